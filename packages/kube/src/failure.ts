@@ -1,0 +1,148 @@
+/**
+ * Everything that can go wrong with a request, as one closed union made at the edge of this package. Above it
+ * nobody reads HTTP status numbers: a caller asks for `failure.kind` and for `retry`.
+ */
+
+/** The verbs of Kubernetes authorization, so that a refusal can be turned into an RBAC rule. */
+export type Verb = "get" | "list" | "watch" | "create" | "update" | "patch" | "delete" | "deletecollection";
+
+/** What was asked of the server: enough to name the object in a message, never a credential or a body. */
+export interface RequestInfo {
+  readonly verb: Verb;
+  /** `nodes`, `deployments.apps`, or a path such as `/version`. */
+  readonly resource: string;
+  readonly subresource?: string;
+  readonly namespace?: string;
+  readonly name?: string;
+}
+
+/** One entry of `Status.details.causes`: which field, which rule, in the server's words. */
+export interface FailureCause {
+  readonly field?: string;
+  readonly reason?: string;
+  readonly message?: string;
+}
+
+export type ApiFailure =
+  /** 404 for a named object or an API that is not served. */
+  | { readonly kind: "notFound" }
+  /** 409 with reason AlreadyExists. */
+  | { readonly kind: "alreadyExists" }
+  /** 409: the resourceVersion sent is not the current one, or apply found another field manager. */
+  | { readonly kind: "conflict"; readonly causes: readonly FailureCause[] }
+  /** 422 whose only cause is `metadata.uid`: the object was deleted and made again under the same name. */
+  | { readonly kind: "uidMismatch" }
+  /** 422, and 400 for a body the server cannot take. */
+  | { readonly kind: "invalid"; readonly causes: readonly FailureCause[] }
+  /** 401, after one refresh of the credential has been tried. */
+  | { readonly kind: "unauthorized" }
+  | { readonly kind: "forbidden" }
+  /** 410, and an ERROR watch event with code 410: the resourceVersion or continue token is too old. */
+  | { readonly kind: "expired" }
+  /** 429, from priority and fairness or a PodDisruptionBudget. */
+  | { readonly kind: "tooManyRequests"; readonly causes: readonly FailureCause[] }
+  /** 405 and 415: this server does not do that. */
+  | { readonly kind: "unsupported" }
+  /** Any other answer of the server: 5xx, and codes without a rule of their own. */
+  | { readonly kind: "serverError"; readonly status: number }
+  /** No answer within the deadline of the request. */
+  | { readonly kind: "timeout"; readonly afterMs: number }
+  /** No connection, or one that broke before the answer was complete. */
+  | { readonly kind: "unreachable" }
+  /** An answer that is not what was asked for: not JSON, larger than the bound, cut off. */
+  | { readonly kind: "undecodable" }
+  /** No usable credential: the exec plugin failed, the token file cannot be read. */
+  | { readonly kind: "credential" }
+  /** The caller's own AbortSignal. */
+  | { readonly kind: "aborted" };
+
+/**
+ * What a caller may do about a failure:
+ * - `backoff`: the same request may work later (after `retryAfterMs` when the server named a time);
+ * - `refresh`: read the object again, decide again, then send a new request;
+ * - `never`: the same request will be refused again until somebody changes something.
+ */
+export type RetryPolicy = "backoff" | "refresh" | "never";
+
+const RETRY_BY_KIND: Readonly<Record<ApiFailure["kind"], RetryPolicy>> = {
+  notFound: "refresh",
+  alreadyExists: "refresh",
+  conflict: "refresh",
+  uidMismatch: "refresh",
+  invalid: "never",
+  unauthorized: "backoff",
+  forbidden: "never",
+  expired: "refresh",
+  tooManyRequests: "backoff",
+  unsupported: "never",
+  serverError: "backoff",
+  timeout: "backoff",
+  unreachable: "backoff",
+  undecodable: "backoff",
+  credential: "backoff",
+  aborted: "never",
+};
+
+export interface ApiErrorOptions {
+  /** The server's own sentence (`Status.message`), already free of headers and tokens. */
+  readonly message?: string;
+  /** Milliseconds the server asked us to wait: `Retry-After`, or `details.retryAfterSeconds`. */
+  readonly retryAfterMs?: number;
+  readonly cause?: unknown;
+}
+
+/** The only error that `@berth/kube` throws for a request. Its message names the verb, the object and the reason. */
+export class ApiError extends Error {
+  override readonly name = "ApiError";
+  readonly failure: ApiFailure;
+  readonly request: RequestInfo;
+  readonly retry: RetryPolicy;
+  readonly retryAfterMs: number | undefined;
+
+  constructor(failure: ApiFailure, request: RequestInfo, options: ApiErrorOptions = {}) {
+    super(describe(failure, request, options.message), options.cause === undefined ? {} : { cause: options.cause });
+    this.failure = failure;
+    this.request = request;
+    this.retry = RETRY_BY_KIND[failure.kind];
+    this.retryAfterMs = options.retryAfterMs;
+  }
+}
+
+/** Is this an `ApiError`, of one of these kinds when any are named? */
+export function isApiError(error: unknown, ...kinds: readonly ApiFailure["kind"][]): error is ApiError {
+  return error instanceof ApiError && (kinds.length === 0 || kinds.includes(error.failure.kind));
+}
+
+/** `patch nodes "n1"`, `list pods in "kube-system"`, `create leases.coordination.k8s.io "berth" in "berth-system"`. */
+export function describeRequest(request: RequestInfo): string {
+  const resource = request.subresource ? `${request.resource}/${request.subresource}` : request.resource;
+  const name = request.name === undefined ? "" : ` "${request.name}"`;
+  const where = request.namespace ? ` in "${request.namespace}"` : "";
+  return `${request.verb} ${resource}${name}${where}`;
+}
+
+const EXPLANATION: Readonly<Record<ApiFailure["kind"], string>> = {
+  notFound: "not found",
+  alreadyExists: "it exists already",
+  conflict: "it was changed by somebody else meanwhile",
+  uidMismatch: "it was deleted and made again under the same name",
+  invalid: "the server refused the content",
+  unauthorized: "the server did not accept the credential",
+  forbidden: "the server's authorization refused it",
+  expired: "the server no longer holds that version",
+  tooManyRequests: "the server asked to slow down",
+  unsupported: "the server does not support it",
+  serverError: "the server failed",
+  timeout: "no answer in time",
+  unreachable: "the server could not be reached",
+  undecodable: "the answer could not be read",
+  credential: "no usable credential",
+  aborted: "stopped by the caller",
+};
+
+function describe(failure: ApiFailure, request: RequestInfo, message: string | undefined): string {
+  const status = failure.kind === "serverError" ? ` (HTTP ${failure.status})` : "";
+  const after = failure.kind === "timeout" ? ` (${failure.afterMs} ms)` : "";
+  const said = message ? `: ${message}` : "";
+  return `${describeRequest(request)}: ${EXPLANATION[failure.kind]}${status}${after}${said}`;
+}

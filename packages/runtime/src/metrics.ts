@@ -1,0 +1,31 @@
+/** One number per set of label values. Label values must be bounded: never a node, pod or object name. */
+export interface Counter<L extends string = never> {
+  inc(labels?: Readonly<Record<L, string>>, by?: number): void;
+}
+export interface Gauge<L extends string = never> {
+  set(value: number, labels?: Readonly<Record<L, string>>): void;
+}
+export interface Histogram<L extends string = never> {
+  observe(value: number, labels?: Readonly<Record<L, string>>): void;
+}
+
+export interface MetricOptions<L extends string> {
+  /** Prometheus name with its unit: `berth_reconcile_duration_seconds`. */
+  readonly name: string;
+  readonly help: string;
+  readonly labels?: readonly L[];
+}
+
+/**
+ * Where metrics are declared. Declaring the same name again returns the same metric. The library behind it
+ * (prom-client) appears nowhere else.
+ */
+export interface MetricsRegistry {
+  counter<L extends string = never>(options: MetricOptions<L>): Counter<L>;
+  /** `collect` is called at each scrape, to set the value just then. */
+  gauge<L extends string = never>(options: MetricOptions<L> & { readonly collect?: (gauge: Gauge<L>) => void }): Gauge<L>;
+  /** `buckets` in the unit of the name, ascending; default: 1 ms to 30 s. */
+  histogram<L extends string = never>(options: MetricOptions<L> & { readonly buckets?: readonly number[] }): Histogram<L>;
+  /** The Prometheus text exposition of everything declared. */
+  expose(): Promise<{ readonly contentType: string; readonly body: string }>;
+}
