@@ -1,6 +1,6 @@
-import { defineConfig } from "vitest/config";
+import type { ViteUserConfig } from "vitest/config";
 
-export default defineConfig({
+const config: ViteUserConfig = {
   resolve: { conditions: ["berth-source"] },
   ssr: { resolve: { conditions: ["berth-source"] } },
   test: {
@@ -9,4 +9,6 @@ export default defineConfig({
     testTimeout: 60_000,
     hookTimeout: 120_000,
   },
-});
+};
+
+export default config;
