@@ -62,6 +62,7 @@ const RENAMED: Readonly<Record<string, string>> = {
   "io.k8s.api.discovery.v1.EndpointPort": "DiscoveryEndpointPort",
   "io.k8s.api.authentication.v1.TokenRequest": "TokenRequest",
   "io.k8s.api.storage.v1.TokenRequest": "CsiTokenRequest",
+  "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions": "DeleteOptionsBody",
   "io.k8s.api.rbac.v1.Subject": "RbacSubject",
   "io.k8s.api.core.v1.ResourceClaim": "ContainerResourceClaim",
   "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.ServiceReference": "ApiServiceReference",

@@ -838,7 +838,7 @@ export interface DaemonSetUpdateStrategy {
 }
 
 /* io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions */
-export interface DeleteOptions {
+export interface DeleteOptionsBody {
   readonly apiVersion?: string;
   readonly dryRun?: readonly string[];
   readonly gracePeriodSeconds?: number;
@@ -1219,7 +1219,7 @@ export interface EventSource {
 /* io.k8s.api.policy.v1.Eviction */
 export interface Eviction {
   readonly apiVersion?: string;
-  readonly deleteOptions?: DeleteOptions;
+  readonly deleteOptions?: DeleteOptionsBody;
   readonly kind?: string;
   readonly metadata?: ObjectMeta;
 }
