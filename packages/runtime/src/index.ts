@@ -4,3 +4,7 @@ export * from "./lister.ts";
 export * from "./log.ts";
 export * from "./metrics.ts";
 export * from "./reconcile.ts";
+export { type FolderWatchOptions, watchFolder } from "./file-source.ts";
+export { type FolderFile, type FolderReaderOptions, type FolderSnapshot, readFolder } from "./folder-reader.ts";
+export { DEFAULT_FOLDER_LIMITS, type FolderLimits, type FolderProblem } from "./folder-scan.ts";
+export type { FolderNotifier } from "./folder-watches.ts";
