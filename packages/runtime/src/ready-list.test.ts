@@ -1,0 +1,79 @@
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { HIGH_IN_A_ROW, type Priority, ReadyList, type ReadySlot } from "./ready-list.ts";
+
+function takeAll(list: ReadyList<string>): string[] {
+  const taken: string[] = [];
+  for (let value = list.take(); value !== undefined; value = list.take()) taken.push(value);
+  return taken;
+}
+
+/** Takes one and tells its priority; a value that was not waiting is a failure. */
+function takeOne(list: ReadyList<number>, waiting: Map<number, ReadySlot<number>>): Priority | undefined {
+  const value = list.take();
+  const slot = value === undefined ? undefined : waiting.get(value);
+  if ((slot === undefined) !== (waiting.size === 0)) throw new Error(`took ${value}, which was not waiting`);
+  if (value !== undefined) waiting.delete(value);
+  return slot?.priority;
+}
+
+describe("ReadyList", () => {
+  it("gives high before low, each in the order it came", () => {
+    const list = new ReadyList<string>();
+    for (const [value, priority] of [
+      ["l1", "low"],
+      ["h1", "high"],
+      ["l2", "low"],
+      ["h2", "high"],
+    ] as const) {
+      list.push(value, priority);
+    }
+    expect(takeAll(list)).toEqual(["h1", "h2", "l1", "l2"]);
+  });
+
+  it("moves a raised value behind the high ones, also from the middle", () => {
+    const list = new ReadyList<string>();
+    list.push("l1", "low");
+    const middle = list.push("l2", "low");
+    list.push("l3", "low");
+    list.push("h1", "high");
+    list.raise(middle);
+    list.raise(middle);
+    expect([list.depth("high"), list.depth("low")]).toEqual([2, 2]);
+    expect(takeAll(list)).toEqual(["h1", "l2", "l1", "l3"]);
+  });
+
+  it("serves low work at least every eighth time while high work never ends", () => {
+    const list = new ReadyList<string>();
+    list.push("low", "low");
+    for (let i = 0; i < 20; i++) list.push(`h${i}`, "high");
+    expect(takeAll(list).indexOf("low")).toBe(HIGH_IN_A_ROW);
+  });
+
+  it("loses nothing and bounds the starvation of low, whatever is pushed, raised and taken", () => {
+    const step = fc.oneof(
+      fc.constantFrom<Priority>("high", "low").map((priority) => ({ what: "push" as const, priority })),
+      fc.nat(20).map((index) => ({ what: "raise" as const, index })),
+      fc.constant({ what: "take" as const }),
+    );
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 200 }), (steps) => {
+        const list = new ReadyList<number>();
+        const waiting = new Map<number, ReadySlot<number>>();
+        let [pushed, highInARow] = [0, 0];
+        for (const step of steps) {
+          if (step.what === "push") waiting.set(pushed, list.push(pushed++, step.priority));
+          if (step.what === "raise") {
+            const slot = [...waiting.values()][step.index];
+            if (slot !== undefined) list.raise(slot);
+          }
+          const lowWaits = list.depth("low") > 0;
+          const taken = step.what === "take" ? takeOne(list, waiting) : undefined;
+          if (step.what === "take") highInARow = lowWaits && taken === "high" ? highInARow + 1 : 0;
+          expect(highInARow).toBeLessThanOrEqual(HIGH_IN_A_ROW);
+          expect([...list].sort((a, b) => a - b)).toEqual([...waiting.keys()].sort((a, b) => a - b));
+        }
+      }),
+    );
+  });
+});
