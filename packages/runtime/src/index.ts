@@ -8,3 +8,5 @@ export { type FolderWatchOptions, watchFolder } from "./file-source.ts";
 export { type FolderFile, type FolderReaderOptions, type FolderSnapshot, readFolder } from "./folder-reader.ts";
 export { DEFAULT_FOLDER_LIMITS, type FolderLimits, type FolderProblem } from "./folder-scan.ts";
 export type { FolderNotifier } from "./folder-watches.ts";
+export * from "./leader-election.ts";
+export * from "./micro-time.ts";
