@@ -10,3 +10,7 @@ export { DEFAULT_FOLDER_LIMITS, type FolderLimits, type FolderProblem } from "./
 export type { FolderNotifier } from "./folder-watches.ts";
 export * from "./leader-election.ts";
 export * from "./micro-time.ts";
+export { type BindAddress, parseBindAddress } from "./bind-address.ts";
+export type { HealthCheck } from "./health-checks.ts";
+export * from "./probe-server.ts";
+export * from "./prometheus.ts";

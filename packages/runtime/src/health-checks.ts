@@ -1,0 +1,51 @@
+/** One condition of being alive or ready. */
+export interface HealthCheck {
+  /** Part of the path `/readyz/<name>`: lower case, digits and dashes. */
+  readonly name: string;
+  /** Why not, in a sentence; `undefined` when all is well. Must be quick. Throwing counts as a failure. */
+  check(): string | undefined;
+}
+
+export interface HealthReport {
+  readonly ok: boolean;
+  /** One line per check, as kube-apiserver writes them: `[+]ping ok`, `[-]caches: nodes not synced yet`. */
+  readonly text: string;
+}
+
+/** Always passes: shows that the process answers at all. */
+const PING: HealthCheck = { name: "ping", check: () => undefined };
+
+/** Runs all checks but the excluded ones. `title` is the last line's subject (`readyz check passed`). */
+export function runChecks(
+  title: string,
+  checks: readonly HealthCheck[],
+  excluded: ReadonlySet<string>,
+): HealthReport {
+  const lines: string[] = [];
+  let ok = true;
+  for (const check of [PING, ...checks]) {
+    const reason = excluded.has(check.name) ? undefined : runCheck(check);
+    if (reason !== undefined) ok = false;
+    if (reason !== undefined) lines.push(`[-]${check.name}: ${reason}`);
+    else lines.push(`[+]${check.name} ${excluded.has(check.name) ? "excluded: " : ""}ok`);
+  }
+  lines.push(`${title} check ${ok ? "passed" : "failed"}`);
+  return { ok, text: `${lines.join("\n")}\n` };
+}
+
+/** The check of this name alone; `undefined` when there is none. */
+export function runOneCheck(name: string, checks: readonly HealthCheck[]): HealthReport | undefined {
+  const found = [PING, ...checks].find((check) => check.name === name);
+  if (found === undefined) return undefined;
+  const reason = runCheck(found);
+  return reason === undefined ? { ok: true, text: "ok\n" } : { ok: false, text: `[-]${name}: ${reason}\n` };
+}
+
+/** The reason on one line, whatever the check says. */
+function runCheck(check: HealthCheck): string | undefined {
+  try {
+    return check.check()?.replace(/\s+/g, " ");
+  } catch (error) {
+    return `the check itself failed: ${String(error).replace(/\s+/g, " ")}`;
+  }
+}

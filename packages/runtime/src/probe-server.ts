@@ -1,0 +1,185 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { parseBindAddress } from "./bind-address.ts";
+import { type Clock, sleep, systemClock } from "./clock.ts";
+import { type HealthCheck, type HealthReport, runChecks, runOneCheck } from "./health-checks.ts";
+import type { Logger } from "./log.ts";
+import type { MetricsRegistry } from "./metrics.ts";
+
+export interface ProbeServerOptions {
+  /** Where `/metrics` is served; see `parseBindAddress`. */
+  readonly metricsBindAddress: string;
+  /** Where `/healthz`, `/livez` and `/readyz` are served. May be the same address. */
+  readonly healthBindAddress: string;
+  readonly metrics: MetricsRegistry;
+  /** Of `/healthz` and `/livez`. Read at every request: may grow. */
+  readonly liveChecks: readonly HealthCheck[];
+  /** Of `/readyz`. Read at every request: may grow. */
+  readonly readyChecks: readonly HealthCheck[];
+  readonly log: Logger;
+  /** Time for a client to send its request, ms. Default 5000. */
+  readonly requestTimeoutMs?: number;
+  readonly clock?: Clock;
+}
+
+/** Running servers. Disposing stops accepting at once, gives requests 400 ms to end, then cuts them off. */
+export interface ProbeServers extends AsyncDisposable {
+  /** `http://127.0.0.1:8080`; `undefined` when off. */
+  readonly metricsUrl: string | undefined;
+  readonly healthUrl: string | undefined;
+}
+
+interface Reply {
+  readonly status: number;
+  readonly body: string;
+  readonly contentType?: string;
+}
+
+type Route = (url: URL) => Reply | Promise<Reply>;
+
+/** Kubernetes sends SIGKILL after the grace period: a scrape must not hold up what matters more. */
+const DRAIN_MS = 400;
+/** Bytes of all header lines of a request; probes and scrapes need a few hundred. */
+const MAX_HEADER_BYTES = 8 * 1024;
+const MAX_CONNECTIONS = 128;
+
+/**
+ * Starts the servers and resolves when they listen.
+ *
+ * `/readyz` answers 200 `ok`, or 500 with one line per check; `?verbose` gives the lines always, `?exclude=name`
+ * leaves checks out, `/readyz/<name>` runs one. Only GET and HEAD are served.
+ * @throws RangeError for an address that cannot be read, and the system's error when it cannot be listened on.
+ */
+export async function startProbeServers(options: ProbeServerOptions): Promise<ProbeServers> {
+  const { metricsBindAddress, healthBindAddress } = options;
+  const [metricsRoute, healthRoute] = [createMetricsRoute(options.metrics), createHealthRoute(options)];
+  await using started = new AsyncDisposableStack();
+  const start = async (bindAddress: string, route: Route): Promise<string | undefined> => {
+    const server = await listen(bindAddress, route, options);
+    return server === undefined ? undefined : urlOf(started.use(server).server);
+  };
+  const shared = metricsBindAddress === healthBindAddress && !metricsBindAddress.endsWith(":0");
+  const both: Route = (url) => (url.pathname === "/metrics" ? metricsRoute(url) : healthRoute(url));
+  const metricsUrl = await start(metricsBindAddress, shared ? both : metricsRoute);
+  const healthUrl = shared ? metricsUrl : await start(healthBindAddress, healthRoute);
+  const running = started.move();
+  return { metricsUrl, healthUrl, [Symbol.asyncDispose]: () => running.disposeAsync() };
+}
+
+/** Scrapes that arrive while one is being rendered share it: rendering is the costly part. */
+function createMetricsRoute(metrics: MetricsRegistry): Route {
+  let rendering: Promise<Reply> | undefined;
+  const render = async (): Promise<Reply> => {
+    try {
+      return { status: 200, ...(await metrics.expose()) };
+    } finally {
+      rendering = undefined;
+    }
+  };
+  return (url) => (url.pathname === "/metrics" ? (rendering ??= render()) : NOT_FOUND);
+}
+
+const NOT_FOUND: Reply = { status: 404, body: "not found\n" };
+
+function createHealthRoute({ liveChecks, readyChecks }: ProbeServerOptions): Route {
+  const checksOf: Readonly<Record<string, readonly HealthCheck[]>> = {
+    healthz: liveChecks,
+    livez: liveChecks,
+    readyz: readyChecks,
+  };
+  return (url) => {
+    const [, title = "", name, ...rest] = url.pathname.split("/");
+    const checks = Object.hasOwn(checksOf, title) ? checksOf[title] : undefined;
+    if (checks === undefined || rest.length > 0) return NOT_FOUND;
+    if (name !== undefined && name !== "") {
+      const report = runOneCheck(name, checks);
+      return report === undefined ? NOT_FOUND : replyWith(report);
+    }
+    const report = runChecks(title, checks, new Set(url.searchParams.getAll("exclude")));
+    return report.ok && !url.searchParams.has("verbose") ? { status: 200, body: "ok" } : replyWith(report);
+  };
+}
+
+/** 500 as kube-apiserver and controller-runtime answer; kubelet takes anything from 400 on as a failure. */
+function replyWith({ ok, text }: HealthReport): Reply {
+  return { status: ok ? 200 : 500, body: text };
+}
+
+async function listen(
+  bindAddress: string,
+  route: Route,
+  { log, requestTimeoutMs = 5000, clock = systemClock }: ProbeServerOptions,
+): Promise<({ readonly server: Server } & AsyncDisposable) | undefined> {
+  const address = parseBindAddress(bindAddress);
+  if (address === undefined) return undefined;
+  const limits = {
+    maxHeaderSize: MAX_HEADER_BYTES,
+    headersTimeout: requestTimeoutMs,
+    requestTimeout: requestTimeoutMs,
+    connectionsCheckingInterval: Math.ceil(requestTimeoutMs / 5),
+    // Longer than the usual scrape interval of 15-30 s, so that a scraper keeps its connection.
+    keepAliveTimeout: 65_000,
+  };
+  const server = createServer(limits, (request, response) => void answer(request, response, route, log));
+  server.maxConnections = MAX_CONNECTIONS;
+  server.unref();
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(address, () => {
+      server.off("error", reject);
+      resolve();
+    });
+  });
+  server.on("error", (error) => log.error("a probe server failed", { bindAddress, error }));
+  return { server, [Symbol.asyncDispose]: () => close(server, clock) };
+}
+
+async function close(server: Server, clock: Clock): Promise<void> {
+  const drained = new AbortController();
+  const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+  server.closeIdleConnections();
+  const cutOff = sleep(clock, DRAIN_MS, drained.signal).then(() => server.closeAllConnections());
+  await closed;
+  drained.abort();
+  await cutOff;
+}
+
+/** Never rejects: a failure is an answer of its own. */
+async function answer(
+  request: IncomingMessage,
+  response: ServerResponse,
+  route: Route,
+  log: Logger,
+): Promise<void> {
+  const { status, body, contentType = "text/plain; charset=utf-8" } = await replyTo(request, route, log);
+  response.writeHead(status, {
+    "content-type": contentType,
+    "content-length": Buffer.byteLength(body),
+    "cache-control": "no-store",
+    "x-content-type-options": "nosniff",
+    ...(status === 405 && { allow: "GET, HEAD" }),
+    // What is left of a request that was refused is not read.
+    ...((status === 400 || status === 405) && { connection: "close" }),
+  });
+  response.end(body);
+}
+
+async function replyTo(request: IncomingMessage, route: Route, log: Logger): Promise<Reply> {
+  if (request.method !== "GET" && request.method !== "HEAD")
+    return { status: 405, body: "only GET and HEAD\n" };
+  const url = URL.parse(request.url ?? "/", "http://probe");
+  if (url === null) return { status: 400, body: "no such path\n" };
+  try {
+    return await route(url);
+  } catch (error) {
+    log.error("a probe could not be answered", { path: url.pathname, error });
+    return { status: 500, body: "internal error\n" };
+  }
+}
+
+function urlOf(server: Server): string {
+  const address = server.address();
+  if (address === null || typeof address === "string")
+    throw new TypeError("the server does not listen on a port");
+  const host = address.address === "::" || address.address === "0.0.0.0" ? "127.0.0.1" : address.address;
+  return `http://${host.includes(":") ? `[${host}]` : host}:${address.port}`;
+}

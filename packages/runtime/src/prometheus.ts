@@ -1,0 +1,111 @@
+import {
+  collectDefaultMetrics,
+  Counter as PromCounter,
+  Gauge as PromGauge,
+  Histogram as PromHistogram,
+  Registry,
+} from "prom-client";
+import type { Counter, Gauge, Histogram, MetricOptions, MetricsRegistry } from "./metrics.ts";
+
+export interface MetricsRegistryOptions {
+  /**
+   * Also expose the process: CPU, memory, garbage collection, open files and event loop lag (`nodejs_eventloop_lag_*`),
+   * under prom-client's names. Default true. They are measured until the process ends.
+   */
+  readonly processMetrics?: boolean;
+}
+
+/** 1 ms to 30 s, in seconds: from an in-memory reconcile to a request that meets its deadline. */
+const DEFAULT_BUCKETS: readonly number[] = [
+  0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30,
+];
+
+/**
+ * A registry of its own: nothing is shared with another one or with prom-client's global registry.
+ *
+ * Declaring a name again returns the same metric, and adds its `collect` to those of a gauge.
+ * A `collect` that throws keeps its last value and is counted in `berth_metrics_collect_failures_total`.
+ * @throws RangeError when a name is declared again as another kind or with other labels.
+ */
+export function createMetricsRegistry(options: MetricsRegistryOptions = {}): MetricsRegistry {
+  const registry = new Registry();
+  const signatures = new Map<string, string>();
+  const counters = new Map<string, PromCounter>();
+  const gauges = new Map<string, { readonly metric: PromGauge; readonly collects: (() => void)[] }>();
+  const histograms = new Map<string, PromHistogram>();
+  if (options.processMetrics ?? true) collectDefaultMetrics({ register: registry });
+
+  function declare<M>(
+    kind: string,
+    of: Map<string, M>,
+    { name, labels = [] }: MetricOptions<string>,
+    create: () => M,
+  ): M {
+    const signature = `${kind}(${labels.toSorted().join(", ")})`;
+    const known = signatures.get(name) ?? signature;
+    if (known !== signature)
+      throw new RangeError(`metric ${name} is declared as ${known} and as ${signature}`);
+    const metric = of.get(name) ?? create();
+    of.set(name, metric);
+    signatures.set(name, signature);
+    return metric;
+  }
+
+  const registers = [registry];
+  const collectFailures = new PromCounter({
+    name: "berth_metrics_collect_failures_total",
+    help: "Values that could not be computed at a scrape, by metric.",
+    labelNames: ["metric"],
+    registers,
+  });
+
+  const collectSafely = (metric: string, collect: () => void): void => {
+    try {
+      collect();
+    } catch {
+      collectFailures.inc({ metric });
+    }
+  };
+
+  return {
+    counter<L extends string>(metricOptions: MetricOptions<L>): Counter<L> {
+      const create = (): PromCounter => new PromCounter({ ...promOptions(metricOptions), registers });
+      const metric = declare("counter", counters, metricOptions, create);
+      return { inc: (labels, by = 1) => metric.inc(labels ?? {}, by) };
+    },
+    gauge<L extends string>(
+      metricOptions: MetricOptions<L> & { readonly collect?: (gauge: Gauge<L>) => void },
+    ): Gauge<L> {
+      const { metric, collects } = declare("gauge", gauges, metricOptions, () => {
+        const own: (() => void)[] = [];
+        const collect = (): void => own.forEach((one) => collectSafely(metricOptions.name, one));
+        return {
+          collects: own,
+          metric: new PromGauge({ ...promOptions(metricOptions), registers, collect }),
+        };
+      });
+      const gauge: Gauge<L> = { set: (value, labels) => metric.set(labels ?? {}, value) };
+      const { collect } = metricOptions;
+      if (collect !== undefined) collects.push(() => collect(gauge));
+      return gauge;
+    },
+    histogram<L extends string>(
+      metricOptions: MetricOptions<L> & { readonly buckets?: readonly number[] },
+    ): Histogram<L> {
+      const buckets = [...(metricOptions.buckets ?? DEFAULT_BUCKETS)];
+      const create = (): PromHistogram =>
+        new PromHistogram({ ...promOptions(metricOptions), registers, buckets });
+      const metric = declare("histogram", histograms, metricOptions, create);
+      return { observe: (value, labels) => metric.observe(labels ?? {}, value) };
+    },
+    expose: async () => ({ contentType: registry.contentType, body: await registry.metrics() }),
+  };
+}
+
+function promOptions({ name, help, labels = [] }: MetricOptions<string>): {
+  name: string;
+  help: string;
+  labelNames: string[];
+} {
+  return { name, help, labelNames: [...labels] };
+}
