@@ -1,1 +1,16 @@
-export {};
+export {
+  type ComponentName,
+  type FindProgramsOptions,
+  findPrograms,
+  MissingAssetsError,
+  type Program,
+  type Programs,
+} from "./assets.ts";
+export { BuildFailedError, type BuildProgress } from "./build.ts";
+export type { CertificateAuthority, KeyPair } from "./certificates.ts";
+export * from "./cluster.ts";
+export type { OptionalComponent } from "./components.ts";
+export type { StartProgress } from "./control-plane.ts";
+export * from "./eventually.ts";
+export type { UserProof } from "./kubeconfig.ts";
+export { ComponentFailedError } from "./process.ts";

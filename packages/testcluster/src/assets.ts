@@ -1,0 +1,126 @@
+/**
+ * Finds the programs of the control plane. In this order:
+ * 1. the folder in `BERTH_CLUSTER_ASSETS`, laid out as envtest lays it out (`kube-apiserver`, `etcd`, …), which must
+ *    then hold every program asked for;
+ * 2. the folder in `KUBEBUILDER_ASSETS`, if it holds every program asked for;
+ * 3. the one binary that holds all of them, kept in the user's cache folder;
+ * 4. the same binary, built with Go into that cache (minutes, once).
+ */
+import { createHash } from "node:crypto";
+import { constants } from "node:fs";
+import { access, readFile } from "node:fs/promises";
+import { homedir } from "node:os";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+import { type BuildProgress, buildOnce, MissingGoError } from "./build.ts";
+
+/** The programs a test cluster is made of, by the names that Kubernetes releases give them. */
+export type ComponentName = "etcd" | "kube-apiserver" | "kube-controller-manager" | "kube-scheduler" | "kwok";
+
+/** How a component is run: `command`, then `args`, then the component's own flags. */
+export interface Program {
+  readonly command: string;
+  readonly args: readonly string[];
+}
+
+export type Programs = ReadonlyMap<ComponentName, Program>;
+
+export interface FindProgramsOptions {
+  /** Where to read `BERTH_CLUSTER_ASSETS`, `KUBEBUILDER_ASSETS` and `XDG_CACHE_HOME`, and what Go runs with. */
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** Told about once a second while the binary is being built, never otherwise. */
+  readonly onProgress?: (progress: BuildProgress) => void;
+  readonly signal?: AbortSignal;
+}
+
+/** There is no control plane to run. The message is one line that says what to install or set. */
+export class MissingAssetsError extends Error {
+  override readonly name = "MissingAssetsError";
+}
+
+/** Kubernetes version of the bundled control plane; the same as in controlplane/go.mod. */
+export const BUNDLED_KUBERNETES_VERSION = "1.36.3";
+
+/** Without the version flags kubectl refuses the server's version string. `-s -w` leave out debug tables. */
+const LDFLAGS = [
+  "-s -w",
+  `-X k8s.io/component-base/version.gitVersion=v${BUNDLED_KUBERNETES_VERSION}`,
+  "-X k8s.io/component-base/version.gitMajor=1",
+  "-X k8s.io/component-base/version.gitMinor=36",
+].join(" ");
+
+const BUILD_FLAGS: readonly string[] = ["-trimpath", "-ldflags", LDFLAGS];
+const MODULE_FILES: readonly string[] = ["go.mod", "go.sum", "main.go"];
+
+/** @throws MissingAssetsError when there is neither a folder, nor a cached binary, nor a Go to build it with. */
+export async function findPrograms(
+  names: readonly ComponentName[],
+  options: FindProgramsOptions,
+): Promise<Programs> {
+  const { env } = options;
+  const own = env["BERTH_CLUSTER_ASSETS"];
+  if (own) {
+    const missing = await missingFrom(own, names);
+    if (missing.length > 0) {
+      throw new MissingAssetsError(
+        `BERTH_CLUSTER_ASSETS=${own} has no ${missing.join(", no ")}: add what is missing, or unset it to use the bundled control plane`,
+      );
+    }
+    return programsIn(own, names);
+  }
+  const envtest = env["KUBEBUILDER_ASSETS"];
+  if (envtest && (await missingFrom(envtest, names)).length === 0) return programsIn(envtest, names);
+  const binary = await bundledBinary(options);
+  return new Map(names.map((name) => [name, { command: binary, args: [name] }]));
+}
+
+/** The bundled binary, built first when the cache has none for these sources and this machine. */
+async function bundledBinary(options: FindProgramsOptions): Promise<string> {
+  const source = fileURLToPath(new URL("../controlplane", import.meta.url));
+  const binary = path.join(cacheFolder(options.env), await cacheKey(source), "controlplane");
+  if (await isExecutable(binary)) return binary;
+  try {
+    await buildOnce({ source, binary, flags: BUILD_FLAGS, ...options });
+  } catch (error) {
+    if (!(error instanceof MissingGoError)) throw error;
+    throw new MissingAssetsError(
+      "no Kubernetes control plane to run: install Go 1.26 or newer (https://go.dev/dl) and it is built once, " +
+        "or set BERTH_CLUSTER_ASSETS to a folder with kube-apiserver and etcd (as `setup-envtest use` makes it)",
+    );
+  }
+  return binary;
+}
+
+/** `XDG_CACHE_HOME` counts only when it is absolute (XDG Base Directory Specification 0.8). */
+function cacheFolder(env: FindProgramsOptions["env"]): string {
+  const xdg = env["XDG_CACHE_HOME"];
+  const base = xdg && path.isAbsolute(xdg) ? xdg : path.join(env["HOME"] || homedir(), ".cache");
+  return path.join(base, "berth", "controlplane");
+}
+
+/** Everything that decides which bytes come out of the build, except the version of Go. */
+async function cacheKey(source: string): Promise<string> {
+  const hash = createHash("sha256");
+  for (const file of MODULE_FILES) {
+    const content = await readFile(path.join(source, file));
+    hash.update(`${file} ${content.length}\n`).update(content);
+  }
+  hash.update(JSON.stringify(BUILD_FLAGS)).update(`${process.platform} ${process.arch}`);
+  return hash.digest("hex").slice(0, 16);
+}
+
+function programsIn(folder: string, names: readonly ComponentName[]): Programs {
+  return new Map(names.map((name) => [name, { command: path.join(folder, name), args: [] }]));
+}
+
+async function missingFrom(folder: string, names: readonly ComponentName[]): Promise<readonly string[]> {
+  const found = await Promise.all(names.map((name) => isExecutable(path.join(folder, name))));
+  return names.filter((_, index) => !found[index]);
+}
+
+async function isExecutable(file: string): Promise<boolean> {
+  return access(file, constants.X_OK).then(
+    () => true,
+    () => false,
+  );
+}

@@ -1,0 +1,161 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import type { ComponentName } from "./assets.ts";
+import type { CertificateAuthority, KeyPair } from "./certificates.ts";
+import type { OptionalComponent } from "./components.ts";
+import { type ControlPlane, type StartProgress, startControlPlane } from "./control-plane.ts";
+import { compact } from "./etcd.ts";
+import { renderKubeconfig, type UserProof } from "./kubeconfig.ts";
+import { removeAfterUs } from "./process.ts";
+
+export interface TestClusterOptions {
+  /** What runs beside etcd and kube-apiserver. Default nothing. */
+  readonly with?: readonly OptionalComponent[];
+  /** Folder for data and logs, kept afterwards; data of an earlier cluster there is used again. Default: a temporary one. */
+  readonly dir?: string;
+  /** Port of the API server on 127.0.0.1. Default: a free one. */
+  readonly port?: number;
+  /** Write an audit log, which `readAuditLog` counts. Default false: it costs a line of disk per request. */
+  readonly audit?: boolean;
+  /** Users with a bearer token, for those who reach the server through a proxy that ends TLS. */
+  readonly users?: readonly { readonly name: string; readonly groups?: readonly string[] }[];
+  /** More flags per program, such as `{ "kube-apiserver": ["--watch-cache=false"] }`. */
+  readonly flags?: Readonly<Partial<Record<ComponentName, readonly string[]>>>;
+  /** For the API server to become ready, not counting a first build. Milliseconds, default 60,000. */
+  readonly timeoutMs?: number;
+  /** Environment to find the programs in (see `assets.ts`). Default that of this process. */
+  readonly env?: Readonly<Record<string, string | undefined>>;
+  readonly onProgress?: (progress: StartProgress) => void;
+  readonly signal?: AbortSignal;
+}
+
+/** Somebody the API server knows, with the proof that it asks for. */
+export type TestUser = { readonly name: string; readonly groups: readonly string[] } & UserProof;
+
+export interface KubeconfigChoice {
+  /** Default: the admin. */
+  readonly user?: TestUser;
+  /** Where clients connect instead, for example a proxy. Default: the cluster's own URL. */
+  readonly server?: string;
+}
+
+/**
+ * A real Kubernetes control plane, owned by whoever started it: `await using` stops it, and it dies with this
+ * process however that ends. It does not keep the process running by itself.
+ */
+export class TestCluster implements AsyncDisposable {
+  /** `https://127.0.0.1:port`. */
+  readonly url: string;
+  /** PEM of the authority that signed the API server's certificate. */
+  readonly ca: string;
+  /** Bearer token of user `admin` in `system:masters`. */
+  readonly adminToken: string;
+  /** Data, logs (`<component>.log`) and credentials. */
+  readonly folder: string;
+  /** Issues certificates that clients of this cluster trust: for proxies and webhooks. */
+  readonly authority: CertificateAuthority;
+  readonly #plane: ControlPlane;
+  readonly #owned: AsyncDisposableStack;
+
+  /** Use `startTestCluster`. */
+  constructor(plane: ControlPlane, owned: AsyncDisposableStack) {
+    this.url = plane.url;
+    this.ca = plane.credentials.authority.certificate;
+    this.adminToken = plane.credentials.admin.token;
+    this.folder = plane.layout.folder;
+    this.authority = plane.credentials.authority;
+    this.#plane = plane;
+    this.#owned = owned;
+  }
+
+  /** The user `admin`, who may do everything. */
+  get admin(): TestUser {
+    return this.#plane.credentials.admin;
+  }
+
+  /**
+   * A user without any rights until RBAC gives some. One named in the option `users` has a bearer token; any other
+   * gets a client certificate, which a proxy that ends TLS cannot pass on.
+   */
+  async user(name: string, groups: readonly string[] = []): Promise<TestUser> {
+    const known = this.#plane.credentials.users.get(name);
+    if (known !== undefined) return known;
+    const clientCertificate: KeyPair = await this.authority.issueClient(name, groups);
+    return { name, groups, clientCertificate };
+  }
+
+  /** Text of a kubeconfig with everything inline. */
+  kubeconfig({ user = this.admin, server = this.url }: KubeconfigChoice = {}): string {
+    return renderKubeconfig({ server, ca: this.ca, user, name: "berth" });
+  }
+
+  /** Process id of a component, for tests that look at processes. `undefined` while it does not run. */
+  pidOf(name: ComponentName): number | undefined {
+    const component = this.#plane.components.get(name);
+    return component?.running ? component.pid : undefined;
+  }
+
+  /** Default SIGTERM, an orderly end (API server: about a second); SIGKILL is a crash. Resolves when it is gone. */
+  async stopComponent(name: ComponentName, signal: "SIGTERM" | "SIGKILL" = "SIGTERM"): Promise<void> {
+    const component = this.#plane.components.get(name);
+    if (component === undefined) throw new Error(`${name} is not part of this cluster`);
+    await component.stop(signal);
+  }
+
+  /** Starts it again on the same port with the same data; resolves when it is ready. Nothing happens when it runs. */
+  async startComponent(name: ComponentName): Promise<void> {
+    if (this.pidOf(name) === undefined) await this.#plane.start(name);
+  }
+
+  /**
+   * Throws away etcd's history, so that old continue tokens and exact reads of old versions answer 410. A running API
+   * server still serves recent watch events from its own memory: a watch from an old resourceVersion gets 410 once
+   * the API server has also been restarted, which empties that memory.
+   *
+   * @returns the present revision, comparable with resourceVersions.
+   */
+  compact(): Promise<string> {
+    return compact(this.#plane.layout.ports.etcdClient);
+  }
+
+  /** Kills every process and removes the folder if it was a temporary one. */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#owned.disposeAsync();
+  }
+}
+
+/**
+ * Starts etcd and kube-apiserver, and what else is asked for, on 127.0.0.1. Resolves when the API server is ready,
+ * in about 4 s on two cores; the very first start on a machine may build the control plane, which takes minutes.
+ *
+ * @throws MissingAssetsError when there is no control plane and no Go; ComponentFailedError with the last lines of
+ * the log when a component ends or does not become ready. Nothing is left behind then.
+ */
+export async function startTestCluster(options: TestClusterOptions = {}): Promise<TestCluster> {
+  await using undo = new AsyncDisposableStack();
+  const folder = options.dir ?? (await temporaryFolder(undo));
+  const plane = await startControlPlane({
+    folder: path.resolve(folder),
+    with: new Set(options.with),
+    audit: options.audit ?? false,
+    users: (options.users ?? []).map(({ name, groups = [] }) => ({ name, groups })),
+    flags: options.flags ?? {},
+    env: options.env ?? process.env,
+    detached: false,
+    timeoutMs: options.timeoutMs ?? 60_000,
+    ...(options.port === undefined ? {} : { port: options.port }),
+    ...(options.onProgress ? { onProgress: options.onProgress } : {}),
+    ...(options.signal ? { signal: options.signal } : {}),
+  });
+  undo.use(plane);
+  return new TestCluster(plane, undo.move());
+}
+
+async function temporaryFolder(owned: AsyncDisposableStack): Promise<string> {
+  const folder = await mkdtemp(path.join(tmpdir(), "berth-cluster-"));
+  owned.defer(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }));
+  // Runs when we cannot: this process was killed.
+  owned.use(await removeAfterUs(folder));
+  return folder;
+}

@@ -1,0 +1,159 @@
+/** Child processes that never outlive whoever started them, unless that is asked for. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { open } from "node:fs/promises";
+import { setTimeout as delay } from "node:timers/promises";
+import type { ComponentName, Program } from "./assets.ts";
+
+export interface ComponentOptions {
+  readonly name: ComponentName;
+  readonly program: Program;
+  /** Flags of the component. */
+  readonly flags: readonly string[];
+  /** Both output streams are appended here. */
+  readonly logFile: string;
+  /** Keep running when the starting process ends, without holding any of its streams. Default false. */
+  readonly detached?: boolean;
+}
+
+/** A running component. Disposing kills it at once and waits until it is gone. */
+export interface Component extends AsyncDisposable {
+  readonly name: ComponentName;
+  readonly pid: number;
+  readonly logFile: string;
+  readonly running: boolean;
+  /** Resolves when the process has ended, for whatever reason, with how it ended. Never rejects. */
+  readonly ended: Promise<string>;
+  /**
+   * `SIGTERM` lets it close its connections in order, and becomes `SIGKILL` after 15 s; `SIGKILL` is a crash.
+   * Resolves when it is gone.
+   */
+  stop(signal: "SIGTERM" | "SIGKILL"): Promise<void>;
+}
+
+/** A component ended while it was needed. The message ends with the last lines of its log. */
+export class ComponentFailedError extends Error {
+  override readonly name = "ComponentFailedError";
+}
+
+const GRACE_MS = 15_000;
+const LAST_LINES = 15;
+
+/**
+ * Runs a program that dies with this process, even when this process gets SIGKILL. The shell starts a watcher, then
+ * becomes the program. The watcher blocks on a pipe whose other end only this process holds; the kernel closes that end
+ * however this process ends, and the watcher then kills its own process group, in which nothing else is (`kill 0`, so
+ * no process id can be mistaken). It works for every program, which an option of our own binary would not.
+ */
+const WATCHED = 'exec 3<&0; (read -r _ <&3; kill -KILL 0) & exec 3<&-; exec "$@" </dev/null';
+
+/** Resolves once the process runs; that says nothing about whether it is ready. */
+export async function startComponent(options: ComponentOptions): Promise<Component> {
+  const { name, program, logFile, detached = false } = options;
+  const command = [program.command, ...program.args, ...options.flags];
+  await using log = await open(logFile, "a", 0o600);
+  // Its own process group in both cases: Ctrl-C in a terminal reaches us, and we decide in which order things stop.
+  const child = spawn("/bin/sh", ["-c", detached ? 'exec "$@"' : WATCHED, name, ...command], {
+    stdio: [detached ? "ignore" : "pipe", log.fd, log.fd],
+    detached: true,
+  });
+  await once(child, "spawn");
+  const pid = child.pid;
+  if (pid === undefined) throw new ComponentFailedError(`${name}: not started`);
+  return superviseChild(child, pid, options);
+}
+
+function superviseChild(child: ChildProcess, pid: number, { name, logFile }: ComponentOptions): Component {
+  let running = true;
+  const ended = new Promise<string>((resolve) => {
+    child.once("exit", (code, signal) => {
+      running = false;
+      killGroup(pid); // the watcher, which is all that is left of the group
+      resolve(signal ?? `exit ${code}`);
+    });
+  });
+  // A cluster alone does not keep a program running; whoever waits for an end of a process holds it for that time.
+  const release = (): void => {
+    child.unref();
+    if (child.stdin !== null && "unref" in child.stdin && typeof child.stdin.unref === "function")
+      child.stdin.unref();
+  };
+  const stop = async (signal: "SIGTERM" | "SIGKILL"): Promise<void> => {
+    if (!running) return;
+    child.ref();
+    if (signal === "SIGTERM") {
+      child.kill("SIGTERM");
+      using patience = cancellable();
+      await Promise.race([
+        ended,
+        delay(GRACE_MS, undefined, { signal: patience.signal }).catch(() => undefined),
+      ]);
+    }
+    if (running) killGroup(pid);
+    await ended;
+  };
+  release();
+  return {
+    name,
+    pid,
+    logFile,
+    ended,
+    get running() {
+      return running;
+    },
+    stop,
+    [Symbol.asyncDispose]: () => stop("SIGKILL"),
+  };
+}
+
+/** Rejects when the component ends before `signal` aborts; resolves then. For racing against a readiness check. */
+export async function failWhenEnded(component: Component, signal: AbortSignal): Promise<never> {
+  const how = await component.ended;
+  if (signal.aborted) return new Promise<never>(() => {});
+  throw new ComponentFailedError(
+    `${component.name} ended (${how}) before it was ready:\n${await lastLines(component.logFile)}`,
+  );
+}
+
+/** The end of a log, for messages. `""` when there is none. */
+export async function lastLines(logFile: string): Promise<string> {
+  const TAIL_BYTES = 16_384;
+  try {
+    await using file = await open(logFile, "r");
+    const { size } = await file.stat();
+    const start = Math.max(0, size - TAIL_BYTES);
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(TAIL_BYTES), 0, TAIL_BYTES, start);
+    return buffer.toString("utf8", 0, bytesRead).trimEnd().split("\n").slice(-LAST_LINES).join("\n");
+  } catch {
+    return "";
+  }
+}
+
+/** Removes `folder` when this process is gone without having done so itself. Dispose to call that off. */
+export async function removeAfterUs(folder: string): Promise<Disposable> {
+  // Processes that died with us may still be writing for a moment, which makes a removal fail halfway.
+  const script =
+    'read -r _; for i in 1 2 3 4 5 6 7 8 9 10; do rm -rf -- "$1" 2>/dev/null && exit; sleep 0.2; done';
+  const child = spawn("/bin/sh", ["-c", script, "berth-cleaner", folder], {
+    stdio: ["pipe", "ignore", "ignore"],
+    detached: true,
+  });
+  await once(child, "spawn");
+  child.unref();
+  if ("unref" in child.stdin && typeof child.stdin.unref === "function") child.stdin.unref();
+  return { [Symbol.dispose]: () => void child.kill("SIGKILL") };
+}
+
+/** The group is led by a process we started and have not been told is gone, or still holds its watcher. */
+function killGroup(pid: number): void {
+  try {
+    process.kill(-pid, "SIGKILL");
+  } catch (error) {
+    if (!(error instanceof Error && "code" in error && error.code === "ESRCH")) throw error;
+  }
+}
+
+function cancellable(): Disposable & { readonly signal: AbortSignal } {
+  const controller = new AbortController();
+  return { signal: controller.signal, [Symbol.dispose]: () => controller.abort() };
+}
