@@ -1,14 +1,17 @@
-/** What a `DeadlineHeap` holds. The heap writes `heapIndex`; the owner changes `dueAt` only through `reschedule`. */
+/** What a `DeadlineHeap` holds. The owner sets `dueAt` while the item is outside; the rest is the heap's. */
 export interface HeapItem {
   /** Monotonic milliseconds. */
   dueAt: number;
   /** Position in the heap, -1 when it is in none. */
   heapIndex: number;
+  /** When it was pushed: equal deadlines come in that order. */
+  heapOrder: number;
 }
 
 /** The soonest deadline first. A binary heap that knows where each item is: all changes are O(log n). */
 export class DeadlineHeap<T extends HeapItem> {
   readonly #items: T[] = [];
+  #pushed = 0;
 
   get size(): number {
     return this.#items.length;
@@ -20,6 +23,7 @@ export class DeadlineHeap<T extends HeapItem> {
   }
 
   push(item: T): void {
+    item.heapOrder = this.#pushed++;
     this.#items.push(item);
     this.#raise(item, this.#items.length - 1);
   }
@@ -33,13 +37,6 @@ export class DeadlineHeap<T extends HeapItem> {
     this.#place(last, index);
     this.#raise(last, index);
     this.#sink(last, last.heapIndex);
-  }
-
-  /** Moves an item that is in the heap to another time. */
-  reschedule(item: T, dueAt: number): void {
-    item.dueAt = dueAt;
-    this.#raise(item, item.heapIndex);
-    this.#sink(item, item.heapIndex);
   }
 
   clear(): void {
@@ -58,7 +55,7 @@ export class DeadlineHeap<T extends HeapItem> {
     while (hole > 0) {
       const parentIndex = (hole - 1) >> 1;
       const parent = this.#items[parentIndex];
-      if (parent === undefined || parent.dueAt <= item.dueAt) break;
+      if (parent === undefined || !isSooner(item, parent)) break;
       this.#place(parent, hole);
       hole = parentIndex;
     }
@@ -71,12 +68,16 @@ export class DeadlineHeap<T extends HeapItem> {
     for (;;) {
       const left = this.#items[2 * hole + 1];
       const right = this.#items[2 * hole + 2];
-      const child = right !== undefined && left !== undefined && right.dueAt < left.dueAt ? right : left;
-      if (child === undefined || child.dueAt >= item.dueAt) break;
+      const child = right !== undefined && left !== undefined && isSooner(right, left) ? right : left;
+      if (child === undefined || !isSooner(child, item)) break;
       const childIndex = child.heapIndex;
       this.#place(child, hole);
       hole = childIndex;
     }
     this.#place(item, hole);
   }
+}
+
+function isSooner(a: HeapItem, b: HeapItem): boolean {
+  return a.dueAt < b.dueAt || (a.dueAt === b.dueAt && a.heapOrder < b.heapOrder);
 }

@@ -1,0 +1,371 @@
+import { type BackoffOptions, KeyedBackoff } from "./backoff.ts";
+import type { Clock } from "./clock.ts";
+import { DeadlineHeap, type HeapItem } from "./deadline-heap.ts";
+import { type ObjectKey, toKeyText } from "./key.ts";
+import type { MetricsRegistry } from "./metrics.ts";
+import { declareQueueMetrics, noQueueMetrics, type QueueMetrics } from "./queue-metrics.ts";
+import { type Priority, ReadyList, type ReadySlot } from "./ready-list.ts";
+
+/** What a queue can be keyed by. An object that extends `ObjectKey` needs its own `toText`. */
+export type QueueKey = ObjectKey | string;
+
+export interface QueueTuning {
+  /**
+   * A key becomes available this long after its first `add`; adds meanwhile change nothing, so a burst is one
+   * reconcile and a steady stream cannot postpone it. Milliseconds, default 0.
+   */
+  readonly coalesceMs?: number;
+  /** Distinct keys held, default 1,000,000. Deduplication keeps a queue near the number of objects: far below. */
+  readonly maxKeys?: number;
+  readonly backoff?: BackoffOptions;
+}
+
+export interface WorkQueueOptions<K extends QueueKey> extends QueueTuning {
+  /** The `controller` label of the metrics. */
+  readonly name: string;
+  readonly clock: Clock;
+  /** Equal for equal keys and only for these. Default: `toKeyText`, and a text key is its own text. */
+  readonly toText?: (key: K) => string;
+  readonly metrics?: MetricsRegistry;
+  /**
+   * Called for the first key refused since there was room last. Without it `add` throws `RangeError` instead: a
+   * refused key is lost work and must not pass unseen.
+   */
+  readonly onOverflow?: (key: K, maxKeys: number) => void;
+}
+
+export interface AddOptions {
+  /** Default `high`. A key already waiting at `low` is raised, and never lowered. */
+  readonly priority?: Priority;
+}
+
+export interface RetryOptions extends AddOptions {
+  /** Replaces the base of the backoff for this wait. */
+  readonly baseMs?: number;
+  /** Waits at least this long: the server's own `Retry-After`. */
+  readonly atLeastMs?: number;
+}
+
+/** The right to work on one key. Nobody else gets the key until `done`; `using lease = ...` calls it. */
+export interface Lease<K> extends Disposable {
+  readonly key: K;
+  /** The priority that the key was taken at. */
+  readonly priority: Priority;
+  /** Calls of `retry` for this key since it was forgotten. */
+  readonly retries: number;
+  /** Gives the key back. Further calls do nothing. */
+  done(): void;
+}
+
+interface Entry<K> extends HeapItem {
+  readonly key: K;
+  readonly text: string;
+  /** Of the pending request; without meaning when nothing is pending. */
+  priority: Priority;
+  pending: boolean;
+  /** Present while it waits for a worker. */
+  slot: ReadySlot<Entry<K>> | undefined;
+  leased: boolean;
+  readyAt: number;
+  leasedAt: number;
+}
+
+interface Waiter<K> {
+  give(lease: Lease<K> | undefined): void;
+}
+
+/**
+ * A keyed queue for level-based work: it holds which keys to look at, not what happened to them.
+ *
+ * - One key waits at most once, and is leased to at most one worker. A key added while leased is due again after
+ *   `done`.
+ * - A key has one pending time, the soonest that was asked for. `add` means now (plus `coalesceMs`).
+ * - Taking a lease answers every request made before it. So the delay that a reconcile asks for replaces any older
+ *   one, and a reconcile that asks for none has settled the key. A request made during a lease stands.
+ * - Keys come first in, first out, `high` before `low`, with bounded starvation of `low` (`ReadyList`).
+ *
+ * Deadlines are one heap and one timer of the clock, so that a change costs O(log n) for n delayed keys.
+ */
+export class WorkQueue<K extends QueueKey = ObjectKey> {
+  readonly #clock: Clock;
+  readonly #toText: (key: K) => string;
+  readonly #coalesceMs: number;
+  readonly #maxKeys: number;
+  readonly #onOverflow: ((key: K, maxKeys: number) => void) | undefined;
+  readonly #backoff: KeyedBackoff;
+  readonly #metrics: QueueMetrics;
+
+  /** Every key that is pending or leased. */
+  readonly #entries = new Map<string, Entry<K>>();
+  readonly #delayed = new DeadlineHeap<Entry<K>>();
+  readonly #ready = new ReadyList<Entry<K>>();
+  readonly #leased = new Set<Entry<K>>();
+  /** Workers waiting for a key. Never any while a key is ready. */
+  readonly #waiters = new Set<Waiter<K>>();
+  readonly #drained = Promise.withResolvers<void>();
+  #timer: Disposable | undefined;
+  #timerAt = Number.POSITIVE_INFINITY;
+  #overflowing = false;
+  #shutDown = false;
+
+  constructor(options: WorkQueueOptions<K>) {
+    this.#clock = options.clock;
+    this.#toText = options.toText ?? textOf;
+    this.#coalesceMs = options.coalesceMs ?? 0;
+    this.#maxKeys = options.maxKeys ?? 1_000_000;
+    this.#onOverflow = options.onOverflow;
+    this.#backoff = new KeyedBackoff({ ...options.backoff, maxKeys: this.#maxKeys });
+    this.#metrics =
+      options.metrics === undefined
+        ? noQueueMetrics
+        : declareQueueMetrics(options.metrics, options.name, this);
+  }
+
+  /** Asks for the key now. `false` when it was refused: the queue is shut down, or full. */
+  add(key: K, options: AddOptions = {}): boolean {
+    return this.#request(key, this.#coalesceMs, options.priority ?? "high");
+  }
+
+  /**
+   * Asks for the key after `delayMs` (0 and less: now). Never postpones a sooner request. Otherwise as `add`.
+   * @throws RangeError when `delayMs` is not finite: such a key would never come.
+   */
+  addAfter(key: K, delayMs: number, options: AddOptions = {}): boolean {
+    if (!Number.isFinite(delayMs))
+      throw new RangeError(`a delay must be finite milliseconds, got ${delayMs}`);
+    return this.#request(key, Math.max(0, delayMs), options.priority ?? "high");
+  }
+
+  /** Counts a failure of the key and asks for it after its backoff. Returns the wait, ms. Call it before `done`. */
+  retry(key: K, options: RetryOptions = {}): number {
+    const delayMs = Math.max(this.#backoff.next(this.#toText(key), options.baseMs), options.atLeastMs ?? 0);
+    this.#metrics.retried();
+    this.addAfter(key, delayMs, options);
+    return delayMs;
+  }
+
+  /** The key succeeded: its next failure is its first. Pending requests stay. */
+  forget(key: K): void {
+    this.#backoff.forget(this.#toText(key));
+  }
+
+  /** The next key, as soon as there is one. `undefined` when `signal` aborts or the queue is shut down. */
+  next(signal?: AbortSignal): Promise<Lease<K> | undefined> {
+    if (this.#shutDown || signal?.aborted) return Promise.resolve(undefined);
+    const lease = this.#take();
+    if (lease !== undefined) return Promise.resolve(lease);
+    return new Promise((resolve) => {
+      const waiter: Waiter<K> = {
+        give: (lease) => {
+          this.#waiters.delete(waiter);
+          signal?.removeEventListener("abort", leave);
+          resolve(lease);
+        },
+      };
+      const leave = (): void => waiter.give(undefined);
+      signal?.addEventListener("abort", leave, { once: true });
+      this.#waiters.add(waiter);
+    });
+  }
+
+  /**
+   * Drops what waits, refuses what comes, and ends every `next`. Resolves when the last lease is done: a worker
+   * that is stuck keeps it from resolving, so the caller sets a limit. Level-based work needs no more than this;
+   * the next start lists everything again.
+   */
+  shutDown(): Promise<void> {
+    if (this.#shutDown) return this.#drained.promise;
+    this.#shutDown = true;
+    this.#timer?.[Symbol.dispose]();
+    this.#delayed.clear();
+    this.#ready.clear();
+    this.#entries.clear();
+    for (const waiter of this.#waiters) waiter.give(undefined);
+    if (this.#leased.size === 0) this.#drained.resolve();
+    return this.#drained.promise;
+  }
+
+  /** Keys that are due and wait for a worker. */
+  get length(): number {
+    return this.depth("high") + this.depth("low");
+  }
+
+  /** Keys that wait for their time. */
+  get delayed(): number {
+    return this.#delayed.size;
+  }
+
+  /** Keys that a worker holds. */
+  get leased(): number {
+    return this.#leased.size;
+  }
+
+  /** Of `length`, how many at this priority. */
+  depth(priority: Priority): number {
+    return this.#ready.depth(priority);
+  }
+
+  /** How long the key that is due longest has waited, ms; 0 when none waits. Looks at every waiting key. */
+  get oldestAgeMs(): number {
+    const now = this.#clock.monotonic();
+    let oldest = now;
+    for (const entry of this.#ready) oldest = Math.min(oldest, entry.readyAt);
+    return now - oldest;
+  }
+
+  /** How long the oldest lease is held, ms; 0 when none is. */
+  get longestRunningMs(): number {
+    for (const first of this.#leased) return this.#clock.monotonic() - first.leasedAt;
+    return 0;
+  }
+
+  #request(key: K, delayMs: number, priority: Priority): boolean {
+    if (this.#shutDown) return false;
+    const dueAt = this.#clock.monotonic() + delayMs;
+    const text = this.#toText(key);
+    const entry = this.#entries.get(text) ?? this.#admit(key, text);
+    if (entry === undefined) return false;
+    if (entry.pending) this.#hasten(entry, dueAt, priority);
+    else this.#plan(entry, dueAt, priority);
+    return true;
+  }
+
+  /** A new entry, or `undefined` when there is no room. */
+  #admit(key: K, text: string): Entry<K> | undefined {
+    if (this.#entries.size >= this.#maxKeys) {
+      this.#refuse(key);
+      return undefined;
+    }
+    this.#overflowing = false;
+    const entry: Entry<K> = {
+      key,
+      text,
+      priority: "low",
+      pending: false,
+      slot: undefined,
+      leased: false,
+      readyAt: 0,
+      leasedAt: 0,
+      dueAt: 0,
+      heapIndex: -1,
+      heapOrder: 0,
+    };
+    this.#entries.set(text, entry);
+    return entry;
+  }
+
+  #refuse(key: K): void {
+    this.#metrics.refused();
+    if (this.#onOverflow === undefined) {
+      throw new RangeError(`the work queue is full: it holds ${this.#maxKeys} keys`);
+    }
+    if (this.#overflowing) return;
+    this.#overflowing = true;
+    this.#onOverflow(key, this.#maxKeys);
+  }
+
+  /** The first request since the key was last taken. */
+  #plan(entry: Entry<K>, dueAt: number, priority: Priority): void {
+    entry.pending = true;
+    entry.priority = priority;
+    entry.dueAt = dueAt;
+    this.#metrics.added();
+    if (!entry.leased) this.#place(entry);
+  }
+
+  /** A further request: the sooner time and the higher priority win. */
+  #hasten(entry: Entry<K>, dueAt: number, priority: Priority): void {
+    if (priority === "high" && entry.priority === "low") {
+      entry.priority = "high";
+      if (entry.slot !== undefined) this.#ready.raise(entry.slot);
+    }
+    if (dueAt >= entry.dueAt || entry.slot !== undefined) return;
+    if (entry.leased) {
+      entry.dueAt = dueAt;
+      return;
+    }
+    this.#delayed.remove(entry);
+    entry.dueAt = dueAt;
+    this.#place(entry);
+  }
+
+  /** Puts a pending entry that nobody holds where it belongs. */
+  #place(entry: Entry<K>): void {
+    const now = this.#clock.monotonic();
+    if (entry.dueAt <= now) {
+      entry.readyAt = now;
+      entry.slot = this.#ready.push(entry, entry.priority);
+      this.#dispatch();
+    } else {
+      this.#delayed.push(entry);
+      this.#arm(now);
+    }
+  }
+
+  /** Keeps one timer, at or before the soonest deadline. */
+  #arm(now: number): void {
+    const soonest = this.#delayed.peek();
+    if (soonest === undefined || soonest.dueAt >= this.#timerAt) return;
+    this.#timer?.[Symbol.dispose]();
+    this.#timerAt = soonest.dueAt;
+    this.#timer = this.#clock.schedule(soonest.dueAt - now, () => this.#onTimer());
+  }
+
+  /** A timer may come early, by rounding or because its key was hastened; then it is set again. */
+  #onTimer(): void {
+    this.#timer = undefined;
+    this.#timerAt = Number.POSITIVE_INFINITY;
+    const now = this.#clock.monotonic();
+    for (
+      let entry = this.#delayed.peek();
+      entry !== undefined && entry.dueAt <= now;
+      entry = this.#delayed.peek()
+    ) {
+      this.#delayed.remove(entry);
+      this.#place(entry);
+    }
+    this.#arm(now);
+  }
+
+  #dispatch(): void {
+    for (const waiter of this.#waiters) {
+      const lease = this.#take();
+      if (lease === undefined) return;
+      waiter.give(lease);
+    }
+  }
+
+  #take(): Lease<K> | undefined {
+    const entry = this.#ready.take();
+    if (entry === undefined) return undefined;
+    entry.slot = undefined;
+    entry.pending = false;
+    entry.leased = true;
+    entry.leasedAt = this.#clock.monotonic();
+    this.#leased.add(entry);
+    this.#metrics.waited(entry.leasedAt - entry.readyAt);
+    let held = true;
+    const done = (): void => {
+      if (held) this.#release(entry);
+      held = false;
+    };
+    const retries = this.#backoff.failures(entry.text);
+    return { key: entry.key, priority: entry.priority, retries, done, [Symbol.dispose]: done };
+  }
+
+  #release(entry: Entry<K>): void {
+    entry.leased = false;
+    this.#leased.delete(entry);
+    if (this.#shutDown) {
+      if (this.#leased.size === 0) this.#drained.resolve();
+    } else if (entry.pending) {
+      this.#place(entry);
+    } else {
+      this.#entries.delete(entry.text);
+    }
+  }
+}
+
+function textOf(key: QueueKey): string {
+  return typeof key === "string" ? key : toKeyText(key);
+}
