@@ -14,3 +14,5 @@ export { type BindAddress, parseBindAddress } from "./bind-address.ts";
 export type { HealthCheck } from "./health-checks.ts";
 export * from "./probe-server.ts";
 export * from "./prometheus.ts";
+export { type EventInput, referenceTo } from "./event-series.ts";
+export { type EventClient, EventRecorder, type EventRecorderOptions } from "./events.ts";

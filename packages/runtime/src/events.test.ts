@@ -1,0 +1,165 @@
+import {
+  ApiError,
+  type ApiFailure,
+  type KubeObject,
+  type ObjectName,
+  type Patch,
+  type Resource,
+} from "@berth/kube";
+import { describe, expect, it } from "vitest";
+import { createVirtualClock, type VirtualClock } from "./clock.ts";
+import type { EventInput } from "./event-series.ts";
+import { type EventClient, EventRecorder } from "./events.ts";
+import type { Logger } from "./log.ts";
+
+const silent: Logger = {
+  error: () => {},
+  warn: () => {},
+  info: () => {},
+  debug: () => {},
+  with: () => silent,
+};
+const gated: EventInput = {
+  regarding: { apiVersion: "v1", kind: "Node", name: "n1", uid: "u1" },
+  reason: "GateClosed",
+  note: "waiting",
+  type: "Normal",
+  action: "Gate",
+};
+
+interface Sent {
+  readonly verb: "create" | "patch";
+  readonly name: string;
+  readonly body: object;
+}
+
+/** A line to a server that answers as scripted, one entry per request, and then always well. */
+function line(script: (ApiFailure | "ok")[] = []): { readonly client: EventClient; readonly sent: Sent[] } {
+  const sent: Sent[] = [];
+  const answer = async (request: Sent): Promise<void> => {
+    sent.push(request);
+    const failure = script.shift() ?? "ok";
+    if (failure !== "ok")
+      throw new ApiError(failure, { verb: request.verb, resource: "events.events.k8s.io" });
+  };
+  const client: EventClient = {
+    async create<T extends KubeObject>(_: Resource<T>, object: T): Promise<T> {
+      await answer({ verb: "create", name: object.metadata?.name ?? "", body: object });
+      return object;
+    },
+    async patch<T extends KubeObject>(_: Resource<T>, of: ObjectName, patch: Patch): Promise<T> {
+      await answer({ verb: "patch", name: of.name, body: patch.body });
+      return {} as T;
+    },
+  };
+  return { client, sent };
+}
+
+interface Recording extends AsyncDisposable {
+  readonly recorder: EventRecorder;
+  readonly clock: VirtualClock;
+  stop(): Promise<void>;
+}
+
+function recording(client: EventClient): Recording {
+  const clock = createVirtualClock();
+  const recorder = new EventRecorder({
+    client,
+    clock,
+    log: silent,
+    reportingInstance: "pod-1",
+    random: () => 0.5,
+  });
+  const stopping = new AbortController();
+  const done = recorder.run(stopping.signal);
+  const stop = async (): Promise<void> => {
+    stopping.abort();
+    await clock.advance(3000);
+    await done;
+  };
+  return { recorder, clock, stop, [Symbol.asyncDispose]: stop };
+}
+
+describe("EventRecorder", () => {
+  it("creates the first and patches the count of the equal ones", async () => {
+    const { client, sent } = line();
+    await using r = recording(client);
+    r.recorder.record(gated);
+    await r.clock.advance(1);
+    expect(sent).toHaveLength(1);
+    expect(sent[0]?.body).toMatchObject({
+      eventTime: "2026-01-01T00:00:00.000000Z",
+      reportingController: "berth.dev/controller",
+      reportingInstance: "pod-1",
+      reason: "GateClosed",
+    });
+    await r.clock.advance(999);
+    r.recorder.record(gated);
+    await r.clock.advance(1000);
+    r.recorder.record(gated);
+    await r.clock.advance(20_000);
+    expect(sent.slice(1)).toEqual([
+      {
+        verb: "patch",
+        name: sent[0]?.name,
+        body: { series: { count: 3, lastObservedTime: "2026-01-01T00:00:02.000000Z" } },
+      },
+    ]);
+  });
+
+  it("creates a series anew when the server has forgotten it", async () => {
+    const { client, sent } = line(["ok", { kind: "notFound" }]);
+    await using r = recording(client);
+    r.recorder.record(gated);
+    await r.clock.advance(1);
+    r.recorder.record(gated);
+    await r.clock.advance(11_000);
+    expect(sent.map(({ verb }) => verb)).toEqual(["create", "patch", "create"]);
+    expect(sent[2]?.body).toMatchObject({ series: { count: 2 } });
+    expect(r.recorder.dropped).toBe(0);
+  });
+
+  it("waits while the server cannot be reached, then writes everything once", async () => {
+    const { client, sent } = line([{ kind: "unreachable" }, { kind: "unreachable" }]);
+    await using r = recording(client);
+    for (const note of ["a", "b", "c"]) r.recorder.record({ ...gated, note });
+    await r.clock.advance(5000);
+    expect(sent).toHaveLength(1);
+    await r.clock.advance(30_000);
+    expect(sent).toHaveLength(5);
+    expect(r.recorder.dropped).toBe(0);
+  });
+
+  it("takes a create that got through without its answer as done", async () => {
+    const { client, sent } = line([{ kind: "timeout", afterMs: 10_000 }, { kind: "alreadyExists" }]);
+    await using r = recording(client);
+    r.recorder.record(gated);
+    await r.clock.advance(60_000);
+    expect(sent).toHaveLength(2);
+    expect(r.recorder.dropped).toBe(0);
+  });
+
+  it("drops and counts what the server refuses, without trying again, and goes on", async () => {
+    const { client, sent } = line([{ kind: "forbidden" }]);
+    await using r = recording(client);
+    r.recorder.record(gated);
+    r.recorder.record({ ...gated, note: "other" });
+    await r.clock.advance(60_000);
+    expect(sent).toHaveLength(2);
+    expect(r.recorder.dropped).toBe(1);
+    r.recorder.record({ ...gated, regarding: {} });
+    expect(r.recorder.dropped).toBe(2);
+  });
+
+  it("writes what is left when it stops, and gives up what fails then", async () => {
+    const { client, sent } = line(["ok", "ok", { kind: "unreachable" }]);
+    const r = recording(client);
+    r.recorder.record(gated);
+    await r.clock.advance(1);
+    r.recorder.record(gated);
+    r.recorder.record({ ...gated, note: "other" });
+    await r.stop();
+    expect(sent.map(({ verb }) => verb).toSorted()).toEqual(["create", "create", "patch"]);
+    expect(r.recorder.dropped).toBe(1);
+  });
+});

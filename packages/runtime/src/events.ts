@@ -1,0 +1,168 @@
+import { ApiError, events, isApiError, type KubeClient } from "@berth/kube";
+import { type Clock, sleep, systemClock } from "./clock.ts";
+import { EventBook, type EventInput, type EventSeries, seriesOf } from "./event-series.ts";
+import type { Logger } from "./log.ts";
+import type { Counter, MetricsRegistry } from "./metrics.ts";
+
+/** The part of a client that recording needs. */
+export type EventClient = Pick<KubeClient, "create" | "patch">;
+
+export interface EventRecorderOptions {
+  readonly client: EventClient;
+  readonly log: Logger;
+  /** This process among the replicas, usually the pod's name. At most 128 bytes. */
+  readonly reportingInstance: string;
+  /** Who reports, a qualified name. Default `berth.dev/controller`. */
+  readonly reportingController?: string;
+  /** Gets `berth_events_total`. */
+  readonly metrics?: MetricsRegistry;
+  readonly clock?: Clock;
+  readonly random?: () => number;
+}
+
+/** `maxTriesPerEvent` and `defaultSleepDuration` of client-go's tools/events; the sleep varies by a quarter. */
+const MAX_TRIES = 12;
+const RETRY_MS = 10_000;
+/** What is left when the recorder stops gets this long altogether. */
+const FLUSH_MS = 2000;
+
+type Result = "created" | "updated" | "limited" | "overflow" | "invalid" | "failed";
+
+/**
+ * Writes Events of events.k8s.io/v1 in the background.
+ *
+ * Guarantees: `record` never waits and never throws; memory is bounded; equal events become one Event with a
+ * series, updated ever more rarely; one object cannot flood the cluster. Events are a help for people and not a
+ * log: what cannot be written is dropped and counted.
+ */
+export class EventRecorder {
+  readonly #client: EventClient;
+  readonly #log: Logger;
+  readonly #clock: Clock;
+  readonly #random: () => number;
+  readonly #book: EventBook;
+  readonly #counter: Counter<"result"> | undefined;
+  /** While the server cannot be reached nothing is tried, monotonic ms. */
+  #holdUntilMs = Number.NEGATIVE_INFINITY;
+  #dropped = 0;
+  #wake: (() => void) | undefined;
+
+  constructor(options: EventRecorderOptions) {
+    this.#client = options.client;
+    this.#log = options.log;
+    this.#clock = options.clock ?? systemClock;
+    this.#random = options.random ?? Math.random;
+    this.#book = new EventBook({
+      reportingController: options.reportingController ?? "berth.dev/controller",
+      reportingInstance: options.reportingInstance.slice(0, 128) || "unknown",
+      random: this.#random,
+    });
+    this.#counter = options.metrics?.counter<"result">({
+      name: "berth_events_total",
+      help: "Kubernetes Events by what became of them: created, updated (series), limited, overflow, invalid, failed.",
+      labels: ["result"],
+    });
+  }
+
+  /** Events that were not and will not be written. */
+  get dropped(): number {
+    return this.#dropped;
+  }
+
+  /** Takes an event down. Works before `run` too. */
+  record(input: EventInput): void {
+    const outcome = this.#book.record(input, this.#clock.now(), this.#clock.monotonic());
+    if (outcome === "limited" || outcome === "overflow" || outcome === "invalid") this.#drop(outcome);
+    else this.#wake?.();
+  }
+
+  /** Writes until `signal` aborts, then for at most 2 s what is left. Never rejects. */
+  async run(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      const next = this.#book.next();
+      // An hour stands for "until woken": timers take no infinity.
+      const dueAtMs =
+        next === undefined ? this.#clock.monotonic() + 3_600_000 : Math.max(next.dueAt, this.#holdUntilMs);
+      const waitMs = dueAtMs - this.#clock.monotonic();
+      if (next === undefined || waitMs > 0) await this.#sleep(waitMs, signal);
+      else await this.#write(next, signal);
+    }
+    await this.#flush();
+  }
+
+  async #sleep(waitMs: number, signal: AbortSignal): Promise<void> {
+    const woken = new AbortController();
+    this.#wake = () => woken.abort();
+    await sleep(this.#clock, waitMs, AbortSignal.any([signal, woken.signal]));
+    this.#wake = undefined;
+  }
+
+  async #flush(): Promise<void> {
+    const untilMs = this.#clock.monotonic() + FLUSH_MS;
+    for (let next = this.#book.next(); next !== undefined; next = this.#book.next()) {
+      const leftMs = untilMs - this.#clock.monotonic();
+      const { tries } = next;
+      if (leftMs > 0) await this.#write(next, undefined, leftMs);
+      // There is no later in which to try again.
+      if (leftMs <= 0 || next.tries > tries) this.#giveUp(next);
+    }
+  }
+
+  async #write(series: EventSeries, signal: AbortSignal | undefined, timeoutMs = 10_000): Promise<void> {
+    const { count, sentCount } = series;
+    try {
+      await this.#send(series, { timeoutMs, ...(signal && { signal }) });
+      this.#book.written(series, count, this.#clock.monotonic());
+      this.#counter?.inc({ result: sentCount === 0 ? "created" : "updated" });
+    } catch (error) {
+      if (signal?.aborted) return;
+      const retry = error instanceof ApiError && error.retry === "backoff" && series.tries + 1 < MAX_TRIES;
+      this.#log.debug("an event could not be written", {
+        reason: series.event.reason,
+        error: String(error),
+        retry,
+      });
+      if (!retry) return this.#giveUp(series);
+      const delayMs = Math.max(error.retryAfterMs ?? 0, RETRY_MS * (0.75 + this.#random() / 2));
+      this.#holdUntilMs = this.#clock.monotonic() + delayMs;
+      this.#book.postpone(series, this.#holdUntilMs);
+    }
+  }
+
+  async #send(
+    series: EventSeries,
+    request: { readonly timeoutMs: number; readonly signal?: AbortSignal },
+  ): Promise<void> {
+    const { event } = series;
+    const of = { namespace: event.metadata?.namespace ?? "", name: event.metadata?.name ?? "" };
+    const state = seriesOf(series);
+    if (series.sentCount > 0) {
+      try {
+        await this.#client.patch(events, of, { type: "merge", body: { series: state } }, request);
+        return;
+      } catch (error) {
+        // The server forgets events after an hour: this one begins anew, with its count.
+        if (!isApiError(error, "notFound")) throw error;
+      }
+    }
+    try {
+      await this.#client.create(events, state === undefined ? event : { ...event, series: state }, {
+        ...request,
+        ...of,
+      });
+    } catch (error) {
+      // An earlier attempt got through though its answer did not.
+      if (!isApiError(error, "alreadyExists")) throw error;
+    }
+  }
+
+  #giveUp(series: EventSeries): void {
+    this.#book.drop(series);
+    this.#drop("failed");
+  }
+
+  #drop(result: Result): void {
+    this.#dropped += 1;
+    this.#counter?.inc({ result });
+  }
+}
