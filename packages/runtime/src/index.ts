@@ -16,3 +16,6 @@ export * from "./probe-server.ts";
 export * from "./prometheus.ts";
 export { type EventInput, referenceTo } from "./event-series.ts";
 export { type EventClient, EventRecorder, type EventRecorderOptions } from "./events.ts";
+export * from "./conditions.ts";
+export * from "./finalizers.ts";
+export * from "./json-log.ts";

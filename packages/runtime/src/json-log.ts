@@ -1,0 +1,75 @@
+import { type DestinationStream, type Logger as Pino, pino } from "pino";
+import { type Clock, systemClock } from "./clock.ts";
+import type { LogFields, Logger } from "./log.ts";
+import { redactFields, redactText } from "./redaction.ts";
+
+export type LogLevel = "error" | "warn" | "info" | "debug";
+
+export const LOG_LEVELS: readonly LogLevel[] = ["error", "warn", "info", "debug"];
+
+export interface JsonLoggerOptions {
+  /** Lines below it are not written. Default `info`. */
+  readonly level?: LogLevel;
+  /** Gets each line with its line feed. Default: standard output. */
+  readonly destination?: { write(line: string): void };
+  readonly clock?: Clock;
+}
+
+/** Names that every line has already; a field of the same name gets an underscore. */
+const OWN_NAMES: ReadonlySet<string> = new Set(["level", "time", "msg"]);
+
+/**
+ * One JSON object per line: `{"level":"info","time":"2026-11-21T00:00:00.000Z", …fields, "msg":"…"}`.
+ *
+ * Guarantees: `time` is RFC 3339 in UTC; fields are bounded in depth, number and length; what looks like a
+ * credential, by the name of the field or by its text, is replaced by `[redacted]`; it never throws on a field.
+ * Written at once, without worker threads: nothing is lost when the process ends.
+ */
+export function createJsonLogger(options: JsonLoggerOptions = {}): Logger {
+  const clock = options.clock ?? systemClock;
+  const pinoOptions = {
+    level: options.level ?? "info",
+    base: null,
+    timestamp: () => `,"time":"${new Date(clock.now()).toISOString()}"`,
+    formatters: { level: (level: string) => ({ level }) },
+    // The fields are redacted already; pino's own serializers would look at `err` and `req` again.
+    serializers: {},
+  };
+  const destination: DestinationStream = options.destination ?? pino.destination({ dest: 1, sync: true });
+  return wrap(pino(pinoOptions, destination));
+}
+
+/** Writes nothing: for tests, and for commands whose output is for people. */
+export function createSilentLogger(): Logger {
+  const silent: Logger = { error() {}, warn() {}, info() {}, debug() {}, with: () => silent };
+  return silent;
+}
+
+function wrap(log: Pino): Logger {
+  const write =
+    (level: LogLevel) =>
+    (message: string, fields?: LogFields): void => {
+      // Before the fields are looked at: a `debug` that is off costs next to nothing.
+      if (!log.isLevelEnabled(level)) return;
+      log[level](toFields(fields ?? {}), redactText(message));
+    };
+  return {
+    error: write("error"),
+    warn: write("warn"),
+    info: write("info"),
+    debug: write("debug"),
+    with: (fields) => wrap(log.child(toFields(fields))),
+  };
+}
+
+function toFields(fields: LogFields): Record<string, unknown> {
+  try {
+    const named = Object.entries(fields).map(([name, value]) => [
+      OWN_NAMES.has(name) ? `${name}_` : name,
+      value,
+    ]);
+    return redactFields(Object.fromEntries(named));
+  } catch (error) {
+    return { fields: `[unreadable: ${redactText(String(error))}]` };
+  }
+}
