@@ -13,4 +13,6 @@ export type { OptionalComponent } from "./components.ts";
 export type { StartProgress } from "./control-plane.ts";
 export * from "./eventually.ts";
 export type { UserProof } from "./kubeconfig.ts";
+export { aNode, BUILT_AT, type Identity, type NodeBuilder } from "./node-builder.ts";
+export { aPod, type PodBuilder } from "./pod-builder.ts";
 export { ComponentFailedError } from "./process.ts";
