@@ -10,15 +10,9 @@ import { describe, expect, it } from "vitest";
 import { createVirtualClock, type VirtualClock } from "./clock.ts";
 import type { EventInput } from "./event-series.ts";
 import { type EventClient, EventRecorder } from "./events.ts";
-import type { Logger } from "./log.ts";
+import { createSilentLogger } from "./json-log.ts";
 
-const silent: Logger = {
-  error: () => {},
-  warn: () => {},
-  info: () => {},
-  debug: () => {},
-  with: () => silent,
-};
+const silent = createSilentLogger();
 const gated: EventInput = {
   regarding: { apiVersion: "v1", kind: "Node", name: "n1", uid: "u1" },
   reason: "GateClosed",

@@ -9,21 +9,15 @@ import {
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { type Clock, createVirtualClock, sleep, type VirtualClock } from "./clock.ts";
+import { createSilentLogger } from "./json-log.ts";
 import {
   type LeaderElectionOptions,
   LeaderElector,
   type LeaseClient,
   type TermEnd,
 } from "./leader-election.ts";
-import type { Logger } from "./log.ts";
 
-const silent: Logger = {
-  error: () => {},
-  warn: () => {},
-  info: () => {},
-  debug: () => {},
-  with: () => silent,
-};
+const silent = createSilentLogger();
 const lease = { namespace: "berth-system", name: "berth" };
 
 /** One compare-and-swap register, which is all that an election asks of the API server. */

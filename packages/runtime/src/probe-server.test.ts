@@ -3,17 +3,11 @@ import { connect } from "node:net";
 import { describe, expect, it } from "vitest";
 import { parseBindAddress } from "./bind-address.ts";
 import type { HealthCheck } from "./health-checks.ts";
-import type { Logger } from "./log.ts";
+import { createSilentLogger } from "./json-log.ts";
 import { type ProbeServerOptions, type ProbeServers, startProbeServers } from "./probe-server.ts";
 import { createMetricsRegistry } from "./prometheus.ts";
 
-const silent: Logger = {
-  error: () => {},
-  warn: () => {},
-  info: () => {},
-  debug: () => {},
-  with: () => silent,
-};
+const silent = createSilentLogger();
 
 function start(options: Partial<ProbeServerOptions> = {}): Promise<ProbeServers> {
   return startProbeServers({
