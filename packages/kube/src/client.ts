@@ -104,14 +104,27 @@ export interface KubeClient extends AsyncDisposable {
    * ends without an error when the server ends it, and rejects with `ApiError` otherwise.
    */
   watch<T extends KubeObject>(resource: Resource<T>, options?: WatchOptions<T>): Promise<WatchStream<T>>;
-  create<T extends KubeObject>(resource: Resource<T>, object: T, options?: WriteOptions & { readonly namespace?: string; readonly name?: string }): Promise<T>;
+  create<T extends KubeObject>(
+    resource: Resource<T>,
+    object: T,
+    options?: WriteOptions & { readonly namespace?: string; readonly name?: string },
+  ): Promise<T>;
   /** PUT of a whole object exactly as it was read; for objects we own entirely (Lease). */
   replace<T extends KubeObject>(resource: Resource<T>, object: T, options?: WriteOptions): Promise<T>;
-  patch<T extends KubeObject>(resource: Resource<T>, of: ObjectName, patch: Patch, options?: WriteOptions): Promise<T>;
+  patch<T extends KubeObject>(
+    resource: Resource<T>,
+    of: ObjectName,
+    patch: Patch,
+    options?: WriteOptions,
+  ): Promise<T>;
   /** Server-side apply of the fields in `object`. */
   apply<T extends KubeObject>(resource: Resource<T>, object: T, options?: ApplyOptions): Promise<T>;
   delete<T extends KubeObject>(resource: Resource<T>, of: ObjectName, options?: DeleteOptions): Promise<void>;
-  deleteCollection<T extends KubeObject>(resource: Resource<T>, scope: CollectionScope, options?: DeleteOptions): Promise<void>;
+  deleteCollection<T extends KubeObject>(
+    resource: Resource<T>,
+    scope: CollectionScope,
+    options?: DeleteOptions,
+  ): Promise<void>;
   /** A read of a path that is no resource (`/version`, `/readyz`, discovery). Returns the body as text. */
   read(path: string, options?: RequestOptions): Promise<string>;
   /** Open sockets now: at most 2 at rest. */

@@ -100,7 +100,10 @@ export class ApiError extends Error {
   readonly retryAfterMs: number | undefined;
 
   constructor(failure: ApiFailure, request: RequestInfo, options: ApiErrorOptions = {}) {
-    super(describe(failure, request, options.message), options.cause === undefined ? {} : { cause: options.cause });
+    super(
+      describe(failure, request, options.message),
+      options.cause === undefined ? {} : { cause: options.cause },
+    );
     this.failure = failure;
     this.request = request;
     this.retry = RETRY_BY_KIND[failure.kind];

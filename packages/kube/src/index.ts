@@ -1,6 +1,10 @@
 export * from "./client.ts";
+export * from "./credential.ts";
+export * from "./exec-credential.ts";
 export * from "./failure.ts";
 export * from "./generated/resources.ts";
-export * from "./generated/wire.ts";
+export type * from "./generated/wire.ts";
+export * from "./kubeconfig.ts";
 export * from "./object.ts";
 export * from "./resource.ts";
+export { type ConnectOptions, connect } from "./rest-client.ts";

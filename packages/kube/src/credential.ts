@@ -1,0 +1,80 @@
+import { readFile } from "node:fs/promises";
+import { performance } from "node:perf_hooks";
+
+/** What identifies us to the server at this moment. Never logged, never part of an error. */
+export interface CredentialMaterial {
+  /** Value of the Authorization header, scheme included. */
+  readonly authorization?: string;
+  /** PEM client certificate and key. */
+  readonly certificate?: { readonly cert: string; readonly key: string };
+}
+
+/** A source of credentials that may change while the program runs. */
+export interface Credential {
+  /** The current material. Concurrent callers share one refresh. @throws Error with a cause the user can act on. */
+  material(signal?: AbortSignal): Promise<CredentialMaterial>;
+  /** The server answered 401 to this material: the next `material` must not return it from a cache. */
+  reject(material: CredentialMaterial): void;
+}
+
+/** Material that never changes: a token given once, a client certificate, or nothing at all. */
+export function staticCredential(material: CredentialMaterial = {}): Credential {
+  const fixed = Promise.resolve(material);
+  return { material: () => fixed, reject: () => undefined };
+}
+
+export function bearerToken(token: string): Credential {
+  return staticCredential({ authorization: `Bearer ${token}` });
+}
+
+/** client-go re-reads a token file every minute (`transport/token_source.go`); kubelet rotates well before expiry. */
+const TOKEN_FILE_TTL_MS = 60_000;
+
+/** A token that somebody else keeps fresh in a file: read again every minute, and at once after a 401. */
+export function tokenFile(path: string, ttlMs: number = TOKEN_FILE_TTL_MS): Credential {
+  return cachedCredential(async () => {
+    const token = (await readFile(path, "utf8")).trim();
+    if (token === "") throw new Error(`the token file ${path} is empty`);
+    return { material: { authorization: `Bearer ${token}` }, ttlMs };
+  });
+}
+
+/** New material and how long it may be used, milliseconds (`Infinity`: until it is rejected). */
+export interface FreshMaterial {
+  readonly material: CredentialMaterial;
+  readonly ttlMs: number;
+}
+
+/**
+ * Caches what `fetch` returns until its time is over or the server rejects it. One fetch at a time, whatever the
+ * number of callers; a failed fetch falls back to material that has not been rejected, else rejects.
+ */
+export function cachedCredential(fetch: (signal?: AbortSignal) => Promise<FreshMaterial>): Credential {
+  let current: { material: CredentialMaterial; staleAt: number } | undefined;
+  let rejected: CredentialMaterial | undefined;
+  let running: Promise<CredentialMaterial> | undefined;
+  const refresh = async (): Promise<CredentialMaterial> => {
+    try {
+      const fresh = await fetch();
+      current = { material: fresh.material, staleAt: performance.now() + fresh.ttlMs };
+      return fresh.material;
+    } catch (error) {
+      if (current !== undefined && current.material !== rejected) return current.material;
+      throw error;
+    } finally {
+      running = undefined;
+    }
+  };
+  return {
+    material() {
+      if (current !== undefined && current.material !== rejected && performance.now() < current.staleAt) {
+        return Promise.resolve(current.material);
+      }
+      running ??= refresh();
+      return running;
+    },
+    reject(material) {
+      rejected = material;
+    },
+  };
+}

@@ -1,0 +1,50 @@
+/**
+ * One AbortSignal out of a caller's signal, a client's closing and a time limit, that can be disposed so that
+ * nothing is left listening on long-lived signals: a client makes millions of requests under one of them.
+ */
+export class Deadline implements Disposable {
+  readonly #controller = new AbortController();
+  readonly #parents: readonly AbortSignal[];
+  readonly #abort: () => void;
+  #timer: NodeJS.Timeout | undefined;
+  #passed = false;
+
+  constructor(timeoutMs: number, ...parents: readonly (AbortSignal | undefined)[]) {
+    this.#parents = parents.filter((parent) => parent !== undefined);
+    this.#abort = () => this.#controller.abort();
+    for (const parent of this.#parents) {
+      if (parent.aborted) this.#controller.abort();
+      else parent.addEventListener("abort", this.#abort, { once: true });
+    }
+    this.#timer = setTimeout(() => {
+      this.#passed = true;
+      this.#controller.abort();
+    }, timeoutMs);
+    this.#timer.unref();
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  /** The time limit, and not a caller, ended it. */
+  get passed(): boolean {
+    return this.#passed;
+  }
+
+  /** No time limit any more: a stream has begun. The parents still abort it. */
+  disarm(): void {
+    clearTimeout(this.#timer);
+  }
+
+  /** Ends what is under way and stops listening. */
+  abort(): void {
+    this.#controller.abort();
+    this[Symbol.dispose]();
+  }
+
+  [Symbol.dispose](): void {
+    this.disarm();
+    for (const parent of this.#parents) parent.removeEventListener("abort", this.#abort);
+  }
+}

@@ -1,0 +1,68 @@
+import type { Socket } from "node:net";
+import { performance } from "node:perf_hooks";
+import { buildConnector } from "undici";
+
+export interface LiveConnectorOptions {
+  readonly ca?: string | undefined;
+  readonly cert?: string | undefined;
+  readonly key?: string | undefined;
+  readonly servername?: string | undefined;
+  readonly rejectUnauthorized?: boolean | undefined;
+  /** Offer only HTTP/2 first (reads and watches) or only HTTP/1.1 (writes). */
+  readonly http2: boolean;
+  /**
+   * A connection on which not one byte arrived for this long is dead and is destroyed; `0` never. Works because the
+   * HTTP/2 side sends a PING more often than this, and a living peer acknowledges it (RFC 9113 section 6.7).
+   */
+  readonly silenceMs: number;
+  /** Time for TCP and TLS to be established. */
+  readonly connectTimeoutMs: number;
+  readonly onOpen: () => void;
+  readonly onClose: () => void;
+}
+
+/**
+ * Connects as undici does, and then keeps an eye on the socket: packets that vanish without a reset leave a
+ * connection that looks open for ever, and undici's own pings do not notice a missing answer.
+ */
+export function createLiveConnector(options: LiveConnectorOptions): buildConnector.connector {
+  const connect = buildConnector({
+    allowH2: options.http2,
+    ...(options.http2 ? { preferH2: true } : {}),
+    timeout: options.connectTimeoutMs,
+    ...(options.ca === undefined ? {} : { ca: options.ca }),
+    ...(options.cert === undefined ? {} : { cert: options.cert }),
+    ...(options.key === undefined ? {} : { key: options.key }),
+    ...(options.servername === undefined ? {} : { servername: options.servername }),
+    ...(options.rejectUnauthorized === undefined ? {} : { rejectUnauthorized: options.rejectUnauthorized }),
+  });
+  return (target, callback) => {
+    connect(target, (...result) => {
+      const [error, socket] = result;
+      if (error !== null) return callback(error, null);
+      options.onOpen();
+      socket.once("close", options.onClose);
+      if (options.silenceMs > 0) watchSilence(socket, options.silenceMs);
+      callback(null, socket);
+    });
+  };
+}
+
+/** Destroys `socket` once nothing has been read from it for `silenceMs`. Checks six times in that span. */
+function watchSilence(socket: Socket, silenceMs: number): void {
+  let seenBytes = socket.bytesRead;
+  let seenAt = performance.now();
+  const timer = setInterval(() => {
+    const now = performance.now();
+    if (socket.bytesRead !== seenBytes) {
+      seenBytes = socket.bytesRead;
+      seenAt = now;
+    } else if (now - seenAt >= silenceMs) {
+      socket.destroy(
+        new Error(`the connection was silent for ${Math.round(now - seenAt)} ms and is taken for dead`),
+      );
+    }
+  }, silenceMs / 6);
+  timer.unref();
+  socket.once("close", () => clearInterval(timer));
+}

@@ -1,0 +1,313 @@
+import type {
+  ApplyOptions,
+  CollectionScope,
+  DeleteOptions,
+  KubeClient,
+  ListOptions,
+  Patch,
+  ReadOptions,
+  RequestOptions,
+  WatchOptions,
+  WatchStream,
+  WriteOptions,
+} from "./client.ts";
+import { ApiError, type RequestInfo, type Verb } from "./failure.ts";
+import type { KubeObject, List, ObjectName } from "./object.ts";
+import { apiVersionOf, nameOfResource, type Resource } from "./resource.ts";
+import { Transport, type TransportOptions, type TransportRequest } from "./transport.ts";
+import { LineWatchStream } from "./watch-stream.ts";
+
+/** What `connect` needs to know about a cluster. */
+export interface ConnectOptions extends Omit<TransportOptions, "userAgent"> {
+  /** Default `berth`. Appears in the audit log. */
+  readonly userAgent?: string;
+  /** Recorded in managedFields when a write does not name its own. Default `berth`. */
+  readonly fieldManager?: string;
+}
+
+const DEFAULT_TIMEOUT_MS = 30_000;
+/** A page of 500 large objects from a busy server; client-go has no limit here. */
+const LIST_TIMEOUT_MS = 120_000;
+const DEFAULT_PAGE = 500;
+
+const PATCH_CONTENT_TYPE: Readonly<Record<Patch["type"], string>> = {
+  merge: "application/merge-patch+json",
+  json: "application/json-patch+json",
+  strategic: "application/strategic-merge-patch+json",
+};
+
+/** Opens nothing yet: the first request connects. Dispose or `close` to end every request and connection. */
+export function connect(options: ConnectOptions): KubeClient {
+  return new RestClient(options);
+}
+
+type Query = Readonly<Record<string, string | number | boolean | undefined>>;
+
+class RestClient implements KubeClient {
+  readonly #transport: Transport;
+  readonly #fieldManager: string;
+
+  constructor(options: ConnectOptions) {
+    this.#transport = new Transport({ ...options, userAgent: options.userAgent ?? "berth" });
+    this.#fieldManager = options.fieldManager ?? "berth";
+  }
+
+  get server(): string {
+    return this.#transport.origin;
+  }
+
+  get openSockets(): number {
+    return this.#transport.openSockets;
+  }
+
+  get<T extends KubeObject>(resource: Resource<T>, of: ObjectName, options: ReadOptions = {}): Promise<T> {
+    return this.#send<T>(
+      { method: "GET", ...this.#about("get", resource, of, options.subresource) },
+      options,
+    );
+  }
+
+  async list<T extends KubeObject>(resource: Resource<T>, options: ListOptions<T> = {}): Promise<List<T>> {
+    const query: Query = {
+      limit: options.limit ?? DEFAULT_PAGE,
+      continue: options.continue,
+      resourceVersion: options.continue === undefined ? options.resourceVersion : undefined,
+      resourceVersionMatch: options.continue === undefined ? options.resourceVersionMatch : undefined,
+    };
+    const list = await this.#send<List<T>>(
+      { method: "GET", ...this.#collection("list", resource, options, query) },
+      { ...options, timeoutMs: options.timeoutMs ?? LIST_TIMEOUT_MS },
+    );
+    const project = options.project;
+    return {
+      ...list,
+      items: project === undefined ? (list.items ?? []) : (list.items ?? []).map((item) => project(item)),
+    };
+  }
+
+  async *pages<T extends KubeObject>(
+    resource: Resource<T>,
+    options: ListOptions<T> = {},
+  ): AsyncGenerator<List<T>, void, void> {
+    let token = options.continue;
+    do {
+      const page = await this.list(resource, token === undefined ? options : { ...options, continue: token });
+      token = page.metadata.continue === "" ? undefined : page.metadata.continue;
+      yield page;
+    } while (token !== undefined);
+  }
+
+  async watch<T extends KubeObject>(
+    resource: Resource<T>,
+    options: WatchOptions<T> = {},
+  ): Promise<WatchStream<T>> {
+    const about = this.#collection("watch", resource, options, {
+      watch: true,
+      allowWatchBookmarks: true,
+      resourceVersion: options.resourceVersion,
+      sendInitialEvents: options.sendInitialEvents,
+      resourceVersionMatch: options.sendInitialEvents ? "NotOlderThan" : undefined,
+      timeoutSeconds: options.timeoutSeconds ?? 300 + Math.floor(Math.random() * 300),
+    });
+    const stream = await this.#transport.open({
+      method: "GET",
+      ...about,
+      signal: options.signal,
+      timeoutMs: DEFAULT_TIMEOUT_MS,
+    });
+    return new LineWatchStream<T>(stream, about.info, options.project);
+  }
+
+  create<T extends KubeObject>(
+    resource: Resource<T>,
+    object: T,
+    options: WriteOptions & { readonly namespace?: string; readonly name?: string } = {},
+  ): Promise<T> {
+    const namespace = options.namespace ?? object.metadata?.namespace ?? "";
+    const name = options.name ?? object.metadata?.name ?? "";
+    const about =
+      options.subresource === undefined
+        ? this.#collection("create", resource, { namespace }, this.#writeQuery(options))
+        : this.#about(
+            "create",
+            resource,
+            { namespace, name },
+            options.subresource,
+            this.#writeQuery(options),
+          );
+    const info = name === "" ? about.info : { ...about.info, name };
+    const typed = { apiVersion: apiVersionOf(resource), kind: resource.kind, ...object };
+    const body = JSON.stringify(typed);
+    return this.#send<T>({ ...about, info, method: "POST", body, contentType: "application/json" }, options);
+  }
+
+  replace<T extends KubeObject>(resource: Resource<T>, object: T, options: WriteOptions = {}): Promise<T> {
+    const about = this.#about(
+      "update",
+      resource,
+      nameOf(object),
+      options.subresource,
+      this.#writeQuery(options),
+    );
+    const body = JSON.stringify({ apiVersion: apiVersionOf(resource), kind: resource.kind, ...object });
+    return this.#send<T>({ ...about, method: "PUT", body, contentType: "application/json" }, options);
+  }
+
+  patch<T extends KubeObject>(
+    resource: Resource<T>,
+    of: ObjectName,
+    patch: Patch,
+    options: WriteOptions = {},
+  ): Promise<T> {
+    const about = this.#about("patch", resource, of, options.subresource, this.#writeQuery(options));
+    const body = JSON.stringify(patch.body);
+    return this.#send<T>(
+      { ...about, method: "PATCH", body, contentType: PATCH_CONTENT_TYPE[patch.type] },
+      options,
+    );
+  }
+
+  apply<T extends KubeObject>(resource: Resource<T>, object: T, options: ApplyOptions = {}): Promise<T> {
+    const query = { ...this.#writeQuery(options), force: options.force ? true : undefined };
+    const about = this.#about("patch", resource, nameOf(object), options.subresource, query);
+    const body = JSON.stringify({ apiVersion: apiVersionOf(resource), kind: resource.kind, ...object });
+    return this.#send<T>(
+      { ...about, method: "PATCH", body, contentType: "application/apply-patch+yaml" },
+      options,
+    );
+  }
+
+  async delete<T extends KubeObject>(
+    resource: Resource<T>,
+    of: ObjectName,
+    options: DeleteOptions = {},
+  ): Promise<void> {
+    await this.#send(
+      { ...this.#about("delete", resource, of), method: "DELETE", ...deleteBody(options) },
+      options,
+    );
+  }
+
+  async deleteCollection<T extends KubeObject>(
+    resource: Resource<T>,
+    scope: CollectionScope,
+    options: DeleteOptions = {},
+  ): Promise<void> {
+    const about = this.#collection("deletecollection", resource, scope, {});
+    await this.#send({ ...about, method: "DELETE", ...deleteBody(options) }, options);
+  }
+
+  async read(path: string, options: RequestOptions = {}): Promise<string> {
+    const info: RequestInfo = { verb: "get", resource: path };
+    const body = await this.#transport.send({
+      method: "GET",
+      info,
+      path,
+      signal: options.signal,
+      timeoutMs: options.timeoutMs ?? DEFAULT_TIMEOUT_MS,
+    });
+    return body.toString("utf8");
+  }
+
+  close(): Promise<void> {
+    return this.#transport.close();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  async #send<R>(
+    request: Pick<TransportRequest, "method" | "info" | "path" | "body" | "contentType">,
+    options: RequestOptions,
+  ): Promise<R> {
+    const body = await this.#transport.send({
+      ...request,
+      signal: options.signal,
+      timeoutMs: options.timeoutMs ?? DEFAULT_TIMEOUT_MS,
+      keepTooManyRequests: request.info.subresource === "eviction",
+    });
+    try {
+      return JSON.parse(body.toString("utf8")) as R;
+    } catch (cause) {
+      throw new ApiError({ kind: "undecodable" }, request.info, { message: "the answer is not JSON", cause });
+    }
+  }
+
+  #writeQuery(options: WriteOptions): Query {
+    return {
+      fieldManager: options.fieldManager ?? this.#fieldManager,
+      dryRun: options.dryRun ? "All" : undefined,
+    };
+  }
+
+  #about(
+    verb: Verb,
+    resource: Resource,
+    of: ObjectName,
+    subresource?: string,
+    query: Query = {},
+  ): Pick<TransportRequest, "info" | "path"> {
+    const info: RequestInfo = {
+      verb,
+      resource: nameOfResource(resource),
+      name: of.name,
+      ...(subresource === undefined ? {} : { subresource }),
+      ...(of.namespace ? { namespace: of.namespace } : {}),
+    };
+    if (of.name === "")
+      throw new ApiError({ kind: "invalid", causes: [] }, info, { message: "the name is empty" });
+    const tail = subresource === undefined ? "" : `/${subresource}`;
+    return {
+      info,
+      path: `${pathOf(resource, of.namespace)}/${encodeURIComponent(of.name)}${tail}${toQuery(query)}`,
+    };
+  }
+
+  #collection(
+    verb: Verb,
+    resource: Resource,
+    scope: CollectionScope,
+    query: Query,
+  ): Pick<TransportRequest, "info" | "path"> {
+    const info: RequestInfo = {
+      verb,
+      resource: nameOfResource(resource),
+      ...(scope.namespace ? { namespace: scope.namespace } : {}),
+    };
+    const selectors = { labelSelector: scope.labelSelector, fieldSelector: scope.fieldSelector };
+    return { info, path: pathOf(resource, scope.namespace) + toQuery({ ...selectors, ...query }) };
+  }
+}
+
+function nameOf(object: KubeObject): ObjectName {
+  return { namespace: object.metadata?.namespace ?? "", name: object.metadata?.name ?? "" };
+}
+
+function pathOf(resource: Resource, namespace: string | undefined): string {
+  const root =
+    resource.group === "" ? `/api/${resource.version}` : `/apis/${resource.group}/${resource.version}`;
+  const within = resource.namespaced && namespace ? `/namespaces/${encodeURIComponent(namespace)}` : "";
+  return `${root}${within}/${resource.plural}`;
+}
+
+function toQuery(query: Query): string {
+  const text = Object.entries(query)
+    .filter(([, value]) => value !== undefined && value !== "")
+    .map(([key, value]) => `${key}=${encodeURIComponent(String(value))}`)
+    .join("&");
+  return text === "" ? "" : `?${text}`;
+}
+
+function deleteBody(options: DeleteOptions): Pick<TransportRequest, "body" | "contentType"> {
+  const { gracePeriodSeconds, propagationPolicy, preconditions, dryRun } = options;
+  const body = {
+    apiVersion: "v1",
+    kind: "DeleteOptions",
+    ...(gracePeriodSeconds === undefined ? {} : { gracePeriodSeconds }),
+    ...(propagationPolicy === undefined ? {} : { propagationPolicy }),
+    ...(preconditions === undefined ? {} : { preconditions }),
+    ...(dryRun ? { dryRun: ["All"] } : {}),
+  };
+  return { body: JSON.stringify(body), contentType: "application/json" };
+}

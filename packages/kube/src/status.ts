@@ -1,0 +1,98 @@
+import type { Dispatcher } from "undici";
+import {
+  ApiError,
+  type ApiErrorOptions,
+  type ApiFailure,
+  type FailureCause,
+  type RequestInfo,
+} from "./failure.ts";
+
+/** An error answer is a `Status` of a few hundred bytes; anything longer is a proxy's page and is cut. */
+const MAX_ERROR_BYTES = 256 * 1024;
+
+interface StatusBody {
+  readonly kind?: string;
+  readonly message?: string;
+  readonly reason?: string;
+  readonly code?: number;
+  readonly details?: { readonly causes?: readonly FailureCause[]; readonly retryAfterSeconds?: number };
+}
+
+/** Reads an error answer and makes it an `ApiError`. The body is consumed. */
+export async function toApiError(response: Dispatcher.ResponseData, request: RequestInfo): Promise<ApiError> {
+  const status = parseStatus(await readBounded(response.body));
+  const failure = toFailure(response.statusCode, status);
+  return new ApiError(failure, request, options(status, response.headers["retry-after"]));
+}
+
+/** The ERROR event of a watch carries a `Status` too. */
+export function fromStatusObject(object: unknown, request: RequestInfo): ApiError {
+  const status = (typeof object === "object" && object !== null ? object : {}) as StatusBody;
+  return new ApiError(toFailure(status.code ?? 500, status), request, options(status, undefined));
+}
+
+function options(status: StatusBody, retryAfter: string | readonly string[] | undefined): ApiErrorOptions {
+  const header = Number(Array.isArray(retryAfter) ? retryAfter[0] : retryAfter);
+  const seconds = Number.isFinite(header) && header > 0 ? header : status.details?.retryAfterSeconds;
+  return {
+    ...(status.message === undefined ? {} : { message: status.message }),
+    ...(seconds === undefined || seconds <= 0 ? {} : { retryAfterMs: seconds * 1000 }),
+  };
+}
+
+/** Which failure an HTTP status and its `Status` mean. The codes are those of apimachinery's `api/errors`. */
+export function toFailure(code: number, status: StatusBody): ApiFailure {
+  const causes = status.details?.causes ?? [];
+  switch (code) {
+    case 400:
+      return { kind: "invalid", causes };
+    case 401:
+      return { kind: "unauthorized" };
+    case 403:
+      return { kind: "forbidden" };
+    case 404:
+      return { kind: "notFound" };
+    case 405:
+    case 415:
+      return { kind: "unsupported" };
+    case 409:
+      return status.reason === "AlreadyExists" ? { kind: "alreadyExists" } : { kind: "conflict", causes };
+    case 410:
+      return { kind: "expired" };
+    case 422:
+      return causes.length > 0 && causes.every(({ field }) => field === "metadata.uid")
+        ? { kind: "uidMismatch" }
+        : { kind: "invalid", causes };
+    case 429:
+      return { kind: "tooManyRequests", causes };
+    default:
+      // A too old resourceVersion of a list can come as 500 from old etcd proxies; its reason still says so.
+      return status.reason === "Expired" ? { kind: "expired" } : { kind: "serverError", status: code };
+  }
+}
+
+function parseStatus(text: string): StatusBody {
+  try {
+    const body: unknown = JSON.parse(text);
+    if (typeof body === "object" && body !== null && (body as StatusBody).kind === "Status") return body;
+  } catch {
+    // Not from the API server: a proxy or load balancer in between.
+  }
+  const line = text.trim().split("\n", 1)[0]?.slice(0, 200) ?? "";
+  return line === "" || line.startsWith("<") ? {} : { message: line };
+}
+
+async function readBounded(body: Dispatcher.ResponseData["body"]): Promise<string> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  try {
+    for await (const chunk of body) {
+      chunks.push(chunk as Buffer);
+      size += (chunk as Buffer).length;
+      if (size > MAX_ERROR_BYTES) break;
+    }
+  } catch {
+    // The status code alone still says what happened.
+  }
+  return Buffer.concat(chunks).toString("utf8");
+}
