@@ -110,7 +110,7 @@ export class WorkQueue<K extends QueueKey = ObjectKey> {
 
   constructor(options: WorkQueueOptions<K>) {
     this.#clock = options.clock;
-    this.#toText = options.toText ?? textOf;
+    this.#toText = options.toText ?? toQueueText;
     this.#coalesceMs = options.coalesceMs ?? 0;
     this.#maxKeys = options.maxKeys ?? 1_000_000;
     this.#onOverflow = options.onOverflow;
@@ -227,6 +227,7 @@ export class WorkQueue<K extends QueueKey = ObjectKey> {
     if (entry === undefined) return false;
     if (entry.pending) this.#hasten(entry, dueAt, priority);
     else this.#plan(entry, dueAt, priority);
+    this.#dispatch();
     return true;
   }
 
@@ -295,7 +296,6 @@ export class WorkQueue<K extends QueueKey = ObjectKey> {
     if (entry.dueAt <= now) {
       entry.readyAt = now;
       entry.slot = this.#ready.push(entry, entry.priority);
-      this.#dispatch();
     } else {
       this.#delayed.push(entry);
       this.#arm(now);
@@ -325,6 +325,8 @@ export class WorkQueue<K extends QueueKey = ObjectKey> {
       this.#place(entry);
     }
     this.#arm(now);
+    // Only now, so that of keys that fell due together the high ones go first.
+    this.#dispatch();
   }
 
   #dispatch(): void {
@@ -360,12 +362,14 @@ export class WorkQueue<K extends QueueKey = ObjectKey> {
       if (this.#leased.size === 0) this.#drained.resolve();
     } else if (entry.pending) {
       this.#place(entry);
+      this.#dispatch();
     } else {
       this.#entries.delete(entry.text);
     }
   }
 }
 
-function textOf(key: QueueKey): string {
+/** How a queue tells keys apart, and names them in messages, unless told otherwise. */
+export function toQueueText(key: QueueKey): string {
   return typeof key === "string" ? key : toKeyText(key);
 }

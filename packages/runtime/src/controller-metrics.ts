@@ -1,0 +1,51 @@
+import type { MetricsRegistry } from "./metrics.ts";
+import type { ResultLabel } from "./reconcile-outcome.ts";
+
+/** What a scrape asks a controller for. */
+export interface ControllerState {
+  readonly active: number;
+  readonly stuck: number;
+  readonly concurrency: number;
+}
+
+export interface ControllerMetrics {
+  /** A reconcile returned after this long. */
+  reconciled(result: ResultLabel, tookMs: number): void;
+}
+
+/** A controller nobody measures. */
+export const noControllerMetrics: ControllerMetrics = { reconciled: () => undefined };
+
+/** Declares the metrics of one controller. */
+export function declareControllerMetrics(
+  registry: MetricsRegistry,
+  controller: string,
+  state: ControllerState,
+): ControllerMetrics {
+  const gauge = (name: string, help: string, read: () => number): void =>
+    void registry.gauge({
+      name: `berth_reconcile_${name}`,
+      help,
+      labels: ["controller"],
+      collect: (gauge) => gauge.set(read(), { controller }),
+    });
+  gauge("active_workers", "Reconciles running now, stuck ones included.", () => state.active);
+  gauge("max_concurrent", "Reconciles that may run at one time.", () => state.concurrency);
+  gauge("stuck_workers", "Reconciles that go on past their deadline though told to stop.", () => state.stuck);
+  const total = registry.counter({
+    name: "berth_reconcile_total",
+    help: "Reconciles that returned, by result.",
+    labels: ["controller", "result"],
+  });
+  const duration = registry.histogram({
+    name: "berth_reconcile_duration_seconds",
+    help: "How long reconciles took.",
+    labels: ["controller"],
+  });
+  return {
+    reconciled: (result, tookMs) => {
+      total.inc({ controller, result });
+      duration.observe(tookMs / 1_000, { controller });
+    },
+  };
+}

@@ -1,0 +1,62 @@
+import type { KubeObject, OwnerReference } from "@berth/kube";
+import { type ClusterName, keyOf, type ObjectKey } from "./key.ts";
+import type { Change } from "./lister.ts";
+
+/** From a change to the keys that must be looked at because of it. */
+export type Mapper<T extends KubeObject, K = ObjectKey> = (change: Change<T>) => Iterable<K>;
+
+/** The changed object itself. */
+export function toSelf(cluster: ClusterName): Mapper<KubeObject> {
+  return (change) => [keyOf(cluster, change.object)];
+}
+
+export interface OwnerMapping {
+  readonly cluster: ClusterName;
+  /** Kind of the owner, and its API group (`""` for core); the version does not matter, as an object has many. */
+  readonly kind: string;
+  readonly group: string;
+  /** Whether the owner is namespaced: then it is in the namespace of what it owns. Default true. */
+  readonly namespaced?: boolean;
+  /** Only the managing owner (`controller: true`). Default true. */
+  readonly controllerOnly?: boolean;
+}
+
+/**
+ * The owners of the changed object, those before an update included: an owner that lost an object must notice
+ * as well as the one that gained it.
+ */
+export function toOwner(mapping: OwnerMapping): Mapper<KubeObject> {
+  const { cluster, namespaced = true } = mapping;
+  return (change) => {
+    const keys = new Map<string, ObjectKey>();
+    for (const object of statesOf(change)) {
+      const namespace = namespaced ? (object.metadata?.namespace ?? "") : "";
+      for (const owner of object.metadata?.ownerReferences ?? []) {
+        if (isWanted(owner, mapping)) keys.set(owner.name, { cluster, namespace, name: owner.name });
+      }
+    }
+    return keys.values();
+  };
+}
+
+/**
+ * The keys that `map` finds in the object, and in its old state when it was updated. A key found in both comes
+ * twice, which the work queue makes one.
+ */
+export function fromStates<T extends KubeObject, K = ObjectKey>(
+  map: (object: T) => Iterable<K>,
+): Mapper<T, K> {
+  return function* (change) {
+    for (const object of statesOf(change)) yield* map(object);
+  };
+}
+
+function statesOf<T extends KubeObject>(change: Change<T>): readonly T[] {
+  return change.type === "updated" ? [change.old, change.object] : [change.object];
+}
+
+function isWanted(owner: OwnerReference, { kind, group, controllerOnly = true }: OwnerMapping): boolean {
+  const slash = owner.apiVersion.indexOf("/");
+  const ownerGroup = slash < 0 ? "" : owner.apiVersion.slice(0, slash);
+  return owner.kind === kind && ownerGroup === group && (!controllerOnly || owner.controller === true);
+}

@@ -1,0 +1,47 @@
+import type { KubeObject } from "@berth/kube";
+import type { ObjectKey } from "./key.ts";
+import type { Change } from "./lister.ts";
+import type { Predicate } from "./predicate.ts";
+import type { AddOptions } from "./work-queue.ts";
+
+/** Asks a controller to look at a key. */
+export type Enqueue<K> = (key: K, options?: AddOptions) => void;
+
+/** Where keys come from. It is disposed of when the controller stops. */
+export interface Source<K> {
+  start(enqueue: Enqueue<K>): Disposable;
+}
+
+/**
+ * The part of an informer that a source needs. Who subscribes late is told of the objects already there as
+ * `added` with `initial`. An `onChange` that throws is reported by the informer and stops nothing.
+ */
+export interface Subscribable<T extends KubeObject> {
+  subscribe(handler: { onChange(change: Change<T>): void }): Disposable;
+}
+
+export interface WatchForOptions<T extends KubeObject, K = ObjectKey> {
+  readonly informer: Subscribable<T>;
+  /** Which changes count; default: all. */
+  readonly predicate?: Predicate<T>;
+  /** What to look at when one does; see `mapper.ts`. */
+  readonly map: (change: Change<T>) => Iterable<K>;
+}
+
+/**
+ * A source that asks for keys when objects change. The objects of a snapshot come at `low` priority, so that after
+ * a start or a reconnect live events do not wait behind the whole cluster.
+ */
+export function watchFor<T extends KubeObject, K = ObjectKey>(options: WatchForOptions<T, K>): Source<K> {
+  const { informer, predicate, map } = options;
+  return {
+    start: (enqueue) =>
+      informer.subscribe({
+        onChange: (change) => {
+          if (predicate !== undefined && !predicate(change)) return;
+          const priority = change.type === "added" && change.initial ? "low" : "high";
+          for (const key of map(change)) enqueue(key, { priority });
+        },
+      }),
+  };
+}
