@@ -19,3 +19,5 @@ export { type EventClient, EventRecorder, type EventRecorderOptions } from "./ev
 export * from "./conditions.ts";
 export * from "./finalizers.ts";
 export * from "./json-log.ts";
+export { createInformer, dropManagedFields, type Informer, type InformerOptions } from "./informer.ts";
+export type { IndexFunction } from "./object-store.ts";

@@ -1,0 +1,60 @@
+import type { ClusterName } from "./key.ts";
+import type { Counter, MetricsRegistry } from "./metrics.ts";
+
+export interface InformerMetrics {
+  readonly snapshots: Counter<"resource" | "how">;
+  readonly failures: Counter<"resource" | "failure">;
+  readonly handlerFailures: Counter<"resource">;
+}
+
+/** What the gauges read at each scrape. */
+interface Observed {
+  readonly size: number;
+  readonly synced: boolean;
+  readonly quietSeconds: number | undefined;
+}
+
+/** Declares the informer metrics for one resource of one cluster. Labels grow with kinds and clusters, never with objects. */
+export function declareInformerMetrics(
+  metrics: MetricsRegistry,
+  cluster: ClusterName,
+  resource: string,
+  informer: Observed,
+): InformerMetrics {
+  const labels = { cluster, resource };
+  metrics.gauge({
+    name: `berth_informer_objects`,
+    help: "Objects in the cache of an informer.",
+    labels: ["cluster", "resource"],
+    collect: (gauge) => gauge.set(informer.size, labels),
+  });
+  metrics.gauge({
+    name: "berth_informer_synced",
+    help: "1 once the first complete snapshot has been taken over.",
+    labels: ["cluster", "resource"],
+    collect: (gauge) => gauge.set(informer.synced ? 1 : 0, labels),
+  });
+  metrics.gauge({
+    name: "berth_informer_watch_age_seconds",
+    help: "Seconds since anything came over the watch; -1 while there is no watch. The server sends bookmarks about once a minute.",
+    labels: ["cluster", "resource"],
+    collect: (gauge) => gauge.set(informer.quietSeconds ?? -1, labels),
+  });
+  return {
+    snapshots: metrics.counter({
+      name: "berth_informer_snapshots_total",
+      help: "Complete snapshots taken, as a stream (WatchList) or in pages.",
+      labels: ["resource", "how"],
+    }),
+    failures: metrics.counter({
+      name: "berth_informer_failures_total",
+      help: "Watches and lists that failed, by kind of failure.",
+      labels: ["resource", "failure"],
+    }),
+    handlerFailures: metrics.counter({
+      name: "berth_informer_handler_failures_total",
+      help: "Changes whose handler threw.",
+      labels: ["resource"],
+    }),
+  };
+}

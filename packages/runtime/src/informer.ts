@@ -1,0 +1,240 @@
+import {
+  type ApiError,
+  type CollectionScope,
+  type KubeClient,
+  type KubeObject,
+  nameOfResource,
+  type Projection,
+  type Resource,
+} from "@berth/kube";
+import type { Random } from "./backoff.ts";
+import type { Clock } from "./clock.ts";
+import { type Component, type Running, whenAborted } from "./component.ts";
+import { declareInformerMetrics, type InformerMetrics } from "./informer-metrics.ts";
+import type { ClusterName, ObjectKey } from "./key.ts";
+import type { Change, Lister } from "./lister.ts";
+import type { Logger } from "./log.ts";
+import type { MetricsRegistry } from "./metrics.ts";
+import { type IndexFunction, ObjectStore } from "./object-store.ts";
+import { Reflector } from "./reflector.ts";
+import type { Subscribable } from "./source.ts";
+
+export interface InformerOptions<T extends KubeObject> {
+  readonly client: Pick<KubeClient, "list" | "watch">;
+  /** Keys of its lister and of what follows from its changes carry this name. */
+  readonly cluster: ClusterName;
+  readonly resource: Resource<T>;
+  /** Which objects; default all. What a selector leaves out is never received. */
+  readonly scope?: CollectionScope;
+  /** What to keep of each object; default all but `metadata.managedFields`. Runs as it is decoded. */
+  readonly project?: Projection<T>;
+  readonly indexes?: Readonly<Record<string, IndexFunction<T>>>;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly metrics?: MetricsRegistry;
+  readonly random?: Random;
+  /** A snapshot stream without progress for this long is given up for paged lists. Milliseconds, default 30,000. */
+  readonly streamStallMs?: number;
+  /** Objects a page of a fallback list; default 500. */
+  readonly pageSize?: number;
+  /** Not connected for this long: `problem` says so. Milliseconds, default 60,000. */
+  readonly staleAfterMs?: number;
+}
+
+/**
+ * List and watch keeping a cache, with these promises:
+ *
+ * - Once `synced`, the lister is a state the server really had, and moves forward only.
+ * - Every object's end is told, also when the watch missed it, and an object deleted and made again under one name
+ *   is told as `deleted`, then `added`. A version already told is not told again after a reconnect.
+ * - It never gives up: any failure is followed by another attempt, with jitter, no sooner than the server asked.
+ * - A handler that throws is reported and stops nothing, not the informer and not the other handlers.
+ */
+export interface Informer<T extends KubeObject> extends Lister<T>, Component, Subscribable<T> {
+  readonly cluster: ClusterName;
+  /** Resolves `true` once synced, `false` when `signal` aborts first. */
+  whenSynced(signal?: AbortSignal): Promise<boolean>;
+}
+
+/** Creates an informer; nothing happens before `start`. */
+export function createInformer<T extends KubeObject>(options: InformerOptions<T>): Informer<T> {
+  return new CachingInformer(options);
+}
+
+/** Most of the bytes of many objects, and of no use to a controller: who wrote which field, and when. */
+export function dropManagedFields<T extends KubeObject>(object: T): T {
+  const metadata = object.metadata as { managedFields?: unknown } | undefined;
+  if (metadata !== undefined) delete metadata.managedFields;
+  return object;
+}
+
+/** Changes told at one go before timers and sockets have their turn. */
+const CHANGES_PER_TURN = 500;
+/** A handler is expected to enqueue and return; longer than this it is reported. Milliseconds. */
+const SLOW_HANDLER_MS = 50;
+
+type Handler<T extends KubeObject> = { onChange(change: Change<T>): void };
+
+class CachingInformer<T extends KubeObject> implements Informer<T> {
+  readonly name: string;
+  readonly cluster: ClusterName;
+  readonly #options: InformerOptions<T>;
+  readonly #log: Logger;
+  readonly #store: ObjectStore<T>;
+  readonly #handlers = new Set<Handler<T>>();
+  readonly #waiting = new Set<() => void>();
+  readonly #reflector: Reflector<T>;
+  readonly #metrics: InformerMetrics | undefined;
+  #synced = false;
+  #started = false;
+  #failure: { readonly error: ApiError; readonly since: number } | undefined;
+
+  constructor(options: InformerOptions<T>) {
+    const resource = nameOfResource(options.resource);
+    this.name = `informer-${resource.replaceAll(".", "-")}`;
+    this.cluster = options.cluster;
+    this.#options = options;
+    this.#log = options.log.with({ resource, cluster: options.cluster });
+    this.#store = new ObjectStore(options.indexes);
+    this.#reflector = new Reflector<T>(
+      { ...options, project: options.project ?? dropManagedFields },
+      {
+        replace: (snapshot) => this.#replace(snapshot),
+        upsert: (object) => this.#tellAll(this.#store.upsert(object)),
+        remove: (object) => this.#tellAll(this.#store.remove(object)),
+        reuse: (object) => this.#store.reuse(object),
+        connection: (problem) => this.#connection(problem),
+        listing: (how) => {
+          this.#metrics?.snapshots.inc({ resource, how });
+          this.#log.debug("taking a snapshot", { how });
+        },
+      },
+    );
+    this.#metrics =
+      options.metrics && declareInformerMetrics(options.metrics, options.cluster, resource, this);
+  }
+
+  get synced(): boolean {
+    return this.#synced;
+  }
+
+  get size(): number {
+    return this.#store.size;
+  }
+
+  /** Seconds since bytes last came from the server: objects, or the bookmarks it sends about once a minute. */
+  get quietSeconds(): number | undefined {
+    const at = this.#reflector.lastByteAt;
+    return at === undefined ? undefined : (performance.now() - at) / 1000;
+  }
+
+  get(key: ObjectKey): T | undefined {
+    return key.cluster === this.cluster ? this.#store.get(`${key.namespace}/${key.name}`) : undefined;
+  }
+
+  list(): IterableIterator<T> {
+    return this.#store.values();
+  }
+
+  byIndex(index: string, value: string): readonly T[] {
+    return this.#store.byIndex(index, value);
+  }
+
+  subscribe(handler: Handler<T>): Disposable {
+    // A copy of its own: the same handler may subscribe twice, and each subscription ends by itself.
+    const subscription: Handler<T> = { onChange: (change) => handler.onChange(change) };
+    this.#handlers.add(subscription);
+    if (this.#synced) {
+      for (const object of this.#store.values())
+        this.#tell(subscription, { type: "added", object, initial: true });
+    }
+    return { [Symbol.dispose]: () => this.#handlers.delete(subscription) };
+  }
+
+  whenSynced(signal?: AbortSignal): Promise<boolean> {
+    if (this.#synced) return Promise.resolve(true);
+    const { promise, resolve } = Promise.withResolvers<boolean>();
+    const synced = (): void => {
+      signal?.removeEventListener("abort", aborted);
+      resolve(true);
+    };
+    const aborted = (): void => {
+      this.#waiting.delete(synced);
+      resolve(false);
+    };
+    if (signal?.aborted) return Promise.resolve(false);
+    this.#waiting.add(synced);
+    signal?.addEventListener("abort", aborted, { once: true });
+    return promise;
+  }
+
+  async start(signal: AbortSignal): Promise<Running> {
+    if (this.#started) throw new Error(`${this.name} was started before`);
+    this.#started = true;
+    const ended = this.#reflector.run(signal);
+    await Promise.race([this.whenSynced(signal), whenAborted(signal)]);
+    return { ended };
+  }
+
+  problem(): string | undefined {
+    const { clock, staleAfterMs = 60_000 } = this.#options;
+    const failure = this.#failure;
+    if (!this.#synced) {
+      return failure === undefined ? "not synced yet" : `not synced yet: ${failure.error.message}`;
+    }
+    if (failure === undefined || clock.monotonic() - failure.since < staleAfterMs) return undefined;
+    const seconds = Math.round((clock.monotonic() - failure.since) / 1000);
+    return `not connected for ${seconds} s: ${failure.error.message}`;
+  }
+
+  #connection(error: ApiError | undefined): void {
+    if (error === undefined) {
+      if (this.#failure !== undefined) this.#log.info("connected again");
+      this.#failure = undefined;
+      return;
+    }
+    this.#metrics?.failures.inc({
+      resource: nameOfResource(this.#options.resource),
+      failure: error.failure.kind,
+    });
+    const known = this.#failure?.error.failure.kind === error.failure.kind;
+    const routine = error.failure.kind === "expired" || error.failure.kind === "unreachable";
+    this.#log[known || routine ? "info" : "warn"]("the watch failed; trying again", { error: error.message });
+    this.#failure = { error, since: this.#failure?.since ?? this.#options.clock.monotonic() };
+  }
+
+  async #replace(snapshot: Map<string, T>): Promise<void> {
+    // Who subscribes from now on is told of the whole store; those already here, of the differences.
+    const handlers = [...this.#handlers];
+    const changes = this.#store.replace(snapshot);
+    if (!this.#synced) this.#log.info("synced", { objects: snapshot.size });
+    this.#synced = true;
+    for (const synced of this.#waiting) synced();
+    this.#waiting.clear();
+    let told = 0;
+    for (const change of changes) {
+      for (const handler of handlers) if (this.#handlers.has(handler)) this.#tell(handler, change);
+      if (++told % CHANGES_PER_TURN === 0) await new Promise<void>((resolve) => setImmediate(resolve));
+    }
+  }
+
+  #tellAll(changes: readonly Change<T>[]): void {
+    for (const change of changes) for (const handler of this.#handlers) this.#tell(handler, change);
+  }
+
+  #tell(handler: Handler<T>, change: Change<T>): void {
+    const startedAt = this.#options.clock.monotonic();
+    try {
+      handler.onChange(change);
+    } catch (error) {
+      this.#metrics?.handlerFailures.inc({ resource: nameOfResource(this.#options.resource) });
+      this.#log.error("a handler of the informer failed; the change is lost to it", {
+        object: change.object.metadata?.name,
+        error: error instanceof Error ? (error.stack ?? error.message) : String(error),
+      });
+    }
+    const tookMs = this.#options.clock.monotonic() - startedAt;
+    if (tookMs > SLOW_HANDLER_MS)
+      this.#log.warn("a handler of the informer is slow", { tookMs: Math.round(tookMs) });
+  }
+}

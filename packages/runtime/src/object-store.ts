@@ -1,0 +1,143 @@
+import type { KubeObject } from "@berth/kube";
+import type { Change } from "./lister.ts";
+
+/** From an object to the values it is found under; none: not in the index. Pure, called once per version of an object. */
+export type IndexFunction<T extends KubeObject> = (object: T) => Iterable<string>;
+
+/** `namespace/name`: unique among the objects of one resource in one cluster at one time. */
+export function storeKey(object: KubeObject): string {
+  return `${object.metadata?.namespace ?? ""}/${object.metadata?.name ?? ""}`;
+}
+
+/**
+ * The objects of one resource in one cluster, with indexes. It knows uids: an object deleted and made again under
+ * the same name is two objects, and whoever follows the changes sees the end of the first.
+ */
+export class ObjectStore<T extends KubeObject> {
+  readonly #indexFunctions: ReadonlyMap<string, IndexFunction<T>>;
+  readonly #indexes: ReadonlyMap<string, Map<string, Set<string>>>;
+  #objects: Map<string, T> = new Map();
+
+  constructor(indexes: Readonly<Record<string, IndexFunction<T>>> = {}) {
+    this.#indexFunctions = new Map(Object.entries(indexes));
+    this.#indexes = new Map(Object.keys(indexes).map((name) => [name, new Map()]));
+  }
+
+  get size(): number {
+    return this.#objects.size;
+  }
+
+  get(key: string): T | undefined {
+    return this.#objects.get(key);
+  }
+
+  values(): IterableIterator<T> {
+    return this.#objects.values();
+  }
+
+  /** @throws RangeError when no such index was declared. */
+  byIndex(index: string, value: string): readonly T[] {
+    const values = this.#indexes.get(index);
+    if (values === undefined) throw new RangeError(`there is no index "${index}"`);
+    const found: T[] = [];
+    for (const key of values.get(value) ?? []) {
+      const object = this.#objects.get(key);
+      if (object !== undefined) found.push(object);
+    }
+    return found;
+  }
+
+  /** Takes over the latest state of one object. No change when it is the version already held. */
+  upsert(object: T): readonly Change<T>[] {
+    const key = storeKey(object);
+    const old = this.#objects.get(key);
+    if (old !== undefined && isSameVersion(old, object)) return [];
+    this.#unindex(key, old);
+    this.#objects.set(key, object);
+    this.#index(key, object);
+    return toChanges(old, object, false);
+  }
+
+  /** No change when it is not held, or when what is held is another object of the same name. */
+  remove(object: T): readonly Change<T>[] {
+    const key = storeKey(object);
+    const old = this.#objects.get(key);
+    if (
+      old === undefined ||
+      (old.metadata?.uid !== object.metadata?.uid && object.metadata?.uid !== undefined)
+    )
+      return [];
+    this.#unindex(key, old);
+    this.#objects.delete(key);
+    return [{ type: "deleted", object }];
+  }
+
+  /**
+   * The object already held when it is the same version, else the one given: a snapshot built of these costs no
+   * second copy of what has not changed.
+   */
+  reuse(object: T): T {
+    const held = this.#objects.get(storeKey(object));
+    return held !== undefined && isSameVersion(held, object) ? held : object;
+  }
+
+  /** Takes over a complete snapshot: what is not in it is deleted. Lazily gives the changes; the store changes at once. */
+  replace(snapshot: Map<string, T>): Iterable<Change<T>> {
+    const before = this.#objects;
+    this.#objects = snapshot;
+    for (const values of this.#indexes.values()) values.clear();
+    for (const [key, object] of snapshot) this.#index(key, object);
+    return differences(before, snapshot);
+  }
+
+  #index(key: string, object: T): void {
+    for (const [name, values] of this.#indexes) {
+      for (const value of this.#indexFunctions.get(name)?.(object) ?? []) {
+        const keys = values.get(value);
+        if (keys === undefined) values.set(value, new Set([key]));
+        else keys.add(key);
+      }
+    }
+  }
+
+  #unindex(key: string, object: T | undefined): void {
+    if (object === undefined) return;
+    for (const [name, values] of this.#indexes) {
+      for (const value of this.#indexFunctions.get(name)?.(object) ?? []) {
+        const keys = values.get(value);
+        keys?.delete(key);
+        if (keys?.size === 0) values.delete(value);
+      }
+    }
+  }
+}
+
+function* differences<T extends KubeObject>(
+  before: Map<string, T>,
+  after: Map<string, T>,
+): Generator<Change<T>> {
+  for (const [key, object] of before) {
+    if (!after.has(key)) yield { type: "deleted", object };
+  }
+  for (const [key, object] of after) {
+    const old = before.get(key);
+    if (old !== object) yield* toChanges(old, object, true);
+  }
+}
+
+function toChanges<T extends KubeObject>(
+  old: T | undefined,
+  object: T,
+  initial: boolean,
+): readonly Change<T>[] {
+  if (old === undefined) return [{ type: "added", object, initial }];
+  if (old.metadata?.uid === object.metadata?.uid) return [{ type: "updated", object, old }];
+  return [
+    { type: "deleted", object: old },
+    { type: "added", object, initial },
+  ];
+}
+
+function isSameVersion(a: KubeObject, b: KubeObject): boolean {
+  return a.metadata?.uid === b.metadata?.uid && a.metadata?.resourceVersion === b.metadata?.resourceVersion;
+}
