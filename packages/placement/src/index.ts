@@ -1,1 +1,31 @@
-export {};
+export * from "./api/keys.ts";
+export * from "./api/reasons.ts";
+export * from "./explain/diff.ts";
+export * from "./explain/node.ts";
+export * from "./node/capability.ts";
+export { type CleanInput, planClean } from "./node/clean.ts";
+export * from "./node/labels/index.ts";
+export type { FieldHolder } from "./node/managers.ts";
+export * from "./node/mark.ts";
+export { type MarkSet } from "./node/mark-set.ts";
+export { type MergedMarks, mergeContributions, type WantedMark } from "./node/merge.ts";
+export { buildPatch, type NodePatch } from "./node/patch.ts";
+export {
+  type Change,
+  effectiveRecord,
+  type NodePlan,
+  type PlanInput,
+  planNode,
+  type StayingMark,
+} from "./node/plan.ts";
+export { nodeMarksChanged } from "./node/predicate.ts";
+export {
+  type MarkRecord,
+  ownedMarks,
+  parseRecord,
+  type ReadRecord,
+  type RecordedMark,
+  recordOf,
+} from "./node/record.ts";
+export type { EventSink } from "./node/report.ts";
+export { type NodeApi, NodeWriter, type NodeWriterOptions } from "./node/writer.ts";

@@ -1,0 +1,85 @@
+import type { ManagedFieldsEntry, Node } from "@berth/kube";
+import { FIELD_MANAGER } from "../api/keys.ts";
+import type { Reason } from "../api/reasons.ts";
+import type { BoundCapability, Finding, Instant } from "../node/capability.ts";
+import { type FieldHolder, holdersOf } from "../node/managers.ts";
+import { type MarkId, standingValue } from "../node/mark.ts";
+import { mergeContributions } from "../node/merge.ts";
+import { type Change, effectiveRecord, type NodePlan, planNode } from "../node/plan.ts";
+import { ownedMarks } from "../node/record.ts";
+
+export interface ExplainInput {
+  readonly node: Node;
+  readonly capabilities: readonly BoundCapability[];
+  readonly installation: string;
+  readonly now: Instant;
+  /** From a live read; default: those of `node`. Caches do not hold them. */
+  readonly managedFields?: readonly ManagedFieldsEntry[];
+}
+
+/** Everything there is to say about one place of a node. */
+export interface MarkExplanation {
+  readonly id: MarkId;
+  /** What stands, and what is wanted; absent for nothing. */
+  readonly standing?: string;
+  readonly wanted?: string;
+  readonly capability: string;
+  readonly rule: string;
+  /** Since when it is recorded as ours, RFC 3339; absent when it is not. */
+  readonly since?: string;
+  /** Why it is wanted, will change, or stays. */
+  readonly reason: Reason;
+  /** What the next write does to it; absent when it is settled. */
+  readonly next?: Change["action"];
+  /** What on the node the rule looked at. */
+  readonly inputs: readonly string[];
+  /** Other field managers that hold the place. */
+  readonly alsoHeldBy: readonly FieldHolder[];
+}
+
+export interface NodeExplanation {
+  readonly node: string;
+  readonly marks: readonly MarkExplanation[];
+  readonly findings: readonly Finding[];
+  readonly plan: NodePlan;
+}
+
+/** Explains every mark of a node that a capability wants, has set, or is about to change. Plain data, in order of id. */
+export function explainNode(input: ExplainInput): NodeExplanation {
+  const { node, installation, now, capabilities } = input;
+  const owned = ownedMarks(effectiveRecord(node, undefined), installation);
+  const view = { node, owned };
+  const merged = mergeContributions(capabilities.map((capability) => capability.contribute(view, now)));
+  const plan = planNode({ node, merged, installation, now, listUnrecorded: true });
+  const fields = input.managedFields ?? node.metadata?.managedFields ?? [];
+  const changes = new Map(plan.changes.map((change) => [change.id, change]));
+  const stays = new Map(plan.stays.map((stay) => [stay.id, stay]));
+  const ids = new Set([...merged.wanted.keys(), ...changes.keys(), ...stays.keys()]);
+  const marks = [...ids].sort().map((id): MarkExplanation => {
+    const wanted = merged.wanted.get(id);
+    const change = changes.get(id);
+    const stay = stays.get(id);
+    const recorded = plan.base?.marks.get(id);
+    const capability = wanted?.capability ?? change?.capability ?? stay?.recorded.capability ?? "";
+    const rule = wanted?.mark.rule ?? change?.rule ?? stay?.recorded.rule ?? "";
+    const owner = capabilities.find(({ name }) => name === capability);
+    const reason = change?.reason ?? stay?.reason ?? wanted?.mark.reason;
+    return {
+      id,
+      ...optional("standing", standingValue(node, id)),
+      ...optional("wanted", wanted?.mark.value),
+      capability,
+      rule,
+      ...optional("since", recorded?.since),
+      reason: reason ?? "RuleMatched",
+      ...optional("next", change?.action),
+      inputs: wanted === undefined || owner === undefined ? [] : owner.inputs(view, wanted.mark),
+      alsoHeldBy: holdersOf(fields, id).filter(({ manager }) => manager !== FIELD_MANAGER),
+    };
+  });
+  return { node: node.metadata?.name ?? "", marks, findings: plan.findings, plan };
+}
+
+function optional<K extends string, V>(key: K, value: V | undefined): { readonly [P in K]?: V } {
+  return value === undefined ? {} : ({ [key]: value } as { readonly [P in K]?: V });
+}

@@ -1,0 +1,119 @@
+import type { Node } from "@berth/kube";
+import type { Reason } from "../api/reasons.ts";
+import { type Mark, type MarkId } from "./mark.ts";
+import { type MarkSet, noMarks } from "./mark-set.ts";
+import type { RecordedMark } from "./record.ts";
+
+/** A moment, milliseconds since the Unix epoch. Always an argument: a decision never asks what time it is. */
+export type Instant = number;
+
+/** What every capability sees of a node. One that needs more (pods, DaemonSets) extends it by plain readonly data. */
+export interface NodeView {
+  readonly node: Node;
+  /** The marks on the node that this installation recorded as its own. */
+  readonly owned: ReadonlyMap<MarkId, RecordedMark>;
+}
+
+/** Something a person should be able to see: in `plan`, and as an Event when it is a warning. */
+export interface Finding {
+  readonly reason: Reason;
+  /** `info` is listed; `warning` is also sent as an Event, once while it lasts. */
+  readonly severity: "info" | "warning";
+  /** What it is about: a mark id, a rule, or `node`. */
+  readonly subject: string;
+  readonly message: string;
+}
+
+/** What a capability says about one node. */
+export interface NodeDecision {
+  /** Every mark that should stand. What is recorded and not listed is removed, unless it is in `keep`. */
+  readonly marks: readonly Mark[];
+  /** Places where it cannot be told what should stand: neither set nor removed. */
+  readonly keep: readonly MarkId[];
+  readonly findings: readonly Finding[];
+  /** Why a mark of ours is not wanted any more, where `InputGone` or `RuleGone` does not say it. */
+  readonly removals?: ReadonlyMap<MarkId, Reason>;
+  readonly recheckAfterMs?: number;
+}
+
+/** What the configuration of one capability declares, the same for every node. */
+export interface Policy {
+  /** Names of the rule sources (`folder` of `folder/x`) that were read completely: only their marks are removed. */
+  readonly sourcesRead: ReadonlySet<string>;
+  /** The rules there are. A mark whose rule is not here lost it on purpose and not because an input vanished. */
+  readonly rules: ReadonlySet<string>;
+  /** Every place that a rule could write. Under a protected domain nothing else is ever removed. */
+  readonly declared: MarkSet;
+  /** Places under a protected domain that the user, or a preset, allows explicitly. They must be declared as well. */
+  readonly allowedProtected: MarkSet;
+  /** Places that belong to this capability alone: what stands there unwanted is pruned. */
+  readonly exclusive: MarkSet;
+}
+
+/** Nothing has been read: nothing is declared, so nothing is removed. */
+export const unreadPolicy: Policy = Object.freeze({
+  sourcesRead: new Set<string>(),
+  rules: new Set<string>(),
+  declared: noMarks,
+  allowedProtected: noMarks,
+  exclusive: noMarks,
+});
+
+/** A decision that wants nothing; shared, so that a node nobody is interested in costs no allocation. */
+export const nothingWanted: NodeDecision = Object.freeze({ marks: [], keep: [], findings: [] });
+
+/**
+ * One capability's rules about nodes. `decide` is pure, total and deterministic: same view, configuration and time,
+ * same decision. It never sees a client, a lister or a clock.
+ */
+export interface NodeCapability<C, V extends NodeView = NodeView> {
+  /** Recorded on the node as `c`; must not change between releases. */
+  readonly name: string;
+  decide(view: V, config: C, now: Instant): NodeDecision;
+  policy(config: C): Policy;
+  /** What on the node makes this mark wanted, for `explain`: mark ids or facts in words, in stable order. */
+  inputs(view: V, config: C, mark: Mark): readonly string[];
+}
+
+/** What one capability contributes to one node: its decision, and what its policy declares. */
+export interface Contribution {
+  readonly capability: string;
+  readonly policy: Policy;
+  readonly decision: NodeDecision;
+}
+
+/** A capability with its configuration and its view of the world filled in. */
+export interface BoundCapability {
+  readonly name: string;
+  contribute(view: NodeView, now: Instant): Contribution;
+  inputs(view: NodeView, mark: Mark): readonly string[];
+}
+
+export interface CapabilityBinding<C, V extends NodeView> {
+  /** The configuration now; `undefined` until one has been read. Called for each node: return the same value. */
+  readonly config: () => C | undefined;
+  /** Adds what the capability needs to know beyond the node. */
+  readonly observe: (view: NodeView) => V;
+}
+
+/** Fills in configuration and view, so that the node writer can treat all capabilities alike. */
+export function bindCapability<C, V extends NodeView>(
+  capability: NodeCapability<C, V>,
+  binding: CapabilityBinding<C, V>,
+): BoundCapability {
+  const { name } = capability;
+  const unread: Contribution = { capability: name, policy: unreadPolicy, decision: nothingWanted };
+  return {
+    name,
+    contribute(view, now) {
+      const config = binding.config();
+      if (config === undefined) return unread;
+      const decision = capability.decide(binding.observe(view), config, now);
+      return { capability: name, policy: capability.policy(config), decision };
+    },
+    inputs(view, mark) {
+      const config = binding.config();
+      return config === undefined ? [] : capability.inputs(binding.observe(view), config, mark);
+    },
+  };
+}

@@ -1,0 +1,56 @@
+/**
+ * Finds the keys that depend on themselves: Tarjan's strongly connected components, without recursion because a chain
+ * may be as long as there are rules.
+ *
+ * @param inputsOf for each rule's key, the keys it looks at; those without a rule end a path.
+ * @returns for each key on a cycle, a number that is equal for keys that depend on each other.
+ */
+export function circularKeys(inputsOf: ReadonlyMap<string, readonly string[]>): ReadonlyMap<string, number> {
+  const circular = new Map<string, number>();
+  const seen = new Map<string, { index: number; low: number; open: boolean }>();
+  const open: string[] = [];
+  let components = 0;
+
+  const close = (key: string): void => {
+    const component: string[] = [];
+    for (let member = open.pop(); member !== undefined; member = open.pop()) {
+      const state = seen.get(member);
+      if (state !== undefined) state.open = false;
+      component.push(member);
+      if (member === key) break;
+    }
+    const turnsBack = component.length > 1 || inputsOf.get(key)?.includes(key) === true;
+    if (!turnsBack) return;
+    components += 1;
+    for (const member of component) circular.set(member, components);
+  };
+
+  const visit = (start: string): void => {
+    const path: { key: string; inputs: readonly string[]; next: number }[] = [];
+    const enter = (key: string): void => {
+      seen.set(key, { index: seen.size, low: seen.size, open: true });
+      open.push(key);
+      path.push({ key, inputs: inputsOf.get(key) ?? [], next: 0 });
+    };
+    enter(start);
+    for (let at = path.at(-1); at !== undefined; at = path.at(-1)) {
+      const state = seen.get(at.key);
+      if (state === undefined) return;
+      const input = at.inputs[at.next];
+      at.next += 1;
+      if (input === undefined) {
+        path.pop();
+        if (state.low === state.index) close(at.key);
+        const parent = seen.get(path.at(-1)?.key ?? at.key);
+        if (parent !== undefined) parent.low = Math.min(parent.low, state.low);
+      } else if (inputsOf.has(input)) {
+        const known = seen.get(input);
+        if (known === undefined) enter(input);
+        else if (known.open) state.low = Math.min(state.low, known.index);
+      }
+    }
+  };
+
+  for (const key of inputsOf.keys()) if (!seen.has(key)) visit(key);
+  return circular;
+}

@@ -1,0 +1,22 @@
+import type { NodeCapability } from "../capability.ts";
+import { decideLabels, labelInputs } from "./decide.ts";
+import { LABELS } from "./observe.ts";
+import type { LabelRules } from "./rules.ts";
+
+export type { RuleProblem } from "./checks.ts";
+export { defaultLabelOptions, type LabelOptions, labelOptionsSchema } from "./config.ts";
+export { type LabelEvent, problemEvent } from "./events.ts";
+export { type LabelFolder, type ParsedFolder, parseLabelFolder } from "./folder.ts";
+export { createLabelMetrics, type LabelMetrics } from "./metrics.ts";
+export type { LabelRules } from "./rules.ts";
+
+/**
+ * Derived labels. Watches: Nodes (labels, and the ownership record). Wakes every node when the rules change.
+ * Owns: labels named by rules.
+ */
+export const labels: NodeCapability<LabelRules> = {
+  name: LABELS,
+  decide: decideLabels,
+  policy: (rules) => rules.policy,
+  inputs: labelInputs,
+};

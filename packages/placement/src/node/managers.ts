@@ -1,0 +1,59 @@
+import type { ManagedFieldsEntry } from "@berth/kube";
+import { FIELD_MANAGER } from "../api/keys.ts";
+import { type MarkId, type MarkPlace, parseMarkId } from "./mark.ts";
+
+/** Who, according to `metadata.managedFields`, last wrote a place of a node. */
+export interface FieldHolder {
+  readonly manager: string;
+  readonly time?: string;
+}
+
+/** The managers that hold this place, in order of name. Taints are held as one list. */
+export function holdersOf(fields: readonly ManagedFieldsEntry[], id: MarkId): readonly FieldHolder[] {
+  const place = parseMarkId(id);
+  if (place === undefined) return [];
+  const path = pathOf(place);
+  return fields
+    .filter((entry) => hasPath(entry.fieldsV1, path))
+    .map(toHolder)
+    .sort(byName);
+}
+
+/**
+ * The other writer of a place that keeps being reverted: who holds it besides us. Nobody holds what was deleted;
+ * then it is most likely the last one besides us that wrote the node itself and not its status.
+ */
+export function rivalOf(fields: readonly ManagedFieldsEntry[], id: MarkId): string | undefined {
+  const holder = holdersOf(fields, id).find(({ manager }) => manager !== FIELD_MANAGER);
+  if (holder !== undefined) return holder.manager;
+  const last = fields
+    .filter(({ manager, subresource }) => manager !== FIELD_MANAGER && !subresource)
+    .reduce<ManagedFieldsEntry | undefined>(
+      (latest, entry) => ((entry.time ?? "") >= (latest?.time ?? "") ? entry : latest),
+      undefined,
+    );
+  return last?.manager;
+}
+
+function pathOf(place: MarkPlace): readonly string[] {
+  if (place.kind === "taint") return ["f:spec", "f:taints"];
+  if (place.kind === "unschedulable") return ["f:spec", "f:unschedulable"];
+  return ["f:metadata", place.kind === "label" ? "f:labels" : "f:annotations", `f:${place.key}`];
+}
+
+function hasPath(fields: unknown, path: readonly string[]): boolean {
+  let at = fields;
+  for (const step of path) {
+    if (typeof at !== "object" || at === null || !Object.hasOwn(at, step)) return false;
+    at = (at as Readonly<Record<string, unknown>>)[step];
+  }
+  return true;
+}
+
+function toHolder({ manager, time }: ManagedFieldsEntry): FieldHolder {
+  return { manager: manager ?? "unknown", ...(time === undefined ? {} : { time }) };
+}
+
+function byName(a: FieldHolder, b: FieldHolder): number {
+  return a.manager < b.manager ? -1 : a.manager > b.manager ? 1 : 0;
+}

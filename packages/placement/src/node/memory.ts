@@ -1,0 +1,143 @@
+import { compareResourceVersions, type Node } from "@berth/kube";
+import { reasons } from "../api/reasons.ts";
+import type { Finding } from "./capability.ts";
+import { type Fights, noFights } from "./fights.ts";
+import type { MarkId } from "./mark.ts";
+import type { Change } from "./plan.ts";
+
+/** A version of the node that is known to exist, and until when to wait for the cache to show it. */
+interface AwaitedVersion {
+  readonly resourceVersion: string;
+  /** False after a conflict: that version itself is the outdated one. */
+  readonly inclusive: boolean;
+  readonly untilMs: number;
+}
+
+interface Refusal {
+  readonly action: Change["action"];
+  readonly after: string | undefined;
+  readonly message: string;
+  readonly delayMs: number;
+  readonly untilMs: number;
+}
+
+/** What the writer remembers of one node, for this uid only. Times are monotonic ms. */
+export interface NodeMemory {
+  readonly uid: string | undefined;
+  /** The ownership record last seen, as it stood. */
+  record?: string;
+  awaited?: AwaitedVersion;
+  fights: Fights;
+  refusals: ReadonlyMap<MarkId, Refusal>;
+  /** Warnings that stand and have been reported. */
+  reported: ReadonlySet<string>;
+}
+
+/** How long to wait for the cache before deciding on what it has: the patch is guarded, so that is safe. */
+const AWAIT_MS = 30_000;
+/** How soon to look again meanwhile; normally the informer's own event comes first. */
+const AWAIT_RECHECK_MS = 100;
+
+/** First and longest wait before a refused change is tried again unchanged, ms; it doubles. */
+const REFUSED_MIN_MS = 30_000;
+const REFUSED_MAX_MS = 300_000;
+
+const noRefusals: ReadonlyMap<MarkId, Refusal> = new Map();
+const noneReported: ReadonlySet<string> = new Set();
+
+export function createMemory(uid: string | undefined): NodeMemory {
+  return { uid, fights: noFights, refusals: noRefusals, reported: noneReported };
+}
+
+/** From now on, do not decide on anything older than `node`: our own write is in it. */
+export function awaitWritten(memory: NodeMemory, node: Node, nowMs: number): void {
+  awaitVersion(memory, node, { inclusive: true, nowMs });
+}
+
+/** From now on, do not decide on this version: the server said that there is a newer one. */
+export function awaitNewer(memory: NodeMemory, node: Node, nowMs: number): void {
+  awaitVersion(memory, node, { inclusive: false, nowMs });
+}
+
+function awaitVersion(
+  memory: NodeMemory,
+  node: Node,
+  { inclusive, nowMs }: { readonly inclusive: boolean; readonly nowMs: number },
+): void {
+  const { resourceVersion } = node.metadata ?? {};
+  if (resourceVersion !== undefined) {
+    memory.awaited = { resourceVersion, inclusive, untilMs: nowMs + AWAIT_MS };
+  }
+}
+
+/** How long to wait before deciding on this cached version; `undefined` when it is recent enough. */
+export function waitBeforeDeciding(memory: NodeMemory, cached: Node, nowMs: number): number | undefined {
+  const { awaited } = memory;
+  if (awaited === undefined) return undefined;
+  const version = cached.metadata?.resourceVersion ?? "";
+  const order = compareResourceVersions(version, awaited.resourceVersion);
+  // An order that cannot be told: only the very version that was refused is known to be too old.
+  const recent =
+    order === undefined
+      ? awaited.inclusive || version !== awaited.resourceVersion
+      : order > 0 || (order === 0 && awaited.inclusive);
+  if (recent || nowMs >= awaited.untilMs) {
+    delete memory.awaited;
+    return undefined;
+  }
+  return Math.min(AWAIT_RECHECK_MS, awaited.untilMs - nowMs);
+}
+
+/** Remembers that the server refused these changes, each waiting twice as long as the time before. */
+export function noteRefused(
+  memory: NodeMemory,
+  changes: readonly Change[],
+  { message, nowMs }: { readonly message: string; readonly nowMs: number },
+): void {
+  const refusals = new Map(memory.refusals);
+  for (const { id, action, after } of changes) {
+    const delayMs = Math.min(REFUSED_MAX_MS, (refusals.get(id)?.delayMs ?? REFUSED_MIN_MS / 2) * 2);
+    refusals.set(id, { action, after, message, delayMs, untilMs: nowMs + delayMs });
+  }
+  memory.refusals = refusals;
+}
+
+export interface RefusalAssessment {
+  readonly withheld: ReadonlySet<MarkId>;
+  readonly findings: readonly Finding[];
+  readonly recheckAfterMs?: number;
+}
+
+/** Which changes are the same that the server refused a short time ago. Forgets those no longer asked for. */
+export function assessRefusals(
+  memory: NodeMemory,
+  changes: readonly Change[],
+  nowMs: number,
+): RefusalAssessment {
+  const withheld = new Set<MarkId>();
+  const findings: Finding[] = [];
+  if (memory.refusals.size === 0) return { withheld, findings };
+  const still = new Map<MarkId, Refusal>();
+  let untilMs = Number.POSITIVE_INFINITY;
+  for (const { id, action, after } of changes) {
+    const refusal = memory.refusals.get(id);
+    if (refusal === undefined || refusal.action !== action || refusal.after !== after) continue;
+    still.set(id, refusal);
+    const { message } = refusal;
+    findings.push({ reason: reasons.WriteRefused, severity: "warning", subject: id, message });
+    if (nowMs >= refusal.untilMs) continue;
+    withheld.add(id);
+    untilMs = Math.min(untilMs, refusal.untilMs);
+  }
+  memory.refusals = still.size === 0 ? noRefusals : still;
+  return withheld.size === 0
+    ? { withheld, findings }
+    : { withheld, findings, recheckAfterMs: untilMs - nowMs };
+}
+
+/** After a successful write: these changes are no longer refused. */
+export function noteAccepted(memory: NodeMemory, changes: readonly Change[]): void {
+  if (memory.refusals.size === 0) return;
+  const accepted = new Set(changes.map(({ id }) => id));
+  memory.refusals = new Map([...memory.refusals].filter(([id]) => !accepted.has(id)));
+}

@@ -1,0 +1,141 @@
+import type { Node, Taint } from "@berth/kube";
+import { MARKS_ANNOTATION } from "../api/keys.ts";
+import { type MarkId, type MarkPlace, ownValue, parseMarkId, taintId } from "./mark.ts";
+import type { Change } from "./plan.ts";
+import { MAX_RECORD_BYTES, type MarkRecord, stringifyRecord } from "./record.ts";
+import { MAX_ANNOTATIONS_BYTES } from "./validate.ts";
+
+/**
+ * A JSON merge patch of a Node: `null` removes. The uid keeps it off a node made again under the same name, the
+ * resourceVersion makes it fail (`conflict`) when the node has changed since it was read.
+ */
+export interface NodePatch {
+  readonly metadata: {
+    readonly uid: string;
+    readonly resourceVersion: string;
+    readonly labels?: Readonly<Record<string, string | null>>;
+    readonly annotations?: Readonly<Record<string, string | null>>;
+  };
+  readonly spec?: {
+    /** The whole list: the API treats taints as atomic. */
+    readonly taints?: readonly Taint[] | null;
+    readonly unschedulable?: true | null;
+  };
+}
+
+/**
+ * The patch that carries out some of a plan's changes, their ownership record included.
+ *
+ * @param base the record that the changes start from; `undefined` leaves the annotation alone.
+ * @returns `undefined` when nothing would change.
+ */
+export function buildPatch(
+  node: Node,
+  base: MarkRecord | undefined,
+  changes: readonly Change[],
+): NodePatch | undefined {
+  const { uid, resourceVersion } = node.metadata ?? {};
+  if (uid === undefined || resourceVersion === undefined) return undefined;
+  const labels: [string, string | null][] = [];
+  const annotations: [string, string | null][] = [];
+  const taints = new Map<MarkId, string | null>();
+  let unschedulable: true | null | undefined;
+  for (const { id, after, action } of changes) {
+    if (action === "adopt" || action === "record") continue;
+    const place = parseMarkId(id);
+    if (place?.kind === "label") labels.push([place.key, after ?? null]);
+    else if (place?.kind === "annotation") annotations.push([place.key, after ?? null]);
+    else if (place?.kind === "taint") taints.set(id, after ?? null);
+    else if (place?.kind === "unschedulable") unschedulable = after === undefined ? null : true;
+  }
+  const record = recordUpdate(node, base, changes);
+  if (record !== undefined) annotations.push([MARKS_ANNOTATION, record]);
+  const spec = {
+    ...(taints.size === 0 ? {} : { taints: mergeTaints(node.spec?.taints ?? [], taints) }),
+    ...(unschedulable === undefined ? {} : { unschedulable }),
+  };
+  const touchesSpec = Object.keys(spec).length > 0;
+  if (labels.length === 0 && annotations.length === 0 && !touchesSpec) return undefined;
+  return {
+    metadata: {
+      uid,
+      resourceVersion,
+      ...(labels.length === 0 ? {} : { labels: Object.fromEntries(labels) }),
+      ...(annotations.length === 0 ? {} : { annotations: Object.fromEntries(annotations) }),
+    },
+    ...(touchesSpec ? { spec } : {}),
+  };
+}
+
+/** The record once these changes are made. */
+export function recordAfter(base: MarkRecord, changes: readonly Change[]): MarkRecord {
+  if (!changes.some(({ entry }) => entry !== undefined)) return base;
+  const marks = new Map(base.marks);
+  for (const { id, entry } of changes) {
+    if (entry === null) marks.delete(id);
+    else if (entry !== undefined) marks.set(id, entry);
+  }
+  return { by: base.by, marks };
+}
+
+/** Would the record, or all annotations together, become larger than is allowed? */
+export function exceedsAnnotations(
+  node: Node,
+  base: MarkRecord | undefined,
+  changes: readonly Change[],
+): boolean {
+  const patched = buildPatch(node, base, changes)?.metadata.annotations;
+  if (patched === undefined) return false;
+  const after = new Map<string, string | null>(Object.entries(node.metadata?.annotations ?? {}));
+  for (const [key, value] of Object.entries(patched)) after.set(key, value);
+  const encoder = new TextEncoder();
+  const bytes = (text: string): number => encoder.encode(text).length;
+  let total = 0;
+  for (const [key, value] of after) if (value !== null) total += bytes(key) + bytes(value);
+  const record = after.get(MARKS_ANNOTATION);
+  return total > MAX_ANNOTATIONS_BYTES || (typeof record === "string" && bytes(record) > MAX_RECORD_BYTES);
+}
+
+/** The annotation to write; `undefined` when it stays. One that vanished is written again without any change. */
+function recordUpdate(
+  node: Node,
+  base: MarkRecord | undefined,
+  changes: readonly Change[],
+): string | null | undefined {
+  const text = ownValue(node.metadata?.annotations, MARKS_ANNOTATION);
+  const touched = changes.some(({ entry }) => entry !== undefined);
+  if (base === undefined || (text !== undefined && !touched)) return undefined;
+  const next = stringifyRecord(recordAfter(base, changes));
+  if (next === text) return undefined;
+  return next ?? null;
+}
+
+/** Others' taints stay as they are, in their order; ours change in place or are added at the end. */
+function mergeTaints(
+  standing: readonly Taint[],
+  wanted: ReadonlyMap<MarkId, string | null>,
+): readonly Taint[] | null {
+  const left = new Map(wanted);
+  const merged: Taint[] = [];
+  for (const taint of standing) {
+    const id = taintId(taint.key, taint.effect);
+    const value = wanted.get(id);
+    left.delete(id);
+    if (value === undefined) merged.push(taint);
+    else if (value !== null) merged.push(withValue(taint, value));
+  }
+  for (const [id, value] of left) {
+    const place = parseMarkId(id);
+    if (place?.kind === "taint" && value !== null) merged.push(newTaint(place, value));
+  }
+  return merged.length === 0 ? null : merged;
+}
+
+function withValue(taint: Taint, value: string): Taint {
+  const { value: _, ...rest } = taint;
+  return value === "" ? rest : { ...rest, value };
+}
+
+function newTaint(place: MarkPlace & { readonly kind: "taint" }, value: string): Taint {
+  return { key: place.key, ...(value === "" ? {} : { value }), effect: place.effect };
+}

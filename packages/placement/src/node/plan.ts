@@ -1,0 +1,299 @@
+import type { Node } from "@berth/kube";
+import { MARKS_ANNOTATION } from "../api/keys.ts";
+import { type Reason, reasons } from "../api/reasons.ts";
+import type { Finding, Instant, Policy } from "./capability.ts";
+import { annotationId, type MarkId, parseMarkId, standingMarks, standingValue } from "./mark.ts";
+import { holdsMark, isEmptyMarkSet } from "./mark-set.ts";
+import type { MergedMarks, WantedMark } from "./merge.ts";
+import { buildPatch, exceedsAnnotations, type NodePatch } from "./patch.ts";
+import {
+  type MarkRecord,
+  parseRecord,
+  type ReadRecord,
+  type RecordedMark,
+  recordOf,
+  toTimestamp,
+} from "./record.ts";
+import { permits } from "./validate.ts";
+
+/** One thing that a plan does to a node, with its why. */
+export interface Change {
+  readonly id: MarkId;
+  /** `adopt` and `record` change the ownership record only. */
+  readonly action: "add" | "overwrite" | "remove" | "adopt" | "record";
+  readonly capability: string;
+  readonly rule: string;
+  /** What stands now, and what will; absent for nothing. */
+  readonly before?: string;
+  readonly after?: string;
+  readonly reason: Reason;
+  /** The entry of the record afterwards; `null` drops it, absent leaves it as it is. */
+  readonly entry?: RecordedMark | null;
+}
+
+/** A recorded mark that is not wanted and stays all the same. */
+export interface StayingMark {
+  readonly id: MarkId;
+  readonly recorded: RecordedMark;
+  readonly reason: Reason;
+}
+
+/** What is to be done to one node. No changes means settled. */
+export interface NodePlan {
+  readonly node: Node;
+  /** In order of mark id. */
+  readonly changes: readonly Change[];
+  readonly stays: readonly StayingMark[];
+  readonly findings: readonly Finding[];
+  /** The record that the changes start from; absent when it is not to be touched. */
+  readonly base?: MarkRecord;
+  /** All changes in one guarded merge patch. */
+  readonly patch?: NodePatch;
+}
+
+export interface PlanInput {
+  readonly node: Node;
+  readonly merged: MergedMarks;
+  readonly installation: string;
+  readonly now: Instant;
+  /** The record that this process last saw on this node (same uid): written again should it vanish. */
+  readonly lastRecord?: string;
+  /** List keys that a rule could have set and nobody recorded. Costs a look at every key; default false. */
+  readonly listUnrecorded?: boolean;
+}
+
+/**
+ * Decides what one patch does to a node. Pure and deterministic; applied once, the next plan is empty.
+ *
+ * Guarantees: a mark that is neither wanted, nor recorded by this installation, nor exclusive is never touched; a
+ * mark is removed only when the rule source it came from has been read, and never while the record cannot be read;
+ * a node that is being deleted is left alone; every patch carries uid and resourceVersion.
+ */
+export function planNode(input: PlanInput): NodePlan {
+  const { node, merged, installation } = input;
+  const { uid, resourceVersion, deletionTimestamp } = node.metadata ?? {};
+  if (deletionTimestamp !== undefined || uid === undefined || resourceVersion === undefined) {
+    return { node, changes: [], stays: [], findings: [deletingFinding] };
+  }
+  const read = effectiveRecord(node, input.lastRecord);
+  const draft: Draft = {
+    ...input,
+    frozen: read.state === "unreadable",
+    marks: read.state === "read" ? read.record.marks : noRecord,
+    changes: [],
+    stays: [],
+    findings: [...merged.findings],
+  };
+  if (read.state === "unreadable") draft.findings.push(unreadableFinding(read.problem));
+  for (const [id, wanted] of merged.wanted) planWanted(draft, id, wanted);
+  for (const [id, recorded] of draft.marks) if (!merged.wanted.has(id)) planUnwanted(draft, id, recorded);
+  if (!draft.frozen) planExclusive(draft);
+  if (input.listUnrecorded === true && !draft.frozen) listUnrecorded(draft);
+  const base: MarkRecord | undefined = draft.frozen
+    ? undefined
+    : {
+        by: read.state === "read" && read.record.marks.size > 0 ? read.record.by : installation,
+        marks: draft.marks,
+      };
+  return finish(draft, base);
+}
+
+/** What the node says about ownership, or what it said last when it no longer says anything. */
+export function effectiveRecord(node: Node, lastRecord: string | undefined): ReadRecord {
+  const read = recordOf(node);
+  if (read.state !== "absent" || lastRecord === undefined) return read;
+  const last = parseRecord(lastRecord);
+  return last.state === "read" ? last : read;
+}
+
+interface Draft extends PlanInput {
+  readonly frozen: boolean;
+  readonly marks: ReadonlyMap<MarkId, RecordedMark>;
+  readonly changes: Change[];
+  readonly stays: StayingMark[];
+  readonly findings: Finding[];
+}
+
+const noRecord: ReadonlyMap<MarkId, RecordedMark> = new Map();
+
+function planWanted(draft: Draft, id: MarkId, wanted: WantedMark): void {
+  const { mark, capability } = wanted;
+  const before = standingValue(draft.node, id);
+  const recorded = draft.marks.get(id);
+  const ours = recorded?.by === draft.installation;
+  const entry = nextEntry(draft, wanted, recorded);
+  const change = {
+    id,
+    capability,
+    rule: mark.rule,
+    after: mark.value,
+    ...(entry === undefined ? {} : { entry }),
+  };
+  if (before === mark.value) {
+    if (entry === undefined) return;
+    draft.changes.push(
+      ours
+        ? { ...change, before, action: "record", reason: reasons.OwnerChanged }
+        : { ...change, before, action: "adopt", reason: reasons.Adopted },
+    );
+    return;
+  }
+  if (before === undefined) {
+    const reason = ours ? reasons.MarkRestored : mark.reason;
+    draft.changes.push({ ...change, action: "add", reason });
+    return;
+  }
+  const kept = ours ? undefined : whyForeignStays(draft, wanted, recorded);
+  if (kept !== undefined) {
+    const message = `${mark.rule} wants ${JSON.stringify(mark.value)}; ${JSON.stringify(before)} stays: ${kept.why}`;
+    draft.findings.push({ reason: kept.reason, severity: "warning", subject: id, message });
+    return;
+  }
+  const reason = ours ? reasons.ValueRestored : reasons.ForeignValueReplaced;
+  draft.changes.push({ ...change, before, action: "overwrite", reason });
+}
+
+/** The record entry to write for a wanted mark; `undefined` when the entry is right already or not ours to write. */
+function nextEntry(
+  draft: Draft,
+  { capability, mark }: WantedMark,
+  recorded: RecordedMark | undefined,
+): RecordedMark | undefined {
+  if (draft.frozen) return undefined;
+  const by = draft.installation;
+  if (recorded === undefined) return { capability, rule: mark.rule, since: toTimestamp(draft.now), by };
+  if (recorded.by !== by) return undefined;
+  const same = recorded.capability === capability && recorded.rule === mark.rule;
+  return same ? undefined : { capability, rule: mark.rule, since: recorded.since, by };
+}
+
+function whyForeignStays(
+  draft: Draft,
+  { capability, mark }: WantedMark,
+  recorded: RecordedMark | undefined,
+): { readonly reason: Reason; readonly why: string } | undefined {
+  if (recorded !== undefined) {
+    return { reason: reasons.OtherInstallation, why: `it belongs to the installation ${recorded.by}` };
+  }
+  const policy = draft.merged.policies.get(capability);
+  if (mark.foreign === "overwrite" || (policy && holdsMark(policy.exclusive, mark.id))) return undefined;
+  return { reason: reasons.ForeignValueKept, why: "somebody else set it" };
+}
+
+function planUnwanted(draft: Draft, id: MarkId, recorded: RecordedMark): void {
+  const policy = draft.merged.policies.get(recorded.capability);
+  const stays = whyStays(draft, id, recorded, policy);
+  if (stays !== undefined) {
+    draft.stays.push({ id, recorded, reason: stays });
+    return;
+  }
+  const before = standingValue(draft.node, id);
+  const { capability, rule } = recorded;
+  const change = { id, capability, rule, entry: null };
+  if (before === undefined) {
+    draft.changes.push({ ...change, action: "record", reason: reasons.AlreadyGone });
+    return;
+  }
+  const why = policy?.rules.has(rule) ? reasons.InputGone : reasons.RuleGone;
+  draft.changes.push({ ...change, before, action: "remove", reason: draft.merged.removals.get(id) ?? why });
+}
+
+function whyStays(
+  draft: Draft,
+  id: MarkId,
+  recorded: RecordedMark,
+  policy: Policy | undefined,
+): Reason | undefined {
+  if (recorded.by !== draft.installation) return reasons.OtherInstallation;
+  const kept = draft.merged.kept.get(id);
+  if (kept !== undefined) return kept;
+  const source = recorded.rule.split("/", 1)[0] ?? "";
+  if (policy === undefined || !policy.sourcesRead.has(source)) return reasons.SourceNotRead;
+  return permits(policy, id) ? undefined : reasons.ProtectedKey;
+}
+
+/** Prunes what stands unwanted at places that belong to one capability alone. */
+function planExclusive(draft: Draft): void {
+  const { node, merged, marks } = draft;
+  for (const [capability, policy] of merged.policies) {
+    if (isEmptyMarkSet(policy.exclusive)) continue;
+    for (const { id, value } of standingMarks(node)) {
+      if (!holdsMark(policy.exclusive, id) || marks.has(id)) continue;
+      if (merged.wanted.has(id) || merged.kept.has(id) || !permits(policy, id)) continue;
+      const reason = reasons.ExclusiveKeyPruned;
+      draft.changes.push({ id, capability, rule: "", before: value, action: "remove", reason });
+    }
+  }
+}
+
+function listUnrecorded(draft: Draft): void {
+  const { node, merged, marks } = draft;
+  const planned = new Set(draft.changes.map(({ id }) => id));
+  for (const { id } of standingMarks(node)) {
+    if (marks.has(id) || planned.has(id) || merged.wanted.has(id) || merged.kept.has(id)) continue;
+    for (const [capability, policy] of merged.policies) {
+      if (!holdsMark(policy.declared, id)) continue;
+      const key = parseMarkId(id)?.key ?? id;
+      const message = `${capability} could have set it but has no record of it; \`berth clean --key ${key}\` removes it`;
+      draft.findings.push({ reason: reasons.Unrecorded, severity: "info", subject: id, message });
+    }
+  }
+}
+
+function finish(draft: Draft, base: MarkRecord | undefined): NodePlan {
+  const { node, stays, findings } = draft;
+  const changes = draft.changes.sort((a, b) => (a.id < b.id ? -1 : a.id > b.id ? 1 : 0));
+  const full = exceedsAnnotations(node, base, changes);
+  const possible = full ? changes.filter((change) => !growsAnnotations(change)) : changes;
+  if (full) findings.push(fullFinding);
+  const patch = buildPatch(node, base, possible);
+  const lost = base !== undefined && base.marks.size > 0 && recordOf(node).state === "absent";
+  if (lost && patch?.metadata.annotations !== undefined) {
+    possible.push({
+      id: annotationId(MARKS_ANNOTATION),
+      action: "record",
+      capability: "",
+      rule: "",
+      reason: reasons.RecordRestored,
+    });
+  }
+  return {
+    node,
+    changes: possible,
+    stays,
+    findings,
+    ...(base === undefined ? {} : { base }),
+    ...(patch === undefined ? {} : { patch }),
+  };
+}
+
+/** Does it add to the record or to another annotation? */
+function growsAnnotations(change: Change): boolean {
+  if (change.entry !== undefined && change.entry !== null) return true;
+  return change.after !== undefined && parseMarkId(change.id)?.kind === "annotation";
+}
+
+const deletingFinding: Finding = {
+  reason: reasons.NodeDeleting,
+  severity: "info",
+  subject: "node",
+  message: "the node is being deleted and is left alone",
+};
+
+const fullFinding: Finding = {
+  reason: reasons.AnnotationsFull,
+  severity: "warning",
+  subject: annotationId(MARKS_ANNOTATION),
+  message: "there is no room to record more marks on this node, so no more are set",
+};
+
+function unreadableFinding(problem: string): Finding {
+  return {
+    reason: reasons.RecordUnreadable,
+    severity: "warning",
+    subject: annotationId(MARKS_ANNOTATION),
+    message:
+      `${problem}: marks are still set, but none is removed from this node; ` +
+      `remove the annotation ${MARKS_ANNOTATION} to begin a new record`,
+  };
+}

@@ -1,0 +1,118 @@
+import type { Node } from "@berth/kube";
+import { MARKS_ANNOTATION } from "../api/keys.ts";
+import { isMarkId, type MarkId, ownValue } from "./mark.ts";
+
+/** One mark that Berth has set, as recorded on the node. */
+export interface RecordedMark {
+  /** The capability that wanted it. */
+  readonly capability: string;
+  readonly rule: string;
+  /** Since when it has been ours, RFC 3339 in whole seconds. */
+  readonly since: string;
+  /** The installation it belongs to. */
+  readonly by: string;
+}
+
+/** The content of the annotation `berth.dev/marks`. */
+export interface MarkRecord {
+  /** The installation that the record is named after; a mark of another one says so itself. */
+  readonly by: string;
+  readonly marks: ReadonlyMap<MarkId, RecordedMark>;
+}
+
+/** What is known about ownership on a node. */
+export type ReadRecord =
+  | { readonly state: "absent" }
+  | { readonly state: "read"; readonly record: MarkRecord }
+  /** It is there and must not be touched: removals freeze. */
+  | { readonly state: "unreadable"; readonly problem: string };
+
+const VERSION = 1;
+
+/**
+ * The longest record that is read or written, bytes. All annotations of an object share 256 KiB (apimachinery
+ * `TotalAnnotationSizeLimitB`); a fourth of it is some 600 marks and leaves room for the other writers.
+ */
+export const MAX_RECORD_BYTES: number = 64 * 1024;
+
+/** The record that stands on the node now. */
+export function recordOf(node: Node): ReadRecord {
+  const text = ownValue(node.metadata?.annotations, MARKS_ANNOTATION);
+  return text === undefined ? { state: "absent" } : parseRecord(text);
+}
+
+/** Total: whatever the text, it answers. Fields it does not know are ignored; a newer `v` is unreadable. */
+export function parseRecord(text: string): ReadRecord {
+  if (text.length > MAX_RECORD_BYTES) return unreadable(`it is longer than ${MAX_RECORD_BYTES} bytes`);
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return unreadable("it is not JSON");
+  }
+  if (!isObject(value)) return unreadable("it is not a JSON object");
+  if (value["v"] !== VERSION) {
+    const newer = typeof value["v"] === "number" && value["v"] > VERSION;
+    return unreadable(
+      newer ? `its version ${value["v"]} is newer than ${VERSION}` : "it has no known version",
+    );
+  }
+  const by = value["by"];
+  if (typeof by !== "string" || by === "") return unreadable("it names no installation");
+  if (!isObject(value["marks"])) return unreadable("it holds no marks");
+  const marks = new Map<MarkId, RecordedMark>();
+  for (const [id, entry] of Object.entries(value["marks"])) {
+    const mark = isMarkId(id) ? parseEntry(entry, by) : undefined;
+    if (mark === undefined || !isMarkId(id))
+      return unreadable(`its entry ${JSON.stringify(id)} is not understood`);
+    marks.set(id, mark);
+  }
+  return { state: "read", record: { by, marks } };
+}
+
+function parseEntry(entry: unknown, by: string): RecordedMark | undefined {
+  if (!isObject(entry)) return undefined;
+  const { c, r, since, by: own = by } = entry;
+  if (typeof c !== "string" || c === "" || typeof r !== "string" || r === "") return undefined;
+  if (typeof since !== "string" || typeof own !== "string" || own === "") return undefined;
+  return { capability: c, rule: r, since, by: own };
+}
+
+/**
+ * The canonical text: marks in order of id, fields in a fixed order, no spaces, so that equal records are equal
+ * texts and an unchanged one is never written. `undefined` for a record without marks: then there is no annotation.
+ */
+export function stringifyRecord(record: MarkRecord): string | undefined {
+  if (record.marks.size === 0) return undefined;
+  const entries = [...record.marks].sort(([a], [b]) => (a < b ? -1 : 1));
+  const lines = entries.map(([id, { capability: c, rule: r, since, by }]) => {
+    const entry = by === record.by ? { c, r, since } : { c, r, since, by };
+    return `${JSON.stringify(id)}:${JSON.stringify(entry)}`;
+  });
+  return `{"v":${VERSION},"by":${JSON.stringify(record.by)},"marks":{${lines.join(",")}}}`;
+}
+
+const noneOwned: ReadonlyMap<MarkId, RecordedMark> = new Map();
+
+/** The marks that belong to this installation. */
+export function ownedMarks(read: ReadRecord, installation: string): ReadonlyMap<MarkId, RecordedMark> {
+  if (read.state !== "read") return noneOwned;
+  const { marks, by } = read.record;
+  const others = [...marks.values()].some((mark) => mark.by !== installation);
+  if (!others) return marks;
+  if (by !== installation && ![...marks.values()].some((mark) => mark.by === installation)) return noneOwned;
+  return new Map([...marks].filter(([, mark]) => mark.by === installation));
+}
+
+/** RFC 3339 in whole seconds, as `metadata.creationTimestamp` is written. */
+export function toTimestamp(instant: number): string {
+  return `${new Date(instant).toISOString().slice(0, 19)}Z`;
+}
+
+function unreadable(problem: string): ReadRecord {
+  return { state: "unreadable", problem };
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

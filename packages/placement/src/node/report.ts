@@ -1,0 +1,100 @@
+import { type Node, nodes } from "@berth/kube";
+import { type Counter, type EventInput, type MetricsRegistry, referenceTo } from "@berth/runtime";
+import { reasons } from "../api/reasons.ts";
+import type { Finding } from "./capability.ts";
+import type { NodeMemory } from "./memory.ts";
+import type { Change } from "./plan.ts";
+
+/** Where Events go; an `EventRecorder` of the runtime is one. */
+export interface EventSink {
+  record(event: EventInput): void;
+}
+
+/** What became of a patch. `gone`: the node was deleted meanwhile. */
+export type WriteResult = "written" | "conflict" | "refused" | "gone" | "failed";
+
+/** Everything the writer tells the outside: Events for people, metrics for machines. */
+export interface NodeReport {
+  /** The findings of a pass: a warning is announced once while it stands. */
+  findings(node: Node, memory: NodeMemory, findings: readonly Finding[]): void;
+  written(node: Node, changes: readonly Change[]): void;
+  write(result: WriteResult): void;
+}
+
+/** The parts that are absent are not told. No metric has a label that grows with the cluster. */
+export function createNodeReport(
+  events: EventSink | undefined,
+  metrics: MetricsRegistry | undefined,
+): NodeReport {
+  const counters = metrics && declareCounters(metrics);
+  return {
+    findings(node, memory, findings) {
+      const standing = new Set<string>();
+      for (const finding of findings) {
+        if (finding.severity !== "warning") continue;
+        const name = `${finding.reason} ${finding.subject}`;
+        if (!memory.reported.has(name) && !standing.has(name)) {
+          counters?.findings.inc({ reason: finding.reason });
+          events?.record(findingEvent(node, finding));
+        }
+        standing.add(name);
+      }
+      if (standing.size > 0 || memory.reported.size > 0) memory.reported = standing;
+    },
+    written(node, changes) {
+      for (const change of changes) {
+        const { capability, action, reason } = change;
+        counters?.changes.inc({ capability, action, reason });
+        if (deservesEvent(change)) events?.record(changeEvent(node, change));
+      }
+    },
+    write(result) {
+      counters?.writes.inc({ result });
+    },
+  };
+}
+
+interface NodeCounters {
+  readonly writes: Counter<"result">;
+  readonly changes: Counter<"capability" | "action" | "reason">;
+  readonly findings: Counter<"reason">;
+}
+
+function declareCounters(metrics: MetricsRegistry): NodeCounters {
+  return {
+    writes: metrics.counter<"result">({
+      name: "berth_node_writes_total",
+      help: "Patches of Nodes by what became of them: written, conflict, refused, gone, failed.",
+      labels: ["result"],
+    }),
+    changes: metrics.counter<"capability" | "action" | "reason">({
+      name: "berth_mark_changes_total",
+      help: "Marks (labels, annotations, taints, unschedulable) changed on Nodes.",
+      labels: ["capability", "action", "reason"],
+    }),
+    findings: metrics.counter<"reason">({
+      name: "berth_node_findings_total",
+      help: "Warnings about Nodes, each counted when it appears.",
+      labels: ["reason"],
+    }),
+  };
+}
+
+/** What takes something away or replaces it. Setting a mark is the mass case and visible on the node itself. */
+function deservesEvent({ action, reason }: Change): boolean {
+  return action === "remove" || action === "overwrite" || reason === reasons.RecordRestored;
+}
+
+function findingEvent(node: Node, { reason, subject, message }: Finding): EventInput {
+  const note = `${subject}: ${message}`;
+  return { regarding: referenceTo(nodes, node), reason, note, type: "Warning", action: "KeepMarks" };
+}
+
+function changeEvent(node: Node, { id, action, rule, before, after, reason }: Change): EventInput {
+  const from = before === undefined ? "" : ` from ${JSON.stringify(before)}`;
+  const to = after === undefined ? "" : ` to ${JSON.stringify(after)}`;
+  const by = rule === "" ? "" : ` (${rule})`;
+  const what = action === "remove" ? "removed" : `set${from}${to}`;
+  const note = action === "record" ? "written again from the last one seen" : `${id} ${what}${by}`;
+  return { regarding: referenceTo(nodes, node), reason, note, type: "Normal", action: "SetMarks" };
+}

@@ -1,0 +1,272 @@
+import { type ApiError, isApiError, type Node } from "@berth/kube";
+import {
+  type Clock,
+  type Lister,
+  type MetricsRegistry,
+  type ObjectKey,
+  type Reconcile,
+  type ReconcileResult,
+  toKeyText,
+} from "@berth/runtime";
+import { MARKS_ANNOTATION } from "../api/keys.ts";
+import { reasons } from "../api/reasons.ts";
+import type { BoundCapability, Finding } from "./capability.ts";
+import { assessFights, type FightAssessment, nameRival, noteWritten } from "./fights.ts";
+import { rivalOf } from "./managers.ts";
+import { type MarkId, ownValue } from "./mark.ts";
+import {
+  assessRefusals,
+  awaitNewer,
+  awaitWritten,
+  createMemory,
+  type NodeMemory,
+  noteAccepted,
+  noteRefused,
+  type RefusalAssessment,
+  waitBeforeDeciding,
+} from "./memory.ts";
+import { mergeContributions } from "./merge.ts";
+import { buildPatch, type NodePatch } from "./patch.ts";
+import { type Change, effectiveRecord, type NodePlan, planNode } from "./plan.ts";
+import { ownedMarks, recordOf } from "./record.ts";
+import { createNodeReport, type EventSink, type NodeReport } from "./report.ts";
+import { splitRefused } from "./split.ts";
+
+/** What the writer needs of the API server. Both reject with `ApiError`. */
+export interface NodeApi {
+  /** A merge patch with the field manager `berth`; answers the node as it is then. */
+  patch(name: string, patch: NodePatch, signal: AbortSignal): Promise<Node>;
+  /** The node as it is now, `managedFields` included. */
+  read(name: string, signal: AbortSignal): Promise<Node>;
+}
+
+export interface NodeWriterOptions {
+  readonly nodes: Pick<Lister<Node>, "get">;
+  readonly api: NodeApi;
+  readonly capabilities: readonly BoundCapability[];
+  /** Which Berth this is, recorded on every node; two that share a cluster need different names. */
+  readonly installation: string;
+  readonly clock: Clock;
+  readonly events?: EventSink;
+  readonly metrics?: MetricsRegistry;
+}
+
+/**
+ * The one writer of Nodes. For each node: what all capabilities want, merged, compared with the node, and one guarded
+ * merge patch, or nothing.
+ *
+ * Guarantees: never decides on a version older than its own last write to the node; after a conflict, decides again
+ * on a newer version; a change that the server refuses stops no other change; a place that somebody else keeps
+ * reverting is left alone for a while; what it removes is recorded as its own. Other failures are thrown as they came,
+ * for the controller's retry policy. At most one call per key at a time.
+ */
+export class NodeWriter {
+  readonly #options: NodeWriterOptions;
+  readonly #report: NodeReport;
+  readonly #memories = new Map<string, NodeMemory>();
+
+  constructor(options: NodeWriterOptions) {
+    this.#options = options;
+    this.#report = createNodeReport(options.events, options.metrics);
+  }
+
+  readonly reconcile: Reconcile<ObjectKey> = async (key, { signal }) => {
+    const { nodes, clock } = this.#options;
+    const node = nodes.get(key);
+    if (node === undefined) {
+      this.#memories.delete(toKeyText(key));
+      return undefined;
+    }
+    const memory = this.#memoryOf(key, node);
+    const waitMs = waitBeforeDeciding(memory, node, clock.monotonic());
+    if (waitMs !== undefined) return { recheckAfterMs: waitMs };
+    const pass = this.#decide(node, memory);
+    await this.#nameRivals(node, memory, { started: pass.fights.started, signal });
+    this.#report.findings(node, memory, findingsOf(pass, memory));
+    if (pass.changes.length === 0) return recheck(pass);
+    return this.#send(key, { memory, pass, signal });
+  };
+
+  /** Nodes that something is remembered of. */
+  get remembered(): number {
+    return this.#memories.size;
+  }
+
+  #memoryOf(key: ObjectKey, node: Node): NodeMemory {
+    const text = toKeyText(key);
+    const uid = node.metadata?.uid;
+    let memory = this.#memories.get(text);
+    if (memory === undefined || memory.uid !== uid) {
+      memory = createMemory(uid);
+      this.#memories.set(text, memory);
+    }
+    return memory;
+  }
+
+  #decide(node: Node, memory: NodeMemory): Pass {
+    const { installation, clock, capabilities } = this.#options;
+    const now = clock.now();
+    const owned = ownedMarks(effectiveRecord(node, memory.record), installation);
+    const contributions = capabilities.map((capability) => capability.contribute({ node, owned }, now));
+    const lastRecord = memory.record === undefined ? {} : { lastRecord: memory.record };
+    const merged = mergeContributions(contributions);
+    const plan = planNode({ node, merged, installation, now, ...lastRecord });
+    rememberRecord(memory, node);
+    const nowMs = clock.monotonic();
+    const fights = assessFights(memory.fights, plan.changes, nowMs);
+    memory.fights = fights.fights;
+    const refusals = assessRefusals(memory, plan.changes, nowMs);
+    const changes = plan.changes.filter(({ id }) => !fights.held.has(id) && !refusals.withheld.has(id));
+    const recheckAfterMs = earliest([
+      ...contributions.map(({ decision }) => decision.recheckAfterMs),
+      fights.recheckAfterMs,
+      refusals.recheckAfterMs,
+    ]);
+    return { plan, changes, fights, refusals, recheckAfterMs };
+  }
+
+  /** Sends what is to be changed: in one patch, and in parts when that is refused. */
+  async #send(key: ObjectKey, { memory, pass, signal }: Sending): Promise<ReconcileResult | undefined> {
+    const parts: (readonly Change[])[] = [pass.changes];
+    let current = pass;
+    for (let part = parts.shift(); part !== undefined; part = parts.shift()) {
+      const ids = new Set(part.map(({ id }) => id));
+      const changes = current.changes.filter(({ id }) => ids.has(id));
+      const { node, base } = current.plan;
+      const patch = buildPatch(node, base, changes);
+      if (patch === undefined) continue;
+      const sent = await this.#patch(key, patch, signal);
+      if ("failure" in sent) {
+        const next = this.#handleFailure(sent.failure, { key, memory, node, changes });
+        if (next.step === "stop") return next.result;
+        parts.unshift(...next.parts);
+        continue;
+      }
+      this.#accept(memory, sent.node, changes);
+      if (parts.length > 0) current = this.#decide(sent.node, memory);
+    }
+    // What was refused just now comes back after its delay, and is reported like any other finding.
+    const refusals = assessRefusals(memory, current.plan.changes, this.#options.clock.monotonic());
+    this.#report.findings(current.plan.node, memory, findingsOf({ ...current, refusals }, memory));
+    return recheck({ recheckAfterMs: earliest([pass.recheckAfterMs, refusals.recheckAfterMs]) });
+  }
+
+  async #patch(
+    key: ObjectKey,
+    patch: NodePatch,
+    signal: AbortSignal,
+  ): Promise<{ readonly node: Node } | { readonly failure: ApiError }> {
+    try {
+      return { node: await this.#options.api.patch(key.name, patch, signal) };
+    } catch (error) {
+      if (isApiError(error)) return { failure: error };
+      throw error;
+    }
+  }
+
+  #accept(memory: NodeMemory, answer: Node, changes: readonly Change[]): void {
+    const nowMs = this.#options.clock.monotonic();
+    awaitWritten(memory, answer, nowMs);
+    memory.fights = noteWritten(memory.fights, changes, nowMs);
+    noteAccepted(memory, changes);
+    // An empty record is no annotation: without this, the one before would be taken for vanished.
+    delete memory.record;
+    rememberRecord(memory, answer);
+    this.#report.write("written");
+    this.#report.written(answer, changes);
+  }
+
+  #handleFailure(failure: ApiError, { key, memory, node, changes }: Refused): AfterFailure {
+    const { kind } = failure.failure;
+    const nowMs = this.#options.clock.monotonic();
+    if (kind === "conflict" || kind === "uidMismatch") {
+      this.#report.write("conflict");
+      awaitNewer(memory, node, nowMs);
+      const waitMs = waitBeforeDeciding(memory, node, nowMs);
+      return { step: "stop", result: waitMs === undefined ? undefined : { recheckAfterMs: waitMs } };
+    }
+    if (kind === "notFound") {
+      this.#report.write("gone");
+      this.#memories.delete(toKeyText(key));
+      return { step: "stop", result: undefined };
+    }
+    if (kind === "invalid" || kind === "forbidden") {
+      this.#report.write("refused");
+      const parts = splitRefused(changes, kind);
+      if (parts.length === 0) noteRefused(memory, changes, { message: failure.message, nowMs });
+      return { step: "go on", parts };
+    }
+    this.#report.write("failed");
+    throw failure;
+  }
+
+  /** Reads the node once when a place becomes contested, because caches hold no `managedFields`. */
+  async #nameRivals(node: Node, memory: NodeMemory, { started, signal }: Contest): Promise<void> {
+    if (started.length === 0) return;
+    try {
+      const live = await this.#options.api.read(node.metadata?.name ?? "", signal);
+      for (const id of started) {
+        const rival = rivalOf(live.metadata?.managedFields ?? [], id);
+        if (rival !== undefined) memory.fights = nameRival(memory.fights, id, rival);
+      }
+    } catch (error) {
+      // The place is left alone all the same; only the name of the other writer is missing.
+      if (signal.aborted || !isApiError(error)) throw error;
+    }
+  }
+}
+
+interface Pass {
+  readonly plan: NodePlan;
+  /** Those of the plan that are to be made now. */
+  readonly changes: readonly Change[];
+  readonly fights: FightAssessment;
+  readonly refusals: RefusalAssessment;
+  readonly recheckAfterMs: number | undefined;
+}
+
+interface Sending {
+  readonly memory: NodeMemory;
+  readonly pass: Pass;
+  readonly signal: AbortSignal;
+}
+
+interface Refused {
+  readonly key: ObjectKey;
+  readonly memory: NodeMemory;
+  readonly node: Node;
+  readonly changes: readonly Change[];
+}
+
+type AfterFailure =
+  | { readonly step: "stop"; readonly result: ReconcileResult | undefined }
+  | { readonly step: "go on"; readonly parts: readonly (readonly Change[])[] };
+
+interface Contest {
+  readonly started: readonly MarkId[];
+  readonly signal: AbortSignal;
+}
+
+function rememberRecord(memory: NodeMemory, node: Node): void {
+  const text = ownValue(node.metadata?.annotations, MARKS_ANNOTATION);
+  if (text !== undefined && recordOf(node).state === "read") memory.record = text;
+}
+
+function findingsOf(pass: Pass, memory: NodeMemory): readonly Finding[] {
+  const contested = [...pass.fights.held.keys()].map((id): Finding => {
+    const rival = memory.fights.get(id)?.rival;
+    const who = rival === undefined ? "another writer" : `the field manager ${rival}`;
+    const message = `${who} keeps reverting it; it is left alone for five minutes`;
+    return { reason: reasons.Contested, severity: "warning", subject: id, message };
+  });
+  return [...pass.plan.findings, ...pass.refusals.findings, ...contested];
+}
+
+function recheck({ recheckAfterMs }: Pick<Pass, "recheckAfterMs">): ReconcileResult | undefined {
+  return recheckAfterMs === undefined ? undefined : { recheckAfterMs };
+}
+
+function earliest(times: readonly (number | undefined)[]): number | undefined {
+  const given = times.filter((time) => time !== undefined);
+  return given.length === 0 ? undefined : Math.min(...given);
+}
