@@ -1,22 +1,38 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import {
+  bearerToken,
+  type ConnectOptions,
+  type Credential,
+  connect,
+  type KubeClient,
+  staticCredential,
+} from "@berth/kube";
 import type { ComponentName } from "./assets.ts";
+import { type AuditLog, openAuditLog } from "./audit-log.ts";
 import type { CertificateAuthority, KeyPair } from "./certificates.ts";
-import type { OptionalComponent } from "./components.ts";
-import { type ControlPlane, type StartProgress, startControlPlane } from "./control-plane.ts";
+import { FILES, type OptionalComponent } from "./components.ts";
+import { type ControlPlane, connectionTo, type StartProgress, startControlPlane } from "./control-plane.ts";
 import { compact } from "./etcd.ts";
 import { renderKubeconfig, type UserProof } from "./kubeconfig.ts";
+import { createNodes } from "./nodes.ts";
 import { removeAfterUs } from "./process.ts";
+import { callServer } from "./server-call.ts";
 
 export interface TestClusterOptions {
   /** What runs beside etcd and kube-apiserver. Default nothing. */
   readonly with?: readonly OptionalComponent[];
+  /**
+   * That many nodes, `node-1` and up, Ready when this resolves. kwok keeps them so when it runs; else they only claim it,
+   * and the controller manager would find them silent after 40 s. Default 0.
+   */
+  readonly nodes?: number;
   /** Folder for data and logs, kept afterwards; data of an earlier cluster there is used again. Default: a temporary one. */
   readonly dir?: string;
   /** Port of the API server on 127.0.0.1. Default: a free one. */
   readonly port?: number;
-  /** Write an audit log, which `readAuditLog` counts. Default false: it costs a line of disk per request. */
+  /** Write an audit log, for `cluster.audit`. Default false: each request waits for its line to be written. */
   readonly audit?: boolean;
   /** Users with a bearer token, for those who reach the server through a proxy that ends TLS. */
   readonly users?: readonly { readonly name: string; readonly groups?: readonly string[] }[];
@@ -40,6 +56,11 @@ export interface KubeconfigChoice {
   readonly server?: string;
 }
 
+/** Whom to connect as, and how; the rest as for `connect` of `@berth/kube`. */
+export interface ClientChoice extends Partial<Omit<ConnectOptions, "credential">> {
+  readonly user?: TestUser;
+}
+
 /**
  * A real Kubernetes control plane, owned by whoever started it: `await using` stops it, and it dies with this
  * process however that ends. It does not keep the process running by itself.
@@ -51,27 +72,46 @@ export class TestCluster implements AsyncDisposable {
   readonly ca: string;
   /** Bearer token of user `admin` in `system:masters`. */
   readonly adminToken: string;
+  /** Connected as the admin; user agent and field manager are `berth-testcluster`, unlike those of what is tested. */
+  readonly client: KubeClient;
   /** Data, logs (`<component>.log`) and credentials. */
   readonly folder: string;
   /** Issues certificates that clients of this cluster trust: for proxies and webhooks. */
   readonly authority: CertificateAuthority;
   readonly #plane: ControlPlane;
+  readonly #audit: AuditLog | undefined;
   readonly #owned: AsyncDisposableStack;
 
   /** Use `startTestCluster`. */
-  constructor(plane: ControlPlane, owned: AsyncDisposableStack) {
+  constructor(plane: ControlPlane, client: KubeClient, owned: AsyncDisposableStack) {
+    this.#plane = plane;
     this.url = plane.url;
     this.ca = plane.credentials.authority.certificate;
     this.adminToken = plane.credentials.admin.token;
     this.folder = plane.layout.folder;
     this.authority = plane.credentials.authority;
+    this.client = client;
     this.#plane = plane;
     this.#owned = owned;
+    const { url, ca, adminToken: token } = this;
+    this.#audit = plane.layout.audit
+      ? openAuditLog({
+          file: path.join(this.folder, FILES.auditLog),
+          get: (pathAndQuery) => callServer({ url: `${url}${pathAndQuery}`, ca, token }),
+        })
+      : undefined;
   }
 
   /** The user `admin`, who may do everything. */
   get admin(): TestUser {
     return this.#plane.credentials.admin;
+  }
+
+  /** Counts the requests the API server answered. Throws unless the cluster was started with `audit`. */
+  get audit(): AuditLog {
+    if (this.#audit === undefined)
+      throw new Error("this cluster writes no audit log: start it with { audit: true }");
+    return this.#audit;
   }
 
   /**
@@ -83,6 +123,11 @@ export class TestCluster implements AsyncDisposable {
     if (known !== undefined) return known;
     const clientCertificate: KeyPair = await this.authority.issueClient(name, groups);
     return { name, groups, clientCertificate };
+  }
+
+  /** A client of its own, which the caller closes: as another user, or through a proxy. Default: as the admin. */
+  connect({ user = this.admin, ...options }: ClientChoice = {}): KubeClient {
+    return connect({ ...connectionTo(this.#plane), credential: credentialOf(user), ...options });
   }
 
   /** Text of a kubeconfig with everything inline. */
@@ -109,9 +154,9 @@ export class TestCluster implements AsyncDisposable {
   }
 
   /**
-   * Throws away etcd's history, so that old continue tokens and exact reads of old versions answer 410. A running API
-   * server still serves recent watch events from its own memory: a watch from an old resourceVersion gets 410 once
-   * the API server has also been restarted, which empties that memory.
+   * Throws away etcd's history. A running API server still answers from its own memory: recent watch events, and
+   * snapshots for continue tokens (`ListFromCacheSnapshot`). To make old resourceVersions and continue tokens expire
+   * (410), restart the API server afterwards, which empties that memory.
    *
    * @returns the present revision, comparable with resourceVersions.
    */
@@ -133,23 +178,36 @@ export class TestCluster implements AsyncDisposable {
  * the log when a component ends or does not become ready. Nothing is left behind then.
  */
 export async function startTestCluster(options: TestClusterOptions = {}): Promise<TestCluster> {
-  await using undo = new AsyncDisposableStack();
-  const folder = options.dir ?? (await temporaryFolder(undo));
-  const plane = await startControlPlane({
-    folder: path.resolve(folder),
-    with: new Set(options.with),
-    audit: options.audit ?? false,
-    users: (options.users ?? []).map(({ name, groups = [] }) => ({ name, groups })),
-    flags: options.flags ?? {},
-    env: options.env ?? process.env,
-    detached: false,
-    timeoutMs: options.timeoutMs ?? 60_000,
-    ...(options.port === undefined ? {} : { port: options.port }),
-    ...(options.onProgress ? { onProgress: options.onProgress } : {}),
+  await using owned = new AsyncDisposableStack();
+  const folder = options.dir ?? (await temporaryFolder(owned));
+  const plane = owned.use(
+    await startControlPlane({
+      folder: path.resolve(folder),
+      with: new Set(options.with),
+      audit: options.audit ?? false,
+      users: (options.users ?? []).map(({ name, groups = [] }) => ({ name, groups })),
+      flags: options.flags ?? {},
+      env: options.env ?? process.env,
+      timeoutMs: options.timeoutMs ?? 60_000,
+      ...(options.port === undefined ? {} : { port: options.port }),
+      ...(options.onProgress ? { onProgress: options.onProgress } : {}),
+      ...(options.signal ? { signal: options.signal } : {}),
+    }),
+  );
+  const client = owned.use(
+    connect({ ...connectionTo(plane), credential: credentialOf(plane.credentials.admin) }),
+  );
+  await createNodes(client, options.nodes ?? 0, {
+    fake: plane.layout.with.has("kwok"),
     ...(options.signal ? { signal: options.signal } : {}),
   });
-  undo.use(plane);
-  return new TestCluster(plane, undo.move());
+  return new TestCluster(plane, client, owned.move());
+}
+
+function credentialOf(user: TestUser): Credential {
+  if ("token" in user) return bearerToken(user.token);
+  const { certificate: cert, key } = user.clientCertificate;
+  return staticCredential({ certificate: { cert, key } });
 }
 
 async function temporaryFolder(owned: AsyncDisposableStack): Promise<string> {

@@ -1,6 +1,6 @@
 /** Starts the processes of one cluster in a folder and waits until the API server is ready. */
 import { mkdir } from "node:fs/promises";
-import { Agent, request } from "undici";
+import type { ConnectOptions } from "@berth/kube";
 import { type ComponentName, findPrograms, type Program, type Programs } from "./assets.ts";
 import type { BuildProgress } from "./build.ts";
 import {
@@ -15,6 +15,7 @@ import { type ClusterCredentials, serverUrl, type TokenUser, writeCredentials } 
 import { eventually } from "./eventually.ts";
 import { findFreePort } from "./ports.ts";
 import { type Component, ComponentFailedError, failWhenEnded, lastLines, startComponent } from "./process.ts";
+import { callServer, type ServerCall } from "./server-call.ts";
 
 /** What a start is doing now, for a person who waits. */
 export type StartProgress =
@@ -31,7 +32,6 @@ export interface ControlPlaneOptions {
   readonly users: readonly Pick<TokenUser, "name" | "groups">[];
   readonly flags: Layout["flags"];
   readonly env: Readonly<Record<string, string | undefined>>;
-  readonly detached: boolean;
   /** For the API server to be ready, the build not counted. Milliseconds. */
   readonly timeoutMs: number;
   readonly onProgress?: (progress: StartProgress) => void;
@@ -99,7 +99,6 @@ async function startOnPorts(
       program: programOf(programs, name),
       flags: flagsOf(name, layout),
       logFile: logFileOf(folder, name),
-      detached: options.detached,
     });
     components.set(name, component);
     return component;
@@ -132,46 +131,26 @@ async function startOnPorts(
 }
 
 /** Asks a component whether it is ready; throws while it is not. Those without an answer are ready when running. */
-type Probes = Readonly<Partial<Record<ComponentName, (signal: AbortSignal) => Promise<void>>>>;
+type Probe = (signal: AbortSignal) => Promise<void>;
+type Probes = Readonly<Partial<Record<ComponentName, Probe>>>;
 
 function createProbes(layout: Layout, { authority, admin }: ClusterCredentials): Probes {
-  const expectOk = async (url: string, token: string | undefined, signal: AbortSignal): Promise<void> => {
-    // One connection a try: a broken one from before the server was there is never met again.
-    await using agent = new DisposableAgent(authority.certificate);
-    const answer = await request(url, {
-      dispatcher: agent.agent,
-      headers: token === undefined ? {} : { authorization: `Bearer ${token}` },
-      signal,
-    });
-    const body = await answer.body.text();
-    if (answer.statusCode !== 200)
-      throw new Error(`${url} answered ${answer.statusCode}: ${body.slice(0, 500)}`);
-  };
+  const server = { ca: authority.certificate, token: admin.token };
+  const url = serverUrl(layout);
+  const probe =
+    (call: Pick<ServerCall, "url" | "ca" | "token">): Probe =>
+    async (signal) => {
+      await callServer({ ...call, signal });
+    };
   return {
-    etcd: (signal) => expectOk(`http://127.0.0.1:${layout.ports.etcdClient}/readyz`, undefined, signal),
-    "kube-apiserver": (signal) => expectOk(`${serverUrl(layout)}/readyz`, admin.token, signal),
-    ...(layout.with.has("controller-manager")
-      ? {
-          // Until it exists, every pod of the namespace is refused.
-          "kube-controller-manager": (signal) =>
-            expectOk(
-              `${serverUrl(layout)}/api/v1/namespaces/default/serviceaccounts/default`,
-              admin.token,
-              signal,
-            ),
-        }
-      : {}),
+    etcd: probe({ url: `http://127.0.0.1:${layout.ports.etcdClient}/readyz` }),
+    "kube-apiserver": probe({ ...server, url: `${url}/readyz` }),
+    // Until this account exists, every pod of the namespace is refused.
+    "kube-controller-manager": probe({
+      ...server,
+      url: `${url}/api/v1/namespaces/default/serviceaccounts/default`,
+    }),
   };
-}
-
-class DisposableAgent implements AsyncDisposable {
-  readonly agent: Agent;
-  constructor(ca: string) {
-    this.agent = new Agent({ connect: { ca }, pipelining: 1 });
-  }
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.agent.destroy();
-  }
 }
 
 async function untilReady(
@@ -203,4 +182,15 @@ function programOf(programs: Programs, name: ComponentName): Program {
   const program = programs.get(name);
   if (program === undefined) throw new Error(`${name} is not part of this cluster`);
   return program;
+}
+
+/** How our own clients of a cluster connect: named so that nobody takes them for what is being tested. */
+export function connectionTo({ url, credentials }: ControlPlane): Pick<
+  ConnectOptions,
+  "server" | "ca" | "userAgent" | "fieldManager"
+> & {
+  readonly ca: string;
+} {
+  const name = "berth-testcluster";
+  return { server: url, ca: credentials.authority.certificate, userAgent: name, fieldManager: name };
 }

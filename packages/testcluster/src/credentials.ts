@@ -35,7 +35,7 @@ export const SERVER_HOSTS: readonly string[] = [
 
 const AUDIT_POLICY = `apiVersion: audit.k8s.io/v1
 kind: Policy
-omitStages: [RequestReceived, ResponseStarted]
+omitStages: [RequestReceived]
 rules:
 - level: Metadata
 `;

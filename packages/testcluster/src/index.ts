@@ -6,13 +6,16 @@ export {
   type Program,
   type Programs,
 } from "./assets.ts";
+export type { AuditEntry, AuditFilter, AuditLog, AuditMark, AuditTally } from "./audit-log.ts";
 export { BuildFailedError, type BuildProgress } from "./build.ts";
 export type { CertificateAuthority, KeyPair } from "./certificates.ts";
 export * from "./cluster.ts";
 export type { OptionalComponent } from "./components.ts";
 export type { StartProgress } from "./control-plane.ts";
+export * from "./detached.ts";
 export * from "./eventually.ts";
 export type { UserProof } from "./kubeconfig.ts";
 export { aNode, BUILT_AT, type Identity, type NodeBuilder } from "./node-builder.ts";
 export { aPod, type PodBuilder } from "./pod-builder.ts";
 export { ComponentFailedError } from "./process.ts";
+export * from "./shared.ts";

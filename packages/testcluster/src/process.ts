@@ -2,6 +2,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { open } from "node:fs/promises";
+import { Socket } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 import type { ComponentName, Program } from "./assets.ts";
 
@@ -12,8 +13,6 @@ export interface ComponentOptions {
   readonly flags: readonly string[];
   /** Both output streams are appended here. */
   readonly logFile: string;
-  /** Keep running when the starting process ends, without holding any of its streams. Default false. */
-  readonly detached?: boolean;
 }
 
 /** A running component. Disposing kills it at once and waits until it is gone. */
@@ -29,6 +28,8 @@ export interface Component extends AsyncDisposable {
    * Resolves when it is gone.
    */
   stop(signal: "SIGTERM" | "SIGKILL"): Promise<void>;
+  /** From now on it outlives this process, of which it holds nothing. */
+  release(): Promise<void>;
 }
 
 /** A component ended while it was needed. The message ends with the last lines of its log. */
@@ -43,27 +44,29 @@ const LAST_LINES = 15;
  * Runs a program that dies with this process, even when this process gets SIGKILL. The shell starts a watcher, then
  * becomes the program. The watcher blocks on a pipe whose other end only this process holds; the kernel closes that end
  * however this process ends, and the watcher then kills its own process group, in which nothing else is (`kill 0`, so
- * no process id can be mistaken). It works for every program, which an option of our own binary would not.
+ * no process id can be mistaken). It is a grandchild, so that the program has no child it would not know to reap. The word `release` ends the watch. It works for every program, which an option of our
+ * own binary would not.
  */
-const WATCHED = 'exec 3<&0; (read -r _ <&3; kill -KILL 0) & exec 3<&-; exec "$@" </dev/null';
+const WATCHED =
+  'exec 3<&0; ( (read -r word <&3; [ "$word" = release ] || kill -KILL 0) & ); exec 3<&-; exec "$@" </dev/null';
 
 /** Resolves once the process runs; that says nothing about whether it is ready. */
 export async function startComponent(options: ComponentOptions): Promise<Component> {
-  const { name, program, logFile, detached = false } = options;
+  const { name, program, logFile } = options;
   const command = [program.command, ...program.args, ...options.flags];
   await using log = await open(logFile, "a", 0o600);
-  // Its own process group in both cases: Ctrl-C in a terminal reaches us, and we decide in which order things stop.
-  const child = spawn("/bin/sh", ["-c", detached ? 'exec "$@"' : WATCHED, name, ...command], {
-    stdio: [detached ? "ignore" : "pipe", log.fd, log.fd],
+  // A session of its own: Ctrl-C in a terminal reaches us alone, and we decide in which order things stop.
+  const child = spawn("/bin/sh", ["-c", WATCHED, name, ...command], {
+    stdio: ["pipe", log.fd, log.fd],
     detached: true,
   });
   await once(child, "spawn");
-  const pid = child.pid;
-  if (pid === undefined) throw new ComponentFailedError(`${name}: not started`);
-  return superviseChild(child, pid, options);
+  return superviseChild(child, options);
 }
 
-function superviseChild(child: ChildProcess, pid: number, { name, logFile }: ComponentOptions): Component {
+function superviseChild(child: ChildProcess, { name, logFile }: ComponentOptions): Component {
+  const { pid, stdin } = child;
+  if (pid === undefined || stdin === null) throw new ComponentFailedError(`${name} was not started`);
   let running = true;
   const ended = new Promise<string>((resolve) => {
     child.once("exit", (code, signal) => {
@@ -73,11 +76,7 @@ function superviseChild(child: ChildProcess, pid: number, { name, logFile }: Com
     });
   });
   // A cluster alone does not keep a program running; whoever waits for an end of a process holds it for that time.
-  const release = (): void => {
-    child.unref();
-    if (child.stdin !== null && "unref" in child.stdin && typeof child.stdin.unref === "function")
-      child.stdin.unref();
-  };
+  letGo(child);
   const stop = async (signal: "SIGTERM" | "SIGKILL"): Promise<void> => {
     if (!running) return;
     child.ref();
@@ -92,7 +91,6 @@ function superviseChild(child: ChildProcess, pid: number, { name, logFile }: Com
     if (running) killGroup(pid);
     await ended;
   };
-  release();
   return {
     name,
     pid,
@@ -102,6 +100,7 @@ function superviseChild(child: ChildProcess, pid: number, { name, logFile }: Com
       return running;
     },
     stop,
+    release: () => new Promise((resolve) => stdin.end("release\n", resolve)),
     [Symbol.asyncDispose]: () => stop("SIGKILL"),
   };
 }
@@ -139,9 +138,15 @@ export async function removeAfterUs(folder: string): Promise<Disposable> {
     detached: true,
   });
   await once(child, "spawn");
-  child.unref();
-  if ("unref" in child.stdin && typeof child.stdin.unref === "function") child.stdin.unref();
+  letGo(child);
   return { [Symbol.dispose]: () => void child.kill("SIGKILL") };
+}
+
+/** Lets this process end while the child runs: neither the child nor the pipe to it holds the event loop. */
+function letGo(child: ChildProcess): void {
+  child.unref();
+  // The pipe of a child is a socket; the types only promise a stream.
+  if (child.stdin instanceof Socket) child.stdin.unref();
 }
 
 /** The group is led by a process we started and have not been told is gone, or still holds its watcher. */
