@@ -1,13 +1,42 @@
 import type { ViteUserConfig } from "vitest/config";
 
+const conditions = ["berth-source", "node", "import", "module", "default"];
+const source = { resolve: { conditions }, ssr: { resolve: { conditions, externalConditions: conditions } } };
+
+/**
+ * Three projects: pure tests run side by side in milliseconds; tests against a real control plane (`*.cluster.test.ts`
+ * and `test/`) run two files at a time, as each brings processes of its own; the architecture rules are also part of
+ * `make check`.
+ */
 const config: ViteUserConfig = {
-  resolve: { conditions: ["berth-source"] },
-  ssr: { resolve: { conditions: ["berth-source"] } },
   test: {
-    include: ["packages/*/src/**/*.test.ts", "test/**/*.test.ts"],
     pool: "forks",
-    testTimeout: 60_000,
-    hookTimeout: 120_000,
+    projects: [
+      {
+        ...source,
+        test: {
+          name: "unit",
+          include: ["packages/*/src/**/*.test.ts", "scripts/**/*.test.ts"],
+          exclude: ["**/*.cluster.test.ts"],
+          testTimeout: 30_000,
+        },
+      },
+      {
+        ...source,
+        test: {
+          name: "cluster",
+          include: ["packages/*/src/**/*.cluster.test.ts", "test/**/*.cluster.test.ts"],
+          testTimeout: 180_000,
+          hookTimeout: 900_000,
+          maxWorkers: 2,
+          sequence: { groupOrder: 1 },
+        },
+      },
+      {
+        ...source,
+        test: { name: "architecture", include: ["test/**/*.test.ts"], exclude: ["**/*.cluster.test.ts"] },
+      },
+    ],
   },
 };
 

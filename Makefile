@@ -1,0 +1,35 @@
+# Everything a contributor needs, from a machine with Node, npm and Go 1.26 only. `make help` lists it.
+# Node itself is pinned by package-lock.json: npm installs it, and everything below runs on it.
+NODE := node_modules/.bin/node
+ARGS ?=
+
+.PHONY: help build demo test check bench generate clean
+.DEFAULT_GOAL := help
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+node_modules/.package-lock.json: package-lock.json package.json packages/*/package.json
+	npm ci --ignore-scripts --loglevel=error
+	@touch $@
+
+build: node_modules/.package-lock.json ## Compile the packages and bundle the command line
+	@$(NODE) scripts/build.ts
+
+demo: build ## Run Berth on a real cluster and watch it work (ARGS=--exit: end when all was seen)
+	@bin/berth demo $(ARGS)
+
+test: build ## Run every test (ARGS: passed to vitest)
+	@$(NODE) scripts/test.ts $(ARGS)
+
+check: node_modules/.package-lock.json ## Types, lint, format, architecture rules, dead code
+	@$(NODE) scripts/check.ts $(ARGS)
+
+bench: build ## Measure against the raw limit of the same run (ARGS=--assert: fail on missed budgets)
+	@$(NODE) --conditions=berth-source bench/main.ts $(ARGS)
+
+generate: node_modules/.package-lock.json ## Write the wire types again from the pinned Kubernetes
+	@$(NODE) scripts/generate-wire-types.ts
+
+clean: ## Remove what was built (not the control plane, which is cached per user)
+	rm -rf packages/*/dist

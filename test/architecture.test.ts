@@ -1,0 +1,134 @@
+import { globSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+
+const root = join(import.meta.dirname, "..");
+
+/** Which packages of ours a package may import; the arrows of ARCHITECTURE.md. */
+const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
+  kube: [],
+  runtime: ["kube"],
+  testcluster: ["kube"],
+  placement: ["kube", "runtime"],
+  cli: ["kube", "runtime", "placement", "testcluster"],
+};
+
+interface Source {
+  readonly path: string;
+  readonly lines: readonly string[];
+}
+
+const sources: readonly Source[] = globSync("packages/*/src/**/*.ts", { cwd: root })
+  .filter((path) => !path.endsWith(".test.ts") && !path.includes("/generated/"))
+  .map((path) => ({ path, lines: readFileSync(join(root, path), "utf8").split("\n") }));
+
+const importsOf = (source: Source): readonly string[] =>
+  source.lines.join("\n").match(/(?<=(?:from|import\()\s*")[^"]+(?=")|(?<=^import ")[^"]+(?=")/gm) ?? [];
+
+/** `path:line: text` of the lines of `among` that match, so that a failure is a list of places to go to. */
+function places(pattern: RegExp, among: (path: string) => boolean): readonly string[] {
+  return sources
+    .filter(({ path }) => among(path))
+    .flatMap(({ path, lines }) =>
+      lines.flatMap((line, index) =>
+        pattern.test(line) && !/^\s*(\*|\/\/|\/\*)/.test(line)
+          ? [`${path}:${index + 1}: ${line.trim()}`]
+          : [],
+      ),
+    );
+}
+
+describe("the layers", () => {
+  it.each(Object.entries(MAY_IMPORT))("%s imports no other package of ours than %j", (name, allowed) => {
+    const broken = sources
+      .filter(({ path }) => path.startsWith(`packages/${name}/`))
+      .flatMap((source) =>
+        importsOf(source)
+          .filter((from) => from.startsWith("@berth/") && !allowed.includes(from.split("/")[1] ?? ""))
+          .map((from) => `${source.path} imports ${from}`),
+      );
+    expect(broken).toEqual([]);
+  });
+
+  it("reaches another package by its name and not by a path", () => {
+    const broken = sources.flatMap((source) =>
+      importsOf(source)
+        .filter((from) => from.startsWith("."))
+        .filter((from) => {
+          const target = join(source.path, "..", from);
+          return !target.startsWith(source.path.split("/").slice(0, 3).join("/"));
+        })
+        .map((from) => `${source.path} imports ${from}`),
+    );
+    expect(broken).toEqual([]);
+  });
+
+  it("uses the test cluster in cli only for `berth cluster` and `berth demo`", () => {
+    const users = sources
+      .filter((source) => importsOf(source).includes("@berth/testcluster"))
+      .map(({ path }) => path);
+    const allowed = /^packages\/cli\/src\/(commands\/(cluster|demo)|demo\/)/;
+    expect(users.filter((path) => !allowed.test(path))).toEqual([]);
+  });
+
+  it("speaks HTTP to Kubernetes in kube only", () => {
+    const broken = sources
+      .filter(({ path }) => !/^packages\/(kube|testcluster)\//.test(path))
+      .filter((source) => importsOf(source).some((from) => from === "undici"));
+    expect(broken.map(({ path }) => path)).toEqual([]);
+  });
+});
+
+describe("the rules of the house", () => {
+  it("keeps every decide.ts and checks.ts pure", () => {
+    const pure = (path: string): boolean =>
+      /\/(decide|checks|merge|plan|rules)\.ts$/.test(path) && path.includes("placement");
+    const impure =
+      /from "(node:|undici|pino)|Date\.now\(|Math\.random|process\.|setTimeout|console\.|performance\./;
+    expect(places(impure, pure)).toEqual([]);
+  });
+
+  it("keeps HTTP, timers and the environment out of placement", () => {
+    const broken = places(
+      /from "node:(http|https|net|timers|fs)|setTimeout\(|setInterval\(|process\./,
+      (path) => path.startsWith("packages/placement/"),
+    );
+    expect(broken).toEqual([]);
+  });
+
+  it("leaves environment, arguments, exit and signals to cli", () => {
+    const broken = places(
+      /process\.(env|argv|exit|on)\b/,
+      (path) => !/^packages\/(cli|testcluster)\//.test(path),
+    );
+    expect(broken).toEqual([]);
+  });
+
+  it("waits by the injected clock in runtime", () => {
+    const broken = places(
+      /\b(setTimeout|setInterval)\(|Date\.now\(\)/,
+      (path) => /^packages\/(runtime|placement)\//.test(path) && !path.endsWith("/clock.ts"),
+    );
+    expect(broken).toEqual([]);
+  });
+
+  it("reads no HTTP status number above kube", () => {
+    const broken = places(/statusCode|status === (4|5)\d\d/, (path) =>
+      /^packages\/(runtime|placement|cli)\/src\/(?!probe-server)/.test(path),
+    );
+    expect(broken).toEqual([]);
+  });
+
+  it("has no escape hatches", () => {
+    expect(
+      places(/\bas any\b|: any\b|@ts-(ignore|expect-error)|\b(TODO|FIXME|XXX|HACK)\b/, () => true),
+    ).toEqual([]);
+  });
+
+  it("gives a reason for every source file above 400 lines in its first comment", () => {
+    const long = sources.filter(({ lines }) => lines.length > 400);
+    expect(
+      long.filter(({ lines }) => !/long because/i.test(lines.slice(0, 12).join(" "))).map(({ path }) => path),
+    ).toEqual([]);
+  });
+});
