@@ -349,10 +349,15 @@ describe("HTTP/2", () => {
       else mirror(request, response);
     });
     using _rule = setup.proxy.on({ verb: "patch" }, cutBefore());
+    let connections = 0;
+    setup.client.on("connect", () => {
+      connections += 1;
+    });
     const slow = setup.send("GET", "/slow");
     const response = await waiting.promise;
     expect(await patchStatus(setup)).toBe("broken");
     response.end("late");
     expect(await (await slow).body.text()).toBe("late");
+    expect(connections).toBe(1);
   });
 });
