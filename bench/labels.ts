@@ -136,7 +136,7 @@ async function timeBerth(cluster: TestCluster, args: readonly string[], expected
       });
       if (count < expected) throw new Error(`${count} of ${expected} nodes are labelled\n${berth.log}`);
     },
-    { timeoutMs: 120_000, intervalMs: 500 },
+    { timeoutMs: 120_000, everyMs: 500 },
   );
   return (await lastPatchAt(cluster, mark, "berth")) - berth.startedAt;
 }

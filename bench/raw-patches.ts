@@ -20,7 +20,7 @@ export async function sendRawPatches(
   patches: readonly RawPatch[],
   inFlight = 16,
 ): Promise<void> {
-  await using pool = new Pool(target.url, {
+  const pool = new Pool(target.url, {
     connections: inFlight,
     connect: { ca: target.ca },
     allowH2: false,
@@ -44,5 +44,9 @@ export async function sendRawPatches(
       if (statusCode !== 200) throw new Error(`raw patch of ${patch.node}: HTTP ${statusCode}`);
     }
   };
-  await Promise.all(Array.from({ length: inFlight }, work));
+  try {
+    await Promise.all(Array.from({ length: inFlight }, work));
+  } finally {
+    await pool.close();
+  }
 }
