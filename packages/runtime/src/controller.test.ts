@@ -2,13 +2,13 @@ import { ApiError, type ApiErrorOptions, type ApiFailure, type KubeObject } from
 import { describe, expect, it } from "vitest";
 import { createVirtualClock, sleep } from "./clock.ts";
 import { type ControllerOptions, createController } from "./controller.ts";
+import { createSilentLogger } from "./json-log.ts";
 import { clusterName } from "./key.ts";
 import type { Change } from "./lister.ts";
 import { toSelf } from "./mapper.ts";
 import { labelsChanged } from "./predicate.ts";
 import { TerminalError } from "./reconcile.ts";
 import { type Subscribable, watchFor } from "./source.ts";
-import { quietLog } from "./testing/quiet-log.ts";
 import { createRecordingMetrics } from "./testing/recording-metrics.ts";
 
 async function setUp(
@@ -20,7 +20,7 @@ async function setUp(
   const controller = createController<string>({
     name: "test",
     clock,
-    log: quietLog,
+    log: createSilentLogger(),
     metrics,
     random: () => 0,
     ...options,
@@ -256,7 +256,7 @@ describe("a controller", () => {
 
   it("rejects a concurrency without meaning and a second start", async () => {
     const reconcile = () => Promise.resolve(undefined);
-    const options = { name: "test", clock: createVirtualClock(), log: quietLog, reconcile };
+    const options = { name: "test", clock: createVirtualClock(), log: createSilentLogger(), reconcile };
     expect(() => createController({ ...options, concurrency: 0 })).toThrow(RangeError);
     await using test = await setUp({ reconcile });
     await expect(test.controller.start(test.stop.signal)).rejects.toThrow("started before");
@@ -286,7 +286,7 @@ describe("watchFor", () => {
     const controller = createController({
       name: "nodes",
       clock,
-      log: quietLog,
+      log: createSilentLogger(),
       concurrency: 1,
       queue: { coalesceMs: 5 },
       sources: [watchFor({ informer, predicate: labelsChanged, map: toSelf(clusterName("c")) })],
@@ -321,7 +321,7 @@ describe("watchFor", () => {
     const controller = createController<string>({
       name: "test",
       clock: createVirtualClock(),
-      log: quietLog,
+      log: createSilentLogger(),
       sources,
       reconcile,
     });

@@ -1,23 +1,37 @@
-export * from "./clock.ts";
-export * from "./key.ts";
-export * from "./lister.ts";
-export * from "./log.ts";
-export * from "./metrics.ts";
-export * from "./reconcile.ts";
-export { type FolderWatchOptions, watchFolder } from "./file-source.ts";
-export { type FolderFile, type FolderReaderOptions, type FolderSnapshot, readFolder } from "./folder-reader.ts";
-export { DEFAULT_FOLDER_LIMITS, type FolderLimits, type FolderProblem } from "./folder-scan.ts";
-export type { FolderNotifier } from "./folder-watches.ts";
-export * from "./leader-election.ts";
-export * from "./micro-time.ts";
+export * from "./backoff.ts";
 export { type BindAddress, parseBindAddress } from "./bind-address.ts";
-export type { HealthCheck } from "./health-checks.ts";
-export * from "./probe-server.ts";
-export * from "./prometheus.ts";
+export * from "./clock.ts";
+export * from "./component.ts";
+export * from "./conditions.ts";
+export { type Controller, type ControllerOptions, createController } from "./controller.ts";
 export { type EventInput, referenceTo } from "./event-series.ts";
 export { type EventClient, EventRecorder, type EventRecorderOptions } from "./events.ts";
-export * from "./conditions.ts";
+export { type FolderWatchOptions, watchFolder } from "./file-source.ts";
 export * from "./finalizers.ts";
-export * from "./json-log.ts";
+export {
+  type FolderFile,
+  type FolderReaderOptions,
+  type FolderSnapshot,
+  readFolder,
+} from "./folder-reader.ts";
+export { DEFAULT_FOLDER_LIMITS, type FolderLimits, type FolderProblem } from "./folder-scan.ts";
+export type { FolderNotifier } from "./folder-watches.ts";
+export type { HealthCheck } from "./health-checks.ts";
 export { createInformer, dropManagedFields, type Informer, type InformerOptions } from "./informer.ts";
+export * from "./json-log.ts";
+export * from "./key.ts";
+export * from "./leader-election.ts";
+export * from "./lister.ts";
+export * from "./log.ts";
+export * from "./manager.ts";
+export * from "./mapper.ts";
+export * from "./metrics.ts";
+export * from "./micro-time.ts";
 export type { IndexFunction } from "./object-store.ts";
+export * from "./predicate.ts";
+export * from "./probe-server.ts";
+export * from "./prometheus.ts";
+export type { Priority } from "./ready-list.ts";
+export * from "./reconcile.ts";
+export * from "./source.ts";
+export * from "./work-queue.ts";

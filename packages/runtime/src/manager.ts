@@ -1,0 +1,224 @@
+import type { Clock } from "./clock.ts";
+import type { Component } from "./component.ts";
+import { ComponentRun } from "./component-run.ts";
+import type { HealthCheck } from "./health-checks.ts";
+import type { Logger } from "./log.ts";
+
+/** The part of a `LeaderElector` that a manager needs. */
+export interface LeaderElection {
+  /**
+   * Waits for the lead and keeps it until `signal` aborts or it is lost; then resolves, once the work has ended or
+   * cannot be waited for. Aborts `lead` before anybody else can lead, and gives the lease up only after the work.
+   */
+  run(
+    signal: AbortSignal,
+    callbacks: { onStartedLeading(lead: AbortSignal): Promise<void> | void; onStoppedLeading?(): void },
+  ): Promise<unknown>;
+  /** Why it cannot be relied on. Standing by is no problem. */
+  problem?(): string | undefined;
+}
+
+export interface ManagerOptions {
+  /**
+   * What every replica runs, in stages: those of one stage start together, once the stage before has started.
+   * Usually servers (so that probes are answered while starting), then informers (started once their caches synced).
+   */
+  readonly always: readonly (readonly Component[])[];
+  /** What only the leader runs, started last: controllers. */
+  readonly elected?: readonly Component[];
+  /** Absent: this process is the only one and leads. */
+  readonly election?: LeaderElection;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** From being told to stop to the end of `run`. Milliseconds, default 1,800. */
+  readonly stopLimitMs?: number;
+  /** Of that, how long a component may finish what is in flight before it is aborted. Milliseconds, default 1,000. */
+  readonly drainLimitMs?: number;
+}
+
+/** Why a manager ended. */
+export type EndCause =
+  | { readonly reason: "stopped" }
+  | { readonly reason: "lost leadership" }
+  | { readonly reason: "failed"; readonly component: string; readonly error: unknown };
+
+export type RunEnd = EndCause & {
+  /** Components that had not ended within the limit: they go on until the process ends. */
+  readonly stillRunning: readonly string[];
+};
+
+/**
+ * What an aborted component gets to end, so that one that is stuck leaves time for the others. Milliseconds; a
+ * server that cuts off its slow clients needs 400.
+ */
+const ABORT_LIMIT_MS = 500;
+
+/** Under this name the election is started, checked and reported. */
+const ELECTION = "leader-election";
+
+/**
+ * Starts components in order and stops them in reverse.
+ *
+ * - Nothing starts before all that it relies on has: controllers never see a cache that is not synced.
+ * - The lead signal of the election is the signal of the elected components: they are told in the same instant.
+ *   The lease is given up only after they have ended.
+ * - A component that fails, or ends by itself, ends the run, with the component named. It never throws.
+ */
+export class Manager {
+  /** One per component, for the readiness probe. A replica that stands by is ready. */
+  readonly readyChecks: readonly HealthCheck[];
+  readonly #options: ManagerOptions;
+  readonly #always: readonly (readonly ComponentRun[])[];
+  readonly #elected: readonly ComponentRun[];
+  readonly #election: ComponentRun | undefined;
+  readonly #cause = Promise.withResolvers<EndCause>();
+  #started = false;
+  #ending = false;
+
+  /** @throws RangeError when two components have one name, or the limits contradict each other. */
+  constructor(options: ManagerOptions) {
+    this.#options = options;
+    const { always, elected = [], election } = options;
+    this.#always = always.map((stage) => stage.map((component) => this.#runOf(component)));
+    this.#elected = elected.map((component) => this.#runOf(component));
+    this.#election = election === undefined ? undefined : this.#runOf(this.#electionComponent(election));
+    this.readyChecks = [
+      ...this.#always.flat().map((run) => ({ name: run.component.name, check: () => run.problem() })),
+      ...this.#elected.map((run) => ({ name: run.component.name, check: () => this.#electedProblem(run) })),
+      ...(this.#election === undefined ? [] : [{ name: ELECTION, check: () => this.#election?.problem() }]),
+    ];
+    this.#checkOptions();
+  }
+
+  /**
+   * Runs until `signal` aborts, the lead is lost, or a component fails; then stops everything within the limit.
+   * May be called once. Resolves with the cause; rejects only when called again.
+   */
+  async run(signal: AbortSignal): Promise<RunEnd> {
+    if (this.#started) throw new Error("a manager can run once");
+    this.#started = true;
+    const stop = (): void => this.#end({ reason: "stopped" });
+    if (signal.aborted) stop();
+    else signal.addEventListener("abort", stop, { once: true });
+    void this.#startAll();
+    const cause = await this.#cause.promise;
+    signal.removeEventListener("abort", stop);
+    const stillRunning = await this.#stopAll(cause);
+    if (stillRunning.length > 0) this.#options.log.error("components did not stop in time", { stillRunning });
+    return { ...cause, stillRunning };
+  }
+
+  /** The first cause counts. */
+  #end(cause: EndCause): void {
+    if (this.#ending) return;
+    this.#ending = true;
+    const error = cause.reason === "failed" ? { component: cause.component, error: String(cause.error) } : {};
+    this.#options.log.info("stopping", { reason: cause.reason, ...error });
+    this.#cause.resolve(cause);
+  }
+
+  async #startAll(): Promise<void> {
+    for (const stage of this.#always) {
+      if (!(await this.#startTogether(stage))) return;
+    }
+    await this.#startTogether(this.#election === undefined ? this.#elected : [this.#election]);
+  }
+
+  async #startTogether(runs: readonly ComponentRun[]): Promise<boolean> {
+    if (this.#ending) return false;
+    const started = await Promise.all(runs.map((run) => run.start()));
+    if (started.includes(false)) return false;
+    this.#options.log.debug("started", { components: namesOf(runs) });
+    return !this.#ending;
+  }
+
+  #electionComponent(election: LeaderElection): Component {
+    const elect = async (signal: AbortSignal): Promise<void> => {
+      await election.run(signal, { onStartedLeading: (lead) => this.#lead(lead) });
+      this.#end({ reason: "lost leadership" });
+    };
+    return {
+      name: ELECTION,
+      start: (signal) => Promise.resolve({ ended: elect(signal) }),
+      problem: () => election.problem?.(),
+    };
+  }
+
+  /** The work of the leader: ends when all elected components have. */
+  async #lead(lead: AbortSignal): Promise<void> {
+    const lose = (): void => {
+      for (const run of this.#elected) run.abort();
+      this.#end({ reason: "lost leadership" });
+    };
+    if (lead.aborted) lose();
+    else lead.addEventListener("abort", lose, { once: true });
+    if (await this.#startTogether(this.#elected)) this.#options.log.info("leading");
+    await Promise.all(this.#elected.map((run) => run.settled));
+  }
+
+  /** Elected, the election, then the stages from the last to the first. Returns the names of those still running. */
+  async #stopAll(cause: EndCause): Promise<readonly string[]> {
+    const { clock, stopLimitMs, drainLimitMs } = this.#limits();
+    const lastMs = clock.monotonic() + stopLimitMs;
+    const stop = async (
+      runs: readonly ComponentRun[],
+      drainMs: number,
+      abortMs = ABORT_LIMIT_MS,
+    ): Promise<string[]> => {
+      const byMs = Math.min(lastMs, clock.monotonic() + drainMs + abortMs);
+      const ended = await Promise.all(runs.map((run) => run.stop({ byMs, drainMs })));
+      return namesOf(runs.filter((_run, index) => ended[index] === false));
+    };
+    // Past losing the lead somebody else may begin: nothing of ours may be finished at leisure.
+    const stillRunning = await stop(this.#elected, cause.reason === "lost leadership" ? 0 : drainLimitMs);
+    // An election waits for the elected as long as the lease allows: longer than anybody here can wait.
+    const electionMs = stillRunning.length > 0 ? 0 : ABORT_LIMIT_MS;
+    if (this.#election !== undefined) stillRunning.push(...(await stop([this.#election], 0, electionMs)));
+    for (const stage of this.#always.toReversed()) stillRunning.push(...(await stop(stage, drainLimitMs)));
+    return stillRunning;
+  }
+
+  /** Standing by, nothing elected runs, and that is as it should be. */
+  #electedProblem(run: ComponentRun): string | undefined {
+    return this.#election === undefined ? run.problem() : run.problemWhileRunning();
+  }
+
+  #runOf(component: Component): ComponentRun {
+    const { clock, log } = this.#options;
+    return new ComponentRun(component, {
+      clock,
+      log: log.with({ component: component.name }),
+      onFailure: (error) => this.#end({ reason: "failed", component: component.name, error }),
+    });
+  }
+
+  #limits(): { readonly clock: Clock; readonly stopLimitMs: number; readonly drainLimitMs: number } {
+    const { clock, stopLimitMs = 1_800, drainLimitMs = 1_000 } = this.#options;
+    return { clock, stopLimitMs, drainLimitMs };
+  }
+
+  #checkOptions(): void {
+    const names = this.readyChecks.map((check) => check.name);
+    const twice = names.find((name, index) => names.indexOf(name) !== index);
+    if (twice !== undefined) throw new RangeError(`two components are named ${twice}`);
+    const { stopLimitMs, drainLimitMs } = this.#limits();
+    if (!(drainLimitMs >= 0 && drainLimitMs < stopLimitMs)) {
+      throw new RangeError(`drainLimitMs (${drainLimitMs}) must be less than stopLimitMs (${stopLimitMs})`);
+    }
+  }
+}
+
+function namesOf(runs: readonly ComponentRun[]): string[] {
+  return runs.map((run) => run.component.name);
+}
+
+/** One line for people: why it ended, and what did not end in time. */
+export function describeRunEnd(end: RunEnd): string {
+  const why = end.reason === "failed" ? `${end.component} failed: ${messageOf(end.error)}` : end.reason;
+  const late = end.stillRunning.length === 0 ? "" : `; still running: ${end.stillRunning.join(", ")}`;
+  return `${why}${late}`;
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
