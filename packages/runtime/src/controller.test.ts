@@ -130,6 +130,21 @@ describe("a controller", () => {
     expect([test.results(result), test.results("success")]).toEqual([3, 1]);
   });
 
+  it("starts the backoff over once a key succeeded", async () => {
+    const seen: number[] = [];
+    const clock = createVirtualClock();
+    const reconcile = () => {
+      seen.push(clock.monotonic());
+      return seen.length % 3 === 0 ? Promise.resolve(undefined) : Promise.reject(new Error("down"));
+    };
+    await using test = await setUp({ clock, reconcile });
+    test.controller.enqueue("a");
+    await clock.advance(1_000);
+    test.controller.enqueue("a");
+    await clock.advance(1_000);
+    expect(seen).toEqual([0, 25, 75, 1_000, 1_025, 1_075]);
+  });
+
   it("takes up a refused key at once when something changes", async () => {
     let allowed = false;
     const reconcile = () =>
