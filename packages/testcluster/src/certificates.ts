@@ -45,10 +45,10 @@ export async function createAuthority(): Promise<CertificateAuthority> {
       new KeyUsagesExtension(KeyUsageFlags.keyCertSign | KeyUsageFlags.cRLSign, true),
     ],
   });
-  const issue = async (subject: Subject, extensions: readonly Extension[]): Promise<KeyPair> => {
+  const issue = async (subject: readonly Attribute[], extensions: readonly Extension[]): Promise<KeyPair> => {
     const own = await generateKeys();
     const certificate = await X509CertificateGenerator.create({
-      subject: [subject],
+      subject: [...subject],
       issuer: root.subjectName,
       publicKey: own.publicKey,
       signingKey: keys.privateKey,
@@ -61,16 +61,20 @@ export async function createAuthority(): Promise<CertificateAuthority> {
   return {
     certificate: root.toString("pem"),
     issueServing: (hosts) =>
-      issue({ CN: [hosts[0] ?? "localhost"] }, [
-        new ExtendedKeyUsageExtension([ExtendedKeyUsage.serverAuth]),
-        new SubjectAlternativeNameExtension(
-          hosts.map((value) => ({ type: /^[\d.]+$|:/.test(value) ? "ip" : "dns", value })),
-        ),
-      ]),
+      issue(
+        [{ CN: [hosts[0] ?? "localhost"] }],
+        [
+          new ExtendedKeyUsageExtension([ExtendedKeyUsage.serverAuth]),
+          new SubjectAlternativeNameExtension(
+            hosts.map((value) => ({ type: /^[\d.]+$|:/.test(value) ? "ip" : "dns", value })),
+          ),
+        ],
+      ),
     issueClient: (user, groups) =>
-      issue({ CN: [user], ...(groups.length > 0 ? { O: [...groups] } : {}) }, [
-        new ExtendedKeyUsageExtension([ExtendedKeyUsage.clientAuth]),
-      ]),
+      issue(
+        [{ CN: [user] }, ...groups.map((group) => ({ O: [group] }))],
+        [new ExtendedKeyUsageExtension([ExtendedKeyUsage.clientAuth])],
+      ),
   };
 }
 
@@ -83,7 +87,8 @@ export function createServiceAccountKeys(): { readonly privateKey: string; reado
   });
 }
 
-type Subject = Record<string, string[]>;
+/** One part of a subject; several values in one part would be a single multi-valued name. */
+type Attribute = Record<string, string[]>;
 
 /** Starts an hour ago: containers and virtual machines whose clocks lag must still accept it. */
 function validity(): { notBefore: Date; notAfter: Date } {

@@ -1,3 +1,5 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { access } from "node:fs/promises";
 import { isApiError, type KubeClient, namespaces, nodes, pods, type WatchEvent } from "@berth/kube";
 import { describe, expect, it } from "vitest";
@@ -41,6 +43,26 @@ describe("startTestCluster", () => {
     }
     for (const pid of pids) expect(await identify(pid)).toBeUndefined();
     await expect(access(folder)).rejects.toThrow("ENOENT");
+  });
+
+  it("leaves none behind either when this process is killed", async () => {
+    const script = `
+      import { startTestCluster } from ${JSON.stringify(new URL("./cluster.ts", import.meta.url).href)};
+      const cluster = await startTestCluster({ with: ["scheduler"] });
+      const pids = ["etcd", "kube-apiserver", "kube-scheduler"].map((name) => cluster.pidOf(name));
+      console.log(JSON.stringify({ pids, folder: cluster.folder }));
+      setInterval(() => {}, 1000);
+    `;
+    const node = ["--conditions=berth-source", "--input-type=module", "--eval", script];
+    const parent = spawn(process.execPath, node, { stdio: ["ignore", "pipe", "inherit"] });
+    const [line] = (await once(parent.stdout, "data")) as [Buffer];
+    const { pids, folder } = JSON.parse(line.toString()) as { pids: readonly number[]; folder: string };
+    for (const pid of pids) expect(await identify(pid)).toBeDefined();
+    parent.kill("SIGKILL");
+    await eventually(async () => {
+      for (const pid of pids) expect(await identify(pid)).toBeUndefined();
+      await expect(access(folder)).rejects.toThrow("ENOENT");
+    });
   });
 
   it("reports the last lines of a component that ends while it starts, and leaves nothing running", async () => {
@@ -103,7 +125,8 @@ describe("stopping and starting components", () => {
     await cluster.client.create(nodes, aNode("n1").build());
     await cluster.stopComponent("etcd", "SIGKILL");
     await cluster.startComponent("etcd");
-    await eventually(() => cluster.client.get(nodes, { name: "n1" }));
+    const node = await eventually(() => cluster.client.get(nodes, { name: "n1" }));
+    expect(node.metadata?.name).toBe("n1");
   });
 });
 
@@ -120,7 +143,7 @@ describe("compacted history", () => {
 
     const present = await cluster.compact();
     expect(BigInt(present)).toBeGreaterThan(BigInt(old));
-    expect(await cluster.compact()).toBe(present);
+    expect(BigInt(await cluster.compact())).toBeGreaterThanOrEqual(BigInt(present));
     expect((await client.list(namespaces, rest)).items).toHaveLength(2);
     expect(await firstEvent(client, old)).toMatchObject({
       type: "ADDED",

@@ -1,0 +1,138 @@
+import { chmod, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { describe, expect, it } from "vitest";
+import { findPrograms, MissingAssetsError } from "./assets.ts";
+import { BuildFailedError, type BuildProgress, buildOnce } from "./build.ts";
+
+interface Place extends AsyncDisposable {
+  readonly folder: string;
+  /** Makes an executable file. */
+  program(name: string, script?: string): Promise<string>;
+}
+
+async function place(): Promise<Place> {
+  const folder = await mkdtemp(path.join(tmpdir(), "berth-assets-test-"));
+  return {
+    folder,
+    program: async (name, script = "") => {
+      const file = path.join(folder, name);
+      await mkdir(path.dirname(file), { recursive: true });
+      await writeFile(file, `#!/bin/sh\n${script}`);
+      await chmod(file, 0o755);
+      return file;
+    },
+    [Symbol.asyncDispose]: () => rm(folder, { recursive: true, force: true }),
+  };
+}
+
+describe("findPrograms", () => {
+  it("says in one line what to install when there is nothing and no Go", async () => {
+    await using empty = await place();
+    const finding = findPrograms(["etcd"], { env: { PATH: empty.folder, XDG_CACHE_HOME: empty.folder } });
+    const error = await finding.catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(MissingAssetsError);
+    expect((error as Error).message).toMatch(/^[^\n]*install Go 1\.26[^\n]*BERTH_CLUSTER_ASSETS[^\n]*$/);
+  });
+
+  it("leaves no lock and no half-built file when Go is missing", async () => {
+    await using empty = await place();
+    await findPrograms(["etcd"], { env: { PATH: empty.folder, XDG_CACHE_HOME: empty.folder } }).catch(
+      () => undefined,
+    );
+    const left = await readdir(empty.folder, { recursive: true, withFileTypes: true });
+    expect(left.filter((entry) => entry.isFile())).toEqual([]);
+  });
+
+  it("takes the folder it is given", async () => {
+    await using assets = await place();
+    const etcd = await assets.program("etcd");
+    const found = await findPrograms(["etcd"], { env: { BERTH_CLUSTER_ASSETS: assets.folder } });
+    expect(found.get("etcd")).toEqual({ command: etcd, args: [] });
+  });
+
+  it("names what a given folder lacks, rather than mixing in something else", async () => {
+    await using assets = await place();
+    await assets.program("etcd");
+    const finding = findPrograms(["etcd", "kube-apiserver", "kwok"], {
+      env: { BERTH_CLUSTER_ASSETS: assets.folder },
+    });
+    await expect(finding).rejects.toThrow("no kube-apiserver, no kwok");
+  });
+
+  it("passes over an envtest folder that lacks something", async () => {
+    await using assets = await place();
+    await assets.program("etcd");
+    const env = { KUBEBUILDER_ASSETS: assets.folder, PATH: assets.folder, XDG_CACHE_HOME: assets.folder };
+    expect((await findPrograms(["etcd"], { env })).size).toBe(1);
+    await expect(findPrograms(["etcd", "kwok"], { env })).rejects.toThrow(MissingAssetsError);
+  });
+
+  it("builds into the cache with Go, and does not build again", async () => {
+    await using machine = await place();
+    // Writes where `-o` says, and counts its runs.
+    await machine.program(
+      "bin/go",
+      'echo run >> "$XDG_CACHE_HOME/runs"\nwhile [ "$1" != -o ]; do shift; done\necho > "$2"\n/bin/chmod 755 "$2"\n',
+    );
+    const env = { PATH: path.join(machine.folder, "bin"), XDG_CACHE_HOME: machine.folder };
+    const first = await findPrograms(["etcd", "kwok"], { env });
+    const second = await findPrograms(["etcd"], { env });
+    expect(second.get("etcd")).toEqual(first.get("etcd"));
+    expect(first.get("kwok")).toEqual({ command: first.get("etcd")?.command, args: ["kwok"] });
+    expect(await readFile(path.join(machine.folder, "runs"), "utf8")).toBe("run\n");
+  });
+});
+
+describe("buildOnce", () => {
+  it("builds once for callers that come at the same time", async () => {
+    await using machine = await place();
+    await machine.program(
+      "bin/go",
+      `echo run >> runs\n/bin/sleep 0.3\nwhile [ "$1" != -o ]; do shift; done\necho > "$2"\n`,
+    );
+    const binary = path.join(machine.folder, "cache", "binary");
+    const waits: BuildProgress[] = [];
+    const options = {
+      source: machine.folder,
+      binary,
+      flags: [],
+      env: { PATH: path.join(machine.folder, "bin") },
+    };
+    await Promise.all([
+      buildOnce(options),
+      buildOnce({ ...options, onProgress: (progress) => waits.push(progress) }),
+      buildOnce(options),
+    ]);
+    expect(await readFile(path.join(machine.folder, "runs"), "utf8")).toBe("run\n");
+    expect(await readdir(path.dirname(binary))).toEqual(["binary"]);
+  });
+
+  it("takes over from a builder that died", async () => {
+    await using machine = await place();
+    await machine.program("bin/go", 'while [ "$1" != -o ]; do shift; done\necho > "$2"\n');
+    const binary = path.join(machine.folder, "cache", "binary");
+    await mkdir(path.dirname(binary));
+    await writeFile(`${binary}.lock`, String(2 ** 22)); // above the largest process id Linux gives
+    await buildOnce({
+      source: machine.folder,
+      binary,
+      flags: [],
+      env: { PATH: path.join(machine.folder, "bin") },
+    });
+    expect(await readdir(path.dirname(binary))).toEqual(["binary"]);
+  });
+
+  it("ends with what Go said when the build fails", async () => {
+    await using machine = await place();
+    await machine.program("bin/go", "echo 'main.go:3: no such thing' >&2\nexit 1\n");
+    const building = buildOnce({
+      source: machine.folder,
+      binary: path.join(machine.folder, "cache", "binary"),
+      flags: [],
+      env: { PATH: path.join(machine.folder, "bin") },
+    });
+    await expect(building).rejects.toThrow(BuildFailedError);
+    await expect(building).rejects.toThrow("main.go:3: no such thing");
+  });
+});
