@@ -14,7 +14,7 @@ export interface ReconcileContext {
 
 /**
  * Level-based: the key says what to look at, never what happened. Returning means settled; throwing means try
- * again with backoff, except `TerminalError`, which is reported and not retried until the next change.
+ * again with backoff, except `TerminalError`, which is reported and tried again on the next change, or after minutes.
  */
 export type Reconcile<K> = (key: K, context: ReconcileContext) => Promise<ReconcileResult | undefined>;
 
