@@ -141,7 +141,7 @@ export class TestCluster implements AsyncDisposable {
     return component?.running ? component.pid : undefined;
   }
 
-  /** Default SIGTERM, an orderly end (API server: about a second); SIGKILL is a crash. Resolves when it is gone. */
+  /** Default SIGTERM, an orderly end (API server: one to three seconds); SIGKILL is a crash. Resolves when it is gone. */
   async stopComponent(name: ComponentName, signal: "SIGTERM" | "SIGKILL" = "SIGTERM"): Promise<void> {
     const component = this.#plane.components.get(name);
     if (component === undefined) throw new Error(`${name} is not part of this cluster`);
