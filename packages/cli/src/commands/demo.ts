@@ -1,0 +1,165 @@
+import { spawn } from "node:child_process";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { nodes } from "@berth/kube";
+import { whenAborted } from "@berth/runtime";
+import { eventually, type StartProgress, startTestCluster, type TestCluster } from "@berth/testcluster";
+import { narrate } from "../demo/narrator.ts";
+import { DERIVED, play, SCENES, setTheStage, type World } from "../demo/story.ts";
+import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
+import { formatSeconds, Progress } from "../output/progress.ts";
+import { type Style, styleFor } from "../output/style.ts";
+import type { Surroundings } from "../surroundings.ts";
+
+export interface DemoOptions {
+  /** End when all was seen, instead of staying up until Ctrl-C. */
+  readonly exit: boolean;
+}
+
+/** A real cluster, Berth on it as a process of its own, and things that happen to both. */
+export async function demo(options: DemoOptions, surroundings: Surroundings): Promise<ExitCode> {
+  const { stdout, clock, signal } = surroundings;
+  const style = styleFor(stdout);
+  const startedAt = clock.monotonic();
+  const say = (line: string): void =>
+    stdout.write(`${style.aside(timeSince(startedAt, clock.monotonic()))} ${line}\n`);
+
+  say(style.heading("Starting a real cluster: etcd, API server, scheduler, controller manager, kwok"));
+  await using cluster = await startCluster(surroundings);
+  await using folder = await temporaryFolder();
+  const kubeconfig = join(folder.path, "kubeconfig");
+  const rules = join(folder.path, "labels");
+  await writeFile(kubeconfig, cluster.kubeconfig(), { mode: 0o600 });
+  const names = await setTheStage({ client: cluster.client, rules });
+  await allReady(cluster, names, signal);
+  say(`The nodes ${names.join(", ")} are Ready`);
+
+  const stop = new AbortController();
+  const ending = AbortSignal.any([signal, stop.signal]);
+  const narration = await narrate({ client: cluster.client, clock, style, signal: ending, say });
+  await using berth = startBerth(surroundings, ["--kubeconfig", kubeconfig, "--label-dir", rules]);
+  say(style.heading(`Berth runs: ${surroundings.self} run --kubeconfig ${kubeconfig} --label-dir ${rules}`));
+
+  const node = (name: string) =>
+    narration.nodes.get({ cluster: narration.nodes.cluster, namespace: "", name });
+  const world: World = { client: cluster.client, rules, node, signal: berth.ended };
+  for (const scene of SCENES) {
+    say(style.heading(scene.title));
+    await play(scene, world).catch((cause: unknown) => {
+      if (signal.aborted) return;
+      const why = cause instanceof Error ? cause.message : String(cause);
+      throw new CommandError(`the demo expected that ${scene.expected}, but: ${why}\n${berth.log()}`);
+    });
+    if (signal.aborted) return exitCodes.done;
+  }
+  say(style.heading("All of it was seen to happen"));
+  stdout.write(lookAround({ style, self: surroundings.self, kubeconfig, rules }));
+  if (!options.exit) {
+    stdout.write("The cluster stays up until Ctrl-C.\n");
+    await whenAborted(signal);
+  }
+  stop.abort();
+  await narration.ended;
+  return exitCodes.done;
+}
+
+async function startCluster(surroundings: Surroundings): Promise<TestCluster> {
+  const { stderr, clock, signal, environment } = surroundings;
+  using progress = new Progress(stderr, clock, "looking for the control plane");
+  return await startTestCluster({
+    with: ["scheduler", "controller-manager", "kwok"],
+    env: environment,
+    signal,
+    onProgress: (step) => progress.update(describeProgress(step)),
+  });
+}
+
+export function describeProgress(step: StartProgress): string {
+  if (step.step === "build") {
+    const now = step.current === "" ? "" : `, now ${step.current}`;
+    return `building the control plane from Go modules, once, about 6 minutes on two cores: ${step.packages} of about 2400 packages${now}`;
+  }
+  return step.step === "start" ? `starting ${step.component}` : `${step.component} is ready`;
+}
+
+async function allReady(cluster: TestCluster, names: readonly string[], signal: AbortSignal): Promise<void> {
+  await eventually(
+    async () => {
+      for (const name of names) {
+        const node = await cluster.client.get(nodes, { name });
+        const ready = node.status?.conditions?.find(({ type }) => type === "Ready")?.status === "True";
+        if (!ready || (node.spec?.taints ?? []).length > 0) throw new Error(`${name} is not ready`);
+      }
+    },
+    { timeoutMs: 60_000, signal },
+  );
+}
+
+interface BerthProcess extends AsyncDisposable {
+  /** Aborts when it ends, wanted or not. */
+  readonly ended: AbortSignal;
+  /** The end of what it logged. */
+  log(): string;
+}
+
+function startBerth(surroundings: Surroundings, args: readonly string[]): BerthProcess {
+  const off = ["--metrics-bind-address", "0", "--health-probe-bind-address", "0"];
+  const child = spawn(surroundings.self, ["run", ...args, ...off], {
+    env: surroundings.environment,
+    stdio: ["ignore", "pipe", "pipe"],
+    // Ctrl-C reaches the demo only, which then ends this in order.
+    detached: true,
+  });
+  const ended = new AbortController();
+  const gone = new Promise<void>((resolve) => {
+    child.once("exit", () => resolve());
+    child.once("error", () => resolve());
+  }).then(() => ended.abort(new Error("berth run has ended")));
+  let log = "";
+  const keep = (chunk: Buffer): void => {
+    log = (log + chunk.toString("utf8")).slice(-4096);
+  };
+  child.stdout.on("data", keep);
+  child.stderr.on("data", keep);
+  return {
+    ended: AbortSignal.any([ended.signal, surroundings.signal]),
+    log: () => log,
+    async [Symbol.asyncDispose]() {
+      child.kill("SIGTERM");
+      await gone;
+    },
+  };
+}
+
+async function temporaryFolder(): Promise<AsyncDisposable & { readonly path: string }> {
+  const path = await mkdtemp(join(tmpdir(), "berth-demo-"));
+  return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }) };
+}
+
+interface Places {
+  readonly style: Style;
+  readonly self: string;
+  readonly kubeconfig: string;
+  readonly rules: string;
+}
+
+function lookAround({ style, self, kubeconfig, rules }: Places): string {
+  const berth = `--kubeconfig ${kubeconfig} --label-dir ${rules}`;
+  return [
+    "",
+    style.heading("Look around:"),
+    `  kubectl --kubeconfig ${kubeconfig} get nodes -L ${DERIVED}`,
+    `  kubectl --kubeconfig ${kubeconfig} get events.events.k8s.io -A`,
+    `  ${self} explain node core-1 ${berth}`,
+    `  ${self} plan ${berth}`,
+    `  echo kubernetes.io/arch >> ${join(rules, DERIVED)}    # every node gets the label`,
+    `  ${self} clean --kubeconfig ${kubeconfig}`,
+    "",
+    "",
+  ].join("\n");
+}
+
+function timeSince(startedAt: number, now: number): string {
+  return formatSeconds(now - startedAt).padStart(6);
+}

@@ -1,0 +1,66 @@
+import { events, type KubeClient, type KubeEvent, type Node, nodes } from "@berth/kube";
+import {
+  type Change,
+  type Clock,
+  clusterName,
+  createInformer,
+  createSilentLogger,
+  type Informer,
+} from "@berth/runtime";
+import type { Style } from "../output/style.ts";
+
+export interface Narration {
+  readonly nodes: Informer<Node>;
+  /** Stops telling. */
+  readonly ended: Promise<unknown>;
+}
+
+export interface NarratorOptions {
+  readonly client: KubeClient;
+  readonly clock: Clock;
+  readonly style: Style;
+  readonly signal: AbortSignal;
+  readonly say: (line: string) => void;
+}
+
+/** Tells, as the cluster shows it, which labels change on Nodes, and what Berth says about it in Events. */
+export async function narrate(options: NarratorOptions): Promise<Narration> {
+  const { client, clock, say, style, signal } = options;
+  const common = { client, clock, cluster: clusterName("demo"), log: createSilentLogger() };
+  const nodeInformer = createInformer<Node>({ ...common, resource: nodes });
+  const eventInformer = createInformer<KubeEvent>({ ...common, resource: events });
+  const running = await Promise.all([nodeInformer.start(signal), eventInformer.start(signal)]);
+  nodeInformer.subscribe({
+    onChange: (change) => {
+      for (const line of labelChanges(change, style)) say(line);
+    },
+  });
+  eventInformer.subscribe({
+    onChange: (change) => {
+      const line = change.type === "deleted" ? undefined : eventLine(change.object, style);
+      if (line !== undefined) say(line);
+    },
+  });
+  return { nodes: nodeInformer, ended: Promise.all(running.map(({ ended }) => ended)) };
+}
+
+/** `+ edge-1  accelerators/edgetpu=true`, one for each label that differs. */
+function labelChanges(change: Change<Node>, style: Style): readonly string[] {
+  if (change.type !== "updated") return [];
+  const name = change.object.metadata?.name ?? "";
+  const before = change.old.metadata?.labels ?? {};
+  const after = change.object.metadata?.labels ?? {};
+  const keys = [...new Set([...Object.keys(before), ...Object.keys(after)])].toSorted();
+  return keys
+    .filter((key) => before[key] !== after[key])
+    .flatMap((key) => [
+      ...(key in before ? [style.removed(`- ${name}  ${key}=${before[key]}`)] : []),
+      ...(key in after ? [style.added(`+ ${name}  ${key}=${after[key]}`)] : []),
+    ]);
+}
+
+function eventLine(event: KubeEvent, style: Style): string | undefined {
+  if (!(event.reportingController ?? "").includes("berth")) return undefined;
+  const about = event.regarding?.name ?? "";
+  return style.aside(`  berth says ${event.reason} about ${about}: ${event.note ?? ""}`);
+}

@@ -1,0 +1,121 @@
+import { mkdir, rename, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { type KubeClient, type Node, nodes, pods } from "@berth/kube";
+import { aNode, aPod, eventually } from "@berth/testcluster";
+
+/** The label that the sample rules derive. */
+export const DERIVED = "accelerators/edgetpu";
+const USB_DEVICE = "feature.node.kubernetes.io/usb-fe_1a6e_089a.present";
+const PCI_DEVICE = "feature.node.kubernetes.io/pci-0880_1ac1.present";
+
+export interface World {
+  readonly client: KubeClient;
+  /** The folder given to Berth as `--label-dir`. */
+  readonly rules: string;
+  /** The latest state of a node, from a watch. */
+  readonly node: (name: string) => Node | undefined;
+  readonly signal: AbortSignal;
+}
+
+/** One thing that happens, and what is then to be seen. */
+export interface Scene {
+  readonly title: string;
+  readonly act: (world: World) => Promise<unknown>;
+  /** What follows, in words, for the message when it does not. */
+  readonly expected: string;
+  /** Throws while it is not yet so. */
+  readonly seen: (world: World) => void | Promise<void>;
+}
+
+/** Before Berth starts: four nodes that kwok plays, and the first rule. */
+export async function setTheStage({
+  client,
+  rules,
+}: Pick<World, "client" | "rules">): Promise<readonly string[]> {
+  const machines = [aNode("core-1"), aNode("core-2"), aNode("edge-1").arm64(), aNode("edge-2").arm64()];
+  for (const machine of machines) await client.create(nodes, machine.fake().build());
+  await client.patch(nodes, { name: "core-1" }, setLabel(PCI_DEVICE, "true"));
+  await saveRule(rules, [USB_DEVICE]);
+  return machines.map((machine) => machine.build().metadata?.name ?? "");
+}
+
+export const SCENES: readonly Scene[] = [
+  {
+    title: "A pod asks for an Edge TPU. No node has one, so the scheduler lets it wait",
+    act: ({ client }) =>
+      client.create(
+        pods,
+        aPod("detector")
+          .with(selecting({ [DERIVED]: "true" }))
+          .build(),
+        { namespace: "default" },
+      ),
+    expected: "the pod detector is Pending and unschedulable",
+    seen: async ({ client }) => {
+      const pod = await client.get(pods, { namespace: "default", name: "detector" });
+      const scheduled = pod.status?.conditions?.find(({ type }) => type === "PodScheduled");
+      if (scheduled?.reason !== "Unschedulable") throw new Error("the scheduler has not looked at it yet");
+    },
+  },
+  {
+    title: "A device appears: a USB Edge TPU is plugged into edge-1",
+    act: ({ client }) => client.patch(nodes, { name: "edge-1" }, setLabel(USB_DEVICE, "true")),
+    expected: `edge-1 is labelled ${DERIVED}=true, and the pod runs there`,
+    seen: async ({ client, node }) => {
+      expectLabel(node("edge-1"), "true");
+      const pod = await client.get(pods, { namespace: "default", name: "detector" });
+      if (pod.spec?.nodeName !== "edge-1")
+        throw new Error(`the pod is on ${pod.spec?.nodeName ?? "no node"}`);
+    },
+  },
+  {
+    title: "A rule file is edited: the PCI variant counts as well, and core-1 has one",
+    act: ({ rules }) => saveRule(rules, [USB_DEVICE, PCI_DEVICE]),
+    expected: `core-1 is labelled ${DERIVED}=true`,
+    seen: ({ node }) => expectLabel(node("core-1"), "true"),
+  },
+  {
+    title: "Somebody sets the derived label to another value by hand",
+    act: ({ client }) => client.patch(nodes, { name: "core-1" }, setLabel(DERIVED, "maybe")),
+    expected: `core-1 has ${DERIVED}=true again`,
+    seen: ({ node }) => expectLabel(node("core-1"), "true"),
+  },
+  {
+    title: "The device leaves edge-1",
+    act: ({ client }) => client.patch(nodes, { name: "edge-1" }, setLabel(USB_DEVICE, null)),
+    expected: `edge-1 loses ${DERIVED}`,
+    seen: ({ node }) => expectLabel(node("edge-1"), undefined),
+  },
+];
+
+/** Plays one scene. @throws NotEventuallyError when what should follow does not within 30 s. */
+export async function play(scene: Scene, world: World): Promise<void> {
+  await scene.act(world);
+  await eventually(() => scene.seen(world), { timeoutMs: 30_000, signal: world.signal });
+}
+
+/** As a careful editor saves: whole, under another name, then renamed. */
+async function saveRule(rules: string, keys: readonly string[]): Promise<void> {
+  const path = join(rules, DERIVED);
+  await mkdir(dirname(path), { recursive: true });
+  const draft = join(rules, "..", "edgetpu.draft");
+  await writeFile(draft, `${keys.join("\n")}\n`);
+  await rename(draft, path);
+}
+
+function setLabel(key: string, value: string | null): { readonly type: "merge"; readonly body: object } {
+  return { type: "merge", body: { metadata: { labels: { [key]: value } } } };
+}
+
+function selecting(nodeSelector: Readonly<Record<string, string>>) {
+  return <P extends { readonly spec?: object }>(pod: P): P => ({
+    ...pod,
+    spec: { ...pod.spec, nodeSelector },
+  });
+}
+
+function expectLabel(node: Node | undefined, value: string | undefined): void {
+  const found = node?.metadata?.labels?.[DERIVED];
+  if (found !== value)
+    throw new Error(`${node?.metadata?.name ?? "the node"} has ${DERIVED}=${found ?? "(nothing)"}`);
+}
