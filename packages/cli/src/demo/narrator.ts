@@ -50,13 +50,13 @@ function labelChanges(change: Change<Node>, style: Style): readonly string[] {
   const name = change.object.metadata?.name ?? "";
   const before = change.old.metadata?.labels ?? {};
   const after = change.object.metadata?.labels ?? {};
-  const keys = [...new Set([...Object.keys(before), ...Object.keys(after)])].toSorted();
-  return keys
-    .filter((key) => before[key] !== after[key])
-    .flatMap((key) => [
-      ...(key in before ? [style.removed(`- ${name}  ${key}=${before[key]}`)] : []),
-      ...(key in after ? [style.added(`+ ${name}  ${key}=${after[key]}`)] : []),
-    ]);
+  const lines: string[] = [];
+  for (const key of [...new Set([...Object.keys(before), ...Object.keys(after)])].toSorted()) {
+    if (before[key] === after[key]) continue;
+    if (key in before) lines.push(style.removed(`- ${name}  ${key}=${before[key]}`));
+    if (key in after) lines.push(style.added(`+ ${name}  ${key}=${after[key]}`));
+  }
+  return lines;
 }
 
 function eventLine(event: KubeEvent, style: Style): string | undefined {
