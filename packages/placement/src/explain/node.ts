@@ -1,6 +1,6 @@
 import type { ManagedFieldsEntry, Node } from "@berth/kube";
 import { FIELD_MANAGER } from "../api/keys.ts";
-import type { Reason } from "../api/reasons.ts";
+import { type Reason, reasons } from "../api/reasons.ts";
 import type { BoundCapability, Finding, Instant } from "../node/capability.ts";
 import { type FieldHolder, holdersOf } from "../node/managers.ts";
 import { type MarkId, standingValue } from "../node/mark.ts";
@@ -55,31 +55,35 @@ export function explainNode(input: ExplainInput): NodeExplanation {
   const changes = new Map(plan.changes.map((change) => [change.id, change]));
   const stays = new Map(plan.stays.map((stay) => [stay.id, stay]));
   const ids = new Set([...merged.wanted.keys(), ...changes.keys(), ...stays.keys()]);
-  const marks = [...ids].sort().map((id): MarkExplanation => {
+  const explain = (id: MarkId): MarkExplanation => {
     const wanted = merged.wanted.get(id);
     const change = changes.get(id);
     const stay = stays.get(id);
-    const recorded = plan.base?.marks.get(id);
     const capability = wanted?.capability ?? change?.capability ?? stay?.recorded.capability ?? "";
-    const rule = wanted?.mark.rule ?? change?.rule ?? stay?.recorded.rule ?? "";
     const owner = capabilities.find(({ name }) => name === capability);
-    const reason = change?.reason ?? stay?.reason ?? wanted?.mark.reason;
+    const values = {
+      standing: standingValue(node, id),
+      wanted: wanted?.mark.value,
+      since: plan.base?.marks.get(id)?.since,
+      next: change?.action,
+    };
     return {
       id,
-      ...optional("standing", standingValue(node, id)),
-      ...optional("wanted", wanted?.mark.value),
+      ...present(values),
       capability,
-      rule,
-      ...optional("since", recorded?.since),
-      reason: reason ?? "RuleMatched",
-      ...optional("next", change?.action),
+      rule: wanted?.mark.rule ?? change?.rule ?? stay?.recorded.rule ?? "",
+      reason: change?.reason ?? stay?.reason ?? wanted?.mark.reason ?? reasons.RuleMatched,
       inputs: wanted === undefined || owner === undefined ? [] : owner.inputs(view, wanted.mark),
       alsoHeldBy: holdersOf(fields, id).filter(({ manager }) => manager !== FIELD_MANAGER),
     };
-  });
+  };
+  const marks = [...ids].sort().map(explain);
   return { node: node.metadata?.name ?? "", marks, findings: plan.findings, plan };
 }
 
-function optional<K extends string, V>(key: K, value: V | undefined): { readonly [P in K]?: V } {
-  return value === undefined ? {} : ({ [key]: value } as { readonly [P in K]?: V });
+/** Without the fields that are undefined. */
+function present<T extends object>(values: T): { readonly [K in keyof T]?: Exclude<T[K], undefined> } {
+  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as {
+    readonly [K in keyof T]?: Exclude<T[K], undefined>;
+  };
 }

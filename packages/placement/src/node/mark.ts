@@ -29,7 +29,8 @@ export interface Mark {
 
 /** A mark id taken apart. `effect` only for taints. */
 export type MarkPlace =
-  | { readonly kind: "label" | "annotation"; readonly key: string }
+  | { readonly kind: "label"; readonly key: string }
+  | { readonly kind: "annotation"; readonly key: string }
   | { readonly kind: "taint"; readonly key: string; readonly effect: string }
   | { readonly kind: "unschedulable"; readonly key: "" };
 
@@ -52,7 +53,8 @@ export function parseMarkId(text: string): MarkPlace | undefined {
   const kind = text.slice(0, slash);
   const rest = text.slice(slash + 1);
   if (slash < 0 || rest === "") return undefined;
-  if (kind === "label" || kind === "annotation") return { kind, key: rest };
+  if (kind === "label") return { kind, key: rest };
+  if (kind === "annotation") return { kind, key: rest };
   const colon = rest.lastIndexOf(":");
   if (kind !== "taint" || colon <= 0) return undefined;
   return { kind, key: rest.slice(0, colon), effect: rest.slice(colon + 1) };

@@ -51,11 +51,10 @@ export function parseRecord(text: string): ReadRecord {
     return unreadable("it is not JSON");
   }
   if (!isObject(value)) return unreadable("it is not a JSON object");
-  if (value["v"] !== VERSION) {
-    const newer = typeof value["v"] === "number" && value["v"] > VERSION;
-    return unreadable(
-      newer ? `its version ${value["v"]} is newer than ${VERSION}` : "it has no known version",
-    );
+  const version = value["v"];
+  if (version !== VERSION) {
+    const newer = typeof version === "number" && version > VERSION;
+    return unreadable(newer ? `its version ${version} is newer than ${VERSION}` : "it has no known version");
   }
   const by = value["by"];
   if (typeof by !== "string" || by === "") return unreadable("it names no installation");

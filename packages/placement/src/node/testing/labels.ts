@@ -1,0 +1,51 @@
+import type { Node } from "@berth/kube";
+import { type BoundCapability, bindCapability } from "../capability.ts";
+import { type LabelFolder, type LabelRules, labels, parseLabelFolder } from "../labels/index.ts";
+import { mergeContributions } from "../merge.ts";
+import { effectiveRecord, type NodePlan, planNode } from "../plan.ts";
+import { ownedMarks } from "../record.ts";
+import { patchNode } from "./world.ts";
+
+/** 2026-01-01T00:00:00Z. */
+export const NEW_YEAR = 1_767_225_600_000;
+
+/** A folder as it was read. A value that is not text stands for a file that cannot be read. */
+export function folderOf(files: Readonly<Record<string, string | undefined>>, complete = true): LabelFolder {
+  const entries = Object.entries(files).map(
+    ([path, text]) => [path, text === undefined ? { problem: "permission denied" } : { text }] as const,
+  );
+  return { complete, files: new Map(entries) };
+}
+
+/** The label rules of a folder, bound as the composition root binds them. */
+export function labelsFrom(folder: LabelFolder): BoundCapability {
+  const { rules } = parseLabelFolder(folder);
+  return bindLabels(() => rules);
+}
+
+export function bindLabels(config: () => LabelRules | undefined): BoundCapability {
+  return bindCapability(labels, { config, observe: (view) => view });
+}
+
+/** What the writer would do to this node now. */
+export function planWith(
+  node: Node,
+  capabilities: readonly BoundCapability[],
+  options: { readonly lastRecord?: string; readonly now?: number; readonly installation?: string } = {},
+): NodePlan {
+  const { installation = "berth", now = NEW_YEAR, lastRecord } = options;
+  const owned = ownedMarks(effectiveRecord(node, lastRecord), installation);
+  const merged = mergeContributions(capabilities.map((it) => it.contribute({ node, owned }, now)));
+  return planNode({ node, merged, installation, now, ...(lastRecord === undefined ? {} : { lastRecord }) });
+}
+
+/** The node once the plan is carried out. */
+export function settle(node: Node, capabilities: readonly BoundCapability[]): Node {
+  const { patch } = planWith(node, capabilities);
+  return patch === undefined ? node : patchNode(node, patch);
+}
+
+/** The node's labels, without anything else. */
+export function labelsOf(node: Node): Readonly<Record<string, string>> {
+  return node.metadata?.labels ?? {};
+}
