@@ -28,15 +28,29 @@ export function bearerToken(token: string): Credential {
 }
 
 /** client-go re-reads a token file every minute (`transport/token_source.go`); kubelet rotates well before expiry. */
-const TOKEN_FILE_TTL_MS = 60_000;
+const FILE_TTL_MS = 60_000;
 
-/** A token that somebody else keeps fresh in a file: read again every minute, and at once after a 401. */
-export function tokenFile(path: string, ttlMs: number = TOKEN_FILE_TTL_MS): Credential {
-  return cachedCredential(async () => {
-    const token = (await readFile(path, "utf8")).trim();
-    if (token === "") throw new Error(`the token file ${path} is empty`);
-    return { material: { authorization: `Bearer ${token}` }, ttlMs };
+/** Material from files that somebody else keeps fresh: read again every minute, and at once after a 401. */
+export function fileCredential(
+  read: () => Promise<CredentialMaterial>,
+  ttlMs: number = FILE_TTL_MS,
+): Credential {
+  return cachedCredential(async () => ({ material: await read(), ttlMs }));
+}
+
+/** A token that somebody else keeps fresh in a file: read again every `ttlMs` (default a minute), and after a 401. */
+export function tokenFile(path: string, ttlMs: number = FILE_TTL_MS): Credential {
+  return fileCredential(async () => ({ authorization: await readTokenFile(path) }), ttlMs);
+}
+
+/** The Authorization header for the token in a file. @throws Error that names the file when there is none. */
+export async function readTokenFile(path: string): Promise<string> {
+  const text = await readFile(path, "utf8").catch((cause: NodeJS.ErrnoException) => {
+    throw new Error(`the token file ${path} cannot be read: ${cause.code ?? cause.message}`);
   });
+  const token = text.trim();
+  if (token === "") throw new Error(`the token file ${path} is empty`);
+  return `Bearer ${token}`;
 }
 
 /** New material and how long it may be used, milliseconds (`Infinity`: until it is rejected). */

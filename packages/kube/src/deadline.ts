@@ -37,6 +37,20 @@ export class Deadline implements Disposable {
     clearTimeout(this.#timer);
   }
 
+  /** What `promise` gives, or a rejection as soon as the deadline ends. A value that comes later goes to `discard`. */
+  race<T>(promise: Promise<T>, discard: (late: T) => void = () => undefined): Promise<T> {
+    const { signal } = this.#controller;
+    return new Promise<T>((settle, fail) => {
+      const end = (): void => {
+        fail(signal.reason);
+        promise.then(discard, () => undefined);
+      };
+      if (signal.aborted) return end();
+      signal.addEventListener("abort", end, { once: true });
+      promise.then(settle, fail).finally(() => signal.removeEventListener("abort", end));
+    });
+  }
+
   /** Ends what is under way and stops listening. */
   abort(): void {
     this.#controller.abort();

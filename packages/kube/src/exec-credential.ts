@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { dirname, resolve } from "node:path";
+import { resolve } from "node:path";
 import { type Credential, cachedCredential, type FreshMaterial } from "./credential.ts";
 
 /** The `exec` block of a kubeconfig user. */
@@ -67,7 +67,6 @@ function runPlugin(plugin: ExecPlugin, context: ExecContext): Promise<string> {
         env,
         timeout: EXEC_TIMEOUT_MS,
         maxBuffer: MAX_OUTPUT_BYTES,
-        cwd: dirname(resolve(context.folder, "x")),
       },
       (error, stdout) => {
         if (error === null) return settle(stdout);

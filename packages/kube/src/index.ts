@@ -5,6 +5,7 @@ export * from "./failure.ts";
 export * from "./generated/resources.ts";
 export type * from "./generated/wire.ts";
 export * from "./kubeconfig.ts";
+export { KubeconfigError } from "./kubeconfig-file.ts";
 export * from "./object.ts";
 export * from "./resource.ts";
 export { type ConnectOptions, connect } from "./rest-client.ts";

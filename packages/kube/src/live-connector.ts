@@ -1,5 +1,6 @@
 import type { Socket } from "node:net";
 import { performance } from "node:perf_hooks";
+import { TLSSocket } from "node:tls";
 import { buildConnector } from "undici";
 
 export interface LiveConnectorOptions {
@@ -8,11 +9,12 @@ export interface LiveConnectorOptions {
   readonly key?: string | undefined;
   readonly servername?: string | undefined;
   readonly rejectUnauthorized?: boolean | undefined;
-  /** Offer only HTTP/2 first (reads and watches) or only HTTP/1.1 (writes). */
+  /** Offer HTTP/2 before HTTP/1.1 (reads and watches), or only HTTP/1.1 (writes). */
   readonly http2: boolean;
   /**
-   * A connection on which not one byte arrived for this long is dead and is destroyed; `0` never. Works because the
-   * HTTP/2 side sends a PING more often than this, and a living peer acknowledges it (RFC 9113 section 6.7).
+   * An HTTP/2 connection on which not one byte arrived for this long is dead and is destroyed. Works because our
+   * side sends a PING more often than this, and a living peer acknowledges it (RFC 9113 section 6.7). HTTP/1.1 has
+   * nothing of the kind, and a quiet watch on it must not be taken for a dead one.
    */
   readonly silenceMs: number;
   /** Time for TCP and TLS to be established. */
@@ -42,10 +44,14 @@ export function createLiveConnector(options: LiveConnectorOptions): buildConnect
       if (error !== null) return callback(error, null);
       options.onOpen();
       socket.once("close", options.onClose);
-      if (options.silenceMs > 0) watchSilence(socket, options.silenceMs);
+      if (isHttp2(socket)) watchSilence(socket, options.silenceMs);
       callback(null, socket);
     });
   };
+}
+
+function isHttp2(socket: Socket): boolean {
+  return socket instanceof TLSSocket && socket.alpnProtocol === "h2";
 }
 
 /** Destroys `socket` once nothing has been read from it for `silenceMs`. Checks six times in that span. */

@@ -60,8 +60,12 @@ class RestClient implements KubeClient {
     return this.#transport.openSockets;
   }
 
-  get<T extends KubeObject>(resource: Resource<T>, of: ObjectName, options: ReadOptions = {}): Promise<T> {
-    return this.#send<T>(
+  async get<T extends KubeObject>(
+    resource: Resource<T>,
+    of: ObjectName,
+    options: ReadOptions = {},
+  ): Promise<T> {
+    return await this.#send<T>(
       { method: "GET", ...this.#about("get", resource, of, options.subresource) },
       options,
     );
@@ -118,7 +122,7 @@ class RestClient implements KubeClient {
     return new LineWatchStream<T>(stream, about.info, options.project);
   }
 
-  create<T extends KubeObject>(
+  async create<T extends KubeObject>(
     resource: Resource<T>,
     object: T,
     options: WriteOptions & { readonly namespace?: string; readonly name?: string } = {},
@@ -138,10 +142,17 @@ class RestClient implements KubeClient {
     const info = name === "" ? about.info : { ...about.info, name };
     const typed = { apiVersion: apiVersionOf(resource), kind: resource.kind, ...object };
     const body = JSON.stringify(typed);
-    return this.#send<T>({ ...about, info, method: "POST", body, contentType: "application/json" }, options);
+    return await this.#send<T>(
+      { ...about, info, method: "POST", body, contentType: "application/json" },
+      options,
+    );
   }
 
-  replace<T extends KubeObject>(resource: Resource<T>, object: T, options: WriteOptions = {}): Promise<T> {
+  async replace<T extends KubeObject>(
+    resource: Resource<T>,
+    object: T,
+    options: WriteOptions = {},
+  ): Promise<T> {
     const about = this.#about(
       "update",
       resource,
@@ -150,10 +161,10 @@ class RestClient implements KubeClient {
       this.#writeQuery(options),
     );
     const body = JSON.stringify({ apiVersion: apiVersionOf(resource), kind: resource.kind, ...object });
-    return this.#send<T>({ ...about, method: "PUT", body, contentType: "application/json" }, options);
+    return await this.#send<T>({ ...about, method: "PUT", body, contentType: "application/json" }, options);
   }
 
-  patch<T extends KubeObject>(
+  async patch<T extends KubeObject>(
     resource: Resource<T>,
     of: ObjectName,
     patch: Patch,
@@ -161,17 +172,21 @@ class RestClient implements KubeClient {
   ): Promise<T> {
     const about = this.#about("patch", resource, of, options.subresource, this.#writeQuery(options));
     const body = JSON.stringify(patch.body);
-    return this.#send<T>(
+    return await this.#send<T>(
       { ...about, method: "PATCH", body, contentType: PATCH_CONTENT_TYPE[patch.type] },
       options,
     );
   }
 
-  apply<T extends KubeObject>(resource: Resource<T>, object: T, options: ApplyOptions = {}): Promise<T> {
+  async apply<T extends KubeObject>(
+    resource: Resource<T>,
+    object: T,
+    options: ApplyOptions = {},
+  ): Promise<T> {
     const query = { ...this.#writeQuery(options), force: options.force ? true : undefined };
     const about = this.#about("patch", resource, nameOf(object), options.subresource, query);
     const body = JSON.stringify({ apiVersion: apiVersionOf(resource), kind: resource.kind, ...object });
-    return this.#send<T>(
+    return await this.#send<T>(
       { ...about, method: "PATCH", body, contentType: "application/apply-patch+yaml" },
       options,
     );
@@ -229,8 +244,9 @@ class RestClient implements KubeClient {
     });
     try {
       return JSON.parse(body.toString("utf8")) as R;
-    } catch (cause) {
-      throw new ApiError({ kind: "undecodable" }, request.info, { message: "the answer is not JSON", cause });
+    } catch {
+      // Without the parser's error: it quotes the body, which may be a Secret.
+      throw new ApiError({ kind: "undecodable" }, request.info, { message: "the answer is not JSON" });
     }
   }
 
@@ -255,8 +271,8 @@ class RestClient implements KubeClient {
       ...(subresource === undefined ? {} : { subresource }),
       ...(of.namespace ? { namespace: of.namespace } : {}),
     };
-    if (of.name === "")
-      throw new ApiError({ kind: "invalid", causes: [] }, info, { message: "the name is empty" });
+    const fault = faultOfName(resource, of);
+    if (fault) throw new ApiError({ kind: "invalid", causes: [] }, info, { message: fault });
     const tail = subresource === undefined ? "" : `/${subresource}`;
     return {
       info,
@@ -278,6 +294,13 @@ class RestClient implements KubeClient {
     const selectors = { labelSelector: scope.labelSelector, fieldSelector: scope.fieldSelector };
     return { info, path: pathOf(resource, scope.namespace) + toQuery({ ...selectors, ...query }) };
   }
+}
+
+/** What the server would answer with a bare 404 or 405, or take for another path. */
+function faultOfName(resource: Resource, of: ObjectName): string | undefined {
+  if (resource.namespaced && !of.namespace) return `${resource.kind} is namespaced and no namespace is given`;
+  if (of.name === "") return "the name is empty";
+  return of.name === "." || of.name === ".." ? `"${of.name}" is no name` : undefined;
 }
 
 function nameOf(object: KubeObject): ObjectName {

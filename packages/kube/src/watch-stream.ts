@@ -76,8 +76,9 @@ export class LineWatchStream<T extends KubeObject> implements WatchStream<T> {
     let event: { type?: string; object?: T };
     try {
       event = JSON.parse(line.toString("utf8")) as typeof event;
-    } catch (cause) {
-      throw this.#undecodable("an event is not JSON", cause);
+    } catch {
+      // Without the parser's error: it quotes the line, which may be a Secret.
+      throw this.#undecodable("an event is not JSON");
     }
     const { type, object } = event;
     if (typeof object !== "object" || object === null) throw this.#undecodable("an event carries no object");
@@ -103,11 +104,7 @@ export class LineWatchStream<T extends KubeObject> implements WatchStream<T> {
     }
   }
 
-  #undecodable(message: string, cause?: unknown): ApiError {
-    return new ApiError(
-      { kind: "undecodable" },
-      this.#info,
-      cause === undefined ? { message } : { message, cause },
-    );
+  #undecodable(message: string): ApiError {
+    return new ApiError({ kind: "undecodable" }, this.#info, { message });
   }
 }
