@@ -127,7 +127,6 @@ async function timeBerth(cluster: TestCluster, args: readonly string[], expected
   await using berth = startBerth(args);
   await eventually(
     async () => {
-      if (berth.exited) throw new Error(`berth ended:\n${berth.log}`);
       const count = await cluster.audit.countSince(mark, {
         verb: "patch",
         resource: "nodes",
@@ -136,7 +135,7 @@ async function timeBerth(cluster: TestCluster, args: readonly string[], expected
       });
       if (count < expected) throw new Error(`${count} of ${expected} nodes are labelled\n${berth.log}`);
     },
-    { timeoutMs: 120_000, everyMs: 500 },
+    { timeoutMs: 120_000, everyMs: 500, signal: berth.ended },
   );
   return (await lastPatchAt(cluster, mark, "berth")) - berth.startedAt;
 }

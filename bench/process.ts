@@ -12,7 +12,8 @@ export interface BerthProcess extends AsyncDisposable {
   memory(): Promise<{ readonly resident: number; readonly peak: number }>;
   /** Its log so far, for the message when it fails. */
   readonly log: string;
-  readonly exited: boolean;
+  /** Aborts when it has ended, wanted or not; the reason holds its log. */
+  readonly ended: AbortSignal;
 }
 
 export function startBerth(args: readonly string[]): BerthProcess {
@@ -26,15 +27,16 @@ export function startBerth(args: readonly string[]): BerthProcess {
   };
   child.stdout?.on("data", keep);
   child.stderr?.on("data", keep);
-  const gone = new Promise<void>((resolve) => child.once("exit", () => resolve()));
+  const ended = new AbortController();
+  const gone = new Promise<void>((resolve) => child.once("exit", () => resolve())).then(() =>
+    ended.abort(new Error(`berth run ended:\n${log}`)),
+  );
   return {
     startedAt,
     get log() {
       return log;
     },
-    get exited() {
-      return child.exitCode !== null || child.signalCode !== null;
-    },
+    ended: ended.signal,
     async memory() {
       const status = await readFile(`/proc/${child.pid}/status`, "utf8");
       const bytes = (field: string): number =>
