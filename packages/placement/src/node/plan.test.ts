@@ -230,6 +230,22 @@ describe("exclusive keys", () => {
   });
 });
 
+describe("exclusive keys that are recorded", () => {
+  const exclusive = { ids: new Set(["label/x"]), prefixes: [] };
+  const owner = capabilityOf("a", [], { policy: { exclusive } });
+
+  it("stay when another installation recorded them", () => {
+    const plan = planWith(owning(["label/x"], { labels: { x: "1" } }, { by: "other" }), [owner]);
+    expect(plan.patch).toBeUndefined();
+    expect(plan.stays).toMatchObject([{ reason: "OtherInstallation" }]);
+  });
+
+  it("are removed once, for the reason that their rule gives", () => {
+    const plan = planWith(owning(["label/x"], { labels: { x: "1" } }), [owner]);
+    expect(brief(plan)).toEqual(["label/x remove InputGone"]);
+  });
+});
+
 describe("a record that cannot be relied on", () => {
   it.each(["{", '{"v":2,"by":"berth","marks":{}}'])("freezes removals while it reads %s", (text) => {
     const exclusive = { ids: new Set(["label/mine"]), prefixes: [] };

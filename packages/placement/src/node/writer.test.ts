@@ -128,6 +128,17 @@ describe("the node writer", () => {
     expect(world.patches).toHaveLength(3);
   });
 
+  it("does not take a label for its own that somebody else sets after it was removed", async () => {
+    const { world, run } = setup(matching(), ruled);
+    await run();
+    world.edit({ labels: { in: null } });
+    await run();
+    world.edit({ labels: { out: "theirs" } });
+    await run();
+    expect(world.node.metadata?.labels).toEqual({ out: "theirs" });
+    expect(world.patches).toHaveLength(2);
+  });
+
   it("neither sets nor removes anything before the rules have been read", async () => {
     let rules: LabelRules | undefined = parseLabelFolder(folderOf({ out: "in" })).rules;
     const { world, run } = setup(

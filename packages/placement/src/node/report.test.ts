@@ -1,0 +1,64 @@
+import { createMetricsRegistry } from "@berth/runtime";
+import { describe, expect, it } from "vitest";
+import { createLabelMetrics, parseLabelFolder, problemEvent } from "./labels/index.ts";
+import { createMemory } from "./memory.ts";
+import type { Change } from "./plan.ts";
+import { createNodeReport } from "./report.ts";
+import { folderOf } from "./testing/labels.ts";
+import { makeNode } from "./testing/world.ts";
+
+const change: Change = {
+  id: "label/x",
+  action: "add",
+  capability: "labels",
+  rule: "folder/x",
+  after: "true",
+  reason: "RuleMatched",
+};
+
+describe("metrics of the node writer", () => {
+  it("count writes, changes and warnings by reason and never by node", async () => {
+    const metrics = createMetricsRegistry({ processMetrics: false });
+    const report = createNodeReport(undefined, metrics);
+    const memory = createMemory("u");
+    const finding = {
+      reason: "MarkConflict",
+      severity: "warning",
+      subject: "label/x",
+      message: "m",
+    } as const;
+    report.findings(makeNode(), memory, [finding, { ...finding, severity: "info" }]);
+    report.findings(makeNode(), memory, [finding]);
+    report.written(makeNode(), [change, change]);
+    report.write("written");
+    const { body } = await metrics.expose();
+    expect(body).toContain('berth_node_writes_total{result="written"} 1');
+    expect(body).toContain(
+      'berth_mark_changes_total{capability="labels",action="add",reason="RuleMatched"} 2',
+    );
+    expect(body).toContain('berth_node_findings_total{reason="MarkConflict"} 1');
+    expect(body).not.toContain("n1");
+  });
+});
+
+describe("what the label rules report about themselves", () => {
+  it("is how many are in force, and their faults by reason, back to 0 once mended", async () => {
+    const metrics = createMetricsRegistry({ processMetrics: false });
+    const told = createLabelMetrics(metrics);
+    const bad = parseLabelFolder(folderOf({ "a/b/c": "x", good: "y" }));
+    told.taken(bad.rules, bad.problems);
+    const before = (await metrics.expose()).body;
+    expect(before).toContain("berth_label_rules 1");
+    expect(before).toContain('berth_label_rule_problems{reason="InvalidLabelKey"} 1');
+    const good = parseLabelFolder(folderOf({ good: "y" }));
+    told.taken(good.rules, good.problems);
+    expect((await metrics.expose()).body).toContain('berth_label_rule_problems{reason="InvalidLabelKey"} 0');
+  });
+
+  it("L-B3 is an Event that names file, line and column", () => {
+    const { problems } = parseLabelFolder(folderOf({ "ns/a": "fine\nk=v" }));
+    expect(problems.map(problemEvent)).toMatchObject([
+      { type: "Warning", reason: "NeverMatches", note: expect.stringMatching(/^ns\/a:2:2: /) },
+    ]);
+  });
+});
