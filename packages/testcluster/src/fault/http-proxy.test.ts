@@ -16,7 +16,7 @@ import {
 } from "./actions.ts";
 import { hold } from "./hold.ts";
 import type { ObservedRequest, Reply } from "./interceptor.ts";
-import { type Handler, type HttpVersion, type ProxySetup, startProxySetup } from "./test-target.ts";
+import { type Handler, type HttpVersion, type ProxySetup, startProxySetup } from "./testing/proxy-setup.ts";
 
 /** Says what it got. */
 const mirror: Handler = (request, response) => {

@@ -3,7 +3,7 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { cutStream, delay, dropEvent, errorEvent } from "./actions.ts";
 import { hold } from "./hold.ts";
-import { type HttpVersion, type ProxySetup, readLines, startProxySetup } from "./test-target.ts";
+import { type HttpVersion, type ProxySetup, readLines, startProxySetup } from "./testing/proxy-setup.ts";
 
 const WATCH = "/api/v1/nodes?watch=1&allowWatchBookmarks=true";
 

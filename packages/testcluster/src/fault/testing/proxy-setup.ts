@@ -3,8 +3,8 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { createServer, type Server } from "node:https";
 import type { AddressInfo, Socket } from "node:net";
 import { Agent, type Dispatcher } from "undici";
-import { createAuthority } from "../certificates.ts";
-import { type HttpProxy, startHttpProxy } from "./http-proxy.ts";
+import { createAuthority } from "../../certificates.ts";
+import { type HttpProxy, startHttpProxy } from "../http-proxy.ts";
 
 export type Handler = (request: IncomingMessage, response: ServerResponse) => void;
 
