@@ -1,0 +1,120 @@
+import { isApiError, type Node, nodes } from "@berth/kube";
+import { type NodePlan, planClean, toPlanDiff } from "@berth/placement";
+import type { ConnectionOptions } from "../connection.ts";
+import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
+import { type DataFormat, printData } from "../output/data.ts";
+import { formatPlan } from "../output/plan.ts";
+import { Progress } from "../output/progress.ts";
+import { styleFor } from "../output/style.ts";
+import { openSession, readNodes, type Session } from "../session.ts";
+import type { Surroundings } from "../surroundings.ts";
+
+export interface CleanOptions extends ConnectionOptions {
+  readonly installation: string;
+  readonly yes: boolean;
+  readonly key?: readonly string[];
+  readonly output?: DataFormat;
+}
+
+/** Writes in flight, as many as the controller has. */
+const PARALLEL_WRITES = 16;
+/** A node that keeps changing under us: read and planned again this often. */
+const MAX_TRIES = 5;
+
+/**
+ * Takes off every mark that this installation has recorded, and its record. Each node is one guarded patch: its marks
+ * and their record go together, so an interruption leaves every node either as it was or clean.
+ */
+export async function clean(options: CleanOptions, surroundings: Surroundings): Promise<ExitCode> {
+  const { stdout, stderr } = surroundings;
+  await using session = await openSession(options, surroundings);
+  const plans: NodePlan[] = [];
+  for await (const node of readNodes(session, surroundings, slim)) {
+    const plan = planOf(node, options);
+    if (plan.patch !== undefined || plan.stays.length > 0) plans.push(plan);
+  }
+  const diff = toPlanDiff(plans);
+  if (options.output) printData(stdout, { ...diff, done: options.yes }, options.output);
+  else if (diff.nodes.length > 0) stdout.write(formatPlan(diff, styleFor(stdout)));
+  const written = plans.filter(({ patch }) => patch !== undefined);
+  if (written.length === 0) {
+    if (!options.output) stdout.write("There is nothing to clean.\n");
+    return exitCodes.done;
+  }
+  if (!options.yes) {
+    stderr.write("Nothing was written: add --yes to act. Stop berth first, or it sets its marks again.\n");
+    return exitCodes.done;
+  }
+  const failures = await cleanAll(written, session, { options, surroundings });
+  if (failures.length > 0) {
+    throw new CommandError(
+      `${failures.length} of ${written.length} nodes could not be cleaned:\n  ${failures.join("\n  ")}`,
+    );
+  }
+  stderr.write(`${written.length} ${written.length === 1 ? "node" : "nodes"} cleaned.\n`);
+  return exitCodes.done;
+}
+
+function planOf(node: Node, { installation, key = [] }: CleanOptions): NodePlan {
+  return planClean({ node, installation, keys: key });
+}
+
+/** What is kept of each node until it is cleaned: what a plan looks at. */
+function slim({ metadata, spec }: Node): Node {
+  const { managedFields: _, ...kept } = metadata ?? {};
+  return { metadata: kept, ...(spec && { spec }) };
+}
+
+interface Work {
+  readonly options: CleanOptions;
+  readonly surroundings: Surroundings;
+}
+
+/** Returns one line for each node that could not be cleaned. */
+async function cleanAll(
+  plans: readonly NodePlan[],
+  session: Session,
+  work: Work,
+): Promise<readonly string[]> {
+  const { stderr, clock, signal } = work.surroundings;
+  using progress = new Progress(stderr, clock, `cleaning ${plans.length} nodes`);
+  const failures: string[] = [];
+  const left = plans.values();
+  let done = 0;
+  const worker = async (): Promise<void> => {
+    for (const plan of left) {
+      if (signal.aborted) throw new CommandError("interrupted", exitCodes.interrupted);
+      try {
+        await cleanOne(plan, session, work);
+      } catch (error) {
+        failures.push(
+          `${plan.node.metadata?.name ?? ""}: ${error instanceof Error ? error.message : String(error)}`,
+        );
+      }
+      done += 1;
+      progress.update(`cleaning nodes: ${done} of ${plans.length}`);
+    }
+  };
+  await Promise.all(Array.from({ length: PARALLEL_WRITES }, worker));
+  return failures;
+}
+
+async function cleanOne(
+  first: NodePlan,
+  { client }: Session,
+  { options, surroundings }: Work,
+): Promise<void> {
+  const { signal } = surroundings;
+  let plan = first;
+  for (let tries = 1; plan.patch !== undefined; tries++) {
+    const name = plan.node.metadata?.name ?? "";
+    try {
+      await client.patch(nodes, { name }, { type: "merge", body: plan.patch }, { signal });
+      return;
+    } catch (error) {
+      if (isApiError(error, "notFound")) return;
+      if (!isApiError(error, "conflict", "uidMismatch") || tries === MAX_TRIES) throw error;
+      plan = planOf(await client.get(nodes, { name }, { signal }), options);
+    }
+  }
+}

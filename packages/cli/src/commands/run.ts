@@ -1,0 +1,163 @@
+import { randomUUID } from "node:crypto";
+import { access } from "node:fs/promises";
+import { hostname } from "node:os";
+import path from "node:path";
+import { connect, isApiError, type KubeClient, type ObjectReference } from "@berth/kube";
+import { createJsonLogger, describeRunEnd, type Logger, type LogLevel } from "@berth/runtime";
+import { startBerth } from "../composition.ts";
+import {
+  labelFolderOfFlags,
+  type RuleOptions,
+  readConfigFiles,
+  refuseFaults,
+  toSettings,
+} from "../config/settings.ts";
+import { type ClusterChoice, type ConnectionOptions, chooseCluster } from "../connection.ts";
+import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
+import { describeApiError } from "../failure-text.ts";
+import { findStateNamespace, type StateNamespace } from "../state-namespace.ts";
+import type { Surroundings } from "../surroundings.ts";
+import { VERSION } from "../version.ts";
+
+export interface RunOptions extends ConnectionOptions, RuleOptions {
+  readonly installation: string;
+  readonly namespace?: string;
+  readonly metricsBindAddress: string;
+  readonly healthProbeBindAddress: string;
+  readonly leaderElect: boolean;
+  readonly logLevel: LogLevel;
+  /** There was no subcommand: the label folder defaults to that of the original. */
+  readonly originalForm: boolean;
+}
+
+/** Runs until it is told to stop, or cannot go on. */
+export async function run(given: RunOptions, surroundings: Surroundings): Promise<ExitCode> {
+  const { folder, stdout, signal } = surroundings;
+  const options = given.originalForm ? await withOriginalDefaults(given, folder) : given;
+  const labelFolder = labelFolderOfFlags(options, folder);
+  const files = await readConfigFiles(options.config ?? [], folder);
+  refuseFaults(toSettings(files, labelFolder).faults);
+  const cluster = await chooseCluster(options, surroundings);
+  const log = createJsonLogger({
+    level: options.logLevel,
+    ...(stdout.isTerminal ? { destination: stdout } : {}),
+  });
+  await using client = connect({ ...cluster.connect, userAgent: `berth/${VERSION}` });
+  await meetCluster(client, cluster, log);
+  const namespace = await findStateNamespace(client, { wanted: options.namespace, cluster, signal });
+  const { installation } = options;
+  log.info("berth starts", {
+    version: VERSION,
+    server: client.server,
+    from: cluster.origin,
+    installation,
+    namespace: namespace.name,
+  });
+  sayWhatIsMissing({ options, namespace, log });
+  const berth = await startBerth({
+    client,
+    signal,
+    installation,
+    ...(labelFolder && { labelFolder }),
+    config: files.map(({ path, shown }) => ({ path, shown })),
+    identity: identityOf(surroundings),
+    ...(namespace.exists && { self: selfOf(surroundings, namespace) }),
+    ...(options.leaderElect && { lease: { namespace: namespace.name, name: leaseName(installation) } }),
+    metricsBindAddress: options.metricsBindAddress,
+    healthProbeBindAddress: options.healthProbeBindAddress,
+    clock: surroundings.clock,
+    log,
+  }).catch(explainAddress);
+  log.info("serving", { metrics: berth.metricsUrl, health: berth.healthUrl });
+  const end = await berth.ended;
+  if (end.reason === "stopped") return exitCodes.done;
+  throw new CommandError(describeRunEnd(end));
+}
+
+/** The original's own default, and where its image kept the rules. It ended when there was no folder; so do we. */
+async function withOriginalDefaults(options: RunOptions, folder: string): Promise<RunOptions> {
+  if (options.labelDir || (options.config ?? []).length > 0) return options;
+  for (const labelDir of ["labels", "/labels"]) {
+    const there = await access(path.resolve(folder, labelDir)).then(
+      () => true,
+      () => false,
+    );
+    if (there) return { ...options, labelDir };
+  }
+  throw new CommandError(
+    "there is no folder labels here, and no /labels: give one with -label-dir, or see berth --help for the commands",
+  );
+}
+
+/**
+ * Asks once whether this is a cluster that will talk to us. A person wants to be told; a pod may start before its API
+ * server is reachable, and goes on trying.
+ */
+async function meetCluster(
+  client: KubeClient,
+  { inCluster, origin }: ClusterChoice,
+  log: Logger,
+): Promise<void> {
+  try {
+    await client.read("/version", { timeoutMs: 5000 });
+  } catch (error) {
+    if (!isApiError(error) || error.failure.kind === "forbidden") return;
+    if (!inCluster) {
+      throw new CommandError(`${describeApiError(error)} (${client.server}, ${origin})`, exitCodes.cluster);
+    }
+    log.warn("the API server does not answer yet; trying on", { error: error.message });
+  }
+}
+
+interface Lacks {
+  readonly options: RunOptions;
+  readonly namespace: StateNamespace;
+  readonly log: Logger;
+}
+
+/** @throws CommandError when leader election is asked for and has no place. */
+function sayWhatIsMissing({ options, namespace: { name, exists }, log }: Lacks): void {
+  if (!options.labelDir && (options.config ?? []).length === 0) {
+    log.warn("there are no rules, so nothing is done: give --label-dir or --config");
+  }
+  if (exists) return;
+  if (options.leaderElect) {
+    throw new CommandError(
+      `--leader-elect needs the namespace ${name}: create it, or choose one with --namespace`,
+    );
+  }
+  log.warn(
+    "the namespace does not exist: state is kept in memory, and faults of files are only logged and counted",
+    {
+      namespace: name,
+    },
+  );
+}
+
+/** One Lease for each installation: two of them do not compete. */
+export function leaseName(installation: string): string {
+  return installation === "berth" ? "berth" : `berth-${installation}`;
+}
+
+function identityOf({ environment }: Surroundings): string {
+  return `${environment["POD_NAME"] || hostname()}_${randomUUID().slice(0, 8)}`;
+}
+
+/** What Events about files regard: `POD_NAME` and `POD_UID` come from the Deployment that `berth manifests` prints. */
+function selfOf({ environment }: Surroundings, { name: namespace, uid }: StateNamespace): ObjectReference {
+  const { POD_NAME: pod, POD_UID: podUid } = environment;
+  if (pod) return { apiVersion: "v1", kind: "Pod", name: pod, namespace, ...(podUid ? { uid: podUid } : {}) };
+  return { apiVersion: "v1", kind: "Namespace", name: namespace, namespace, ...(uid ? { uid } : {}) };
+}
+
+function explainAddress(error: unknown): never {
+  if (!(error instanceof Error)) throw error;
+  if (error instanceof RangeError) throw new CommandError(error.message, exitCodes.usage);
+  const { code, message }: NodeJS.ErrnoException = error;
+  if (code !== "EADDRINUSE" && code !== "EACCES" && code !== "EADDRNOTAVAIL") throw error;
+  throw new CommandError(
+    `${message}; choose another with --metrics-bind-address and --health-probe-bind-address, or 0 for none`,
+    exitCodes.failed,
+    { cause: error },
+  );
+}

@@ -1,0 +1,87 @@
+import { stat } from "node:fs/promises";
+import path from "node:path";
+import { parseLabelFolder } from "@berth/placement";
+import { readFolder } from "@berth/runtime";
+import { configReasons } from "../config/documents.ts";
+import { type Fault, formatFault, hasErrors, inOrder } from "../config/fault.ts";
+import { readLabelFolder, toFault } from "../config/label-folder.ts";
+import {
+  isConfigFile,
+  type LabelFolderSource,
+  labelFolderOfFlags,
+  readConfigFiles,
+  toSettings,
+} from "../config/settings.ts";
+import { type ExitCode, exitCodes } from "../exit-codes.ts";
+import { type DataFormat, printData } from "../output/data.ts";
+import type { Surroundings } from "../surroundings.ts";
+
+export interface ValidateOptions {
+  readonly files: readonly string[];
+  readonly allowReserved?: readonly string[];
+  readonly output?: DataFormat;
+}
+
+/** Checks files without a cluster. All faults are listed, those of all files together. */
+export async function validate(
+  options: ValidateOptions,
+  { folder, stdout }: Surroundings,
+): Promise<ExitCode> {
+  const source = (file: string): LabelFolderSource => {
+    const { allowReserved } = options;
+    const made = labelFolderOfFlags({ labelDir: file, ...(allowReserved && { allowReserved }) }, folder);
+    return made ?? { path: path.resolve(folder, file), shown: file, options: { allowReserved: [] } };
+  };
+  const found = await Promise.all(options.files.map((file) => checkOne(file, source(file), folder)));
+  const faults = found.flat().sort(inOrder);
+  const valid = !hasErrors(faults);
+  if (options.output) printData(stdout, { valid, faults }, options.output);
+  else {
+    for (const fault of faults) stdout.write(`${formatFault(fault)}\n`);
+    stdout.write(`${summary(faults, options.files.length)}\n`);
+  }
+  return valid ? exitCodes.done : exitCodes.faults;
+}
+
+/** What the path is decides how it is read: configuration by its ending, a folder by what is in it, else a rule. */
+async function checkOne(given: string, source: LabelFolderSource, folder: string): Promise<readonly Fault[]> {
+  const found = await stat(source.path).catch((error: NodeJS.ErrnoException) => error);
+  if (found instanceof Error) {
+    const message =
+      found.code === "ENOENT" ? "there is no such file or folder" : `cannot be read: ${found.code}`;
+    return [{ file: given, severity: "error", reason: configReasons.FileUnreadable, message }];
+  }
+  if (!found.isDirectory())
+    return isConfigFile(path.basename(given)) ? checkConfig(given, folder) : checkRule(source);
+  const { files } = await readFolder(source.path, { include: isConfigFile });
+  const isConfig = [...files.keys()].some((file) => !file.includes("/"));
+  return isConfig ? checkConfig(given, folder) : (await readLabelFolder(source)).faults;
+}
+
+/** Configuration, and the label folder that it names. */
+async function checkConfig(given: string, folder: string): Promise<readonly Fault[]> {
+  const { settings, faults } = toSettings(await readConfigFiles([given], folder), undefined);
+  const { labelFolder } = settings;
+  return labelFolder === undefined ? faults : [...faults, ...(await readLabelFolder(labelFolder)).faults];
+}
+
+/** One rule file: its label key is the last two parts of its path, as in the folder it comes from. */
+async function checkRule({ path: file, options, shown }: LabelFolderSource): Promise<readonly Fault[]> {
+  const { files } = await readFolder(file);
+  const [content] = files.values();
+  if (content === undefined) return [];
+  const key = path.join(path.basename(path.dirname(file)), path.basename(file));
+  const { problems } = parseLabelFolder({ complete: true, files: new Map([[key, content]]) }, options);
+  return problems.map((problem) => ({ ...toFault("", problem), file: shown }));
+}
+
+function summary(faults: readonly Fault[], files: number): string {
+  const errors = faults.filter(({ severity }) => severity === "error").length;
+  const warnings = faults.length - errors;
+  if (faults.length === 0) return `${files === 1 ? "1 path" : `${files} paths`} checked: no faults`;
+  return `${count(errors, "error")}, ${count(warnings, "warning")}`;
+}
+
+function count(number: number, what: string): string {
+  return `${number} ${what}${number === 1 ? "" : "s"}`;
+}

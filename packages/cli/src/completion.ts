@@ -1,0 +1,185 @@
+import type { Command, Option } from "commander";
+
+/** What a shell may offer at the cursor. */
+export interface Completion {
+  readonly candidates: readonly Candidate[];
+  /** The shell completes names of files itself when there are no candidates. */
+  readonly files: boolean;
+}
+
+export interface Candidate {
+  readonly value: string;
+  readonly description: string;
+}
+
+const NOTHING: Completion = { candidates: [], files: false };
+
+/** Options whose value names nothing on this machine. Every other value may be a file. */
+const NO_FILE: ReadonlySet<string> = new Set([
+  "--context",
+  "--master",
+  "--installation",
+  "--namespace",
+  "--allow-reserved",
+  "--metrics-bind-address",
+  "--health-probe-bind-address",
+  "--key",
+  "--image",
+  "--replicas",
+  "--port",
+  "--nodes",
+]);
+
+/**
+ * What fits at the end of `words`, the last of which is being typed and may be empty. Read from the declarations of
+ * the commands themselves, so it cannot lag behind them. The program's own name is not among the words.
+ */
+export function completionsFor(root: Command, words: readonly string[]): Completion {
+  const typed = words.at(-1) ?? "";
+  const before = words.slice(0, -1);
+  const { command, positionals, pending } = follow(root, before);
+  if (pending !== undefined) return valuesOf(pending, typed);
+  const equals = /^(--[a-z-]+)=(.*)$/s.exec(typed);
+  if (equals !== null) {
+    const option = command.options.find(({ long }) => long === equals[1]);
+    const { candidates, files } = option === undefined ? NOTHING : valuesOf(option, equals[2] ?? "");
+    return { files, candidates: candidates.map((it) => ({ ...it, value: `${equals[1]}=${it.value}` })) };
+  }
+  if (typed.startsWith("-")) return matching(optionsOf(command, before), typed);
+  if (command.commands.length > 0) return matching(commandsOf(command), typed);
+  const argument =
+    command.registeredArguments[positionals] ?? command.registeredArguments.findLast((it) => it.variadic);
+  if (argument?.argChoices) return matching(argument.argChoices.map(plain), typed);
+  return { candidates: [], files: argument !== undefined && /file/.test(argument.name()) };
+}
+
+interface Place {
+  readonly command: Command;
+  /** Positional arguments of the command so far. */
+  readonly positionals: number;
+  /** The option whose value comes next. */
+  readonly pending: Option | undefined;
+}
+
+function follow(root: Command, words: readonly string[]): Place {
+  let command = root;
+  let positionals = 0;
+  let pending: Option | undefined;
+  for (const word of words) {
+    if (pending !== undefined) pending = undefined;
+    else if (word.startsWith("-")) {
+      const option = command.options.find(({ long, short }) => word === long || word === short);
+      if (option?.required) pending = option;
+    } else {
+      const child = command.commands.find((known) => known.name() === word);
+      if (child === undefined) positionals += 1;
+      else {
+        command = child;
+        positionals = 0;
+      }
+    }
+  }
+  return { command, positionals, pending };
+}
+
+function valuesOf(option: Option, typed: string): Completion {
+  if (option.argChoices) return matching(option.argChoices.map(plain), typed);
+  return { candidates: [], files: !NO_FILE.has(option.long ?? "") };
+}
+
+function optionsOf(command: Command, given: readonly string[]): readonly Candidate[] {
+  const options = command.options.filter(
+    ({ hidden, long }) => !hidden && (isRepeatable(long) || !given.includes(long ?? "")),
+  );
+  const help = { value: "--help", description: "Show what the command does" };
+  return [
+    ...options.map(({ long, short, description }) => ({ value: long ?? short ?? "", description })),
+    help,
+  ];
+}
+
+function isRepeatable(long: string | undefined): boolean {
+  return long === "--config" || long === "--allow-reserved" || long === "--key";
+}
+
+function commandsOf(command: Command): readonly Candidate[] {
+  return command.commands
+    .filter((child) => !child.name().startsWith("__"))
+    .map((child) => ({ value: child.name(), description: child.description() }));
+}
+
+function plain(value: string): Candidate {
+  return { value, description: "" };
+}
+
+function matching(candidates: readonly Candidate[], typed: string): Completion {
+  return { candidates: candidates.filter(({ value }) => value.startsWith(typed)), files: false };
+}
+
+export type Shell = "bash" | "zsh" | "fish";
+
+/** The script that a shell sources. It asks `berth __complete` with the words of the line. */
+export function completionScript(shell: Shell): string {
+  return SCRIPTS[shell];
+}
+
+/** The first line of an answer: whether files are welcome. */
+export const FILES = ":files";
+export const NO_FILES = ":none";
+
+const SCRIPTS: Readonly<Record<Shell, string>> = {
+  bash: `# berth: completion for bash. Load it with: source <(berth completion bash)
+_berth() {
+  local answer line
+  COMPREPLY=()
+  # Words as typed: bash breaks lines at "=" and ":" too.
+  local typed=\${COMP_LINE:0:COMP_POINT}
+  local -a words
+  read -r -a words <<<"$typed"
+  [[ $typed == *[[:space:]] ]] && words+=("")
+  answer=$("\${words[0]}" __complete "\${words[@]:1}" 2>/dev/null) || return 0
+  local current=\${words[\${#words[@]}-1]}
+  local cut=\${current%"\${current##*[=:]}"}
+  local first=1
+  while IFS= read -r line; do
+    if ((first)); then
+      first=0
+      [[ $line == ${FILES} ]] && mapfile -t COMPREPLY < <(compgen -f -- "\${current#"$cut"}")
+      continue
+    fi
+    line=\${line%%$'\\t'*}
+    COMPREPLY+=("\${line#"$cut"}")
+  done <<<"$answer"
+}
+complete -o filenames -F _berth berth
+`,
+  zsh: `#compdef berth
+# berth: completion for zsh. Put it into a folder of $fpath as _berth, or: source <(berth completion zsh)
+_berth() {
+  local -a answer candidates
+  answer=("\${(@f)$("\${words[1]}" __complete "\${(@)words[2,CURRENT]}" 2>/dev/null)}")
+  if [[ \${answer[1]} == ${FILES} ]]; then
+    _files
+    return
+  fi
+  local line
+  for line in "\${(@)answer[2,-1]}"; do
+    candidates+=("\${\${line%%$'\\t'*}//:/\\\\:}:\${line#*$'\\t'}")
+  done
+  _describe berth candidates
+}
+if [[ \${funcstack[1]} == _berth ]]; then _berth "$@"; else compdef _berth berth; fi
+`,
+  fish: `# berth: completion for fish. Load it with: berth completion fish | source
+function __berth_complete
+    set -l words (commandline -opc) (commandline -ct)
+    set -l answer ($words[1] __complete $words[2..-1] 2>/dev/null)
+    if test "$answer[1]" = "${FILES}"
+        __fish_complete_path (commandline -ct)
+        return
+    end
+    printf '%s\\n' $answer[2..-1]
+end
+complete -c berth -f -a '(__berth_complete)'
+`,
+};

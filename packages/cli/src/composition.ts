@@ -1,0 +1,269 @@
+/** The composition root: every part of a running Berth is made and put together here, and nowhere else. */
+import { type KubeClient, type Node, nodes, type ObjectReference } from "@berth/kube";
+import {
+  type BoundCapability,
+  bindCapability,
+  createLabelMetrics,
+  type LabelRules,
+  labels,
+  NodeWriter,
+  nodeMarksChanged,
+  type ParsedFolder,
+} from "@berth/placement";
+import {
+  type Clock,
+  type ClusterName,
+  type Component,
+  type Controller,
+  clusterName,
+  createController,
+  createInformer,
+  createLoopComponent,
+  createMetricsRegistry,
+  createServerComponent,
+  createSilentLogger,
+  EventRecorder,
+  type HealthCheck,
+  type Informer,
+  keyOf,
+  LeaderElector,
+  type Logger,
+  Manager,
+  type MetricsRegistry,
+  type ProbeServers,
+  type RunEnd,
+  startProbeServers,
+  systemClock,
+  toSelf,
+  watchFor,
+} from "@berth/runtime";
+import type { Fault } from "./config/fault.ts";
+import type { LabelFolderSource } from "./config/settings.ts";
+import { faultEvent } from "./fault-event.ts";
+import { NodeAccess } from "./node-access.ts";
+import { RuleSource } from "./rule-source.ts";
+
+export interface BerthOptions {
+  readonly client: KubeClient;
+  /** Ends it, in order. Disposing does the same. */
+  readonly signal?: AbortSignal;
+  /** Recorded on every node; two Berths on one cluster need different names. Default `berth`. */
+  readonly installation?: string;
+  readonly labelFolder?: LabelFolderSource;
+  /** Configuration files and folders, watched. Default none. */
+  readonly config?: readonly { readonly path: string; readonly shown: string }[];
+  /** Names this process in Events and in the Lease; unlike that of any other process. Default `berth`. */
+  readonly identity?: string;
+  /** What Events about files regard: the pod, or the namespace of its state. Absent: such Events are not written. */
+  readonly self?: ObjectReference;
+  /** The Lease to compete for. Absent: this process is the only one. */
+  readonly lease?: { readonly namespace: string; readonly name: string };
+  /** `:8080`, `127.0.0.1:0`; `0` is off. Default off. */
+  readonly metricsBindAddress?: string;
+  readonly healthProbeBindAddress?: string;
+  readonly clock?: Clock;
+  /** Default: none. */
+  readonly log?: Logger;
+}
+
+/** A Berth that runs. */
+export interface RunningBerth extends AsyncDisposable {
+  readonly nodes: Informer<Node>;
+  readonly capabilities: readonly BoundCapability[];
+  readonly metrics: MetricsRegistry;
+  /** `http://127.0.0.1:8080`; `undefined` when off. */
+  readonly metricsUrl: string | undefined;
+  readonly healthUrl: string | undefined;
+  /** Resolves when everything has stopped, with the reason. Never rejects. */
+  readonly ended: Promise<RunEnd>;
+  /** What `/readyz` says: one line per problem, none when ready. */
+  problems(): readonly string[];
+}
+
+/** The cluster a single Berth works on; keys carry it, so that nothing changes when there are many. */
+const CLUSTER: ClusterName = clusterName("local");
+
+/** Changes of a node within this time are one write: facts of a fresh node arrive in bursts. */
+const COALESCE_MS = 100;
+
+/**
+ * Starts Berth on a cluster and resolves once its servers listen, long before its caches are synced. Touches neither
+ * the environment nor signals, so that several can run in one process, one after another or side by side.
+ *
+ * @throws what an address that cannot be listened on throws.
+ */
+export async function startBerth(options: BerthOptions): Promise<RunningBerth> {
+  const stop = new AbortController();
+  const signal = options.signal === undefined ? stop.signal : AbortSignal.any([options.signal, stop.signal]);
+  const parts = assemble(options);
+  const manager = parts.manager;
+  const ended = manager.run(signal);
+  await Promise.race([parts.listening, ended]);
+  const end = parts.failedToListen();
+  if (end !== undefined) {
+    await ended;
+    throw end;
+  }
+  return {
+    nodes: parts.nodes,
+    capabilities: parts.capabilities,
+    metrics: parts.metrics,
+    metricsUrl: parts.servers()?.metricsUrl,
+    healthUrl: parts.servers()?.healthUrl,
+    ended,
+    problems: () =>
+      manager.readyChecks.flatMap(({ name, check }) => {
+        const problem = check();
+        return problem === undefined ? [] : [`${name}: ${problem}`];
+      }),
+    async [Symbol.asyncDispose]() {
+      stop.abort();
+      await ended;
+    },
+  };
+}
+
+interface Parts {
+  readonly manager: Manager;
+  readonly nodes: Informer<Node>;
+  readonly capabilities: readonly BoundCapability[];
+  readonly metrics: MetricsRegistry;
+  readonly listening: Promise<void>;
+  servers(): ProbeServers | undefined;
+  failedToListen(): unknown;
+}
+
+function assemble(options: BerthOptions): Parts {
+  const { client, clock = systemClock, log = createSilentLogger(), installation = "berth" } = options;
+  const { identity = "berth", lease } = options;
+  const metrics = createMetricsRegistry();
+  const common = { clock, log, metrics };
+  const events = new EventRecorder({ client, reportingInstance: identity, ...common });
+  const informer = createInformer<Node>({
+    client,
+    cluster: CLUSTER,
+    resource: nodes,
+    project: slimNode,
+    ...common,
+  });
+  const recheckAll = (): void => {
+    for (const node of informer.list()) controller.enqueue(keyOf(CLUSTER, node), { priority: "low" });
+  };
+  const rules = createRules(options, { events, metrics, log, clock, onChange: recheckAll });
+  const capabilities = [rules.capability];
+  const access = new NodeAccess({ client, clock, log, onGranted: recheckAll });
+  const writer = new NodeWriter({
+    nodes: informer,
+    api: access,
+    capabilities,
+    installation,
+    clock,
+    events,
+    metrics,
+  });
+  const controller: Controller = createController({
+    name: "nodes",
+    reconcile: async (key, context) => (access.denied ? undefined : writer.reconcile(key, context)),
+    sources: [watchFor<Node>({ informer, predicate: nodeMarksChanged, map: toSelf(CLUSTER) })],
+    queue: { coalesceMs: COALESCE_MS },
+    ...common,
+  });
+  const checks: HealthCheck[] = [];
+  const probes = createProbes(options, { checks, metrics, log, clock });
+  const manager = new Manager({
+    always: [
+      [probes.component],
+      [createLoopComponent({ name: "events", run: (s) => events.run(s) }), rules.source],
+      [informer],
+    ],
+    elected: [access, controller],
+    ...(lease && { election: new LeaderElector({ client, lease, identity, ...common }) }),
+    clock,
+    log,
+  });
+  checks.push(...manager.readyChecks);
+  return { manager, nodes: informer, capabilities, metrics, ...probes };
+}
+
+/** Most of a Node's bytes are of no use here: who wrote which field, and the images it has pulled. */
+function slimNode(node: Node): Node {
+  const { metadata, status } = node as {
+    metadata?: { managedFields?: unknown };
+    status?: { images?: unknown };
+  };
+  if (metadata !== undefined) delete metadata.managedFields;
+  if (status !== undefined) delete status.images;
+  return node;
+}
+
+interface RuleParts {
+  readonly events: EventRecorder;
+  readonly metrics: MetricsRegistry;
+  readonly log: Logger;
+  readonly clock: Clock;
+  readonly onChange: () => void;
+}
+
+function createRules(
+  { config = [], labelFolder, self }: BerthOptions,
+  { events, metrics, log, clock, onChange }: RuleParts,
+): { readonly source: RuleSource; readonly capability: BoundCapability } {
+  let inForce: LabelRules | undefined;
+  const labelMetrics = createLabelMetrics(metrics);
+  const source = new RuleSource({
+    config,
+    ...(labelFolder && { labelFolder }),
+    clock,
+    log,
+    onRules: (parsed: ParsedFolder | undefined) => {
+      inForce = parsed?.rules;
+      if (parsed !== undefined) labelMetrics.taken(parsed.rules, parsed.problems);
+      onChange();
+    },
+    onFault: (fault: Fault) => {
+      const { file, line, column, severity, reason, message } = fault;
+      log[severity === "error" ? "error" : "warn"](message, { file, line, column, reason });
+      if (self !== undefined) events.record(faultEvent(fault, self));
+    },
+  });
+  const capability = bindCapability(labels, { config: () => inForce, observe: (view) => view });
+  return { source, capability };
+}
+
+function createProbes(
+  { metricsBindAddress = "0", healthProbeBindAddress = "0" }: BerthOptions,
+  parts: {
+    readonly checks: readonly HealthCheck[];
+    readonly metrics: MetricsRegistry;
+    readonly log: Logger;
+    readonly clock: Clock;
+  },
+): Pick<Parts, "listening" | "servers" | "failedToListen"> & { readonly component: Component } {
+  const { checks, ...common } = parts;
+  const listening = Promise.withResolvers<void>();
+  let servers: ProbeServers | undefined;
+  let failure: unknown;
+  const start = async (): Promise<ProbeServers> => {
+    try {
+      servers = await startProbeServers({
+        metricsBindAddress,
+        healthBindAddress: healthProbeBindAddress,
+        liveChecks: [],
+        readyChecks: checks,
+        ...common,
+      });
+      return servers;
+    } catch (error) {
+      failure = error;
+      throw error;
+    } finally {
+      listening.resolve();
+    }
+  };
+  return {
+    component: createServerComponent({ name: "servers", start }),
+    listening: listening.promise,
+    servers: () => servers,
+    failedToListen: () => failure,
+  };
+}

@@ -1,0 +1,101 @@
+/**
+ * YAML as kubectl reads it. Kubernetes' YAML library is one of YAML 1.1 (`yes` and `on` are true, `0777` is octal),
+ * but without its timestamps and base-60 numbers, and with the `0o777` of YAML 1.2.
+ */
+import { type Document, isMap, isScalar, LineCounter, type Node, parseAllDocuments, type Tags } from "yaml";
+
+/** A place in a text, both from 1; columns in UTF-16 units. */
+export interface Position {
+  readonly line: number;
+  readonly column: number;
+}
+
+/** One document of a file, as plain data, with the way back to its text. */
+export interface YamlDocument {
+  readonly value: unknown;
+  /** Where the value at this path stands; of what is missing, where the nearest map around it begins. */
+  positionOf(path: readonly PropertyKey[]): Position;
+  /** Where the key itself stands. */
+  positionOfKey(path: readonly PropertyKey[], key: string): Position;
+}
+
+export interface YamlProblem extends Position {
+  readonly message: string;
+}
+
+export interface YamlFile {
+  /** Those that could be read; empty ones are left out, as kubectl does. */
+  readonly documents: readonly YamlDocument[];
+  readonly problems: readonly YamlProblem[];
+}
+
+const OCTAL_1_2 = {
+  tag: "tag:yaml.org,2002:int",
+  default: true,
+  test: /^[-+]?0o[0-7]+$/,
+  resolve: (text: string): number => {
+    const digits = Number.parseInt(text.replace(/^[-+]?0o/, ""), 8);
+    return text.startsWith("-") ? -digits : digits;
+  },
+} as const;
+
+function asKubectl(tags: Tags): Tags {
+  const kept = tags.filter(
+    (tag) => typeof tag === "string" || (tag.tag !== "tag:yaml.org,2002:timestamp" && tag.format !== "TIME"),
+  );
+  return [OCTAL_1_2, ...kept];
+}
+
+/** Total: whatever the text, it answers with what could be read and everything that is wrong. */
+export function readYaml(text: string): YamlFile {
+  const lines = new LineCounter();
+  const documents: YamlDocument[] = [];
+  const problems: YamlProblem[] = [];
+  const parsed = parseAllDocuments(text, {
+    version: "1.1",
+    customTags: asKubectl,
+    lineCounter: lines,
+    prettyErrors: false,
+  });
+  for (const document of Array.isArray(parsed) ? parsed : []) {
+    for (const { pos, message } of document.errors) problems.push({ ...place(lines, pos[0]), message });
+    if (document.errors.length > 0) continue;
+    try {
+      const value: unknown = document.toJS();
+      if (value !== null && value !== undefined) documents.push(toYamlDocument(document, value, lines));
+    } catch (error) {
+      // Too many aliases: a text of a few hundred bytes can stand for gigabytes.
+      const message = error instanceof Error ? error.message : String(error);
+      problems.push({ ...place(lines, document.range[0]), message });
+    }
+  }
+  return { documents, problems };
+}
+
+function toYamlDocument(document: Document, value: unknown, lines: LineCounter): YamlDocument {
+  const start = (document.contents?.range ?? document.range ?? [0])[0];
+  return {
+    value,
+    positionOf(path) {
+      for (let length = path.length; length >= 0; length--) {
+        const node = document.getIn(path.slice(0, length), true) as Node | undefined;
+        const at = node?.range?.[0];
+        if (at !== undefined) return place(lines, at);
+      }
+      return place(lines, start);
+    },
+    positionOfKey(path, key) {
+      const map: unknown = path.length === 0 ? document.contents : document.getIn(path, true);
+      const pair = isMap(map)
+        ? map.items.find((item) => isScalar(item.key) && String(item.key.value) === key)
+        : undefined;
+      const at = isScalar(pair?.key) ? pair.key.range?.[0] : undefined;
+      return at === undefined ? this.positionOf(path) : place(lines, at);
+    },
+  };
+}
+
+function place(lines: LineCounter, offset: number): Position {
+  const { line, col } = lines.linePos(offset);
+  return { line: Math.max(1, line), column: Math.max(1, col) };
+}

@@ -1,0 +1,66 @@
+import { access } from "node:fs/promises";
+import path from "node:path";
+import { loadInCluster, loadKubeconfig, type ResolvedConfig, staticCredential } from "@berth/kube";
+import { CommandError, exitCodes } from "./exit-codes.ts";
+import type { Surroundings } from "./surroundings.ts";
+
+/** The options with which a command chooses its cluster. */
+export interface ConnectionOptions {
+  readonly kubeconfig?: string;
+  readonly context?: string;
+  readonly master?: string;
+}
+
+export interface ClusterChoice extends ResolvedConfig {
+  /** Read from the pod this process runs in. */
+  readonly inCluster: boolean;
+}
+
+/**
+ * Which cluster, in this order: `--kubeconfig`, `KUBECONFIG` (a list is merged, as kubectl does), the pod's service
+ * account, `~/.kube/config`. An empty value counts as not given. `--context` asks for a kubeconfig, so the service
+ * account is not looked at then.
+ *
+ * @throws CommandError, KubeconfigError
+ */
+export async function chooseCluster(
+  options: ConnectionOptions,
+  surroundings: Pick<Surroundings, "environment" | "folder" | "home">,
+  serviceAccountFolder?: string,
+): Promise<ClusterChoice> {
+  const { environment, folder, home } = surroundings;
+  const load = async (files: readonly string[]): Promise<ClusterChoice> => {
+    const choice = {
+      environment,
+      ...(options.context ? { context: options.context } : {}),
+      ...(options.master ? { server: options.master } : {}),
+    };
+    return { ...(await loadKubeconfig(files, choice)), inCluster: false };
+  };
+  if (options.kubeconfig) return load([path.resolve(folder, options.kubeconfig)]);
+  const listed = (environment["KUBECONFIG"] ?? "").split(path.delimiter).filter((file) => file !== "");
+  if (listed.length > 0) return load(listed.map((file) => path.resolve(folder, file)));
+  const pod = options.context ? undefined : await loadInCluster(environment, serviceAccountFolder);
+  if (pod !== undefined) return { ...withServer(pod, options.master), inCluster: true };
+  const own = home === undefined ? undefined : path.join(home, ".kube", "config");
+  if (own !== undefined && (await exists(own))) return load([own]);
+  if (options.master && !options.context) {
+    const connect = { server: options.master, credential: staticCredential() };
+    return { connect, namespace: undefined, origin: `--master ${options.master}`, inCluster: false };
+  }
+  throw new CommandError(
+    "no cluster to talk to: give --kubeconfig FILE, set KUBECONFIG, or put a kubeconfig at ~/.kube/config",
+    exitCodes.cluster,
+  );
+}
+
+function withServer(config: ResolvedConfig, server: string | undefined): ResolvedConfig {
+  return server ? { ...config, connect: { ...config.connect, server } } : config;
+}
+
+function exists(file: string): Promise<boolean> {
+  return access(file).then(
+    () => true,
+    () => false,
+  );
+}

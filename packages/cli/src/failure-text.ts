@@ -1,0 +1,68 @@
+import { type ApiError, describeRequest, isApiError, KubeconfigError, type RequestInfo } from "@berth/kube";
+import { CommandError, type ExitCode, exitCodes } from "./exit-codes.ts";
+
+export interface FailureText {
+  /** One line: what failed and what to do about it. Never a stack, a header or a token. */
+  readonly message: string;
+  readonly exitCode: ExitCode;
+}
+
+/** Errors of the test cluster that already say what to do; told apart by name, as its package is loaded lazily. */
+const FORESEEN: ReadonlySet<string> = new Set([
+  "BuildFailedError",
+  "ClusterExistsError",
+  "ComponentFailedError",
+  "MissingAssetsError",
+]);
+
+/** What to print for an error that ends a command. */
+export function describeFailure(error: unknown): FailureText {
+  if (error instanceof CommandError) return { message: error.message, exitCode: error.exitCode };
+  if (error instanceof KubeconfigError) return { message: error.message, exitCode: exitCodes.cluster };
+  if (isApiError(error)) return { message: describeApiError(error), exitCode: exitCodes.cluster };
+  if (error instanceof Error && FORESEEN.has(error.name)) {
+    return { message: error.message, exitCode: exitCodes.failed };
+  }
+  const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
+  return { message: `this is a fault in berth: ${text}`, exitCode: exitCodes.failed };
+}
+
+/** The error's own sentence, and the next thing to try. */
+export function describeApiError(error: ApiError): string {
+  const advice = adviceFor(error);
+  return advice === undefined ? error.message : `${error.message}${rootCause(error)}; ${advice}`;
+}
+
+function adviceFor({ failure, request }: ApiError): string | undefined {
+  switch (failure.kind) {
+    case "unreachable":
+    case "timeout":
+      return "is the cluster up, and is this the right kubeconfig and context?";
+    case "unauthorized":
+    case "credential":
+      return "get a new credential for this cluster, or choose another context";
+    case "forbidden":
+      return `needed: ${toRule(request)} (berth manifests prints the roles)`;
+    default:
+      return undefined;
+  }
+}
+
+/** `verb "list" on "nodes"`: what an administrator has to grant. */
+export function toRule({ verb, resource, subresource, namespace }: RequestInfo): string {
+  const what = subresource === undefined ? resource : `${resource}/${subresource}`;
+  return `verb "${verb}" on "${what}"${namespace ? ` in namespace "${namespace}"` : ""}`;
+}
+
+/** The system's own words (`connect ECONNREFUSED 127.0.0.1:6443`) where the error's sentence leaves them out. */
+function rootCause(error: ApiError): string {
+  let cause: unknown = error.cause;
+  while (cause instanceof Error && cause.cause instanceof Error) cause = cause.cause;
+  if (!(cause instanceof Error) || cause.message === "" || error.message.includes(cause.message)) return "";
+  return ` (${cause.message.split("\n", 1)[0] ?? ""})`;
+}
+
+/** For log lines about a request that was refused. */
+export function describeRefusal(error: ApiError): string {
+  return `${describeRequest(error.request)} is forbidden: ${toRule(error.request)} is missing`;
+}

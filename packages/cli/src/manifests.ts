@@ -1,0 +1,199 @@
+import type {
+  ClusterRole,
+  ClusterRoleBinding,
+  ConfigMap,
+  Deployment,
+  KubeObject,
+  Namespace,
+  PolicyRule,
+  Role,
+  RoleBinding,
+  ServiceAccount,
+} from "@berth/kube";
+
+export interface InstallOptions {
+  readonly image: string;
+  readonly namespace: string;
+  readonly installation: string;
+  readonly replicas: number;
+  /** Label rules by label key. */
+  readonly rules: ReadonlyMap<string, string>;
+}
+
+/** A ConfigMap holds at most 1 MiB; with room for its metadata. */
+const MAX_RULES_BYTES = 1_000_000;
+
+/** Distroless' `nonroot`. */
+const NON_ROOT = 65_532;
+
+/**
+ * Everything that runs Berth on a cluster, in the order in which it must be created. Roles hold exactly what is used:
+ * a test runs Berth with them.
+ *
+ * @throws RangeError when the rules do not fit into a ConfigMap.
+ */
+export function installManifests(options: InstallOptions): readonly KubeObject[] {
+  const { namespace, installation } = options;
+  const name = installation === "berth" ? "berth" : `berth-${installation}`;
+  const labels = { "app.kubernetes.io/name": "berth", "app.kubernetes.io/instance": installation };
+  const own = { name, namespace, labels };
+  const subject = { kind: "ServiceAccount", name, namespace } as const;
+  const rbac = "rbac.authorization.k8s.io";
+  const space: Namespace = {
+    apiVersion: "v1",
+    kind: "Namespace",
+    metadata: { name: namespace, labels: policy },
+  };
+  const account: ServiceAccount = { apiVersion: "v1", kind: "ServiceAccount", metadata: own };
+  const clusterRole: ClusterRole = {
+    apiVersion: `${rbac}/v1`,
+    kind: "ClusterRole",
+    metadata: { name, labels },
+    rules: clusterRules,
+  };
+  const clusterBinding: ClusterRoleBinding = {
+    apiVersion: `${rbac}/v1`,
+    kind: "ClusterRoleBinding",
+    metadata: { name, labels },
+    roleRef: { apiGroup: rbac, kind: "ClusterRole", name },
+    subjects: [subject],
+  };
+  const role: Role = {
+    apiVersion: `${rbac}/v1`,
+    kind: "Role",
+    metadata: own,
+    rules: namespaceRules(name, namespace),
+  };
+  const binding: RoleBinding = {
+    apiVersion: `${rbac}/v1`,
+    kind: "RoleBinding",
+    metadata: own,
+    roleRef: { apiGroup: rbac, kind: "Role", name },
+    subjects: [subject],
+  };
+  const rules = rulesConfigMap(options, { ...own, name: `${name}-labels` });
+  return [space, account, clusterRole, clusterBinding, role, binding, rules, deployment(options, own)];
+}
+
+/** The pods meet the strictest Pod Security Standard. */
+const policy = { "pod-security.kubernetes.io/enforce": "restricted" };
+
+const clusterRules: readonly PolicyRule[] = [
+  { apiGroups: [""], resources: ["nodes"], verbs: ["get", "list", "watch", "patch"] },
+  // Events about Nodes are in the namespace default, those about files in Berth's own.
+  { apiGroups: ["events.k8s.io"], resources: ["events"], verbs: ["create", "patch"] },
+];
+
+function namespaceRules(name: string, namespace: string): readonly PolicyRule[] {
+  return [
+    { apiGroups: [""], resources: ["namespaces"], resourceNames: [namespace], verbs: ["get"] },
+    // Creation cannot be limited to a name: the name is not known to authorization then.
+    { apiGroups: ["coordination.k8s.io"], resources: ["leases"], verbs: ["create"] },
+    {
+      apiGroups: ["coordination.k8s.io"],
+      resources: ["leases"],
+      resourceNames: [name],
+      verbs: ["get", "update"],
+    },
+  ];
+}
+
+/** Keys of a ConfigMap hold no `/`: the Deployment mounts each under its path. */
+function rulesConfigMap({ rules }: InstallOptions, metadata: ConfigMap["metadata"]): ConfigMap {
+  const data = Object.fromEntries([...rules].map(([path, text]) => [toDataKey(path), text]));
+  const bytes = Buffer.byteLength(JSON.stringify(data));
+  if (bytes > MAX_RULES_BYTES) {
+    throw new RangeError(`the rules take ${bytes} bytes, and a ConfigMap holds ${MAX_RULES_BYTES}`);
+  }
+  return {
+    apiVersion: "v1",
+    kind: "ConfigMap",
+    ...(metadata && { metadata }),
+    ...(rules.size > 0 && { data }),
+  };
+}
+
+/** `accelerators/edgetpu` → `accelerators_edgetpu`; what else is not allowed in a key (`[-._a-zA-Z0-9]`) as its code. */
+function toDataKey(path: string): string {
+  return path
+    .replaceAll("_", "__")
+    .replaceAll("/", "_")
+    .replace(/[^-._a-zA-Z0-9]/g, (it) => `_x${it.codePointAt(0)?.toString(16)}`);
+}
+
+type Own = {
+  readonly name: string;
+  readonly namespace: string;
+  readonly labels: Readonly<Record<string, string>>;
+};
+
+function deployment(options: InstallOptions, own: Own): Deployment {
+  const { replicas } = options;
+  const selector = own.labels;
+  return {
+    apiVersion: "apps/v1",
+    kind: "Deployment",
+    metadata: own,
+    spec: {
+      replicas,
+      selector: { matchLabels: selector },
+      // With one replica the old one ends before the new one begins; with more the Lease decides.
+      strategy: replicas === 1 ? { type: "Recreate" } : { type: "RollingUpdate" },
+      template: { metadata: { labels: selector }, spec: podSpec(options, own) },
+    },
+  };
+}
+
+type PodSpec = NonNullable<NonNullable<Deployment["spec"]>["template"]["spec"]>;
+
+function podSpec(
+  { image, namespace, installation, replicas, rules }: InstallOptions,
+  { name }: Own,
+): PodSpec {
+  const items = [...rules.keys()].map((path) => ({ key: toDataKey(path), path }));
+  const field = (path: string, env: string) => ({ name: env, valueFrom: { fieldRef: { fieldPath: path } } });
+  const probe = (path: string) => ({ httpGet: { path, port: "health" }, periodSeconds: 5 });
+  return {
+    serviceAccountName: name,
+    priorityClassName: "system-cluster-critical",
+    // It has to run where nothing else may run yet: on fresh, tainted and not ready nodes, its own gates included.
+    tolerations: [{ operator: "Exists" }],
+    nodeSelector: { "kubernetes.io/os": "linux" },
+    terminationGracePeriodSeconds: 10,
+    securityContext: {
+      runAsNonRoot: true,
+      runAsUser: NON_ROOT,
+      runAsGroup: NON_ROOT,
+      fsGroup: NON_ROOT,
+      seccompProfile: { type: "RuntimeDefault" },
+    },
+    containers: [
+      {
+        name: "berth",
+        image,
+        args: [
+          "run",
+          "--label-dir=/labels",
+          `--namespace=${namespace}`,
+          `--installation=${installation}`,
+          ...(replicas > 1 ? ["--leader-elect"] : []),
+        ],
+        env: [field("metadata.name", "POD_NAME"), field("metadata.uid", "POD_UID")],
+        ports: [
+          { name: "metrics", containerPort: 8080 },
+          { name: "health", containerPort: 8081 },
+        ],
+        livenessProbe: { ...probe("/healthz"), failureThreshold: 6 },
+        readinessProbe: probe("/readyz"),
+        resources: { requests: { cpu: "20m", memory: "96Mi" }, limits: { memory: "512Mi" } },
+        securityContext: {
+          allowPrivilegeEscalation: false,
+          readOnlyRootFilesystem: true,
+          capabilities: { drop: ["ALL"] },
+        },
+        volumeMounts: [{ name: "labels", mountPath: "/labels", readOnly: true }],
+      },
+    ],
+    volumes: [{ name: "labels", configMap: { name: `${name}-labels`, ...(items.length > 0 && { items }) } }],
+  };
+}

@@ -1,0 +1,87 @@
+import type { Finding, NodeDiff, PlanDiff, StayingMark } from "@berth/placement";
+import { displayWidth } from "./columns.ts";
+import type { Style } from "./style.ts";
+
+type PlannedChange = NodeDiff["changes"][number];
+
+/** One line of the diff: its sign, what it is about, and why. */
+interface Line {
+  readonly sign: "+" | "-" | "=" | " " | "!";
+  readonly text: string;
+  readonly why: string;
+}
+
+/**
+ * The plan as a diff: a heading for each node, `+` for what will stand, `-` for what will go, both for a value that is
+ * replaced, `=` for what only enters the record, and after each line its reason and rule, aligned.
+ */
+export function formatPlan(diff: PlanDiff, style: Style): string {
+  const lines = diff.nodes.map(({ changes, stays, findings }) => [
+    ...changes.flatMap(linesOf),
+    ...stays.map(stayingLine),
+    ...findings.map(findingLine),
+  ]);
+  const width = Math.max(0, ...lines.flat().map(({ text }) => displayWidth(text)));
+  const blocks = diff.nodes.map(({ node }, at) => {
+    const body = (lines[at] ?? []).map((line) => `${formatLine(line, width, style)}\n`).join("");
+    return `${style.heading(`node ${node}`)}\n${body}`;
+  });
+  return `${blocks.join("\n")}${blocks.length > 0 ? "\n" : ""}${summary(diff)}\n`;
+}
+
+function linesOf({ id, action, before, after, reason, rule }: PlannedChange): readonly Line[] {
+  const why = rule === "" ? reason : `${reason}  ${rule}`;
+  switch (action) {
+    case "add":
+      return [{ sign: "+", text: withValue(id, after), why }];
+    case "remove":
+      return [{ sign: "-", text: withValue(id, before), why }];
+    case "overwrite":
+      return [
+        { sign: "-", text: withValue(id, before), why: "" },
+        { sign: "+", text: withValue(id, after), why },
+      ];
+    case "adopt":
+    case "record":
+      return [{ sign: "=", text: withValue(id, after ?? before), why }];
+  }
+}
+
+function withValue(id: string, value: string | undefined): string {
+  return value === undefined ? id : `${id}=${value}`;
+}
+
+function stayingLine({ id, reason, recorded }: StayingMark): Line {
+  return { sign: " ", text: id, why: `stays: ${reason}  ${recorded.rule} of ${recorded.by}` };
+}
+
+function findingLine({ severity, reason, subject, message }: Finding): Line {
+  return { sign: severity === "warning" ? "!" : " ", text: subject, why: `${reason}: ${message}` };
+}
+
+function formatLine({ sign, text, why }: Line, width: number, style: Style): string {
+  const padded = why === "" ? text : text + " ".repeat(width - displayWidth(text));
+  const line = `  ${sign} ${padded}`;
+  const painted =
+    sign === "+"
+      ? style.added(line)
+      : sign === "-"
+        ? style.removed(line)
+        : sign === "!"
+          ? style.warning(line)
+          : line;
+  return why === "" ? painted : `${painted}   ${style.aside(why)}`;
+}
+
+function summary({ looked, written, totals }: PlanDiff): string {
+  const nodes = `${looked} ${looked === 1 ? "node" : "nodes"}`;
+  if (written === 0) return `No changes: ${nodes} as they should be.`;
+  const parts = [
+    [totals.add, "to set"],
+    [totals.overwrite, "to replace"],
+    [totals.remove, "to remove"],
+    [totals.adopt + totals.record, "to record"],
+  ] as const;
+  const what = parts.filter(([count]) => count > 0).map(([count, words]) => `${count} ${words}`);
+  return `${written} of ${nodes} would be written: ${what.join(", ")}.`;
+}

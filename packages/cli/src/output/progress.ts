@@ -1,0 +1,65 @@
+import type { Clock } from "@berth/runtime";
+import type { Output } from "../surroundings.ts";
+
+/** Work that takes less is not talked about. */
+const QUIET_MS = 2000;
+/** On a terminal the line is drawn again this often; elsewhere a line is written when the text changed, more rarely. */
+const REDRAW_MS = 200;
+const REPEAT_MS = 10_000;
+
+/**
+ * Tells what a command is waiting for, on standard error, once it has taken over two seconds: one line that is
+ * redrawn on a terminal, a line now and then elsewhere. Dispose to clear it.
+ */
+export class Progress implements Disposable {
+  readonly #output: Output;
+  readonly #clock: Clock;
+  readonly #startedAt: number;
+  #text: string;
+  #drawn = false;
+  #lastWritten: { readonly text: string; readonly at: number } | undefined;
+  #timer: Disposable;
+
+  constructor(output: Output, clock: Clock, text: string) {
+    this.#output = output;
+    this.#clock = clock;
+    this.#startedAt = clock.monotonic();
+    this.#text = text;
+    this.#timer = clock.schedule(QUIET_MS, () => this.#draw());
+  }
+
+  /** What is being done now, without the time it takes. */
+  update(text: string): void {
+    this.#text = text;
+  }
+
+  [Symbol.dispose](): void {
+    this.#timer[Symbol.dispose]();
+    if (this.#drawn) this.#output.write("\r\u001b[K");
+    this.#drawn = false;
+  }
+
+  #draw(): void {
+    const now = this.#clock.monotonic();
+    const line = `${this.#text} … ${formatSeconds(now - this.#startedAt)}`;
+    if (this.#output.isTerminal) {
+      this.#output.write(`\r\u001b[K${line.slice(0, (this.#output.columns ?? 80) - 1)}`);
+      this.#drawn = true;
+    } else if (this.#isNews(now)) {
+      this.#output.write(`${line}\n`);
+      this.#lastWritten = { text: this.#text, at: now };
+    }
+    this.#timer = this.#clock.schedule(REDRAW_MS, () => this.#draw());
+  }
+
+  #isNews(now: number): boolean {
+    return this.#lastWritten === undefined || now - this.#lastWritten.at >= REPEAT_MS;
+  }
+}
+
+/** `4 s`, `2 min 05 s`. */
+export function formatSeconds(ms: number): string {
+  const seconds = Math.floor(ms / 1000);
+  if (seconds < 60) return `${seconds} s`;
+  return `${Math.floor(seconds / 60)} min ${String(seconds % 60).padStart(2, "0")} s`;
+}

@@ -1,0 +1,292 @@
+import { Argument, Command, Option } from "commander";
+import type { CommandLine } from "./arguments.ts";
+import { type ExitCode, exitCodeMeanings, exitCodes } from "./exit-codes.ts";
+import type { Surroundings } from "./surroundings.ts";
+
+/** What a command's module exports: it does the work and says how the process should end. */
+export type CommandFunction<O> = (options: O, surroundings: Surroundings) => Promise<ExitCode>;
+
+export interface ProgramOptions {
+  readonly surroundings: Surroundings;
+  /** There was no subcommand: the label folder defaults to `labels`. */
+  readonly originalForm: boolean;
+  /** Gets the exit code of the command that ran. */
+  readonly onEnd: (code: ExitCode) => void;
+}
+
+type Declare = (parent: Command, program: ProgramOptions) => void;
+
+/**
+ * The whole command line as data for the parser. The modules that do the work are loaded by the command that needs
+ * them, so that `--help` costs nothing else.
+ */
+export function createProgram(options: ProgramOptions): Command {
+  const root = new Command("berth")
+    .description(
+      "Keeps true where things may run on a Kubernetes cluster: labels derived on nodes, live from files.",
+    )
+    .usage("[command] [options]")
+    .helpCommand("help [command]", "Show what a command does")
+    .helpOption("-h, --help", "Show what a command does")
+    .addHelpText("after", rootNotes())
+    .configureHelp({ sortSubcommands: false, showGlobalOptions: false })
+    .showHelpAfterError("(--help shows what there is)")
+    .exitOverride();
+  const { stdout, stderr } = options.surroundings;
+  root.configureOutput({
+    writeOut: (text) => stdout.write(text),
+    writeErr: (text) => stderr.write(text),
+    getOutHelpWidth: () => stdout.columns ?? 100,
+    getErrHelpWidth: () => stderr.columns ?? 100,
+    getOutHasColors: () => stdout.isTerminal,
+    getErrHasColors: () => stderr.isTerminal,
+  });
+  for (const declare of DECLARATIONS) declare(root, options);
+  for (const command of everyCommand(root)) command.copyInheritedSettings(root);
+  return root;
+}
+
+function rootNotes(): string {
+  const codes = exitCodeMeanings.map(({ code, meaning }) => `  ${String(code).padEnd(4)} ${meaning}`);
+  return [
+    "",
+    "Without a command, berth runs like k8s-auto-labeller: -label-dir (default labels), -kubeconfig, -master.",
+    "The cluster is found by --kubeconfig, then KUBECONFIG, then the pod's service account, then ~/.kube/config.",
+    "",
+    "Exit codes:",
+    ...codes,
+  ].join("\n");
+}
+
+/** The root and all commands below it, hidden ones included. */
+export function everyCommand(root: Command): readonly Command[] {
+  return [root, ...root.commands.flatMap(everyCommand)];
+}
+
+/** What `normalizeArguments` needs to know, read from the declarations themselves. */
+export function commandLineOf(root: Command): CommandLine {
+  const valued = new Set<string>();
+  const flags = new Set<string>();
+  for (const { options } of everyCommand(root)) {
+    for (const { long, short, required, optional } of options) {
+      for (const name of [long, short]) {
+        if (name) (required || optional ? valued : flags).add(name.replace(/^--?/, ""));
+      }
+    }
+  }
+  flags.add("help");
+  return { commands: new Set(["help", ...root.commands.map((command) => command.name())]), valued, flags };
+}
+
+const collect = (value: string, earlier: readonly string[] | undefined): readonly string[] => [
+  ...(earlier ?? []),
+  value,
+];
+
+function takesCluster(command: Command): Command {
+  return command
+    .option("--kubeconfig <file>", "kubeconfig file; default KUBECONFIG, the pod's own, ~/.kube/config")
+    .option("--context <name>", "context of the kubeconfig; default its current one")
+    .addOption(new Option("--master <url>", "server to use instead of the kubeconfig's").hideHelp());
+}
+
+function takesInstallation(command: Command): Command {
+  return command.option(
+    "--installation <name>",
+    "whose marks are ours; two on one cluster need different names",
+    "berth",
+  );
+}
+
+function takesNamespace(command: Command): Command {
+  return command.option(
+    "-n, --namespace <name>",
+    "namespace of Berth's own state; default the pod's, berth-system",
+  );
+}
+
+function takesRules(command: Command): Command {
+  return command
+    .option("--label-dir <folder>", "folder of label rules: <namespace>/<label>, a label key a line")
+    .option("--config <path>", "file or folder of configuration documents; repeatable", collect)
+    .option(
+      "--allow-reserved <key>",
+      "label key or domain under kubernetes.io that rules may write; repeatable",
+      collect,
+    );
+}
+
+function prints(command: Command, formats: readonly string[] = ["json", "yaml"]): Command {
+  return command.addOption(
+    new Option("-o, --output <format>", "print data for scripts").choices([...formats]),
+  );
+}
+
+const DECLARATIONS: readonly Declare[] = [
+  declareRun,
+  declarePlan,
+  declareExplain,
+  declareValidate,
+  declareClean,
+  declareManifests,
+  declareCluster,
+  declareDemo,
+  declareVersion,
+  declareCompletion,
+];
+
+function declareRun(root: Command, { surroundings, originalForm, onEnd }: ProgramOptions): void {
+  takesNamespace(takesInstallation(takesRules(takesCluster(root.command("run")))))
+    .description("Watch the cluster and the rules, and keep the marks on nodes true until stopped")
+    .option("--metrics-bind-address <address>", "where /metrics is served; 0 is off", ":8080")
+    .option(
+      "--health-probe-bind-address <address>",
+      "where /healthz and /readyz are served; 0 is off",
+      ":8081",
+    )
+    .option("--leader-elect", "only one of several replicas acts, through a Lease in the namespace", false)
+    .addOption(
+      new Option("--log-level <level>", "lines below it are left out")
+        .choices(["error", "warn", "info", "debug"])
+        .default("info"),
+    )
+    .action(async (options: object) => {
+      const { run } = await import("./commands/run.ts");
+      onEnd(await run({ ...(options as Parameters<typeof run>[0]), originalForm }, surroundings));
+    });
+}
+
+function declarePlan(root: Command, { surroundings, onEnd }: ProgramOptions): void {
+  prints(takesInstallation(takesRules(takesCluster(root.command("plan")))))
+    .description("Show what would change on which node, and why, without writing")
+    .argument("[nodes...]", "names of nodes; default all")
+    .option("--exit-code", `end with ${exitCodes.changes} when something would change`, false)
+    .action(async (nodes: readonly string[], options: object) => {
+      const { plan } = await import("./commands/plan.ts");
+      onEnd(await plan({ ...(options as Parameters<typeof plan>[0]), nodes }, surroundings));
+    });
+}
+
+function declareExplain(root: Command, { surroundings, onEnd }: ProgramOptions): void {
+  prints(takesInstallation(takesRules(takesCluster(root.command("explain")))))
+    .description("Explain each mark on a node: rule, inputs, since when, who else holds the key")
+    .addArgument(new Argument("<kind>", "kind of the object").choices(["node"]))
+    .argument("<name>", "its name")
+    .action(async (_kind: string, name: string, options: object) => {
+      const { explain } = await import("./commands/explain.ts");
+      onEnd(await explain({ ...(options as Parameters<typeof explain>[0]), name }, surroundings));
+    });
+}
+
+function declareValidate(root: Command, { surroundings, onEnd }: ProgramOptions): void {
+  prints(root.command("validate"))
+    .description("Check rule folders and configuration files; list all faults with line and column")
+    .argument("<files...>", "label folders, rule files, configuration files or folders of them")
+    .option(
+      "--allow-reserved <key>",
+      "label key or domain under kubernetes.io that rules may write; repeatable",
+      collect,
+    )
+    .action(async (files: readonly string[], options: object) => {
+      const { validate } = await import("./commands/validate.ts");
+      onEnd(await validate({ ...(options as Parameters<typeof validate>[0]), files }, surroundings));
+    });
+}
+
+function declareClean(root: Command, { surroundings, onEnd }: ProgramOptions): void {
+  prints(takesInstallation(takesCluster(root.command("clean"))))
+    .description("Remove every mark that Berth has set; shows what it would do unless --yes is given")
+    .option("--yes", "act", false)
+    .option(
+      "--key <key>",
+      "also remove this label, annotation or taint key, recorded or not; repeatable",
+      collect,
+    )
+    .action(async (options: object) => {
+      const { clean } = await import("./commands/clean.ts");
+      onEnd(await clean(options as Parameters<typeof clean>[0], surroundings));
+    });
+}
+
+function declareManifests(root: Command, { surroundings, onEnd }: ProgramOptions): void {
+  prints(takesInstallation(root.command("manifests")))
+    .description("Print what installs Berth: Namespace, RBAC, ConfigMap, Deployment")
+    .requiredOption("--image <image>", "container image to run")
+    .option("-n, --namespace <name>", "namespace to install into", "berth-system")
+    .option("--label-dir <folder>", "put the rules of this folder into the ConfigMap")
+    .option("--replicas <number>", "more than one turns leader election on", "1")
+    .action(async (options: object) => {
+      const { manifests } = await import("./commands/manifests.ts");
+      onEnd(await manifests(options as Parameters<typeof manifests>[0], surroundings));
+    });
+}
+
+function declareCluster(root: Command, { surroundings, onEnd }: ProgramOptions): void {
+  const cluster = root.command("cluster").description("Run a real Kubernetes control plane on this machine");
+  cluster
+    .command("start")
+    .description("Start one that outlives this command; the last line printed is the path of its kubeconfig")
+    .requiredOption("--dir <folder>", "where its data, logs and kubeconfig are kept")
+    .option("--port <number>", "port of the API server on 127.0.0.1; default a free one")
+    .option("--nodes <number>", "nodes played by kwok", "0")
+    .option("--with <list>", "what runs beside the API server: scheduler,controller-manager,kwok")
+    .action(async (options: object) => {
+      const { start } = await import("./commands/cluster.ts");
+      onEnd(await start(options as Parameters<typeof start>[0], surroundings));
+    });
+  cluster
+    .command("stop")
+    .description("Stop it; its data stays")
+    .requiredOption("--dir <folder>", "its folder")
+    .action(async (options: object) => {
+      const { stop } = await import("./commands/cluster.ts");
+      onEnd(await stop(options as Parameters<typeof stop>[0], surroundings));
+    });
+  prints(cluster.command("status"))
+    .description("Show whether it runs")
+    .requiredOption("--dir <folder>", "its folder")
+    .action(async (options: object) => {
+      const { status } = await import("./commands/cluster.ts");
+      onEnd(await status(options as Parameters<typeof status>[0], surroundings));
+    });
+}
+
+function declareDemo(root: Command, { surroundings, onEnd }: ProgramOptions): void {
+  root
+    .command("demo")
+    .description("Start a real cluster, run Berth on it, make changes happen and tell what it does")
+    .option("--exit", "end once all was seen to converge, instead of staying up", false)
+    .action(async (options: object) => {
+      const { demo } = await import("./commands/demo.ts");
+      onEnd(await demo(options as Parameters<typeof demo>[0], surroundings));
+    });
+}
+
+function declareVersion(root: Command, { surroundings, onEnd }: ProgramOptions): void {
+  prints(root.command("version"))
+    .description("Print the version")
+    .action(async (options: object) => {
+      const { version } = await import("./commands/version.ts");
+      onEnd(await version(options as Parameters<typeof version>[0], surroundings));
+    });
+}
+
+function declareCompletion(root: Command, { surroundings, onEnd }: ProgramOptions): void {
+  root
+    .command("completion")
+    .description("Print the script that makes a shell complete berth's commands and options")
+    .addArgument(new Argument("<shell>", "which shell").choices(["bash", "zsh", "fish"]))
+    .action(async (shell: "bash" | "zsh" | "fish") => {
+      const { completion } = await import("./commands/completion.ts");
+      onEnd(await completion({ shell }, surroundings));
+    });
+  root
+    .command("__complete", { hidden: true })
+    .argument("[words...]")
+    .allowUnknownOption()
+    .helpOption(false)
+    .action(async (words: readonly string[]) => {
+      const { complete } = await import("./commands/complete.ts");
+      onEnd(await complete({ words, root }, surroundings));
+    });
+}

@@ -1,0 +1,35 @@
+import { isApiError, type KubeClient, namespaces } from "@berth/kube";
+import type { ClusterChoice } from "./connection.ts";
+
+/** Where Berth's own state lives: its Lease, and Events about its files. */
+export interface StateNamespace {
+  readonly name: string;
+  /** False only when the server said so: then state is kept in memory. */
+  readonly exists: boolean;
+  readonly uid?: string;
+}
+
+export const DEFAULT_NAMESPACE = "berth-system";
+
+/** The namespace of `--namespace`, else that of the pod this runs in, else `berth-system`. */
+export async function findStateNamespace(
+  client: Pick<KubeClient, "get">,
+  {
+    wanted,
+    cluster,
+    signal,
+  }: {
+    readonly wanted: string | undefined;
+    readonly cluster: Pick<ClusterChoice, "inCluster" | "namespace">;
+    readonly signal: AbortSignal;
+  },
+): Promise<StateNamespace> {
+  const name = wanted || (cluster.inCluster ? cluster.namespace : undefined) || DEFAULT_NAMESPACE;
+  try {
+    const { metadata } = await client.get(namespaces, { name }, { signal, timeoutMs: 5000 });
+    return { name, exists: true, ...(metadata?.uid ? { uid: metadata.uid } : {}) };
+  } catch (error) {
+    if (!isApiError(error)) throw error;
+    return { name, exists: !isApiError(error, "notFound") };
+  }
+}

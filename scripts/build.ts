@@ -1,0 +1,69 @@
+/**
+ * `make build`: JavaScript and declarations of every package into its `dist`, in order of dependency, and the command
+ * line as one bundle, split so that each command loads only what it needs.
+ */
+import { chmod, readFile, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { build, type Plugin } from "esbuild";
+import { root, runTool } from "./run-tool.ts";
+
+/** Packages of one stage do not depend on each other. */
+const STAGES: readonly (readonly string[])[] = [["kube"], ["runtime", "testcluster"], ["placement"], ["cli"]];
+
+const packages = join(root, "packages");
+
+for (const stage of STAGES) {
+  await Promise.all(stage.map((name) => rm(join(packages, name, "dist"), { recursive: true, force: true })));
+  const codes = await Promise.all(
+    stage.map((name) => runTool("tsc", ["-p", join(packages, name, "tsconfig.build.json")])),
+  );
+  if (codes.some((code) => code !== 0)) {
+    console.error(`build: types are wrong in ${stage.filter((_, index) => codes[index] !== 0).join(", ")}`);
+    process.exit(1);
+  }
+}
+
+/**
+ * A file of the test cluster finds its Go module beside itself. In a bundle it is somewhere else, so there it asks
+ * where the package is installed; sources and `dist` are both one level below it.
+ */
+const installedFiles: Plugin = {
+  name: "installed-files",
+  setup({ onLoad }) {
+    onLoad({ filter: /[\\/]testcluster[\\/]src[\\/][^\\/]+\.ts$/ }, async ({ path }) => ({
+      contents: (await readFile(path, "utf8")).replaceAll(
+        "import.meta.url",
+        'import.meta.resolve("@berth/testcluster")',
+      ),
+      loader: "ts",
+    }));
+  },
+};
+
+async function bundle(): Promise<void> {
+  const outdir = join(packages, "cli/dist/bin");
+  await build({
+    entryPoints: { berth: join(packages, "cli/src/main.ts") },
+    outdir,
+    bundle: true,
+    splitting: true,
+    format: "esm",
+    platform: "node",
+    target: "node24",
+    conditions: ["berth-source"],
+    chunkNames: "[name]-[hash]",
+    // Names stay, so that stack traces can be read; blanks and comments cost start-up time.
+    minifyWhitespace: true,
+    legalComments: "linked",
+    logLevel: "warning",
+    plugins: [installedFiles],
+    banner: {
+      // Some dependencies are CommonJS and load Node's own modules with `require`.
+      js: 'import{createRequire as __createRequire}from"node:module";const require=__createRequire(import.meta.url);',
+    },
+  });
+  const program = join(outdir, "berth.js");
+  await chmod(program, 0o755);
+}
+
+await bundle();
