@@ -96,7 +96,7 @@ export async function readPem<T>(entry: Located<T>, field: string): Promise<stri
  * numbers, which go-yaml does not have either. Loaded on first use: a pod with a service account never needs it.
  */
 async function parseYaml(text: string, path: string): Promise<unknown> {
-  const { parse } = await import("yaml");
+  const { parse } = await import("./yaml-parser.ts");
   try {
     const document: unknown = parse(text, {
       version: "1.1",
