@@ -4,6 +4,7 @@
  * connection, while up to a hundred watches and reads share one. Everything about sockets, deadlines, credentials
  * and Retry-After is here; what a request means is in `rest-client.ts`.
  */
+import type { Readable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import { type Dispatcher, Pool } from "undici";
 import type { Credential, CredentialMaterial } from "./credential.ts";
@@ -47,7 +48,7 @@ type Body = Dispatcher.ResponseData["body"];
 
 /** A body that goes on arriving. `deadline.abort()` ends it. */
 export interface OpenedStream {
-  readonly body: Body;
+  readonly body: Readable;
   readonly deadline: Deadline;
 }
 

@@ -73,14 +73,14 @@ export class LineWatchStream<T extends KubeObject> implements WatchStream<T> {
   }
 
   #decode(line: Buffer): WatchEvent<T> {
-    let event: { type?: string; object?: T };
+    let event: { type?: string; object?: T } | null;
     try {
       event = JSON.parse(line.toString("utf8")) as typeof event;
     } catch {
       // Without the parser's error: it quotes the line, which may be a Secret.
       throw this.#undecodable("an event is not JSON");
     }
-    const { type, object } = event;
+    const { type, object } = event ?? {};
     if (typeof object !== "object" || object === null) throw this.#undecodable("an event carries no object");
     if (type === undefined) throw this.#undecodable("an event has no type");
     switch (type) {

@@ -1,0 +1,164 @@
+import { Readable } from "node:stream";
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import type { WatchEvent } from "./client.ts";
+import { Deadline } from "./deadline.ts";
+import { isApiError } from "./failure.ts";
+import type { KubeObject } from "./object.ts";
+import { LineWatchStream } from "./watch-stream.ts";
+
+const MIB = 1024 * 1024;
+const info = { verb: "watch", resource: "nodes" } as const;
+
+interface Opened {
+  readonly stream: LineWatchStream<KubeObject>;
+  readonly deadline: Deadline;
+  readonly body: Readable;
+}
+
+function open(
+  pieces: Iterable<Buffer> | AsyncIterable<Buffer>,
+  project?: (object: KubeObject) => KubeObject,
+): Opened {
+  const body = Readable.from(pieces, { objectMode: false });
+  const deadline = new Deadline(60_000);
+  return { stream: new LineWatchStream({ body, deadline }, info, project), deadline, body };
+}
+
+const line = (value: unknown): string => `${JSON.stringify(value)}\n`;
+const added = (name: string): string => line({ type: "ADDED", object: { metadata: { name } } });
+
+/** What was delivered, and what it ended with. */
+async function drain({ stream }: Opened): Promise<{ events: WatchEvent<KubeObject>[]; error: unknown }> {
+  const events: WatchEvent<KubeObject>[] = [];
+  try {
+    for await (const event of stream) events.push(event);
+    return { events, error: undefined };
+  } catch (error) {
+    return { events, error };
+  }
+}
+
+/** Cuts `bytes` at these places (in any order, as fractions of the whole). */
+function cut(bytes: Buffer, places: readonly number[]): Buffer[] {
+  const at = [0, ...places.map((place) => Math.floor(place * bytes.length)), bytes.length].sort(
+    (a, b) => a - b,
+  );
+  return at.slice(1).map((end, index) => bytes.subarray(at[index], end));
+}
+
+describe("LineWatchStream", () => {
+  it("gives the same events however the network cuts the bytes", async () => {
+    const place = fc.double({ min: 0, max: 1, noNaN: true, maxExcluded: true });
+    await fc.assert(
+      fc.asyncProperty(fc.array(fc.string({ unit: "grapheme" })), fc.array(place), async (names, places) => {
+        const { events, error } = await drain(open(cut(Buffer.from(names.map(added).join("")), places)));
+        expect(error).toBeUndefined();
+        expect(events.map((event) => event.type !== "BOOKMARK" && event.object.metadata?.name)).toEqual(
+          names,
+        );
+      }),
+    );
+  });
+
+  it("knows bookmarks, and the one that ends the initial events", async () => {
+    const bookmark = (annotations: object): string =>
+      line({ type: "BOOKMARK", object: { metadata: { resourceVersion: "7", annotations } } });
+    const { events } = await drain(
+      open([Buffer.from(bookmark({}) + bookmark({ "k8s.io/initial-events-end": "true" }))]),
+    );
+    expect(events).toEqual([
+      { type: "BOOKMARK", resourceVersion: "7", initialEventsEnd: false },
+      { type: "BOOKMARK", resourceVersion: "7", initialEventsEnd: true },
+    ]);
+  });
+
+  it("projects what it has parsed, deleted objects as well", async () => {
+    const wire = line({ type: "DELETED", object: { metadata: { name: "a", managedFields: [{}] } } });
+    const opened = open([Buffer.from(wire)], ({ metadata }) => ({
+      metadata: { name: metadata?.name ?? "" },
+    }));
+    expect((await drain(opened)).events).toEqual([{ type: "DELETED", object: { metadata: { name: "a" } } }]);
+  });
+
+  it("ends with the failure that an ERROR event carries, after the events before it", async () => {
+    const status = { kind: "Status", code: 410, reason: "Expired", message: "too old" };
+    const opened = open([Buffer.from(added("a") + line({ type: "ERROR", object: status }) + added("b"))]);
+    const { events, error } = await drain(opened);
+    expect(events).toHaveLength(1);
+    expect(isApiError(error, "expired")).toBe(true);
+    expect(opened.deadline.signal.aborted).toBe(true);
+  });
+
+  it.each([
+    ["no JSON", "<html>\n"],
+    ["half an object", '{"type":"ADDED","object":{"metad\n'],
+    ["no object", line({ type: "ADDED" })],
+    ["no type", line({ object: {} })],
+    ["an unknown type", line({ type: "MOVED", object: {} })],
+    ["a bookmark without a version", line({ type: "BOOKMARK", object: {} })],
+    ["JSON that is no event", "null\n"],
+    ["an end in the middle of an event", added("a").slice(0, -5)],
+  ])("does not pass over %s", async (_, bytes) => {
+    const { events, error } = await drain(open([Buffer.from(added("before") + bytes)]));
+    expect(events).toHaveLength(1);
+    expect(isApiError(error, "undecodable")).toBe(true);
+  });
+
+  it("does not quote the line that it cannot read, which may be a Secret", async () => {
+    const { error } = await drain(open([Buffer.from('hunter2{"type":\n')]));
+    expect(isApiError(error, "undecodable") && [error.message, error.cause]).toEqual([
+      expect.not.stringContaining("hunter2"),
+      undefined,
+    ]);
+  });
+
+  it("stops reading a line that does not end", async () => {
+    let sent = 0;
+    const endless = async function* (): AsyncGenerator<Buffer> {
+      for (; sent < 64; sent++) yield Buffer.alloc(MIB, "x");
+    };
+    const { error } = await drain(open(endless()));
+    expect(isApiError(error, "undecodable")).toBe(true);
+    expect(sent).toBeLessThan(20);
+  });
+
+  it("is unreachable when the connection breaks, and aborted when we stopped it", async () => {
+    const broken = async function* (): AsyncGenerator<Buffer> {
+      yield Buffer.from(added("a"));
+      throw new Error("ECONNRESET");
+    };
+    const first = await drain(open(broken()));
+    expect(first.events).toHaveLength(1);
+    expect(isApiError(first.error, "unreachable")).toBe(true);
+    const stopped = open(broken());
+    stopped.deadline.abort();
+    expect(isApiError((await drain(stopped)).error, "aborted")).toBe(true);
+  });
+
+  it("reads nothing ahead of who consumes it but a buffer", async () => {
+    let made = 0;
+    const source = async function* (): AsyncGenerator<Buffer> {
+      for (; made < 1000; made++) yield Buffer.from(added("x".repeat(10_000)));
+    };
+    const { stream } = open(source());
+    const events = stream[Symbol.asyncIterator]();
+    await events.next();
+    await new Promise<void>((resolve) => setImmediate(resolve));
+    expect(made).toBeLessThan(20);
+    await events.return?.();
+  });
+
+  it("ends the request when its reader breaks off, or disposes it unread", async () => {
+    const read = open([Buffer.from(added("a") + added("b"))]);
+    for await (const event of read.stream) {
+      expect(event.type).toBe("ADDED");
+      break;
+    }
+    expect(read.deadline.signal.aborted).toBe(true);
+    const unread = open([Buffer.from(added("a"))]);
+    await unread.stream[Symbol.asyncDispose]();
+    expect(unread.deadline.signal.aborted).toBe(true);
+    expect(unread.body.destroyed).toBe(true);
+  });
+});
