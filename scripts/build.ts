@@ -2,7 +2,7 @@
  * `make build`: JavaScript and declarations of every package into its `dist`, in order of dependency, and the command
  * line as one bundle, split so that each command loads only what it needs.
  */
-import { chmod, readFile, rm } from "node:fs/promises";
+import { chmod, readdir, readFile, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { build, type Plugin } from "esbuild";
 import { root, runTool } from "./run-tool.ts";
@@ -12,8 +12,10 @@ const STAGES: readonly (readonly string[])[] = [["kube"], ["runtime", "testclust
 
 const packages = join(root, "packages");
 
+/** File times have whole ticks: what is as old as the start counts as new. */
+const startedAt = Date.now() - 20;
+
 for (const stage of STAGES) {
-  await Promise.all(stage.map((name) => rm(join(packages, name, "dist"), { recursive: true, force: true })));
   const codes = await Promise.all(
     stage.map((name) => runTool("tsc", ["-p", join(packages, name, "tsconfig.build.json")])),
   );
@@ -29,8 +31,8 @@ for (const stage of STAGES) {
  */
 const installedFiles: Plugin = {
   name: "installed-files",
-  setup({ onLoad }) {
-    onLoad({ filter: /[\\/]testcluster[\\/]src[\\/][^\\/]+\.ts$/ }, async ({ path }) => ({
+  setup(bundling) {
+    bundling.onLoad({ filter: /[\\/]testcluster[\\/]src[\\/][^\\/]+\.ts$/ }, async ({ path }) => ({
       contents: (await readFile(path, "utf8")).replaceAll(
         "import.meta.url",
         'import.meta.resolve("@berth/testcluster")',
@@ -67,3 +69,12 @@ async function bundle(): Promise<void> {
 }
 
 await bundle();
+await Promise.all(STAGES.flat().map((name) => prune(join(packages, name, "dist"))));
+
+/** Removes what an earlier build left behind. Afterwards and not before, so that a failed build breaks nothing. */
+async function prune(folder: string): Promise<void> {
+  for (const entry of await readdir(folder, { recursive: true, withFileTypes: true })) {
+    const path = join(entry.parentPath, entry.name);
+    if (entry.isFile() && (await stat(path)).mtimeMs < startedAt) await rm(path);
+  }
+}

@@ -2,22 +2,22 @@ import { CommanderError } from "commander";
 import { normalizeArguments } from "./arguments.ts";
 import { type ExitCode, exitCodes } from "./exit-codes.ts";
 import { commandLineOf, createProgram } from "./program.ts";
-import type { Surroundings } from "./surroundings.ts";
+import type { Outside } from "./surroundings.ts";
 
 /**
  * Runs one command line (without the program's own name) and resolves with its exit code. Never rejects: what fails
  * is one line on standard error.
  */
-export async function runCli(given: readonly string[], surroundings: Surroundings): Promise<ExitCode> {
+export async function runCli(given: readonly string[], outside: Outside): Promise<ExitCode> {
   let code: ExitCode = exitCodes.done;
   const onEnd = (ended: ExitCode): void => {
     code = ended;
   };
   const { arguments: normal, form } = normalizeArguments(
     given,
-    commandLineOf(createProgram({ surroundings, originalForm: false, onEnd })),
+    commandLineOf(createProgram({ outside, originalForm: false, onEnd })),
   );
-  const program = createProgram({ surroundings, originalForm: form === "original", onEnd });
+  const program = createProgram({ outside, originalForm: form === "original", onEnd });
   // A shell asks while a line is being typed: nothing of it may be taken for options of this process.
   const isCompletion = given[0] === "__complete";
   try {
@@ -29,8 +29,8 @@ export async function runCli(given: readonly string[], surroundings: Surrounding
     if (error instanceof CommanderError) return error.exitCode === 0 ? exitCodes.done : exitCodes.usage;
     const { describeFailure } = await import("./failure-text.ts");
     const { message, exitCode } = describeFailure(error);
-    if (surroundings.signal.aborted) return exitCodes.interrupted;
-    surroundings.stderr.write(`berth: ${message}\n`);
+    if (outside.signal.aborted) return exitCodes.interrupted;
+    outside.stderr.write(`berth: ${message}\n`);
     return exitCode;
   }
 }

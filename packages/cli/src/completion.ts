@@ -43,7 +43,11 @@ export function completionsFor(root: Command, words: readonly string[]): Complet
   if (equals !== null) {
     const option = command.options.find(({ long }) => long === equals[1]);
     const { candidates, files } = option === undefined ? NOTHING : valuesOf(option, equals[2] ?? "");
-    return { files, candidates: candidates.map((it) => ({ ...it, value: `${equals[1]}=${it.value}` })) };
+    const after = (it: Candidate): Candidate => ({
+      value: `${equals[1]}=${it.value}`,
+      description: it.description,
+    });
+    return { files, candidates: candidates.map(after) };
   }
   if (typed.startsWith("-")) return matching(optionsOf(command, before), typed);
   if (command.commands.length > 0) return matching(commandsOf(command), typed);

@@ -112,9 +112,9 @@ export async function startBerth(options: BerthOptions): Promise<RunningBerth> {
     healthUrl: parts.servers()?.healthUrl,
     ended,
     problems: () =>
-      manager.readyChecks.flatMap(({ name, check }) => {
-        const problem = check();
-        return problem === undefined ? [] : [`${name}: ${problem}`];
+      manager.readyChecks.flatMap((one) => {
+        const problem = one.check();
+        return problem === undefined ? [] : [`${one.name}: ${problem}`];
       }),
     async [Symbol.asyncDispose]() {
       stop.abort();

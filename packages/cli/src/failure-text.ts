@@ -33,19 +33,15 @@ export function describeApiError(error: ApiError): string {
   return advice === undefined ? error.message : `${error.message}${rootCause(error)}; ${advice}`;
 }
 
-function adviceFor({ failure, request }: ApiError): string | undefined {
-  switch (failure.kind) {
-    case "unreachable":
-    case "timeout":
-      return "is the cluster up, and is this the right kubeconfig and context?";
-    case "unauthorized":
-    case "credential":
-      return "get a new credential for this cluster, or choose another context";
-    case "forbidden":
-      return `needed: ${toRule(request)} (berth manifests prints the roles)`;
-    default:
-      return undefined;
+function adviceFor({ failure: { kind }, request }: ApiError): string | undefined {
+  if (kind === "unreachable" || kind === "timeout") {
+    return "is the cluster up, and is this the right kubeconfig and context?";
   }
+  if (kind === "unauthorized" || kind === "credential") {
+    return "get a new credential for this cluster, or choose another context";
+  }
+  if (kind === "forbidden") return `needed: ${toRule(request)} (berth manifests prints the roles)`;
+  return undefined;
 }
 
 /** `verb "list" on "nodes"`: what an administrator has to grant. */

@@ -2,4 +2,4 @@ export { runCli } from "./cli.ts";
 export { type BerthOptions, type RunningBerth, startBerth } from "./composition.ts";
 export type { LabelFolderSource } from "./config/settings.ts";
 export { type ExitCode, exitCodeMeanings, exitCodes } from "./exit-codes.ts";
-export type { Environment, Output, Surroundings } from "./surroundings.ts";
+export type { Environment, Output, Outside } from "./surroundings.ts";

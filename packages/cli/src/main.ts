@@ -2,7 +2,6 @@
 /** The process: its arguments, environment, streams and signals are touched here and nowhere else. */
 import { enableCompileCache } from "node:module";
 import { homedir } from "node:os";
-import { systemClock } from "@berth/runtime";
 import { runCli } from "./cli.ts";
 import { exitCodes } from "./exit-codes.ts";
 import type { Output } from "./surroundings.ts";
@@ -25,7 +24,7 @@ function toOutput(stream: NodeJS.WriteStream): Output {
   return {
     write: (text) => void stream.write(text),
     get isTerminal() {
-      return stream.isTTY === true && !process.env["NO_COLOR"] && process.env["TERM"] !== "dumb";
+      return stream.isTTY && !process.env["NO_COLOR"] && process.env["TERM"] !== "dumb";
     },
     get columns() {
       return stream.isTTY ? stream.columns : undefined;
@@ -46,7 +45,6 @@ process.exitCode = await runCli(process.argv.slice(2), {
   stdout: toOutput(process.stdout),
   stderr: toOutput(process.stderr),
   signal: stopping.signal,
-  clock: systemClock,
   self: process.env["BERTH_COMMAND"] || (process.argv[1] ?? "berth"),
 });
 clearInterval(alive);

@@ -1,13 +1,13 @@
 import { Argument, Command, Option } from "commander";
 import type { CommandLine } from "./arguments.ts";
 import { type ExitCode, exitCodeMeanings, exitCodes } from "./exit-codes.ts";
-import type { Surroundings } from "./surroundings.ts";
+import { type Outside, type Surroundings, withClock } from "./surroundings.ts";
 
 /** What a command's module exports: it does the work and says how the process should end. */
 export type CommandFunction<O> = (options: O, surroundings: Surroundings) => Promise<ExitCode>;
 
 export interface ProgramOptions {
-  readonly surroundings: Surroundings;
+  readonly outside: Outside;
   /** There was no subcommand: the label folder defaults to `labels`. */
   readonly originalForm: boolean;
   /** Gets the exit code of the command that ran. */
@@ -32,7 +32,7 @@ export function createProgram(options: ProgramOptions): Command {
     .configureHelp({ sortSubcommands: false, showGlobalOptions: false })
     .showHelpAfterError("(--help shows what there is)")
     .exitOverride();
-  const { stdout, stderr } = options.surroundings;
+  const { stdout, stderr } = options.outside;
   root.configureOutput({
     writeOut: (text) => stdout.write(text),
     writeErr: (text) => stderr.write(text),
@@ -135,7 +135,7 @@ const DECLARATIONS: readonly Declare[] = [
   declareCompletion,
 ];
 
-function declareRun(root: Command, { surroundings, originalForm, onEnd }: ProgramOptions): void {
+function declareRun(root: Command, { outside, originalForm, onEnd }: ProgramOptions): void {
   takesNamespace(takesInstallation(takesRules(takesCluster(root.command("run")))))
     .description("Watch the cluster and the rules, and keep the marks on nodes true until stopped")
     .option("--metrics-bind-address <address>", "where /metrics is served; 0 is off", ":8080")
@@ -152,33 +152,33 @@ function declareRun(root: Command, { surroundings, originalForm, onEnd }: Progra
     )
     .action(async (options: object) => {
       const { run } = await import("./commands/run.ts");
-      onEnd(await run({ ...(options as Parameters<typeof run>[0]), originalForm }, surroundings));
+      onEnd(await run({ ...(options as Parameters<typeof run>[0]), originalForm }, await withClock(outside)));
     });
 }
 
-function declarePlan(root: Command, { surroundings, onEnd }: ProgramOptions): void {
+function declarePlan(root: Command, { outside, onEnd }: ProgramOptions): void {
   prints(takesInstallation(takesRules(takesCluster(root.command("plan")))))
     .description("Show what would change on which node, and why, without writing")
     .argument("[nodes...]", "names of nodes; default all")
     .option("--exit-code", `end with ${exitCodes.changes} when something would change`, false)
     .action(async (nodes: readonly string[], options: object) => {
       const { plan } = await import("./commands/plan.ts");
-      onEnd(await plan({ ...(options as Parameters<typeof plan>[0]), nodes }, surroundings));
+      onEnd(await plan({ ...(options as Parameters<typeof plan>[0]), nodes }, await withClock(outside)));
     });
 }
 
-function declareExplain(root: Command, { surroundings, onEnd }: ProgramOptions): void {
+function declareExplain(root: Command, { outside, onEnd }: ProgramOptions): void {
   prints(takesInstallation(takesRules(takesCluster(root.command("explain")))))
     .description("Explain each mark on a node: rule, inputs, since when, who else holds the key")
     .addArgument(new Argument("<kind>", "kind of the object").choices(["node"]))
     .argument("<name>", "its name")
     .action(async (_kind: string, name: string, options: object) => {
       const { explain } = await import("./commands/explain.ts");
-      onEnd(await explain({ ...(options as Parameters<typeof explain>[0]), name }, surroundings));
+      onEnd(await explain({ ...(options as Parameters<typeof explain>[0]), name }, await withClock(outside)));
     });
 }
 
-function declareValidate(root: Command, { surroundings, onEnd }: ProgramOptions): void {
+function declareValidate(root: Command, { outside, onEnd }: ProgramOptions): void {
   prints(root.command("validate"))
     .description("Check rule folders and configuration files; list all faults with line and column")
     .argument("<files...>", "label folders, rule files, configuration files or folders of them")
@@ -189,11 +189,13 @@ function declareValidate(root: Command, { surroundings, onEnd }: ProgramOptions)
     )
     .action(async (files: readonly string[], options: object) => {
       const { validate } = await import("./commands/validate.ts");
-      onEnd(await validate({ ...(options as Parameters<typeof validate>[0]), files }, surroundings));
+      onEnd(
+        await validate({ ...(options as Parameters<typeof validate>[0]), files }, await withClock(outside)),
+      );
     });
 }
 
-function declareClean(root: Command, { surroundings, onEnd }: ProgramOptions): void {
+function declareClean(root: Command, { outside, onEnd }: ProgramOptions): void {
   prints(takesInstallation(takesCluster(root.command("clean"))))
     .description("Remove every mark that Berth has set; shows what it would do unless --yes is given")
     .option("--yes", "act", false)
@@ -204,11 +206,11 @@ function declareClean(root: Command, { surroundings, onEnd }: ProgramOptions): v
     )
     .action(async (options: object) => {
       const { clean } = await import("./commands/clean.ts");
-      onEnd(await clean(options as Parameters<typeof clean>[0], surroundings));
+      onEnd(await clean(options as Parameters<typeof clean>[0], await withClock(outside)));
     });
 }
 
-function declareManifests(root: Command, { surroundings, onEnd }: ProgramOptions): void {
+function declareManifests(root: Command, { outside, onEnd }: ProgramOptions): void {
   prints(takesInstallation(root.command("manifests")))
     .description("Print what installs Berth: Namespace, RBAC, ConfigMap, Deployment")
     .requiredOption("--image <image>", "container image to run")
@@ -217,11 +219,11 @@ function declareManifests(root: Command, { surroundings, onEnd }: ProgramOptions
     .option("--replicas <number>", "more than one turns leader election on", "1")
     .action(async (options: object) => {
       const { manifests } = await import("./commands/manifests.ts");
-      onEnd(await manifests(options as Parameters<typeof manifests>[0], surroundings));
+      onEnd(await manifests(options as Parameters<typeof manifests>[0], await withClock(outside)));
     });
 }
 
-function declareCluster(root: Command, { surroundings, onEnd }: ProgramOptions): void {
+function declareCluster(root: Command, { outside, onEnd }: ProgramOptions): void {
   const cluster = root.command("cluster").description("Run a real Kubernetes control plane on this machine");
   cluster
     .command("start")
@@ -232,7 +234,7 @@ function declareCluster(root: Command, { surroundings, onEnd }: ProgramOptions):
     .option("--with <list>", "what runs beside the API server: scheduler,controller-manager,kwok")
     .action(async (options: object) => {
       const { start } = await import("./commands/cluster.ts");
-      onEnd(await start(options as Parameters<typeof start>[0], surroundings));
+      onEnd(await start(options as Parameters<typeof start>[0], await withClock(outside)));
     });
   cluster
     .command("stop")
@@ -240,45 +242,45 @@ function declareCluster(root: Command, { surroundings, onEnd }: ProgramOptions):
     .requiredOption("--dir <folder>", "its folder")
     .action(async (options: object) => {
       const { stop } = await import("./commands/cluster.ts");
-      onEnd(await stop(options as Parameters<typeof stop>[0], surroundings));
+      onEnd(await stop(options as Parameters<typeof stop>[0], await withClock(outside)));
     });
   prints(cluster.command("status"))
     .description("Show whether it runs")
     .requiredOption("--dir <folder>", "its folder")
     .action(async (options: object) => {
       const { status } = await import("./commands/cluster.ts");
-      onEnd(await status(options as Parameters<typeof status>[0], surroundings));
+      onEnd(await status(options as Parameters<typeof status>[0], await withClock(outside)));
     });
 }
 
-function declareDemo(root: Command, { surroundings, onEnd }: ProgramOptions): void {
+function declareDemo(root: Command, { outside, onEnd }: ProgramOptions): void {
   root
     .command("demo")
     .description("Start a real cluster, run Berth on it, make changes happen and tell what it does")
     .option("--exit", "end once all was seen to converge, instead of staying up", false)
     .action(async (options: object) => {
       const { demo } = await import("./commands/demo.ts");
-      onEnd(await demo(options as Parameters<typeof demo>[0], surroundings));
+      onEnd(await demo(options as Parameters<typeof demo>[0], await withClock(outside)));
     });
 }
 
-function declareVersion(root: Command, { surroundings, onEnd }: ProgramOptions): void {
+function declareVersion(root: Command, { outside, onEnd }: ProgramOptions): void {
   prints(root.command("version"))
     .description("Print the version")
     .action(async (options: object) => {
       const { version } = await import("./commands/version.ts");
-      onEnd(await version(options as Parameters<typeof version>[0], surroundings));
+      onEnd(await version(options, outside));
     });
 }
 
-function declareCompletion(root: Command, { surroundings, onEnd }: ProgramOptions): void {
+function declareCompletion(root: Command, { outside, onEnd }: ProgramOptions): void {
   root
     .command("completion")
     .description("Print the script that makes a shell complete berth's commands and options")
     .addArgument(new Argument("<shell>", "which shell").choices(["bash", "zsh", "fish"]))
     .action(async (shell: "bash" | "zsh" | "fish") => {
       const { completion } = await import("./commands/completion.ts");
-      onEnd(await completion({ shell }, surroundings));
+      onEnd(await completion({ shell }, outside));
     });
   root
     .command("__complete", { hidden: true })
@@ -287,6 +289,6 @@ function declareCompletion(root: Command, { surroundings, onEnd }: ProgramOption
     .helpOption(false)
     .action(async (words: readonly string[]) => {
       const { complete } = await import("./commands/complete.ts");
-      onEnd(await complete({ words, root }, surroundings));
+      onEnd(await complete({ words, root }, outside));
     });
 }

@@ -86,16 +86,10 @@ function toNumber(flag: string, text: string, most: number): number {
 }
 
 function describeStep(step: DetachedProgress): string {
-  switch (step.step) {
-    case "build": {
-      const now = step.current === "" ? "" : `, now ${step.current}`;
-      return `building the control plane, once, some 6 minutes on two cores: ${step.packages} of about 2,400 packages${now}`;
-    }
-    case "start":
-      return `starting ${step.component}`;
-    case "ready":
-      return `${step.component} is ready`;
-    case "nodes":
-      return `${step.ready} of ${step.of} nodes are Ready`;
+  if (step.step === "build") {
+    const now = step.current === "" ? "" : `, now ${step.current}`;
+    return `building the control plane, once, some 6 minutes on two cores: ${step.packages} of about 2,400 packages${now}`;
   }
+  if (step.step === "nodes") return `${step.ready} of ${step.of} nodes are Ready`;
+  return step.step === "start" ? `starting ${step.component}` : `${step.component} is ready`;
 }

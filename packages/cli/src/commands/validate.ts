@@ -72,7 +72,7 @@ async function checkRule({ path: file, options, shown }: LabelFolderSource): Pro
   if (content === undefined) return [];
   const key = path.join(path.basename(path.dirname(file)), path.basename(file));
   const { problems } = parseLabelFolder({ complete: true, files: new Map([[key, content]]) }, options);
-  return problems.map((problem) => ({ ...toFault("", problem), file: shown }));
+  return problems.map((problem) => toFault(shown, { ...problem, file: "" }));
 }
 
 function summary(faults: readonly Fault[], files: number): string {

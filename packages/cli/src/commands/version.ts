@@ -1,13 +1,13 @@
 import { type ExitCode, exitCodes } from "../exit-codes.ts";
 import { type DataFormat, printData } from "../output/data.ts";
-import type { Surroundings } from "../surroundings.ts";
+import type { Outside } from "../surroundings.ts";
 import { VERSION } from "../version.ts";
 
 export interface VersionOptions {
   readonly output?: DataFormat;
 }
 
-export async function version(options: VersionOptions, { stdout }: Surroundings): Promise<ExitCode> {
+export async function version(options: VersionOptions, { stdout }: Outside): Promise<ExitCode> {
   const { version: node } = await import("node:process");
   const data = { version: VERSION, node };
   if (options.output) printData(stdout, data, options.output);

@@ -43,7 +43,7 @@ export function readDocuments(file: string, text: string): ReadDocuments {
   for (const yaml of parsed) {
     const read = readDocument(yaml);
     if ("document" in read) documents.push({ file, document: read.document, ...yaml.positionOf(["kind"]) });
-    else faults.push(...read.faults.map((fault) => ({ ...fault, file })));
+    else for (const fault of read.faults) faults.push({ ...fault, file });
   }
   return { documents, faults };
 }

@@ -102,7 +102,7 @@ export function toSettings(
       const read = readDocuments(name, text);
       faults.push(...read.faults);
       const absolute = path.basename(root) === file ? root : path.join(root, file);
-      documents.push(...read.documents.map((document) => ({ ...document, folder: path.dirname(absolute) })));
+      for (const found of read.documents) documents.push({ ...found, folder: path.dirname(absolute) });
     }
   }
   faults.push(...duplicatesOf(documents));

@@ -31,20 +31,13 @@ export function formatPlan(diff: PlanDiff, style: Style): string {
 
 function linesOf({ id, action, before, after, reason, rule }: PlannedChange): readonly Line[] {
   const why = rule === "" ? reason : `${reason}  ${rule}`;
-  switch (action) {
-    case "add":
-      return [{ sign: "+", text: withValue(id, after), why }];
-    case "remove":
-      return [{ sign: "-", text: withValue(id, before), why }];
-    case "overwrite":
-      return [
-        { sign: "-", text: withValue(id, before), why: "" },
-        { sign: "+", text: withValue(id, after), why },
-      ];
-    case "adopt":
-    case "record":
-      return [{ sign: "=", text: withValue(id, after ?? before), why }];
-  }
+  if (action === "add") return [{ sign: "+", text: withValue(id, after), why }];
+  if (action === "remove") return [{ sign: "-", text: withValue(id, before), why }];
+  if (action !== "overwrite") return [{ sign: "=", text: withValue(id, after ?? before), why }];
+  return [
+    { sign: "-", text: withValue(id, before), why: "" },
+    { sign: "+", text: withValue(id, after), why },
+  ];
 }
 
 function withValue(id: string, value: string | undefined): string {
