@@ -246,7 +246,8 @@ function finish(draft: Draft, base: MarkRecord | undefined): NodePlan {
   const full = exceedsAnnotations(node, base, changes);
   const possible = full ? changes.filter((change) => !growsAnnotations(change)) : changes;
   if (full) findings.push(fullFinding);
-  const patch = buildPatch(node, base, possible);
+  const patch =
+    full && exceedsAnnotations(node, base, possible) ? undefined : buildPatch(node, base, possible);
   const lost = base !== undefined && base.marks.size > 0 && recordOf(node).state === "absent";
   if (lost && patch?.metadata.annotations !== undefined) {
     possible.push({
@@ -259,7 +260,8 @@ function finish(draft: Draft, base: MarkRecord | undefined): NodePlan {
   }
   return {
     node,
-    changes: possible,
+    // An entry of a vanished record whose mark is gone too needs no write: there is nothing left to change.
+    changes: patch === undefined ? [] : possible,
     stays,
     findings,
     ...(base === undefined ? {} : { base }),

@@ -139,6 +139,17 @@ describe("the node writer", () => {
     expect(world.patches).toHaveLength(2);
   });
 
+  it("forgets the record when somebody removed it together with its marks", async () => {
+    const { world, run } = setup(matching(), ruled);
+    await run();
+    world.edit({ labels: { in: null, out: null }, annotations: { [MARKS]: null } });
+    await run();
+    world.edit({ labels: { out: "theirs" } });
+    await run();
+    expect(world.node.metadata?.labels).toEqual({ out: "theirs" });
+    expect(world.patches).toHaveLength(1);
+  });
+
   it("neither sets nor removes anything before the rules have been read", async () => {
     let rules: LabelRules | undefined = parseLabelFolder(folderOf({ out: "in" })).rules;
     const { world, run } = setup(

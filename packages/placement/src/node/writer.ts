@@ -111,6 +111,7 @@ export class NodeWriter {
     const lastRecord = memory.record === undefined ? {} : { lastRecord: memory.record };
     const merged = mergeContributions(contributions);
     const plan = planNode({ node, merged, installation, now, ...lastRecord });
+    if (plan.patch === undefined && recordOf(node).state === "absent") delete memory.record;
     rememberRecord(memory, node);
     const nowMs = clock.monotonic();
     const fights = assessFights(memory.fights, plan.changes, nowMs);
