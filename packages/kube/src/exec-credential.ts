@@ -95,13 +95,13 @@ export function parseExecAnswer(plugin: ExecPlugin, text: string, nowMs: number)
       clientKeyData?: string;
       expirationTimestamp?: string;
     };
-  };
+  } | null;
   try {
     answer = JSON.parse(text);
   } catch {
     throw bad("something that is not JSON");
   }
-  if (answer.kind !== "ExecCredential") throw bad("something that is not an ExecCredential");
+  if (answer?.kind !== "ExecCredential") throw bad("something that is not an ExecCredential");
   if (answer.apiVersion !== plugin.apiVersion) throw bad(`with another version than ${plugin.apiVersion}`);
   const { token, clientCertificateData: cert, clientKeyData: key, expirationTimestamp } = answer.status ?? {};
   if (!token && !(cert && key)) throw bad("without a token and without a client certificate");

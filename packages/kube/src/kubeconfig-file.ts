@@ -84,9 +84,10 @@ export async function readPem<T>(entry: Located<T>, field: string): Promise<stri
   const values = entry.value as Readonly<Record<string, unknown>>;
   const data = textOf(values[`${field}-data`]);
   if (data !== "") return Buffer.from(data, "base64").toString("utf8");
-  const path = textOf(values[field]);
-  if (path === "") return undefined;
-  return readFile(resolve(entry.folder, path), "utf8").catch((cause: NodeJS.ErrnoException) => {
+  const named = textOf(values[field]);
+  if (named === "") return undefined;
+  const path = resolve(entry.folder, named);
+  return readFile(path, "utf8").catch((cause: NodeJS.ErrnoException) => {
     throw new KubeconfigError(`${field} ${path} cannot be read: ${cause.code ?? cause.message}`);
   });
 }
