@@ -52,6 +52,7 @@ export async function demo(options: DemoOptions, surroundings: Surroundings): Pr
       throw new CommandError(`the demo expected that ${scene.expected}, but: ${why}\n${berth.log()}`);
     });
     if (signal.aborted) return exitCodes.done;
+    say(`  seen: ${scene.expected}`);
   }
   say(style.heading("All of it was seen to happen"));
   stdout.write(lookAround({ style, self: surroundings.self, kubeconfig, rules }));

@@ -1,4 +1,5 @@
 import { events, type KubeClient, type KubeEvent, type Node, nodes } from "@berth/kube";
+import { recordOf } from "@berth/placement";
 import {
   type Change,
   type Clock,
@@ -54,9 +55,17 @@ function labelChanges(change: Change<Node>, style: Style): readonly string[] {
   for (const key of [...new Set([...Object.keys(before), ...Object.keys(after)])].toSorted()) {
     if (before[key] === after[key]) continue;
     if (key in before) lines.push(style.removed(`- ${name}  ${key}=${before[key]}`));
-    if (key in after) lines.push(style.added(`+ ${name}  ${key}=${after[key]}`));
+    if (key in after)
+      lines.push(style.added(`+ ${name}  ${key}=${after[key]}`) + style.aside(because(change.object, key)));
   }
   return lines;
+}
+
+/** The rule that Berth has recorded on the node for this label; nothing for labels of others. */
+function because(node: Node, key: string): string {
+  const read = recordOf(node);
+  const mark = read.state === "read" ? read.record.marks.get(`label/${key}`) : undefined;
+  return mark === undefined ? "" : `  (berth: rule ${mark.rule})`;
 }
 
 function eventLine(event: KubeEvent, style: Style): string | undefined {

@@ -1,6 +1,6 @@
 import { mkdir, rename, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { type KubeClient, type Node, nodes, pods } from "@berth/kube";
+import { compareResourceVersions, type KubeClient, type Node, nodes, pods } from "@berth/kube";
 import { aNode, aPod, eventually } from "@berth/testcluster";
 
 /** The label that the sample rules derive. */
@@ -20,7 +20,8 @@ export interface World {
 /** One thing that happens, and what is then to be seen. */
 export interface Scene {
   readonly title: string;
-  readonly act: (world: World) => Promise<unknown>;
+  /** Gives the Node that it changed, if any: what is seen before that version arrives does not count. */
+  readonly act: (world: World) => Promise<Node | undefined>;
   /** What follows, in words, for the message when it does not. */
   readonly expected: string;
   /** Throws while it is not yet so. */
@@ -42,14 +43,13 @@ export async function setTheStage({
 export const SCENES: readonly Scene[] = [
   {
     title: "A pod asks for an Edge TPU. No node has one, so the scheduler lets it wait",
-    act: ({ client }) =>
-      client.create(
-        pods,
-        aPod("detector")
-          .with(selecting({ [DERIVED]: "true" }))
-          .build(),
-        { namespace: "default" },
-      ),
+    act: async ({ client }) => {
+      const pod = aPod("detector")
+        .with(selecting({ [DERIVED]: "true" }))
+        .build();
+      await client.create(pods, pod, { namespace: "default" });
+      return undefined;
+    },
     expected: "the pod detector is Pending and unschedulable",
     seen: async ({ client }) => {
       const pod = await client.get(pods, { namespace: "default", name: "detector" });
@@ -70,7 +70,10 @@ export const SCENES: readonly Scene[] = [
   },
   {
     title: "A rule file is edited: the PCI variant counts as well, and core-1 has one",
-    act: ({ rules }) => saveRule(rules, [USB_DEVICE, PCI_DEVICE]),
+    act: async ({ rules }) => {
+      await saveRule(rules, [USB_DEVICE, PCI_DEVICE]);
+      return undefined;
+    },
     expected: `core-1 is labelled ${DERIVED}=true`,
     seen: ({ node }) => expectLabel(node("core-1"), "true"),
   },
@@ -90,8 +93,22 @@ export const SCENES: readonly Scene[] = [
 
 /** Plays one scene. @throws NotEventuallyError when what should follow does not within 30 s. */
 export async function play(scene: Scene, world: World): Promise<void> {
-  await scene.act(world);
-  await eventually(() => scene.seen(world), { timeoutMs: 30_000, signal: world.signal });
+  const changed = await scene.act(world);
+  await eventually(
+    async () => {
+      if (changed !== undefined) expectArrived(world.node(changed.metadata?.name ?? ""), changed);
+      await scene.seen(world);
+    },
+    { timeoutMs: 30_000, signal: world.signal },
+  );
+}
+
+function expectArrived(seen: Node | undefined, changed: Node): void {
+  const order = compareResourceVersions(
+    seen?.metadata?.resourceVersion ?? "0",
+    changed.metadata?.resourceVersion ?? "0",
+  );
+  if (order === undefined || order < 0) throw new Error("the change has not come over the watch yet");
 }
 
 /** As a careful editor saves: whole, under another name, then renamed. */
