@@ -65,7 +65,7 @@ function labelChanges(change: Change<Node>, style: Style): readonly string[] {
 function because(node: Node, key: string): string {
   const read = recordOf(node);
   const mark = read.state === "read" ? read.record.marks.get(`label/${key}`) : undefined;
-  return mark === undefined ? "" : `  (berth: rule ${mark.rule})`;
+  return mark === undefined || node.metadata?.labels?.[key] !== "true" ? "" : `  (berth: rule ${mark.rule})`;
 }
 
 function eventLine(event: KubeEvent, style: Style): string | undefined {
