@@ -1,0 +1,68 @@
+import { execFile } from "node:child_process";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { describe, expect, it } from "vitest";
+
+const root = join(import.meta.dirname, "..");
+const run = promisify(execFile);
+
+interface Step {
+  readonly command: string;
+  readonly output: string;
+}
+
+/** The `$ command` lines of all console blocks, each with the lines printed after it. */
+function stepsOf(markdown: string): readonly Step[] {
+  const blocks = [...markdown.matchAll(/^```console\n([\s\S]*?)^```$/gm)].map((match) => match[1] ?? "");
+  return blocks.flatMap((block) =>
+    block
+      .split(/^\$ /m)
+      .slice(1)
+      .map((text) => {
+        const end = text.indexOf("\n");
+        return { command: text.slice(0, end), output: normal(text.slice(end + 1)) };
+      }),
+  );
+}
+
+/** Without what differs from run to run: times. */
+function normal(output: string): string {
+  return output.replaceAll(/\d{4}-\d\d-\d\dT[\d:]+Z/g, "<time>").trim();
+}
+
+describe("README.md", () => {
+  it("prints what it says when its commands are run", async ({ skip }) => {
+    for (const tool of ["kubectl", "curl"]) {
+      await run("which", [tool]).catch(() => skip(`the README uses ${tool}, which is not installed here`));
+    }
+    const steps = stepsOf(await readFile(join(root, "README.md"), "utf8"));
+    expect(steps.length).toBeGreaterThan(10);
+    const folder = await mkdtemp(join(tmpdir(), "berth-readme-"));
+    const mark = "@@@step@@@";
+    // One shell for all, as a reader has one; a failing command does not end it, as at a prompt. The probes are
+    // waited for before they are asked, because a reader types slower than a script.
+    const script = steps
+      .map(({ command }) =>
+        command.replace("curl -s localhost", "curl -s --retry 20 --retry-all-errors localhost"),
+      )
+      .map((command) => `echo '${mark}'; ${command}`)
+      .join("\n");
+    const path = `${join(root, "bin")}:${process.env["PATH"] ?? ""}`;
+    try {
+      const { stdout } = await run("bash", ["-c", `${script}\n`], {
+        cwd: folder,
+        env: { ...process.env, PATH: path, KUBECONFIG: "" },
+        timeout: 150_000,
+      });
+      const printed = stdout.split(`${mark}\n`).slice(1).map(normal);
+      expect(steps.map(({ command }, index) => ({ command, output: printed[index] }))).toEqual(steps);
+    } finally {
+      await run(join(root, "bin/berth"), ["cluster", "stop", "--dir", join(folder, "cluster")]).catch(
+        () => undefined,
+      );
+      await rm(folder, { recursive: true, force: true });
+    }
+  });
+});
