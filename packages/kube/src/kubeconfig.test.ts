@@ -248,8 +248,8 @@ describe("a kubeconfig that cannot be used", () => {
     ],
     [
       "names a missing CA",
-      config("{ server: https://a, certificate-authority: no }"),
-      /authority no .*ENOENT$/,
+      config("{ server: https://a, certificate-authority: gone }"),
+      /authority \/.*\/gone cannot be read: ENOENT$/,
     ],
     [
       "names a missing token file",
