@@ -155,7 +155,6 @@ function podSpec(
   const probe = (path: string) => ({ httpGet: { path, port: "health" }, periodSeconds: 5 });
   return {
     serviceAccountName: name,
-    priorityClassName: "system-cluster-critical",
     // It has to run where nothing else may run yet: on fresh, tainted and not ready nodes, its own gates included.
     tolerations: [{ operator: "Exists" }],
     nodeSelector: { "kubernetes.io/os": "linux" },

@@ -144,7 +144,7 @@ function declareRun(root: Command, { outside, originalForm, onEnd }: ProgramOpti
       "where /healthz and /readyz are served; 0 is off",
       ":8081",
     )
-    .option("--leader-elect", "only one of several replicas acts, through a Lease in the namespace", false)
+    .option("--leader-elect", "only one of several replicas acts, through a Lease in the namespace")
     .addOption(
       new Option("--log-level <level>", "lines below it are left out")
         .choices(["error", "warn", "info", "debug"])
@@ -160,7 +160,7 @@ function declarePlan(root: Command, { outside, onEnd }: ProgramOptions): void {
   prints(takesInstallation(takesRules(takesCluster(root.command("plan")))))
     .description("Show what would change on which node, and why, without writing")
     .argument("[nodes...]", "names of nodes; default all")
-    .option("--exit-code", `end with ${exitCodes.changes} when something would change`, false)
+    .option("--exit-code", `end with ${exitCodes.changes} when something would change`)
     .action(async (nodes: readonly string[], options: object) => {
       const { plan } = await import("./commands/plan.ts");
       onEnd(await plan({ ...(options as Parameters<typeof plan>[0]), nodes }, await withClock(outside)));
@@ -198,7 +198,7 @@ function declareValidate(root: Command, { outside, onEnd }: ProgramOptions): voi
 function declareClean(root: Command, { outside, onEnd }: ProgramOptions): void {
   prints(takesInstallation(takesCluster(root.command("clean"))))
     .description("Remove every mark that Berth has set; shows what it would do unless --yes is given")
-    .option("--yes", "act", false)
+    .option("--yes", "act")
     .option(
       "--key <key>",
       "also remove this label, annotation or taint key, recorded or not; repeatable",
@@ -257,7 +257,7 @@ function declareDemo(root: Command, { outside, onEnd }: ProgramOptions): void {
   root
     .command("demo")
     .description("Start a real cluster, run Berth on it, make changes happen and tell what it does")
-    .option("--exit", "end once all was seen to converge, instead of staying up", false)
+    .option("--exit", "end once all was seen to converge, instead of staying up")
     .action(async (options: object) => {
       const { demo } = await import("./commands/demo.ts");
       onEnd(await demo(options as Parameters<typeof demo>[0], await withClock(outside)));

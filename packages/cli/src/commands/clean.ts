@@ -11,7 +11,7 @@ import type { Surroundings } from "../surroundings.ts";
 
 export interface CleanOptions extends ConnectionOptions {
   readonly installation: string;
-  readonly yes: boolean;
+  readonly yes?: boolean;
   readonly key?: readonly string[];
   readonly output?: DataFormat;
 }
@@ -31,11 +31,14 @@ export async function clean(options: CleanOptions, surroundings: Surroundings): 
   const plans: NodePlan[] = [];
   for await (const node of readNodes(session, surroundings, slim)) {
     const plan = planOf(node, options);
-    if (plan.patch !== undefined || plan.stays.length > 0) plans.push(plan);
+    const { name = "" } = node.metadata ?? {};
+    const isIdle = plan.patch === undefined && plan.stays.length === 0;
+    plans.push(isIdle ? { ...plan, node: { metadata: { name } } } : plan);
   }
   const diff = toPlanDiff(plans);
-  if (options.output) printData(stdout, { ...diff, done: options.yes }, options.output);
-  else if (diff.nodes.length > 0) stdout.write(formatPlan(diff, styleFor(stdout)));
+  if (options.output) printData(stdout, { ...diff, done: options.yes === true }, options.output);
+  else if (diff.nodes.length > 0)
+    stdout.write(formatPlan(diff, styleFor(stdout), options.yes ? "will" : "would"));
   const written = plans.filter(({ patch }) => patch !== undefined);
   if (written.length === 0) {
     if (!options.output) stdout.write("There is nothing to clean.\n");

@@ -1,8 +1,10 @@
 import type { Node } from "@berth/kube";
 import {
+  type MarkId,
   mergeContributions,
   type NodePlan,
   ownedMarks,
+  type PlanDiff,
   planNode,
   recordOf,
   toPlanDiff,
@@ -14,13 +16,13 @@ import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
 import { type DataFormat, printData } from "../output/data.ts";
 import { formatPlan } from "../output/plan.ts";
 import { styleFor } from "../output/style.ts";
-import { openSession, type ReadRules, readNodes, readRules } from "../session.ts";
+import { openSession, type ReadRules, readNodes, readRules, type Session } from "../session.ts";
 import type { Surroundings } from "../surroundings.ts";
 
 export interface PlanOptions extends ConnectionOptions, RuleOptions {
   readonly installation: string;
   readonly nodes: readonly string[];
-  readonly exitCode: boolean;
+  readonly exitCode?: boolean;
   readonly output?: DataFormat;
 }
 
@@ -32,15 +34,7 @@ export async function plan(options: PlanOptions, surroundings: Surroundings): Pr
     throw new CommandError("there is nothing to plan from: give --label-dir or --config", exitCodes.usage);
   }
   await using session = await openSession(options, surroundings);
-  const wanted = new Set(options.nodes);
-  const plans: NodePlan[] = [];
-  for await (const node of readNodes(session, surroundings)) {
-    const name = node.metadata?.name ?? "";
-    if (wanted.size > 0 && !wanted.delete(name) && !options.nodes.includes(name)) continue;
-    plans.push(withoutNode(planFor(node, rules, { options, now: surroundings.clock.now() })));
-  }
-  if (wanted.size > 0) throw new CommandError(`there is no node ${[...wanted].join(", ")}`);
-  const diff = toPlanDiff(plans);
+  const diff = await planNodes(session, rules, { options, surroundings });
   if (options.output) printData(stdout, { ...diff, faults: rules.faults }, options.output);
   else {
     for (const fault of rules.faults) stderr.write(`${formatFault(fault)}\n`);
@@ -49,19 +43,55 @@ export async function plan(options: PlanOptions, surroundings: Surroundings): Pr
   return options.exitCode && diff.written > 0 ? exitCodes.changes : exitCodes.done;
 }
 
-function planFor(
-  node: Node,
-  { capabilities }: ReadRules,
-  { options: { installation }, now }: { readonly options: PlanOptions; readonly now: number },
-): NodePlan {
-  const owned = ownedMarks(recordOf(node), installation);
-  const contributions = capabilities.map((capability) => capability.contribute({ node, owned }, now));
-  const merged = mergeContributions(contributions);
-  return planNode({ node, merged, installation, now, listUnrecorded: true });
+interface Work {
+  readonly options: PlanOptions;
+  readonly surroundings: Surroundings;
 }
 
-/** Only the name is shown: thousands of whole nodes are not kept for it. */
-function withoutNode(plan: NodePlan): NodePlan {
-  const name = plan.node.metadata?.name;
-  return { ...plan, node: { metadata: name === undefined ? {} : { name } } };
+async function planNodes(
+  session: Session,
+  rules: ReadRules,
+  { options, surroundings }: Work,
+): Promise<PlanDiff> {
+  const { installation } = options;
+  const missing = new Set(options.nodes);
+  const plans: NodePlan[] = [];
+  /** By node and mark: what made a change wanted. */
+  const inputs = new Map<string, readonly string[]>();
+  for await (const node of readNodes(session, surroundings)) {
+    const { name = "" } = node.metadata ?? {};
+    if (options.nodes.length > 0 && !options.nodes.includes(name)) continue;
+    missing.delete(name);
+    const planned = planOne(node, rules.capabilities, { installation, now: surroundings.clock.now() });
+    for (const [id, found] of planned.inputs) inputs.set(`${name} ${id}`, found);
+    // Only the name is shown: thousands of whole nodes are not kept for it.
+    plans.push({ ...planned.plan, node: { metadata: { name } } });
+  }
+  if (missing.size > 0) throw new CommandError(`there is no node ${[...missing].join(", ")}`);
+  const diff = toPlanDiff(plans);
+  const nodes = diff.nodes.map((one) => {
+    const changes = one.changes.map((change) => {
+      const found = inputs.get(`${one.node} ${change.id}`);
+      return found === undefined ? change : Object.assign(change, { inputs: found });
+    });
+    return Object.assign(one, { changes });
+  });
+  return { ...diff, nodes };
+}
+
+function planOne(
+  node: Node,
+  capabilities: ReadRules["capabilities"],
+  { installation, now }: { readonly installation: string; readonly now: number },
+): { readonly plan: NodePlan; readonly inputs: ReadonlyMap<MarkId, readonly string[]> } {
+  const view = { node, owned: ownedMarks(recordOf(node), installation) };
+  const merged = mergeContributions(capabilities.map((capability) => capability.contribute(view, now)));
+  const planned = planNode({ node, merged, installation, now, listUnrecorded: true });
+  const inputs = new Map<MarkId, readonly string[]>();
+  for (const { id } of planned.changes) {
+    const wanted = merged.wanted.get(id);
+    const owner = capabilities.find(({ name }) => name === wanted?.capability);
+    if (wanted !== undefined && owner !== undefined) inputs.set(id, owner.inputs(view, wanted.mark));
+  }
+  return { plan: planned, inputs };
 }

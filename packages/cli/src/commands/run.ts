@@ -24,7 +24,7 @@ export interface RunOptions extends ConnectionOptions, RuleOptions {
   readonly namespace?: string;
   readonly metricsBindAddress: string;
   readonly healthProbeBindAddress: string;
-  readonly leaderElect: boolean;
+  readonly leaderElect?: boolean;
   readonly logLevel: LogLevel;
   /** There was no subcommand: the label folder defaults to that of the original. */
   readonly originalForm: boolean;

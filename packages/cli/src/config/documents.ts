@@ -1,5 +1,5 @@
 /** Configuration documents out of texts: every fault at once, each with its place. */
-import { z } from "zod";
+import * as z from "zod";
 import type { Fault } from "./fault.ts";
 import { API_VERSION, type ConfigDocument, isKind, kinds } from "./kinds.ts";
 import { type Position, readYaml, type YamlDocument } from "./yaml.ts";

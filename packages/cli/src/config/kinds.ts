@@ -1,5 +1,5 @@
 import { type LabelOptions, labelOptionsSchema } from "@berth/placement";
-import { z } from "zod";
+import * as z from "zod";
 
 /** `apiVersion` of every configuration document. */
 export const API_VERSION = "berth.dev/v1alpha1";
@@ -22,7 +22,7 @@ const allowReserved: z.ZodType<LabelOptions["allowReserved"]> = z
     return z.NEVER;
   });
 
-const labelFolder: z.ZodType<LabelFolderSpec> = z.strictObject({ path: z.string().min(1), allowReserved });
+const labelFolder: z.ZodType<LabelFolderSpec> = z.strictObject({ path: z.string().min(1, "must not be empty"), allowReserved });
 
 /** The `spec` of each kind. A new kind is a line here and its schema in `kinds`. */
 export interface Specs {

@@ -56,6 +56,7 @@ export function readYaml(text: string): YamlFile {
     customTags: asKubectl,
     lineCounter: lines,
     prettyErrors: false,
+    logLevel: "error",
   });
   for (const document of Array.isArray(parsed) ? parsed : []) {
     for (const { pos, message } of document.errors) problems.push({ ...place(lines, pos[0]), message });

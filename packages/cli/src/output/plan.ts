@@ -2,7 +2,8 @@ import type { Finding, NodeDiff, PlanDiff, StayingMark } from "@berth/placement"
 import { displayWidth } from "./columns.ts";
 import type { Style } from "./style.ts";
 
-type PlannedChange = NodeDiff["changes"][number];
+/** A change, and what on the node made it wanted. */
+type PlannedChange = NodeDiff["changes"][number] & { readonly inputs?: readonly string[] };
 
 /** One line of the diff: its sign, what it is about, and why. */
 interface Line {
@@ -15,7 +16,7 @@ interface Line {
  * The plan as a diff: a heading for each node, `+` for what will stand, `-` for what will go, both for a value that is
  * replaced, `=` for what only enters the record, and after each line its reason and rule, aligned.
  */
-export function formatPlan(diff: PlanDiff, style: Style): string {
+export function formatPlan(diff: PlanDiff, style: Style, verb: "would" | "will" = "would"): string {
   const lines = diff.nodes.map(({ changes, stays, findings }) => [
     ...changes.flatMap(linesOf),
     ...stays.map(stayingLine),
@@ -26,11 +27,12 @@ export function formatPlan(diff: PlanDiff, style: Style): string {
     const body = (lines[at] ?? []).map((line) => `${formatLine(line, width, style)}\n`).join("");
     return `${style.heading(`node ${node}`)}\n${body}`;
   });
-  return `${blocks.join("\n")}${blocks.length > 0 ? "\n" : ""}${summary(diff)}\n`;
+  return `${blocks.join("\n")}${blocks.length > 0 ? "\n" : ""}${summary(diff, verb)}\n`;
 }
 
-function linesOf({ id, action, before, after, reason, rule }: PlannedChange): readonly Line[] {
-  const why = rule === "" ? reason : `${reason}  ${rule}`;
+function linesOf({ id, action, before, after, reason, rule, inputs = [] }: PlannedChange): readonly Line[] {
+  const found = inputs.length === 0 ? "" : `  by ${inputs.join(", ")}`;
+  const why = rule === "" ? reason : `${reason}  ${rule}${found}`;
   if (action === "add") return [{ sign: "+", text: withValue(id, after), why }];
   if (action === "remove") return [{ sign: "-", text: withValue(id, before), why }];
   if (action !== "overwrite") return [{ sign: "=", text: withValue(id, after ?? before), why }];
@@ -66,7 +68,7 @@ function formatLine({ sign, text, why }: Line, width: number, style: Style): str
   return why === "" ? painted : `${painted}   ${style.aside(why)}`;
 }
 
-function summary({ looked, written, totals }: PlanDiff): string {
+function summary({ looked, written, totals }: PlanDiff, verb: string): string {
   const nodes = `${looked} ${looked === 1 ? "node" : "nodes"}`;
   if (written === 0) return `No changes: ${nodes} as they should be.`;
   const parts = [
@@ -76,5 +78,5 @@ function summary({ looked, written, totals }: PlanDiff): string {
     [totals.adopt + totals.record, "to record"],
   ] as const;
   const what = parts.filter(([count]) => count > 0).map(([count, words]) => `${count} ${words}`);
-  return `${written} of ${nodes} would be written: ${what.join(", ")}.`;
+  return `${written} of ${nodes} ${verb} be written: ${what.join(", ")}.`;
 }

@@ -1,0 +1,73 @@
+import { describe, expect, it } from "vitest";
+import { normalizeArguments } from "./arguments.ts";
+import { commandLineOf, createProgram } from "./program.ts";
+
+const silent = { write: () => undefined, isTerminal: false, columns: undefined };
+const line = commandLineOf(
+  createProgram({
+    outside: {
+      environment: {},
+      folder: "/",
+      home: undefined,
+      stdout: silent,
+      stderr: silent,
+      signal: new AbortController().signal,
+      self: "berth",
+    },
+    originalForm: false,
+    onEnd: () => undefined,
+  }),
+);
+const normal = (text: string): readonly [string, string] => {
+  const { arguments: words, form } = normalizeArguments(text === "" ? [] : text.split(" "), line);
+  return [words.join(" "), form];
+};
+
+describe("the original form (contract L-P14)", () => {
+  it.each([
+    ["", "run"],
+    ["-label-dir x", "run --label-dir x"],
+    ["-label-dir=x", "run --label-dir=x"],
+    ["--label-dir x", "run --label-dir x"],
+    ["-kubeconfig=y", "run --kubeconfig=y"],
+    ["-kubeconfig y -label-dir x", "run --kubeconfig y --label-dir x"],
+    ["-master https://10.0.0.1:6443 -label-dir x", "run --master https://10.0.0.1:6443 --label-dir x"],
+    ["-label-dir plan", "run --label-dir plan"],
+    ["-label-dir -", "run --label-dir -"],
+    ["--leader-elect --metrics-bind-address :9090", "run --leader-elect --metrics-bind-address :9090"],
+  ])("berth %s", (given, expected) => {
+    expect(normal(given)).toEqual([expected, "original"]);
+  });
+});
+
+describe("the form with a command", () => {
+  it.each([
+    ["run -label-dir x", "run --label-dir x"],
+    ["-kubeconfig y plan -label-dir x", "plan --kubeconfig y --label-dir x"],
+    ["--kubeconfig=y explain node n1", "explain --kubeconfig=y node n1"],
+    ["-o json plan", "plan -o json"],
+    ["plan -o json", "plan -o json"],
+    ["-help", "--help"],
+    ["-h", "-h"],
+    ["--help", "--help"],
+    ["run -help", "run --help"],
+    ["help run", "help run"],
+    ["frobnicate --label-dir x", "frobnicate --label-dir x"],
+    ["run -- -kubeconfig", "run -- -kubeconfig"],
+  ])("berth %s", (given, expected) => {
+    expect(normal(given)).toEqual([expected, "command"]);
+  });
+});
+
+describe("booleans as Go's flag package reads them", () => {
+  it.each([
+    ["run --leader-elect=true", "run --leader-elect"],
+    ["run -leader-elect=1", "run --leader-elect"],
+    ["run --leader-elect=false", "run"],
+    ["run --leader-elect --leader-elect=F", "run"],
+    ["run --leader-elect=0 --leader-elect", "run --leader-elect"],
+    ["run --leader-elect=perhaps", "run --leader-elect=perhaps"],
+  ])("berth %s", (given, expected) => {
+    expect(normal(given)[0]).toBe(expected);
+  });
+});

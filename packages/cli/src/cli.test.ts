@@ -1,0 +1,85 @@
+import { readFile } from "node:fs/promises";
+import path from "node:path";
+import { describe, expect, it } from "vitest";
+import { exitCodeMeanings, exitCodes } from "./exit-codes.ts";
+import { renderReference } from "./reference.ts";
+import { cli, testFolder } from "./testing/harness.ts";
+import { VERSION } from "./version.ts";
+
+const root = path.join(import.meta.dirname, "../../..");
+
+describe("help", () => {
+  it("is the reference documentation", async () => {
+    await expect(renderReference()).toMatchFileSnapshot(path.join(root, "docs/reference/cli.md"));
+  });
+
+  it.each([["--help"], ["-h"], ["help"], ["run", "--help"], ["cluster", "start", "-help"]])(
+    "berth %s goes to standard output and succeeds",
+    async (...args) => {
+      const { code, stdout, stderr } = await cli(args);
+      expect([code, stderr]).toEqual([exitCodes.done, ""]);
+      expect(stdout).toContain("Usage: berth");
+    },
+  );
+});
+
+describe("exit codes", () => {
+  it("are each documented once", () => {
+    expect(exitCodeMeanings.map(({ code }) => code)).toEqual(Object.values(exitCodes));
+  });
+
+  it.each([
+    [["frobnicate"]],
+    [["plan", "--no-such-option"]],
+    [["plan", "-o", "xml", "--label-dir", "x"]],
+    [["explain", "pod", "x"]],
+    [["explain", "node"]],
+    [["validate"]],
+    [["cluster"]],
+    [["completion", "tcsh"]],
+    [["manifests"]],
+    [["manifests", "--image", "x", "--replicas", "0"]],
+    [["cluster", "start", "--dir", "x", "--with", "dashboard"]],
+    [["run", "--label-dir", "x", "--allow-reserved", "example.com"]],
+    [["plan"]],
+  ])("berth %j is wrong usage", async (args) => {
+    const { code, stderr } = await cli(args);
+    expect(code).toBe(exitCodes.usage);
+    expect(stderr).not.toBe("");
+  });
+
+  it("tells that there is no cluster", async () => {
+    await using folder = await testFolder({ "labels/a/b": "x\n" });
+    const { code, stderr } = await cli(["plan", "--label-dir", "labels"], { folder: folder.path });
+    expect(code).toBe(exitCodes.cluster);
+    expect(stderr).toMatch(/^berth: no cluster to talk to: .+\n$/);
+  });
+
+  it("tells that a cluster does not answer, on one line", async () => {
+    await using folder = await testFolder({ "labels/a/b": "x\n" });
+    // Port 1 (tcpmux) is not listened on.
+    const { code, stderr } = await cli(["-label-dir", "labels", "-master", "http://127.0.0.1:1"], {
+      folder: folder.path,
+    });
+    expect(code).toBe(exitCodes.cluster);
+    expect(stderr).toMatch(/^berth: .*127\.0\.0\.1:1.*\n$/);
+  });
+
+  it("ends without the default folder of the original form (contract L1)", async () => {
+    await using folder = await testFolder();
+    const { code, stderr } = await cli([], { folder: folder.path });
+    expect(code).toBe(exitCodes.failed);
+    expect(stderr).toMatch(/^berth: there is no folder labels .+\n$/);
+  });
+});
+
+describe("version", () => {
+  it("is that of the package", async () => {
+    const { version } = JSON.parse(await readFile(path.join(root, "packages/cli/package.json"), "utf8")) as {
+      version: string;
+    };
+    expect(VERSION).toBe(version);
+    expect((await cli(["version"])).stdout).toBe(`berth ${version} (Node.js ${process.versions.node})\n`);
+    expect(JSON.parse((await cli(["version", "-o", "json"])).stdout)).toMatchObject({ version });
+  });
+});

@@ -1,0 +1,100 @@
+import { execFile, spawnSync } from "node:child_process";
+import { chmod } from "node:fs/promises";
+import path from "node:path";
+import { promisify } from "node:util";
+import { describe, expect, it } from "vitest";
+import { completionScript } from "./completion.ts";
+import { cli, testFolder } from "./testing/harness.ts";
+
+const execute = promisify(execFile);
+
+/** The candidates for a line; the last word is the one being typed. */
+async function candidates(...words: readonly string[]): Promise<readonly string[]> {
+  const { code, stdout } = await cli(["__complete", ...words]);
+  expect(code).toBe(0);
+  const [files, ...lines] = stdout.trimEnd().split("\n");
+  return files === ":files" ? ["<files>"] : lines.map((line) => line.split("\t")[0] ?? "");
+}
+
+describe("__complete", () => {
+  it.each([
+    [["pl"], ["plan"]],
+    [
+      ["cluster", ""],
+      ["start", "stop", "status"],
+    ],
+    [["run", "--leader"], ["--leader-elect"]],
+    [["run", "--leader-elect", "--lea"], []],
+    [["run", "--config", "a", "--conf"], ["--config"]],
+    [
+      ["run", "--log-level", ""],
+      ["error", "warn", "info", "debug"],
+    ],
+    [["run", "--log-level=d"], ["--log-level=debug"]],
+    [["plan", "-o", "y"], ["yaml"]],
+    [["plan", "--label-dir", ""], ["<files>"]],
+    [["plan", "--context", ""], []],
+    [["validate", ""], ["<files>"]],
+    [["explain", ""], ["node"]],
+    [["explain", "node", ""], []],
+    [
+      ["completion", ""],
+      ["bash", "zsh", "fish"],
+    ],
+    [["frobnicate", ""], expect.arrayContaining(["run"])],
+  ])("%j", async (words, expected) => {
+    expect(await candidates(...words)).toEqual(expected);
+  });
+
+  it("offers all commands and no hidden one", async () => {
+    const all = await candidates("");
+    expect(all).toEqual(expect.arrayContaining(["run", "plan", "explain", "validate", "clean", "demo"]));
+    expect(all.filter((name) => name.startsWith("_"))).toEqual([]);
+  });
+
+  it("never takes what is typed for options of its own", async () => {
+    expect(await candidates("--help", "")).toContain("run");
+    expect(await candidates("plan", "--hel")).toEqual(["--help"]);
+  });
+});
+
+describe("scripts", () => {
+  it("of bash completes in a real bash", async () => {
+    await using folder = await testFolder({ "berth-completion": completionScript("bash"), "labels/x": "" });
+    const answers =
+      "case \"$*\" in *--label-dir*) echo :files;; *) printf ':none\\n--log-level=debug\\t\\nplan\\tShow it\\n';; esac";
+    const program = await folder.write("berth", `#!/bin/sh\n${answers}\n`);
+    await chmod(program, 0o755);
+    const complete = async (line: string): Promise<string> => {
+      const script = `source berth-completion; COMP_LINE='${line}' COMP_POINT=${line.length}; _berth; printf '%s\\n' "\${COMPREPLY[@]}"`;
+      const environment = { PATH: `${folder.path}${path.delimiter}${process.env["PATH"] ?? ""}` };
+      const { stdout } = await execute("bash", ["--norc", "-c", script], {
+        cwd: folder.path,
+        env: environment,
+      });
+      return stdout;
+    };
+    expect(await complete("berth p")).toBe("--log-level=debug\nplan\n");
+    // bash itself breaks the word at "=": only what follows is replaced.
+    expect(await complete("berth run --log-level=d")).toContain("debug\n");
+    expect(await complete("berth plan --label-dir la")).toBe("labels\n");
+  });
+
+  it.each(["bash", "zsh", "fish"] as const)(
+    "of %s asks berth and is printed by berth completion",
+    async (shell) => {
+      const { stdout } = await cli(["completion", shell]);
+      expect(stdout).toBe(completionScript(shell));
+      expect(stdout).toContain("__complete");
+    },
+  );
+
+  for (const shell of ["zsh", "fish"]) {
+    const missing = spawnSync(shell, ["--version"]).status !== 0;
+    it.skipIf(missing)(`of ${shell} is accepted by that shell (skipped without ${shell})`, async () => {
+      const script = completionScript(shell === "zsh" ? "zsh" : "fish");
+      await using folder = await testFolder({ script });
+      await expect(execute(shell, ["-n", path.join(folder.path, "script")])).resolves.toBeDefined();
+    });
+  }
+});

@@ -1,0 +1,70 @@
+import path from "node:path";
+import { describe, expect, it } from "vitest";
+import { testFolder } from "../testing/harness.ts";
+import { formatFault } from "./fault.ts";
+import { labelFolderOfFlags, loadSettings, readConfigFiles, toSettings } from "./settings.ts";
+
+const documentFor = (name: string, folder: string): string =>
+  `apiVersion: berth.dev/v1alpha1\nkind: LabelFolder\nmetadata: {name: ${name}}\nspec: {path: ${folder}}\n`;
+
+describe("settings", () => {
+  it("take the label folder of a flag, relative to the working directory", async () => {
+    const { labelFolder } = await loadSettings({ labelDir: "labels", allowReserved: ["k8s.io"] }, "/work");
+    expect(labelFolder).toEqual({
+      path: path.resolve("/work/labels"),
+      shown: "labels",
+      options: { allowReserved: ["k8s.io"] },
+    });
+  });
+
+  it("take the label folder of a document, relative to the file that holds it", async () => {
+    await using folder = await testFolder({
+      "conf/a.yaml": documentFor("one", "../labels"),
+      "conf/notes.txt": "no",
+    });
+    const fromFolder = await loadSettings({ config: ["conf"] }, folder.path);
+    const fromFile = await loadSettings({ config: ["conf/a.yaml"] }, folder.path);
+    expect(fromFolder.labelFolder?.path).toBe(path.join(folder.path, "labels"));
+    expect(fromFile).toEqual(fromFolder);
+  });
+
+  it("do not look into what kubelet keeps beside the files of a mounted ConfigMap", async () => {
+    await using folder = await testFolder({
+      "..2026_11_21/a.yaml": documentFor("one", "x"),
+      "a.yaml": documentFor("one", "x"),
+    });
+    const { faults } = toSettings(await readConfigFiles(["."], folder.path), undefined);
+    expect(faults).toEqual([]);
+  });
+
+  it("have at most one label folder, whether from files or a flag", async () => {
+    await using folder = await testFolder({
+      "a.yaml": `${documentFor("one", "x")}---\n${documentFor("two", "other")}`,
+    });
+    const files = await readConfigFiles(["a.yaml"], folder.path);
+    expect(toSettings(files, undefined).faults.map(formatFault)).toEqual([
+      "a.yaml:7:7: error: two: there can be one label folder, and there is already x (a.yaml) (TooManyLabelFolders)",
+    ]);
+    const both = toSettings(files, labelFolderOfFlags({ labelDir: "z" }, folder.path));
+    expect(both.faults).toHaveLength(2);
+    expect(both.settings.labelFolder?.shown).toBe("z");
+  });
+
+  it("tell a name that is taken", async () => {
+    await using folder = await testFolder({
+      "a.yaml": documentFor("one", "x"),
+      "b.yaml": documentFor("one", "x"),
+    });
+    const { faults } = toSettings(await readConfigFiles(["a.yaml", "b.yaml"], folder.path), undefined);
+    expect(faults.map(({ reason }) => reason)).toContain("DuplicateDocument");
+  });
+
+  it("cannot be loaded with errors, all of which are told", async () => {
+    await using folder = await testFolder({ "a.yaml": "kind: X\n---\nkind: Y\n" });
+    await expect(loadSettings({ config: ["a.yaml"] }, folder.path)).rejects.toMatchObject({
+      exitCode: 3,
+      faults: [expect.objectContaining({ line: 1 }), expect.objectContaining({ line: 3 })],
+    });
+    await expect(loadSettings({ config: ["missing"] }, folder.path)).rejects.toMatchObject({ exitCode: 3 });
+  });
+});

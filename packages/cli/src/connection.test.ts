@@ -1,0 +1,81 @@
+import path from "node:path";
+import { describe, expect, it } from "vitest";
+import { chooseCluster } from "./connection.ts";
+import { type TestFolder, testFolder } from "./testing/harness.ts";
+
+const kubeconfig = (server: string): string =>
+  [
+    "apiVersion: v1",
+    "kind: Config",
+    "current-context: main",
+    `clusters: [{name: c, cluster: {server: "${server}"}}, {name: d, cluster: {server: "${server}/other"}}]`,
+    "contexts: [{name: main, context: {cluster: c, user: u}}, {name: other, context: {cluster: d, user: u}}]",
+    "users: [{name: u, user: {token: t}}]",
+    "",
+  ].join("\n");
+
+/** Every source there can be, each with a server of its own. */
+async function allSources(): Promise<TestFolder> {
+  return testFolder({
+    flag: kubeconfig("https://flag"),
+    env: kubeconfig("https://env"),
+    "home/.kube/config": kubeconfig("https://home"),
+    "pod/ca.crt": "ca",
+    "pod/namespace": "pod-namespace\n",
+    "pod/token": "t",
+  });
+}
+
+describe("chooseCluster: flag > KUBECONFIG > pod > home (contract A-P13)", () => {
+  const pod = { KUBERNETES_SERVICE_HOST: "pod", KUBERNETES_SERVICE_PORT: "443" };
+  it.each([
+    ["flag", { kubeconfig: "flag" }, { KUBECONFIG: "env", ...pod }, "https://flag"],
+    ["KUBECONFIG", {}, { KUBECONFIG: "env", ...pod }, "https://env"],
+    [
+      "KUBECONFIG as a list with a missing file",
+      {},
+      { KUBECONFIG: `none${path.delimiter}env` },
+      "https://env",
+    ],
+    ["the pod", {}, pod, "https://pod:443"],
+    [
+      "the pod, with empty values elsewhere",
+      { kubeconfig: "" },
+      { KUBECONFIG: "", ...pod },
+      "https://pod:443",
+    ],
+    ["home", {}, {}, "https://home"],
+    ["home rather than the pod for a context", { context: "other" }, pod, "https://home/other"],
+    [
+      "--master over the server of the kubeconfig",
+      { master: "https://master" },
+      { KUBECONFIG: "env" },
+      "https://master",
+    ],
+  ])("%s", async (_name, options, environment, server) => {
+    await using folder = await allSources();
+    const surroundings = { environment, folder: folder.path, home: path.join(folder.path, "home") };
+    const { connect } = await chooseCluster(options, surroundings, path.join(folder.path, "pod"));
+    expect(connect.server).toBe(server);
+  });
+
+  it("knows when it is in a pod, and its namespace", async () => {
+    await using folder = await allSources();
+    const surroundings = { environment: pod, folder: folder.path, home: undefined };
+    const choice = await chooseCluster({}, surroundings, path.join(folder.path, "pod"));
+    expect([choice.inCluster, choice.namespace]).toEqual([true, "pod-namespace"]);
+  });
+
+  it("says what to do when there is none", async () => {
+    await using folder = await testFolder();
+    const surroundings = { environment: {}, folder: folder.path, home: folder.path };
+    await expect(chooseCluster({}, surroundings)).rejects.toMatchObject({ exitCode: 4 });
+  });
+
+  it("goes without a credential when only --master is given", async () => {
+    await using folder = await testFolder();
+    const surroundings = { environment: {}, folder: folder.path, home: folder.path };
+    const { connect } = await chooseCluster({ master: "https://m" }, surroundings);
+    expect([connect.server, await connect.credential.material()]).toEqual(["https://m", {}]);
+  });
+});

@@ -1,0 +1,66 @@
+/** docs/reference/cli.md, written from the declarations of the commands: a test compares the two. */
+import type { Command } from "commander";
+import { exitCodeMeanings } from "./exit-codes.ts";
+import { createProgram, everyCommand } from "./program.ts";
+
+const WIDTH = 100;
+
+export function renderReference(): string {
+  const nowhere = { write: () => undefined, isTerminal: false, columns: WIDTH };
+  const root = createProgram({
+    outside: {
+      environment: {},
+      folder: "/",
+      home: undefined,
+      stdout: nowhere,
+      stderr: nowhere,
+      signal: new AbortController().signal,
+      self: "berth",
+    },
+    originalForm: false,
+    onEnd: () => undefined,
+  });
+  const commands = everyCommand(root).filter((command) => command !== root && !isHidden(command));
+  const sections = commands.map((command) => `## ${pathOf(command)}\n\n${block(command.helpInformation())}`);
+  return [INTRODUCTION, block(root.helpInformation()), ORIGINAL, exitCodeTable(), ...sections]
+    .join("\n\n")
+    .concat("\n");
+}
+
+const INTRODUCTION = `# The command line
+
+Written from the program itself; \`berth help COMMAND\` shows the same. From a clone of the repository it is
+\`bin/berth\` after \`make build\`.`;
+
+const ORIGINAL = `## Without a command
+
+\`berth [-label-dir FOLDER] [-kubeconfig FILE] [-master URL]\` runs as k8s-auto-labeller does. Only this form has a default
+for the label folder: \`labels\`, or \`/labels\` when there is none. Every long option may be written with one dash, as
+Go programs have it, and options may stand before the command.
+
+The cluster is found in this order: \`--kubeconfig\`, the files in \`KUBECONFIG\` (merged as kubectl does), the service
+account of the pod, \`~/.kube/config\`. \`--context\` skips the service account.
+
+\`run\` keeps the Lease of \`--leader-elect\`, and Events about faults of files, in the namespace of \`--namespace\`, else that
+of its pod, else \`berth-system\`. When that does not exist, it says so and keeps its state in memory.
+
+SIGTERM and SIGINT end \`run\` in order within two seconds; a second one ends it at once.`;
+
+function exitCodeTable(): string {
+  const rows = exitCodeMeanings.map(({ code, meaning }) => `| ${code} | ${meaning} |`);
+  return ["## Exit codes", "", "| code | meaning |", "| --- | --- |", ...rows].join("\n");
+}
+
+/** commander marks hidden commands on a field of its own; ours begin with two underscores as well. */
+function isHidden(command: Command): boolean {
+  return command.name().startsWith("__");
+}
+
+function pathOf(command: Command): string {
+  const { parent } = command;
+  return parent === null ? command.name() : `${pathOf(parent)} ${command.name()}`;
+}
+
+function block(text: string): string {
+  return `\`\`\`text\n${text.trimEnd()}\n\`\`\``;
+}
