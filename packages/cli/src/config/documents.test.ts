@@ -43,7 +43,7 @@ describe("readDocuments", () => {
     expect(faultsOf(text)).toMatchInlineSnapshot(`
       [
         "c.yaml:19:1: error: Flow sequence in block collection must be sufficiently indented and end with a ] (NotYaml)",
-        "c.yaml:6:9: error: spec.path: too small: expected string to have >=1 characters (InvalidDocument)",
+        "c.yaml:6:9: error: spec.path: must not be empty (InvalidDocument)",
         "c.yaml:8:19: error: spec.allowReserved.0: must be a label key or a domain under kubernetes.io or k8s.io (InvalidDocument)",
         "c.yaml:7:3: error: spec.colour: there is no such field (InvalidDocument)",
         "c.yaml:11:7: error: kind "LabelRool" is not known; known in berth.dev/v1alpha1: LabelFolder (UnknownKind)",

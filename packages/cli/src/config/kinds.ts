@@ -22,7 +22,10 @@ const allowReserved: z.ZodType<LabelOptions["allowReserved"]> = z
     return z.NEVER;
   });
 
-const labelFolder: z.ZodType<LabelFolderSpec> = z.strictObject({ path: z.string().min(1, "must not be empty"), allowReserved });
+const labelFolder: z.ZodType<LabelFolderSpec> = z.strictObject({
+  path: z.string().min(1, "must not be empty"),
+  allowReserved,
+});
 
 /** The `spec` of each kind. A new kind is a line here and its schema in `kinds`. */
 export interface Specs {

@@ -1,0 +1,73 @@
+import path from "node:path";
+import { describe, expect, it } from "vitest";
+import { exitCodes } from "../exit-codes.ts";
+import { cli, testFolder } from "../testing/harness.ts";
+
+const DOCUMENT =
+  "apiVersion: berth.dev/v1alpha1\nkind: LabelFolder\nmetadata: {name: a}\nspec: {path: labels}\n";
+
+describe("berth validate", () => {
+  it("lists the faults of all files at once, with line and column", async () => {
+    await using folder = await testFolder({
+      "labels/accelerators/good": "example.com/device\n",
+      "labels/accelerators/odd": "example.com/device\nnot a key\nexample.com/x=true\n",
+      "labels/a/b/c": "x\n",
+      "labels/kubernetes.io/hostname": "x\n",
+      "labels/loop/self": "loop/self\n",
+      "berth.yaml":
+        "apiVersion: berth.dev/v1alpha1\nkind: LabelFolder\nmetadata: {name: a}\nspec:\n  pth: x\n",
+    });
+    const { code, stdout, stderr } = await cli(["validate", "labels", "berth.yaml"], { folder: folder.path });
+    expect([code, stderr]).toEqual([exitCodes.faults, ""]);
+    expect(stdout).toMatchInlineSnapshot(`
+      "berth.yaml:5:3: error: spec.path: is required (InvalidDocument)
+      berth.yaml:5:3: error: spec.pth: there is no such field (InvalidDocument)
+      labels/a/b/c: error: the path is not a valid label key: a label key has at most one \`/\`; the file is ignored (InvalidLabelKey)
+      labels/accelerators/odd:2:1: warning: no node can carry "not a key": the name must begin and end with a letter or digit and hold only letters, digits, \`-\`, \`_\` and \`.\` (NeverMatches)
+      labels/accelerators/odd:3:14: warning: no node can carry "example.com/x=true": a line is a label key alone; values are not compared (NeverMatches)
+      labels/kubernetes.io/hostname: error: the domain is reserved for Kubernetes; allow kubernetes.io/hostname explicitly to let this rule write it (ReservedLabelKey)
+      labels/loop/self:1:1: warning: loop/self names its own label: a label that Berth sets never supports itself; the other lines work (CyclicRule)
+      4 errors, 3 warnings
+      "
+    `);
+  });
+
+  it("is content with what works", async () => {
+    await using folder = await testFolder({ "labels/a/b": "x\n", "berth.yaml": DOCUMENT });
+    const { code, stdout } = await cli(["validate", "labels", "berth.yaml"], { folder: folder.path });
+    expect([code, stdout]).toEqual([exitCodes.done, "2 paths checked: no faults\n"]);
+  });
+
+  it("follows a document to its folder", async () => {
+    await using folder = await testFolder({ "labels/.x.swp": "x\n", "berth.yaml": DOCUMENT });
+    const { code, stdout } = await cli(["validate", "berth.yaml", "-o", "json"], { folder: folder.path });
+    expect(code).toBe(exitCodes.faults);
+    expect(JSON.parse(stdout)).toMatchObject({ valid: false, faults: [{ reason: "InvalidLabelKey" }] });
+  });
+
+  it("checks one rule by the folder it is in", async () => {
+    await using folder = await testFolder({ "labels/a/b": "x\n#comment\n" });
+    const { code, stdout } = await cli(["validate", path.join("labels", "a", "b")], { folder: folder.path });
+    expect(code).toBe(exitCodes.done);
+    expect(stdout).toMatch(/^labels\/a\/b:2:1: warning: /);
+  });
+
+  it("lets reserved keys be allowed", async () => {
+    await using folder = await testFolder({ "labels/kubernetes.io/role": "x\n" });
+    const given = ["validate", "labels", "--allow-reserved", "kubernetes.io"];
+    expect((await cli(given, { folder: folder.path })).code).toBe(exitCodes.done);
+    expect((await cli(given.slice(0, 2), { folder: folder.path })).code).toBe(exitCodes.faults);
+  });
+
+  it("tells what is not there", async () => {
+    const { code, stdout } = await cli(["validate", "nowhere"], { folder: "/" });
+    expect(code).toBe(exitCodes.faults);
+    expect(stdout).toContain("nowhere: error: there is no such file or folder");
+  });
+});
+
+it("the examples have no faults", async () => {
+  const folder = path.join(import.meta.dirname, "../../../..");
+  const { code, stdout } = await cli(["validate", "examples/labels", "examples/config"], { folder });
+  expect([code, stdout]).toEqual([exitCodes.done, "2 paths checked: no faults\n"]);
+});

@@ -1,0 +1,56 @@
+import type { ConfigMap, Deployment } from "@berth/kube";
+import { describe, expect, it } from "vitest";
+import { readYaml } from "./config/yaml.ts";
+import { installManifests } from "./manifests.ts";
+import { cli, testFolder } from "./testing/harness.ts";
+
+const OPTIONS = {
+  image: "berth:1",
+  namespace: "berth-system",
+  installation: "berth",
+  replicas: 1,
+  rules: new Map(),
+};
+
+describe("installManifests", () => {
+  it("mounts each rule under its own path, whatever its key in the ConfigMap", () => {
+    const rules = new Map([
+      ["accelerators/edgetpu", "a\n"],
+      ["accelerators_edgetpu", "b\n"],
+      ["plain", "c\n"],
+    ]);
+    const objects = installManifests({ ...OPTIONS, rules });
+    const data = (objects.find(({ kind }) => kind === "ConfigMap") as ConfigMap).data ?? {};
+    const pod = (objects.find(({ kind }) => kind === "Deployment") as Deployment).spec?.template.spec;
+    const items = pod?.volumes?.[0]?.configMap?.items ?? [];
+    expect(new Map(items.map(({ key, path }) => [path, data[key]]))).toEqual(rules);
+    expect(Object.keys(data).every((key) => /^[-._a-zA-Z0-9]+$/.test(key))).toBe(true);
+  });
+
+  it("refuses rules that no ConfigMap can hold", () => {
+    const rules = new Map([["a/b", "x".repeat(1_100_000)]]);
+    expect(() => installManifests({ ...OPTIONS, rules })).toThrow(RangeError);
+  });
+
+  it("turns leader election on for several replicas only", () => {
+    const argumentsOf = (replicas: number): readonly string[] => {
+      const deployment = installManifests({ ...OPTIONS, replicas }).find(({ kind }) => kind === "Deployment");
+      return (deployment as Deployment).spec?.template.spec?.containers[0]?.args ?? [];
+    };
+    expect(argumentsOf(1)).not.toContain("--leader-elect");
+    expect(argumentsOf(2)).toContain("--leader-elect");
+  });
+});
+
+describe("berth manifests", () => {
+  it("prints one YAML document for each object, which reads back as it is", async () => {
+    await using folder = await testFolder({ "labels/a/b": "yes\n" });
+    const given = ["manifests", "--image", "berth:1", "--label-dir", "labels"];
+    const { code, stdout } = await cli(given, { folder: folder.path });
+    const { stdout: json } = await cli([...given, "-o", "json"], { folder: folder.path });
+    const { documents, problems } = readYaml(stdout);
+    expect([code, problems]).toEqual([0, []]);
+    expect(documents.map(({ value }) => value)).toEqual((JSON.parse(json) as { items: unknown[] }).items);
+    expect(documents).toHaveLength(8);
+  });
+});
