@@ -1,0 +1,130 @@
+/** `berth run` as a process of its own, straight from the source, and what it says about itself. */
+import { type ChildProcess, spawn } from "node:child_process";
+import path from "node:path";
+import { eventually } from "@berth/testcluster";
+
+const root = path.join(import.meta.dirname, "..");
+const program = path.join(root, "packages/cli/src/main.ts");
+
+/** One line of the log; the fields are part of what Berth promises, the texts are not. */
+export type LogEntry = Readonly<Record<string, unknown>> & { readonly level: string; readonly msg: string };
+
+export interface BerthProcessOptions {
+  /** After `berth`, `run` included. */
+  readonly args: readonly string[];
+  /** Where relative paths start. Default: the repository. */
+  readonly folder?: string;
+  /** Added to an environment that names no cluster. */
+  readonly environment?: Readonly<Record<string, string>>;
+}
+
+/** Disposing asks it to stop, and fails when it does not stop in order. */
+export interface BerthProcess extends AsyncDisposable {
+  /** Everything it has logged so far. */
+  readonly log: readonly LogEntry[];
+  /** Everything it has printed so far, for the message of a failing test. */
+  readonly output: string;
+  /** Exit code or the signal that ended it. */
+  readonly ended: Promise<number | NodeJS.Signals>;
+  /** `undefined` while it runs. */
+  readonly exit: number | NodeJS.Signals | undefined;
+  /** SIGKILL; resolves when it is gone. */
+  kill(): Promise<void>;
+  /** Resolves once `/readyz` says ok. */
+  ready(): Promise<void>;
+  /** What `/readyz` says. */
+  readiness(): Promise<{ readonly ok: boolean; readonly text: string }>;
+  /** The sum of the samples of a metric that carry these labels. */
+  metric(name: string, labels?: Readonly<Record<string, string>>): Promise<number>;
+}
+
+/** Enough for any test here; a test that logs more looks at the end. */
+const MOST_LOG_ENTRIES = 20_000;
+
+/** Starts it and does not wait for anything. */
+export function startBerthProcess(options: BerthProcessOptions): BerthProcess {
+  const child: ChildProcess = spawn(
+    process.execPath,
+    ["--conditions=berth-source", program, ...options.args],
+    {
+      cwd: options.folder ?? root,
+      env: { PATH: process.env["PATH"], HOME: "/nonexistent", ...options.environment },
+      stdio: ["ignore", "pipe", "pipe"],
+    },
+  );
+  const log: LogEntry[] = [];
+  let output = "";
+  let unfinished = "";
+  child.stdout?.on("data", (chunk: Buffer) => {
+    const lines = (unfinished + chunk.toString("utf8")).split("\n");
+    unfinished = lines.pop() ?? "";
+    for (const line of lines) log.push(JSON.parse(line) as LogEntry);
+    log.splice(0, log.length - MOST_LOG_ENTRIES);
+    output = (output + chunk.toString("utf8")).slice(-16_384);
+  });
+  child.stderr?.on("data", (chunk: Buffer) => {
+    output = (output + chunk.toString("utf8")).slice(-16_384);
+  });
+  let exit: number | NodeJS.Signals | undefined;
+  const ended = new Promise<number | NodeJS.Signals>((resolve, reject) => {
+    child.once("error", reject);
+    child.once("close", (code, signal) => {
+      exit = code ?? signal ?? 0;
+      resolve(exit);
+    });
+  });
+  const urlOf = async (server: "metrics" | "health"): Promise<string> => {
+    const url = log.find((entry) => typeof entry[server] === "string")?.[server];
+    if (typeof url !== "string") throw new Error(`it serves no ${server} yet:\n${output}`);
+    return url;
+  };
+  const readiness: BerthProcess["readiness"] = async () => {
+    const answer = await fetch(`${await urlOf("health")}/readyz?verbose`);
+    return { ok: answer.ok, text: await answer.text() };
+  };
+  return {
+    log,
+    get output() {
+      return output;
+    },
+    ended,
+    get exit() {
+      return exit;
+    },
+    async kill() {
+      child.kill("SIGKILL");
+      await ended;
+    },
+    readiness,
+    ready: () =>
+      eventually(
+        async () => {
+          const { ok, text } = await readiness();
+          if (!ok) throw new Error(`it is not ready:\n${text}\n${output}`);
+        },
+        { everyMs: 25 },
+      ),
+    async metric(name, labels = {}) {
+      const text = await (await fetch(`${await urlOf("metrics")}/metrics`)).text();
+      return sumOf(text, name, labels);
+    },
+    async [Symbol.asyncDispose]() {
+      if (exit !== undefined) return;
+      child.kill("SIGTERM");
+      const overdue = setTimeout(() => child.kill("SIGKILL"), 10_000);
+      const how = await ended;
+      clearTimeout(overdue);
+      if (how !== 0) throw new Error(`berth ended with ${how} when asked to stop:\n${output}`);
+    },
+  };
+}
+
+/** Of the Prometheus text format: every sample of the name whose labels include these. */
+function sumOf(text: string, name: string, labels: Readonly<Record<string, string>>): number {
+  const wanted = Object.entries(labels).map(([key, value]) => `${key}="${value}"`);
+  return text
+    .split("\n")
+    .filter((line) => line.startsWith(`${name}{`) || line.startsWith(`${name} `))
+    .filter((line) => wanted.every((label) => line.includes(label)))
+    .reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(" "))), 0);
+}
