@@ -61,6 +61,8 @@ export interface BerthOptions {
   /** `:8080`, `127.0.0.1:0`; `0` is off. Default off. */
   readonly metricsBindAddress?: string;
   readonly healthProbeBindAddress?: string;
+  /** Default: a registry of its own. Given, to count in it the requests of `client` as well. */
+  readonly metrics?: MetricsRegistry;
   readonly clock?: Clock;
   /** Default: none. */
   readonly log?: Logger;
@@ -136,7 +138,7 @@ interface Parts {
 function assemble(options: BerthOptions): Parts {
   const { client, clock = systemClock, log = createSilentLogger(), installation = "berth" } = options;
   const { identity = "berth", lease } = options;
-  const metrics = createMetricsRegistry();
+  const metrics = options.metrics ?? createMetricsRegistry();
   const common = { clock, log, metrics };
   const events = new EventRecorder({ client, reportingInstance: identity, ...common });
   const informer = createInformer<Node>({

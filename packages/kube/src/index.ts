@@ -9,3 +9,4 @@ export { KubeconfigError } from "./kubeconfig-file.ts";
 export * from "./object.ts";
 export * from "./resource.ts";
 export { type ConnectOptions, connect } from "./rest-client.ts";
+export type { RequestOutcome } from "./transport.ts";

@@ -4,12 +4,13 @@
  * connection, while up to a hundred watches and reads share one. Everything about sockets, deadlines, credentials
  * and Retry-After is here; what a request means is in `rest-client.ts`.
  */
+import { performance } from "node:perf_hooks";
 import type { Readable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import { type Dispatcher, Pool } from "undici";
 import type { Credential, CredentialMaterial } from "./credential.ts";
 import { Deadline } from "./deadline.ts";
-import { ApiError, type RequestInfo } from "./failure.ts";
+import { ApiError, type ApiFailure, type RequestInfo } from "./failure.ts";
 import { createLiveConnector } from "./live-connector.ts";
 import { toApiError } from "./status.ts";
 
@@ -28,7 +29,12 @@ export interface TransportOptions {
   readonly silenceMs?: number;
   /** Connections for writes, and so writes in flight. Default 16. */
   readonly maxWriteConnections?: number;
+  /** Told of every answer, or of none, each attempt of a request by itself: for metrics. Must be quick and not throw. */
+  readonly onAnswer?: (request: RequestInfo, outcome: RequestOutcome, tookMs: number) => void;
 }
+
+/** `ok`, or what went wrong. Of a watch: how it began. */
+export type RequestOutcome = "ok" | ApiFailure["kind"];
 
 export interface TransportRequest {
   readonly info: RequestInfo;
@@ -128,9 +134,9 @@ export class Transport {
     let refreshed = false;
     for (let attempt = 1; ; attempt++) {
       const material = await this.#material(request, deadline);
-      const response = await this.#dispatch(request, material, deadline);
-      if (response.statusCode < 300) return response.body;
-      const error = await toApiError(response, request.info);
+      const answer = await this.#exchange(request, material, deadline);
+      if (!(answer instanceof ApiError)) return answer;
+      const error = answer;
       if (error.failure.kind === "unauthorized" && !refreshed) {
         refreshed = true;
         this.#options.credential.reject(material);
@@ -141,6 +147,26 @@ export class Transport {
       if (attempt > MAX_RETRY_AFTER || waitMs >= request.timeoutMs) throw error;
       const waited = await delay(waitMs, true, { signal: deadline.signal }).catch(() => false);
       if (!waited) throw deadline.passed ? error : new ApiError({ kind: "aborted" }, request.info);
+    }
+  }
+
+  /** One request and its answer: the body, or what the server refused it with. @throws ApiError when there is none. */
+  async #exchange(
+    request: TransportRequest,
+    material: CredentialMaterial,
+    deadline: Deadline,
+  ): Promise<Body | ApiError> {
+    const startedAt = performance.now();
+    const tell = (outcome: RequestOutcome): void =>
+      this.#options.onAnswer?.(request.info, outcome, performance.now() - startedAt);
+    try {
+      const response = await this.#dispatch(request, material, deadline);
+      const error = response.statusCode < 300 ? undefined : await toApiError(response, request.info);
+      tell(error?.failure.kind ?? "ok");
+      return error ?? response.body;
+    } catch (error) {
+      if (error instanceof ApiError) tell(error.failure.kind);
+      throw error;
     }
   }
 

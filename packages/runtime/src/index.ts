@@ -1,3 +1,4 @@
+export { declareApiMetrics } from "./api-metrics.ts";
 export * from "./backoff.ts";
 export { type BindAddress, parseBindAddress } from "./bind-address.ts";
 export * from "./clock.ts";

@@ -3,7 +3,14 @@ import { access } from "node:fs/promises";
 import { hostname } from "node:os";
 import path from "node:path";
 import { connect, isApiError, type KubeClient, type ObjectReference } from "@berth/kube";
-import { createJsonLogger, describeRunEnd, type Logger, type LogLevel } from "@berth/runtime";
+import {
+  createJsonLogger,
+  createMetricsRegistry,
+  declareApiMetrics,
+  describeRunEnd,
+  type Logger,
+  type LogLevel,
+} from "@berth/runtime";
 import { startBerth } from "../composition.ts";
 import {
   labelFolderOfFlags,
@@ -42,7 +49,9 @@ export async function run(given: RunOptions, surroundings: Surroundings): Promis
     level: options.logLevel,
     ...(stdout.isTerminal ? { destination: stdout } : {}),
   });
-  await using client = connect({ ...cluster.connect, userAgent: `berth/${VERSION}` });
+  const metrics = createMetricsRegistry();
+  const onAnswer = declareApiMetrics(metrics);
+  await using client = connect({ ...cluster.connect, userAgent: `berth/${VERSION}`, onAnswer });
   await meetCluster(client, cluster, log);
   const namespace = await findStateNamespace(client, { wanted: options.namespace, cluster, signal });
   const { installation } = options;
@@ -65,6 +74,7 @@ export async function run(given: RunOptions, surroundings: Surroundings): Promis
     ...(options.leaderElect && { lease: { namespace: namespace.name, name: leaseName(installation) } }),
     metricsBindAddress: options.metricsBindAddress,
     healthProbeBindAddress: options.healthProbeBindAddress,
+    metrics,
     clock: surroundings.clock,
     log,
   }).catch(explainAddress);

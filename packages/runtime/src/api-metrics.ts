@@ -1,0 +1,26 @@
+import type { RequestInfo, RequestOutcome } from "@berth/kube";
+import type { MetricsRegistry } from "./metrics.ts";
+
+/**
+ * Declares what is counted of requests to the API server, and gives the `onAnswer` that counts it. The labels are
+ * bounded by the kinds in use, never by objects.
+ */
+export function declareApiMetrics(
+  metrics: MetricsRegistry,
+): (request: RequestInfo, outcome: RequestOutcome, tookMs: number) => void {
+  const requests = metrics.counter<"verb" | "resource" | "outcome">({
+    name: "berth_api_requests_total",
+    help: "Requests to the API server by what became of them; `ok`, or the kind of failure.",
+    labels: ["verb", "resource", "outcome"],
+  });
+  const duration = metrics.histogram<"verb">({
+    name: "berth_api_request_duration_seconds",
+    help: "Time until the API server began to answer.",
+    labels: ["verb"],
+  });
+  return ({ verb, resource, subresource }, outcome, tookMs) => {
+    const full = subresource === undefined ? resource : `${resource}/${subresource}`;
+    requests.inc({ verb, resource: full, outcome });
+    duration.observe(tookMs / 1000, { verb });
+  };
+}
