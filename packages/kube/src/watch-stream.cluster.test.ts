@@ -1,0 +1,241 @@
+/** Watches on a real API server. `T-n`: see "Traps" in the README of this package. */
+import {
+  cutStream,
+  errorEvent,
+  eventually,
+  type HttpProxy,
+  sharedTestCluster,
+  startHttpProxy,
+  startTcpProxy,
+  type TestCluster,
+} from "@berth/testcluster";
+import { beforeAll, describe, expect, it } from "vitest";
+import type { KubeClient, WatchEvent, WatchStream } from "./client.ts";
+import { type ApiFailure, isApiError } from "./failure.ts";
+import { configMaps, namespaces } from "./generated/resources.ts";
+import type { ConfigMap } from "./generated/wire.ts";
+import { compareResourceVersions } from "./object.ts";
+
+let cluster: TestCluster;
+let client: KubeClient;
+
+beforeAll(async () => {
+  cluster = await sharedTestCluster();
+  client = cluster.client;
+});
+
+/** A namespace of its own with config maps of these names. */
+async function createNamespace(...names: readonly string[]): Promise<string> {
+  const made = await client.create(namespaces, { metadata: { generateName: "watch-" } });
+  const namespace = made.metadata?.name ?? "";
+  for (const name of names) await client.create(configMaps, { metadata: { namespace, name } });
+  return namespace;
+}
+
+const touch = (namespace: string, name: string, value: string): Promise<ConfigMap> =>
+  client.patch(configMaps, { namespace, name }, { type: "merge", body: { data: { value } } });
+
+/** `ADDED a`, `BOOKMARK`, `BOOKMARK end`. */
+function summary(event: WatchEvent<ConfigMap>): string {
+  if (event.type === "BOOKMARK") return event.initialEventsEnd ? "BOOKMARK end" : "BOOKMARK";
+  return `${event.type} ${event.object.metadata?.name}`;
+}
+
+/** Reads until `last` has come. */
+async function readUntil(
+  events: AsyncIterator<WatchEvent<ConfigMap>>,
+  last: (event: WatchEvent<ConfigMap>) => boolean,
+): Promise<readonly WatchEvent<ConfigMap>[]> {
+  const seen: WatchEvent<ConfigMap>[] = [];
+  for (;;) {
+    const { done, value } = await events.next();
+    if (done) return seen;
+    seen.push(value);
+    if (last(value)) return seen;
+  }
+}
+
+const iterate = (stream: WatchStream<ConfigMap>): AsyncIterator<WatchEvent<ConfigMap>> =>
+  stream[Symbol.asyncIterator]();
+
+async function failureOf(promise: Promise<unknown>): Promise<ApiFailure> {
+  const error = await promise.then(
+    () => undefined,
+    (reason: unknown) => reason,
+  );
+  if (isApiError(error)) return error.failure;
+  throw new Error("it did not fail with an ApiError", { cause: error });
+}
+
+describe("T-14 a watch with initial events", () => {
+  it("streams what is there, says when that was all, and goes on with what happens", async () => {
+    const namespace = await createNamespace("a", "b");
+    await using watch = await client.watch(configMaps, { namespace, sendInitialEvents: true });
+    const events = iterate(watch);
+    const initial = await readUntil(events, (event) => event.type === "BOOKMARK");
+    expect(initial.map(summary)).toEqual(["ADDED a", "ADDED b", "BOOKMARK end"]);
+    await touch(namespace, "a", "1");
+    await client.delete(configMaps, { namespace, name: "b" });
+    await client.create(configMaps, { metadata: { namespace, name: "c" } });
+    const live = await readUntil(events, (event) => summary(event) === "ADDED c");
+    expect(live.map(summary)).toEqual(["MODIFIED a", "DELETED b", "ADDED c"]);
+  });
+
+  it("ends them with a version from which another watch misses nothing", async () => {
+    const namespace = await createNamespace("a");
+    await using first = await client.watch(configMaps, { namespace, sendInitialEvents: true });
+    const [, end] = await readUntil(iterate(first), (event) => event.type === "BOOKMARK");
+    const resourceVersion = end?.type === "BOOKMARK" ? end.resourceVersion : "";
+    await touch(namespace, "a", "1");
+    await using second = await client.watch(configMaps, { namespace, resourceVersion });
+    const next = await iterate(second).next();
+    expect(next.value).toMatchObject({ type: "MODIFIED", object: { data: { value: "1" } } });
+  });
+});
+
+describe("a watch from a version", () => {
+  it("begins after it, within the scope and the selectors it was given", async () => {
+    const [here, there] = [await createNamespace("a", "b"), await createNamespace("a")];
+    const { metadata } = await client.list(configMaps, { namespace: here });
+    await using watch = await client.watch(configMaps, {
+      namespace: here,
+      fieldSelector: "metadata.name=a",
+      resourceVersion: metadata.resourceVersion ?? "",
+      project: ({ metadata, data }) => ({
+        metadata: { name: metadata?.name ?? "" },
+        ...(data ? { data } : {}),
+      }),
+    });
+    await touch(there, "a", "elsewhere");
+    await touch(here, "b", "not selected");
+    await touch(here, "a", "1");
+    const next = await iterate(watch).next();
+    const object = { metadata: { name: "a" }, data: { value: "1" } };
+    expect(next.value).toEqual({ type: "MODIFIED", object });
+  });
+
+  it("gets bookmarks with a newer version while its own objects are quiet, and ends without an error", async () => {
+    const [quiet, busy] = [await createNamespace("a"), await createNamespace("a")];
+    const { metadata } = await client.list(configMaps, { namespace: quiet });
+    const from = metadata.resourceVersion ?? "";
+    // The server sends a bookmark about two seconds before it ends the watch.
+    await using watch = await client.watch(configMaps, {
+      namespace: quiet,
+      resourceVersion: from,
+      timeoutSeconds: 3,
+    });
+    await touch(busy, "a", "1");
+    const seen = await readUntil(iterate(watch), () => false);
+    expect(seen.map(summary)).toContain("BOOKMARK");
+    const last = seen.at(-1);
+    expect(
+      compareResourceVersions(last?.type === "BOOKMARK" ? last.resourceVersion : "", from),
+    ).toBeGreaterThan(0);
+  });
+
+  it("that cannot be understood is refused before anything is watched", async () => {
+    expect(await failureOf(client.watch(configMaps, { labelSelector: "a in" }))).toMatchObject({
+      kind: "invalid",
+    });
+  });
+});
+
+describe("T-7 a watch that breaks", () => {
+  interface Proxied extends AsyncDisposable {
+    readonly proxy: HttpProxy;
+    readonly namespace: string;
+    readonly events: AsyncIterator<WatchEvent<ConfigMap>>;
+  }
+
+  /** A watch behind a proxy, after its initial events. */
+  async function startProxied(): Promise<Proxied> {
+    await using undo = new AsyncDisposableStack();
+    const certificate = await cluster.authority.issueServing(["127.0.0.1"]);
+    const proxy = undo.use(await startHttpProxy({ target: cluster.url, ca: cluster.ca, certificate }));
+    const proxied = undo.use(cluster.connect({ server: proxy.url }));
+    const namespace = await createNamespace("a");
+    const watch = undo.use(await proxied.watch(configMaps, { namespace, sendInitialEvents: true }));
+    const events = iterate(watch);
+    await readUntil(events, (event) => event.type === "BOOKMARK");
+    const owned = undo.move();
+    return { proxy, namespace, events, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+  }
+
+  it.each([
+    [410, { kind: "expired" }],
+    [500, { kind: "serverError", status: 500 }],
+    [429, { kind: "tooManyRequests", causes: [] }],
+  ])("by an ERROR event with code %i fails with %j, once, and then is over", async (code, failure) => {
+    await using proxied = await startProxied();
+    const { proxy, namespace, events } = proxied;
+    using _ = proxy.onWatchEvent({ type: "MODIFIED" }, errorEvent(code), { times: 1 });
+    await touch(namespace, "a", "1");
+    expect(await failureOf(events.next())).toEqual(failure);
+    expect(await events.next()).toEqual({ done: true, value: undefined });
+    await proxy.untilOpenStreams(0);
+  });
+
+  it("by a reset is unreachable, after every event that came before it", async () => {
+    await using proxied = await startProxied();
+    const { proxy, namespace, events } = proxied;
+    using _ = proxy.onWatchEvent({ type: "MODIFIED" }, cutStream("after"));
+    await touch(namespace, "a", "1");
+    expect((await events.next()).value).toMatchObject({ type: "MODIFIED" });
+    expect(await failureOf(events.next())).toEqual({ kind: "unreachable" });
+  });
+
+  it("by its signal is aborted, whether its reader waits or is busy", async () => {
+    const namespace = await createNamespace();
+    for (const busy of [false, true]) {
+      const abort = new AbortController();
+      const watch = await client.watch(configMaps, { namespace, signal: abort.signal });
+      const waiting = busy ? undefined : failureOf(iterate(watch).next());
+      abort.abort();
+      expect(await (waiting ?? failureOf(iterate(watch).next()))).toEqual({ kind: "aborted" });
+    }
+  });
+
+  it("by its reader is closed on the server too", async () => {
+    await using proxied = await startProxied();
+    const { proxy, events } = proxied;
+    expect(proxy.openStreams).toBe(1);
+    await events.return?.();
+    await proxy.untilOpenStreams(0);
+    expect(proxy.openStreams).toBe(0);
+  });
+});
+
+describe("T-10 a slow reader", () => {
+  /** 256 KiB is what HTTP/2 lets a stream send unread, as much again may be in buffers on the way. */
+  const UNREAD_BYTES = 2 * 1024 * 1024;
+  const COUNT = 160;
+  const EACH_BYTES = 100_000;
+
+  it("slows its stream and not our memory, and nothing else on the connection; then it gets all of it", async () => {
+    const namespace = await createNamespace();
+    const data = { large: "x".repeat(EACH_BYTES) };
+    for (let from = 0; from < COUNT; from += 16) {
+      await Promise.all(
+        Array.from({ length: 16 }, (_, index) =>
+          client.create(configMaps, { metadata: { namespace, name: `large-${from + index}` }, data }),
+        ),
+      );
+    }
+    await using link = await startTcpProxy({ target: new URL(cluster.url) });
+    await using slow = cluster.connect({ server: link.url });
+    await slow.read("/version");
+    const before = link.stats.serverToClient.delivered;
+    await using watch = await slow.watch(configMaps, { namespace, sendInitialEvents: true });
+    const events = iterate(watch);
+    await events.next();
+    // Other requests on the connection are answered, over and over, while the stream waits.
+    for (let count = 0; count < 50; count++) await slow.read("/version", { timeoutMs: 5000 });
+    expect(link.stats.opened).toBe(1);
+    expect(link.stats.serverToClient.delivered - before).toBeLessThan(UNREAD_BYTES);
+    const rest = await readUntil(events, (event) => event.type === "BOOKMARK");
+    expect(rest).toHaveLength(COUNT);
+    await eventually(() =>
+      expect(link.stats.serverToClient.delivered - before).toBeGreaterThan(COUNT * EACH_BYTES),
+    );
+  });
+});
