@@ -2,9 +2,15 @@ import type { ClusterName } from "./key.ts";
 import type { Counter, MetricsRegistry } from "./metrics.ts";
 
 export interface InformerMetrics {
-  readonly snapshots: Counter<"resource" | "how">;
-  readonly failures: Counter<"resource" | "failure">;
-  readonly handlerFailures: Counter<"resource">;
+  readonly snapshots: Counter<"cluster" | "resource" | "how">;
+  readonly failures: Counter<"cluster" | "resource" | "failure">;
+  readonly handlerFailures: Counter<"cluster" | "resource">;
+}
+
+export interface InformerLabels {
+  readonly cluster: ClusterName;
+  /** `nodes`, `deployments.apps`. */
+  readonly resource: string;
 }
 
 /** What the gauges read at each scrape. */
@@ -17,13 +23,11 @@ interface Observed {
 /** Declares the informer metrics for one resource of one cluster. Labels grow with kinds and clusters, never with objects. */
 export function declareInformerMetrics(
   metrics: MetricsRegistry,
-  cluster: ClusterName,
-  resource: string,
+  labels: InformerLabels,
   informer: Observed,
 ): InformerMetrics {
-  const labels = { cluster, resource };
   metrics.gauge({
-    name: `berth_informer_objects`,
+    name: "berth_informer_objects",
     help: "Objects in the cache of an informer.",
     labels: ["cluster", "resource"],
     collect: (gauge) => gauge.set(informer.size, labels),
@@ -44,17 +48,17 @@ export function declareInformerMetrics(
     snapshots: metrics.counter({
       name: "berth_informer_snapshots_total",
       help: "Complete snapshots taken, as a stream (WatchList) or in pages.",
-      labels: ["resource", "how"],
+      labels: ["cluster", "resource", "how"],
     }),
     failures: metrics.counter({
       name: "berth_informer_failures_total",
       help: "Watches and lists that failed, by kind of failure.",
-      labels: ["resource", "failure"],
+      labels: ["cluster", "resource", "failure"],
     }),
     handlerFailures: metrics.counter({
       name: "berth_informer_handler_failures_total",
       help: "Changes whose handler threw.",
-      labels: ["resource"],
+      labels: ["cluster", "resource"],
     }),
   };
 }

@@ -9,8 +9,8 @@ import {
 } from "@berth/kube";
 import type { Random } from "./backoff.ts";
 import type { Clock } from "./clock.ts";
-import { type Component, type Running, whenAborted } from "./component.ts";
-import { declareInformerMetrics, type InformerMetrics } from "./informer-metrics.ts";
+import type { Component, Running } from "./component.ts";
+import { declareInformerMetrics, type InformerLabels, type InformerMetrics } from "./informer-metrics.ts";
 import type { ClusterName, ObjectKey } from "./key.ts";
 import type { Change, Lister } from "./lister.ts";
 import type { Logger } from "./log.ts";
@@ -20,20 +20,22 @@ import { Reflector } from "./reflector.ts";
 import type { Subscribable } from "./source.ts";
 
 export interface InformerOptions<T extends KubeObject> {
+  /** Names the component; default `informer-<resource>`. One manager runs no two components of one name. */
+  readonly name?: string;
   readonly client: Pick<KubeClient, "list" | "watch">;
   /** Keys of its lister and of what follows from its changes carry this name. */
   readonly cluster: ClusterName;
   readonly resource: Resource<T>;
   /** Which objects; default all. What a selector leaves out is never received. */
   readonly scope?: CollectionScope;
-  /** What to keep of each object; default all but `metadata.managedFields`. Runs as it is decoded. */
+  /** What to keep of each object; default all but `metadata.managedFields`. Runs as it is decoded, once per event. */
   readonly project?: Projection<T>;
   readonly indexes?: Readonly<Record<string, IndexFunction<T>>>;
   readonly clock: Clock;
   readonly log: Logger;
   readonly metrics?: MetricsRegistry;
   readonly random?: Random;
-  /** A snapshot stream without progress for this long is given up for paged lists. Milliseconds, default 30,000. */
+  /** See `ReflectorOptions.streamStallMs`. Milliseconds, default 30,000. */
   readonly streamStallMs?: number;
   /** Objects a page of a fallback list; default 500. */
   readonly pageSize?: number;
@@ -48,12 +50,16 @@ export interface InformerOptions<T extends KubeObject> {
  * - Every object's end is told, also when the watch missed it, and an object deleted and made again under one name
  *   is told as `deleted`, then `added`. A version already told is not told again after a reconnect.
  * - It never gives up: any failure is followed by another attempt, with jitter, no sooner than the server asked.
- * - A handler that throws is reported and stops nothing, not the informer and not the other handlers.
+ * - Each subscriber is told the life of each object in order: `added` once, then `updated`, `deleted` at most once.
+ * - A handler, projection or index function that throws is reported and stops nothing, not the informer and not the
+ *   other handlers. The handler loses that change, an object is kept as it came, or is not found by that index.
  */
 export interface Informer<T extends KubeObject> extends Lister<T>, Component, Subscribable<T> {
   readonly cluster: ClusterName;
   /** Resolves `true` once synced, `false` when `signal` aborts first. */
   whenSynced(signal?: AbortSignal): Promise<boolean>;
+  /** Why the lister cannot be relied on; `undefined` while it can, which a short loss of the connection is part of. */
+  problem(): string | undefined;
 }
 
 /** Creates an informer; nothing happens before `start`. */
@@ -85,19 +91,22 @@ class CachingInformer<T extends KubeObject> implements Informer<T> {
   readonly #waiting = new Set<() => void>();
   readonly #reflector: Reflector<T>;
   readonly #metrics: InformerMetrics | undefined;
+  readonly #labels: InformerLabels;
   #synced = false;
   #started = false;
   #failure: { readonly error: ApiError; readonly since: number } | undefined;
 
   constructor(options: InformerOptions<T>) {
     const resource = nameOfResource(options.resource);
-    this.name = `informer-${resource.replaceAll(".", "-")}`;
+    this.name = options.name ?? `informer-${resource.replaceAll(".", "-")}`;
     this.cluster = options.cluster;
     this.#options = options;
     this.#log = options.log.with({ resource, cluster: options.cluster });
-    this.#store = new ObjectStore(options.indexes);
+    this.#store = new ObjectStore(options.indexes, (index, object, error) =>
+      this.#report(`the index function "${index}"`, object, error),
+    );
     this.#reflector = new Reflector<T>(
-      { ...options, project: options.project ?? dropManagedFields },
+      { ...options, project: (object) => this.#project(object) },
       {
         replace: (snapshot) => this.#replace(snapshot),
         upsert: (object) => this.#tellAll(this.#store.upsert(object)),
@@ -105,13 +114,13 @@ class CachingInformer<T extends KubeObject> implements Informer<T> {
         reuse: (object) => this.#store.reuse(object),
         connection: (problem) => this.#connection(problem),
         listing: (how) => {
-          this.#metrics?.snapshots.inc({ resource, how });
+          this.#metrics?.snapshots.inc({ ...this.#labels, how });
           this.#log.debug("taking a snapshot", { how });
         },
       },
     );
-    this.#metrics =
-      options.metrics && declareInformerMetrics(options.metrics, options.cluster, resource, this);
+    this.#labels = { cluster: options.cluster, resource };
+    this.#metrics = options.metrics && declareInformerMetrics(options.metrics, this.#labels, this);
   }
 
   get synced(): boolean {
@@ -172,7 +181,7 @@ class CachingInformer<T extends KubeObject> implements Informer<T> {
     if (this.#started) throw new Error(`${this.name} was started before`);
     this.#started = true;
     const ended = this.#reflector.run(signal);
-    await Promise.race([this.whenSynced(signal), whenAborted(signal)]);
+    await this.whenSynced(signal);
     return { ended };
   }
 
@@ -193,10 +202,7 @@ class CachingInformer<T extends KubeObject> implements Informer<T> {
       this.#failure = undefined;
       return;
     }
-    this.#metrics?.failures.inc({
-      resource: nameOfResource(this.#options.resource),
-      failure: error.failure.kind,
-    });
+    this.#metrics?.failures.inc({ ...this.#labels, failure: error.failure.kind });
     const known = this.#failure?.error.failure.kind === error.failure.kind;
     const routine = error.failure.kind === "expired" || error.failure.kind === "unreachable";
     this.#log[known || routine ? "info" : "warn"]("the watch failed; trying again", { error: error.message });
@@ -213,13 +219,19 @@ class CachingInformer<T extends KubeObject> implements Informer<T> {
     this.#waiting.clear();
     let told = 0;
     for (const change of changes) {
-      for (const handler of handlers) if (this.#handlers.has(handler)) this.#tell(handler, change);
+      this.#tellEach(handlers, change);
       if (++told % CHANGES_PER_TURN === 0) await new Promise<void>((resolve) => setImmediate(resolve));
     }
   }
 
+  /** The store has changed already: a handler that subscribes another meanwhile has it told of the new state. */
   #tellAll(changes: readonly Change<T>[]): void {
-    for (const change of changes) for (const handler of this.#handlers) this.#tell(handler, change);
+    const handlers = [...this.#handlers];
+    for (const change of changes) this.#tellEach(handlers, change);
+  }
+
+  #tellEach(handlers: readonly Handler<T>[], change: Change<T>): void {
+    for (const handler of handlers) if (this.#handlers.has(handler)) this.#tell(handler, change);
   }
 
   #tell(handler: Handler<T>, change: Change<T>): void {
@@ -227,14 +239,28 @@ class CachingInformer<T extends KubeObject> implements Informer<T> {
     try {
       handler.onChange(change);
     } catch (error) {
-      this.#metrics?.handlerFailures.inc({ resource: nameOfResource(this.#options.resource) });
-      this.#log.error("a handler of the informer failed; the change is lost to it", {
-        object: change.object.metadata?.name,
-        error: error instanceof Error ? (error.stack ?? error.message) : String(error),
-      });
+      this.#metrics?.handlerFailures.inc(this.#labels);
+      this.#report("a handler", change.object, error);
     }
     const tookMs = this.#options.clock.monotonic() - startedAt;
     if (tookMs > SLOW_HANDLER_MS)
       this.#log.warn("a handler of the informer is slow", { tookMs: Math.round(tookMs) });
+  }
+
+  /** One object that a projection cannot take must not keep all others from being seen: it stays as it came. */
+  #project(object: T): T {
+    try {
+      return (this.#options.project ?? dropManagedFields)(object);
+    } catch (error) {
+      this.#report("the projection", object, error);
+      return object;
+    }
+  }
+
+  #report(what: string, object: T, error: unknown): void {
+    this.#log.error(`${what} of the informer failed`, {
+      object: object.metadata?.name,
+      error: error instanceof Error ? (error.stack ?? error.message) : String(error),
+    });
   }
 }

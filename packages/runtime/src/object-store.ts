@@ -1,13 +1,19 @@
 import type { KubeObject } from "@berth/kube";
 import type { Change } from "./lister.ts";
 
-/** From an object to the values it is found under; none: not in the index. Pure, called once per version of an object. */
+/**
+ * From an object to the values it is found under; none: not in the index. Pure: it is called when a version of an
+ * object comes and again when it goes. One that throws gives no values.
+ */
 export type IndexFunction<T extends KubeObject> = (object: T) => Iterable<string>;
 
 /** `namespace/name`: unique among the objects of one resource in one cluster at one time. */
 export function storeKey(object: KubeObject): string {
   return `${object.metadata?.namespace ?? ""}/${object.metadata?.name ?? ""}`;
 }
+
+/** Told when an index function throws. */
+export type IndexFailureHandler<T extends KubeObject> = (index: string, object: T, error: unknown) => void;
 
 /**
  * The objects of one resource in one cluster, with indexes. It knows uids: an object deleted and made again under
@@ -16,9 +22,14 @@ export function storeKey(object: KubeObject): string {
 export class ObjectStore<T extends KubeObject> {
   readonly #indexFunctions: ReadonlyMap<string, IndexFunction<T>>;
   readonly #indexes: ReadonlyMap<string, Map<string, Set<string>>>;
+  readonly #onIndexFailure: IndexFailureHandler<T>;
   #objects: Map<string, T> = new Map();
 
-  constructor(indexes: Readonly<Record<string, IndexFunction<T>>> = {}) {
+  constructor(
+    indexes: Readonly<Record<string, IndexFunction<T>>> = {},
+    onIndexFailure: IndexFailureHandler<T> = () => undefined,
+  ) {
+    this.#onIndexFailure = onIndexFailure;
     this.#indexFunctions = new Map(Object.entries(indexes));
     this.#indexes = new Map(Object.keys(indexes).map((name) => [name, new Map()]));
   }
@@ -92,7 +103,7 @@ export class ObjectStore<T extends KubeObject> {
 
   #index(key: string, object: T): void {
     for (const [name, values] of this.#indexes) {
-      for (const value of this.#indexFunctions.get(name)?.(object) ?? []) {
+      for (const value of this.#valuesOf(name, object)) {
         const keys = values.get(value);
         if (keys === undefined) values.set(value, new Set([key]));
         else keys.add(key);
@@ -103,11 +114,21 @@ export class ObjectStore<T extends KubeObject> {
   #unindex(key: string, object: T | undefined): void {
     if (object === undefined) return;
     for (const [name, values] of this.#indexes) {
-      for (const value of this.#indexFunctions.get(name)?.(object) ?? []) {
+      for (const value of this.#valuesOf(name, object)) {
         const keys = values.get(value);
         keys?.delete(key);
         if (keys?.size === 0) values.delete(value);
       }
+    }
+  }
+
+  /** All of them before the first is used, so that a generator that throws half-way leaves no half-made entry. */
+  #valuesOf(index: string, object: T): readonly string[] {
+    try {
+      return [...(this.#indexFunctions.get(index)?.(object) ?? [])];
+    } catch (error) {
+      this.#onIndexFailure(index, object, error);
+      return [];
     }
   }
 }
@@ -121,7 +142,7 @@ function* differences<T extends KubeObject>(
   }
   for (const [key, object] of after) {
     const old = before.get(key);
-    if (old !== object) yield* toChanges(old, object, true);
+    if (old === undefined || !isSameVersion(old, object)) yield* toChanges(old, object, true);
   }
 }
 

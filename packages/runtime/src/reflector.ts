@@ -1,9 +1,10 @@
 /**
  * Keeps a copy of one resource of one cluster true: a snapshot first, then every change, for ever. It ends on its
- * signal and on nothing else; every failure is counted, told and followed by another attempt.
+ * signal and on nothing else; every failure is told and followed by another attempt.
  *
- * The snapshot comes as a stream (WatchList, KEP-3157) where the server can; otherwise, or when that stream does
- * not progress (kubernetes#140890, #138557), as a paged list, and the choice is remembered.
+ * The snapshot comes as a stream (WatchList, KEP-3157) where the server can. A server that refuses it, or lets it
+ * stall, is asked for paged lists from then on. After any other failure stream and pages take turns, so that a fault
+ * of the one (kubernetes#140890: streams that end without their end mark) cannot keep the copy from being made.
  */
 import {
   ApiError,
@@ -11,6 +12,7 @@ import {
   isApiError,
   type KubeClient,
   type KubeObject,
+  nameOfResource,
   type Projection,
   type Resource,
   type WatchEvent,
@@ -28,7 +30,7 @@ export interface ReflectorSink<T extends KubeObject> {
   remove(object: T): void;
   /** The object already held, when it is the same version: saves memory while a snapshot is built. */
   reuse(object: T): T;
-  /** The connection works (`undefined`) or not, and why. */
+  /** A connection failed, and why; `undefined` when a watch has held for `STEADY_AFTER_MS`. */
   connection(problem: ApiError | undefined): void;
   /** A snapshot is being taken: `stream` or `pages`. */
   listing(how: "stream" | "pages"): void;
@@ -42,22 +44,37 @@ export interface ReflectorOptions<T extends KubeObject> {
   readonly project?: Projection<T>;
   readonly clock: Clock;
   readonly random?: Random;
-  /** A snapshot stream without an event for this long is given up for paged lists. Milliseconds, default 30,000. */
+  /**
+   * A snapshot stream is given up for paged lists after this long without an event, and when it is not complete after
+   * ten times as long: live events of a busy resource are no progress. Milliseconds, default 30,000.
+   */
   readonly streamStallMs?: number;
   /** Objects a page; default 500: about 30 ms of decoding for large objects. */
   readonly pageSize?: number;
 }
 
-/** A watch that ends sooner than this is a failure: reconnecting at once would be a storm. */
-const SHORTEST_GOOD_WATCH_MS = 1_000;
+/**
+ * A watch that ends sooner has not worked: servers and proxies accept watches that they end at once. Until then the
+ * failure before it stands, and the next wait grows. Milliseconds; client-go draws the same line ("very short watch").
+ */
+export const STEADY_AFTER_MS = 1_000;
+
+/** Checks of a snapshot stream, one every `streamStallMs`, before it is given up though events still come. */
+const MAX_STALL_CHECKS = 10;
+
+type Events<T extends KubeObject> = AsyncIterator<WatchEvent<T>>;
 
 export class Reflector<T extends KubeObject> {
   readonly #options: ReflectorOptions<T>;
   readonly #sink: ReflectorSink<T>;
   /** How far we have come; `undefined` until there is a snapshot, and after the server forgot that version. */
   #resourceVersion: string | undefined;
-  #streamSnapshots = true;
+  /** How the next snapshot is taken. */
+  #streamNext = true;
+  #streamRefused = false;
   #stream: WatchStream<T> | undefined;
+  /** The present watch has held for `STEADY_AFTER_MS`. */
+  #steady = false;
 
   constructor(options: ReflectorOptions<T>, sink: ReflectorSink<T>) {
     this.#options = options;
@@ -74,13 +91,11 @@ export class Reflector<T extends KubeObject> {
     const { clock, random } = this.#options;
     let waitMs: number | undefined;
     while (!signal.aborted) {
-      const startedAt = clock.monotonic();
+      this.#steady = false;
       const error = await this.#attempt(signal);
-      if (signal.aborted) return;
-      const lasted = clock.monotonic() - startedAt >= SHORTEST_GOOD_WATCH_MS;
-      if (lasted) waitMs = undefined;
+      if (this.#steady) waitMs = undefined;
       // A watch that the server ended in its time, or a version forgotten after it, costs no wait.
-      if (lasted && (error === undefined || error.failure.kind === "expired")) continue;
+      if (this.#steady && (error === undefined || error.failure.kind === "expired")) continue;
       waitMs = Math.max(reconnectDelay(waitMs, random ? { random } : {}), error?.retryAfterMs ?? 0);
       await sleep(clock, waitMs, signal);
     }
@@ -89,15 +104,13 @@ export class Reflector<T extends KubeObject> {
   /** One connection: from where we are until it ends. */
   async #attempt(signal: AbortSignal): Promise<ApiError | undefined> {
     try {
-      if (this.#resourceVersion === undefined && this.#streamSnapshots)
-        return await this.#streamSnapshot(signal);
-      if (this.#resourceVersion === undefined) await this.#pagedSnapshot(signal);
-      const stream = await this.#open(signal, this.#resourceVersion);
-      this.#sink.connection(undefined);
-      await this.#follow(stream);
+      const events = (await this.#snapshot(signal)) ?? (await this.#open(signal));
+      await this.#follow(events);
       return undefined;
     } catch (error) {
       return this.#failed(error, signal);
+    } finally {
+      await this.#close();
     }
   }
 
@@ -106,7 +119,7 @@ export class Reflector<T extends KubeObject> {
       ? error
       : new ApiError(
           { kind: "undecodable" },
-          { verb: "watch", resource: this.#options.resource.plural },
+          { verb: "watch", resource: nameOfResource(this.#options.resource) },
           { message: error instanceof Error ? error.message : String(error), cause: error },
         );
     if (failure.failure.kind === "expired") this.#resourceVersion = undefined;
@@ -114,65 +127,78 @@ export class Reflector<T extends KubeObject> {
     return failure;
   }
 
-  async #open(signal: AbortSignal, resourceVersion: string | undefined): Promise<WatchStream<T>> {
+  /** A watch from where we are, or, without a snapshot, one that begins with it. */
+  async #open(signal: AbortSignal): Promise<Events<T>> {
     const { client, resource, scope, project } = this.#options;
+    const resourceVersion = this.#resourceVersion;
     this.#stream = await client.watch(resource, {
       ...scope,
       signal,
       ...(resourceVersion === undefined ? { sendInitialEvents: true } : { resourceVersion }),
       ...(project === undefined ? {} : { project }),
     });
-    return this.#stream;
+    return this.#stream[Symbol.asyncIterator]();
   }
 
-  /** The snapshot as the first part of a watch, which then goes on. */
-  async #streamSnapshot(signal: AbortSignal): Promise<ApiError | undefined> {
+  async #close(): Promise<void> {
+    const stream = this.#stream;
+    this.#stream = undefined;
+    await stream?.[Symbol.asyncDispose]();
+  }
+
+  /** Sees to it that there is one. Gives the events after it, when it came by a stream. */
+  async #snapshot(signal: AbortSignal): Promise<Events<T> | undefined> {
+    if (this.#resourceVersion !== undefined) return undefined;
+    if (this.#streamNext) {
+      const events = await this.#streamedSnapshot(signal);
+      if (events !== undefined) return events;
+      await this.#close();
+    }
+    await this.#pagedSnapshot(signal);
+    return undefined;
+  }
+
+  /** `undefined` when the stream was refused, stalled, or ended before the snapshot was complete. */
+  async #streamedSnapshot(signal: AbortSignal): Promise<Events<T> | undefined> {
     this.#sink.listing("stream");
-    const { clock, streamStallMs = 30_000 } = this.#options;
-    const stalled = new AbortController();
-    const snapshot = new Map<string, T>();
-    let progress = 0;
-    let seen = -1;
-    let timer: Disposable | undefined;
-    const check = (): void => {
-      if (progress === seen) return stalled.abort();
-      seen = progress;
-      timer = clock.schedule(streamStallMs, check);
-    };
-    check();
-    const stop = (): void => stalled.abort();
-    signal.addEventListener("abort", stop, { once: true });
+    this.#streamNext = false;
     try {
-      const stream = await this.#open(stalled.signal, undefined);
-      for await (const event of stream) {
-        progress++;
-        if (event.type !== "BOOKMARK") collect(snapshot, event.type, event.object, this.#sink);
-        else if (event.initialEventsEnd) {
-          timer?.[Symbol.dispose]();
-          await this.#takeOver(snapshot, event.resourceVersion);
-          await this.#follow(stream);
-          return undefined;
-        }
-      }
-      // Ended before the snapshot was complete: as after a refusal, the paged list is next.
-      this.#streamSnapshots = false;
-      return undefined;
+      const events = await this.#open(signal);
+      this.#streamNext = await this.#gather(events);
+      return this.#streamNext ? events : undefined;
     } catch (error) {
-      if (signal.aborted) return undefined;
-      if (stalled.signal.aborted || isApiError(error, "invalid", "unsupported")) {
-        this.#streamSnapshots = false;
-        return undefined;
-      }
-      throw error;
-    } finally {
-      timer?.[Symbol.dispose]();
-      signal.removeEventListener("abort", stop);
-      stop();
+      if (!isApiError(error, "invalid", "unsupported")) throw error;
+      this.#streamRefused = true;
+      return undefined;
     }
   }
 
+  /** Reads the stream up to the end of the snapshot. `false` when it never comes. */
+  async #gather(events: Events<T>): Promise<boolean> {
+    const snapshot = new Map<string, T>();
+    using stall = watchForStall(this.#options, () => void this.#close());
+    try {
+      for (let next = await events.next(); next.done !== true; next = await events.next()) {
+        const event = next.value;
+        stall.events++;
+        if (event.type !== "BOOKMARK") collect(snapshot, event.type, event.object, this.#sink);
+        else if (event.initialEventsEnd) {
+          stall[Symbol.dispose]();
+          await this.#takeOver(snapshot, event.resourceVersion);
+          return true;
+        }
+      }
+    } catch (error) {
+      if (!stall.detected) throw error;
+    }
+    if (stall.detected) this.#streamRefused = true;
+    return false;
+  }
+
   async #pagedSnapshot(signal: AbortSignal): Promise<void> {
+    if (signal.aborted) return;
     this.#sink.listing("pages");
+    this.#streamNext = !this.#streamRefused;
     const { client, resource, scope, project, pageSize } = this.#options;
     const snapshot = new Map<string, T>();
     let token: string | undefined;
@@ -195,14 +221,15 @@ export class Reflector<T extends KubeObject> {
   async #takeOver(snapshot: Map<string, T>, resourceVersion: string): Promise<void> {
     await this.#sink.replace(snapshot);
     this.#resourceVersion = resourceVersion;
-    this.#sink.connection(undefined);
   }
 
-  async #follow(stream: WatchStream<T>): Promise<void> {
-    try {
-      for await (const event of stream) this.#carry(event);
-    } finally {
-      this.#stream = undefined;
+  async #follow(events: Events<T>): Promise<void> {
+    using _steady = this.#options.clock.schedule(STEADY_AFTER_MS, () => {
+      this.#steady = true;
+      this.#sink.connection(undefined);
+    });
+    for (let next = await events.next(); next.done !== true; next = await events.next()) {
+      this.#carry(next.value);
     }
   }
 
@@ -215,6 +242,41 @@ export class Reflector<T extends KubeObject> {
     else this.#sink.upsert(event.object);
     this.#resourceVersion = event.object.metadata?.resourceVersion ?? this.#resourceVersion;
   }
+}
+
+interface StallWatch extends Disposable {
+  /** Events so far, counted by the reader. */
+  events: number;
+  readonly detected: boolean;
+}
+
+function watchForStall(
+  { clock, streamStallMs = 30_000 }: Pick<ReflectorOptions<KubeObject>, "clock" | "streamStallMs">,
+  onStall: () => void,
+): StallWatch {
+  let seen = 0;
+  let checks = 0;
+  let detected = false;
+  let timer: Disposable | undefined;
+  const watch: StallWatch = {
+    events: 0,
+    get detected() {
+      return detected;
+    },
+    [Symbol.dispose]: () => timer?.[Symbol.dispose](),
+  };
+  const check = (): void => {
+    checks++;
+    detected = watch.events === seen || checks >= MAX_STALL_CHECKS;
+    seen = watch.events;
+    if (detected) onStall();
+    else arm();
+  };
+  const arm = (): void => {
+    timer = clock.schedule(streamStallMs, check);
+  };
+  arm();
+  return watch;
 }
 
 function collect<T extends KubeObject>(
