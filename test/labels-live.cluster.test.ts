@@ -82,6 +82,7 @@ describe("nodes change", () => {
     await world.tamper("usb", { labels: { [RULE]: null } });
     await world.tamper("both", { labels: { [RULE]: "broken" } });
     await world.right();
+    expect(world.expected("both")).toHaveProperty([RULE], "true");
     await world.tamper("usb", { annotations: { "berth.dev/marks": null } });
     await world.right();
     await world.restful();
@@ -239,7 +240,7 @@ describe("the folder changes", () => {
     const berth = await world.start();
     await world.singCanary();
     await world.right();
-    for (const file of [...world.rules.files.keys()]) await world.rules.remove(file);
+    for (const file of world.rules.files.keys()) await world.rules.remove(file);
     await world.right();
     expect(world.expected("canary")).not.toHaveProperty(["canary/output"]);
     expect(await berth.readiness()).toMatchObject({ ok: true });

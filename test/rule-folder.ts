@@ -43,13 +43,13 @@ export async function createRuleFolder(onChange: () => void = () => undefined): 
     spoil: (file) => writeFile(path.join(root, file), Buffer.from([0x6b, 0xc3])),
     async remove(file) {
       await rm(path.join(root, file), { recursive: true, force: true });
-      for (const known of [...files.keys()]) if (isBelow(known, file)) files.delete(known);
+      for (const known of files.keys()) if (isBelow(known, file)) files.delete(known);
       onChange();
     },
     async rename(from, to) {
       await mkdir(path.dirname(path.join(root, to)), { recursive: true });
       await rename(path.join(root, from), path.join(root, to));
-      for (const [known, text] of [...files]) {
+      for (const [known, text] of files) {
         if (!isBelow(known, from)) continue;
         files.delete(known);
         files.set(to + known.slice(from.length), text);
@@ -94,7 +94,7 @@ export async function mountConfigMap(
     }
     for (const name of present) if (!entries.has(name)) await rm(path.join(root, name));
     for (const name of await readdir(root)) {
-      if (/^\.\.2/.test(name) && name !== stamp) await rm(path.join(root, name), { recursive: true });
+      if (name.startsWith("..2") && name !== stamp) await rm(path.join(root, name), { recursive: true });
     }
     current = new Map(Object.entries(next));
     onChange();

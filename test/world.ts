@@ -4,12 +4,12 @@
  *
  * A world has the nodes of its cluster to itself while it lasts: Berth looks after all nodes there are.
  */
+import { deepStrictEqual } from "node:assert";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { events, type KubeEvent, type Node, namespaces, nodes } from "@berth/kube";
 import { type AuditEntry, aNode, eventually, type TestCluster, type TestUser } from "@berth/testcluster";
-import { expect } from "vitest";
 import { type NodeHistory, recordNodes } from "./node-history.ts";
 import {
   derivedKeys,
@@ -164,6 +164,11 @@ export class World implements AsyncDisposable {
     for (const key of Object.keys(meddling.labels ?? {})) losses.set(key, (losses.get(key) ?? 0) + 2);
   }
 
+  /** Does this when the world ends, after its Berths have. */
+  owns(undo: () => Promise<void>): void {
+    this.#parts.owned.defer(undo);
+  }
+
   read(node: string): Promise<Node> {
     return this.cluster.client.get(nodes, { name: this.nodeName(node) });
   }
@@ -205,13 +210,13 @@ export class World implements AsyncDisposable {
       async () => {
         const { items } = await this.cluster.client.list(nodes);
         const ours = items.filter(({ metadata }) => metadata?.name?.startsWith(`${this.name}-`));
-        expect(Object.fromEntries(ours.map(toState))).toEqual(expected);
+        deepStrictEqual(Object.fromEntries(ours.map(toState)), expected);
         return ours;
       },
       { timeoutMs },
     );
     for (const node of found) await this.#parts.history.reaches(node);
-    expect(this.#flaps()).toEqual([]);
+    deepStrictEqual(this.#flaps(), []);
     for (const actor of this.#actors.values()) takeOver(actor);
   }
 
@@ -228,9 +233,8 @@ export class World implements AsyncDisposable {
     await this.singCanary();
     await this.right();
     const entries = await this.cluster.audit.entriesSince(mark, { userAgent: BERTH });
-    expect(entries.filter(isWrite).map(({ verb, resource, name }) => [verb, resource, name])).toEqual([
-      ["patch", "nodes", this.nodeName(CANARY.node)],
-    ]);
+    const writes = entries.filter(isWrite).map(({ verb, resource, name }) => `${verb} ${resource} ${name}`);
+    deepStrictEqual(writes, [`patch nodes ${this.nodeName(CANARY.node)}`]);
   }
 
   /** Changes the canary, so that an answer to it shows that everything before it was seen as well. */

@@ -27,6 +27,8 @@ export interface NodeMemory {
   /** The ownership record last seen, as it stood. */
   record?: string;
   awaited?: AwaitedVersion;
+  /** Writes in a row that the server refused because of a newer version. */
+  conflicts: number;
   fights: Fights;
   refusals: ReadonlyMap<MarkId, Refusal>;
   /** Warnings that stand and have been reported. */
@@ -35,6 +37,11 @@ export interface NodeMemory {
 
 /** How long to wait for the cache before deciding on what it has: the patch is guarded, so that is safe. */
 const AWAIT_MS = 30_000;
+/**
+ * The same after the first conflict; it doubles with each further one in a row. Shorter, because there may be nothing
+ * to come: an admission plugin or a proxy can answer 409 as well.
+ */
+const AWAIT_NEWER_MS = 500;
 /** How soon to look again meanwhile; normally the informer's own event comes first. */
 const AWAIT_RECHECK_MS = 100;
 
@@ -46,28 +53,29 @@ const noRefusals: ReadonlyMap<MarkId, Refusal> = new Map();
 const noneReported: ReadonlySet<string> = new Set();
 
 export function createMemory(uid: string | undefined): NodeMemory {
-  return { uid, fights: noFights, refusals: noRefusals, reported: noneReported };
+  return { uid, conflicts: 0, fights: noFights, refusals: noRefusals, reported: noneReported };
 }
 
 /** From now on, do not decide on anything older than `node`: our own write is in it. */
 export function awaitWritten(memory: NodeMemory, node: Node, nowMs: number): void {
-  awaitVersion(memory, node, { inclusive: true, nowMs });
+  memory.conflicts = 0;
+  awaitVersion(memory, node, { inclusive: true, untilMs: nowMs + AWAIT_MS });
 }
 
 /** From now on, do not decide on this version: the server said that there is a newer one. */
 export function awaitNewer(memory: NodeMemory, node: Node, nowMs: number): void {
-  awaitVersion(memory, node, { inclusive: false, nowMs });
+  const waitMs = Math.min(AWAIT_MS, AWAIT_NEWER_MS * 2 ** memory.conflicts);
+  memory.conflicts += 1;
+  awaitVersion(memory, node, { inclusive: false, untilMs: nowMs + waitMs });
 }
 
 function awaitVersion(
   memory: NodeMemory,
   node: Node,
-  { inclusive, nowMs }: { readonly inclusive: boolean; readonly nowMs: number },
+  { inclusive, untilMs }: Pick<AwaitedVersion, "inclusive" | "untilMs">,
 ): void {
   const { resourceVersion } = node.metadata ?? {};
-  if (resourceVersion !== undefined) {
-    memory.awaited = { resourceVersion, inclusive, untilMs: nowMs + AWAIT_MS };
-  }
+  if (resourceVersion !== undefined) memory.awaited = { resourceVersion, inclusive, untilMs };
 }
 
 /** How long to wait before deciding on this cached version; `undefined` when it is recent enough. */

@@ -88,6 +88,28 @@ describe("the node writer", () => {
     expect(world.node.metadata?.annotations).toEqual({ heartbeat: "1" });
   });
 
+  it("L-B4 clears the label also when no newer version explains the conflict, ever more patiently", async () => {
+    const { world, clock, run } = setup(matching(), ruled);
+    await run();
+    world.edit({ labels: { in: null } });
+    world.refuse = () => ({ kind: "conflict", causes: [] });
+    await run();
+    for (const [waitMs, patches] of [
+      [500, 3],
+      [999, 3],
+      [1, 4],
+      [2000, 5],
+    ] as const) {
+      await clock.advance(waitMs);
+      await run();
+      expect(world.patches).toHaveLength(patches);
+    }
+    world.refuse = undefined;
+    await clock.advance(4000);
+    await run();
+    expect(world.node.metadata?.labels).toEqual({});
+  });
+
   it("forgets a node that is gone, and begins anew with one of the same name", async () => {
     const { world, writer, run } = setup(matching(), ruled);
     world.refuse = () => ({ kind: "notFound" });
