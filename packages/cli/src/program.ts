@@ -1,10 +1,7 @@
 import { Argument, Command, Option } from "commander";
 import type { CommandLine } from "./arguments.ts";
 import { type ExitCode, exitCodeMeanings, exitCodes } from "./exit-codes.ts";
-import { type Outside, type Surroundings, withClock } from "./surroundings.ts";
-
-/** What a command's module exports: it does the work and says how the process should end. */
-export type CommandFunction<O> = (options: O, surroundings: Surroundings) => Promise<ExitCode>;
+import { type Outside, withClock } from "./surroundings.ts";
 
 export interface ProgramOptions {
   readonly outside: Outside;

@@ -46,9 +46,14 @@ of its pod, else \`berth-system\`. When that does not exist, it says so and keep
 
 SIGTERM and SIGINT end \`run\` in order within two seconds; a second one ends it at once.`;
 
+/** Padded, as the formatter wants it. */
 function exitCodeTable(): string {
-  const rows = exitCodeMeanings.map(({ code, meaning }) => `| ${code} | ${meaning} |`);
-  return ["## Exit codes", "", "| code | meaning |", "| --- | --- |", ...rows].join("\n");
+  const rows = [["code", "meaning"], ...exitCodeMeanings.map(({ code, meaning }) => [String(code), meaning])];
+  const width = Math.max(...rows.map(([, meaning = ""]) => meaning.length));
+  const line = ([code = "", meaning = ""]: readonly string[], filler = " "): string =>
+    `| ${code.padEnd(4, filler)} | ${meaning.padEnd(width, filler)} |`;
+  const [head = [], ...body] = rows;
+  return ["## Exit codes", "", line(head), line(["", ""], "-"), ...body.map((row) => line(row))].join("\n");
 }
 
 /** commander marks hidden commands on a field of its own; ours begin with two underscores as well. */

@@ -1,3 +1,5 @@
+import { readFile } from "node:fs/promises";
+import path from "node:path";
 import { describe, expect, it } from "vitest";
 import { readDocuments } from "./documents.ts";
 import { formatFault } from "./fault.ts";
@@ -70,4 +72,14 @@ describe("readDocuments", () => {
       expect(() => readDocuments("c.yaml", text)).not.toThrow();
     }
   });
+});
+
+it("the documented example is valid", async () => {
+  const reference = await readFile(
+    path.join(import.meta.dirname, "../../../../docs/reference/config.md"),
+    "utf8",
+  );
+  const examples = [...reference.matchAll(/```yaml\n(.*?)```/gs)].map(([, text = ""]) => text);
+  expect(examples).not.toEqual([]);
+  for (const example of examples) expect(faultsOf(example)).toEqual([]);
 });

@@ -1,0 +1,149 @@
+/** `bin/berth` as a process: its pid, signals, and what a person sees. Needs `make build`. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { readlink, symlink } from "node:fs/promises";
+import path from "node:path";
+import { nodes } from "@berth/kube";
+import { aNode, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
+import { beforeAll, describe, expect, it } from "vitest";
+import { exitCodes } from "./exit-codes.ts";
+import { type TestFolder, testFolder } from "./testing/harness.ts";
+
+const root = path.join(import.meta.dirname, "../../..");
+const program = path.join(root, "bin/berth");
+
+let cluster: TestCluster;
+beforeAll(async () => {
+  cluster = await sharedTestCluster();
+});
+
+interface Started extends AsyncDisposable {
+  readonly child: ChildProcess;
+  readonly pid: number;
+  stdout(): string;
+  stderr(): string;
+  /** Exit code, or the name of the signal that ended it. */
+  readonly ended: Promise<number | string>;
+}
+
+/** With an environment that names no cluster, and finds the control plane where it is kept. */
+function start(file: string, args: readonly string[], folder: TestFolder): Started {
+  const environment = { ...process.env, KUBECONFIG: "" };
+  const child = spawn(file, args, { cwd: folder.path, env: environment, stdio: ["ignore", "pipe", "pipe"] });
+  const written = { stdout: "", stderr: "" };
+  child.stdout.on("data", (chunk: Buffer) => (written.stdout += chunk.toString("utf8")));
+  child.stderr.on("data", (chunk: Buffer) => (written.stderr += chunk.toString("utf8")));
+  const ended = once(child, "close").then(([code, signal]: unknown[]) => (code ?? signal) as number | string);
+  return {
+    child,
+    pid: child.pid ?? 0,
+    stdout: () => written.stdout,
+    stderr: () => written.stderr,
+    ended,
+    async [Symbol.asyncDispose]() {
+      child.kill("SIGKILL");
+      await ended;
+    },
+  };
+}
+
+const LABEL = "accelerators/one";
+const OFF = ["--metrics-bind-address", "0", "--health-probe-bind-address", "0"];
+
+const files = (): Promise<TestFolder> =>
+  testFolder({ [`labels/${LABEL}`]: "example.com/device\n", kubeconfig: cluster.kubeconfig() });
+
+describe("bin/berth", () => {
+  it("becomes the pinned Node, so that its pid is berth's and SIGTERM ends it in order within 2 s", async () => {
+    await using folder = await files();
+    // The original form, through a symbolic link as from a folder in PATH.
+    const link = path.join(folder.path, "berth");
+    await symlink(path.relative(folder.path, program), link);
+    const args = ["-kubeconfig", "kubeconfig", "-label-dir", "labels", ...OFF];
+    await using berth = start(link, args, folder);
+    await cluster.client.create(nodes, aNode("process-1").labelled({ "example.com/device": "x" }).build());
+    await eventually(async () => {
+      const { metadata } = await cluster.client.get(nodes, { name: "process-1" });
+      expect(metadata?.labels?.[LABEL]).toBe("true");
+    });
+    expect(await readlink(`/proc/${berth.pid}/exe`)).toBe(process.execPath);
+    const askedAt = performance.now();
+    process.kill(berth.pid, "SIGTERM");
+    expect(await berth.ended).toBe(exitCodes.done);
+    expect(performance.now() - askedAt).toBeLessThan(2000);
+    expect(berth.stderr()).toBe("");
+    await cluster.client.delete(nodes, { name: "process-1" });
+  });
+
+  it("ends at once on a second signal", async () => {
+    await using folder = await files();
+    const args = ["run", "--kubeconfig", "kubeconfig", "--label-dir", "labels", ...OFF];
+    await using berth = start(program, args, folder);
+    await eventually(() => expect(berth.stdout()).toContain('"synced"'));
+    // Stopped meanwhile, so that both are there before it can end in order.
+    process.kill(berth.pid, "SIGSTOP");
+    process.kill(berth.pid, "SIGTERM");
+    process.kill(berth.pid, "SIGINT");
+    process.kill(berth.pid, "SIGCONT");
+    expect([exitCodes.terminated, exitCodes.interrupted]).toContain(await berth.ended);
+  });
+
+  it("never prints the token, whatever goes wrong", async () => {
+    await using folder = await files();
+    const broken = cluster.kubeconfig().replace(/server: .*/, 'server: "https://127.0.0.1:1"');
+    await folder.write("kubeconfig", broken);
+    await using berth = start(
+      program,
+      ["run", "--kubeconfig", "kubeconfig", "--log-level", "debug", ...OFF],
+      folder,
+    );
+    expect(await berth.ended).toBe(exitCodes.cluster);
+    expect(berth.stderr()).toMatch(/^berth: [^\n]+\n$/);
+    expect(berth.stdout() + berth.stderr()).not.toContain(cluster.adminToken);
+  });
+
+  it("ends quietly when nobody reads its output any more", async () => {
+    await using folder = await files();
+    await using berth = start("sh", ["-c", `"$0" --help | head -c 1`, program], folder);
+    expect(await berth.ended).toBe(0);
+    expect(berth.stderr()).toBe("");
+  });
+
+  it("starts a cluster, tells where its kubeconfig is on the last line, and stops it", async () => {
+    await using folder = await testFolder();
+    await using started = start(program, ["cluster", "start", "--dir", "c", "--nodes", "1"], folder);
+    const code = await started.ended;
+    try {
+      expect([code, started.stdout()]).toEqual([
+        exitCodes.done,
+        `${path.join(folder.path, "c", "kubeconfig")}\n`,
+      ]);
+      await using status = start(program, ["cluster", "status", "--dir", "c", "-o", "json"], folder);
+      expect(await status.ended).toBe(exitCodes.done);
+      expect(JSON.parse(status.stdout())).toMatchObject({ state: "running" });
+      await using explained = start(
+        program,
+        ["explain", "node", "node-1", "--kubeconfig", "c/kubeconfig"],
+        folder,
+      );
+      expect(await explained.ended).toBe(exitCodes.done);
+    } finally {
+      await using stopped = start(program, ["cluster", "stop", "--dir", "c"], folder);
+      expect(await stopped.ended).toBe(exitCodes.done);
+    }
+    await using gone = start(program, ["cluster", "status", "--dir", "c"], folder);
+    expect(await gone.ended).toBe(exitCodes.failed);
+  });
+
+  it("tells which address is taken, and the way out", async () => {
+    await using folder = await files();
+    const args = ["run", "--kubeconfig", "kubeconfig", "--label-dir", "labels"];
+    const probes = ["--metrics-bind-address", "127.0.0.1:0", "--health-probe-bind-address"];
+    await using first = start(program, [...args, ...probes, "127.0.0.1:0"], folder);
+    await eventually(() => expect(first.stdout()).toContain('"health"'));
+    const [, port = ""] = /"health":"http:\/\/127\.0\.0\.1:(\d+)"/.exec(first.stdout()) ?? [];
+    await using second = start(program, [...args, ...probes, `127.0.0.1:${port}`], folder);
+    expect(await second.ended).toBe(exitCodes.failed);
+    expect(second.stderr()).toContain("--health-probe-bind-address");
+  });
+});

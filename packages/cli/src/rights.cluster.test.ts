@@ -1,0 +1,189 @@
+/** What Berth may do, and what it says when it may not, on a real API server with RBAC. */
+import {
+  type ClusterRole,
+  clusterRoleBindings,
+  clusterRoles,
+  configMaps,
+  deployments,
+  events,
+  type KubeClient,
+  type KubeObject,
+  leases,
+  namespaces,
+  nodes,
+  type Resource,
+  roleBindings,
+  roles,
+  serviceAccounts,
+} from "@berth/kube";
+import { aNode, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
+import { beforeAll, describe, expect, it } from "vitest";
+import { type BerthOptions, startBerth } from "./composition.ts";
+import { installManifests } from "./manifests.ts";
+import { type TestFolder, testFolder } from "./testing/harness.ts";
+
+const DEVICE = "example.com/device";
+const LABEL = "accelerators/one";
+
+let cluster: TestCluster;
+beforeAll(async () => {
+  cluster = await sharedTestCluster();
+});
+
+const RESOURCES: readonly Resource[] = [
+  namespaces,
+  serviceAccounts,
+  clusterRoles,
+  clusterRoleBindings,
+  roles,
+  roleBindings,
+  configMaps,
+  deployments,
+];
+
+function resourceFor({ kind, apiVersion }: KubeObject): Resource {
+  const found = RESOURCES.find((it) => it.kind === kind && apiVersion?.endsWith(it.version));
+  if (found === undefined) throw new Error(`no resource for ${kind}`);
+  return found;
+}
+
+const ruleFolder = (folder: TestFolder): Pick<BerthOptions, "labelFolder"> => ({
+  labelFolder: { path: `${folder.path}/labels`, shown: "labels", options: { allowReserved: [] } },
+});
+
+async function nodeWithDevice(client: KubeClient, name: string): Promise<AsyncDisposable> {
+  await client.create(
+    nodes,
+    aNode(name)
+      .labelled({ [DEVICE]: "x" })
+      .build(),
+  );
+  return { [Symbol.asyncDispose]: () => client.delete(nodes, { name }) };
+}
+
+async function expectLabel(name: string, value: string | undefined): Promise<void> {
+  await eventually(async () => {
+    const node = await cluster.client.get(nodes, { name });
+    expect(node.metadata?.labels?.[LABEL]).toBe(value);
+  });
+}
+
+/** Gives a user a ClusterRole of its own until disposed. */
+async function grant(user: string, name: string, rules: ClusterRole["rules"]): Promise<AsyncDisposable> {
+  const { client } = cluster;
+  const rbac = "rbac.authorization.k8s.io";
+  await client.create(clusterRoles, { metadata: { name }, rules: rules ?? [] });
+  await client.create(clusterRoleBindings, {
+    metadata: { name },
+    roleRef: { apiGroup: rbac, kind: "ClusterRole", name },
+    subjects: [{ apiGroup: rbac, kind: "User", name: user }],
+  });
+  return {
+    async [Symbol.asyncDispose]() {
+      await client.delete(clusterRoleBindings, { name });
+      await client.delete(clusterRoles, { name });
+    },
+  };
+}
+
+describe("the manifests", () => {
+  it("are accepted by the API server as they are, twice, and give exactly the rights that are needed", async () => {
+    await using folder = await testFolder({ [`labels/${LABEL}`]: `${DEVICE}\n`, "labels/bad key": "x\n" });
+    const objects = installManifests({
+      image: "registry.example.com/berth:1",
+      namespace: "berth-rights",
+      installation: "rights",
+      replicas: 2,
+      rules: new Map([[LABEL, `${DEVICE}\n`]]),
+    });
+    const { client } = cluster;
+    for (const object of [...objects, ...objects]) {
+      const applied = await client.apply(resourceFor(object), object, { fieldManager: "installer" });
+      // The server defaults and normalizes; what was asked for stands.
+      expect(applied).toMatchObject({ metadata: { name: object.metadata?.name } });
+    }
+
+    const account = await cluster.user("system:serviceaccount:berth-rights:berth-rights", [
+      "system:serviceaccounts",
+      "system:serviceaccounts:berth-rights",
+      "system:authenticated",
+    ]);
+    await using asAccount = cluster.connect({ user: account });
+    await using _node = await nodeWithDevice(client, "rights-1");
+    const refusals: string[] = [];
+    await using berth = await startBerth({
+      client: watchRefusals(asAccount, refusals),
+      ...ruleFolder(folder),
+      installation: "rights",
+      identity: "rights-0",
+      self: { apiVersion: "v1", kind: "Namespace", name: "berth-rights", namespace: "berth-rights" },
+      lease: { namespace: "berth-rights", name: "berth-rights" },
+    });
+    await expectLabel("rights-1", "true");
+    await eventually(async () => {
+      const found = await client.list(events, { namespace: "berth-rights" });
+      expect(found.items.map(({ reason }) => reason)).toContain("InvalidLabelKey");
+    });
+    const lease = await client.get(leases, { namespace: "berth-rights", name: "berth-rights" });
+    expect(lease.spec?.holderIdentity).toBe("rights-0");
+    await asAccount.get(namespaces, { name: "berth-rights" });
+    expect(berth.problems()).toEqual([]);
+    expect(refusals).toEqual([]);
+  });
+});
+
+/** Notes every request that authorization refused. */
+function watchRefusals(client: KubeClient, refusals: string[]): KubeClient {
+  return new Proxy(client, {
+    get(target, name) {
+      const value: unknown = Reflect.get(target, name, target);
+      if (typeof value !== "function") return value;
+      return (...args: readonly unknown[]): unknown => {
+        const answer: unknown = Reflect.apply(value, target, args);
+        if (!(answer instanceof Promise)) return answer;
+        return answer.catch((error: unknown) => {
+          if (error instanceof Error && /forbidden/i.test(error.message)) refusals.push(error.message);
+          throw error;
+        });
+      };
+    },
+  });
+}
+
+describe("without a right", () => {
+  it("names what is missing to read nodes, and goes on once it is granted", async () => {
+    await using folder = await testFolder({ [`labels/${LABEL}`]: `${DEVICE}\n` });
+    await using _node = await nodeWithDevice(cluster.client, "reader-1");
+    const user = await cluster.user("reader");
+    await using client = cluster.connect({ user });
+    await using berth = await startBerth({ client, ...ruleFolder(folder), installation: "reader" });
+    await eventually(() =>
+      expect(berth.problems().join("\n")).toMatch(/(?:list|watch) nodes.*forbidden|authorization/),
+    );
+    await using _rights = await grant("reader", "berth-test-reader", [
+      { apiGroups: [""], resources: ["nodes"], verbs: ["get", "list", "watch", "patch"] },
+    ]);
+    await expectLabel("reader-1", "true");
+    await eventually(() => expect(berth.problems()).toEqual([]));
+  });
+
+  it("names what is missing to write nodes, and goes on once it is granted", async () => {
+    await using folder = await testFolder({ [`labels/${LABEL}`]: `${DEVICE}\n` });
+    await using _node = await nodeWithDevice(cluster.client, "writer-1");
+    const user = await cluster.user("writer");
+    await using client = cluster.connect({ user });
+    await using _reads = await grant("writer", "berth-test-writer-reads", [
+      { apiGroups: [""], resources: ["nodes"], verbs: ["get", "list", "watch"] },
+    ]);
+    await using berth = await startBerth({ client, ...ruleFolder(folder), installation: "writer" });
+    await eventually(() =>
+      expect(berth.problems()).toEqual([expect.stringContaining('verb "patch" on "nodes"')]),
+    );
+    await expectLabel("writer-1", undefined);
+    await using _writes = await grant("writer", "berth-test-writer-writes", [
+      { apiGroups: [""], resources: ["nodes"], verbs: ["patch"] },
+    ]);
+    await expectLabel("writer-1", "true");
+    await eventually(() => expect(berth.problems()).toEqual([]));
+  });
+});
