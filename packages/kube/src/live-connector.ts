@@ -50,7 +50,8 @@ export function createLiveConnector(options: LiveConnectorOptions): buildConnect
   };
 }
 
-function isHttp2(socket: Socket): boolean {
+/** Has the server chosen HTTP/2 for this connection? */
+export function isHttp2(socket: Socket): boolean {
   return socket instanceof TLSSocket && socket.alpnProtocol === "h2";
 }
 

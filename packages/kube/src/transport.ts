@@ -7,11 +7,11 @@
 import { performance } from "node:perf_hooks";
 import type { Readable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
-import { type Dispatcher, Pool } from "undici";
+import type { Dispatcher } from "undici";
+import { type ConnectionPools, createConnectionPools } from "./connection-pools.ts";
 import type { Credential, CredentialMaterial } from "./credential.ts";
 import { Deadline } from "./deadline.ts";
 import { ApiError, type ApiFailure, type RequestInfo } from "./failure.ts";
-import { createLiveConnector } from "./live-connector.ts";
 import { toApiError } from "./status.ts";
 
 export interface TransportOptions {
@@ -63,28 +63,12 @@ const MAX_BODY_BYTES = 400 * 1024 * 1024;
 
 /** A server that keeps answering 429 is asked this often before the caller hears of it (client-go: 10). */
 const MAX_RETRY_AFTER = 5;
-const CONNECT_TIMEOUT_MS = 10_000;
-
-/** Streams of one HTTP/2 connection: what kube-apiserver advertises (`server/secure_serving.go`). Fewer are obeyed. */
-const STREAMS_PER_CONNECTION = 100;
-/** A bound, not a plan: reached only by thousands of watches, or by dozens through a proxy without HTTP/2. */
-const MAX_READ_CONNECTIONS = 64;
-/** Without streams for so long, a connection for reads is closed. client-go: 90 s. */
-const READ_IDLE_MS = 60_000;
-const WRITE_IDLE_MS = 4000;
-
-interface Connections {
-  readonly certificate: CredentialMaterial["certificate"];
-  readonly reads: Pool;
-  readonly writes: Pool;
-}
-
 export class Transport {
   readonly origin: string;
   readonly #prefix: string;
   readonly #options: TransportOptions;
   readonly #closing = new AbortController();
-  #connections: Connections | undefined;
+  #connections: ConnectionPools | undefined;
   #openSockets = 0;
 
   /** @throws TypeError when `server` is no URL, or plain http beyond this machine. */
@@ -229,49 +213,25 @@ export class Transport {
   }
 
   /** The connections for this client certificate; new ones when the credential has brought a new certificate. */
-  #connect(material: CredentialMaterial): Connections {
+  #connect({ certificate }: CredentialMaterial): ConnectionPools {
     const current = this.#connections;
-    if (current && current.certificate?.cert === material.certificate?.cert) return current;
-    const silenceMs = this.#options.silenceMs ?? 30_000;
-    const connector = (http2: boolean): ReturnType<typeof createLiveConnector> =>
-      createLiveConnector({
-        ca: this.#options.ca,
-        cert: material.certificate?.cert,
-        key: material.certificate?.key,
-        servername: this.#options.serverName,
-        rejectUnauthorized: this.#options.insecure ? false : undefined,
-        http2,
-        silenceMs,
-        connectTimeoutMs: CONNECT_TIMEOUT_MS,
-        onOpen: () => {
-          this.#openSockets++;
-        },
-        onClose: () => {
-          this.#openSockets--;
-        },
-      });
-    const pingInterval = Math.max(1, Math.floor(silenceMs / 3));
-    const next: Connections = {
-      certificate: material.certificate,
-      // A Pool and not a Client: the 101st watch gets a second connection instead of waiting for one to end. It
-      // fills the first connection first (measured: 20 watches and 50 gets share one, 150 watches need two, 250
-      // three). `pipelining` is about HTTP/1.1 only, whatever its value HTTP/2 multiplexes; it must stay 1, or a
-      // read through a proxy without HTTP/2 would wait behind a watch.
-      reads: new Pool(this.origin, {
-        allowH2: true,
-        connect: connector(true),
-        connections: MAX_READ_CONNECTIONS,
-        h2Options: { maxConcurrentStreams: STREAMS_PER_CONNECTION, pingInterval },
-        pipelining: 1,
-        keepAliveTimeout: READ_IDLE_MS,
-      }),
-      writes: new Pool(this.origin, {
-        allowH2: false,
-        connect: connector(false),
-        connections: this.#options.maxWriteConnections ?? 16,
-        keepAliveTimeout: WRITE_IDLE_MS,
-      }),
-    };
+    if (current && current.certificate?.cert === certificate?.cert) return current;
+    const { ca, serverName, insecure = false, silenceMs = 30_000, maxWriteConnections = 16 } = this.#options;
+    const next = createConnectionPools({
+      origin: this.origin,
+      ca,
+      serverName,
+      insecure,
+      certificate,
+      silenceMs,
+      maxWriteConnections,
+      onOpen: () => {
+        this.#openSockets++;
+      },
+      onClose: () => {
+        this.#openSockets--;
+      },
+    });
     this.#connections = next;
     // Requests under way keep their old connections until they end.
     if (current) void Promise.allSettled([current.reads.close(), current.writes.close()]);
