@@ -166,7 +166,7 @@ current-context: one`,
     await using folder = await createFolder({
       config: config(`{ server: '${server}' }`, "{ token: secret }"),
     });
-    await expect(folder.load(["config"])).rejects.toThrow(/is plain http|use https/);
+    await expect(folder.load(["config"])).rejects.toThrow(/is not https: credentials would be readable$/);
   });
 });
 

@@ -119,9 +119,7 @@ function checkServer(server: string, from: string): string {
   const text = server.includes("://") ? server : `https://${server}`;
   if (!URL.canParse(text)) throw new KubeconfigError(`the server ${server} of ${from} is no URL`);
   if (!isConfidential(new URL(text))) {
-    throw new KubeconfigError(
-      `the server ${server} of ${from} is plain http: credentials would be readable; use https`,
-    );
+    throw new KubeconfigError(`the server ${server} of ${from} is not https: credentials would be readable`);
   }
   return text;
 }

@@ -71,11 +71,11 @@ export class Transport {
   #connections: ConnectionPools | undefined;
   #openSockets = 0;
 
-  /** @throws TypeError when `server` is no URL, or plain http beyond this machine. */
+  /** @throws TypeError when `server` is no URL, or not https and beyond this machine. */
   constructor(options: TransportOptions) {
     const url = new URL(options.server);
     if (!isConfidential(url))
-      throw new TypeError(`${url.origin} is plain http: credentials would be readable`);
+      throw new TypeError(`${url.origin} is not https: credentials would be readable`);
     this.origin = url.origin;
     this.#prefix = url.pathname.replace(/\/+$/, "");
     this.#options = options;
@@ -240,11 +240,9 @@ export class Transport {
 }
 
 /** https, or http that does not leave this machine. URL has already normalised the address: `127.1` is `127.0.0.1`. */
-export function isConfidential(url: URL): boolean {
-  if (url.protocol === "https:") return true;
-  return (
-    url.hostname === "localhost" || url.hostname === "[::1]" || /^127\.\d+\.\d+\.\d+$/.test(url.hostname)
-  );
+export function isConfidential({ protocol, hostname }: URL): boolean {
+  const loopback = hostname === "localhost" || hostname === "[::1]" || /^127\.\d+\.\d+\.\d+$/.test(hostname);
+  return protocol === "https:" || (protocol === "http:" && loopback);
 }
 
 /** An answer nobody waits for any more. */
