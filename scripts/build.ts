@@ -67,11 +67,14 @@ const undiciInParts: Plugin = {
       resolveDir: join(root, "node_modules/undici"),
       contents: [
         'import Dispatcher from "./lib/dispatcher/dispatcher.js";',
+        'import Client from "./lib/dispatcher/client.js";',
         'import Pool from "./lib/dispatcher/pool.js";',
+        'import Agent from "./lib/dispatcher/agent.js";',
+        'import errors from "./lib/core/errors.js";',
         'import buildConnector from "./lib/core/connect.js";',
         'import api from "./lib/api/index.js";',
         "Object.assign(Dispatcher.prototype, api);",
-        "export { Pool, buildConnector };",
+        "export { Agent, Client, Dispatcher, Pool, buildConnector, errors };",
       ].join("\n"),
     }));
   },

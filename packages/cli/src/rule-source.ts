@@ -46,7 +46,8 @@ export class RuleSource implements Component {
   readonly #reported = new Map<string, ReadonlySet<string>>();
   /** The folder in force with the watch that follows it. */
   #folder: { readonly source: LabelFolderSource; readonly stop: AbortController } | undefined;
-  #watches: Promise<void>[] = [];
+  /** Those that have not ended. */
+  readonly #watches = new Set<Promise<void>>();
   #lastRoot: FolderSnapshot["root"] | undefined;
   #wasRead = false;
 
@@ -56,7 +57,7 @@ export class RuleSource implements Component {
 
   async start(signal: AbortSignal): Promise<Running> {
     const { config, labelFolder } = this.#options;
-    for (const entry of config) this.#watches.push(this.#watchConfig(entry, signal));
+    for (const entry of config) this.#own(this.#watchConfig(entry, signal));
     if (config.length === 0) this.#apply(labelFolder === undefined ? {} : { labelFolder }, signal);
     const aborted = new Promise<void>((resolve) =>
       signal.addEventListener("abort", () => resolve(), { once: true }),
@@ -78,6 +79,11 @@ export class RuleSource implements Component {
     await aborted;
     this.#folder?.stop.abort();
     await Promise.all(this.#watches);
+  }
+
+  #own(watch: Promise<void>): void {
+    this.#watches.add(watch);
+    void watch.finally(() => this.#watches.delete(watch));
   }
 
   #watchConfig(
@@ -127,7 +133,7 @@ export class RuleSource implements Component {
     this.#lastRoot = undefined;
     this.#wasRead = false;
     this.#options.log.info("following the label folder", { folder: labelFolder.path });
-    this.#watches = [...this.#watches, this.#watchRules(labelFolder, AbortSignal.any([signal, stop.signal]))];
+    this.#own(this.#watchRules(labelFolder, AbortSignal.any([signal, stop.signal])));
   }
 
   #watchRules(source: LabelFolderSource, signal: AbortSignal): Promise<void> {

@@ -35,7 +35,10 @@ export interface ReadRules {
  * Reads the rules that a command is given.
  * @throws CommandError when the configuration cannot be used, or its label folder cannot be read.
  */
-export async function readRules(options: RuleOptions, { folder }: Surroundings): Promise<ReadRules> {
+export async function readRules(
+  options: RuleOptions,
+  { folder }: Pick<Surroundings, "folder">,
+): Promise<ReadRules> {
   const { labelFolder } = await loadSettings(options, folder);
   if (labelFolder === undefined) return { capabilities: [bindLabels(undefined)], faults: [], given: false };
   const { parsed, faults, read } = await readLabelFolder(labelFolder);
