@@ -9,8 +9,10 @@ ARGS ?=
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
+# Not `npm ci`: it refuses a lockfile without the binaries of other platforms, which not every registry serves for the
+# versions pinned here. The lockfile and its hashes hold all the same; a test keeps it in step with package.json.
 node_modules/.package-lock.json: package-lock.json package.json packages/*/package.json
-	npm ci --ignore-scripts --loglevel=error
+	npm install --no-save --ignore-scripts --loglevel=error
 	@touch $@
 
 build: node_modules/.package-lock.json ## Compile the packages and bundle the command line

@@ -132,3 +132,36 @@ describe("the rules of the house", () => {
     ).toEqual([]);
   });
 });
+
+describe("the lockfile", () => {
+  interface Manifest {
+    readonly dependencies?: Readonly<Record<string, string>>;
+    readonly devDependencies?: Readonly<Record<string, string>>;
+    readonly optionalDependencies?: Readonly<Record<string, string>>;
+  }
+  const read = (path: string): unknown => JSON.parse(readFileSync(join(root, path), "utf8"));
+  const wanted = ({ dependencies, devDependencies, optionalDependencies }: Manifest): unknown => ({
+    ...dependencies,
+    ...devDependencies,
+    ...optionalDependencies,
+  });
+  const lock = read("package-lock.json") as { readonly packages: Readonly<Record<string, Manifest>> };
+
+  it.each(["", ...Object.keys(MAY_IMPORT).map((name) => `packages/${name}`)])(
+    "is in step with %j/package.json",
+    (folder) => {
+      expect(wanted(lock.packages[folder] ?? {})).toEqual(
+        wanted(read(join(folder, "package.json")) as Manifest),
+      );
+    },
+  );
+
+  it("pins every dependency exactly and names no registry", () => {
+    for (const [folder, manifest] of Object.entries(lock.packages)) {
+      if (folder !== "" && !folder.startsWith("packages/")) continue;
+      for (const version of Object.values(wanted(manifest) as object))
+        expect(version).toMatch(/^\d+\.\d+\.\d+$/);
+    }
+    expect(readFileSync(join(root, "package-lock.json"), "utf8")).not.toMatch(/"resolved": "http/);
+  });
+});
