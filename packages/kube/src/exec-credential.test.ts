@@ -32,7 +32,7 @@ async function createFixture(cluster?: ExecContext["cluster"]): Promise<Fixture>
   };
 }
 
-describe("execCredential", () => {
+describe("T-16 execCredential", () => {
   it("hands the plugin KUBERNETES_EXEC_INFO, its arguments and its environment", async () => {
     await using fixture = await createFixture({ server: "https://a:6443" });
     await fixture.script(`

@@ -291,7 +291,7 @@ describe("a kubeconfig that cannot be used", () => {
   });
 });
 
-describe("an exec plugin of a kubeconfig", () => {
+describe("T-16 an exec plugin of a kubeconfig", () => {
   it("is found beside the file, and told about the cluster with what the cluster has for it", async () => {
     await using folder = await createFolder({
       "sub/config": `

@@ -99,7 +99,7 @@ describe("LineWatchStream", () => {
     ["a bookmark without a version", line({ type: "BOOKMARK", object: {} })],
     ["JSON that is no event", "null\n"],
     ["an end in the middle of an event", added("a").slice(0, -5)],
-  ])("does not pass over %s", async (_, bytes) => {
+  ])("T-7 does not pass over %s", async (_, bytes) => {
     const { events, error } = await drain(open([Buffer.from(added("before") + bytes)]));
     expect(events).toHaveLength(1);
     expect(isApiError(error, "undecodable")).toBe(true);
