@@ -181,7 +181,7 @@ describe("an informer on any history with any faults", () => {
       fc.asyncProperty(fc.array(step, { maxLength: 30 }), setting, async (steps, server) => {
         expect(await violationsOf(steps, server)).toEqual([]);
       }),
-      { numRuns: 3000 },
+      { numRuns: 2000 },
     );
   });
 });

@@ -1,5 +1,6 @@
 import {
   type ApiError,
+  apiVersionOf,
   type CollectionScope,
   type KubeClient,
   type KubeObject,
@@ -247,10 +248,16 @@ class CachingInformer<T extends KubeObject> implements Informer<T> {
       this.#log.warn("a handler of the informer is slow", { tookMs: Math.round(tookMs) });
   }
 
-  /** One object that a projection cannot take must not keep all others from being seen: it stays as it came. */
-  #project(object: T): T {
+  /**
+   * The items of a list carry no `apiVersion` and `kind`, on the wire; here they look as they do in a watch. One object
+   * that a projection cannot take must not keep all others from being seen: it stays as it came.
+   */
+  #project(item: T): T {
+    const { resource, project = dropManagedFields } = this.#options;
+    const object =
+      item.kind === undefined ? { apiVersion: apiVersionOf(resource), kind: resource.kind, ...item } : item;
     try {
-      return (this.#options.project ?? dropManagedFields)(object);
+      return project(object);
     } catch (error) {
       this.#report("the projection", object, error);
       return object;

@@ -67,7 +67,8 @@ export class VersionLog implements Pick<KubeClient, "list" | "watch"> {
   write(name: string, spec: object = {}): void {
     const present = this.#latest.get(name);
     const uid = present?.metadata?.uid ?? `uid-${this.#states.length}`;
-    const object = { metadata: { name, uid, resourceVersion: `${this.#states.length}` }, ...spec };
+    const metadata = { name, uid, resourceVersion: `${this.#states.length}` };
+    const object = { apiVersion: "example.com/v1", kind: "Thing", metadata, ...spec };
     this.#append(present === undefined ? "ADDED" : "MODIFIED", object);
   }
 
@@ -131,7 +132,9 @@ export class VersionLog implements Pick<KubeClient, "list" | "watch"> {
     if (at === undefined || from === undefined || at < this.#oldest) throw errorOf({ kind: "expired" });
     const all = [...(this.#states[at]?.values() ?? [])];
     const to = from + (options.limit ?? 500);
-    const items = all.slice(from, to).map((object) => copyOf(object, options.project));
+    const items = all
+      .slice(from, to)
+      .map(({ apiVersion: _version, kind: _kind, ...item }) => copyOf(item, options.project));
     const rest = to < all.length ? { continue: `${at}/${to}` } : {};
     return { metadata: { resourceVersion: `${at}`, ...rest }, items };
   }

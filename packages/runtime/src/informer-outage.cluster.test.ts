@@ -1,0 +1,169 @@
+/** An informer through crashes, dead links and compacted history of a real control plane. `T-n`: see "Traps" in the README. */
+import { type ConfigMap, configMaps, type KubeClient, namespaces } from "@berth/kube";
+import {
+  eventually,
+  startTcpProxy,
+  startTestCluster,
+  type TcpProxy,
+  type TestCluster,
+} from "@berth/testcluster";
+import { describe, expect, it } from "vitest";
+import { differencesFrom, type LiveInformer, startInformer } from "./testing/live-informer.ts";
+
+const NAMESPACE = "outage";
+const SCOPE = { namespace: NAMESPACE };
+
+interface Setup extends AsyncDisposable {
+  readonly link: TcpProxy;
+  /** Through the link. */
+  readonly client: KubeClient;
+  /** Synced, over the link. */
+  readonly live: LiveInformer<ConfigMap>;
+}
+
+/** ConfigMaps of these names, and an informer of them behind a link that can fail. */
+async function setUp(
+  cluster: TestCluster,
+  names: readonly string[],
+  options: { readonly silenceMs?: number; readonly staleAfterMs?: number } = {},
+): Promise<Setup> {
+  const { silenceMs = 30_000, staleAfterMs = 60_000 } = options;
+  await using undo = new AsyncDisposableStack();
+  await cluster.client.create(namespaces, { metadata: { name: NAMESPACE } });
+  for (const name of names) await create(cluster, name);
+  const link = undo.use(await startTcpProxy({ target: new URL(cluster.url) }));
+  const client = undo.use(cluster.connect({ server: link.url, silenceMs }));
+  const live = undo.use(await startInformer({ client, resource: configMaps, scope: SCOPE, staleAfterMs }));
+  const owned = undo.move();
+  return { link, client, live, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}
+
+const create = (cluster: TestCluster, name: string): Promise<ConfigMap> =>
+  cluster.client.create(configMaps, { metadata: { name } }, SCOPE);
+
+const change = (cluster: TestCluster, name: string): Promise<ConfigMap> =>
+  cluster.client.patch(configMaps, { ...SCOPE, name }, { type: "merge", body: { data: { changed: "yes" } } });
+
+const remove = (cluster: TestCluster, name: string): Promise<void> =>
+  cluster.client.delete(configMaps, { ...SCOPE, name });
+
+const untilEqual = (cluster: TestCluster, live: LiveInformer<ConfigMap>): Promise<void> =>
+  eventually(async () =>
+    expect(await differencesFrom(live, cluster.client, { resource: configMaps, scope: SCOPE })).toEqual([]),
+  );
+
+describe("an API server that crashes", () => {
+  it("T-2 is found again; it is a problem only when it lasts; what changed not is not told again", async () => {
+    await using cluster = await startTestCluster();
+    await using setup = await setUp(cluster, ["a", "b"], { staleAfterMs: 700 });
+    const { live } = setup;
+    await cluster.stopComponent("kube-apiserver", "SIGKILL");
+    await eventually(() =>
+      expect(live.metrics.value("berth_informer_failures_total", labels("unreachable"))).toBeGreaterThan(0),
+    );
+    expect(live.informer.problem()).toBeUndefined();
+    expect(live.names()).toEqual(["a", "b"]);
+    await eventually(() =>
+      expect(live.informer.problem()).toMatch(/^not connected for \d+ s: .* could not be reached/),
+    );
+    await cluster.startComponent("kube-apiserver");
+    await change(cluster, "a");
+    await remove(cluster, "b");
+    await create(cluster, "c");
+    await untilEqual(cluster, live);
+    await eventually(() => expect(live.informer.problem()).toBeUndefined());
+    const told = live.history.log.slice(2).map((line) => line.replace(" (initial)", ""));
+    expect(told.sort()).toEqual(["added c", "deleted b", "updated a"]);
+  });
+});
+
+describe("history that is gone", () => {
+  it("T-6 costs no end of an object, nor of one made again under its name", async () => {
+    await using cluster = await startTestCluster();
+    await using setup = await setUp(cluster, ["gone", "kept", "again", "changed"]);
+    const { link, live } = setup;
+    const kept = live.get("kept", NAMESPACE);
+    link.refuse();
+    link.resetAll();
+    await remove(cluster, "gone");
+    await remove(cluster, "again");
+    await create(cluster, "again");
+    await change(cluster, "changed");
+    await create(cluster, "new");
+    await cluster.compact();
+    await cluster.stopComponent("kube-apiserver");
+    await cluster.startComponent("kube-apiserver");
+    link.pass();
+    await untilEqual(cluster, live);
+    expect(live.metrics.value("berth_informer_failures_total", labels("expired"))).toBe(1);
+    expect(live.history.log.slice(4).sort()).toEqual(
+      [
+        "deleted again",
+        "deleted gone",
+        "added again (initial)",
+        "added new (initial)",
+        "updated changed",
+      ].sort(),
+    );
+    expect(live.get("kept", NAMESPACE)).toBe(kept);
+  });
+});
+
+describe("a link that goes dead without a word", () => {
+  it("is noticed and replaced, and no change is missed", async () => {
+    await using cluster = await startTestCluster();
+    await using setup = await setUp(cluster, ["a", "b"], { silenceMs: 600 });
+    const { link, live } = setup;
+    link.drop();
+    await change(cluster, "a");
+    await remove(cluster, "b");
+    await create(cluster, "c");
+    await eventually(() =>
+      expect(live.metrics.value("berth_informer_failures_total", labels("unreachable"))).toBeGreaterThan(0),
+    );
+    link.pass();
+    await untilEqual(cluster, live);
+    expect(live.history.log.slice(2)).toEqual(["updated a", "deleted b", "added c"]);
+    expect(live.metrics.value("berth_informer_snapshots_total", { ...labels(), how: "stream" })).toBe(1);
+  });
+
+  it("T-4 is not seen in one that is merely quiet", async () => {
+    await using cluster = await startTestCluster();
+    await using setup = await setUp(cluster, ["a"], { silenceMs: 300 });
+    const { link, live } = setup;
+    const { received } = link.stats.clientToServer;
+    // Pings every 100 ms of about 40 bytes: this is more than three times the silence that would be too long.
+    await link.until(({ clientToServer }) => clientToServer.received - received > 400);
+    expect(link.stats.opened).toBe(1);
+    await create(cluster, "b");
+    await untilEqual(cluster, live);
+    expect(link.stats.opened).toBe(1);
+    expect(live.history.log).toEqual(["added a (initial)", "added b"]);
+  });
+});
+
+describe("a server without streamed snapshots", () => {
+  it("T-14 is asked for pages, at once and from then on", async () => {
+    await using cluster = await startTestCluster({
+      flags: { "kube-apiserver": ["--feature-gates=WatchList=false"] },
+    });
+    await using setup = await setUp(cluster, ["a", "b"]);
+    const { link, live } = setup;
+    link.refuse();
+    link.resetAll();
+    await remove(cluster, "a");
+    await cluster.compact();
+    await cluster.stopComponent("kube-apiserver");
+    await cluster.startComponent("kube-apiserver");
+    link.pass();
+    await untilEqual(cluster, live);
+    const snapshots = (how: string): number | undefined =>
+      live.metrics.value("berth_informer_snapshots_total", { ...labels(), how });
+    expect([snapshots("stream"), snapshots("pages")]).toEqual([1, 2]);
+    expect(live.history.log.slice(2)).toEqual(["deleted a"]);
+  });
+});
+
+function labels(failure?: string): Record<string, string> {
+  return { cluster: "test", resource: "configmaps", ...(failure === undefined ? {} : { failure }) };
+}

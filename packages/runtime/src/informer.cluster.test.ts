@@ -1,0 +1,431 @@
+/** What the informer promises, against a real API server behind a proxy that can fail. `T-n`: see "Traps" in the README. */
+import { performance } from "node:perf_hooks";
+import {
+  type ConfigMap,
+  type CustomResourceDefinition,
+  configMaps,
+  customResourceDefinitions,
+  defineResource,
+  type KubeClient,
+  type KubeObject,
+  namespaces,
+  nodes,
+  roleBindings,
+  roles,
+} from "@berth/kube";
+import {
+  aNode,
+  answer,
+  cutBefore,
+  dropEvent,
+  type EventAction,
+  errorEvent,
+  eventually,
+  expired,
+  type HttpProxy,
+  internalError,
+  sharedTestCluster,
+  startHttpProxy,
+  type TestCluster,
+  tooManyRequests,
+} from "@berth/testcluster";
+import { beforeAll, describe, expect, it } from "vitest";
+import {
+  differencesFrom,
+  type LiveInformer,
+  type LiveInformerOptions,
+  launchInformer,
+  startInformer,
+} from "./testing/live-informer.ts";
+
+const SNAPSHOT = { verb: "watch", path: /sendInitialEvents=true/ } as const;
+const RESUMED = { verb: "watch", path: /resourceVersion=\d/ } as const;
+
+let cluster: TestCluster;
+let namespaceCount = 0;
+
+beforeAll(async () => {
+  cluster = await sharedTestCluster({ audit: true });
+});
+
+/** A namespace of its own, a way to it that can fail, and a way that cannot. */
+interface Setup extends AsyncDisposable {
+  readonly namespace: string;
+  readonly proxy: HttpProxy;
+  /** Through the proxy. */
+  readonly client: KubeClient;
+  write(name: string, data?: Readonly<Record<string, string>>): Promise<ConfigMap>;
+  remove(name: string): Promise<void>;
+  /** An informer of the ConfigMaps in the namespace, ended with the setup. */
+  start(options?: Partial<LiveInformerOptions<ConfigMap>>): Promise<LiveInformer<ConfigMap>>;
+  /** Resolves once the informer holds exactly what the server has. */
+  untilEqual(live: LiveInformer<ConfigMap>): Promise<void>;
+}
+
+async function setUp(...names: readonly string[]): Promise<Setup> {
+  await using undo = new AsyncDisposableStack();
+  const namespace = `informer-${++namespaceCount}`;
+  await cluster.client.create(namespaces, { metadata: { name: namespace } });
+  const certificate = await cluster.authority.issueServing(["127.0.0.1"]);
+  const proxy = undo.use(await startHttpProxy({ target: cluster.url, ca: cluster.ca, certificate }));
+  const client = undo.use(cluster.connect({ server: proxy.url, userAgent: namespace }));
+  const scope = { namespace };
+  const write: Setup["write"] = async (name, data = {}) => {
+    const body = { data: { ...data, written: `${performance.now()}` } };
+    const present = await cluster.client.list(configMaps, {
+      ...scope,
+      fieldSelector: `metadata.name=${name}`,
+    });
+    return present.items.length === 0
+      ? cluster.client.create(configMaps, { metadata: { name }, ...body }, scope)
+      : cluster.client.patch(configMaps, { namespace, name }, { type: "merge", body });
+  };
+  for (const name of names) await write(name);
+  const owned = undo.move();
+  return {
+    namespace,
+    proxy,
+    client,
+    write,
+    remove: (name) => cluster.client.delete(configMaps, { namespace, name }),
+    start: async (options = {}) =>
+      owned.use(await startInformer({ client, resource: configMaps, scope, ...options })),
+    untilEqual: (live) =>
+      eventually(async () =>
+        expect(await differencesFrom(live, cluster.client, { resource: configMaps, scope })).toEqual([]),
+      ),
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+describe("the first snapshot", () => {
+  it("T-14 comes as a stream that goes on as the watch, in one request", async () => {
+    await using setup = await setUp("a", "b");
+    const live = await setup.start();
+    expect(live.names()).toEqual(["a", "b"]);
+    await setup.write("c");
+    await setup.untilEqual(live);
+    expect(setup.proxy.requests).toMatchObject([{ verb: "watch", status: 200 }]);
+    expect(setup.proxy.requests[0]?.path).toContain("allowWatchBookmarks=true");
+    expect(Number(setup.proxy.requests[0]?.query.get("timeoutSeconds"))).toBeGreaterThanOrEqual(300);
+    expect(live.history.log).toEqual(["added a (initial)", "added b (initial)", "added c"]);
+  });
+
+  it.each([400, 422])("T-14 comes in pages when the stream is refused with %i", async (status) => {
+    await using setup = await setUp("a", "b", "c", "d", "e");
+    using refusal = setup.proxy.on(SNAPSHOT, answer(status));
+    const live = await setup.start({ pageSize: 2 });
+    await setup.write("f");
+    await setup.untilEqual(live);
+    expect(setup.proxy.requests.map(({ verb }) => verb)).toEqual(["watch", "list", "list", "list", "watch"]);
+    expect(refusal.hits).toBe(1);
+  });
+
+  it("T-14 comes in pages when the mark of its end never comes", async () => {
+    await using setup = await setUp("a", "b");
+    using lost = setup.proxy.onWatchEvent({ type: "BOOKMARK" }, dropEvent());
+    const live = await setup.start({ streamStallMs: 200 });
+    expect(live.names()).toEqual(["a", "b"]);
+    expect(lost.hits).toBeGreaterThan(0);
+    await setup.proxy.untilOpenStreams(1);
+    await setup.write("c");
+    await setup.untilEqual(live);
+    expect(setup.proxy.count({ verb: "list" })).toBe(1);
+  });
+
+  it("T-14 comes in pages when the stream breaks off before its end", async () => {
+    await using setup = await setUp("a", "b");
+    using _broken = setup.proxy.onWatchEvent({ type: "BOOKMARK" }, errorEvent(500), { times: 1 });
+    const live = await setup.start();
+    expect(live.names()).toEqual(["a", "b"]);
+    expect(setup.proxy.count({ verb: "list" })).toBe(1);
+  });
+
+  it("T-5 gives the same object as a page, as a stream and as a live event", async () => {
+    await using setup = await setUp("a");
+    const live = await setup.start();
+    const fromStream = live.get("a", setup.namespace);
+    const written = await setup.write("b");
+    await setup.untilEqual(live);
+    const fromEvent = live.get("b", setup.namespace);
+    using refusal = setup.proxy.on(SNAPSHOT, answer(422));
+    const paged = await setup.start();
+    expect(refusal.hits).toBe(1);
+    expect(paged.get("a", setup.namespace)).toEqual(fromStream);
+    expect(paged.get("b", setup.namespace)).toEqual(fromEvent);
+    const { managedFields: _managedFields, ...metadata } = written.metadata ?? {};
+    expect(fromEvent).toEqual({ ...written, metadata });
+  });
+});
+
+describe("a watch that is lost", () => {
+  it("T-2 T-3 is resumed by version: nothing is listed again, nothing missed, nothing told twice", async () => {
+    await using setup = await setUp("a", "b");
+    const live = await setup.start();
+    const before = await cluster.audit.mark();
+    {
+      using down = setup.proxy.on({ verb: "watch" }, cutBefore());
+      setup.proxy.cutStreams();
+      await down.until();
+      await setup.write("a");
+      await setup.remove("b");
+      await setup.write("b");
+      await setup.write("c");
+    }
+    await setup.untilEqual(live);
+    expect(live.history.log.slice(2)).toEqual(["updated a", "deleted b", "added b", "added c"]);
+    const asked = await cluster.audit.entriesSince(before, { userAgent: setup.namespace });
+    expect(asked.map(({ verb }) => verb)).toEqual(["watch"]);
+    expect(asked[0]?.requestUri).not.toContain("sendInitialEvents");
+  });
+
+  it.each([
+    ["an answer", "answer"],
+    ["an event", "event"],
+  ] as const)("T-6 and whose version has expired (as %s) loses no end of an object", async (_as, how) => {
+    await using setup = await setUp("gone", "kept", "again", "changed");
+    const live = await setup.start();
+    const kept = live.get("kept", setup.namespace);
+    {
+      using down = setup.proxy.on({ verb: "watch" }, cutBefore());
+      setup.proxy.cutStreams();
+      await down.until();
+      await setup.remove("gone");
+      await setup.remove("again");
+      await setup.write("again");
+      await setup.write("changed");
+      await setup.write("new");
+    }
+    using old =
+      how === "answer"
+        ? setup.proxy.on(RESUMED, expired(), { times: 1 })
+        : setup.proxy.onWatchEvent({ ...RESUMED }, errorEvent(410), { times: 1 });
+    await setup.untilEqual(live);
+    expect(old.hits).toBe(1);
+    expect(live.history.log.slice(4).sort()).toEqual(
+      [
+        "deleted gone",
+        "deleted again",
+        "added again (initial)",
+        "added new (initial)",
+        "updated changed",
+      ].sort(),
+    );
+    expect(live.history.log.indexOf("deleted again")).toBeLessThan(
+      live.history.log.lastIndexOf("added again (initial)"),
+    );
+    expect(live.get("kept", setup.namespace)).toBe(kept);
+  });
+
+  it.each([
+    ["an ERROR event with code 500", errorEvent(500)],
+    ["an ERROR event with code 403", errorEvent(403)],
+    ["a line that is no event", sendInstead("GARBLED", {})],
+    ["an event without an object", sendInstead("DELETED", "cut short")],
+  ])("T-7 is resumed after %s in place of the end of an object", async (_what, fault) => {
+    await using setup = await setUp("a", "b");
+    const live = await setup.start();
+    using broken = setup.proxy.onWatchEvent({ type: "DELETED" }, fault, { times: 1 });
+    await setup.remove("a");
+    await setup.write("c");
+    await setup.untilEqual(live);
+    expect(broken.hits).toBe(1);
+    expect(live.history.log.slice(2)).toEqual(["deleted a", "added c"]);
+    expect(setup.proxy.count({ verb: "list" })).toBe(0);
+  });
+
+  it("waits as long as a 429 asks before it tries again, and then goes on", async () => {
+    await using setup = await setUp("a");
+    const live = await setup.start();
+    using busy = setup.proxy.on(RESUMED, tooManyRequests(1), { times: 2 });
+    setup.proxy.cutStreams();
+    await busy.until(2);
+    await setup.write("b");
+    await setup.untilEqual(live);
+    const at = setup.proxy.requests.slice(1).map((request) => request.at);
+    const waits = at.slice(1).map((time, index) => time - (at[index] ?? 0));
+    expect(waits).toHaveLength(2);
+    expect(Math.min(...waits)).toBeGreaterThanOrEqual(990);
+  });
+
+  it("T-2 goes on through answers of 500, with waits in between", async () => {
+    await using setup = await setUp("a");
+    const live = await setup.start();
+    using broken = setup.proxy.on({ verb: "watch" }, internalError(), { times: 4 });
+    setup.proxy.cutStreams();
+    await broken.until(4);
+    await setup.write("b");
+    await setup.untilEqual(live);
+    const [first, last] = [setup.proxy.requests[1]?.at ?? 0, setup.proxy.requests.at(-1)?.at ?? 0];
+    expect(last - first).toBeGreaterThanOrEqual(4 * 190);
+    expect(live.metrics.value("berth_informer_failures_total", labels("serverError"))).toBe(4);
+  });
+
+  it("T-3 because its time is over goes on from the last bookmark, though all before it is forgotten", async () => {
+    await using setup = await setUp("a");
+    // The server sends a bookmark about two seconds before the end of a watch.
+    const client: Pick<KubeClient, "list" | "watch"> = {
+      list: (...args) => setup.client.list(...args),
+      watch: (resource, options) => setup.client.watch(resource, { ...options, timeoutSeconds: 4 }),
+    };
+    const live = await setup.start({ client });
+    await using elsewhere = await setUp();
+    const { metadata } = await elsewhere.write("moves-the-version-on");
+    const forgotten = BigInt(metadata?.resourceVersion ?? "");
+    using _history = setup.proxy.intercept({
+      request: (request, forward) =>
+        BigInt(request.query.get("resourceVersion") ?? "0") < forgotten
+          ? expired().request(request, forward)
+          : forward(),
+    });
+    await setup.proxy.until({ verb: "watch" }, 2);
+    await setup.write("b");
+    await setup.untilEqual(live);
+    expect(setup.proxy.requests).toMatchObject([
+      { verb: "watch", status: 200 },
+      { verb: "watch", status: 200 },
+    ]);
+    expect(live.history.log).toEqual(["added a (initial)", "added b"]);
+  });
+});
+
+describe("handlers", () => {
+  it("T-8 that throw end nothing: later changes come over the same watch, to them as well", async () => {
+    await using setup = await setUp("a");
+    const live = await setup.start();
+    const seen: string[] = [];
+    live.informer.subscribe({
+      onChange: ({ object }) => {
+        seen.push(object.metadata?.name ?? "");
+        throw new Error("this handler always fails");
+      },
+    });
+    for (const name of ["b", "c"]) await setup.write(name);
+    await setup.untilEqual(live);
+    expect(seen).toEqual(["a", "b", "c"]);
+    expect(setup.proxy.requests).toHaveLength(1);
+  });
+});
+
+describe("what the lister holds", () => {
+  const widgets = defineResource<KubeObject & { readonly spec: object }>({
+    group: "informer.example.com",
+    version: "v1",
+    plural: "widgets",
+    kind: "Widget",
+    namespaced: false,
+  });
+
+  it("T-9 keeps fields that no type knows, of a resource that appears only later", async () => {
+    await using client = cluster.connect();
+    await using live = launchInformer({ client, resource: widgets });
+    await eventually(() =>
+      expect(live.informer.problem()).toMatch(
+        /^not synced yet: (list|watch) widgets\.informer\.example\.com: /,
+      ),
+    );
+    await cluster.client.create(customResourceDefinitions, widgetDefinition());
+    expect(await live.informer.whenSynced()).toBe(true);
+    const spec = { futureField137: { deep: [1, { er: null }] } };
+    await cluster.client.create(widgets, { metadata: { name: "w" }, spec });
+    await eventually(() =>
+      expect(live.get("w")).toMatchObject({ apiVersion: "informer.example.com/v1", spec }),
+    );
+  });
+
+  it("is projected before it is kept, and indexed, also for changes", async () => {
+    await using setup = await setUp();
+    await setup.write("a", { colour: "red", large: "x".repeat(10_000) });
+    const live = await setup.start({
+      project: ({ metadata, data }) => ({
+        metadata: { ...metadata, managedFields: [] },
+        data: { colour: data?.["colour"] ?? "" },
+      }),
+      indexes: { colour: ({ data }) => [data?.["colour"] ?? ""] },
+    });
+    const namesOf = (colour: string): (string | undefined)[] =>
+      live.informer.byIndex("colour", colour).map(({ metadata }) => metadata?.name);
+    expect(live.get("a", setup.namespace)?.data).toEqual({ colour: "red" });
+    expect(namesOf("red")).toEqual(["a"]);
+    await setup.write("a", { colour: "blue" });
+    await setup.write("b", { colour: "blue" });
+    await setup.untilEqual(live);
+    expect(live.get("b", setup.namespace)?.data).toEqual({ colour: "blue" });
+    expect([namesOf("red"), namesOf("blue")]).toEqual([[], ["a", "b"]]);
+    await setup.remove("b");
+    await setup.untilEqual(live);
+    expect(namesOf("blue")).toEqual(["a"]);
+  });
+
+  it("follows a label selector: an object that no longer fits is deleted", async () => {
+    await using client = cluster.connect();
+    const node = aNode("selected").labelled({ "informer.example.com/of": "us" });
+    await cluster.client.create(nodes, node.build());
+    const scope = { labelSelector: "informer.example.com/of=us" };
+    await using live = await startInformer({ client, resource: nodes, scope });
+    expect(live.names()).toEqual(["selected"]);
+    const moved = { metadata: { labels: { "informer.example.com/of": "them" } } };
+    await cluster.client.patch(nodes, { name: "selected" }, { type: "merge", body: moved });
+    await eventually(() => expect(live.names()).toEqual([]));
+    expect(live.history.log).toEqual(["added selected (initial)", "deleted selected"]);
+  });
+});
+
+describe("permission", () => {
+  it("that is missing is named, with verb and resource, until it is granted", async () => {
+    await using setup = await setUp("a");
+    const { namespace } = setup;
+    await using client = cluster.connect({ user: await cluster.user("onlooker") });
+    const scope = { namespace };
+    await using live = launchInformer({ client, resource: configMaps, scope });
+    await eventually(() =>
+      expect(live.informer.problem()).toMatch(
+        /^not synced yet: (list|watch) configmaps in "informer-\d+": .*onlooker/,
+      ),
+    );
+    const rules = [{ apiGroups: [""], resources: ["configmaps"], verbs: ["list", "watch"] }];
+    await cluster.client.create(roles, { metadata: { name: "look" }, rules }, scope);
+    const roleRef = { apiGroup: "rbac.authorization.k8s.io", kind: "Role", name: "look" };
+    const subjects = [{ apiGroup: "rbac.authorization.k8s.io", kind: "User", name: "onlooker" }];
+    await cluster.client.create(roleBindings, { metadata: { name: "look" }, roleRef, subjects }, scope);
+    await setup.untilEqual(live);
+    expect(live.informer.problem()).toBeUndefined();
+  });
+});
+
+describe("stopping", () => {
+  it("ends the informer and its watch within 100 ms, and leaves no socket", async () => {
+    await using setup = await setUp("a");
+    const live = await setup.start();
+    const startedAt = performance.now();
+    await live.stop();
+    expect(performance.now() - startedAt).toBeLessThan(100);
+    await setup.proxy.untilOpenStreams(0);
+    await setup.client.close();
+    await eventually(() => expect(setup.client.openSockets).toBe(0));
+  });
+});
+
+function labels(failure: string): Record<string, string> {
+  return { cluster: "test", resource: "configmaps", failure };
+}
+
+/** Another event in its place, and no end of the stream. */
+function sendInstead(type: string, object: unknown): EventAction {
+  return { event: () => Promise.resolve({ kind: "send", event: { type, object }, end: false }) };
+}
+
+/** Of a resource whose spec takes any field. */
+function widgetDefinition(): CustomResourceDefinition {
+  const spec = { type: "object", "x-kubernetes-preserve-unknown-fields": true };
+  const schema = { openAPIV3Schema: { type: "object", properties: { spec } } };
+  return {
+    metadata: { name: "widgets.informer.example.com" },
+    spec: {
+      group: "informer.example.com",
+      scope: "Cluster",
+      names: { plural: "widgets", singular: "widget", kind: "Widget" },
+      versions: [{ name: "v1", served: true, storage: true, schema }],
+    },
+  };
+}
