@@ -88,8 +88,8 @@ export interface DeleteOptions extends RequestOptions {
 
 /**
  * One cluster, one credential. Every method rejects with `ApiError` and nothing else; every method ends when its
- * signal aborts or its deadline passes. Reads and watches share one HTTP/2 connection; writes use a bounded
- * HTTP/1.1 pool (measured faster for small patches) that closes when idle.
+ * signal aborts or its deadline passes. Reads and watches share HTTP/2 connections, a hundred to each; writes use a
+ * bounded HTTP/1.1 pool (measured faster for small patches) that closes when idle.
  */
 export interface KubeClient extends AsyncDisposable {
   /** `https://host:port`, for messages. */
@@ -127,7 +127,7 @@ export interface KubeClient extends AsyncDisposable {
   ): Promise<void>;
   /** A read of a path that is no resource (`/version`, `/readyz`, discovery). Returns the body as text. */
   read(path: string, options?: RequestOptions): Promise<string>;
-  /** Open sockets now: at most 2 at rest. */
+  /** Open sockets now: at rest one for each hundred watches, and none without a watch. */
   readonly openSockets: number;
   close(): Promise<void>;
 }
