@@ -15,7 +15,6 @@ export type { StartProgress } from "./control-plane.ts";
 export * from "./detached.ts";
 export * from "./eventually.ts";
 export * from "./fault/index.ts";
-export * from "./fault/index.ts";
 export type { UserProof } from "./kubeconfig.ts";
 export { aNode, BUILT_AT, type Identity, type NodeBuilder } from "./node-builder.ts";
 export { aPod, type PodBuilder } from "./pod-builder.ts";
