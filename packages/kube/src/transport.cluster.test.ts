@@ -102,7 +102,8 @@ describe("T-1 connections", () => {
     const requests: Promise<unknown>[] = [];
     while (link.stats.serverToClient.received < 10_000) {
       // Fewer than one connection carries, however slowly it is made: more would rightly get another.
-      if (requests.length < 80) requests.push(requests.length < 20 ? client.watch(nodes) : client.get(nodes, of));
+      if (requests.length < 80)
+        requests.push(requests.length < 20 ? client.watch(nodes) : client.get(nodes, of));
       await new Promise<void>((resolve) => setImmediate(resolve));
     }
     await Promise.all(requests);
