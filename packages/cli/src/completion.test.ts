@@ -90,8 +90,8 @@ describe("scripts", () => {
   );
 
   for (const shell of ["zsh", "fish"]) {
-    const missing = spawnSync(shell, ["--version"]).status !== 0;
-    it.skipIf(missing)(`of ${shell} is accepted by that shell (skipped without ${shell})`, async () => {
+    it(`of ${shell} is accepted by that shell`, async ({ skip }) => {
+      skip(spawnSync(shell, ["--version"]).status !== 0, `${shell} is not installed here`);
       const script = completionScript(shell === "zsh" ? "zsh" : "fish");
       await using folder = await testFolder({ script });
       await expect(execute(shell, ["-n", path.join(folder.path, "script")])).resolves.toBeDefined();

@@ -4,19 +4,13 @@ import { enableCompileCache } from "node:module";
 import { homedir } from "node:os";
 import { runCli } from "./cli.ts";
 import { exitCodes } from "./exit-codes.ts";
+import { createStopSignals } from "./stop-signals.ts";
 import type { Output } from "./surroundings.ts";
 
 /** Compiled code is kept in the user's temporary folder: the next start saves about a third of its time. */
 enableCompileCache();
 
-const stopping = new AbortController();
-
-/** The first signal asks for an orderly end, the second ends at once. */
-function onSignal(signal: "SIGINT" | "SIGTERM"): void {
-  if (stopping.signal.aborted)
-    process.exit(signal === "SIGINT" ? exitCodes.interrupted : exitCodes.terminated);
-  stopping.abort();
-}
+const stop = createStopSignals((code) => process.exit(code));
 
 function toOutput(stream: NodeJS.WriteStream): Output {
   // The reader has gone (`berth plan | head`): nobody is left to write for.
@@ -32,8 +26,8 @@ function toOutput(stream: NodeJS.WriteStream): Output {
   };
 }
 
-process.on("SIGINT", onSignal);
-process.on("SIGTERM", onSignal);
+process.on("SIGINT", () => stop.on("SIGINT"));
+process.on("SIGTERM", () => stop.on("SIGTERM"));
 
 // The runtime's timers do not keep a process alive; this does until the command has ended.
 const alive = setInterval(() => {}, 2 ** 31 - 1);
@@ -44,7 +38,7 @@ process.exitCode = await runCli(process.argv.slice(2), {
   home: homedir(),
   stdout: toOutput(process.stdout),
   stderr: toOutput(process.stderr),
-  signal: stopping.signal,
+  signal: stop.signal,
   self: process.env["BERTH_COMMAND"] || (process.argv[1] ?? "berth"),
 });
 clearInterval(alive);

@@ -30,6 +30,7 @@ export async function findStateNamespace(
     return { name, exists: true, ...(metadata?.uid ? { uid: metadata.uid } : {}) };
   } catch (error) {
     if (!isApiError(error)) throw error;
+    signal.throwIfAborted();
     return { name, exists: !isApiError(error, "notFound") };
   }
 }

@@ -52,7 +52,7 @@ export async function run(given: RunOptions, surroundings: Surroundings): Promis
   const metrics = createMetricsRegistry();
   const onAnswer = declareApiMetrics(metrics);
   await using client = connect({ ...cluster.connect, userAgent: `berth/${VERSION}`, onAnswer });
-  await meetCluster(client, cluster, log);
+  await meetCluster(client, cluster, { log, signal });
   const namespace = await findStateNamespace(client, { wanted: options.namespace, cluster, signal });
   const { installation } = options;
   log.info("berth starts", {
@@ -106,12 +106,13 @@ async function withOriginalDefaults(options: RunOptions, folder: string): Promis
 async function meetCluster(
   client: KubeClient,
   { inCluster, origin }: ClusterChoice,
-  log: Logger,
+  { log, signal }: { readonly log: Logger; readonly signal: AbortSignal },
 ): Promise<void> {
   try {
-    await client.read("/version", { timeoutMs: 5000 });
+    await client.read("/version", { timeoutMs: 5000, signal });
   } catch (error) {
     if (!isApiError(error) || error.failure.kind === "forbidden") return;
+    signal.throwIfAborted();
     if (!inCluster) {
       throw new CommandError(`${describeApiError(error)} (${client.server}, ${origin})`, exitCodes.cluster);
     }
