@@ -34,6 +34,11 @@ export interface ListOptions<T extends KubeObject> extends CollectionScope, Requ
   /** `"0"` reads the server's cache (any age); absent reads the latest. */
   readonly resourceVersion?: string;
   readonly resourceVersionMatch?: "Exact" | "NotOlderThan";
+  /**
+   * Only `apiVersion`, `kind` and `metadata` of each object (PartialObjectMetadata): spec and status never leave the
+   * server, which matters for a cache of large objects that is only asked for labels or owners.
+   */
+  readonly metadataOnly?: boolean;
   readonly project?: Projection<T>;
 }
 
@@ -45,6 +50,8 @@ export interface WatchOptions<T extends KubeObject> extends CollectionScope {
   readonly sendInitialEvents?: boolean;
   /** When the server ends the stream by itself, seconds. Default: random in 300–600, so that many watches do not end together. */
   readonly timeoutSeconds?: number;
+  /** As in `ListOptions`. */
+  readonly metadataOnly?: boolean;
   readonly project?: Projection<T>;
 }
 

@@ -233,6 +233,22 @@ describe("T-5 T-18 what is read", () => {
   });
 });
 
+describe("T-15 metadata only", () => {
+  it("is what a list and a watch carry when asked for it, bookmarks included", async () => {
+    await createNode("partial");
+    const scope = { fieldSelector: "metadata.name=partial", metadataOnly: true };
+    const listed = (await client.list(nodes, scope)).items[0];
+    expect(listed).toMatchObject({ kind: "PartialObjectMetadata", metadata: { name: "partial" } });
+    await using stream = await client.watch(nodes, { ...scope, sendInitialEvents: true });
+    const events = stream[Symbol.asyncIterator]();
+    const added = await events.next();
+    expect(added.value).toEqual({ type: "ADDED", object: listed });
+    expect(Object.keys(listed ?? {}).toSorted()).toEqual(["apiVersion", "kind", "metadata"]);
+    const bookmark = await events.next();
+    expect(bookmark.value).toMatchObject({ type: "BOOKMARK", initialEventsEnd: true });
+  });
+});
+
 describe("dry run", () => {
   it("answers as the write would, and stores nothing", async () => {
     const namespace = await createNamespace();

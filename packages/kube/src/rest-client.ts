@@ -79,7 +79,11 @@ class RestClient implements KubeClient {
       resourceVersionMatch: options.continue === undefined ? options.resourceVersionMatch : undefined,
     };
     const list = await this.#send<List<T>>(
-      { method: "GET", ...this.#collection("list", resource, options, query) },
+      {
+        method: "GET",
+        accept: options.metadataOnly ? partialMetadata("PartialObjectMetadataList") : undefined,
+        ...this.#collection("list", resource, options, query),
+      },
       { ...options, timeoutMs: options.timeoutMs ?? LIST_TIMEOUT_MS },
     );
     const project = options.project;
@@ -115,6 +119,7 @@ class RestClient implements KubeClient {
     });
     const stream = await this.#transport.open({
       method: "GET",
+      accept: options.metadataOnly ? partialMetadata("PartialObjectMetadata") : undefined,
       ...about,
       signal: options.signal,
       timeoutMs: DEFAULT_TIMEOUT_MS,
@@ -233,7 +238,7 @@ class RestClient implements KubeClient {
   }
 
   async #send<R>(
-    request: Pick<TransportRequest, "method" | "info" | "path" | "body" | "contentType">,
+    request: Pick<TransportRequest, "method" | "info" | "path" | "body" | "contentType" | "accept">,
     options: RequestOptions,
   ): Promise<R> {
     const body = await this.#transport.send({
@@ -301,6 +306,11 @@ function faultOfName(resource: Resource, of: ObjectName): string | undefined {
   if (resource.namespaced && !of.namespace) return `${resource.kind} is namespaced and no namespace is given`;
   if (of.name === "") return "the name is empty";
   return of.name === "." || of.name === ".." ? `"${of.name}" is no name` : undefined;
+}
+
+/** The media type that makes the server send metadata only; no fallback, so that a cache is never of two kinds. */
+function partialMetadata(kind: "PartialObjectMetadata" | "PartialObjectMetadataList"): string {
+  return `application/json;as=${kind};v=v1;g=meta.k8s.io`;
 }
 
 function nameOf(object: KubeObject): ObjectName {

@@ -43,6 +43,8 @@ export interface TransportRequest {
   readonly path: string;
   readonly body?: string;
   readonly contentType?: string;
+  /** What is wanted back; default `application/json`. */
+  readonly accept?: string | undefined;
   readonly signal?: AbortSignal | undefined;
   /** For the whole answer; of a stream, until it has begun. Milliseconds. */
   readonly timeoutMs: number;
@@ -204,7 +206,7 @@ export class Transport {
 
   #headers(request: TransportRequest, material: CredentialMaterial): Record<string, string> {
     const headers: Record<string, string> = {
-      accept: "application/json",
+      accept: request.accept ?? "application/json",
       "user-agent": this.#options.userAgent,
     };
     if (request.contentType !== undefined) headers["content-type"] = request.contentType;

@@ -65,7 +65,9 @@ export function createVirtualClock(startMs = 1_767_225_600_000): VirtualClock {
   const next = (): (typeof due)[number] | undefined =>
     due.reduce<(typeof due)[number] | undefined>(
       (first, entry) =>
-        first === undefined || entry.atMs < first.atMs || (entry.atMs === first.atMs && entry.order < first.order)
+        first === undefined ||
+        entry.atMs < first.atMs ||
+        (entry.atMs === first.atMs && entry.order < first.order)
           ? entry
           : first,
       undefined,

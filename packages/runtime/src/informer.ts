@@ -29,6 +29,8 @@ export interface InformerOptions<T extends KubeObject> {
   readonly resource: Resource<T>;
   /** Which objects; default all. What a selector leaves out is never received. */
   readonly scope?: CollectionScope;
+  /** Only the metadata of each object is asked for, and so `T` should promise no more. Default false. */
+  readonly metadataOnly?: boolean;
   /** What to keep of each object; default all but `metadata.managedFields`. Runs as it is decoded, once per event. */
   readonly project?: Projection<T>;
   readonly indexes?: Readonly<Record<string, IndexFunction<T>>>;

@@ -23,9 +23,13 @@ export interface MetricOptions<L extends string> {
 export interface MetricsRegistry {
   counter<L extends string = never>(options: MetricOptions<L>): Counter<L>;
   /** `collect` is called at each scrape, to set the value just then. */
-  gauge<L extends string = never>(options: MetricOptions<L> & { readonly collect?: (gauge: Gauge<L>) => void }): Gauge<L>;
+  gauge<L extends string = never>(
+    options: MetricOptions<L> & { readonly collect?: (gauge: Gauge<L>) => void },
+  ): Gauge<L>;
   /** `buckets` in the unit of the name, ascending; default: 1 ms to 30 s. */
-  histogram<L extends string = never>(options: MetricOptions<L> & { readonly buckets?: readonly number[] }): Histogram<L>;
+  histogram<L extends string = never>(
+    options: MetricOptions<L> & { readonly buckets?: readonly number[] },
+  ): Histogram<L>;
   /** The Prometheus text exposition of everything declared. */
   expose(): Promise<{ readonly contentType: string; readonly body: string }>;
 }

@@ -40,6 +40,8 @@ export interface ReflectorOptions<T extends KubeObject> {
   readonly client: Pick<KubeClient, "list" | "watch">;
   readonly resource: Resource<T>;
   readonly scope?: CollectionScope;
+  /** Only the metadata of each object is asked for. Default false. */
+  readonly metadataOnly?: boolean;
   /** Applied to each object as it is decoded. */
   readonly project?: Projection<T>;
   readonly clock: Clock;
@@ -129,10 +131,11 @@ export class Reflector<T extends KubeObject> {
 
   /** A watch from where we are, or, without a snapshot, one that begins with it. */
   async #open(signal: AbortSignal): Promise<Events<T>> {
-    const { client, resource, scope, project } = this.#options;
+    const { client, resource, scope, metadataOnly, project } = this.#options;
     const resourceVersion = this.#resourceVersion;
     this.#stream = await client.watch(resource, {
       ...scope,
+      ...(metadataOnly === undefined ? {} : { metadataOnly }),
       signal,
       ...(resourceVersion === undefined ? { sendInitialEvents: true } : { resourceVersion }),
       ...(project === undefined ? {} : { project }),
@@ -199,13 +202,14 @@ export class Reflector<T extends KubeObject> {
     if (signal.aborted) return;
     this.#sink.listing("pages");
     this.#streamNext = !this.#streamRefused;
-    const { client, resource, scope, project, pageSize } = this.#options;
+    const { client, resource, scope, metadataOnly, project, pageSize } = this.#options;
     const snapshot = new Map<string, T>();
     let token: string | undefined;
     let resourceVersion = "";
     do {
       const page = await client.list(resource, {
         ...scope,
+        ...(metadataOnly === undefined ? {} : { metadataOnly }),
         signal,
         ...(project === undefined ? {} : { project }),
         ...(pageSize === undefined ? {} : { limit: pageSize }),
