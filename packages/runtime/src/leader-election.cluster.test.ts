@@ -1,0 +1,200 @@
+/** Elections over a Lease of a real API server. The rules themselves are in `leader-election.test.ts`, on a virtual clock. */
+import { performance } from "node:perf_hooks";
+import { type KubeClient, type Lease, leases, namespaces, roleBindings, roles } from "@berth/kube";
+import {
+  eventually,
+  sharedTestCluster,
+  startTcpProxy,
+  startTestCluster,
+  type TestCluster,
+} from "@berth/testcluster";
+import { beforeAll, describe, expect, it } from "vitest";
+import { createSilentLogger } from "./json-log.ts";
+import { type LeaderElectionOptions, LeaderElector, type TermEnd } from "./leader-election.ts";
+
+const NAMESPACE = "election";
+/** As short as whole seconds allow. */
+const SHORT = { leaseDurationMs: 3_000, renewDeadlineMs: 2_000, retryPeriodMs: 200 };
+
+let cluster: TestCluster;
+let leaseCount = 0;
+
+beforeAll(async () => {
+  cluster = await sharedTestCluster();
+  await cluster.client.create(namespaces, { metadata: { name: NAMESPACE } });
+});
+
+const nextLease = (): { namespace: string; name: string } => ({
+  namespace: NAMESPACE,
+  name: `lease-${++leaseCount}`,
+});
+
+/** Somebody who wants to lead, from now until disposed. */
+interface Candidate extends AsyncDisposable {
+  readonly elector: LeaderElector;
+  /** When it began to lead, and when it was told to end, `performance.now`. */
+  readonly began: number | undefined;
+  readonly ended: number | undefined;
+  untilLeading(): Promise<void>;
+  /** Stops it as an orderly end of the process does. */
+  stop(): Promise<TermEnd>;
+  /** How its term ended by itself. */
+  readonly end: Promise<TermEnd>;
+}
+
+function candidate(
+  identity: string,
+  lease: LeaderElectionOptions["lease"],
+  { client = cluster.client, ...options }: Partial<LeaderElectionOptions> = {},
+): Candidate {
+  const elector = new LeaderElector({
+    client,
+    lease,
+    identity,
+    log: createSilentLogger(),
+    ...SHORT,
+    ...options,
+  });
+  const stopping = new AbortController();
+  let began: number | undefined;
+  let ended: number | undefined;
+  const end = elector.run(stopping.signal, {
+    onStartedLeading: (lead) => {
+      began = performance.now();
+      lead.addEventListener("abort", () => {
+        ended = performance.now();
+      });
+    },
+  });
+  const stop = (): Promise<TermEnd> => {
+    stopping.abort();
+    return end;
+  };
+  return {
+    elector,
+    get began() {
+      return began;
+    },
+    get ended() {
+      return ended;
+    },
+    untilLeading: () => eventually(() => expect(elector.leading).toBe(true)),
+    stop,
+    end,
+    [Symbol.asyncDispose]: async () => void (await stop()),
+  };
+}
+
+const read = (lease: LeaderElectionOptions["lease"], client: KubeClient = cluster.client): Promise<Lease> =>
+  client.get(leases, lease);
+
+describe("an election", () => {
+  it("writes a Lease that the server takes, with times in microseconds, and renews it", async () => {
+    const lease = nextLease();
+    await using one = candidate("one", lease);
+    await one.untilLeading();
+    const first = await read(lease);
+    expect(first.spec).toMatchObject({ holderIdentity: "one", leaseDurationSeconds: 3, leaseTransitions: 0 });
+    expect(first.spec?.renewTime).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/);
+    await eventually(async () =>
+      expect(Date.parse((await read(lease)).spec?.renewTime ?? "")).toBeGreaterThan(
+        Date.parse(first.spec?.renewTime ?? ""),
+      ),
+    );
+    expect((await read(lease)).spec?.acquireTime).toBe(first.spec?.acquireTime);
+  });
+
+  it("has one leader among many, and another as soon as that one gives the Lease up", async () => {
+    const lease = nextLease();
+    await using stack = new AsyncDisposableStack();
+    const all = ["a", "b", "c"].map((identity) => stack.use(candidate(identity, lease)));
+    const leaders = (): Candidate[] => all.filter(({ elector }) => elector.leading);
+    await eventually(() => expect(leaders()).toHaveLength(1));
+    const [first] = leaders();
+    expect(await first?.stop()).toBe("stopped");
+    await eventually(() => expect(leaders()).toHaveLength(1));
+    const [second] = leaders();
+    expect(second).not.toBe(first);
+    expect(second?.began).toBeGreaterThan(first?.ended ?? Number.POSITIVE_INFINITY);
+    const { spec } = await read(lease);
+    expect(spec).toMatchObject({ holderIdentity: second?.elector.identity, leaseTransitions: 1 });
+  });
+
+  it("ends the lead of one that is cut off before another begins", async () => {
+    const lease = nextLease();
+    await using link = await startTcpProxy({ target: new URL(cluster.url) });
+    await using client = cluster.connect({ server: link.url });
+    await using cutOff = candidate("cut-off", lease, { client });
+    await cutOff.untilLeading();
+    await using other = candidate("other", lease);
+    await eventually(() => expect(other.elector.holder).toBe("cut-off"));
+    link.drop();
+    await other.untilLeading();
+    expect(await cutOff.end).toBe("lost");
+    expect(cutOff.ended).toBeLessThan(other.began ?? 0);
+    expect(cutOff.elector.problem()).toMatch(/^the lease could not be read or written for \d+ s: /);
+  });
+
+  it("is lost at once to somebody who writes himself in", async () => {
+    const lease = nextLease();
+    await using one = candidate("one", lease);
+    await one.untilLeading();
+    const taken = { spec: { holderIdentity: "usurper" } };
+    await cluster.client.patch(leases, lease, { type: "merge", body: taken });
+    expect(await one.end).toBe("lost");
+    expect((await read(lease)).spec?.holderIdentity).toBe("usurper");
+  });
+
+  it("survives somebody who deletes the Lease", async () => {
+    const lease = nextLease();
+    await using one = candidate("one", lease);
+    await one.untilLeading();
+    await cluster.client.delete(leases, lease);
+    await eventually(async () => expect((await read(lease)).spec?.holderIdentity).toBe("one"));
+    expect(one.ended).toBeUndefined();
+    expect(one.elector.leading).toBe(true);
+  });
+
+  it("says what is missing without permission, and leads once that is granted", async () => {
+    const lease = nextLease();
+    await using client = cluster.connect({ user: await cluster.user("candidate") });
+    await using one = candidate("one", lease, { client });
+    await eventually(() =>
+      expect(one.elector.problem()).toMatch(
+        /get leases\.coordination\.k8s\.io "lease-\d+" in "election".*candidate/,
+      ),
+    );
+    const scope = { namespace: NAMESPACE };
+    const rules = [
+      { apiGroups: ["coordination.k8s.io"], resources: ["leases"], verbs: ["get", "create", "update"] },
+    ];
+    await cluster.client.create(roles, { metadata: { name: "candidate" }, rules }, scope);
+    const roleRef = { apiGroup: "rbac.authorization.k8s.io", kind: "Role", name: "candidate" };
+    const subjects = [{ apiGroup: "rbac.authorization.k8s.io", kind: "User", name: "candidate" }];
+    await cluster.client.create(roleBindings, { metadata: { name: "candidate" }, roleRef, subjects }, scope);
+    await one.untilLeading();
+    expect(one.elector.problem()).toBeUndefined();
+  });
+});
+
+describe("a crash of the API server", () => {
+  it("does not end the lead when it is shorter than the renew deadline", async () => {
+    await using own = await startTestCluster();
+    const lease = { namespace: "default", name: "lease" };
+    const durations = { leaseDurationMs: 60_000, renewDeadlineMs: 40_000, retryPeriodMs: 200 };
+    await using one = candidate("one", lease, { client: own.client, ...durations });
+    await one.untilLeading();
+    await own.stopComponent("kube-apiserver", "SIGKILL");
+    await own.startComponent("kube-apiserver");
+    const after = await read(lease, own.client);
+    await eventually(async () => {
+      const { metadata } = await read(lease, own.client);
+      expect(metadata?.resourceVersion).not.toBe(after.metadata?.resourceVersion);
+    });
+    expect(one.ended).toBeUndefined();
+    expect((await read(lease, own.client)).spec).toMatchObject({
+      holderIdentity: "one",
+      leaseTransitions: 0,
+    });
+  });
+});
