@@ -6,14 +6,7 @@ import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import {
-  conflict,
-  eventually,
-  hold,
-  startHttpProxy,
-  startTestCluster,
-  type TestCluster,
-} from "@berth/testcluster";
+import { eventually, startTestCluster, type TestCluster } from "@berth/testcluster";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type BerthProcess, startBerthProcess } from "./product.ts";
 import { createWorld, type World } from "./world.ts";
@@ -248,44 +241,4 @@ async function isFree(port: number): Promise<boolean> {
     server.once("error", () => resolve(false));
     server.listen(port, () => server.close(() => resolve(true)));
   });
-}
-
-describe("a conflict", () => {
-  it("L-B4 on the clear, by a change that the cache had not seen: the label is cleared all the same", async () => {
-    await using world = await createWorld(cluster, "b4");
-    await using proxy = await proxyOf(cluster);
-    await world.rules.write("good/one", "example.com/in");
-    await world.add("n", { "example.com/in": "true" });
-    await world.start({ server: proxy.url });
-    await world.right();
-    const held = hold();
-    using _rule = proxy.on({ verb: "patch", resource: "nodes" }, held, { times: 1 });
-    await world.label("n", { "example.com/in": null });
-    await held.until();
-    await world.annotate("n", { "example.com/late": "1" });
-    held.release();
-    await world.right();
-    expect(world.expected("n")).not.toHaveProperty(["good/one"]);
-    await world.restful();
-    expect(proxy.requests.filter(({ status }) => status === 409)).toHaveLength(1);
-  });
-
-  it("L-B4 on the clear, that nothing explains: the label is cleared all the same", async () => {
-    await using world = await createWorld(cluster, "b4-bare");
-    await using proxy = await proxyOf(cluster);
-    await world.rules.write("good/one", "example.com/in");
-    await world.add("n", { "example.com/in": "true" });
-    await world.start({ server: proxy.url });
-    await world.right();
-    using rule = proxy.on({ verb: "patch", resource: "nodes" }, conflict(), { times: 1 });
-    await world.label("n", { "example.com/in": null });
-    await rule.until();
-    await world.right();
-    await world.restful();
-  });
-});
-
-async function proxyOf(target: TestCluster): ReturnType<typeof startHttpProxy> {
-  const certificate = await target.authority.issueServing(["127.0.0.1"]);
-  return startHttpProxy({ target: target.url, ca: target.ca, certificate });
 }

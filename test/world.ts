@@ -8,7 +8,9 @@ import { deepStrictEqual } from "node:assert";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import { type RunningBerth, startBerth } from "@berth/cli";
 import { events, type KubeEvent, type Node, namespaces, nodes } from "@berth/kube";
+import { type Clock, systemClock } from "@berth/runtime";
 import { type AuditEntry, aNode, eventually, type TestCluster, type TestUser } from "@berth/testcluster";
 import { type NodeHistory, recordNodes } from "./node-history.ts";
 import {
@@ -37,6 +39,15 @@ export interface StartOptions {
   readonly labelFolder?: string;
   /** Added to the command line. */
   readonly args?: readonly string[];
+}
+
+export interface StartInProcessOptions {
+  /** Default the API server itself. */
+  readonly server?: string;
+  /** A connection silent for this long is dead. Milliseconds, default as for anybody. */
+  readonly silenceMs?: number;
+  /** How many times faster than real time its clock runs; the network is not hurried by that. Default 1. */
+  readonly pace?: number;
 }
 
 /** One node as it must be apart from Berth, and what Berth may have done to it. */
@@ -186,6 +197,23 @@ export class World implements AsyncDisposable {
     return this.#berths.use(startBerthProcess({ args: ["run", ...files, ...servers, ...reserved, ...args] }));
   }
 
+  /** The same inside this process, where its time and its connection can be chosen. */
+  async startInProcess({ server, silenceMs, pace = 1 }: StartInProcessOptions = {}): Promise<RunningBerth> {
+    const client = this.cluster.connect({
+      userAgent: `${BERTH}in-process`,
+      fieldManager: "berth",
+      ...(server && { server }),
+      ...(silenceMs && { silenceMs }),
+    });
+    this.#berths.use(client);
+    const { path: folder } = this.rules;
+    const { allowReserved = [] } = this.#parts.options;
+    const labelFolder = { path: folder, shown: folder, options: { allowReserved } };
+    const self = { apiVersion: "v1", kind: "Namespace", name: this.name, namespace: this.name };
+    const berth = await startBerth({ client, labelFolder, self, clock: hurriedClock(pace) });
+    return this.#berths.use(berth);
+  }
+
   /** The Events with this reason: about the files of this world, and about its nodes. */
   async events(reason: string): Promise<readonly KubeEvent[]> {
     const { items } = await this.cluster.client.list(events, { fieldSelector: `reason=${reason}` });
@@ -312,6 +340,15 @@ export class World implements AsyncDisposable {
         );
     });
   }
+}
+
+/** Time that passes `pace` times as fast. */
+function hurriedClock(pace: number): Clock {
+  return {
+    now: () => systemClock.now(),
+    monotonic: () => systemClock.monotonic() * pace,
+    schedule: (delayMs, callback) => systemClock.schedule(delayMs / pace, callback),
+  };
 }
 
 interface NodeState {
