@@ -15,7 +15,7 @@ import { type Clock, sleep } from "../clock.ts";
 type Event = WatchEvent<KubeObject>;
 type State = ReadonlyMap<string, KubeObject>;
 
-/** How one answer, or one wait for the next event, is delayed. */
+/** How a `VersionLog` behaves from the beginning on. */
 export interface LogOptions {
   readonly clock: Clock;
   /** Before each answer, page and event. Milliseconds, default 0. */
