@@ -1,0 +1,190 @@
+/**
+ * Fifty times Berth is killed (SIGKILL) at a random point of its work, while nodes and rules change. Whatever it left
+ * behind, the next start mends it.
+ */
+import { type HttpProxy, startHttpProxy, startTestCluster, type TestCluster } from "@berth/testcluster";
+import * as fc from "fast-check";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { BerthProcess } from "./product.ts";
+import { createWorld, type World } from "./world.ts";
+
+let cluster: TestCluster;
+beforeAll(async () => {
+  cluster = await startTestCluster({ audit: true });
+});
+afterAll(() => cluster[Symbol.asyncDispose]());
+
+const KILLS = 50;
+const NODES = 9;
+const INPUTS = ["in/a", "in/b", "in/c"];
+const RULES = ["out/0", "out/1", "out/2", "out/3"];
+/** Changes in every round, and with it two thirds of the nodes: there is always work to die at. */
+const RESTLESS = "out/restless";
+/** A trap that nothing walks into is sprung after this long; a start takes about 400 ms. */
+const PATIENCE_MS = 1200;
+
+type Change =
+  | { readonly what: "label"; readonly node: number; readonly input: string; readonly on: boolean }
+  | { readonly what: "again"; readonly node: number; readonly input: string }
+  | { readonly what: "write"; readonly rule: number; readonly lines: readonly string[] }
+  | { readonly what: "remove"; readonly rule: number };
+
+/** When Berth dies: at its so manieth request of a kind, before or after the server gets it, or after some time. */
+type Death =
+  | { readonly at: "request" | "patch"; readonly count: number; readonly forwarded: boolean }
+  | { readonly at: "time"; readonly ms: number };
+
+interface Round {
+  readonly changes: readonly Change[];
+  readonly death: Death;
+}
+
+const node = fc.nat(NODES - 1);
+const input = fc.constantFrom(...INPUTS);
+/** A rule lists inputs, and rules before it: chains, and no circles. */
+const write = fc.nat(RULES.length - 1).chain((rule) =>
+  fc.record({
+    what: fc.constant("write" as const),
+    rule: fc.constant(rule),
+    lines: fc.uniqueArray(fc.constantFrom(...INPUTS, ...RULES.slice(0, rule)), {
+      minLength: 1,
+      maxLength: 3,
+    }),
+  }),
+);
+const change: fc.Arbitrary<Change> = fc.oneof(
+  {
+    weight: 4,
+    arbitrary: fc.record({ what: fc.constant("label" as const), node, input, on: fc.boolean() }),
+  },
+  { weight: 1, arbitrary: fc.record({ what: fc.constant("again" as const), node, input }) },
+  { weight: 3, arbitrary: write },
+  {
+    weight: 1,
+    arbitrary: fc.record({ what: fc.constant("remove" as const), rule: fc.nat(RULES.length - 1) }),
+  },
+);
+const death: fc.Arbitrary<Death> = fc.oneof(
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      at: fc.constant("patch" as const),
+      count: fc.integer({ min: 1, max: 6 }),
+      forwarded: fc.boolean(),
+    }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      at: fc.constant("request" as const),
+      count: fc.integer({ min: 1, max: 8 }),
+      forwarded: fc.boolean(),
+    }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({ at: fc.constant("time" as const), ms: fc.integer({ min: 0, max: 900 }) }),
+  },
+);
+const round: fc.Arbitrary<Round> = fc.record({
+  changes: fc.array(change, { minLength: 3, maxLength: 6 }),
+  death,
+});
+
+describe("a Berth that is killed", () => {
+  it("fifty times at random points leaves nothing that the next start does not mend", async () => {
+    await using world = await createWorld(cluster, "kills");
+    await using proxy = await proxyOf(cluster);
+    for (const [index, rule] of RULES.entries()) await world.rules.write(rule, INPUTS[index % 3] ?? "");
+    for (let index = 0; index < NODES; index++)
+      await world.add(`n${index}`, { [INPUTS[index % 3] ?? ""]: "1" });
+    const rounds = fc.array(round, { minLength: KILLS, maxLength: KILLS });
+    const run = async (all: readonly Round[]): Promise<void> => {
+      let trapped = 0;
+      for (const [index, each] of all.entries()) {
+        await world.rules.write(RESTLESS, INPUTS[index % 3] ?? "");
+        if (await liveAndDie(world, proxy, each)) trapped += 1;
+      }
+      const last = await world.start();
+      await world.right();
+      await last.ready();
+      await world.restful();
+      // Most of them really died at a request, and not merely some time after it.
+      expect(trapped).toBeGreaterThan(KILLS / 3);
+    };
+    // One run, and no shrinking: a failure tells its seed.
+    await fc.assert(fc.asyncProperty(rounds, run), { numRuns: 1, endOnFailure: true });
+    const written = proxy.requests.filter(({ verb, status }) => verb === "patch" && status === 200);
+    expect(written.length).toBeGreaterThan(KILLS / 2);
+  });
+});
+
+/** @returns whether it died at the request that was chosen. */
+async function liveAndDie(
+  world: World,
+  proxy: HttpProxy,
+  { changes, death: planned }: Round,
+): Promise<boolean> {
+  using trap = setTrap(proxy, planned);
+  const berth = await world.start({ server: proxy.url });
+  trap.arm(berth);
+  const changing = changeAll(world, changes);
+  const late = new Promise<false>((resolve) => setTimeout(() => resolve(false), patienceOf(planned)));
+  const trapped = await Promise.race([trap.sprung.then(() => true), late]);
+  await berth.kill();
+  await changing;
+  expect(berth.exit).toBe("SIGKILL");
+  return trapped;
+}
+
+async function changeAll(world: World, changes: readonly Change[]): Promise<void> {
+  for (const it of changes) {
+    if (it.what === "label") await world.label(`n${it.node}`, { [it.input]: it.on ? "1" : null });
+    else if (it.what === "write") await world.rules.write(RULES[it.rule] ?? "", ...it.lines);
+    else if (it.what === "remove") await world.rules.remove(RULES[it.rule] ?? "");
+    else {
+      await world.remove(`n${it.node}`);
+      await world.add(`n${it.node}`, { [it.input]: "1" });
+    }
+  }
+}
+
+function patienceOf(planned: Death): number {
+  return planned.at === "time" ? planned.ms : PATIENCE_MS;
+}
+
+interface Trap extends Disposable {
+  readonly sprung: Promise<void>;
+  arm(berth: BerthProcess): void;
+}
+
+/** Kills Berth at the request that it waits for; Berth never gets the answer. */
+function setTrap(proxy: HttpProxy, planned: Death): Trap {
+  const { promise: sprung, resolve: spring } = Promise.withResolvers<void>();
+  let victim: BerthProcess | undefined;
+  let seen = 0;
+  const installed = proxy.intercept({
+    async request(request, forward) {
+      const isPatch = request.verb === "patch" && request.resource === "nodes";
+      if (planned.at === "time" || (planned.at === "patch" && !isPatch)) return forward();
+      seen += 1;
+      if (seen !== planned.count) return forward();
+      if (planned.forwarded) await forward();
+      await victim?.kill();
+      spring();
+      return { kind: "cut", scope: "connection" };
+    },
+  });
+  return {
+    sprung,
+    arm(berth) {
+      victim = berth;
+    },
+    [Symbol.dispose]: () => installed[Symbol.dispose](),
+  };
+}
+
+async function proxyOf(target: TestCluster): Promise<HttpProxy> {
+  const certificate = await target.authority.issueServing(["127.0.0.1"]);
+  return startHttpProxy({ target: target.url, ca: target.ca, certificate });
+}
