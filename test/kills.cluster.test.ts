@@ -2,10 +2,11 @@
  * Fifty times Berth is killed (SIGKILL) at a random point of its work, while nodes and rules change. Whatever it left
  * behind, the next start mends it.
  */
-import { type HttpProxy, startHttpProxy, startTestCluster, type TestCluster } from "@berth/testcluster";
+import { type HttpProxy, startTestCluster, type TestCluster } from "@berth/testcluster";
 import * as fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { BerthProcess } from "./product.ts";
+import { proxyOf } from "./upheaval.ts";
 import { createWorld, type World } from "./world.ts";
 
 let cluster: TestCluster;
@@ -182,9 +183,4 @@ function setTrap(proxy: HttpProxy, planned: Death): Trap {
     },
     [Symbol.dispose]: () => installed[Symbol.dispose](),
   };
-}
-
-async function proxyOf(target: TestCluster): Promise<HttpProxy> {
-  const certificate = await target.authority.issueServing(["127.0.0.1"]);
-  return startHttpProxy({ target: target.url, ca: target.ca, certificate });
 }

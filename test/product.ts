@@ -106,7 +106,7 @@ export function startBerthProcess(options: BerthProcessOptions): BerthProcess {
       ),
     async metric(name, labels = {}) {
       const text = await (await fetch(`${await urlOf("metrics")}/metrics`)).text();
-      return sumOf(text, name, labels);
+      return sumOfSamples(text, name, labels);
     },
     async [Symbol.asyncDispose]() {
       if (exit !== undefined) return;
@@ -120,7 +120,11 @@ export function startBerthProcess(options: BerthProcessOptions): BerthProcess {
 }
 
 /** Of the Prometheus text format: every sample of the name whose labels include these. */
-function sumOf(text: string, name: string, labels: Readonly<Record<string, string>>): number {
+export function sumOfSamples(
+  text: string,
+  name: string,
+  labels: Readonly<Record<string, string>> = {},
+): number {
   const wanted = Object.entries(labels).map(([key, value]) => `${key}="${value}"`);
   return text
     .split("\n")

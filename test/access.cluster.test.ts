@@ -1,0 +1,179 @@
+/**
+ * Who Berth is to the API server: a token that is replaced on the disk, and rights that are missing. Afterwards the
+ * nodes are exactly right, no label has flapped, and at rest nothing is written.
+ */
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import {
+  type ClusterRole,
+  clusterRoleBindings,
+  clusterRoles,
+  isApiError,
+  type KubeClient,
+  nodes,
+  secrets,
+  selfSubjectAccessReviews,
+  serviceAccounts,
+} from "@berth/kube";
+import { eventually, startTestCluster, type TestCluster } from "@berth/testcluster";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { changeAll, followed, populate } from "./upheaval.ts";
+
+let cluster: TestCluster;
+beforeAll(async () => {
+  cluster = await startTestCluster({ audit: true, users: [{ name: "worker" }] });
+});
+afterAll(() => cluster[Symbol.asyncDispose]());
+
+describe("the credential", () => {
+  it("is read again from the disk when the token was rotated, however late", async () => {
+    await using world = await populate(cluster, "token");
+    const folder = await mkdtemp(path.join(tmpdir(), "berth-token-"));
+    world.owns(() => rm(folder, { recursive: true }));
+    const file = path.join(folder, "token");
+    const issued = [await issueToken("token", "first"), await issueToken("token", "second")];
+    await writeFile(file, issued[0]?.token ?? "");
+    const berth = await world.start({ kubeconfig: tokenKubeconfig(file) });
+    await world.right();
+    await issued[0]?.revoke();
+    await changeAll(world);
+    await eventually(async () =>
+      expect(await berth.metric("berth_node_writes_total", { result: "failed" })).toBeGreaterThan(1),
+    );
+    await writeFile(file, issued[1]?.token ?? "");
+    await followed(world);
+    expect(await berth.readiness()).toMatchObject({ ok: true });
+  });
+});
+
+interface IssuedToken {
+  readonly token: string;
+  /** Resolves when the server no longer accepts it. */
+  revoke(): Promise<void>;
+}
+
+/** A token of a service account that may do everything, valid while the Secret that it is bound to is there. */
+async function issueToken(namespace: string, name: string): Promise<IssuedToken> {
+  const { client } = cluster;
+  const account = "berth";
+  await client.create(serviceAccounts, { metadata: { name: account, namespace } }).catch((error: unknown) => {
+    if (!isApiError(error, "alreadyExists")) throw error;
+  });
+  await client.apply(clusterRoleBindings, {
+    metadata: { name: `all-for-${namespace}` },
+    roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "ClusterRole", name: "cluster-admin" },
+    subjects: [{ kind: "ServiceAccount", name: account, namespace }],
+  });
+  const secret = await client.create(secrets, { metadata: { name, namespace } });
+  const boundObjectRef = { apiVersion: "v1", kind: "Secret", name, uid: secret.metadata?.uid };
+  const request = { apiVersion: "authentication.k8s.io/v1", kind: "TokenRequest", spec: { boundObjectRef } };
+  const answer = await client.create(serviceAccounts, request, {
+    subresource: "token",
+    name: account,
+    namespace,
+  });
+  const { status } = answer as { readonly status?: { readonly token?: string } };
+  const token = status?.token ?? "";
+  const revoke = async (): Promise<void> => {
+    await client.delete(secrets, { name, namespace });
+    // The server remembers for 10 s that it has accepted a token.
+    await eventually(
+      async () => {
+        await using as = cluster.connect({ user: { name: account, groups: [], token } });
+        const refused = await as.list(nodes, { limit: 1 }).then(
+          () => false,
+          (error: unknown) => isApiError(error, "unauthorized"),
+        );
+        expect(refused).toBe(true);
+      },
+      { everyMs: 500 },
+    );
+  };
+  return { token, revoke };
+}
+
+function tokenKubeconfig(tokenFile: string): string {
+  const text = cluster.kubeconfig({ user: { name: "berth", groups: [], token: "-" } });
+  return text.replace('token: "-"', `tokenFile: ${JSON.stringify(tokenFile)}`);
+}
+
+describe("a right that is missing", () => {
+  const rule = (...verbs: string[]): NonNullable<ClusterRole["rules"]>[number] => ({
+    apiGroups: [""],
+    resources: ["nodes"],
+    verbs,
+  });
+  const always: NonNullable<ClusterRole["rules"]> = [
+    { apiGroups: [""], resources: ["namespaces"], verbs: ["get"] },
+    { apiGroups: ["events.k8s.io"], resources: ["events"], verbs: ["create", "patch"] },
+  ];
+
+  /** The user `worker` may do this with nodes, and nothing else that matters. */
+  async function grant(...verbs: string[]): Promise<void> {
+    const { client } = cluster;
+    const role = {
+      metadata: { name: "worker" },
+      rules: verbs.length === 0 ? always : [...always, rule(...verbs)],
+    };
+    await client.apply(clusterRoles, role, { force: true });
+    await client.apply(clusterRoleBindings, {
+      metadata: { name: "worker" },
+      roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "ClusterRole", name: "worker" },
+      subjects: [{ apiGroup: "rbac.authorization.k8s.io", kind: "User", name: "worker" }],
+    });
+    await using worker = cluster.connect({ user: await cluster.user("worker") });
+    await eventually(async () => {
+      for (const verb of ["list", "watch", "patch"] as const) {
+        expect(await may(worker, verb)).toBe(verbs.includes(verb));
+      }
+    });
+  }
+
+  it.each([
+    ["patch", ["get", "list", "watch"]],
+    ["watch", ["get", "list", "patch"]],
+  ])(
+    "is named by verb and resource in readiness and log, and healed by granting it: %s",
+    async (verb, others) => {
+      await grant(...others);
+      await using world = await populate(cluster, `rbac-${verb}`);
+      const berth = await world.start({ user: await cluster.user("worker") });
+      const named = new RegExp(`"${verb}" on "nodes"|${verb} nodes`);
+      await eventually(async () => {
+        const { ok, text } = await berth.readiness();
+        expect(ok).toBe(false);
+        expect(text).toMatch(named);
+      });
+      const said = berth.log.filter(({ level }) => level === "error" || level === "warn");
+      expect(JSON.stringify(said)).toMatch(named);
+      await grant("get", "list", "watch", "patch");
+      await changeAll(world);
+      await followed(world);
+      await berth.ready();
+    },
+  );
+
+  it("while it runs stops the writes for all nodes at once, and all is made up for when it is back", async () => {
+    await grant("get", "list", "watch", "patch");
+    await using world = await populate(cluster, "rbac-revoked");
+    const berth = await world.start({ user: await cluster.user("worker") });
+    await world.right();
+    await berth.ready();
+    await grant("get", "list", "watch");
+    const mark = await cluster.audit.mark();
+    await changeAll(world);
+    await eventually(async () => expect(await berth.readiness()).toMatchObject({ ok: false }));
+    await world.singCanary();
+    await grant("get", "list", "watch", "patch");
+    await followed(world);
+    const refused = (await world.patchesSince(mark)).filter(({ code }) => code === 403);
+    expect(refused.length).toBeLessThanOrEqual(16);
+    await berth.ready();
+  });
+});
+
+async function may(client: KubeClient, verb: "list" | "watch" | "patch"): Promise<boolean> {
+  const spec = { resourceAttributes: { verb, resource: "nodes" } };
+  return (await client.create(selfSubjectAccessReviews, { spec })).status?.allowed === true;
+}

@@ -1,0 +1,97 @@
+/**
+ * The API server away, its history gone, the network broken: real processes that end and real packets that are lost.
+ * Afterwards the nodes are exactly right, no label has flapped, and at rest nothing is written.
+ */
+import type { RunningBerth } from "@berth/cli";
+import {
+  cutBefore,
+  eventually,
+  startTcpProxy,
+  startTestCluster,
+  type TcpProxy,
+  type TestCluster,
+} from "@berth/testcluster";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { sumOfSamples } from "./product.ts";
+import { changeAll, changeNodes, changeRules, followed, populate, READS, stage } from "./upheaval.ts";
+
+let cluster: TestCluster;
+beforeAll(async () => {
+  cluster = await startTestCluster({ audit: true });
+});
+afterAll(() => cluster[Symbol.asyncDispose]());
+
+describe("the API server", () => {
+  it.each(["SIGTERM", "SIGKILL"] as const)(
+    "that ends (%s) and comes back finds Berth at work",
+    async (signal) => {
+      await using world = await populate(cluster, `restart-${signal.toLowerCase()}`);
+      const berth = await world.start();
+      await world.right();
+      await cluster.stopComponent("kube-apiserver", signal);
+      await world.rules.write("pool/blue", "pool", "usb.present");
+      await cluster.startComponent("kube-apiserver");
+      await changeAll(world);
+      await followed(world);
+      expect(await berth.readiness()).toMatchObject({ ok: true });
+    },
+  );
+
+  it("whose history was compacted while Berth saw nothing has everything told again", async () => {
+    await using scene = await stage(cluster, "compacted");
+    const { world, proxy, berth } = scene;
+    {
+      using gone = proxy.on(READS, cutBefore());
+      proxy.cutStreams();
+      await gone.until();
+      await changeAll(world);
+      await cluster.compact();
+      await cluster.stopComponent("kube-apiserver", "SIGKILL");
+      await cluster.startComponent("kube-apiserver");
+    }
+    await followed(world);
+    expect(await berth.metric("berth_informer_failures_total", { failure: "expired" })).toBeGreaterThan(0);
+  });
+});
+
+describe("the network", () => {
+  it.each<[string, (link: TcpProxy) => void]>([
+    ["reset", (link) => link.resetAll()],
+    ["refuse", (link) => (link.resetAll(), link.refuse())],
+    ["half-closed", (link) => link.halfClose()],
+    ["answers-dropped", (link) => link.serverToClient.drop()],
+    ["stalled", (link) => link.stall()],
+  ])("that fails like this is noticed and overcome: %s", async (name, fail) => {
+    await using world = await populate(cluster, `net-${name}`);
+    await using link = await startTcpProxy({ target: new URL(cluster.url) });
+    const berth = await world.startInProcess({ server: link.url, silenceMs: 1500 });
+    await world.right();
+    fail(link);
+    await changeNodes(world);
+    await eventually(async () => expect(await watchFailures(berth)).toBeGreaterThan(0));
+    link.pass();
+    await changeRules(world);
+    await followed(world);
+    expect(berth.problems()).toEqual([]);
+  });
+
+  it("that swallows writes on their way is waited for no longer than a request may take", async () => {
+    await using world = await populate(cluster, "net-dropped");
+    await using link = await startTcpProxy({ target: new URL(cluster.url) });
+    const berth = await world.startInProcess({ server: link.url, silenceMs: 1500 });
+    await world.right();
+    link.drop();
+    await changeAll(world);
+    // More than the pings on the way to a dead connection: a patch.
+    await link.until(({ clientToServer }) => clientToServer.dropped > 600);
+    await eventually(async () => expect(await watchFailures(berth)).toBeGreaterThan(0));
+    link.pass();
+    await followed(world, { timeoutMs: 45_000 });
+    expect(berth.problems()).toEqual([]);
+  });
+});
+
+async function watchFailures({ metrics }: RunningBerth): Promise<number> {
+  const { body } = await metrics.expose();
+  return sumOfSamples(body, "berth_informer_failures_total");
+}
