@@ -72,7 +72,7 @@ export async function benchLabels(options: LabelsBenchOptions): Promise<readonly
       budget: 1.25,
       detail: `berth ${seconds(median(berths))}, raw ${seconds(median(raws))}, median of ${options.pairs} pairs`,
     },
-    ...atRest.map((figure) => ({ ...figure, what: `${size}: ${figure.what}` })),
+    ...atRest,
   ];
 }
 

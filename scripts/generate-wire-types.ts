@@ -196,6 +196,6 @@ function toConstant(kind: string, plural: string): string {
   const words = kind.replace(/^(API|CSI)/, (start) => start[0] + start.slice(1).toLowerCase());
   const plain = words[0]?.toLowerCase() + words.slice(1);
   if (kind === "KubeEvent") return "events";
-  const kept = [...plain].findIndex((letter, index) => letter.toLowerCase() !== plural[index]);
+  const kept = Array.from(plain).findIndex((letter, index) => letter.toLowerCase() !== plural[index]);
   return kept === -1 ? plain + plural.slice(plain.length) : plain.slice(0, kept) + plural.slice(kept);
 }
