@@ -119,6 +119,7 @@ describe("nodes change", () => {
     await world.label("late", { [USB]: null });
     await world.right();
     expect(world.expected("late")).not.toHaveProperty(["class/any"]);
+    expect(await world.patchesSince(mark)).toHaveLength(2);
     await world.restful();
   });
 
