@@ -1,4 +1,4 @@
-import { createServer } from "node:net";
+import { type AddressInfo, createServer, type Server } from "node:net";
 
 /**
  * Below the range from which Linux (32768–60999) and macOS (49152–65535) take the source ports of outgoing
@@ -27,4 +27,17 @@ export function isFree(port: number): Promise<boolean> {
     server.once("error", () => resolve(false));
     server.listen({ host: "127.0.0.1", port, exclusive: true }, () => server.close(() => resolve(true)));
   });
+}
+
+/** Listens on a port of 127.0.0.1 that the system chooses. Rejects when it gives none. */
+export function listenOnLoopback(server: Server): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(0, "127.0.0.1", resolve);
+  });
+}
+
+/** The port that a listening server has. */
+export function portOf(server: Server): number {
+  return (server.address() as AddressInfo).port;
 }

@@ -9,9 +9,9 @@ const documentFor = (name: string, folder: string): string =>
 
 describe("settings", () => {
   it("take the label folder of a flag, relative to the working directory", async () => {
-    const { labelFolder } = await loadSettings({ labelDir: "labels", allowReserved: ["k8s.io"] }, "/work");
+    const { labelFolder } = await loadSettings({ labelDir: "labels", allowReserved: ["k8s.io"] }, "/srv");
     expect(labelFolder).toEqual({
-      path: path.resolve("/work/labels"),
+      path: path.resolve("/srv/labels"),
       shown: "labels",
       options: { allowReserved: ["k8s.io"] },
     });

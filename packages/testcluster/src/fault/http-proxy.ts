@@ -5,8 +5,9 @@ import {
   Http2ServerRequest,
   type Http2ServerResponse,
 } from "node:http2";
-import type { AddressInfo, Socket } from "node:net";
+import type { Socket } from "node:net";
 import type { KeyPair } from "../certificates.ts";
+import { listenOnLoopback, portOf } from "../ports.ts";
 import type { EventAction, RequestAction } from "./actions.ts";
 import { ClientSide } from "./client-side.ts";
 import { type Conditions, createConditions } from "./conditions.ts";
@@ -122,14 +123,11 @@ class ApiProxy implements HttpProxy {
   }
 
   listen(): Promise<void> {
-    return new Promise((resolve, reject) => {
-      this.#server.once("error", reject);
-      this.#server.listen(0, "127.0.0.1", resolve);
-    });
+    return listenOnLoopback(this.#server);
   }
 
   get port(): number {
-    return (this.#server.address() as AddressInfo).port;
+    return portOf(this.#server);
   }
 
   get url(): string {

@@ -1,4 +1,5 @@
-import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
+import { connect, createServer, type Server, type Socket } from "node:net";
+import { listenOnLoopback, portOf } from "../ports.ts";
 import { type Conditions, createConditions } from "./conditions.ts";
 import { type ByteObserver, type Direction, Lane, type LaneMode, Pipe, type Traffic } from "./tcp-lane.ts";
 import { type Playback, ScriptPlayer, type ScriptStep } from "./tcp-script.ts";
@@ -91,14 +92,11 @@ class Link implements TcpProxy, ByteObserver {
   }
 
   listen(): Promise<void> {
-    return new Promise((resolve, reject) => {
-      this.#server.once("error", reject);
-      this.#server.listen(0, "127.0.0.1", resolve);
-    });
+    return listenOnLoopback(this.#server);
   }
 
   get port(): number {
-    return (this.#server.address() as AddressInfo).port;
+    return portOf(this.#server);
   }
 
   get url(): string {
