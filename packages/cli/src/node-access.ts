@@ -29,6 +29,11 @@ export interface NodeAccessOptions {
 
 /** How often the API server is asked whether the permission has been granted meanwhile. */
 const ASK_AGAIN_MS = 3000;
+/**
+ * A patch that vanishes on its way (dropped packets) is sent again after this long. Safe to repeat: it is guarded by
+ * the resourceVersion, so one that did arrive is answered with a conflict and decided again.
+ */
+const PATCH_TIMEOUT_MS = 10_000;
 
 /**
  * The node writer's way to the API server. When authorization refuses patches of Nodes as such, writing stops for
@@ -69,7 +74,7 @@ export class NodeAccess implements NodeApi, Component {
         nodes,
         { name },
         { type: "merge", body: patch },
-        { signal },
+        { signal, timeoutMs: PATCH_TIMEOUT_MS },
       );
       this.#logWritten(name, patch);
       return written;
