@@ -22,7 +22,7 @@ demo: build ## Run Berth on a real cluster and watch it work (ARGS=--exit: end w
 	@bin/berth demo $(ARGS)
 
 test: build ## Run every test (ARGS: passed to vitest)
-	@$(NODE) scripts/test.ts $(ARGS)
+	@$(NODE) --conditions=berth-source scripts/test.ts $(ARGS)
 
 check: node_modules/.package-lock.json ## Types, lint, format, architecture rules, dead code
 	@$(NODE) scripts/check.ts $(ARGS)
