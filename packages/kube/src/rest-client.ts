@@ -145,8 +145,7 @@ class RestClient implements KubeClient {
             this.#writeQuery(options),
           );
     const info = name === "" ? about.info : { ...about.info, name };
-    const typed = { apiVersion: apiVersionOf(resource), kind: resource.kind, ...object };
-    const body = JSON.stringify(typed);
+    const body = toBody(resource, object);
     return await this.#send<T>(
       { ...about, info, method: "POST", body, contentType: "application/json" },
       options,
@@ -165,7 +164,7 @@ class RestClient implements KubeClient {
       options.subresource,
       this.#writeQuery(options),
     );
-    const body = JSON.stringify({ apiVersion: apiVersionOf(resource), kind: resource.kind, ...object });
+    const body = toBody(resource, object);
     return await this.#send<T>({ ...about, method: "PUT", body, contentType: "application/json" }, options);
   }
 
@@ -190,7 +189,7 @@ class RestClient implements KubeClient {
   ): Promise<T> {
     const query = { ...this.#writeQuery(options), force: options.force ? true : undefined };
     const about = this.#about("patch", resource, nameOf(object), options.subresource, query);
-    const body = JSON.stringify({ apiVersion: apiVersionOf(resource), kind: resource.kind, ...object });
+    const body = toBody(resource, object);
     return await this.#send<T>(
       { ...about, method: "PATCH", body, contentType: "application/apply-patch+yaml" },
       options,
@@ -306,6 +305,11 @@ function faultOfName(resource: Resource, of: ObjectName): string | undefined {
   if (resource.namespaced && !of.namespace) return `${resource.kind} is namespaced and no namespace is given`;
   if (of.name === "") return "the name is empty";
   return of.name === "." || of.name === ".." ? `"${of.name}" is no name` : undefined;
+}
+
+/** The object as it is sent: with the type of its resource, unless it names one itself. */
+function toBody(resource: Resource, object: KubeObject): string {
+  return JSON.stringify({ apiVersion: apiVersionOf(resource), kind: resource.kind, ...object });
 }
 
 /** The media type that makes the server send metadata only; no fallback, so that a cache is never of two kinds. */

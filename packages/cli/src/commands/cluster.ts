@@ -37,7 +37,7 @@ export async function start(options: StartOptions, surroundings: Surroundings): 
     ...(options.port === undefined ? {} : { port: toNumber("--port", options.port, 65_535) }),
     env: environment,
     signal,
-    onProgress: (step) => progress.update(describeStep(step)),
+    onProgress: (step) => progress.update(describeProgress(step)),
   });
   stdout.write(`${cluster.kubeconfig}\n`);
   return exitCodes.done;
@@ -85,7 +85,8 @@ function toNumber(flag: string, text: string, most: number): number {
   throw new CommandError(`${flag} ${text}: expected a whole number from 0 to ${most}`, exitCodes.usage);
 }
 
-function describeStep(step: DetachedProgress): string {
+/** What a start is doing, for a person who waits; `berth demo` says the same. */
+export function describeProgress(step: DetachedProgress): string {
   if (step.step === "build") {
     const now = step.current === "" ? "" : `, now ${step.current}`;
     return `building the control plane, once, some 6 minutes on two cores: ${step.packages} of about 2,400 packages${now}`;

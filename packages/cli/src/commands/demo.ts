@@ -4,13 +4,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { nodes } from "@berth/kube";
 import { whenAborted } from "@berth/runtime";
-import { eventually, type StartProgress, startTestCluster, type TestCluster } from "@berth/testcluster";
+import { eventually, startTestCluster, type TestCluster } from "@berth/testcluster";
 import { narrate } from "../demo/narrator.ts";
 import { DERIVED, play, SCENES, setTheStage, type World } from "../demo/story.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
 import { formatSeconds, Progress } from "../output/progress.ts";
 import { type Style, styleFor } from "../output/style.ts";
 import type { Surroundings } from "../surroundings.ts";
+import { describeProgress } from "./cluster.ts";
 
 export interface DemoOptions {
   /** End when all was seen, instead of staying up until Ctrl-C. */
@@ -74,14 +75,6 @@ async function startCluster(surroundings: Surroundings): Promise<TestCluster> {
     signal,
     onProgress: (step) => progress.update(describeProgress(step)),
   });
-}
-
-export function describeProgress(step: StartProgress): string {
-  if (step.step === "build") {
-    const now = step.current === "" ? "" : `, now ${step.current}`;
-    return `building the control plane from Go modules, once, about 6 minutes on two cores: ${step.packages} of about 2400 packages${now}`;
-  }
-  return step.step === "start" ? `starting ${step.component}` : `${step.component} is ready`;
 }
 
 async function allReady(cluster: TestCluster, names: readonly string[], signal: AbortSignal): Promise<void> {
