@@ -1,4 +1,5 @@
 export * from "./api/keys.ts";
+export * from "./api/label-rule.ts";
 export * from "./api/reasons.ts";
 export * from "./explain/diff.ts";
 export * from "./explain/node.ts";
