@@ -148,7 +148,7 @@ const one: readonly Operator[] = ["Gt", "Ge", "Lt", "Le", "Matches", "DoesNotMat
 const celOperator = 'has(self.operator) ? self.operator : "Exists"';
 const celCount = "has(self.values) ? size(self.values) : 0";
 
-const termRules = [
+const groupRules = [
   {
     cel: "has(self.key) != (has(self.all) || has(self.any))",
     holds: (term: Term) => (term.key !== undefined) !== isGroup(term),
@@ -160,6 +160,9 @@ const termRules = [
       key !== undefined || [from, operator, values, compareAs].every((it) => it === undefined),
     message: "a group has no source, operator, values or compareAs",
   },
+];
+
+const operatorRules = [
   {
     cel: `!((${celOperator}) in ["In", "NotIn"]) || (${celCount}) > 0`,
     holds: (term: Term) => !["In", "NotIn"].includes(operatorOf(term)) || count(term) > 0,
@@ -177,13 +180,15 @@ const termRules = [
   },
 ];
 
-/** A term whose groups hold terms of this kind; without one, an expression only. */
-function termOf(inner: z.ZodType<MatchTerm> | undefined): z.ZodType<MatchTerm> {
-  const schema = z.strictObject({ ...expressionFields, ...(inner === undefined ? {} : groupFields(inner)) });
-  return withRules<MatchTerm>(
-    schema,
-    inner === undefined ? [expressionNeedsKey, ...termRules.slice(2)] : termRules,
-  );
+/** The innermost terms: expressions only. */
+function expression(): z.ZodType<MatchTerm> {
+  return withRules<MatchTerm>(z.strictObject(expressionFields), [expressionNeedsKey, ...operatorRules]);
+}
+
+/** A term whose groups hold terms of this kind. */
+function termOf(inner: z.ZodType<MatchTerm>): z.ZodType<MatchTerm> {
+  const schema = z.strictObject({ ...expressionFields, ...groupFields(inner) });
+  return withRules<MatchTerm>(schema, [...groupRules, ...operatorRules]);
 }
 
 const expressionNeedsKey = {
@@ -201,7 +206,7 @@ function groupFields(term: z.ZodType<MatchTerm>) {
 }
 
 const match: z.ZodType<MatchGroup> = z
-  .strictObject(groupFields(termOf(termOf(termOf(undefined)))))
+  .strictObject(groupFields(termOf(termOf(expression()))))
   .describe("Which nodes: all of `all` and, if given, one of `any`. {} is every node.");
 
 const outputKey = z
