@@ -34,5 +34,12 @@ export * from "./probe-server.ts";
 export * from "./prometheus.ts";
 export type { Priority } from "./ready-list.ts";
 export * from "./reconcile.ts";
+export {
+  createRuntime,
+  type Runtime,
+  type RuntimeControllerOptions,
+  type RuntimeOptions,
+  type SharedInformerOptions,
+} from "./runtime.ts";
 export * from "./source.ts";
 export * from "./work-queue.ts";

@@ -1,0 +1,75 @@
+import { connect, nodes, pods, staticCredential } from "@berth/kube";
+import { describe, expect, expectTypeOf, it } from "vitest";
+import { createLoopComponent, whenAborted } from "./component.ts";
+import type { Informer } from "./informer.ts";
+import { createSilentLogger } from "./json-log.ts";
+import { createRuntime, type Runtime } from "./runtime.ts";
+
+/** A client that connects when it is first asked, which nothing here does. */
+const client = connect({ server: "https://127.0.0.1:1", credential: staticCredential() });
+
+function aRuntime(): Runtime {
+  return createRuntime({ name: "tried", client, log: createSilentLogger() });
+}
+
+const idle = (name: string) =>
+  createLoopComponent({ name, run: (signal: AbortSignal) => whenAborted(signal) });
+
+describe("the informers of a runtime", () => {
+  it("are one for each resource, however many ask", () => {
+    const runtime = aRuntime();
+    const first = runtime.informer(pods, { indexes: { node: ({ spec }) => [spec?.nodeName ?? ""] } });
+    runtime.addController({
+      name: "a",
+      for: nodes,
+      owns: [pods],
+      reconcile: () => Promise.resolve(undefined),
+    });
+    expect(runtime.informer(pods)).toBe(first);
+    expect(runtime.informer(nodes)).not.toBe(first);
+    expect(first.cluster).toBe(runtime.cluster);
+    expectTypeOf(runtime.informer(nodes)).toEqualTypeOf<Informer<import("@berth/kube").Node>>();
+  });
+
+  it("have the options of the first call, and a later call cannot have others", () => {
+    const runtime = aRuntime();
+    runtime.informer(pods);
+    expect(() => runtime.informer(pods, { metadataOnly: true })).toThrow(RangeError);
+  });
+});
+
+describe("the run of a runtime", () => {
+  it("ends with its signal, whatever it was doing, and happens once", async () => {
+    const runtime = aRuntime();
+    runtime.informer(nodes);
+    const stop = new AbortController();
+    const running = runtime.run(stop.signal);
+    stop.abort();
+    expect(await running).toEqual({ reason: "stopped", stillRunning: [] });
+    await expect(runtime.run(stop.signal)).rejects.toThrow(Error);
+  });
+
+  it("names a component that fails, and ends", async () => {
+    const runtime = aRuntime();
+    const error = new Error("no such folder");
+    runtime.add(createLoopComponent({ name: "folder", run: () => Promise.reject(error) }));
+    const end = await runtime.run(new AbortController().signal);
+    expect(end).toEqual({ reason: "failed", component: "folder", error, stillRunning: [] });
+  });
+
+  it("does not begin with two components of one name", async () => {
+    const runtime = aRuntime();
+    runtime.add(idle("twice"));
+    runtime.add(idle("twice"));
+    await expect(runtime.run(new AbortController().signal)).rejects.toThrow(RangeError);
+  });
+
+  it("takes nothing new once it has begun", async () => {
+    const runtime = aRuntime();
+    await runtime.run(AbortSignal.abort());
+    expect(() => runtime.add(idle("late"))).toThrow(Error);
+    expect(() => runtime.informer(nodes)).toThrow(Error);
+    const reconcile = () => Promise.resolve(undefined);
+    expect(() => runtime.addController({ name: "late", for: nodes, reconcile })).toThrow(Error);
+  });
+});

@@ -1,0 +1,243 @@
+import { randomUUID } from "node:crypto";
+import { apiVersionOf, type KubeClient, type KubeObject, nameOfResource, type Resource } from "@berth/kube";
+import { type Clock, systemClock } from "./clock.ts";
+import { type Component, createLoopComponent, createServerComponent } from "./component.ts";
+import { type Controller, type ControllerOptions, createController } from "./controller.ts";
+import { EventRecorder } from "./events.ts";
+import type { HealthCheck } from "./health-checks.ts";
+import { createInformer, type Informer, type InformerOptions } from "./informer.ts";
+import { createJsonLogger } from "./json-log.ts";
+import { type ClusterName, clusterName } from "./key.ts";
+import { LeaderElector } from "./leader-election.ts";
+import type { Logger } from "./log.ts";
+import { Manager, type ManagerOptions, type RunEnd } from "./manager.ts";
+import { type Mapper, toOwner, toSelf } from "./mapper.ts";
+import type { MetricsRegistry } from "./metrics.ts";
+import type { Predicate } from "./predicate.ts";
+import { type ProbeServers, startProbeServers } from "./probe-server.ts";
+import { createMetricsRegistry } from "./prometheus.ts";
+import { watchFor } from "./source.ts";
+
+/** What a `Runtime` is made of. Only the name and the client must be given. */
+export interface RuntimeOptions extends Pick<ManagerOptions, "stopLimitMs" | "drainLimitMs"> {
+  /** Names the program: the `reportingController` of its Events, the beginning of its identity. */
+  readonly name: string;
+  /** The caller's, who closes it once `run` has ended. */
+  readonly client: KubeClient;
+  /** Keys carry it. Default `local`. */
+  readonly cluster?: ClusterName;
+  /** The Lease that replicas compete for. Absent: this process is the only one. */
+  readonly lease?: { readonly namespace: string; readonly name: string };
+  /** This process, in the Lease and in Events; no other process may have it. Default: the name and a random part. */
+  readonly identity?: string;
+  /** Where `/metrics` is served: `:8080`, `127.0.0.1:0`. Default `0`, which is off. */
+  readonly metricsBindAddress?: string;
+  /** Where `/healthz`, `/livez` and `/readyz` are served; may be the same address. Default `0`, which is off. */
+  readonly healthBindAddress?: string;
+  /** Default: the machine's. */
+  readonly clock?: Clock;
+  /** Default: lines of JSON on standard output. */
+  readonly log?: Logger;
+  /** Default: a registry of its own. Given, to count in it the requests of `client` as well (`declareApiMetrics`). */
+  readonly metrics?: MetricsRegistry;
+}
+
+/** What of an informer is for each program to say; the rest is the runtime's. */
+export type SharedInformerOptions<T extends KubeObject> = Omit<
+  InformerOptions<T>,
+  "client" | "cluster" | "resource" | "clock" | "log" | "metrics"
+>;
+
+/** Whom a controller works for, and which changes ask it to. */
+export interface RuntimeControllerOptions<T extends KubeObject>
+  extends Omit<ControllerOptions, "clock" | "log" | "metrics" | "toText"> {
+  /** A change of one of these asks for its own key, or for those that `map` says. */
+  readonly for: Resource<T>;
+  readonly map?: Mapper<T>;
+  /** Which changes of these count. Default all. */
+  readonly predicate?: Predicate<T>;
+  /** A change of one of these asks for the key of its managing owner (`controller: true`), if that is one of `for`. */
+  readonly owns?: readonly Resource[];
+  /** Whether only the leader runs it. Default true; false for what each replica must do for itself. */
+  readonly elected?: boolean;
+}
+
+/**
+ * A controller program out of its parts: one informer for each resource, however many ask for it; controllers on
+ * them; Events, probes, metrics and an election; one order to start and to stop in. It adds nothing to what the parts
+ * promise, hides none of them, and reads neither environment nor arguments nor signals.
+ */
+export interface Runtime {
+  readonly cluster: ClusterName;
+  /** Writes Events while `run` runs; what is recorded before waits. */
+  readonly events: EventRecorder;
+  readonly metrics: MetricsRegistry;
+  readonly log: Logger;
+  /** `http://127.0.0.1:8080`; `undefined` when off and until it listens. */
+  readonly metricsUrl: string | undefined;
+  readonly healthUrl: string | undefined;
+  /**
+   * The informer of a resource: made by the first call, given to every later one. It starts with `run`.
+   * @throws RangeError when a later call has options: the first one has settled them. Error for a new one after `run`.
+   */
+  informer<T extends KubeObject>(resource: Resource<T>, options?: SharedInformerOptions<T>): Informer<T>;
+  /**
+   * Adds a controller that is asked by the changes of `for`, of `owns` and of its further `sources`. It starts when
+   * all caches are synced and this process leads.
+   * @throws Error after `run`, and RangeError as `createController`.
+   */
+  addController<T extends KubeObject>(options: RuntimeControllerOptions<T>): Controller;
+  /**
+   * Adds something else that every replica runs: a server, a watcher of files. It starts before the informers.
+   * @throws Error after `run`.
+   */
+  add(component: Component): void;
+  /**
+   * Starts everything and runs until `signal` aborts, the lead is lost, or a component fails; then stops in order.
+   * May be called once.
+   * @throws RangeError when two components have one name; nothing has started then.
+   */
+  run(signal: AbortSignal): Promise<RunEnd>;
+}
+
+/** Creates a runtime; nothing happens before `run`. */
+export function createRuntime(options: RuntimeOptions): Runtime {
+  return new AssembledRuntime(options);
+}
+
+type Common = { readonly clock: Clock; readonly log: Logger; readonly metrics: MetricsRegistry };
+
+class AssembledRuntime implements Runtime {
+  readonly cluster: ClusterName;
+  readonly events: EventRecorder;
+  readonly metrics: MetricsRegistry;
+  readonly log: Logger;
+  readonly #options: RuntimeOptions;
+  readonly #common: Common;
+  readonly #identity: string;
+  readonly #informers = new Map<string, Informer<KubeObject>>();
+  readonly #added: Component[] = [];
+  readonly #everywhere: Controller[] = [];
+  readonly #elected: Controller[] = [];
+  readonly #readyChecks: HealthCheck[] = [];
+  #servers: ProbeServers | undefined;
+  #ran = false;
+
+  constructor(options: RuntimeOptions) {
+    const { name, client, clock = systemClock, log = createJsonLogger() } = options;
+    this.#options = options;
+    this.cluster = options.cluster ?? clusterName("local");
+    this.metrics = options.metrics ?? createMetricsRegistry();
+    this.log = log;
+    this.#common = { clock, log, metrics: this.metrics };
+    this.#identity = options.identity ?? `${name}-${randomUUID()}`;
+    this.events = new EventRecorder({
+      ...this.#common,
+      client,
+      reportingController: name,
+      reportingInstance: this.#identity,
+    });
+  }
+
+  get metricsUrl(): string | undefined {
+    return this.#servers?.metricsUrl;
+  }
+
+  get healthUrl(): string | undefined {
+    return this.#servers?.healthUrl;
+  }
+
+  informer<T extends KubeObject>(resource: Resource<T>, options?: SharedInformerOptions<T>): Informer<T> {
+    const which = `${apiVersionOf(resource)} ${resource.plural}`;
+    const known = this.#informers.get(which);
+    if (known !== undefined) {
+      if (options === undefined) return known as Informer<T>;
+      throw new RangeError(
+        `there is an informer of ${nameOfResource(resource)} already: give its options first`,
+      );
+    }
+    this.#mustNotRun(`an informer of ${nameOfResource(resource)}`);
+    const { client } = this.#options;
+    const informer = createInformer<T>({
+      ...options,
+      ...this.#common,
+      client,
+      cluster: this.cluster,
+      resource,
+    });
+    this.#informers.set(which, informer);
+    return informer;
+  }
+
+  addController<T extends KubeObject>(options: RuntimeControllerOptions<T>): Controller {
+    const { for: resource, predicate, owns = [], sources = [], elected = true, ...rest } = options;
+    this.#mustNotRun(`the controller ${options.name}`);
+    const { map = toSelf(this.cluster), ...settings } = rest;
+    const { kind, group, namespaced } = resource;
+    const ofOwner = toOwner({ cluster: this.cluster, kind, group, namespaced });
+    const controller = createController({
+      ...settings,
+      ...this.#common,
+      sources: [
+        watchFor({ informer: this.informer(resource), map, ...(predicate && { predicate }) }),
+        ...owns.map((owned) => watchFor({ informer: this.informer(owned), map: ofOwner })),
+        ...sources,
+      ],
+    });
+    (elected ? this.#elected : this.#everywhere).push(controller);
+    return controller;
+  }
+
+  add(component: Component): void {
+    this.#mustNotRun(component.name);
+    this.#added.push(component);
+  }
+
+  async run(signal: AbortSignal): Promise<RunEnd> {
+    this.#mustNotRun("a second run");
+    this.#ran = true;
+    const { client, lease, stopLimitMs, drainLimitMs } = this.#options;
+    const manager = new Manager({
+      ...this.#common,
+      always: [
+        [this.#probes()],
+        [createLoopComponent({ name: "events", run: (until) => this.events.run(until) }), ...this.#added],
+        [...this.#informers.values()],
+        this.#everywhere,
+      ],
+      elected: this.#elected,
+      ...(lease && {
+        election: new LeaderElector({ ...this.#common, client, lease, identity: this.#identity }),
+      }),
+      ...(stopLimitMs !== undefined && { stopLimitMs }),
+      ...(drainLimitMs !== undefined && { drainLimitMs }),
+    });
+    this.#readyChecks.push(...manager.readyChecks);
+    return await manager.run(signal);
+  }
+
+  /** Also when both are off: then it listens on nothing. */
+  #probes(): Component {
+    const { metricsBindAddress = "0", healthBindAddress = "0" } = this.#options;
+    return createServerComponent({
+      name: "probes",
+      start: async () => {
+        const servers = await startProbeServers({
+          ...this.#common,
+          metricsBindAddress,
+          healthBindAddress,
+          liveChecks: [],
+          readyChecks: this.#readyChecks,
+        });
+        this.#servers = servers;
+        const { metricsUrl, healthUrl } = servers;
+        if (metricsUrl ?? healthUrl) this.log.info("listening", { metrics: metricsUrl, health: healthUrl });
+        return servers;
+      },
+    });
+  }
+
+  #mustNotRun(what: string): void {
+    if (this.#ran) throw new Error(`${what} comes too late: the runtime has begun to run`);
+  }
+}
