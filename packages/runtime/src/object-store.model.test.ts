@@ -6,6 +6,7 @@ import { describe, expect, it } from "vitest";
 import type { Change } from "./lister.ts";
 import { ObjectStore, storeKey } from "./object-store.ts";
 import { ChangeHistory } from "./testing/change-history.ts";
+import { seededRun } from "./testing/property.ts";
 
 interface Thing extends KubeObject {
   readonly zones: readonly string[];
@@ -118,12 +119,17 @@ function namesOf(things: readonly Thing[]): string[] {
 }
 
 describe("any history of a store", () => {
-  it("leaves objects and indexes as the last state, and tells each object's life once and in order", () => {
-    fc.assert(
-      fc.property(fc.array(step, { maxLength: 40 }), (steps) => {
-        expect(violationsOf(steps)).toEqual([]);
-      }),
-      { numRuns: 1500 },
-    );
-  });
+  const run = seededRun(3000, process.env);
+  it(
+    `leaves objects and indexes as the last state, and tells each object's life once and in order (${run.name})`,
+    run.options,
+    () => {
+      fc.assert(
+        fc.property(fc.array(step, { maxLength: 40 }), (steps) => {
+          expect(violationsOf(steps)).toEqual([]);
+        }),
+        run.parameters,
+      );
+    },
+  );
 });

@@ -2,170 +2,219 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { createVirtualClock, sleep, type VirtualClock } from "./clock.ts";
-import { HIGH_IN_A_ROW, type Priority } from "./ready-list.ts";
-import { type Lease, WorkQueue } from "./work-queue.ts";
+import type { Priority } from "./ready-list.ts";
+import { seededRun } from "./testing/property.ts";
+import { QueueModel } from "./testing/queue-model.ts";
+import { type Lease, type RetryOptions, WorkQueue } from "./work-queue.ts";
 
-interface Key {
-  /** Absent: nothing is asked for. */
-  dueAt?: number;
-  priority: Priority;
-  leased: boolean;
-  retries: number;
-}
-
-interface Model {
-  now: number;
-  readonly coalesceMs: number;
-  highInARow: number;
-  readonly keys: Map<string, Key>;
-}
+/** The most a wait of the queue under test can be; its base is the default. */
+const CAP_MS = 800;
 
 interface Real {
   readonly clock: VirtualClock;
   readonly queue: WorkQueue<string>;
+  /** Workers that wait, by number; aborting is leaving. */
+  readonly waiting: Map<number, AbortController>;
+  /** Every lease given out and not done, by key. */
   readonly leases: Map<string, Lease<string>>;
+  /** What was given to whom since the last look: `worker key priority retries`, or `worker nothing`. */
+  given: string[];
+  overflows: number;
+  drained: boolean;
+  workers: number;
 }
 
-type Command = fc.AsyncCommand<Model, Real>;
+type Command = fc.AsyncCommand<QueueModel, Real>;
 
-function keyIn(model: Model, name: string): Key {
-  const key = model.keys.get(name) ?? { priority: "low", leased: false, retries: 0 };
-  model.keys.set(name, key);
-  return key;
-}
-
-function ask(model: Model, name: string, delayMs: number, priority: Priority): void {
-  const key = keyIn(model, name);
-  const fresh = key.dueAt === undefined;
-  key.priority = fresh || priority === "high" ? priority : key.priority;
-  key.dueAt = Math.min(key.dueAt ?? Number.POSITIVE_INFINITY, model.now + delayMs);
-}
-
-function dueIn(model: Model, priority?: Priority): string[] {
-  const isDue = (key: Key): boolean => !key.leased && key.dueAt !== undefined && key.dueAt <= model.now;
-  return [...model.keys]
-    .filter(([, key]) => isDue(key) && (priority === undefined || key.priority === priority))
-    .map(([name]) => name);
-}
-
-function compare(model: Model, real: Real): void {
-  const free = [...model.keys.values()].filter((key) => !key.leased && key.dueAt !== undefined);
-  expect(real.queue.depth("high")).toBe(dueIn(model, "high").length);
-  expect(real.queue.depth("low")).toBe(dueIn(model, "low").length);
-  expect(real.queue.delayed).toBe(free.length - dueIn(model).length);
-  expect(real.queue.leased).toBe([...model.keys.values()].filter((key) => key.leased).length);
-}
-
-/** A command that changes model and queue, then compares them. */
-function command(text: string, run: (model: Model, real: Real) => void | Promise<void>): Command {
+/** A command that changes model and queue, then compares all that can be seen of them. */
+function command(text: string, run: (model: QueueModel, real: Real) => void | Promise<void>): Command {
   return {
     check: () => true,
     toString: () => text,
     run: async (model, real) => {
       await run(model, real);
+      await real.clock.advance(0);
       compare(model, real);
     },
   };
 }
 
+function compare(model: QueueModel, real: Real): void {
+  const { queue } = real;
+  const seen = {
+    given: real.given,
+    high: queue.depth("high"),
+    low: queue.depth("low"),
+    delayed: queue.delayed,
+    leased: queue.leased,
+    oldestAgeMs: queue.oldestAgeMs,
+    longestRunningMs: queue.longestRunningMs,
+    overflows: real.overflows,
+    drained: real.drained,
+  };
+  expect(seen).toEqual(model.look());
+  real.given = [];
+}
+
 const add = (name: string, priority: Priority): Command =>
   command(`add(${name}, ${priority})`, (model, { queue }) => {
-    ask(model, name, model.coalesceMs, priority);
-    queue.add(name, { priority });
+    expect(queue.add(name, { priority })).toBe(model.ask(name, model.coalesceMs, priority));
   });
 
 const addAfter = (name: string, delayMs: number, priority: Priority): Command =>
   command(`addAfter(${name}, ${delayMs}, ${priority})`, (model, { queue }) => {
-    ask(model, name, delayMs, priority);
-    queue.addAfter(name, delayMs, { priority });
+    expect(queue.addAfter(name, delayMs, { priority })).toBe(model.ask(name, Math.max(0, delayMs), priority));
   });
 
-const retry = (name: string): Command =>
-  command(`retry(${name})`, (model, { queue }) => {
-    const key = keyIn(model, name);
-    const delayMs = Math.min(400, 25 * 2 ** key.retries);
-    key.retries++;
-    ask(model, name, delayMs, "high");
-    expect(queue.retry(name)).toBe(delayMs);
+const retry = (name: string, options: RetryOptions): Command =>
+  command(`retry(${name}, ${JSON.stringify(options)})`, (model, { queue }) => {
+    const { baseMs = 50, atLeastMs = 0, priority = "high" } = options;
+    const delayMs = Math.max(atLeastMs, Math.min(CAP_MS, baseMs * 2 ** model.fail(name)) / 2);
+    model.ask(name, delayMs, priority);
+    expect(queue.retry(name, options)).toBe(delayMs);
   });
 
 const forget = (name: string): Command =>
   command(`forget(${name})`, (model, { queue }) => {
-    keyIn(model, name).retries = 0;
+    model.forget(name);
     queue.forget(name);
   });
 
 const advance = (ms: number): Command =>
   command(`advance(${ms})`, async (model, { clock }) => {
-    model.now += ms;
+    model.advance(ms);
     await clock.advance(ms);
   });
 
-const done = (index: number): Command =>
-  command(`done(${index})`, (model, { leases }) => {
-    const [name, lease] = [...leases][index % Math.max(1, leases.size)] ?? [];
-    if (name === undefined || lease === undefined) return;
-    keyIn(model, name).leased = false;
-    leases.delete(name);
-    lease.done();
+async function receive(real: Real, worker: number, signal: AbortSignal): Promise<void> {
+  const lease = await real.queue.next(signal);
+  real.waiting.delete(worker);
+  if (lease !== undefined) real.leases.set(lease.key, lease);
+  const what = lease === undefined ? "nothing" : `${lease.key} ${lease.priority} ${lease.retries}`;
+  real.given.push(`${worker} ${what}`);
+}
+
+/** One more worker asks for a key; `patient` ones wait until there is one. */
+const next = (patient: boolean): Command =>
+  command(patient ? "next()" : "next() and leave", (model, real) => {
+    const worker = real.workers++;
+    const leaving = new AbortController();
+    real.waiting.set(worker, leaving);
+    void receive(real, worker, leaving.signal);
+    model.next(worker);
+    if (patient) return;
+    leaving.abort();
+    model.leave(worker);
   });
 
-const take = (): Command =>
-  command("take()", async (model, real) => {
-    const [due, low] = [dueIn(model), dueIn(model, "low")];
-    const noWaiting = new AbortController();
-    const next = real.queue.next(noWaiting.signal);
-    noWaiting.abort();
-    const lease = await next;
-    expect(due.includes(lease?.key ?? "") || (lease === undefined && due.length === 0)).toBe(true);
-    if (lease === undefined) return;
-    const key = keyIn(model, lease.key);
-    const expected = low.length > 0 && (low.length === due.length || model.highInARow === HIGH_IN_A_ROW);
-    expect([lease.priority, lease.retries]).toEqual([expected ? "low" : "high", key.retries]);
-    model.highInARow = low.length > 0 && !expected ? model.highInARow + 1 : 0;
-    delete key.dueAt;
-    key.leased = true;
-    real.leases.set(lease.key, lease);
+const leave = (index: number): Command =>
+  command(`leave(${index})`, (model, { waiting }) => {
+    const [worker, leaving] = [...waiting][index % Math.max(1, waiting.size)] ?? [];
+    if (worker === undefined) return;
+    leaving?.abort();
+    model.leave(worker);
+  });
+
+const done = (index: number, twice: boolean): Command =>
+  command(`done(${index}${twice ? ", twice" : ""})`, (model, { leases }) => {
+    const [name, lease] = [...leases][index % Math.max(1, leases.size)] ?? [];
+    if (name === undefined || lease === undefined) return;
+    leases.delete(name);
+    model.done(name);
+    lease.done();
+    if (twice) lease.done();
+  });
+
+async function noteDrained(real: Real): Promise<void> {
+  await real.queue.shutDown();
+  real.drained = true;
+}
+
+const shutDown = (): Command =>
+  command("shutDown()", (model, real) => {
+    model.shutDown();
+    void noteDrained(real);
   });
 
 const name = fc.constantFrom("a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l");
 const priority = fc.constantFrom<Priority>("high", "low");
+const retryOptions = fc.record(
+  { baseMs: fc.constantFrom(10, 100), atLeastMs: fc.constantFrom(0, 30, 1_000), priority },
+  { requiredKeys: [] },
+);
 const commands = fc.commands(
   [
     fc.tuple(name, priority).map(([n, p]) => add(n, p)),
-    fc
-      .tuple(name, fc.integer({ min: -5, max: 300 }), priority)
-      .map(([n, ms, p]) => addAfter(n, Math.max(0, ms), p)),
-    name.map(retry),
+    fc.tuple(name, priority).map(([n, p]) => add(n, p)),
+    fc.tuple(name, fc.integer({ min: -5, max: 300 }), priority).map(([n, ms, p]) => addAfter(n, ms, p)),
+    fc.tuple(name, retryOptions).map(([n, options]) => retry(n, options)),
     name.map(forget),
     fc.integer({ min: 0, max: 150 }).map(advance),
-    fc.nat(11).map(done),
-    fc.constant(take()),
-    fc.constant(take()),
+    fc.tuple(fc.nat(11), fc.boolean()).map(([index, twice]) => done(index, twice)),
+    fc.nat(11).map(leave),
+    fc.constant(next(true)),
+    fc.constant(next(false)),
+    fc.constant(next(false)),
+    // Rarely: after it there is not much left to see.
+    fc.nat(30).map((n) => (n === 0 ? shutDown() : advance(n))),
   ],
-  { maxCommands: 80, size: "max" },
+  { maxCommands: 120, size: "max" },
 );
+const tuning = fc.record({
+  coalesceMs: fc.constantFrom(0, 0, 20),
+  maxKeys: fc.constantFrom(3, 1_000_000, 1_000_000),
+});
+
+/** Carries out what is left to do: all that was asked for comes, and then there is nothing. */
+const settle = (): Command =>
+  command("settle", async (model, real) => {
+    for (let round = 0; round < 100 && (model.pending > 0 || real.leases.size > 0); round++) {
+      await done(0, false).run(model, real);
+      await next(true).run(model, real);
+      await advance(100).run(model, real);
+    }
+    expect([real.queue.length, real.queue.delayed, real.queue.leased]).toEqual([0, 0, 0]);
+  });
 
 describe("WorkQueue, against a model", () => {
-  it("dedupes, raises, keeps the soonest time, counts retries and never leases a key twice", async () => {
-    await fc.assert(
-      fc.asyncProperty(commands, fc.constantFrom(0, 0, 20), async (commands, coalesceMs) => {
-        const clock = createVirtualClock();
-        const backoff = { capMs: 800, random: () => 0 };
-        const queue = new WorkQueue<string>({ name: "test", clock, coalesceMs, backoff });
-        await fc.asyncModelRun(
-          () => ({
-            model: { now: 0, coalesceMs, highInARow: 0, keys: new Map() },
-            real: { clock, queue, leases: new Map() },
-          }),
-          commands,
-        );
-        void queue.shutDown();
-        expect([queue.length, queue.delayed]).toEqual([0, 0]);
-      }),
-      { numRuns: 200 },
-    );
-  });
+  const run = seededRun(400, process.env);
+  it(
+    `gives each key at its time, in order, to one worker, and nothing after it is shut down (${run.name})`,
+    run.options,
+    async () => {
+      await fc.assert(
+        fc.asyncProperty(commands, tuning, async (commands, { coalesceMs, maxKeys }) => {
+          const clock = createVirtualClock();
+          const backoff = { capMs: CAP_MS, random: () => 0 };
+          const model = new QueueModel({ coalesceMs, maxKeys });
+          const onOverflow = (): void => void real.overflows++;
+          const queue = new WorkQueue<string>({
+            name: "test",
+            clock,
+            coalesceMs,
+            maxKeys,
+            backoff,
+            onOverflow,
+          });
+          const real: Real = {
+            clock,
+            queue,
+            waiting: new Map(),
+            leases: new Map(),
+            given: [],
+            overflows: 0,
+            drained: false,
+            workers: 0,
+          };
+          await fc.asyncModelRun(() => ({ model, real }), commands);
+          await settle().run(model, real);
+          await shutDown().run(model, real);
+          expect([real.drained, real.waiting.size]).toEqual([true, 0]);
+        }),
+        run.parameters,
+      );
+    },
+  );
 });
 
 const request = fc.record({
@@ -214,39 +263,40 @@ async function work(
 }
 
 describe("WorkQueue, with workers", () => {
-  it("gives every request a lease that began after it, one worker a key, and drains", async () => {
-    await fc.assert(
-      fc.asyncProperty(workload, async ({ requests, workers, coalesceMs, turns }) => {
-        const clock = createVirtualClock();
-        const queue = new WorkQueue<string>({
-          name: "test",
-          clock,
-          coalesceMs,
-          backoff: { random: () => 0.5 },
-        });
-        const seen: Observed = {
-          asked: new Map(),
-          leasedLast: new Map(),
-          inHand: new Set(),
-          twiceAtOnce: false,
-          order: 0,
-        };
-        let turnIndex = 0;
-        const turn = () => turns[turnIndex++ % turns.length] ?? { takesMs: 0, fails: false };
-        for (const { atMs, name, delayMs, priority } of requests) {
-          clock.schedule(atMs, () => {
-            seen.asked.set(name, seen.order++);
-            queue.addAfter(name, delayMs, { priority });
-          });
-        }
-        const working = Array.from({ length: workers }, () => work(queue, clock, seen, turn));
-        while (clock.nextInMs !== undefined) await clock.advance(clock.nextInMs);
-        expect([queue.length, queue.delayed, queue.leased]).toEqual([0, 0, 0]);
-        expect(seen.twiceAtOnce).toBe(false);
-        for (const [name, order] of seen.asked) expect(seen.leasedLast.get(name)).toBeGreaterThan(order);
-        await Promise.all([queue.shutDown(), ...working]);
-      }),
-      { numRuns: 100 },
-    );
-  });
+  const run = seededRun(300, process.env);
+  it(
+    `gives every request a lease that began after it, one worker a key, and drains (${run.name})`,
+    run.options,
+    async () => {
+      await fc.assert(
+        fc.asyncProperty(workload, async ({ requests, workers, coalesceMs, turns }) => {
+          const clock = createVirtualClock();
+          const backoff = { random: () => 0.5 };
+          const queue = new WorkQueue<string>({ name: "test", clock, coalesceMs, backoff });
+          const seen: Observed = {
+            asked: new Map(),
+            leasedLast: new Map(),
+            inHand: new Set(),
+            twiceAtOnce: false,
+            order: 0,
+          };
+          let turnIndex = 0;
+          const turn = () => turns[turnIndex++ % turns.length] ?? { takesMs: 0, fails: false };
+          for (const { atMs, name, delayMs, priority } of requests) {
+            clock.schedule(atMs, () => {
+              seen.asked.set(name, seen.order++);
+              queue.addAfter(name, delayMs, { priority });
+            });
+          }
+          const working = Array.from({ length: workers }, () => work(queue, clock, seen, turn));
+          while (clock.nextInMs !== undefined) await clock.advance(clock.nextInMs);
+          expect([queue.length, queue.delayed, queue.leased]).toEqual([0, 0, 0]);
+          expect(seen.twiceAtOnce).toBe(false);
+          for (const [name, order] of seen.asked) expect(seen.leasedLast.get(name)).toBeGreaterThan(order);
+          await Promise.all([queue.shutDown(), ...working]);
+        }),
+        run.parameters,
+      );
+    },
+  );
 });

@@ -1,0 +1,37 @@
+/** The environment of the tests: `BERTH_SEED` repeats a run, `BERTH_RUNS_FACTOR` takes that many times as many cases. */
+export type TestEnvironment = Readonly<Record<string, string | undefined>>;
+
+/** One run of random cases that the seed alone repeats. */
+export interface SeededRun {
+  /** For `fc.assert`. */
+  readonly parameters: { readonly seed: number; readonly numRuns: number };
+  /** For `it`: enough for a run that takes longer, or has to shrink what it found. */
+  readonly options: { readonly timeout: number };
+  /** `seed 123`, for the title of the test: so the seed is seen whether it passes or fails. */
+  readonly name: string;
+}
+
+/**
+ * A run of so many random cases, with a new seed each time unless `BERTH_SEED` names one. It can be repeated as long
+ * as everything random comes from the arbitraries of the property, and every wait from a virtual clock.
+ *
+ * @throws RangeError when a variable is no number, as the run would not be the one asked for.
+ */
+export function seededRun(cases: number, env: TestEnvironment): SeededRun {
+  // The seeds of fast-check are 32 bits wide.
+  const seed = numberIn(env, "BERTH_SEED") ?? Math.floor(Math.random() * 2 ** 31);
+  const factor = numberIn(env, "BERTH_RUNS_FACTOR") ?? 1;
+  return {
+    parameters: { seed, numRuns: Math.max(1, Math.ceil(cases * factor)) },
+    options: { timeout: 120_000 * Math.max(1, factor) },
+    name: `seed ${seed}`,
+  };
+}
+
+function numberIn(env: TestEnvironment, name: string): number | undefined {
+  const text = env[name];
+  if (text === undefined || text === "") return undefined;
+  const number = Number(text);
+  if (!Number.isFinite(number)) throw new RangeError(`${name} must be a number, got ${JSON.stringify(text)}`);
+  return number;
+}
