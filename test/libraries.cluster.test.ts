@@ -1,0 +1,88 @@
+/** The programs in the READMEs of kube and runtime, run as they are printed. That of testcluster is a test itself. */
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { type KubeClient, leases, nodes, pods } from "@berth/kube";
+import { aNode, aPod, eventually, startTestCluster } from "@berth/testcluster";
+import { describe, expect, it } from "vitest";
+import { type Program, STOP_LIMIT_MS, startProgram } from "./program.ts";
+
+const packages = join(import.meta.dirname, "../packages");
+/** What a reader takes in at one sight. */
+const MOST_LINES = 45;
+
+async function exampleOf(name: string): Promise<{ readonly text: string; readonly folder: string }> {
+  const folder = join(packages, name);
+  const [, text = ""] = /^```ts\n(.*?)^```$/ms.exec(await readFile(join(folder, "README.md"), "utf8")) ?? [];
+  return { text, folder };
+}
+
+async function expectToStop(program: Program): Promise<void> {
+  const { exit, tookMs } = await program.stop();
+  expect({ exit, output: program.output }).toEqual({ exit: 0, output: program.output });
+  expect(tookMs).toBeLessThan(STOP_LIMIT_MS);
+}
+
+it.each(["kube", "runtime", "testcluster"])("the program in the README of %s is short", async (name) => {
+  const lines = (await exampleOf(name)).text.trimEnd().split("\n");
+  expect(lines.length).toBeGreaterThan(20);
+  expect(lines.length).toBeLessThanOrEqual(MOST_LINES);
+});
+
+const namesWith = async (client: KubeClient, labelSelector: string): Promise<readonly string[]> =>
+  (await client.list(nodes, { labelSelector })).items.map(({ metadata }) => `${metadata?.name}`).sort();
+
+describe("the program in the README of kube", () => {
+  it("labels nodes through a restart and a lost history of the server, and ends when told", async () => {
+    await using cluster = await startTestCluster({ audit: true });
+    const { client, audit } = cluster;
+    const labelled = (...names: readonly string[]): Promise<void> =>
+      eventually(async () => expect(await namesWith(client, "example.com/seen=true")).toEqual(names));
+    for (const name of ["n1", "n2"]) await client.create(nodes, aNode(name).build());
+    await using program = await startProgram(cluster, await exampleOf("kube"));
+    await labelled("n1", "n2");
+    await client.create(nodes, aNode("n3").build());
+    await labelled("n1", "n2", "n3");
+
+    // A restart alone: it goes on where it was, without another list.
+    const restarted = await audit.mark();
+    await cluster.stopComponent("kube-apiserver", "SIGKILL");
+    await cluster.startComponent("kube-apiserver");
+    await client.create(nodes, aNode("n4").build());
+    await labelled("n1", "n2", "n3", "n4");
+    const mine = { userAgent: "labeller/1", resource: "nodes" };
+    expect(await audit.countSince(restarted, { ...mine, verb: "list" })).toBe(0);
+    expect(await audit.countSince(restarted, { ...mine, verb: "patch" })).toBe(1);
+
+    // Its version is forgotten: it lists again, and what it labelled before costs nothing.
+    await cluster.stopComponent("kube-apiserver", "SIGKILL");
+    await cluster.compact();
+    await cluster.startComponent("kube-apiserver");
+    await client.create(nodes, aNode("n5").build());
+    await labelled("n1", "n2", "n3", "n4", "n5");
+    expect(await audit.countSince(restarted, { ...mine, verb: "patch" })).toBe(2);
+    await expectToStop(program);
+  });
+});
+
+describe("the program in the README of runtime", () => {
+  it("counts pods, and ends when told, the lease given up", async () => {
+    await using cluster = await startTestCluster();
+    const { client } = cluster;
+    for (const name of ["n1", "n2"]) await client.create(nodes, aNode(name).build());
+    await using program = await startProgram(cluster, await exampleOf("runtime"));
+    const counted = (...counts: readonly string[]): Promise<void> =>
+      eventually(async () => {
+        const { items } = await client.list(nodes);
+        expect(items.map(({ metadata }) => metadata?.annotations?.["example.com/pods"])).toEqual(counts);
+      });
+    await counted("0", "0");
+    for (const name of ["p1", "p2"]) await client.create(pods, aPod(name).on("n2").build());
+    await counted("0", "2");
+    await client.delete(pods, { namespace: "default", name: "p1" }, { gracePeriodSeconds: 0 });
+    await counted("0", "1");
+
+    await expectToStop(program);
+    const lease = await client.get(leases, { namespace: "default", name: "pod-counter" });
+    expect(lease.spec?.holderIdentity).toBe("");
+  });
+});
