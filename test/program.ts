@@ -25,11 +25,18 @@ export interface Program extends AsyncDisposable {
 export const STOP_LIMIT_MS = 4_000;
 const MOST_OUTPUT = 16_384;
 
-/** Starts it and waits for nothing. It reaches the cluster as its admin, by `KUBECONFIG` and nothing else. */
-export async function startProgram(cluster: TestCluster, source: ProgramSource): Promise<Program> {
+/**
+ * Starts it and waits for nothing. It reaches the cluster as its admin, by `KUBECONFIG` and nothing else; at `server`,
+ * for example a proxy, or directly.
+ */
+export async function startProgram(
+  cluster: TestCluster,
+  source: ProgramSource,
+  server: string = cluster.url,
+): Promise<Program> {
   const folder = await mkdtempDisposable(join(tmpdir(), "berth-program-"));
   const kubeconfig = join(folder.path, "config");
-  await writeFile(kubeconfig, cluster.kubeconfig());
+  await writeFile(kubeconfig, cluster.kubeconfig({ server }));
   const how =
     "file" in source
       ? [source.file, ...(source.args ?? [])]
