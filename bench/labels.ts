@@ -1,193 +1,141 @@
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { bearerToken, connect, type KubeClient, nodes } from "@berth/kube";
-import { type AuditMark, aNode, eventually, startTestCluster, type TestCluster } from "@berth/testcluster";
-import { startBerth } from "./process.ts";
-import { type RawPatch, type RawTarget, sendRawPatches } from "./raw-patches.ts";
+/** Half of the nodes carry a device: from process start until the last of them is labelled, beside limit and peer. */
+
+import { patchTimes, waitForPatches } from "./audit.ts";
+import { type BenchCluster, DEVICE, LABEL } from "./bench-cluster.ts";
+import { peerProgram } from "./peer.ts";
+import { type Program, startProgram } from "./process.ts";
 import { type Figure, median } from "./report.ts";
 
-const DEVICE = "feature.example.com/bench-device";
-const LABEL = "bench.example.com/accelerated";
-const RECORD = "berth.dev/marks";
-const MB = 1024 * 1024;
-
-export interface LabelsBenchOptions {
-  readonly nodes: number;
-  /** Interleaved pairs of raw and Berth. */
+export interface LabelsOptions {
+  /** Interleaved triples of raw, Berth and the Go peer. */
   readonly pairs: number;
-  /** Resident memory is read this long after the last label. Seconds. */
-  readonly restSeconds: number;
+  readonly peer: string;
+  /** The budgets are for this size. */
+  readonly budgeted: boolean;
   readonly onProgress: (text: string) => void;
 }
 
-/** Half of the nodes carry a device; the time from process start until the last of them is labelled, against the raw limit. */
-export async function benchLabels(options: LabelsBenchOptions): Promise<readonly Figure[]> {
-  await using cluster = await startTestCluster({ audit: true });
-  await using client = connect({
-    server: cluster.url,
-    ca: cluster.ca,
-    credential: bearerToken(cluster.adminToken),
-    userAgent: "bench",
-  });
-  await using folder = await workFolder(cluster);
-  const names = Array.from({ length: options.nodes }, (_, index) => `node-${String(index).padStart(5, "0")}`);
-  const withDevice = names.filter((_, index) => index % 2 === 0);
-  options.onProgress(`creating ${names.length} nodes of 9 KB`);
-  await createNodes(client, names, new Set(withDevice));
+/** One measured start. Milliseconds. */
+interface Run {
+  readonly total: number;
+  /** Until the first patch. */
+  readonly first: number;
+  readonly cpu: number;
+}
 
-  const target: RawTarget = { url: cluster.url, ca: cluster.ca, token: cluster.adminToken };
-  const bare = withDevice.map(
-    (node): RawPatch => ({
-      node,
-      body: { metadata: { labels: { [LABEL]: null }, annotations: { [RECORD]: null } } },
-    }),
-  );
-  const labelled = withDevice.map(
-    (node): RawPatch => ({ node, body: { metadata: { labels: { [LABEL]: "true" } } } }),
-  );
+export async function benchLabels(bench: BenchCluster, options: LabelsOptions): Promise<readonly Figure[]> {
+  const { pairs, peer, onProgress } = options;
+  const go = peerProgram(peer, peerArgs(bench));
+  const berth = await bench.berth();
   const raws: number[] = [];
-  const berths: number[] = [];
-  for (let pair = 1; pair <= options.pairs; pair++) {
-    const mark = await cluster.audit.mark();
-    await sendRawPatches(target, labelled);
-    raws.push(
-      (await lastPatchAt(cluster, mark, "bench-raw")) - (await firstPatchAt(cluster, mark, "bench-raw")),
-    );
-    await sendRawPatches(target, bare);
-    berths.push(await timeBerth(cluster, folder.args, withDevice.length));
-    options.onProgress(
-      `pair ${pair} of ${options.pairs}: raw ${seconds(raws.at(-1))}, berth ${seconds(berths.at(-1))}`,
-    );
-    if (pair < options.pairs) await sendRawPatches(target, bare);
+  const berths: Run[] = [];
+  const gos: Run[] = [];
+  for (let pair = 1; pair <= pairs; pair++) {
+    raws.push(await timeRaw(bench));
+    berths.push(await timeProgram(bench, berth));
+    gos.push(await timeProgram(bench, go));
+    const [raw, ours, theirs] = [raws.at(-1), berths.at(-1)?.total, gos.at(-1)?.total].map(seconds);
+    onProgress(`${pair} of ${pairs}: raw ${raw}, berth ${ours}, go ${theirs}`);
   }
-  const atRest = await restAfterRestart(cluster, client, folder.args, options);
-  const ratio = median(berths.map((berth, index) => berth / (raws[index] ?? Number.NaN)));
-  const size = `${names.length} nodes, ${withDevice.length} labels`;
+  await bench.reset();
+  return toFigures(bench, { raws, berths, gos }, options.budgeted);
+}
+
+export function peerArgs({ kubeconfig }: BenchCluster): Parameters<typeof peerProgram>[1] {
+  return { kubeconfig, device: DEVICE, label: LABEL };
+}
+
+/** Has Berth label every node that has to be, and ends it: the cluster is converged. */
+export async function labelAll(bench: BenchCluster): Promise<void> {
+  await timeProgram(bench, await bench.berth());
+}
+
+/** From the first patch received to the last, on bare nodes. Milliseconds. */
+async function timeRaw(bench: BenchCluster): Promise<number> {
+  await bench.reset();
+  const mark = await bench.cluster.audit.mark();
+  await bench.labelRaw();
+  const times = await patchTimes(bench.cluster, mark, "bench-raw");
+  return (times.at(-1) ?? Number.NaN) - (times[0] ?? Number.NaN);
+}
+
+/** From the spawn to the last of the patches received, on bare nodes. */
+async function timeProgram(bench: BenchCluster, program: Program): Promise<Run> {
+  await bench.reset();
+  const mark = await bench.cluster.audit.mark();
+  await using running = startProgram(program);
+  const expected = bench.withDevice.length;
+  const span = await waitForPatches(bench.cluster, mark, running, { expected, timeoutMs: 300_000 });
+  const { startedAt } = running;
+  return { total: span.lastAt - startedAt, first: span.firstAt - startedAt, cpu: await running.cpuMs() };
+}
+
+interface Measured {
+  readonly raws: readonly number[];
+  readonly berths: readonly Run[];
+  readonly gos: readonly Run[];
+}
+
+function toFigures(
+  { names, withDevice }: BenchCluster,
+  { raws, berths, gos }: Measured,
+  budgeted: boolean,
+): readonly Figure[] {
+  const size = names.length;
+  const ratios = (over: readonly number[], under: readonly number[]): readonly number[] =>
+    over.map((value, index) => value / (under[index] ?? Number.NaN));
+  const totals = { berth: berths.map(({ total }) => total), go: gos.map(({ total }) => total) };
+  const [vsRaw, vsGo, goVsRaw] = [
+    ratios(totals.berth, raws),
+    ratios(totals.berth, totals.go),
+    ratios(totals.go, raws),
+  ];
+  const what = `${size} nodes, ${withDevice.length} labels: process start to last label`;
+  const middle = (runs: readonly Run[], field: keyof Run): string =>
+    seconds(median(runs.map((run) => run[field])));
   return [
     {
-      what: `${size}: process start to last label / raw patches`,
-      value: ratio,
+      id: `labels-${size}-vs-raw`,
+      what: `${what}, berth / raw patches`,
+      value: median(vsRaw),
       unit: "x",
-      budget: 1.25,
-      detail: `berth ${seconds(median(berths))}, raw ${seconds(median(raws))}, median of ${options.pairs} pairs`,
-    },
-    ...atRest,
-  ];
-}
-
-/** A second start on the converged cluster: what it writes, and what it holds in memory. */
-async function restAfterRestart(
-  cluster: TestCluster,
-  client: KubeClient,
-  args: readonly string[],
-  options: LabelsBenchOptions,
-): Promise<readonly Figure[]> {
-  const mark = await cluster.audit.mark();
-  await using berth = startBerth(args);
-  options.onProgress(`restarted on the converged cluster; reading its memory in ${options.restSeconds} s`);
-  await new Promise((resolve) => setTimeout(resolve, options.restSeconds * 1000));
-  const { resident, peak } = await berth.memory();
-  // A label that appears shows that it is at work, and not merely silent.
-  await client.patch(
-    nodes,
-    { name: "node-00001" },
-    { type: "merge", body: { metadata: { labels: { [DEVICE]: "true" } } } },
-  );
-  await eventually(async () => {
-    const node = await client.get(nodes, { name: "node-00001" });
-    if (node.metadata?.labels?.[LABEL] !== "true")
-      throw new Error(`node-00001 is not labelled\n${berth.log}`);
-  });
-  const writes = await cluster.audit.countSince(mark, {
-    verb: "patch",
-    resource: "nodes",
-    userAgent: "berth",
-  });
-  return [
-    {
-      what: "node writes after a restart, at rest",
-      value: writes - 1,
-      unit: "requests",
-      budget: 0,
-      detail: "audit log; one node changed afterwards and was labelled",
+      ...(budgeted && { budget: 1.25, aim: 1.15 }),
+      detail:
+        `berth ${middle(berths, "total")}, first patch after ${middle(berths, "first")}, CPU ${middle(berths, "cpu")}; ` +
+        `raw ${seconds(median(raws))}; medians of ${raws.length}`,
+      samples: vsRaw,
     },
     {
-      what: `resident memory ${options.restSeconds} s after sync`,
-      value: resident / MB,
-      unit: "MB",
-      detail: `peak ${(peak / MB).toFixed(0)} MB`,
+      id: `labels-${size}-vs-go`,
+      what: `${what}, berth / Go`,
+      value: median(vsGo),
+      unit: "x",
+      ...(budgeted && { budget: 1 }),
+      detail: `Go ${middle(gos, "total")}, first patch after ${middle(gos, "first")}, CPU ${middle(gos, "cpu")}`,
+      samples: vsGo,
+    },
+    {
+      id: `labels-${size}-go-vs-raw`,
+      what: `${what}, Go / raw patches`,
+      value: median(goVsRaw),
+      unit: "x",
+      samples: goVsRaw,
+    },
+    {
+      id: `labels-${size}-seconds`,
+      what: `${what}, berth`,
+      value: median(totals.berth) / 1000,
+      unit: "s",
+      samples: totals.berth.map((ms) => ms / 1000),
+    },
+    {
+      id: `labels-${size}-cpu`,
+      what: `${what}, CPU of berth`,
+      value: median(berths.map(({ cpu }) => cpu)) / 1000,
+      unit: "s",
+      samples: berths.map(({ cpu }) => cpu / 1000),
     },
   ];
-}
-
-/** Milliseconds from the spawn of the process until the server received the last of `expected` patches. */
-async function timeBerth(cluster: TestCluster, args: readonly string[], expected: number): Promise<number> {
-  const mark = await cluster.audit.mark();
-  await using berth = startBerth(args);
-  await eventually(
-    async () => {
-      const count = await cluster.audit.countSince(mark, {
-        verb: "patch",
-        resource: "nodes",
-        userAgent: "berth",
-        code: 200,
-      });
-      if (count < expected) throw new Error(`${count} of ${expected} nodes are labelled\n${berth.log}`);
-    },
-    { timeoutMs: 120_000, everyMs: 500, signal: berth.ended },
-  );
-  return (await lastPatchAt(cluster, mark, "berth")) - berth.startedAt;
-}
-
-async function patchTimes(
-  cluster: TestCluster,
-  mark: AuditMark,
-  userAgent: string,
-): Promise<readonly number[]> {
-  const entries = await cluster.audit.entriesSince(mark, { verb: "patch", resource: "nodes", userAgent });
-  return entries.map(({ receivedAt }) => Date.parse(receivedAt)).toSorted((a, b) => a - b);
-}
-
-async function firstPatchAt(cluster: TestCluster, mark: AuditMark, userAgent: string): Promise<number> {
-  return (await patchTimes(cluster, mark, userAgent)).at(0) ?? Number.NaN;
-}
-
-async function lastPatchAt(cluster: TestCluster, mark: AuditMark, userAgent: string): Promise<number> {
-  return (await patchTimes(cluster, mark, userAgent)).at(-1) ?? Number.NaN;
-}
-
-async function createNodes(
-  client: KubeClient,
-  names: readonly string[],
-  withDevice: ReadonlySet<string>,
-): Promise<void> {
-  let next = 0;
-  const work = async (): Promise<void> => {
-    for (let name = names[next++]; name !== undefined; name = names[next++]) {
-      const node = aNode(name).realistic();
-      await client.create(nodes, (withDevice.has(name) ? node.labelled({ [DEVICE]: "true" }) : node).build());
-    }
-  };
-  await Promise.all(Array.from({ length: 16 }, work));
-}
-
-/** A kubeconfig and a label folder, removed afterwards. */
-async function workFolder(
-  cluster: TestCluster,
-): Promise<AsyncDisposable & { readonly args: readonly string[] }> {
-  const path = await mkdtemp(join(tmpdir(), "berth-bench-"));
-  const kubeconfig = join(path, "kubeconfig");
-  const labels = join(path, "labels");
-  const [namespace = "", name = ""] = LABEL.split("/");
-  await writeFile(kubeconfig, cluster.kubeconfig(), { mode: 0o600 });
-  await mkdir(join(labels, namespace), { recursive: true });
-  await writeFile(join(labels, namespace, name), `${DEVICE}\n`);
-  const off = ["--metrics-bind-address", "0", "--health-probe-bind-address", "0"];
-  return {
-    args: ["--kubeconfig", kubeconfig, "--label-dir", labels, ...off],
-    [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }),
-  };
 }
 
 function seconds(ms: number | undefined): string {

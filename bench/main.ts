@@ -1,32 +1,120 @@
 /**
- * `make bench`: measures Berth beside the raw limit of the API server, in one run on one machine, and prints ratios.
- * Exits 0 once measured and names missed budgets; `--assert` makes a missed budget fail.
+ * `make bench`: measures Berth beside the raw limit of the API server and beside a careful Go controller, in one run on
+ * one machine, and prints ratios. Exits 0 once measured and names missed budgets; `--assert` makes a missed budget
+ * fail. The README beside this file explains the options and the figures.
  */
 import { parseArgs } from "node:util";
+import { type BenchCluster, startBenchCluster } from "./bench-cluster.ts";
+import { benchDeadLink } from "./dead-link.ts";
+import { growthFigures } from "./growth.ts";
 import { benchLabels } from "./labels.ts";
-import { report } from "./report.ts";
-import { benchCommandStart } from "./start.ts";
+import { benchMemory } from "./memory.ts";
+import { buildPeer } from "./peer.ts";
+import { type Figure, report } from "./report.ts";
+import { compare, describeCommit, describeMachine, readResult, saveResult } from "./results.ts";
+import { benchStart } from "./start.ts";
+import { benchSteady } from "./steady.ts";
+
+const PARTS = ["start", "labels", "steady", "dead-link", "memory"] as const;
+type Part = (typeof PARTS)[number];
+
+/** What Kubernetes is made for (kubernetes.io, "Considerations for large clusters"): the budgets are for this size. */
+const BUDGET_SIZE = 5000;
+const BUDGET_PODS = 30_000;
 
 const { values } = parseArgs({
   options: {
     assert: { type: "boolean", default: false },
-    nodes: { type: "string", default: "5000" },
+    compare: { type: "string" },
+    only: { type: "string" },
+    sizes: { type: "string", default: "500,5000,20000" },
+    nodes: { type: "string" },
+    pods: { type: "string", default: "30000" },
     pairs: { type: "string", default: "5" },
     rest: { type: "string", default: "30" },
   },
 });
 
+const parts = readParts(values.only);
+const sizes = (values.nodes ?? values.sizes).split(",").map((text) => readNumber("sizes", text));
+const pods = readNumber("pods", values.pods);
+const pairs = readNumber("pairs", values.pairs);
+const restSeconds = readNumber("rest", values.rest);
+const before = values.compare === undefined ? undefined : await readResult(values.compare);
+/** Where the parts run that are measured at one size only. */
+const mainSize = sizes.includes(BUDGET_SIZE) ? BUDGET_SIZE : Math.max(...sizes);
+
 const started = performance.now();
-const onProgress = (text: string): void =>
-  console.log(`bench: ${((performance.now() - started) / 1000).toFixed(0)} s: ${text}`);
-const figures = [
-  ...benchCommandStart(),
-  ...(await benchLabels({
-    nodes: Number(values.nodes),
-    pairs: Number(values.pairs),
-    restSeconds: Number(values.rest),
-    onProgress,
-  })),
-];
+const figures: Figure[] = [];
+let apiserver = "none started";
+const progress =
+  (about: string) =>
+  (text: string): void =>
+    console.log(`bench: ${((performance.now() - started) / 1000).toFixed(0).padStart(4)} s: ${about}${text}`);
+
+if (parts.has("start")) {
+  progress("")("start of the command line");
+  figures.push(...(await benchStart()));
+}
+if (parts.size > (parts.has("start") ? 1 : 0)) {
+  const peer = await buildPeer(progress(""));
+  for (const size of sizes) {
+    const onProgress = progress(`${size} nodes: `);
+    await using bench = await startBenchCluster(size, onProgress);
+    apiserver = JSON.parse(await bench.cluster.client.read("/version")).gitVersion;
+    figures.push(...(await benchSize(bench, { peer, onProgress })));
+  }
+  figures.push(...growthFigures(figures, sizes));
+}
+progress("")("done");
+
 const missed = report(figures);
+const result = {
+  date: new Date().toISOString(),
+  commit: describeCommit(),
+  machine: describeMachine(apiserver),
+  args: process.argv.slice(2),
+  figures,
+};
+if (before !== undefined) compare(before, result);
+console.log(`written to ${await saveResult(result)}`);
 if (values.assert && missed.length > 0) process.exitCode = 1;
+
+interface Tools {
+  readonly peer: string;
+  readonly onProgress: (text: string) => void;
+}
+
+async function benchSize(bench: BenchCluster, { peer, onProgress }: Tools): Promise<readonly Figure[]> {
+  const size = bench.names.length;
+  const common = { peer, onProgress, restSeconds };
+  const measured: Figure[] = [];
+  // Beyond the size of the budgets only the growth is of interest, and each pair takes four times as long.
+  const rounds = size > BUDGET_SIZE ? Math.min(pairs, 2) : pairs;
+  if (parts.has("labels"))
+    measured.push(
+      ...(await benchLabels(bench, { ...common, pairs: rounds, budgeted: size === BUDGET_SIZE })),
+    );
+  if (parts.has("steady")) measured.push(...(await benchSteady(bench, common)));
+  if (size !== mainSize) return measured;
+  if (parts.has("dead-link")) measured.push(...(await benchDeadLink(bench, onProgress)));
+  if (parts.has("memory")) {
+    const budgeted = size === BUDGET_SIZE && pods >= BUDGET_PODS;
+    measured.push(...(await benchMemory(bench, { ...common, pods, budgeted })));
+  }
+  return measured;
+}
+
+function readParts(text: string | undefined): ReadonlySet<Part> {
+  if (text === undefined) return new Set(PARTS);
+  const asked = text.split(",");
+  const unknown = asked.filter((name) => !PARTS.some((part) => part === name));
+  if (unknown.length > 0) throw new Error(`--only knows ${PARTS.join(", ")}, and not ${unknown.join(", ")}`);
+  return new Set(PARTS.filter((part) => asked.includes(part)));
+}
+
+function readNumber(name: string, text: string): number {
+  const number = Number(text);
+  if (!Number.isInteger(number) || number < 1) throw new Error(`--${name} takes whole numbers, not ${text}`);
+  return number;
+}

@@ -11,6 +11,13 @@ export interface RawTarget {
   readonly token: string;
 }
 
+export interface RawOptions {
+  /** Default 16: as many as the measured controllers have. */
+  readonly inFlight?: number;
+  /** Default `bench-raw`. */
+  readonly userAgent?: string;
+}
+
 /**
  * The limit of everything that writes labels: one merge patch a node, 16 in flight over HTTP/1.1, nothing read,
  * decided or kept. @throws when a patch is refused.
@@ -18,7 +25,7 @@ export interface RawTarget {
 export async function sendRawPatches(
   target: RawTarget,
   patches: readonly RawPatch[],
-  inFlight = 16,
+  { inFlight = 16, userAgent = "bench-raw" }: RawOptions = {},
 ): Promise<void> {
   const pool = new Pool(target.url, {
     connections: inFlight,
@@ -28,15 +35,14 @@ export async function sendRawPatches(
   const headers = {
     authorization: `Bearer ${target.token}`,
     "content-type": "application/merge-patch+json",
-    "user-agent": "bench-raw",
+    "user-agent": userAgent,
   };
-  let next = 0;
+  const left = patches.values();
   const work = async (): Promise<void> => {
-    for (let patch = patches[next++]; patch !== undefined; patch = patches[next++]) {
-      const path = `/api/v1/nodes/${patch.node}?fieldManager=bench-raw`;
+    for (const patch of left) {
       const { statusCode, body } = await pool.request({
         method: "PATCH",
-        path,
+        path: `/api/v1/nodes/${patch.node}?fieldManager=bench-raw`,
         headers,
         body: JSON.stringify(patch.body),
       });

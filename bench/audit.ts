@@ -1,0 +1,80 @@
+/** What a process wrote, and when, as the API server's audit log has it: the benchmark watches nothing itself. */
+import { setTimeout as delay } from "node:timers/promises";
+import type { AuditEntry, AuditMark, TestCluster } from "@berth/testcluster";
+import type { MeasuredProcess } from "./process.ts";
+
+/** How often the log is read while a process is at work. Often enough to go on soon, rare enough to cost little. */
+const POLL_MS = 400;
+
+/** When the patches of nodes that a user agent made since `mark` were received, ms since the epoch, ascending. */
+export async function patchTimes(
+  cluster: TestCluster,
+  mark: AuditMark,
+  userAgent: string,
+): Promise<readonly number[]> {
+  const entries = await cluster.audit.entriesSince(mark, nodePatches(userAgent));
+  return entries.map(receivedAt).toSorted((a, b) => a - b);
+}
+
+/**
+ * Waits until a process has patched `expected` different nodes since `mark`, each successfully, and gives the time of
+ * the first and the last of them. Reads each part of the log about once, so that a long wait costs little.
+ *
+ * @throws when that takes longer than `timeoutMs`, or the process ends.
+ */
+export async function waitForPatches(
+  cluster: TestCluster,
+  mark: AuditMark,
+  process: MeasuredProcess,
+  { expected, timeoutMs }: { readonly expected: number; readonly timeoutMs: number },
+): Promise<PatchSpan> {
+  const at = new Map<string, number>();
+  const deadline = performance.now() + timeoutMs;
+  for (let from = mark; ; ) {
+    // Marked before it is read: what comes between the two is read twice, and counts once, by its node.
+    const next = await cluster.audit.mark();
+    const filter = { ...nodePatches(process.userAgent), code: 200 };
+    for (const entry of await cluster.audit.entriesSince(from, filter)) at.set(entry.name, receivedAt(entry));
+    if (at.size >= expected) break;
+    process.ended.throwIfAborted();
+    if (performance.now() > deadline)
+      throw new Error(`${process.name} wrote ${at.size} of ${expected} nodes\n${process.log}`);
+    from = next;
+    await delay(POLL_MS);
+  }
+  const times = [...at.values()].toSorted((a, b) => a - b);
+  return { firstAt: times.at(0) ?? Number.NaN, lastAt: times.at(-1) ?? Number.NaN };
+}
+
+export interface PatchSpan {
+  /** Ms since the epoch. */
+  readonly firstAt: number;
+  readonly lastAt: number;
+}
+
+/** Everything a process wrote since `mark`, whatever the resource, as `verb resource` with a count. */
+export async function writesSince(
+  cluster: TestCluster,
+  mark: AuditMark,
+  userAgent: string,
+): Promise<{ readonly count: number; readonly detail: string }> {
+  const tallies = (await cluster.audit.tallySince(mark, { userAgent })).filter(
+    ({ verb }) => verb !== "get" && verb !== "list" && verb !== "watch",
+  );
+  return {
+    count: tallies.reduce((sum, { count }) => sum + count, 0),
+    detail: tallies.map(({ count, verb, resource }) => `${count} ${verb} ${resource}`).join(", "),
+  };
+}
+
+export function receivedAt(entry: AuditEntry): number {
+  return Date.parse(entry.receivedAt);
+}
+
+function nodePatches(userAgent: string): {
+  readonly verb: string;
+  readonly resource: string;
+  readonly userAgent: string;
+} {
+  return { verb: "patch", resource: "nodes", userAgent };
+}

@@ -1,0 +1,151 @@
+/** A cluster of one size with what the measured programs need to work on it, and the way back to a known state. */
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { nodes, pods } from "@berth/kube";
+import { aNode, aPod, startTestCluster, type TestCluster } from "@berth/testcluster";
+import { berthProgram, type Program } from "./process.ts";
+import { type RawPatch, sendRawPatches } from "./raw-patches.ts";
+
+/** Nodes that carry this label get `LABEL`. */
+export const DEVICE = "feature.example.com/bench-device";
+export const LABEL = "bench.example.com/accelerated";
+/** User agent of the changes that `addDevice` makes. */
+export const CHANGES = "bench-changes";
+/** Where Berth records what it has written. */
+const RECORD = "berth.dev/marks";
+/** Requests in flight while the cluster is filled. */
+const IN_FLIGHT = 16;
+
+export interface BenchCluster extends AsyncDisposable {
+  readonly cluster: TestCluster;
+  /** All nodes; every second one carries the device. */
+  readonly names: readonly string[];
+  readonly withDevice: readonly string[];
+  readonly withoutDevice: readonly string[];
+  readonly kubeconfig: string;
+  /** `bin/berth run` on it, through `server` when given. */
+  berth(server?: string): Promise<Program>;
+  /** Folder with the one rule. */
+  readonly labelFolder: string;
+  /** One merge patch of the label for each node with a device, `userAgent` bench-raw: the limit. */
+  labelRaw(): Promise<void>;
+  /** Gives a node without a device one, which its label has to follow. Resolves when the server has it. */
+  addDevice(node: string): Promise<void>;
+  /** Takes label and record off every node, and the device off those that had none. */
+  reset(): Promise<void>;
+  /** Creates that many pods of 11 KB, spread over the nodes. */
+  createPods(count: number): Promise<void>;
+  /** How many pods there are now. */
+  readonly pods: number;
+}
+
+/** Starts it and creates the nodes. */
+export async function startBenchCluster(
+  count: number,
+  onProgress: (text: string) => void,
+): Promise<BenchCluster> {
+  await using owned = new AsyncDisposableStack();
+  const cluster = owned.use(await startTestCluster({ audit: true }));
+  const changes = owned.use(cluster.connect({ userAgent: CHANGES }));
+  const folder = await mkdtemp(join(tmpdir(), "berth-bench-"));
+  owned.defer(() => rm(folder, { recursive: true, force: true }));
+  const kubeconfig = await writeKubeconfig(folder, cluster);
+  const labelFolder = await writeRule(folder);
+  const names = Array.from({ length: count }, (_, index) => `node-${String(index).padStart(5, "0")}`);
+  const withDevice = names.filter((_, index) => index % 2 === 0);
+  const devices = new Set(withDevice);
+  onProgress(`creating ${count} nodes of 9 KB`);
+  await forEach(names, async (name) => {
+    const node = aNode(name).realistic();
+    await cluster.client.create(
+      nodes,
+      (devices.has(name) ? node.labelled({ [DEVICE]: "true" }) : node).build(),
+    );
+  });
+  const target = { url: cluster.url, ca: cluster.ca, token: cluster.adminToken };
+  const added = new Set<string>();
+  let podCount = 0;
+  const disposal = owned.move();
+  return {
+    cluster,
+    names,
+    withDevice,
+    withoutDevice: names.filter((name) => !devices.has(name)),
+    kubeconfig,
+    labelFolder,
+    berth: async (server) =>
+      berthProgram([
+        ...[
+          "--kubeconfig",
+          server === undefined ? kubeconfig : await writeKubeconfig(folder, cluster, server),
+        ],
+        ...["--label-dir", labelFolder],
+        ...["--metrics-bind-address", "0", "--health-probe-bind-address", "0"],
+      ]),
+    labelRaw: () =>
+      sendRawPatches(
+        target,
+        withDevice.map((node): RawPatch => ({ node, body: labels({ [LABEL]: "true" }) })),
+      ),
+    addDevice: async (node) => {
+      added.add(node);
+      await changes.patch(nodes, { name: node }, { type: "merge", body: labels({ [DEVICE]: "true" }) });
+    },
+    reset: async () => {
+      const written = [...withDevice, ...added];
+      const patches = written.map((node) => bare(node, devices.has(node)));
+      await sendRawPatches(target, patches, { userAgent: "bench-reset" });
+      added.clear();
+    },
+    createPods: async (wanted) => {
+      onProgress(`creating ${wanted} pods of 11 KB`);
+      const indexes = Array.from({ length: wanted }, (_, index) => index);
+      await forEach(indexes, async (index) => {
+        const pod = aPod(`pod-${String(index).padStart(6, "0")}`)
+          .on(names[index % names.length] ?? "")
+          .ofDaemonSet(`agents-${index % 20}`)
+          .realistic();
+        await cluster.client.create(pods, pod.build());
+        podCount++;
+      });
+    },
+    get pods() {
+      return podCount;
+    },
+    [Symbol.asyncDispose]: () => disposal.disposeAsync(),
+  };
+}
+
+/** The node without what a measured program wrote. */
+function bare(node: string, hasDevice: boolean): RawPatch {
+  const marks = hasDevice ? { [LABEL]: null } : { [LABEL]: null, [DEVICE]: null };
+  return { node, body: { metadata: { labels: marks, annotations: { [RECORD]: null } } } };
+}
+
+function labels(values: Readonly<Record<string, string>>): object {
+  return { metadata: { labels: values } };
+}
+
+async function writeKubeconfig(folder: string, cluster: TestCluster, server?: string): Promise<string> {
+  const file = join(folder, server === undefined ? "kubeconfig" : `kubeconfig-${new URL(server).port}`);
+  await writeFile(file, cluster.kubeconfig(server === undefined ? {} : { server }), { mode: 0o600 });
+  return file;
+}
+
+/** The rule in the form that Berth's label folder has: who has the device gets the label. */
+async function writeRule(folder: string): Promise<string> {
+  const path = join(folder, "labels");
+  const [namespace = "", name = ""] = LABEL.split("/");
+  await mkdir(join(path, namespace), { recursive: true });
+  await writeFile(join(path, namespace, name), `${DEVICE}\n`);
+  return path;
+}
+
+async function forEach<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
+  const left = items.values();
+  const each = async (): Promise<void> => {
+    for (const item of left) await work(item);
+  };
+  await Promise.all(Array.from({ length: IN_FLIGHT }, each));
+}

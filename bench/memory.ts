@@ -1,0 +1,125 @@
+/** Nodes and all pods with an index by node, as the capabilities to come need them: memory beside the Go peer, stalls. */
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import type { BenchCluster } from "./bench-cluster.ts";
+import { labelAll, peerArgs } from "./labels.ts";
+import { peerProgram } from "./peer.ts";
+import { type Memory, type Program, startProgram } from "./process.ts";
+import type { Figure } from "./report.ts";
+
+export interface MemoryOptions {
+  readonly pods: number;
+  readonly peer: string;
+  /** The budget is for this size. */
+  readonly budgeted: boolean;
+  /** Resident memory is read this long after the sync. Seconds. */
+  readonly restSeconds: number;
+  readonly onProgress: (text: string) => void;
+}
+
+const MB = 1024 * 1024;
+
+interface Held extends Memory {
+  /** From the spawn until all caches were filled. Milliseconds. */
+  readonly syncMs: number;
+  /** What the process said then. */
+  readonly said: string;
+}
+
+export async function benchMemory(bench: BenchCluster, options: MemoryOptions): Promise<readonly Figure[]> {
+  const { peer, restSeconds, onProgress } = options;
+  // Labelled already, so that the sync is all there is to do.
+  await labelAll(bench);
+  await bench.createPods(options.pods);
+  const hold = async (program: Program): Promise<Held> => {
+    onProgress(`${program.name}: caching ${bench.names.length} nodes and ${options.pods} pods`);
+    await using running = startProgram(program);
+    const said = await running.line("synced");
+    const syncMs = Date.now() - running.startedAt;
+    await delay(restSeconds * 1000);
+    running.ended.throwIfAborted();
+    return { ...(await running.memory()), syncMs, said };
+  };
+  const args = { ...peerArgs(bench), pods: true };
+  const berth = await hold(berthWithPods(bench));
+  const go = await hold(peerProgram(peer, args));
+  const stripped = await hold({
+    ...peerProgram(peer, { ...args, strip: true }),
+    name: "the Go peer without managedFields",
+  });
+  await bench.reset();
+  return toFigures(bench, options, { berth, go, stripped });
+}
+
+/** The built packages, as they ship, on the Node that runs this. */
+function berthWithPods({ kubeconfig, labelFolder }: BenchCluster): Program {
+  const child = join(import.meta.dirname, "children/berth-with-pods.ts");
+  return {
+    name: "berth with pods",
+    command: process.execPath,
+    args: [child, kubeconfig, labelFolder],
+    userAgent: "bench-berth-pods",
+  };
+}
+
+interface AllHeld {
+  readonly berth: Held;
+  readonly go: Held;
+  readonly stripped: Held;
+}
+
+function toFigures(
+  { names }: BenchCluster,
+  { pods, restSeconds, budgeted }: MemoryOptions,
+  { berth, go, stripped }: AllHeld,
+): readonly Figure[] {
+  const what = `${names.length} nodes, ${pods} pods`;
+  const stall = stallOf(berth.said);
+  return [
+    {
+      id: "memory-pods-vs-go",
+      what: `${what}: resident ${restSeconds} s after sync, berth / Go`,
+      value: berth.resident / go.resident,
+      unit: "x",
+      ...(budgeted && { budget: 0.45, aim: 0.3 }),
+      detail: `berth ${describe(berth)}; Go ${describe(go)}`,
+    },
+    {
+      id: "memory-pods-vs-go-stripped",
+      what: `${what}: the same, Go without managedFields`,
+      value: berth.resident / stripped.resident,
+      unit: "x",
+      detail: `Go ${describe(stripped)}`,
+    },
+    {
+      id: "memory-pods",
+      what: `${what}: resident ${restSeconds} s after sync`,
+      value: berth.resident / MB,
+      unit: "MB",
+      detail: `peak ${(berth.peak / MB).toFixed(0)} MB`,
+    },
+    {
+      id: "memory-pods-peak",
+      what: `${what}: peak, berth / Go`,
+      value: berth.peak / go.peak,
+      unit: "x",
+    },
+    {
+      id: "stall-pods",
+      what: `${what}: longest event-loop stall during the sync`,
+      value: stall.stallMs,
+      unit: "ms",
+      budget: 100,
+      detail: `p99 ${stall.stallP99Ms.toFixed(1)} ms; perf_hooks, every ms, in the process itself`,
+    },
+  ];
+}
+
+function describe({ resident, peak, syncMs }: Held): string {
+  return `${(resident / MB).toFixed(0)} MB, peak ${(peak / MB).toFixed(0)} MB, synced after ${(syncMs / 1000).toFixed(1)} s`;
+}
+
+/** From the line that `berth-with-pods.ts` prints. */
+function stallOf(said: string): { readonly stallMs: number; readonly stallP99Ms: number } {
+  return JSON.parse(said.slice(said.indexOf("{"))) as { stallMs: number; stallP99Ms: number };
+}

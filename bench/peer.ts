@@ -1,0 +1,61 @@
+/** Builds the careful Go controller in `peers/careful`, once for each state of its sources. */
+import { execFile } from "node:child_process";
+import { createHash } from "node:crypto";
+import { access, mkdir, readFile, rename } from "node:fs/promises";
+import { homedir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import type { Program } from "./process.ts";
+
+const source = join(import.meta.dirname, "peers/careful");
+const FILES: readonly string[] = ["go.mod", "go.sum", "main.go"];
+
+export interface PeerArgs {
+  readonly kubeconfig: string;
+  readonly device: string;
+  readonly label: string;
+  /** Keep all pods as well, with an index by node. Default false. */
+  readonly pods?: boolean;
+  /** Drop managedFields before an object is kept. Default false: controller-runtime keeps them. */
+  readonly strip?: boolean;
+}
+
+/** Its program, built first when the user's cache has none: about a minute. @throws when Go is missing or fails. */
+export async function buildPeer(onProgress: (text: string) => void): Promise<string> {
+  const hash = createHash("sha256");
+  for (const file of FILES) hash.update(`${file}\n`).update(await readFile(join(source, file)));
+  const key = hash.update(`${process.platform} ${process.arch}`).digest("hex").slice(0, 16);
+  const base = process.env["XDG_CACHE_HOME"] || join(homedir(), ".cache");
+  const folder = join(base, "berth/peers", key);
+  const binary = join(folder, "careful");
+  if (await exists(binary)) return binary;
+  onProgress("building the Go peer, once; about two minutes with an empty Go cache");
+  await mkdir(folder, { recursive: true });
+  const unfinished = `${binary}.${process.pid}`;
+  await promisify(execFile)("go", ["build", "-trimpath", "-ldflags=-s -w", "-o", unfinished, "."], {
+    cwd: source,
+    env: { ...process.env, CGO_ENABLED: "0" },
+  });
+  await rename(unfinished, binary);
+  return binary;
+}
+
+export function peerProgram(binary: string, { kubeconfig, device, label, pods, strip }: PeerArgs): Program {
+  return {
+    name: "the Go peer",
+    command: binary,
+    args: [
+      ...["-config", kubeconfig, "-device", device, "-label", label],
+      ...(pods ? ["-pods"] : []),
+      ...(strip ? ["-strip"] : []),
+    ],
+    userAgent: "bench-careful",
+  };
+}
+
+async function exists(file: string): Promise<boolean> {
+  return access(file).then(
+    () => true,
+    () => false,
+  );
+}
