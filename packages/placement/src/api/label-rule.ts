@@ -1,7 +1,7 @@
 /** `LabelRule`, `berth.dev/v1alpha1`: labels derived from what a node is. One schema for CRD, files, types and docs. */
 import * as z from "zod";
 import { annotationKeyProblem, labelKeyProblem, labelValueProblem } from "../node/validate.ts";
-import { withRules } from "./schema.ts";
+import { labelKeyValidations, labelValueValidations, text, withRules } from "./schema.ts";
 
 /** Where on a Node a fact is read. */
 export const factSources = [
@@ -115,20 +115,16 @@ const source = z
   .describe(
     "Where the fact is read: Label, Annotation, NodeInfo (status.nodeInfo), Capacity, Allocatable, Condition (its status) or Taint (its value). Default Label.",
   );
-const factKey = z
-  .string()
-  .min(1)
-  .max(MAX_KEY)
-  .describe(
-    "Key of the label, annotation or taint (also key:Effect), name of the resource, type of the condition, or field of nodeInfo.",
-  );
+const factKey = text({ min: 1, max: MAX_KEY }).describe(
+  "Key of the label, annotation or taint (also key:Effect), name of the resource, type of the condition, or field of nodeInfo.",
+);
 
 const expressionFields = {
   source,
   key: factKey.optional(),
   operator: z.enum(operators).optional().describe("Default Exists. Matches: a regular expression (RE2)."),
   values: z
-    .array(z.string().max(MAX_PATTERN))
+    .array(text({ max: MAX_PATTERN }))
     .max(MAX_VALUES)
     .readonly()
     .optional()
@@ -209,45 +205,36 @@ const match: z.ZodType<MatchGroup> = z
   .strictObject(groupFields(termOf(termOf(expression()))))
   .describe("Which nodes: all of `all` and, if given, one of `any`. {} is every node.");
 
-const outputKey = z
-  .string()
-  .min(1)
-  .max(MAX_KEY)
+const outputKey = text({ min: 1, max: MAX_KEY })
   .superRefine((key, context) => {
     const problem = labelKeyProblem(key);
     if (problem !== undefined) context.addIssue({ code: "custom", message: problem });
   })
+  .meta({ "x-kubernetes-validations": labelKeyValidations })
   .describe("The label that is set.");
 
 const output: z.ZodType<LabelOutput> = withRules<LabelOutput>(
   z.strictObject({
     key: outputKey,
-    value: z
-      .string()
-      .max(63)
+    value: text({ max: 63 })
       .superRefine((value, context) => {
         const problem = labelValueProblem(value);
         if (problem !== undefined) context.addIssue({ code: "custom", message: problem });
       })
+      .meta({ "x-kubernetes-validations": labelValueValidations })
       .optional()
       .describe('Default "true".'),
     valueFrom: z
       .strictObject({
         source,
         key: factKey,
-        pattern: z
-          .string()
-          .min(1)
-          .max(MAX_PATTERN)
+        pattern: text({ min: 1, max: MAX_PATTERN })
           .optional()
           .describe("Only the first group of this regular expression (RE2), or the whole match without one."),
       })
       .optional()
       .describe("Copies a fact; where it is absent the label is not set."),
-    valueTemplate: z
-      .string()
-      .min(1)
-      .max(MAX_TEXT)
+    valueTemplate: text({ min: 1, max: MAX_TEXT })
       .optional()
       .describe("Text with ${Source/key} in it; where a fact is absent the label is not set."),
     sanitize: z
@@ -281,7 +268,13 @@ export function durationMs(text: string): number {
 export const labelRuleSpec: z.ZodType<LabelRuleSpec> = withRules<LabelRuleSpec>(
   z.strictObject({
     match,
-    labels: z.array(output).min(1).max(MAX_OUTPUTS).readonly().describe("The labels of a node that matches."),
+    labels: z
+      .array(output)
+      .min(1)
+      .max(MAX_OUTPUTS)
+      .readonly()
+      .meta({ "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["key"] })
+      .describe("The labels of a node that matches."),
     overwrite: z
       .boolean()
       .default(false)

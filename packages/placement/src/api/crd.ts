@@ -1,0 +1,78 @@
+/** The CustomResourceDefinitions of Berth, made from the zod schemas that files are read with. */
+import {
+  apiVersionOf,
+  type CustomResourceColumnDefinition,
+  type CustomResourceDefinition,
+  customResourceDefinitions,
+  type KubeObject,
+  nameOfResource,
+  type Resource,
+} from "@berth/kube";
+import type * as z from "zod";
+import { toStructuralSchema } from "./crd-schema.ts";
+import { labelRuleKind } from "./label-rule-resource.ts";
+
+/** A kind that Berth adds to the API: all that its CRD is made of. */
+export interface CustomKind {
+  readonly resource: Resource<KubeObject>;
+  readonly singular: string;
+  readonly shortNames: readonly string[];
+  /** First words of `kubectl explain`. */
+  readonly description: string;
+  /** Parses what users write, defaults included. */
+  readonly spec: z.ZodType;
+  readonly status: z.ZodType;
+  /** What `kubectl get` shows; those with priority 1 only with `-o wide`. */
+  readonly columns: readonly CustomResourceColumnDefinition[];
+}
+
+/** All of them, in the order in which they are printed. A new kind is an entry here. */
+export const customKinds: readonly CustomKind[] = [labelRuleKind];
+
+/** The definitions of all kinds, complete: applying them is all a cluster needs. */
+export function crds(): readonly CustomResourceDefinition[] {
+  return customKinds.map(toCustomResourceDefinition);
+}
+
+/** @throws TypeError when a schema says something that a CRD cannot say. */
+export function toCustomResourceDefinition(kind: CustomKind): CustomResourceDefinition {
+  const { resource, singular, shortNames, description, columns } = kind;
+  const { group, version, plural, namespaced } = resource;
+  return {
+    apiVersion: apiVersionOf(customResourceDefinitions),
+    kind: customResourceDefinitions.kind,
+    metadata: { name: nameOfResource(resource), labels: { "app.kubernetes.io/name": "berth" } },
+    spec: {
+      group,
+      scope: namespaced ? "Namespaced" : "Cluster",
+      names: {
+        plural,
+        singular,
+        kind: resource.kind,
+        listKind: `${resource.kind}List`,
+        shortNames,
+        categories: ["berth"],
+      },
+      versions: [
+        {
+          name: version,
+          served: true,
+          storage: true,
+          subresources: { status: {} },
+          additionalPrinterColumns: columns,
+          schema: {
+            openAPIV3Schema: {
+              description,
+              type: "object",
+              required: ["spec"],
+              properties: {
+                spec: toStructuralSchema(kind.spec),
+                status: toStructuralSchema(kind.status),
+              },
+            },
+          },
+        },
+      ],
+    },
+  };
+}

@@ -1,0 +1,49 @@
+/** What the status of all our kinds has in common. */
+import * as z from "zod";
+
+/** One of `status.conditions`, with the bounds of `metav1.Condition` (apimachinery `pkg/apis/meta/v1/types.go`). */
+const condition: z.ZodType = z
+  .strictObject({
+    type: z
+      .string()
+      .max(316)
+      .regex(
+        /^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$/,
+      )
+      .describe("What the condition is about, unique within the object."),
+    status: z.enum(["True", "False", "Unknown"]).describe("Whether it holds."),
+    observedGeneration: z
+      .int()
+      .min(0)
+      .optional()
+      .describe("The metadata.generation that the condition was decided for."),
+    lastTransitionTime: z
+      .string()
+      .meta({ format: "date-time" })
+      .describe("When status last changed from one value to another."),
+    reason: z
+      .string()
+      .min(1)
+      .max(1024)
+      .regex(/^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$/)
+      .describe("Why, as one word for programs."),
+    message: z.string().max(32_768).describe("Why, in a sentence for people."),
+  })
+  .describe("One aspect of the state of the object.");
+
+/** `status.conditions`: a list in which each type stands once. */
+export const conditions: z.ZodType = z
+  .array(condition)
+  .optional()
+  .describe("What is true of it now.")
+  .meta({
+    "x-kubernetes-list-type": "map",
+    "x-kubernetes-list-map-keys": ["type"],
+  });
+
+/** `status.observedGeneration`. */
+export const observedGeneration: z.ZodType = z
+  .int()
+  .min(0)
+  .optional()
+  .describe("The metadata.generation that the rest of the status is about.");
