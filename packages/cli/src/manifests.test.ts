@@ -1,6 +1,8 @@
-import type { ConfigMap, Deployment } from "@berth/kube";
+import type { ClusterRole, ConfigMap, CustomResourceDefinition, Deployment } from "@berth/kube";
+import { customKinds } from "@berth/placement";
 import { describe, expect, it } from "vitest";
 import { readYaml } from "./config/yaml.ts";
+import { exitCodes } from "./exit-codes.ts";
 import { installManifests } from "./manifests.ts";
 import { cli, testFolder } from "./testing/harness.ts";
 
@@ -52,5 +54,34 @@ describe("berth manifests", () => {
     expect([code, problems]).toEqual([0, []]);
     expect(documents.map(({ value }) => value)).toEqual((JSON.parse(json) as { items: unknown[] }).items);
     expect(documents).toHaveLength(8);
+  });
+
+  it("prints the CRDs, apart from what is installed after them", async () => {
+    const { code, stdout } = await cli(["manifests", "crds"]);
+    const { stdout: json } = await cli(["manifests", "crds", "-o", "json"]);
+    const { documents, problems } = readYaml(stdout);
+    expect([code, problems]).toEqual([0, []]);
+    expect(documents.map(({ value }) => value)).toEqual((JSON.parse(json) as { items: unknown[] }).items);
+    const kinds = documents.map(({ value }) => (value as CustomResourceDefinition).spec.names.kind);
+    expect(kinds).toEqual(customKinds.map(({ resource }) => resource.kind));
+  });
+
+  it("needs an image to install", async () => {
+    const { code, stderr } = await cli(["manifests"]);
+    expect(code).toBe(exitCodes.usage);
+    expect(stderr).toContain("--image");
+  });
+});
+
+describe("the rights of the manifests", () => {
+  it("cover every kind: to read it and to write its status, nothing else", () => {
+    const role = installManifests(OPTIONS).find(({ kind }) => kind === "ClusterRole") as ClusterRole;
+    const rules = role.rules?.filter(({ apiGroups }) => apiGroups?.includes("berth.dev"));
+    expect(rules).toEqual(
+      customKinds.flatMap(({ resource: { plural } }) => [
+        { apiGroups: ["berth.dev"], resources: [plural], verbs: ["get", "list", "watch"] },
+        { apiGroups: ["berth.dev"], resources: [`${plural}/status`], verbs: ["patch"] },
+      ]),
+    );
   });
 });

@@ -10,6 +10,7 @@ import type {
   RoleBinding,
   ServiceAccount,
 } from "@berth/kube";
+import { customKinds } from "@berth/placement";
 
 export interface InstallOptions {
   readonly image: string;
@@ -28,7 +29,8 @@ const NON_ROOT = 65_532;
 
 /**
  * Everything that runs Berth on a cluster, in the order in which it must be created. Roles hold exactly what is used:
- * a test runs Berth with them.
+ * a test runs Berth with them. The CRDs are not among them: they come first, may be shared by several installations, and
+ * deleting them deletes all rules.
  *
  * @throws RangeError when the rules do not fit into a ConfigMap.
  */
@@ -82,6 +84,11 @@ const clusterRules: readonly PolicyRule[] = [
   { apiGroups: [""], resources: ["nodes"], verbs: ["get", "list", "watch", "patch"] },
   // Events about Nodes are in the namespace default, those about files in Berth's own.
   { apiGroups: ["events.k8s.io"], resources: ["events"], verbs: ["create", "patch"] },
+  // Rules in the cluster. Without their CRDs nothing is there to read, and the rights cost nothing.
+  ...customKinds.flatMap(({ resource: { group, plural } }): readonly PolicyRule[] => [
+    { apiGroups: [group], resources: [plural], verbs: ["get", "list", "watch"] },
+    { apiGroups: [group], resources: [`${plural}/status`], verbs: ["patch"] },
+  ]),
 ];
 
 function namespaceRules(name: string, namespace: string): readonly PolicyRule[] {

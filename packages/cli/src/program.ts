@@ -209,14 +209,22 @@ function declareClean(root: Command, { outside, onEnd }: ProgramOptions): void {
 
 function declareManifests(root: Command, { outside, onEnd }: ProgramOptions): void {
   prints(takesInstallation(root.command("manifests")))
-    .description("Print what installs Berth: Namespace, RBAC, ConfigMap, Deployment")
-    .requiredOption("--image <image>", "container image to run")
+    .description(
+      "Print what installs Berth: Namespace, RBAC, ConfigMap, Deployment; or the CRDs, which are applied before it",
+    )
+    .addArgument(
+      new Argument("[what]", "what runs Berth, or the kinds that it adds to the API")
+        .choices(["install", "crds"])
+        .default("install"),
+    )
+    .option("--image <image>", "container image to run; required to install")
     .option("-n, --namespace <name>", "namespace to install into", "berth-system")
     .option("--label-dir <folder>", "put the rules of this folder into the ConfigMap")
     .option("--replicas <number>", "more than one turns leader election on", "1")
-    .action(async (options: object) => {
+    .action(async (what: "install" | "crds", options: object) => {
       const { manifests } = await import("./commands/manifests.ts");
-      onEnd(await manifests(options as Parameters<typeof manifests>[0], await withClock(outside)));
+      const given = { ...(options as Parameters<typeof manifests>[0]), what };
+      onEnd(await manifests(given, await withClock(outside)));
     });
 }
 

@@ -42,7 +42,7 @@ type Json = Readonly<Record<string, unknown>>;
 /** @throws TypeError naming the path when the schema says something that a CRD cannot say. */
 export function toStructuralSchema(schema: z.ZodType): JSONSchemaProps {
   const json = z.toJSONSchema(schema, { target: "openapi-3.0", io: "input", reused: "inline" });
-  return convert(json as Json, "");
+  return convert(json, "");
 }
 
 function convert(json: Json, path: string): JSONSchemaProps {

@@ -10,9 +10,9 @@ import { withRules } from "./schema.ts";
 const MAX_DOCUMENT_BYTES = 200_000;
 
 describe("crds", () => {
-  it.each(crds().map((crd) => [crd.spec.names.plural, crd] as const))(
-    "%s is as reviewed",
-    async (plural, crd) => {
+  it.each(crds().map((crd) => ({ crd, plural: crd.spec.names.plural })))(
+    "$plural is as reviewed",
+    async ({ plural, crd }) => {
       const text = stringify(crd, { version: "1.1", lineWidth: 0, aliasDuplicateObjects: false });
       await expect(text).toMatchFileSnapshot(path.join(import.meta.dirname, "testdata", `${plural}.yaml`));
     },
@@ -23,12 +23,9 @@ describe("crds", () => {
   });
 
   it("share no name", () => {
-    const names = customKinds.flatMap(({ resource, singular, shortNames }) => [
-      resource.plural,
-      resource.kind,
-      singular,
-      ...shortNames,
-    ]);
+    const names = customKinds.flatMap(({ resource: { plural, kind }, singular, shortNames }) =>
+      [plural, kind, singular].concat(shortNames),
+    );
     expect(new Set(names).size).toBe(names.length);
   });
 });

@@ -4,7 +4,6 @@ import {
   type CustomResourceColumnDefinition,
   type CustomResourceDefinition,
   customResourceDefinitions,
-  type KubeObject,
   nameOfResource,
   type Resource,
 } from "@berth/kube";
@@ -14,7 +13,7 @@ import { labelRuleKind } from "./label-rule-resource.ts";
 
 /** A kind that Berth adds to the API: all that its CRD is made of. */
 export interface CustomKind {
-  readonly resource: Resource<KubeObject>;
+  readonly resource: Resource;
   readonly singular: string;
   readonly shortNames: readonly string[];
   /** First words of `kubectl explain`. */

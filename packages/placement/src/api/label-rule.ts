@@ -140,7 +140,7 @@ const isGroup = ({ all, any }: Term): boolean => all !== undefined || any !== un
 const count = ({ values }: Term): number => values?.length ?? 0;
 const operatorOf = ({ operator = "Exists" }: Term): Operator => operator;
 
-const one: readonly Operator[] = ["Gt", "Ge", "Lt", "Le", "Matches", "DoesNotMatch"];
+const one: ReadonlySet<Operator> = new Set(["Gt", "Ge", "Lt", "Le", "Matches", "DoesNotMatch"]);
 const celOperator = 'has(self.operator) ? self.operator : "Exists"';
 const celCount = "has(self.values) ? size(self.values) : 0";
 
@@ -166,7 +166,7 @@ const operatorRules = [
   },
   {
     cel: `!((${celOperator}) in ["Gt", "Ge", "Lt", "Le", "Matches", "DoesNotMatch"]) || (${celCount}) == 1`,
-    holds: (term: Term) => !one.includes(operatorOf(term)) || count(term) === 1,
+    holds: (term: Term) => !one.has(operatorOf(term)) || count(term) === 1,
     message: "Gt, Ge, Lt, Le, Matches and DoesNotMatch need exactly one value",
   },
   {

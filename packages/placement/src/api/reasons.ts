@@ -24,6 +24,12 @@ const MEANINGS = {
   OtherInstallation: "The mark is recorded by another installation of Berth, so it stays.",
   ProtectedKey:
     "The key is under kubernetes.io or k8s.io and the current policy does not declare and allow it.",
+  RuleConflict: "Two rules match and want one label with different values; what stands stays.",
+  DryRun: "The rule is on trial: it decides and counts, and changes nothing.",
+  ConfirmationRequired: "The rule would change more nodes than it may unasked, and waits to be confirmed.",
+  RuleInvalid: "The rule has a fault and is not in force; its marks stay.",
+  RemovalDelayed: "The rule no longer holds, and its mark stays for the delay that the rule sets.",
+  RemovalsFrozen: "Too many nodes would lose marks of the rule at once, so none does until it is confirmed.",
   MarkConflict: "Two capabilities want one key with different values; neither writes it.",
   MarkInvalid: "The API server would refuse this mark, so it is not sent.",
   ForeignValueKept: "The key stands with another value that is not ours, and the rule does not overwrite.",

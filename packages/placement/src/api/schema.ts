@@ -36,7 +36,7 @@ export function text({ min = 0, max }: { readonly min?: number; readonly max: nu
   return z
     .string()
     .superRefine((value, context) => {
-      const length = [...value].length;
+      const length = Array.from(value).length;
       if (length < min) context.addIssue({ code: "custom", message: "must not be empty" });
       if (length > max) context.addIssue({ code: "custom", message: `must have at most ${max} characters` });
     })

@@ -1,5 +1,5 @@
 /** Specs of LabelRules, right and wrong in about equal parts. */
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { factSources, operators } from "../label-rule.ts";
 
 const maybe: { requiredKeys: [] } = { requiredKeys: [] };
