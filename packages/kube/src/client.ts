@@ -101,6 +101,7 @@ export interface DeleteOptions extends RequestOptions {
 export interface KubeClient extends AsyncDisposable {
   /** `https://host:port`, for messages. */
   readonly server: string;
+  /** One object, or a subresource of it. `notFound` when there is none. */
   get<T extends KubeObject>(resource: Resource<T>, of: ObjectName, options?: ReadOptions): Promise<T>;
   /** One page. */
   list<T extends KubeObject>(resource: Resource<T>, options?: ListOptions<T>): Promise<List<T>>;
@@ -111,6 +112,7 @@ export interface KubeClient extends AsyncDisposable {
    * ends without an error when the server ends it, and rejects with `ApiError` otherwise.
    */
   watch<T extends KubeObject>(resource: Resource<T>, options?: WatchOptions<T>): Promise<WatchStream<T>>;
+  /** The stored object, as the server answers it. `alreadyExists` when the name is taken. */
   create<T extends KubeObject>(
     resource: Resource<T>,
     object: T,
@@ -118,6 +120,7 @@ export interface KubeClient extends AsyncDisposable {
   ): Promise<T>;
   /** PUT of a whole object exactly as it was read; for objects we own entirely (Lease). */
   replace<T extends KubeObject>(resource: Resource<T>, object: T, options?: WriteOptions): Promise<T>;
+  /** Changes what the patch names and nothing else. Put uid and resourceVersion into a merge patch to bind it to a version. */
   patch<T extends KubeObject>(
     resource: Resource<T>,
     of: ObjectName,
@@ -126,7 +129,9 @@ export interface KubeClient extends AsyncDisposable {
   ): Promise<T>;
   /** Server-side apply of the fields in `object`. */
   apply<T extends KubeObject>(resource: Resource<T>, object: T, options?: ApplyOptions): Promise<T>;
+  /** Resolves when the server has taken it: an object with finalizers is still there then. `notFound` when there is none. */
   delete<T extends KubeObject>(resource: Resource<T>, of: ObjectName, options?: DeleteOptions): Promise<void>;
+  /** Deletes what the scope selects, in the server's own pace; the API has no transaction for it. */
   deleteCollection<T extends KubeObject>(
     resource: Resource<T>,
     scope: CollectionScope,
@@ -136,6 +141,7 @@ export interface KubeClient extends AsyncDisposable {
   read(path: string, options?: RequestOptions): Promise<string>;
   /** Open sockets now: at rest one for each hundred watches, and none without a watch. */
   readonly openSockets: number;
+  /** Ends every request, now and later, with `aborted`, and every connection. */
   close(): Promise<void>;
 }
 

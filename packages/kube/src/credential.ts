@@ -23,6 +23,7 @@ export function staticCredential(material: CredentialMaterial = {}): Credential 
   return { material: () => fixed, reject: () => undefined };
 }
 
+/** A token that never changes. See `tokenFile` for one that rotates. */
 export function bearerToken(token: string): Credential {
   return staticCredential({ authorization: `Bearer ${token}` });
 }

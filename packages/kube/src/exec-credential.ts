@@ -14,6 +14,7 @@ export interface ExecPlugin {
   readonly interactiveMode?: "Never" | "IfAvailable" | "Always";
 }
 
+/** What a credential plugin is told about where it runs. */
 export interface ExecContext {
   /** Folder of the kubeconfig: a command with a slash is relative to it. */
   readonly folder: string;

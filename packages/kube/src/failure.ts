@@ -23,6 +23,7 @@ export interface FailureCause {
   readonly message?: string;
 }
 
+/** What went wrong, one kind for each thing that a caller can do about it. */
 export type ApiFailure =
   /** 404 for a named object or an API that is not served. */
   | { readonly kind: "notFound" }
@@ -83,6 +84,7 @@ const RETRY_BY_KIND: Readonly<Record<ApiFailure["kind"], RetryPolicy>> = {
   aborted: "never",
 };
 
+/** What the server said beside the kind of failure. */
 export interface ApiErrorOptions {
   /** The server's own sentence (`Status.message`), already free of headers and tokens. */
   readonly message?: string;

@@ -19,6 +19,7 @@ export interface ResolvedConfig {
   readonly origin: string;
 }
 
+/** Which context of the files, and what to put in its place. */
 export interface KubeconfigOptions {
   /** Passed to exec plugins. */
   readonly environment: Environment;

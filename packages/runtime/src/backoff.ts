@@ -3,6 +3,7 @@
 /** A number in [0, 1), as `Math.random` gives. */
 export type Random = () => number;
 
+/** How waits grow from failure to failure. */
 export interface BackoffOptions {
   /**
    * The most the first wait can be. Milliseconds, default 50: the usual first failure is a conflict or a dropped
@@ -35,6 +36,7 @@ export function backoffDelay(failures: number, options: BackoffOptions = {}): nu
   return (ceilingMs / 2) * (1 + random());
 }
 
+/** How waits grow, and for how many keys that is remembered. */
 export interface KeyedBackoffOptions extends BackoffOptions {
   /** Keys remembered; default 1,000,000. Beyond it the key that failed longest ago starts over: sooner, never lost. */
   readonly maxKeys?: number;
@@ -67,6 +69,7 @@ export class KeyedBackoff {
     return this.#failures.get(key) ?? 0;
   }
 
+  /** Begins anew for this key. */
   forget(key: string): void {
     this.#failures.delete(key);
   }

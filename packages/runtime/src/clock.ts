@@ -57,7 +57,10 @@ export interface VirtualClock extends Clock {
   readonly nextInMs: number | undefined;
 }
 
-/** @param startMs wall time at the beginning, ms since the epoch; default 2026-01-01T00:00:00Z. */
+/**
+ * A clock that stands still until told to advance.
+ * @param startMs wall time at the beginning, ms since the epoch; default 2026-01-01T00:00:00Z.
+ */
 export function createVirtualClock(startMs = 1_767_225_600_000): VirtualClock {
   let elapsedMs = 0;
   let sequence = 0;

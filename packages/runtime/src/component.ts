@@ -14,6 +14,7 @@ export interface Running {
   drain?(): Promise<void>;
 }
 
+/** What a manager starts and stops: a server, an informer, a controller. */
 export interface Component {
   /** Lower case, digits and dashes: it is also the name of its readiness check. */
   readonly name: string;
@@ -26,12 +27,14 @@ export interface Component {
   problem?(): string | undefined;
 }
 
+/** What `createLoopComponent` makes a component of. */
 export interface LoopOptions {
   readonly name: string;
   /** Runs until `signal` aborts. */
   run(signal: AbortSignal): Promise<unknown>;
   /** Resolves once others may rely on it; default at once. Not waited for when `run` ends first. */
   whenStarted?(signal: AbortSignal): Promise<unknown>;
+  /** As `Component.problem`. */
   problem?(): string | undefined;
 }
 
@@ -48,10 +51,12 @@ export function createLoopComponent(loop: LoopOptions): Component {
   };
 }
 
+/** What `createServerComponent` makes a component of. */
 export interface ServerOptions {
   readonly name: string;
   /** Resolves when it listens. */
   start(signal: AbortSignal): Promise<AsyncDisposable>;
+  /** As `Component.problem`. */
   problem?(): string | undefined;
 }
 

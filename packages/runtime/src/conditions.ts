@@ -51,6 +51,7 @@ export function withoutConditions(
   return current.filter(({ type }) => !types.includes(type));
 }
 
+/** The condition of this type; there is at most one. */
 export function findCondition(
   current: readonly Condition[] | undefined,
   type: string,

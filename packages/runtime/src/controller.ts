@@ -27,6 +27,7 @@ import {
   WorkQueue,
 } from "./work-queue.ts";
 
+/** What a controller does, for which keys, and within which bounds. */
 export interface ControllerOptions<K extends QueueKey = ObjectKey> {
   /** Lower case, digits and dashes. The `controller` label of its metrics, and the name of its readiness check. */
   readonly name: string;

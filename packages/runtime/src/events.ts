@@ -7,6 +7,7 @@ import type { Counter, MetricsRegistry } from "./metrics.ts";
 /** The part of a client that recording needs. */
 export type EventClient = Pick<KubeClient, "create" | "patch">;
 
+/** Who reports, and through which client. */
 export interface EventRecorderOptions {
   readonly client: EventClient;
   readonly log: Logger;
@@ -17,6 +18,7 @@ export interface EventRecorderOptions {
   /** Gets `berth_events_total`. */
   readonly metrics?: MetricsRegistry;
   readonly clock?: Clock;
+  /** In [0, 1): spreads retries and makes names unique. Default `Math.random`. */
   readonly random?: () => number;
 }
 

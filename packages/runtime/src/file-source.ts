@@ -5,6 +5,7 @@ import { FolderReader, type FolderReaderOptions, type FolderSnapshot } from "./f
 import { explain, type FolderProblem } from "./folder-scan.ts";
 import { type FolderNotifier, FolderWatches, systemNotifier } from "./folder-watches.ts";
 
+/** Which folder is watched, and who is told. */
 export interface FolderWatchOptions extends FolderReaderOptions {
   /** A folder, or one file. Need not exist yet. */
   readonly path: string;

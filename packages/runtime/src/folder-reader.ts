@@ -22,6 +22,7 @@ export interface FolderSnapshot {
   readonly problems: readonly FolderProblem[];
 }
 
+/** Which files are read, and within which limits. */
 export interface FolderReaderOptions {
   /** Default: `DEFAULT_FOLDER_LIMITS`, each limit by itself. */
   readonly limits?: Partial<FolderLimits>;

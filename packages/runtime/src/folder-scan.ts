@@ -14,6 +14,7 @@ export interface FolderLimits {
   readonly maxDepth: number;
 }
 
+/** Far above any folder of configuration, and far below what would fill the memory. */
 export const DEFAULT_FOLDER_LIMITS: FolderLimits = {
   maxFileBytes: 1024 * 1024,
   maxTotalBytes: 64 * 1024 * 1024,

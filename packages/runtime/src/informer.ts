@@ -20,6 +20,7 @@ import { type IndexFunction, ObjectStore } from "./object-store.ts";
 import { Reflector } from "./reflector.ts";
 import type { Subscribable } from "./source.ts";
 
+/** Which objects, through which client, and what is kept of them. */
 export interface InformerOptions<T extends KubeObject> {
   /** Names the component; default `informer-<resource>`. One manager runs no two components of one name. */
   readonly name?: string;

@@ -3,10 +3,13 @@ import { type Clock, systemClock } from "./clock.ts";
 import type { LogFields, Logger } from "./log.ts";
 import { redactFields, redactText } from "./redaction.ts";
 
+/** See `Logger` for what each one means. */
 export type LogLevel = "error" | "warn" | "info" | "debug";
 
+/** From the most to the least urgent. */
 export const LOG_LEVELS: readonly LogLevel[] = ["error", "warn", "info", "debug"];
 
+/** Which lines are written, and where. */
 export interface JsonLoggerOptions {
   /** Lines below it are not written. Default `info`. */
   readonly level?: LogLevel;

@@ -7,6 +7,7 @@ import { toMicroTime } from "./micro-time.ts";
 /** The part of a client that an election needs. */
 export type LeaseClient = Pick<KubeClient, "get" | "create" | "replace">;
 
+/** Which Lease, as whom, and how patient. */
 export interface LeaderElectionOptions {
   readonly client: LeaseClient;
   /** The Lease that candidates compete for. */
@@ -32,6 +33,7 @@ export interface LeaderElectionOptions {
   readonly random?: () => number;
 }
 
+/** What is done with the lead. */
 export interface LeaderCallbacks {
   /**
    * Does the work of the leader until `lead` aborts. Returning early keeps the lead; rejecting gives it up and

@@ -6,6 +6,7 @@ import type { ObjectKey } from "./key.ts";
  * (their types are readonly). There is no setter: only the informer writes.
  */
 export interface Lister<T extends KubeObject> {
+  /** The object of this key, as last told; `undefined` when there is none, and for a key of another cluster. */
   get(key: ObjectKey): T | undefined;
   /** All objects, in no particular order. */
   list(): IterableIterator<T>;

@@ -18,6 +18,7 @@ export interface LeaderElection {
   problem?(): string | undefined;
 }
 
+/** What runs, in which order, and how long it may take to stop. */
 export interface ManagerOptions {
   /**
    * What every replica runs, in stages: those of one stage start together, once the stage before has started.
@@ -42,6 +43,7 @@ export type EndCause =
   | { readonly reason: "lost leadership" }
   | { readonly reason: "failed"; readonly component: string; readonly error: unknown };
 
+/** Why a run ended, and what had not. */
 export type RunEnd = EndCause & {
   /** Components that had not ended within the limit: they go on until the process ends. */
   readonly stillRunning: readonly string[];

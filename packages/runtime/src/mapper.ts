@@ -10,6 +10,7 @@ export function toSelf(cluster: ClusterName): Mapper<KubeObject> {
   return (change) => [keyOf(cluster, change.object)];
 }
 
+/** Which owners count. */
 export interface OwnerMapping {
   readonly cluster: ClusterName;
   /** Kind of the owner, and its API group (`""` for core); the version does not matter, as an object has many. */

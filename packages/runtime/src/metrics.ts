@@ -1,14 +1,20 @@
 /** One number per set of label values. Label values must be bounded: never a node, pod or object name. */
 export interface Counter<L extends string = never> {
+  /** Adds `by`, default 1. */
   inc(labels?: Readonly<Record<L, string>>, by?: number): void;
 }
+/** A number that goes up and down, one per set of label values. */
 export interface Gauge<L extends string = never> {
+  /** Replaces the value. */
   set(value: number, labels?: Readonly<Record<L, string>>): void;
 }
+/** How values are spread, one distribution per set of label values. */
 export interface Histogram<L extends string = never> {
+  /** Counts one value. */
   observe(value: number, labels?: Readonly<Record<L, string>>): void;
 }
 
+/** What every metric has. */
 export interface MetricOptions<L extends string> {
   /** Prometheus name with its unit: `berth_reconcile_duration_seconds`. */
   readonly name: string;
@@ -21,6 +27,7 @@ export interface MetricOptions<L extends string> {
  * (prom-client) appears nowhere else.
  */
 export interface MetricsRegistry {
+  /** A counter that starts at 0. */
   counter<L extends string = never>(options: MetricOptions<L>): Counter<L>;
   /** `collect` is called at each scrape, to set the value just then. */
   gauge<L extends string = never>(

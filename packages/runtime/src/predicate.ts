@@ -15,8 +15,10 @@ export function changed<T extends KubeObject>(select: (object: T) => unknown): P
   return (change) => change.type !== "updated" || !isSameData(select(change.old), select(change.object));
 }
 
+/** The labels differ. */
 export const labelsChanged: Predicate = changed((object) => object.metadata?.labels);
 
+/** The annotations differ. They also hold what other controllers write for themselves. */
 export const annotationsChanged: Predicate = changed((object) => object.metadata?.annotations);
 
 /** Also false for the replay of an unchanged object after a reconnect. */

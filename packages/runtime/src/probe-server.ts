@@ -5,6 +5,7 @@ import { type HealthCheck, type HealthReport, runChecks, runOneCheck } from "./h
 import type { Logger } from "./log.ts";
 import type { MetricsRegistry } from "./metrics.ts";
 
+/** Where to listen, and what to answer with. */
 export interface ProbeServerOptions {
   /** Where `/metrics` is served; see `parseBindAddress`. */
   readonly metricsBindAddress: string;

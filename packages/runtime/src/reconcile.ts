@@ -6,6 +6,7 @@ export interface ReconcileResult {
   readonly recheckAfterMs?: number;
 }
 
+/** What a reconcile gets beside its key. */
 export interface ReconcileContext {
   /** Aborts when the deadline of this reconcile passes or the controller stops. */
   readonly signal: AbortSignal;

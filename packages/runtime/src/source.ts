@@ -9,6 +9,7 @@ export type Enqueue<K> = (key: K, options?: AddOptions) => void;
 
 /** Where keys come from. It is disposed of when the controller stops. */
 export interface Source<K> {
+  /** Begins to ask for keys, at once for what is there already. */
   start(enqueue: Enqueue<K>): Disposable;
 }
 
@@ -17,9 +18,11 @@ export interface Source<K> {
  * `added` with `initial`. An `onChange` that throws is reported by the informer and stops nothing.
  */
 export interface Subscribable<T extends KubeObject> {
+  /** Tells `handler` of every change from now on, until disposed of. */
   subscribe(handler: { onChange(change: Change<T>): void }): Disposable;
 }
 
+/** Whose changes, which of them, and what to look at then. */
 export interface WatchForOptions<T extends KubeObject, K = ObjectKey> {
   readonly informer: Subscribable<T>;
   /** Which changes count; default: all. */

@@ -9,6 +9,7 @@ import { type Priority, ReadyList, type ReadySlot } from "./ready-list.ts";
 /** What a queue can be keyed by. An object that extends `ObjectKey` needs its own `toText`. */
 export type QueueKey = ObjectKey | string;
 
+/** How a queue waits and how much it holds. */
 export interface QueueTuning {
   /**
    * A key becomes available this long after its first `add`; adds meanwhile change nothing, so a burst is one
@@ -20,6 +21,7 @@ export interface QueueTuning {
   readonly backoff?: BackoffOptions;
 }
 
+/** What a queue is made of. */
 export interface WorkQueueOptions<K extends QueueKey> extends QueueTuning {
   /** The `controller` label of the metrics. */
   readonly name: string;
@@ -34,11 +36,13 @@ export interface WorkQueueOptions<K extends QueueKey> extends QueueTuning {
   readonly onOverflow?: (key: K, maxKeys: number) => void;
 }
 
+/** How urgent a key is. */
 export interface AddOptions {
   /** Default `high`. A key already waiting at `low` is raised, and never lowered. */
   readonly priority?: Priority;
 }
 
+/** How long a failed key waits at least. */
 export interface RetryOptions extends AddOptions {
   /** Replaces the base of the backoff for this wait. */
   readonly baseMs?: number;

@@ -23,8 +23,10 @@ export interface Program {
   readonly args: readonly string[];
 }
 
+/** Where each program is. */
 export type Programs = ReadonlyMap<ComponentName, Program>;
 
+/** Where to look, and who is told while the control plane is built. */
 export interface FindProgramsOptions {
   /** Where to read `BERTH_CLUSTER_ASSETS`, `KUBEBUILDER_ASSETS` and `XDG_CACHE_HOME`, and what Go runs with. */
   readonly env: Readonly<Record<string, string | undefined>>;

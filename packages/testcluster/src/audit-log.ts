@@ -47,11 +47,13 @@ export interface AuditTally {
   readonly count: number;
 }
 
+/** What clients asked of the server, exactly. */
 export interface AuditLog {
   /** The present end of the log. */
   mark(): Promise<AuditMark>;
   /** The matching requests between `mark` and now, in the order in which the server finished them. */
   entriesSince(mark: AuditMark, filter?: AuditFilter): Promise<readonly AuditEntry[]>;
+  /** How many matching requests there were between `mark` and now. */
   countSince(mark: AuditMark, filter?: AuditFilter): Promise<number>;
   /** The matching requests by user, verb and resource, the most frequent first. */
   tallySince(mark: AuditMark, filter?: AuditFilter): Promise<readonly AuditTally[]>;

@@ -19,6 +19,7 @@ export interface KeyPair {
   readonly key: string;
 }
 
+/** Issues certificates that the clients of a cluster trust. */
 export interface CertificateAuthority {
   /** PEM, for clients that must trust what this authority signed. */
   readonly certificate: string;

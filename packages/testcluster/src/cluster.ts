@@ -20,6 +20,7 @@ import { createNodes } from "./nodes.ts";
 import { removeAfterUs } from "./process.ts";
 import { callServer } from "./server-call.ts";
 
+/** What runs, and for how long to wait for it. */
 export interface TestClusterOptions {
   /** What runs beside etcd and kube-apiserver. Default nothing. */
   readonly with?: readonly OptionalComponent[];
@@ -42,6 +43,7 @@ export interface TestClusterOptions {
   readonly timeoutMs?: number;
   /** Environment to find the programs in (see `assets.ts`). Default that of this process. */
   readonly env?: Readonly<Record<string, string | undefined>>;
+  /** Told while the control plane is built and started. */
   readonly onProgress?: (progress: StartProgress) => void;
   readonly signal?: AbortSignal;
 }
@@ -49,6 +51,7 @@ export interface TestClusterOptions {
 /** Somebody the API server knows, with the proof that it asks for. */
 export type TestUser = { readonly name: string; readonly groups: readonly string[] } & UserProof;
 
+/** Whom a kubeconfig is for, and where it leads. */
 export interface KubeconfigChoice {
   /** Default: the admin. */
   readonly user?: TestUser;

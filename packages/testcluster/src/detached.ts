@@ -19,6 +19,7 @@ import { createNodes } from "./nodes.ts";
 import { identify, type ProcessIdentity } from "./process-identity.ts";
 import { callServer } from "./server-call.ts";
 
+/** Where a cluster lives, and how large it is. */
 export interface DetachedClusterOptions {
   /** Folder of the cluster. Data of a stopped cluster there is used again. */
   readonly dir: string;
@@ -29,6 +30,7 @@ export interface DetachedClusterOptions {
   readonly with?: readonly OptionalComponent[];
   /** Environment to find the programs in (see `assets.ts`). Default that of this process. */
   readonly env?: Readonly<Record<string, string | undefined>>;
+  /** Told while the control plane is built and started. */
   readonly onProgress?: (progress: DetachedProgress) => void;
   /** For the API server to become ready, not counting a first build. Milliseconds, default 60,000. */
   readonly timeoutMs?: number;
@@ -36,10 +38,12 @@ export interface DetachedClusterOptions {
   readonly signal?: AbortSignal;
 }
 
+/** How far a start has come. */
 export type DetachedProgress =
   | StartProgress
   | { readonly step: "nodes"; readonly ready: number; readonly of: number };
 
+/** A cluster that outlives the process that started it. */
 export interface DetachedCluster {
   readonly dir: string;
   /** `https://127.0.0.1:port`. */
@@ -48,6 +52,7 @@ export interface DetachedCluster {
   readonly kubeconfig: string;
 }
 
+/** What of a detached cluster runs. */
 export interface DetachedClusterStatus {
   readonly dir: string;
   /**

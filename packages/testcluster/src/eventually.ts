@@ -1,5 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 
+/** How long to keep trying, and how often. */
 export interface EventuallyOptions {
   /** How long to keep trying. Milliseconds, default 20,000. */
   readonly timeoutMs?: number;

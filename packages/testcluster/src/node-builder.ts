@@ -8,21 +8,29 @@ import { realisticNode } from "./realistic.ts";
 export interface NodeBuilder {
   /** `kubernetes.io/arch` and `status.nodeInfo.architecture`, as the kubelet reports both. Default `amd64`. */
   architecture(architecture: string): NodeBuilder;
+  /** `architecture("amd64")`. */
   amd64(): NodeBuilder;
+  /** `architecture("arm64")`. */
   arm64(): NodeBuilder;
   /** The Ready condition is False, as when the kubelet's network plugin is missing. */
   notReady(): NodeBuilder;
   /** The Ready condition is Unknown, as the node controller sets it when a kubelet falls silent. */
   unreachable(): NodeBuilder;
+  /** Adds a condition, or replaces the one of this type. */
   condition(type: string, status: "True" | "False" | "Unknown", reason?: string): NodeBuilder;
+  /** Adds labels. */
   labelled(labels: Readonly<Record<string, string>>): NodeBuilder;
+  /** Adds annotations. */
   annotated(annotations: Readonly<Record<string, string>>): NodeBuilder;
   /** Adds a taint; given text, it is read as kubectl writes one: `key[=value]:Effect`. */
   tainted(...taints: readonly (Taint | string)[]): NodeBuilder;
+  /** As `kubectl cordon` leaves it. */
   unschedulable(): NodeBuilder;
+  /** The labels `topology.kubernetes.io/zone` and, if given, `/region`. */
   zone(zone: string, region?: string): NodeBuilder;
   /** Sets both capacity and allocatable of the named resources. */
   capacity(resources: Readonly<Record<string, string>>): NodeBuilder;
+  /** `spec.providerID`, as a cloud provider sets it. */
   providerId(id: string): NodeBuilder;
   /**
    * Managed by kwok: it becomes Ready by itself, keeps a Lease, and its pods run. Without the controller manager the

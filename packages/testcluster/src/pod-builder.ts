@@ -15,15 +15,21 @@ export interface PodBuilder {
   image(image: string): PodBuilder;
   /** One more container. */
   container(name: string, image: string): PodBuilder;
+  /** Adds an init container. */
   initContainer(name: string, image: string): PodBuilder;
+  /** Adds labels. */
   labelled(labels: Readonly<Record<string, string>>): PodBuilder;
+  /** Adds annotations. */
   annotated(annotations: Readonly<Record<string, string>>): PodBuilder;
+  /** Adds tolerations. */
   tolerating(...tolerations: readonly Toleration[]): PodBuilder;
   /** `spec.nodeSelector`. */
   selecting(labels: Readonly<Record<string, string>>): PodBuilder;
   /** Resources that the first container asks for. */
   requesting(resources: Readonly<Record<string, string>>): PodBuilder;
+  /** `spec.priorityClassName`; the class must exist. */
   priorityClass(name: string): PodBuilder;
+  /** `spec.serviceAccountName`. */
   serviceAccount(name: string): PodBuilder;
   /** The controlling owner. The uid is one that no server gives; name the real one where the garbage collector runs. */
   ownedBy(kind: string, name: string, uid?: string): PodBuilder;
@@ -33,12 +39,15 @@ export interface PodBuilder {
   ready(): PodBuilder;
   /** Phase Running, not ready. */
   notReady(): PodBuilder;
+  /** `status.phase`. The API server takes the status of a pod through its subresource only. */
   phase(phase: "Pending" | "Running" | "Succeeded" | "Failed" | "Unknown"): PodBuilder;
+  /** Adds a condition, or replaces the one of this type. */
   condition(type: string, status: "True" | "False" | "Unknown", reason?: string): PodBuilder;
   /** As large as a pod of a busy cluster: about 11 KB of JSON with probes, variables, volumes and a sidecar. */
   realistic(): PodBuilder;
   /** As if read from a server. */
   stored(identity: Identity): PodBuilder;
+  /** Whatever has no method of its own. */
   with(change: (pod: Pod) => Pod): PodBuilder;
   /** A copy of its own for each call. */
   build(): Pod;

@@ -3,7 +3,9 @@ import type { EventReply, Interceptor, ObservedEvent, ObservedRequest, Reply } f
 
 /** An action that keeps requests, or watches at an event, waiting until told otherwise. */
 export interface Hold extends Interceptor {
+  /** Holds a request before it is forwarded, until it is released. */
   request(request: ObservedRequest, forward: () => Promise<Reply>): Promise<Reply>;
+  /** Holds an event of a watch before it is delivered, and all behind it on that watch. */
   event(event: ObservedEvent, next: () => Promise<EventReply>): Promise<EventReply>;
   /** What is held now, in the order of arrival. */
   readonly held: readonly (ObservedRequest | ObservedEvent)[];

@@ -34,6 +34,7 @@ import { parseRequestTarget } from "./request-target.ts";
 import { createEventRule, createRequestRule, type Rule, type RuleOptions } from "./rule.ts";
 import { Upstream } from "./upstream.ts";
 
+/** Which server is behind the proxy, and how to be trusted by both sides. */
 export interface HttpProxyOptions {
   /** The real API server, `https://host:port`. */
   readonly target: string | URL;

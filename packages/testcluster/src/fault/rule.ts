@@ -3,6 +3,7 @@ import type { Conditions } from "./conditions.ts";
 import type { Interceptor } from "./interceptor.ts";
 import { matchesEvent, matchesRequest, type RequestMatch, type WatchEventMatch } from "./match.ts";
 
+/** How often a rule applies. */
 export interface RuleOptions {
   /** Acts on the first so many that fit, then no more. Default: on all. */
   readonly times?: number;

@@ -4,6 +4,7 @@ import { type Conditions, createConditions } from "./conditions.ts";
 import { type ByteObserver, type Direction, Lane, type LaneMode, Pipe, type Traffic } from "./tcp-lane.ts";
 import { type Playback, ScriptPlayer, type ScriptStep } from "./tcp-script.ts";
 
+/** Where the proxy leads. */
 export interface TcpProxyOptions {
   /** Where connections are carried to. A URL also gives `TcpProxy.url` its scheme; else that is `https`. */
   readonly target: { readonly host: string; readonly port: number } | URL;
@@ -23,6 +24,7 @@ export interface LaneControls {
   halfClose(): void;
 }
 
+/** What has passed, and how many connections there are. */
 export interface TcpStats {
   /** Accepted since the start, black holes included, refused ones not. */
   readonly opened: number;
@@ -46,6 +48,7 @@ export interface TcpProxy extends AsyncDisposable {
   pass(): void;
   /** A black hole both ways; new connections are accepted, never reach the target, and never hear anything. */
   drop(): void;
+  /** Holds everything both ways, as `LaneControls.stall`. */
   stall(): void;
   /** Each direction by `ms`, so a round trip by twice that. */
   delay(ms: number): void;

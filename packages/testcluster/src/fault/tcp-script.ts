@@ -10,6 +10,7 @@ export type ScriptTrigger =
   /** Milliseconds. */
   | { readonly ms: number };
 
+/** What happens, and when. */
 export interface ScriptStep {
   readonly after: ScriptTrigger;
   /** Usually one call of a control: `(link) => link.serverToClient.stall()`. */
