@@ -3,7 +3,7 @@
 NODE := node_modules/.bin/node
 ARGS ?=
 
-.PHONY: help build demo test check bench generate clean
+.PHONY: help build demo test perturb check bench generate clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -23,6 +23,9 @@ demo: build ## Run Berth on a real cluster and watch it work (ARGS=--exit: end w
 
 test: build ## Run every test (ARGS: passed to vitest)
 	@$(NODE) --conditions=berth-source scripts/test.ts $(ARGS)
+
+perturb: build ## Tell every story with every perturbation (ARGS="--story NAME --point NAME": one)
+	@$(NODE) --conditions=berth-source scripts/perturb.ts $(ARGS)
 
 check: node_modules/.package-lock.json ## Types, lint, format, architecture rules, dead code
 	@$(NODE) scripts/check.ts $(ARGS)

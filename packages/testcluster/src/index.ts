@@ -17,6 +17,7 @@ export * from "./eventually.ts";
 export * from "./fault/index.ts";
 export type { UserProof } from "./kubeconfig.ts";
 export { aNode, BUILT_AT, type Identity, type NodeBuilder } from "./node-builder.ts";
+export * from "./perturb/index.ts";
 export { aPod, type PodBuilder } from "./pod-builder.ts";
 export { ComponentFailedError } from "./process.ts";
 export * from "./shared.ts";

@@ -1,0 +1,130 @@
+/**
+ * Answers lists and watches as an API server does that lags behind: from the history, as of some version, until
+ * released; then it catches up and stays live. Reads of single objects and all writes go to the real server.
+ *
+ * One thing no real server does: the sentinel is always shown as it is, though the rest is old, because its change
+ * is how the controller is made to tell that it has acted on the old view.
+ */
+import { Readable } from "node:stream";
+import { apiVersionOf, type KubeObject, nameOfResource, type Resource } from "@berth/kube";
+import type { Interceptor, ObservedRequest, Reply } from "../fault/interceptor.ts";
+import type { Version, VersionLog } from "./history.ts";
+
+export interface OlderViewOptions {
+  readonly log: VersionLog;
+  readonly resources: readonly Resource[];
+  /** The view is that after so many versions. */
+  readonly count: number;
+  readonly isSentinel: (resource: Resource, object: KubeObject) => boolean;
+}
+
+export interface OlderView extends Interceptor {
+  /** The server catches up. */
+  release(): void;
+}
+
+/** A part of the collection that a request asks for. */
+type Wanted = (object: KubeObject) => boolean;
+
+export function createOlderView(options: OlderViewOptions): OlderView {
+  const { log, resources, count, isSentinel } = options;
+  /** By resource: the number of versions when it was listed, from which on the sentinel is told by a watch. */
+  const listedAt = new Map<string, number>();
+  let released = false;
+
+  function objectsOf(resource: Resource): readonly KubeObject[] {
+    const old = [...log.viewOf(resource, count).values()].filter((object) => !isSentinel(resource, object));
+    const sentinels = log.present(resource).filter((object) => isSentinel(resource, object));
+    return [...old, ...sentinels];
+  }
+
+  function list(resource: Resource, wanted: Wanted): Reply {
+    listedAt.set(nameOfResource(resource), log.versions.length);
+    const body = {
+      apiVersion: apiVersionOf(resource),
+      kind: `${resource.kind}List`,
+      metadata: { resourceVersion: log.resourceVersionOf(resource, count) },
+      items: objectsOf(resource).filter(wanted),
+    };
+    return {
+      kind: "answer",
+      status: 200,
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify(body),
+    };
+  }
+
+  async function* events(
+    resource: Resource,
+    wanted: Wanted,
+    request: ObservedRequest,
+  ): AsyncGenerator<Buffer> {
+    let live = listedAt.get(nameOfResource(resource)) ?? log.versions.length;
+    if (request.query.get("sendInitialEvents") === "true") {
+      live = log.versions.length;
+      for (const object of objectsOf(resource).filter(wanted)) yield lineOf("ADDED", object);
+      yield endOfSnapshot(resource, log.resourceVersionOf(resource, count));
+    }
+    const concerns = ({ resource: of, object }: Version): boolean => of === resource && wanted(object);
+    let behind = count;
+    while (!request.signal.aborted) {
+      const caughtUp = released;
+      const until = log.versions.length;
+      const missed = caughtUp ? log.versions.slice(behind, live) : [];
+      const fresh = log.versions.slice(live, until);
+      const due = [
+        ...missed.filter(({ object }) => !isSentinel(resource, object)),
+        ...fresh.filter(({ object }) => caughtUp || isSentinel(resource, object)),
+      ];
+      for (const version of due) if (concerns(version)) yield lineOf(version.type, version.object);
+      live = until;
+      if (caughtUp) behind = until;
+      await log.conditions.until(
+        () => request.signal.aborted || log.versions.length > live || released !== caughtUp,
+      );
+    }
+  }
+
+  return {
+    release() {
+      released = true;
+      log.conditions.changed();
+    },
+    async request(request, forward) {
+      const resource = resources.find(
+        ({ group, plural }) => group === request.group && plural === request.resource,
+      );
+      const isRead = request.verb === "list" || request.verb === "watch";
+      if (resource === undefined || !isRead || released) return forward();
+      const wanted = wantedBy(request);
+      if (request.verb === "list") return list(resource, wanted);
+      request.signal.addEventListener("abort", () => log.conditions.changed(), { once: true });
+      return {
+        kind: "forwarded",
+        status: 200,
+        headers: { "content-type": "application/json" },
+        body: Readable.from(events(resource, wanted, request)),
+      };
+    },
+  };
+}
+
+/** @throws RangeError for a label selector: the history cannot be asked by labels that come and go. */
+function wantedBy({ namespace, name, query }: ObservedRequest): Wanted {
+  const selector = query.get("labelSelector") ?? "";
+  if (selector !== "") throw new RangeError(`an older view cannot be selected by labels: ${selector}`);
+  return ({ metadata = {} }) =>
+    (namespace === "" || metadata.namespace === namespace) && (name === "" || metadata.name === name);
+}
+
+function lineOf(type: string, object: unknown): Buffer {
+  return Buffer.from(`${JSON.stringify({ type, object })}\n`);
+}
+
+/** The mark of KEP-3157. */
+function endOfSnapshot(resource: Resource, resourceVersion: string): Buffer {
+  const annotations = { "k8s.io/initial-events-end": "true" };
+  const { kind } = resource;
+  const metadata = { resourceVersion, annotations };
+  return lineOf("BOOKMARK", { kind, apiVersion: apiVersionOf(resource), metadata });
+}

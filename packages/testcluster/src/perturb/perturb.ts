@@ -1,0 +1,158 @@
+/** Replays a story with every perturbation there is, one after the other, on one cluster. */
+import type { KeyPair } from "../certificates.ts";
+import type { TestCluster } from "../cluster.ts";
+import { describeHistory } from "./forbidden.ts";
+import { recordVersions, type VersionLog } from "./history.ts";
+import { formatPoint, type Pattern, type Point, patterns } from "./point.ts";
+import type { PerturbationStory } from "./story.ts";
+import { type Telling, tell } from "./telling.ts";
+
+export interface PerturbOptions {
+  /** It has the objects of the story's kinds to itself while this runs. */
+  readonly cluster: TestCluster;
+  /** Only the perturbations with this name, as `formatPoint` writes it. Default all. */
+  readonly point?: string;
+  /** For each single wait. Milliseconds, default 20,000: nothing here takes a tenth of it on a machine in use. */
+  readonly timeoutMs?: number;
+  /** Perturbations with violations after which it gives up, because each may cost a whole wait. Default 10. */
+  readonly mostViolations?: number;
+  readonly onProgress?: (progress: PerturbProgress) => void;
+}
+
+export interface PerturbProgress {
+  readonly done: number;
+  readonly of: number;
+  readonly point: string;
+}
+
+export interface Violation {
+  /** `undisturbed` or the name of the perturbation. */
+  readonly point: string;
+  readonly problems: readonly string[];
+  /** The versions that show it, a line each. */
+  readonly history: readonly string[];
+}
+
+export interface PerturbResult {
+  readonly story: string;
+  readonly replays: Readonly<Record<Pattern, number>>;
+  readonly violations: readonly Violation[];
+  /** Perturbations whose request, event or version did not come in their replay: nothing was tested. */
+  readonly notReached: readonly string[];
+  /** There were so many violations that the rest was not replayed. */
+  readonly gaveUp: boolean;
+  readonly tookMs: number;
+}
+
+/**
+ * Tells the story undisturbed, counts the controller's requests and watch events and the versions of objects, and
+ * then replays it once for each of them and each pattern. Takes about a third of a second a replay.
+ *
+ * @throws (rejects) what a story's own set-up throws; RangeError when `point` names no perturbation of the story.
+ */
+export async function perturb(story: PerturbationStory, options: PerturbOptions): Promise<PerturbResult> {
+  const startedAt = performance.now();
+  const { cluster, timeoutMs = 20_000, mostViolations = 10, onProgress } = options;
+  await using log = await recordVersions(cluster.client, story.resources);
+  const certificate = await cluster.authority.issueServing(["127.0.0.1"]);
+  const told = createTeller({ story, cluster, certificate, log, timeoutMs });
+  const first = await told();
+  const violations: Violation[] = toViolation("undisturbed", first);
+  const notReached: string[] = [];
+  const replays = { "kill-before": 0, "kill-after": 0, stale: 0, paused: 0 };
+  const points = violations.length > 0 ? [] : pointsOf(first, options.point);
+  for (const [index, point] of points.entries()) {
+    const name = formatPoint(point);
+    onProgress?.({ done: index, of: points.length, point: name });
+    const telling = await told(point, first.states);
+    replays[point.pattern] += 1;
+    violations.push(...toViolation(name, telling));
+    if (!telling.reached) notReached.push(name);
+    if (violations.length >= mostViolations) break;
+  }
+  const gaveUp = violations.length >= mostViolations;
+  return {
+    story: story.name,
+    replays,
+    violations,
+    notReached,
+    gaveUp,
+    tookMs: performance.now() - startedAt,
+  };
+}
+
+/** The perturbations of a story. */
+export function pointsOf(
+  { footprint, versions }: Pick<Telling, "footprint" | "versions">,
+  only?: string,
+): readonly Point[] {
+  const all: readonly Point[] = [
+    ...footprint.requests.map((request): Point => ({ pattern: "kill-before", request })),
+    ...footprint.requests.map((request): Point => ({ pattern: "kill-after", request })),
+    ...versions.flatMap(({ step, names }) =>
+      names.map((version): Point => ({ pattern: "stale", step, version })),
+    ),
+    ...footprint.events.map((event): Point => ({ pattern: "paused", event })),
+  ];
+  const chosen = only === undefined ? all : all.filter((point) => formatPoint(point) === only);
+  if (only !== undefined && chosen.length === 0) {
+    const names = all.map((point) => `  ${formatPoint(point)}`).join("\n");
+    throw new RangeError(`the story has no point "${only}"; it has\n${names}`);
+  }
+  return chosen;
+}
+
+/** `perturb: labels/folder: 214 replays (61 kill-before, …), 0 violations, 0 not reached, 41 s`. */
+export function describeResult({
+  story,
+  replays,
+  violations,
+  notReached,
+  gaveUp,
+  tookMs,
+}: PerturbResult): string {
+  const total = patterns.reduce((sum, pattern) => sum + replays[pattern], 0);
+  const each = patterns.map((pattern) => `${replays[pattern]} ${pattern}`).join(", ");
+  const end = gaveUp ? ", gave up" : "";
+  return (
+    `perturb: ${story}: ${total} replays (${each}), ${violations.length} violations, ` +
+    `${notReached.length} not reached, ${Math.round(tookMs / 1000)} s${end}`
+  );
+}
+
+/** Point, problems, history, and how to replay just this one. */
+export function describeViolation(story: string, { point, problems, history }: Violation): string {
+  const again = point === "undisturbed" ? `--story ${story}` : `--story ${story} --point '${point}'`;
+  return [
+    `perturb: ${story}: ${point}`,
+    ...problems.map((problem) => `  ${problem}`),
+    "  history:",
+    ...history.map((line) => `    ${line}`),
+    `  again: make perturb ARGS="${again}"`,
+  ].join("\n");
+}
+
+interface TellerOptions {
+  readonly story: PerturbationStory;
+  readonly cluster: TestCluster;
+  readonly certificate: KeyPair;
+  readonly log: VersionLog;
+  readonly timeoutMs: number;
+}
+
+/** Tells the story again and again, each time with other names. */
+function createTeller(
+  options: TellerOptions,
+): (point?: Point, states?: readonly unknown[]) => Promise<Telling> {
+  const head = options.story.name.toLowerCase().replaceAll(/[^a-z0-9]+/g, "-");
+  let count = 0;
+  return (point, states) => {
+    count += 1;
+    return tell({ ...options, prefix: `${head}-${count}-`, ...(point && states && { point, states }) });
+  };
+}
+
+function toViolation(point: string, { violations, history }: Telling): Violation[] {
+  if (violations.length === 0) return [];
+  return [{ point, problems: violations, history: describeHistory(history) }];
+}

@@ -1,0 +1,87 @@
+/** What somebody who adds a story writes. How it is replayed is in `replay.ts`. */
+import type { KubeObject, Patch, Resource } from "@berth/kube";
+import type { TestCluster } from "../cluster.ts";
+import type { HistoryEntry } from "./history.ts";
+
+/**
+ * A controller and what happens to it. It is told once undisturbed and then once for each perturbation, every time
+ * from the beginning, on objects of its own.
+ */
+export interface PerturbationStory {
+  /** Capability and variant: `labels/folder`. */
+  readonly name: string;
+  /** What the controller watches and writes. All of it is recorded; objects of the run are deleted after it. */
+  readonly resources: readonly Resource[];
+  /** Makes the objects and files that are there when the controller starts. */
+  setUp(stage: Stage): Promise<Scene>;
+}
+
+/** One telling of the story. Disposing removes what `setUp` made outside the cluster. */
+export interface Scene extends AsyncDisposable {
+  /**
+   * Starts the controller. It must reach the API server through `connection.server` and in no other way. Disposing
+   * ends it; by then its server is unreachable for ever, so nothing that it does on its way out has an effect.
+   */
+  start(connection: Connection): Promise<AsyncDisposable>;
+  readonly fence: Fence;
+  /** In order. A step is over when the state is that of the undisturbed telling at this point. */
+  readonly steps: readonly Step[];
+  /**
+   * What must be the same in every telling, as JSON, without uids, versions, times and the names of this run; read
+   * from `stage.latest`. Called after every change of an object, so it should be cheap.
+   */
+  state(): unknown;
+  /** One sentence for each thing that must never happen and did. Runs once, after the telling. */
+  forbidden(history: readonly HistoryEntry[]): readonly string[];
+}
+
+/** Where the controller finds the API server. */
+export interface Connection {
+  readonly server: string;
+  /** 1 for the first start in this telling. */
+  readonly incarnation: number;
+}
+
+/** A change by a user of the cluster. */
+export interface Step {
+  /** Unique in the story, short: it is part of the names of perturbations. */
+  readonly name: string;
+  /**
+   * The outcome rightly depends on the running controller having seen the step before: this one begins only when it
+   * has. Default false: while the controller is blind this step may overtake the reaction to the one before.
+   */
+  readonly needsSettled?: boolean;
+  run(): Promise<void>;
+}
+
+/**
+ * A sentinel object that nothing else in the story touches. The controller's answer to a change of it shows that
+ * what happened before was seen.
+ */
+export interface Fence {
+  readonly resource: Resource;
+  /** As given to `stage.create`. */
+  readonly name: string;
+  /** Changes the sentinel so that the controller must answer. */
+  change(): Promise<void>;
+  /** Whether the last change was answered, from `stage.latest`. */
+  answered(): boolean;
+}
+
+/** The hands of the story in the cluster. What it changes is known to be its doing when the history is judged. */
+export interface Stage {
+  readonly cluster: TestCluster;
+  /** The name of an object in the cluster: unlike that of any other run. */
+  nameOf(local: string): string;
+  /** The object as last recorded; `undefined` when there is none. No request. */
+  latest<T extends KubeObject>(resource: Resource<T>, local: string): T | undefined;
+  /** `metadata.name` is a local name. */
+  create<T extends KubeObject>(resource: Resource<T>, object: T): Promise<T>;
+  patch<T extends KubeObject>(
+    resource: Resource<T>,
+    local: string,
+    patch: Patch,
+    options?: { readonly subresource?: string },
+  ): Promise<T>;
+  remove(resource: Resource, local: string): Promise<void>;
+}

@@ -1,0 +1,39 @@
+/**
+ * `make perturb`: tells every story with every perturbation, one line a story. Exits 1 when there is a violation.
+ * `--story NAME` and `--point NAME` choose, `--list` names the stories.
+ */
+import { parseArgs } from "node:util";
+import { describeResult, describeViolation, perturb, startTestCluster } from "@berth/testcluster";
+import { stories } from "../test/perturb/stories.ts";
+
+const { values } = parseArgs({
+  options: {
+    story: { type: "string" },
+    point: { type: "string" },
+    list: { type: "boolean", default: false },
+    verbose: { type: "boolean", default: false },
+  },
+});
+
+/** @returns how many violations there were. */
+async function tellAll(): Promise<number> {
+  const chosen = stories.filter(({ name }) => values.story === undefined || name === values.story);
+  if (chosen.length === 0) throw new RangeError(`there is no story "${values.story}"; --list names them`);
+  await using cluster = await startTestCluster();
+  let violations = 0;
+  for (const story of chosen) {
+    const result = await perturb(story, {
+      cluster,
+      ...(values.point && { point: values.point }),
+      ...(values.verbose && { onProgress: ({ done, of, point }) => console.log(`${done}/${of} ${point}`) }),
+    });
+    console.log(describeResult(result));
+    for (const violation of result.violations) console.log(describeViolation(story.name, violation));
+    for (const point of result.notReached) console.log(`perturb: ${story.name}: not reached: ${point}`);
+    violations += result.violations.length;
+  }
+  return violations;
+}
+
+if (values.list) for (const { name } of stories) console.log(name);
+else process.exitCode = (await tellAll()) === 0 ? 0 : 1;

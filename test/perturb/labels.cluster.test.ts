@@ -1,0 +1,14 @@
+/** The short story of the labels, with every perturbation. `make perturb` tells the long ones as well. */
+import { describeResult, describeViolation, perturb, startTestCluster } from "@berth/testcluster";
+import { expect, it } from "vitest";
+import { labelsFolder } from "./labels.ts";
+
+it("labels nodes the same however it is killed, kept behind, or left without events", async () => {
+  await using cluster = await startTestCluster();
+  const result = await perturb(labelsFolder, { cluster });
+  console.log(describeResult(result));
+  expect(result.violations.map((one) => describeViolation(result.story, one)).join("\n")).toBe("");
+  const { replays, notReached } = result;
+  expect(notReached).toEqual([]);
+  for (const count of Object.values(replays)) expect(count).toBeGreaterThan(6);
+});
