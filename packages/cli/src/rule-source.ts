@@ -156,7 +156,7 @@ export class RuleSource implements Component {
     this.#options.log.info("label rules read", {
       folder: source.path,
       root,
-      rules: parsed.rules.byKey.size,
+      rules: parsed.rules.count,
       errors,
     });
     this.#report(

@@ -28,12 +28,41 @@ export interface Finding {
 export interface NodeDecision {
   /** Every mark that should stand. What is recorded and not listed is removed, unless it is in `keep`. */
   readonly marks: readonly Mark[];
-  /** Places where it cannot be told what should stand: neither set nor removed. */
-  readonly keep: readonly MarkId[];
+  /** Places where what stands stays, with why: it cannot be told, or must not change at present. */
+  readonly keep: ReadonlyMap<MarkId, Reason>;
   readonly findings: readonly Finding[];
   /** Why a mark of ours is not wanted any more, where `InputGone` or `RuleGone` does not say it. */
   readonly removals?: ReadonlyMap<MarkId, Reason>;
+  /** Rules that hold on this node, for counting. */
+  readonly outcomes?: readonly RuleOutcome[];
   readonly recheckAfterMs?: number;
+}
+
+/** What one rule says about a node. */
+export interface RuleOutcome {
+  readonly rule: string;
+  /** Another rule that wants another value at one of its places. */
+  readonly conflictsWith?: string;
+}
+
+/**
+ * How carefully the marks of a rule are removed when the inputs vanished that made it hold. Never applies to a rule
+ * that was deleted: that is on purpose.
+ */
+export interface RemovalPolicy {
+  /** How long a mark stays after the rule stopped to hold. */
+  readonly delayMs: number;
+  /** Removals freeze when more nodes than this would lose a mark of the rule within a minute. Absent: never. */
+  readonly breaker?: RemovalBreaker;
+  /** Until then removals do not freeze, because a person said so. */
+  readonly confirmedUntil?: Instant;
+}
+
+export interface RemovalBreaker {
+  /** Of the nodes that carry a mark of the rule. */
+  readonly percent: number;
+  /** Never below so many nodes. */
+  readonly nodes: number;
 }
 
 /** What the configuration of one capability declares, the same for every node. */
@@ -48,6 +77,8 @@ export interface Policy {
   readonly allowedProtected: MarkSet;
   /** Places that belong to this capability alone: what stands there unwanted is pruned. */
   readonly exclusive: MarkSet;
+  /** By rule; for those without an entry marks are removed at once. */
+  readonly removals?: ReadonlyMap<string, RemovalPolicy>;
 }
 
 /** Nothing has been read: nothing is declared, so nothing is removed. */
@@ -60,7 +91,7 @@ export const unreadPolicy: Policy = Object.freeze({
 });
 
 /** A decision that wants nothing; shared, so that a node nobody is interested in costs no allocation. */
-export const nothingWanted: NodeDecision = Object.freeze({ marks: [], keep: [], findings: [] });
+export const nothingWanted: NodeDecision = Object.freeze({ marks: [], keep: new Map(), findings: [] });
 
 /**
  * One capability's rules about nodes. `decide` is pure, total and deterministic: same view, configuration and time,

@@ -49,7 +49,7 @@ describe("merging what capabilities want", () => {
   it("lets neither a bad mark nor an unreadable rule stop another capability at the same place", () => {
     const merged = merge(
       capabilityOf("a", [wish("label/x", "not valid")]),
-      capabilityOf("b", [], { decision: { keep: ["label/x"] } }),
+      capabilityOf("b", [], { decision: { keep: new Map([["label/x", "RuleUnreadable"]]) } }),
       capabilityOf("c", [wish("label/x", "1")]),
     );
     expect(merged.wanted.get("label/x")?.capability).toBe("c");

@@ -55,7 +55,7 @@ export function mergeContributions(contributions: readonly Contribution[]): Merg
     if (!wanted.has(id) && !kept.has(id)) kept.set(id, reason);
   };
   for (const [id, reason] of refused) keep(id, reason);
-  for (const { decision } of ordered) for (const id of decision.keep) keep(id, reasons.RuleUnreadable);
+  for (const { decision } of ordered) for (const [id, reason] of decision.keep) keep(id, reason);
   return { wanted, kept, policies, removals, findings };
 }
 

@@ -47,7 +47,10 @@ const capability = (name: string) =>
         allowedProtected: set(declared),
         exclusive: set(exclusive),
       };
-      return capabilityOf(name, marks, { policy, decision: { keep } });
+      return capabilityOf(name, marks, {
+        policy,
+        decision: { keep: new Map(keep.map((it) => [it, "RuleUnreadable"])) },
+      });
     });
 const capabilities = fc
   .tuple(capability("a"), capability("b"), fc.boolean())

@@ -3,7 +3,7 @@ import { isAllowedKey, labelOptionsSchema } from "./config.ts";
 
 describe("options of the label rules", () => {
   it("allow no reserved key by default", () => {
-    expect(labelOptionsSchema.parse({})).toEqual({ allowReserved: [] });
+    expect(labelOptionsSchema.parse({})).toEqual({ allowReserved: [], format: "Plain" });
     expect(isAllowedKey("kubernetes.io/x", { allowReserved: [] })).toBe(false);
     expect(isAllowedKey("example.com/x", { allowReserved: [] })).toBe(true);
   });

@@ -9,7 +9,15 @@ export interface LabelOptions {
    * itself relies on, and later delete it.
    */
   readonly allowReserved: readonly string[];
+  /**
+   * How rule files are read. `Plain` (default): a label key a line, byte for byte, as the format has always been.
+   * `Extended`: a label selector a line, with comments and values.
+   */
+  readonly format?: LabelFormat | undefined;
 }
+
+export const labelFormats = ["Plain", "Extended"] as const;
+export type LabelFormat = (typeof labelFormats)[number];
 
 const reserved: z.ZodType<string> = z.string().refine((entry) => {
   const key = entry.includes("/") ? entry : `${entry}/name`;
@@ -24,13 +32,20 @@ export const labelOptionsSchema: z.ZodType<LabelOptions> = z
       .readonly()
       .default([])
       .describe("Label keys and domains under kubernetes.io or k8s.io that rules may write. Default: none."),
+    format: z
+      .enum(labelFormats)
+      .default("Plain")
+      .describe("Plain: a label key a line. Extended: a label selector a line, with comments and values."),
   })
   .readonly();
 
-export const defaultLabelOptions: LabelOptions = Object.freeze({ allowReserved: Object.freeze([]) });
+export const defaultLabelOptions: LabelOptions = Object.freeze({
+  allowReserved: Object.freeze([]),
+  format: "Plain",
+});
 
 /** May a rule write this key as far as reserved domains are concerned? */
-export function isAllowedKey(key: string, options: LabelOptions): boolean {
+export function isAllowedKey(key: string, options: Pick<LabelOptions, "allowReserved">): boolean {
   if (!isProtectedKey(key)) return true;
   const domain = key.slice(0, key.indexOf("/"));
   return options.allowReserved.includes(key) || options.allowReserved.includes(domain);

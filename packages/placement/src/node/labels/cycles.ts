@@ -1,12 +1,20 @@
+/** In which order keys have to be decided, and which depend on themselves. */
+export interface KeyOrder {
+  /** For each key of a rule: above the ranks of all its inputs; equal for keys that depend on each other. */
+  readonly rank: ReadonlyMap<string, number>;
+  /** The ranks of keys that depend on themselves, directly or through others. */
+  readonly circular: ReadonlySet<number>;
+}
+
 /**
- * Finds the keys that depend on themselves: Tarjan's strongly connected components, without recursion because a chain
- * may be as long as there are rules.
+ * Tarjan's strongly connected components, without recursion because a chain may be as long as there are rules. A
+ * component is closed after all that it depends on, so the order of closing is the order of deciding.
  *
  * @param inputsOf for each rule's key, the keys it looks at; those without a rule end a path.
- * @returns for each key on a cycle, a number that is equal for keys that depend on each other.
  */
-export function circularKeys(inputsOf: ReadonlyMap<string, readonly string[]>): ReadonlyMap<string, number> {
-  const circular = new Map<string, number>();
+export function orderKeys(inputsOf: ReadonlyMap<string, readonly string[]>): KeyOrder {
+  const rank = new Map<string, number>();
+  const circular = new Set<number>();
   const seen = new Map<string, { index: number; low: number; open: boolean }>();
   const open: string[] = [];
   let components = 0;
@@ -19,10 +27,9 @@ export function circularKeys(inputsOf: ReadonlyMap<string, readonly string[]>): 
       component.push(member);
       if (member === key) break;
     }
-    const turnsBack = component.length > 1 || inputsOf.get(key)?.includes(key) === true;
-    if (!turnsBack) return;
     components += 1;
-    for (const member of component) circular.set(member, components);
+    for (const member of component) rank.set(member, components);
+    if (component.length > 1 || inputsOf.get(key)?.includes(key) === true) circular.add(components);
   };
 
   const visit = (start: string): void => {
@@ -52,5 +59,5 @@ export function circularKeys(inputsOf: ReadonlyMap<string, readonly string[]>): 
   };
 
   for (const key of inputsOf.keys()) if (!seen.has(key)) visit(key);
-  return circular;
+  return { rank, circular };
 }

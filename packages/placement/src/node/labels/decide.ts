@@ -1,68 +1,53 @@
+import { reasons } from "../../api/reasons.ts";
 import { type NodeDecision, type NodeView, nothingWanted } from "../capability.ts";
-import { labelId, type Mark, type MarkId, ownValue, parseMarkId } from "../mark.ts";
-import { observeInputs } from "./observe.ts";
-import type { CompiledRule, LabelRules } from "./rules.ts";
+import { labelId, type Mark, ownValue, parseMarkId } from "../mark.ts";
+import { type Evaluation, evaluate, presentFacts, type WantedLabel } from "./evaluate.ts";
+import { LABELS, type LabelRules } from "./rules.ts";
 
 /**
- * Which labels the rules want on a node: everything that can be derived from labels that are not our own work, in
- * one pass, chains of rules included.
+ * Which labels the rules want on a node: everything that can be derived from what is not our own work, in one pass,
+ * chains of rules included.
  *
  * A label on a cycle of rules that stands without us is left to whoever set it, unless something outside the cycle
  * asks for it: were it taken over, it would no longer count as evidence and would be removed in the next pass.
  */
 export function decideLabels(view: NodeView, rules: LabelRules): NodeDecision {
-  const inputs = observeInputs(view, rules);
-  if (inputs === undefined && rules.frozen.size === 0) return nothingWanted;
-  const given = inputs ?? [];
-  const derived = derive(given, rules);
+  const evaluation = evaluate(view, rules);
+  if (evaluation === undefined) return nothingWanted;
+  const { wanted, keep, findings, outcomes } = evaluation;
   const marks: Mark[] = [];
-  let supported: ReadonlyMap<string, CompiledRule> | undefined;
-  for (const [key, compiled] of derived) {
-    if (compiled.circular && given.includes(key)) {
-      supported ??= derive(outsideCycles(given, rules), rules);
+  let supported: Evaluation["wanted"] | undefined;
+  for (const [key, one] of wanted) {
+    if (one.rules.circular && standsWithoutUs(view, key)) {
+      supported ??= evaluate(view, rules, { withoutCircular: true })?.wanted ?? new Map();
       if (!supported.has(key)) continue;
     }
-    marks.push(compiled.mark);
+    marks.push(toMark(one));
   }
   marks.sort((a, b) => (a.id < b.id ? -1 : 1));
-  return { marks, keep: rules.frozen.size === 0 ? [] : unknowable(given, derived, rules), findings: [] };
+  return { marks, keep, findings, ...(outcomes.length > 0 && { outcomes }) };
 }
 
-/** The least fixed point: rules reached from these labels, through the labels they set. */
-export function derive(from: readonly string[], rules: LabelRules): ReadonlyMap<string, CompiledRule> {
-  const derived = new Map<string, CompiledRule>();
-  const left = [...from];
-  for (let key = left.pop(); key !== undefined; key = left.pop()) {
-    for (const compiled of rules.byInput.get(key) ?? []) {
-      if (derived.has(compiled.rule.key)) continue;
-      derived.set(compiled.rule.key, compiled);
-      left.push(compiled.rule.key);
-    }
-  }
-  return derived;
+function toMark({ rules, claim, value, overwrite }: WantedLabel): Mark {
+  return {
+    id: rules.id,
+    value,
+    rule: claim.rule.name,
+    reason: reasons.RuleMatched,
+    foreign: overwrite ? "overwrite" : "leave",
+  };
 }
 
-function outsideCycles(given: readonly string[], rules: LabelRules): readonly string[] {
-  return given.filter((key) => rules.byKey.get(key)?.circular !== true);
+function standsWithoutUs(view: NodeView, key: string): boolean {
+  const standing = ownValue(view.node.metadata?.labels, key) !== undefined;
+  return standing && view.owned.get(labelId(key))?.capability !== LABELS;
 }
 
-/** Labels whose rule cannot be read, and those that would follow if such a label were wanted. */
-function unknowable(
-  given: readonly string[],
-  derived: ReadonlyMap<string, CompiledRule>,
-  rules: LabelRules,
-): readonly MarkId[] {
-  const possible = derive([...given, ...rules.frozen], rules);
-  const keys = [...rules.frozen, ...[...possible.keys()].filter((key) => !derived.has(key))];
-  return keys.map(labelId).sort();
-}
-
-/** For `explain`: the labels of the node that lead to this mark, as mark ids. */
+/** For `explain`: the facts of the node that the rules of this mark look at. */
 export function labelInputs(view: NodeView, rules: LabelRules, mark: Mark): readonly string[] {
-  const compiled = rules.byKey.get(parseMarkId(mark.id)?.key ?? "");
-  if (compiled === undefined) return [];
-  const derived = derive(observeInputs(view, rules) ?? [], rules);
-  return [...compiled.rule.anyOf.keys()]
-    .filter((key) => ownValue(view.node.metadata?.labels, key) !== undefined || derived.has(key))
-    .map(labelId);
+  const one = rules.byKey.get(parseMarkId(mark.id)?.key ?? "");
+  const wanted = evaluate(view, rules)?.wanted ?? new Map<string, WantedLabel>();
+  const cases = one?.claims.flatMap((claim) => (claim.rule.name === mark.rule ? claim.cases : [])) ?? [];
+  const refs = cases.flatMap(({ when, value }) => when.reads.concat(value.reads));
+  return [...new Set(presentFacts(view, refs, wanted))];
 }

@@ -7,8 +7,8 @@ const keys = (files: Readonly<Record<string, string | undefined>>): string[] => 
 ];
 
 const inputs = (text: string): string[] => {
-  const { rules } = parseLabelFolder(folderOf({ "a/b": text }));
-  return [...(rules.byKey.get("a/b")?.rule.anyOf.keys() ?? [])];
+  const { set } = parseLabelFolder(folderOf({ "a/b": text }));
+  return [...(set.rules[0]?.plain?.keys() ?? [])];
 };
 
 const problems = (

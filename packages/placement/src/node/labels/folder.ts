@@ -1,7 +1,10 @@
 import { type Reason, reasons } from "../../api/reasons.ts";
 import { checkFile, checkLines, type RuleProblem } from "./checks.ts";
+import { anyLabel } from "./condition.ts";
 import { defaultLabelOptions, isAllowedKey, type LabelOptions } from "./config.ts";
-import { compileRules, type LabelRule, type LabelRules } from "./rules.ts";
+import { type LineFault, parseExtended } from "./extended.ts";
+import { compileRules, describeCycle, type LabelRules, type Rule, type RuleSet } from "./rules.ts";
+import { DEFAULT_VALUE, fixedValue } from "./value.ts";
 
 /** A folder as it was read; what `watchFolder` of the runtime delivers fits. */
 export interface LabelFolder {
@@ -13,12 +16,15 @@ export interface LabelFolder {
 
 /** The rules of a folder, ready to decide with, and everything that is wrong with it. */
 export interface ParsedFolder {
+  /** To be compiled together with those of other sources. */
+  readonly set: RuleSet;
+  /** The folder by itself. */
   readonly rules: LabelRules;
   readonly problems: readonly RuleProblem[];
 }
 
 /** First part of the rule names of this source; see `Policy.sourcesRead`. */
-const SOURCE = "folder";
+export const FOLDER = "folder";
 
 /**
  * Reads the folder format: the path of a file is a label key, each of its lines (split on "\n" only) is a label key
@@ -32,8 +38,9 @@ export function parseLabelFolder(
   options: LabelOptions = defaultLabelOptions,
 ): ParsedFolder {
   const problems: RuleProblem[] = [];
-  const rules: LabelRule[] = [];
+  const rules: Rule[] = [];
   const frozen = new Set<string>();
+  const refused = new Map<string, Reason>();
   if (!folder.complete) problems.push(incomplete);
   for (const [path, { text, problem }] of [...folder.files].sort(byPath)) {
     // Bookkeeping of ConfigMap volumes (kubelet's AtomicWriter), never an entry of its own.
@@ -46,18 +53,54 @@ export function parseLabelFolder(
       problems.push(unreadable(path, problem ?? "it has no content"));
       continue;
     }
-    const lines = text.split("\n");
-    problems.push(...checkLines(path, lines));
-    rules.push({ name: `${SOURCE}/${path}`, key: path, anyOf: toLines(lines) });
+    const file = options.format === "Extended" ? readExtended(path, text) : readPlain(path, text);
+    problems.push(...file.problems);
+    if (file.rule === undefined) refused.set(nameOf(path), reasons.RuleInvalid);
+    else rules.push(file.rule);
   }
-  const compiled = compileRules({
+  const set: RuleSet = {
+    source: FOLDER,
+    complete: folder.complete,
     rules,
     frozen,
-    sourcesRead: folder.complete ? [SOURCE] : [],
+    refused,
     isAllowed: (key) => isAllowedKey(key, options),
-  });
-  problems.push(...compiled.circular.map(toCyclicProblem));
-  return { rules: compiled, problems: problems.sort(inOrder) };
+  };
+  const compiled = compileRules([set]);
+  problems.push(...compiled.circular.map(toCyclicProblem), ...compiled.cyclic.map(toRefusedCycle));
+  return { set, rules: compiled, problems: problems.sort(inOrder) };
+}
+
+interface ReadFile {
+  /** Absent when the file has a fault that makes its meaning unclear: its label stays as it is then. */
+  readonly rule?: Rule;
+  readonly problems: readonly RuleProblem[];
+}
+
+/** A file of the format as it has always been: any of these labels, whatever their values. */
+function readPlain(path: string, text: string): ReadFile {
+  const lines = text.split("\n");
+  const plain = toLines(lines);
+  const cases = [{ when: anyLabel([...plain.keys()]), value: fixedValue(DEFAULT_VALUE) }];
+  const rule: Rule = { name: nameOf(path), outputs: [{ key: path, cases }], overwrite: true, plain };
+  return { rule, problems: checkLines(path, lines) };
+}
+
+function readExtended(path: string, text: string): ReadFile {
+  const { cases, faults } = parseExtended(text);
+  if (faults.length > 0) {
+    return { problems: faults.map((fault) => toLineProblem(path, fault)) };
+  }
+  const rule: Rule = { name: nameOf(path), outputs: [{ key: path, cases }], overwrite: true };
+  return { rule, problems: cases.length === 0 ? checkLines(path, []) : [] };
+}
+
+function toLineProblem(file: string, { line, column, message }: LineFault): RuleProblem {
+  return { severity: "error", file, line, column, reason: reasons.RuleInvalid, message };
+}
+
+function nameOf(path: string): string {
+  return `${FOLDER}/${path}`;
 }
 
 /** The first line that names each key. */
@@ -85,15 +128,25 @@ function unreadable(file: string, why: string): RuleProblem {
 }
 
 function toCyclicProblem({ rule, input, line }: LabelRules["circular"][number]): RuleProblem {
-  const how = rule.key === input ? "names its own label" : `and ${input} depend on each other`;
+  const file = fileOf(rule);
+  const how = file === input ? "names its own label" : `and ${input} depend on each other`;
   return {
     severity: "warning",
-    file: rule.key,
+    file,
     line,
     column: 1,
     reason: reasons.CyclicRule,
-    message: `${rule.key} ${how}: a label that Berth sets never supports itself; the other lines work`,
+    message: `${file} ${how}: a label that Berth sets never supports itself; the other lines work`,
   };
+}
+
+function toRefusedCycle({ rule, keys }: LabelRules["cyclic"][number]): RuleProblem {
+  const message = `${describeCycle(keys)}; it is not in force, and its label stays`;
+  return { severity: "error", file: fileOf(rule), reason: reasons.CyclicRule, message };
+}
+
+function fileOf({ name }: Rule): string {
+  return name.slice(FOLDER.length + 1);
 }
 
 function byPath([a]: readonly [string, unknown], [b]: readonly [string, unknown]): number {

@@ -1,14 +1,30 @@
 import type { NodeCapability } from "../capability.ts";
 import { decideLabels, labelInputs } from "./decide.ts";
-import { LABELS } from "./observe.ts";
-import type { LabelRules } from "./rules.ts";
+import { LABELS, type LabelRules } from "./rules.ts";
 
 export type { RuleProblem } from "./checks.ts";
-export { defaultLabelOptions, type LabelOptions, labelOptionsSchema } from "./config.ts";
+export {
+  defaultLabelOptions,
+  type LabelFormat,
+  type LabelOptions,
+  labelFormats,
+  labelOptionsSchema,
+} from "./config.ts";
+export {
+  CONFIRMED_ANNOTATION,
+  confirmation,
+  confirmationOf,
+  type DocumentFault,
+  type DocumentSource,
+  digestOf,
+  type LabelRuleDocument,
+  type ParsedDocuments,
+  parseLabelRules,
+} from "./document.ts";
 export { type LabelEvent, problemEvent } from "./events.ts";
 export { type LabelFolder, type ParsedFolder, parseLabelFolder } from "./folder.ts";
 export { createLabelMetrics, type LabelMetrics } from "./metrics.ts";
-export type { LabelRules } from "./rules.ts";
+export { compileRules, type LabelRules, type RuleSet } from "./rules.ts";
 
 /**
  * Derived labels. Watches: Nodes (labels, and the ownership record). Wakes every node when the rules change.

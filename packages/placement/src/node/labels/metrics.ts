@@ -23,7 +23,7 @@ export function createLabelMetrics(registry: MetricsRegistry): LabelMetrics {
   const reported = new Set<Reason>();
   return {
     taken(rules, problems) {
-      rulesInForce.set(rules.byKey.size);
+      rulesInForce.set(rules.count);
       const counts = new Map<Reason, number>([...reported].map((reason) => [reason, 0]));
       for (const { reason } of problems) counts.set(reason, (counts.get(reason) ?? 0) + 1);
       for (const [reason, count] of counts) {

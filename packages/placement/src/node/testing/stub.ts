@@ -25,7 +25,7 @@ export function capabilityOf(
   marks: readonly Mark[],
   more: { readonly policy?: Partial<Policy>; readonly decision?: Partial<NodeDecision> } = {},
 ): BoundCapability {
-  const decision: NodeDecision = { marks, keep: [], findings: [], ...more.decision };
+  const decision: NodeDecision = { marks, keep: new Map(), findings: [], ...more.decision };
   const contribution = { capability: name, policy: policyOf(more.policy), decision };
   return { name, contribute: () => contribution, inputs: () => [] };
 }

@@ -1,0 +1,254 @@
+/** One pass over the rules that can say something about one node. */
+import { type Reason, reasons } from "../../api/reasons.ts";
+import type { Finding, NodeView, RuleOutcome } from "../capability.ts";
+import { type MarkId, ownValue } from "../mark.ts";
+import { type Fact, type FactRef, type ReadFact, readNode, unknown } from "./facts.ts";
+import { type Claim, type KeyRules, LABELS, type LabelRules } from "./rules.ts";
+
+/** A label that is wanted, by the first by name of the rules that want it. */
+export interface WantedLabel {
+  readonly rules: KeyRules;
+  readonly claim: Claim;
+  readonly value: string;
+  readonly overwrite: boolean;
+}
+
+export interface Evaluation {
+  readonly wanted: ReadonlyMap<string, WantedLabel>;
+  /** Labels of which it cannot be told what should stand, or that must not change. */
+  readonly keep: ReadonlyMap<MarkId, Reason>;
+  readonly findings: readonly Finding[];
+  readonly outcomes: readonly RuleOutcome[];
+}
+
+interface Options {
+  /** Labels on cycles that stand without us are taken for absent: what is still wanted then needs no such support. */
+  readonly withoutCircular?: boolean;
+}
+
+/**
+ * Decides every label in the order of dependence, so that chains settle in one pass. A label that we set is evidence
+ * of nothing: what the rules say now counts. What stands without us counts, and so do marks of ours that no rule may
+ * change at present.
+ *
+ * @returns `undefined` when no rule is interested in the node, without having allocated anything.
+ */
+export function evaluate(view: NodeView, rules: LabelRules, options: Options = {}): Evaluation | undefined {
+  const triggers = triggersOf(view, rules, options);
+  const idle = triggers === undefined && rules.untriggered.length === 0 && rules.frozen.size === 0;
+  if (idle && (rules.withheld.size === 0 || view.owned.size === 0)) return undefined;
+  const pass = new Pass(view, rules, options);
+  return pass.run(triggers ?? []);
+}
+
+/** The labels of the node that make rules worth asking. */
+function triggersOf(view: NodeView, rules: LabelRules, options: Options): readonly string[] | undefined {
+  const labels = view.node.metadata?.labels;
+  if (labels === undefined || rules.byTrigger.size === 0) return undefined;
+  let found: string[] | undefined;
+  for (const key in labels) {
+    if (!Object.hasOwn(labels, key) || !rules.byTrigger.has(key)) continue;
+    if (isDerived(view, rules, key) || isIgnored(rules, key, options)) continue;
+    found ??= [];
+    found.push(key);
+  }
+  return found;
+}
+
+/** Our own work, to be decided anew: neither unreadable at present nor of a rule that changes nothing. */
+function isDerived(view: NodeView, rules: LabelRules, key: string): boolean {
+  if (view.owned.size === 0 || rules.frozen.has(key)) return false;
+  const recorded = view.owned.get(`label/${key}`);
+  if (recorded?.capability !== LABELS || rules.withheld.has(recorded.rule)) return false;
+  return rules.policy.sourcesRead.has(sourceOf(recorded.rule));
+}
+
+export function sourceOf(rule: string): string {
+  return rule.split("/", 1)[0] ?? "";
+}
+
+function isIgnored(rules: LabelRules, key: string, { withoutCircular = false }: Options): boolean {
+  return withoutCircular && rules.byKey.get(key)?.circular === true;
+}
+
+class Pass {
+  readonly #view: NodeView;
+  readonly #rules: LabelRules;
+  readonly #options: Options;
+  /** Still to be decided, lowest rank first. */
+  readonly #queue: KeyRules[];
+  readonly #queued: Set<KeyRules>;
+  /** What has been decided of labels that rules set. */
+  readonly #decided = new Map<string, Fact>();
+  readonly #wanted = new Map<string, WantedLabel>();
+  readonly #keep = new Map<MarkId, Reason>();
+  readonly #conflicts = new Map<string, readonly Matched[]>();
+  readonly #findings: Finding[] = [];
+  readonly #outcomes = new Map<string, RuleOutcome>();
+
+  constructor(view: NodeView, rules: LabelRules, options: Options) {
+    this.#view = view;
+    this.#rules = rules;
+    this.#options = options;
+    this.#queue = [...rules.untriggered];
+    this.#queued = new Set(this.#queue);
+  }
+
+  run(triggers: readonly string[]): Evaluation {
+    const { frozen } = this.#rules;
+    for (const key of triggers) this.#wake(key);
+    for (const key of frozen) this.#wake(key);
+    for (let next = this.#queue.shift(); next !== undefined; next = this.#queue.shift()) {
+      this.#queued.delete(next);
+      this.#decide(next);
+    }
+    for (const key of frozen)
+      if (!this.#wanted.has(key)) this.#keep.set(`label/${key}`, reasons.RuleUnreadable);
+    this.#keepWithheld();
+    for (const [key, matched] of this.#conflicts) this.#reportConflict(key, matched);
+    return {
+      wanted: this.#wanted,
+      keep: this.#keep,
+      findings: this.#findings,
+      outcomes: [...this.#outcomes.values()],
+    };
+  }
+
+  #wake(key: string): void {
+    for (const one of this.#rules.byTrigger.get(key) ?? []) this.#ask(one);
+  }
+
+  #ask(one: KeyRules): void {
+    if (this.#queued.has(one)) return;
+    this.#queued.add(one);
+    let at = this.#queue.length;
+    while (at > 0 && (this.#queue[at - 1]?.rank ?? 0) > one.rank) at -= 1;
+    this.#queue.splice(at, 0, one);
+  }
+
+  readonly #read: ReadFact = (source, key) => {
+    if (source !== "Label") return readNode(this.#view.node, source, key);
+    return this.#decided.has(key) ? this.#decided.get(key) : this.#given(key);
+  };
+
+  /** The label as far as rules have no say in it. */
+  #given(key: string): Fact {
+    const standing = this.#standing(key);
+    if (this.#rules.frozen.has(key)) return standing ?? unknown;
+    if (standing === undefined || isDerived(this.#view, this.#rules, key)) return undefined;
+    return isIgnored(this.#rules, key, this.#options) ? undefined : standing;
+  }
+
+  #standing(key: string): string | undefined {
+    return ownValue(this.#view.node.metadata?.labels, key);
+  }
+
+  /** Asks all rules for one label. In a cycle that may happen more than once, with more labels decided. */
+  #decide(one: KeyRules): void {
+    const matched: Matched[] = [];
+    let told = true;
+    for (const claim of one.claims) {
+      const value = this.#valueOf(claim);
+      if (value === undefined) continue;
+      if (value === unknown) told = false;
+      else if (claim.rule.withheld === undefined) matched.push({ claim, value });
+      else this.#reportWithheld(one, claim, value);
+      if (value !== unknown) this.#note(claim.rule.name);
+    }
+    const before = this.#decided.get(one.key);
+    const after = this.#settle(one, matched, told);
+    this.#decided.set(one.key, after);
+    if (before === undefined && after !== undefined) this.#wake(one.key);
+  }
+
+  #valueOf({ cases }: Claim): Fact {
+    for (const { when, value } of cases) {
+      const truth = when.test(this.#read);
+      if (truth === undefined) return unknown;
+      const fact = truth ? value.of(this.#read) : undefined;
+      if (fact !== undefined) return fact;
+    }
+    return undefined;
+  }
+
+  /** @returns the label as it will stand. */
+  #settle(one: KeyRules, matched: readonly Matched[], told: boolean): Fact {
+    const { key, id } = one;
+    const [first] = matched;
+    const standing = this.#standing(key);
+    this.#wanted.delete(key);
+    this.#conflicts.delete(key);
+    if (first === undefined) {
+      if (told) return this.#given(key);
+      this.#keep.set(id, reasons.RuleUnreadable);
+      return unknown;
+    }
+    this.#keep.delete(id);
+    if (matched.some(({ value }) => value !== first.value)) {
+      this.#keep.set(id, reasons.RuleConflict);
+      this.#conflicts.set(key, matched);
+      return standing;
+    }
+    const overwrite = matched.some(({ claim }) => claim.rule.overwrite);
+    this.#wanted.set(key, { rules: one, claim: first.claim, value: first.value, overwrite });
+    const stays = standing !== undefined && !overwrite && this.#view.owned.get(id)?.capability !== LABELS;
+    return stays ? standing : first.value;
+  }
+
+  /** Marks of rules that change nothing at present stay, and so do those of keys that such a rule no longer names. */
+  #keepWithheld(): void {
+    const { withheld } = this.#rules;
+    if (withheld.size === 0) return;
+    for (const [id, recorded] of this.#view.owned) {
+      const reason = recorded.capability === LABELS ? withheld.get(recorded.rule) : undefined;
+      if (reason !== undefined && !this.#keep.has(id)) this.#keep.set(id, reason);
+    }
+  }
+
+  #reportWithheld({ key, id }: KeyRules, { rule }: Claim, value: string): void {
+    if (rule.withheld === undefined || this.#standing(key) === value) return;
+    const message = `${rule.name} would set ${JSON.stringify(value)}`;
+    this.#findings.push({ reason: rule.withheld, severity: "info", subject: id, message });
+  }
+
+  #reportConflict(key: string, matched: readonly Matched[]): void {
+    const standing = this.#standing(key);
+    const stays = standing === undefined ? "none is set" : `${JSON.stringify(standing)} stays`;
+    const wishes = matched.map(({ claim, value }) => `${claim.rule.name} wants ${JSON.stringify(value)}`);
+    this.#findings.push({
+      reason: reasons.RuleConflict,
+      severity: "info",
+      subject: `label/${key}`,
+      message: `${wishes.join(", ")}: ${stays}`,
+    });
+    for (const { claim, value } of matched) {
+      const other = matched.find((it) => it.value !== value);
+      if (other !== undefined) this.#note(claim.rule.name, other.claim.rule.name);
+    }
+  }
+
+  #note(rule: string, conflictsWith?: string): void {
+    if (conflictsWith !== undefined) this.#outcomes.set(rule, { rule, conflictsWith });
+    else if (!this.#outcomes.has(rule)) this.#outcomes.set(rule, { rule });
+  }
+}
+
+interface Matched {
+  readonly claim: Claim;
+  readonly value: string;
+}
+
+/** Those of these facts that the node has, as `label/<key>` or `capacity/<name>`. */
+export function presentFacts(
+  { node }: NodeView,
+  refs: readonly FactRef[],
+  derived: Evaluation["wanted"],
+): readonly string[] {
+  const has = ({ source, key }: FactRef): boolean =>
+    source === "Label"
+      ? derived.has(key) || ownValue(node.metadata?.labels, key) !== undefined
+      : readNode(node, source, key) !== undefined;
+  return refs
+    .filter(has)
+    .map(({ source, key }) => `${source.charAt(0).toLowerCase()}${source.slice(1)}/${key}`);
+}
