@@ -3,7 +3,7 @@
 NODE := node_modules/.bin/node
 ARGS ?=
 
-.PHONY: help build demo test perturb check bench generate clean
+.PHONY: help build demo test perturb check bench docs generate clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -32,6 +32,14 @@ check: node_modules/.package-lock.json ## Types, lint, format, architecture rule
 
 bench: build ## Measure against the raw limit of the same run (ARGS=--assert: fail on missed budgets)
 	@$(NODE) --conditions=berth-source bench/main.ts $(ARGS)
+
+# On its own, as typedoc needs an older TypeScript than everything else here.
+tools/typedoc/node_modules/.package-lock.json: tools/typedoc/package-lock.json tools/typedoc/package.json
+	cd tools/typedoc && npm install --no-save --ignore-scripts --loglevel=error
+	@touch $@
+
+docs: node_modules/.package-lock.json tools/typedoc/node_modules/.package-lock.json ## Write the reference of the libraries to docs/api
+	@$(NODE) scripts/docs.ts
 
 generate: node_modules/.package-lock.json ## Write the wire types again from the pinned Kubernetes
 	@$(NODE) scripts/generate-wire-types.ts

@@ -14,7 +14,10 @@ export interface JsonLoggerOptions {
   /** Lines below it are not written. Default `info`. */
   readonly level?: LogLevel;
   /** Gets each line with its line feed. Default: standard output. */
-  readonly destination?: { write(line: string): void };
+  readonly destination?: {
+    /** Called once per line, in order. */
+    write(line: string): void;
+  };
   readonly clock?: Clock;
 }
 
