@@ -9,6 +9,7 @@ export interface RequestOptions {
   readonly timeoutMs?: number;
 }
 
+/** Of a get. */
 export interface ReadOptions extends RequestOptions {
   readonly subresource?: string;
 }
@@ -27,6 +28,7 @@ export interface CollectionScope {
  */
 export type Projection<T> = (object: T) => T;
 
+/** Which objects of a collection, from where on, and what of them. */
 export interface ListOptions<T extends KubeObject> extends CollectionScope, RequestOptions {
   /** Objects a page; default 500. A server may ignore it. */
   readonly limit?: number;
@@ -42,6 +44,7 @@ export interface ListOptions<T extends KubeObject> extends CollectionScope, Requ
   readonly project?: Projection<T>;
 }
 
+/** Which objects of a collection, from where on, and what of them. */
 export interface WatchOptions<T extends KubeObject> extends CollectionScope {
   readonly signal?: AbortSignal;
   /** Where to begin. Absent with `sendInitialEvents`: a consistent snapshot first, ended by an `initialEventsEnd` bookmark. */
@@ -60,6 +63,7 @@ export type WatchEvent<T extends KubeObject> =
   | { readonly type: "ADDED" | "MODIFIED" | "DELETED"; readonly object: T }
   | { readonly type: "BOOKMARK"; readonly resourceVersion: string; readonly initialEventsEnd: boolean };
 
+/** Of every write. */
 export interface WriteOptions extends RequestOptions {
   readonly subresource?: string;
   /** Recorded by the server in managedFields. Default `berth`. */
@@ -68,6 +72,7 @@ export interface WriteOptions extends RequestOptions {
   readonly dryRun?: boolean;
 }
 
+/** Of a server-side apply. */
 export interface ApplyOptions extends WriteOptions {
   /** Take over fields that another field manager owns. Default false: a `conflict` names the manager. */
   readonly force?: boolean;
@@ -85,6 +90,7 @@ export type Patch =
   | { readonly type: "json"; readonly body: readonly JsonPatchOperation[] }
   | { readonly type: "strategic"; readonly body: object };
 
+/** Of a delete: how, and only of which version. */
 export interface DeleteOptions extends RequestOptions {
   readonly gracePeriodSeconds?: number;
   readonly propagationPolicy?: "Orphan" | "Background" | "Foreground";

@@ -7,6 +7,7 @@ import { formatPoint, type Pattern, type Point, patterns } from "./point.ts";
 import type { PerturbationStory } from "./story.ts";
 import { type Telling, tell } from "./telling.ts";
 
+/** Where it runs, and which perturbations. */
 export interface PerturbOptions {
   /** It has the objects of the story's kinds to itself while this runs. */
   readonly cluster: TestCluster;
@@ -16,15 +17,18 @@ export interface PerturbOptions {
   readonly timeoutMs?: number;
   /** Perturbations with violations after which it gives up, because each may cost a whole wait. Default 10. */
   readonly mostViolations?: number;
+  /** Told as each replay begins. */
   readonly onProgress?: (progress: PerturbProgress) => void;
 }
 
+/** How far it has come. */
 export interface PerturbProgress {
   readonly done: number;
   readonly of: number;
   readonly point: string;
 }
 
+/** A replay that did not end as it should. */
 export interface Violation {
   /** `undisturbed` or the name of the perturbation. */
   readonly point: string;
@@ -33,6 +37,7 @@ export interface Violation {
   readonly history: readonly string[];
 }
 
+/** What came of all replays. */
 export interface PerturbResult {
   readonly story: string;
   readonly replays: Readonly<Record<Pattern, number>>;

@@ -51,6 +51,7 @@ export interface Step {
    * has. Default false: while the controller is blind this step may overtake the reaction to the one before.
    */
   readonly needsSettled?: boolean;
+  /** Does it; resolves when the server has taken it. */
   run(): Promise<void>;
 }
 
@@ -77,11 +78,13 @@ export interface Stage {
   latest<T extends KubeObject>(resource: Resource<T>, local: string): T | undefined;
   /** `metadata.name` is a local name. */
   create<T extends KubeObject>(resource: Resource<T>, object: T): Promise<T>;
+  /** Patches the object of this local name. */
   patch<T extends KubeObject>(
     resource: Resource<T>,
     local: string,
     patch: Patch,
     options?: { readonly subresource?: string },
   ): Promise<T>;
+  /** Deletes the object of this local name. */
   remove(resource: Resource, local: string): Promise<void>;
 }
