@@ -103,13 +103,27 @@ function takesNamespace(command: Command): Command {
 }
 
 function takesRules(command: Command): Command {
+  return takesRuleOptions(
+    command
+      .option("--label-dir <folder>", "folder of label rules: <namespace>/<label>, a label key a line")
+      .option("--config <path>", "file or folder of configuration documents; repeatable", collect),
+  );
+}
+
+function takesRuleOptions(command: Command): Command {
   return command
-    .option("--label-dir <folder>", "folder of label rules: <namespace>/<label>, a label key a line")
-    .option("--config <path>", "file or folder of configuration documents; repeatable", collect)
     .option(
       "--allow-reserved <key>",
       "label key or domain under kubernetes.io that rules may write; repeatable",
       collect,
+    )
+    .addOption(
+      new Option(
+        "--label-format <format>",
+        "how rule files are read: a label key a line, or a selector a line",
+      )
+        .choices(["plain", "extended"])
+        .default("plain"),
     );
 }
 
@@ -176,14 +190,9 @@ function declareExplain(root: Command, { outside, onEnd }: ProgramOptions): void
 }
 
 function declareValidate(root: Command, { outside, onEnd }: ProgramOptions): void {
-  prints(root.command("validate"))
+  takesRuleOptions(prints(root.command("validate")))
     .description("Check rule folders and configuration files; list all faults with line and column")
     .argument("<files...>", "label folders, rule files, configuration files or folders of them")
-    .option(
-      "--allow-reserved <key>",
-      "label key or domain under kubernetes.io that rules may write; repeatable",
-      collect,
-    )
     .action(async (files: readonly string[], options: object) => {
       const { validate } = await import("./commands/validate.ts");
       onEnd(

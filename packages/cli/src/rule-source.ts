@@ -58,7 +58,7 @@ export class RuleSource implements Component {
   async start(signal: AbortSignal): Promise<Running> {
     const { config, labelFolder } = this.#options;
     for (const entry of config) this.#own(this.#watchConfig(entry, signal));
-    if (config.length === 0) this.#apply(labelFolder === undefined ? {} : { labelFolder }, signal);
+    if (config.length === 0) this.#apply({ labelRules: [], ...(labelFolder && { labelFolder }) }, signal);
     const aborted = new Promise<void>((resolve) =>
       signal.addEventListener("abort", () => resolve(), { once: true }),
     );

@@ -19,6 +19,7 @@ import type { Surroundings } from "../surroundings.ts";
 export interface ValidateOptions {
   readonly files: readonly string[];
   readonly allowReserved?: readonly string[];
+  readonly labelFormat?: "plain" | "extended";
   readonly output?: DataFormat;
 }
 
@@ -28,8 +29,9 @@ export async function validate(
   { folder, stdout }: Surroundings,
 ): Promise<ExitCode> {
   const source = (file: string): LabelFolderSource => {
-    const { allowReserved } = options;
-    const made = labelFolderOfFlags({ labelDir: file, ...(allowReserved && { allowReserved }) }, folder);
+    const { allowReserved, labelFormat } = options;
+    const given = { ...(allowReserved && { allowReserved }), ...(labelFormat && { labelFormat }) };
+    const made = labelFolderOfFlags({ labelDir: file, ...given }, folder);
     return made ?? { path: path.resolve(folder, file), shown: file, options: { allowReserved: [] } };
   };
   const found = await Promise.all(options.files.map((file) => checkOne(file, source(file), folder)));

@@ -1,10 +1,40 @@
 import { readFile } from "node:fs/promises";
 import path from "node:path";
+import { labelRuleSpec } from "@berth/placement";
 import { describe, expect, it } from "vitest";
 import { readDocuments } from "./documents.ts";
 import { formatFault } from "./fault.ts";
 
 const HEAD = "apiVersion: berth.dev/v1alpha1\nkind: LabelFolder\nmetadata:\n  name: one\n";
+const RULE = "apiVersion: berth.dev/v1alpha1\nkind: LabelRule\nmetadata:\n  name: one\n";
+
+/** As `kubectl get labelrules -o yaml` prints two of them. */
+const STORED_RULES = `apiVersion: v1
+kind: List
+items:
+- apiVersion: berth.dev/v1alpha1
+  kind: LabelRule
+  metadata:
+    annotations: {example.com/note: by hand}
+    creationTimestamp: "2026-11-21T10:00:00Z"
+    generation: 1
+    name: gpu.example
+    uid: 95a24ab4-f09b-4679-a319-6c10f75f8bf4
+  spec:
+    labels:
+    - {   key: example.com/gpu}
+    match: {}
+  status: {matchedNodes: 3}
+---
+apiVersion: berth.dev/v1alpha1
+kind: LabelRuleList
+items:
+- apiVersion: berth.dev/v1alpha1
+  kind: LabelRule
+  metadata: {name: two, resourceVersion: "7"}
+  spec: {match: {all: [{key: kubernetes.io/arch, operator: In, values: [arm64]}]}, labels: [{key: a}]}
+metadata: {resourceVersion: "9"}
+`;
 const faultsOf = (text: string): readonly string[] => readDocuments("c.yaml", text).faults.map(formatFault);
 
 describe("readDocuments", () => {
@@ -19,10 +49,12 @@ describe("readDocuments", () => {
         file: "c.yaml",
         line: 2,
         column: 7,
+        positionOf: expect.any(Function) as unknown,
         document: {
           kind: "LabelFolder",
           name: "one",
-          spec: { path: "labels", allowReserved: ["node-role.kubernetes.io"] },
+          annotations: {},
+          spec: { path: "labels", allowReserved: ["node-role.kubernetes.io"], format: "Plain" },
         },
       },
     ]);
@@ -30,7 +62,7 @@ describe("readDocuments", () => {
 
   it("allows nothing reserved unless told", () => {
     const [read] = readDocuments("c.yaml", `${HEAD}spec: {path: labels}\n`).documents;
-    expect(read?.document.spec.allowReserved).toEqual([]);
+    expect(read?.document.spec).toMatchObject({ allowReserved: [], format: "Plain" });
   });
 
   it("tells all faults of all documents at once, with line and column", () => {
@@ -48,8 +80,8 @@ describe("readDocuments", () => {
         "c.yaml:6:9: error: spec.path: must not be empty (InvalidDocument)",
         "c.yaml:8:19: error: spec.allowReserved.0: must be a label key or a domain under kubernetes.io or k8s.io (InvalidDocument)",
         "c.yaml:7:3: error: spec.colour: there is no such field (InvalidDocument)",
-        "c.yaml:11:7: error: kind "LabelRool" is not known; known in berth.dev/v1alpha1: LabelFolder (UnknownKind)",
-        "c.yaml:13:13: error: apiVersion "v1" is not known; known in berth.dev/v1alpha1: LabelFolder (UnknownKind)",
+        "c.yaml:11:7: error: kind "LabelRool" is not known; known in berth.dev/v1alpha1: LabelFolder, LabelRule (UnknownKind)",
+        "c.yaml:13:13: error: apiVersion "v1" is not known; known in berth.dev/v1alpha1: LabelFolder, LabelRule (UnknownKind)",
         "c.yaml:16:1: error: a document must be a map with apiVersion, kind and metadata (InvalidDocument)",
       ]
     `);
@@ -57,6 +89,68 @@ describe("readDocuments", () => {
 
   it("names the kinds there are", () => {
     expect(faultsOf("apiVersion: berth.dev/v1alpha1\nkind: Deployment\n")[0]).toContain("LabelFolder");
+  });
+
+  it("reads a LabelRule as the API server would, from its own output as well", () => {
+    const { documents, faults } = readDocuments("c.yaml", STORED_RULES);
+    expect(faults).toEqual([]);
+    expect(documents.map(({ document }) => document)).toEqual([
+      {
+        kind: "LabelRule",
+        name: "gpu.example",
+        annotations: { "example.com/note": "by hand" },
+        spec: labelRuleSpec.parse({ match: {}, labels: [{ key: "example.com/gpu" }] }),
+      },
+      { kind: "LabelRule", name: "two", annotations: {}, spec: expect.any(Object) as unknown },
+    ]);
+    const [first, second] = documents;
+    expect(first).toMatchObject({ line: 5, column: 9 });
+    expect(first?.positionOf(["labels", 0, "key"])).toEqual({ line: 14, column: 16 });
+    expect(second?.positionOf(["match", "all", 0, "values", 0])).toEqual({ line: 24, column: 73 });
+  });
+
+  it("takes a field that is null for one that is not there, as the API server does", () => {
+    const text = `${RULE}spec:\n  match: {any: }\n  overwrite:\n  labels: [{key: a/b, value: }]\n`;
+    const { documents, faults } = readDocuments("c.yaml", text);
+    expect(faults).toEqual([]);
+    expect(documents[0]?.document.spec).toEqual(labelRuleSpec.parse({ match: {}, labels: [{ key: "a/b" }] }));
+    expect(faultsOf(`${RULE}spec:\n  match:\n  labels: [null]\n  colour:\n`)).toEqual([
+      "c.yaml:6:9: error: spec.match: is required (InvalidDocument)",
+      "c.yaml:7:12: error: spec.labels.0: invalid input: expected object, received null (InvalidDocument)",
+      "c.yaml:8:3: error: spec.colour: there is no such field (InvalidDocument)",
+    ]);
+  });
+
+  it("tells each fault of a LabelRule with its place", () => {
+    const text = [
+      "apiVersion: berth.dev/v1alpha1",
+      "kind: LabelRule",
+      "metadata:",
+      "  name: Not_DNS",
+      "  annotations: {a: 1}",
+      "spec:",
+      "  match:",
+      "    all:",
+      "      - {key: a, operator: In}",
+      "      - any: [{key: b, op: In}]",
+      "  labels:",
+      "    - key: a b",
+      "    - key: c",
+      "      value: x-",
+      "  removalDelay: 60",
+      "",
+    ].join("\n");
+    expect(faultsOf(text)).toMatchInlineSnapshot(`
+      [
+        "c.yaml:4:9: error: metadata.name: must be a DNS subdomain: lower-case letters, digits, - and . (InvalidDocument)",
+        "c.yaml:5:20: error: metadata.annotations.a: invalid input: expected string, received number (InvalidDocument)",
+        "c.yaml:9:9: error: spec.match.all.0: In and NotIn need values (InvalidDocument)",
+        "c.yaml:10:24: error: spec.match.all.1.any.0.op: there is no such field (InvalidDocument)",
+        "c.yaml:12:12: error: spec.labels.0.key: the name must begin and end with a letter or digit and hold only letters, digits, \`-\`, \`_\` and \`.\` (InvalidDocument)",
+        "c.yaml:14:14: error: spec.labels.1.value: the value must begin and end with a letter or digit and hold only letters, digits, \`-\`, \`_\` and \`.\` (InvalidDocument)",
+        "c.yaml:15:17: error: spec.removalDelay: invalid input: expected string, received number (InvalidDocument)",
+      ]
+    `);
   });
 
   it("is total: other people's YAML is a fault and never an exception", () => {

@@ -7,13 +7,21 @@ import { labelFolderOfFlags, loadSettings, readConfigFiles, toSettings } from ".
 const documentFor = (name: string, folder: string): string =>
   `apiVersion: berth.dev/v1alpha1\nkind: LabelFolder\nmetadata: {name: ${name}}\nspec: {path: ${folder}}\n`;
 
+const RULE = {
+  apiVersion: "berth.dev/v1alpha1",
+  kind: "LabelRule",
+  spec: { match: {}, labels: [{ key: "example.com/a" }] },
+};
+const ruleFor = (name: string): string =>
+  `apiVersion: berth.dev/v1alpha1\nkind: LabelRule\nmetadata: {name: ${name}}\nspec: {match: {}, labels: [{key: example.com/a}]}\n`;
+
 describe("settings", () => {
   it("take the label folder of a flag, relative to the working directory", async () => {
     const { labelFolder } = await loadSettings({ labelDir: "labels", allowReserved: ["k8s.io"] }, "/srv");
     expect(labelFolder).toEqual({
       path: path.resolve("/srv/labels"),
       shown: "labels",
-      options: { allowReserved: ["k8s.io"] },
+      options: { allowReserved: ["k8s.io"], format: "Plain" },
     });
   });
 
@@ -48,6 +56,40 @@ describe("settings", () => {
     const both = toSettings(files, labelFolderOfFlags({ labelDir: "z" }, folder.path));
     expect(both.faults).toHaveLength(2);
     expect(both.settings.labelFolder?.shown).toBe("z");
+  });
+
+  it("hold the rules of all files and documents, with the way back to each place", async () => {
+    await using folder = await testFolder({
+      "a.yaml": `${ruleFor("two")}---\n${documentFor("one", "x")}---\n${ruleFor("one")}`,
+      "sub/b.json": JSON.stringify({ ...RULE, metadata: { name: "three" } }),
+    });
+    const { settings, faults } = toSettings(await readConfigFiles(["."], folder.path), undefined);
+    expect(faults).toEqual([]);
+    expect(settings.labelFolder?.shown).toBe("x (a.yaml)");
+    expect(settings.labelRules.map(({ file, line, name }) => ({ file, line, name }))).toEqual([
+      { file: "a.yaml", line: 2, name: "two" },
+      { file: "a.yaml", line: 12, name: "one" },
+      { file: "sub/b.json", line: 1, name: "three" },
+    ]);
+    expect(settings.labelRules[1]?.positionOf(["labels", 0, "key"])).toEqual({ line: 14, column: 34 });
+  });
+
+  it("hold one rule of a name, and tell the other", async () => {
+    await using folder = await testFolder({ "a.yaml": `${ruleFor("one")}---\n${ruleFor("one")}` });
+    const { settings, faults } = toSettings(await readConfigFiles(["a.yaml"], folder.path), undefined);
+    expect(faults.map(formatFault)).toEqual([
+      "a.yaml:7:7: error: LabelRule one is already in a.yaml:2 (DuplicateDocument)",
+    ]);
+    expect(settings.labelRules.map(({ line }) => line)).toEqual([2]);
+  });
+
+  it("take the format of a label folder from a document or a flag", async () => {
+    await using folder = await testFolder({
+      "a.yaml": documentFor("one", "x, format: Extended"),
+    });
+    const fromFile = await loadSettings({ config: ["a.yaml"] }, folder.path);
+    const fromFlag = await loadSettings({ labelDir: "x", labelFormat: "extended" }, folder.path);
+    for (const { labelFolder } of [fromFile, fromFlag]) expect(labelFolder?.options.format).toBe("Extended");
   });
 
   it("tell a name that is taken", async () => {

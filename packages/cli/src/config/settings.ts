@@ -1,17 +1,20 @@
 /** From flags and configuration files to what Berth does. Everything wrong is told at once. */
 import path from "node:path";
-import { type LabelOptions, labelOptionsSchema } from "@berth/placement";
+import { type LabelOptions, type LabelRuleSpec, labelOptionsSchema } from "@berth/placement";
 import { type FolderSnapshot, readFolder } from "@berth/runtime";
 import { CommandError, exitCodes } from "../exit-codes.ts";
 import { configReasons, type LocatedDocument, readDocuments } from "./documents.ts";
 import type { Fault } from "./fault.ts";
 import { inOrder } from "./fault.ts";
+import type { Position } from "./yaml.ts";
 
 /** The options with which a command is given rules. */
 export interface RuleOptions {
   readonly labelDir?: string;
   readonly config?: readonly string[];
   readonly allowReserved?: readonly string[];
+  /** How the files of `labelDir` are read. Default `plain`. */
+  readonly labelFormat?: "plain" | "extended";
 }
 
 /** A folder of label rules that is in force. */
@@ -23,9 +26,23 @@ export interface LabelFolderSource {
   readonly options: LabelOptions;
 }
 
-/** What the configuration asks for. Absent: nothing acts on labels. */
+/** A `LabelRule` of a file. Its `spec` has passed the schema; what is wrong beyond that is found when it is compiled. */
+export interface LocatedLabelRule extends Position {
+  readonly name: string;
+  readonly spec: LabelRuleSpec;
+  /** Of its metadata. */
+  readonly annotations: Readonly<Record<string, string>>;
+  /** As the user named it. */
+  readonly file: string;
+  /** Where the value at this path inside `spec` stands, for faults that are found later. */
+  readonly positionOf: (path: readonly PropertyKey[]) => Position;
+}
+
+/** What the configuration asks for. Without label folder and rules nothing acts on labels. */
 export interface Settings {
   readonly labelFolder?: LabelFolderSource;
+  /** In the order of files and of documents in them; no name stands twice. */
+  readonly labelRules: readonly LocatedLabelRule[];
 }
 
 export interface ReadSettings {
@@ -54,7 +71,8 @@ export function isRuleFile(file: string): boolean {
 
 /** @throws CommandError when a flag cannot be right whatever the files say. */
 export function labelFolderOfFlags(options: RuleOptions, folder: string): LabelFolderSource | undefined {
-  const parsed = labelOptionsSchema.safeParse({ allowReserved: options.allowReserved ?? [] });
+  const format = options.labelFormat === "extended" ? "Extended" : "Plain";
+  const parsed = labelOptionsSchema.safeParse({ allowReserved: options.allowReserved ?? [], format });
   if (!parsed.success) {
     const [issue] = parsed.error.issues;
     const value = options.allowReserved?.[Number(issue?.path[1] ?? 0)] ?? "";
@@ -91,8 +109,31 @@ export function toSettings(
   files: readonly ConfigSnapshot[],
   fromFlags: LabelFolderSource | undefined,
 ): ReadSettings {
+  const { documents, faults } = readAll(files);
+  const folders = folderSources(documents);
+  const inForce = fromFlags ?? folders[0]?.source;
+  const surplus = fromFlags === undefined ? folders.slice(1) : folders;
+  const all = [
+    ...faults,
+    ...duplicatesOf(documents),
+    ...surplus.map(({ located }) => tooMany(located, inForce?.shown ?? "")),
+  ];
+  const labelRules = rulesOf(documents);
+  return {
+    settings: { labelRules, ...(inForce && { labelFolder: inForce }) },
+    faults: all.sort(inOrder),
+  };
+}
+
+/** A document with the folder of its file. */
+type PlacedDocument = LocatedDocument & { readonly folder: string };
+
+function readAll(files: readonly ConfigSnapshot[]): {
+  readonly documents: readonly PlacedDocument[];
+  readonly faults: readonly Fault[];
+} {
   const faults: Fault[] = [];
-  const documents: (LocatedDocument & { readonly folder: string })[] = [];
+  const documents: PlacedDocument[] = [];
   for (const { shown, path: root, snapshot } of files) {
     for (const { path: file, problem } of snapshot.problems)
       faults.push(unreadable(shownPath(shown, root, file), problem));
@@ -105,26 +146,38 @@ export function toSettings(
       for (const found of read.documents) documents.push({ ...found, folder: path.dirname(absolute) });
     }
   }
-  faults.push(...duplicatesOf(documents));
-  const folders = documents.map(({ document, folder, file }): LabelFolderSource => {
-    const { path: shown, allowReserved } = document.spec;
-    return { path: path.resolve(folder, shown), shown: `${shown} (${file})`, options: { allowReserved } };
+  return { documents, faults };
+}
+
+interface FolderDocument {
+  readonly located: PlacedDocument;
+  readonly source: LabelFolderSource;
+}
+
+function folderSources(documents: readonly PlacedDocument[]): readonly FolderDocument[] {
+  return documents.flatMap((located): readonly FolderDocument[] => {
+    const { document, folder, file } = located;
+    if (document.kind !== "LabelFolder") return [];
+    const { path: shown, ...options } = document.spec;
+    return [{ located, source: { path: path.resolve(folder, shown), shown: `${shown} (${file})`, options } }];
   });
-  const all = fromFlags === undefined ? folders : [fromFlags, ...folders];
-  for (const { document, file, line, column } of documents.slice(fromFlags === undefined ? 1 : 0)) {
-    const first = all[0]?.shown ?? "";
-    const message = `${document.name}: there can be one label folder, and there is already ${first}`;
-    faults.push({
-      file,
-      line,
-      column,
-      severity: "error",
-      reason: configReasons.TooManyLabelFolders,
-      message,
-    });
+}
+
+/** Of two with one name the first: the second is a fault. */
+function rulesOf(documents: readonly PlacedDocument[]): readonly LocatedLabelRule[] {
+  const byName = new Map<string, LocatedLabelRule>();
+  for (const { document, file, line, column, positionOf } of documents) {
+    if (document.kind !== "LabelRule" || byName.has(document.name)) continue;
+    const { name, spec, annotations } = document;
+    byName.set(name, { name, spec, annotations, file, line, column, positionOf });
   }
-  const [labelFolder] = all;
-  return { settings: labelFolder === undefined ? {} : { labelFolder }, faults: faults.sort(inOrder) };
+  return [...byName.values()];
+}
+
+function tooMany({ document, file, line, column }: LocatedDocument, first: string): Fault {
+  const message = `${document.name}: there can be one label folder, and there is already ${first}`;
+  const reason = configReasons.TooManyLabelFolders;
+  return { file, line, column, severity: "error", reason, message };
 }
 
 function duplicatesOf(documents: readonly LocatedDocument[]): readonly Fault[] {
