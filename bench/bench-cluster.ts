@@ -74,15 +74,11 @@ export async function startBenchCluster(
     withoutDevice: names.filter((name) => !devices.has(name)),
     kubeconfig,
     labelFolder,
-    berth: async (server) =>
-      berthProgram([
-        ...[
-          "--kubeconfig",
-          server === undefined ? kubeconfig : await writeKubeconfig(folder, cluster, server),
-        ],
-        ...["--label-dir", labelFolder],
-        ...["--metrics-bind-address", "0", "--health-probe-bind-address", "0"],
-      ]),
+    berth: async (server) => {
+      const file = server === undefined ? kubeconfig : await writeKubeconfig(folder, cluster, server);
+      const off = ["--metrics-bind-address", "0", "--health-probe-bind-address", "0"];
+      return berthProgram(["--kubeconfig", file, "--label-dir", labelFolder, ...off]);
+    },
     labelRaw: () =>
       sendRawPatches(
         target,

@@ -10,6 +10,9 @@ import type { Program } from "./process.ts";
 const source = join(import.meta.dirname, "peers/careful");
 const FILES: readonly string[] = ["go.mod", "go.sum", "main.go"];
 
+/** User agent of the peer. */
+export const PEER_AGENT = "bench-careful";
+
 export interface PeerArgs {
   readonly kubeconfig: string;
   readonly device: string;
@@ -41,16 +44,10 @@ export async function buildPeer(onProgress: (text: string) => void): Promise<str
 }
 
 export function peerProgram(binary: string, { kubeconfig, device, label, pods, strip }: PeerArgs): Program {
-  return {
-    name: "the Go peer",
-    command: binary,
-    args: [
-      ...["-config", kubeconfig, "-device", device, "-label", label],
-      ...(pods ? ["-pods"] : []),
-      ...(strip ? ["-strip"] : []),
-    ],
-    userAgent: "bench-careful",
-  };
+  const args = ["-config", kubeconfig, "-device", device, "-label", label];
+  if (pods) args.push("-pods");
+  if (strip) args.push("-strip");
+  return { name: "the Go peer", command: binary, args, userAgent: PEER_AGENT };
 }
 
 async function exists(file: string): Promise<boolean> {

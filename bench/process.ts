@@ -38,6 +38,7 @@ export interface MeasuredProcess extends AsyncDisposable {
   readonly ended: AbortSignal;
   /** The first line of its standard output that holds `text`, among the first hundred or later. Rejects when it ends. */
   line(text: string): Promise<string>;
+  signal(name: NodeJS.Signals): void;
   /** Resident memory now and at its highest. */
   memory(): Promise<Memory>;
   /** CPU time so far, user and system, ms; the kernel counts in steps of 10. */
@@ -98,6 +99,7 @@ export function startProgram({ name, command, args, userAgent }: Program): Measu
         ended.signal.removeEventListener("abort", failed);
       });
     },
+    signal: (signal) => void child.kill(signal),
     memory: () => memoryOf(pid),
     cpuMs: () => cpuOf(pid),
     sockets: () => establishedSockets(pid),

@@ -11,15 +11,11 @@ import { clusterName, createInformer, createSilentLogger, systemClock } from "@b
 /** What the capabilities to come read of a pod: whose it is, where it runs, what it tolerates, whether it is ready. */
 function slimPod({ apiVersion, kind, metadata, spec, status }: Pod): Pod {
   const ready = status?.conditions?.find(({ type }) => type === "Ready");
-  const owners = metadata?.ownerReferences?.map(({ apiVersion, kind, name, uid, controller }) => ({
-    apiVersion,
-    kind,
-    name,
-    uid,
-    ...(controller === undefined ? {} : { controller }),
-  }));
+  const owners = metadata?.ownerReferences?.map(({ apiVersion, kind, name, uid, controller = false }) => {
+    return { apiVersion, kind, name, uid, controller };
+  });
   const { name, namespace, uid, resourceVersion, labels, deletionTimestamp } = metadata ?? {};
-  const images = (spec?.containers ?? []).map(({ name, image }) => ({ name, ...(image && { image }) }));
+  const images = (spec?.containers ?? []).map(({ name, image = "" }) => ({ name, image }));
   return {
     ...(apiVersion && { apiVersion }),
     ...(kind && { kind }),

@@ -10,6 +10,9 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -38,6 +41,7 @@ func main() {
 	flag.BoolVar(&options.strip, "strip", false, "drop managedFields before an object is kept")
 	flag.IntVar(&options.workers, "workers", 16, "concurrent reconciles")
 	flag.Parse()
+	go collectWhenAsked()
 	if err := run(ctrl.SetupSignalHandler(), options); err != nil {
 		fmt.Fprintln(os.Stderr, "careful:", err)
 		os.Exit(1)
@@ -104,6 +108,17 @@ func sayWhenSynced(mgr ctrl.Manager) manager.Runnable {
 		}
 		return nil
 	})
+}
+
+// collectWhenAsked collects all garbage and gives the memory back at each SIGUSR1, and says so: what is resident then is
+// what the caches hold. By itself Go does that minutes after a sync.
+func collectWhenAsked() {
+	asked := make(chan os.Signal, 1)
+	signal.Notify(asked, syscall.SIGUSR1)
+	for range asked {
+		debug.FreeOSMemory()
+		fmt.Println("collected")
+	}
 }
 
 // keepPods starts an informer on all pods, with the index that finds those of a node.
