@@ -6,6 +6,7 @@ export * from "./api/label-rule-resource.ts";
 export * from "./api/reasons.ts";
 export * from "./explain/diff.ts";
 export * from "./explain/node.ts";
+export { BREAKER_WINDOW_MS, type FrozenRule, RemovalBreakers, removalLimit } from "./node/breaker.ts";
 export * from "./node/capability.ts";
 export { type CleanInput, planClean } from "./node/clean.ts";
 export * from "./node/labels/index.ts";
@@ -31,5 +32,12 @@ export {
   type RecordedMark,
   recordOf,
 } from "./node/record.ts";
+export { policyOf as removalPolicyOf } from "./node/removals.ts";
 export type { EventSink } from "./node/report.ts";
-export { type NodeApi, NodeWriter, type NodeWriterOptions } from "./node/writer.ts";
+export {
+  type NodeApi,
+  type NodeObserver,
+  type NodeOutcome,
+  NodeWriter,
+  type NodeWriterOptions,
+} from "./node/writer.ts";

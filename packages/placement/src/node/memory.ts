@@ -4,6 +4,7 @@ import type { Finding } from "./capability.ts";
 import { type Fights, noFights } from "./fights.ts";
 import type { MarkId } from "./mark.ts";
 import type { Change } from "./plan.ts";
+import { type Leaving, nothingLeaving } from "./removals.ts";
 
 /** A version of the node that is known to exist, and until when to wait for the cache to show it. */
 interface AwaitedVersion {
@@ -30,6 +31,7 @@ export interface NodeMemory {
   /** Writes in a row that the server refused because of a newer version. */
   conflicts: number;
   fights: Fights;
+  leaving: Leaving;
   refusals: ReadonlyMap<MarkId, Refusal>;
   /** Warnings that stand and have been reported. */
   reported: ReadonlySet<string>;
@@ -53,7 +55,14 @@ const noRefusals: ReadonlyMap<MarkId, Refusal> = new Map();
 const noneReported: ReadonlySet<string> = new Set();
 
 export function createMemory(uid: string | undefined): NodeMemory {
-  return { uid, conflicts: 0, fights: noFights, refusals: noRefusals, reported: noneReported };
+  return {
+    uid,
+    conflicts: 0,
+    fights: noFights,
+    leaving: nothingLeaving,
+    refusals: noRefusals,
+    reported: noneReported,
+  };
 }
 
 /** From now on, do not decide on anything older than `node`: our own write is in it. */

@@ -10,7 +10,8 @@ import {
 } from "@berth/runtime";
 import { MARKS_ANNOTATION } from "../api/keys.ts";
 import { reasons } from "../api/reasons.ts";
-import type { BoundCapability, Finding } from "./capability.ts";
+import { RemovalBreakers } from "./breaker.ts";
+import type { BoundCapability, Contribution, Finding, NodeView, Policy } from "./capability.ts";
 import { assessFights, type FightAssessment, nameRival, noteWritten } from "./fights.ts";
 import { rivalOf } from "./managers.ts";
 import { type MarkId, ownValue } from "./mark.ts";
@@ -29,6 +30,7 @@ import { mergeContributions } from "./merge.ts";
 import { buildPatch, type NodePatch } from "./patch.ts";
 import { type Change, effectiveRecord, type NodePlan, planNode } from "./plan.ts";
 import { ownedMarks, recordOf } from "./record.ts";
+import { assessRemovals, forgetLeaving, noteRemoved, type RemovalAssessment } from "./removals.ts";
 import { createNodeReport, type EventSink, type NodeReport } from "./report.ts";
 import { splitRefused } from "./split.ts";
 
@@ -49,6 +51,26 @@ export interface NodeWriterOptions {
   readonly clock: Clock;
   readonly events?: EventSink;
   readonly metrics?: MetricsRegistry;
+  /** Hears what becomes of each node, for what is counted over all of them. */
+  readonly observer?: NodeObserver;
+  /** Shared with whoever reports them; default its own. */
+  readonly breakers?: RemovalBreakers;
+}
+
+/** What was decided about one node. */
+export interface NodeOutcome {
+  readonly contributions: readonly Contribution[];
+  /** Marks recorded as ours. */
+  readonly owned: NodeView["owned"];
+  /** Everything that should change, what waits included. */
+  readonly changes: readonly Change[];
+  /** Removals that wait. */
+  readonly withheld: RemovalAssessment["withheld"];
+}
+
+export interface NodeObserver {
+  decided(name: string, outcome: NodeOutcome): void;
+  gone(name: string): void;
 }
 
 /**
@@ -63,10 +85,12 @@ export interface NodeWriterOptions {
 export class NodeWriter {
   readonly #options: NodeWriterOptions;
   readonly #report: NodeReport;
+  readonly #breakers: RemovalBreakers;
   readonly #memories = new Map<string, NodeMemory>();
 
   constructor(options: NodeWriterOptions) {
     this.#options = options;
+    this.#breakers = options.breakers ?? new RemovalBreakers();
     this.#report = createNodeReport(options.events, options.metrics);
   }
 
@@ -74,7 +98,7 @@ export class NodeWriter {
     const { nodes, clock } = this.#options;
     const node = nodes.get(key);
     if (node === undefined) {
-      this.#memories.delete(toKeyText(key));
+      this.#forget(key);
       return undefined;
     }
     const memory = this.#memoryOf(key, node);
@@ -97,10 +121,20 @@ export class NodeWriter {
     const uid = node.metadata?.uid;
     let memory = this.#memories.get(text);
     if (memory === undefined || memory.uid !== uid) {
+      if (memory !== undefined) this.#forget(key);
       memory = createMemory(uid);
       this.#memories.set(text, memory);
     }
     return memory;
+  }
+
+  #forget(key: ObjectKey): void {
+    const text = toKeyText(key);
+    const memory = this.#memories.get(text);
+    if (memory === undefined) return;
+    forgetLeaving(memory.leaving, key.name, this.#breakers);
+    this.#memories.delete(text);
+    this.#options.observer?.gone(key.name);
   }
 
   #decide(node: Node, memory: NodeMemory): Pass {
@@ -117,13 +151,30 @@ export class NodeWriter {
     const fights = assessFights(memory.fights, plan.changes, nowMs);
     memory.fights = fights.fights;
     const refusals = assessRefusals(memory, plan.changes, nowMs);
-    const changes = plan.changes.filter(({ id }) => !fights.held.has(id) && !refusals.withheld.has(id));
+    const name = node.metadata?.name ?? "";
+    const { policies } = merged;
+    const removals = assessRemovals(memory.leaving, {
+      node: name,
+      owned,
+      changes: plan.changes,
+      policies,
+      breakers: this.#breakers,
+      now,
+      nowMs,
+    });
+    memory.leaving = removals.leaving;
+    const { withheld } = removals;
+    this.#options.observer?.decided(name, { contributions, owned, changes: plan.changes, withheld });
+    const changes = plan.changes.filter(
+      ({ id }) => !fights.held.has(id) && !refusals.withheld.has(id) && !withheld.has(id),
+    );
     const recheckAfterMs = earliest([
       ...contributions.map(({ decision }) => decision.recheckAfterMs),
       fights.recheckAfterMs,
       refusals.recheckAfterMs,
+      removals.recheckAfterMs,
     ]);
-    return { plan, changes, fights, refusals, recheckAfterMs };
+    return { plan, changes, policies, fights, refusals, recheckAfterMs };
   }
 
   /** Sends what is to be changed: in one patch, and in parts when that is refused. */
@@ -144,6 +195,9 @@ export class NodeWriter {
         continue;
       }
       this.#accept(memory, sent.node, changes);
+      const nowMs = this.#options.clock.monotonic();
+      const { policies } = current;
+      noteRemoved(changes, { node: key.name, policies, breakers: this.#breakers, nowMs });
       if (parts.length > 0) current = this.#decide(sent.node, memory);
     }
     // What was refused just now comes back after its delay, and is reported like any other finding.
@@ -188,7 +242,7 @@ export class NodeWriter {
     }
     if (kind === "notFound") {
       this.#report.write("gone");
-      this.#memories.delete(toKeyText(key));
+      this.#forget(key);
       return { step: "stop", result: undefined };
     }
     if (kind === "invalid" || kind === "forbidden") {
@@ -221,6 +275,7 @@ interface Pass {
   readonly plan: NodePlan;
   /** Those of the plan that are to be made now. */
   readonly changes: readonly Change[];
+  readonly policies: ReadonlyMap<string, Policy>;
   readonly fights: FightAssessment;
   readonly refusals: RefusalAssessment;
   readonly recheckAfterMs: number | undefined;

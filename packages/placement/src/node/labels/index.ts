@@ -23,6 +23,15 @@ export {
 } from "./document.ts";
 export { type LabelEvent, problemEvent } from "./events.ts";
 export { type LabelFolder, type ParsedFolder, parseLabelFolder } from "./folder.ts";
+export {
+  type AssembledRules,
+  assembleRules,
+  type DocumentSet,
+  describeWaiting,
+  type RuleSources,
+  type RuleVerdict,
+  type WaitingRule,
+} from "./gate.ts";
 export { createLabelMetrics, type LabelMetrics } from "./metrics.ts";
 export { compileRules, type LabelRules, type RuleSet } from "./rules.ts";
 
@@ -36,3 +45,4 @@ export const labels: NodeCapability<LabelRules> = {
   policy: (rules) => rules.policy,
   inputs: labelInputs,
 };
+export { type RuleCounts, RuleTally } from "./tally.ts";
