@@ -17,7 +17,7 @@ import type { Change, Lister } from "./lister.ts";
 import type { Logger } from "./log.ts";
 import type { MetricsRegistry } from "./metrics.ts";
 import { type IndexFunction, ObjectStore } from "./object-store.ts";
-import { Reflector } from "./reflector.ts";
+import { isAbsence, Reflector } from "./reflector.ts";
 import type { Subscribable } from "./source.ts";
 
 /** Which objects, through which client, and what is kept of them. */
@@ -43,6 +43,12 @@ export interface InformerOptions<T extends KubeObject> {
   readonly streamStallMs?: number;
   /** Objects a page of a fallback list; default 500. */
   readonly pageSize?: number;
+  /**
+   * The resource may be missing, as a custom one is before its CRD is there. Then nobody waits for it, it is no
+   * `problem`, and it is looked for again every 5 s. A right to read it that is missing counts as missing as well,
+   * and is logged. Default false.
+   */
+  readonly optional?: boolean;
   /** Not connected for this long: `problem` says so. Milliseconds, default 60,000. */
   readonly staleAfterMs?: number;
 }
@@ -96,8 +102,11 @@ class CachingInformer<T extends KubeObject> implements Informer<T> {
   readonly #reflector: Reflector<T>;
   readonly #metrics: InformerMetrics | undefined;
   readonly #labels: InformerLabels;
+  readonly #whenAbsent = Promise.withResolvers<void>();
   #synced = false;
   #started = false;
+  /** Optional, and not there at present. */
+  #absent = false;
   #failure: { readonly error: ApiError; readonly since: number } | undefined;
 
   constructor(options: InformerOptions<T>) {
@@ -185,13 +194,14 @@ class CachingInformer<T extends KubeObject> implements Informer<T> {
     if (this.#started) throw new Error(`${this.name} was started before`);
     this.#started = true;
     const ended = this.#reflector.run(signal);
-    await this.whenSynced(signal);
+    await Promise.race([this.whenSynced(signal), this.#whenAbsent.promise]);
     return { ended };
   }
 
   problem(): string | undefined {
     const { clock, staleAfterMs = 60_000 } = this.#options;
     const failure = this.#failure;
+    if (this.#absent) return undefined;
     if (!this.#synced) {
       return failure === undefined ? "not synced yet" : `not synced yet: ${failure.error.message}`;
     }
@@ -202,11 +212,19 @@ class CachingInformer<T extends KubeObject> implements Informer<T> {
 
   #connection(error: ApiError | undefined): void {
     if (error === undefined) {
+      this.#absent = false;
       if (this.#failure !== undefined) this.#log.info("connected again");
       this.#failure = undefined;
       return;
     }
     this.#metrics?.failures.inc({ ...this.#labels, failure: error.failure.kind });
+    if (this.#options.optional === true && isAbsence(error)) {
+      if (!this.#absent)
+        this.#log.info("the resource is not there; it is looked for again", { error: error.message });
+      this.#absent = true;
+      this.#whenAbsent.resolve();
+      return;
+    }
     const known = this.#failure?.error.failure.kind === error.failure.kind;
     const routine = error.failure.kind === "expired" || error.failure.kind === "unreachable";
     this.#log[known || routine ? "info" : "warn"]("the watch failed; trying again", { error: error.message });
@@ -219,6 +237,7 @@ class CachingInformer<T extends KubeObject> implements Informer<T> {
     const changes = this.#store.replace(snapshot);
     if (!this.#synced) this.#log.info("synced", { objects: snapshot.size });
     this.#synced = true;
+    this.#absent = false;
     for (const synced of this.#waiting) synced();
     this.#waiting.clear();
     let told = 0;

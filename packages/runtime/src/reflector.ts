@@ -53,6 +53,16 @@ export interface ReflectorOptions<T extends KubeObject> {
   readonly streamStallMs?: number;
   /** Objects a page; default 500: about 30 ms of decoding for large objects. */
   readonly pageSize?: number;
+  /** The resource may be missing: then it is looked for again every `ABSENT_RETRY_MS`. Default false. */
+  readonly optional?: boolean;
+}
+
+/** How often a resource that is not served, or may not be read, is looked for again. Milliseconds. */
+export const ABSENT_RETRY_MS = 5_000;
+
+/** Not there, or not for us: a server that does not serve a resource says either, depending on the user's rights. */
+export function isAbsence(error: ApiError): boolean {
+  return error.failure.kind === "notFound" || error.failure.kind === "forbidden";
 }
 
 /**
@@ -90,7 +100,7 @@ export class Reflector<T extends KubeObject> {
 
   /** Resolves when `signal` aborts. */
   async run(signal: AbortSignal): Promise<void> {
-    const { clock, random } = this.#options;
+    const { clock, random, optional = false } = this.#options;
     let waitMs: number | undefined;
     while (!signal.aborted) {
       this.#steady = false;
@@ -98,6 +108,11 @@ export class Reflector<T extends KubeObject> {
       if (this.#steady) waitMs = undefined;
       // A watch that the server ended in its time, or a version forgotten after it, costs no wait.
       if (this.#steady && (error === undefined || error.failure.kind === "expired")) continue;
+      if (optional && error !== undefined && isAbsence(error)) {
+        this.#resourceVersion = undefined;
+        await sleep(clock, ABSENT_RETRY_MS, signal);
+        continue;
+      }
       waitMs = Math.max(reconnectDelay(waitMs, random ? { random } : {}), error?.retryAfterMs ?? 0);
       await sleep(clock, waitMs, signal);
     }
