@@ -2,8 +2,11 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import {
+  type ClusterRole,
   type ConfigMap,
   type CustomResourceDefinition,
+  clusterRoleBindings,
+  clusterRoles,
   configMaps,
   customResourceDefinitions,
   events,
@@ -13,7 +16,13 @@ import {
   namespaces,
   type ObjectName,
 } from "@berth/kube";
-import { type AuditMark, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
+import {
+  type AuditMark,
+  eventually,
+  sharedTestCluster,
+  type TestCluster,
+  type TestUser,
+} from "@berth/testcluster";
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { FROM, TO } from "../examples/runtime/configmap-copier/decide.ts";
@@ -26,8 +35,29 @@ const folder = join(import.meta.dirname, "../examples/runtime");
 
 const sharedCluster = (): Promise<TestCluster> => sharedTestCluster({ audit: true });
 
-function startExample(cluster: TestCluster, name: string, ...args: readonly string[]): Promise<Program> {
-  return startProgram(cluster, { file: join(folder, name, "main.ts"), args });
+const readYaml = async (...path: readonly string[]): Promise<unknown> =>
+  parse(await readFile(join(folder, ...path), "utf8"));
+
+/** A user of this name with the rights in the example's `rbac.yaml`, and no others. */
+async function userFor(cluster: TestCluster, name: string): Promise<TestUser> {
+  const role = (await readYaml(name, "rbac.yaml")) as ClusterRole;
+  const apiGroup = "rbac.authorization.k8s.io";
+  await cluster.client.apply(clusterRoles, role);
+  await cluster.client.apply(clusterRoleBindings, {
+    metadata: { name },
+    roleRef: { apiGroup, kind: "ClusterRole", name: role.metadata?.name ?? "" },
+    subjects: [{ apiGroup, kind: "User", name }],
+  });
+  return await cluster.user(name);
+}
+
+async function startExample(
+  cluster: TestCluster,
+  name: string,
+  ...args: readonly string[]
+): Promise<Program> {
+  const user = await userFor(cluster, name);
+  return await startProgram(cluster, { file: join(folder, name, "main.ts"), args }, { user });
 }
 
 async function expectToStop(program: Program): Promise<void> {
@@ -193,7 +223,7 @@ describe("website", () => {
   it("publishes, says how it stands, and takes the page away before a website may go", async () => {
     const cluster = await sharedCluster();
     const { client, audit } = cluster;
-    const crd = parse(await readFile(join(folder, "website/crd.yaml"), "utf8")) as CustomResourceDefinition;
+    const crd = (await readYaml("website", "crd.yaml")) as CustomResourceDefinition;
     await client.create(customResourceDefinitions, crd);
     await client.create(namespaces, { metadata: { name: PAGES } });
     const of = (name: string): ObjectName => ({ namespace: "default", name });

@@ -39,7 +39,7 @@ describe("the program in the README of kube", () => {
       eventually(async () => expect(await namesWith(client, "example.com/seen=true")).toEqual(names));
     for (const name of ["n1", "n2"]) await client.create(nodes, aNode(name).build());
     await using link = await startTcpProxy({ target: new URL(cluster.url) });
-    await using program = await startProgram(cluster, await exampleOf("kube"), link.url);
+    await using program = await startProgram(cluster, await exampleOf("kube"), { server: link.url });
     await labelled("n1", "n2");
     await client.create(nodes, aNode("n3").build());
     await labelled("n1", "n2", "n3");

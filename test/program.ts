@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { mkdtempDisposable, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { TestCluster } from "@berth/testcluster";
+import type { KubeconfigChoice, TestCluster } from "@berth/testcluster";
 
 /** Either a file, or TypeScript text that is run as if it stood in `folder`. */
 export type ProgramSource =
@@ -26,17 +26,17 @@ export const STOP_LIMIT_MS = 4_000;
 const MOST_OUTPUT = 16_384;
 
 /**
- * Starts it and waits for nothing. It reaches the cluster as its admin, by `KUBECONFIG` and nothing else; at `server`,
- * for example a proxy, or directly.
+ * Starts it and waits for nothing. It knows `KUBECONFIG` and nothing else: the admin and the cluster itself, unless
+ * `choice` names another user, or a proxy.
  */
 export async function startProgram(
   cluster: TestCluster,
   source: ProgramSource,
-  server: string = cluster.url,
+  choice: KubeconfigChoice = {},
 ): Promise<Program> {
   const folder = await mkdtempDisposable(join(tmpdir(), "berth-program-"));
   const kubeconfig = join(folder.path, "config");
-  await writeFile(kubeconfig, cluster.kubeconfig({ server }));
+  await writeFile(kubeconfig, cluster.kubeconfig(choice));
   const how =
     "file" in source
       ? [source.file, ...(source.args ?? [])]
