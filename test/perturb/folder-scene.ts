@@ -135,13 +135,17 @@ class RuleTimeline {
   }
 }
 
-/** Berth set or removed a label on a version of the node that, by the oracle, did not ask for it. */
+/**
+ * Berth set or removed a label on a version of the node that, by the oracle, did not ask for it; or it removed one that
+ * the record of that version does not claim.
+ */
 function unjustified(history: readonly HistoryEntry[], timeline: RuleTimeline): readonly string[] {
   const isJustified = ({ entry, key, after }: KeyChange): boolean => {
     const { labels = {} } = entry.before?.metadata ?? {};
     const claims = claimsOf(entry.before ?? {});
     const isForeign = ([label]: readonly [string, string]): boolean =>
       typeof claims === "string" || claims[label] === undefined;
+    if (after === undefined && isForeign([key, ""])) return false;
     const foreign = Object.fromEntries(Object.entries(labels).filter(isForeign));
     return timeline
       .at(entry.step)

@@ -3,6 +3,7 @@ import { beforeAll, describe, expect, it } from "vitest";
 import type { TestCluster } from "../cluster.ts";
 import { sharedTestCluster } from "../shared.ts";
 import { describeResult, describeViolation, type PerturbResult, perturb } from "./perturb.ts";
+import type { Pattern } from "./point.ts";
 import type { TinyFaults } from "./testing/tiny-controller.ts";
 import { tinyStory } from "./testing/tiny-story.ts";
 
@@ -11,41 +12,65 @@ beforeAll(async () => {
   cluster = await sharedTestCluster();
 });
 
-/** A fault costs a whole wait at each point where it shows. */
-const TIMEOUT_MS = 3000;
-
-async function replay(faults: TinyFaults, point?: string): Promise<PerturbResult> {
-  const timeoutMs = Object.keys(faults).length === 0 ? 20_000 : TIMEOUT_MS;
-  const result = await perturb(tinyStory(faults), { cluster, timeoutMs, ...(point && { point }) });
-  console.log(describeResult(result));
-  for (const v of result.violations) console.log(describeViolation("tiny", v));
-  console.log(result.notReached);
-  return result;
-}
+/** A fault may cost a whole wait; what is right takes a fraction of it. */
+const FAULT_TIMEOUT_MS = 4000;
 
 describe("a story told with every perturbation", () => {
   it("ends the same every time when the controller is right", async () => {
-    const { replays, violations, notReached } = await replay({});
+    const result = await perturb(tinyStory(), { cluster });
+    const { replays, violations, notReached } = result;
     expect(violations).toEqual([]);
     expect(notReached).toEqual([]);
-    expect(replays["kill-before"]).toBeGreaterThanOrEqual(6);
-    expect(replays["kill-after"]).toBe(replays["kill-before"]);
-    expect(replays.stale).toBeGreaterThanOrEqual(20);
-    expect(replays.paused).toBeGreaterThanOrEqual(8);
+    // A list, a watch and four patches; nine versions, seen after each of five steps; their nine events, less the
+    // first, which is listed.
+    expect(replays).toEqual({ "kill-before": 6, "kill-after": 6, stale: 25, paused: 8 });
+    expect(describeResult(result)).toMatch(
+      /^perturb: tiny: 45 replays \(6 kill-before, 6 kill-after, 25 stale, 8 paused\), 0 violations, 0 not reached, \d+ s$/,
+    );
   });
 
-  it("shows an unguarded write on an older view", async () => {
-    const { violations } = await replay({ unguarded: true });
-    expect(violations.map(({ point }) => point.split(" ")[0])).toContain("stale");
+  it.each<readonly [string, TinyFaults, Pattern, RegExp]>([
+    ["an unguarded write by an older view", { unguarded: true }, "stale", /without a reason/],
+    [
+      "ownership kept in memory by a restart",
+      { forgetful: true },
+      "kill-after",
+      /does not end as undisturbed/,
+    ],
+    [
+      "what a list after a lost watch leaves out by a pause",
+      { looksNotBack: true },
+      "paused",
+      /does not end as undisturbed/,
+    ],
+  ])("shows %s", async (_fault, faults, pattern, problem) => {
+    const found = await firstViolation(faults, { patterns: [pattern] });
+    expect(found.violations).toHaveLength(1);
+    const [violation] = found.violations;
+    const { point = "", problems = [], history = [] } = violation ?? {};
+    expect(problems.join("\n")).toMatch(problem);
+    expect(history.length).toBeGreaterThan(3);
+
+    const again = await firstViolation(faults, { point });
+    expect(again.violations.map(({ point }) => point)).toEqual([point]);
+    expect(violation && describeViolation("tiny", violation)).toContain(`--story tiny --point '${point}'`);
   });
 
-  it("shows ownership that is kept in memory only, by a restart", async () => {
-    const { violations } = await replay({ forgetful: true });
-    expect(violations.map(({ point }) => point.split(" ")[0])).toContain("kill-after");
+  it("does not begin when the story goes wrong undisturbed", async () => {
+    const { violations, replays } = await firstViolation({ idle: true }, {});
+    expect(violations.map(({ point }) => point)).toEqual(["undisturbed"]);
+    expect(Object.values(replays).every((count) => count === 0)).toBe(true);
   });
 
-  it("shows what is missed by a list after a lost watch", async () => {
-    const { violations } = await replay({ looksNotBack: true });
-    expect(violations.map(({ point }) => point.split(" ")[0])).toContain("paused");
+  it("names the points there are when asked for another", async () => {
+    const asked = perturb(tinyStory(), { cluster, point: "kill-before patch nodes n9 #1" });
+    await expect(asked).rejects.toThrow(/kill-before patch nodes n1 #1/);
   });
 });
+
+function firstViolation(
+  faults: TinyFaults,
+  only: { readonly point?: string; readonly patterns?: readonly Pattern[] },
+): Promise<PerturbResult> {
+  return perturb(tinyStory(faults), { cluster, timeoutMs: FAULT_TIMEOUT_MS, mostViolations: 1, ...only });
+}

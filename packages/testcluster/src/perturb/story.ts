@@ -19,8 +19,9 @@ export interface PerturbationStory {
 /** One telling of the story. Disposing removes what `setUp` made outside the cluster. */
 export interface Scene extends AsyncDisposable {
   /**
-   * Starts the controller. It must reach the API server through `connection.server` and in no other way. Disposing
-   * ends it; by then its server is unreachable for ever, so nothing that it does on its way out has an effect.
+   * Starts the controller, without waiting for anything the server says: it may be killed before that. It must reach
+   * the API server through `connection.server` and in no other way. Disposing ends it; by then its server is
+   * unreachable for ever, so nothing that it does on its way out has an effect.
    */
   start(connection: Connection): Promise<AsyncDisposable>;
   readonly fence: Fence;

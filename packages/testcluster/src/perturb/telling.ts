@@ -120,8 +120,8 @@ class Run implements AsyncDisposable {
     await this.#passFence(() => this.#mayOvertake(0) && this.#perturbation.pause !== undefined);
     await this.#endOfStep(0, START);
     for (const [index, step] of this.#scene.steps.entries()) {
-      // The state alone does not show that this life of the controller has seen it: one before may have made it so.
-      if (step.needsSettled === true) await this.#comeToRest();
+      // The state does not show that this life of the controller has seen it, when one before has made it so.
+      if (step.needsSettled === true && this.#births > 1) await this.#comeToRest();
       log.step = step.name;
       await this.#take(step);
       await this.#endOfStep(index + 1, step.name);
@@ -182,7 +182,10 @@ class Run implements AsyncDisposable {
     let endingPause: Promise<void> | undefined;
     const done = await log.until(() => {
       if (holds() || orElse() || failure() !== undefined) return true;
-      if (this.#perturbation.pause !== undefined) endingPause ??= this.#endPause();
+      if (this.#perturbation.pause !== undefined && endingPause === undefined) {
+        endingPause = this.#endPause();
+        endingPause.catch(() => undefined); // it is awaited below, which may be later
+      }
       return false;
     }, timeoutMs);
     await endingPause;

@@ -13,6 +13,8 @@ export interface TinyFaults {
   readonly forgetful?: boolean;
   /** After a lost watch, goes on from now without looking at what it has missed. */
   readonly looksNotBack?: boolean;
+  /** Does nothing at all. */
+  readonly idle?: boolean;
 }
 
 /** Sets OUTPUT on nodes that have INPUT, and removes its own OUTPUT from those that have not. */
@@ -61,7 +63,7 @@ async function reconcile(client: KubeClient, node: Node, { faults, owned }: Mind
   const wanted = labels[INPUT] !== undefined;
   const stands = labels[OUTPUT] !== undefined;
   const isOurs = faults.forgetful === true ? owned.has(uid) : annotations[RECORD] !== undefined;
-  if (wanted === stands || (!wanted && !isOurs)) return;
+  if (faults.idle === true || wanted === stands || (!wanted && !isOurs)) return;
   const guard = faults.unguarded === true ? {} : { uid, resourceVersion };
   const record = faults.forgetful === true ? {} : { annotations: { [RECORD]: wanted ? "yes" : null } };
   const body = { metadata: { ...guard, ...record, labels: { [OUTPUT]: wanted ? "true" : null } } };
