@@ -20,6 +20,8 @@ const QUIET_MS = 8000;
 /** Single changes whose way is timed, and the time between two: nothing else is going on meanwhile. */
 const CHANGES_TIMED = 100;
 const CHANGE_EVERY_MS = 120;
+/** How long Berth waits for further changes of a node before it writes (`composition.ts`). */
+export const COALESCED_MS = 100;
 
 export async function benchSteady(bench: BenchCluster, options: SteadyOptions): Promise<readonly Figure[]> {
   await bench.reset();
@@ -106,7 +108,7 @@ async function afterRestart(bench: BenchCluster, options: SteadyOptions): Promis
   await delay(restSeconds * 1000);
   const writes = await writesSince(cluster, mark, berth.userAgent);
   const { resident, peak } = await berth.memory();
-  const changes = await timeChanges(bench, berth, withoutDevice.slice(0, CHANGES_TIMED));
+  const changes = await timeChanges(bench, berth, withoutDevice.slice(0, changesTimed(bench)));
   const size = names.length;
   return {
     resident,
@@ -131,7 +133,7 @@ async function afterRestart(bench: BenchCluster, options: SteadyOptions): Promis
         what: `${size} nodes: one change to its patch, p50`,
         value: quantile(changes.latencies, 0.5),
         unit: "ms",
-        detail: `${describeChanges(changes)}; 100 ms of it wait for further changes of the node`,
+        detail: `${describeChanges(changes)}; ${COALESCED_MS} ms of it wait for further changes of the node`,
         samples: changes.latencies,
       },
       {
@@ -155,8 +157,13 @@ async function goPeer(
   onProgress(`the Go peer on the converged cluster; reading its memory in ${restSeconds} s`);
   await delay(restSeconds * 1000);
   const memory = await go.memory();
-  const nodes = bench.withoutDevice.slice(CHANGES_TIMED, 2 * CHANGES_TIMED);
+  const nodes = bench.withoutDevice.slice(changesTimed(bench)).slice(0, changesTimed(bench));
   return { ...memory, changes: await timeChanges(bench, go, nodes) };
+}
+
+/** Half of the nodes that have no device yet are Berth's, half the peer's. */
+function changesTimed({ withoutDevice }: BenchCluster): number {
+  return Math.min(CHANGES_TIMED, Math.floor(withoutDevice.length / 2));
 }
 
 interface Changes {
