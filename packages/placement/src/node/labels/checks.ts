@@ -35,7 +35,7 @@ const fileChecks: readonly ((file: RuleFile) => Verdict | undefined)[] = [
 const LEFTOVER = /(?:\.(?:swp|swo|swx|bak|orig|rej|tmp|save)|(?:^|\/)4913)$/i;
 
 /** At most this many faults of one file are listed: it may be any file at all. */
-const MAX_LISTED = 20;
+export const MAX_LISTED = 20;
 
 export function checkFile(file: RuleFile): readonly RuleProblem[] {
   const found: RuleProblem[] = [];

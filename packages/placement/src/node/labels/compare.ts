@@ -22,7 +22,8 @@ const BINARY: Readonly<Record<string, number>> = { Ki: 1, Mi: 2, Gi: 3, Ti: 4, P
 
 /**
  * A quantity as Kubernetes writes it (`500m`, `16Gi`, `1e3`, plain numbers), in units of 10⁻⁹. Finer digits are rounded
- * up, as apimachinery's `resource.ParseQuantity` does.
+ * away from zero, as apimachinery's `resource.ParseQuantity` does. Unlike there, binary ones are not capped at 2⁶³-1,
+ * and a sign or a point alone is no number.
  */
 function parseQuantity(text: string): bigint | undefined {
   const match = text.length > MAX_LENGTH ? null : QUANTITY.exec(text);
@@ -41,19 +42,31 @@ function divideUp(value: bigint, by: bigint): bigint {
   return (value + by - 1n) / by;
 }
 
-const VERSION = /^v?(\d{1,15}(?:\.\d{1,15}){0,5})(?:-([0-9A-Za-z.-]{1,64}))?(?:\+.*)?$/;
+const VERSION = /^v?(\d{1,15}(?:\.\d{1,15}){0,5})(?:-([0-9A-Za-z._~-]{1,64}))?(?:\+.*)?$/;
 
 interface Version {
   readonly numbers: readonly number[];
-  /** After `-`, as in `1.37.0-rc.1`: before the release itself. */
-  readonly pre: string | undefined;
+  /** The words and numbers after `-`; empty for none. */
+  readonly suffix: readonly string[];
+  /** Before the release itself, as `1.37.0-rc.1` is. */
+  readonly isPrerelease: boolean;
 }
 
-/** `v1.36.3`, `5.15.0-91-generic`, `6.8`: numbers by their parts, missing ones as 0; what follows `+` does not count. */
+/**
+ * Versions of kubelets, kernels and distributions: numbers by their parts, missing ones as 0; what follows `+` does not
+ * count. A suffix that begins with one of these words stands for a prerelease. Any other (`-gke.100`, `-91-generic`,
+ * `-427.el9_4.x86_64`) names a build of the release, which semver would take for a prerelease as well: `Ge 5.15` would
+ * not hold for the kernel `5.15.0-91-generic`.
+ */
 function parseVersion(text: string): Version | undefined {
   const match = text.length > MAX_LENGTH * 2 ? null : VERSION.exec(text);
   if (match === null) return undefined;
-  return { numbers: (match[1] ?? "").split(".").map(Number), pre: match[2] };
+  const [, numbers = "", suffix = ""] = match;
+  return {
+    numbers: numbers.split(".").map(Number),
+    suffix: suffix.match(/\d+|[A-Za-z]+/g) ?? [],
+    isPrerelease: /^(?:alpha|beta|rc|pre|preview|dev|snapshot)(?![a-z])/i.test(suffix),
+  };
 }
 
 /** Negative, zero or positive; `undefined` when one of the two is not of this kind. */
@@ -72,28 +85,27 @@ export function isComparable(kind: "Quantity" | "Version", text: string): boolea
   return (kind === "Quantity" ? parseQuantity(text) : parseVersion(text)) !== undefined;
 }
 
+/** A prerelease is before its release. A build equals a version that names none, and is compared with other builds. */
 function compareVersions(a: Version, b: Version): number {
   for (let at = 0; at < Math.max(a.numbers.length, b.numbers.length); at++) {
     const order = (a.numbers[at] ?? 0) - (b.numbers[at] ?? 0);
     if (order !== 0) return order;
   }
-  if (a.pre === b.pre) return 0;
-  if (a.pre === undefined) return 1;
-  return b.pre === undefined ? -1 : comparePrereleases(a.pre, b.pre);
+  if (a.isPrerelease !== b.isPrerelease) return a.isPrerelease ? -1 : 1;
+  if (a.suffix.length === 0 || b.suffix.length === 0) return 0;
+  return compareSuffixes(a.suffix, b.suffix);
 }
 
-/** By identifiers as in semver §11: numbers by value and before words, fewer identifiers first. */
-function comparePrereleases(a: string, b: string): number {
-  const [left, right] = [a.split("."), b.split(".")];
-  for (let at = 0; at < Math.max(left.length, right.length); at++) {
-    const [one, other] = [left[at], right[at]];
+/** Part by part as in semver §11: numbers by value and before words, fewer parts first. */
+function compareSuffixes(a: Version["suffix"], b: Version["suffix"]): number {
+  for (let at = 0; at < Math.max(a.length, b.length); at++) {
+    const [one, other] = [a[at], b[at]];
     if (one === undefined) return -1;
     if (other === undefined) return 1;
-    if (one === other) continue;
-    const [oneIsNumber, otherIsNumber] = [/^\d+$/.test(one), /^\d+$/.test(other)];
-    if (oneIsNumber && otherIsNumber) return Number(one) - Number(other);
+    const [oneIsNumber, otherIsNumber] = [/^\d/.test(one), /^\d/.test(other)];
     if (oneIsNumber !== otherIsNumber) return oneIsNumber ? -1 : 1;
-    return one < other ? -1 : 1;
+    const order = oneIsNumber ? Number(BigInt(one) - BigInt(other)) : one < other ? -1 : one > other ? 1 : 0;
+    if (order !== 0) return order;
   }
   return 0;
 }

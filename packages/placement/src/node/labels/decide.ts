@@ -1,29 +1,18 @@
 import { reasons } from "../../api/reasons.ts";
 import { type NodeDecision, type NodeView, nothingWanted } from "../capability.ts";
-import { labelId, type Mark, ownValue, parseMarkId } from "../mark.ts";
-import { type Evaluation, evaluate, presentFacts, type WantedLabel } from "./evaluate.ts";
-import { LABELS, type LabelRules } from "./rules.ts";
+import { type Mark, parseMarkId } from "../mark.ts";
+import { evaluate, presentFacts, type WantedLabel } from "./evaluate.ts";
+import type { LabelRules } from "./rules.ts";
 
 /**
  * Which labels the rules want on a node: everything that can be derived from what is not our own work, in one pass,
  * chains of rules included.
- *
- * A label on a cycle of rules that stands without us is left to whoever set it, unless something outside the cycle
- * asks for it: were it taken over, it would no longer count as evidence and would be removed in the next pass.
  */
 export function decideLabels(view: NodeView, rules: LabelRules): NodeDecision {
   const evaluation = evaluate(view, rules);
   if (evaluation === undefined) return nothingWanted;
   const { wanted, keep, findings, outcomes } = evaluation;
-  const marks: Mark[] = [];
-  let supported: Evaluation["wanted"] | undefined;
-  for (const [key, one] of wanted) {
-    if (one.rules.circular && standsWithoutUs(view, key)) {
-      supported ??= evaluate(view, rules, { withoutCircular: true })?.wanted ?? new Map();
-      if (!supported.has(key)) continue;
-    }
-    marks.push(toMark(one));
-  }
+  const marks = [...wanted.values()].map(toMark);
   marks.sort((a, b) => (a.id < b.id ? -1 : 1));
   return { marks, keep, findings, ...(outcomes.length > 0 && { outcomes }) };
 }
@@ -36,11 +25,6 @@ function toMark({ rules, claim, value, overwrite }: WantedLabel): Mark {
     reason: reasons.RuleMatched,
     foreign: overwrite ? "overwrite" : "leave",
   };
-}
-
-function standsWithoutUs(view: NodeView, key: string): boolean {
-  const standing = ownValue(view.node.metadata?.labels, key) !== undefined;
-  return standing && view.owned.get(labelId(key))?.capability !== LABELS;
 }
 
 /** For `explain`: the facts of the node that the rules of this mark look at. */

@@ -1,7 +1,8 @@
 /** One pass over the rules that can say something about one node. */
 import { type Reason, reasons } from "../../api/reasons.ts";
 import type { Finding, NodeView, RuleOutcome } from "../capability.ts";
-import { type MarkId, ownValue } from "../mark.ts";
+import { labelId, type MarkId, ownValue } from "../mark.ts";
+import { labelValueProblem } from "../validate.ts";
 import { type Fact, type FactRef, type ReadFact, readNode, unknown } from "./facts.ts";
 import { type Claim, type KeyRules, LABELS, type LabelRules } from "./rules.ts";
 
@@ -24,6 +25,8 @@ export interface Evaluation {
 interface Options {
   /** Labels on cycles that stand without us are taken for absent: what is still wanted then needs no such support. */
   readonly withoutCircular?: boolean;
+  /** Labels that are left to whoever set them. */
+  readonly left?: ReadonlySet<string>;
 }
 
 /**
@@ -31,9 +34,33 @@ interface Options {
  * of nothing: what the rules say now counts. What stands without us counts, and so do marks of ours that no rule may
  * change at present.
  *
+ * A label on a cycle of rules that stands without us is left to whoever set it, unless something outside the cycle
+ * asks for it: were it taken over, it would no longer count as evidence and would be removed in the next pass.
+ *
  * @returns `undefined` when no rule is interested in the node, without having allocated anything.
  */
-export function evaluate(view: NodeView, rules: LabelRules, options: Options = {}): Evaluation | undefined {
+export function evaluate(view: NodeView, rules: LabelRules): Evaluation | undefined {
+  const foreign = foreignOnCycles(view, rules);
+  if (foreign === undefined) return evaluateOnce(view, rules, {});
+  const supported = evaluateOnce(view, rules, { withoutCircular: true })?.wanted;
+  return evaluateOnce(view, rules, { left: new Set(foreign.filter((key) => supported?.has(key) !== true)) });
+}
+
+/** Labels on cycles of rules that stand without us. */
+function foreignOnCycles({ node, owned }: NodeView, rules: LabelRules): readonly string[] | undefined {
+  const labels = node.metadata?.labels;
+  if (labels === undefined || rules.circular.length === 0) return undefined;
+  let found: string[] | undefined;
+  for (const key in labels) {
+    const one = Object.hasOwn(labels, key) ? rules.byKey.get(key) : undefined;
+    if (one?.circular !== true || owned.get(one.id)?.capability === LABELS) continue;
+    found ??= [];
+    found.push(key);
+  }
+  return found;
+}
+
+function evaluateOnce(view: NodeView, rules: LabelRules, options: Options): Evaluation | undefined {
   const triggers = triggersOf(view, rules, options);
   const idle = triggers === undefined && rules.untriggered.length === 0 && rules.frozen.size === 0;
   if (idle && (rules.withheld.size === 0 || view.owned.size === 0)) return undefined;
@@ -83,7 +110,8 @@ class Pass {
   readonly #wanted = new Map<string, WantedLabel>();
   readonly #keep = new Map<MarkId, Reason>();
   readonly #conflicts = new Map<string, readonly Matched[]>();
-  readonly #findings: Finding[] = [];
+  /** By label. In a cycle it may be decided more than once: the last time counts. */
+  readonly #findings = new Map<string, readonly Finding[]>();
   readonly #outcomes = new Map<string, RuleOutcome>();
 
   constructor(view: NodeView, rules: LabelRules, options: Options) {
@@ -105,12 +133,12 @@ class Pass {
     for (const key of frozen)
       if (!this.#wanted.has(key)) this.#keep.set(`label/${key}`, reasons.RuleUnreadable);
     this.#keepWithheld();
-    for (const [key, matched] of this.#conflicts) this.#reportConflict(key, matched);
+    for (const key of [...this.#conflicts.keys()].sort()) this.#reportConflict(key);
     return {
       wanted: this.#wanted,
       keep: this.#keep,
-      findings: this.#findings,
-      outcomes: [...this.#outcomes.values()],
+      findings: [...this.#findings.keys()].sort().flatMap((key) => this.#findings.get(key) ?? []),
+      outcomes: [...this.#outcomes.values()].sort((a, b) => (a.rule < b.rule ? -1 : 1)),
     };
   }
 
@@ -146,17 +174,27 @@ class Pass {
   /** Asks all rules for one label. In a cycle that may happen more than once, with more labels decided. */
   #decide(one: KeyRules): void {
     const matched: Matched[] = [];
-    let told = true;
+    const findings: Finding[] = [];
+    let silent: Reason | undefined;
     for (const claim of one.claims) {
       const value = this.#valueOf(claim);
       if (value === undefined) continue;
-      if (value === unknown) told = false;
-      else if (claim.rule.withheld === undefined) matched.push({ claim, value });
-      else this.#reportWithheld(one, claim, value);
-      if (value !== unknown) this.#note(claim.rule.name);
+      if (value === unknown) {
+        silent = reasons.RuleUnreadable;
+        continue;
+      }
+      this.#note(claim.rule.name);
+      const problem = labelValueProblem(value);
+      if (problem !== undefined) findings.push(invalidFinding(one, claim, problem));
+      if (claim.rule.withheld !== undefined) {
+        if (problem === undefined && this.#standing(one.key) !== value)
+          findings.push(withheldFinding(one, claim, value));
+      } else if (problem === undefined) matched.push({ claim, value });
+      else silent ??= reasons.MarkInvalid;
     }
+    if (findings.length > 0 || this.#findings.size > 0) this.#findings.set(one.key, findings);
     const before = this.#decided.get(one.key);
-    const after = this.#settle(one, matched, told);
+    const after = this.#settle(one, matched, silent);
     this.#decided.set(one.key, after);
     if (before === undefined && after !== undefined) this.#wake(one.key);
   }
@@ -171,24 +209,28 @@ class Pass {
     return undefined;
   }
 
-  /** @returns the label as it will stand. */
-  #settle(one: KeyRules, matched: readonly Matched[], told: boolean): Fact {
+  /**
+   * @param silent why no rule says what should stand although one may hold, where that is so.
+   * @returns the label as it will stand.
+   */
+  #settle(one: KeyRules, matched: readonly Matched[], silent: Reason | undefined): Fact {
     const { key, id } = one;
     const [first] = matched;
     const standing = this.#standing(key);
     this.#wanted.delete(key);
     this.#conflicts.delete(key);
-    if (first === undefined) {
-      if (told) return this.#given(key);
-      this.#keep.set(id, reasons.RuleUnreadable);
-      return unknown;
-    }
     this.#keep.delete(id);
+    if (first === undefined) {
+      if (silent === undefined) return this.#given(key);
+      this.#keep.set(id, silent);
+      return silent === reasons.MarkInvalid ? standing : unknown;
+    }
     if (matched.some(({ value }) => value !== first.value)) {
       this.#keep.set(id, reasons.RuleConflict);
       this.#conflicts.set(key, matched);
       return standing;
     }
+    if (this.#options.left?.has(key) === true) return standing;
     const overwrite = matched.some(({ claim }) => claim.rule.overwrite);
     this.#wanted.set(key, { rules: one, claim: first.claim, value: first.value, overwrite });
     const stays = standing !== undefined && !overwrite && this.#view.owned.get(id)?.capability !== LABELS;
@@ -205,22 +247,20 @@ class Pass {
     }
   }
 
-  #reportWithheld({ key, id }: KeyRules, { rule }: Claim, value: string): void {
-    if (rule.withheld === undefined || this.#standing(key) === value) return;
-    const message = `${rule.name} would set ${JSON.stringify(value)}`;
-    this.#findings.push({ reason: rule.withheld, severity: "info", subject: id, message });
-  }
-
-  #reportConflict(key: string, matched: readonly Matched[]): void {
+  #reportConflict(key: string): void {
+    const matched = this.#conflicts.get(key) ?? [];
     const standing = this.#standing(key);
     const stays = standing === undefined ? "none is set" : `${JSON.stringify(standing)} stays`;
     const wishes = matched.map(({ claim, value }) => `${claim.rule.name} wants ${JSON.stringify(value)}`);
-    this.#findings.push({
+    const hidden = wishes.length - MAX_NAMED_RULES;
+    const named = wishes.slice(0, MAX_NAMED_RULES).join(", ") + (hidden > 0 ? ` and ${hidden} more` : "");
+    const finding: Finding = {
       reason: reasons.RuleConflict,
       severity: "info",
-      subject: `label/${key}`,
-      message: `${wishes.join(", ")}: ${stays}`,
-    });
+      subject: labelId(key),
+      message: `${named}: ${stays}`,
+    };
+    this.#findings.set(key, [...(this.#findings.get(key) ?? []), finding]);
     for (const { claim, value } of matched) {
       const other = matched.find((it) => it.value !== value);
       if (other !== undefined) this.#note(claim.rule.name, other.claim.rule.name);
@@ -228,9 +268,22 @@ class Pass {
   }
 
   #note(rule: string, conflictsWith?: string): void {
-    if (conflictsWith !== undefined) this.#outcomes.set(rule, { rule, conflictsWith });
-    else if (!this.#outcomes.has(rule)) this.#outcomes.set(rule, { rule });
+    if (this.#outcomes.get(rule)?.conflictsWith !== undefined) return;
+    this.#outcomes.set(rule, { rule, ...(conflictsWith !== undefined && { conflictsWith }) });
   }
+}
+
+/** So many rules of a conflict are named. */
+const MAX_NAMED_RULES = 5;
+
+function invalidFinding({ id }: KeyRules, { rule }: Claim, problem: string): Finding {
+  const severity = rule.withheld === undefined ? "warning" : "info";
+  return { reason: reasons.MarkInvalid, severity, subject: id, message: `${rule.name}: ${problem}` };
+}
+
+function withheldFinding({ id }: KeyRules, { rule }: Claim, value: string): Finding {
+  const message = `${rule.name} would set ${JSON.stringify(value)}`;
+  return { reason: rule.withheld ?? reasons.DryRun, severity: "info", subject: id, message };
 }
 
 interface Matched {

@@ -26,20 +26,29 @@ export interface LineFault {
 export interface ExtendedFile {
   readonly cases: readonly RuleCase[];
   readonly faults: readonly LineFault[];
+  /** Every line is a label key alone, as in the plain format: the keys, with the first line that names each. */
+  readonly plain?: ReadonlyMap<string, number>;
 }
 
 /** Total: every line is either a case or a fault. Blank lines and comments are nothing; CRLF ends a line like LF. */
 export function parseExtended(text: string): ExtendedFile {
   const cases: RuleCase[] = [];
   const faults: LineFault[] = [];
+  const plain = new Map<string, number>();
+  let isPlain = true;
   for (const [index, raw] of text.split("\n").entries()) {
     const code = withoutComment(raw);
     if (code.trim() === "") continue;
     const parsed = parseLine(code);
     if ("message" in parsed) faults.push({ line: index + 1, ...parsed });
-    else cases.push(parsed);
+    else {
+      cases.push(parsed);
+      const key = code.trim();
+      if (labelKeyProblem(key) !== undefined) isPlain = false;
+      else if (!plain.has(key)) plain.set(key, index + 1);
+    }
   }
-  return { cases, faults };
+  return { cases, faults, ...(isPlain && { plain }) };
 }
 
 /** A comment begins with `#` at the start or after a blank; no label key or value holds one. */
@@ -69,7 +78,7 @@ function parseLine(code: string): RuleCase | Fault {
 }
 
 const REQUIREMENT =
-  /\s*(!?)\s*([^\s,()=!<>]+)\s*(?:(==|=|!=|>=|<=|>|<)\s*([^\s,()=!<>]*)|(in|notin)\s*\(([^()]*)\))?\s*(,|$)/y;
+  /\s*(!?)\s*([^\s,()=!<>]+)\s*(?:(==|=|!=|>=|<=|>|<)\s*([^\s,()=!<>]*)|(?<=\s)(in|notin)\s*\(([^()]*)\))?\s*(,|$)/y;
 
 const COMPARISONS: Readonly<Record<string, Operator>> = {
   "=": "In",

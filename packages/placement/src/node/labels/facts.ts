@@ -1,5 +1,6 @@
 /** What a rule can know about a node. */
 import type { Node } from "@berth/kube";
+import { MARKS_ANNOTATION } from "../../api/keys.ts";
 import type { FactSource } from "../../api/label-rule.ts";
 import { ownValue } from "../mark.ts";
 
@@ -24,10 +25,11 @@ export function formatFact({ source, key }: FactRef): string {
 }
 
 /**
- * Every fact but labels. The value of a condition is its status, that of a taint its value (`""` when it has none; of
+ * Every fact but labels. Our own record on the node is never one: what we write must not decide what we write. The value of a condition is its status, that of a taint its value (`""` when it has none; of
  * several taints with one key the first, unless the key names the effect: `example.com/gpu:NoSchedule`).
  */
 export function readNode(node: Node, source: Exclude<FactSource, "Label">, key: string): string | undefined {
+  if (source === "Annotation" && key === MARKS_ANNOTATION) return undefined;
   if (source === "Annotation") return ownValue(node.metadata?.annotations, key);
   if (source === "Capacity") return ownValue(node.status?.capacity, key);
   if (source === "Allocatable") return ownValue(node.status?.allocatable, key);

@@ -1,5 +1,5 @@
 import { type Reason, reasons } from "../../api/reasons.ts";
-import { checkFile, checkLines, type RuleProblem } from "./checks.ts";
+import { checkFile, checkLines, MAX_LISTED, type RuleProblem } from "./checks.ts";
 import { anyLabel } from "./condition.ts";
 import { defaultLabelOptions, isAllowedKey, type LabelOptions } from "./config.ts";
 import { type LineFault, parseExtended } from "./extended.ts";
@@ -87,12 +87,23 @@ function readPlain(path: string, text: string): ReadFile {
 }
 
 function readExtended(path: string, text: string): ReadFile {
-  const { cases, faults } = parseExtended(text);
-  if (faults.length > 0) {
-    return { problems: faults.map((fault) => toLineProblem(path, fault)) };
-  }
-  const rule: Rule = { name: nameOf(path), outputs: [{ key: path, cases }], overwrite: true };
+  const { cases, faults, plain } = parseExtended(text);
+  if (faults.length > 0) return { problems: listFaults(path, faults) };
+  const rule: Rule = {
+    name: nameOf(path),
+    outputs: [{ key: path, cases }],
+    overwrite: true,
+    ...(plain && { plain }),
+  };
   return { rule, problems: cases.length === 0 ? checkLines(path, []) : [] };
+}
+
+function listFaults(file: string, faults: readonly LineFault[]): readonly RuleProblem[] {
+  const listed = faults.slice(0, MAX_LISTED).map((fault) => toLineProblem(file, fault));
+  const hidden = faults.length - listed.length;
+  if (hidden === 0) return listed;
+  const message = `${hidden} more lines of the file are not understood`;
+  return [...listed, { severity: "error", file, reason: reasons.RuleInvalid, message }];
 }
 
 function toLineProblem(file: string, { line, column, message }: LineFault): RuleProblem {

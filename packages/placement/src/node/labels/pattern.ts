@@ -9,7 +9,7 @@ export interface Pattern {
 }
 
 /** Of longer texts (only annotations can be) this much is looked at. UTF-16 units. */
-const MAX_TEXT = 4096;
+export const MAX_TEXT = 4096;
 
 /** RE2 syntax: no backreferences, no lookaround. @returns what is wrong in words when it is not a pattern. */
 export function compilePattern(source: string): Pattern | string {

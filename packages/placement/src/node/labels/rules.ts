@@ -6,7 +6,7 @@ import { noMarks } from "../mark-set.ts";
 import { isProtectedKey } from "../validate.ts";
 import type { Condition } from "./condition.ts";
 import { type KeyOrder, orderKeys } from "./cycles.ts";
-import type { LabelValue } from "./value.ts";
+import { DEFAULT_VALUE, type LabelValue } from "./value.ts";
 
 /** The name under which label rules record their marks. */
 export const LABELS = "labels";
@@ -67,7 +67,7 @@ export interface KeyRules {
   readonly circular: boolean;
 }
 
-/** A rule that depends on its own label through something else than plain lines. */
+/** A rule that depends on its own label through something else than plain lines, or wants another value on such a cycle. */
 export interface CyclicRefusal {
   readonly rule: Rule;
   /** Labels on the cycle, sorted. */
@@ -131,20 +131,25 @@ interface Ordered {
   readonly cyclic: readonly CyclicRefusal[];
 }
 
-/** Leaves out the rules that cannot be decided because they depend on themselves. */
+/**
+ * Leaves out the rules that cannot be decided because they depend on themselves. First those that change nothing at
+ * present: a rule on trial must not put one in force out of it.
+ */
 function withoutCycles(all: readonly Rule[]): Ordered {
   const cyclic: CyclicRefusal[] = [];
   let rules = all;
   for (;;) {
     const order = orderKeys(inputsByKey(rules));
     const cycles = membersOf(order);
-    const refused = rules.flatMap((rule): readonly CyclicRefusal[] => {
-      if (rule.plain !== undefined) return [];
-      const own = cycleOf(rule, order);
-      const keys = own === undefined ? undefined : cycles.get(own);
-      return keys === undefined ? [] : [{ rule, keys }];
-    });
-    if (refused.length === 0) return { rules, order, cyclic };
+    const pick = (find: (rule: Rule, order: KeyOrder) => number | undefined): readonly CyclicRefusal[] =>
+      rules.flatMap((rule) => {
+        const keys = rule.plain === undefined ? cycles.get(find(rule, order) ?? 0) : undefined;
+        return keys === undefined ? [] : [{ rule, keys }];
+      });
+    const circular = pick(cycleOf);
+    const onTrial = circular.filter(({ rule }) => rule.withheld !== undefined);
+    const refused = [onTrial, circular, pick(disturbedBy)].find(({ length }) => length > 0);
+    if (refused === undefined) return { rules, order, cyclic };
     cyclic.push(...refused);
     const names = new Set(refused.map(({ rule }) => rule.name));
     rules = rules.filter(({ name }) => !names.has(name));
@@ -181,6 +186,23 @@ function cycleOf({ outputs }: Rule, { rank, circular }: KeyOrder): number | unde
     if (labelsRead(cases).some((input) => rank.get(input) === own)) return own;
   }
   return undefined;
+}
+
+/**
+ * The rank of the cycle of plain rules whose least solution the rule would take away: by wanting another value than
+ * they do, it turns what supports it into a conflict.
+ */
+function disturbedBy({ outputs, withheld }: Rule, { rank, circular }: KeyOrder): number | undefined {
+  if (withheld !== undefined) return undefined;
+  for (const { key, cases } of outputs) {
+    const own = rank.get(key);
+    if (own !== undefined && circular.has(own) && !cases.every(isPlainValue)) return own;
+  }
+  return undefined;
+}
+
+function isPlainValue({ value }: RuleCase): boolean {
+  return value.reads.length === 0 && value.of(() => undefined) === DEFAULT_VALUE;
 }
 
 /** For each cycle its labels, sorted. */

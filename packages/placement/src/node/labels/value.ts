@@ -2,7 +2,7 @@
 import { type FactSource, factKeyProblem, factSources, type LabelOutput } from "../../api/label-rule.ts";
 import type { ConditionFault } from "./condition.ts";
 import { type Fact, type FactRef, type ReadFact, unknown } from "./facts.ts";
-import { compilePattern } from "./pattern.ts";
+import { compilePattern, MAX_TEXT } from "./pattern.ts";
 
 export interface LabelValue {
   /** `undefined` where a fact is absent: then the label is not set. */
@@ -100,6 +100,7 @@ const MAX_VALUE = 63;
 /** What a label value cannot hold becomes `_`; both ends are letters or digits; at most 63 characters. */
 export function sanitizeValue(text: string): string {
   return text
+    .slice(0, MAX_TEXT)
     .replace(/[^-A-Za-z0-9_.]/g, "_")
     .replace(/^[^A-Za-z0-9]+/, "")
     .slice(0, MAX_VALUE)
