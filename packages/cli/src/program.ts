@@ -138,6 +138,7 @@ const DECLARATIONS: readonly Declare[] = [
   declarePlan,
   declareExplain,
   declareValidate,
+  declareConvert,
   declareClean,
   declareManifests,
   declareCluster,
@@ -197,6 +198,24 @@ function declareValidate(root: Command, { outside, onEnd }: ProgramOptions): voi
       const { validate } = await import("./commands/validate.ts");
       onEnd(
         await validate({ ...(options as Parameters<typeof validate>[0]), files }, await withClock(outside)),
+      );
+    });
+}
+
+function declareConvert(root: Command, { outside, onEnd }: ProgramOptions): void {
+  prints(root.command("convert"))
+    .description("Print LabelRules that do what NodeFeatureRules or a folder of label rules do")
+    .argument("<files...>", "files with NodeFeatureRules, folders of label rules")
+    .option("--skip", "print what can be converted, and the rest as comments")
+    .option(
+      "--allow-reserved <key>",
+      "label key or domain under kubernetes.io that rules of a folder may write; repeatable",
+      collect,
+    )
+    .action(async (files: readonly string[], options: object) => {
+      const { convert } = await import("./commands/convert.ts");
+      onEnd(
+        await convert({ ...(options as Parameters<typeof convert>[0]), files }, await withClock(outside)),
       );
     });
 }

@@ -52,7 +52,7 @@ export function readDocuments(file: string, text: string): ReadDocuments {
 }
 
 /** The items of a list, else the document itself. */
-function itemsOf(yaml: YamlDocument): readonly YamlDocument[] {
+export function itemsOf(yaml: YamlDocument): readonly YamlDocument[] {
   if (!isMap(yaml.value)) return [yaml];
   const { apiVersion, kind, items } = yaml.value;
   const isList = apiVersion === "v1" ? kind === "List" : apiVersion === API_VERSION && isListKind(kind);
@@ -89,7 +89,7 @@ function readDocument(yaml: YamlDocument): ReadOne {
 
 function readKind(kind: Kind, yaml: YamlDocument): ReadOne {
   const parsed = parseWithoutNulls(documentSchema(kind), yaml.value);
-  if (!parsed.success) return { faults: parsed.error.issues.flatMap((issue) => toFaults(issue, yaml)) };
+  if (!parsed.success) return { faults: faultsOfDocument(parsed.error, yaml) };
   const { metadata, spec } = parsed.data;
   const { name, annotations = {} } = metadata;
   return { document: { kind, name, annotations, spec } as ConfigDocument };
@@ -123,6 +123,11 @@ function unknownKind(yaml: YamlDocument, apiVersion: unknown, kind: unknown): Un
     reason: configReasons.UnknownKind,
     message: `${found} is not known; known in ${API_VERSION}: ${known}`,
   };
+}
+
+/** Everything that a schema finds wrong with a document, each with its place. */
+export function faultsOfDocument(error: z.ZodError, yaml: YamlDocument): readonly Unplaced[] {
+  return error.issues.flatMap((issue) => toFaults(issue, yaml));
 }
 
 function toFaults(issue: z.core.$ZodIssue, yaml: YamlDocument): readonly Unplaced[] {

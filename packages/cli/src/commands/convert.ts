@@ -1,0 +1,131 @@
+import { readFile, stat } from "node:fs/promises";
+import path from "node:path";
+import { reasons } from "@berth/placement";
+import { configReasons, faultsOfDocument, itemsOf } from "../config/documents.ts";
+import { type Fault, formatFault, hasErrors, inOrder } from "../config/fault.ts";
+import { API_VERSION } from "../config/kinds.ts";
+import { labelFolderOfFlags } from "../config/settings.ts";
+import { readYaml, type YamlDocument } from "../config/yaml.ts";
+import {
+  type Conversion,
+  type ConvertedRule,
+  convertReasons,
+  joinConversions,
+  withDistinctNames,
+} from "../convert/converted.ts";
+import { NFD_API_VERSION, NFD_KIND, nodeFeatureRule } from "../convert/nfd-schema.ts";
+import { convertNodeFeatureRule } from "../convert/node-feature-rule.ts";
+import { convertRuleFolder } from "../convert/rule-folder.ts";
+import { type ExitCode, exitCodes } from "../exit-codes.ts";
+import { type DataFormat, printData, toYaml } from "../output/data.ts";
+import type { Surroundings } from "../surroundings.ts";
+
+export interface ConvertOptions {
+  /** Files with NodeFeatureRules, and folders of label rules. */
+  readonly files: readonly string[];
+  readonly allowReserved?: readonly string[];
+  /** Print what can be converted when not everything can. */
+  readonly skip?: boolean;
+  readonly output?: DataFormat;
+}
+
+/** Reasons why nobody knows what there is to convert: nothing is skipped then. */
+const UNREAD: ReadonlySet<string> = new Set([
+  configReasons.FileUnreadable,
+  configReasons.LabelFolderUnreadable,
+  configReasons.NotYaml,
+  reasons.FileUnreadable,
+  reasons.FolderIncomplete,
+]);
+
+/**
+ * Prints LabelRules that do what the given rules do. What has no equal is a fault with its place; nothing is printed
+ * then, unless it is to be skipped: it stands as a comment in the output then.
+ */
+export async function convert(options: ConvertOptions, surroundings: Surroundings): Promise<ExitCode> {
+  const { stdout, stderr, folder } = surroundings;
+  const found = await Promise.all(options.files.map((file) => convertOne(file, options, folder)));
+  const { rules, dropped, faults } = joinConversions(found);
+  const skipped = options.skip === true && !faults.some(({ reason }) => UNREAD.has(reason));
+  for (const fault of faults.toSorted(inOrder)) {
+    stderr.write(`${formatFault(skipped ? { ...fault, severity: "warning" } : fault)}\n`);
+  }
+  if (hasErrors(faults) && !skipped) return exitCodes.faults;
+  const named = withDistinctNames(rules);
+  if (options.output === "json") {
+    printData(stdout, { apiVersion: "v1", kind: "List", items: named.map(toDocument) }, "json");
+  } else {
+    const notes = dropped.map(({ from, why }) => comment([`Left out, ${from}:`, ...why.map(indent)]));
+    stdout.write([...named.map(render), ...notes].join("---\n"));
+  }
+  return exitCodes.done;
+}
+
+async function convertOne(
+  given: string,
+  { allowReserved }: ConvertOptions,
+  folder: string,
+): Promise<Conversion> {
+  const source = labelFolderOfFlags({ labelDir: given, ...(allowReserved && { allowReserved }) }, folder);
+  const absolute = path.resolve(folder, given);
+  const found = await stat(absolute).catch((error: NodeJS.ErrnoException) => error);
+  if (!(found instanceof Error) && found.isDirectory()) {
+    return convertRuleFolder(source ?? { path: absolute, shown: given, options: { allowReserved: [] } });
+  }
+  const text = found instanceof Error ? found : await readFile(absolute, "utf8").catch(toError);
+  if (text instanceof Error) {
+    const code = (text as NodeJS.ErrnoException).code ?? text.message;
+    const message = code === "ENOENT" ? "there is no such file or folder" : `cannot be read: ${code}`;
+    const fault: Fault = { file: given, severity: "error", reason: configReasons.FileUnreadable, message };
+    return { rules: [], dropped: [], faults: [fault] };
+  }
+  return convertText(given, text);
+}
+
+function toError(error: unknown): Error {
+  return error instanceof Error ? error : new Error(String(error));
+}
+
+function convertText(file: string, text: string): Conversion {
+  const { documents, problems } = readYaml(text);
+  const faults = problems.map(
+    (problem): Fault => ({ file, ...problem, severity: "error", reason: configReasons.NotYaml }),
+  );
+  return joinConversions([
+    { rules: [], dropped: [], faults },
+    ...documents.flatMap(itemsOf).map((yaml) => convertDocument(file, yaml)),
+  ]);
+}
+
+function convertDocument(file: string, yaml: YamlDocument): Conversion {
+  const { apiVersion, kind } = Object(yaml.value) as Readonly<Record<string, unknown>>;
+  if (apiVersion !== NFD_API_VERSION || kind !== NFD_KIND) {
+    const message = `expected a ${NFD_KIND} of ${NFD_API_VERSION}, or a folder of label rules`;
+    const reason = convertReasons.NotARule;
+    const fault: Fault = { file, ...yaml.positionOf(["kind"]), severity: "error", reason, message };
+    return { rules: [], dropped: [], faults: [fault] };
+  }
+  const parsed = nodeFeatureRule.safeParse(yaml.value);
+  if (parsed.success) return convertNodeFeatureRule({ file, document: parsed.data, yaml });
+  const faults = faultsOfDocument(parsed.error, yaml).map((fault): Fault => ({ ...fault, file }));
+  return { rules: [], dropped: [], faults };
+}
+
+function toDocument({ name, spec }: ConvertedRule): object {
+  return { apiVersion: API_VERSION, kind: "LabelRule", metadata: { name }, spec };
+}
+
+function render(rule: ConvertedRule): string {
+  const { from, leftOut } = rule;
+  const notes = leftOut.length === 0 ? [] : ["Left out:", ...leftOut.map(indent)];
+  return comment([`From ${from}`, ...notes]) + toYaml(toDocument(rule));
+}
+
+function indent(line: string): string {
+  return `  ${line}`;
+}
+
+/** One line each, whatever the texts hold. */
+function comment(lines: readonly string[]): string {
+  return lines.map((line) => `# ${line.replaceAll(/[\r\n\u0085\u2028\u2029]+/g, " ")}\n`).join("");
+}

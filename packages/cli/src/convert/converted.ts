@@ -1,0 +1,67 @@
+/** What a conversion makes: LabelRules, and everything that could not be part of one. */
+import type { LabelOutput, LabelRuleSpec, MatchGroup } from "@berth/placement";
+import type { Fault } from "../config/fault.ts";
+
+/** The `spec` as a user would write it, defaults left out. */
+export type WrittenSpec = Partial<LabelRuleSpec> & {
+  readonly match: MatchGroup;
+  readonly labels: readonly LabelOutput[];
+};
+
+export interface ConvertedRule {
+  readonly name: string;
+  /** Where it comes from, for people. */
+  readonly from: string;
+  readonly spec: WrittenSpec;
+  /** What the original does beyond this, in words. */
+  readonly leftOut: readonly string[];
+}
+
+export interface Conversion {
+  readonly rules: readonly ConvertedRule[];
+  /** Rules of which nothing could be converted, with why. */
+  readonly dropped: readonly { readonly from: string; readonly why: readonly string[] }[];
+  /** One for each thing that could not be converted. */
+  readonly faults: readonly Fault[];
+}
+
+/** Reasons of faults of a conversion. */
+export const convertReasons = {
+  NotConvertible: "NotConvertible",
+  NotARule: "NotARule",
+} as const;
+
+export function joinConversions(all: readonly Conversion[]): Conversion {
+  return {
+    rules: all.flatMap(({ rules }) => rules),
+    dropped: all.flatMap(({ dropped }) => dropped),
+    faults: all.flatMap(({ faults }) => faults),
+  };
+}
+
+/** A DNS subdomain made of what the texts hold, as names of objects have to be. */
+export function toObjectName(...parts: readonly string[]): string {
+  const name = parts
+    .join("-")
+    .toLowerCase()
+    .replace(/[^a-z0-9.]+/g, "-")
+    .replace(/-*\.[-.]*/g, ".")
+    .replace(/^[-.]+/, "")
+    .slice(0, MAX_NAME)
+    .replace(/[-.]+$/, "");
+  return name === "" ? "rule" : name;
+}
+
+/** Room for the number that tells names apart. */
+const MAX_NAME = 240;
+
+/** The rules with names of their own: the second `a` becomes `a-2`. */
+export function withDistinctNames(rules: readonly ConvertedRule[]): readonly ConvertedRule[] {
+  const taken = new Set<string>();
+  return rules.map((rule) => {
+    let name = rule.name;
+    for (let number = 2; taken.has(name); number++) name = `${rule.name}-${number}`;
+    taken.add(name);
+    return { ...rule, name };
+  });
+}

@@ -1,0 +1,116 @@
+/** One comparison of Node Feature Discovery as terms of a LabelRule, all of which have to hold. */
+import type { MatchTerm } from "@berth/placement";
+import { type ElementLabel, NFD_MARK } from "./nfd-labels.ts";
+import type { NfdExpression } from "./nfd-schema.ts";
+
+/** Terms, or why there are none, in words. */
+export type Converted = readonly MatchTerm[] | string;
+
+/** A label that is missing says something only on a node that NFD has looked at. */
+export const seenByNfd: MatchTerm = { source: "Annotation", key: NFD_MARK };
+
+/**
+ * NFD compares an element that is absent with nothing: each operator but `DoesNotExist` is false then, `NotIn` too, where
+ * a LabelRule is as a node selector.
+ */
+export function convertExpression(label: ElementLabel, expression: NfdExpression): Converted {
+  const problem = problemOf(expression);
+  if (problem !== undefined) return problem;
+  if (label.kind === "none") return label.why;
+  const { key } = label;
+  if (expression.op === "") return [];
+  if (label.kind === "equals") return convertEquality(label, expression);
+  if (expression.op === "Exists") return [{ key }];
+  if (expression.op === "DoesNotExist") return [{ key, operator: "DoesNotExist" }, seenByNfd];
+  if (label.kind === "flag") return `it is a flag without a value, which ${expression.op} never matches`;
+  return convertComparison(key, expression);
+}
+
+function convertComparison(key: string, { op, value = [], type }: NfdExpression): Converted {
+  const [first = "", second = ""] = value;
+  const compareAs = type === "version" ? ({ compareAs: "Version" } as const) : {};
+  const compare = (operator: "Gt" | "Ge" | "Lt" | "Le", bound: string): MatchTerm => ({
+    key,
+    operator,
+    values: [bound],
+    ...compareAs,
+  });
+  switch (op) {
+    case "In":
+      return [{ key, operator: "In", values: value }];
+    case "NotIn":
+      return [{ key }, { key, operator: "NotIn", values: value }];
+    case "InRegexp":
+      return [{ key, operator: "Matches", values: [anyPattern(value)] }];
+    case "IsTrue":
+      return [{ key, operator: "In", values: ["true"] }];
+    case "IsFalse":
+      return [{ key, operator: "In", values: ["false"] }];
+    case "Gt":
+    case "Ge":
+    case "Lt":
+    case "Le":
+      return [compare(op, first)];
+    case "GtLt":
+      return [compare("Gt", first), compare("Lt", second)];
+    case "GeLe":
+      return [compare("Ge", first), compare("Le", second)];
+    default:
+      return `${op} is not converted`;
+  }
+}
+
+/** The label stands for one value of the element: only what asks for exactly that value can be told from it. */
+function convertEquality(
+  { key, value: on }: Extract<ElementLabel, { kind: "equals" }>,
+  { op, value = [] }: NfdExpression,
+): Converted {
+  const isOn = [{ key, operator: "In", values: ["true"] } as const];
+  const isOff = [{ key, operator: "NotIn", values: ["true"] } as const, seenByNfd];
+  if (op === "In" && value.includes(on) && value.every((it) => it === on || it === "m")) return isOn;
+  if (on === "true") {
+    if (op === "IsTrue" || (op === "NotIn" && value.join() === "false")) return isOn;
+    if (op === "IsFalse" || (op === "In" && value.join() === "false")) return isOff;
+    if (op === "NotIn" && value.join() === on) return isOff;
+  } else {
+    // A kernel option that is off is no element at all.
+    if (op === "Exists") return isOn;
+    if (op === "DoesNotExist") return isOff;
+  }
+  return `the label ${key} only tells whether it is ${on}`;
+}
+
+function anyPattern(patterns: readonly string[]): string {
+  const [only = ""] = patterns;
+  return patterns.length === 1 ? only : patterns.map((pattern) => `(?:${pattern})`).join("|");
+}
+
+const COUNTS: Readonly<Record<NfdExpression["op"], "none" | "one" | "two" | "some">> = {
+  "": "none",
+  Exists: "none",
+  DoesNotExist: "none",
+  IsTrue: "none",
+  IsFalse: "none",
+  In: "some",
+  NotIn: "some",
+  InRegexp: "some",
+  Gt: "one",
+  Ge: "one",
+  Lt: "one",
+  Le: "one",
+  GtLt: "two",
+  GeLe: "two",
+};
+
+/** What NFD itself would refuse: it labels nothing then. */
+function problemOf({ op, value = [], type }: NfdExpression): string | undefined {
+  const count = COUNTS[op];
+  const numbers = { none: 0, one: 1, two: 2, some: Math.max(1, value.length) };
+  if (value.length !== numbers[count]) {
+    return `${op} takes ${{ none: "no value", one: "one value", two: "two values", some: "values" }[count]}`;
+  }
+  const compares = count === "one" || count === "two";
+  const isNumber = (text: string): boolean => /^[-+]?\d+$/.test(text);
+  if (compares && type !== "version" && !value.every(isNumber)) return `${op} compares whole numbers`;
+  return undefined;
+}

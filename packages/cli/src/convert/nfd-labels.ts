@@ -1,0 +1,103 @@
+/**
+ * Which label of the node says the same as an element of a feature of Node Feature Discovery, with the labels that its
+ * worker publishes unless it is configured otherwise. Source: its documentation, "Feature labels" and "Customization
+ * guide" (available features), and `GetLabels` of its sources. What is not here is on no label.
+ */
+
+/** Domain of NFD's own labels, and of labels of rules that name none. */
+export const NFD_DOMAIN = "feature.node.kubernetes.io";
+
+/** On every node that nfd-master has labelled: the sign that a label that is not there is known not to be. */
+export const NFD_MARK = "nfd.node.kubernetes.io/feature-labels";
+
+/** How a label stands for an element. */
+export type ElementLabel =
+  /** The label is there when the element is, with its value. */
+  | { readonly kind: "value"; readonly key: string }
+  /** The label is there when the flag is; a flag has no value. */
+  | { readonly kind: "flag"; readonly key: string }
+  /** The label is `true` when the element has this value. */
+  | { readonly kind: "equals"; readonly key: string; readonly value: string }
+  /** No label says it, and why. */
+  | { readonly kind: "none"; readonly why: string };
+
+const nfd = (name: string): string => `${NFD_DOMAIN}/${name}`;
+
+const values = (prefix: string, elements: readonly string[]) => (element: string) =>
+  elements.includes(element) ? ({ kind: "value", key: nfd(`${prefix}${element}`) } as const) : undefined;
+
+const whenTrue = (element: string, key: string) => (asked: string) =>
+  asked === element ? ({ kind: "equals", key: nfd(key), value: "true" } as const) : undefined;
+
+/** `sources.cpu.cpuid.attributeBlacklist`: flags that are published by no label. */
+const UNPUBLISHED_FLAGS: ReadonlySet<string> = new Set(
+  "AVX10 BMI1 BMI2 CLMUL CMOV CX16 ERMS F16C HTT LZCNT MMX MMXEXT NX POPCNT RDRAND RDSEED RDTSCP SGX SGXLC SSE SSE2 SSE3 SSE4 SSE42 SSSE3 TDX_GUEST".split(
+    " ",
+  ),
+);
+
+/** Elements of `cpu.cpuid` that have a value. */
+const CPUID_VALUES: ReadonlySet<string> = new Set(["AVX10_VERSION"]);
+
+/** `sources.kernel.configOpts`. */
+const KERNEL_OPTIONS: ReadonlySet<string> = new Set(["NO_HZ", "NO_HZ_IDLE", "NO_HZ_FULL", "PREEMPT"]);
+
+type Lookup = (element: string) => ElementLabel | undefined;
+
+const local: Lookup = (element) => ({
+  kind: "value",
+  key: element.includes("/") ? element : nfd(element),
+});
+
+const FEATURES: ReadonlyMap<string, Lookup> = new Map<string, Lookup>([
+  [
+    "cpu.cpuid",
+    (element) => {
+      if (UNPUBLISHED_FLAGS.has(element)) {
+        return { kind: "none", why: `NFD publishes no label for ${element} by default` };
+      }
+      return { kind: CPUID_VALUES.has(element) ? "value" : "flag", key: nfd(`cpu-cpuid.${element}`) };
+    },
+  ],
+  ["cpu.cstate", values("cpu-cstate.", ["enabled"])],
+  ["cpu.pstate", values("cpu-pstate.", ["status", "turbo"])],
+  ["cpu.model", values("cpu-model.", ["vendor_id", "family", "id"])],
+  ["cpu.sst", values("cpu-power.sst_", ["bf.enabled"])],
+  ["cpu.topology", whenTrue("hardware_multithreading", "cpu-hardware_multithreading")],
+  ["cpu.coprocessor", values("cpu-coprocessor.", ["nx_gzip"])],
+  [
+    "cpu.security",
+    values("cpu-security.", [
+      "sgx.enabled",
+      "se.enabled",
+      "tdx.enabled",
+      "tdx.protected",
+      "sev.enabled",
+      "sev.es.enabled",
+      "sev.snp.enabled",
+    ]),
+  ],
+  ["kernel.version", values("kernel-version.", ["full", "major", "minor", "revision"])],
+  ["kernel.selinux", whenTrue("enabled", "kernel-selinux.enabled")],
+  [
+    "kernel.config",
+    (element) =>
+      KERNEL_OPTIONS.has(element)
+        ? { kind: "equals", key: nfd(`kernel-config.${element}`), value: "y" }
+        : { kind: "none", why: `NFD publishes only ${[...KERNEL_OPTIONS].join(", ")} by default` },
+  ],
+  ["memory.numa", whenTrue("is_numa", "memory-numa")],
+  ["memory.swap", whenTrue("enabled", "memory-swap.enabled")],
+  [
+    "system.osrelease",
+    values("system-os_release.", ["ID", "VERSION_ID", "VERSION_ID.major", "VERSION_ID.minor"]),
+  ],
+  ["local.label", local],
+  ["local.feature", local],
+]);
+
+/** `cpu.cpuid` with `AVX512F` is on `feature.node.kubernetes.io/cpu-cpuid.AVX512F`. Names of features ignore case. */
+export function labelOfElement(feature: string, element: string): ElementLabel {
+  const found = FEATURES.get(feature.toLowerCase())?.(element);
+  return found ?? { kind: "none", why: `NFD publishes no label for ${feature} ${element} by default` };
+}

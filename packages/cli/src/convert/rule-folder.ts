@@ -1,0 +1,56 @@
+/** A folder of label rules to LabelRules, one for each file, that do the same. */
+import path from "node:path";
+import { labelRuleSpec, type MatchTerm } from "@berth/placement";
+import { hasErrors } from "../config/fault.ts";
+import { readLabelFolder } from "../config/label-folder.ts";
+import type { LabelFolderSource } from "../config/settings.ts";
+import { type Conversion, type ConvertedRule, convertReasons, toObjectName } from "./converted.ts";
+
+/** At most so many conditions stand in one group. */
+const MAX_TERMS = 32;
+
+/**
+ * Any of the lines, as the folder has it: it overwrites, and removes at once. Files that are no rules are faults, and so
+ * are those without a line, which remove a label from every node.
+ */
+export async function convertRuleFolder(source: LabelFolderSource): Promise<Conversion> {
+  const { parsed, faults } = await readLabelFolder(source);
+  const errors = [...faults.filter(({ severity }) => severity === "error")];
+  const rules: ConvertedRule[] = [];
+  for (const { outputs, plain } of hasErrors(errors) && !parsed.set.complete ? [] : parsed.set.rules) {
+    const [output] = outputs;
+    if (output === undefined || plain === undefined) continue;
+    const { key } = output;
+    const file = path.join(source.shown, key);
+    const spec = toSpec(key, [...plain.keys()]);
+    const problem = labelRuleSpec.safeParse(spec).error?.issues[0]?.message;
+    if (plain.size > 0 && problem === undefined) {
+      rules.push({ name: toObjectName(key), from: file, spec, leftOut: [] });
+      continue;
+    }
+    const message =
+      plain.size === 0
+        ? "the file names no label key: a LabelRule cannot match no node, deleting it does the same"
+        : `the LabelRule is not valid: ${problem}`;
+    errors.push({ file, severity: "error", reason: convertReasons.NotConvertible, message });
+  }
+  return { rules, dropped: [], faults: errors };
+}
+
+function toSpec(key: string, inputs: readonly string[]): ConvertedRule["spec"] {
+  return {
+    match: { any: inGroups(inputs.map((input): MatchTerm => ({ key: input }))) },
+    labels: [{ key }],
+    overwrite: true,
+    removalDelay: "0s",
+    breaker: { percent: 100, nodes: 10 },
+  };
+}
+
+/** More terms than a group holds are put into groups of their own. */
+function inGroups(terms: readonly MatchTerm[]): readonly MatchTerm[] {
+  if (terms.length <= MAX_TERMS) return terms;
+  const groups: MatchTerm[] = [];
+  for (let at = 0; at < terms.length; at += MAX_TERMS) groups.push({ any: terms.slice(at, at + MAX_TERMS) });
+  return inGroups(groups);
+}
