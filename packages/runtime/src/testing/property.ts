@@ -3,8 +3,13 @@ export type TestEnvironment = Readonly<Record<string, string | undefined>>;
 
 /** One run of random cases that the seed alone repeats. */
 export interface SeededRun {
-  /** For `fc.assert`. */
-  readonly parameters: { readonly seed: number; readonly numRuns: number };
+  /** For `fc.assert`. The limit is there so that what was found is told, however long it takes to make it smaller. */
+  readonly parameters: {
+    readonly seed: number;
+    readonly numRuns: number;
+    readonly interruptAfterTimeLimit: number;
+    readonly markInterruptAsFailure: true;
+  };
   /** For `it`: enough for a run that takes longer, or has to shrink what it found. */
   readonly options: { readonly timeout: number };
   /** `seed 123`, for the title of the test: so the seed is seen whether it passes or fails. */
@@ -21,9 +26,15 @@ export function seededRun(cases: number, env: TestEnvironment): SeededRun {
   // The seeds of fast-check are 32 bits wide.
   const seed = numberIn(env, "BERTH_SEED") ?? Math.floor(Math.random() * 2 ** 31);
   const factor = numberIn(env, "BERTH_RUNS_FACTOR") ?? 1;
+  const limitMs = 60_000 * Math.max(1, factor);
   return {
-    parameters: { seed, numRuns: Math.max(1, Math.ceil(cases * factor)) },
-    options: { timeout: 120_000 * Math.max(1, factor) },
+    parameters: {
+      seed,
+      numRuns: Math.max(1, Math.ceil(cases * factor)),
+      interruptAfterTimeLimit: limitMs,
+      markInterruptAsFailure: true,
+    },
+    options: { timeout: 2 * limitMs },
     name: `seed ${seed}`,
   };
 }
