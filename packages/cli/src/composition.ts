@@ -2,13 +2,12 @@
 import { type KubeClient, type Node, nodes, type ObjectReference } from "@berth/kube";
 import {
   type BoundCapability,
-  bindCapability,
-  createLabelMetrics,
-  type LabelRules,
-  labels,
+  type LabelOptions,
+  type LabelRule,
+  labelFactsChanged,
+  labelRules,
   NodeWriter,
   nodeMarksChanged,
-  type ParsedFolder,
 } from "@berth/placement";
 import {
   type Clock,
@@ -30,6 +29,7 @@ import {
   type Logger,
   Manager,
   type MetricsRegistry,
+  or,
   type ProbeServers,
   type RunEnd,
   startProbeServers,
@@ -37,11 +37,9 @@ import {
   toSelf,
   watchFor,
 } from "@berth/runtime";
-import type { Fault } from "./config/fault.ts";
 import type { LabelFolderSource } from "./config/settings.ts";
-import { faultEvent } from "./fault-event.ts";
+import { createLabelParts } from "./label-parts.ts";
 import { NodeAccess } from "./node-access.ts";
-import { RuleSource } from "./rule-source.ts";
 
 export interface BerthOptions {
   readonly client: KubeClient;
@@ -50,6 +48,8 @@ export interface BerthOptions {
   /** Recorded on every node; two Berths on one cluster need different names. Default `berth`. */
   readonly installation?: string;
   readonly labelFolder?: LabelFolderSource;
+  /** For `LabelRule` documents, of files and of the cluster. Default: no reserved key. */
+  readonly ruleOptions?: LabelOptions;
   /** Configuration files and folders, watched. Default none. */
   readonly config?: readonly { readonly path: string; readonly shown: string }[];
   /** Names this process in Events and in the Lease; unlike that of any other process. Default `berth`. */
@@ -148,11 +148,27 @@ function assemble(options: BerthOptions): Parts {
     project: slimNode,
     ...common,
   });
+  const rules = createInformer<LabelRule>({
+    client,
+    cluster: CLUSTER,
+    resource: labelRules,
+    optional: true,
+    ...common,
+  });
   const recheckAll = (): void => {
     for (const node of informer.list()) controller.enqueue(keyOf(CLUSTER, node), { priority: "low" });
   };
-  const rules = createRules(options, { events, metrics, log, clock, onChange: recheckAll });
-  const capabilities = [rules.capability];
+  const labels = createLabelParts(options, {
+    client,
+    cluster: CLUSTER,
+    nodes: informer,
+    rules,
+    events,
+    installation,
+    onChange: recheckAll,
+    ...common,
+  });
+  const capabilities = [labels.capability];
   const access = new NodeAccess({ client, clock, log, onGranted: recheckAll });
   const writer = new NodeWriter({
     nodes: informer,
@@ -162,11 +178,19 @@ function assemble(options: BerthOptions): Parts {
     clock,
     events,
     metrics,
+    observer: labels.observer,
+    breakers: labels.breakers,
   });
   const controller: Controller = createController({
     name: "nodes",
     reconcile: async (key, context) => (access.denied ? undefined : writer.reconcile(key, context)),
-    sources: [watchFor<Node>({ informer, predicate: nodeMarksChanged, map: toSelf(CLUSTER) })],
+    sources: [
+      watchFor<Node>({
+        informer,
+        predicate: or(nodeMarksChanged, labelFactsChanged),
+        map: toSelf(CLUSTER),
+      }),
+    ],
     queue: { coalesceMs: COALESCE_MS },
     ...common,
   });
@@ -175,10 +199,11 @@ function assemble(options: BerthOptions): Parts {
   const manager = new Manager({
     always: [
       [probes.component],
-      [createLoopComponent({ name: "events", run: (s) => events.run(s) }), rules.source],
-      [informer],
+      [createLoopComponent({ name: "events", run: (s) => events.run(s) }), labels.source],
+      [informer, rules],
+      [labels.follower],
     ],
-    elected: [access, controller],
+    elected: [access, controller, labels.controller],
     ...(lease && { election: new LeaderElector({ client, lease, identity, ...common }) }),
     clock,
     log,
@@ -196,40 +221,6 @@ function slimNode(node: Node): Node {
   if (metadata !== undefined) delete metadata.managedFields;
   if (status !== undefined) delete status.images;
   return node;
-}
-
-interface RuleParts {
-  readonly events: EventRecorder;
-  readonly metrics: MetricsRegistry;
-  readonly log: Logger;
-  readonly clock: Clock;
-  readonly onChange: () => void;
-}
-
-function createRules(
-  { config = [], labelFolder, self }: BerthOptions,
-  { events, metrics, log, clock, onChange }: RuleParts,
-): { readonly source: RuleSource; readonly capability: BoundCapability } {
-  let inForce: LabelRules | undefined;
-  const labelMetrics = createLabelMetrics(metrics);
-  const source = new RuleSource({
-    config,
-    ...(labelFolder && { labelFolder }),
-    clock,
-    log,
-    onRules: (parsed: ParsedFolder | undefined) => {
-      inForce = parsed?.rules;
-      if (parsed !== undefined) labelMetrics.taken(parsed.rules, parsed.problems);
-      onChange();
-    },
-    onFault: (fault: Fault) => {
-      const { file, line, column, severity, reason, message } = fault;
-      log[severity === "error" ? "error" : "warn"](message, { file, line, column, reason });
-      if (self !== undefined) events.record(faultEvent(fault, self));
-    },
-  });
-  const capability = bindCapability(labels, { config: () => inForce, observe: (view) => view });
-  return { source, capability };
 }
 
 function createProbes(

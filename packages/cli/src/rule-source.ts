@@ -17,6 +17,7 @@ import {
   type Settings,
   toSettings,
 } from "./config/settings.ts";
+import { FaultReport } from "./fault-report.ts";
 
 export interface RuleSourceOptions {
   /** Configuration files and folders, each watched. */
@@ -27,6 +28,8 @@ export interface RuleSourceOptions {
   readonly log: Logger;
   /** Gets each set of rules that comes into force; `undefined` when there is no label folder any more. */
   readonly onRules: (parsed: ParsedFolder | undefined) => void;
+  /** Gets the rules of the configuration files, each time they were read without an error. */
+  readonly onDocuments?: (rules: Settings["labelRules"]) => void;
   /** Gets each fault when it appears, and again only after it was gone. */
   readonly onFault: (fault: Fault) => void;
 }
@@ -43,7 +46,7 @@ export class RuleSource implements Component {
   readonly #options: RuleSourceOptions;
   readonly #config = new Map<string, ConfigSnapshot>();
   readonly #firstReading = Promise.withResolvers<void>();
-  readonly #reported = new Map<string, ReadonlySet<string>>();
+  readonly #faults: FaultReport;
   /** The folder in force with the watch that follows it. */
   #folder: { readonly source: LabelFolderSource; readonly stop: AbortController } | undefined;
   /** Those that have not ended. */
@@ -53,6 +56,7 @@ export class RuleSource implements Component {
 
   constructor(options: RuleSourceOptions) {
     this.#options = options;
+    this.#faults = new FaultReport(options.onFault);
   }
 
   async start(signal: AbortSignal): Promise<Running> {
@@ -111,9 +115,13 @@ export class RuleSource implements Component {
       .filter((snapshot) => snapshot !== undefined);
     if (read.length < config.length) return;
     const { settings, faults } = toSettings(read, labelFolder);
-    this.#report("config", faults);
-    if (!hasErrors(faults)) this.#apply(settings, signal);
-    else this.#firstReading.resolve();
+    this.#faults.report("config", faults);
+    if (hasErrors(faults)) {
+      this.#firstReading.resolve();
+      return;
+    }
+    this.#options.onDocuments?.(settings.labelRules);
+    this.#apply(settings, signal);
   }
 
   #apply({ labelFolder }: Settings, signal: AbortSignal): void {
@@ -122,7 +130,7 @@ export class RuleSource implements Component {
       current?.stop.abort();
       this.#folder = undefined;
       this.#firstReading.resolve();
-      this.#report("rules", []);
+      this.#faults.report("rules", []);
       this.#options.onRules(undefined);
       return;
     }
@@ -159,19 +167,12 @@ export class RuleSource implements Component {
       rules: parsed.rules.count,
       errors,
     });
-    this.#report(
+    this.#faults.report(
       "rules",
       parsed.problems.map((problem: RuleProblem) => toFault(source.shown, problem)),
     );
     this.#options.onRules(parsed);
     this.#firstReading.resolve();
-  }
-
-  #report(about: string, faults: readonly Fault[]): void {
-    const nameOf = ({ file, line, message }: Fault): string => `${file}:${line ?? 0}: ${message}`;
-    const before = this.#reported.get(about);
-    this.#reported.set(about, new Set(faults.map(nameOf)));
-    for (const fault of faults) if (before?.has(nameOf(fault)) !== true) this.#options.onFault(fault);
   }
 }
 

@@ -25,6 +25,8 @@ const MEANINGS = {
   ProtectedKey:
     "The key is under kubernetes.io or k8s.io and the current policy does not declare and allow it.",
   RuleConflict: "Two rules match and want one label with different values; what stands stays.",
+  RulesOverlap: "Several rules set one label; they merge where they agree.",
+  RuleInForce: "The rule is in force.",
   DryRun: "The rule is on trial: it decides and counts, and changes nothing.",
   ConfirmationRequired: "The rule would change more nodes than it may unasked, and waits to be confirmed.",
   RuleInvalid: "The rule has a fault and is not in force; its marks stay.",

@@ -39,6 +39,12 @@ export interface NodeStake {
  */
 export class RemovalBreakers {
   readonly #counts = new Map<string, Count>();
+  readonly #onChange: (rule: string, frozen: boolean) => void;
+
+  /** @param onChange hears when the removals of a rule freeze, and when they go on. */
+  constructor(onChange: (rule: string, frozen: boolean) => void = () => {}) {
+    this.#onChange = onChange;
+  }
 
   /** Rules whose removals are frozen now, in order of name. */
   get frozen(): readonly FrozenRule[] {
@@ -80,8 +86,15 @@ export class RemovalBreakers {
     }
     const confirmed = confirmedUntil !== undefined && now < confirmedUntil;
     const { losing, carrying } = sizes(count);
-    count.frozen = breaker !== undefined && !confirmed && losing > removalLimit(breaker, carrying);
-    return count.frozen;
+    const frozen = breaker !== undefined && !confirmed && losing > removalLimit(breaker, carrying);
+    this.#set(rule, count, frozen);
+    return frozen;
+  }
+
+  #set(rule: string, count: Count, frozen: boolean): void {
+    if (count.frozen === frozen) return;
+    count.frozen = frozen;
+    this.#onChange(rule, frozen);
   }
 
   #countOf(rule: string): Count {
@@ -97,7 +110,7 @@ export class RemovalBreakers {
     const count = this.#counts.get(rule);
     if (count === undefined) return;
     from(count);
-    if (count.losing.size === 0) count.frozen = false;
+    if (count.losing.size === 0) this.#set(rule, count, false);
     if (count.carrying.size + count.losing.size + count.lost.size === 0) this.#counts.delete(rule);
   }
 }

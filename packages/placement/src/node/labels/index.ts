@@ -45,4 +45,6 @@ export const labels: NodeCapability<LabelRules> = {
   policy: (rules) => rules.policy,
   inputs: labelInputs,
 };
+export { labelFactsChanged } from "./predicate.ts";
+export { createRuleStatusReconciler, type RuleStatusOptions, type StatusPatch } from "./reconciler.ts";
 export { type RuleCounts, RuleTally } from "./tally.ts";

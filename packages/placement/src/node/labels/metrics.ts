@@ -1,12 +1,12 @@
 import type { MetricsRegistry } from "@berth/runtime";
-import type { Reason } from "../../api/reasons.ts";
-import type { RuleProblem } from "./checks.ts";
 import type { LabelRules } from "./rules.ts";
 
 /** What the label rules report about themselves; what they do to nodes is counted by the node writer. */
 export interface LabelMetrics {
   /** Call with each set of rules that comes into force. */
-  taken(rules: LabelRules, problems: readonly RuleProblem[]): void;
+  taken(rules: LabelRules, problems: readonly { readonly reason: string }[]): void;
+  /** Read at each scrape. */
+  counts(of: { readonly conflicts: () => number; readonly frozen: () => number }): void;
 }
 
 export function createLabelMetrics(registry: MetricsRegistry): LabelMetrics {
@@ -20,16 +20,28 @@ export function createLabelMetrics(registry: MetricsRegistry): LabelMetrics {
     labels: ["reason"],
   });
   /** Also those without a problem now: their value has to go back to 0. */
-  const reported = new Set<Reason>();
+  const reported = new Set<string>();
   return {
     taken(rules, problems) {
       rulesInForce.set(rules.count);
-      const counts = new Map<Reason, number>([...reported].map((reason) => [reason, 0]));
+      const counts = new Map<string, number>([...reported].map((reason) => [reason, 0]));
       for (const { reason } of problems) counts.set(reason, (counts.get(reason) ?? 0) + 1);
       for (const [reason, count] of counts) {
         reported.add(reason);
         problemsNow.set(count, { reason });
       }
+    },
+    counts({ conflicts, frozen }) {
+      registry.gauge({
+        name: "berth_label_conflict_nodes",
+        help: "Nodes on which two rules match and want different values for one label.",
+        collect: (gauge) => gauge.set(conflicts()),
+      });
+      registry.gauge({
+        name: "berth_label_frozen_rules",
+        help: "Rules whose removals are frozen because too many nodes would lose labels at once.",
+        collect: (gauge) => gauge.set(frozen()),
+      });
     },
   };
 }

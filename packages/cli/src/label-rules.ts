@@ -1,0 +1,212 @@
+import type { Node } from "@berth/kube";
+import {
+  type AssembledRules,
+  assembleRules,
+  type BoundCapability,
+  bindCapability,
+  type DocumentSet,
+  describeWaiting,
+  effectiveRecord,
+  type LabelOptions,
+  type LabelRule,
+  type LabelRuleDocument,
+  labelRuleSpec,
+  labels,
+  type NodeView,
+  ownedMarks,
+  type ParsedFolder,
+  type RuleVerdict,
+  reasons,
+} from "@berth/placement";
+import type { Lister } from "@berth/runtime";
+import type { Fault } from "./config/fault.ts";
+import type { LocatedLabelRule } from "./config/settings.ts";
+
+export interface LabelRuleHubOptions {
+  /** Not looked at before they are synced. */
+  readonly nodes: Pick<Lister<Node>, "list" | "synced">;
+  readonly installation: string;
+  /** For rules of documents; a folder has its own. */
+  readonly options: LabelOptions;
+  /** Rules came into force or ceased to be. */
+  readonly onChange: (assembled: AssembledRules) => void;
+}
+
+/** A document of the cluster that cannot be used as it is. */
+interface Unreadable {
+  readonly name: string;
+  readonly message: string;
+}
+
+/** The `LabelRule` objects of a cluster, read. */
+export interface ClusterRules {
+  readonly documents: readonly LabelRuleDocument[];
+  readonly unreadable: readonly Unreadable[];
+}
+
+/** The server has its schema, ours may be of another release: nothing is taken on trust. Total. */
+export function readClusterRules(objects: Iterable<LabelRule>): ClusterRules {
+  const documents: LabelRuleDocument[] = [];
+  const unreadable: Unreadable[] = [];
+  for (const { metadata, spec } of objects) {
+    const { name = "", annotations } = metadata ?? {};
+    const parsed = labelRuleSpec.safeParse(spec);
+    if (parsed.success) documents.push({ name, spec: parsed.data, annotations });
+    else {
+      const [issue] = parsed.error.issues;
+      const where = ["spec", ...(issue?.path ?? [])].map(String).join(".");
+      unreadable.push({ name, message: `${where}: ${issue?.message ?? "is not valid"}` });
+    }
+  }
+  return { documents, unreadable };
+}
+
+/** Puts the rules of all sources together, and says of each document what became of it. */
+export class LabelRuleHub {
+  readonly #options: LabelRuleHubOptions;
+  #folder: ParsedFolder | undefined;
+  #config: readonly LocatedLabelRule[] | undefined;
+  #cluster: ClusterRules | undefined;
+  #assembled: AssembledRules | undefined;
+
+  constructor(options: LabelRuleHubOptions) {
+    this.#options = options;
+  }
+
+  get assembled(): AssembledRules | undefined {
+    return this.#assembled;
+  }
+
+  /** The rules in force, as a capability; without any source it has no configuration. */
+  readonly capability: BoundCapability = bindCapability(labels, {
+    config: () => this.#assembled?.rules,
+    observe: (view) => view,
+  });
+
+  setFolder(folder: ParsedFolder | undefined): void {
+    this.#folder = folder;
+    this.refresh();
+  }
+
+  /** `undefined` while no configuration was read. */
+  setConfig(rules: readonly LocatedLabelRule[] | undefined): void {
+    this.#config = rules;
+    this.refresh();
+  }
+
+  /** `undefined` while they are not known. */
+  setCluster(rules: ClusterRules | undefined): void {
+    this.#cluster = rules;
+    this.refresh();
+  }
+
+  /** Puts everything together again. Also to be called once the nodes are known. */
+  refresh(): void {
+    const { options, onChange } = this.#options;
+    const documents: DocumentSet[] = [];
+    if (this.#config) documents.push({ source: "config", complete: true, documents: this.#config });
+    if (this.#cluster) {
+      const unreadable = this.#cluster.unreadable.map(({ name }) => name);
+      documents.push({ source: "cluster", complete: true, documents: this.#cluster.documents, unreadable });
+    }
+    if (this.#folder === undefined && documents.length === 0) {
+      this.#assembled = undefined;
+      return;
+    }
+    this.#assembled = assembleRules({
+      sources: { ...(this.#folder && { folder: this.#folder.set }), documents, options },
+      nodes: this.#options.nodes.synced ? this.#nodes() : undefined,
+      ...(this.#assembled && { admitted: this.#assembled.admitted }),
+    });
+    onChange(this.#assembled);
+  }
+
+  /** What became of a `LabelRule` of the cluster. */
+  verdictOf(name: string): RuleVerdict | undefined {
+    const unreadable = this.#cluster?.unreadable.find((one) => one.name === name);
+    if (unreadable !== undefined) return refused(reasons.RuleInvalid, unreadable.message);
+    const document = this.#cluster?.documents.find((one) => one.name === name);
+    const assembled = this.#assembled;
+    if (document === undefined || assembled === undefined) return undefined;
+    const fault = assembled.faults.get("cluster")?.find(({ rule }) => rule === name);
+    if (fault !== undefined) {
+      return refused(fault.reason, `spec.${fault.path.join(".")}: ${fault.message}`);
+    }
+    const waiting = assembled.waiting.get(`cluster/${name}`);
+    if (waiting !== undefined) {
+      return refused(reasons.ConfirmationRequired, describeWaiting(name, document.spec, waiting));
+    }
+    if (document.spec.dryRun) {
+      return {
+        ready: true,
+        reason: reasons.DryRun,
+        message: "on trial: it decides and counts, and changes nothing",
+      };
+    }
+    return {
+      ready: true,
+      reason: reasons.RuleInForce,
+      message: inForceMessage(`cluster/${name}`, assembled),
+    };
+  }
+
+  /** What is wrong with the documents of files, each with its place. */
+  configFaults(): readonly Fault[] {
+    return this.#assembled === undefined ? [] : configFaults(this.#config ?? [], this.#assembled);
+  }
+
+  *#nodes(): Generator<NodeView> {
+    const { nodes, installation } = this.#options;
+    for (const node of nodes.list())
+      yield { node, owned: ownedMarks(effectiveRecord(node, undefined), installation) };
+  }
+}
+
+function refused(reason: RuleVerdict["reason"], message: string): RuleVerdict {
+  return { ready: false, reason, message };
+}
+
+/** With the labels that other rules set as well: they merge where they agree. */
+function inForceMessage(rule: string, { rules }: AssembledRules): string {
+  const shared = rules.overlaps.flatMap(({ key, claims }): readonly string[] => {
+    const others = claims.map((claim) => claim.rule.name).filter((name) => name !== rule);
+    return others.length < claims.length ? [`${key} is also set by ${others.join(", ")}`] : [];
+  });
+  return ["in force", ...shared].join("; ");
+}
+
+/** Total: every fault, wait and overlap of rules from files, where the file says it. */
+export function configFaults(
+  rules: readonly LocatedLabelRule[],
+  { faults, waiting, rules: compiled }: AssembledRules,
+): readonly Fault[] {
+  const byName = new Map(rules.map((rule) => [rule.name, rule]));
+  const found: Fault[] = [];
+  const at = (name: string, path: readonly PropertyKey[]): Pick<Fault, "file" | "line" | "column"> => {
+    const rule = byName.get(name);
+    return rule === undefined ? { file: name } : { file: rule.file, ...rule.positionOf(path) };
+  };
+  for (const { rule, path, reason, message } of faults.get("config") ?? []) {
+    found.push({ ...at(rule, path), severity: "error", reason, message: `${rule}: ${message}` });
+  }
+  for (const [name, one] of waiting) {
+    const rule = byName.get(name.replace(/^config\//, ""));
+    if (rule === undefined || one.touched === undefined || !name.startsWith("config/")) continue;
+    const message = `${rule.name}: ${describeWaiting(rule.name, rule.spec, one)}`;
+    found.push({ ...at(rule.name, []), severity: "warning", reason: reasons.ConfirmationRequired, message });
+  }
+  for (const { key, claims } of compiled.overlaps) {
+    const names = claims.map((claim) => claim.rule.name);
+    for (const name of names.filter((it) => it.startsWith("config/"))) {
+      const others = names.filter((it) => it !== name).join(", ");
+      const message = `${name.slice("config/".length)}: ${key} is also set by ${others}; equal values merge`;
+      found.push({
+        ...at(name.slice("config/".length), []),
+        severity: "warning",
+        reason: reasons.RulesOverlap,
+        message,
+      });
+    }
+  }
+  return found;
+}

@@ -1,0 +1,119 @@
+/** What a `LabelRule` says about itself: decided as plain data. */
+import { type Condition } from "@berth/kube";
+import { type DesiredCondition, mergeConditions, withoutConditions } from "@berth/runtime";
+import type { LabelRuleStatus } from "../../api/label-rule.ts";
+import type { LabelRule } from "../../api/label-rule-resource.ts";
+import { reasons } from "../../api/reasons.ts";
+import type { FrozenRule } from "../breaker.ts";
+import type { Instant } from "../capability.ts";
+import type { RuleVerdict } from "./gate.ts";
+import type { RuleCounts } from "./tally.ts";
+
+/** Types of the conditions of a LabelRule. The last two are there only while they hold. */
+export const ruleConditions = {
+  /** The rule is in force, or on trial. */
+  ready: "Ready",
+  /** On some node another rule wants another value. */
+  conflicting: "Conflicting",
+  /** Too many nodes would lose its labels at once. */
+  removalsFrozen: "RemovalsFrozen",
+} as const;
+
+export type FullStatus = LabelRuleStatus & { readonly conditions?: readonly Condition[] };
+
+export interface StatusInput {
+  readonly rule: LabelRule;
+  /** `undefined` while the rule has not been looked at. */
+  readonly verdict: RuleVerdict | undefined;
+  readonly counts: RuleCounts;
+  readonly frozen: FrozenRule | undefined;
+  readonly now: Instant;
+}
+
+export interface StatusDecision {
+  /** The status to write; `undefined` when it stands already. */
+  readonly status: FullStatus | undefined;
+  /** Conditions that began to hold, or to fail, and deserve an Event. */
+  readonly news: readonly DesiredCondition[];
+}
+
+export function decideStatus({ rule, verdict, counts, frozen, now }: StatusInput): StatusDecision {
+  const { status: current = {} } = rule;
+  if (verdict === undefined) return { status: undefined, news: [] };
+  const generation = rule.metadata?.generation;
+  const desired = conditionsOf(rule, { verdict, counts, frozen }).map((condition) =>
+    generation === undefined ? condition : Object.assign(condition, { observedGeneration: generation }),
+  );
+  const types = new Set(desired.map(({ type }) => type));
+  const ended = [ruleConditions.conflicting, ruleConditions.removalsFrozen].filter(
+    (type) => !types.has(type),
+  );
+  const conditions = mergeConditions(withoutConditions(current.conditions, ended), desired, now);
+  const next: FullStatus = {
+    ...(generation !== undefined && { observedGeneration: generation }),
+    matchedNodes: counts.matched,
+    labelledNodes: counts.labelled,
+    pendingRemovals: counts.pending,
+    firstNodes: counts.firstMatched,
+    conditions,
+  };
+  const news = desired.filter((condition) => isNews(condition, current.conditions));
+  return { status: isSame(current, next) ? undefined : next, news };
+}
+
+function conditionsOf(
+  rule: LabelRule,
+  { verdict, counts, frozen }: Pick<StatusInput, "counts" | "frozen"> & { readonly verdict: RuleVerdict },
+): DesiredCondition[] {
+  const { ready, reason, message } = verdict;
+  const conditions: DesiredCondition[] = [
+    { type: ruleConditions.ready, status: ready ? "True" : "False", reason, message },
+  ];
+  if (counts.conflicting > 0) {
+    conditions.push({
+      type: ruleConditions.conflicting,
+      status: "True",
+      reason: reasons.RuleConflict,
+      message: `${counts.conflictsWith ?? "another rule"} wants another value on ${naming(counts)}; what stands there stays`,
+    });
+  }
+  if (frozen !== undefined) {
+    const name = rule.metadata?.name ?? "";
+    conditions.push({
+      type: ruleConditions.removalsFrozen,
+      status: "True",
+      reason: reasons.RemovalsFrozen,
+      message:
+        `${frozen.losing} of ${frozen.carrying} nodes that carry its labels stopped matching at once; ` +
+        `none is removed until they match again or \`berth plan --confirm ${name}\` is run`,
+    });
+  }
+  return conditions;
+}
+
+function naming({ conflicting, firstConflicting }: RuleCounts): string {
+  const more = conflicting - firstConflicting.length;
+  const nodes = conflicting === 1 ? "1 node" : `${conflicting} nodes`;
+  return `${nodes} (${firstConflicting.join(", ")}${more > 0 ? ` and ${more} more` : ""})`;
+}
+
+/** The rule stopped being in force, or something else needs a person; and the way back. */
+function isNews(
+  { type, status, reason }: DesiredCondition,
+  before: readonly Condition[] | undefined,
+): boolean {
+  const present = before?.find((condition) => condition.type === type);
+  if (present?.status === status && present.reason === reason) return false;
+  return type !== ruleConditions.ready || status === "False" || present?.status === "False";
+}
+
+function isSame(current: FullStatus, next: FullStatus): boolean {
+  return (
+    current.observedGeneration === next.observedGeneration &&
+    current.matchedNodes === next.matchedNodes &&
+    current.labelledNodes === next.labelledNodes &&
+    current.pendingRemovals === next.pendingRemovals &&
+    current.conditions === next.conditions &&
+    current.firstNodes?.join() === next.firstNodes?.join()
+  );
+}
