@@ -1,20 +1,25 @@
-/** Random histories of a log, watched by a whole informer through random faults, on a virtual clock. */
+/** Random histories of a log, watched by two informers through random faults and restarts, on a virtual clock. */
 import { isDeepStrictEqual } from "node:util";
 import type { ApiFailure } from "@berth/kube";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { Informer } from "./informer.ts";
+import { createVirtualClock } from "./clock.ts";
+import type { Informer, InformerOptions } from "./informer.ts";
+import { keyOf } from "./key.ts";
 import { ChangeHistory } from "./testing/change-history.ts";
-import { type Thing, watchLog } from "./testing/things.ts";
-import type { VersionLog } from "./testing/version-log.ts";
+import { seededRun } from "./testing/property.ts";
+import { informThings, type Thing } from "./testing/things.ts";
+import { VersionLog } from "./testing/version-log.ts";
 
 const COLOURS = ["red", "blue"];
+const INFORMERS = 2;
 
 type Step =
   | { readonly do: "write" | "remove" | "recreate"; readonly name: string; readonly colour: string }
   | { readonly do: "cut" | "end" | "break off" | "expire" | "forget" | "repeat" | "bookmark" }
   | { readonly do: "error event" | "fail next"; readonly failure: ApiFailure; readonly retryAfterMs: number }
-  | { readonly do: "subscribe" }
+  | { readonly do: "subscribe" | "restart"; readonly who: number }
+  | { readonly do: "lag"; readonly versions: number }
   | { readonly do: "wait"; readonly ms: number };
 
 const name = fc.constantFrom("a", "b", "c", "d", "e");
@@ -50,6 +55,14 @@ const step: fc.Arbitrary<Step> = fc.oneof(
     }),
   },
   {
+    weight: 2,
+    arbitrary: fc.record({
+      do: fc.constantFrom("subscribe" as const, "restart" as const),
+      who: fc.nat({ max: INFORMERS - 1 }),
+    }),
+  },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant("lag" as const), versions: fc.nat({ max: 5 }) }) },
+  {
     weight: 4,
     arbitrary: fc.record({
       do: fc.constant("wait" as const),
@@ -62,14 +75,14 @@ const setting = fc.record({
   latencyMs: fc.constantFrom(0, 15, 400),
   refusesStreams: fc.constantFrom(false, false, true),
   losesEndMark: fc.constantFrom(false, false, true),
-  /** Steps before the informer starts. */
+  /** Steps before the informers start. */
   startAfter: fc.nat(8),
   pageSize: fc.constantFrom(1, 2, 500),
   seed: fc.nat(),
 });
 type Setting = typeof setting extends fc.Arbitrary<infer S> ? S : never;
 
-function apply(log: VersionLog, step: Exclude<Step, { do: "wait" | "subscribe" }>): void {
+function apply(log: VersionLog, step: Exclude<Step, { do: "wait" | "subscribe" | "restart" }>): void {
   switch (step.do) {
     case "write":
       return log.write(step.name, { colour: step.colour });
@@ -96,74 +109,119 @@ function apply(log: VersionLog, step: Exclude<Step, { do: "wait" | "subscribe" }
       return log.repeat();
     case "bookmark":
       return log.bookmark();
+    case "lag":
+      return log.lag(step.versions);
   }
 }
 
-/** The version that the lister shows, no earlier than `from`; -1 when it never was so. */
-function versionOf(informer: Informer<Thing>, log: VersionLog, from: number): number {
-  const shown = new Map([...informer.list()].map((thing) => [thing.metadata?.name ?? "", thing]));
-  return log.states.findIndex((state, version) => version >= from && isDeepStrictEqual(state, shown));
+/** An informer with its subscribers, and all that was wrong with what it showed and told. */
+class Observer {
+  readonly informer: Informer<Thing>;
+  readonly violations: string[] = [];
+  readonly #log: VersionLog;
+  readonly #histories: ChangeHistory<Thing>[] = [];
+  readonly #stopping = new AbortController();
+  #ended: Promise<void> = Promise.resolve();
+  /** What the lister showed last. */
+  #version = 0;
+
+  constructor(log: VersionLog, options: Pick<InformerOptions<Thing>, "clock" | "pageSize" | "random">) {
+    this.#log = log;
+    const indexes = { colour: (thing: Thing): string[] => [thing.colour ?? ""] };
+    this.informer = informThings({ client: log.connect(), indexes, ...options });
+    this.subscribe();
+  }
+
+  start(): void {
+    this.#ended = this.informer.start(this.#stopping.signal).then((running) => running.ended);
+  }
+
+  stop(): Promise<void> {
+    this.#stopping.abort();
+    return this.#ended;
+  }
+
+  subscribe(): void {
+    const history = new ChangeHistory<Thing>();
+    this.#histories.push(history);
+    this.informer.subscribe({
+      onChange(change) {
+        history.onChange(change);
+        if (history.log.length % 3 === 0) throw new Error("a handler that fails now and then");
+      },
+    });
+  }
+
+  look(when: string): void {
+    const { informer } = this;
+    if (!informer.synced) return;
+    const shown = new Map([...informer.list()].map((thing) => [thing.metadata?.name ?? "", thing]));
+    const next = this.#log.states.findIndex(
+      (state, version) => version >= this.#version && isDeepStrictEqual(state, shown),
+    );
+    if (next >= 0) this.#version = next;
+    else this.violations.push(`${when}: the lister shows no state since version ${this.#version}`);
+    for (const colour of COLOURS) {
+      const wanted = new Set([...shown.values()].filter((thing) => thing.colour === colour));
+      if (!isDeepStrictEqual(new Set(informer.byIndex("colour", colour)), wanted))
+        this.violations.push(`${when}: the index is wrong for ${colour}`);
+    }
+    for (const thing of shown.values())
+      if (informer.get(keyOf(informer.cluster, thing)) !== thing)
+        this.violations.push(`${when}: ${thing.metadata?.name} is not found`);
+  }
+
+  /** All that was wrong, once the log has come to rest. */
+  finish(): string[] {
+    this.look("at the end");
+    const { informer, violations } = this;
+    const { states } = this.#log;
+    if (this.#version !== states.length - 1) violations.push(`the lister stayed at version ${this.#version}`);
+    if (informer.problem() !== undefined) violations.push(`it still has a problem: ${informer.problem()}`);
+    for (const history of this.#histories) {
+      violations.push(...history.violations);
+      const told = new Map([...history.objects.values()].map((thing) => [thing.metadata?.name ?? "", thing]));
+      if (!isDeepStrictEqual(told, states.at(-1))) violations.push("a subscriber was not told everything");
+    }
+    return violations;
+  }
 }
 
-function subscribe(informer: Informer<Thing>): ChangeHistory<Thing> {
-  const history = new ChangeHistory<Thing>();
-  informer.subscribe({
-    onChange(change) {
-      history.onChange(change);
-      if (history.log.length % 3 === 0) throw new Error("a handler that fails now and then");
-    },
-  });
-  return history;
-}
-
-/** Runs the steps against an informer. Gives all that was wrong. */
+/** Runs the steps against informers. Gives all that was wrong. */
 async function violationsOf(
   steps: readonly Step[],
   { seed, pageSize, startAfter, ...server }: Setting,
 ): Promise<string[]> {
-  const indexes = { colour: (thing: Thing): string[] => [thing.colour ?? ""] };
-  const watched = watchLog(server, { indexes, pageSize, random: randomFrom(seed) });
-  const { clock, log, informer } = watched;
-  const histories = [subscribe(informer)];
+  const clock = createVirtualClock();
+  const log = new VersionLog({ ...server, clock });
+  const random = randomFrom(seed);
+  const observe = (): Observer => new Observer(log, { clock, pageSize, random });
+  const observers = Array.from({ length: INFORMERS }, observe);
   const found: string[] = [];
-  let version = 0;
-  const look = (when: string): void => {
-    if (!informer.synced) return;
-    const next = versionOf(informer, log, version);
-    if (next < 0) found.push(`${when}: the lister shows no state since version ${version}`);
-    else version = next;
-  };
   for (const [index, step] of steps.entries()) {
-    if (index === startAfter) watched.start();
-    if (step.do === "subscribe") histories.push(subscribe(informer));
-    else if (step.do !== "wait") apply(log, step);
+    if (index === startAfter) for (const observer of observers) observer.start();
+    if (step.do === "subscribe") observers[step.who]?.subscribe();
+    else if (step.do === "restart") {
+      const before = index < startAfter ? undefined : observers[step.who];
+      if (before === undefined) continue;
+      await before.stop();
+      found.push(...before.violations);
+      const fresh = observe();
+      observers[step.who] = fresh;
+      fresh.start();
+    } else if (step.do !== "wait") apply(log, step);
     await clock.advance(step.do === "wait" ? step.ms : 0);
-    look(`after step ${index} (${step.do})`);
+    for (const observer of observers) observer.look(`after step ${index} (${step.do})`);
   }
-  if (steps.length <= startAfter) watched.start();
+  if (steps.length <= startAfter) for (const observer of observers) observer.start();
   log.heal();
   log.write("last", { colour: "red" });
   await clock.advance(600_000);
-  look("at the end");
-  if (version !== log.states.length - 1) found.push(`the lister stayed at version ${version}`);
-  if (informer.problem() !== undefined) found.push(`it still has a problem: ${informer.problem()}`);
-  found.push(...indexViolations(informer), ...log.hasty.map((request) => `${request} came too soon`));
-  for (const history of histories) {
-    found.push(...history.violations);
-    const told = new Map([...history.objects.values()].map((thing) => [thing.metadata?.name ?? "", thing]));
-    if (!isDeepStrictEqual(told, log.states.at(-1))) found.push("a subscriber was not told everything");
-  }
-  await watched.stop();
+  for (const observer of observers) found.push(...observer.finish());
+  found.push(...log.hasty.map((request) => `${request} came too soon`));
+  for (const observer of observers) await observer.stop();
   if (log.openStreams > 0) found.push("a stream was left open");
   return found;
-}
-
-function* indexViolations(informer: Informer<Thing>): Generator<string> {
-  for (const colour of COLOURS) {
-    const wanted = [...informer.list()].filter((thing) => thing.colour === colour);
-    const found = new Set(informer.byIndex("colour", colour));
-    if (!isDeepStrictEqual(found, new Set(wanted))) yield `the index is wrong for ${colour}`;
-  }
 }
 
 /** Numbers that repeat for a seed (a linear congruential generator; its quality does not matter here). */
@@ -175,13 +233,18 @@ function randomFrom(seed: number): () => number {
   };
 }
 
-describe("an informer on any history with any faults", () => {
-  it("shows states that were, forward only, tells each life once and in order, and ends with the truth", async () => {
-    await fc.assert(
-      fc.asyncProperty(fc.array(step, { maxLength: 30 }), setting, async (steps, server) => {
-        expect(await violationsOf(steps, server)).toEqual([]);
-      }),
-      { numRuns: 2000 },
-    );
-  });
+describe("informers on any history with any faults", () => {
+  const run = seededRun(2000, process.env);
+  it(
+    `show states that were, forward only, tell each life once and in order, and end with the truth (${run.name})`,
+    run.options,
+    async () => {
+      await fc.assert(
+        fc.asyncProperty(fc.array(step, { maxLength: 30 }), setting, async (steps, server) => {
+          expect(await violationsOf(steps, server)).toEqual([]);
+        }),
+        run.parameters,
+      );
+    },
+  );
 });

@@ -1,10 +1,10 @@
-import type { KubeObject } from "@berth/kube";
+import { compareResourceVersions, type KubeObject } from "@berth/kube";
 import type { Change } from "../lister.ts";
 import { storeKey } from "../object-store.ts";
 
 /**
  * A subscriber for tests: keeps what it was told, and notes every change that does not continue it. Of an object it
- * accepts one `added`, then `updated` from the state told last to another version, and at most one `deleted`; of two
+ * accepts one `added`, then `updated` from the state told last to a later version, and at most one `deleted`; of two
  * objects of one name, the end of the first before the beginning of the second.
  */
 export class ChangeHistory<T extends KubeObject> {
@@ -37,6 +37,7 @@ export class ChangeHistory<T extends KubeObject> {
     if (known?.metadata?.uid !== uid) return "its beginning was not told";
     if (change.type === "deleted") return undefined;
     if (change.old !== known) return "it does not start from the state told last";
-    return known.metadata.resourceVersion === resourceVersion ? "that version was told before" : undefined;
+    const order = compareResourceVersions(resourceVersion ?? "", known.metadata.resourceVersion ?? "");
+    return order === undefined || order <= 0 ? "that version, or a later one, was told before" : undefined;
   }
 }

@@ -31,6 +31,19 @@ export interface WatchedLog extends AsyncDisposable {
   newRequests(): readonly string[];
 }
 
+/** An informer of things that waits the shortest times, unless told otherwise. */
+export function informThings(
+  options: Partial<InformerOptions<Thing>> & Pick<InformerOptions<Thing>, "client" | "clock">,
+): Informer<Thing> {
+  return createInformer<Thing>({
+    cluster: clusterName("c"),
+    resource: things,
+    log: createSilentLogger(),
+    random: () => 0,
+    ...options,
+  });
+}
+
 /** A log, a clock held still, and an informer of it that waits the shortest times. */
 export function watchLog(
   server: Omit<LogOptions, "clock"> = {},
@@ -39,16 +52,7 @@ export function watchLog(
   const clock = createVirtualClock();
   const log = new VersionLog({ ...server, clock });
   const metrics = createRecordingMetrics();
-  const informer = createInformer<Thing>({
-    client: log,
-    cluster: clusterName("c"),
-    resource: things,
-    clock,
-    log: createSilentLogger(),
-    metrics,
-    random: () => 0,
-    ...options,
-  });
+  const informer = informThings({ client: log, clock, metrics, ...options });
   const stopping = new AbortController();
   let ended: Promise<void> = Promise.resolve();
   let seen = 0;

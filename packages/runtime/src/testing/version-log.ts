@@ -15,6 +15,11 @@ import { type Clock, sleep } from "../clock.ts";
 type Event = WatchEvent<KubeObject>;
 type State = ReadonlyMap<string, KubeObject>;
 
+/** Who asks, and when it may ask again. */
+interface Caller {
+  notBeforeMs: number;
+}
+
 /** How a `VersionLog` behaves from the beginning on. */
 export interface LogOptions {
   readonly clock: Clock;
@@ -43,7 +48,8 @@ export class VersionLog implements Pick<KubeClient, "list" | "watch"> {
   #outage: ApiFailure | undefined;
   /** Versions before this one are forgotten. */
   #oldest = 0;
-  #notBeforeMs = 0;
+  #lag = 0;
+  readonly #caller: Caller = { notBeforeMs: 0 };
 
   constructor(options: LogOptions) {
     this.#options = options;
@@ -100,6 +106,14 @@ export class VersionLog implements Pick<KubeClient, "list" | "watch"> {
     this.cut({ kind: "expired" });
   }
 
+  /**
+   * Reads that name a version may be answered so many versions late, by a replica that has not caught up; those that
+   * name none get the latest, as the API promises.
+   */
+  lag(versions: number): void {
+    this.#lag = versions;
+  }
+
   /** Breaks every open watch; events not delivered yet are lost on the way. */
   cut(failure: ApiFailure = { kind: "unreachable" }): void {
     for (const stream of this.#streams) stream.fail(errorOf(failure));
@@ -126,9 +140,30 @@ export class VersionLog implements Pick<KubeClient, "list" | "watch"> {
     this.#outage = undefined;
   }
 
-  async list<T extends KubeObject>(_resource: Resource<T>, options: ListOptions<T> = {}): Promise<List<T>> {
-    await this.#admit(options.continue === undefined ? "list" : "list+", options.signal);
-    const [at, from] = options.continue?.split("/").map(Number) ?? [this.#states.length - 1, 0];
+  list<T extends KubeObject>(resource: Resource<T>, options: ListOptions<T> = {}): Promise<List<T>> {
+    return this.#list(this.#caller, resource, options);
+  }
+
+  watch<T extends KubeObject>(resource: Resource<T>, options: WatchOptions<T> = {}): Promise<WatchStream<T>> {
+    return this.#watch(this.#caller, resource, options);
+  }
+
+  /** A client of its own: what the server tells another one to wait is not its business. */
+  connect(): Pick<KubeClient, "list" | "watch"> {
+    const caller: Caller = { notBeforeMs: 0 };
+    return {
+      list: (resource, options = {}) => this.#list(caller, resource, options),
+      watch: (resource, options = {}) => this.#watch(caller, resource, options),
+    };
+  }
+
+  async #list<T extends KubeObject>(
+    caller: Caller,
+    _resource: Resource<T>,
+    options: ListOptions<T>,
+  ): Promise<List<T>> {
+    await this.#admit(caller, options.continue === undefined ? "list" : "list+", options.signal);
+    const [at, from] = options.continue?.split("/").map(Number) ?? [this.#readable(options), 0];
     if (at === undefined || from === undefined || at < this.#oldest) throw errorOf({ kind: "expired" });
     const all = [...(this.#states[at]?.values() ?? [])];
     const to = from + (options.limit ?? 500);
@@ -139,23 +174,33 @@ export class VersionLog implements Pick<KubeClient, "list" | "watch"> {
     return { metadata: { resourceVersion: `${at}`, ...rest }, items };
   }
 
-  async watch<T extends KubeObject>(
+  async #watch<T extends KubeObject>(
+    caller: Caller,
     _resource: Resource<T>,
-    options: WatchOptions<T> = {},
+    options: WatchOptions<T>,
   ): Promise<WatchStream<T>> {
     const { resourceVersion, sendInitialEvents = false } = options;
-    await this.#admit(sendInitialEvents ? "snapshot" : `watch ${resourceVersion}`, options.signal);
+    await this.#admit(caller, sendInitialEvents ? "snapshot" : `watch ${resourceVersion}`, options.signal);
     if (sendInitialEvents && this.#options.refusesStreams) throw errorOf({ kind: "invalid", causes: [] });
-    const from = Number(resourceVersion ?? this.#states.length - 1);
+    const from = sendInitialEvents
+      ? this.#readable(options)
+      : Number(resourceVersion ?? this.#states.length - 1);
     if (from < this.#oldest) throw errorOf({ kind: "expired" });
     const stream = new LogStream(this.#options, (ended) => this.#streams.delete(ended));
     this.#streams.add(stream);
     options.signal?.addEventListener("abort", () => stream.fail(errorOf({ kind: "aborted" })), {
       once: true,
     });
-    if (sendInitialEvents) this.#sendSnapshot(stream);
-    else for (const event of this.#events.slice(from)) stream.push(structuredClone(event));
+    if (sendInitialEvents) this.#sendSnapshot(stream, from);
+    for (const event of this.#events.slice(from)) stream.push(structuredClone(event));
     return stream.projected(options.project);
+  }
+
+  /** The version that a read is answered with. */
+  #readable({ resourceVersion }: { readonly resourceVersion?: string }): number {
+    const latest = this.#states.length - 1;
+    if (resourceVersion === undefined) return latest;
+    return Math.max(this.#oldest, Number(resourceVersion), latest - this.#lag);
   }
 
   get #latest(): State {
@@ -173,8 +218,8 @@ export class VersionLog implements Pick<KubeClient, "list" | "watch"> {
   }
 
   /** The mark of the end comes a while after the objects, so that live events can come between. */
-  #sendSnapshot(stream: LogStream): void {
-    for (const object of this.#latest.values())
+  #sendSnapshot(stream: LogStream, version: number): void {
+    for (const object of (this.#states[version] ?? this.#latest).values())
       stream.push({ type: "ADDED", object: structuredClone(object) });
     if (this.#options.losesEndMark) return;
     const { clock, latencyMs = 0 } = this.#options;
@@ -185,15 +230,15 @@ export class VersionLog implements Pick<KubeClient, "list" | "watch"> {
     return { type: "BOOKMARK", resourceVersion: `${this.#states.length - 1}`, initialEventsEnd };
   }
 
-  async #admit(request: string, signal: AbortSignal | undefined): Promise<void> {
+  async #admit(caller: Caller, request: string, signal: AbortSignal | undefined): Promise<void> {
     const { clock, latencyMs = 0 } = this.#options;
     this.requests.push(request);
-    if (clock.monotonic() < this.#notBeforeMs) this.hasty.push(request);
+    if (clock.monotonic() < caller.notBeforeMs) this.hasty.push(request);
     await sleep(clock, latencyMs, signal);
     if (signal?.aborted) throw errorOf({ kind: "aborted" });
     const failure = this.#failures.shift() ?? (this.#outage && errorOf(this.#outage));
     if (failure === undefined) return;
-    this.#notBeforeMs = clock.monotonic() + (failure.retryAfterMs ?? 0);
+    caller.notBeforeMs = clock.monotonic() + (failure.retryAfterMs ?? 0);
     throw failure;
   }
 }
