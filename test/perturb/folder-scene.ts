@@ -23,11 +23,14 @@ const SENTINEL = { node: "sentinel", input: "sentinel/input", rule: "sentinel/ou
 /** What the steps of a story can do. */
 export interface FolderHands {
   readonly rules: EditedFolder;
-  add(node: string, labels?: Labels, annotations?: Labels): Promise<void>;
-  remove(node: string): Promise<void>;
-  label(node: string, edits: Readonly<Record<string, string | null>>): Promise<void>;
-  annotate(node: string, edits: Readonly<Record<string, string | null>>): Promise<void>;
+  readonly add: (node: string, labels?: Labels, annotations?: Labels) => Promise<void>;
+  readonly remove: (node: string) => Promise<void>;
+  readonly label: (node: string, edits: Edits) => Promise<void>;
+  readonly annotate: (node: string, edits: Edits) => Promise<void>;
 }
+
+/** Values by key; `null` takes the key away. */
+type Edits = Readonly<Record<string, string | null>>;
 
 export interface FolderPlot {
   /** The nodes whose state counts. */
@@ -61,13 +64,7 @@ export async function setUpFolderScene(stage: Stage, plot: FolderPlot): Promise<
         return (labels[SENTINEL.rule] !== undefined) === sings;
       },
     },
-    steps: plot.steps(hands).map((step) => ({
-      ...step,
-      async run() {
-        await step.run();
-        timeline.note(step.name, rules.files);
-      },
-    })),
+    steps: plot.steps(hands).map((step) => notedStep(step, () => timeline.note(step.name, rules.files))),
     state: () => Object.fromEntries(plot.nodes.map((node) => [node, stateOf(stage.latest(nodes, node))])),
     forbidden: (history) => [
       ...flaps(history),
@@ -79,6 +76,15 @@ export async function setUpFolderScene(stage: Stage, plot: FolderPlot): Promise<
     ],
     [Symbol.asyncDispose]: () => kept.disposeAsync(),
   };
+}
+
+/** The step, with a note of what it left behind. */
+function notedStep(step: Step, note: () => void): Step {
+  const run = async (): Promise<void> => {
+    await step.run();
+    note();
+  };
+  return { ...step, run };
 }
 
 function createHands(stage: Stage, rules: EditedFolder): FolderHands {

@@ -2,7 +2,7 @@
 import type { Resource } from "@berth/kube";
 import { errorEvent } from "../fault/actions.ts";
 import type { Interceptor, ObservedEvent, ObservedRequest } from "../fault/interceptor.ts";
-import { nameOfEvent, nameOfRequest, Occurrences, type Point, type ToLocal } from "./point.ts";
+import { nameOfEvent, nameOfRequest, nameOfSubject, Occurrences, type Point, type ToLocal } from "./point.ts";
 
 /** What the first life of the controller asked for and was told, each with its occurrence. */
 export interface Footprint {
@@ -35,6 +35,7 @@ export interface PerturbationOptions {
   readonly point?: Point;
   readonly resources: readonly Resource[];
   readonly toLocal: ToLocal;
+  readonly sentinelResource: Resource;
   readonly isSentinel: (resource: Resource, name: string) => boolean;
   readonly changesOf: (resource: Resource, name: string) => number;
   /** Ends the life of the controller at once. */
@@ -51,8 +52,9 @@ export function createPerturbation(options: PerturbationOptions): Perturbation {
   const resourceOf = ({ group, resource }: ObservedRequest): Resource | undefined =>
     resources.find((one) => one.group === group && one.plural === resource);
 
+  /** Is it about the sentinel? That is the business of the harness. */
   function isNoise(request: ObservedRequest, name: string): boolean {
-    const resource = resourceOf(request);
+    const resource = request.resource === "events" ? options.sentinelResource : resourceOf(request);
     return resource !== undefined && isSentinel(resource, toLocal(name));
   }
 
@@ -78,7 +80,7 @@ export function createPerturbation(options: PerturbationOptions): Perturbation {
       return pause;
     },
     async request(request, forward) {
-      if (isNoise(request, request.name)) return forward();
+      if (isNoise(request, nameOfSubject(request))) return forward();
       const name = occurrences.next(nameOfRequest(request, toLocal));
       footprint.requests.push(name);
       const isIt =

@@ -19,6 +19,7 @@ describe("the name of a perturbation", () => {
     ["GET", "/api/v1/nodes?watch=true", "watch nodes"],
     ["POST", "/apis/events.k8s.io/v1/namespaces/default/events", "create events.events.k8s.io"],
     ["PATCH", "/apis/events.k8s.io/v1/namespaces/default/events/x.17a4", "patch events.events.k8s.io"],
+    ["PATCH", "/api/v1/namespaces/default/events/run-7-n1.17a4", "patch events n1"],
     ["GET", "/version?x=1", "get /version"],
   ])("says of %s %s: %s", (method, path, name) => {
     expect(nameOfRequest(request(method, path), toLocal)).toBe(name);

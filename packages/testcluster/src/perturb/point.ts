@@ -42,11 +42,16 @@ export type ToLocal = (name: string) => string;
 
 /** `patch nodes/status n1`, `create events.events.k8s.io`: what a request is about, whenever it comes. */
 export function nameOfRequest(request: ObservedRequest, toLocal: ToLocal): string {
-  const { verb, group, resource, subresource, name, method, path } = request;
+  const { verb, group, resource, subresource, method, path } = request;
   if (resource === "") return `${method.toLowerCase()} ${path.split("?")[0] ?? ""}`;
   const collection = group === "" ? resource : `${resource}.${group}`;
   const what = subresource === "" ? collection : `${collection}/${subresource}`;
-  return [verb, what, toLocal(name)].filter((part) => part !== "").join(" ");
+  return [verb, what, toLocal(nameOfSubject(request))].filter((part) => part !== "").join(" ");
+}
+
+/** The object that a request is about; of an Event, which is named after it and at random, the one it regards. */
+export function nameOfSubject({ resource, name }: ObservedRequest): string {
+  return resource === "events" ? name.replace(/\.[0-9a-f]+$/, "") : name;
 }
 
 /** `MODIFIED nodes n1`. */

@@ -21,9 +21,9 @@ export interface TellingOptions {
   readonly prefix: string;
   /** For each single wait. Milliseconds. */
   readonly timeoutMs: number;
-  /** With `states`: the perturbed telling. Without both: the undisturbed one, which finds them. */
+  /** What goes wrong. Default nothing. */
   readonly point?: Point;
-  /** The state after the start, and after each step, of the undisturbed telling. */
+  /** The state after the start, and after each step, as found by the first telling, which has none. */
   readonly states?: readonly unknown[];
 }
 
@@ -79,6 +79,7 @@ class Run implements AsyncDisposable {
       ...(point && { point }),
       resources: story.resources,
       toLocal: stage.toLocal,
+      sentinelResource: scene.fence.resource,
       isSentinel: (resource, name) => this.#isSentinel(resource, name),
       changesOf: (resource, name) => stage.changesOf(resource, name),
       kill: () => this.#killAndRestart(),
@@ -117,11 +118,11 @@ class Run implements AsyncDisposable {
   async #tellAll(): Promise<void> {
     const { log } = this.#options;
     await this.#begin();
-    await this.#passFence(() => this.#mayOvertake(0) && this.#perturbation.pause !== undefined);
+    await this.#comeToRest(() => this.#mayOvertake(0) && this.#perturbation.pause !== undefined);
     await this.#endOfStep(0, START);
     for (const [index, step] of this.#scene.steps.entries()) {
       // The state does not show that this life of the controller has seen it, when one before has made it so.
-      if (step.needsSettled === true && this.#births > 1) await this.#comeToRest();
+      if (step.needsSettled === true && this.#births > 1) await this.#passFence();
       log.step = step.name;
       await this.#take(step);
       await this.#endOfStep(index + 1, step.name);
@@ -208,11 +209,15 @@ class Run implements AsyncDisposable {
   /**
    * The sentinel answers, nothing is in flight, and it answers again: everything before was seen and dealt with. One
    * answer is not enough, because it may overtake an earlier write whose connection is still being made.
+   *
+   * @param orElse what ends the wait as well.
    */
-  async #comeToRest(): Promise<void> {
-    await this.#passFence();
-    await this.#options.log.until(() => (this.#lives.at(-1)?.inFlight ?? 0) === 0, this.#options.timeoutMs);
-    await this.#passFence();
+  async #comeToRest(orElse?: () => boolean): Promise<void> {
+    const { log, timeoutMs } = this.#options;
+    await this.#passFence(orElse);
+    if (orElse?.() === true) return;
+    await log.until(() => (this.#lives.at(-1)?.inFlight ?? 0) === 0, timeoutMs);
+    await this.#passFence(orElse);
   }
 
   /** May the step at this place begin before the reaction to what was before it? */
@@ -282,7 +287,7 @@ class Run implements AsyncDisposable {
     const victim = this.#lives.at(-1);
     victim?.kill();
     if (victim !== undefined) await this.#afterDeath(victim, view);
-    await this.#comeToRest();
+    await this.#passFence();
     view.release();
     await this.#reach(index, `the step before an older view (${version})`);
   }
