@@ -1,6 +1,6 @@
 import { readFile, stat } from "node:fs/promises";
 import path from "node:path";
-import { reasons } from "@berth/placement";
+import { isProtectedKey, reasons } from "@berth/placement";
 import { configReasons, faultsOfDocument, itemsOf } from "../config/documents.ts";
 import { type Fault, formatFault, hasErrors, inOrder } from "../config/fault.ts";
 import { API_VERSION } from "../config/kinds.ts";
@@ -29,13 +29,11 @@ export interface ConvertOptions {
   readonly output?: DataFormat;
 }
 
-/** Reasons why nobody knows what there is to convert: nothing is skipped then. */
-const UNREAD: ReadonlySet<string> = new Set([
-  configReasons.FileUnreadable,
-  configReasons.LabelFolderUnreadable,
-  configReasons.NotYaml,
-  reasons.FileUnreadable,
-  reasons.FolderIncomplete,
+/** Faults of a rule that was read. Of anything else nobody knows what there is to convert, so nothing is skipped. */
+const SKIPPABLE: ReadonlySet<string> = new Set([
+  convertReasons.NotConvertible,
+  reasons.InvalidLabelKey,
+  reasons.ReservedLabelKey,
 ]);
 
 /**
@@ -46,7 +44,7 @@ export async function convert(options: ConvertOptions, surroundings: Surrounding
   const { stdout, stderr, folder } = surroundings;
   const found = await Promise.all(options.files.map((file) => convertOne(file, options, folder)));
   const { rules, dropped, faults } = joinConversions(found);
-  const skipped = options.skip === true && !faults.some(({ reason }) => UNREAD.has(reason));
+  const skipped = options.skip === true && faults.every(({ reason }) => SKIPPABLE.has(reason));
   for (const fault of faults.toSorted(inOrder)) {
     stderr.write(`${formatFault(skipped ? { ...fault, severity: "warning" } : fault)}\n`);
   }
@@ -88,9 +86,9 @@ function toError(error: unknown): Error {
 
 function convertText(file: string, text: string): Conversion {
   const { documents, problems } = readYaml(text);
-  const faults = problems.map(
-    (problem): Fault => ({ file, ...problem, severity: "error", reason: configReasons.NotYaml }),
-  );
+  const faults = problems.map(({ line, column, message }): Fault => {
+    return { file, line, column, severity: "error", reason: configReasons.NotYaml, message };
+  });
   return joinConversions([
     { rules: [], dropped: [], faults },
     ...documents.flatMap(itemsOf).map((yaml) => convertDocument(file, yaml)),
@@ -107,7 +105,7 @@ function convertDocument(file: string, yaml: YamlDocument): Conversion {
   }
   const parsed = nodeFeatureRule.safeParse(yaml.value);
   if (parsed.success) return convertNodeFeatureRule({ file, document: parsed.data, yaml });
-  const faults = faultsOfDocument(parsed.error, yaml).map((fault): Fault => ({ ...fault, file }));
+  const faults = faultsOfDocument(parsed.error, yaml).map((fault) => Object.assign({ file }, fault));
   return { rules: [], dropped: [], faults };
 }
 
@@ -116,9 +114,22 @@ function toDocument({ name, spec }: ConvertedRule): object {
 }
 
 function render(rule: ConvertedRule): string {
-  const { from, leftOut } = rule;
-  const notes = leftOut.length === 0 ? [] : ["Left out:", ...leftOut.map(indent)];
+  const { from, leftOut, spec } = rule;
+  const reserved = new Set(
+    spec.labels
+      .map(({ key }) => key)
+      .filter(isProtectedKey)
+      .map(domainOf),
+  );
+  const notes = [
+    ...[...reserved].map((domain) => `Needs --allow-reserved ${domain}`),
+    ...(leftOut.length === 0 ? [] : ["Left out:", ...leftOut.map(indent)]),
+  ];
   return comment([`From ${from}`, ...notes]) + toYaml(toDocument(rule));
+}
+
+function domainOf(key: string): string {
+  return key.slice(0, key.indexOf("/"));
 }
 
 function indent(line: string): string {

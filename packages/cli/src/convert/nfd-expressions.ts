@@ -18,15 +18,16 @@ export function convertExpression(label: ElementLabel, expression: NfdExpression
   if (problem !== undefined) return problem;
   if (label.kind === "none") return label.why;
   const { key } = label;
-  if (expression.op === "") return [];
+  const { op } = expression;
+  if (op === "") return [];
   if (label.kind === "equals") return convertEquality(label, expression);
-  if (expression.op === "Exists") return [{ key }];
-  if (expression.op === "DoesNotExist") return [{ key, operator: "DoesNotExist" }, seenByNfd];
-  if (label.kind === "flag") return `it is a flag without a value, which ${expression.op} never matches`;
+  if (label.kind === "flag" && op !== "Exists" && op !== "DoesNotExist") {
+    return `it is a flag without a value, which ${op} never matches`;
+  }
   return convertComparison(key, expression);
 }
 
-function convertComparison(key: string, { op, value = [], type }: NfdExpression): Converted {
+function convertComparison(key: string, { op, value = [], type }: NfdExpression): readonly MatchTerm[] {
   const [first = "", second = ""] = value;
   const compareAs = type === "version" ? ({ compareAs: "Version" } as const) : {};
   const compare = (operator: "Gt" | "Ge" | "Lt" | "Le", bound: string): MatchTerm => ({
@@ -35,29 +36,23 @@ function convertComparison(key: string, { op, value = [], type }: NfdExpression)
     values: [bound],
     ...compareAs,
   });
-  switch (op) {
-    case "In":
-      return [{ key, operator: "In", values: value }];
-    case "NotIn":
-      return [{ key }, { key, operator: "NotIn", values: value }];
-    case "InRegexp":
-      return [{ key, operator: "Matches", values: [anyPattern(value)] }];
-    case "IsTrue":
-      return [{ key, operator: "In", values: ["true"] }];
-    case "IsFalse":
-      return [{ key, operator: "In", values: ["false"] }];
-    case "Gt":
-    case "Ge":
-    case "Lt":
-    case "Le":
-      return [compare(op, first)];
-    case "GtLt":
-      return [compare("Gt", first), compare("Lt", second)];
-    case "GeLe":
-      return [compare("Ge", first), compare("Le", second)];
-    default:
-      return `${op} is not converted`;
-  }
+  const terms: Readonly<Record<NfdExpression["op"], readonly MatchTerm[]>> = {
+    "": [],
+    Exists: [{ key }],
+    DoesNotExist: [{ key, operator: "DoesNotExist" }, seenByNfd],
+    In: [{ key, operator: "In", values: value }],
+    NotIn: [{ key }, { key, operator: "NotIn", values: value }],
+    InRegexp: [{ key, operator: "Matches", values: [anyPattern(value)] }],
+    IsTrue: [{ key, operator: "In", values: ["true"] }],
+    IsFalse: [{ key, operator: "In", values: ["false"] }],
+    Gt: [compare("Gt", first)],
+    Ge: [compare("Ge", first)],
+    Lt: [compare("Lt", first)],
+    Le: [compare("Le", first)],
+    GtLt: [compare("Gt", first), compare("Lt", second)],
+    GeLe: [compare("Ge", first), compare("Le", second)],
+  };
+  return terms[op];
 }
 
 /** The label stands for one value of the element: only what asks for exactly that value can be told from it. */

@@ -57,7 +57,10 @@ export function convertNodeFeatureRule({ file, document, yaml }: NodeFeatureRule
     if (converted === undefined) dropped.push({ from, why });
     else {
       rules.push({ name, from, spec: converted, leftOut: why });
-      for (const label of Object.keys(rule.labels ?? {})) earlier.set(label, toLabelKey(label));
+      const keys = new Set(converted.labels.map(({ key }) => key));
+      for (const label of Object.keys(rule.labels ?? {})) {
+        if (keys.has(toLabelKey(label))) earlier.set(label, toLabelKey(label));
+      }
     }
   }
   return { rules, dropped, faults };

@@ -15,7 +15,7 @@ const MAX_TERMS = 32;
  */
 export async function convertRuleFolder(source: LabelFolderSource): Promise<Conversion> {
   const { parsed, faults } = await readLabelFolder(source);
-  const errors = [...faults.filter(({ severity }) => severity === "error")];
+  const errors = faults.filter(({ severity }) => severity === "error");
   const rules: ConvertedRule[] = [];
   for (const { outputs, plain } of hasErrors(errors) && !parsed.set.complete ? [] : parsed.set.rules) {
     const [output] = outputs;
@@ -34,7 +34,8 @@ export async function convertRuleFolder(source: LabelFolderSource): Promise<Conv
         : `the LabelRule is not valid: ${problem}`;
     errors.push({ file, severity: "error", reason: convertReasons.NotConvertible, message });
   }
-  return { rules, dropped: [], faults: errors };
+  const dropped = errors.map(({ file, message }) => ({ from: file, why: [message] }));
+  return { rules, dropped, faults: errors };
 }
 
 function toSpec(key: string, inputs: readonly string[]): ConvertedRule["spec"] {
