@@ -41,7 +41,6 @@ describe("exit codes", () => {
     [["manifests", "--image", "x", "--replicas", "0"]],
     [["cluster", "start", "--dir", "x", "--with", "dashboard"]],
     [["run", "--label-dir", "x", "--allow-reserved", "example.com"]],
-    [["plan"]],
   ])("berth %j is wrong usage", async (args) => {
     const { code, stderr } = await cli(args);
     expect(code).toBe(exitCodes.usage);

@@ -4,7 +4,7 @@ import path from "node:path";
 import { mergeContributions, planNode } from "@berth/placement";
 import { aNode } from "@berth/testcluster";
 import { describe, expect, it } from "vitest";
-import { readRules } from "./session.ts";
+import { assembleReadRules, readRuleFiles } from "./session.ts";
 
 const root = path.join(import.meta.dirname, "../../..");
 const documented = await readFile(path.join(root, "examples/labels.md"), "utf8");
@@ -18,7 +18,8 @@ const rows = [...documented.matchAll(/^\| `(\S+)`\s*\| `(\S+)=(\S+)`/gm)].map(
 
 /** The labels that the rules would set on a node with this label. */
 async function labelsFor(label: string): Promise<Readonly<Record<string, string | undefined>>> {
-  const { capabilities } = await readRules({ labelDir: "examples/labels" }, { folder: root });
+  const files = await readRuleFiles({ labelDir: "examples/labels" }, { folder: root });
+  const { capabilities } = assembleReadRules(files, undefined, "act");
   const node = aNode("n")
     .labelled({ [label]: "true" })
     .stored({ uid: "u", resourceVersion: "1" })

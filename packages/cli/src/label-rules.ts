@@ -18,7 +18,7 @@ import {
   type RuleVerdict,
   reasons,
 } from "@berth/placement";
-import type { Lister } from "@berth/runtime";
+import { findCondition, type Lister } from "@berth/runtime";
 import type { Fault } from "./config/fault.ts";
 import type { LocatedLabelRule } from "./config/settings.ts";
 
@@ -42,14 +42,21 @@ interface Unreadable {
 export interface ClusterRules {
   readonly documents: readonly LabelRuleDocument[];
   readonly unreadable: readonly Unreadable[];
+  /** Those whose status says that they wait for a confirmation, by name. */
+  readonly waiting: ReadonlySet<string>;
 }
 
 /** The server has its schema, ours may be of another release: nothing is taken on trust. Total. */
 export function readClusterRules(objects: Iterable<LabelRule>): ClusterRules {
   const documents: LabelRuleDocument[] = [];
   const unreadable: Unreadable[] = [];
-  for (const { metadata, spec } of objects) {
-    const { name = "", annotations } = metadata ?? {};
+  const waiting = new Set<string>();
+  for (const { metadata, spec, status } of objects) {
+    const { name = "", annotations, generation } = metadata ?? {};
+    const ready = findCondition(status?.conditions, "Ready");
+    const isWaiting =
+      ready?.reason === reasons.ConfirmationRequired && ready.observedGeneration === generation;
+    if (isWaiting) waiting.add(name);
     const parsed = labelRuleSpec.safeParse(spec);
     if (parsed.success) documents.push({ name, spec: parsed.data, annotations });
     else {
@@ -58,7 +65,7 @@ export function readClusterRules(objects: Iterable<LabelRule>): ClusterRules {
       unreadable.push({ name, message: `${where}: ${issue?.message ?? "is not valid"}` });
     }
   }
-  return { documents, unreadable };
+  return { documents, unreadable, waiting };
 }
 
 /** Puts the rules of all sources together, and says of each document what became of it. */
@@ -207,6 +214,26 @@ export function configFaults(
         message,
       });
     }
+  }
+  return found;
+}
+
+/** The same of the cluster, for a command that shows faults on the terminal. */
+export function clusterFaults(
+  cluster: ClusterRules | undefined,
+  { faults }: AssembledRules,
+): readonly Fault[] {
+  const severity = "error";
+  const found = (faults.get("cluster") ?? []).map(
+    ({ rule, path, reason, message }): Fault => ({
+      file: `labelrule/${rule}`,
+      severity,
+      reason,
+      message: `spec.${path.join(".")}: ${message}`,
+    }),
+  );
+  for (const { name, message } of cluster?.unreadable ?? []) {
+    found.push({ file: `labelrule/${name}`, severity, reason: reasons.RuleInvalid, message });
   }
   return found;
 }

@@ -1,10 +1,24 @@
-import { connect, type KubeClient, type Node, nodes, type Projection } from "@berth/kube";
-import { type BoundCapability, bindCapability, type LabelRules, labels } from "@berth/placement";
+import { connect, isApiError, type KubeClient, type Node, nodes, type Projection } from "@berth/kube";
+import {
+  type AssembledRules,
+  assembleRules,
+  type BoundCapability,
+  bindCapability,
+  type DocumentSet,
+  type LabelOptions,
+  type LabelRule,
+  type LabelRules,
+  labelRules,
+  labels,
+  type ParsedFolder,
+} from "@berth/placement";
 import { type Fault, hasErrors } from "./config/fault.ts";
 import { readLabelFolder } from "./config/label-folder.ts";
-import { loadSettings, type RuleOptions } from "./config/settings.ts";
+import { labelOptionsOfFlags, loadSettings, type RuleOptions, type Settings } from "./config/settings.ts";
 import { type ClusterChoice, type ConnectionOptions, chooseCluster } from "./connection.ts";
 import { CommandError, exitCodes } from "./exit-codes.ts";
+import { describeApiError } from "./failure-text.ts";
+import { type ClusterRules, clusterFaults, configFaults, readClusterRules } from "./label-rules.ts";
 import { Progress } from "./output/progress.ts";
 import type { Surroundings } from "./surroundings.ts";
 import { VERSION } from "./version.ts";
@@ -22,36 +36,108 @@ export async function openSession(options: ConnectionOptions, surroundings: Surr
   return { client, cluster, [Symbol.asyncDispose]: () => client.close() };
 }
 
-/** The capabilities with their configuration as a command reads it, once. */
-export interface ReadRules {
-  readonly capabilities: readonly BoundCapability[];
-  /** What is wrong with single rules; the others are in force. */
+/** The rules that a command is given in files. */
+export interface RuleFiles {
+  readonly settings: Settings;
+  readonly options: LabelOptions;
+  readonly folder: ParsedFolder | undefined;
+  /** Faults of the rule folder. */
   readonly faults: readonly Fault[];
-  /** There is a label folder. */
-  readonly given: boolean;
+  /** There are configuration files, which may hold no rule. */
+  readonly hasConfig: boolean;
 }
 
 /**
- * Reads the rules that a command is given.
+ * Reads the files that a command is given.
  * @throws CommandError when the configuration cannot be used, or its label folder cannot be read.
  */
-export async function readRules(
+export async function readRuleFiles(
   options: RuleOptions,
   { folder }: Pick<Surroundings, "folder">,
-): Promise<ReadRules> {
-  const { labelFolder } = await loadSettings(options, folder);
-  if (labelFolder === undefined) return { capabilities: [bindLabels(undefined)], faults: [], given: false };
-  const { parsed, faults, read } = await readLabelFolder(labelFolder);
+): Promise<RuleFiles> {
+  const settings = await loadSettings(options, folder);
+  const common = {
+    settings,
+    options: labelOptionsOfFlags(options),
+    hasConfig: (options.config ?? []).length > 0,
+  };
+  if (settings.labelFolder === undefined) return { ...common, folder: undefined, faults: [] };
+  const { parsed, faults, read } = await readLabelFolder(settings.labelFolder);
   if (!read && hasErrors(faults)) {
     throw new CommandError(
       faults.map(({ file, message }) => `${file}: ${message}`).join("; "),
       exitCodes.faults,
     );
   }
-  return { capabilities: [bindLabels(parsed.rules)], faults, given: true };
+  return { ...common, folder: parsed, faults };
 }
 
-function bindLabels(rules: LabelRules | undefined): BoundCapability {
+/** The capabilities with their configuration as a command reads it, once. */
+export interface ReadRules {
+  readonly capabilities: readonly BoundCapability[];
+  /** What is wrong with single rules; the others are in force. */
+  readonly faults: readonly Fault[];
+  /** There is a source of rules. */
+  readonly given: boolean;
+  readonly assembled: AssembledRules | undefined;
+}
+
+/**
+ * Rules of files and of the cluster together.
+ *
+ * @param waiting what to do with rules that ask before they act: `act` to see what they would do, `wait` to leave out
+ *   those that are known to wait.
+ */
+export function assembleReadRules(
+  files: RuleFiles,
+  cluster: ClusterRules | undefined,
+  waiting: "act" | "wait",
+): ReadRules {
+  const { settings, options, folder, hasConfig } = files;
+  const documents: DocumentSet[] = [];
+  if (hasConfig) documents.push({ source: "config", complete: true, documents: settings.labelRules });
+  if (cluster) {
+    const unreadable = cluster.unreadable.map(({ name }) => name);
+    documents.push({ source: "cluster", complete: true, documents: cluster.documents, unreadable });
+  }
+  const given = folder !== undefined || documents.length > 0;
+  if (!given)
+    return { capabilities: [bindRules(undefined)], faults: files.faults, given, assembled: undefined };
+  const known = new Set([...(cluster?.waiting ?? [])].map((name) => `cluster/${name}`));
+  const assembled = assembleRules({
+    sources: { ...(folder && { folder: folder.set }), documents, options },
+    nodes: [],
+    ...(waiting === "wait" && { known }),
+  });
+  const faults = [
+    ...files.faults,
+    ...configFaults(settings.labelRules, assembled),
+    ...clusterFaults(cluster, assembled),
+  ];
+  return { capabilities: [bindRules(assembled.rules)], faults, given, assembled };
+}
+
+/**
+ * The `LabelRule` objects of the cluster; `undefined` when it does not have the CRD. Without the right to read them it
+ * goes on without, and says so.
+ */
+export async function fetchClusterRules(
+  { client }: Session,
+  { stderr, signal }: Pick<Surroundings, "stderr" | "signal">,
+): Promise<ClusterRules | undefined> {
+  const objects: LabelRule[] = [];
+  try {
+    for await (const page of client.pages(labelRules, { signal })) objects.push(...page.items);
+  } catch (error) {
+    if (isApiError(error, "notFound")) return undefined;
+    if (!isApiError(error, "forbidden")) throw error;
+    stderr.write(`LabelRules are left out: ${describeApiError(error)}\n`);
+    return undefined;
+  }
+  return readClusterRules(objects);
+}
+
+function bindRules(rules: LabelRules | undefined): BoundCapability {
   return bindCapability(labels, { config: () => rules, observe: (view) => view });
 }
 

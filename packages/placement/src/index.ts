@@ -6,6 +6,7 @@ export * from "./api/label-rule-resource.ts";
 export * from "./api/reasons.ts";
 export * from "./explain/diff.ts";
 export * from "./explain/node.ts";
+export * from "./explain/removals.ts";
 export { BREAKER_WINDOW_MS, type FrozenRule, RemovalBreakers, removalLimit } from "./node/breaker.ts";
 export * from "./node/capability.ts";
 export { type CleanInput, planClean } from "./node/clean.ts";

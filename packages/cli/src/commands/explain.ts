@@ -6,7 +6,13 @@ import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
 import { formatColumns } from "../output/columns.ts";
 import { type DataFormat, printData } from "../output/data.ts";
 import { type Style, styleFor } from "../output/style.ts";
-import { openSession, readRules, type Session } from "../session.ts";
+import {
+  assembleReadRules,
+  fetchClusterRules,
+  openSession,
+  readRuleFiles,
+  type Session,
+} from "../session.ts";
 import type { Surroundings } from "../surroundings.ts";
 
 export interface ExplainOptions extends ConnectionOptions, RuleOptions {
@@ -18,8 +24,10 @@ export interface ExplainOptions extends ConnectionOptions, RuleOptions {
 /** Explains every mark of a node by one live read, `managedFields` included. */
 export async function explain(options: ExplainOptions, surroundings: Surroundings): Promise<ExitCode> {
   const { stdout, clock } = surroundings;
-  const { capabilities, given } = await readRules(options, surroundings);
+  const files = await readRuleFiles(options, surroundings);
   await using session = await openSession(options, surroundings);
+  const cluster = await fetchClusterRules(session, surroundings);
+  const { capabilities, given } = assembleReadRules(files, cluster, "wait");
   const node = await readNode(session, options.name, surroundings.signal);
   const { installation, output } = options;
   const explanation = explainNode({ node, capabilities, installation, now: clock.now() });

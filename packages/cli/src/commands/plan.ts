@@ -5,7 +5,10 @@ import {
   type NodePlan,
   ownedMarks,
   type PlanDiff,
+  type Policy,
   planNode,
+  RemovalForecast,
+  type RuleForecast,
   recordOf,
   toPlanDiff,
 } from "@berth/placement";
@@ -16,30 +19,50 @@ import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
 import { type DataFormat, printData } from "../output/data.ts";
 import { formatPlan } from "../output/plan.ts";
 import { styleFor } from "../output/style.ts";
-import { openSession, type ReadRules, readNodes, readRules, type Session } from "../session.ts";
+import { confirmRule, ruleNotes, rulesByName } from "../rule-confirmation.ts";
+import {
+  assembleReadRules,
+  fetchClusterRules,
+  openSession,
+  type ReadRules,
+  readNodes,
+  readRuleFiles,
+  type Session,
+} from "../session.ts";
 import type { Surroundings } from "../surroundings.ts";
 
 export interface PlanOptions extends ConnectionOptions, RuleOptions {
   readonly installation: string;
   readonly nodes: readonly string[];
   readonly exitCode?: boolean;
+  /** Lets this rule act, as it stands. */
+  readonly confirm?: string;
   readonly output?: DataFormat;
 }
 
 /** Shows what `run` would write, and writes nothing. */
 export async function plan(options: PlanOptions, surroundings: Surroundings): Promise<ExitCode> {
   const { stdout, stderr } = surroundings;
-  const rules = await readRules(options, surroundings);
-  if (!rules.given) {
-    throw new CommandError("there is nothing to plan from: give --label-dir or --config", exitCodes.usage);
-  }
+  const files = await readRuleFiles(options, surroundings);
   await using session = await openSession(options, surroundings);
-  const diff = await planNodes(session, rules, { options, surroundings });
-  if (options.output) printData(stdout, { ...diff, faults: rules.faults }, options.output);
+  const cluster = await fetchClusterRules(session, surroundings);
+  const rules = assembleReadRules(files, cluster, "act");
+  if (!rules.given) {
+    throw new CommandError(
+      "there is nothing to plan from: give --label-dir or --config, or install the CRDs (`berth manifests crds`)",
+      exitCodes.usage,
+    );
+  }
+  const { diff, forecasts } = await planNodes(session, rules, { options, surroundings });
+  const notes = ruleNotes(forecasts, rulesByName(files, cluster), diff.looked);
+  if (options.output)
+    printData(stdout, { ...diff, rules: forecasts, notes, faults: rules.faults }, options.output);
   else {
     for (const fault of rules.faults) stderr.write(`${formatFault(fault)}\n`);
     stdout.write(formatPlan(diff, styleFor(stdout)));
+    for (const note of notes) stdout.write(`${note}\n`);
   }
+  if (options.confirm !== undefined) await confirmRule(options.confirm, { session, files, surroundings });
   return options.exitCode && diff.written > 0 ? exitCodes.changes : exitCodes.done;
 }
 
@@ -52,8 +75,9 @@ async function planNodes(
   session: Session,
   rules: ReadRules,
   { options, surroundings }: Work,
-): Promise<PlanDiff> {
+): Promise<{ readonly diff: PlanDiff; readonly forecasts: readonly RuleForecast[] }> {
   const { installation } = options;
+  const forecast = new RemovalForecast();
   const missing = new Set(options.nodes);
   const plans: NodePlan[] = [];
   /** By node and mark: what made a change wanted. */
@@ -64,6 +88,7 @@ async function planNodes(
     missing.delete(name);
     const planned = planOne(node, rules.capabilities, { installation, now: surroundings.clock.now() });
     for (const [id, found] of planned.inputs) inputs.set(`${name} ${id}`, found);
+    forecast.add(planned.plan, planned.policies);
     // Only the name is shown: thousands of whole nodes are not kept for it.
     plans.push({ ...planned.plan, node: { metadata: { name } } });
   }
@@ -76,14 +101,20 @@ async function planNodes(
     });
     return Object.assign(one, { changes });
   });
-  return { ...diff, nodes };
+  return { diff: { ...diff, nodes }, forecasts: forecast.rules() };
+}
+
+interface Planned {
+  readonly plan: NodePlan;
+  readonly inputs: ReadonlyMap<MarkId, readonly string[]>;
+  readonly policies: ReadonlyMap<string, Policy>;
 }
 
 function planOne(
   node: Node,
   capabilities: ReadRules["capabilities"],
   { installation, now }: { readonly installation: string; readonly now: number },
-): { readonly plan: NodePlan; readonly inputs: ReadonlyMap<MarkId, readonly string[]> } {
+): Planned {
   const view = { node, owned: ownedMarks(recordOf(node), installation) };
   const merged = mergeContributions(capabilities.map((capability) => capability.contribute(view, now)));
   const planned = planNode({ node, merged, installation, now, listUnrecorded: true });
@@ -93,5 +124,5 @@ function planOne(
     const owner = capabilities.find(({ name }) => name === wanted?.capability);
     if (wanted !== undefined && owner !== undefined) inputs.set(id, owner.inputs(view, wanted.mark));
   }
-  return { plan: planned, inputs };
+  return { plan: planned, inputs, policies: merged.policies };
 }

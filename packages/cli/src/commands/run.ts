@@ -14,6 +14,7 @@ import {
 import { startBerth } from "../composition.ts";
 import {
   labelFolderOfFlags,
+  labelOptionsOfFlags,
   type RuleOptions,
   readConfigFiles,
   refuseFaults,
@@ -42,6 +43,7 @@ export async function run(given: RunOptions, surroundings: Surroundings): Promis
   const { folder, stdout, signal } = surroundings;
   const options = given.originalForm ? await withOriginalDefaults(given, folder) : given;
   const labelFolder = labelFolderOfFlags(options, folder);
+  const ruleOptions = labelOptionsOfFlags(options);
   const files = await readConfigFiles(options.config ?? [], folder);
   refuseFaults(toSettings(files, labelFolder).faults);
   const cluster = await chooseCluster(options, surroundings);
@@ -68,6 +70,7 @@ export async function run(given: RunOptions, surroundings: Surroundings): Promis
     signal,
     installation,
     ...(labelFolder && { labelFolder }),
+    ruleOptions,
     config: files.map(({ path, shown }) => ({ path, shown })),
     identity: identityOf(surroundings),
     ...(namespace.exists && { self: selfOf(surroundings, namespace) }),
@@ -129,7 +132,9 @@ interface Lacks {
 /** @throws CommandError when leader election is asked for and has no place. */
 function sayWhatIsMissing({ options, namespace: { name, exists }, log }: Lacks): void {
   if (!options.labelDir && (options.config ?? []).length === 0) {
-    log.warn("there are no rules, so nothing is done: give --label-dir or --config");
+    log.info(
+      "there are no rules in files (--label-dir, --config): those of the cluster count, where it has the CRDs",
+    );
   }
   if (exists) return;
   if (options.leaderElect) {

@@ -1,6 +1,6 @@
 import { stat } from "node:fs/promises";
 import path from "node:path";
-import { parseLabelFolder } from "@berth/placement";
+import { assembleRules, parseLabelFolder } from "@berth/placement";
 import { readFolder } from "@berth/runtime";
 import { configReasons } from "../config/documents.ts";
 import { type Fault, formatFault, hasErrors, inOrder } from "../config/fault.ts";
@@ -13,6 +13,7 @@ import {
   toSettings,
 } from "../config/settings.ts";
 import { type ExitCode, exitCodes } from "../exit-codes.ts";
+import { configFaults } from "../label-rules.ts";
 import { type DataFormat, printData } from "../output/data.ts";
 import type { Surroundings } from "../surroundings.ts";
 
@@ -54,17 +55,30 @@ async function checkOne(given: string, source: LabelFolderSource, folder: string
     return [{ file: given, severity: "error", reason: configReasons.FileUnreadable, message }];
   }
   if (!found.isDirectory())
-    return isConfigFile(path.basename(given)) ? checkConfig(given, folder) : checkRule(source);
+    return isConfigFile(path.basename(given)) ? checkConfig(given, source, folder) : checkRule(source);
   const { files } = await readFolder(source.path, { include: isConfigFile });
   const isConfig = [...files.keys()].some((file) => !file.includes("/"));
-  return isConfig ? checkConfig(given, folder) : (await readLabelFolder(source)).faults;
+  return isConfig ? checkConfig(given, source, folder) : (await readLabelFolder(source)).faults;
 }
 
-/** Configuration, and the label folder that it names. */
-async function checkConfig(given: string, folder: string): Promise<readonly Fault[]> {
+/** Configuration, the label folder that it names, and its rules together. */
+async function checkConfig(
+  given: string,
+  { options }: LabelFolderSource,
+  folder: string,
+): Promise<readonly Fault[]> {
   const { settings, faults } = toSettings(await readConfigFiles([given], folder), undefined);
-  const { labelFolder } = settings;
-  return labelFolder === undefined ? faults : [...faults, ...(await readLabelFolder(labelFolder)).faults];
+  const { labelFolder, labelRules: documents } = settings;
+  const read = labelFolder && (await readLabelFolder(labelFolder));
+  const assembled = assembleRules({
+    sources: {
+      ...(read && { folder: read.parsed.set }),
+      documents: [{ source: "config", complete: true, documents }],
+      options,
+    },
+    nodes: [],
+  });
+  return [...faults, ...(read?.faults ?? []), ...configFaults(documents, assembled)];
 }
 
 /** One rule file: its label key is the last two parts of its path, as in the folder it comes from. */

@@ -69,8 +69,8 @@ export function isRuleFile(file: string): boolean {
   return !file.split("/").some((part) => part.startsWith(".."));
 }
 
-/** @throws CommandError when a flag cannot be right whatever the files say. */
-export function labelFolderOfFlags(options: RuleOptions, folder: string): LabelFolderSource | undefined {
+/** What flags say about rules. @throws CommandError when a flag cannot be right whatever the files say. */
+export function labelOptionsOfFlags(options: RuleOptions): LabelOptions {
   const format = options.labelFormat === "extended" ? "Extended" : "Plain";
   const parsed = labelOptionsSchema.safeParse({ allowReserved: options.allowReserved ?? [], format });
   if (!parsed.success) {
@@ -78,8 +78,14 @@ export function labelFolderOfFlags(options: RuleOptions, folder: string): LabelF
     const value = options.allowReserved?.[Number(issue?.path[1] ?? 0)] ?? "";
     throw new CommandError(`--allow-reserved ${value}: ${issue?.message ?? "is not valid"}`, exitCodes.usage);
   }
-  if (!options.labelDir) return undefined;
-  return { path: path.resolve(folder, options.labelDir), shown: options.labelDir, options: parsed.data };
+  return parsed.data;
+}
+
+/** @throws CommandError when a flag cannot be right whatever the files say. */
+export function labelFolderOfFlags(given: RuleOptions, folder: string): LabelFolderSource | undefined {
+  const options = labelOptionsOfFlags(given);
+  const { labelDir } = given;
+  return labelDir ? { path: path.resolve(folder, labelDir), shown: labelDir, options } : undefined;
 }
 
 /** Reads every `--config` path once. */

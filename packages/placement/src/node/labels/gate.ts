@@ -54,13 +54,18 @@ export interface AssembleInput {
   readonly nodes: Iterable<NodeView> | undefined;
   /** What was in force before: it needs no confirmation. */
   readonly admitted?: ReadonlyMap<string, string>;
+  /** Rules that somebody else found to be waiting; then nothing is counted. */
+  readonly known?: ReadonlySet<string>;
 }
 
 /** Compiles all rules. Counts over all nodes only for rules that are new or edited and ask for it. */
-export function assembleRules({ sources, nodes, admitted = new Map() }: AssembleInput): AssembledRules {
+export function assembleRules(input: AssembleInput): AssembledRules {
+  const { sources, nodes, admitted = new Map<string, string>(), known } = input;
   const asking = askingRules(sources, admitted);
   const waiting = new Map<string, WaitingRule>();
-  if (asking.size > 0) {
+  if (known !== undefined) {
+    for (const name of asking.keys()) if (known.has(name)) waiting.set(name, { touched: undefined, of: 0 });
+  } else if (asking.size > 0) {
     const candidate = parse(sources, new Map());
     const counts = nodes && countTouched(nodes, candidate.rules, asking);
     for (const [name, percent] of asking) {

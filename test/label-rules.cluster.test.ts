@@ -1,0 +1,313 @@
+/**
+ * `LabelRule` on the whole product: objects of a real API server, a Berth in this process, and what users see of it.
+ * What needs no API server is tested beside the rules in packages/placement.
+ */
+import { type BerthOptions, type RunningBerth, startBerth } from "@berth/cli";
+import { type Condition, customResourceDefinitions, events, type Node, nodes } from "@berth/kube";
+import { CONFIRMED_ANNOTATION, confirmation, crds, labelRuleSpec, labelRules } from "@berth/placement";
+import { aNode, eventually, startTestCluster, type TestCluster } from "@berth/testcluster";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+
+let cluster: TestCluster;
+let berths: AsyncDisposableStack;
+
+beforeAll(async () => {
+  cluster = await startTestCluster({ audit: true });
+  for (const crd of crds()) await cluster.client.apply(customResourceDefinitions, crd);
+  await eventually(() => cluster.client.list(labelRules));
+  berths = new AsyncDisposableStack();
+});
+afterAll(() => cluster[Symbol.asyncDispose]());
+afterEach(async () => {
+  await berths.disposeAsync();
+  berths = new AsyncDisposableStack();
+  await cluster.client.deleteCollection(labelRules, {});
+  await cluster.client.deleteCollection(nodes, {});
+});
+
+async function start(options: Partial<BerthOptions> = {}): Promise<RunningBerth> {
+  const client = berths.use(cluster.connect({ userAgent: "berth/test", fieldManager: "berth" }));
+  return berths.use(await startBerth({ client, ...options }));
+}
+
+const rule = (name: string, spec: object) =>
+  cluster.client.create(labelRules, {
+    apiVersion: "berth.dev/v1alpha1",
+    kind: "LabelRule",
+    metadata: { name },
+    spec,
+  });
+const editRule = (name: string, spec: object) =>
+  cluster.client.patch(labelRules, { name }, { type: "merge", body: { spec } });
+const node = (name: string, labels: Readonly<Record<string, string>> = {}) =>
+  cluster.client.create(nodes, aNode(name).labelled(labels).build());
+const label = (name: string, labels: Readonly<Record<string, string | null>>) =>
+  cluster.client.patch(nodes, { name }, { type: "merge", body: { metadata: { labels } } });
+const labelsOf = async (name: string): Promise<Readonly<Record<string, string>>> =>
+  (await cluster.client.get(nodes, { name })).metadata?.labels ?? {};
+
+/** Resolves once the node's label stands as told; `undefined` for not at all. */
+async function becomes(name: string, key: string, value: string | undefined): Promise<void> {
+  await eventually(async () => expect((await labelsOf(name))[key]).toBe(value));
+}
+
+/** Resolves once the rule's status says so. */
+async function says(
+  name: string,
+  status: object,
+  conditions: Readonly<Record<string, object>> = {},
+): Promise<void> {
+  await eventually(async () => {
+    const found = (await cluster.client.get(labelRules, { name })).status;
+    expect(found).toMatchObject(status);
+    const byType = Object.fromEntries((found?.conditions ?? []).map((it: Condition) => [it.type, it]));
+    expect(byType).toMatchObject(conditions);
+  });
+}
+
+const gpu = { match: { all: [{ key: "gpu.present" }] }, labels: [{ key: "example.com/gpu" }] };
+const atOnce = { removalDelay: "0s", breaker: { percent: 100 } };
+
+describe("a LabelRule", () => {
+  it("L-B2 sets, changes and removes labels, live, and says so in its status", async () => {
+    await node("n1", { "gpu.present": "1" });
+    await node("n2");
+    await start();
+    await rule("gpu", { ...gpu, ...atOnce });
+    await becomes("n1", "example.com/gpu", "true");
+    await says(
+      "gpu",
+      { observedGeneration: 1, matchedNodes: 1, labelledNodes: 1, pendingRemovals: 0, firstNodes: ["n1"] },
+      { Ready: { status: "True", reason: "RuleInForce", observedGeneration: 1 } },
+    );
+    await editRule("gpu", { labels: [{ key: "example.com/gpu", value: "yes" }] });
+    await becomes("n1", "example.com/gpu", "yes");
+    await label("n1", { "gpu.present": null });
+    await becomes("n1", "example.com/gpu", undefined);
+    await label("n2", { "gpu.present": "x" });
+    await becomes("n2", "example.com/gpu", "yes");
+    await cluster.client.delete(labelRules, { name: "gpu" });
+    await becomes("n2", "example.com/gpu", undefined);
+    expect(await labelsOf("n2")).toHaveProperty(["gpu.present"], "x");
+  });
+
+  it("derives from annotations, nodeInfo, capacity, conditions and taints, with copied and templated values", async () => {
+    const built = aNode("n1").build();
+    const { status } = built;
+    await cluster.client.create(nodes, {
+      ...built,
+      metadata: { ...built.metadata, annotations: { "example.com/rack": "r7/left" } },
+      spec: { taints: [{ key: "example.com/pool", value: "batch", effect: "NoSchedule" }] },
+      status: { ...status, capacity: { ...status?.capacity, "example.com/gpu": "4" } },
+    });
+    const all = [
+      { source: "Annotation", key: "example.com/rack", operator: "Matches", values: ["^r\\d+/"] },
+      { source: "NodeInfo", key: "operatingSystem", operator: "In", values: ["linux"] },
+      { source: "NodeInfo", key: "kubeletVersion", operator: "Ge", values: ["1.20"], compareAs: "Version" },
+      { source: "Capacity", key: "example.com/gpu", operator: "Gt", values: ["2000m"] },
+      { source: "Taint", key: "example.com/pool:NoSchedule" },
+      { any: [{ source: "Condition", key: "Ready", operator: "In", values: ["True"] }, { key: "no.such" }] },
+    ];
+    const labels = [
+      {
+        key: "example.com/rack",
+        valueFrom: { source: "Annotation", key: "example.com/rack", pattern: "^(r\\d+)/" },
+      },
+      { key: "example.com/kind", valueTemplate: "${Taint/example.com/pool}-${NodeInfo/architecture}" },
+      {
+        key: "example.com/place",
+        valueFrom: { source: "Annotation", key: "example.com/rack" },
+        sanitize: true,
+      },
+    ];
+    await rule("facts", { match: { all }, labels, ...atOnce });
+    await start();
+    await becomes("n1", "example.com/rack", "r7");
+    await becomes("n1", "example.com/kind", "batch-amd64");
+    await becomes("n1", "example.com/place", "r7_left");
+    const ready = (status: string) =>
+      cluster.client.patch(
+        nodes,
+        { name: "n1" },
+        { type: "strategic", body: { status: { conditions: [{ type: "Ready", status }] } } },
+        { subresource: "status" },
+      );
+    await ready("False");
+    await becomes("n1", "example.com/kind", undefined);
+    await ready("True");
+    await becomes("n1", "example.com/kind", "batch-amd64");
+  });
+
+  it("L-B10 patches exactly the nodes that it matches, once, and none after a restart", async () => {
+    const names = Array.from({ length: 60 }, (_, index) => `n${index}`);
+    for (const [index, name] of names.entries()) await node(name, index < 50 ? { "gpu.present": "1" } : {});
+    const first = await start();
+    await eventually(() => expect(first.nodes.size).toBe(60));
+    const mark = await cluster.audit.mark();
+    await rule("gpu", gpu);
+    await says("gpu", { matchedNodes: 50, labelledNodes: 50 });
+    const patches = { userAgent: "berth/test", verb: "patch", resource: "nodes" };
+    expect(await cluster.audit.countSince(mark, patches)).toBe(50);
+    await first[Symbol.asyncDispose]();
+    const second = await cluster.audit.mark();
+    await start();
+    // Its answer to a change shows that it has seen everything.
+    await label("n59", { "gpu.present": "1" });
+    await becomes("n59", "example.com/gpu", "true");
+    await says("gpu", { matchedNodes: 51 });
+    expect(await cluster.audit.countSince(second, patches)).toBe(1);
+  });
+
+  it("L-B10 merges with another rule where they agree, and says where they do not", async () => {
+    await node("n1", { "gpu.present": "1", "old.present": "1" });
+    await rule("gpu", { ...gpu, ...atOnce });
+    await rule("same", { ...gpu, match: { all: [{ key: "old.present" }] }, ...atOnce });
+    await start();
+    await becomes("n1", "example.com/gpu", "true");
+    await editRule("same", { labels: [{ key: "example.com/gpu", value: "other" }] });
+    await says("same", {}, { Conflicting: { status: "True", reason: "RuleConflict" } });
+    await says("gpu", {}, { Conflicting: { status: "True" } });
+    expect(await labelsOf("n1")).toHaveProperty(["example.com/gpu"], "true");
+    await editRule("same", { labels: [{ key: "example.com/gpu", value: "true" }] });
+    await eventually(async () => {
+      const found = (await cluster.client.get(labelRules, { name: "gpu" })).status?.conditions ?? [];
+      expect(found.map(({ type }) => type)).toEqual(["Ready"]);
+    });
+    await label("n1", { "gpu.present": null });
+    await says("gpu", { matchedNodes: 0 });
+    expect(await labelsOf("n1")).toHaveProperty(["example.com/gpu"], "true");
+  });
+
+  it("L-B8, L-B9 is refused, with its labels left as they are, when it has a fault that the server cannot see", async () => {
+    await node("n1", { "gpu.present": "1" });
+    await rule("gpu", { ...gpu, ...atOnce });
+    await start();
+    await becomes("n1", "example.com/gpu", "true");
+    await editRule("gpu", { match: { all: [{ key: "gpu.present", operator: "Matches", values: ["("] }] } });
+    await says("gpu", {}, { Ready: { status: "False", reason: "RuleInvalid" } });
+    await editRule("gpu", { match: { all: [{ key: "example.com/gpu" }] } });
+    await says("gpu", {}, { Ready: { status: "False", reason: "CyclicRule" } });
+    await rule("core", { match: {}, labels: [{ key: "kubernetes.io/os", value: "dos" }] });
+    await says("core", {}, { Ready: { status: "False", reason: "ReservedLabelKey" } });
+    expect(await labelsOf("n1")).toMatchObject({ "example.com/gpu": "true", "kubernetes.io/os": "linux" });
+    await editRule("gpu", { match: { all: [{ key: "gpu.present" }] } });
+    await says("gpu", {}, { Ready: { status: "True" } });
+    const { items } = await cluster.client.list(events, { fieldSelector: "reason=CyclicRule" });
+    expect(items.filter(({ regarding }) => regarding?.name === "gpu")).toHaveLength(1);
+  });
+
+  it("leaves the value of somebody else unless it may overwrite", async () => {
+    await node("n1", { "gpu.present": "1", "example.com/gpu": "theirs" });
+    await rule("gpu", { ...gpu, ...atOnce });
+    await start();
+    await says("gpu", { matchedNodes: 1, labelledNodes: 0 });
+    expect(await labelsOf("n1")).toHaveProperty(["example.com/gpu"], "theirs");
+    await editRule("gpu", { overwrite: true });
+    await becomes("n1", "example.com/gpu", "true");
+  });
+
+  it("can be there before its CRD is, which readiness does not wait for", async () => {
+    await using bare = await startTestCluster();
+    await using client = bare.connect({ userAgent: "berth/test", fieldManager: "berth" });
+    await bare.client.create(nodes, aNode("n1").labelled({ "gpu.present": "1" }).build());
+    await using berth = await startBerth({ client });
+    await eventually(() => expect(berth.problems()).toEqual([]));
+    for (const crd of crds()) await bare.client.apply(customResourceDefinitions, crd);
+    await eventually(() =>
+      bare.client.create(labelRules, {
+        apiVersion: "berth.dev/v1alpha1",
+        kind: "LabelRule",
+        metadata: { name: "gpu" },
+        spec: gpu,
+      }),
+    );
+    await eventually(async () => {
+      const found: Node = await bare.client.get(nodes, { name: "n1" });
+      expect(found.metadata?.labels).toHaveProperty(["example.com/gpu"], "true");
+    });
+  });
+});
+
+describe("safety", () => {
+  it("holds a label for its removalDelay, and keeps it when the input comes back", async () => {
+    await node("n1", { "gpu.present": "1" });
+    await node("n2", { "gpu.present": "1" });
+    await rule("gpu", { ...gpu, removalDelay: "3s" });
+    await start();
+    await becomes("n2", "example.com/gpu", "true");
+    await label("n1", { "gpu.present": null });
+    await label("n2", { "gpu.present": null });
+    await says("gpu", { matchedNodes: 0, pendingRemovals: 2, labelledNodes: 2 });
+    expect(await labelsOf("n1")).toHaveProperty(["example.com/gpu"], "true");
+    await label("n2", { "gpu.present": "1" });
+    await becomes("n1", "example.com/gpu", undefined);
+    expect(await labelsOf("n2")).toHaveProperty(["example.com/gpu"], "true");
+  });
+
+  it("freezes removals when too many nodes would lose a label at once, until that is confirmed", async () => {
+    const names = Array.from({ length: 8 }, (_, index) => `n${index}`);
+    for (const name of names) await node(name, { "gpu.present": "1" });
+    const spec = { ...gpu, removalDelay: "1s", breaker: { percent: 10, nodes: 2 } };
+    await rule("gpu", spec);
+    await start();
+    await says("gpu", { labelledNodes: 8 });
+    for (const name of names.slice(0, 5)) await label(name, { "gpu.present": null });
+    await says(
+      "gpu",
+      { pendingRemovals: 5, labelledNodes: 8 },
+      { RemovalsFrozen: { status: "True", reason: "RemovalsFrozen" } },
+    );
+    const stored = labelRuleSpec.parse((await cluster.client.get(labelRules, { name: "gpu" })).spec);
+    const annotations = { [CONFIRMED_ANNOTATION]: confirmation(stored, Date.now()) };
+    await cluster.client.patch(
+      labelRules,
+      { name: "gpu" },
+      { type: "merge", body: { metadata: { annotations } } },
+    );
+    for (const name of names.slice(0, 5)) await becomes(name, "example.com/gpu", undefined);
+    await says("gpu", { pendingRemovals: 0, labelledNodes: 3, matchedNodes: 3 });
+  });
+
+  it("L-B10 decides and counts in a dry run, and changes nothing", async () => {
+    await node("n1", { "gpu.present": "1" });
+    await rule("gpu", { ...gpu, dryRun: true, ...atOnce });
+    await start();
+    await says("gpu", { matchedNodes: 1, labelledNodes: 0 }, { Ready: { status: "True", reason: "DryRun" } });
+    expect(await labelsOf("n1")).not.toHaveProperty(["example.com/gpu"]);
+    await editRule("gpu", { dryRun: false });
+    await becomes("n1", "example.com/gpu", "true");
+    // Back on trial, its labels stay even where it no longer matches.
+    await editRule("gpu", { dryRun: true, match: { all: [{ key: "no.such" }] } });
+    await says("gpu", { matchedNodes: 0, labelledNodes: 1 });
+    await cluster.client.delete(labelRules, { name: "gpu" });
+    await becomes("n1", "example.com/gpu", undefined);
+  });
+
+  it("lets an edit that would change too many nodes wait until it is confirmed", async () => {
+    for (const name of ["n1", "n2", "n3", "n4"])
+      await node(name, { "gpu.present": "1", [`is.${name}`]: "1" });
+    await start();
+    await rule("gpu", {
+      match: { all: [{ key: "is.n1" }] },
+      labels: gpu.labels,
+      confirmAbovePercent: 50,
+      ...atOnce,
+    });
+    await becomes("n1", "example.com/gpu", "true");
+    await editRule("gpu", { match: gpu.match });
+    await says(
+      "gpu",
+      { matchedNodes: 4, labelledNodes: 1, observedGeneration: 2 },
+      { Ready: { status: "False", reason: "ConfirmationRequired" } },
+    );
+    const stored = labelRuleSpec.parse((await cluster.client.get(labelRules, { name: "gpu" })).spec);
+    const annotations = { [CONFIRMED_ANNOTATION]: confirmation(stored, Date.now()) };
+    await cluster.client.patch(
+      labelRules,
+      { name: "gpu" },
+      { type: "merge", body: { metadata: { annotations } } },
+    );
+    await becomes("n4", "example.com/gpu", "true");
+    await says("gpu", { labelledNodes: 4 }, { Ready: { status: "True" } });
+  });
+});
