@@ -164,7 +164,8 @@ export class VersionLog implements Pick<KubeClient, "list" | "watch"> {
   ): Promise<List<T>> {
     await this.#admit(caller, options.continue === undefined ? "list" : "list+", options.signal);
     const [at, from] = options.continue?.split("/").map(Number) ?? [this.#readable(options), 0];
-    if (at === undefined || from === undefined || at < this.#oldest) throw errorOf({ kind: "expired" });
+    const late = options.continue !== undefined && (at ?? 0) < this.#oldest;
+    if (at === undefined || from === undefined || late) throw errorOf({ kind: "expired" });
     const all = [...(this.#states[at]?.values() ?? [])];
     const to = from + (options.limit ?? 500);
     const items = all
@@ -185,7 +186,7 @@ export class VersionLog implements Pick<KubeClient, "list" | "watch"> {
     const from = sendInitialEvents
       ? this.#readable(options)
       : Number(resourceVersion ?? this.#states.length - 1);
-    if (from < this.#oldest) throw errorOf({ kind: "expired" });
+    if (!sendInitialEvents && from < this.#oldest) throw errorOf({ kind: "expired" });
     const stream = new LogStream(this.#options, (ended) => this.#streams.delete(ended));
     this.#streams.add(stream);
     options.signal?.addEventListener("abort", () => stream.fail(errorOf({ kind: "aborted" })), {
@@ -200,7 +201,7 @@ export class VersionLog implements Pick<KubeClient, "list" | "watch"> {
   #readable({ resourceVersion }: { readonly resourceVersion?: string }): number {
     const latest = this.#states.length - 1;
     if (resourceVersion === undefined) return latest;
-    return Math.max(this.#oldest, Number(resourceVersion), latest - this.#lag);
+    return Math.max(Number(resourceVersion), latest - this.#lag);
   }
 
   get #latest(): State {
