@@ -10,7 +10,7 @@ export interface IncarnationOptions {
   readonly cluster: TestCluster;
   /** For 127.0.0.1. */
   readonly certificate: KeyPair;
-  readonly scene: Scene;
+  readonly scene: Pick<Scene, "start">;
   /** 1 for the first in a telling. */
   readonly number: number;
   /** What the harness does to requests and events of this life only. */
