@@ -1,6 +1,6 @@
 /**
  * `make perturb`: tells every story with every perturbation, one line a story. Exits 1 when there is a violation.
- * `--story NAME` and `--point NAME` choose, `--list` names the stories.
+ * `--story NAME` and `--point NAME` choose, `--list` names the stories, `--verbose` each replay as it begins.
  */
 import { parseArgs } from "node:util";
 import { describeResult, describeViolation, perturb, startTestCluster } from "@berth/testcluster";
