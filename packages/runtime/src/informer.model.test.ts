@@ -21,6 +21,7 @@ type Step =
   | { readonly do: "subscribe"; readonly who: number }
   | { readonly do: "restart"; readonly who: number }
   | { readonly do: "lag"; readonly versions: number }
+  | { readonly do: "break off snapshot"; readonly ms: number }
   | { readonly do: "wait"; readonly ms: number };
 
 const name = fc.constantFrom("a", "b", "c", "d", "e");
@@ -58,6 +59,13 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   },
   { weight: 1, arbitrary: fc.record({ do: fc.constant("subscribe" as const), who }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant("restart" as const), who }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      do: fc.constant("break off snapshot" as const),
+      ms: fc.constantFrom(220, 240, 280, 700, 1_100, 1_500, 2_000),
+    }),
+  },
   { weight: 1, arbitrary: fc.record({ do: fc.constant("lag" as const), versions: fc.nat({ max: 5 }) }) },
   {
     weight: 4,
@@ -79,7 +87,10 @@ const setting = fc.record({
 });
 type Setting = typeof setting extends fc.Arbitrary<infer S> ? S : never;
 
-function apply(log: VersionLog, step: Exclude<Step, { do: "wait" | "subscribe" | "restart" }>): void {
+function apply(
+  log: VersionLog,
+  step: Exclude<Step, { do: "wait" | "subscribe" | "restart" | "break off snapshot" }>,
+): void {
   switch (step.do) {
     case "write":
       return log.write(step.name, { colour: step.colour });
@@ -207,6 +218,10 @@ async function violationsOf(
       const fresh = observe();
       observers[step.who] = fresh;
       fresh.start();
+    } else if (step.do === "break off snapshot") {
+      log.forget();
+      await clock.advance(step.ms);
+      log.end("at once");
     } else if (step.do !== "wait") apply(log, step);
     await clock.advance(step.do === "wait" ? step.ms : 0);
     for (const observer of observers) observer.look(`after step ${index} (${step.do})`);

@@ -223,6 +223,11 @@ export class VersionLog implements Pick<KubeClient, "list" | "watch"> {
     for (const object of (this.#states[version] ?? this.#latest).values())
       stream.push({ type: "ADDED", object: structuredClone(object) });
     if (this.#options.losesEndMark) return;
+    // A replica that lags has nothing to wait for.
+    if (version < this.#states.length - 1) {
+      stream.push({ type: "BOOKMARK", resourceVersion: `${version}`, initialEventsEnd: true });
+      return;
+    }
     const { clock, latencyMs = 0 } = this.#options;
     clock.schedule(latencyMs * 2, () => stream.push(this.#bookmark(true)));
   }
