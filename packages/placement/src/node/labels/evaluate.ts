@@ -23,9 +23,9 @@ export interface Evaluation {
 }
 
 interface Options {
-  /** Labels on cycles that stand without us are taken for absent: what is still wanted then needs no such support. */
+  /** Labels on cycles that stand without the rules are taken for absent: what is still wanted then needs no such support. */
   readonly withoutCircular?: boolean;
-  /** Labels that are left to whoever set them. */
+  /** Labels on cycles that are left as they stand. */
   readonly left?: ReadonlySet<string>;
 }
 
@@ -34,8 +34,8 @@ interface Options {
  * of nothing: what the rules say now counts. What stands without us counts, and so do marks of ours that no rule may
  * change at present.
  *
- * A label on a cycle of rules that stands without us is left to whoever set it, unless something outside the cycle
- * asks for it: were it taken over, it would no longer count as evidence and would be removed in the next pass.
+ * A label on a cycle of rules that stands without them is left as it is, unless something outside the cycle asks for
+ * it: were it taken over, it would no longer count as evidence and would be removed in the next pass.
  *
  * @returns `undefined` when no rule is interested in the node, without having allocated anything.
  */
@@ -46,14 +46,14 @@ export function evaluate(view: NodeView, rules: LabelRules): Evaluation | undefi
   return evaluateOnce(view, rules, { left: new Set(foreign.filter((key) => supported?.has(key) !== true)) });
 }
 
-/** Labels on cycles of rules that stand without us. */
-function foreignOnCycles({ node, owned }: NodeView, rules: LabelRules): readonly string[] | undefined {
-  const labels = node.metadata?.labels;
+/** Labels on cycles of rules that stand without those rules: somebody else's, and marks that stay as they are. */
+function foreignOnCycles(view: NodeView, rules: LabelRules): readonly string[] | undefined {
+  const labels = view.node.metadata?.labels;
   if (labels === undefined || rules.circular.length === 0) return undefined;
   let found: string[] | undefined;
   for (const key in labels) {
     const one = Object.hasOwn(labels, key) ? rules.byKey.get(key) : undefined;
-    if (one?.circular !== true || owned.get(one.id)?.capability === LABELS) continue;
+    if (one?.circular !== true || isDerived(view, rules, key)) continue;
     found ??= [];
     found.push(key);
   }
@@ -180,7 +180,7 @@ class Pass {
       const value = this.#valueOf(claim);
       if (value === undefined) continue;
       if (value === unknown) {
-        silent = reasons.RuleUnreadable;
+        if (claim.rule.withheld === undefined) silent = reasons.RuleUnreadable;
         continue;
       }
       this.#note(claim.rule.name);
@@ -196,7 +196,8 @@ class Pass {
     const before = this.#decided.get(one.key);
     const after = this.#settle(one, matched, silent);
     this.#decided.set(one.key, after);
-    if (before === undefined && after !== undefined) this.#wake(one.key);
+    // More is known than before: there for the first time, or there and not only perhaps.
+    if (before !== after && after !== undefined && typeof before !== "string") this.#wake(one.key);
   }
 
   #valueOf({ cases }: Claim): Fact {

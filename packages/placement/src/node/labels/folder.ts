@@ -77,24 +77,24 @@ interface ReadFile {
   readonly problems: readonly RuleProblem[];
 }
 
-/** A file of the format as it has always been: any of these labels, whatever their values. */
+/** A file of the format as it has always been. */
 function readPlain(path: string, text: string): ReadFile {
   const lines = text.split("\n");
-  const plain = toLines(lines);
+  return { rule: plainRule(path, toLines(lines)), problems: checkLines(path, lines) };
+}
+
+/** Any of these labels, whatever their values. */
+function plainRule(path: string, plain: ReadonlyMap<string, number>): Rule {
   const cases = [{ when: anyLabel([...plain.keys()]), value: fixedValue(DEFAULT_VALUE) }];
-  const rule: Rule = { name: nameOf(path), outputs: [{ key: path, cases }], overwrite: true, plain };
-  return { rule, problems: checkLines(path, lines) };
+  return { name: nameOf(path), outputs: [{ key: path, cases }], overwrite: true, plain };
 }
 
 function readExtended(path: string, text: string): ReadFile {
   const { cases, faults, plain } = parseExtended(text);
   if (faults.length > 0) return { problems: listFaults(path, faults) };
-  const rule: Rule = {
-    name: nameOf(path),
-    outputs: [{ key: path, cases }],
-    overwrite: true,
-    ...(plain && { plain }),
-  };
+  const rule = plain
+    ? plainRule(path, plain)
+    : { name: nameOf(path), outputs: [{ key: path, cases }], overwrite: true };
   return { rule, problems: cases.length === 0 ? checkLines(path, []) : [] };
 }
 

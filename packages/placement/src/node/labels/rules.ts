@@ -101,7 +101,10 @@ export function compileRules(sets: readonly RuleSet[]): LabelRules {
   for (const one of byKey.values()) {
     const triggers = triggersOf(one);
     if (triggers === undefined) untriggered.push(one);
-    else for (const key of triggers) append(byTrigger, key, one);
+    // On a cycle it may have to be asked again, once more of the cycle is known.
+    const wakers =
+      triggers ?? (one.circular ? new Set(one.claims.flatMap(({ cases }) => labelsRead(cases))) : []);
+    for (const key of wakers) append(byTrigger, key, one);
   }
   untriggered.sort((a, b) => a.rank - b.rank);
   const frozen = new Set(sets.flatMap((set) => [...set.frozen]));
