@@ -1,6 +1,7 @@
 import type { ManagedFieldsEntry } from "@berth/kube";
 import { FIELD_MANAGER } from "../api/keys.ts";
 import { type MarkId, type MarkPlace, parseMarkId } from "./mark.ts";
+import { parseRecord, stringifyRecord } from "./record.ts";
 
 /** Who, according to `metadata.managedFields`, last wrote a place of a node. */
 export interface FieldHolder {
@@ -33,6 +34,16 @@ export function rivalOf(fields: readonly ManagedFieldsEntry[], id: MarkId): stri
       undefined,
     );
   return last?.manager;
+}
+
+/** Of a record that is no longer on the node, what is still held by us; `undefined` when that is nothing. */
+export function recordStillHeld(text: string, fields: readonly ManagedFieldsEntry[]): string | undefined {
+  const read = parseRecord(text);
+  if (read.state !== "read") return undefined;
+  const { by, marks } = read.record;
+  const isOurs = (id: MarkId): boolean =>
+    holdersOf(fields, id).some(({ manager }) => manager === FIELD_MANAGER);
+  return stringifyRecord({ by, marks: new Map([...marks].filter(([id]) => isOurs(id))) });
 }
 
 function pathOf(place: MarkPlace): readonly string[] {

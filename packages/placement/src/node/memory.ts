@@ -27,6 +27,8 @@ export interface NodeMemory {
   readonly uid: string | undefined;
   /** The ownership record last seen, as it stood. */
   record?: string;
+  /** The version of the node without a record for which `record` was found to be still true. */
+  verifiedAt?: string;
   awaited?: AwaitedVersion;
   /** Writes in a row that the server refused because of a newer version. */
   conflicts: number;

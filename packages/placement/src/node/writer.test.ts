@@ -161,6 +161,21 @@ describe("the node writer", () => {
     expect(world.patches).toHaveLength(2);
   });
 
+  it("leaves alone what another process released, and somebody else has set since, before it could see either", async () => {
+    for (const theirs of ["manual", "true"]) {
+      const { world, run } = setup(matching(), ruled);
+      await run();
+      world.observe();
+      await run();
+      world.editUnseen({ labels: { in: null, out: null }, annotations: { [MARKS]: null } });
+      world.edit({ labels: { out: theirs } });
+      await run();
+      expect(world.node.metadata?.labels).toEqual({ out: theirs });
+      expect(world.patches).toHaveLength(1);
+      expect(world.reads).toBe(1);
+    }
+  });
+
   it("forgets the record when somebody removed it together with its marks", async () => {
     const { world, run } = setup(matching(), ruled);
     await run();

@@ -13,7 +13,7 @@ import { reasons } from "../api/reasons.ts";
 import { RemovalBreakers } from "./breaker.ts";
 import type { BoundCapability, Contribution, Finding, NodeView, Policy } from "./capability.ts";
 import { assessFights, type FightAssessment, nameRival, noteWritten } from "./fights.ts";
-import { rivalOf } from "./managers.ts";
+import { recordStillHeld, rivalOf } from "./managers.ts";
 import { type MarkId, ownValue } from "./mark.ts";
 import {
   assessRefusals,
@@ -104,6 +104,7 @@ export class NodeWriter {
     const memory = this.#memoryOf(key, node);
     const waitMs = waitBeforeDeciding(memory, node, clock.monotonic());
     if (waitMs !== undefined) return { recheckAfterMs: waitMs };
+    await this.#verifyVanished(node, memory, signal);
     const pass = this.#decide(node, memory);
     await this.#nameRivals(node, memory, { started: pass.fights.started, signal });
     this.#report.findings(node, memory, findingsOf(pass, memory));
@@ -126,6 +127,26 @@ export class NodeWriter {
       this.#memories.set(text, memory);
     }
     return memory;
+  }
+
+  /**
+   * A record that vanished since it was seen is written again, but only for what is still ours. Between the two looks
+   * another process of this installation may have removed marks and record in order, and somebody else may have set
+   * one of them since: then the place is no longer written by us, which `managedFields` tell.
+   */
+  async #verifyVanished(node: Node, memory: NodeMemory, signal: AbortSignal): Promise<void> {
+    const { record } = memory;
+    const { name = "", resourceVersion = "" } = node.metadata ?? {};
+    if (record === undefined || memory.verifiedAt === resourceVersion) return;
+    if (recordOf(node).state !== "absent") return;
+    const live = await this.#options.api.read(name, signal).catch((error: unknown) => {
+      if (isApiError(error, "notFound")) return undefined;
+      throw error;
+    });
+    const held = live && recordStillHeld(record, live.metadata?.managedFields ?? []);
+    if (held === undefined) delete memory.record;
+    else memory.record = held;
+    memory.verifiedAt = resourceVersion;
   }
 
   #forget(key: ObjectKey): void {

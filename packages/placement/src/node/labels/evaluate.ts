@@ -224,7 +224,7 @@ class Pass {
     if (first === undefined) {
       if (silent === undefined) return this.#given(key);
       this.#keep.set(id, silent);
-      return silent === reasons.MarkInvalid ? standing : unknown;
+      return silent === reasons.MarkInvalid ? standing : (this.#given(key) ?? unknown);
     }
     if (matched.some(({ value }) => value !== first.value)) {
       this.#keep.set(id, reasons.RuleConflict);

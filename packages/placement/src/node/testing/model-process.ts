@@ -88,7 +88,7 @@ export class ModelProcess {
       nodes: { get: (key: ObjectKey) => this.#view.get(key.name) },
       api: {
         patch: (name, patch, signal) => this.#patch(name, patch, signal),
-        read: async (name) => server.nodes.get(name) ?? Promise.reject(failed({ kind: "notFound" })),
+        read: async (name) => server.read(name),
       },
       capabilities: Object.keys(this.#config).map((capability) => this.#capability(capability)),
       installation,

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { ApiError, type ApiFailure, type Node } from "@berth/kube";
 import type { NodePatch } from "../patch.ts";
+import { FieldLedger } from "./field-ledger.ts";
 import { makeNode, type NodeInit, patchNode } from "./world.ts";
 
 /** One write as the server took it; `undefined` for a node that did not exist before, or does not afterwards. */
@@ -25,6 +26,7 @@ export interface ModelServerOptions {
 export class ModelServer {
   readonly #options: ModelServerOptions;
   readonly #nodes = new Map<string, Node>();
+  readonly #ledgers = new Map<string, FieldLedger>();
   #version = 0;
 
   constructor(options: ModelServerOptions) {
@@ -74,6 +76,14 @@ export class ModelServer {
     return this.#write({ name, writer, before, after });
   }
 
+  /** The node as it is now, `managedFields` included. @throws ApiError when there is none. */
+  read(name: string): Node {
+    const node = this.#nodes.get(name);
+    if (node === undefined) throw failed({ kind: "notFound" });
+    const managedFields = this.#ledgers.get(name)?.entries ?? [];
+    return { ...node, metadata: { ...node.metadata, managedFields } };
+  }
+
   /** A write that changes nothing makes no version. */
   #write(write: ModelWrite & { readonly before: Node; readonly after: Node }): Node {
     const { resourceVersion } = write.before.metadata ?? {};
@@ -83,8 +93,15 @@ export class ModelServer {
 
   #store<W extends ModelWrite>(write: W): W["after"] {
     this.#version += 1;
-    const { name, after } = write;
-    if (after === undefined) this.#nodes.delete(name);
+    const { name, writer, before, after } = write;
+    if (after === undefined) {
+      this.#nodes.delete(name);
+      this.#ledgers.delete(name);
+    } else {
+      const ledger = this.#ledgers.get(name) ?? new FieldLedger();
+      this.#ledgers.set(name, ledger);
+      ledger.note(writer === "" ? "somebody" : "berth", before, after);
+    }
     const stored = after && {
       ...after,
       metadata: { ...after.metadata, resourceVersion: `${this.#version}` },

@@ -3,6 +3,7 @@ import type { EventInput, ObjectKey } from "@berth/runtime";
 import { clusterName } from "@berth/runtime";
 import type { NodePatch } from "../patch.ts";
 import type { NodeApi } from "../writer.ts";
+import { FieldLedger } from "./field-ledger.ts";
 import { editNode, patchNode } from "./world.ts";
 
 /** One node and what was sent for it. The cache shows a version only when told: what an informer does in its time. */
@@ -37,6 +38,13 @@ export function oneNode(start: Node): OneNode {
     throw new ApiError(failure, { verb: "patch", resource: "nodes", name });
   };
   const current = (): Node => node ?? fail({ kind: "notFound" });
+  const ledger = new FieldLedger();
+  ledger.note("kubelet", undefined, start);
+  const store = (manager: string, next: Node): Node => {
+    ledger.note(manager, node, next);
+    node = next;
+    return next;
+  };
   const world: OneNode = {
     key: { cluster: clusterName("test"), namespace: "", name },
     cache: { get: () => seen },
@@ -54,7 +62,7 @@ export function oneNode(start: Node): OneNode {
       world.editUnseen(edit);
       seen = node;
     },
-    editUnseen: (edit) => void (node = editNode(current(), edit)),
+    editUnseen: (edit) => void store("somebody", editNode(current(), edit)),
     remove: () => void (node = seen = undefined),
     api: {
       patch: async (_name, patch) => {
@@ -64,12 +72,11 @@ export function oneNode(start: Node): OneNode {
         const { uid, resourceVersion } = current().metadata ?? {};
         if (resourceVersion !== patch.metadata.resourceVersion) fail({ kind: "conflict", causes: [] });
         if (uid !== patch.metadata.uid) fail({ kind: "uidMismatch" });
-        node = patchNode(current(), { ...patch, metadata: withoutGuards(patch) });
-        return node;
+        return store("berth", patchNode(current(), { ...patch, metadata: withoutGuards(patch) }));
       },
       read: async () => {
         reads += 1;
-        return current();
+        return { ...current(), metadata: { ...current().metadata, managedFields: ledger.entries } };
       },
     },
   };

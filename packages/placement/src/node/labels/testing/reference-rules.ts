@@ -230,7 +230,7 @@ class Evaluator {
     const standing = ownValue(this.#given.node.metadata?.labels, key);
     const [wish] = wishes.sort((a, b) => (a.rule < b.rule ? -1 : 1));
     if (wish === undefined) {
-      if (untold) return { fact: UNKNOWN, kept: "RuleUnreadable" };
+      if (untold) return { fact: this.standsWithoutRules(key) ?? UNKNOWN, kept: "RuleUnreadable" };
       return invalid ? { fact: standing, kept: "MarkInvalid" } : { fact: this.standsWithoutRules(key) };
     }
     if (wishes.some(({ value }) => value !== wish.value)) return { fact: standing, kept: "RuleConflict" };
