@@ -4,6 +4,7 @@ import {
   clusterRoleBindings,
   clusterRoles,
   configMaps,
+  customResourceDefinitions,
   deployments,
   events,
   type KubeClient,
@@ -16,6 +17,7 @@ import {
   roles,
   serviceAccounts,
 } from "@berth/kube";
+import { crds, labelRules } from "@berth/placement";
 import { aNode, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
 import { type BerthOptions, startBerth } from "./composition.ts";
@@ -59,6 +61,14 @@ async function nodeWithDevice(client: KubeClient, name: string): Promise<AsyncDi
       .build(),
   );
   return { [Symbol.asyncDispose]: () => client.delete(nodes, { name }) };
+}
+
+/** A LabelRule for nodes with this label; resolves once the server serves the kind. */
+async function ruleFor(client: KubeClient, key: string): Promise<AsyncDisposable> {
+  const spec = { match: { all: [{ key }] }, labels: [{ key: "example.com/ruled" }] };
+  const object = { apiVersion: "berth.dev/v1alpha1", kind: "LabelRule", metadata: { name: "rights" }, spec };
+  await eventually(() => client.create(labelRules, object));
+  return { [Symbol.asyncDispose]: () => client.delete(labelRules, { name: "rights" }) };
 }
 
 async function expectLabel(name: string, value: string | undefined): Promise<void> {
@@ -110,6 +120,8 @@ describe("the manifests", () => {
     ]);
     await using asAccount = cluster.connect({ user: account });
     await using _node = await nodeWithDevice(client, "rights-1");
+    for (const crd of crds()) await client.apply(customResourceDefinitions, crd);
+    await using _rule = await ruleFor(client, DEVICE);
     const refusals: string[] = [];
     await using berth = await startBerth({
       client: watchRefusals(asAccount, refusals),
@@ -123,6 +135,10 @@ describe("the manifests", () => {
     await eventually(async () => {
       const found = await client.list(events, { namespace: "berth-rights" });
       expect(found.items.map(({ reason }) => reason)).toContain("InvalidLabelKey");
+    });
+    await eventually(async () => {
+      const { status } = await client.get(labelRules, { name: "rights" });
+      expect(status).toMatchObject({ matchedNodes: 1, labelledNodes: 1 });
     });
     const lease = await client.get(leases, { namespace: "berth-rights", name: "berth-rights" });
     expect(lease.spec?.holderIdentity).toBe("rights-0");

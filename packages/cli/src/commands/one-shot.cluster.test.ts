@@ -1,5 +1,6 @@
 /** The commands that look at a cluster once, and `clean`, on a real API server. */
-import { nodes } from "@berth/kube";
+import { customResourceDefinitions, nodes } from "@berth/kube";
+import { crds, labelRules } from "@berth/placement";
 import { aNode, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
 import { startBerth } from "../composition.ts";
@@ -154,5 +155,81 @@ describe("berth clean", () => {
       exitCodes.done,
       expect.not.objectContaining({ [DEVICE]: "x" }),
     ]);
+  });
+});
+
+// Last, as from here on the cluster has the CRDs.
+describe("LabelRules of the cluster", () => {
+  it("count in plan and explain, and wait for plan --confirm when they change too much", async () => {
+    await using on = await stage();
+    const { client } = cluster;
+    for (const crd of crds()) await client.apply(customResourceDefinitions, crd);
+    const spec = {
+      match: { all: [{ key: DEVICE }] },
+      labels: [{ key: "example.com/ruled" }],
+      confirmAbovePercent: 10,
+    };
+    const object = { apiVersion: "berth.dev/v1alpha1", kind: "LabelRule", metadata: { name: "big" }, spec };
+    await eventually(() => client.create(labelRules, object));
+    await using cleanup = new AsyncDisposableStack();
+    cleanup.defer(() => client.deleteCollection(labelRules, {}));
+
+    const planned = await on.command("plan");
+    expect(planned.stdout).toContain("+ label/example.com/ruled=true");
+    expect(planned.stdout).toContain("cluster/big changes 1 of 2 nodes, more than 10 %");
+
+    await using berthClient = cluster.connect();
+    await using _berth = await startBerth({ client: berthClient });
+    const readiness = async () => {
+      const { status } = await client.get(labelRules, { name: "big" });
+      return status?.conditions?.find(({ type }) => type === "Ready")?.reason;
+    };
+    await eventually(async () => expect(await readiness()).toBe("ConfirmationRequired"));
+    const waiting = await on.command("explain", "node", "with");
+    expect(waiting.stdout).toContain("ConfirmationRequired: label/example.com/ruled");
+    expect(await on.labelsOf("with")).not.toHaveProperty(["example.com/ruled"]);
+
+    expect((await on.command("plan", "--confirm", "no-such")).code).toBe(exitCodes.failed);
+    const confirmed = await on.command("plan", "--confirm", "big");
+    expect(confirmed.stderr).toContain("big is confirmed");
+    await eventually(async () => expect((await on.labelsOf("with"))["example.com/ruled"]).toBe("true"));
+    await eventually(async () => expect(await readiness()).toBe("RuleInForce"));
+    const explained = await on.command("explain", "node", "with");
+    expect(explained.stdout).toContain("cluster/big");
+
+    await client.patch(
+      nodes,
+      { name: "with" },
+      { type: "merge", body: { metadata: { labels: { [DEVICE]: null } } } },
+    );
+    const losing = await on.command("plan");
+    expect(losing.stdout).toContain("cluster/big: its labels are removed from 1 of 1 nodes after 60 s");
+  });
+
+  it("of a file are confirmed in the file", async () => {
+    await using on = await stage();
+    const text = [
+      "apiVersion: berth.dev/v1alpha1",
+      "kind: LabelRule",
+      "metadata:",
+      "  name: filed",
+      "spec:",
+      `  match: {all: [{key: ${DEVICE}}]}`,
+      "  labels: [{key: example.com/filed}]",
+      "  confirmAbovePercent: 0",
+      "",
+    ].join("\n");
+    await on.folder.write("rules.yaml", text);
+    const planned = await on.command("plan", "--config", "rules.yaml", "--confirm", "filed");
+    expect(planned.stdout).toContain("config/filed changes 1 of 2 nodes");
+    expect(planned.stderr).toContain("filed is in rules.yaml:2");
+    const annotation = /berth\.dev\/confirmed: \S+/.exec(planned.stderr)?.[0] ?? "";
+    await on.folder.write(
+      "rules.yaml",
+      text.replace("  name: filed", `  name: filed\n  annotations: {${annotation}}`),
+    );
+    const again = await on.command("plan", "--config", "rules.yaml");
+    expect(again.stdout).not.toContain("config/filed changes");
+    expect(again.stdout).toContain("+ label/example.com/filed=true");
   });
 });
