@@ -36,6 +36,8 @@ type Step =
   | { readonly do: "wait"; readonly ms: number }
   | { readonly do: "crash" | "stop" | "restart" | "return" | "partition" | "heal"; readonly who: number }
   | { readonly do: "stall" | "jump"; readonly who: number; readonly ms: number }
+  | { readonly do: "fade"; readonly ms: number }
+  | { readonly do: "stall usurper"; readonly ms: number }
   | { readonly do: "weather"; readonly who: number; readonly weather: LeaseWeather | undefined };
 
 const who = fc.nat({ max: SLOTS - 1 });
@@ -66,6 +68,17 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   {
     weight: 1,
     arbitrary: fc.record({ do: fc.constant("jump" as const), who, ms: fc.integer({ min: -1e9, max: 1e9 }) }),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.record({ do: fc.constant("fade" as const), ms: fc.integer({ min: 1_000, max: 9_000 }) }),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      do: fc.constant("stall usurper" as const),
+      ms: fc.integer({ min: 10_000, max: 30_000 }),
+    }),
   },
   {
     weight: 3,
@@ -251,8 +264,34 @@ class World {
   }
 }
 
+/** The leader hears the answers later and later, and then none. */
+async function fade({ truth, slots, leaders: [leader], weather, cut }: World, ms: number): Promise<void> {
+  const slot = slots.findIndex((it) => it === leader);
+  if (slot < 0) return;
+  weather[slot] = { thereMs: 1, backMs: 4_000 };
+  await truth.advance(ms);
+  cut.add(slot);
+  await truth.advance(20_000);
+}
+
+/** The leader crashes, and whoever takes the lead stalls before it knows. */
+async function stallUsurper(world: World, ms: number): Promise<void> {
+  const [leader] = world.leaders;
+  if (leader === undefined) return;
+  leader.machine.crash();
+  const { truth, register } = world;
+  const [writes, untilMs] = [register.writes.length, truth.monotonic() + 40_000];
+  while (register.writes.length === writes && truth.monotonic() < untilMs)
+    await truth.advance(truth.nextInMs ?? 1_000);
+  const holder = register.current?.spec?.holderIdentity;
+  world.slots.find(({ identity }) => identity === holder)?.machine.stall(ms);
+  await truth.advance(ms);
+}
+
 async function carryOut(world: World, step: Step, index: number): Promise<void> {
   if (step.do === "wait") return world.truth.advance(step.ms);
+  if (step.do === "fade") return fade(world, step.ms);
+  if (step.do === "stall usurper") return stallUsurper(world, step.ms);
   const candidate = world.slots[step.who];
   if (candidate === undefined) return;
   switch (step.do) {
@@ -321,7 +360,7 @@ async function handOver(world: World): Promise<void> {
 }
 
 describe("candidates in any history", () => {
-  const run = seededRun(500, process.env);
+  const run = seededRun(250, process.env);
   it(
     `lead one at a time, and somebody soon leads once the faults have ended (${run.name})`,
     run.options,

@@ -61,7 +61,12 @@ type Step =
       readonly readAfterMs: readonly number[];
     }
   | { readonly do: "lag" | "list" | "recheck"; readonly who: Installation; readonly ms: number }
-  | { readonly do: "remove" | "register" | "recreate"; readonly name: string }
+  | {
+      readonly do: "remove" | "register" | "recreate";
+      readonly name: string;
+      readonly standing: MarkId | undefined;
+    }
+  | { readonly do: "fight"; readonly name: string; readonly id: MarkId }
   | { readonly do: "edit"; readonly name: string; readonly foreign: string; readonly input: boolean }
   | { readonly do: "meddle"; readonly name: string; readonly id: MarkId; readonly value: string | undefined }
   | { readonly do: "tamper"; readonly name: string; readonly record: string | null };
@@ -110,8 +115,9 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   {
     weight: 1,
     arbitrary: fc.record({
-      do: fc.constantFrom("remove" as const, "register" as const, "recreate" as const),
+      do: fc.constantFrom("remove" as const, "register" as const, "recreate" as const, "recreate" as const),
       name,
+      standing: fc.constantFrom(undefined, "label/a" as const, "label/b" as const),
     }),
   },
   {
@@ -126,6 +132,10 @@ const step: fc.Arbitrary<Step> = fc.oneof(
       id: fc.oneof(id, fc.constant(GATE)),
       value: fc.constantFrom("1", "3", undefined),
     }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({ do: fc.constant("fight" as const), name, id }),
   },
   {
     weight: 1,
@@ -264,9 +274,9 @@ async function carryOut(world: World, step: Step): Promise<void> {
       return server.remove(step.name);
     case "recreate":
       server.remove(step.name);
-      return server.register(step.name, { labels: { in: "1" } });
+      return register(world, step.name, step.standing);
     case "register":
-      return server.register(step.name);
+      return register(world, step.name, step.standing);
     case "edit":
       return server.edit(step.name, () => ({
         metadata: { labels: { foreign: step.foreign, in: step.input ? "1" : null } },
@@ -274,11 +284,24 @@ async function carryOut(world: World, step: Step): Promise<void> {
       }));
     case "meddle":
       return server.edit(step.name, (node) => meddling(node, step.id, step.value));
+    case "fight":
+      // Five times within a minute: more than the writer puts up with.
+      for (let round = 0; round < 5; round++) {
+        server.edit(step.name, (node) => meddling(node, step.id, round % 2 === 0 ? "3" : undefined));
+        await clock.advance(5_000);
+      }
+      return;
     case "tamper":
       return server.edit(step.name, () => ({
         metadata: { annotations: { [MARKS_ANNOTATION]: step.record } },
       }));
   }
+}
+
+/** A node comes, perhaps with a mark on it that looks like one of ours. */
+function register({ server }: World, name: string, standing: MarkId | undefined): void {
+  const place = standing && parseMarkId(standing);
+  server.register(name, { labels: { in: "1", ...(place && { [place.key]: "1" }) } });
 }
 
 /** The patch by which somebody else sets or removes one of our marks. */

@@ -77,8 +77,8 @@ export class MarkAudit {
         yield `it changed ${id} of ${entry.by}`;
       if (value !== undefined) {
         if (!entriesAfter.has(id) && is.state !== "unreadable") yield `it set ${id} without a record`;
-      } else if (!exclusive.has(id)) {
-        if (was.state === "unreadable") yield `it removed ${id} though the record cannot be read`;
+      } else if (was.state === "unreadable") yield `it removed ${id} though the record cannot be read`;
+      else if (!exclusive.has(id)) {
         if (entry === undefined && !this.isTampered(before)) yield `it removed ${id} without a record`;
         if (entry !== undefined && !read.has(entry.capability))
           yield `it removed ${id} of ${entry.capability}, whose rules it has not read`;
@@ -88,6 +88,10 @@ export class MarkAudit {
       if (entry.by !== installation && !isDeepStrictEqual(entriesAfter.get(id), entry))
         yield `it changed the entry of ${entry.by} for ${id}`;
     }
+    if (this.isTampered(before)) return;
+    for (const id of entriesAfter.keys())
+      if (!entries.has(id) && standingValue(after, id) === undefined)
+        yield `it recorded ${id}, which is not there`;
   }
 }
 
