@@ -47,6 +47,7 @@ describe("mappers", () => {
   it("maps both states of an update by any function", () => {
     const map = fromStates((object: KubeObject) => [object.metadata?.name ?? ""]);
     expect([...map({ type: "updated", old: pod("a"), object: pod("b") })]).toEqual(["a", "b"]);
+    expect([...map({ type: "updated", old: pod("a"), object: pod("a") })]).toEqual(["a"]);
     expect([...map({ type: "deleted", object: pod("a") })]).toEqual(["a"]);
   });
 });

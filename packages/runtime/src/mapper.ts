@@ -41,14 +41,21 @@ export function toOwner(mapping: OwnerMapping): Mapper<KubeObject> {
 }
 
 /**
- * The keys that `map` finds in the object, and in its old state when it was updated. A key found in both comes
- * twice, which the work queue makes one.
+ * The keys that `map` finds in the object, and in its old state when it was updated, each once: an idle worker takes
+ * a key at once, and would have to look a second time. Keys are compared as plain data.
  */
 export function fromStates<T extends KubeObject, K = ObjectKey>(
   map: (object: T) => Iterable<K>,
 ): Mapper<T, K> {
   return function* (change) {
-    for (const object of statesOf(change)) yield* map(object);
+    const found = new Set<string>();
+    for (const object of statesOf(change)) {
+      for (const key of map(object)) {
+        const text = JSON.stringify(key);
+        if (!found.has(text)) yield key;
+        found.add(text);
+      }
+    }
   };
 }
 

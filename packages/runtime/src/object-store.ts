@@ -5,7 +5,7 @@ import type { Change } from "./lister.ts";
  * From an object to the values it is found under; none: not in the index. Pure: it is called when a version of an
  * object comes and again when it goes. One that throws gives no values.
  */
-export type IndexFunction<T extends KubeObject> = (object: T) => Iterable<string>;
+export type IndexFunction<T extends KubeObject> = (object: T) => readonly string[];
 
 /** `namespace/name`: unique among the objects of one resource in one cluster at one time. */
 export function storeKey(object: KubeObject): string {
