@@ -189,6 +189,9 @@ class ApiProxy implements HttpProxy {
     const port = socket.remotePort;
     if (port === undefined) return;
     this.#sockets.set(port, socket);
+    // Head and body of an HTTP/1.1 answer are two writes: Nagle would hold the body until the client acknowledges the
+    // head, which takes it 40 ms.
+    socket.setNoDelay(true);
     socket.on("error", () => {});
     socket.once("close", () => {
       if (this.#sockets.get(port) === socket) this.#sockets.delete(port);

@@ -3,7 +3,6 @@ import type { KeyPair } from "../certificates.ts";
 import type { TestCluster } from "../cluster.ts";
 import { type HttpProxy, startHttpProxy } from "../fault/http-proxy.ts";
 import type { Interceptor } from "../fault/interceptor.ts";
-import { sendWithoutDelay } from "./no-delay.ts";
 import type { Scene } from "./story.ts";
 
 export interface IncarnationOptions {
@@ -25,7 +24,6 @@ export interface IncarnationOptions {
 export class Incarnation {
   readonly #proxy: HttpProxy;
   readonly #options: IncarnationOptions;
-  readonly #hurry: Disposable;
   #controller: Promise<AsyncDisposable> | undefined;
   #dead = false;
   #failure: unknown;
@@ -33,7 +31,6 @@ export class Incarnation {
 
   private constructor(proxy: HttpProxy, options: IncarnationOptions) {
     this.#proxy = proxy;
-    this.#hurry = sendWithoutDelay(proxy.port);
     this.#options = options;
   }
 
@@ -73,7 +70,6 @@ export class Incarnation {
   /** Closes its connections and lets the controller end. Rejects with the first mistake of an interceptor. */
   async bury(): Promise<void> {
     this.kill();
-    this.#hurry[Symbol.dispose]();
     try {
       await this.#proxy[Symbol.asyncDispose]();
     } finally {
