@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { folderOf } from "../testing/labels.ts";
-import { parseLabelFolder } from "./folder.ts";
+import { bindLabels, folderOf, labelsOf, planWith, settle } from "../testing/labels.ts";
+import { editNode, makeNode } from "../testing/world.ts";
+import { type ParsedFolder, parseLabelFolder } from "./folder.ts";
 
 const keys = (files: Readonly<Record<string, string | undefined>>): string[] => [
   ...parseLabelFolder(folderOf(files)).rules.byKey.keys(),
@@ -146,5 +147,71 @@ describe("faults of the folder", () => {
     const ring: Record<string, string> = {};
     for (let i = 0; i < 20_000; i += 1) ring[`k${i}`] = `k${(i + 1) % 20_000}`;
     expect(problems(ring)).toHaveLength(20_000);
+  });
+});
+
+describe("L-B6 the extended format", () => {
+  const read = (files: Readonly<Record<string, string | undefined>>): ParsedFolder =>
+    parseLabelFolder(folderOf(files), { allowReserved: [], format: "Extended" });
+  const bound = (files: Readonly<Record<string, string>>) => [bindLabels(() => read(files).rules)];
+  const listed = (files: Readonly<Record<string, string | undefined>>): string[] =>
+    read(files).problems.map(
+      ({ severity, file, line, column, reason }) =>
+        `${severity} ${file}:${line ?? ""}:${column ?? ""} ${reason}`,
+    );
+
+  it("L-B6 sets values by selectors, in files with comments and CRLF", () => {
+    const files = { tier: "# by generation\r\ngen in (3, 4), !legacy => new\r\ngen=2 => old\r\nforced\r\n" };
+    for (const [labels, tier] of [
+      [{ gen: "3" }, "new"],
+      [{ gen: "3", legacy: "", forced: "1" }, "true"],
+      [{ gen: "2" }, "old"],
+      [{ gen: "1" }, undefined],
+    ] as const) {
+      expect(labelsOf(settle(makeNode({ labels }), bound(files)))["tier"]).toBe(tier);
+    }
+    expect(listed(files)).toEqual([]);
+  });
+
+  it("L-B6 keeps the meaning of plain files unless it is asked for", () => {
+    const files = { a: "gen=2 => old", b: "# why", c: "!d" };
+    const plain = parseLabelFolder(folderOf(files));
+    expect(plain.problems.map(({ reason }) => reason)).toEqual([
+      "NeverMatches",
+      "NeverMatches",
+      "NeverMatches",
+    ]);
+    const node = makeNode({ labels: { gen: "2" } });
+    expect(planWith(node, [bindLabels(() => plain.rules)]).patch).toBeUndefined();
+    expect(labelsOf(settle(node, bound(files)))).toEqual({ gen: "2", a: "old", c: "true" });
+  });
+
+  it("reports every line that is wrong with line and column, at most twenty of a file", () => {
+    expect(listed({ a: "ok\nnot ok\n\na=b => c d", b: "fine" })).toEqual([
+      "error a:2:1 RuleInvalid",
+      "error a:4:7 RuleInvalid",
+    ]);
+    expect(listed({ a: "not ok\n".repeat(10_000) })).toHaveLength(21);
+    expect(listed({ a: "# nothing\n" })).toEqual(["warning a:: EmptyRule"]);
+  });
+
+  it("leaves the label of a file with a fault as it is", () => {
+    const set = settle(makeNode({ labels: { x: "1" } }), bound({ a: "x", b: "a" }));
+    const gone = editNode(set, { labels: { x: null } });
+    const plan = planWith(gone, bound({ a: "x y", b: "a" }));
+    expect(plan.patch).toBeUndefined();
+    expect(plan.stays).toMatchObject([{ id: "label/a", reason: "RuleInvalid" }]);
+    expect(planWith(makeNode({ labels: { x: "1" } }), bound({ a: "x y" })).patch).toBeUndefined();
+    expect(labelsOf(settle(gone, bound({ a: "x", b: "a" })))).toEqual({});
+  });
+
+  it("takes cycles of lines that are keys alone as the plain format does, and refuses others", () => {
+    expect(listed({ a: "b\nx", b: "a" })).toEqual(["warning a:1:1 CyclicRule", "warning b:1:1 CyclicRule"]);
+    expect(listed({ a: "b=1\nx", b: "a" })).toEqual(["error a:: CyclicRule"]);
+    expect(labelsOf(settle(makeNode({ labels: { x: "1" } }), bound({ a: "b\nx", b: "a" })))).toEqual({
+      x: "1",
+      a: "true",
+      b: "true",
+    });
   });
 });
