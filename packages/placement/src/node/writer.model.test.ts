@@ -413,7 +413,7 @@ function blockedBy(
 }
 
 describe("the node writer in any history", () => {
-  const run = seededRun(300, process.env);
+  const run = seededRun(250, process.env);
   it(
     `touches only what is ours, forgets nothing, and comes to rest with what is wanted (${run.name})`,
     run.options,
