@@ -146,6 +146,9 @@ function assemble(options: BerthOptions): Parts {
     cluster: CLUSTER,
     resource: nodes,
     project: slimNode,
+    // Each node is decided by itself, so writing begins while the snapshot arrives. Who has yet to be elected has time,
+    // and should not lead before it can read.
+    eager: lease === undefined,
     ...common,
   });
   const rules = createInformer<LabelRule>({

@@ -172,7 +172,7 @@ async function follow(
   });
   if (rules.synced) takeOver();
   else void rules.whenSynced(signal).then((synced) => synced && takeOver());
-  if (await nodes.whenSynced(signal)) hub.refresh();
+  if (await nodes.whenSynced(signal)) hub.nodesKnown();
   await whenAborted(signal);
   timer?.[Symbol.dispose]();
 }

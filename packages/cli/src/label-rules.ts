@@ -92,23 +92,27 @@ export class LabelRuleHub {
 
   setFolder(folder: ParsedFolder | undefined): void {
     this.#folder = folder;
-    this.refresh();
+    this.#refresh();
   }
 
   /** `undefined` while no configuration was read. */
   setConfig(rules: readonly LocatedLabelRule[] | undefined): void {
     this.#config = rules;
-    this.refresh();
+    this.#refresh();
   }
 
   /** `undefined` while they are not known. */
   setCluster(rules: ClusterRules | undefined): void {
     this.#cluster = rules;
-    this.refresh();
+    this.#refresh();
   }
 
-  /** Puts everything together again. Also to be called once the nodes are known. */
-  refresh(): void {
+  /** From now on the nodes can be counted: what waited for that is decided. */
+  nodesKnown(): void {
+    if ((this.#assembled?.waiting.size ?? 0) > 0) this.#refresh();
+  }
+
+  #refresh(): void {
     const { options, onChange } = this.#options;
     const documents: DocumentSet[] = [];
     if (this.#config) documents.push({ source: "config", complete: true, documents: this.#config });

@@ -144,6 +144,68 @@ describe("a subscriber", () => {
   });
 });
 
+describe("an eager informer", () => {
+  it("tells the objects of a snapshot while it arrives, once, and the end of one that the next no longer has", async () => {
+    await using watched = watchLog({ latencyMs: 1000, losesEndMark: true }, { eager: true });
+    const { log, informer, clock } = watched;
+    for (const name of ["a", "b", "c"]) log.write(name);
+    const early = new ChangeHistory<Thing>();
+    informer.subscribe(early);
+    watched.start();
+    while (early.log.length === 0) await clock.advance(100);
+    expect(informer.synced).toBe(false);
+    expect(informer.problem()).toMatch("not synced yet");
+    const late = new ChangeHistory<Thing>();
+    informer.subscribe(late);
+    expect(late.log).toEqual(early.log);
+    while (early.log.length < 3) await clock.advance(100);
+    // The snapshot is never finished; before the next one, by pages, an object goes and another comes.
+    log.remove("a");
+    log.write("d");
+    while (!informer.synced) await clock.advance(1000);
+    await clock.advance(0);
+    for (const history of [early, late]) {
+      expect(history.violations).toEqual([]);
+      expect(history.log.toSorted()).toEqual(
+        [..."abcd"].map((name) => `added ${name} (initial)`).concat("deleted a"),
+      );
+    }
+    expect([...informer.list()].map(({ metadata }) => metadata?.name).toSorted()).toEqual(["b", "c", "d"]);
+  });
+
+  it("starts before it has synced", async () => {
+    await using watched = watchLog({ latencyMs: 1000 }, { eager: true });
+    const stop = new AbortController();
+    const running = await watched.informer.start(stop.signal);
+    expect(watched.informer.synced).toBe(false);
+    stop.abort();
+    await watched.clock.advance(10_000);
+    await running.ended;
+  });
+});
+
+describe("an optional informer", () => {
+  it.each(["notFound", "forbidden"] as const)(
+    "is no problem while its resource is %s, and follows it later",
+    async (kind) => {
+      await using watched = watchLog({}, { optional: true });
+      const { log, informer, clock } = watched;
+      log.write("a");
+      log.fail({ kind });
+      watched.start();
+      await clock.advance(0);
+      expect(informer.problem()).toBeUndefined();
+      expect(informer.synced).toBe(false);
+      log.heal();
+      while (!informer.synced) await clock.advance(1000);
+      expect(informer.get(keyOf("a"))).toBeDefined();
+      log.write("b");
+      await clock.advance(0);
+      expect(informer.get(keyOf("b"))).toBeDefined();
+    },
+  );
+});
+
 describe("the lister", () => {
   it("finds by key, only in its own cluster, and by index", async () => {
     const indexes = { colour: ({ colour }: Thing): string[] => (colour === undefined ? [] : [colour]) };

@@ -49,6 +49,12 @@ export interface InformerOptions<T extends KubeObject> {
    * and is logged. Default false.
    */
   readonly optional?: boolean;
+  /**
+   * Tells the objects of the first snapshot while it arrives, and `start` does not wait for its end, so that work on
+   * one object begins before all have been seen. For reconcilers that decide on each object alone: until `synced`,
+   * what is not in the lister may only not have arrived. Default false.
+   */
+  readonly eager?: boolean;
   /** Not connected for this long: `problem` says so. Milliseconds, default 60,000. */
   readonly staleAfterMs?: number;
 }
@@ -124,6 +130,7 @@ class CachingInformer<T extends KubeObject> implements Informer<T> {
         replace: (snapshot) => this.#replace(snapshot),
         upsert: (object) => this.#tellAll(this.#store.upsert(object)),
         remove: (object) => this.#tellAll(this.#store.remove(object)),
+        arrive: (object, gone) => this.#arrive(object, gone),
         reuse: (object) => this.#store.reuse(object),
         connection: (problem) => this.#connection(problem),
         listing: (how) => {
@@ -166,7 +173,7 @@ class CachingInformer<T extends KubeObject> implements Informer<T> {
     // A copy of its own: the same handler may subscribe twice, and each subscription ends by itself.
     const subscription: Handler<T> = { onChange: (change) => handler.onChange(change) };
     this.#handlers.add(subscription);
-    if (this.#synced) {
+    if (this.#synced || this.#options.eager === true) {
       for (const object of this.#store.values())
         this.#tell(subscription, { type: "added", object, initial: true });
     }
@@ -194,7 +201,9 @@ class CachingInformer<T extends KubeObject> implements Informer<T> {
     if (this.#started) throw new Error(`${this.name} was started before`);
     this.#started = true;
     const ended = this.#reflector.run(signal);
-    await Promise.race([this.whenSynced(signal), this.#whenAbsent.promise]);
+    if (this.#options.eager !== true) {
+      await Promise.race([this.whenSynced(signal), this.#whenAbsent.promise]);
+    }
     return { ended };
   }
 
@@ -229,6 +238,11 @@ class CachingInformer<T extends KubeObject> implements Informer<T> {
     const routine = error.failure.kind === "expired" || error.failure.kind === "unreachable";
     this.#log[known || routine ? "info" : "warn"]("the watch failed; trying again", { error: error.message });
     this.#failure = { error, since: this.#failure?.since ?? this.#options.clock.monotonic() };
+  }
+
+  #arrive(object: T, gone: boolean): void {
+    if (this.#synced || this.#options.eager !== true) return;
+    this.#tellAll(gone ? this.#store.remove(object) : this.#store.upsert(object, true));
   }
 
   async #replace(snapshot: Map<string, T>): Promise<void> {

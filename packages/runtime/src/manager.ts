@@ -61,7 +61,7 @@ const ELECTION = "leader-election";
 /**
  * Starts components in order and stops them in reverse.
  *
- * - Nothing starts before all that it relies on has: controllers never see a cache that is not synced.
+ * - Nothing starts before all that it relies on has: controllers see caches that are synced (but for eager informers).
  * - The lead signal of the election is the signal of the elected components: they are told in the same instant.
  *   The lease is given up only after they have ended.
  * - A component that fails, or ends by itself, ends the run, with the component named. It never throws.

@@ -58,15 +58,18 @@ export class ObjectStore<T extends KubeObject> {
     return found;
   }
 
-  /** Takes over the latest state of one object. No change when it is the version already held. */
-  upsert(object: T): readonly Change<T>[] {
+  /**
+   * Takes over the latest state of one object. No change when it is the version already held.
+   * @param initial part of a snapshot and no live event.
+   */
+  upsert(object: T, initial = false): readonly Change<T>[] {
     const key = storeKey(object);
     const old = this.#objects.get(key);
     if (old !== undefined && isSameVersion(old, object)) return [];
     this.#unindex(key, old);
     this.#objects.set(key, object);
     this.#index(key, object);
-    return toChanges(old, object, false);
+    return toChanges(old, object, initial);
   }
 
   /** No change when it is not held, or when what is held is another object of the same name. */

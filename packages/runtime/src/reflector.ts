@@ -28,6 +28,8 @@ export interface ReflectorSink<T extends KubeObject> {
   replace(snapshot: Map<string, T>): Promise<void>;
   upsert(object: T): void;
   remove(object: T): void;
+  /** An object of a snapshot that is not complete yet; with `gone`, one that was deleted since it came. */
+  arrive(object: T, gone: boolean): void;
   /** The object already held, when it is the same version: saves memory while a snapshot is built. */
   reuse(object: T): T;
   /** A connection failed, and why; `undefined` when a watch has held for `STEADY_AFTER_MS`. */
@@ -304,6 +306,8 @@ function collect<T extends KubeObject>(
   object: T,
   sink: ReflectorSink<T>,
 ): void {
-  if (type === "DELETED") snapshot.delete(storeKey(object));
+  const gone = type === "DELETED";
+  if (gone) snapshot.delete(storeKey(object));
   else snapshot.set(storeKey(object), sink.reuse(object));
+  sink.arrive(object, gone);
 }
