@@ -32,7 +32,7 @@ describe("the order of keys", () => {
             if (other === key) continue;
             const mutual = below.has(other) && reach(inputs, other).has(key);
             expect(its === own).toBe(mutual);
-            if (below.has(other) && !mutual) expect(its).toBeLessThan(own);
+            expect(below.has(other) && !mutual ? its < own : true).toBe(true);
           }
         }
       }),

@@ -315,27 +315,27 @@ describe("rules that are not in force", () => {
   const live: RulesInit = {
     cluster: {
       r: { ...when({ key: "x" }), labels: [{ key: "a" }] },
-      then: { ...when({ key: "a" }), labels: [{ key: "b" }] },
+      after: { ...when({ key: "a" }), labels: [{ key: "b" }] },
     },
   };
   const set = apply(x, live);
   const gone = editNode(set, { labels: { x: null } });
-  const then = live.cluster?.["then"] ?? null;
+  const after = live.cluster?.["after"] ?? null;
 
   it.each<[string, RulesInit, string]>([
-    ["cannot be read", { cluster: { r: null, then } }, "RuleInvalid"],
+    ["cannot be read", { cluster: { r: null, after } }, "RuleInvalid"],
     [
       "has a fault",
       {
         cluster: {
           r: { ...when({ key: "x", operator: "Matches", values: ["("] }), labels: [{ key: "a" }] },
-          then,
+          after,
         },
       },
       "RuleInvalid",
     ],
-    ["is cyclic", { cluster: { r: { ...when({ key: "b" }), labels: [{ key: "b" }] }, then } }, "CyclicRule"],
-    ["has not been read", { cluster: { then }, unread: ["cluster"] }, "SourceNotRead"],
+    ["is cyclic", { cluster: { r: { ...when({ key: "b" }), labels: [{ key: "b" }] }, after } }, "CyclicRule"],
+    ["has not been read", { cluster: { after }, unread: ["cluster"] }, "SourceNotRead"],
   ])("keep their marks, and those count: a rule that %s", (_what, rules, reason) => {
     expect(plan(gone, rules).patch).toBeUndefined();
     expect(plan(gone, rules).stays).toMatchObject([{ id: "label/a", reason }]);
@@ -343,9 +343,9 @@ describe("rules that are not in force", () => {
   });
 
   it("lose them when they are deleted", () => {
-    expect(changesOf(gone, { cluster: { then } })).toEqual([
+    expect(changesOf(gone, { cluster: { after } })).toEqual([
       "remove label/a RuleGone cluster/r",
-      "remove label/b InputGone cluster/then",
+      "remove label/b InputGone cluster/after",
     ]);
   });
 

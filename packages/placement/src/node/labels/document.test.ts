@@ -141,8 +141,8 @@ function turned(value: unknown): unknown {
   if (typeof value !== "object" || value === null) return value;
   return Object.fromEntries(
     Object.entries(value)
-      .map(([key, it]) => [key, turned(it)] as const)
-      .reverse(),
+      .toReversed()
+      .map(([key, it]) => [key, turned(it)] as const),
   );
 }
 

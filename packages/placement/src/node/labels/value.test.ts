@@ -122,7 +122,7 @@ describe("sanitizing", () => {
         const value = sanitizeValue(text);
         expect(labelValueProblem(value)).toBeUndefined();
         expect(sanitizeValue(value)).toBe(value);
-        if (labelValueProblem(text) === undefined) expect(value).toBe(text);
+        expect(value === text).toBe(labelValueProblem(text) === undefined);
       }),
       { numRuns: 500 },
     );

@@ -1,6 +1,6 @@
 /** Random rules over few keys, once for the engine and once for the reference. */
 import * as fc from "fast-check";
-import type { LabelOutput, LabelRuleSpec, MatchGroup, MatchTerm } from "../../../api/label-rule.ts";
+import type { LabelOutput, LabelRuleSpec, MatchGroup, MatchTerm, Operator } from "../../../api/label-rule.ts";
 import { folderOf } from "../../testing/labels.ts";
 import type { LabelFormat } from "../config.ts";
 import { parseLabelRules } from "../document.ts";
@@ -59,7 +59,7 @@ const comparison: fc.Arbitrary<Omit<MatchTerm, "key" | "source">> = fc.oneof(
 );
 const labelTerm: fc.Arbitrary<MatchTerm> = fc
   .tuple(label, comparison)
-  .map(([key, rest]) => ({ key, ...rest }));
+  .map(([key, rest]) => Object.assign({ key }, rest));
 const otherTerm: fc.Arbitrary<MatchTerm> = fc.constantFrom<MatchTerm>(
   { source: "Annotation", key: "note" },
   { source: "Annotation", key: "note", operator: "Matches", values: ["^v\\d"] },
@@ -104,7 +104,7 @@ const valueOfOutput: fc.Arbitrary<Omit<LabelOutput, "key">> = fc.oneof(
 );
 const output = fc
   .tuple(fc.constantFrom(...OWN_KEYS), valueOfOutput)
-  .map(([key, value]): LabelOutput => ({ ...value, key }));
+  .map(([key, value]): LabelOutput => Object.assign({ key }, value));
 const document: fc.Arbitrary<Document> = fc.record({
   name: fc.constantFrom("one", "two", "three"),
   match: fc.oneof({ weight: 8, arbitrary: group }, { weight: 1, arbitrary: fc.constant({}) }),
@@ -254,21 +254,22 @@ function render(file: File): string | undefined {
   return ["# generated", ...file.lines.map(renderLine)].join("\r\n");
 }
 
+const SIGNS: ReadonlyMap<Operator, string> = new Map([
+  ["Gt", ">"],
+  ["Ge", ">="],
+  ["Lt", "<"],
+  ["Le", "<="],
+]);
+
 function renderLine({ terms, value }: Line): string {
   const selector = terms.map(({ key = "", operator = "Exists", values = [] }) => {
     const [first = ""] = values;
-    switch (operator) {
-      case "Exists":
-        return key;
-      case "DoesNotExist":
-        return `!${key}`;
-      case "In":
-        return values.length === 1 ? `${key}=${first}` : `${key} in (${values.join(", ")})`;
-      case "NotIn":
-        return values.length === 1 ? `${key} != ${first}` : `${key} notin (${values.join(",")})`;
-      default:
-        return `${key} ${{ Gt: ">", Ge: ">=", Lt: "<", Le: "<=", Matches: "", DoesNotMatch: "" }[operator]} ${first}`;
-    }
+    const all = values.join(", ");
+    if (operator === "Exists") return key;
+    if (operator === "DoesNotExist") return `!${key}`;
+    if (operator === "In") return values.length === 1 ? `${key}=${first}` : `${key} in (${all})`;
+    if (operator === "NotIn") return values.length === 1 ? `${key} != ${first}` : `${key} notin(${all})`;
+    return `${key} ${SIGNS.get(operator) ?? "?"} ${first}`;
   });
   return `${selector.join(", ")}${value === undefined ? "" : ` => ${value}`}`;
 }

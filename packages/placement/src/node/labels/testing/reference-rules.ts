@@ -3,7 +3,7 @@
  * model test holds the engine to it.
  */
 import type { Node } from "@berth/kube";
-import type { LabelOutput, MatchGroup, MatchTerm, ValueFrom } from "../../../api/label-rule.ts";
+import type { LabelOutput, MatchGroup, MatchTerm, Operator, ValueFrom } from "../../../api/label-rule.ts";
 import { ownValue } from "../../mark.ts";
 import type { RecordedMark } from "../../record.ts";
 import { labelValueProblem } from "../../validate.ts";
@@ -97,12 +97,11 @@ function dependencies(rules: readonly ReferenceRule[]): ReadonlyMap<string, Read
   for (let grown = true; grown; ) {
     grown = false;
     for (const those of reaches.values())
-      for (const key of [...those])
-        for (const more of reaches.get(key) ?? [])
-          if (!those.has(more)) {
-            those.add(more);
-            grown = true;
-          }
+      for (const more of Array.from(those).flatMap((key) => Array.from(reaches.get(key) ?? [])))
+        if (!those.has(more)) {
+          those.add(more);
+          grown = true;
+        }
   }
   return reaches;
 }
@@ -275,8 +274,8 @@ export function holds({ all = [], any }: MatchGroup, read: Read): Truth {
     term.key === undefined ? holds(term, read) : compares({ ...term, key: term.key }, read);
   const some = any?.map(of) ?? [true];
   const either: Truth = some.includes(true) ? true : some.includes(undefined) ? undefined : false;
-  const every = [...all.map(of), either];
-  return every.includes(false) ? false : every.includes(undefined) ? undefined : true;
+  const every = new Set([...all.map(of), either]);
+  return every.has(false) ? false : every.has(undefined) ? undefined : true;
 }
 
 function compares(
@@ -288,28 +287,20 @@ function compares(
   const there = typeof fact === "string";
   const text = there ? fact : "";
   const number = /^\d+$/.test(text) ? Number(text) : Number.NaN;
-  switch (operator) {
-    case "Exists":
-      return there;
-    case "DoesNotExist":
-      return !there;
-    case "In":
-      return there && values.includes(text);
-    case "NotIn":
-      return !there || !values.includes(text);
-    case "Matches":
-      return there && new RegExp(values[0] ?? "").test(text);
-    case "DoesNotMatch":
-      return !there || !new RegExp(values[0] ?? "").test(text);
-    case "Gt":
-      return number > Number(values[0]);
-    case "Ge":
-      return number >= Number(values[0]);
-    case "Lt":
-      return number < Number(values[0]);
-    case "Le":
-      return number <= Number(values[0]);
-  }
+  const [first = ""] = values;
+  const truths: Readonly<Record<Operator, () => boolean>> = {
+    Exists: () => there,
+    DoesNotExist: () => !there,
+    In: () => there && values.includes(text),
+    NotIn: () => !there || !values.includes(text),
+    Matches: () => there && new RegExp(first).test(text),
+    DoesNotMatch: () => !there || !new RegExp(first).test(text),
+    Gt: () => number > Number(first),
+    Ge: () => number >= Number(first),
+    Lt: () => number < Number(first),
+    Le: () => number <= Number(first),
+  };
+  return truths[operator]();
 }
 
 function outputOf(
