@@ -417,6 +417,11 @@ describe("L-B9 cycles", () => {
     expect(settled(bare, { files, cluster: { idle } })).toEqual({ a: "true", b: "true" });
   });
 
+  it("L-B9 are asked again for what could not be told at first", () => {
+    const files = { a: "c\nf", c: "d\ne", d: "x\na", e: "a", f: undefined };
+    expect(settled(x, { files })).toEqual({ x: "1", a: "true", c: "true", d: "true", e: "true" });
+  });
+
   it("L-B9 leave a label as it stands that a rule on trial has set", () => {
     const live: SpecInit = { labels: [{ key: "a", value: "1" }] };
     const set = apply(bare, { cluster: { live } });

@@ -73,7 +73,8 @@ function compileTemplate(template: string, onFault: (fault: ConditionFault) => v
       for (const part of parts) {
         const fact = typeof part === "string" ? part : read(part.source, part.key);
         if (typeof fact !== "string") return fact;
-        text += fact;
+        // More cannot become part of a value, and a template may name a long annotation often.
+        text += fact.slice(0, MAX_TEXT);
       }
       return text;
     },
