@@ -1,6 +1,6 @@
-import type { ManagedFieldsEntry } from "@berth/kube";
+import type { ManagedFieldsEntry, Node } from "@berth/kube";
 import { FIELD_MANAGER } from "../api/keys.ts";
-import { type MarkId, type MarkPlace, parseMarkId } from "./mark.ts";
+import { type MarkId, type MarkPlace, parseMarkId, standingValue } from "./mark.ts";
 import { parseRecord, stringifyRecord } from "./record.ts";
 
 /** Who, according to `metadata.managedFields`, last wrote a place of a node. */
@@ -36,12 +36,19 @@ export function rivalOf(fields: readonly ManagedFieldsEntry[], id: MarkId): stri
   return last?.manager;
 }
 
-/** Of a record that is no longer on the node, what is still held by us; `undefined` when that is nothing. */
-export function recordStillHeld(text: string, fields: readonly ManagedFieldsEntry[]): string | undefined {
+/**
+ * Of a record that is no longer on the node, what still stands there and is held by us; `undefined` when that is
+ * nothing. Taints are held as one list, so that alone would not tell.
+ *
+ * @param live the node as it is now, `managedFields` included.
+ */
+export function recordStillHeld(text: string, live: Node): string | undefined {
   const read = parseRecord(text);
   if (read.state !== "read") return undefined;
   const { by, marks } = read.record;
+  const fields = live.metadata?.managedFields ?? [];
   const isOurs = (id: MarkId): boolean =>
+    standingValue(live, id) !== undefined &&
     holdersOf(fields, id).some(({ manager }) => manager === FIELD_MANAGER);
   return stringifyRecord({ by, marks: new Map([...marks].filter(([id]) => isOurs(id))) });
 }

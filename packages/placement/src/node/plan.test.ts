@@ -149,6 +149,14 @@ describe("what a plan never touches", () => {
     expect(plan.findings).toMatchObject([{ reason: "OtherInstallation", subject: "label/x" }]);
   });
 
+  it("but not a place that another installation recorded and where nothing stands: that becomes ours", () => {
+    const node = owning(["label/x"], {}, { by: "other" });
+    const after = patchNode(node, planWith(node, [capabilityOf("a", [wish("label/x", "1")])]).patch ?? {});
+    const read = parseRecord(after.metadata?.annotations?.[MARKS] ?? "");
+    expect(read.state === "read" && read.record.marks.get("label/x")?.by).toBe("berth");
+    expect(planWith(after, [nothing]).changes).toMatchObject([{ id: "label/x", action: "remove" }]);
+  });
+
   it("the entries of another installation when it adds its own", () => {
     const node = owning(["label/x"], { labels: { x: "1" } }, { by: "other" });
     const after = patchNode(node, planWith(node, [capabilityOf("a", [wish("label/y", "2")])]).patch ?? {});
@@ -227,6 +235,15 @@ describe("exclusive keys", () => {
       { key: "supported-arch", value: "arm64", effect: "NoSchedule" },
       { key: "supported-arch-2", effect: "NoSchedule" },
     ]);
+  });
+});
+
+describe("exclusive keys of two capabilities", () => {
+  it("are pruned once", () => {
+    const policy = { exclusive: { ids: new Set(["label/x"]), prefixes: [] } };
+    const both = [capabilityOf("a", [], { policy }), capabilityOf("b", [], { policy })];
+    const plan = planWith(makeNode({ labels: { x: "1" } }), both);
+    expect(brief(plan)).toEqual(["label/x remove ExclusiveKeyPruned"]);
   });
 });
 

@@ -119,7 +119,9 @@ const noRecord: ReadonlyMap<MarkId, RecordedMark> = new Map();
 function planWanted(draft: Draft, id: MarkId, wanted: WantedMark): void {
   const { mark, capability } = wanted;
   const before = standingValue(draft.node, id);
-  const recorded = draft.marks.get(id);
+  const last = draft.marks.get(id);
+  // What another installation has recorded and let vanish is free: it may be gone itself.
+  const recorded = before === undefined && last?.by !== draft.installation ? undefined : last;
   const ours = recorded?.by === draft.installation;
   const entry = nextEntry(draft, wanted, recorded);
   const change = {
@@ -215,12 +217,15 @@ function whyStays(
 /** Prunes what stands unwanted at places that belong to one capability alone. */
 function planExclusive(draft: Draft): void {
   const { node, merged, marks } = draft;
+  // Two capabilities may claim one place for themselves; it is pruned once.
+  const pruned = new Set<MarkId>();
   for (const [capability, policy] of merged.policies) {
     if (isEmptyMarkSet(policy.exclusive)) continue;
     for (const { id, value } of standingMarks(node)) {
-      if (!holdsMark(policy.exclusive, id) || marks.has(id)) continue;
+      if (!holdsMark(policy.exclusive, id) || marks.has(id) || pruned.has(id)) continue;
       if (merged.wanted.has(id) || merged.kept.has(id) || !permits(policy, id)) continue;
       const reason = reasons.ExclusiveKeyPruned;
+      pruned.add(id);
       draft.changes.push({ id, capability, rule: "", before: value, action: "remove", reason });
     }
   }

@@ -30,9 +30,7 @@ const IDS: readonly MarkId[] = [
   "unschedulable",
 ];
 const GATE: MarkId = "label/gate";
-/** Always wanted, so that the record is never empty. */
-const KEEPER: MarkId = "label/keeper";
-const ours: ReadonlySet<MarkId> = new Set([...IDS, GATE, KEEPER]);
+const ours: ReadonlySet<MarkId> = new Set([...IDS, GATE]);
 const INSTALLATIONS = ["berth", "other"] as const;
 type Installation = (typeof INSTALLATIONS)[number];
 const NAMES = ["n1", "n2"];
@@ -88,8 +86,7 @@ const rule = fc
     return { id, value: id === "unschedulable" ? "true" : value, needs: input, foreign };
   });
 const rules = fc.uniqueArray(rule, { maxLength: 5, selector: (it) => it.id });
-const keeper: ModelRule = { id: KEEPER, value: "1", needs: undefined, foreign: "overwrite" };
-const config = fc.record({ one: rules.map((some) => [keeper, ...some]), two: rules });
+const config = fc.record({ one: rules, two: rules });
 const ms = fc.constantFrom(0, 5, 40, 300, 1_500, 20_000, 70_000);
 const readAfterMs = fc.array(fc.constantFrom(0, 0, 700, 5_000), { minLength: 2, maxLength: 2 });
 const step: fc.Arbitrary<Step> = fc.oneof(
@@ -228,7 +225,14 @@ class World {
       weather: () => (this.calm ? CALM : (this.#storm[this.#requests++ % this.#storm.length] ?? CALM)),
       ours,
       // What belongs to one capability alone belongs to one installation alone.
-      exclusive: new Map(installation === "berth" ? [["two", new Set([GATE])]] : []),
+      exclusive: new Map(
+        installation === "berth"
+          ? [
+              ["one", new Set([GATE])],
+              ["two", new Set([GATE])],
+            ]
+          : [],
+      ),
       config: () => this.configs[installation],
       readAfterMs,
     });

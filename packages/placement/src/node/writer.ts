@@ -143,7 +143,7 @@ export class NodeWriter {
       if (isApiError(error, "notFound")) return undefined;
       throw error;
     });
-    const held = live && recordStillHeld(record, live.metadata?.managedFields ?? []);
+    const held = live && recordStillHeld(record, live);
     if (held === undefined) delete memory.record;
     else memory.record = held;
     memory.verifiedAt = resourceVersion;

@@ -71,7 +71,7 @@ export class MarkAudit {
     for (const [id, value] of changed) {
       if (id === RECORD) continue;
       const entry = entries.get(id);
-      // A place that stands empty may be filled though another installation has recorded it.
+      // A place that stands empty may be filled though another installation has recorded it; it is ours then.
       const others = entry !== undefined && entry.by !== installation;
       if (others && (value === undefined || standingValue(before, id) !== undefined))
         yield `it changed ${id} of ${entry.by}`;
@@ -85,7 +85,8 @@ export class MarkAudit {
       }
     }
     for (const [id, entry] of entries) {
-      if (entry.by !== installation && !isDeepStrictEqual(entriesAfter.get(id), entry))
+      const filled = standingValue(before, id) === undefined && entriesAfter.get(id)?.by === installation;
+      if (entry.by !== installation && !filled && !isDeepStrictEqual(entriesAfter.get(id), entry))
         yield `it changed the entry of ${entry.by} for ${id}`;
     }
     if (this.isTampered(before)) return;
