@@ -13,7 +13,7 @@ interface Step {
   readonly output: string;
 }
 
-/** The `$ command` lines of all console blocks, each with the lines printed after it. */
+/** The `$ command` lines of all console blocks, `> ` going on with them, each with the lines printed after it. */
 function stepsOf(markdown: string): readonly Step[] {
   const blocks = [...markdown.matchAll(/^```console\n([\s\S]*?)^```$/gm)].map((match) => match[1] ?? "");
   return blocks.flatMap((block) =>
@@ -21,15 +21,20 @@ function stepsOf(markdown: string): readonly Step[] {
       .split(/^\$ /m)
       .slice(1)
       .map((text) => {
-        const end = text.indexOf("\n");
-        return { command: text.slice(0, end), output: normal(text.slice(end + 1)) };
+        const [first = "", ...lines] = text.split("\n");
+        const output = lines.findIndex((line) => !line.startsWith("> "));
+        const more = lines.slice(0, output).map((line) => line.slice(2));
+        return { command: [first, ...more].join("\n"), output: normal(lines.slice(output).join("\n")) };
       }),
   );
 }
 
-/** Without what differs from run to run: times. */
+/** Without what differs from run to run: times and ages. */
 function normal(output: string): string {
-  return output.replaceAll(/\d{4}-\d\d-\d\dT[\d:]+Z/g, "<time>").trim();
+  return output
+    .replaceAll(/\d{4}-\d\d-\d\dT[\d:]+Z/g, "<time>")
+    .replaceAll(/\b\d+s$/gm, "<age>")
+    .trim();
 }
 
 describe("README.md", () => {
