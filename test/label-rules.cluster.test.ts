@@ -164,6 +164,8 @@ describe("a LabelRule", () => {
     await rule("same", { ...gpu, match: { all: [{ key: "old.present" }] }, ...atOnce });
     await start();
     await becomes("n1", "example.com/gpu", "true");
+    const message = "in force; example.com/gpu is also set by cluster/same";
+    await says("gpu", {}, { Ready: { status: "True", reason: "RulesOverlap", message } });
     await editRule("same", { labels: [{ key: "example.com/gpu", value: "other" }] });
     await says("same", {}, { Conflicting: { status: "True", reason: "RuleConflict" } });
     await says("gpu", {}, { Conflicting: { status: "True" } });

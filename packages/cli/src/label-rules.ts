@@ -154,11 +154,10 @@ export class LabelRuleHub {
         message: "on trial: it decides and counts, and changes nothing",
       };
     }
-    return {
-      ready: true,
-      reason: reasons.RuleInForce,
-      message: inForceMessage(`cluster/${name}`, assembled),
-    };
+    const shared = sharedLabels(`cluster/${name}`, assembled);
+    return shared.length === 0
+      ? { ready: true, reason: reasons.RuleInForce, message: "in force" }
+      : { ready: true, reason: reasons.RulesOverlap, message: `in force; ${shared.join("; ")}` };
   }
 
   /** What is wrong with the documents of files, each with its place. */
@@ -177,13 +176,12 @@ function refused(reason: RuleVerdict["reason"], message: string): RuleVerdict {
   return { ready: false, reason, message };
 }
 
-/** With the labels that other rules set as well: they merge where they agree. */
-function inForceMessage(rule: string, { rules }: AssembledRules): string {
-  const shared = rules.overlaps.flatMap(({ key, claims }): readonly string[] => {
+/** The labels that other rules set as well: they merge where they agree. */
+function sharedLabels(rule: string, { rules }: AssembledRules): readonly string[] {
+  return rules.overlaps.flatMap(({ key, claims }): readonly string[] => {
     const others = claims.map((claim) => claim.rule.name).filter((name) => name !== rule);
     return others.length < claims.length ? [`${key} is also set by ${others.join(", ")}`] : [];
   });
-  return ["in force", ...shared].join("; ");
 }
 
 /** Total: every fault, wait and overlap of rules from files, where the file says it. */

@@ -1,6 +1,7 @@
 import { isApiError } from "@berth/kube";
 import { type Clock, type Lister, type ObjectKey, type Reconcile, referenceTo } from "@berth/runtime";
 import { type LabelRule, labelRules } from "../../api/label-rule-resource.ts";
+import { reasons } from "../../api/reasons.ts";
 import type { RemovalBreakers } from "../breaker.ts";
 import type { Instant } from "../capability.ts";
 import type { EventSink } from "../report.ts";
@@ -52,10 +53,14 @@ export function createRuleStatusReconciler(options: RuleStatusOptions): Reconcil
         regarding: referenceTo(labelRules, rule),
         reason,
         note: message,
-        type: type === ruleConditions.ready && state === "True" ? "Normal" : "Warning",
+        type: isGood(type, state, reason) ? "Normal" : "Warning",
         action: "KeepRule",
       });
     }
     return undefined;
   };
+}
+
+function isGood(type: string, status: string, reason: string): boolean {
+  return type === ruleConditions.ready && status === "True" && reason !== reasons.RulesOverlap;
 }

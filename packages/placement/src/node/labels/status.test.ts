@@ -91,5 +91,11 @@ describe("the status of a rule", () => {
     const again = decide({ rule: standing });
     expect(again.news).toMatchObject([{ type: "Ready", status: "True" }]);
     expect(decide().news).toEqual([]);
+    const overlap: RuleVerdict = {
+      ready: true,
+      reason: "RulesOverlap",
+      message: "in force; x is also set by folder/x",
+    };
+    expect(decide({ verdict: overlap }).news).toMatchObject([{ reason: "RulesOverlap" }]);
   });
 });

@@ -104,7 +104,8 @@ function isNews(
 ): boolean {
   const present = before?.find((condition) => condition.type === type);
   if (present?.status === status && present.reason === reason) return false;
-  return type !== ruleConditions.ready || status === "False" || present?.status === "False";
+  if (type !== ruleConditions.ready || reason === reasons.RulesOverlap) return true;
+  return status === "False" || present?.status === "False";
 }
 
 function isSame(current: FullStatus, next: FullStatus): boolean {
