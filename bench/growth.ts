@@ -14,25 +14,27 @@ const FLAT = 1.25;
 export function growthFigures(figures: readonly Figure[], sizes: readonly number[]): readonly Figure[] {
   const ascending = sizes.toSorted((a, b) => a - b);
   const value = (id: string): number => figures.find((figure) => figure.id === id)?.value ?? Number.NaN;
+  const measured = ({ of }: Cost): boolean => ascending.every((size) => !Number.isNaN(value(of(size))));
   const grown: Figure[] = [];
   const [small, middle, large] = [ascending.at(0), ascending.at(-2), ascending.at(-1)];
   if (small === undefined || middle === undefined || large === undefined || small === large) return [];
   if (middle !== small) {
-    for (const { id, what, of } of LINEAR_COSTS) {
+    for (const { id, what, of } of LINEAR_COSTS.filter(measured)) {
       const at = (size: number): number => value(of(size));
       const lower = (at(middle) - at(small)) / (middle - small);
       const upper = (at(large) - at(middle)) / (large - middle);
       grown.push({
         id,
         what: `growth of ${what}: a further node beyond ${middle} / below`,
-        value: upper / lower,
+        // More nodes that cost less are noise, of which no ratio tells anything: not met, and to be measured again.
+        value: lower > 0 ? upper / lower : Number.NaN,
         unit: "x",
         budget: LINEAR,
         detail: ascending.map((size) => `${size}: ${at(size).toFixed(2)}`).join(", "),
       });
     }
   }
-  for (const { id, what, of, fixed = 0 } of FLAT_COSTS) {
+  for (const { id, what, of, fixed = 0 } of FLAT_COSTS.filter(measured)) {
     grown.push({
       id,
       what: `growth of ${what}: at ${large} nodes / at ${small}`,
@@ -42,7 +44,7 @@ export function growthFigures(figures: readonly Figure[], sizes: readonly number
       detail: ascending.map((size) => `${size}: ${value(of(size)).toFixed(1)} ms`).join(", "),
     });
   }
-  return grown.filter((figure) => !Number.isNaN(figure.value));
+  return grown;
 }
 
 interface Cost {
