@@ -67,8 +67,10 @@ export async function writesSince(
   };
 }
 
+/** Ms since the epoch, with the microseconds that `Date.parse` drops. */
 export function receivedAt(entry: AuditEntry): number {
-  return Date.parse(entry.receivedAt);
+  const micros = /\.\d{3}(\d+)Z$/.exec(entry.receivedAt)?.[1] ?? "0";
+  return Date.parse(entry.receivedAt) + Number(`0.${micros}`);
 }
 
 function nodePatches(userAgent: string): {
