@@ -3,6 +3,9 @@ import type { Instant, RemovalBreaker, RemovalPolicy } from "./capability.ts";
 /** Removals of one rule within this time count as "at once". Milliseconds. */
 export const BREAKER_WINDOW_MS = 60_000;
 
+/** For how long after a confirmation removals of the rule do not freeze. Milliseconds. */
+export const CONFIRMED_MS: number = 10 * 60_000;
+
 /** How many nodes may lose marks of a rule at once, when so many carry them. */
 export function removalLimit({ percent, nodes }: RemovalBreaker, carrying: number): number {
   return Math.max(nodes, Math.floor((carrying * percent) / 100));
@@ -77,14 +80,15 @@ export class RemovalBreakers {
 
   /** Must removals of the rule wait for a person? */
   isFrozen(rule: string, policy: RemovalPolicy, { now, nowMs }: Times): boolean {
-    const { breaker, confirmedUntil } = policy;
+    const { breaker, confirmedAt } = policy;
     const count = this.#counts.get(rule);
     if (count === undefined) return false;
     for (const [node, at] of count.lost) {
       if (nowMs - at < BREAKER_WINDOW_MS) break;
       count.lost.delete(node);
     }
-    const confirmed = confirmedUntil !== undefined && now < confirmedUntil;
+    // One that is dated in the future confirms nothing yet, or it would hold for ever.
+    const confirmed = confirmedAt !== undefined && now >= confirmedAt && now < confirmedAt + CONFIRMED_MS;
     const { losing, carrying } = sizes(count);
     const frozen = breaker !== undefined && !confirmed && losing > removalLimit(breaker, carrying);
     this.#set(rule, count, frozen);

@@ -12,6 +12,8 @@ export interface NodeView {
   readonly node: Node;
   /** The marks on the node that this installation recorded as its own. */
   readonly owned: ReadonlyMap<MarkId, RecordedMark>;
+  /** Those of them that are no longer wanted and whose removal waits: they stand, and count as standing. */
+  readonly staying?: ReadonlySet<MarkId>;
 }
 
 /** Something a person should be able to see: in `plan`, and as an Event when it is a warning. */
@@ -54,8 +56,8 @@ export interface RemovalPolicy {
   readonly delayMs: number;
   /** Removals freeze when more nodes than this would lose a mark of the rule within a minute. Absent: never. */
   readonly breaker?: RemovalBreaker;
-  /** Until then removals do not freeze, because a person said so. */
-  readonly confirmedUntil?: Instant;
+  /** When a person said that removals may go on: they do not freeze for `CONFIRMED_MS` from then. */
+  readonly confirmedAt?: Instant;
 }
 
 export interface RemovalBreaker {

@@ -1,7 +1,7 @@
 import { createVirtualClock } from "@berth/runtime";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { BREAKER_WINDOW_MS, RemovalBreakers, removalLimit } from "./breaker.ts";
+import { BREAKER_WINDOW_MS, CONFIRMED_MS, RemovalBreakers, removalLimit } from "./breaker.ts";
 import type { BoundCapability, RemovalPolicy } from "./capability.ts";
 import { labelId, ownValue } from "./mark.ts";
 import { type OneNode, oneNode } from "./testing/server.ts";
@@ -181,17 +181,19 @@ describe("the breaker", () => {
   });
 
   it("lets them go while a confirmation holds", async () => {
-    let confirmed: Pick<RemovalPolicy, "confirmedUntil"> = {};
+    let confirmed: Pick<RemovalPolicy, "confirmedAt"> = {};
     const { worlds, clock, lookAtAll, labelled } = await fleet(20, () => ({ ...policy(5), ...confirmed }));
     lose(worlds);
     await lookAtAll();
     await clock.advance(1000);
     await lookAtAll();
     expect(labelled()).toBe(20);
-    confirmed = { confirmedUntil: clock.now() - 1 };
+    confirmed = { confirmedAt: clock.now() - CONFIRMED_MS };
+    await lookAtAll();
+    confirmed = { confirmedAt: clock.now() + 1 };
     await lookAtAll();
     expect(labelled()).toBe(20);
-    confirmed = { confirmedUntil: clock.now() + 1 };
+    confirmed = { confirmedAt: clock.now() };
     await lookAtAll();
     expect(labelled()).toBe(0);
   });

@@ -1,8 +1,15 @@
 import { ApiError } from "@berth/kube";
 import { createVirtualClock, type ReconcileResult, type VirtualClock } from "@berth/runtime";
 import { describe, expect, it } from "vitest";
+import { labelRuleSpec } from "../api/label-rule.ts";
 import type { BoundCapability } from "./capability.ts";
-import { type LabelRules, parseLabelFolder } from "./labels/index.ts";
+import {
+  assembleRules,
+  defaultLabelOptions,
+  type LabelRuleDocument,
+  type LabelRules,
+  parseLabelFolder,
+} from "./labels/index.ts";
 import { bindLabels, folderOf, labelsFrom } from "./testing/labels.ts";
 import { type OneNode, oneNode } from "./testing/server.ts";
 import { capabilityOf, wish } from "./testing/stub.ts";
@@ -201,6 +208,47 @@ describe("the node writer", () => {
     rules = parseLabelFolder(folderOf({})).rules;
     await run();
     expect(world.node.metadata?.labels).toEqual({});
+  });
+});
+
+describe("a removal that waits", () => {
+  it("counts as standing, so that a rule for its absence acts when it is made, in the same write", async () => {
+    const document = (name: string, spec: object): LabelRuleDocument => ({
+      name,
+      spec: labelRuleSpec.parse(spec),
+    });
+    const documents = [
+      document("gpu", { match: { all: [{ key: "in" }] }, labels: [{ key: "gpu" }], removalDelay: "60s" }),
+      document("user", {
+        match: { all: [{ key: "gpu" }] },
+        labels: [{ key: "gpu-user" }],
+        removalDelay: "0s",
+      }),
+      document("cpu", {
+        match: { all: [{ key: "gpu", operator: "DoesNotExist" }] },
+        labels: [{ key: "cpu-only" }],
+      }),
+    ];
+    const { rules } = assembleRules({
+      sources: {
+        documents: [{ source: "cluster", complete: true, documents }],
+        options: defaultLabelOptions,
+      },
+      nodes: [],
+    });
+    const { world, clock, run } = setup(
+      matching(),
+      bindLabels(() => rules),
+    );
+    await run();
+    world.observe();
+    world.edit({ labels: { in: null } });
+    expect(await run()).toEqual({ recheckAfterMs: 60_000 });
+    expect(world.patches).toHaveLength(1);
+    await clock.advance(60_000);
+    await run();
+    expect(world.patches).toHaveLength(2);
+    expect(world.node.metadata?.labels).toEqual({ "cpu-only": "true" });
   });
 });
 

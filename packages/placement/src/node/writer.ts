@@ -10,7 +10,7 @@ import {
 } from "@berth/runtime";
 import { MARKS_ANNOTATION } from "../api/keys.ts";
 import { reasons } from "../api/reasons.ts";
-import { RemovalBreakers } from "./breaker.ts";
+import { RemovalBreakers, type Times } from "./breaker.ts";
 import type { BoundCapability, Contribution, Finding, NodeView, Policy } from "./capability.ts";
 import { assessFights, type FightAssessment, nameRival, noteWritten } from "./fights.ts";
 import { recordStillHeld, rivalOf } from "./managers.ts";
@@ -159,33 +159,17 @@ export class NodeWriter {
   }
 
   #decide(node: Node, memory: NodeMemory): Pass {
-    const { installation, clock, capabilities } = this.#options;
-    const now = clock.now();
-    const owned = ownedMarks(effectiveRecord(node, memory.record), installation);
-    const contributions = capabilities.map((capability) => capability.contribute({ node, owned }, now));
-    const lastRecord = memory.record === undefined ? {} : { lastRecord: memory.record };
-    const merged = mergeContributions(contributions);
-    const plan = planNode({ node, merged, installation, now, ...lastRecord });
+    const now = this.#options.clock.now();
+    const nowMs = this.#options.clock.monotonic();
+    const { contributions, owned, policies, plan, removals } = this.#plan(node, memory, { now, nowMs });
     if (plan.patch === undefined && recordOf(node).state === "absent") delete memory.record;
     rememberRecord(memory, node);
-    const nowMs = clock.monotonic();
     const fights = assessFights(memory.fights, plan.changes, nowMs);
     memory.fights = fights.fights;
     const refusals = assessRefusals(memory, plan.changes, nowMs);
-    const name = node.metadata?.name ?? "";
-    const { policies } = merged;
-    const removals = assessRemovals(memory.leaving, {
-      node: name,
-      owned,
-      changes: plan.changes,
-      policies,
-      breakers: this.#breakers,
-      now,
-      nowMs,
-    });
-    memory.leaving = removals.leaving;
     const { withheld } = removals;
-    this.#options.observer?.decided(name, { contributions, owned, changes: plan.changes, withheld });
+    const outcome = { contributions, owned, changes: plan.changes, withheld };
+    this.#options.observer?.decided(node.metadata?.name ?? "", outcome);
     const changes = plan.changes.filter(
       ({ id }) => !fights.held.has(id) && !refusals.withheld.has(id) && !withheld.has(id),
     );
@@ -196,6 +180,33 @@ export class NodeWriter {
       removals.recheckAfterMs,
     ]);
     return { plan, changes, policies, fights, refusals, recheckAfterMs };
+  }
+
+  /**
+   * What should stand, and which removals wait. A mark whose removal waits stands, and so counts as evidence for
+   * others: otherwise a rule for its absence would act on a removal that is not made. So it is decided again with what
+   * stays, until no more does.
+   */
+  #plan(node: Node, memory: NodeMemory, times: Times): Planned {
+    const { installation, capabilities } = this.#options;
+    const owned = ownedMarks(effectiveRecord(node, memory.record), installation);
+    const lastRecord = memory.record === undefined ? {} : { lastRecord: memory.record };
+    let staying: ReadonlySet<MarkId> | undefined;
+    for (;;) {
+      const view: NodeView = staying === undefined ? { node, owned } : { node, owned, staying };
+      const contributions = capabilities.map((capability) => capability.contribute(view, times.now));
+      const merged = mergeContributions(contributions);
+      const plan = planNode({ node, merged, installation, now: times.now, ...lastRecord });
+      const { policies } = merged;
+      const name = node.metadata?.name ?? "";
+      const about = { node: name, owned, changes: plan.changes, policies, breakers: this.#breakers };
+      const removals = assessRemovals(memory.leaving, { ...about, ...times });
+      memory.leaving = removals.leaving;
+      const before = staying;
+      const more = [...removals.withheld.keys()].filter((id) => before?.has(id) !== true);
+      if (more.length === 0) return { contributions, owned, policies, plan, removals };
+      staying = new Set([...(before ?? []), ...more]);
+    }
   }
 
   /** Sends what is to be changed: in one patch, and in parts when that is refused. */
@@ -290,6 +301,14 @@ export class NodeWriter {
       if (signal.aborted || !isApiError(error)) throw error;
     }
   }
+}
+
+interface Planned {
+  readonly contributions: readonly Contribution[];
+  readonly owned: NodeView["owned"];
+  readonly policies: ReadonlyMap<string, Policy>;
+  readonly plan: NodePlan;
+  readonly removals: RemovalAssessment;
 }
 
 interface Pass {

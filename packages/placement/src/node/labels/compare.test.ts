@@ -1,6 +1,11 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { compareAs, isComparable } from "./compare.ts";
+import { comparatorTo } from "./compare.ts";
+
+const compareAs = (kind: "Quantity" | "Version", a: string, b: string): number | undefined =>
+  comparatorTo(kind, b)?.(a);
+const isComparable = (kind: "Quantity" | "Version", text: string): boolean =>
+  comparatorTo(kind, text) !== undefined;
 
 const quantity = (a: string, b: string) => compareAs("Quantity", a, b);
 const version = (a: string, b: string) => Math.sign(compareAs("Version", a, b) ?? Number.NaN);

@@ -42,7 +42,8 @@ function divideUp(value: bigint, by: bigint): bigint {
   return (value + by - 1n) / by;
 }
 
-const VERSION = /^v?(\d{1,15}(?:\.\d{1,15}){0,5})(?:-([0-9A-Za-z._~-]{1,64}))?(?:\+.*)?$/;
+const VERSION =
+  /^(?:[a-z0-9-]{1,32}:\/\/)?v?(\d{1,15}(?:\.\d{1,15}){0,5})(?:-([0-9A-Za-z._~-]{1,64}))?(?:\+.*)?$/;
 
 interface Version {
   readonly numbers: readonly number[];
@@ -53,7 +54,7 @@ interface Version {
 }
 
 /**
- * Versions of kubelets, kernels and distributions: numbers by their parts, missing ones as 0; what follows `+` does not
+ * Versions of kubelets, kernels, distributions and container runtimes (`containerd://2.1.4`): numbers by their parts, missing ones as 0; what follows `+` does not
  * count. A suffix that begins with one of these words stands for a prerelease. Any other (`-gke.100`, `-91-generic`,
  * `-427.el9_4.x86_64`) names a build of the release, which semver would take for a prerelease as well: `Ge 5.15` would
  * not hold for the kernel `5.15.0-91-generic`.
@@ -69,20 +70,25 @@ function parseVersion(text: string): Version | undefined {
   };
 }
 
-/** Negative, zero or positive; `undefined` when one of the two is not of this kind. */
-export function compareAs(kind: "Quantity" | "Version", a: string, b: string): number | undefined {
-  if (kind === "Quantity") {
-    const [left, right] = [parseQuantity(a), parseQuantity(b)];
-    if (left === undefined || right === undefined) return undefined;
-    return left < right ? -1 : left > right ? 1 : 0;
-  }
-  const [left, right] = [parseVersion(a), parseVersion(b)];
-  return left === undefined || right === undefined ? undefined : compareVersions(left, right);
-}
+/** How a text is ordered towards the one given: negative, zero or positive; `undefined` when it is not of this kind. */
+export type Comparator = (text: string) => number | undefined;
 
-/** Can the text be compared this way? */
-export function isComparable(kind: "Quantity" | "Version", text: string): boolean {
-  return (kind === "Quantity" ? parseQuantity(text) : parseVersion(text)) !== undefined;
+/** @returns `undefined` when `bound` is not of this kind. It is read once, as a comparison is made for every node. */
+export function comparatorTo(kind: "Quantity" | "Version", bound: string): Comparator | undefined {
+  if (kind === "Quantity") {
+    const right = parseQuantity(bound);
+    if (right === undefined) return undefined;
+    return (text) => {
+      const left = parseQuantity(text);
+      return left === undefined ? undefined : left < right ? -1 : left > right ? 1 : 0;
+    };
+  }
+  const right = parseVersion(bound);
+  if (right === undefined) return undefined;
+  return (text) => {
+    const left = parseVersion(text);
+    return left && compareVersions(left, right);
+  };
 }
 
 /** A prerelease is before its release. A build equals a version that names none, and is compared with other builds. */

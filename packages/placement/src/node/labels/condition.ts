@@ -1,6 +1,6 @@
 /** Conditions of rules, compiled once: what to ask of a node, and which labels can make it worth asking. */
 import type { MatchExpression, MatchGroup, MatchTerm, Operator } from "../../api/label-rule.ts";
-import { compareAs, isComparable } from "./compare.ts";
+import { comparatorTo } from "./compare.ts";
 import { type FactRef, type ReadFact, unknown } from "./facts.ts";
 import { compilePattern } from "./pattern.ts";
 
@@ -126,12 +126,14 @@ function compileOperator(
   }
   const { compareAs: kind = "Quantity" } = expression;
   const [value = ""] = values;
-  if (!isComparable(kind, value)) {
+  const compare = comparatorTo(kind, value);
+  if (compare === undefined) {
     onFault({ path: at, message: `${JSON.stringify(value)} is not a ${kind.toLowerCase()}` });
+    return () => false;
   }
   const accepts = ORDER[operator];
   return (fact) => {
-    const order = compareAs(kind, fact, value);
+    const order = compare(fact);
     return order !== undefined && accepts(order);
   };
 }

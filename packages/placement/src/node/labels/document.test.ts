@@ -1,14 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { LabelRuleSpec } from "../../api/label-rule.ts";
-import {
-  CONFIRMED_ANNOTATION,
-  CONFIRMED_MS,
-  confirmation,
-  confirmationOf,
-  digestOf,
-  parseLabelRules,
-} from "./document.ts";
+import { CONFIRMED_ANNOTATION, confirmation, confirmationOf, digestOf, parseLabelRules } from "./document.ts";
 import { rulesOf, type SpecInit, specOf } from "./testing/rule-set.ts";
 
 const faultsOf = (spec: SpecInit): readonly string[] =>
@@ -172,7 +165,7 @@ describe("a confirmation", () => {
   });
 
   it("lets removals go on for a while, of this content alone", () => {
-    const untilOf = (confirmed: LabelRuleSpec): number | undefined => {
+    const confirmedAtOf = (confirmed: LabelRuleSpec): number | undefined => {
       const annotations = { [CONFIRMED_ANNOTATION]: confirmation(confirmed, now) };
       const documents = [{ name: "r", spec, annotations }];
       const { set } = parseLabelRules({
@@ -181,10 +174,10 @@ describe("a confirmation", () => {
         documents,
         options: { allowReserved: [] },
       });
-      return set.rules[0]?.removal?.confirmedUntil;
+      return set.rules[0]?.removal?.confirmedAt;
     };
-    expect(untilOf(spec)).toBe(now + CONFIRMED_MS);
-    expect(untilOf(specOf({ labels, overwrite: true }))).toBeUndefined();
+    expect(confirmedAtOf(spec)).toBe(now);
+    expect(confirmedAtOf(specOf({ labels, overwrite: true }))).toBeUndefined();
   });
 });
 

@@ -54,9 +54,6 @@ export interface DocumentsInput {
 /** The annotation with which a person lets a rule act that waits; see `confirmation`. */
 export const CONFIRMED_ANNOTATION = "berth.dev/confirmed";
 
-/** For how long after a confirmation removals of the rule do not freeze. */
-export const CONFIRMED_MS: number = 10 * 60_000;
-
 /** Total: a document with a fault is reported and not in force, and the others are. */
 export function parseLabelRules(input: DocumentsInput): ParsedDocuments {
   const { source, complete, documents, unreadable = [], options, unconfirmed } = input;
@@ -140,7 +137,7 @@ function removalOf({ spec, annotations }: LabelRuleDocument): RemovalPolicy {
   return {
     delayMs: durationMs(removalDelay),
     ...(breaker.percent < 100 && { breaker }),
-    ...(confirmed?.digest === digestOf(spec) && { confirmedUntil: confirmed.at + CONFIRMED_MS }),
+    ...(confirmed?.digest === digestOf(spec) && { confirmedAt: confirmed.at }),
   };
 }
 
@@ -152,7 +149,10 @@ interface Confirmation {
 /** What the annotation says: `<digest of the spec>@<RFC 3339>`. A digest of another spec confirms nothing. */
 export function confirmationOf(annotations: LabelRuleDocument["annotations"]): Confirmation | undefined {
   const text = annotations?.[CONFIRMED_ANNOTATION];
-  const match = text === undefined ? null : /^([0-9a-f]{16})@(\S{1,40})$/.exec(text);
+  const match =
+    text === undefined
+      ? null
+      : /^([0-9a-f]{16})@(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d))$/.exec(text);
   const at = Date.parse(match?.[2] ?? "");
   return match === null || Number.isNaN(at) ? undefined : { digest: match[1] ?? "", at };
 }

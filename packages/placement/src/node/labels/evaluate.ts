@@ -82,11 +82,12 @@ function triggersOf(view: NodeView, rules: LabelRules, options: Options): readon
   return found;
 }
 
-/** Our own work, to be decided anew: neither unreadable at present nor of a rule that changes nothing. */
+/** Our own work, to be decided anew: neither unreadable at present, nor of a rule that changes nothing, nor to stay. */
 function isDerived(view: NodeView, rules: LabelRules, key: string): boolean {
   if (view.owned.size === 0 || rules.frozen.has(key)) return false;
   const recorded = view.owned.get(`label/${key}`);
   if (recorded?.capability !== LABELS || rules.withheld.has(recorded.rule)) return false;
+  if (view.staying?.has(`label/${key}`) === true) return false;
   return rules.policy.sourcesRead.has(sourceOf(recorded.rule));
 }
 

@@ -10,7 +10,7 @@
  */
 import type { MatchExpression, Operator } from "../../api/label-rule.ts";
 import { labelKeyProblem, labelValueProblem } from "../validate.ts";
-import { isComparable } from "./compare.ts";
+import { comparatorTo } from "./compare.ts";
 import { allOf, compileExpression } from "./condition.ts";
 import type { RuleCase } from "./rules.ts";
 import { DEFAULT_VALUE, fixedValue } from "./value.ts";
@@ -120,7 +120,7 @@ function problemOf({ key, operator, values = [] }: MatchExpression): string | un
   if (problem !== undefined) return `${JSON.stringify(key)} is not a label key: ${problem}`;
   for (const value of values) {
     if (operator !== "In" && operator !== "NotIn") {
-      if (!isComparable("Quantity", value)) return `${JSON.stringify(value)} is not a number`;
+      if (comparatorTo("Quantity", value) === undefined) return `${JSON.stringify(value)} is not a number`;
       continue;
     }
     const wrong = labelValueProblem(value);
