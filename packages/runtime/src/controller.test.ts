@@ -297,6 +297,7 @@ describe("watchFor", () => {
     const node = (name: string, labels = {}): KubeObject => ({ metadata: { name, labels } });
     const seen: string[] = [];
     const clock = createVirtualClock();
+    const first = Promise.withResolvers<void>();
     const stop = new AbortController();
     const controller = createController({
       name: "nodes",
@@ -305,18 +306,25 @@ describe("watchFor", () => {
       concurrency: 1,
       queue: { coalesceMs: 5 },
       sources: [watchFor({ informer, predicate: labelsChanged, map: toSelf(clusterName("c")) })],
-      reconcile: (key) => {
+      reconcile: async (key) => {
         seen.push(key.name);
-        return Promise.resolve(undefined);
+        if (key.name === "n0") await first.promise;
+        return undefined;
       },
     });
     const running = await controller.start(stop.signal);
+    // What a snapshot holds does not wait for a burst to end, but for live changes while the worker is busy.
+    informer.emit({ type: "added", object: node("n0"), initial: true });
+    await clock.advance(0);
+    expect(seen).toEqual(["n0"]);
     informer.emit({ type: "added", object: node("n1"), initial: true });
     informer.emit({ type: "added", object: node("n2"), initial: false });
     informer.emit({ type: "updated", old: node("n3"), object: node("n3", { a: "b" }) });
     informer.emit({ type: "updated", old: node("n4"), object: node("n4") });
     await clock.advance(5);
-    expect(seen).toEqual(["n2", "n3", "n1"]);
+    first.resolve();
+    await clock.advance(0);
+    expect(seen).toEqual(["n0", "n2", "n3", "n1"]);
     stop.abort();
     await running.ended;
     expect(informer.handlers.size).toBe(0);

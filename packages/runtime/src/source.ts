@@ -42,8 +42,10 @@ export function watchFor<T extends KubeObject, K = ObjectKey>(options: WatchForO
       informer.subscribe({
         onChange: (change) => {
           if (predicate !== undefined && !predicate(change)) return;
-          const priority = change.type === "added" && change.initial ? "low" : "high";
-          for (const key of map(change)) enqueue(key, { priority });
+          // An object of a snapshot comes once: there is nothing to wait for.
+          const isInitial = change.type === "added" && change.initial;
+          const options: AddOptions = isInitial ? { priority: "low", immediate: true } : { priority: "high" };
+          for (const key of map(change)) enqueue(key, options);
         },
       }),
   };

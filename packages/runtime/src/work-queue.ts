@@ -40,6 +40,8 @@ export interface WorkQueueOptions<K extends QueueKey> extends QueueTuning {
 export interface AddOptions {
   /** Default `high`. A key already waiting at `low` is raised, and never lowered. */
   readonly priority?: Priority;
+  /** Does not wait for `coalesceMs`: no burst is expected. Default false. */
+  readonly immediate?: boolean;
 }
 
 /** How long a failed key waits at least. */
@@ -125,9 +127,10 @@ export class WorkQueue<K extends QueueKey = ObjectKey> {
         : declareQueueMetrics(options.metrics, options.name, this);
   }
 
-  /** Asks for the key now. `false` when it was refused: the queue is shut down, or full. */
+  /** Asks for the key now, which is after `coalesceMs` unless it is `immediate`. `false` when it was refused: the queue is shut down, or full. */
   add(key: K, options: AddOptions = {}): boolean {
-    return this.#request(key, this.#coalesceMs, options.priority ?? "high");
+    const delayMs = options.immediate === true ? 0 : this.#coalesceMs;
+    return this.#request(key, delayMs, options.priority ?? "high");
   }
 
   /**

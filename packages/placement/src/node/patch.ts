@@ -79,21 +79,29 @@ export function recordAfter(base: MarkRecord, changes: readonly Change[]): MarkR
 }
 
 /** Would the record, or all annotations together, become larger than is allowed? */
-export function exceedsAnnotations(
-  node: Node,
-  base: MarkRecord | undefined,
-  changes: readonly Change[],
-): boolean {
-  const patched = buildPatch(node, base, changes)?.metadata.annotations;
+export function exceedsAnnotations(node: Node, patch: NodePatch | undefined): boolean {
+  const patched = patch?.metadata.annotations;
   if (patched === undefined) return false;
-  const after = new Map<string, string | null>(Object.entries(node.metadata?.annotations ?? {}));
-  for (const [key, value] of Object.entries(patched)) after.set(key, value);
-  const encoder = new TextEncoder();
-  const bytes = (text: string): number => encoder.encode(text).length;
+  const standing = node.metadata?.annotations ?? {};
+  const record = patched[MARKS_ANNOTATION] ?? "";
+  // UTF-8 takes at most three bytes for a UTF-16 unit: most nodes need no exact count.
+  const fits = 3 * lengthOf(standing) + 3 * lengthOf(patched) <= MAX_ANNOTATIONS_BYTES;
+  if (fits && 3 * record.length <= MAX_RECORD_BYTES) return false;
   let total = 0;
-  for (const [key, value] of after) if (value !== null) total += bytes(key) + bytes(value);
-  const record = after.get(MARKS_ANNOTATION);
-  return total > MAX_ANNOTATIONS_BYTES || (typeof record === "string" && bytes(record) > MAX_RECORD_BYTES);
+  for (const [key, value] of Object.entries({ ...standing, ...patched })) {
+    if (value !== null) total += bytesOf(key) + bytesOf(value);
+  }
+  return total > MAX_ANNOTATIONS_BYTES || bytesOf(record) > MAX_RECORD_BYTES;
+}
+
+function lengthOf(annotations: Readonly<Record<string, string | null>>): number {
+  let total = 0;
+  for (const [key, value] of Object.entries(annotations)) total += key.length + (value?.length ?? 0);
+  return total;
+}
+
+function bytesOf(text: string): number {
+  return Buffer.byteLength(text, "utf8");
 }
 
 /** The annotation to write; `undefined` when it stays. One that vanished is written again without any change. */

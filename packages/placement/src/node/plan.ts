@@ -248,11 +248,12 @@ function listUnrecorded(draft: Draft): void {
 function finish(draft: Draft, base: MarkRecord | undefined): NodePlan {
   const { node, stays, findings } = draft;
   const changes = draft.changes.sort((a, b) => (a.id < b.id ? -1 : a.id > b.id ? 1 : 0));
-  const full = exceedsAnnotations(node, base, changes);
-  const possible = full ? changes.filter((change) => !growsAnnotations(change)) : changes;
+  const whole = buildPatch(node, base, changes);
+  const full = exceedsAnnotations(node, whole);
   if (full) findings.push(fullFinding);
-  const patch =
-    full && exceedsAnnotations(node, base, possible) ? undefined : buildPatch(node, base, possible);
+  const possible = full ? changes.filter((change) => !growsAnnotations(change)) : changes;
+  const smaller = full ? buildPatch(node, base, possible) : whole;
+  const patch = full && exceedsAnnotations(node, smaller) ? undefined : smaller;
   const lost = base !== undefined && base.marks.size > 0 && recordOf(node).state === "absent";
   if (lost && patch?.metadata.annotations !== undefined) {
     possible.push({

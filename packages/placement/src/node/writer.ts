@@ -216,8 +216,8 @@ export class NodeWriter {
     for (let part = parts.shift(); part !== undefined; part = parts.shift()) {
       const ids = new Set(part.map(({ id }) => id));
       const changes = current.changes.filter(({ id }) => ids.has(id));
-      const { node, base } = current.plan;
-      const patch = buildPatch(node, base, changes);
+      const { node, base, patch: whole, changes: all } = current.plan;
+      const patch = changes.length === all.length ? whole : buildPatch(node, base, changes);
       if (patch === undefined) continue;
       const sent = await this.#patch(key, patch, signal);
       if ("failure" in sent) {

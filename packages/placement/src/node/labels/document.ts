@@ -10,7 +10,7 @@ import { type Reason, reasons } from "../../api/reasons.ts";
 import type { Instant, RemovalPolicy } from "../capability.ts";
 import { type ConditionFault, compileGroup } from "./condition.ts";
 import { isAllowedKey, type LabelOptions } from "./config.ts";
-import type { Rule, RuleSet } from "./rules.ts";
+import { freeze, type Rule, type RuleSet } from "./rules.ts";
 import { compileValue } from "./value.ts";
 
 /** Sources of `LabelRule` documents, as recorded on nodes. */
@@ -54,11 +54,15 @@ export interface DocumentsInput {
 /** The annotation with which a person lets a rule act that waits; see `confirmation`. */
 export const CONFIRMED_ANNOTATION = "berth.dev/confirmed";
 
-/** Total: a document with a fault is reported and not in force, and the others are. */
+/**
+ * Total: a document with a fault is reported and not in force, and the others are. Unless it is on trial, whether its
+ * labels should stand is unknown then. Of a document whose `spec` cannot be read the labels are not known.
+ */
 export function parseLabelRules(input: DocumentsInput): ParsedDocuments {
   const { source, complete, documents, unreadable = [], options, unconfirmed } = input;
   const rules: Rule[] = [];
   const faults: DocumentFault[] = [];
+  const frozen = new Map<string, Reason>();
   const refused = new Map<string, Reason>(
     unreadable.map((name) => [`${source}/${name}`, reasons.RuleInvalid]),
   );
@@ -67,13 +71,16 @@ export function parseLabelRules(input: DocumentsInput): ParsedDocuments {
     const rule = toRule(source, document, { options, found });
     faults.push(...found);
     const [first] = found;
-    if (first !== undefined) refused.set(rule.name, first.reason);
-    else if (unconfirmed?.has(document.name) === true)
+    if (first !== undefined) {
+      refused.set(rule.name, first.reason);
+      const keys = rule.withheld === undefined ? rule.outputs.map(({ key }) => key) : [];
+      for (const key of keys) freeze(frozen, key, first.reason);
+    } else if (unconfirmed?.has(document.name) === true)
       rules.push({ ...rule, withheld: rule.withheld ?? reasons.ConfirmationRequired });
     else rules.push(rule);
   }
   const isAllowed = (key: string): boolean => isAllowedKey(key, options);
-  return { set: { source, complete, rules, frozen: new Set(), refused, isAllowed }, faults };
+  return { set: { source, complete, rules, frozen, refused, isAllowed }, faults };
 }
 
 interface Work {

@@ -82,7 +82,7 @@ function triggersOf(view: NodeView, rules: LabelRules, options: Options): readon
   return found;
 }
 
-/** Our own work, to be decided anew: neither unreadable at present, nor of a rule that changes nothing, nor to stay. */
+/** Our own work, to be decided anew: neither unknown at present, nor of a rule that changes nothing, nor to stay. */
 function isDerived(view: NodeView, rules: LabelRules, key: string): boolean {
   if (view.owned.size === 0 || rules.frozen.has(key)) return false;
   const recorded = view.owned.get(`label/${key}`);
@@ -126,13 +126,12 @@ class Pass {
   run(triggers: readonly string[]): Evaluation {
     const { frozen } = this.#rules;
     for (const key of triggers) this.#wake(key);
-    for (const key of frozen) this.#wake(key);
+    for (const key of frozen.keys()) this.#wake(key);
     for (let next = this.#queue.shift(); next !== undefined; next = this.#queue.shift()) {
       this.#queued.delete(next);
       this.#decide(next);
     }
-    for (const key of frozen)
-      if (!this.#wanted.has(key)) this.#keep.set(`label/${key}`, reasons.RuleUnreadable);
+    for (const [key, reason] of frozen) if (!this.#wanted.has(key)) this.#keep.set(`label/${key}`, reason);
     this.#keepWithheld();
     for (const key of [...this.#conflicts.keys()].sort()) this.#reportConflict(key);
     return {
@@ -162,10 +161,10 @@ class Pass {
 
   /** The label as far as rules have no say in it. */
   #given(key: string): Fact {
+    if (isIgnored(this.#rules, key, this.#options)) return undefined;
     const standing = this.#standing(key);
     if (this.#rules.frozen.has(key)) return standing ?? unknown;
-    if (standing === undefined || isDerived(this.#view, this.#rules, key)) return undefined;
-    return isIgnored(this.#rules, key, this.#options) ? undefined : standing;
+    return isDerived(this.#view, this.#rules, key) ? undefined : standing;
   }
 
   #standing(key: string): string | undefined {

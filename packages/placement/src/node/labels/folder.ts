@@ -30,8 +30,8 @@ export const FOLDER = "folder";
  * Reads the folder format: the path of a file is a label key, each of its lines (split on "\n" only) is a label key
  * that is compared as it is, and a node that carries any of them gets the label with the value `"true"`.
  *
- * Total: a bad file is reported and the others are rules. A file that cannot be read, or a folder that was not seen
- * completely, never counts as one that matches nothing: the labels concerned stay as they are.
+ * Total: a bad file is reported and the others are rules. A file that cannot be read or understood, or a folder that
+ * was not seen completely, never counts as one that matches nothing: the labels concerned stay as they are.
  */
 export function parseLabelFolder(
   folder: LabelFolder,
@@ -39,7 +39,7 @@ export function parseLabelFolder(
 ): ParsedFolder {
   const problems: RuleProblem[] = [];
   const rules: Rule[] = [];
-  const frozen = new Set<string>();
+  const frozen = new Map<string, Reason>();
   const refused = new Map<string, Reason>();
   if (!folder.complete) problems.push(incomplete);
   for (const [path, { text, problem }] of [...folder.files].sort(byPath)) {
@@ -49,14 +49,17 @@ export function parseLabelFolder(
     problems.push(...found);
     if (found.some(({ severity }) => severity === "error")) continue;
     if (text === undefined) {
-      frozen.add(path);
+      frozen.set(path, reasons.RuleUnreadable);
       problems.push(unreadable(path, problem ?? "it has no content"));
       continue;
     }
     const file = options.format === "Extended" ? readExtended(path, text) : readPlain(path, text);
     problems.push(...file.problems);
-    if (file.rule === undefined) refused.set(nameOf(path), reasons.RuleInvalid);
-    else rules.push(file.rule);
+    if (file.rule !== undefined) rules.push(file.rule);
+    else {
+      refused.set(nameOf(path), reasons.RuleInvalid);
+      frozen.set(path, reasons.RuleInvalid);
+    }
   }
   const set: RuleSet = {
     source: FOLDER,

@@ -42,8 +42,8 @@ export interface RuleSet {
   /** All of it was read: what is not here was deleted on purpose. */
   readonly complete: boolean;
   readonly rules: readonly Rule[];
-  /** Label keys whose rule cannot be read at present. */
-  readonly frozen: ReadonlySet<string>;
+  /** Label keys whose rule cannot be read at present or is refused, with why: whether they should stand is unknown. */
+  readonly frozen: ReadonlyMap<string, Reason>;
   /** Rules that are there and cannot be in force, with why. Their labels stay as they are. */
   readonly refused: ReadonlyMap<string, Reason>;
   readonly isAllowed: (key: string) => boolean;
@@ -80,7 +80,8 @@ export interface LabelRules {
   readonly byTrigger: ReadonlyMap<string, readonly KeyRules[]>;
   /** Those that can hold on a node without any label, in order of rank. */
   readonly untriggered: readonly KeyRules[];
-  readonly frozen: ReadonlySet<string>;
+  /** As of the sets, with the labels of cyclic rules. A rule in force that wants such a label decides it all the same. */
+  readonly frozen: ReadonlyMap<string, Reason>;
   /** Rules that change nothing at present, with why: their marks stay. */
   readonly withheld: ReadonlyMap<string, Reason>;
   readonly policy: Policy;
@@ -107,7 +108,6 @@ export function compileRules(sets: readonly RuleSet[]): LabelRules {
     for (const key of wakers) append(byTrigger, key, one);
   }
   untriggered.sort((a, b) => a.rank - b.rank);
-  const frozen = new Set(sets.flatMap((set) => [...set.frozen]));
   const withheld = new Map<string, Reason>([
     ...sets.flatMap((set) => [...set.refused]),
     ...cyclic.map(({ rule }) => [rule.name, reasons.CyclicRule] as const),
@@ -118,7 +118,7 @@ export function compileRules(sets: readonly RuleSet[]): LabelRules {
     byKey,
     byTrigger,
     untriggered,
-    frozen,
+    frozen: frozenKeys(sets, cyclic),
     withheld,
     policy: policyOf(sets, rules, withheld),
     count: rules.filter((rule) => rule.withheld === undefined).length,
@@ -126,6 +126,26 @@ export function compileRules(sets: readonly RuleSet[]): LabelRules {
     cyclic,
     overlaps: [...byKey.values()].filter(({ claims }) => claims.filter(inForce).length > 1),
   };
+}
+
+/**
+ * Adds a label key of which it is unknown whether it should stand. Of several reasons for one key the last in the
+ * alphabet is given, so that the order of files and sources does not matter.
+ */
+export function freeze(frozen: Map<string, Reason>, key: string, reason: Reason): void {
+  const before = frozen.get(key);
+  if (before === undefined || before < reason) frozen.set(key, reason);
+}
+
+/** A rule on trial would have set nothing, so nothing is unknown without it. */
+function frozenKeys(sets: readonly RuleSet[], cyclic: readonly CyclicRefusal[]): ReadonlyMap<string, Reason> {
+  const frozen = new Map<string, Reason>();
+  for (const set of sets) for (const [key, reason] of set.frozen) freeze(frozen, key, reason);
+  for (const { rule } of cyclic) {
+    if (rule.withheld !== undefined) continue;
+    for (const { key } of rule.outputs) freeze(frozen, key, reasons.CyclicRule);
+  }
+  return frozen;
 }
 
 interface Ordered {
@@ -257,7 +277,7 @@ function policyOf(
 ): Policy {
   const keysOf = (set: RuleSet): readonly string[] => [
     ...set.rules.flatMap(({ outputs }) => outputs.map(({ key }) => key)),
-    ...set.frozen,
+    ...set.frozen.keys(),
   ];
   const allowed = sets.flatMap((set) =>
     keysOf(set).filter((key) => isProtectedKey(key) && set.isAllowed(key)),

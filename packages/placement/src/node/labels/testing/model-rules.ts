@@ -11,6 +11,7 @@ import type { ReferenceCase, ReferenceRule, ReferenceRules } from "./reference-r
 /** Labels that rules set, and labels that only others set. */
 export const OWN_KEYS = ["a", "b", "c", "d", "example.com/e", "constructor"] as const;
 export const FOREIGN_KEYS = ["x", "y", "valueOf"] as const;
+const RESERVED_KEY = "kubernetes.io/reserved";
 
 interface Line {
   readonly terms: readonly MatchTerm[];
@@ -29,7 +30,11 @@ interface Document {
   readonly labels: readonly LabelOutput[];
   readonly overwrite: boolean;
   readonly dryRun: boolean;
+  readonly fault: Fault | undefined;
 }
+
+/** What is wrong with a document: a pattern that is none, or a label under a domain that is reserved. */
+type Fault = "RuleInvalid" | "ReservedLabelKey";
 
 /** All that one installation has been given. */
 export interface ModelRules {
@@ -111,6 +116,10 @@ const document: fc.Arbitrary<Document> = fc.record({
   labels: fc.uniqueArray(output, { minLength: 1, maxLength: 2, selector: ({ key }) => key }),
   overwrite: fc.boolean(),
   dryRun: fc.oneof({ weight: 4, arbitrary: fc.constant(false) }, { weight: 1, arbitrary: fc.constant(true) }),
+  fault: fc.oneof(
+    { weight: 8, arbitrary: fc.constant(undefined) },
+    { weight: 1, arbitrary: fc.constantFrom<Fault>("RuleInvalid", "ReservedLabelKey") },
+  ),
 });
 const documents = fc.uniqueArray(document, { maxLength: 3, selector: ({ name }) => name });
 
@@ -196,10 +205,10 @@ function belowOf(outputs: readonly string[]): Below {
   return (key) => (keys.indexOf(key) >= lowest ? "x" : key);
 }
 
-function groupBelow({ all, any }: MatchGroup, below: Below): MatchGroup {
+function groupBelow({ all, any: some }: MatchGroup, below: Below): MatchGroup {
   return {
     ...(all && { all: all.map((it) => termBelow(it, below)) }),
-    ...(any && { any: any.map((it) => termBelow(it, below)) }),
+    ...(some && { any: some.map((it) => termBelow(it, below)) }),
   };
 }
 
@@ -237,14 +246,29 @@ export function toEngine(rules: ModelRules, backwards = false): LabelRules {
       spec: toSpec(document),
     }));
     const { set, faults } = parseLabelRules({ source, complete: rules.complete[source], documents, options });
-    if (faults.length > 0) throw new Error(faults.map(({ message }) => message).join(", "));
+    const bad = rules[source].flatMap(({ name, fault }) => (fault === undefined ? [] : [`${name} ${fault}`]));
+    if (
+      faults
+        .map(({ rule, reason }) => `${rule} ${reason}`)
+        .sort()
+        .join() !== bad.sort().join()
+    )
+      throw new Error(faults.map(({ message }) => message).join(", "));
     return set;
   });
   return compileRules(order([folder.set, ...sets]));
 }
 
-function toSpec({ match, labels, overwrite, dryRun }: Document): LabelRuleSpec {
-  return { match, labels, overwrite, dryRun, removalDelay: "0s", breaker: { percent: 100, nodes: 0 } };
+function toSpec({ match, labels, overwrite, dryRun, fault }: Document): LabelRuleSpec {
+  const broken: MatchTerm = { key: "x", operator: "Matches", values: ["("] };
+  return {
+    match: fault === "RuleInvalid" ? { ...match, all: [...(match.all ?? []), broken] } : match,
+    labels: fault === "ReservedLabelKey" ? [...labels, { key: RESERVED_KEY }] : labels,
+    overwrite,
+    dryRun,
+    removalDelay: "0s",
+    breaker: { percent: 100, nodes: 0 },
+  };
 }
 
 function render(file: File): string | undefined {
@@ -277,16 +301,37 @@ function renderLine({ terms, value }: Line): string {
 /** For the reference. */
 export function toReference(rules: ModelRules): ReferenceRules {
   const files = Object.entries(rules.files);
+  const filesOfKind = (kind: File["kind"]) =>
+    files.filter(([, file]) => file.kind === kind).map(([path]) => path);
+  const documents = (["config", "cluster"] as const).flatMap((source) =>
+    rules[source].map((document) => ({ source, document })),
+  );
+  const keysWith = (wrong: Fault): readonly string[] =>
+    documents.flatMap(({ document: { fault, dryRun, labels } }) =>
+      fault !== wrong || dryRun
+        ? []
+        : [...labels.map(({ key }) => key), ...(wrong === "ReservedLabelKey" ? [RESERVED_KEY] : [])],
+    );
   const sources = (["folder", "config", "cluster"] as const).filter((source) => rules.complete[source]);
   return {
     rules: [
       ...files.flatMap(([path, file]) => fileRule(path, file)),
-      ...(["config", "cluster"] as const).flatMap((source) =>
-        rules[source].map((document) => documentRule(source, document)),
+      ...documents.flatMap(({ source, document }) =>
+        document.fault === undefined ? [documentRule(source, document)] : [],
       ),
     ],
-    frozen: new Set(files.filter(([, { kind }]) => kind === "unreadable").map(([path]) => path)),
-    invalid: new Set(files.filter(([, { kind }]) => kind === "faulty").map(([path]) => `folder/${path}`)),
+    // The last reason for a key counts.
+    frozen: new Map([
+      ...keysWith("ReservedLabelKey").map((key) => [key, "ReservedLabelKey"] as const),
+      ...[...keysWith("RuleInvalid"), ...filesOfKind("faulty")].map((key) => [key, "RuleInvalid"] as const),
+      ...filesOfKind("unreadable").map((key) => [key, "RuleUnreadable"] as const),
+    ]),
+    invalid: new Map([
+      ...filesOfKind("faulty").map((path) => [`folder/${path}`, "RuleInvalid"] as const),
+      ...documents.flatMap(({ source, document: { name, fault } }) =>
+        fault === undefined ? [] : [[`${source}/${name}`, fault] as const],
+      ),
+    ]),
     sourcesRead: new Set(sources),
   };
 }

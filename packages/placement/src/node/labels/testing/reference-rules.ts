@@ -24,10 +24,10 @@ export interface ReferenceRule {
 
 export interface ReferenceRules {
   readonly rules: readonly ReferenceRule[];
-  /** Label keys whose file cannot be read. */
-  readonly frozen: ReadonlySet<string>;
-  /** Rules that are there and not understood. */
-  readonly invalid: ReadonlySet<string>;
+  /** Label keys of files that cannot be read and of rules that are not understood, with why. */
+  readonly frozen: ReadonlyMap<string, string>;
+  /** Rules that are there and not understood, with why. */
+  readonly invalid: ReadonlyMap<string, string>;
   readonly sourcesRead: ReadonlySet<string>;
 }
 
@@ -82,6 +82,16 @@ export function untangle(all: readonly ReferenceRule[]): Untangled {
     }
     rules = rules.filter((rule) => !first.includes(rule));
   }
+}
+
+/** Label keys of rules that would be in force and cannot be, with why. */
+export function frozenKeys(
+  { rules, frozen }: ReferenceRules,
+  { refused }: Untangled,
+): ReadonlyMap<string, string> {
+  const cyclic = rules.filter(({ name, dryRun }) => refused.has(name) && !dryRun);
+  const keys = cyclic.flatMap(({ outputs }) => outputs.map(({ key }) => key));
+  return new Map([...keys.map((key) => [key, "CyclicRule"] as const), ...frozen]);
 }
 
 function saysTrue({ value = "true", valueFrom, valueTemplate = "true" }: ReferenceCase["output"]): boolean {
@@ -162,6 +172,7 @@ class Evaluator {
   readonly #all: ReferenceRules;
   readonly #untangled: Untangled;
   readonly #given: Given;
+  readonly #frozen: ReadonlyMap<string, string>;
   readonly #memo = new Map<string, Verdict>();
   readonly #proven = new Map<string, Fact>();
 
@@ -169,6 +180,7 @@ class Evaluator {
     this.#all = all;
     this.#untangled = untangled;
     this.#given = given;
+    this.#frozen = frozenKeys(all, untangled);
   }
 
   wants(key: string): boolean {
@@ -184,7 +196,7 @@ class Evaluator {
       if (verdict.wish !== undefined) wanted.set(key, verdict.wish);
       if (verdict.kept !== undefined) kept.set(key, verdict.kept);
     }
-    for (const key of this.#all.frozen) if (!wanted.has(key)) kept.set(key, "RuleUnreadable");
+    for (const [key, reason] of this.#frozen) if (!wanted.has(key)) kept.set(key, reason);
     for (const [key, { rule }] of this.#given.owned) {
       const reason = this.#whyWithheld(rule);
       if (reason !== undefined && !wanted.has(key) && !kept.has(key)) kept.set(key, reason);
@@ -194,7 +206,8 @@ class Evaluator {
 
   #whyWithheld(rule: string): string | undefined {
     if (this.#untangled.refused.has(rule)) return "CyclicRule";
-    if (this.#all.invalid.has(rule)) return "RuleInvalid";
+    const invalid = this.#all.invalid.get(rule);
+    if (invalid !== undefined) return invalid;
     return this.#all.rules.find(({ name }) => name === rule)?.dryRun === true ? "DryRun" : undefined;
   }
 
@@ -242,8 +255,8 @@ class Evaluator {
   /** The label as far as no rule in force has set it. */
   standsWithoutRules(key: string): Fact {
     const standing = ownValue(this.#given.node.metadata?.labels, key);
-    if (this.#all.frozen.has(key)) return standing ?? UNKNOWN;
     if (this.#given.withoutCircular && this.#untangled.circular.has(key)) return undefined;
+    if (this.#frozen.has(key)) return standing ?? UNKNOWN;
     const recorded = this.#given.owned.get(key);
     if (recorded === undefined || this.#whyWithheld(recorded.rule) !== undefined) return standing;
     return this.#all.sourcesRead.has(recorded.rule.replace(/\/.*/, "")) ? undefined : standing;
