@@ -3,7 +3,8 @@
  * `--story NAME` and `--point NAME` choose, `--list` names the stories, `--verbose` each replay as it begins.
  */
 import { parseArgs } from "node:util";
-import { describeResult, describeViolation, perturb, startTestCluster } from "@berth/testcluster";
+import { describeResult, describeViolation, perturb } from "@berth/testcluster";
+import { startStoryCluster } from "../test/perturb/berth.ts";
 import { stories } from "../test/perturb/stories.ts";
 
 const { values } = parseArgs({
@@ -19,7 +20,7 @@ const { values } = parseArgs({
 async function tellAll(): Promise<number> {
   const chosen = stories.filter(({ name }) => values.story === undefined || name === values.story);
   if (chosen.length === 0) throw new RangeError(`there is no story "${values.story}"; --list names them`);
-  await using cluster = await startTestCluster();
+  await using cluster = await startStoryCluster();
   let violations = 0;
   for (const story of chosen) {
     const result = await perturb(story, {

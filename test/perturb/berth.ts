@@ -1,17 +1,25 @@
-/** The product as stories start it: in this process, in a hurry, and ended at any moment. */
+/** The product as stories start it: in this process, in a hurry, and ended at any moment; and the cluster it needs. */
 import { startBerth } from "@berth/cli";
+import { customResourceDefinitions } from "@berth/kube";
+import { crds, labelRules } from "@berth/placement";
 import { type Clock, systemClock } from "@berth/runtime";
-import type { Connection, Stage } from "@berth/testcluster";
+import {
+  type Connection,
+  eventually,
+  type Stage,
+  startTestCluster,
+  type TestCluster,
+} from "@berth/testcluster";
 
 export interface BerthInStory {
-  readonly labelFolder: string;
+  readonly labelFolder?: string;
 }
 
 /**
  * How many times faster than real time its clock runs, so that what it puts off (coalescing, debouncing, reconnecting)
  * does not make up most of a replay. Its deadlines shrink as well: the shortest, for a patch, is real time.
  */
-const PACE = 10;
+export const PACE = 50;
 
 const hurriedClock: Clock = {
   now: () => systemClock.now(),
@@ -19,15 +27,25 @@ const hurriedClock: Clock = {
   schedule: (delayMs, callback) => systemClock.schedule(delayMs / PACE, callback),
 };
 
+/** A cluster with the CRDs of Berth; without them it would ask for them again and again. */
+export async function startStoryCluster(): Promise<TestCluster> {
+  await using owned = new AsyncDisposableStack();
+  const cluster = owned.use(await startTestCluster());
+  for (const crd of crds()) await cluster.client.apply(customResourceDefinitions, crd);
+  await eventually(() => cluster.client.list(labelRules));
+  owned.move();
+  return cluster;
+}
+
 /** Starts Berth behind the proxy of a telling. */
 export async function startBerthInStory(
   { cluster }: Stage,
   { server }: Connection,
-  { labelFolder }: BerthInStory,
+  { labelFolder }: BerthInStory = {},
 ): Promise<AsyncDisposable> {
   await using owned = new AsyncDisposableStack();
   const client = owned.use(cluster.connect({ server, userAgent: "berth/perturbed", fieldManager: "berth" }));
-  const folder = { path: labelFolder, shown: labelFolder, options: { allowReserved: [] } };
-  owned.use(await startBerth({ client, labelFolder: folder, clock: hurriedClock }));
+  const folder = labelFolder && { path: labelFolder, shown: labelFolder, options: { allowReserved: [] } };
+  owned.use(await startBerth({ client, clock: hurriedClock, ...(folder && { labelFolder: folder }) }));
   return owned.move();
 }

@@ -1,5 +1,11 @@
 /** Every story there is. A new one is a line here; `make perturb` tells all of them. */
 import type { PerturbationStory } from "@berth/testcluster";
 import { labelsFolder, labelsFolderLong, labelsReleased } from "./labels.ts";
+import { labelsRules } from "./rules.ts";
 
-export const stories: readonly PerturbationStory[] = [labelsFolder, labelsReleased, labelsFolderLong];
+export const stories: readonly PerturbationStory[] = [
+  labelsFolder,
+  labelsRules,
+  labelsReleased,
+  labelsFolderLong,
+];

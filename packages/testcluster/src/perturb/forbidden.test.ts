@@ -13,7 +13,7 @@ function historyOf(
   return versions.map(([step, by, labels]) => {
     const object = aNode("n1").labelled(labels).build();
     const type = before === undefined ? "ADDED" : "MODIFIED";
-    const entry: HistoryEntry = { step, type, resource: nodes, name: "n1", object, before, by };
+    const entry: HistoryEntry = { step, type, resource: nodes, name: "n1", object, before, by, at: 0 };
     before = object;
     return entry;
   });

@@ -2,6 +2,7 @@
  * Every version that objects of some resources ever had, recorded by watches of our own, straight from the real API
  * server: what happened in a telling is judged by it, and older views of the cluster are made from it.
  */
+import { isDeepStrictEqual } from "node:util";
 import {
   compareResourceVersions,
   isApiError,
@@ -27,6 +28,8 @@ export interface HistoryEntry {
   /** The version before, of the same uid. */
   readonly before: KubeObject | undefined;
   readonly by: Author;
+  /** When our watch told it: not before the server had it. Milliseconds of `performance.now()`. */
+  readonly at: number;
 }
 
 /** A change as the watch told it. */
@@ -36,6 +39,8 @@ export interface Version {
   readonly object: KubeObject;
   readonly before: KubeObject | undefined;
   readonly step: string;
+  /** Milliseconds of `performance.now()`. */
+  readonly at: number;
 }
 
 /** How long a watch of ours may last before the server ends it: longer than any run. Seconds. */
@@ -190,7 +195,7 @@ export class VersionLog implements AsyncDisposable {
       const version = object.metadata?.resourceVersion ?? "";
       if ((compareResourceVersions(version, reached) ?? 1) > 0) this.#reached.set(name, version);
     }
-    this.#versions.push({ type, resource, object, before, step: this.step });
+    this.#versions.push({ type, resource, object, before, step: this.step, at: performance.now() });
     this.conditions.changed();
   }
 }
@@ -205,6 +210,17 @@ export async function recordVersions(
   for (const resource of resources) await log.follow(client, resource);
   owned.move();
   return log;
+}
+
+/** Whether the two versions of an object differ in nothing but their status. */
+export function isStatusOnly(before: KubeObject, after: KubeObject): boolean {
+  return isDeepStrictEqual(withoutStatus(before), withoutStatus(after));
+}
+
+function withoutStatus(object: KubeObject): unknown {
+  const { status: _status, metadata = {}, ...rest } = object as KubeObject & { readonly status?: unknown };
+  const { managedFields: _fields, resourceVersion: _version, ...meta } = metadata;
+  return { ...rest, metadata: meta };
 }
 
 /** `nodes//n1`, `pods/default/p1`. */

@@ -15,6 +15,8 @@ export interface PerturbOptions {
   readonly point?: string;
   /** Only these patterns. Default all. */
   readonly patterns?: readonly Pattern[];
+  /** Older views are at most so many steps old. Default as old as the story. */
+  readonly oldestView?: number;
   /** For each single wait. Milliseconds, default 20,000: nothing here takes a tenth of it on a machine in use. */
   readonly timeoutMs?: number;
   /** Perturbations with violations after which it gives up, because each may cost a whole wait. Default 10. */
@@ -71,7 +73,10 @@ export async function perturb(story: PerturbationStory, options: PerturbOptions)
   const notReached: string[] = [];
   const replays = { "kill-before": 0, "kill-after": 0, stale: 0, paused: 0 };
   const { footprint } = rehearsal;
-  const all = pointsOf({ footprint, versions: first.versions }, options.point);
+  // One that is asked for by name may be as old as it likes.
+  const oldest = options.point === undefined ? options.oldestView : undefined;
+  const versions = withoutOlder(first.versions, oldest ?? Number.POSITIVE_INFINITY);
+  const all = pointsOf({ footprint, versions }, options.point);
   // An undisturbed telling that goes wrong says all there is to say.
   const points = violations.length > 0 ? [] : all.filter(({ pattern }) => isWanted(pattern));
   for (const [index, point] of points.entries()) {
@@ -92,6 +97,14 @@ export async function perturb(story: PerturbationStory, options: PerturbOptions)
     gaveUp,
     tookMs: performance.now() - startedAt,
   };
+}
+
+/** Of the versions before each step those of the last steps only. */
+function withoutOlder(versions: Telling["versions"], steps: number): Telling["versions"] {
+  return versions.map(({ step, names }, index) => {
+    const before = versions[index - steps]?.names.length ?? 0;
+    return { step, names: names.slice(before) };
+  });
 }
 
 /** The perturbations of a story. */

@@ -1,7 +1,8 @@
 /** What a perturbation does to the requests and events of the controller's first life. */
-import type { Resource } from "@berth/kube";
+import type { KubeObject, Resource } from "@berth/kube";
 import { errorEvent } from "../fault/actions.ts";
 import type { Interceptor, ObservedEvent, ObservedRequest } from "../fault/interceptor.ts";
+import { isStatusOnly } from "./history.ts";
 import { nameOfEvent, nameOfRequest, nameOfSubject, Occurrences, type Point, type ToLocal } from "./point.ts";
 
 /** What the first life of the controller asked for and was told, each with its occurrence. */
@@ -36,6 +37,8 @@ export interface PerturbationOptions {
   readonly resources: readonly Resource[];
   readonly toLocal: ToLocal;
   readonly sentinelResource: Resource;
+  /** Those whose status the controller does not go by. */
+  readonly ownStatusOf: readonly Resource[];
   readonly isSentinel: (resource: Resource, name: string) => boolean;
   readonly changesOf: (resource: Resource, name: string) => number;
   /** Ends the life of the controller at once. */
@@ -47,6 +50,8 @@ export function createPerturbation(options: PerturbationOptions): Perturbation {
   const { point, resources, toLocal, isSentinel, onChange } = options;
   const footprint: Footprint = { requests: [], events: [] };
   const occurrences = new Occurrences();
+  /** By name: the last version of an object that a watch has told, of those in `ownStatusOf`. */
+  const told = new Map<string, KubeObject>();
   let reached = false;
   let pause: Pause | undefined;
   const resourceOf = ({ group, resource }: ObservedRequest): Resource | undefined =>
@@ -56,6 +61,15 @@ export function createPerturbation(options: PerturbationOptions): Perturbation {
   function isNoise(request: ObservedRequest, name: string): boolean {
     const resource = request.resource === "events" ? options.sentinelResource : resourceOf(request);
     return resource !== undefined && isSentinel(resource, toLocal(name));
+  }
+
+  /** Is it about nothing but a status that the controller has written? Told by what the watch had said before. */
+  function isOwnStatus({ request, objectName, object }: ObservedEvent): boolean {
+    const resource = resourceOf(request);
+    if (resource === undefined || !options.ownStatusOf.includes(resource)) return false;
+    const before = told.get(objectName);
+    told.set(objectName, object as KubeObject);
+    return before !== undefined && isStatusOnly(before, object as KubeObject);
   }
 
   async function holdBefore({ request, type, objectName }: ObservedEvent): Promise<void> {
@@ -96,6 +110,7 @@ export function createPerturbation(options: PerturbationOptions): Perturbation {
       const { request, type, objectName } = event;
       const isChange = type === "ADDED" || type === "MODIFIED" || type === "DELETED";
       if (!isChange || toLocal(objectName) === "" || isNoise(request, objectName)) return next();
+      if (isOwnStatus(event)) return next();
       const name = occurrences.next(nameOfEvent(event, toLocal));
       footprint.events.push(name);
       if (reached || point?.pattern !== "paused" || point.event !== name) return next();

@@ -33,7 +33,14 @@ describe("the name of a perturbation", () => {
       objectName: "run-7-n1",
     };
     expect(nameOfEvent({ ...event, type: "MODIFIED", object }, toLocal)).toBe("MODIFIED nodes n1");
-    const version = { type: "ADDED", resource: nodes, object, before: undefined, step: "start" } as const;
+    const version = {
+      type: "ADDED",
+      resource: nodes,
+      object,
+      before: undefined,
+      step: "start",
+      at: 0,
+    } as const;
     expect(nameOfVersion(version, toLocal)).toBe("ADDED nodes n1");
   });
 

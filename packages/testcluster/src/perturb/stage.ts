@@ -1,5 +1,12 @@
 /** The hands of a story, and a note of what they and the harness did, so that the rest is the controller's doing. */
-import { isApiError, type KubeObject, nameOfResource, type Patch, type Resource } from "@berth/kube";
+import {
+  compareResourceVersions,
+  isApiError,
+  type KubeObject,
+  nameOfResource,
+  type Patch,
+  type Resource,
+} from "@berth/kube";
 import type { TestCluster } from "../cluster.ts";
 import type { Author, HistoryEntry, Version, VersionLog } from "./history.ts";
 import type { Stage } from "./story.ts";
@@ -85,14 +92,15 @@ export class NotedStage implements Stage {
     return [...this.#authors.keys()].filter((key) => key.startsWith(head)).length;
   }
 
-  /** The history of this run as the story reads it. */
+  /** The history of this run as the story reads it. Each resource has a watch of its own: the server tells the order. */
   history(): readonly HistoryEntry[] {
-    return this.#log.versions.flatMap((version) => {
+    const entries = this.#log.versions.flatMap((version): readonly HistoryEntry[] => {
       const name = this.toLocal(version.object.metadata?.name ?? "");
       if (name === "") return [];
-      const { step, type, resource, object, before } = version;
-      return [{ step, type, resource, name, object, before, by: this.authorOf(version) }];
+      const { step, type, resource, object, before, at } = version;
+      return [{ step, type, resource, name, object, before, by: this.authorOf(version), at }];
     });
+    return entries.toSorted(inOrderOfServer);
   }
 
   authorOf({ type, resource, object, before }: Version): Author {
@@ -143,6 +151,11 @@ export class NotedStage implements Stage {
     await this.#log.until(() => this.#log.hasReached(resource, resourceVersion), HISTORY_LAG_MS);
     return object;
   }
+}
+
+function inOrderOfServer(a: HistoryEntry, b: HistoryEntry): number {
+  const [left = "", right = ""] = [a, b].map(({ object }) => object.metadata?.resourceVersion);
+  return compareResourceVersions(left, right) ?? 0;
 }
 
 interface NotedPatch {

@@ -12,6 +12,11 @@ export interface PerturbationStory {
   readonly name: string;
   /** What the controller watches and writes. All of it is recorded; objects of the run are deleted after it. */
   readonly resources: readonly Resource[];
+  /**
+   * Those of `resources` whose status the controller writes and does not go by. A version that changes nothing else is
+   * not worth an older view that ends with it, nor a watch that stops before it. Default none.
+   */
+  readonly ownStatusOf?: readonly Resource[];
   /** Makes the objects and files that are there when the controller starts. */
   setUp(stage: Stage): Promise<Scene>;
 }
@@ -62,6 +67,8 @@ export interface Step {
  */
 export interface Fence {
   readonly resource: Resource;
+  /** Of other resources, when one object is not enough to show that all watches have come so far: same name. */
+  readonly companions?: readonly Resource[];
   /** As given to `stage.create`. */
   readonly name: string;
   /** Changes the sentinel so that the controller must answer. */

@@ -4,7 +4,7 @@ import type { Resource } from "@berth/kube";
 import type { KeyPair } from "../certificates.ts";
 import type { TestCluster } from "../cluster.ts";
 import type { Interceptor } from "../fault/interceptor.ts";
-import type { HistoryEntry, Version, VersionLog } from "./history.ts";
+import { type HistoryEntry, isStatusOnly, type Version, type VersionLog } from "./history.ts";
 import { Incarnation } from "./incarnation.ts";
 import { createOlderView } from "./older-view.ts";
 import { createPerturbation, type Footprint, type Perturbation } from "./perturbation.ts";
@@ -79,6 +79,7 @@ class Run implements AsyncDisposable {
       ...(point && { point }),
       resources: story.resources,
       toLocal: stage.toLocal,
+      ownStatusOf: story.ownStatusOf ?? [],
       sentinelResource: scene.fence.resource,
       isSentinel: (resource, name) => this.#isSentinel(resource, name),
       changesOf: (resource, name) => stage.changesOf(resource, name),
@@ -118,7 +119,8 @@ class Run implements AsyncDisposable {
   async #tellAll(): Promise<void> {
     const { log } = this.#options;
     await this.#begin();
-    await this.#comeToRest(() => this.#mayOvertake(0) && this.#perturbation.pause !== undefined);
+    // Steps before it has listed would be listed, and their events never come.
+    await this.#passFence(() => this.#mayOvertake(0) && this.#perturbation.pause !== undefined);
     await this.#endOfStep(0, START);
     for (const [index, step] of this.#scene.steps.entries()) {
       // The state does not show that this life of the controller has seen it, when one before has made it so.
@@ -296,7 +298,11 @@ class Run implements AsyncDisposable {
   #olderVersions(): readonly { readonly name: string; readonly count: number }[] {
     const occurrences = new Occurrences();
     const { toLocal } = this.#stage;
+    const { ownStatusOf = [] } = this.#options.story;
+    const isOwnStatus = ({ resource, object, before }: Version): boolean =>
+      ownStatusOf.includes(resource) && before !== undefined && isStatusOnly(before, object);
     const isOfStory = (version: Version): boolean =>
+      !isOwnStatus(version) &&
       !this.#isSentinel(version.resource, toLocal(version.object.metadata?.name ?? "")) &&
       this.#stage.authorOf(version) !== "harness" &&
       toLocal(version.object.metadata?.name ?? "") !== "";
@@ -310,10 +316,6 @@ class Run implements AsyncDisposable {
 
   #isSentinel(resource: Resource, local: string): boolean {
     const { fence } = this.#scene;
-    return (
-      resource.plural === fence.resource.plural &&
-      resource.group === fence.resource.group &&
-      local === fence.name
-    );
+    return local === fence.name && [fence.resource, ...(fence.companions ?? [])].includes(resource);
   }
 }

@@ -1,0 +1,183 @@
+/** What all stories about `LabelRule` objects have in common: hands, a sentinel, and what must never happen. */
+import { nodes } from "@berth/kube";
+import {
+  CONFIRMED_ANNOTATION,
+  confirmation,
+  type LabelRule,
+  labelRuleSpec,
+  labelRules,
+} from "@berth/placement";
+import {
+  aNode,
+  flaps,
+  foreignTouched,
+  type HistoryEntry,
+  type PerturbationStory,
+  type Scene,
+  type Stage,
+  type Step,
+} from "@berth/testcluster";
+import type { Labels } from "../oracle.ts";
+import { startBerthInStory } from "./berth.ts";
+import { createNodeHands, type Edits, MARKS, stateOfNode, unrecorded } from "./node-scene.ts";
+import { type StoryRule, toSpec } from "./rule-oracle.ts";
+import { falseStatus, tooSoon, unjustified, WorldTimeline } from "./rule-timeline.ts";
+
+/** What the steps of a story can do. */
+export interface RuleHands {
+  readonly add: (node: string, labels?: Labels) => Promise<void>;
+  readonly label: (node: string, edits: Edits) => Promise<void>;
+  /** Makes the rule, or edits it to be this one. */
+  readonly put: (rule: string, content: StoryRule) => Promise<void>;
+  /** The rule as it stands may do what it waits for. */
+  readonly confirm: (rule: string, content: StoryRule) => Promise<void>;
+  readonly drop: (rule: string) => Promise<void>;
+}
+
+export interface RulePlot {
+  /** The nodes and rules whose state counts. */
+  readonly nodes: readonly string[];
+  readonly rules: readonly string[];
+  /** Before Berth starts. */
+  prepare(hands: RuleHands): Promise<void>;
+  steps(hands: RuleHands): readonly Step[];
+}
+
+export function ruleStory(name: string, plot: RulePlot): PerturbationStory {
+  return {
+    name,
+    resources: [nodes, labelRules],
+    ownStatusOf: [labelRules],
+    setUp: (stage) => setUpRuleScene(stage, plot),
+  };
+}
+
+async function setUpRuleScene(stage: Stage, plot: RulePlot): Promise<Scene> {
+  const timeline = new WorldTimeline();
+  const hands = createRuleHands(stage, timeline);
+  const sentinel = await createSentinel(stage);
+  await plot.prepare(hands);
+  return {
+    start: (connection) => startBerthInStory(stage, connection),
+    fence: sentinel,
+    steps: plot.steps(hands).map((step) => ({
+      ...step,
+      run() {
+        timeline.step = step.name;
+        return step.run();
+      },
+    })),
+    state: () => ({
+      nodes: plot.nodes.map((node) => [node, localized(stage, stateOfNode(stage.latest(nodes, node)))]),
+      rules: plot.rules.map((rule) => [rule, localized(stage, stateOfRule(stage.latest(labelRules, rule)))]),
+    }),
+    forbidden: (all) =>
+      forbiddenIn(
+        all.filter(({ name }) => name !== SENTINEL),
+        timeline,
+      ),
+    [Symbol.asyncDispose]: () => Promise.resolve(),
+  };
+}
+
+function forbiddenIn(history: readonly HistoryEntry[], timeline: WorldTimeline): readonly string[] {
+  return [
+    ...flaps(history),
+    ...foreignTouched(history, (field, key) => (field === "label" ? timeline.everKnew(key) : key === MARKS)),
+    ...unjustified(history, timeline),
+    ...tooSoon(history, timeline),
+    ...falseStatus(history, timeline),
+    ...unrecorded(history),
+  ];
+}
+
+const SENTINEL = "sentinel";
+
+/**
+ * A rule and a node, both changed at each round: the label says that the watch of nodes has come so far, and the status
+ * that of rules, and that what was put off before has been written. The rule means the same at every round: a label
+ * whose value is changed again and again is left alone for a while.
+ */
+async function createSentinel(stage: Stage): Promise<Scene["fence"]> {
+  let round = 0;
+  const spec = (): object => ({
+    match: { all: [{ key: "sentinel/input" }] },
+    labels: [{ key: "sentinel/output" }],
+    removalDelay: round % 2 === 0 ? "0s" : "0ms",
+  });
+  await stage.create(nodes, aNode(SENTINEL).build());
+  await stage.create(labelRules, ruleObject(SENTINEL, spec()));
+  return {
+    resource: nodes,
+    companions: [labelRules],
+    name: SENTINEL,
+    async change() {
+      round += 1;
+      const labels = { "sentinel/input": round % 2 === 0 ? null : "true" };
+      await Promise.all([
+        stage.patch(labelRules, SENTINEL, { type: "merge", body: { spec: spec() } }),
+        stage.patch(nodes, SENTINEL, { type: "merge", body: { metadata: { labels } } }),
+      ]);
+    },
+    answered() {
+      const { metadata, status } = stage.latest(labelRules, SENTINEL) ?? {};
+      const labels = stage.latest(nodes, SENTINEL)?.metadata?.labels ?? {};
+      const stands = labels["sentinel/output"] !== undefined;
+      return stands === (round % 2 === 1) && status?.observedGeneration === metadata?.generation;
+    },
+  };
+}
+
+function ruleObject(name: string, spec: object): LabelRule {
+  return { apiVersion: "berth.dev/v1alpha1", kind: "LabelRule", metadata: { name }, spec };
+}
+
+function createRuleHands(stage: Stage, timeline: WorldTimeline): RuleHands {
+  const { add, label } = createNodeHands(stage);
+  const confirmed = (content: StoryRule): Edits => ({
+    [CONFIRMED_ANNOTATION]: confirmation(labelRuleSpec.parse(stripped(toSpec(content))), Date.now()),
+  });
+  return {
+    async add(node, labels = {}) {
+      await add(node, labels);
+      timeline.added(node, stage.latest(nodes, node)?.metadata?.labels ?? {});
+    },
+    async label(node, edits) {
+      timeline.labelled(node, edits);
+      await label(node, edits);
+    },
+    async put(name, content) {
+      const isNew = stage.latest(labelRules, name) === undefined;
+      timeline.put(name, content);
+      const spec = toSpec(content);
+      if (isNew) await stage.create(labelRules, ruleObject(name, stripped(spec)));
+      else await stage.patch(labelRules, name, { type: "merge", body: { spec } });
+    },
+    async confirm(name, content) {
+      timeline.put(name, content);
+      const body = { metadata: { annotations: confirmed(content) } };
+      await stage.patch(labelRules, name, { type: "merge", body });
+    },
+    async drop(name) {
+      timeline.drop(name);
+      await stage.remove(labelRules, name);
+    },
+  };
+}
+
+/** Without the nulls of a merge patch. */
+function stripped(spec: object): object {
+  return Object.fromEntries(Object.entries(spec).filter(([, value]) => value !== null));
+}
+
+/** What its status says, without times. */
+function stateOfRule(rule: LabelRule | undefined): unknown {
+  if (rule === undefined) return "absent";
+  const { conditions = [], ...counts } = rule.status ?? {};
+  return { ...counts, conditions: conditions.map(({ lastTransitionTime: _time, ...rest }) => rest) };
+}
+
+/** Without what makes names of this run unlike others. */
+function localized(stage: Stage, state: unknown): unknown {
+  return JSON.parse(JSON.stringify(state).replaceAll(stage.nameOf(""), ""));
+}
