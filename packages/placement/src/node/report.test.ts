@@ -1,6 +1,6 @@
 import { createMetricsRegistry } from "@berth/runtime";
 import { describe, expect, it } from "vitest";
-import { createLabelMetrics, parseLabelFolder, problemEvent } from "./labels/index.ts";
+import { createLabelMetrics, parseLabelFolder } from "./labels/index.ts";
 import { createMemory } from "./memory.ts";
 import type { Change } from "./plan.ts";
 import { createNodeReport } from "./report.ts";
@@ -53,12 +53,5 @@ describe("what the label rules report about themselves", () => {
     const good = parseLabelFolder(folderOf({ good: "y" }));
     told.taken(good.rules, good.problems);
     expect((await metrics.expose()).body).toContain('berth_label_rule_problems{reason="InvalidLabelKey"} 0');
-  });
-
-  it("L-B3 is an Event that names file, line and column", () => {
-    const { problems } = parseLabelFolder(folderOf({ "ns/a": "fine\nk=v" }));
-    expect(problems.map(problemEvent)).toMatchObject([
-      { type: "Warning", reason: "NeverMatches", note: expect.stringMatching(/^ns\/a:2:2: /) },
-    ]);
   });
 });

@@ -358,6 +358,86 @@ describe("rules that are not in force", () => {
   });
 });
 
+describe("a rule for the absence of a label whose rule is refused", () => {
+  const fault: MatchTerm = { key: "x", operator: "Matches", values: ["("] };
+  const gpu: SpecInit = { ...when(fault), labels: [{ key: "gpu" }] };
+  const cpuOnly: SpecInit = {
+    ...when({ key: "gpu", operator: "DoesNotExist" }),
+    labels: [{ key: "cpu-only" }],
+  };
+  const fires = { x: "1", "cpu-only": "true" };
+
+  it.each<[string, RulesInit]>([
+    ["has a fault", { cluster: { gpu, cpuOnly } }],
+    ["has a fault and waits to be confirmed", { cluster: { gpu, cpuOnly }, unconfirmed: ["gpu"] }],
+    [
+      "sets a reserved label too",
+      { cluster: { gpu: { labels: [{ key: "gpu" }, { key: "kubernetes.io/gpu" }] }, cpuOnly } },
+    ],
+    ["is cyclic", { cluster: { gpu: { ...when({ key: "gpu" }), labels: [{ key: "gpu" }] }, cpuOnly } }],
+    ["is a file with a faulty line", { files: { gpu: "x y" }, format: "Extended", cluster: { cpuOnly } }],
+  ])("does not fire on a fresh node: !gpu -> cpu-only, where the rule of gpu %s", (_what, rules) => {
+    expect(settled(x, rules)).toEqual({ x: "1" });
+    // It stands, whoever set it: that much is known.
+    expect(settled(makeNode({ labels: { gpu: "1" } }), rules)).toEqual({ gpu: "1" });
+  });
+
+  it.each<[string, RulesInit]>([
+    ["has a fault", { cluster: { gpu: { ...gpu, dryRun: true }, cpuOnly } }],
+    [
+      "is cyclic",
+      { cluster: { gpu: { ...when({ key: "gpu" }), dryRun: true, labels: [{ key: "gpu" }] }, cpuOnly } },
+    ],
+    [
+      "is cyclic and waits",
+      {
+        cluster: { gpu: { ...when({ key: "gpu" }), labels: [{ key: "gpu" }] }, cpuOnly },
+        unconfirmed: ["gpu"],
+      },
+    ],
+    ["cannot be read, so that its labels are not known", { cluster: { gpu: null, cpuOnly } }],
+  ])("fires where that rule was on trial, which makes nothing unknown: it %s", (_what, rules) => {
+    expect([...rulesOf(rules).rules.frozen]).toEqual([]);
+    expect(settled(x, rules)).toEqual(fires);
+  });
+
+  it("does not fire, and goes, once another rule wants the label", () => {
+    const other: SpecInit = { ...when({ key: "y" }), labels: [{ key: "gpu" }] };
+    const rules: RulesInit = { config: { other }, cluster: { gpu, cpuOnly } };
+    expect(settled(x, rules)).toEqual({ x: "1" });
+    const set = apply(x, { cluster: { cpuOnly } });
+    expect(settled(set, rules)).toEqual(fires);
+    expect(settled(editNode(set, { labels: { y: "1" } }), rules)).toEqual({
+      x: "1",
+      y: "1",
+      gpu: "true",
+    });
+  });
+
+  it("fires again once the fault is mended", () => {
+    expect(settled(x, { cluster: { gpu: { ...when({ key: "y" }), labels: gpu.labels }, cpuOnly } })).toEqual(
+      fires,
+    );
+  });
+
+  it("is told why, one reason for a key whatever the order", () => {
+    const reserved: SpecInit = { labels: [{ key: "gpu" }, { key: "k8s.io/gpu" }] };
+    const expected = new Map([
+      ["gpu", "RuleInvalid"],
+      ["k8s.io/gpu", "ReservedLabelKey"],
+    ]);
+    for (const cluster of [
+      { gpu, reserved },
+      { reserved, gpu },
+    ])
+      expect(rulesOf({ cluster }).rules.frozen).toEqual(expected);
+    const after = apply(x, { cluster: { gpu: { ...when({ key: "x" }), labels: gpu.labels } } });
+    expect(plan(after, { cluster: { gpu } }).stays).toMatchObject([
+      { id: "label/gpu", reason: "RuleInvalid" },
+    ]);
+  });
+});
+
 describe("L-B9 cycles", () => {
   const copy = (from: string, to: string): SpecInit => ({ labels: [{ key: to, valueFrom: { key: from } }] });
 
@@ -409,6 +489,15 @@ describe("L-B9 cycles", () => {
       "cluster/breaks",
     ]);
     expect(settled(makeNode({ labels: { y: "1" } }), { files, cluster: { breaks } })).toEqual({ y: "1" });
+  });
+
+  it("L-B9 of plain files leave what stands without them also while a document for it is refused", () => {
+    const files = { a: "b", b: "a" };
+    const breaks: SpecInit = { ...when({ key: "y" }), labels: [{ key: "a", value: "no" }] };
+    const theirs = makeNode({ labels: { a: "theirs" } });
+    const after = apply(theirs, { files, cluster: { breaks } });
+    expect(labelsOf(after)).toEqual({ a: "theirs", b: "true" });
+    expect(settled(after, { files })).toEqual({ a: "theirs", b: "true" });
   });
 
   it("L-B9 are decided whole when a rule without a trigger is on them", () => {

@@ -129,7 +129,7 @@ describe("faults of the folder", () => {
       " FolderIncomplete",
       "f FileUnreadable",
     ]);
-    expect([...rules.frozen]).toEqual(["f"]);
+    expect([...rules.frozen]).toEqual([["f", "RuleUnreadable"]]);
     expect([...rules.policy.sourcesRead]).toEqual([]);
   });
 
@@ -202,6 +202,7 @@ describe("L-B6 the extended format", () => {
     expect(plan.patch).toBeUndefined();
     expect(plan.stays).toMatchObject([{ id: "label/a", reason: "RuleInvalid" }]);
     expect(planWith(makeNode({ labels: { x: "1" } }), bound({ a: "x y" })).patch).toBeUndefined();
+    expect(planWith(makeNode(), bound({ a: "x y", b: "!a" })).patch).toBeUndefined();
     expect(labelsOf(settle(gone, bound({ a: "x", b: "a" })))).toEqual({});
   });
 

@@ -21,7 +21,6 @@ export {
   type ParsedDocuments,
   parseLabelRules,
 } from "./document.ts";
-export { type LabelEvent, problemEvent } from "./events.ts";
 export { type LabelFolder, type ParsedFolder, parseLabelFolder } from "./folder.ts";
 export {
   type AssembledRules,
