@@ -117,7 +117,10 @@ export function createLabelParts(settings: LabelSettings, around: LabelSurroundi
       rules,
       patchStatus: (name, body, signal) =>
         client.patch(labelRules, { name }, { type: "merge", body }, { signal, subresource: "status" }),
-      verdictOf: (name) => hub.verdictOf(name),
+      verdictOf(name) {
+        const { metadata } = rules.get(keyOf(cluster, { metadata: { name } })) ?? {};
+        return metadata && hub.verdictOf(name, metadata);
+      },
       tally,
       breakers,
       events,

@@ -1,4 +1,4 @@
-import type { Node } from "@berth/kube";
+import type { Node, ObjectMeta } from "@berth/kube";
 import {
   type AssembledRules,
   assembleRules,
@@ -38,10 +38,15 @@ interface Unreadable {
   readonly message: string;
 }
 
+/** One version of the spec of a `LabelRule`: the same name may come to stand for another object. */
+export type RuleVersion = Pick<ObjectMeta, "uid" | "generation">;
+
 /** The `LabelRule` objects of a cluster, read. */
 export interface ClusterRules {
   readonly documents: readonly LabelRuleDocument[];
   readonly unreadable: readonly Unreadable[];
+  /** By name: which version of its spec was read. */
+  readonly versions: ReadonlyMap<string, RuleVersion>;
   /** Those whose status says that they wait for a confirmation, by name. */
   readonly waiting: ReadonlySet<string>;
 }
@@ -51,8 +56,10 @@ export function readClusterRules(objects: Iterable<LabelRule>): ClusterRules {
   const documents: LabelRuleDocument[] = [];
   const unreadable: Unreadable[] = [];
   const waiting = new Set<string>();
+  const versions = new Map<string, RuleVersion>();
   for (const { metadata, spec, status } of objects) {
     const { name = "", annotations, generation } = metadata ?? {};
+    versions.set(name, versionOf(metadata));
     const ready = findCondition(status?.conditions, "Ready");
     const isWaiting =
       ready?.reason === reasons.ConfirmationRequired && ready.observedGeneration === generation;
@@ -65,7 +72,11 @@ export function readClusterRules(objects: Iterable<LabelRule>): ClusterRules {
       unreadable.push({ name, message: `${where}: ${issue?.message ?? "is not valid"}` });
     }
   }
-  return { documents, unreadable, waiting };
+  return { documents, unreadable, waiting, versions };
+}
+
+function versionOf({ uid, generation }: ObjectMeta = {}): RuleVersion {
+  return { ...(uid !== undefined && { uid }), ...(generation !== undefined && { generation }) };
 }
 
 /** Puts the rules of all sources together, and says of each document what became of it. */
@@ -132,8 +143,10 @@ export class LabelRuleHub {
     onChange(this.#assembled);
   }
 
-  /** What became of a `LabelRule` of the cluster. */
-  verdictOf(name: string): RuleVerdict | undefined {
+  /** What became of this version of a `LabelRule` of the cluster; `undefined` until it was taken over. */
+  verdictOf(name: string, { uid, generation }: RuleVersion): RuleVerdict | undefined {
+    const read = this.#cluster?.versions.get(name);
+    if (read === undefined || read.uid !== uid || read.generation !== generation) return undefined;
     const unreadable = this.#cluster?.unreadable.find((one) => one.name === name);
     if (unreadable !== undefined) return refused(reasons.RuleInvalid, unreadable.message);
     const document = this.#cluster?.documents.find((one) => one.name === name);

@@ -1,0 +1,47 @@
+import type { Node } from "@berth/kube";
+import { defaultLabelOptions, type LabelRule, reasons } from "@berth/placement";
+import { describe, expect, it } from "vitest";
+import { LabelRuleHub, readClusterRules } from "./label-rules.ts";
+
+function ruleOf(meta: { readonly uid: string; readonly generation: number }, key: string): LabelRule {
+  return {
+    apiVersion: "berth.dev/v1alpha1",
+    kind: "LabelRule",
+    metadata: { name: "gpu", ...meta },
+    spec: { match: { all: [{ key }] }, labels: [{ key: "example.com/gpu" }] },
+  };
+}
+
+function hubOf(rule: LabelRule): LabelRuleHub {
+  const nodes = { synced: true, list: () => new Map<string, Node>().values() };
+  const hub = new LabelRuleHub({
+    nodes,
+    installation: "berth",
+    options: defaultLabelOptions,
+    onChange: () => {},
+  });
+  hub.setCluster(readClusterRules([rule]));
+  return hub;
+}
+
+describe("what became of a LabelRule", () => {
+  const first = { uid: "u1", generation: 1 };
+  const second = { uid: "u1", generation: 2 };
+
+  it("is told of the version that is in force", () => {
+    expect(hubOf(ruleOf(first, "gpu.present")).verdictOf("gpu", first)?.reason).toBe(reasons.RuleInForce);
+  });
+
+  it("is not told of an edit before it was taken over", () => {
+    const hub = hubOf(ruleOf(first, "gpu.present"));
+    expect(hub.verdictOf("gpu", second)).toBeUndefined();
+    hub.setCluster(readClusterRules([ruleOf(second, "example.com/gpu")]));
+    expect(hub.verdictOf("gpu", second)?.reason).toBe(reasons.CyclicRule);
+    expect(hub.verdictOf("gpu", first)).toBeUndefined();
+  });
+
+  it("is not told of another rule that came to have its name", () => {
+    const hub = hubOf(ruleOf(first, "gpu.present"));
+    expect(hub.verdictOf("gpu", { uid: "u2", generation: 1 })).toBeUndefined();
+  });
+});
