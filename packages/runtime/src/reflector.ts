@@ -57,6 +57,11 @@ export interface ReflectorOptions<T extends KubeObject> {
   readonly pageSize?: number;
   /** The resource may be missing: then it is looked for again every `ABSENT_RETRY_MS`. Default false. */
   readonly optional?: boolean;
+  /**
+   * The first snapshot is worked on while it arrives, so it comes in pages: a server closes a stream whose live events,
+   * those of our own writes included, do not fit into its buffer before the initial ones have been sent. Default false.
+   */
+  readonly eager?: boolean;
 }
 
 /** How often a resource that is not served, or may not be read, is looked for again. Milliseconds. */
@@ -84,7 +89,7 @@ export class Reflector<T extends KubeObject> {
   /** How far we have come; `undefined` until there is a snapshot, and after the server forgot that version. */
   #resourceVersion: string | undefined;
   /** How the next snapshot is taken. */
-  #streamNext = true;
+  #streamNext: boolean;
   #streamRefused = false;
   #stream: WatchStream<T> | undefined;
   /** The present watch has held for `STEADY_AFTER_MS`. */
@@ -92,6 +97,7 @@ export class Reflector<T extends KubeObject> {
 
   constructor(options: ReflectorOptions<T>, sink: ReflectorSink<T>) {
     this.#options = options;
+    this.#streamNext = options.eager !== true;
     this.#sink = sink;
   }
 
