@@ -13,11 +13,18 @@ export interface StoryRule {
   readonly breaker?: { readonly percent: number; readonly nodes: number };
   readonly confirmAbovePercent?: number;
   /** What the status must say of it. Default `RuleInForce`. With another one it changes nothing. */
-  readonly verdict?: "RuleInForce" | "DryRun" | "CyclicRule" | "ConfirmationRequired";
+  readonly verdict?: Verdict;
 }
+
+export type Verdict = "RuleInForce" | "DryRun" | "CyclicRule" | "ConfirmationRequired";
 
 /** By local name. */
 export type StoryRules = ReadonlyMap<string, StoryRule>;
+
+/** It is there and changes nothing: its labels stay as they are. */
+export function isWithheld({ verdict = "RuleInForce" }: StoryRule): boolean {
+  return verdict !== "RuleInForce";
+}
 
 /** As the API server takes it. */
 export function toSpec(rule: StoryRule): object {
@@ -43,8 +50,9 @@ export function wantedLabels(rules: StoryRules, foreign: Labels): Labels {
   const stands = (key: string): boolean => foreign[key] !== undefined || wanted[key] !== undefined;
   for (let before = -1; before !== Object.keys(wanted).length; ) {
     before = Object.keys(wanted).length;
-    for (const { inputs, outputs, overwrite, verdict = "RuleInForce" } of rules.values()) {
-      if (verdict !== "RuleInForce" || !inputs.some(stands)) continue;
+    for (const rule of rules.values()) {
+      const { inputs, outputs, overwrite } = rule;
+      if (isWithheld(rule) || !inputs.some(stands)) continue;
       for (const [key, value] of Object.entries(outputs)) {
         const isTheirs = foreign[key] !== undefined && foreign[key] !== value && overwrite !== true;
         if (!isTheirs) wanted[key] = value;

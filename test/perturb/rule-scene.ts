@@ -41,13 +41,21 @@ export interface RulePlot {
   /** Before Berth starts. */
   prepare(hands: RuleHands): Promise<void>;
   steps(hands: RuleHands): readonly Step[];
+  /** What this story forbids besides. Default nothing. */
+  forbidden?(history: readonly HistoryEntry[]): readonly string[];
 }
 
-export function ruleStory(name: string, plot: RulePlot): PerturbationStory {
+export function ruleStory(
+  name: string,
+  plot: RulePlot,
+  options: Pick<PerturbationStory, "oldestView"> = {},
+): PerturbationStory {
   return {
     name,
+    ...options,
     resources: [nodes, labelRules],
     ownStatusOf: [labelRules],
+    guides: [labelRules],
     setUp: (stage) => setUpRuleScene(stage, plot),
   };
 }
@@ -71,11 +79,10 @@ async function setUpRuleScene(stage: Stage, plot: RulePlot): Promise<Scene> {
       nodes: plot.nodes.map((node) => [node, localized(stage, stateOfNode(stage.latest(nodes, node)))]),
       rules: plot.rules.map((rule) => [rule, localized(stage, stateOfRule(stage.latest(labelRules, rule)))]),
     }),
-    forbidden: (all) =>
-      forbiddenIn(
-        all.filter(({ name }) => name !== SENTINEL),
-        timeline,
-      ),
+    forbidden(all) {
+      const history = all.filter(({ name }) => name !== SENTINEL);
+      return [...forbiddenIn(history, timeline), ...(plot.forbidden?.(history) ?? [])];
+    },
     [Symbol.asyncDispose]: () => Promise.resolve(),
   };
 }
@@ -143,24 +150,28 @@ function createRuleHands(stage: Stage, timeline: WorldTimeline): RuleHands {
       timeline.added(node, stage.latest(nodes, node)?.metadata?.labels ?? {});
     },
     async label(node, edits) {
-      timeline.labelled(node, edits);
+      const landed = timeline.labelled(node, edits);
       await label(node, edits);
+      landed();
     },
     async put(name, content) {
       const isNew = stage.latest(labelRules, name) === undefined;
-      timeline.put(name, content);
+      const landed = timeline.put(name, content);
       const spec = toSpec(content);
       if (isNew) await stage.create(labelRules, ruleObject(name, stripped(spec)));
       else await stage.patch(labelRules, name, { type: "merge", body: { spec } });
+      landed();
     },
     async confirm(name, content) {
-      timeline.put(name, content);
+      const landed = timeline.confirmed(name, content);
       const body = { metadata: { annotations: confirmed(content) } };
       await stage.patch(labelRules, name, { type: "merge", body });
+      landed();
     },
     async drop(name) {
-      timeline.drop(name);
+      const landed = timeline.drop(name);
       await stage.remove(labelRules, name);
+      landed();
     },
   };
 }

@@ -5,42 +5,61 @@ import { describeKeyChange, type HistoryEntry, type KeyChange, keyChanges } from
 import type { Labels } from "../oracle.ts";
 import { PACE } from "./berth.ts";
 import { claimsOf, type Edits, foreignLabelsOf } from "./node-scene.ts";
-import { type StoryRule, type StoryRules, wantedLabels } from "./rule-oracle.ts";
+import { isWithheld, type StoryRule, type StoryRules, type Verdict, wantedLabels } from "./rule-oracle.ts";
 
 /** Rules and foreign labels from a moment on. */
 interface World {
   readonly step: string;
   readonly rules: StoryRules;
+  /** Of the rules, by name. */
+  readonly generations: ReadonlyMap<string, number>;
   /** By node. */
   readonly foreign: ReadonlyMap<string, Labels>;
   /** Before the server had it. Milliseconds of `performance.now()`. */
   readonly since: number;
+  /** After the server had it; infinite until then. */
+  landedAt: number;
 }
+
+/** To be called once the server has taken what was noted before it was sent. */
+type Landed = () => void;
+
+const nothing = { rules: new Map(), generations: new Map(), foreign: new Map() } as const;
 
 /** Every world that the story has made, in order. */
 export class WorldTimeline {
   /** The step that has begun last. */
   step = "start";
-  readonly #worlds: World[] = [{ step: "start", rules: new Map(), foreign: new Map(), since: 0 }];
+  readonly #worlds: World[] = [{ step: "start", ...nothing, since: 0, landedAt: 0 }];
 
   /** To be called once it is there. */
   added(node: string, labels: Labels): void {
-    this.#note({ foreign: new Map(this.#now().foreign).set(node, labels) });
+    this.#note({ foreign: new Map(this.#now().foreign).set(node, labels) })();
   }
 
-  labelled(node: string, edits: Edits): void {
+  labelled(node: string, edits: Edits): Landed {
     const { foreign } = this.#now();
     const labels = Object.entries({ ...foreign.get(node), ...edits });
     const present = labels.filter((entry): entry is [string, string] => entry[1] !== null);
-    this.#note({ foreign: new Map(foreign).set(node, Object.fromEntries(present)) });
+    return this.#note({ foreign: new Map(foreign).set(node, Object.fromEntries(present)) });
   }
 
-  put(name: string, rule: StoryRule): void {
-    this.#note({ rules: new Map(this.#now().rules).set(name, rule) });
+  put(name: string, rule: StoryRule): Landed {
+    const { rules, generations } = this.#now();
+    const generation = (generations.get(name) ?? 0) + 1;
+    return this.#note({
+      rules: new Map(rules).set(name, rule),
+      generations: new Map(generations).set(name, generation),
+    });
   }
 
-  drop(name: string): void {
-    this.#note({ rules: new Map([...this.#now().rules].filter(([other]) => other !== name)) });
+  /** The rule as it is may do what it waited for. */
+  confirmed(name: string, rule: StoryRule): Landed {
+    return this.#note({ rules: new Map(this.#now().rules).set(name, rule) });
+  }
+
+  drop(name: string): Landed {
+    return this.#note({ rules: new Map([...this.#now().rules].filter(([other]) => other !== name)) });
   }
 
   /** At this step a decision may follow any of its worlds, or still the last one of the step before. */
@@ -55,10 +74,12 @@ export class WorldTimeline {
     return this.#worlds.filter(({ since }) => since <= time).toReversed();
   }
 
-  /** All that the rule has ever been, in order: one for each generation of the object. */
-  generationsOf(name: string): readonly StoryRule[] {
-    const all = this.#worlds.flatMap(({ rules }) => rules.get(name) ?? []);
-    return all.filter((rule, index) => rule !== all[index - 1]);
+  /** What may be said of this generation of the rule: one thing, or another before it is confirmed. */
+  verdictsOn(name: string, generation: number): readonly Verdict[] {
+    return this.#worlds.flatMap(({ rules, generations }) => {
+      const rule = generations.get(name) === generation ? rules.get(name) : undefined;
+      return rule === undefined ? [] : [rule.verdict ?? "RuleInForce"];
+    });
   }
 
   everKnew(key: string): boolean {
@@ -71,9 +92,14 @@ export class WorldTimeline {
     return world;
   }
 
-  #note(change: Partial<Pick<World, "rules" | "foreign">>): void {
+  #note(change: Partial<Pick<World, "rules" | "generations" | "foreign">>): Landed {
     const { step } = this;
-    this.#worlds.push({ ...this.#now(), ...change, step, since: performance.now() });
+    const landedAt = Number.POSITIVE_INFINITY;
+    const world: World = { ...this.#now(), ...change, step, since: performance.now(), landedAt };
+    this.#worlds.push(world);
+    return () => {
+      world.landedAt = performance.now();
+    };
   }
 }
 
@@ -92,7 +118,16 @@ export function unjustified(history: readonly HistoryEntry[], timeline: WorldTim
     const claims = claimsOf(entry.before ?? {});
     if (after === undefined && (typeof claims === "string" || claims[key] === undefined)) return false;
     const foreign = foreignLabelsOf(entry.before ?? {});
-    return timeline.at(entry.step).some(({ rules }) => wantedLabels(rules, foreign)[key] === after);
+    const standing = entry.before?.metadata?.labels ?? {};
+    return timeline.at(entry.step).some(({ rules }) => {
+      if ([...rules.values()].some((rule) => isWithheld(rule) && key in rule.outputs)) return false;
+      const wanted = wantedLabels(rules, foreign);
+      if (wanted[key] === after) return true;
+      // What no rule wants any more and waits to be removed stands all the same, and others may follow from it.
+      const waiting = Object.keys(claims).filter((label) => label !== key && wanted[label] === undefined);
+      const present = Object.fromEntries(waiting.map((label) => [label, standing[label] ?? ""]));
+      return wantedLabels(rules, { ...foreign, ...present })[key] === after;
+    });
   };
   return labelChanges(history)
     .filter((change) => !isJustified(change))
@@ -108,10 +143,11 @@ export function tooSoon(history: readonly HistoryEntry[], timeline: WorldTimelin
   return labelChanges(history).flatMap((change) => {
     const { entry, key, after } = change;
     if (after !== undefined) return [];
-    const worlds = timeline.before(entry.at);
-    const wanting = worlds.findIndex(
-      ({ rules, foreign }) => wantedLabels(rules, foreign.get(entry.name) ?? {})[key] !== undefined,
-    );
+    const isWanting = ({ rules, foreign }: World): boolean =>
+      wantedLabels(rules, foreign.get(entry.name) ?? {})[key] !== undefined;
+    // A reason that was on its way back may have come after the removal.
+    const worlds = timeline.before(entry.at).filter((one) => one.landedAt <= entry.at || !isWanting(one));
+    const wanting = worlds.findIndex(isWanting);
     const unwanting = worlds.slice(0, Math.max(0, wanting));
     const delays = unwanting.map(({ rules }) => delayOf(rules, key));
     const waitedMs = (entry.at - (unwanting.at(-1)?.since ?? entry.at)) * PACE;
@@ -132,10 +168,12 @@ export function falseStatus(history: readonly HistoryEntry[], timeline: WorldTim
     if (resource !== labelRules || by !== "controller") return [];
     const { observedGeneration = 0, conditions = [] } = (object as LabelRule).status ?? {};
     const ready = conditions.find(({ type }) => type === "Ready");
-    const meant = timeline.generationsOf(name)[observedGeneration - 1]?.verdict ?? "RuleInForce";
-    const isTrue = ready?.reason === meant && ready.observedGeneration === observedGeneration;
-    return isTrue
-      ? []
-      : [`${name}: generation ${observedGeneration} is ${meant}, its status says ${ready?.reason} (${step})`];
+    const meant = timeline.verdictsOn(name, observedGeneration);
+    const isMeant = meant.some((verdict) => verdict === ready?.reason);
+    if (isMeant && ready?.observedGeneration === observedGeneration) return [];
+    const expected = [...new Set(meant)].join(" or ");
+    return [
+      `${name}: generation ${observedGeneration} is ${expected}, its status says ${ready?.reason} (${step})`,
+    ];
   });
 }

@@ -1,5 +1,5 @@
 /** The stories of the capability `labels`: rules in `LabelRule` objects. */
-import type { PerturbationStory } from "@berth/testcluster";
+import { describeKeyChange, type HistoryEntry, keyChanges, type PerturbationStory } from "@berth/testcluster";
 import type { StoryRule } from "./rule-oracle.ts";
 import { ruleStory } from "./rule-scene.ts";
 
@@ -46,3 +46,54 @@ export const labelsRules: PerturbationStory = ruleStory("labels/rules", {
     { name: "rule-goes", run: () => drop("tpu") },
   ],
 });
+
+const EIGHT = ["n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8"];
+const FIVE = EIGHT.slice(0, 5);
+
+/** So long that no restart begins to remove before it has counted all nodes: each begins the delay anew. */
+const careful: StoryRule = {
+  inputs: [USB],
+  outputs: { [TPU]: "v1" },
+  removalDelaySeconds: 30,
+  breaker: { percent: 10, nodes: 2 },
+};
+const onTrial: StoryRule = { ...careful, outputs: { [TPU]: "v2" }, dryRun: true, verdict: "DryRun" };
+/** Three of nine nodes, the sentinel among them, are more than it may change unasked. A restart counts them again. */
+const big: StoryRule = { ...careful, outputs: { [TPU]: "v2" }, confirmAbovePercent: 20 };
+const waiting: StoryRule = { ...big, verdict: "ConfirmationRequired" };
+const cyclic: StoryRule = { ...big, inputs: [USB, TPU], verdict: "CyclicRule" };
+
+/** What keeps a mistake from spreading: breaker, trial, confirmation, and a rule that depends on itself. */
+export const labelsSafety: PerturbationStory = ruleStory(
+  "labels/safety",
+  {
+    nodes: EIGHT,
+    rules: ["tpu"],
+    async prepare({ add, put }) {
+      for (const node of EIGHT) await add(node, { [USB]: "1" });
+      await put("tpu", careful);
+    },
+    steps: ({ confirm, label, put }) => [
+      {
+        name: "five-devices-go",
+        run: async () => void (await Promise.all(FIVE.map((node) => label(node, { [USB]: null })))),
+      },
+      { name: "that-is-confirmed", needsSettled: true, run: () => confirm("tpu", careful) },
+      { name: "edit-is-tried", needsSettled: true, run: () => put("tpu", onTrial) },
+      { name: "edit-asks", run: () => put("tpu", waiting) },
+      { name: "edit-is-confirmed", needsSettled: true, run: () => confirm("tpu", big) },
+      { name: "rule-turns-cyclic", needsSettled: true, run: () => put("tpu", cyclic) },
+      { name: "rule-is-repaired", run: () => put("tpu", { ...big, confirmAbovePercent: 100 }) },
+    ],
+    forbidden: strippedUnasked,
+  },
+  { oldestView: 1 },
+);
+
+/** A node lost its label while five were about to, before anybody confirmed that. */
+function strippedUnasked(history: readonly HistoryEntry[]): readonly string[] {
+  return keyChanges(history)
+    .filter(({ entry, key, after }) => entry.by === "controller" && key === TPU && after === undefined)
+    .filter(({ entry }) => entry.step === "start" || entry.step === "five-devices-go")
+    .map((change) => `a label went though removals must freeze: ${describeKeyChange(change)}`);
+}

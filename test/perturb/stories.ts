@@ -1,11 +1,12 @@
 /** Every story there is. A new one is a line here; `make perturb` tells all of them. */
 import type { PerturbationStory } from "@berth/testcluster";
 import { labelsFolder, labelsFolderLong, labelsReleased } from "./labels.ts";
-import { labelsRules } from "./rules.ts";
+import { labelsRules, labelsSafety } from "./rules.ts";
 
 export const stories: readonly PerturbationStory[] = [
   labelsFolder,
   labelsRules,
   labelsReleased,
   labelsFolderLong,
+  labelsSafety,
 ];

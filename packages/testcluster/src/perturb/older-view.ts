@@ -19,8 +19,8 @@ export interface OlderViewOptions {
 }
 
 export interface OlderView extends Interceptor {
-  /** The server catches up. */
-  release(): void;
+  /** The server catches up, with these resources only. Default all. */
+  release(resources?: readonly Resource[]): void;
 }
 
 /** A part of the collection that a request asks for. */
@@ -30,7 +30,7 @@ export function createOlderView(options: OlderViewOptions): OlderView {
   const { log, resources, count, isSentinel } = options;
   /** By resource: the number of versions when it was listed, from which on the sentinel is told by a watch. */
   const listedAt = new Map<string, number>();
-  let released = false;
+  const released = new Set<Resource>();
 
   function objectsOf(resource: Resource): readonly KubeObject[] {
     const old = [...log.viewOf(resource, count).values()].filter((object) => !isSentinel(resource, object));
@@ -68,7 +68,7 @@ export function createOlderView(options: OlderViewOptions): OlderView {
     const concerns = ({ resource: of, object }: Version): boolean => of === resource && wanted(object);
     let behind = count;
     while (!request.signal.aborted) {
-      const caughtUp = released;
+      const caughtUp = released.has(resource);
       const until = log.versions.length;
       const missed = caughtUp ? log.versions.slice(behind, live) : [];
       const fresh = log.versions.slice(live, until);
@@ -80,14 +80,14 @@ export function createOlderView(options: OlderViewOptions): OlderView {
       live = until;
       if (caughtUp) behind = until;
       await log.conditions.until(
-        () => request.signal.aborted || log.versions.length > live || released !== caughtUp,
+        () => request.signal.aborted || log.versions.length > live || released.has(resource) !== caughtUp,
       );
     }
   }
 
   return {
-    release() {
-      released = true;
+    release(those = resources) {
+      for (const resource of those) released.add(resource);
       log.conditions.changed();
     },
     async request(request, forward) {
@@ -95,7 +95,7 @@ export function createOlderView(options: OlderViewOptions): OlderView {
         ({ group, plural }) => group === request.group && plural === request.resource,
       );
       const isRead = request.verb === "list" || request.verb === "watch";
-      if (resource === undefined || !isRead || released) return forward();
+      if (resource === undefined || !isRead || released.has(resource)) return forward();
       const wanted = wantedBy(request);
       if (request.verb === "list") return list(resource, wanted);
       request.signal.addEventListener("abort", () => log.conditions.changed(), { once: true });

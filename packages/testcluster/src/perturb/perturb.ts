@@ -15,7 +15,7 @@ export interface PerturbOptions {
   readonly point?: string;
   /** Only these patterns. Default all. */
   readonly patterns?: readonly Pattern[];
-  /** Older views are at most so many steps old. Default as old as the story. */
+  /** Older views are at most so many steps old. Default what the story says. */
   readonly oldestView?: number;
   /** For each single wait. Milliseconds, default 20,000: nothing here takes a tenth of it on a machine in use. */
   readonly timeoutMs?: number;
@@ -74,7 +74,7 @@ export async function perturb(story: PerturbationStory, options: PerturbOptions)
   const replays = { "kill-before": 0, "kill-after": 0, stale: 0, paused: 0 };
   const { footprint } = rehearsal;
   // One that is asked for by name may be as old as it likes.
-  const oldest = options.point === undefined ? options.oldestView : undefined;
+  const oldest = options.point === undefined ? (options.oldestView ?? story.oldestView) : undefined;
   const versions = withoutOlder(first.versions, oldest ?? Number.POSITIVE_INFINITY);
   const all = pointsOf({ footprint, versions }, options.point);
   // An undisturbed telling that goes wrong says all there is to say.

@@ -17,6 +17,14 @@ export interface PerturbationStory {
    * not worth an older view that ends with it, nor a watch that stops before it. Default none.
    */
   readonly ownStatusOf?: readonly Resource[];
+  /** Older views are at most so many steps old. Default as old as the story. */
+  readonly oldestView?: number;
+  /**
+   * Those of `resources` by which the controller decides what to write to others, so that no condition of a write can
+   * tell that they were out of date. When a server that lagged behind catches up, it does so with these first. That is
+   * no less than real servers promise: the first list of a controller is never older than its request. Default none.
+   */
+  readonly guides?: readonly Resource[];
   /** Makes the objects and files that are there when the controller starts. */
   setUp(stage: Stage): Promise<Scene>;
 }

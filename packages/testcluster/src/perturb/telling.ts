@@ -290,6 +290,10 @@ class Run implements AsyncDisposable {
     victim?.kill();
     if (victim !== undefined) await this.#afterDeath(victim, view);
     await this.#passFence();
+    if (story.guides !== undefined) {
+      view.release(story.guides);
+      await this.#passFence();
+    }
     view.release();
     await this.#reach(index, `the step before an older view (${version})`);
   }
