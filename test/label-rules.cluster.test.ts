@@ -136,6 +136,7 @@ describe("a LabelRule", () => {
     await becomes("n1", "example.com/kind", undefined);
     await ready("True");
     await becomes("n1", "example.com/kind", "batch-amd64");
+    expect(await labelsOf("n1")).toMatchObject({ "example.com/rack": "r7", "example.com/place": "r7_left" });
   });
 
   it("L-B10 patches exactly the nodes that it matches, once, and none after a restart", async () => {
@@ -268,6 +269,7 @@ describe("safety", () => {
     );
     for (const name of names.slice(0, 5)) await becomes(name, "example.com/gpu", undefined);
     await says("gpu", { pendingRemovals: 0, labelledNodes: 3, matchedNodes: 3 });
+    expect(await labelsOf("n7")).toHaveProperty(["example.com/gpu"], "true");
   });
 
   it("L-B10 decides and counts in a dry run, and changes nothing", async () => {

@@ -199,7 +199,7 @@ describe("the breaker", () => {
   });
 
   it("forgets nodes that are gone", async () => {
-    const { worlds, clock, lookAtAll, labelled, breakers } = await fleet(10, () => policy(2));
+    const { worlds, clock, lookAtAll, breakers } = await fleet(10, () => policy(2));
     lose(worlds.slice(0, 3));
     await lookAtAll();
     await clock.advance(1000);
@@ -211,7 +211,6 @@ describe("the breaker", () => {
     expect(breakers.frozen).toEqual([]);
     await lookAtAll();
     expect(worlds.slice(1).filter(({ node }) => node.metadata?.labels?.["out"] === "1")).toHaveLength(7);
-    expect(labelled).toThrow();
   });
 
   it("never lets more go within a minute than it may, in any history", async () => {
