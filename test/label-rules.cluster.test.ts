@@ -313,5 +313,6 @@ describe("safety", () => {
     );
     await becomes("n4", "example.com/gpu", "true");
     await says("gpu", { labelledNodes: 4 }, { Ready: { status: "True" } });
+    expect(await labelsOf("n2")).toHaveProperty(["example.com/gpu"], "true");
   });
 });
