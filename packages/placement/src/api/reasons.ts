@@ -20,7 +20,8 @@ const MEANINGS = {
   CleanedByKey: "`berth clean --key` removes a leftover that is not recorded.",
   // Why a mark that would be changed stays as it is.
   SourceNotRead: "The rules that set this mark have not been read by this process, so it stays.",
-  RuleUnreadable: "The rule of this mark cannot be read at present, so the mark is neither set nor removed.",
+  RuleUnreadable:
+    "The rule of this mark, or of a label that it depends on, cannot be read at present: neither set nor removed.",
   OtherInstallation: "The mark is recorded by another installation of Berth, so it stays.",
   ProtectedKey:
     "The key is under kubernetes.io or k8s.io and the current policy does not declare and allow it.",
@@ -52,7 +53,8 @@ const MEANINGS = {
   EditorLeftover: "The file looks like a leftover of an editor; it is a rule all the same.",
   EmptyRule: "The file names no label key, so its label is removed from every node.",
   NeverMatches: "The line is not a valid label key, so no node can carry it.",
-  CyclicRule: "The rule depends on its own label; a derived label never supports itself.",
+  CyclicRule:
+    "The rule depends on its own label, which never supports itself; a document is not in force then.",
 } as const;
 
 /** The name of a reason, PascalCase as in Kubernetes. */
