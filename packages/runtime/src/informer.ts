@@ -16,7 +16,7 @@ import type { ClusterName, ObjectKey } from "./key.ts";
 import type { Change, Lister } from "./lister.ts";
 import type { Logger } from "./log.ts";
 import type { MetricsRegistry } from "./metrics.ts";
-import { type IndexFunction, ObjectStore } from "./object-store.ts";
+import { type IndexFunction, ObjectStore, type Snapshot } from "./object-store.ts";
 import { isAbsence, Reflector } from "./reflector.ts";
 import type { Subscribable } from "./source.ts";
 
@@ -131,7 +131,7 @@ class CachingInformer<T extends KubeObject> implements Informer<T> {
         upsert: (object) => this.#tellAll(this.#store.upsert(object)),
         remove: (object) => this.#tellAll(this.#store.remove(object)),
         arrive: (object, gone) => this.#arrive(object, gone),
-        reuse: (object) => this.#store.reuse(object),
+        beginSnapshot: () => this.#store.beginSnapshot(),
         connection: (problem) => this.#connection(problem),
         listing: (how) => {
           this.#metrics?.snapshots.inc({ ...this.#labels, how });
@@ -245,11 +245,11 @@ class CachingInformer<T extends KubeObject> implements Informer<T> {
     this.#tellAll(gone ? this.#store.remove(object) : this.#store.upsert(object, true));
   }
 
-  async #replace(snapshot: Map<string, T>): Promise<void> {
+  async #replace(snapshot: Snapshot<T>): Promise<void> {
     // Who subscribes from now on is told of the whole store; those already here, of the differences.
     const handlers = [...this.#handlers];
     const changes = this.#store.replace(snapshot);
-    if (!this.#synced) this.#log.info("synced", { objects: snapshot.size });
+    if (!this.#synced) this.#log.info("synced", { objects: snapshot.objects.size });
     this.#synced = true;
     this.#absent = false;
     for (const synced of this.#waiting) synced();

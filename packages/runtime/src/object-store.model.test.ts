@@ -77,7 +77,9 @@ function violationsOf(steps: readonly Step[]): string[] {
     if (one.do === "snapshot") {
       for (const missed of one.missed) world.apply(missed);
       const copies = [...world.objects.values()].map((thing) => structuredClone(thing));
-      tell(store.replace(new Map(copies.map((thing) => [storeKey(thing), store.reuse(thing)]))));
+      const begun = store.beginSnapshot();
+      for (const thing of copies) begun.put(thing);
+      tell(store.replace(begun));
     } else {
       const done = world.apply(one);
       if (done !== undefined) tell(done.gone ? store.remove(done.object) : store.upsert(done.object));

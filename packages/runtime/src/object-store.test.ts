@@ -1,6 +1,6 @@
 import type { KubeObject } from "@berth/kube";
 import { describe, expect, it } from "vitest";
-import { type IndexFunction, ObjectStore, storeKey } from "./object-store.ts";
+import { type IndexFunction, ObjectStore, type Snapshot, storeKey } from "./object-store.ts";
 
 function object(name: string, uid: string, resourceVersion: string, zone?: string): KubeObject {
   const labels = zone === undefined ? {} : { zone };
@@ -9,8 +9,10 @@ function object(name: string, uid: string, resourceVersion: string, zone?: strin
 
 const byZone: IndexFunction<KubeObject> = ({ metadata }) => Object.values(metadata?.labels ?? {});
 
-function snapshot(...objects: readonly KubeObject[]): Map<string, KubeObject> {
-  return new Map(objects.map((one) => [storeKey(one), one]));
+function snapshot(store: ObjectStore<KubeObject>, ...objects: readonly KubeObject[]): Snapshot<KubeObject> {
+  const begun = store.beginSnapshot();
+  for (const one of objects) begun.put(one);
+  return begun;
 }
 
 describe("storeKey", () => {
@@ -41,7 +43,7 @@ describe("an object made again under its name", () => {
   it("is so in a snapshot too", () => {
     const store = new ObjectStore();
     store.upsert(first);
-    expect([...store.replace(snapshot(second))]).toEqual([
+    expect([...store.replace(snapshot(store, second))]).toEqual([
       { type: "deleted", object: first },
       { type: "added", object: second, initial: true },
     ]);
@@ -68,7 +70,7 @@ describe("a deletion", () => {
     const store = new ObjectStore();
     const known = object("a", "1", "10");
     store.upsert(known);
-    expect([...store.replace(new Map())]).toEqual([{ type: "deleted", object: known }]);
+    expect([...store.replace(snapshot(store))]).toEqual([{ type: "deleted", object: known }]);
     expect(store.size).toBe(0);
   });
 });
@@ -81,10 +83,10 @@ describe("a version already held", () => {
     store.upsert(held);
     expect(store.upsert(again)).toEqual([]);
     expect(store.get("/a")).toBe(held);
-    expect(store.reuse(again)).toBe(held);
-    expect(store.reuse(object("a", "1", "11"))).not.toBe(held);
-    expect(store.reuse(object("a", "2", "10"))).not.toBe(held);
-    expect([...store.replace(snapshot(again))]).toEqual([]);
+    expect(snapshot(store, again).objects.get("/a")).toBe(held);
+    expect(snapshot(store, object("a", "1", "11")).objects.get("/a")).not.toBe(held);
+    expect(snapshot(store, object("a", "2", "10")).objects.get("/a")).not.toBe(held);
+    expect([...store.replace(snapshot(store, again))]).toEqual([]);
   });
 });
 
@@ -98,9 +100,21 @@ describe("an index", () => {
     store.upsert(moved);
     expect(store.byIndex("zone", "west").map((one) => one.metadata?.name)).toEqual(["b"]);
     expect(store.byIndex("zone", "east")).toEqual([moved]);
-    store.replace(snapshot(object("c", "3", "13", "north")));
+    store.replace(snapshot(store, object("c", "3", "13", "north")));
     expect(store.byIndex("zone", "east")).toEqual([]);
     expect(store.byIndex("zone", "north")).toHaveLength(1);
+  });
+
+  it("is that of the last version that a snapshot came to hold, and nothing until it is taken over", () => {
+    const store = new ObjectStore({ zone: byZone });
+    store.upsert(object("z", "9", "9", "west"));
+    const begun = snapshot(store, object("a", "1", "10", "west"), object("b", "2", "11", "west"));
+    begun.put(object("a", "1", "12", "east"));
+    begun.remove(object("b", "2", "13"));
+    expect(store.byIndex("zone", "west").map(({ metadata }) => metadata?.name)).toEqual(["z"]);
+    store.replace(begun);
+    expect(store.byIndex("zone", "west")).toEqual([]);
+    expect(store.byIndex("zone", "east").map(({ metadata }) => metadata?.name)).toEqual(["a"]);
   });
 
   it("is an error when it was not declared, and empty for a value nobody has", () => {
@@ -123,7 +137,7 @@ describe("an index", () => {
     expect(store.upsert(object("bad", "1", "10"))).toHaveLength(1);
     expect(store.upsert(object("good", "2", "11"))).toHaveLength(1);
     expect(store.byIndex("odd", "found")).toHaveLength(1);
-    expect([...store.replace(snapshot(object("bad", "1", "12")))]).toHaveLength(2);
+    expect([...store.replace(snapshot(store, object("bad", "1", "12")))]).toHaveLength(2);
     expect(store.byIndex("odd", "found")).toEqual([]);
     expect(store.size).toBe(1);
     expect(failures).toContain("odd bad Error: cannot read this one");

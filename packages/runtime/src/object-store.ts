@@ -12,6 +12,19 @@ export function storeKey(object: KubeObject): string {
   return `${object.metadata?.namespace ?? ""}/${object.metadata?.name ?? ""}`;
 }
 
+/** By value, the keys of the objects that are found under it. */
+type Index = Map<string, Set<string>>;
+type Indexes = ReadonlyMap<string, Index>;
+
+/** A state of the store in the making: indexed object by object, so that taking it over takes no time. */
+export interface Snapshot<T extends KubeObject> {
+  readonly objects: Map<string, T>;
+  readonly indexes: Indexes;
+  /** The object already held is kept in its place when it is the same version: no second copy of what did not change. */
+  put(object: T): void;
+  remove(object: T): void;
+}
+
 /** Told when an index function throws. */
 export type IndexFailureHandler<T extends KubeObject> = (index: string, object: T, error: unknown) => void;
 
@@ -21,8 +34,8 @@ export type IndexFailureHandler<T extends KubeObject> = (index: string, object: 
  */
 export class ObjectStore<T extends KubeObject> {
   readonly #indexFunctions: ReadonlyMap<string, IndexFunction<T>>;
-  readonly #indexes: ReadonlyMap<string, Map<string, Set<string>>>;
   readonly #onIndexFailure: IndexFailureHandler<T>;
+  #indexes: Indexes;
   #objects: Map<string, T> = new Map();
 
   constructor(
@@ -66,9 +79,9 @@ export class ObjectStore<T extends KubeObject> {
     const key = storeKey(object);
     const old = this.#objects.get(key);
     if (old !== undefined && isSameVersion(old, object)) return [];
-    this.#unindex(key, old);
+    this.#unindex(this.#indexes, key, old);
     this.#objects.set(key, object);
-    this.#index(key, object);
+    this.#index(this.#indexes, key, object);
     return toChanges(old, object, initial);
   }
 
@@ -81,31 +94,52 @@ export class ObjectStore<T extends KubeObject> {
       (old.metadata?.uid !== object.metadata?.uid && object.metadata?.uid !== undefined)
     )
       return [];
-    this.#unindex(key, old);
+    this.#unindex(this.#indexes, key, old);
     this.#objects.delete(key);
     return [{ type: "deleted", object }];
+  }
+
+  /** An empty snapshot to be filled while objects arrive, so that taking it over does not stop everything else. */
+  beginSnapshot(): Snapshot<T> {
+    const objects = new Map<string, T>();
+    const indexes = new Map([...this.#indexes.keys()].map((name): [string, Index] => [name, new Map()]));
+    return {
+      objects,
+      indexes,
+      put: (given) => {
+        const key = storeKey(given);
+        const object = this.#reuse(key, given);
+        this.#unindex(indexes, key, objects.get(key));
+        objects.set(key, object);
+        this.#index(indexes, key, object);
+      },
+      remove: (object) => {
+        const key = storeKey(object);
+        this.#unindex(indexes, key, objects.get(key));
+        objects.delete(key);
+      },
+    };
+  }
+
+  /** Takes over a complete snapshot: what is not in it is deleted. Lazily gives the changes; the store changes at once. */
+  replace({ objects, indexes }: Snapshot<T>): Iterable<Change<T>> {
+    const before = this.#objects;
+    this.#objects = objects;
+    this.#indexes = indexes;
+    return differences(before, objects);
   }
 
   /**
    * The object already held when it is the same version, else the one given: a snapshot built of these costs no
    * second copy of what has not changed.
    */
-  reuse(object: T): T {
-    const held = this.#objects.get(storeKey(object));
+  #reuse(key: string, object: T): T {
+    const held = this.#objects.get(key);
     return held !== undefined && isSameVersion(held, object) ? held : object;
   }
 
-  /** Takes over a complete snapshot: what is not in it is deleted. Lazily gives the changes; the store changes at once. */
-  replace(snapshot: Map<string, T>): Iterable<Change<T>> {
-    const before = this.#objects;
-    this.#objects = snapshot;
-    for (const values of this.#indexes.values()) values.clear();
-    for (const [key, object] of snapshot) this.#index(key, object);
-    return differences(before, snapshot);
-  }
-
-  #index(key: string, object: T): void {
-    for (const [name, values] of this.#indexes) {
+  #index(indexes: Indexes, key: string, object: T): void {
+    for (const [name, values] of indexes) {
       for (const value of this.#valuesOf(name, object)) {
         const keys = values.get(value);
         if (keys === undefined) values.set(value, new Set([key]));
@@ -114,9 +148,9 @@ export class ObjectStore<T extends KubeObject> {
     }
   }
 
-  #unindex(key: string, object: T | undefined): void {
+  #unindex(indexes: Indexes, key: string, object: T | undefined): void {
     if (object === undefined) return;
-    for (const [name, values] of this.#indexes) {
+    for (const [name, values] of indexes) {
       for (const value of this.#valuesOf(name, object)) {
         const keys = values.get(value);
         keys?.delete(key);

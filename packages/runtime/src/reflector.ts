@@ -20,18 +20,18 @@ import {
 } from "@berth/kube";
 import { type Random, reconnectDelay } from "./backoff.ts";
 import { type Clock, sleep } from "./clock.ts";
-import { storeKey } from "./object-store.ts";
+import type { Snapshot } from "./object-store.ts";
 
 /** Where the reflector's findings go. Calls come one at a time; each is waited for. */
 export interface ReflectorSink<T extends KubeObject> {
+  /** An empty snapshot, to be filled. */
+  beginSnapshot(): Snapshot<T>;
   /** A complete, consistent snapshot. */
-  replace(snapshot: Map<string, T>): Promise<void>;
+  replace(snapshot: Snapshot<T>): Promise<void>;
   upsert(object: T): void;
   remove(object: T): void;
   /** An object of a snapshot that is not complete yet; with `gone`, one that was deleted since it came. */
   arrive(object: T, gone: boolean): void;
-  /** The object already held, when it is the same version: saves memory while a snapshot is built. */
-  reuse(object: T): T;
   /** A connection failed, and why; `undefined` when a watch has held for `STEADY_AFTER_MS`. */
   connection(problem: ApiError | undefined): void;
   /** A snapshot is being taken: `stream` or `pages`. */
@@ -201,7 +201,7 @@ export class Reflector<T extends KubeObject> {
 
   /** Reads the stream up to the end of the snapshot. `false` when it never comes. */
   async #gather(events: Events<T>): Promise<boolean> {
-    const snapshot = new Map<string, T>();
+    const snapshot = this.#sink.beginSnapshot();
     using stall = watchForStall(this.#options, () => void this.#close());
     try {
       for (let next = await events.next(); next.done !== true; next = await events.next()) {
@@ -226,7 +226,7 @@ export class Reflector<T extends KubeObject> {
     this.#sink.listing("pages");
     this.#streamNext = !this.#streamRefused;
     const { client, resource, scope, metadataOnly, project, pageSize } = this.#options;
-    const snapshot = new Map<string, T>();
+    const snapshot = this.#sink.beginSnapshot();
     let token: string | undefined;
     let resourceVersion = "";
     do {
@@ -245,7 +245,7 @@ export class Reflector<T extends KubeObject> {
     await this.#takeOver(snapshot, resourceVersion);
   }
 
-  async #takeOver(snapshot: Map<string, T>, resourceVersion: string): Promise<void> {
+  async #takeOver(snapshot: Snapshot<T>, resourceVersion: string): Promise<void> {
     await this.#sink.replace(snapshot);
     this.#resourceVersion = resourceVersion;
   }
@@ -307,13 +307,13 @@ function watchForStall(
 }
 
 function collect<T extends KubeObject>(
-  snapshot: Map<string, T>,
+  snapshot: Snapshot<T>,
   type: "ADDED" | "MODIFIED" | "DELETED",
   object: T,
   sink: ReflectorSink<T>,
 ): void {
   const gone = type === "DELETED";
-  if (gone) snapshot.delete(storeKey(object));
-  else snapshot.set(storeKey(object), sink.reuse(object));
+  if (gone) snapshot.remove(object);
+  else snapshot.put(object);
   sink.arrive(object, gone);
 }
