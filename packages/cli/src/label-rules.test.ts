@@ -12,8 +12,13 @@ function ruleOf(meta: { readonly uid: string; readonly generation: number }, key
   };
 }
 
-function hubOf(rule: LabelRule): LabelRuleHub {
-  const nodes = { synced: true, list: () => new Map<string, Node>().values() };
+function hubOf(rule: LabelRule, known: { synced: boolean } = { synced: true }): LabelRuleHub {
+  const nodes = {
+    get synced() {
+      return known.synced;
+    },
+    list: () => new Map<string, Node>().values(),
+  };
   const hub = new LabelRuleHub({
     nodes,
     installation: "berth",
@@ -43,5 +48,15 @@ describe("what became of a LabelRule", () => {
   it("is not told of another rule that came to have its name", () => {
     const hub = hubOf(ruleOf(first, "gpu.present"));
     expect(hub.verdictOf("gpu", { uid: "u2", generation: 1 })).toBeUndefined();
+  });
+
+  it("is not told of one that asks before it acts until the nodes are known", () => {
+    const known = { synced: false };
+    const asking = ruleOf(first, "gpu.present");
+    const hub = hubOf({ ...asking, spec: Object.assign({ confirmAbovePercent: 50 }, asking.spec) }, known);
+    expect(hub.verdictOf("gpu", first)).toBeUndefined();
+    known.synced = true;
+    hub.refresh();
+    expect(hub.verdictOf("gpu", first)?.reason).toBe(reasons.RuleInForce);
   });
 });

@@ -143,7 +143,7 @@ export class LabelRuleHub {
     onChange(this.#assembled);
   }
 
-  /** What became of this version of a `LabelRule` of the cluster; `undefined` until it was taken over. */
+  /** What became of this version of a `LabelRule` of the cluster; `undefined` until it was taken over and judged. */
   verdictOf(name: string, { uid, generation }: RuleVersion): RuleVerdict | undefined {
     const read = this.#cluster?.versions.get(name);
     if (read === undefined || read.uid !== uid || read.generation !== generation) return undefined;
@@ -157,6 +157,8 @@ export class LabelRuleHub {
       return refused(fault.reason, `spec.${fault.path.join(".")}: ${fault.message}`);
     }
     const waiting = assembled.waiting.get(`cluster/${name}`);
+    // Whether it has to wait is not known before the nodes are: after a restart it may have been in force for long.
+    if (waiting !== undefined && waiting.touched === undefined) return undefined;
     if (waiting !== undefined) {
       return refused(reasons.ConfirmationRequired, describeWaiting(name, document.spec, waiting));
     }
