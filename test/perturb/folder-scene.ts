@@ -1,5 +1,6 @@
 /** What all stories about folder rules have in common: nodes, a folder, a sentinel, and what must never happen. */
-import { nodes } from "@berth/kube";
+import { isDeepStrictEqual } from "node:util";
+import { type Node, nodes } from "@berth/kube";
 import {
   describeKeyChange,
   flaps,
@@ -63,7 +64,15 @@ export async function setUpFolderScene(stage: Stage, plot: FolderPlot): Promise<
         return (labels[SENTINEL.rule] !== undefined) === sings;
       },
     },
-    steps: plot.steps(hands).map((step) => notedStep(step, () => timeline.note(step.name, rules.files))),
+    steps: plot.steps(hands).map((step) => ({
+      needsSettled: step.needsSettled ?? false,
+      name: step.name,
+      async run() {
+        await step.run();
+        timeline.note(step.name, rules.files);
+      },
+      over: () => plot.nodes.every((node) => isRight(stage.latest(nodes, node), rules.files)),
+    })),
     state: () => Object.fromEntries(plot.nodes.map((node) => [node, stateOfNode(stage.latest(nodes, node))])),
     forbidden: (history) => [
       ...flaps(history),
@@ -77,13 +86,16 @@ export async function setUpFolderScene(stage: Stage, plot: FolderPlot): Promise<
   };
 }
 
-/** The step, with a note of what it left behind. */
-function notedStep(step: Step, note: () => void): Step {
-  const run = async (): Promise<void> => {
-    await step.run();
-    note();
-  };
-  return { ...step, run };
+/** By the oracle, exactly the labels stand and are recorded that the rules ask for. */
+function isRight(node: Node | undefined, files: RuleFiles): boolean {
+  if (node === undefined) return true;
+  const derived = Object.fromEntries(
+    [...derivedKeys(files, foreignLabelsOf(node))].map((key) => [key, "true"]),
+  );
+  const claims = claimsOf(node);
+  const { labels = {} } = node.metadata ?? {};
+  const own = Object.keys(claims).map((key) => [key, labels[key]]);
+  return typeof claims !== "string" && isDeepStrictEqual(Object.fromEntries(own), derived);
 }
 
 /** The rules in force at each step. */

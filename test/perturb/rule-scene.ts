@@ -32,6 +32,10 @@ export interface RuleHands {
   /** The rule as it stands may do what it waits for. */
   readonly confirm: (rule: string, content: StoryRule) => Promise<void>;
   readonly drop: (rule: string) => Promise<void>;
+  /** What stands there now. */
+  readonly labelOf: (node: string, key: string) => string | undefined;
+  /** Whether the status of the rule has this condition with this reason. */
+  readonly says: (rule: string, type: string, reason: string) => boolean;
 }
 
 export interface RulePlot {
@@ -69,11 +73,13 @@ async function setUpRuleScene(stage: Stage, plot: RulePlot): Promise<Scene> {
     start: (connection) => startBerthInStory(stage, connection),
     fence: sentinel,
     steps: plot.steps(hands).map((step) => ({
-      ...step,
+      name: step.name,
+      needsSettled: step.needsSettled ?? false,
       run() {
         timeline.step = step.name;
         return step.run();
       },
+      over: () => step.over?.() ?? true,
     })),
     state: () => ({
       nodes: plot.nodes.map((node) => [node, localized(stage, stateOfNode(stage.latest(nodes, node)))]),
@@ -172,6 +178,11 @@ function createRuleHands(stage: Stage, timeline: WorldTimeline): RuleHands {
       const landed = timeline.drop(name);
       await stage.remove(labelRules, name);
       landed();
+    },
+    labelOf: (node, key) => stage.latest(nodes, node)?.metadata?.labels?.[key],
+    says(name, type, reason) {
+      const { conditions = [] } = stage.latest(labelRules, name)?.status ?? {};
+      return conditions.some((one) => one.type === type && one.reason === reason);
     },
   };
 }

@@ -30,20 +30,25 @@ export const labelsRules: PerturbationStory = ruleStory("labels/rules", {
   nodes: ["n1"],
   rules: ["tpu", "pool"],
   prepare: ({ add }) => add("n1", { [USB]: "1", [RACK]: "theirs", team: "red" }),
-  steps: ({ drop, label, put }) => [
+  steps: ({ drop, label, labelOf, put }) => [
     {
       name: "rules-come",
       async run() {
         await put("tpu", tpu);
         await put("pool", pool);
       },
+      over: () => labelOf("n1", POOL) === "yes",
     },
     { name: "device-goes", run: () => label("n1", { [USB]: null }) },
     { name: "device-returns", run: () => label("n1", { [USB]: "2" }) },
-    { name: "rule-is-edited", run: () => put("tpu", edited) },
-    { name: "device-goes-again", run: () => label("n1", { [USB]: null }) },
+    { name: "rule-is-edited", run: () => put("tpu", edited), over: () => labelOf("n1", TPU) === "v2" },
+    {
+      name: "device-goes-again",
+      run: () => label("n1", { [USB]: null }),
+      over: () => labelOf("n1", TPU) === undefined && labelOf("n1", POOL) === undefined,
+    },
     { name: "another-device-comes", run: () => label("n1", { [PCI]: "1" }) },
-    { name: "rule-goes", run: () => drop("tpu") },
+    { name: "rule-goes", run: () => drop("tpu"), over: () => labelOf("n1", POOL) === undefined },
   ],
 });
 
@@ -73,16 +78,36 @@ export const labelsSafety: PerturbationStory = ruleStory(
       for (const node of EIGHT) await add(node, { [USB]: "1" });
       await put("tpu", careful);
     },
-    steps: ({ confirm, label, put }) => [
+    steps: ({ confirm, label, labelOf, put, says }) => [
       {
         name: "five-devices-go",
         run: async () => void (await Promise.all(FIVE.map((node) => label(node, { [USB]: null })))),
+        over: () => says("tpu", "RemovalsFrozen", "RemovalsFrozen"),
       },
-      { name: "that-is-confirmed", needsSettled: true, run: () => confirm("tpu", careful) },
+      {
+        name: "that-is-confirmed",
+        needsSettled: true,
+        run: () => confirm("tpu", careful),
+        over: () => FIVE.every((node) => labelOf(node, TPU) === undefined),
+      },
       { name: "edit-is-tried", needsSettled: true, run: () => put("tpu", onTrial) },
-      { name: "edit-asks", run: () => put("tpu", waiting) },
-      { name: "edit-is-confirmed", needsSettled: true, run: () => confirm("tpu", big) },
-      { name: "rule-turns-cyclic", needsSettled: true, run: () => put("tpu", cyclic) },
+      {
+        name: "edit-asks",
+        run: () => put("tpu", waiting),
+        over: () => says("tpu", "Ready", "ConfirmationRequired"),
+      },
+      {
+        name: "edit-is-confirmed",
+        needsSettled: true,
+        run: () => confirm("tpu", big),
+        over: () => labelOf("n8", TPU) === "v2",
+      },
+      {
+        name: "rule-turns-cyclic",
+        needsSettled: true,
+        run: () => put("tpu", cyclic),
+        over: () => says("tpu", "Ready", "CyclicRule"),
+      },
       { name: "rule-is-repaired", run: () => put("tpu", { ...big, confirmAbovePercent: 100 }) },
     ],
     forbidden: strippedUnasked,

@@ -67,6 +67,11 @@ export interface Step {
   readonly needsSettled?: boolean;
   /** Does it; resolves when the server has taken it. */
   run(): Promise<void>;
+  /**
+   * In the first telling, which finds out what state a step ends in, it does not end before this. For what the answer
+   * of the sentinel does not tell: what only time brings about, or a change of a file. Default: at once.
+   */
+  over?(): boolean;
 }
 
 /**

@@ -121,13 +121,13 @@ class Run implements AsyncDisposable {
     await this.#begin();
     // Steps before it has listed would be listed, and their events never come.
     await this.#passFence(() => this.#mayOvertake(0) && this.#perturbation.pause !== undefined);
-    await this.#endOfStep(0, START);
+    await this.#endOfStep(0, { name: START });
     for (const [index, step] of this.#scene.steps.entries()) {
       // The state does not show that this life of the controller has seen it, when one before has made it so.
       if (step.needsSettled === true && this.#births > 1) await this.#passFence();
       log.step = step.name;
       await this.#take(step);
-      await this.#endOfStep(index + 1, step.name);
+      await this.#endOfStep(index + 1, step);
     }
     await this.#endPause();
     await this.#comeToRest();
@@ -143,9 +143,12 @@ class Run implements AsyncDisposable {
   }
 
   /** Waits until the step is over, and does what is due there. */
-  async #endOfStep(index: number, name: string): Promise<void> {
+  async #endOfStep(index: number, step: Pick<Step, "name" | "over">): Promise<void> {
     const { states, point } = this.#options;
+    const { name } = step;
     if (states === undefined) {
+      if (!(await this.#until(() => step.over?.() ?? true)))
+        throw new Violation(`the step "${name}" is never over`);
       // Twice: all other tellings are measured by what is noted here.
       await this.#comeToRest();
       await this.#comeToRest();
