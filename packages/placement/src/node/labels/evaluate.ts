@@ -176,6 +176,7 @@ class Pass {
     const matched: Matched[] = [];
     const findings: Finding[] = [];
     let silent: Reason | undefined;
+    let waits = false;
     for (const claim of one.claims) {
       const value = this.#valueOf(claim);
       if (value === undefined) continue;
@@ -189,12 +190,13 @@ class Pass {
       if (claim.rule.withheld !== undefined) {
         if (problem === undefined && this.#standing(one.key) !== value)
           findings.push(withheldFinding(one, claim, value));
+        waits ||= problem === undefined && claim.rule.withheld === reasons.ConfirmationRequired;
       } else if (problem === undefined) matched.push({ claim, value });
       else silent ??= reasons.MarkInvalid;
     }
     if (findings.length > 0 || this.#findings.size > 0) this.#findings.set(one.key, findings);
     const before = this.#decided.get(one.key);
-    const after = this.#settle(one, matched, silent);
+    const after = this.#settle(one, matched, silent ?? (waits ? reasons.ConfirmationRequired : undefined));
     this.#decided.set(one.key, after);
     // More is known than before: there for the first time, or there and not only perhaps.
     if (before !== after && after !== undefined && typeof before !== "string") this.#wake(one.key);
@@ -211,7 +213,8 @@ class Pass {
   }
 
   /**
-   * @param silent why no rule says what should stand although one may hold, where that is so.
+   * @param silent why no rule says what should stand although one may hold, where that is so. A rule that waits to be
+   *   confirmed may have taken the label over from one that is gone, so what stands stays until that is decided.
    * @returns the label as it will stand.
    */
   #settle(one: KeyRules, matched: readonly Matched[], silent: Reason | undefined): Fact {
@@ -224,7 +227,7 @@ class Pass {
     if (first === undefined) {
       if (silent === undefined) return this.#given(key);
       this.#keep.set(id, silent);
-      return silent === reasons.MarkInvalid ? standing : (this.#given(key) ?? unknown);
+      return silent === reasons.RuleUnreadable ? (this.#given(key) ?? unknown) : standing;
     }
     if (matched.some(({ value }) => value !== first.value)) {
       this.#keep.set(id, reasons.RuleConflict);

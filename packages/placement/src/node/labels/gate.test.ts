@@ -110,6 +110,28 @@ describe("a rule that asks before it acts", () => {
     expect(assembleRules({ sources: one, nodes: views() }).waiting.size).toBe(1);
   });
 
+  it("does not count what somebody else set and it leaves", () => {
+    const theirs = nodes.map(({ metadata }) =>
+      makeNode({ name: metadata?.name ?? "", labels: { all: "1", out: "x" } }),
+    );
+    const count = (spec: object) =>
+      assembleRules({ sources: sourcesOf(document("r", spec)), nodes: views(theirs) }).waiting.size;
+    expect(count(asking("all"))).toBe(0);
+    expect(count({ ...asking("all"), overwrite: true })).toBe(1);
+  });
+
+  it("keeps the labels that it takes over from a rule that is gone, while it waits", () => {
+    const act = assembleRules({ sources: sourcesOf(document("before", asking("all"))), nodes: [] });
+    const labelled = nodes.map((node) => settle(node, [bindLabels(() => act.rules)]));
+    const renamed = sourcesOf(document("after", asking("some")));
+    // As after a start: the rules are read before the nodes are.
+    const { rules } = assembleRules({ sources: renamed, nodes: undefined });
+    const { length: kept } = labelled
+      .map((node) => settle(node, [bindLabels(() => rules)]))
+      .filter((node) => node.metadata?.labels?.["out"] !== undefined);
+    expect(kept).toBe(4);
+  });
+
   it("waits without being counted when somebody else found that it does", () => {
     const known = new Set(["cluster/r"]);
     const { waiting } = assembleRules({ sources: sourcesOf(document("r", asking("all"))), nodes: [], known });

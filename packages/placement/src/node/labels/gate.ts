@@ -2,6 +2,7 @@
 import type { LabelRuleSpec } from "../../api/label-rule.ts";
 import { type Reason, reasons } from "../../api/reasons.ts";
 import type { NodeView } from "../capability.ts";
+import { ownValue } from "../mark.ts";
 import type { LabelOptions } from "./config.ts";
 import {
   confirmationOf,
@@ -44,7 +45,7 @@ export interface AssembledRules {
   readonly faults: ReadonlyMap<DocumentSource, readonly DocumentFault[]>;
   /** By rule name. */
   readonly waiting: ReadonlyMap<string, WaitingRule>;
-  /** By rule name: the digest of what is in force. Hand it in again next time. */
+  /** By rule name: the digest of what is in force of rules that ask. Hand it in again next time. */
   readonly admitted: ReadonlyMap<string, string>;
 }
 
@@ -78,6 +79,8 @@ export function assembleRules(input: AssembleInput): AssembledRules {
   const { rules, faults } = parse(sources, waiting);
   const inForce = new Map<string, string>();
   for (const [name, { spec }] of namedDocuments(sources)) {
+    // Others are never asked, and a digest costs its length.
+    if (spec.confirmAbovePercent === undefined) continue;
     if (!waiting.has(name)) inForce.set(name, digestOf(spec));
     else if (admitted.has(name)) inForce.set(name, admitted.get(name) ?? "");
   }
@@ -164,8 +167,11 @@ function touchedBy(
   const found = new Set<string>();
   const evaluation = evaluate(view, rules);
   const labels = view.node.metadata?.labels;
-  for (const [key, { claim, value }] of evaluation?.wanted ?? []) {
-    if (names.has(claim.rule.name) && labels?.[key] !== value) found.add(claim.rule.name);
+  for (const [key, { rules: about, claim, value, overwrite }] of evaluation?.wanted ?? []) {
+    const standing = ownValue(labels, key);
+    if (!names.has(claim.rule.name) || standing === value) continue;
+    // What somebody else set stays.
+    if (standing === undefined || overwrite || view.owned.has(about.id)) found.add(claim.rule.name);
   }
   for (const [id, { capability, rule }] of view.owned) {
     if (capability !== LABELS || !names.has(rule) || found.has(rule)) continue;
