@@ -57,6 +57,8 @@ export function ruleNotes(
 interface Work {
   readonly session: Session;
   readonly files: RuleFiles;
+  /** The rules of the cluster as they were planned with. */
+  readonly cluster: ClusterRules | undefined;
   readonly surroundings: Surroundings;
 }
 
@@ -66,7 +68,10 @@ interface Work {
  *
  * @throws CommandError when there is no such rule, or it has just been edited.
  */
-export async function confirmRule(name: string, { session, files, surroundings }: Work): Promise<void> {
+export async function confirmRule(
+  name: string,
+  { session, files, cluster, surroundings }: Work,
+): Promise<void> {
   const { stderr, clock, signal } = surroundings;
   const now = clock.now();
   const inFile = files.settings.labelRules.find((rule) => rule.name === name);
@@ -74,17 +79,14 @@ export async function confirmRule(name: string, { session, files, surroundings }
     const live = await session.client.get(labelRules, { name }, { signal });
     const spec = labelRuleSpec.safeParse(live.spec);
     if (!spec.success) throw new CommandError(`the LabelRule ${name} has a fault and cannot be confirmed`);
+    if (!isAsPlanned({ name, spec: spec.data }, cluster)) throw edited(name);
     const { uid, resourceVersion } = live.metadata ?? {};
     const annotations = { [CONFIRMED_ANNOTATION]: confirmation(spec.data, now) };
     const body = { metadata: { uid, resourceVersion, annotations } };
     await session.client.patch(labelRules, { name }, { type: "merge", body }, { signal });
     stderr.write(`${name} is confirmed as it stands. Its removals do not freeze for the next 10 minutes.\n`);
   } catch (error) {
-    if (isApiError(error, "conflict")) {
-      throw new CommandError(`the LabelRule ${name} was edited meanwhile; plan again`, undefined, {
-        cause: error,
-      });
-    }
+    if (isApiError(error, "conflict")) throw edited(name, error);
     if (!isApiError(error, "notFound")) throw error;
     if (inFile === undefined) throw new CommandError(`there is no LabelRule ${name}`);
     stderr.write(
@@ -92,4 +94,14 @@ export async function confirmRule(name: string, { session, files, surroundings }
         `  annotations:\n    ${CONFIRMED_ANNOTATION}: ${confirmation(inFile.spec, now)}\n`,
     );
   }
+}
+
+/** Is the rule what it was when the plan was made? Reading the nodes takes a while, and only what was shown may go. */
+export function isAsPlanned({ name, spec }: LabelRuleDocument, planned: ClusterRules | undefined): boolean {
+  const before = planned?.documents.find((rule) => rule.name === name);
+  return before !== undefined && digestOf(before.spec) === digestOf(spec);
+}
+
+function edited(name: string, cause?: unknown): CommandError {
+  return new CommandError(`the LabelRule ${name} was edited meanwhile; plan again`, undefined, { cause });
 }

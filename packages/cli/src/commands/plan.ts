@@ -62,7 +62,8 @@ export async function plan(options: PlanOptions, surroundings: Surroundings): Pr
     stdout.write(formatPlan(diff, styleFor(stdout)));
     for (const note of notes) stdout.write(`${note}\n`);
   }
-  if (options.confirm !== undefined) await confirmRule(options.confirm, { session, files, surroundings });
+  if (options.confirm !== undefined)
+    await confirmRule(options.confirm, { session, files, cluster, surroundings });
   return options.exitCode && diff.written > 0 ? exitCodes.changes : exitCodes.done;
 }
 
