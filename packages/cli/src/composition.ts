@@ -186,7 +186,9 @@ function assemble(options: BerthOptions): Parts {
   });
   const controller: Controller = createController({
     name: "nodes",
-    reconcile: async (key, context) => (access.denied ? undefined : writer.reconcile(key, context)),
+    // A node that is gone needs no right, and must not stay in what is remembered and counted.
+    reconcile: async (key, context) =>
+      access.denied && informer.get(key) !== undefined ? undefined : writer.reconcile(key, context),
     sources: [
       watchFor<Node>({
         informer,

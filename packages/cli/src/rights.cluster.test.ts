@@ -202,4 +202,41 @@ describe("without a right", () => {
     await expectLabel("writer-1", "true");
     await eventually(() => expect(berth.problems()).toEqual([]));
   });
+
+  it("to write nodes still forgets those that are gone", async () => {
+    for (const crd of crds()) await cluster.client.apply(customResourceDefinitions, crd);
+    const match = { all: [{ key: "counter.example.com/in" }] };
+    const metadata = { name: "counter" };
+    await eventually(() =>
+      cluster.client.create(labelRules, {
+        apiVersion: "berth.dev/v1alpha1",
+        kind: "LabelRule",
+        metadata,
+        spec: { match, labels: [{ key: "counter.example.com/out" }] },
+      }),
+    );
+    await using stack = new AsyncDisposableStack();
+    stack.defer(async () => void (await cluster.client.delete(labelRules, metadata)));
+    await cluster.client.create(
+      nodes,
+      aNode("counter-1").labelled({ "counter.example.com/in": "1" }).build(),
+    );
+    const user = await cluster.user("counter");
+    await using client = cluster.connect({ user });
+    await using _reads = await grant("counter", "berth-test-counter", [
+      { apiGroups: [""], resources: ["nodes"], verbs: ["get", "list", "watch"] },
+      { apiGroups: ["berth.dev"], resources: ["labelrules"], verbs: ["get", "list", "watch"] },
+      { apiGroups: ["berth.dev"], resources: ["labelrules/status"], verbs: ["patch"] },
+    ]);
+    await using berth = await startBerth({ client, installation: "counter" });
+    const matched = (count: number): Promise<void> =>
+      eventually(async () => {
+        const { status } = await cluster.client.get(labelRules, metadata);
+        expect(status?.matchedNodes).toBe(count);
+      });
+    await eventually(() => expect(berth.problems()).toHaveLength(1));
+    await matched(1);
+    await cluster.client.delete(nodes, { name: "counter-1" });
+    await matched(0);
+  });
 });
