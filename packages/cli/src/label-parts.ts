@@ -5,6 +5,7 @@ import {
   createLabelMetrics,
   createRuleStatusReconciler,
   defaultLabelOptions,
+  FirstPass,
   type LabelOptions,
   type LabelRule,
   labelRules,
@@ -96,11 +97,25 @@ export function createLabelParts(settings: LabelSettings, around: LabelSurroundi
     onChange: (assembled) => {
       faults.report("documents", hub.configFaults());
       labelMetrics.taken(assembled.rules, [...folderProblems, ...hub.configFaults()]);
-      for (const { metadata } of rules.list()) askStatus(metadata?.name ?? "");
+      askAll();
       around.onChange();
     },
   });
   const tally = new RuleTally({ onChange: (rule) => askStatus(documentOf(rule)) });
+  const askAll = (): void => {
+    for (const { metadata } of rules.list()) askStatus(metadata?.name ?? "");
+  };
+  const firstPass = new FirstPass({ nodes, onDone: askAll });
+  const observer: NodeObserver = {
+    decided(name, outcome) {
+      tally.decided(name, outcome);
+      firstPass.decided(name);
+    },
+    gone(name) {
+      tally.gone(name);
+      firstPass.gone(name);
+    },
+  };
   const breakers = new RemovalBreakers((rule, frozen) => {
     askStatus(documentOf(rule));
     if (frozen)
@@ -121,7 +136,7 @@ export function createLabelParts(settings: LabelSettings, around: LabelSurroundi
         const { metadata } = rules.get(keyOf(cluster, { metadata: { name } })) ?? {};
         return metadata && hub.verdictOf(name, metadata);
       },
-      tally,
+      countsOf: (rule) => (firstPass.done ? tally.counts(rule) : undefined),
       breakers,
       events,
       clock,
@@ -146,9 +161,9 @@ export function createLabelParts(settings: LabelSettings, around: LabelSurroundi
   });
   const follower = createLoopComponent({
     name: "label-rules-follower",
-    run: (signal) => follow(hub, { rules, nodes, clock }, signal),
+    run: (signal) => follow(hub, { rules, nodes, clock, firstPass }, signal),
   });
-  return { capability: hub.capability, observer: tally, breakers, source, follower, controller };
+  return { capability: hub.capability, observer, breakers, source, follower, controller };
 }
 
 /** The key of a rule of the cluster; for others there is no such object, and nothing is done. */
@@ -156,10 +171,14 @@ function documentOf(rule: string): string {
   return rule.startsWith("cluster/") ? rule.slice("cluster/".length) : "";
 }
 
+interface Following extends Pick<LabelSurroundings, "rules" | "nodes" | "clock"> {
+  readonly firstPass: FirstPass;
+}
+
 /** Takes over the rules of the cluster as they are and as they change. */
 async function follow(
   hub: LabelRuleHub,
-  { rules, nodes, clock }: Pick<LabelSurroundings, "rules" | "nodes" | "clock">,
+  { rules, nodes, clock, firstPass }: Following,
   signal: AbortSignal,
 ): Promise<void> {
   let timer: Disposable | undefined;
@@ -175,7 +194,10 @@ async function follow(
   });
   if (rules.synced) takeOver();
   else void rules.whenSynced(signal).then((synced) => synced && takeOver());
-  if (await nodes.whenSynced(signal)) hub.nodesKnown();
+  if (await nodes.whenSynced(signal)) {
+    hub.nodesKnown();
+    firstPass.check();
+  }
   await whenAborted(signal);
   timer?.[Symbol.dispose]();
 }

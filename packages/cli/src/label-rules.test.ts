@@ -56,7 +56,7 @@ describe("what became of a LabelRule", () => {
     const hub = hubOf({ ...asking, spec: Object.assign({ confirmAbovePercent: 50 }, asking.spec) }, known);
     expect(hub.verdictOf("gpu", first)).toBeUndefined();
     known.synced = true;
-    hub.refresh();
+    hub.nodesKnown();
     expect(hub.verdictOf("gpu", first)?.reason).toBe(reasons.RuleInForce);
   });
 });

@@ -10,6 +10,7 @@ export * from "./explain/removals.ts";
 export { BREAKER_WINDOW_MS, type FrozenRule, RemovalBreakers, removalLimit } from "./node/breaker.ts";
 export * from "./node/capability.ts";
 export { type CleanInput, planClean } from "./node/clean.ts";
+export { FirstPass, type FirstPassOptions } from "./node/first-pass.ts";
 export * from "./node/labels/index.ts";
 export type { FieldHolder } from "./node/managers.ts";
 export * from "./node/mark.ts";

@@ -70,6 +70,7 @@ export interface NodeOutcome {
 
 export interface NodeObserver {
   decided(name: string, outcome: NodeOutcome): void;
+  /** Also of a node that was never decided about. */
   gone(name: string): void;
 }
 
@@ -152,8 +153,7 @@ export class NodeWriter {
   #forget(key: ObjectKey): void {
     const text = toKeyText(key);
     const memory = this.#memories.get(text);
-    if (memory === undefined) return;
-    forgetLeaving(memory.leaving, key.name, this.#breakers);
+    if (memory !== undefined) forgetLeaving(memory.leaving, key.name, this.#breakers);
     this.#memories.delete(text);
     this.#options.observer?.gone(key.name);
   }

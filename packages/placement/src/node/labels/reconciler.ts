@@ -7,7 +7,7 @@ import type { Instant } from "../capability.ts";
 import type { EventSink } from "../report.ts";
 import type { RuleVerdict } from "./gate.ts";
 import { decideStatus, type FullStatus, ruleConditions } from "./status.ts";
-import type { RuleTally } from "./tally.ts";
+import type { RuleCounts } from "./tally.ts";
 
 /** A merge patch of the status subresource, bound to the version that was looked at. */
 export interface StatusPatch {
@@ -21,7 +21,8 @@ export interface RuleStatusOptions {
   readonly patchStatus: (name: string, patch: StatusPatch, signal: AbortSignal) => Promise<unknown>;
   /** What became of the rule of this document. */
   readonly verdictOf: (name: string) => RuleVerdict | undefined;
-  readonly tally: Pick<RuleTally, "counts">;
+  /** Over all nodes; `undefined` until every node has been looked at. */
+  readonly countsOf: (rule: string) => RuleCounts | undefined;
   readonly breakers: RemovalBreakers;
   readonly events?: EventSink;
   readonly clock: Clock;
@@ -29,7 +30,7 @@ export interface RuleStatusOptions {
 
 /** Keeps the status of LabelRules true. One patch when it differs, else nothing. */
 export function createRuleStatusReconciler(options: RuleStatusOptions): Reconcile<ObjectKey> {
-  const { rules, patchStatus, verdictOf, tally, breakers, events, clock } = options;
+  const { rules, patchStatus, verdictOf, countsOf, breakers, events, clock } = options;
   return async (key, { signal }) => {
     const rule = rules.get(key);
     const { uid, resourceVersion, deletionTimestamp } = rule?.metadata ?? {};
@@ -38,7 +39,7 @@ export function createRuleStatusReconciler(options: RuleStatusOptions): Reconcil
     const name = `cluster/${key.name}`;
     const now: Instant = clock.now();
     const frozen = breakers.frozen.find((one) => one.rule === name);
-    const counts = tally.counts(name);
+    const counts = countsOf(name);
     const { status, news } = decideStatus({ rule, verdict: verdictOf(key.name), counts, frozen, now });
     if (status === undefined) return undefined;
     try {

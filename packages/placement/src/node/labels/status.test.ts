@@ -48,6 +48,20 @@ describe("the status of a rule", () => {
     expect(decide({ rule: rule({ status: status ?? {} }), now: NEW_YEAR + 60_000 }).status).toBeUndefined();
   });
 
+  it("leaves what was counted as it stands until every node has been looked at", () => {
+    const counts = { ...none, matched: 3, conflicting: 1, conflictsWith: "config/o", firstMatched: ["n1"] };
+    const status = decide({ counts }).status ?? {};
+    const after = (more: Partial<StatusInput>) =>
+      decide({ rule: rule({ status }), counts: undefined, ...more }).status;
+    expect(after({})).toBeUndefined();
+    const verdict: RuleVerdict = { ready: false, reason: "RuleInvalid", message: "has a fault" };
+    expect(after({ verdict })).toMatchObject({
+      matchedNodes: 3,
+      firstNodes: ["n1"],
+      conditions: [{ type: "Conflicting" }, { type: "Ready", status: "False" }],
+    });
+  });
+
   it("says nothing about a rule that has not been looked at", () => {
     expect(decide({ verdict: undefined })).toEqual({ status: undefined, news: [] });
   });

@@ -25,7 +25,8 @@ export interface StatusInput {
   readonly rule: LabelRule;
   /** `undefined` while the rule has not been looked at. */
   readonly verdict: RuleVerdict | undefined;
-  readonly counts: RuleCounts;
+  /** `undefined` until every node has been looked at: then what was counted before stays. */
+  readonly counts: RuleCounts | undefined;
   readonly frozen: FrozenRule | undefined;
   readonly now: Instant;
 }
@@ -45,16 +46,18 @@ export function decideStatus({ rule, verdict, counts, frozen, now }: StatusInput
     generation === undefined ? condition : Object.assign(condition, { observedGeneration: generation }),
   );
   const types = new Set(desired.map(({ type }) => type));
-  const ended = [ruleConditions.conflicting, ruleConditions.removalsFrozen].filter(
-    (type) => !types.has(type),
-  );
+  const counted = counts === undefined ? [] : [ruleConditions.conflicting, ruleConditions.removalsFrozen];
+  const ended = counted.filter((type) => !types.has(type));
   const conditions = mergeConditions(withoutConditions(current.conditions, ended), desired, now);
   const next: FullStatus = {
+    ...current,
     ...(generation !== undefined && { observedGeneration: generation }),
-    matchedNodes: counts.matched,
-    labelledNodes: counts.labelled,
-    pendingRemovals: counts.pending,
-    firstNodes: counts.firstMatched,
+    ...(counts !== undefined && {
+      matchedNodes: counts.matched,
+      labelledNodes: counts.labelled,
+      pendingRemovals: counts.pending,
+      firstNodes: counts.firstMatched,
+    }),
     conditions,
   };
   const news = desired.filter((condition) => isNews(condition, current.conditions));
@@ -69,7 +72,7 @@ function conditionsOf(
   const conditions: DesiredCondition[] = [
     { type: ruleConditions.ready, status: ready ? "True" : "False", reason, message },
   ];
-  if (counts.conflicting > 0) {
+  if (counts !== undefined && counts.conflicting > 0) {
     conditions.push({
       type: ruleConditions.conflicting,
       status: "True",
