@@ -316,3 +316,41 @@ describe("safety", () => {
     expect(await labelsOf("n2")).toHaveProperty(["example.com/gpu"], "true");
   });
 });
+
+// Last, as they take the CRD away.
+describe("the CRD", () => {
+  const reinstall = async (): Promise<void> => {
+    for (const crd of crds()) await eventually(() => cluster.client.apply(customResourceDefinitions, crd));
+    await eventually(() => cluster.client.list(labelRules));
+  };
+
+  it("does not take the labels with it when it is deleted, nor when it is installed again without its rules", async () => {
+    for (const name of ["n1", "n2", "n3"]) await node(name, { "gpu.present": "1" });
+    await rule("gpu", { ...gpu, ...atOnce });
+    await rule("other", { match: {}, labels: [{ key: "example.com/other" }], ...atOnce });
+    const first = await start();
+    await says("gpu", { labelledNodes: 3 });
+    await says("other", { labelledNodes: 3 });
+    for (const crd of crds())
+      await cluster.client.delete(customResourceDefinitions, { name: crd.metadata?.name ?? "" });
+    await eventually(() => expect([...first.nodes.list()]).toHaveLength(3));
+    await eventually(() => expect(cluster.client.list(labelRules)).rejects.toThrow(/not found/));
+    await reinstall();
+    await rule("gpu", { ...gpu, ...atOnce });
+    // It is followed again: an answer to a change shows that everything before it was seen.
+    await label("n1", { "gpu.present": null });
+    await becomes("n1", "example.com/gpu", undefined);
+    for (const name of ["n1", "n2", "n3"])
+      expect(await labelsOf(name)).toHaveProperty(["example.com/other"], "true");
+    await first[Symbol.asyncDispose]();
+    await start();
+    await label("n1", { "gpu.present": "1" });
+    await becomes("n1", "example.com/gpu", "true");
+    for (const name of ["n1", "n2", "n3"])
+      expect(await labelsOf(name)).toHaveProperty(["example.com/other"], "true");
+    // A rule that this process saw go was deleted on purpose.
+    await cluster.client.delete(labelRules, { name: "gpu" });
+    await becomes("n1", "example.com/gpu", undefined);
+    expect(await labelsOf("n1")).toHaveProperty(["example.com/other"], "true");
+  });
+});

@@ -46,6 +46,10 @@ export async function startBerthInStory(
   await using owned = new AsyncDisposableStack();
   const client = owned.use(cluster.connect({ server, userAgent: "berth/perturbed", fieldManager: "berth" }));
   const folder = labelFolder && { path: labelFolder, shown: labelFolder, options: { allowReserved: [] } };
-  owned.use(await startBerth({ client, clock: hurriedClock, ...(folder && { labelFolder: folder }) }));
+  // The CRD is as old as the test run: it counts as settled, so that a rule that goes while nobody looks is gone.
+  const settled = { crdGraceMs: 0 };
+  owned.use(
+    await startBerth({ client, clock: hurriedClock, ...settled, ...(folder && { labelFolder: folder }) }),
+  );
   return owned.move();
 }

@@ -50,6 +50,8 @@ export interface BerthOptions {
   readonly labelFolder?: LabelFolderSource;
   /** For `LabelRule` documents, of files and of the cluster. Default: no reserved key. */
   readonly ruleOptions?: LabelOptions;
+  /** Rules that a younger CRD does not have are not taken for deleted. Milliseconds, default ten minutes. */
+  readonly crdGraceMs?: number;
   /** Configuration files and folders, watched. Default none. */
   readonly config?: readonly { readonly path: string; readonly shown: string }[];
   /** Names this process in Events and in the Lease; unlike that of any other process. Default `berth`. */
@@ -206,7 +208,7 @@ function assemble(options: BerthOptions): Parts {
       [probes.component],
       [createLoopComponent({ name: "events", run: (s) => events.run(s) }), labels.source],
       [informer, rules],
-      [labels.follower],
+      [labels.follower, labels.counter],
     ],
     elected: [access, controller, labels.controller],
     ...(lease && { election: new LeaderElector({ client, lease, identity, ...common }) }),

@@ -11,7 +11,9 @@ export class FaultReport {
 
   /** All faults that there are now about one thing. */
   report(about: string, faults: readonly Fault[]): void {
-    const nameOf = ({ file, line, message }: Fault): string => `${file}:${line ?? 0}: ${message}`;
+    // A message that only counts differently is about the same fault.
+    const nameOf = ({ file, line, message }: Fault): string =>
+      `${file}:${line ?? 0}: ${message.replaceAll(/\d+ (?=of|nodes|%)/g, "")}`;
     const before = this.#standing.get(about);
     this.#standing.set(about, new Set(faults.map(nameOf)));
     for (const fault of faults) if (before?.has(nameOf(fault)) !== true) this.#onFault(fault);

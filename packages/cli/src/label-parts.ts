@@ -35,7 +35,8 @@ import type { Fault } from "./config/fault.ts";
 import type { LabelFolderSource } from "./config/settings.ts";
 import { faultEvent } from "./fault-event.ts";
 import { FaultReport } from "./fault-report.ts";
-import { LabelRuleHub, readClusterRules } from "./label-rules.ts";
+import { LabelRuleHub } from "./label-rules.ts";
+import { RuleFollower } from "./rule-follower.ts";
 import { RuleSource } from "./rule-source.ts";
 
 /** What the user asked for. */
@@ -44,10 +45,11 @@ export interface LabelSettings {
   readonly ruleOptions?: LabelOptions;
   readonly config?: readonly { readonly path: string; readonly shown: string }[];
   readonly self?: ObjectReference;
+  readonly crdGraceMs?: number;
 }
 
 export interface LabelSurroundings {
-  readonly client: Pick<KubeClient, "patch">;
+  readonly client: Pick<KubeClient, "get" | "patch">;
   readonly cluster: ClusterName;
   readonly nodes: Informer<Node>;
   readonly rules: Informer<LabelRule>;
@@ -67,8 +69,10 @@ export interface LabelParts {
   readonly breakers: RemovalBreakers;
   /** Follows files. */
   readonly source: Component;
-  /** Follows the rules of the cluster; to be started once these and the nodes are synced. */
+  /** Follows the rules of the cluster. */
   readonly follower: Component;
+  /** Decides what has to wait for all nodes to be known. */
+  readonly counter: Component;
   /** Writes the status of the rules of the cluster. */
   readonly controller: Controller;
 }
@@ -76,11 +80,8 @@ export interface LabelParts {
 /** Counts change with every node that is written: a status says it at most this often. Milliseconds. */
 const STATUS_COALESCE_MS = 1000;
 
-/** Edits of several rules within this time are put together once. Milliseconds. */
-const RULES_COALESCE_MS = 50;
-
 export function createLabelParts(settings: LabelSettings, around: LabelSurroundings): LabelParts {
-  const { config = [], labelFolder, ruleOptions = defaultLabelOptions, self } = settings;
+  const { config = [], labelFolder, ruleOptions = defaultLabelOptions, self, crdGraceMs } = settings;
   const { client, cluster, nodes, rules, events, installation, clock, log, metrics } = around;
   const labelMetrics = createLabelMetrics(metrics);
   const onFault = (fault: Fault): void => {
@@ -159,54 +160,27 @@ export function createLabelParts(settings: LabelSettings, around: LabelSurroundi
     onDocuments: (documents) => hub.setConfig(documents),
     onFault,
   });
-  const follower = createLoopComponent({
-    name: "label-rules-follower",
-    run: (signal) => follow(hub, { rules, nodes, clock, firstPass }, signal),
+  const follower = new RuleFollower({
+    ...(crdGraceMs !== undefined && { graceMs: crdGraceMs }),
+    client,
+    rules,
+    clock,
+    log,
+    onRules: (read) => hub.setCluster(read),
   });
-  return { capability: hub.capability, observer, breakers, source, follower, controller };
+  const counter = createLoopComponent({
+    name: "label-rules-counter",
+    async run(signal) {
+      if (!(await nodes.whenSynced(signal))) return;
+      hub.nodesKnown();
+      firstPass.check();
+      await whenAborted(signal);
+    },
+  });
+  return { capability: hub.capability, observer, breakers, source, follower, counter, controller };
 }
 
 /** The key of a rule of the cluster; for others there is no such object, and nothing is done. */
 function documentOf(rule: string): string {
   return rule.startsWith("cluster/") ? rule.slice("cluster/".length) : "";
-}
-
-interface Following extends Pick<LabelSurroundings, "rules" | "nodes" | "clock"> {
-  readonly firstPass: FirstPass;
-}
-
-/** Takes over the rules of the cluster as they are and as they change. */
-async function follow(
-  hub: LabelRuleHub,
-  { rules, nodes, clock, firstPass }: Following,
-  signal: AbortSignal,
-): Promise<void> {
-  let timer: Disposable | undefined;
-  const takeOver = (): void => {
-    timer = undefined;
-    if (rules.synced) hub.setCluster(readClusterRules(rules.list()));
-  };
-  using _subscription = rules.subscribe({
-    onChange: (change) => {
-      if (change.type === "updated" && isSameRule(change.old, change.object)) return;
-      timer ??= clock.schedule(RULES_COALESCE_MS, takeOver);
-    },
-  });
-  if (rules.synced) takeOver();
-  else void rules.whenSynced(signal).then((synced) => synced && takeOver());
-  if (await nodes.whenSynced(signal)) {
-    hub.nodesKnown();
-    firstPass.check();
-  }
-  await whenAborted(signal);
-  timer?.[Symbol.dispose]();
-}
-
-/** Our own status changes nothing about what a rule says. */
-function isSameRule(a: LabelRule, b: LabelRule): boolean {
-  return (
-    a.metadata?.generation === b.metadata?.generation &&
-    a.metadata?.uid === b.metadata?.uid &&
-    JSON.stringify(a.metadata?.annotations) === JSON.stringify(b.metadata?.annotations)
-  );
 }

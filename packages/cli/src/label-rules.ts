@@ -6,6 +6,7 @@ import {
   bindCapability,
   type DocumentSet,
   describeWaiting,
+  digestOf,
   effectiveRecord,
   type LabelOptions,
   type LabelRule,
@@ -49,6 +50,10 @@ export interface ClusterRules {
   readonly versions: ReadonlyMap<string, RuleVersion>;
   /** Those whose status says that they wait for a confirmation, by name. */
   readonly waiting: ReadonlySet<string>;
+  /** Those whose status says that they are in force as they stand, by name. */
+  readonly inForce: ReadonlySet<string>;
+  /** Rules may still be missing: only those in `deleted` (`cluster/<name>`) are known to be gone on purpose. */
+  readonly unsettled?: { readonly deleted: ReadonlySet<string> };
 }
 
 /** The server has its schema, ours may be of another release: nothing is taken on trust. Total. */
@@ -56,6 +61,7 @@ export function readClusterRules(objects: Iterable<LabelRule>): ClusterRules {
   const documents: LabelRuleDocument[] = [];
   const unreadable: Unreadable[] = [];
   const waiting = new Set<string>();
+  const inForce = new Set<string>();
   const versions = new Map<string, RuleVersion>();
   for (const { metadata, spec, status } of objects) {
     const { name = "", annotations, generation } = metadata ?? {};
@@ -64,6 +70,7 @@ export function readClusterRules(objects: Iterable<LabelRule>): ClusterRules {
     const isWaiting =
       ready?.reason === reasons.ConfirmationRequired && ready.observedGeneration === generation;
     if (isWaiting) waiting.add(name);
+    if (ready?.status === "True" && ready.observedGeneration === generation) inForce.add(name);
     const parsed = labelRuleSpec.safeParse(spec);
     if (parsed.success) documents.push({ name, spec: parsed.data, annotations });
     else {
@@ -72,7 +79,18 @@ export function readClusterRules(objects: Iterable<LabelRule>): ClusterRules {
       unreadable.push({ name, message: `${where}: ${issue?.message ?? "is not valid"}` });
     }
   }
-  return { documents, unreadable, waiting, versions };
+  return { documents, unreadable, waiting, inForce, versions };
+}
+
+/** The rules of the cluster as a source of rules. */
+export function clusterDocuments({ documents, unreadable, unsettled }: ClusterRules): DocumentSet {
+  return {
+    source: "cluster",
+    complete: true,
+    documents,
+    unreadable: unreadable.map(({ name }) => name),
+    ...(unsettled && { unsettled }),
+  };
 }
 
 function versionOf({ uid, generation }: ObjectMeta = {}): RuleVersion {
@@ -128,8 +146,7 @@ export class LabelRuleHub {
     const documents: DocumentSet[] = [];
     if (this.#config) documents.push({ source: "config", complete: true, documents: this.#config });
     if (this.#cluster) {
-      const unreadable = this.#cluster.unreadable.map(({ name }) => name);
-      documents.push({ source: "cluster", complete: true, documents: this.#cluster.documents, unreadable });
+      documents.push(clusterDocuments(this.#cluster));
     }
     if (this.#folder === undefined && documents.length === 0) {
       this.#assembled = undefined;
@@ -138,9 +155,17 @@ export class LabelRuleHub {
     this.#assembled = assembleRules({
       sources: { ...(this.#folder && { folder: this.#folder.set }), documents, options },
       nodes: this.#options.nodes.synced ? this.#nodes() : undefined,
-      ...(this.#assembled && { admitted: this.#assembled.admitted }),
+      admitted: new Map([...this.#admittedBefore(), ...(this.#assembled?.admitted ?? [])]),
     });
     onChange(this.#assembled);
+  }
+
+  /** What the process before had in force, as it said in the status: a restart is no edit. */
+  #admittedBefore(): readonly (readonly [string, string])[] {
+    const { documents = [], inForce } = this.#cluster ?? {};
+    return documents
+      .filter(({ name, spec }) => spec.confirmAbovePercent !== undefined && inForce?.has(name) === true)
+      .map(({ name, spec }) => [`cluster/${name}`, digestOf(spec)]);
   }
 
   /** What became of this version of a `LabelRule` of the cluster; `undefined` until it was taken over and judged. */

@@ -89,6 +89,13 @@ const clusterRules: readonly PolicyRule[] = [
     { apiGroups: [group], resources: [plural], verbs: ["get", "list", "watch"] },
     { apiGroups: [group], resources: [`${plural}/status`], verbs: ["patch"] },
   ]),
+  // To tell rules that were deleted from a CRD that was: their labels must not go with it.
+  {
+    apiGroups: ["apiextensions.k8s.io"],
+    resources: ["customresourcedefinitions"],
+    resourceNames: customKinds.map(({ resource: { group, plural } }) => `${plural}.${group}`),
+    verbs: ["get"],
+  },
 ];
 
 function namespaceRules(name: string, namespace: string): readonly PolicyRule[] {

@@ -172,6 +172,7 @@ function declarePlan(root: Command, { outside, onEnd }: ProgramOptions): void {
   prints(takesInstallation(takesRules(takesCluster(root.command("plan")))))
     .description("Show what would change on which node, and why, without writing")
     .argument("[nodes...]", "names of nodes; default all")
+    .option("--try <path>", "file of LabelRules to plan with as if they were applied; repeatable", collect)
     .option("--confirm <rule>", "let a LabelRule act that waits because it would change many nodes")
     .option("--exit-code", `end with ${exitCodes.changes} when something would change`)
     .action(async (nodes: readonly string[], options: object) => {

@@ -2,6 +2,7 @@
 import { isApiError } from "@berth/kube";
 import {
   CONFIRMED_ANNOTATION,
+  CONFIRMED_MS,
   confirmation,
   confirmationOf,
   digestOf,
@@ -30,20 +31,22 @@ export function rulesByName(
 export function ruleNotes(
   forecasts: readonly RuleForecast[],
   rules: ReadonlyMap<string, LabelRuleDocument>,
-  nodes: number,
+  { nodes, now }: { readonly nodes: number; readonly now: number },
 ): readonly string[] {
   return forecasts.flatMap(({ rule, touched, losing, carrying, delayMs, frozen }): readonly string[] => {
     const document = rules.get(rule);
     if (document === undefined) return [];
     const { spec, annotations, name } = document;
-    const confirmed = confirmationOf(annotations)?.digest === digestOf(spec);
+    const confirmation = confirmationOf(annotations);
+    const confirmed = confirmation?.digest === digestOf(spec);
+    const isFresh = confirmed && now - confirmation.at < CONFIRMED_MS;
     const { confirmAbovePercent: percent } = spec;
     if (percent !== undefined && !confirmed && touched * 100 > percent * nodes) {
       return [
         `${rule} changes ${touched} of ${nodes} nodes, more than ${percent} %: if it is new or edited it waits for \`berth plan --confirm ${name}\`.`,
       ];
     }
-    if (frozen) {
+    if (frozen && !isFresh) {
       return [
         `${rule}: ${losing} of ${carrying} nodes would lose its labels at once, too many: none is removed until \`berth plan --confirm ${name}\`.`,
       ];

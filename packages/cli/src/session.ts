@@ -18,7 +18,13 @@ import { labelOptionsOfFlags, loadSettings, type RuleOptions, type Settings } fr
 import { type ClusterChoice, type ConnectionOptions, chooseCluster } from "./connection.ts";
 import { CommandError, exitCodes } from "./exit-codes.ts";
 import { describeApiError } from "./failure-text.ts";
-import { type ClusterRules, clusterFaults, configFaults, readClusterRules } from "./label-rules.ts";
+import {
+  type ClusterRules,
+  clusterDocuments,
+  clusterFaults,
+  configFaults,
+  readClusterRules,
+} from "./label-rules.ts";
 import { Progress } from "./output/progress.ts";
 import type { Surroundings } from "./surroundings.ts";
 import { VERSION } from "./version.ts";
@@ -96,10 +102,7 @@ export function assembleReadRules(
   const { settings, options, folder, hasConfig } = files;
   const documents: DocumentSet[] = [];
   if (hasConfig) documents.push({ source: "config", complete: true, documents: settings.labelRules });
-  if (cluster) {
-    const unreadable = cluster.unreadable.map(({ name }) => name);
-    documents.push({ source: "cluster", complete: true, documents: cluster.documents, unreadable });
-  }
+  if (cluster) documents.push(clusterDocuments(cluster));
   const given = folder !== undefined || documents.length > 0;
   if (!given)
     return { capabilities: [bindRules(undefined)], faults: files.faults, given, assembled: undefined };

@@ -7,7 +7,13 @@ export * from "./api/reasons.ts";
 export * from "./explain/diff.ts";
 export * from "./explain/node.ts";
 export * from "./explain/removals.ts";
-export { BREAKER_WINDOW_MS, type FrozenRule, RemovalBreakers, removalLimit } from "./node/breaker.ts";
+export {
+  BREAKER_WINDOW_MS,
+  CONFIRMED_MS,
+  type FrozenRule,
+  RemovalBreakers,
+  removalLimit,
+} from "./node/breaker.ts";
 export * from "./node/capability.ts";
 export { type CleanInput, planClean } from "./node/clean.ts";
 export { FirstPass, type FirstPassOptions } from "./node/first-pass.ts";

@@ -45,8 +45,8 @@ export interface InformerOptions<T extends KubeObject> {
   readonly pageSize?: number;
   /**
    * The resource may be missing, as a custom one is before its CRD is there. Then nobody waits for it, it is no
-   * `problem`, and it is looked for again every 5 s. A right to read it that is missing counts as missing as well,
-   * and is logged. Default false.
+   * `problem`, and it is looked for again every 5 s. A right to read it that was never there counts as missing as well,
+   * and is logged. `start` does not wait beyond the first failure, whatever it is. Default false.
    */
   readonly optional?: boolean;
   /**
@@ -227,13 +227,17 @@ class CachingInformer<T extends KubeObject> implements Informer<T> {
       return;
     }
     this.#metrics?.failures.inc({ ...this.#labels, failure: error.failure.kind });
-    if (this.#options.optional === true && isAbsence(error)) {
+    if (this.#options.optional === true) this.#whenAbsent.resolve();
+    // A right that was there and was taken away is a problem: what is in the cache is no longer followed.
+    const lost = this.#synced && error.failure.kind === "forbidden";
+    if (this.#options.optional === true && isAbsence(error) && !lost) {
       if (!this.#absent)
         this.#log.info("the resource is not there; it is looked for again", { error: error.message });
       this.#absent = true;
-      this.#whenAbsent.resolve();
+      this.#failure = undefined;
       return;
     }
+    this.#absent = false;
     const known = this.#failure?.error.failure.kind === error.failure.kind;
     const routine = error.failure.kind === "expired" || error.failure.kind === "unreachable";
     this.#log[known || routine ? "info" : "warn"]("the watch failed; trying again", { error: error.message });

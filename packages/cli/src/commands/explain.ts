@@ -55,7 +55,8 @@ export function formatExplanation(
 ): string {
   const parts = marks.map((mark) => formatMark(mark, style));
   const none = rulesGiven ? "no rule wants a mark on it" : "nothing is recorded on it";
-  const body = parts.length === 0 ? `${none}\n` : parts.join("\n");
+  const said = findings.length > 0;
+  const body = parts.length > 0 ? parts.join("\n") : said ? "" : `${none}\n`;
   const remarks = findings.map(({ severity, subject, reason, message }) => {
     const line = `${reason}: ${subject}: ${message}\n`;
     return severity === "warning" ? style.warning(line) : line;
@@ -63,22 +64,34 @@ export function formatExplanation(
   const hint = rulesGiven
     ? ""
     : "\nGive --label-dir or --config to see what the rules want and which inputs they found.\n";
-  const said = remarks.length === 0 ? "" : `\n${remarks.join("")}`;
-  return `${style.heading(`node ${node}`)}\n\n${body}${said}${hint}`;
+  const remarked = remarks.length === 0 ? "" : `${body === "" ? "" : "\n"}${remarks.join("")}`;
+  return `${style.heading(`node ${node}`)}\n\n${body}${remarked}${hint}`;
 }
 
 function formatMark(mark: MarkExplanation, style: Style): string {
-  const { id, standing, wanted, since, inputs, alsoHeldBy, next } = mark;
+  const { id, standing, wanted, since, inputs, alsoHeldBy, next, delayMs } = mark;
   const value = standing ?? wanted;
   const rows: (readonly string[])[] = [
-    ["why", `${mark.reason}${next === undefined ? "" : ` (the next write will ${NEXT[next]})`}`],
+    ["why", `${mark.reason}${next === undefined ? "" : ` (${whatNext(next, delayMs)})`}`],
     ["rule", mark.rule || "none"],
     ["inputs", inputs.length === 0 ? "none" : inputs.join(", ")],
     ["since", since ?? "not recorded as ours"],
-    ["held by", alsoHeldBy.length === 0 ? "berth alone" : alsoHeldBy.map(holder).join(", ")],
+    [
+      "held by",
+      standing === undefined
+        ? "nobody"
+        : alsoHeldBy.length === 0
+          ? "berth alone"
+          : alsoHeldBy.map(holder).join(", "),
+    ],
   ];
   const state = standing === undefined ? style.aside("  (does not stand)") : "";
   return `${style.heading(value === undefined ? id : `${id}=${value}`)}${state}\n${formatColumns(rows, "  ")}`;
+}
+
+function whatNext(next: NonNullable<MarkExplanation["next"]>, delayMs: number | undefined): string {
+  if (delayMs === undefined) return `the next write will ${NEXT[next]}`;
+  return `berth will ${NEXT[next]} ${delayMs / 1000} s after the inputs went, unless removals of the rule are frozen`;
 }
 
 const NEXT: Readonly<Record<NonNullable<MarkExplanation["next"]>, string>> = {

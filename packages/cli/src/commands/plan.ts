@@ -13,9 +13,10 @@ import {
   toPlanDiff,
 } from "@berth/placement";
 import { formatFault } from "../config/fault.ts";
-import type { RuleOptions } from "../config/settings.ts";
+import { type RuleOptions, readConfigFiles, refuseFaults, toSettings } from "../config/settings.ts";
 import type { ConnectionOptions } from "../connection.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
+import type { ClusterRules } from "../label-rules.ts";
 import { type DataFormat, printData } from "../output/data.ts";
 import { formatPlan } from "../output/plan.ts";
 import { styleFor } from "../output/style.ts";
@@ -37,6 +38,8 @@ export interface PlanOptions extends ConnectionOptions, RuleOptions {
   readonly exitCode?: boolean;
   /** Lets this rule act, as it stands. */
   readonly confirm?: string;
+  /** Files of LabelRules that stand in for those of the same name in the cluster. */
+  readonly try?: readonly string[];
   readonly output?: DataFormat;
 }
 
@@ -45,7 +48,7 @@ export async function plan(options: PlanOptions, surroundings: Surroundings): Pr
   const { stdout, stderr } = surroundings;
   const files = await readRuleFiles(options, surroundings);
   await using session = await openSession(options, surroundings);
-  const cluster = await fetchClusterRules(session, surroundings);
+  const cluster = await tryOut(options.try, await fetchClusterRules(session, surroundings), surroundings);
   const rules = assembleReadRules(files, cluster, "act");
   if (!rules.given) {
     throw new CommandError(
@@ -54,7 +57,14 @@ export async function plan(options: PlanOptions, surroundings: Surroundings): Pr
     );
   }
   const { diff, forecasts } = await planNodes(session, rules, { options, surroundings });
-  const notes = ruleNotes(forecasts, rulesByName(files, cluster), diff.looked);
+  // Of a few nodes nothing can be said about a share of all.
+  const notes =
+    options.nodes.length > 0
+      ? []
+      : ruleNotes(forecasts, rulesByName(files, cluster), {
+          nodes: diff.looked,
+          now: surroundings.clock.now(),
+        });
   if (options.output)
     printData(stdout, { ...diff, rules: forecasts, notes, faults: rules.faults }, options.output);
   else {
@@ -65,6 +75,24 @@ export async function plan(options: PlanOptions, surroundings: Surroundings): Pr
   if (options.confirm !== undefined)
     await confirmRule(options.confirm, { session, files, cluster, surroundings });
   return options.exitCode && diff.written > 0 ? exitCodes.changes : exitCodes.done;
+}
+
+/** The rules of the cluster as they would be once these files were applied. */
+async function tryOut(
+  files: PlanOptions["try"],
+  cluster: ClusterRules | undefined,
+  { folder }: Surroundings,
+): Promise<ClusterRules | undefined> {
+  if (files === undefined) return cluster;
+  const { settings, faults } = toSettings(await readConfigFiles(files, folder), undefined);
+  refuseFaults(faults);
+  const tried = new Set(settings.labelRules.map(({ name }) => name));
+  const isLeft = ({ name }: { readonly name: string }): boolean => !tried.has(name);
+  return {
+    ...(cluster ?? { waiting: new Set(), inForce: new Set(), versions: new Map() }),
+    documents: [...(cluster?.documents ?? []).filter(isLeft), ...settings.labelRules],
+    unreadable: (cluster?.unreadable ?? []).filter(isLeft),
+  };
 }
 
 interface Work {

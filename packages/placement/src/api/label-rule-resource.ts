@@ -31,7 +31,7 @@ const status: z.ZodType = z
   .strictObject({
     observedGeneration,
     matchedNodes: count("Nodes that match now."),
-    labelledNodes: count("Nodes that carry all labels that the rule wants on them."),
+    labelledNodes: count("Nodes that carry a label recorded as set by the rule."),
     pendingRemovals: count("Nodes whose label waits to be removed."),
     firstNodes: z
       .array(z.string().max(253))
@@ -83,7 +83,7 @@ export const labelRuleKind: CustomKind = {
       type: "integer",
       jsonPath: ".status.labelledNodes",
       priority: 1,
-      description: "Nodes that carry all labels of the rule.",
+      description: "Nodes that carry a label set by the rule.",
     },
     {
       name: "Pending",

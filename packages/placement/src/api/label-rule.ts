@@ -326,7 +326,7 @@ export interface LabelRuleStatus {
   readonly observedGeneration?: number;
   /** Nodes that match now. */
   readonly matchedNodes?: number;
-  /** Nodes that carry all labels that the rule wants on them. */
+  /** Nodes that carry a label recorded as set by the rule. */
   readonly labelledNodes?: number;
   /** Nodes whose label waits to be removed. */
   readonly pendingRemovals?: number;

@@ -6,7 +6,8 @@ const MEANINGS = {
   // Why a mark is set or recorded.
   RuleMatched: "A rule matches the node, so its label is set.",
   MarkRestored: "A mark of ours was removed by somebody else and is set again.",
-  ValueRestored: "A mark of ours was changed by somebody else and gets its value back.",
+  ValueRestored:
+    "A mark of ours stands with another value than is wanted: somebody changed it, or its rule or inputs did.",
   ForeignValueReplaced: "The key stood with another value, and the rule that wants it overwrites.",
   Adopted: "A wanted mark stood already with that value; it is recorded as ours and nothing else changes.",
   OwnerChanged: "The mark stays; another capability or rule wants it now.",

@@ -7,6 +7,7 @@ import { type MarkId, standingValue } from "../node/mark.ts";
 import { mergeContributions } from "../node/merge.ts";
 import { type Change, effectiveRecord, type NodePlan, planNode } from "../node/plan.ts";
 import { ownedMarks } from "../node/record.ts";
+import { policyOf as removalPolicyOf } from "../node/removals.ts";
 
 export interface ExplainInput {
   readonly node: Node;
@@ -31,6 +32,8 @@ export interface MarkExplanation {
   readonly reason: Reason;
   /** What the next write does to it; absent when it is settled. */
   readonly next?: Change["action"];
+  /** How long a removal waits after the inputs went, ms; absent for at once. It does not come while removals are frozen. */
+  readonly delayMs?: number;
   /** What on the node the rule looked at. */
   readonly inputs: readonly string[];
   /** Other field managers that hold the place. */
@@ -66,6 +69,7 @@ export function explainNode(input: ExplainInput): NodeExplanation {
       wanted: wanted?.mark.value,
       since: plan.base?.marks.get(id)?.since,
       next: change?.action,
+      delayMs: (change && removalPolicyOf(change, merged.policies)?.delayMs) || undefined,
     };
     return {
       id,

@@ -73,6 +73,11 @@ export interface Policy {
   readonly sourcesRead: ReadonlySet<string>;
   /** The rules there are. A mark whose rule is not here lost it on purpose and not because an input vanished. */
   readonly rules: ReadonlySet<string>;
+  /**
+   * Sources that may not hold all their rules yet: a mark of a rule that is not there stays, unless the rule is in
+   * `deleted`.
+   */
+  readonly unsettled?: { readonly sources: ReadonlySet<string>; readonly deleted: ReadonlySet<string> };
   /** Every place that a rule could write. Under a protected domain nothing else is ever removed. */
   readonly declared: MarkSet;
   /** Places under a protected domain that the user, or a preset, allows explicitly. They must be declared as well. */
@@ -81,6 +86,13 @@ export interface Policy {
   readonly exclusive: MarkSet;
   /** By rule; for those without an entry marks are removed at once. */
   readonly removals?: ReadonlyMap<string, RemovalPolicy>;
+}
+
+/** Is it known what this rule says now, be it that it was deleted? Only then may its marks be removed. */
+export function isRuleKnown({ sourcesRead, rules, unsettled }: Policy, rule: string): boolean {
+  const source = rule.split("/", 1)[0] ?? "";
+  if (!sourcesRead.has(source)) return false;
+  return unsettled?.sources.has(source) !== true || rules.has(rule) || unsettled.deleted.has(rule);
 }
 
 /** Nothing has been read: nothing is declared, so nothing is removed. */

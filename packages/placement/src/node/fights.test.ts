@@ -44,6 +44,16 @@ describe("fights over a place", () => {
     expect(fight([0, 1000, 2000, 3000])).toMatchObject({ held: [3000], started: [3000] });
   });
 
+  it("are none when what stands is what was written last, and something else is wanted now", () => {
+    let fights = noFights;
+    for (let turn = 0; turn < 10; turn++) {
+      const change = { ...set, before: `value-${turn}`, after: `value-${turn + 1}` };
+      const assessed = assessFights(fights, [change], turn * 1000);
+      expect(assessed.held.size).toBe(0);
+      fights = noteWritten(assessed.fights, [change], turn * 1000);
+    }
+  });
+
   it("are not noticed when the reverts are further apart", () => {
     expect(fight([0, 30_000, 60_000, 90_000, 120_000]).held).toEqual([]);
   });

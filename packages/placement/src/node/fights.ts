@@ -11,6 +11,8 @@ export const CONTESTED_MS = 300_000;
 interface Fight {
   /** When this process last wrote the place: monotonic ms, oldest first, at most `REVERTS`. */
   readonly writes: readonly number[];
+  /** What it wrote last; `undefined` after it was pruned. */
+  readonly value: string | undefined;
   readonly heldUntil?: number;
   /** Who wrote it besides us, when last asked. */
   readonly rival?: string;
@@ -42,7 +44,8 @@ export function assessFights(fights: Fights, changes: readonly Change[], nowMs: 
   let until = Number.POSITIVE_INFINITY;
   for (const change of changes) {
     const fight = next.get(change.id);
-    if (fight === undefined || !isContestable(change)) continue;
+    // What stands is what we wrote: nobody has reverted it, we want something else now.
+    if (fight === undefined || !isContestable(change) || change.before === fight.value) continue;
     const holding = fight.heldUntil !== undefined && nowMs < fight.heldUntil;
     if (!holding && !isLost(fight, nowMs)) continue;
     const heldUntil = holding ? (fight.heldUntil ?? nowMs) : nowMs + CONTESTED_MS;
@@ -61,7 +64,8 @@ export function noteWritten(fights: Fights, changes: readonly Change[], nowMs: n
   for (const change of changes) {
     if (isContestable(change)) {
       const fight = next.get(change.id) ?? { writes: [] };
-      next.set(change.id, { ...fight, writes: [...fight.writes, nowMs].slice(-REVERTS) });
+      const writes = [...fight.writes, nowMs].slice(-REVERTS);
+      next.set(change.id, { ...fight, value: change.after, writes });
     } else if (change.action === "remove") next.delete(change.id);
   }
   return next;

@@ -1,7 +1,7 @@
 import type { Node } from "@berth/kube";
 import { MARKS_ANNOTATION } from "../api/keys.ts";
 import { type Reason, reasons } from "../api/reasons.ts";
-import type { Finding, Instant, Policy } from "./capability.ts";
+import { type Finding, type Instant, isRuleKnown, type Policy } from "./capability.ts";
 import { annotationId, type MarkId, parseMarkId, standingMarks, standingValue } from "./mark.ts";
 import { holdsMark, isEmptyMarkSet } from "./mark-set.ts";
 import type { MergedMarks, WantedMark } from "./merge.ts";
@@ -209,8 +209,7 @@ function whyStays(
   if (recorded.by !== draft.installation) return reasons.OtherInstallation;
   const kept = draft.merged.kept.get(id);
   if (kept !== undefined) return kept;
-  const source = recorded.rule.split("/", 1)[0] ?? "";
-  if (policy === undefined || !policy.sourcesRead.has(source)) return reasons.SourceNotRead;
+  if (policy === undefined || !isRuleKnown(policy, recorded.rule)) return reasons.SourceNotRead;
   return permits(policy, id) ? undefined : reasons.ProtectedKey;
 }
 

@@ -43,6 +43,7 @@ export interface DocumentsInput {
   readonly source: DocumentSource;
   /** All documents of the source are here. */
   readonly complete: boolean;
+  readonly unsettled?: NonNullable<RuleSet["unsettled"]>;
   readonly documents: readonly LabelRuleDocument[];
   /** Documents that are there and whose `spec` could not be read: their labels stay. */
   readonly unreadable?: readonly string[];
@@ -59,7 +60,7 @@ export const CONFIRMED_ANNOTATION = "berth.dev/confirmed";
  * labels should stand is unknown then. Of a document whose `spec` cannot be read the labels are not known.
  */
 export function parseLabelRules(input: DocumentsInput): ParsedDocuments {
-  const { source, complete, documents, unreadable = [], options, unconfirmed } = input;
+  const { source, complete, unsettled, documents, unreadable = [], options, unconfirmed } = input;
   const rules: Rule[] = [];
   const faults: DocumentFault[] = [];
   const frozen = new Map<string, Reason>();
@@ -80,7 +81,10 @@ export function parseLabelRules(input: DocumentsInput): ParsedDocuments {
     else rules.push(rule);
   }
   const isAllowed = (key: string): boolean => isAllowedKey(key, options);
-  return { set: { source, complete, rules, frozen, refused, isAllowed }, faults };
+  return {
+    set: { source, complete, ...(unsettled && { unsettled }), rules, frozen, refused, isAllowed },
+    faults,
+  };
 }
 
 interface Work {

@@ -1,6 +1,6 @@
 /** One pass over the rules that can say something about one node. */
 import { type Reason, reasons } from "../../api/reasons.ts";
-import type { Finding, NodeView, RuleOutcome } from "../capability.ts";
+import { type Finding, isRuleKnown, type NodeView, type RuleOutcome } from "../capability.ts";
 import { labelId, type MarkId, ownValue } from "../mark.ts";
 import { labelValueProblem } from "../validate.ts";
 import { type Fact, type FactRef, type ReadFact, readNode, unknown } from "./facts.ts";
@@ -88,11 +88,7 @@ function isDerived(view: NodeView, rules: LabelRules, key: string): boolean {
   const recorded = view.owned.get(`label/${key}`);
   if (recorded?.capability !== LABELS || rules.withheld.has(recorded.rule)) return false;
   if (view.staying?.has(`label/${key}`) === true) return false;
-  return rules.policy.sourcesRead.has(sourceOf(recorded.rule));
-}
-
-export function sourceOf(rule: string): string {
-  return rule.split("/", 1)[0] ?? "";
+  return isRuleKnown(rules.policy, recorded.rule);
 }
 
 function isIgnored(rules: LabelRules, key: string, { withoutCircular = false }: Options): boolean {

@@ -21,6 +21,8 @@ export interface DocumentSet {
   readonly source: DocumentSource;
   /** All of the source was read. */
   readonly complete: boolean;
+  /** See `RuleSet`. */
+  readonly unsettled?: NonNullable<RuleSet["unsettled"]>;
   readonly documents: readonly LabelRuleDocument[];
   /** Names of documents whose `spec` does not pass the schema. */
   readonly unreadable?: readonly string[];

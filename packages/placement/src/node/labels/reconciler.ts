@@ -31,7 +31,7 @@ export interface RuleStatusOptions {
 /** Keeps the status of LabelRules true. One patch when it differs, else nothing. */
 export function createRuleStatusReconciler(options: RuleStatusOptions): Reconcile<ObjectKey> {
   const { rules, patchStatus, verdictOf, countsOf, breakers, events, clock } = options;
-  return async (key, { signal }) => {
+  return async (key, { signal, log }) => {
     const rule = rules.get(key);
     const { uid, resourceVersion, deletionTimestamp } = rule?.metadata ?? {};
     if (rule === undefined || uid === undefined || resourceVersion === undefined) return undefined;
@@ -50,6 +50,12 @@ export function createRuleStatusReconciler(options: RuleStatusOptions): Reconcil
       throw error;
     }
     for (const { type, status: state, reason, message } of news) {
+      log[isGood(type, state, reason) ? "info" : "warn"]("label rule", {
+        rule: name,
+        condition: type,
+        reason,
+        message,
+      });
       events?.record({
         regarding: referenceTo(labelRules, rule),
         reason,

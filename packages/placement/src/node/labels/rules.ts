@@ -41,6 +41,8 @@ export interface RuleSet {
   readonly source: string;
   /** All of it was read: what is not here was deleted on purpose. */
   readonly complete: boolean;
+  /** Rules may still be missing: only those in `deleted` are known to be gone on purpose. Default: none is missing. */
+  readonly unsettled?: { readonly deleted: ReadonlySet<string> };
   readonly rules: readonly Rule[];
   /** Label keys whose rule cannot be read at present or is refused, with why: whether they should stand is unknown. */
   readonly frozen: ReadonlyMap<string, Reason>;
@@ -282,6 +284,7 @@ function policyOf(
   const allowed = sets.flatMap((set) =>
     keysOf(set).filter((key) => isProtectedKey(key) && set.isAllowed(key)),
   );
+  const unsettled = sets.filter((set) => set.unsettled !== undefined);
   const removals = rules.flatMap(({ name, removal }) =>
     removal === undefined ? [] : [[name, removal] as const],
   );
@@ -292,6 +295,12 @@ function policyOf(
     allowedProtected: { ids: new Set(allowed.map(labelId)), prefixes: [] },
     exclusive: noMarks,
     ...(removals.length > 0 && { removals: new Map(removals) }),
+    ...(unsettled.length > 0 && {
+      unsettled: {
+        sources: new Set(unsettled.map(({ source }) => source)),
+        deleted: new Set(unsettled.flatMap((set) => [...(set.unsettled?.deleted ?? [])])),
+      },
+    }),
   };
 }
 

@@ -1,9 +1,9 @@
 /** What a `LabelRule` says about itself: decided as plain data. */
 import { type Condition } from "@berth/kube";
-import { type DesiredCondition, mergeConditions, withoutConditions } from "@berth/runtime";
+import { type DesiredCondition, findCondition, mergeConditions, withoutConditions } from "@berth/runtime";
 import type { LabelRuleStatus } from "../../api/label-rule.ts";
 import type { LabelRule } from "../../api/label-rule-resource.ts";
-import { reasons } from "../../api/reasons.ts";
+import { type Reason, reasons } from "../../api/reasons.ts";
 import type { FrozenRule } from "../breaker.ts";
 import type { Instant } from "../capability.ts";
 import type { RuleVerdict } from "./gate.ts";
@@ -68,7 +68,9 @@ function conditionsOf(
   rule: LabelRule,
   { verdict, counts, frozen }: Pick<StatusInput, "counts" | "frozen"> & { readonly verdict: RuleVerdict },
 ): DesiredCondition[] {
-  const { ready, reason, message } = verdict;
+  const { ready, message } = verdict;
+  const hindrance = hindranceOf(rule, { counts, frozen });
+  const reason = (ready ? hindrance : undefined) ?? verdict.reason;
   const conditions: DesiredCondition[] = [
     { type: ruleConditions.ready, status: ready ? "True" : "False", reason, message },
   ];
@@ -92,6 +94,21 @@ function conditionsOf(
     });
   }
   return conditions;
+}
+
+const HINDRANCES: readonly Reason[] = [reasons.RemovalsFrozen, reasons.RuleConflict];
+
+/** In force and yet not doing all it should: what kubectl shows in one column must say so. Not known: as it was. */
+function hindranceOf(
+  { status }: LabelRule,
+  { counts, frozen }: Pick<StatusInput, "counts" | "frozen">,
+): Reason | undefined {
+  if (counts === undefined) {
+    const ready = findCondition(status?.conditions, ruleConditions.ready);
+    return HINDRANCES.find((reason) => reason === ready?.reason);
+  }
+  if (frozen !== undefined) return reasons.RemovalsFrozen;
+  return counts.conflicting > 0 ? reasons.RuleConflict : undefined;
 }
 
 function naming({ conflicting, firstConflicting }: RuleCounts): string {
