@@ -50,6 +50,8 @@ export class RuleFollower implements Component {
   readonly #deleted = new Set<string>();
   #createdAt = Number.NEGATIVE_INFINITY;
   #timer: Disposable | undefined;
+  /** Of the timer, monotonic ms. */
+  #dueAt = 0;
   #work: Promise<void> = Promise.resolve();
 
   constructor(options: RuleFollowerOptions) {
@@ -76,9 +78,12 @@ export class RuleFollower implements Component {
 
   /** The soonest of what was asked for. */
   #schedule(delayMs: number, signal: AbortSignal): void {
-    if (signal.aborted) return;
+    const { clock } = this.#options;
+    const dueAt = clock.monotonic() + delayMs;
+    if (signal.aborted || (this.#timer !== undefined && this.#dueAt <= dueAt)) return;
     this.#timer?.[Symbol.dispose]();
-    this.#timer = this.#options.clock.schedule(delayMs, () => {
+    this.#dueAt = dueAt;
+    this.#timer = clock.schedule(delayMs, () => {
       this.#timer = undefined;
       this.#work = this.#work.then(() => this.#takeOver(signal));
     });
