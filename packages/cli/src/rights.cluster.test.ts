@@ -216,7 +216,9 @@ describe("without a right", () => {
       }),
     );
     await using stack = new AsyncDisposableStack();
-    stack.defer(async () => void (await cluster.client.delete(labelRules, metadata)));
+    stack.defer(async () => {
+      await cluster.client.delete(labelRules, metadata);
+    });
     await cluster.client.create(
       nodes,
       aNode("counter-1").labelled({ "counter.example.com/in": "1" }).build(),

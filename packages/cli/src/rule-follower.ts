@@ -68,12 +68,14 @@ export class RuleFollower implements Component {
     });
     if (rules.synced) await this.#takeOver(signal);
     else void rules.whenSynced(signal).then((synced) => synced && this.#schedule(0, signal));
-    const ended = whenAborted(signal).then(async () => {
-      subscription[Symbol.dispose]();
-      this.#timer?.[Symbol.dispose]();
-      await this.#work;
-    });
-    return { ended };
+    return { ended: this.#end(subscription, signal) };
+  }
+
+  async #end(subscription: Disposable, signal: AbortSignal): Promise<void> {
+    using _subscribed = subscription;
+    await whenAborted(signal);
+    this.#timer?.[Symbol.dispose]();
+    await this.#work;
   }
 
   /** The soonest of what was asked for. */
