@@ -298,7 +298,7 @@ function policyOf(
     ...(unsettled.length > 0 && {
       unsettled: {
         sources: new Set(unsettled.map(({ source }) => source)),
-        deleted: new Set(unsettled.flatMap((set) => [...(set.unsettled?.deleted ?? [])])),
+        deleted: new Set(unsettled.flatMap((set) => Array.from(set.unsettled?.deleted ?? []))),
       },
     }),
   };
