@@ -39,7 +39,8 @@ export const labelsRules: PerturbationStory = ruleStory("labels/rules", {
       },
       over: () => labelOf("n1", POOL) === "yes",
     },
-    { name: "device-goes", run: () => label("n1", { [USB]: null }) },
+    // Of a device that went before its rule was seen nothing is left to hold: its labels have to be there first.
+    { name: "device-goes", needsSettled: true, run: () => label("n1", { [USB]: null }) },
     { name: "device-returns", run: () => label("n1", { [USB]: "2" }) },
     { name: "rule-is-edited", run: () => put("tpu", edited), over: () => labelOf("n1", TPU) === "v2" },
     {

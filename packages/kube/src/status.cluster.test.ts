@@ -161,8 +161,12 @@ describe("an answer that is none", () => {
     await using proxied = await startProxied();
     const { client, proxy } = proxied;
     using _ = proxy.on({ resource: "nodes" }, garbage(body));
-    for (const failing of [client.get(nodes, of), client.list(nodes), client.patch(nodes, of, patch)])
-      expect((await errorOf(failing)).failure).toEqual({ kind: "undecodable" });
+    const requests = [
+      () => client.get(nodes, of),
+      () => client.list(nodes),
+      () => client.patch(nodes, of, patch),
+    ];
+    for (const send of requests) expect((await errorOf(send())).failure).toEqual({ kind: "undecodable" });
     const watch = await client.watch(nodes);
     const next = watch[Symbol.asyncIterator]().next();
     expect((await errorOf(next)).failure).toEqual({ kind: "undecodable" });

@@ -208,15 +208,17 @@ class CachingInformer<T extends KubeObject> implements Informer<T> {
   }
 
   problem(): string | undefined {
-    const { clock, staleAfterMs = 60_000 } = this.#options;
+    const { clock, staleAfterMs = 60_000, optional = false } = this.#options;
     const failure = this.#failure;
     if (this.#absent) return undefined;
-    if (!this.#synced) {
+    if (!this.#synced && !optional) {
       return failure === undefined ? "not synced yet" : `not synced yet: ${failure.error.message}`;
     }
-    if (failure === undefined || clock.monotonic() - failure.since < staleAfterMs) return undefined;
-    const seconds = Math.round((clock.monotonic() - failure.since) / 1000);
-    return `not connected for ${seconds} s: ${failure.error.message}`;
+    if (failure === undefined) return undefined;
+    // A lost connection comes back by itself. A right that is missing does not.
+    const forMs = clock.monotonic() - failure.since;
+    if (forMs < staleAfterMs && failure.error.failure.kind !== "forbidden") return undefined;
+    return `not connected for ${Math.round(forMs / 1000)} s: ${failure.error.message}`;
   }
 
   #connection(error: ApiError | undefined): void {
@@ -256,6 +258,8 @@ class CachingInformer<T extends KubeObject> implements Informer<T> {
     if (!this.#synced) this.#log.info("synced", { objects: snapshot.objects.size });
     this.#synced = true;
     this.#absent = false;
+    // The right to read was granted; that to watch is tried next.
+    if (this.#failure?.error.failure.kind === "forbidden") this.#failure = undefined;
     for (const synced of this.#waiting) synced();
     this.#waiting.clear();
     let told = 0;

@@ -46,7 +46,11 @@ describe("a story told with every perturbation", () => {
     expect(problems.join("\n")).toMatch(problem);
     expect(history.length).toBeGreaterThan(3);
 
-    const again = await firstViolation(faults, { point });
+    // What a fault does with a race, it does not do every time.
+    let again = await firstViolation(faults, { point });
+    for (let more = 3; more > 0 && again.violations.length === 0; more--) {
+      again = await firstViolation(faults, { point });
+    }
     expect(again.violations.map(({ point }) => point)).toEqual([point]);
     expect(violation && describeViolation("tiny", violation)).toContain(`--story tiny --point '${point}'`);
   });
