@@ -46,6 +46,13 @@ const label = (name: string, labels: Readonly<Record<string, string | null>>) =>
 const labelsOf = async (name: string): Promise<Readonly<Record<string, string>>> =>
   (await cluster.client.get(nodes, { name })).metadata?.labels ?? {};
 
+/** What `berth plan --confirm` does. */
+async function confirm(name: string): Promise<void> {
+  const stored = labelRuleSpec.parse((await cluster.client.get(labelRules, { name })).spec);
+  const annotations = { [CONFIRMED_ANNOTATION]: confirmation(stored, Date.now()) };
+  await cluster.client.patch(labelRules, { name }, { type: "merge", body: { metadata: { annotations } } });
+}
+
 /** Resolves once the node's label stands as told; `undefined` for not at all. */
 async function becomes(name: string, key: string, value: string | undefined): Promise<void> {
   await eventually(async () => expect((await labelsOf(name))[key]).toBe(value));
@@ -260,13 +267,7 @@ describe("safety", () => {
       { pendingRemovals: 5, labelledNodes: 8 },
       { RemovalsFrozen: { status: "True", reason: "RemovalsFrozen" } },
     );
-    const stored = labelRuleSpec.parse((await cluster.client.get(labelRules, { name: "gpu" })).spec);
-    const annotations = { [CONFIRMED_ANNOTATION]: confirmation(stored, Date.now()) };
-    await cluster.client.patch(
-      labelRules,
-      { name: "gpu" },
-      { type: "merge", body: { metadata: { annotations } } },
-    );
+    await confirm("gpu");
     for (const name of names.slice(0, 5)) await becomes(name, "example.com/gpu", undefined);
     await says("gpu", { pendingRemovals: 0, labelledNodes: 3, matchedNodes: 3 });
     expect(await labelsOf("n7")).toHaveProperty(["example.com/gpu"], "true");
@@ -304,13 +305,7 @@ describe("safety", () => {
       { matchedNodes: 4, labelledNodes: 1, observedGeneration: 2 },
       { Ready: { status: "False", reason: "ConfirmationRequired" } },
     );
-    const stored = labelRuleSpec.parse((await cluster.client.get(labelRules, { name: "gpu" })).spec);
-    const annotations = { [CONFIRMED_ANNOTATION]: confirmation(stored, Date.now()) };
-    await cluster.client.patch(
-      labelRules,
-      { name: "gpu" },
-      { type: "merge", body: { metadata: { annotations } } },
-    );
+    await confirm("gpu");
     await becomes("n4", "example.com/gpu", "true");
     await says("gpu", { labelledNodes: 4 }, { Ready: { status: "True" } });
     expect(await labelsOf("n2")).toHaveProperty(["example.com/gpu"], "true");

@@ -39,14 +39,19 @@ export interface ParsedDocuments {
   readonly faults: readonly DocumentFault[];
 }
 
-export interface DocumentsInput {
+/** The documents of one source. */
+export interface DocumentSet {
   readonly source: DocumentSource;
-  /** All documents of the source are here. */
+  /** All of the source was read. */
   readonly complete: boolean;
+  /** See `RuleSet`. */
   readonly unsettled?: NonNullable<RuleSet["unsettled"]>;
   readonly documents: readonly LabelRuleDocument[];
-  /** Documents that are there and whose `spec` could not be read: their labels stay. */
+  /** Names of documents whose `spec` does not pass the schema. */
   readonly unreadable?: readonly string[];
+}
+
+export interface DocumentsInput extends DocumentSet {
   readonly options: LabelOptions;
   /** Rules that wait for a confirmation, by name of document. */
   readonly unconfirmed?: ReadonlySet<string>;

@@ -7,6 +7,7 @@ import type { LabelOptions } from "./config.ts";
 import {
   confirmationOf,
   type DocumentFault,
+  type DocumentSet,
   type DocumentSource,
   digestOf,
   type LabelRuleDocument,
@@ -15,18 +16,6 @@ import {
 } from "./document.ts";
 import { evaluate } from "./evaluate.ts";
 import { compileRules, describeCycle, LABELS, type LabelRules, type RuleSet } from "./rules.ts";
-
-/** The documents of one source. */
-export interface DocumentSet {
-  readonly source: DocumentSource;
-  /** All of the source was read. */
-  readonly complete: boolean;
-  /** See `RuleSet`. */
-  readonly unsettled?: NonNullable<RuleSet["unsettled"]>;
-  readonly documents: readonly LabelRuleDocument[];
-  /** Names of documents whose `spec` does not pass the schema. */
-  readonly unreadable?: readonly string[];
-}
 
 export interface RuleSources {
   readonly folder?: RuleSet;

@@ -15,6 +15,7 @@ export {
   confirmation,
   confirmationOf,
   type DocumentFault,
+  type DocumentSet,
   type DocumentSource,
   digestOf,
   type LabelRuleDocument,
@@ -25,7 +26,6 @@ export { type LabelFolder, type ParsedFolder, parseLabelFolder } from "./folder.
 export {
   type AssembledRules,
   assembleRules,
-  type DocumentSet,
   describeWaiting,
   type RuleSources,
   type RuleVerdict,
