@@ -169,7 +169,12 @@ export function falseStatus(history: readonly HistoryEntry[], timeline: WorldTim
     const { observedGeneration = 0, conditions = [] } = (object as LabelRule).status ?? {};
     const ready = conditions.find(({ type }) => type === "Ready");
     const meant = timeline.verdictsOn(name, observedGeneration);
-    const isMeant = meant.some((verdict) => verdict === ready?.reason);
+    // In force, and hindered: then the reason is that of the condition which says by what.
+    const isHindered =
+      ready?.status === "True" &&
+      conditions.some(({ type, reason }) => type === "RemovalsFrozen" && reason === ready.reason);
+    const says = isHindered ? "RuleInForce" : ready?.reason;
+    const isMeant = meant.some((verdict) => verdict === says);
     if (isMeant && ready?.observedGeneration === observedGeneration) return [];
     const expected = [...new Set(meant)].join(" or ");
     return [
