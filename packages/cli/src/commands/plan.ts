@@ -13,7 +13,7 @@ import {
   toPlanDiff,
 } from "@berth/placement";
 import { formatFault } from "../config/fault.ts";
-import { type RuleOptions, readConfigFiles, refuseFaults, toSettings } from "../config/settings.ts";
+import { loadSettings, type RuleOptions } from "../config/settings.ts";
 import type { ConnectionOptions } from "../connection.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
 import type { ClusterRules } from "../label-rules.ts";
@@ -84,13 +84,12 @@ async function tryOut(
   { folder }: Surroundings,
 ): Promise<ClusterRules | undefined> {
   if (files === undefined) return cluster;
-  const { settings, faults } = toSettings(await readConfigFiles(files, folder), undefined);
-  refuseFaults(faults);
-  const tried = new Set(settings.labelRules.map(({ name }) => name));
+  const { labelRules } = await loadSettings({ config: files }, folder);
+  const tried = new Set(labelRules.map(({ name }) => name));
   const isLeft = ({ name }: { readonly name: string }): boolean => !tried.has(name);
   return {
     ...(cluster ?? { waiting: new Set(), inForce: new Set(), versions: new Map() }),
-    documents: [...(cluster?.documents ?? []).filter(isLeft), ...settings.labelRules],
+    documents: [...(cluster?.documents ?? []).filter(isLeft), ...labelRules],
     unreadable: (cluster?.unreadable ?? []).filter(isLeft),
   };
 }
