@@ -7,7 +7,6 @@ import {
   type DocumentSet,
   describeWaiting,
   digestOf,
-  effectiveRecord,
   type LabelOptions,
   type LabelRule,
   type LabelRuleDocument,
@@ -16,8 +15,10 @@ import {
   type NodeView,
   ownedMarks,
   type ParsedFolder,
+  type RuleSources,
   type RuleVerdict,
   reasons,
+  recordOf,
 } from "@berth/placement";
 import { findCondition, type Lister } from "@berth/runtime";
 import type { Fault } from "./config/fault.ts";
@@ -82,8 +83,25 @@ export function readClusterRules(objects: Iterable<LabelRule>): ClusterRules {
   return { documents, unreadable, waiting, inForce, versions };
 }
 
-/** The rules of the cluster as a source of rules. */
-export function clusterDocuments({ documents, unreadable, unsettled }: ClusterRules): DocumentSet {
+/** All rules that were read. `undefined` is a source that is not there, or not known. */
+export interface RulesRead {
+  readonly folder: ParsedFolder | undefined;
+  readonly config: readonly LabelRuleDocument[] | undefined;
+  readonly cluster: ClusterRules | undefined;
+  /** For rules of documents; a folder has its own. */
+  readonly options: LabelOptions;
+}
+
+/** What rules are assembled from; `undefined` without any source. */
+export function ruleSources({ folder, config, cluster, options }: RulesRead): RuleSources | undefined {
+  const documents: DocumentSet[] = [];
+  if (config) documents.push({ source: "config", complete: true, documents: config });
+  if (cluster) documents.push(clusterDocuments(cluster));
+  if (folder === undefined && documents.length === 0) return undefined;
+  return { ...(folder && { folder: folder.set }), documents, options };
+}
+
+function clusterDocuments({ documents, unreadable, unsettled }: ClusterRules): DocumentSet {
   return {
     source: "cluster",
     complete: true,
@@ -107,10 +125,6 @@ export class LabelRuleHub {
 
   constructor(options: LabelRuleHubOptions) {
     this.#options = options;
-  }
-
-  get assembled(): AssembledRules | undefined {
-    return this.#assembled;
   }
 
   /** The rules in force, as a capability; without any source it has no configuration. */
@@ -142,19 +156,20 @@ export class LabelRuleHub {
   }
 
   #refresh(): void {
-    const { options, onChange } = this.#options;
-    const documents: DocumentSet[] = [];
-    if (this.#config) documents.push({ source: "config", complete: true, documents: this.#config });
-    if (this.#cluster) {
-      documents.push(clusterDocuments(this.#cluster));
-    }
-    if (this.#folder === undefined && documents.length === 0) {
+    const { options, nodes, onChange } = this.#options;
+    const sources = ruleSources({
+      folder: this.#folder,
+      config: this.#config,
+      cluster: this.#cluster,
+      options,
+    });
+    if (sources === undefined) {
       this.#assembled = undefined;
       return;
     }
     this.#assembled = assembleRules({
-      sources: { ...(this.#folder && { folder: this.#folder.set }), documents, options },
-      nodes: this.#options.nodes.synced ? this.#nodes() : undefined,
+      sources,
+      nodes: nodes.synced ? this.#nodes() : undefined,
       admitted: new Map([...this.#admittedBefore(), ...(this.#assembled?.admitted ?? [])]),
     });
     onChange(this.#assembled);
@@ -207,8 +222,7 @@ export class LabelRuleHub {
 
   *#nodes(): Generator<NodeView> {
     const { nodes, installation } = this.#options;
-    for (const node of nodes.list())
-      yield { node, owned: ownedMarks(effectiveRecord(node, undefined), installation) };
+    for (const node of nodes.list()) yield { node, owned: ownedMarks(recordOf(node), installation) };
   }
 }
 

@@ -1,10 +1,8 @@
 import { connect, isApiError, type KubeClient, type Node, nodes, type Projection } from "@berth/kube";
 import {
-  type AssembledRules,
   assembleRules,
   type BoundCapability,
   bindCapability,
-  type DocumentSet,
   type LabelOptions,
   type LabelRule,
   type LabelRules,
@@ -20,10 +18,10 @@ import { CommandError, exitCodes } from "./exit-codes.ts";
 import { describeApiError } from "./failure-text.ts";
 import {
   type ClusterRules,
-  clusterDocuments,
   clusterFaults,
   configFaults,
   readClusterRules,
+  ruleSources,
 } from "./label-rules.ts";
 import { Progress } from "./output/progress.ts";
 import type { Surroundings } from "./surroundings.ts";
@@ -85,7 +83,6 @@ export interface ReadRules {
   readonly faults: readonly Fault[];
   /** There is a source of rules. */
   readonly given: boolean;
-  readonly assembled: AssembledRules | undefined;
 }
 
 /**
@@ -100,15 +97,13 @@ export function assembleReadRules(
   waiting: "act" | "wait",
 ): ReadRules {
   const { settings, options, folder, hasConfig } = files;
-  const documents: DocumentSet[] = [];
-  if (hasConfig) documents.push({ source: "config", complete: true, documents: settings.labelRules });
-  if (cluster) documents.push(clusterDocuments(cluster));
-  const given = folder !== undefined || documents.length > 0;
-  if (!given)
-    return { capabilities: [bindRules(undefined)], faults: files.faults, given, assembled: undefined };
+  const config = hasConfig ? settings.labelRules : undefined;
+  const sources = ruleSources({ folder, config, cluster, options });
+  if (sources === undefined)
+    return { capabilities: [bindRules(undefined)], faults: files.faults, given: false };
   const known = new Set([...(cluster?.waiting ?? [])].map((name) => `cluster/${name}`));
   const assembled = assembleRules({
-    sources: { ...(folder && { folder: folder.set }), documents, options },
+    sources,
     nodes: [],
     ...(waiting === "wait" && { known }),
   });
@@ -117,7 +112,7 @@ export function assembleReadRules(
     ...configFaults(settings.labelRules, assembled),
     ...clusterFaults(cluster, assembled),
   ];
-  return { capabilities: [bindRules(assembled.rules)], faults, given, assembled };
+  return { capabilities: [bindRules(assembled.rules)], faults, given: true };
 }
 
 /**
