@@ -96,8 +96,9 @@ export function createLabelParts(settings: LabelSettings, around: LabelSurroundi
     installation,
     options: ruleOptions,
     onChange: (assembled) => {
-      faults.report("documents", hub.configFaults());
-      labelMetrics.taken(assembled.rules, [...folderProblems, ...hub.configFaults()]);
+      const documentFaults = hub.configFaults();
+      faults.report("documents", documentFaults);
+      labelMetrics.taken(assembled.rules, [...folderProblems, ...documentFaults]);
       askAll();
       around.onChange();
     },

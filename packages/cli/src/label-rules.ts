@@ -198,9 +198,11 @@ export class LabelRuleHub {
     }
     const waiting = assembled.waiting.get(`cluster/${name}`);
     // Whether it has to wait is not known before the nodes are: after a restart it may have been in force for long.
-    if (waiting !== undefined && waiting.touched === undefined) return undefined;
     if (waiting !== undefined) {
-      return refused(reasons.ConfirmationRequired, describeWaiting(name, document.spec, waiting));
+      const { touched, of } = waiting;
+      return touched === undefined
+        ? undefined
+        : refused(reasons.ConfirmationRequired, describeWaiting(name, document.spec, { touched, of }));
     }
     if (document.spec.dryRun) {
       return {
@@ -252,10 +254,10 @@ export function configFaults(
   for (const { rule, path, reason, message } of faults.get("config") ?? []) {
     found.push({ ...at(rule, path), severity: "error", reason, message: `${rule}: ${message}` });
   }
-  for (const [name, one] of waiting) {
+  for (const [name, { touched, of }] of waiting) {
     const rule = byName.get(name.replace(/^config\//, ""));
-    if (rule === undefined || one.touched === undefined || !name.startsWith("config/")) continue;
-    const message = `${rule.name}: ${describeWaiting(rule.name, rule.spec, one)}`;
+    if (rule === undefined || touched === undefined || !name.startsWith("config/")) continue;
+    const message = `${rule.name}: ${describeWaiting(rule.name, rule.spec, { touched, of })}`;
     found.push({ ...at(rule.name, []), severity: "warning", reason: reasons.ConfirmationRequired, message });
   }
   for (const { key, claims } of compiled.overlaps) {

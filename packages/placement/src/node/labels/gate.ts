@@ -173,9 +173,11 @@ function touchedBy(
 }
 
 /** Why a rule waits, and what to do. */
-export function describeWaiting(name: string, spec: LabelRuleSpec, { touched, of }: WaitingRule): string {
-  if (touched === undefined)
-    return "the nodes have to be known before it is decided whether it may act unasked";
+export function describeWaiting(
+  name: string,
+  spec: LabelRuleSpec,
+  { touched, of }: { readonly touched: number; readonly of: number },
+): string {
   const percent = of === 0 ? 0 : Math.round((touched * 100) / of);
   return (
     `it would change ${touched} of ${of} nodes (${percent} %), more than ${spec.confirmAbovePercent ?? 100} %: ` +
