@@ -1,6 +1,6 @@
 import { stat } from "node:fs/promises";
 import path from "node:path";
-import { assembleRules, parseLabelFolder } from "@berth/placement";
+import { parseLabelFolder } from "@berth/placement";
 import { readFolder } from "@berth/runtime";
 import { configReasons } from "../config/documents.ts";
 import { type Fault, formatFault, hasErrors, inOrder } from "../config/fault.ts";
@@ -13,8 +13,8 @@ import {
   toSettings,
 } from "../config/settings.ts";
 import { type ExitCode, exitCodes } from "../exit-codes.ts";
-import { configFaults } from "../label-rules.ts";
 import { type DataFormat, printData } from "../output/data.ts";
+import { assembleReadRules } from "../session.ts";
 import type { Surroundings } from "../surroundings.ts";
 
 export interface ValidateOptions {
@@ -68,17 +68,10 @@ async function checkConfig(
   folder: string,
 ): Promise<readonly Fault[]> {
   const { settings, faults } = toSettings(await readConfigFiles([given], folder), undefined);
-  const { labelFolder, labelRules: documents } = settings;
-  const read = labelFolder && (await readLabelFolder(labelFolder));
-  const assembled = assembleRules({
-    sources: {
-      ...(read && { folder: read.parsed.set }),
-      documents: [{ source: "config", complete: true, documents }],
-      options,
-    },
-    nodes: [],
-  });
-  return [...faults, ...(read?.faults ?? []), ...configFaults(documents, assembled)];
+  const read = settings.labelFolder && (await readLabelFolder(settings.labelFolder));
+  const all = [...faults, ...(read?.faults ?? [])];
+  const files = { settings, options, folder: read?.parsed, faults: all, hasConfig: true };
+  return assembleReadRules(files, undefined, "act").faults;
 }
 
 /** One rule file: its label key is the last two parts of its path, as in the folder it comes from. */
