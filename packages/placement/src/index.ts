@@ -1,9 +1,12 @@
 export * from "./api/crd.ts";
+export { duration, durationMs } from "./api/duration.ts";
 export * from "./api/group.ts";
 export * from "./api/keys.ts";
 export * from "./api/label-rule.ts";
 export * from "./api/label-rule-resource.ts";
 export * from "./api/reasons.ts";
+export * from "./api/startup-gate.ts";
+export * from "./api/startup-gate-resource.ts";
 export * from "./explain/diff.ts";
 export * from "./explain/node.ts";
 export * from "./explain/removals.ts";

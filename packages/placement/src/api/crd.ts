@@ -10,6 +10,7 @@ import {
 import type * as z from "zod";
 import { toStructuralSchema } from "./crd-schema.ts";
 import { labelRuleKind } from "./label-rule-resource.ts";
+import { startupGateKind } from "./startup-gate-resource.ts";
 
 /** A kind that Berth adds to the API: all that its CRD is made of. */
 export interface CustomKind {
@@ -26,7 +27,7 @@ export interface CustomKind {
 }
 
 /** All of them, in the order in which they are printed. A new kind is an entry here. */
-export const customKinds: readonly CustomKind[] = [labelRuleKind];
+export const customKinds: readonly CustomKind[] = [labelRuleKind, startupGateKind];
 
 /** The definitions of all kinds, complete: applying them is all a cluster needs. */
 export function crds(): readonly CustomResourceDefinition[] {

@@ -1,6 +1,7 @@
 /** `LabelRule`, `berth.dev/v1alpha1`: labels derived from what a node is. One schema for CRD, files, types and docs. */
 import * as z from "zod";
 import { annotationKeyProblem, labelKeyProblem, labelValueProblem } from "../node/validate.ts";
+import { duration } from "./duration.ts";
 import { labelKeyValidations, labelValueValidations, text, withRules } from "./schema.ts";
 
 /** Where on a Node a fact is read. */
@@ -101,6 +102,8 @@ export interface LabelRuleSpec {
    */
   readonly confirmAbovePercent?: number | undefined;
 }
+
+export { durationMs } from "./duration.ts";
 
 const MAX_TERMS = 32;
 const MAX_VALUES = 64;
@@ -252,18 +255,6 @@ const output: z.ZodType<LabelOutput> = withRules<LabelOutput>(
   ],
 );
 
-const DURATION = /^(?:\d{1,6}(?:ms|s|m|h))+$/;
-
-/** `1h30m` in milliseconds. The text has passed the schema. */
-export function durationMs(text: string): number {
-  const units: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 };
-  let total = 0;
-  for (const [, amount = "0", unit = "ms"] of text.matchAll(/(\d+)(ms|s|m|h)/g)) {
-    total += Number(amount) * (units[unit] ?? 1);
-  }
-  return total;
-}
-
 /** Schema of `spec`; parsing fills in the defaults. */
 export const labelRuleSpec: z.ZodType<LabelRuleSpec> = withRules<LabelRuleSpec>(
   z.strictObject({
@@ -280,10 +271,7 @@ export const labelRuleSpec: z.ZodType<LabelRuleSpec> = withRules<LabelRuleSpec>(
       .default(false)
       .describe("Replace a value that somebody else has set; otherwise it stays and is reported."),
     dryRun: z.boolean().default(false).describe("Decide and count, and change nothing."),
-    removalDelay: z
-      .string()
-      .max(20)
-      .regex(DURATION, "must be a duration such as 90s, 5m or 1h30m")
+    removalDelay: duration()
       .default("60s")
       .describe("How long a label stays after the node stopped matching: 90s, 5m, 1h30m."),
     breaker: z

@@ -46,6 +46,42 @@ const MEANINGS = {
   // Why a write waits.
   NodeDeleting: "The node is being deleted and is left alone.",
   NewerVersionAwaited: "The cache has not caught up with a version that is known to exist.",
+  // What a startup gate does to a node.
+  Gated: "A startup gate holds the node: pods that do not tolerate its taint wait.",
+  HeldAgain:
+    "A startup gate holds a node again that it had let go: a signal was lost, or the node was rebooted.",
+  Released: "All signals of the startup gate have held long enough, so its taint is taken off.",
+  TimedOut: "A signal of the startup gate did not come in time; what happens then is the gate's own choice.",
+  ReleasedByHand: "A person let the node go, by `berth gate release` or by taking the taint off.",
+  GateNotSelected: "The startup gate does not select the node.",
+  GateMissed:
+    "The node came without the taint of a startup gate and runs pods already, so it is left as it is.",
+  GateCapReached: "The startup gate would hold the node again, but holds as many again as it may.",
+  BackfillPending: "It is being looked up whether the node, which came without the taint, runs pods already.",
+  // Why a startup gate holds a node: what its signals say.
+  SignalHolds: "The signal holds.",
+  SignalUnknown: "What the signal is read from has not been read yet.",
+  PodMissing: "No pod that counts is on the node.",
+  PodNotReady: "A pod on the node is not ready.",
+  DaemonSetMissing: "There is no DaemonSet of this name.",
+  DaemonSetBlocked:
+    "The DaemonSet is expected on the node but does not tolerate the gate, so its pod can never come.",
+  DaemonSetNotExpected: "The DaemonSet is not meant for the node, so it is not waited for.",
+  ConditionMissing: "The node does not have the condition with the status that is wanted.",
+  AnnotationMissing: "The node does not have the annotation with the value that is wanted.",
+  ResourceMissing: "The node does not offer the resource.",
+  LabelsUnsettled: "The derived labels of the node do not stand yet as the rules want them.",
+  GateBefore: "Another startup gate has to let go of the node first.",
+  NotStable: "All signals hold, and have yet to do so for the time that is wanted.",
+  MinimumHold: "All signals hold, and the node has yet to be held for the least time.",
+  // What is said of a startup gate itself.
+  GateInForce: "The startup gate is in force.",
+  GateInvalid: "The startup gate has a fault and is not in force; nodes that it holds stay held.",
+  GateOverlap: "Two startup gates want one taint or one annotation; the later one is not in force.",
+  AdmissionByPolicy: "The API server itself puts the taint on new nodes, by a MutatingAdmissionPolicy.",
+  AdmissionByWebhook: "Berth puts the taint on new nodes, asked by the API server.",
+  AdmissionOff: "Nothing puts the taint on new nodes; they are gated after their creation, when idle.",
+  AdmissionFailed: "What should put the taint on new nodes could not be set up.",
   // Faults of a folder of label rules.
   InvalidLabelKey: "The path of the file is not a valid label key; the file is no rule.",
   ReservedLabelKey: "The label key is under kubernetes.io or k8s.io and is not allowed by option.",
