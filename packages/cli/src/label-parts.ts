@@ -5,6 +5,7 @@ import {
   createLabelMetrics,
   createRuleStatusReconciler,
   defaultLabelOptions,
+  documentName,
   FirstPass,
   type LabelOptions,
   type LabelRule,
@@ -103,9 +104,9 @@ export function createLabelParts(settings: LabelSettings, around: LabelSurroundi
       around.onChange();
     },
   });
-  const tally = new RuleTally({ onChange: (rule) => askStatus(documentOf(rule)) });
+  const tally = new RuleTally({ onChange: (rule) => askStatus(documentName(rule, "cluster")) });
   const askAll = (): void => {
-    for (const { metadata } of rules.list()) askStatus(metadata?.name ?? "");
+    for (const { metadata } of rules.list()) askStatus(metadata?.name);
   };
   const firstPass = new FirstPass({ nodes, onDone: askAll });
   const observer: NodeObserver = {
@@ -119,14 +120,15 @@ export function createLabelParts(settings: LabelSettings, around: LabelSurroundi
     },
   };
   const breakers = new RemovalBreakers((rule, frozen) => {
-    askStatus(documentOf(rule));
+    askStatus(documentName(rule, "cluster"));
     if (frozen)
       log.error("removals are frozen: too many nodes would lose labels of the rule at once", { rule });
     else log.info("removals go on", { rule });
   });
   labelMetrics.counts({ conflicts: () => tally.conflicts, frozen: () => breakers.frozen.length });
-  const askStatus = (name: string): void => {
-    if (name !== "") controller.enqueue(keyOf(cluster, { metadata: { name } }), { priority: "low" });
+  /** A rule of another source has no such object. */
+  const askStatus = (name: string | undefined): void => {
+    if (name) controller.enqueue(keyOf(cluster, { metadata: { name } }), { priority: "low" });
   };
   const controller: Controller = createController({
     name: "label-rules",
@@ -179,9 +181,4 @@ export function createLabelParts(settings: LabelSettings, around: LabelSurroundi
     },
   });
   return { capability: hub.capability, observer, breakers, source, follower, counter, controller };
-}
-
-/** The key of a rule of the cluster; for others there is no such object, and nothing is done. */
-function documentOf(rule: string): string {
-  return rule.startsWith("cluster/") ? rule.slice("cluster/".length) : "";
 }

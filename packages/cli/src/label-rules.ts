@@ -7,6 +7,7 @@ import {
   type DocumentSet,
   describeWaiting,
   digestOf,
+  documentName,
   type LabelOptions,
   type LabelRule,
   type LabelRuleDocument,
@@ -19,6 +20,7 @@ import {
   type RuleVerdict,
   reasons,
   recordOf,
+  ruleName,
 } from "@berth/placement";
 import { findCondition, type Lister } from "@berth/runtime";
 import type { Fault } from "./config/fault.ts";
@@ -180,7 +182,7 @@ export class LabelRuleHub {
     const { documents = [], inForce } = this.#cluster ?? {};
     return documents
       .filter(({ name, spec }) => spec.confirmAbovePercent !== undefined && inForce?.has(name) === true)
-      .map(({ name, spec }) => [`cluster/${name}`, digestOf(spec)]);
+      .map(({ name, spec }) => [ruleName("cluster", name), digestOf(spec)]);
   }
 
   /** What became of this version of a `LabelRule` of the cluster; `undefined` until it was taken over and judged. */
@@ -196,7 +198,7 @@ export class LabelRuleHub {
     if (fault !== undefined) {
       return refused(fault.reason, `spec.${fault.path.join(".")}: ${fault.message}`);
     }
-    const waiting = assembled.waiting.get(`cluster/${name}`);
+    const waiting = assembled.waiting.get(ruleName("cluster", name));
     // Whether it has to wait is not known before the nodes are: after a restart it may have been in force for long.
     if (waiting !== undefined) {
       const { touched, of } = waiting;
@@ -211,7 +213,7 @@ export class LabelRuleHub {
         message: "on trial: it decides and counts, and changes nothing",
       };
     }
-    const shared = sharedLabels(`cluster/${name}`, assembled);
+    const shared = sharedLabels(ruleName("cluster", name), assembled);
     return shared.length === 0
       ? { ready: true, reason: reasons.RuleInForce, message: "in force" }
       : { ready: true, reason: reasons.RulesOverlap, message: `in force; ${shared.join("; ")}` };
@@ -255,22 +257,19 @@ export function configFaults(
     found.push({ ...at(rule, path), severity: "error", reason, message: `${rule}: ${message}` });
   }
   for (const [name, { touched, of }] of waiting) {
-    const rule = byName.get(name.replace(/^config\//, ""));
-    if (rule === undefined || touched === undefined || !name.startsWith("config/")) continue;
+    const rule = byName.get(documentName(name, "config") ?? "");
+    if (rule === undefined || touched === undefined) continue;
     const message = `${rule.name}: ${describeWaiting(rule.name, rule.spec, { touched, of })}`;
     found.push({ ...at(rule.name, []), severity: "warning", reason: reasons.ConfirmationRequired, message });
   }
   for (const { key, claims } of compiled.overlaps) {
     const names = claims.map((claim) => claim.rule.name);
-    for (const name of names.filter((it) => it.startsWith("config/"))) {
-      const others = names.filter((it) => it !== name).join(", ");
-      const message = `${name.slice("config/".length)}: ${key} is also set by ${others}; equal values merge`;
-      found.push({
-        ...at(name.slice("config/".length), []),
-        severity: "warning",
-        reason: reasons.RulesOverlap,
-        message,
-      });
+    for (const rule of names) {
+      const name = documentName(rule, "config");
+      if (name === undefined) continue;
+      const others = names.filter((it) => it !== rule).join(", ");
+      const message = `${name}: ${key} is also set by ${others}; equal values merge`;
+      found.push({ ...at(name, []), severity: "warning", reason: reasons.RulesOverlap, message });
     }
   }
   return found;

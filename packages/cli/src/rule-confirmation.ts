@@ -10,6 +10,7 @@ import {
   labelRuleSpec,
   labelRules,
   type RuleForecast,
+  ruleName,
 } from "@berth/placement";
 import { CommandError } from "./exit-codes.ts";
 import type { ClusterRules } from "./label-rules.ts";
@@ -22,8 +23,8 @@ export function rulesByName(
   cluster: ClusterRules | undefined,
 ): ReadonlyMap<string, LabelRuleDocument> {
   return new Map([
-    ...settings.labelRules.map((rule) => [`config/${rule.name}`, rule] as const),
-    ...(cluster?.documents ?? []).map((rule) => [`cluster/${rule.name}`, rule] as const),
+    ...settings.labelRules.map((rule) => [ruleName("config", rule.name), rule] as const),
+    ...(cluster?.documents ?? []).map((rule) => [ruleName("cluster", rule.name), rule] as const),
   ]);
 }
 

@@ -1,5 +1,5 @@
 import { customResourceDefinitions, isApiError, type KubeClient } from "@berth/kube";
-import { type LabelRule, labelRules } from "@berth/placement";
+import { type LabelRule, labelRules, ruleName } from "@berth/placement";
 import {
   type Clock,
   type Component,
@@ -108,8 +108,8 @@ export class RuleFollower implements Component {
       }
       if (crd.state === "served") this.#createdAt = crd.createdAt;
     }
-    for (const name of vanished) this.#deleted.add(`cluster/${name}`);
-    for (const name of now) this.#deleted.delete(`cluster/${name}`);
+    for (const name of vanished) this.#deleted.add(ruleName("cluster", name));
+    for (const name of now) this.#deleted.delete(ruleName("cluster", name));
     this.#names = now;
     const graceMs = this.#createdAt + youngMs - clock.now();
     if (graceMs > 0) this.#schedule(graceMs, signal);

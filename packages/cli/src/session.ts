@@ -9,6 +9,7 @@ import {
   labelRules,
   labels,
   type ParsedFolder,
+  ruleName,
 } from "@berth/placement";
 import { type Fault, hasErrors } from "./config/fault.ts";
 import { readLabelFolder } from "./config/label-folder.ts";
@@ -101,7 +102,7 @@ export function assembleReadRules(
   const sources = ruleSources({ folder, config, cluster, options });
   if (sources === undefined)
     return { capabilities: [bindRules(undefined)], faults: files.faults, given: false };
-  const known = new Set([...(cluster?.waiting ?? [])].map((name) => `cluster/${name}`));
+  const known = new Set([...(cluster?.waiting ?? [])].map((name) => ruleName("cluster", name)));
   const assembled = assembleRules({
     sources,
     nodes: [],

@@ -16,6 +16,17 @@ import { compileValue } from "./value.ts";
 /** Sources of `LabelRule` documents, as recorded on nodes. */
 export type DocumentSource = "config" | "cluster";
 
+/** The name of the rule that a document makes, as nodes record it: `cluster/gpu`. */
+export function ruleName(source: DocumentSource, name: string): string {
+  return `${source}/${name}`;
+}
+
+/** The document of a rule; `undefined` when the rule does not come from this source. */
+export function documentName(rule: string, source: DocumentSource): string | undefined {
+  const prefix = ruleName(source, "");
+  return rule.startsWith(prefix) ? rule.slice(prefix.length) : undefined;
+}
+
 /** A document whose `spec` has passed the schema. */
 export interface LabelRuleDocument {
   readonly name: string;
@@ -70,7 +81,7 @@ export function parseLabelRules(input: DocumentsInput): ParsedDocuments {
   const faults: DocumentFault[] = [];
   const frozen = new Map<string, Reason>();
   const refused = new Map<string, Reason>(
-    unreadable.map((name) => [`${source}/${name}`, reasons.RuleInvalid]),
+    unreadable.map((name) => [ruleName(source, name), reasons.RuleInvalid]),
   );
   for (const document of documents) {
     const found: DocumentFault[] = [];
@@ -117,7 +128,7 @@ function toRule(source: DocumentSource, document: LabelRuleDocument, { options, 
     return { key, cases: [{ when, value: compileValue(output, report(path)) }] };
   });
   return {
-    name: `${source}/${name}`,
+    name: ruleName(source, name),
     outputs,
     overwrite: spec.overwrite,
     removal: removalOf(document),

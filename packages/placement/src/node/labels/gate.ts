@@ -10,9 +10,11 @@ import {
   type DocumentSet,
   type DocumentSource,
   digestOf,
+  documentName,
   type LabelRuleDocument,
   type ParsedDocuments,
   parseLabelRules,
+  ruleName,
 } from "./document.ts";
 import { evaluate } from "./evaluate.ts";
 import { compileRules, describeCycle, LABELS, type LabelRules, type RuleSet } from "./rules.ts";
@@ -79,7 +81,8 @@ export function assembleRules(input: AssembleInput): AssembledRules {
 }
 
 function* namedDocuments({ documents }: RuleSources): Generator<readonly [string, LabelRuleDocument]> {
-  for (const set of documents) for (const one of set.documents) yield [`${set.source}/${one.name}`, one];
+  for (const { source, documents: all } of documents)
+    for (const one of all) yield [ruleName(source, one.name), one];
 }
 
 /** Rules that must not act before it is known how much they would change, with the share that they may. */
@@ -109,7 +112,7 @@ function parse(
 ): Parsed {
   const parsed = documents.map((set): ParsedDocuments & Pick<DocumentSet, "source"> => {
     const names = set.documents.map(({ name }) => name);
-    const unconfirmed = new Set(names.filter((name) => waiting.has(`${set.source}/${name}`)));
+    const unconfirmed = new Set(names.filter((name) => waiting.has(ruleName(set.source, name))));
     return { source: set.source, ...parseLabelRules({ ...set, options, unconfirmed }) };
   });
   const rules = compileRules([...(folder ? [folder] : []), ...parsed.map(({ set }) => set)]);
@@ -120,14 +123,11 @@ function parse(
 }
 
 function cyclicFaults(source: DocumentSource, { cyclic }: LabelRules): readonly DocumentFault[] {
-  return cyclic
-    .filter(({ rule }) => rule.name.startsWith(`${source}/`))
-    .map(({ rule, keys }) => ({
-      rule: rule.name.slice(source.length + 1),
-      path: ["match"],
-      reason: reasons.CyclicRule,
-      message: describeCycle(keys),
-    }));
+  return cyclic.flatMap(({ rule, keys }): readonly DocumentFault[] => {
+    const name = documentName(rule.name, source);
+    if (name === undefined) return [];
+    return [{ rule: name, path: ["match"], reason: reasons.CyclicRule, message: describeCycle(keys) }];
+  });
 }
 
 interface Touched {

@@ -18,9 +18,11 @@ export {
   type DocumentSet,
   type DocumentSource,
   digestOf,
+  documentName,
   type LabelRuleDocument,
   type ParsedDocuments,
   parseLabelRules,
+  ruleName,
 } from "./document.ts";
 export { type LabelFolder, type ParsedFolder, parseLabelFolder } from "./folder.ts";
 export {

@@ -5,6 +5,7 @@ import { reasons } from "../../api/reasons.ts";
 import type { RemovalBreakers } from "../breaker.ts";
 import type { Instant } from "../capability.ts";
 import type { EventSink } from "../report.ts";
+import { ruleName } from "./document.ts";
 import type { RuleVerdict } from "./gate.ts";
 import { decideStatus, type FullStatus, ruleConditions } from "./status.ts";
 import type { RuleCounts } from "./tally.ts";
@@ -36,7 +37,7 @@ export function createRuleStatusReconciler(options: RuleStatusOptions): Reconcil
     const { uid, resourceVersion, deletionTimestamp } = rule?.metadata ?? {};
     if (rule === undefined || uid === undefined || resourceVersion === undefined) return undefined;
     if (deletionTimestamp !== undefined) return undefined;
-    const name = `cluster/${key.name}`;
+    const name = ruleName("cluster", key.name);
     const now: Instant = clock.now();
     const frozen = breakers.frozen.find((one) => one.rule === name);
     const counts = countsOf(name);
