@@ -2,10 +2,10 @@
 import { isApiError } from "@berth/kube";
 import {
   CONFIRMED_ANNOTATION,
-  CONFIRMED_MS,
   confirmation,
-  confirmationOf,
+  confirmedAt,
   digestOf,
+  isFreshlyConfirmed,
   type LabelRuleDocument,
   labelRuleSpec,
   labelRules,
@@ -37,17 +37,15 @@ export function ruleNotes(
   return forecasts.flatMap(({ rule, touched, losing, carrying, delayMs, frozen }): readonly string[] => {
     const document = rules.get(rule);
     if (document === undefined) return [];
-    const { spec, annotations, name } = document;
-    const confirmation = confirmationOf(annotations);
-    const confirmed = confirmation?.digest === digestOf(spec);
-    const isFresh = confirmed && now - confirmation.at < CONFIRMED_MS;
+    const { spec, name } = document;
+    const at = confirmedAt(document);
     const { confirmAbovePercent: percent } = spec;
-    if (percent !== undefined && !confirmed && touched * 100 > percent * nodes) {
+    if (percent !== undefined && at === undefined && touched * 100 > percent * nodes) {
       return [
         `${rule} changes ${touched} of ${nodes} nodes, more than ${percent} %: if it is new or edited it waits for \`berth plan --confirm ${name}\`.`,
       ];
     }
-    if (frozen && !isFresh) {
+    if (frozen && !isFreshlyConfirmed(at, now)) {
       return [
         `${rule}: ${losing} of ${carrying} nodes would lose its labels at once, too many: none is removed until \`berth plan --confirm ${name}\`.`,
       ];

@@ -12,8 +12,8 @@ export * from "./explain/node.ts";
 export * from "./explain/removals.ts";
 export {
   BREAKER_WINDOW_MS,
-  CONFIRMED_MS,
   type FrozenRule,
+  isFreshlyConfirmed,
   RemovalBreakers,
   removalLimit,
 } from "./node/breaker.ts";

@@ -6,6 +6,14 @@ export const BREAKER_WINDOW_MS = 60_000;
 /** For how long after a confirmation removals of the rule do not freeze. Milliseconds. */
 export const CONFIRMED_MS: number = 10 * 60_000;
 
+/**
+ * Is a confirmation of this time fresh, so that removals of the rule do not freeze? One that is dated in the future
+ * confirms nothing yet, or it would hold for ever.
+ */
+export function isFreshlyConfirmed(at: Instant | undefined, now: Instant): boolean {
+  return at !== undefined && now >= at && now < at + CONFIRMED_MS;
+}
+
 /** How many nodes may lose marks of a rule at once, when so many carry them. */
 export function removalLimit({ percent, nodes }: RemovalBreaker, carrying: number): number {
   return Math.max(nodes, Math.floor((carrying * percent) / 100));
@@ -87,8 +95,7 @@ export class RemovalBreakers {
       if (nowMs - at < BREAKER_WINDOW_MS) break;
       count.lost.delete(node);
     }
-    // One that is dated in the future confirms nothing yet, or it would hold for ever.
-    const confirmed = confirmedAt !== undefined && now >= confirmedAt && now < confirmedAt + CONFIRMED_MS;
+    const confirmed = isFreshlyConfirmed(confirmedAt, now);
     const { losing, carrying } = sizes(count);
     const frozen = breaker !== undefined && !confirmed && losing > removalLimit(breaker, carrying);
     this.#set(rule, count, frozen);

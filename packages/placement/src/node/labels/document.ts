@@ -158,14 +158,21 @@ function checkKey(
   if (problem !== undefined) report({ path: [...path, "key"], message: `no node can carry it: ${problem}` });
 }
 
-function removalOf({ spec, annotations }: LabelRuleDocument): RemovalPolicy {
-  const { removalDelay, breaker } = spec;
-  const confirmed = confirmationOf(annotations);
+function removalOf(document: LabelRuleDocument): RemovalPolicy {
+  const { removalDelay, breaker } = document.spec;
+  const at = confirmedAt(document);
   return {
     delayMs: durationMs(removalDelay),
     ...(breaker.percent < 100 && { breaker }),
-    ...(confirmed?.digest === digestOf(spec) && { confirmedAt: confirmed.at }),
+    ...(at !== undefined && { confirmedAt: at }),
   };
+}
+
+/** When a person confirmed the document as it stands; `undefined` when nobody did, or it was edited since. */
+export function confirmedAt({ spec, annotations }: LabelRuleDocument): Instant | undefined {
+  const confirmed = confirmationOf(annotations);
+  // Most documents have no confirmation, and a digest costs its length.
+  return confirmed !== undefined && confirmed.digest === digestOf(spec) ? confirmed.at : undefined;
 }
 
 interface Confirmation {

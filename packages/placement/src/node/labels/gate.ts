@@ -5,7 +5,7 @@ import type { NodeView } from "../capability.ts";
 import { ownValue } from "../mark.ts";
 import type { LabelOptions } from "./config.ts";
 import {
-  confirmationOf,
+  confirmedAt,
   type DocumentFault,
   type DocumentSet,
   type DocumentSource,
@@ -91,11 +91,10 @@ function askingRules(
   admitted: ReadonlyMap<string, string>,
 ): ReadonlyMap<string, number> {
   const asking = new Map<string, number>();
-  for (const [name, { spec, annotations }] of namedDocuments(sources)) {
-    const { confirmAbovePercent, dryRun } = spec;
+  for (const [name, document] of namedDocuments(sources)) {
+    const { confirmAbovePercent, dryRun } = document.spec;
     if (confirmAbovePercent === undefined || dryRun) continue;
-    const digest = digestOf(spec);
-    if (admitted.get(name) !== digest && confirmationOf(annotations)?.digest !== digest)
+    if (admitted.get(name) !== digestOf(document.spec) && confirmedAt(document) === undefined)
       asking.set(name, confirmAbovePercent);
   }
   return asking;

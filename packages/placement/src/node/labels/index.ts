@@ -13,7 +13,7 @@ export {
 export {
   CONFIRMED_ANNOTATION,
   confirmation,
-  confirmationOf,
+  confirmedAt,
   type DocumentFault,
   type DocumentSet,
   type DocumentSource,
