@@ -57,10 +57,11 @@ export function assembleRules(input: AssembleInput): AssembledRules {
   const { sources, nodes, admitted = new Map<string, string>(), known } = input;
   const asking = askingRules(sources, admitted);
   const waiting = new Map<string, WaitingRule>();
+  let candidate: Parsed | undefined;
   if (known !== undefined) {
     for (const name of asking.keys()) if (known.has(name)) waiting.set(name, { touched: undefined, of: 0 });
   } else if (asking.size > 0) {
-    const candidate = parse(sources, new Map());
+    candidate = parse(sources, new Map());
     const counts = nodes && countTouched(nodes, candidate.rules, asking);
     for (const [name, percent] of asking) {
       if (counts === undefined) waiting.set(name, { touched: undefined, of: 0 });
@@ -69,7 +70,9 @@ export function assembleRules(input: AssembleInput): AssembledRules {
       }
     }
   }
-  const { rules, faults } = parse(sources, waiting);
+  // When nothing has to wait, what was counted with is what comes into force.
+  const { rules, faults } =
+    candidate !== undefined && waiting.size === 0 ? candidate : parse(sources, waiting);
   const inForce = new Map<string, string>();
   for (const [name, { spec }] of namedDocuments(sources)) {
     // Others are never asked, and a digest costs its length.
