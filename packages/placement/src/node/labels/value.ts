@@ -22,14 +22,9 @@ export function compileValue(
   { value, valueFrom, valueTemplate, sanitize = false }: LabelOutput,
   onFault: (fault: ConditionFault) => void,
 ): LabelValue {
-  if (valueFrom !== undefined) {
-    const copied = compileCopy(valueFrom, onFault);
-    return sanitize ? sanitized(copied) : copied;
-  }
-  if (valueTemplate !== undefined) {
-    const filled = compileTemplate(valueTemplate, onFault);
-    return sanitize ? sanitized(filled) : filled;
-  }
+  const finish = sanitize ? sanitized : (found: LabelValue): LabelValue => found;
+  if (valueFrom !== undefined) return finish(compileCopy(valueFrom, onFault));
+  if (valueTemplate !== undefined) return finish(compileTemplate(valueTemplate, onFault));
   return fixedValue(value ?? DEFAULT_VALUE);
 }
 
