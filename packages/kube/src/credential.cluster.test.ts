@@ -17,10 +17,10 @@ import {
 import { beforeAll, describe, expect, it } from "vitest";
 import type { KubeClient } from "./client.ts";
 import { bearerToken, staticCredential, tokenFile } from "./credential.ts";
-import { type ApiError, isApiError } from "./failure.ts";
 import { nodes, selfSubjectReviews } from "./generated/resources.ts";
 import { loadInCluster, loadKubeconfig } from "./kubeconfig.ts";
 import { connect } from "./rest-client.ts";
+import { errorOf } from "./testing/api-error.ts";
 
 let cluster: TestCluster;
 
@@ -57,15 +57,6 @@ async function startProxy(hosts: readonly string[] = ["127.0.0.1"]): Promise<Htt
 async function whoAmI(client: KubeClient): Promise<string | undefined> {
   const review = await client.create(selfSubjectReviews, {});
   return review.status?.userInfo?.username;
-}
-
-async function errorOf(promise: Promise<unknown>): Promise<ApiError> {
-  const error = await promise.then(
-    () => undefined,
-    (reason: unknown) => reason,
-  );
-  if (isApiError(error)) return error;
-  throw new Error("it did not fail with an ApiError", { cause: error });
 }
 
 describe("a token", () => {

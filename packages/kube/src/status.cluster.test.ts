@@ -14,9 +14,9 @@ import {
 } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
 import type { KubeClient } from "./client.ts";
-import { type ApiError, isApiError } from "./failure.ts";
 import { nodes, pods, secrets } from "./generated/resources.ts";
 import type { KubeObject } from "./object.ts";
+import { errorOf } from "./testing/api-error.ts";
 
 const of = { name: "n1" };
 const patch = { type: "merge", body: { metadata: { labels: { a: "b" } } } } as const;
@@ -40,15 +40,6 @@ async function startProxied(): Promise<Proxied> {
   const client = undo.use(cluster.connect({ server: proxy.url }));
   const owned = undo.move();
   return { proxy, client, [Symbol.asyncDispose]: () => owned.disposeAsync() };
-}
-
-async function errorOf(promise: Promise<unknown>): Promise<ApiError> {
-  const error = await promise.then(
-    () => undefined,
-    (reason: unknown) => reason,
-  );
-  if (isApiError(error)) return error;
-  throw new Error("it did not fail with an ApiError", { cause: error });
 }
 
 describe("T-12 a server that asks to slow down", () => {
