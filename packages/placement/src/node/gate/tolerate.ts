@@ -1,0 +1,71 @@
+/** What of a DaemonSet does not tolerate the taints of startup gates, and what autoscalers have to know about them. */
+import type { DaemonSet, JsonPatchOperation, Taint, Toleration } from "@berth/kube";
+import type { Gate, Gates } from "./gate.ts";
+
+/** Any list of gates in force. */
+export type GateList = Pick<Gates, "gates">;
+
+const TOLERATIONS = "/spec/template/spec/tolerations";
+
+/**
+ * Would the scheduler put a pod with these tolerations on a node with this taint? By the rule of Kubernetes
+ * (`Toleration.ToleratesTaint`, k8s.io/api/core/v1): without an effect a toleration is for every effect, without a
+ * key for every key. The operators `Lt` and `Gt` tolerate nothing, as on a server without the gate
+ * `TaintTolerationComparisonOperators` (alpha in 1.36). Whether a pod is evicted after `tolerationSeconds` is not asked.
+ */
+export function tolerates(
+  tolerations: readonly Toleration[] | undefined,
+  taint: Pick<Taint, "key" | "value" | "effect">,
+): boolean {
+  return (tolerations ?? []).some(({ key = "", operator = "", value = "", effect = "" }) => {
+    if (effect !== "" && effect !== taint.effect) return false;
+    if (key !== "" && key !== taint.key) return false;
+    if (operator === "Exists") return true;
+    return (operator === "" || operator === "Equal") && value === (taint.value ?? "");
+  });
+}
+
+/** The toleration that Berth gives: for whatever value the taint of the gate has. */
+export function tolerationOf({ spec: { taint } }: Gate): Toleration {
+  return { key: taint.key, operator: "Exists", effect: taint.effect };
+}
+
+/**
+ * The tolerations that the pods of the DaemonSet lack: while a gate holds a node that they do not tolerate, the DaemonSet
+ * controller makes no pod for it, and asks the template and not the pods. In the order of the gates; empty when it
+ * tolerates all of them.
+ */
+export function missingTolerations(daemonSet: DaemonSet, { gates }: GateList): readonly Toleration[] {
+  const standing = daemonSet.spec?.template.spec?.tolerations;
+  const missing: Toleration[] = [];
+  for (const gate of gates) {
+    const { taint } = gate.spec;
+    if (!tolerates(standing, taint) && !tolerates(missing, taint)) missing.push(tolerationOf(gate));
+  }
+  return missing;
+}
+
+/**
+ * The JSON patch that lets an existing DaemonSet tolerate all gates; applied, it starts a roll-out. It fails when the
+ * DaemonSet has changed since it was read, so that it never adds what somebody else has added meanwhile.
+ *
+ * @returns `undefined` when nothing is missing, or the object was never stored and has no resourceVersion.
+ */
+export function tolerationPatch(
+  daemonSet: DaemonSet,
+  gates: GateList,
+): readonly JsonPatchOperation[] | undefined {
+  const resourceVersion = daemonSet.metadata?.resourceVersion;
+  const additions = additionsTo(daemonSet, gates);
+  if (additions.length === 0 || resourceVersion === undefined) return undefined;
+  return [{ op: "test", path: "/metadata/resourceVersion", value: resourceVersion }, ...additions];
+}
+
+/** What adds the missing tolerations behind those that stand; nothing when none is missing. */
+export function additionsTo(daemonSet: DaemonSet, gates: GateList): readonly JsonPatchOperation[] {
+  const missing = missingTolerations(daemonSet, gates);
+  if (missing.length === 0) return [];
+  const standing = daemonSet.spec?.template.spec?.tolerations ?? [];
+  if (standing.length === 0) return [{ op: "add", path: TOLERATIONS, value: missing }];
+  return missing.map((value) => ({ op: "add", path: `${TOLERATIONS}/-`, value }));
+}
