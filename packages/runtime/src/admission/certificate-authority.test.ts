@@ -1,0 +1,164 @@
+import { generateKeyPairSync } from "node:crypto";
+import { connect, createServer, type TLSSocket } from "node:tls";
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import {
+  belongsTogether,
+  createAuthority,
+  inspectCertificate,
+  isSignedBy,
+  isSigningKey,
+  issueServingCertificate,
+  missingHosts,
+  parseBundle,
+  parseCertificate,
+  toBundle,
+} from "./certificate-authority.ts";
+
+const DAY_MS = 24 * 60 * 60 * 1000;
+const nowMs = Date.parse("2026-11-21T08:00:00.700Z");
+const HOSTS = ["webhook.berth-system.svc", "127.0.0.1", "fd00::1"];
+
+const first = (pem: string) => {
+  const certificate = parseCertificate(pem);
+  if (certificate === undefined) throw new Error("not a certificate");
+  return certificate;
+};
+
+describe("an authority", () => {
+  it("is valid for ten years and may sign", async () => {
+    const { certificate, key } = await createAuthority({ nowMs, name: "berth" });
+    const facts = inspectCertificate(certificate);
+    expect(facts).toEqual({
+      notBeforeMs: Date.parse("2026-11-21T07:00:00Z"),
+      notAfterMs: Date.parse("2036-11-18T08:00:00Z"),
+      hosts: [],
+      isAuthority: true,
+    });
+    expect(first(certificate).subject).toBe("CN=berth 2026-11-21T08:00:00.700Z");
+    expect(isSigningKey(key)).toBe(true);
+  });
+
+  it("has a key and a serial number of its own each time", async () => {
+    const [a, b] = await Promise.all([createAuthority({ nowMs }), createAuthority({ nowMs })]);
+    expect(a.key).not.toBe(b.key);
+    expect(first(a.certificate).serialNumber).not.toBe(first(b.certificate).serialNumber);
+  });
+});
+
+describe("a serving certificate", () => {
+  it("is valid for 90 days, for its hosts and no others, and is no authority", async () => {
+    const authority = await createAuthority({ nowMs });
+    const { certificate, key } = await issueServingCertificate({ authority, hosts: HOSTS, nowMs });
+    expect(inspectCertificate(certificate)).toEqual({
+      notBeforeMs: Date.parse("2026-11-21T07:00:00Z"),
+      notAfterMs: Date.parse("2026-11-21T08:00:00Z") + 90 * DAY_MS,
+      hosts: ["webhook.berth-system.svc", "127.0.0.1", "FD00:0:0:0:0:0:0:1"],
+      isAuthority: false,
+    });
+    const leaf = first(certificate);
+    expect(missingHosts(leaf, [...HOSTS, "other.svc", "127.0.0.2"])).toEqual(["other.svc", "127.0.0.2"]);
+    expect(belongsTogether(leaf, key)).toBe(true);
+    expect(belongsTogether(leaf, authority.key)).toBe(false);
+    expect(isSignedBy(leaf, first(authority.certificate))).toBe(true);
+    expect(isSignedBy(leaf, first((await createAuthority({ nowMs })).certificate))).toBe(false);
+  });
+
+  it("is refused without hosts, and with an authority that is garbage", async () => {
+    const authority = await createAuthority({ nowMs });
+    await expect(issueServingCertificate({ authority, hosts: [], nowMs })).rejects.toThrow(RangeError);
+    const garbage = { certificate: "no", key: "no" };
+    await expect(issueServingCertificate({ authority: garbage, hosts: HOSTS, nowMs })).rejects.toThrow();
+  });
+
+  it("is accepted by a TLS client that trusts the authority, and by none that does not", async () => {
+    const authority = await createAuthority({ nowMs: Date.now() });
+    const pair = await issueServingCertificate({ authority, hosts: ["a.test"], nowMs: Date.now() });
+    await using server = await serve(pair);
+    expect(await handshake(server.port, authority.certificate, "a.test")).toBe("authorized");
+    expect(await handshake(server.port, authority.certificate, "b.test")).toBe(
+      "ERR_TLS_CERT_ALTNAME_INVALID",
+    );
+    const other = await createAuthority({ nowMs: Date.now() });
+    expect(await handshake(server.port, other.certificate, "a.test")).not.toBe("authorized");
+  });
+});
+
+describe("reading", () => {
+  it("answers garbage with nothing", async () => {
+    const { key } = await createAuthority({ nowMs });
+    const begin = "-----BEGIN CERTIFICATE-----";
+    for (const text of ["", "garbage", begin, `${begin}\nAAAA\n-----END CERTIFICATE-----\n`, key]) {
+      expect(inspectCertificate(text)).toBeUndefined();
+      expect(parseBundle(text)).toEqual([]);
+      expect(isSigningKey(text)).toBe(text === key);
+    }
+  });
+
+  it("never throws, whatever the text, and whatever one byte of a good one is changed to", async () => {
+    const authority = await createAuthority({ nowMs });
+    const { certificate } = await issueServingCertificate({ authority, hosts: HOSTS, nowMs });
+    fc.assert(
+      fc.property(fc.nat(certificate.length - 1), fc.string({ maxLength: 3 }), (at, text) => {
+        const changed = certificate.slice(0, at) + text + certificate.slice(at + 1);
+        inspectCertificate(changed);
+        for (const one of parseBundle(changed)) missingHosts(one, HOSTS);
+        belongsTogether(first(certificate), changed);
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it("takes the certificates out of a bundle, whatever lies between them, and puts them together again", async () => {
+    const [a, b] = await Promise.all([createAuthority({ nowMs }), createAuthority({ nowMs })]);
+    const certificates = parseBundle(
+      `# one\n${a.certificate}garbage\n\n${b.certificate}-----BEGIN CERTIFICATE-----`,
+    );
+    expect(toBundle(certificates)).toBe(a.certificate + b.certificate);
+  });
+
+  it("reads no more than 200 certificates of a text, in time that grows with its length only", async () => {
+    const { certificate } = await createAuthority({ nowMs });
+    expect(parseBundle(certificate.repeat(300))).toHaveLength(200);
+    expect(parseBundle("-----BEGIN CERTIFICATE-----".repeat(40_000))).toEqual([]);
+  });
+
+  it("takes a key of another kind for none to sign with", () => {
+    const rsa = generateKeyPairSync("rsa", { modulusLength: 2048 }).privateKey;
+    const p384 = generateKeyPairSync("ec", { namedCurve: "P-384" }).privateKey;
+    for (const key of [rsa, p384]) {
+      expect(isSigningKey(key.export({ type: "pkcs8", format: "pem" }) as string)).toBe(false);
+    }
+  });
+});
+
+async function serve(pair: {
+  certificate: string;
+  key: string;
+}): Promise<AsyncDisposable & { readonly port: number }> {
+  const sockets = new Set<TLSSocket>();
+  const server = createServer({ cert: pair.certificate, key: pair.key }, (socket) => {
+    sockets.add(socket);
+    socket.on("error", () => undefined);
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const address = server.address();
+  return {
+    port: typeof address === "object" && address !== null ? address.port : 0,
+    [Symbol.asyncDispose]: async () => {
+      for (const socket of sockets) socket.destroy();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
+
+/** `authorized`, or the code of the refusal. */
+function handshake(port: number, ca: string, servername: string): Promise<string> {
+  return new Promise((resolve) => {
+    const socket = connect({ host: "127.0.0.1", port, ca, servername }, () => {
+      resolve(socket.authorized ? "authorized" : "not authorized");
+      socket.destroy();
+    });
+    socket.on("error", (error: NodeJS.ErrnoException) => resolve(error.code ?? error.message));
+  });
+}
