@@ -59,7 +59,7 @@ const MEANINGS = {
   GateCapReached: "The startup gate would hold the node again, but holds as many again as it may.",
   BackfillPending: "It is being looked up whether the node, which came without the taint, runs pods already.",
   // Why a startup gate holds a node: what its signals say.
-  SignalHolds: "The signal holds.",
+  SignalHolds: "What the signal asks for is there.",
   SignalUnknown: "What the signal is read from has not been read yet.",
   PodMissing: "No pod that counts is on the node.",
   PodNotReady: "A pod on the node is not ready.",

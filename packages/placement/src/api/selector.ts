@@ -1,7 +1,6 @@
 /** Label selectors as Kubernetes has them (`metav1.LabelSelector`), for the schemas of our kinds. */
 import * as z from "zod";
-import { labelKeyProblem, labelValueProblem } from "../node/validate.ts";
-import { labelKeyValidations, labelValueValidations, text, withRules } from "./schema.ts";
+import { labelKeyPattern, labelValuePattern, text, withRules } from "./schema.ts";
 
 export const selectorOperators = ["In", "NotIn", "Exists", "DoesNotExist"] as const;
 
@@ -24,21 +23,19 @@ const MAX_VALUES = 32;
 const MAX_KEY = 317;
 
 /** A key of a label or taint. */
-export function labelKey(): z.ZodType<string> {
-  return text({ min: 1, max: MAX_KEY })
-    .superRefine((key, context) => report(context, labelKeyProblem(key)))
-    .meta({ "x-kubernetes-validations": labelKeyValidations });
+export function labelKey(): z.ZodString {
+  return text({ min: 1, max: MAX_KEY }).regex(
+    labelKeyPattern,
+    "must be a label key: a name of at most 63 characters, with a domain and / before it or without",
+  );
 }
 
 /** A value of a label or taint. */
-export function labelValue(): z.ZodType<string> {
-  return text({ max: 63 })
-    .superRefine((value, context) => report(context, labelValueProblem(value)))
-    .meta({ "x-kubernetes-validations": labelValueValidations });
-}
-
-function report(context: z.core.$RefinementCtx<string>, problem: string | undefined): void {
-  if (problem !== undefined) context.addIssue({ code: "custom", message: problem });
+export function labelValue(): z.ZodString {
+  return text({ max: 63 }).regex(
+    labelValuePattern,
+    "must be a label value: letters, digits, -, _ and ., with a letter or digit at both ends",
+  );
 }
 
 function requirement(): z.ZodType<SelectorRequirement> {

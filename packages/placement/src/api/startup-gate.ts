@@ -265,8 +265,9 @@ export const startupGateSpec: z.ZodType<StartupGateSpec> = withRules<StartupGate
   [
     {
       cel:
-        "[self.signals.pods, self.signals.daemonSets, self.signals.conditions, self.signals.annotations, " +
-        'self.signals.resources].exists(it, size(it) > 0) || self.signals.labelsSettled || self.minimumHold != "0s"',
+        "size(self.signals.pods) + size(self.signals.daemonSets) + size(self.signals.conditions) + " +
+        "size(self.signals.annotations) + size(self.signals.resources) > 0 || self.signals.labelsSettled || " +
+        'self.minimumHold != "0s"',
       holds: ({ signals: given, minimumHold }) => count(given) > 0 || minimumHold !== "0s",
       message: "a gate needs at least one signal, or a minimumHold",
       field: "signals",

@@ -45,6 +45,8 @@ export interface RuleOutcome {
   readonly rule: string;
   /** Another rule that wants another value at one of its places. */
   readonly conflictsWith?: string;
+  /** Where the node stands with it, in the capability's own words. */
+  readonly phase?: string;
 }
 
 /**

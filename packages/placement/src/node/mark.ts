@@ -25,6 +25,11 @@ export interface Mark {
   readonly reason: Reason;
   /** What to do with a value that is not ours: replace it, or leave it and report. */
   readonly foreign: "overwrite" | "leave";
+  /**
+   * Whether an Event tells of its changes. `always`: also when it is set or adopted, by its own reason. `never`: for what
+   * only goes with another mark. Default: when it is replaced or removed.
+   */
+  readonly announce?: "always" | "never";
 }
 
 /** A mark id taken apart. `effect` only for taints. */

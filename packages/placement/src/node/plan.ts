@@ -2,7 +2,7 @@ import type { Node } from "@berth/kube";
 import { MARKS_ANNOTATION } from "../api/keys.ts";
 import { type Reason, reasons } from "../api/reasons.ts";
 import { type Finding, type Instant, isRuleKnown, type Policy } from "./capability.ts";
-import { annotationId, type MarkId, parseMarkId, standingMarks, standingValue } from "./mark.ts";
+import { annotationId, type Mark, type MarkId, parseMarkId, standingMarks, standingValue } from "./mark.ts";
 import { holdsMark, isEmptyMarkSet } from "./mark-set.ts";
 import type { MergedMarks, WantedMark } from "./merge.ts";
 import { buildPatch, exceedsAnnotations, type NodePatch } from "./patch.ts";
@@ -27,6 +27,8 @@ export interface Change {
   readonly before?: string;
   readonly after?: string;
   readonly reason: Reason;
+  /** As its mark says. */
+  readonly announce?: NonNullable<Mark["announce"]>;
   /** The entry of the record afterwards; `null` drops it, absent leaves it as it is. */
   readonly entry?: RecordedMark | null;
 }
@@ -129,6 +131,7 @@ function planWanted(draft: Draft, id: MarkId, wanted: WantedMark): void {
     capability,
     rule: mark.rule,
     after: mark.value,
+    ...(mark.announce && { announce: mark.announce }),
     ...(entry === undefined ? {} : { entry }),
   };
   if (before === mark.value) {
@@ -136,7 +139,7 @@ function planWanted(draft: Draft, id: MarkId, wanted: WantedMark): void {
     draft.changes.push(
       ours
         ? { ...change, before, action: "record", reason: reasons.OwnerChanged }
-        : { ...change, before, action: "adopt", reason: reasons.Adopted },
+        : { ...change, before, action: "adopt", reason: adoptionReason(mark) },
     );
     return;
   }
@@ -153,6 +156,11 @@ function planWanted(draft: Draft, id: MarkId, wanted: WantedMark): void {
   }
   const reason = ours ? reasons.ValueRestored : reasons.ForeignValueReplaced;
   draft.changes.push({ ...change, before, action: "overwrite", reason });
+}
+
+/** Who announces a mark says by its own reason that it stands, whoever has set it. */
+function adoptionReason({ announce, reason }: Mark): Reason {
+  return announce === "always" ? reason : reasons.Adopted;
 }
 
 /** The record entry to write for a wanted mark; `undefined` when the entry is right already or not ours to write. */
@@ -223,7 +231,7 @@ function planExclusive(draft: Draft): void {
     for (const { id, value } of standingMarks(node)) {
       if (!holdsMark(policy.exclusive, id) || marks.has(id) || pruned.has(id)) continue;
       if (merged.wanted.has(id) || merged.kept.has(id) || !permits(policy, id)) continue;
-      const reason = reasons.ExclusiveKeyPruned;
+      const reason = merged.removals.get(id) ?? reasons.ExclusiveKeyPruned;
       pruned.add(id);
       draft.changes.push({ id, capability, rule: "", before: value, action: "remove", reason });
     }

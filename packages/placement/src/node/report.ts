@@ -2,6 +2,7 @@ import { type Node, nodes } from "@berth/kube";
 import { type Counter, type EventInput, type MetricsRegistry, referenceTo } from "@berth/runtime";
 import { reasons } from "../api/reasons.ts";
 import type { Finding } from "./capability.ts";
+import { parseMarkId } from "./mark.ts";
 import type { NodeMemory } from "./memory.ts";
 import type { Change } from "./plan.ts";
 
@@ -80,9 +81,15 @@ function declareCounters(metrics: MetricsRegistry): NodeCounters {
   };
 }
 
-/** What takes something away or replaces it. Setting a mark is the mass case and visible on the node itself. */
-function deservesEvent({ action, reason }: Change): boolean {
-  return action === "remove" || action === "overwrite" || reason === reasons.RecordRestored;
+/**
+ * What takes something away or replaces it. Setting a mark is the mass case and visible on the node itself, unless the
+ * mark is to be announced. Annotations that are taken off are only notes of ours.
+ */
+function deservesEvent({ id, action, reason, announce }: Change): boolean {
+  if (announce === "never") return false;
+  if (announce === "always" && action !== "record") return true;
+  if (action === "remove") return parseMarkId(id)?.kind !== "annotation";
+  return action === "overwrite" || reason === reasons.RecordRestored;
 }
 
 function findingEvent(node: Node, { reason, subject, message }: Finding): EventInput {
@@ -94,7 +101,7 @@ function changeEvent(node: Node, { id, action, rule, before, after, reason }: Ch
   const from = before === undefined ? "" : ` from ${JSON.stringify(before)}`;
   const to = after === undefined ? "" : ` to ${JSON.stringify(after)}`;
   const by = rule === "" ? "" : ` (${rule})`;
-  const what = action === "remove" ? "removed" : `set${from}${to}`;
+  const what = action === "remove" ? "removed" : action === "adopt" ? "stands" : `set${from}${to}`;
   const note = action === "record" ? "written again from the last one seen" : `${id} ${what}${by}`;
   return { regarding: referenceTo(nodes, node), reason, note, type: "Normal", action: "SetMarks" };
 }

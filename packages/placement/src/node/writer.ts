@@ -70,6 +70,8 @@ export interface NodeOutcome {
 
 export interface NodeObserver {
   decided(name: string, outcome: NodeOutcome): void;
+  /** These changes were made. */
+  written?(name: string, changes: readonly Change[]): void;
   /** Also of a node that was never decided about. */
   gone(name: string): void;
 }
@@ -261,6 +263,7 @@ export class NodeWriter {
     rememberRecord(memory, answer);
     this.#report.write("written");
     this.#report.written(answer, changes);
+    this.#options.observer?.written?.(answer.metadata?.name ?? "", changes);
   }
 
   #handleFailure(failure: ApiError, { key, memory, node, changes }: Refused): AfterFailure {

@@ -1,0 +1,177 @@
+/** From `StartupGate` documents to gates in force. */
+import { durationMs } from "../../api/duration.ts";
+import { type Reason, reasons } from "../../api/reasons.ts";
+import type { Selector } from "../../api/selector.ts";
+import { originalGate } from "../../api/startup-gate.ts";
+import { annotationId, type MarkId, taintId } from "../mark.ts";
+import type { MarkSet } from "../mark-set.ts";
+import { labelKeyProblem } from "../validate.ts";
+import type { Gate, GateDocument, GateFault, Gates } from "./gate.ts";
+import { stateId } from "./state.ts";
+
+/** Where documents come from, as recorded on nodes. */
+export type GateSource = "config" | "cluster";
+
+/** The documents of one source that was read completely. */
+export interface GateDocuments {
+  readonly source: GateSource;
+  readonly documents: readonly GateDocument[];
+  /** Documents whose `spec` does not pass the schema: name, and why. */
+  readonly unreadable?: readonly { readonly name: string; readonly message: string }[];
+}
+
+const MAX_NAME = 63;
+
+/** The places of the contract are always known: what is recorded there can be taken off when the gate is gone. */
+export const contractMarks: MarkSet = {
+  ids: new Set([
+    taintId(originalGate.taint.key, originalGate.taint.effect),
+    annotationId(originalGate.completed),
+  ]),
+  prefixes: [],
+};
+
+export interface CompileInput {
+  /** In order of precedence: of two gates that want one name or taint the first is in force. */
+  readonly sources: readonly GateDocuments[];
+  /** Places that gates of this process have declared before, so that those of a deleted gate can be taken off. */
+  readonly declaredBefore?: Iterable<MarkId>;
+}
+
+/** Total: a document with a fault is reported and not in force, and the others are. */
+export function compileGates({ sources, declaredBefore = [] }: CompileInput): Gates {
+  const faults: GateFault[] = [];
+  const taken = new Map<string, string>();
+  const gates: Gate[] = [];
+  for (const { source, documents, unreadable = [] } of sources) {
+    for (const { name, message } of unreadable) {
+      faults.push({ gate: name, source, path: [], reason: reasons.GateInvalid, message });
+    }
+    for (const document of documents) {
+      const gate = toGate(source, document);
+      const found = [...checkDocument(document), ...checkPlaces(gate, taken)];
+      faults.push(...found.map((fault) => ({ ...fault, gate: document.name, source })));
+      if (found.length > 0) continue;
+      for (const place of placesOf(gate)) taken.set(place, gate.rule);
+      gates.push(gate);
+    }
+  }
+  const ordered = inOrder(gates);
+  for (const gate of ordered.cyclic) {
+    const message = "it waits for itself, by way of other gates or alone";
+    const [source = "", name = ""] = gate.rule.split(/\/(.*)/s);
+    faults.push({ gate: name, source, path: ["after"], reason: reasons.GateInvalid, message });
+  }
+  return { gates: ordered.gates, policy: policyOf(ordered.gates, sources, declaredBefore), faults };
+}
+
+function toGate(source: GateSource, { name, spec }: GateDocument): Gate {
+  const { taint, completedAnnotation, timeouts } = spec;
+  const isOriginal = taint.key === originalGate.taint.key;
+  const completed = completedAnnotation ?? (isOriginal ? originalGate.completed : undefined);
+  return {
+    rule: `${source}/${name}`,
+    name,
+    spec,
+    taintId: taintId(taint.key, taint.effect),
+    stateId: stateId(name),
+    ...(completed !== undefined && { completedId: annotationId(completed) }),
+    stableForMs: durationMs(spec.stableFor),
+    minimumHoldMs: durationMs(spec.minimumHold),
+    ...(timeouts.noPod !== undefined && { noPodMs: durationMs(timeouts.noPod) }),
+    ...(timeouts.notReady !== undefined && { notReadyMs: durationMs(timeouts.notReady) }),
+    backfillMs: durationMs(spec.backfill.within),
+  };
+}
+
+function placesOf({ taintId: taint, stateId: state, completedId }: Gate): readonly MarkId[] {
+  return completedId === undefined ? [taint, state] : [taint, state, completedId];
+}
+
+type Found = Omit<GateFault, "gate" | "source">;
+
+function checkDocument({ name, spec }: GateDocument): readonly Found[] {
+  const found: Found[] = [];
+  const report = (path: Found["path"], message: string, reason: Reason = reasons.GateInvalid): void => {
+    found.push({ path, reason, message });
+  };
+  if (name.length > MAX_NAME) report([], `the name of a gate has at most ${MAX_NAME} characters`);
+  checkSelector(spec.nodeSelector, ["nodeSelector"], report);
+  for (const [at, { selector }] of spec.signals.pods.entries()) {
+    const path = ["signals", "pods", at, "selector"];
+    checkSelector(selector, path, report);
+    if (isEmpty(selector)) report(path, "it selects every pod: name at least one label");
+  }
+  return found;
+}
+
+function checkSelector(
+  { matchLabels = {} }: Selector,
+  path: Found["path"],
+  report: (path: Found["path"], message: string) => void,
+): void {
+  for (const key of Object.keys(matchLabels)) {
+    const problem = labelKeyProblem(key);
+    if (problem !== undefined)
+      report([...path, "matchLabels", key], `no label can have this key: ${problem}`);
+  }
+}
+
+function isEmpty({ matchLabels = {}, matchExpressions = [] }: Selector): boolean {
+  return Object.keys(matchLabels).length + matchExpressions.length === 0;
+}
+
+function checkPlaces(gate: Gate, taken: ReadonlyMap<string, string>): readonly Found[] {
+  const found: Found[] = [];
+  const report = (path: Found["path"], message: string): void => {
+    found.push({ path, reason: reasons.GateOverlap, message });
+  };
+  const name = taken.get(gate.stateId);
+  if (name !== undefined) report([], `${name} has the same name and is in force`);
+  const taint = taken.get(gate.taintId);
+  if (taint !== undefined) report(["taint", "key"], `${taint} has the same taint and is in force`);
+  const completed = gate.completedId === undefined ? undefined : taken.get(gate.completedId);
+  if (completed !== undefined)
+    report(["completedAnnotation"], `${completed} writes the same annotation and is in force`);
+  return found;
+}
+
+/** Each behind those that it waits for. A gate that is not there is not waited for. */
+function inOrder(gates: readonly Gate[]): {
+  readonly gates: readonly Gate[];
+  readonly cyclic: readonly Gate[];
+} {
+  const left = new Map(gates.map((gate) => [gate.name, gate]));
+  const ordered: Gate[] = [];
+  for (;;) {
+    const free = [...left.values()].filter(({ spec }) => !spec.after.some((name) => left.has(name)));
+    if (free.length === 0) return { gates: ordered, cyclic: [...left.values()] };
+    ordered.push(...free);
+    for (const { name } of free) left.delete(name);
+  }
+}
+
+function policyOf(
+  gates: readonly Gate[],
+  sources: readonly GateDocuments[],
+  declaredBefore: Iterable<MarkId>,
+): Gates["policy"] {
+  const ids = new Set<MarkId | string>([...contractMarks.ids, ...declaredBefore]);
+  for (const gate of gates) for (const id of placesOf(gate)) ids.add(id);
+  if (gates.some(({ spec }) => spec.timeouts.policy === "Cordon")) ids.add("unschedulable");
+  const declared: MarkSet = { ids, prefixes: [] };
+  return {
+    sourcesRead: new Set(sources.map(({ source }) => source)),
+    rules: new Set(
+      sources.flatMap(({ source, documents }) => documents.map(({ name }) => `${source}/${name}`)),
+    ),
+    declared,
+    allowedProtected: declared,
+    exclusive: { ids: new Set(gates.map(({ taintId: id }) => id)), prefixes: [] },
+  };
+}
+
+/** Places that a change of the gates must not forget; see `CompileInput.declaredBefore`. */
+export function declaredPlaces({ gates }: Gates): readonly MarkId[] {
+  return gates.flatMap(placesOf);
+}

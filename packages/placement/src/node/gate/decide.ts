@@ -1,0 +1,298 @@
+/** What becomes of one node by one gate. Pure: the table in README.md, row by row. */
+import { type Reason, reasons } from "../../api/reasons.ts";
+import type { Finding, Instant } from "../capability.ts";
+import type { Mark, MarkId } from "../mark.ts";
+import type { Boot, Gate, SignalReading } from "./gate.ts";
+import { type GateState, type HeldReason, type ReleasedReason, stringifyState } from "./state.ts";
+
+/** What is known about one node and one gate. */
+export interface GateCase {
+  readonly gate: Gate;
+  readonly selected: boolean;
+  /** The value of the gate's taint on the node. */
+  readonly standing: string | undefined;
+  /** Places of the gate that are recorded as ours. */
+  readonly owned: ReadonlySet<MarkId>;
+  readonly state: GateState | undefined;
+  /** What stands at the annotation of the state and at that of the release. */
+  readonly stateText: string | undefined;
+  readonly completed: string | undefined;
+  /** The node is unschedulable, whoever made it so. */
+  readonly cordoned: boolean;
+  /** Gates before this one that hold the node. */
+  readonly waitsFor: readonly string[];
+  /** Empty when nothing depends on them. */
+  readonly readings: readonly SignalReading[];
+  readonly heldForMs: number;
+  readonly stableForMs: number;
+  readonly unknownForMs: number;
+  readonly boot: Boot;
+  /** May another node be held again at present? */
+  readonly mayHoldAgain: boolean;
+  /** Only asked of a backfill candidate. */
+  readonly idle: Idleness;
+  /** Also a node that is older than the window, because the process has just started and was told so. */
+  readonly isFresh: boolean;
+  /** When this very thing was decided first; see `GateClocks.stamp`. */
+  readonly stamp: (key: string) => Instant;
+}
+
+export type Idleness = "unknown" | { readonly idle: true } | { readonly idle: false; readonly pod: string };
+
+/** Where a node stands with a gate. */
+export type GatePhase = "NotSelected" | "Open" | "Held" | "HeldAgain" | "TimedOut";
+
+export interface GateVerdict {
+  readonly phase: GatePhase;
+  /** Why it is held, or was let go. */
+  readonly reason: Reason;
+  readonly marks: readonly Mark[];
+  readonly keep: ReadonlyMap<MarkId, Reason>;
+  readonly removals: ReadonlyMap<MarkId, Reason>;
+  readonly findings: readonly Finding[];
+  readonly recheckAfterMs?: number;
+}
+
+/** How long signals that cannot be read put a timeout off: they are read within moments of a start, or never. */
+const UNKNOWN_LIMIT_MS = 30_000;
+/** How soon to look again at a node whose pods are being looked up; the answer itself comes sooner. */
+const PENDING_RECHECK_MS = 1000;
+
+export function decideGate(it: GateCase): GateVerdict {
+  if (!it.selected) return decideNotSelected(it);
+  if (it.standing !== undefined) return decideStanding(it);
+  if (!it.owned.has(it.gate.taintId)) return decideOpen(it);
+  // It is recorded and gone: somebody else has taken it off.
+  return it.gate.spec.taintRemoved === "Restore" ? decideStanding(it) : release(it, reasons.ReleasedByHand);
+}
+
+/** Ours goes. What others have put there may be meant for somebody else, or for when the labels have come. */
+function decideNotSelected({ gate, owned, standing }: GateCase): GateVerdict {
+  const { taintId, rule } = gate;
+  const reason = reasons.GateNotSelected;
+  const ours = [...owned].map((id): [MarkId, Reason] => [id, reason]);
+  const base = { ...nothing, phase: "NotSelected", reason, removals: new Map(ours) } as const;
+  if (standing === undefined || owned.has(taintId)) return base;
+  const message = `${rule} does not select the node, so the taint is not its to take off`;
+  const finding: Finding = { reason, severity: "warning", subject: taintId, message };
+  return { ...base, keep: new Map([[taintId, reason]]), findings: [finding] };
+}
+
+function decideOpen(it: GateCase): GateVerdict {
+  const again = whyAgain(it);
+  if (again !== undefined && it.mayHoldAgain)
+    return hold(it, reasons.HeldAgain, [say(it, "info", reasons.HeldAgain, again)]);
+  if (again !== undefined) {
+    const { percent, nodes } = it.gate.spec.heldAgain;
+    const message = `${again}, but as many nodes are held again as may be (${percent} %, at least ${nodes})`;
+    return stay(it, [say(it, "warning", reasons.GateCapReached, message)], PENDING_RECHECK_MS * 10);
+  }
+  if (!isBackfillCandidate(it)) return stay(it);
+  const { idle } = it;
+  if (idle === "unknown") {
+    const message = "the node came without the taint; it is looked up whether pods run there";
+    return stay(it, [say(it, "info", reasons.BackfillPending, message)], PENDING_RECHECK_MS);
+  }
+  if (idle.idle) return hold(it, reasons.Gated, []);
+  const message = `the node came without the taint and is left alone, because ${idle.pod} runs there`;
+  return stay(it, [say(it, "warning", reasons.GateMissed, message)]);
+}
+
+/** Never held by this gate, not let go by the original, and young enough. */
+export function isBackfillCandidate({
+  state,
+  completed,
+  isFresh,
+  standing,
+  selected,
+}: BackfillCase): boolean {
+  return selected && isFresh && standing === undefined && state === undefined && (completed ?? "") === "";
+}
+
+export type BackfillCase = Pick<GateCase, "selected" | "state" | "completed" | "isFresh" | "standing">;
+
+/** Why a node that is not held should be held again, in words. */
+function whyAgain({ gate: { spec }, state, readings, boot }: GateCase): string | undefined {
+  const rebooted = state?.boot !== undefined && boot.id !== "" && boot.id !== state.boot;
+  if (spec.regateOnReboot && rebooted) return "the node was rebooted";
+  if (spec.mode === "Once") return undefined;
+  // Let go without its signals, it has to have them once before they can be lost.
+  const isForced = state?.state === "released" && state.why !== reasons.Released && !rebooted;
+  const lost = readings.find((reading) => reading.state === "missing");
+  return isForced || lost === undefined ? undefined : `${lost.signal}: ${lost.message}`;
+}
+
+function decideStanding(it: GateCase): GateVerdict {
+  const { gate, state, readings, waitsFor, boot } = it;
+  const forced =
+    state?.state === "released" && state.why !== reasons.Released && state.boot === (boot.id || undefined);
+  // Somebody put it back on a node that was let go on purpose.
+  if (forced) return release(it, state.why, state.note);
+  const why = state?.state === "held" ? state.why : reasons.Gated;
+  if (waitsFor.length > 0) {
+    const message = `it waits for ${waitsFor.join(", ")}`;
+    return hold(it, why, [say(it, "info", reasons.GateBefore, message)]);
+  }
+  const missing = readings.filter((reading) => reading.state !== "holds");
+  const wait = missing.length > 0 ? undefined : waitOf(it);
+  if (missing.length === 0 && wait === undefined) return release(it, reasons.Released);
+  const findings = [
+    ...missing.map(({ signal, reason, message }) => say(it, "info", reason, `${signal}: ${message}`)),
+    ...(wait === undefined ? [] : [say(it, "info", wait.reason, wait.message)]),
+  ];
+  const late = missing.length === 0 ? undefined : timedOut(it);
+  const due = earliest([wait?.leftMs, ...(missing.length === 0 ? [] : nextTimeouts(it))]);
+  if (late === undefined) return hold(it, why, findings, due);
+  const { policy } = gate.spec.timeouts;
+  const what = missing.map(({ signal, message }) => `${signal}: ${message}`).join("; ");
+  if (policy === "Release") return release(it, reasons.TimedOut, `${late}; ${what}`);
+  const said = say(it, "warning", reasons.TimedOut, `${late}; ${what}`);
+  const held = hold(it, why, [...findings, said], due);
+  return {
+    ...held,
+    phase: "TimedOut",
+    marks: policy === "Cordon" ? [...held.marks, ...cordon(it)] : held.marks,
+  };
+}
+
+interface Wait {
+  readonly reason: Reason;
+  readonly message: string;
+  readonly leftMs: number;
+}
+
+/** All signals hold: what has to pass all the same. */
+function waitOf({ gate, stableForMs, heldForMs }: GateCase): Wait | undefined {
+  const stableMs = gate.stableForMs - stableForMs;
+  const minimumMs = gate.minimumHoldMs - heldForMs;
+  if (stableMs > 0 && stableMs >= minimumMs) {
+    const message = `all signals hold, for ${gate.spec.stableFor} it has to be`;
+    return { reason: reasons.NotStable, message, leftMs: stableMs };
+  }
+  if (minimumMs <= 0) return undefined;
+  const message = `all signals hold; the node is held for ${gate.spec.minimumHold} at least`;
+  return { reason: reasons.MinimumHold, message, leftMs: minimumMs };
+}
+
+/** Which timeout has passed, in words. */
+function timedOut({ gate, readings, heldForMs, unknownForMs }: GateCase): string | undefined {
+  const isUnknown = readings.some(({ state }) => state === "unknown");
+  if (isUnknown && unknownForMs < UNKNOWN_LIMIT_MS) return undefined;
+  const { timeouts } = gate.spec;
+  const noPod = readings.some((reading) => reading.noPod === true);
+  if (noPod && heldForMs >= (gate.noPodMs ?? Number.POSITIVE_INFINITY)) {
+    return `no pod has come within ${timeouts.noPod ?? ""}`;
+  }
+  return heldForMs >= (gate.notReadyMs ?? Number.POSITIVE_INFINITY)
+    ? `not ready within ${timeouts.notReady ?? ""}`
+    : undefined;
+}
+
+function nextTimeouts({ gate, heldForMs, unknownForMs, readings }: GateCase): readonly number[] {
+  const unknown = readings.some(({ state }) => state === "unknown") ? [UNKNOWN_LIMIT_MS - unknownForMs] : [];
+  const limits = [gate.noPodMs, gate.notReadyMs].filter((limit) => limit !== undefined);
+  return [...limits.map((limit) => limit - heldForMs), ...(limits.length > 0 ? unknown : [])].filter(
+    (ms) => ms > 0,
+  );
+}
+
+function hold(
+  it: GateCase,
+  why: HeldReason,
+  findings: readonly Finding[],
+  recheckAfterMs?: number,
+): GateVerdict {
+  const { gate, state, boot } = it;
+  const { rule, taintId, stateId, spec } = gate;
+  const base = state?.state === "held" ? state : { at: it.stamp(`held ${it.stateText ?? ""}`), why };
+  const bootFacts =
+    boot.id === "" ? {} : { boot: boot.id, ...(boot.since !== undefined && { bootAt: boot.since }) };
+  const text = stringifyState({ state: "held", at: base.at, why: base.why, ...bootFacts });
+  const overwrite = { rule, reason: why, foreign: "overwrite" } as const;
+  return {
+    ...nothing,
+    phase: why === reasons.HeldAgain ? "HeldAgain" : "Held",
+    reason: why,
+    marks: [
+      { ...overwrite, id: taintId, value: spec.taint.value, announce: "always" },
+      { ...overwrite, id: stateId, value: text, announce: "never" },
+      ...completedMark(it),
+    ],
+    findings,
+    ...(recheckAfterMs !== undefined && { recheckAfterMs }),
+  };
+}
+
+function release(it: GateCase, why: ReleasedReason, note?: string): GateVerdict {
+  const { gate, boot, state } = it;
+  const { rule, taintId, stateId, completedId } = gate;
+  const at = it.stamp(`released ${it.stateText ?? ""}`);
+  const text = stringifyState({
+    state: "released",
+    at,
+    why,
+    ...(boot.id !== "" && { boot: boot.id, ...(boot.since !== undefined && { bootAt: boot.since }) }),
+    ...(note !== undefined && { note }),
+  });
+  // Let go once more, because somebody had put the taint back: nothing else is new.
+  const isRepeated = state?.state === "released" && state.why === why && why !== reasons.Released;
+  const value = isRepeated && it.stateText !== undefined ? it.stateText : text;
+  const mark = { rule, reason: why, foreign: "overwrite", announce: "never" } as const;
+  return {
+    ...nothing,
+    phase: "Open",
+    reason: why,
+    marks: [
+      { ...mark, id: stateId, value },
+      ...(completedId === undefined ? [] : [{ ...mark, id: completedId, value: `${Math.floor(at / 1000)}` }]),
+    ],
+    removals: new Map([
+      [taintId, why],
+      ["unschedulable", why],
+    ]),
+  };
+}
+
+/** Nothing changes; what we have written stays as it stands. */
+function stay(it: GateCase, findings: readonly Finding[] = [], recheckAfterMs?: number): GateVerdict {
+  const { gate, state, stateText, owned } = it;
+  const { rule, stateId } = gate;
+  const reason = state?.why ?? reasons.Released;
+  const marks: Mark[] = [];
+  if (stateText !== undefined && owned.has(stateId)) {
+    marks.push({ id: stateId, value: stateText, rule, reason, foreign: "overwrite", announce: "never" });
+  }
+  const wait = recheckAfterMs === undefined ? {} : { recheckAfterMs };
+  return { ...nothing, phase: "Open", reason, marks: [...marks, ...completedMark(it)], findings, ...wait };
+}
+
+/** The time of an earlier release, as long as it is ours. */
+function completedMark({ gate, owned, completed, state }: GateCase): readonly Mark[] {
+  const { completedId: id, rule } = gate;
+  if (id === undefined || completed === undefined || !owned.has(id)) return [];
+  const reason = state?.why ?? reasons.Released;
+  return [{ id, value: completed, rule, reason, foreign: "overwrite", announce: "never" }];
+}
+
+/** One that a person has cordoned stays theirs. */
+function cordon({ gate: { rule }, cordoned, owned }: GateCase): readonly Mark[] {
+  if (cordoned && !owned.has("unschedulable")) return [];
+  const reason = reasons.TimedOut;
+  return [{ id: "unschedulable", value: "true", rule, reason, foreign: "leave", announce: "always" }];
+}
+
+const nothing: Pick<GateVerdict, "marks" | "keep" | "removals" | "findings"> = {
+  marks: [],
+  keep: new Map(),
+  removals: new Map(),
+  findings: [],
+};
+
+function say({ gate }: GateCase, severity: Finding["severity"], reason: Reason, message: string): Finding {
+  return { reason, severity, subject: gate.rule, message };
+}
+
+function earliest(times: readonly (number | undefined)[]): number | undefined {
+  const given = times.filter((time) => time !== undefined);
+  return given.length === 0 ? undefined : Math.max(1, Math.min(...given));
+}
