@@ -1,0 +1,160 @@
+import type { NodeSelectorRequirement, NodeSelectorTerm } from "@berth/kube";
+import { aNode } from "@berth/testcluster";
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import type { Selector } from "../api/selector.ts";
+import { matchesNodeSelectorTerms, matchesSelector, selectorText } from "./selector.ts";
+
+describe("label selectors", () => {
+  const labels = { tier: "web", zone: "a", empty: "" };
+  const where = (key: string, operator: string, ...values: string[]) => ({
+    matchExpressions: [{ key, operator, ...(values.length === 0 ? {} : { values }) }],
+  });
+  it.each([
+    ["an empty one", {}, true, ""],
+    ["a label with its value", { matchLabels: { tier: "web" } }, true, "tier=web"],
+    ["a label with another value", { matchLabels: { tier: "db" } }, false, "tier=db"],
+    ["a label with the empty value", { matchLabels: { empty: "" } }, true, "empty="],
+    ["an absent label with the empty value", { matchLabels: { none: "" } }, false, "none="],
+    ["one of several labels", { matchLabels: { zone: "a", tier: "db" } }, false, "tier=db,zone=a"],
+    ["In with the value", where("tier", "In", "web", "db"), true, "tier in (db,web)"],
+    ["In without the value", where("tier", "In", "db"), false, "tier=db"],
+    ["In of an absent label", where("none", "In", "db"), false, "none=db"],
+    ["In with the empty value", where("empty", "In", "", "x"), true, "empty in (,x)"],
+    ["NotIn with the value", where("tier", "NotIn", "web", "db"), false, "tier notin (db,web)"],
+    ["NotIn without the value", where("tier", "NotIn", "db"), true, "tier!=db"],
+    ["NotIn of an absent label", where("none", "NotIn", "db"), true, "none!=db"],
+    ["Exists of a label", where("empty", "Exists"), true, "empty"],
+    ["Exists of an absent label", where("none", "Exists"), false, "none"],
+    ["DoesNotExist of a label", where("tier", "DoesNotExist"), false, "!tier"],
+    ["DoesNotExist of an absent label", where("none", "DoesNotExist"), true, "!none"],
+    [
+      "labels and expressions that hold",
+      { matchLabels: { tier: "web" }, ...where("zone", "Exists") },
+      true,
+      "tier=web,zone",
+    ],
+    [
+      "expressions that do not all hold",
+      { matchLabels: { tier: "web" }, ...where("zone", "In", "b") },
+      false,
+      "tier=web,zone=b",
+    ],
+    ["a label called constructor", where("constructor", "Exists"), false, "constructor"],
+  ])("%s", (_, selector, holds, text) => {
+    expect(matchesSelector(selector, labels)).toBe(holds);
+    expect(selectorText(selector)).toBe(text);
+  });
+
+  it.each([
+    ["In without values", where("tier", "In")],
+    ["NotIn without values", where("tier", "NotIn")],
+    ["Exists with values", where("tier", "Exists", "web")],
+    ["DoesNotExist with values", where("none", "DoesNotExist", "web")],
+    ["an operator that there is not", where("tier", "Gt", "1")],
+  ])("holds for nothing where the API server would refuse it: %s", (_, selector) => {
+    expect(matchesSelector(selector, labels)).toBe(false);
+    expect(selectorText(selector)).toBe("berth.dev/nothing,!berth.dev/nothing");
+  });
+
+  it.each([
+    ["a key that would end the requirement", { matchLabels: { "a,b": "" } }],
+    ["a value that would add one", { matchLabels: { a: "b,c=d" } }],
+    ["no key", where("", "Exists")],
+  ])("never writes text of another meaning: %s", (_, selector) => {
+    expect(selectorText(selector)).toBe("berth.dev/nothing,!berth.dev/nothing");
+  });
+
+  it("an object without labels has none", () => {
+    expect(matchesSelector({}, undefined)).toBe(true);
+    expect(matchesSelector(where("a", "DoesNotExist"), undefined)).toBe(true);
+    expect(matchesSelector(where("a", "Exists"), undefined)).toBe(false);
+  });
+
+  it("gives one text for one set of requirements, in whatever order they are written", () => {
+    const key = fc.constantFrom("a", "b", "c");
+    const values = fc.uniqueArray(fc.constantFrom("x", "y", "z"), { minLength: 1 });
+    const requirement = fc.record({
+      key,
+      operator: fc.constantFrom("In" as const, "NotIn" as const),
+      values,
+    });
+    const selectors = fc.record({
+      matchLabels: fc.dictionary(key, fc.constantFrom("x", "y")),
+      matchExpressions: fc.array(requirement, { maxLength: 4 }),
+    });
+    fc.assert(
+      fc.property(selectors, ({ matchLabels, matchExpressions }) => {
+        const turned: Selector = {
+          matchLabels: Object.fromEntries(Object.entries(matchLabels).toReversed()),
+          matchExpressions: matchExpressions
+            .toReversed()
+            .map((one) => ({ key: one.key, operator: one.operator, values: one.values.toReversed() })),
+        };
+        expect(selectorText(turned)).toBe(selectorText({ matchLabels, matchExpressions }));
+      }),
+    );
+  });
+});
+
+describe("node selector terms", () => {
+  const node = aNode("n1").labelled({ tier: "web", gpus: "8", big: "9223372036854775807" }).build();
+  const labels = (...matchExpressions: NodeSelectorRequirement[]): NodeSelectorTerm => ({ matchExpressions });
+  const fields = (...matchFields: NodeSelectorRequirement[]): NodeSelectorTerm => ({ matchFields });
+  const web = labels({ key: "tier", operator: "In", values: ["web"] });
+  const db = labels({ key: "tier", operator: "In", values: ["db"] });
+
+  it.each<[string, readonly NodeSelectorTerm[] | undefined, boolean]>([
+    ["none", undefined, false],
+    ["no terms", [], false],
+    ["an empty term", [{}], false],
+    ["a term with empty lists", [{ matchExpressions: [], matchFields: [] }], false],
+    ["a term that holds", [web], true],
+    ["a term that does not", [db], false],
+    ["one of two terms", [db, web], true],
+    ["an empty term beside one that holds", [{}, web], true],
+    ["In of several", [labels({ key: "tier", operator: "In", values: ["db", "web"] })], true],
+    ["NotIn", [labels({ key: "tier", operator: "NotIn", values: ["web"] })], false],
+    ["NotIn of an absent label", [labels({ key: "none", operator: "NotIn", values: ["web"] })], true],
+    ["Exists", [labels({ key: "gpus", operator: "Exists" })], true],
+    ["DoesNotExist", [labels({ key: "gpus", operator: "DoesNotExist" })], false],
+    ["Gt that holds", [labels({ key: "gpus", operator: "Gt", values: ["7"] })], true],
+    ["Gt of the same number", [labels({ key: "gpus", operator: "Gt", values: ["8"] })], false],
+    ["Lt that holds", [labels({ key: "gpus", operator: "Lt", values: ["10"] })], true],
+    ["Lt of the same number", [labels({ key: "gpus", operator: "Lt", values: ["8"] })], false],
+    ["Gt of a label that is no number", [labels({ key: "tier", operator: "Gt", values: ["7"] })], false],
+    ["Lt of an absent label", [labels({ key: "none", operator: "Lt", values: ["7"] })], false],
+    ["Gt with a bound that is no number", [labels({ key: "gpus", operator: "Gt", values: ["x"] })], false],
+    ["Gt with two bounds", [labels({ key: "gpus", operator: "Gt", values: ["1", "2"] })], false],
+    ["Gt of 64 bits", [labels({ key: "big", operator: "Gt", values: ["9223372036854775806"] })], true],
+    ["Lt beyond 64 bits", [labels({ key: "gpus", operator: "Lt", values: ["9223372036854775808"] })], false],
+    ["NotIn without values", [labels({ key: "tier", operator: "NotIn" })], false],
+    ["NotIn with an impossible value", [labels({ key: "tier", operator: "NotIn", values: ["a b"] })], false],
+    ["DoesNotExist of an impossible key", [labels({ key: "a b", operator: "DoesNotExist" })], false],
+    ["an operator that there is not", [labels({ key: "tier", operator: "Equals", values: ["web"] })], false],
+    [
+      "a term that cannot be read beside one that holds",
+      [labels({ key: "", operator: "Exists" }), web],
+      true,
+    ],
+    ["the name", [fields({ key: "metadata.name", operator: "In", values: ["n1"] })], true],
+    ["another name", [fields({ key: "metadata.name", operator: "In", values: ["n2"] })], false],
+    ["not another name", [fields({ key: "metadata.name", operator: "NotIn", values: ["n2"] })], true],
+    ["not the name", [fields({ key: "metadata.name", operator: "NotIn", values: ["n1"] })], false],
+    ["two names", [fields({ key: "metadata.name", operator: "In", values: ["n1", "n2"] })], false],
+    ["an operator that fields do not have", [fields({ key: "metadata.name", operator: "Exists" })], false],
+    ["another field", [fields({ key: "metadata.uid", operator: "In", values: ["u"] })], false],
+    [
+      "labels and name",
+      [{ ...web, ...fields({ key: "metadata.name", operator: "In", values: ["n1"] }) }],
+      true,
+    ],
+    [
+      "labels, and not the name",
+      [{ ...web, matchFields: [{ key: "metadata.name", operator: "In", values: ["n2"] }] }],
+      false,
+    ],
+  ])("%s", (_, terms, holds) => {
+    expect(matchesNodeSelectorTerms(terms, node)).toBe(holds);
+  });
+});
