@@ -39,6 +39,8 @@ interface Track {
 interface NodeTrack {
   readonly uid: string | undefined;
   readonly gates: Map<string, Track>;
+  /** When it was made, by the clock that cannot jump. */
+  readonly bornMs: number;
   /** The boot last seen by this process, and since when its containers count. */
   bootId: string;
   boots: Map<string, Instant>;
@@ -68,7 +70,7 @@ export class GateClocks {
   look(node: Node, { rule, heldSince, evidence, unknown, holdsSince }: Look, now: Instant): GateTimes {
     const { monotonic, trusting = false } = this.#options;
     const nowMs = monotonic();
-    const track = this.#trackOf(node, rule);
+    const track = this.#trackOf(node, rule, now);
     if (heldSince === undefined) {
       track.heldFromMs = undefined;
     } else if (track.heldFromMs === undefined || (track.heldSince ?? heldSince) !== heldSince) {
@@ -95,7 +97,7 @@ export class GateClocks {
    * race, is the same change.
    */
   stamp(node: Node, rule: string, key: string, now: Instant): Instant {
-    const track = this.#trackOf(node, rule);
+    const track = this.#trackOf(node, rule, now);
     if (track.stamp?.key !== key) track.stamp = { key, at: now };
     return track.stamp.at;
   }
@@ -106,7 +108,7 @@ export class GateClocks {
    */
   boot(node: Node, state: GateState | undefined, now: Instant): Boot {
     const id = node.status?.nodeInfo?.bootID ?? "";
-    const track = this.#nodeOf(node);
+    const track = this.#nodeOf(node, now);
     const before = track.bootId;
     if (id === "") return { id };
     track.bootId = id;
@@ -119,22 +121,30 @@ export class GateClocks {
     return { id, since: seen ?? state.at };
   }
 
+  /** Milliseconds since the node was made, by the wall clock at the first look and by the other one from then on. */
+  age(node: Node, now: Instant): number {
+    return this.#options.monotonic() - this.#nodeOf(node, now).bornMs;
+  }
+
   forget(node: string): void {
     this.#nodes.delete(node);
   }
 
-  #nodeOf(node: Node): NodeTrack {
-    const { name = "", uid } = node.metadata ?? {};
+  #nodeOf(node: Node, now: Instant): NodeTrack {
+    const { name = "", uid, creationTimestamp } = node.metadata ?? {};
     let track = this.#nodes.get(name);
     if (track === undefined || track.uid !== uid) {
-      track = { uid, gates: new Map(), bootId: "", boots: new Map() };
+      const bornAt = Date.parse(creationTimestamp ?? "");
+      const ageMs = Number.isNaN(bornAt) ? 0 : Math.max(0, now - bornAt);
+      const bornMs = this.#options.monotonic() - ageMs;
+      track = { uid, gates: new Map(), bornMs, bootId: "", boots: new Map() };
       this.#nodes.set(name, track);
     }
     return track;
   }
 
-  #trackOf(node: Node, rule: string): Track {
-    const { gates } = this.#nodeOf(node);
+  #trackOf(node: Node, rule: string, now: Instant): Track {
+    const { gates } = this.#nodeOf(node, now);
     let track = gates.get(rule);
     if (track === undefined) {
       track = {

@@ -27,8 +27,8 @@ export interface GateCase {
   readonly stableForMs: number;
   readonly unknownForMs: number;
   readonly boot: Boot;
-  /** May another node be held again at present? */
-  readonly mayHoldAgain: boolean;
+  /** May another node be held again at present? `undefined` while the nodes have not all been looked at. */
+  readonly mayHoldAgain: boolean | undefined;
   /** Only asked of a backfill candidate. */
   readonly idle: Idleness;
   /** Also a node that is older than the window, because the process has just started and was told so. */
@@ -40,7 +40,7 @@ export interface GateCase {
 export type Idleness = "unknown" | { readonly idle: true } | { readonly idle: false; readonly pod: string };
 
 /** Where a node stands with a gate. */
-export type GatePhase = "NotSelected" | "Open" | "Held" | "HeldAgain" | "TimedOut";
+export type GatePhase = "NotSelected" | "Open" | "Held" | "HeldAgain" | "TimedOut" | "TimedOutAgain";
 
 export interface GateVerdict {
   readonly phase: GatePhase;
@@ -80,7 +80,9 @@ function decideNotSelected({ gate, owned, standing }: GateCase): GateVerdict {
 
 function decideOpen(it: GateCase): GateVerdict {
   const again = whyAgain(it);
-  if (again !== undefined && it.mayHoldAgain)
+  const may = again === undefined ? false : it.mayHoldAgain;
+  if (may === undefined) return stay(it, [], PENDING_RECHECK_MS);
+  if (again !== undefined && may)
     return hold(it, reasons.HeldAgain, [say(it, "info", reasons.HeldAgain, again)]);
   if (again !== undefined) {
     const { percent, nodes } = it.gate.spec.heldAgain;
@@ -150,7 +152,7 @@ function decideStanding(it: GateCase): GateVerdict {
   const held = hold(it, why, [...findings, said], due);
   return {
     ...held,
-    phase: "TimedOut",
+    phase: why === reasons.HeldAgain ? "TimedOutAgain" : "TimedOut",
     marks: policy === "Cordon" ? [...held.marks, ...cordon(it)] : held.marks,
   };
 }

@@ -47,5 +47,5 @@ export const labels: NodeCapability<LabelRules> = {
   inputs: labelInputs,
 };
 export { labelFactsChanged } from "./predicate.ts";
-export { createRuleStatusReconciler, type RuleStatusOptions, type StatusPatch } from "./reconciler.ts";
+export { createRuleStatusReconciler, type RuleStatusOptions } from "./reconciler.ts";
 export { type RuleCounts, RuleTally } from "./tally.ts";

@@ -6,6 +6,7 @@ import type { LabelRule } from "../../api/label-rule-resource.ts";
 import { type Reason, reasons } from "../../api/reasons.ts";
 import type { FrozenRule } from "../breaker.ts";
 import type { Instant } from "../capability.ts";
+import type { StatusDecision } from "../status-reconciler.ts";
 import type { RuleVerdict } from "./gate.ts";
 import type { RuleCounts } from "./tally.ts";
 
@@ -31,14 +32,13 @@ export interface StatusInput {
   readonly now: Instant;
 }
 
-export interface StatusDecision {
-  /** The status to write; `undefined` when it stands already. */
-  readonly status: FullStatus | undefined;
-  /** Conditions that began to hold, or to fail, and deserve an Event. */
-  readonly news: readonly DesiredCondition[];
-}
-
-export function decideStatus({ rule, verdict, counts, frozen, now }: StatusInput): StatusDecision {
+export function decideStatus({
+  rule,
+  verdict,
+  counts,
+  frozen,
+  now,
+}: StatusInput): StatusDecision<FullStatus> {
   const { status: current = {} } = rule;
   if (verdict === undefined) return { status: undefined, news: [] };
   const generation = rule.metadata?.generation;

@@ -1,5 +1,6 @@
 /** Counts over all nodes what the rules of documents do, for their status: no list of nodes leaves this file. */
 import { MAX_FIRST_NODES } from "../../api/label-rule.ts";
+import { firstOf } from "../first-names.ts";
 import type { NodeObserver, NodeOutcome } from "../writer.ts";
 import { FOLDER } from "./folder.ts";
 import { LABELS } from "./rules.ts";
@@ -69,8 +70,8 @@ export class RuleTally implements NodeObserver {
       pending: pending.size,
       conflicting: conflicting.size,
       ...(conflictsWith !== undefined && { conflictsWith }),
-      firstMatched: firstOf(matched),
-      firstConflicting: firstOf(conflicting.keys()),
+      firstMatched: firstOf(matched, MAX_FIRST_NODES),
+      firstConflicting: firstOf(conflicting.keys(), MAX_FIRST_NODES),
     };
   }
 
@@ -155,16 +156,4 @@ function put(set: Set<string>, name: string, inside: boolean): boolean {
   if (inside) set.add(name);
   else set.delete(name);
   return true;
-}
-
-/** One look at each name, so that a rule of all nodes costs no sorting of them. */
-function firstOf(names: Iterable<string>): readonly string[] {
-  const first: string[] = [];
-  for (const name of names) {
-    if (first.length === MAX_FIRST_NODES && name >= (first.at(-1) ?? "")) continue;
-    first.push(name);
-    first.sort();
-    if (first.length > MAX_FIRST_NODES) first.pop();
-  }
-  return first;
 }

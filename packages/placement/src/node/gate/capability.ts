@@ -1,0 +1,112 @@
+/** The startup gates as a capability of the node writer. */
+import type { Node } from "@berth/kube";
+import { type Reason, reasons } from "../../api/reasons.ts";
+import {
+  type BoundCapability,
+  type Contribution,
+  type Finding,
+  type Instant,
+  type NodeDecision,
+  type NodeView,
+  nothingWanted,
+  unreadPolicy,
+} from "../capability.ts";
+import type { MarkId } from "../mark.ts";
+import { standingValue } from "../mark.ts";
+import { ownedMarks, recordOf } from "../record.ts";
+import { decideGate, type GateCase, type GateVerdict } from "./decide.ts";
+import { GATES, type Gates } from "./gate.ts";
+import { type GateSources, observeGates } from "./observe.ts";
+
+/** What one gate sees and says of one node, for people. */
+export interface GateLook {
+  readonly of: GateCase;
+  readonly verdict: GateVerdict;
+}
+
+export interface GateCapability extends BoundCapability {
+  /** Every gate in force, in order; none while none has been read. */
+  look(view: NodeView, now: Instant): readonly GateLook[];
+}
+
+export interface GateBinding {
+  /** The gates in force; `undefined` until some source has been read. */
+  readonly gates: () => Gates | undefined;
+  readonly sources: GateSources;
+}
+
+/**
+ * Startup gates. Watches: Nodes, and what the signals of the gates name. Owns: the taints of the gates, an annotation
+ * `gate.berth.dev/<name>` for each, the annotation with the time of the release, and `unschedulable` where it has cordoned.
+ */
+export function bindGates({ gates: current, sources }: GateBinding): GateCapability {
+  const look = (view: NodeView, now: Instant): readonly GateLook[] => {
+    const gates = current();
+    if (gates === undefined) return [];
+    return observeGates(view, gates, { sources, now }).map((it) => ({ of: it, verdict: decideGate(it) }));
+  };
+  return {
+    name: GATES,
+    look,
+    contribute(view, now): Contribution {
+      const gates = current();
+      if (gates === undefined) return { capability: GATES, policy: unreadPolicy, decision: nothingWanted };
+      return { capability: GATES, policy: gates.policy, decision: decide(view, gates, look(view, now)) };
+    },
+    inputs(view, mark) {
+      const gate = current()?.gates.find(({ rule }) => rule === mark.rule);
+      if (gate === undefined) return [];
+      // Reading them again changes nothing, so the time does not matter.
+      const found = look(view, 0).find(({ of: it }) => it.gate === gate);
+      return (found?.of.readings ?? []).map(({ signal, message }) => `${signal}: ${message}`);
+    },
+  };
+}
+
+function decide({ owned }: NodeView, gates: Gates, looks: readonly GateLook[]): NodeDecision {
+  const marks = looks.flatMap(({ verdict }) => verdict.marks);
+  const keep = new Map<MarkId, Reason>(looks.flatMap(({ verdict }) => [...verdict.keep]));
+  const removals = new Map<MarkId, Reason>(looks.flatMap(({ verdict }) => [...verdict.removals]));
+  const findings: Finding[] = looks.flatMap(({ verdict }) => verdict.findings);
+  const refused = new Set(gates.faults.map(({ source, gate }) => `${source}/${gate}`));
+  for (const [id, { capability, rule }] of owned) {
+    if (capability === GATES && refused.has(rule)) keep.set(id, reasons.GateInvalid);
+  }
+  const recheck = looks.map(({ verdict }) => verdict.recheckAfterMs).filter((it) => it !== undefined);
+  return {
+    marks,
+    keep,
+    removals,
+    findings,
+    outcomes: looks.map(({ of: it, verdict }) => ({ rule: it.gate.rule, phase: verdict.phase })),
+    ...(recheck.length > 0 && { recheckAfterMs: Math.min(...recheck) }),
+  };
+}
+
+/** Do all labels stand as this capability wants them now, and none that it is about to remove? */
+export function marksSettled(
+  capability: BoundCapability,
+  node: Node,
+  { installation, now }: { readonly installation: string; readonly now: Instant },
+): boolean {
+  const owned = ownedMarks(recordOf(node), installation);
+  const { decision } = capability.contribute({ node, owned }, now);
+  const wanted = new Set(decision.marks.map(({ id }) => id));
+  return (
+    decision.marks.every(({ id, value, foreign }) => {
+      const standing = standingValue(node, id);
+      return standing === value || (standing !== undefined && foreign === "leave" && !owned.has(id));
+    }) &&
+    [...owned].every(
+      ([id, recorded]) =>
+        recorded.capability !== capability.name ||
+        wanted.has(id) ||
+        decision.keep.has(id) ||
+        !standsAt(node, id),
+    )
+  );
+}
+
+function standsAt(node: Node, id: MarkId): boolean {
+  return standingValue(node, id) !== undefined;
+}

@@ -1,0 +1,62 @@
+import type { MetricsRegistry } from "@berth/runtime";
+import type { GateRelease } from "./tally.ts";
+
+/** What the startup gates report about themselves. No label grows with the cluster. */
+export interface GateMetrics {
+  /** Gates in force, and faults of documents by reason. */
+  taken(gates: number, faults: readonly { readonly reason: string }[]): void;
+  released(release: GateRelease): void;
+  /** Read at each scrape. */
+  counts(of: { readonly held: () => number; readonly timedOut: () => number }): void;
+}
+
+/** Seconds that a node may be held: from a warm image to a driver that is compiled. */
+const BUCKETS = [1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600];
+
+export function createGateMetrics(registry: MetricsRegistry): GateMetrics {
+  const inForce = registry.gauge({ name: "berth_startup_gates", help: "Startup gates in force." });
+  const faultsNow = registry.gauge({
+    name: "berth_startup_gate_problems",
+    help: "Faults in the startup gates as last read, by reason.",
+    labels: ["reason"],
+  });
+  const releases = registry.counter<"reason">({
+    name: "berth_gate_releases_total",
+    help: "Nodes that a startup gate has let go, by reason.",
+    labels: ["reason"],
+  });
+  const seconds = registry.histogram({
+    name: "berth_gate_held_seconds",
+    help: "How long a startup gate held a node, observed when it let the node go.",
+    buckets: BUCKETS,
+  });
+  /** Also those without a fault now: their value has to go back to 0. */
+  const reported = new Set<string>();
+  return {
+    taken(gates, faults) {
+      inForce.set(gates);
+      const counts = new Map<string, number>([...reported].map((reason) => [reason, 0]));
+      for (const { reason } of faults) counts.set(reason, (counts.get(reason) ?? 0) + 1);
+      for (const [reason, count] of counts) {
+        reported.add(reason);
+        faultsNow.set(count, { reason });
+      }
+    },
+    released({ reason, heldForMs }) {
+      releases.inc({ reason });
+      if (heldForMs !== undefined) seconds.observe(heldForMs / 1000);
+    },
+    counts({ held, timedOut }) {
+      registry.gauge({
+        name: "berth_gate_held_nodes",
+        help: "Nodes that a startup gate holds now.",
+        collect: (gauge) => gauge.set(held()),
+      });
+      registry.gauge({
+        name: "berth_gate_timed_out_nodes",
+        help: "Nodes that a startup gate holds longer than a timeout of it.",
+        collect: (gauge) => gauge.set(timedOut()),
+      });
+    },
+  };
+}

@@ -1,0 +1,137 @@
+import { MAX_FIRST_NODES } from "../../api/label-rule.ts";
+import { reasons } from "../../api/reasons.ts";
+import type { Instant } from "../capability.ts";
+import { firstOf } from "../first-names.ts";
+import type { Change } from "../plan.ts";
+import type { NodeObserver, NodeOutcome } from "../writer.ts";
+import type { GatePhase } from "./decide.ts";
+import { GATES, type Gate } from "./gate.ts";
+import { parseState } from "./state.ts";
+
+/** What is known about one gate, over all nodes. */
+export interface GateCounts {
+  readonly selected: number;
+  /** Held now, again or for the first time. */
+  readonly held: number;
+  readonly heldAgain: number;
+  readonly timedOut: number;
+  /** Names of held nodes, sorted, at most `MAX_FIRST_NODES`. */
+  readonly firstHeld: readonly string[];
+}
+
+/** A node that a gate has let go. */
+export interface GateRelease {
+  readonly rule: string;
+  readonly reason: string;
+  /** How long it was held as far as the node told; absent when it did not. */
+  readonly heldForMs?: number;
+}
+
+export interface GateTallyOptions {
+  /** The counts of a gate have changed. Called often and at once: collect them. */
+  readonly onChange: (rule: string) => void;
+  readonly onRelease?: (release: GateRelease) => void;
+  /** The time now, for how long a node was held. */
+  readonly now: () => Instant;
+}
+
+interface Sets {
+  readonly selected: Set<string>;
+  readonly held: Set<string>;
+  readonly heldAgain: Set<string>;
+  readonly timedOut: Set<string>;
+}
+
+type Phases = ReadonlyMap<string, GatePhase>;
+
+/** Counts nodes by gate, and says how many more may be held again. */
+export class GateTally implements NodeObserver {
+  readonly #options: GateTallyOptions;
+  readonly #rules = new Map<string, Sets>();
+  readonly #nodes = new Map<string, Phases>();
+
+  constructor(options: GateTallyOptions) {
+    this.#options = options;
+  }
+
+  counts(rule: string): GateCounts {
+    const { selected, held, heldAgain, timedOut } = this.#rules.get(rule) ?? noSets;
+    return {
+      selected: selected.size,
+      held: held.size,
+      heldAgain: heldAgain.size,
+      timedOut: timedOut.size,
+      firstHeld: firstOf(held, MAX_FIRST_NODES),
+    };
+  }
+
+  /** Nodes held by any gate. */
+  get held(): number {
+    const nodes = new Set<string>();
+    for (const { held } of this.#rules.values()) for (const name of held) nodes.add(name);
+    return nodes.size;
+  }
+
+  /** May this node be held again? What is held again already may stay so. */
+  mayHoldAgain({ rule, spec: { heldAgain: limit } }: Gate, node: string): boolean {
+    const { selected, heldAgain } = this.#rules.get(rule) ?? noSets;
+    if (heldAgain.has(node) || limit.percent === 100) return true;
+    return heldAgain.size < Math.max(limit.nodes, Math.floor((selected.size * limit.percent) / 100));
+  }
+
+  decided(name: string, { contributions }: NodeOutcome): void {
+    const outcomes = contributions.find(({ capability }) => capability === GATES)?.decision.outcomes ?? [];
+    const before = this.#nodes.get(name);
+    const phases = new Map(
+      outcomes.flatMap(({ rule, phase }) =>
+        phase === undefined || phase === "NotSelected" ? [] : [[rule, phase as GatePhase] as const],
+      ),
+    );
+    if (phases.size === 0 && before === undefined) return;
+    if (phases.size === 0) this.#nodes.delete(name);
+    else this.#nodes.set(name, phases);
+    for (const [rule, phase] of phases) if (before?.get(rule) !== phase) this.#put(rule, name, phase);
+    for (const rule of before?.keys() ?? []) if (!phases.has(rule)) this.#put(rule, name, undefined);
+  }
+
+  written(_name: string, changes: readonly Change[]): void {
+    for (const { id, capability, rule, before, after } of changes) {
+      if (capability !== GATES || !id.startsWith("annotation/gate.berth.dev/")) continue;
+      const next = parseState(after);
+      if (next?.state !== "released") continue;
+      const last = parseState(before);
+      const heldForMs = last?.state === "held" ? Math.max(0, this.#options.now() - last.at) : undefined;
+      const { why: reason } = next;
+      this.#options.onRelease?.({ rule, reason, ...(heldForMs !== undefined && { heldForMs }) });
+    }
+  }
+
+  gone(name: string): void {
+    for (const rule of this.#nodes.get(name)?.keys() ?? []) this.#put(rule, name, undefined);
+    this.#nodes.delete(name);
+  }
+
+  #put(rule: string, name: string, phase: GatePhase | undefined): void {
+    let sets = this.#rules.get(rule);
+    if (sets === undefined) {
+      sets = { selected: new Set(), held: new Set(), heldAgain: new Set(), timedOut: new Set() };
+      this.#rules.set(rule, sets);
+    }
+    put(sets.selected, name, phase !== undefined);
+    put(sets.held, name, phase !== undefined && phase !== "Open");
+    put(sets.heldAgain, name, phase === "HeldAgain" || phase === "TimedOutAgain");
+    put(sets.timedOut, name, phase === "TimedOut" || phase === "TimedOutAgain");
+    if (sets.selected.size === 0) this.#rules.delete(rule);
+    this.#options.onChange(rule);
+  }
+}
+
+const noSets: Sets = { selected: new Set(), held: new Set(), heldAgain: new Set(), timedOut: new Set() };
+
+/** The reasons of releases, as they are counted. */
+export const releaseReasons: readonly string[] = [reasons.Released, reasons.TimedOut, reasons.ReleasedByHand];
+
+function put(set: Set<string>, name: string, inside: boolean): void {
+  if (inside) set.add(name);
+  else set.delete(name);
+}
