@@ -1,0 +1,258 @@
+import type { X509Certificate } from "node:crypto";
+import * as fc from "fast-check";
+import { beforeAll, describe, expect, it } from "vitest";
+import { seededRun } from "../testing/property.ts";
+import {
+  type CertificatePair,
+  createAuthority,
+  isSignedBy,
+  issueServingCertificate,
+  parseBundle,
+  parseCertificate,
+} from "./certificate-authority.ts";
+import {
+  bundleOf,
+  type CertificateContent,
+  type CertificatePlan,
+  faultOf,
+  type Lifetimes,
+  makeContent,
+  NO_CONTENT,
+  planCertificates,
+} from "./certificate-content.ts";
+
+const HOUR_MS = 60 * 60 * 1000;
+const DAY_MS = 24 * HOUR_MS;
+const HOSTS = ["webhook.svc", "127.0.0.1"];
+const startMs = Date.parse("2026-11-21T08:00:00Z");
+const lifetimes: Lifetimes = {
+  caValidMs: 1000 * DAY_MS,
+  validMs: 90 * DAY_MS,
+  renewBeforeMs: 30 * DAY_MS,
+  settleMs: HOUR_MS,
+};
+
+let authority: CertificatePair;
+let otherKey: string;
+/** In order, made at `startMs`. */
+let good: CertificateContent;
+
+beforeAll(async () => {
+  authority = await createAuthority({ nowMs: startMs, validMs: lifetimes.caValidMs });
+  otherKey = (await createAuthority({ nowMs: startMs })).key;
+  const leaf = await issueServingCertificate({ authority, hosts: HOSTS, nowMs: startMs });
+  good = { ...leaf, authorities: authority.certificate, authorityKey: authority.key };
+});
+
+const plan = (
+  content: CertificateContent,
+  { afterMs = 0, ours = true, hosts = HOSTS }: { afterMs?: number; ours?: boolean; hosts?: string[] } = {},
+): CertificatePlan => planCertificates({ content, ours, hosts, lifetimes, nowMs: startMs + afterMs });
+
+describe("files are of use", () => {
+  it("when key, dates, hosts and authority are right, and authorities may be unknown", () => {
+    expect(faultOf(good, HOSTS, startMs)).toBeUndefined();
+    expect(faultOf({ ...good, authorities: "", authorityKey: "" }, HOSTS, startMs)).toBeUndefined();
+  });
+
+  it.each<[string, () => [CertificateContent, number?, string[]?]]>([
+    ["there is no certificate", () => [NO_CONTENT]],
+    ["the certificate cannot be read", () => [{ ...good, certificate: "garbage" }]],
+    ["the private key does not belong to the certificate", () => [{ ...good, key: otherKey }]],
+    ["the private key does not belong to the certificate", () => [{ ...good, key: "" }]],
+    ["the certificate is not valid before 2026-11-21T07:00:00Z", () => [good, -2 * HOUR_MS]],
+    ["the certificate expired at 2027-02-19T08:00:00Z", () => [good, 90 * DAY_MS]],
+    ["the certificate is not valid for other.svc", () => [good, 0, ["webhook.svc", "other.svc"]]],
+    ["no valid authority in the bundle signed the certificate", () => [{ ...good, authorities: "garbage" }]],
+  ])("and not when %s", (fault, given) => {
+    const [content, afterMs = 0, hosts = HOSTS] = given();
+    expect(faultOf(content, hosts, startMs + afterMs)).toBe(fault);
+  });
+
+  it("with certificates in between that lead to the authority, and not without them", async () => {
+    // Its path length is 0, which says nothing about who signed whom.
+    const middle = await createAuthority({ nowMs: startMs });
+    const leaf = await issueServingCertificate({ authority: middle, hosts: HOSTS, nowMs: startMs });
+    const content = { ...good, ...leaf, authorities: middle.certificate };
+    expect(faultOf(content, HOSTS, startMs)).toBeUndefined();
+    const wrong = { ...content, authorities: authority.certificate };
+    expect(faultOf(wrong, HOSTS, startMs)).toMatch(/^no valid authority/);
+    const looped = { ...wrong, certificate: (leaf.certificate + middle.certificate).repeat(5) };
+    expect(faultOf(looped, HOSTS, startMs)).toMatch(/^no valid authority/);
+  });
+
+  it("when the certificate itself is what clients trust", () => {
+    const content = { ...good, authorities: good.certificate, authorityKey: "" };
+    expect(faultOf(content, HOSTS, startMs)).toBeUndefined();
+  });
+
+  it("and the bundle holds the certificates of the file and nothing else of it", () => {
+    expect(bundleOf({ ...good, authorities: `secret\n${authority.certificate}` })).toBe(
+      authority.certificate,
+    );
+    expect(bundleOf({ ...good, authorities: "garbage" })).toBeUndefined();
+  });
+});
+
+describe("the plan for files of ours", () => {
+  it("is to wait until a third of the certificate's life is left", () => {
+    expect(plan(good)).toEqual({ step: "wait", untilMs: startMs + 60 * DAY_MS });
+    expect(plan(good, { afterMs: 60 * DAY_MS - 1000 })).toMatchObject({ step: "wait" });
+    expect(plan(good, { afterMs: 60 * DAY_MS })).toMatchObject({ step: "issue", hosts: HOSTS });
+  });
+
+  it("is to make everything when nothing of it is of use", () => {
+    expect(plan(NO_CONTENT)).toMatchObject({ step: "makeAll", why: "there is no certificate" });
+    expect(plan({ ...good, certificate: "", authorityKey: otherKey })).toMatchObject({ step: "makeAll" });
+    expect(plan({ ...good, authorities: "", authorityKey: "" })).toMatchObject({ step: "makeAll" });
+    const rotten = { certificate: "x", key: "y", authorities: "z", authorityKey: "-----BEGIN" };
+    expect(plan(rotten)).toMatchObject({ step: "makeAll" });
+  });
+
+  it("is to have the authority sign anew when only the certificate is of no use", () => {
+    expect(plan({ ...good, certificate: "garbage" })).toMatchObject({ step: "issue", hosts: HOSTS });
+    expect(plan({ ...good, key: otherKey })).toMatchObject({ step: "issue", hosts: HOSTS });
+    expect(plan(good, { afterMs: 100 * DAY_MS })).toMatchObject({ step: "issue", hosts: HOSTS });
+  });
+
+  it("keeps the hosts of others when they differ, so that two configurations do not fight", async () => {
+    const next = plan(good, { hosts: ["new.svc"] });
+    expect(next).toMatchObject({ step: "issue", hosts: ["new.svc", "webhook.svc", "127.0.0.1"] });
+    const after = await carryOut(next, good, startMs, ["new.svc"]);
+    expect(plan(after, { hosts: ["new.svc"] })).toMatchObject({ step: "wait" });
+    expect(plan(after, { hosts: HOSTS })).toMatchObject({ step: "wait" });
+  });
+
+  it("is to make a new authority known when the key of the present one is lost", async () => {
+    for (const authorityKey of ["", "garbage", otherKey]) {
+      expect(plan({ ...good, authorityKey })).toMatchObject({ step: "addAuthority" });
+    }
+    const next = await carryOut(plan({ ...good, authorityKey: "" }), { ...good, authorityKey: "" }, startMs);
+    expect(next.certificate).toBe(good.certificate);
+    expect(parseBundle(next.authorities)).toHaveLength(2);
+    expect(plan(next)).toMatchObject({ step: "wait" });
+  });
+
+  it("is to sign at once when the certificate would expire before the new authority has settled", async () => {
+    const lateMs = 90 * DAY_MS - 60_000;
+    const lost = { ...good, authorityKey: "" };
+    const next = await carryOut(plan(lost, { afterMs: lateMs }), lost, startMs + lateMs);
+    expect(plan(next, { afterMs: lateMs })).toEqual({ step: "wait", untilMs: startMs + 90 * DAY_MS });
+    expect(plan(next, { afterMs: 90 * DAY_MS })).toMatchObject({ step: "issue" });
+  });
+});
+
+describe("the plan for files of others", () => {
+  const foreign = (content: Partial<CertificateContent> = {}): CertificateContent => ({
+    ...good,
+    authorityKey: "",
+    ...content,
+  });
+
+  it("is to leave them alone while they are of use, and to warn when nobody renews them", () => {
+    expect(plan(foreign(), { ours: false })).toMatchObject({ step: "wait" });
+    expect(plan(foreign(), { ours: false })).not.toHaveProperty("warning");
+    expect(plan(good, { ours: false, afterMs: 80 * DAY_MS })).toEqual({
+      step: "wait",
+      untilMs: startMs + 90 * DAY_MS,
+      warning: "the certificate expires at 2027-02-19T08:00:00Z",
+    });
+  });
+
+  it("is to leave them alone for good without a key to sign with", () => {
+    expect(plan(foreign({ key: "" }), { ours: false })).toEqual({ step: "leave" });
+    expect(plan(foreign(), { ours: false, afterMs: 91 * DAY_MS })).toEqual({ step: "leave" });
+    expect(plan(NO_CONTENT, { ours: false })).toEqual({ step: "leave" });
+  });
+
+  it("is to repair them with their own authority", () => {
+    expect(plan(good, { ours: false, afterMs: 91 * DAY_MS })).toMatchObject({ step: "issue" });
+    expect(plan({ ...good, authorityKey: otherKey, key: "" }, { ours: false })).toMatchObject({
+      step: "makeAll",
+    });
+  });
+});
+
+const { parameters, options, name } = seededRun(8, process.env);
+
+describe("over the years", () => {
+  it(`clients can always be served, by an authority that they have known for an hour, ${name}`, options, () =>
+    fc.assert(
+      fc.asyncProperty(
+        // How late each look may be, in hours: replicas restart, and the API server may be away.
+        fc.array(fc.integer({ min: 0, max: 5 * 24 }), { minLength: 1, maxLength: 20 }),
+        // Days that an authority is valid for.
+        fc.integer({ min: 270, max: 1000 }),
+        async (lateHours, caValidDays) => {
+          const late = (look: number): number => (lateHours[look % lateHours.length] ?? 0) * HOUR_MS;
+          const of = { ...lifetimes, caValidMs: caValidDays * DAY_MS };
+          expect(await violationsOver(of, late)).toEqual([]);
+        },
+      ),
+      parameters,
+    ),
+  );
+});
+
+/** What went wrong in ten years, which is several authorities. */
+async function violationsOver(
+  lifetimes: Lifetimes,
+  lateMs: (look: number) => number,
+): Promise<readonly string[]> {
+  const violations: string[] = [];
+  const expectAt = (nowMs: number, truth: boolean, violation: string): void => {
+    if (!truth) violations.push(`${new Date(nowMs).toISOString()}: ${violation}`);
+  };
+  const change = (
+    next: CertificatePlan,
+    from: CertificateContent,
+    nowMs: number,
+  ): Promise<CertificateContent> => carryOut(next, from, nowMs, HOSTS, lifetimes);
+  let content = await change(plan(NO_CONTENT), NO_CONTENT, startMs);
+  let nowMs = startMs;
+  const knownSinceMs = new Map(fingerprints(content).map((one) => [one, startMs - HOUR_MS]));
+  for (let look = 0; nowMs < startMs + 3650 * DAY_MS; look++) {
+    const next = planCertificates({ content, ours: true, hosts: HOSTS, lifetimes, nowMs });
+    if (next.step === "wait") {
+      expectAt(nowMs, next.untilMs > nowMs, "waits for what has been");
+      nowMs = Math.max(next.untilMs, nowMs) + lateMs(look);
+      const fault = faultOf(content, HOSTS, nowMs);
+      expectAt(nowMs, fault === undefined, `${fault}`);
+      continue;
+    }
+    expectAt(nowMs, next.step !== "makeAll", "begins anew");
+    content = await change(next, content, nowMs);
+    for (const one of fingerprints(content)) if (!knownSinceMs.has(one)) knownSinceMs.set(one, nowMs);
+    const knownMs = nowMs - (knownSinceMs.get(signerOf(content)?.fingerprint256 ?? "") ?? nowMs);
+    expectAt(nowMs, knownMs >= HOUR_MS, `shows what was signed by an authority known for ${knownMs} ms`);
+    const leftMs = Math.min(...endsOf(content)) - nowMs;
+    expectAt(nowMs, next.step !== "issue" || leftMs >= 89 * DAY_MS, `issues for ${leftMs} ms`);
+    // 270 days of life, and the next one after 90.
+    expectAt(nowMs, parseBundle(content.authorities).length <= 3, "keeps old authorities");
+  }
+  expectAt(nowMs, knownSinceMs.size > 3, `has seen ${knownSinceMs.size} authorities`);
+  return violations;
+}
+
+const fingerprints = ({ authorities }: CertificateContent): readonly string[] =>
+  parseBundle(authorities).map(({ fingerprint256 }) => fingerprint256);
+
+/** Of the certificate, and of the authority that signed it. */
+const endsOf = (content: CertificateContent): readonly number[] =>
+  [parseCertificate(content.certificate), signerOf(content)].map((one) => one?.validToDate.getTime() ?? 0);
+
+function signerOf({ certificate, authorities }: CertificateContent): X509Certificate | undefined {
+  const leaf = parseCertificate(certificate);
+  return parseBundle(authorities).find((one) => leaf !== undefined && isSignedBy(leaf, one));
+}
+
+function carryOut(
+  next: CertificatePlan,
+  content: CertificateContent,
+  nowMs: number,
+  hosts: readonly string[] = HOSTS,
+  of: Lifetimes = lifetimes,
+): Promise<CertificateContent> {
+  if (next.step === "wait" || next.step === "leave") throw new Error(`nothing to do: ${next.step}`);
+  return makeContent(next, { content, hosts, lifetimes: of, nowMs });
+}
