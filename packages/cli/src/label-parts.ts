@@ -33,7 +33,7 @@ import {
   whenAborted,
 } from "@berth/runtime";
 import type { Fault } from "./config/fault.ts";
-import type { LabelFolderSource } from "./config/settings.ts";
+import type { LabelFolderSource, Settings } from "./config/settings.ts";
 import { faultEvent } from "./fault-event.ts";
 import { FaultReport } from "./fault-report.ts";
 import { LabelRuleHub } from "./label-rules.ts";
@@ -59,6 +59,8 @@ export interface LabelSurroundings {
   readonly metrics: MetricsRegistry;
   readonly log: Logger;
   readonly clock: Clock;
+  /** Gets the configuration files as they change. */
+  readonly onSettings?: (settings: Settings) => void;
   /** Other rules are in force: every node has to be looked at. */
   readonly onChange: () => void;
 }
@@ -160,7 +162,10 @@ export function createLabelParts(settings: LabelSettings, around: LabelSurroundi
       folderProblems = parsed?.problems ?? [];
       hub.setFolder(parsed);
     },
-    onDocuments: (documents) => hub.setConfig(documents),
+    onDocuments(read) {
+      hub.setConfig(read.labelRules);
+      around.onSettings?.(read);
+    },
     onFault,
   });
   const follower = new RuleFollower({

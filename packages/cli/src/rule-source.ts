@@ -28,8 +28,8 @@ export interface RuleSourceOptions {
   readonly log: Logger;
   /** Gets each set of rules that comes into force; `undefined` when there is no label folder any more. */
   readonly onRules: (parsed: ParsedFolder | undefined) => void;
-  /** Gets the rules of the configuration files, each time they were read without an error. */
-  readonly onDocuments?: (rules: Settings["labelRules"]) => void;
+  /** Gets what the configuration files say, each time they were read without an error. */
+  readonly onDocuments?: (settings: Settings) => void;
   /** Gets each fault when it appears, and again only after it was gone. */
   readonly onFault: (fault: Fault) => void;
 }
@@ -62,7 +62,8 @@ export class RuleSource implements Component {
   async start(signal: AbortSignal): Promise<Running> {
     const { config, labelFolder } = this.#options;
     for (const entry of config) this.#own(this.#watchConfig(entry, signal));
-    if (config.length === 0) this.#apply({ labelRules: [], ...(labelFolder && { labelFolder }) }, signal);
+    if (config.length === 0)
+      this.#apply({ labelRules: [], startupGates: [], ...(labelFolder && { labelFolder }) }, signal);
     const aborted = new Promise<void>((resolve) =>
       signal.addEventListener("abort", () => resolve(), { once: true }),
     );
@@ -120,7 +121,7 @@ export class RuleSource implements Component {
       this.#firstReading.resolve();
       return;
     }
-    this.#options.onDocuments?.(settings.labelRules);
+    this.#options.onDocuments?.(settings);
     this.#apply(settings, signal);
   }
 

@@ -5,8 +5,11 @@ import {
   type LabelRuleSpec,
   labelOptionsSchema,
   labelRuleSpec,
+  type StartupGateSpec,
+  startupGateSpec,
 } from "@berth/placement";
 import * as z from "zod";
+import { type AdmissionServerSpec, admissionServerSpec } from "./admission-server.ts";
 
 /** `apiVersion` of every configuration document. */
 export const API_VERSION: string = `${API_GROUP}/${API_GROUP_VERSION}`;
@@ -42,6 +45,8 @@ const labelFolder: z.ZodType<LabelFolderSpec> = z.strictObject({
 export interface Specs {
   readonly LabelFolder: LabelFolderSpec;
   readonly LabelRule: LabelRuleSpec;
+  readonly StartupGate: StartupGateSpec;
+  readonly AdmissionServer: AdmissionServerSpec;
 }
 
 export type Kind = keyof Specs;
@@ -49,6 +54,8 @@ export type Kind = keyof Specs;
 export const kinds: { readonly [K in Kind]: z.ZodType<Specs[K]> } = {
   LabelFolder: labelFolder,
   LabelRule: labelRuleSpec,
+  StartupGate: startupGateSpec,
+  AdmissionServer: admissionServerSpec,
 };
 
 const SUBDOMAIN = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
@@ -68,7 +75,7 @@ const servedMetadata: z.ZodType<Metadata> = z.looseObject({
 });
 
 /** Kinds that the API server has as well, so that a document may come from `kubectl get -o yaml`. */
-const SERVED: ReadonlySet<Kind> = new Set(["LabelRule"]);
+const SERVED: ReadonlySet<Kind> = new Set(["LabelRule", "StartupGate"]);
 
 /** The whole document of a kind. */
 export function documentSchema<K extends Kind>(

@@ -1,11 +1,18 @@
 /** From flags and configuration files to what Berth does. Everything wrong is told at once. */
 import path from "node:path";
-import { type LabelOptions, type LabelRuleSpec, labelOptionsSchema } from "@berth/placement";
+import {
+  type LabelOptions,
+  type LabelRuleSpec,
+  labelOptionsSchema,
+  type StartupGateSpec,
+} from "@berth/placement";
 import { type FolderSnapshot, readFolder } from "@berth/runtime";
 import { CommandError, exitCodes } from "../exit-codes.ts";
+import type { AdmissionServerSpec } from "./admission-server.ts";
 import { configReasons, type LocatedDocument, readDocuments } from "./documents.ts";
 import type { Fault } from "./fault.ts";
 import { inOrder } from "./fault.ts";
+import type { Specs } from "./kinds.ts";
 import type { Position } from "./yaml.ts";
 
 /** The options with which a command is given rules. */
@@ -26,10 +33,10 @@ export interface LabelFolderSource {
   readonly options: LabelOptions;
 }
 
-/** A `LabelRule` of a file. Its `spec` has passed the schema; what is wrong beyond that is found when it is compiled. */
-export interface LocatedLabelRule extends Position {
+/** A document of a file. Its `spec` has passed the schema; what is wrong beyond that is found when it is compiled. */
+export interface LocatedSpec<S> extends Position {
   readonly name: string;
-  readonly spec: LabelRuleSpec;
+  readonly spec: S;
   /** Of its metadata. */
   readonly annotations: Readonly<Record<string, string>>;
   /** As the user named it. */
@@ -38,11 +45,17 @@ export interface LocatedLabelRule extends Position {
   readonly positionOf: (path: readonly PropertyKey[]) => Position;
 }
 
-/** What the configuration asks for. Without label folder and rules nothing acts on labels. */
+export type LocatedLabelRule = LocatedSpec<LabelRuleSpec>;
+export type LocatedStartupGate = LocatedSpec<StartupGateSpec>;
+
+/** What the configuration asks for. Without label folder, rules and gates nothing acts. */
 export interface Settings {
   readonly labelFolder?: LabelFolderSource;
   /** In the order of files and of documents in them; no name stands twice. */
   readonly labelRules: readonly LocatedLabelRule[];
+  readonly startupGates: readonly LocatedStartupGate[];
+  /** Its folder of certificates is absolute. */
+  readonly admissionServer?: AdmissionServerSpec;
 }
 
 export interface ReadSettings {
@@ -124,9 +137,16 @@ export function toSettings(
     ...duplicatesOf(documents),
     ...surplus.map(({ located }) => tooMany(located, inForce?.shown ?? "")),
   ];
-  const labelRules = rulesOf(documents);
+  const [server, ...servers] = documents.filter(({ document }) => document.kind === "AdmissionServer");
+  all.push(...servers.map((located) => oneServer(located, server)));
+  const admissionServer = server && serverOf(server);
   return {
-    settings: { labelRules, ...(inForce && { labelFolder: inForce }) },
+    settings: {
+      labelRules: specsOf(documents, "LabelRule"),
+      startupGates: specsOf(documents, "StartupGate"),
+      ...(inForce && { labelFolder: inForce }),
+      ...(admissionServer && { admissionServer }),
+    },
     faults: all.sort(inOrder),
   };
 }
@@ -169,16 +189,37 @@ function folderSources(documents: readonly PlacedDocument[]): readonly FolderDoc
   });
 }
 
+function serverOf({ document, folder }: PlacedDocument): AdmissionServerSpec | undefined {
+  if (document.kind !== "AdmissionServer") return undefined;
+  const { certificates, ...spec } = document.spec;
+  return { ...spec, ...(certificates !== undefined && { certificates: path.resolve(folder, certificates) }) };
+}
+
+function oneServer(
+  { document, file, line, column }: LocatedDocument,
+  first: LocatedDocument | undefined,
+): Fault {
+  const message = `${document.name}: there can be one AdmissionServer, and there is already one in ${first?.file ?? ""}`;
+  const reason = configReasons.DuplicateDocument;
+  return { file, line, column, severity: "error", reason, message };
+}
+
 /** Of two with one name the first: the second is a fault. */
-function rulesOf(documents: readonly PlacedDocument[]): readonly LocatedLabelRule[] {
-  const byName = new Map<string, LocatedLabelRule>();
+function specsOf<K extends ServedKind>(
+  documents: readonly PlacedDocument[],
+  kind: K,
+): readonly LocatedSpec<Specs[K]>[] {
+  const byName = new Map<string, LocatedSpec<Specs[K]>>();
   for (const { document, file, line, column, positionOf } of documents) {
-    if (document.kind !== "LabelRule" || byName.has(document.name)) continue;
-    const { name, spec, annotations } = document;
+    if (document.kind !== kind || byName.has(document.name)) continue;
+    const { name, annotations } = document;
+    const spec = document.spec as Specs[K];
     byName.set(name, { name, spec, annotations, file, line, column, positionOf });
   }
   return [...byName.values()];
 }
+
+type ServedKind = "LabelRule" | "StartupGate";
 
 function tooMany({ document, file, line, column }: LocatedDocument, first: string): Fault {
   const message = `${document.name}: there can be one label folder, and there is already ${first}`;

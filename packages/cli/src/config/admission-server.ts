@@ -1,0 +1,54 @@
+/** `AdmissionServer`: how new objects are changed before they are stored. A document of files only; at most one. */
+import { parseBindAddress } from "@berth/runtime";
+import * as z from "zod";
+
+export interface AdmissionServerSpec {
+  /** `Auto` takes policies where the API server has them, and a webhook elsewhere. Default. */
+  readonly mode: "Auto" | "Policy" | "Webhook" | "Off";
+  /** Where the webhook listens, with TLS. Default `:8443`. */
+  readonly bindAddress: string;
+  /** Folder with `tls.crt`, `tls.key` and, to keep `caBundle` right, `ca.crt`. Absent: Berth makes its own and keeps them. */
+  readonly certificates?: string | undefined;
+  /** The Service by which the API server finds the webhook. Default: Berth's own, in its namespace. */
+  readonly service?: { readonly namespace: string; readonly name: string; readonly port: number } | undefined;
+  /** Where the API server finds it instead of by a Service: `https://berth.example:8443`. */
+  readonly url?: string | undefined;
+  /** A MutatingWebhookConfiguration that is there: only its caBundle is kept right. Absent: Berth makes its own. */
+  readonly configuration?: string | undefined;
+  /** What becomes of a new Node that nobody can be asked about. Default `Ignore`. */
+  readonly failurePolicy: "Ignore" | "Fail";
+}
+
+const name = (): z.ZodString => z.string().min(1).max(253);
+
+export const admissionServerSpec: z.ZodType<AdmissionServerSpec> = z
+  .strictObject({
+    mode: z.enum(["Auto", "Policy", "Webhook", "Off"]).default("Auto"),
+    bindAddress: z
+      .string()
+      .default(":8443")
+      .superRefine((value, context) => {
+        try {
+          parseBindAddress(value);
+        } catch (error) {
+          context.addIssue({
+            code: "custom",
+            message: error instanceof Error ? error.message : String(error),
+          });
+        }
+      }),
+    certificates: z.string().min(1).optional(),
+    service: z
+      .strictObject({ namespace: name(), name: name(), port: z.int().min(1).max(65_535).default(443) })
+      .optional(),
+    url: z.url({ protocol: /^https$/, error: "must be a URL that begins with https://" }).optional(),
+    configuration: name().optional(),
+    failurePolicy: z.enum(["Ignore", "Fail"]).default("Ignore"),
+  })
+  .superRefine(({ service, url }, context) => {
+    if (service !== undefined && url !== undefined)
+      context.addIssue({ code: "custom", message: "either a service or a url", path: ["url"] });
+  });
+
+/** What holds without a document. */
+export const defaultAdmissionServer: AdmissionServerSpec = admissionServerSpec.parse({});
