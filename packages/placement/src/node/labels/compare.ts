@@ -42,6 +42,11 @@ function divideUp(value: bigint, by: bigint): bigint {
   return (value + by - 1n) / by;
 }
 
+/** Is it some, and not none? False for a text that is no quantity. */
+export function isPositiveQuantity(text: string): boolean {
+  return (parseQuantity(text) ?? 0n) > 0n;
+}
+
 const VERSION =
   /^(?:[a-z0-9-]{1,32}:\/\/)?v?(\d{1,15}(?:\.\d{1,15}){0,5})(?:-([0-9A-Za-z._~-]{1,64}))?(?:\+.*)?$/;
 
