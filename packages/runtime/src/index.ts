@@ -1,3 +1,6 @@
+export type { AdmissionAnswer, AdmissionOperation, AdmissionRequest } from "./admission/review.ts";
+export type { AdmissionContext, AdmissionHandler } from "./admission/review-exchange.ts";
+export * from "./admission/server.ts";
 export { declareApiMetrics } from "./api-metrics.ts";
 export * from "./backoff.ts";
 export { type BindAddress, parseBindAddress } from "./bind-address.ts";

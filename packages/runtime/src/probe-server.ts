@@ -1,7 +1,7 @@
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
-import { parseBindAddress } from "./bind-address.ts";
-import { type Clock, sleep, systemClock } from "./clock.ts";
+import { type Clock, systemClock } from "./clock.ts";
 import { type HealthCheck, type HealthReport, runChecks, runOneCheck } from "./health-checks.ts";
+import { type HttpListener, type Reply, startHttpListener, urlOf, writeReplyHead } from "./http-listener.ts";
 import type { Logger } from "./log.ts";
 import type { MetricsRegistry } from "./metrics.ts";
 
@@ -29,18 +29,10 @@ export interface ProbeServers extends AsyncDisposable {
   readonly healthUrl: string | undefined;
 }
 
-interface Reply {
-  readonly status: number;
-  readonly body: string;
-  readonly contentType?: string;
-}
-
 type Route = (url: URL) => Reply | Promise<Reply>;
 
 /** Kubernetes sends SIGKILL after the grace period: a scrape must not hold up what matters more. */
 const DRAIN_MS = 400;
-/** Bytes of all header lines of a request; probes and scrapes need a few hundred. */
-const MAX_HEADER_BYTES = 8 * 1024;
 const MAX_CONNECTIONS = 128;
 
 /**
@@ -56,7 +48,7 @@ export async function startProbeServers(options: ProbeServerOptions): Promise<Pr
   await using started = new AsyncDisposableStack();
   const start = async (bindAddress: string, route: Route): Promise<string | undefined> => {
     const server = await listen(bindAddress, route, options);
-    return server === undefined ? undefined : urlOf(started.use(server).server);
+    return server === undefined ? undefined : urlOf(started.use(server).server, "http");
   };
   const shared = metricsBindAddress === healthBindAddress && !metricsBindAddress.endsWith(":0");
   const both: Route = (url) => (url.pathname === "/metrics" ? metricsRoute(url) : healthRoute(url));
@@ -105,45 +97,26 @@ function replyWith({ ok, text }: HealthReport): Reply {
   return { status: ok ? 200 : 500, body: text };
 }
 
-async function listen(
+function listen(
   bindAddress: string,
   route: Route,
   { log, requestTimeoutMs = 5000, clock = systemClock }: ProbeServerOptions,
-): Promise<({ readonly server: Server } & AsyncDisposable) | undefined> {
-  const address = parseBindAddress(bindAddress);
-  if (address === undefined) return undefined;
-  const limits = {
-    maxHeaderSize: MAX_HEADER_BYTES,
-    headersTimeout: requestTimeoutMs,
-    requestTimeout: requestTimeoutMs,
-    connectionsCheckingInterval: Math.ceil(requestTimeoutMs / 5),
-    // Longer than the usual scrape interval of 15-30 s, so that a scraper keeps its connection.
-    keepAliveTimeout: 65_000,
-  };
+): Promise<HttpListener<Server> | undefined> {
   // `import "node:http"` reads every getter of the module, and so loads Node's own undici: 13 MB and some 40 ms.
   const { createServer } = process.getBuiltinModule("node:http");
-  const server = createServer(limits, (request, response) => void answer(request, response, route, log));
-  server.maxConnections = MAX_CONNECTIONS;
-  server.unref();
-  await new Promise<void>((resolve, reject) => {
-    server.once("error", reject);
-    server.listen(address, () => {
-      server.off("error", reject);
-      resolve();
-    });
+  return startHttpListener({
+    name: "probe server",
+    bindAddress,
+    create: createServer,
+    onRequest: (request, response) => void answer(request, response, route, log),
+    requestTimeoutMs,
+    // Longer than the usual scrape interval of 15-30 s, so that a scraper keeps its connection.
+    keepAliveTimeoutMs: 65_000,
+    maxConnections: MAX_CONNECTIONS,
+    drainMs: DRAIN_MS,
+    log,
+    clock,
   });
-  server.on("error", (error) => log.error("a probe server failed", { bindAddress, error }));
-  return { server, [Symbol.asyncDispose]: () => close(server, clock) };
-}
-
-async function close(server: Server, clock: Clock): Promise<void> {
-  const drained = new AbortController();
-  const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-  server.closeIdleConnections();
-  const cutOff = sleep(clock, DRAIN_MS, drained.signal).then(() => server.closeAllConnections());
-  await closed;
-  drained.abort();
-  await cutOff;
 }
 
 /** Never rejects: a failure is an answer of its own. */
@@ -153,22 +126,15 @@ async function answer(
   route: Route,
   log: Logger,
 ): Promise<void> {
-  const { status, body, contentType = "text/plain; charset=utf-8" } = await replyTo(request, route, log);
-  response.writeHead(status, {
-    "content-type": contentType,
-    "content-length": Buffer.byteLength(body),
-    "cache-control": "no-store",
-    "x-content-type-options": "nosniff",
-    ...(status === 405 && { allow: "GET, HEAD" }),
-    // What is left of a request that was refused is not read.
-    ...((status === 400 || status === 405) && { connection: "close" }),
-  });
-  response.end(body);
+  const reply = await replyTo(request, route, log);
+  // What is left of a request that was refused is not read.
+  writeReplyHead(response, reply, reply.status === 400 || reply.status === 405);
+  response.end(reply.body);
 }
 
 async function replyTo(request: IncomingMessage, route: Route, log: Logger): Promise<Reply> {
   if (request.method !== "GET" && request.method !== "HEAD")
-    return { status: 405, body: "only GET and HEAD\n" };
+    return { status: 405, body: "only GET and HEAD\n", allow: "GET, HEAD" };
   const url = URL.parse(request.url ?? "/", "http://probe");
   if (url === null) return { status: 400, body: "no such path\n" };
   try {
@@ -177,12 +143,4 @@ async function replyTo(request: IncomingMessage, route: Route, log: Logger): Pro
     log.error("a probe could not be answered", { path: url.pathname, error });
     return { status: 500, body: "internal error\n" };
   }
-}
-
-function urlOf(server: Server): string {
-  const address = server.address();
-  if (address === null || typeof address === "string")
-    throw new TypeError("the server does not listen on a port");
-  const host = address.address === "::" || address.address === "0.0.0.0" ? "127.0.0.1" : address.address;
-  return `http://${host.includes(":") ? `[${host}]` : host}:${address.port}`;
 }

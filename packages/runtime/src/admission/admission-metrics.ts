@@ -1,0 +1,58 @@
+import type { MetricsRegistry } from "../metrics.ts";
+
+/** What an admission server counts. */
+export interface AdmissionMetrics {
+  /** A request has been answered, or its client went (`aborted`). */
+  answered(path: string, code: string, tookMs: number): void;
+  /** A handler decided. */
+  decided(path: string, decision: "allowed" | "patched" | "denied"): void;
+  /** A connection failed in its TLS handshake. */
+  handshakeFailed(): void;
+}
+
+/** Requests to paths that are not served: one label for all of them, as anybody can make up paths. */
+export const OTHER_PATH = "other";
+
+/** An admission server nobody measures. */
+export const noAdmissionMetrics: AdmissionMetrics = {
+  answered: () => undefined,
+  decided: () => undefined,
+  handshakeFailed: () => undefined,
+};
+
+/** Declares the metrics of an admission server. Labels grow with its handlers, never with what is sent to it. */
+export function declareAdmissionMetrics(registry: MetricsRegistry, inFlight: () => number): AdmissionMetrics {
+  registry.gauge({
+    name: "berth_admission_in_flight_requests",
+    help: "Admission requests being received or decided.",
+    collect: (gauge) => gauge.set(inFlight()),
+  });
+  const total = registry.counter({
+    name: "berth_admission_requests_total",
+    help: "HTTP requests to the admission server, by status code; `aborted` when the client went first.",
+    labels: ["path", "code"],
+  });
+  const duration = registry.histogram({
+    name: "berth_admission_request_duration_seconds",
+    help: "From the headers of an admission request to its answer.",
+    labels: ["path"],
+    buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
+  });
+  const decisions = registry.counter({
+    name: "berth_admission_decisions_total",
+    help: "Decisions of admission handlers: allowed as it is, allowed with a patch, or denied.",
+    labels: ["path", "decision"],
+  });
+  const handshakes = registry.counter({
+    name: "berth_admission_tls_handshake_failures_total",
+    help: "Connections that failed in their TLS handshake, such as those of an API server with another caBundle.",
+  });
+  return {
+    answered(path, code, tookMs) {
+      total.inc({ path, code });
+      duration.observe(tookMs / 1000, { path });
+    },
+    decided: (path, decision) => decisions.inc({ path, decision }),
+    handshakeFailed: () => handshakes.inc(),
+  };
+}

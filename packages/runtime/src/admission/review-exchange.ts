@@ -1,0 +1,161 @@
+/** From the body of a request to the answer of its handler, in HTTP. */
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { type Clock, sleep } from "../clock.ts";
+import type { Reply } from "../http-listener.ts";
+import type { LogFields, Logger } from "../log.ts";
+import type { AdmissionMetrics } from "./admission-metrics.ts";
+import type { BodyReader } from "./request-body.ts";
+import {
+  type AdmissionAnswer,
+  type AdmissionRequest,
+  ALLOWED,
+  parseReview,
+  type Review,
+  renderReview,
+} from "./review.ts";
+
+/** What goes with a request. */
+export interface AdmissionContext {
+  /** Aborts when nobody waits for the answer any more: it came, took too long, or the API server went away. */
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Decides about one request. Throwing, or taking longer than the API server waits, becomes a 500, so that the
+ * `failurePolicy` of the webhook decides; what it throws is logged and should hold nothing of the object. The same
+ * request can come more than once, and while another one is being decided.
+ */
+export type AdmissionHandler = (
+  request: AdmissionRequest,
+  context: AdmissionContext,
+) => AdmissionAnswer | Promise<AdmissionAnswer>;
+
+/** A request to the path of a handler. */
+export interface Exchange {
+  readonly path: string;
+  readonly handler: AdmissionHandler;
+  /** The query parameter `timeout`, as the API server sends it: `5s`. */
+  readonly timeout: string | undefined;
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+}
+
+/** What every exchange needs. */
+export interface ExchangeTools {
+  readonly bodies: BodyReader;
+  readonly clock: Clock;
+  readonly metrics: AdmissionMetrics;
+  readonly log: Logger;
+  /** Told of what anybody can cause as often as they like. */
+  readonly refused: (fields: LogFields) => void;
+}
+
+/** `timeoutSeconds` of a webhook: what it is when absent, and the most it can be. */
+const [DEFAULT_TIMEOUT_MS, MAX_TIMEOUT_MS] = [10_000, 30_000];
+
+const REFUSALS = {
+  tooLarge: { status: 413, body: "request body too large\n" },
+  tooMany: { status: 503, body: "too many requests at once\n" },
+  tooSlow: { status: 408, body: "request body not received in time\n" },
+} as const;
+const FAILED: Reply = { status: 500, body: "internal error\n" };
+
+/** Answers a POST; `undefined` when its client has gone. Never rejects. */
+export async function exchangeReview(exchange: Exchange, tools: ExchangeTools): Promise<Reply | undefined> {
+  const { path, request } = exchange;
+  if (!isJson(request)) return { status: 415, body: "only application/json\n" };
+  using body = await tools.bodies.receive(request);
+  if (body.kind === "gone") return undefined;
+  if (body.kind !== "complete") {
+    tools.refused({ path, problem: body.kind });
+    return REFUSALS[body.kind];
+  }
+  const parsed = parseReview(body.bytes);
+  if ("review" in parsed) return decide(parsed.review, exchange, tools);
+  tools.refused({ path, problem: parsed.problem });
+  return { status: 400, body: "not an AdmissionReview\n" };
+}
+
+/** No content type is taken for JSON: nothing else is ever sent here. */
+function isJson({ headers }: IncomingMessage): boolean {
+  const type = headers["content-type"]?.split(";", 1)[0]?.trim().toLowerCase() ?? "application/json";
+  return type === "application/json" && (headers["content-encoding"] ?? "identity") === "identity";
+}
+
+async function decide(review: Review, exchange: Exchange, tools: ExchangeTools): Promise<Reply | undefined> {
+  const { path } = exchange;
+  const { log, metrics } = tools;
+  const verdict: Verdict =
+    review.request === undefined
+      ? { kind: "answered", answer: ALLOWED }
+      : await ask(review.request, exchange, tools.clock);
+  // Not longer than a uid is: it comes from whoever sent the review.
+  const fields = { path, uid: review.request?.uid.slice(0, 64) };
+  switch (verdict.kind) {
+    case "gone":
+      return undefined;
+    case "late":
+      log.error("an admission handler took too long", { ...fields, afterMs: verdict.afterMs });
+      return FAILED;
+    case "failed":
+      log.error("an admission handler failed", { ...fields, error: verdict.error });
+      return FAILED;
+    case "answered":
+      break;
+  }
+  try {
+    const body = renderReview(review, verdict.answer);
+    metrics.decided(path, decisionOf(verdict.answer));
+    return { status: 200, body, contentType: "application/json" };
+  } catch (error) {
+    log.error("the answer of an admission handler is not JSON", { ...fields, error });
+    return FAILED;
+  }
+}
+
+function decisionOf({ allowed, patch = [] }: AdmissionAnswer): "allowed" | "patched" | "denied" {
+  if (!allowed) return "denied";
+  return patch.length > 0 ? "patched" : "allowed";
+}
+
+type Verdict =
+  | { readonly kind: "answered"; readonly answer: AdmissionAnswer }
+  | { readonly kind: "failed"; readonly error: unknown }
+  | { readonly kind: "late"; readonly afterMs: number }
+  | { readonly kind: "gone" };
+
+async function ask(
+  request: AdmissionRequest,
+  { handler, timeout, response }: Exchange,
+  clock: Clock,
+): Promise<Verdict> {
+  if (response.destroyed) return { kind: "gone" };
+  const afterMs = toTimeoutMs(timeout);
+  const over = new AbortController();
+  const gone = (): void => over.abort();
+  response.once("close", gone);
+  // Settles even when nobody waits for it any more, so that a late failure has an owner.
+  const asked = async (): Promise<Verdict> => {
+    try {
+      return { kind: "answered", answer: await handler(request, { signal: over.signal }) };
+    } catch (error) {
+      return { kind: "failed", error };
+    }
+  };
+  const given = sleep(clock, afterMs, over.signal).then(
+    (passed): Verdict => (passed ? { kind: "late", afterMs } : { kind: "gone" }),
+  );
+  try {
+    return await Promise.race([asked(), given]);
+  } finally {
+    response.off("close", gone);
+    over.abort();
+  }
+}
+
+/** A duration as Go prints whole seconds: `5s`, `1m0s`. */
+function toTimeoutMs(text: string | undefined): number {
+  const [, minutes = "0", seconds] = /^(?:(\d{1,3})m)?(\d{1,3})s$/.exec(text ?? "") ?? [];
+  if (seconds === undefined) return DEFAULT_TIMEOUT_MS;
+  return Math.min((Number(minutes) * 60 + Number(seconds)) * 1000, MAX_TIMEOUT_MS);
+}

@@ -1,0 +1,241 @@
+/**
+ * AdmissionReview as it is on the wire, in both directions. Pure, and total: what arrives is whatever somebody sent.
+ *
+ * Source: k8s.io/api/admission/v1 types.go, whose JSON is kept to the byte: the order of the fields, and what is left out.
+ */
+import type { JsonPatchOperation } from "@berth/kube";
+
+/** What is done to the object. */
+export type AdmissionOperation = "CREATE" | "UPDATE" | "DELETE" | "CONNECT";
+
+/** What the API server asks about. A field that was not sent is `""`, or absent where it is optional. */
+export interface AdmissionRequest {
+  /** Of this question, not of an object. The same question may come twice. */
+  readonly uid: string;
+  /** Of the object, as the handler is registered for it (`matchPolicy: Equivalent` converts). */
+  readonly kind: { readonly group: string; readonly version: string; readonly kind: string };
+  readonly resource: { readonly group: string; readonly version: string; readonly resource: string };
+  readonly subResource?: string;
+  /** Absent when the server is to generate it. */
+  readonly name?: string;
+  /** Absent for objects without one. */
+  readonly namespace?: string;
+  /** `""` for one that the API does not know today. */
+  readonly operation: AdmissionOperation | "";
+  /** Nothing will be stored: a handler must not do anything outside, either. */
+  readonly dryRun?: boolean;
+  /** As it was sent; integers beyond 2^53 have lost digits. Absent for DELETE and CONNECT to some. */
+  readonly object?: unknown;
+  /** What is stored, for UPDATE and DELETE. */
+  readonly oldObject?: unknown;
+  /** Who asks the API server. */
+  readonly userInfo?: { readonly username?: string; readonly groups?: readonly string[] };
+}
+
+/** What a handler decides. */
+export interface AdmissionAnswer {
+  readonly allowed: boolean;
+  /** Made on the object before it is stored. Only when allowed, and only for a MutatingWebhookConfiguration. */
+  readonly patch?: readonly JsonPatchOperation[];
+  /** Why, for whoever sent the object: the API server says it after `admission webhook "…" denied the request:`. */
+  readonly message?: string;
+  /** For whoever sent the object; the API server cuts those beyond 256 characters once all have 4096. */
+  readonly warnings?: readonly string[];
+}
+
+/** An AdmissionReview that could be read. */
+export interface Review {
+  /** Sent back when the answer has a patch; `""` when absent. */
+  readonly apiVersion: string;
+  readonly kind: string;
+  /** Absent when the review has none: there is nothing to decide then. */
+  readonly request: AdmissionRequest | undefined;
+}
+
+/** A body as a review, or why it is none: a sentence without anything of the body. */
+export type ParsedReview = { readonly review: Review } | { readonly problem: string };
+
+/**
+ * How deep objects may be nested. Those of Kubernetes stay below 100; a handler that walks an object by recursion has
+ * stack for some 10,000.
+ */
+export const MAX_REVIEW_DEPTH = 1000;
+
+const OPERATIONS: ReadonlySet<string> = new Set<AdmissionOperation>([
+  "CREATE",
+  "UPDATE",
+  "DELETE",
+  "CONNECT",
+]);
+
+/**
+ * Reads a body. `null` stands for absent, as in Go; unknown fields are let be. Problems are: no JSON, no object, a field
+ * of another type than the API has, nesting deeper than `MAX_REVIEW_DEPTH`.
+ */
+export function parseReview(body: Uint8Array): ParsedReview {
+  if (isDeeperThan(body, MAX_REVIEW_DEPTH)) {
+    return { problem: `nested deeper than ${MAX_REVIEW_DEPTH} levels` };
+  }
+  let json: unknown;
+  try {
+    json = JSON.parse(Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString("utf8"));
+  } catch {
+    // What JSON.parse says quotes the body.
+    return { problem: "not JSON" };
+  }
+  try {
+    const review = new Fields(json ?? {}, "review");
+    const request = review.record("request");
+    return {
+      review: {
+        apiVersion: review.text("apiVersion"),
+        kind: review.text("kind"),
+        request: request && toRequest(request),
+      },
+    };
+  } catch (error) {
+    if (error instanceof WrongType) return { problem: error.message };
+    throw error;
+  }
+}
+
+function toRequest(request: Fields): AdmissionRequest {
+  const kind = request.record("kind");
+  const resource = request.record("resource");
+  const user = request.record("userInfo");
+  const operation = request.text("operation");
+  return {
+    uid: request.text("uid"),
+    kind: {
+      group: kind?.text("group") ?? "",
+      version: kind?.text("version") ?? "",
+      kind: kind?.text("kind") ?? "",
+    },
+    resource: {
+      group: resource?.text("group") ?? "",
+      version: resource?.text("version") ?? "",
+      resource: resource?.text("resource") ?? "",
+    },
+    operation: isOperation(operation) ? operation : "",
+    ...without({
+      subResource: request.text("subResource") || undefined,
+      name: request.text("name") || undefined,
+      namespace: request.text("namespace") || undefined,
+      dryRun: request.flag("dryRun"),
+      object: request.any("object"),
+      oldObject: request.any("oldObject"),
+      userInfo:
+        user && without({ username: user.text("username") || undefined, groups: user.texts("groups") }),
+    }),
+  };
+}
+
+function isOperation(text: string): text is AdmissionOperation {
+  return OPERATIONS.has(text);
+}
+
+/** Leaves out what is `undefined`. */
+function without<T extends object>(fields: T): { readonly [K in keyof T]?: Exclude<T[K], undefined> } {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as {
+    readonly [K in keyof T]?: Exclude<T[K], undefined>;
+  };
+}
+
+class WrongType extends Error {}
+
+/** Reads the fields of a JSON object, and throws `WrongType`, naming the field, for what Go would not take either. */
+class Fields {
+  readonly #value: Readonly<Record<string, unknown>>;
+  readonly #path: string;
+
+  constructor(value: unknown, path: string) {
+    if (typeof value !== "object" || value === null || Array.isArray(value)) {
+      throw new WrongType(`${path} is not an object`);
+    }
+    this.#value = value as Readonly<Record<string, unknown>>;
+    this.#path = path;
+  }
+
+  any(name: string): unknown {
+    return Object.hasOwn(this.#value, name) ? (this.#value[name] ?? undefined) : undefined;
+  }
+
+  record(name: string): Fields | undefined {
+    const value = this.any(name);
+    return value === undefined ? undefined : new Fields(value, `${this.#path}.${name}`);
+  }
+
+  text(name: string): string {
+    const value = this.any(name) ?? "";
+    if (typeof value !== "string") throw new WrongType(`${this.#path}.${name} is not a string`);
+    return value;
+  }
+
+  flag(name: string): boolean | undefined {
+    const value = this.any(name);
+    if (value === undefined || typeof value === "boolean") return value;
+    throw new WrongType(`${this.#path}.${name} is not true or false`);
+  }
+
+  texts(name: string): readonly string[] | undefined {
+    const value = this.any(name);
+    if (value === undefined) return undefined;
+    if (Array.isArray(value) && value.every((item) => typeof item === "string")) return value;
+    throw new WrongType(`${this.#path}.${name} is not a list of strings`);
+  }
+}
+
+const [QUOTE, BACKSLASH] = [0x22, 0x5c];
+const [OPEN_LIST, CLOSE_LIST, OPEN_RECORD, CLOSE_RECORD] = [0x5b, 0x5d, 0x7b, 0x7d];
+
+/** Looks at bytes only: the characters that matter to JSON are ASCII, and never part of another one in UTF-8. */
+function isDeeperThan(body: Uint8Array, limit: number): boolean {
+  let depth = 0;
+  let inText = false;
+  for (let index = 0; index < body.length; index += 1) {
+    const byte = body[index];
+    if (inText) {
+      if (byte === BACKSLASH) index += 1;
+      else if (byte === QUOTE) inText = false;
+    } else if (byte === QUOTE) inText = true;
+    else if (byte === OPEN_LIST || byte === OPEN_RECORD) {
+      depth += 1;
+      if (depth > limit) return true;
+    } else if (byte === CLOSE_LIST || byte === CLOSE_RECORD) depth -= 1;
+  }
+  return false;
+}
+
+/** What a review without a request is answered. */
+export const ALLOWED: AdmissionAnswer = { allowed: true };
+
+/**
+ * The answer to a review. With a patch it has the review's own `apiVersion` and `kind`; without one it is always
+ * `admission.k8s.io/v1`. A patch without operations is none.
+ * @throws TypeError when the patch holds what JSON cannot.
+ */
+export function renderReview({ apiVersion, kind, request }: Review, answer: AdmissionAnswer): string {
+  const { allowed, patch = [], message, warnings = [] } = answer;
+  const patched = allowed && patch.length > 0;
+  return JSON.stringify({
+    ...(patched
+      ? { kind: kind || undefined, apiVersion: apiVersion || undefined }
+      : { kind: "AdmissionReview", apiVersion: "admission.k8s.io/v1" }),
+    response: {
+      uid: request?.uid ?? "",
+      allowed,
+      status: toStatus(answer, message),
+      ...(patched && {
+        patch: Buffer.from(JSON.stringify(patch)).toString("base64"),
+        patchType: "JSONPatch",
+      }),
+      ...(warnings.length > 0 && { warnings }),
+    },
+  });
+}
+
+/** A denial is a 403: without a code the API server makes it a 400, as if the object were malformed. */
+function toStatus({ allowed }: AdmissionAnswer, message: string | undefined): object | undefined {
+  if (allowed) return message === undefined ? undefined : { metadata: {}, message };
+  return { metadata: {}, message, reason: "Forbidden", code: 403 };
+}

@@ -1,0 +1,291 @@
+/** Over real TLS connections; what the API server makes of it is in server.cluster.test.ts. */
+import { once } from "node:events";
+import { eventually } from "@berth/testcluster";
+import { beforeAll, describe, expect, it } from "vitest";
+import { createVirtualClock } from "../clock.ts";
+import type { Logger } from "../log.ts";
+import {
+  type AdmissionPeer,
+  type Answer,
+  createServingAuthority,
+  type ServingAuthority,
+  startAdmissionPeer,
+} from "../testing/admission-peer.ts";
+import { createRecordingMetrics } from "../testing/recording-metrics.ts";
+import type { AdmissionContext, AdmissionHandler } from "./review-exchange.ts";
+import type { AdmissionServerOptions } from "./server.ts";
+
+let authority: ServingAuthority;
+
+beforeAll(async () => {
+  authority = await createServingAuthority();
+});
+
+const start = (options: Partial<AdmissionServerOptions> = {}): Promise<AdmissionPeer> =>
+  startAdmissionPeer(authority, options);
+
+const review = (request: object = {}, apiVersion = "admission.k8s.io/v1"): string =>
+  JSON.stringify({
+    kind: "AdmissionReview",
+    apiVersion,
+    request: { uid: "u-1", operation: "CREATE", ...request },
+  });
+
+const allow: AdmissionHandler = () => ({ allowed: true });
+const patch: AdmissionHandler = () => ({
+  allowed: true,
+  patch: [{ op: "add", path: "/spec/taints", value: [{ key: "k", value: "v", effect: "NoSchedule" }] }],
+});
+/** `[{"op":"add","path":"/spec/taints","value":[{"key":"k","value":"v","effect":"NoSchedule"}]}]` */
+const PATCH_BYTES =
+  "W3sib3AiOiJhZGQiLCJwYXRoIjoiL3NwZWMvdGFpbnRzIiwidmFsdWUiOlt7ImtleSI6ImsiLCJ2YWx1ZSI6InYiLCJlZmZlY3QiOiJOb1NjaGVkdWxlIn1dfV0=";
+const ALLOWED_U1 = `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{"uid":"u-1","allowed":true}}`;
+
+describe("an answer", () => {
+  it("has the bytes of Go's encoding, with a patch and without", async () => {
+    await using peer = await start({ handlers: { "/patch": patch, "/allow": allow } });
+    expect(await peer.call("/patch?timeout=5s", { body: review() })).toMatchObject({
+      status: 200,
+      body: `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{"uid":"u-1","allowed":true,"patch":"${PATCH_BYTES}","patchType":"JSONPatch"}}`,
+      headers: { "content-type": "application/json" },
+    });
+    expect(await peer.call("/allow", { body: review() })).toMatchObject({ status: 200, body: ALLOWED_U1 });
+  });
+
+  it("has the version of the question with a patch, and v1 without one", async () => {
+    await using peer = await start({ handlers: { "/patch": patch, "/allow": allow } });
+    const body = review({}, "admission.k8s.io/v1beta1");
+    expect((await peer.call("/patch", { body })).body).toContain(`"apiVersion":"admission.k8s.io/v1beta1"`);
+    expect((await peer.call("/allow", { body })).body).toBe(ALLOWED_U1);
+  });
+
+  it("allows {} without asking the handler, and refuses {not-json", async () => {
+    let asked = 0;
+    const handlers = { "/h": () => ({ allowed: asked++ < 0 }) };
+    await using peer = await start({ handlers });
+    expect(await peer.call("/h", { body: "{}" })).toMatchObject({
+      status: 200,
+      body: `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{"uid":"","allowed":true}}`,
+    });
+    expect((await peer.call("/h", { body: "{not-json" })).status).toBe(400);
+    expect((await peer.call("/h", { body: "" })).status).toBe(400);
+    expect((await peer.call("/h", { body: "[".repeat(100_000) })).status).toBe(400);
+    expect(asked).toBe(0);
+  });
+
+  it("is the same for the same review, also at the same time", async () => {
+    await using peer = await start({ handlers: { "/patch": patch } });
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, () => peer.call("/patch", { body: review() })),
+    );
+    expect(new Set(answers.map(({ status, body }) => `${status} ${body}`)).size).toBe(1);
+  });
+});
+
+describe("a handler", () => {
+  it("that throws or rejects is a 500 without its words, and the next one is asked as ever", async () => {
+    const handlers: Record<string, AdmissionHandler> = {
+      "/throws": () => {
+        throw new Error("broken in secret");
+      },
+      "/rejects": () => Promise.reject(new Error("broken in secret")),
+      "/unencodable": () => ({ allowed: true, patch: [{ op: "add", path: "/a", value: 1n }] }),
+      "/allow": allow,
+    };
+    await using peer = await start({ handlers });
+    for (const path of ["/throws", "/rejects", "/unencodable"]) {
+      const answer = await peer.call(path, { body: review() });
+      expect(answer).toMatchObject({ status: 500, body: "internal error\n" });
+    }
+    expect((await peer.call("/allow", { body: review() })).status).toBe(200);
+  });
+
+  it.each([
+    ["?timeout=3s", 3000],
+    ["?timeout=0m7s", 7000],
+    ["", 10_000],
+    ["?timeout=soon", 10_000],
+    ["?timeout=900s", 30_000],
+  ])("has the time that the API server gives with %j", async (query, limitMs) => {
+    const clock = createVirtualClock();
+    const asked = Promise.withResolvers<AdmissionContext>();
+    const handlers: Record<string, AdmissionHandler> = {
+      "/slow": (_request, context) => {
+        asked.resolve(context);
+        return new Promise(() => undefined);
+      },
+    };
+    await using peer = await start({ handlers, clock, requestTimeoutMs: 60_000 });
+    let answered: Answer | undefined;
+    const answer = peer.call(`/slow${query}`, { body: review() }).then((got) => (answered = got));
+    const { signal } = await asked.promise;
+    await clock.advance(limitMs - 1);
+    expect([answered, signal.aborted]).toEqual([undefined, false]);
+    await clock.advance(1);
+    expect((await answer).status).toBe(500);
+    expect(signal.aborted).toBe(true);
+  });
+
+  it("is told when the API server goes away", async () => {
+    const metrics = createRecordingMetrics();
+    const asked = Promise.withResolvers<AdmissionContext>();
+    const handlers: Record<string, AdmissionHandler> = {
+      "/slow": (_request, context) => {
+        asked.resolve(context);
+        return new Promise(() => undefined);
+      },
+    };
+    await using peer = await start({ handlers, metrics });
+    const socket = await peer.open();
+    const body = review();
+    socket.write(`POST /slow HTTP/1.1\r\nhost: a\r\ncontent-length: ${body.length}\r\n\r\n${body}`);
+    const { signal } = await asked.promise;
+    expect(metrics.value("berth_admission_in_flight_requests")).toBe(1);
+    socket.destroy();
+    await eventually(() => expect(signal.aborted).toBe(true));
+    await eventually(() => {
+      expect(metrics.value("berth_admission_in_flight_requests")).toBe(0);
+      expect(metrics.value("berth_admission_requests_total", { path: "/slow", code: "aborted" })).toBe(1);
+    });
+  });
+});
+
+describe("what is not a review", () => {
+  it("is refused by path, method and format", async () => {
+    await using peer = await start({ handlers: { "/h": allow } });
+    const typed = (type: string): Promise<Answer> =>
+      peer.call("/h", { body: review(), headers: { "content-type": type } });
+    expect((await peer.call("/other", { body: review() })).status).toBe(404);
+    expect((await peer.call("/h/", { body: review() })).status).toBe(404);
+    expect((await peer.call("/constructor", { body: review() })).status).toBe(404);
+    expect(await peer.call("/h")).toMatchObject({ status: 405, headers: { allow: "POST" } });
+    expect((await peer.call("/h", { method: "PUT", body: review() })).status).toBe(405);
+    expect((await typed("application/yaml")).status).toBe(415);
+    expect((await typed("application/json; charset=utf-8")).status).toBe(200);
+    expect((await typed("Application/JSON")).status).toBe(200);
+    const gzip = { "content-encoding": "gzip" };
+    expect((await peer.call("/h", { body: review(), headers: gzip })).status).toBe(415);
+  });
+
+  it("may come without a content type", async () => {
+    await using peer = await start({ handlers: { "/h": allow } });
+    const socket = await peer.open();
+    const body = review();
+    socket.write(`POST /h HTTP/1.1\r\nhost: a\r\ncontent-length: ${body.length}\r\n\r\n${body}`);
+    const [head] = (await once(socket, "data")) as [Buffer];
+    expect(head.toString()).toMatch(/^HTTP\/1\.1 200 /);
+    socket.destroy();
+  });
+
+  it("is refused when it is large, whether it says so or not", async () => {
+    let asked = 0;
+    const handlers: Record<string, AdmissionHandler> = { "/h": () => ({ allowed: asked++ === 0 }) };
+    await using peer = await start({ handlers, maxBodyBytes: 10_000 });
+    const large = review({ object: "x".repeat(10_000) });
+    expect((await peer.call("/h", { body: large })).status).toBe(413);
+    const chunked = { "transfer-encoding": "chunked" };
+    expect((await peer.call("/h", { body: large, headers: chunked })).status).toBe(413);
+    expect(asked).toBe(0);
+    expect((await peer.call("/h", { body: review({ object: "x".repeat(9000) }) })).status).toBe(200);
+  });
+
+  it("is refused at its headers when they announce too much: none of the body is waited for", async () => {
+    await using peer = await start({ handlers: { "/h": allow }, maxBodyBytes: 10_000 });
+    const socket = await peer.open();
+    socket.write("POST /h HTTP/1.1\r\nhost: a\r\ncontent-length: 999999999\r\n\r\n{");
+    const [head] = (await once(socket, "data")) as [Buffer];
+    expect(head.toString()).toMatch(/^HTTP\/1\.1 413 /);
+    socket.destroy();
+  });
+
+  it("is cut off when it comes byte by byte, by the clock", async () => {
+    const clock = createVirtualClock();
+    await using peer = await start({ handlers: { "/h": allow }, clock, requestTimeoutMs: 5000 });
+    const socket = await peer.open();
+    let said = "";
+    socket.setEncoding("utf8").on("data", (text: string) => (said += text));
+    socket.write("POST /h HTTP/1.1\r\nhost: a\r\ncontent-length: 100\r\n\r\n");
+    await eventually(() => expect(clock.nextInMs).toBe(5000));
+    for (let sent = 0; sent < 4; sent += 1) {
+      socket.write("{");
+      await clock.advance(1000);
+    }
+    expect(said).toBe("");
+    await clock.advance(1000);
+    await once(socket, "close");
+    expect(said).toMatch(/^HTTP\/1\.1 408 /);
+  });
+
+  it("is not held in any number", async () => {
+    await using peer = await start({ handlers: { "/h": allow }, maxBodyBytes: 1000 });
+    const clients = await Promise.all(Array.from({ length: 10 }, () => peer.open()));
+    const answers: string[] = [];
+    for (const socket of clients) {
+      socket.setEncoding("utf8").once("data", (text: string) => answers.push(text.slice(0, 12)));
+      socket.write(`POST /h HTTP/1.1\r\nhost: a\r\ncontent-length: 1000\r\n\r\n${"x".repeat(999)}`);
+    }
+    await eventually(() => expect(answers).toEqual(["HTTP/1.1 503", "HTTP/1.1 503"]));
+    for (const socket of clients) socket.write("x");
+    await eventually(() => expect(answers.toSorted().slice(0, 8)).toEqual(Array(8).fill("HTTP/1.1 400")));
+    for (const socket of clients) socket.destroy();
+    expect((await peer.call("/h", { body: review() })).status).toBe(200);
+  });
+
+  it("is counted by paths and codes that are known beforehand, and leaves nothing in the log", async () => {
+    const metrics = createRecordingMetrics();
+    const lines: string[] = [];
+    const write = (message: string, fields: object = {}): void =>
+      void lines.push(`${message} ${JSON.stringify(fields)}`);
+    const log: Logger = { error: write, warn: write, info: write, debug: write, with: () => log };
+    const failing: AdmissionHandler = () => {
+      throw new Error("no");
+    };
+    const handlers = { "/h": allow, "/p": patch, "/fails": failing };
+    await using peer = await start({ handlers, metrics, log, maxBodyBytes: 10_000 });
+    const object = { data: { password: "hunter2" } };
+    await peer.call("/h", { body: review({ object }) });
+    await peer.call("/p", { body: review({ object }) });
+    await peer.call("/fails", { body: review({ object }) });
+    await peer.call("/h", { body: `hunter2 ${review({ object })}` });
+    await peer.call("/h", { body: review({ object, name: ["hunter2"] }) });
+    await peer.call("/made-up-1", { body: "hunter2" });
+    await peer.call("/made-up-2");
+    const requests = (path: string, code: string): number | undefined =>
+      metrics.value("berth_admission_requests_total", { path, code });
+    expect([requests("/h", "200"), requests("/h", "400"), requests("/p", "200")]).toEqual([1, 2, 1]);
+    expect([requests("/fails", "500"), requests("other", "404")]).toEqual([1, 2]);
+    expect(metrics.value("berth_admission_decisions_total", { path: "/h", decision: "allowed" })).toBe(1);
+    expect(metrics.value("berth_admission_decisions_total", { path: "/p", decision: "patched" })).toBe(1);
+    expect(metrics.value("berth_admission_request_duration_seconds", { path: "/h" })).toBe(3);
+    expect(lines.filter((line) => line.includes("hunter2"))).toEqual([]);
+  });
+});
+
+describe("probes", () => {
+  it("answer as those of a webhook do: ok, ready, not ready", async () => {
+    let ready = false;
+    await using peer = await start({ ready: () => ready });
+    expect(await peer.call("/healthz")).toMatchObject({ status: 200, body: "ok" });
+    expect(await peer.call("/readyz")).toMatchObject({ status: 503, body: "not ready" });
+    ready = true;
+    expect(await peer.call("/readyz")).toMatchObject({ status: 200, body: "ready" });
+    expect(await peer.call("/readyz", { method: "HEAD" })).toMatchObject({ status: 200, body: "" });
+    expect((await peer.call("/healthz", { method: "POST" })).status).toBe(405);
+    expect((await peer.call("/healthz/x")).status).toBe(404);
+  });
+});
+
+describe("starting", () => {
+  it("refuses an address that says off, and paths that cannot be served", async () => {
+    await expect(start({ bindAddress: "0" })).rejects.toThrow(RangeError);
+    await expect(start({ bindAddress: "nowhere" })).rejects.toThrow(RangeError);
+    for (const path of ["mutate", "/a?b", "/healthz", "/readyz", "", "/a b", "/a/../b"]) {
+      await expect(start({ handlers: { [path]: allow } })).rejects.toThrow(RangeError);
+    }
+  });
+
+  it("rejects when the address is taken", async () => {
+    await using first = await start();
+    await expect(start({ bindAddress: `127.0.0.1:${first.port}` })).rejects.toThrow("EADDRINUSE");
+  });
+});

@@ -1,0 +1,146 @@
+import type { Server } from "node:https";
+import type { TlsOptions } from "node:tls";
+import { type Clock, systemClock } from "../clock.ts";
+import { type HttpListener, startHttpListener, urlOf } from "../http-listener.ts";
+import type { LogFields, Logger } from "../log.ts";
+import type { MetricsRegistry } from "../metrics.ts";
+import { declareAdmissionMetrics, noAdmissionMetrics } from "./admission-metrics.ts";
+import type { CertificatePair } from "./certificate-authority.ts";
+import { throttleLog } from "./log-throttle.ts";
+import { createBodyReader } from "./request-body.ts";
+import { createResponder, PROBE_PATHS } from "./responder.ts";
+import type { AdmissionHandler } from "./review-exchange.ts";
+import { type ServingContext, serveCertificate } from "./serving-context.ts";
+
+/** Where to listen, with which certificate, and who decides. */
+export interface AdmissionServerOptions {
+  /** See `parseBindAddress`. */
+  readonly bindAddress: string;
+  /**
+   * The certificate to serve, asked at each new connection and request: quick. Another one is served from then on.
+   * `undefined` while there is none: handshakes fail.
+   */
+  readonly certificate: () => CertificatePair | undefined;
+  /** By path, as in the `clientConfig` of the webhook: `/mutate-node`. */
+  readonly handlers: Readonly<Record<string, AdmissionHandler>>;
+  /** Of `/readyz`: whether handlers know what they need to decide. */
+  readonly ready: () => boolean;
+  readonly log: Logger;
+  readonly clock?: Clock;
+  readonly metrics?: MetricsRegistry;
+  /**
+   * Bytes of a request. Default 7 MiB: kube-apiserver takes objects of up to 3 MiB (`MaxRequestBodyBytes`), an update has
+   * two of them, and the rest of a review stays below 1 MiB.
+   */
+  readonly maxBodyBytes?: number;
+  /** Time for a client to finish its TLS handshake, its headers and its body, ms each. Default 5000. */
+  readonly requestTimeoutMs?: number;
+  /** How long requests may take to end once the server is disposed of, ms. Default 1000. */
+  readonly drainMs?: number;
+}
+
+/** A server that listens. Disposing stops accepting at once, gives requests `drainMs` to end, then cuts them off. */
+export interface AdmissionServer extends AsyncDisposable {
+  /** `https://127.0.0.1:8443`. */
+  readonly url: string;
+}
+
+/** TLS 1.2 and up, as Kubernetes asks of webhooks. Renegotiation serves nobody but those who wear servers out. */
+const TLS: TlsOptions = { minVersion: "TLSv1.2", secureOptions: 0x4000_0000 /* SSL_OP_NO_RENEGOTIATION */ };
+const DEFAULT_MAX_BODY_BYTES = 7 * 1024 * 1024;
+/** Bodies in memory at the same time, in bodies of the largest size. */
+const MAX_HELD_BODIES = 8;
+/** An API server opens one connection for each call that is under way; more than a thousand are not its. */
+const MAX_CONNECTIONS = 1024;
+/** The API server drops idle connections after 90 s. Were we first, its next call could meet a closing connection. */
+const KEEP_ALIVE_MS = 120_000;
+/** For lines that strangers can cause as often as they like. */
+const LOG_EVERY_MS = 10_000;
+
+/**
+ * Starts an HTTPS server for the admission webhooks of a controller, and resolves when it listens. It does not keep the
+ * process running.
+ *
+ * POST of an `AdmissionReview` to the path of a handler is answered 200 with a review; a body that is none 400, a slow
+ * one 408, a large one 413, one in another format 415; when too many bodies arrive at once 503; when the handler fails
+ * or is late 500. `GET /healthz` is 200 `ok`, `GET /readyz` 200 `ready` or 503 `not ready`. Other paths are 404, other
+ * methods 405.
+ * @throws RangeError for an address that cannot be read or says off, and for a path that cannot be served; the system's
+ * error when the address cannot be listened on.
+ */
+export async function startAdmissionServer(options: AdmissionServerOptions): Promise<AdmissionServer> {
+  const {
+    log,
+    clock = systemClock,
+    requestTimeoutMs = 5000,
+    maxBodyBytes = DEFAULT_MAX_BODY_BYTES,
+  } = options;
+  const throttled = (level: "warn" | "debug" | "error", message: string): ((fields: LogFields) => void) =>
+    throttleLog((fields) => log[level](message, fields), { clock, everyMs: LOG_EVERY_MS });
+  const metrics =
+    options.metrics === undefined
+      ? noAdmissionMetrics
+      : declareAdmissionMetrics(options.metrics, () => responder.inFlight);
+  const responder = createResponder({
+    handlers: toHandlers(options.handlers),
+    ready: () => serving?.usable === true && options.ready(),
+    bodies: createBodyReader({
+      maxBytes: maxBodyBytes,
+      maxHeldBytes: MAX_HELD_BODIES * maxBodyBytes,
+      timeoutMs: requestTimeoutMs,
+      clock,
+    }),
+    clock,
+    metrics,
+    log,
+    refused: throttled("warn", "an admission request was refused"),
+  });
+  const onHandshakeFailed = throttled("debug", "a TLS handshake failed");
+  const onUnusable = throttled("error", "the serving certificate cannot be used");
+  let serving: ServingContext | undefined;
+  let listener: HttpListener<Server> | undefined;
+
+  listener = await startHttpListener<Server>({
+    name: "admission server",
+    bindAddress: options.bindAddress,
+    create(limits, onRequest) {
+      const { createServer } = process.getBuiltinModule("node:https");
+      const server = createServer({ ...limits, ...TLS, handshakeTimeout: requestTimeoutMs }, onRequest);
+      server.on("tlsClientError", (error) => {
+        metrics.handshakeFailed();
+        onHandshakeFailed({ error: error.message });
+      });
+      serving = serveCertificate(server, TLS, options.certificate, (error) => onUnusable({ error }));
+      return server;
+    },
+    onRequest(request, response) {
+      serving?.refresh();
+      const isLast = (): boolean =>
+        listener?.closing === true || serving?.isOutdated(request.socket) === true;
+      void responder.answer(request, response, isLast);
+    },
+    // The body has a time of its own, so that it is answered and counted as any other request.
+    headersTimeoutMs: requestTimeoutMs,
+    requestTimeoutMs: 2 * requestTimeoutMs,
+    keepAliveTimeoutMs: KEEP_ALIVE_MS,
+    maxConnections: MAX_CONNECTIONS,
+    drainMs: options.drainMs ?? 1000,
+    log,
+    clock,
+  });
+  if (listener === undefined) throw new RangeError("an admission server needs an address to listen on");
+  const running = listener;
+  return { url: urlOf(running.server, "https"), [Symbol.asyncDispose]: () => running[Symbol.asyncDispose]() };
+}
+
+/** @throws RangeError for what is no path of a URL, or is served already. */
+function toHandlers(
+  handlers: Readonly<Record<string, AdmissionHandler>>,
+): ReadonlyMap<string, AdmissionHandler> {
+  for (const path of Object.keys(handlers)) {
+    if (URL.parse(path, "https://admission")?.pathname !== path || PROBE_PATHS.has(path)) {
+      throw new RangeError(`${JSON.stringify(path)} cannot be the path of an admission handler`);
+    }
+  }
+  return new Map(Object.entries(handlers));
+}

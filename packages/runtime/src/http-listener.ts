@@ -1,0 +1,143 @@
+/** What the HTTP servers of the runtime share: limits for clients, listening, and an end in bounded time. */
+import type { IncomingMessage, Server, ServerOptions, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+import { parseBindAddress } from "./bind-address.ts";
+import { type Clock, sleep } from "./clock.ts";
+import type { Logger } from "./log.ts";
+
+/** A whole answer: nothing is streamed. */
+export interface Reply {
+  readonly status: number;
+  readonly body: string;
+  /** Default `text/plain; charset=utf-8`. */
+  readonly contentType?: string;
+  /** For 405: the methods that are served, as in the header `allow`. */
+  readonly allow?: string;
+}
+
+/** Gets each request. Must not throw. */
+export type RequestListener = (request: IncomingMessage, response: ServerResponse) => void;
+
+/** Where to listen, and what a client may ask of the server. */
+export interface HttpListenerOptions<S extends Server> {
+  /** For log lines: `probe server`. */
+  readonly name: string;
+  /** See `parseBindAddress`. */
+  readonly bindAddress: string;
+  /** `createServer` of node:http or node:https, with what else it needs. */
+  readonly create: (limits: ServerOptions, onRequest: RequestListener) => S;
+  readonly onRequest: RequestListener;
+  /** Time for a client to send a whole request, ms. Later it gets a 408, and the connection is closed. */
+  readonly requestTimeoutMs: number;
+  /** Time for the headers alone, ms. Default `requestTimeoutMs`. */
+  readonly headersTimeoutMs?: number;
+  /** How long a connection may stay open without a request, ms. */
+  readonly keepAliveTimeoutMs: number;
+  /** Connections beyond it are closed as they arrive. */
+  readonly maxConnections: number;
+  /** How long requests may take to end once the listener is disposed of, ms. */
+  readonly drainMs: number;
+  readonly log: Logger;
+  readonly clock: Clock;
+}
+
+/** A server that listens. Disposing stops accepting at once, gives requests `drainMs` to end, then cuts them off. */
+export interface HttpListener<S extends Server> extends AsyncDisposable {
+  readonly server: S;
+  /** Disposing has begun: an answer had better close its connection. */
+  readonly closing: boolean;
+}
+
+/** Bytes of all header lines of a request; probes, scrapes and the API server need a few hundred. */
+const MAX_HEADER_BYTES = 8 * 1024;
+
+/**
+ * Starts a server and resolves when it listens; with `undefined` when the address says off. It does not keep the
+ * process running.
+ * @throws RangeError for an address that cannot be read, and the system's error when it cannot be listened on.
+ */
+export async function startHttpListener<S extends Server>(
+  options: HttpListenerOptions<S>,
+): Promise<HttpListener<S> | undefined> {
+  const { bindAddress, name, log, requestTimeoutMs, headersTimeoutMs = requestTimeoutMs } = options;
+  const address = parseBindAddress(bindAddress);
+  if (address === undefined) return undefined;
+  const limits: ServerOptions = {
+    maxHeaderSize: MAX_HEADER_BYTES,
+    headersTimeout: headersTimeoutMs,
+    requestTimeout: requestTimeoutMs,
+    connectionsCheckingInterval: Math.ceil(headersTimeoutMs / 5),
+    keepAliveTimeout: options.keepAliveTimeoutMs,
+  };
+  const server = options.create(limits, options.onRequest);
+  server.maxConnections = options.maxConnections;
+  server.unref();
+  const sockets = trackSockets(server);
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(address, () => {
+      server.off("error", reject);
+      resolve();
+    });
+  });
+  server.on("error", (error) => log.error(`a ${name} failed`, { bindAddress, error }));
+  let closing: Promise<void> | undefined;
+  return {
+    server,
+    get closing() {
+      return closing !== undefined;
+    },
+    [Symbol.asyncDispose]: () => (closing ??= close(server, sockets, options)),
+  };
+}
+
+/** The open connections. Node's own list leaves out those that are still in their TLS handshake. */
+function trackSockets(server: Server): ReadonlySet<Socket> {
+  const sockets = new Set<Socket>();
+  server.on("connection", (socket: Socket) => {
+    sockets.add(socket);
+    socket.once("close", () => sockets.delete(socket));
+  });
+  return sockets;
+}
+
+async function close(
+  server: Server,
+  sockets: ReadonlySet<Socket>,
+  { clock, drainMs }: { readonly clock: Clock; readonly drainMs: number },
+): Promise<void> {
+  const drained = new AbortController();
+  const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+  server.closeIdleConnections();
+  const cutOff = sleep(clock, drainMs, drained.signal).then(() =>
+    sockets.forEach((socket) => void socket.destroy()),
+  );
+  await closed;
+  drained.abort();
+  await cutOff;
+}
+
+/** Writes the headers of an answer, and closes the connection after it when asked to. The body is left to the caller. */
+export function writeReplyHead(response: ServerResponse, reply: Reply, closeAfterwards: boolean): void {
+  const { status, body, contentType = "text/plain; charset=utf-8", allow } = reply;
+  response.writeHead(status, {
+    "content-type": contentType,
+    "content-length": Buffer.byteLength(body),
+    "cache-control": "no-store",
+    "x-content-type-options": "nosniff",
+    ...(allow !== undefined && { allow }),
+    ...(closeAfterwards && { connection: "close" }),
+  });
+}
+
+/**
+ * Where a listening server is reached from this machine: `http://127.0.0.1:8080`.
+ * @throws TypeError when it does not listen on a port.
+ */
+export function urlOf(server: Server, scheme: "http" | "https"): string {
+  const address = server.address();
+  if (address === null || typeof address === "string")
+    throw new TypeError("the server does not listen on a port");
+  const host = address.address === "::" || address.address === "0.0.0.0" ? "127.0.0.1" : address.address;
+  return `${scheme}://${host.includes(":") ? `[${host}]` : host}:${address.port}`;
+}
