@@ -12,6 +12,7 @@ import { createSilentLogger, createVirtualClock, sleep, type VirtualClock } from
 import { aNode } from "@berth/testcluster";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { seededRun } from "../../../../runtime/src/testing/property.ts";
 import { ANSWER_MS, IdleProbe } from "./idle-probe.ts";
 
 const IGNORED = ["kube-system", "kube-public"];
@@ -281,44 +282,49 @@ const step: fc.Arbitrary<Step> = fc.oneof(
 );
 
 describe("any history", () => {
-  it("gives only answers that were true within their time, and in the end an answer to whoever asks", async () => {
-    await fc.assert(
-      fc.asyncProperty(fc.array(step, { maxLength: 40 }), async (steps) => {
-        await using setup = await setUp();
-        const { clock, pods, probe } = setup;
-        /** By node: since when a pod that counts has been there, by list of ignored namespaces. */
-        const busySince = new Map<string, number>();
-        const wrong: string[] = [];
-        for (const it of steps) {
-          if (it.do === "wait") await clock.advance(it.ms);
-          if (it.do === "forget") probe.forget(it.name);
-          if (it.do === "fail") pods.failures.set(it.name, [{ kind: "unreachable" }]);
-          if (it.do === "bind") {
-            pods.on.set(it.name, [...(pods.on.get(it.name) ?? []), [it.pod]]);
-            for (const ignored of [IGNORED, []]) {
-              const key = `${it.name} ${ignored.join()}`;
-              if (!ignored.includes(it.pod.split("/")[0] ?? "") && !busySince.has(key))
-                busySince.set(key, clock.monotonic());
+  const run = seededRun(200, process.env);
+  it(
+    `gives only answers that were true within their time, and in the end an answer to whoever asks (${run.name})`,
+    run.options,
+    async () => {
+      await fc.assert(
+        fc.asyncProperty(fc.array(step, { maxLength: 40 }), async (steps) => {
+          await using setup = await setUp();
+          const { clock, pods, probe } = setup;
+          /** By node: since when a pod that counts has been there, by list of ignored namespaces. */
+          const busySince = new Map<string, number>();
+          const wrong: string[] = [];
+          for (const it of steps) {
+            if (it.do === "wait") await clock.advance(it.ms);
+            if (it.do === "forget") probe.forget(it.name);
+            if (it.do === "fail") pods.failures.set(it.name, [{ kind: "unreachable" }]);
+            if (it.do === "bind") {
+              pods.on.set(it.name, [...(pods.on.get(it.name) ?? []), [it.pod]]);
+              for (const ignored of [IGNORED, []]) {
+                const key = `${it.name} ${ignored.join()}`;
+                if (!ignored.includes(it.pod.split("/")[0] ?? "") && !busySince.has(key))
+                  busySince.set(key, clock.monotonic());
+              }
             }
+            if (it.do !== "ask") continue;
+            const answer = probe.idleOf(node(it.name, it.uid), it.ignored);
+            if (answer === "unknown") continue;
+            const since = busySince.get(`${it.name} ${it.ignored.join()}`);
+            // Pods only come: busy stays true for ever, and idle was true when it was listed.
+            if (!answer.idle && since === undefined) wrong.push("busy without a pod");
+            if (answer.idle && since !== undefined && clock.monotonic() - since > ANSWER_MS + LIST_MS)
+              wrong.push("idle for too long");
           }
-          if (it.do !== "ask") continue;
-          const answer = probe.idleOf(node(it.name, it.uid), it.ignored);
-          if (answer === "unknown") continue;
-          const since = busySince.get(`${it.name} ${it.ignored.join()}`);
-          // Pods only come: busy stays true for ever, and idle was true when it was listed.
-          if (!answer.idle && since === undefined) wrong.push("busy without a pod");
-          if (answer.idle && since !== undefined && clock.monotonic() - since > ANSWER_MS + LIST_MS)
-            wrong.push("idle for too long");
-        }
-        expect(wrong).toEqual([]);
-        const asked = node("n1", "last");
-        probe.idleOf(asked, IGNORED);
-        for (let ms = 0; ms < 5_000 && probe.idleOf(asked, IGNORED) === "unknown"; ms += 100)
-          await clock.advance(100);
-        const isBusy = busySince.has(`n1 ${IGNORED.join()}`);
-        expect(probe.idleOf(asked, IGNORED)).toMatchObject({ idle: !isBusy });
-      }),
-      { numRuns: 200 },
-    );
-  });
+          expect(wrong).toEqual([]);
+          const asked = node("n1", "last");
+          probe.idleOf(asked, IGNORED);
+          for (let ms = 0; ms < 5_000 && probe.idleOf(asked, IGNORED) === "unknown"; ms += 100)
+            await clock.advance(100);
+          const isBusy = busySince.has(`n1 ${IGNORED.join()}`);
+          expect(probe.idleOf(asked, IGNORED)).toMatchObject({ idle: !isBusy });
+        }),
+        run.parameters,
+      );
+    },
+  );
 });

@@ -110,7 +110,7 @@ function nodeOf({ spec }: Pod): readonly string[] {
 
 /** What signals read of a pod: who made it and when, where it runs, and whether it is ready. */
 function slimPod({ metadata, spec, status }: Pod, annotations: ReadonlySet<string>): Pod {
-  const { conditions, containerStatuses } = status ?? {};
+  const ready = status?.conditions?.find(({ type }) => type === "Ready");
   return {
     ...(metadata && { metadata: slimMetadata(metadata, annotations) }),
     // The type promises more: none of it is read.
@@ -118,12 +118,8 @@ function slimPod({ metadata, spec, status }: Pod, annotations: ReadonlySet<strin
     ...(status && {
       status: {
         ...pick(status, ["phase"]),
-        ...(conditions && {
-          conditions: conditions
-            .filter(({ type }) => type === "Ready")
-            .map((condition) => pick(condition, ["type", "status", "lastTransitionTime"])),
-        }),
-        ...(containerStatuses && { containerStatuses: containerStatuses.map(slimContainer) }),
+        ...(ready && { conditions: [pick(ready, ["type", "status", "lastTransitionTime"])] }),
+        ...(status.containerStatuses && { containerStatuses: status.containerStatuses.map(slimContainer) }),
       },
     }),
   };

@@ -1,0 +1,368 @@
+import {
+  ApiError,
+  type ApiFailure,
+  type CollectionScope,
+  type ConfigMap,
+  configMaps,
+  type KubeClient,
+  type KubeObject,
+  type ListOptions,
+  type Resource,
+  type Verb,
+  type WatchEvent,
+  type WatchOptions,
+  type WatchStream,
+} from "@berth/kube";
+import {
+  type Change,
+  clusterName,
+  createSilentLogger,
+  createVirtualClock,
+  sleep,
+  type VirtualClock,
+} from "@berth/runtime";
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { seededRun } from "../../../../runtime/src/testing/property.ts";
+import {
+  createRecordingMetrics,
+  type RecordingMetrics,
+} from "../../../../runtime/src/testing/recording-metrics.ts";
+import { InformerSet, pick, type WantedInformer } from "./informer-set.ts";
+
+const CLUSTER = clusterName("test");
+const KEYS = ["a", "b", "c"] as const;
+
+const wanted = (...keys: readonly string[]): readonly WantedInformer<ConfigMap>[] =>
+  keys.map((key) => ({ key, scope: { labelSelector: key }, project: (object) => object }));
+
+/** Streams that say what they are told to, and what becomes of requests. One object, named as its selector, in each. */
+class Streams {
+  readonly #clock: VirtualClock;
+  /** Open streams, by selector. */
+  readonly open = new Map<string, { tell(event: WatchEvent<KubeObject>): void; cut(): void }[]>();
+  /** Snapshots asked for, by selector. */
+  readonly snapshots = new Map<string, number>();
+  /** What requests with this verb meet. */
+  readonly failures = new Map<Verb, ApiFailure>();
+  latencyMs = 5;
+  /** The most streams of one selector at one time. */
+  most = 0;
+
+  constructor(clock: VirtualClock) {
+    this.#clock = clock;
+  }
+
+  get names(): readonly string[] {
+    return [...this.open].flatMap(([name, streams]) => streams.map(() => name)).toSorted();
+  }
+
+  readonly client: Pick<KubeClient, "list" | "watch"> = {
+    list: async <T extends KubeObject>(_: Resource<T>, options: ListOptions<T> = {}) => {
+      await this.#arrive("list", options, options.signal);
+      return { metadata: { resourceVersion: "1" }, items: [objectOf(options.labelSelector ?? "", "1") as T] };
+    },
+    watch: async <T extends KubeObject>(_: Resource<T>, options: WatchOptions<T> = {}) => {
+      const { labelSelector: name = "", sendInitialEvents, signal } = options;
+      if (sendInitialEvents) this.snapshots.set(name, (this.snapshots.get(name) ?? 0) + 1);
+      await this.#arrive("watch", options, signal);
+      return this.#stream(name, sendInitialEvents === true, signal) as WatchStream<T>;
+    },
+  };
+
+  async #arrive(verb: Verb, { namespace }: CollectionScope, signal: AbortSignal | undefined): Promise<void> {
+    const request = { verb, resource: "configmaps", ...(namespace && { namespace }) };
+    if (!(await sleep(this.#clock, this.latencyMs, signal))) throw new ApiError({ kind: "aborted" }, request);
+    const failure = this.failures.get(verb);
+    if (failure !== undefined) throw new ApiError(failure, request);
+  }
+
+  #stream(name: string, initial: boolean, signal: AbortSignal | undefined): WatchStream<KubeObject> {
+    const events: WatchEvent<KubeObject>[] = [];
+    if (initial) {
+      events.push({ type: "ADDED", object: objectOf(name, "1") });
+      events.push({ type: "BOOKMARK", resourceVersion: "1", initialEventsEnd: true });
+    }
+    const closed = new AbortController();
+    let wake = Promise.withResolvers<void>();
+    const cut = (): void => {
+      closed.abort();
+      const left = (this.open.get(name) ?? []).filter((one) => one !== stream);
+      if (left.length === 0) this.open.delete(name);
+      else this.open.set(name, left);
+      wake.resolve();
+    };
+    const tell = (event: WatchEvent<KubeObject>): void => {
+      events.push(event);
+      wake.resolve();
+    };
+    const stream = { tell, cut };
+    const streams = [...(this.open.get(name) ?? []), stream];
+    this.open.set(name, streams);
+    this.most = Math.max(this.most, streams.length);
+    signal?.addEventListener("abort", cut, { once: true });
+    return {
+      lastByteAt: 0,
+      async *[Symbol.asyncIterator]() {
+        while (!closed.signal.aborted) {
+          const event = events.shift();
+          if (event !== undefined) yield event;
+          else {
+            await wake.promise;
+            wake = Promise.withResolvers<void>();
+          }
+        }
+      },
+      [Symbol.asyncDispose]: () => Promise.resolve(cut()),
+    };
+  }
+}
+
+function objectOf(
+  name: string,
+  resourceVersion: string,
+  data: Readonly<Record<string, string>> = {},
+): ConfigMap {
+  return { metadata: { name, namespace: "ns", uid: `uid-${name}`, resourceVersion }, data };
+}
+
+interface Setup extends AsyncDisposable {
+  readonly clock: VirtualClock;
+  readonly streams: Streams;
+  readonly set: InformerSet<ConfigMap>;
+  readonly metrics: RecordingMetrics;
+  readonly changes: Change<ConfigMap>[];
+  readonly synced: () => number;
+  start(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+function setUp(): Setup {
+  const clock = createVirtualClock();
+  const streams = new Streams(clock);
+  const changes: Change<ConfigMap>[] = [];
+  const metrics = createRecordingMetrics();
+  let synced = 0;
+  const set = new InformerSet<ConfigMap>({
+    client: streams.client,
+    cluster: CLUSTER,
+    resource: configMaps,
+    clock,
+    log: createSilentLogger(),
+    metrics,
+    onChange: (change) => void changes.push(change),
+    onSynced: () => void synced++,
+  });
+  const stopping = new AbortController();
+  let ended: Promise<void> | undefined;
+  const stop = async (): Promise<void> => {
+    stopping.abort();
+    await ended;
+  };
+  return {
+    clock,
+    streams,
+    set,
+    metrics,
+    changes,
+    synced: () => synced,
+    start: async () => void ({ ended } = await set.start(stopping.signal)),
+    stop,
+    [Symbol.asyncDispose]: stop,
+  };
+}
+
+describe("informers that come and go", () => {
+  it("run once they are wanted and the set has started, whatever comes first", async () => {
+    await using setup = setUp();
+    setup.set.want(wanted("a"));
+    await setup.clock.advance(100);
+    expect(setup.streams.names).toEqual([]);
+    await setup.start();
+    await setup.clock.advance(100);
+    setup.set.want(wanted("b", "a"));
+    expect(setup.set.get("a")?.size).toBe(1);
+    expect(setup.set.get("b")).toBeUndefined();
+    await setup.clock.advance(100);
+    expect(setup.set.get("b")?.size).toBe(1);
+    expect(setup.streams.names).toEqual(["a", "b"]);
+    expect([setup.synced(), setup.set.size]).toEqual([2, 2]);
+    expect(setup.changes).toEqual([]);
+  });
+
+  it("tell nothing once they are not wanted any more", async () => {
+    await using setup = setUp();
+    await setup.start();
+    setup.set.want(wanted("a", "b"));
+    setup.set.want(wanted("a"));
+    await setup.clock.advance(100);
+    const [stream] = setup.streams.open.get("a") ?? [];
+    stream?.tell({ type: "MODIFIED", object: objectOf("a", "2", { changed: "yes" }) });
+    setup.set.want([]);
+    await setup.clock.advance(100);
+    expect([setup.synced(), setup.set.size, setup.changes.length]).toEqual([1, 0, 0]);
+    expect(setup.streams.names).toEqual([]);
+  });
+
+  it("wake nobody with a version that says the same", async () => {
+    await using setup = setUp();
+    await setup.start();
+    setup.set.want(wanted("a"));
+    await setup.clock.advance(100);
+    const [stream] = setup.streams.open.get("a") ?? [];
+    stream?.tell({ type: "MODIFIED", object: objectOf("a", "2") });
+    stream?.tell({ type: "MODIFIED", object: objectOf("a", "3", { changed: "yes" }) });
+    stream?.tell({ type: "DELETED", object: objectOf("a", "4", { changed: "yes" }) });
+    await setup.clock.advance(100);
+    expect(setup.changes.map(({ type, object }) => `${type} ${object.metadata?.resourceVersion}`)).toEqual([
+      "updated 3",
+      "deleted 4",
+    ]);
+  });
+
+  it("are measured together", async () => {
+    await using setup = setUp();
+    const labels = { cluster: "test", resource: "configmaps" };
+    await setup.start();
+    setup.set.want(wanted("a", "b"));
+    expect(setup.metrics.value("berth_informer_synced", labels)).toBe(0);
+    await setup.clock.advance(100);
+    expect(setup.metrics.value("berth_informer_synced", labels)).toBe(1);
+    expect(setup.metrics.value("berth_informer_objects", labels)).toBe(2);
+    expect(setup.metrics.value("berth_informer_snapshots_total", { ...labels, how: "stream" })).toBe(2);
+    setup.set.want([]);
+    expect(setup.metrics.value("berth_informer_objects", labels)).toBe(0);
+  });
+});
+
+type Step =
+  | { readonly do: "want"; readonly keys: readonly string[] }
+  | { readonly do: "wait"; readonly ms: number }
+  | { readonly do: "cut"; readonly key: string }
+  | { readonly do: "start" }
+  | { readonly do: "stop" };
+
+const key = fc.constantFrom(...KEYS);
+const step: fc.Arbitrary<Step> = fc.oneof(
+  { weight: 6, arbitrary: fc.record({ do: fc.constant("want" as const), keys: fc.uniqueArray(key) }) },
+  {
+    weight: 4,
+    arbitrary: fc.record({ do: fc.constant("wait" as const), ms: fc.integer({ min: 0, max: 12 }) }),
+  },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant("cut" as const), key }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant("start" as const) }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant("stop" as const) }) },
+);
+
+interface End {
+  readonly streams: readonly string[];
+  readonly known: readonly string[];
+  readonly most: number;
+  /** Selectors that were read more often than they were wanted anew. */
+  readonly readAgain: readonly string[];
+}
+
+/** Carries the steps out, lets all come to rest, and says what runs then and what should. */
+async function play(steps: readonly Step[]): Promise<{ readonly is: End; readonly should: End }> {
+  await using setup = setUp();
+  const { set, streams, clock } = setup;
+  const begun = new Map<string, number>();
+  let now: readonly string[] = [];
+  let phase: "new" | "runs" | "stopped" = "new";
+  for (const it of steps) {
+    if (it.do === "wait") await clock.advance(it.ms);
+    if (it.do === "cut") streams.open.get(it.key)?.[0]?.cut();
+    if (it.do === "want") {
+      set.want(wanted(...it.keys));
+      for (const key of it.keys) if (!now.includes(key)) begun.set(key, (begun.get(key) ?? 0) + 1);
+      now = it.keys;
+    }
+    if (it.do === "start" && phase === "new") {
+      phase = "runs";
+      await setup.start();
+    }
+    if (it.do === "stop" && phase === "runs") {
+      phase = "stopped";
+      await setup.stop();
+    }
+  }
+  await clock.advance(60_000);
+  const run = phase === "runs" ? now.toSorted() : [];
+  return {
+    is: {
+      streams: streams.names,
+      known: KEYS.filter((key) => set.get(key) !== undefined),
+      most: Math.max(1, streams.most),
+      readAgain: KEYS.filter((key) => (streams.snapshots.get(key) ?? 0) > (begun.get(key) ?? 0)),
+    },
+    should: { streams: run, known: run, most: 1, readAgain: [] },
+  };
+}
+
+describe("any sequence of wishes", () => {
+  const run = seededRun(300, process.env);
+  it(
+    `ends with exactly the wanted informers, each read once for each time it is wanted (${run.name})`,
+    run.options,
+    async () => {
+      await fc.assert(
+        fc.asyncProperty(fc.array(step, { maxLength: 30 }), async (steps) => {
+          const { is, should } = await play(steps);
+          expect(is).toEqual(should);
+        }),
+        run.parameters,
+      );
+    },
+  );
+});
+
+describe("problems", () => {
+  it("are none for what was wanted just now and for a connection that was just lost", async () => {
+    await using setup = setUp();
+    setup.streams.failures.set("watch", { kind: "unreachable" }).set("list", { kind: "unreachable" });
+    await setup.start();
+    setup.set.want(wanted("a"));
+    await setup.clock.advance(59_000);
+    expect(setup.set.problem()).toBeUndefined();
+    await setup.clock.advance(2_000);
+    expect(setup.set.problem()).toMatch(/^configmaps with a: not synced yet: (list|watch) configmaps: /);
+    setup.streams.failures.clear();
+    await setup.clock.advance(60_000);
+    expect(setup.set.problem()).toBeUndefined();
+    setup.streams.failures.set("watch", { kind: "unreachable" });
+    setup.streams.open.get("a")?.[0]?.cut();
+    await setup.clock.advance(30_000);
+    expect(setup.set.problem()).toBeUndefined();
+    expect(setup.set.get("a")?.size).toBe(1);
+    await setup.clock.advance(90_000);
+    expect(setup.set.problem()).toMatch(/^configmaps with a: not connected for \d+ s: watch configmaps: /);
+  });
+
+  it("name the rule that is missing at once, until it is granted or the informer is not wanted", async () => {
+    await using setup = setUp();
+    setup.streams.failures.set("watch", { kind: "forbidden" });
+    await setup.start();
+    setup.set.want([
+      { key: "a", scope: { namespace: "ns", labelSelector: "a" }, project: (object) => object },
+    ]);
+    await setup.clock.advance(5_000);
+    expect(setup.set.problem()).toBe(
+      'configmaps in "ns" with a: watch configmaps in "ns" is forbidden: verb "watch" on "configmaps" in namespace "ns" is missing',
+    );
+    setup.set.want([]);
+    expect(setup.set.problem()).toBeUndefined();
+    setup.set.want(wanted("a"));
+    await setup.clock.advance(5_000);
+    expect(setup.set.problem()).toContain('verb "watch" on "configmaps" is missing');
+    setup.streams.failures.clear();
+    await setup.clock.advance(60_000);
+    expect(setup.set.problem()).toBeUndefined();
+  });
+});
+
+describe("what a projection keeps", () => {
+  it("is what is there", () => {
+    const from: { readonly a: number; readonly b?: string; readonly c?: string } = { a: 1, c: "x" };
+    expect(Object.entries(pick(from, ["a", "b"]))).toEqual([["a", 1]]);
+  });
+});
