@@ -6,8 +6,11 @@ import {
   type LabelRule,
   labelFactsChanged,
   labelRules,
+  type NodeObserver,
   NodeWriter,
   nodeMarksChanged,
+  type StartupGate,
+  startupGates,
 } from "@berth/placement";
 import {
   type Clock,
@@ -37,7 +40,10 @@ import {
   toSelf,
   watchFor,
 } from "@berth/runtime";
+import type { Fault } from "./config/fault.ts";
 import type { LabelFolderSource } from "./config/settings.ts";
+import { faultEvent } from "./fault-event.ts";
+import { createGateParts } from "./gate-parts.ts";
 import { createLabelParts } from "./label-parts.ts";
 import { NodeAccess } from "./node-access.ts";
 
@@ -52,6 +58,8 @@ export interface BerthOptions {
   readonly ruleOptions?: LabelOptions;
   /** Rules that a younger CRD does not have are not taken for deleted. Milliseconds, default ten minutes. */
   readonly crdGraceMs?: number;
+  /** Idle nodes that are there at the start are gated, however old. Default false. */
+  readonly backfillAtStart?: boolean;
   /** Configuration files and folders, watched. Default none. */
   readonly config?: readonly { readonly path: string; readonly shown: string }[];
   /** Names this process in Events and in the Lease; unlike that of any other process. Default `berth`. */
@@ -160,8 +168,20 @@ function assemble(options: BerthOptions): Parts {
     optional: true,
     ...common,
   });
+  const gateInformer = createInformer<StartupGate>({
+    client,
+    cluster: CLUSTER,
+    resource: startupGates,
+    optional: true,
+    ...common,
+  });
   const recheckAll = (): void => {
     for (const node of informer.list()) controller.enqueue(keyOf(CLUSTER, node), { priority: "low" });
+  };
+  const onFault = (fault: Fault): void => {
+    const { file, line, column, severity, reason, message } = fault;
+    log[severity === "error" ? "error" : "warn"](message, { file, line, column, reason });
+    if (options.self !== undefined) events.record(faultEvent(fault, options.self));
   };
   const labels = createLabelParts(options, {
     client,
@@ -171,9 +191,27 @@ function assemble(options: BerthOptions): Parts {
     events,
     installation,
     onChange: recheckAll,
+    onFault,
+    onSettings: (settings) => gates.onSettings(settings),
     ...common,
   });
-  const capabilities = [labels.capability];
+  const gates = createGateParts({
+    client,
+    cluster: CLUSTER,
+    nodes: informer,
+    gates: gateInformer,
+    events,
+    installation,
+    labels,
+    backfillAtStart: options.backfillAtStart ?? false,
+    admission: () => undefined,
+    onChange: () => undefined,
+    onFault,
+    recheck: (name) => controller.enqueue(keyOf(CLUSTER, { metadata: { name } }), { priority: "high" }),
+    recheckAll,
+    ...common,
+  });
+  const capabilities = [labels.capability, gates.capability];
   const access = new NodeAccess({ client, clock, log, onGranted: recheckAll });
   const writer = new NodeWriter({
     nodes: informer,
@@ -183,7 +221,7 @@ function assemble(options: BerthOptions): Parts {
     clock,
     events,
     metrics,
-    observer: labels.observer,
+    observer: tellAll([labels.observer, gates.observer]),
     breakers: labels.breakers,
   });
   const controller: Controller = createController({
@@ -207,16 +245,30 @@ function assemble(options: BerthOptions): Parts {
     always: [
       [probes.component],
       [createLoopComponent({ name: "events", run: (s) => events.run(s) }), labels.source],
-      [informer, rules],
-      [labels.follower, labels.counter],
+      [informer, rules, gateInformer, ...gates.watches],
+      [labels.follower, labels.counter, gates.follower],
     ],
-    elected: [access, controller, labels.controller],
+    elected: [access, controller, labels.controller, gates.controller],
     ...(lease && { election: new LeaderElector({ client, lease, identity, ...common }) }),
     clock,
     log,
   });
   checks.push(...manager.readyChecks);
   return { manager, nodes: informer, capabilities, metrics, ...probes };
+}
+
+function tellAll(observers: readonly NodeObserver[]): NodeObserver {
+  return {
+    decided(name, outcome) {
+      for (const observer of observers) observer.decided(name, outcome);
+    },
+    written(name, changes) {
+      for (const observer of observers) observer.written?.(name, changes);
+    },
+    gone(name) {
+      for (const observer of observers) observer.gone(name);
+    },
+  };
 }
 
 /** Most of a Node's bytes are of no use here: who wrote which field, and the images it has pulled. */

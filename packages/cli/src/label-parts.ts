@@ -1,5 +1,5 @@
 /** The parts of a running Berth that have to do with label rules, put together. */
-import type { KubeClient, Node, ObjectReference } from "@berth/kube";
+import type { KubeClient, Node } from "@berth/kube";
 import {
   type BoundCapability,
   createLabelMetrics,
@@ -34,7 +34,6 @@ import {
 } from "@berth/runtime";
 import type { Fault } from "./config/fault.ts";
 import type { LabelFolderSource, Settings } from "./config/settings.ts";
-import { faultEvent } from "./fault-event.ts";
 import { FaultReport } from "./fault-report.ts";
 import { LabelRuleHub } from "./label-rules.ts";
 import { RuleFollower } from "./rule-follower.ts";
@@ -45,7 +44,6 @@ export interface LabelSettings {
   readonly labelFolder?: LabelFolderSource;
   readonly ruleOptions?: LabelOptions;
   readonly config?: readonly { readonly path: string; readonly shown: string }[];
-  readonly self?: ObjectReference;
   readonly crdGraceMs?: number;
 }
 
@@ -59,6 +57,7 @@ export interface LabelSurroundings {
   readonly metrics: MetricsRegistry;
   readonly log: Logger;
   readonly clock: Clock;
+  readonly onFault: (fault: Fault) => void;
   /** Gets the configuration files as they change. */
   readonly onSettings?: (settings: Settings) => void;
   /** Other rules are in force: every node has to be looked at. */
@@ -67,6 +66,8 @@ export interface LabelSurroundings {
 
 export interface LabelParts {
   readonly capability: BoundCapability;
+  /** Every source of rules that there is has been read. */
+  readonly known: () => boolean;
   /** Counts what the node writer decides. */
   readonly observer: NodeObserver;
   readonly breakers: RemovalBreakers;
@@ -84,14 +85,9 @@ export interface LabelParts {
 const STATUS_COALESCE_MS = 1000;
 
 export function createLabelParts(settings: LabelSettings, around: LabelSurroundings): LabelParts {
-  const { config = [], labelFolder, ruleOptions = defaultLabelOptions, self, crdGraceMs } = settings;
-  const { client, cluster, nodes, rules, events, installation, clock, log, metrics } = around;
+  const { config = [], labelFolder, ruleOptions = defaultLabelOptions, crdGraceMs } = settings;
+  const { client, cluster, nodes, rules, events, installation, onFault, clock, log, metrics } = around;
   const labelMetrics = createLabelMetrics(metrics);
-  const onFault = (fault: Fault): void => {
-    const { file, line, column, severity, reason, message } = fault;
-    log[severity === "error" ? "error" : "warn"](message, { file, line, column, reason });
-    if (self !== undefined) events.record(faultEvent(fault, self));
-  };
   const faults = new FaultReport(onFault);
   let folderProblems: readonly RuleProblem[] = [];
   const hub = new LabelRuleHub({
@@ -185,5 +181,6 @@ export function createLabelParts(settings: LabelSettings, around: LabelSurroundi
       await whenAborted(signal);
     },
   });
-  return { capability: hub.capability, observer, breakers, source, follower, counter, controller };
+  const known = (): boolean => (rules.synced ? hub.clusterRead : rules.absent);
+  return { capability: hub.capability, known, observer, breakers, source, follower, counter, controller };
 }

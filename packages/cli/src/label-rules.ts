@@ -152,6 +152,11 @@ export class LabelRuleHub {
     this.#refresh();
   }
 
+  /** The rules of the cluster have been taken over. */
+  get clusterRead(): boolean {
+    return this.#cluster !== undefined;
+  }
+
   /** From now on the nodes can be counted: what waited for that is decided. */
   nodesKnown(): void {
     if ((this.#assembled?.waiting.size ?? 0) > 0) this.#refresh();

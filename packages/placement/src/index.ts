@@ -20,6 +20,7 @@ export {
 export * from "./node/capability.ts";
 export { type CleanInput, planClean } from "./node/clean.ts";
 export { FirstPass, type FirstPassOptions } from "./node/first-pass.ts";
+export * from "./node/gate/index.ts";
 export * from "./node/labels/index.ts";
 export type { FieldHolder } from "./node/managers.ts";
 export * from "./node/mark.ts";

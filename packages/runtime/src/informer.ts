@@ -72,6 +72,8 @@ export interface InformerOptions<T extends KubeObject> {
  */
 export interface Informer<T extends KubeObject> extends Lister<T>, Component, Subscribable<T> {
   readonly cluster: ClusterName;
+  /** Of an optional resource: the server said, when last asked, that it is not there, or not ours to read. */
+  readonly absent: boolean;
   /** Resolves `true` once synced, `false` when `signal` aborts first. */
   whenSynced(signal?: AbortSignal): Promise<boolean>;
   /** Why the lister cannot be relied on; `undefined` while it can, which a short loss of the connection is part of. */
@@ -205,6 +207,10 @@ class CachingInformer<T extends KubeObject> implements Informer<T> {
       await Promise.race([this.whenSynced(signal), this.#whenAbsent.promise]);
     }
     return { ended };
+  }
+
+  get absent(): boolean {
+    return this.#absent;
   }
 
   problem(): string | undefined {

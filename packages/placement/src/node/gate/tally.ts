@@ -1,5 +1,4 @@
 import { MAX_FIRST_NODES } from "../../api/label-rule.ts";
-import { reasons } from "../../api/reasons.ts";
 import type { Instant } from "../capability.ts";
 import { firstOf } from "../first-names.ts";
 import type { Change } from "../plan.ts";
@@ -67,9 +66,12 @@ export class GateTally implements NodeObserver {
 
   /** Nodes held by any gate. */
   get held(): number {
-    const nodes = new Set<string>();
-    for (const { held } of this.#rules.values()) for (const name of held) nodes.add(name);
-    return nodes.size;
+    return unionSize([...this.#rules.values()].map(({ held }) => held));
+  }
+
+  /** Nodes held by any gate for longer than a timeout of it. */
+  get timedOut(): number {
+    return unionSize([...this.#rules.values()].map(({ timedOut }) => timedOut));
   }
 
   /** May this node be held again? What is held again already may stay so. */
@@ -128,8 +130,9 @@ export class GateTally implements NodeObserver {
 
 const noSets: Sets = { selected: new Set(), held: new Set(), heldAgain: new Set(), timedOut: new Set() };
 
-/** The reasons of releases, as they are counted. */
-export const releaseReasons: readonly string[] = [reasons.Released, reasons.TimedOut, reasons.ReleasedByHand];
+function unionSize(sets: readonly ReadonlySet<string>[]): number {
+  return sets.reduce<ReadonlySet<string>>((all, set) => all.union(set), new Set()).size;
+}
 
 function put(set: Set<string>, name: string, inside: boolean): void {
   if (inside) set.add(name);

@@ -1,0 +1,257 @@
+/** The parts of a running Berth that have to do with startup gates, put together. */
+import type { KubeClient, Node } from "@berth/kube";
+import {
+  type AdmissionState,
+  type BoundCapability,
+  bindGates,
+  createGateMetrics,
+  createGateStatusReconciler,
+  DaemonSetWatch,
+  FirstPass,
+  type GateCapability,
+  GateClocks,
+  type GateSight,
+  type Gates,
+  GateTally,
+  IdleProbe,
+  marksSettled,
+  type NodeObserver,
+  PodWatches,
+  podQueries,
+  type StartupGate,
+  startupGates,
+} from "@berth/placement";
+import {
+  type Clock,
+  type ClusterName,
+  type Component,
+  type Controller,
+  createController,
+  createLoopComponent,
+  type EventRecorder,
+  type Informer,
+  keyOf,
+  type Logger,
+  type MetricsRegistry,
+  toSelf,
+  watchFor,
+  whenAborted,
+} from "@berth/runtime";
+import type { Fault } from "./config/fault.ts";
+import type { Settings } from "./config/settings.ts";
+import { FaultReport } from "./fault-report.ts";
+import { readClusterGates, StartupGateHub } from "./startup-gates.ts";
+
+export interface GateSurroundings {
+  readonly client: KubeClient;
+  readonly cluster: ClusterName;
+  readonly nodes: Informer<Node>;
+  readonly gates: Informer<StartupGate>;
+  readonly events: EventRecorder;
+  readonly installation: string;
+  readonly metrics: MetricsRegistry;
+  readonly log: Logger;
+  readonly clock: Clock;
+  /** The derived labels, and whether their rules have been read. */
+  readonly labels: { readonly capability: BoundCapability; readonly known: () => boolean };
+  /** Nodes that were there at the start are gated when idle, however old (`STARTUP_BACKFILL`). */
+  readonly backfillAtStart: boolean;
+  /** What puts the taint on new nodes. */
+  readonly admission: () => AdmissionState | undefined;
+  /** Other gates are in force: every node has to be looked at. */
+  readonly onChange: (gates: Gates) => void;
+  readonly onFault: (fault: Fault) => void;
+  /** Look at this node. */
+  readonly recheck: (node: string) => void;
+  readonly recheckAll: () => void;
+}
+
+export interface GateParts {
+  readonly capability: GateCapability;
+  readonly gates: () => Gates | undefined;
+  readonly observer: NodeObserver;
+  /** Gets the configuration files as they change. */
+  readonly onSettings: (settings: Settings) => void;
+  /** What signals are read from; they run while a gate needs them. */
+  readonly watches: readonly Component[];
+  /** Follows the gates of the cluster. */
+  readonly follower: Component;
+  /** Writes the status of the gates of the cluster. */
+  readonly controller: Controller;
+  /** The state of admission has changed. */
+  readonly askStatuses: () => void;
+}
+
+/** Counts change with every node that is written: a status says it at most this often. Milliseconds. */
+const STATUS_COALESCE_MS = 1000;
+/** Edits of several gates within this time are put together once. Milliseconds. */
+const COALESCE_MS = 50;
+/** How long after the start nodes are still looked up for `STARTUP_BACKFILL`. Milliseconds. */
+const START_MS = 60_000;
+
+export function createGateParts(around: GateSurroundings): GateParts {
+  const { client, cluster, nodes, gates, events, clock, log, metrics, recheck, recheckAll } = around;
+  const common = { client, cluster, clock, log, metrics };
+  const gateMetrics = createGateMetrics(metrics);
+  const faults = new FaultReport(around.onFault);
+  const pods = new PodWatches({
+    ...common,
+    annotationKeys: () =>
+      (hub.gates?.gates ?? []).flatMap(({ spec }) => spec.signals.pods.map((it) => it.readyAnnotation)),
+    onChange: recheck,
+    onSynced: recheckAll,
+  });
+  const wantPods = (): void => pods.want((hub.gates?.gates ?? []).flatMap((gate) => podQueries(gate, sets)));
+  const sets = new DaemonSetWatch({
+    ...common,
+    onChange() {
+      wantPods();
+      recheckAll();
+    },
+  });
+  const idle = new IdleProbe({ ...common, onKnown: recheck });
+  const hub = new StartupGateHub((inForce) => {
+    faults.report("gates", hub.configFaults());
+    gateMetrics.taken(inForce.gates.length, inForce.faults);
+    sets.want(inForce.gates.some(needsDaemonSets));
+    wantPods();
+    askAll();
+    around.onChange(inForce);
+    recheckAll();
+  });
+  const tally: GateTally = new GateTally({
+    now: () => clock.now(),
+    onChange: (rule) => askStatus(rule.startsWith("cluster/") ? rule.slice("cluster/".length) : ""),
+    onRelease: (release) => gateMetrics.released(release),
+  });
+  gateMetrics.counts({ held: () => tally.held, timedOut: () => tally.timedOut });
+  const firstPass = new FirstPass({ nodes, onDone: () => askAll() });
+  const clocks = new GateClocks({ monotonic: () => clock.monotonic() });
+  const startedAt = clock.now();
+  const startedMs = clock.monotonic();
+  const { labels } = around;
+  const sight: GateSight = {
+    pods: (query, node) => pods.pods(query, node),
+    daemonSet: (namespace, name) => sets.daemonSet(namespace, name),
+    labelsSettled: (node) =>
+      labels.known()
+        ? marksSettled(labels.capability, node, { installation: around.installation, now: clock.now() })
+        : undefined,
+  };
+  const capability = bindGates({
+    gates: () => hub.gates,
+    sources: {
+      sight,
+      clocks,
+      idle: (node, ignored) => idle.idleOf(node, ignored),
+      mayHoldAgain: (gate, node) => (firstPass.done ? tally.mayHoldAgain(gate, node) : undefined),
+      ...(around.backfillAtStart && {
+        backfillAlways: ({ metadata }: Node) =>
+          clock.monotonic() - startedMs < START_MS &&
+          Date.parse(metadata?.creationTimestamp ?? "") <= startedAt,
+      }),
+    },
+  });
+  const askStatus = (name: string): void => {
+    if (name !== "") controller.enqueue(keyOf(cluster, { metadata: { name } }), { priority: "low" });
+  };
+  const askAll = (): void => {
+    for (const { metadata } of gates.list()) askStatus(metadata?.name ?? "");
+  };
+  const controller: Controller = createController({
+    name: "startup-gates",
+    reconcile: createGateStatusReconciler({
+      gates,
+      patchStatus: (name, body, signal) =>
+        client.patch(startupGates, { name }, { type: "merge", body }, { signal, subresource: "status" }),
+      judgementOf(name) {
+        const { metadata } = gates.get(keyOf(cluster, { metadata: { name } })) ?? {};
+        return metadata && hub.judgementOf(name, metadata);
+      },
+      countsOf: (rule) => (firstPass.done ? tally.counts(rule) : undefined),
+      admission: around.admission,
+      events,
+      clock,
+    }),
+    sources: [watchFor<StartupGate>({ informer: gates, map: toSelf(cluster) })],
+    queue: { coalesceMs: STATUS_COALESCE_MS },
+    clock,
+    log,
+    metrics,
+  });
+  return {
+    capability,
+    gates: () => hub.gates,
+    observer: {
+      decided(name, outcome) {
+        tally.decided(name, outcome);
+        firstPass.decided(name);
+      },
+      written: (name, changes) => tally.written(name, changes),
+      gone(name) {
+        tally.gone(name);
+        firstPass.gone(name);
+        clocks.forget(name);
+        idle.forget(name);
+      },
+    },
+    onSettings: ({ startupGates: read }) => hub.setConfig(read),
+    watches: [pods, sets, idle],
+    follower: createFollower(gates, {
+      clock,
+      onGates: (read) => hub.setCluster(readClusterGates(read)),
+      onNodes: () => firstPass.check(),
+      nodes,
+    }),
+    controller,
+    askStatuses: askAll,
+  };
+}
+
+function needsDaemonSets({ spec: { signals } }: Gates["gates"][number]): boolean {
+  return signals.daemonSets.length > 0 || signals.pods.some(({ ownedBy }) => ownedBy === "DaemonSet");
+}
+
+interface Following {
+  readonly clock: Clock;
+  readonly nodes: Informer<Node>;
+  readonly onGates: (gates: Iterable<StartupGate>) => void;
+  readonly onNodes: () => void;
+}
+
+/**
+ * The gates of the cluster as they are and as they change. A CRD that is deleted takes its gates with it, and they let
+ * go: a taint whose gate is gone would never come off.
+ */
+function createFollower(
+  gates: Informer<StartupGate>,
+  { clock, nodes, onGates, onNodes }: Following,
+): Component {
+  const take = (): void => {
+    if (gates.synced) onGates(gates.list());
+  };
+  return createLoopComponent({
+    name: "startup-gates-follower",
+    async run(signal) {
+      let timer: Disposable | undefined;
+      using _subscribed = gates.subscribe({
+        onChange(change) {
+          if (
+            change.type === "updated" &&
+            change.old.metadata?.generation === change.object.metadata?.generation
+          )
+            return;
+          timer ??= clock.schedule(COALESCE_MS, () => {
+            timer = undefined;
+            take();
+          });
+        },
+      });
+      take();
+      void gates.whenSynced(signal).then(take);
+      void nodes.whenSynced(signal).then((synced) => synced && onNodes());
+      await whenAborted(signal);
+      timer?.[Symbol.dispose]();
+    },
+  });
+}

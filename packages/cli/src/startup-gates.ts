@@ -1,0 +1,138 @@
+import type { ObjectMeta } from "@berth/kube";
+import {
+  compileGates,
+  declaredPlaces,
+  type GateDocuments,
+  type GateFault,
+  type GateJudgement,
+  type Gates,
+  type MarkId,
+  reasons,
+  type StartupGate,
+  startupGateSpec,
+} from "@berth/placement";
+import type { Fault } from "./config/fault.ts";
+import type { LocatedStartupGate } from "./config/settings.ts";
+
+/** The `StartupGate` objects of a cluster, read. */
+export interface ClusterGates extends GateDocuments {
+  readonly source: "cluster";
+  /** By name: which version of its spec was read. */
+  readonly versions: ReadonlyMap<string, Pick<ObjectMeta, "uid" | "generation">>;
+}
+
+/** The server has its schema, ours may be of another release: nothing is taken on trust. Total. */
+export function readClusterGates(objects: Iterable<StartupGate>): ClusterGates {
+  const documents: { name: string; spec: GateDocuments["documents"][number]["spec"] }[] = [];
+  const unreadable: { name: string; message: string }[] = [];
+  const versions = new Map<string, Pick<ObjectMeta, "uid" | "generation">>();
+  for (const { metadata, spec } of objects) {
+    const { name = "" } = metadata ?? {};
+    versions.set(name, metadata ?? {});
+    const parsed = startupGateSpec.safeParse(spec);
+    if (parsed.success) documents.push({ name, spec: parsed.data });
+    else {
+      const [issue] = parsed.error.issues;
+      const where = ["spec", ...(issue?.path ?? [])].map(String).join(".");
+      unreadable.push({ name, message: `${where}: ${issue?.message ?? "is not valid"}` });
+    }
+  }
+  const byName = (a: { readonly name: string }, b: { readonly name: string }): number =>
+    a.name < b.name ? -1 : 1;
+  return { source: "cluster", documents: documents.sort(byName), unreadable, versions };
+}
+
+/** Gates of files and of the cluster; those of files come first. `undefined` while no source has been read. */
+export function assembleGates(
+  config: readonly LocatedStartupGate[] | undefined,
+  cluster: GateDocuments | undefined,
+  declaredBefore: Iterable<MarkId> = [],
+): Gates | undefined {
+  const sources: GateDocuments[] = [];
+  if (config !== undefined) sources.push({ source: "config", documents: config });
+  if (cluster !== undefined) sources.push(cluster);
+  return sources.length === 0 ? undefined : compileGates({ sources, declaredBefore });
+}
+
+/** What is wrong with the gates of files, where the file says it. */
+export function gateFaults(
+  config: readonly LocatedStartupGate[],
+  faults: readonly GateFault[],
+): readonly Fault[] {
+  return faults
+    .filter(({ source }) => source === "config")
+    .map(({ gate, path, reason, message }): Fault => {
+      const found = config.find(({ name }) => name === gate);
+      const at = found === undefined ? { file: gate } : { file: found.file, ...found.positionOf(path) };
+      const field = path.length === 0 ? "" : `${path.join(".")}: `;
+      return { ...at, severity: "error", reason, message: `${gate}: ${field}${message}` };
+    });
+}
+
+/** The same of the cluster, for a command that shows faults on the terminal. */
+export function clusterGateFaults(faults: readonly GateFault[]): readonly Fault[] {
+  return faults
+    .filter(({ source }) => source === "cluster")
+    .map(({ gate, path, reason, message }) => ({
+      file: `startupgate/${gate}`,
+      severity: "error",
+      reason,
+      message: path.length === 0 ? message : `spec.${path.join(".")}: ${message}`,
+    }));
+}
+
+/** Puts the gates of all sources together, and says of each document what became of it. */
+export class StartupGateHub {
+  readonly #onChange: (gates: Gates) => void;
+  #config: readonly LocatedStartupGate[] | undefined;
+  #cluster: ClusterGates | undefined;
+  #gates: Gates | undefined;
+  /** What gates of this process have declared: the taint of one that is deleted has to come off. */
+  readonly #declared = new Set<MarkId>();
+
+  /** @param onChange gates came into force or ceased to be. */
+  constructor(onChange: (gates: Gates) => void) {
+    this.#onChange = onChange;
+  }
+
+  /** `undefined` until some source has been read. */
+  get gates(): Gates | undefined {
+    return this.#gates;
+  }
+
+  setConfig(gates: readonly LocatedStartupGate[] | undefined): void {
+    this.#config = gates;
+    this.#refresh();
+  }
+
+  setCluster(gates: ClusterGates | undefined): void {
+    this.#cluster = gates;
+    this.#refresh();
+  }
+
+  /** What became of this version of a gate of the cluster; `undefined` until it was taken over. */
+  judgementOf(name: string, { uid, generation }: ObjectMeta): GateJudgement | undefined {
+    const read = this.#cluster?.versions.get(name);
+    if (read === undefined || read.uid !== uid || read.generation !== generation) return undefined;
+    const fault = this.#gates?.faults.find(({ source, gate }) => source === "cluster" && gate === name);
+    if (fault === undefined) return { ready: true, reason: reasons.GateInForce, message: "in force" };
+    const { path, reason, message } = fault;
+    return {
+      ready: false,
+      reason,
+      message: path.length === 0 ? message : `spec.${path.join(".")}: ${message}`,
+    };
+  }
+
+  configFaults(): readonly Fault[] {
+    return gateFaults(this.#config ?? [], this.#gates?.faults ?? []);
+  }
+
+  #refresh(): void {
+    const gates = assembleGates(this.#config, this.#cluster, this.#declared);
+    this.#gates = gates;
+    if (gates === undefined) return;
+    for (const id of declaredPlaces(gates)) this.#declared.add(id);
+    this.#onChange(gates);
+  }
+}

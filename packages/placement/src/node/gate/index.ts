@@ -1,0 +1,44 @@
+export {
+  type AdmissionOptions,
+  admissionLabels,
+  admissionPolicies,
+  admissionSwitch,
+  originalWebhook,
+  type PolicyOptions,
+  TOLERATE_LABEL,
+  type WebhookOptions,
+  webhookConfiguration,
+} from "./admission-objects.ts";
+export { type AdmissionQuestion, admitDaemonSetRequest, admitNodeRequest } from "./admit.ts";
+export { bindGates, type GateCapability, type GateLook, marksSettled } from "./capability.ts";
+export { GateClocks } from "./clocks.ts";
+export {
+  type CompileInput,
+  compileGates,
+  contractMarks,
+  declaredPlaces,
+  type GateDocuments,
+  type GateSource,
+} from "./compile.ts";
+export { DaemonSetWatch } from "./daemonset-watch.ts";
+export type { GateCase, GatePhase, GateVerdict, Idleness } from "./decide.ts";
+export {
+  GATES,
+  type Gate,
+  type GateDocument,
+  type GateFault,
+  type GateSight,
+  type Gates,
+  type PodQuery,
+  type SignalReading,
+} from "./gate.ts";
+export { IdleProbe } from "./idle-probe.ts";
+export { createGateMetrics, type GateMetrics } from "./metrics.ts";
+export type { GateSources } from "./observe.ts";
+export { podQueries } from "./pod-signal.ts";
+export { PodWatches } from "./pod-watches.ts";
+export { createGateStatusReconciler, type GateStatusOptions } from "./reconciler.ts";
+export { type GateState, MAX_NOTE, parseState, stateId, stringifyState } from "./state.ts";
+export type { AdmissionState, GateJudgement } from "./status.ts";
+export { type GateCounts, type GateRelease, GateTally } from "./tally.ts";
+export { missingTolerations, tolerationPatch } from "./tolerate.ts";
