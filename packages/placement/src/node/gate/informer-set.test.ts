@@ -36,7 +36,10 @@ const KEYS = ["a", "b", "c"] as const;
 const wanted = (...keys: readonly string[]): readonly WantedInformer<ConfigMap>[] =>
   keys.map((key) => ({ key, scope: { labelSelector: key }, project: (object) => object }));
 
-/** Streams that say what they are told to, and what becomes of requests. One object, named as its selector, in each. */
+/**
+ * Streams that say what they are told to, and what becomes of requests. One object, named as its selector, in each.
+ * One that is closed still gives what has arrived, as a socket does.
+ */
 class Streams {
   readonly #clock: VirtualClock;
   /** Open streams, by selector. */
@@ -104,7 +107,7 @@ class Streams {
     return {
       lastByteAt: 0,
       async *[Symbol.asyncIterator]() {
-        while (!closed.signal.aborted) {
+        while (!closed.signal.aborted || events.length > 0) {
           const event = events.shift();
           if (event !== undefined) yield event;
           else {
