@@ -1,6 +1,7 @@
 export type { AdmissionAnswer, AdmissionOperation, AdmissionRequest } from "./admission/review.ts";
 export type { AdmissionContext, AdmissionHandler } from "./admission/review-exchange.ts";
 export * from "./admission/server.ts";
+export type { ServingCertificate } from "./admission/serving-context.ts";
 export { declareApiMetrics } from "./api-metrics.ts";
 export * from "./backoff.ts";
 export { type BindAddress, parseBindAddress } from "./bind-address.ts";

@@ -5,12 +5,11 @@ import { type HttpListener, startHttpListener, urlOf } from "../http-listener.ts
 import type { LogFields, Logger } from "../log.ts";
 import type { MetricsRegistry } from "../metrics.ts";
 import { declareAdmissionMetrics, noAdmissionMetrics } from "./admission-metrics.ts";
-import type { CertificatePair } from "./certificate-authority.ts";
 import { throttleLog } from "./log-throttle.ts";
 import { createBodyReader } from "./request-body.ts";
 import { createResponder, PROBE_PATHS } from "./responder.ts";
 import type { AdmissionHandler } from "./review-exchange.ts";
-import { type ServingContext, serveCertificate } from "./serving-context.ts";
+import { type ServingCertificate, type ServingContext, serveCertificate } from "./serving-context.ts";
 
 /** Where to listen, with which certificate, and who decides. */
 export interface AdmissionServerOptions {
@@ -20,7 +19,7 @@ export interface AdmissionServerOptions {
    * The certificate to serve, asked at each new connection and request: quick. Another one is served from then on.
    * `undefined` while there is none: handshakes fail.
    */
-  readonly certificate: () => CertificatePair | undefined;
+  readonly certificate: () => ServingCertificate | undefined;
   /** By path, as in the `clientConfig` of the webhook: `/mutate-node`. */
   readonly handlers: Readonly<Record<string, AdmissionHandler>>;
   /** Of `/readyz`: whether handlers know what they need to decide. */

@@ -1,7 +1,14 @@
 import type { Server } from "node:https";
 import type { Socket } from "node:net";
 import type { TlsOptions } from "node:tls";
-import type { CertificatePair } from "./certificate-authority.ts";
+
+/** What a TLS server shows to its clients. */
+export interface ServingCertificate {
+  /** PEM: the certificate, then those that lead to what clients trust. */
+  readonly certificate: string;
+  /** PEM of its private key, without a passphrase. */
+  readonly key: string;
+}
 
 /** Which certificate a server serves, and which of its connections still have an earlier one. */
 export interface ServingContext {
@@ -16,18 +23,21 @@ export interface ServingContext {
 /**
  * Serves whatever `certificate` gives, asked at each new connection before its handshake; SNI is not needed, as clients
  * that connect to an IP address send none. Other content means a new TLS context: session tickets of the earlier one are
- * not taken, and idle connections made with it are closed. `undefined` makes handshakes fail; a pair that OpenSSL does
- * not take is reported once, and the one before stays; so is what `certificate` throws, each time.
+ * not taken. `undefined` makes handshakes fail; a pair that OpenSSL does not take is reported once, and the one before
+ * stays; so is what `certificate` throws, each time.
+ *
+ * Connections made with an earlier certificate are left to the caller, who is to end them after an answer. Closing them
+ * while they are idle would lose the calls that are on their way, and the API server sends no POST a second time.
  */
 export function serveCertificate(
   server: Server,
   tls: TlsOptions,
-  certificate: () => CertificatePair | undefined,
+  certificate: () => ServingCertificate | undefined,
   onProblem: (error: unknown) => void,
 ): ServingContext {
   const generations = new WeakMap<Socket, number>();
   let generation = 0;
-  let seen: CertificatePair | undefined;
+  let seen: ServingCertificate | undefined;
   let usable = false;
   const refresh = (): void => {
     try {
@@ -42,7 +52,6 @@ export function serveCertificate(
       return onProblem(error);
     }
     generation += 1;
-    server.closeIdleConnections();
   };
   // Before the listener of node:tls, which takes the context that is set by then.
   server.prependListener("connection", refresh);
