@@ -13,8 +13,8 @@ export interface AdmissionServerSpec {
   readonly service?: { readonly namespace: string; readonly name: string; readonly port: number } | undefined;
   /** Where the API server finds it instead of by a Service: `https://berth.example:8443`. */
   readonly url?: string | undefined;
-  /** A MutatingWebhookConfiguration that is there: only its caBundle is kept right. Absent: Berth makes its own. */
-  readonly configuration?: string | undefined;
+  /** A webhook configuration that is there: only its caBundle is kept right. Absent: Berth makes its own. */
+  readonly configuration?: { readonly name: string; readonly webhook: string } | undefined;
   /** What becomes of a new Node that nobody can be asked about. Default `Ignore`. */
   readonly failurePolicy: "Ignore" | "Fail";
 }
@@ -42,7 +42,7 @@ export const admissionServerSpec: z.ZodType<AdmissionServerSpec> = z
       .strictObject({ namespace: name(), name: name(), port: z.int().min(1).max(65_535).default(443) })
       .optional(),
     url: z.url({ protocol: /^https$/, error: "must be a URL that begins with https://" }).optional(),
-    configuration: name().optional(),
+    configuration: z.strictObject({ name: name(), webhook: name() }).optional(),
     failurePolicy: z.enum(["Ignore", "Fail"]).default("Ignore"),
   })
   .superRefine(({ service, url }, context) => {
