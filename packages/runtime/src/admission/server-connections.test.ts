@@ -46,8 +46,8 @@ describe("the serving certificate", () => {
     let current = await authority.issue();
     await using peer = await start({ certificate: () => current });
     const first = (await peer.call("/healthz")).serialNumber;
-    using kept = peer.keepAlive();
-    const call = (): Promise<Answer> => peer.call("/healthz", { agent: kept });
+    using kept = peer.keep();
+    const call = (): Promise<Answer> => kept.call("/healthz");
     const keptOpen = { serialNumber: first, headers: { connection: "keep-alive" } };
     expect(await call()).toMatchObject(keptOpen);
     current = await authority.issue();
@@ -64,14 +64,14 @@ describe("the serving certificate", () => {
     let current = await authority.issue();
     const gate = createGate();
     await using peer = await start({ certificate: () => current, handlers: { "/h": gate.handler } });
-    using kept = peer.keepAlive();
-    const answer = peer.call("/h", { body, agent: kept });
+    using kept = peer.keep();
+    const answer = kept.call("/h", { body });
     await gate.asked;
     current = await authority.issue();
     const { serialNumber } = await peer.call("/healthz");
     gate.open();
     expect(await answer).toMatchObject({ status: 200, headers: { connection: "close" } });
-    expect((await peer.call("/healthz", { agent: kept })).serialNumber).toBe(serialNumber);
+    expect((await kept.call("/healthz")).serialNumber).toBe(serialNumber);
   });
 
   it("is not resumed by a session ticket of an earlier one", async () => {
@@ -196,8 +196,8 @@ describe("disposing", () => {
   it("accepts nothing new, and lets what is in flight end", async () => {
     const gate = createGate();
     await using peer = await start({ handlers: { "/h": gate.handler }, drainMs: 20_000 });
-    using kept = peer.keepAlive();
-    const answer = peer.call("/h", { body, agent: kept });
+    using kept = peer.keep();
+    const answer = kept.call("/h", { body });
     await gate.asked;
     const stopped = peer.stop();
     await expect(peer.call("/healthz")).rejects.toThrow("ECONNREFUSED");
@@ -229,7 +229,7 @@ describe("disposing", () => {
     await peer.stop();
     await peer.stop();
     await closed;
-    expect(await cut).toBe("socket hang up");
+    expect(await cut).toBe("the server closed the connection without an answer");
     await eventually(() => expect(handles()).toBe(0));
   });
 });
