@@ -1,3 +1,23 @@
+export {
+  type AuthorityOptions,
+  type CertificateFacts,
+  type CertificatePair,
+  createAuthority,
+  inspectCertificate,
+  issueServingCertificate,
+  type ServingOptions,
+} from "./admission/certificate-authority.ts";
+export {
+  type CertificateFolder,
+  type CertificateFolderOptions,
+  createCertificateFolder,
+} from "./admission/certificate-folder.ts";
+export {
+  CertificateKeeper,
+  type CertificateKeeperOptions,
+  type SecretClient,
+} from "./admission/certificate-keeper.ts";
+export type { CertificateSource } from "./admission/certificate-source.ts";
 export type { AdmissionAnswer, AdmissionOperation, AdmissionRequest } from "./admission/review.ts";
 export type { AdmissionContext, AdmissionHandler } from "./admission/review-exchange.ts";
 export * from "./admission/server.ts";

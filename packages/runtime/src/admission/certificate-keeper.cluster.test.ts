@@ -1,0 +1,368 @@
+/** Certificates in Secrets of a real API server. What they are worth and when they are renewed is in `certificate-content.test.ts`. */
+import { X509Certificate } from "node:crypto";
+import { namespaces, roleBindings, roles, type Secret, secrets } from "@berth/kube";
+import { eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
+import { beforeAll, describe, expect, it } from "vitest";
+import { createVirtualClock, type VirtualClock } from "../clock.ts";
+import { createJsonLogger, createSilentLogger } from "../json-log.ts";
+import { createAuthority, inspectCertificate, issueServingCertificate } from "./certificate-authority.ts";
+import { CertificateKeeper, type CertificateKeeperOptions } from "./certificate-keeper.ts";
+
+const NAMESPACE = "certificates";
+const HOSTS = ["webhook.certificates.svc"];
+const DAY_MS = 24 * 60 * 60 * 1000;
+
+let cluster: TestCluster;
+let secretCount = 0;
+
+beforeAll(async () => {
+  cluster = await sharedTestCluster();
+  await cluster.client.create(namespaces, { metadata: { name: NAMESPACE } });
+});
+
+type Of = CertificateKeeperOptions["secret"];
+
+const nextSecret = (): Of => ({ namespace: NAMESPACE, name: `certificate-${++secretCount}` });
+const read = (of: Of): Promise<Secret> => cluster.client.get(secrets, of);
+const file = (secret: Secret, name: string): string =>
+  Buffer.from(secret.data?.[name] ?? "", "base64").toString("utf8");
+
+interface Live extends AsyncDisposable {
+  readonly keeper: CertificateKeeper;
+  /** Held still, so that only a test lets time pass. */
+  readonly clock: VirtualClock;
+  /** How often it told of a change. */
+  readonly changes: number;
+  /** Until it shows a certificate, and this one if it is given. */
+  shows(certificate?: string): Promise<string>;
+}
+
+async function launch(of: Of, options: Partial<CertificateKeeperOptions> = {}): Promise<Live> {
+  const clock = createVirtualClock();
+  let changes = 0;
+  const keeper = new CertificateKeeper({
+    client: cluster.client,
+    secret: of,
+    hosts: HOSTS,
+    clock,
+    log: createSilentLogger(),
+    onChange: () => changes++,
+    ...options,
+  });
+  const stopping = new AbortController();
+  const running = await keeper.start(stopping.signal);
+  return {
+    keeper,
+    clock,
+    get changes() {
+      return changes;
+    },
+    // Time passes a little with each try, as what failed is tried again by the clock.
+    shows: (certificate) =>
+      eventually(async () => {
+        await clock.advance(1000);
+        const shown = keeper.current()?.certificate;
+        expect(shown).toBeDefined();
+        if (certificate !== undefined && shown !== certificate)
+          throw new Error("it shows another certificate");
+        return shown ?? "";
+      }),
+    [Symbol.asyncDispose]: async () => {
+      stopping.abort();
+      await running.ended;
+    },
+  };
+}
+
+/** Waits until the Secret is another than this version of it, with time passing for `live`. */
+const changed = (of: Of, before: Secret, live: Live): Promise<Secret> =>
+  eventually(async () => {
+    await live.clock.advance(1000);
+    const now = await read(of);
+    expect(now.metadata?.resourceVersion).not.toBe(before.metadata?.resourceVersion);
+    return now;
+  });
+
+describe("a certificate keeper", () => {
+  it("makes an authority and a certificate for its hosts, in a Secret of the type that other tools know", async () => {
+    const of = nextSecret();
+    await using live = await launch(of);
+    expect(live.keeper.problem()).toMatch(
+      /^secret "certificate-\d+" in namespace "certificates": no certificate yet/,
+    );
+    const certificate = await live.shows();
+    const secret = await read(of);
+    expect(secret).toMatchObject({
+      type: "kubernetes.io/tls",
+      metadata: { labels: { "app.kubernetes.io/managed-by": "berth" } },
+    });
+    expect(file(secret, "tls.crt")).toBe(certificate);
+    expect(live.keeper.current()).toEqual({ certificate, key: file(secret, "tls.key") });
+    expect(live.keeper.caBundle()).toBe(file(secret, "ca.crt"));
+    expect(inspectCertificate(certificate)?.hosts).toEqual(HOSTS);
+    const authority = new X509Certificate(live.keeper.caBundle() ?? "");
+    expect(new X509Certificate(certificate).verify(authority.publicKey)).toBe(true);
+    expect(live.keeper.problem()).toBeUndefined();
+    expect(live.changes).toBe(1);
+  });
+
+  it("shares it: of many that begin together, one makes it and all show it", async () => {
+    const of = nextSecret();
+    await using stack = new AsyncDisposableStack();
+    const all = await Promise.all(Array.from({ length: 4 }, () => launch(of)));
+    for (const live of all) stack.use(live);
+    const shown = await Promise.all(all.map((live) => live.shows()));
+    expect(new Set(shown).size).toBe(1);
+    expect(file(await read(of), "tls.crt")).toBe(shown[0]);
+    expect(all.map(({ changes }) => changes)).toEqual([1, 1, 1, 1]);
+    expect(all.map(({ keeper }) => keeper.problem())).toEqual([undefined, undefined, undefined, undefined]);
+  });
+
+  it("makes everything anew when the Secret is deleted", async () => {
+    const of = nextSecret();
+    await using live = await launch(of);
+    const before = await live.shows();
+    const bundle = live.keeper.caBundle();
+    await cluster.client.delete(secrets, of);
+    await eventually(() => expect(live.changes).toBe(2));
+    const after = await live.shows(file(await read(of), "tls.crt"));
+    expect(after).not.toBe(before);
+    expect(live.keeper.caBundle()).not.toBe(bundle);
+  });
+
+  it.each(["tls.crt", "tls.key", "ca.crt"])(
+    "repairs a Secret whose %s is garbage, and never shows it",
+    async (name) => {
+      const of = nextSecret();
+      await using live = await launch(of);
+      await live.shows();
+      const shown = new Set<string | undefined>();
+      const garbage = Buffer.from("garbage").toString("base64");
+      const broken = await cluster.client.patch(secrets, of, {
+        type: "merge",
+        body: { data: { [name]: garbage } },
+      });
+      const repaired = await eventually(async () => {
+        shown.add(live.keeper.current()?.certificate);
+        const now = await read(of);
+        expect(now.metadata?.resourceVersion).not.toBe(broken.metadata?.resourceVersion);
+        return now;
+      });
+      await live.shows(file(repaired, "tls.crt"));
+      expect(live.keeper.current()?.key).toBe(file(repaired, "tls.key"));
+      expect(live.keeper.caBundle()).toBe(file(repaired, "ca.crt"));
+      expect([...shown]).not.toContain("garbage");
+      expect(live.keeper.problem()).toBeUndefined();
+    },
+  );
+
+  it("renews a certificate that expired while nobody ran, by the same authority", async () => {
+    const of = nextSecret();
+    const first = await launch(of);
+    await first.shows();
+    const bundle = first.keeper.caBundle();
+    await first[Symbol.asyncDispose]();
+    const before = await read(of);
+    const clock = createVirtualClock(first.clock.now() + 200 * DAY_MS);
+    await using live = await launch(of, { clock });
+    const after = await changed(of, before, live);
+    await live.shows(file(after, "tls.crt"));
+    expect(live.keeper.caBundle()).toBe(bundle);
+    expect(inspectCertificate(file(after, "tls.crt"))?.notAfterMs).toBeGreaterThan(clock.now() + 89 * DAY_MS);
+  });
+
+  it("renews a certificate once when a third of its life is left, however many look after it", async () => {
+    const of = nextSecret();
+    await using one = await launch(of);
+    const certificate = await one.shows();
+    await using other = await launch(of);
+    await other.shows(certificate);
+    const before = await read(of);
+    await Promise.all([one.clock.advance(59 * DAY_MS), other.clock.advance(59 * DAY_MS)]);
+    expect((await read(of)).metadata?.resourceVersion).toBe(before.metadata?.resourceVersion);
+    await Promise.all([one.clock.advance(DAY_MS), other.clock.advance(DAY_MS)]);
+    const after = await changed(of, before, one);
+    await Promise.all([one, other].map((live) => live.shows(file(after, "tls.crt"))));
+    expect(file(after, "ca.crt")).toBe(file(before, "ca.crt"));
+    expect((await read(of)).metadata?.resourceVersion).toBe(after.metadata?.resourceVersion);
+  });
+
+  it("makes a new authority known first, and signs by it later", async () => {
+    const of = nextSecret();
+    await using live = await launch(of, { validMs: 90 * DAY_MS, caValidMs: 270 * DAY_MS });
+    const certificate = await live.shows();
+    const old = live.keeper.caBundle() ?? "";
+    let before = await read(of);
+    await live.clock.advance(60 * DAY_MS);
+    before = await changed(of, before, live);
+    const renewed = await live.shows(file(before, "tls.crt"));
+    expect(renewed).not.toBe(certificate);
+    expect(live.keeper.caBundle()).toBe(old);
+    // 180 days before the end of the authority.
+    await live.clock.advance(30 * DAY_MS);
+    before = await changed(of, before, live);
+    await eventually(() => expect(live.keeper.caBundle()).not.toBe(old));
+    expect(live.keeper.caBundle()).toBe(file(before, "ca.crt"));
+    expect(live.keeper.caBundle()?.endsWith(old)).toBe(true);
+    expect(await live.shows()).toBe(renewed);
+    await live.clock.advance(30 * DAY_MS);
+    const after = await changed(of, before, live);
+    const signed = new X509Certificate(await live.shows(file(after, "tls.crt")));
+    expect(signed.verify(new X509Certificate(file(after, "ca.crt")).publicKey)).toBe(true);
+    expect(signed.verify(new X509Certificate(old).publicKey)).toBe(false);
+    expect(file(after, "ca.crt").endsWith(old)).toBe(true);
+  });
+
+  it("stops repairing for a while when somebody keeps undoing it, and begins again", async () => {
+    const of = nextSecret();
+    await using live = await launch(of);
+    const good = await live.shows();
+    const spoil = (): Promise<Secret> =>
+      cluster.client.patch(secrets, of, { type: "merge", body: { data: { "tls.key": "" } } });
+    // The one that made it counts as well.
+    for (let round = 2; round <= 10; round++) {
+      const { metadata } = await spoil();
+      await eventually(async () =>
+        expect((await read(of)).metadata?.resourceVersion).not.toBe(metadata?.resourceVersion),
+      );
+    }
+    await eventually(async () => expect(live.keeper.current()?.key).toBe(file(await read(of), "tls.key")));
+    const shown = live.keeper.current();
+    expect(shown?.certificate).not.toBe(good);
+    const spoiled = await spoil();
+    await eventually(() => expect(live.keeper.problem()).toMatch(/somebody keeps undoing/));
+    await live.clock.advance(60_000);
+    expect((await read(of)).metadata?.resourceVersion).toBe(spoiled.metadata?.resourceVersion);
+    expect(live.keeper.current()).toBe(shown);
+    await live.clock.advance(10 * 60_000);
+    await live.shows(file(await changed(of, spoiled, live), "tls.crt"));
+    expect(live.keeper.problem()).toBeUndefined();
+  });
+
+  it("takes over what another writes, without a restart", async () => {
+    const of = nextSecret();
+    await using live = await launch(of);
+    await live.shows();
+    const nowMs = live.clock.now();
+    const authority = await createAuthority({ nowMs });
+    const leaf = await issueServingCertificate({ authority, hosts: HOSTS, nowMs });
+    await write(of, { ...leaf, ca: authority.certificate, caKey: authority.key }, "patch");
+    expect(await live.shows(leaf.certificate)).toBe(leaf.certificate);
+    expect(live.keeper.caBundle()).toBe(authority.certificate);
+  });
+});
+
+describe("a Secret of somebody else", () => {
+  it("is used and never touched while it is good, and only reported when it has expired", async () => {
+    const of = nextSecret();
+    const nowMs = createVirtualClock().now();
+    const authority = await createAuthority({ nowMs });
+    const leaf = await issueServingCertificate({ authority, hosts: HOSTS, nowMs });
+    await write(of, { ...leaf, ca: authority.certificate });
+    const before = await read(of);
+    await using live = await launch(of);
+    await live.shows(leaf.certificate);
+    expect(live.keeper.problem()).toBeUndefined();
+    await live.clock.advance(91 * DAY_MS);
+    await eventually(() => expect(live.keeper.problem()).toMatch(/expired at .*; it is not ours to repair$/));
+    expect(live.keeper.current()?.certificate).toBe(leaf.certificate);
+    expect((await read(of)).metadata?.resourceVersion).toBe(before.metadata?.resourceVersion);
+  });
+
+  it("is left alone when it is no good, and taken over when it becomes good", async () => {
+    const of = nextSecret();
+    await write(of, { certificate: "garbage", key: "garbage", ca: "" });
+    const before = await read(of);
+    await using live = await launch(of);
+    await eventually(() =>
+      expect(live.keeper.problem()).toMatch(/cannot be read; it is not ours to repair$/),
+    );
+    expect(live.keeper.current()).toBeUndefined();
+    expect((await read(of)).metadata?.resourceVersion).toBe(before.metadata?.resourceVersion);
+    const nowMs = live.clock.now();
+    const authority = await createAuthority({ nowMs });
+    const leaf = await issueServingCertificate({ authority, hosts: HOSTS, nowMs });
+    await write(of, { ...leaf, ca: authority.certificate }, "patch");
+    await live.shows(leaf.certificate);
+    expect(live.keeper.problem()).toBeUndefined();
+  });
+});
+
+describe("without a right", () => {
+  it("a keeper says which one is missing, and goes on once it is granted", async () => {
+    const of = nextSecret();
+    const user = await cluster.user(`keeper-${of.name}`);
+    await using client = cluster.connect({ user });
+    await using live = await launch(of, { client });
+    await eventually(() =>
+      expect(live.keeper.problem()).toMatch(/no certificate yet: .*list secrets in "certificates"/),
+    );
+    await grant(of.name, user.name, ["list", "watch"]);
+    await eventually(async () => {
+      await live.clock.advance(5000);
+      expect(live.keeper.problem()).toContain(
+        'verb "create" on "secrets" in namespace "certificates" is missing',
+      );
+    });
+    await grant(`${of.name}-create`, user.name, ["create"]);
+    await eventually(async () => {
+      await live.clock.advance(30_000);
+      expect(live.keeper.problem()).toBeUndefined();
+    });
+    expect(live.keeper.current()?.certificate).toBe(file(await read(of), "tls.crt"));
+  });
+
+  it("nothing of a Secret is in the log", async () => {
+    const of = nextSecret();
+    const lines: string[] = [];
+    const log = createJsonLogger({ level: "debug", destination: { write: (line) => lines.push(line) } });
+    await using live = await launch(of, { log });
+    await live.shows();
+    const secret = await read(of);
+    await cluster.client.delete(secrets, of);
+    await eventually(() => expect(live.changes).toBe(2));
+    const text = lines.join("");
+    expect(lines.length).toBeGreaterThan(3);
+    for (const base64 of Object.values({ ...secret.data, ...(await read(of)).data })) {
+      const [, body = "none"] = Buffer.from(base64, "base64").toString("utf8").split("\n");
+      expect(text).not.toContain(body);
+      expect(text).not.toContain(base64.slice(60, 120));
+    }
+  });
+});
+
+interface Files {
+  readonly certificate: string;
+  readonly key: string;
+  readonly ca: string;
+  readonly caKey?: string;
+}
+
+async function write(
+  of: Of,
+  { certificate, key, ca, caKey }: Files,
+  how: "create" | "patch" = "create",
+): Promise<void> {
+  const base64 = (text: string): string => Buffer.from(text).toString("base64");
+  const data = {
+    "tls.crt": base64(certificate),
+    "tls.key": base64(key),
+    "ca.crt": base64(ca),
+    ...(caKey !== undefined && { "ca.key": base64(caKey) }),
+  };
+  if (how === "patch") await cluster.client.patch(secrets, of, { type: "merge", body: { data } });
+  else await cluster.client.create(secrets, { type: "kubernetes.io/tls", metadata: of, data });
+}
+
+async function grant(name: string, user: string, verbs: string[]): Promise<void> {
+  const metadata = { namespace: NAMESPACE, name };
+  await cluster.client.create(roles, {
+    metadata,
+    rules: [{ apiGroups: [""], resources: ["secrets"], verbs }],
+  });
+  await cluster.client.create(roleBindings, {
+    metadata,
+    roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "Role", name },
+    subjects: [{ apiGroup: "rbac.authorization.k8s.io", kind: "User", name: user }],
+  });
+}
