@@ -3,7 +3,6 @@
  * Berth, by a webhook. Pure: the same gates and options, the same objects.
  */
 import type {
-  ConfigMap,
   MatchCondition,
   MutatingAdmissionPolicy,
   MutatingAdmissionPolicyBinding,
@@ -12,6 +11,7 @@ import type {
   MutatingWebhookConfiguration,
   NamedRuleWithOperations,
   ObjectMeta,
+  ServiceAccount,
   WebhookClientConfig,
 } from "@berth/kube";
 import {
@@ -43,7 +43,7 @@ export interface AdmissionOptions {
 }
 
 export interface PolicyOptions extends AdmissionOptions {
-  /** Where the ConfigMap is that has to exist for any policy to act: `admissionSwitch`. */
+  /** Where the object is that has to exist for any policy to act: `admissionSwitch`. */
   readonly switch: { readonly namespace: string; readonly name: string };
 }
 
@@ -67,15 +67,21 @@ export function admissionLabels({
 /**
  * The dead-man switch. While it is absent no policy acts: who keeps the gates alive deletes it when nobody is there to
  * let nodes go, and makes it again. The API server notices within a second or so.
+ *
+ * It is a ServiceAccount that nobody uses, for want of a better kind. The API server stops to watch the kind of a
+ * parameter for good, until it is restarted, when the last policy with such parameters goes, be it of somebody else
+ * (1.36: `policySource.ensureParamsForPolicyLocked`). ServiceAccounts it always watches, to authenticate their tokens.
+ * Whoever makes a policy also needs the right to get all objects of the kind.
  */
-export function admissionSwitch(options: PolicyOptions): ConfigMap {
+export function admissionSwitch(options: PolicyOptions): ServiceAccount {
   return {
-    apiVersion: "v1",
-    kind: "ConfigMap",
+    ...SWITCH_KIND,
     metadata: { ...options.switch, labels: admissionLabels(options) },
-    data: { purpose: "While this object exists, new nodes get the taints of startup gates." },
+    automountServiceAccountToken: false,
   };
 }
+
+const SWITCH_KIND = { apiVersion: "v1", kind: "ServiceAccount" } as const;
 
 /** All policies: one for each gate, and one for DaemonSets. None without gates. */
 export function admissionPolicies(list: GateList, options: PolicyOptions): readonly PolicyPair[] {
@@ -179,7 +185,7 @@ function pair(name: string, options: PolicyOptions, spec: MutatingAdmissionPolic
       apiVersion,
       kind: "MutatingAdmissionPolicy",
       metadata,
-      spec: { ...spec, paramKind: { apiVersion: "v1", kind: "ConfigMap" }, reinvocationPolicy: "IfNeeded" },
+      spec: { ...spec, paramKind: SWITCH_KIND, reinvocationPolicy: "IfNeeded" },
     },
     binding: {
       apiVersion,

@@ -42,7 +42,7 @@ export function selectsCel({ spec }: Gate): string {
   const all = [...selectorCel(spec.nodeSelector)];
   if (spec.controlPlane === "Skip") {
     const keys = celTexts(controlPlaneKeys);
-    all.push(...controlPlaneKeys.map((key) => `!${labelCel(key)}.hasValue()`));
+    all.push(...controlPlaneKeys.map((key) => `!${isThere(key)}`));
     all.push(`!${nodeTaints}.exists(it, it.key in ${keys})`);
   }
   return all.length === 0 ? "true" : all.join(" && ");
@@ -63,14 +63,20 @@ function requirementCel({ key, operator, values = [] }: SelectorRequirement): st
     case "NotIn":
       return `!${isOneOf(key, values)}`;
     case "Exists":
-      return `${labelCel(key)}.hasValue()`;
+      return isThere(key);
     case "DoesNotExist":
-      return `!${labelCel(key)}.hasValue()`;
+      return `!${isThere(key)}`;
+    default:
+      return "false";
   }
 }
 
 function labelCel(key: string): string {
   return `object.metadata.?labels[?${celText(key)}]`;
+}
+
+function isThere(key: string): string {
+  return `${labelCel(key)}.hasValue()`;
 }
 
 function isOneOf(key: string, values: readonly string[]): string {
