@@ -78,6 +78,8 @@ export interface StartupGateSpec {
   readonly nodeSelector: Selector;
   /** Nodes with a control-plane label or taint. Default `Skip`. */
   readonly controlPlane: "Skip" | "Include";
+  /** New nodes that are let in without the taint; one that has it all the same is let go as any other. Default none. */
+  readonly admissionExcept?: Selector | undefined;
   readonly taint: GateTaint;
   /** Gets the Unix time of the release in whole seconds. Default with the taint of the contract: that of the contract. */
   readonly completedAnnotation?: string | undefined;
@@ -203,6 +205,11 @@ export const startupGateSpec: z.ZodType<StartupGateSpec> = withRules<StartupGate
       .enum(["Skip", "Include"])
       .default("Skip")
       .describe("Whether nodes with a control-plane label or taint are held as well."),
+    admissionExcept: selector()
+      .optional()
+      .describe(
+        "New nodes that are let in without the taint; one that has it all the same is let go as any other.",
+      ),
     taint,
     completedAnnotation: annotationKey()
       .optional()
