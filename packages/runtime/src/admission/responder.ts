@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { type Reply, writeReplyHead } from "../http-listener.ts";
 import { OTHER_PATH } from "./admission-metrics.ts";
-import { type AdmissionHandler, type ExchangeTools, exchangeReview } from "./review-exchange.ts";
+import { type AdmissionHandler, type ExchangeTools, exchangeReview, TOO_SLOW } from "./review-exchange.ts";
 
 /** What is served. */
 export interface ResponderOptions extends ExchangeTools {
@@ -59,7 +59,7 @@ export function createResponder(options: ResponderOptions): Responder {
   ): Promise<void> => {
     const received = request.complete;
     writeReplyHead(response, reply, last || !received);
-    if (received) return void response.end(reply.body);
+    if (received || reply === TOO_SLOW) return void response.end(reply.body);
     // The whole answer goes out at once; the connection only stays open for what the client is still sending.
     response.write(reply.body);
     await bodies.discard(request);

@@ -53,11 +53,13 @@ export interface ExchangeTools {
 /** `timeoutSeconds` of a webhook: what it is when absent, and the most it can be. */
 const [DEFAULT_TIMEOUT_MS, MAX_TIMEOUT_MS] = [10_000, 30_000];
 
-const REFUSALS = {
+/** For a client that has had its time. */
+export const TOO_SLOW: Reply = { status: 408, body: "request body not received in time\n" };
+const REFUSALS: Readonly<Record<"tooLarge" | "tooMany" | "tooSlow", Reply>> = {
   tooLarge: { status: 413, body: "request body too large\n" },
   tooMany: { status: 503, body: "too many requests at once\n" },
-  tooSlow: { status: 408, body: "request body not received in time\n" },
-} as const;
+  tooSlow: TOO_SLOW,
+};
 const FAILED: Reply = { status: 500, body: "internal error\n" };
 
 /** Answers a POST; `undefined` when its client has gone. Never rejects. */
@@ -71,7 +73,7 @@ export async function exchangeReview(exchange: Exchange, tools: ExchangeTools): 
     return REFUSALS[body.kind];
   }
   const parsed = parseReview(body.bytes);
-  if ("review" in parsed) return decide(parsed.review, exchange, tools);
+  if ("review" in parsed) return await decide(parsed.review, exchange, tools);
   tools.refused({ path, problem: parsed.problem });
   return { status: 400, body: "not an AdmissionReview\n" };
 }
