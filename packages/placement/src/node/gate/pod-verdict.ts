@@ -101,7 +101,7 @@ function isAnnotatedReady({ metadata }: Pod, key: string | undefined): boolean {
 
 /**
  * The owner that `signal` asks for. A pod names its owner itself, so whoever may make pods may name any: the DaemonSet has
- * to exist under that name with that uid, which nobody else can guess beforehand.
+ * to exist under that name with that uid, which nobody else can guess beforehand. With `Anything` a name is taken as said.
  */
 export function ownerCheck(
   { ownedBy, daemonSets }: Pick<PodSignal, "ownedBy" | "daemonSets">,
@@ -115,6 +115,7 @@ export function ownerCheck(
     if (daemonSets.length > 0 && !daemonSets.includes(name)) {
       return { is: "ignored", why: `its DaemonSet ${name} is not one of the signal` };
     }
+    if (ownedBy === "Anything") return undefined;
     const daemonSet = sight.daemonSet(pod.metadata?.namespace ?? "", name);
     if (daemonSet === undefined) return { is: "unknown", why: `its DaemonSet ${name} has not been read` };
     if (daemonSet === null) return { is: "ignored", why: `its DaemonSet ${name} does not exist` };
