@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { nodes } from "@berth/kube";
 import { whenAborted } from "@berth/runtime";
 import { eventually, startTestCluster, type TestCluster } from "@berth/testcluster";
+import { GATE, GATE_SCENES, NAMESPACE, setTheGateStage } from "../demo/gate-story.ts";
 import { narrate } from "../demo/narrator.ts";
 import { DERIVED, play, SCENES, setTheStage, type World } from "../demo/story.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
@@ -32,20 +33,30 @@ export async function demo(options: DemoOptions, surroundings: Surroundings): Pr
   const kubeconfig = join(folder.path, "kubeconfig");
   const rules = join(folder.path, "labels");
   await writeFile(kubeconfig, cluster.kubeconfig(), { mode: 0o600 });
+  const config = join(folder.path, "startup-gate.yaml");
+  await writeFile(config, GATE);
   const names = await setTheStage({ client: cluster.client, rules });
+  await setTheGateStage({ client: cluster.client });
   await allReady(cluster, names, signal);
   say(`The nodes ${names.join(", ")} are Ready`);
 
   const stop = new AbortController();
   const ending = AbortSignal.any([signal, stop.signal]);
   const narration = await narrate({ client: cluster.client, clock, style, signal: ending, say });
-  await using berth = startBerth(surroundings, ["--kubeconfig", kubeconfig, "--label-dir", rules]);
-  say(style.heading(`Berth runs: ${surroundings.self} run --kubeconfig ${kubeconfig} --label-dir ${rules}`));
+  const args = ["--kubeconfig", kubeconfig, "--label-dir", rules, "--config", config];
+  await using berth = startBerth(surroundings, [...args, "--namespace", NAMESPACE]);
+  say(style.heading(`Berth runs: ${surroundings.self} run ${args.join(" ")}`));
 
   const node = (name: string) =>
     narration.nodes.get({ cluster: narration.nodes.cluster, namespace: "", name });
-  const world: World = { client: cluster.client, rules, node, signal: berth.ended };
-  for (const scene of SCENES) {
+  const world: World = {
+    client: cluster.client,
+    rules,
+    node,
+    berth: (command) => runBerth(surroundings, [...command, "--kubeconfig", kubeconfig, "--config", config]),
+    signal: berth.ended,
+  };
+  for (const scene of [...SCENES, ...GATE_SCENES]) {
     say(style.heading(scene.title));
     await play(scene, world).catch((cause: unknown) => {
       if (signal.aborted) return;
@@ -56,7 +67,7 @@ export async function demo(options: DemoOptions, surroundings: Surroundings): Pr
     say(`  seen: ${scene.expected}`);
   }
   say(style.heading("All of it was seen to happen"));
-  stdout.write(lookAround({ style, self: surroundings.self, kubeconfig, rules }));
+  stdout.write(lookAround({ style, self: surroundings.self, kubeconfig, rules, config }));
   if (!options.exit) {
     stdout.write("The cluster stays up until Ctrl-C.\n");
     await whenAborted(signal);
@@ -126,6 +137,23 @@ function startBerth(surroundings: Surroundings, args: readonly string[]): BerthP
   };
 }
 
+/** @throws Error with what it said when it does not end well. */
+async function runBerth({ self, environment }: Surroundings, args: readonly string[]): Promise<void> {
+  const child = spawn(self, args, { env: environment, stdio: ["ignore", "pipe", "pipe"] });
+  let said = "";
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.on("data", (chunk: Buffer) => {
+      said = (said + chunk.toString("utf8")).slice(-4096);
+    });
+  }
+  const { promise, resolve, reject } = Promise.withResolvers<number | null>();
+  child.once("error", reject);
+  child.once("close", resolve);
+  const status = await promise;
+  if (status !== 0)
+    throw new Error(`berth ${args.slice(0, 2).join(" ")} ended with ${status}: ${said.trim()}`);
+}
+
 async function temporaryFolder(): Promise<AsyncDisposable & { readonly path: string }> {
   const path = await mkdtemp(join(tmpdir(), "berth-demo-"));
   return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }) };
@@ -136,10 +164,11 @@ interface Places {
   readonly self: string;
   readonly kubeconfig: string;
   readonly rules: string;
+  readonly config: string;
 }
 
-function lookAround({ style, self, kubeconfig, rules }: Places): string {
-  const berth = `--kubeconfig ${kubeconfig} --label-dir ${rules}`;
+function lookAround({ style, self, kubeconfig, rules, config }: Places): string {
+  const berth = `--kubeconfig ${kubeconfig} --label-dir ${rules} --config ${config}`;
   return [
     "",
     style.heading("Look around:"),
@@ -147,6 +176,7 @@ function lookAround({ style, self, kubeconfig, rules }: Places): string {
     `  kubectl --kubeconfig ${kubeconfig} get events.events.k8s.io -A`,
     `  ${self} explain node core-1 ${berth}`,
     `  ${self} plan ${berth}`,
+    `  ${self} gate list --kubeconfig ${kubeconfig} --config ${config}`,
     `  echo kubernetes.io/arch >> ${join(rules, DERIVED)}    # every node gets the label`,
     `  ${self} clean --kubeconfig ${kubeconfig}`,
     "",

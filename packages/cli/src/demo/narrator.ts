@@ -33,7 +33,7 @@ export async function narrate(options: NarratorOptions): Promise<Narration> {
   const running = await Promise.all([nodeInformer.start(signal), eventInformer.start(signal)]);
   nodeInformer.subscribe({
     onChange: (change) => {
-      for (const line of labelChanges(change, style)) say(line);
+      for (const line of [...labelChanges(change, style), ...taintChanges(change, style)]) say(line);
     },
   });
   eventInformer.subscribe({
@@ -59,6 +59,24 @@ function labelChanges(change: Change<Node>, style: Style): readonly string[] {
       lines.push(style.added(`+ ${name}  ${key}=${after[key]}`) + style.aside(because(change.object, key)));
   }
   return lines;
+}
+
+/** The same for taints, those of the control plane left out. */
+function taintChanges(change: Change<Node>, style: Style): readonly string[] {
+  const textsOf = ({ spec }: Node): ReadonlySet<string> =>
+    new Set(
+      (spec?.taints ?? [])
+        .filter(({ key }) => !key.startsWith("node.kubernetes.io/"))
+        .map(({ key, value = "", effect }) => `${key}=${value}:${effect}`),
+    );
+  if (change.type === "deleted" || (change.type === "added" && change.initial)) return [];
+  const name = change.object.metadata?.name ?? "";
+  const before = change.type === "updated" ? textsOf(change.old) : new Set<string>();
+  const after = textsOf(change.object);
+  return [
+    ...[...before.difference(after)].map((taint) => style.removed(`- ${name}  taint ${taint}`)),
+    ...[...after.difference(before)].map((taint) => style.added(`+ ${name}  taint ${taint}`)),
+  ];
 }
 
 /** The rule that Berth has recorded on the node for this label; nothing for labels of others. */

@@ -14,6 +14,8 @@ export interface World {
   readonly rules: string;
   /** The latest state of a node, from a watch. */
   readonly node: (name: string) => Node | undefined;
+  /** Runs a command of berth on the cluster. */
+  readonly berth: (args: readonly string[]) => Promise<void>;
   readonly signal: AbortSignal;
 }
 
