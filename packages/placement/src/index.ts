@@ -8,6 +8,8 @@ export * from "./api/reasons.ts";
 export * from "./api/startup-gate.ts";
 export * from "./api/startup-gate-resource.ts";
 export * from "./explain/diff.ts";
+export * from "./explain/gate-forecast.ts";
+export * from "./explain/gates.ts";
 export * from "./explain/node.ts";
 export * from "./explain/removals.ts";
 export {

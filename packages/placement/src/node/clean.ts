@@ -1,6 +1,11 @@
 import type { Node } from "@berth/kube";
 import { reasons } from "../api/reasons.ts";
-import { parseMarkId, standingMarks, standingValue } from "./mark.ts";
+import { originalGate } from "../api/startup-gate.ts";
+import { contractMarks } from "./gate/compile.ts";
+import { GATES, type Gates } from "./gate/gate.ts";
+import { selects } from "./gate/selection.ts";
+import { type MarkId, parseMarkId, standingMarks, standingValue, taintId } from "./mark.ts";
+import { holdsMark } from "./mark-set.ts";
 import { buildPatch } from "./patch.ts";
 import type { Change, NodePlan, StayingMark } from "./plan.ts";
 import { recordOf } from "./record.ts";
@@ -14,15 +19,25 @@ export interface CleanInput {
    * with any effect). Removed whoever set them, except what another installation has recorded.
    */
   readonly keys?: readonly string[];
+  /** The startup gates that are known: nodes that they select are let go, also such as no record tells of. */
+  readonly gates?: Pick<Gates, "gates">;
 }
 
 /**
- * What `berth clean` takes off one node: every mark recorded by this installation, with its record, in one patch.
+ * Domains that exist for startup taints: of the contract, and of the node readiness controller. Under `kubernetes.io` or
+ * `k8s.io` a record is believed about no others, unless a gate is known that declares the key.
+ */
+const GATE_DOMAINS: ReadonlySet<string> = new Set(["startup.k8s.io", "readiness.k8s.io"]);
+
+/**
+ * What `berth clean` takes off one node: every mark recorded by this installation, with its record, in one patch, and
+ * the taints by which admission holds it for a startup gate that selects it.
  *
  * Guarantees: marks of other installations stay. A recorded key under `kubernetes.io` or `k8s.io` stays unless it is
- * named, so that a forged record removes nothing there. An unreadable record removes nothing but what is named.
+ * named or that of a startup gate, so that a forged record removes nothing there. An unreadable record removes nothing
+ * but what is named.
  */
-export function planClean({ node, installation, keys = [] }: CleanInput): NodePlan {
+export function planClean({ node, installation, keys = [], gates = { gates: [] } }: CleanInput): NodePlan {
   const read = recordOf(node);
   const changes: Change[] = [];
   const stays: StayingMark[] = [];
@@ -31,7 +46,10 @@ export function planClean({ node, installation, keys = [] }: CleanInput): NodePl
   const isNamed = (id: string): boolean => named.has(id) || named.has(parseMarkId(id)?.key ?? id);
   for (const [id, recorded] of marks) {
     const { capability, rule, by } = recorded;
-    const isSafe = !isProtectedKey(parseMarkId(id)?.key ?? "") || isNamed(id);
+    const isSafe =
+      !isProtectedKey(parseMarkId(id)?.key ?? "") ||
+      isNamed(id) ||
+      (capability === GATES && isGatePlace(id, gates));
     if (by !== installation) stays.push({ id, recorded, reason: reasons.OtherInstallation });
     else if (!isSafe) stays.push({ id, recorded, reason: reasons.ProtectedKey });
     else {
@@ -42,14 +60,42 @@ export function planClean({ node, installation, keys = [] }: CleanInput): NodePl
       );
     }
   }
+  const byAdmission = read.state === "unreadable" ? new Map<MarkId, string>() : admittedTaints(node, gates);
   for (const { id, value } of standingMarks(node)) {
-    if (!isNamed(id) || marks.has(id)) continue;
-    const reason = reasons.CleanedByKey;
-    changes.push({ id, action: "remove", capability: "", rule: "", before: value, reason });
+    if (marks.has(id)) continue;
+    const rule = byAdmission.get(id);
+    const removal = { id, action: "remove", before: value } as const;
+    if (isNamed(id)) changes.push({ ...removal, capability: "", rule: "", reason: reasons.CleanedByKey });
+    else if (rule !== undefined)
+      changes.push({ ...removal, capability: GATES, rule, reason: reasons.Cleaned });
   }
   changes.sort((a, b) => (a.id < b.id ? -1 : 1));
   const base = read.state === "read" ? read.record : undefined;
   const patch = node.metadata?.deletionTimestamp === undefined ? buildPatch(node, base, changes) : undefined;
   const result = { node, changes: patch === undefined ? [] : changes, stays, findings: [] };
   return { ...result, ...(base && { base }), ...(patch && { patch }) };
+}
+
+/** Could a gate have set what stands there: a taint or an annotation with a key that gates have? */
+function isGatePlace(id: MarkId, { gates }: Pick<Gates, "gates">): boolean {
+  const place = parseMarkId(id);
+  if (place?.kind !== "taint" && place?.kind !== "annotation") return false;
+  const domain = place.key.slice(0, place.key.indexOf("/"));
+  return (
+    holdsMark(contractMarks, id) ||
+    GATE_DOMAINS.has(domain) ||
+    gates.some((gate) => [gate.taintId, gate.stateId, gate.completedId].includes(id))
+  );
+}
+
+/** By gates that select the node, and by the contract where any does: put on by admission, recorded by nobody yet. */
+function admittedTaints(node: Node, { gates }: Pick<Gates, "gates">): ReadonlyMap<MarkId, string> {
+  const taints = new Map<MarkId, string>();
+  const { key, effect } = originalGate.taint;
+  for (const gate of gates.filter((it) => selects(it, node))) {
+    const original = taintId(key, effect);
+    if (!taints.has(original)) taints.set(original, gate.rule);
+    taints.set(gate.taintId, gate.rule);
+  }
+  return taints;
 }

@@ -38,6 +38,7 @@ export type { GateSources } from "./observe.ts";
 export { podQueries } from "./pod-signal.ts";
 export { PodWatches } from "./pod-watches.ts";
 export { createGateStatusReconciler, type GateStatusOptions } from "./reconciler.ts";
+export { isHeld, planRelease, type ReleaseInput, type ReleasePlan } from "./release.ts";
 export { type GateState, MAX_NOTE, parseState, stateId, stringifyState } from "./state.ts";
 export type { AdmissionState, GateJudgement } from "./status.ts";
 export { type GateCounts, type GateRelease, GateTally } from "./tally.ts";
