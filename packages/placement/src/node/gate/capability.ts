@@ -9,14 +9,15 @@ import {
   type NodeDecision,
   type NodeView,
   nothingWanted,
+  type RuleOutcome,
   unreadPolicy,
 } from "../capability.ts";
-import type { MarkId } from "../mark.ts";
-import { standingValue } from "../mark.ts";
+import { type MarkId, parseMarkId, standingValue } from "../mark.ts";
 import { ownedMarks, recordOf } from "../record.ts";
+import { placesOf } from "./compile.ts";
 import { decideGate, type GateCase, type GateVerdict } from "./decide.ts";
 import { GATES, type Gates } from "./gate.ts";
-import { type GateSources, observeGates } from "./observe.ts";
+import { type GateSources, observeGates, readingsOf } from "./observe.ts";
 
 /** What one gate sees and says of one node, for people. */
 export interface GateLook {
@@ -40,9 +41,12 @@ export interface GateBinding {
  * `gate.berth.dev/<name>` for each, the annotation with the time of the release, and `unschedulable` where it has cordoned.
  */
 export function bindGates({ gates: current, sources }: GateBinding): GateCapability {
+  let last: Gates | undefined;
   const look = (view: NodeView, now: Instant): readonly GateLook[] => {
     const gates = current();
     if (gates === undefined) return [];
+    if (gates !== last) sources.clocks.retain(new Set(gates.gates.map(({ rule }) => rule)));
+    last = gates;
     return observeGates(view, gates, { sources, now }).map((it) => ({ of: it, verdict: decideGate(it) }));
   };
   return {
@@ -54,23 +58,32 @@ export function bindGates({ gates: current, sources }: GateBinding): GateCapabil
       return { capability: GATES, policy: gates.policy, decision: decide(view, gates, look(view, now)) };
     },
     inputs(view, mark) {
-      const gate = current()?.gates.find(({ rule }) => rule === mark.rule);
+      const { gates } = current() ?? { gates: [] };
+      const gate = gates.find(({ rule }) => rule === mark.rule);
       if (gate === undefined) return [];
-      // Reading them again changes nothing, so the time does not matter.
-      const found = look(view, 0).find(({ of: it }) => it.gate === gate);
-      return (found?.of.readings ?? []).map(({ signal, message }) => `${signal}: ${message}`);
+      const readings = readingsOf(gate, view.node, { gates, sources });
+      return readings.map(({ signal, message }) => `${signal}: ${message}`);
     },
   };
 }
 
-function decide({ owned }: NodeView, gates: Gates, looks: readonly GateLook[]): NodeDecision {
+function decide({ node, owned }: NodeView, gates: Gates, looks: readonly GateLook[]): NodeDecision {
   const marks = looks.flatMap(({ verdict }) => verdict.marks);
   const keep = new Map<MarkId, Reason>(looks.flatMap(({ verdict }) => [...verdict.keep]));
   const removals = new Map<MarkId, Reason>(looks.flatMap(({ verdict }) => [...verdict.removals]));
   const findings: Finding[] = looks.flatMap(({ verdict }) => verdict.findings);
+  const outcomes: RuleOutcome[] = looks.map(({ of: it, verdict }) => ({
+    rule: it.gate.rule,
+    phase: verdict.phase,
+  }));
   const refused = new Set(gates.faults.map(({ source, gate }) => `${source}/${gate}`));
+  for (const { rule } of gates.gates) refused.delete(rule);
+  // A gate in force that has the same taint has taken its nodes over.
+  const decided = new Set(looks.flatMap(({ of: it }) => (it.selected ? placesOf(it.gate) : [])));
   for (const [id, { capability, rule }] of owned) {
-    if (capability === GATES && refused.has(rule)) keep.set(id, reasons.GateInvalid);
+    if (capability !== GATES || !refused.has(rule) || decided.has(id)) continue;
+    keep.set(id, reasons.GateInvalid);
+    if (parseMarkId(id)?.kind === "taint" && standsAt(node, id)) outcomes.push({ rule, phase: "Held" });
   }
   const recheck = looks.map(({ verdict }) => verdict.recheckAfterMs).filter((it) => it !== undefined);
   return {
@@ -78,7 +91,7 @@ function decide({ owned }: NodeView, gates: Gates, looks: readonly GateLook[]): 
     keep,
     removals,
     findings,
-    outcomes: looks.map(({ of: it, verdict }) => ({ rule: it.gate.rule, phase: verdict.phase })),
+    outcomes,
     ...(recheck.length > 0 && { recheckAfterMs: Math.min(...recheck) }),
   };
 }

@@ -5,12 +5,14 @@
 import type { Node } from "@berth/kube";
 import type { Instant } from "../capability.ts";
 import type { Boot } from "./gate.ts";
-import type { GateState } from "./state.ts";
+import { type GateState, MAX_BOOT } from "./state.ts";
 
 /** What is asked at each look at a node. */
 export interface Look {
   readonly rule: string;
-  /** When the hold began as the node says; `undefined` while it is not held, or says nothing. */
+  /** The node is held and waits for no other gate. */
+  readonly held: boolean;
+  /** When the hold began as the node says; `undefined` while it says nothing. */
   readonly heldSince: Instant | undefined;
   /** Do all signals hold, going by what; `undefined` when they do not, or are not looked at. */
   readonly evidence: string | undefined;
@@ -28,6 +30,8 @@ export interface GateTimes {
 }
 
 interface Track {
+  /** What begins now has begun before this process looked first, or since it looked last. */
+  isLooked: boolean;
   heldSince: Instant | undefined;
   heldFromMs: number | undefined;
   evidence: string | undefined;
@@ -41,9 +45,8 @@ interface NodeTrack {
   readonly gates: Map<string, Track>;
   /** When it was made, by the clock that cannot jump. */
   readonly bornMs: number;
-  /** The boot last seen by this process, and since when its containers count. */
-  bootId: string;
-  boots: Map<string, Instant>;
+  /** The boot last seen by this process, and since when its containers count, if this process saw it begin. */
+  boot: Boot;
 }
 
 export interface GateClocksOptions {
@@ -67,17 +70,17 @@ export class GateClocks {
   }
 
   /** Repeating a look changes nothing. */
-  look(node: Node, { rule, heldSince, evidence, unknown, holdsSince }: Look, now: Instant): GateTimes {
+  look(node: Node, look: Look, now: Instant): GateTimes {
+    const { rule, held, evidence, unknown, holdsSince } = look;
     const { monotonic, trusting = false } = this.#options;
     const nowMs = monotonic();
     const track = this.#trackOf(node, rule, now);
-    if (heldSince === undefined) {
-      track.heldFromMs = undefined;
-    } else if (track.heldFromMs === undefined || (track.heldSince ?? heldSince) !== heldSince) {
-      // From here on the wall clock does not count: it may jump.
-      track.heldFromMs = nowMs - Math.max(0, now - heldSince);
-    }
-    track.heldSince = heldSince;
+    const heldFromMs = held ? heldFrom(track, look, { now, nowMs }) : undefined;
+    // Something else is decided now, though it may be called by the same name.
+    if (heldFromMs !== track.heldFromMs || evidence !== track.evidence) track.stamp = undefined;
+    track.heldFromMs = heldFromMs;
+    track.heldSince = held ? look.heldSince : undefined;
+    track.isLooked = true;
     if (track.evidence !== evidence) {
       track.evidence = evidence;
       track.stableFromMs =
@@ -86,7 +89,7 @@ export class GateClocks {
     if (!unknown) track.unknownFromMs = undefined;
     else track.unknownFromMs ??= nowMs;
     return {
-      heldForMs: track.heldFromMs === undefined ? 0 : nowMs - track.heldFromMs,
+      heldForMs: heldFromMs === undefined ? 0 : nowMs - heldFromMs,
       stableForMs: evidence === undefined ? 0 : nowMs - track.stableFromMs,
       unknownForMs: track.unknownFromMs === undefined ? 0 : nowMs - track.unknownFromMs,
     };
@@ -107,23 +110,41 @@ export class GateClocks {
    * as the start of containers is; one that nobody saw, by when the boot before was written down.
    */
   boot(node: Node, state: GateState | undefined, now: Instant): Boot {
-    const id = node.status?.nodeInfo?.bootID ?? "";
+    const id = bootIdOf(node);
     const track = this.#nodeOf(node, now);
-    const before = track.bootId;
+    const { id: before } = track.boot;
+    if (id !== "" && before === "") track.boot = { id };
+    else if (id !== "" && before !== id) track.boot = { id, since: heartbeatOf(node) ?? now };
+    return this.bootOf(node, state);
+  }
+
+  /** The same from what is known already; nothing is remembered of it. */
+  bootOf(node: Node, state: GateState | undefined): Boot {
+    const id = bootIdOf(node);
     if (id === "") return { id };
-    track.bootId = id;
-    if (before !== "" && before !== id) track.boots.set(id, heartbeatOf(node) ?? now);
-    const seen = track.boots.get(id);
-    if (state?.boot === id || state?.boot === undefined) {
-      const since = state?.bootAt ?? seen;
-      return since === undefined ? { id } : { id, since };
-    }
-    return { id, since: seen ?? state.at };
+    const { name = "", uid } = node.metadata ?? {};
+    const track = this.#nodes.get(name);
+    const seen = track?.uid === uid && track?.boot.id === id ? track.boot.since : undefined;
+    const isWritten = state?.boot === undefined || state.boot === id;
+    const since = isWritten ? (state?.bootAt ?? seen) : (seen ?? state.at);
+    return since === undefined ? { id } : { id, since };
   }
 
   /** Milliseconds since the node was made, by the wall clock at the first look and by the other one from then on. */
   age(node: Node, now: Instant): number {
     return this.#options.monotonic() - this.#nodeOf(node, now).bornMs;
+  }
+
+  /** The gate has nothing to do with the node at present: what begins later, begins anew. */
+  rest({ metadata }: Node, rule: string): void {
+    this.#nodes.get(metadata?.name ?? "")?.gates.delete(rule);
+  }
+
+  /** Forgets the gates that are not among these. */
+  retain(rules: ReadonlySet<string>): void {
+    for (const { gates } of this.#nodes.values()) {
+      for (const rule of gates.keys()) if (!rules.has(rule)) gates.delete(rule);
+    }
   }
 
   forget(node: string): void {
@@ -137,7 +158,7 @@ export class GateClocks {
       const bornAt = Date.parse(creationTimestamp ?? "");
       const ageMs = Number.isNaN(bornAt) ? 0 : Math.max(0, now - bornAt);
       const bornMs = this.#options.monotonic() - ageMs;
-      track = { uid, gates: new Map(), bornMs, bootId: "", boots: new Map() };
+      track = { uid, gates: new Map(), bornMs, boot: { id: "" } };
       this.#nodes.set(name, track);
     }
     return track;
@@ -148,6 +169,7 @@ export class GateClocks {
     let track = gates.get(rule);
     if (track === undefined) {
       track = {
+        isLooked: false,
         heldSince: undefined,
         heldFromMs: undefined,
         evidence: undefined,
@@ -159,6 +181,27 @@ export class GateClocks {
     }
     return track;
   }
+}
+
+/**
+ * When the hold began, by the clock that cannot jump. What the node says is asked once, at the first look of a process:
+ * a hold that begins later began when it was seen, whatever the wall clock does meanwhile. Unless the node says
+ * something else all of a sudden: then another hold has begun in between.
+ */
+function heldFrom(
+  track: Track,
+  { heldSince }: Look,
+  { now, nowMs }: { readonly now: Instant; readonly nowMs: number },
+): number {
+  const byNode = heldSince === undefined ? nowMs : nowMs - Math.max(0, now - heldSince);
+  if (track.heldFromMs === undefined) return track.isLooked ? nowMs : byNode;
+  const isOther = track.heldSince !== undefined && heldSince !== track.heldSince;
+  return isOther ? byNode : track.heldFromMs;
+}
+
+/** Longer ones than any that a kernel gives are cut, so that they fit into the state. */
+function bootIdOf(node: Node): string {
+  return (node.status?.nodeInfo?.bootID ?? "").slice(0, MAX_BOOT);
 }
 
 /** The latest time at which the kubelet reported, by its own clock. */

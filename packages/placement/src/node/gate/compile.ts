@@ -1,5 +1,6 @@
 /** From `StartupGate` documents to gates in force. */
 import { durationMs } from "../../api/duration.ts";
+import { MARKS_ANNOTATION } from "../../api/keys.ts";
 import { type Reason, reasons } from "../../api/reasons.ts";
 import type { Selector } from "../../api/selector.ts";
 import { originalGate } from "../../api/startup-gate.ts";
@@ -7,7 +8,7 @@ import { annotationId, type MarkId, taintId } from "../mark.ts";
 import type { MarkSet } from "../mark-set.ts";
 import { labelKeyProblem } from "../validate.ts";
 import type { Gate, GateDocument, GateFault, Gates } from "./gate.ts";
-import { stateId } from "./state.ts";
+import { GATE_DOMAIN, stateId } from "./state.ts";
 
 /** Where documents come from, as recorded on nodes. */
 export type GateSource = "config" | "cluster";
@@ -67,7 +68,7 @@ export function compileGates({ sources, declaredBefore = [] }: CompileInput): Ga
 
 function toGate(source: GateSource, { name, spec }: GateDocument): Gate {
   const { taint, completedAnnotation, timeouts } = spec;
-  const isOriginal = taint.key === originalGate.taint.key;
+  const isOriginal = taint.key === originalGate.taint.key && taint.effect === originalGate.taint.effect;
   const completed = completedAnnotation ?? (isOriginal ? originalGate.completed : undefined);
   return {
     rule: `${source}/${name}`,
@@ -84,7 +85,8 @@ function toGate(source: GateSource, { name, spec }: GateDocument): Gate {
   };
 }
 
-function placesOf({ taintId: taint, stateId: state, completedId }: Gate): readonly MarkId[] {
+/** Where it writes, beside `unschedulable`. */
+export function placesOf({ taintId: taint, stateId: state, completedId }: Gate): readonly MarkId[] {
   return completedId === undefined ? [taint, state] : [taint, state, completedId];
 }
 
@@ -101,6 +103,10 @@ function checkDocument({ name, spec }: GateDocument): readonly Found[] {
     const path = ["signals", "pods", at, "selector"];
     checkSelector(selector, path, report);
     if (isEmpty(selector)) report(path, "it selects every pod: name at least one label");
+  }
+  const { completedAnnotation: completed = "" } = spec;
+  if (completed === MARKS_ANNOTATION || completed.startsWith(`${GATE_DOMAIN}/`)) {
+    report(["completedAnnotation"], "Berth keeps its own state there");
   }
   return found;
 }
@@ -136,19 +142,35 @@ function checkPlaces(gate: Gate, taken: ReadonlyMap<string, string>): readonly F
   return found;
 }
 
-/** Each behind those that it waits for. A gate that is not there is not waited for. */
+/** Each behind those that it waits for. A gate that is not there, or waits for itself, is not waited for. */
 function inOrder(gates: readonly Gate[]): {
   readonly gates: readonly Gate[];
   readonly cyclic: readonly Gate[];
 } {
-  const left = new Map(gates.map((gate) => [gate.name, gate]));
+  const all = new Map(gates.map((gate) => [gate.name, gate]));
+  const cyclic = gates.filter(({ name }) => reaches(all, name, name));
+  const left = new Map(all);
+  for (const { name } of cyclic) left.delete(name);
   const ordered: Gate[] = [];
-  for (;;) {
+  while (left.size > 0) {
     const free = [...left.values()].filter(({ spec }) => !spec.after.some((name) => left.has(name)));
-    if (free.length === 0) return { gates: ordered, cyclic: [...left.values()] };
     ordered.push(...free);
     for (const { name } of free) left.delete(name);
   }
+  return { gates: ordered, cyclic };
+}
+
+/** Does the one wait for the other, directly or by way of others? */
+function reaches(all: ReadonlyMap<string, Gate>, from: string, to: string): boolean {
+  const reached = new Set<string>();
+  const next = [...(all.get(from)?.spec.after ?? [])];
+  for (let name = next.pop(); name !== undefined; name = next.pop()) {
+    if (name === to) return true;
+    if (reached.has(name)) continue;
+    reached.add(name);
+    next.push(...(all.get(name)?.spec.after ?? []));
+  }
+  return false;
 }
 
 function policyOf(
@@ -156,7 +178,7 @@ function policyOf(
   sources: readonly GateDocuments[],
   declaredBefore: Iterable<MarkId>,
 ): Gates["policy"] {
-  const ids = new Set<MarkId | string>([...contractMarks.ids, ...declaredBefore]);
+  const ids = new Set<string>([...contractMarks.ids, ...declaredBefore]);
   for (const gate of gates) for (const id of placesOf(gate)) ids.add(id);
   if (gates.some(({ spec }) => spec.timeouts.policy === "Cordon")) ids.add("unschedulable");
   const declared: MarkSet = { ids, prefixes: [] };

@@ -11,7 +11,7 @@ export interface GateCase {
   readonly selected: boolean;
   /** The value of the gate's taint on the node. */
   readonly standing: string | undefined;
-  /** Places of the gate that are recorded as ours. */
+  /** Places of the gate that are recorded as ours, also by the name of a gate that had them before. */
   readonly owned: ReadonlySet<MarkId>;
   readonly state: GateState | undefined;
   /** What stands at the annotation of the state and at that of the release. */
@@ -19,6 +19,8 @@ export interface GateCase {
   readonly completed: string | undefined;
   /** The node is unschedulable, whoever made it so. */
   readonly cordoned: boolean;
+  /** The gate, this one or another, that is recorded to have made it so. */
+  readonly cordonedBy: string | undefined;
   /** Gates before this one that hold the node. */
   readonly waitsFor: readonly string[];
   /** Empty when nothing depends on them. */
@@ -59,11 +61,27 @@ const UNKNOWN_LIMIT_MS = 30_000;
 const PENDING_RECHECK_MS = 1000;
 
 export function decideGate(it: GateCase): GateVerdict {
-  if (!it.selected) return decideNotSelected(it);
-  if (it.standing !== undefined) return decideStanding(it);
-  if (!it.owned.has(it.gate.taintId)) return decideOpen(it);
+  const { gate, selected, standing, owned } = it;
+  if (!selected) return decideNotSelected(it);
+  if (!isHeld(it)) return decideOpen(it);
   // It is recorded and gone: somebody else has taken it off.
-  return it.gate.spec.taintRemoved === "Restore" ? decideStanding(it) : release(it, reasons.ReleasedByHand);
+  const isTakenOff = standing === undefined && owned.has(gate.taintId);
+  return isTakenOff && gate.spec.taintRemoved === "Release"
+    ? release(it, reasons.ReleasedByHand)
+    : decideHeld(it);
+}
+
+/**
+ * Held by what stands, by the record, or by the state alone: then the taint could not be set with it, or the gate has
+ * another taint now.
+ */
+export function isHeld({
+  gate,
+  standing,
+  owned,
+  state,
+}: Pick<GateCase, "gate" | "standing" | "owned" | "state">): boolean {
+  return standing !== undefined || owned.has(gate.taintId) || state?.state === "held";
 }
 
 /** Ours goes. What others have put there may be meant for somebody else, or for when the labels have come. */
@@ -79,6 +97,13 @@ function decideNotSelected({ gate, owned, standing }: GateCase): GateVerdict {
 }
 
 function decideOpen(it: GateCase): GateVerdict {
+  const { idle } = it;
+  const isCandidate = isBackfillCandidate(it);
+  if (isCandidate && idle === "unknown") {
+    const message = "the node came without the taint; it is looked up whether pods run there";
+    return stay(it, [say(it, "info", reasons.BackfillPending, message)], PENDING_RECHECK_MS);
+  }
+  if (isCandidate && idle !== "unknown" && idle.idle) return hold(it, reasons.Gated, []);
   const again = whyAgain(it);
   const may = again === undefined ? false : it.mayHoldAgain;
   if (may === undefined) return stay(it, [], PENDING_RECHECK_MS);
@@ -89,15 +114,22 @@ function decideOpen(it: GateCase): GateVerdict {
     const message = `${again}, but as many nodes are held again as may be (${percent} %, at least ${nodes})`;
     return stay(it, [say(it, "warning", reasons.GateCapReached, message)], PENDING_RECHECK_MS * 10);
   }
-  if (!isBackfillCandidate(it)) return stay(it);
-  const { idle } = it;
-  if (idle === "unknown") {
-    const message = "the node came without the taint; it is looked up whether pods run there";
-    return stay(it, [say(it, "info", reasons.BackfillPending, message)], PENDING_RECHECK_MS);
-  }
-  if (idle.idle) return hold(it, reasons.Gated, []);
+  if (!isCandidate || idle === "unknown" || idle.idle) return decideForced(it);
   const message = `the node came without the taint and is left alone, because ${idle.pod} runs there`;
   return stay(it, [say(it, "warning", reasons.GateMissed, message)]);
+}
+
+/** A node that a continuous gate let go without its signals counts as any other once it has had them. */
+function decideForced(it: GateCase): GateVerdict {
+  const { gate, state, readings, stateText, stableForMs } = it;
+  const isForced = state?.state === "released" && state.why !== reasons.Released;
+  if (gate.spec.mode === "Once" || !isForced || readings.length === 0 || stateText === undefined)
+    return stay(it);
+  if (readings.some((reading) => reading.state !== "holds")) return stay(it);
+  const leftMs = gate.stableForMs - stableForMs;
+  if (leftMs > 0) return stay(it, [], Math.max(1, leftMs));
+  const { note: _, ...rest } = state;
+  return stay({ ...it, stateText: stringifyState({ ...rest, why: reasons.Released }) });
 }
 
 /** Never held by this gate, not let go by the original, and young enough. */
@@ -115,7 +147,7 @@ export type BackfillCase = Pick<GateCase, "selected" | "state" | "completed" | "
 
 /** Why a node that is not held should be held again, in words. */
 function whyAgain({ gate: { spec }, state, readings, boot }: GateCase): string | undefined {
-  const rebooted = state?.boot !== undefined && boot.id !== "" && boot.id !== state.boot;
+  const rebooted = isRebooted(state, boot);
   if (spec.regateOnReboot && rebooted) return "the node was rebooted";
   if (spec.mode === "Once") return undefined;
   // Let go without its signals, it has to have them once before they can be lost.
@@ -124,10 +156,14 @@ function whyAgain({ gate: { spec }, state, readings, boot }: GateCase): string |
   return isForced || lost === undefined ? undefined : `${lost.signal}: ${lost.message}`;
 }
 
-function decideStanding(it: GateCase): GateVerdict {
+/** A boot that is not known is none that is known to be another. */
+function isRebooted(state: GateState | undefined, boot: Boot): boolean {
+  return state?.boot !== undefined && boot.id !== "" && boot.id !== state.boot;
+}
+
+function decideHeld(it: GateCase): GateVerdict {
   const { gate, state, readings, waitsFor, boot } = it;
-  const forced =
-    state?.state === "released" && state.why !== reasons.Released && state.boot === (boot.id || undefined);
+  const forced = state?.state === "released" && state.why !== reasons.Released && !isRebooted(state, boot);
   // Somebody put it back on a node that was let go on purpose.
   if (forced) return release(it, state.why, state.note);
   const why = state?.state === "held" ? state.why : reasons.Gated;
@@ -153,7 +189,7 @@ function decideStanding(it: GateCase): GateVerdict {
   return {
     ...held,
     phase: why === reasons.HeldAgain ? "TimedOutAgain" : "TimedOut",
-    marks: policy === "Cordon" ? [...held.marks, ...cordon(it)] : held.marks,
+    marks: policy === "Cordon" && !isCordoner(it) ? [...held.marks, ...cordon(it)] : held.marks,
   };
 }
 
@@ -219,6 +255,8 @@ function hold(
       { ...overwrite, id: taintId, value: spec.taint.value, announce: "always" },
       { ...overwrite, id: stateId, value: text, announce: "never" },
       ...completedMark(it),
+      // What it has cordoned stays so until it lets go, also while the signals hold and have to be stable.
+      ...(spec.timeouts.policy === "Cordon" && isCordoner(it) ? cordon(it) : []),
     ],
     findings,
     ...(recheckAfterMs !== undefined && { recheckAfterMs }),
@@ -228,7 +266,9 @@ function hold(
 function release(it: GateCase, why: ReleasedReason, note?: string): GateVerdict {
   const { gate, boot, state } = it;
   const { rule, taintId, stateId, completedId } = gate;
-  const at = it.stamp(`released ${it.stateText ?? ""}`);
+  // Let go once more, because the taint stands still or somebody has put it back: nothing else is new.
+  const isRepeated = state?.state === "released" && state.why === why && !isRebooted(state, boot);
+  const at = isRepeated ? state.at : it.stamp(`released ${it.stateText ?? ""}`);
   const text = stringifyState({
     state: "released",
     at,
@@ -236,8 +276,6 @@ function release(it: GateCase, why: ReleasedReason, note?: string): GateVerdict 
     ...(boot.id !== "" && { boot: boot.id, ...(boot.since !== undefined && { bootAt: boot.since }) }),
     ...(note !== undefined && { note }),
   });
-  // Let go once more, because somebody had put the taint back: nothing else is new.
-  const isRepeated = state?.state === "released" && state.why === why && why !== reasons.Released;
   const value = isRepeated && it.stateText !== undefined ? it.stateText : text;
   const mark = { rule, reason: why, foreign: "overwrite", announce: "never" } as const;
   return {
@@ -276,9 +314,13 @@ function completedMark({ gate, owned, completed, state }: GateCase): readonly Ma
   return [{ id, value: completed, rule, reason, foreign: "overwrite", announce: "never" }];
 }
 
-/** One that a person has cordoned stays theirs. */
-function cordon({ gate: { rule }, cordoned, owned }: GateCase): readonly Mark[] {
-  if (cordoned && !owned.has("unschedulable")) return [];
+function isCordoner({ gate, cordonedBy }: GateCase): boolean {
+  return cordonedBy === gate.rule;
+}
+
+/** One that a person has cordoned stays theirs. Several gates may keep a node cordoned together. */
+function cordon({ gate: { rule }, cordoned, cordonedBy }: GateCase): readonly Mark[] {
+  if (cordoned && cordonedBy === undefined) return [];
   const reason = reasons.TimedOut;
   return [{ id: "unschedulable", value: "true", rule, reason, foreign: "leave", announce: "always" }];
 }

@@ -2,8 +2,8 @@
 import type { Node, Taint } from "@berth/kube";
 import type { Instant, NodeView } from "../capability.ts";
 import { type MarkId, ownValue, parseMarkId, standingValue } from "../mark.ts";
-import type { GateClocks } from "./clocks.ts";
-import { type GateCase, type Idleness, isBackfillCandidate } from "./decide.ts";
+import type { GateClocks, GateTimes } from "./clocks.ts";
+import { type GateCase, type Idleness, isBackfillCandidate, isHeld } from "./decide.ts";
 import { GATES, type Gate, type GateSight, type Gates, type SignalReading } from "./gate.ts";
 import { selects } from "./selection.ts";
 import { readSignals } from "./signals.ts";
@@ -32,10 +32,14 @@ export function observeGates(
   return gates.map((gate) => {
     const around = { node, owned, sources, now, gateTaints, holding };
     const it = observeGate(gate, around);
-    const { standing, state, selected } = it;
-    if (selected) holding.set(gate.name, { holds: standing !== undefined, state });
+    if (it.selected) holding.set(gate.name, { holds: isHeld(it) || isAboutToHold(it), state: it.state });
     return it;
   });
+}
+
+/** It came without the taint and may get it: gates behind this one must not be ahead of it. */
+function isAboutToHold(it: GateCase): boolean {
+  return isBackfillCandidate(it) && (it.idle === "unknown" || it.idle.idle);
 }
 
 interface Hold {
@@ -58,25 +62,31 @@ function observeGate(gate: Gate, { node, owned, sources, now, gateTaints, holdin
   const standing = standingValue(node, gate.taintId);
   const stateText = annotationOf(node, gate.stateId);
   const state = parseState(stateText);
-  const ours = ownPlaces(owned, rule);
+  const ours = ownPlaces(owned, gate);
   const waitsFor = spec.after.filter((name) => holding.get(name)?.holds === true);
-  const isHeld = standing !== undefined || ours.has(gate.taintId);
-  const isLooked = selected && waitsFor.length === 0 && (isHeld || spec.mode === "Continuous");
-  const matters = selected && (isHeld || state !== undefined || spec.mode === "Continuous");
-  const boot = matters ? clocks.boot(node, state, now) : { id: "" };
-  const readings = isLooked ? readSignals(gate, node, { sight, boot, gateTaints }) : [];
-  const times = matters
-    ? clocks.look(
-        node,
-        { rule, heldSince: heldSince(gate, { isHeld, state, holding }), ...summary(readings, isLooked) },
-        now,
-      )
-    : { heldForMs: 0, stableForMs: 0, unknownForMs: 0 };
+  const held = isHeld({ gate, standing, owned: ours, state });
+  const isLooked = selected && waitsFor.length === 0 && (held || spec.mode === "Continuous");
   const completed = gate.completedId && annotationOf(node, gate.completedId);
   const candidate = { selected, state, standing, completed, isFresh: true };
   const isFresh =
     isBackfillCandidate(candidate) &&
     (clocks.age(node, now) < gate.backfillMs || backfillAlways?.(node) === true);
+  const matters = selected && (held || state !== undefined || spec.mode === "Continuous" || isFresh);
+  const boot = matters ? clocks.boot(node, state, now) : { id: "" };
+  const readings = isLooked ? readSignals(gate, node, { sight, boot, gateTaints }) : [];
+  if (!matters) clocks.rest(node, rule);
+  const times = matters
+    ? clocks.look(
+        node,
+        {
+          rule,
+          held: held && waitsFor.length === 0,
+          heldSince: heldSince(gate, { state, holding }),
+          ...summary(readings, isLooked),
+        },
+        now,
+      )
+    : noTimes;
   const name = node.metadata?.name ?? "";
   return {
     gate,
@@ -87,6 +97,7 @@ function observeGate(gate: Gate, { node, owned, sources, now, gateTaints, holdin
     stateText,
     completed,
     cordoned: node.spec?.unschedulable === true,
+    cordonedBy: cordonerOf(owned),
     waitsFor,
     readings,
     ...times,
@@ -100,16 +111,25 @@ function observeGate(gate: Gate, { node, owned, sources, now, gateTaints, holdin
   };
 }
 
+const noTimes: GateTimes = { heldForMs: 0, stableForMs: 0, unknownForMs: 0 };
+
+/** What the signals of a gate say of a node now. Nothing is remembered of it. */
+export function readingsOf(
+  gate: Gate,
+  node: Node,
+  { gates, sources }: { readonly gates: readonly Gate[]; readonly sources: GateSources },
+): readonly SignalReading[] {
+  const { sight, clocks } = sources;
+  const boot = clocks.bootOf(node, parseState(annotationOf(node, gate.stateId)));
+  return readSignals(gate, node, { sight, boot, gateTaints: gates.map(taintOf) });
+}
+
 /** A gate that waits for others begins when the last of them has let go. */
 function heldSince(
   { spec }: Gate,
-  {
-    isHeld,
-    state,
-    holding,
-  }: { readonly isHeld: boolean; readonly state: GateState | undefined; readonly holding: Around["holding"] },
+  { state, holding }: { readonly state: GateState | undefined; readonly holding: Around["holding"] },
 ): Instant | undefined {
-  if (!isHeld || state?.state !== "held") return undefined;
+  if (state?.state !== "held") return undefined;
   const before = spec.after.map((name) => holding.get(name)?.state?.at ?? 0);
   return Math.max(state.at, ...before);
 }
@@ -125,18 +145,29 @@ function summary(
   const holds = isLooked && readings.every(({ state }) => state === "holds");
   const since = readings.map((reading) => reading.since).filter((it) => it !== undefined);
   return {
-    evidence: holds ? readings.map(({ evidence }) => evidence).join("\n") : undefined,
+    // With the names: a gate that was edited has other signals, though they may say the same.
+    evidence: holds ? readings.map(({ signal, evidence }) => `${signal} ${evidence}`).join("\n") : undefined,
     unknown: readings.some(({ state }) => state === "unknown"),
     holdsSince: since.length === readings.length ? Math.max(0, ...since) : undefined,
   };
 }
 
-function ownPlaces(owned: NodeView["owned"], rule: string): ReadonlySet<MarkId> {
+/** No other gate in force has these places; one that had them before may have had another name. */
+function ownPlaces(owned: NodeView["owned"], gate: Gate): ReadonlySet<MarkId> {
   let places: Set<MarkId> | undefined;
-  for (const [id, recorded] of owned) {
-    if (recorded.capability === GATES && recorded.rule === rule) (places ??= new Set()).add(id);
+  for (const [id, { capability, rule }] of owned) {
+    if (capability === GATES && (rule === gate.rule || isPlaceOf(gate, id))) (places ??= new Set()).add(id);
   }
   return places ?? none;
+}
+
+function isPlaceOf({ taintId, stateId, completedId }: Gate, id: MarkId): boolean {
+  return id === taintId || id === stateId || id === completedId;
+}
+
+function cordonerOf(owned: NodeView["owned"]): string | undefined {
+  const recorded = owned.get("unschedulable");
+  return recorded?.capability === GATES ? recorded.rule : undefined;
 }
 
 const none: ReadonlySet<MarkId> = new Set();

@@ -38,11 +38,13 @@ export type GateState = Common &
     | { readonly state: "released"; readonly why: ReleasedReason }
   );
 
-/** The longest text that is read, characters; a note has at most `MAX_NOTE`. */
-const MAX_TEXT = 2048;
+/** The longest text that is read, characters: more than any that is written. */
+const MAX_TEXT = 4096;
+/** The longest note, and the longest id of a boot, characters. */
 export const MAX_NOTE = 256;
+export const MAX_BOOT = 128;
 
-/** Canonical: equal states are equal texts. */
+/** Canonical: equal states are equal texts. Every one of them can be read again. */
 export function stringifyState({ state, at, why, boot, bootAt, note }: GateState): string {
   return JSON.stringify({
     v: 1,

@@ -46,10 +46,8 @@ export function decideGateStatus(input: GateStatusInput): StatusDecision<FullGat
   const { gate, judgement, counts, admission, now } = input;
   if (judgement === undefined) return { status: undefined, news: [] };
   const { status: current = {}, metadata: { generation } = {} } = gate;
-  const desired = conditionsOf(judgement, admission).map(
-    (condition): DesiredCondition =>
-      generation === undefined ? condition : { ...condition, observedGeneration: generation },
-  );
+  const version = generation === undefined ? {} : { observedGeneration: generation };
+  const desired = conditionsOf(judgement, admission, version);
   const next: FullGateStatus = {
     ...current,
     ...(generation !== undefined && { observedGeneration: generation }),
@@ -65,13 +63,18 @@ export function decideGateStatus(input: GateStatusInput): StatusDecision<FullGat
   return { status: isSameData(current, next) ? undefined : next, news };
 }
 
-function conditionsOf(judgement: GateJudgement, admission: AdmissionState | undefined): DesiredCondition[] {
+function conditionsOf(
+  judgement: GateJudgement,
+  admission: AdmissionState | undefined,
+  version: Pick<DesiredCondition, "observedGeneration">,
+): DesiredCondition[] {
   const { ready, reason, message } = judgement;
   const conditions: DesiredCondition[] = [
-    { type: gateConditions.ready, status: ready ? "True" : "False", reason, message },
+    { ...version, type: gateConditions.ready, status: ready ? "True" : "False", reason, message },
   ];
   if (ready && admission !== undefined) {
     conditions.push({
+      ...version,
       type: gateConditions.admission,
       status: admission.works ? "True" : "False",
       reason: admission.reason,

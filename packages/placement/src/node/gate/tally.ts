@@ -100,8 +100,9 @@ export class GateTally implements NodeObserver {
     for (const { id, capability, rule, before, after } of changes) {
       if (capability !== GATES || !id.startsWith("annotation/gate.berth.dev/")) continue;
       const next = parseState(after);
-      if (next?.state !== "released") continue;
       const last = parseState(before);
+      // What was only recorded anew, or let go before, is no release.
+      if (next?.state !== "released" || last?.state === "released") continue;
       const heldForMs = last?.state === "held" ? Math.max(0, this.#options.now() - last.at) : undefined;
       const { why: reason } = next;
       this.#options.onRelease?.({ rule, reason, ...(heldForMs !== undefined && { heldForMs }) });
