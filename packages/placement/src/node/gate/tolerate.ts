@@ -1,4 +1,4 @@
-/** What of a DaemonSet does not tolerate the taints of startup gates, and what autoscalers have to know about them. */
+/** Which taints of startup gates the pods of a DaemonSet tolerate, and what makes them tolerate the others. */
 import type { DaemonSet, JsonPatchOperation, Taint, Toleration } from "@berth/kube";
 import type { Gate, Gates } from "./gate.ts";
 

@@ -1,0 +1,111 @@
+import { describe, expect, it } from "vitest";
+import {
+  admissionLabels,
+  admissionPolicies,
+  admissionSwitch,
+  originalWebhook,
+  webhookConfiguration,
+} from "./admission-objects.ts";
+import { gateList } from "./testing/gate-list.ts";
+
+const options = { switch: { namespace: "berth-system", name: "gates" } };
+const gates = gateList({ network: {}, storage: { taint: { key: "example.com/storage" } } });
+const client = { service: { namespace: "berth-system", name: "berth" } };
+const labels = {
+  "app.kubernetes.io/name": "berth",
+  "app.kubernetes.io/instance": "berth",
+  "app.kubernetes.io/component": "startup-gate",
+};
+
+describe("admission policies", () => {
+  it("are one for each gate and one for DaemonSets, bound to the switch", () => {
+    const pairs = admissionPolicies(gates, options);
+    const names = ["berth-gate-network", "berth-gate-storage", "berth-daemonset-tolerations"];
+    expect(pairs.map(({ policy }) => policy.metadata)).toEqual(names.map((name) => ({ name, labels })));
+    expect(pairs.map(({ binding }) => binding)).toEqual(
+      names.map((name) => ({
+        apiVersion: "admissionregistration.k8s.io/v1",
+        kind: "MutatingAdmissionPolicyBinding",
+        metadata: { name, labels },
+        spec: {
+          policyName: name,
+          paramRef: { namespace: "berth-system", name: "gates", parameterNotFoundAction: "Allow" },
+        },
+      })),
+    );
+    const { apiVersion, kind, metadata } = admissionSwitch(options);
+    expect(metadata).toEqual({ namespace: "berth-system", name: "gates", labels });
+    for (const { policy } of pairs) expect(policy.spec?.paramKind).toEqual({ apiVersion, kind });
+  });
+
+  it("let in what cannot be decided unless told otherwise, and DaemonSets always", () => {
+    const policiesOf = (failurePolicy?: "Ignore" | "Fail"): unknown =>
+      admissionPolicies(gates, { ...options, ...(failurePolicy && { failurePolicy }) }).map(
+        ({ policy }) => policy.spec?.failurePolicy,
+      );
+    expect(policiesOf()).toEqual(["Ignore", "Ignore", "Ignore"]);
+    expect(policiesOf("Fail")).toEqual(["Fail", "Fail", "Ignore"]);
+  });
+
+  it("are none without gates, and have other names in another installation", () => {
+    expect(admissionPolicies({ gates: [] }, options)).toEqual([]);
+    const [first] = admissionPolicies(gates, { ...options, installation: "two" });
+    expect(first?.policy.metadata?.name).toBe("berth-two-gate-network");
+    expect(first?.binding.spec?.policyName).toBe("berth-two-gate-network");
+    expect(admissionLabels({ installation: "two" })).toEqual({
+      ...labels,
+      "app.kubernetes.io/instance": "two",
+    });
+  });
+});
+
+describe("the webhook configuration", () => {
+  it("asks for nodes and DaemonSets, at the Service", () => {
+    const { metadata, webhooks = [] } = webhookConfiguration(gates, { client, ca: "PEM" });
+    expect(metadata).toEqual({ name: "berth-startup-gate", labels });
+    const caBundle = Buffer.from("PEM").toString("base64");
+    expect(webhooks.map(({ name, clientConfig }) => [name, clientConfig])).toEqual([
+      ["nodes.startup-gate.berth.dev", { service: { ...client.service, path: "/mutate-node" }, caBundle }],
+      [
+        "daemonsets.startup-gate.berth.dev",
+        { service: { ...client.service, path: "/mutate-daemonset" }, caBundle },
+      ],
+    ]);
+    for (const webhook of webhooks) {
+      expect(webhook).toMatchObject({ sideEffects: "None", timeoutSeconds: 2, failurePolicy: "Ignore" });
+    }
+  });
+
+  it("has the names of the original, or a URL, when told so", () => {
+    const url = "https://127.0.0.1:8443/";
+    const made = webhookConfiguration(gates, {
+      client: { url },
+      ca: "",
+      failurePolicy: "Fail",
+      ...originalWebhook,
+    });
+    expect(made.metadata?.name).toBe("node-startup-taint");
+    expect(made.webhooks?.map(({ failurePolicy }) => failurePolicy)).toEqual(["Fail", "Ignore"]);
+    expect(made.webhooks?.[0]?.name).toBe("nodestartup.taint.add.nodetaintshandler.io");
+    expect(made.webhooks?.map(({ clientConfig }) => clientConfig.url)).toEqual([
+      "https://127.0.0.1:8443/mutate-node",
+      "https://127.0.0.1:8443/mutate-daemonset",
+    ]);
+  });
+
+  it("asks about every node rather than with a condition that the API server would refuse", () => {
+    const values = Array.from({ length: 32 }, (_, at) => `v${at}`.padEnd(63, "x"));
+    const nodeSelector = { matchExpressions: [{ key: "k", operator: "In" as const, values }] };
+    const many = (count: number): number | undefined => {
+      const inits = Array.from({ length: count }, (_, at) => [`g${at}`, { nodeSelector }] as const);
+      const made = webhookConfiguration(gateList(Object.fromEntries(inits)), { client, ca: "" });
+      return made.webhooks?.[0]?.matchConditions?.length;
+    };
+    expect(many(5)).toBe(1);
+    expect(many(50)).toBe(0);
+  });
+
+  it("has no webhooks without gates", () => {
+    expect(webhookConfiguration({ gates: [] }, { client, ca: "" }).webhooks).toEqual([]);
+  });
+});

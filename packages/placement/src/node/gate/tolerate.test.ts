@@ -1,0 +1,103 @@
+import type { DaemonSet, Toleration } from "@berth/kube";
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { gateList } from "./testing/gate-list.ts";
+import { applyPatch } from "./testing/json-patch.ts";
+import { missingTolerations, tolerates, tolerationPatch } from "./tolerate.ts";
+
+const wait = { key: "k", value: "wait", effect: "NoSchedule" };
+
+describe("tolerates, by the rule of the scheduler", () => {
+  it.each<readonly [string, Toleration, boolean]>([
+    ["everything", { operator: "Exists" }, true],
+    ["every key of the effect", { operator: "Exists", effect: "NoSchedule" }, true],
+    ["every key of another effect", { operator: "Exists", effect: "NoExecute" }, false],
+    ["the key, whatever the value", { key: "k", operator: "Exists" }, true],
+    ["another key, whatever the value", { key: "k2", operator: "Exists" }, false],
+    ["the value, without an operator", { key: "k", value: "wait" }, true],
+    ["the value, with an empty effect", { key: "k", operator: "Equal", value: "wait", effect: "" }, true],
+    ["another value", { key: "k", operator: "Equal", value: "other" }, false],
+    ["no value", { key: "k", operator: "Equal" }, false],
+    ["for some seconds", { key: "k", operator: "Exists", tolerationSeconds: 5 }, true],
+    ["by comparison, which is off by default", { key: "k", operator: "Gt", value: "1" }, false],
+    ["by an operator that is not known", { key: "k", operator: "exists" }, false],
+  ])("tolerates %s: %j is %s", (_, toleration, expected) => {
+    expect(tolerates([toleration], wait)).toBe(expected);
+    expect(tolerates([{ key: "unrelated", operator: "Exists" }, toleration], wait)).toBe(expected);
+  });
+
+  it("takes a taint without a value for one with an empty value", () => {
+    const { value: _, ...taint } = wait;
+    expect(tolerates([{ key: "k" }], taint)).toBe(true);
+    expect(tolerates([{ key: "k", value: "wait" }], taint)).toBe(false);
+    expect(tolerates(undefined, taint)).toBe(false);
+  });
+});
+
+const gates = gateList({
+  a: {},
+  b: { taint: { key: "example.com/b", effect: "NoExecute" } },
+  c: { taint: { key: "example.com/b" } },
+});
+const ours: readonly Toleration[] = [
+  { key: "startup.k8s.io/initializing", operator: "Exists", effect: "NoSchedule" },
+  { key: "example.com/b", operator: "Exists", effect: "NoExecute" },
+  { key: "example.com/b", operator: "Exists", effect: "NoSchedule" },
+];
+
+function daemonSet(tolerations?: readonly Toleration[], resourceVersion = "7"): DaemonSet {
+  const spec = { containers: [], ...(tolerations && { tolerations }) };
+  return { metadata: { name: "ds", resourceVersion }, spec: { selector: {}, template: { spec } } };
+}
+
+describe("the tolerations that a DaemonSet lacks", () => {
+  it("are those of all gates that it does not tolerate, in their order", () => {
+    expect(missingTolerations(daemonSet(), gates)).toEqual(ours);
+    expect(missingTolerations(daemonSet([{ key: "example.com/b", operator: "Exists" }]), gates)).toEqual([
+      ours[0],
+    ]);
+    expect(missingTolerations(daemonSet([{ operator: "Exists" }]), gates)).toEqual([]);
+    expect(missingTolerations({}, gates)).toEqual(ours);
+  });
+
+  it("are added as a list where there is none, else one by one, and only to the version that was read", () => {
+    const test = { op: "test", path: "/metadata/resourceVersion", value: "7" };
+    const path = "/spec/template/spec/tolerations";
+    const list = { op: "add", path, value: ours };
+    expect(tolerationPatch(daemonSet(), gates)).toEqual([test, list]);
+    expect(tolerationPatch(daemonSet([]), gates)).toEqual([test, list]);
+    const other: Toleration = { key: "other", operator: "Exists" };
+    expect(tolerationPatch(daemonSet([other]), gates)).toEqual([
+      test,
+      ...ours.map((value) => ({ op: "add", path: `${path}/-`, value })),
+    ]);
+    expect(tolerationPatch(daemonSet(ours), gates)).toBeUndefined();
+    expect(tolerationPatch({ spec: { selector: {}, template: {} } }, gates)).toBeUndefined();
+  });
+
+  it("are given once, however often they are given (N-B10)", () => {
+    const toleration = fc.record<Toleration>(
+      {
+        key: fc.constantFrom("", "startup.k8s.io/initializing", "example.com/b", "c"),
+        operator: fc.constantFrom("", "Exists", "Equal", "Lt"),
+        value: fc.constantFrom("", "wait", "x"),
+        effect: fc.constantFrom("", "NoSchedule", "NoExecute"),
+      },
+      { requiredKeys: [] },
+    );
+    fc.assert(
+      fc.property(fc.option(fc.array(toleration, { maxLength: 5 }), { nil: undefined }), (standing) => {
+        const before = daemonSet(standing);
+        let after = before;
+        for (let run = 0; run < 10; run += 1) {
+          after = applyPatch(after, tolerationPatch(after, gates) ?? []) as DaemonSet;
+        }
+        const tolerations = after.spec?.template.spec?.tolerations ?? [];
+        const given = standing ?? [];
+        expect(tolerations.slice(0, given.length)).toEqual(given);
+        expect(tolerations.slice(given.length)).toEqual(missingTolerations(before, gates));
+        for (const { spec } of gates.gates) expect(tolerates(tolerations, spec.taint)).toBe(true);
+      }),
+    );
+  });
+});
