@@ -141,5 +141,5 @@ function daemonSetOf({ metadata }: Pod): OwnerReference | undefined {
 }
 
 function isOf({ metadata }: DaemonSet, uid: string): boolean {
-  return uid !== "" && metadata?.uid === uid;
+  return metadata?.uid === uid;
 }
