@@ -100,8 +100,9 @@ function isAnnotatedReady({ metadata }: Pod, key: string | undefined): boolean {
 }
 
 /**
- * The owner that `signal` asks for. A pod names its owner itself, so whoever may make pods may name any: the DaemonSet has
- * to exist under that name with that uid, which nobody else can guess beforehand. With `Anything` a name is taken as said.
+ * The owner that the signal asks for. A pod says itself who owns it, so a made-up DaemonSet, or an earlier one of that
+ * name, must not do. Who may read the uid and make pods in that namespace can still copy it: the namespaces of the signal
+ * are what keeps others out. With `Anything` a name is taken as said.
  */
 export function ownerCheck(
   { ownedBy, daemonSets }: Pick<PodSignal, "ownedBy" | "daemonSets">,
