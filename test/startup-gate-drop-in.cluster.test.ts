@@ -1,0 +1,206 @@
+/**
+ * The drop-in for nodetaintshandler on the whole product: what it did with nodes and pods, case by case as the contract
+ * names them (N-P5 to N-P13). Writes are counted in the audit log. Its webhook is in `startup-gate-admission.cluster.test.ts`.
+ */
+import { originalGate } from "@berth/placement";
+import { aPod, hold, startHttpProxy, type TestCluster } from "@berth/testcluster";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import {
+  completedAt,
+  createGateStage,
+  type GateStage,
+  hasTaint,
+  ORIGINAL_TAINT,
+  startGateCluster,
+  stateOf,
+  taintsOf,
+} from "./gate-world.ts";
+
+const GATE = "nodetaintshandler";
+
+let cluster: TestCluster;
+beforeAll(async () => {
+  cluster = await startGateCluster();
+});
+afterAll(() => cluster[Symbol.asyncDispose]());
+
+/** A stage with the drop-in at work. */
+async function dropIn(name: string, options: { readonly server?: string } = {}): Promise<GateStage> {
+  await using owned = new AsyncDisposableStack();
+  const stage = owned.use(await createGateStage(cluster, name));
+  await stage.start({ ...(await stage.dropIn()), ...options });
+  owned.move();
+  return stage;
+}
+
+describe("the drop-in for nodetaintshandler", () => {
+  it("N-P5 takes the taint off a node whose init pod is ready, notes when, and writes once", async () => {
+    await using stage = await dropIn("p5");
+    const other = "example.com/other=stays:NoExecute";
+    await stage.addHeld("n", (it) => it.tainted(other).annotated({ "example.com/note": "stays" }));
+    await stage.pod(stage.init("n"), { ready: false });
+    const before = await stage.state("n", "held", GATE);
+    const mark = await cluster.audit.mark();
+    const earliest = Math.floor(Date.now() / 1000);
+    await stage.say({ name: "init-n" }, { ready: true });
+    const after = await stage.free("n");
+    expect(taintsOf(after)).toEqual(taintsOf(before).filter((it) => it !== ORIGINAL_TAINT));
+    expect(taintsOf(after)).toContain(other);
+    expect(completedAt(after)).toMatch(/^\d+$/);
+    expect(Number(completedAt(after))).toBeGreaterThanOrEqual(earliest);
+    expect(Number(completedAt(after))).toBeLessThanOrEqual(Date.now() / 1000);
+    expect(after.metadata?.annotations).toHaveProperty(["example.com/note"], "stays");
+    await stage.settled();
+    expect(await stage.writesFor(mark)).toEqual(["patch 200"]);
+  });
+
+  it("N-P5 does all of it in one write when the pod was ready before anybody looked", async () => {
+    await using stage = await createGateStage(cluster, "p5-late");
+    await stage.addHeld("n");
+    await stage.pod(stage.init("n"), { ready: true });
+    const mark = await cluster.audit.mark();
+    await stage.start(await stage.dropIn());
+    expect(completedAt(await stage.free("n"))).toMatch(/^\d+$/);
+    await stage.settled();
+    expect(await stage.writesFor(mark)).toEqual(["patch 200"]);
+  });
+
+  it("N-P6 takes the annotation startup.k8s.io/ready=true for ready, whatever the containers say", async () => {
+    await using stage = await dropIn("p6");
+    await stage.addHeld("n");
+    await stage.addHeld("maybe");
+    await stage.pod(stage.init("maybe").annotated({ [originalGate.ready]: "True" }), { ready: false });
+    await stage.pod(stage.init("n").annotated({ [originalGate.ready]: "true" }), { ready: false });
+    await stage.free("n");
+    await stage.settled();
+    expect(hasTaint(await stage.read("maybe"))).toBe(true);
+  });
+
+  it("N-P7 keeps the taint while a container is not ready, though the pod says it is", async () => {
+    await using stage = await dropIn("p7");
+    await stage.addHeld("n");
+    await stage.pod(stage.init("n"), { ready: true, containersReady: false });
+    await stage.settled();
+    expect(taintsOf(await stage.read("n"))).toContain(ORIGINAL_TAINT);
+    await stage.say({ name: "init-n" }, { ready: true });
+    await stage.free("n");
+  });
+
+  it("N-P8 is content with the second of two init pods", async () => {
+    await using stage = await dropIn("p8");
+    await stage.addHeld("n");
+    await stage.pod(stage.init("n", "first"), { ready: false });
+    await stage.pod(stage.init("n", "second"), { ready: true });
+    await stage.free("n");
+  });
+
+  it("N-P8 asks neither for a namespace nor for an owner nor for a container status", async () => {
+    await using stage = await dropIn("p8-any");
+    await stage.addHeld("n");
+    const anybodys = aPod("anybodys").labelled(originalGate.podLabels).on(stage.nodeName("n"));
+    await stage.pod(anybodys, { ready: true, noContainers: true });
+    await stage.free("n");
+  });
+
+  it("N-P9 keeps the taint for an annotated pod without the label, and for a ready pod of another node", async () => {
+    await using stage = await dropIn("p9");
+    await stage.addHeld("n");
+    await stage.add("other");
+    const unlabelled = aPod("unlabelled").in("kube-system").on(stage.nodeName("n"));
+    await stage.pod(unlabelled.annotated({ [originalGate.ready]: "true" }), { ready: true });
+    await stage.pod(stage.init("other"), { ready: true });
+    await stage.settled();
+    expect(taintsOf(await stage.read("n"))).toContain(ORIGINAL_TAINT);
+  });
+
+  it("N-P10 releases a node that its kubelet registered with the taint, without any webhook", async () => {
+    await using stage = await dropIn("p10");
+    await stage.addHeld("n", (it) => it.notReady());
+    await stage.pod(stage.init("n"), { ready: true });
+    expect(completedAt(await stage.free("n"))).toMatch(/^\d+$/);
+  });
+
+  it("N-P11 decides again after a conflict, and leaves one taint less and one annotation", async () => {
+    const certificate = await cluster.authority.issueServing(["127.0.0.1"]);
+    await using proxy = await startHttpProxy({ target: cluster.url, ca: cluster.ca, certificate });
+    await using stage = await dropIn("p11", { server: proxy.url });
+    await stage.addHeld("n");
+    await stage.pod(stage.init("n"), { ready: false });
+    await stage.state("n", "held", GATE);
+    const mark = await cluster.audit.mark();
+    const held = hold();
+    using _rule = proxy.on({ verb: "patch", resource: "nodes" }, held, { times: 1 });
+    await stage.say({ name: "init-n" }, { ready: true });
+    await held.until();
+    await stage.edit("n", { metadata: { labels: { raced: "yes" } } });
+    held.release();
+    const after = await stage.free("n");
+    await stage.settled();
+    expect(await stage.writesFor(mark)).toEqual(["patch 409", "patch 200"]);
+    expect(after.metadata?.labels).toHaveProperty(["raced"], "yes");
+    expect(completedAt(after)).toMatch(/^\d+$/);
+    expect(completedAt(await stage.read("n"))).toBe(completedAt(after));
+  });
+
+  it("N-P12 writes nothing on a node without the taint, and leaves its annotation as it is", async () => {
+    await using stage = await dropIn("p12");
+    const mark = await cluster.audit.mark();
+    await stage.add("old", (it) => it.annotated({ [originalGate.completed]: "123" }));
+    await stage.add("plain");
+    await stage.pod(stage.init("old"), { ready: true });
+    await stage.pod(stage.init("plain"), { ready: true });
+    await stage.say({ name: "init-old" }, { ready: false });
+    await stage.say({ name: "init-old" }, { ready: true });
+    await stage.settled();
+    expect(await stage.requestsFor(mark)).toEqual([]);
+    expect(completedAt(await stage.read("old"))).toBe("123");
+    expect(stateOf(await stage.read("plain"), GATE)).toBeUndefined();
+  });
+
+  it("N-P12 takes a taint that was removed by hand for a release, and does not put it back", async () => {
+    await using stage = await dropIn("p12-hand");
+    await stage.addHeld("n");
+    await stage.state("n", "held", GATE);
+    const { spec } = await stage.read("n");
+    const taints = (spec?.taints ?? []).filter(({ key }) => key !== originalGate.taint.key);
+    await stage.edit("n", { spec: { taints } });
+    await stage.state("n", "released", GATE);
+    await stage.settled();
+    expect(hasTaint(await stage.read("n"))).toBe(false);
+  });
+
+  it("N-P13 gates idle nodes at the start with STARTUP_BACKFILL=1, and none that runs pods or was done", async () => {
+    await using stage = await createGateStage(cluster, "p13");
+    const busy = aPod("user").on(stage.nodeName("busy"));
+    for (const node of ["idle", "busy", "system", "done"]) {
+      await stage.add(node, (it) => (node === "done" ? it.annotated({ [originalGate.completed]: "9" }) : it));
+    }
+    await stage.addHeld("tainted");
+    await stage.pod(busy);
+    await stage.pod(aPod("agent").in("kube-system").on(stage.nodeName("system")));
+    await stage.namespace("kube-public");
+    await stage.pod(aPod("agent").in("kube-public").on(stage.nodeName("system")));
+    const mark = await cluster.audit.mark();
+    await stage.start({ ...(await stage.dropIn()), backfillAtStart: true });
+    await stage.held("idle");
+    await stage.held("system");
+    await stage.state("tainted", "held", GATE);
+    // Those of the start only: what comes later without the taint has missed the webhook.
+    await stage.add("later");
+    await stage.settled();
+    for (const node of ["busy", "done", "later"]) expect(hasTaint(await stage.read(node)), node).toBe(false);
+    expect(completedAt(await stage.read("done"))).toBe("9");
+    expect(taintsOf(await stage.read("tainted")).filter((it) => it.startsWith("startup."))).toHaveLength(1);
+    for (const node of ["busy", "done", "later"]) expect(await stage.writesFor(mark, node), node).toEqual([]);
+    for (const node of ["idle", "system", "tainted"])
+      expect(await stage.writesFor(mark, node), node).toEqual(["patch 200"]);
+  });
+
+  it("N-P13 gates no node at the start without it", async () => {
+    await using stage = await createGateStage(cluster, "p13-off");
+    await stage.add("idle");
+    await stage.start(await stage.dropIn());
+    await stage.settled();
+    expect(hasTaint(await stage.read("idle"))).toBe(false);
+  });
+});
