@@ -40,6 +40,7 @@ import {
   toSelf,
   watchFor,
 } from "@berth/runtime";
+import { type AdmissionSettings, createAdmissionParts } from "./admission-parts.ts";
 import type { Fault } from "./config/fault.ts";
 import type { LabelFolderSource } from "./config/settings.ts";
 import { faultEvent } from "./fault-event.ts";
@@ -58,6 +59,8 @@ export interface BerthOptions {
   readonly ruleOptions?: LabelOptions;
   /** Rules that a younger CRD does not have are not taken for deleted. Milliseconds, default ten minutes. */
   readonly crdGraceMs?: number;
+  /** What puts the taints of startup gates on new nodes. Default: nothing does, and they are gated afterwards. */
+  readonly admission?: AdmissionSettings;
   /** Idle nodes that are there at the start are gated, however old. Default false. */
   readonly backfillAtStart?: boolean;
   /** Configuration files and folders, watched. Default none. */
@@ -204,13 +207,24 @@ function assemble(options: BerthOptions): Parts {
     installation,
     labels,
     backfillAtStart: options.backfillAtStart ?? false,
-    admission: () => undefined,
-    onChange: () => undefined,
+    admission: () => admission?.state(),
+    onChange: () => admission?.gatesChanged(),
     onFault,
     recheck: (name) => controller.enqueue(keyOf(CLUSTER, { metadata: { name } }), { priority: "high" }),
     recheckAll,
     ...common,
   });
+  const admission =
+    options.admission &&
+    createAdmissionParts(options.admission, {
+      client,
+      cluster: CLUSTER,
+      installation,
+      gates: gates.gates,
+      ...(lease && { lease }),
+      onChange: () => gates.askStatuses(),
+      ...common,
+    });
   const capabilities = [labels.capability, gates.capability];
   const access = new NodeAccess({ client, clock, log, onGranted: recheckAll });
   const writer = new NodeWriter({
@@ -246,9 +260,9 @@ function assemble(options: BerthOptions): Parts {
       [probes.component],
       [createLoopComponent({ name: "events", run: (s) => events.run(s) }), labels.source],
       [informer, rules, gateInformer, ...gates.watches],
-      [labels.follower, labels.counter, gates.follower],
+      [labels.follower, labels.counter, gates.follower, ...(admission?.always ?? [])],
     ],
-    elected: [access, controller, labels.controller, gates.controller],
+    elected: [access, controller, labels.controller, gates.controller, ...(admission?.elected ?? [])],
     ...(lease && { election: new LeaderElector({ client, lease, identity, ...common }) }),
     clock,
     log,

@@ -79,7 +79,8 @@ export async function readRuleFiles(
 
 /** The capabilities with their configuration as a command reads it, once. */
 export interface ReadRules {
-  readonly capabilities: readonly BoundCapability[];
+  /** The derived labels. */
+  readonly capabilities: readonly [BoundCapability];
   /** What is wrong with single rules; the others are in force. */
   readonly faults: readonly Fault[];
   /** There is a source of rules. */

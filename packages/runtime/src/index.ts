@@ -18,6 +18,12 @@ export {
   type SecretClient,
 } from "./admission/certificate-keeper.ts";
 export type { CertificateSource } from "./admission/certificate-source.ts";
+export {
+  createObjectKeeper,
+  DESIRED_ANNOTATION,
+  type ObjectKeeper,
+  type ObjectKeeperOptions,
+} from "./admission/object-keeper.ts";
 export type { AdmissionAnswer, AdmissionOperation, AdmissionRequest } from "./admission/review.ts";
 export type { AdmissionContext, AdmissionHandler } from "./admission/review-exchange.ts";
 export * from "./admission/server.ts";

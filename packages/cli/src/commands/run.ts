@@ -12,6 +12,7 @@ import {
   type LogLevel,
 } from "@berth/runtime";
 import { startBerth } from "../composition.ts";
+import { defaultAdmissionServer } from "../config/admission-server.ts";
 import {
   labelFolderOfFlags,
   labelOptionsOfFlags,
@@ -45,7 +46,9 @@ export async function run(given: RunOptions, surroundings: Surroundings): Promis
   const labelFolder = labelFolderOfFlags(options, folder);
   const ruleOptions = labelOptionsOfFlags(options);
   const files = await readConfigFiles(options.config ?? [], folder);
-  refuseFaults(toSettings(files, labelFolder).faults);
+  const { settings, faults } = toSettings(files, labelFolder);
+  refuseFaults(faults);
+  const { POD_NAME: podName } = surroundings.environment;
   const cluster = await chooseCluster(options, surroundings);
   const log = createJsonLogger({
     level: options.logLevel,
@@ -72,6 +75,12 @@ export async function run(given: RunOptions, surroundings: Surroundings): Promis
     ...(labelFolder && { labelFolder }),
     ruleOptions,
     config: files.map(({ path, shown }) => ({ path, shown })),
+    backfillAtStart: surroundings.environment["STARTUP_BACKFILL"] === "1",
+    admission: {
+      spec: settings.admissionServer ?? defaultAdmissionServer,
+      ...(namespace.exists && { namespace: namespace.name }),
+      ...(podName && { podName }),
+    },
     identity: identityOf(surroundings),
     ...(namespace.exists && { self: selfOf(surroundings, namespace) }),
     ...(options.leaderElect && { lease: { namespace: namespace.name, name: leaseName(installation) } }),
