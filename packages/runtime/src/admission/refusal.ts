@@ -8,7 +8,9 @@ export function describeProblem(error: unknown): string {
 }
 
 /** `verb "create" on "secrets" in namespace "berth-system" is missing`: what an administrator has to grant. */
-function missingRight({ request: { verb, resource, subresource, namespace } }: ApiError): string {
+function missingRight({ message, request: { verb, resource, subresource, namespace } }: ApiError): string {
   const what = subresource === undefined ? resource : `${resource}/${subresource}`;
-  return `verb "${verb}" on "${what}"${namespace ? ` in namespace "${namespace}"` : ""} is missing`;
+  // An apply that would make the object is refused for the verb "create", though it was sent as a "patch".
+  const [, refused = verb] = /\bcannot ([a-z]+) resource\b/.exec(message) ?? [];
+  return `verb "${refused}" on "${what}"${namespace ? ` in namespace "${namespace}"` : ""} is missing`;
 }

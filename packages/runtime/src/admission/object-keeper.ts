@@ -1,0 +1,334 @@
+import {
+  apiVersionOf,
+  type CollectionScope,
+  isApiError,
+  type KubeClient,
+  type KubeObject,
+  nameOfResource,
+  type Resource,
+} from "@berth/kube";
+import type { Clock } from "../clock.ts";
+import type { Component } from "../component.ts";
+import { type Controller, createController } from "../controller.ts";
+import { createInformer, type Informer } from "../informer.ts";
+import { type ClusterName, keyOf, type ObjectKey, toKeyText } from "../key.ts";
+import type { Logger } from "../log.ts";
+import { toSelf } from "../mapper.ts";
+import type { MetricsRegistry } from "../metrics.ts";
+import type { ReconcileContext, ReconcileResult } from "../reconcile.ts";
+import { watchFor } from "../source.ts";
+import { covers, fingerprint } from "./coverage.ts";
+import { describeProblem } from "./refusal.ts";
+
+/** The part of a client that keeping objects needs. */
+export type ObjectClient = Pick<KubeClient, "list" | "pages" | "watch" | "apply" | "delete">;
+
+/** Of which kind, in which cluster. */
+interface CommonOptions<T extends KubeObject> {
+  /** Lower case, digits and dashes: the name of its controller, and the beginning of its informer's. */
+  readonly name: string;
+  readonly client: ObjectClient;
+  readonly cluster: ClusterName;
+  readonly resource: Resource<T>;
+  /** Where objects of a namespaced kind are. Absent: in all namespaces. */
+  readonly namespace?: string;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly metrics?: MetricsRegistry;
+}
+
+/** Which objects are kept: all that carry these labels, or a single one that is somebody else's. */
+export type ObjectKeeperOptions<T extends KubeObject> = CommonOptions<T> &
+  (
+    | {
+        /** What all objects are labelled with, and nobody else's are: whatever carries them and is not desired is deleted. */
+        readonly selector: Readonly<Record<string, string>>;
+        readonly adopt?: never;
+      }
+    | {
+        /** The name of an object that somebody else made. Only the desired fields of it are ours. */
+        readonly adopt: string;
+        readonly selector?: never;
+      }
+  );
+
+/** Objects of one kind that are kept as desired, as long as its components run. */
+export interface ObjectKeeper<T extends KubeObject> {
+  /** To be started in this order: an informer, then what writes. */
+  readonly components: readonly [Component, Component];
+  /**
+   * What is to be there from now on, whole. `undefined`: nothing is known yet, and nothing is touched.
+   * @throws RangeError for an object without a name, or outside of what is watched.
+   */
+  setDesired(objects: readonly T[] | undefined): void;
+  /** Why an object is not as desired, in a sentence that names a missing right; `undefined` when nothing failed. */
+  problem(): string | undefined;
+  /**
+   * Deletes every object that carries the labels, and desires none from then on. For use while the components run, or
+   * after they have ended. Does nothing to an adopted object. Rejects with `ApiError`.
+   */
+  release(signal: AbortSignal): Promise<void>;
+}
+
+/** Tells what was desired when an object was written, so that a field that is no longer desired is noticed. */
+export const DESIRED_ANNOTATION = "berth.dev/desired";
+
+/** An object that is applied this often within a minute is being changed back, and is left alone for five. */
+const MAX_APPLIES = 4;
+const APPLIES_WINDOW_MS = 60_000;
+const CONTESTED_MS = 5 * 60_000;
+
+/**
+ * Keeps objects as desired by server-side apply, with these promises:
+ *
+ * - An object that is missing, or differs in a desired field, is applied, by force. Fields and named list items that
+ *   others added stay. A field that is no longer desired is taken back, also when that changed while nobody ran.
+ * - What carries the labels and is not desired is deleted, and only the very object that was seen.
+ * - In order, it writes nothing. What the server stores in another form than it was sent in costs one more write after
+ *   each change of that object, and not one after another.
+ * - A failed object is tried again with backoff and holds up no other; one that somebody keeps changing back is left
+ *   alone for five minutes.
+ * - An adopted object is changed when it is there, and neither made nor deleted. Desiring it no longer changes nothing.
+ *
+ * One process at a time is to do this, the leader: two that desire different things would undo each other's work, four
+ * times a minute. Nothing happens before its components are started.
+ * @throws RangeError for a selector without labels.
+ */
+export function createObjectKeeper<T extends KubeObject>(options: ObjectKeeperOptions<T>): ObjectKeeper<T> {
+  return new ApplyingKeeper(options);
+}
+
+interface Desired<T extends KubeObject> {
+  readonly key: ObjectKey;
+  readonly object: T;
+  readonly fingerprint: string;
+}
+
+/** What was applied last, and how often of late. */
+interface Applied {
+  readonly fingerprint: string;
+  /** Of the server's answer. */
+  readonly resourceVersion: string | undefined;
+  /** Monotonic ms. */
+  readonly at: readonly number[];
+  readonly contestedUntilMs: number;
+}
+
+class ApplyingKeeper<T extends KubeObject> implements ObjectKeeper<T> {
+  readonly components: readonly [Component, Component];
+  readonly #options: ObjectKeeperOptions<T>;
+  readonly #informer: Informer<T>;
+  readonly #controller: Controller;
+  /** By the text of its key. `undefined`: nothing is known yet. */
+  #desired: ReadonlyMap<string, Desired<T>> | undefined;
+  readonly #applied = new Map<string, Applied>();
+  readonly #failures = new Map<string, string>();
+
+  constructor(options: ObjectKeeperOptions<T>) {
+    const { name, client, cluster, resource, clock, log, metrics, selector } = options;
+    if (selector !== undefined && Object.keys(selector).length === 0) {
+      throw new RangeError(
+        `${name}: without a label, every ${nameOfResource(resource)} would be ours to delete`,
+      );
+    }
+    const common = { clock, log, ...(metrics && { metrics }) };
+    this.#options = options;
+    this.#informer = createInformer<T>({
+      ...common,
+      name: `${name}-informer`,
+      client,
+      cluster,
+      resource,
+      scope: scopeOf(options),
+    });
+    this.#controller = createController({
+      ...common,
+      name,
+      reconcile: (key, context) => this.#reconcile(key, context),
+      sources: [watchFor({ informer: this.#informer, map: toSelf(cluster) })],
+      concurrency: 4,
+      // A right that was granted should be noticed soon.
+      slowRecheckMs: 60_000,
+    });
+    const writer: Component = {
+      name,
+      start: (signal) => this.#controller.start(signal),
+      problem: () => this.problem(),
+    };
+    this.components = [this.#informer, writer];
+  }
+
+  setDesired(objects: readonly T[] | undefined): void {
+    const before = this.#desired;
+    const desired = objects && new Map(objects.map((object) => this.#prepare(object)));
+    this.#desired = desired;
+    if (desired === undefined) return;
+    for (const text of this.#applied.keys()) if (!desired.has(text)) this.#applied.delete(text);
+    for (const text of this.#failures.keys()) if (!desired.has(text)) this.#failures.delete(text);
+    for (const [text, { key, fingerprint }] of desired) {
+      if (before?.get(text)?.fingerprint !== fingerprint) this.#controller.enqueue(key);
+    }
+    // What is there and was desired until now, or before anybody asked.
+    for (const object of this.#informer.list()) {
+      const key = keyOf(this.#options.cluster, object);
+      if (!desired.has(toKeyText(key))) this.#controller.enqueue(key);
+    }
+  }
+
+  problem(): string | undefined {
+    const [first] = this.#failures.values();
+    const more = this.#failures.size - 1;
+    if (first === undefined) return this.#controller.problem?.();
+    return more > 0 ? `${first} (and ${more} more)` : first;
+  }
+
+  async release(signal: AbortSignal): Promise<void> {
+    this.setDesired([]);
+    const { client, resource, selector, cluster } = this.#options;
+    if (selector === undefined) return;
+    for await (const page of client.pages(resource, { ...scopeOf(this.#options), signal })) {
+      for (const object of page.items) await this.#delete(keyOf(cluster, object), object, signal);
+    }
+  }
+
+  /** With what every object of the keeper has. */
+  #prepare(object: T): [string, Desired<T>] {
+    const { cluster, resource, selector, adopt } = this.#options;
+    const { metadata } = object;
+    const namespace = resource.namespaced ? (metadata?.namespace ?? this.#options.namespace ?? "") : "";
+    const key = { cluster, namespace, name: metadata?.name ?? "" };
+    this.#mustBeWatched(key);
+    const whole: T = {
+      ...object,
+      apiVersion: apiVersionOf(resource),
+      kind: resource.kind,
+      metadata: {
+        ...metadata,
+        ...(resource.namespaced && { namespace }),
+        ...(selector && { labels: { ...metadata?.labels, ...selector } }),
+      },
+    };
+    const print = fingerprint(whole);
+    const marked = adopt === undefined ? withAnnotation(whole, DESIRED_ANNOTATION, print) : whole;
+    return [toKeyText(key), { key, object: marked, fingerprint: print }];
+  }
+
+  #mustBeWatched({ namespace, name }: ObjectKey): void {
+    const { resource, adopt, namespace: only = namespace } = this.#options;
+    const refuse = (why: string): never => {
+      throw new RangeError(`cannot keep ${nameOfResource(resource)} ${why}`);
+    };
+    if (name === "") refuse("without a name");
+    if (resource.namespaced && namespace === "") refuse(`"${name}" without a namespace`);
+    if (resource.namespaced && namespace !== only) refuse(`"${name}" in namespace "${namespace}"`);
+    if (adopt !== undefined && adopt !== name) refuse(`"${name}" when "${adopt}" is adopted`);
+  }
+
+  async #reconcile(key: ObjectKey, { signal }: ReconcileContext): Promise<ReconcileResult | undefined> {
+    const text = toKeyText(key);
+    if (this.#desired === undefined || !(await this.#informer.whenSynced(signal))) return undefined;
+    try {
+      const result = await this.#putInOrder(key, signal);
+      this.#failures.delete(text);
+      return result;
+    } catch (error) {
+      // Somebody was faster, and what he did is on its way here.
+      const overtaken = isApiError(error, "conflict", "uidMismatch");
+      if (!overtaken && !signal.aborted) this.#failures.set(text, describeProblem(error));
+      throw error;
+    }
+  }
+
+  async #putInOrder(key: ObjectKey, signal: AbortSignal): Promise<ReconcileResult | undefined> {
+    const wanted = this.#desired?.get(toKeyText(key));
+    const live = this.#informer.get(key);
+    if (wanted === undefined) {
+      const ours = this.#options.selector !== undefined && this.#desired !== undefined;
+      if (ours && live !== undefined) await this.#delete(key, live, signal);
+      return undefined;
+    }
+    if (live === undefined && this.#options.adopt !== undefined) return undefined;
+    // Its end makes another change to be told of.
+    if (live?.metadata?.deletionTimestamp !== undefined) return undefined;
+    if (live !== undefined && this.#isInOrder(live, wanted)) return undefined;
+    return await this.#apply(wanted, live, signal);
+  }
+
+  #isInOrder(live: T, { key, object, fingerprint }: Desired<T>): boolean {
+    const applied = this.#applied.get(toKeyText(key));
+    if (applied !== undefined && applied.fingerprint === fingerprint) {
+      // As the server stored what it was sent, which may be in other words.
+      if (live.metadata?.resourceVersion === applied.resourceVersion) return true;
+    } else if (applied !== undefined) {
+      return false;
+    }
+    return covers(live, object);
+  }
+
+  async #apply(
+    wanted: Desired<T>,
+    live: T | undefined,
+    signal: AbortSignal,
+  ): Promise<ReconcileResult | undefined> {
+    const { client, resource, adopt, clock, log } = this.#options;
+    const text = toKeyText(wanted.key);
+    const nowMs = clock.monotonic();
+    const known = this.#applied.get(text);
+    const before = known?.fingerprint === wanted.fingerprint ? known : undefined;
+    if (before !== undefined && nowMs < before.contestedUntilMs) {
+      return { recheckAfterMs: before.contestedUntilMs - nowMs };
+    }
+    const at = [...(before?.at ?? []).filter((atMs) => nowMs - atMs < APPLIES_WINDOW_MS), nowMs];
+    if (before !== undefined && at.length > MAX_APPLIES) {
+      log.warn("somebody keeps changing an object back; it is left alone for a while", { object: text });
+      this.#applied.set(text, { ...before, at: [], contestedUntilMs: nowMs + CONTESTED_MS });
+      return { recheckAfterMs: CONTESTED_MS };
+    }
+    // With its uid, so that an adopted object that was deleted meanwhile is not made again.
+    const uid = adopt === undefined ? undefined : live?.metadata?.uid;
+    const object = uid === undefined ? wanted.object : withUid(wanted.object, uid);
+    const answer = await client.apply(resource, object, { force: true, signal });
+    const { resourceVersion } = answer.metadata ?? {};
+    this.#applied.set(text, { fingerprint: wanted.fingerprint, resourceVersion, at, contestedUntilMs: 0 });
+    log.info(live === undefined ? "made an object" : "put an object in order", { object: text });
+    return undefined;
+  }
+
+  async #delete({ namespace, name }: ObjectKey, { metadata }: T, signal: AbortSignal): Promise<void> {
+    const { client, resource, log } = this.#options;
+    const uid = metadata?.uid;
+    if (metadata?.deletionTimestamp !== undefined || uid === undefined) return;
+    try {
+      await client.delete(resource, { namespace, name }, { preconditions: { uid }, signal });
+      log.info("deleted an object that is not desired", { object: `${namespace}/${name}` });
+    } catch (error) {
+      // Gone already, or another one of that name that the informer will tell of.
+      if (!isApiError(error, "notFound", "conflict", "uidMismatch")) throw error;
+    }
+  }
+}
+
+function scopeOf<T extends KubeObject>({
+  namespace,
+  selector,
+  adopt,
+}: ObjectKeeperOptions<T>): CollectionScope {
+  return {
+    ...(namespace !== undefined && { namespace }),
+    ...(adopt !== undefined && { fieldSelector: `metadata.name=${adopt}` }),
+    ...(selector !== undefined && {
+      labelSelector: Object.entries(selector)
+        .map(([key, value]) => `${key}=${value}`)
+        .join(","),
+    }),
+  };
+}
+
+function withAnnotation<T extends KubeObject>(object: T, key: string, value: string): T {
+  const { metadata } = object;
+  return { ...object, metadata: { ...metadata, annotations: { ...metadata?.annotations, [key]: value } } };
+}
+
+function withUid<T extends KubeObject>(object: T, uid: string): T {
+  return { ...object, metadata: { ...object.metadata, uid } };
+}
