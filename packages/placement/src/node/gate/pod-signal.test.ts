@@ -1,24 +1,72 @@
-import type { ContainerStatus, Pod } from "@berth/kube";
-import { BUILT_AT, type PodBuilder } from "@berth/testcluster";
+import type { ContainerStatus, DaemonSet, Node, Pod } from "@berth/kube";
+import { aNode, aPod, BUILT_AT, type PodBuilder } from "@berth/testcluster";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { originalGate, type PodSignal } from "../../api/startup-gate.ts";
-import type { Boot, PodQuery } from "./gate.ts";
-import { podQueries } from "./pod-signal.ts";
+import type { Boot, SignalReading } from "./gate.ts";
 import { readSignals } from "./signals.ts";
-import {
-  build,
-  container,
-  init,
-  initPod,
-  later,
-  node,
-  read,
-  readyPod,
-  reporting,
-  unreadyPod,
-} from "./testing/init-pods.ts";
 import { gateWith, sightOf, type World } from "./testing/sight.ts";
+
+const node: Node = aNode("n1").stored({ uid: "node-1", creationTimestamp: "2026-01-01T00:00:00Z" }).build();
+const later: string = "2026-01-01T00:01:00Z";
+
+const container = (name: string, ready: boolean, startedAt: string = later): ContainerStatus => ({
+  name,
+  ready,
+  restartCount: 0,
+  image: "",
+  imageID: "",
+  state: { running: { startedAt } },
+});
+
+/** As the kubelet reports a pod whose containers run. */
+const reporting = (builder: PodBuilder, ...containerStatuses: readonly ContainerStatus[]): PodBuilder =>
+  builder.with((pod) => ({ ...pod, status: { ...pod.status, containerStatuses } }));
+
+/** A pod of the DaemonSet `init`, on the node and later than it. */
+const initPod = (name = "init-1"): PodBuilder =>
+  aPod(name)
+    .in("kube-system")
+    .on("n1")
+    .labelled(originalGate.podLabels)
+    .ofDaemonSet("init", "ds-1")
+    .stored({ uid: `uid-${name}`, creationTimestamp: later });
+const readyPod = (name = "init-1"): PodBuilder => reporting(initPod(name).ready(), container("main", true));
+const unreadyPod = (name = "init-1"): PodBuilder =>
+  reporting(initPod(name).notReady(), container("main", false));
+
+const init: DaemonSet = {
+  metadata: { name: "init", namespace: "kube-system", uid: "ds-1" },
+  spec: { selector: { matchLabels: { app: "init" } }, template: {} },
+};
+
+interface Around extends Omit<World, "pods"> {
+  readonly boot?: Boot;
+}
+
+function read(
+  signal: Partial<PodSignal>,
+  pods: readonly Pod[],
+  { boot = { id: "" }, ...world }: Around = {},
+): SignalReading {
+  const gate = gateWith({ pods: [signal] });
+  const selectors = gate.spec.signals.pods.map((it) => it.selector);
+  const sight = sightOf({ daemonSets: [init], selectors, ...world, pods });
+  const [reading] = readSignals(gate, node, { sight, boot, gateTaints: [] });
+  if (reading === undefined) throw new Error("nothing was read");
+  return reading;
+}
+
+const build = (...builders: readonly PodBuilder[]): readonly Pod[] =>
+  builders.map((builder) => builder.build());
+
+/** The gate of the original: any pod of any owner in any namespace, whatever its life. */
+const dropIn: Partial<PodSignal> = {
+  ownedBy: "Anything",
+  namespaces: ["*"],
+  need: "Any",
+  fromBefore: "Count",
+};
 
 describe("a pod signal", () => {
   it("names what it looks for, and goes by the transition of the condition", () => {
@@ -282,49 +330,99 @@ describe("evidence", () => {
   });
 });
 
-describe("the pods that are watched", () => {
-  const sight = sightOf({ daemonSets: [init] });
-  const labelSelector = "startup.k8s.io/component=init";
-  it.each<[string, Partial<PodSignal>[], readonly PodQuery[]]>([
-    [
-      "one query for each namespace",
-      [{ namespaces: ["a", "b"] }],
-      [
-        { namespace: "a", labelSelector },
-        { namespace: "b", labelSelector },
-      ],
-    ],
-    ["one for all", [{ namespaces: ["a", "*"] }], [{ labelSelector }]],
-    [
-      "each once",
-      [{ namespaces: ["a"] }, { namespaces: ["a"], need: "Any" }],
-      [{ namespace: "a", labelSelector }],
-    ],
-  ])("are %s", (_, pods, queries) => {
-    expect(podQueries(gateWith({ pods }), sight)).toEqual(queries);
+describe("the contract", () => {
+  it("N-P6 the annotation makes a pod with unready containers ready", () => {
+    const pod = unreadyPod().annotated({ [originalGate.ready]: "true" });
+    for (const signal of [{}, dropIn])
+      expect(read(signal, build(pod))).toMatchObject({ state: "holds", evidence: "uid-init-1" });
+    for (const value of ["True", "1", ""]) {
+      const other = unreadyPod().annotated({ [originalGate.ready]: value });
+      for (const signal of [{}, dropIn]) expect(read(signal, build(other)).state).toBe("missing");
+    }
   });
 
-  it("are those of named DaemonSets by their own selector, once it is known", () => {
-    const gate = gateWith({
-      daemonSets: [
-        { namespace: "kube-system", name: "init" },
-        { namespace: "kube-system", name: "gone" },
-      ],
+  it("N-P7 the condition Ready does not speak for an unready container", () => {
+    const pod = reporting(initPod().ready(), container("main", true), container("side", false));
+    for (const signal of [{}, dropIn]) expect(read(signal, build(pod)).reason).toBe("PodNotReady");
+  });
+
+  it("N-P8 in the drop-in the second of two pods is enough", () => {
+    expect(read(dropIn, build(unreadyPod("a"), readyPod("b"))).state).toBe("holds");
+  });
+
+  it.each([
+    [
+      "without the label",
+      (pod: PodBuilder) => pod.with((it) => ({ ...it, metadata: { ...it.metadata, labels: {} } })),
+    ],
+    ["on another node", (pod: PodBuilder) => pod.on("n2")],
+  ])("N-P9 an annotated pod %s is not seen", (_, change) => {
+    const pod = change(readyPod().annotated({ [originalGate.ready]: "true" }));
+    for (const signal of [{}, dropIn]) {
+      expect(read(signal, build(pod))).toMatchObject({
+        reason: "PodMissing",
+        message: "there is no such pod on the node",
+      });
+    }
+  });
+
+  /** What the original asks, read off its source: contract N1. */
+  const original = ({ metadata, status }: Pod): boolean =>
+    metadata?.annotations?.[originalGate.ready] === "true" ||
+    ((status?.containerStatuses ?? []).every(({ ready }) => ready) &&
+      status?.conditions?.some(({ type, status: is }) => type === "Ready" && is === "True") === true);
+
+  it("the drop-in opens for exactly the pods that open the original", () => {
+    const lives = fc.record({
+      namespace: fc.constantFrom("kube-system", "default"),
+      owner: fc.constantFrom("init", "gone"),
+      annotation: fc.constantFrom("true", "false"),
+      ready: fc.constantFrom("True", "False", "Unknown", undefined),
+      containers: fc.array(fc.boolean(), { maxLength: 2 }),
+      phase: fc.constantFrom("Pending" as const, "Running", "Succeeded", "Failed"),
+      times: fc.constantFrom({}, { creationTimestamp: "2020-01-01T00:00:00Z" }, { deletionTimestamp: later }),
     });
-    expect(podQueries(gate, sight)).toEqual([{ namespace: "kube-system", labelSelector: "app=init" }]);
-    expect(podQueries(gate, sightOf({ daemonSetsRead: false }))).toEqual([]);
-  });
-
-  it("are queries that a selector text of any gate is asked by", () => {
+    const pods = fc.array(
+      lives.map(({ namespace, owner, annotation, ready, containers, phase, times }): Pod => {
+        const pod = initPod()
+          .in(namespace)
+          .ofDaemonSet(owner)
+          .annotated({ [originalGate.ready]: annotation })
+          .phase(phase)
+          .stored(times);
+        const statuses = containers.map((is, at) => container(`c${at}`, is, "2020-01-01T00:00:00Z"));
+        return reporting(ready === undefined ? pod : pod.condition("Ready", ready), ...statuses).build();
+      }),
+      { maxLength: 4 },
+    );
+    const boot = { id: "b", since: Date.parse(later) };
     fc.assert(
-      fc.property(fc.subarray(["a", "b", "kube-system", "*"], { minLength: 1 }), (namespaces) => {
-        const asked: unknown[] = [];
-        const gate = gateWith({ pods: [{ namespaces }] });
-        const watching = { ...sight, pods: (query: unknown) => void asked.push(query) };
-        readSignals(gate, node, { sight: watching, boot: { id: "" }, gateTaints: [] });
-        expect(asked).toEqual(podQueries(gate, sight));
+      fc.property(pods, (some) => {
+        expect(read(dropIn, some, { boot, daemonSetsRead: false }).state).toBe(
+          some.some(original) ? "holds" : "missing",
+        );
       }),
     );
+  });
+
+  it.each<[string, PodBuilder]>([
+    ["of another namespace", readyPod().in("default")],
+    ["without the DaemonSet", readyPod().ownedBy("ReplicaSet", "tenant")],
+    ["that claims the DaemonSet under another uid", readyPod().ofDaemonSet("init", "guess")],
+    ["that is terminating", readyPod().stored({ deletionTimestamp: later })],
+    ["from before the node", readyPod().stored({ creationTimestamp: "2025-01-01T00:00:00Z" })],
+  ])("N-B4 a pod %s opens no gate, annotated or not", (_, pod) => {
+    const annotated = pod.annotated({ [originalGate.ready]: "true" });
+    for (const need of ["All", "Any"] as const) {
+      expect(read({ need }, build(pod)).state).toBe("missing");
+      expect(read({ need }, build(annotated)).state).toBe("missing");
+    }
+  });
+
+  it("N-B4 a pod whose containers are from before the boot opens no gate, annotated or not", () => {
+    const boot = { id: "b2", since: Date.parse("2026-01-01T01:00:00Z") };
+    const annotated = readyPod().annotated({ [originalGate.ready]: "true" });
+    for (const pod of [readyPod(), annotated]) expect(read({}, build(pod), { boot }).state).toBe("missing");
   });
 });
 

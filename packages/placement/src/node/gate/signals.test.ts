@@ -2,8 +2,9 @@ import type { DaemonSet, Node, Pod } from "@berth/kube";
 import { aNode, aPod, BUILT_AT } from "@berth/testcluster";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { originalGate } from "../../api/startup-gate.ts";
-import type { SignalReading } from "./gate.ts";
+import { originalGate, type PodSignal } from "../../api/startup-gate.ts";
+import type { PodQuery, SignalReading } from "./gate.ts";
+import { podQueries } from "./pod-signal.ts";
 import { readSignals } from "./signals.ts";
 import { gateWith, type SignalsInput, sightOf, type World } from "./testing/sight.ts";
 
@@ -105,6 +106,56 @@ describe("derived labels", () => {
   ])("settled %s: %s", (labelsSettled, state, reason) => {
     const readings = read({ labelsSettled: true }, aNode("n1").build(), { labelsSettled });
     expect(readings).toMatchObject([{ signal: "labels settled", state, reason }]);
+  });
+});
+
+describe("the pods that are watched", () => {
+  const init: DaemonSet = {
+    metadata: { name: "init", namespace: "kube-system", uid: "ds-1" },
+    spec: { selector: { matchLabels: { app: "init" } }, template: {} },
+  };
+  const sight = sightOf({ daemonSets: [init], selectors: [{ matchLabels: originalGate.podLabels }] });
+  const labelSelector = "startup.k8s.io/component=init";
+  it.each<[string, Partial<PodSignal>[], readonly PodQuery[]]>([
+    [
+      "one query for each namespace",
+      [{ namespaces: ["a", "b"] }],
+      [
+        { namespace: "a", labelSelector },
+        { namespace: "b", labelSelector },
+      ],
+    ],
+    ["one for all", [{ namespaces: ["a", "*"] }], [{ labelSelector }]],
+    [
+      "each once",
+      [{ namespaces: ["a"] }, { namespaces: ["a"], need: "Any" }],
+      [{ namespace: "a", labelSelector }],
+    ],
+  ])("are %s", (_, pods, queries) => {
+    expect(podQueries(gateWith({ pods }), sight)).toEqual(queries);
+  });
+
+  it("are those of named DaemonSets by their own selector, once it is known", () => {
+    const gate = gateWith({
+      daemonSets: [
+        { namespace: "kube-system", name: "init" },
+        { namespace: "kube-system", name: "gone" },
+      ],
+    });
+    expect(podQueries(gate, sight)).toEqual([{ namespace: "kube-system", labelSelector: "app=init" }]);
+    expect(podQueries(gate, sightOf({ daemonSetsRead: false }))).toEqual([]);
+  });
+
+  it("are queries that a selector text of any gate is asked by", () => {
+    fc.assert(
+      fc.property(fc.subarray(["a", "b", "kube-system", "*"], { minLength: 1 }), (namespaces) => {
+        const asked: unknown[] = [];
+        const gate = gateWith({ pods: [{ namespaces }] });
+        const watching = { ...sight, pods: (query: unknown) => void asked.push(query) };
+        readSignals(gate, aNode("n1").build(), { sight: watching, boot: { id: "" }, gateTaints: [] });
+        expect(asked).toEqual(podQueries(gate, sight));
+      }),
+    );
   });
 });
 
