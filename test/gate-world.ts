@@ -72,6 +72,8 @@ export interface Said {
   readonly containersReady?: boolean;
   /** Nothing was said of its containers. */
   readonly noContainers?: true;
+  /** RFC 3339; default now. */
+  readonly startedAt?: string;
 }
 
 /** @param name Begins the names of its nodes. */
@@ -324,9 +326,9 @@ function aDaemonSet(name: string, labels: Readonly<Record<string, string>>): Dae
   };
 }
 
-function toStatus({ ready, containersReady = ready, noContainers }: Said): Pod["status"] {
+function toStatus({ ready, containersReady = ready, noContainers, startedAt }: Said): Pod["status"] {
   const at = new Date().toISOString();
-  const running = { startedAt: at };
+  const running = { startedAt: startedAt ?? at };
   const status = ready ? "True" : "False";
   const image = "registry.test/app:1";
   const main = {
@@ -342,6 +344,23 @@ function toStatus({ ready, containersReady = ready, noContainers }: Said): Pod["
     conditions: [{ type: "Ready", status, lastTransitionTime: at }],
     ...(noContainers !== true && { containerStatuses: [main] }),
   };
+}
+
+/** A node that says which boot it is in. */
+export function booted(bootID: string): (builder: NodeBuilder) => NodeBuilder {
+  return (builder) =>
+    builder.with((node) => {
+      const { nodeInfo } = node.status ?? {};
+      return { ...node, status: { ...node.status, ...(nodeInfo && { nodeInfo: { ...nodeInfo, bootID } }) } };
+    });
+}
+
+/** The kubelet of the node reports after a reboot. */
+export async function boots(stage: GateStage, node: string, bootID: string): Promise<void> {
+  const { status } = await stage.read(node);
+  const lastHeartbeatTime = new Date().toISOString();
+  const conditions = status?.conditions?.map((one) => ({ ...one, lastHeartbeatTime }));
+  await stage.edit(node, { status: { nodeInfo: { bootID }, conditions } }, "status");
 }
 
 /** As kubectl writes them. */

@@ -1,0 +1,574 @@
+/**
+ * Startup gates on the whole product: objects of a real API server, a Berth in this process, and what users see of it.
+ * The drop-in for nodetaintshandler, faults and admission have files of their own beside this one.
+ */
+import { type Node, pods } from "@berth/kube";
+import { originalGate, startupGates } from "@berth/placement";
+import { systemClock } from "@berth/runtime";
+import { aPod, eventually, type TestCluster } from "@berth/testcluster";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import {
+  BERTH,
+  booted,
+  boots,
+  completedAt,
+  createGateStage,
+  type GateStage,
+  hasTaint,
+  metric,
+  ORIGINAL_TAINT,
+  startGateCluster,
+  stateOf,
+  taintsOf,
+} from "./gate-world.ts";
+
+let cluster: TestCluster;
+beforeAll(async () => {
+  cluster = await startGateCluster();
+});
+afterAll(() => cluster[Symbol.asyncDispose]());
+
+const gated = (name: string): Promise<GateStage> => createGateStage(cluster, name);
+
+/** The default signal, and no waiting that a test does not ask for. */
+const atOnce = { stableFor: "0s", signals: { pods: [{}] } };
+
+const inSeconds = (text: unknown): number => Math.floor(Date.parse(String(text)) / 1000);
+
+describe("a node that missed admission", () => {
+  it("N-B1 is gated within two seconds when it is young and idle, at any time", async () => {
+    await using stage = await gated("b1");
+    await stage.gate("net", atOnce);
+    await stage.start();
+    for (const node of ["first", "second", "third"]) {
+      await stage.add(node);
+      const began = performance.now();
+      await stage.held(node);
+      expect(performance.now() - began).toBeLessThan(2000);
+    }
+    await stage.add("system");
+    await stage.pod(aPod("agent").in("kube-system").on(stage.nodeName("system")));
+    await stage.held("system");
+  });
+
+  it("N-B1 is left alone when pods run there, and an Event says so", async () => {
+    await using stage = await gated("b1-busy");
+    await stage.gate("net", atOnce);
+    await stage.start();
+    await stage.pod(aPod("user").on(stage.nodeName("busy")));
+    await stage.add("busy");
+    const event = await stage.said("GateMissed", "busy");
+    expect(event.type).toBe("Warning");
+    expect(event.note).toContain("default/user");
+    await stage.settled();
+    expect(hasTaint(await stage.read("busy"))).toBe(false);
+    expect(await stage.events("GateMissed", "busy")).toHaveLength(1);
+  });
+
+  it("N-B1 is left alone when it is older than the window", async () => {
+    await using stage = await gated("b1-old");
+    await stage.gate("net", atOnce);
+    await stage.add("old");
+    const clock = { ...systemClock, now: () => Date.now() + 10 * 60_000 };
+    await stage.start({ clock });
+    await stage.settled();
+    expect(hasTaint(await stage.read("old"))).toBe(false);
+  });
+});
+
+describe("a burst", () => {
+  it("N-B2 of 100 nodes is let go with one write for each and no read, and only selected pods are kept", async () => {
+    await using stage = await gated("b2");
+    await stage.gate("net", atOnce);
+    const berth = await stage.start();
+    const names = Array.from({ length: 100 }, (_, index) => `n${index}`);
+    const inEight = async (work: (node: string) => Promise<unknown>): Promise<void> => {
+      const left = names.values();
+      const one = async (): Promise<void> => {
+        for (const node of left) await work(node);
+      };
+      await Promise.all(Array.from({ length: 8 }, one));
+    };
+    await inEight((node) => stage.addHeld(node));
+    await inEight((node) => stage.pod(stage.init(node), { ready: false }));
+    await inEight((node) => stage.pod(aPod(`user-${node}`).on(stage.nodeName(node)), { ready: true }));
+    await inEight((node) => stage.state(node, "held", "net"));
+    const mark = await cluster.audit.mark();
+    await inEight((node) => stage.say({ name: `init-${node}` }, { ready: true }));
+    const began = performance.now();
+    await inEight((node) => stage.free(node));
+    expect(performance.now() - began).toBeLessThan(2000);
+    await stage.settled();
+    const asked = await cluster.audit.entriesSince(mark, { userAgent: BERTH });
+    const nodesOfStage = new Set(names.map((node) => stage.nodeName(node)));
+    const aboutNodes = asked.filter(({ resource, name }) => resource === "nodes" && nodesOfStage.has(name));
+    expect(aboutNodes.filter(({ verb }) => verb !== "patch")).toEqual([]);
+    expect(aboutNodes).toHaveLength(100);
+    expect(asked.filter(({ resource, verb }) => resource === "pods" && verb !== "watch")).toEqual([]);
+    // Those of the burst and of the canary; as many others are there.
+    expect(await metric(berth, "berth_informer_objects", { resource: "pods" })).toBe(101);
+    expect((await cluster.client.list(pods)).items).toHaveLength(201);
+  });
+
+  it("N-B2 asks the API server for pods with the labels of the signals only", async () => {
+    await using stage = await gated("b2-selectors");
+    const mark = await cluster.audit.mark();
+    await stage.gate("net", atOnce);
+    await stage.start();
+    await stage.settled();
+    const asked = await cluster.audit.entriesSince(mark, { userAgent: BERTH, resource: "pods" });
+    expect(asked.length).toBeGreaterThan(0);
+    for (const { requestUri } of asked) {
+      const { searchParams } = new URL(requestUri, cluster.url);
+      expect(searchParams.get("labelSelector")).toBe("startup.k8s.io/component=init");
+      expect(requestUri).toMatch(/^\/api\/v1\/namespaces\/kube-system\/pods/);
+    }
+  });
+});
+
+describe("a pod that should not open the gate", () => {
+  /** A held node, on which the pod is ready and changes nothing; one that should is let through afterwards. */
+  const isIgnored = async (stage: GateStage, make: (stage: GateStage) => Promise<unknown>): Promise<void> => {
+    await stage.gate("net", atOnce);
+    await stage.start();
+    await stage.addHeld("n");
+    await make(stage);
+    await stage.settled();
+    expect(hasTaint(await stage.read("n"))).toBe(true);
+    await stage.pod(stage.init("n", "real"), { ready: true });
+    expect(hasTaint(await stage.free("n"))).toBe(false);
+  };
+
+  it("N-B4 is one of a tenant in a namespace of its own", async () => {
+    await using stage = await gated("b4-namespace");
+    await stage.namespace("tenant");
+    await isIgnored(stage, () => stage.pod(stage.init("n", "spoof").in("tenant"), { ready: true }));
+    expect(completedAt(await stage.read("n"))).toMatch(/^\d+$/);
+  });
+
+  it("N-B4 is one in the right namespace that no DaemonSet controls, annotated or not", async () => {
+    await using stage = await gated("b4-owner");
+    const spoof = aPod("spoof").in("kube-system").labelled(originalGate.podLabels).on(stage.nodeName("n"));
+    const annotated = spoof.annotated({ [originalGate.ready]: "true" });
+    await isIgnored(stage, () => stage.pod(annotated, { ready: true }));
+    expect(completedAt(await stage.read("n"))).toMatch(/^\d+$/);
+  });
+
+  it("N-B4 is one that names a DaemonSet it is not of", async () => {
+    await using stage = await gated("b4-forged");
+    const forge = async (it: GateStage): Promise<void> => {
+      const wrongUid = "00000000-0000-4000-8000-000000000000";
+      await it.pod(it.init("n", "forged").ofDaemonSet("node-setup", wrongUid), { ready: true });
+      await it.pod(it.init("n", "invented").ofDaemonSet("no-such", wrongUid), { ready: true });
+      const { metadata } = it.setup;
+      await it.pod(it.init("n", "other-kind").ownedBy("ReplicaSet", "node-setup", metadata?.uid), {
+        ready: true,
+      });
+    };
+    await isIgnored(stage, forge);
+    expect(completedAt(await stage.read("n"))).toMatch(/^\d+$/);
+  });
+
+  it("N-B4 is one that is terminating", async () => {
+    await using stage = await gated("b4-terminating");
+    const leave = async (it: GateStage): Promise<void> => {
+      await it.pod(it.init("n", "leaving"), { ready: false });
+      await cluster.client.delete(
+        pods,
+        { namespace: "kube-system", name: "leaving" },
+        { gracePeriodSeconds: 60 },
+      );
+      await it.say({ name: "leaving" }, { ready: true });
+    };
+    await isIgnored(stage, leave);
+    expect(completedAt(await stage.read("n"))).toMatch(/^\d+$/);
+  });
+
+  it("N-B4 is one from before the node was made", async () => {
+    await using stage = await gated("b4-older");
+    await stage.gate("net", atOnce);
+    await stage.start();
+    const { metadata } = await stage.pod(stage.init("n", "older"), { ready: true });
+    // The API server dates objects in whole seconds.
+    await eventually(() =>
+      expect(Math.floor(Date.now() / 1000)).toBeGreaterThan(inSeconds(metadata?.creationTimestamp)),
+    );
+    await stage.addHeld("n");
+    await stage.settled();
+    expect(hasTaint(await stage.read("n"))).toBe(true);
+    await cluster.client.delete(pods, { namespace: "kube-system", name: "older" }, { gracePeriodSeconds: 0 });
+    await stage.pod(stage.init("n", "newer"), { ready: true });
+    await stage.free("n");
+  });
+
+  it("N-B4 is one whose containers ran before the node booted", async () => {
+    await using stage = await gated("b4-boot");
+    await stage.gate("net", atOnce);
+    await stage.start();
+    await stage.addHeld("n", booted("boot-1"));
+    await stage.state("n", "held", "net");
+    await stage.pod(stage.init("n"), { ready: false });
+    const before = new Date(Date.now() - 60_000).toISOString();
+    await boots(stage, "n", "boot-2");
+    await eventually(async () =>
+      expect(stateOf(await stage.read("n"), "net")).toMatchObject({ boot: "boot-2" }),
+    );
+    await stage.say({ name: "init-n" }, { ready: true, startedAt: before });
+    await stage.settled();
+    expect(hasTaint(await stage.read("n"))).toBe(true);
+    await stage.say({ name: "init-n" }, { ready: true });
+    await stage.free("n");
+  });
+});
+
+describe("a timeout", () => {
+  it("N-B5 Keep holds the node on, says so once, and lets it go when it is ready after all", async () => {
+    await using stage = await gated("b5-keep");
+    await stage.gate("net", { ...atOnce, timeouts: { notReady: "1s" } });
+    await stage.start();
+    await stage.addHeld("n");
+    await stage.pod(stage.init("n"), { ready: false });
+    const event = await stage.said("TimedOut", "n");
+    expect(event.type).toBe("Warning");
+    expect(event.note).toMatch(/not ready within 1s.*kube-system\/init-n/);
+    await says("net", { heldNodes: 1, timedOutNodes: 1 });
+    expect(hasTaint(await stage.read("n"))).toBe(true);
+    await stage.say({ name: "init-n" }, { ready: true });
+    const after = await stage.free("n");
+    expect(after.spec?.unschedulable).toBeUndefined();
+    expect(stateOf(after, "net")).toMatchObject({ why: "Released" });
+    expect(await stage.events("TimedOut", "n")).toHaveLength(1);
+  });
+
+  it("N-B5 Release lets the node go without its signals", async () => {
+    await using stage = await gated("b5-release");
+    await stage.gate("net", { ...atOnce, timeouts: { noPod: "1s", policy: "Release" } });
+    await stage.start();
+    await stage.addHeld("n");
+    const after = await stage.free("n");
+    expect(stateOf(after, "net")).toMatchObject({ state: "released", why: "TimedOut" });
+    expect(completedAt(after)).toMatch(/^\d+$/);
+    expect((await stage.said("TimedOut", "n")).note).toContain(originalGate.taint.key);
+  });
+
+  it("N-B5 noPod does not pass while there is a pod", async () => {
+    await using stage = await gated("b5-no-pod");
+    await stage.gate("net", { ...atOnce, timeouts: { noPod: "1s", policy: "Release" } });
+    await stage.start();
+    await stage.addHeld("with");
+    await stage.pod(stage.init("with"), { ready: false });
+    await stage.addHeld("without");
+    await stage.free("without");
+    await stage.settled();
+    expect(hasTaint(await stage.read("with"))).toBe(true);
+  });
+
+  it("N-B5 Cordon makes the node unschedulable too, until it is ready", async () => {
+    await using stage = await gated("b5-cordon");
+    await stage.gate("net", { ...atOnce, timeouts: { notReady: "1s", policy: "Cordon" } });
+    await stage.start();
+    await stage.addHeld("n");
+    await stage.pod(stage.init("n"), { ready: false });
+    await stage.addHeld("theirs", (it) => it.unschedulable());
+    await stage.pod(stage.init("theirs"), { ready: false });
+    await eventually(async () => expect((await stage.read("n")).spec?.unschedulable).toBe(true));
+    await stage.said("TimedOut", "n");
+    await stage.said("TimedOut", "theirs");
+    expect(hasTaint(await stage.read("n"))).toBe(true);
+    await stage.say({ name: "init-n" }, { ready: true });
+    await stage.say({ name: "init-theirs" }, { ready: true });
+    expect((await stage.free("n")).spec?.unschedulable).toBeUndefined();
+    expect((await stage.free("theirs")).spec?.unschedulable).toBe(true);
+  });
+});
+
+describe("a taint that stands already", () => {
+  it("N-B6 with another value gets that of the gate, and is never there twice", async () => {
+    await using stage = await gated("b6");
+    await stage.gate("net", atOnce);
+    await stage.start();
+    const { key } = originalGate.taint;
+    await stage.add("n", (it) => it.tainted(`${key}=other:NoSchedule`, `${key}=stays:NoExecute`));
+    const found = await stage.held("n");
+    expect(
+      taintsOf(found)
+        .filter((it) => it.startsWith(key))
+        .toSorted(),
+    ).toEqual([`${key}=stays:NoExecute`, ORIGINAL_TAINT].toSorted());
+    await stage.pod(stage.init("n"), { ready: true });
+    const after = await eventually(async () => {
+      const node = await stage.read("n");
+      expect(taintsOf(node)).not.toContain(ORIGINAL_TAINT);
+      return node;
+    });
+    expect(taintsOf(after)).toContain(`${key}=stays:NoExecute`);
+  });
+
+  it("is put back when somebody else takes it off", async () => {
+    await using stage = await gated("restore");
+    await stage.gate("net", atOnce);
+    await stage.start();
+    await stage.addHeld("n");
+    await stage.state("n", "held", "net");
+    await stage.edit("n", { spec: { taints: null } });
+    await stage.held("n");
+    await stage.pod(stage.init("n"), { ready: true });
+    expect(completedAt(await stage.free("n"))).toMatch(/^\d+$/);
+  });
+});
+
+describe("a reboot", () => {
+  it("N-B7 holds the node again when the gate says so, until its containers run anew", async () => {
+    await using stage = await gated("b7");
+    await stage.gate("net", { ...atOnce, regateOnReboot: true });
+    await stage.start();
+    await stage.addHeld("n", booted("boot-1"));
+    const early = new Date(Date.now() - 60_000).toISOString();
+    await stage.pod(stage.init("n"), { ready: true, startedAt: early });
+    await stage.free("n");
+    await boots(stage, "n", "boot-2");
+    const again = await stage.held("n");
+    expect(stateOf(again, "net")).toMatchObject({ state: "held", why: "HeldAgain", boot: "boot-2" });
+    await stage.said("HeldAgain", "n");
+    await stage.settled();
+    expect(hasTaint(await stage.read("n"))).toBe(true);
+    await stage.say({ name: "init-n" }, { ready: true });
+    expect(stateOf(await stage.free("n"), "net")).toMatchObject({ state: "released", boot: "boot-2" });
+  });
+
+  it("N-B7 changes nothing when the gate does not say so", async () => {
+    await using stage = await gated("b7-off");
+    await stage.gate("net", atOnce);
+    await stage.start();
+    await stage.addHeld("n", booted("boot-1"));
+    await stage.pod(stage.init("n"), { ready: true });
+    await stage.free("n");
+    const mark = await cluster.audit.mark();
+    await boots(stage, "n", "boot-2");
+    await stage.settled();
+    expect(hasTaint(await stage.read("n"))).toBe(false);
+    expect(await stage.writesFor(mark, "n")).toEqual([]);
+  });
+});
+
+describe("signals", () => {
+  it("N-B8 have to hold all together: two components and a DaemonSet", async () => {
+    await using stage = await gated("b8-all");
+    const agent = await stage.daemonSet("agent", { app: "agent" });
+    const labels = { ...originalGate.podLabels };
+    const podsOf = [
+      { selector: { matchLabels: labels } },
+      { selector: { matchLabels: { app: "csi" } }, ownedBy: "Anything" },
+    ];
+    const sets = [{ namespace: "kube-system", name: "agent" }];
+    const nodeSelector = { matchLabels: { pool: "a" } };
+    await stage.gate("net", {
+      stableFor: "0s",
+      nodeSelector,
+      taint: { key: "b8.test/wait" },
+      signals: { pods: podsOf, daemonSets: sets },
+    });
+    await stage.gate("canaries", {
+      ...atOnce,
+      nodeSelector: { matchExpressions: [{ key: "pool", operator: "DoesNotExist" }] },
+    });
+    await stage.start();
+    await stage.add("n", (it) => it.labelled({ pool: "a" }));
+    await stage.held("n", "b8.test/wait=wait:NoSchedule");
+    await stage.pod(stage.init("n"), { ready: true });
+    await stage.settled();
+    expect(hasTaint(await stage.read("n"), "b8.test/wait")).toBe(true);
+    const onNode = (name: string) => aPod(name).in("kube-system").on(stage.nodeName("n"));
+    await stage.pod(onNode("csi").labelled({ app: "csi" }), { ready: true });
+    await stage.settled();
+    expect(hasTaint(await stage.read("n"), "b8.test/wait")).toBe(true);
+    const ofAgent = onNode("agent").labelled({ app: "agent" }).ofDaemonSet("agent", agent.metadata?.uid);
+    await stage.pod(ofAgent, { ready: true });
+    await stage.free("n", "b8.test/wait");
+  });
+
+  it("N-B8 of several pods of one component all have to be ready", async () => {
+    await using stage = await gated("b8-pods");
+    await stage.gate("net", atOnce);
+    await stage.start();
+    await stage.addHeld("n");
+    await stage.pod(stage.init("n", "first"), { ready: false });
+    await stage.pod(stage.init("n", "second"), { ready: true });
+    await stage.settled();
+    expect(hasTaint(await stage.read("n"))).toBe(true);
+    await stage.say({ name: "first" }, { ready: true });
+    await stage.free("n");
+  });
+
+  it("N-B8 that hold at once do not shorten the minimum hold, nor a break the time they have to be stable", async () => {
+    await using stage = await gated("b8-hold");
+    await stage.gate("net", { ...atOnce, minimumHold: "2s" });
+    await stage.start();
+    await stage.pod(stage.init("n"), { ready: true });
+    const began = performance.now();
+    await stage.addHeld("n");
+    await stage.free("n");
+    expect(performance.now() - began).toBeGreaterThanOrEqual(2000);
+    await cluster.client.patch(
+      startupGates,
+      { name: "net" },
+      { type: "merge", body: { spec: { minimumHold: "0s", stableFor: "2s" } } },
+    );
+    await stage.pod(stage.init("m"), { ready: true });
+    await stage.addHeld("m");
+    await stage.state("m", "held", "net");
+    await stage.say({ name: "init-m" }, { ready: false });
+    const broken = performance.now();
+    await stage.say({ name: "init-m" }, { ready: true });
+    await stage.free("m");
+    expect(performance.now() - broken).toBeGreaterThanOrEqual(2000);
+  });
+
+  it("N-B8 gates hold the nodes that they select, and those of the control plane only when told", async () => {
+    await using stage = await gated("b8-select");
+    await stage.gate("net", { ...atOnce, nodeSelector: { matchLabels: { pool: "a" } } });
+    await stage.gate("all", {
+      ...atOnce,
+      taint: { key: "b8.test/all" },
+      completedAnnotation: "b8.test/at",
+      controlPlane: "Include",
+    });
+    await stage.start();
+    const controlPlane = { "node-role.kubernetes.io/control-plane": "" };
+    await stage.add("selected", (it) => it.labelled({ pool: "a" }));
+    await stage.add("other", (it) => it.labelled({ pool: "b" }));
+    await stage.add("control", (it) => it.labelled({ pool: "a", ...controlPlane }));
+    for (const node of ["selected", "other", "control"])
+      await stage.held(node, "b8.test/all=wait:NoSchedule");
+    await stage.held("selected");
+    for (const node of ["other", "control"]) expect(hasTaint(await stage.read(node))).toBe(false);
+    await says("net", { selectedNodes: 1, heldNodes: 1, firstNodes: [stage.nodeName("selected")] });
+    await says("all", { selectedNodes: 3, heldNodes: 3 });
+  });
+
+  it("N-B8 a gate that comes after another looks when that has let go", async () => {
+    await using stage = await gated("b8-after");
+    await stage.gate("gpu", {
+      taint: { key: "b8.test/gpu" },
+      after: ["net"],
+      stableFor: "0s",
+      signals: { resources: ["b8.test/gpu"] },
+    });
+    await stage.gate("net", atOnce);
+    await stage.start();
+    await stage.add("n", (it) => it.capacity({ "b8.test/gpu": "1" }));
+    await stage.held("n");
+    await stage.held("n", "b8.test/gpu=wait:NoSchedule");
+    await stage.pod(stage.init("n"), { ready: true });
+    const after = await stage.free("n", "b8.test/gpu");
+    expect(hasTaint(after)).toBe(false);
+    expect(stateOf(after, "gpu")).toMatchObject({ state: "released", why: "Released" });
+  });
+
+  it("that are lost hold the node again in Continuous mode, as many as the gate may", async () => {
+    await using stage = await gated("continuous");
+    const heldAgain = { percent: 0, nodes: 1 };
+    await stage.gate("net", { ...atOnce, mode: "Continuous", heldAgain });
+    await stage.start();
+    for (const node of ["a", "b"]) {
+      await stage.addHeld(node);
+      await stage.pod(stage.init(node), { ready: true });
+      await stage.free(node);
+    }
+    await stage.say({ name: "init-a" }, { ready: false });
+    await stage.held("a");
+    await stage.say({ name: "init-b" }, { ready: false });
+    await stage.said("GateCapReached", "b");
+    expect(hasTaint(await stage.read("b"))).toBe(false);
+    await stage.say({ name: "init-a" }, { ready: true });
+    await stage.free("a");
+  });
+
+  it("of the Node itself and of derived labels open a gate as well", async () => {
+    await using stage = await gated("node-signals");
+    const signals = {
+      conditions: [{ type: "Ready" }, { type: "NetworkUnavailable", status: "False" }],
+      annotations: [{ key: "example.com/warm" }],
+      resources: ["example.com/gpu"],
+      labelsSettled: true,
+    };
+    await stage.gate("facts", { stableFor: "0s", signals });
+    await stage.start();
+    await stage.addHeld("n", (it) => it.notReady());
+    await stage.state("n", "held", "facts");
+    const steps: (() => Promise<Node>)[] = [
+      () => stage.edit("n", { metadata: { annotations: { "example.com/warm": "true" } } }),
+      () => stage.edit("n", { status: { allocatable: { "example.com/gpu": "2" } } }, "status"),
+      () => stage.edit("n", { status: { conditions: [condition("Ready", "True")] } }, "status"),
+    ];
+    for (const step of steps) {
+      await step();
+      expect(hasTaint(await stage.read("n"))).toBe(true);
+    }
+    const conditions = [condition("Ready", "True"), condition("NetworkUnavailable", "False")];
+    await stage.edit("n", { status: { conditions } }, "status");
+    await stage.free("n");
+  });
+});
+
+describe("what is told", () => {
+  it("N-B11 counts held nodes, seconds and releases by reason, and puts Events on the node", async () => {
+    await using stage = await gated("b11");
+    await stage.gate("net", { ...atOnce, timeouts: { notReady: "1s" } });
+    const berth = await stage.start();
+    await stage.add("n");
+    await stage.held("n");
+    await stage.said("Gated", "n");
+    await stage.said("TimedOut", "n");
+    expect(await metric(berth, "berth_startup_gates")).toBe(1);
+    await eventually(async () => {
+      expect(await metric(berth, "berth_gate_held_nodes")).toBe(1);
+      expect(await metric(berth, "berth_gate_timed_out_nodes")).toBe(1);
+    });
+    await stage.pod(stage.init("n"), { ready: true });
+    await stage.free("n");
+    const released = await stage.said("Released", "n");
+    expect(released.note).toContain(originalGate.taint.key);
+    await eventually(async () => {
+      expect(await metric(berth, "berth_gate_held_nodes")).toBe(0);
+      expect(await metric(berth, "berth_gate_timed_out_nodes")).toBe(0);
+      expect(await metric(berth, "berth_gate_releases_total", { reason: "Released" })).toBe(1);
+      expect(await metric(berth, "berth_gate_held_seconds_count")).toBe(1);
+      expect(await metric(berth, "berth_gate_held_seconds_sum")).toBeGreaterThanOrEqual(1);
+    });
+  });
+
+  it("N-B11 says in the status of a gate how many nodes it selects and holds, and whether it is in force", async () => {
+    await using stage = await gated("b11-status");
+    await stage.gate("net", atOnce);
+    await stage.start();
+    await stage.addHeld("n");
+    await says("net", {
+      observedGeneration: 1,
+      selectedNodes: 1,
+      heldNodes: 1,
+      timedOutNodes: 0,
+      firstNodes: [stage.nodeName("n")],
+    });
+    await stage.gate("same-taint", atOnce);
+    await eventually(async () => {
+      const { status } = await cluster.client.get(startupGates, { name: "same-taint" });
+      const ready = status?.conditions?.find(({ type }) => type === "Ready");
+      expect(ready).toMatchObject({ status: "False", reason: "GateOverlap" });
+    });
+    await stage.pod(stage.init("n"), { ready: true });
+    await says("net", { selectedNodes: 1, heldNodes: 0, firstNodes: [] });
+  });
+});
+
+/** Resolves once the status of the gate says so. */
+async function says(name: string, status: object): Promise<void> {
+  await eventually(async () => {
+    expect((await cluster.client.get(startupGates, { name })).status).toMatchObject(status);
+  });
+}
+
+function condition(type: string, status: string): object {
+  const at = new Date().toISOString();
+  return { type, status, reason: "Told", lastHeartbeatTime: at, lastTransitionTime: at };
+}
