@@ -77,9 +77,11 @@ const manyGates = Object.fromEntries(
     (["Skip", "Include"] as const).map((controlPlane) => {
       const key = at === 0 ? "a" : `example.com/t${at === 1 ? "" : at}`;
       const effect = controlPlane === "Skip" ? ("NoSchedule" as const) : ("NoExecute" as const);
+      const taint = { key, value: at === 2 ? "" : "1", effect };
+      const except = { matchLabels: at < 4 ? { a: "1", b: "2" } : { b: "1" } };
       return [
         `gate-${at}-${controlPlane.toLowerCase()}`,
-        { nodeSelector, controlPlane, taint: { key, value: at === 2 ? "" : "1", effect } },
+        { nodeSelector, controlPlane, taint, ...(at % 2 === 1 && { admissionExcept: except }) },
       ];
     }),
   ),

@@ -17,10 +17,10 @@ import type {
 import {
   type CelTaint,
   celText,
+  gatedCel,
   nodeTaints,
   podTolerations,
   samePlaceCel,
-  selectsCel,
   standsCel,
   toleratedCel,
 } from "./cel.ts";
@@ -96,7 +96,7 @@ export function gatePolicy(gate: Gate, options: PolicyOptions): PolicyPair {
     failurePolicy: options.failurePolicy ?? "Ignore",
     matchConstraints: { resourceRules: [nodeRule], matchPolicy: "Equivalent" },
     matchConditions: [
-      { name: "selected", expression: selectsCel(gate) },
+      { name: "selected", expression: gatedCel(gate) },
       { name: "not-tainted", expression: `!${standsCel(taint)}` },
     ],
     variables: [
@@ -280,7 +280,7 @@ function daemonSetWebhook(list: GateList, options: WebhookOptions): MutatingWebh
 }
 
 function anyGateCel({ gates }: GateList): string {
-  return gates.map((gate) => `(${selectsCel(gate)} && !${standsCel(gate.spec.taint)})`).join(" ||\n");
+  return gates.map((gate) => `(${gatedCel(gate)} && !${standsCel(gate.spec.taint)})`).join(" ||\n");
 }
 
 /**

@@ -3,7 +3,7 @@ import { aNode } from "@berth/testcluster";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { admitDaemonSetRequest, admitNode, admitNodeRequest } from "./admit.ts";
-import { selects } from "./selection.ts";
+import { isGatedAtCreation } from "./selection.ts";
 import { type GateInit, gateList } from "./testing/gate-list.ts";
 import { applyPatch } from "./testing/json-patch.ts";
 
@@ -41,11 +41,7 @@ describe("a Node is created, as the contract has it", () => {
     }
     expect(admitNodeRequest(contract, { kind: { kind: "Pod" }, operation: "CREATE", object })).toEqual([]);
     const notAzure = gateList({
-      contract: {
-        nodeSelector: {
-          matchExpressions: [{ key: "kubernetes.azure.com/mode", operator: "NotIn", values: ["system"] }],
-        },
-      },
+      contract: { admissionExcept: { matchLabels: { "kubernetes.azure.com/mode": "system" } } },
     });
     const azure = (mode: string): Node => aNode("n").labelled({ "kubernetes.azure.com/mode": mode }).build();
     expect(admitNode(notAzure, azure("system"))).toEqual([]);
@@ -130,6 +126,7 @@ describe("a Node is created, beyond the contract", () => {
       nodeSelector: fc.record({
         matchLabels: fc.dictionary(fc.constantFrom("a", "b"), fc.constantFrom("1", "2"), { maxKeys: 1 }),
       }),
+      admissionExcept: fc.constantFrom(undefined, { matchLabels: { a: "1" } }, {}),
       taint: fc.record({ key: fc.constantFrom("x", "y", "z"), value: fc.constantFrom("", "1") }),
     });
     const gates = fc
@@ -153,7 +150,9 @@ describe("a Node is created, beyond the contract", () => {
           const stands = after.spec?.taints ?? [];
           expect(new Set(stands.map(place)).size).toBe(stands.length);
           expect(stands.slice(0, taints.length).map(place)).toEqual(taints.map(place));
-          const wanted = list.gates.filter((gate) => selects(gate, node)).map(({ spec }) => spec.taint);
+          const wanted = list.gates
+            .filter((gate) => isGatedAtCreation(gate, node))
+            .map(({ spec }) => spec.taint);
           for (const it of wanted) expect(stands).toContainEqual(it);
           const isOurs = (it: Taint): boolean => wanted.some((ours) => place(ours) === place(it));
           expect(stands.filter((it) => !isOurs(it))).toEqual(taints.filter((it) => !isOurs(it)));

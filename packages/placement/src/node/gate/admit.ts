@@ -4,7 +4,7 @@
  */
 import type { DaemonSet, JsonPatchOperation, Node, Taint, Toleration } from "@berth/kube";
 import type { Gate } from "./gate.ts";
-import { selects } from "./selection.ts";
+import { isGatedAtCreation } from "./selection.ts";
 import { additionsTo, type GateList } from "./tolerate.ts";
 
 /** What of an admission request is looked at. */
@@ -37,7 +37,7 @@ export function admitNode({ gates }: GateList, object: unknown): readonly JsonPa
   const replaced: JsonPatchOperation[] = [];
   const added: Taint[] = [];
   for (const gate of gates) {
-    if (!selects(gate, node)) continue;
+    if (!isGatedAtCreation(gate, node)) continue;
     const taint = taintOf(gate);
     const same = standing.filter(({ key, effect }) => key === taint.key && effect === taint.effect);
     if (same.some(({ value = "" }) => value === taint.value)) continue;

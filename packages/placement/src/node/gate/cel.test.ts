@@ -1,7 +1,7 @@
 /** Whether the API server means the same by these expressions is shown in `admission-objects.cluster.test.ts`. */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { celText, selectorCel, selectsCel, standsCel, toleratedCel } from "./cel.ts";
+import { celText, gatedCel, selectorCel, standsCel, toleratedCel } from "./cel.ts";
 import { gateList } from "./testing/gate-list.ts";
 
 /** One string literal of CEL (cel-spec, `STRING_LIT` without prefix and in double quotes), in ASCII. */
@@ -44,10 +44,11 @@ describe("texts in CEL", () => {
               { key: text, operator: "DoesNotExist" },
             ],
           },
+          admissionExcept: { matchLabels: { [text]: text } },
         },
       });
       const expressions = gates.flatMap((gate) => [
-        selectsCel(gate),
+        gatedCel(gate),
         standsCel(gate.spec.taint),
         toleratedCel(gate.spec.taint),
       ]);
@@ -87,6 +88,8 @@ describe("selectors in CEL", () => {
 
   it("of a gate about every node say so", () => {
     const [gate] = gateList({ all: { controlPlane: "Include" } }).gates;
-    expect(gate && selectsCel(gate)).toBe("true");
+    expect(gate && gatedCel(gate)).toBe("true");
+    const [none] = gateList({ none: { controlPlane: "Include", admissionExcept: {} } }).gates;
+    expect(none && gatedCel(none)).toBe("!(true)");
   });
 });

@@ -37,15 +37,20 @@ export function celTexts(texts: readonly string[]): string {
   return `[${texts.map(celText).join(", ")}]`;
 }
 
-/** What `selects` says, as one expression. */
-export function selectsCel({ spec }: Gate): string {
+/** What `isGatedAtCreation` says, as one expression. */
+export function gatedCel({ spec }: Gate): string {
   const all = [...selectorCel(spec.nodeSelector)];
   if (spec.controlPlane === "Skip") {
     const keys = celTexts(controlPlaneKeys);
     all.push(...controlPlaneKeys.map((key) => `!${isThere(key)}`));
     all.push(`!${nodeTaints}.exists(it, it.key in ${keys})`);
   }
-  return all.length === 0 ? "true" : all.join(" && ");
+  if (spec.admissionExcept !== undefined) all.push(`!(${allCel(selectorCel(spec.admissionExcept))})`);
+  return allCel(all);
+}
+
+function allCel(expressions: readonly string[]): string {
+  return expressions.length === 0 ? "true" : expressions.join(" && ");
 }
 
 /** What `matchesSelector` says, as expressions of which all have to hold. */

@@ -13,10 +13,17 @@ export const controlPlaneKeys: readonly string[] = [
   "node-role.kubernetes.io/master",
 ];
 
-/** By labels, and by taints where the control plane is skipped. `cel.ts` says the same to the API server. */
+/** By labels, and by taints where the control plane is skipped. */
 export function selects({ spec }: Gate, node: Node): boolean {
   if (spec.controlPlane === "Skip" && isControlPlane(node)) return false;
   return matchesSelector(spec.nodeSelector, node.metadata?.labels);
+}
+
+/** Does admission put the taint of the gate on the node, when it is created? `cel.ts` says the same to the API server. */
+export function isGatedAtCreation(gate: Gate, node: Node): boolean {
+  const { admissionExcept } = gate.spec;
+  if (admissionExcept !== undefined && matchesSelector(admissionExcept, node.metadata?.labels)) return false;
+  return selects(gate, node);
 }
 
 function isControlPlane({ metadata, spec }: Node): boolean {

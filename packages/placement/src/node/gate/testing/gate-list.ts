@@ -6,7 +6,7 @@ import type { Gate } from "../gate.ts";
 import type { GateList } from "../tolerate.ts";
 
 /** What matters to admission; the rest as the schema fills it in. */
-export type GateInit = Partial<Pick<StartupGateSpec, "nodeSelector" | "controlPlane">> & {
+export type GateInit = Partial<Pick<StartupGateSpec, "nodeSelector" | "controlPlane" | "admissionExcept">> & {
   readonly taint?: Partial<StartupGateSpec["taint"]>;
 };
 
