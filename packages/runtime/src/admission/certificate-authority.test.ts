@@ -103,10 +103,10 @@ describe("reading", () => {
         const changed = certificate.slice(0, at) + text + certificate.slice(at + 1);
         const facts = inspectCertificate(changed);
         for (const one of parseBundle(changed)) missingHosts(one, HOSTS);
-        expect(facts === undefined || facts.notBeforeMs > 0).toBe(true);
+        expect(facts === undefined || Number.isFinite(facts.notBeforeMs + facts.notAfterMs)).toBe(true);
         expect(belongsTogether(first(certificate), changed)).toBe(false);
       }),
-      { numRuns: 300 },
+      { numRuns: 1000 },
     );
   });
 

@@ -3,15 +3,11 @@
  * Keys are EC P-256. The library that writes certificates is loaded by the first one made, and never by a program that
  * makes none; reading needs only Node's own.
  */
-import { createPrivateKey, webcrypto, X509Certificate } from "node:crypto";
+import { createPrivateKey, X509Certificate } from "node:crypto";
 import { isIP } from "node:net";
+import type { CertificatePair, Validity } from "./certificate-maker.ts";
 
-/** A certificate and the private key that belongs to it, both PEM. */
-export interface CertificatePair {
-  /** May go on with the certificates that lead to the authority. */
-  readonly certificate: string;
-  readonly key: string;
-}
+export type { CertificatePair } from "./certificate-maker.ts";
 
 /** Of a new authority. */
 export interface AuthorityOptions {
@@ -53,26 +49,12 @@ export const DEFAULT_SERVING_VALID_MS: number = 90 * DAY_MS;
 /** Certificates begin an hour before they are made: a server whose clock lags must still accept them. */
 export const BACKDATED_MS: number = 60 * 60 * 1000;
 
-const ALGORITHM = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" } as const;
-
 /** A new authority with a key of its own, which may sign serving certificates and no further authorities. */
 export async function createAuthority(options: AuthorityOptions): Promise<CertificatePair> {
   const { name = "webhook", nowMs, validMs = DEFAULT_AUTHORITY_VALID_MS } = options;
-  const x509 = await loadX509();
-  const keys = await generateKeys();
-  const certificate = await x509.X509CertificateGenerator.createSelfSigned({
-    // Two authorities of one name would leave a verifier to try the keys of both.
-    name: [{ CN: [`${name} ${new Date(nowMs).toISOString()}`] }],
-    keys,
-    signingAlgorithm: ALGORITHM,
-    ...validity(nowMs, validMs),
-    extensions: [
-      new x509.BasicConstraintsExtension(true, 0, true),
-      new x509.KeyUsagesExtension(x509.KeyUsageFlags.keyCertSign | x509.KeyUsageFlags.cRLSign, true),
-      await x509.SubjectKeyIdentifierExtension.create(keys.publicKey),
-    ],
-  });
-  return { certificate: `${certificate.toString("pem")}\n`, key: await toPem(keys.privateKey) };
+  const { makeAuthority } = await import("./certificate-maker.ts");
+  // Two authorities of one name would leave a verifier to try the keys of both.
+  return await makeAuthority(`${name} ${new Date(nowMs).toISOString()}`, validity(nowMs, validMs));
 }
 
 /**
@@ -83,28 +65,8 @@ export async function createAuthority(options: AuthorityOptions): Promise<Certif
 export async function issueServingCertificate(options: ServingOptions): Promise<CertificatePair> {
   const { authority, hosts, nowMs, validMs = DEFAULT_SERVING_VALID_MS } = options;
   if (hosts.length === 0) throw new RangeError("a serving certificate needs at least one host");
-  const x509 = await loadX509();
-  const issuer = new x509.X509Certificate(authority.certificate);
-  const keys = await generateKeys();
-  const certificate = await x509.X509CertificateGenerator.create({
-    // Clients look at the hosts only, and a common name is too short for the DNS name of a Service.
-    subject: [{ CN: ["webhook"] }],
-    issuer: issuer.subjectName,
-    publicKey: keys.publicKey,
-    signingKey: await importKey(authority.key),
-    signingAlgorithm: ALGORITHM,
-    ...validity(nowMs, validMs),
-    extensions: [
-      new x509.BasicConstraintsExtension(false, undefined, true),
-      new x509.KeyUsagesExtension(x509.KeyUsageFlags.digitalSignature, true),
-      new x509.ExtendedKeyUsageExtension([x509.ExtendedKeyUsage.serverAuth]),
-      new x509.SubjectAlternativeNameExtension(
-        hosts.map((value) => ({ type: isIP(value) === 0 ? "dns" : "ip", value })),
-      ),
-      await x509.AuthorityKeyIdentifierExtension.create(issuer.publicKey),
-    ],
-  });
-  return { certificate: `${certificate.toString("pem")}\n`, key: await toPem(keys.privateKey) };
+  const { makeServingCertificate } = await import("./certificate-maker.ts");
+  return await makeServingCertificate(authority, hosts, validity(nowMs, validMs));
 }
 
 /** What the first certificate of a PEM text says; `undefined` when there is none that can be read. Never throws. */
@@ -123,10 +85,12 @@ export function factsOf(certificate: X509Certificate): CertificateFacts {
   };
 }
 
-/** The first certificate of a PEM text; `undefined` when it cannot be read. */
+/** The first certificate of a PEM text; `undefined` when it cannot be read, or its dates cannot. */
 export function parseCertificate(pem: string): X509Certificate | undefined {
   try {
-    return new X509Certificate(pem);
+    const certificate = new X509Certificate(pem);
+    const { notBeforeMs, notAfterMs } = factsOf(certificate);
+    return Number.isFinite(notBeforeMs) && Number.isFinite(notAfterMs) ? certificate : undefined;
   } catch {
     return undefined;
   }
@@ -207,31 +171,8 @@ function unquote(text: string): string {
   }
 }
 
-async function loadX509(): Promise<typeof import("@peculiar/x509")> {
-  // Before it: the library finds its own parts through what this installs.
-  await import("reflect-metadata");
-  return await import("@peculiar/x509");
-}
-
 /** Certificates know whole seconds. */
-function validity(nowMs: number, validMs: number): { notBefore: Date; notAfter: Date } {
+function validity(nowMs: number, validMs: number): Validity {
   const secondMs = Math.floor(nowMs / 1000) * 1000;
   return { notBefore: new Date(secondMs - BACKDATED_MS), notAfter: new Date(secondMs + validMs) };
-}
-
-function generateKeys(): Promise<webcrypto.CryptoKeyPair> {
-  return webcrypto.subtle.generateKey(ALGORITHM, true, ["sign", "verify"]);
-}
-
-function importKey(pem: string): Promise<webcrypto.CryptoKey> {
-  const der = createPrivateKey(pem).export({ type: "pkcs8", format: "der" });
-  return webcrypto.subtle.importKey("pkcs8", der, ALGORITHM, false, ["sign"]);
-}
-
-async function toPem(key: webcrypto.CryptoKey): Promise<string> {
-  const der = Buffer.from(await webcrypto.subtle.exportKey("pkcs8", key));
-  return createPrivateKey({ key: der, format: "der", type: "pkcs8" }).export({
-    type: "pkcs8",
-    format: "pem",
-  }) as string;
 }
