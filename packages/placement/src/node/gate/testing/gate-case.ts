@@ -64,7 +64,7 @@ export function caseOf({ spec, state, owns = [], ...more }: CaseInit = {}): Gate
     completed: gate.completedId ?? gate.stateId,
     cordon: "unschedulable",
   } as const;
-  const text = state && stringifyState({ at: NEW_YEAR - 600_000, boot: "boot-1", ...state } as GateState);
+  const text = state && stringifyState({ at: NEW_YEAR - 600_000, boot: "boot-1", ...state });
   return {
     gate,
     selected: true,
