@@ -35,7 +35,10 @@ export interface PodSignal {
   readonly need: "All" | "Any";
   /** A pod with this annotation at `true` is ready whatever its containers say. Default that of the contract. */
   readonly readyAnnotation: string;
-  /** `Count` takes pods from before the node was made or booted, and such without a container status. Default `Ignore`. */
+  /**
+   * `Count` asks nothing of a pod's life: it may be older than the node or its boot, ending, or without a container
+   * status. Default `Ignore`.
+   */
   readonly fromBefore: "Ignore" | "Count";
 }
 
@@ -78,7 +81,7 @@ export interface StartupGateSpec {
   readonly nodeSelector: Selector;
   /** Nodes with a control-plane label or taint. Default `Skip`. */
   readonly controlPlane: "Skip" | "Include";
-  /** New nodes that are let in without the taint; one that has it all the same is let go as any other. Default none. */
+  /** New nodes that are let in without the taint; one that has it all the same is let go like every other. Default none. */
   readonly admissionExcept?: Selector | undefined;
   readonly taint: GateTaint;
   /** Gets the Unix time of the release in whole seconds. Default with the taint of the contract: that of the contract. */
@@ -114,8 +117,10 @@ function annotationKey(): z.ZodType<string> {
 }
 
 const objectName = (): z.ZodString => z.string().min(1).max(253).regex(NAME, "must be the name of an object");
-const list = <T extends z.ZodType>(item: T): z.ZodReadonly<z.ZodArray<T>> =>
-  z.array(item).max(MAX_ITEMS).readonly();
+const list = <T extends z.ZodType>(item: T, least = 0): z.ZodReadonly<z.ZodArray<T>> => {
+  const items = z.array(item).max(MAX_ITEMS);
+  return (least > 0 ? items.min(least) : items).readonly();
+};
 
 const taint = z
   .strictObject({
@@ -132,7 +137,7 @@ const taint = z
 
 const podSignal: z.ZodType<PodSignal> = z.strictObject({
   selector: selector().prefault({ matchLabels: originalGate.podLabels }).describe("Which pods."),
-  namespaces: list(z.string().regex(NAMESPACE, "must be the name of a namespace, or *"))
+  namespaces: list(z.string().regex(NAMESPACE, "must be the name of a namespace, or *"), 1)
     .default(["kube-system"])
     .describe("Who may make pods in these may open the gate. * is any."),
   ownedBy: z
@@ -150,7 +155,7 @@ const podSignal: z.ZodType<PodSignal> = z.strictObject({
     .enum(["Ignore", "Count"])
     .default("Ignore")
     .describe(
-      "Whether pods count that are older than the node or its last boot, or without a container status.",
+      "Whether pods count that are older than the node or its last boot, are ending, or have no container status.",
     ),
 });
 
@@ -208,7 +213,7 @@ export const startupGateSpec: z.ZodType<StartupGateSpec> = withRules<StartupGate
     admissionExcept: selector()
       .optional()
       .describe(
-        "New nodes that are let in without the taint; one that has it all the same is let go as any other.",
+        "New nodes that are let in without the taint; one that has it all the same is let go like every other.",
       ),
     taint,
     completedAnnotation: annotationKey()

@@ -56,6 +56,8 @@ export interface GateClocksOptions {
   readonly trusting?: boolean;
 }
 
+/** A reboot takes longer than most watches are broken for; containers of the boot before are as much older. */
+const UNSEEN_MS = 30_000;
 export class GateClocks {
   readonly #options: GateClocksOptions;
   readonly #nodes = new Map<string, NodeTrack>();
@@ -107,14 +109,15 @@ export class GateClocks {
 
   /**
    * The boot that the node is in. A change of the bootID while this process watches is dated by the node's own clock,
-   * as the start of containers is; one that nobody saw, by when the boot before was written down.
+   * as the start of containers is: by the first heartbeat seen of it, less what may have gone by unseen while a watch
+   * was broken. One that happened while nobody watched, by when the boot before was written down.
    */
   boot(node: Node, state: GateState | undefined, now: Instant): Boot {
     const id = bootIdOf(node);
     const track = this.#nodeOf(node, now);
     const { id: before } = track.boot;
     if (id !== "" && before === "") track.boot = { id };
-    else if (id !== "" && before !== id) track.boot = { id, since: heartbeatOf(node) ?? now };
+    else if (id !== "" && before !== id) track.boot = { id, since: (heartbeatOf(node) ?? now) - UNSEEN_MS };
     return this.bootOf(node, state);
   }
 

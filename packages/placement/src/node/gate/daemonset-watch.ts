@@ -64,7 +64,9 @@ export class DaemonSetWatch implements Component, Pick<GateSight, "daemonSet"> {
 function slimDaemonSet({ metadata, spec }: DaemonSet): DaemonSet {
   const template = spec?.template.spec;
   return {
-    ...(metadata && { metadata: pick(metadata, ["name", "namespace", "uid", "resourceVersion"]) }),
+    ...(metadata && {
+      metadata: pick(metadata, ["name", "namespace", "uid", "resourceVersion", "deletionTimestamp"]),
+    }),
     ...(spec && {
       spec: {
         selector: spec.selector,
