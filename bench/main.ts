@@ -6,6 +6,8 @@
 import { parseArgs } from "node:util";
 import { type BenchCluster, startBenchCluster } from "./bench-cluster.ts";
 import { benchDeadLink } from "./dead-link.ts";
+import { startGateStage } from "./gate-stage.ts";
+import { benchGates } from "./gates.ts";
 import { growthFigures } from "./growth.ts";
 import { benchLabels } from "./labels.ts";
 import { benchMemory } from "./memory.ts";
@@ -15,12 +17,14 @@ import { compare, describeCommit, describeMachine, readResult, saveResult } from
 import { benchStart } from "./start.ts";
 import { benchSteady } from "./steady.ts";
 
-const PARTS = ["start", "labels", "steady", "dead-link", "memory"] as const;
+const PARTS = ["start", "labels", "steady", "dead-link", "memory", "gates"] as const;
 type Part = (typeof PARTS)[number];
 
 /** What Kubernetes is made for (kubernetes.io, "Considerations for large clusters"): the budgets are for this size. */
 const BUDGET_SIZE = 5000;
 const BUDGET_PODS = 30_000;
+/** The burst of gates is told apart from its limit by much more than it varies. */
+const GATE_ROUNDS = 3;
 
 const { values } = parseArgs({
   options: {
@@ -30,6 +34,7 @@ const { values } = parseArgs({
     sizes: { type: "string", default: "500,5000,20000" },
     nodes: { type: "string" },
     pods: { type: "string", default: "30000" },
+    gated: { type: "string", default: "1000" },
     pairs: { type: "string", default: "5" },
     rest: { type: "string", default: "30" },
   },
@@ -38,6 +43,7 @@ const { values } = parseArgs({
 const parts = readParts(values.only);
 const sizes = (values.nodes ?? values.sizes).split(",").map((text) => readNumber("sizes", text));
 const pods = readNumber("pods", values.pods);
+const gated = readNumber("gated", values.gated);
 const pairs = readNumber("pairs", values.pairs);
 const restSeconds = readNumber("rest", values.rest);
 const before = values.compare === undefined ? undefined : await readResult(values.compare);
@@ -56,7 +62,14 @@ if (parts.has("start")) {
   progress("")("start of the command line");
   figures.push(...(await benchStart()));
 }
-if (parts.size > (parts.has("start") ? 1 : 0)) {
+if (parts.has("gates")) {
+  const onProgress = progress("gates: ");
+  await using stage = await startGateStage(onProgress);
+  apiserver = JSON.parse(await stage.cluster.client.read("/version")).gitVersion;
+  const rounds = Math.min(pairs, GATE_ROUNDS);
+  figures.push(...(await benchGates(stage, { nodes: gated, pods, rounds, restSeconds, onProgress })));
+}
+if ([...parts].some((part) => part !== "start" && part !== "gates")) {
   const peer = await buildPeer(progress(""));
   for (const size of sizes) {
     const onProgress = progress(`${size} nodes: `);
