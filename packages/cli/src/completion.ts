@@ -28,6 +28,8 @@ const NO_FILE: ReadonlySet<string> = new Set([
   "--replicas",
   "--port",
   "--nodes",
+  "--gate",
+  "--reason",
 ]);
 
 /**

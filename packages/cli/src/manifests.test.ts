@@ -1,4 +1,13 @@
-import type { ClusterRole, ConfigMap, CustomResourceDefinition, Deployment } from "@berth/kube";
+import type {
+  ClusterRole,
+  ConfigMap,
+  CustomResourceDefinition,
+  Deployment,
+  KubeObject,
+  PolicyRule,
+  Role,
+  Service,
+} from "@berth/kube";
 import { customKinds } from "@berth/placement";
 import { describe, expect, it } from "vitest";
 import { readYaml } from "./config/yaml.ts";
@@ -44,6 +53,23 @@ describe("installManifests", () => {
   });
 });
 
+function find(objects: readonly KubeObject[], kind: string): KubeObject | undefined {
+  return objects.find((object) => object.kind === kind);
+}
+
+describe("the Service of the webhook", () => {
+  it("leads to the pods of its installation, to a port that they have", () => {
+    const objects = installManifests({ ...OPTIONS, installation: "blue" });
+    const { metadata, spec } = find(objects, "Service") as Service;
+    const { template } = (find(objects, "Deployment") as Deployment).spec ?? {};
+    expect(metadata?.name).toBe("berth-blue-webhook");
+    expect(template?.metadata?.labels).toMatchObject(spec?.selector ?? { none: "none" });
+    const [port] = spec?.ports ?? [];
+    expect([port?.port, port?.targetPort]).toEqual([443, "webhook"]);
+    expect(template?.spec?.containers[0]?.ports).toContainEqual({ name: "webhook", containerPort: 8443 });
+  });
+});
+
 describe("berth manifests", () => {
   it("prints one YAML document for each object, which reads back as it is", async () => {
     await using folder = await testFolder({ "labels/a/b": "yes\n" });
@@ -53,7 +79,7 @@ describe("berth manifests", () => {
     const { documents, problems } = readYaml(stdout);
     expect([code, problems]).toEqual([0, []]);
     expect(documents.map(({ value }) => value)).toEqual((JSON.parse(json) as { items: unknown[] }).items);
-    expect(documents).toHaveLength(8);
+    expect(documents).toHaveLength(9);
   });
 
   it("prints the CRDs, apart from what is installed after them", async () => {
@@ -74,6 +100,36 @@ describe("berth manifests", () => {
 });
 
 describe("the rights of the manifests", () => {
+  const inNamespace = (rules: readonly PolicyRule[] | undefined, resource: string) =>
+    (rules ?? []).filter(({ resources }) => resources?.includes(resource));
+
+  it("reach one Secret and one switch by name, and no Secret of others", () => {
+    for (const [installation, name] of [
+      ["berth", "berth"],
+      ["blue", "berth-blue"],
+    ] as const) {
+      const role = find(installManifests({ ...OPTIONS, installation }), "Role") as Role;
+      for (const [resource, only] of [
+        ["secrets", `${name}-webhook-tls`],
+        ["serviceaccounts", `${name}-startup-gate`],
+      ] as const) {
+        const named = inNamespace(role.rules, resource).filter(({ resourceNames }) => resourceNames);
+        expect(named.map(({ resourceNames }) => resourceNames)).toEqual([[only]]);
+        const open = inNamespace(role.rules, resource).filter(({ resourceNames }) => !resourceNames);
+        expect(open.flatMap(({ verbs }) => verbs)).not.toContain("get");
+      }
+    }
+    const clusterWide = (find(installManifests(OPTIONS), "ClusterRole") as ClusterRole).rules;
+    expect(inNamespace(clusterWide, "secrets")).toEqual([]);
+  });
+
+  it("let pods and DaemonSets be read and never written", () => {
+    const { rules } = find(installManifests(OPTIONS), "ClusterRole") as ClusterRole;
+    for (const resource of ["pods", "daemonsets"]) {
+      expect(inNamespace(rules, resource).map(({ verbs }) => verbs)).toEqual([["get", "list", "watch"]]);
+    }
+  });
+
   it("cover every kind: to read it and to write its status, nothing else", () => {
     const role = installManifests(OPTIONS).find(({ kind }) => kind === "ClusterRole") as ClusterRole;
     const rules = role.rules?.filter(({ apiGroups }) => apiGroups?.includes("berth.dev"));

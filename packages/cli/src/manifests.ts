@@ -8,6 +8,7 @@ import type {
   PolicyRule,
   Role,
   RoleBinding,
+  Service,
   ServiceAccount,
 } from "@berth/kube";
 import { customKinds } from "@berth/placement";
@@ -74,7 +75,8 @@ export function installManifests(options: InstallOptions): readonly KubeObject[]
     subjects: [subject],
   };
   const rules = rulesConfigMap(options, { ...own, name: `${name}-labels` });
-  return [space, account, clusterRole, clusterBinding, role, binding, rules, deployment(options, own)];
+  const access = [space, account, clusterRole, clusterBinding, role, binding];
+  return [...access, rules, webhookService(own), deployment(options, own)];
 }
 
 /** The pods meet the strictest Pod Security Standard. */
@@ -89,6 +91,19 @@ const clusterRules: readonly PolicyRule[] = [
     { apiGroups: [group], resources: [plural], verbs: ["get", "list", "watch"] },
     { apiGroups: [group], resources: [`${plural}/status`], verbs: ["patch"] },
   ]),
+  // What startup gates wait for, and whether a node that came without their taint runs something already.
+  { apiGroups: [""], resources: ["pods"], verbs: ["get", "list", "watch"] },
+  { apiGroups: ["apps"], resources: ["daemonsets"], verbs: ["get", "list", "watch"] },
+  // What puts the taints of startup gates on new nodes. There is a policy for each gate, so names cannot be named here.
+  {
+    apiGroups: ["admissionregistration.k8s.io"],
+    resources: [
+      "mutatingadmissionpolicies",
+      "mutatingadmissionpolicybindings",
+      "mutatingwebhookconfigurations",
+    ],
+    verbs: ["get", "list", "watch", "create", "patch", "delete"],
+  },
   // To tell rules that were deleted from a CRD that was: their labels must not go with it.
   {
     apiGroups: ["apiextensions.k8s.io"],
@@ -109,7 +124,32 @@ function namespaceRules(name: string, namespace: string): readonly PolicyRule[] 
       resourceNames: [name],
       verbs: ["get", "update"],
     },
+    // The switch of the admission policies: an account that nobody acts as, found by its labels.
+    { apiGroups: [""], resources: ["serviceaccounts"], verbs: ["list", "watch", "create"] },
+    {
+      apiGroups: [""],
+      resources: ["serviceaccounts"],
+      resourceNames: [`${name}-startup-gate`],
+      verbs: ["get", "patch", "delete"],
+    },
+    { apiGroups: [""], resources: ["secrets"], verbs: ["create"] },
+    {
+      apiGroups: [""],
+      resources: ["secrets"],
+      resourceNames: [`${name}-webhook-tls`],
+      verbs: ["get", "list", "watch", "patch"],
+    },
   ];
+}
+
+/** Where the API server finds the webhook: the ports that `run` listens on by default, and that nodetaintshandler had. */
+function webhookService({ name, namespace, labels }: Own): Service {
+  return {
+    apiVersion: "v1",
+    kind: "Service",
+    metadata: { name: `${name}-webhook`, namespace, labels },
+    spec: { selector: labels, ports: [{ name: "webhook", port: 443, targetPort: "webhook" }] },
+  };
 }
 
 /** Keys of a ConfigMap hold no `/`: the Deployment mounts each under its path. */
@@ -195,6 +235,7 @@ function podSpec(
         ports: [
           { name: "metrics", containerPort: 8080 },
           { name: "health", containerPort: 8081 },
+          { name: "webhook", containerPort: 8443 },
         ],
         livenessProbe: { ...probe("/healthz"), failureThreshold: 6 },
         readinessProbe: probe("/readyz"),

@@ -20,7 +20,7 @@ type Declare = (parent: Command, program: ProgramOptions) => void;
 export function createProgram(options: ProgramOptions): Command {
   const root = new Command("berth")
     .description(
-      "Keeps true where things may run on a Kubernetes cluster: labels derived on nodes, live from files.",
+      "Keeps true where things may run on a Kubernetes cluster: labels derived on nodes, and nodes held until they are ready.",
     )
     .usage("[command] [options]")
     .helpCommand("help [command]", "Show what a command does")
@@ -104,10 +104,17 @@ function takesNamespace(command: Command): Command {
 
 function takesRules(command: Command): Command {
   return takesRuleOptions(
-    command
-      .option("--label-dir <folder>", "folder of label rules: <namespace>/<label>, a label key a line")
-      .option("--config <path>", "file or folder of configuration documents; repeatable", collect),
+    takesConfig(
+      command.option(
+        "--label-dir <folder>",
+        "folder of label rules: <namespace>/<label>, a label key a line",
+      ),
+    ),
   );
+}
+
+function takesConfig(command: Command): Command {
+  return command.option("--config <path>", "file or folder of configuration documents; repeatable", collect);
 }
 
 function takesRuleOptions(command: Command): Command {
@@ -137,6 +144,7 @@ const DECLARATIONS: readonly Declare[] = [
   declareRun,
   declarePlan,
   declareExplain,
+  declareGate,
   declareValidate,
   declareConvert,
   declareClean,
@@ -172,7 +180,11 @@ function declarePlan(root: Command, { outside, onEnd }: ProgramOptions): void {
   prints(takesInstallation(takesRules(takesCluster(root.command("plan")))))
     .description("Show what would change on which node, and why, without writing")
     .argument("[nodes...]", "names of nodes; default all")
-    .option("--try <path>", "file of LabelRules to plan with as if they were applied; repeatable", collect)
+    .option(
+      "--try <path>",
+      "file of LabelRules and StartupGates to plan with as if they were applied; repeatable",
+      collect,
+    )
     .option("--confirm <rule>", "let a LabelRule act that waits because it would change many nodes")
     .option("--exit-code", `end with ${exitCodes.changes} when something would change`)
     .action(async (nodes: readonly string[], options: object) => {
@@ -183,12 +195,46 @@ function declarePlan(root: Command, { outside, onEnd }: ProgramOptions): void {
 
 function declareExplain(root: Command, { outside, onEnd }: ProgramOptions): void {
   prints(takesInstallation(takesRules(takesCluster(root.command("explain")))))
-    .description("Explain each mark on a node: rule, inputs, since when, who else holds the key")
+    .description(
+      "Explain each mark on a node: rule, inputs, since when, who else holds the key; and what each startup gate waits for",
+    )
     .addArgument(new Argument("<kind>", "kind of the object").choices(["node"]))
     .argument("<name>", "its name")
     .action(async (_kind: string, name: string, options: object) => {
       const { explain } = await import("./commands/explain.ts");
       onEnd(await explain({ ...(options as Parameters<typeof explain>[0]), name }, await withClock(outside)));
+    });
+}
+
+function declareGate(root: Command, { outside, onEnd }: ProgramOptions): void {
+  const gate = root
+    .command("gate")
+    .description("See which nodes startup gates hold, and let them go by hand");
+  prints(takesInstallation(takesRules(takesCluster(gate.command("list")))))
+    .description("List the nodes that startup gates hold, and the first thing that each waits for")
+    .action(async (options: object) => {
+      const { list } = await import("./commands/gate.ts");
+      onEnd(await list(options as Parameters<typeof list>[0], await withClock(outside)));
+    });
+  takesInstallation(takesConfig(takesCluster(gate.command("release"))))
+    .description("Let a node go now, whatever its signals say; a running Berth keeps to it")
+    .argument("<node>", "its name")
+    .option("--gate <name>", "the gate that lets go; default all that hold the node")
+    .requiredOption("--reason <text>", "why, for those who come later; is written on the node")
+    .action(async (node: string, options: object) => {
+      const { release } = await import("./commands/gate.ts");
+      const given = { ...(options as Parameters<typeof release>[0]), node };
+      onEnd(await release(given, await withClock(outside)));
+    });
+  takesConfig(takesCluster(gate.command("tolerate")))
+    .description(
+      "Let the pods of DaemonSets tolerate all startup gates; shows what it would do unless --yes is given",
+    )
+    .option("-n, --namespace <name>", "only DaemonSets of this namespace; repeatable", collect)
+    .option("--yes", "act: the pods of each changed DaemonSet are rolled out anew")
+    .action(async (options: object) => {
+      const { tolerate } = await import("./commands/gate.ts");
+      onEnd(await tolerate(options, await withClock(outside)));
     });
 }
 
@@ -223,8 +269,10 @@ function declareConvert(root: Command, { outside, onEnd }: ProgramOptions): void
 }
 
 function declareClean(root: Command, { outside, onEnd }: ProgramOptions): void {
-  prints(takesInstallation(takesCluster(root.command("clean"))))
-    .description("Remove every mark that Berth has set; shows what it would do unless --yes is given")
+  prints(takesInstallation(takesConfig(takesCluster(root.command("clean")))))
+    .description(
+      "Remove every mark that Berth has set, and what holds new nodes for it; shows what it would do unless --yes is given",
+    )
     .option("--yes", "act")
     .option(
       "--key <key>",
@@ -240,7 +288,7 @@ function declareClean(root: Command, { outside, onEnd }: ProgramOptions): void {
 function declareManifests(root: Command, { outside, onEnd }: ProgramOptions): void {
   prints(takesInstallation(root.command("manifests")))
     .description(
-      "Print what installs Berth: Namespace, RBAC, ConfigMap, Deployment; or the CRDs, which are applied before it",
+      "Print what installs Berth: Namespace, RBAC, ConfigMap, Service, Deployment; or the CRDs, which are applied before it",
     )
     .addArgument(
       new Argument("[what]", "what runs Berth, or the kinds that it adds to the API")

@@ -155,3 +155,13 @@ export async function* readNodes(
     yield* page.items;
   }
 }
+
+/** @throws CommandError when there is none of this name. */
+export async function readNode({ client }: Session, name: string, signal: AbortSignal): Promise<Node> {
+  try {
+    return await client.get(nodes, { name }, { signal });
+  } catch (error) {
+    if (!isApiError(error, "notFound")) throw error;
+    throw new CommandError(`there is no node ${name} on ${client.server}`);
+  }
+}

@@ -1,15 +1,18 @@
 import { isApiError, type Node, nodes } from "@berth/kube";
-import { type NodePlan, planClean, toPlanDiff } from "@berth/placement";
+import { type Gates, type NodePlan, planClean, toPlanDiff } from "@berth/placement";
+import { admissionName, deleteAdmission, findAdmission } from "../admission-cleanup.ts";
+import type { RuleOptions } from "../config/settings.ts";
 import type { ConnectionOptions } from "../connection.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
+import { assembleReadGates, fetchClusterGates } from "../gate-session.ts";
 import { type DataFormat, printData } from "../output/data.ts";
 import { formatPlan } from "../output/plan.ts";
 import { Progress } from "../output/progress.ts";
 import { styleFor } from "../output/style.ts";
-import { openSession, readNodes, type Session } from "../session.ts";
+import { openSession, readNodes, readRuleFiles, type Session } from "../session.ts";
 import type { Surroundings } from "../surroundings.ts";
 
-export interface CleanOptions extends ConnectionOptions {
+export interface CleanOptions extends ConnectionOptions, Pick<RuleOptions, "config"> {
   readonly installation: string;
   readonly yes?: boolean;
   readonly key?: readonly string[];
@@ -23,32 +26,42 @@ const MAX_TRIES = 5;
 
 /**
  * Takes off every mark that this installation has recorded, and its record. Each node is one guarded patch: its marks
- * and their record go together, so an interruption leaves every node either as it was or clean.
+ * and their record go together, so an interruption leaves every node either as it was or clean. What puts the taints of
+ * startup gates on new nodes goes first: from then on none is held any more.
  */
 export async function clean(options: CleanOptions, surroundings: Surroundings): Promise<ExitCode> {
   const { stdout, stderr } = surroundings;
+  const { yes = false, output } = options;
+  const files = await readRuleFiles(options, surroundings);
   await using session = await openSession(options, surroundings);
+  const admission = await findAdmission(options.installation, session, surroundings);
+  if (yes) await deleteAdmission(admission, session, surroundings);
+  if (!output) {
+    const said = yes ? "deleted" : "would be deleted";
+    for (const object of admission) stdout.write(`${admissionName(object)}: ${said}\n`);
+  }
+  const { gates } = assembleReadGates(files, await fetchClusterGates(session, surroundings));
+  const work: Work = { options, surroundings, ...(gates && { gates }) };
   const plans: NodePlan[] = [];
   for await (const node of readNodes(session, surroundings, slim)) {
-    const plan = planOf(node, options);
+    const plan = planOf(node, work);
     const { name = "" } = node.metadata ?? {};
     const isIdle = plan.patch === undefined && plan.stays.length === 0;
     plans.push(isIdle ? { ...plan, node: { metadata: { name } } } : plan);
   }
   const diff = toPlanDiff(plans);
-  if (options.output) printData(stdout, { ...diff, done: options.yes === true }, options.output);
-  else if (diff.nodes.length > 0)
-    stdout.write(formatPlan(diff, styleFor(stdout), options.yes ? "will" : "would"));
+  if (output) printData(stdout, { ...diff, admission: admission.map(admissionName), done: yes }, output);
+  else if (diff.nodes.length > 0) stdout.write(formatPlan(diff, styleFor(stdout), yes ? "will" : "would"));
   const written = plans.filter(({ patch }) => patch !== undefined);
-  if (written.length === 0) {
-    if (!options.output) stdout.write("There is nothing to clean.\n");
+  if (written.length === 0 && admission.length === 0) {
+    if (!output) stdout.write("There is nothing to clean.\n");
     return exitCodes.done;
   }
-  if (!options.yes) {
+  if (!yes) {
     stderr.write("Nothing was written: add --yes to act. Stop berth first, or it sets its marks again.\n");
     return exitCodes.done;
   }
-  const failures = await cleanAll(written, session, { options, surroundings });
+  const failures = await cleanAll(written, session, work);
   if (failures.length > 0) {
     throw new CommandError(
       `${failures.length} of ${written.length} nodes could not be cleaned:\n  ${failures.join("\n  ")}`,
@@ -58,8 +71,8 @@ export async function clean(options: CleanOptions, surroundings: Surroundings): 
   return exitCodes.done;
 }
 
-function planOf(node: Node, { installation, key = [] }: CleanOptions): NodePlan {
-  return planClean({ node, installation, keys: key });
+function planOf(node: Node, { options: { installation, key = [] }, gates }: Work): NodePlan {
+  return planClean({ node, installation, keys: key, ...(gates && { gates }) });
 }
 
 /** What is kept of each node until it is cleaned: what a plan looks at. */
@@ -71,6 +84,7 @@ function slim({ metadata, spec }: Node): Node {
 interface Work {
   readonly options: CleanOptions;
   readonly surroundings: Surroundings;
+  readonly gates?: Gates;
 }
 
 /** Returns one line for each node that could not be cleaned. */
@@ -102,12 +116,8 @@ async function cleanAll(
   return failures;
 }
 
-async function cleanOne(
-  first: NodePlan,
-  { client }: Session,
-  { options, surroundings }: Work,
-): Promise<void> {
-  const { signal } = surroundings;
+async function cleanOne(first: NodePlan, { client }: Session, work: Work): Promise<void> {
+  const { signal } = work.surroundings;
   let plan = first;
   for (let tries = 1; plan.patch !== undefined; tries++) {
     const name = plan.node.metadata?.name ?? "";
@@ -117,7 +127,7 @@ async function cleanOne(
     } catch (error) {
       if (isApiError(error, "notFound")) return;
       if (!isApiError(error, "conflict", "uidMismatch") || tries === MAX_TRIES) throw error;
-      plan = planOf(await client.get(nodes, { name }, { signal }), options);
+      plan = planOf(await client.get(nodes, { name }, { signal }), work);
     }
   }
 }

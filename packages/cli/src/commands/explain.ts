@@ -1,18 +1,23 @@
-import { isApiError, type Node, nodes } from "@berth/kube";
-import { explainNode, type MarkExplanation, type NodeExplanation } from "@berth/placement";
+import {
+  explainGates,
+  explainNode,
+  type GateExplanation,
+  type MarkExplanation,
+  type NodeExplanation,
+  ownedMarks,
+  reasons,
+  recordOf,
+} from "@berth/placement";
+import { type Fault, formatFault } from "../config/fault.ts";
 import type { RuleOptions } from "../config/settings.ts";
 import type { ConnectionOptions } from "../connection.ts";
-import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
+import { type ExitCode, exitCodes } from "../exit-codes.ts";
+import { assembleReadGates, fetchClusterGates, viewGates } from "../gate-session.ts";
 import { formatColumns } from "../output/columns.ts";
 import { type DataFormat, printData } from "../output/data.ts";
+import { formatGate } from "../output/gates.ts";
 import { type Style, styleFor } from "../output/style.ts";
-import {
-  assembleReadRules,
-  fetchClusterRules,
-  openSession,
-  readRuleFiles,
-  type Session,
-} from "../session.ts";
+import { assembleReadRules, fetchClusterRules, openSession, readNode, readRuleFiles } from "../session.ts";
 import type { Surroundings } from "../surroundings.ts";
 
 export interface ExplainOptions extends ConnectionOptions, RuleOptions {
@@ -21,51 +26,84 @@ export interface ExplainOptions extends ConnectionOptions, RuleOptions {
   readonly output?: DataFormat;
 }
 
-/** Explains every mark of a node by one live read, `managedFields` included. */
+/** Explains every mark of a node by one live read, `managedFields` included, and where it stands with startup gates. */
 export async function explain(options: ExplainOptions, surroundings: Surroundings): Promise<ExitCode> {
-  const { stdout, clock } = surroundings;
+  const { stdout, stderr, clock } = surroundings;
+  const { installation, output, name } = options;
   const files = await readRuleFiles(options, surroundings);
   await using session = await openSession(options, surroundings);
-  const cluster = await fetchClusterRules(session, surroundings);
-  const { capabilities, given } = assembleReadRules(files, cluster, "wait");
-  const node = await readNode(session, options.name, surroundings.signal);
-  const { installation, output } = options;
-  const explanation = explainNode({ node, capabilities, installation, now: clock.now() });
+  const { capabilities, given } = assembleReadRules(
+    files,
+    await fetchClusterRules(session, surroundings),
+    "wait",
+  );
+  const read = assembleReadGates(files, await fetchClusterGates(session, surroundings));
+  const node = await readNode(session, name, surroundings.signal);
+  const gates = await viewGates(read.gates, {
+    session,
+    surroundings,
+    installation,
+    labels: { capability: capabilities[0], known: given },
+    node: name,
+  });
+  await gates.askIdle(node);
+  const now = clock.now();
+  const explanation = explainNode({
+    node,
+    capabilities: [...capabilities, gates.capability],
+    installation,
+    now,
+  });
+  const looks = gates.capability.look({ node, owned: ownedMarks(recordOf(node), installation) }, now);
+  const said: Said = { explanation, gates: explainGates(looks), faults: read.faults };
   if (output) {
     const { plan: _, ...data } = explanation;
-    printData(stdout, data, output);
-  } else stdout.write(formatExplanation(explanation, given, styleFor(stdout)));
+    const isGated = read.gates !== undefined;
+    printData(stdout, isGated ? { ...data, gates: said.gates, faults: said.faults } : data, output);
+  } else {
+    for (const fault of read.faults) stderr.write(`${formatFault(fault)}\n`);
+    stdout.write(formatExplanation(said, { rulesGiven: given, now }, styleFor(stdout)));
+  }
   return exitCodes.done;
 }
 
-async function readNode({ client }: Session, name: string, signal: AbortSignal): Promise<Node> {
-  try {
-    return await client.get(nodes, { name }, { signal });
-  } catch (error) {
-    if (!isApiError(error, "notFound")) throw error;
-    throw new CommandError(`there is no node ${name} on ${client.server}`);
-  }
+interface Said {
+  readonly explanation: NodeExplanation;
+  readonly gates: readonly GateExplanation[];
+  readonly faults: readonly Fault[];
 }
 
 /** For people. Without rules, what is wanted cannot be known, and that is said. */
-export function formatExplanation(
-  { node, marks, findings }: NodeExplanation,
-  rulesGiven: boolean,
+function formatExplanation(
+  { explanation: { node, marks, findings }, gates }: Said,
+  { rulesGiven, now }: { readonly rulesGiven: boolean; readonly now: number },
   style: Style,
 ): string {
-  const parts = marks.map((mark) => formatMark(mark, style));
+  const parts = [
+    ...marks.map((mark) => formatMark(mark, style)),
+    ...gates.map((it) => formatGate(it, now, style)),
+  ];
   const none = rulesGiven ? "no rule wants a mark on it" : "nothing is recorded on it";
-  const said = findings.length > 0;
-  const body = parts.length > 0 ? parts.join("\n") : said ? "" : `${none}\n`;
-  const remarks = findings.map(({ severity, subject, reason, message }) => {
-    const line = `${reason}: ${subject}: ${message}\n`;
-    return severity === "warning" ? style.warning(line) : line;
-  });
+  const remarks = findings.filter((finding) => !isInGate(finding, gates)).map((it) => remark(it, style));
+  const body = parts.length > 0 ? parts.join("\n") : remarks.length > 0 ? "" : `${none}\n`;
   const hint = rulesGiven
     ? ""
     : "\nGive --label-dir or --config to see what the rules want and which inputs they found.\n";
   const remarked = remarks.length === 0 ? "" : `${body === "" ? "" : "\n"}${remarks.join("")}`;
   return `${style.heading(`node ${node}`)}\n\n${body}${remarked}${hint}`;
+}
+
+type Finding = NodeExplanation["findings"][number];
+
+/** The section of the gate says it already. */
+function isInGate({ severity, subject, reason }: Finding, gates: readonly GateExplanation[]): boolean {
+  const isOfGate = gates.some(({ gate, held }) => gate === subject && held);
+  return isOfGate && severity === "info" && reason !== reasons.BackfillPending;
+}
+
+function remark({ severity, subject, reason, message }: Finding, style: Style): string {
+  const line = `${reason}: ${subject}: ${message}\n`;
+  return severity === "warning" ? style.warning(line) : line;
 }
 
 function formatMark(mark: MarkExplanation, style: Style): string {

@@ -1,5 +1,8 @@
 import type { Node } from "@berth/kube";
 import {
+  autoscalerHints,
+  type BoundCapability,
+  GateForecast,
   type MarkId,
   mergeContributions,
   type NodePlan,
@@ -9,15 +12,18 @@ import {
   planNode,
   RemovalForecast,
   type RuleForecast,
+  reasons,
   recordOf,
   toPlanDiff,
 } from "@berth/placement";
 import { formatFault } from "../config/fault.ts";
-import { loadSettings, type RuleOptions } from "../config/settings.ts";
+import { loadSettings, type RuleOptions, type Settings } from "../config/settings.ts";
 import type { ConnectionOptions } from "../connection.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
+import { assembleReadGates, fetchClusterGates, type GateView, viewGates } from "../gate-session.ts";
 import type { ClusterRules } from "../label-rules.ts";
 import { type DataFormat, printData } from "../output/data.ts";
+import { formatGatePlan, type GatePlan } from "../output/gates.ts";
 import { formatPlan } from "../output/plan.ts";
 import { styleFor } from "../output/style.ts";
 import { confirmRule, ruleNotes, rulesByName } from "../rule-confirmation.ts";
@@ -30,6 +36,7 @@ import {
   readRuleFiles,
   type Session,
 } from "../session.ts";
+import type { ClusterGates } from "../startup-gates.ts";
 import type { Surroundings } from "../surroundings.ts";
 
 export interface PlanOptions extends ConnectionOptions, RuleOptions {
@@ -38,7 +45,7 @@ export interface PlanOptions extends ConnectionOptions, RuleOptions {
   readonly exitCode?: boolean;
   /** Lets this rule act, as it stands. */
   readonly confirm?: string;
-  /** Files of LabelRules that stand in for those of the same name in the cluster. */
+  /** Files of LabelRules and StartupGates that stand in for those of the same name in the cluster. */
   readonly try?: readonly string[];
   readonly output?: DataFormat;
 }
@@ -48,29 +55,42 @@ export async function plan(options: PlanOptions, surroundings: Surroundings): Pr
   const { stdout, stderr } = surroundings;
   const files = await readRuleFiles(options, surroundings);
   await using session = await openSession(options, surroundings);
-  const cluster = await tryOut(options.try, await fetchClusterRules(session, surroundings), surroundings);
+  const tried = options.try && (await loadSettings({ config: options.try }, surroundings.folder));
+  const cluster = tryRules(tried, await fetchClusterRules(session, surroundings));
   const rules = assembleReadRules(files, cluster, "act");
-  if (!rules.given) {
+  const read = assembleReadGates(files, tryGates(tried, await fetchClusterGates(session, surroundings)));
+  if (!rules.given && read.gates === undefined) {
     throw new CommandError(
       "there is nothing to plan from: give --label-dir or --config, or install the CRDs (`berth manifests crds`)",
       exitCodes.usage,
     );
   }
-  const { diff, forecasts } = await planNodes(session, rules, { options, surroundings });
+  const [only, ...more] = options.nodes;
+  const gates = await viewGates(read.gates, {
+    session,
+    surroundings,
+    installation: options.installation,
+    labels: { capability: rules.capabilities[0], known: rules.given },
+    ...(only !== undefined && more.length === 0 && { node: only }),
+    allDaemonSets: true,
+  });
+  const { diff, forecasts, gatePlan } = await planNodes(session, { rules, gates }, { options, surroundings });
+  const faults = [...rules.faults, ...read.faults];
   // Of a few nodes nothing can be said about a share of all.
+  const ofAll = { nodes: diff.looked, now: surroundings.clock.now() };
   const notes =
     options.nodes.length > 0
       ? []
-      : ruleNotes(forecasts, rulesByName(files, cluster), {
-          nodes: diff.looked,
-          now: surroundings.clock.now(),
-        });
-  if (options.output)
-    printData(stdout, { ...diff, rules: forecasts, notes, faults: rules.faults }, options.output);
-  else {
-    for (const fault of rules.faults) stderr.write(`${formatFault(fault)}\n`);
-    stdout.write(formatPlan(diff, styleFor(stdout)));
+      : [...ruleNotes(forecasts, rulesByName(files, cluster), ofAll), ...idleNotes(diff)];
+  if (options.output) {
+    const startupGates = gatePlan && { startupGates: gatePlan };
+    printData(stdout, { ...diff, rules: forecasts, notes, ...startupGates, faults }, options.output);
+  } else {
+    const style = styleFor(stdout);
+    for (const fault of faults) stderr.write(`${formatFault(fault)}\n`);
+    stdout.write(formatPlan(diff, style));
     for (const note of notes) stdout.write(`${note}\n`);
+    if (gatePlan !== undefined) stdout.write(`\n${formatGatePlan(gatePlan, style)}`);
   }
   if (options.confirm !== undefined)
     await confirmRule(options.confirm, { session, files, cluster, surroundings });
@@ -78,20 +98,44 @@ export async function plan(options: PlanOptions, surroundings: Surroundings): Pr
 }
 
 /** The rules of the cluster as they would be once these files were applied. */
-async function tryOut(
-  files: PlanOptions["try"],
-  cluster: ClusterRules | undefined,
-  { folder }: Surroundings,
-): Promise<ClusterRules | undefined> {
-  if (files === undefined) return cluster;
-  const { labelRules } = await loadSettings({ config: files }, folder);
-  const tried = new Set(labelRules.map(({ name }) => name));
-  const isLeft = ({ name }: { readonly name: string }): boolean => !tried.has(name);
-  return {
-    ...(cluster ?? { waiting: new Set(), inForce: new Set(), versions: new Map() }),
-    documents: [...(cluster?.documents ?? []).filter(isLeft), ...labelRules],
-    unreadable: (cluster?.unreadable ?? []).filter(isLeft),
+function tryRules(tried: Settings | undefined, cluster: ClusterRules | undefined): ClusterRules | undefined {
+  if (tried === undefined) return cluster;
+  const base = cluster ?? {
+    documents: [],
+    unreadable: [],
+    waiting: new Set(),
+    inForce: new Set(),
+    versions: new Map(),
   };
+  return { ...base, ...replaced(tried.labelRules, base) };
+}
+
+/** The gates of the cluster as they would be. */
+function tryGates(tried: Settings | undefined, cluster: ClusterGates | undefined): ClusterGates | undefined {
+  if (tried === undefined || tried.startupGates.length === 0) return cluster;
+  const base = cluster ?? { source: "cluster", documents: [], versions: new Map() };
+  return { ...base, ...replaced(tried.startupGates, { unreadable: [], ...base }) };
+}
+
+type Named = { readonly name: string };
+
+function replaced<D extends Named, U extends Named>(
+  tried: readonly D[],
+  { documents, unreadable }: { readonly documents: readonly D[]; readonly unreadable: readonly U[] },
+): { readonly documents: readonly D[]; readonly unreadable: readonly U[] } {
+  const names = new Set(tried.map(({ name }) => name));
+  const isLeft = ({ name }: Named): boolean => !names.has(name);
+  return { documents: [...documents.filter(isLeft), ...tried], unreadable: unreadable.filter(isLeft) };
+}
+
+function idleNotes({ nodes }: PlanDiff): readonly string[] {
+  const open = nodes.filter(({ findings }) => findings.some((it) => it.reason === reasons.BackfillPending));
+  const [first] = open;
+  if (first === undefined) return [];
+  return [
+    `${open.length} ${open.length === 1 ? "node" : "nodes"} came without the taint of a startup gate. Whether pods run there, ` +
+      `so that it is left as it is, was not looked up: \`berth plan ${first.node}\` does.`,
+  ];
 }
 
 interface Work {
@@ -99,13 +143,28 @@ interface Work {
   readonly surroundings: Surroundings;
 }
 
+interface Deciding {
+  readonly rules: ReadRules;
+  readonly gates: GateView;
+}
+
+interface PlannedNodes {
+  readonly diff: PlanDiff;
+  readonly forecasts: readonly RuleForecast[];
+  /** Absent without gates. */
+  readonly gatePlan?: GatePlan;
+}
+
 async function planNodes(
   session: Session,
-  rules: ReadRules,
+  { rules, gates }: Deciding,
   { options, surroundings }: Work,
-): Promise<{ readonly diff: PlanDiff; readonly forecasts: readonly RuleForecast[] }> {
+): Promise<PlannedNodes> {
   const { installation } = options;
+  const capabilities = [...rules.capabilities, gates.capability];
   const forecast = new RemovalForecast();
+  const inForce = gates.gates?.gates ?? [];
+  const gateForecast = new GateForecast({ gates: inForce }, gates.daemonSets ?? []);
   const missing = new Set(options.nodes);
   const plans: NodePlan[] = [];
   /** By node and mark: what made a change wanted. */
@@ -114,9 +173,12 @@ async function planNodes(
     const { name = "" } = node.metadata ?? {};
     if (options.nodes.length > 0 && !options.nodes.includes(name)) continue;
     missing.delete(name);
-    const planned = planOne(node, rules.capabilities, { installation, now: surroundings.clock.now() });
+    // A list of pods for each node of a large cluster is too much to ask.
+    if (options.nodes.length > 0) await gates.askIdle(node);
+    const planned = planOne(node, capabilities, { installation, now: surroundings.clock.now() });
     for (const [id, found] of planned.inputs) inputs.set(`${name} ${id}`, found);
     forecast.add(planned.plan, planned.policies);
+    gateForecast.add(planned.plan);
     // Only the name is shown: thousands of whole nodes are not kept for it.
     plans.push({ ...planned.plan, node: { metadata: { name } } });
   }
@@ -129,7 +191,15 @@ async function planNodes(
     });
     return Object.assign(one, { changes });
   });
-  return { diff: { ...diff, nodes }, forecasts: forecast.rules() };
+  const gatePlan: GatePlan | undefined =
+    inForce.length === 0
+      ? undefined
+      : {
+          gates: gateForecast.gates(),
+          ...(gates.daemonSets && { daemonSets: gateForecast.blocked() }),
+          autoscaler: autoscalerHints({ gates: inForce }),
+        };
+  return { diff: { ...diff, nodes }, forecasts: forecast.rules(), ...(gatePlan && { gatePlan }) };
 }
 
 interface Planned {
@@ -140,7 +210,7 @@ interface Planned {
 
 function planOne(
   node: Node,
-  capabilities: ReadRules["capabilities"],
+  capabilities: readonly BoundCapability[],
   { installation, now }: { readonly installation: string; readonly now: number },
 ): Planned {
   const view = { node, owned: ownedMarks(recordOf(node), installation) };

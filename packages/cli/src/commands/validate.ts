@@ -13,6 +13,7 @@ import {
   toSettings,
 } from "../config/settings.ts";
 import { type ExitCode, exitCodes } from "../exit-codes.ts";
+import { assembleReadGates } from "../gate-session.ts";
 import { type DataFormat, printData } from "../output/data.ts";
 import { assembleReadRules } from "../session.ts";
 import type { Surroundings } from "../surroundings.ts";
@@ -71,7 +72,8 @@ async function checkConfig(
   const read = settings.labelFolder && (await readLabelFolder(settings.labelFolder));
   const all = [...faults, ...(read?.faults ?? [])];
   const files = { settings, options, folder: read?.parsed, faults: all, hasConfig: true };
-  return assembleReadRules(files, undefined, "act").faults;
+  const gates = assembleReadGates(files, undefined);
+  return [...assembleReadRules(files, undefined, "act").faults, ...gates.faults];
 }
 
 /** One rule file: its label key is the last two parts of its path, as in the folder it comes from. */

@@ -61,7 +61,7 @@ export function planRelease(input: ReleaseInput): ReleasePlan {
   const verdicts = held.map((it) => releaseByHand(it, note));
   const decision = {
     marks: verdicts.flatMap(({ marks }) => marks),
-    removals: new Map(verdicts.flatMap(({ removals }) => [...removals])),
+    removals: new Map(verdicts.flatMap(({ removals }) => Array.from(removals))),
     keep: keepOthers(input, held),
     findings: [],
   };

@@ -1,0 +1,258 @@
+/** `berth gate`: who is held by startup gates, and what a person does about it. */
+import { isApiError, type Node, nodes } from "@berth/kube";
+import {
+  explainGates,
+  type GateExplanation,
+  type Gates,
+  MAX_NOTE,
+  missingTolerations,
+  ownedMarks,
+  planRelease,
+  type ReleasePlan,
+  reasons,
+  recordOf,
+} from "@berth/placement";
+import { createSilentLogger, EventRecorder, referenceTo } from "@berth/runtime";
+import { formatFault } from "../config/fault.ts";
+import type { RuleOptions } from "../config/settings.ts";
+import type { ConnectionOptions } from "../connection.ts";
+import { addTolerations, daemonSetName, findLacking } from "../daemonset-tolerations.ts";
+import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
+import { assembleReadGates, bindUnseeing, fetchClusterGates, viewGates } from "../gate-session.ts";
+import { formatColumns } from "../output/columns.ts";
+import { type DataFormat, printData } from "../output/data.ts";
+import { firstWait, formatAge, tolerationText } from "../output/gates.ts";
+import {
+  assembleReadRules,
+  fetchClusterRules,
+  openSession,
+  type RuleFiles,
+  readNode,
+  readNodes,
+  readRuleFiles,
+  type Session,
+} from "../session.ts";
+import type { Surroundings } from "../surroundings.ts";
+
+export interface GateListOptions extends ConnectionOptions, RuleOptions {
+  readonly installation: string;
+  readonly output?: DataFormat;
+}
+
+/** Lists the nodes that are held, and the first thing that each waits for. */
+export async function list(options: GateListOptions, surroundings: Surroundings): Promise<ExitCode> {
+  const { stdout, clock } = surroundings;
+  const { installation, output } = options;
+  const files = await readRuleFiles(options, surroundings);
+  await using session = await openSession(options, surroundings);
+  const gates = await readGates(files, session, surroundings);
+  const wantsLabels = gates.gates.some(({ spec }) => spec.signals.labelsSettled);
+  const rules = assembleReadRules(
+    files,
+    wantsLabels ? await fetchClusterRules(session, surroundings) : undefined,
+    "wait",
+  );
+  const { capability } = await viewGates(gates, {
+    session,
+    surroundings,
+    installation,
+    labels: { capability: rules.capabilities[0], known: rules.given },
+  });
+  const held: HeldNode[] = [];
+  for await (const node of readNodes(session, surroundings)) {
+    const looks = capability.look(viewOf(node, installation), clock.now());
+    for (const it of explainGates(looks)) {
+      if (it.held) held.push({ node: node.metadata?.name ?? "", ...it });
+    }
+  }
+  held.sort((a, b) => (a.node < b.node ? -1 : a.node > b.node ? 1 : 0));
+  if (output) printData(stdout, { gates: gates.gates.map(({ rule }) => rule), held }, output);
+  else if (held.length === 0) stdout.write("No node is held by a startup gate.\n");
+  else stdout.write(formatHeld(held, clock.now()));
+  return exitCodes.done;
+}
+
+type HeldNode = GateExplanation & { readonly node: string };
+
+function formatHeld(held: readonly HeldNode[], now: number): string {
+  const rows = held.map((it) => {
+    const age = it.since === undefined ? "unknown" : formatAge(now - Date.parse(it.since));
+    return [it.node, it.gate, age, it.phase, firstWait(it)];
+  });
+  return formatColumns([["NODE", "GATE", "AGE", "PHASE", "WAITS FOR"], ...rows]);
+}
+
+export interface GateReleaseOptions extends ConnectionOptions, Pick<RuleOptions, "config"> {
+  readonly installation: string;
+  readonly node: string;
+  /** Name of the one gate that lets go. Default all that hold the node. */
+  readonly gate?: string;
+  readonly reason: string;
+}
+
+/** A node that keeps changing under us: read and planned again this often. */
+const MAX_TRIES = 5;
+
+/** Lets a node go at once, whatever its signals say, as if the controller had done it; a running Berth keeps to it. */
+export async function release(options: GateReleaseOptions, surroundings: Surroundings): Promise<ExitCode> {
+  const { stdout } = surroundings;
+  const { reason } = options;
+  if (reason.trim() === "" || reason.length > MAX_NOTE || /\p{Cc}/u.test(reason)) {
+    throw new CommandError(
+      `--reason: expected one line of 1 to ${MAX_NOTE} characters; it is written on the node`,
+      exitCodes.usage,
+    );
+  }
+  const files = await readRuleFiles(options, surroundings);
+  await using session = await openSession(options, surroundings);
+  const gates = await readGates(files, session, surroundings);
+  if (options.gate !== undefined && !gates.gates.some(({ name }) => name === options.gate)) {
+    const names = gates.gates.map(({ name }) => name).join(", ");
+    throw new CommandError(
+      `there is no startup gate ${options.gate}${names === "" ? "" : `; there are: ${names}`}`,
+    );
+  }
+  const { released, node } = await releaseNode({ gates, options }, session, surroundings);
+  for (const { rule, taint } of released)
+    stdout.write(`${rule} lets ${options.node} go: ${taint} is taken off.\n`);
+  await recordEvents(node, { released, reason }, { session, surroundings });
+  return exitCodes.done;
+}
+
+interface Released {
+  readonly rule: string;
+  readonly taint: string;
+}
+
+async function releaseNode(
+  { gates, options }: { readonly gates: Gates; readonly options: GateReleaseOptions },
+  session: Session,
+  { clock, signal }: Surroundings,
+): Promise<{ readonly released: readonly Released[]; readonly node: Node }> {
+  const capability = bindUnseeing(gates, clock);
+  const { installation, gate: only, reason: note } = options;
+  for (let tries = 1; ; tries++) {
+    const node = await readNode(session, options.node, signal);
+    const now = clock.now();
+    const view = viewOf(node, installation);
+    const looks = capability.look(view, now);
+    const given = { view, gates, looks, note, installation, now, ...(only !== undefined && { only }) };
+    const { released, plan } = checked(planRelease(given), options);
+    try {
+      if (plan.patch !== undefined) {
+        await session.client.patch(
+          nodes,
+          { name: options.node },
+          { type: "merge", body: plan.patch },
+          { signal },
+        );
+      }
+      const isReleased = ({ rule }: { readonly rule: string }): boolean => released.includes(rule);
+      return {
+        node,
+        released: gates.gates.filter(isReleased).map(({ rule, spec: { taint } }) => ({
+          rule,
+          taint: `${taint.key}:${taint.effect}`,
+        })),
+      };
+    } catch (error) {
+      if (!isApiError(error, "conflict") || tries === MAX_TRIES) throw error;
+    }
+  }
+}
+
+/** @throws CommandError when there is nothing to release, or the release would leave the taint. */
+function checked(planned: ReleasePlan, { node, gate }: GateReleaseOptions): ReleasePlan {
+  if (planned.released.length === 0) {
+    throw new CommandError(
+      `${node} is not held by ${gate === undefined ? "a startup gate" : `the gate ${gate}`}`,
+    );
+  }
+  if (planned.problem !== undefined) throw new CommandError(`${node} cannot be let go: ${planned.problem}`);
+  return planned;
+}
+
+interface Work {
+  readonly session: Session;
+  readonly surroundings: Surroundings;
+}
+
+/** The Events that a running Berth would write. The node is let go already, so a failure is only said. */
+async function recordEvents(
+  node: Node,
+  { released, reason }: { readonly released: readonly Released[]; readonly reason: string },
+  { session: { client }, surroundings: { clock, stderr } }: Work,
+): Promise<void> {
+  const recorder = new EventRecorder({
+    client,
+    clock,
+    log: createSilentLogger(),
+    reportingInstance: "berth-gate-release",
+  });
+  for (const { rule, taint } of released) {
+    recorder.record({
+      regarding: referenceTo(nodes, node),
+      reason: reasons.ReleasedByHand,
+      note: `taint/${taint} removed (${rule}): ${reason}`,
+      type: "Normal",
+      action: "SetMarks",
+    });
+  }
+  await recorder.run(AbortSignal.abort());
+  if (recorder.dropped > 0) stderr.write("The Event that says so could not be written.\n");
+}
+
+export interface GateTolerateOptions extends ConnectionOptions, Pick<RuleOptions, "config"> {
+  /** Default all. */
+  readonly namespace?: readonly string[];
+  readonly yes?: boolean;
+}
+
+/** Lets the pods of DaemonSets that are there tolerate the taints of all gates; shows what it would do unless told to act. */
+export async function tolerate(options: GateTolerateOptions, surroundings: Surroundings): Promise<ExitCode> {
+  const { stdout, stderr, signal } = surroundings;
+  const files = await readRuleFiles(options, surroundings);
+  await using session = await openSession(options, surroundings);
+  const gates = await readGates(files, session, surroundings);
+  const work = { client: session.client, gates, signal };
+  const { lacking, looked } = await findLacking(options.namespace ?? [], work);
+  const rows = lacking.map((it) => [
+    daemonSetName(it),
+    missingTolerations(it, gates).map(tolerationText).join(", "),
+  ]);
+  if (lacking.length === 0) {
+    stdout.write(`All of ${looked} DaemonSets tolerate every startup gate.\n`);
+    return exitCodes.done;
+  }
+  stdout.write(formatColumns([["DAEMONSET", "LACKS"], ...rows]));
+  if (!options.yes) {
+    stderr.write(
+      `Nothing was written: add --yes to act on ${lacking.length} of ${looked}. The pods of each are rolled out anew. ` +
+        "What deploys them may take it back: then it belongs into their manifests.\n",
+    );
+    return exitCodes.done;
+  }
+  let written = 0;
+  for (const daemonSet of lacking) if (await addTolerations(daemonSet, work)) written += 1;
+  stderr.write(
+    `${written} ${written === 1 ? "DaemonSet" : "DaemonSets"} written; their pods are rolled out anew.\n`,
+  );
+  return exitCodes.done;
+}
+
+/** @throws CommandError without any source of gates. */
+async function readGates(files: RuleFiles, session: Session, surroundings: Surroundings): Promise<Gates> {
+  const { gates, faults } = assembleReadGates(files, await fetchClusterGates(session, surroundings));
+  if (gates === undefined) {
+    throw new CommandError(
+      "there are no startup gates: give --config, or install the CRDs (`berth manifests crds`)",
+      exitCodes.usage,
+    );
+  }
+  for (const fault of [...files.faults, ...faults]) surroundings.stderr.write(`${formatFault(fault)}\n`);
+  return gates;
+}
+
+function viewOf(node: Node, installation: string): Parameters<ReturnType<typeof bindUnseeing>["look"]>[0] {
+  return { node, owned: ownedMarks(recordOf(node), installation) };
+}

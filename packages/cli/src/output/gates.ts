@@ -1,0 +1,144 @@
+/** Startup gates as text for people. */
+import type { Toleration } from "@berth/kube";
+import type {
+  BlockedDaemonSet,
+  GateChanges,
+  GateExplanation,
+  TimeExplanation,
+  TimeoutExplanation,
+} from "@berth/placement";
+import { formatColumns } from "./columns.ts";
+import type { Style } from "./style.ts";
+
+/** What a plan says of startup gates, apart from the nodes themselves. */
+export interface GatePlan {
+  readonly gates: readonly GateChanges[];
+  /** DaemonSets that get no pod on nodes while a gate holds them; absent when they could not be read. */
+  readonly daemonSets?: readonly BlockedDaemonSet[];
+  /** What autoscalers need to be told, in lines. */
+  readonly autoscaler: readonly string[];
+}
+
+/** Nodes named in one line. */
+const MOST_NAMED = 5;
+
+/** The section of `explain` about one gate. */
+export function formatGate(it: GateExplanation, now: number, style: Style): string {
+  const rows: (readonly string[])[] = [["phase", phaseOf(it)]];
+  if (it.since !== undefined) rows.push([it.held ? "held since" : "let go", withAge(it.since, now)]);
+  else if (it.held) rows.push(["held since", "not written on the node yet"]);
+  if (it.note !== undefined) rows.push(["note", JSON.stringify(it.note)]);
+  if (it.waitsFor.length > 0) rows.push(["waits for", it.waitsFor.map((name) => `gate ${name}`).join(", ")]);
+  for (const { signal, state, reason, message, since } of it.signals) {
+    const age = since === undefined ? "" : `, since ${withAge(since, now)}`;
+    rows.push([`signal ${state}`, `${signal}: ${reason}: ${message}${age}`]);
+  }
+  for (const wait of waitsOf(it)) rows.push(["waits", wait]);
+  return `${style.heading(`gate ${it.gate}`)}\n${formatColumns(rows, "  ")}`;
+}
+
+function phaseOf({ phase, reason, next }: GateExplanation): string {
+  const what = next === "hold" ? "put its taint on" : "take its taint off";
+  return `${phase}${reason === undefined ? "" : `: ${reason}`}${next === undefined ? "" : ` (the next write will ${what})`}`;
+}
+
+function waitsOf({ stable, minimumHold, timeouts }: GateExplanation): readonly string[] {
+  return [
+    ...(stable === undefined ? [] : [`all signals hold, ${passed(stable)}`]),
+    ...(minimumHold === undefined ? [] : [`held at least: ${passed(minimumHold)}`]),
+    ...timeouts.map(timeoutText),
+  ];
+}
+
+function passed({ passedMs, ofMs }: TimeExplanation): string {
+  return passedMs === undefined
+    ? `and have to for ${formatAge(ofMs)}; since when is not written on every object`
+    : `for ${formatAge(Math.min(passedMs, ofMs))} of ${formatAge(ofMs)}`;
+}
+
+const POLICIES: Readonly<Record<TimeoutExplanation["policy"], string>> = {
+  Keep: "the node is held on, with a warning",
+  Release: "the node is let go",
+  Cordon: "the node is held on and cordoned",
+};
+
+function timeoutText({ timeout, passedMs, ofMs, policy }: TimeoutExplanation): string {
+  const left = ofMs - passedMs;
+  const when = left > 0 ? `in ${formatAge(left)}` : `since ${formatAge(-left)}`;
+  return `timeout ${timeout} of ${formatAge(ofMs)} ${when}: ${POLICIES[policy]}`;
+}
+
+/** The first thing that a held node waits for. */
+export function firstWait({ waitsFor, signals, stable, minimumHold, next }: GateExplanation): string {
+  const [before] = waitsFor;
+  if (before !== undefined) return `gate ${before}`;
+  const missing = signals.find(({ state }) => state !== "holds");
+  if (missing !== undefined) return `${missing.signal}: ${missing.message}`;
+  if (next === "release") return "nothing: it is about to be let go";
+  if (stable !== undefined) return `all signals hold, ${passed(stable)}`;
+  return minimumHold === undefined ? "" : `held at least: ${passed(minimumHold)}`;
+}
+
+/** What `plan` says below the nodes; nothing when no gate has to do with anything. */
+export function formatGatePlan({ gates, daemonSets = [], autoscaler }: GatePlan, style: Style): string {
+  const lines = gates.map(gateLine);
+  if (daemonSets.length > 0) {
+    lines.push(
+      "",
+      style.warning("These DaemonSets get no pod on a node that a gate holds (`berth gate tolerate`):"),
+    );
+    const rows = daemonSets.map(({ namespace, name, missing }) => [
+      `${namespace}/${name}`,
+      missing.map(tolerationText).join(", "),
+    ]);
+    lines.push(formatColumns(rows, "  ").trimEnd());
+  }
+  if (autoscaler.length > 0) lines.push("", "Autoscalers have to know the taints of the gates:");
+  lines.push(...autoscaler.map((line) => `  ${line}`));
+  return lines.map((line) => `${line}\n`).join("");
+}
+
+function gateLine({ gate, selected, held, hold, release }: GateChanges): string {
+  const parts = [
+    ...(hold.length > 0 ? [`would be put on ${count(hold)}`] : []),
+    ...(release.length > 0 ? [`would be taken off ${count(release)}`] : []),
+  ];
+  const nodes = `${selected} ${selected === 1 ? "node" : "nodes"}`;
+  const what = parts.length === 0 ? "" : `; its taint ${parts.join(" and ")}`;
+  return `${gate} selects ${nodes} and holds ${held}${what}.`;
+}
+
+function count(names: readonly string[]): string {
+  const first = names.slice(0, MOST_NAMED).join(", ");
+  return `${names.length} (${first}${names.length > MOST_NAMED ? ", …" : ""})`;
+}
+
+/** As a taint is written, or with its value where the toleration asks for one. */
+export function tolerationText({ key = "", value = "", effect = "" }: Toleration): string {
+  return `${key}${value === "" ? "" : `=${value}`}:${effect}`;
+}
+
+function withAge(timestamp: string, now: number): string {
+  return `${timestamp} (${formatAge(now - Date.parse(timestamp))} ago)`;
+}
+
+const UNITS = [
+  ["d", 86_400_000],
+  ["h", 3_600_000],
+  ["m", 60_000],
+  ["s", 1000],
+] as const;
+
+/** Two units at most, as kubectl has it: `3s`, `5m10s`, `2h`, `4d3h`. What is below a second is one of `0s`. */
+export function formatAge(ms: number): string {
+  let left = Math.max(0, ms);
+  const parts: string[] = [];
+  for (const [unit, unitMs] of UNITS) {
+    const amount = Math.floor(left / unitMs);
+    left -= amount * unitMs;
+    if (amount > 0) parts.push(`${amount}${unit}`);
+    else if (parts.length > 0) break;
+    if (parts.length === 2) break;
+  }
+  return parts.length === 0 ? "0s" : parts.join("");
+}
