@@ -1,18 +1,5 @@
 /** What puts the taints of startup gates on new nodes: policies in the API server, or a webhook of ours. */
-import {
-  isApiError,
-  type KubeClient,
-  leases,
-  type MutatingAdmissionPolicy,
-  type MutatingAdmissionPolicyBinding,
-  type MutatingWebhookConfiguration,
-  mutatingAdmissionPolicies,
-  mutatingAdmissionPolicyBindings,
-  mutatingWebhookConfigurations,
-  pods,
-  type ServiceAccount,
-  serviceAccounts,
-} from "@berth/kube";
+import type { KubeClient, MutatingWebhookConfiguration } from "@berth/kube";
 import {
   type AdmissionState,
   admissionLabels,
@@ -34,16 +21,19 @@ import {
   type Component,
   createCertificateFolder,
   createLoopComponent,
-  createObjectKeeper,
   type Logger,
   type MetricsRegistry,
-  type ObjectKeeper,
   type Running,
   sleep,
   startAdmissionServer,
   whenAborted,
 } from "@berth/runtime";
+import { type AdmissionKeepers, createAdmissionKeepers } from "./admission-keepers.ts";
+import { createLeaseGuard } from "./admission-lease.ts";
+import { hasOthers, servesPolicies } from "./admission-questions.ts";
+import { caBundleOf, hostsOf, serviceOf } from "./admission-webhook.ts";
 import type { AdmissionServerSpec } from "./config/admission-server.ts";
+import { baseName } from "./installation-name.ts";
 
 export interface AdmissionSettings {
   readonly spec: AdmissionServerSpec;
@@ -83,14 +73,9 @@ type Mode = "Policy" | "Webhook" | "Off";
 const RETRY_MS = 5000;
 /** How long setting up may take before it counts as failed. Milliseconds. */
 const EARLY_MS = 10_000;
-/** How often a replica that stands by looks whether anybody leads. Milliseconds. */
-const LEASE_LOOK_MS = 15_000;
-/** Lease durations without a renewal after which nobody leads, and nobody is going to soon. */
-const STALE_LEASES = 4;
 
-/** `berth`, and with the name of the installation any other. */
-export function baseName(installation: string): string {
-  return installation === "berth" ? "berth" : `berth-${installation}`;
+function switchName(installation: string): string {
+  return `${baseName(installation)}-startup-gate`;
 }
 
 export function createAdmissionParts(
@@ -106,7 +91,7 @@ class Admission implements AdmissionParts {
   readonly #settings: AdmissionSettings;
   readonly #around: AdmissionSurroundings;
   readonly #certificates: (CertificateSource & Component) | undefined;
-  readonly #keepers: Keepers;
+  readonly #keepers: AdmissionKeepers;
   #mode: Mode | undefined;
   #serving = false;
   #decidedMs = 0;
@@ -114,13 +99,16 @@ class Admission implements AdmissionParts {
   #fault: string | undefined;
   /** Resolves when there is something to do. */
   readonly #wanted = Promise.withResolvers<void>();
-  readonly #decided = Promise.withResolvers<void>();
 
   constructor(settings: AdmissionSettings, around: AdmissionSurroundings) {
     this.#settings = settings;
     this.#around = around;
     this.#certificates = this.#createCertificates();
-    this.#keepers = createKeepers(settings, around);
+    this.#keepers = createAdmissionKeepers({
+      ...around,
+      namespace: settings.namespace,
+      adopted: settings.spec.configuration?.name,
+    });
     if (settings.spec.mode === "Webhook") this.#wanted.resolve();
     this.always = [
       createLoopComponent({
@@ -130,7 +118,7 @@ class Admission implements AdmissionParts {
       }),
       ...(around.lease === undefined || settings.namespace === undefined
         ? []
-        : [createLoopComponent({ name: "admission-lease", run: (signal) => this.#watchLease(signal) })]),
+        : [this.#leaseGuard(around.lease, settings.namespace)]),
     ];
     this.elected = [this.#keeping()];
   }
@@ -154,7 +142,8 @@ class Admission implements AdmissionParts {
       case "Webhook":
         return { works: true, reason: reasons.AdmissionByWebhook, message: "Berth is asked about new nodes" };
       case "Off": {
-        const message = "new nodes are gated after their creation, when they are idle";
+        const why = this.#settings.spec.mode === "Auto" ? "Berth's namespace does not exist: " : "";
+        const message = `${why}new nodes are gated after their creation, when they are idle`;
         return { works: false, reason: reasons.AdmissionOff, message };
       }
     }
@@ -206,7 +195,6 @@ class Admission implements AdmissionParts {
       this.#mode = await this.#chooseMode(signal);
       if (this.#mode === undefined) await sleep(this.#around.clock, RETRY_MS, signal);
     }
-    this.#decided.resolve();
     this.#decidedMs = this.#around.clock.monotonic();
     using _later = this.#around.clock.schedule(EARLY_MS, () => this.#around.onChange());
     if (signal.aborted || this.#mode === undefined) return;
@@ -233,14 +221,12 @@ class Admission implements AdmissionParts {
   }
 
   #lack(): string | undefined {
-    const { spec, namespace } = this.#settings;
+    const { namespace } = this.#settings;
     if (this.#mode === "Policy" && namespace === undefined)
       return "policies need Berth's namespace, which does not exist";
     if (this.#mode === "Webhook" && this.#certificates === undefined)
       return "a webhook needs Berth's namespace, which does not exist, or a folder of certificates";
-    return this.#mode === "Off" && spec.mode === "Auto"
-      ? "Berth's namespace does not exist, so nothing puts the taint on new nodes; they are gated afterwards, when idle"
-      : undefined;
+    return undefined;
   }
 
   async #serve(certificates: CertificateSource & Component, signal: AbortSignal): Promise<void> {
@@ -285,11 +271,10 @@ class Admission implements AdmissionParts {
     }
     if (gates === undefined) return;
     const list = this.#mode === "Policy" && namespace !== undefined ? gates : { gates: [] };
-    const name = `${baseName(installation)}-startup-gate`;
     const options = {
       installation,
       failurePolicy: spec.failurePolicy,
-      switch: { namespace: namespace ?? "", name },
+      switch: { namespace: namespace ?? "", name: switchName(installation) },
     };
     const pairs = admissionPolicies(list, options);
     this.#keepers.want({
@@ -315,6 +300,18 @@ class Admission implements AdmissionParts {
     const client =
       spec.url === undefined ? { service: serviceOf(this.#settings, installation) } : { url: spec.url };
     return [webhookConfiguration(gates, { installation, client, ca, failurePolicy: spec.failurePolicy })];
+  }
+
+  #leaseGuard(lease: { readonly namespace: string; readonly name: string }, namespace: string): Component {
+    const { client, clock, log, installation } = this.#around;
+    return createLeaseGuard({
+      client,
+      clock,
+      log,
+      lease,
+      switch: { namespace, name: switchName(installation) },
+      isUsed: () => this.#mode === "Policy",
+    });
   }
 
   /** Runs while this replica leads. The last one to go takes the switch away, so that no node is held by nobody. */
@@ -366,174 +363,4 @@ class Admission implements AdmissionParts {
       log.warn("the switch of the admission policies could not be taken away", { error: String(error) });
     }
   }
-
-  /** A lead that nobody renews, and that nobody takes over: nodes would be held for ever. */
-  async #watchLease(signal: AbortSignal): Promise<void> {
-    const { client, clock, lease, installation, log } = this.#around;
-    const { namespace } = this.#settings;
-    if (lease === undefined || namespace === undefined) return;
-    await Promise.race([this.#decided.promise, whenAborted(signal)]);
-    let staleFromMs: number | undefined;
-    let lastRenewal: string | undefined;
-    while (await sleep(clock, LEASE_LOOK_MS, signal)) {
-      if (this.#mode !== "Policy") continue;
-      try {
-        const { spec } = await client.get(leases, lease, { signal });
-        const nowMs = clock.monotonic();
-        if (spec?.renewTime !== lastRenewal || staleFromMs === undefined) {
-          lastRenewal = spec?.renewTime;
-          staleFromMs = nowMs;
-        }
-        // Without a holder the lead was given up in order, and whoever did so took the switch away if he was the last.
-        const limitMs = (spec?.leaseDurationSeconds ?? 15) * 1000 * STALE_LEASES;
-        if (!spec?.holderIdentity || nowMs - staleFromMs < limitMs) continue;
-        const name = `${baseName(installation)}-startup-gate`;
-        await client.delete(serviceAccounts, { namespace, name }, { signal });
-        log.error("nobody leads: new nodes are not gated until somebody does", { lease: lease.name });
-      } catch (error) {
-        if (!signal.aborted && !isApiError(error, "notFound"))
-          log.debug("the lease could not be looked at", { error: String(error) });
-      }
-    }
-  }
-}
-
-interface Wanted {
-  readonly policies: readonly MutatingAdmissionPolicy[];
-  readonly bindings: readonly MutatingAdmissionPolicyBinding[];
-  readonly switches: readonly ServiceAccount[];
-  readonly webhooks: readonly MutatingWebhookConfiguration[] | undefined;
-}
-
-interface Keepers {
-  /** What sees and what writes; the first is to be started first. */
-  pairs(withPolicies: boolean): readonly (readonly [Component, Component])[];
-  /** Are there objects of ours? */
-  hasLeftovers(withPolicies: boolean, signal: AbortSignal): Promise<boolean>;
-  want(wanted: Wanted): void;
-  problem(): string | undefined;
-  releaseSwitch(signal: AbortSignal): Promise<void>;
-}
-
-function createKeepers({ spec, namespace }: AdmissionSettings, around: AdmissionSurroundings): Keepers {
-  const { client, cluster, installation, clock, log, metrics } = around;
-  const selector = admissionLabels({ installation });
-  const common = { client, cluster, clock, log, metrics };
-  const policies = createObjectKeeper({
-    ...common,
-    selector,
-    name: "admission-policies",
-    resource: mutatingAdmissionPolicies,
-  });
-  const bindings = createObjectKeeper({
-    ...common,
-    selector,
-    name: "admission-bindings",
-    resource: mutatingAdmissionPolicyBindings,
-  });
-  const webhooks = createObjectKeeper({
-    ...common,
-    name: "admission-webhooks",
-    resource: mutatingWebhookConfigurations,
-    ...(spec.configuration === undefined ? { selector } : { adopt: spec.configuration.name }),
-  });
-  const switches =
-    namespace === undefined
-      ? undefined
-      : createObjectKeeper({
-          ...common,
-          selector,
-          name: "admission-switch",
-          resource: serviceAccounts,
-          namespace,
-        });
-  type AnyKeeper = Pick<ObjectKeeper<never>, "components" | "problem">;
-  const others: readonly AnyKeeper[] = [webhooks, ...(switches ? [switches] : [])];
-  const all: readonly AnyKeeper[] = [policies, bindings, ...others];
-  const labelSelector = Object.entries(selector)
-    .map(([key, value]) => `${key}=${value}`)
-    .join(",");
-  return {
-    pairs: (withPolicies) => (withPolicies ? all : others).map(({ components }) => components),
-    async hasLeftovers(withPolicies, signal) {
-      const scope = { labelSelector, limit: 1, signal };
-      const lists = [
-        client.list(mutatingWebhookConfigurations, scope),
-        ...(withPolicies ? [client.list(mutatingAdmissionPolicies, scope)] : []),
-      ];
-      return (await Promise.all(lists)).some(({ items }) => items.length > 0);
-    },
-    want(wanted) {
-      policies.setDesired(wanted.policies);
-      bindings.setDesired(wanted.bindings);
-      webhooks.setDesired(wanted.webhooks);
-      switches?.setDesired(wanted.switches);
-    },
-    problem: () => all.map((one) => one.problem()).find((problem) => problem !== undefined),
-    async releaseSwitch(signal) {
-      await switches?.release(signal);
-    },
-  };
-}
-
-function caBundleOf(name: string, webhook: string, ca: string): MutatingWebhookConfiguration {
-  const caBundle = Buffer.from(ca).toString("base64");
-  return {
-    apiVersion: "admissionregistration.k8s.io/v1",
-    kind: "MutatingWebhookConfiguration",
-    metadata: { name },
-    // Applied to what is there: the fields that are required stand already.
-    webhooks: [
-      { name: webhook, clientConfig: { caBundle } },
-    ] as unknown as MutatingWebhookConfiguration["webhooks"] & object,
-  };
-}
-
-function serviceOf(
-  { spec, namespace = "" }: AdmissionSettings,
-  installation: string,
-): {
-  readonly namespace: string;
-  readonly name: string;
-  readonly port: number;
-} {
-  return spec.service ?? { namespace, name: `${baseName(installation)}-webhook`, port: 443 };
-}
-
-function hostsOf(settings: AdmissionSettings, installation: string): readonly string[] {
-  const { spec } = settings;
-  if (spec.url !== undefined) return [new URL(spec.url).hostname.replace(/^\[(.*)\]$/, "$1")];
-  const { namespace, name } = serviceOf(settings, installation);
-  return [`${name}.${namespace}.svc`, `${name}.${namespace}.svc.cluster.local`];
-}
-
-/** Does the API server have MutatingAdmissionPolicies (`v1`, from 1.36)? */
-async function servesPolicies(client: KubeClient, signal: AbortSignal): Promise<boolean> {
-  const { group, version, plural } = mutatingAdmissionPolicies;
-  try {
-    const found: unknown = JSON.parse(await client.read(`/apis/${group}/${version}`, { signal }));
-    const { resources } = found as { readonly resources?: readonly { readonly name?: string }[] };
-    return resources?.some(({ name }) => name === plural) === true;
-  } catch (error) {
-    if (isApiError(error, "notFound")) return false;
-    throw error;
-  }
-}
-
-/** Are there other pods of this installation that are not about to end? */
-async function hasOthers(
-  client: KubeClient,
-  {
-    namespace,
-    installation,
-    podName,
-  }: { readonly namespace: string; readonly installation: string; readonly podName: string },
-  signal: AbortSignal,
-): Promise<boolean> {
-  const labelSelector = `app.kubernetes.io/name=berth,app.kubernetes.io/instance=${installation}`;
-  const { items } = await client.list(pods, { namespace, labelSelector, signal, timeoutMs: 800 });
-  return items.some(
-    ({ metadata, status }) =>
-      metadata?.name !== podName && metadata?.deletionTimestamp === undefined && status?.phase === "Running",
-  );
 }

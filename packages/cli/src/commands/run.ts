@@ -24,6 +24,7 @@ import {
 import { type ClusterChoice, type ConnectionOptions, chooseCluster } from "../connection.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
 import { describeApiError } from "../failure-text.ts";
+import { baseName } from "../installation-name.ts";
 import { findStateNamespace, type StateNamespace } from "../state-namespace.ts";
 import type { Surroundings } from "../surroundings.ts";
 import { VERSION } from "../version.ts";
@@ -83,7 +84,7 @@ export async function run(given: RunOptions, surroundings: Surroundings): Promis
     },
     identity: identityOf(surroundings),
     ...(namespace.exists && { self: selfOf(surroundings, namespace) }),
-    ...(options.leaderElect && { lease: { namespace: namespace.name, name: leaseName(installation) } }),
+    ...(options.leaderElect && { lease: { namespace: namespace.name, name: baseName(installation) } }),
     metricsBindAddress: options.metricsBindAddress,
     healthProbeBindAddress: options.healthProbeBindAddress,
     metrics,
@@ -157,11 +158,6 @@ function sayWhatIsMissing({ options, namespace: { name, exists }, log }: Lacks):
       namespace: name,
     },
   );
-}
-
-/** One Lease for each installation: two of them do not compete. */
-export function leaseName(installation: string): string {
-  return installation === "berth" ? "berth" : `berth-${installation}`;
 }
 
 function identityOf({ environment }: Surroundings): string {

@@ -1,0 +1,113 @@
+/** The objects in the cluster by which new nodes get the taints of startup gates, kept as they should be. */
+import {
+  type KubeClient,
+  type MutatingAdmissionPolicy,
+  type MutatingAdmissionPolicyBinding,
+  type MutatingWebhookConfiguration,
+  mutatingAdmissionPolicies,
+  mutatingAdmissionPolicyBindings,
+  mutatingWebhookConfigurations,
+  type ServiceAccount,
+  serviceAccounts,
+} from "@berth/kube";
+import { admissionLabels } from "@berth/placement";
+import {
+  type Clock,
+  type ClusterName,
+  type Component,
+  createObjectKeeper,
+  type Logger,
+  type MetricsRegistry,
+  type ObjectKeeper,
+} from "@berth/runtime";
+
+export interface KeeperSurroundings {
+  readonly client: KubeClient;
+  readonly cluster: ClusterName;
+  readonly installation: string;
+  /** Where the switch is; absent: there is none. */
+  readonly namespace: string | undefined;
+  /** A webhook configuration that somebody else made; absent: ours. */
+  readonly adopted: string | undefined;
+  readonly metrics: MetricsRegistry;
+  readonly log: Logger;
+  readonly clock: Clock;
+}
+
+export interface WantedObjects {
+  readonly policies: readonly MutatingAdmissionPolicy[];
+  readonly bindings: readonly MutatingAdmissionPolicyBinding[];
+  readonly switches: readonly ServiceAccount[];
+  readonly webhooks: readonly MutatingWebhookConfiguration[] | undefined;
+}
+
+export interface AdmissionKeepers {
+  /** What sees and what writes; the first is to be started first. */
+  pairs(withPolicies: boolean): readonly (readonly [Component, Component])[];
+  /** Are there objects of ours? */
+  hasLeftovers(withPolicies: boolean, signal: AbortSignal): Promise<boolean>;
+  want(wanted: WantedObjects): void;
+  problem(): string | undefined;
+  releaseSwitch(signal: AbortSignal): Promise<void>;
+}
+
+export function createAdmissionKeepers(around: KeeperSurroundings): AdmissionKeepers {
+  const { client, cluster, installation, namespace, adopted, clock, log, metrics } = around;
+  const selector = admissionLabels({ installation });
+  const common = { client, cluster, clock, log, metrics };
+  const policies = createObjectKeeper({
+    ...common,
+    selector,
+    name: "admission-policies",
+    resource: mutatingAdmissionPolicies,
+  });
+  const bindings = createObjectKeeper({
+    ...common,
+    selector,
+    name: "admission-bindings",
+    resource: mutatingAdmissionPolicyBindings,
+  });
+  const webhooks = createObjectKeeper({
+    ...common,
+    name: "admission-webhooks",
+    resource: mutatingWebhookConfigurations,
+    ...(adopted === undefined ? { selector } : { adopt: adopted }),
+  });
+  const switches =
+    namespace === undefined
+      ? undefined
+      : createObjectKeeper({
+          ...common,
+          selector,
+          name: "admission-switch",
+          resource: serviceAccounts,
+          namespace,
+        });
+  type AnyKeeper = Pick<ObjectKeeper<never>, "components" | "problem">;
+  const others: readonly AnyKeeper[] = [webhooks, ...(switches ? [switches] : [])];
+  const all: readonly AnyKeeper[] = [policies, bindings, ...others];
+  const labelSelector = Object.entries(selector)
+    .map(([key, value]) => `${key}=${value}`)
+    .join(",");
+  return {
+    pairs: (withPolicies) => (withPolicies ? all : others).map(({ components }) => components),
+    async hasLeftovers(withPolicies, signal) {
+      const scope = { labelSelector, limit: 1, signal };
+      const lists = [
+        client.list(mutatingWebhookConfigurations, scope),
+        ...(withPolicies ? [client.list(mutatingAdmissionPolicies, scope)] : []),
+      ];
+      return (await Promise.all(lists)).some(({ items }) => items.length > 0);
+    },
+    want(wanted) {
+      policies.setDesired(wanted.policies);
+      bindings.setDesired(wanted.bindings);
+      webhooks.setDesired(wanted.webhooks);
+      switches?.setDesired(wanted.switches);
+    },
+    problem: () => all.map((one) => one.problem()).find((problem) => problem !== undefined),
+    async releaseSwitch(signal) {
+      await switches?.release(signal);
+    },
+  };
+}
