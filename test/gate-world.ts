@@ -359,7 +359,7 @@ export function booted(bootID: string): (builder: NodeBuilder) => NodeBuilder {
 export async function boots(stage: GateStage, node: string, bootID: string): Promise<void> {
   const { status } = await stage.read(node);
   const lastHeartbeatTime = new Date().toISOString();
-  const conditions = status?.conditions?.map((one) => ({ ...one, lastHeartbeatTime }));
+  const conditions = (status?.conditions ?? []).map((one) => Object.assign({}, one, { lastHeartbeatTime }));
   await stage.edit(node, { status: { nodeInfo: { bootID }, conditions } }, "status");
 }
 

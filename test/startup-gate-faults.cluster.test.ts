@@ -1,0 +1,251 @@
+/**
+ * Startup gates while things go wrong: servers and Berths that end, two of them at once, clocks that jump, gates that
+ * are taken away. No node is let go early, none is held for good, and nobody fights.
+ */
+import { writeFile } from "node:fs/promises";
+import { customResourceDefinitions } from "@berth/kube";
+import { crds, startupGates } from "@berth/placement";
+import { type Clock, systemClock } from "@berth/runtime";
+import { eventually, type TestCluster } from "@berth/testcluster";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import {
+  completedAt,
+  createGateStage,
+  type GateStage,
+  hasTaint,
+  installCrds,
+  ORIGINAL_TAINT,
+  startGateCluster,
+  stateOf,
+  taintsOf,
+} from "./gate-world.ts";
+
+let cluster: TestCluster;
+beforeAll(async () => {
+  cluster = await startGateCluster();
+});
+afterAll(() => cluster[Symbol.asyncDispose]());
+
+/** The default signal, and no waiting that a test does not ask for. */
+const atOnce = { stableFor: "0s", signals: { pods: [{}] } };
+
+/** Does this for many nodes, eight at a time. */
+async function each(names: readonly string[], work: (node: string) => Promise<unknown>): Promise<void> {
+  const left = names.values();
+  const one = async (): Promise<void> => {
+    for (const node of left) await work(node);
+  };
+  await Promise.all(Array.from({ length: 8 }, one));
+}
+
+const numbered = (count: number): readonly string[] => Array.from({ length: count }, (_, at) => `n${at}`);
+
+/** Nodes that are held, each with a pod that is not ready. */
+async function hold(stage: GateStage, names: readonly string[]): Promise<void> {
+  await each(names, (node) => stage.addHeld(node));
+  await each(names, (node) => stage.pod(stage.init(node), { ready: false }));
+  await each(names, (node) => stage.state(node, "held", "net"));
+}
+
+const getReady = (stage: GateStage, names: readonly string[]): Promise<void> =>
+  each(names, (node) => stage.say({ name: `init-${node}` }, { ready: true }));
+
+describe("the API server", () => {
+  it.each(["SIGTERM", "SIGKILL"] as const)(
+    "that ends (%s) and comes back finds 200 nodes held, and all are let go once they are ready",
+    async (signal) => {
+      await using stage = await createGateStage(cluster, `restart-${signal.toLowerCase()}`);
+      await stage.gate("net", atOnce);
+      await stage.start();
+      const names = numbered(200);
+      await hold(stage, names);
+      await cluster.stopComponent("kube-apiserver", signal);
+      await cluster.startComponent("kube-apiserver");
+      const mark = await cluster.audit.mark();
+      await stage.settled();
+      await each(names, async (node) => expect(hasTaint(await stage.read(node))).toBe(true));
+      expect(await stage.writesFor(mark)).toEqual([]);
+      await getReady(stage, names);
+      await each(names, (node) => stage.free(node));
+      expect(await stage.writesFor(mark)).toEqual(names.map(() => "patch 200"));
+    },
+  );
+});
+
+describe("Berth", () => {
+  it("that was away when pods became ready lets their nodes go once it is back", async () => {
+    await using stage = await createGateStage(cluster, "away");
+    await stage.gate("net", atOnce);
+    const first = await stage.start();
+    await hold(stage, ["ready", "waiting"]);
+    await first[Symbol.asyncDispose]();
+    await getReady(stage, ["ready"]);
+    expect(hasTaint(await stage.read("ready"))).toBe(true);
+    await stage.start();
+    const after = await stage.free("ready");
+    expect(stateOf(after, "net")).toMatchObject({ state: "released", why: "Released" });
+    await stage.settled();
+    expect(hasTaint(await stage.read("waiting"))).toBe(true);
+  });
+
+  it("that is started again goes on with a hold where it was", async () => {
+    await using stage = await createGateStage(cluster, "resumed");
+    await stage.gate("net", { ...atOnce, timeouts: { noPod: "3s", policy: "Release" } });
+    const first = await stage.start();
+    await stage.addHeld("n");
+    const { at } = stateOf(await stage.state("n", "held", "net"), "net") ?? {};
+    await first[Symbol.asyncDispose]();
+    const mark = await cluster.audit.mark();
+    await stage.start();
+    const after = await stage.free("n");
+    expect(stateOf(after, "net")).toMatchObject({ why: "TimedOut" });
+    expect(Date.now() - Date.parse(String(at))).toBeGreaterThanOrEqual(3000);
+    expect(await stage.writesFor(mark, "n")).toEqual(["patch 200"]);
+  });
+
+  it.each(["without election", "with election"] as const)(
+    "twice during an upgrade, %s, writes each node once, and has no fight",
+    async (how) => {
+      await using stage = await createGateStage(cluster, how.replace(" ", "-"));
+      await stage.gate("net", atOnce);
+      const lease = how === "with election" ? { lease: { namespace: "default", name: stage.name } } : {};
+      const old = await stage.start({ ...lease, identity: "old", userAgent: "berth/old" });
+      await stage.start({ ...lease, identity: "new", userAgent: "berth/new" });
+      const mark = await cluster.audit.mark();
+      const names = numbered(40);
+      // Without the taint, so that both want to gate them.
+      await each(names, (node) => stage.add(node));
+      await each(names, async (node) => {
+        const found = await stage.held(node);
+        expect(taintsOf(found).filter((it) => it === ORIGINAL_TAINT)).toHaveLength(1);
+      });
+      await each(names, (node) => stage.pod(stage.init(node), { ready: true }));
+      await each(names.slice(0, 20), (node) => stage.free(node));
+      await old[Symbol.asyncDispose]();
+      await each(names, (node) => stage.free(node));
+      await stage.settled();
+      for (const node of names) {
+        const writes = await stage.writesFor(mark, node);
+        expect(writes.filter((it) => it === "patch 200")).toHaveLength(2);
+        expect(writes.filter((it) => it !== "patch 200" && it !== "patch 409")).toEqual([]);
+        expect(writes.length).toBeLessThanOrEqual(4);
+      }
+      for (const node of names) {
+        expect(await stage.events("Contested", node)).toEqual([]);
+        expect(hasTaint(await stage.read(node))).toBe(false);
+      }
+    },
+  );
+});
+
+describe("the clock", () => {
+  it("that jumps by an hour, forwards and back, neither lets a node go nor times it out", async () => {
+    await using stage = await createGateStage(cluster, "clock");
+    let offsetMs = 0;
+    const clock: Clock = { ...systemClock, now: () => Date.now() + offsetMs };
+    const timeouts = { noPod: "10m", notReady: "20m", policy: "Release" };
+    await stage.gate("net", { ...atOnce, stableFor: "2s", minimumHold: "1s", timeouts });
+    await stage.start({ clock });
+    await stage.addHeld("empty");
+    await hold(stage, ["n"]);
+    for (const jump of [3_600_000, -3_600_000]) {
+      offsetMs = jump;
+      await stage.edit("n", { metadata: { annotations: { "example.com/jump": `${jump}` } } });
+      await stage.edit("empty", { metadata: { annotations: { "example.com/jump": `${jump}` } } });
+      await stage.settled();
+      for (const node of ["n", "empty"]) {
+        expect(hasTaint(await stage.read(node))).toBe(true);
+        expect(await stage.events("TimedOut", node)).toEqual([]);
+      }
+    }
+    offsetMs = 0;
+    const began = performance.now();
+    await getReady(stage, ["n"]);
+    await stage.edit("n", { metadata: { annotations: { "example.com/jump": "0" } } });
+    offsetMs = 3_600_000;
+    await stage.edit("n", { metadata: { annotations: { "example.com/jump": "1" } } });
+    await stage.free("n");
+    expect(performance.now() - began).toBeGreaterThanOrEqual(2000);
+  });
+});
+
+describe("a gate that is taken away", () => {
+  it("lets all its nodes go", async () => {
+    await using stage = await createGateStage(cluster, "deleted");
+    await stage.gate("net", atOnce);
+    await stage.start();
+    const names = numbered(20);
+    await hold(stage, names);
+    await cluster.client.delete(startupGates, { name: "net" });
+    await each(names, async (node) => expect(completedAt(await stage.free(node))).toBeUndefined());
+    for (const node of names) expect(stateOf(await stage.read(node), "net")).toBeUndefined();
+  });
+
+  it("from its file lets all its nodes go", async () => {
+    await using stage = await createGateStage(cluster, "file");
+    const gate = {
+      apiVersion: "berth.dev/v1alpha1",
+      kind: "StartupGate",
+      metadata: { name: "net" },
+      spec: atOnce,
+    };
+    const file = await stage.file("gates.yaml", JSON.stringify(gate));
+    await stage.start({ config: [file] });
+    await hold(stage, ["a", "b"]);
+    await writeFile(file.path, "");
+    for (const node of ["a", "b"]) expect(hasTaint(await stage.free(node))).toBe(false);
+  });
+
+  it("while Berth was away lets its nodes go when Berth is back", async () => {
+    await using stage = await createGateStage(cluster, "deleted-away");
+    await stage.gate("net", { ...atOnce, taint: { key: "deleted.test/wait" } });
+    const first = await stage.start();
+    await stage.add("n");
+    await stage.held("n", "deleted.test/wait=wait:NoSchedule");
+    await first[Symbol.asyncDispose]();
+    await cluster.client.delete(startupGates, { name: "net" });
+    await stage.start();
+    expect(hasTaint(await stage.free("n", "deleted.test/wait"), "deleted.test/wait")).toBe(false);
+  });
+
+  it("with a fault keeps its nodes held, as they are, until it is right again", async () => {
+    await using stage = await createGateStage(cluster, "broken");
+    await stage.gate("net", atOnce);
+    await stage.start();
+    await hold(stage, ["n"]);
+    const bodyOf = (labels: object) => ({
+      spec: { signals: { pods: [{ selector: { matchLabels: labels } }] } },
+    });
+    const edit = (labels: object) =>
+      cluster.client.patch(startupGates, { name: "net" }, { type: "merge", body: bodyOf(labels) });
+    await edit({ "not a label": "x" });
+    await eventually(async () => {
+      const { status } = await cluster.client.get(startupGates, { name: "net" });
+      const ready = status?.conditions?.find(({ type }) => type === "Ready");
+      expect(ready).toMatchObject({ status: "False", reason: "GateInvalid" });
+    });
+    await getReady(stage, ["n"]);
+    expect(taintsOf(await stage.read("n"))).toContain(ORIGINAL_TAINT);
+    await edit({ "startup.k8s.io/component": "init" });
+    await stage.free("n");
+  });
+});
+
+// Last, as it takes the CRD away.
+describe("the CRD", () => {
+  it("that is deleted takes its gates with it, and they let their nodes go", async () => {
+    await using stage = await createGateStage(cluster, "crd");
+    await stage.gate("net", atOnce);
+    const berth = await stage.start();
+    await hold(stage, ["a", "b"]);
+    for (const crd of crds())
+      await cluster.client.delete(customResourceDefinitions, { name: crd.metadata?.name ?? "" });
+    for (const node of ["a", "b"]) await stage.free(node);
+    expect(berth.problems()).toEqual([]);
+    await eventually(() => expect(cluster.client.list(startupGates)).rejects.toThrow(/not found/));
+    await installCrds(cluster);
+    await stage.gate("net", atOnce);
+    await stage.add("c");
+    await stage.held("c");
+  });
+});
