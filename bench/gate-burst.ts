@@ -2,9 +2,8 @@
 import { originalGate } from "@berth/placement";
 import type { AuditEntry } from "@berth/testcluster";
 import { patchTimes, waitForPatches } from "./audit.ts";
-import { type GateStage, gateDocument, says, WITHOUT_ADMISSION } from "./gate-stage.ts";
+import { type GateStage, gateDocument, says, startReady, WITHOUT_ADMISSION } from "./gate-stage.ts";
 import { watchNodes } from "./node-sight.ts";
-import { startProgram } from "./process.ts";
 import { type RawPatch, sendRawPatches } from "./raw-patches.ts";
 import { type Figure, median, quantile } from "./report.ts";
 
@@ -63,7 +62,7 @@ async function measureBurst(stage: GateStage, names: readonly string[]): Promise
   await stage.addAgents(names);
   const raw = await timeRaw(stage, names);
   const start = await cluster.audit.mark();
-  await using berth = startProgram(await stage.berth([gateDocument(), WITHOUT_ADMISSION]));
+  await using berth = await startReady(await stage.berth([gateDocument(), WITHOUT_ADMISSION]));
   // It has written down of each that it holds it.
   await waitForPatches(cluster, start, berth, { expected: names.length, timeoutMs: TIMEOUT_MS });
   await using sight = await watchNodes(cluster.client);
@@ -172,7 +171,7 @@ function toFigures(bursts: readonly Burst[], { nodes, budgeted }: BurstOptions):
       value: most(({ mostPatches: count }) => count),
       unit: "requests",
       budget: 1,
-      detail: `at most ${most(({ mostSinceStart }) => mostSinceStart)} with the one that takes it over; ${most(({ refused }) => refused)} refused, ${most(({ otherWrites }) => otherWrites)} other writes`,
+      detail: `at most ${most(({ mostSinceStart }) => mostSinceStart)} with the one that takes it over; ${most(({ refused }) => refused)} refused, ${most(({ otherWrites }) => otherWrites)} Events and other writes`,
     },
     {
       id: `gate-burst-${nodes}-reads`,

@@ -8,9 +8,9 @@ import { originalGate } from "@berth/placement";
 import { aNode } from "@berth/testcluster";
 import { DEVICE, LABEL } from "./bench-cluster.ts";
 import { mostPatches } from "./gate-burst.ts";
-import { type GateStage, gateDocument, says, TAINT, WITHOUT_ADMISSION } from "./gate-stage.ts";
+import { type GateStage, gateDocument, says, startReady, TAINT, WITHOUT_ADMISSION } from "./gate-stage.ts";
 import { type NodeSight, watchNodes } from "./node-sight.ts";
-import { type MeasuredProcess, startProgram } from "./process.ts";
+import type { MeasuredProcess } from "./process.ts";
 import { type Figure, median } from "./report.ts";
 import { COALESCED_MS } from "./steady.ts";
 
@@ -47,8 +47,7 @@ export async function benchFresh(
   const gate = gateDocument({ signals: { pods: [{}], labelsSettled: true } });
   const program = await stage.berth([gate, WITHOUT_ADMISSION], ["--label-dir", folder]);
   const mark = await cluster.audit.mark();
-  const berth = owned.use(startProgram(program));
-  await berth.line('"synced"');
+  const berth = owned.use(await startReady(program));
   const sight = owned.use(await watchNodes(cluster.client));
   const lives: Life[] = [];
   for (let index = 0; index < NODES; index++)

@@ -4,8 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type DaemonSet, daemonSets, namespaces, nodes, type Pod, pods } from "@berth/kube";
 import { originalGate } from "@berth/placement";
-import { aNode, aPod, startTestCluster, type TestCluster } from "@berth/testcluster";
-import { berthProgram, type Program } from "./process.ts";
+import { aNode, aPod, eventually, startTestCluster, type TestCluster } from "@berth/testcluster";
+import { berthProgram, type MeasuredProcess, type Program, startProgram } from "./process.ts";
 import { openRawSender, type RawRequest, type RawSender } from "./raw-requests.ts";
 
 /** As kubectl writes it. */
@@ -71,8 +71,9 @@ export async function startGateStage(onProgress: (text: string) => void): Promis
       const file = join(folder, `config-${++files}.yaml`);
       // JSON is YAML.
       await writeFile(file, documents.map((document) => JSON.stringify(document)).join("\n---\n"));
-      const off = ["--metrics-bind-address", "0", "--health-probe-bind-address", "0"];
-      return berthProgram(["--kubeconfig", kubeconfig, "--config", file, ...off, ...args]);
+      const any = "127.0.0.1:0";
+      const bind = ["--metrics-bind-address", any, "--health-probe-bind-address", any];
+      return berthProgram(["--kubeconfig", kubeconfig, "--config", file, ...bind, ...args]);
     },
     async addHeldNodes(names) {
       await raw.sendAll(
@@ -93,6 +94,29 @@ export async function startGateStage(onProgress: (text: string) => void): Promis
     },
     [Symbol.asyncDispose]: () => disposal.disposeAsync(),
   };
+}
+
+/** Starts a program of `GateStage.berth` and resolves once it says that it is ready. The caller disposes it. */
+export async function startReady(
+  program: Program,
+): Promise<MeasuredProcess & { readonly metricsUrl: string }> {
+  await using owned = new AsyncDisposableStack();
+  const berth = owned.use(startProgram(program));
+  const { health, metrics } = addressesOf(await berth.line('"serving"'));
+  await eventually(
+    async (signal) => {
+      berth.ended.throwIfAborted();
+      const answer = await fetch(`${health}/readyz`, { signal });
+      if (!answer.ok) throw new Error(`${await answer.text()}\n${berth.log}`);
+    },
+    { timeoutMs: 60_000 },
+  );
+  owned.move();
+  return Object.assign(berth, { metricsUrl: metrics });
+}
+
+function addressesOf(line: string): { readonly health: string; readonly metrics: string } {
+  return JSON.parse(line) as { health: string; metrics: string };
 }
 
 const PODS = `/api/v1/namespaces/${AGENT.namespace}/pods`;

@@ -1,0 +1,153 @@
+/** Pods that are no business of a gate: what they add to the memory of Berth, and whether it receives any. */
+import { setTimeout as delay } from "node:timers/promises";
+import { originalGate } from "@berth/placement";
+import { aPod } from "@berth/testcluster";
+import { waitForPatches } from "./audit.ts";
+import { type GateStage, gateDocument, post, says, startReady, WITHOUT_ADMISSION } from "./gate-stage.ts";
+import type { Figure } from "./report.ts";
+
+export interface GateMemoryOptions {
+  readonly nodes: number;
+  /** Pods that no signal looks for. */
+  readonly pods: number;
+  /** Seconds. */
+  readonly restSeconds: number;
+  readonly onProgress: (text: string) => void;
+}
+
+const MB = 1024 * 1024;
+/** More than two runs of one process differ, and much less than the smallest cache of 30,000 pods takes. MB. */
+const NOISE_MB = 15;
+/** A small cluster is at rest sooner than a large one. Seconds. */
+const MOST_REST = 10;
+
+interface Held {
+  /** Bytes. */
+  readonly resident: number;
+  /** In its caches. */
+  readonly pods: number;
+  /** Lists and watches of pods, by their selectors. */
+  readonly asked: readonly string[];
+}
+
+export async function benchGateMemory(
+  stage: GateStage,
+  options: GateMemoryOptions,
+): Promise<readonly Figure[]> {
+  const { nodes, pods, onProgress } = options;
+  const names = Array.from({ length: nodes }, (_, index) => `memory-${index}`);
+  const gated = [gateDocument(), WITHOUT_ADMISSION];
+  await letGo(stage, names, gated);
+  const alone = await hold(stage, gated, options);
+  onProgress(`creating ${pods} pods that no signal looks for`);
+  await addForeignPods(stage, names, pods);
+  const among = await hold(stage, gated, options);
+  const ungated = await hold(stage, [WITHOUT_ADMISSION], options);
+  await stage.clear();
+  return toFigures(options, { alone, among, ungated });
+}
+
+/** Nodes that were released already: what is measured is a cluster at rest. */
+async function letGo(stage: GateStage, names: readonly string[], gated: readonly object[]): Promise<void> {
+  await stage.addHeldNodes(names);
+  await stage.addAgents(names);
+  await stage.raw.sendAll(names.map((name) => says(name, true)));
+  const mark = await stage.cluster.audit.mark();
+  await using berth = await startReady(await stage.berth(gated));
+  await waitForPatches(stage.cluster, mark, berth, { expected: names.length, timeoutMs: 120_000 });
+}
+
+/**
+ * Half of them with the label of the signal, where tenants may put it; the other half where the signal looks, with
+ * another label.
+ */
+async function addForeignPods({ raw }: GateStage, nodes: readonly string[], count: number): Promise<void> {
+  await raw.sendAll(
+    Array.from({ length: count }, (_, index) => {
+      const pod = aPod(`foreign-${index}`).on(nodes[index % nodes.length] ?? "");
+      const [namespace, labels] =
+        index % 2 === 0 ? ["default", originalGate.podLabels] : ["kube-system", { app: "other" }];
+      return post(`/api/v1/namespaces/${namespace}/pods`, pod.in(namespace).labelled(labels).build());
+    }),
+  );
+}
+
+async function hold(
+  stage: GateStage,
+  documents: readonly object[],
+  { restSeconds }: GateMemoryOptions,
+): Promise<Held> {
+  const mark = await stage.cluster.audit.mark();
+  await using berth = await startReady(await stage.berth(documents));
+  await delay(Math.min(restSeconds, MOST_REST) * 1000);
+  berth.ended.throwIfAborted();
+  const { resident } = await berth.memory();
+  const exposed = await (await fetch(`${berth.metricsUrl}/metrics`)).text();
+  const requests = await stage.cluster.audit.entriesSince(mark, {
+    userAgent: berth.userAgent,
+    resource: "pods",
+  });
+  const asked = requests.map(({ verb, requestUri }) => {
+    const { pathname, searchParams } = new URL(requestUri, stage.cluster.url);
+    return `${verb} ${pathname} ${searchParams.get("labelSelector") ?? searchParams.get("fieldSelector") ?? ""}`;
+  });
+  return { resident, pods: podsIn(exposed), asked };
+}
+
+/** Of the metric that counts the objects in caches, the samples of pods. */
+function podsIn(exposed: string): number {
+  const samples = exposed.matchAll(/^berth_informer_objects\{[^}]*resource="pods"[^}]*\} (\d+)$/gm);
+  return [...samples].reduce((sum, [, count]) => sum + Number(count), 0);
+}
+
+interface AllHeld {
+  /** With a gate, before the foreign pods are there. */
+  readonly alone: Held;
+  /** With a gate, among them. */
+  readonly among: Held;
+  readonly ungated: Held;
+}
+
+function toFigures(
+  { nodes, pods }: GateMemoryOptions,
+  { alone, among, ungated }: AllHeld,
+): readonly Figure[] {
+  const what = `${nodes} nodes behind a gate, ${pods} other pods`;
+  const whole = [...among.asked, ...ungated.asked].filter((request) => request.endsWith(" "));
+  return [
+    {
+      id: "gate-memory-foreign",
+      what: `${what}: resident memory that these add`,
+      value: (among.resident - alone.resident) / MB,
+      unit: "MB",
+      budget: NOISE_MB,
+      detail: `${mb(alone)} without them, ${mb(among)} with them; budget: what two runs of one process differ by`,
+    },
+    {
+      id: "gate-memory",
+      what: `${what}: resident memory that the gate adds`,
+      value: (among.resident - ungated.resident) / MB,
+      unit: "MB",
+      detail: `${mb(ungated)} without a gate`,
+    },
+    {
+      id: "gate-memory-requests",
+      what: `${what}: lists and watches of all pods`,
+      value: whole.length,
+      unit: "requests",
+      budget: 0,
+      detail:
+        `with a gate: ${count(among.asked)}, which gave it ${among.pods} pods, of ${nodes} that the gate is about; ` +
+        `without: ${count(ungated.asked)}, ${ungated.pods} pods`,
+    },
+  ];
+}
+
+function count(requests: readonly string[]): string {
+  const by = Map.groupBy(requests, (request) => request.trim());
+  return [...by].map(([request, all]) => `${all.length} ${request}`).join(", ") || "none";
+}
+
+function mb({ resident }: Held): string {
+  return `${(resident / MB).toFixed(0)} MB`;
+}
