@@ -58,6 +58,7 @@ export interface GateClocksOptions {
 
 /** A reboot takes longer than most watches are broken for; containers of the boot before are as much older. */
 const UNSEEN_MS = 30_000;
+
 export class GateClocks {
   readonly #options: GateClocksOptions;
   readonly #nodes = new Map<string, NodeTrack>();
