@@ -5,6 +5,7 @@ import {
   clusterRoles,
   configMaps,
   customResourceDefinitions,
+  daemonSets,
   deployments,
   events,
   type KubeClient,
@@ -12,13 +13,15 @@ import {
   leases,
   namespaces,
   nodes,
+  pods,
   type Resource,
   roleBindings,
   roles,
   serviceAccounts,
+  services,
 } from "@berth/kube";
 import { crds, labelRules } from "@berth/placement";
-import { aNode, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
+import { aNode, aPod, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
 import { type BerthOptions, startBerth } from "./composition.ts";
 import { installManifests } from "./manifests.ts";
@@ -41,6 +44,7 @@ const RESOURCES: readonly Resource[] = [
   roleBindings,
   configMaps,
   deployments,
+  services,
 ];
 
 function resourceFor({ kind, apiVersion }: KubeObject): Resource {
@@ -96,9 +100,67 @@ async function grant(user: string, name: string, rules: ClusterRole["rules"]): P
   };
 }
 
+const GATE_TAINT = "readiness.k8s.io/rights";
+const GATE = `apiVersion: berth.dev/v1alpha1
+kind: StartupGate
+metadata: {name: rights}
+spec:
+  nodeSelector: {matchLabels: {${DEVICE}: x}}
+  taint: {key: ${GATE_TAINT}}
+  stableFor: 0s
+  signals:
+    daemonSets: [{namespace: default, name: rights}]
+`;
+
+/** What the gate waits for. It tolerates the gate, as it has to. */
+async function gatedDaemonSet(client: KubeClient): Promise<AsyncDisposable> {
+  const labels = { app: "rights" };
+  const containers = [{ name: "main", image: "registry.test/app:1" }];
+  const tolerations = [{ operator: "Exists" }];
+  await client.create(daemonSets, {
+    metadata: { name: "rights", namespace: "default" },
+    spec: {
+      selector: { matchLabels: labels },
+      template: { metadata: { labels }, spec: { containers, tolerations } },
+    },
+  });
+  const of = { namespace: "default", name: "rights" };
+  return { [Symbol.asyncDispose]: () => client.delete(daemonSets, of) };
+}
+
+/** The pod of that DaemonSet on the node, started and ready. */
+async function readyPod(client: KubeClient, node: string): Promise<AsyncDisposable> {
+  const of = { namespace: "default", name: "rights-pod" };
+  const { metadata } = await client.get(daemonSets, { namespace: "default", name: "rights" });
+  const pod = aPod("rights-pod").on(node).labelled({ app: "rights" }).ofDaemonSet("rights", metadata?.uid);
+  await client.create(pods, pod.build());
+  const now = new Date().toISOString();
+  const started = { name: "main", ready: true, restartCount: 0, image: "x", imageID: "x" };
+  const containerStatuses = [{ ...started, state: { running: { startedAt: now } } }];
+  const { status } = pod.ready().build();
+  await client.patch(
+    pods,
+    of,
+    { type: "merge", body: { status: { ...status, containerStatuses } } },
+    { subresource: "status" },
+  );
+  return { [Symbol.asyncDispose]: () => client.delete(pods, of, { gracePeriodSeconds: 0 }) };
+}
+
+async function expectGate(name: string, holds: boolean): Promise<void> {
+  await eventually(async () => {
+    const { spec } = await cluster.client.get(nodes, { name });
+    expect(spec?.taints?.some(({ key }) => key === GATE_TAINT) ?? false).toBe(holds);
+  });
+}
+
 describe("the manifests", () => {
   it("are accepted by the API server as they are, twice, and give exactly the rights that are needed", async () => {
-    await using folder = await testFolder({ [`labels/${LABEL}`]: `${DEVICE}\n`, "labels/bad key": "x\n" });
+    await using folder = await testFolder({
+      [`labels/${LABEL}`]: `${DEVICE}\n`,
+      "labels/bad key": "x\n",
+      "gates.yaml": GATE,
+    });
     const objects = installManifests({
       image: "registry.example.com/berth:1",
       namespace: "berth-rights",
@@ -122,10 +184,12 @@ describe("the manifests", () => {
     await using _node = await nodeWithDevice(client, "rights-1");
     for (const crd of crds()) await client.apply(customResourceDefinitions, crd);
     await using _rule = await ruleFor(client, DEVICE);
+    await using _daemonSet = await gatedDaemonSet(client);
     const refusals: string[] = [];
     await using berth = await startBerth({
       client: watchRefusals(asAccount, refusals),
       ...ruleFolder(folder),
+      config: [{ path: `${folder.path}/gates.yaml`, shown: "gates.yaml" }],
       installation: "rights",
       identity: "rights-0",
       self: { apiVersion: "v1", kind: "Namespace", name: "berth-rights", namespace: "berth-rights" },
@@ -140,6 +204,10 @@ describe("the manifests", () => {
       const { status } = await client.get(labelRules, { name: "rights" });
       expect(status).toMatchObject({ matchedNodes: 1, labelledNodes: 1 });
     });
+    // The node came without the taint: that it is idle was asked, and its pods are watched.
+    await expectGate("rights-1", true);
+    await using _pod = await readyPod(client, "rights-1");
+    await expectGate("rights-1", false);
     const lease = await client.get(leases, { namespace: "berth-rights", name: "berth-rights" });
     expect(lease.spec?.holderIdentity).toBe("rights-0");
     await asAccount.get(namespaces, { name: "berth-rights" });

@@ -68,6 +68,11 @@ export async function clean(options: CleanOptions, surroundings: Surroundings): 
     );
   }
   stderr.write(`${written.length} ${written.length === 1 ? "node" : "nodes"} cleaned.\n`);
+  // The API server goes by its caches for a second or so.
+  if (admission.length > 0)
+    stderr.write(
+      "Nodes that registered just now may have got a taint still: run it once more in a moment.\n",
+    );
   return exitCodes.done;
 }
 

@@ -90,8 +90,8 @@ export interface GateReleaseOptions extends ConnectionOptions, Pick<RuleOptions,
   readonly reason: string;
 }
 
-/** A node that keeps changing under us: read and planned again this often. */
-const MAX_TRIES = 5;
+/** A node that keeps changing under us, as one that boots does: read and planned again this often. */
+const MAX_TRIES = 20;
 
 /** Lets a node go at once, whatever its signals say, as if the controller had done it; a running Berth keeps to it. */
 export async function release(options: GateReleaseOptions, surroundings: Surroundings): Promise<ExitCode> {
