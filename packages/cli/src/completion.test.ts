@@ -23,6 +23,11 @@ describe("__complete", () => {
       ["cluster", ""],
       ["start", "stop", "status"],
     ],
+    [
+      ["gate", ""],
+      ["list", "release", "tolerate"],
+    ],
+    [["gate", "release", "n1", "--gate", ""], []],
     [["run", "--leader"], ["--leader-elect"]],
     [["run", "--leader-elect", "--lea"], []],
     [["run", "--config", "a", "--conf"], ["--config"]],

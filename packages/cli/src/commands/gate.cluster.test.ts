@@ -1,5 +1,8 @@
 /** Startup gates in the commands that look at a cluster once, on a real API server. */
 import {
+  clusterRoleBindings,
+  clusterRoles,
+  customResourceDefinitions,
   type DaemonSet,
   daemonSets,
   events,
@@ -12,7 +15,14 @@ import {
   pods,
   serviceAccounts,
 } from "@berth/kube";
-import { admissionPolicies, admissionSwitch, webhookConfiguration } from "@berth/placement";
+import {
+  admissionPolicies,
+  admissionSwitch,
+  crds,
+  startupGateSpec,
+  startupGates,
+  webhookConfiguration,
+} from "@berth/placement";
 import { aNode, aPod, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
 import { startBerth } from "../composition.ts";
@@ -154,6 +164,40 @@ describe("berth gate list and explain", () => {
     await using folder = await testFolder({ kubeconfig: cluster.kubeconfig() });
     const without = await cli(["gate", "list", "--kubeconfig", "kubeconfig"], { folder: folder.path });
     expect([without.code, without.stderr]).toEqual([exitCodes.usage, expect.stringContaining("--config")]);
+  });
+});
+
+describe("without the right to read what gates look at", () => {
+  it("says what is left out, and takes nothing for missing", async () => {
+    await using on = await stage();
+    const { client } = cluster;
+    const rbac = "rbac.authorization.k8s.io";
+    const name = "gate-cli-reader";
+    const user = await cluster.user(name);
+    await using cleanup = new AsyncDisposableStack();
+    const rules = [{ apiGroups: [""], resources: ["nodes"], verbs: ["get", "list"] }];
+    await client.create(clusterRoles, { metadata: { name }, rules });
+    cleanup.defer(() => client.delete(clusterRoles, { name }));
+    await client.create(clusterRoleBindings, {
+      metadata: { name },
+      roleRef: { apiGroup: rbac, kind: "ClusterRole", name },
+      subjects: [{ apiGroup: rbac, kind: "User", name }],
+    });
+    cleanup.defer(() => client.delete(clusterRoleBindings, { name }));
+    await using folder = await testFolder({ "gates.yaml": GATE, kubeconfig: cluster.kubeconfig({ user }) });
+    const command = (...args: readonly string[]): Promise<CliResult> =>
+      cli([...args, "--config", "gates.yaml", "--kubeconfig", "kubeconfig"], { folder: folder.path });
+    await eventually(async () => expect((await command("gate", "list")).code).toBe(exitCodes.done));
+    const { stdout, stderr } = await command("explain", "node", "held");
+    expect(stderr).toMatch(/^StartupGates are left out: .*forbidden/m);
+    expect(stderr).toMatch(/^Pods are left out, .*forbidden/m);
+    expect(stdout).toMatch(/signal unknown +pods .*SignalUnknown/);
+    const refused = await command("gate", "release", "held", "--reason", "x");
+    expect([refused.code, refused.stderr]).toEqual([
+      exitCodes.cluster,
+      expect.stringContaining('verb "patch"'),
+    ]);
+    expect(await on.taintsOf("held")).toContain("startup.k8s.io/initializing");
   });
 });
 
@@ -392,5 +436,39 @@ describe("berth clean", () => {
     expect([code, await on.taintsOf("held")]).toEqual([exitCodes.done, ["example.com/other"]]);
     const annotations = Object.keys((await on.node("held")).metadata?.annotations ?? {});
     expect(annotations.filter((key) => key.includes("berth.dev") || key.includes("startup"))).toEqual([]);
+  });
+});
+
+// Last, as from here on the cluster has the CRDs.
+describe("StartupGates of the cluster", () => {
+  it("count in every command without a file", async () => {
+    await using on = await stage();
+    const { client } = cluster;
+    for (const crd of crds()) await client.apply(customResourceDefinitions, crd);
+    const spec = startupGateSpec.parse({ signals: { conditions: [{ type: "NetworkReady" }] } });
+    const gate = {
+      apiVersion: "berth.dev/v1alpha1",
+      kind: "StartupGate",
+      metadata: { name: "network" },
+      spec,
+    };
+    await eventually(() => client.create(startupGates, gate));
+    await using cleanup = new AsyncDisposableStack();
+    cleanup.defer(() => client.delete(startupGates, { name: "network" }));
+    await using folder = await testFolder({ kubeconfig: cluster.kubeconfig() });
+    const command = (...args: readonly string[]): Promise<CliResult> =>
+      cli([...args, "--kubeconfig", "kubeconfig"], { folder: folder.path });
+    expect((await command("gate", "list")).stdout).toMatch(
+      /^held +cluster\/network +unknown +Held +condition Net/m,
+    );
+    expect((await command("plan")).stdout).toContain("cluster/network selects 2 nodes and holds 1");
+    // A file of the same name comes first, and the other is said to be out of force.
+    expect((await on.command("gate", "list")).stderr).toContain("startupgate/network: error: config/network");
+    expect((await command("gate", "tolerate")).code).toBe(exitCodes.done);
+    const { code } = await command("gate", "release", "held", "--gate", "network", "--reason", "tested");
+    expect([code, await on.taintsOf("held")]).toEqual([exitCodes.done, ["example.com/other"]]);
+    expect((await command("explain", "node", "held")).stdout).toMatch(
+      /gate cluster\/network\n {2}phase +Open: Rel/,
+    );
   });
 });

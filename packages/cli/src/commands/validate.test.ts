@@ -45,6 +45,17 @@ describe("berth validate", () => {
     expect(JSON.parse(stdout)).toMatchObject({ valid: false, faults: [{ reason: "InvalidLabelKey" }] });
   });
 
+  it("finds what is wrong with startup gates beyond their schema, where it stands", async () => {
+    const gate = (name: string, more: string): string =>
+      `apiVersion: berth.dev/v1alpha1\nkind: StartupGate\nmetadata: {name: ${name}}\nspec:\n  minimumHold: 1s\n${more}`;
+    const text = [gate("a", ""), gate("b", ""), gate("c", "  after: [c]\n  taint: {key: example.com/c}\n")];
+    await using folder = await testFolder({ "gates.yaml": text.join("---\n") });
+    const { code, stdout } = await cli(["validate", "gates.yaml"], { folder: folder.path });
+    expect(code).toBe(exitCodes.faults);
+    expect(stdout).toMatch(/^gates\.yaml:11:\d+: error: b: .*config\/a has the same taint/m);
+    expect(stdout).toMatch(/^gates\.yaml:18:\d+: error: c: after: it waits for itself/m);
+  });
+
   it("checks one rule by the folder it is in", async () => {
     await using folder = await testFolder({ "labels/a/b": "x\n#comment\n" });
     const { code, stdout } = await cli(["validate", path.join("labels", "a", "b")], { folder: folder.path });

@@ -5,7 +5,7 @@ import type { Gate, Gates } from "../node/gate/gate.ts";
 import { taintOf } from "../node/gate/observe.ts";
 import { selects } from "../node/gate/selection.ts";
 import { missingTolerations } from "../node/gate/tolerate.ts";
-import { standingValue, taintId } from "../node/mark.ts";
+import { type MarkId, standingValue, taintId } from "../node/mark.ts";
 import type { NodePlan } from "../node/plan.ts";
 
 /** One gate: the nodes whose taint the plan puts on or takes off, by name. */
@@ -30,11 +30,13 @@ export interface BlockedDaemonSet {
 export class GateForecast {
   readonly #counts: readonly Count[];
   readonly #gates: readonly Gate[];
+  readonly #taints: ReadonlySet<MarkId>;
   readonly #daemonSets: readonly Candidate[];
 
   /** @param daemonSets all of the cluster; none when they could not be read. */
   constructor({ gates }: Pick<Gates, "gates">, daemonSets: readonly DaemonSet[]) {
     this.#gates = gates;
+    this.#taints = new Set(gates.map((gate) => gate.taintId));
     this.#counts = gates.map((gate) => ({ gate, selected: 0, held: 0, hold: [], release: [] }));
     // Most tolerate everything: only what could be blocked is looked at for each node.
     this.#daemonSets = daemonSets
@@ -79,8 +81,9 @@ export class GateForecast {
 
   #look(gate: Gate, node: Node): void {
     const taint = taintOf(gate);
-    const ofGates = new Set(this.#gates.map(({ taintId: id }) => id));
-    const others = (node.spec?.taints ?? []).filter(({ key, effect }) => !ofGates.has(taintId(key, effect)));
+    const others = (node.spec?.taints ?? []).filter(
+      ({ key, effect }) => !this.#taints.has(taintId(key, effect)),
+    );
     const held = { ...node, spec: { ...node.spec, taints: [...others, taint] } };
     for (const { daemonSet, blockedBy } of this.#daemonSets) {
       if (blockedBy.has(gate)) continue;
