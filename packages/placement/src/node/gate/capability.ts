@@ -45,7 +45,7 @@ export function bindGates({ gates: current, sources }: GateBinding): GateCapabil
   const look = (view: NodeView, now: Instant): readonly GateLook[] => {
     const gates = current();
     if (gates === undefined) return [];
-    if (gates !== last) sources.clocks.retain(new Set(gates.gates.map(({ rule }) => rule)));
+    if (gates !== last) sources.clocks.retain(new Set(gates.gates.map(({ rule }) => rule)), refusedBy(gates));
     last = gates;
     return observeGates(view, gates, { sources, now }).map((it) => ({ of: it, verdict: decideGate(it) }));
   };
@@ -76,8 +76,7 @@ function decide({ node, owned }: NodeView, gates: Gates, looks: readonly GateLoo
     rule: it.gate.rule,
     phase: verdict.phase,
   }));
-  const refused = new Set(gates.faults.map(({ source, gate }) => `${source}/${gate}`));
-  for (const { rule } of gates.gates) refused.delete(rule);
+  const refused = refusedBy(gates);
   // A gate in force that has the same taint has taken its nodes over.
   const decided = new Set(looks.flatMap(({ of: it }) => (it.selected ? placesOf(it.gate) : [])));
   for (const [id, { capability, rule }] of owned) {
@@ -94,6 +93,13 @@ function decide({ node, owned }: NodeView, gates: Gates, looks: readonly GateLoo
     outcomes,
     ...(recheck.length > 0 && { recheckAfterMs: Math.min(...recheck) }),
   };
+}
+
+/** Gates that are not in force because of a fault. */
+function refusedBy({ gates, faults }: Gates): ReadonlySet<string> {
+  const refused = new Set(faults.map(({ source, gate }) => `${source}/${gate}`));
+  for (const { rule } of gates) refused.delete(rule);
+  return refused;
 }
 
 /** Do all labels stand as this capability wants them now, and none that it is about to remove? */

@@ -171,13 +171,18 @@ describe("what is remembered", () => {
     for (const id of ["one", "two", "three"]) clocks.boot(beat(id), state, NEW_YEAR);
     expect(clocks.remembered).toBe(1);
     look({ heldSince: NEW_YEAR - 60_000 });
-    clocks.retain(new Set(["config/g"]));
+    clocks.retain(new Set(["config/g"]), new Set());
+    look({ heldSince: NEW_YEAR - 60_000, evidence: "a" });
+    clocks.retain(new Set(), new Set(["config/g"]));
     pass(1_000);
-    expect(look({ heldSince: NEW_YEAR - 60_000 }).heldForMs).toBe(61_000);
+    expect(look({ heldSince: NEW_YEAR - 60_000, evidence: "a" })).toMatchObject({
+      heldForMs: 61_000,
+      stableForMs: 0,
+    });
     clocks.rest(node, "config/g");
     expect(look().heldForMs).toBe(0);
     pass(1_000);
-    clocks.retain(new Set());
+    clocks.retain(new Set(), new Set());
     expect(look().heldForMs).toBe(0);
     clocks.forget("n1");
     expect(clocks.remembered).toBe(0);

@@ -144,10 +144,14 @@ export class GateClocks {
     this.#nodes.get(metadata?.name ?? "")?.gates.delete(rule);
   }
 
-  /** Forgets the gates that are not among these. */
-  retain(rules: ReadonlySet<string>): void {
+  /** Forgets the gates that are in neither. What is not looked at for a while has to be stable anew. */
+  retain(inForce: ReadonlySet<string>, refused: ReadonlySet<string>): void {
     for (const { gates } of this.#nodes.values()) {
-      for (const rule of gates.keys()) if (!rules.has(rule)) gates.delete(rule);
+      for (const [rule, track] of gates) {
+        if (inForce.has(rule)) continue;
+        if (refused.has(rule)) track.evidence = track.stamp = undefined;
+        else gates.delete(rule);
+      }
     }
   }
 

@@ -26,13 +26,14 @@ export interface WorldInit {
 }
 
 const INSTALLATION = "berth";
+const BEGIN_MS = 5_000_000;
 /** More rounds than any node needs to come to rest at one moment. */
 const MAX_ROUNDS = 5;
 
 export class GateWorld {
-  /** The wall clock, which may jump, and the other one. */
+  /** The wall clock of the process, which may jump, and the other one. */
   wallMs: number = NEW_YEAR;
-  monoMs = 5_000_000;
+  monoMs: number = BEGIN_MS;
   readonly nodes: Map<string, Node> = new Map();
   pods: readonly Pod[] = [];
   podsRead = true;
@@ -51,6 +52,11 @@ export class GateWorld {
     for (const init of nodes) this.register(init, ageMs);
     this.#process = this.#start();
     this.setGates(gates);
+  }
+
+  /** The time by the clocks of server and kubelets. */
+  get serverMs(): number {
+    return NEW_YEAR + this.monoMs - BEGIN_MS;
   }
 
   /** What is asked after each patch. */
@@ -82,7 +88,7 @@ export class GateWorld {
 
   register(init: NodeInit, ageMs = 0): void {
     const node = makeNode(init);
-    const creationTimestamp = new Date(this.wallMs - ageMs).toISOString();
+    const creationTimestamp = new Date(this.serverMs - ageMs).toISOString();
     const made = {
       ...node,
       metadata: { ...node.metadata, creationTimestamp },
