@@ -1,6 +1,6 @@
 /** The part of the demo in which fresh nodes are held until they are ready. */
 import { daemonSets, events, type Node, namespaces, nodes, pods } from "@berth/kube";
-import { aNode, aPod } from "@berth/testcluster";
+import { aNode, aPod, eventually } from "@berth/testcluster";
 import type { Scene, World } from "./story.ts";
 
 /** Which nodes the gate is about, and what says that their images are there. */
@@ -61,7 +61,8 @@ export async function setTheGateStage({ client }: Pick<World, "client">): Promis
 export const GATE_SCENES: readonly Scene[] = [
   {
     title: "A node joins the pool. The API server itself puts the taint of the startup gate on it",
-    act: async ({ client }) => {
+    act: async ({ client, signal }) => {
+      await whenGated(client, signal);
       const pod = aPod("tenant").selecting(POOL).build();
       await client.create(pods, pod, { namespace: "default" });
       return join("fresh-1", client);
@@ -110,6 +111,19 @@ export const GATE_SCENES: readonly Scene[] = [
     seen: ({ node }) => expectHeld(node("fresh-2"), false),
   },
 ];
+
+/** The API server takes a second or two to take a policy up. A node made only for show says whether it has. */
+async function whenGated(client: World["client"], signal: AbortSignal): Promise<void> {
+  const joining = aNode("joining").labelled(POOL).build();
+  await eventually(
+    async () => {
+      const { spec } = await client.create(nodes, joining, { dryRun: true });
+      if (spec?.taints?.some(({ key }) => key === TAINT) !== true)
+        throw new Error("new nodes are not gated yet");
+    },
+    { timeoutMs: 30_000, signal },
+  );
+}
 
 function join(name: string, client: World["client"]): Promise<Node> {
   return client.create(nodes, aNode(name).labelled(POOL).fake().build());
