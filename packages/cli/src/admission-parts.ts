@@ -132,6 +132,81 @@ class Admission implements AdmissionParts {
       const isEarly = this.#around.clock.monotonic() - this.#decidedMs < EARLY_MS;
       return isEarly ? undefined : { works: false, reason: reasons.AdmissionFailed, message: problem };
     }
+    return stateOf(this.#mode, this.#settings.spec.mode);
+  }
+
+  gatesChanged(): void;
+  /** What every replica runs: the webhook, and its certificates. */
+  readonly always: readonly Component[];
+  /** What the leader runs: it keeps policies, switch and webhook configuration. */
+  readonly elected: readonly Component[];
+}
+
+type Mode = "Policy" | "Webhook" | "Off";
+
+/** How soon a question to the server that failed is asked again. Milliseconds. */
+const RETRY_MS = 5000;
+/** How long setting up may take before it counts as failed. Milliseconds. */
+const EARLY_MS = 10_000;
+
+function switchName(installation: string): string {
+  return `${baseName(installation)}-startup-gate`;
+}
+
+export function createAdmissionParts(
+  settings: AdmissionSettings,
+  around: AdmissionSurroundings,
+): AdmissionParts {
+  return new Admission(settings, around);
+}
+
+class Admission implements AdmissionParts {
+  readonly always: readonly Component[];
+  readonly elected: readonly Component[];
+  readonly #settings: AdmissionSettings;
+  readonly #around: AdmissionSurroundings;
+  readonly #certificates: (CertificateSource & Component) | undefined;
+  readonly #keepers: AdmissionKeepers;
+  #mode: Mode | undefined;
+  #serving = false;
+  #decidedMs = 0;
+  /** Why it is as it is, where that is a problem. */
+  #fault: string | undefined;
+  /** Resolves when there is something to do. */
+  readonly #wanted = Promise.withResolvers<void>();
+
+  constructor(settings: AdmissionSettings, around: AdmissionSurroundings) {
+    this.#settings = settings;
+    this.#around = around;
+    this.#certificates = this.#createCertificates();
+    this.#keepers = createAdmissionKeepers({
+      ...around,
+      namespace: settings.namespace,
+      adopted: settings.spec.configuration?.name,
+    });
+    if (settings.spec.mode === "Webhook") this.#wanted.resolve();
+    this.always = [
+      createLoopComponent({
+        name: "admission",
+        run: (signal) => this.#run(signal),
+        problem: () => this.#problem(),
+      }),
+      ...(around.lease === undefined || settings.namespace === undefined
+        ? []
+        : [this.#leaseGuard(around.lease, settings.namespace)]),
+    ];
+    this.elected = [this.#keeping()];
+  }
+
+  state(): AdmissionState | undefined {
+    const gates = this.#around.gates();
+    if (this.#mode === undefined || gates === undefined || gates.gates.length === 0) return undefined;
+    const problem = this.#problem();
+    if (problem !== undefined) {
+      // Certificates are made and objects written within moments: until then nothing has failed.
+      const isEarly = this.#around.clock.monotonic() - this.#decidedMs < EARLY_MS;
+      return isEarly ? undefined : { works: false, reason: reasons.AdmissionFailed, message: problem };
+    }
     switch (this.#mode) {
       case "Policy":
         return {
@@ -363,4 +438,16 @@ class Admission implements AdmissionParts {
       log.warn("the switch of the admission policies could not be taken away", { error: String(error) });
     }
   }
+}
+
+function stateOf(mode: Mode, asked: AdmissionServerSpec["mode"]): AdmissionState {
+  if (mode === "Policy") {
+    const message = "the API server puts the taint on new nodes";
+    return { works: true, reason: reasons.AdmissionByPolicy, message };
+  }
+  if (mode === "Webhook")
+    return { works: true, reason: reasons.AdmissionByWebhook, message: "Berth is asked about new nodes" };
+  const why = asked === "Auto" ? "Berth's namespace does not exist: " : "";
+  const message = `${why}new nodes are gated after their creation, when they are idle`;
+  return { works: false, reason: reasons.AdmissionOff, message };
 }

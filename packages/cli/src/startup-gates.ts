@@ -63,9 +63,14 @@ export function gateFaults(
     .filter(({ source }) => source === "config")
     .map(({ gate, path, reason, message }): Fault => {
       const found = config.find(({ name }) => name === gate);
-      const at = found === undefined ? { file: gate } : { file: found.file, ...found.positionOf(path) };
       const field = path.length === 0 ? "" : `${path.join(".")}: `;
-      return { ...at, severity: "error", reason, message: `${gate}: ${field}${message}` };
+      const fault: Fault = {
+        file: found?.file ?? gate,
+        severity: "error",
+        reason,
+        message: `${gate}: ${field}${message}`,
+      };
+      return found === undefined ? fault : Object.assign(fault, found.positionOf(path));
     });
 }
 
