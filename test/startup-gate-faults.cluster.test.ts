@@ -210,14 +210,19 @@ describe("a gate that is taken away", () => {
 
   it("with a fault keeps its nodes held, as they are, until it is right again", async () => {
     await using stage = await createGateStage(cluster, "broken");
-    await stage.gate("net", atOnce);
+    const pool = { key: "pool", operator: "Exists" };
+    await stage.gate("net", {
+      ...atOnce,
+      nodeSelector: { matchExpressions: [{ ...pool, operator: "DoesNotExist" }] },
+    });
+    const taint = { key: "broken.test/wait" };
+    await stage.gate("other", { ...atOnce, taint, nodeSelector: { matchExpressions: [pool] } });
     await stage.start();
     await hold(stage, ["n"]);
-    const bodyOf = (labels: object) => ({
-      spec: { signals: { pods: [{ selector: { matchLabels: labels } }] } },
-    });
-    const edit = (labels: object) =>
-      cluster.client.patch(startupGates, { name: "net" }, { type: "merge", body: bodyOf(labels) });
+    const edit = (matchLabels: object) => {
+      const body = { spec: { signals: { pods: [{ selector: { matchLabels } }] } } };
+      return cluster.client.patch(startupGates, { name: "net" }, { type: "merge", body });
+    };
     await edit({ "not a label": "x" });
     await eventually(async () => {
       const { status } = await cluster.client.get(startupGates, { name: "net" });
@@ -225,7 +230,13 @@ describe("a gate that is taken away", () => {
       expect(ready).toMatchObject({ status: "False", reason: "GateInvalid" });
     });
     await getReady(stage, ["n"]);
+    // The other gate goes on, and what it does now comes after all that was done before.
+    await stage.add("m", (it) => it.labelled({ pool: "a" }));
+    await stage.held("m", "broken.test/wait=wait:NoSchedule");
+    await stage.pod(stage.init("m"), { ready: true });
+    await stage.free("m", "broken.test/wait");
     expect(taintsOf(await stage.read("n"))).toContain(ORIGINAL_TAINT);
+    expect(stateOf(await stage.read("n"), "net")).toMatchObject({ state: "held" });
     await edit({ "startup.k8s.io/component": "init" });
     await stage.free("n");
   });
