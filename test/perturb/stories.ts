@@ -1,5 +1,6 @@
 /** Every story there is. A new one is a line here; `make perturb` tells all of them. */
 import type { PerturbationStory } from "@berth/testcluster";
+import { gatesBackfill, gatesContinuous, gatesHeld, gatesRelease } from "./gates.ts";
 import { labelsFolder, labelsFolderLong, labelsReleased } from "./labels.ts";
 import { labelsRules, labelsSafety } from "./rules.ts";
 
@@ -9,4 +10,8 @@ export const stories: readonly PerturbationStory[] = [
   labelsReleased,
   labelsFolderLong,
   labelsSafety,
+  gatesHeld,
+  gatesRelease,
+  gatesBackfill,
+  gatesContinuous,
 ];
