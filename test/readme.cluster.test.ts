@@ -33,7 +33,7 @@ function stepsOf(markdown: string): readonly Step[] {
 function normal(output: string): string {
   return output
     .replaceAll(/\d{4}-\d\d-\d\dT[\d:]+Z/g, "<time>")
-    .replaceAll(/\b\d+s$/gm, "<age>")
+    .replaceAll(/\b\d+s(?=\s|$)/gm, "<age>")
     .trim();
 }
 

@@ -358,7 +358,7 @@ describe("explaining", () => {
       foreign: "overwrite",
     } as const;
     expect(it.capability.inputs(it.viewOf(), mark)).toEqual([
-      'annotation ok: the node has no annotation ok, not "true"',
+      'annotation ok: the node has no such annotation; "true" is wanted',
     ]);
     expect(it.capability.inputs(it.viewOf(), { ...mark, rule: "config/other" })).toEqual([]);
     expect(it.clocks.remembered).toBe(0);

@@ -53,10 +53,10 @@ describe("annotations of the node", () => {
     .build();
   it.each([
     ["example.com/up", "true", "holds", 'example.com/up is "true"'],
-    ["example.com/up", "yes", "missing", 'example.com/up is "true", not "yes"'],
-    ["example.com/down", "true", "missing", 'the node has no annotation example.com/down, not "true"'],
-    ["constructor", "true", "missing", 'the node has no annotation constructor, not "true"'],
-    ["long", "true", "missing", `long is "${"x".repeat(64)}…", not "true"`],
+    ["example.com/up", "yes", "missing", 'it is "true"; "yes" is wanted'],
+    ["example.com/down", "true", "missing", 'the node has no such annotation; "true" is wanted'],
+    ["constructor", "true", "missing", 'the node has no such annotation; "true" is wanted'],
+    ["long", "true", "missing", `it is "${"x".repeat(64)}…"; "true" is wanted`],
   ])("%s=%s: %s", (key, value, state, message) => {
     const reason = state === "holds" ? "SignalHolds" : "AnnotationMissing";
     const signal = `annotation ${key}`;

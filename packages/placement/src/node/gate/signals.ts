@@ -67,8 +67,8 @@ function readCondition({ type, status }: ConditionSignal, node: Node): Said {
 function readAnnotation({ key, value }: GateSignals["annotations"][number], node: Node): Said {
   const stands = ownValue(node.metadata?.annotations, key);
   if (stands === value) return holds(`${key} is "${quote(value)}"`, "stands");
-  const is = stands === undefined ? `the node has no annotation ${key}` : `${key} is "${quote(stands)}"`;
-  return missing(reasons.AnnotationMissing, `${is}, not "${quote(value)}"`);
+  const is = stands === undefined ? "the node has no such annotation" : `it is "${quote(stands)}"`;
+  return missing(reasons.AnnotationMissing, `${is}; "${quote(value)}" is wanted`);
 }
 
 function readResource(name: string, node: Node): Said {
