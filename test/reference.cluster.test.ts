@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { reasonList } from "@berth/placement";
 import { createMetricsRegistry, declareApiMetrics } from "@berth/runtime";
-import { startTestCluster } from "@berth/testcluster";
+import { eventually, startTestCluster } from "@berth/testcluster";
 import { describe, expect, it } from "vitest";
 import { startBerth } from "../packages/cli/src/composition.ts";
 
@@ -37,9 +37,17 @@ describe("docs/reference", () => {
       metrics,
       labelFolder: { path: folder.path, shown: folder.path, options: { allowReserved: [] } },
       lease: { namespace: "default", name: "berth" },
+      admission: {
+        namespace: "default",
+        spec: { mode: "Webhook", bindAddress: "127.0.0.1:0", failurePolicy: "Ignore" },
+      },
     });
     await berth.nodes.whenSynced(AbortSignal.timeout(30_000));
-    const { body } = await metrics.expose();
+    const body = await eventually(async () => {
+      const exposed = (await metrics.expose()).body;
+      if (!exposed.includes("berth_admission_")) throw new Error("admission is not served yet");
+      return exposed;
+    });
     const help = [...body.matchAll(/^# HELP (\S+) (.*)\n# TYPE \S+ (\S+)$/gm)];
     const rows = help.map(([, name, text, type]) => `| \`${name}\` | ${type} | ${text} |`).toSorted();
     const page = [
