@@ -449,7 +449,7 @@ class Life {
     for (const gate of ["g", "h"] as const) {
       const [was, is] = [standsOn(before, gate), standsOn(after, gate)];
       if (was !== undefined && is === undefined) this.#auditRelease(gate, { before, after, say, name });
-      else if (was === undefined && is === undefined && takenOff.delete(gate)) {
+      else if (!this.#faulty.has(gate) && was === undefined && is === undefined && takenOff.delete(gate)) {
         // Whatever that write was about: the taint has not come back with it.
         if (this.#models.get(gate)?.taintRemoved === "Release") forced.add(gate);
       }
