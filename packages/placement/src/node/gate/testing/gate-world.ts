@@ -45,12 +45,12 @@ export class GateWorld {
   readonly #declared = new Set<ReturnType<typeof declaredPlaces>[number]>();
   readonly #rechecks = new Map<string, number>();
   #gates: Gates | undefined;
-  #process: { readonly capability: GateCapability; readonly clocks: GateClocks; readonly tally: GateTally };
+  #life: { readonly capability: GateCapability; readonly clocks: GateClocks; readonly tally: GateTally };
   #onWrite: (before: Node, after: Node, plan: NodePlan) => void = () => {};
 
   constructor({ gates = {}, nodes = [{}], ageMs = 7_200_000 }: WorldInit = {}) {
     for (const init of nodes) this.register(init, ageMs);
-    this.#process = this.#start();
+    this.#life = this.#start();
     this.setGates(gates);
   }
 
@@ -69,11 +69,11 @@ export class GateWorld {
   }
 
   get tally(): GateTally {
-    return this.#process.tally;
+    return this.#life.tally;
   }
 
   get clocks(): GateClocks {
-    return this.#process.clocks;
+    return this.#life.clocks;
   }
 
   get gates(): Gates | undefined {
@@ -123,7 +123,7 @@ export class GateWorld {
 
   /** Another process takes over: it knows what stands on the nodes. */
   restart(): void {
-    this.#process = this.#start();
+    this.#life = this.#start();
     this.#declared.clear();
     this.#rechecks.clear();
     if (this.#gates !== undefined) for (const id of declaredPlaces(this.#gates)) this.#declared.add(id);
@@ -147,7 +147,7 @@ export class GateWorld {
   }
 
   get capability(): GateCapability {
-    return this.#process.capability;
+    return this.#life.capability;
   }
 
   plan(name = "n1"): NodePlan {
