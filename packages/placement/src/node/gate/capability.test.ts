@@ -155,6 +155,37 @@ describe("a hold", () => {
     expect([taintsOf(it.node), it.writes]).toEqual([["readiness.k8s.io/g=wait"], writes + 1]);
   });
 
+  it("has to see other signals stable anew, though they say the same", () => {
+    const it = world({
+      spec: { stableFor: "30s" },
+      nodes: [{ taints: [TAINT], annotations: { ok: "true" } }],
+    });
+    it.pass(29_000);
+    it.edit({ annotations: { other: "true" } });
+    it.setGates({ g: { ...WANTS, stableFor: "30s", signals: { annotations: [{ key: "other" }] } } });
+    it.pass(29_000);
+    expect(isHeld(it)).toBe(true);
+    it.pass(1_000);
+    expect(isHeld(it)).toBe(false);
+  });
+
+  it("that was never written down is nothing to the next one", () => {
+    const it = world({
+      spec: { minimumHold: "30s" },
+      nodes: [{ taints: [TAINT], annotations: { ok: "true" } }],
+    });
+    it.isLost = () => true;
+    it.pass(10_000);
+    it.edit({ spec: { taints: null } });
+    it.pass(60_000);
+    it.isLost = () => false;
+    it.edit({ spec: { taints: [TAINT] } });
+    it.pass(29_000);
+    expect(isHeld(it)).toBe(true);
+    it.pass(1_000);
+    expect(isHeld(it)).toBe(false);
+  });
+
   it("comes back when the server took the note of it and refused the taint", () => {
     const it = world({ nodes: [{}], ageMs: 0 });
     it.idle = { idle: true };
@@ -209,11 +240,69 @@ describe("a gate that is not there any more", () => {
     expect(taintsOf(it.node)).toEqual([`${KEY}=wait`, "dedicated=db"]);
   });
 
-  it("keeps its nodes held by a protected key that nobody knows: a forged record gains nothing", () => {
-    const it = release({ g: custom });
+  it.each(["readiness.k8s.io/g", "startup-taint.cluster-autoscaler.kubernetes.io/g"])(
+    "lets its nodes go: with a key for startup taints that no process knows any more, deleted or replaced",
+    (key) => {
+      for (const [gates, left] of [
+        [{}, []],
+        [{ g: { ...WANTS, taint: { key: "example.com/g" } } }, ["example.com/g=wait"]],
+      ] as const) {
+        const it = new GateWorld({
+          gates: { g: { ...WANTS, taint: { key } } },
+          nodes: [{ taints: [{ key, value: "wait", effect: "NoSchedule" }] }],
+        });
+        it.settle();
+        it.setGates({});
+        it.restart();
+        it.setGates(gates);
+        it.settle();
+        expect(taintsOf(it.node)).toEqual(left);
+      }
+    },
+  );
+
+  it("keeps its nodes held by another protected key that nobody knows: a forged record gains nothing", () => {
+    const key = "node-role.kubernetes.io/g";
+    const it = new GateWorld({
+      gates: { g: { ...WANTS, taint: { key } } },
+      nodes: [{ taints: [{ key, value: "wait", effect: "NoSchedule" }] }],
+    });
+    it.settle();
+    it.setGates({});
     it.restart();
     it.setGates({});
     expect(it.plan().stays).toMatchObject([{ reason: "ProtectedKey" }]);
+  });
+
+  it("takes off for a moment what admission has put on since, but not what it does not select or has another value", () => {
+    const spec = { ...WANTS, nodeSelector: { matchLabels: { pool: "a" } }, taint: { key: "example.com/g" } };
+    const taint = { key: "example.com/g", value: "wait", effect: "NoSchedule" };
+    const it = new GateWorld({ gates: { g: spec }, nodes: [] });
+    const gone = it.gates?.gates ?? [];
+    it.register({ name: "late", labels: { pool: "a" }, taints: [taint] });
+    it.register({ name: "elsewhere", labels: { pool: "b" }, taints: [taint] });
+    it.register({ name: "other", labels: { pool: "a" }, taints: [{ ...taint, value: "mine" }] });
+    it.setGates({}, { gone });
+    expect(brief(it.plan("late"))).toEqual(["taint/example.com/g:NoSchedule remove RuleGone"]);
+    it.settle();
+    expect(["late", "elsewhere", "other"].map((name) => taintsOf(it.nodeOf(name)))).toEqual([
+      [],
+      ["example.com/g=wait"],
+      ["example.com/g=mine"],
+    ]);
+    it.register({ name: "later", labels: { pool: "a" }, taints: [taint] });
+    it.setGates({});
+    expect(it.plan("later").changes).toEqual([]);
+  });
+
+  it("may be one of a source that is not read yet: its nodes stay held until all are", () => {
+    const it = world();
+    it.settle();
+    it.setGates({}, { unsettled: true });
+    expect(it.plan().stays.map(({ reason }) => reason)).toEqual(["SourceNotRead", "SourceNotRead"]);
+    it.setGates({});
+    it.settle();
+    expect(isHeld(it)).toBe(false);
   });
 
   it("keeps its nodes held while it has a fault, counted as held, and while its source is not read", () => {
