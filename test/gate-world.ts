@@ -202,6 +202,11 @@ export class GateStage implements AsyncDisposable {
     );
   }
 
+  /** At once, as if its kubelet had ended it. */
+  async deletePod(pod: { readonly namespace: string; readonly name: string }): Promise<void> {
+    await this.cluster.client.delete(pods, pod, { gracePeriodSeconds: 0 });
+  }
+
   daemonSet(name: string, labels: Readonly<Record<string, string>>): Promise<DaemonSet> {
     return this.cluster.client.create(daemonSets, aDaemonSet(name, labels));
   }

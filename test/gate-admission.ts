@@ -1,0 +1,162 @@
+/** What tests of admission have in common: a port for the webhook, questions to it, and nodes that are only tried out. */
+import { once } from "node:events";
+import type { IncomingMessage } from "node:http";
+import { request } from "node:https";
+import { type AddressInfo, createServer } from "node:net";
+import { TLSSocket } from "node:tls";
+import type { BerthOptions } from "@berth/cli";
+import {
+  isApiError,
+  type KubeClient,
+  type MutatingWebhookConfiguration,
+  mutatingAdmissionPolicies,
+  mutatingAdmissionPolicyBindings,
+  mutatingWebhookConfigurations,
+  type Node,
+  nodes,
+  type ObjectName,
+  secrets,
+  serviceAccounts,
+} from "@berth/kube";
+import { aNode, eventually, type NodeBuilder, type TestCluster } from "@berth/testcluster";
+import { createGateStage, type GateStage, hasTaint } from "./gate-world.ts";
+
+export type Admission = NonNullable<BerthOptions["admission"]>;
+type Spec = Admission["spec"];
+
+/** Where Berth keeps its own; there has to be such a namespace. */
+export const NAMESPACE = "berth-system";
+export const SWITCH: ObjectName = { namespace: NAMESPACE, name: "berth-startup-gate" };
+export const SECRET: ObjectName = { namespace: NAMESPACE, name: "berth-webhook-tls" };
+export const CONFIGURATION: ObjectName = { name: "berth-startup-gate" };
+
+/** A stage after which nothing of admission is left. */
+export async function createAdmissionStage(cluster: TestCluster, name: string): Promise<GateStage> {
+  const stage = await createGateStage(cluster, name);
+  stage.owns(() => clearAdmission(cluster.client));
+  await stage.namespace(NAMESPACE);
+  return stage;
+}
+
+/** What the next test must not be helped, or hindered, by. */
+async function clearAdmission(client: KubeClient): Promise<void> {
+  const ignoreAbsent = (error: unknown): void => {
+    if (!isApiError(error, "notFound")) throw error;
+  };
+  const ours = { labelSelector: "app.kubernetes.io/name=berth" };
+  await client.deleteCollection(mutatingAdmissionPolicies, ours).catch(ignoreAbsent);
+  await client.deleteCollection(mutatingAdmissionPolicyBindings, ours).catch(ignoreAbsent);
+  await client.deleteCollection(mutatingWebhookConfigurations, {});
+  await client.delete(serviceAccounts, SWITCH).catch(ignoreAbsent);
+  await client.delete(secrets, SECRET).catch(ignoreAbsent);
+  // The API server follows a moment later.
+  await letIn(client);
+}
+
+type Shape = (builder: NodeBuilder) => NodeBuilder;
+
+/** A node as the API server would store it now; it does not. */
+export function tryNode(client: KubeClient, shape: Shape = (it) => it): Promise<Node> {
+  return client.create(nodes, shape(aNode("tried")).build(), { dryRun: true });
+}
+
+/** Resolves once new nodes get the taint with this key from their first moment; by default that of the contract. */
+export async function gatedAtCreation(client: KubeClient, key?: string): Promise<void> {
+  await eventually(async () => {
+    if (!hasTaint(await tryNode(client), key)) throw new Error("new nodes are not gated");
+  });
+}
+
+/** Resolves once new nodes get none. */
+export async function letIn(client: KubeClient): Promise<void> {
+  await eventually(async () => {
+    if (hasTaint(await tryNode(client))) throw new Error("new nodes are gated");
+  });
+}
+
+/** A webhook of this process, at a port that was free a moment ago. */
+export async function webhookAt(
+  spec: Partial<Spec> = {},
+): Promise<{ readonly admission: Admission; readonly url: string; readonly port: number }> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, "close");
+  const url = `https://127.0.0.1:${port}`;
+  const asked: Spec = {
+    mode: "Webhook",
+    bindAddress: `127.0.0.1:${port}`,
+    url,
+    failurePolicy: "Ignore",
+    ...spec,
+  };
+  return { admission: { spec: asked, namespace: NAMESPACE }, url, port };
+}
+
+export interface Answered {
+  readonly status: number;
+  readonly body: string;
+  /** Of the certificate that was shown. */
+  readonly serial: string;
+}
+
+/** One question over a connection of its own. Without a body it is a GET. */
+export async function ask(
+  url: string,
+  { ca, body }: { readonly ca: string; readonly body?: string },
+): Promise<Answered> {
+  const asking = request(url, {
+    ca,
+    agent: false,
+    ...(body !== undefined && { method: "POST", headers: { "content-type": "application/json" } }),
+  });
+  const answering = once(asking, "response") as Promise<[IncomingMessage]>;
+  asking.end(body);
+  const [answer] = await answering;
+  const { socket } = answer;
+  const serial = socket instanceof TLSSocket ? socket.getPeerCertificate().serialNumber : "";
+  const text = (await answer.setEncoding("utf8").toArray()).join("");
+  return { status: answer.statusCode ?? 0, body: text, serial };
+}
+
+/** An AdmissionReview as the API server sends it, as far as it matters. */
+export function review(
+  object: Node,
+  { operation = "CREATE", kind = "Node" }: { readonly operation?: string; readonly kind?: string } = {},
+): object {
+  return {
+    apiVersion: "admission.k8s.io/v1",
+    kind: "AdmissionReview",
+    request: {
+      uid: "d4a1c1e0-0000-4000-8000-000000000001",
+      kind: { group: "", version: "v1", kind },
+      resource: { group: "", version: "v1", resource: `${kind.toLowerCase()}s` },
+      name: object.metadata?.name,
+      operation,
+      userInfo: {},
+      object,
+      ...(operation === "UPDATE" && { oldObject: object }),
+    },
+  };
+}
+
+/** The configuration that nodetaintshandler comes with, with the caBundle of its author. */
+export function originalConfiguration(url: string, ca: string): MutatingWebhookConfiguration {
+  return {
+    apiVersion: "admissionregistration.k8s.io/v1",
+    kind: "MutatingWebhookConfiguration",
+    metadata: { name: "node-startup-taint" },
+    webhooks: [
+      {
+        name: "nodestartup.taint.add.nodetaintshandler.io",
+        admissionReviewVersions: ["v1"],
+        sideEffects: "None",
+        timeoutSeconds: 5,
+        failurePolicy: "Ignore",
+        clientConfig: { url: `${url}/mutate-node`, caBundle: Buffer.from(ca).toString("base64") },
+        rules: [{ apiGroups: [""], apiVersions: ["v1"], operations: ["CREATE"], resources: ["nodes"] }],
+      },
+    ],
+  };
+}

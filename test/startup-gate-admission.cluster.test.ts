@@ -1,0 +1,488 @@
+/**
+ * How new nodes get the taints of startup gates from their first moment: the API server by itself, or by asking Berth
+ * over TLS. On the whole product and a real API server, in the cases of the contract (N-P1 to N-P4, N-P14, N-B1, N-B9, N-B10)
+ * and in what goes wrong with certificates, configurations and replicas.
+ */
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import {
+  daemonSets,
+  mutatingAdmissionPolicies,
+  mutatingWebhookConfigurations,
+  namespaces,
+  secrets,
+  serviceAccounts,
+} from "@berth/kube";
+import { originalGate, startupGates } from "@berth/placement";
+import { type Clock, systemClock } from "@berth/runtime";
+import { aNode, aPod, eventually, startTcpProxy, type TestCluster } from "@berth/testcluster";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import {
+  type Admission,
+  ask,
+  CONFIGURATION,
+  createAdmissionStage,
+  gatedAtCreation,
+  letIn,
+  NAMESPACE,
+  originalConfiguration,
+  review,
+  SECRET,
+  SWITCH,
+  tryNode,
+  webhookAt,
+} from "./gate-admission.ts";
+import { type GateStage, hasTaint, ORIGINAL_TAINT, startGateCluster, taintsOf } from "./gate-world.ts";
+import { startBerthProcess } from "./product.ts";
+
+let cluster: TestCluster;
+beforeAll(async () => {
+  cluster = await startGateCluster();
+});
+afterAll(() => cluster[Symbol.asyncDispose]());
+
+const atOnce = { stableFor: "0s", signals: { pods: [{}] } };
+const POLICY: Admission = {
+  spec: { mode: "Policy", bindAddress: ":0", failurePolicy: "Ignore" },
+  namespace: NAMESPACE,
+};
+
+/** A folder as a Secret is mounted, with a certificate of the cluster's authority. */
+async function certificateFolder(
+  stage: GateStage,
+): Promise<{ readonly path: string; readonly rotate: () => Promise<void> }> {
+  const folder = await mkdtemp(path.join(tmpdir(), "berth-tls-"));
+  stage.owns(() => rm(folder, { recursive: true, force: true }));
+  const rotate = async (): Promise<void> => {
+    const { certificate, key } = await cluster.authority.issueServing(["127.0.0.1"]);
+    await writeFile(path.join(folder, "tls.key"), key);
+    await writeFile(path.join(folder, "tls.crt"), certificate);
+  };
+  await writeFile(path.join(folder, "ca.crt"), cluster.authority.certificate);
+  await rotate();
+  return { path: folder, rotate };
+}
+
+/** What the status of a gate says of admission. */
+async function admissionSays(gate: string, condition: object): Promise<void> {
+  await eventually(async () => {
+    const { status } = await cluster.client.get(startupGates, { name: gate });
+    expect(status?.conditions?.find(({ type }) => type === "Admission")).toMatchObject(condition);
+  });
+}
+
+const decode = (text: string): unknown => JSON.parse(Buffer.from(text, "base64").toString("utf8"));
+
+describe("the drop-in's webhook", () => {
+  const { taint } = originalGate;
+  const wait = { key: taint.key, value: taint.value, effect: taint.effect };
+
+  /** It runs with a folder of certificates and the configuration of the original, as the drop-in document says. */
+  async function dropIn(stage: GateStage): Promise<{ readonly url: string; readonly ca: string }> {
+    const { path: certificates } = await certificateFolder(stage);
+    const configuration = {
+      name: "node-startup-taint",
+      webhook: "nodestartup.taint.add.nodetaintshandler.io",
+    };
+    const { admission, url } = await webhookAt({ certificates, url: undefined, configuration });
+    await stage.start({ ...(await stage.dropIn()), admission });
+    return { url, ca: cluster.authority.certificate };
+  }
+
+  it("N-P1 to N-P3 answers as the original did", async () => {
+    await using stage = await createAdmissionStage(cluster, "p1");
+    const { url, ca } = await dropIn(stage);
+    const answer = async (object: object): Promise<Readonly<Record<string, unknown>>> => {
+      const { status, body } = await ask(`${url}/mutate-node`, { ca, body: JSON.stringify(object) });
+      expect(status).toBe(200);
+      const { apiVersion, kind, response } = JSON.parse(body) as Record<string, unknown>;
+      expect({ apiVersion, kind }).toEqual({ apiVersion: "admission.k8s.io/v1", kind: "AdmissionReview" });
+      return response as Readonly<Record<string, unknown>>;
+    };
+    const allowed = { uid: "d4a1c1e0-0000-4000-8000-000000000001", allowed: true };
+    const plain = await answer(review(aNode("n").build()));
+    expect(plain).toMatchObject({ ...allowed, patchType: "JSONPatch" });
+    expect(decode(String(plain["patch"]))).toEqual([{ op: "add", path: "/spec/taints", value: [wait] }]);
+    const tainted = await answer(review(aNode("n").tainted("a=b:NoExecute").build()));
+    expect(tainted).toMatchObject({ ...allowed, patchType: "JSONPatch" });
+    expect(decode(String(tainted["patch"]))).toEqual([{ op: "add", path: "/spec/taints/-", value: wait }]);
+    const azure = aNode("n").labelled({ "kubernetes.azure.com/mode": "system" });
+    for (const question of [
+      review(aNode("n").tainted(ORIGINAL_TAINT).build()),
+      review(aNode("n").build(), { operation: "UPDATE" }),
+      review(aNode("n").build(), { kind: "Pod" }),
+      review(azure.build()),
+    ])
+      expect(await answer(question)).toEqual(allowed);
+  });
+
+  it("N-P4 refuses what is no JSON, and allows what says nothing", async () => {
+    await using stage = await createAdmissionStage(cluster, "p4");
+    const { url, ca } = await dropIn(stage);
+    expect(await ask(`${url}/mutate-node`, { ca, body: "{not-json" })).toMatchObject({ status: 400 });
+    const { status, body } = await ask(`${url}/mutate-node`, { ca, body: "{}" });
+    expect(status).toBe(200);
+    expect(JSON.parse(body)).toMatchObject({ response: { allowed: true } });
+  });
+
+  it("N-P14 is probed over TLS", async () => {
+    await using stage = await createAdmissionStage(cluster, "p14");
+    const { url, ca } = await dropIn(stage);
+    expect(await ask(`${url}/healthz`, { ca })).toMatchObject({ status: 200, body: "ok" });
+    expect(await ask(`${url}/readyz`, { ca })).toMatchObject({ status: 200, body: "ready" });
+  });
+
+  it("gates nodes by the configuration of the original, whose caBundle it puts right", async () => {
+    await using stage = await createAdmissionStage(cluster, "adopted");
+    const { url } = await dropIn(stage);
+    const { certificate: foreign } = await cluster.authority.issueServing(["author.example"]);
+    const made = await cluster.client.create(
+      mutatingWebhookConfigurations,
+      originalConfiguration(url, foreign),
+    );
+    await gatedAtCreation(cluster.client);
+    const found = await cluster.client.get(mutatingWebhookConfigurations, { name: "node-startup-taint" });
+    const { clientConfig: _, ...rest } = found.webhooks?.[0] ?? {};
+    const { clientConfig: __, ...before } = made.webhooks?.[0] ?? {};
+    expect(rest).toEqual(before);
+    expect(found.webhooks?.[0]?.clientConfig.url).toBe(`${url}/mutate-node`);
+    await stage.pod(stage.init("n"), { ready: true });
+    expect(hasTaint(await stage.add("n"))).toBe(true);
+    expect(hasTaint(await stage.free("n"))).toBe(false);
+  });
+});
+
+describe("policies", () => {
+  it("gate nodes from their first moment, and are taken for Auto where the API server has them", async () => {
+    await using stage = await createAdmissionStage(cluster, "policy");
+    await stage.gate("net", { ...atOnce, nodeSelector: { matchLabels: { pool: "a" } } });
+    await stage.start({ admission: { ...POLICY, spec: { ...POLICY.spec, mode: "Auto" } } });
+    await admissionSays("net", { status: "True", reason: "AdmissionByPolicy" });
+    await eventually(async () =>
+      expect(hasTaint(await tryNode(cluster.client, (it) => it.labelled({ pool: "a" })))).toBe(true),
+    );
+    expect(hasTaint(await stage.add("other", (it) => it.labelled({ pool: "b" })))).toBe(false);
+    const { key } = originalGate.taint;
+    const made = await stage.add("n", (it) => it.labelled({ pool: "a" }).tainted(`${key}=other:NoSchedule`));
+    expect(taintsOf(made).filter((it) => it.startsWith(key))).toEqual([ORIGINAL_TAINT]);
+    expect((await cluster.client.list(mutatingWebhookConfigurations)).items).toEqual([]);
+    await stage.pod(stage.init("n"), { ready: true });
+    await stage.free("n");
+  });
+
+  it("follow the gates, and go with them", async () => {
+    await using stage = await createAdmissionStage(cluster, "follow");
+    await stage.gate("net", atOnce);
+    await stage.start({ admission: POLICY });
+    await gatedAtCreation(cluster.client);
+    const body = { spec: { taint: { key: "follow.test/wait" } } };
+    await cluster.client.patch(startupGates, { name: "net" }, { type: "merge", body });
+    await gatedAtCreation(cluster.client, "follow.test/wait");
+    await letIn(cluster.client);
+    await cluster.client.delete(startupGates, { name: "net" });
+    await eventually(async () =>
+      expect((await cluster.client.list(mutatingAdmissionPolicies)).items).toEqual([]),
+    );
+    expect(hasTaint(await tryNode(cluster.client), "follow.test/wait")).toBe(false);
+  });
+
+  it("come back when somebody deletes or changes them, and so does their switch", async () => {
+    await using stage = await createAdmissionStage(cluster, "heal");
+    await stage.gate("net", atOnce);
+    await stage.start({ admission: POLICY });
+    await gatedAtCreation(cluster.client);
+    const { uid } = (await cluster.client.get(serviceAccounts, SWITCH)).metadata ?? {};
+    await cluster.client.delete(serviceAccounts, SWITCH);
+    await eventually(async () => {
+      const { metadata } = await cluster.client.get(serviceAccounts, SWITCH);
+      expect(metadata?.uid).not.toBe(uid);
+    });
+    await gatedAtCreation(cluster.client);
+    const { items } = await cluster.client.list(mutatingAdmissionPolicies);
+    const name = items.map(({ metadata }) => metadata?.name ?? "").find((it) => it.includes("net")) ?? "";
+    await cluster.client.delete(mutatingAdmissionPolicies, { name });
+    await eventually(() => cluster.client.get(mutatingAdmissionPolicies, { name }));
+    const { spec } = await cluster.client.get(mutatingAdmissionPolicies, { name });
+    const disarmed = (spec?.matchConditions ?? []).map((it) => ({ name: it.name, expression: "false" }));
+    const body = { spec: { matchConditions: disarmed } };
+    await cluster.client.patch(mutatingAdmissionPolicies, { name }, { type: "merge", body });
+    await eventually(async () => {
+      const found = await cluster.client.get(mutatingAdmissionPolicies, { name });
+      expect(found.spec?.matchConditions).toEqual(spec?.matchConditions);
+    });
+    await gatedAtCreation(cluster.client);
+  });
+
+  it("are switched off by the last replica that ends, and not while another one runs", async () => {
+    await using stage = await createAdmissionStage(cluster, "last");
+    await stage.gate("net", atOnce);
+    const labels = { "app.kubernetes.io/name": "berth", "app.kubernetes.io/instance": "berth" };
+    for (const name of ["one", "two"])
+      await stage.pod(aPod(name).in(NAMESPACE).labelled(labels).on("elsewhere"), { ready: true });
+    const one = await stage.start({ admission: { ...POLICY, podName: "one" } });
+    await gatedAtCreation(cluster.client);
+    await one[Symbol.asyncDispose]();
+    expect(await cluster.client.get(serviceAccounts, SWITCH)).toBeDefined();
+    expect(hasTaint(await tryNode(cluster.client))).toBe(true);
+    const again = await stage.start({ admission: { ...POLICY, podName: "one" } });
+    await stage.deletePod({ namespace: NAMESPACE, name: "two" });
+    await again[Symbol.asyncDispose]();
+    await expect(cluster.client.get(serviceAccounts, SWITCH)).rejects.toThrow(/not found/);
+    await letIn(cluster.client);
+    // Whoever comes next switches them on again.
+    await stage.start({ admission: { ...POLICY, podName: "three" } });
+    await gatedAtCreation(cluster.client);
+  });
+});
+
+describe("a webhook of Berth", () => {
+  it("gates nodes with certificates that it makes, and with its caBundle right again after somebody changed it", async () => {
+    await using stage = await createAdmissionStage(cluster, "own");
+    await stage.gate("net", atOnce);
+    const { admission } = await webhookAt();
+    await stage.start({ admission });
+    await admissionSays("net", { status: "True", reason: "AdmissionByWebhook" });
+    await gatedAtCreation(cluster.client);
+    const caBundle = Buffer.from(cluster.authority.certificate).toString("base64");
+    const { webhooks = [] } = await cluster.client.get(mutatingWebhookConfigurations, CONFIGURATION);
+    const body = webhooks.map((_, at) => ({
+      op: "replace" as const,
+      path: `/webhooks/${at}/clientConfig/caBundle`,
+      value: caBundle,
+    }));
+    await cluster.client.patch(mutatingWebhookConfigurations, CONFIGURATION, { type: "json", body });
+    await eventually(async () => {
+      const found = await cluster.client.get(mutatingWebhookConfigurations, CONFIGURATION);
+      for (const { clientConfig } of found.webhooks ?? []) expect(clientConfig.caBundle).not.toBe(caBundle);
+    });
+    await gatedAtCreation(cluster.client);
+    await cluster.client.delete(mutatingWebhookConfigurations, CONFIGURATION);
+    await gatedAtCreation(cluster.client);
+  });
+
+  it("makes certificates anew when they were deleted", async () => {
+    await using stage = await createAdmissionStage(cluster, "secret-deleted");
+    await stage.gate("net", atOnce);
+    const { admission } = await webhookAt();
+    await stage.start({ admission });
+    await gatedAtCreation(cluster.client);
+    const { metadata } = await cluster.client.get(secrets, SECRET);
+    await cluster.client.delete(secrets, SECRET);
+    await eventually(async () => {
+      const found = await cluster.client.get(secrets, SECRET);
+      expect(found.metadata?.uid).not.toBe(metadata?.uid);
+    });
+    await gatedAtCreation(cluster.client);
+  });
+
+  it.each<[string, () => Promise<{ readonly certificate: string; readonly key: string }>]>([
+    ["garbage", () => Promise.resolve({ certificate: "garbage", key: "garbage" })],
+    ["somebody else's", () => cluster.authority.issueServing(["other.example"])],
+  ])("puts certificates that are %s right, and gates every node meanwhile", async (_what, make) => {
+    await using stage = await createAdmissionStage(cluster, "secret-replaced");
+    await stage.gate("net", atOnce);
+    const { admission } = await webhookAt();
+    await stage.start({ admission });
+    await gatedAtCreation(cluster.client);
+    const { certificate, key } = await make();
+    const wrong = Buffer.from(certificate).toString("base64");
+    const data = { "tls.crt": wrong, "tls.key": Buffer.from(key).toString("base64") };
+    await cluster.client.patch(secrets, SECRET, { type: "merge", body: { data } });
+    await eventually(async () => {
+      expect(hasTaint(await tryNode(cluster.client))).toBe(true);
+      const found = await cluster.client.get(secrets, SECRET);
+      expect(found.data?.["tls.crt"]).not.toBe(wrong);
+    });
+    for (let count = 0; count < 20; count++) expect(hasTaint(await tryNode(cluster.client))).toBe(true);
+  });
+
+  it("replaces certificates that expired while it was away", async () => {
+    await using stage = await createAdmissionStage(cluster, "expired");
+    await stage.gate("net", atOnce);
+    const { admission, url } = await webhookAt();
+    const past: Clock = { ...systemClock, now: () => Date.now() - 91 * 24 * 3_600_000 };
+    const first = await stage.start({ admission, clock: past });
+    const old = await eventually(async () => {
+      const { data } = await cluster.client.get(secrets, SECRET);
+      expect(data?.["tls.crt"]).toBeDefined();
+      return data?.["tls.crt"];
+    });
+    await first[Symbol.asyncDispose]();
+    await stage.start({ admission });
+    await gatedAtCreation(cluster.client);
+    const { data } = await cluster.client.get(secrets, SECRET);
+    expect(data?.["tls.crt"]).not.toBe(old);
+    const ca = Buffer.from(data?.["ca.crt"] ?? "", "base64").toString();
+    expect(await ask(`${url}/readyz`, { ca })).toMatchObject({ status: 200 });
+  });
+
+  it("N-B1 that cannot be reached lets nodes in, and they are gated within two seconds", async () => {
+    await using stage = await createAdmissionStage(cluster, "down");
+    await stage.gate("net", atOnce);
+    const { admission, port } = await webhookAt();
+    await using link = await startTcpProxy({ target: { host: "127.0.0.1", port } });
+    await stage.start({ admission: { ...admission, spec: { ...admission.spec, url: link.url } } });
+    await gatedAtCreation(cluster.client);
+    link.resetAll();
+    link.refuse();
+    const made = await stage.add("n");
+    const began = performance.now();
+    expect(hasTaint(made)).toBe(false);
+    await stage.held("n");
+    expect(performance.now() - began).toBeLessThan(2000);
+    link.pass();
+    await gatedAtCreation(cluster.client);
+  });
+
+  it("that is away lets nodes in with Ignore, which are gated when it is back", async () => {
+    await using stage = await createAdmissionStage(cluster, "away-ignore");
+    await stage.gate("net", atOnce);
+    const { admission } = await webhookAt({ failurePolicy: "Ignore" });
+    const berth = await stage.start({ admission });
+    await gatedAtCreation(cluster.client);
+    await berth[Symbol.asyncDispose]();
+    expect(hasTaint(await stage.add("n"))).toBe(false);
+    await stage.start({ admission });
+    await stage.held("n");
+  });
+
+  it("that is away keeps nodes out with Fail", async () => {
+    await using stage = await createAdmissionStage(cluster, "away-fail");
+    await stage.gate("net", atOnce);
+    const { admission } = await webhookAt({ failurePolicy: "Fail" });
+    const berth = await stage.start({ admission });
+    await gatedAtCreation(cluster.client);
+    await berth[Symbol.asyncDispose]();
+    await expect(stage.add("n")).rejects.toThrow(/failed calling webhook/);
+    await stage.start({ admission });
+    await gatedAtCreation(cluster.client);
+  });
+
+  it("gives way to policies, and takes what it had set up away", async () => {
+    await using stage = await createAdmissionStage(cluster, "change");
+    await stage.gate("net", atOnce);
+    const { admission } = await webhookAt();
+    const first = await stage.start({ admission });
+    await gatedAtCreation(cluster.client);
+    await first[Symbol.asyncDispose]();
+    await stage.start({ admission: POLICY });
+    await eventually(async () =>
+      expect((await cluster.client.list(mutatingWebhookConfigurations)).items).toEqual([]),
+    );
+    await gatedAtCreation(cluster.client);
+  });
+});
+
+describe("DaemonSets of a namespace that asks for it", () => {
+  it.each(["Policy", "Webhook"] as const)(
+    "N-B10 tolerate the gates, each once, by %s, and others are left alone",
+    async (mode) => {
+      await using stage = await createAdmissionStage(cluster, `b10-${mode.toLowerCase()}`);
+      const { client } = cluster;
+      const asking = `asking-${mode.toLowerCase()}`;
+      const labels = { "berth.dev/tolerate-startup-gates": "true" };
+      await client.create(namespaces, { metadata: { name: asking, labels } });
+      await stage.gate("net", atOnce);
+      await stage.gate("gpu", { ...atOnce, taint: { key: "b10.test/gpu" } });
+      const { admission } = await webhookAt();
+      await stage.start({ admission: mode === "Policy" ? POLICY : admission });
+      await gatedAtCreation(client);
+      await gatedAtCreation(client, "b10.test/gpu");
+      const set = (namespace: string, name: string) => ({
+        metadata: { namespace, name },
+        spec: {
+          selector: { matchLabels: { app: name } },
+          template: {
+            metadata: { labels: { app: name } },
+            spec: { containers: [{ name: "main", image: "registry.test/agent:1" }] },
+          },
+        },
+      });
+      const tolerated = async (namespace: string, name: string): Promise<readonly string[]> => {
+        const { spec } = await client.get(daemonSets, { namespace, name });
+        return (spec?.template.spec?.tolerations ?? []).map(({ key }) => key ?? "");
+      };
+      await client.create(daemonSets, set("default", "left"), { namespace: "default" });
+      await client.create(daemonSets, set(asking, "agent"), { namespace: asking });
+      const both = [originalGate.taint.key, "b10.test/gpu"].toSorted();
+      expect((await tolerated(asking, "agent")).toSorted()).toEqual(both);
+      expect(await tolerated("default", "left")).toEqual([]);
+      // Sent once more as its author keeps it, with another image.
+      for (const image of ["registry.test/agent:2", "registry.test/agent:3"]) {
+        const body = {
+          spec: { template: { spec: { tolerations: null, containers: [{ name: "main", image }] } } },
+        };
+        await client.patch(daemonSets, { namespace: asking, name: "agent" }, { type: "merge", body });
+        expect((await tolerated(asking, "agent")).toSorted()).toEqual(both);
+      }
+      for (const [namespace, name] of [
+        ["default", "left"],
+        [asking, "agent"],
+      ] as const)
+        await client.delete(daemonSets, { namespace, name });
+    },
+  );
+});
+
+describe("a process", () => {
+  it("N-B9 serves new certificates of a folder without a restart, and ends within two seconds", async () => {
+    await using stage = await createAdmissionStage(cluster, "b9");
+    await stage.gate("net", atOnce);
+    const { path: certificates, rotate } = await certificateFolder(stage);
+    const { admission, url } = await webhookAt({ certificates });
+    const document = {
+      apiVersion: "berth.dev/v1alpha1",
+      kind: "AdmissionServer",
+      metadata: { name: "admission" },
+      spec: admission.spec,
+    };
+    const { path: config } = await stage.file("admission.yaml", JSON.stringify(document));
+    const { path: kubeconfig } = await stage.file("kubeconfig", cluster.kubeconfig());
+    const servers = ["--metrics-bind-address", "127.0.0.1:0", "--health-probe-bind-address", "127.0.0.1:0"];
+    const args = [
+      "run",
+      "--kubeconfig",
+      kubeconfig,
+      "--config",
+      config,
+      "--namespace",
+      NAMESPACE,
+      ...servers,
+    ];
+    await using berth = startBerthProcess({ args });
+    await berth.ready();
+    await gatedAtCreation(cluster.client);
+    const ca = cluster.authority.certificate;
+    const { serial } = await ask(`${url}/readyz`, { ca });
+    await rotate();
+    await eventually(async () => expect((await ask(`${url}/readyz`, { ca })).serial).not.toBe(serial));
+    await gatedAtCreation(cluster.client);
+    const began = performance.now();
+    await berth[Symbol.asyncDispose]();
+    expect(performance.now() - began).toBeLessThan(2000);
+    expect(await berth.ended).toBe(0);
+  });
+});
+
+describe("an API server without policies", () => {
+  it("makes Auto choose the webhook", async () => {
+    const resources = ["mutatingadmissionpolicies", "mutatingadmissionpolicybindings"];
+    const off = resources.map((it) => `admissionregistration.k8s.io/v1/${it}=false`).join(",");
+    await using older = await startGateCluster({
+      flags: {
+        "kube-apiserver": ["--feature-gates=MutatingAdmissionPolicy=false", `--runtime-config=${off}`],
+      },
+    });
+    await using stage = await createAdmissionStage(older, "older");
+    await stage.gate("net", atOnce);
+    const { admission } = await webhookAt({ mode: "Auto" });
+    const berth = await stage.start({ admission });
+    await gatedAtCreation(older.client);
+    expect((await older.client.list(mutatingWebhookConfigurations)).items).toHaveLength(1);
+    expect(berth.problems()).toEqual([]);
+    await stage.pod(stage.init("n"), { ready: true });
+    expect(hasTaint(await stage.add("n"))).toBe(true);
+    expect(hasTaint(await stage.free("n"))).toBe(false);
+  });
+});
