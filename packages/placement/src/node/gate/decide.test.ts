@@ -1,3 +1,4 @@
+/** The decision table of README.md, row by row: as long as that is. */
 import { describe, expect, it } from "vitest";
 import { NEW_YEAR } from "../testing/labels.ts";
 import { decideGate } from "./decide.ts";
@@ -364,7 +365,7 @@ const fresh: CaseInit = { isFresh: true };
 describe("N-P13 a node that came without the taint", () => {
   rows([
     ["idle", { ...fresh, idle: { idle: true } }, "Held Gated: taint=wait held/Gated"],
-    ["not looked up yet", fresh, "Open Released; BackfillPending; again in 1000"],
+    ["not looked up yet", fresh, "Open Released; BackfillPending; again in 10000"],
     ["busy", { ...fresh, idle: { idle: false, pod: "default/a" } }, "Open Released; GateMissed!"],
     ["too old", { idle: { idle: true } }, "Open Released"],
     ["let go by the original", { ...fresh, idle: { idle: true }, completed: "1" }, "Open Released"],

@@ -57,8 +57,10 @@ export interface GateVerdict {
 
 /** How long signals that cannot be read put a timeout off: they are read within moments of a start, or never. */
 const UNKNOWN_LIMIT_MS = 30_000;
-/** How soon to look again at a node whose pods are being looked up; the answer itself comes sooner. */
+/** How soon to look again while the nodes have not all been looked at. */
 const PENDING_RECHECK_MS = 1000;
+/** The same where the answer brings the node back by itself, or a whole fleet may wait. */
+const SLOW_RECHECK_MS = 10_000;
 
 export function decideGate(it: GateCase): GateVerdict {
   const { gate, selected, standing, owned } = it;
@@ -101,7 +103,7 @@ function decideOpen(it: GateCase): GateVerdict {
   const isCandidate = isBackfillCandidate(it);
   if (isCandidate && idle === "unknown") {
     const message = "the node came without the taint; it is looked up whether pods run there";
-    return stay(it, [say(it, "info", reasons.BackfillPending, message)], PENDING_RECHECK_MS);
+    return stay(it, [say(it, "info", reasons.BackfillPending, message)], SLOW_RECHECK_MS);
   }
   if (isCandidate && idle !== "unknown" && idle.idle) return hold(it, reasons.Gated, []);
   const again = whyAgain(it);
@@ -112,7 +114,7 @@ function decideOpen(it: GateCase): GateVerdict {
   if (again !== undefined) {
     const { percent, nodes } = it.gate.spec.heldAgain;
     const message = `${again}, but as many nodes are held again as may be (${percent} %, at least ${nodes})`;
-    return stay(it, [say(it, "warning", reasons.GateCapReached, message)], PENDING_RECHECK_MS * 10);
+    return stay(it, [say(it, "warning", reasons.GateCapReached, message)], SLOW_RECHECK_MS);
   }
   if (!isCandidate || idle === "unknown" || idle.idle) return decideForced(it);
   const message = `the node came without the taint and is left alone, because ${idle.pod} runs there`;

@@ -167,6 +167,22 @@ describe("whether a node is idle", () => {
     expect(setup.pods.lists).toEqual(["n1", "n1"]);
   });
 
+  it("says of a busy node that it is until it is known better, so that nobody is told of it again and again", async () => {
+    await using setup = await setUp();
+    setup.pods.on.set("n1", [["default/a"]]);
+    setup.probe.idleOf(node("n1"), IGNORED);
+    await setup.clock.advance(100);
+    setup.pods.on.set("n1", []);
+    await setup.clock.advance(ANSWER_MS);
+    for (let times = 0; times < 3; times++) {
+      expect(setup.probe.idleOf(node("n1"), IGNORED)).toEqual({ idle: false, pod: "default/a" });
+    }
+    await setup.clock.advance(100);
+    expect(setup.known).toEqual(["n1", "n1"]);
+    expect(setup.probe.idleOf(node("n1"), IGNORED)).toEqual({ idle: true });
+    expect(setup.probe.idleOf(node("n1", "another"), IGNORED)).toBe("unknown");
+  });
+
   it("does not take the answer of a node for that of a later one of its name, nor a list begun before it", async () => {
     await using setup = await setUp();
     setup.pods.on.set("n1", [["default/a"]]);

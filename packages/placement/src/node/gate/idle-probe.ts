@@ -41,6 +41,8 @@ interface Question {
   answer?: Exclude<Idleness, "unknown">;
   /** Of the answer, monotonic ms. */
   until: number;
+  /** The answer before, when the node was busy: it goes on until there is another. */
+  readonly busy?: Exclude<Idleness, "unknown">;
 }
 
 interface Inquiry {
@@ -53,8 +55,9 @@ interface Inquiry {
  * namespaces that are ignored (node-controllers contract, N1 "Backfill").
  *
  * `idleOf` answers at once from memory. What it does not know it finds out by one list of the node's pods, read from
- * the server's latest state, and `onKnown` tells that an answer is there. A list that failed is repeated with backoff
- * until it is answered or forgotten. Without the right to list pods everything stays unknown; that is logged once, and
+ * the server's latest state, and `onKnown` tells that an answer is there. That a node is idle is forgotten after
+ * `ANSWER_MS`; a busy one stays so until it is known better, as nothing is done to it. A list that failed is repeated
+ * with backoff until it is answered or forgotten. Without the right to list pods everything stays unknown; that is logged once, and
  * tried again every half minute.
  */
 export class IdleProbe implements Component {
@@ -92,10 +95,11 @@ export class IdleProbe implements Component {
       return question.answer;
     // One that is open is looked for already, at its own pace.
     if (question === undefined || question.answer !== undefined) {
-      questions.set(key, { ignored: new Set(ignoredNamespaces), until: 0 });
+      const busy = question?.answer?.idle === false ? question.answer : undefined;
+      questions.set(key, { ignored: new Set(ignoredNamespaces), until: 0, ...(busy && { busy }) });
       this.#controller.enqueue(name);
     }
-    return "unknown";
+    return questions.get(key)?.busy ?? "unknown";
   }
 
   /** The node is gone, or nobody asks any more. */
