@@ -1,12 +1,9 @@
+/** What gates do to nodes, by the plan of the node writer: long, because every way a hold can begin and end is one story. */
 import type { Node } from "@berth/kube";
-import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { BoundCapability } from "../capability.ts";
 import type { NodePlan } from "../plan.ts";
 import { recordOf } from "../record.ts";
-import { capabilityContract } from "../testing/capability-contract.ts";
 import { NEW_YEAR } from "../testing/labels.ts";
-import { makeNode } from "../testing/world.ts";
 import { parseState } from "./state.ts";
 import type { SpecInput } from "./testing/gate-case.ts";
 import { type Documents, GateWorld, type WorldInit } from "./testing/gate-world.ts";
@@ -452,42 +449,4 @@ describe("explaining", () => {
     expect(it.capability.inputs(it.viewOf(), { ...mark, rule: "config/other" })).toEqual([]);
     expect(it.clocks.remembered).toBe(0);
   });
-});
-
-const keyed = (name: string) => ({ ...TAINT, key: `example.com/${name}` });
-
-/** As the composition binds it, with what a node writer under test can do: nothing but nodes, at one moment. */
-function boundTo(gates: Documents): BoundCapability {
-  const { capability } = new GateWorld({ gates });
-  return capability;
-}
-
-// What is open stays open, and what is held is held: a release is no matter of the node alone, but of time and order.
-capabilityContract({
-  enabled: boundTo({
-    g: WANTS,
-    h: { ...WANTS, taint: { key: "example.com/h" }, mode: "Continuous", heldAgain: { percent: 100 } },
-    i: { ...WANTS, taint: { key: "example.com/i" }, nodeSelector: { matchLabels: { pool: "a" } } },
-    j: {
-      ...WANTS,
-      taint: { key: "example.com/j" },
-      taintRemoved: "Release",
-      completedAnnotation: "example.com/at",
-    },
-  }),
-  disabled: boundTo({}),
-  nodes: fc
-    .record({
-      labels: fc.constantFrom({ pool: "a" }, { pool: "b" }),
-      taints: fc.subarray([before, TAINT, behind, keyed("h"), keyed("i")]),
-      annotations: fc.constantFrom<Record<string, string>>({}, { theirs: "1" }, { [AT]: "1" }),
-    })
-    .map((init) => makeNode(init)),
-  edits: fc.oneof(
-    fc.constantFrom("a", "b").map((pool) => ({ labels: { pool } })),
-    fc
-      .subarray([before, TAINT, behind, { ...keyed("i"), value: "other" }, keyed("j")])
-      .map((taints) => ({ spec: { taints } })),
-    fc.constantFrom(null, "1").map((it) => ({ annotations: { [AT]: it, [STATE]: it } })),
-  ),
 });

@@ -9,15 +9,18 @@ import {
   type NodeDecision,
   type NodeView,
   nothingWanted,
+  type Policy,
   type RuleOutcome,
   unreadPolicy,
 } from "../capability.ts";
 import { type MarkId, parseMarkId, standingValue } from "../mark.ts";
+import type { MarkSet } from "../mark-set.ts";
 import { ownedMarks, recordOf } from "../record.ts";
-import { placesOf } from "./compile.ts";
+import { isStartupPlace, placesOf } from "./compile.ts";
 import { decideGate, type GateCase, type GateVerdict } from "./decide.ts";
 import { GATES, type Gates } from "./gate.ts";
 import { type GateSources, observeGates, readingsOf } from "./observe.ts";
+import { selects } from "./selection.ts";
 
 /** What one gate sees and says of one node, for people. */
 export interface GateLook {
@@ -55,7 +58,9 @@ export function bindGates({ gates: current, sources }: GateBinding): GateCapabil
     contribute(view, now): Contribution {
       const gates = current();
       if (gates === undefined) return { capability: GATES, policy: unreadPolicy, decision: nothingWanted };
-      return { capability: GATES, policy: gates.policy, decision: decide(view, gates, look(view, now)) };
+      const admitted = admittedLate(view, gates);
+      const policy = policyFor(view, gates.policy, admitted);
+      return { capability: GATES, policy, decision: decide(view, { gates, admitted }, look(view, now)) };
     },
     inputs(view, mark) {
       const { gates } = current() ?? { gates: [] };
@@ -67,10 +72,40 @@ export function bindGates({ gates: current, sources }: GateBinding): GateCapabil
   };
 }
 
-function decide({ node, owned }: NodeView, gates: Gates, looks: readonly GateLook[]): NodeDecision {
+/** Taints that admission has put on for gates that are not there any more, before it heard of that. */
+function admittedLate({ node, owned }: NodeView, { gone = [] }: Gates): readonly MarkId[] {
+  return gone
+    .filter((gate) => !owned.has(gate.taintId) && selects(gate, node))
+    .filter(({ taintId, spec: { taint } }) => standingValue(node, taintId) === taint.value)
+    .map(({ taintId }) => taintId);
+}
+
+/** The policy of all nodes, and what only goes for this one. */
+function policyFor({ owned }: NodeView, policy: Policy, admitted: readonly MarkId[]): Policy {
+  const believed = [...owned]
+    .filter(([id, { capability }]) => capability === GATES && isStartupPlace(id))
+    .flatMap(([id]) => (policy.declared.ids.has(id) ? [] : [id]));
+  if (believed.length + admitted.length === 0) return policy;
+  const declared: MarkSet = {
+    ids: new Set([...policy.declared.ids, ...believed, ...admitted]),
+    prefixes: policy.declared.prefixes,
+  };
+  const exclusive: MarkSet = {
+    ids: new Set([...policy.exclusive.ids, ...admitted]),
+    prefixes: policy.exclusive.prefixes,
+  };
+  return { ...policy, declared, allowedProtected: declared, exclusive };
+}
+
+function decide(
+  { node, owned }: NodeView,
+  { gates, admitted }: { readonly gates: Gates; readonly admitted: readonly MarkId[] },
+  looks: readonly GateLook[],
+): NodeDecision {
   const marks = looks.flatMap(({ verdict }) => verdict.marks);
   const keep = new Map<MarkId, Reason>(looks.flatMap(({ verdict }) => [...verdict.keep]));
   const removals = new Map<MarkId, Reason>(looks.flatMap(({ verdict }) => [...verdict.removals]));
+  for (const id of admitted) removals.set(id, reasons.RuleGone);
   const findings: Finding[] = looks.flatMap(({ verdict }) => verdict.findings);
   const outcomes: RuleOutcome[] = looks.map(({ of: it, verdict }) => ({
     rule: it.gate.rule,

@@ -4,7 +4,7 @@ import { MARKS_ANNOTATION } from "../../api/keys.ts";
 import { type Reason, reasons } from "../../api/reasons.ts";
 import type { Selector } from "../../api/selector.ts";
 import { originalGate } from "../../api/startup-gate.ts";
-import { annotationId, type MarkId, taintId } from "../mark.ts";
+import { annotationId, type MarkId, parseMarkId, taintId } from "../mark.ts";
 import type { MarkSet } from "../mark-set.ts";
 import { labelKeyProblem } from "../validate.ts";
 import type { Gate, GateDocument, GateFault, Gates } from "./gate.ts";
@@ -32,15 +32,39 @@ export const contractMarks: MarkSet = {
   prefixes: [],
 };
 
+/**
+ * Domains that exist for startup taints: of the contract, the node readiness controller and cluster-autoscaler. Under
+ * them the record of a node is believed though no gate declares the key: it may have been deleted, or have got another
+ * key, while nobody ran, and its nodes would be held for ever.
+ */
+const STARTUP_DOMAINS: ReadonlySet<string> = new Set([
+  "startup.k8s.io",
+  "readiness.k8s.io",
+  "startup-taint.cluster-autoscaler.kubernetes.io",
+  "ignore-taint.cluster-autoscaler.kubernetes.io",
+]);
+
+/** May what is recorded there as set by a gate come off, though no gate declares it? */
+export function isStartupPlace(id: MarkId): boolean {
+  const place = parseMarkId(id);
+  if (place?.kind !== "taint" && place?.kind !== "annotation") return false;
+  return STARTUP_DOMAINS.has(place.key.slice(0, Math.max(0, place.key.indexOf("/"))));
+}
+
 export interface CompileInput {
   /** In order of precedence: of two gates that want one name or taint the first is in force. */
   readonly sources: readonly GateDocuments[];
   /** Places that gates of this process have declared before, so that those of a deleted gate can be taken off. */
   readonly declaredBefore?: Iterable<MarkId>;
+  /** Gates that were in force until a moment ago; see `Gates.gone`. */
+  readonly gone?: readonly Gate[];
+  /** Another source may still be read: what a gate has set that is in none of these may be of one there. */
+  readonly unsettled?: boolean;
 }
 
 /** Total: a document with a fault is reported and not in force, and the others are. */
-export function compileGates({ sources, declaredBefore = [] }: CompileInput): Gates {
+export function compileGates(input: CompileInput): Gates {
+  const { sources, gone = [] } = input;
   const faults: GateFault[] = [];
   const taken = new Map<string, string>();
   const gates: Gate[] = [];
@@ -63,7 +87,14 @@ export function compileGates({ sources, declaredBefore = [] }: CompileInput): Ga
     const [source = "", name = ""] = gate.rule.split(/\/(.*)/s);
     faults.push({ gate: name, source, path: ["after"], reason: reasons.GateInvalid, message });
   }
-  return { gates: ordered.gates, policy: policyOf(ordered.gates, sources, declaredBefore), faults };
+  const taints = new Set(ordered.gates.map(({ taintId: id }) => id));
+  const left = gone.filter(({ taintId: id }) => !taints.has(id));
+  return {
+    gates: ordered.gates,
+    policy: policyOf(ordered.gates, input),
+    faults,
+    ...(left.length > 0 && { gone: left }),
+  };
 }
 
 function toGate(source: GateSource, { name, spec }: GateDocument): Gate {
@@ -175,15 +206,16 @@ function reaches(all: ReadonlyMap<string, Gate>, from: string, to: string): bool
 
 function policyOf(
   gates: readonly Gate[],
-  sources: readonly GateDocuments[],
-  declaredBefore: Iterable<MarkId>,
+  { sources, declaredBefore = [], unsettled = false }: CompileInput,
 ): Gates["policy"] {
   const ids = new Set<string>([...contractMarks.ids, ...declaredBefore]);
   for (const gate of gates) for (const id of placesOf(gate)) ids.add(id);
   if (gates.some(({ spec }) => spec.timeouts.policy === "Cordon")) ids.add("unschedulable");
   const declared: MarkSet = { ids, prefixes: [] };
+  const sourcesRead = new Set<string>(sources.map(({ source }) => source));
   return {
-    sourcesRead: new Set(sources.map(({ source }) => source)),
+    sourcesRead,
+    ...(unsettled && { unsettled: { sources: sourcesRead, deleted: new Set<string>() } }),
     rules: new Set(
       sources.flatMap(({ source, documents }) => documents.map(({ name }) => `${source}/${name}`)),
     ),

@@ -49,6 +49,11 @@ export interface Gates {
   readonly gates: readonly Gate[];
   readonly policy: Policy;
   readonly faults: readonly GateFault[];
+  /**
+   * In force until a moment ago, with taints that no gate in force has: admission goes on for that long, and nobody else
+   * would take off what it puts on.
+   */
+  readonly gone?: readonly Gate[];
 }
 
 /** Pods that a signal looks for: those of a namespace, or of all, with a selector as the API takes it. */

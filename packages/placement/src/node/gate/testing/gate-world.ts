@@ -9,7 +9,7 @@ import { NEW_YEAR } from "../../testing/labels.ts";
 import { editNode, makeNode, type NodeInit, patchNode } from "../../testing/world.ts";
 import { bindGates, type GateCapability } from "../capability.ts";
 import { GateClocks } from "../clocks.ts";
-import { compileGates, declaredPlaces } from "../compile.ts";
+import { type CompileInput, compileGates, declaredPlaces } from "../compile.ts";
 import type { Idleness } from "../decide.ts";
 import type { Gates } from "../gate.ts";
 import { GateTally } from "../tally.ts";
@@ -100,12 +100,16 @@ export class GateWorld {
   /** `undefined`: no source has been read. */
   setGates(
     documents: Documents | undefined,
-    more: { readonly unreadable?: readonly string[]; readonly source?: "config" | "cluster" } = {},
+    more: Pick<CompileInput, "gone" | "unsettled"> & {
+      readonly unreadable?: readonly string[];
+      readonly source?: "config" | "cluster";
+    } = {},
   ): void {
-    const { unreadable = [], source = "config" } = more;
+    const { unreadable = [], source = "config", ...rest } = more;
     this.#gates =
       documents &&
       compileGates({
+        ...rest,
         declaredBefore: this.#declared,
         sources: [
           {
