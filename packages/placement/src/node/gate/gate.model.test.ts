@@ -1,6 +1,7 @@
 /**
  * Random lives of two nodes with gates, held against an oracle that knows no evidence, no state and no record: only since
- * when each signal has been there. What no patch may ever do, and what is true in the end.
+ * when each signal has been there. What no patch may ever do, and what is true in the end. Long, because steps and oracle
+ * are only understood together.
  */
 import type { Node, Pod, Taint } from "@berth/kube";
 import * as fc from "fast-check";
