@@ -80,9 +80,11 @@ export class GateWorlds {
     return this.#views.slice(Math.min(made, stepBefore), at + 1);
   }
 
-  /** Every moment up to this version. */
-  until(entry: HistoryEntry): readonly GateView[] {
-    return this.#views.slice(0, this.#history.indexOf(entry) + 1);
+  /** Every moment since the object was made: who looks something up for it asks the server, and not before that. */
+  since(entry: HistoryEntry): readonly GateView[] {
+    const { uid } = entry.object.metadata ?? {};
+    const made = this.#history.findIndex(({ object }) => object.metadata?.uid === uid);
+    return this.#views.slice(made + 1, this.#history.indexOf(entry) + 1);
   }
 }
 

@@ -115,7 +115,7 @@ function judge(entry: HistoryEntry, worlds: GateWorlds, trial: GateTrial): reado
     const was = traceOf(node, gate, name);
     const is = traceOf(entry.object, gate, name);
     if (isDeepStrictEqual(was, is)) return [];
-    const change: Change = { was, is, node, views, gate, trial };
+    const change: Change = { was, is, node, views, life: worlds.since(entry), gate, trial };
     const isForgotten = is.state === undefined && !is.stands;
     const problem = isForgotten ? whyNotForgotten(change, local) : whyNotKept(change, local);
     return problem === undefined ? [] : [`${entry.name}: ${local} ${problem} (${entry.step})`];
@@ -129,6 +129,8 @@ interface Change {
   /** The version that was decided on. */
   readonly node: Node;
   readonly views: readonly GateView[];
+  /** Since the node was made. */
+  readonly life: readonly GateView[];
   readonly gate: StoryGate;
   readonly trial: GateTrial;
 }
@@ -178,11 +180,11 @@ function isRegained({ was, is, gate }: Change): boolean {
   return gate.again !== undefined && was.why === "ReleasedByHand" && was.at === is.at;
 }
 
-function whyNotHeld({ was, is, node, views, gate }: Change): string | undefined {
+function whyNotHeld({ was, is, node, views, life, gate }: Change): string | undefined {
   if (was.state === "held" && was.owned.length > 1) return undefined;
   if (was.state === undefined) {
     if (was.completed !== undefined) return "holds a node that was let go";
-    if (is.why === "Gated") return wasIdle(node, views) ? undefined : "holds a busy node";
+    if (is.why === "Gated") return wasIdle(node, life) ? undefined : "holds a busy node";
   }
   if (gate.again === undefined) return "holds a node for the second time";
   if (was.why === "ReleasedByHand") return "holds a node again that was let go by hand";
