@@ -1,10 +1,12 @@
-/** The rules in examples/labels do on a node what examples/labels.md says. */
+/** What stands in examples works: the rules do on a node what examples/labels.md says, and the gates are in force. */
 import { readFile } from "node:fs/promises";
 import path from "node:path";
 import { mergeContributions, planNode } from "@berth/placement";
 import { aNode } from "@berth/testcluster";
 import { describe, expect, it } from "vitest";
+import { loadSettings } from "./config/settings.ts";
 import { assembleReadRules, readRuleFiles } from "./session.ts";
+import { assembleGates } from "./startup-gates.ts";
 
 const root = path.join(import.meta.dirname, "../../..");
 const documented = await readFile(path.join(root, "examples/labels.md"), "utf8");
@@ -44,5 +46,18 @@ describe("examples/labels", () => {
 
   it("leave a node without such a device alone", async () => {
     expect(await labelsFor("example.com/other")).toEqual({});
+  });
+});
+
+describe("examples/startup-gate", () => {
+  it.each([
+    ["nodetaintshandler.yaml", ["nodetaintshandler"]],
+    ["network-and-gpus.yaml", ["network-and-gpus"]],
+    ["two-phases.yaml", ["preinit", "warming"]],
+  ])("%s is in force as it stands", async (file, names) => {
+    const { startupGates } = await loadSettings({ config: [`examples/startup-gate/${file}`] }, root);
+    const gates = assembleGates(startupGates, undefined);
+    expect(gates?.faults).toEqual([]);
+    expect(gates?.gates.map(({ name }) => name)).toEqual(names);
   });
 });
