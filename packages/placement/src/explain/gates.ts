@@ -2,8 +2,8 @@
 import type { Reason } from "../api/reasons.ts";
 import type { GateLook } from "../node/gate/capability.ts";
 import type { GateCase, GatePhase } from "../node/gate/decide.ts";
+import { isHeld } from "../node/gate/decide.ts";
 import type { SignalReading } from "../node/gate/gate.ts";
-import { isHeld } from "../node/gate/release.ts";
 import { toTimestamp } from "../node/record.ts";
 
 export interface SignalExplanation extends Pick<SignalReading, "signal" | "state" | "reason" | "message"> {
@@ -60,7 +60,7 @@ export function explainGates(looks: readonly GateLook[]): readonly GateExplanati
 function explainGate({ of: it, verdict: { phase, reason } }: GateLook): GateExplanation {
   const { gate, selected, state, waitsFor, readings } = it;
   const willHold = phase !== "Open" && phase !== "NotSelected";
-  const held = isHeld(it);
+  const held = it.selected && isHeld(it);
   const next = held && !willHold ? "release" : !held && willHold ? "hold" : undefined;
   // A taint that nobody has written a state for was put on by admission, or by the kubelet.
   const isCurrent = state !== undefined && (state.state === "held") === held;

@@ -22,7 +22,7 @@ export {
   type GateSource,
 } from "./compile.ts";
 export { DaemonSetWatch } from "./daemonset-watch.ts";
-export type { GateCase, GatePhase, GateVerdict, Idleness } from "./decide.ts";
+export { type GateCase, type GatePhase, type GateVerdict, type Idleness, isHeld } from "./decide.ts";
 export {
   GATES,
   type Gate,
@@ -39,7 +39,7 @@ export type { GateSources } from "./observe.ts";
 export { podQueries } from "./pod-signal.ts";
 export { PodWatches } from "./pod-watches.ts";
 export { createGateStatusReconciler, type GateStatusOptions } from "./reconciler.ts";
-export { isHeld, planRelease, type ReleaseInput, type ReleasePlan } from "./release.ts";
+export { planRelease, type ReleaseInput, type ReleasePlan } from "./release.ts";
 export { type GateState, MAX_NOTE, parseState, stateId, stringifyState } from "./state.ts";
 export type { AdmissionState, GateJudgement } from "./status.ts";
 export { type GateCounts, type GateRelease, GateTally } from "./tally.ts";

@@ -5,14 +5,9 @@ import type { MarkId } from "../mark.ts";
 import { mergeContributions } from "../merge.ts";
 import { type NodePlan, planNode } from "../plan.ts";
 import type { GateLook } from "./capability.ts";
-import { decideGate, type GateCase, type GateVerdict } from "./decide.ts";
+import { decideGate, type GateCase, type GateVerdict, isHeld } from "./decide.ts";
 import { GATES, type Gates } from "./gate.ts";
 import { type GateState, stringifyState } from "./state.ts";
-
-/** Does the gate hold the node, as far as the node says? Also when its taint was taken off and is to come back. */
-export function isHeld({ gate, selected, standing, owned }: GateCase): boolean {
-  return selected && (standing !== undefined || owned.has(gate.taintId));
-}
 
 /**
  * Decided as by a Berth that finds the taint on a node which was let go by hand already: so there is one rule of what a
@@ -57,7 +52,7 @@ export function planRelease(input: ReleaseInput): ReleasePlan {
   const { view, looks, only, note, installation, now } = input;
   const held = looks
     .map(({ of: it }) => it)
-    .filter((it) => isHeld(it) && (only === undefined || it.gate.name === only));
+    .filter((it) => it.selected && isHeld(it) && (only === undefined || it.gate.name === only));
   const verdicts = held.map((it) => releaseByHand(it, note));
   const decision = {
     marks: verdicts.flatMap(({ marks }) => marks),
