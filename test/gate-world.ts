@@ -36,7 +36,6 @@ import {
 } from "@berth/testcluster";
 import { sumOfSamples } from "./product.ts";
 
-/** As kubectl writes it. */
 export const ORIGINAL_TAINT: string = `${originalGate.taint.key}=${originalGate.taint.value}:${originalGate.taint.effect}`;
 /** No other user agent on these clusters begins so. */
 export const BERTH = "berth/";

@@ -1,0 +1,189 @@
+/** What opens a startup gate, and which nodes it is about: on the whole product and a real API server. */
+import type { Node } from "@berth/kube";
+import { originalGate, startupGates } from "@berth/placement";
+import { aPod, eventually, type TestCluster } from "@berth/testcluster";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { createGateStage, type GateStage, hasTaint, startGateCluster, stateOf } from "./gate-world.ts";
+
+let cluster: TestCluster;
+beforeAll(async () => {
+  cluster = await startGateCluster();
+});
+afterAll(() => cluster[Symbol.asyncDispose]());
+
+const gated = (name: string): Promise<GateStage> => createGateStage(cluster, name);
+
+/** The default signal, and no waiting that a test does not ask for. */
+const atOnce = { stableFor: "0s", signals: { pods: [{}] } };
+
+describe("signals", () => {
+  it("N-B8 have to hold all together: two components and a DaemonSet", async () => {
+    await using stage = await gated("b8-all");
+    const agent = await stage.daemonSet("agent", { app: "agent" });
+    const labels = { ...originalGate.podLabels };
+    const podsOf = [
+      { selector: { matchLabels: labels } },
+      { selector: { matchLabels: { app: "csi" } }, ownedBy: "Anything" },
+    ];
+    const sets = [{ namespace: "kube-system", name: "agent" }];
+    const nodeSelector = { matchLabels: { pool: "a" } };
+    await stage.gate("net", {
+      stableFor: "0s",
+      nodeSelector,
+      taint: { key: "b8.test/wait" },
+      signals: { pods: podsOf, daemonSets: sets },
+    });
+    await stage.gate("canaries", {
+      ...atOnce,
+      nodeSelector: { matchExpressions: [{ key: "pool", operator: "DoesNotExist" }] },
+    });
+    await stage.start();
+    await stage.add("n", (it) => it.labelled({ pool: "a" }));
+    await stage.held("n", "b8.test/wait=wait:NoSchedule");
+    await stage.pod(stage.init("n"), { ready: true });
+    await stage.settled();
+    expect(hasTaint(await stage.read("n"), "b8.test/wait")).toBe(true);
+    const onNode = (name: string) => aPod(name).in("kube-system").on(stage.nodeName("n"));
+    await stage.pod(onNode("csi").labelled({ app: "csi" }), { ready: true });
+    await stage.settled();
+    expect(hasTaint(await stage.read("n"), "b8.test/wait")).toBe(true);
+    const ofAgent = onNode("agent").labelled({ app: "agent" }).ofDaemonSet("agent", agent.metadata?.uid);
+    await stage.pod(ofAgent, { ready: true });
+    await stage.free("n", "b8.test/wait");
+  });
+
+  it("N-B8 of several pods of one component all have to be ready", async () => {
+    await using stage = await gated("b8-pods");
+    await stage.gate("net", atOnce);
+    await stage.start();
+    await stage.addHeld("n");
+    await stage.pod(stage.init("n", "first"), { ready: false });
+    await stage.pod(stage.init("n", "second"), { ready: true });
+    await stage.settled();
+    expect(hasTaint(await stage.read("n"))).toBe(true);
+    await stage.say({ name: "first" }, { ready: true });
+    await stage.free("n");
+  });
+
+  it("N-B8 that hold at once do not shorten the minimum hold, nor a break the time they have to be stable", async () => {
+    await using stage = await gated("b8-hold");
+    await stage.gate("net", { ...atOnce, minimumHold: "2s" });
+    await stage.start();
+    await stage.pod(stage.init("n"), { ready: true });
+    const began = performance.now();
+    await stage.addHeld("n");
+    await stage.free("n");
+    expect(performance.now() - began).toBeGreaterThanOrEqual(2000);
+    await cluster.client.patch(
+      startupGates,
+      { name: "net" },
+      { type: "merge", body: { spec: { minimumHold: "0s", stableFor: "2s" } } },
+    );
+    await stage.pod(stage.init("m"), { ready: true });
+    await stage.addHeld("m");
+    await stage.state("m", "held", "net");
+    await stage.say({ name: "init-m" }, { ready: false });
+    const broken = performance.now();
+    await stage.say({ name: "init-m" }, { ready: true });
+    await stage.free("m");
+    expect(performance.now() - broken).toBeGreaterThanOrEqual(2000);
+  });
+
+  it("N-B8 gates hold the nodes that they select, and those of the control plane only when told", async () => {
+    await using stage = await gated("b8-select");
+    await stage.gate("net", { ...atOnce, nodeSelector: { matchLabels: { pool: "a" } } });
+    await stage.gate("all", {
+      ...atOnce,
+      taint: { key: "b8.test/all" },
+      completedAnnotation: "b8.test/at",
+      controlPlane: "Include",
+    });
+    await stage.start();
+    const controlPlane = { "node-role.kubernetes.io/control-plane": "" };
+    await stage.add("selected", (it) => it.labelled({ pool: "a" }));
+    await stage.add("other", (it) => it.labelled({ pool: "b" }));
+    await stage.add("control", (it) => it.labelled({ pool: "a", ...controlPlane }));
+    for (const node of ["selected", "other", "control"])
+      await stage.held(node, "b8.test/all=wait:NoSchedule");
+    await stage.held("selected");
+    for (const node of ["other", "control"]) expect(hasTaint(await stage.read(node))).toBe(false);
+    await says("net", { selectedNodes: 1, heldNodes: 1, firstNodes: [stage.nodeName("selected")] });
+    await says("all", { selectedNodes: 3, heldNodes: 3 });
+  });
+
+  it("N-B8 a gate that comes after another looks when that has let go", async () => {
+    await using stage = await gated("b8-after");
+    await stage.gate("gpu", {
+      taint: { key: "b8.test/gpu" },
+      after: ["net"],
+      stableFor: "0s",
+      signals: { resources: ["b8.test/gpu"] },
+    });
+    await stage.gate("net", atOnce);
+    await stage.start();
+    await stage.add("n", (it) => it.capacity({ "b8.test/gpu": "1" }));
+    await stage.held("n");
+    await stage.held("n", "b8.test/gpu=wait:NoSchedule");
+    await stage.pod(stage.init("n"), { ready: true });
+    const after = await stage.free("n", "b8.test/gpu");
+    expect(hasTaint(after)).toBe(false);
+    expect(stateOf(after, "gpu")).toMatchObject({ state: "released", why: "Released" });
+  });
+
+  it("that are lost hold the node again in Continuous mode, as many as the gate may", async () => {
+    await using stage = await gated("continuous");
+    const heldAgain = { percent: 0, nodes: 1 };
+    await stage.gate("net", { ...atOnce, mode: "Continuous", heldAgain });
+    await stage.start();
+    for (const node of ["a", "b"]) {
+      await stage.addHeld(node);
+      await stage.pod(stage.init(node), { ready: true });
+      await stage.free(node);
+    }
+    await stage.say({ name: "init-a" }, { ready: false });
+    await stage.held("a");
+    await stage.say({ name: "init-b" }, { ready: false });
+    await stage.said("GateCapReached", "b");
+    expect(hasTaint(await stage.read("b"))).toBe(false);
+    await stage.say({ name: "init-a" }, { ready: true });
+    await stage.free("a");
+  });
+
+  it("of the Node itself and of derived labels open a gate as well", async () => {
+    await using stage = await gated("node-signals");
+    const signals = {
+      conditions: [{ type: "Ready" }, { type: "NetworkUnavailable", status: "False" }],
+      annotations: [{ key: "example.com/warm" }],
+      resources: ["example.com/gpu"],
+      labelsSettled: true,
+    };
+    await stage.gate("facts", { stableFor: "0s", signals });
+    await stage.start();
+    await stage.addHeld("n", (it) => it.notReady());
+    await stage.state("n", "held", "facts");
+    const steps: (() => Promise<Node>)[] = [
+      () => stage.edit("n", { metadata: { annotations: { "example.com/warm": "true" } } }),
+      () => stage.edit("n", { status: { allocatable: { "example.com/gpu": "2" } } }, "status"),
+      () => stage.edit("n", { status: { conditions: [condition("Ready", "True")] } }, "status"),
+    ];
+    for (const step of steps) {
+      await step();
+      expect(hasTaint(await stage.read("n"))).toBe(true);
+    }
+    const conditions = [condition("Ready", "True"), condition("NetworkUnavailable", "False")];
+    await stage.edit("n", { status: { conditions } }, "status");
+    await stage.free("n");
+  });
+});
+
+/** Resolves once the status of the gate says so. */
+async function says(name: string, status: object): Promise<void> {
+  await eventually(async () => {
+    expect((await cluster.client.get(startupGates, { name })).status).toMatchObject(status);
+  });
+}
+
+function condition(type: string, status: string): object {
+  const at = new Date().toISOString();
+  return { type, status, reason: "Told", lastHeartbeatTime: at, lastTransitionTime: at };
+}
