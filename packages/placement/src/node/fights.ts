@@ -58,14 +58,18 @@ export function assessFights(fights: Fights, changes: readonly Change[], nowMs: 
   return { fights: next, held, started, ...recheck };
 }
 
-/** After a successful write. A removal of our own ends the counting: what follows is a new wish, not a revert. */
+/**
+ * After a successful write. A removal of our own ends the counting, and so does replacing what we had written ourselves:
+ * what follows is a new wish, not a revert.
+ */
 export function noteWritten(fights: Fights, changes: readonly Change[], nowMs: number): Fights {
   const next = new Map(fights);
   for (const change of changes) {
     if (isContestable(change)) {
-      const fight = next.get(change.id) ?? { writes: [] };
-      const writes = [...fight.writes, nowMs].slice(-REVERTS);
-      next.set(change.id, { ...fight, value: change.after, writes });
+      const fight = next.get(change.id);
+      const isReverted = fight !== undefined && change.before !== fight.value;
+      const writes = isReverted ? [...fight.writes, nowMs].slice(-REVERTS) : [nowMs];
+      next.set(change.id, { ...(isReverted && fight), value: change.after, writes });
     } else if (change.action === "remove") next.delete(change.id);
   }
   return next;

@@ -81,7 +81,7 @@ export class GateTally implements NodeObserver {
     return heldAgain.size < Math.max(limit.nodes, Math.floor((selected.size * limit.percent) / 100));
   }
 
-  decided(name: string, { contributions }: NodeOutcome): void {
+  decided(name: string, { contributions, changes }: NodeOutcome): void {
     const outcomes = contributions.find(({ capability }) => capability === GATES)?.decision.outcomes ?? [];
     const before = this.#nodes.get(name);
     const phases = new Map(
@@ -89,6 +89,11 @@ export class GateTally implements NodeObserver {
         phase === undefined || phase === "NotSelected" ? [] : [[rule, phase as GatePhase] as const],
       ),
     );
+    // A node that is to be let go still is held: only then may another one take its place.
+    for (const { rule, capability, action } of changes) {
+      const phase = before?.get(rule);
+      if (capability === GATES && action === "remove" && isAgain(phase)) phases.set(rule, phase);
+    }
     if (phases.size === 0 && before === undefined) return;
     if (phases.size === 0) this.#nodes.delete(name);
     else this.#nodes.set(name, phases);
@@ -122,11 +127,15 @@ export class GateTally implements NodeObserver {
     }
     put(sets.selected, name, phase !== undefined);
     put(sets.held, name, phase !== undefined && phase !== "Open");
-    put(sets.heldAgain, name, phase === "HeldAgain" || phase === "TimedOutAgain");
+    put(sets.heldAgain, name, isAgain(phase));
     put(sets.timedOut, name, phase === "TimedOut" || phase === "TimedOutAgain");
     if (sets.selected.size === 0) this.#rules.delete(rule);
     this.#options.onChange(rule);
   }
+}
+
+function isAgain(phase: GatePhase | undefined): phase is "HeldAgain" | "TimedOutAgain" {
+  return phase === "HeldAgain" || phase === "TimedOutAgain";
 }
 
 const noSets: Sets = { selected: new Set(), held: new Set(), heldAgain: new Set(), timedOut: new Set() };
