@@ -27,7 +27,6 @@ import {
   type Component,
   type Controller,
   createController,
-  createLoopComponent,
   type EventRecorder,
   type Informer,
   keyOf,
@@ -35,11 +34,11 @@ import {
   type MetricsRegistry,
   toSelf,
   watchFor,
-  whenAborted,
 } from "@berth/runtime";
 import type { Fault } from "./config/fault.ts";
 import type { Settings } from "./config/settings.ts";
 import { FaultReport } from "./fault-report.ts";
+import { createGateFollower } from "./startup-gate-follower.ts";
 import { readClusterGates, StartupGateHub } from "./startup-gates.ts";
 
 export interface GateSurroundings {
@@ -84,8 +83,6 @@ export interface GateParts {
 
 /** Counts change with every node that is written: a status says it at most this often. Milliseconds. */
 const STATUS_COALESCE_MS = 1000;
-/** Edits of several gates within this time are put together once. Milliseconds. */
-const COALESCE_MS = 50;
 /** How long after the start nodes are still looked up for `STARTUP_BACKFILL`. Milliseconds. */
 const START_MS = 60_000;
 
@@ -110,14 +107,17 @@ export function createGateParts(around: GateSurroundings): GateParts {
     },
   });
   const idle = new IdleProbe({ ...common, onKnown: recheck });
-  const hub = new StartupGateHub((inForce) => {
-    faults.report("gates", hub.configFaults());
-    gateMetrics.taken(inForce.gates.length, inForce.faults);
-    sets.want(inForce.gates.some(needsDaemonSets));
-    wantPods();
-    askAll();
-    around.onChange(inForce);
-    recheckAll();
+  const hub = new StartupGateHub({
+    clock,
+    onChange(inForce) {
+      faults.report("gates", hub.configFaults());
+      gateMetrics.taken(inForce.gates.length, inForce.faults);
+      sets.want(inForce.gates.some(needsDaemonSets));
+      wantPods();
+      askAll();
+      around.onChange(inForce);
+      recheckAll();
+    },
   });
   const tally: GateTally = new GateTally({
     now: () => clock.now(),
@@ -197,11 +197,15 @@ export function createGateParts(around: GateSurroundings): GateParts {
     },
     onSettings: ({ startupGates: read }) => hub.setConfig(read),
     watches: [pods, sets, idle],
-    follower: createFollower(gates, {
+    follower: createGateFollower({
+      client,
+      gates,
+      nodes,
       clock,
       onGates: (read) => hub.setCluster(readClusterGates(read)),
+      onUnreadable: () => hub.settle(),
       onNodes: () => firstPass.check(),
-      nodes,
+      onLook: () => hub.forgetGone(),
     }),
     controller,
     askStatuses: askAll,
@@ -210,48 +214,4 @@ export function createGateParts(around: GateSurroundings): GateParts {
 
 function needsDaemonSets({ spec: { signals } }: Gates["gates"][number]): boolean {
   return signals.daemonSets.length > 0 || signals.pods.some(({ ownedBy }) => ownedBy === "DaemonSet");
-}
-
-interface Following {
-  readonly clock: Clock;
-  readonly nodes: Informer<Node>;
-  readonly onGates: (gates: Iterable<StartupGate>) => void;
-  readonly onNodes: () => void;
-}
-
-/**
- * The gates of the cluster as they are and as they change. A CRD that is deleted takes its gates with it, and they let
- * go: a taint whose gate is gone would never come off.
- */
-function createFollower(
-  gates: Informer<StartupGate>,
-  { clock, nodes, onGates, onNodes }: Following,
-): Component {
-  const take = (): void => {
-    if (gates.synced) onGates(gates.list());
-  };
-  return createLoopComponent({
-    name: "startup-gates-follower",
-    async run(signal) {
-      let timer: Disposable | undefined;
-      using _subscribed = gates.subscribe({
-        onChange(change) {
-          if (
-            change.type === "updated" &&
-            change.old.metadata?.generation === change.object.metadata?.generation
-          )
-            return;
-          timer ??= clock.schedule(COALESCE_MS, () => {
-            timer = undefined;
-            take();
-          });
-        },
-      });
-      take();
-      void gates.whenSynced(signal).then(take);
-      void nodes.whenSynced(signal).then((synced) => synced && onNodes());
-      await whenAborted(signal);
-      timer?.[Symbol.dispose]();
-    },
-  });
 }

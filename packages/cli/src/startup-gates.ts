@@ -1,7 +1,9 @@
 import type { ObjectMeta } from "@berth/kube";
 import {
+  type CompileInput,
   compileGates,
   declaredPlaces,
+  type Gate,
   type GateDocuments,
   type GateFault,
   type GateJudgement,
@@ -11,6 +13,7 @@ import {
   type StartupGate,
   startupGateSpec,
 } from "@berth/placement";
+import type { Clock } from "@berth/runtime";
 import type { Fault } from "./config/fault.ts";
 import type { LocatedStartupGate } from "./config/settings.ts";
 
@@ -46,12 +49,12 @@ export function readClusterGates(objects: Iterable<StartupGate>): ClusterGates {
 export function assembleGates(
   config: readonly LocatedStartupGate[] | undefined,
   cluster: GateDocuments | undefined,
-  declaredBefore: Iterable<MarkId> = [],
+  more: Omit<CompileInput, "sources"> = {},
 ): Gates | undefined {
   const sources: GateDocuments[] = [];
   if (config !== undefined) sources.push({ source: "config", documents: config });
   if (cluster !== undefined) sources.push(cluster);
-  return sources.length === 0 ? undefined : compileGates({ sources, declaredBefore });
+  return sources.length === 0 ? undefined : compileGates({ ...more, sources });
 }
 
 /** What is wrong with the gates of files, where the file says it. */
@@ -86,18 +89,37 @@ export function clusterGateFaults(faults: readonly GateFault[]): readonly Fault[
     }));
 }
 
-/** Puts the gates of all sources together, and says of each document what became of it. */
+export interface StartupGateHubOptions {
+  readonly clock: Pick<Clock, "monotonic">;
+  /** Gates came into force or ceased to be. */
+  readonly onChange: (gates: Gates) => void;
+}
+
+/**
+ * How long admission may go on with a gate that is gone: until its objects are deleted, and the API server has noticed,
+ * which it does within a second or so. Milliseconds.
+ */
+export const GONE_MS = 60_000;
+
+/**
+ * Puts the gates of all sources together, and says of each document what became of it. Until those of the cluster have
+ * been read, or `settle` says that they will not be, one that is in no file is not taken for deleted: it may be there.
+ */
 export class StartupGateHub {
-  readonly #onChange: (gates: Gates) => void;
+  readonly #options: StartupGateHubOptions;
   #config: readonly LocatedStartupGate[] | undefined;
   #cluster: ClusterGates | undefined;
   #gates: Gates | undefined;
+  #isSettled = false;
   /** What gates of this process have declared: the taint of one that is deleted has to come off. */
   readonly #declared = new Set<MarkId>();
+  /** By rule: gates as they were last in force, those that have a fault now included. */
+  readonly #last = new Map<string, Gate>();
+  /** Gates that are not there any more, or have another taint, and until when that is remembered: monotonic ms. */
+  #gone: readonly { readonly gate: Gate; readonly untilMs: number }[] = [];
 
-  /** @param onChange gates came into force or ceased to be. */
-  constructor(onChange: (gates: Gates) => void) {
-    this.#onChange = onChange;
+  constructor(options: StartupGateHubOptions) {
+    this.#options = options;
   }
 
   /** `undefined` until some source has been read. */
@@ -112,7 +134,23 @@ export class StartupGateHub {
 
   setCluster(gates: ClusterGates | undefined): void {
     this.#cluster = gates;
+    this.#isSettled ||= gates !== undefined;
     this.#refresh();
+  }
+
+  /** It is gone on without those of the cluster. */
+  settle(): void {
+    this.#isSettled = true;
+    this.#refresh();
+  }
+
+  /** What was remembered for a while of gates that are gone is forgotten when it is over. Nobody has to look again. */
+  forgetGone(): void {
+    const nowMs = this.#options.clock.monotonic();
+    const gone = this.#gone.filter(({ untilMs }) => nowMs < untilMs);
+    if (gone.length === this.#gone.length) return;
+    this.#gone = gone;
+    this.#gates = this.#assemble();
   }
 
   /** What became of this version of a gate of the cluster; `undefined` until it was taken over. */
@@ -134,10 +172,37 @@ export class StartupGateHub {
   }
 
   #refresh(): void {
-    const gates = assembleGates(this.#config, this.#cluster, this.#declared);
-    this.#gates = gates;
-    if (gates === undefined) return;
-    for (const id of declaredPlaces(gates)) this.#declared.add(id);
-    this.#onChange(gates);
+    const assembled = this.#assemble();
+    if (assembled !== undefined && this.#noteGone(assembled)) this.#gates = this.#assemble();
+    else this.#gates = assembled;
+    if (this.#gates === undefined) return;
+    for (const id of declaredPlaces(this.#gates)) this.#declared.add(id);
+    this.#options.onChange(this.#gates);
+  }
+
+  #assemble(): Gates | undefined {
+    return assembleGates(this.#config, this.#cluster, {
+      declaredBefore: this.#declared,
+      gone: this.#gone.map(({ gate }) => gate),
+      unsettled: !this.#isSettled,
+    });
+  }
+
+  /** @returns whether there are more than before. */
+  #noteGone({ gates, faults }: Gates): boolean {
+    const inForce = new Map(gates.map((gate) => [gate.rule, gate]));
+    const refused = new Set(faults.map(({ source, gate }) => `${source}/${gate}`));
+    const untilMs = this.#options.clock.monotonic() + GONE_MS;
+    for (const [rule, gate] of this.#last) {
+      const now = inForce.get(rule);
+      if (now?.taintId === gate.taintId || (now === undefined && refused.has(rule))) continue;
+      this.#gone = [
+        ...this.#gone.filter(({ gate: { taintId } }) => taintId !== gate.taintId),
+        { gate, untilMs },
+      ];
+      this.#last.delete(rule);
+    }
+    for (const [rule, gate] of inForce) this.#last.set(rule, gate);
+    return this.#gone.some((it) => it.untilMs === untilMs);
   }
 }
