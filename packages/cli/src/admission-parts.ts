@@ -71,6 +71,8 @@ type Mode = "Policy" | "Webhook" | "Off";
 
 /** How soon a question to the server that failed is asked again. Milliseconds. */
 const RETRY_MS = 5000;
+/** How soon leftovers that may not be looked at are looked for again, while there is no gate. Milliseconds. */
+const LEFTOVERS_MS = 300_000;
 /** How long setting up may take before it counts as failed. Milliseconds. */
 const EARLY_MS = 10_000;
 
@@ -92,6 +94,8 @@ class Admission implements AdmissionParts {
   readonly #around: AdmissionSurroundings;
   readonly #certificates: (CertificateSource & Component) | undefined;
   readonly #keepers: AdmissionKeepers;
+  /** That were started. */
+  #informers: readonly Component[] = [];
   #mode: Mode | undefined;
   #serving = false;
   #decidedMs = 0;
@@ -99,6 +103,7 @@ class Admission implements AdmissionParts {
   #fault: string | undefined;
   /** Resolves when there is something to do. */
   readonly #wanted = Promise.withResolvers<void>();
+  #isWanted = false;
 
   constructor(settings: AdmissionSettings, around: AdmissionSurroundings) {
     this.#settings = settings;
@@ -109,7 +114,7 @@ class Admission implements AdmissionParts {
       namespace: settings.namespace,
       adopted: settings.spec.configuration?.name,
     });
-    if (settings.spec.mode === "Webhook") this.#wanted.resolve();
+    if (settings.spec.mode === "Webhook") this.#want();
     this.always = [
       createLoopComponent({
         name: "admission",
@@ -136,8 +141,13 @@ class Admission implements AdmissionParts {
   }
 
   gatesChanged(): void {
-    if ((this.#around.gates()?.gates.length ?? 0) > 0) this.#wanted.resolve();
+    if ((this.#around.gates()?.gates.length ?? 0) > 0) this.#want();
     this.#refresh();
+  }
+
+  #want(): void {
+    this.#isWanted = true;
+    this.#wanted.resolve();
   }
 
   #problem(): string | undefined {
@@ -148,7 +158,19 @@ class Admission implements AdmissionParts {
       if (certificates !== undefined) return certificates;
       if (!this.#serving) return "the webhook does not listen yet";
     }
-    return needed ? this.#keepers.problem() : undefined;
+    return needed ? (this.#keepers.problem() ?? this.#sightProblem()) : undefined;
+  }
+
+  /** What cannot be seen is not written either. */
+  #sightProblem(): string | undefined {
+    const mode = this.#mode;
+    if (mode !== "Policy" && mode !== "Webhook") return undefined;
+    for (const informer of this.#informers) {
+      const isOfWebhook = informer.name.startsWith("admission-webhooks");
+      const problem = isOfWebhook === (mode === "Webhook") ? informer.problem?.() : undefined;
+      if (problem !== undefined) return problem;
+    }
+    return undefined;
   }
 
   #createCertificates(): (CertificateSource & Component) | undefined {
@@ -249,6 +271,8 @@ class Admission implements AdmissionParts {
     const { gates: current, installation } = this.#around;
     const gates = current();
     const { spec, namespace } = this.#settings;
+    // Objects of gates that are yet to be read must not be taken for left over.
+    if (gates?.policy.unsettled !== undefined) return;
     if (this.#mode === undefined) {
       // Without gates there is nothing to choose, and whatever is left of earlier ones has to go.
       if (gates?.gates.length === 0)
@@ -313,26 +337,35 @@ class Admission implements AdmissionParts {
 
   /** Nothing is watched until a gate is there, or objects of an earlier one have been left. */
   async #keep(signal: AbortSignal): Promise<void> {
-    const { client, clock, log } = this.#around;
     let served: boolean | undefined;
-    while (!signal.aborted && served === undefined) {
-      try {
-        served = await servesPolicies(client, signal);
-        if (!(await this.#keepers.hasLeftovers(served, signal)))
-          await Promise.race([this.#wanted.promise, whenAborted(signal)]);
-      } catch (error) {
-        if (signal.aborted) return;
-        log.debug("what is left of earlier gates could not be looked at", { error: String(error) });
-        await Promise.race([this.#wanted.promise, sleep(clock, RETRY_MS * 6, signal)]);
-      }
-    }
-    if (signal.aborted) return;
+    while (!signal.aborted && served === undefined) served = await this.#whatToKeep(signal);
+    if (signal.aborted || served === undefined) return;
+    const pairs = this.#keepers.pairs(served);
+    this.#informers = pairs.map(([informer]) => informer);
     await Promise.all(
-      this.#keepers.pairs(served === true).map(async ([informer, writer]) => {
+      pairs.map(async ([informer, writer]) => {
         const { ended } = await informer.start(signal);
         await Promise.all([ended, writer.start(signal).then((running) => running.ended)]);
       }),
     );
+  }
+
+  /** With policies or without; `undefined` when that is to be asked again. */
+  async #whatToKeep(signal: AbortSignal): Promise<boolean | undefined> {
+    const { client, clock, log } = this.#around;
+    try {
+      const served = await servesPolicies(client, signal);
+      if (!this.#isWanted && !(await this.#keepers.hasLeftovers(served, signal)))
+        await Promise.race([this.#wanted.promise, whenAborted(signal)]);
+      return served;
+    } catch (error) {
+      if (signal.aborted) return undefined;
+      log.debug("what is left of earlier gates could not be looked at", { error: String(error) });
+      // Without the right to look there may be nothing to do at all: then it stays at looking.
+      if (this.#isWanted) await sleep(clock, RETRY_MS, signal);
+      else await Promise.race([this.#wanted.promise, sleep(clock, LEFTOVERS_MS, signal)]);
+      return undefined;
+    }
   }
 
   async #leave(signal: AbortSignal): Promise<void> {

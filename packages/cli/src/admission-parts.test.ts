@@ -1,0 +1,144 @@
+/** What is asked of a server by whom: a Berth without rights, without gates, or that has not read them all yet. */
+import { ApiError, type KubeClient, type KubeObject, type Resource, type Verb } from "@berth/kube";
+import { compileGates, type Gates, startupGateSpec } from "@berth/placement";
+import {
+  clusterName,
+  createMetricsRegistry,
+  createSilentLogger,
+  createVirtualClock,
+  type VirtualClock,
+} from "@berth/runtime";
+import { describe, expect, it } from "vitest";
+import { type AdmissionParts, createAdmissionParts } from "./admission-parts.ts";
+import { type AdmissionServerSpec, admissionServerSpec } from "./config/admission-server.ts";
+
+const spec = startupGateSpec.parse({ signals: { pods: [{}] } });
+const gatesOf = (names: readonly string[], unsettled = false): Gates =>
+  compileGates({
+    sources: [{ source: "config", documents: names.map((name) => ({ name, spec })) }],
+    unsettled,
+  });
+
+interface Stage extends AsyncDisposable {
+  readonly clock: VirtualClock;
+  readonly parts: AdmissionParts;
+  /** `list mutatingadmissionpolicies`, in order. */
+  readonly requests: string[];
+  readonly setGates: (gates: Gates) => void;
+}
+
+interface Init {
+  readonly mode?: AdmissionServerSpec["mode"];
+  readonly gates?: Gates;
+  /** The right to list and watch. Default false. */
+  readonly mayRead?: boolean;
+  /** Names of policies that an earlier process has left. */
+  readonly left?: readonly string[];
+}
+
+/** Of the server there is only what it refuses, and what was left there. */
+async function setUp({
+  mode = "Policy",
+  gates = gatesOf([]),
+  mayRead = false,
+  left = [],
+}: Init): Promise<Stage> {
+  const clock = createVirtualClock();
+  const requests: string[] = [];
+  let current = gates;
+  const note = (verb: string, { plural }: Resource): void => void requests.push(`${verb} ${plural}`);
+  const refuse = (verb: Verb, { plural }: Resource, kind: "forbidden" | "unsupported"): never => {
+    throw new ApiError({ kind }, { verb, resource: plural });
+  };
+  const itemsOf = ({ plural }: Resource): readonly KubeObject[] =>
+    plural === "mutatingadmissionpolicies"
+      ? left.map((name) => ({ metadata: { name, uid: name, resourceVersion: "1" } }))
+      : [];
+  const client = {
+    read: async () => JSON.stringify({ resources: [{ name: "mutatingadmissionpolicies" }] }),
+    list: async (resource: Resource) => {
+      note("list", resource);
+      return mayRead
+        ? { metadata: { resourceVersion: "1" }, items: itemsOf(resource) }
+        : refuse("list", resource, "forbidden");
+    },
+    watch: async (resource: Resource) => {
+      note("watch", resource);
+      return refuse("watch", resource, mayRead ? "unsupported" : "forbidden");
+    },
+    apply: async (resource: Resource) => {
+      note("apply", resource);
+      return refuse("patch", resource, "forbidden");
+    },
+    delete: async (resource: Resource) => note("delete", resource),
+  } as unknown as KubeClient;
+  const parts = createAdmissionParts(
+    { spec: admissionServerSpec.parse({ mode }), namespace: "berth-system" },
+    {
+      client,
+      cluster: clusterName("test"),
+      installation: "berth",
+      gates: () => current,
+      metrics: createMetricsRegistry(),
+      log: createSilentLogger(),
+      clock,
+      onChange: () => {},
+    },
+  );
+  const stopping = new AbortController();
+  const started = await Promise.all(
+    [...parts.always, ...parts.elected].map((component) => component.start(stopping.signal)),
+  );
+  parts.gatesChanged();
+  return {
+    clock,
+    parts,
+    requests,
+    setGates(next) {
+      current = next;
+      parts.gatesChanged();
+    },
+    async [Symbol.asyncDispose]() {
+      stopping.abort();
+      await clock.advance(60_000);
+      await Promise.all(started.map(({ ended }) => ended));
+    },
+  };
+}
+
+describe("without gates", () => {
+  it.each(["Auto", "Policy", "Off"] as const)(
+    "and without rights nothing is watched, and hardly anything asked (%s)",
+    async (mode) => {
+      await using stage = await setUp({ mode });
+      await stage.clock.advance(20 * 60_000);
+      expect(stage.requests.filter((it) => it.startsWith("watch"))).toEqual([]);
+      expect(stage.requests.length).toBeLessThanOrEqual(10);
+    },
+  );
+
+  it("what an earlier process has left is deleted, but not before all gates have been read", async () => {
+    await using stage = await setUp({ gates: gatesOf([], true), mayRead: true, left: ["berth-gate-net"] });
+    await stage.clock.advance(20_000);
+    expect(stage.requests.filter((it) => it.startsWith("delete"))).toEqual([]);
+    stage.setGates(gatesOf([]));
+    await stage.clock.advance(1000);
+    expect(stage.requests).toContain("delete mutatingadmissionpolicies");
+  });
+});
+
+describe("with gates", () => {
+  it("a right that is missing to see the policies is said, as they are not written either", async () => {
+    await using stage = await setUp({ gates: gatesOf(["net"]) });
+    await stage.clock.advance(20_000);
+    expect(stage.parts.state()).toMatchObject({ works: false, reason: "AdmissionFailed" });
+    expect(stage.parts.state()?.message).toContain("mutatingadmissionpolicies");
+  });
+
+  it("no right is missed where nothing is to be put on new nodes", async () => {
+    await using stage = await setUp({ mode: "Off", gates: gatesOf(["net"]) });
+    await stage.clock.advance(20_000);
+    expect(stage.parts.state()).toMatchObject({ works: false, reason: "AdmissionOff" });
+    expect(stage.parts.always.map((component) => component.problem?.())).toEqual([undefined]);
+  });
+});
