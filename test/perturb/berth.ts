@@ -1,7 +1,7 @@
 /** The product as stories start it: in this process, in a hurry, and ended at any moment; and the cluster it needs. */
 import { startBerth } from "@berth/cli";
 import { customResourceDefinitions } from "@berth/kube";
-import { crds, labelRules } from "@berth/placement";
+import { crds, customKinds } from "@berth/placement";
 import { type Clock, systemClock } from "@berth/runtime";
 import {
   type Connection,
@@ -32,7 +32,7 @@ export async function startStoryCluster(): Promise<TestCluster> {
   await using owned = new AsyncDisposableStack();
   const cluster = owned.use(await startTestCluster());
   for (const crd of crds()) await cluster.client.apply(customResourceDefinitions, crd);
-  await eventually(() => cluster.client.list(labelRules));
+  await eventually(() => Promise.all(customKinds.map(({ resource }) => cluster.client.list(resource))));
   owned.move();
   return cluster;
 }

@@ -39,86 +39,76 @@ export const gatesHeld: PerturbationStory = gateStory(
 );
 
 /** A node is held, and let go when the last of its pods is ready; then somebody meddles with its taints. */
-export const gatesRelease: PerturbationStory = gateStory(
-  "gates/release",
-  {
-    gates: { net },
-    nodes: ["n1", "n2"],
-    prepare: ({ putGate }) => putGate("net"),
-    steps: ({ addNode, addPod, endPod, ready, removeNode, stands, stopPod, taint }) => [
-      { name: "node-arrives", run: () => addNode("n1", [REGISTERED, `${FOREIGN}=ml:NoSchedule`]) },
-      { name: "first-pod-comes", run: () => addPod("first", "n1", INIT) },
-      { name: "driver-comes", run: () => addPod("driver", "n1", DRIVER) },
-      { name: "driver-is-ready", run: () => ready("driver", true) },
-      { name: "second-pod-comes", run: () => addPod("second", "n1", INIT) },
-      { name: "first-pod-is-ready", run: () => ready("first", true) },
-      { name: "first-pod-ends", run: () => stopPod("first") },
-      { name: "second-pod-is-ready-not", run: () => ready("second", false) },
-      { name: "replacement-comes", run: () => addPod("third", "n1", INIT) },
-      { name: "first-pod-is-gone", run: () => endPod("first") },
-      { name: "replacement-is-ready", run: () => ready("third", true) },
-      { name: "second-pod-is-ready", run: () => ready("second", true), over: () => !stands("n1", TAINT) },
-      {
-        name: "taint-comes-back",
-        needsSettled: true,
-        run: () => taint("n1", (taints) => [...taints, { key: TAINT, value: "wait", effect: "NoSchedule" }]),
-      },
-      {
-        name: "foreign-taint-changes",
-        run: () =>
-          taint("n1", (taints) =>
-            taints.map((one) => (one.key === FOREIGN ? { ...one, value: "web" } : one)),
-          ),
-      },
-      { name: "another-arrives", run: () => addNode("n2", [`${TAINT}=later:NoSchedule`]) },
-      { name: "pod-lapses", run: () => ready("third", false) },
-      { name: "node-goes", run: () => removeNode("n1") },
-    ],
-  },
-  { oldestView: 0 },
-);
+export const gatesRelease: PerturbationStory = gateStory("gates/release", {
+  gates: { net },
+  nodes: ["n1", "n2"],
+  prepare: ({ putGate }) => putGate("net"),
+  steps: ({ addNode, addPod, endPod, ready, removeNode, stands, stopPod, taint }) => [
+    { name: "node-arrives", run: () => addNode("n1", [REGISTERED, `${FOREIGN}=ml:NoSchedule`]) },
+    { name: "first-pod-comes", run: () => addPod("first", "n1", INIT) },
+    { name: "driver-comes", run: () => addPod("driver", "n1", DRIVER) },
+    { name: "driver-is-ready", run: () => ready("driver", true) },
+    { name: "second-pod-comes", run: () => addPod("second", "n1", INIT) },
+    { name: "first-pod-is-ready", run: () => ready("first", true) },
+    { name: "first-pod-ends", run: () => stopPod("first") },
+    { name: "second-pod-is-ready-not", run: () => ready("second", false) },
+    { name: "replacement-comes", run: () => addPod("third", "n1", INIT) },
+    { name: "first-pod-is-gone", run: () => endPod("first") },
+    { name: "replacement-is-ready", run: () => ready("third", true) },
+    { name: "second-pod-is-ready", run: () => ready("second", true), over: () => !stands("n1", TAINT) },
+    {
+      name: "taint-comes-back",
+      needsSettled: true,
+      run: () => taint("n1", (taints) => [...taints, { key: TAINT, value: "wait", effect: "NoSchedule" }]),
+    },
+    {
+      name: "foreign-taint-changes",
+      run: () =>
+        taint("n1", (taints) => taints.map((one) => (one.key === FOREIGN ? { ...one, value: "web" } : one))),
+    },
+    { name: "another-arrives", run: () => addNode("n2", [`${TAINT}=later:NoSchedule`]) },
+    { name: "pod-lapses", run: () => ready("third", false) },
+    { name: "node-goes", run: () => removeNode("n1") },
+  ],
+});
 
 /** Nodes come without the taint: an idle one is held after all, a busy one is not; and gates wait for each other. */
-export const gatesBackfill: PerturbationStory = gateStory(
-  "gates/backfill",
-  {
-    gates: {
-      net: { ...net, pods: [INIT] },
-      gpu: { taint: GPU, completed: "gate.example.com/done", annotations: ["gpu/ready"], after: ["net"] },
-    },
-    nodes: ["n1", "n2", "n3"],
-    async prepare({ putGate }) {
-      await putGate("net");
-      await putGate("gpu");
-    },
-    steps: ({ addNode, addPod, addWorkload, annotate, dropGate, ready, stands }) => [
-      {
-        name: "idle-node-arrives",
-        run: () => addNode("n1"),
-        over: () => stands("n1", TAINT) && stands("n1", GPU),
-      },
-      {
-        name: "busy-node-arrives",
-        async run() {
-          await addWorkload("app", "n2");
-          await addNode("n2");
-        },
-      },
-      { name: "pod-comes", run: () => addPod("init", "n1", INIT) },
-      { name: "gpu-is-ready", run: () => annotate("n1", { "gpu/ready": "true" }) },
-      { name: "pod-is-ready", run: () => ready("init", true), over: () => !stands("n1", GPU) },
-      {
-        name: "registered-node-arrives",
-        run: () => addNode("n3", [REGISTERED]),
-        over: () => stands("n3", GPU),
-      },
-      { name: "first-gate-goes", run: () => dropGate("net"), over: () => stands("n3", GPU) },
-      { name: "pod-lapses", run: () => ready("init", false) },
-      { name: "second-gate-goes", run: () => dropGate("gpu") },
-    ],
+export const gatesBackfill: PerturbationStory = gateStory("gates/backfill", {
+  gates: {
+    net: { ...net, pods: [INIT] },
+    gpu: { taint: GPU, completed: "gate.example.com/done", annotations: ["gpu/ready"], after: ["net"] },
   },
-  { oldestView: 0 },
-);
+  nodes: ["n1", "n2", "n3"],
+  async prepare({ putGate }) {
+    await putGate("net");
+    await putGate("gpu");
+  },
+  steps: ({ addNode, addPod, addWorkload, annotate, dropGate, ready, stands }) => [
+    {
+      name: "idle-node-arrives",
+      run: () => addNode("n1"),
+      over: () => stands("n1", TAINT) && stands("n1", GPU),
+    },
+    {
+      name: "busy-node-arrives",
+      async run() {
+        await addWorkload("app", "n2");
+        await addNode("n2");
+      },
+    },
+    { name: "pod-comes", run: () => addPod("init", "n1", INIT) },
+    { name: "gpu-is-ready", run: () => annotate("n1", { "gpu/ready": "true" }) },
+    { name: "pod-is-ready", run: () => ready("init", true), over: () => !stands("n1", GPU) },
+    {
+      name: "registered-node-arrives",
+      run: () => addNode("n3", [REGISTERED]),
+      over: () => stands("n3", GPU),
+    },
+    { name: "first-gate-goes", run: () => dropGate("net"), over: () => stands("n3", GPU) },
+    { name: "pod-lapses", run: () => ready("init", false) },
+    { name: "second-gate-goes", run: () => dropGate("gpu") },
+  ],
+});
 
 /** The signals are lost after the release: held again, as many as may be. */
 export const gatesContinuous: PerturbationStory = gateStory("gates/continuous", {

@@ -2,6 +2,7 @@
 import { type KubeClient, type Node, nodes, type ObjectReference } from "@berth/kube";
 import {
   type BoundCapability,
+  heldAgainBy,
   type LabelOptions,
   type LabelRule,
   labelFactsChanged,
@@ -44,7 +45,7 @@ import { type AdmissionSettings, createAdmissionParts } from "./admission-parts.
 import type { Fault } from "./config/fault.ts";
 import type { LabelFolderSource } from "./config/settings.ts";
 import { faultEvent } from "./fault-event.ts";
-import { createGateParts } from "./gate-parts.ts";
+import { createGateParts, HELD_AGAIN } from "./gate-parts.ts";
 import { createLabelParts } from "./label-parts.ts";
 import { NodeAccess } from "./node-access.ts";
 
@@ -159,6 +160,7 @@ function assemble(options: BerthOptions): Parts {
     cluster: CLUSTER,
     resource: nodes,
     project: slimNode,
+    indexes: { [HELD_AGAIN]: heldAgainBy },
     // Each node is decided by itself, so writing begins while the snapshot arrives. Who has yet to be elected has time,
     // and should not lead before it can read.
     eager: lease === undefined,

@@ -65,6 +65,9 @@ export interface GateSurroundings {
   readonly recheckAll: () => void;
 }
 
+/** The index of Nodes by the gates that hold them again: `heldAgainBy`. */
+export const HELD_AGAIN = "held-again";
+
 export interface GateParts {
   readonly capability: GateCapability;
   readonly gates: () => Gates | undefined;
@@ -144,7 +147,14 @@ export function createGateParts(around: GateSurroundings): GateParts {
       sight,
       clocks,
       idle: (node, ignored) => idle.idleOf(node, ignored),
-      mayHoldAgain: (gate, node) => (firstPass.done ? tally.mayHoldAgain(gate, node) : undefined),
+      mayHoldAgain: (gate, node) =>
+        firstPass.done
+          ? tally.mayHoldAgain(
+              gate,
+              node,
+              nodes.byIndex(HELD_AGAIN, gate.name).map(({ metadata }) => metadata?.name ?? ""),
+            )
+          : undefined,
       ...(around.backfillAtStart && {
         backfillAlways: ({ metadata }: Node) =>
           clock.monotonic() - startedMs < START_MS &&

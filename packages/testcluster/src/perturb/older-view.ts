@@ -65,7 +65,6 @@ export function createOlderView(options: OlderViewOptions): OlderView {
       for (const object of objectsOf(resource).filter(wanted)) yield lineOf("ADDED", object);
       yield endOfSnapshot(resource, log.resourceVersionOf(resource, count));
     }
-    const concerns = ({ resource: of, object }: Version): boolean => of === resource && wanted(object);
     let behind = count;
     while (!request.signal.aborted) {
       const caughtUp = released.has(resource);
@@ -76,7 +75,10 @@ export function createOlderView(options: OlderViewOptions): OlderView {
         ...missed.filter(({ object }) => !isSentinel(resource, object)),
         ...fresh.filter(({ object }) => caughtUp || isSentinel(resource, object)),
       ];
-      for (const version of due) if (concerns(version)) yield lineOf(version.type, version.object);
+      for (const version of due) {
+        const type = version.resource === resource ? typeFor(version, wanted) : undefined;
+        if (type !== undefined) yield lineOf(type, version.object);
+      }
       live = until;
       if (caughtUp) behind = until;
       await log.conditions.until(
@@ -95,7 +97,9 @@ export function createOlderView(options: OlderViewOptions): OlderView {
         ({ group, plural }) => group === request.group && plural === request.resource,
       );
       const isRead = request.verb === "list" || request.verb === "watch";
-      if (resource === undefined || !isRead || released.has(resource)) return forward();
+      // Who asks for a part of a collection by its fields looks something up: no cache answers that.
+      const isLookUp = request.verb === "list" && request.query.has("fieldSelector");
+      if (resource === undefined || !isRead || isLookUp || released.has(resource)) return forward();
       const wanted = wantedBy(request);
       if (request.verb === "list") return list(resource, wanted);
       request.signal.addEventListener("abort", () => log.conditions.changed(), { once: true });
@@ -109,12 +113,23 @@ export function createOlderView(options: OlderViewOptions): OlderView {
   };
 }
 
-/** @throws RangeError for a label selector: the history cannot be asked by labels that come and go. */
+/** @throws RangeError for a label selector that says more than which labels have which values. */
 function wantedBy({ namespace, name, query }: ObservedRequest): Wanted {
   const selector = query.get("labelSelector") ?? "";
-  if (selector !== "") throw new RangeError(`an older view cannot be selected by labels: ${selector}`);
+  const labels = selector === "" ? [] : selector.split(",").map((part) => part.split("="));
+  if (labels.some((pair) => pair.length !== 2 || pair.some((text) => /[!()\s]/.test(text))))
+    throw new RangeError(`an older view cannot be selected by ${selector}`);
   return ({ metadata = {} }) =>
-    (namespace === "" || metadata.namespace === namespace) && (name === "" || metadata.name === name);
+    (namespace === "" || metadata.namespace === namespace) &&
+    (name === "" || metadata.name === name) &&
+    labels.every(([key = "", value]) => metadata.labels?.[key] === value);
+}
+
+/** What a watch of a part of the collection says of this version: its labels may have brought it there, or away. */
+function typeFor({ type, object, before }: Version, wanted: Wanted): Version["type"] | undefined {
+  const was = before !== undefined && wanted(before);
+  if (!wanted(object)) return was ? "DELETED" : undefined;
+  return type === "MODIFIED" && !was ? "ADDED" : type;
 }
 
 function lineOf(type: string, object: unknown): Buffer {

@@ -1,4 +1,5 @@
 /** What is known of a hold, on the node itself: the annotation `gate.berth.dev/<name>`. */
+import type { Node } from "@berth/kube";
 import { reasons } from "../../api/reasons.ts";
 import type { Instant } from "../capability.ts";
 import { annotationId, type MarkId } from "../mark.ts";
@@ -43,6 +44,20 @@ const MAX_TEXT = 4096;
 /** The longest note, and the longest id of a boot, characters. */
 export const MAX_NOTE = 256;
 export const MAX_BOOT = 128;
+
+const STATE_PREFIX = `${GATE_DOMAIN}/`;
+
+/** The names of the gates that hold this node again, as the node says: an index for caches of Nodes. */
+export function heldAgainBy({ metadata }: Node): readonly string[] {
+  const names: string[] = [];
+  for (const [key, text] of Object.entries(metadata?.annotations ?? {})) {
+    if (!key.startsWith(STATE_PREFIX)) continue;
+    const state = parseState(text);
+    if (state?.state === "held" && state.why === reasons.HeldAgain)
+      names.push(key.slice(STATE_PREFIX.length));
+  }
+  return names;
+}
 
 /** Canonical: equal states are equal texts. Every one of them can be read again. */
 export function stringifyState({ state, at, why, boot, bootAt, note }: GateState): string {

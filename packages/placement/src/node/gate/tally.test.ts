@@ -101,10 +101,11 @@ describe("how many may be held again", () => {
     heldAgain: { percent: number; nodes: number },
     nodes: readonly GatePhase[],
     node = "new",
+    standing: readonly string[] = [],
   ): boolean => {
     const { tally, decided } = tallied();
     for (const [at, one] of nodes.entries()) decided(`n${at}`, { "config/g": one });
-    return tally.mayHoldAgain(gateOf({ heldAgain }), node);
+    return tally.mayHoldAgain(gateOf({ heldAgain }), node, standing);
   };
   const ten = (...first: GatePhase[]): GatePhase[] => [
     ...first,
@@ -121,6 +122,14 @@ describe("how many may be held again", () => {
     ["all", { percent: 100, nodes: 0 }, Array<GatePhase>(10).fill("HeldAgain"), true],
     ["a gate that selects no node yet", { percent: 50, nodes: 0 }, [], false],
   ] as const)("%s", (_, limit, nodes, expected) => expect(may(limit, nodes)).toBe(expected));
+
+  it("counts nodes that say they are held again before they are decided, and each once", () => {
+    const two = { percent: 20, nodes: 0 };
+    expect(may(two, ten("HeldAgain"), "new", ["n0"])).toBe(true);
+    expect(may(two, ten("HeldAgain"), "new", ["n0", "n5"])).toBe(false);
+    expect(may({ percent: 0, nodes: 1 }, ten(), "new", ["n5"])).toBe(false);
+    expect(may({ percent: 0, nodes: 1 }, ten(), "n5", ["n5"])).toBe(true);
+  });
 
   it("one that is held again stays so", () => {
     expect(may({ percent: 0, nodes: 0 }, ["HeldAgain", "HeldAgain"], "n1")).toBe(true);

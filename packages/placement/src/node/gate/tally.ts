@@ -74,11 +74,26 @@ export class GateTally implements NodeObserver {
     return unionSize([...this.#rules.values()].map(({ timedOut }) => timedOut));
   }
 
-  /** May this node be held again? What is held again already may stay so. */
-  mayHoldAgain({ rule, spec: { heldAgain: limit } }: Gate, node: string): boolean {
+  /**
+   * May this node be held again? What is held again already may stay so.
+   *
+   * @param standing names of the nodes that say they are held again: what was decided may not be there yet, and what is
+   *   there, by a process before, not be decided yet.
+   */
+  mayHoldAgain(
+    { rule, spec: { heldAgain: limit } }: Gate,
+    node: string,
+    standing: Iterable<string>,
+  ): boolean {
     const { selected, heldAgain } = this.#rules.get(rule) ?? noSets;
     if (heldAgain.has(node) || limit.percent === 100) return true;
-    return heldAgain.size < Math.max(limit.nodes, Math.floor((selected.size * limit.percent) / 100));
+    const most = Math.max(limit.nodes, Math.floor((selected.size * limit.percent) / 100));
+    let free = most - heldAgain.size;
+    for (const name of standing) {
+      if (name === node) return true;
+      if (!heldAgain.has(name)) free -= 1;
+    }
+    return free > 0;
   }
 
   decided(name: string, { contributions, changes }: NodeOutcome): void {

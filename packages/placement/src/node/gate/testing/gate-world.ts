@@ -226,7 +226,7 @@ export class GateWorld {
           labelsSettled: () => undefined,
         },
         idle: () => this.idle,
-        mayHoldAgain: (gate, node) => tally.mayHoldAgain(gate, node),
+        mayHoldAgain: (gate, node) => tally.mayHoldAgain(gate, node, []),
       },
     });
     return { capability, clocks, tally };
