@@ -1,5 +1,5 @@
 /** What puts the taints of startup gates on new nodes: policies in the API server, or a webhook of ours. */
-import type { KubeClient, MutatingWebhookConfiguration } from "@berth/kube";
+import type { KubeClient, MutatingWebhookConfiguration, Node } from "@berth/kube";
 import {
   type AdmissionState,
   admissionLabels,
@@ -24,12 +24,14 @@ import {
   type Logger,
   type MetricsRegistry,
   type Running,
+  type Subscribable,
   sleep,
   startAdmissionServer,
   whenAborted,
 } from "@berth/runtime";
 import { type AdmissionKeepers, createAdmissionKeepers } from "./admission-keepers.ts";
 import { createLeaseGuard } from "./admission-lease.ts";
+import { createMissWatch, type MissWatch } from "./admission-misses.ts";
 import { hasOthers, servesPolicies } from "./admission-questions.ts";
 import { caBundleOf, hostsOf, serviceOf } from "./admission-webhook.ts";
 import type { AdmissionServerSpec } from "./config/admission-server.ts";
@@ -47,6 +49,7 @@ export interface AdmissionSurroundings {
   readonly client: KubeClient;
   readonly cluster: ClusterName;
   readonly installation: string;
+  readonly nodes: Subscribable<Node>;
   readonly gates: () => Gates | undefined;
   readonly lease?: { readonly namespace: string; readonly name: string };
   readonly metrics: MetricsRegistry;
@@ -99,6 +102,9 @@ class Admission implements AdmissionParts {
   #mode: Mode | undefined;
   #serving = false;
   #decidedMs = 0;
+  /** When other gates, or another mode, were last to be put in force. */
+  #changedMs = 0;
+  readonly #misses: MissWatch;
   /** Why it is as it is, where that is a problem. */
   #fault: string | undefined;
   /** Resolves when there is something to do. */
@@ -115,12 +121,22 @@ class Admission implements AdmissionParts {
       adopted: settings.spec.configuration?.name,
     });
     if (settings.spec.mode === "Webhook") this.#want();
+    this.#misses = createMissWatch({
+      nodes: around.nodes,
+      gates: around.gates,
+      isRelied: () =>
+        (this.#mode === "Policy" || this.#mode === "Webhook") &&
+        this.#problem() === undefined &&
+        around.clock.monotonic() - this.#changedMs > EARLY_MS,
+      onChange: () => around.onChange(),
+    });
     this.always = [
       createLoopComponent({
         name: "admission",
         run: (signal) => this.#run(signal),
         problem: () => this.#problem(),
       }),
+      this.#misses.component,
       ...(around.lease === undefined || settings.namespace === undefined
         ? []
         : [this.#leaseGuard(around.lease, settings.namespace)]),
@@ -137,10 +153,14 @@ class Admission implements AdmissionParts {
       const isEarly = this.#around.clock.monotonic() - this.#decidedMs < EARLY_MS;
       return isEarly ? undefined : { works: false, reason: reasons.AdmissionFailed, message: problem };
     }
-    return stateOf(this.#mode, this.#settings.spec.mode);
+    const missed = this.#misses.problem();
+    return missed === undefined
+      ? stateOf(this.#mode, this.#settings.spec.mode)
+      : { works: false, reason: reasons.AdmissionFailed, message: missed };
   }
 
   gatesChanged(): void {
+    this.#changedMs = this.#around.clock.monotonic();
     if ((this.#around.gates()?.gates.length ?? 0) > 0) this.#want();
     this.#refresh();
   }
@@ -204,6 +224,7 @@ class Admission implements AdmissionParts {
       if (this.#mode === undefined) await sleep(this.#around.clock, RETRY_MS, signal);
     }
     this.#decidedMs = this.#around.clock.monotonic();
+    this.#changedMs = this.#decidedMs;
     using _later = this.#around.clock.schedule(EARLY_MS, () => this.#around.onChange());
     if (signal.aborted || this.#mode === undefined) return;
     this.#around.log.info("admission of new nodes", { mode: this.#mode });

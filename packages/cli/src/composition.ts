@@ -222,6 +222,7 @@ function assemble(options: BerthOptions): Parts {
       client,
       cluster: CLUSTER,
       installation,
+      nodes: informer,
       gates: gates.gates,
       ...(lease && { lease }),
       onChange: () => gates.askStatuses(),

@@ -1,7 +1,7 @@
 import type { Node } from "@berth/kube";
 import { reasons } from "../api/reasons.ts";
 import { originalGate } from "../api/startup-gate.ts";
-import { contractMarks } from "./gate/compile.ts";
+import { contractMarks, isStartupPlace } from "./gate/compile.ts";
 import { GATES, type Gates } from "./gate/gate.ts";
 import { selects } from "./gate/selection.ts";
 import { type MarkId, parseMarkId, standingMarks, standingValue, taintId } from "./mark.ts";
@@ -22,12 +22,6 @@ export interface CleanInput {
   /** The startup gates that are known: nodes that they select are let go, also such as no record tells of. */
   readonly gates?: Pick<Gates, "gates">;
 }
-
-/**
- * Domains that exist for startup taints: of the contract, and of the node readiness controller. Under `kubernetes.io` or
- * `k8s.io` a record is believed about no others, unless a gate is known that declares the key.
- */
-const GATE_DOMAINS: ReadonlySet<string> = new Set(["startup.k8s.io", "readiness.k8s.io"]);
 
 /**
  * What `berth clean` takes off one node: every mark recorded by this installation, with its record, in one patch, and
@@ -80,10 +74,9 @@ export function planClean({ node, installation, keys = [], gates = { gates: [] }
 function isGatePlace(id: MarkId, { gates }: Pick<Gates, "gates">): boolean {
   const place = parseMarkId(id);
   if (place?.kind !== "taint" && place?.kind !== "annotation") return false;
-  const domain = place.key.slice(0, place.key.indexOf("/"));
   return (
     holdsMark(contractMarks, id) ||
-    GATE_DOMAINS.has(domain) ||
+    isStartupPlace(id) ||
     gates.some((gate) => [gate.taintId, gate.stateId, gate.completedId].includes(id))
   );
 }

@@ -40,6 +40,7 @@ export { podQueries } from "./pod-signal.ts";
 export { PodWatches } from "./pod-watches.ts";
 export { createGateStatusReconciler, type GateStatusOptions } from "./reconciler.ts";
 export { planRelease, type ReleaseInput, type ReleasePlan } from "./release.ts";
+export { isGatedAtCreation } from "./selection.ts";
 export { type GateState, heldAgainBy, MAX_NOTE, parseState, stateId, stringifyState } from "./state.ts";
 export type { AdmissionState, GateJudgement } from "./status.ts";
 export { type GateCounts, type GateRelease, GateTally } from "./tally.ts";
