@@ -67,12 +67,12 @@ export function createAdmissionKeepers(around: KeeperSurroundings): AdmissionKee
     name: "admission-bindings",
     resource: mutatingAdmissionPolicyBindings,
   });
-  const webhooks = createObjectKeeper({
-    ...common,
-    name: "admission-webhooks",
-    resource: mutatingWebhookConfigurations,
-    ...(adopted === undefined ? { selector } : { adopt: adopted }),
-  });
+  const resource = mutatingWebhookConfigurations;
+  const webhooks = createObjectKeeper({ ...common, name: "admission-webhooks", resource, selector });
+  const foreign =
+    adopted === undefined
+      ? undefined
+      : createObjectKeeper({ ...common, name: "admission-webhooks-adopted", resource, adopt: adopted });
   const switches =
     namespace === undefined
       ? undefined
@@ -84,7 +84,11 @@ export function createAdmissionKeepers(around: KeeperSurroundings): AdmissionKee
           namespace,
         });
   type AnyKeeper = Pick<ObjectKeeper<never>, "components" | "problem">;
-  const others: readonly AnyKeeper[] = [webhooks, ...(switches ? [switches] : [])];
+  const others: readonly AnyKeeper[] = [
+    webhooks,
+    ...(foreign ? [foreign] : []),
+    ...(switches ? [switches] : []),
+  ];
   const all: readonly AnyKeeper[] = [policies, bindings, ...others];
   const labelSelector = Object.entries(selector)
     .map(([key, value]) => `${key}=${value}`)
@@ -102,7 +106,9 @@ export function createAdmissionKeepers(around: KeeperSurroundings): AdmissionKee
     want(wanted) {
       policies.setDesired(wanted.policies);
       bindings.setDesired(wanted.bindings);
-      webhooks.setDesired(wanted.webhooks);
+      foreign?.setDesired(wanted.webhooks);
+      // With a configuration of somebody else, one of ours is left from before.
+      webhooks.setDesired(foreign === undefined ? wanted.webhooks : []);
       switches?.setDesired(wanted.switches);
     },
     problem: () => all.map((one) => one.problem()).find((problem) => problem !== undefined),

@@ -10,9 +10,7 @@ const gates = compileGates({ sources: [{ source: "config", documents: [{ name: "
 const gated = "startup.k8s.io/initializing=wait:NoSchedule";
 
 /** A watch that nodes come to. */
-async function watching(
-  isRelied: boolean,
-): Promise<
+async function watching(isRelied: boolean): Promise<
   {
     readonly watch: MissWatch;
     readonly tell: (change: Change<Node>) => void;

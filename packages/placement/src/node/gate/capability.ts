@@ -143,13 +143,18 @@ export function marksSettled(
   node: Node,
   { installation, now }: { readonly installation: string; readonly now: Instant },
 ): boolean {
-  const owned = ownedMarks(recordOf(node), installation);
+  const read = recordOf(node);
+  const owned = ownedMarks(read, installation);
+  const isOthers = (id: MarkId): boolean =>
+    read.state === "read" && read.record.marks.has(id) && !owned.has(id);
   const { decision } = capability.contribute({ node, owned }, now);
   const wanted = new Set(decision.marks.map(({ id }) => id));
   return (
     decision.marks.every(({ id, value, foreign }) => {
       const standing = standingValue(node, id);
-      return standing === value || (standing !== undefined && foreign === "leave" && !owned.has(id));
+      if (standing === value) return true;
+      // What stays is as settled as it will ever be.
+      return standing !== undefined && (isOthers(id) || (foreign === "leave" && !owned.has(id)));
     }) &&
     [...owned].every(
       ([id, recorded]) =>

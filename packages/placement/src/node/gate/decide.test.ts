@@ -45,6 +45,16 @@ describe("a node that the gate does not select", () => {
       { selected: false, standing: "wait" },
       "NotSelected GateNotSelected; GateNotSelected!; keeps taint/startup.k8s.io/initializing:NoSchedule",
     ],
+    [
+      "of the control plane, which was told after its creation: what admission has put on goes",
+      { selected: false, isSpared: true, standing: "wait" },
+      "NotSelected GateNotSelected",
+    ],
+    [
+      "of the control plane, with another value: it stays",
+      { selected: false, isSpared: true, standing: "other" },
+      "NotSelected GateNotSelected; GateNotSelected!; keeps taint/startup.k8s.io/initializing:NoSchedule",
+    ],
   ]);
 });
 

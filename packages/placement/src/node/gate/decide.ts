@@ -9,6 +9,8 @@ import { type GateState, type HeldReason, type ReleasedReason, stringifyState } 
 export interface GateCase {
   readonly gate: Gate;
   readonly selected: boolean;
+  /** Not selected for the one reason that it is of the control plane. */
+  readonly isSpared: boolean;
   /** The value of the gate's taint on the node. */
   readonly standing: string | undefined;
   /** Places of the gate that are recorded as ours, also by the name of a gate that had them before. */
@@ -87,12 +89,15 @@ export function isHeld({
 }
 
 /** Ours goes. What others have put there may be meant for somebody else, or for when the labels have come. */
-function decideNotSelected({ gate, owned, standing }: GateCase): GateVerdict {
-  const { taintId, rule } = gate;
+function decideNotSelected({ gate, owned, standing, isSpared }: GateCase): GateVerdict {
+  const { taintId, rule, spec } = gate;
   const reason = reasons.GateNotSelected;
   const ours = [...owned].map((id): [MarkId, Reason] => [id, reason]);
   const base = { ...nothing, phase: "NotSelected", reason, removals: new Map(ours) } as const;
   if (standing === undefined || owned.has(taintId)) return base;
+  // Admission has put it on before it was told that the node is of the control plane.
+  if (isSpared && standing === spec.taint.value)
+    return { ...base, removals: new Map([...ours, [taintId, reason]]) };
   const message = `${rule} does not select the node, so the taint is not its to take off`;
   const finding: Finding = { reason, severity: "warning", subject: taintId, message };
   return { ...base, keep: new Map([[taintId, reason]]), findings: [finding] };

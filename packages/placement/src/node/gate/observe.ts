@@ -5,7 +5,7 @@ import { type MarkId, ownValue, parseMarkId, standingValue } from "../mark.ts";
 import type { GateClocks, GateTimes } from "./clocks.ts";
 import { type GateCase, type Idleness, isBackfillCandidate, isHeld } from "./decide.ts";
 import { GATES, type Gate, type GateSight, type Gates, type SignalReading } from "./gate.ts";
-import { selects } from "./selection.ts";
+import { isSparedControlPlane, selects } from "./selection.ts";
 import { readSignals } from "./signals.ts";
 import { type GateState, parseState } from "./state.ts";
 
@@ -91,6 +91,7 @@ function observeGate(gate: Gate, { node, owned, sources, now, gateTaints, holdin
   return {
     gate,
     selected,
+    isSpared: standing !== undefined && isSparedControlPlane(gate, node),
     standing,
     owned: ours,
     state,

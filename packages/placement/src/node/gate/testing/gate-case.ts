@@ -68,6 +68,7 @@ export function caseOf({ spec, state, owns = [], ...more }: CaseInit = {}): Gate
   return {
     gate,
     selected: true,
+    isSpared: false,
     standing: undefined,
     owned: new Set(owns.map((place) => places[place])),
     state: parseState(text),
