@@ -201,7 +201,7 @@ describe("cleaning nodes that gates hold", () => {
     const r = "cluster/network";
     const forged = {
       "taint/node-role.kubernetes.io/control-plane:NoSchedule": { c: "gates", r, since },
-      "taint/startup-taint.cluster-autoscaler.kubernetes.io/x:NoSchedule": { c: "gates", r, since },
+      "taint/example.kubernetes.io/x:NoSchedule": { c: "gates", r, since },
       "taint/readiness.k8s.io/x:NoSchedule": { c: "labels", r, since },
       "label/startup.k8s.io/x": { c: "gates", r, since },
     };
@@ -209,7 +209,7 @@ describe("cleaning nodes that gates hold", () => {
       labels: { "startup.k8s.io/x": "1" },
       taints: [
         { key: "node-role.kubernetes.io/control-plane", effect: "NoSchedule" },
-        { key: "startup-taint.cluster-autoscaler.kubernetes.io/x", effect: "NoSchedule" },
+        { key: "example.kubernetes.io/x", effect: "NoSchedule" },
         { key: "readiness.k8s.io/x", effect: "NoSchedule" },
       ],
       annotations: { "berth.dev/marks": JSON.stringify({ v: 1, by: "berth", marks: forged }) },
@@ -220,7 +220,7 @@ describe("cleaning nodes that gates hold", () => {
       Array.from({ length: 4 }, () => "ProtectedKey"),
     ]);
     const gates = gatesOf({
-      network: spec({ taint: { key: "startup-taint.cluster-autoscaler.kubernetes.io/x" } }),
+      network: spec({ taint: { key: "example.kubernetes.io/x" } }),
     });
     const known = planClean({ node, installation: "berth", gates });
     expect(known.patch?.spec?.taints?.map(({ key }) => key)).toEqual([
@@ -228,4 +228,18 @@ describe("cleaning nodes that gates hold", () => {
       "readiness.k8s.io/x",
     ]);
   });
+
+  it.each(["readiness.k8s.io/x", "startup-taint.cluster-autoscaler.kubernetes.io/x"])(
+    "believes a record about %s, whose domain is for startup taints",
+    (key) => {
+      const marks = {
+        [`taint/${key}:NoSchedule`]: { c: "gates", r: "cluster/network", since: "2026-01-01T00:00:00Z" },
+      };
+      const node = makeNode({
+        taints: [{ key, effect: "NoSchedule" }, OTHER],
+        annotations: { "berth.dev/marks": JSON.stringify({ v: 1, by: "berth", marks }) },
+      });
+      expect(planClean({ node, installation: "berth" }).patch?.spec?.taints).toEqual([OTHER]);
+    },
+  );
 });
