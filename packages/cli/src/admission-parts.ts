@@ -2,7 +2,6 @@
 import type { KubeClient, MutatingWebhookConfiguration, Node } from "@berth/kube";
 import {
   type AdmissionState,
-  admissionLabels,
   admissionPolicies,
   admissionSwitch,
   admitDaemonSetRequest,
@@ -14,12 +13,10 @@ import {
 import {
   type AdmissionAnswer,
   type AdmissionRequest,
-  CertificateKeeper,
   type CertificateSource,
   type Clock,
   type ClusterName,
   type Component,
-  createCertificateFolder,
   createLoopComponent,
   type Logger,
   type MetricsRegistry,
@@ -33,7 +30,7 @@ import { type AdmissionKeepers, createAdmissionKeepers } from "./admission-keepe
 import { createLeaseGuard } from "./admission-lease.ts";
 import { createMissWatch, type MissWatch } from "./admission-misses.ts";
 import { hasOthers, servesPolicies } from "./admission-questions.ts";
-import { caBundleOf, hostsOf, serviceOf } from "./admission-webhook.ts";
+import { caBundleOf, createCertificates, serviceOf } from "./admission-webhook.ts";
 import type { AdmissionServerSpec } from "./config/admission-server.ts";
 import { baseName } from "./installation-name.ts";
 
@@ -114,7 +111,7 @@ class Admission implements AdmissionParts {
   constructor(settings: AdmissionSettings, around: AdmissionSurroundings) {
     this.#settings = settings;
     this.#around = around;
-    this.#certificates = this.#createCertificates();
+    this.#certificates = createCertificates(settings, { ...around, onChange: () => this.#refresh() });
     this.#keepers = createAdmissionKeepers({
       ...around,
       namespace: settings.namespace,
@@ -191,29 +188,6 @@ class Admission implements AdmissionParts {
       if (problem !== undefined) return problem;
     }
     return undefined;
-  }
-
-  #createCertificates(): (CertificateSource & Component) | undefined {
-    const { spec, namespace } = this.#settings;
-    const { client, installation, clock, log } = this.#around;
-    if (spec.mode === "Policy" || spec.mode === "Off") return undefined;
-    const name = "admission-certificates";
-    const onChange = (): void => this.#refresh();
-    if (spec.certificates !== undefined)
-      return createCertificateFolder({ name, path: spec.certificates, clock, log, onChange });
-    if (namespace === undefined) return undefined;
-    const labels = { ...admissionLabels({ installation }), "app.kubernetes.io/managed-by": "berth" };
-    const secret = { namespace, name: `${baseName(installation)}-webhook-tls` };
-    return new CertificateKeeper({
-      client,
-      secret,
-      hosts: hostsOf(this.#settings, installation),
-      labels,
-      name,
-      clock,
-      log,
-      onChange,
-    });
   }
 
   /** Finds out what to do once a gate asks for it, and serves the webhook if that is it. */

@@ -1,6 +1,13 @@
 /** By which names the API server finds the webhook of startup gates, and whose certificates it trusts there. */
 import type { MutatingWebhookConfiguration } from "@berth/kube";
-import type { AdmissionSettings } from "./admission-parts.ts";
+import { admissionLabels } from "@berth/placement";
+import {
+  CertificateKeeper,
+  type CertificateSource,
+  type Component,
+  createCertificateFolder,
+} from "@berth/runtime";
+import type { AdmissionSettings, AdmissionSurroundings } from "./admission-parts.ts";
 import { baseName } from "./installation-name.ts";
 
 export function caBundleOf(name: string, webhook: string, ca: string): MutatingWebhookConfiguration {
@@ -27,9 +34,31 @@ export function serviceOf(
   return spec.service ?? { namespace, name: `${baseName(installation)}-webhook`, port: 443 };
 }
 
-export function hostsOf(settings: AdmissionSettings, installation: string): readonly string[] {
+function hostsOf(settings: AdmissionSettings, installation: string): readonly string[] {
   const { spec } = settings;
   if (spec.url !== undefined) return [new URL(spec.url).hostname.replace(/^\[(.*)\]$/, "$1")];
   const { namespace, name } = serviceOf(settings, installation);
   return [`${name}.${namespace}.svc`, `${name}.${namespace}.svc.cluster.local`];
+}
+
+type CertificateSurroundings = Pick<
+  AdmissionSurroundings,
+  "client" | "installation" | "clock" | "log" | "onChange"
+>;
+
+/** Of a folder where one is named, else made and kept in a Secret. `undefined`: there can be none, or none is needed. */
+export function createCertificates(
+  settings: AdmissionSettings,
+  { client, installation, clock, log, onChange }: CertificateSurroundings,
+): (CertificateSource & Component) | undefined {
+  const { spec, namespace } = settings;
+  if (spec.mode === "Policy" || spec.mode === "Off") return undefined;
+  const name = "admission-certificates";
+  if (spec.certificates !== undefined)
+    return createCertificateFolder({ name, path: spec.certificates, clock, log, onChange });
+  if (namespace === undefined) return undefined;
+  const labels = { ...admissionLabels({ installation }), "app.kubernetes.io/managed-by": "berth" };
+  const secret = { namespace, name: `${baseName(installation)}-webhook-tls` };
+  const hosts = hostsOf(settings, installation);
+  return new CertificateKeeper({ client, secret, hosts, labels, name, clock, log, onChange });
 }

@@ -75,6 +75,8 @@ export class NotedStage implements Stage {
 
   /** A change that no controller may care about. `false` when there is no such object any more. */
   async nudge(resource: Resource, local: string): Promise<boolean> {
+    // Without it not even its namespace is known.
+    if (this.latest(resource, local) === undefined) return false;
     this.#nudges += 1;
     const body = { metadata: { annotations: { [NUDGE]: String(this.#nudges) } } };
     try {
