@@ -73,6 +73,8 @@ export interface Said {
   readonly noContainers?: true;
   /** RFC 3339; default now. */
   readonly startedAt?: string;
+  /** Since when it is ready, or not. RFC 3339, of which the API keeps whole seconds; default now. */
+  readonly since?: string;
 }
 
 /** @param name Begins the names of its nodes. */
@@ -330,7 +332,7 @@ function aDaemonSet(name: string, labels: Readonly<Record<string, string>>): Dae
   };
 }
 
-function toStatus({ ready, containersReady = ready, noContainers, startedAt }: Said): Pod["status"] {
+function toStatus({ ready, containersReady = ready, noContainers, startedAt, since }: Said): Pod["status"] {
   const at = new Date().toISOString();
   const running = { startedAt: startedAt ?? at };
   const status = ready ? "True" : "False";
@@ -345,7 +347,7 @@ function toStatus({ ready, containersReady = ready, noContainers, startedAt }: S
   };
   return {
     phase: "Running",
-    conditions: [{ type: "Ready", status, lastTransitionTime: at }],
+    conditions: [{ type: "Ready", status, lastTransitionTime: since ?? at }],
     ...(noContainers !== true && { containerStatuses: [main] }),
   };
 }
