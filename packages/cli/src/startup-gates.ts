@@ -158,7 +158,10 @@ export class StartupGateHub {
     const read = this.#cluster?.versions.get(name);
     if (read === undefined || read.uid !== uid || read.generation !== generation) return undefined;
     const fault = this.#gates?.faults.find(({ source, gate }) => source === "cluster" && gate === name);
-    if (fault === undefined) return { ready: true, reason: reasons.GateInForce, message: "in force" };
+    if (fault === undefined) {
+      const message = ["in force", ...unknownBefore(name, this.#gates)].join("; ");
+      return { ready: true, reason: reasons.GateInForce, message };
+    }
     const { path, reason, message } = fault;
     return {
       ready: false,
@@ -205,4 +208,12 @@ export class StartupGateHub {
     for (const [rule, gate] of inForce) this.#last.set(rule, gate);
     return this.#gone.some((it) => it.untilMs === untilMs);
   }
+}
+
+/** A gate that is not there is not waited for; it may only be misspelt. */
+function unknownBefore(name: string, gates: Gates | undefined): readonly string[] {
+  const names = new Set(gates?.gates.map((gate) => gate.name));
+  const gate = gates?.gates.find(({ rule }) => rule === `cluster/${name}`);
+  const unknown = gate?.spec.after.filter((one) => !names.has(one)) ?? [];
+  return unknown.length === 0 ? [] : [`not in force, and so not waited for: ${unknown.join(", ")}`];
 }

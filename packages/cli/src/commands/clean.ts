@@ -1,5 +1,13 @@
 import { isApiError, type Node, nodes } from "@berth/kube";
-import { type Gates, type NodePlan, planClean, toPlanDiff } from "@berth/placement";
+import {
+  type Gates,
+  type NodePlan,
+  originalGate,
+  planClean,
+  standingValue,
+  taintId,
+  toPlanDiff,
+} from "@berth/placement";
 import { admissionName, deleteAdmission, findAdmission } from "../admission-cleanup.ts";
 import type { RuleOptions } from "../config/settings.ts";
 import type { ConnectionOptions } from "../connection.ts";
@@ -43,8 +51,10 @@ export async function clean(options: CleanOptions, surroundings: Surroundings): 
   const { gates } = assembleReadGates(files, await fetchClusterGates(session, surroundings));
   const work: Work = { options, surroundings, ...(gates && { gates }) };
   const plans: NodePlan[] = [];
+  let unclaimed = 0;
   for await (const node of readNodes(session, surroundings, slim)) {
     const plan = planOf(node, work);
+    if (isUnclaimed(node, plan)) unclaimed += 1;
     const { name = "" } = node.metadata ?? {};
     const isIdle = plan.patch === undefined && plan.stays.length === 0;
     plans.push(isIdle ? { ...plan, node: { metadata: { name } } } : plan);
@@ -52,6 +62,12 @@ export async function clean(options: CleanOptions, surroundings: Surroundings): 
   const diff = toPlanDiff(plans);
   if (output) printData(stdout, { ...diff, admission: admission.map(admissionName), done: yes }, output);
   else if (diff.nodes.length > 0) stdout.write(formatPlan(diff, styleFor(stdout), yes ? "will" : "would"));
+  if (unclaimed > 0) {
+    stderr.write(
+      `${unclaimed} ${unclaimed === 1 ? "node has" : "nodes have"} the taint ${GATE_KEY} without a record, and no gate ` +
+        `that is known wants it: unless another controller uses it, --key ${GATE_KEY} takes it off.\n`,
+    );
+  }
   const written = plans.filter(({ patch }) => patch !== undefined);
   if (written.length === 0 && admission.length === 0) {
     if (!output) stdout.write("There is nothing to clean.\n");
@@ -74,6 +90,14 @@ export async function clean(options: CleanOptions, surroundings: Surroundings): 
       "Nodes that registered just now may have got a taint still: run it once more in a moment.\n",
     );
   return exitCodes.done;
+}
+
+const { key: GATE_KEY, effect: GATE_EFFECT } = originalGate.taint;
+
+/** A taint that admission may have put on it for a gate that nobody knows any more. */
+function isUnclaimed(node: Node, { changes }: NodePlan): boolean {
+  const id = taintId(GATE_KEY, GATE_EFFECT);
+  return standingValue(node, id) !== undefined && !changes.some((change) => change.id === id);
 }
 
 function planOf(node: Node, { options: { installation, key = [] }, gates }: Work): NodePlan {

@@ -2,6 +2,7 @@
 import { isApiError, type Node, nodes } from "@berth/kube";
 import {
   explainGates,
+  GATES,
   type GateExplanation,
   type Gates,
   MAX_NOTE,
@@ -59,7 +60,9 @@ export async function list(options: GateListOptions, surroundings: Surroundings)
     labels: { capability: rules.capabilities[0], known: rules.given },
   });
   const held: HeldNode[] = [];
+  const strangers = new Set<string>();
   for await (const node of readNodes(session, surroundings)) {
+    for (const rule of strangersOn(node, gates, installation)) strangers.add(rule);
     const looks = capability.look(viewOf(node, installation), clock.now());
     for (const it of explainGates(looks)) {
       if (it.held) held.push({ node: node.metadata?.name ?? "", ...it });
@@ -69,7 +72,20 @@ export async function list(options: GateListOptions, surroundings: Surroundings)
   if (output) printData(stdout, { gates: gates.gates.map(({ rule }) => rule), held }, output);
   else if (held.length === 0) stdout.write("No node is held by a startup gate.\n");
   else stdout.write(formatHeld(held, clock.now()));
+  if (strangers.size > 0) surroundings.stderr.write(`Other nodes are held by ${unread([...strangers])}.\n`);
   return exitCodes.done;
+}
+
+/** Gates that hold the node by its record, and that this command has not read. */
+function strangersOn(node: Node, { gates }: Gates, installation: string): readonly string[] {
+  const known = new Set(gates.map(({ rule }) => rule));
+  return [...ownedMarks(recordOf(node), installation)].flatMap(([id, { capability, rule }]) =>
+    capability === GATES && id.startsWith("taint/") && !known.has(rule) ? [rule] : [],
+  );
+}
+
+function unread(rules: readonly string[]): string {
+  return `gates that were not read: ${rules.join(", ")}. Give the files of running Berths with --config`;
 }
 
 type HeldNode = GateExplanation & { readonly node: string };
@@ -137,7 +153,8 @@ async function releaseNode(
     const view = viewOf(node, installation);
     const looks = capability.look(view, now);
     const given = { view, gates, looks, note, installation, now, ...(only !== undefined && { only }) };
-    const { released, plan } = checked(planRelease(given), options);
+    const strangers = strangersOn(node, gates, installation);
+    const { released, plan } = checked(planRelease(given), { ...options, strangers });
     try {
       if (plan.patch !== undefined) {
         await session.client.patch(
@@ -162,7 +179,12 @@ async function releaseNode(
 }
 
 /** @throws CommandError when there is nothing to release, or the release would leave the taint. */
-function checked(planned: ReleasePlan, { node, gate }: GateReleaseOptions): ReleasePlan {
+function checked(
+  planned: ReleasePlan,
+  { node, gate, strangers }: GateReleaseOptions & { readonly strangers: readonly string[] },
+): ReleasePlan {
+  if (planned.released.length === 0 && strangers.length > 0)
+    throw new CommandError(`${node} is held by ${unread(strangers)}`);
   if (planned.released.length === 0) {
     throw new CommandError(
       `${node} is not held by ${gate === undefined ? "a startup gate" : `the gate ${gate}`}`,

@@ -83,9 +83,9 @@ describe("a gate on one node", () => {
 describe("the gates of a plan", () => {
   it("name a few of many nodes", () => {
     const hold = Array.from({ length: 12 }, (_, at) => `n${at}`);
-    const gates = [{ gate: "cluster/network", selected: 20, held: 3, hold, release: ["x"] }];
+    const gates = [{ gate: "cluster/network", selected: 20, held: 3, hold, release: ["x"], pending: 7 }];
     expect(formatGatePlan({ gates, autoscaler: [] }, style)).toBe(
-      "cluster/network selects 20 nodes and holds 3; its taint would be put on 12 (n0, n1, n2, n3, n4, …) and would be taken off 1 (x).\n",
+      "cluster/network selects 20 nodes and holds 3; its taint would be put on 12 (n0, n1, n2, n3, n4, …) and would be taken off 1 (x). It would hold 7 young ones as well, if idle.\n",
     );
   });
 });

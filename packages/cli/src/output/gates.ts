@@ -98,14 +98,18 @@ export function formatGatePlan({ gates, daemonSets = [], autoscaler }: GatePlan,
   return lines.map((line) => `${line}\n`).join("");
 }
 
-function gateLine({ gate, selected, held, hold, release }: GateChanges): string {
+function gateLine({ gate, selected, held, hold, release, pending }: GateChanges): string {
   const parts = [
     ...(hold.length > 0 ? [`would be put on ${count(hold)}`] : []),
     ...(release.length > 0 ? [`would be taken off ${count(release)}`] : []),
   ];
+  const young =
+    pending === 0
+      ? ""
+      : ` It would hold ${pending} young ${pending === 1 ? "one" : "ones"} as well, if idle.`;
   const nodes = `${selected} ${selected === 1 ? "node" : "nodes"}`;
   const what = parts.length === 0 ? "" : `; its taint ${parts.join(" and ")}`;
-  return `${gate} selects ${nodes} and holds ${held}${what}.`;
+  return `${gate} selects ${nodes} and holds ${held}${what}.${young}`;
 }
 
 function count(names: readonly string[]): string {

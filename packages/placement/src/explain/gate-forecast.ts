@@ -1,5 +1,6 @@
 /** What a plan over many nodes means for startup gates. */
 import type { DaemonSet, Node, Toleration } from "@berth/kube";
+import { reasons } from "../api/reasons.ts";
 import { expectation } from "../node/gate/daemonset.ts";
 import type { Gate, Gates } from "../node/gate/gate.ts";
 import { taintOf } from "../node/gate/observe.ts";
@@ -16,6 +17,8 @@ export interface GateChanges {
   readonly held: number;
   readonly hold: readonly string[];
   readonly release: readonly string[];
+  /** Young nodes without the taint, which are held if they run no pods; a plan of all nodes does not ask. */
+  readonly pending: number;
 }
 
 /** A DaemonSet that gets no pod on a node while a gate holds it. */
@@ -37,7 +40,7 @@ export class GateForecast {
   constructor({ gates }: Pick<Gates, "gates">, daemonSets: readonly DaemonSet[]) {
     this.#gates = gates;
     this.#taints = new Set(gates.map((gate) => gate.taintId));
-    this.#counts = gates.map((gate) => ({ gate, selected: 0, held: 0, hold: [], release: [] }));
+    this.#counts = gates.map((gate) => ({ gate, selected: 0, held: 0, hold: [], release: [], pending: 0 }));
     // Most tolerate everything: only what could be blocked is looked at for each node.
     this.#daemonSets = daemonSets
       .filter((it) => missingTolerations(it, { gates }).length > 0)
@@ -45,7 +48,7 @@ export class GateForecast {
   }
 
   /** The plan holds the whole node. */
-  add({ node, changes }: NodePlan): void {
+  add({ node, changes, findings }: NodePlan): void {
     const name = node.metadata?.name ?? "";
     for (const count of this.#counts) {
       const { gate } = count;
@@ -54,6 +57,10 @@ export class GateForecast {
         this.#look(gate, node);
       }
       if (standingValue(node, gate.taintId) !== undefined) count.held += 1;
+      const isPending = findings.some(
+        ({ reason, subject }) => reason === reasons.BackfillPending && subject === gate.rule,
+      );
+      if (isPending) count.pending += 1;
       for (const { id, action } of changes) {
         if (id !== gate.taintId) continue;
         if (action === "add") count.hold.push(name);
@@ -96,6 +103,7 @@ interface Count {
   readonly gate: Gate;
   selected: number;
   held: number;
+  pending: number;
   readonly hold: string[];
   readonly release: string[];
 }

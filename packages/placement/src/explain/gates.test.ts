@@ -181,6 +181,7 @@ describe("the forecast of a plan", () => {
       held: 2,
       hold: ["fresh"],
       release: [],
+      pending: 0,
     });
     expect(forecast.gates()[1]).toMatchObject({ selected: 2, held: 0, hold: ["fresh", "held"] });
   });

@@ -259,7 +259,7 @@ describe("a gate that is not there any more", () => {
   );
 
   it("keeps its nodes held by another protected key that nobody knows: a forged record gains nothing", () => {
-    const key = "node-role.kubernetes.io/g";
+    const key = "example.k8s.io/g";
     const it = new GateWorld({
       gates: { g: { ...WANTS, taint: { key } } },
       nodes: [{ taints: [{ key, value: "wait", effect: "NoSchedule" }] }],

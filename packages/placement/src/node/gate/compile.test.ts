@@ -89,6 +89,11 @@ describe("gates in force", () => {
 
 describe("a document with a fault", () => {
   it.each<[string, SpecInput, string]>([
+    [
+      "g",
+      { taint: { key: "node.kubernetes.io/not-ready" } },
+      "taint.key GateInvalid: Kubernetes itself sets",
+    ],
     ["x".repeat(64), {}, " GateInvalid: the name of a gate has at most 63 characters"],
     [
       "g",

@@ -44,6 +44,14 @@ const STARTUP_DOMAINS: ReadonlySet<string> = new Set([
   "ignore-taint.cluster-autoscaler.kubernetes.io",
 ]);
 
+/** Domains of taints that the node controller, cloud controllers and kubeadm set for reasons of their own. */
+const KUBERNETES_DOMAINS: ReadonlySet<string> = new Set([
+  "kubernetes.io",
+  "node.kubernetes.io",
+  "node-role.kubernetes.io",
+  "node.cloudprovider.kubernetes.io",
+]);
+
 /** May what is recorded there as set by a gate come off, though no gate declares it? */
 export function isStartupPlace(id: MarkId): boolean {
   const place = parseMarkId(id);
@@ -130,6 +138,8 @@ function checkDocument({ name, spec }: GateDocument): readonly Found[] {
   };
   if (name.length > MAX_NAME) report([], `the name of a gate has at most ${MAX_NAME} characters`);
   checkSelector(spec.nodeSelector, ["nodeSelector"], report);
+  if (KUBERNETES_DOMAINS.has(spec.taint.key.slice(0, Math.max(0, spec.taint.key.indexOf("/")))))
+    report(["taint", "key"], "Kubernetes itself sets and takes off taints of this domain");
   for (const [at, { selector }] of spec.signals.pods.entries()) {
     const path = ["signals", "pods", at, "selector"];
     checkSelector(selector, path, report);
