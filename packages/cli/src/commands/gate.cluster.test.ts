@@ -133,7 +133,12 @@ describe("berth gate list and explain", () => {
       expect((await on.node("held")).metadata?.annotations).toHaveProperty(["gate.berth.dev/network"]),
     );
     const { stdout } = await on.command("gate", "list", "-o", "json");
-    expect(JSON.parse(stdout)).toMatchObject({
+    const listed = JSON.parse(stdout) as {
+      readonly gates: unknown;
+      readonly held: readonly { node: string }[];
+    };
+    // The other node is young and idle: by now Berth may hold it as well.
+    expect({ ...listed, held: listed.held.filter(({ node }) => node === "held") }).toMatchObject({
       gates: ["config/network"],
       held: [
         {
@@ -208,7 +213,7 @@ describe("berth plan", () => {
     const { stdout } = await on.command("plan");
     expect(stdout).toMatch(/- taint\/startup\.k8s\.io\/initializing:NoSchedule=wait +Released/);
     expect(stdout).toContain(
-      "config/network selects 2 nodes and holds 1; its taint would be taken off 1 (held).\n",
+      "config/network selects 2 nodes and holds 1; its taint would be taken off 1 (held). It would hold 1 young one as well, if idle.\n",
     );
     expect(await on.taintsOf("held")).toContain("startup.k8s.io/initializing");
   });
