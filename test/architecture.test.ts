@@ -10,7 +10,8 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   runtime: ["kube"],
   testcluster: ["kube"],
   placement: ["kube", "runtime"],
-  cli: ["kube", "runtime", "placement", "testcluster"],
+  registry: [],
+  cli: ["kube", "runtime", "placement", "registry", "testcluster"],
 };
 
 interface Source {

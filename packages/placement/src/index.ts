@@ -1,3 +1,4 @@
+export * from "./api/architecture-policy.ts";
 export * from "./api/crd.ts";
 export { duration, durationMs } from "./api/duration.ts";
 export * from "./api/group.ts";

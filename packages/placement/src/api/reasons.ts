@@ -82,6 +82,39 @@ const MEANINGS = {
   AdmissionByWebhook: "Berth puts the taint on new nodes, asked by the API server.",
   AdmissionOff: "Nothing puts the taint on new nodes; they are gated after their creation, when idle.",
   AdmissionFailed: "What should put the taint on new nodes could not be set up.",
+  // What is said of pods and of nodes by their architecture.
+  ArchitectureTainted:
+    "The node is tainted with its architecture; pods whose images run on it tolerate that.",
+  ArchitectureUnknown: "The node does not say which architecture it has, so it is not tainted with it.",
+  ArchitectureBootstrapping:
+    "Nodes are not tainted yet: some pods or DaemonSets would not tolerate it, or a person has yet to say so.",
+  ArchitecturesResolved:
+    "All images of the pod are known, and it is kept to the architectures they have in common.",
+  ArchitecturesGiven: "The pod names its architectures itself, by the annotation berth.dev/architectures.",
+  ArchitectureOptedOut: "No architecture policy governs the pod, so it may run on every architecture.",
+  ArchitectureUnrestricted: "No image of the pod restricts where it runs.",
+  NoCommonArchitecture: "No architecture runs all images of the pod, so it can run nowhere.",
+  ImagesPending: "The images of the pod are being looked up.",
+  HoldExpired: "The images of the pod were not known in time; what happens then is the policy's own choice.",
+  DaemonSetPod: "The DaemonSet controller has chosen the node of the pod, so its affinity is left alone.",
+  PodScheduled: "The pod has its node already and is left alone.",
+  PodPatchRefused: "The API server refused to change the pod; it is let go unchanged where that is possible.",
+  DaemonSetTolerated: "The pod template of the DaemonSet tolerates the architectures that its images run on.",
+  // Why it is not known what an image runs on.
+  ImageNameInvalid: "The name of the image cannot be read.",
+  ImageNotFound: "The registry does not know the image, or does not show it to whoever may not see it.",
+  ImageWithoutPlatform: "What the name stands for is no image that runs: it names no platform.",
+  ImageMalformed: "What the registry says of the image cannot be read or is not what was asked for.",
+  RegistryUnauthorized: "The registry wants other credentials than there are for the image.",
+  RegistryForbidden: "The registry does not allow these credentials to read the image.",
+  RegistryRateLimited: "The registry wants to be asked less often.",
+  RegistryUnreachable: "The registry does not answer.",
+  RegistryFailed: "The registry answers that it cannot answer.",
+  RegistrySuspended: "The registry failed so often lately that it is left alone for a while.",
+  PullSecretUnreadable: "A pull secret of the pod is missing, may not be read, or is none.",
+  // What is said of an architecture policy itself.
+  ArchitecturePolicyInForce: "The architecture policy is in force.",
+  ArchitecturePolicyInvalid: "The architecture policy has a fault and is not in force.",
   // Faults of a folder of label rules.
   InvalidLabelKey: "The path of the file is not a valid label key; the file is no rule.",
   ReservedLabelKey: "The label key is under kubernetes.io or k8s.io and is not allowed by option.",
