@@ -12,7 +12,13 @@ const NEWLINE = 0x0a;
 /** Marks the bookmark that ends the initial events of a WatchList (KEP-3157). */
 const INITIAL_EVENTS_END = "k8s.io/initial-events-end";
 
-/** The lines of a watch as events. Nothing is read ahead of the consumer but what the socket buffers. */
+/**
+ * The lines of a watch as events. Nothing is read ahead of the consumer but what the socket buffers.
+ *
+ * A reset takes with it what has arrived and was not yet asked for: a body of undici that is destroyed with an error
+ * gives out nothing more, over HTTP/1.1 and HTTP/2 alike. Only who waits for an event has it before the reset. So who
+ * must not miss any watches again from the version of the last one that it saw.
+ */
 export class LineWatchStream<T extends KubeObject> implements WatchStream<T> {
   readonly #stream: OpenedStream;
   readonly #info: RequestInfo;

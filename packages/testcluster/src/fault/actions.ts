@@ -93,7 +93,11 @@ export function dropEvent(): EventAction {
   return { event: async () => ({ kind: "drop" }) };
 }
 
-/** The watch is reset before the event reaches the client, or right after. */
+/**
+ * The watch is reset before the event reaches the client, or right after. A client that waits for the event has it
+ * before the reset; one that is busy with something else may never see it, for HTTP clients drop what they hold unread
+ * of a stream that is reset.
+ */
 export function cutStream(when: "before" | "after"): EventAction {
   return { event: async () => ({ kind: "cut", when }) };
 }
