@@ -1,4 +1,5 @@
 export * from "./api/architecture-policy.ts";
+export * from "./api/architecture-policy-resource.ts";
 export * from "./api/crd.ts";
 export { duration, durationMs } from "./api/duration.ts";
 export * from "./api/group.ts";

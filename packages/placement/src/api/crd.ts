@@ -8,6 +8,7 @@ import {
   type Resource,
 } from "@berth/kube";
 import type * as z from "zod";
+import { architecturePolicyKind } from "./architecture-policy-resource.ts";
 import { toStructuralSchema } from "./crd-schema.ts";
 import { labelRuleKind } from "./label-rule-resource.ts";
 import { startupGateKind } from "./startup-gate-resource.ts";
@@ -27,7 +28,7 @@ export interface CustomKind {
 }
 
 /** All of them, in the order in which they are printed. A new kind is an entry here. */
-export const customKinds: readonly CustomKind[] = [labelRuleKind, startupGateKind];
+export const customKinds: readonly CustomKind[] = [labelRuleKind, startupGateKind, architecturePolicyKind];
 
 /** The definitions of all kinds, complete: applying them is all a cluster needs. */
 export function crds(): readonly CustomResourceDefinition[] {
