@@ -10,10 +10,18 @@ import type {
   MutatingWebhook,
   MutatingWebhookConfiguration,
   NamedRuleWithOperations,
-  ObjectMeta,
   ServiceAccount,
-  WebhookClientConfig,
 } from "@berth/kube";
+import {
+  clientConfig,
+  daemonSetRule,
+  type ObjectOwner,
+  ownedMetadata,
+  ownerLabels,
+  rollsOut,
+  unlessTooLong,
+  type WebhookClient,
+} from "../webhook-objects.ts";
 import {
   type CelTaint,
   celText,
@@ -54,14 +62,12 @@ export interface PolicyPair {
 }
 
 /** Labels of all objects made here: what has them, and is not made any more, is to be deleted. */
-export function admissionLabels({
-  installation = "berth",
-}: AdmissionOptions = {}): Readonly<Record<string, string>> {
-  return {
-    "app.kubernetes.io/name": "berth",
-    "app.kubernetes.io/instance": installation,
-    "app.kubernetes.io/component": "startup-gate",
-  };
+export function admissionLabels(options: AdmissionOptions = {}): Readonly<Record<string, string>> {
+  return ownerLabels(ownerOf(options));
+}
+
+function ownerOf({ installation }: AdmissionOptions): ObjectOwner {
+  return { installation, component: "startup-gate" };
 }
 
 /**
@@ -153,13 +159,7 @@ function missingCel({ gates }: GateList): string {
 
 function daemonSetConditions({ gates }: GateList): readonly MatchCondition[] {
   const all = gates.map((gate) => toleratedCel(gate.spec.taint)).join(" && ");
-  return [
-    {
-      name: "rolls-out",
-      expression: 'request.operation == "CREATE" || object.spec.template != oldObject.spec.template',
-    },
-    { name: "not-tolerated", expression: `!(${all})` },
-  ];
+  return [rollsOut, { name: "not-tolerated", expression: `!(${all})` }];
 }
 
 const nodeRule: NamedRuleWithOperations = {
@@ -169,16 +169,9 @@ const nodeRule: NamedRuleWithOperations = {
   resources: ["nodes"],
 };
 
-const daemonSetRule: NamedRuleWithOperations = {
-  apiGroups: ["apps"],
-  apiVersions: ["v1"],
-  operations: ["CREATE", "UPDATE"],
-  resources: ["daemonsets"],
-};
-
 /** `IfNeeded`: what comes later may replace the whole list; run again, a policy changes nothing of what it has done. */
 function pair(name: string, options: PolicyOptions, spec: MutatingAdmissionPolicySpec): PolicyPair {
-  const metadata = metadataOf(name, options);
+  const metadata = ownedMetadata(name, ownerOf(options));
   const apiVersion = "admissionregistration.k8s.io/v1";
   return {
     policy: {
@@ -199,19 +192,7 @@ function pair(name: string, options: PolicyOptions, spec: MutatingAdmissionPolic
   };
 }
 
-function metadataOf(name: string, options: AdmissionOptions): ObjectMeta & { readonly name: string } {
-  const { installation = "berth" } = options;
-  const prefix = installation === "berth" ? "berth" : `berth-${installation}`;
-  return { name: `${prefix}-${name}`, labels: admissionLabels(options) };
-}
-
-export interface WebhookOptions extends AdmissionOptions {
-  /** Where Berth is asked: by way of a Service, or at a URL without a path. */
-  readonly client:
-    | { readonly service: { readonly namespace: string; readonly name: string; readonly port?: number } }
-    | { readonly url: string };
-  /** PEM of the authorities that its certificate is checked against. */
-  readonly ca: string;
+export interface WebhookOptions extends AdmissionOptions, WebhookClient {
   /** Of the configuration. Default `berth-startup-gate`, with the installation. */
   readonly name?: string;
   /** Of the webhook for nodes. Default `nodes.startup-gate.berth.dev`. */
@@ -231,7 +212,7 @@ export const originalWebhook = {
  * namespaces. Without gates it has no webhooks.
  */
 export function webhookConfiguration(list: GateList, options: WebhookOptions): MutatingWebhookConfiguration {
-  const named = metadataOf("startup-gate", options);
+  const named = ownedMetadata("startup-gate", ownerOf(options));
   const webhooks =
     list.gates.length === 0 ? [] : [nodeWebhook(list, options), daemonSetWebhook(list, options)];
   return {
@@ -281,20 +262,4 @@ function daemonSetWebhook(list: GateList, options: WebhookOptions): MutatingWebh
 
 function anyGateCel({ gates }: GateList): string {
   return gates.map((gate) => `(${gatedCel(gate)} && !${standsCel(gate.spec.taint)})`).join(" ||\n");
-}
-
-/**
- * The parser of the API server refuses expressions beyond 100,000 characters, and what takes too many steps counts as
- * undecided. Berth decides the same by itself: conditions only spare it questions.
- */
-const MAX_EXPRESSION = 50_000;
-
-function unlessTooLong(conditions: readonly MatchCondition[]): readonly MatchCondition[] {
-  return conditions.filter(({ expression }) => expression.length <= MAX_EXPRESSION);
-}
-
-function clientConfig({ client, ca }: WebhookOptions, path: string): WebhookClientConfig {
-  const caBundle = Buffer.from(ca).toString("base64");
-  if ("url" in client) return { url: `${client.url.replace(/\/+$/, "")}${path}`, caBundle };
-  return { service: { ...client.service, path }, caBundle };
 }

@@ -1,0 +1,68 @@
+/** What the webhook configurations of all capabilities have in common. Pure. */
+import type { MatchCondition, NamedRuleWithOperations, ObjectMeta, WebhookClientConfig } from "@berth/kube";
+
+/** How the API server reaches Berth. */
+export interface WebhookClient {
+  /** Where Berth is asked: by way of a Service, or at a URL without a path. */
+  readonly client:
+    | { readonly service: { readonly namespace: string; readonly name: string; readonly port?: number } }
+    | { readonly url: string };
+  /** PEM of the authorities that its certificate is checked against. */
+  readonly ca: string;
+}
+
+/** Whose objects these are, and what for. */
+export interface ObjectOwner {
+  /** Part of names and labels. Default `berth`. */
+  readonly installation?: string | undefined;
+  /** `startup-gate`, `architecture`. */
+  readonly component: string;
+}
+
+/** Labels of all admission objects of a component: what has them, and is not made any more, is to be deleted. */
+export function ownerLabels({
+  installation = "berth",
+  component,
+}: ObjectOwner): Readonly<Record<string, string>> {
+  return {
+    "app.kubernetes.io/name": "berth",
+    "app.kubernetes.io/instance": installation,
+    "app.kubernetes.io/component": component,
+  };
+}
+
+/** `berth-<name>`, or `berth-<installation>-<name>`, with the labels of its owner. */
+export function ownedMetadata(name: string, owner: ObjectOwner): ObjectMeta & { readonly name: string } {
+  const { installation = "berth" } = owner;
+  const prefix = installation === "berth" ? "berth" : `berth-${installation}`;
+  return { name: `${prefix}-${name}`, labels: ownerLabels(owner) };
+}
+
+export function clientConfig({ client, ca }: WebhookClient, path: string): WebhookClientConfig {
+  const caBundle = Buffer.from(ca).toString("base64");
+  if ("url" in client) return { url: `${client.url.replace(/\/+$/, "")}${path}`, caBundle };
+  return { service: { ...client.service, path }, caBundle };
+}
+
+/**
+ * The parser of the API server refuses expressions beyond 100,000 characters, and what takes too many steps counts as
+ * undecided. Berth decides the same by itself: conditions only spare it questions.
+ */
+const MAX_EXPRESSION = 50_000;
+
+export function unlessTooLong(conditions: readonly MatchCondition[]): readonly MatchCondition[] {
+  return conditions.filter(({ expression }) => expression.length <= MAX_EXPRESSION);
+}
+
+export const daemonSetRule: NamedRuleWithOperations = {
+  apiGroups: ["apps"],
+  apiVersions: ["v1"],
+  operations: ["CREATE", "UPDATE"],
+  resources: ["daemonsets"],
+};
+
+/** A DaemonSet that is new, or whose pods are made anew anyway. */
+export const rollsOut: MatchCondition = {
+  name: "rolls-out",
+  expression: 'request.operation == "CREATE" || object.spec.template != oldObject.spec.template',
+};
