@@ -14,6 +14,7 @@ export * from "./explain/gate-forecast.ts";
 export * from "./explain/gates.ts";
 export * from "./explain/node.ts";
 export * from "./explain/removals.ts";
+export * from "./node/architecture/index.ts";
 export {
   BREAKER_WINDOW_MS,
   type FrozenRule,

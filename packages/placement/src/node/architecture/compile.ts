@@ -1,0 +1,189 @@
+/** From `ArchitecturePolicy` documents to policies in force. */
+import { BOOTSTRAP_ANNOTATION, ORIGINAL_ARCHITECTURE_KEY } from "../../api/architecture-policy.ts";
+import { durationMs } from "../../api/duration.ts";
+import { reasons } from "../../api/reasons.ts";
+import type { Selector } from "../../api/selector.ts";
+import type { Policy } from "../capability.ts";
+import { type MarkId, ownValue, taintId } from "../mark.ts";
+import type { MarkSet } from "../mark-set.ts";
+import { labelKeyProblem } from "../validate.ts";
+import {
+  type ArchitectureDocument,
+  type ArchitectureFault,
+  type ArchitecturePolicies,
+  type ArchitecturePolicyInForce,
+  taints,
+} from "./policy.ts";
+
+/** Where documents come from, as recorded on nodes. */
+export type ArchitectureSource = "config" | "cluster";
+
+/** The documents of one source that was read completely. */
+export interface ArchitectureDocuments {
+  readonly source: ArchitectureSource;
+  readonly documents: readonly ArchitectureDocument[];
+  /** Documents whose `spec` does not pass the schema: name, and why. */
+  readonly unreadable?: readonly { readonly name: string; readonly message: string }[];
+}
+
+export interface CompileArchitectureInput {
+  /** In order of precedence: of two policies with one name the first is in force. */
+  readonly sources: readonly ArchitectureDocuments[];
+  /**
+   * Policies as they were in force until now. One whose document has got a fault goes on as it was: to drop it would let
+   * new pods wait for ever on nodes that are tainted, and to take the taints off would let pods go where they cannot run.
+   */
+  readonly before?: Iterable<ArchitecturePolicyInForce>;
+  /** Places that policies of this process have declared before, so that those of a deleted one can be taken off. */
+  readonly declaredBefore?: Iterable<MarkId>;
+  /** Another source may still be read: a taint whose policy is in none of these may be of one there. */
+  readonly unsettled?: boolean;
+}
+
+/** Whatever its effect: the contract gives all taints with the original key to whoever keeps to it. */
+const ORIGINAL_PREFIX = `taint/${ORIGINAL_ARCHITECTURE_KEY}:`;
+
+/** Domains of taints that kubelet, node controller, cloud controllers and kubeadm set for reasons of their own. */
+const TAINTS_OF_KUBERNETES: ReadonlySet<string> = new Set([
+  "node.kubernetes.io",
+  "node-role.kubernetes.io",
+  "node.cloudprovider.kubernetes.io",
+]);
+
+/** Domains of startup taints, whose keepers take off what stands there: `../gate/compile.ts`. */
+const STARTUP_TAINTS: ReadonlySet<string> = new Set([
+  "startup.k8s.io",
+  "readiness.k8s.io",
+  "startup-taint.cluster-autoscaler.kubernetes.io",
+  "ignore-taint.cluster-autoscaler.kubernetes.io",
+]);
+
+/** Total: a document with a fault is reported and not in force, or in force as it was before; the others are. */
+export function compileArchitecture(input: CompileArchitectureInput): ArchitecturePolicies {
+  const before = new Map([...(input.before ?? [])].map((policy) => [policy.rule, policy]));
+  const taken = new Map<string, ArchitecturePolicyInForce>();
+  const faults: ArchitectureFault[] = [];
+  for (const source of input.sources) {
+    for (const { name, found, policy } of readSource(source)) {
+      const report = ({ path, message }: Found): void => {
+        const reason = reasons.ArchitecturePolicyInvalid;
+        faults.push({ policy: name, source: source.source, path, reason, message });
+      };
+      for (const fault of found) report(fault);
+      const first = taken.get(name);
+      const inForce = found.length === 0 ? policy : before.get(policy?.rule ?? `${source.source}/${name}`);
+      if (first !== undefined)
+        report({ path: [], message: `${first.rule} has the same name and is in force` });
+      else if (inForce !== undefined) taken.set(name, inForce);
+    }
+  }
+  const policies = [...taken.values()].sort(byPrecedence);
+  return { policies, policy: policyOf(policies, input), faults };
+}
+
+interface Found {
+  readonly path: ArchitectureFault["path"];
+  readonly message: string;
+}
+
+/** One document as it was read; `policy` is absent when its `spec` does not pass the schema. */
+interface ReadDocument {
+  readonly name: string;
+  readonly found: readonly Found[];
+  readonly policy?: ArchitecturePolicyInForce;
+}
+
+function readSource({ source, documents, unreadable = [] }: ArchitectureDocuments): readonly ReadDocument[] {
+  return [
+    ...unreadable.map(({ name, message }) => ({ name, found: [{ path: [], message }] })),
+    ...documents.map((document) => ({
+      name: document.name,
+      found: checkDocument(document),
+      policy: toPolicy(source, document),
+    })),
+  ];
+}
+
+function toPolicy(
+  source: ArchitectureSource,
+  { name, spec, annotations }: ArchitectureDocument,
+): ArchitecturePolicyInForce {
+  return {
+    rule: `${source}/${name}`,
+    name,
+    spec,
+    maxHoldMs: durationMs(spec.maxHold),
+    confirmed: ownValue(annotations, BOOTSTRAP_ANNOTATION) === "true",
+  };
+}
+
+function byPrecedence(a: ArchitecturePolicyInForce, b: ArchitecturePolicyInForce): number {
+  return b.spec.priority - a.spec.priority || (a.name < b.name ? -1 : 1);
+}
+
+function checkDocument({ spec }: ArchitectureDocument): readonly Found[] {
+  const found: Found[] = [];
+  checkSelector(spec.namespaceSelector, ["namespaceSelector"], found);
+  checkSelector(spec.podSelector, ["podSelector"], found);
+  checkSelector(spec.taint.nodeSelector, ["taint", "nodeSelector"], found);
+  if (placeOf({ spec }) === undefined) return found;
+  const domain = spec.taint.key.slice(0, Math.max(0, spec.taint.key.indexOf("/")));
+  const path = ["taint", "key"];
+  if (TAINTS_OF_KUBERNETES.has(domain)) {
+    found.push({ path, message: "Kubernetes itself sets and takes off taints of this domain" });
+  } else if (STARTUP_TAINTS.has(domain)) {
+    found.push({ path, message: "taints of this domain are taken off once a node has started" });
+  }
+  return found;
+}
+
+function checkSelector({ matchLabels = {} }: Selector, path: readonly string[], found: Found[]): void {
+  for (const key of Object.keys(matchLabels)) {
+    const problem = labelKeyProblem(key);
+    if (problem === undefined) continue;
+    found.push({ path: [...path, "matchLabels", key], message: `no label can have this key: ${problem}` });
+  }
+}
+
+/** Where it taints nodes; `undefined` for one that does not, or leaves that to somebody else. */
+export function placeOf(policy: Pick<ArchitecturePolicyInForce, "spec">): MarkId | undefined {
+  const { key, nodes } = policy.spec.taint;
+  return taints(policy) && nodes === "Taint" ? taintId(key, "NoSchedule") : undefined;
+}
+
+/** The original key belongs to this capability alone while a policy taints with it, whatever stands there. */
+export function isExclusivePlace(id: MarkId): boolean {
+  return id.startsWith(ORIGINAL_PREFIX);
+}
+
+/** The keys that pods have to tolerate, each once: those of all policies that taint or count on taints. Sorted. */
+export function taintKeys({ policies }: Pick<ArchitecturePolicies, "policies">): readonly string[] {
+  return [...new Set(policies.filter(taints).map(({ spec }) => spec.taint.key))].sort();
+}
+
+function policyOf(
+  policies: readonly ArchitecturePolicyInForce[],
+  { sources, declaredBefore = [], unsettled = false }: CompileArchitectureInput,
+): Policy {
+  const places = policies.map(placeOf).filter((id) => id !== undefined);
+  const isOriginal = places.some(isExclusivePlace);
+  const prefixes = isOriginal ? [ORIGINAL_PREFIX] : [];
+  const declared: MarkSet = { ids: new Set([...declaredBefore, ...places]), prefixes };
+  const sourcesRead = new Set<string>(sources.map(({ source }) => source));
+  return {
+    sourcesRead,
+    ...(unsettled && { unsettled: { sources: sourcesRead, deleted: new Set<string>() } }),
+    rules: new Set(policies.map(({ rule }) => rule)),
+    declared,
+    // The document names the key: that of GKE is `kubernetes.io/arch`.
+    allowedProtected: declared,
+    exclusive: { ids: new Set(), prefixes },
+  };
+}
+
+/** Places that a change of the policies must not forget; see `CompileArchitectureInput.declaredBefore`. */
+export function declaredArchitecturePlaces({
+  policies,
+}: Pick<ArchitecturePolicies, "policies">): readonly MarkId[] {
+  return policies.map(placeOf).filter((id) => id !== undefined);
+}
