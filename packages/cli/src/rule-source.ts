@@ -63,7 +63,10 @@ export class RuleSource implements Component {
     const { config, labelFolder } = this.#options;
     for (const entry of config) this.#own(this.#watchConfig(entry, signal));
     if (config.length === 0)
-      this.#apply({ labelRules: [], startupGates: [], ...(labelFolder && { labelFolder }) }, signal);
+      this.#apply(
+        { labelRules: [], startupGates: [], architecturePolicies: [], ...(labelFolder && { labelFolder }) },
+        signal,
+      );
     const aborted = new Promise<void>((resolve) =>
       signal.addEventListener("abort", () => resolve(), { once: true }),
     );

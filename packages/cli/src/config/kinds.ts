@@ -1,6 +1,8 @@
 import {
   API_GROUP,
   API_GROUP_VERSION,
+  type ArchitecturePolicySpec,
+  architecturePolicySpec,
   type LabelOptions,
   type LabelRuleSpec,
   labelOptionsSchema,
@@ -10,6 +12,7 @@ import {
 } from "@berth/placement";
 import * as z from "zod";
 import { type AdmissionServerSpec, admissionServerSpec } from "./admission-server.ts";
+import { type ImageRegistriesSpec, imageRegistriesSpec } from "./image-registries.ts";
 
 /** `apiVersion` of every configuration document. */
 export const API_VERSION: string = `${API_GROUP}/${API_GROUP_VERSION}`;
@@ -46,7 +49,9 @@ export interface Specs {
   readonly LabelFolder: LabelFolderSpec;
   readonly LabelRule: LabelRuleSpec;
   readonly StartupGate: StartupGateSpec;
+  readonly ArchitecturePolicy: ArchitecturePolicySpec;
   readonly AdmissionServer: AdmissionServerSpec;
+  readonly ImageRegistries: ImageRegistriesSpec;
 }
 
 export type Kind = keyof Specs;
@@ -55,7 +60,9 @@ export const kinds: { readonly [K in Kind]: z.ZodType<Specs[K]> } = {
   LabelFolder: labelFolder,
   LabelRule: labelRuleSpec,
   StartupGate: startupGateSpec,
+  ArchitecturePolicy: architecturePolicySpec,
   AdmissionServer: admissionServerSpec,
+  ImageRegistries: imageRegistriesSpec,
 };
 
 const SUBDOMAIN = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
@@ -75,7 +82,7 @@ const servedMetadata: z.ZodType<Metadata> = z.looseObject({
 });
 
 /** Kinds that the API server has as well, so that a document may come from `kubectl get -o yaml`. */
-const SERVED: ReadonlySet<Kind> = new Set(["LabelRule", "StartupGate"]);
+const SERVED: ReadonlySet<Kind> = new Set(["LabelRule", "StartupGate", "ArchitecturePolicy"]);
 
 /** The whole document of a kind. */
 export function documentSchema<K extends Kind>(

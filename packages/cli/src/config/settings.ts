@@ -1,6 +1,7 @@
 /** From flags and configuration files to what Berth does. Everything wrong is told at once. */
 import path from "node:path";
 import {
+  type ArchitecturePolicySpec,
   type LabelOptions,
   type LabelRuleSpec,
   labelOptionsSchema,
@@ -12,7 +13,8 @@ import type { AdmissionServerSpec } from "./admission-server.ts";
 import { configReasons, type LocatedDocument, readDocuments } from "./documents.ts";
 import type { Fault } from "./fault.ts";
 import { inOrder } from "./fault.ts";
-import type { Specs } from "./kinds.ts";
+import type { ImageRegistriesSpec } from "./image-registries.ts";
+import type { Kind, Specs } from "./kinds.ts";
 import type { Position } from "./yaml.ts";
 
 /** The options with which a command is given rules. */
@@ -47,15 +49,19 @@ export interface LocatedSpec<S> extends Position {
 
 export type LocatedLabelRule = LocatedSpec<LabelRuleSpec>;
 export type LocatedStartupGate = LocatedSpec<StartupGateSpec>;
+export type LocatedArchitecturePolicy = LocatedSpec<ArchitecturePolicySpec>;
 
-/** What the configuration asks for. Without label folder, rules and gates nothing acts. */
+/** What the configuration asks for. Without label folder, rules, gates and policies nothing acts. */
 export interface Settings {
   readonly labelFolder?: LabelFolderSource;
   /** In the order of files and of documents in them; no name stands twice. */
   readonly labelRules: readonly LocatedLabelRule[];
   readonly startupGates: readonly LocatedStartupGate[];
+  readonly architecturePolicies: readonly LocatedArchitecturePolicy[];
   /** Its folder of certificates is absolute. */
   readonly admissionServer?: AdmissionServerSpec;
+  /** Its paths are absolute. */
+  readonly imageRegistries?: ImageRegistriesSpec;
 }
 
 export interface ReadSettings {
@@ -137,15 +143,20 @@ export function toSettings(
     ...duplicatesOf(documents),
     ...surplus.map(({ located }) => tooMany(located, inForce?.shown ?? "")),
   ];
-  const [server, ...servers] = documents.filter(({ document }) => document.kind === "AdmissionServer");
-  all.push(...servers.map((located) => oneServer(located, server)));
-  const admissionServer = server && serverOf(server);
+  for (const kind of SINGLE) {
+    const [first, ...others] = documents.filter(({ document }) => document.kind === kind);
+    all.push(...others.map((located) => onlyOne(located, first)));
+  }
+  const [admissionServer] = documents.flatMap(serverOf);
+  const [imageRegistries] = documents.flatMap(registriesOf);
   return {
     settings: {
       labelRules: specsOf(documents, "LabelRule"),
       startupGates: specsOf(documents, "StartupGate"),
+      architecturePolicies: specsOf(documents, "ArchitecturePolicy"),
       ...(inForce && { labelFolder: inForce }),
       ...(admissionServer && { admissionServer }),
+      ...(imageRegistries && { imageRegistries }),
     },
     faults: all.sort(inOrder),
   };
@@ -189,17 +200,38 @@ function folderSources(documents: readonly PlacedDocument[]): readonly FolderDoc
   });
 }
 
-function serverOf({ document, folder }: PlacedDocument): AdmissionServerSpec | undefined {
-  if (document.kind !== "AdmissionServer") return undefined;
+/** Kinds of which there can be one document: it is about Berth itself. */
+const SINGLE: readonly Kind[] = ["AdmissionServer", "ImageRegistries"];
+
+function serverOf({ document, folder }: PlacedDocument): readonly AdmissionServerSpec[] {
+  if (document.kind !== "AdmissionServer") return [];
   const { certificates, ...spec } = document.spec;
-  return { ...spec, ...(certificates !== undefined && { certificates: path.resolve(folder, certificates) }) };
+  return [
+    { ...spec, ...(certificates !== undefined && { certificates: path.resolve(folder, certificates) }) },
+  ];
 }
 
-function oneServer(
+function registriesOf({ document, folder }: PlacedDocument): readonly ImageRegistriesSpec[] {
+  if (document.kind !== "ImageRegistries") return [];
+  const { registries, dockerConfig, ...spec } = document.spec;
+  return [
+    {
+      ...spec,
+      registries: registries.map(({ certificateAuthority: file, ...registry }) => ({
+        ...registry,
+        ...(file !== undefined && { certificateAuthority: path.resolve(folder, file) }),
+      })),
+      ...(dockerConfig !== undefined && { dockerConfig: path.resolve(folder, dockerConfig) }),
+    },
+  ];
+}
+
+function onlyOne(
   { document, file, line, column }: LocatedDocument,
   first: LocatedDocument | undefined,
 ): Fault {
-  const message = `${document.name}: there can be one AdmissionServer, and there is already one in ${first?.file ?? ""}`;
+  const { kind, name } = document;
+  const message = `${name}: there can be one ${kind}, and there is already one in ${first?.file ?? ""}`;
   const reason = configReasons.DuplicateDocument;
   return { file, line, column, severity: "error", reason, message };
 }
@@ -219,7 +251,7 @@ function specsOf<K extends ServedKind>(
   return [...byName.values()];
 }
 
-type ServedKind = "LabelRule" | "StartupGate";
+type ServedKind = "LabelRule" | "StartupGate" | "ArchitecturePolicy";
 
 function tooMany({ document, file, line, column }: LocatedDocument, first: string): Fault {
   const message = `${document.name}: there can be one label folder, and there is already ${first}`;

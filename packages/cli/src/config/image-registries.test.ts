@@ -1,0 +1,113 @@
+import path from "node:path";
+import { describe, expect, it } from "vitest";
+import { testFolder } from "../testing/harness.ts";
+import { formatFault } from "./fault.ts";
+import { defaultImageRegistries } from "./image-registries.ts";
+import { readConfigFiles, toSettings } from "./settings.ts";
+
+const HEAD = "apiVersion: berth.dev/v1alpha1\nkind: ImageRegistries\nmetadata: {name: default}\n";
+
+async function read(
+  files: Readonly<Record<string, string>>,
+): Promise<ReturnType<typeof toSettings> & { readonly folder: string }> {
+  await using folder = await testFolder(files);
+  return { ...toSettings(await readConfigFiles(["."], folder.path), undefined), folder: folder.path };
+}
+
+describe("ImageRegistries", () => {
+  it("has defaults for everything", async () => {
+    const { settings, faults } = await read({ "a.yaml": `${HEAD}spec: {}\n` });
+    expect(faults).toEqual([]);
+    expect(settings.imageRegistries).toEqual(defaultImageRegistries);
+    expect(defaultImageRegistries).toEqual({
+      registries: [],
+      tagTtl: "6h",
+      alwaysTtl: "5m",
+      timeout: "10s",
+    });
+  });
+
+  it("has paths that start at the folder of its file", async () => {
+    const { settings, faults, folder } = await read({
+      "conf/a.yaml": `${HEAD}spec:
+  dockerConfig: secrets/config.json
+  registries:
+    - registry: registry.example:5000
+      mirrors: ["https://mirror.example", "http://127.0.0.1:5000"]
+      certificateAuthority: ../ca.pem
+    - { registry: "[::1]:5000", plainHttp: true }
+`,
+    });
+    expect(faults).toEqual([]);
+    expect(settings.imageRegistries).toMatchObject({
+      dockerConfig: path.join(folder, "conf/secrets/config.json"),
+      registries: [
+        {
+          registry: "registry.example:5000",
+          mirrors: ["https://mirror.example", "http://127.0.0.1:5000"],
+          certificateAuthority: path.join(folder, "ca.pem"),
+          plainHttp: false,
+        },
+        { registry: "[::1]:5000", mirrors: [], plainHttp: true },
+      ],
+    });
+  });
+
+  it("tells each fault with its place", async () => {
+    const { faults } = await read({
+      "a.yaml": `${HEAD}spec:
+  timeout: 0s
+  tagTtl: soon
+  registries:
+    - registry: https://docker.io
+    - registry: docker.io
+      mirrors: ["https://me:secret@mirror.example", "mirror.example", "https://mirror.example/path"]
+    - registry: ghcr.io
+    - registry: ghcr.io
+`,
+    });
+    expect(faults.map(formatFault)).toMatchInlineSnapshot(`
+      [
+        "a.yaml:5:12: error: spec.timeout: must be more than 0s and at most 5m (InvalidDocument)",
+        "a.yaml:6:11: error: spec.tagTtl: must be a duration such as 90s, 5m or 1h30m (InvalidDocument)",
+        "a.yaml:8:17: error: spec.registries.0.registry: must be a registry as image names have it: docker.io, registry.example:5000 (InvalidDocument)",
+        "a.yaml:10:17: error: spec.registries.1.mirrors.0: must be http:// or https:// and a host, without user, path and query (InvalidDocument)",
+        "a.yaml:10:53: error: spec.registries.1.mirrors.1: must be http:// or https:// and a host, without user, path and query (InvalidDocument)",
+        "a.yaml:10:71: error: spec.registries.1.mirrors.2: must be http:// or https:// and a host, without user, path and query (InvalidDocument)",
+        "a.yaml:12:17: error: spec.registries.3.registry: ghcr.io is there already (InvalidDocument)",
+      ]
+    `);
+  });
+
+  it("is there once", async () => {
+    const { faults, settings } = await read({
+      "a.yaml": `${HEAD}spec: {timeout: 1s}\n`,
+      "b.yaml": `${HEAD.replace("default", "other")}spec: {timeout: 2s}\n`,
+    });
+    expect(settings.imageRegistries?.timeout).toBe("1s");
+    expect(faults.map(formatFault)).toEqual([
+      "b.yaml:2:7: error: other: there can be one ImageRegistries, and there is already one in a.yaml (DuplicateDocument)",
+    ]);
+  });
+});
+
+it("architecture policies are read of all files with their places", async () => {
+  const policy = (name: string): string =>
+    `apiVersion: berth.dev/v1alpha1\nkind: ArchitecturePolicy\nmetadata: {name: ${name}, annotations: {berth.dev/bootstrap-confirmed: "true"}}\nspec: {mode: Taint}\n`;
+  const { settings, faults } = await read({
+    "a.yaml": `${policy("one")}---\n${policy("two")}`,
+    "b.yaml": policy("one"),
+  });
+  expect(settings.architecturePolicies.map(({ file, line, name }) => ({ file, line, name }))).toEqual([
+    { file: "a.yaml", line: 2, name: "one" },
+    { file: "a.yaml", line: 7, name: "two" },
+  ]);
+  expect(settings.architecturePolicies[0]).toMatchObject({
+    annotations: { "berth.dev/bootstrap-confirmed": "true" },
+    spec: { mode: "Taint", taint: { key: "supported-arch", nodes: "Taint" }, unresolvable: "Open" },
+  });
+  expect(settings.architecturePolicies[0]?.positionOf(["mode"])).toEqual({ line: 4, column: 14 });
+  expect(faults.map(formatFault)).toEqual([
+    "b.yaml:2:7: error: ArchitecturePolicy one is already in a.yaml:2 (DuplicateDocument)",
+  ]);
+});

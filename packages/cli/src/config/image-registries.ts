@@ -1,0 +1,94 @@
+/** `ImageRegistries`: how registries are reached, and how long what they said counts. A document of files only; at most one. */
+import { duration, durationMs } from "@berth/placement";
+import * as z from "zod";
+
+/** How one registry is reached. Whatever is not listed is reached by https, with the authorities of the system. */
+export interface RegistrySpec {
+  /** As image names have it: `docker.io`, `registry.example:5000`. */
+  readonly registry: string;
+  /** Asked before it, in this order: `https://mirror.example`. Default none. */
+  readonly mirrors: readonly string[];
+  /** PEM file of the authorities that it and its mirrors are trusted by, beside those of the system. */
+  readonly certificateAuthority?: string | undefined;
+  /** It speaks http and not https. Default false; registries of this machine's loopback may speak either. */
+  readonly plainHttp: boolean;
+}
+
+export interface ImageRegistriesSpec {
+  /** Default none. */
+  readonly registries: readonly RegistrySpec[];
+  /** A docker config whose credentials are for all pods, as those of a node are. Read again when it changes. Default none. */
+  readonly dockerConfig?: string | undefined;
+  /** How long a tag stands for what it was found to stand for. Default `6h`. */
+  readonly tagTtl: string;
+  /** The same for `imagePullPolicy: Always`. Default `5m`. */
+  readonly alwaysTtl: string;
+  /** Of each request to a registry. Default `10s`. */
+  readonly timeout: string;
+}
+
+const MAX_REGISTRIES = 64;
+const MAX_MIRRORS = 8;
+const LONGEST_TIMEOUT_MS = 300_000;
+
+/** The domain of an image name, as the reference grammar of distribution has it: host or IPv6 address, and port. */
+const REGISTRY =
+  /^(?:[A-Za-z0-9](?:[-A-Za-z0-9]*[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[-A-Za-z0-9]*[A-Za-z0-9])?)*|\[[0-9A-Fa-f:]+\])(?::\d{1,5})?$/;
+
+function isOrigin(text: string): boolean {
+  const url = URL.parse(text);
+  if (url === null || (url.protocol !== "https:" && url.protocol !== "http:")) return false;
+  return (
+    url.username === "" &&
+    url.password === "" &&
+    url.pathname === "/" &&
+    !/[?#]/.test(text) &&
+    url.hostname !== ""
+  );
+}
+
+const registry: z.ZodType<RegistrySpec> = z.strictObject({
+  registry: z
+    .string()
+    .max(255)
+    .regex(REGISTRY, "must be a registry as image names have it: docker.io, registry.example:5000"),
+  mirrors: z
+    .array(
+      z
+        .string()
+        .max(512)
+        .refine(isOrigin, "must be http:// or https:// and a host, without user, path and query"),
+    )
+    .max(MAX_MIRRORS)
+    .readonly()
+    .default([]),
+  certificateAuthority: z.string().min(1, "must not be empty").optional(),
+  plainHttp: z.boolean().default(false),
+});
+
+export const imageRegistriesSpec: z.ZodType<ImageRegistriesSpec> = z
+  .strictObject({
+    registries: z.array(registry).max(MAX_REGISTRIES).readonly().default([]),
+    dockerConfig: z.string().min(1, "must not be empty").optional(),
+    tagTtl: duration().default("6h"),
+    alwaysTtl: duration().default("5m"),
+    timeout: duration()
+      .default("10s")
+      .refine((text) => {
+        const ms = durationMs(text);
+        return ms > 0 && ms <= LONGEST_TIMEOUT_MS;
+      }, "must be more than 0s and at most 5m"),
+  })
+  .superRefine(({ registries }, context) => {
+    const seen = new Set<string>();
+    registries.forEach(({ registry: name }, at) => {
+      if (seen.has(name)) {
+        const path = ["registries", at, "registry"];
+        context.addIssue({ code: "custom", message: `${name} is there already`, path });
+      }
+      seen.add(name);
+    });
+  });
+
+/** What holds without a document. */
+export const defaultImageRegistries: ImageRegistriesSpec = imageRegistriesSpec.parse({});
