@@ -9,8 +9,9 @@ import {
   type VirtualClock,
 } from "@berth/runtime";
 import { describe, expect, it } from "vitest";
-import { type AdmissionParts, createAdmissionParts } from "./admission-parts.ts";
+import { type AdmissionParts, createAdmissionParts, gateWebhooks } from "./admission-parts.ts";
 import { type AdmissionServerSpec, admissionServerSpec } from "./config/admission-server.ts";
+import { createWebhookServer } from "./webhook-server.ts";
 
 const spec = startupGateSpec.parse({ signals: { pods: [{}] } });
 const gatesOf = (names: readonly string[], unsettled = false): Gates =>
@@ -72,20 +73,24 @@ async function setUp({
     },
     delete: async (resource: Resource) => note("delete", resource),
   } as unknown as KubeClient;
-  const parts = createAdmissionParts(
-    { spec: admissionServerSpec.parse({ mode }), namespace: "berth-system" },
-    {
-      client,
-      cluster: clusterName("test"),
-      installation: "berth",
-      gates: () => current,
-      nodes: { subscribe: () => ({ [Symbol.dispose]: () => undefined }) },
-      metrics: createMetricsRegistry(),
-      log: createSilentLogger(),
-      clock,
-      onChange: () => {},
-    },
-  );
+  const settings = { spec: admissionServerSpec.parse({ mode }), namespace: "berth-system" };
+  const webhooks = gateWebhooks(() => current);
+  const common = {
+    client,
+    installation: "berth",
+    metrics: createMetricsRegistry(),
+    log: createSilentLogger(),
+    clock,
+    onChange: () => {},
+  };
+  const parts = createAdmissionParts(settings, {
+    ...common,
+    cluster: clusterName("test"),
+    gates: () => current,
+    nodes: { subscribe: () => ({ [Symbol.dispose]: () => undefined }) },
+    webhook: createWebhookServer(settings, { ...common, owners: [webhooks] }),
+    webhooks,
+  });
   const stopping = new AbortController();
   const started = await Promise.all(
     [...parts.always, ...parts.elected].map((component) => component.start(stopping.signal)),

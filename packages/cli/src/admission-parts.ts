@@ -13,7 +13,6 @@ import {
 import {
   type AdmissionAnswer,
   type AdmissionRequest,
-  type CertificateSource,
   type Clock,
   type ClusterName,
   type Component,
@@ -23,24 +22,16 @@ import {
   type Running,
   type Subscribable,
   sleep,
-  startAdmissionServer,
   whenAborted,
 } from "@berth/runtime";
 import { type AdmissionKeepers, createAdmissionKeepers } from "./admission-keepers.ts";
 import { createLeaseGuard } from "./admission-lease.ts";
 import { createMissWatch, type MissWatch } from "./admission-misses.ts";
 import { hasOthers, servesPolicies } from "./admission-questions.ts";
-import { caBundleOf, createCertificates, serviceOf } from "./admission-webhook.ts";
+import { caBundleOf } from "./admission-webhook.ts";
 import type { AdmissionServerSpec } from "./config/admission-server.ts";
 import { baseName } from "./installation-name.ts";
-
-export interface AdmissionSettings {
-  readonly spec: AdmissionServerSpec;
-  /** Where the switch and the certificates are; absent: there is no such namespace, and neither can be. */
-  readonly namespace?: string;
-  /** Of this replica, to tell the others from it. Absent: it is no pod, and alone. */
-  readonly podName?: string;
-}
+import type { AdmissionSettings, WebhookOwner, WebhookServer } from "./webhook-server.ts";
 
 export interface AdmissionSurroundings {
   readonly client: KubeClient;
@@ -48,6 +39,9 @@ export interface AdmissionSurroundings {
   readonly installation: string;
   readonly nodes: Subscribable<Node>;
   readonly gates: () => Gates | undefined;
+  /** Of which `webhooks` is an owner. */
+  readonly webhook: WebhookServer;
+  readonly webhooks: WebhookOwner;
   readonly lease?: { readonly namespace: string; readonly name: string };
   readonly metrics: MetricsRegistry;
   readonly log: Logger;
@@ -61,7 +55,9 @@ export interface AdmissionParts {
   state(): AdmissionState | undefined;
   /** Other gates are in force. */
   gatesChanged(): void;
-  /** What every replica runs: the webhook, and its certificates. */
+  /** The webhook server says something else. */
+  webhookChanged(): void;
+  /** What every replica runs. */
   readonly always: readonly Component[];
   /** What the leader runs: it keeps policies, switch and webhook configuration. */
   readonly elected: readonly Component[];
@@ -80,6 +76,24 @@ function switchName(installation: string): string {
   return `${baseName(installation)}-startup-gate`;
 }
 
+/** What Berth answers about new nodes, and about DaemonSets that are to tolerate the gates. */
+export function gateWebhooks(gates: () => Gates | undefined): WebhookOwner {
+  const answer =
+    (admit: typeof admitNodeRequest) =>
+    (request: AdmissionRequest): AdmissionAnswer => {
+      const known = gates();
+      if (known === undefined) throw new Error("the startup gates have not been read yet");
+      return { allowed: true, patch: admit(known, request) };
+    };
+  return {
+    handlers: {
+      "/mutate-node": answer(admitNodeRequest),
+      "/mutate-daemonset": answer(admitDaemonSetRequest),
+    },
+    isReady: () => gates() !== undefined,
+  };
+}
+
 export function createAdmissionParts(
   settings: AdmissionSettings,
   around: AdmissionSurroundings,
@@ -92,12 +106,10 @@ class Admission implements AdmissionParts {
   readonly elected: readonly Component[];
   readonly #settings: AdmissionSettings;
   readonly #around: AdmissionSurroundings;
-  readonly #certificates: (CertificateSource & Component) | undefined;
   readonly #keepers: AdmissionKeepers;
   /** That were started. */
   #informers: readonly Component[] = [];
   #mode: Mode | undefined;
-  #serving = false;
   #decidedMs = 0;
   /** When other gates, or another mode, were last to be put in force. */
   #changedMs = 0;
@@ -111,7 +123,6 @@ class Admission implements AdmissionParts {
   constructor(settings: AdmissionSettings, around: AdmissionSurroundings) {
     this.#settings = settings;
     this.#around = around;
-    this.#certificates = createCertificates(settings, { ...around, onChange: () => this.#refresh() });
     this.#keepers = createAdmissionKeepers({
       ...around,
       namespace: settings.namespace,
@@ -162,6 +173,10 @@ class Admission implements AdmissionParts {
     this.#refresh();
   }
 
+  webhookChanged(): void {
+    this.#refresh();
+  }
+
   #want(): void {
     this.#isWanted = true;
     this.#wanted.resolve();
@@ -170,11 +185,8 @@ class Admission implements AdmissionParts {
   #problem(): string | undefined {
     if (this.#fault !== undefined) return this.#fault;
     const needed = (this.#around.gates()?.gates.length ?? 0) > 0;
-    if (this.#mode === "Webhook") {
-      const certificates = this.#certificates?.problem?.();
-      if (certificates !== undefined) return certificates;
-      if (!this.#serving) return "the webhook does not listen yet";
-    }
+    const unserved = this.#mode === "Webhook" ? this.#around.webhook.problem() : undefined;
+    if (unserved !== undefined) return unserved;
     return needed ? (this.#keepers.problem() ?? this.#sightProblem()) : undefined;
   }
 
@@ -190,7 +202,7 @@ class Admission implements AdmissionParts {
     return undefined;
   }
 
-  /** Finds out what to do once a gate asks for it, and serves the webhook if that is it. */
+  /** Finds out what to do once a gate asks for it. */
   async #run(signal: AbortSignal): Promise<void> {
     await Promise.race([this.#wanted.promise, whenAborted(signal)]);
     while (!signal.aborted && this.#mode === undefined) {
@@ -202,11 +214,11 @@ class Admission implements AdmissionParts {
     using _later = this.#around.clock.schedule(EARLY_MS, () => this.#around.onChange());
     if (signal.aborted || this.#mode === undefined) return;
     this.#around.log.info("admission of new nodes", { mode: this.#mode });
-    this.#fault = this.#lack();
+    if (this.#mode === "Policy" && this.#settings.namespace === undefined)
+      this.#fault = "policies need Berth's namespace, which does not exist";
+    if (this.#mode === "Webhook") this.#around.webhook.demand(this.#around.webhooks);
     this.#refresh();
-    if (this.#mode === "Webhook" && this.#certificates !== undefined)
-      await this.#serve(this.#certificates, signal);
-    else await whenAborted(signal);
+    await whenAborted(signal);
   }
 
   /** `undefined`: the server would not say. */
@@ -221,45 +233,6 @@ class Admission implements AdmissionParts {
         this.#around.log.warn("it is not known yet how new nodes are gated", { error: String(error) });
       return undefined;
     }
-  }
-
-  #lack(): string | undefined {
-    const { namespace } = this.#settings;
-    if (this.#mode === "Policy" && namespace === undefined)
-      return "policies need Berth's namespace, which does not exist";
-    if (this.#mode === "Webhook" && this.#certificates === undefined)
-      return "a webhook needs Berth's namespace, which does not exist, or a folder of certificates";
-    return undefined;
-  }
-
-  async #serve(certificates: CertificateSource & Component, signal: AbortSignal): Promise<void> {
-    const { log, clock, metrics, gates } = this.#around;
-    const running = await certificates.start(signal);
-    const answer =
-      (admit: typeof admitNodeRequest) =>
-      (request: AdmissionRequest): AdmissionAnswer => {
-        const known = gates();
-        if (known === undefined) throw new Error("the startup gates have not been read yet");
-        return { allowed: true, patch: admit(known, request) };
-      };
-    const server = await startAdmissionServer({
-      bindAddress: this.#settings.spec.bindAddress,
-      certificate: () => certificates.current(),
-      handlers: {
-        "/mutate-node": answer(admitNodeRequest),
-        "/mutate-daemonset": answer(admitDaemonSetRequest),
-      },
-      ready: () => gates() !== undefined && certificates.current() !== undefined,
-      log,
-      clock,
-      metrics,
-    });
-    this.#serving = true;
-    log.info("serving admission", { url: server.url });
-    this.#refresh();
-    await whenAborted(signal);
-    await server[Symbol.asyncDispose]();
-    await running.ended;
   }
 
   #refresh(): void {
@@ -294,17 +267,16 @@ class Admission implements AdmissionParts {
   /** `undefined` while it is not known which authority the API server has to trust. */
   #webhooks(gates: Gates): readonly MutatingWebhookConfiguration[] | undefined {
     const { spec } = this.#settings;
-    const { installation } = this.#around;
-    const ca = this.#certificates?.caBundle();
+    const { installation, webhook } = this.#around;
+    const ca = webhook.caBundle();
     if (spec.configuration !== undefined) {
       if (ca === undefined) return undefined;
       const { name, webhook } = spec.configuration;
       return [caBundleOf(name, webhook, ca)];
     }
     if (ca === undefined || gates.gates.length === 0) return gates.gates.length === 0 ? [] : undefined;
-    const client =
-      spec.url === undefined ? { service: serviceOf(this.#settings, installation) } : { url: spec.url };
-    return [webhookConfiguration(gates, { installation, client, ca, failurePolicy: spec.failurePolicy })];
+    const { failurePolicy } = spec;
+    return [webhookConfiguration(gates, { installation, client: webhook.address, ca, failurePolicy })];
   }
 
   #leaseGuard(lease: { readonly namespace: string; readonly name: string }, namespace: string): Component {

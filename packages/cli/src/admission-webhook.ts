@@ -1,4 +1,4 @@
-/** By which names the API server finds the webhook of startup gates, and whose certificates it trusts there. */
+/** By which names the API server finds the webhook, and whose certificates it trusts there. */
 import type { MutatingWebhookConfiguration } from "@berth/kube";
 import { admissionLabels } from "@berth/placement";
 import {
@@ -7,8 +7,8 @@ import {
   type Component,
   createCertificateFolder,
 } from "@berth/runtime";
-import type { AdmissionSettings, AdmissionSurroundings } from "./admission-parts.ts";
 import { baseName } from "./installation-name.ts";
+import type { AdmissionSettings, WebhookServerOptions } from "./webhook-server.ts";
 
 export function caBundleOf(name: string, webhook: string, ca: string): MutatingWebhookConfiguration {
   const caBundle = Buffer.from(ca).toString("base64");
@@ -42,7 +42,7 @@ function hostsOf(settings: AdmissionSettings, installation: string): readonly st
 }
 
 type CertificateSurroundings = Pick<
-  AdmissionSurroundings,
+  WebhookServerOptions,
   "client" | "installation" | "clock" | "log" | "onChange"
 >;
 
@@ -52,7 +52,7 @@ export function createCertificates(
   { client, installation, clock, log, onChange }: CertificateSurroundings,
 ): (CertificateSource & Component) | undefined {
   const { spec, namespace } = settings;
-  if (spec.mode === "Policy" || spec.mode === "Off") return undefined;
+  if (spec.mode === "Off") return undefined;
   const name = "admission-certificates";
   if (spec.certificates !== undefined)
     return createCertificateFolder({ name, path: spec.certificates, clock, log, onChange });

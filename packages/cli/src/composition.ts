@@ -41,13 +41,14 @@ import {
   toSelf,
   watchFor,
 } from "@berth/runtime";
-import { type AdmissionSettings, createAdmissionParts } from "./admission-parts.ts";
+import { createAdmissionParts, gateWebhooks } from "./admission-parts.ts";
 import type { Fault } from "./config/fault.ts";
 import type { LabelFolderSource } from "./config/settings.ts";
 import { faultEvent } from "./fault-event.ts";
 import { createGateParts, HELD_AGAIN } from "./gate-parts.ts";
 import { createLabelParts } from "./label-parts.ts";
 import { NodeAccess } from "./node-access.ts";
+import { type AdmissionSettings, createWebhookServer } from "./webhook-server.ts";
 
 export interface BerthOptions {
   readonly client: KubeClient;
@@ -216,14 +217,27 @@ function assemble(options: BerthOptions): Parts {
     recheckAll,
     ...common,
   });
+  const webhooks = gateWebhooks(gates.gates);
+  const webhook =
+    options.admission &&
+    createWebhookServer(options.admission, {
+      client,
+      installation,
+      owners: [webhooks],
+      onChange: () => admission?.webhookChanged(),
+      ...common,
+    });
   const admission =
     options.admission &&
+    webhook &&
     createAdmissionParts(options.admission, {
       client,
       cluster: CLUSTER,
       installation,
       nodes: informer,
       gates: gates.gates,
+      webhook,
+      webhooks,
       ...(lease && { lease }),
       onChange: () => gates.askStatuses(),
       ...common,
@@ -263,7 +277,13 @@ function assemble(options: BerthOptions): Parts {
       [probes.component],
       [createLoopComponent({ name: "events", run: (s) => events.run(s) }), labels.source],
       [informer, rules, gateInformer, ...gates.watches],
-      [labels.follower, labels.counter, gates.follower, ...(admission?.always ?? [])],
+      [
+        labels.follower,
+        labels.counter,
+        gates.follower,
+        ...(webhook ? [webhook.component] : []),
+        ...(admission?.always ?? []),
+      ],
     ],
     elected: [access, controller, labels.controller, gates.controller, ...(admission?.elected ?? [])],
     ...(lease && { election: new LeaderElector({ client, lease, identity, ...common }) }),
