@@ -13,7 +13,7 @@ import type { AdmissionServerSpec } from "./admission-server.ts";
 import { configReasons, type LocatedDocument, readDocuments } from "./documents.ts";
 import type { Fault } from "./fault.ts";
 import { inOrder } from "./fault.ts";
-import type { ImageRegistriesSpec } from "./image-registries.ts";
+import type { ImageRegistriesSpec, RegistrySpec } from "./image-registries.ts";
 import type { Kind, Specs } from "./kinds.ts";
 import type { Position } from "./yaml.ts";
 
@@ -217,13 +217,14 @@ function registriesOf({ document, folder }: PlacedDocument): readonly ImageRegis
   return [
     {
       ...spec,
-      registries: registries.map(({ certificateAuthority: file, ...registry }) => ({
-        ...registry,
-        ...(file !== undefined && { certificateAuthority: path.resolve(folder, file) }),
-      })),
+      registries: registries.map((registry) => atFolder(registry, folder)),
       ...(dockerConfig !== undefined && { dockerConfig: path.resolve(folder, dockerConfig) }),
     },
   ];
+}
+
+function atFolder({ certificateAuthority: file, ...registry }: RegistrySpec, folder: string): RegistrySpec {
+  return file === undefined ? registry : { ...registry, certificateAuthority: path.resolve(folder, file) };
 }
 
 function onlyOne(
