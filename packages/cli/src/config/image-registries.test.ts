@@ -33,7 +33,7 @@ describe("ImageRegistries", () => {
   dockerConfig: secrets/config.json
   registries:
     - registry: registry.example:5000
-      mirrors: ["https://mirror.example", "http://127.0.0.1:5000"]
+      mirrors: ["https://mirror.example/hub", "http://127.0.0.1:5000"]
       certificateAuthority: ../ca.pem
     - { registry: "[::1]:5000", plainHttp: true }
 `,
@@ -44,7 +44,7 @@ describe("ImageRegistries", () => {
       registries: [
         {
           registry: "registry.example:5000",
-          mirrors: ["https://mirror.example", "http://127.0.0.1:5000"],
+          mirrors: ["https://mirror.example/hub", "http://127.0.0.1:5000"],
           certificateAuthority: path.join(folder, "ca.pem"),
           plainHttp: false,
         },
@@ -61,7 +61,7 @@ describe("ImageRegistries", () => {
   registries:
     - registry: https://docker.io
     - registry: docker.io
-      mirrors: ["https://me:secret@mirror.example", "mirror.example", "https://mirror.example/path"]
+      mirrors: ["https://me:secret@mirror.example", "mirror.example", "https://mirror.example/path", "https://mirror.example?a"]
     - registry: ghcr.io
     - registry: ghcr.io
 `,
@@ -71,9 +71,9 @@ describe("ImageRegistries", () => {
         "a.yaml:5:12: error: spec.timeout: must be more than 0s and at most 5m (InvalidDocument)",
         "a.yaml:6:11: error: spec.tagTtl: must be a duration such as 90s, 5m or 1h30m (InvalidDocument)",
         "a.yaml:8:17: error: spec.registries.0.registry: must be a registry as image names have it: docker.io, registry.example:5000 (InvalidDocument)",
-        "a.yaml:10:17: error: spec.registries.1.mirrors.0: must be http:// or https:// and a host, without user, path and query (InvalidDocument)",
-        "a.yaml:10:53: error: spec.registries.1.mirrors.1: must be http:// or https:// and a host, without user, path and query (InvalidDocument)",
-        "a.yaml:10:71: error: spec.registries.1.mirrors.2: must be http:// or https:// and a host, without user, path and query (InvalidDocument)",
+        "a.yaml:10:17: error: spec.registries.1.mirrors.0: must be http:// or https:// and a host, without user and query (InvalidDocument)",
+        "a.yaml:10:53: error: spec.registries.1.mirrors.1: must be http:// or https:// and a host, without user and query (InvalidDocument)",
+        "a.yaml:10:102: error: spec.registries.1.mirrors.3: must be http:// or https:// and a host, without user and query (InvalidDocument)",
         "a.yaml:12:17: error: spec.registries.3.registry: ghcr.io is there already (InvalidDocument)",
       ]
     `);

@@ -6,7 +6,10 @@ import * as z from "zod";
 export interface RegistrySpec {
   /** As image names have it: `docker.io`, `registry.example:5000`. */
   readonly registry: string;
-  /** Asked before it, in this order: `https://mirror.example`. Default none. */
+  /**
+   * Asked before it, in this order: `https://mirror.example`, with a path that is put before repositories or without.
+   * They get no credentials. Default none.
+   */
   readonly mirrors: readonly string[];
   /** PEM file of the authorities that it and its mirrors are trusted by, beside those of the system. */
   readonly certificateAuthority?: string | undefined;
@@ -35,16 +38,10 @@ const LONGEST_TIMEOUT_MS = 300_000;
 const REGISTRY =
   /^(?:[A-Za-z0-9](?:[-A-Za-z0-9]*[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[-A-Za-z0-9]*[A-Za-z0-9])?)*|\[[0-9A-Fa-f:]+\])(?::\d{1,5})?$/;
 
-function isOrigin(text: string): boolean {
+function isMirror(text: string): boolean {
   const url = URL.parse(text);
   if (url === null || (url.protocol !== "https:" && url.protocol !== "http:")) return false;
-  return (
-    url.username === "" &&
-    url.password === "" &&
-    url.pathname === "/" &&
-    !/[?#]/.test(text) &&
-    url.hostname !== ""
-  );
+  return url.username === "" && url.password === "" && !/[?#]/.test(text) && url.hostname !== "";
 }
 
 const registry: z.ZodType<RegistrySpec> = z.strictObject({
@@ -54,10 +51,7 @@ const registry: z.ZodType<RegistrySpec> = z.strictObject({
     .regex(REGISTRY, "must be a registry as image names have it: docker.io, registry.example:5000"),
   mirrors: z
     .array(
-      z
-        .string()
-        .max(512)
-        .refine(isOrigin, "must be http:// or https:// and a host, without user, path and query"),
+      z.string().max(512).refine(isMirror, "must be http:// or https:// and a host, without user and query"),
     )
     .max(MAX_MIRRORS)
     .readonly()

@@ -1,0 +1,63 @@
+/** The document `ImageRegistries` made ready for use: files that it names are read. */
+import { readFile } from "node:fs/promises";
+import { durationMs } from "@berth/placement";
+import type { RegistryEndpoint, RegistryEndpoints } from "@berth/registry";
+import {
+  defaultImageRegistries,
+  type ImageRegistriesSpec,
+  type RegistrySpec,
+} from "../config/image-registries.ts";
+import { CommandError, exitCodes } from "../exit-codes.ts";
+
+export interface RegistrySettings {
+  readonly endpoints: RegistryEndpoints;
+  /** Absolute. Read when it is needed. */
+  readonly dockerConfig?: string;
+  readonly tagTtlMs: number;
+  readonly alwaysTtlMs: number;
+  readonly timeoutMs: number;
+}
+
+/** @throws CommandError when a file of authorities cannot be read, or holds none. */
+export async function readRegistrySettings(
+  spec: ImageRegistriesSpec = defaultImageRegistries,
+): Promise<RegistrySettings> {
+  const { registries, dockerConfig, tagTtl, alwaysTtl, timeout } = spec;
+  const endpoints = await Promise.all(
+    registries.map(async (one) => [one.registry, await toEndpoint(one)] as const),
+  );
+  return {
+    endpoints: Object.fromEntries(endpoints),
+    ...(dockerConfig !== undefined && { dockerConfig }),
+    tagTtlMs: durationMs(tagTtl),
+    alwaysTtlMs: durationMs(alwaysTtl),
+    timeoutMs: durationMs(timeout),
+  };
+}
+
+async function toEndpoint({
+  registry,
+  mirrors,
+  certificateAuthority,
+  plainHttp,
+}: RegistrySpec): Promise<RegistryEndpoint> {
+  const ca = certificateAuthority && (await readAuthorities(registry, certificateAuthority));
+  return {
+    // Whoever writes `http://` means it.
+    mirrors: mirrors.map((url) => ({ url, plainHttp: url.startsWith("http:") })),
+    ...(ca !== undefined && ca !== "" && { ca }),
+    ...(plainHttp && { plainHttp }),
+  };
+}
+
+async function readAuthorities(registry: string, file: string): Promise<string> {
+  const read = await readFile(file, "utf8").catch((error: NodeJS.ErrnoException) => error);
+  const why =
+    read instanceof Error
+      ? `cannot be read: ${read.code ?? read.message}`
+      : read.includes("-----BEGIN CERTIFICATE-----")
+        ? undefined
+        : "holds no certificate (PEM)";
+  if (typeof read === "string" && why === undefined) return read;
+  throw new CommandError(`the authorities of ${registry}: ${file} ${why ?? ""}`, exitCodes.faults);
+}
