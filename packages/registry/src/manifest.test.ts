@@ -1,0 +1,401 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { MAX_INDEX_ENTRIES, type ParsedManifest, parseImageConfig, parseManifest } from "./manifest.ts";
+import { platformText } from "./platform.ts";
+
+const OCI_INDEX = "application/vnd.oci.image.index.v1+json";
+const OCI_MANIFEST = "application/vnd.oci.image.manifest.v1+json";
+const OCI_CONFIG = "application/vnd.oci.image.config.v1+json";
+const DOCKER_LIST = "application/vnd.docker.distribution.manifest.list.v2+json";
+const DOCKER_MANIFEST = "application/vnd.docker.distribution.manifest.v2+json";
+const DOCKER_CONFIG = "application/vnd.docker.container.image.v1+json";
+
+const bytesOf = (value: unknown): Uint8Array =>
+  new TextEncoder().encode(typeof value === "string" ? value : JSON.stringify(value));
+const digestOf = (digit: number): string => `sha256:${`${digit % 10}`.repeat(64)}`;
+
+interface EntryOptions {
+  readonly type?: string;
+  readonly digit?: number;
+  readonly more?: object;
+}
+const entry = (
+  platform: unknown,
+  { type = OCI_MANIFEST, digit = 1, more = {} }: EntryOptions = {},
+): object => ({
+  mediaType: type,
+  digest: digestOf(digit),
+  size: 7,
+  ...(platform === undefined ? {} : { platform }),
+  ...more,
+});
+const linux = (architecture: string, variant?: string): object => ({ os: "linux", architecture, variant });
+const indexOf = (manifests: readonly unknown[], more: object = {}): object => ({
+  schemaVersion: 2,
+  mediaType: OCI_INDEX,
+  manifests,
+  ...more,
+});
+const imageOf = (config: object, more: object = {}): object => ({
+  schemaVersion: 2,
+  mediaType: OCI_MANIFEST,
+  config: { mediaType: OCI_CONFIG, digest: digestOf(2), size: 100, ...config },
+  layers: [],
+  ...more,
+});
+const platformsOf = (value: unknown): readonly string[] => {
+  const parsed = parseManifest(bytesOf(value), OCI_INDEX);
+  if (parsed.kind !== "index") throw new Error(JSON.stringify(parsed));
+  return parsed.platforms.map(platformText);
+};
+const whyOf = (parsed: ParsedManifest): string => (parsed.kind === "malformed" ? parsed.why : parsed.kind);
+
+describe("A-P6 the four kinds of manifest", () => {
+  it.each([
+    ["an OCI index", OCI_INDEX, OCI_MANIFEST],
+    ["a Docker v2 list", DOCKER_LIST, DOCKER_MANIFEST],
+  ])("%s", (_, mediaType, type) => {
+    const list = indexOf([entry(linux("amd64"), { type }), entry(linux("arm64", "v8"), { type })], {
+      mediaType,
+    });
+    expect(parseManifest(bytesOf(list), mediaType)).toEqual({
+      kind: "index",
+      platforms: [
+        { os: "linux", architecture: "amd64" },
+        { os: "linux", architecture: "arm64" },
+      ],
+      children: [],
+    });
+  });
+
+  it.each([
+    ["an OCI manifest", OCI_MANIFEST, OCI_CONFIG],
+    ["a Docker v2 manifest", DOCKER_MANIFEST, DOCKER_CONFIG],
+    ["a manifest of Docker 1.10", DOCKER_MANIFEST, "application/octet-stream"],
+  ])("%s", (_, mediaType, configType) => {
+    const manifest = imageOf({ mediaType: configType }, { mediaType });
+    expect(parseManifest(bytesOf(manifest), mediaType)).toEqual({
+      kind: "image",
+      config: { digest: digestOf(2), mediaType: configType, size: 100 },
+    });
+  });
+
+  it("a manifest that says its platform itself", () => {
+    const manifest = imageOf({ platform: { os: "linux", architecture: "aarch64" } });
+    expect(parseManifest(bytesOf(manifest), OCI_MANIFEST)).toMatchObject({
+      kind: "image",
+      platform: { os: "linux", architecture: "arm64" },
+    });
+  });
+
+  it.each(["application/json; charset=utf-8", "application/octet-stream", "", "text/plain"])(
+    "goes by the document where the header says %j",
+    (header) => {
+      expect(parseManifest(bytesOf(indexOf([])), header).kind).toBe("index");
+      expect(parseManifest(bytesOf({ ...imageOf({}), mediaType: undefined }), header).kind).toBe("image");
+    },
+  );
+
+  it("goes by the header where the document is silent, whatever its case and parameters", () => {
+    const header = `${OCI_INDEX.toUpperCase()}; charset=utf-8`;
+    expect(parseManifest(bytesOf({ schemaVersion: 2, manifests: [] }), header).kind).toBe("index");
+  });
+});
+
+describe("platforms of an index", () => {
+  it("A-B6 attestations, artifacts and entries without a platform are left out", () => {
+    const attestation = { annotations: { "vnd.docker.reference.type": "attestation-manifest" } };
+    const list = indexOf([
+      entry(linux("amd64")),
+      entry({ os: "unknown", architecture: "unknown" }, { more: attestation }),
+      entry(linux("s390x"), { more: attestation }),
+      entry({ os: "unknown", architecture: "unknown" }),
+      entry(linux("riscv64"), { more: { artifactType: "application/vnd.example.sbom" } }),
+      entry(undefined),
+      entry(null),
+      entry({ os: "linux" }),
+      entry({ os: "linux", architecture: 7 }),
+      entry(undefined, { type: OCI_INDEX }),
+      "garbage",
+      null,
+    ]);
+    expect(platformsOf(list)).toEqual(["linux/amd64"]);
+  });
+
+  it("keeps an entry whose artifact type is that of an image", () => {
+    expect(platformsOf(indexOf([entry(linux("arm64"), { more: { artifactType: OCI_CONFIG } })]))).toEqual([
+      "linux/arm64",
+    ]);
+  });
+
+  it("keeps an index within an index that names its platform", () => {
+    expect(platformsOf(indexOf([entry(linux("arm64"), { type: OCI_INDEX })]))).toEqual(["linux/arm64"]);
+  });
+
+  it("names each platform once, in the order of the index, and variants apart", () => {
+    const list = indexOf([
+      entry(linux("arm", "v7")),
+      entry(linux("arm", "v6")),
+      entry(linux("amd64")),
+      entry(linux("arm", "7")),
+      entry(linux("x86_64", "v1")),
+      entry(linux("arm64", "v8")),
+      entry(linux("arm64")),
+    ]);
+    expect(platformsOf(list)).toEqual(["linux/arm/v7", "linux/arm/v6", "linux/amd64", "linux/arm64"]);
+  });
+
+  it("keeps versions of Windows apart, and those of others not", () => {
+    const windows = (version: string): object =>
+      entry({ os: "windows", architecture: "amd64", "os.version": version });
+    const list = indexOf([
+      windows("10.0.17763.5329"),
+      windows("10.0.20348.2227"),
+      windows("10.0.17763.5329"),
+      entry({ ...linux("amd64"), "os.version": "6.1" }),
+    ]);
+    expect(parseManifest(bytesOf(list), OCI_INDEX)).toMatchObject({
+      platforms: [
+        { os: "windows", architecture: "amd64", osVersion: "10.0.17763.5329" },
+        { os: "windows", architecture: "amd64", osVersion: "10.0.20348.2227" },
+        { os: "linux", architecture: "amd64" },
+      ],
+    });
+  });
+
+  it.each([
+    [{ os: "linux", architecture: "x86_64" }, "linux/amd64"],
+    [{ os: "linux", architecture: "x86-64" }, "linux/amd64"],
+    [{ os: "linux", architecture: "amd64", variant: "v3" }, "linux/amd64/v3"],
+    [{ os: "linux", architecture: "i386", variant: "v1" }, "linux/386"],
+    [{ os: "linux", architecture: "aarch64", variant: "8" }, "linux/arm64"],
+    [{ os: "linux", architecture: "arm64", variant: "v9" }, "linux/arm64/v9"],
+    [{ os: "linux", architecture: "armhf" }, "linux/arm/v7"],
+    [{ os: "linux", architecture: "armel" }, "linux/arm/v6"],
+    [{ os: "linux", architecture: "arm", variant: "5" }, "linux/arm/v5"],
+    [{ os: "linux", architecture: "arm" }, "linux/arm"],
+    [{ os: "Linux", architecture: "ARM64" }, "linux/arm64"],
+    [{ os: "macos", architecture: "arm64" }, "darwin/arm64"],
+    [{ architecture: "ppc64le" }, "linux/ppc64le"],
+    [{ os: "linux", architecture: "s390x", variant: { no: "text" } }, "linux/s390x"],
+  ])("%j is %s", (platform, text) => {
+    expect(platformsOf(indexOf([entry(platform)]))).toEqual([text]);
+  });
+
+  it.each(["amd64\n", "-amd64", "a b", "x".repeat(64), "", "ärm", "unknown", "UNKNOWN"])(
+    "leaves out %j, which no label can hold or no node is",
+    (architecture) => {
+      expect(platformsOf(indexOf([entry({ os: "linux", architecture })]))).toEqual([]);
+    },
+  );
+});
+
+describe("an index that names no platform at all", () => {
+  const children = (entries: readonly unknown[]): readonly string[] => {
+    const parsed = parseManifest(bytesOf(indexOf(entries)), OCI_INDEX);
+    return parsed.kind === "index" ? parsed.children : [];
+  };
+
+  it("says which of its images would have to be read, at most four", () => {
+    const entries = [1, 2, 2, 3, 4, 5, 6].map((digit) => entry(undefined, { digit }));
+    expect(children(entries)).toEqual([1, 2, 3, 4].map(digestOf));
+  });
+
+  it("asks for no attestation, no artifact, no index and nothing without a digest", () => {
+    expect(
+      children([
+        entry(undefined, { more: { annotations: { "vnd.docker.reference.type": "attestation-manifest" } } }),
+        entry(undefined, { more: { artifactType: "application/vnd.example.sbom" } }),
+        entry(undefined, { type: OCI_INDEX }),
+        entry(undefined, { more: { digest: "../../etc/passwd" } }),
+        entry(undefined, { digit: 7, type: DOCKER_MANIFEST }),
+      ]),
+    ).toEqual([digestOf(7)]);
+  });
+
+  it("asks for none where one entry names a platform, be it unknown", () => {
+    expect(children([entry(undefined), entry(linux("amd64"))])).toEqual([]);
+    expect(children([entry(undefined), entry({ os: "unknown", architecture: "unknown" })])).toEqual([]);
+  });
+});
+
+describe("what is refused", () => {
+  it.each([
+    [
+      "schema 1 by its header",
+      "{",
+      "application/vnd.docker.distribution.manifest.v1+prettyjws",
+      /schema 1, which is not supported/,
+    ],
+    ["schema 1 by its version", { schemaVersion: 1, architecture: "amd64" }, "application/json", /schema 1/],
+    [
+      "schema 1 by its own type",
+      { mediaType: "application/vnd.docker.distribution.manifest.v1+json" },
+      "",
+      /schema 1/,
+    ],
+    ["garbage", "<html>secret</html>", OCI_INDEX, /^its manifest is no JSON$/],
+    ["half a document", '{"manifests":[', OCI_INDEX, /no JSON/],
+    ["a list", [], OCI_INDEX, /no JSON object/],
+    ["null", "null", OCI_INDEX, /no JSON object/],
+    ["an object of no kind", {}, "application/json", /neither an index nor a manifest/],
+    [
+      "CVE-2021-41190: an index with layers",
+      indexOf([], { layers: [] }),
+      OCI_INDEX,
+      /both as an index and as one image/,
+    ],
+    ["CVE-2021-41190: an image with entries", imageOf({}, { manifests: [] }), OCI_MANIFEST, /both/],
+    ["CVE-2021-41190: another type than the header", indexOf([]), OCI_MANIFEST, /both/],
+    ["an index without a list", indexOf([], { manifests: {} }), OCI_INDEX, /no list of manifests/],
+    ["an index without entries", { mediaType: OCI_INDEX }, OCI_INDEX, /no list of manifests/],
+    ["an image without a config", { mediaType: OCI_MANIFEST, layers: [] }, OCI_MANIFEST, /no config/],
+    ["a config without a digest", imageOf({ digest: "sha256:1" }), OCI_MANIFEST, /digest of its config/],
+    ["a config with a path for a digest", imageOf({ digest: "../x" }), OCI_MANIFEST, /digest of its config/],
+    ["a config of negative size", imageOf({ size: -1 }), OCI_MANIFEST, /size of its config/],
+    ["a config of endless size", imageOf({ size: 1e300 }), OCI_MANIFEST, /size of its config/],
+  ])("%s", (_, value, mediaType, why) => {
+    expect(whyOf(parseManifest(bytesOf(value), mediaType))).toMatch(why);
+  });
+
+  it("10,000 entries, and every number above 1,000", () => {
+    const many = (count: number): ParsedManifest =>
+      parseManifest(bytesOf(indexOf(Array.from({ length: count }, () => entry(linux("amd64"))))), OCI_INDEX);
+    expect(many(MAX_INDEX_ENTRIES)).toMatchObject({ kind: "index", platforms: [{ architecture: "amd64" }] });
+    expect(whyOf(many(MAX_INDEX_ENTRIES + 1))).toMatch(/1001 entries, more than the 1000/);
+    expect(whyOf(many(10_000))).toMatch(/10000 entries/);
+  });
+
+  it("more than 4 MiB, before anything is parsed", () => {
+    expect(whyOf(parseManifest(new Uint8Array(4 * 1024 * 1024 + 1), OCI_INDEX))).toMatch(
+      /larger than 4194304 bytes/,
+    );
+  });
+
+  it("more than 64 levels, before anything is parsed; brackets in text do not count", () => {
+    const nested = (levels: number): string =>
+      `{"manifests":[],"x":${"[".repeat(levels - 1)}${"]".repeat(levels - 1)}}`;
+    expect(parseManifest(bytesOf(nested(64)), OCI_INDEX).kind).toBe("index");
+    expect(whyOf(parseManifest(bytesOf(nested(65)), OCI_INDEX))).toMatch(/deeper than 64/);
+    expect(whyOf(parseManifest(bytesOf("[".repeat(4_000_000)), OCI_INDEX))).toMatch(/deeper than 64/);
+    const text = { ...indexOf([]), x: `\\"${"[{".repeat(100)}"\\` };
+    expect(parseManifest(bytesOf(text), OCI_INDEX).kind).toBe("index");
+  });
+
+  it("text that is no UTF-8", () => {
+    expect(whyOf(parseManifest(new Uint8Array([0x7b, 0x22, 0xff, 0x22, 0x7d]), OCI_INDEX))).toMatch(
+      /no JSON/,
+    );
+  });
+
+  it("fields of prototypes", () => {
+    const forged = '{"__proto__":{"manifests":[]},"constructor":1}';
+    expect(whyOf(parseManifest(bytesOf(forged), ""))).toMatch(/neither an index nor a manifest/);
+    expect(platformsOf(indexOf([entry({ os: "linux", architecture: "constructor" })]))).toEqual([
+      "linux/constructor",
+    ]);
+  });
+});
+
+describe("artifacts", () => {
+  it.each([
+    [
+      "a chart",
+      { mediaType: "application/vnd.cncf.helm.config.v1+json" },
+      {},
+      "application/vnd.cncf.helm.config.v1+json",
+    ],
+    [
+      "one that says what it is",
+      { mediaType: "application/vnd.oci.empty.v1+json" },
+      { artifactType: "application/vnd.example+type" },
+      "application/vnd.example+type",
+    ],
+    ["one with a type that is none", { mediaType: "a\nb" }, {}, "unknown"],
+  ])("%s", (_, config, more, mediaType) => {
+    expect(parseManifest(bytesOf(imageOf(config, more)), OCI_MANIFEST)).toEqual({
+      kind: "artifact",
+      mediaType,
+    });
+  });
+});
+
+describe("the config of an image", () => {
+  it.each([
+    [
+      { architecture: "amd64", os: "linux", rootfs: {} },
+      { os: "linux", architecture: "amd64" },
+    ],
+    [
+      { architecture: "arm", os: "linux", variant: "v7" },
+      { os: "linux", architecture: "arm", variant: "v7" },
+    ],
+    [{ architecture: "amd64" }, { os: "linux", architecture: "amd64" }],
+    [
+      { architecture: "amd64", os: "windows", "os.version": "10.0.20348.2227" },
+      { os: "windows", architecture: "amd64", osVersion: "10.0.20348.2227" },
+    ],
+    [{ os: "linux" }, undefined],
+    [{ architecture: "", os: "" }, undefined],
+    [{ architecture: "unknown", os: "unknown" }, undefined],
+    [[], undefined],
+    ["null", undefined],
+    ["{", undefined],
+  ])("%j: %j", (config, platform) => {
+    expect(parseImageConfig(bytesOf(config))).toEqual(platform);
+  });
+
+  it("is nothing when it is larger than 8 MiB", () => {
+    const config = JSON.stringify({ architecture: "amd64", os: "linux", x: "x".repeat(8 * 1024 * 1024) });
+    expect(parseImageConfig(bytesOf(config))).toBeUndefined();
+  });
+});
+
+describe("any answer", () => {
+  const types = fc.constantFrom(
+    OCI_INDEX,
+    OCI_MANIFEST,
+    DOCKER_LIST,
+    DOCKER_MANIFEST,
+    "application/json",
+    "",
+  );
+  const label = /^[a-z0-9]([a-z0-9_.-]*[a-z0-9])?$/;
+
+  it("has a result, and every platform in it fits into a label", () => {
+    const values = fc.oneof(
+      fc.jsonValue(),
+      fc.array(fc.jsonValue()).map((manifests) => indexOf(manifests)),
+      fc
+        .array(
+          fc.record(
+            { os: fc.string(), architecture: fc.string(), variant: fc.string() },
+            { requiredKeys: [] },
+          ),
+        )
+        .map((platforms) => indexOf(platforms.map((platform) => entry(platform)))),
+      fc.jsonValue().map((config) => ({ mediaType: OCI_MANIFEST, config })),
+    );
+    fc.assert(
+      fc.property(values, types, (value, mediaType) => {
+        const parsed = parseManifest(bytesOf(JSON.stringify(value)), mediaType);
+        if (parsed.kind === "malformed") expect(parsed.why.length).toBeLessThan(200);
+        for (const { os, architecture } of parsed.kind === "index" ? parsed.platforms : []) {
+          expect(os).toMatch(label);
+          expect(architecture).toMatch(label);
+        }
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it("be it any bytes", () => {
+    fc.assert(
+      fc.property(fc.uint8Array({ maxLength: 200 }), types, (bytes, mediaType) => {
+        expect(["index", "image", "artifact", "malformed"]).toContain(parseManifest(bytes, mediaType).kind);
+        parseImageConfig(bytes);
+      }),
+      { numRuns: 500 },
+    );
+  });
+});

@@ -1,0 +1,117 @@
+/**
+ * Image names, read as container runtimes read them: the grammar of github.com/distribution/reference (regexp.go) and
+ * its rules for short names (normalize.go), which containerd, CRI-O and kubelet go by.
+ */
+import { RegistryError } from "./failure.ts";
+import type { ImageReference } from "./types.ts";
+
+const HUB = "docker.io";
+/** What the Hub was called first; still in names and in docker configs. */
+const LEGACY_HUB = "index.docker.io";
+const OFFICIAL = "library/";
+const DEFAULT_TAG = "latest";
+/** `RepositoryNameTotalLengthMax` of distribution/reference. The registry's part of the name does not count. */
+const MAX_REPOSITORY_LENGTH = 255;
+/** A host of 253, a port, a repository of 255, a tag of 128 and a sha512 digest are less than half of this. */
+const MAX_NAME_LENGTH = 2_048;
+const MAX_QUOTED_LENGTH = 200;
+
+const PATH_COMPONENT = "[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*";
+const HOST_LABEL = "(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])";
+const ADDRESS_6 = "\\[[a-fA-F0-9:]+\\]";
+const HEX_64 = /^[a-f0-9]{64}$/;
+/** A host with an underscore is no host name of the grammar, but it passes there as part of the path. So it does here. */
+const REGISTRY = new RegExp(
+  `^(?:(?:${HOST_LABEL}(?:\\.${HOST_LABEL})*|${ADDRESS_6})(?::[0-9]+)?|${PATH_COMPONENT})$`,
+);
+const REPOSITORY = new RegExp(`^${PATH_COMPONENT}(?:/${PATH_COMPONENT})*$`);
+const TAG = /^\w[\w.-]{0,127}$/;
+/** Lower-case hexadecimals of the algorithms that go-digest knows and registries use. */
+const DIGEST = /^(?:sha256:[a-f0-9]{64}|sha384:[a-f0-9]{96}|sha512:[a-f0-9]{128})$/;
+
+/** Whether `text` is a digest that names content: `sha256:`, `sha384:` or `sha512:` and its lower-case hexadecimals. */
+export function isDigest(text: string): boolean {
+  return DIGEST.test(text);
+}
+
+/**
+ * Takes an image name apart and makes it whole: `nginx` is `nginx` of `docker.io/library`, tag `latest`. A tag beside a
+ * digest is kept, and says nothing: the digest counts.
+ *
+ * @throws RegistryError `invalidName`, with a sentence that says which part is wrong.
+ */
+export function parseReference(name: string): ImageReference {
+  if (name === "") throw invalid(name, "it is empty");
+  if (name.length > MAX_NAME_LENGTH) throw invalid(name, `it is longer than ${MAX_NAME_LENGTH} characters`);
+  if (HEX_64.test(name))
+    throw invalid(name, "64 hexadecimals are the id of an image on one machine, not a name");
+  const { registry, rest } = splitRegistry(name);
+  const { repository, tag, digest } = splitRest(rest);
+  if (!REGISTRY.test(registry)) throw invalid(name, `${quoted(registry)} is no host name of a registry`);
+  checkRepository(name, repository);
+  if (tag !== undefined && !TAG.test(tag)) {
+    throw invalid(name, `the tag ${quoted(tag)} is none: at most 128 letters, digits, "_", "." and "-"`);
+  }
+  if (digest !== undefined && !isDigest(digest)) {
+    throw invalid(name, `the digest ${quoted(digest)} is none: "sha256:" and 64 lower-case hexadecimals`);
+  }
+  if (digest !== undefined) return { registry, repository, ...(tag === undefined ? {} : { tag }), digest };
+  return { registry, repository, tag: tag ?? DEFAULT_TAG };
+}
+
+/** The name in full: `docker.io/library/nginx:latest`, `ghcr.io/a/b@sha256:…`, or with both tag and digest. */
+export function referenceText({ registry, repository, tag, digest }: ImageReference): string {
+  const tagged = tag === undefined ? "" : `:${tag}`;
+  return `${registry}/${repository}${tagged}${digest === undefined ? "" : `@${digest}`}`;
+}
+
+/** What comes before the first slash is a registry when it cannot be part of a repository of the Hub. */
+function splitRegistry(name: string): { readonly registry: string; readonly rest: string } {
+  const slash = name.indexOf("/");
+  if (slash < 0) return { registry: HUB, rest: OFFICIAL + name };
+  const first = name.slice(0, slash);
+  const isRegistry = first === "localhost" || /[.:]/.test(first) || first.toLowerCase() !== first;
+  const registry = !isRegistry || first === LEGACY_HUB ? HUB : first;
+  const rest = isRegistry ? name.slice(slash + 1) : name;
+  return { registry, rest: registry === HUB && !rest.includes("/") ? OFFICIAL + rest : rest };
+}
+
+/** `repository[:tag][@digest]`. No tag and no repository holds an `@`, and no repository a `:`. */
+function splitRest(rest: string): {
+  readonly repository: string;
+  readonly tag: string | undefined;
+  readonly digest: string | undefined;
+} {
+  const at = rest.indexOf("@");
+  const named = at < 0 ? rest : rest.slice(0, at);
+  const colon = named.indexOf(":");
+  return {
+    repository: colon < 0 ? named : named.slice(0, colon),
+    tag: colon < 0 ? undefined : named.slice(colon + 1),
+    digest: at < 0 ? undefined : rest.slice(at + 1),
+  };
+}
+
+function checkRepository(name: string, repository: string): void {
+  if (repository.length > MAX_REPOSITORY_LENGTH) {
+    throw invalid(name, `its repository is longer than ${MAX_REPOSITORY_LENGTH} characters`);
+  }
+  if (REPOSITORY.test(repository)) return;
+  if (REPOSITORY.test(repository.toLowerCase())) {
+    throw invalid(name, `its repository ${quoted(repository)} has to be in lower case`);
+  }
+  if (repository === "") throw invalid(name, "it names no repository");
+  throw invalid(
+    name,
+    `its repository ${quoted(repository)} is none: lower-case letters and digits, parted by "/", "." "_", "__" or "-"`,
+  );
+}
+
+function invalid(name: string, why: string): RegistryError {
+  return new RegistryError("invalidName", `${quoted(name)} is no name of an image: ${why}`, { registry: "" });
+}
+
+/** Safe in a line of text, whatever it holds. */
+function quoted(text: string): string {
+  return JSON.stringify(text.length > MAX_QUOTED_LENGTH ? `${text.slice(0, MAX_QUOTED_LENGTH)}…` : text);
+}
