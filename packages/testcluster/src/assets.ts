@@ -1,10 +1,11 @@
 /**
- * Finds the programs of the control plane. In this order:
+ * Finds the programs of the control plane, and that of the image registry. In this order:
  * 1. the folder in `BERTH_CLUSTER_ASSETS`, laid out as envtest lays it out (`kube-apiserver`, `etcd`, …), which must
  *    then hold every program asked for;
  * 2. the folder in `KUBEBUILDER_ASSETS`, if it holds every program asked for;
  * 3. the one binary that holds all of them, kept in the user's cache folder;
  * 4. the same binary, built with Go into that cache (minutes, once).
+ * The registry is a binary of its own: whoever runs no images need not build it.
  */
 import { createHash } from "node:crypto";
 import { constants } from "node:fs";
@@ -51,7 +52,31 @@ const LDFLAGS = [
   "-X k8s.io/component-base/version.gitMinor=36",
 ].join(" ");
 
-const BUILD_FLAGS: readonly string[] = ["-trimpath", "-ldflags", LDFLAGS];
+/** A Go module of this package, of which one binary is built. */
+interface BundledModule {
+  /** Its folder in this package, its folder in the cache, and the binary. */
+  readonly name: string;
+  readonly flags: readonly string[];
+  /** What to do when there is no Go to build it with; one line. */
+  readonly withoutGo: string;
+}
+
+const CONTROL_PLANE: BundledModule = {
+  name: "controlplane",
+  flags: ["-trimpath", "-ldflags", LDFLAGS],
+  withoutGo:
+    "no Kubernetes control plane to run: install Go 1.26 or newer (https://go.dev/dl) and it is built once, " +
+    "or set BERTH_CLUSTER_ASSETS to a folder with kube-apiserver and etcd (as `setup-envtest use` makes it)",
+};
+
+const REGISTRY: BundledModule = {
+  name: "registry",
+  flags: ["-trimpath", "-ldflags", "-s -w"],
+  withoutGo:
+    "no image registry to run: install Go 1.26 or newer (https://go.dev/dl) and it is built once, " +
+    "or set BERTH_CLUSTER_ASSETS to a folder that also has `registry` (github.com/distribution/distribution v3)",
+};
+
 const MODULE_FILES: readonly string[] = ["go.mod", "go.sum", "main.go"];
 
 /** @throws MissingAssetsError when there is neither a folder, nor a cached binary, nor a Go to build it with. */
@@ -72,23 +97,34 @@ export async function findPrograms(
   }
   const envtest = env["KUBEBUILDER_ASSETS"];
   if (envtest && (await missingFrom(envtest, names)).length === 0) return programsIn(envtest, names);
-  const binary = await bundledBinary(options);
+  const binary = await bundledBinary(CONTROL_PLANE, options);
   return new Map(names.map((name) => [name, { command: binary, args: [name] }]));
 }
 
-/** The bundled binary, built first when the cache has none for these sources and this machine. */
-async function bundledBinary(options: FindProgramsOptions): Promise<string> {
-  const source = fileURLToPath(new URL("../controlplane", import.meta.url));
-  const binary = path.join(cacheFolder(options.env), await cacheKey(source), "controlplane");
+/**
+ * The registry server: that of `BERTH_CLUSTER_ASSETS` when the folder has one (a folder of envtest has none), else the
+ * bundled one, built first when the cache has none. Its first argument is `serve`.
+ *
+ * @throws MissingAssetsError when there is neither, nor a Go to build it with.
+ */
+export async function findRegistry(options: FindProgramsOptions): Promise<Program> {
+  const own = options.env["BERTH_CLUSTER_ASSETS"];
+  const given = own ? path.join(own, "registry") : "";
+  if (given !== "" && (await isExecutable(given))) return { command: given, args: [] };
+  return { command: await bundledBinary(REGISTRY, options), args: [] };
+}
+
+/** A bundled binary, built first when the cache has none for these sources and this machine. */
+async function bundledBinary(module: BundledModule, options: FindProgramsOptions): Promise<string> {
+  const source = fileURLToPath(new URL(`../${module.name}`, import.meta.url));
+  const folder = path.join(cacheFolder(options.env), module.name, await cacheKey(source, module.flags));
+  const binary = path.join(folder, module.name);
   if (await isExecutable(binary)) return binary;
   try {
-    await buildOnce({ source, binary, flags: BUILD_FLAGS, ...options });
+    await buildOnce({ source, binary, flags: module.flags, ...options });
   } catch (error) {
     if (!(error instanceof MissingGoError)) throw error;
-    throw new MissingAssetsError(
-      "no Kubernetes control plane to run: install Go 1.26 or newer (https://go.dev/dl) and it is built once, " +
-        "or set BERTH_CLUSTER_ASSETS to a folder with kube-apiserver and etcd (as `setup-envtest use` makes it)",
-    );
+    throw new MissingAssetsError(module.withoutGo);
   }
   return binary;
 }
@@ -97,17 +133,17 @@ async function bundledBinary(options: FindProgramsOptions): Promise<string> {
 function cacheFolder(env: FindProgramsOptions["env"]): string {
   const xdg = env["XDG_CACHE_HOME"];
   const base = xdg && path.isAbsolute(xdg) ? xdg : path.join(env["HOME"] || homedir(), ".cache");
-  return path.join(base, "berth", "controlplane");
+  return path.join(base, "berth");
 }
 
 /** Everything that decides which bytes come out of the build, except the version of Go. */
-async function cacheKey(source: string): Promise<string> {
+async function cacheKey(source: string, flags: readonly string[]): Promise<string> {
   const hash = createHash("sha256");
   for (const file of MODULE_FILES) {
     const content = await readFile(path.join(source, file));
     hash.update(`${file} ${content.length}\n`).update(content);
   }
-  hash.update(JSON.stringify(BUILD_FLAGS)).update(`${process.platform} ${process.arch}`);
+  hash.update(JSON.stringify(flags)).update(`${process.platform} ${process.arch}`);
   return hash.digest("hex").slice(0, 16);
 }
 

@@ -1,4 +1,4 @@
-/** Builds the control plane binary once, however many processes ask for it at the same time. */
+/** Builds the binary of a Go module once, however many processes ask for it at the same time. */
 import { spawn } from "node:child_process";
 import { mkdir, open, readFile, rename, rm, stat } from "node:fs/promises";
 import path from "node:path";
@@ -8,7 +8,10 @@ import { setTimeout as delay } from "node:timers/promises";
 /** How far a build is. */
 export interface BuildProgress {
   readonly elapsedMs: number;
-  /** Packages compiled so far by this build; the whole is about 2,400, fewer when Go's own cache is warm. */
+  /**
+   * Packages compiled so far by this build; about 2,400 in all for the control plane and 600 for the
+   * registry, fewer when Go's own cache is warm.
+   */
   readonly packages: number;
   /** The package named last, such as `k8s.io/kubernetes/pkg/controlplane`; `""` while another process builds. */
   readonly current: string;

@@ -2,6 +2,7 @@ export {
   type ComponentName,
   type FindProgramsOptions,
   findPrograms,
+  findRegistry,
   MissingAssetsError,
   type Program,
   type Programs,
@@ -20,4 +21,5 @@ export { aNode, BUILT_AT, type Identity, type NodeBuilder } from "./node-builder
 export * from "./perturb/index.ts";
 export { aPod, type PodBuilder } from "./pod-builder.ts";
 export { ComponentFailedError } from "./process.ts";
+export * from "./registry/index.ts";
 export * from "./shared.ts";

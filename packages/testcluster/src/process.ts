@@ -6,8 +6,9 @@ import { Socket } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 import type { ComponentName, Program } from "./assets.ts";
 
-export interface ComponentOptions {
-  readonly name: ComponentName;
+export interface ComponentOptions<Name extends string = ComponentName> {
+  /** Said in errors. */
+  readonly name: Name;
   readonly program: Program;
   /** Flags of the component. */
   readonly flags: readonly string[];
@@ -16,8 +17,8 @@ export interface ComponentOptions {
 }
 
 /** A running component. Disposing kills it at once and waits until it is gone. */
-export interface Component extends AsyncDisposable {
-  readonly name: ComponentName;
+export interface Component<Name extends string = ComponentName> extends AsyncDisposable {
+  readonly name: Name;
   readonly pid: number;
   readonly logFile: string;
   readonly running: boolean;
@@ -51,7 +52,9 @@ const WATCHED =
   'exec 3<&0; ( (read -r word <&3; [ "$word" = release ] || kill -KILL 0) & ); exec 3<&-; exec "$@" </dev/null';
 
 /** Resolves once the process runs; that says nothing about whether it is ready. */
-export async function startComponent(options: ComponentOptions): Promise<Component> {
+export async function startComponent<Name extends string>(
+  options: ComponentOptions<Name>,
+): Promise<Component<Name>> {
   const { name, program, logFile } = options;
   const command = [program.command, ...program.args, ...options.flags];
   await using log = await open(logFile, "a", 0o600);
@@ -64,7 +67,10 @@ export async function startComponent(options: ComponentOptions): Promise<Compone
   return superviseChild(child, options);
 }
 
-function superviseChild(child: ChildProcess, { name, logFile }: ComponentOptions): Component {
+function superviseChild<Name extends string>(
+  child: ChildProcess,
+  { name, logFile }: ComponentOptions<Name>,
+): Component<Name> {
   const { pid, stdin } = child;
   if (pid === undefined || stdin === null) throw new ComponentFailedError(`${name} was not started`);
   let running = true;
@@ -106,7 +112,7 @@ function superviseChild(child: ChildProcess, { name, logFile }: ComponentOptions
 }
 
 /** Rejects when the component ends before `signal` aborts; resolves then. For racing against a readiness check. */
-export async function failWhenEnded(component: Component, signal: AbortSignal): Promise<never> {
+export async function failWhenEnded(component: Component<string>, signal: AbortSignal): Promise<never> {
   const how = await component.ended;
   if (signal.aborted) return new Promise<never>(() => {});
   throw new ComponentFailedError(
