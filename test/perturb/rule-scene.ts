@@ -113,11 +113,22 @@ const SENTINEL = "sentinel";
  */
 async function createSentinel(stage: Stage): Promise<Scene["fence"]> {
   let round = 0;
+  let edits = 0;
   const spec = (): object => ({
     match: { all: [{ key: "sentinel/input" }] },
     labels: [{ key: "sentinel/output" }],
-    removalDelay: round % 2 === 0 ? "0s" : "0ms",
+    removalDelay: edits % 2 === 0 ? "0s" : "0ms",
   });
+  const guides: NonNullable<Scene["fence"]["guides"]> = {
+    async change() {
+      edits += 1;
+      await stage.patch(labelRules, SENTINEL, { type: "merge", body: { spec: spec() } });
+    },
+    answered() {
+      const { metadata, status } = stage.latest(labelRules, SENTINEL) ?? {};
+      return status?.observedGeneration === metadata?.generation;
+    },
+  };
   await stage.create(nodes, aNode(SENTINEL).build());
   await stage.create(labelRules, ruleObject(SENTINEL, spec()));
   return {
@@ -128,16 +139,16 @@ async function createSentinel(stage: Stage): Promise<Scene["fence"]> {
       round += 1;
       const labels = { "sentinel/input": round % 2 === 0 ? null : "true" };
       await Promise.all([
-        stage.patch(labelRules, SENTINEL, { type: "merge", body: { spec: spec() } }),
+        guides.change(),
         stage.patch(nodes, SENTINEL, { type: "merge", body: { metadata: { labels } } }),
       ]);
     },
     answered() {
-      const { metadata, status } = stage.latest(labelRules, SENTINEL) ?? {};
       const labels = stage.latest(nodes, SENTINEL)?.metadata?.labels ?? {};
       const stands = labels["sentinel/output"] !== undefined;
-      return stands === (round % 2 === 1) && status?.observedGeneration === metadata?.generation;
+      return stands === (round % 2 === 1) && guides.answered();
     },
+    guides,
   };
 }
 

@@ -22,7 +22,8 @@ export interface PerturbationStory {
   /**
    * Those of `resources` by which the controller decides what to write to others, so that no condition of a write can
    * tell that they were out of date. When a server that lagged behind catches up, it does so with these first. That is
-   * no less than real servers promise: the first list of a controller is never older than its request. Default none.
+   * no less than real servers promise: the first list of a controller is never older than its request. And a watch of
+   * anything else that stood still goes on when the controller has seen these, see `Fence.guides`. Default none.
    */
   readonly guides?: readonly Resource[];
   /** Makes the objects and files that are there when the controller starts. */
@@ -88,6 +89,12 @@ export interface Fence {
   change(): Promise<void>;
   /** Whether the last change was answered, from `stage.latest`. */
   answered(): boolean;
+  /**
+   * The same for the `guides` of the story alone: a change that is seen and answered while all other watches stand
+   * still. Needed where a step changes guides, for a watch that stood still and lists anew would otherwise be in a race
+   * with theirs, which nobody promises to be as fast.
+   */
+  readonly guides?: Pick<Fence, "change" | "answered">;
 }
 
 /** The hands of the story in the cluster. What it changes is known to be its doing when the history is judged. */

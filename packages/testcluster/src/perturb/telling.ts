@@ -67,6 +67,8 @@ class Run implements AsyncDisposable {
   readonly #perturbation: Perturbation;
   #staleReached = false;
   #births = 0;
+  /** The controller has answered a change of the sentinel. */
+  #hasAnswered = false;
   #restart: Promise<void> = Promise.resolve();
   #mistake: unknown;
 
@@ -207,6 +209,7 @@ class Run implements AsyncDisposable {
     // A deleted object changes again only when the story makes it again.
     const changed = this.#stage.changesOf(resource, name) > changesBefore;
     if (!changed) await this.#stage.nudge(resource, name);
+    await this.#passGuides(resource);
     pause.end();
     await this.#options.log.until(() => this.#perturbation.pause !== pause, this.#options.timeoutMs);
   }
@@ -237,6 +240,22 @@ class Run implements AsyncDisposable {
     await fence.change();
     if (!(await this.#until(() => fence.answered(), orElse)))
       throw new Violation("the controller does not answer a change of the sentinel any more");
+    this.#hasAnswered ||= fence.answered();
+  }
+
+  /**
+   * What this watch has missed is not to be judged by guides that are older still: no condition of a write could tell.
+   * Before its first answer the controller may be waiting for this very watch, and has only just listed the guides.
+   */
+  async #passGuides(paused: Resource): Promise<void> {
+    const { log, story, timeoutMs } = this.#options;
+    const { guides } = this.#scene.fence;
+    if (guides === undefined || story.guides?.includes(paused) === true || !this.#hasAnswered) return;
+    await guides.change();
+    if (!(await log.until(() => guides.answered(), timeoutMs)))
+      throw new Violation(
+        "the controller does not answer a change of its guides while another watch stands still",
+      );
   }
 
   async #begin(interceptor: Interceptor = this.#perturbation): Promise<void> {
