@@ -15,7 +15,9 @@ export {
   declaredArchitecturePlaces,
   taintKeys,
 } from "./compile.ts";
+export { type GovernContext, type GovernedPod, governing, isNarrowable, overrideOf } from "./govern.ts";
 export * from "./image-sight.ts";
+export { imageUses } from "./images.ts";
 export * from "./pod-view.ts";
 export {
   ARCHITECTURE,
@@ -24,3 +26,5 @@ export {
   type ArchitecturePolicies,
   type ArchitecturePolicyInForce,
 } from "./policy.ts";
+export { missingTolerations as missingArchitectureTolerations } from "./tolerations.ts";
+export { type JudgeOptions, judge, wantsOf } from "./verdict.ts";

@@ -3,9 +3,9 @@ import type { DaemonSet, Node, PodSpec, Taint } from "@berth/kube";
 import { reasons } from "../../api/reasons.ts";
 import type { DaemonSetSignal } from "../../api/startup-gate.ts";
 import { matchesNodeSelectorTerms, matchesSelector } from "../selector.ts";
+import { tolerates } from "../tolerations.ts";
 import { daemonSetQuery, readPods, type Said, type SignalContext } from "./pod-signal.ts";
 import { ownedByCheck } from "./pod-verdict.ts";
-import { tolerates } from "./tolerate.ts";
 
 export type Expectation =
   | { readonly state: "expected" }

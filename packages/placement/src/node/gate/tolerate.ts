@@ -1,29 +1,12 @@
 /** Which taints of startup gates the pods of a DaemonSet tolerate, and what makes them tolerate the others. */
-import type { DaemonSet, JsonPatchOperation, Taint, Toleration } from "@berth/kube";
+import type { DaemonSet, JsonPatchOperation, Toleration } from "@berth/kube";
+import { tolerates } from "../tolerations.ts";
 import type { Gate, Gates } from "./gate.ts";
 
 /** Any list of gates in force. */
 export type GateList = Pick<Gates, "gates">;
 
 const TOLERATIONS = "/spec/template/spec/tolerations";
-
-/**
- * Would the scheduler put a pod with these tolerations on a node with this taint? By the rule of Kubernetes
- * (`Toleration.ToleratesTaint`, k8s.io/api/core/v1): without an effect a toleration is for every effect, without a
- * key for every key. The operators `Lt` and `Gt` tolerate nothing, as on a server without the gate
- * `TaintTolerationComparisonOperators` (alpha in 1.36). Whether a pod is evicted after `tolerationSeconds` is not asked.
- */
-export function tolerates(
-  tolerations: readonly Toleration[] | undefined,
-  taint: Pick<Taint, "key" | "value" | "effect">,
-): boolean {
-  return (tolerations ?? []).some(({ key = "", operator = "", value = "", effect = "" }) => {
-    if (effect !== "" && effect !== taint.effect) return false;
-    if (key !== "" && key !== taint.key) return false;
-    if (operator === "Exists") return true;
-    return (operator === "" || operator === "Equal") && value === (taint.value ?? "");
-  });
-}
 
 /** The toleration that Berth gives: for whatever value the taint of the gate has. */
 export function tolerationOf({ spec: { taint } }: Gate): Toleration {

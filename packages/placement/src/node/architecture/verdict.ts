@@ -1,0 +1,243 @@
+/**
+ * Which architectures a pod can run on: the one judgement that admission, the controllers, `plan` and `explain` share.
+ * Pure, and total on whatever somebody sent.
+ */
+import type { PodSpec } from "@berth/kube";
+import { ARCHITECTURES_ANNOTATION } from "../../api/architecture-policy.ts";
+import { type Reason, reasons } from "../../api/reasons.ts";
+import type { Instant } from "../capability.ts";
+import { ownValue } from "../mark.ts";
+import { field, textField } from "../untrusted-json.ts";
+import { overrideOf } from "./govern.ts";
+import type { ImageKnowledge, ImageQuestion, ImageSight } from "./image-sight.ts";
+import { imageUses } from "./images.ts";
+import type { ImageAllowance, ImageUse, PodQuestion, PodVerdict } from "./pod-view.ts";
+import type { ArchitecturePolicyInForce } from "./policy.ts";
+import { conflictText, listText, unknownText } from "./verdict-text.ts";
+
+export interface JudgeOptions {
+  readonly now: Instant;
+  /** Since when it waits for its facts. Absent: nothing has been waited for yet, as at admission. */
+  readonly heldSince?: Instant | undefined;
+}
+
+/**
+ * The annotation of the pod counts before the policy's own word on an image, and that before the registry. Images that
+ * are known always restrict, whatever the policy says about those that are not: what is known to fail is never allowed.
+ */
+export function judge(question: PodQuestion, sight: ImageSight, options: JudgeOptions): PodVerdict {
+  const { policy, namespace, annotations, spec } = question;
+  if (policy === undefined) {
+    const message = "no architecture policy governs it";
+    return { kind: "any", reason: reasons.ArchitectureOptedOut, message, images: [] };
+  }
+  const seen = imageUses(spec, namespace).map((use) => ({ use, knowledge: sight.look(use.question) }));
+  const os = osOf(spec, seen);
+  const given = readArchitectures(ownValue(annotations, ARCHITECTURES_ANNOTATION));
+  if (given !== undefined) return givenVerdict(given, os);
+  const images = seen.map(({ use, knowledge }) => allowanceOf(use, knowledge, os, policy));
+  return judgeImages({ policy, images, os, common: commonOf(images) }, options);
+}
+
+/** Images whose facts have to come for a better verdict. Each question once. */
+export function wantsOf(verdict: PodVerdict): readonly ImageQuestion[] {
+  if (verdict.kind === "impossible") return [];
+  const wants = new Map<string, ImageQuestion>();
+  for (const { use, knowledge } of verdict.images) {
+    if (isOpen(knowledge)) wants.set(`${use.question.pull} ${use.question.image}`, use.question);
+  }
+  return [...wants.values()];
+}
+
+/** Not known, though asking again may help: not when an image was read and names no platform. */
+function isOpen({ state, ...knowledge }: ImageKnowledge): boolean {
+  if (state === "known") return false;
+  return !("reason" in knowledge) || knowledge.reason !== reasons.ImageWithoutPlatform;
+}
+
+const ARCHITECTURE_NAME = /^[a-z0-9](?:[-a-z0-9_.]{0,61}[a-z0-9])?$/;
+const MAX_GIVEN = 16;
+
+/**
+ * The value of `berth.dev/architectures`: names with commas or blanks between them, or `*`.
+ *
+ * @returns `undefined` when there is none, or it cannot be read: then the images decide.
+ */
+export function readArchitectures(text: string | undefined): readonly string[] | "*" | undefined {
+  if (text === undefined || text.length > 2048) return undefined;
+  const names = text.split(/[\s,]+/).filter((name) => name !== "");
+  if (names.length === 1 && names[0] === "*") return "*";
+  if (names.length === 0 || names.length > MAX_GIVEN) return undefined;
+  return names.every((name) => ARCHITECTURE_NAME.test(name)) ? sorted(names) : undefined;
+}
+
+function givenVerdict(given: readonly string[] | "*", os: string): PodVerdict {
+  const reason = reasons.ArchitecturesGiven;
+  const by = `by its annotation ${ARCHITECTURES_ANNOTATION}`;
+  if (given === "*") return { kind: "any", reason, message: `it runs anywhere, ${by}`, images: [] };
+  const message = `it runs on ${listText(given)}, ${by}`;
+  return { kind: "fits", os, architectures: given, reason, message, images: [] };
+}
+
+interface Seen {
+  readonly use: ImageUse;
+  readonly knowledge: ImageKnowledge;
+}
+
+/** What the pod says; else `linux`, unless only Windows runs all that is known of it. */
+function osOf(spec: PodSpec, seen: readonly Seen[]): string {
+  const said =
+    textField(field(spec, "os"), "name") || textField(field(spec, "nodeSelector"), "kubernetes.io/os");
+  if (said !== "") return said;
+  const run = seen.flatMap(({ use, knowledge }) =>
+    use.isVolume || knowledge.state !== "known" || knowledge.platforms.length === 0
+      ? []
+      : [new Set(knowledge.platforms.map((platform) => platform.os))],
+  );
+  const all = (os: string): boolean => run.every((systems) => systems.has(os));
+  return !all("linux") && all("windows") ? "windows" : "linux";
+}
+
+function allowanceOf(
+  use: ImageUse,
+  knowledge: ImageKnowledge,
+  os: string,
+  policy: ArchitecturePolicyInForce,
+): ImageAllowance {
+  const override = overrideOf(policy, knowledge.name);
+  if (override !== undefined) {
+    return { use, knowledge, architectures: sorted(override.architectures), source: "policy" };
+  }
+  if (knowledge.state !== "known") return { use, knowledge, architectures: undefined, source: "none" };
+  const { name, platforms } = knowledge;
+  if (platforms.length > 0) {
+    const fitting = platforms.filter((platform) => platform.os === os);
+    const architectures = sorted(fitting.map(({ architecture }) => architecture));
+    return { use, knowledge, architectures, source: "registry" };
+  }
+  if (use.isVolume) return { use, knowledge, architectures: undefined, source: "registry" };
+  const message = "it names no platform, so it cannot be run; name an image that does";
+  const failed: ImageKnowledge = {
+    state: "failed",
+    name,
+    reason: reasons.ImageWithoutPlatform,
+    message,
+  };
+  return { use, knowledge: failed, architectures: undefined, source: "none" };
+}
+
+/** True intersection. `undefined`: nothing restricts. */
+function commonOf(images: readonly ImageAllowance[]): readonly string[] | undefined {
+  let common: readonly string[] | undefined;
+  for (const { architectures } of images) {
+    if (architectures === undefined) continue;
+    common = common?.filter((it) => architectures.includes(it)) ?? architectures;
+  }
+  return common;
+}
+
+interface JudgedImages {
+  readonly policy: ArchitecturePolicyInForce;
+  readonly images: readonly ImageAllowance[];
+  readonly os: string;
+  readonly common: readonly string[] | undefined;
+}
+
+function judgeImages(judged: JudgedImages, options: JudgeOptions): PodVerdict {
+  const { images, os, common } = judged;
+  if (common?.length === 0) {
+    return {
+      kind: "impossible",
+      reason: reasons.NoCommonArchitecture,
+      message: conflictText(images, os),
+      images,
+    };
+  }
+  const missing = images.filter(({ source, knowledge }) => source === "none" && knowledge.state !== "known");
+  if (missing.length > 0) return judgeMissing(judged, missing, options);
+  if (common === undefined) {
+    const message = "none of its images restricts where it runs";
+    return { kind: "any", reason: reasons.ArchitectureUnrestricted, message, images };
+  }
+  const message = `all of its images run on ${listText(common)}`;
+  return { kind: "fits", os, architectures: common, reason: reasons.ArchitecturesResolved, message, images };
+}
+
+/** Failures that pass by themselves, or that the user is likely to be mending: worth to be waited for. */
+const PASSING: ReadonlySet<Reason> = new Set<Reason>([
+  reasons.RegistryUnreachable,
+  reasons.RegistryRateLimited,
+  reasons.RegistryFailed,
+  reasons.RegistrySuspended,
+  reasons.PullSecretUnreadable,
+]);
+
+/**
+ * Some images are not known. A failure that lasts is gone by at once. What may still come is waited for until `maxHold`,
+ * and then the stricter of `unresolvable` and `afterMaxHold` counts.
+ */
+function judgeMissing(
+  judged: JudgedImages,
+  missing: readonly ImageAllowance[],
+  { now, heldSince }: JudgeOptions,
+): PodVerdict {
+  const { policy, images } = judged;
+  const failed = missing.filter(({ knowledge }) => knowledge.state === "failed");
+  const lasting = failed.filter(
+    ({ knowledge }) => knowledge.state === "failed" && !PASSING.has(knowledge.reason),
+  );
+  const isPending = missing.length > lasting.length;
+  const isClosed = policy.spec.unresolvable === "Closed";
+  if (isClosed && lasting.length > 0) return unresolvable(images, lasting);
+  if (isPending && (heldSince === undefined || now - heldSince < policy.maxHoldMs)) {
+    const message = unknownText(missing);
+    return { kind: "waiting", reason: reasons.ImagesPending, message, images };
+  }
+  if (isClosed && failed.length > 0) return unresolvable(images, failed);
+  const reason = reasonOf(failed);
+  const after = isPending ? ` (after ${policy.spec.maxHold})` : "";
+  if (isPending && policy.spec.afterMaxHold === "Keep") {
+    return { kind: "waiting", reason, message: `${unknownText(missing)}${after}; it is held on`, images };
+  }
+  const hasExpired = isPending && policy.spec.afterMaxHold === "Fallback";
+  return letGo(judged, failed.length > 0 || hasExpired, { reason, text: `${unknownText(missing)}${after}` });
+}
+
+function unresolvable(images: readonly ImageAllowance[], failed: readonly ImageAllowance[]): PodVerdict {
+  const times = failed.flatMap(({ knowledge }) =>
+    knowledge.state === "failed" && knowledge.retryAt !== undefined ? [knowledge.retryAt] : [],
+  );
+  return {
+    kind: "unresolvable",
+    reason: reasonOf(failed),
+    message: `${unknownText(failed)}; it stays pending, by the policy`,
+    images,
+    ...(times.length > 0 && { retryAt: Math.min(...times) }),
+  };
+}
+
+/** That of the first failure; without one they only did not come in time. */
+function reasonOf(failed: readonly ImageAllowance[]): Reason {
+  for (const { knowledge } of failed) if (knowledge.state === "failed") return knowledge.reason;
+  return reasons.HoldExpired;
+}
+
+/** Without all facts: within what is known, and within the fallback where that leaves anything. */
+function letGo(
+  { policy, images, os, common }: JudgedImages,
+  isFallback: boolean,
+  { reason, text }: { readonly reason: Reason; readonly text: string },
+): PodVerdict {
+  const fallback = isFallback ? sorted(policy.spec.fallbackArchitectures) : [];
+  const both = common === undefined ? fallback : fallback.filter((it) => common.includes(it));
+  const architectures = both.length > 0 ? both : common;
+  if (architectures === undefined) {
+    return { kind: "any", reason, message: `${text}; it may run anywhere, by the policy`, images };
+  }
+  const message = `${text}; it may run on ${listText(architectures)}, by the policy`;
+  return { kind: "fits", os, architectures, reason, message, images };
+}
+
+function sorted(names: readonly string[]): readonly string[] {
+  return [...new Set(names)].sort();
+}
