@@ -1,0 +1,63 @@
+import type { Clock } from "@berth/runtime";
+
+export interface ExpiringCacheOptions {
+  readonly clock: Pick<Clock, "monotonic">;
+  readonly ttlMs: number;
+  readonly maxEntries: number;
+  /** Of all entries together, in the unit of `set`. */
+  readonly maxWeight: number;
+}
+
+interface Entry<V> {
+  readonly value: V;
+  readonly weight: number;
+  /** Monotonic ms. */
+  readonly untilMs: number;
+}
+
+/** Values that count for a while. Bounded: what was set first goes first. */
+export class ExpiringCache<V> {
+  readonly #options: ExpiringCacheOptions;
+  /** In the order of `set`, and so of their end. */
+  readonly #entries = new Map<string, Entry<V>>();
+  #weight = 0;
+
+  constructor(options: ExpiringCacheOptions) {
+    this.#options = options;
+  }
+
+  get size(): number {
+    return this.#entries.size;
+  }
+
+  /** `undefined` when there is none any more. */
+  get(key: string): V | undefined {
+    const entry = this.#entries.get(key);
+    if (entry === undefined) return undefined;
+    if (this.#options.clock.monotonic() < entry.untilMs) return entry.value;
+    this.delete(key);
+    return undefined;
+  }
+
+  /** What is heavier than everything together may be is not kept. */
+  set(key: string, value: V, weight: number): void {
+    this.delete(key);
+    const { clock, ttlMs, maxEntries, maxWeight } = this.#options;
+    if (weight > maxWeight) return;
+    const nowMs = clock.monotonic();
+    this.#entries.set(key, { value, weight, untilMs: nowMs + ttlMs });
+    this.#weight += weight;
+    for (const [oldest, { untilMs }] of this.#entries) {
+      const isOver = this.#entries.size > maxEntries || this.#weight > maxWeight;
+      if (!isOver && nowMs < untilMs) break;
+      this.delete(oldest);
+    }
+  }
+
+  delete(key: string): void {
+    const entry = this.#entries.get(key);
+    if (entry === undefined) return;
+    this.#entries.delete(key);
+    this.#weight -= entry.weight;
+  }
+}

@@ -1,0 +1,113 @@
+import type { StoredFact } from "@berth/registry";
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { countFor, MAX_SHARD_BYTES, MAX_SHARDS, readShard, toShards } from "./fact-shards.ts";
+
+const fact = (name: string, more: Partial<StoredFact> = {}): StoredFact => ({
+  name,
+  digest: `sha256:${"a".repeat(64)}`,
+  mediaType: "application/vnd.oci.image.index.v1+json",
+  platforms: [{ os: "linux", architecture: "amd64" }],
+  at: 1_767_225_600_000,
+  ...more,
+});
+
+const many = (count: number, at: (index: number) => number = () => 1): readonly StoredFact[] =>
+  Array.from({ length: count }, (_, index) =>
+    fact(`registry.example/team/app-${index}:1`, { at: at(index) }),
+  );
+
+const allOf = (shards: readonly (string | undefined)[]): readonly StoredFact[] =>
+  shards.flatMap((text) => (text === undefined ? [] : readShard(text).facts));
+
+const anyFact: fc.Arbitrary<StoredFact> = fc.record({
+  name: fc.string({ unit: "binary", maxLength: 60 }),
+  digest: fc.string(),
+  mediaType: fc.string(),
+  at: fc.maxSafeNat(),
+  platforms: fc.array(
+    fc.record(
+      {
+        os: fc.string({ minLength: 1 }),
+        architecture: fc.string({ minLength: 1 }),
+        variant: fc.string({ minLength: 1 }),
+        osVersion: fc.string({ minLength: 1 }),
+      },
+      { requiredKeys: ["os", "architecture"] },
+    ),
+    { maxLength: 4 },
+  ),
+});
+
+describe("facts in texts", () => {
+  it("are read as they were, whatever they are, and written alike in every order", () => {
+    fc.assert(
+      fc.property(
+        fc.uniqueArray(anyFact, { selector: ({ name }) => name }),
+        fc.constantFrom(1, 2, 8),
+        (facts, least) => {
+          const shards = toShards(facts, least);
+          expect(shards).toHaveLength(least);
+          expect(new Set(allOf(shards))).toEqual(new Set(facts));
+          expect(toShards(facts.toReversed(), least)).toEqual(shards);
+        },
+      ),
+    );
+  });
+
+  it("are a line each that a person can read", () => {
+    const windows = { os: "windows", architecture: "amd64", osVersion: "10.0.20348.2031" };
+    const arm = { os: "linux", architecture: "arm", variant: "v7" };
+    expect(toShards([fact("docker.io/library/a:1", { platforms: [arm, windows] })])).toEqual([
+      `{"name":"docker.io/library/a:1","digest":"sha256:${"a".repeat(64)}","mediaType":"application/vnd.oci.image.index.v1+json","at":1767225600000,"platforms":[["linux","arm","v7"],["windows","amd64","","10.0.20348.2031"]]}\n`,
+    ]);
+  });
+
+  it("are spread over more texts when there are many, and stay where they are while there is room", () => {
+    const few = many(100);
+    expect(toShards(few)).toHaveLength(1);
+    const lots = toShards(many(4000));
+    expect(lots.length).toBeGreaterThan(2);
+    expect(allOf(lots)).toHaveLength(4000);
+    expect(toShards(few, lots.length)).toHaveLength(lots.length);
+  });
+
+  it("never exceed their bounds: the oldest are left out", () => {
+    const facts = many(30_000, (index) => index);
+    const shards = toShards(facts);
+    expect(shards).toHaveLength(MAX_SHARDS);
+    for (const text of shards) expect(Buffer.byteLength(text ?? "")).toBeLessThanOrEqual(MAX_SHARD_BYTES);
+    const kept = new Set(allOf(shards).map(({ name }) => name));
+    expect(kept.size).toBeGreaterThan(10_000);
+    expect(kept.has("registry.example/team/app-29999:1")).toBe(true);
+    expect(kept.has("registry.example/team/app-0:1")).toBe(false);
+  });
+
+  it("are told from garbage", () => {
+    const good = toShards([fact("docker.io/library/a:1")])[0] ?? "";
+    const bad = [
+      "garbage",
+      "null",
+      "[]",
+      "{}",
+      '{"name":"a","digest":"b","mediaType":"c","at":"1","platforms":[]}',
+      '{"name":"a","digest":"b","mediaType":"c","at":1,"platforms":[["linux"]]}',
+      '{"name":"a","digest":"b","mediaType":"c","at":1,"platforms":[["linux",7]]}',
+      '{"__proto__":{"name":"a"},"at":1}',
+      `${"[".repeat(50_000)}`,
+    ];
+    expect(readShard([...bad, "", good].join("\n"))).toEqual({
+      facts: [fact("docker.io/library/a:1")],
+      garbage: bad.length,
+    });
+    fc.assert(
+      fc.property(fc.string(), (text) => {
+        expect(readShard(text).facts).toEqual([]);
+      }),
+    );
+  });
+});
+
+it("knows how many texts there were by the last of them", () => {
+  expect([0, 1, 2, 3, 7, 8, 15, 99].map(countFor)).toEqual([1, 2, 4, 4, 8, 16, 16, 16]);
+});
