@@ -37,8 +37,8 @@ import {
 } from "@berth/runtime";
 import type { Fault } from "./config/fault.ts";
 import type { Settings } from "./config/settings.ts";
+import { createDocumentFollower } from "./document-follower.ts";
 import { FaultReport } from "./fault-report.ts";
-import { createGateFollower } from "./startup-gate-follower.ts";
 import { readClusterGates, StartupGateHub } from "./startup-gates.ts";
 
 export interface GateSurroundings {
@@ -207,12 +207,13 @@ export function createGateParts(around: GateSurroundings): GateParts {
     },
     onSettings: ({ startupGates: read }) => hub.setConfig(read),
     watches: [pods, sets, idle],
-    follower: createGateFollower({
+    follower: createDocumentFollower({
       client,
-      gates,
+      resource: startupGates,
+      documents: gates,
       nodes,
       clock,
-      onGates: (read) => hub.setCluster(readClusterGates(read)),
+      onDocuments: (read) => hub.setCluster(readClusterGates(read)),
       onUnreadable: () => hub.settle(),
       onNodes: () => firstPass.check(),
       onLook: () => hub.forgetGone(),

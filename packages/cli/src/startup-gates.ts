@@ -1,4 +1,3 @@
-import type { ObjectMeta } from "@berth/kube";
 import {
   type CompileInput,
   compileGates,
@@ -11,38 +10,27 @@ import {
   type MarkId,
   reasons,
   type StartupGate,
+  type StartupGateSpec,
   startupGateSpec,
 } from "@berth/placement";
 import type { Clock } from "@berth/runtime";
 import type { Fault } from "./config/fault.ts";
 import type { LocatedStartupGate } from "./config/settings.ts";
+import {
+  type ClusterDocuments,
+  clusterFaults,
+  type DocumentFault,
+  type DocumentVersion,
+  fileFaults,
+  judge,
+  readClusterDocuments,
+} from "./source-documents.ts";
 
 /** The `StartupGate` objects of a cluster, read. */
-export interface ClusterGates extends GateDocuments {
-  readonly source: "cluster";
-  /** By name: which version of its spec was read. */
-  readonly versions: ReadonlyMap<string, Pick<ObjectMeta, "uid" | "generation">>;
-}
+export type ClusterGates = ClusterDocuments<StartupGateSpec>;
 
-/** The server has its schema, ours may be of another release: nothing is taken on trust. Total. */
 export function readClusterGates(objects: Iterable<StartupGate>): ClusterGates {
-  const documents: { name: string; spec: GateDocuments["documents"][number]["spec"] }[] = [];
-  const unreadable: { name: string; message: string }[] = [];
-  const versions = new Map<string, Pick<ObjectMeta, "uid" | "generation">>();
-  for (const { metadata, spec } of objects) {
-    const { name = "" } = metadata ?? {};
-    versions.set(name, metadata ?? {});
-    const parsed = startupGateSpec.safeParse(spec);
-    if (parsed.success) documents.push({ name, spec: parsed.data });
-    else {
-      const [issue] = parsed.error.issues;
-      const where = ["spec", ...(issue?.path ?? [])].map(String).join(".");
-      unreadable.push({ name, message: `${where}: ${issue?.message ?? "is not valid"}` });
-    }
-  }
-  const byName = (a: { readonly name: string }, b: { readonly name: string }): number =>
-    a.name < b.name ? -1 : 1;
-  return { source: "cluster", documents: documents.sort(byName), unreadable, versions };
+  return readClusterDocuments(objects, startupGateSpec);
 }
 
 /** Gates of files and of the cluster; those of files come first. `undefined` while no source has been read. */
@@ -62,31 +50,16 @@ export function gateFaults(
   config: readonly LocatedStartupGate[],
   faults: readonly GateFault[],
 ): readonly Fault[] {
-  return faults
-    .filter(({ source }) => source === "config")
-    .map(({ gate, path, reason, message }): Fault => {
-      const found = config.find(({ name }) => name === gate);
-      const field = path.length === 0 ? "" : `${path.join(".")}: `;
-      const fault: Fault = {
-        file: found?.file ?? gate,
-        severity: "error",
-        reason,
-        message: `${gate}: ${field}${message}`,
-      };
-      return found === undefined ? fault : Object.assign(fault, found.positionOf(path));
-    });
+  return fileFaults(config, faults.map(toDocumentFault));
 }
 
 /** The same of the cluster, for a command that shows faults on the terminal. */
 export function clusterGateFaults(faults: readonly GateFault[]): readonly Fault[] {
-  return faults
-    .filter(({ source }) => source === "cluster")
-    .map(({ gate, path, reason, message }) => ({
-      file: `startupgate/${gate}`,
-      severity: "error",
-      reason,
-      message: path.length === 0 ? message : `spec.${path.join(".")}: ${message}`,
-    }));
+  return clusterFaults("startupgate", faults.map(toDocumentFault));
+}
+
+function toDocumentFault({ gate: name, ...fault }: GateFault): DocumentFault {
+  return { ...fault, name };
 }
 
 export interface StartupGateHubOptions {
@@ -154,20 +127,13 @@ export class StartupGateHub {
   }
 
   /** What became of this version of a gate of the cluster; `undefined` until it was taken over. */
-  judgementOf(name: string, { uid, generation }: ObjectMeta): GateJudgement | undefined {
-    const read = this.#cluster?.versions.get(name);
-    if (read === undefined || read.uid !== uid || read.generation !== generation) return undefined;
-    const fault = this.#gates?.faults.find(({ source, gate }) => source === "cluster" && gate === name);
-    if (fault === undefined) {
-      const message = ["in force", ...unknownBefore(name, this.#gates)].join("; ");
-      return { ready: true, reason: reasons.GateInForce, message };
-    }
-    const { path, reason, message } = fault;
-    return {
-      ready: false,
-      reason,
-      message: path.length === 0 ? message : `spec.${path.join(".")}: ${message}`,
-    };
+  judgementOf(name: string, version: DocumentVersion): GateJudgement | undefined {
+    const faults = (this.#gates?.faults ?? []).map(toDocumentFault);
+    return judge({ ...version, name }, this.#cluster, faults, () => ({
+      ready: true,
+      reason: reasons.GateInForce,
+      message: ["in force", ...unknownBefore(name, this.#gates)].join("; "),
+    }));
   }
 
   configFaults(): readonly Fault[] {

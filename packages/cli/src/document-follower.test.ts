@@ -1,8 +1,8 @@
 import { ApiError, type ApiFailure } from "@berth/kube";
-import type { StartupGate } from "@berth/placement";
+import { type StartupGate, startupGates } from "@berth/placement";
 import { type Change, createVirtualClock, type Informer, type VirtualClock } from "@berth/runtime";
 import { describe, expect, it } from "vitest";
-import { createGateFollower, LOOK_MS, PATIENCE_MS } from "./startup-gate-follower.ts";
+import { createDocumentFollower, LOOK_MS, PATIENCE_MS } from "./document-follower.ts";
 
 const gateOf = (name: string): StartupGate => ({
   kind: "StartupGate",
@@ -51,15 +51,16 @@ async function setUp(
     return { metadata: {}, items: [] } as never;
   };
   const stopping = new AbortController();
-  const { ended } = await createGateFollower({
+  const { ended } = await createDocumentFollower({
     client: { list },
-    gates: informer,
+    resource: startupGates,
+    documents: informer,
+    annotations: ["example.com/read"],
     nodes: { whenSynced: () => Promise.resolve(true) },
     clock,
-    onGates: (read) => told.push([...read].map(({ metadata }) => metadata?.name).join()),
+    onDocuments: (read) => told.push([...read].map(({ metadata }) => metadata?.name).join()),
     onUnreadable: () => told.push("unreadable"),
     onNodes: () => {},
-    onLook: () => {},
   }).start(stopping.signal);
   return {
     clock,
@@ -75,7 +76,7 @@ async function setUp(
   };
 }
 
-describe("gates of the cluster", () => {
+describe("documents of the cluster", () => {
   it("are told at the start and when they change, but not when only their status does", async () => {
     await using it = await setUp();
     const a = gateOf("a");
@@ -88,6 +89,21 @@ describe("gates of the cluster", () => {
     expect(it.told).toEqual(["a,b", "b"]);
     await it.clock.advance(2 * PATIENCE_MS);
     expect([it.told.length, it.questions()]).toEqual([2, 0]);
+  });
+
+  it("are told when an annotation changes that is read, and not for others", async () => {
+    await using it = await setUp();
+    const old = gateOf("a");
+    const annotated = (key: string): StartupGate => ({
+      ...old,
+      metadata: { ...old.metadata, annotations: { [key]: "true" } },
+    });
+    it.tell({ type: "updated", old, object: annotated("example.com/other") });
+    await it.clock.advance(100);
+    expect(it.told).toHaveLength(1);
+    it.tell({ type: "updated", old, object: annotated("example.com/read") });
+    await it.clock.advance(100);
+    expect(it.told).toHaveLength(2);
   });
 
   it("are none when their CRD is not there at the start, and it is asked once", async () => {
