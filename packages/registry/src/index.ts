@@ -1,3 +1,10 @@
+export {
+  credentialsFor,
+  type DockerConfig,
+  type DockerConfigEntry,
+  type DockerConfigFormat,
+  parseDockerConfig,
+} from "./docker-config.ts";
 export { RegistryError, type RegistryFailureKind } from "./failure.ts";
 export {
   type ContentDescriptor,

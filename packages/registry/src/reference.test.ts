@@ -1,4 +1,4 @@
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { RegistryError } from "./failure.ts";
 import { isDigest, parseReference, referenceText } from "./reference.ts";
@@ -61,7 +61,7 @@ describe("names as users write them", () => {
     ["64 hexadecimals below a registry", `docker.io/${hex64}`, `docker.io/library/${hex64}:latest`],
     [
       "64 characters that are not all hexadecimal",
-      `${"g".repeat(64)}`,
+      "g".repeat(64),
       `docker.io/library/${"g".repeat(64)}:latest`,
     ],
     [
@@ -142,8 +142,7 @@ describe("isDigest", () => {
   it.each([
     [sha256, true],
     [sha512, true],
-    [`sha384:${"0".repeat(96)}`, true],
-    [`sha384:${"0".repeat(64)}`, false],
+    [`sha384:${"0".repeat(96)}`, false],
     [`sha256:${"g".repeat(64)}`, false],
     [`${sha256}\n`, false],
     ["", false],

@@ -26,10 +26,10 @@ const REGISTRY = new RegExp(
 );
 const REPOSITORY = new RegExp(`^${PATH_COMPONENT}(?:/${PATH_COMPONENT})*$`);
 const TAG = /^\w[\w.-]{0,127}$/;
-/** Lower-case hexadecimals of the algorithms that go-digest knows and registries use. */
-const DIGEST = /^(?:sha256:[a-f0-9]{64}|sha384:[a-f0-9]{96}|sha512:[a-f0-9]{128})$/;
+/** The algorithms that the OCI image specification registers, "Registered Algorithms". */
+const DIGEST = /^(?:sha256:[a-f0-9]{64}|sha512:[a-f0-9]{128})$/;
 
-/** Whether `text` is a digest that names content: `sha256:`, `sha384:` or `sha512:` and its lower-case hexadecimals. */
+/** Whether `text` is a digest that names content: `sha256:` or `sha512:` and its lower-case hexadecimals. */
 export function isDigest(text: string): boolean {
   return DIGEST.test(text);
 }
@@ -53,7 +53,10 @@ export function parseReference(name: string): ImageReference {
     throw invalid(name, `the tag ${quoted(tag)} is none: at most 128 letters, digits, "_", "." and "-"`);
   }
   if (digest !== undefined && !isDigest(digest)) {
-    throw invalid(name, `the digest ${quoted(digest)} is none: "sha256:" and 64 lower-case hexadecimals`);
+    throw invalid(
+      name,
+      `the digest ${quoted(digest)} is none: "sha256:" and 64, or "sha512:" and 128 lower-case hexadecimals`,
+    );
   }
   if (digest !== undefined) return { registry, repository, ...(tag === undefined ? {} : { tag }), digest };
   return { registry, repository, tag: tag ?? DEFAULT_TAG };
