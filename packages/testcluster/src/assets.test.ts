@@ -2,7 +2,7 @@ import { chmod, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { describe, expect, it } from "vitest";
-import { findPrograms, MissingAssetsError } from "./assets.ts";
+import { findPrograms, findRegistry, MissingAssetsError } from "./assets.ts";
 import { BuildFailedError, type BuildProgress, buildOnce } from "./build.ts";
 
 interface Place extends AsyncDisposable {
@@ -81,6 +81,34 @@ describe("findPrograms", () => {
     expect(second.get("etcd")).toEqual(first.get("etcd"));
     expect(first.get("kwok")).toEqual({ command: first.get("etcd")?.command, args: ["kwok"] });
     expect(await readFile(path.join(machine.folder, "runs"), "utf8")).toBe("run\n");
+  });
+});
+
+describe("findRegistry", () => {
+  it("takes that of the folder it is given, and the bundled one when the folder has none", async () => {
+    await using machine = await place();
+    await machine.program(
+      "bin/go",
+      'while [ "$1" != -o ]; do shift; done\necho > "$2"\n/bin/chmod 755 "$2"\n',
+    );
+    const env = { PATH: path.join(machine.folder, "bin"), XDG_CACHE_HOME: machine.folder };
+    await using assets = await place();
+    const given = { ...env, BERTH_CLUSTER_ASSETS: assets.folder };
+    const bundled = await findRegistry({ env: given });
+    expect(bundled.command.startsWith(path.join(machine.folder, "berth", "registry"))).toBe(true);
+    expect(await findRegistry({ env })).toEqual(bundled);
+    const own = await assets.program("registry");
+    expect(await findRegistry({ env: given })).toEqual({ command: own, args: [] });
+  });
+
+  it("says in one line what to install when there is nothing and no Go", async () => {
+    await using empty = await place();
+    const finding = findRegistry({ env: { PATH: empty.folder, XDG_CACHE_HOME: empty.folder } });
+    const error = await finding.catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(MissingAssetsError);
+    expect((error as Error).message).toMatch(
+      /^no image registry[^\n]*install Go 1\.26[^\n]*`registry`[^\n]*$/,
+    );
   });
 });
 

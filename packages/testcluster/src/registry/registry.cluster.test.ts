@@ -121,6 +121,23 @@ describe("startRegistry", () => {
     expect(chart.body.config?.mediaType).toBe("application/vnd.oci.empty.v1+json");
   });
 
+  it("answers HEAD with the digest and without a body, and counts it as such", async () => {
+    await using registry = await startRegistry();
+    const { digest, repository } = await registry.push(anImage("app:1"));
+    const mark = registry.requests.mark();
+    await using agent = disposable(new Agent());
+    const answer = await request(`${registry.url}/v2/app/manifests/1`, {
+      dispatcher: agent.value,
+      method: "HEAD",
+      headers: { accept: ACCEPT },
+    });
+    expect(await answer.body.text()).toBe("");
+    expect(answer.headers["docker-content-digest"]).toBe(digest);
+    expect(registry.requests.tallySince(mark)).toEqual([
+      { method: "HEAD", kind: "manifest", repository, count: 1 },
+    ]);
+  });
+
   it("counts what clients ask, by repository and since a mark, and nothing of a push", async () => {
     await using registry = await startRegistry();
     const { requests } = registry;

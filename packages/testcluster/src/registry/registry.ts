@@ -58,7 +58,7 @@ export interface TestRegistry extends AsyncDisposable {
   readonly folder: string;
   /** What clients asked of it since it was started first, stops included. */
   readonly requests: RegistryRequests;
-  /** Stores an image; one under the same tag is replaced. Takes about 10 ms. The registry must run. */
+  /** Stores an image; one under the same tag is replaced. Takes some 30 ms. The registry must run. */
   push(image: ImageBuilder): Promise<PushedImage>;
   /** Connections are refused from here on; those that stand are broken off. Does nothing when it is stopped. */
   stop(): Promise<void>;
