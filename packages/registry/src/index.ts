@@ -1,3 +1,4 @@
+export { createRegistryClient, type RegistryClientOptions } from "./client.ts";
 export {
   credentialsFor,
   type DockerConfig,
@@ -5,6 +6,7 @@ export {
   type DockerConfigFormat,
   parseDockerConfig,
 } from "./docker-config.ts";
+export type { RegistryEndpoint, RegistryEndpoints, RegistryMirror } from "./endpoints.ts";
 export { RegistryError, type RegistryFailureKind } from "./failure.ts";
 export {
   type ContentDescriptor,
@@ -15,4 +17,6 @@ export {
 } from "./manifest.ts";
 export { type Platform, platformText } from "./platform.ts";
 export { parseReference, referenceText } from "./reference.ts";
+export type { RegistryClock } from "./token.ts";
+export type { RegistryRequest, RequestKind } from "./transport.ts";
 export type { ImageFacts, ImageReader, ImageReference, ReadOptions, RegistryCredential } from "./types.ts";

@@ -1,0 +1,249 @@
+/**
+ * Reads images over the HTTP API of the OCI distribution specification. What a registry says is checked against the
+ * digests, limited in size and time, and never believed about where credentials may go.
+ */
+import { performance } from "node:perf_hooks";
+import { type Asker, Authorizer } from "./authorization.ts";
+import { Deadline } from "./deadline.ts";
+import { digestOf, hasDigest, isCheckable } from "./digest.ts";
+import { checkEndpoints, type Endpoint, endpointsFor, type RegistryEndpoints } from "./endpoints.ts";
+import { ExchangeError } from "./exchange-error.ts";
+import { explain } from "./explanation.ts";
+import { type Content, type ContentReader, factsOf } from "./image-content.ts";
+import { CONFIG_LIMITS, MANIFEST_LIMITS, MANIFEST_MEDIA_TYPES } from "./manifest.ts";
+import { refusal } from "./refusal.ts";
+import { type RegistryClock, TokenStore } from "./token.ts";
+import { type Answer, type Exchange, type RegistryRequest, Transport } from "./transport.ts";
+import type { ImageFacts, ImageReader, ImageReference, ReadOptions, RegistryCredential } from "./types.ts";
+
+export interface RegistryClientOptions {
+  /** How registries are reached where not by https at their own name. Default: none. */
+  readonly endpoints?: RegistryEndpoints;
+  /** Default `berth`. */
+  readonly userAgent?: string;
+  /** For each request, ms. Default 10,000. */
+  readonly requestMs?: number;
+  /** For a whole `read` or `digestOf`, with tokens, mirrors and credentials, ms. Default 30,000. */
+  readonly readMs?: number;
+  /** Told of every request on the wire when it is over. Must be quick and not throw. */
+  readonly onRequest?: (request: RegistryRequest) => void;
+  /** Default: that of the system. */
+  readonly clock?: RegistryClock;
+}
+
+const ACCEPT = MANIFEST_MEDIA_TYPES.join(", ");
+/** A pod has a handful of secrets; each may cost three requests. */
+const MAX_CREDENTIALS = 16;
+const SYSTEM_CLOCK: RegistryClock = { now: () => Date.now(), monotonic: () => performance.now() };
+
+/**
+ * Opens nothing yet. Disposing it ends what is under way, with RegistryError `aborted`.
+ * @throws TypeError for endpoints that cannot be: a mirror that is no URL, plain http that was not allowed, no PEM.
+ */
+export function createRegistryClient(options: RegistryClientOptions = {}): ImageReader & AsyncDisposable {
+  return new RegistryClient(options);
+}
+
+/** One attempt: one server, one credential. */
+interface Attempt extends Asker {
+  readonly deadline: Deadline;
+}
+
+class RegistryClient implements ImageReader, AsyncDisposable {
+  readonly #endpoints: RegistryEndpoints;
+  readonly #transport: Transport;
+  readonly #authorizer: Authorizer;
+  readonly #clock: RegistryClock;
+  readonly #readMs: number;
+  readonly #closing: AbortController = new AbortController();
+
+  constructor(options: RegistryClientOptions) {
+    const { endpoints = {}, userAgent = "berth", requestMs = 10_000, readMs = 30_000 } = options;
+    const { onRequest = () => undefined, clock = SYSTEM_CLOCK } = options;
+    checkEndpoints(endpoints);
+    this.#endpoints = endpoints;
+    this.#transport = new Transport({ userAgent, requestMs, onRequest });
+    this.#authorizer = new Authorizer(new TokenStore(this.#transport, clock, this.#closing.signal));
+    this.#clock = clock;
+    this.#readMs = readMs;
+  }
+
+  read(reference: ImageReference, options: ReadOptions): Promise<ImageFacts> {
+    return this.#somewhere(reference, options, (attempt) =>
+      factsOf(this.#contentOf(attempt), nameOf(reference)),
+    );
+  }
+
+  digestOf(reference: ImageReference, options: ReadOptions): Promise<string | undefined> {
+    return this.#somewhere(reference, options, (attempt) => this.#head(attempt, reference));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#closing.abort();
+    await this.#transport.close();
+  }
+
+  /** Asks the mirrors and then the registry, each with its credentials, until one answers. */
+  async #somewhere<T>(
+    reference: ImageReference,
+    options: ReadOptions,
+    ask: (attempt: Attempt) => Promise<T>,
+  ): Promise<T> {
+    const config = Object.hasOwn(this.#endpoints, reference.registry)
+      ? this.#endpoints[reference.registry]
+      : undefined;
+    const endpoints = endpointsFor(reference.registry, config);
+    using deadline = new Deadline(this.#readMs, options.signal, this.#closing.signal);
+    const failed: string[] = [];
+    for (const [index, endpoint] of endpoints.entries()) {
+      const { host } = endpoint;
+      const credentials = credentialsFor(endpoint, options);
+      try {
+        checkName(reference);
+        const repository = endpoint.prefix + reference.repository;
+        return await withEach(credentials, (credential) =>
+          ask({ endpoint, repository, credential, deadline }),
+        );
+      } catch (cause) {
+        const error = this.#failureOf(cause, host, deadline);
+        if (index === endpoints.length - 1 || deadline.signal.aborted) {
+          throw explain(error, { reference, host, credentials: credentials.length, mirrors: failed });
+        }
+        failed.push(host);
+      }
+    }
+    throw new TypeError("a registry has at least one endpoint");
+  }
+
+  /** @throws what is no failure of an exchange: a fault of this package. */
+  #failureOf(cause: unknown, host: string, deadline: Deadline): ExchangeError {
+    if (deadline.passed) {
+      return new ExchangeError("unreachable", `${host} was not done within ${this.#readMs / 1000} s`);
+    }
+    if (deadline.signal.aborted) return new ExchangeError("aborted", "the caller gave up");
+    if (cause instanceof ExchangeError) return cause;
+    throw cause;
+  }
+
+  #contentOf(attempt: Attempt): ContentReader {
+    return {
+      host: attempt.endpoint.host,
+      manifest: (name) => this.#manifest(attempt, name),
+      config: async (digest) => {
+        const answer = await this.#ask(attempt, {
+          kind: "blob",
+          method: "GET",
+          path: `blobs/${digest}`,
+          accept: "*/*",
+          maxBytes: CONFIG_LIMITS.maxBytes,
+        });
+        return checked(answer.bytes, digest, attempt.endpoint.host);
+      },
+    };
+  }
+
+  async #manifest(attempt: Attempt, name: string): Promise<Content> {
+    const { host } = attempt.endpoint;
+    const { bytes, headers } = await this.#ask(attempt, {
+      kind: "manifest",
+      method: "GET",
+      path: `manifests/${name}`,
+      accept: ACCEPT,
+      maxBytes: MANIFEST_LIMITS.maxBytes,
+    });
+    const stated = statedDigest(headers, host);
+    if (stated !== undefined) checked(bytes, stated, host);
+    if (isCheckable(name)) checked(bytes, name, host);
+    const digest = isCheckable(name) ? name : (stated ?? digestOf(bytes));
+    const type = headers["content-type"];
+    return { bytes, digest, mediaType: typeof type === "string" ? type : "" };
+  }
+
+  async #head(attempt: Attempt, reference: ImageReference): Promise<string | undefined> {
+    const { host } = attempt.endpoint;
+    const answer = await this.#ask(
+      attempt,
+      { kind: "head", method: "HEAD", path: `manifests/${nameOf(reference)}`, accept: ACCEPT, maxBytes: 0 },
+      // Not every registry has HEAD.
+      (status) => status === 405 || status === 501,
+    );
+    const stated = statedDigest(answer.headers, host);
+    if (answer.status > 299 || stated === undefined) return undefined;
+    if (reference.digest !== undefined && stated !== reference.digest) throw otherDigest(host);
+    return stated;
+  }
+
+  /** @throws ExchangeError for every status that is no success, but those that are `fine`. */
+  async #ask(
+    attempt: Attempt,
+    { path, ...what }: Pick<Exchange, "kind" | "method" | "accept" | "maxBytes"> & { readonly path: string },
+    fine: (status: number) => boolean = () => false,
+  ): Promise<Answer> {
+    const { endpoint, repository, deadline } = attempt;
+    const url = `${endpoint.origin}/v2/${repository}/${path}${endpoint.query}`;
+    const send = (authorization: string | undefined): Promise<Answer> =>
+      this.#transport.send({ ...what, endpoint, url, authorization }, deadline.signal);
+    const tried = await this.#authorizer.before(attempt, deadline);
+    let answer = await send(tried.header);
+    if (answer.status === 401 && !answer.elsewhere) {
+      const wanted = answer.headers["www-authenticate"];
+      const next = await this.#authorizer.after(attempt, wanted, tried, deadline);
+      if (next !== undefined) answer = await send(next.header);
+    }
+    if ((answer.status >= 200 && answer.status < 300) || fine(answer.status)) return answer;
+    throw refusal(answer, endpoint.host, this.#clock.now());
+  }
+}
+
+/** Those of the caller go to the registry only; a mirror has its own. */
+function credentialsFor(endpoint: Endpoint, { credentials }: ReadOptions): readonly RegistryCredential[] {
+  return (endpoint.credentials === "registry" ? credentials : endpoint.credentials).slice(0, MAX_CREDENTIALS);
+}
+
+/** Without any, asks once without. A refusal is followed by the next: some registries deny what they do not show. */
+async function withEach<T>(
+  credentials: readonly RegistryCredential[],
+  ask: (credential: RegistryCredential | undefined) => Promise<T>,
+): Promise<T> {
+  const rest = [...credentials];
+  for (;;) {
+    const credential = rest.shift();
+    try {
+      return await ask(credential);
+    } catch (error) {
+      const next = error instanceof ExchangeError && error.refused && rest.length > 0;
+      if (!next || !/^(unauthorized|forbidden|notFound)$/.test(error.kind)) throw error;
+    }
+  }
+}
+
+/** What stands in a path must not lead out of it, whoever made the reference. */
+function checkName(reference: ImageReference): void {
+  const { repository, tag, digest } = reference;
+  const repositoryFits = /^[a-z0-9][a-z0-9._/-]*$/.test(repository) && !/\/\.|\.\.|\/\//.test(repository);
+  const tagFits = tag === undefined || /^\w[\w.-]{0,127}$/.test(tag);
+  const digestFits = digest === undefined || isCheckable(digest);
+  if (!repositoryFits || !tagFits || !digestFits || (tag ?? digest) === undefined)
+    throw new ExchangeError("invalidName", "it is no name of an image");
+}
+
+/** The digest counts before the tag. */
+function nameOf({ tag, digest }: ImageReference): string {
+  return digest ?? tag ?? "";
+}
+
+function statedDigest(headers: Answer["headers"], host: string): string | undefined {
+  const stated = headers["docker-content-digest"];
+  if (stated === undefined) return undefined;
+  if (typeof stated === "string" && isCheckable(stated)) return stated;
+  throw new ExchangeError("malformed", `${host} names it by a digest that is none`);
+}
+
+function checked(bytes: Buffer, digest: string, host: string): Buffer {
+  if (!hasDigest(bytes, digest)) throw otherDigest(host);
+  return bytes;
+}
+
+function otherDigest(host: string): ExchangeError {
+  return new ExchangeError("malformed", `what ${host} sends is not what its digest says`);
+}

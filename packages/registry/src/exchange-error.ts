@@ -1,0 +1,64 @@
+/** One question to one server that failed, before it is known which image was asked for and by which of the servers. */
+import type { RegistryFailureKind } from "./failure.ts";
+
+/** Never leaves this package: `client.ts` turns it into a RegistryError that names the image and what to do. */
+export class ExchangeError extends Error {
+  override readonly name = "ExchangeError";
+  readonly kind: RegistryFailureKind;
+  /** Half a sentence that goes on from "it cannot be read: ". Without credentials, bodies, or queries of URLs. */
+  readonly why: string;
+  readonly retryAfterMs?: number;
+  /** The server said so, and not the wire: another credential may help. */
+  readonly refused: boolean;
+
+  constructor(
+    kind: RegistryFailureKind,
+    why: string,
+    details: { readonly retryAfterMs?: number | undefined; readonly refused?: boolean } = {},
+  ) {
+    super(why);
+    this.kind = kind;
+    this.why = why;
+    this.refused = details.refused ?? false;
+    if (details.retryAfterMs !== undefined) this.retryAfterMs = details.retryAfterMs;
+  }
+}
+
+/** Why there was no answer of `host`, or not all of it. Says nothing of what was sent or received: errors may hold it. */
+export function toExchangeError(cause: unknown, host: string): ExchangeError {
+  if (cause instanceof ExchangeError) return cause;
+  const code = codeOf(cause);
+  if (/^(HPE_|UND_ERR_(HEADERS_OVERFLOW|RES_|RESPONSE|INVALID_RETURN|INFO))/.test(code))
+    return new ExchangeError("malformed", `what ${host} answers is not HTTP as it should be`);
+  return new ExchangeError("unreachable", `${host} ${reasonOf(code)}`);
+}
+
+const REASONS: ReadonlyMap<string, string> = new Map([
+  ["ENOTFOUND", "is a name that does not resolve"],
+  ["EAI_AGAIN", "is a name that does not resolve at the moment"],
+  ["ECONNREFUSED", "refuses the connection"],
+  ["EHOSTUNREACH", "has no route to it"],
+  ["ENETUNREACH", "has no route to it"],
+  ["ECONNRESET", "broke off the connection"],
+  ["EPIPE", "broke off the connection"],
+  ["UND_ERR_SOCKET", "broke off the connection"],
+  ["ETIMEDOUT", "does not answer in time"],
+  ["UND_ERR_CONNECT_TIMEOUT", "does not answer in time"],
+  ["CERT_HAS_EXPIRED", "shows a certificate that has expired"],
+  ["ERR_TLS_CERT_ALTNAME_INVALID", "shows a certificate for another name"],
+  ["EPROTO", "does not speak https"],
+]);
+
+function reasonOf(code: string): string {
+  if (/SELF_SIGNED|UNABLE_TO_(GET_ISSUER|VERIFY)|CERT_UNTRUSTED/.test(code))
+    return "shows a certificate of an authority that is not trusted: configure it for this registry";
+  if (code.startsWith("ERR_SSL_")) return "does not speak https";
+  return REASONS.get(code) ?? `cannot be reached${code === "" ? "" : ` (${code})`}`;
+}
+
+/** Node nests the telling error inside an AggregateError when a name has several addresses. */
+function codeOf(cause: unknown): string {
+  const error: unknown = cause instanceof AggregateError ? cause.errors[0] : cause;
+  const code: unknown = error instanceof Error && "code" in error ? error.code : undefined;
+  return typeof code === "string" && /^[A-Z0-9_]{1,64}$/.test(code) ? code : "";
+}

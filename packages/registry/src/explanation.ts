@@ -1,0 +1,48 @@
+/** What to tell somebody whose image cannot be read: which, by whom, why, and what to do about it. */
+import type { ExchangeError } from "./exchange-error.ts";
+import { RegistryError, type RegistryFailureKind } from "./failure.ts";
+import { referenceText } from "./reference.ts";
+import type { ImageReference } from "./types.ts";
+
+export interface Circumstances {
+  readonly reference: ImageReference;
+  /** Host that failed last. */
+  readonly host: string;
+  /** How many credentials it was asked with. */
+  readonly credentials: number;
+  /** Hosts of mirrors that failed before it. */
+  readonly mirrors: readonly string[];
+}
+
+export function explain({ kind, why, retryAfterMs }: ExchangeError, about: Circumstances): RegistryError {
+  const image = referenceText(about.reference);
+  const mirrors = about.mirrors.length === 0 ? "" : ` (and before it ${about.mirrors.join(", ")} failed)`;
+  const advice = adviceFor(kind, about, retryAfterMs);
+  const message = `${image} cannot be read: ${why}${mirrors}${advice === undefined ? "" : `. ${advice}`}`;
+  const waiting = retryAfterMs === undefined ? {} : { retryAfterMs };
+  return new RegistryError(kind, message, { registry: about.host, ...waiting });
+}
+
+function adviceFor(
+  kind: RegistryFailureKind,
+  { reference: { registry }, credentials }: Circumstances,
+  retryAfterMs: number | undefined,
+): string | undefined {
+  const refused = kind === "unauthorized" || kind === "forbidden";
+  if (refused && credentials === 0)
+    return (
+      "The image does not exist, or it is private: check its name, or add an imagePullSecret " +
+      `for ${registry} to the pod or its service account`
+    );
+  if (refused)
+    return (
+      `None of the credentials given (${credentials}) may read it: check the imagePullSecrets ` +
+      `for ${registry}, and that the image exists`
+    );
+  if (kind === "notFound") return "Check its name, tag and digest";
+  if (kind === "unreachable") return "Check that Berth can reach this registry, or configure a mirror of it";
+  if (kind !== "rateLimited") return undefined;
+  const again =
+    retryAfterMs === undefined ? "" : `It may be asked again in ${Math.ceil(retryAfterMs / 1000)} s. `;
+  return `${again}An imagePullSecret for ${registry} or a mirror may raise the limit`;
+}

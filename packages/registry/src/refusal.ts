@@ -1,0 +1,58 @@
+/** What a status that is no success means, whether a registry answers it or its token service. */
+import { ExchangeError } from "./exchange-error.ts";
+import type { RegistryFailureKind } from "./failure.ts";
+import type { Answer } from "./transport.ts";
+
+/** Longer than any window of a rate limit: the Hub counts pulls of six hours. */
+const MAX_RETRY_AFTER_MS = 6 * 60 * 60 * 1000;
+
+const PHRASES: ReadonlyMap<RegistryFailureKind, string> = new Map([
+  ["unauthorized", "does not let it be read"],
+  ["forbidden", "forbids to read it"],
+  ["notFound", "does not have it"],
+  ["rateLimited", "takes no more requests for now"],
+  ["unreachable", "did not get the request in time"],
+  ["serverError", "has a fault of its own"],
+]);
+
+/**
+ * @param host `registry-1.docker.io`, `its token service auth.docker.io`.
+ * @param now epoch, ms.
+ */
+export function refusal(
+  answer: Answer,
+  host: string,
+  now: number,
+  kind: RegistryFailureKind = kindOf(answer.status),
+): ExchangeError {
+  const { status } = answer;
+  const retryAfterMs = parseRetryAfter(answer.headers["retry-after"], now);
+  return new ExchangeError(
+    kind,
+    `${host} ${PHRASES.get(kind) ?? "answers what was not expected"} (${status})`,
+    {
+      refused: true,
+      ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+    },
+  );
+}
+
+/** RFC 9110 section 10.2.3: seconds, or a date. Absent when it is neither. Never negative, at most 6 h. */
+export function parseRetryAfter(
+  header: string | readonly string[] | undefined,
+  now: number,
+): number | undefined {
+  const text = (typeof header === "string" ? header : header?.[0])?.trim();
+  if (text === undefined || text === "") return undefined;
+  const ms = /^\d+$/.test(text) ? Number(text) * 1000 : Date.parse(text) - now;
+  return Number.isNaN(ms) ? undefined : Math.min(Math.max(ms, 0), MAX_RETRY_AFTER_MS);
+}
+
+function kindOf(status: number): RegistryFailureKind {
+  if (status === 401) return "unauthorized";
+  if (status === 403) return "forbidden";
+  if (status === 404) return "notFound";
+  if (status === 408) return "unreachable";
+  if (status === 429) return "rateLimited";
+  return status >= 500 && status <= 599 ? "serverError" : "malformed";
+}

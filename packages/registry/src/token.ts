@@ -1,0 +1,190 @@
+/**
+ * Bearer tokens of registries (distribution specification, "Token Authentication" and its OAuth2 sibling): asked for
+ * once by each credential for each scope, kept until shortly before they end, and never longer than needed in memory.
+ */
+import { createHash } from "node:crypto";
+import { Deadline } from "./deadline.ts";
+import type { Endpoint } from "./endpoints.ts";
+import { ExchangeError } from "./exchange-error.ts";
+import type { RegistryFailureKind } from "./failure.ts";
+import { RecentMap } from "./recent-map.ts";
+import { refusal } from "./refusal.ts";
+import { type Answer, type Transport, whyNotFollow } from "./transport.ts";
+import type { RegistryCredential } from "./types.ts";
+
+/** What a token is for. */
+export interface TokenQuestion {
+  readonly endpoint: Endpoint;
+  /** As the registry named it; checked here. */
+  readonly realm: string;
+  readonly service: string | undefined;
+  /** `repository:library/nginx:pull` */
+  readonly scope: string | undefined;
+  readonly credential: RegistryCredential | undefined;
+}
+
+export interface Token {
+  readonly token: string;
+  /** Nobody had it before this call. */
+  readonly fresh: boolean;
+}
+
+/** The specification's default where the answer does not say. */
+const DEFAULT_LIFE_S = 60;
+/** Nobody should have to wait longer for a withdrawn right to be gone. */
+const MAX_LIFE_S = 60 * 60;
+/** Not used in the last sixth of its life, nor in the last 10 s: the clocks and the way there need some time. */
+const MARGIN_MS = 10_000;
+const MAX_TOKENS = 1_000;
+const MAX_ANSWER_BYTES = 1024 * 1024;
+/** Servers take headers of 8 to 64 KiB. */
+const MAX_TOKEN_LENGTH = 32 * 1024;
+const CLIENT_ID = "berth";
+
+export interface RegistryClock {
+  /** Epoch, ms. */
+  now(): number;
+  /** Does not jump, ms. */
+  monotonic(): number;
+}
+
+interface Kept {
+  readonly token: string;
+  readonly until: number;
+}
+
+export class TokenStore {
+  readonly #transport: Transport;
+  readonly #clock: RegistryClock;
+  readonly #closing: AbortSignal;
+  readonly #kept: RecentMap<string, Kept> = new RecentMap(MAX_TOKENS);
+  readonly #underWay: Map<string, Promise<string>> = new Map();
+
+  constructor(transport: Transport, clock: RegistryClock, closing: AbortSignal) {
+    this.#transport = transport;
+    this.#clock = clock;
+    this.#closing = closing;
+  }
+
+  /**
+   * Callers with the same question share one request, which goes on when one of them gives up.
+   * @throws ExchangeError
+   */
+  async get(question: TokenQuestion, deadline: Deadline): Promise<Token> {
+    const key = keyOf(question);
+    const kept = this.#kept.get(key);
+    if (kept !== undefined && this.#clock.monotonic() < kept.until)
+      return { token: kept.token, fresh: false };
+    let asked = this.#underWay.get(key);
+    if (asked === undefined) {
+      asked = this.#ask(question, key).finally(() => this.#underWay.delete(key));
+      this.#underWay.set(key, asked);
+    }
+    return { token: await deadline.race(asked), fresh: true };
+  }
+
+  /** It was refused. A token that has taken its place meanwhile stays. */
+  forget(question: TokenQuestion, token: string): void {
+    const key = keyOf(question);
+    if (this.#kept.get(key)?.token === token) this.#kept.delete(key);
+  }
+
+  async #ask(question: TokenQuestion, key: string): Promise<string> {
+    const realm = realmOf(question);
+    const askedAt = this.#clock.monotonic();
+    const answer = await this.#transport.send(toExchange(question, realm), this.#closing);
+    const { token, lifeMs } = parseAnswer(answer, realm.host, this.#clock.now());
+    const until = askedAt + lifeMs - Math.min(MARGIN_MS, lifeMs / 6);
+    this.#kept.set(key, { token, until });
+    return token;
+  }
+}
+
+/** RFC 7617; `undefined` for a credential that is no name and password. */
+export function basicOf({ username, password }: RegistryCredential): string | undefined {
+  if (username === undefined && password === undefined) return undefined;
+  return `Basic ${Buffer.from(`${username ?? ""}:${password ?? ""}`, "utf8").toString("base64")}`;
+}
+
+/** A token as it may stand in a header (`b64token` of RFC 6750, and what else is visible). */
+export function isToken(text: unknown): text is string {
+  return typeof text === "string" && text.length <= MAX_TOKEN_LENGTH && /^[\x21-\x7e]+$/.test(text);
+}
+
+/** Holds no secret, for it stays in memory as long as the map does. */
+function keyOf({ endpoint, realm, service, scope, credential }: TokenQuestion): string {
+  const secret = [credential?.username, credential?.password, credential?.identityToken];
+  const parts = [endpoint.origin, endpoint.ca, realm, service, scope, ...secret].map((part) => part ?? null);
+  return createHash("sha256").update(JSON.stringify(parts)).digest("hex");
+}
+
+/**
+ * A registry may send its own credentials to whichever token service it names, as every client lets it: `docker.io`
+ * names `auth.docker.io`. It has to be https. Only a registry that speaks plain http itself may name a realm that
+ * does, and only on its own host, or on loopback when it is there too.
+ */
+function realmOf({ endpoint, realm }: TokenQuestion): URL {
+  const refuse = (what: string): ExchangeError =>
+    new ExchangeError("malformed", `${endpoint.host} sends for tokens ${what}`);
+  if (!URL.canParse(realm)) throw refuse("to what is no URL");
+  const url = new URL(realm);
+  const why = whyNotFollow(url, endpoint);
+  if (why !== undefined) throw refuse(why);
+  const itself = new URL(endpoint.origin).hostname;
+  const nearby = url.hostname === itself || /^(localhost|127\.0\.0\.1|\[::1\])$/.test(url.hostname);
+  if (url.protocol === "http:" && !nearby) throw refuse("to plain http on another host");
+  url.hash = "";
+  return url;
+}
+
+function toExchange(question: TokenQuestion, realm: URL): Parameters<Transport["send"]>[0] {
+  const { endpoint, service, scope, credential } = question;
+  const common = { kind: "token", endpoint, accept: "application/json", maxBytes: MAX_ANSWER_BYTES } as const;
+  if (credential?.identityToken !== undefined) {
+    const form = new URLSearchParams({
+      ...(service === undefined ? {} : { service }),
+      ...(scope === undefined ? {} : { scope }),
+      grant_type: "refresh_token",
+      client_id: CLIENT_ID,
+      refresh_token: credential.identityToken,
+    });
+    return { ...common, method: "POST", url: realm.href, form: form.toString(), authorization: undefined };
+  }
+  const url = new URL(realm);
+  if (service !== undefined) url.searchParams.append("service", service);
+  // Several scopes are parted by spaces in the challenge and in a form, and repeated in a query.
+  for (const one of scope?.split(" ") ?? []) url.searchParams.append("scope", one);
+  const authorization = credential === undefined ? undefined : basicOf(credential);
+  return { ...common, method: "GET", url: url.href, authorization };
+}
+
+function parseAnswer(
+  answer: Answer,
+  host: string,
+  now: number,
+): { readonly token: string; readonly lifeMs: number } {
+  const { status, bytes } = answer;
+  const named = `its token service ${host}`;
+  if (status < 200 || status > 299) throw refusal(answer, named, now, kindOf(status));
+  const document = parseObject(bytes);
+  const token = [document?.["token"], document?.["access_token"]].find(isToken);
+  if (token === undefined) throw new ExchangeError("malformed", `${named} answers with no token`);
+  const stated = document?.["expires_in"];
+  const seconds = typeof stated === "number" && stated > 0 ? Math.min(stated, MAX_LIFE_S) : DEFAULT_LIFE_S;
+  return { token, lifeMs: seconds * 1000 };
+}
+
+/** 400 is how OAuth2 refuses a refresh token (RFC 6749 section 5.2). 404 says nothing of the image. */
+function kindOf(status: number): RegistryFailureKind | undefined {
+  if (status === 400) return "unauthorized";
+  return status === 404 ? "malformed" : undefined;
+}
+
+function parseObject(bytes: Buffer): Readonly<Record<string, unknown>> | undefined {
+  try {
+    const value: unknown = JSON.parse(bytes.toString("utf8"));
+    return typeof value === "object" && value !== null ? { ...value } : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,210 @@
+/** One request to one server, with the redirects it is sent on: what may follow where, how long, and how much of it. */
+import type { Dispatcher } from "undici";
+import { Connections } from "./connections.ts";
+import { Deadline } from "./deadline.ts";
+import { type Endpoint, isLoopback } from "./endpoints.ts";
+import { ExchangeError, toExchangeError } from "./exchange-error.ts";
+
+/** What a request is for. */
+export type RequestKind = "manifest" | "head" | "blob" | "token";
+
+/** One request on the wire; each redirect is one more. */
+export interface RegistryRequest {
+  /** Host and port asked, as in `RegistryError.registry`. Images may name any host: not for the label of a metric. */
+  readonly registry: string;
+  readonly kind: RequestKind;
+  /** Absent when there was no answer. */
+  readonly status?: number;
+}
+
+export interface Exchange {
+  readonly kind: RequestKind;
+  /** Whose rules on plain http and certificates hold. */
+  readonly endpoint: Endpoint;
+  readonly method: "GET" | "HEAD" | "POST";
+  readonly url: string;
+  readonly accept: string;
+  readonly authorization: string | undefined;
+  /** Of a POST: a form. */
+  readonly form?: string;
+  /** Of a successful answer. One that is longer is not read to the end. */
+  readonly maxBytes: number;
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
+  /** Empty unless the status is 2xx. */
+  readonly bytes: Buffer;
+  /** It comes from another server than was asked, and so without credentials. */
+  readonly elsewhere: boolean;
+}
+
+export interface TransportOptions {
+  readonly userAgent: string;
+  /** For each request by itself. */
+  readonly requestMs: number;
+  readonly onRequest: (request: RegistryRequest) => void;
+}
+
+const MAX_REDIRECTS = 8;
+const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
+/** Of an answer that is no success: read so that the connection can be used again, and thrown away. */
+const MAX_IGNORED_BYTES = 64 * 1024;
+
+export class Transport {
+  readonly #options: TransportOptions;
+  readonly #connections: Connections;
+
+  constructor(options: TransportOptions) {
+    this.#options = options;
+    this.#connections = new Connections(options.requestMs);
+  }
+
+  /**
+   * Asks, and follows where a GET or HEAD is sent on: at most 8 times, nowhere twice, from https only to https, and
+   * with the credentials no further than the origin that they were for.
+   *
+   * @throws ExchangeError `unreachable`, `malformed` or `aborted`. A status is no failure here.
+   */
+  async send(exchange: Exchange, signal: AbortSignal): Promise<Answer> {
+    let url = new URL(exchange.url);
+    let elsewhere = false;
+    const seen = new Set<string>();
+    for (let hops = 0; ; hops++) {
+      if (hops > MAX_REDIRECTS) throw astray(exchange, `sends on more than ${MAX_REDIRECTS} times`);
+      seen.add(url.href);
+      const authorization = elsewhere ? undefined : exchange.authorization;
+      const answer = await this.#once(exchange, url, authorization, signal);
+      if (!REDIRECTS.has(answer.status) || exchange.method === "POST") return { ...answer, elsewhere };
+      const next = targetOf(answer, url, exchange);
+      if (seen.has(next.href)) throw astray(exchange, "sends on in a circle");
+      elsewhere ||= next.origin !== url.origin;
+      url = next;
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.#connections.close();
+  }
+
+  async #once(
+    exchange: Exchange,
+    url: URL,
+    authorization: string | undefined,
+    signal: AbortSignal,
+  ): Promise<Omit<Answer, "elsewhere">> {
+    using deadline = new Deadline(this.#options.requestMs, signal);
+    let status: number | undefined;
+    try {
+      const response = await this.#dispatch(exchange, url, authorization, deadline);
+      status = response.statusCode;
+      const { headers, body } = response;
+      // An error of a body that nobody reads any more would end the process.
+      body.on("error", () => undefined);
+      if (status >= 200 && status < 300)
+        return { status, headers, bytes: await readWhole(response, exchange, deadline) };
+      await deadline.race(body.dump({ limit: MAX_IGNORED_BYTES })).catch(() => body.destroy());
+      return { status, headers, bytes: Buffer.alloc(0) };
+    } catch (cause) {
+      if (signal.aborted) throw new ExchangeError("aborted", "the caller gave up");
+      if (deadline.passed) {
+        const seconds = this.#options.requestMs / 1000;
+        throw new ExchangeError("unreachable", `${url.host} does not answer within ${seconds} s`);
+      }
+      throw toExchangeError(cause, url.host);
+    } finally {
+      const asked = { registry: url.host, kind: exchange.kind };
+      this.#options.onRequest(status === undefined ? asked : { ...asked, status });
+    }
+  }
+
+  async #dispatch(
+    exchange: Exchange,
+    url: URL,
+    authorization: string | undefined,
+    deadline: Deadline,
+  ): Promise<Dispatcher.ResponseData> {
+    deadline.signal.throwIfAborted();
+    const response = this.#connections.to(url.origin, exchange.endpoint.ca).request({
+      method: exchange.method,
+      path: url.pathname + url.search,
+      headers: {
+        accept: exchange.accept,
+        "accept-encoding": "identity",
+        "user-agent": this.#options.userAgent,
+        ...(authorization === undefined ? {} : { authorization }),
+        ...(exchange.form === undefined ? {} : { "content-type": "application/x-www-form-urlencoded" }),
+      },
+      body: exchange.form ?? null,
+      signal: deadline.signal,
+    });
+    // undici notices the signal only once the request has a connection.
+    return deadline.race(response, ({ body }) => void body.on("error", () => undefined).destroy());
+  }
+}
+
+/** Whether a server that is asked under these rules may have a URL asked in its place. Half a sentence when not. */
+export function whyNotFollow(url: URL, endpoint: Endpoint): string | undefined {
+  if (url.protocol !== "https:" && url.protocol !== "http:") return "to what is no http(s) URL";
+  if (url.username !== "" || url.password !== "") return "to a URL with a password in it";
+  if (url.protocol === "http:" && !endpoint.plainHttp) return "from https to plain http";
+  const itself = new URL(endpoint.origin).hostname;
+  if (isThisMachine(url.hostname) && !isThisMachine(itself)) return "to the machine that Berth runs on";
+  return undefined;
+}
+
+/** Loopback, or link-local: where clouds hand out the credentials of a machine. */
+function isThisMachine(hostname: string): boolean {
+  return (
+    isLoopback(hostname) ||
+    /^(0|127|169\.254)\.|\.localhost$/.test(hostname) ||
+    /^\[(::|::ffff:.*|fe80:.*)\]$/.test(hostname)
+  );
+}
+
+function targetOf(answer: Pick<Answer, "headers">, from: URL, exchange: Exchange): URL {
+  const location = answer.headers["location"];
+  if (typeof location !== "string" || !URL.canParse(location, from.href))
+    throw astray(exchange, "sends on without saying where");
+  const next = new URL(location, from);
+  next.hash = "";
+  // Once on https, no rule of a plain registry leads back.
+  const downgraded = from.protocol === "https:" && next.protocol === "http:";
+  const why = downgraded ? "from https to plain http" : whyNotFollow(next, exchange.endpoint);
+  if (why !== undefined) throw astray(exchange, `sends on ${why}`);
+  return next;
+}
+
+function astray({ endpoint }: Exchange, what: string): ExchangeError {
+  return new ExchangeError("malformed", `${endpoint.host} ${what}`);
+}
+
+async function readWhole(
+  { headers, body }: Dispatcher.ResponseData,
+  exchange: Exchange,
+  deadline: Deadline,
+): Promise<Buffer> {
+  const refuse = (what: string): ExchangeError => {
+    body.destroy();
+    return new ExchangeError("malformed", `${exchange.endpoint.host} answers ${what}`);
+  };
+  const { maxBytes } = exchange;
+  const encoding = headers["content-encoding"];
+  if (encoding !== undefined && encoding !== "identity" && exchange.method !== "HEAD")
+    throw refuse("with compressed content, which was not asked for");
+  if (exchange.method !== "HEAD" && Number(headers["content-length"] ?? 0) > maxBytes)
+    throw refuse(`with more than ${maxBytes} bytes`);
+  const read = async (): Promise<Buffer> => {
+    const chunks: Buffer[] = [];
+    let size = 0;
+    for await (const chunk of body) {
+      const bytes: Buffer = chunk;
+      size += bytes.length;
+      if (size > maxBytes) throw refuse(`with more than ${maxBytes} bytes`);
+      chunks.push(bytes);
+    }
+    return Buffer.concat(chunks, size);
+  };
+  return deadline.race(read());
+}
