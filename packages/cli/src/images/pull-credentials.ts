@@ -1,0 +1,182 @@
+/** The credentials of a pod for its images, found as kubelet finds them. */
+import {
+  isApiError,
+  type KubeClient,
+  type ObjectName,
+  type Secret,
+  secrets,
+  serviceAccounts,
+} from "@berth/kube";
+import type { ImageAccess } from "@berth/placement";
+import {
+  credentialsFor,
+  type DockerConfig,
+  type ImageReference,
+  parseDockerConfig,
+  type RegistryCredential,
+} from "@berth/registry";
+import type { Clock } from "@berth/runtime";
+import { DockerConfigFile } from "./docker-config-file.ts";
+import { ExpiringCache } from "./expiring-cache.ts";
+
+export interface PullCredentialsOptions {
+  /** Absent: there is no cluster, and no Secret is read. */
+  readonly client?: Pick<KubeClient, "get">;
+  readonly clock: Pick<Clock, "monotonic">;
+  /** Path of a docker config whose credentials are for all pods. Absolute. */
+  readonly dockerConfig?: string;
+}
+
+export interface FoundCredentials {
+  /** In the order to try them. */
+  readonly credentials: readonly RegistryCredential[];
+  /** What could not be read, in sentences without content: `the pull secret team/one does not exist`. */
+  readonly problems: readonly string[];
+}
+
+/** A change of a Secret counts after this time at the latest. Milliseconds. */
+const KEPT_MS = 60_000;
+const MAX_KEPT = 1000;
+/** Of what is kept, by the length of its texts. A Secret may have 1 MiB. */
+const MAX_KEPT_LENGTH: number = 8 * 1024 * 1024;
+/** Kubernetes sets no bound to the list of a pod. */
+const MAX_SECRETS = 32;
+/** `NameIsDNSSubdomain`: nobody has checked what a pod names. */
+const NAME = /^(?=.{1,253}$)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*$/;
+
+/** A docker config, or the names of Secrets with one, and what is wrong with that. */
+interface Reading {
+  readonly config?: DockerConfig;
+  readonly names?: readonly string[];
+  readonly problems: readonly string[];
+  /** For the bounds of what is kept. */
+  readonly length: number;
+  /** The API server did not answer: it is asked again at the next question. */
+  readonly isPassing?: boolean;
+}
+
+/**
+ * Reads Secrets by name, with one GET each, and keeps them for a minute: no list and no watch, so that the right to
+ * `get` is enough. One that is missing, forbidden or wrong is a problem, and the others count. The order is kubelet's:
+ * pull secrets of the pod, or of its service account where it names none, and after them the docker config of the node.
+ */
+export class PullCredentials {
+  readonly #client: Pick<KubeClient, "get"> | undefined;
+  readonly #file: DockerConfigFile | undefined;
+  readonly #kept: ExpiringCache<Reading>;
+  readonly #running = new Map<string, Promise<Reading>>();
+
+  constructor({ client, clock, dockerConfig }: PullCredentialsOptions) {
+    this.#client = client;
+    this.#file = dockerConfig === undefined ? undefined : new DockerConfigFile(dockerConfig);
+    this.#kept = new ExpiringCache({
+      clock,
+      ttlMs: KEPT_MS,
+      maxEntries: MAX_KEPT,
+      maxWeight: MAX_KEPT_LENGTH,
+    });
+  }
+
+  /** Never rejects. */
+  async find(access: ImageAccess, reference: ImageReference): Promise<FoundCredentials> {
+    const account = access.secrets.length > 0 ? undefined : await this.#ofAccount(access);
+    const names = [...new Set(account?.names ?? access.secrets)];
+    const used = names.slice(0, MAX_SECRETS);
+    const [file, ...read] = await Promise.all([
+      this.#file?.read(),
+      ...used.map((name) => this.#ofSecret(access.namespace, name)),
+    ]);
+    const configs = read.map(({ config }) => config).filter((config) => config !== undefined);
+    const ownFirst = [
+      ...credentialsFor(configs, reference),
+      ...(file === undefined ? [] : credentialsFor([file], reference)),
+    ];
+    const surplus = names.length - used.length;
+    return {
+      credentials: ownFirst,
+      problems: [
+        ...(account?.problems ?? []),
+        ...read.flatMap(({ problems }) => problems),
+        ...(surplus > 0 ? [`of its pull secrets only the first ${MAX_SECRETS} are used`] : []),
+        ...(file?.problems ?? []).map((problem) => `the docker config of Berth: ${problem}`),
+      ],
+    };
+  }
+
+  #ofAccount({ namespace, serviceAccount }: ImageAccess): Promise<Reading> {
+    // What a pod without a service account gets (plugin/pkg/admission/serviceaccount).
+    const name = serviceAccount === "" ? "default" : serviceAccount;
+    return this.#once("account", { namespace, name }, async (client) => {
+      const { imagePullSecrets = [] } = await client.get(serviceAccounts, { namespace, name });
+      const names = imagePullSecrets.map((one) => one.name ?? "").filter((one) => one !== "");
+      return { names, problems: [], length: names.join("").length };
+    });
+  }
+
+  #ofSecret(namespace: string, name: string): Promise<Reading> {
+    return this.#once("secret", { namespace, name }, async (client) =>
+      readSecret(await client.get(secrets, { namespace, name }), `the pull secret ${namespace}/${name}`),
+    );
+  }
+
+  /** One question at a time about each object. */
+  #once(kind: keyof typeof KINDS, { namespace, name }: ObjectName, read: Read): Promise<Reading> {
+    const client = this.#client;
+    if (client === undefined) return Promise.resolve({ problems: [], length: 0 });
+    const { called, resource } = KINDS[kind];
+    // A name with a slash in it would ask for something else.
+    if (!NAME.test(name) || !NAME.test(namespace ?? ""))
+      return Promise.resolve({ problems: [`a name of a ${called} is none`], length: 0 });
+    const key = `${kind}/${namespace}/${name}`;
+    const known = this.#kept.get(key);
+    if (known !== undefined) return Promise.resolve(known);
+    const running = this.#running.get(key);
+    if (running !== undefined) return running;
+    const started = read(client)
+      .catch((error: unknown) => failed(error, `the ${called} ${namespace}/${name}`, resource))
+      .then((reading) => {
+        this.#running.delete(key);
+        if (!reading.isPassing) this.#kept.set(key, reading, reading.length + key.length);
+        return reading;
+      });
+    this.#running.set(key, started);
+    return started;
+  }
+}
+
+type Read = (client: Pick<KubeClient, "get">) => Promise<Reading>;
+
+const KINDS = {
+  secret: { called: "pull secret", resource: "secrets" },
+  account: { called: "service account", resource: "serviceaccounts" },
+} as const;
+
+/** The two types of Secrets with docker configs, and the field that each has it in. */
+const FORMATS = {
+  "kubernetes.io/dockerconfigjson": { field: ".dockerconfigjson", format: "dockerconfigjson" },
+  "kubernetes.io/dockercfg": { field: ".dockercfg", format: "dockercfg" },
+} as const;
+
+function readSecret({ type = "Opaque", data }: Secret, what: string): Reading {
+  if (type !== "kubernetes.io/dockerconfigjson" && type !== "kubernetes.io/dockercfg")
+    return { problems: [`${what} is of the type ${type}, which holds no docker config`], length: 0 };
+  const { field, format } = FORMATS[type];
+  const encoded = data?.[field];
+  if (encoded === undefined) return { problems: [`${what} has no field ${field}`], length: 0 };
+  const config = parseDockerConfig(Buffer.from(encoded, "base64").toString("utf8"), format);
+  return {
+    config,
+    problems: config.problems.map((problem) => `${what}: ${problem}`),
+    length: encoded.length,
+  };
+}
+
+function failed(error: unknown, what: string, resource: string): Reading {
+  if (isApiError(error, "notFound")) return { problems: [`${what} does not exist`], length: 0 };
+  if (isApiError(error, "forbidden")) {
+    const problem = `${what} may not be read: Berth lacks the right to get ${resource} there`;
+    return { problems: [problem], length: 0 };
+  }
+  const why = isApiError(error) ? error.failure.kind : "unknown";
+  return { problems: [`${what} could not be read (${why})`], length: 0, isPassing: true };
+}
