@@ -2,6 +2,7 @@
 import { type KubeClient, type Node, nodes, type ObjectReference } from "@berth/kube";
 import {
   type BoundCapability,
+  DaemonSetWatch,
   heldAgainBy,
   type LabelOptions,
   type LabelRule,
@@ -201,11 +202,18 @@ function assemble(options: BerthOptions): Parts {
     onSettings: (settings) => gates.onSettings(settings),
     ...common,
   });
+  const daemonSets = new DaemonSetWatch({
+    client,
+    cluster: CLUSTER,
+    onChange: () => gates.daemonSetsChanged(),
+    ...common,
+  });
   const gates = createGateParts({
     client,
     cluster: CLUSTER,
     nodes: informer,
     gates: gateInformer,
+    daemonSets,
     events,
     installation,
     labels,
@@ -276,7 +284,7 @@ function assemble(options: BerthOptions): Parts {
     always: [
       [probes.component],
       [createLoopComponent({ name: "events", run: (s) => events.run(s) }), labels.source],
-      [informer, rules, gateInformer, ...gates.watches],
+      [informer, rules, gateInformer, daemonSets, ...gates.watches],
       [
         labels.follower,
         labels.counter,

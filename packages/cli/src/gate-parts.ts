@@ -6,8 +6,9 @@ import {
   bindGates,
   createGateMetrics,
   createGateStatusReconciler,
-  DaemonSetWatch,
+  type DaemonSetWatch,
   FirstPass,
+  GATES,
   type GateCapability,
   GateClocks,
   type GateSight,
@@ -46,6 +47,7 @@ export interface GateSurroundings {
   readonly cluster: ClusterName;
   readonly nodes: Informer<Node>;
   readonly gates: Informer<StartupGate>;
+  readonly daemonSets: DaemonSetWatch;
   readonly events: EventRecorder;
   readonly installation: string;
   readonly metrics: MetricsRegistry;
@@ -74,8 +76,10 @@ export interface GateParts {
   readonly observer: NodeObserver;
   /** Gets the configuration files as they change. */
   readonly onSettings: (settings: Settings) => void;
-  /** What signals are read from; they run while a gate needs them. */
+  /** What signals are read from, beside DaemonSets; they run while a gate needs them. */
   readonly watches: readonly Component[];
+  /** DaemonSets have become known, or their pods belong elsewhere. */
+  readonly daemonSetsChanged: () => void;
   /** Follows the gates of the cluster. */
   readonly follower: Component;
   /** Writes the status of the gates of the cluster. */
@@ -91,6 +95,7 @@ const START_MS = 60_000;
 
 export function createGateParts(around: GateSurroundings): GateParts {
   const { client, cluster, nodes, gates, events, clock, log, metrics, recheck, recheckAll } = around;
+  const { daemonSets: sets } = around;
   const common = { client, cluster, clock, log, metrics };
   const gateMetrics = createGateMetrics(metrics);
   const faults = new FaultReport(around.onFault);
@@ -102,20 +107,13 @@ export function createGateParts(around: GateSurroundings): GateParts {
     onSynced: recheckAll,
   });
   const wantPods = (): void => pods.want((hub.gates?.gates ?? []).flatMap((gate) => podQueries(gate, sets)));
-  const sets = new DaemonSetWatch({
-    ...common,
-    onChange() {
-      wantPods();
-      recheckAll();
-    },
-  });
   const idle = new IdleProbe({ ...common, onKnown: recheck });
   const hub = new StartupGateHub({
     clock,
     onChange(inForce) {
       faults.report("gates", hub.configFaults());
       gateMetrics.taken(inForce.gates.length, inForce.faults);
-      sets.want(inForce.gates.some(needsDaemonSets));
+      sets.want(GATES, inForce.gates.some(needsDaemonSets));
       wantPods();
       askAll();
       around.onChange(inForce);
@@ -206,7 +204,12 @@ export function createGateParts(around: GateSurroundings): GateParts {
       },
     },
     onSettings: ({ startupGates: read }) => hub.setConfig(read),
-    watches: [pods, sets, idle],
+    watches: [pods, idle],
+    daemonSetsChanged() {
+      if (!(hub.gates?.gates.some(needsDaemonSets) ?? false)) return;
+      wantPods();
+      recheckAll();
+    },
     follower: createDocumentFollower({
       client,
       resource: startupGates,

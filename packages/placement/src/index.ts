@@ -24,8 +24,10 @@ export {
 } from "./node/breaker.ts";
 export * from "./node/capability.ts";
 export { type CleanInput, planClean } from "./node/clean.ts";
+export { DaemonSetWatch, type DaemonSetWatchOptions } from "./node/daemonset-watch.ts";
 export { FirstPass, type FirstPassOptions } from "./node/first-pass.ts";
 export * from "./node/gate/index.ts";
+export { InformerSet, type InformerSetOptions, type WantedInformer } from "./node/informer-set.ts";
 export * from "./node/labels/index.ts";
 export type { FieldHolder } from "./node/managers.ts";
 export * from "./node/mark.ts";
@@ -40,6 +42,7 @@ export {
   planNode,
   type StayingMark,
 } from "./node/plan.ts";
+export { slimPodMetadata, slimPodSpec } from "./node/pod-fields.ts";
 export { nodeMarksChanged } from "./node/predicate.ts";
 export {
   type MarkRecord,

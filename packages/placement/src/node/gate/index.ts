@@ -21,7 +21,6 @@ export {
   type GateDocuments,
   type GateSource,
 } from "./compile.ts";
-export { DaemonSetWatch } from "./daemonset-watch.ts";
 export { type GateCase, type GatePhase, type GateVerdict, type Idleness, isHeld } from "./decide.ts";
 export {
   GATES,

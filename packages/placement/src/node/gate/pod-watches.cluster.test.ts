@@ -19,7 +19,7 @@ import {
   type TestCluster,
 } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
-import { DaemonSetWatch } from "./daemonset-watch.ts";
+import { DaemonSetWatch } from "../daemonset-watch.ts";
 import type { PodQuery } from "./gate.ts";
 import { IdleProbe } from "./idle-probe.ts";
 import { PodWatches } from "./pod-watches.ts";
@@ -321,16 +321,18 @@ describe("DaemonSets", () => {
     },
   };
 
-  it("are known while they are needed, as far as says where their pods belong", async () => {
+  it("are known while they are needed, as far as says where their pods belong and what they run", async () => {
     const namespace = await aNamespace();
     await using client = cluster.connect();
     let changes = 0;
+    let versions = 0;
     const watch = new DaemonSetWatch({
       client,
       cluster: CLUSTER,
       clock: systemClock,
       log: createSilentLogger(),
       onChange: () => void changes++,
+      onVersion: () => void versions++,
     });
     await using stack = new AsyncDisposableStack();
     const stopping = new AbortController();
@@ -344,7 +346,7 @@ describe("DaemonSets", () => {
     const patch = (body: object, options = {}): Promise<DaemonSet> =>
       cluster.client.patch(daemonSets, of, { type: "merge", body }, options);
     expect(watch.daemonSet(namespace, "agent")).toBeUndefined();
-    watch.want(true);
+    watch.want("test", true);
     await eventually(() => expect(watch.daemonSet(namespace, "agent")).toBeDefined());
     const template = agent.spec?.template.spec;
     expect(watch.daemonSet(namespace, "agent")).toEqual({
@@ -353,11 +355,14 @@ describe("DaemonSets", () => {
         namespace,
         uid: metadata?.uid,
         resourceVersion: metadata?.resourceVersion,
+        creationTimestamp: metadata?.creationTimestamp,
       },
       spec: {
         selector: agent.spec?.selector,
         template: {
+          metadata: { labels: { app: "agent" } },
           spec: {
+            containers: [{ name: "main", image: "registry.test/agent:1", imagePullPolicy: "IfNotPresent" }],
             nodeSelector: template?.nodeSelector,
             tolerations: template?.tolerations,
             hostNetwork: true,
@@ -373,12 +378,13 @@ describe("DaemonSets", () => {
       { subresource: "status" },
     );
     await patch({ spec: { template: { metadata: { annotations: { rollout: "2" } } } } });
+    await patch({ spec: { template: { metadata: { labels: { app: "agent", version: "2" } } } } });
     await patch({ spec: { template: { spec: { nodeSelector: { disk: "nvme" } } } } });
     await eventually(() => expect(changes).toBe(2));
     await cluster.client.delete(daemonSets, of);
     await eventually(() => expect(watch.daemonSet(namespace, "agent")).toBeNull());
-    expect(changes).toBe(3);
-    watch.want(false);
+    expect([changes, versions]).toEqual([3, 5]);
+    watch.want("test", false);
     expect(watch.daemonSet(namespace, "agent")).toBeUndefined();
     expect([watch.size, watch.problem()]).toEqual([0, undefined]);
   });

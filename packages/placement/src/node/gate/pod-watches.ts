@@ -7,8 +7,8 @@ import {
   pods,
 } from "@berth/kube";
 import type { Change, Clock, ClusterName, Component, Logger, MetricsRegistry, Running } from "@berth/runtime";
+import { InformerSet, pick, type WantedInformer } from "../informer-set.ts";
 import type { GateSight, PodQuery } from "./gate.ts";
-import { InformerSet, pick, type WantedInformer } from "./informer-set.ts";
 
 export interface PodWatchesOptions {
   readonly client: Pick<KubeClient, "list" | "watch">;

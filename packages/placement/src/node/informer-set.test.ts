@@ -23,11 +23,11 @@ import {
 } from "@berth/runtime";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { seededRun } from "../../../../runtime/src/testing/property.ts";
+import { seededRun } from "../../../runtime/src/testing/property.ts";
 import {
   createRecordingMetrics,
   type RecordingMetrics,
-} from "../../../../runtime/src/testing/recording-metrics.ts";
+} from "../../../runtime/src/testing/recording-metrics.ts";
 import { InformerSet, pick, type WantedInformer } from "./informer-set.ts";
 
 const CLUSTER = clusterName("test");
@@ -135,6 +135,8 @@ interface Setup extends AsyncDisposable {
   readonly set: InformerSet<ConfigMap>;
   readonly metrics: RecordingMetrics;
   readonly changes: Change<ConfigMap>[];
+  /** All versions that were told of. */
+  readonly versions: string[];
   readonly synced: () => number;
   start(): Promise<void>;
   stop(): Promise<void>;
@@ -145,6 +147,7 @@ function setUp(): Setup {
   const streams = new Streams(clock);
   const changes: Change<ConfigMap>[] = [];
   const metrics = createRecordingMetrics();
+  const versions: string[] = [];
   let synced = 0;
   const set = new InformerSet<ConfigMap>({
     client: streams.client,
@@ -154,6 +157,7 @@ function setUp(): Setup {
     log: createSilentLogger(),
     metrics,
     onChange: (change) => void changes.push(change),
+    onVersion: ({ object }) => void versions.push(object.metadata?.resourceVersion ?? ""),
     onSynced: () => void synced++,
   });
   const stopping = new AbortController();
@@ -168,6 +172,7 @@ function setUp(): Setup {
     set,
     metrics,
     changes,
+    versions,
     synced: () => synced,
     start: async () => void ({ ended } = await set.start(stopping.signal)),
     stop,
@@ -207,7 +212,7 @@ describe("informers that come and go", () => {
     expect(setup.streams.names).toEqual([]);
   });
 
-  it("wake nobody with a version that says the same", async () => {
+  it("wake nobody with a version that says the same, but those who ask for each", async () => {
     await using setup = setUp();
     await setup.start();
     setup.set.want(wanted("a"));
@@ -221,6 +226,7 @@ describe("informers that come and go", () => {
       "updated 3",
       "deleted 4",
     ]);
+    expect(setup.versions).toEqual(["2", "3", "4"]);
   });
 
   it("are measured together", async () => {

@@ -31,6 +31,8 @@ export interface WantedInformer<T extends KubeObject> {
   readonly scope: CollectionScope;
   readonly project: Projection<T>;
   readonly indexes?: Readonly<Record<string, IndexFunction<T>>>;
+  /** See `InformerOptions.metadataOnly`. Default false. */
+  readonly metadataOnly?: boolean;
 }
 
 export interface InformerSetOptions<T extends KubeObject> {
@@ -42,6 +44,11 @@ export interface InformerSetOptions<T extends KubeObject> {
   readonly metrics?: MetricsRegistry;
   /** A change of what is kept of an object. Not told of the first snapshot: that is `onSynced`. Must not throw. */
   readonly onChange: (change: Change<T>) => void;
+  /**
+   * Each change, also of what is not kept: for those who write objects and wait for the version after their own. Told
+   * before `onChange`. Must not throw.
+   */
+  readonly onVersion?: (change: Change<T>) => void;
   /** An informer has its first snapshot. Must not throw. */
   readonly onSynced: () => void;
 }
@@ -157,7 +164,7 @@ class Member<T extends KubeObject> {
 
   constructor(wanted: WantedInformer<T>, options: InformerSetOptions<T>) {
     const { client, cluster, resource, clock, log, metrics } = options;
-    const { scope, project, indexes } = wanted;
+    const { scope, project, indexes, metadataOnly = false } = wanted;
     this.#wanted = wanted;
     this.#options = options;
     this.#since = clock.monotonic();
@@ -167,6 +174,7 @@ class Member<T extends KubeObject> {
       resource,
       scope,
       project,
+      metadataOnly,
       ...(indexes && { indexes }),
       clock,
       log: log.with({ namespace: scope.namespace, selector: scope.labelSelector }),
@@ -189,9 +197,10 @@ class Member<T extends KubeObject> {
   }
 
   problem(): string | undefined {
-    const { namespace, labelSelector } = this.#wanted.scope;
+    const { namespace, labelSelector, fieldSelector } = this.#wanted.scope;
+    const selector = [labelSelector, fieldSelector].filter(Boolean).join(" and ");
     const what = `${nameOfResource(this.#options.resource)}${namespace ? ` in "${namespace}"` : ""}${
-      labelSelector ? ` with ${labelSelector}` : ""
+      selector ? ` with ${selector}` : ""
     }`;
     for (const { request } of this.#refused.values())
       return `${what}: ${describeRequest(request)} is forbidden: ${toRule(request)} is missing`;
@@ -206,6 +215,7 @@ class Member<T extends KubeObject> {
     const subscription = this.informer.subscribe({
       onChange: (change) => {
         if (isReplay || signal.aborted) return;
+        this.#options.onVersion?.(change);
         if (change.type === "updated" && isSameContent(change.old, change.object)) return;
         this.#options.onChange(change);
       },

@@ -1,0 +1,132 @@
+import { isDeepStrictEqual } from "node:util";
+import { type DaemonSet, daemonSets, type KubeClient, type PodSpec } from "@berth/kube";
+import type {
+  Change,
+  Clock,
+  ClusterName,
+  Component,
+  Lister,
+  Logger,
+  MetricsRegistry,
+  ObjectKey,
+  Running,
+} from "@berth/runtime";
+import type { GateSight } from "./gate/gate.ts";
+import { InformerSet, pick } from "./informer-set.ts";
+import { slimPodMetadata, slimPodSpec } from "./pod-fields.ts";
+
+export interface DaemonSetWatchOptions {
+  readonly client: Pick<KubeClient, "list" | "watch">;
+  readonly cluster: ClusterName;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly metrics?: MetricsRegistry;
+  /**
+   * DaemonSets have become known, or one was made or deleted, or its pods belong elsewhere now: a rollout of another image
+   * or a change of status is no change. Must not throw.
+   */
+  readonly onChange: () => void;
+  /** They have become known. Told before `onChange`. Must not throw. */
+  readonly onSynced?: () => void;
+  /** Each version of one, after all have become known. Must not throw. */
+  readonly onVersion?: (change: Change<DaemonSet>) => void;
+}
+
+const ALL = "all";
+
+/** The DaemonSets of the cluster, read while somebody needs them: where their pods belong, and which images they run. */
+export class DaemonSetWatch
+  implements Component, Pick<GateSight, "daemonSet">, Pick<Lister<DaemonSet>, "get" | "list" | "synced">
+{
+  readonly name = "daemonsets";
+  readonly #cluster: ClusterName;
+  readonly #informers: InformerSet<DaemonSet>;
+  readonly #needs = new Set<string>();
+
+  constructor(options: DaemonSetWatchOptions) {
+    const { onChange, onSynced, onVersion } = options;
+    this.#cluster = options.cluster;
+    this.#informers = new InformerSet({
+      ...options,
+      resource: daemonSets,
+      onChange: (change) => {
+        if (change.type !== "updated" || !belongsAlike(change.old, change.object)) onChange();
+      },
+      ...(onVersion && { onVersion }),
+      onSynced() {
+        onSynced?.();
+        onChange();
+      },
+    });
+  }
+
+  /** At any time, also before `start`. @param by who needs them, or no longer does. */
+  want(by: string, needed: boolean): void {
+    if (needed) this.#needs.add(by);
+    else this.#needs.delete(by);
+    this.#informers.want(this.#needs.size > 0 ? [{ key: ALL, scope: {}, project: slimDaemonSet }] : []);
+  }
+
+  daemonSet(namespace: string, name: string): DaemonSet | null | undefined {
+    const informer = this.#informers.get(ALL);
+    return informer && (informer.get({ cluster: this.#cluster, namespace, name }) ?? null);
+  }
+
+  get(key: ObjectKey): DaemonSet | undefined {
+    return this.#informers.get(ALL)?.get(key);
+  }
+
+  /** None while they are not known. */
+  list(): IterableIterator<DaemonSet> {
+    return this.#informers.get(ALL)?.list() ?? Iterator.from<DaemonSet>([]);
+  }
+
+  /** False also while nobody needs them. */
+  get synced(): boolean {
+    return this.#informers.get(ALL) !== undefined;
+  }
+
+  /** DaemonSets held. */
+  get size(): number {
+    return this.#informers.size;
+  }
+
+  start(signal: AbortSignal): Promise<Running> {
+    return this.#informers.start(signal);
+  }
+
+  /** Why they cannot be read. A lost connection is no problem for a minute. */
+  problem(): string | undefined {
+    return this.#informers.problem();
+  }
+}
+
+/** Which DaemonSet it is, where its pods belong, and which images they run. The types promise more: none of it is read. */
+function slimDaemonSet({ metadata, spec }: DaemonSet): DaemonSet {
+  return {
+    ...(metadata && { metadata: slimPodMetadata(metadata) }),
+    ...(spec && {
+      spec: {
+        selector: spec.selector,
+        template: {
+          ...(spec.template.metadata && { metadata: slimPodMetadata(spec.template.metadata) }),
+          ...(spec.template.spec && { spec: slimPodSpec(spec.template.spec) }),
+        },
+      },
+    }),
+  };
+}
+
+/** What decides on which nodes the pods of a DaemonSet belong is the same, of what is kept. */
+function belongsAlike(a: DaemonSet, b: DaemonSet): boolean {
+  return isDeepStrictEqual(whatDecides(a), whatDecides(b));
+}
+
+function whatDecides({ metadata, spec }: DaemonSet): unknown {
+  const template: Partial<PodSpec> = spec?.template.spec ?? {};
+  return [
+    metadata && pick(metadata, ["uid", "deletionTimestamp"]),
+    spec?.selector,
+    pick(template, ["nodeName", "nodeSelector", "tolerations", "hostNetwork", "affinity"]),
+  ];
+}
