@@ -62,14 +62,15 @@ export function isLoopback(hostname: string): boolean {
  * @throws RegistryError `invalidName` when the registry's name is no host.
  */
 export function endpointsFor(registry: string, config: RegistryEndpoint = {}): readonly Endpoint[] {
-  const host = registry === HUB.name ? HUB.host : registry.toLowerCase();
+  const host = registry === HUB.name ? HUB.host : registry;
   const url = urlOf(`https://${host}`);
-  if (url === undefined || url.href !== `https://${withoutPort443(host)}/`)
+  if (url === undefined || url.username !== "" || url.href !== `${url.origin}/`)
     throw new RegistryError("invalidName", `"${registry}" is no host of a registry`, { registry: "" });
   const plainHttp = config.plainHttp ?? (isLoopback(url.hostname) && config.ca === undefined);
+  const reached = plainHttp ? new URL(`http://${host}`) : url;
   const itself: Endpoint = {
-    origin: plainHttp ? `http://${host}` : url.origin,
-    host,
+    origin: reached.origin,
+    host: reached.host,
     prefix: "",
     query: "",
     plainHttp,
@@ -132,8 +133,4 @@ function redacted(url: URL | undefined): string {
 
 function urlOf(text: string): URL | undefined {
   return URL.canParse(text) ? new URL(text) : undefined;
-}
-
-function withoutPort443(host: string): string {
-  return host.replace(/:443$/, "");
 }
