@@ -72,9 +72,9 @@ describe("the layers", () => {
     expect(users.filter((path) => !allowed.test(path))).toEqual([]);
   });
 
-  it("speaks HTTP to Kubernetes in kube only", () => {
+  it("speaks HTTP to Kubernetes in kube only, and to registries in registry", () => {
     const broken = sources
-      .filter(({ path }) => !/^packages\/(kube|testcluster)\//.test(path))
+      .filter(({ path }) => !/^packages\/(kube|registry|testcluster)\//.test(path))
       .filter((source) => importsOf(source).some((from) => from === "undici"));
     expect(broken.map(({ path }) => path)).toEqual([]);
   });
