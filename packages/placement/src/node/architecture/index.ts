@@ -5,8 +5,17 @@ export {
   architectureWebhook,
   SYSTEM_NAMESPACES,
 } from "./admission-objects.ts";
+export {
+  type ArchitectureAdmission,
+  type ArchitectureAnswer,
+  type ArchitectureQuestion,
+  admitDaemonSet,
+  admitPod,
+} from "./admit.ts";
 export { type BootstrapInput, type BootstrapState, phaseOf, type Uncovered } from "./bootstrap.ts";
+export { type BootstrapSources, type Bootstraps, createBootstraps } from "./bootstraps.ts";
 export { type ArchitectureBinding, type ArchitecturePhase, bindArchitecture } from "./capability.ts";
+export { type LeftPod, type PodRestarts, planPodRestarts } from "./clean-pods.ts";
 export {
   type ArchitectureDocuments,
   type ArchitectureSource,
@@ -15,9 +24,19 @@ export {
   declaredArchitecturePlaces,
   taintKeys,
 } from "./compile.ts";
+export { createDaemonSetReconciler, type DaemonSetReconcilerOptions } from "./daemonset-reconciler.ts";
+export {
+  type DaemonSetDecision,
+  type DaemonSetView,
+  decideDaemonSet,
+  TEMPLATE_TOLERATIONS,
+} from "./decide-daemonset.ts";
+export { decidePod, isUnscheduled, type PodDecision, type PodView, podName } from "./decide-pod.ts";
 export { type GovernContext, type GovernedPod, governing, isNarrowable, overrideOf } from "./govern.ts";
 export * from "./image-sight.ts";
 export { imageUses } from "./images.ts";
+export { type ArchitectureGauges, type ArchitectureMetrics, createArchitectureMetrics } from "./metrics.ts";
+export { createPodReconciler, type PodReconcilerOptions, type PodReport } from "./pod-reconciler.ts";
 export * from "./pod-view.ts";
 export {
   ARCHITECTURE,
@@ -26,5 +45,16 @@ export {
   type ArchitecturePolicies,
   type ArchitecturePolicyInForce,
 } from "./policy.ts";
+export { type ArchitectureStatusOptions, createArchitectureStatusReconciler } from "./reconciler.ts";
+export { architectureRuntimeClasses, type RuntimeClassOptions } from "./runtime-class.ts";
+export type { ArchitectureJudgement, ArchitectureProgress, FullArchitectureStatus } from "./status.ts";
+export {
+  ArchitectureNodeTally,
+  ArchitectureTally,
+  type PodCounts,
+  type TaintCounts,
+  type TallyChange,
+} from "./tally.ts";
 export { missingTolerations as missingArchitectureTolerations } from "./tolerations.ts";
-export { type JudgeOptions, judge, wantsOf } from "./verdict.ts";
+export { type JudgeOptions, judge, type RecheckOptions, recheckAfter, wantsOf } from "./verdict.ts";
+export { WorkloadPass, type WorkloadPassOptions } from "./workload-pass.ts";

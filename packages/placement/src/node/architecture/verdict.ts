@@ -33,26 +33,51 @@ export function judge(question: PodQuestion, sight: ImageSight, options: JudgeOp
   }
   const seen = imageUses(spec, namespace).map((use) => ({ use, knowledge: sight.look(use.question) }));
   const os = osOf(spec, seen);
-  const given = readArchitectures(ownValue(annotations, ARCHITECTURES_ANNOTATION));
+  const text = ownValue(annotations, ARCHITECTURES_ANNOTATION);
+  const given = readArchitectures(text);
   if (given !== undefined) return givenVerdict(given, os);
   const images = seen.map(({ use, knowledge }) => allowanceOf(use, knowledge, os, policy));
-  return judgeImages({ policy, images, os, common: commonOf(images) }, options);
+  const verdict = judgeImages({ policy, images, os, common: commonOf(images) }, options);
+  if (text === undefined) return verdict;
+  const note = `its annotation ${ARCHITECTURES_ANNOTATION} cannot be read: names like amd64, arm64, or *`;
+  return { ...verdict, message: `${verdict.message}; ${note}` };
 }
 
-/** Images whose facts have to come for a better verdict. Each question once. */
-export function wantsOf(verdict: PodVerdict): readonly ImageQuestion[] {
-  if (verdict.kind === "impossible") return [];
+/**
+ * Images to be asked for: those that are not known, and those known by a tag, which may stand for something else by now.
+ * Whoever is asked remembers what is fresh. Each question once.
+ */
+export function wantsOf({ images }: PodVerdict): readonly ImageQuestion[] {
   const wants = new Map<string, ImageQuestion>();
-  for (const { use, knowledge } of verdict.images) {
-    if (isOpen(knowledge)) wants.set(`${use.question.pull} ${use.question.image}`, use.question);
+  for (const { use, knowledge, source } of images) {
+    const isForEver = knowledge.state === "known" && use.question.image.includes("@");
+    if (source === "policy" || isForEver) continue;
+    wants.set(`${use.question.pull} ${use.question.image}`, use.question);
   }
   return [...wants.values()];
 }
 
-/** Not known, though asking again may help: not when an image was read and names no platform. */
-function isOpen({ state, ...knowledge }: ImageKnowledge): boolean {
-  if (state === "known") return false;
-  return !("reason" in knowledge) || knowledge.reason !== reasons.ImageWithoutPlatform;
+/** Of a verdict about what waits since `heldSince`. */
+export interface RecheckOptions {
+  readonly now: Instant;
+  /** When waiting ends, by the policy. */
+  readonly expiresAt?: Instant | undefined;
+}
+
+/** What is not settled is looked at again after this, whatever happens: ten times the default of `maxHold`. */
+const LONGEST_WAIT_MS = 300_000;
+/** A time that has just passed is not asked about in a loop. */
+const SHORTEST_WAIT_MS = 50;
+
+/** When the verdict may become another by time alone, ms from now. `undefined`: it does not. */
+export function recheckAfter(verdict: PodVerdict, { now, expiresAt }: RecheckOptions): number | undefined {
+  if (verdict.kind === "fits" || verdict.kind === "any") return undefined;
+  const times = verdict.images.flatMap(({ knowledge }) =>
+    knowledge.state === "failed" && knowledge.retryAt !== undefined ? [knowledge.retryAt] : [],
+  );
+  if (verdict.kind === "waiting" && expiresAt !== undefined && expiresAt > now) times.push(expiresAt);
+  const next = Math.min(now + LONGEST_WAIT_MS, ...times);
+  return Math.max(SHORTEST_WAIT_MS, next - now);
 }
 
 const ARCHITECTURE_NAME = /^[a-z0-9](?:[-a-z0-9_.]{0,61}[a-z0-9])?$/;

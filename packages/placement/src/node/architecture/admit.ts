@@ -1,0 +1,176 @@
+/**
+ * What the webhooks of architecture placement answer: JSON patches, and refusals of pods that can run nowhere. Pure and
+ * total: the objects are whatever somebody sent, and one that cannot be read is let through as it is. Asked twice
+ * about one pod (`reinvocationPolicy: IfNeeded`), the second answer only adds what the first could not know.
+ */
+import type { JsonPatchOperation, PodSpec, Toleration } from "@berth/kube";
+import { ARCHITECTURES_ANNOTATION } from "../../api/architecture-policy.ts";
+import type { Reason } from "../../api/reasons.ts";
+import type { Instant } from "../capability.ts";
+import type { AdmissionQuestion } from "../gate/admit.ts";
+import { matchesSelector } from "../selector.ts";
+import { field, isRecord, listField, textField, textMapField } from "../untrusted-json.ts";
+import { taintKeys } from "./compile.ts";
+import { TEMPLATE_TOLERATIONS } from "./decide-daemonset.ts";
+import { type GovernContext, governing } from "./govern.ts";
+import type { ImageQuestion, ImageSight } from "./image-sight.ts";
+import { imageUses } from "./images.ts";
+import { isHeldFor, isMirrorPod, isOrdinary, isPodSpec } from "./pod-kind.ts";
+import { addGate, liftGate, narrow } from "./pod-patch.ts";
+import type { PodVerdict } from "./pod-view.ts";
+import type { ArchitecturePolicyInForce } from "./policy.ts";
+import { appendTolerations, missingTolerations, POD_TOLERATIONS } from "./tolerations.ts";
+import { judge, wantsOf } from "./verdict.ts";
+
+export interface ArchitectureAdmission extends GovernContext {
+  /** Labels of a namespace; `undefined` while they are not known. */
+  readonly namespaceLabels: (namespace: string) => Readonly<Record<string, string>> | undefined;
+  readonly sight: ImageSight;
+  readonly now: Instant;
+}
+
+export interface ArchitectureQuestion extends AdmissionQuestion {
+  /** Of the request: the object itself may not say it yet. */
+  readonly namespace?: string | undefined;
+  readonly subResource?: string | undefined;
+}
+
+export type ArchitectureAnswer =
+  | {
+      readonly allowed: true;
+      readonly patch: readonly JsonPatchOperation[];
+      /** Images to be looked up, so that the controller, or the next pod, finds them known. */
+      readonly wants: readonly ImageQuestion[];
+    }
+  | { readonly allowed: false; readonly reason: Reason; readonly message: string };
+
+const UNCHANGED: ArchitectureAnswer = Object.freeze({ allowed: true, patch: [], wants: [] });
+
+/** A pod as it was sent, taken apart. */
+interface SentPod {
+  readonly namespace: string;
+  readonly metadata: unknown;
+  readonly spec: PodSpec;
+  /** Of it only what can be read. */
+  readonly tolerations: readonly Toleration[];
+}
+
+/**
+ * `/mutate-pod`. When all is known, tolerations and affinity in one patch. When it is not, the scheduling gate, where a
+ * policy narrows: the controller does the rest. A pod that has its node is left alone.
+ */
+export function admitPod(context: ArchitectureAdmission, question: ArchitectureQuestion): ArchitectureAnswer {
+  const { kind, operation, object, subResource = "" } = question;
+  if (kind.kind !== "Pod" || operation !== "CREATE" || subResource !== "") return UNCHANGED;
+  const pod = readPod(object, question.namespace);
+  if (pod === undefined || isMirrorPod(pod.metadata)) return UNCHANGED;
+  if (textField(pod.spec, "nodeName") !== "") return UNCHANGED;
+  const judged = judgeSent(context, pod);
+  if (judged === undefined) return admitUnknown(context, pod);
+  const { policy, verdict } = judged;
+  const isHeld = isHeldFor(policy, pod);
+  if (verdict.kind === "impossible" && isRefused(policy, pod)) {
+    return { allowed: false, reason: verdict.reason, message: refusalText(verdict, policy) };
+  }
+  const isDecided = verdict.kind === "fits" || verdict.kind === "any";
+  const patch = [
+    ...tolerate(context, pod, verdict, POD_TOLERATIONS),
+    ...(isHeld ? narrow(pod.spec, verdict, policy.spec.preferences) : []),
+    ...(isHeld && !isDecided ? addGate(pod.spec) : liftGate(pod.spec)),
+  ];
+  return { allowed: true, patch, wants: wantsOf(verdict) };
+}
+
+/**
+ * `/mutate-daemonset-architecture`. A DaemonSet is changed only when it is made, or its pod template changes anyway, so
+ * that Berth never starts a roll-out here; and a client that sends the template as it keeps it does not take our
+ * tolerations off.
+ */
+export function admitDaemonSet(
+  context: ArchitectureAdmission,
+  question: ArchitectureQuestion,
+): ArchitectureAnswer {
+  const { kind, operation, object, oldObject, subResource = "" } = question;
+  if (kind.kind !== "DaemonSet" || subResource !== "") return UNCHANGED;
+  const isDue = operation === "CREATE" || (operation === "UPDATE" && !hasSameTemplate(object, oldObject));
+  const namespace = question.namespace || textField(field(object, "metadata"), "namespace");
+  const template = isDue ? readPod(templateOf(object), namespace) : undefined;
+  const judged = template && judgeSent(context, template);
+  if (template === undefined || judged === undefined) return UNCHANGED;
+  const patch = tolerate(context, template, judged.verdict, TEMPLATE_TOLERATIONS);
+  return { allowed: true, patch, wants: wantsOf(judged.verdict) };
+}
+
+/** @returns `undefined` while the namespace is not known: then nobody can say who governs the pod. */
+function judgeSent(
+  context: ArchitectureAdmission,
+  { namespace, metadata, spec }: SentPod,
+): { readonly policy: ArchitecturePolicyInForce | undefined; readonly verdict: PodVerdict } | undefined {
+  const namespaceLabels = context.namespaceLabels(namespace);
+  if (namespaceLabels === undefined && namespace !== context.ownNamespace) return undefined;
+  const labels = textMapField(metadata, "labels");
+  const policy = governing(context, { namespace, namespaceLabels, labels });
+  const annotations = textMapField(metadata, "annotations");
+  const verdict = judge({ namespace, annotations, spec, policy }, context.sight, { now: context.now });
+  return { policy, verdict };
+}
+
+/** Held if it may turn out to be governed by a policy that narrows: the controller lifts the gate if it is not. */
+function admitUnknown({ policies, sight }: ArchitectureAdmission, pod: SentPod): ArchitectureAnswer {
+  const labels = textMapField(pod.metadata, "labels");
+  const mayHold = policies.some(
+    (policy) =>
+      isHeldFor(policy, pod) &&
+      !policy.spec.excludedNamespaces.includes(pod.namespace) &&
+      matchesSelector(policy.spec.podSelector, labels),
+  );
+  if (!mayHold) return UNCHANGED;
+  const questions = imageUses(pod.spec, pod.namespace).map(({ question }) => question);
+  const wants = questions.filter((question) => sight.look(question).state !== "known");
+  return { allowed: true, patch: addGate(pod.spec), wants };
+}
+
+function isRefused(
+  policy: ArchitecturePolicyInForce | undefined,
+  pod: SentPod,
+): policy is ArchitecturePolicyInForce {
+  if (policy === undefined || !isOrdinary(pod)) return false;
+  const { impossible, mode } = policy.spec;
+  return (impossible ?? (mode === "Taint" ? "Hold" : "Refuse")) === "Refuse";
+}
+
+function refusalText({ message }: PodVerdict, { name }: ArchitecturePolicyInForce): string {
+  return `${message} (architecture policy ${name}; the annotation ${ARCHITECTURES_ANNOTATION} of the pod overrides it)`;
+}
+
+function tolerate(
+  context: ArchitectureAdmission,
+  { spec, tolerations }: SentPod,
+  verdict: PodVerdict,
+  path: string,
+): readonly JsonPatchOperation[] {
+  const missing = missingTolerations(tolerations, taintKeys(context), verdict);
+  return appendTolerations(spec.tolerations, missing, path);
+}
+
+/** The API server writes both in the same order of fields. */
+function hasSameTemplate(a: unknown, b: unknown): boolean {
+  return JSON.stringify(templateOf(a)) === JSON.stringify(templateOf(b));
+}
+
+function templateOf(object: unknown): unknown {
+  return field(field(object, "spec"), "template");
+}
+
+function readPod(object: unknown, namespace: string | undefined): SentPod | undefined {
+  const metadata = field(object, "metadata");
+  const spec = field(object, "spec");
+  const tolerations = field(spec, "tolerations");
+  if (!isPodSpec(spec) || (tolerations !== undefined && !Array.isArray(tolerations))) return undefined;
+  return {
+    namespace: namespace || textField(metadata, "namespace"),
+    metadata,
+    spec,
+    tolerations: listField(spec, "tolerations").filter((it): it is Toleration => isRecord(it)),
+  };
+}

@@ -1,0 +1,225 @@
+/** Carries out what is decided about unscheduled pods: one patch for each at most, or nothing. */
+import { type ApiError, isApiError, type JsonPatchOperation, type Pod, pods } from "@berth/kube";
+import {
+  type Clock,
+  type Lister,
+  type ObjectKey,
+  type Reconcile,
+  referenceTo,
+  toKeyText,
+} from "@berth/runtime";
+import { type Reason, reasons } from "../../api/reasons.ts";
+import type { Finding, Instant } from "../capability.ts";
+import type { EventSink } from "../report.ts";
+import { taintKeys } from "./compile.ts";
+import { decidePod, isUnscheduled, type PodDecision, podName } from "./decide-pod.ts";
+import { governing } from "./govern.ts";
+import type { ImageDemand, ImageSight } from "./image-sight.ts";
+import type { WorkloadObserver } from "./pod-view.ts";
+import type { ArchitecturePolicies, ArchitecturePolicyInForce } from "./policy.ts";
+
+export interface PodReconcilerOptions {
+  /** Those without a node, by `spec.nodeName=,status.phase=Pending`. */
+  readonly pods: Pick<Lister<Pod>, "get">;
+  /** Labels of a namespace; `undefined` while they are not known: its pods wait. */
+  readonly namespaceLabels: (namespace: string) => Readonly<Record<string, string>> | undefined;
+  /** `undefined` until all sources were read: nothing is done. */
+  readonly policies: () => ArchitecturePolicies | undefined;
+  readonly ownNamespace?: string | undefined;
+  readonly sight: ImageSight;
+  readonly demand: ImageDemand;
+  /** Rejects with `ApiError`. */
+  readonly patchPod: (
+    namespace: string,
+    name: string,
+    patch: readonly JsonPatchOperation[],
+    signal: AbortSignal,
+  ) => Promise<unknown>;
+  readonly events?: EventSink;
+  readonly observer?: WorkloadObserver;
+  readonly report?: PodReport;
+  readonly clock: Clock;
+}
+
+/** For metrics. */
+export interface PodReport {
+  /** A pod was changed, with the reason of its verdict. */
+  changed(reason: Reason): void;
+  /** Our gate was lifted so long after the pod was made, ms. */
+  lifted(heldMs: number): void;
+}
+
+/** What is remembered of a pod while it has no node: little, and nothing that a restart could not do without. */
+interface PodMemory {
+  readonly uid: string | undefined;
+  readonly rule: string | undefined;
+  readonly seenSince: Instant;
+  /** The version that was changed last, and when: what has become of it is on its way back to us. */
+  changed?: { readonly version: string; readonly at: Instant };
+  /** How often a patch of that version met another one. */
+  misses: number;
+  refusal?: string;
+  /** Nothing is sent before. */
+  restUntil?: Instant;
+  /** Reason of the last Event. */
+  told?: Reason;
+}
+
+/** The informer is rarely behind by more. */
+const BEHIND_MS = 1000;
+/** A pod that still stands as it was after a change was undone by others on the way: tried again, in this pace. */
+const UNDONE_MS = 30_000;
+/** A version that is refused so often is not behind: its patch itself is refused. */
+const MAX_MISSES = 3;
+/** A pod that cannot be changed is tried again after this, as the refusal may have been lifted. */
+const REST_MS = 300_000;
+
+/**
+ * Level-based: what a pod lacks now. A patch that meets a newer version of the pod waits for that; one that the API server
+ * refuses for good is followed by one that only lifts the gate, and then by nothing for 5 minutes.
+ */
+export function createPodReconciler(options: PodReconcilerOptions): Reconcile<ObjectKey> {
+  const { clock, demand, observer, events, namespaceLabels, policies, ownNamespace, sight } = options;
+  // As many entries as there are unscheduled pods: the informer tells of each that is gone.
+  const memories = new Map<string, PodMemory>();
+
+  return async (key, context) => {
+    const id = toKeyText(key);
+    const pod = options.pods.get(key);
+    if (pod === undefined || !isUnscheduled(pod)) {
+      memories.delete(id);
+      observer?.gone(`Pod ${key.namespace}/${key.name}`);
+      return undefined;
+    }
+    const inForce = policies();
+    if (inForce === undefined) return undefined;
+    const keys = taintKeys(inForce);
+    const labels = namespaceLabels(key.namespace);
+    if (labels === undefined && key.namespace !== ownNamespace) {
+      observer?.decided(podName(pod), { rule: undefined, uncovered: keys, phase: "waiting" });
+      return { recheckAfterMs: BEHIND_MS };
+    }
+    const now = clock.now();
+    const policy = governing(
+      { policies: inForce.policies, ownNamespace },
+      { namespace: key.namespace, namespaceLabels: labels, labels: pod.metadata?.labels },
+    );
+    const memory = recall(memories, id, { pod, policy, now });
+    const { refusal, seenSince } = memory;
+    const decision = decidePod({ pod, policy, keys, sight, now, seenSince, refusal });
+    for (const want of decision.wants) demand.want(want);
+    observer?.decided(podName(pod), decision.outcome);
+    tell(events, pod, decision.finding, memory);
+    const afterMs = await carryOut(options, { key, pod, decision, memory, context });
+    const recheckAfterMs = earliest(afterMs, decision.recheckAfterMs);
+    return recheckAfterMs === undefined ? undefined : { recheckAfterMs };
+  };
+}
+
+function recall(
+  memories: Map<string, PodMemory>,
+  id: string,
+  { pod, policy, now }: { pod: Pod; policy: ArchitecturePolicyInForce | undefined; now: Instant },
+): PodMemory {
+  const { uid } = pod.metadata ?? {};
+  const last = memories.get(id);
+  if (last !== undefined && last.uid === uid && last.rule === policy?.rule) {
+    if (last.restUntil !== undefined && last.restUntil <= now) {
+      delete last.restUntil;
+      delete last.refusal;
+    }
+    return last;
+  }
+  const changed = last?.uid === uid ? last?.changed : undefined;
+  const memory: PodMemory = {
+    uid,
+    rule: policy?.rule,
+    seenSince: now,
+    misses: 0,
+    ...(changed && { changed }),
+  };
+  memories.set(id, memory);
+  return memory;
+}
+
+/** One Event for each reason in a row: messages of registries differ from look to look. */
+function tell(
+  events: EventSink | undefined,
+  pod: Pod,
+  finding: Pick<Finding, "reason" | "message"> | undefined,
+  memory: PodMemory,
+): void {
+  if (finding === undefined || finding.reason === memory.told) return;
+  memory.told = finding.reason;
+  const { reason, message: note } = finding;
+  events?.record({ regarding: referenceTo(pods, pod), reason, note, type: "Warning", action: "PlacePod" });
+}
+
+interface Work {
+  readonly key: ObjectKey;
+  readonly pod: Pod;
+  readonly decision: PodDecision;
+  readonly memory: PodMemory;
+  readonly context: Parameters<Reconcile<ObjectKey>>[1];
+}
+
+/** @returns when to look again, ms. */
+async function carryOut(options: PodReconcilerOptions, work: Work): Promise<number | undefined> {
+  const { key, pod, decision, memory, context } = work;
+  const { namespace, name } = key;
+  const { patch, verdict, isLifted } = decision;
+  const version = pod.metadata?.resourceVersion;
+  const now = options.clock.now();
+  if (patch === undefined || version === undefined) return undefined;
+  const notBefore = Math.max(
+    memory.restUntil ?? 0,
+    memory.changed?.version === version ? memory.changed.at + UNDONE_MS : 0,
+  );
+  if (notBefore > now) return notBefore - now;
+  try {
+    await options.patchPod(namespace, name, patch, context.signal);
+  } catch (error) {
+    if (!isApiError(error)) throw error;
+    return afterFailure(error, work, options);
+  }
+  memory.changed = { version, at: now };
+  memory.misses = 0;
+  const { reason, message } = verdict;
+  context.log.info("pod placed", { namespace, name, reason, message, lifted: isLifted });
+  options.report?.changed(reason);
+  const createdAt = Date.parse(pod.metadata?.creationTimestamp ?? "");
+  if (isLifted && !Number.isNaN(createdAt)) options.report?.lifted(Math.max(0, now - createdAt));
+  return undefined;
+}
+
+function afterFailure(
+  error: ApiError,
+  { decision, memory, pod, context }: Work,
+  { events, clock }: PodReconcilerOptions,
+): number | undefined {
+  const { kind } = error.failure;
+  if (kind === "notFound" || kind === "uidMismatch") return undefined;
+  if (mayBeBehind(error) && memory.misses < MAX_MISSES) {
+    memory.misses += 1;
+    return BEHIND_MS;
+  }
+  memory.misses = 0;
+  if (error.retry !== "never" || kind === "aborted") throw error;
+  const isLast = memory.refusal !== undefined || !decision.isLifted;
+  memory.refusal = error.message;
+  context.log.warn("pod cannot be changed", { pod: podName(pod), error: error.message, givenUp: isLast });
+  tell(events, pod, { reason: reasons.PodPatchRefused, message: error.message }, memory);
+  if (isLast) memory.restUntil = clock.now() + REST_MS;
+  return isLast ? REST_MS : 0;
+}
+
+/** A `test` that does not hold is answered as invalid, and names no field. */
+function mayBeBehind(error: ApiError): boolean {
+  const { failure } = error;
+  if (failure.kind === "conflict") return true;
+  return failure.kind === "invalid" && failure.causes.every(({ field = "" }) => field === "");
+}
+
+function earliest(a: number | undefined, b: number | undefined): number | undefined {
+  return a === undefined || b === undefined ? (a ?? b) : Math.min(a, b);
+}
