@@ -9,6 +9,15 @@ export {
 export type { RegistryEndpoint, RegistryEndpoints, RegistryMirror } from "./endpoints.ts";
 export { RegistryError, type RegistryFailureKind } from "./failure.ts";
 export {
+  type FactAnswer,
+  type FactDemand,
+  type FactObserver,
+  type FactQuestion,
+  ImageFactStore,
+  type ImageFactStoreOptions,
+  type PullPolicy,
+} from "./image-facts.ts";
+export {
   type ContentDescriptor,
   MANIFEST_MEDIA_TYPES,
   type ParsedManifest,
@@ -17,6 +26,9 @@ export {
 } from "./manifest.ts";
 export { type Platform, platformText } from "./platform.ts";
 export { parseReference, referenceText } from "./reference.ts";
+export type { RegistryBreakerOptions } from "./registry-breaker.ts";
+export type { RequestTurnsOptions } from "./request-turns.ts";
+export { factName, type StoredFact } from "./stored-fact.ts";
 export type { RegistryClock } from "./token.ts";
 export type { RegistryRequest, RequestKind } from "./transport.ts";
 export type { ImageFacts, ImageReader, ImageReference, ReadOptions, RegistryCredential } from "./types.ts";

@@ -1,0 +1,399 @@
+/** What is known of images, asked for as seldom as can be: a cache with single flight over an `ImageReader`. */
+import { createHmac, randomBytes } from "node:crypto";
+import { FactCache, type HeldFacts } from "./fact-cache.ts";
+import { RegistryError, type RegistryFailureKind } from "./failure.ts";
+import { FailureMemory, type StandingFailure } from "./failure-memory.ts";
+import { referenceText } from "./reference.ts";
+import { type RegistryBreakerOptions, RegistryBreakers } from "./registry-breaker.ts";
+import { RequestTurns, type RequestTurnsOptions } from "./request-turns.ts";
+import { factName, parseStoredFact, type StoredFact } from "./stored-fact.ts";
+import type { ImageFacts, ImageReader, ImageReference, RegistryCredential } from "./types.ts";
+
+/** As `imagePullPolicy`: how fresh an answer about a tag has to be. */
+export type PullPolicy = "Always" | "IfNotPresent" | "Never";
+
+/** What is looked for, and for whom. */
+export interface FactQuestion {
+  readonly reference: ImageReference;
+  readonly pull: PullPolicy;
+  /**
+   * Whose credentials: any text, the same for the same credentials. A refusal counts for its scope only; facts are
+   * shared by all.
+   */
+  readonly scope: string;
+}
+
+/** A question together with what it takes to have it answered. */
+export interface FactDemand extends FactQuestion {
+  /**
+   * Called when a registry is about to be asked, and not for what is known. Must end in bounded time; when it throws,
+   * that is a refusal of this scope, for some seconds.
+   */
+  readonly credentials: () => Promise<readonly RegistryCredential[]>;
+}
+
+/** Times are ms since 1970. */
+export type FactAnswer =
+  | { readonly state: "known"; readonly facts: ImageFacts /** Last known to be true. */; readonly at: number }
+  | { readonly state: "unknown" }
+  | {
+      readonly state: "failed";
+      readonly error: RegistryError;
+      readonly at: number;
+      /** When asking is of use again. Absent: never, for this name. */
+      readonly retryAt?: number;
+    };
+
+/** Told what happens, for metrics. Names of images are left out: they are endless, and those of tenants. */
+export interface FactObserver {
+  /** A question was answered from memory. */
+  looked?(state: FactAnswer["state"]): void;
+  /** A question to a registry came to an end: a manifest was `read`, a tag is still what it was, or how it failed. */
+  asked?(outcome: "read" | "renewed" | RegistryFailureKind): void;
+  /** A listener threw. The others are told all the same. */
+  listenerFailed?(error: unknown): void;
+}
+
+export interface ImageFactStoreOptions {
+  readonly reader: ImageReader;
+  /** Wall clock, ms since 1970: what facts are dated by. */
+  readonly now: () => number;
+  /** A clock that never goes back, ms: what waits and ages are measured by. */
+  readonly monotonic: () => number;
+  /** In [0, 1). Default `Math.random`. */
+  readonly random?: () => number;
+  /** How long a tag is taken to be what it was for `IfNotPresent` and `Never`, ms. Default 6 hours. */
+  readonly tagTtlMs?: number;
+  /** The same for `Always`, ms. Default 5 minutes: pods of one rollout share one answer. */
+  readonly alwaysTtlMs?: number;
+  /** Names held, tags and digests together. Default 10,000. */
+  readonly maxFacts?: number;
+  /** Failures held. Default 10,000. */
+  readonly maxFailures?: number;
+  /** Different questions being asked or waiting for a turn. Default 10,000; the next one is told to come back. */
+  readonly maxWaiting?: number;
+  readonly turns?: RequestTurnsOptions;
+  readonly breaker?: RegistryBreakerOptions;
+  readonly observer?: FactObserver;
+}
+
+/** How long a question that found no room, or whose credentials could not be read, is put off at least, ms. */
+const PUT_OFF_MS = 5_000;
+
+/** Said in the name of the registry, or of nobody: not of the image, and not of who asked. Old facts outlive them. */
+const NOT_ABOUT_THE_IMAGE: ReadonlySet<RegistryFailureKind> = new Set([
+  "unreachable",
+  "serverError",
+  "rateLimited",
+  "suspended",
+  "malformed",
+]);
+/** What another credential could change. Registries say `notFound` also to whoever may not know. */
+const ABOUT_WHO_ASKS: ReadonlySet<RegistryFailureKind> = new Set(["unauthorized", "forbidden", "notFound"]);
+
+/**
+ * Facts about images.
+ *
+ * - `look` is quick and without effect. `want` has a registry asked, if `look` says `unknown`.
+ * - **Digests** are known for ever, **tags** for a time that depends on the pull policy. Then a HEAD request asks whether
+ *   the tag has moved, and only what moved is read again.
+ * - **Old facts outlive a registry that fails**: while its failure stands, a tag is what it was.
+ * - **One question at a time** for each name, whoever asks; 4 per registry and 16 in all.
+ * - **Failures stand**: 60 s doubling to 10 min for what a registry said, 5 s doubling to 5 min for what it did not
+ *   manage to say, and never less than `Retry-After` (an hour at most).
+ * - **A refusal is of who asked**: one tenant's missing secret fails nobody else. Credentials that were refused an image
+ *   are not tried on it again while that stands, whoever has them.
+ * - **A registry that fails or limits** is left alone (`RegistryBreakers`).
+ * - Everything is bounded, and what is forgotten is only asked again.
+ */
+export class ImageFactStore implements AsyncDisposable {
+  readonly #options: ImageFactStoreOptions;
+  readonly #facts: FactCache;
+  readonly #failures: FailureMemory;
+  readonly #breakers: RegistryBreakers;
+  readonly #turns: RequestTurns;
+  /** By name. */
+  readonly #flights = new Map<string, Promise<void>>();
+  /** By name, scope and freshness. */
+  readonly #wanted = new Map<string, Promise<void>>();
+  readonly #listeners = new Set<(name: string) => void>();
+  readonly #stop = new AbortController();
+  /** Fingerprints of credentials mean nothing outside of this store. */
+  readonly #salt = randomBytes(32);
+
+  constructor(options: ImageFactStoreOptions) {
+    this.#options = options;
+    this.#facts = new FactCache(options.maxFacts ?? 10_000);
+    this.#failures = new FailureMemory(options.maxFailures ?? 10_000, options.random ?? Math.random);
+    this.#breakers = new RegistryBreakers(options.breaker);
+    this.#turns = new RequestTurns(options.turns);
+  }
+
+  /** What is known now. A failure may be told a while longer than it stands, while the image is asked for again. */
+  look(question: FactQuestion): FactAnswer {
+    const name = factName(question.reference);
+    const answer = this.#answer(name, question, this.#flights.has(name));
+    this.#options.observer?.looked?.(answer.state);
+    return answer;
+  }
+
+  /**
+   * Sees to it that `look` has an answer for the same question. Resolves when it has, which is at once when it has
+   * already, or when the store is disposed of. The same question again is the same promise. Never rejects.
+   */
+  want(demand: FactDemand): Promise<void> {
+    const name = factName(demand.reference);
+    if (this.#settled(name, demand)) return Promise.resolve();
+    const key = JSON.stringify([name, demand.scope, demand.pull === "Always"]);
+    const running = this.#wanted.get(key);
+    if (running !== undefined) return running;
+    if (this.#wanted.size >= (this.#options.maxWaiting ?? 10_000)) {
+      this.#putOff(name, demand);
+      return Promise.resolve();
+    }
+    const pursuit = this.#pursue(name, demand).finally(() => this.#wanted.delete(key));
+    this.#wanted.set(key, pursuit);
+    return pursuit;
+  }
+
+  /** All that is known, for `restore` elsewhere or later; what was used last comes last. */
+  *entries(): Iterable<StoredFact> {
+    for (const [name, { facts, at }] of this.#facts.entries()) {
+      yield { name, digest: facts.digest, mediaType: facts.mediaType, platforms: facts.platforms, at };
+    }
+  }
+
+  /**
+   * Takes over facts from outside. Of two about one name the newer stands; a date in the future is now; what does not
+   * hold together is refused. Listeners are told of what was taken.
+   */
+  restore(stored: Iterable<unknown>): { readonly taken: number; readonly refused: number } {
+    let taken = 0;
+    let refused = 0;
+    for (const value of stored) {
+      const fact = parseStoredFact(value);
+      if (fact === undefined) refused += 1;
+      else if (this.#adopt(fact)) taken += 1;
+    }
+    return { taken, refused };
+  }
+
+  /** The listener is told the `factName` of an image whose answer is another now, for some question at least. */
+  subscribe(listener: (name: string) => void): Disposable {
+    // One of its own, so that the same function can listen twice.
+    const told = (name: string): void => listener(name);
+    this.#listeners.add(told);
+    return { [Symbol.dispose]: () => this.#listeners.delete(told) };
+  }
+
+  /** Gives up what is being asked, and waits until that has ended. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#stop.abort();
+    this.#turns.close();
+    await Promise.all(this.#wanted.values());
+  }
+
+  #answer(name: string, { reference, pull, scope }: FactQuestion, asking: boolean): FactAnswer {
+    const now = this.#options.monotonic();
+    const held = this.#facts.get(name);
+    if (held !== undefined && (reference.digest !== undefined || now - held.confirmed < this.#ttlOf(pull))) {
+      return { state: "known", facts: held.facts, at: held.at };
+    }
+    const failure =
+      this.#failures.standing(name, now, asking) ??
+      this.#failures.standing(scopeKey(name, scope), now, asking);
+    if (failure === undefined) return { state: "unknown" };
+    if (held !== undefined && NOT_ABOUT_THE_IMAGE.has(failure.error.kind)) {
+      return { state: "known", facts: held.facts, at: held.at };
+    }
+    return this.#failed(failure, now);
+  }
+
+  #failed({ error, since, until }: StandingFailure, now: number): FactAnswer {
+    const wall = this.#options.now() - now;
+    const retryAt = Number.isFinite(until) ? { retryAt: wall + until } : {};
+    return { state: "failed", error, at: wall + since, ...retryAt };
+  }
+
+  #ttlOf(pull: PullPolicy): number {
+    const { alwaysTtlMs = 300_000, tagTtlMs = 21_600_000 } = this.#options;
+    return pull === "Always" ? alwaysTtlMs : tagTtlMs;
+  }
+
+  #settled(name: string, question: FactQuestion): boolean {
+    return this.#stop.signal.aborted || this.#answer(name, question, false).state !== "unknown";
+  }
+
+  /** Waits for others who ask for the same name, for their answer may do; asks itself when it does not. */
+  async #pursue(name: string, demand: FactDemand): Promise<void> {
+    for (;;) {
+      const other = this.#flights.get(name);
+      if (other === undefined) break;
+      await other;
+      if (this.#settled(name, demand)) return;
+    }
+    const flight = this.#ask(name, demand).finally(() => this.#flights.delete(name));
+    this.#flights.set(name, flight);
+    await flight;
+    if (!this.#stop.signal.aborted) this.#tell(name);
+  }
+
+  async #ask(name: string, demand: FactDemand): Promise<void> {
+    const suspended = this.#suspension(demand.reference.registry, "check");
+    if (suspended !== undefined) return this.#remember(name, demand.scope, suspended);
+    const credentials = await this.#credentialsOf(name, demand);
+    if (credentials === undefined) return undefined;
+    const identity = this.#identityOf(name, credentials);
+    const refused = this.#failures.standing(identity, this.#options.monotonic());
+    if (refused !== undefined) return this.#failures.share(scopeKey(name, demand.scope), refused);
+    const error = await this.#readInTurn(name, demand.reference, credentials);
+    return error === undefined ? undefined : this.#remember(name, demand.scope, error, identity);
+  }
+
+  /** `undefined` when it could not be had, which is remembered. */
+  async #credentialsOf(name: string, demand: FactDemand): Promise<readonly RegistryCredential[] | undefined> {
+    try {
+      return await demand.credentials();
+    } catch {
+      // What was thrown may quote a Secret.
+      const message = `${name} was not looked up: the pull secrets for it could not be read; it is tried again`;
+      const error = new RegistryError("unauthorized", message, { registry: demand.reference.registry });
+      const key = scopeKey(name, demand.scope);
+      const now = this.#options.monotonic();
+      this.#failures.share(key, { error, since: now, until: now + PUT_OFF_MS, count: 1 });
+      return undefined;
+    }
+  }
+
+  /** Reads, and learns; or says why not. */
+  async #readInTurn(
+    name: string,
+    reference: ImageReference,
+    credentials: readonly RegistryCredential[],
+  ): Promise<RegistryError | undefined> {
+    const { registry } = reference;
+    using turn = await this.#turns.take(registry);
+    if (turn === undefined) return aborted(registry);
+    const suspended = this.#suspension(registry, "admit");
+    if (suspended !== undefined) return suspended;
+    let failure: RegistryError | undefined;
+    try {
+      await this.#read(name, reference, credentials);
+    } catch (error) {
+      failure = this.#stop.signal.aborted ? aborted(registry) : toRegistryError(error, reference);
+      this.#options.observer?.asked?.(failure.kind);
+    }
+    this.#breakers.settle(registry, failure, this.#options.monotonic());
+    if (failure === undefined || !NOT_ABOUT_THE_IMAGE.has(failure.kind)) turn.answered();
+    return failure;
+  }
+
+  async #read(
+    name: string,
+    reference: ImageReference,
+    credentials: readonly RegistryCredential[],
+  ): Promise<void> {
+    const { reader, observer } = this.#options;
+    const options = { credentials, signal: this.#stop.signal };
+    const held = this.#facts.peek(name);
+    const digest = held === undefined ? undefined : await reader.digestOf(reference, options);
+    const same = digest === held?.facts.digest ? held : this.#ofDigest(reference, digest);
+    const facts = same === undefined ? await reader.read(reference, options) : same.facts;
+    this.#learn(name, reference, facts);
+    observer?.asked?.(same === undefined ? "read" : "renewed");
+  }
+
+  #ofDigest(reference: ImageReference, digest: string | undefined): HeldFacts | undefined {
+    return digest === undefined ? undefined : this.#facts.peek(factName({ ...reference, digest }));
+  }
+
+  /** What a tag stands for is known under its digest as well. */
+  #learn(name: string, reference: ImageReference, facts: ImageFacts): void {
+    const held = { facts, at: this.#options.now(), confirmed: this.#options.monotonic() };
+    const ofDigest = factName({ ...reference, digest: facts.digest });
+    this.#facts.set(ofDigest, held);
+    this.#facts.set(name, held);
+    this.#failures.forget(name);
+    if (ofDigest !== name) this.#tell(ofDigest);
+  }
+
+  #adopt(fact: StoredFact): boolean {
+    const { name, digest, mediaType, platforms } = fact;
+    const now = this.#options.now();
+    const at = Math.min(fact.at, now);
+    const held = this.#facts.peek(name);
+    if (held !== undefined && held.at >= at) return false;
+    const confirmed = this.#options.monotonic() - (now - at);
+    this.#facts.set(name, { facts: { digest, mediaType, platforms }, at, confirmed });
+    this.#tell(name);
+    return true;
+  }
+
+  #remember(name: string, scope: string, error: RegistryError, identity?: string): void {
+    if (error.kind === "aborted") return;
+    const now = this.#options.monotonic();
+    if (identity === undefined || !ABOUT_WHO_ASKS.has(error.kind)) {
+      this.#failures.record(name, error, now);
+    } else {
+      this.#failures.share(scopeKey(name, scope), this.#failures.record(identity, error, now));
+    }
+  }
+
+  #suspension(registry: string, how: "check" | "admit"): RegistryError | undefined {
+    const now = this.#options.monotonic();
+    const admission =
+      how === "check" ? this.#breakers.check(registry, now) : this.#breakers.admit(registry, now);
+    if (admission.allowed) return undefined;
+    const why =
+      admission.why === "failing" ? "the last questions to it failed" : "it limits how often it may be asked";
+    const message = `${registry} is not asked for a while, because ${why}; it is tried again by itself`;
+    this.#options.observer?.asked?.("suspended");
+    return new RegistryError("suspended", message, { registry, retryAfterMs: admission.waitMs });
+  }
+
+  /** The first who come are served: a flood of new questions does not push out those that wait. */
+  #putOff(name: string, { reference: { registry }, scope }: FactQuestion): void {
+    const message = `${name} was not looked up: too many other images are being looked up; it is tried again`;
+    const error = new RegistryError("suspended", message, { registry, retryAfterMs: PUT_OFF_MS });
+    this.#failures.record(scopeKey(name, scope), error, this.#options.monotonic());
+    this.#options.observer?.asked?.("suspended");
+  }
+
+  /** The key of what these credentials were refused, whoever has them. */
+  #identityOf(name: string, credentials: readonly RegistryCredential[]): string {
+    const text = JSON.stringify(
+      credentials.map(({ username, password, identityToken, registryToken }) => [
+        username,
+        password,
+        identityToken,
+        registryToken,
+      ]),
+    );
+    return `${name}\ncredentials\n${createHmac("sha256", this.#salt).update(text).digest("base64")}`;
+  }
+
+  #tell(name: string): void {
+    for (const listener of this.#listeners) {
+      try {
+        listener(name);
+      } catch (error) {
+        this.#options.observer?.listenerFailed?.(error);
+      }
+    }
+  }
+}
+
+function scopeKey(name: string, scope: string): string {
+  return `${name}\nscope\n${scope}`;
+}
+
+function aborted(registry: string): RegistryError {
+  return new RegistryError("aborted", "the question was given up", { registry });
+}
+
+/** A reader promises to throw nothing else. What is thrown all the same is not quoted: nobody knows what is in it. */
+function toRegistryError(error: unknown, reference: ImageReference): RegistryError {
+  if (error instanceof RegistryError) return error;
+  const message = `${referenceText(reference)} was not looked up: its reader failed in an unexpected way`;
+  return new RegistryError("unreachable", message, { registry: reference.registry });
+}
