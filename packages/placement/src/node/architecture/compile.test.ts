@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { compileArchitecture, declaredArchitecturePlaces, taintKeys } from "./compile.ts";
-import { documentsOf, type PolicyInit, policiesOf } from "./testing/policies.ts";
+import { documentsOf, type PolicyInit, policiesOf, policyInForce } from "./testing/policies.ts";
 
 const GKE = "kubernetes.io/arch";
 const rulesOf = (policies: Readonly<Record<string, PolicyInit>>): readonly string[] =>
@@ -22,7 +22,8 @@ describe("architecture policies in force", () => {
     const [policy] = policiesOf({ p: { maxHold: "2m", confirmed: true } }).policies;
     expect(policy).toMatchObject({ rule: "cluster/p", name: "p", maxHoldMs: 120_000, confirmed: true });
     const inherited = Object.create({ "berth.dev/bootstrap-confirmed": "true" }) as Record<string, string>;
-    const documents = documentsOf({ p: {} }).documents.map((it) => ({ ...it, annotations: inherited }));
+    const { spec } = policyInForce({});
+    const documents = [{ name: "p", annotations: inherited, spec }];
     const { policies } = compileArchitecture({ sources: [{ source: "config", documents }] });
     expect(policies[0]?.confirmed).toBe(false);
   });
@@ -135,7 +136,8 @@ describe("what architecture policies declare of nodes", () => {
   it("nothing while somebody else taints, or nobody does", () => {
     for (const init of [{ taint: { nodes: "Leave" as const } }, { mode: "Affinity" as const }]) {
       const { declared, exclusive } = policiesOf({ p: init }).policy;
-      expect([declared, exclusive]).toEqual(Array(2).fill({ ids: new Set(), prefixes: [] }));
+      const nothing = { ids: new Set(), prefixes: [] };
+      expect([declared, exclusive]).toEqual([nothing, nothing]);
     }
   });
 

@@ -17,7 +17,7 @@ const someTaints = fc
     fc.subarray([...others]),
     fc.constantFrom<readonly Taint[]>([], [arm64], [{ ...arm64, value: "amd64" }]),
   )
-  .map(([some, ours]) => [...some, ...ours]);
+  .map((lists): readonly Taint[] => lists.flat());
 
 const policies = policiesOf({
   p: {},
@@ -41,7 +41,7 @@ capabilityContract({
     })
     .map(({ architecture, ...init }): Node => {
       const nodeInfo = { architecture } as NonNullable<NonNullable<Node["status"]>["nodeInfo"]>;
-      return { ...makeNode(init), status: { nodeInfo } };
+      return Object.assign(makeNode(init), { status: { nodeInfo } });
     }),
   edits: fc.oneof(
     fc.constantFrom("a", "b").map((pool) => ({ labels: { pool } })),

@@ -1,5 +1,4 @@
 /** Architecture policies for tests, read and compiled as those of users are. */
-import type * as z from "zod";
 import {
   type ArchitecturePolicySpec,
   architecturePolicySpec,
@@ -19,8 +18,8 @@ export type PolicyInit = Partial<Omit<ArchitecturePolicySpec, "taint">> & {
   readonly confirmed?: boolean;
 };
 
-export function readSpec({ confirmed: _, ...init }: PolicyInit): ArchitecturePolicySpec {
-  return (architecturePolicySpec as z.ZodType<ArchitecturePolicySpec>).parse({ mode: "Taint", ...init });
+export function readSpec({ confirmed: _confirmed, ...init }: PolicyInit): ArchitecturePolicySpec {
+  return architecturePolicySpec.parse({ mode: "Taint", ...init });
 }
 
 /** Documents of one source by name. Without a mode of its own a policy taints. */

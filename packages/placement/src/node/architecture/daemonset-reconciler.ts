@@ -1,0 +1,212 @@
+/** Makes the pod templates of DaemonSets tolerate the architectures that their images run on. */
+import { type DaemonSet, daemonSets, isApiError, type JsonPatchOperation } from "@berth/kube";
+import {
+  type Clock,
+  type Lister,
+  type ObjectKey,
+  type Reconcile,
+  type ReconcileResult,
+  referenceTo,
+  toKeyText,
+} from "@berth/runtime";
+import { type Reason, reasons } from "../../api/reasons.ts";
+import type { EventSink } from "../report.ts";
+import { taintKeys } from "./compile.ts";
+import {
+  contestOf,
+  createDaemonSetMemory,
+  type DaemonSetMemory,
+  isStale,
+  noteWritten,
+  textOf,
+} from "./daemonset-memory.ts";
+import { type DaemonSetDecision, decideDaemonSet } from "./decide-daemonset.ts";
+import type { ImageDemand, ImageSight } from "./image-sight.ts";
+import type { WorkloadObserver } from "./pod-view.ts";
+import type { ArchitecturePolicies } from "./policy.ts";
+
+export interface DaemonSetReconcilerOptions {
+  /**
+   * Has to keep metadata, and of the template its labels and annotations and all of its `spec` that says where a pod runs
+   * and what of: containers, volumes, tolerations, node selector, operating system, service account, pull secrets.
+   */
+  readonly daemonSets: Pick<Lister<DaemonSet>, "get">;
+  /** `undefined` while the namespaces have not been read, `null` when there is none of this name. */
+  readonly namespaceLabels: (namespace: string) => Readonly<Record<string, string>> | null | undefined;
+  readonly policies: () => ArchitecturePolicies | undefined;
+  readonly sight: ImageSight;
+  readonly demand: ImageDemand;
+  /** A JSON patch; answers the DaemonSet as it is then. Rejects with `ApiError`. */
+  readonly patch: (
+    namespace: string,
+    name: string,
+    patch: readonly JsonPatchOperation[],
+    signal: AbortSignal,
+  ) => Promise<DaemonSet>;
+  /** Are nodes tainted with any of these keys, or about to be? Until then images are waited for more patiently. */
+  readonly isTainting: (keys: readonly string[]) => boolean;
+  readonly observer: WorkloadObserver;
+  readonly clock: Clock;
+  /** Berth's own namespace. */
+  readonly ownNamespace?: string;
+  readonly events?: EventSink;
+}
+
+/**
+ * How long a DaemonSet waits for its images while no node is tainted, ms. What is given for want of better knowledge is
+ * never taken back, and nothing suffers meanwhile; but a bootstrap has to end some time.
+ */
+export const BOOTSTRAP_PATIENCE_MS = 600_000;
+/** How soon a refused patch is tried again on the same version: the refusal may have been for a newer one on its way. */
+const STALE_MS = 2_000;
+/** How soon a patch is tried again that the server refuses as such, ms. */
+const REFUSED_MS = 300_000;
+
+/**
+ * One patch, and so one roll-out, for each verdict that asks for more than the template tolerates. What others take off is
+ * put back, three times within ten minutes; then the DaemonSet is left alone for a while (`Contested`).
+ */
+export function createDaemonSetReconciler(options: DaemonSetReconcilerOptions): Reconcile<ObjectKey> {
+  const { observer, clock } = options;
+  const memories = new Map<string, DaemonSetMemory>();
+  return async (key, { signal }) => {
+    const daemonSet = options.daemonSets.get(key);
+    const { uid, resourceVersion, deletionTimestamp } = daemonSet?.metadata ?? {};
+    const workload = `DaemonSet ${key.namespace}/${key.name}`;
+    if (daemonSet === undefined || uid === undefined || deletionTimestamp !== undefined) {
+      memories.delete(toKeyText(key));
+      observer.gone(workload);
+      return undefined;
+    }
+    const memory = memoryOf(memories, key, uid);
+    const decision = decide(daemonSet, memory, options);
+    if (decision === undefined) return undefined;
+    observer.decided(workload, decision.outcome);
+    for (const question of decision.wants) options.demand.want(question);
+    const subject: Subject = { daemonSet, key, memory, decision };
+    tellFailure(subject, options);
+    const { patch, missing, recheckAfterMs } = decision;
+    const later = recheckAfterMs === undefined ? undefined : { recheckAfterMs };
+    if (patch === undefined || resourceVersion === undefined || isStale(memory, resourceVersion))
+      return later;
+    const contest = contestOf(memory, missing, clock.monotonic());
+    if (contest === undefined) return write({ ...subject, patch, resourceVersion }, options, signal);
+    if (contest.started) tellContest(subject, options);
+    return { recheckAfterMs: contest.leftMs };
+  };
+}
+
+interface Subject {
+  readonly daemonSet: DaemonSet;
+  readonly key: ObjectKey;
+  readonly memory: DaemonSetMemory;
+  readonly decision: DaemonSetDecision;
+}
+
+function memoryOf(memories: Map<string, DaemonSetMemory>, key: ObjectKey, uid: string): DaemonSetMemory {
+  const text = toKeyText(key);
+  const known = memories.get(text);
+  if (known?.uid === uid) return known;
+  const memory = createDaemonSetMemory(uid);
+  memories.set(text, memory);
+  return memory;
+}
+
+/** `undefined` while it cannot be told who governs it: policies and namespaces are still to be read. */
+function decide(
+  daemonSet: DaemonSet,
+  memory: DaemonSetMemory,
+  options: DaemonSetReconcilerOptions,
+): DaemonSetDecision | undefined {
+  const policies = options.policies();
+  const namespaceLabels = options.namespaceLabels(daemonSet.metadata?.namespace ?? "");
+  if (policies === undefined || namespaceLabels === undefined) return undefined;
+  const keys = taintKeys(policies);
+  const now = options.clock.now();
+  const { sight, ownNamespace } = options;
+  const view = { daemonSet, policies: policies.policies, ownNamespace, keys, sight, now };
+  const { heldSince } = memory;
+  const isPatient =
+    heldSince !== undefined && now - heldSince < BOOTSTRAP_PATIENCE_MS && !options.isTainting(keys);
+  const decision = decideDaemonSet({
+    ...view,
+    namespaceLabels: namespaceLabels ?? undefined,
+    heldSince: isPatient ? undefined : heldSince,
+  });
+  memory.heldSince = decision.wants.length === 0 ? undefined : (heldSince ?? now);
+  return decision;
+}
+
+interface Write extends Subject {
+  readonly patch: readonly JsonPatchOperation[];
+  readonly resourceVersion: string;
+}
+
+async function write(
+  subject: Write,
+  options: DaemonSetReconcilerOptions,
+  signal: AbortSignal,
+): Promise<ReconcileResult | undefined> {
+  const { key, memory, decision, patch, resourceVersion } = subject;
+  try {
+    const { metadata } = await options.patch(key.namespace, key.name, patch, signal);
+    memory.patched = { from: resourceVersion, to: metadata?.resourceVersion ?? "" };
+    memory.refused = undefined;
+    noteWritten(memory, decision.missing, options.clock.monotonic());
+    tellWritten(subject, options);
+    // Something in the way of the patch has undone it already: no event will come.
+    return memory.patched.to === resourceVersion ? { recheckAfterMs: STALE_MS } : undefined;
+  } catch (error) {
+    if (isApiError(error, "notFound")) return undefined;
+    // A `test` that does not hold is answered as invalid.
+    if (!isApiError(error, "invalid", "conflict", "forbidden")) throw error;
+    const isRefused = isApiError(error, "forbidden") || memory.refused === resourceVersion;
+    memory.refused = resourceVersion;
+    if (!isRefused) return { recheckAfterMs: STALE_MS };
+    tell(subject, options, reasons.WriteRefused, `its pod template stays as it is: ${error.message}`);
+    return { recheckAfterMs: REFUSED_MS };
+  }
+}
+
+function tellWritten({ daemonSet, memory, decision }: Subject, { events }: DaemonSetReconcilerOptions): void {
+  memory.told = undefined;
+  const given = decision.missing.map(textOf).join(", ");
+  events?.record({
+    regarding: referenceTo(daemonSets, daemonSet),
+    reason: reasons.DaemonSetTolerated,
+    note: `its pod template tolerates ${given} from now on, which rolls its pods out: ${decision.verdict.message}`,
+    type: "Normal",
+    action: "TolerateArchitectures",
+  });
+}
+
+function tellContest(subject: Subject, options: DaemonSetReconcilerOptions): void {
+  const given = subject.decision.missing.map(textOf).join(", ");
+  const note = `somebody keeps taking ${given} off its pod template: it is left alone for a while; nodes with these taints get no pod of it`;
+  tell(subject, options, reasons.Contested, note);
+}
+
+/** Once while it lasts. Of images that are only slow nobody is told. */
+function tellFailure(subject: Subject, options: DaemonSetReconcilerOptions): void {
+  const { kind, reason, message } = subject.decision.verdict;
+  const isFailure = kind === "impossible" || kind === "unresolvable";
+  if (isFailure && subject.decision.isConcerned) tell(subject, options, reason, message);
+}
+
+function tell(
+  { daemonSet, memory }: Subject,
+  { events }: DaemonSetReconcilerOptions,
+  reason: Reason,
+  note: string,
+): void {
+  const text = `${reason} ${note}`;
+  if (memory.told === text) return;
+  memory.told = text;
+  events?.record({
+    regarding: referenceTo(daemonSets, daemonSet),
+    reason,
+    note,
+    type: "Warning",
+    action: "TolerateArchitectures",
+  });
+}

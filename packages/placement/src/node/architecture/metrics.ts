@@ -1,0 +1,71 @@
+import type { MetricsRegistry } from "@berth/runtime";
+import type { Instant } from "../capability.ts";
+
+/** What architecture placement reports about itself. No label grows with the cluster, and no image is named. */
+export interface ArchitectureMetrics {
+  /** Policies in force, and documents with a fault. */
+  taken(policies: number, faults: number): void;
+  /** A pod was admitted, refused, held or let go: by which reason of its verdict. */
+  decided(reason: string): void;
+  /** The scheduling gate of a pod was lifted. */
+  lifted(times: { readonly createdAt: Instant; readonly now: Instant }): void;
+  /** Read at each scrape. */
+  counts(of: ArchitectureGauges): void;
+}
+
+export interface ArchitectureGauges {
+  readonly waiting: () => number;
+  readonly impossible: () => number;
+  readonly uncovered: () => number;
+  readonly tainted: () => number;
+}
+
+/** Seconds that a pod may be held: from a registry next door to the longest `maxHold` that anybody would want. */
+const BUCKETS = [0.1, 0.25, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 900];
+
+export function createArchitectureMetrics(registry: MetricsRegistry): ArchitectureMetrics {
+  const inForce = registry.gauge({
+    name: "berth_architecture_policies",
+    help: "Architecture policies in force.",
+  });
+  const problems = registry.gauge({
+    name: "berth_architecture_policy_problems",
+    help: "Faults in the architecture policies as last read.",
+  });
+  const decisions = registry.counter<"reason">({
+    name: "berth_architecture_pods_total",
+    help: "Pods decided about, by the reason of the verdict: at admission, and when a pod is changed afterwards.",
+    labels: ["reason"],
+  });
+  const seconds = registry.histogram({
+    name: "berth_architecture_hold_seconds",
+    help: "From the creation of a pod until its scheduling gate was lifted.",
+    buckets: BUCKETS,
+  });
+  return {
+    taken(policies, faults) {
+      inForce.set(policies);
+      problems.set(faults);
+    },
+    decided: (reason) => decisions.inc({ reason }),
+    lifted: ({ createdAt, now }) => seconds.observe(Math.max(0, now - createdAt) / 1000),
+    counts(of) {
+      for (const [name, help, count] of gaugesOf(of)) {
+        registry.gauge({ name, help, collect: (gauge) => gauge.set(count()) });
+      }
+    },
+  };
+}
+
+function gaugesOf(of: ArchitectureGauges): readonly (readonly [string, string, () => number])[] {
+  return [
+    ["berth_architecture_waiting_pods", "Pods that wait because their images are not known.", of.waiting],
+    ["berth_architecture_impossible_pods", "Pods that can run nowhere.", of.impossible],
+    [
+      "berth_architecture_uncovered_workloads",
+      "Unscheduled pods and DaemonSets that do not tolerate a taint and have no verdict.",
+      of.uncovered,
+    ],
+    ["berth_architecture_tainted_nodes", "Nodes that carry an architecture taint of a policy.", of.tainted],
+  ];
+}

@@ -1,0 +1,33 @@
+/** RuntimeClasses that keep a class of pods to one architecture, whatever their images say. Pure. */
+import type { RuntimeClass } from "@berth/kube";
+
+export interface RuntimeClassOptions {
+  /** Of the container runtime, as the nodes have it configured: `runc`. */
+  readonly handler: string;
+  /** Taint keys that the pods tolerate at that architecture. Default none. */
+  readonly taintKeys?: readonly string[];
+}
+
+/**
+ * `berth-<architecture>` each: the API server merges `scheduling` into every pod that names the class
+ * (`runtimeClassName`), before it asks webhooks, and refuses a pod whose node selector says otherwise.
+ */
+export function architectureRuntimeClasses(
+  architectures: readonly string[],
+  { handler, taintKeys = [] }: RuntimeClassOptions,
+): readonly RuntimeClass[] {
+  return [...new Set(architectures)].sort().map((architecture) => ({
+    apiVersion: "node.k8s.io/v1",
+    kind: "RuntimeClass",
+    metadata: { name: `berth-${architecture}`, labels: { "app.kubernetes.io/name": "berth" } },
+    handler,
+    scheduling: {
+      nodeSelector: { "kubernetes.io/arch": architecture },
+      ...(taintKeys.length > 0 && {
+        tolerations: [...new Set(taintKeys)]
+          .sort()
+          .map((key) => ({ key, value: architecture, effect: "NoSchedule" })),
+      }),
+    },
+  }));
+}
