@@ -31,7 +31,7 @@ const RENEW_AFTER_MS = 600_000;
 export interface FactMemory {
   entries(): Iterable<StoredFact>;
   /** Takes what is newer than its own, and is a fact at all. */
-  restore(facts: Iterable<StoredFact>): void;
+  restore(facts: Iterable<StoredFact>): { readonly refused: number };
   /** Told when something new is known. */
   subscribe(listener: () => void): Disposable;
 }
@@ -108,9 +108,10 @@ export class FactConfigMaps {
   #restore({ metadata, data }: ConfigMap): void {
     const { facts, garbage } = readShard(data?.[IMAGE_FACTS_FIELD] ?? "");
     const { memory, log } = this.#options;
-    memory.restore(facts);
+    const { refused } = memory.restore(facts);
     const configMap = `${metadata?.namespace ?? ""}/${metadata?.name ?? ""}`;
-    if (garbage > 0) log.warn("lines that are no facts of images are ignored", { configMap, lines: garbage });
+    const lines = garbage + refused;
+    if (lines > 0) log.warn("lines that are no facts of images are ignored", { configMap, lines });
     log.debug("facts of images read", { configMap, facts: facts.length });
   }
 

@@ -1,7 +1,31 @@
 /** What is known of images, for the rules of architecture placement: registries are asked, and what they said is kept. */
 import type { KubeClient } from "@berth/kube";
-import type { ImageDemand, ImageSight } from "@berth/placement";
-import type { Clock, ClusterName, Component, Logger, MetricsRegistry } from "@berth/runtime";
+import type { ImageDemand, ImageKnowledge, ImageQuestion, ImageSight } from "@berth/placement";
+import {
+  createRegistryClient,
+  factName,
+  ImageFactStore,
+  type ImageReader,
+  type ImageReference,
+  parseReference,
+  RegistryError,
+} from "@berth/registry";
+import {
+  type Clock,
+  type ClusterName,
+  type Component,
+  createLoopComponent,
+  type Logger,
+  type MetricsRegistry,
+  sleep,
+  whenAborted,
+} from "@berth/runtime";
+import { VERSION } from "../version.ts";
+import { ExpiringCache } from "./expiring-cache.ts";
+import { FactConfigMaps } from "./fact-config-maps.ts";
+import { ofInvalidName, scopeOf, toKnowledge } from "./knowledge.ts";
+import { createImageMetrics } from "./metrics.ts";
+import { PullCredentials } from "./pull-credentials.ts";
 import type { RegistrySettings } from "./registry-settings.ts";
 
 export interface ImageLibraryOptions {
@@ -36,4 +60,172 @@ export interface ImageLibrary extends ImageSight, ImageDemand {
   readonly always: readonly Component[];
   /** What the leader runs: it keeps the facts in ConfigMaps. */
   readonly elected: readonly Component[];
+}
+
+/** A read may take several requests: a token, a manifest, a config, each at a mirror first. */
+const REQUESTS_PER_READ = 3;
+/** How long what was kept is waited for before registries are asked all the same. Milliseconds. */
+const RESTORE_MS = 10_000;
+/** Questions that wait for that; pods that need one more are asked about again by whoever looks at them. */
+const MAX_EARLY = 10_000;
+const NAMES = { maxEntries: 10_000, maxLength: 4 * 1024 * 1024 };
+/** What could not be read of pull secrets is remembered for as long as a failure may stand. Milliseconds. */
+const PROBLEMS_MS = 3_600_000;
+const PROBLEMS = { maxEntries: 10_000, maxLength: 1024 * 1024 };
+
+export function createImageLibrary(options: ImageLibraryOptions): ImageLibrary {
+  return new Library(options);
+}
+
+class Library implements ImageLibrary {
+  readonly always: readonly Component[];
+  readonly elected: readonly Component[];
+  readonly #options: ImageLibraryOptions;
+  readonly #reader: ImageReader & AsyncDisposable;
+  readonly #store: ImageFactStore;
+  readonly #credentials: PullCredentials;
+  readonly #kept: FactConfigMaps | undefined;
+  readonly #woken = Promise.withResolvers<void>();
+  /** Names taken apart: the same few hundred are asked about for every pod. */
+  readonly #names: ExpiringCache<ImageReference | RegistryError>;
+  /** By scope: what could not be read of its pull secrets. */
+  readonly #problems: ExpiringCache<readonly string[]>;
+  /** Asked before what was kept has been read; `undefined` afterwards. */
+  #early: Map<string, ImageQuestion> | undefined = new Map();
+  #commonProblem = "";
+
+  constructor(options: ImageLibraryOptions) {
+    this.#options = options;
+    const { registries, clock, log, metrics, namespace } = options;
+    const { endpoints, timeoutMs, tagTtlMs, alwaysTtlMs, dockerConfig } = registries;
+    const report = (error: unknown): void => log.error("a listener failed", { error });
+    const { onRequest, observer, counts } = createImageMetrics(metrics, report);
+    this.#reader = createRegistryClient({
+      endpoints,
+      requestMs: timeoutMs,
+      readMs: REQUESTS_PER_READ * timeoutMs,
+      userAgent: `berth/${VERSION}`,
+      clock,
+      onRequest,
+    });
+    this.#store = new ImageFactStore({
+      reader: this.#reader,
+      now: () => clock.now(),
+      monotonic: () => clock.monotonic(),
+      tagTtlMs,
+      alwaysTtlMs,
+      observer,
+    });
+    counts(() => this.#countFacts());
+    const { client } = options;
+    this.#credentials = new PullCredentials({
+      client,
+      clock,
+      ...(dockerConfig !== undefined && { dockerConfig }),
+    });
+    this.#names = boundedCache(clock, Number.POSITIVE_INFINITY, NAMES);
+    this.#problems = boundedCache(clock, PROBLEMS_MS, PROBLEMS);
+    this.#kept =
+      namespace === undefined
+        ? undefined
+        : new FactConfigMaps({ ...options, namespace, memory: this.#store, wanted: this.#woken.promise });
+    const questions = createLoopComponent({ name: "image-questions", run: (signal) => this.#run(signal) });
+    this.always = [...(this.#kept ? [this.#kept.reader] : []), questions];
+    this.elected = this.#kept ? [this.#kept.writer] : [];
+  }
+
+  look({ image, pull, access }: ImageQuestion): ImageKnowledge {
+    const reference = this.#parse(image);
+    if (reference instanceof RegistryError) return ofInvalidName(image, reference);
+    const scope = scopeOf(access);
+    const answer = this.#store.look({ reference, pull, scope });
+    return toKnowledge(factName(reference), answer, this.#problems.get(scope));
+  }
+
+  want(question: ImageQuestion): void {
+    const reference = this.#parse(question.image);
+    if (reference instanceof RegistryError) return;
+    this.wake();
+    if (this.#early === undefined) this.#ask(question, reference);
+    else if (this.#early.size < MAX_EARLY) {
+      const { image, pull, access } = question;
+      this.#early.set(JSON.stringify([image, pull, scopeOf(access)]), question);
+    }
+  }
+
+  wake(): void {
+    this.#woken.resolve();
+  }
+
+  subscribe(listener: (name: string) => void): Disposable {
+    return this.#store.subscribe(listener);
+  }
+
+  #ask({ pull, access }: ImageQuestion, reference: ImageReference): void {
+    const scope = scopeOf(access);
+    const credentials = async (): ReturnType<Parameters<ImageFactStore["want"]>[0]["credentials"]> => {
+      const found = await this.#credentials.find(access, reference);
+      this.#problems.set(scope, found.problems, scope.length + found.problems.join("").length);
+      this.#reportCommon(found.commonProblems.join("; "));
+      return found.credentials;
+    };
+    // Never rejects, and is waited for when the store is disposed of.
+    void this.#store.want({ reference, pull, scope, credentials });
+  }
+
+  #reportCommon(problem: string): void {
+    if (problem === this.#commonProblem) return;
+    this.#commonProblem = problem;
+    const { dockerConfig } = this.#options.registries;
+    if (problem !== "")
+      this.#options.log.warn("the docker config for all pods has faults", { path: dockerConfig, problem });
+  }
+
+  #parse(image: string): ImageReference | RegistryError {
+    const known = this.#names.get(image);
+    if (known !== undefined) return known;
+    let parsed: ImageReference | RegistryError;
+    try {
+      parsed = parseReference(image);
+    } catch (error) {
+      if (!(error instanceof RegistryError)) throw error;
+      parsed = error;
+    }
+    this.#names.set(image, parsed, image.length);
+    return parsed;
+  }
+
+  async #run(signal: AbortSignal): Promise<void> {
+    await Promise.race([this.#woken.promise, whenAborted(signal)]);
+    if (this.#kept !== undefined) {
+      const restored = new AbortController();
+      const limit = AbortSignal.any([signal, restored.signal]);
+      await Promise.race([this.#kept.restored, sleep(this.#options.clock, RESTORE_MS, limit)]);
+      restored.abort();
+    } else if (!signal.aborted) {
+      this.#options.log.info(
+        "what is known of images is kept in memory only, for Berth's namespace does not exist: a restart asks again",
+      );
+    }
+    const early = this.#early ?? new Map<string, ImageQuestion>();
+    this.#early = undefined;
+    for (const question of early.values()) this.want(question);
+    await whenAborted(signal);
+    await this.#store[Symbol.asyncDispose]();
+    await this.#reader[Symbol.asyncDispose]();
+  }
+
+  #countFacts(): { readonly tags: number; readonly digests: number } {
+    const counts = { tags: 0, digests: 0 };
+    for (const { name } of this.#store.entries()) counts[name.includes("@") ? "digests" : "tags"] += 1;
+    return counts;
+  }
+}
+
+function boundedCache<V>(
+  clock: Clock,
+  ttlMs: number,
+  { maxEntries, maxLength }: { readonly maxEntries: number; readonly maxLength: number },
+): ExpiringCache<V> {
+  return new ExpiringCache({ clock, ttlMs, maxEntries, maxWeight: maxLength });
 }

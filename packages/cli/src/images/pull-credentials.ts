@@ -30,8 +30,10 @@ export interface PullCredentialsOptions {
 export interface FoundCredentials {
   /** In the order to try them. */
   readonly credentials: readonly RegistryCredential[];
-  /** What could not be read, in sentences without content: `the pull secret team/one does not exist`. */
+  /** What could not be read of the pod's own, in sentences without content: `the pull secret team/one does not exist`. */
   readonly problems: readonly string[];
+  /** The same of the docker config that is for all pods. */
+  readonly commonProblems: readonly string[];
 }
 
 /** A change of a Secret counts after this time at the latest. Milliseconds. */
@@ -98,8 +100,8 @@ export class PullCredentials {
         ...(account?.problems ?? []),
         ...read.flatMap(({ problems }) => problems),
         ...(surplus > 0 ? [`of its pull secrets only the first ${MAX_SECRETS} are used`] : []),
-        ...(file?.problems ?? []).map((problem) => `the docker config of Berth: ${problem}`),
       ],
+      commonProblems: file?.problems ?? [],
     };
   }
 

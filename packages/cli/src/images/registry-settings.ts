@@ -1,7 +1,7 @@
 /** The document `ImageRegistries` made ready for use: files that it names are read. */
 import { readFile } from "node:fs/promises";
 import { durationMs } from "@berth/placement";
-import type { RegistryEndpoint, RegistryEndpoints } from "@berth/registry";
+import { createRegistryClient, type RegistryEndpoint, type RegistryEndpoints } from "@berth/registry";
 import {
   defaultImageRegistries,
   type ImageRegistriesSpec,
@@ -18,16 +18,18 @@ export interface RegistrySettings {
   readonly timeoutMs: number;
 }
 
-/** @throws CommandError when a file of authorities cannot be read, or holds none. */
+/** @throws CommandError when a file of authorities cannot be read or is of no use, or a registry has no such name. */
 export async function readRegistrySettings(
   spec: ImageRegistriesSpec = defaultImageRegistries,
 ): Promise<RegistrySettings> {
   const { registries, dockerConfig, tagTtl, alwaysTtl, timeout } = spec;
-  const endpoints = await Promise.all(
+  const pairs = await Promise.all(
     registries.map(async (one) => [one.registry, await toEndpoint(one)] as const),
   );
+  const endpoints = Object.fromEntries(pairs);
+  await tryOut(endpoints);
   return {
-    endpoints: Object.fromEntries(endpoints),
+    endpoints,
     ...(dockerConfig !== undefined && { dockerConfig }),
     tagTtlMs: durationMs(tagTtl),
     alwaysTtlMs: durationMs(alwaysTtl),
@@ -60,4 +62,16 @@ async function readAuthorities(registry: string, file: string): Promise<string> 
         : "holds no certificate (PEM)";
   if (typeof read === "string" && why === undefined) return read;
   throw new CommandError(`the authorities of ${registry}: ${file} ${why ?? ""}`, exitCodes.faults);
+}
+
+/** A client opens nothing until it is asked, but says what it cannot work with. */
+async function tryOut(endpoints: RegistryEndpoints): Promise<void> {
+  try {
+    await createRegistryClient({ endpoints })[Symbol.asyncDispose]();
+  } catch (error) {
+    throw new CommandError(
+      `ImageRegistries: ${error instanceof Error ? error.message : "not usable"}`,
+      exitCodes.faults,
+    );
+  }
 }

@@ -1,0 +1,60 @@
+import type { FactObserver, RegistryRequest } from "@berth/registry";
+import type { MetricsRegistry } from "@berth/runtime";
+
+/** What the reading of images reports about itself. No image and no registry is a label: tenants name them. */
+export interface ImageMetrics {
+  readonly onRequest: (request: RegistryRequest) => void;
+  readonly observer: FactObserver;
+  /** Read at each scrape. */
+  counts(of: () => { readonly tags: number; readonly digests: number }): void;
+}
+
+export function createImageMetrics(
+  registry: MetricsRegistry,
+  onListenerFailed: (error: unknown) => void,
+): ImageMetrics {
+  const requests = registry.counter<"kind" | "code">({
+    name: "berth_registry_requests_total",
+    help: "Requests to image registries, redirects and tokens included, by status code; `none` without an answer.",
+    labels: ["kind", "code"],
+  });
+  const questions = registry.counter<"outcome">({
+    name: "berth_image_questions_total",
+    help: "Images asked for at registries by what became of it: read, renewed (the tag has not moved), or the kind of failure.",
+    labels: ["outcome"],
+  });
+  const looks = registry.counter<"state">({
+    name: "berth_image_looks_total",
+    help: "Questions about images answered from memory, by what was known.",
+    labels: ["state"],
+  });
+  return {
+    onRequest: ({ kind, status }) =>
+      requests.inc({ kind, code: status === undefined ? "none" : codeOf(status) }),
+    observer: {
+      looked: (state) => looks.inc({ state }),
+      asked: (outcome) => questions.inc({ outcome }),
+      listenerFailed: onListenerFailed,
+    },
+    counts(of) {
+      registry.gauge<"by">({
+        name: "berth_image_facts",
+        help: "Images of which it is known what they run on, by tag or by digest.",
+        labels: ["by"],
+        collect(gauge) {
+          const { tags, digests } = of();
+          gauge.set(tags, { by: "tag" });
+          gauge.set(digests, { by: "digest" });
+        },
+      });
+    },
+  };
+}
+
+/** A registry may answer with any number: only those that HTTP has get a series of their own. */
+function codeOf(status: number): string {
+  const isKnown = [
+    200, 206, 301, 302, 303, 307, 308, 400, 401, 403, 404, 405, 429, 500, 502, 503, 504,
+  ].includes(status);
+  return isKnown ? String(status) : `${Math.trunc(status / 100)}xx`;
+}
