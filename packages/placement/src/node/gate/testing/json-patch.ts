@@ -1,4 +1,4 @@
-/** RFC 6902 as far as admission uses it: `test`, `add` and `replace`, of values that JSON can hold. */
+/** RFC 6902 as far as admission uses it: `test`, `add`, `replace` and `remove`, of values that JSON can hold. */
 import { isDeepStrictEqual } from "node:util";
 import type { JsonPatchOperation } from "@berth/kube";
 
@@ -23,6 +23,10 @@ function applyTo(root: object, operation: JsonPatchOperation): void {
     if (!Array.isArray(parent)) Object.assign(asObject(parent), { [last]: operation.value });
     else if (last === "-") parent.push(operation.value);
     else parent.splice(Number(last), 0, operation.value);
+  } else if (operation.op === "remove") {
+    childOf(parent, last);
+    if (Array.isArray(parent)) parent.splice(Number(last), 1);
+    else Reflect.deleteProperty(asObject(parent), last);
   } else throw new Error(`${operation.op} is not known here`);
 }
 
