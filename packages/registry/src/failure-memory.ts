@@ -1,5 +1,6 @@
 /** What failed, and when it is worth asking again: the negative half of what is known of images. */
 import type { RegistryError, RegistryFailureKind } from "./failure.ts";
+import { RecentMap } from "./recent-map.ts";
 
 /** A failure that stands for a while. Times are ms of a clock that never goes back. */
 export interface StandingFailure {
@@ -46,18 +47,17 @@ const WAITS: Readonly<Record<RegistryFailureKind, Wait>> = {
 };
 
 /**
- * Failures by key, bounded: beyond `max` the one told longest ago is forgotten, and what it was about is asked again.
+ * Failures by key, bounded: beyond `max` the one asked for longest ago is forgotten, and what it was about is asked again.
  *
  * A failure stands from when it is told until its wait is over. One that follows it soon (before another such wait has
  * passed) waits twice as long, up to the most; later than that, it is the first again.
  */
 export class FailureMemory {
-  readonly #failures = new Map<string, StandingFailure>();
-  readonly #max: number;
+  readonly #failures: RecentMap<string, StandingFailure>;
   readonly #random: () => number;
 
   constructor(max: number, random: () => number) {
-    this.#max = max;
+    this.#failures = new RecentMap(max);
     this.#random = random;
   }
 
@@ -73,13 +73,13 @@ export class FailureMemory {
     const count = (last?.count ?? 0) + (error.kind === "suspended" ? 0 : 1);
     const waitMs = Math.max(leastMs, this.#waitOf(error, count));
     const failure = { error, since: now, until: now + waitMs, count };
-    this.#put(key, failure);
+    this.#failures.set(key, failure);
     return failure;
   }
 
   /** The same failure for somebody else, for as long as it stands. */
   share(key: string, failure: StandingFailure): void {
-    this.#put(key, failure);
+    this.#failures.set(key, failure);
   }
 
   /**
@@ -107,17 +107,6 @@ export class FailureMemory {
     const askedMs = Math.min(retryAfterMs, MOST_RETRY_AFTER_MS);
     const waitMs = Math.min(mostMs, firstMs * 2 ** Math.max(0, count - 1));
     return Math.max(waitMs, askedMs) * (1 + JITTER * this.#random());
-  }
-
-  #put(key: string, failure: StandingFailure): void {
-    this.#failures.delete(key);
-    if (this.#failures.size >= this.#max) {
-      for (const oldest of this.#failures.keys()) {
-        this.#failures.delete(oldest);
-        break;
-      }
-    }
-    this.#failures.set(key, failure);
   }
 }
 

@@ -1,5 +1,6 @@
 /** Leaves registries alone that do not answer, or that asked for it. */
 import type { RegistryError, RegistryFailureKind } from "./failure.ts";
+import { RecentMap } from "./recent-map.ts";
 
 /** How patient it is. */
 export interface RegistryBreakerOptions {
@@ -9,7 +10,7 @@ export interface RegistryBreakerOptions {
   readonly restMs?: number;
   /** The longest that a `Retry-After` is taken at its word, ms. Default an hour. */
   readonly mostRestMs?: number;
-  /** Registries remembered. Default 1,000; beyond it the one that failed longest ago is forgotten, and so asked. */
+  /** Registries remembered. Default 1,000; beyond it the one wanted longest ago is forgotten, and so asked. */
   readonly maxRegistries?: number;
 }
 
@@ -48,15 +49,14 @@ export class RegistryBreakers {
   readonly #failures: number;
   readonly #restMs: number;
   readonly #mostRestMs: number;
-  readonly #maxRegistries: number;
-  /** Only registries in trouble, in order of their last failure. */
-  readonly #troubles = new Map<string, Trouble>();
+  /** Only registries in trouble. */
+  readonly #troubles: RecentMap<string, Trouble>;
 
   constructor(options: RegistryBreakerOptions = {}) {
     this.#failures = options.failures ?? 5;
     this.#restMs = options.restMs ?? 30_000;
     this.#mostRestMs = options.mostRestMs ?? 3_600_000;
-    this.#maxRegistries = options.maxRegistries ?? 1_000;
+    this.#troubles = new RecentMap(options.maxRegistries ?? 1_000);
   }
 
   /** Asks without taking the right to probe. */
@@ -85,7 +85,7 @@ export class RegistryBreakers {
     } else if (failure?.kind === "rateLimited") {
       const restMs = Math.min(failure.retryAfterMs ?? this.#restMs, this.#mostRestMs);
       const until = Math.max(now + restMs, trouble?.restsUntil ?? now);
-      this.#remember(registry, { failures: 0, restsUntil: until, why: "rateLimited", probing: false });
+      this.#troubles.set(registry, { failures: 0, restsUntil: until, why: "rateLimited", probing: false });
     } else if (failure !== undefined && FAULTS.has(failure.kind)) {
       this.#fail(registry, trouble, now);
     } else if (trouble?.why !== "rateLimited" || now >= (trouble.restsUntil ?? now)) {
@@ -101,17 +101,6 @@ export class RegistryBreakers {
     const failures = (trouble?.failures ?? 0) + 1;
     const opens = trouble?.restsUntil !== undefined || failures >= this.#failures;
     const restsUntil = opens ? now + this.#restMs : undefined;
-    this.#remember(registry, { failures, restsUntil, why: "failing", probing: false });
-  }
-
-  #remember(registry: string, trouble: Trouble): void {
-    this.#troubles.delete(registry);
-    if (this.#troubles.size >= this.#maxRegistries) {
-      for (const oldest of this.#troubles.keys()) {
-        this.#troubles.delete(oldest);
-        break;
-      }
-    }
-    this.#troubles.set(registry, trouble);
+    this.#troubles.set(registry, { failures, restsUntil, why: "failing", probing: false });
   }
 }

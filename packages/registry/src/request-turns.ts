@@ -1,5 +1,7 @@
 /** Who may send a request now, so that neither Berth nor a registry is overrun, and no registry makes others wait. */
 
+import { RecentMap } from "./recent-map.ts";
+
 /** How many at once. */
 export interface RequestTurnsOptions {
   /** In all. Default 16. */
@@ -21,7 +23,7 @@ export interface Turn extends Disposable {
 
 type Waiter = (turn: Turn | undefined) => void;
 
-/** Registries that are remembered to have answered. Beyond it the first is forgotten, which costs it speed only. */
+/** Registries that are remembered to have answered. Beyond it the one asked longest ago is forgotten, which costs it speed only. */
 const MAX_PROVEN = 1_000;
 
 /** First come, first served within a registry; registries take turns. */
@@ -32,7 +34,7 @@ export class RequestTurns {
   /** In the order in which they are served next. No empty list stays. */
   readonly #waiting = new Map<string, Waiter[]>();
   readonly #running = new Map<string, number>();
-  readonly #proven = new Set<string>();
+  readonly #proven = new RecentMap<string, true>(MAX_PROVEN);
   #runningInAll = 0;
   #runningUnproven = 0;
   #closed = false;
@@ -75,15 +77,15 @@ export class RequestTurns {
 
   #mayRun(registry: string): boolean {
     if ((this.#running.get(registry) ?? 0) >= this.#perRegistry) return false;
-    return this.#proven.has(registry) || this.#runningUnproven < this.#unproven;
+    return this.#isProven(registry) || this.#runningUnproven < this.#unproven;
   }
 
   #start(registry: string): Turn {
-    const unproven = this.#proven.has(registry) ? 0 : 1;
+    const unproven = this.#isProven(registry) ? 0 : 1;
     this.#count(registry, 1, unproven);
     let ended = false;
     return {
-      answered: () => this.#prove(registry),
+      answered: () => this.#proven.set(registry, true),
       [Symbol.dispose]: () => {
         if (ended) return;
         ended = true;
@@ -101,14 +103,7 @@ export class RequestTurns {
     this.#runningUnproven += unproven;
   }
 
-  #prove(registry: string): void {
-    if (this.#proven.has(registry)) return;
-    if (this.#proven.size >= MAX_PROVEN) {
-      for (const first of this.#proven) {
-        this.#proven.delete(first);
-        break;
-      }
-    }
-    this.#proven.add(registry);
+  #isProven(registry: string): boolean {
+    return this.#proven.get(registry) === true;
   }
 }

@@ -1,0 +1,231 @@
+/** Whatever is asked, in whatever order it is answered: what the store promises about requests, facts and scopes. */
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import type { RegistryFailureKind } from "./failure.ts";
+import { type FactDemand, ImageFactStore, type ImageFactStoreOptions } from "./image-facts.ts";
+import { parseReference } from "./reference.ts";
+import { aDigest, ScriptedReader, type ScriptedRequest } from "./testing/scripted-reader.ts";
+import type { RegistryCredential } from "./types.ts";
+
+const IMAGES = [
+  "a.io/x:1",
+  "a.io/x:2",
+  "a.io/y:1",
+  "a.io/y:2",
+  "a.io/z",
+  "b.io/x:1",
+  `b.io/x@${aDigest("a")}`,
+];
+/** The first two have the same. */
+const CREDENTIALS: readonly (readonly RegistryCredential[])[] = [
+  [{ username: "ada" }],
+  [{ username: "ada" }],
+  [],
+];
+/** The shortest time, ms, that each failure keeps anybody from asking again: whom depends on the kind. */
+const REFUSALS = ["notFound", "unauthorized", "forbidden"] as const;
+const SHARED: Readonly<Partial<Record<RegistryFailureKind, number>>> = {
+  unreachable: 5_000,
+  serverError: 5_000,
+  malformed: 60_000,
+  noPlatform: 60_000,
+  rateLimited: 30_000,
+};
+
+type Step =
+  | { readonly do: "want"; readonly image: number; readonly who: number; readonly always: boolean }
+  | { readonly do: "answer"; readonly which: number; readonly digit: string }
+  | { readonly do: "fail"; readonly which: number; readonly kind: RegistryFailureKind }
+  | { readonly do: "pass"; readonly ms: number };
+
+const which = fc.nat({ max: 20 });
+const steps: fc.Arbitrary<readonly Step[]> = fc.array(
+  fc.oneof(
+    {
+      weight: 5,
+      arbitrary: fc.record({
+        do: fc.constant("want" as const),
+        image: fc.nat({ max: IMAGES.length - 1 }),
+        who: fc.nat({ max: 2 }),
+        always: fc.boolean(),
+      }),
+    },
+    {
+      weight: 3,
+      arbitrary: fc.record({ do: fc.constant("answer" as const), which, digit: fc.constantFrom("a", "b") }),
+    },
+    {
+      weight: 2,
+      arbitrary: fc.record({
+        do: fc.constant("fail" as const),
+        which,
+        kind: fc.constantFrom<RegistryFailureKind>(
+          ...REFUSALS,
+          "unreachable",
+          "serverError",
+          "malformed",
+          "noPlatform",
+          "rateLimited",
+        ),
+      }),
+    },
+    {
+      weight: 2,
+      arbitrary: fc.record({
+        do: fc.constant("pass" as const),
+        ms: fc.constantFrom(1_000, 6_000, 61_000, 301_000, 7 * 3_600_000),
+      }),
+    },
+  ),
+  { maxLength: 80 },
+);
+
+/** What must not be asked, and why: remembered apart from the store, as plainly as can be. */
+class Ledger {
+  readonly #until = new Map<string, number>();
+
+  forbid(key: string, until: number): void {
+    this.#until.set(key, Math.max(until, this.#until.get(key) ?? 0));
+  }
+
+  /** The promises that this request breaks. */
+  broken({ name, registry, credentials }: ScriptedRequest, now: number): readonly string[] {
+    const keys = [
+      `fresh ${name}`,
+      `failed ${name}`,
+      `refused ${name} ${JSON.stringify(credentials)}`,
+      `limited ${registry}`,
+    ];
+    return keys.filter((key) => now < (this.#until.get(key) ?? 0));
+  }
+
+  answered({ name }: ScriptedRequest, now: number): void {
+    this.forbid(`fresh ${name}`, now + (name.includes("@") ? Number.POSITIVE_INFINITY : 300_000));
+  }
+
+  failed({ name, registry, credentials }: ScriptedRequest, kind: RegistryFailureKind, now: number): void {
+    if (REFUSALS.some((refusal) => refusal === kind)) {
+      this.forbid(`refused ${name} ${JSON.stringify(credentials)}`, now + 60_000);
+    } else this.forbid(`failed ${name}`, now + (SHARED[kind] ?? 0));
+    if (kind === "rateLimited") this.forbid(`limited ${registry}`, now + 30_000);
+  }
+}
+
+async function settle(): Promise<void> {
+  for (let turn = 0; turn < 100; turn += 1) await Promise.resolve();
+}
+
+async function run(all: readonly Step[], options: Partial<ImageFactStoreOptions>): Promise<ScriptedReader> {
+  const reader = new ScriptedReader();
+  const ledger = new Ledger();
+  let now = 1_000;
+  const clock = (): number => now;
+  await using store = new ImageFactStore({ reader, now: clock, monotonic: clock, ...options });
+  const bounded = options.maxFacts !== undefined;
+  const seen = new Set<ScriptedRequest>();
+  const broken: string[] = [];
+  const wanted: Promise<void>[] = [];
+  /** What was looked up at the moment when it had been waited for. */
+  const answers: string[] = [];
+
+  const look = async (): Promise<void> => {
+    await settle();
+    for (const request of reader.pending) {
+      if (!seen.has(request)) broken.push(...ledger.broken(request, now));
+      seen.add(request);
+    }
+    expect([...store.entries()].length).toBeLessThanOrEqual(options.maxFacts ?? 10_000);
+  };
+  const want = (image: string, who: number, always: boolean): void => {
+    const demand: FactDemand = {
+      reference: parseReference(image),
+      pull: always ? "Always" : "IfNotPresent",
+      scope: `scope-${who}`,
+      credentials: async () => CREDENTIALS[who] ?? [],
+    };
+    wanted.push(store.want(demand).then(() => void answers.push(store.look(demand).state)));
+  };
+  const end = (step: Step & { readonly which: number }): void => {
+    const request = reader.pending[step.which % Math.max(1, reader.pending.length)];
+    if (request === undefined) return;
+    if (step.do === "fail") {
+      request.fail(step.kind);
+      ledger.failed(request, step.kind, now);
+    } else if (step.do === "answer") {
+      request.answer(aDigest(step.digit));
+      // A tag that has moved is read next, by the same question.
+      if (request.kind === "read") ledger.answered(request, now);
+    }
+  };
+
+  for (const step of all) {
+    if (step.do === "want") want(IMAGES[step.image] ?? "", step.who, step.always);
+    else if (step.do === "pass") now += step.ms;
+    else end(step);
+    await look();
+  }
+  while (reader.pending.length > 0) {
+    end({ do: "answer", which: 0, digit: "b" });
+    await look();
+  }
+  // Nobody waits for ever, and nobody is refused by an exception.
+  await Promise.all(wanted);
+  expect(bounded ? [] : broken).toEqual([]);
+  expect(bounded ? [] : answers).not.toContain("unknown");
+  return reader;
+}
+
+describe("A-B5 any questions, answered in any order", () => {
+  it("one request for a name, none for what is fresh or failed, and none for credentials that were refused", async () => {
+    await fc.assert(
+      fc.asyncProperty(steps, async (all) => {
+        const { mostPerName, mostPerRegistry, mostAtOnce } = await run(all, {});
+        expect(mostPerName).toBeLessThanOrEqual(1);
+        expect(mostPerRegistry).toBeLessThanOrEqual(4);
+        expect(mostAtOnce).toBeLessThanOrEqual(16);
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it("few turns, few facts and few questions change how long it takes, and nothing else", async () => {
+    const narrow = { turns: { total: 2, perRegistry: 1 }, maxFacts: 3, maxFailures: 3, maxWaiting: 5 };
+    await fc.assert(
+      fc.asyncProperty(steps, async (all) => {
+        const { mostPerName, mostPerRegistry, mostAtOnce } = await run(all, narrow);
+        expect(mostPerName).toBeLessThanOrEqual(1);
+        expect(mostPerRegistry).toBeLessThanOrEqual(1);
+        expect(mostAtOnce).toBeLessThanOrEqual(2);
+      }),
+      { numRuns: 200 },
+    );
+  });
+
+  it("a refusal is never told to a scope with other credentials", async () => {
+    const order = fc.shuffledSubarray([0, 1, 2], { minLength: 3 });
+    await fc.assert(
+      fc.asyncProperty(order, fc.constantFrom(...REFUSALS), async (scopes, kind) => {
+        const reader = new ScriptedReader();
+        await using store = new ImageFactStore({ reader, now: () => 0, monotonic: () => 0 });
+        const demand = (who: number): FactDemand => ({
+          reference: parseReference("a.io/private"),
+          pull: "IfNotPresent",
+          scope: `scope-${who}`,
+          credentials: async () => CREDENTIALS[who] ?? [],
+        });
+        const refused = new Set<string>();
+        for (const who of scopes) {
+          const wanted = store.want(demand(who));
+          await settle();
+          const credentials = JSON.stringify(CREDENTIALS[who]);
+          expect(store.look(demand(who)).state).toBe(refused.has(credentials) ? "failed" : "unknown");
+          expect(reader.pending).toHaveLength(refused.has(credentials) ? 0 : 1);
+          for (const request of reader.pending) request.fail(kind);
+          await wanted;
+          expect(store.look(demand(who))).toMatchObject({ state: "failed", error: { kind } });
+          refused.add(credentials);
+        }
+      }),
+    );
+  });
+});
