@@ -1,4 +1,5 @@
 /** One question to one server that failed, before it is known which image was asked for and by which of the servers. */
+import { errors } from "undici";
 import type { RegistryFailureKind } from "./failure.ts";
 
 /** Never leaves this package: `client.ts` turns it into a RegistryError that names the image and what to do. */
@@ -28,7 +29,10 @@ export class ExchangeError extends Error {
 export function toExchangeError(cause: unknown, host: string): ExchangeError {
   if (cause instanceof ExchangeError) return cause;
   const code = codeOf(cause);
-  if (/^(HPE_|UND_ERR_(HEADERS_OVERFLOW|RES_|RESPONSE|INVALID_RETURN|INFO))/.test(code))
+  if (
+    cause instanceof errors.HTTPParserError ||
+    /^(HPE_|UND_ERR_(HEADERS_OVERFLOW|RES_|RESPONSE|INVALID_RETURN|INFO))/.test(code)
+  )
     return new ExchangeError("malformed", `what ${host} answers is not HTTP as it should be`);
   return new ExchangeError("unreachable", `${host} ${reasonOf(code)}`);
 }

@@ -1,0 +1,316 @@
+import { setImmediate } from "node:timers/promises";
+import { describe, expect, it } from "vitest";
+import { createWorld, failureOf, named } from "./testing/client-world.ts";
+import { type FaultRegistry, type FaultRegistryAuth, startFaultRegistry } from "./testing/fault-registry.ts";
+import type { RegistryCredential } from "./types.ts";
+
+const SECRET = 'hunter2:ümlaut,"quoted"';
+const good: RegistryCredential = { username: "amy", password: SECRET };
+const wrong: RegistryCredential = { username: "amy", password: "wrong-secret" };
+const users = { amy: SECRET };
+const anonymous = { credentials: [] } as const;
+
+const withTokens = (more: Partial<FaultRegistryAuth & { scheme: "token" }> = {}): FaultRegistryAuth => ({
+  scheme: "token",
+  users,
+  ...more,
+});
+
+async function registryWith(auth: FaultRegistryAuth): Promise<FaultRegistry> {
+  const registry = await startFaultRegistry({ auth });
+  registry.index("a/b", "1", ["linux/amd64"]);
+  registry.index("a/c", "1", ["linux/arm64"]);
+  return registry;
+}
+
+describe("A-B4 names and passwords", () => {
+  it("are sent once the registry has asked, and at once from then on", async () => {
+    await using registry = await registryWith({ scheme: "basic", users });
+    await using world = createWorld();
+    await world.read(named(registry.host, "a/b"), { credentials: [good] });
+    await world.read(named(registry.host, "a/c"), { credentials: [good] });
+    expect(world.asked).toEqual(["manifest 401", "manifest 200", "manifest 200"]);
+    expect(registry.seen[0]?.authorization).toBeUndefined();
+  });
+
+  it("are tried in order", async () => {
+    await using registry = await registryWith({ scheme: "basic", users });
+    await using world = createWorld();
+    const credentials = [wrong, { username: "bob", password: "x" }, good];
+    await world.read(named(registry.host, "a/b"), { credentials });
+    expect(world.asked).toEqual(["manifest 401", "manifest 401", "manifest 401", "manifest 200"]);
+  });
+
+  it("are counted, and not shown, when none of them helps", async () => {
+    await using registry = await registryWith({ scheme: "basic", users });
+    await using world = createWorld();
+    const credentials = [wrong, { username: "amy", password: "also-wrong" }];
+    const error = await failureOf(world.read(named(registry.host, "a/b"), { credentials }));
+    expect(error.kind).toBe("unauthorized");
+    expect(error.message).toContain("(2)");
+  });
+
+  it("are not needed for what is public", async () => {
+    await using registry = await registryWith({ scheme: "basic", users, isPublic: (name) => name === "a/c" });
+    await using world = createWorld();
+    await failureOf(world.read(named(registry.host, "a/b"), anonymous));
+    await world.read(named(registry.host, "a/c"), anonymous);
+    expect(world.asked).toEqual(["manifest 401", "manifest 200"]);
+  });
+
+  it("are no help where a token is wanted that they cannot get", async () => {
+    await using registry = await registryWith({ scheme: "basic", users });
+    await using world = createWorld();
+    const error = await failureOf(
+      world.read(named(registry.host, "a/b"), { credentials: [{ identityToken: "refresh" }] }),
+    );
+    expect(error.kind).toBe("unauthorized");
+    expect(registry.requests.token).toBe(0);
+  });
+});
+
+describe("tokens", () => {
+  it("are got for nobody in particular", async () => {
+    await using registry = await registryWith(withTokens({ isPublic: () => true }));
+    await using world = createWorld();
+    await world.read(named(registry.host, "a/b"), anonymous);
+    expect(world.asked).toEqual(["manifest 401", "token 200", "manifest 200"]);
+    const token = registry.seen.find(({ kind }) => kind === "token");
+    expect(token?.authorization).toBeUndefined();
+    const query = new URL(token?.path ?? "", registry.origin).searchParams;
+    expect([query.get("service"), query.get("scope")]).toEqual(['fault, "registry"', "repository:a/b:pull"]);
+  });
+
+  it("A-B5 are used again, and asked for each repository without being refused first", async () => {
+    await using registry = await registryWith(withTokens());
+    await using world = createWorld();
+    const credentials = [good];
+    await world.read(named(registry.host, "a/b"), { credentials });
+    await world.read(named(registry.host, "a/b"), { credentials });
+    await world.digestOf(named(registry.host, "a/b"), { credentials });
+    await world.read(named(registry.host, "a/c"), { credentials });
+    expect(world.asked).toEqual(
+      "manifest 401, token 200, manifest 200, manifest 200, head 200, token 200, manifest 200".split(", "),
+    );
+  });
+
+  it("A-B5 are asked for once by many at the same time", async () => {
+    await using registry = await registryWith(withTokens());
+    await using world = createWorld();
+    const read = () => world.read(named(registry.host, "a/b"), { credentials: [good] });
+    await Promise.all(Array.from({ length: 20 }, read));
+    expect(registry.requests.token).toBe(1);
+    expect(registry.served.manifest).toBe(20);
+  });
+
+  it("go on for the others when the one who asked gives up", async () => {
+    await using registry = await registryWith(withTokens());
+    await using world = createWorld();
+    const held = registry.inject({ does: "silence" }, { kind: "token" });
+    const caller = new AbortController();
+    const reference = named(registry.host, "a/b");
+    const first = failureOf(world.read(reference, { credentials: [good], signal: caller.signal }));
+    while (registry.requests.token === 0) await setImmediate();
+    const second = world.read(reference, { credentials: [good] });
+    caller.abort();
+    expect(await first).toMatchObject({ kind: "aborted" });
+    held[Symbol.dispose]();
+    await second;
+    expect(registry.requests.token).toBe(1);
+  });
+
+  it("are not shared by credentials", async () => {
+    await using registry = await registryWith(withTokens({ users: { ...users, bob: "b" } }));
+    await using world = createWorld();
+    await world.read(named(registry.host, "a/b"), { credentials: [good] });
+    await world.read(named(registry.host, "a/b"), { credentials: [{ username: "bob", password: "b" }] });
+    await failureOf(world.read(named(registry.host, "a/b"), anonymous));
+    expect(registry.requests.token).toBe(3);
+  });
+
+  it.each([
+    ["for as long as they say, less a margin", 300, 289_000, 291_000],
+    ["for a minute where they do not say", undefined, 49_000, 51_000],
+    ["for no more than an hour", 1_000_000, 3_589_000, 3_591_000],
+    ["for a moment where they say so", 6, 4_900, 5_100],
+  ] as const)("are kept %s", async (_name, seconds, beforeMs, afterMs) => {
+    let time = 0;
+    await using registry = await registryWith(
+      withTokens(seconds === undefined ? {} : { expiresInS: seconds }),
+    );
+    await using world = createWorld({ clock: { now: () => 0, monotonic: () => time } });
+    const read = () => world.read(named(registry.host, "a/b"), { credentials: [good] });
+    await read();
+    time = beforeMs;
+    await read();
+    expect(registry.requests.token).toBe(1);
+    time = afterMs;
+    await read();
+    expect(registry.requests).toMatchObject({ token: 2, manifest: 4 });
+  });
+
+  it("are replaced when they are refused before their time", async () => {
+    const auth = withTokens();
+    await using registry = await registryWith(auth);
+    await using world = createWorld();
+    const read = () => world.read(named(registry.host, "a/b"), { credentials: [good] });
+    await read();
+    registry.protect(auth);
+    await read();
+    expect(world.asked.slice(3)).toEqual(["manifest 401", "token 200", "manifest 200"]);
+  });
+
+  it("are not asked for again when a fresh one is refused: the image is private, or not there", async () => {
+    await using registry = await registryWith(withTokens());
+    await using world = createWorld();
+    const error = await failureOf(world.read(named(registry.host, "a/b"), anonymous));
+    expect(error.kind).toBe("unauthorized");
+    expect(error.message).toMatch(/does not exist, or it is private.*imagePullSecret for 127\.0\.0\.1/);
+    expect(world.asked).toEqual(["manifest 401", "token 200", "manifest 401"]);
+  });
+
+  it("are got for an identity token by a form", async () => {
+    await using registry = await registryWith(withTokens({ identityTokens: ["refresh+&="] }));
+    await using world = createWorld();
+    await world.read(named(registry.host, "a/b"), { credentials: [{ identityToken: "refresh+&=" }] });
+    const sent = new URLSearchParams(registry.seen.find(({ kind }) => kind === "token")?.form);
+    expect(Object.fromEntries(sent)).toMatchObject({
+      grant_type: "refresh_token",
+      refresh_token: "refresh+&=",
+      scope: "repository:a/b:pull",
+    });
+  });
+
+  it("that are a credential are sent as they are, and never exchanged", async () => {
+    await using registry = await registryWith(withTokens({ registryTokens: ["as-it-is"] }));
+    await using world = createWorld();
+    await world.read(named(registry.host, "a/b"), { credentials: [{ registryToken: "as-it-is" }] });
+    const refused = failureOf(
+      world.read(named(registry.host, "a/b"), { credentials: [{ registryToken: "no" }] }),
+    );
+    expect(await refused).toMatchObject({ kind: "unauthorized" });
+    expect(world.asked).toEqual(["manifest 200", "manifest 401"]);
+  });
+
+  it("of one scope for everything are asked for once", async () => {
+    await using registry = await registryWith(withTokens({ scope: "aws" }));
+    await using world = createWorld();
+    await world.read(named(registry.host, "a/b"), { credentials: [good] });
+    await world.read(named(registry.host, "a/c"), { credentials: [good] });
+    expect(registry.requests.token).toBe(1);
+  });
+
+  it("are tried for by the next credential when the service refuses one", async () => {
+    await using registry = await registryWith(withTokens());
+    await using world = createWorld();
+    await world.read(named(registry.host, "a/b"), { credentials: [wrong, good] });
+    expect(world.asked).toEqual(["manifest 401", "token 401", "token 200", "manifest 200"]);
+  });
+
+  it.each([
+    ["429", { does: "status", status: 429, headers: { "retry-after": "9" } }, "rateLimited"],
+    ["500", { does: "status", status: 500 }, "serverError"],
+    ["403", { does: "status", status: 403 }, "forbidden"],
+    ["404", { does: "status", status: 404 }, "malformed"],
+    ["garbage", { does: "garbage" }, "malformed"],
+    [
+      "a token with a line break",
+      { does: "garbage", bytes: Buffer.from('{"token":"a\\r\\nb"}') },
+      "malformed",
+    ],
+    ["no token", { does: "garbage", bytes: Buffer.from("{}") }, "malformed"],
+    ["null", { does: "garbage", bytes: Buffer.from("null") }, "malformed"],
+    ["without end", { does: "flood", bytes: 100_000_000, announced: false }, "malformed"],
+    ["by hanging up", { does: "reset" }, "unreachable"],
+    ["by sending elsewhere", { does: "redirect", to: "https://elsewhere.invalid/token?x=1" }, "unreachable"],
+  ] as const)("that are answered %s are a failure with a name", async (_name, fault, kind) => {
+    await using registry = await registryWith(withTokens());
+    await using world = createWorld();
+    using _fault = registry.inject(fault, { kind: "token" });
+    const error = await failureOf(world.read(named(registry.host, "a/b"), { credentials: [good] }));
+    expect(error.kind).toBe(kind);
+    expect(error.retryAfterMs).toBe(kind === "rateLimited" ? 9_000 : undefined);
+  });
+
+  it("are asked for where the service is now, after it has moved", async () => {
+    await using old = await startFaultRegistry({ auth: withTokens() });
+    await using registry = await registryWith(withTokens({ realm: `${old.origin}/token` }));
+    await using world = createWorld();
+    const read = () => world.read(named(registry.host, "a/b"), { credentials: [good] });
+    await failureOf(read());
+    registry.protect(withTokens());
+    using _gone = old.inject({ does: "reset" }, { kind: "token" });
+    await failureOf(world.read(named(registry.host, "a/c"), { credentials: [good] }));
+    await read();
+    expect(registry.requests.token).toBe(1);
+  });
+});
+
+describe("realms", () => {
+  it.each([
+    ["plain http elsewhere", "http://tokens.invalid/token"],
+    ["no URL", "token"],
+    ["a file", "file:///etc/passwd"],
+    ["a URL with a password", "https://u:p@tokens.invalid/"],
+    ["nothing", ""],
+  ])("that are %s get nothing", async (_name, realm) => {
+    await using registry = await registryWith(withTokens({ realm }));
+    await using world = createWorld();
+    const error = await failureOf(world.read(named(registry.host, "a/b"), { credentials: [good] }));
+    expect(error.kind).toBe("malformed");
+    expect(world.asked).toEqual(["manifest 401"]);
+  });
+});
+
+describe("what nobody else may see", () => {
+  const secrets = [SECRET, "wrong-secret", "refresh-secret", "registry-token-secret"];
+  const forms = secrets.flatMap((secret) => [
+    secret,
+    encodeURIComponent(secret),
+    Buffer.from(secret).toString("base64"),
+    Buffer.from(`amy:${secret}`).toString("base64"),
+  ]);
+  const credentials: readonly RegistryCredential[] = [
+    { registryToken: "registry-token-secret" },
+    { identityToken: "refresh-secret" },
+    wrong,
+    good,
+  ];
+
+  it.each(["basic", "token"] as const)("stands in no error and is told to nobody: %s", async (scheme) => {
+    const faults = [
+      { does: "status", status: 401, headers: { "www-authenticate": `Basic realm="${SECRET}"` } },
+      { does: "status", status: 403 },
+      { does: "status", status: 500 },
+      { does: "reset" },
+      { does: "babble", bytes: Buffer.from(`no ${SECRET} HTTP`) },
+      { does: "garbage", bytes: Buffer.from(`{"token": "${SECRET}"`) },
+      { does: "redirect", to: `http://elsewhere.invalid/?${SECRET}` },
+      { does: "redirect", to: `https://u:${encodeURIComponent(SECRET)}@elsewhere.invalid/` },
+      { does: "headers", headers: { "docker-content-digest": SECRET.replace("ü", "u") } },
+    ] as const;
+    for (const fault of faults) {
+      for (const kind of ["manifest", "token"] as const) {
+        await using registry = await registryWith(scheme === "basic" ? { scheme, users } : withTokens());
+        await using world = createWorld();
+        using _fault = registry.inject(fault, { kind });
+        const read = world.read(named(registry.host, "a/b"), { credentials });
+        const error = await read.then(
+          () => undefined,
+          (error: unknown) => error,
+        );
+        const shown = JSON.stringify([world.requests, describeDeeply(error)]);
+        for (const form of forms) expect(shown).not.toContain(JSON.stringify(form).slice(1, -1));
+      }
+    }
+  });
+});
+
+/** An error with everything that a logger might print of it. */
+function describeDeeply(error: unknown): unknown {
+  if (!(error instanceof Error)) return error;
+  const own = Object.fromEntries(
+    Object.getOwnPropertyNames(error).map((name) => [name, Reflect.get(error, name)]),
+  );
+  return { ...own, text: String(error), stack: error.stack, cause: describeDeeply(error.cause) };
+}

@@ -1,0 +1,184 @@
+import { createServer } from "node:net";
+import { describe, expect, it } from "vitest";
+import type { RegistryFailureKind } from "./failure.ts";
+import { createWorld, failureOf, named } from "./testing/client-world.ts";
+import { type Fault, startFaultRegistry } from "./testing/fault-registry.ts";
+
+const anonymous = { credentials: [] } as const;
+const HASTE = { requestMs: 300, readMs: 1_000 } as const;
+const MANIFEST = "application/vnd.oci.image.manifest.v1+json";
+const INDEX = "application/vnd.oci.image.index.v1+json";
+
+describe("what goes wrong on the way", () => {
+  it.each<readonly [string, Fault, RegistryFailureKind]>([
+    ["401", { does: "status", status: 401 }, "unauthorized"],
+    ["403", { does: "status", status: 403 }, "forbidden"],
+    ["404", { does: "status", status: 404 }, "notFound"],
+    ["406", { does: "status", status: 406 }, "malformed"],
+    ["408", { does: "status", status: 408 }, "unreachable"],
+    ["429", { does: "status", status: 429 }, "rateLimited"],
+    ["500", { does: "status", status: 500 }, "serverError"],
+    ["503", { does: "status", status: 503 }, "serverError"],
+    ["299 without anything", { does: "status", status: 299 }, "malformed"],
+    ["304 that nobody asked for", { does: "status", status: 304 }, "malformed"],
+    ["the end of the connection", { does: "reset" }, "unreachable"],
+    ["half of it", { does: "truncate" }, "unreachable"],
+    ["what is not HTTP", { does: "babble" }, "malformed"],
+    ["headers without end", { does: "babble", bytes: longHeaders() }, "malformed"],
+    ["a page of HTML", { does: "garbage" }, "malformed"],
+    ["nothing at all", { does: "garbage", bytes: Buffer.alloc(0) }, "malformed"],
+    ["one byte that differs", { does: "tamper" }, "malformed"],
+    ["another digest", { does: "headers", headers: { "docker-content-digest": digest("0") } }, "malformed"],
+    [
+      "a digest that is none",
+      { does: "headers", headers: { "docker-content-digest": "sha256:x" } },
+      "malformed",
+    ],
+    ["compressed bytes", { does: "gzip", bytes: 100_000_000 }, "malformed"],
+    ["100 MB, announced", { does: "flood", bytes: 100_000_000, announced: true }, "malformed"],
+    ["100 MB, not announced", { does: "flood", bytes: 100_000_000, announced: false }, "malformed"],
+  ])("calls %s by its name", async (_name, fault, kind) => {
+    await using registry = await startFaultRegistry();
+    await using world = createWorld();
+    registry.index("a/b", "1", ["linux/amd64"]);
+    using _fault = registry.inject(fault);
+    const error = await failureOf(world.read(named(registry.host, "a/b"), anonymous));
+    expect(error).toMatchObject({ kind, registry: registry.host });
+    expect(error.message).toContain(`${registry.host}/a/b:1 cannot be read: `);
+    expect(world.requests).toHaveLength(1);
+  });
+
+  it.each<readonly [string, Fault]>([
+    ["says nothing", { does: "silence" }],
+    ["stops in the middle", { does: "stall" }],
+  ])("waits no longer than it should for a registry that %s", async (_name, fault) => {
+    await using registry = await startFaultRegistry();
+    await using world = createWorld(HASTE);
+    registry.index("a/b", "1", ["linux/amd64"]);
+    using _fault = registry.inject(fault);
+    const error = await failureOf(world.read(named(registry.host, "a/b"), anonymous));
+    expect(error.kind).toBe("unreachable");
+    expect(error.message).toMatch(/0\.3 s/);
+  });
+
+  it("waits no longer for a whole read either", async () => {
+    await using registry = await startFaultRegistry();
+    await using world = createWorld({ requestMs: 10_000, readMs: 300 });
+    using _fault = registry.inject({ does: "silence" });
+    const error = await failureOf(world.read(named(registry.host, "a/b"), anonymous));
+    expect(error.kind).toBe("unreachable");
+  });
+
+  it("does not believe a config that is another", async () => {
+    await using registry = await startFaultRegistry();
+    await using world = createWorld();
+    registry.image("a/b", "1", "linux/amd64");
+    using _fault = registry.inject({ does: "tamper" }, { kind: "blob" });
+    const error = await failureOf(world.read(named(registry.host, "a/b"), anonymous));
+    expect(error.kind).toBe("malformed");
+    expect(error.message).toContain("digest");
+  });
+
+  it.each<readonly [string, string | undefined, number | undefined]>([
+    ["seconds", "7", 7_000],
+    ["nothing", undefined, undefined],
+    ["nonsense", "later", undefined],
+    ["a date", "Thu, 01 Jan 1970 00:00:40 GMT", 30_000],
+  ])("says how long a registry wants to be left alone: %s", async (_name, header, retryAfterMs) => {
+    await using registry = await startFaultRegistry();
+    await using world = createWorld({ clock: { now: () => 10_000, monotonic: () => 0 } });
+    const headers = header === undefined ? {} : { "retry-after": header };
+    using _fault = registry.inject({ does: "status", status: 429, headers });
+    const error = await failureOf(world.read(named(registry.host, "a/b"), anonymous));
+    expect([error.kind, error.retryAfterMs]).toEqual(["rateLimited", retryAfterMs]);
+  });
+
+  it("says that nobody is there", async () => {
+    const server = createServer().listen(0, "127.0.0.1");
+    await new Promise((resolve) => server.once("listening", resolve));
+    const address = server.address();
+    const port = typeof address === "object" && address !== null ? address.port : 0;
+    await new Promise((resolve) => server.close(resolve));
+    await using world = createWorld();
+    const error = await failureOf(world.read(named(`127.0.0.1:${port}`, "a/b"), anonymous));
+    expect(error).toMatchObject({ kind: "unreachable", registry: `127.0.0.1:${port}` });
+    expect(error.message).toContain("refuses the connection");
+  });
+
+  it("works again as soon as the registry does", async () => {
+    await using registry = await startFaultRegistry();
+    await using world = createWorld();
+    const digest = registry.index("a/b", "1", ["linux/amd64"]);
+    registry.inject({ does: "reset" }, { times: 2 });
+    const read = () => world.read(named(registry.host, "a/b"), anonymous);
+    await failureOf(read());
+    await failureOf(read());
+    expect(await read()).toMatchObject({ digest });
+  });
+});
+
+describe("manifests made to harm", () => {
+  const entry = { mediaType: MANIFEST, digest: digest("1"), size: 1 };
+  const platform = { os: "linux", architecture: "amd64" };
+  const config = { mediaType: "application/vnd.oci.image.config.v1+json", digest: digest("2") };
+  it.each<readonly [string, unknown, string, RegistryFailureKind]>([
+    [
+      "10,000 entries",
+      index(Array.from({ length: 10_000 }, () => ({ ...entry, platform }))),
+      INDEX,
+      "malformed",
+    ],
+    ["a million brackets", Buffer.from("[".repeat(1_000_000)), INDEX, "malformed"],
+    ["no JSON", Buffer.from("{"), INDEX, "malformed"],
+    ["no object", Buffer.from("null"), INDEX, "malformed"],
+    [
+      "schema 1",
+      { schemaVersion: 1 },
+      "application/vnd.docker.distribution.manifest.v1+prettyjws",
+      "malformed",
+    ],
+    ["two meanings", { schemaVersion: 2, manifests: [], config, layers: [] }, INDEX, "malformed"],
+    [
+      "a config of a gigabyte",
+      { schemaVersion: 2, config: { ...config, size: 2 ** 30 } },
+      MANIFEST,
+      "malformed",
+    ],
+    [
+      "a config that is not there",
+      { schemaVersion: 2, config: { ...config, size: 9 } },
+      MANIFEST,
+      "notFound",
+    ],
+    [
+      "a chart",
+      {
+        schemaVersion: 2,
+        config: { ...config, mediaType: "application/vnd.cncf.helm.config.v1+json", size: 9 },
+      },
+      MANIFEST,
+      "noPlatform",
+    ],
+    ["children that are not there", index([entry]), INDEX, "notFound"],
+    ["an index in an index in itself", index([{ ...entry, mediaType: INDEX }]), INDEX, "noPlatform"],
+  ])("%s", async (_name, manifest, mediaType, kind) => {
+    await using registry = await startFaultRegistry();
+    await using world = createWorld();
+    registry.put("a/b", "1", manifest, mediaType);
+    const error = await failureOf(world.read(named(registry.host, "a/b"), anonymous));
+    expect(error).toMatchObject({ kind, registry: registry.host });
+    expect(world.requests.length).toBeLessThanOrEqual(2);
+  });
+
+  function index(manifests: readonly unknown[]): unknown {
+    return { schemaVersion: 2, mediaType: INDEX, manifests };
+  }
+});
+
+function digest(digit: string): string {
+  return `sha256:${digit.repeat(64)}`;
+}
+
+function longHeaders(): Buffer {
+  return Buffer.from(`HTTP/1.1 200 OK\r\n${`x-long: ${"a".repeat(1000)}\r\n`.repeat(200)}`);
+}

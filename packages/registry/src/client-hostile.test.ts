@@ -1,0 +1,119 @@
+import { once } from "node:events";
+import { createServer, type Socket } from "node:net";
+import {
+  array,
+  assert,
+  asyncProperty,
+  constantFrom,
+  dictionary,
+  integer,
+  json,
+  oneof,
+  record,
+  string,
+  tuple,
+  uint8Array,
+} from "fast-check";
+import { describe, expect, it } from "vitest";
+import { RegistryError } from "./failure.ts";
+import { MANIFEST_MEDIA_TYPES } from "./manifest.ts";
+import { createWorld, named } from "./testing/client-world.ts";
+
+/** Answers every request on a connection with these bytes, and then hangs up or says no more. */
+async function startServer(): Promise<AsyncDisposable & { host: string; bytes: Buffer; hangUp: boolean }> {
+  const sockets = new Set<Socket>();
+  const world = { host: "", bytes: Buffer.alloc(0), hangUp: true };
+  const server = createServer((socket) => {
+    sockets.add(socket);
+    socket.on("error", () => undefined).on("close", () => sockets.delete(socket));
+    socket.on("data", () => (world.hangUp ? socket.end(world.bytes) : socket.write(world.bytes)));
+  }).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const address = server.address();
+  world.host = `127.0.0.1:${typeof address === "object" && address !== null ? address.port : 0}`;
+  return Object.assign(world, {
+    [Symbol.asyncDispose]: async () => {
+      for (const socket of sockets) socket.destroy();
+      server.close();
+      await once(server, "close");
+    },
+  });
+}
+
+const name = constantFrom(
+  "content-type",
+  "content-length",
+  "content-encoding",
+  "transfer-encoding",
+  "docker-content-digest",
+  "location",
+  "www-authenticate",
+  "retry-after",
+  "x-other",
+);
+const value = oneof(
+  string({ maxLength: 40 }),
+  integer().map(String),
+  constantFrom(
+    ...MANIFEST_MEDIA_TYPES,
+    "chunked",
+    "gzip",
+    "/v2/a/b/manifests/1",
+    "/elsewhere",
+    'Bearer realm="/token",scope="x"',
+    'Bearer realm="http://localhost:1/token"',
+    "Basic",
+    `sha256:${"0".repeat(64)}`,
+  ),
+);
+const body = oneof(
+  json().map((text) => Buffer.from(text)),
+  uint8Array({ maxLength: 300 }).map((bytes) => Buffer.from(bytes)),
+  record({
+    schemaVersion: constantFrom<unknown>(1, 2, "2", null),
+    mediaType: constantFrom<unknown>(...MANIFEST_MEDIA_TYPES, 7),
+    manifests: array(
+      dictionary(constantFrom("digest", "platform", "mediaType", "size", "__proto__"), json()),
+    ),
+    config: dictionary(constantFrom("digest", "size", "mediaType"), json()),
+  }).map((manifest) => Buffer.from(JSON.stringify(manifest))),
+);
+const http = tuple(integer({ min: 100, max: 999 }), array(tuple(name, value), { maxLength: 6 }), body).map(
+  ([status, headers, content]) =>
+    Buffer.concat([
+      Buffer.from(
+        `HTTP/1.1 ${status} X\r\n${headers.map(([key, text]) => `${key}: ${text}\r\n`).join("")}\r\n`,
+      ),
+      content,
+    ]),
+);
+const garbage = uint8Array({ maxLength: 500 }).map((bytes) => Buffer.from(bytes));
+
+describe("whatever is answered", () => {
+  it("ends in time, with facts or with a RegistryError", { timeout: 120_000 }, async () => {
+    await using server = await startServer();
+    await assert(
+      asyncProperty(
+        oneof({ arbitrary: http, weight: 4 }, garbage),
+        constantFrom(true, true, false),
+        async (bytes, hangUp) => {
+          Object.assign(server, { bytes, hangUp });
+          await using world = createWorld({ requestMs: 100, readMs: 200 });
+          const startedAt = performance.now();
+          const credentials = [{ username: "amy", password: "secret" }];
+          const outcomes = await Promise.allSettled([
+            world.read(named(server.host, "a/b"), { credentials }),
+            world.digestOf(named(server.host, "a/b"), { credentials }),
+          ]);
+          for (const outcome of outcomes) {
+            const fine = outcome.status === "fulfilled" || outcome.reason instanceof RegistryError;
+            expect(fine ? "fine" : outcome.reason).toBe("fine");
+          }
+          expect(performance.now() - startedAt).toBeLessThan(5_000);
+          expect(world.requests.length).toBeLessThan(60);
+        },
+      ),
+      { numRuns: 200 },
+    );
+  });
+});

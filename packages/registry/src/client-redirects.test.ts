@@ -1,0 +1,148 @@
+import { describe, expect, it } from "vitest";
+import { endpointsFor } from "./endpoints.ts";
+import { createWorld, failureOf, named } from "./testing/client-world.ts";
+import { startFaultRegistry } from "./testing/fault-registry.ts";
+import { whyNotFollow } from "./transport.ts";
+
+const users = { amy: "secret" };
+const credentials = [{ username: "amy", password: "secret" }];
+
+describe("redirects", () => {
+  it.each([301, 302, 303, 307, 308])(
+    "%i to another server are followed, without credentials",
+    async (status) => {
+      await using registry = await startFaultRegistry({ auth: { scheme: "basic", users } });
+      await using storage = await startFaultRegistry();
+      await using world = createWorld();
+      const digest = registry.image("a/b", "1", "linux/arm64");
+      storage.image("a/b", "1", "linux/arm64");
+      await world.read(named(registry.host, "a/b"), { credentials });
+      const blob = registry.seen.find(({ kind }) => kind === "blob");
+      registry.forget();
+      using _fault = registry.inject(
+        { does: "redirect", status, to: `${storage.origin}${blob?.path}?signature=1` },
+        { kind: "blob" },
+      );
+      const facts = await world.read(named(registry.host, "a/b"), { credentials });
+      expect(facts.digest).toBe(digest);
+      expect(registry.seen.map(({ authorization }) => authorization !== undefined)).toEqual([true, true]);
+      expect(storage.seen.map(({ authorization }) => authorization)).toEqual([undefined]);
+      expect(world.asked.slice(3)).toEqual(["manifest 200", `blob ${status}`, "blob 200"]);
+    },
+  );
+
+  it("on the same server keep them", async () => {
+    await using registry = await startFaultRegistry({ auth: { scheme: "basic", users } });
+    await using world = createWorld();
+    registry.index("a/b", "1", ["linux/amd64"]);
+    registry.index("c/d", "1", ["linux/arm64"]);
+    using _fault = registry.inject(
+      { does: "redirect", to: "/v2/c/d/manifests/1" },
+      { repository: "a/b", kind: "manifest" },
+    );
+    const facts = await world.read(named(registry.host, "a/b"), { credentials });
+    expect(facts.platforms).toEqual([{ os: "linux", architecture: "arm64" }]);
+  });
+
+  it("and back again do not bring them back", async () => {
+    await using registry = await startFaultRegistry({ auth: { scheme: "basic", users } });
+    await using other = await startFaultRegistry();
+    await using world = createWorld();
+    registry.index("a/b", "1", ["linux/amd64"]);
+    registry.index("c/d", "1", ["linux/amd64"]);
+    using _there = registry.inject(
+      { does: "redirect", to: `${other.origin}/v2/a/b/manifests/1` },
+      { repository: "a/b" },
+    );
+    using _back = other.inject({ does: "redirect", to: `${registry.origin}/v2/c/d/manifests/1` });
+    const error = await failureOf(world.read(named(registry.host, "a/b"), { credentials }));
+    expect(error.kind).toBe("unauthorized");
+    expect(registry.seen.at(-1)?.authorization).toBeUndefined();
+    expect(other.seen.at(-1)?.authorization).toBeUndefined();
+  });
+
+  it("to a server that wants credentials are no reason to send it any", async () => {
+    await using registry = await startFaultRegistry();
+    await using other = await startFaultRegistry({ auth: { scheme: "basic", users } });
+    await using world = createWorld();
+    using _fault = registry.inject({ does: "redirect", to: `${other.origin}/v2/a/b/manifests/1` });
+    const error = await failureOf(world.read(named(registry.host, "a/b"), { credentials }));
+    expect(error.kind).toBe("unauthorized");
+    expect(other.seen.map(({ authorization }) => authorization)).toEqual([undefined]);
+    expect(other.requests.token).toBe(0);
+  });
+
+  it("of a token request to another server take no credentials along", async () => {
+    await using registry = await startFaultRegistry({ auth: { scheme: "token", users } });
+    await using other = await startFaultRegistry({ auth: { scheme: "token", users } });
+    await using world = createWorld();
+    using _fault = registry.inject({ does: "redirect", to: `${other.origin}/token` }, { kind: "token" });
+    await failureOf(world.read(named(registry.host, "a/b"), { credentials }));
+    expect(other.requests.token).toBe(1);
+    expect(other.seen.map(({ authorization }) => authorization)).toEqual([undefined]);
+  });
+
+  it("of an identity token are not followed", async () => {
+    await using registry = await startFaultRegistry({ auth: { scheme: "token", identityTokens: ["r"] } });
+    await using other = await startFaultRegistry();
+    await using world = createWorld();
+    using _fault = registry.inject({ does: "redirect", to: `${other.origin}/token` }, { kind: "token" });
+    await failureOf(world.read(named(registry.host, "a/b"), { credentials: [{ identityToken: "r" }] }));
+    expect(other.seen).toEqual([]);
+  });
+
+  it.each([
+    ["in a circle", { does: "circle" }, 2],
+    ["for ever", { does: "circle", endless: true }, 9],
+    ["nowhere", { does: "redirect", to: "http://" }, 1],
+    ["to a file", { does: "redirect", to: "file:///etc/passwd" }, 1],
+    ["to itself", { does: "redirect", to: "" }, 1],
+    ["to a URL with a password", { does: "redirect", to: "https://a:b@c.invalid/" }, 1],
+  ] as const)("%s are refused", async (_name, fault, requests) => {
+    await using registry = await startFaultRegistry();
+    await using world = createWorld();
+    using _fault = registry.inject(fault);
+    const error = await failureOf(world.read(named(registry.host, "a/b"), { credentials: [] }));
+    expect(error.kind).toBe("malformed");
+    expect(world.requests.length).toBeLessThanOrEqual(requests + 1);
+  });
+});
+
+describe("where a registry may send us", () => {
+  const why = (from: string, to: string, plainHttp = false): string | undefined => {
+    const [endpoint] = endpointsFor(from, plainHttp ? { plainHttp } : {});
+    if (endpoint === undefined) throw new Error("no endpoint");
+    return whyNotFollow(new URL(to), endpoint);
+  };
+
+  it.each([
+    ["ghcr.io", "https://cdn.example/x"],
+    ["ghcr.io", "https://10.0.0.1/x"],
+    ["localhost:5000", "http://127.0.0.1:5001/x"],
+    ["localhost:5000", "https://cdn.example/x"],
+  ])("from %s to %s", (from, to) => {
+    expect(why(from, to)).toBeUndefined();
+  });
+
+  it.each([
+    ["ghcr.io", "http://ghcr.io/x"],
+    ["ghcr.io", "https://localhost/x"],
+    ["ghcr.io", "https://127.0.0.1:10250/x"],
+    ["ghcr.io", "https://127.1.2.3/x"],
+    ["ghcr.io", "https://2130706433/x"],
+    ["ghcr.io", "https://0.0.0.0/x"],
+    ["ghcr.io", "https://[::1]/x"],
+    ["ghcr.io", "https://[::ffff:127.0.0.1]/x"],
+    ["ghcr.io", "https://[fe80::1]/x"],
+    ["ghcr.io", "https://169.254.169.254/latest"],
+    ["ghcr.io", "https://a.localhost/x"],
+    ["ghcr.io", "ftp://cdn.example/x"],
+  ])("but not from %s to %s", (from, to) => {
+    expect(why(from, to)).toEqual(expect.any(String));
+  });
+
+  it("but not to the machine itself from a registry elsewhere, by plain http or not", () => {
+    expect(why("10.0.0.1:5000", "http://169.254.169.254/latest", true)).toEqual(expect.any(String));
+    expect(why("10.0.0.1:5000", "http://10.0.0.2/x", true)).toBeUndefined();
+  });
+});

@@ -1,0 +1,247 @@
+import { setImmediate } from "node:timers/promises";
+import { describe, expect, it } from "vitest";
+import { platformText } from "./platform.ts";
+import { createWorld, failureOf, named } from "./testing/client-world.ts";
+import { type ImageFormat, startFaultRegistry } from "./testing/fault-registry.ts";
+
+const anonymous = { credentials: [] } as const;
+const OCI_INDEX = "application/vnd.oci.image.index.v1+json";
+const FORMATS: readonly (readonly [string, ImageFormat, string, string])[] = [
+  ["OCI", "oci", OCI_INDEX, "application/vnd.oci.image.manifest.v1+json"],
+  [
+    "Docker",
+    "docker",
+    "application/vnd.docker.distribution.manifest.list.v2+json",
+    "application/vnd.docker.distribution.manifest.v2+json",
+  ],
+];
+
+describe.each(FORMATS)("A-P6 images of %s", (_name, format, indexType, manifestType) => {
+  it("reads an index with one request", async () => {
+    await using registry = await startFaultRegistry();
+    await using world = createWorld();
+    const digest = registry.index("a/b", "1", ["linux/amd64", "linux/arm/v7"], { format });
+    expect(await world.read(named(registry.host, "a/b"), anonymous)).toEqual({
+      digest,
+      mediaType: indexType,
+      platforms: [
+        { os: "linux", architecture: "amd64" },
+        { os: "linux", architecture: "arm", variant: "v7" },
+      ],
+    });
+    expect(world.requests).toEqual([{ registry: registry.host, kind: "manifest", status: 200 }]);
+  });
+
+  it("reads a manifest with one request more, for its config", async () => {
+    await using registry = await startFaultRegistry();
+    await using world = createWorld();
+    const digest = registry.image("a/b", "1", "linux/s390x", { format });
+    expect(await world.read(named(registry.host, "a/b"), anonymous)).toEqual({
+      digest,
+      mediaType: manifestType,
+      platforms: [{ os: "linux", architecture: "s390x" }],
+    });
+    expect(world.asked).toEqual(["manifest 200", "blob 200"]);
+  });
+
+  it("reads by digest, and by the digest where a tag is given as well", async () => {
+    await using registry = await startFaultRegistry();
+    await using world = createWorld();
+    const digest = registry.index("a/b", "1", ["linux/arm64"], { format });
+    const facts = await world.read({ ...named(registry.host, "a/b", digest), tag: "gone" }, anonymous);
+    expect(facts.digest).toBe(digest);
+    expect(registry.seen.map(({ path }) => path)).toEqual([`/v2/a/b/manifests/${digest}`]);
+  });
+});
+
+describe("what an index holds besides", () => {
+  it("A-B6 leaves out attestations and artifacts", async () => {
+    await using registry = await startFaultRegistry();
+    await using world = createWorld();
+    registry.index("a/b", "1", ["linux/amd64", "linux/arm64"], { attestations: true, artifact: true });
+    const { platforms } = await world.read(named(registry.host, "a/b"), anonymous);
+    expect(platforms.map(platformText)).toEqual(["linux/amd64", "linux/arm64"]);
+  });
+
+  it("A-B6 leaves out entries without a platform", async () => {
+    await using registry = await startFaultRegistry();
+    await using world = createWorld();
+    const digest = registry.image("a/b", "one", "linux/amd64");
+    const entry = { mediaType: "application/vnd.oci.image.manifest.v1+json", digest, size: 1 };
+    const manifests = [entry, { ...entry, platform: { os: "linux", architecture: "arm64" } }];
+    registry.put("a/b", "1", { schemaVersion: 2, mediaType: OCI_INDEX, manifests }, OCI_INDEX);
+    const { platforms } = await world.read(named(registry.host, "a/b"), anonymous);
+    expect(platforms.map(platformText)).toEqual(["linux/arm64"]);
+    expect(world.asked).toEqual(["manifest 200"]);
+  });
+
+  it("reads at most four children of an index that names no platform at all", async () => {
+    await using registry = await startFaultRegistry();
+    await using world = createWorld();
+    const platforms = ["linux/amd64", "linux/arm64", "linux/s390x", "linux/ppc64le", "linux/riscv64"];
+    registry.index("a/b", "1", platforms, { silent: true });
+    const facts = await world.read(named(registry.host, "a/b"), anonymous);
+    expect(facts.platforms.map(platformText)).toEqual(platforms.slice(0, 4));
+    expect(registry.requests).toMatchObject({ manifest: 5, blob: 4 });
+  });
+
+  it.each([
+    ["no platform", { silent: true }],
+    ["an attestation only", { attestations: true }],
+  ] as const)("says that there is none where it names %s", async (_name, options) => {
+    await using registry = await startFaultRegistry();
+    await using world = createWorld();
+    if ("silent" in options) registry.image("a/b", "1", "linux/amd64", options);
+    else registry.index("a/b", "1", [], options);
+    const error = await failureOf(world.read(named(registry.host, "a/b"), anonymous));
+    expect(error).toMatchObject({ kind: "noPlatform", registry: registry.host });
+  });
+});
+
+describe("the digest at present", () => {
+  it("is asked for without reading the image", async () => {
+    await using registry = await startFaultRegistry();
+    await using world = createWorld();
+    const digest = registry.index("a/b", "1", ["linux/amd64"]);
+    expect(await world.digestOf(named(registry.host, "a/b"), anonymous)).toBe(digest);
+    expect(world.asked).toEqual(["head 200"]);
+  });
+
+  it.each([
+    ["has no HEAD", { does: "status", status: 405 }],
+    ["does not say", { does: "headers", headers: { "docker-content-digest": undefined } }],
+  ] as const)("is unknown where the registry %s", async (_name, fault) => {
+    await using registry = await startFaultRegistry();
+    await using world = createWorld();
+    registry.index("a/b", "1", ["linux/amd64"]);
+    using _fault = registry.inject(fault);
+    expect(await world.digestOf(named(registry.host, "a/b"), anonymous)).toBeUndefined();
+  });
+
+  it("is no other than the one asked for", async () => {
+    await using registry = await startFaultRegistry();
+    await using world = createWorld();
+    const digest = registry.index("a/b", "1", ["linux/amd64"]);
+    using _fault = registry.inject({
+      does: "headers",
+      headers: { "docker-content-digest": `sha256:${"0".repeat(64)}` },
+    });
+    const error = await failureOf(world.digestOf(named(registry.host, "a/b", digest), anonymous));
+    expect(error.kind).toBe("malformed");
+  });
+});
+
+describe("mirrors", () => {
+  const asRegistry = (origin: string, mirrors: readonly string[]) =>
+    ({ endpoints: { [new URL(origin).host]: { mirrors: mirrors.map((url) => ({ url })) } } }) as const;
+
+  it("answer in place of the registry, below their path and told which registry is meant", async () => {
+    await using registry = await startFaultRegistry();
+    await using mirror = await startFaultRegistry();
+    await using world = createWorld(asRegistry(registry.origin, [`${mirror.origin}/cache`]));
+    mirror.index("cache/a/b", "1", ["linux/amd64"]);
+    await world.read(named(registry.host, "a/b"), anonymous);
+    expect(mirror.seen.map(({ path }) => path)).toEqual([
+      `/v2/cache/a/b/manifests/1?ns=${encodeURIComponent(registry.host)}`,
+    ]);
+    expect(registry.seen).toEqual([]);
+  });
+
+  it.each([
+    ["has no such image", undefined],
+    ["fails", { does: "status", status: 500 }],
+    ["hangs up", { does: "reset" }],
+    ["sends something else", { does: "tamper" }],
+  ] as const)("are passed over where one %s", async (_name, fault) => {
+    await using registry = await startFaultRegistry();
+    await using mirror = await startFaultRegistry();
+    await using world = createWorld(asRegistry(registry.origin, [mirror.origin]));
+    const digest = registry.index("a/b", "1", ["linux/amd64"]);
+    if (fault !== undefined) {
+      mirror.index("a/b", "1", ["linux/amd64"]);
+      mirror.inject(fault);
+    }
+    expect(await world.read(named(registry.host, "a/b"), anonymous)).toMatchObject({ digest });
+    expect(mirror.requests.manifest).toBe(1);
+  });
+
+  it("are named when the registry fails as well", async () => {
+    await using registry = await startFaultRegistry();
+    await using mirror = await startFaultRegistry();
+    await using world = createWorld(asRegistry(registry.origin, [mirror.origin]));
+    const error = await failureOf(world.read(named(registry.host, "a/b"), anonymous));
+    expect(error).toMatchObject({ kind: "notFound", registry: registry.host });
+    expect(error.message).toContain(mirror.host);
+  });
+
+  it("never get the registry's credentials, and get their own", async () => {
+    const users = { u: "registry-secret" };
+    await using registry = await startFaultRegistry({ auth: { scheme: "basic", users } });
+    await using mirror = await startFaultRegistry({
+      auth: { scheme: "basic", users: { m: "mirror-secret" } },
+    });
+    const credentials = [{ username: "m", password: "wrong" }];
+    const mirrors = [{ url: mirror.origin }, { url: mirror.origin, credentials }];
+    await using world = createWorld({ endpoints: { [registry.host]: { mirrors } } });
+    registry.index("a/b", "1", ["linux/amd64"]);
+    await world.read(named(registry.host, "a/b"), {
+      credentials: [{ username: "u", password: "registry-secret" }],
+    });
+    const sent = mirror.seen.flatMap(({ authorization }) => authorization ?? []);
+    expect(sent).toEqual([`Basic ${Buffer.from("m:wrong").toString("base64")}`]);
+    expect(registry.served.manifest).toBe(1);
+  });
+});
+
+describe("giving up", () => {
+  it("ends with the caller's signal", async () => {
+    await using registry = await startFaultRegistry();
+    await using world = createWorld();
+    using _fault = registry.inject({ does: "silence" });
+    const caller = new AbortController();
+    const failure = failureOf(
+      world.read(named(registry.host, "a/b"), { ...anonymous, signal: caller.signal }),
+    );
+    while (registry.requests.manifest === 0) await setImmediate();
+    caller.abort();
+    expect(await failure).toMatchObject({ kind: "aborted" });
+  });
+
+  it("asks nothing for a caller that has gone", async () => {
+    await using registry = await startFaultRegistry();
+    await using world = createWorld();
+    const signal = AbortSignal.abort();
+    const error = await failureOf(world.read(named(registry.host, "a/b"), { ...anonymous, signal }));
+    expect(error.kind).toBe("aborted");
+    expect(registry.seen).toEqual([]);
+  });
+
+  it("ends what is under way when the client is disposed, and what comes later", async () => {
+    await using registry = await startFaultRegistry();
+    using _fault = registry.inject({ does: "silence" });
+    const world = createWorld();
+    const failure = failureOf(world.read(named(registry.host, "a/b"), anonymous));
+    while (registry.requests.manifest === 0) await setImmediate();
+    await world[Symbol.asyncDispose]();
+    expect(await failure).toMatchObject({ kind: "aborted" });
+    const later = await failureOf(world.read(named(registry.host, "a/b"), anonymous));
+    expect(later.kind).toBe("aborted");
+  });
+
+  it.each([
+    ["leads out of the repository", { repository: "a/../b" }],
+    ["is empty", { repository: "" }],
+    ["has a query", { repository: "a?b" }],
+    ["has a tag that leads elsewhere", { tag: "../x" }],
+    ["has a digest that is none", { digest: "sha256:x" }],
+    ["has neither tag nor digest", { tag: undefined }],
+  ] as const)("asks nothing for a reference that %s", async (_name, wrong) => {
+    await using registry = await startFaultRegistry();
+    await using world = createWorld();
+    const { tag, ...rest } = { ...named(registry.host, "a/b"), ...wrong };
+    const reference = tag === undefined ? rest : { ...rest, tag };
+    const error = await failureOf(world.read(reference, anonymous));
+    expect(error.kind).toBe("invalidName");
+    expect(registry.seen).toEqual([]);
+  });
+});
