@@ -1,0 +1,354 @@
+import type { JsonPatchOperation, Pod } from "@berth/kube";
+import { aPod, type PodBuilder } from "@berth/testcluster";
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { applyPatch } from "../gate/testing/json-patch.ts";
+import { type ArchitectureAnswer, type ArchitectureQuestion, admitDaemonSet, admitPod } from "./admit.ts";
+import { type PolicyInit, policiesOf } from "./testing/policies.ts";
+import { type KnownImages, sightOf } from "./testing/sight.ts";
+
+const IMAGES: KnownImages = {
+  amd: ["amd64"],
+  arm: ["arm64"],
+  multi: ["amd64", "arm64"],
+  gone: { failed: "ImageNotFound" },
+};
+const GATE = { name: "berth.dev/architecture" };
+const POD = { kind: "Pod" };
+
+interface Setting {
+  readonly policies?: Readonly<Record<string, PolicyInit>>;
+  /** `null`: the namespace is not known. */
+  readonly labels?: Readonly<Record<string, string>> | null;
+  readonly images?: KnownImages;
+}
+
+type Context = Parameters<typeof admitPod>[0];
+
+function contextOf({
+  policies = { p: { mode: "Affinity" } },
+  labels = {},
+  images = IMAGES,
+}: Setting): Context {
+  return {
+    policies: policiesOf(policies).policies,
+    ownNamespace: "berth-system",
+    namespaceLabels: () => labels ?? undefined,
+    sight: sightOf(images),
+    now: 0,
+  };
+}
+
+function admit(pod: PodBuilder | Pod, setting: Setting = {}): ArchitectureAnswer {
+  const object = "build" in pod ? pod.build() : pod;
+  const namespace = object.metadata?.namespace;
+  return admitPod(contextOf(setting), { kind: POD, operation: "CREATE", object, namespace });
+}
+
+function patchOf(answer: ArchitectureAnswer): readonly JsonPatchOperation[] {
+  if (!answer.allowed) throw new Error(`refused: ${answer.message}`);
+  return answer.patch;
+}
+
+const after = (pod: PodBuilder, setting: Setting = {}): Pod =>
+  applyPatch(pod.build(), patchOf(admit(pod, setting))) as Pod;
+
+const taint: Setting = { policies: { p: { mode: "Taint" } } };
+const both: Setting = { policies: { p: { mode: "Both" } } };
+const arch = (...values: readonly string[]): object => ({
+  key: "kubernetes.io/arch",
+  operator: "In",
+  values,
+});
+const os = { key: "kubernetes.io/os", operator: "In", values: ["linux"] };
+const requiring = (...expressions: readonly object[]): object => ({
+  nodeAffinity: {
+    requiredDuringSchedulingIgnoredDuringExecution: {
+      nodeSelectorTerms: [{ matchExpressions: expressions }],
+    },
+  },
+});
+const tolerating = (value: string): object => ({ key: "supported-arch", value, effect: "NoSchedule" });
+
+describe("a pod is created whose images are known", () => {
+  it("A-B11 its affinity is narrowed in one patch, and there is no gate", () => {
+    const { spec } = after(aPod("p").image("multi").container("side", "amd"));
+    expect(spec?.affinity).toEqual(requiring(arch("amd64"), os));
+    expect(spec?.schedulingGates).toBeUndefined();
+    expect(spec?.tolerations).toBeUndefined();
+  });
+
+  it("A-P4 A-P5 with taints: it tolerates what all its images run on", () => {
+    expect(after(aPod("p").image("multi"), taint).spec?.tolerations).toEqual(
+      ["amd64", "arm64"].map(tolerating),
+    );
+    const { spec } = after(aPod("p").image("multi").container("side", "amd").tolerating({ key: "x" }), taint);
+    expect(spec?.tolerations).toEqual([{ key: "x" }, tolerating("amd64")]);
+    expect(spec?.affinity).toBeUndefined();
+  });
+
+  it("A-P7 tolerating it already, it stays as it is", () => {
+    for (const toleration of [tolerating("amd64"), { operator: "Exists" }]) {
+      expect(patchOf(admit(aPod("p").image("amd").tolerating(toleration), taint))).toEqual([]);
+    }
+  });
+
+  it("A-P11 none in common: no toleration; where affinity holds, refused with both containers named", () => {
+    const pod = aPod("p").image("amd").container("side", "arm");
+    expect(patchOf(admit(pod, taint))).toEqual([]);
+    const answer = admit(pod);
+    if (answer.allowed) throw new Error("it was let through");
+    expect(answer.reason).toBe("NoCommonArchitecture");
+    expect(answer.message).toBe(
+      "container main (docker.io/library/amd:latest) runs on amd64, container side (docker.io/library/arm:latest) on arm64: no architecture runs both (architecture policy p; the annotation berth.dev/architectures of the pod overrides it)",
+    );
+    expect(admit(pod, { policies: { p: { mode: "Taint", impossible: "Refuse" } } }).allowed).toBe(false);
+    const held = after(pod, { policies: { p: { mode: "Affinity", impossible: "Hold" } } });
+    expect(held.spec?.schedulingGates).toEqual([GATE]);
+    expect(held.spec?.affinity).toBeUndefined();
+  });
+
+  it("both ways at once, for moving from one to the other", () => {
+    const { spec } = after(aPod("p").image("amd"), both);
+    expect(spec?.tolerations).toEqual([tolerating("amd64")]);
+    expect(spec?.affinity).toEqual(requiring(arch("amd64"), os));
+  });
+
+  it("tolerates the taints of policies that do not govern it", () => {
+    const policies: Setting["policies"] = {
+      affine: { mode: "Affinity", priority: 1, podSelector: { matchLabels: { app: "a" } } },
+      other: {
+        mode: "Taint",
+        podSelector: { matchLabels: { app: "b" } },
+        taint: { key: "kubernetes.io/arch" },
+      },
+    };
+    const spec = (app: string): unknown => after(aPod("p").image("amd").labelled({ app }), { policies }).spec;
+    const key = "kubernetes.io/arch";
+    expect(spec("a")).toMatchObject({
+      tolerations: [{ key, value: "amd64", effect: "NoSchedule" }],
+      affinity: requiring(arch("amd64"), os),
+    });
+    const exists = { key, operator: "Exists", effect: "NoSchedule" };
+    expect(spec("c")).toMatchObject({ tolerations: [exists] });
+    expect(spec("c")).not.toHaveProperty("affinity");
+  });
+});
+
+describe("a pod is created whose images are not all known", () => {
+  it("it is gated where affinity holds, behind the gates of others, and its images are asked for", () => {
+    const pod = aPod("p").image("amd").container("new", "new");
+    const answer = admit(pod);
+    expect(answer).toMatchObject({ allowed: true, wants: [{ image: "amd" }, { image: "new" }] });
+    expect(after(pod).spec?.schedulingGates).toEqual([GATE]);
+    const gated = pod.with((it) => ({
+      ...it,
+      spec: { containers: [], ...it.spec, schedulingGates: [{ name: "kueue.x-k8s.io/admission" }] },
+    }));
+    expect(after(gated).spec?.schedulingGates).toEqual([{ name: "kueue.x-k8s.io/admission" }, GATE]);
+    expect(after(gated).spec?.affinity).toBeUndefined();
+  });
+
+  it("with taints alone there is nothing to hold it for", () => {
+    const answer = admit(aPod("p").image("new"), taint);
+    expect(answer).toMatchObject({ patch: [], wants: [{ image: "new" }] });
+  });
+
+  it("A-B8 one that cannot be resolved: open it runs, closed it is held", () => {
+    expect(patchOf(admit(aPod("p").image("gone")))).toEqual([]);
+    const closed: Setting = { policies: { p: { mode: "Affinity", unresolvable: "Closed" } } };
+    expect(after(aPod("p").image("gone"), closed).spec?.schedulingGates).toEqual([GATE]);
+    const beside = after(aPod("p").image("amd").container("side", "gone"));
+    expect(beside.spec?.affinity).toEqual(requiring(arch("amd64"), os));
+  });
+
+  it("in a namespace that is not known yet: held only if it may come to be narrowed", () => {
+    const unknown = { labels: null };
+    expect(after(aPod("p").image("amd"), unknown).spec).toMatchObject({ schedulingGates: [GATE] });
+    expect(admit(aPod("p").image("new"), unknown)).toMatchObject({ wants: [{ image: "new" }] });
+    expect(patchOf(admit(aPod("p").image("amd"), { ...taint, ...unknown }))).toEqual([]);
+    const excluded: Setting = { policies: { p: { mode: "Affinity", excludedNamespaces: ["default"] } } };
+    expect(patchOf(admit(aPod("p"), { ...excluded, ...unknown }))).toEqual([]);
+  });
+});
+
+describe("a pod that is left alone", () => {
+  it.each<readonly [string, PodBuilder | Pod]>([
+    ["has its node", aPod("p").image("amd").on("n")],
+    ["is static", aPod("p").image("amd").annotated({ "kubernetes.io/config.mirror": "hash" })],
+  ])("%s", (_, pod) => {
+    expect(admit(pod, both)).toMatchObject({ allowed: true, patch: [], wants: [] });
+  });
+
+  it("of a DaemonSet or of kube-system: gets tolerations, and neither affinity nor a refusal", () => {
+    for (const pod of [aPod("p").ofDaemonSet("ds"), aPod("p").in("kube-system")]) {
+      const { spec } = after(pod.image("amd"), both);
+      expect(spec).toMatchObject({ tolerations: [tolerating("amd64")] });
+      expect(spec?.affinity).toBeUndefined();
+      expect(patchOf(admit(pod.image("new"), both))).toEqual([]);
+      expect(patchOf(admit(pod.image("amd").container("b", "arm"), both))).toEqual([]);
+    }
+  });
+
+  it("opted out: tolerates everything, where there are taints", () => {
+    const exists = { key: "supported-arch", operator: "Exists", effect: "NoSchedule" };
+    const optedOut = { labels: { "berth.dev/architecture": "ignore" } };
+    expect(after(aPod("p").image("amd"), { ...both, ...optedOut }).spec?.tolerations).toEqual([exists]);
+    expect(after(aPod("p").in("berth-system").image("amd"), both).spec?.tolerations).toEqual([exists]);
+    expect(patchOf(admit(aPod("p").image("amd"), optedOut))).toEqual([]);
+    expect(patchOf(admit(aPod("p").image("amd"), { policies: {} }))).toEqual([]);
+  });
+
+  it("A-B8 names its architectures itself", () => {
+    const pod = aPod("p").image("amd").annotated({ "berth.dev/architectures": "s390x" });
+    expect(after(pod).spec?.affinity).toEqual(requiring(arch("s390x"), os));
+    expect(patchOf(admit(aPod("p").image("new").annotated({ "berth.dev/architectures": "*" })))).toEqual([]);
+  });
+
+  it("is no Pod, or not created", () => {
+    const object = aPod("p").image("amd").build();
+    const context = contextOf(both);
+    const questions: readonly ArchitectureQuestion[] = [
+      { kind: { kind: "Node" }, operation: "CREATE", object },
+      { kind: POD, operation: "UPDATE", object },
+      { kind: POD, operation: "CREATE", object, subResource: "binding" },
+      { kind: POD, operation: "CREATE" },
+    ];
+    for (const question of questions) expect(admitPod(context, question)).toMatchObject({ patch: [] });
+  });
+});
+
+describe("whatever pod is created", () => {
+  const container = fc.record({
+    name: fc.constantFrom("a", "b"),
+    image: fc.constantFrom("amd", "multi", "new", "gone"),
+  });
+  const pod = fc.record(
+    {
+      containers: fc.array(container, { minLength: 1, maxLength: 3 }),
+      initContainers: fc.array(
+        fc.record({ ...{ restartPolicy: fc.constant("Always") }, image: fc.constant("amd") }),
+      ),
+      schedulingGates: fc.subarray([{ name: "a" }, GATE, { name: "b" }]),
+      tolerations: fc.subarray([{ operator: "Exists" }, { key: "x" }, tolerating("amd64")]),
+      hostUsers: fc.boolean(),
+      fieldOfTheFuture: fc.anything({ maxDepth: 2 }),
+    },
+    { requiredKeys: ["containers"] },
+  );
+  const setting = fc.record({
+    mode: fc.constantFrom<PolicyInit["mode"]>("Taint", "Affinity", "Both"),
+    unresolvable: fc.constantFrom<PolicyInit["unresolvable"]>("Open", "Closed"),
+    preferences: fc.constantFrom([], [{ architecture: "arm64", weight: 5 }]),
+  });
+
+  it("asked twice, the webhook says nothing new; every other byte stays, and earlier entries keep their order", () => {
+    fc.assert(
+      fc.property(pod, setting, (spec, policy) => {
+        const object = JSON.parse(
+          JSON.stringify({ metadata: { namespace: "n", extra: 1 }, spec, more: [1] }),
+        ) as Pod;
+        const policies = { policies: { p: policy as PolicyInit } };
+        const once = applyPatch(object, patchOf(admit(object, policies))) as Pod;
+        expect(patchOf(admit(once, policies))).toEqual([]);
+        const {
+          tolerations = [],
+          schedulingGates = [],
+          affinity: _,
+          ...rest
+        } = once.spec ?? { containers: [] };
+        const before = object.spec ?? { containers: [] };
+        const { tolerations: had = [], schedulingGates: gates = [], ...others } = before;
+        expect(rest).toEqual(others);
+        expect({ ...once, spec: 0 }).toEqual({ ...object, spec: 0 });
+        expect(tolerations.slice(0, had.length)).toEqual(had);
+        const foreign = (it: { readonly name: string }): boolean => it.name !== GATE.name;
+        expect(schedulingGates.filter(foreign)).toEqual(gates.filter(foreign));
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it("a second webhook adds a container: what is in common gets less, and the gate comes or goes with the facts", () => {
+    const first = after(aPod("p").image("multi"));
+    const injected: Pod = {
+      ...first,
+      spec: {
+        ...first.spec,
+        containers: [...(first.spec?.containers ?? []), { name: "mesh", image: "arm" }],
+      },
+    };
+    const second = applyPatch(injected, patchOf(admit(injected))) as Pod;
+    expect(second.spec?.affinity).toEqual(requiring(arch("amd64", "arm64"), os, arch("arm64")));
+    const gated = after(aPod("p").image("new"));
+    const known = { images: { new: ["arm64"] } };
+    const third = applyPatch(gated, patchOf(admit(gated, known))) as Pod;
+    expect(third.spec).toMatchObject({ schedulingGates: [], affinity: requiring(arch("arm64"), os) });
+  });
+
+  it("it never fails", () => {
+    const part = fc.oneof(fc.anything({ withNullPrototype: true }), fc.array(fc.anything()));
+    const hostile = fc.oneof(
+      part,
+      fc.record({
+        metadata: fc.record({ labels: part, annotations: part, ownerReferences: part, namespace: part }),
+        spec: fc.record(
+          {
+            containers: part,
+            tolerations: part,
+            affinity: fc.oneof(part, fc.record({ nodeAffinity: part })),
+            schedulingGates: part,
+            nodeSelector: part,
+            os: part,
+            template: part,
+          },
+          { requiredKeys: [] },
+        ),
+      }),
+    );
+    fc.assert(
+      fc.property(hostile, (object) => {
+        const context = contextOf(both);
+        const asked = { operation: "CREATE", object, namespace: "n" };
+        expect(admitPod(context, { ...asked, kind: POD }).allowed).toBe(true);
+        expect(admitDaemonSet(context, { ...asked, kind: { kind: "DaemonSet" } }).allowed).toBe(true);
+      }),
+      { numRuns: 500 },
+    );
+  });
+});
+
+describe("a DaemonSet", () => {
+  const kind = { kind: "DaemonSet" };
+  const path = "/spec/template/spec/tolerations";
+  const daemonSet = (image: string, more: object = {}): object => ({
+    metadata: { namespace: "default" },
+    spec: { template: { spec: { containers: [{ name: "a", image }], ...more } } },
+  });
+  const admitted = (question: Partial<ArchitectureQuestion>, setting = taint): ArchitectureAnswer =>
+    admitDaemonSet(contextOf(setting), { kind, operation: "CREATE", ...question });
+
+  it("is created: its pods tolerate where its images run", () => {
+    expect(admitted({ object: daemonSet("amd") })).toMatchObject({
+      patch: [{ op: "add", path, value: [tolerating("amd64")] }],
+    });
+    const standing = { tolerations: [{ key: "x" }] };
+    expect(admitted({ object: daemonSet("amd", standing) })).toMatchObject({
+      patch: [{ op: "add", path: `${path}/-`, value: tolerating("amd64") }],
+    });
+    expect(admitted({ object: daemonSet("new") })).toMatchObject({ patch: [], wants: [{ image: "new" }] });
+    expect(admitted({ object: daemonSet("amd") }, { policies: { p: { mode: "Affinity" } } })).toMatchObject({
+      patch: [],
+    });
+  });
+
+  it("is updated: only when its template changes anyway", () => {
+    const [old, object] = [daemonSet("multi"), daemonSet("amd")];
+    expect(admitted({ operation: "UPDATE", object, oldObject: object })).toMatchObject({ patch: [] });
+    expect(admitted({ operation: "UPDATE", object, oldObject: old })).toMatchObject({
+      patch: [{ op: "add", path, value: [tolerating("amd64")] }],
+    });
+    expect(admitted({ operation: "DELETE", oldObject: object })).toMatchObject({ patch: [] });
+    expect(admitted({ kind: POD, object })).toMatchObject({ patch: [] });
+  });
+});
