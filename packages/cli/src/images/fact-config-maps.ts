@@ -181,7 +181,7 @@ export class FactConfigMaps {
     const { client, namespace, installation, memory, log } = this.#options;
     const shards = toShards(memory.entries(), this.#shardsNow());
     // From the last: when there come to be more of them, facts move to those, and must be there before they go elsewhere.
-    for (const [at, text = ""] of [...shards.entries()].reverse()) {
+    for (const [at, text = ""] of [...shards.entries()].toReversed()) {
       const object: ConfigMap = {
         metadata: {
           name: this.#nameOf(at),

@@ -6,7 +6,7 @@ export interface ImageMetrics {
   readonly onRequest: (request: RegistryRequest) => void;
   readonly observer: FactObserver;
   /** Read at each scrape. */
-  counts(of: () => { readonly tags: number; readonly digests: number }): void;
+  readonly counts: (of: () => { readonly tags: number; readonly digests: number }) => void;
 }
 
 export function createImageMetrics(
@@ -36,7 +36,7 @@ export function createImageMetrics(
       asked: (outcome) => questions.inc({ outcome }),
       listenerFailed: onListenerFailed,
     },
-    counts(of) {
+    counts: (of) => {
       registry.gauge<"by">({
         name: "berth_image_facts",
         help: "Images of which it is known what they run on, by tag or by digest.",

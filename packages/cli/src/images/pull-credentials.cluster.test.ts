@@ -1,0 +1,230 @@
+/** Which credentials a pod has for its images, read from a real API server. */
+import { type KubeClient, namespaces, roleBindings, roles, secrets, serviceAccounts } from "@berth/kube";
+import type { ImageAccess } from "@berth/placement";
+import { parseReference } from "@berth/registry";
+import { createVirtualClock, type VirtualClock } from "@berth/runtime";
+import { eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
+import { beforeAll, describe, expect, it } from "vitest";
+import { testFolder } from "../testing/harness.ts";
+import { PullCredentials } from "./pull-credentials.ts";
+
+const IMAGE = parseReference("registry.example/team/app:1");
+const PASSWORD = "correct-horse-battery";
+let cluster: TestCluster;
+let namespaceCount = 0;
+
+beforeAll(async () => {
+  cluster = await sharedTestCluster();
+});
+
+interface World extends AsyncDisposable {
+  readonly namespace: string;
+  readonly client: KubeClient;
+  readonly clock: VirtualClock;
+  /** Requests to the API server since the last time. */
+  requests(): number;
+  credentialsWith(options?: { readonly dockerConfig?: string }): PullCredentials;
+  access(secretNames?: readonly string[], serviceAccount?: string): ImageAccess;
+}
+
+async function aWorld(options: { readonly user?: string } = {}): Promise<World> {
+  const namespace = `pull-${++namespaceCount}`;
+  await cluster.client.create(namespaces, { metadata: { name: namespace } });
+  let answered = 0;
+  const client = cluster.connect({
+    ...(options.user && { user: await cluster.user(options.user) }),
+    onAnswer: () => void (answered += 1),
+  });
+  const clock = createVirtualClock();
+  return {
+    namespace,
+    client,
+    clock,
+    requests() {
+      const count = answered;
+      answered = 0;
+      return count;
+    },
+    credentialsWith: (more = {}) => new PullCredentials({ client, clock, ...more }),
+    access: (names = [], serviceAccount = "default") => ({ namespace, serviceAccount, secrets: names }),
+    [Symbol.asyncDispose]: () => client.close(),
+  };
+}
+
+const auths = (entries: Readonly<Record<string, string>>): object =>
+  Object.fromEntries(
+    Object.entries(entries).map(([host, user]) => [
+      host,
+      { auth: Buffer.from(`${user}:${PASSWORD}`).toString("base64") },
+    ]),
+  );
+
+function base64(value: unknown): string {
+  return Buffer.from(typeof value === "string" ? value : JSON.stringify(value)).toString("base64");
+}
+
+async function putDockerConfig(
+  namespace: string,
+  name: string,
+  hosts: Readonly<Record<string, string>>,
+): Promise<void> {
+  const data = { ".dockerconfigjson": base64({ auths: auths(hosts) }) };
+  await cluster.client.create(
+    secrets,
+    { metadata: { name, namespace }, type: "kubernetes.io/dockerconfigjson", data },
+    { namespace },
+  );
+}
+
+const users = async (found: ReturnType<PullCredentials["find"]>): Promise<readonly (string | undefined)[]> =>
+  (await found).credentials.map(({ username }) => username);
+
+describe("credentials of a pod", () => {
+  it("are those of the pull secrets it names, of both types, the most specific first", async () => {
+    await using world = await aWorld();
+    const { namespace } = world;
+    await putDockerConfig(namespace, "one", { "registry.example": "all", "other.example": "stranger" });
+    const data = { ".dockercfg": base64(auths({ "registry.example/team": "team" })) };
+    await cluster.client.create(
+      secrets,
+      { metadata: { name: "two", namespace }, type: "kubernetes.io/dockercfg", data },
+      { namespace },
+    );
+    const found = await world.credentialsWith().find(world.access(["one", "two", "one"]), IMAGE);
+    expect(found).toEqual({
+      credentials: [
+        { username: "team", password: PASSWORD },
+        { username: "all", password: PASSWORD },
+      ],
+      problems: [],
+      commonProblems: [],
+    });
+  });
+
+  it("A-B4 are those of its service account when it names none", async () => {
+    await using world = await aWorld();
+    const { namespace } = world;
+    await putDockerConfig(namespace, "of-account", { "*.example": "account" });
+    await putDockerConfig(namespace, "of-pod", { "*.example": "pod" });
+    const imagePullSecrets = [{ name: "of-account" }];
+    await cluster.client.create(
+      serviceAccounts,
+      { metadata: { name: "puller", namespace }, imagePullSecrets },
+      { namespace },
+    );
+    const credentials = world.credentialsWith();
+    expect(await users(credentials.find(world.access([], "puller"), IMAGE))).toEqual(["account"]);
+    expect(await users(credentials.find(world.access(["of-pod"], "puller"), IMAGE))).toEqual(["pod"]);
+  });
+
+  it("are followed by those of the docker config for all pods", async () => {
+    await using world = await aWorld();
+    await using folder = await testFolder({
+      "config.json": JSON.stringify({ auths: auths({ "registry.example/team/app": "node" }) }),
+    });
+    await putDockerConfig(world.namespace, "one", { "registry.example": "pod" });
+    const credentials = world.credentialsWith({ dockerConfig: `${folder.path}/config.json` });
+    expect(await users(credentials.find(world.access(["one"]), IMAGE))).toEqual(["pod", "node"]);
+    await folder.write("config.json", "garbage");
+    expect(await credentials.find(world.access(["one"]), IMAGE)).toMatchObject({
+      credentials: [{ username: "pod" }],
+      problems: [],
+      commonProblems: [expect.any(String)],
+    });
+  });
+
+  it("are told to be missing, wrong or unreadable, and the others count", async () => {
+    await using world = await aWorld();
+    const { namespace } = world;
+    await putDockerConfig(namespace, "good", { "registry.example": "good" });
+    const others = {
+      opaque: { type: "Opaque", data: { password: base64(PASSWORD) } },
+      broken: {
+        type: "kubernetes.io/dockerconfigjson",
+        data: { ".dockerconfigjson": base64({ auths: { "registry.example": { auth: base64(PASSWORD) } } }) },
+      },
+    };
+    for (const [name, secret] of Object.entries(others))
+      await cluster.client.create(secrets, { metadata: { name, namespace }, ...secret }, { namespace });
+    const names = ["missing", "opaque", "broken", "../secrets/good", "good"];
+    const found = await world.credentialsWith().find(world.access(names), IMAGE);
+    expect(found.credentials).toEqual([{ username: "good", password: PASSWORD }]);
+    expect(found.problems.map((problem) => problem.replaceAll(namespace, "NS"))).toMatchInlineSnapshot(`
+      [
+        "the pull secret NS/missing does not exist",
+        "the pull secret NS/opaque is of the type Opaque, which holds no docker config",
+        "the pull secret NS/broken: the entry for registry.example of the docker config has an auth that is not the base64 of user:password: it is not used",
+        "a name of a pull secret is none",
+      ]
+    `);
+    expect(JSON.stringify(found.problems)).not.toContain(PASSWORD);
+    expect(JSON.stringify(found.problems)).not.toContain(base64(PASSWORD));
+    const account = await world.credentialsWith().find(world.access([], "nobody"), IMAGE);
+    expect(account.problems).toEqual([`the service account ${namespace}/nobody does not exist`]);
+  });
+
+  it("may be forbidden to read; the right to get is enough", async () => {
+    await using world = await aWorld({ user: "berth-pull" });
+    const { namespace } = world;
+    await putDockerConfig(namespace, "one", { "registry.example": "pod" });
+    const forbidden = await world.credentialsWith().find(world.access(["one"]), IMAGE);
+    expect(forbidden).toMatchObject({
+      credentials: [],
+      problems: [
+        `the pull secret ${namespace}/one may not be read: Berth lacks the right to get secrets there`,
+      ],
+    });
+    await cluster.client.create(
+      roles,
+      {
+        metadata: { name: "puller", namespace },
+        rules: [{ apiGroups: [""], resources: ["secrets", "serviceaccounts"], verbs: ["get"] }],
+      },
+      { namespace },
+    );
+    await cluster.client.create(
+      roleBindings,
+      {
+        metadata: { name: "puller", namespace },
+        roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "Role", name: "puller" },
+        subjects: [{ kind: "User", name: "berth-pull", apiGroup: "rbac.authorization.k8s.io" }],
+      },
+      { namespace },
+    );
+    await eventually(async () => {
+      expect(await users(world.credentialsWith().find(world.access(["one"]), IMAGE))).toEqual(["pod"]);
+    });
+    const found = await world.credentialsWith().find(world.access([], "nobody"), IMAGE);
+    expect(found.problems).toEqual([`the service account ${namespace}/nobody does not exist`]);
+  });
+
+  it("are read once a minute, however often and at once they are asked for", async () => {
+    await using world = await aWorld();
+    const { clock, namespace } = world;
+    await putDockerConfig(namespace, "one", { "registry.example": "first" });
+    const credentials = world.credentialsWith();
+    const find = (): ReturnType<typeof users> => users(credentials.find(world.access(["one"]), IMAGE));
+    world.requests();
+    await Promise.all(Array.from({ length: 50 }, find));
+    expect(world.requests()).toBe(1);
+    await cluster.client.delete(secrets, { namespace, name: "one" });
+    await putDockerConfig(namespace, "one", { "registry.example": "second" });
+    await clock.advance(59_999);
+    expect(await find()).toEqual(["first"]);
+    expect(world.requests()).toBe(0);
+    await clock.advance(1);
+    expect(await find()).toEqual(["second"]);
+    expect(world.requests()).toBe(1);
+  });
+
+  it("that cannot be read because the API server is away are asked for again at once", async () => {
+    await using world = await aWorld();
+    await using away = await aWorld();
+    await putDockerConfig(world.namespace, "one", { "registry.example": "pod" });
+    await away.client.close();
+    const credentials = away.credentialsWith();
+    const found = await credentials.find(world.access(["one"]), IMAGE);
+    expect(found.problems).toEqual([`the pull secret ${world.namespace}/one could not be read (aborted)`]);
+    expect(await credentials.find(world.access(["one"]), IMAGE)).toEqual(found);
+  });
+});
