@@ -153,17 +153,16 @@ function toRequirement({
   return { key, operator, ...(values !== undefined && { values }) };
 }
 
-/** A pod with a node, or of a DaemonSet, which has chosen the node for it, is past what could be decided here. */
+/**
+ * A pod with a node, as every mirror of a static pod has it, or of a DaemonSet, which has chosen the node for it, is past
+ * what could be decided here.
+ */
 function podConditions(list: PolicyList): readonly MatchCondition[] {
   const selected = list.policies.map(({ spec }) => selectorCel(spec.podSelector));
   const isSelective = taintKeys(list).length === 0 && selected.every((all) => all.length > 0);
   const any = selected.map((all) => `(${all.join(" && ")})`).join(" ||\n");
   return [
     { name: "not-scheduled", expression: 'object.spec.?nodeName.orValue("") == ""' },
-    {
-      name: "not-mirror",
-      expression: `!object.metadata.?annotations[?${celText("kubernetes.io/config.mirror")}].hasValue()`,
-    },
     {
       name: "not-of-daemonset",
       expression:

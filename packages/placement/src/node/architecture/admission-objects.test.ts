@@ -1,0 +1,95 @@
+import { describe, expect, it } from "vitest";
+import { architectureLabels, architectureWebhook } from "./admission-objects.ts";
+import { type PolicyInit, policiesOf } from "./testing/policies.ts";
+
+const client = { service: { namespace: "berth-system", name: "berth" } };
+const options = { client, ca: "PEM", namespace: "berth-system" };
+const made = (policies: Readonly<Record<string, PolicyInit>>, more: Partial<typeof options> = {}) =>
+  architectureWebhook(policiesOf(policies), { ...options, ...more });
+const podsOf = (policies: Readonly<Record<string, PolicyInit>>) => made(policies).webhooks?.[0];
+const narrow = { mode: "Affinity" } as const;
+
+describe("the webhooks of architecture policies", () => {
+  it("ask for pods, and for DaemonSets while a policy counts on taints", () => {
+    const namesOf = (policies: Readonly<Record<string, PolicyInit>>): readonly string[] | undefined =>
+      made(policies).webhooks?.map(({ name, failurePolicy }) => `${name} ${failurePolicy}`);
+    const pods = "pods.architecture.berth.dev Ignore";
+    const both = [pods, "daemonsets.architecture.berth.dev Ignore"];
+    expect(namesOf({})).toEqual([]);
+    expect(namesOf({ p: narrow })).toEqual([pods]);
+    expect(namesOf({ p: {} })).toEqual(both);
+    expect(namesOf({ p: narrow, q: { mode: "Both", taint: { nodes: "Leave" } } })).toEqual(both);
+  });
+
+  it("are reached at the Service, under the name and labels of the installation", () => {
+    const { metadata, webhooks = [] } = made({ p: {} });
+    expect(metadata).toEqual({ name: "berth-architecture", labels: architectureLabels() });
+    const caBundle = Buffer.from("PEM").toString("base64");
+    expect(webhooks.map(({ clientConfig }) => clientConfig)).toEqual([
+      { service: { ...client.service, path: "/mutate-pod" }, caBundle },
+      { service: { ...client.service, path: "/mutate-daemonset-architecture" }, caBundle },
+    ]);
+    const second = architectureWebhook(policiesOf({ p: {} }), { ...options, installation: "two" });
+    expect(second.metadata).toEqual({
+      name: "berth-two-architecture",
+      labels: architectureLabels({ installation: "two" }),
+    });
+  });
+
+  it("refuse pods while nobody answers only when told so, and DaemonSets never", () => {
+    const { webhooks } = architectureWebhook(policiesOf({ p: {} }), { ...options, failurePolicy: "Fail" });
+    expect(webhooks?.map(({ failurePolicy }) => failurePolicy)).toEqual(["Fail", "Ignore"]);
+  });
+
+  it("ask about every pod but those of the system while there are taints, opted out or not", () => {
+    expect(
+      podsOf({ p: { excludedNamespaces: ["a"], namespaceSelector: { matchLabels: { b: "" } } } }),
+    ).toMatchObject({
+      namespaceSelector: {
+        matchExpressions: [
+          {
+            key: "kubernetes.io/metadata.name",
+            operator: "NotIn",
+            values: ["berth-system", "kube-node-lease", "kube-public", "kube-system"],
+          },
+        ],
+      },
+    });
+  });
+
+  it("without taints spare the questions that one selector can spare", () => {
+    const inB = { matchLabels: { b: "1" }, matchExpressions: [{ key: "c", operator: "Exists" as const }] };
+    const one = { ...narrow, excludedNamespaces: ["x", "y"], namespaceSelector: inB };
+    expect(podsOf({ one })?.namespaceSelector).toEqual({
+      matchLabels: { b: "1" },
+      matchExpressions: [
+        {
+          key: "kubernetes.io/metadata.name",
+          operator: "NotIn",
+          values: ["berth-system", "kube-node-lease", "kube-public", "kube-system", "x", "y"],
+        },
+        { key: "berth.dev/architecture", operator: "NotIn", values: ["ignore"] },
+        { key: "c", operator: "Exists" },
+      ],
+    });
+    const two = { ...narrow, excludedNamespaces: ["y", "z"] };
+    const expressions = podsOf({ one, two })?.namespaceSelector;
+    expect(expressions).toEqual({
+      matchExpressions: [
+        expect.objectContaining({
+          values: ["berth-system", "kube-node-lease", "kube-public", "kube-system", "y"],
+        }) as object,
+        { key: "berth.dev/architecture", operator: "NotIn", values: ["ignore"] },
+      ],
+    });
+  });
+
+  it("ask about pods that a policy selects, where every policy does", () => {
+    const namesOf = (policies: Readonly<Record<string, PolicyInit>>): number | undefined =>
+      podsOf(policies)?.matchConditions?.length;
+    const selective = { ...narrow, podSelector: { matchLabels: { a: "1" } } };
+    expect([namesOf({ selective }), namesOf({ selective, narrow }), namesOf({ selective, p: {} })]).toEqual([
+      3, 2, 2,
+    ]);
+  });
+});
