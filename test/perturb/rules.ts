@@ -34,8 +34,9 @@ export const labelsRules: PerturbationStory = ruleStory("labels/rules", {
     {
       name: "rules-come",
       async run() {
-        await put("tpu", tpu);
+        // This way round both labels come in one write: how many there are does not depend on who is faster.
         await put("pool", pool);
+        await put("tpu", tpu);
       },
       over: () => labelOf("n1", POOL) === "yes",
     },
@@ -82,6 +83,8 @@ export const labelsSafety: PerturbationStory = ruleStory(
     steps: ({ confirm, label, labelOf, put, says }) => [
       {
         name: "five-devices-go",
+        // As of one device: a node that loses it before it has its label has nothing to lose.
+        needsSettled: true,
         run: async () => void (await Promise.all(FIVE.map((node) => label(node, { [USB]: null })))),
         over: () => says("tpu", "RemovalsFrozen", "RemovalsFrozen"),
       },

@@ -4,6 +4,7 @@ import type { TestCluster } from "../cluster.ts";
 import { sharedTestCluster } from "../shared.ts";
 import { describeResult, describeViolation, type PerturbResult, perturb } from "./perturb.ts";
 import type { Pattern } from "./point.ts";
+import { guidedStory } from "./testing/guided-story.ts";
 import type { TinyFaults } from "./testing/tiny-controller.ts";
 import { tinyStory } from "./testing/tiny-story.ts";
 
@@ -53,6 +54,16 @@ describe("a story told with every perturbation", () => {
     }
     expect(again.violations.map(({ point }) => point)).toEqual([point]);
     expect(violation && describeViolation("tiny", violation)).toContain(`--story tiny --point '${point}'`);
+  });
+
+  it("lets no watch that stood still overtake that of the guides, when it can ask about them", async () => {
+    // Stopped before the device comes, the watch of nodes goes on after the rule has gone.
+    const point = "paused MODIFIED nodes n1 #1";
+    const raced = await perturb(guidedStory(false), { cluster, point });
+    expect(raced.violations.flatMap(({ problems }) => problems).join("\n")).toMatch(/flapped/);
+    const asked = await perturb(guidedStory(true), { cluster, point });
+    expect(asked.violations).toEqual([]);
+    expect(asked.notReached).toEqual([]);
   });
 
   it("does not begin when the story goes wrong undisturbed", async () => {

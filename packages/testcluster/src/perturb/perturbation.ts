@@ -17,6 +17,8 @@ export interface Pause {
   /** Local. */
   readonly name: string;
   readonly type: string;
+  /** Of the version that the event tells. */
+  readonly resourceVersion: string | undefined;
   /** How often the story and the harness had changed the object when the watch stopped. */
   readonly changesBefore: number;
   /** Goes on with an error that makes the controller list anew. */
@@ -72,13 +74,15 @@ export function createPerturbation(options: PerturbationOptions): Perturbation {
     return before !== undefined && isStatusOnly(before, object as KubeObject);
   }
 
-  async function holdBefore({ request, type, objectName }: ObservedEvent): Promise<void> {
+  async function holdBefore({ request, type, objectName, object }: ObservedEvent): Promise<void> {
     const resource = resourceOf(request);
     if (resource === undefined) throw new Error(`${request.resource} is no resource of the story`);
     const name = toLocal(objectName);
     const { promise, resolve } = Promise.withResolvers<void>();
     request.signal.addEventListener("abort", () => resolve(), { once: true });
-    pause = { resource, name, type, changesBefore: options.changesOf(resource, name), end: resolve };
+    const { resourceVersion } = (object as KubeObject).metadata ?? {};
+    const changesBefore = options.changesOf(resource, name);
+    pause = { resource, name, type, resourceVersion, changesBefore, end: resolve };
     onChange();
     await promise;
     pause = undefined;

@@ -159,13 +159,23 @@ class Run implements AsyncDisposable {
       return;
     }
     const mayOvertake = this.#mayOvertake(index);
-    const isPausedNow = (): boolean => this.#perturbation.pause !== undefined;
-    const wasPaused = isPausedNow();
     // The watch stands still: the next step comes before the reaction to this one, if it may; but one step only.
-    if (wasPaused || !mayOvertake) await this.#endPause();
-    await this.#reach(index, `the step "${name}"`, () => mayOvertake && !wasPaused && isPausedNow());
+    const mayStayPaused = (): boolean => mayOvertake && this.#isPausedAt(name);
+    if (!mayStayPaused()) await this.#endPause();
+    await this.#reach(index, `the step "${name}"`, mayStayPaused);
     if (point?.pattern === "stale" && point.step === name)
       await this.#restartOnOlderView(point.version, index);
+  }
+
+  /** A watch stands still before an event of this step, and not of the one before. */
+  #isPausedAt(step: string): boolean {
+    const { pause } = this.#perturbation;
+    if (pause === undefined) return false;
+    const { versions } = this.#options.log;
+    const isIt = ({ resource, object }: Version): boolean =>
+      resource === pause.resource && object.metadata?.resourceVersion === pause.resourceVersion;
+    // What our own watch has not told yet can only be of now.
+    return (versions.findLast(isIt)?.step ?? step) === step;
   }
 
   /** @param orElse what ends the wait as well. */
