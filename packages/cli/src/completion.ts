@@ -30,6 +30,7 @@ const NO_FILE: ReadonlySet<string> = new Set([
   "--nodes",
   "--gate",
   "--reason",
+  "--pull-secret",
 ]);
 
 /**
@@ -104,8 +105,10 @@ function optionsOf(command: Command, given: readonly string[]): readonly Candida
   ];
 }
 
+const REPEATABLE: ReadonlySet<string> = new Set(["--config", "--allow-reserved", "--key", "--pull-secret"]);
+
 function isRepeatable(long: string | undefined): boolean {
-  return long === "--config" || long === "--allow-reserved" || long === "--key";
+  return REPEATABLE.has(long ?? "");
 }
 
 function commandsOf(command: Command): readonly Candidate[] {

@@ -145,6 +145,7 @@ const DECLARATIONS: readonly Declare[] = [
   declarePlan,
   declareExplain,
   declareGate,
+  declareImage,
   declareValidate,
   declareConvert,
   declareClean,
@@ -235,6 +236,26 @@ function declareGate(root: Command, { outside, onEnd }: ProgramOptions): void {
     .action(async (options: object) => {
       const { tolerate } = await import("./commands/gate.ts");
       onEnd(await tolerate(options, await withClock(outside)));
+    });
+}
+
+function declareImage(root: Command, { outside, onEnd }: ProgramOptions): void {
+  const image = root.command("image").description("See which platforms images run on");
+  prints(takesConfig(takesCluster(image.command("inspect"))))
+    .description("Ask the registry of an image what it runs on, as a running Berth does; needs no cluster")
+    .argument(
+      "<image>",
+      "its name, as in a pod: nginx, ghcr.io/team/app:1, registry.example:5000/app@sha256:…",
+    )
+    .option(
+      "--pull-secret <namespace/name>",
+      "Secret of the cluster with credentials for the registry; repeatable",
+      collect,
+    )
+    .action(async (name: string, options: object) => {
+      const { inspect } = await import("./commands/image.ts");
+      const given = { ...(options as Parameters<typeof inspect>[0]), image: name };
+      onEnd(await inspect(given, await withClock(outside)));
     });
 }
 

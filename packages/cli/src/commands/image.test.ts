@@ -1,0 +1,153 @@
+import { describe, expect, it } from "vitest";
+import { startFaultRegistry } from "../../../registry/src/testing/fault-registry.ts";
+import { exitCodes } from "../exit-codes.ts";
+import { type CliResult, cli, testFolder } from "../testing/harness.ts";
+
+const PASSWORD = "correct-horse-battery";
+
+function plain(text: string, host: string): string {
+  return text.replaceAll(host, "REGISTRY").replaceAll(/sha256:[0-9a-f]{64}/g, "sha256:DIGEST");
+}
+
+const document = (spec: object): string =>
+  JSON.stringify({
+    apiVersion: "berth.dev/v1alpha1",
+    kind: "ImageRegistries",
+    metadata: { name: "default" },
+    spec,
+  });
+
+describe("berth image inspect", () => {
+  it("prints what an image runs on, who said so, and at what cost", async () => {
+    await using registry = await startFaultRegistry();
+    registry.index("team/app", "1", ["linux/amd64", "linux/arm/v7"], { attestations: true });
+    const { code, stdout, stderr } = await cli(["image", "inspect", `${registry.host}/team/app:1`]);
+    expect([code, stderr]).toEqual([exitCodes.done, ""]);
+    expect(plain(stdout, registry.host)).toMatchInlineSnapshot(`
+      "Name:          REGISTRY/team/app:1
+      Digest:        sha256:DIGEST
+      Media type:    application/vnd.oci.image.index.v1+json
+      Answered by:   REGISTRY, after 1 request
+
+      OS      ARCHITECTURE   VARIANT
+      linux   amd64
+      linux   arm            v7
+      "
+    `);
+  });
+
+  it("A-P6 reads an image of one platform from its config, and prints it for scripts", async () => {
+    await using registry = await startFaultRegistry();
+    const digest = registry.image("team/app", "1", "linux/arm64", { format: "docker" });
+    const name = `${registry.host}/team/app:1`;
+    const { code, stdout } = await cli(["image", "inspect", "-o", "json", name]);
+    expect(code).toBe(exitCodes.done);
+    expect(JSON.parse(stdout)).toEqual({
+      name,
+      digest,
+      mediaType: "application/vnd.docker.distribution.manifest.v2+json",
+      platforms: [{ os: "linux", architecture: "arm64" }],
+      registry: registry.host,
+      requests: 2,
+    });
+  });
+
+  it("asks a mirror first, and the registry where that fails", async () => {
+    await using registry = await startFaultRegistry();
+    await using mirror = await startFaultRegistry();
+    await using folder = await testFolder({
+      "berth.json": document({
+        registries: [{ registry: registry.host, mirrors: [mirror.origin] }],
+      }),
+    });
+    for (const one of [registry, mirror]) one.index("team/app", "1", ["linux/amd64"]);
+    const args = ["image", "inspect", "--config", "berth.json", "-o", "json", `${registry.host}/team/app:1`];
+    const answeredBy = async (): Promise<unknown> => {
+      const { stdout } = await cli(args, { folder: folder.path });
+      return (JSON.parse(stdout) as { readonly registry: string }).registry;
+    };
+    expect(await answeredBy()).toBe(mirror.host);
+    using _fault = mirror.inject({ does: "status", status: 500 });
+    expect(await answeredBy()).toBe(registry.host);
+  });
+
+  it("A-B4 takes the credentials of the docker config that is for all pods, and never shows them", async () => {
+    await using registry = await startFaultRegistry({
+      auth: { scheme: "basic", users: { team: PASSWORD } },
+    });
+    registry.index("team/app", "1", ["linux/amd64"]);
+    const auths = { [registry.host]: { username: "team", password: PASSWORD } };
+    await using folder = await testFolder({
+      "good.json": document({ dockerConfig: "docker/config" }),
+      "docker/config": JSON.stringify({ auths }),
+      "missing.json": document({ dockerConfig: "docker/other" }),
+    });
+    const inspect = (config: string): Promise<CliResult> =>
+      cli(["image", "inspect", "--config", config, `${registry.host}/team/app:1`], { folder: folder.path });
+    const good = await inspect("good.json");
+    expect([good.code, good.stderr]).toEqual([exitCodes.done, ""]);
+    const missing = await inspect("missing.json");
+    expect(missing.code).toBe(exitCodes.failed);
+    expect(missing.stderr).toContain("docker/other: it cannot be read: ENOENT");
+    expect(missing.stderr).toContain("imagePullSecret");
+    expect(`${good.stdout}${missing.stdout}${missing.stderr}`).not.toContain(PASSWORD);
+  });
+
+  it("says what is wrong as somebody would act on it", async () => {
+    await using registry = await startFaultRegistry();
+    const failing = async (...args: readonly string[]): Promise<readonly [number, string]> => {
+      const { code, stderr } = await cli(["image", "inspect", ...args]);
+      return [code, plain(stderr, registry.host)];
+    };
+    expect(await failing(`${registry.host}/team/none:1`)).toMatchInlineSnapshot(`
+      [
+        1,
+        "berth: REGISTRY/team/none:1 cannot be read: REGISTRY does not have it (404). Check its name, tag and digest
+      ",
+      ]
+    `);
+    expect(await failing("Team/App")).toMatchInlineSnapshot(`
+      [
+        2,
+        "berth: "Team/App" is no name of an image: its repository "App" has to be in lower case
+      ",
+      ]
+    `);
+    expect(await failing("--pull-secret", "regcred", "nginx")).toMatchInlineSnapshot(`
+      [
+        2,
+        "berth: --pull-secret regcred: expected namespace/name
+      ",
+      ]
+    `);
+    registry.index("team/app", "1", ["linux/amd64"]);
+    using _fault = registry.inject({ does: "garbage" });
+    expect(await failing(`${registry.host}/team/app:1`)).toMatchInlineSnapshot(`
+      [
+        1,
+        "berth: REGISTRY/team/app:1 cannot be read: its manifest is no JSON
+      ",
+      ]
+    `);
+  });
+
+  it("refuses registries that cannot be used, before anything is asked", async () => {
+    await using folder = await testFolder({
+      "none.json": document({ registries: [{ registry: "a.example", certificateAuthority: "ca.pem" }] }),
+      "garbage.json": document({
+        registries: [{ registry: "a.example", certificateAuthority: "none.json" }],
+      }),
+      "name.json": document({ registries: [{ registry: "a.example:99999" }] }),
+    });
+    for (const config of ["none.json", "garbage.json", "name.json"]) {
+      const { code, stderr } = await cli(["image", "inspect", "--config", config, "nginx"], {
+        folder: folder.path,
+      });
+      expect([config, code, stderr]).toEqual([
+        config,
+        exitCodes.faults,
+        expect.stringContaining("a.example"),
+      ]);
+    }
+  });
+});

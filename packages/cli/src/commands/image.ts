@@ -1,0 +1,155 @@
+/** `berth image`: what is known of an image, as a running Berth would find out. */
+import type { ImageAccess } from "@berth/placement";
+import {
+  createRegistryClient,
+  type ImageFacts,
+  type ImageReference,
+  parseReference,
+  RegistryError,
+  type RegistryRequest,
+  referenceText,
+} from "@berth/registry";
+import { loadSettings, type RuleOptions } from "../config/settings.ts";
+import type { ConnectionOptions } from "../connection.ts";
+import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
+import { type FoundCredentials, PullCredentials } from "../images/pull-credentials.ts";
+import { type RegistrySettings, readRegistrySettings } from "../images/registry-settings.ts";
+import { formatColumns } from "../output/columns.ts";
+import { type DataFormat, printData } from "../output/data.ts";
+import { openSession } from "../session.ts";
+import type { Surroundings } from "../surroundings.ts";
+import { VERSION } from "../version.ts";
+
+export interface ImageInspectOptions extends ConnectionOptions, Pick<RuleOptions, "config"> {
+  readonly image: string;
+  /** `namespace/name` of Secrets in the cluster. Default none: the cluster is not asked. */
+  readonly pullSecret?: readonly string[];
+  readonly output?: DataFormat;
+}
+
+/** Asks the registry of an image which platforms it runs on, and says who answered. */
+export async function inspect(options: ImageInspectOptions, surroundings: Surroundings): Promise<ExitCode> {
+  const { stdout, stderr, folder } = surroundings;
+  const reference = parse(options.image);
+  const access = accessOf(options.pullSecret ?? []);
+  const { imageRegistries } = await loadSettings({ config: options.config ?? [] }, folder);
+  const registries = await readRegistrySettings(imageRegistries);
+  const { credentials, problems, commonProblems } = await findCredentials(
+    { options, reference, access, registries },
+    surroundings,
+  );
+  for (const problem of [...problems, ...commonProblems]) stderr.write(`${problem}\n`);
+  const read = await ask(reference, { registries, credentials }, surroundings);
+  const shown = { name: referenceText(reference), ...read };
+  if (options.output) printData(stdout, shown, options.output);
+  else stdout.write(format(shown));
+  return exitCodes.done;
+}
+
+function parse(image: string): ImageReference {
+  try {
+    return parseReference(image);
+  } catch (error) {
+    if (!(error instanceof RegistryError)) throw error;
+    throw new CommandError(error.message, exitCodes.usage);
+  }
+}
+
+/** Secrets of several namespaces, each as a pod of that namespace would have them. */
+function accessOf(pullSecrets: readonly string[]): readonly ImageAccess[] {
+  return pullSecrets.map((given) => {
+    const [namespace = "", name = "", ...rest] = given.split("/");
+    if (namespace === "" || name === "" || rest.length > 0)
+      throw new CommandError(`--pull-secret ${given}: expected namespace/name`, exitCodes.usage);
+    return { namespace, serviceAccount: "", secrets: [name] };
+  });
+}
+
+interface Wanted {
+  readonly options: ImageInspectOptions;
+  readonly reference: ImageReference;
+  readonly access: readonly ImageAccess[];
+  readonly registries: RegistrySettings;
+}
+
+/** Those of the Secrets, then those of the docker config that is for all pods. */
+async function findCredentials(
+  { options, reference, access, registries }: Wanted,
+  surroundings: Surroundings,
+): Promise<FoundCredentials> {
+  const { clock } = surroundings;
+  const found: FoundCredentials[] = [];
+  if (access.length > 0) {
+    await using session = await openSession(options, surroundings);
+    const ofSecrets = new PullCredentials({ client: session.client, clock });
+    for (const one of access) found.push(await ofSecrets.find(one, reference));
+  }
+  const { dockerConfig } = registries;
+  const common = new PullCredentials({ clock, ...(dockerConfig !== undefined && { dockerConfig }) });
+  found.push(await common.find({ namespace: "", serviceAccount: "", secrets: [] }, reference));
+  return {
+    credentials: found.flatMap(({ credentials }) => credentials),
+    problems: found.flatMap(({ problems }) => problems),
+    commonProblems: found.flatMap(({ commonProblems }) =>
+      commonProblems.map((problem) => `the docker config ${dockerConfig ?? ""}: ${problem}`),
+    ),
+  };
+}
+
+interface ReadImage extends ImageFacts {
+  /** Who answered: a mirror, or the registry as it is reached. */
+  readonly registry: string;
+  /** Sent to whomever, tokens and redirects included. */
+  readonly requests: number;
+}
+
+async function ask(
+  reference: ImageReference,
+  {
+    registries: { endpoints, timeoutMs },
+    credentials,
+  }: Pick<FoundCredentials, "credentials"> & { readonly registries: RegistrySettings },
+  { clock, signal }: Surroundings,
+): Promise<ReadImage> {
+  const requests: RegistryRequest[] = [];
+  await using client = createRegistryClient({
+    endpoints,
+    requestMs: timeoutMs,
+    userAgent: `berth/${VERSION}`,
+    clock,
+    onRequest: (request) => void requests.push(request),
+  });
+  try {
+    const facts = await client.read(reference, { credentials, signal });
+    const answered = requests.findLast(({ kind, status = 0 }) => kind === "manifest" && status < 300);
+    return { ...facts, registry: answered?.registry ?? reference.registry, requests: requests.length };
+  } catch (error) {
+    if (!(error instanceof RegistryError)) throw error;
+    throw new CommandError(error.message, error.kind === "invalidName" ? exitCodes.usage : exitCodes.failed);
+  }
+}
+
+function format({
+  name,
+  digest,
+  mediaType,
+  platforms,
+  registry,
+  requests,
+}: ReadImage & { readonly name: string }): string {
+  const facts = formatColumns([
+    ["Name:", name],
+    ["Digest:", digest],
+    ["Media type:", mediaType],
+    ["Answered by:", `${registry}, after ${requests} ${requests === 1 ? "request" : "requests"}`],
+  ]);
+  const hasVersions = platforms.some(({ osVersion }) => osVersion !== undefined);
+  const rows = platforms.map(({ os, architecture, variant = "", osVersion = "" }) => [
+    os,
+    architecture,
+    variant,
+    ...(hasVersions ? [osVersion] : []),
+  ]);
+  const heading = ["OS", "ARCHITECTURE", "VARIANT", ...(hasVersions ? ["OS VERSION"] : [])];
+  return `${facts}\n${formatColumns([heading, ...rows])}`;
+}
