@@ -25,6 +25,7 @@ import {
   whenAborted,
 } from "@berth/runtime";
 import { type AdmissionKeepers, createAdmissionKeepers } from "./admission-keepers.ts";
+import { Demand, keepOnceNeeded, RETRY_MS } from "./admission-keeping.ts";
 import { createLeaseGuard } from "./admission-lease.ts";
 import { createMissWatch, type MissWatch } from "./admission-misses.ts";
 import { hasOthers, servesPolicies } from "./admission-questions.ts";
@@ -65,10 +66,6 @@ export interface AdmissionParts {
 
 type Mode = "Policy" | "Webhook" | "Off";
 
-/** How soon a question to the server that failed is asked again. Milliseconds. */
-const RETRY_MS = 5000;
-/** How soon leftovers that may not be looked at are looked for again, while there is no gate. Milliseconds. */
-const LEFTOVERS_MS = 300_000;
 /** How long setting up may take before it counts as failed. Milliseconds. */
 const EARLY_MS = 10_000;
 
@@ -116,9 +113,7 @@ class Admission implements AdmissionParts {
   readonly #misses: MissWatch;
   /** Why it is as it is, where that is a problem. */
   #fault: string | undefined;
-  /** Resolves when there is something to do. */
-  readonly #wanted = Promise.withResolvers<void>();
-  #isWanted = false;
+  readonly #demand = new Demand();
 
   constructor(settings: AdmissionSettings, around: AdmissionSurroundings) {
     this.#settings = settings;
@@ -128,7 +123,7 @@ class Admission implements AdmissionParts {
       namespace: settings.namespace,
       adopted: settings.spec.configuration?.name,
     });
-    if (settings.spec.mode === "Webhook") this.#want();
+    if (settings.spec.mode === "Webhook") this.#demand.note();
     this.#misses = createMissWatch({
       nodes: around.nodes,
       gates: around.gates,
@@ -169,17 +164,12 @@ class Admission implements AdmissionParts {
 
   gatesChanged(): void {
     this.#changedMs = this.#around.clock.monotonic();
-    if ((this.#around.gates()?.gates.length ?? 0) > 0) this.#want();
+    if ((this.#around.gates()?.gates.length ?? 0) > 0) this.#demand.note();
     this.#refresh();
   }
 
   webhookChanged(): void {
     this.#refresh();
-  }
-
-  #want(): void {
-    this.#isWanted = true;
-    this.#wanted.resolve();
   }
 
   #problem(): string | undefined {
@@ -204,7 +194,7 @@ class Admission implements AdmissionParts {
 
   /** Finds out what to do once a gate asks for it. */
   async #run(signal: AbortSignal): Promise<void> {
-    await Promise.race([this.#wanted.promise, whenAborted(signal)]);
+    await Promise.race([this.#demand.first, whenAborted(signal)]);
     while (!signal.aborted && this.#mode === undefined) {
       this.#mode = await this.#chooseMode(signal);
       if (this.#mode === undefined) await sleep(this.#around.clock, RETRY_MS, signal);
@@ -302,37 +292,23 @@ class Admission implements AdmissionParts {
     };
   }
 
-  /** Nothing is watched until a gate is there, or objects of an earlier one have been left. */
-  async #keep(signal: AbortSignal): Promise<void> {
-    let served: boolean | undefined;
-    while (!signal.aborted && served === undefined) served = await this.#whatToKeep(signal);
-    if (signal.aborted || served === undefined) return;
-    const pairs = this.#keepers.pairs(served);
-    this.#informers = pairs.map(([informer]) => informer);
-    await Promise.all(
-      pairs.map(async ([informer, writer]) => {
-        const { ended } = await informer.start(signal);
-        await Promise.all([ended, writer.start(signal).then((running) => running.ended)]);
-      }),
-    );
-  }
-
-  /** With policies or without; `undefined` when that is to be asked again. */
-  async #whatToKeep(signal: AbortSignal): Promise<boolean | undefined> {
+  #keep(signal: AbortSignal): Promise<void> {
     const { client, clock, log } = this.#around;
-    try {
-      const served = await servesPolicies(client, signal);
-      if (!this.#isWanted && !(await this.#keepers.hasLeftovers(served, signal)))
-        await Promise.race([this.#wanted.promise, whenAborted(signal)]);
-      return served;
-    } catch (error) {
-      if (signal.aborted) return undefined;
-      log.debug("what is left of earlier gates could not be looked at", { error: String(error) });
-      // Without the right to look there may be nothing to do at all: then it stays at looking.
-      if (this.#isWanted) await sleep(clock, RETRY_MS, signal);
-      else await Promise.race([this.#wanted.promise, sleep(clock, LEFTOVERS_MS, signal)]);
-      return undefined;
-    }
+    return keepOnceNeeded(
+      {
+        demand: this.#demand,
+        prepare: (aborts) => servesPolicies(client, aborts),
+        hasLeftovers: (served, aborts) => this.#keepers.hasLeftovers(served, aborts),
+        pairs: (served) => {
+          const pairs = this.#keepers.pairs(served);
+          this.#informers = pairs.map(([informer]) => informer);
+          return pairs;
+        },
+        clock,
+        log,
+      },
+      signal,
+    );
   }
 
   async #leave(signal: AbortSignal): Promise<void> {

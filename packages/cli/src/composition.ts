@@ -1,6 +1,8 @@
 /** The composition root: every part of a running Berth is made and put together here, and nowhere else. */
 import { type KubeClient, type Node, nodes, type ObjectReference } from "@berth/kube";
 import {
+  type ArchitecturePolicy,
+  architecturePolicies,
   type BoundCapability,
   DaemonSetWatch,
   heldAgainBy,
@@ -17,14 +19,12 @@ import {
 import {
   type Clock,
   type ClusterName,
-  type Component,
   type Controller,
   clusterName,
   createController,
   createInformer,
   createLoopComponent,
   createMetricsRegistry,
-  createServerComponent,
   createSilentLogger,
   EventRecorder,
   type HealthCheck,
@@ -35,23 +35,25 @@ import {
   Manager,
   type MetricsRegistry,
   or,
-  type ProbeServers,
   type RunEnd,
-  startProbeServers,
   systemClock,
   toSelf,
   watchFor,
 } from "@berth/runtime";
-import { createAdmissionParts, gateWebhooks } from "./admission-parts.ts";
+import { createAdmission } from "./admission.ts";
+import { createArchitectureParts } from "./architecture-parts.ts";
 import type { Fault } from "./config/fault.ts";
 import type { LabelFolderSource } from "./config/settings.ts";
 import { faultEvent } from "./fault-event.ts";
 import { createGateParts, HELD_AGAIN } from "./gate-parts.ts";
+import { createImageLibrary } from "./images/image-library.ts";
+import { type RegistrySettings, readRegistrySettings } from "./images/registry-settings.ts";
 import { createLabelParts } from "./label-parts.ts";
 import { NodeAccess } from "./node-access.ts";
-import { type AdmissionSettings, createWebhookServer } from "./webhook-server.ts";
+import { createProbes, type ProbeOptions, type Probes } from "./probes.ts";
+import type { AdmissionSettings } from "./webhook-server.ts";
 
-export interface BerthOptions {
+export interface BerthOptions extends ProbeOptions {
   readonly client: KubeClient;
   /** Ends it, in order. Disposing does the same. */
   readonly signal?: AbortSignal;
@@ -64,6 +66,10 @@ export interface BerthOptions {
   readonly crdGraceMs?: number;
   /** What puts the taints of startup gates on new nodes. Default: nothing does, and they are gated afterwards. */
   readonly admission?: AdmissionSettings;
+  /** How registries are reached. Default: as without a document `ImageRegistries`. */
+  readonly registries?: RegistrySettings;
+  /** Berth's own, where it keeps facts of images, and whose pods are never held. Absent: there is none. */
+  readonly namespace?: string;
   /** Idle nodes that are there at the start are gated, however old. Default false. */
   readonly backfillAtStart?: boolean;
   /** Configuration files and folders, watched. Default none. */
@@ -74,9 +80,6 @@ export interface BerthOptions {
   readonly self?: ObjectReference;
   /** The Lease to compete for. Absent: this process is the only one. */
   readonly lease?: { readonly namespace: string; readonly name: string };
-  /** `:8080`, `127.0.0.1:0`; `0` is off. Default off. */
-  readonly metricsBindAddress?: string;
-  readonly healthProbeBindAddress?: string;
   /** Default: a registry of its own. Given, to count in it the requests of `client` as well. */
   readonly metrics?: MetricsRegistry;
   readonly clock?: Clock;
@@ -113,7 +116,7 @@ const COALESCE_MS = 100;
 export async function startBerth(options: BerthOptions): Promise<RunningBerth> {
   const stop = new AbortController();
   const signal = options.signal === undefined ? stop.signal : AbortSignal.any([options.signal, stop.signal]);
-  const parts = assemble(options);
+  const parts = assemble(options, options.registries ?? (await readRegistrySettings()));
   const manager = parts.manager;
   const ended = manager.run(signal);
   await Promise.race([parts.listening, ended]);
@@ -141,17 +144,14 @@ export async function startBerth(options: BerthOptions): Promise<RunningBerth> {
   };
 }
 
-interface Parts {
+interface Parts extends Omit<Probes, "component"> {
   readonly manager: Manager;
   readonly nodes: Informer<Node>;
   readonly capabilities: readonly BoundCapability[];
   readonly metrics: MetricsRegistry;
-  readonly listening: Promise<void>;
-  servers(): ProbeServers | undefined;
-  failedToListen(): unknown;
 }
 
-function assemble(options: BerthOptions): Parts {
+function assemble(options: BerthOptions, registries: RegistrySettings): Parts {
   const { client, clock = systemClock, log = createSilentLogger(), installation = "berth" } = options;
   const { identity = "berth", lease } = options;
   const metrics = options.metrics ?? createMetricsRegistry();
@@ -182,6 +182,13 @@ function assemble(options: BerthOptions): Parts {
     optional: true,
     ...common,
   });
+  const policyInformer = createInformer<ArchitecturePolicy>({
+    client,
+    cluster: CLUSTER,
+    resource: architecturePolicies,
+    optional: true,
+    ...common,
+  });
   const recheckAll = (): void => {
     for (const node of informer.list()) controller.enqueue(keyOf(CLUSTER, node), { priority: "low" });
   };
@@ -199,13 +206,18 @@ function assemble(options: BerthOptions): Parts {
     installation,
     onChange: recheckAll,
     onFault,
-    onSettings: (settings) => gates.onSettings(settings),
+    onSettings(settings) {
+      gates.onSettings(settings);
+      architecture.onSettings(settings);
+    },
     ...common,
   });
   const daemonSets = new DaemonSetWatch({
     client,
     cluster: CLUSTER,
     onChange: () => gates.daemonSetsChanged(),
+    onSynced: () => architecture.daemonSetsSynced(),
+    onVersion: ({ object }) => architecture.daemonSetChanged(keyOf(CLUSTER, object)),
     ...common,
   });
   const gates = createGateParts({
@@ -218,39 +230,50 @@ function assemble(options: BerthOptions): Parts {
     installation,
     labels,
     backfillAtStart: options.backfillAtStart ?? false,
-    admission: () => admission?.state(),
+    admission: () => admission?.ofNodes(),
     onChange: () => admission?.gatesChanged(),
     onFault,
     recheck: (name) => controller.enqueue(keyOf(CLUSTER, { metadata: { name } }), { priority: "high" }),
     recheckAll,
     ...common,
   });
-  const webhooks = gateWebhooks(gates.gates);
-  const webhook =
-    options.admission &&
-    createWebhookServer(options.admission, {
-      client,
-      installation,
-      owners: [webhooks],
-      onChange: () => admission?.webhookChanged(),
-      ...common,
-    });
+  const { namespace } = options;
+  const images = createImageLibrary({
+    client,
+    cluster: CLUSTER,
+    installation,
+    ...(namespace !== undefined && { namespace }),
+    registries,
+    ...common,
+  });
+  const architecture = createArchitectureParts({
+    client,
+    cluster: CLUSTER,
+    nodes: informer,
+    policies: policyInformer,
+    daemonSets,
+    images,
+    events,
+    ownNamespace: namespace,
+    admission: () => admission?.ofPods(),
+    onChange: () => admission?.policiesChanged(),
+    onFault,
+    recheckAll,
+    ...common,
+  });
   const admission =
     options.admission &&
-    webhook &&
-    createAdmissionParts(options.admission, {
+    createAdmission(options.admission, {
       client,
       cluster: CLUSTER,
       installation,
       nodes: informer,
-      gates: gates.gates,
-      webhook,
-      webhooks,
+      gates,
+      architecture,
       ...(lease && { lease }),
-      onChange: () => gates.askStatuses(),
       ...common,
     });
-  const capabilities = [labels.capability, gates.capability];
+  const capabilities = [labels.capability, gates.capability, architecture.capability];
   const access = new NodeAccess({ client, clock, log, onGranted: recheckAll });
   const writer = new NodeWriter({
     nodes: informer,
@@ -260,7 +283,7 @@ function assemble(options: BerthOptions): Parts {
     clock,
     events,
     metrics,
-    observer: tellAll([labels.observer, gates.observer]),
+    observer: tellAll([labels.observer, gates.observer, architecture.observer]),
     breakers: labels.breakers,
   });
   const controller: Controller = createController({
@@ -284,16 +307,27 @@ function assemble(options: BerthOptions): Parts {
     always: [
       [probes.component],
       [createLoopComponent({ name: "events", run: (s) => events.run(s) }), labels.source],
-      [informer, rules, gateInformer, daemonSets, ...gates.watches],
       [
-        labels.follower,
-        labels.counter,
-        gates.follower,
-        ...(webhook ? [webhook.component] : []),
-        ...(admission?.always ?? []),
+        informer,
+        rules,
+        gateInformer,
+        policyInformer,
+        daemonSets,
+        ...gates.watches,
+        ...architecture.watches,
+        ...images.always,
       ],
+      [labels.follower, labels.counter, gates.follower, architecture.follower, ...(admission?.always ?? [])],
     ],
-    elected: [access, controller, labels.controller, gates.controller, ...(admission?.elected ?? [])],
+    elected: [
+      access,
+      controller,
+      labels.controller,
+      gates.controller,
+      ...architecture.elected,
+      ...images.elected,
+      ...(admission?.elected ?? []),
+    ],
     ...(lease && { election: new LeaderElector({ client, lease, identity, ...common }) }),
     clock,
     log,
@@ -325,42 +359,4 @@ function slimNode(node: Node): Node {
   if (metadata !== undefined) delete metadata.managedFields;
   if (status !== undefined) delete status.images;
   return node;
-}
-
-function createProbes(
-  { metricsBindAddress = "0", healthProbeBindAddress = "0" }: BerthOptions,
-  parts: {
-    readonly checks: readonly HealthCheck[];
-    readonly metrics: MetricsRegistry;
-    readonly log: Logger;
-    readonly clock: Clock;
-  },
-): Pick<Parts, "listening" | "servers" | "failedToListen"> & { readonly component: Component } {
-  const { checks, ...common } = parts;
-  const listening = Promise.withResolvers<void>();
-  let servers: ProbeServers | undefined;
-  let failure: unknown;
-  const start = async (): Promise<ProbeServers> => {
-    try {
-      servers = await startProbeServers({
-        metricsBindAddress,
-        healthBindAddress: healthProbeBindAddress,
-        liveChecks: [],
-        readyChecks: checks,
-        ...common,
-      });
-      return servers;
-    } catch (error) {
-      failure = error;
-      throw error;
-    } finally {
-      listening.resolve();
-    }
-  };
-  return {
-    component: createServerComponent({ name: "servers", start }),
-    listening: listening.promise,
-    servers: () => servers,
-    failedToListen: () => failure,
-  };
 }

@@ -24,6 +24,7 @@ import {
 import { type ClusterChoice, type ConnectionOptions, chooseCluster } from "../connection.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
 import { describeApiError } from "../failure-text.ts";
+import { readRegistrySettings } from "../images/registry-settings.ts";
 import { baseName } from "../installation-name.ts";
 import { findStateNamespace, type StateNamespace } from "../state-namespace.ts";
 import type { Surroundings } from "../surroundings.ts";
@@ -82,6 +83,8 @@ export async function run(given: RunOptions, surroundings: Surroundings): Promis
       ...(namespace.exists && { namespace: namespace.name }),
       ...(podName && { podName }),
     },
+    registries: await readRegistrySettings(settings.imageRegistries),
+    ...(namespace.exists && { namespace: namespace.name }),
     identity: identityOf(surroundings),
     ...(namespace.exists && { self: selfOf(surroundings, namespace) }),
     ...(options.leaderElect && { lease: { namespace: namespace.name, name: baseName(installation) } }),

@@ -17,6 +17,11 @@ export interface AdmissionServerSpec {
   readonly configuration?: { readonly name: string; readonly webhook: string } | undefined;
   /** What becomes of a new Node that nobody can be asked about. Default `Ignore`. */
   readonly failurePolicy: "Ignore" | "Fail";
+  /**
+   * The same of a new Pod, where an architecture policy has Berth asked about it. `Fail`: outside of kube-system no pod can
+   * be made while Berth is away. Default `Ignore`.
+   */
+  readonly podFailurePolicy?: "Ignore" | "Fail" | undefined;
 }
 
 const name = (): z.ZodString => z.string().min(1).max(253);
@@ -44,6 +49,7 @@ export const admissionServerSpec: z.ZodType<AdmissionServerSpec> = z
     url: z.url({ protocol: /^https$/, error: "must be a URL that begins with https://" }).optional(),
     configuration: z.strictObject({ name: name(), webhook: name() }).optional(),
     failurePolicy: z.enum(["Ignore", "Fail"]).default("Ignore"),
+    podFailurePolicy: z.enum(["Ignore", "Fail"]).optional(),
   })
   .superRefine(({ service, url }, context) => {
     if (service !== undefined && url !== undefined)

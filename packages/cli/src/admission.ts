@@ -1,0 +1,72 @@
+/** How new nodes, pods and DaemonSets are changed before they are stored: one webhook server, and what leads to it. */
+import type { KubeClient, Node } from "@berth/kube";
+import type { AdmissionState, ArchitectureJudgement } from "@berth/placement";
+import type { Clock, ClusterName, Component, Logger, MetricsRegistry, Subscribable } from "@berth/runtime";
+import { createAdmissionParts, gateWebhooks } from "./admission-parts.ts";
+import { createArchitectureAdmission } from "./architecture-admission.ts";
+import type { ArchitectureParts } from "./architecture-parts.ts";
+import type { GateParts } from "./gate-parts.ts";
+import { type AdmissionSettings, createWebhookServer } from "./webhook-server.ts";
+
+export interface AdmissionOfAll {
+  readonly client: KubeClient;
+  readonly cluster: ClusterName;
+  readonly installation: string;
+  readonly nodes: Subscribable<Node>;
+  readonly gates: Pick<GateParts, "gates" | "askStatuses">;
+  readonly architecture: Pick<ArchitectureParts, "policies" | "webhooks" | "askStatuses">;
+  readonly lease?: { readonly namespace: string; readonly name: string };
+  readonly metrics: MetricsRegistry;
+  readonly log: Logger;
+  readonly clock: Clock;
+}
+
+export interface Admission {
+  /** What puts the taints of gates on new nodes. */
+  ofNodes(): AdmissionState | undefined;
+  /** Whether the API server asks about new pods. */
+  ofPods(): ArchitectureJudgement | undefined;
+  gatesChanged(): void;
+  policiesChanged(): void;
+  readonly always: readonly Component[];
+  readonly elected: readonly Component[];
+}
+
+export function createAdmission(
+  settings: AdmissionSettings,
+  { gates, architecture, nodes, lease, ...common }: AdmissionOfAll,
+): Admission {
+  const webhooks = gateWebhooks(gates.gates);
+  const webhook = createWebhookServer(settings, {
+    ...common,
+    owners: [webhooks, architecture.webhooks],
+    onChange() {
+      ofNodes.webhookChanged();
+      ofPods.webhookChanged();
+    },
+  });
+  const ofNodes = createAdmissionParts(settings, {
+    ...common,
+    nodes,
+    gates: gates.gates,
+    webhook,
+    webhooks,
+    ...(lease && { lease }),
+    onChange: () => gates.askStatuses(),
+  });
+  const ofPods = createArchitectureAdmission(settings, {
+    ...common,
+    policies: architecture.policies,
+    webhook,
+    webhooks: architecture.webhooks,
+    onChange: () => architecture.askStatuses(),
+  });
+  return {
+    ofNodes: () => ofNodes.state(),
+    ofPods: () => ofPods.state(),
+    gatesChanged: () => ofNodes.gatesChanged(),
+    policiesChanged: () => ofPods.policiesChanged(),
+    always: [webhook.component, ...ofNodes.always],
+    elected: [...ofNodes.elected, ...ofPods.elected],
+  };
+}

@@ -1,0 +1,197 @@
+/** What the API server asks Berth about pods and DaemonSets, and the webhook configuration by which it does. */
+import { type KubeClient, mutatingWebhookConfigurations } from "@berth/kube";
+import {
+  type ArchitectureAdmission,
+  type ArchitectureAnswer,
+  type ArchitectureJudgement,
+  type ArchitecturePolicies,
+  type ArchitectureQuestion,
+  admitDaemonSet,
+  admitPod,
+  architectureLabels,
+  architecturePaths,
+  architectureWebhook,
+  type ImageDemand,
+  type ImageSight,
+  reasons,
+} from "@berth/placement";
+import {
+  type AdmissionAnswer,
+  type AdmissionRequest,
+  type Clock,
+  type ClusterName,
+  type Component,
+  createObjectKeeper,
+  type Logger,
+  type MetricsRegistry,
+  type Running,
+} from "@berth/runtime";
+import { Demand, keepOnceNeeded } from "./admission-keeping.ts";
+import type { AdmissionSettings, WebhookOwner, WebhookServer } from "./webhook-server.ts";
+
+/** What answers are made of. */
+export interface ArchitectureAnswers {
+  readonly policies: () => ArchitecturePolicies | undefined;
+  readonly namespaceLabels: ArchitectureAdmission["namespaceLabels"];
+  readonly ownNamespace: string | undefined;
+  readonly sight: ImageSight;
+  readonly demand: ImageDemand;
+  readonly now: () => number;
+  /** A pod was let in or refused, with the reason. */
+  readonly onPod: (reason: string) => void;
+}
+
+/**
+ * Answers from memory. What is not known is wanted of the images of this replica, whichever it is: the leader, who holds
+ * the pod, wants it as well, and each of them asks a registry once. A dry run wants nothing.
+ */
+export function architectureWebhooks(answers: ArchitectureAnswers): WebhookOwner {
+  const { policies, namespaceLabels, ownNamespace, sight, demand } = answers;
+  const answer =
+    (admit: (context: ArchitectureAdmission, question: ArchitectureQuestion) => ArchitectureAnswer) =>
+    (request: AdmissionRequest): AdmissionAnswer => {
+      const inForce = policies();
+      if (inForce === undefined) throw new Error("the architecture policies have not been read yet");
+      const now = answers.now();
+      const context = { policies: inForce.policies, namespaceLabels, ownNamespace, sight, now };
+      const said = admit(context, request);
+      if (!said.allowed) {
+        answers.onPod(said.reason);
+        return { allowed: false, message: said.message };
+      }
+      if (request.dryRun !== true) for (const want of said.wants) demand.want(want);
+      return { allowed: true, patch: said.patch };
+    };
+  return {
+    handlers: {
+      [architecturePaths.pods]: answer(admitPod),
+      [architecturePaths.daemonSets]: answer(admitDaemonSet),
+    },
+    isReady: () => policies() !== undefined,
+  };
+}
+
+export interface ArchitectureAdmissionSurroundings {
+  readonly client: KubeClient;
+  readonly cluster: ClusterName;
+  readonly installation: string;
+  readonly policies: () => ArchitecturePolicies | undefined;
+  /** Of which `webhooks` is an owner. */
+  readonly webhook: WebhookServer;
+  readonly webhooks: WebhookOwner;
+  readonly metrics: MetricsRegistry;
+  readonly log: Logger;
+  readonly clock: Clock;
+  /** `state` may say something else. */
+  readonly onChange: () => void;
+}
+
+export interface ArchitectureAdmissionParts {
+  /** Whether the API server asks; `undefined` while that is not known, or there is no policy. */
+  state(): ArchitectureJudgement | undefined;
+  policiesChanged(): void;
+  webhookChanged(): void;
+  /** What the leader runs: it keeps the webhook configuration. */
+  readonly elected: readonly Component[];
+}
+
+/** How long setting up may take before it counts as failed. Milliseconds. */
+const EARLY_MS = 10_000;
+
+export function createArchitectureAdmission(
+  { spec, namespace }: AdmissionSettings,
+  around: ArchitectureAdmissionSurroundings,
+): ArchitectureAdmissionParts {
+  const { client, cluster, installation, policies, webhook, webhooks, clock, log, metrics, onChange } =
+    around;
+  const isOff = spec.mode === "Off";
+  const selector = architectureLabels({ installation });
+  const demand = new Demand();
+  let demandedMs: number | undefined;
+  const keeper = createObjectKeeper({
+    name: "architecture-webhooks",
+    client,
+    cluster,
+    resource: mutatingWebhookConfigurations,
+    selector,
+    clock,
+    log,
+    metrics,
+  });
+  const [informer] = keeper.components;
+  const isNeeded = (): boolean => !isOff && (policies()?.policies.length ?? 0) > 0;
+  const refresh = (): void => {
+    const inForce = policies();
+    // A configuration for policies that are yet to be read must not be taken for left over.
+    if (inForce === undefined || inForce.policy.unsettled !== undefined) return;
+    if (!isNeeded()) {
+      keeper.setDesired([]);
+      return;
+    }
+    const ca = webhook.caBundle();
+    if (ca === undefined) return;
+    const { podFailurePolicy: failurePolicy = "Ignore" } = spec;
+    const options = { installation, client: webhook.address, ca, failurePolicy };
+    keeper.setDesired([
+      architectureWebhook(inForce, { ...options, ...(namespace !== undefined && { namespace }) }),
+    ]);
+  };
+  const problem = (): string | undefined => {
+    if (!isNeeded()) return undefined;
+    const unserved = webhook.problem();
+    if (unserved !== undefined) return unserved;
+    if (webhook.caBundle() === undefined)
+      return "nobody says which authority the API server has to trust: put ca.crt beside the certificate";
+    return keeper.problem() ?? informer.problem?.();
+  };
+  const state = (): ArchitectureJudgement | undefined => {
+    if ((policies()?.policies.length ?? 0) === 0) return undefined;
+    if (isOff) {
+      const message =
+        "the API server does not ask about new pods: only those that wait for a node are seen to";
+      return { ready: false, reason: reasons.AdmissionOff, message };
+    }
+    const why = problem();
+    const isEarly = demandedMs === undefined || clock.monotonic() - demandedMs < EARLY_MS;
+    if (why !== undefined)
+      return isEarly ? undefined : { ready: false, reason: reasons.AdmissionFailed, message: why };
+    const message = "Berth is asked about new pods";
+    return { ready: true, reason: reasons.AdmissionByWebhook, message };
+  };
+  const hasLeftovers = async (_: undefined, signal: AbortSignal): Promise<boolean> => {
+    const labelSelector = Object.entries(selector)
+      .map(([key, value]) => `${key}=${value}`)
+      .join(",");
+    const scope = { labelSelector, limit: 1, signal };
+    return (await client.list(mutatingWebhookConfigurations, scope)).items.length > 0;
+  };
+  return {
+    state,
+    policiesChanged() {
+      if (isNeeded()) {
+        webhook.demand(webhooks);
+        demand.note();
+        demandedMs ??= clock.monotonic();
+      }
+      refresh();
+      onChange();
+    },
+    webhookChanged() {
+      refresh();
+      onChange();
+    },
+    elected: [
+      {
+        name: "architecture-admission",
+        start(signal): Promise<Running> {
+          refresh();
+          const pairs = () => [keeper.components];
+          const prepare = () => Promise.resolve(undefined);
+          const keeping = { demand, prepare, hasLeftovers, pairs, clock, log };
+          return Promise.resolve({ ended: keepOnceNeeded(keeping, signal) });
+        },
+        problem,
+      },
+    ],
+  };
+}

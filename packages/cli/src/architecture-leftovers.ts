@@ -1,0 +1,98 @@
+/** Pods that are held by the gate of a policy that is gone: nobody else would ever let them go. */
+import { isApiError, type KubeClient, type Pod, pods } from "@berth/kube";
+import { ARCHITECTURE_GATE } from "@berth/placement";
+import {
+  type Clock,
+  type Component,
+  createLoopComponent,
+  type Logger,
+  sleep,
+  whenAborted,
+} from "@berth/runtime";
+import { isGated, UNSCHEDULED } from "./architecture-watches.ts";
+
+export interface LeftoverOptions {
+  readonly client: Pick<KubeClient, "pages">;
+  /** No policy is in force, and all sources have been read. */
+  readonly isIdle: () => boolean;
+  /** Pods that the gate holds, as of the watch; `undefined` while they are not watched or not known. */
+  readonly gated: () => readonly Pod[] | undefined;
+  /** Unscheduled pods are to be watched though there is no policy, or no longer. */
+  readonly onLinger: (needed: boolean) => void;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+export interface Leftovers {
+  readonly component: Component;
+  /** Policies came into force, or ceased to be. */
+  policiesChanged(): void;
+}
+
+/** How often it is looked whether the last pod has been let go. Milliseconds. */
+const LOOK_MS = 5000;
+/**
+ * How long after the last policy pods may still come with the gate: other replicas answer the API server until they have
+ * heard of it as well, and the API server asks for a second or so longer. Milliseconds.
+ */
+const LINGER_MS = 60_000;
+/** How soon a look that failed is repeated. Milliseconds. */
+const RETRY_MS = 60_000;
+
+/** Runs where this replica leads. Without policies it costs one list of the unscheduled pods, at the start. */
+export function createLeftovers(options: LeftoverOptions): Leftovers {
+  const { isIdle, clock } = options;
+  let changed = Promise.withResolvers<void>();
+  let hasWatched = false;
+  const whenChanged = async (signal: AbortSignal): Promise<void> => {
+    await Promise.race([changed.promise, whenAborted(signal)]);
+    changed = Promise.withResolvers();
+  };
+  const run = async (signal: AbortSignal): Promise<void> => {
+    while (!signal.aborted) {
+      if (!isIdle()) {
+        await whenChanged(signal);
+        continue;
+      }
+      if (hasWatched || (await hasGated(options, signal))) await letGo(options, signal);
+      hasWatched = false;
+      if (isIdle()) await whenChanged(signal);
+    }
+  };
+  return {
+    component: createLoopComponent({ name: "architecture-leftovers", run }),
+    policiesChanged() {
+      if (!isIdle()) hasWatched = true;
+      changed.resolve();
+    },
+  };
+  async function letGo({ onLinger, gated }: LeftoverOptions, signal: AbortSignal): Promise<void> {
+    const until = clock.monotonic() + LINGER_MS;
+    onLinger(true);
+    while (isIdle() && (await sleep(clock, LOOK_MS, signal)))
+      if (clock.monotonic() >= until && gated()?.length === 0) break;
+    onLinger(false);
+  }
+}
+
+async function hasGated(
+  { client, clock, log, isIdle }: LeftoverOptions,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const scope = { fieldSelector: UNSCHEDULED, signal };
+  while (!signal.aborted && isIdle()) {
+    try {
+      for await (const { items } of client.pages(pods, scope)) if (items.some(isGated)) return true;
+      return false;
+    } catch (error) {
+      // Who has never had a policy needs no right.
+      if (signal.aborted || isApiError(error, "forbidden")) return false;
+      log.debug("pods with a gate of ours could not be looked for", {
+        gate: ARCHITECTURE_GATE,
+        error: String(error),
+      });
+      await sleep(clock, RETRY_MS, signal);
+    }
+  }
+  return false;
+}

@@ -1,0 +1,361 @@
+/** The parts of a running Berth that have to do with architecture policies, put together. */
+import {
+  daemonSets as daemonSetResource,
+  type KubeClient,
+  type Node,
+  pods as podResource,
+} from "@berth/kube";
+import {
+  ARCHITECTURE,
+  type ArchitectureJudgement,
+  ArchitectureNodeTally,
+  type ArchitecturePolicies,
+  type ArchitecturePolicy,
+  ArchitectureTally,
+  architecturePolicies,
+  BOOTSTRAP_ANNOTATION,
+  type BoundCapability,
+  bindArchitecture,
+  createArchitectureMetrics,
+  createArchitectureStatusReconciler,
+  createBootstraps,
+  createDaemonSetReconciler,
+  createPodReconciler,
+  type DaemonSetWatch,
+  FirstPass,
+  type NodeObserver,
+  taintKeys,
+  type WorkloadObserver,
+  WorkloadPass,
+} from "@berth/placement";
+import {
+  type Clock,
+  type ClusterName,
+  type Component,
+  type Controller,
+  createController,
+  type EventRecorder,
+  type Informer,
+  keyOf,
+  type Logger,
+  type MetricsRegistry,
+  type ObjectKey,
+  toSelf,
+  watchFor,
+} from "@berth/runtime";
+import { architectureWebhooks } from "./architecture-admission.ts";
+import { createLeftovers } from "./architecture-leftovers.ts";
+import { ArchitectureHub, readClusterArchitecture } from "./architecture-policies.ts";
+import { createArchitectureReview } from "./architecture-review.ts";
+import { ArchitectureWatches } from "./architecture-watches.ts";
+import type { Fault } from "./config/fault.ts";
+import type { Settings } from "./config/settings.ts";
+import { createDocumentFollower } from "./document-follower.ts";
+import { FaultReport } from "./fault-report.ts";
+import type { ImageLibrary } from "./images/image-library.ts";
+import { createKeySource } from "./key-source.ts";
+import type { WebhookOwner } from "./webhook-server.ts";
+
+export interface ArchitectureSurroundings {
+  readonly client: KubeClient;
+  readonly cluster: ClusterName;
+  readonly nodes: Informer<Node>;
+  readonly policies: Informer<ArchitecturePolicy>;
+  readonly daemonSets: DaemonSetWatch;
+  readonly images: ImageLibrary;
+  readonly events: EventRecorder;
+  /** Berth's own: its pods are never held. */
+  readonly ownNamespace: string | undefined;
+  readonly metrics: MetricsRegistry;
+  readonly log: Logger;
+  readonly clock: Clock;
+  /** Whether the API server asks about new pods. */
+  readonly admission: () => ArchitectureJudgement | undefined;
+  /** Other policies are in force. */
+  readonly onChange: () => void;
+  readonly onFault: (fault: Fault) => void;
+  readonly recheckAll: () => void;
+}
+
+export interface ArchitectureParts {
+  readonly capability: BoundCapability;
+  readonly policies: () => ArchitecturePolicies | undefined;
+  readonly observer: NodeObserver;
+  /** Answers the API server. */
+  readonly webhooks: WebhookOwner;
+  /** Gets the configuration files as they change. */
+  readonly onSettings: (settings: Settings) => void;
+  /** DaemonSets have become known. */
+  readonly daemonSetsSynced: () => void;
+  /** There is another version of a DaemonSet, or it is gone. */
+  readonly daemonSetChanged: (key: ObjectKey) => void;
+  /** The state of admission has changed. */
+  readonly askStatuses: () => void;
+  /** Unscheduled pods and namespaces; they are read while a policy is in force. */
+  readonly watches: readonly Component[];
+  /** Follows the policies of the cluster. */
+  readonly follower: Component;
+  /** What the leader runs. */
+  readonly elected: readonly Component[];
+}
+
+/** Counts change with every pod: a status says it at most this often. Milliseconds. */
+const STATUS_COALESCE_MS = 1000;
+/** A pod changes several times while it is made: once is enough. Milliseconds. */
+const POD_COALESCE_MS = 20;
+
+export function createArchitectureParts(around: ArchitectureSurroundings): ArchitectureParts {
+  const { client, cluster, nodes, policies: objects, daemonSets: sets, images, events } = around;
+  const { ownNamespace, clock, log, metrics } = around;
+  const common = { client, cluster, clock, log, metrics };
+  const architectureMetrics = createArchitectureMetrics(metrics);
+  const faults = new FaultReport(around.onFault);
+  const inForce = (): ArchitecturePolicies | undefined => hub.policies;
+  const isIdle = (): boolean => {
+    const policies = hub.policies;
+    return policies?.policies.length === 0 && policies.policy.unsettled === undefined;
+  };
+
+  const podSource = createKeySource(() => keysOf(watches.pods.list()));
+  const setSource = createKeySource(() => keysOf(sets.list()));
+  const keysOf = (found: Iterable<Parameters<typeof keyOf>[1]>): ObjectKey[] =>
+    Array.from(found, (object) => keyOf(cluster, object));
+  const askAll = (): void => {
+    podSource.ask(keysOf(watches.pods.list()));
+    setSource.ask(keysOf(sets.list()));
+    pass.check();
+  };
+  const watches = new ArchitectureWatches({
+    ...common,
+    onPod: (key) => podSource.ask([key], "high"),
+    onNamespace(namespace) {
+      podSource.ask(keysOf(watches.podsOf(namespace)));
+      setSource.ask(keysOf(sets.list()).filter((key) => key.namespace === namespace));
+    },
+    onSynced: () => askAll(),
+  });
+
+  const tally = new ArchitectureTally(() => review.ask());
+  const nodeTally = new ArchitectureNodeTally(() => review.ask());
+  const firstPass = new FirstPass({ nodes, onDone: () => review.ask() });
+  const pass = new WorkloadPass({
+    workloads: () => workloads(),
+    onDone: () => review.ask(),
+  });
+  /** Without a taint nothing has to be covered. */
+  const workloads = (): Iterable<string> | undefined => {
+    const isTainting = taintKeys(inForce() ?? { policies: [] }).length > 0;
+    if (isTainting && !(watches.pods.synced && sets.synced)) return undefined;
+    const nameOf = (kind: string) => (key: ObjectKey) => `${kind} ${key.namespace}/${key.name}`;
+    return [
+      ...keysOf(watches.pods.list()).map(nameOf("Pod")),
+      ...keysOf(sets.list()).map(nameOf("DaemonSet")),
+    ];
+  };
+  const bootstraps = createBootstraps({
+    policies: inForce,
+    workloads: tally,
+    nodes: nodeTally,
+    workloadsLooked: () => pass.done,
+    nodesLooked: () => firstPass.done,
+  });
+  const review = createArchitectureReview({
+    policies: inForce,
+    tainting: (rule) => bootstraps.tainting(rule),
+    images,
+    onTainting: around.recheckAll,
+    onStatus: () => askStatuses(),
+    onOpen: (keys) => {
+      podSource.ask(keys.pods);
+      setSource.ask(keys.daemonSets);
+    },
+    cluster,
+    clock,
+  });
+  const observer: WorkloadObserver = {
+    decided(workload, outcome) {
+      tally.decided(workload, outcome);
+      review.decided(workload, outcome);
+      pass.decided(workload);
+    },
+    gone(workload) {
+      tally.gone(workload);
+      review.gone(workload);
+      pass.gone(workload);
+    },
+  };
+  architectureMetrics.counts({
+    waiting: () => tally.total.waiting,
+    impossible: () => tally.total.impossible,
+    uncovered: () => tally.total.uncovered,
+    tainted: () => nodeTally.tainted,
+  });
+
+  let isLingering = false;
+  const wantWatches = (): void => {
+    const policies = inForce()?.policies ?? [];
+    watches.want(policies.length > 0 || isLingering);
+    sets.want(ARCHITECTURE, taintKeys({ policies }).length > 0);
+    if (policies.length > 0) images.wake();
+  };
+  const leftovers = createLeftovers({
+    client,
+    isIdle,
+    gated: () => watches.gated(),
+    onLinger(needed) {
+      isLingering = needed;
+      wantWatches();
+    },
+    clock,
+    log,
+  });
+  const hub = new ArchitectureHub({
+    onChange(policies) {
+      faults.report("policies", hub.configFaults());
+      architectureMetrics.taken(policies.policies.length, policies.faults.length);
+      pass.begin();
+      leftovers.policiesChanged();
+      // Pods that the gate holds are let go first.
+      if (!isIdle()) wantWatches();
+      askAll();
+      review.ask();
+      askStatuses();
+      around.onChange();
+      around.recheckAll();
+    },
+  });
+
+  const podController: Controller = createController({
+    name: "architecture-pods",
+    reconcile: createPodReconciler({
+      pods: watches.pods,
+      namespaceLabels: (name) => watches.namespaceLabels(name) ?? undefined,
+      policies: inForce,
+      ownNamespace,
+      sight: images,
+      demand: images,
+      patchPod: (namespace, name, body, signal) =>
+        client.patch(podResource, { namespace, name }, { type: "json", body }, { signal }),
+      events,
+      observer,
+      report: {
+        changed: (reason) => architectureMetrics.decided(reason),
+        lifted: (heldMs) => architectureMetrics.lifted({ createdAt: 0, now: heldMs }),
+      },
+      clock,
+    }),
+    sources: [podSource],
+    queue: { coalesceMs: POD_COALESCE_MS },
+    clock,
+    log,
+    metrics,
+  });
+  const setController: Controller = createController({
+    name: "architecture-daemonsets",
+    reconcile: createDaemonSetReconciler({
+      daemonSets: sets,
+      namespaceLabels: (name) => watches.namespaceLabels(name),
+      policies: inForce,
+      sight: images,
+      demand: images,
+      patch: (namespace, name, body, signal) =>
+        client.patch(daemonSetResource, { namespace, name }, { type: "json", body }, { signal }),
+      isTainting: (keys) =>
+        inForce()?.policies.some(
+          ({ rule, spec }) => keys.includes(spec.taint.key) && bootstraps.tainting(rule),
+        ) ?? false,
+      observer,
+      clock,
+      ...(ownNamespace !== undefined && { ownNamespace }),
+      events,
+    }),
+    sources: [setSource],
+    clock,
+    log,
+    metrics,
+  });
+  const askStatuses = (): void => {
+    for (const { metadata } of objects.list())
+      statusSource.ask([keyOf(cluster, { metadata: { name: metadata?.name ?? "" } })]);
+  };
+  const statusSource = createKeySource(() => []);
+  const statusController: Controller = createController({
+    name: "architecture-policies",
+    reconcile: createArchitectureStatusReconciler({
+      policies: objects,
+      patchStatus: (name, body, signal) =>
+        client.patch(
+          architecturePolicies,
+          { name },
+          { type: "merge", body },
+          { signal, subresource: "status" },
+        ),
+      judgementOf(name) {
+        const { metadata } = objects.get(keyOf(cluster, { metadata: { name } })) ?? {};
+        return metadata && hub.judgementOf(name, metadata);
+      },
+      progressOf(rule) {
+        const bootstrap = bootstraps.state(rule);
+        const policy = inForce()?.policies.find((it) => it.rule === rule);
+        return (
+          bootstrap &&
+          policy && {
+            bootstrap,
+            taintedNodes: firstPass.done ? nodeTally.counts(rule).tainted : undefined,
+            uncovered: pass.done ? tally.uncovered(policy.spec.taint.key) : undefined,
+            pods: pass.done ? tally.pods(rule) : undefined,
+          }
+        );
+      },
+      admission: around.admission,
+      events,
+      clock,
+    }),
+    sources: [watchFor<ArchitecturePolicy>({ informer: objects, map: toSelf(cluster) }), statusSource],
+    queue: { coalesceMs: STATUS_COALESCE_MS },
+    clock,
+    log,
+    metrics,
+  });
+
+  return {
+    capability: bindArchitecture({ policies: inForce, tainting: (rule) => bootstraps.tainting(rule) }),
+    policies: inForce,
+    observer: {
+      decided(name, outcome) {
+        nodeTally.decided(name, outcome);
+        firstPass.decided(name);
+      },
+      gone(name) {
+        nodeTally.gone(name);
+        firstPass.gone(name);
+      },
+    },
+    webhooks: architectureWebhooks({
+      policies: inForce,
+      namespaceLabels: (name) => watches.namespaceLabels(name) ?? undefined,
+      ownNamespace,
+      sight: images,
+      demand: images,
+      now: () => clock.now(),
+      onPod: (reason) => architectureMetrics.decided(reason),
+    }),
+    onSettings: ({ architecturePolicies: read }) => hub.setConfig(read),
+    daemonSetsSynced: () => askAll(),
+    daemonSetChanged: (key) => setSource.ask([key], "high"),
+    askStatuses,
+    watches: watches.components,
+    follower: createDocumentFollower({
+      client,
+      resource: architecturePolicies,
+      documents: objects,
+      annotations: [BOOTSTRAP_ANNOTATION],
+      nodes,
+      clock,
+      onDocuments: (read) => hub.setCluster(readClusterArchitecture(read)),
+      onUnreadable: () => hub.settle(),
+      onNodes: () => firstPass.check(),
+    }),
+    elected: [review.component, leftovers.component, podController, setController, statusController],
+  };
+}

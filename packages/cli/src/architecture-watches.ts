@@ -1,0 +1,138 @@
+import { type KubeClient, type Namespace, namespaces, type Pod, pods } from "@berth/kube";
+import { ARCHITECTURE_GATE, InformerSet, slimPodMetadata, slimPodSpec } from "@berth/placement";
+import {
+  type Change,
+  type Clock,
+  type ClusterName,
+  type Component,
+  keyOf,
+  type Lister,
+  type Logger,
+  type MetricsRegistry,
+  type ObjectKey,
+} from "@berth/runtime";
+
+export interface ArchitectureWatchOptions {
+  readonly client: Pick<KubeClient, "list" | "watch">;
+  readonly cluster: ClusterName;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly metrics: MetricsRegistry;
+  /** Each version of a pod, and its end: that it was deleted, or got a node. Must not throw. */
+  readonly onPod: (pod: ObjectKey) => void;
+  /** The labels of a namespace have changed, or it is known now. Must not throw. */
+  readonly onNamespace: (namespace: string) => void;
+  /** Pods or namespaces have become known. Must not throw. */
+  readonly onSynced: () => void;
+}
+
+/** Pods that are still to be scheduled. What the scheduler has placed leaves the watch, and is never touched. */
+export const UNSCHEDULED = "spec.nodeName=,status.phase=Pending";
+
+const ALL = "all";
+const BY_NAMESPACE = "namespace";
+const GATED = "gated";
+
+/** The unscheduled pods of the cluster, and the labels of its namespaces, read while somebody needs them. */
+export class ArchitectureWatches {
+  readonly #cluster: ClusterName;
+  readonly #pods: InformerSet<Pod>;
+  readonly #namespaces: InformerSet<Namespace>;
+  readonly components: readonly Component[];
+  /** The unscheduled pods; none while they are not known. */
+  readonly pods: Pick<Lister<Pod>, "get" | "list" | "synced">;
+
+  constructor(options: ArchitectureWatchOptions) {
+    const { cluster, onPod, onNamespace, onSynced } = options;
+    this.#cluster = cluster;
+    const podsRead = new InformerSet<Pod>({
+      ...options,
+      resource: pods,
+      onChange: () => {},
+      // A patch that met another version waits for the next, also when that says nothing new.
+      onVersion: ({ object }: Change<Pod>) => onPod(keyOf(cluster, object)),
+      onSynced,
+    });
+    this.#pods = podsRead;
+    this.#namespaces = new InformerSet<Namespace>({
+      ...options,
+      resource: namespaces,
+      onChange: ({ object }) => onNamespace(object.metadata?.name ?? ""),
+      onSynced,
+    });
+    this.pods = {
+      get: (key) => podsRead.get(ALL)?.get(key),
+      list: () => podsRead.get(ALL)?.list() ?? Iterator.from<Pod>([]),
+      get synced() {
+        return podsRead.get(ALL) !== undefined;
+      },
+    };
+    this.components = [
+      asComponent("unscheduled-pods", this.#pods),
+      asComponent("namespaces", this.#namespaces),
+    ];
+  }
+
+  /** At any time, also before the start. */
+  want(needed: boolean): void {
+    const scope = { fieldSelector: UNSCHEDULED };
+    const indexes = { [BY_NAMESPACE]: namespaceOf, [GATED]: gateOf };
+    this.#pods.want(needed ? [{ key: ALL, scope, project: slimPod, indexes }] : []);
+    const project = slimNamespace;
+    this.#namespaces.want(needed ? [{ key: ALL, scope: {}, metadataOnly: true, project }] : []);
+  }
+
+  podsOf(namespace: string): readonly Pod[] {
+    return this.#pods.get(ALL)?.byIndex(BY_NAMESPACE, namespace) ?? [];
+  }
+
+  /** Pods that our gate holds; `undefined` while they are not known. */
+  gated(): readonly Pod[] | undefined {
+    return this.#pods.get(ALL)?.byIndex(GATED, GATED);
+  }
+
+  /** `null`: there is none of this name. `undefined` while they are not known. */
+  namespaceLabels(name: string): Readonly<Record<string, string>> | null | undefined {
+    const informer = this.#namespaces.get(ALL);
+    if (informer === undefined) return undefined;
+    const found = informer.get({ cluster: this.#cluster, namespace: "", name });
+    return found === undefined ? null : (found.metadata?.labels ?? {});
+  }
+}
+
+function asComponent(name: string, set: Pick<InformerSet<Pod>, "start" | "problem">): Component {
+  return { name, start: (signal) => set.start(signal), problem: () => set.problem() };
+}
+
+function namespaceOf({ metadata }: Pod): readonly string[] {
+  return [metadata?.namespace ?? ""];
+}
+
+function gateOf(pod: Pod): readonly string[] {
+  return isGated(pod) ? [GATED] : [];
+}
+
+/** Does our scheduling gate hold it? */
+export function isGated({ spec }: Pod): boolean {
+  return spec?.schedulingGates?.some(({ name }) => name === ARCHITECTURE_GATE) ?? false;
+}
+
+function slimPod({ metadata, spec, status }: Pod): Pod {
+  return {
+    ...(metadata && { metadata: slimPodMetadata(metadata) }),
+    ...(spec && { spec: slimPodSpec(spec) }),
+    ...(status?.phase !== undefined && { status: { phase: status.phase } }),
+  };
+}
+
+function slimNamespace({ metadata }: Namespace): Namespace {
+  const { name, labels, resourceVersion, uid } = metadata ?? {};
+  return {
+    metadata: {
+      ...(name !== undefined && { name }),
+      ...(labels && { labels }),
+      ...(resourceVersion !== undefined && { resourceVersion }),
+      ...(uid !== undefined && { uid }),
+    },
+  };
+}
