@@ -57,7 +57,9 @@ export interface DaemonSetReconcilerOptions {
  * never taken back, and nothing suffers meanwhile; but a bootstrap has to end some time.
  */
 export const BOOTSTRAP_PATIENCE_MS = 600_000;
-/** How soon a refused patch is tried again on the same version: the refusal may have been for a newer one on its way. */
+/** How soon it is looked again whether policies and namespaces have been read, ms. */
+const UNREAD_MS = 1_000;
+/** How soon a refused patch is tried again on the same version, ms: it may have been for a newer one that is on its way. */
 const STALE_MS = 2_000;
 /** How soon a patch is tried again that the server refuses as such, ms. */
 const REFUSED_MS = 300_000;
@@ -80,7 +82,7 @@ export function createDaemonSetReconciler(options: DaemonSetReconcilerOptions): 
     }
     const memory = memoryOf(memories, key, uid);
     const decision = decide(daemonSet, memory, options);
-    if (decision === undefined) return undefined;
+    if (decision === undefined) return { recheckAfterMs: UNREAD_MS };
     observer.decided(workload, decision.outcome);
     for (const question of decision.wants) options.demand.want(question);
     const subject: Subject = { daemonSet, key, memory, decision };

@@ -188,8 +188,11 @@ describe("the pod template of a DaemonSet", () => {
     const deleted = new World({ deletionTimestamp: "2026-01-01T00:00:00Z" });
     const unread = new World();
     unread.namespaceLabels = undefined;
-    for (const world of [deleted, unread]) {
-      await world.look();
+    for (const [world, again] of [
+      [deleted, undefined],
+      [unread, 1_000],
+    ] as const) {
+      expect(await world.look()).toBe(again);
       expect([world.writes, world.outcomes.size]).toEqual([0, 0]);
     }
   });
@@ -245,6 +248,15 @@ describe("a DaemonSet with images that are not known", () => {
       await world.look();
       expect([world.writes, world.uncovered]).toEqual([1, []]);
     }
+  });
+
+  it("gets nothing more when what was known of its images is lost", async () => {
+    const world = new World({ images: ["multi"], tolerations: tolerate("amd64") });
+    world.images = {};
+    await world.look();
+    await world.clock.advance(30_000);
+    await world.look();
+    expect([world.writes, world.uncovered]).toEqual([0, []]);
   });
 
   it("A-B8 stays as it is, and covered, when the policy is closed; it is told which image and why", async () => {

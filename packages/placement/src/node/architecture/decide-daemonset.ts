@@ -52,8 +52,12 @@ export function decideDaemonSet(view: DaemonSetView): DaemonSetDecision {
   const policy = governing(view, { namespace, namespaceLabels, labels });
   const annotations = textMapField(metadata, "annotations");
   const verdict = judge({ namespace, annotations, spec, policy }, sight, { now, heldSince });
-  const missing = missingTolerations(spec.tolerations, keys, verdict);
   const isConcerned = keys.length > 0;
+  const wants = isConcerned ? wantsOf(verdict) : [];
+  const isSettled = verdict.kind === "fits" || verdict.kind === "any";
+  // Without all facts nothing is added to what was given when there were some: facts can be lost, and come back.
+  const asked = isSettled && wants.length > 0 ? keys.filter((key) => !mentions(spec.tolerations, key)) : keys;
+  const missing = missingTolerations(spec.tolerations, asked, verdict);
   const additions = appendTolerations(spec.tolerations, missing, TEMPLATE_TOLERATIONS);
   const hasPatch = additions.length > 0 && resourceVersion !== undefined;
   return {
@@ -64,13 +68,17 @@ export function decideDaemonSet(view: DaemonSetView): DaemonSetDecision {
     }),
     outcome: {
       rule: policy?.rule,
-      uncovered: uncoveredKeys(spec.tolerations, keys, verdict),
-      phase: verdict.kind === "fits" || verdict.kind === "any" ? "settled" : verdict.kind,
+      uncovered: uncoveredKeys(spec.tolerations, asked, verdict),
+      phase: isSettled ? "settled" : verdict.kind,
     },
     isConcerned,
-    wants: isConcerned ? wantsOf(verdict) : [],
+    wants,
     ...(isConcerned && recheck(verdict, { maxHoldMs: policy?.maxHoldMs ?? 0, now, heldSince })),
   };
+}
+
+function mentions(tolerations: readonly Toleration[] | undefined, key: string): boolean {
+  return tolerations?.some((it) => it.key === key) ?? false;
 }
 
 interface Hold {

@@ -35,7 +35,12 @@ export { decidePod, isUnscheduled, type PodDecision, type PodView, podName } fro
 export { type GovernContext, type GovernedPod, governing, isNarrowable, overrideOf } from "./govern.ts";
 export * from "./image-sight.ts";
 export { imageUses } from "./images.ts";
-export { type ArchitectureGauges, type ArchitectureMetrics, createArchitectureMetrics } from "./metrics.ts";
+export {
+  type ArchitectureGauges,
+  type ArchitectureMetrics,
+  createArchitectureMetrics,
+  type PodAdmission,
+} from "./metrics.ts";
 export { createPodReconciler, type PodReconcilerOptions, type PodReport } from "./pod-reconciler.ts";
 export * from "./pod-view.ts";
 export {

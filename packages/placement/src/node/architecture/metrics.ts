@@ -1,14 +1,14 @@
 import type { MetricsRegistry } from "@berth/runtime";
-import type { Instant } from "../capability.ts";
+import type { PodReport } from "./pod-reconciler.ts";
+
+/** What became of a request to create a pod. */
+export type PodAdmission = "unchanged" | "placed" | "held" | "refused";
 
 /** What architecture placement reports about itself. No label grows with the cluster, and no image is named. */
-export interface ArchitectureMetrics {
+export interface ArchitectureMetrics extends PodReport {
   /** Policies in force, and documents with a fault. */
   taken(policies: number, faults: number): void;
-  /** A pod was admitted, refused, held or let go: by which reason of its verdict. */
-  decided(reason: string): void;
-  /** The scheduling gate of a pod was lifted. */
-  lifted(times: { readonly createdAt: Instant; readonly now: Instant }): void;
+  admitted(result: PodAdmission): void;
   /** Read at each scrape. */
   counts(of: ArchitectureGauges): void;
 }
@@ -32,9 +32,14 @@ export function createArchitectureMetrics(registry: MetricsRegistry): Architectu
     name: "berth_architecture_policy_problems",
     help: "Faults in the architecture policies as last read.",
   });
-  const decisions = registry.counter<"reason">({
-    name: "berth_architecture_pods_total",
-    help: "Pods decided about, by the reason of the verdict: at admission, and when a pod is changed afterwards.",
+  const admissions = registry.counter<"result">({
+    name: "berth_architecture_admissions_total",
+    help: "Pods asked about at their creation: unchanged, placed, held until their images are known, refused.",
+    labels: ["result"],
+  });
+  const changes = registry.counter<"reason">({
+    name: "berth_architecture_pod_changes_total",
+    help: "Pods changed after their creation, by the reason of the verdict.",
     labels: ["reason"],
   });
   const seconds = registry.histogram({
@@ -47,8 +52,9 @@ export function createArchitectureMetrics(registry: MetricsRegistry): Architectu
       inForce.set(policies);
       problems.set(faults);
     },
-    decided: (reason) => decisions.inc({ reason }),
-    lifted: ({ createdAt, now }) => seconds.observe(Math.max(0, now - createdAt) / 1000),
+    admitted: (result) => admissions.inc({ result }),
+    changed: (reason) => changes.inc({ reason }),
+    lifted: (heldMs) => seconds.observe(Math.max(0, heldMs) / 1000),
     counts(of) {
       for (const [name, help, count] of gaugesOf(of)) {
         registry.gauge({ name, help, collect: (gauge) => gauge.set(count()) });
