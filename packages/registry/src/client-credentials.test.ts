@@ -236,12 +236,13 @@ describe("tokens", () => {
     await using old = await startFaultRegistry({ auth: withTokens() });
     await using registry = await registryWith(withTokens({ realm: `${old.origin}/token` }));
     await using world = createWorld();
-    const read = () => world.read(named(registry.host, "a/b"), { credentials: [good] });
-    await failureOf(read());
+    const read = (repository: string) =>
+      world.read(named(registry.host, repository), { credentials: [good] });
+    await failureOf(read("a/b"));
     registry.protect(withTokens());
     using _gone = old.inject({ does: "reset" }, { kind: "token" });
-    await failureOf(world.read(named(registry.host, "a/c"), { credentials: [good] }));
-    await read();
+    await failureOf(read("a/c"));
+    await read("a/c");
     expect(registry.requests.token).toBe(1);
   });
 });

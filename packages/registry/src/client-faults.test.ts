@@ -69,6 +69,17 @@ describe("what goes wrong on the way", () => {
     expect(error.kind).toBe("unreachable");
   });
 
+  it.each([true, false])("reads no more than it would need: announced %s", async (announced) => {
+    await using registry = await startFaultRegistry();
+    await using world = createWorld();
+    registry.image("a/b", "1", "linux/amd64");
+    const read = () => failureOf(world.read(named(registry.host, "a/b"), anonymous));
+    using _config = registry.inject({ does: "flood", bytes: 100_000_000, announced }, { kind: "blob" });
+    expect((await read()).message).toContain("more than 8388608 bytes");
+    using _manifest = registry.inject({ does: "flood", bytes: 100_000_000, announced }, { kind: "manifest" });
+    expect((await read()).message).toContain("more than 4194304 bytes");
+  });
+
   it("does not believe a config that is another", async () => {
     await using registry = await startFaultRegistry();
     await using world = createWorld();

@@ -6,6 +6,7 @@ import { whyNotFollow } from "./transport.ts";
 
 const users = { amy: "secret" };
 const credentials = [{ username: "amy", password: "secret" }];
+const basic = { "www-authenticate": "Basic" };
 
 describe("redirects", () => {
   it.each([301, 302, 303, 307, 308])(
@@ -59,6 +60,33 @@ describe("redirects", () => {
     expect(error.kind).toBe("unauthorized");
     expect(registry.seen.at(-1)?.authorization).toBeUndefined();
     expect(other.seen.at(-1)?.authorization).toBeUndefined();
+  });
+
+  it("within the other server do not bring them back either", async () => {
+    await using registry = await startFaultRegistry({ auth: { scheme: "basic", users } });
+    await using other = await startFaultRegistry();
+    await using world = createWorld();
+    registry.index("a/b", "1", ["linux/amd64"]);
+    other.index("c/d", "1", ["linux/arm64"]);
+    using _there = registry.inject(
+      { does: "redirect", to: `${other.origin}/v2/a/b/manifests/1` },
+      { times: 2 },
+    );
+    using _further = other.inject({ does: "redirect", to: "/v2/c/d/manifests/1" }, { repository: "a/b" });
+    using _asked = registry.inject({ does: "status", status: 401, headers: basic }, { times: 1 });
+    await world.read(named(registry.host, "a/b"), { credentials });
+    expect(registry.seen.map(({ authorization }) => authorization !== undefined)).toEqual([false, true]);
+    expect(other.seen.map(({ authorization }) => authorization)).toEqual([undefined, undefined]);
+  });
+
+  it("by digest end at what has that digest", async () => {
+    await using registry = await startFaultRegistry();
+    await using world = createWorld();
+    const digest = registry.index("a/b", "1", ["linux/amd64"]);
+    registry.index("a/b", "2", ["linux/arm64"]);
+    using _fault = registry.inject({ does: "redirect", to: "/v2/a/b/manifests/2" }, { times: 1 });
+    const error = await failureOf(world.read(named(registry.host, "a/b", digest), { credentials: [] }));
+    expect(error.message).toContain("not what its digest says");
   });
 
   it("to a server that wants credentials are no reason to send it any", async () => {

@@ -73,4 +73,16 @@ describe("https", () => {
     expect((await read()).message).toContain("from https to plain http");
     expect(plain.seen).toEqual([]);
   });
+
+  it("is not left for plain http again once a registry of plain http has led there", async () => {
+    const { ca, tls } = await withCertificate(["127.0.0.1"]);
+    await using secure = await startFaultRegistry({ tls });
+    await using registry = await startFaultRegistry();
+    await using world = createWorld({ endpoints: { [registry.host]: { ca, plainHttp: true } } });
+    using _there = registry.inject({ does: "redirect", to: `${secure.origin}/v2/a/b/manifests/1` });
+    using _back = secure.inject({ does: "redirect", to: `${registry.origin}/v2/c/d/manifests/1` });
+    const error = await failureOf(world.read(named(registry.host, "a/b"), anonymous));
+    expect(error.message).toContain("from https to plain http");
+    expect([registry.requests.manifest, secure.requests.manifest]).toEqual([1, 1]);
+  });
 });
