@@ -136,7 +136,7 @@ describe("a pod is created whose images are known", () => {
 });
 
 describe("a pod is created whose images are not all known", () => {
-  it("it is gated where affinity holds, behind the gates of others, and its images are asked for", () => {
+  it("is gated where affinity holds, behind the gates of others, and its images are asked for", () => {
     const pod = aPod("p").image("amd").container("new", "new");
     const answer = admit(pod);
     expect(answer).toMatchObject({ allowed: true, wants: [{ image: "amd" }, { image: "new" }] });
@@ -227,7 +227,7 @@ describe("whatever pod is created", () => {
     {
       containers: fc.array(container, { minLength: 1, maxLength: 3 }),
       initContainers: fc.array(
-        fc.record({ ...{ restartPolicy: fc.constant("Always") }, image: fc.constant("amd") }),
+        fc.record({ restartPolicy: fc.constant("Always"), image: fc.constant("amd") }),
       ),
       schedulingGates: fc.subarray([{ name: "a" }, GATE, { name: "b" }]),
       tolerations: fc.subarray([{ operator: "Exists" }, { key: "x" }, tolerating("amd64")]),
@@ -286,7 +286,7 @@ describe("whatever pod is created", () => {
     expect(third.spec).toMatchObject({ schedulingGates: [], affinity: requiring(arch("arm64"), os) });
   });
 
-  it("it never fails", () => {
+  it("the webhook never fails", () => {
     const part = fc.oneof(fc.anything({ withNullPrototype: true }), fc.array(fc.anything()));
     const hostile = fc.oneof(
       part,

@@ -79,7 +79,7 @@ export function decidePod(view: PodView): PodDecision {
   const heldSince = heldFrom(view, isGated);
   const verdict = judge({ namespace, annotations, spec, policy }, sight, { now, heldSince });
   const mayGo = !isHeld || verdict.kind === "fits" || verdict.kind === "any";
-  const missing = missingTolerations(spec.tolerations, keys, verdict);
+  const missing = missingTolerations(spec.tolerations, keysToGive(view, verdict), verdict);
   const lift = mayGo ? liftGate(spec) : [];
   const changes = [
     ...appendTolerations(spec.tolerations, missing, POD_TOLERATIONS),
@@ -116,7 +116,8 @@ function toldOf(
 ): Pick<PodDecision, "finding" | "wants" | "outcome" | "recheckAfterMs"> {
   const { pod, policy, keys, now } = view;
   const isSettled = verdict.kind === "fits" || verdict.kind === "any";
-  const uncovered = uncoveredKeys(pod.spec?.tolerations, keys, verdict);
+  const asked = isSettled ? keysToGive(view, verdict) : keys;
+  const uncovered = uncoveredKeys(pod.spec?.tolerations, asked, verdict);
   if (!isOpen && verdict.kind !== "impossible") {
     return { wants: [], outcome: { rule: policy?.rule, uncovered, phase: "settled" } };
   }
@@ -129,6 +130,12 @@ function toldOf(
     outcome: { rule: policy?.rule, uncovered, phase: isSettled ? "settled" : verdict.kind },
     ...(recheckAfterMs !== undefined && { recheckAfterMs }),
   };
+}
+
+/** Without all facts nothing is added to what was given when there were some: facts can be lost, and come back. */
+function keysToGive({ pod, keys }: PodView, { reason }: PodVerdict): readonly string[] {
+  if (QUIET.has(reason)) return keys;
+  return keys.filter((key) => !pod.spec?.tolerations?.some((it) => it.key === key));
 }
 
 /**

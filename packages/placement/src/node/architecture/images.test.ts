@@ -3,8 +3,10 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { imageUses } from "./images.ts";
 
-const one = (container: object, more: object = {}): PodSpec =>
-  ({ containers: [{ name: "a", ...container }], ...more }) as PodSpec;
+const one = (container: object, more: object = {}): PodSpec => ({
+  containers: [{ name: "a", ...container }],
+  ...more,
+});
 
 describe("the images of a pod", () => {
   it("A-B3 are those of containers, init containers, sidecars, ephemeral containers and image volumes", () => {

@@ -1,0 +1,221 @@
+import type { ApiFailure, Pod } from "@berth/kube";
+import {
+  clusterName,
+  createSilentLogger,
+  createVirtualClock,
+  type EventInput,
+  type ReconcileResult,
+  type VirtualClock,
+} from "@berth/runtime";
+import { aPod, type PodBuilder } from "@berth/testcluster";
+import { describe, expect, it } from "vitest";
+import type { ImageQuestion } from "./image-sight.ts";
+import { createPodReconciler } from "./pod-reconciler.ts";
+import type { WorkloadOutcome } from "./pod-view.ts";
+import type { ArchitecturePolicies } from "./policy.ts";
+import { PodServer } from "./testing/pod-server.ts";
+import { policiesOf } from "./testing/policies.ts";
+import { type KnownImages, sightOf } from "./testing/sight.ts";
+
+const GATE = { name: "berth.dev/architecture" };
+
+interface World {
+  readonly server: PodServer;
+  readonly clock: VirtualClock;
+  readonly events: EventInput[];
+  readonly outcomes: Map<string, WorkloadOutcome>;
+  readonly wanted: ImageQuestion[];
+  readonly lifted: number[];
+  images: KnownImages;
+  policies: ArchitecturePolicies | undefined;
+  labels: Readonly<Record<string, string>> | undefined;
+  refusal: ApiFailure | undefined;
+  /** Looks at the pod as the informer last told of it. */
+  reconcile(): Promise<ReconcileResult | undefined>;
+  /** The informer tells of the newest version, and the pod is looked at. */
+  told(): Promise<ReconcileResult | undefined>;
+}
+
+function aWorld(pod: PodBuilder, mode: "Taint" | "Affinity" | "Both" = "Affinity"): World {
+  const clock = createVirtualClock();
+  const server = new PodServer({ refusal: () => world.refusal });
+  server.create(pod.build(), clock.now());
+  const lifted: number[] = [];
+  const reconcile = createPodReconciler({
+    pods: server.reader,
+    namespaceLabels: () => world.labels,
+    policies: () => world.policies,
+    sight: { look: (question) => sightOf(world.images).look(question) },
+    demand: { want: (question) => void world.wanted.push(question) },
+    patchPod: (_, name, patch) => server.patch(name, patch),
+    events: { record: (event) => void world.events.push(event) },
+    observer: {
+      decided: (workload, outcome) => void world.outcomes.set(workload, outcome),
+      gone: (workload) => void world.outcomes.delete(workload),
+    },
+    report: { changed: () => undefined, lifted: (heldMs) => void lifted.push(heldMs) },
+    clock,
+  });
+  const key = { cluster: clusterName("c"), namespace: "default", name: "p" };
+  const context = { signal: new AbortController().signal, log: createSilentLogger() };
+  const world: World = {
+    server,
+    clock,
+    lifted,
+    events: [],
+    outcomes: new Map(),
+    wanted: [],
+    images: {},
+    policies: policiesOf({ p: { mode } }),
+    labels: {},
+    refusal: undefined,
+    reconcile: () => reconcile(key, context),
+    told: () => {
+      server.catchUp("p");
+      return reconcile(key, context);
+    },
+  };
+  return world;
+}
+
+const held = (image = "amd"): PodBuilder =>
+  aPod("p")
+    .image(image)
+    .with((it) => ({ ...it, spec: { containers: [], ...it.spec, schedulingGates: [GATE] } }));
+const spec = ({ server }: World): Pod["spec"] => server.pods.get("p")?.spec;
+const AMD: KnownImages = { amd: ["amd64"] };
+
+describe("the reconciler of pods", () => {
+  it("on a miss: asks for the image, and when it is known sends one patch", async () => {
+    const world = aWorld(held(), "Both");
+    expect(await world.told()).toEqual({ recheckAfterMs: 30_000 });
+    expect(world.wanted.map(({ image }) => image)).toEqual(["amd"]);
+    expect(world.server.requests).toBe(0);
+    await world.clock.advance(700);
+    world.images = AMD;
+    await world.reconcile();
+    await world.reconcile();
+    expect(await world.told()).toBeUndefined();
+    expect(world.server.requests).toBe(1);
+    expect(world.lifted).toEqual([700]);
+    expect(spec(world)).toMatchObject({ schedulingGates: [], tolerations: [{ value: "amd64" }] });
+    expect(world.events).toEqual([]);
+    expect(world.outcomes.get("Pod default/p")).toMatchObject({ phase: "settled", uncovered: [] });
+  });
+
+  it("does nothing before all policies and the namespace are known", async () => {
+    const world = aWorld(held(), "Both");
+    const { policies } = world;
+    world.images = AMD;
+    world.policies = undefined;
+    expect(await world.told()).toBeUndefined();
+    Object.assign(world, { policies, labels: undefined });
+    expect(await world.reconcile()).toEqual({ recheckAfterMs: 1000 });
+    expect(world.outcomes.get("Pod default/p")?.uncovered).toEqual(["supported-arch"]);
+    expect(world.server.requests).toBe(0);
+    world.labels = {};
+    await world.reconcile();
+    expect(world.server.requests).toBe(1);
+  });
+
+  it("meets a newer version: waits for it, and decides again", async () => {
+    const world = aWorld(held());
+    world.images = AMD;
+    world.server.catchUp("p");
+    world.server.edit("p", (pod) => ({ ...pod, status: { phase: "Pending", message: "x" } }));
+    expect(await world.reconcile()).toEqual({ recheckAfterMs: 1000 });
+    expect(world.events).toEqual([]);
+    await world.told();
+    expect(spec(world)?.schedulingGates).toEqual([]);
+    expect(world.server.requests).toBe(2);
+  });
+
+  it("a change that is refused for good: the gate alone, with one Event, and then nothing for 5 minutes", async () => {
+    const world = aWorld(held(), "Both");
+    world.images = AMD;
+    world.refusal = { kind: "forbidden" };
+    expect(await world.told()).toEqual({ recheckAfterMs: 0 });
+    world.refusal = undefined;
+    await world.reconcile();
+    expect(spec(world)?.schedulingGates).toEqual([]);
+    expect(spec(world)).not.toHaveProperty("affinity");
+    expect(world.events.map(({ reason }) => reason)).toEqual(["PodPatchRefused"]);
+    await world.told();
+    await world.told();
+    expect(world.server.requests).toBe(2);
+  });
+
+  it("and refused again: it is left in peace, and tried anew after 5 minutes", async () => {
+    const world = aWorld(held());
+    world.images = AMD;
+    world.refusal = { kind: "invalid", causes: [{ field: "spec" }] };
+    expect(await world.told()).toEqual({ recheckAfterMs: 0 });
+    expect(await world.reconcile()).toEqual({ recheckAfterMs: 300_000 });
+    await world.clock.advance(299_999);
+    expect(await world.reconcile()).toEqual({ recheckAfterMs: 1 });
+    expect(world.server.requests).toBe(2);
+    await world.clock.advance(1);
+    world.refusal = undefined;
+    await world.reconcile();
+    expect(spec(world)).toMatchObject({ schedulingGates: [], affinity: { nodeAffinity: {} } });
+    expect(world.events).toHaveLength(1);
+  });
+
+  it("an answer that names no field is taken for a newer version, but not for ever", async () => {
+    const world = aWorld(held());
+    world.images = AMD;
+    world.refusal = { kind: "invalid", causes: [] };
+    world.server.catchUp("p");
+    for (let miss = 1; miss <= 3; miss++) expect(await world.reconcile()).toEqual({ recheckAfterMs: 1000 });
+    expect(await world.reconcile()).toEqual({ recheckAfterMs: 0 });
+    expect(world.events.map(({ reason }) => reason)).toEqual(["PodPatchRefused"]);
+  });
+
+  it("a server that cannot answer is tried again with backoff, by whoever calls", async () => {
+    const world = aWorld(held());
+    world.images = AMD;
+    world.refusal = { kind: "serverError", status: 503 };
+    await expect(world.told()).rejects.toThrow("patch pods");
+    expect(world.events).toEqual([]);
+  });
+
+  it("a change is not sent twice before its version is told of, or for 30 s if that never comes", async () => {
+    const world = aWorld(held());
+    world.images = AMD;
+    await world.told();
+    expect(await world.reconcile()).toEqual({ recheckAfterMs: 30_000 });
+    expect(world.server.requests).toBe(1);
+    await world.clock.advance(30_000);
+    await world.reconcile();
+    expect(world.server.requests).toBe(2);
+  });
+
+  it("tells of a failure once while it lasts", async () => {
+    const world = aWorld(held().container("side", "arm"));
+    world.images = { ...AMD, arm: ["arm64"] };
+    await world.told();
+    await world.reconcile();
+    expect(world.events).toMatchObject([
+      {
+        reason: "NoCommonArchitecture",
+        type: "Warning",
+        action: "PlacePod",
+        regarding: { kind: "Pod", name: "p" },
+      },
+    ]);
+    expect(world.outcomes.get("Pod default/p")?.phase).toBe("impossible");
+  });
+
+  it("a pod that is bound or gone is forgotten", async () => {
+    const world = aWorld(held());
+    await world.told();
+    expect(world.outcomes.size).toBe(1);
+    world.server.edit("p", (pod) => ({ ...pod, spec: { containers: [], ...pod.spec, nodeName: "n" } }));
+    world.images = AMD;
+    await world.told();
+    expect(world.outcomes.size).toBe(0);
+    world.server.remove("p");
+    await world.told();
+    expect(world.server.requests).toBe(0);
+  });
+});
