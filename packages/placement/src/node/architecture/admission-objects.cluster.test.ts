@@ -188,7 +188,7 @@ async function inForce(
     namespaceSelector: {},
     matchConditions: [{ name: "probe", expression: 'object.metadata.name == "probe"' }],
   };
-  const webhooks = [...(made.webhooks ?? []).map((it) => ({ ...it, failurePolicy })), probe];
+  const webhooks = [...(made.webhooks ?? []).map((it) => Object.assign(it, { failurePolicy })), probe];
   await client.create(mutatingWebhookConfigurations, { ...made, webhooks } as typeof made);
   const isProbed = (): Promise<boolean> => isAsked(aPod("probe").in("kube-public").build());
   await eventually(async () => expect(await isProbed()).toBe(true));
