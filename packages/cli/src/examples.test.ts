@@ -1,9 +1,10 @@
-/** What stands in examples works: the rules do on a node what examples/labels.md says, and the gates are in force. */
-import { readFile } from "node:fs/promises";
+/** What stands in examples works: the rules do on a node what examples/labels.md says, and gates and policies are in force. */
+import { readdir, readFile } from "node:fs/promises";
 import path from "node:path";
 import { mergeContributions, planNode } from "@berth/placement";
 import { aNode } from "@berth/testcluster";
 import { describe, expect, it } from "vitest";
+import { assembleArchitecture } from "./architecture-policies.ts";
 import { loadSettings } from "./config/settings.ts";
 import { assembleReadRules, readRuleFiles } from "./session.ts";
 import { assembleGates } from "./startup-gates.ts";
@@ -59,5 +60,44 @@ describe("examples/startup-gate", () => {
     const gates = assembleGates(startupGates, undefined);
     expect(gates?.faults).toEqual([]);
     expect(gates?.gates.map(({ name }) => name)).toEqual(names);
+  });
+});
+
+describe("examples/architecture", () => {
+  const folder = "examples/architecture";
+  const modes = {
+    "affinity.yaml": ["Affinity"],
+    "archaware-controller.yaml": ["Taint"],
+    "both.yaml": ["Both"],
+    "gke.yaml": ["Both"],
+    "multiarch-tuning-operator.yaml": ["Affinity"],
+    "overrides.yaml": ["Affinity"],
+    "private-registries.yaml": [],
+  };
+
+  it("documents every file", async () => {
+    const text = await readFile(path.join(root, folder, "README.md"), "utf8");
+    const documented = [...text.matchAll(/^\| `(\S+)`/gm)].map(([, file]) => file);
+    const files = (await readdir(path.join(root, folder))).filter((file) => file.endsWith(".yaml"));
+    expect(documented.toSorted()).toEqual(files.toSorted());
+    expect(Object.keys(modes)).toEqual(files.toSorted());
+  });
+
+  it.each(Object.entries(modes))("%s is in force as it stands", async (file, expected) => {
+    const settings = await loadSettings({ config: [`${folder}/${file}`] }, root);
+    const policies = assembleArchitecture(settings.architecturePolicies, undefined);
+    expect(policies?.faults).toEqual([]);
+    expect(policies?.policies.map(({ spec }) => spec.mode)).toEqual(expected);
+    expect(settings.imageRegistries === undefined).toBe(expected.length > 0);
+  });
+
+  it("goes on from archaware-controller by the same name, key and nodes", async () => {
+    const config = ["archaware-controller.yaml", "both.yaml"].map((file) => `${folder}/${file}`);
+    const [original, next] = await Promise.all(
+      config.map(async (file) => (await loadSettings({ config: [file] }, root)).architecturePolicies[0]),
+    );
+    expect(next?.name).toBe(original?.name);
+    expect(next?.spec.taint).toEqual(original?.spec.taint);
+    expect(original?.spec.taint).toEqual({ key: "supported-arch", nodes: "Taint", nodeSelector: {} });
   });
 });
