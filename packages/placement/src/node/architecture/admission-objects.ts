@@ -160,7 +160,7 @@ function toRequirement({
 function podConditions(list: PolicyList): readonly MatchCondition[] {
   const selected = list.policies.map(({ spec }) => selectorCel(spec.podSelector));
   const isSelective = taintKeys(list).length === 0 && selected.every((all) => all.length > 0);
-  const any = selected.map((all) => `(${all.join(" && ")})`).join(" ||\n");
+  const expression = selected.map((all) => `(${all.join(" && ")})`).join(" ||\n");
   return [
     { name: "not-scheduled", expression: 'object.spec.?nodeName.orValue("") == ""' },
     {
@@ -169,7 +169,7 @@ function podConditions(list: PolicyList): readonly MatchCondition[] {
         "!object.metadata.?ownerReferences.orValue([])" +
         '.exists(it, it.?controller.orValue(false) && it.kind == "DaemonSet")',
     },
-    ...(isSelective ? [{ name: "selected", expression: any }] : []),
+    ...(isSelective ? [{ name: "selected", expression }] : []),
   ];
 }
 
