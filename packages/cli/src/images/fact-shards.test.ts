@@ -1,6 +1,7 @@
 import type { StoredFact } from "@berth/registry";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { seededRun } from "../../../runtime/src/testing/property.ts";
 import { countFor, MAX_SHARD_BYTES, MAX_SHARDS, readShard, toShards } from "./fact-shards.ts";
 
 const fact = (name: string, more: Partial<StoredFact> = {}): StoredFact => ({
@@ -40,7 +41,8 @@ const anyFact: fc.Arbitrary<StoredFact> = fc.record({
 });
 
 describe("facts in texts", () => {
-  it("are read as they were, whatever they are, and written alike in every order", () => {
+  const run = seededRun(100, process.env);
+  it(`are read as they were, and written alike in every order (${run.name})`, run.options, () => {
     fc.assert(
       fc.property(
         fc.uniqueArray(anyFact, { selector: ({ name }) => name }),
@@ -52,6 +54,7 @@ describe("facts in texts", () => {
           expect(toShards(facts.toReversed(), least)).toEqual(shards);
         },
       ),
+      run.parameters,
     );
   });
 
@@ -83,7 +86,7 @@ describe("facts in texts", () => {
     expect(kept.has("registry.example/team/app-0:1")).toBe(false);
   });
 
-  it("are told from garbage", () => {
+  it(`are told from garbage (${run.name})`, run.options, () => {
     const good = toShards([fact("docker.io/library/a:1")])[0] ?? "";
     const bad = [
       "garbage",
@@ -104,6 +107,7 @@ describe("facts in texts", () => {
       fc.property(fc.string(), (text) => {
         expect(readShard(text).facts).toEqual([]);
       }),
+      run.parameters,
     );
   });
 });
