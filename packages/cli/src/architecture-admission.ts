@@ -13,6 +13,7 @@ import {
   architectureWebhook,
   type ImageDemand,
   type ImageSight,
+  type PodAdmission,
   reasons,
 } from "@berth/placement";
 import {
@@ -37,8 +38,8 @@ export interface ArchitectureAnswers {
   readonly sight: ImageSight;
   readonly demand: ImageDemand;
   readonly now: () => number;
-  /** A pod was let in or refused, with the reason. */
-  readonly onPod: (reason: string) => void;
+  /** What became of a pod that was asked about. */
+  readonly onPod: (result: PodAdmission) => void;
 }
 
 /**
@@ -55,10 +56,8 @@ export function architectureWebhooks(answers: ArchitectureAnswers): WebhookOwner
       const now = answers.now();
       const context = { policies: inForce.policies, namespaceLabels, ownNamespace, sight, now };
       const said = admit(context, request);
-      if (!said.allowed) {
-        answers.onPod(said.reason);
-        return { allowed: false, message: said.message };
-      }
+      if (request.kind.kind === "Pod") answers.onPod(resultOf(said));
+      if (!said.allowed) return { allowed: false, message: said.message };
       if (request.dryRun !== true) for (const want of said.wants) demand.want(want);
       return { allowed: true, patch: said.patch };
     };
@@ -69,6 +68,15 @@ export function architectureWebhooks(answers: ArchitectureAnswers): WebhookOwner
     },
     isReady: () => policies() !== undefined,
   };
+}
+
+function resultOf(answer: ArchitectureAnswer): PodAdmission {
+  if (!answer.allowed) return "refused";
+  if (answer.patch.length === 0) return "unchanged";
+  const isHeld = answer.patch.some(
+    ({ op, path }) => op === "add" && path.startsWith("/spec/schedulingGates"),
+  );
+  return isHeld ? "held" : "placed";
 }
 
 export interface ArchitectureAdmissionSurroundings {
