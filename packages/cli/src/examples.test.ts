@@ -79,8 +79,8 @@ describe("examples/architecture", () => {
     const text = await readFile(path.join(root, folder, "README.md"), "utf8");
     const documented = [...text.matchAll(/^\| `(\S+)`/gm)].map(([, file]) => file);
     const files = (await readdir(path.join(root, folder))).filter((file) => file.endsWith(".yaml"));
-    expect(documented.toSorted()).toEqual(files.toSorted());
-    expect(Object.keys(modes)).toEqual(files.toSorted());
+    expect(new Set(documented)).toEqual(new Set(files));
+    expect(new Set(Object.keys(modes))).toEqual(new Set(files));
   });
 
   it.each(Object.entries(modes))("%s is in force as it stands", async (file, expected) => {
