@@ -31,6 +31,8 @@ const NO_FILE: ReadonlySet<string> = new Set([
   "--gate",
   "--reason",
   "--pull-secret",
+  "--handler",
+  "--taint-key",
 ]);
 
 /**

@@ -6,6 +6,7 @@ import type {
   KubeObject,
   PolicyRule,
   Role,
+  RuntimeClass,
   Service,
 } from "@berth/kube";
 import { customKinds } from "@berth/placement";
@@ -79,7 +80,7 @@ describe("berth manifests", () => {
     const { documents, problems } = readYaml(stdout);
     expect([code, problems]).toEqual([0, []]);
     expect(documents.map(({ value }) => value)).toEqual((JSON.parse(json) as { items: unknown[] }).items);
-    expect(documents).toHaveLength(9);
+    expect(documents).toHaveLength(11);
   });
 
   it("prints the CRDs, apart from what is installed after them", async () => {
@@ -96,6 +97,35 @@ describe("berth manifests", () => {
     const { code, stderr } = await cli(["manifests"]);
     expect(code).toBe(exitCodes.usage);
     expect(stderr).toContain("--image");
+  });
+});
+
+describe("berth manifests runtime-class", () => {
+  const given = ["manifests", "runtime-class", "arm64", "amd64", "arm64", "--handler", "runc"];
+
+  it("prints one for each architecture, that tolerates the taints which are named", async () => {
+    const { code, stdout } = await cli([...given, "--taint-key", "supported-arch", "-o", "json"]);
+    const { items } = JSON.parse(stdout) as { items: readonly RuntimeClass[] };
+    expect([code, items.map(({ metadata }) => metadata?.name)]).toEqual([0, ["berth-amd64", "berth-arm64"]]);
+    expect(items[1]).toMatchObject({
+      handler: "runc",
+      scheduling: {
+        nodeSelector: { "kubernetes.io/arch": "arm64" },
+        tolerations: [{ key: "supported-arch", value: "arm64", effect: "NoSchedule" }],
+      },
+    });
+  });
+
+  it.each([
+    [["manifests", "runtime-class", "arm64"], "--handler"],
+    [["manifests", "runtime-class", "--handler", "runc"], "architectures"],
+    [["manifests", "runtime-class", "ARM 64", "--handler", "runc"], "ARM 64 is no architecture"],
+    [[...given, "--taint-key", "no key"], "--taint-key no key"],
+    [["manifests", "crds", "arm64"], "takes no architectures"],
+  ])("refuses what is missing or wrong: %j", async (line, said) => {
+    const { code, stderr, stdout } = await cli(line);
+    expect([code, stdout]).toEqual([exitCodes.usage, ""]);
+    expect(stderr).toContain(said);
   });
 });
 
@@ -121,13 +151,34 @@ describe("the rights of the manifests", () => {
     }
     const clusterWide = (find(installManifests(OPTIONS), "ClusterRole") as ClusterRole).rules;
     expect(inNamespace(clusterWide, "secrets")).toEqual([]);
+    const all = installManifests(OPTIONS).flatMap((object) => (object as ClusterRole).rules ?? []);
+    expect(inNamespace(all, "pods/eviction")).toEqual([]);
   });
 
-  it("let pods and DaemonSets be read and never written", () => {
-    const { rules } = find(installManifests(OPTIONS), "ClusterRole") as ClusterRole;
+  const roleNamed = (objects: readonly KubeObject[], name: string): ClusterRole | undefined =>
+    objects.find(({ kind, metadata }) => kind === "ClusterRole" && metadata?.name === name);
+
+  it("let pods and DaemonSets be written for architecture policies alone, by a role that can be left out", () => {
+    const objects = installManifests(OPTIONS);
+    const common = roleNamed(objects, "berth")?.rules;
+    const architecture = roleNamed(objects, "berth-architecture")?.rules;
     for (const resource of ["pods", "daemonsets"]) {
-      expect(inNamespace(rules, resource).map(({ verbs }) => verbs)).toEqual([["get", "list", "watch"]]);
+      expect(inNamespace(common, resource).map(({ verbs }) => verbs)).toEqual([["get", "list", "watch"]]);
+      expect(inNamespace(architecture, resource).map(({ verbs }) => verbs)).toEqual([["patch"]]);
     }
+  });
+
+  it("reach pull secrets only when that is asked for", () => {
+    expect(roleNamed(installManifests(OPTIONS), "berth-pull-secrets")).toBeUndefined();
+    const asked = installManifests({ ...OPTIONS, installation: "blue", pullSecrets: true });
+    const { rules } = roleNamed(asked, "berth-blue-pull-secrets") ?? {};
+    expect(rules).toEqual([{ apiGroups: [""], resources: ["secrets", "serviceaccounts"], verbs: ["get"] }]);
+    const bindings = asked.filter(({ kind }) => kind === "ClusterRoleBinding");
+    expect(bindings.map(({ metadata }) => metadata?.name)).toEqual([
+      "berth-blue",
+      "berth-blue-architecture",
+      "berth-blue-pull-secrets",
+    ]);
   });
 
   it("cover every kind: to read it and to write its status, nothing else", () => {

@@ -12,6 +12,7 @@ import type {
   ServiceAccount,
 } from "@berth/kube";
 import { customKinds } from "@berth/placement";
+import { MAX_SHARDS } from "./images/fact-shards.ts";
 
 export interface InstallOptions {
   readonly image: string;
@@ -20,6 +21,8 @@ export interface InstallOptions {
   readonly replicas: number;
   /** Label rules by label key. */
   readonly rules: ReadonlyMap<string, string>;
+  /** May it read the pull secrets of pods, which is any Secret of the cluster by its name? Default false. */
+  readonly pullSecrets?: boolean;
 }
 
 /** A ConfigMap holds at most 1 MiB; with room for its metadata. */
@@ -48,18 +51,14 @@ export function installManifests(options: InstallOptions): readonly KubeObject[]
     metadata: { name: namespace, labels: policy },
   };
   const account: ServiceAccount = { apiVersion: "v1", kind: "ServiceAccount", metadata: own };
-  const clusterRole: ClusterRole = {
-    apiVersion: `${rbac}/v1`,
-    kind: "ClusterRole",
-    metadata: { name, labels },
-    rules: clusterRules,
-  };
-  const clusterBinding: ClusterRoleBinding = {
-    apiVersion: `${rbac}/v1`,
-    kind: "ClusterRoleBinding",
-    metadata: { name, labels },
-    roleRef: { apiGroup: rbac, kind: "ClusterRole", name },
-    subjects: [subject],
+  const clusterWide = (roleName: string, rules: readonly PolicyRule[]): [ClusterRole, ClusterRoleBinding] => {
+    const metadata = { name: roleName, labels };
+    const roleRef = { apiGroup: rbac, kind: "ClusterRole", name: roleName };
+    const apiVersion = `${rbac}/v1`;
+    return [
+      { apiVersion, kind: "ClusterRole", metadata, rules },
+      { apiVersion, kind: "ClusterRoleBinding", metadata, roleRef, subjects: [subject] },
+    ];
   };
   const role: Role = {
     apiVersion: `${rbac}/v1`,
@@ -75,7 +74,15 @@ export function installManifests(options: InstallOptions): readonly KubeObject[]
     subjects: [subject],
   };
   const rules = rulesConfigMap(options, { ...own, name: `${name}-labels` });
-  const access = [space, account, clusterRole, clusterBinding, role, binding];
+  const access = [
+    space,
+    account,
+    ...clusterWide(name, clusterRules),
+    ...clusterWide(`${name}-architecture`, architectureRules),
+    ...(options.pullSecrets === true ? clusterWide(`${name}-pull-secrets`, pullSecretRules) : []),
+    role,
+    binding,
+  ];
   return [...access, rules, webhookService(own), deployment(options, own)];
 }
 
@@ -113,6 +120,21 @@ const clusterRules: readonly PolicyRule[] = [
   },
 ];
 
+/** For architecture policies; whoever has none can leave this role out. Beside it the webhook has to be reached. */
+const architectureRules: readonly PolicyRule[] = [
+  // Pods that wait for a node get tolerations, or are let go with their affinity narrowed.
+  { apiGroups: [""], resources: ["pods"], verbs: ["patch"] },
+  // Their templates get tolerations, without which their pods would not come to tainted nodes.
+  { apiGroups: ["apps"], resources: ["daemonsets"], verbs: ["patch"] },
+  // Policies select pods by the labels of their namespaces.
+  { apiGroups: [""], resources: ["namespaces"], verbs: ["list", "watch"] },
+];
+
+/** Each by its name, and only those that a pod names, or its service account. RBAC has no words for that. */
+const pullSecretRules: readonly PolicyRule[] = [
+  { apiGroups: [""], resources: ["secrets", "serviceaccounts"], verbs: ["get"] },
+];
+
 function namespaceRules(name: string, namespace: string): readonly PolicyRule[] {
   return [
     { apiGroups: [""], resources: ["namespaces"], resourceNames: [namespace], verbs: ["get"] },
@@ -131,6 +153,14 @@ function namespaceRules(name: string, namespace: string): readonly PolicyRule[] 
       resources: ["serviceaccounts"],
       resourceNames: [`${name}-startup-gate`],
       verbs: ["get", "patch", "delete"],
+    },
+    // What is known of images, found by its label.
+    { apiGroups: [""], resources: ["configmaps"], verbs: ["list", "watch", "create"] },
+    {
+      apiGroups: [""],
+      resources: ["configmaps"],
+      resourceNames: Array.from({ length: MAX_SHARDS }, (_, at) => `${name}-image-facts-${at}`),
+      verbs: ["patch"],
     },
     { apiGroups: [""], resources: ["secrets"], verbs: ["create"] },
     {

@@ -1,5 +1,6 @@
 import { Argument, Command, Option } from "commander";
 import type { CommandLine } from "./arguments.ts";
+import type { ManifestsOptions } from "./commands/manifests.ts";
 import { type ExitCode, exitCodeMeanings, exitCodes } from "./exit-codes.ts";
 import { type Outside, withClock } from "./surroundings.ts";
 
@@ -309,20 +310,27 @@ function declareClean(root: Command, { outside, onEnd }: ProgramOptions): void {
 function declareManifests(root: Command, { outside, onEnd }: ProgramOptions): void {
   prints(takesInstallation(root.command("manifests")))
     .description(
-      "Print what installs Berth: Namespace, RBAC, ConfigMap, Service, Deployment; or the CRDs, which are applied before it",
+      "Print what installs Berth: Namespace, RBAC, ConfigMap, Service, Deployment; or the CRDs, which are applied before it; or RuntimeClasses for pods of one architecture",
     )
     .addArgument(
-      new Argument("[what]", "what runs Berth, or the kinds that it adds to the API")
-        .choices(["install", "crds"])
+      new Argument("[what]", "what runs Berth, the kinds that it adds to the API, or RuntimeClasses")
+        .choices(["install", "crds", "runtime-class"])
         .default("install"),
     )
+    .argument("[architectures...]", "of RuntimeClasses: amd64, arm64, …")
     .option("--image <image>", "container image to run; required to install")
     .option("-n, --namespace <name>", "namespace to install into", "berth-system")
     .option("--label-dir <folder>", "put the rules of this folder into the ConfigMap")
     .option("--replicas <number>", "more than one turns leader election on", "1")
-    .action(async (what: "install" | "crds", options: object) => {
+    .option(
+      "--pull-secrets",
+      "let it read pull secrets of pods, which is any Secret, to look up private images",
+    )
+    .option("--handler <name>", "of RuntimeClasses: the handler of the container runtime")
+    .option("--taint-key <key>", "of RuntimeClasses: their pods tolerate this key; repeatable", collect)
+    .action(async (what: ManifestsOptions["what"], architectures: readonly string[], options: object) => {
       const { manifests } = await import("./commands/manifests.ts");
-      const given = { ...(options as Parameters<typeof manifests>[0]), what };
+      const given = { ...(options as ManifestsOptions), what, architectures };
       onEnd(await manifests(given, await withClock(outside)));
     });
 }

@@ -5,25 +5,38 @@ import {
   clusterRoles,
   configMaps,
   customResourceDefinitions,
+  type DaemonSet,
   daemonSets,
   deployments,
   events,
   type KubeClient,
   type KubeObject,
   leases,
+  mutatingWebhookConfigurations,
   namespaces,
   nodes,
   pods,
   type Resource,
   roleBindings,
   roles,
+  secrets,
   serviceAccounts,
   services,
 } from "@berth/kube";
-import { crds, labelRules } from "@berth/placement";
-import { aNode, aPod, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
+import { ARCHITECTURES_ANNOTATION, crds, labelRules } from "@berth/placement";
+import {
+  aNode,
+  anImage,
+  aPod,
+  eventually,
+  REGISTRY_USER,
+  sharedTestCluster,
+  startRegistry,
+  type TestCluster,
+} from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
 import { type BerthOptions, startBerth } from "./composition.ts";
+import { admissionServerSpec } from "./config/admission-server.ts";
 import { installManifests } from "./manifests.ts";
 import { type TestFolder, testFolder } from "./testing/harness.ts";
 
@@ -154,6 +167,66 @@ async function expectGate(name: string, holds: boolean): Promise<void> {
   });
 }
 
+/** Applies what `berth manifests` prints, twice, and connects as the account that Berth has by it. */
+async function installed(installation: string, pullSecrets: boolean): Promise<KubeClient> {
+  const namespace = `berth-${installation}`;
+  const objects = installManifests({
+    image: "registry.example.com/berth:1",
+    namespace,
+    installation,
+    replicas: 2,
+    rules: new Map([[LABEL, `${DEVICE}\n`]]),
+    pullSecrets,
+  });
+  for (const object of [...objects, ...objects]) {
+    const applied = await cluster.client.apply(resourceFor(object), object, { fieldManager: "installer" });
+    // The server defaults and normalizes; what was asked for stands.
+    expect(applied).toMatchObject({ metadata: { name: object.metadata?.name } });
+  }
+  const user = await cluster.user(`system:serviceaccount:${namespace}:${namespace}`, [
+    "system:serviceaccounts",
+    `system:serviceaccounts:${namespace}`,
+    "system:authenticated",
+  ]);
+  return cluster.connect({ user });
+}
+
+const ARCHITECTURE_TAINT = "rights.example.com/arch";
+const POLICY = `apiVersion: berth.dev/v1alpha1
+kind: ArchitecturePolicy
+metadata: {name: rights}
+spec:
+  mode: Both
+  podSelector: {matchLabels: {app: rights}}
+  taint: {key: ${ARCHITECTURE_TAINT}, nodeSelector: {matchLabels: {${DEVICE}: x}}}
+`;
+
+/** A pod whose image takes a secret to be read. It is there before Berth: the API server asks nobody about it. */
+async function privatePod(client: KubeClient, image: string): Promise<AsyncDisposable> {
+  const namespace = "default";
+  const { name: username, password } = REGISTRY_USER;
+  const auths = { [image.slice(0, image.indexOf("/"))]: { username, password } };
+  await client.create(secrets, {
+    metadata: { name: "rights-pull", namespace },
+    type: "kubernetes.io/dockerconfigjson",
+    stringData: { ".dockerconfigjson": JSON.stringify({ auths }) },
+  });
+  const pod = aPod("rights-private")
+    .image(image)
+    .labelled({ app: "rights" })
+    .with((it) => ({
+      ...it,
+      spec: { containers: [], ...it.spec, imagePullSecrets: [{ name: "rights-pull" }] },
+    }));
+  await client.create(pods, pod.build(), { namespace });
+  return {
+    async [Symbol.asyncDispose]() {
+      await client.delete(pods, { namespace, name: "rights-private" }, { gracePeriodSeconds: 0 });
+      await client.delete(secrets, { namespace, name: "rights-pull" });
+    },
+  };
+}
+
 describe("the manifests", () => {
   it("are accepted by the API server as they are, twice, and give exactly the rights that are needed", async () => {
     await using folder = await testFolder({
@@ -161,26 +234,8 @@ describe("the manifests", () => {
       "labels/bad key": "x\n",
       "gates.yaml": GATE,
     });
-    const objects = installManifests({
-      image: "registry.example.com/berth:1",
-      namespace: "berth-rights",
-      installation: "rights",
-      replicas: 2,
-      rules: new Map([[LABEL, `${DEVICE}\n`]]),
-    });
     const { client } = cluster;
-    for (const object of [...objects, ...objects]) {
-      const applied = await client.apply(resourceFor(object), object, { fieldManager: "installer" });
-      // The server defaults and normalizes; what was asked for stands.
-      expect(applied).toMatchObject({ metadata: { name: object.metadata?.name } });
-    }
-
-    const account = await cluster.user("system:serviceaccount:berth-rights:berth-rights", [
-      "system:serviceaccounts",
-      "system:serviceaccounts:berth-rights",
-      "system:authenticated",
-    ]);
-    await using asAccount = cluster.connect({ user: account });
+    await using asAccount = await installed("rights", false);
     await using _node = await nodeWithDevice(client, "rights-1");
     for (const crd of crds()) await client.apply(customResourceDefinitions, crd);
     await using _rule = await ruleFor(client, DEVICE);
@@ -215,6 +270,79 @@ describe("the manifests", () => {
     expect(refusals).toEqual([]);
   });
 });
+
+describe("the manifests for architecture policies", () => {
+  it("give exactly the rights that are needed, pull secrets of pods among them when asked for", async () => {
+    const { client } = cluster;
+    await using folder = await testFolder({ "policies.yaml": POLICY });
+    await using asAccount = await installed("architecture", true);
+    await using registry = await startRegistry({ users: [REGISTRY_USER] });
+    const { reference } = await registry.push(anImage("team/private:1").platforms("linux/arm64"));
+    await using _node = await nodeWithDevice(client, "rights-2");
+    for (const crd of crds()) await client.apply(customResourceDefinitions, crd);
+    await client.create(daemonSets, untolerating, { namespace: "default" });
+    await using stack = new AsyncDisposableStack();
+    const of = { namespace: "default", name: "rights-agent" };
+    stack.defer(async () => {
+      await client.delete(daemonSets, of);
+      await client.deleteCollection(mutatingWebhookConfigurations, {});
+    });
+    await using _pod = await privatePod(client, reference);
+    const refusals: string[] = [];
+    const namespace = "berth-architecture";
+    const spec = admissionServerSpec.parse({ mode: "Webhook", bindAddress: "127.0.0.1:0" });
+    {
+      await using berth = await startBerth({
+        client: watchRefusals(asAccount, refusals),
+        config: [{ path: `${folder.path}/policies.yaml`, shown: "policies.yaml" }],
+        installation: "architecture",
+        namespace,
+        admission: { spec, namespace },
+        self: { apiVersion: "v1", kind: "Namespace", name: namespace, namespace },
+        lease: { namespace, name: namespace },
+      });
+      await eventually(async () => {
+        const { spec: pod } = await client.get(pods, { namespace: "default", name: "rights-private" });
+        expect(pod?.tolerations).toContainEqual(tolerationOf("arm64"));
+      });
+      await eventually(async () => {
+        const { spec: set } = await client.get(daemonSets, of);
+        expect(set?.template.spec?.tolerations).toContainEqual(tolerationOf("arm64"));
+      });
+      await eventually(async () => {
+        const { spec: node } = await client.get(nodes, { name: "rights-2" });
+        expect(node?.taints).toContainEqual(tolerationOf("amd64"));
+      });
+      await eventually(async () => {
+        const { items } = await client.list(mutatingWebhookConfigurations);
+        expect(items.map(({ metadata }) => metadata?.name)).toContain("berth-architecture-architecture");
+      });
+      await eventually(() => expect(berth.problems()).toEqual([]));
+    }
+    // What is known of images is kept at the end at the latest.
+    const { items } = await client.list(configMaps, { namespace });
+    expect(items.map(({ metadata }) => metadata?.name)).toContain("berth-architecture-image-facts-0");
+    expect(refusals).toEqual([]);
+  });
+});
+
+const tolerationOf = (value: string): object => ({
+  key: ARCHITECTURE_TAINT,
+  value,
+  effect: "NoSchedule",
+});
+
+/** Its annotation says what it runs on. */
+const untolerating: DaemonSet = {
+  metadata: { name: "rights-agent" },
+  spec: {
+    selector: { matchLabels: { app: "rights" } },
+    template: {
+      metadata: { labels: { app: "rights" }, annotations: { [ARCHITECTURES_ANNOTATION]: "arm64" } },
+      spec: { containers: [{ name: "main", image: "registry.test/agent:1" }] },
+    },
+  },
+};
 
 /** Notes every request that authorization refused. */
 function watchRefusals(client: KubeClient, refusals: string[]): KubeClient {

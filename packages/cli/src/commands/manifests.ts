@@ -1,6 +1,6 @@
 import path from "node:path";
 import type { KubeObject } from "@berth/kube";
-import { crds } from "@berth/placement";
+import { architectureRuntimeClasses, crds, labelKeyProblem } from "@berth/placement";
 import { readFolder } from "@berth/runtime";
 import { isRuleFile } from "../config/settings.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
@@ -9,9 +9,15 @@ import { type DataFormat, printData, toYaml } from "../output/data.ts";
 import type { Surroundings } from "../surroundings.ts";
 
 export interface ManifestsOptions {
-  readonly what: "install" | "crds";
+  readonly what: "install" | "crds" | "runtime-class";
+  /** Of RuntimeClasses. */
+  readonly architectures: readonly string[];
   /** Required to install. */
   readonly image?: string;
+  /** Required for RuntimeClasses. */
+  readonly handler?: string;
+  readonly taintKey?: readonly string[];
+  readonly pullSecrets?: boolean;
   readonly namespace: string;
   readonly installation: string;
   readonly labelDir?: string;
@@ -21,16 +27,49 @@ export interface ManifestsOptions {
 
 /** Prints what `kubectl apply -f -` takes: YAML documents, or a List as JSON. */
 export async function manifests(options: ManifestsOptions, surroundings: Surroundings): Promise<ExitCode> {
-  const { what, output } = options;
-  const objects = what === "crds" ? crds() : await installObjects(options, surroundings);
+  const { what, output, architectures } = options;
+  if (what !== "runtime-class" && architectures.length > 0) {
+    throw new CommandError(`manifests ${what} takes no architectures`, exitCodes.usage);
+  }
+  const objects = await objectsOf(options, surroundings);
   const { stdout } = surroundings;
   if (output === "json") printData(stdout, { apiVersion: "v1", kind: "List", items: objects }, output);
   else stdout.write(objects.map(toYaml).join("---\n"));
   return exitCodes.done;
 }
 
+async function objectsOf(
+  options: ManifestsOptions,
+  surroundings: Surroundings,
+): Promise<readonly KubeObject[]> {
+  if (options.what === "crds") return crds();
+  return options.what === "install" ? installObjects(options, surroundings) : runtimeClassesOf(options);
+}
+
+/** As nodes have it in `kubernetes.io/arch`, and short enough for the name of a class. */
+const ARCHITECTURE = /^[a-z0-9](?:[-a-z0-9.]{0,55}[a-z0-9])?$/;
+
+function runtimeClassesOf({
+  architectures,
+  handler,
+  taintKey = [],
+}: ManifestsOptions): readonly KubeObject[] {
+  const fail = (message: string): never => {
+    throw new CommandError(message, exitCodes.usage);
+  };
+  if (handler === undefined)
+    return fail("--handler is required: the one of the container runtime, such as runc");
+  if (architectures.length === 0) return fail("name the architectures: amd64, arm64, …");
+  for (const name of architectures) if (!ARCHITECTURE.test(name)) fail(`${name} is no architecture`);
+  for (const key of taintKey) {
+    const problem = labelKeyProblem(key);
+    if (problem !== undefined) fail(`--taint-key ${key}: ${problem}`);
+  }
+  return architectureRuntimeClasses(architectures, { handler, taintKeys: taintKey });
+}
+
 async function installObjects(
-  { image, namespace, installation, labelDir, replicas }: ManifestsOptions,
+  { image, namespace, installation, labelDir, replicas, pullSecrets = false }: ManifestsOptions,
   { folder }: Surroundings,
 ): Promise<readonly KubeObject[]> {
   if (image === undefined) {
@@ -41,7 +80,8 @@ async function installObjects(
   }
   const rules =
     labelDir === undefined ? new Map<string, string>() : await readRuleFiles(path.resolve(folder, labelDir));
-  return installManifests({ image, namespace, installation, replicas: Number(replicas), rules });
+  const common = { image, namespace, installation, pullSecrets };
+  return installManifests({ ...common, replicas: Number(replicas), rules });
 }
 
 async function readRuleFiles(folder: string): Promise<ReadonlyMap<string, string>> {
