@@ -1,0 +1,352 @@
+/**
+ * The drop-in for archaware-controller on the whole product: what it did with nodes and pods, case by case as the contract
+ * names them (A-P1 to A-P14), with a real registry. Writes are counted in the audit log.
+ */
+import { readFile } from "node:fs/promises";
+import { runCli } from "@berth/cli";
+import { nodes, type Pod } from "@berth/kube";
+import { MARKS_ANNOTATION } from "@berth/placement";
+import {
+  anImage,
+  eventually,
+  type PodBuilder,
+  startRegistry,
+  type TestCluster,
+  type TestRegistry,
+} from "@berth/testcluster";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import {
+  type ArchitectureStage,
+  createArchitectureStage,
+  DROP_IN,
+  followed,
+  KEY,
+  startArchitectureCluster,
+  taintsOf,
+  tolerationsFor,
+  tolerationsOf,
+} from "./architecture-world.ts";
+import { createLeapingClock } from "./leaping-clock.ts";
+
+let cluster: TestCluster;
+let registry: TestRegistry;
+beforeAll(async () => {
+  [cluster, registry] = await Promise.all([startArchitectureCluster(), startRegistry()]);
+});
+afterAll(async () => {
+  await registry?.[Symbol.asyncDispose]();
+  await cluster?.[Symbol.asyncDispose]();
+});
+
+const config = { config: [{ path: DROP_IN, shown: "archaware-controller.yaml" }] };
+
+/** A stage with the drop-in at work. */
+async function dropIn(name: string): Promise<ArchitectureStage> {
+  await using owned = new AsyncDisposableStack();
+  const stage = owned.use(await createArchitectureStage(cluster, name));
+  await stage.start(config);
+  owned.move();
+  return stage;
+}
+
+async function pushed(name: string, ...platforms: readonly string[]): Promise<string> {
+  return (await registry.push(anImage(name).platforms(...platforms))).reference;
+}
+
+const create = (stage: ArchitectureStage, pod: PodBuilder): Promise<Pod> => stage.create(pod);
+
+describe("nodes under the drop-in for archaware-controller", () => {
+  it("A-P1 get the one taint supported-arch=arm64:NoSchedule, and nothing else of theirs is touched", async () => {
+    await using stage = await dropIn("p1");
+    const other = "example.com/other=stays:NoExecute";
+    const labels = { "example.com/label": "stays" };
+    const annotations = { "example.com/note": "stays" };
+    const before = await stage.add("n", (it) =>
+      it.arm64().tainted(other).labelled(labels).annotated(annotations),
+    );
+    const after = await stage.tainted("n", ["arm64"]);
+    expect(taintsOf(after)).toEqual([...taintsOf(before), `${KEY}=arm64:NoSchedule`]);
+    expect(after.metadata?.labels).toEqual(before.metadata?.labels);
+    const { [MARKS_ANNOTATION]: _ours, ...theirs } = after.metadata?.annotations ?? {};
+    expect(theirs).toEqual(before.metadata?.annotations);
+  });
+
+  it("A-P2 have a taint of another architecture replaced, not one more put beside it", async () => {
+    await using stage = await dropIn("p2");
+    await stage.add("n", (it) => it.arm64().tainted(`${KEY}=amd64:NoSchedule`));
+    const after = await stage.tainted("n", ["arm64"]);
+    expect(taintsOf(after).filter((it) => it.startsWith(KEY))).toHaveLength(1);
+  });
+
+  it("A-P3 that are tainted right are left so: only the record is written, and that once", async () => {
+    await using stage = await createArchitectureStage(cluster, "p3");
+    const before = await stage.add("n", (it) => it.arm64().tainted(`${KEY}=arm64:NoSchedule`));
+    const mark = await cluster.audit.mark();
+    const { berth } = await stage.start(config);
+    const recorded = await eventually(async () => {
+      const found = await stage.readNode("n");
+      expect(found.metadata?.annotations?.[MARKS_ANNOTATION]).toContain("architecture");
+      return found;
+    });
+    expect(taintsOf(recorded)).toEqual(taintsOf(before));
+    await stage.settled();
+    expect(await stage.writes(mark, "nodes")).toEqual(["patch 200"]);
+    await berth[Symbol.asyncDispose]();
+    const again = await cluster.audit.mark();
+    await stage.start(config);
+    await stage.settled();
+    expect(await stage.writes(again, "nodes")).toEqual([]);
+  });
+
+  it("A-P9 that come later are tainted, and a taint that was taken off by hand comes back", async () => {
+    await using stage = await dropIn("p9");
+    await stage.add("first");
+    await stage.tainted("first", ["amd64"]);
+    await stage.add("later", (it) => it.architecture("s390x"));
+    await stage.tainted("later", ["s390x"]);
+    await stage.editNode("later", { spec: { taints: null } });
+    await stage.tainted("later", ["s390x"]);
+  });
+
+  it("A-P1 A-P9 are tainted whatever they are: control plane, cordoned, not ready", async () => {
+    await using stage = await dropIn("p9-all");
+    await stage.add("control", (it) => it.tainted("node-role.kubernetes.io/control-plane:NoSchedule"));
+    await stage.add("cordoned", (it) => it.unschedulable());
+    await stage.add("not-ready", (it) => it.notReady());
+    for (const node of ["control", "cordoned", "not-ready"]) await stage.tainted(node, ["amd64"]);
+  });
+});
+
+describe("pods under the drop-in for archaware-controller", () => {
+  it("A-P4 get one toleration without an operator for a single image, after those that they have", async () => {
+    await using stage = await dropIn("p4");
+    const given = [
+      { key: "example.com/b", operator: "Exists" },
+      { key: "example.com/a", operator: "Equal", value: "x", effect: "NoExecute" },
+    ] as const;
+    const image = await pushed("p4/app:1", "linux/amd64");
+    const mark = await cluster.audit.mark();
+    const before = await create(
+      stage,
+      stage
+        .pod("app")
+        .image(image)
+        .tolerating(...given),
+    );
+    const after = await stage.tolerating("app", ["amd64"]);
+    expect(after.spec?.tolerations).toEqual([
+      ...(before.spec?.tolerations ?? []),
+      { key: KEY, value: "amd64", effect: "NoSchedule" },
+    ]);
+    await stage.settled();
+    expect(await stage.writes(mark, "pods")).toEqual(["patch 200"]);
+  });
+
+  it("A-P5 get one for each architecture that all containers have, and for no other", async () => {
+    await using stage = await dropIn("p5");
+    const wide = await pushed("p5/wide:1", "linux/amd64", "linux/arm/v7", "linux/ppc64le");
+    const narrow = await pushed("p5/narrow:1", "linux/amd64");
+    await create(stage, stage.pod("both").image(wide).container("narrow", narrow));
+    await create(stage, stage.pod("wide").image(wide));
+    await stage.tolerating("both", ["amd64"]);
+    await stage.tolerating("wide", ["amd64", "arm", "ppc64le"]);
+  });
+
+  it("A-P6 get them for images of every format", async () => {
+    await using stage = await dropIn("p6");
+    const both = ["linux/amd64", "linux/arm64"];
+    const images = {
+      "oci-index": anImage("p6/oci-index:1").platforms(...both),
+      "oci-manifest": anImage("p6/oci-manifest:1").platforms("linux/arm64"),
+      "docker-list": anImage("p6/docker-list:1")
+        .docker()
+        .platforms(...both),
+      "docker-manifest": anImage("p6/docker-manifest:1").docker().platforms("linux/arm64"),
+      attested: anImage("p6/attested:1")
+        .platforms(...both)
+        .withAttestation()
+        .withArtifact(),
+    };
+    for (const [name, image] of Object.entries(images)) {
+      const { reference, pinned } = await registry.push(image);
+      await create(stage, stage.pod(name).image(reference));
+      await create(stage, stage.pod(`${name}-pinned`).image(pinned));
+    }
+    for (const name of Object.keys(images)) {
+      const wanted = name.endsWith("manifest") ? ["arm64"] : ["amd64", "arm64"];
+      await stage.tolerating(name, wanted);
+      await stage.tolerating(`${name}-pinned`, wanted);
+    }
+  });
+
+  it("A-P7 that tolerate it already are not written, in whatever words they do", async () => {
+    await using stage = await dropIn("p7");
+    const image = await pushed("p7/app:1", "linux/amd64");
+    const mark = await cluster.audit.mark();
+    const tolerant = {
+      same: { key: KEY, value: "amd64", effect: "NoSchedule" },
+      spelt: { key: KEY, operator: "Equal", value: "amd64", effect: "NoSchedule" },
+      any: { key: KEY, operator: "Exists" },
+      blanket: { operator: "Exists" },
+    } as const;
+    for (const [name, toleration] of Object.entries(tolerant))
+      await create(stage, stage.pod(name).image(image).tolerating(toleration));
+    // The image is known when this is.
+    await create(stage, stage.pod("last").image(image));
+    await stage.tolerating("last", ["amd64"]);
+    await stage.settled();
+    for (const name of Object.keys(tolerant)) expect(await stage.writes(mark, "pods", name)).toEqual([]);
+  });
+
+  it("A-P8 whose registry was down get theirs when it is up, without being made anew", async () => {
+    await using stage = await createArchitectureStage(cluster, "p8");
+    const clock = createLeapingClock();
+    await stage.start({ ...config, clock });
+    const image = await pushed("p8/app:1", "linux/arm64");
+    await registry.stop();
+    try {
+      const { metadata } = await create(stage, stage.pod("app").image(image));
+      await eventually(async () => {
+        clock.leap(5_000);
+        expect(await stage.events("RegistryUnreachable", "app")).toHaveLength(1);
+      });
+      expect(tolerationsOf(await stage.readPod("app"))).toEqual([]);
+      await registry.start();
+      await eventually(async () => {
+        clock.leap(10_000);
+        const found = await stage.readPod("app");
+        expect(found.metadata?.uid).toBe(metadata?.uid);
+        expect(tolerationsOf(found)).toEqual(tolerationsFor(["arm64"]));
+      });
+    } finally {
+      await registry.start();
+    }
+  });
+
+  it("A-P10 get them in every namespace, kube-system as well", async () => {
+    await using stage = await dropIn("p10");
+    const image = await pushed("p10/dns:1", "linux/arm64");
+    await create(stage, stage.pod("dns").in("kube-system").image(image));
+    await stage.tolerating("dns", ["arm64"], "kube-system");
+  });
+
+  it("A-P11 A-B1 get none when their images have nothing in common, and an Event that names both containers", async () => {
+    await using stage = await dropIn("p11");
+    const amd = await pushed("p11/amd:1", "linux/amd64");
+    const arm = await pushed("p11/arm:1", "linux/arm64");
+    const both = await pushed("p11/both:1", "linux/amd64", "linux/arm64");
+    await create(stage, stage.pod("none").image(both).container("a", amd).container("b", arm));
+    const { note } = await stage.said("NoCommonArchitecture", "none");
+    for (const part of ["container a", "container b", amd, arm]) expect(note).toContain(part);
+    await stage.settled();
+    expect(tolerationsOf(await stage.readPod("none"))).toEqual([]);
+    expect(await stage.events("NoCommonArchitecture", "none")).toHaveLength(1);
+  });
+
+  it("A-B3 are kept to what init containers and image volumes run on as well", async () => {
+    await using stage = await dropIn("b3");
+    const both = await pushed("b3/both:1", "linux/amd64", "linux/arm64");
+    const arm = await pushed("b3/arm:1", "linux/arm64");
+    await create(stage, stage.pod("init").image(both).initContainer("setup", arm));
+    const volume = { name: "data", image: { reference: arm } };
+    const mounted = stage
+      .pod("volume")
+      .image(both)
+      .with((pod) => ({
+        ...pod,
+        spec: { containers: [], ...pod.spec, volumes: [volume] },
+      }));
+    await create(stage, mounted);
+    for (const name of ["init", "volume"]) await stage.tolerating(name, ["arm64"]);
+  });
+});
+
+describe("the change from archaware-controller", () => {
+  it("A-P14 takes over what the old controller has set, with nodes tainted all the while", async () => {
+    await using stage = await createArchitectureStage(cluster, "p14");
+    const image = await pushed("p14/app:1", "linux/amd64", "linux/arm64");
+    const old = [
+      { key: KEY, value: "arm64", effect: "NoSchedule" },
+      { key: KEY, value: "amd64", effect: "NoSchedule" },
+    ];
+    await stage.add("amd", (it) => it.tainted(`${KEY}=amd64:NoSchedule`));
+    await stage.add("arm", (it) => it.arm64().tainted(`${KEY}=arm64:NoSchedule`));
+    await create(
+      stage,
+      stage
+        .pod("served")
+        .image(image)
+        .tolerating(...old),
+    );
+    // The old controller could not read this one's name.
+    await create(stage, stage.pod("left").image(image));
+    const running = stage.pod("running").image(image).on(stage.nodeName("amd"));
+    await create(stage, running);
+    const mark = await cluster.audit.mark();
+    const bare: string[] = [];
+    await using history = await followed(cluster.client, nodes, (node) => {
+      if (!taintsOf(node).some((it) => it.startsWith(KEY))) bare.push(node.metadata?.name ?? "");
+    });
+    await stage.start(config);
+    // A node that comes at once is tainted at once: there is no bootstrap where nodes are tainted.
+    await stage.add("new", (it) => it.architecture("s390x"));
+    await stage.tainted("new", ["s390x"]);
+    await stage.tolerating("left", ["amd64", "arm64"]);
+    await stage.settled();
+    await history.end();
+    expect(new Set(bare)).toEqual(new Set([stage.nodeName("new")]));
+    for (const name of ["served", "running"]) expect(await stage.writes(mark, "pods", name)).toEqual([]);
+    expect(tolerationsOf(await stage.readPod("served"))).toEqual(old);
+  });
+
+  it("A-P12 clean takes every taint of the key off, whatever its value and effect, and no other, and leaves pods alone", async () => {
+    await using stage = await createArchitectureStage(cluster, "p12");
+    const image = await pushed("p12/app:1", "linux/amd64");
+    const other = "example.com/other=stays:NoExecute";
+    await stage.add("ours", (it) => it.tainted(other));
+    await create(stage, stage.pod("app").image(image));
+    {
+      const { berth } = await stage.start(config);
+      await stage.tainted("ours", ["amd64"]);
+      await stage.tolerating("app", ["amd64"]);
+      await berth[Symbol.asyncDispose]();
+    }
+    await stage.add("foreign", (it) => it.tainted(`${KEY}=sparc:NoExecute`, other));
+    const mark = await cluster.audit.mark();
+    const kubeconfig = await stage.file("kubeconfig", cluster.kubeconfig());
+    const { code, output } = await cli("clean", "--yes", "--key", KEY, "--kubeconfig", kubeconfig.path);
+    expect([code, output]).toEqual([0, expect.stringContaining("2 nodes cleaned")]);
+    for (const node of ["ours", "foreign"]) {
+      const { metadata, spec } = await stage.readNode(node);
+      expect(spec?.taints?.filter(({ key }) => !key.startsWith("node.kubernetes.io/"))).toEqual([
+        { key: "example.com/other", value: "stays", effect: "NoExecute" },
+      ]);
+      expect(metadata?.annotations?.[MARKS_ANNOTATION]).toBeUndefined();
+    }
+    expect(await stage.writes(mark, "pods")).toEqual([]);
+    expect(tolerationsOf(await stage.readPod("app"))).toEqual(tolerationsFor(["amd64"]));
+  });
+
+  it("A-P14 the drop-in says what the original did, in each of its fields", async () => {
+    const text = await readFile(DROP_IN, "utf8");
+    for (const line of ["mode: Taint", "unresolvable: Closed", "afterMaxHold: Keep", "impossible: Hold"])
+      expect(text).toContain(line);
+  });
+});
+
+/** A command as a user runs it; it ends by itself. */
+async function cli(...args: readonly string[]): Promise<{ readonly code: number; readonly output: string }> {
+  let output = "";
+  const printer = { isTerminal: false, columns: undefined, write: (text: string) => void (output += text) };
+  const signal = new AbortController().signal;
+  const code = await runCli(args, {
+    environment: {},
+    folder: import.meta.dirname,
+    home: undefined,
+    stdout: printer,
+    stderr: printer,
+    signal,
+    self: "berth",
+  });
+  return { code, output };
+}
