@@ -20,6 +20,7 @@ export type { UserProof } from "./kubeconfig.ts";
 export { aNode, BUILT_AT, type Identity, type NodeBuilder } from "./node-builder.ts";
 export * from "./perturb/index.ts";
 export { aPod, type PodBuilder } from "./pod-builder.ts";
+export { findFreePort } from "./ports.ts";
 export { ComponentFailedError } from "./process.ts";
 export * from "./registry/index.ts";
 export * from "./shared.ts";

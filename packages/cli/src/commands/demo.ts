@@ -1,10 +1,18 @@
 import { spawn } from "node:child_process";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { nodes } from "@berth/kube";
 import { whenAborted } from "@berth/runtime";
-import { eventually, startTestCluster, type TestCluster } from "@berth/testcluster";
+import {
+  eventually,
+  findFreePort,
+  startRegistry,
+  startTestCluster,
+  type TestCluster,
+  type TestRegistry,
+} from "@berth/testcluster";
+import { ARCHITECTURE_SCENES, admissionServer, setTheArchitectureStage } from "../demo/architecture-story.ts";
 import { GATE, GATE_SCENES, NAMESPACE, setTheGateStage } from "../demo/gate-story.ts";
 import { narrate } from "../demo/narrator.ts";
 import { DERIVED, play, SCENES, setTheStage, type World } from "../demo/story.ts";
@@ -29,13 +37,17 @@ export async function demo(options: DemoOptions, surroundings: Surroundings): Pr
 
   say(style.heading("Starting a real cluster: etcd, API server, scheduler, controller manager, kwok"));
   await using cluster = await startCluster(surroundings);
+  await using registry = await startImages(surroundings);
   await using folder = await temporaryFolder();
   const kubeconfig = join(folder.path, "kubeconfig");
   const rules = join(folder.path, "labels");
   await writeFile(kubeconfig, cluster.kubeconfig(), { mode: 0o600 });
-  const config = join(folder.path, "startup-gate.yaml");
-  await writeFile(config, GATE);
-  const names = await setTheStage({ client: cluster.client, rules });
+  const config = join(folder.path, "config");
+  await mkdir(config);
+  await writeFile(join(config, "startup-gate.yaml"), GATE);
+  await writeFile(join(config, "admission-server.yaml"), admissionServer(await findFreePort()));
+  const { images, node: third } = await setTheArchitectureStage({ client: cluster.client }, registry);
+  const names = [...(await setTheStage({ client: cluster.client, rules })), third];
   await setTheGateStage({ client: cluster.client });
   await allReady(cluster, names, signal);
   say(`The nodes ${names.join(", ")} are Ready`);
@@ -54,9 +66,12 @@ export async function demo(options: DemoOptions, surroundings: Surroundings): Pr
     rules,
     node,
     berth: (command) => runBerth(surroundings, [...command, "--kubeconfig", kubeconfig, "--config", config]),
+    images,
+    policyFile: join(config, "architecture-policy.yaml"),
+    say,
     signal: berth.ended,
   };
-  for (const scene of [...SCENES, ...GATE_SCENES]) {
+  for (const scene of [...SCENES, ...GATE_SCENES, ...ARCHITECTURE_SCENES]) {
     say(style.heading(scene.title));
     await play(scene, world).catch((cause: unknown) => {
       if (signal.aborted) return;
@@ -67,7 +82,7 @@ export async function demo(options: DemoOptions, surroundings: Surroundings): Pr
     say(`  seen: ${scene.expected}`);
   }
   say(style.heading("All of it was seen to happen"));
-  stdout.write(lookAround({ style, self: surroundings.self, kubeconfig, rules, config }));
+  stdout.write(lookAround({ style, self: surroundings.self, kubeconfig, rules, config, image: images.web }));
   if (!options.exit) {
     stdout.write("The cluster stays up until Ctrl-C.\n");
     await whenAborted(signal);
@@ -85,6 +100,16 @@ async function startCluster(surroundings: Surroundings): Promise<TestCluster> {
     env: environment,
     signal,
     onProgress: (step) => progress.update(describeProgress(step)),
+  });
+}
+
+async function startImages({ stderr, clock, signal, environment }: Surroundings): Promise<TestRegistry> {
+  using progress = new Progress(stderr, clock, "looking for the image registry");
+  return await startRegistry({
+    env: environment,
+    signal,
+    onProgress: ({ packages }) =>
+      progress.update(`building the image registry, once, about a minute: ${packages} packages`),
   });
 }
 
@@ -137,21 +162,26 @@ function startBerth(surroundings: Surroundings, args: readonly string[]): BerthP
   };
 }
 
-/** @throws Error with what it said when it does not end well. */
-async function runBerth({ self, environment }: Surroundings, args: readonly string[]): Promise<void> {
+/** @returns what it printed. @throws Error with what it said when it does not end well. */
+async function runBerth({ self, environment }: Surroundings, args: readonly string[]): Promise<string> {
   const child = spawn(self, args, { env: environment, stdio: ["ignore", "pipe", "pipe"] });
+  let printed = "";
   let said = "";
-  for (const stream of [child.stdout, child.stderr]) {
-    stream.on("data", (chunk: Buffer) => {
-      said = (said + chunk.toString("utf8")).slice(-4096);
-    });
-  }
+  child.stdout.on("data", (chunk: Buffer) => {
+    printed = (printed + chunk.toString("utf8")).slice(0, 65_536);
+  });
+  child.stderr.on("data", (chunk: Buffer) => {
+    said = (said + chunk.toString("utf8")).slice(-4096);
+  });
   const { promise, resolve, reject } = Promise.withResolvers<number | null>();
   child.once("error", reject);
   child.once("close", resolve);
   const status = await promise;
   if (status !== 0)
-    throw new Error(`berth ${args.slice(0, 2).join(" ")} ended with ${status}: ${said.trim()}`);
+    throw new Error(
+      `berth ${args.slice(0, 2).join(" ")} ended with ${status}: ${said.trim() || printed.trim()}`,
+    );
+  return printed;
 }
 
 async function temporaryFolder(): Promise<AsyncDisposable & { readonly path: string }> {
@@ -165,9 +195,10 @@ interface Places {
   readonly kubeconfig: string;
   readonly rules: string;
   readonly config: string;
+  readonly image: string;
 }
 
-function lookAround({ style, self, kubeconfig, rules, config }: Places): string {
+function lookAround({ style, self, kubeconfig, rules, config, image }: Places): string {
   const berth = `--kubeconfig ${kubeconfig} --label-dir ${rules} --config ${config}`;
   return [
     "",
@@ -176,6 +207,7 @@ function lookAround({ style, self, kubeconfig, rules, config }: Places): string 
     `  kubectl --kubeconfig ${kubeconfig} get events.events.k8s.io -A`,
     `  ${self} explain node core-1 ${berth}`,
     `  ${self} plan ${berth}`,
+    `  ${self} image inspect ${image}`,
     `  ${self} gate list --kubeconfig ${kubeconfig} --config ${config}`,
     `  echo kubernetes.io/arch >> ${join(rules, DERIVED)}    # every node gets the label`,
     `  ${self} clean --kubeconfig ${kubeconfig}`,

@@ -24,7 +24,7 @@ export interface NarratorOptions {
   readonly say: (line: string) => void;
 }
 
-/** Tells, as the cluster shows it, which labels change on Nodes, and what Berth says about it in Events. */
+/** Tells, as the cluster shows it, which labels change on Nodes, where pods go, and what Berth says about it in Events. */
 export async function narrate(options: NarratorOptions): Promise<Narration> {
   const { client, clock, say, style, signal } = options;
   const common = { client, clock, cluster: clusterName("demo"), log: createSilentLogger() };
@@ -86,8 +86,11 @@ function because(node: Node, key: string): string {
   return mark === undefined || node.metadata?.labels?.[key] !== "true" ? "" : `  (berth: rule ${mark.rule})`;
 }
 
+/** What Berth says, and where the scheduler puts pods of users. */
 function eventLine(event: KubeEvent, style: Style): string | undefined {
-  if (!(event.reportingController ?? "").includes("berth")) return undefined;
-  const about = event.regarding?.name ?? "";
-  return style.aside(`  berth says ${event.reason} about ${about}: ${event.note ?? ""}`);
+  const { reason, reportingController = "", regarding, note = "" } = event;
+  if (reason === "Scheduled" && regarding?.namespace === "default")
+    return style.aside(`  the scheduler: ${note}`);
+  if (!reportingController.includes("berth")) return undefined;
+  return style.aside(`  berth says ${reason} about ${regarding?.name ?? ""}: ${note}`);
 }

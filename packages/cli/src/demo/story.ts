@@ -2,6 +2,7 @@ import { mkdir, rename, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { compareResourceVersions, type KubeClient, type Node, nodes, pods } from "@berth/kube";
 import { aNode, aPod, eventually } from "@berth/testcluster";
+import type { Images } from "./architecture-story.ts";
 
 /** The label that the sample rules derive. */
 export const DERIVED = "accelerators/edgetpu";
@@ -14,8 +15,13 @@ export interface World {
   readonly rules: string;
   /** The latest state of a node, from a watch. */
   readonly node: (name: string) => Node | undefined;
-  /** Runs a command of berth on the cluster. */
-  readonly berth: (args: readonly string[]) => Promise<void>;
+  /** Runs a command of berth on the cluster, and gives what it printed. */
+  readonly berth: (args: readonly string[]) => Promise<string>;
+  readonly images: Images;
+  /** What is saved there Berth takes up. */
+  readonly policyFile: string;
+  /** For what else is to be shown. */
+  readonly say: (line: string) => void;
   readonly signal: AbortSignal;
 }
 

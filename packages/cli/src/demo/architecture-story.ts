@@ -1,0 +1,171 @@
+/** The part of the demo in which pods land only where their images run: on three architectures, from a real registry. */
+import { writeFile } from "node:fs/promises";
+import { isApiError, nodes, type Pod, pods } from "@berth/kube";
+import { aNode, anImage, aPod, type TestRegistry } from "@berth/testcluster";
+import type { Scene, World } from "./story.ts";
+
+const GATE = "berth.dev/architecture";
+const TAINT = "supported-arch";
+
+/** Names of images in the registry. */
+export interface Images {
+  /** amd64, arm64 and s390x. */
+  readonly web: string;
+  /** amd64. */
+  readonly legacy: string;
+  /** arm64. */
+  readonly sensor: string;
+}
+
+/** How the API server reaches Berth, which is a process of this machine here, and no pod. */
+export function admissionServer(port: number): string {
+  return `apiVersion: berth.dev/v1alpha1
+kind: AdmissionServer
+metadata:
+  name: demo
+spec:
+  bindAddress: 127.0.0.1:${port}
+  url: https://127.0.0.1:${port}
+`;
+}
+
+function policy(mode: "Affinity" | "Both"): string {
+  return `apiVersion: berth.dev/v1alpha1
+kind: ArchitecturePolicy
+metadata:
+  name: demo
+spec:
+  mode: ${mode}
+`;
+}
+
+/** Before Berth starts: a node of a third architecture, and images. @returns their names, and that of the node. */
+export async function setTheArchitectureStage(
+  { client }: Pick<World, "client">,
+  registry: TestRegistry,
+): Promise<{ readonly images: Images; readonly node: string }> {
+  const node = "mainframe-1";
+  await client.create(nodes, aNode(node).architecture("s390x").fake().build());
+  const push = async (name: string, ...platforms: readonly string[]): Promise<string> =>
+    (await registry.push(anImage(name).platforms(...platforms))).reference;
+  const images = {
+    web: await push("shop/web:1", "linux/amd64", "linux/arm64", "linux/s390x"),
+    legacy: await push("shop/legacy:1", "linux/amd64"),
+    sensor: await push("shop/sensor:1", "linux/arm64"),
+  };
+  return { images, node };
+}
+
+export const ARCHITECTURE_SCENES: readonly Scene[] = [
+  {
+    title: "An ArchitecturePolicy is saved: from now on pods run only where all of their images do",
+    act: async ({ policyFile }) => {
+      await writeFile(policyFile, policy("Affinity"));
+      return undefined;
+    },
+    expected: "the API server asks Berth about new pods",
+    seen: async ({ client, images }) => {
+      const pod = aPod("trial").image(images.web).build();
+      const answer = await client.create(pods, pod, { namespace: "default", dryRun: true });
+      if (!isGated(answer)) throw new Error("nobody is asked yet");
+    },
+  },
+  {
+    title: "Three pods are made: web has an image for all architectures, legacy for amd64, sensor for arm64",
+    act: async ({ client, images: { web, legacy, sensor } }) => {
+      for (const [name, image] of Object.entries({ web, legacy, sensor }))
+        await client.create(pods, aPod(name).image(image).build(), { namespace: "default" });
+      return undefined;
+    },
+    expected: "legacy runs on an amd64 node, sensor on an arm64 node, and web on some node",
+    seen: async (world) => {
+      await expectRunning("legacy", ["amd64"], world);
+      await expectRunning("sensor", ["arm64"], world);
+      await expectRunning("web", ["amd64", "arm64", "s390x"], world);
+    },
+  },
+  {
+    title: "One more web is made, for the mainframe. The image is known by now",
+    act: async ({ client, images }) => {
+      const pod = aPod("web-2").image(images.web).selecting({ "kubernetes.io/arch": "s390x" }).build();
+      if (isGated(await client.create(pods, pod, { namespace: "default" })))
+        throw new Error("the pod was held, though its image is known");
+      return undefined;
+    },
+    expected: "it was not held for a moment, and runs on the s390x node",
+    seen: async (world) => {
+      await expectRunning("web-2", ["s390x"], world);
+    },
+  },
+  {
+    title: "A pod wants legacy and sensor in one. No architecture runs both",
+    act: async ({ client, images, say }) => {
+      const pod = aPod("both").image(images.legacy).container("sidecar", images.sensor).build();
+      say(`  ${await refusalOf(client.create(pods, pod, { namespace: "default" }))}`);
+      return undefined;
+    },
+    expected: "it was refused, and its user was told which container runs on what",
+    seen: () => undefined,
+  },
+  {
+    title: "The mode is changed to Both: nodes get taints too, once every pod and DaemonSet tolerates them",
+    act: async ({ policyFile }) => {
+      await writeFile(policyFile, policy("Both"));
+      return undefined;
+    },
+    expected: "every node is tainted with its architecture",
+    seen: async ({ client }) => {
+      for (const { metadata, spec, status } of (await client.list(nodes)).items) {
+        const value = spec?.taints?.find(({ key }) => key === TAINT)?.value;
+        if (value === undefined || value !== status?.nodeInfo?.architecture)
+          throw new Error(`${metadata?.name} is not tainted`);
+      }
+    },
+  },
+  {
+    title: "One more sensor is made",
+    act: async ({ client, images }) => {
+      const pod = aPod("sensor-2").image(images.sensor).build();
+      await client.create(pods, pod, { namespace: "default" });
+      return undefined;
+    },
+    expected: "it tolerates the taint of arm64 nodes, and runs on one",
+    seen: async (world) => {
+      const { spec } = await expectRunning("sensor-2", ["arm64"], world);
+      const values = spec?.tolerations?.filter(({ key }) => key === TAINT).map(({ value }) => value);
+      if (values?.join() !== "arm64") throw new Error(`it tolerates ${values?.join() ?? "nothing"}`);
+    },
+  },
+];
+
+function isGated({ spec }: Pod): boolean {
+  return spec?.schedulingGates?.some(({ name }) => name === GATE) === true;
+}
+
+/** What the user of the pod is told. @throws Error when it is not refused, or both containers are not named. */
+async function refusalOf(creation: Promise<Pod>): Promise<string> {
+  const refusal = await creation.then(
+    () => "",
+    (error: unknown) => {
+      if (isApiError(error)) return error.message;
+      throw error;
+    },
+  );
+  if (refusal === "") throw new Error("the pod was not refused");
+  for (const part of ["container main", "container sidecar"])
+    if (!refusal.includes(part)) throw new Error(`the refusal does not name ${part}: ${refusal}`);
+  return refusal.slice(Math.max(0, refusal.indexOf("admission webhook")));
+}
+
+async function expectRunning(
+  name: string,
+  architectures: readonly string[],
+  { client, node }: World,
+): Promise<Pod> {
+  const pod = await client.get(pods, { namespace: "default", name });
+  const { nodeName = "" } = pod.spec ?? {};
+  if (pod.status?.phase !== "Running") throw new Error(`${name} does not run yet`);
+  const architecture = node(nodeName)?.status?.nodeInfo?.architecture ?? "";
+  if (!architectures.includes(architecture)) throw new Error(`${name} runs on ${nodeName} (${architecture})`);
+  return pod;
+}
