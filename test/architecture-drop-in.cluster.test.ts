@@ -105,7 +105,8 @@ describe("nodes under the drop-in for archaware-controller", () => {
     await stage.add("later", (it) => it.architecture("s390x"));
     await stage.tainted("later", ["s390x"]);
     await stage.editNode("later", { spec: { taints: null } });
-    await stage.tainted("later", ["s390x"]);
+    const after = await stage.tainted("later", ["s390x"]);
+    expect(taintsOf(after)).toEqual([`${KEY}=s390x:NoSchedule`]);
   });
 
   it("A-P1 A-P9 are tainted whatever they are: control plane, cordoned, not ready", async () => {
@@ -113,7 +114,8 @@ describe("nodes under the drop-in for archaware-controller", () => {
     await stage.add("control", (it) => it.tainted("node-role.kubernetes.io/control-plane:NoSchedule"));
     await stage.add("cordoned", (it) => it.unschedulable());
     await stage.add("not-ready", (it) => it.notReady());
-    for (const node of ["control", "cordoned", "not-ready"]) await stage.tainted(node, ["amd64"]);
+    for (const node of ["control", "cordoned", "not-ready"])
+      expect(taintsOf(await stage.tainted(node, ["amd64"]))).toContain(`${KEY}=amd64:NoSchedule`);
   });
 });
 
@@ -150,6 +152,7 @@ describe("pods under the drop-in for archaware-controller", () => {
     await create(stage, stage.pod("wide").image(wide));
     await stage.tolerating("both", ["amd64"]);
     await stage.tolerating("wide", ["amd64", "arm", "ppc64le"]);
+    expect(await stage.toldOfPods()).toEqual([]);
   });
 
   it("A-P6 get them for images of every format", async () => {
@@ -177,6 +180,7 @@ describe("pods under the drop-in for archaware-controller", () => {
       await stage.tolerating(name, wanted);
       await stage.tolerating(`${name}-pinned`, wanted);
     }
+    expect(await stage.toldOfPods()).toEqual([]);
   });
 
   it("A-P7 that tolerate it already are not written, in whatever words they do", async () => {
@@ -226,8 +230,11 @@ describe("pods under the drop-in for archaware-controller", () => {
   it("A-P10 get them in every namespace, kube-system as well", async () => {
     await using stage = await dropIn("p10");
     const image = await pushed("p10/dns:1", "linux/arm64");
+    const mark = await cluster.audit.mark();
     await create(stage, stage.pod("dns").in("kube-system").image(image));
     await stage.tolerating("dns", ["arm64"], "kube-system");
+    await stage.settled();
+    expect(await stage.writes(mark, "pods", "dns")).toEqual(["patch 200"]);
   });
 
   it("A-P11 A-B1 get none when their images have nothing in common, and an Event that names both containers", async () => {
@@ -258,6 +265,7 @@ describe("pods under the drop-in for archaware-controller", () => {
       }));
     await create(stage, mounted);
     for (const name of ["init", "volume"]) await stage.tolerating(name, ["arm64"]);
+    expect(await stage.toldOfPods()).toEqual([]);
   });
 });
 

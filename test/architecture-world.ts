@@ -262,6 +262,12 @@ export class ArchitectureStage implements AsyncDisposable {
     return items.filter(({ regarding }) => regarding?.name === name);
   }
 
+  /** Reasons of all Events about pods of this namespace; none while everything goes well. */
+  async toldOfPods(namespace: string = this.name): Promise<readonly string[]> {
+    const { items } = await this.cluster.client.list(events, { namespace });
+    return items.filter(({ regarding }) => regarding?.kind === "Pod").map(({ reason = "" }) => reason);
+  }
+
   /** Resolves once there is such an Event. */
   async said(reason: string, name: string): Promise<KubeEvent> {
     return eventually(async () => {
@@ -354,8 +360,8 @@ export async function followed<T extends KubeObject>(
   const running = (async () => {
     try {
       for await (const event of watch) {
-        if (event.type === "BOOKMARK") event.initialEventsEnd && started.resolve();
-        else if (event.type !== "DELETED") see(event.object);
+        if (event.type === "BOOKMARK" && event.initialEventsEnd) started.resolve();
+        if (event.type === "ADDED" || event.type === "MODIFIED") see(event.object);
         const version =
           event.type === "BOOKMARK" ? event.resourceVersion : event.object.metadata?.resourceVersion;
         seen = BigInt(version ?? "0");

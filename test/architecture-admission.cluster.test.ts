@@ -1,0 +1,468 @@
+/**
+ * What the API server asks Berth about new pods, on the whole product with a real registry: facts that are known cost no
+ * write, facts that are not cost one, and nothing but what is ours changes.
+ */
+
+import { once } from "node:events";
+import { createServer, type Server } from "node:https";
+import type { AddressInfo } from "node:net";
+import {
+  type MutatingWebhookConfiguration,
+  mutatingWebhookConfigurations,
+  namespaces,
+  type Pod,
+  runtimeClasses,
+} from "@berth/kube";
+import { ARCHITECTURE_GATE, ARCHITECTURES_ANNOTATION } from "@berth/placement";
+import { anImage, eventually, startRegistry, type TestCluster, type TestRegistry } from "@berth/testcluster";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import {
+  type ArchitectureStage,
+  architecturesOf,
+  createArchitectureStage,
+  isHeld,
+  refusalOf,
+  startArchitectureCluster,
+  taintsOf,
+  tolerationsFor,
+  tolerationsOf,
+} from "./architecture-world.ts";
+import { ask } from "./gate-admission.ts";
+
+let cluster: TestCluster;
+let registry: TestRegistry;
+/** Images that every test may use; each test finds out for itself whether they are known. */
+const images = { both: "", amd: "", arm: "" };
+beforeAll(async () => {
+  [cluster, registry] = await Promise.all([startArchitectureCluster(), startRegistry()]);
+  images.both = await pushed("all/both:1", "linux/amd64", "linux/arm64");
+  images.amd = await pushed("all/amd:1", "linux/amd64");
+  images.arm = await pushed("all/arm:1", "linux/arm64");
+});
+afterAll(async () => {
+  await registry?.[Symbol.asyncDispose]();
+  await cluster?.[Symbol.asyncDispose]();
+});
+
+async function pushed(name: string, ...platforms: readonly string[]): Promise<string> {
+  return (await registry.push(anImage(name).platforms(...platforms))).reference;
+}
+
+/** A stage whose API server asks Berth, under one policy, with all images of all tests known. */
+async function asked(
+  name: string,
+  spec: object,
+  failurePolicy: "Ignore" | "Fail" = "Ignore",
+): Promise<ArchitectureStage> {
+  await using owned = new AsyncDisposableStack();
+  const stage = owned.use(await createArchitectureStage(cluster, name));
+  await stage.policy("all", { maxHold: "5m", ...spec });
+  await stage.start({ asked: failurePolicy });
+  await stage.asking();
+  for (const [at, image] of Object.values(images).entries()) await known(stage, `known-${at}`, image);
+  owned.move();
+  return stage;
+}
+
+/** Resolves once it is known what the image runs on: a pod of it is decided at its creation. */
+async function known(stage: ArchitectureStage, name: string, image: string): Promise<void> {
+  await stage.create(stage.pod(name).image(image));
+  await eventually(async () => {
+    const { spec } = await stage.create(stage.pod(`${name}-tried`).image(image), { dryRun: true });
+    if (!/(amd|arm)64/.test(JSON.stringify([spec?.affinity, spec?.tolerations])))
+      throw new Error(`${image} is not known`);
+  });
+  await stage.letGo(name);
+}
+
+/** Everything of it but what Berth may add. */
+function othersOf({ spec }: Pod): object {
+  const { affinity: _affinity, tolerations: _tolerations, schedulingGates = [], ...others } = spec ?? {};
+  return { ...others, gates: schedulingGates.filter(({ name }) => name !== ARCHITECTURE_GATE) };
+}
+
+describe("a pod whose images are known", () => {
+  it("A-B11 is stored narrowed, and costs no write beside its creation", async () => {
+    await using stage = await asked("hit", { mode: "Affinity" });
+    const mark = await cluster.audit.mark();
+    for (let at = 0; at < 20; at++) {
+      const stored = await stage.create(stage.pod(`app-${at}`).image(images.both).container("b", images.amd));
+      expect(architecturesOf(stored)).toEqual([["amd64"]]);
+      expect(isHeld(stored)).toBe(false);
+    }
+    // One that needs a patch comes after all of them.
+    await stage.create(stage.pod("last").image(await pushed("hit/last:1", "linux/arm64")));
+    await stage.letGo("last");
+    expect(await stage.writes(mark, "pods")).toEqual(["patch 200"]);
+    expect(await stage.toldOfPods()).toEqual([]);
+  });
+
+  it("is stored with its tolerations in mode Taint, and with both in mode Both", async () => {
+    for (const [mode, terms] of [
+      ["Taint", []],
+      ["Both", [["arm64"]]],
+    ] as const) {
+      await using stage = await asked(`hit-${mode.toLowerCase()}`, { mode });
+      const mark = await cluster.audit.mark();
+      const stored = await stage.create(stage.pod("app").image(images.arm));
+      expect(tolerationsOf(stored)).toEqual(tolerationsFor(["arm64"]));
+      expect(architecturesOf(stored)).toEqual(terms);
+      await stage.settled();
+      expect(await stage.writes(mark, "pods")).toEqual([]);
+    }
+  });
+
+  it("is only narrowed within what its user has said, in each alternative", async () => {
+    await using stage = await asked("user", { mode: "Affinity" });
+    const expression = (key: string, ...values: readonly string[]) => ({ key, operator: "In", values });
+    const required = {
+      nodeSelectorTerms: [
+        { matchExpressions: [expression("pool", "a")] },
+        { matchExpressions: [expression("kubernetes.io/arch", "arm64", "s390x")] },
+        { matchFields: [expression("metadata.name", "n1")] },
+      ],
+    };
+    const stored = await stage.create(
+      stage
+        .pod("app")
+        .image(images.both)
+        .with((pod) => ({
+          ...pod,
+          spec: {
+            containers: [],
+            ...pod.spec,
+            affinity: { nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: required } },
+          },
+        })),
+    );
+    expect(architecturesOf(stored)).toEqual([
+      ["amd64", "arm64"],
+      ["arm64", "s390x", "amd64", "arm64"],
+      ["amd64", "arm64"],
+    ]);
+  });
+
+  it("with the node selector and tolerations of a RuntimeClass keeps them, and fits within", async () => {
+    await using stage = await asked("runtime", { mode: "Both" });
+    const { client } = cluster;
+    const nodeSelector = { "kubernetes.io/arch": "arm64" };
+    const tolerations = [{ key: "arm-only", operator: "Exists" }];
+    await client.create(runtimeClasses, {
+      metadata: { name: "arm" },
+      handler: "runc",
+      scheduling: { nodeSelector, tolerations },
+    });
+    const stored = await stage.create(
+      stage
+        .pod("app")
+        .image(images.both)
+        .with((pod) => ({
+          ...pod,
+          spec: { containers: [], ...pod.spec, runtimeClassName: "arm" },
+        })),
+    );
+    expect(stored.spec?.nodeSelector).toEqual(nodeSelector);
+    expect(stored.spec?.tolerations).toEqual(expect.arrayContaining(tolerations));
+    expect(isHeld(stored)).toBe(false);
+    await client.delete(runtimeClasses, { name: "arm" });
+  });
+});
+
+describe("a pod whose images are not known", () => {
+  it("A-B11 is held, and narrowed in the one patch that lets it go", async () => {
+    await using stage = await asked("miss", { mode: "Affinity" });
+    const mark = await cluster.audit.mark();
+    const names: string[] = [];
+    for (let at = 0; at < 5; at++) {
+      const image = await pushed(`miss/app-${at}:1`, "linux/arm64");
+      const stored = await stage.create(stage.pod(`app-${at}`).image(image));
+      expect(isHeld(stored)).toBe(true);
+      names.push(`app-${at}`);
+    }
+    for (const name of names) expect(architecturesOf(await stage.letGo(name))).toEqual([["arm64"]]);
+    for (const name of names) expect(await stage.writes(mark, "pods", name)).toEqual(["patch 200"]);
+    expect(await stage.toldOfPods()).toEqual([]);
+  });
+
+  it("keeps the gates of others, in their order, and all else that this release does not know of", async () => {
+    await using stage = await asked("others", { mode: "Both" });
+    const image = await pushed("others/app:1", "linux/amd64", "linux/arm64");
+    const rich = (name: string) =>
+      stage
+        .pod(name)
+        .image(image)
+        .tolerating({ key: "example.com/mine", operator: "Exists" })
+        .with((pod) => ({
+          ...pod,
+          spec: {
+            ...pod.spec,
+            containers: pod.spec?.containers ?? [],
+            schedulingGates: [{ name: "example.com/quota" }, { name: "example.com/later" }],
+            hostUsers: false,
+            initContainers: [{ name: "sidecar", image, restartPolicy: "Always" }],
+            topologySpreadConstraints: [
+              {
+                maxSkew: 1,
+                topologyKey: "zone",
+                whenUnsatisfiable: "ScheduleAnyway",
+                nodeTaintsPolicy: "Honor",
+              },
+            ],
+            resourceClaims: [{ name: "gpu", resourceClaimName: "gpu" }],
+            resources: { requests: { cpu: "100m" } },
+          },
+        }));
+    const stored = await stage.create(rich("app"));
+    const after = await stage.letGo("app");
+    expect(after.spec?.schedulingGates).toEqual([
+      { name: "example.com/quota" },
+      { name: "example.com/later" },
+    ]);
+    expect(architecturesOf(after)).toEqual([["amd64", "arm64"]]);
+    expect(othersOf(after)).toEqual(othersOf(stored));
+    const later = await stage.create(rich("later"));
+    expect(architecturesOf(later)).toEqual([["amd64", "arm64"]]);
+    for (const pod of [after, later]) {
+      const theirs = pod.spec?.tolerations?.filter(({ key }) => key !== "supported-arch");
+      expect(theirs).toEqual(stored.spec?.tolerations);
+    }
+    const { hostname: _, ...spec } = later.spec ?? {};
+    expect(othersOf({ spec: { containers: [], ...spec } })).toEqual(othersOf(stored));
+  });
+
+  it("is answered by a patch that names nothing but what is ours, whatever else there is in it", async () => {
+    await using stage = await asked("future", { mode: "Both" });
+    const { webhooks = [] } = await cluster.client.get(mutatingWebhookConfigurations, {
+      name: "berth-architecture",
+    });
+    const { url = "", caBundle = "" } =
+      webhooks.find(({ name }) => name.startsWith("pods."))?.clientConfig ?? {};
+    const ca = Buffer.from(caBundle, "base64").toString("utf8");
+    const container = { name: "main", image: images.arm, futureField: { deep: ["x"] } };
+    const pod = {
+      apiVersion: "v1",
+      kind: "Pod",
+      metadata: { name: "app", namespace: stage.name, futureMeta: true },
+      spec: {
+        containers: [container],
+        futureSpec: [1, { a: null }],
+        tolerations: [{ key: "x", futureToleration: 1 }],
+      },
+    };
+    const request = {
+      uid: "d4a1c1e0-0000-4000-8000-000000000002",
+      kind: { group: "", version: "v1", kind: "Pod" },
+      resource: { group: "", version: "v1", resource: "pods" },
+      namespace: stage.name,
+      operation: "CREATE",
+      userInfo: {},
+      object: pod,
+    };
+    const body = JSON.stringify({ apiVersion: "admission.k8s.io/v1", kind: "AdmissionReview", request });
+    const answered = await ask(url, { ca, body });
+    const { response } = JSON.parse(answered.body) as { response: { allowed: boolean; patch: string } };
+    const patch = JSON.parse(Buffer.from(response.patch, "base64").toString("utf8")) as {
+      path: string;
+      op: string;
+    }[];
+    expect(patch.map(({ op, path }) => `${op} ${path}`)).toEqual([
+      "add /spec/tolerations/-",
+      "add /spec/affinity",
+    ]);
+  });
+});
+
+describe("a pod that can run nowhere", () => {
+  it("is refused with both containers, their images and architectures named", async () => {
+    await using stage = await asked("nowhere", { mode: "Affinity" });
+    const said = await refusalOf(
+      stage.create(stage.pod("app").image(images.amd).container("sidecar", images.arm)),
+    );
+    for (const part of ["container main", images.amd, "amd64", "container sidecar", images.arm, "arm64"])
+      expect(said).toContain(part);
+    expect(said).toContain(ARCHITECTURES_ANNOTATION);
+    const annotated = stage
+      .pod("app")
+      .image(images.amd)
+      .container("sidecar", images.arm)
+      .annotated({ [ARCHITECTURES_ANNOTATION]: "amd64" });
+    expect(architecturesOf(await stage.create(annotated))).toEqual([["amd64"]]);
+  });
+
+  it("A-P11 is let in and stays pending where the policy says so, and in mode Taint", async () => {
+    for (const [at, spec] of [{ mode: "Affinity", impossible: "Hold" }, { mode: "Taint" }].entries()) {
+      await using stage = await asked(`hold-${at}`, spec);
+      const stored = await stage.create(stage.pod("app").image(images.amd).container("sidecar", images.arm));
+      expect(isHeld(stored)).toBe(spec.mode === "Affinity");
+      expect(tolerationsOf(stored)).toEqual([]);
+      const { note = "" } = await stage.said("NoCommonArchitecture", "app");
+      for (const part of ["container main", "container sidecar"]) expect(note).toContain(part);
+    }
+  });
+});
+
+describe("pods that are left alone", () => {
+  it("are those of kube-system, of namespaces that are opted out or excluded, and of other selectors", async () => {
+    await using stage = await asked("spared", {
+      mode: "Affinity",
+      excludedNamespaces: ["spared-excluded"],
+      podSelector: { matchExpressions: [{ key: "arch", operator: "NotIn", values: ["mine"] }] },
+    });
+    const { client } = cluster;
+    await client.create(namespaces, { metadata: { name: "spared-excluded" } });
+    const labels = { "berth.dev/architecture": "ignore" };
+    await client.create(namespaces, { metadata: { name: "spared-ignored", labels } });
+    const mark = await cluster.audit.mark();
+    for (const namespace of ["kube-system", "spared-excluded", "spared-ignored", stage.name]) {
+      const pod = stage.pod("app").in(namespace).image(images.arm);
+      const stored = await stage.create(namespace === stage.name ? pod.labelled({ arch: "mine" }) : pod);
+      expect([namespace, architecturesOf(stored), isHeld(stored)]).toEqual([namespace, [], false]);
+    }
+    await stage.create(stage.pod("last").image(await pushed("spared/last:1", "linux/arm64")));
+    await stage.letGo("last");
+    expect(await stage.writes(mark, "pods", "app")).toEqual([]);
+  });
+});
+
+describe("the key of GKE", () => {
+  it("A-B11 is tolerated by pods, and no node is touched, with taints that somebody else sets", async () => {
+    const key = "kubernetes.io/arch";
+    await using stage = await createArchitectureStage(cluster, "gke");
+    const before = await stage.add("n", (it) => it.arm64().tainted(`${key}=arm64:NoSchedule`));
+    await stage.policy("all", { mode: "Taint", taint: { key, nodes: "Leave" } });
+    await stage.start({ asked: "Ignore" });
+    await stage.asking();
+    await stage.create(stage.pod("app").image(images.both));
+    await eventually(async () =>
+      expect(tolerationsOf(await stage.readPod("app"), key)).toEqual(tolerationsFor(["amd64", "arm64"], key)),
+    );
+    expect(taintsOf(await stage.readNode("n"))).toEqual(taintsOf(before));
+  });
+});
+
+describe("while Berth is away", () => {
+  it("pods come in as they are with failurePolicy Ignore, and are seen to afterwards in mode Both", async () => {
+    await using stage = await createArchitectureStage(cluster, "away");
+    await stage.policy("all", { mode: "Both" });
+    const { berth } = await stage.start({ asked: "Ignore" });
+    await stage.asking();
+    await berth[Symbol.asyncDispose]();
+    const stored = await stage.create(stage.pod("app").image(images.arm));
+    expect([isHeld(stored), architecturesOf(stored), tolerationsOf(stored)]).toEqual([false, [], []]);
+    await stage.start({ asked: "Ignore" });
+    const after = await stage.tolerating("app", ["arm64"]);
+    // A pod that is not gated cannot be narrowed any more.
+    expect(architecturesOf(after)).toEqual([]);
+  });
+
+  it("pods are refused with failurePolicy Fail, but not those of kube-system nor of Berth itself", async () => {
+    await using stage = await createArchitectureStage(cluster, "fail");
+    await stage.policy("all", { mode: "Affinity" });
+    const { berth } = await stage.start({ asked: "Fail" });
+    await stage.asking();
+    await berth[Symbol.asyncDispose]();
+    expect(await refusalOf(stage.create(stage.pod("app").image(images.arm)))).toContain(
+      "architecture.berth.dev",
+    );
+    for (const namespace of ["kube-system", "berth-system"]) {
+      const stored = await stage.create(stage.pod("own").in(namespace).image(images.arm));
+      expect(isHeld(stored)).toBe(false);
+    }
+    await stage.start({ asked: "Fail" });
+    await eventually(() => stage.create(stage.pod("app").image(images.arm)));
+    expect(architecturesOf(await stage.letGo("app"))).toEqual([["arm64"]]);
+  });
+});
+
+describe("another webhook that adds a container later", () => {
+  it("has the pod looked at again: it runs only where that one does as well", async () => {
+    await using stage = await asked("injected", { mode: "Affinity" });
+    const unknown = await pushed("injected/sidecar:1", "linux/arm64");
+    for (const [name, image] of [
+      ["known", images.arm],
+      ["unknown", unknown],
+    ] as const) {
+      await using _injector = await injector(stage, name, image);
+      const stored = await eventually(async () => {
+        const tried = stage.pod("injected").image(images.both).labelled({ inject: name });
+        const made = await stage.create(tried);
+        if (made.spec?.containers.length === 2) return made;
+        await stage.deletePod("injected");
+        throw new Error("nothing is injected yet");
+      });
+      expect(isHeld(stored)).toBe(name === "unknown");
+      const after = await stage.letGo("injected");
+      const [values = []] = architecturesOf(after);
+      expect(values).toContain("arm64");
+      expect(terms(after)).toEqual(["arm64"]);
+      await stage.deletePod("injected");
+    }
+  });
+});
+
+/** What all requirements on `kubernetes.io/arch` of the only term leave. */
+function terms({ spec }: Pod): readonly string[] {
+  const required = spec?.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution;
+  const [only] = required?.nodeSelectorTerms ?? [];
+  const lists = (only?.matchExpressions ?? []).flatMap(({ key, values = [] }) =>
+    key === "kubernetes.io/arch" ? [values] : [],
+  );
+  const [first = [], ...others] = lists;
+  return first.filter((value) => others.every((values) => values.includes(value)));
+}
+
+/** Adds a container to pods with the label `inject`, after Berth has been asked. */
+async function injector(stage: ArchitectureStage, value: string, image: string): Promise<AsyncDisposable> {
+  const patch = [{ op: "add", path: "/spec/containers/-", value: { name: "injected", image } }];
+  const pair = await cluster.authority.issueServing(["127.0.0.1"]);
+  const server: Server = createServer({ cert: pair.certificate, key: pair.key }, (incoming, outgoing) => {
+    const answer = (chunks: readonly Buffer[]): void => {
+      const { request } = JSON.parse(Buffer.concat(chunks).toString("utf8")) as {
+        request: { uid: string; object: Pod };
+      };
+      const has = request.object.spec?.containers.some(({ name }) => name === "injected") === true;
+      const encoded = Buffer.from(JSON.stringify(patch)).toString("base64");
+      const response = {
+        uid: request.uid,
+        allowed: true,
+        ...(!has && { patchType: "JSONPatch", patch: encoded }),
+      };
+      outgoing.setHeader("content-type", "application/json");
+      outgoing.end(JSON.stringify({ apiVersion: "admission.k8s.io/v1", kind: "AdmissionReview", response }));
+    };
+    incoming.toArray().then(answer, () => outgoing.destroy());
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  const name = `zz-injector-${value}`;
+  const configuration: MutatingWebhookConfiguration = {
+    apiVersion: "admissionregistration.k8s.io/v1",
+    kind: "MutatingWebhookConfiguration",
+    metadata: { name },
+    webhooks: [
+      {
+        name: `${value}.injector.test`,
+        admissionReviewVersions: ["v1"],
+        sideEffects: "None",
+        failurePolicy: "Fail",
+        clientConfig: {
+          url: `https://127.0.0.1:${port}/`,
+          caBundle: Buffer.from(cluster.authority.certificate).toString("base64"),
+        },
+        objectSelector: { matchLabels: { inject: value } },
+        rules: [{ apiGroups: [""], apiVersions: ["v1"], operations: ["CREATE"], resources: ["pods"] }],
+      },
+    ],
+  };
+  await stage.cluster.client.create(mutatingWebhookConfigurations, configuration);
+  return {
+    async [Symbol.asyncDispose]() {
+      await stage.cluster.client.delete(mutatingWebhookConfigurations, { name });
+      server.closeAllConnections();
+      const closed = once(server, "close");
+      server.close();
+      await closed;
+    },
+  };
+}
