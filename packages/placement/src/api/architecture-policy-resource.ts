@@ -94,6 +94,13 @@ export const architecturePolicyKind: CustomKind = {
       description: "Whether the policy is in force.",
     },
     {
+      name: "Admission",
+      type: "string",
+      jsonPath: '.status.conditions[?(@.type=="Admission")].reason',
+      description:
+        "Whether Berth is asked about new pods; without it only pods that wait for a node are seen to.",
+    },
+    {
       name: "Impossible",
       type: "integer",
       jsonPath: ".status.impossiblePods",

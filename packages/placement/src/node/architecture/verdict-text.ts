@@ -54,7 +54,11 @@ export function unknownText(images: readonly ImageAllowance[]): string {
     images.map((it) => {
       const { knowledge } = it;
       if (knowledge.state !== "failed") return `${useText(it)} is being looked up`;
-      return `${useText(it)}: ${cut(knowledge.message, MAX_FAILURE)}`;
+      const { name, message } = knowledge;
+      // Most sentences begin with the name of the image, which has been said.
+      const what =
+        name !== "" && message.startsWith(`${name} `) ? message.slice(name.length) : `: ${message}`;
+      return `${useText(it)}${cut(what, MAX_FAILURE)}`;
     }),
   );
 }

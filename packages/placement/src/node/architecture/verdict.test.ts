@@ -263,7 +263,11 @@ describe("A-B8 a pod with an image that is not known", () => {
   it("its message names image and failure, in bounded length", () => {
     expect(verdictOf(unknown).message).toBe("container b (docker.io/library/u:latest) is being looked up");
     expect(verdictOf({ ...lasting, policy: Closed }).message).toBe(
-      "container b (docker.io/library/f:latest): cannot be read: ImageNotFound; it stays pending, by the policy",
+      "container b (docker.io/library/f:latest) cannot be read: ImageNotFound; it stays pending, by the policy",
+    );
+    const passing = { images: { a: { failed: "RegistryUnreachable" } }, heldMs: 60_000 } as const;
+    expect(verdictOf(passing).message).toBe(
+      "container a (docker.io/library/a:latest) cannot be read: RegistryUnreachable; after 30s it may run anywhere, by the policy",
     );
     const long = "x".repeat(100_000);
     const many = Array.from({ length: 100 }, (_, at) => `${long}${at}`);

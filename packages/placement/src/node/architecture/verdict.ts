@@ -220,12 +220,15 @@ function judgeMissing(
   }
   if (isClosed && failed.length > 0) return unresolvable(images, failed);
   const reason = reasonOf(failed);
-  const after = isPending ? ` (after ${policy.spec.maxHold})` : "";
+  const after = isPending ? `after ${policy.spec.maxHold} ` : "";
   if (isPending && policy.spec.afterMaxHold === "Keep") {
-    return { kind: "waiting", reason, message: `${unknownText(missing)}${after}; it is held on`, images };
+    return { kind: "waiting", reason, message: `${unknownText(missing)}; ${after}it is held on`, images };
   }
   const hasExpired = isPending && policy.spec.afterMaxHold === "Fallback";
-  return letGo(judged, failed.length > 0 || hasExpired, { reason, text: `${unknownText(missing)}${after}` });
+  return letGo(judged, failed.length > 0 || hasExpired, {
+    reason,
+    text: `${unknownText(missing)}; ${after}it`,
+  });
 }
 
 function unresolvable(images: readonly ImageAllowance[], failed: readonly ImageAllowance[]): PodVerdict {
@@ -257,9 +260,9 @@ function letGo(
   const both = common === undefined ? fallback : fallback.filter((it) => common.includes(it));
   const architectures = both.length > 0 ? both : common;
   if (architectures === undefined) {
-    return { kind: "any", reason, message: `${text}; it may run anywhere, by the policy`, images };
+    return { kind: "any", reason, message: `${text} may run anywhere, by the policy`, images };
   }
-  const message = `${text}; it may run on ${listText(architectures)}, by the policy`;
+  const message = `${text} may run on ${listText(architectures)}, by the policy`;
   return { kind: "fits", os, architectures, reason, message, images };
 }
 

@@ -20,7 +20,7 @@ export function knowledgeOf(name: string, known: Known | undefined): ImageKnowle
   if (known === undefined) return { state: "unknown", name };
   if (!("failed" in known)) return { state: "known", name, platforms: known.map(platformOf) };
   const { failed: reason, retryAt } = known;
-  const message = `cannot be read: ${reason}`;
+  const message = `${name} cannot be read: ${reason}`;
   return { state: "failed", name, reason, message, ...(retryAt !== undefined && { retryAt }) };
 }
 
