@@ -47,6 +47,8 @@ export interface RuleOutcome {
   readonly conflictsWith?: string;
   /** Where the node stands with it, in the capability's own words. */
   readonly phase?: string;
+  /** The place that `phase` is about, where a rule can come to have another one. */
+  readonly place?: MarkId;
 }
 
 /**

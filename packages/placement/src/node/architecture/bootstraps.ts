@@ -1,3 +1,4 @@
+import { taintId } from "../mark.ts";
 import { type BootstrapState, phaseOf } from "./bootstrap.ts";
 import type { ArchitecturePolicies, ArchitecturePolicyInForce } from "./policy.ts";
 import type { ArchitectureNodeTally, ArchitectureTally } from "./tally.ts";
@@ -6,7 +7,7 @@ export interface BootstrapSources {
   /** The policies in force; `undefined` until some source has been read. */
   readonly policies: () => ArchitecturePolicies | undefined;
   readonly workloads: Pick<ArchitectureTally, "uncovered">;
-  readonly nodes: Pick<ArchitectureNodeTally, "counts">;
+  readonly nodes: Pick<ArchitectureNodeTally, "isStanding">;
   /** Has every unscheduled pod and every DaemonSet been decided about by the policies as they are now: `WorkloadPass`. */
   readonly workloadsLooked: () => boolean;
   /** Has every node been decided about since the start: `FirstPass`? */
@@ -23,11 +24,13 @@ export interface Bootstraps {
 
 export function createBootstraps(sources: BootstrapSources): Bootstraps {
   const stateOf = (policy: ArchitecturePolicyInForce): BootstrapState => {
-    const { standing } = sources.nodes.counts(policy.rule);
+    const { key } = policy.spec.taint;
+    // What nodes carry of a key that the policy had before says nothing about this one.
+    const isStanding = sources.nodes.isStanding(policy.rule, taintId(key, "NoSchedule"));
     return phaseOf({
       policy,
-      uncovered: sources.workloadsLooked() ? sources.workloads.uncovered(policy.spec.taint.key) : undefined,
-      standing: standing > 0 ? true : sources.nodesLooked() ? false : undefined,
+      uncovered: sources.workloadsLooked() ? sources.workloads.uncovered(key) : undefined,
+      standing: isStanding ? true : sources.nodesLooked() ? false : undefined,
     });
   };
   const state = (rule: string): BootstrapState | undefined => {

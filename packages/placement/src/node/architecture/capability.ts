@@ -66,7 +66,7 @@ export function decideArchitecture(
   for (const policy of concerned) {
     const { rule } = policy;
     const id = taintId(policy.spec.taint.key, "NoSchedule");
-    outcomes.push({ rule, phase: phaseAt(id, { node, owned }) });
+    outcomes.push({ rule, place: id, phase: phaseAt(id, { node, owned }) });
     if (placeOf(policy) === undefined) continue;
     if (architecture === undefined || !tainting(rule)) waiting.set(id, waiting.get(id) ?? rule);
     else if (!marks.has(id)) marks.set(id, markOf(id, architecture, rule));

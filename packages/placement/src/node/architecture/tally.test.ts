@@ -1,13 +1,20 @@
+import type { Node } from "@berth/kube";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { RuleOutcome } from "../capability.ts";
+import { taintId } from "../mark.ts";
+import { ownedMarks, recordOf } from "../record.ts";
+import { NEW_YEAR, settle } from "../testing/labels.ts";
+import { makeNode } from "../testing/world.ts";
 import { createBootstraps } from "./bootstraps.ts";
+import { bindArchitecture } from "./capability.ts";
 import type { WorkloadOutcome } from "./pod-view.ts";
 import { ArchitectureNodeTally, ArchitectureTally, type TallyChange } from "./tally.ts";
 import { policiesOf } from "./testing/policies.ts";
 import { WorkloadPass } from "./workload-pass.ts";
 
 const KEY = "supported-arch";
+const PLACE = taintId(KEY, "NoSchedule");
 const waiting: WorkloadOutcome = { rule: "cluster/p", uncovered: [KEY], phase: "waiting" };
 const settled: WorkloadOutcome = { rule: "cluster/p", uncovered: [], phase: "settled" };
 const impossible: WorkloadOutcome = { ...settled, phase: "impossible" };
@@ -95,31 +102,34 @@ describe("tainted nodes", () => {
     const changes: string[] = [];
     const tally = new ArchitectureNodeTally((rule) => changes.push(rule));
     decided(tally, "a", [
-      { rule: "p", phase: "Tainted" },
-      { rule: "q", phase: "TaintedByOthers" },
+      { rule: "p", phase: "Tainted", place: PLACE },
+      { rule: "q", phase: "TaintedByOthers", place: PLACE },
     ]);
     decided(tally, "b", [
-      { rule: "p", phase: "TaintedByOthers" },
+      { rule: "p", phase: "TaintedByOthers", place: PLACE },
       { rule: "q", phase: "Untainted" },
     ]);
     expect([tally.counts("p"), tally.counts("q"), tally.tainted]).toEqual([
-      { tainted: 2, standing: 1 },
-      { tainted: 1, standing: 0 },
+      { tainted: 2 },
+      { tainted: 1 },
       2,
     ]);
+    expect(["p", "q"].map((rule) => tally.isStanding(rule, PLACE))).toEqual([true, false]);
+    expect(tally.isStanding("p", "taint/other:NoSchedule")).toBe(false);
     expect(changes.splice(0)).toEqual(["p", "q", "p"]);
     decided(tally, "a", [
-      { rule: "p", phase: "Tainted" },
-      { rule: "q", phase: "TaintedByOthers" },
+      { rule: "p", phase: "Tainted", place: PLACE },
+      { rule: "q", phase: "TaintedByOthers", place: PLACE },
     ]);
     expect(changes).toEqual([]);
     decided(tally, "a", []);
     tally.gone("b");
     expect([tally.counts("p"), tally.counts("q"), tally.tainted]).toEqual([
-      { tainted: 0, standing: 0 },
-      { tainted: 0, standing: 0 },
+      { tainted: 0 },
+      { tainted: 0 },
       0,
     ]);
+    expect(tally.isStanding("p", PLACE)).toBe(false);
   });
 });
 
@@ -151,7 +161,7 @@ describe("the bootstraps of all policies", () => {
       marks: [],
       keep: new Map(),
       findings: [],
-      outcomes: [{ rule: "cluster/p", phase: "Tainted" }],
+      outcomes: [{ rule: "cluster/p", phase: "Tainted", place: PLACE }],
     };
     nodes.decided("n", {
       contributions: [{ capability: "architecture", policy: policies.policy, decision }],
@@ -159,6 +169,36 @@ describe("the bootstraps of all policies", () => {
     tally.decided("Pod d/1", waiting);
     looked.workloads = false;
     expect([bootstraps.tainting("cluster/p"), bootstraps.tainting("cluster/narrow")]).toEqual([true, false]);
+  });
+});
+
+describe("a policy that gets another key", () => {
+  it("begins its bootstrap anew: nodes that carry the old key do not stand for the new one", () => {
+    const { tally } = tallyWith();
+    const nodes = new ArchitectureNodeTally(() => {});
+    let policies = policiesOf({ p: {} });
+    const bootstraps = createBootstraps({
+      policies: () => policies,
+      workloads: tally,
+      nodes,
+      workloadsLooked: () => true,
+      nodesLooked: () => true,
+    });
+    const capability = bindArchitecture({ policies: () => policies, tainting: bootstraps.tainting });
+    const decide = (name: string, node: Node): void => {
+      const owned = ownedMarks(recordOf(node), "berth");
+      nodes.decided(name, { contributions: [capability.contribute({ node, owned }, NEW_YEAR)] });
+    };
+    const nodeInfo = { architecture: "arm64" } as NonNullable<NonNullable<Node["status"]>["nodeInfo"]>;
+    const tainted = settle({ ...makeNode(), status: { nodeInfo } }, [capability]);
+    for (const name of ["a", "b"]) decide(name, tainted);
+    expect(nodes.counts("cluster/p").tainted).toBe(2);
+    policies = policiesOf({ p: { taint: { key: "example.com/arch" } } });
+    tally.decided("DaemonSet kube-system/cni", { ...settled, uncovered: ["example.com/arch"] });
+    expect(bootstraps.state("cluster/p")?.phase).toBe("Bootstrapping");
+    // Also while other nodes are still to be looked at.
+    decide("a", tainted);
+    expect(bootstraps.tainting("cluster/p")).toBe(false);
   });
 });
 

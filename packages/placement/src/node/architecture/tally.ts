@@ -1,6 +1,7 @@
 /** Counts what was decided about pods, DaemonSets and nodes: for the bootstrap, the status and the metrics. */
 import { MAX_FIRST_UNCOVERED } from "../../api/architecture-policy-resource.ts";
 import { firstOf } from "../first-names.ts";
+import type { MarkId } from "../mark.ts";
 import type { NodeObserver, NodeOutcome } from "../writer.ts";
 import type { Uncovered } from "./bootstrap.ts";
 import type { ArchitecturePhase } from "./capability.ts";
@@ -119,17 +120,23 @@ function summaryOf(names: ReadonlySet<string>): Uncovered {
 export interface TaintCounts {
   /** Nodes that carry its taint, whoever has put it on. */
   readonly tainted: number;
-  /** Those of them by which a bootstrap is over: recorded as ours, or as it should be at the original key. */
-  readonly standing: number;
 }
 
-type Phases = ReadonlyMap<string, ArchitecturePhase>;
+/** How a node carries the taint of one policy. */
+interface Standing {
+  readonly phase: ArchitecturePhase;
+  readonly place: MarkId | undefined;
+}
+
+type Standings = ReadonlyMap<string, Standing>;
 
 /** Counts tainted nodes by policy. Remembers nodes that carry a taint. */
 export class ArchitectureNodeTally implements NodeObserver {
   readonly #onChange: (rule: string) => void;
-  readonly #nodes = new Map<string, Phases>();
-  readonly #rules = new Map<string, TaintCounts>();
+  readonly #nodes = new Map<string, Standings>();
+  readonly #tainted = new Map<string, number>();
+  /** By rule and place. */
+  readonly #standing = new Map<string, number>();
 
   /** @param onChange called often and at once: collect the calls. */
   constructor(onChange: (rule: string) => void) {
@@ -137,7 +144,12 @@ export class ArchitectureNodeTally implements NodeObserver {
   }
 
   counts(rule: string): TaintCounts {
-    return this.#rules.get(rule) ?? noTaints;
+    return { tainted: this.#tainted.get(rule) ?? 0 };
+  }
+
+  /** Does a node carry the taint at this place as ours, or as it should be at the original key? A bootstrap is over by that. */
+  isStanding(rule: string, place: MarkId): boolean {
+    return this.#standing.has(placeKey(rule, place));
   }
 
   /** Nodes that carry the taint of any policy. */
@@ -147,39 +159,45 @@ export class ArchitectureNodeTally implements NodeObserver {
 
   decided(name: string, { contributions }: Pick<NodeOutcome, "contributions">): void {
     const ours = contributions.find(({ capability }) => capability === ARCHITECTURE);
-    const phases = new Map(
-      (ours?.decision.outcomes ?? []).flatMap(({ rule, phase }) =>
-        phase === undefined || phase === "Untainted" ? [] : [[rule, phase as ArchitecturePhase] as const],
+    const standings = new Map(
+      (ours?.decision.outcomes ?? []).flatMap(({ rule, phase, place }) =>
+        phase === undefined || phase === "Untainted"
+          ? []
+          : [[rule, { phase: phase as ArchitecturePhase, place }] as const],
       ),
     );
-    this.#replace(name, phases);
+    this.#replace(name, standings);
   }
 
   gone(name: string): void {
     this.#replace(name, new Map());
   }
 
-  #replace(name: string, next: Phases): void {
-    const last: Phases = this.#nodes.get(name) ?? new Map();
+  #replace(name: string, next: Standings): void {
+    const last: Standings = this.#nodes.get(name) ?? new Map();
     if (next.size === 0) this.#nodes.delete(name);
     else this.#nodes.set(name, next);
     for (const rule of new Set([...last.keys(), ...next.keys()])) {
       const [before, after] = [last.get(rule), next.get(rule)];
-      if (before === after) continue;
-      const { tainted, standing } = this.counts(rule);
-      const counts = {
-        tainted: tainted + one(after !== undefined) - one(before !== undefined),
-        standing: standing + one(after === "Tainted") - one(before === "Tainted"),
-      };
-      if (counts.tainted === 0) this.#rules.delete(rule);
-      else this.#rules.set(rule, counts);
+      if (before?.phase === after?.phase && before?.place === after?.place) continue;
+      if (before !== undefined) this.#count(rule, before, -1);
+      if (after !== undefined) this.#count(rule, after, 1);
       this.#onChange(rule);
     }
   }
+
+  #count(rule: string, { phase, place }: Standing, by: 1 | -1): void {
+    add(this.#tainted, rule, by);
+    if (phase === "Tainted" && place !== undefined) add(this.#standing, placeKey(rule, place), by);
+  }
 }
 
-const noTaints: TaintCounts = Object.freeze({ tainted: 0, standing: 0 });
+function placeKey(rule: string, place: MarkId): string {
+  return `${rule} ${place}`;
+}
 
-function one(counts: boolean): 0 | 1 {
-  return counts ? 1 : 0;
+function add(counts: Map<string, number>, key: string, by: 1 | -1): void {
+  const count = (counts.get(key) ?? 0) + by;
+  if (count === 0) counts.delete(key);
+  else counts.set(key, count);
 }
