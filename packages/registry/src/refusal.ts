@@ -6,6 +6,9 @@ import type { Answer } from "./transport.ts";
 /** Longer than any window of a rate limit: the Hub counts pulls of six hours. */
 const MAX_RETRY_AFTER_MS = 6 * 60 * 60 * 1000;
 
+/** September 2001, or 31 years: what is more is a moment. */
+const EARLIEST_MOMENT_S = 1_000_000_000;
+
 const PHRASES: ReadonlyMap<RegistryFailureKind, string> = new Map([
   ["unauthorized", "does not let it be read"],
   ["forbidden", "forbids to read it"],
@@ -37,15 +40,23 @@ export function refusal(
   );
 }
 
-/** RFC 9110 section 10.2.3: seconds, or a date. Absent when it is neither. Never negative, at most 6 h. */
+/**
+ * RFC 9110 section 10.2.3: seconds, or a date. The Hub sends the moment as seconds since 1970 (docker/hub-feedback#2459),
+ * which as a number of seconds would be decades. Absent when it is neither, and when it is no time at all or has passed:
+ * of a date against a clock that runs ahead, nobody could tell for how long. At most 6 h.
+ */
 export function parseRetryAfter(
   header: string | readonly string[] | undefined,
   now: number,
 ): number | undefined {
   const text = (typeof header === "string" ? header : header?.[0])?.trim();
   if (text === undefined || text === "") return undefined;
-  const ms = /^\d+$/.test(text) ? Number(text) * 1000 : Date.parse(text) - now;
-  return Number.isNaN(ms) ? undefined : Math.min(Math.max(ms, 0), MAX_RETRY_AFTER_MS);
+  const ms = /^\d+$/.test(text) ? waitOf(Number(text), now) : Date.parse(text) - now;
+  return ms > 0 ? Math.min(ms, MAX_RETRY_AFTER_MS) : undefined;
+}
+
+function waitOf(seconds: number, now: number): number {
+  return (seconds < EARLIEST_MOMENT_S ? seconds : seconds - now / 1000) * 1000;
 }
 
 function kindOf(status: number): RegistryFailureKind {
