@@ -332,6 +332,10 @@ describe("the config of an image", () => {
     ],
     [{ architecture: "amd64" }, { os: "linux", architecture: "amd64" }],
     [
+      { architecture: "amd64", os: "" },
+      { os: "linux", architecture: "amd64" },
+    ],
+    [
       { architecture: "amd64", os: "windows", "os.version": "10.0.20348.2227" },
       { os: "windows", architecture: "amd64", osVersion: "10.0.20348.2227" },
     ],

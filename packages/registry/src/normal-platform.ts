@@ -27,11 +27,12 @@ const USUAL_VARIANT: ReadonlyMap<string, string> = new Map([
  * node could have (nothing, `unknown`, or text that no label can hold).
  *
  * Names are those of containerd, but `arm` without a variant stays without one: containerd takes it for `v7`, which is
- * right for what it pulls, and a guess for what is reported. A platform without `os` is of Linux, as a runtime on a
- * Linux node takes it. `osVersion` is kept for Windows, where it decides whether an image runs.
+ * right for what it pulls, and a guess for what is reported. A platform without `os`, or with an empty one, is of Linux,
+ * as a runtime on a Linux node takes it. `osVersion` is kept for Windows, where it decides whether an image runs.
  */
 export function toPlatform(value: unknown): Platform | undefined {
-  const os = nameOf(fieldOf(value, "os")) ?? (fieldOf(value, "os") === undefined ? "linux" : undefined);
+  const said = fieldOf(value, "os") ?? "";
+  const os = nameOf(said === "" ? "linux" : said);
   const stated = nameOf(fieldOf(value, "architecture"));
   if (os === undefined || stated === undefined) return undefined;
   const [architecture, implied] = ALIASES.get(stated) ?? [stated];
