@@ -184,7 +184,10 @@ describe("a policy that gets another key", () => {
       workloadsLooked: () => true,
       nodesLooked: () => true,
     });
-    const capability = bindArchitecture({ policies: () => policies, tainting: bootstraps.tainting });
+    const capability = bindArchitecture({
+      policies: () => policies,
+      tainting: (rule) => bootstraps.tainting(rule),
+    });
     const decide = (name: string, node: Node): void => {
       const owned = ownedMarks(recordOf(node), "berth");
       nodes.decided(name, { contributions: [capability.contribute({ node, owned }, NEW_YEAR)] });
