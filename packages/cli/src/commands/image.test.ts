@@ -90,6 +90,7 @@ describe("berth image inspect", () => {
     expect(missing.code).toBe(exitCodes.failed);
     expect(missing.stderr).toContain("docker/other: it cannot be read: ENOENT");
     expect(missing.stderr).toContain("imagePullSecret");
+    expect(missing.stderr).toContain("--pull-secret NAMESPACE/NAME");
     expect(`${good.stdout}${missing.stdout}${missing.stderr}`).not.toContain(PASSWORD);
   });
 

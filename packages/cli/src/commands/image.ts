@@ -125,7 +125,10 @@ async function ask(
     return { ...facts, registry: answered?.registry ?? reference.registry, requests: requests.length };
   } catch (error) {
     if (!(error instanceof RegistryError)) throw error;
-    throw new CommandError(error.message, error.kind === "invalidName" ? exitCodes.usage : exitCodes.failed);
+    const isRefused = error.kind === "unauthorized" || error.kind === "forbidden";
+    const hint = isRefused && credentials.length === 0 ? "; here --pull-secret NAMESPACE/NAME names one" : "";
+    const exitCode = error.kind === "invalidName" ? exitCodes.usage : exitCodes.failed;
+    throw new CommandError(`${error.message}${hint}`, exitCode);
   }
 }
 
