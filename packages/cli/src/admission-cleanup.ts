@@ -1,4 +1,4 @@
-/** The objects by which an installation puts the taints of startup gates on new nodes: found and deleted by `berth clean`. */
+/** The objects by which an installation has new nodes and pods changed: found and deleted by `berth clean`. */
 import {
   isApiError,
   type KubeObject,
@@ -8,7 +8,7 @@ import {
   type Resource,
   serviceAccounts,
 } from "@berth/kube";
-import { admissionLabels } from "@berth/placement";
+import { ARCHITECTURE, admissionLabels, architectureLabels, GATES } from "@berth/placement";
 import { describeApiError } from "./failure-text.ts";
 import type { Session } from "./session.ts";
 import type { Surroundings } from "./surroundings.ts";
@@ -26,16 +26,34 @@ const RESOURCES: readonly Resource[] = [
   mutatingWebhookConfigurations,
 ];
 
-/** Those of this installation, by their labels. A kind that the server does not have has none; one that may not be read is said. */
+/** Those of this installation, by their labels, for one capability or all. A kind that the server does not have has none; one that may not be read is said. */
 export async function findAdmission(
-  installation: string,
+  { installation, capability }: { readonly installation: string; readonly capability?: string | undefined },
+  session: Session,
+  surroundings: Pick<Surroundings, "stderr" | "signal">,
+): Promise<readonly AdmissionObject[]> {
+  const isOf = (name: string): boolean => capability === undefined || capability === name;
+  const found: AdmissionObject[] = [];
+  if (isOf(GATES))
+    found.push(...(await findBy(admissionLabels({ installation }), RESOURCES, session, surroundings)));
+  if (isOf(ARCHITECTURE)) {
+    const labels = architectureLabels({ installation });
+    found.push(...(await findBy(labels, [mutatingWebhookConfigurations], session, surroundings)));
+  }
+  return found;
+}
+
+async function findBy(
+  labels: Readonly<Record<string, string>>,
+  resources: readonly Resource[],
   { client }: Session,
   { stderr, signal }: Pick<Surroundings, "stderr" | "signal">,
 ): Promise<readonly AdmissionObject[]> {
-  const labels = Object.entries(admissionLabels({ installation }));
-  const labelSelector = labels.map(([key, value]) => `${key}=${value}`).join(",");
+  const labelSelector = Object.entries(labels)
+    .map(([key, value]) => `${key}=${value}`)
+    .join(",");
   const found: AdmissionObject[] = [];
-  for (const resource of RESOURCES) {
+  for (const resource of resources) {
     try {
       const pages = client.pages(resource, { labelSelector, metadataOnly: true, signal });
       for await (const { items } of pages) found.push(...items.map((object) => ({ resource, object })));

@@ -32,7 +32,7 @@ describe("exit codes", () => {
     [["frobnicate"]],
     [["plan", "--no-such-option"]],
     [["plan", "-o", "xml", "--label-dir", "x"]],
-    [["explain", "pod", "x"]],
+    [["explain", "secret", "x"]],
     [["explain", "node"]],
     [["validate"]],
     [["cluster"]],

@@ -40,7 +40,10 @@ describe("__complete", () => {
     [["plan", "--label-dir", ""], ["<files>"]],
     [["plan", "--context", ""], []],
     [["validate", ""], ["<files>"]],
-    [["explain", ""], ["node"]],
+    [
+      ["explain", ""],
+      ["node", "pod"],
+    ],
     [["explain", "node", ""], []],
     [
       ["completion", ""],

@@ -1,13 +1,5 @@
 /** Startup gates as a command sees them, which looks once and does not watch. */
-import {
-  type DaemonSet,
-  daemonSets,
-  isApiError,
-  type KubeObject,
-  type Node,
-  type Pod,
-  pods,
-} from "@berth/kube";
+import { type DaemonSet, daemonSets, type KubeObject, type Node, type Pod, pods } from "@berth/kube";
 import {
   type BoundCapability,
   bindGates,
@@ -22,12 +14,10 @@ import {
   type PodQuery,
   podQueries,
   recordOf,
-  type StartupGate,
   startupGates,
 } from "@berth/placement";
 import type { Fault } from "./config/fault.ts";
-import { describeApiError } from "./failure-text.ts";
-import type { RuleFiles, Session } from "./session.ts";
+import { fetchDocuments, type RuleFiles, type Session, unlessForbidden } from "./session.ts";
 import {
   assembleGates,
   type ClusterGates,
@@ -42,19 +32,11 @@ import type { Surroundings } from "./surroundings.ts";
  * goes on without, and says so.
  */
 export async function fetchClusterGates(
-  { client }: Session,
-  { stderr, signal }: Pick<Surroundings, "stderr" | "signal">,
+  session: Session,
+  surroundings: Pick<Surroundings, "stderr" | "signal">,
 ): Promise<ClusterGates | undefined> {
-  const objects: StartupGate[] = [];
-  try {
-    for await (const page of client.pages(startupGates, { signal })) objects.push(...page.items);
-  } catch (error) {
-    if (isApiError(error, "notFound")) return undefined;
-    if (!isApiError(error, "forbidden")) throw error;
-    stderr.write(`StartupGates are left out: ${describeApiError(error)}\n`);
-    return undefined;
-  }
-  return readClusterGates(objects);
+  const found = await fetchDocuments(startupGates, session, surroundings);
+  return found && readClusterGates(found);
 }
 
 /** The gates with what is wrong with single ones; the others are in force. */
@@ -190,7 +172,7 @@ async function listPods(
   const byNode = new Map<string, Pod[]>();
   const scope = { ...query, ...(only !== undefined && { fieldSelector: `spec.nodeName=${only}` }) };
   const { signal } = surroundings;
-  const isRead = await unlessForbidden("Pods", surroundings, async () => {
+  const isRead = await readable("Pods", surroundings, async () => {
     for await (const { items } of client.pages(pods, { ...scope, signal, project: slimPod })) {
       for (const pod of items) {
         const node = pod.spec?.nodeName ?? "";
@@ -211,27 +193,15 @@ export function listDaemonSets(
   surroundings: Surroundings,
 ): Promise<readonly DaemonSet[] | undefined> {
   const { signal } = surroundings;
-  return unlessForbidden("DaemonSets", surroundings, async () => {
+  return readable("DaemonSets", surroundings, async () => {
     const found: DaemonSet[] = [];
     for await (const { items } of client.pages(daemonSets, { signal, project: slim })) found.push(...items);
     return found;
   });
 }
 
-async function unlessForbidden<T>(
-  what: string,
-  { stderr }: Pick<Surroundings, "stderr">,
-  read: () => Promise<T>,
-): Promise<T | undefined> {
-  try {
-    return await read();
-  } catch (error) {
-    if (!isApiError(error, "forbidden")) throw error;
-    stderr.write(
-      `${what} are left out, so what startup gates see of them is unknown: ${describeApiError(error)}\n`,
-    );
-    return undefined;
-  }
+function readable<T>(what: string, { stderr }: Surroundings, read: () => Promise<T>): Promise<T | undefined> {
+  return unlessForbidden(what, { stderr }, read, "what startup gates see of them is unknown");
 }
 
 function slim<T extends KubeObject>(object: T): T {
@@ -274,7 +244,7 @@ class IdleOnce {
     const { client } = this.#session;
     const { signal } = this.#surroundings;
     const scope = { fieldSelector: `spec.nodeName=${name}`, metadataOnly: true, signal };
-    const found = await unlessForbidden("Pods", this.#surroundings, async () => {
+    const found = await readable("Pods", this.#surroundings, async () => {
       const objects: KubeObject[] = [];
       for await (const { items } of client.pages(pods, scope)) objects.push(...items);
       return objects;

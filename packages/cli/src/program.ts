@@ -198,13 +198,15 @@ function declarePlan(root: Command, { outside, onEnd }: ProgramOptions): void {
 function declareExplain(root: Command, { outside, onEnd }: ProgramOptions): void {
   prints(takesInstallation(takesRules(takesCluster(root.command("explain")))))
     .description(
-      "Explain each mark on a node: rule, inputs, since when, who else holds the key; and what each startup gate waits for",
+      "Explain each mark on a node: rule, inputs, since when, who else holds the key; and what each startup gate waits for. Of a pod: which image excludes which architecture, which nodes are left, what holds it",
     )
-    .addArgument(new Argument("<kind>", "kind of the object").choices(["node"]))
-    .argument("<name>", "its name")
-    .action(async (_kind: string, name: string, options: object) => {
+    .addArgument(new Argument("<kind>", "kind of the object").choices(["node", "pod"]))
+    .argument("<name>", "its name; of a pod NAMESPACE/NAME")
+    .action(async (kind: string, name: string, options: object) => {
       const { explain } = await import("./commands/explain.ts");
-      onEnd(await explain({ ...(options as Parameters<typeof explain>[0]), name }, await withClock(outside)));
+      const { explainOnePod } = await import("./commands/explain-pod.ts");
+      const given = { ...(options as Parameters<typeof explain>[0]), name };
+      onEnd(await (kind === "pod" ? explainOnePod : explain)(given, await withClock(outside)));
     });
 }
 
@@ -296,6 +298,17 @@ function declareClean(root: Command, { outside, onEnd }: ProgramOptions): void {
       "Remove every mark that Berth has set, and what holds new nodes for it; shows what it would do unless --yes is given",
     )
     .option("--yes", "act")
+    .addOption(
+      new Option("--capability <name>", "only what this part of Berth has set").choices([
+        "labels",
+        "gates",
+        "architecture",
+      ]),
+    )
+    .option(
+      "--restart-pods",
+      "evict pods that carry a toleration of an architecture policy and are made anew by a controller",
+    )
     .option(
       "--key <key>",
       "also remove this label, annotation or taint key, recorded or not; repeatable",

@@ -1,10 +1,18 @@
-import { connect, isApiError, type KubeClient, type Node, nodes, type Projection } from "@berth/kube";
+import {
+  connect,
+  isApiError,
+  type KubeClient,
+  type KubeObject,
+  type Node,
+  nodes,
+  type Projection,
+  type Resource,
+} from "@berth/kube";
 import {
   assembleRules,
   type BoundCapability,
   bindCapability,
   type LabelOptions,
-  type LabelRule,
   type LabelRules,
   labelRules,
   labels,
@@ -122,19 +130,46 @@ export function assembleReadRules(
  * goes on without, and says so.
  */
 export async function fetchClusterRules(
+  session: Session,
+  surroundings: Pick<Surroundings, "stderr" | "signal">,
+): Promise<ClusterRules | undefined> {
+  const found = await fetchDocuments(labelRules, session, surroundings);
+  return found && readClusterRules(found);
+}
+
+/** All objects of a kind of ours; `undefined` as for `fetchClusterRules`. */
+export async function fetchDocuments<T extends KubeObject>(
+  resource: Resource<T>,
   { client }: Session,
   { stderr, signal }: Pick<Surroundings, "stderr" | "signal">,
-): Promise<ClusterRules | undefined> {
-  const objects: LabelRule[] = [];
+): Promise<readonly T[] | undefined> {
+  const objects: T[] = [];
   try {
-    for await (const page of client.pages(labelRules, { signal })) objects.push(...page.items);
+    for await (const page of client.pages(resource, { signal })) objects.push(...page.items);
   } catch (error) {
     if (isApiError(error, "notFound")) return undefined;
     if (!isApiError(error, "forbidden")) throw error;
-    stderr.write(`LabelRules are left out: ${describeApiError(error)}\n`);
+    const kinds = resource.kind.replace(/y$/, "ie");
+    stderr.write(`${kinds}s are left out: ${describeApiError(error)}\n`);
     return undefined;
   }
-  return readClusterRules(objects);
+  return objects;
+}
+
+/** `undefined` without the right to read them, which is said: what depends on it is unknown. */
+export async function unlessForbidden<T>(
+  what: string,
+  { stderr }: Pick<Surroundings, "stderr">,
+  read: () => Promise<T>,
+  consequence = "what depends on them is unknown",
+): Promise<T | undefined> {
+  try {
+    return await read();
+  } catch (error) {
+    if (!isApiError(error, "forbidden")) throw error;
+    stderr.write(`${what} are left out, so ${consequence}: ${describeApiError(error)}\n`);
+    return undefined;
+  }
 }
 
 function bindRules(rules: LabelRules | undefined): BoundCapability {

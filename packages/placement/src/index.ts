@@ -9,10 +9,12 @@ export * from "./api/label-rule-resource.ts";
 export * from "./api/reasons.ts";
 export * from "./api/startup-gate.ts";
 export * from "./api/startup-gate-resource.ts";
+export * from "./explain/architecture-forecast.ts";
 export * from "./explain/diff.ts";
 export * from "./explain/gate-forecast.ts";
 export * from "./explain/gates.ts";
 export * from "./explain/node.ts";
+export * from "./explain/pod.ts";
 export * from "./explain/removals.ts";
 export * from "./node/architecture/index.ts";
 export {

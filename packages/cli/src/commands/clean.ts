@@ -1,7 +1,9 @@
 import { isApiError, type Node, nodes } from "@berth/kube";
 import {
+  ARCHITECTURE,
   type Gates,
   type NodePlan,
+  ORIGINAL_ARCHITECTURE_KEY,
   originalGate,
   planClean,
   standingValue,
@@ -9,6 +11,7 @@ import {
   toPlanDiff,
 } from "@berth/placement";
 import { admissionName, deleteAdmission, findAdmission } from "../admission-cleanup.ts";
+import { assembleReadArchitecture, fetchClusterArchitecture } from "../architecture-session.ts";
 import type { RuleOptions } from "../config/settings.ts";
 import type { ConnectionOptions } from "../connection.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
@@ -17,6 +20,14 @@ import { type DataFormat, printData } from "../output/data.ts";
 import { formatPlan } from "../output/plan.ts";
 import { Progress } from "../output/progress.ts";
 import { styleFor } from "../output/style.ts";
+import {
+  carryOutPodWork,
+  describePodWork,
+  findPodWork,
+  formatPodWork,
+  isNothing,
+  type PodCleaning,
+} from "../pod-cleanup.ts";
 import { openSession, readNodes, readRuleFiles, type Session } from "../session.ts";
 import type { Surroundings } from "../surroundings.ts";
 
@@ -24,6 +35,10 @@ export interface CleanOptions extends ConnectionOptions, Pick<RuleOptions, "conf
   readonly installation: string;
   readonly yes?: boolean;
   readonly key?: readonly string[];
+  /** Only what this capability has set. Default all. */
+  readonly capability?: "labels" | "gates" | "architecture";
+  /** Has pods made anew that carry a toleration of an architecture policy. Default false. */
+  readonly restartPods?: boolean;
   readonly output?: DataFormat;
 }
 
@@ -35,33 +50,42 @@ const MAX_TRIES = 5;
 /**
  * Takes off every mark that this installation has recorded, and its record. Each node is one guarded patch: its marks
  * and their record go together, so an interruption leaves every node either as it was or clean. What puts the taints of
- * startup gates on new nodes goes first: from then on none is held any more.
+ * startup gates on new nodes goes first: from then on none is held any more. Pods that wait for an architecture policy are
+ * let go; the others keep their tolerations, which mean nothing without the taints, unless they are restarted.
  */
 export async function clean(options: CleanOptions, surroundings: Surroundings): Promise<ExitCode> {
   const { stdout, stderr } = surroundings;
-  const { yes = false, output } = options;
+  const { yes = false, output, capability, restartPods = false } = options;
+  if (restartPods && capability !== undefined && capability !== ARCHITECTURE)
+    throw new CommandError("--restart-pods is for --capability architecture", exitCodes.usage);
   const files = await readRuleFiles(options, surroundings);
   await using session = await openSession(options, surroundings);
-  const admission = await findAdmission(options.installation, session, surroundings);
+  const admission = await findAdmission(options, session, surroundings);
   if (yes) await deleteAdmission(admission, session, surroundings);
   if (!output) {
     const said = yes ? "deleted" : "would be deleted";
     for (const object of admission) stdout.write(`${admissionName(object)}: ${said}\n`);
   }
   const { gates } = assembleReadGates(files, await fetchClusterGates(session, surroundings));
-  const work: Work = { options, surroundings, ...(gates && { gates }) };
+  const { policies } = assembleReadArchitecture(files, await fetchClusterArchitecture(session, surroundings));
+  const work: Work = { options, surroundings, ...(gates && { gates }), ...(policies && { policies }) };
+  const podWork = await findPodWork(work, session);
   const plans: NodePlan[] = [];
   let unclaimed = 0;
   for await (const node of readNodes(session, surroundings, slim)) {
     const plan = planOf(node, work);
-    if (isUnclaimed(node, plan)) unclaimed += 1;
+    if (options.capability === undefined && isUnclaimed(node, plan)) unclaimed += 1;
     const { name = "" } = node.metadata ?? {};
     const isIdle = plan.patch === undefined && plan.stays.length === 0;
     plans.push(isIdle ? { ...plan, node: { metadata: { name } } } : plan);
   }
   const diff = toPlanDiff(plans);
-  if (output) printData(stdout, { ...diff, admission: admission.map(admissionName), done: yes }, output);
-  else if (diff.nodes.length > 0) stdout.write(formatPlan(diff, styleFor(stdout), yes ? "will" : "would"));
+  const more = { admission: admission.map(admissionName), ...describePodWork(podWork) };
+  if (output) printData(stdout, { ...diff, ...more, done: yes }, output);
+  else {
+    if (diff.nodes.length > 0) stdout.write(formatPlan(diff, styleFor(stdout), yes ? "will" : "would"));
+    stdout.write(formatPodWork(podWork, yes ? "will" : "would"));
+  }
   if (unclaimed > 0) {
     stderr.write(
       `${unclaimed} ${unclaimed === 1 ? "node has" : "nodes have"} the taint ${GATE_KEY} without a record, and no gate ` +
@@ -69,7 +93,7 @@ export async function clean(options: CleanOptions, surroundings: Surroundings): 
     );
   }
   const written = plans.filter(({ patch }) => patch !== undefined);
-  if (written.length === 0 && admission.length === 0) {
+  if (written.length === 0 && admission.length === 0 && isNothing(podWork)) {
     if (!output) stdout.write("There is nothing to clean.\n");
     return exitCodes.done;
   }
@@ -83,7 +107,9 @@ export async function clean(options: CleanOptions, surroundings: Surroundings): 
       `${failures.length} of ${written.length} nodes could not be cleaned:\n  ${failures.join("\n  ")}`,
     );
   }
-  stderr.write(`${written.length} ${written.length === 1 ? "node" : "nodes"} cleaned.\n`);
+  if (written.length > 0)
+    stderr.write(`${written.length} ${written.length === 1 ? "node" : "nodes"} cleaned.\n`);
+  await carryOutPodWork(podWork, session, surroundings);
   // The API server goes by its caches for a second or so.
   if (admission.length > 0)
     stderr.write(
@@ -100,9 +126,22 @@ function isUnclaimed(node: Node, { changes }: NodePlan): boolean {
   return standingValue(node, id) !== undefined && !changes.some((change) => change.id === id);
 }
 
-function planOf(node: Node, { options: { installation, key = [] }, gates }: Work): NodePlan {
-  return planClean({ node, installation, keys: key, ...(gates && { gates }) });
+function planOf(node: Node, { options, gates, policies }: Work): NodePlan {
+  const { installation, key = [], capability } = options;
+  return planClean({
+    node,
+    installation,
+    // The contract gives the original key to whoever keeps to it, whatever value and effect stand there.
+    keys: capability === ARCHITECTURE ? [...key, ...ORIGINAL_TAINTS] : key,
+    capability,
+    ...(gates && { gates }),
+    ...(policies && { policies }),
+  });
 }
+
+const ORIGINAL_TAINTS = ["NoSchedule", "PreferNoSchedule", "NoExecute"].map((effect) =>
+  taintId(ORIGINAL_ARCHITECTURE_KEY, effect),
+);
 
 /** What is kept of each node until it is cleaned: what a plan looks at. */
 function slim({ metadata, spec }: Node): Node {
@@ -110,7 +149,7 @@ function slim({ metadata, spec }: Node): Node {
   return { metadata: kept, ...(spec && { spec }) };
 }
 
-interface Work {
+interface Work extends PodCleaning {
   readonly options: CleanOptions;
   readonly surroundings: Surroundings;
   readonly gates?: Gates;

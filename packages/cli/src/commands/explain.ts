@@ -8,11 +8,13 @@ import {
   reasons,
   recordOf,
 } from "@berth/placement";
+import { type NodeArchitecture, viewNodeArchitecture } from "../architecture-session.ts";
 import { type Fault, formatFault } from "../config/fault.ts";
 import type { RuleOptions } from "../config/settings.ts";
 import type { ConnectionOptions } from "../connection.ts";
 import { type ExitCode, exitCodes } from "../exit-codes.ts";
 import { assembleReadGates, fetchClusterGates, viewGates } from "../gate-session.ts";
+import { formatNodeArchitecture } from "../output/architecture.ts";
 import { formatColumns } from "../output/columns.ts";
 import { type DataFormat, printData } from "../output/data.ts";
 import { formatGate } from "../output/gates.ts";
@@ -22,11 +24,15 @@ import type { Surroundings } from "../surroundings.ts";
 
 export interface ExplainOptions extends ConnectionOptions, RuleOptions {
   readonly installation: string;
+  /** Of the node, or `namespace/name` of the pod. */
   readonly name: string;
   readonly output?: DataFormat;
 }
 
-/** Explains every mark of a node by one live read, `managedFields` included, and where it stands with startup gates. */
+/**
+ * Explains every mark of a node by one live read, `managedFields` included, and where it stands with startup gates and
+ * architecture policies.
+ */
 export async function explain(options: ExplainOptions, surroundings: Surroundings): Promise<ExitCode> {
   const { stdout, stderr, clock } = surroundings;
   const { installation, output, name } = options;
@@ -47,21 +53,30 @@ export async function explain(options: ExplainOptions, surroundings: Surrounding
     node: name,
   });
   await gates.askIdle(node);
+  const architecture = await viewNodeArchitecture(node, files, { session, surroundings, installation });
   const now = clock.now();
   const explanation = explainNode({
     node,
-    capabilities: [...capabilities, gates.capability],
+    capabilities: [...capabilities, gates.capability, architecture.capability],
     installation,
     now,
   });
   const looks = gates.capability.look({ node, owned: ownedMarks(recordOf(node), installation) }, now);
-  const said: Said = { explanation, gates: explainGates(looks), faults: read.faults };
+  const faults = [...read.faults, ...architecture.faults];
+  const said: Said = {
+    explanation,
+    gates: explainGates(looks),
+    architecture: architecture.policies,
+    faults,
+  };
   if (output) {
     const { plan: _, ...data } = explanation;
-    const isGated = read.gates !== undefined;
-    printData(stdout, isGated ? { ...data, gates: said.gates, faults: said.faults } : data, output);
+    const gated = read.gates === undefined ? {} : { gates: said.gates };
+    const policies = architecture.given ? { architecture: said.architecture } : {};
+    const isMore = read.gates !== undefined || architecture.given;
+    printData(stdout, isMore ? { ...data, ...gated, ...policies, faults } : data, output);
   } else {
-    for (const fault of read.faults) stderr.write(`${formatFault(fault)}\n`);
+    for (const fault of faults) stderr.write(`${formatFault(fault)}\n`);
     stdout.write(formatExplanation(said, { rulesGiven: given, now }, styleFor(stdout)));
   }
   return exitCodes.done;
@@ -70,18 +85,20 @@ export async function explain(options: ExplainOptions, surroundings: Surrounding
 interface Said {
   readonly explanation: NodeExplanation;
   readonly gates: readonly GateExplanation[];
+  readonly architecture: readonly NodeArchitecture[];
   readonly faults: readonly Fault[];
 }
 
 /** For people. Without rules, what is wanted cannot be known, and that is said. */
 function formatExplanation(
-  { explanation: { node, marks, findings }, gates }: Said,
+  { explanation: { node, marks, findings }, gates, architecture }: Said,
   { rulesGiven, now }: { readonly rulesGiven: boolean; readonly now: number },
   style: Style,
 ): string {
   const parts = [
     ...marks.map((mark) => formatMark(mark, style)),
     ...gates.map((it) => formatGate(it, now, style)),
+    ...architecture.map((it) => formatNodeArchitecture(it, style)),
   ];
   const none = rulesGiven ? "no rule wants a mark on it" : "nothing is recorded on it";
   const remarks = findings.filter((finding) => !isInGate(finding, gates)).map((it) => remark(it, style));

@@ -16,12 +16,19 @@ import {
   recordOf,
   toPlanDiff,
 } from "@berth/placement";
+import {
+  type ArchitectureView,
+  assembleReadArchitecture,
+  fetchClusterArchitecture,
+  viewArchitecture,
+} from "../architecture-session.ts";
 import { formatFault } from "../config/fault.ts";
-import { loadSettings, type RuleOptions, type Settings } from "../config/settings.ts";
+import { type LocatedSpec, loadSettings, type RuleOptions, type Settings } from "../config/settings.ts";
 import type { ConnectionOptions } from "../connection.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
 import { assembleReadGates, fetchClusterGates, type GateView, viewGates } from "../gate-session.ts";
 import type { ClusterRules } from "../label-rules.ts";
+import { formatArchitecturePlan } from "../output/architecture.ts";
 import { type DataFormat, printData } from "../output/data.ts";
 import { formatGatePlan, type GatePlan } from "../output/gates.ts";
 import { formatPlan } from "../output/plan.ts";
@@ -36,7 +43,7 @@ import {
   readRuleFiles,
   type Session,
 } from "../session.ts";
-import type { ClusterGates } from "../startup-gates.ts";
+import type { ClusterDocuments } from "../source-documents.ts";
 import type { Surroundings } from "../surroundings.ts";
 
 export interface PlanOptions extends ConnectionOptions, RuleOptions {
@@ -45,7 +52,7 @@ export interface PlanOptions extends ConnectionOptions, RuleOptions {
   readonly exitCode?: boolean;
   /** Lets this rule act, as it stands. */
   readonly confirm?: string;
-  /** Files of LabelRules and StartupGates that stand in for those of the same name in the cluster. */
+  /** Files of LabelRules, StartupGates and ArchitecturePolicies that stand in for those of the same name in the cluster. */
   readonly try?: readonly string[];
   readonly output?: DataFormat;
 }
@@ -58,8 +65,16 @@ export async function plan(options: PlanOptions, surroundings: Surroundings): Pr
   const tried = options.try && (await loadSettings({ config: options.try }, surroundings.folder));
   const cluster = tryRules(tried, await fetchClusterRules(session, surroundings));
   const rules = assembleReadRules(files, cluster, "act");
-  const read = assembleReadGates(files, tryGates(tried, await fetchClusterGates(session, surroundings)));
-  if (!rules.given && read.gates === undefined) {
+  const read = assembleReadGates(
+    files,
+    tryDocuments(tried?.startupGates, await fetchClusterGates(session, surroundings)),
+  );
+  const architecture = assembleReadArchitecture(
+    files,
+    tryDocuments(tried?.architecturePolicies, await fetchClusterArchitecture(session, surroundings)),
+  );
+  const { policies } = architecture;
+  if (!rules.given && read.gates === undefined && policies === undefined) {
     throw new CommandError(
       "there is nothing to plan from: give --label-dir or --config, or install the CRDs (`berth manifests crds`)",
       exitCodes.usage,
@@ -74,8 +89,12 @@ export async function plan(options: PlanOptions, surroundings: Surroundings): Pr
     ...(only !== undefined && more.length === 0 && { node: only }),
     allDaemonSets: true,
   });
-  const { diff, forecasts, gatePlan } = await planNodes(session, { rules, gates }, { options, surroundings });
-  const faults = [...rules.faults, ...read.faults];
+  const view = { session, surroundings, files, installation: options.installation };
+  const seen = await viewArchitecture(policies, view);
+  const deciding = { rules, gates, architecture: seen };
+  const { diff, forecasts, gatePlan } = await planNodes(session, deciding, { options, surroundings });
+  const { forecast } = seen;
+  const faults = [...rules.faults, ...read.faults, ...architecture.faults];
   // Of a few nodes nothing can be said about a share of all.
   const ofAll = { nodes: diff.looked, now: surroundings.clock.now() };
   const notes =
@@ -84,13 +103,15 @@ export async function plan(options: PlanOptions, surroundings: Surroundings): Pr
       : [...ruleNotes(forecasts, rulesByName(files, cluster), ofAll), ...idleNotes(diff)];
   if (options.output) {
     const startupGates = gatePlan && { startupGates: gatePlan };
-    printData(stdout, { ...diff, rules: forecasts, notes, ...startupGates, faults }, options.output);
+    const more = { ...startupGates, ...(forecast && { architecture: forecast }) };
+    printData(stdout, { ...diff, rules: forecasts, notes, ...more, faults }, options.output);
   } else {
     const style = styleFor(stdout);
     for (const fault of faults) stderr.write(`${formatFault(fault)}\n`);
     stdout.write(formatPlan(diff, style));
     for (const note of notes) stdout.write(`${note}\n`);
     if (gatePlan !== undefined) stdout.write(`\n${formatGatePlan(gatePlan, style)}`);
+    if (forecast !== undefined) stdout.write(`\n${formatArchitecturePlan(forecast, style)}`);
   }
   if (options.confirm !== undefined)
     await confirmRule(options.confirm, { session, files, cluster, surroundings });
@@ -110,11 +131,14 @@ function tryRules(tried: Settings | undefined, cluster: ClusterRules | undefined
   return { ...base, ...replaced(tried.labelRules, base) };
 }
 
-/** The gates of the cluster as they would be. */
-function tryGates(tried: Settings | undefined, cluster: ClusterGates | undefined): ClusterGates | undefined {
-  if (tried === undefined || tried.startupGates.length === 0) return cluster;
-  const base = cluster ?? { source: "cluster", documents: [], versions: new Map() };
-  return { ...base, ...replaced(tried.startupGates, { unreadable: [], ...base }) };
+/** The gates or policies of the cluster as they would be. */
+function tryDocuments<S>(
+  tried: readonly LocatedSpec<S>[] | undefined,
+  cluster: ClusterDocuments<S> | undefined,
+): ClusterDocuments<S> | undefined {
+  if (tried === undefined || tried.length === 0) return cluster;
+  const base = cluster ?? { source: "cluster", documents: [], unreadable: [], versions: new Map() };
+  return { ...base, ...replaced(tried, base) };
 }
 
 type Named = { readonly name: string };
@@ -146,6 +170,7 @@ interface Work {
 interface Deciding {
   readonly rules: ReadRules;
   readonly gates: GateView;
+  readonly architecture: ArchitectureView;
 }
 
 interface PlannedNodes {
@@ -157,11 +182,11 @@ interface PlannedNodes {
 
 async function planNodes(
   session: Session,
-  { rules, gates }: Deciding,
+  { rules, gates, architecture }: Deciding,
   { options, surroundings }: Work,
 ): Promise<PlannedNodes> {
   const { installation } = options;
-  const capabilities = [...rules.capabilities, gates.capability];
+  const capabilities = [...rules.capabilities, gates.capability, architecture.capability];
   const forecast = new RemovalForecast();
   const inForce = gates.gates?.gates ?? [];
   const gateForecast = new GateForecast({ gates: inForce }, gates.daemonSets ?? []);

@@ -2,6 +2,7 @@ import { stat } from "node:fs/promises";
 import path from "node:path";
 import { parseLabelFolder } from "@berth/placement";
 import { readFolder } from "@berth/runtime";
+import { assembleReadArchitecture } from "../architecture-session.ts";
 import { configReasons } from "../config/documents.ts";
 import { type Fault, formatFault, hasErrors, inOrder } from "../config/fault.ts";
 import { readLabelFolder, toFault } from "../config/label-folder.ts";
@@ -73,7 +74,8 @@ async function checkConfig(
   const all = [...faults, ...(read?.faults ?? [])];
   const files = { settings, options, folder: read?.parsed, faults: all, hasConfig: true };
   const gates = assembleReadGates(files, undefined);
-  return [...assembleReadRules(files, undefined, "act").faults, ...gates.faults];
+  const architecture = assembleReadArchitecture(files, undefined);
+  return [...assembleReadRules(files, undefined, "act").faults, ...gates.faults, ...architecture.faults];
 }
 
 /** One rule file: its label key is the last two parts of its path, as in the folder it comes from. */

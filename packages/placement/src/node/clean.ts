@@ -1,6 +1,8 @@
 import type { Node } from "@berth/kube";
 import { reasons } from "../api/reasons.ts";
 import { originalGate } from "../api/startup-gate.ts";
+import { declaredArchitecturePlaces } from "./architecture/compile.ts";
+import { ARCHITECTURE, type ArchitecturePolicies } from "./architecture/policy.ts";
 import { contractMarks, isStartupPlace } from "./gate/compile.ts";
 import { GATES, type Gates } from "./gate/gate.ts";
 import { selects } from "./gate/selection.ts";
@@ -19,6 +21,10 @@ export interface CleanInput {
    * with any effect). Removed whoever set them, except what another installation has recorded.
    */
   readonly keys?: readonly string[];
+  /** Only marks of this capability, as recorded: `labels`, `gates`, `architecture`. Default all. */
+  readonly capability?: string | undefined;
+  /** The architecture policies that are known: what is recorded at their taint keys comes off, whatever the domain. */
+  readonly policies?: Pick<ArchitecturePolicies, "policies">;
   /** The startup gates that are known: nodes that they select are let go, also such as no record tells of. */
   readonly gates?: Pick<Gates, "gates">;
 }
@@ -31,19 +37,23 @@ export interface CleanInput {
  * named or that of a startup gate, so that a forged record removes nothing there. An unreadable record removes nothing
  * but what is named.
  */
-export function planClean({ node, installation, keys = [], gates = { gates: [] } }: CleanInput): NodePlan {
+export function planClean(input: CleanInput): NodePlan {
+  const { node, installation, keys = [], gates = { gates: [] }, capability: only } = input;
   const read = recordOf(node);
   const changes: Change[] = [];
   const stays: StayingMark[] = [];
   const marks = read.state === "read" ? read.record.marks : new Map<never, never>();
   const named = new Set(keys);
   const isNamed = (id: string): boolean => named.has(id) || named.has(parseMarkId(id)?.key ?? id);
+  const places = new Set(declaredArchitecturePlaces(input.policies ?? { policies: [] }));
   for (const [id, recorded] of marks) {
     const { capability, rule, by } = recorded;
+    if (only !== undefined && capability !== only && !isNamed(id)) continue;
     const isSafe =
       !isProtectedKey(parseMarkId(id)?.key ?? "") ||
       isNamed(id) ||
-      (capability === GATES && isGatePlace(id, gates));
+      (capability === GATES && isGatePlace(id, gates)) ||
+      (capability === ARCHITECTURE && places.has(id));
     if (by !== installation) stays.push({ id, recorded, reason: reasons.OtherInstallation });
     else if (!isSafe) stays.push({ id, recorded, reason: reasons.ProtectedKey });
     else {
@@ -54,7 +64,8 @@ export function planClean({ node, installation, keys = [], gates = { gates: [] }
       );
     }
   }
-  const byAdmission = read.state === "unreadable" ? new Map<MarkId, string>() : admittedTaints(node, gates);
+  const isGates = read.state !== "unreadable" && (only === undefined || only === GATES);
+  const byAdmission = isGates ? admittedTaints(node, gates) : new Map<MarkId, string>();
   for (const { id, value } of standingMarks(node)) {
     if (marks.has(id)) continue;
     const rule = byAdmission.get(id);

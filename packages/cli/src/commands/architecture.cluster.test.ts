@@ -1,0 +1,302 @@
+/** Architecture policies as commands see and undo them, on a real API server and a real registry. */
+import { type Node, namespaces, nodes, type Pod, pods, replicaSets } from "@berth/kube";
+import {
+  ARCHITECTURE_GATE,
+  type ArchitectureForecast,
+  MARKS_ANNOTATION,
+  type PodExplanation,
+} from "@berth/placement";
+import {
+  aNode,
+  anImage,
+  aPod,
+  eventually,
+  type PodBuilder,
+  startRegistry,
+  startTestCluster,
+  type TestCluster,
+  type TestRegistry,
+} from "@berth/testcluster";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { startBerth } from "../composition.ts";
+import { exitCodes } from "../exit-codes.ts";
+import { type CliResult, cli, type TestFolder, testFolder } from "../testing/harness.ts";
+
+const TAINT = "supported-arch";
+const policy = (mode: string): string => `apiVersion: berth.dev/v1alpha1
+kind: ArchitecturePolicy
+metadata: {name: all}
+spec: {mode: ${mode}, maxHold: 1h}
+`;
+
+let cluster: TestCluster;
+let registry: TestRegistry;
+const images = { both: "", amd: "", arm: "" };
+
+beforeAll(async () => {
+  [cluster, registry] = await Promise.all([startTestCluster(), startRegistry()]);
+  const push = async (name: string, ...platforms: readonly string[]): Promise<string> =>
+    (await registry.push(anImage(name).platforms(...platforms))).reference;
+  images.both = await push("team/both:1", "linux/amd64", "linux/arm64");
+  images.amd = await push("team/amd:1", "linux/amd64");
+  images.arm = await push("team/arm:1", "linux/arm64");
+});
+afterAll(async () => {
+  await registry?.[Symbol.asyncDispose]();
+  await cluster?.[Symbol.asyncDispose]();
+});
+
+interface Stage extends AsyncDisposable {
+  readonly folder: TestFolder;
+  readonly command: (...args: readonly string[]) => Promise<CliResult>;
+  readonly create: (pod: PodBuilder) => Promise<Pod>;
+}
+
+let stages = 0;
+
+/** A node of each architecture, a namespace, and policies in files. */
+async function stage(): Promise<Stage> {
+  await using owned = new AsyncDisposableStack();
+  const folder = owned.use(
+    await testFolder({
+      kubeconfig: cluster.kubeconfig(),
+      "taint.yaml": policy("Taint"),
+      "both.yaml": policy("Both"),
+    }),
+  );
+  const { client } = cluster;
+  const namespace = `architecture-${++stages}`;
+  await client.create(namespaces, { metadata: { name: namespace } });
+  owned.defer(async () => {
+    await client.deleteCollection(nodes, {});
+    await client.deleteCollection(pods, { namespace });
+  });
+  await client.create(nodes, aNode("amd").build());
+  await client.create(nodes, aNode("arm").arm64().build());
+  const made = owned.move();
+  return {
+    folder,
+    command: (...args) => cli([...args, "--kubeconfig", "kubeconfig"], { folder: folder.path }),
+    create: (pod) => client.create(pods, pod.in(namespace).build(), { namespace }),
+    [Symbol.asyncDispose]: () => made.disposeAsync(),
+  };
+}
+
+const nameOf = ({ metadata }: Pod): string => `${metadata?.namespace}/${metadata?.name}`;
+const ofPod = ({ metadata }: Pod): { namespace: string; name: string } => ({
+  namespace: metadata?.namespace ?? "",
+  name: metadata?.name ?? "",
+});
+
+async function taintsOf(name: string): Promise<readonly string[]> {
+  const node: Node = await cluster.client.get(nodes, { name });
+  return (node.spec?.taints ?? [])
+    .filter(({ key }) => !key.startsWith("node.kubernetes.io/"))
+    .map(({ key, value, effect }) => `${key}=${value}:${effect}`);
+}
+
+/** Runs Berth with the policy until both nodes are tainted. */
+async function tainted({ folder }: Stage): Promise<void> {
+  await using client = cluster.connect();
+  await using _berth = await startBerth({
+    client,
+    config: [{ path: `${folder.path}/taint.yaml`, shown: "taint.yaml" }],
+  });
+  await eventually(async () => expect(await taintsOf("arm")).toContain(`${TAINT}=arm64:NoSchedule`));
+  await eventually(async () => expect(await taintsOf("amd")).toContain(`${TAINT}=amd64:NoSchedule`));
+}
+
+describe("berth plan", () => {
+  it("tells which nodes would be tainted, which pods would change, and who can run nowhere; it writes nothing", async () => {
+    await using on = await stage();
+    const fits = await on.create(aPod("fits").image(images.amd));
+    const never = await on.create(aPod("never").image(images.amd).container("sidecar", images.arm));
+    const { code, stdout } = await on.command("plan", "--config", "taint.yaml", "-o", "json");
+    const { architecture, ...diff } = JSON.parse(stdout) as {
+      readonly architecture: ArchitectureForecast;
+      readonly nodes: readonly { readonly node: string; readonly changes: readonly object[] }[];
+    };
+    expect(code).toBe(exitCodes.done);
+    expect(architecture).toMatchObject({
+      policies: [{ policy: "config/all", mode: "Taint", bootstrap: { phase: "Tainting" } }],
+      pods: [`Pod ${nameOf(fits)}`],
+      uncovered: [],
+      stuck: [{ workload: `Pod ${nameOf(never)}`, reason: "NoCommonArchitecture" }],
+    });
+    expect(diff.nodes.map(({ node, changes }) => [node, changes])).toEqual([
+      ["amd", [expect.objectContaining({ after: "amd64", reason: "ArchitectureTainted" })]],
+      ["arm", [expect.objectContaining({ after: "arm64", reason: "ArchitectureTainted" })]],
+    ]);
+    const text = (await on.command("plan", "--config", "taint.yaml")).stdout;
+    expect(text).toContain("config/all (Taint): Tainting: ");
+    expect(text).toContain(`1 pod would be changed: Pod ${nameOf(fits)}`);
+    expect(text).toMatch(/Pod .*\/never +NoCommonArchitecture: container main .*container sidecar/);
+    expect(await taintsOf("arm")).toEqual([]);
+  });
+
+  it("waits with the nodes for a pod whose images do not answer, and says so", async () => {
+    await using on = await stage();
+    await registry.stop();
+    const pod = await on.create(aPod("unknown").image(`${registry.host}/team/unknown:1`));
+    const { stdout } = await on.command("plan", "--config", "taint.yaml", "-o", "json");
+    await registry.start();
+    const { architecture, written } = JSON.parse(stdout) as {
+      readonly architecture: ArchitectureForecast;
+      readonly written: number;
+    };
+    expect(written).toBe(0);
+    expect(architecture).toMatchObject({
+      policies: [{ bootstrap: { phase: "Bootstrapping" } }],
+      uncovered: [{ workload: `Pod ${nameOf(pod)}`, reason: "ImagesPending" }],
+    });
+  });
+});
+
+describe("berth explain", () => {
+  it("pod tells which image excludes which architecture, and which nodes are left", async () => {
+    await using on = await stage();
+    const pod = await on.create(aPod("web").image(images.both).container("sidecar", images.arm));
+    const { stdout } = await on.command("explain", "pod", nameOf(pod), "--config", "both.yaml", "-o", "json");
+    const said = JSON.parse(stdout) as PodExplanation;
+    expect(said).toMatchObject({
+      pod: nameOf(pod),
+      policy: "config/all",
+      verdict: "fits",
+      architectures: ["arm64"],
+      images: [
+        { where: "container main", architectures: ["amd64", "arm64"], excludes: [] },
+        { where: "container sidecar", architectures: ["arm64"], excludes: ["amd64"] },
+      ],
+      missingTolerations: [{ key: TAINT, value: "arm64", effect: "NoSchedule" }],
+      next: "change",
+    });
+    expect(said.nodes.map(({ platform, because }) => [platform, because[0]?.why])).toEqual([
+      ["linux/amd64", "its images do not run on amd64"],
+      ["linux/arm64", expect.stringContaining("node.kubernetes.io/not-ready")],
+    ]);
+    const text = (await on.command("explain", "pod", nameOf(pod), "--config", "both.yaml")).stdout;
+    expect(text).toMatch(/container sidecar +\S+ +runs on arm64; excludes amd64/);
+    expect(text).toMatch(/linux\/amd64 +0 of 1 node left: its images do not run on amd64/);
+  });
+
+  it("pod names what is not there, and what is no name", async () => {
+    await using on = await stage();
+    const missing = await on.command("explain", "pod", "default/none");
+    expect([missing.code, missing.stderr]).toEqual([
+      exitCodes.failed,
+      expect.stringContaining("there is no pod default/none"),
+    ]);
+    expect((await on.command("explain", "pod", "a/b/c")).code).toBe(exitCodes.usage);
+  });
+
+  it("node tells the taint, and whether it stands", async () => {
+    await using on = await stage();
+    const before = await on.command("explain", "node", "arm", "--config", "taint.yaml");
+    expect(before.stdout).toMatch(
+      /architecture config\/all\n +taint +supported-arch=arm64:NoSchedule: does not/,
+    );
+    await tainted(on);
+    const { stdout } = await on.command("explain", "node", "arm", "--config", "taint.yaml");
+    expect(stdout).toMatch(/supported-arch=arm64:NoSchedule: stands, by berth/);
+    expect(stdout).toMatch(/taint\/supported-arch:NoSchedule=arm64/);
+  });
+});
+
+describe("berth clean --capability architecture", () => {
+  it("A-P12 takes all taints of the original key off, whatever value and effect, and no others; pods stay", async () => {
+    await using on = await stage();
+    const waiting = await on.create(aPod("waiting").image(images.amd));
+    await tainted(on);
+    const { client } = cluster;
+    const { spec } = await client.get(nodes, { name: "amd" });
+    const foreign = [
+      { key: TAINT, value: "other", effect: "PreferNoSchedule" },
+      { key: "example.com/kept", value: "", effect: "NoSchedule" },
+    ];
+    const body = { spec: { taints: [...(spec?.taints ?? []), ...foreign] } };
+    await client.patch(nodes, { name: "amd" }, { type: "merge", body });
+    const dry = await on.command("clean", "--capability", "architecture");
+    expect(dry.stdout).toContain(`- taint/${TAINT}:PreferNoSchedule=other`);
+    expect(await taintsOf("arm")).toHaveLength(1);
+    const { code } = await on.command("clean", "--capability", "architecture", "--yes");
+    expect(code).toBe(exitCodes.done);
+    expect([await taintsOf("arm"), await taintsOf("amd")]).toEqual([
+      [],
+      [expect.stringMatching(/^example.com\/kept=/)],
+    ]);
+    const { metadata } = await client.get(nodes, { name: "arm" });
+    expect(metadata?.annotations?.[MARKS_ANNOTATION] ?? "").not.toContain(TAINT);
+    const { spec: pod } = await client.get(pods, ofPod(waiting));
+    expect(pod?.tolerations).toContainEqual({ key: TAINT, value: "amd64", effect: "NoSchedule" });
+  });
+
+  it("lets the pods go that a policy holds", async () => {
+    await using on = await stage();
+    const theirs = { name: "example.com/theirs" };
+    const held = await on.create(
+      aPod("held").with((pod) => ({
+        ...pod,
+        spec: { containers: [], ...pod.spec, schedulingGates: [theirs, { name: ARCHITECTURE_GATE }] },
+      })),
+    );
+    const { code, stdout } = await on.command("clean", "--capability", "architecture", "--yes");
+    expect([code, stdout]).toEqual([
+      exitCodes.done,
+      `1 pod will be let go, that an architecture policy holds: ${nameOf(held)}\n`,
+    ]);
+    expect((await cluster.client.get(pods, ofPod(held))).spec?.schedulingGates).toEqual([theirs]);
+  });
+
+  it("A-B10 restarts pods only when asked to, those alone that a controller makes anew, and by eviction", async () => {
+    await using on = await stage();
+    const { client } = cluster;
+    const toleration = { key: TAINT, value: "amd64", effect: "NoSchedule" };
+    const bare = await on.create(aPod("bare").tolerating(toleration));
+    const { namespace } = ofPod(bare);
+    const { metadata } = await client.create(
+      replicaSets,
+      {
+        metadata: { name: "web" },
+        spec: {
+          replicas: 0,
+          selector: { matchLabels: { app: "web" } },
+          template: {
+            metadata: { labels: { app: "web" } },
+            spec: { containers: [{ name: "main", image: images.amd }] },
+          },
+        },
+      },
+      { namespace },
+    );
+    const owned = await on.create(
+      aPod("owned").tolerating(toleration).ownedBy("ReplicaSet", "web", metadata?.uid),
+    );
+    const other = await on.create(aPod("other").ownedBy("ReplicaSet", "web", metadata?.uid));
+    await on.command("clean", "--capability", "architecture", "--yes");
+    await client.get(pods, ofPod(owned));
+    const { code, stdout } = await on.command(
+      "clean",
+      "--capability",
+      "architecture",
+      "--restart-pods",
+      "--yes",
+    );
+    expect([code, stdout]).toEqual([
+      exitCodes.done,
+      `1 pod will be evicted, to come back without the tolerations: ${nameOf(owned)}\n` +
+        `pod ${nameOf(bare)} stays: no controller would make it anew\n`,
+    ]);
+    await expect(client.get(pods, ofPod(owned))).rejects.toMatchObject({ failure: { kind: "notFound" } });
+    await client.get(pods, ofPod(bare));
+    await client.get(pods, ofPod(other));
+  });
+
+  it("refuses what does not go together", async () => {
+    await using on = await stage();
+    const { code, stderr } = await on.command("clean", "--capability", "labels", "--restart-pods");
+    expect([code, stderr]).toEqual([
+      exitCodes.usage,
+      expect.stringContaining("--restart-pods is for --capability architecture"),
+    ]);
+  });
+});

@@ -1,0 +1,112 @@
+/** Architecture policies for people: what `plan` says of them, and `explain pod`. */
+import type {
+  ArchitectureForecast,
+  ArchitectureNodes,
+  ImageExplanation,
+  PodExplanation,
+  WorkloadRemark,
+} from "@berth/placement";
+import type { NodeArchitecture } from "../architecture-session.ts";
+import { formatColumns } from "./columns.ts";
+import { formatAge, tolerationText } from "./gates.ts";
+import type { Style } from "./style.ts";
+
+/** Names in one line, and remarks in one list. */
+const MOST_NAMED = 5;
+const MOST_LISTED = 20;
+
+/** What `plan` says below the nodes. */
+export function formatArchitecturePlan(forecast: ArchitectureForecast, style: Style): string {
+  const { policies, pods, daemonSets, uncovered, stuck } = forecast;
+  const lines = policies.map(
+    ({ policy, mode, bootstrap }) => `${policy} (${mode}): ${bootstrap.phase}: ${bootstrap.message}`,
+  );
+  if (pods.length > 0) lines.push(`${counted(pods.length, "pod")} would be changed: ${named(pods)}`);
+  if (daemonSets.length > 0) {
+    lines.push(
+      `${counted(daemonSets.length, "DaemonSet")} would get tolerations, which rolls its pods out anew: ${named(daemonSets)}`,
+    );
+  }
+  const listed = (title: string, remarks: readonly WorkloadRemark[]): void => {
+    if (remarks.length === 0) return;
+    const rows = remarks
+      .slice(0, MOST_LISTED)
+      .map(({ workload, reason, message }) => [workload, `${reason}: ${message}`]);
+    const more = remarks.length > MOST_LISTED ? `  and ${remarks.length - MOST_LISTED} more` : "";
+    lines.push("", style.warning(title), `${formatColumns(rows, "  ")}${more}`.trimEnd());
+  };
+  listed("These keep nodes from being tainted:", uncovered);
+  listed("These can run nowhere:", stuck);
+  return lines.map((line) => `${line}\n`).join("");
+}
+
+function named(names: readonly string[]): string {
+  return `${names.slice(0, MOST_NAMED).join(", ")}${names.length > MOST_NAMED ? ", …" : ""}`;
+}
+
+function counted(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? "" : "s"}`;
+}
+
+const STANDS: Readonly<Record<NodeArchitecture["node"], string>> = {
+  Tainted: "stands, by berth",
+  TaintedByOthers: "stands, by somebody else",
+  Untainted: "does not stand",
+};
+
+/** The section of `explain node` about one policy. */
+export function formatNodeArchitecture(it: NodeArchitecture, style: Style): string {
+  const rows = [
+    ["taint", `${it.taint}: ${STANDS[it.node]}`],
+    ...(it.phase === undefined ? [] : [["phase", `${it.phase}${it.message ? `: ${it.message}` : ""}`]]),
+  ];
+  return `${style.heading(`architecture ${it.policy}`)}\n${formatColumns(rows, "  ")}`;
+}
+
+/** The whole of `explain pod`. */
+export function formatPod(it: PodExplanation, style: Style): string {
+  const rows: (readonly string[])[] = [
+    ["policy", it.policy ?? "none governs it"],
+    ["verdict", `${it.verdict}: ${it.reason}: ${it.message}`],
+  ];
+  if (it.node !== undefined) rows.push(["node", `${it.node}: it is not changed any more`]);
+  if (it.held !== undefined) rows.push(["held", heldText(it.held)]);
+  if (it.otherGates.length > 0) rows.push(["other gates", `${it.otherGates.join(", ")}: not of berth`]);
+  if (it.missingTolerations.length > 0)
+    rows.push(["lacks", it.missingTolerations.map(tolerationText).join(", ")]);
+  if (it.next !== undefined) {
+    rows.push([
+      "next",
+      it.next === "release" ? "berth is about to let it go" : "berth is about to change it",
+    ]);
+  }
+  const images = it.images.map((image) => [`  ${image.where}`, image.image, imageText(image)]);
+  const nodes = it.nodes.map((one) => [`  ${one.platform}`, nodesText(one)]);
+  return [
+    `${style.heading(`pod ${it.pod}`)}\n${formatColumns(rows, "  ")}`,
+    ...(images.length > 0 ? [`${style.heading("images")}\n${formatColumns(images)}`] : []),
+    ...(nodes.length > 0 ? [`${style.heading("nodes")}\n${formatColumns(nodes)}`] : []),
+  ].join("\n");
+}
+
+function heldText({ since, forMs, maxHoldMs }: NonNullable<PodExplanation["held"]>): string {
+  const limit =
+    maxHoldMs === undefined ? "" : `; for ${formatAge(maxHoldMs)} at most, unless the policy keeps it`;
+  return `since ${since} (${formatAge(forMs)} ago)${limit}`;
+}
+
+function imageText({ architectures, excludes, source, problem }: ImageExplanation): string {
+  if (problem !== undefined) return `${problem.reason}: ${problem.message}`;
+  if (architectures === undefined) {
+    return source === "none" ? "not known yet" : "does not restrict where the pod runs";
+  }
+  const by = source === "policy" ? ", by the policy" : "";
+  const excluded = excludes.length === 0 ? "" : `; excludes ${excludes.join(", ")}`;
+  return `runs on ${architectures.length === 0 ? "none of these" : architectures.join(", ")}${by}${excluded}`;
+}
+
+function nodesText({ nodes, left, first, because }: ArchitectureNodes): string {
+  const names = left === 0 ? "" : ` (${first.join(", ")}${left > first.length ? ", …" : ""})`;
+  const why = because.map((one) => `${one.why} (${one.nodes})`).join("; ");
+  return `${left} of ${counted(nodes, "node")} left${names}${why === "" ? "" : `: ${why}`}`;
+}
