@@ -165,6 +165,58 @@ describe("mirrors", () => {
     expect(mirror.requests.manifest).toBe(1);
   });
 
+  it("that swallow requests do not keep the registry from being asked, and cost their time once", async () => {
+    await using registry = await startFaultRegistry();
+    await using mirrors = new AsyncDisposableStack();
+    const origins: string[] = [];
+    for (let count = 0; count < 3; count += 1) {
+      const mirror = mirrors.use(await startFaultRegistry());
+      mirror.inject({ does: "silence" });
+      origins.push(mirror.origin);
+    }
+    await using world = createWorld({
+      ...asRegistry(registry.origin, origins),
+      requestMs: 200,
+      readMs: 300,
+    });
+    const digest = registry.index("a/b", "1", ["linux/amd64"]);
+    const reading = () => world.read(named(registry.host, "a/b"), anonymous);
+    expect((await failureOf(reading())).kind).toBe("unreachable");
+    await reading().catch(() => undefined);
+    expect(await reading()).toMatchObject({ digest });
+    const asked = world.requests.length;
+    expect(await reading()).toMatchObject({ digest });
+    expect(world.requests.length - asked).toBe(1);
+  });
+
+  it("that fail to answer rest for 30 s, and are asked meanwhile where the registry cannot be reached", async () => {
+    await using mirror = await startFaultRegistry();
+    mirror.index("a/b", "1", ["linux/amd64"]);
+    let time = 5;
+    const nobody = "127.0.0.1:1";
+    await using world = createWorld({
+      endpoints: { [nobody]: { mirrors: [{ url: mirror.origin }] } },
+      clock: { now: () => 0, monotonic: () => time },
+    });
+    const askedFor = async (repository: string): Promise<readonly string[]> => {
+      const before = world.requests.length;
+      const failed = await world.read(named(nobody, repository), anonymous).then(
+        () => [],
+        (error: unknown) => [String(error)],
+      );
+      return [...world.requests.slice(before).map(({ registry }) => registry), ...failed];
+    };
+    const why = expect.stringContaining(
+      `${nobody} refuses the connection (and before it ${mirror.host} failed)`,
+    );
+    using _fault = mirror.inject({ does: "reset" }, { times: 2 });
+    expect(await askedFor("a/b")).toEqual([mirror.host, nobody, why]);
+    time += 29_999;
+    expect(await askedFor("a/b")).toEqual([nobody, mirror.host, expect.any(String)]);
+    time += 30_000;
+    expect(await askedFor("a/b")).toEqual([mirror.host]);
+  });
+
   it("are named when the registry fails as well", async () => {
     await using registry = await startFaultRegistry();
     await using mirror = await startFaultRegistry();

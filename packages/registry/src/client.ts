@@ -9,8 +9,10 @@ import { digestOf, hasDigest, isCheckable } from "./digest.ts";
 import { checkEndpoints, type Endpoint, endpointsFor, type RegistryEndpoints } from "./endpoints.ts";
 import { ExchangeError } from "./exchange-error.ts";
 import { explain } from "./explanation.ts";
+import type { RegistryError } from "./failure.ts";
 import { type Content, type ContentReader, factsOf } from "./image-content.ts";
 import { CONFIG_LIMITS, MANIFEST_LIMITS, MANIFEST_MEDIA_TYPES } from "./manifest.ts";
+import { isRegistry, MirrorRests } from "./mirror-rests.ts";
 import { refusal } from "./refusal.ts";
 import { type RegistryClock, TokenStore } from "./token.ts";
 import { type Answer, type Exchange, type RegistryRequest, Transport } from "./transport.ts";
@@ -53,6 +55,7 @@ class RegistryClient implements ImageReader, AsyncDisposable {
   readonly #endpoints: RegistryEndpoints;
   readonly #transport: Transport;
   readonly #authorizer: Authorizer;
+  readonly #mirrors: MirrorRests = new MirrorRests();
   readonly #clock: RegistryClock;
   readonly #readMs: number;
   readonly #closing: AbortController = new AbortController();
@@ -92,27 +95,37 @@ class RegistryClient implements ImageReader, AsyncDisposable {
     const config = Object.hasOwn(this.#endpoints, reference.registry)
       ? this.#endpoints[reference.registry]
       : undefined;
-    const endpoints = endpointsFor(reference.registry, config);
     using deadline = new Deadline(this.#readMs, options.signal, this.#closing.signal);
     const failed: string[] = [];
-    for (const [index, endpoint] of endpoints.entries()) {
+    let ofRegistry: RegistryError | undefined;
+    for (const endpoint of this.#inOrder(endpointsFor(reference.registry, config))) {
+      // Only mirrors that rest come after the registry.
+      if (ofRegistry !== undefined && ofRegistry.kind !== "unreachable") break;
       const { host } = endpoint;
       const credentials = credentialsFor(endpoint, options);
       try {
         checkName(reference);
         const repository = endpoint.prefix + reference.repository;
-        return await withEach(credentials, (credential) =>
+        const found = await withEach(credentials, (credential) =>
           ask({ endpoint, repository, credential, deadline }),
         );
+        this.#mirrors.settle(endpoint, true, this.#clock.monotonic());
+        return found;
       } catch (cause) {
         const error = this.#failureOf(cause, host, deadline);
-        if (index === endpoints.length - 1 || deadline.signal.aborted) {
-          throw explain(error, { reference, host, credentials: credentials.length, mirrors: failed });
-        }
-        failed.push(host);
+        if (error.kind !== "aborted")
+          this.#mirrors.settle(endpoint, error.kind !== "unreachable", this.#clock.monotonic());
+        const told = explain(error, { reference, host, credentials: credentials.length, mirrors: failed });
+        if (isRegistry(endpoint)) ofRegistry = told;
+        else failed.push(host);
+        if (deadline.signal.aborted) throw ofRegistry ?? told;
       }
     }
-    throw new TypeError("a registry has at least one endpoint");
+    throw ofRegistry ?? new TypeError("a registry is one of its own endpoints");
+  }
+
+  #inOrder(endpoints: readonly Endpoint[]): readonly Endpoint[] {
+    return this.#mirrors.order(endpoints, this.#clock.monotonic());
   }
 
   /** @throws what is no failure of an exchange: a fault of this package. */
