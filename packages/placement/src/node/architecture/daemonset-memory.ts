@@ -13,8 +13,9 @@ export const MAX_CONTESTED_MS = 3_600_000;
 /** Times are monotonic ms, but for `heldSince`. */
 export interface DaemonSetMemory {
   readonly uid: string;
-  /** Since when its images are waited for, by the wall clock. */
+  /** Since when its images are waited for, by the wall clock, and which: others are waited for anew. */
   heldSince: number | undefined;
+  images: string;
   /** The version that was patched last, and the one that the server answered with. */
   patched: { readonly from: string; readonly to: string } | undefined;
   /** The version that the server refused to change. */
@@ -34,6 +35,7 @@ export function createDaemonSetMemory(uid: string): DaemonSetMemory {
   return {
     uid,
     heldSince: undefined,
+    images: "",
     patched: undefined,
     refused: undefined,
     told: undefined,

@@ -1,5 +1,5 @@
 /** Makes the pod templates of DaemonSets tolerate the architectures that their images run on. */
-import { type DaemonSet, daemonSets, isApiError, type JsonPatchOperation } from "@berth/kube";
+import { type DaemonSet, daemonSets, isApiError, type JsonPatchOperation, type PodSpec } from "@berth/kube";
 import {
   type Clock,
   type Lister,
@@ -22,8 +22,10 @@ import {
 } from "./daemonset-memory.ts";
 import { type DaemonSetDecision, decideDaemonSet } from "./decide-daemonset.ts";
 import type { ImageDemand, ImageSight } from "./image-sight.ts";
-import type { WorkloadObserver } from "./pod-view.ts";
+import { imageUses } from "./images.ts";
+import { nothingOpen, type WorkloadObserver } from "./pod-view.ts";
 import type { ArchitecturePolicies } from "./policy.ts";
+import { lacksFacts } from "./verdict.ts";
 
 export interface DaemonSetReconcilerOptions {
   /**
@@ -31,7 +33,7 @@ export interface DaemonSetReconcilerOptions {
    * and what of: containers, volumes, tolerations, node selector, operating system, service account, pull secrets.
    */
   readonly daemonSets: Pick<Lister<DaemonSet>, "get">;
-  /** `undefined` while the namespaces have not been read, `null` when there is none of this name. */
+  /** `undefined` while the namespaces have not been read, `null` when none of this name has been told of: it is new. */
   readonly namespaceLabels: (namespace: string) => Readonly<Record<string, string>> | null | undefined;
   readonly policies: () => ArchitecturePolicies | undefined;
   readonly sight: ImageSight;
@@ -77,7 +79,9 @@ export function createDaemonSetReconciler(options: DaemonSetReconcilerOptions): 
     const workload = `DaemonSet ${key.namespace}/${key.name}`;
     if (daemonSet === undefined || uid === undefined || deletionTimestamp !== undefined) {
       memories.delete(toKeyText(key));
-      observer.gone(workload);
+      // One that is being deleted is still there, may be for long, and keeps nobody waiting.
+      if (daemonSet === undefined) observer.gone(workload);
+      else observer.decided(workload, nothingOpen);
       return undefined;
     }
     const memory = memoryOf(memories, key, uid);
@@ -114,29 +118,52 @@ function memoryOf(memories: Map<string, DaemonSetMemory>, key: ObjectKey, uid: s
   return memory;
 }
 
-/** `undefined` while it cannot be told who governs it: policies and namespaces are still to be read. */
+/** `undefined` while it cannot be told who governs it: policies of some source, or its namespace, are still to be read. */
 function decide(
   daemonSet: DaemonSet,
   memory: DaemonSetMemory,
   options: DaemonSetReconcilerOptions,
 ): DaemonSetDecision | undefined {
+  const { sight, ownNamespace, observer } = options;
+  const { namespace = "", name = "" } = daemonSet.metadata ?? {};
   const policies = options.policies();
-  const namespaceLabels = options.namespaceLabels(daemonSet.metadata?.namespace ?? "");
-  if (policies === undefined || namespaceLabels === undefined) return undefined;
+  if (policies === undefined || policies.policy.unsettled !== undefined) return undefined;
   const keys = taintKeys(policies);
+  const namespaceLabels = options.namespaceLabels(namespace) ?? undefined;
+  if (namespaceLabels === undefined && namespace !== ownNamespace) {
+    observer.decided(`DaemonSet ${namespace}/${name}`, {
+      rule: undefined,
+      uncovered: keys,
+      phase: "waiting",
+    });
+    return undefined;
+  }
   const now = options.clock.now();
-  const { sight, ownNamespace } = options;
-  const view = { daemonSet, policies: policies.policies, ownNamespace, keys, sight, now };
-  const { heldSince } = memory;
+  const heldSince = heldFrom(daemonSet, memory);
   const isPatient =
     heldSince !== undefined && now - heldSince < BOOTSTRAP_PATIENCE_MS && !options.isTainting(keys);
   const decision = decideDaemonSet({
-    ...view,
-    namespaceLabels: namespaceLabels ?? undefined,
+    daemonSet,
+    policies: policies.policies,
+    ownNamespace,
+    keys,
+    sight,
+    now,
+    namespaceLabels,
     heldSince: isPatient ? undefined : heldSince,
   });
-  memory.heldSince = decision.wants.length === 0 ? undefined : (heldSince ?? now);
+  const isWaitedFor = decision.isConcerned && lacksFacts(decision.verdict);
+  memory.heldSince = isWaitedFor ? (heldSince ?? now) : undefined;
   return decision;
+}
+
+/** Since when these images are waited for; `undefined` when they are others than before. */
+function heldFrom({ metadata, spec }: DaemonSet, memory: DaemonSetMemory): number | undefined {
+  const template = (spec?.template.spec ?? { containers: [] }) satisfies PodSpec;
+  const uses = imageUses(template, metadata?.namespace ?? "");
+  const images = uses.map(({ question }) => question.image).join("\n");
+  if (images !== memory.images) Object.assign(memory, { images, heldSince: undefined });
+  return memory.heldSince;
 }
 
 interface Write extends Subject {

@@ -184,17 +184,31 @@ describe("the pod template of a DaemonSet", () => {
     expect(world.tolerations).toEqual(expected);
   });
 
-  it("is left alone while it is being deleted, or it is not known who governs it", async () => {
-    const deleted = new World({ deletionTimestamp: "2026-01-01T00:00:00Z" });
-    const unread = new World();
-    unread.namespaceLabels = undefined;
-    for (const [world, again] of [
-      [deleted, undefined],
-      [unread, 1_000],
-    ] as const) {
-      expect(await world.look()).toBe(again);
-      expect([world.writes, world.outcomes.size]).toEqual([0, 0]);
-    }
+  it("is left alone while it is being deleted, and keeps nobody waiting", async () => {
+    const world = new World({ deletionTimestamp: "2026-01-01T00:00:00Z" });
+    expect(await world.look()).toBeUndefined();
+    expect([world.writes, world.uncovered]).toEqual([0, []]);
+  });
+
+  it.each([
+    ["the namespaces have not been read", undefined],
+    ["its namespace is new, and the watch of namespaces has not told of it", null],
+  ])("is left alone, and uncovered, while %s", async (_, namespaceLabels) => {
+    const world = new World();
+    world.policies = policiesOf({ p: { namespaceSelector: { matchLabels: { team: "a" } } } });
+    world.namespaceLabels = namespaceLabels;
+    expect(await world.look()).toBe(1_000);
+    expect([world.writes, world.uncovered]).toEqual([0, [KEY]]);
+    world.namespaceLabels = { team: "a" };
+    await world.look();
+    expect(world.tolerations).toEqual(tolerate("amd64", "arm64"));
+  });
+
+  it("is left alone until the policies of all sources have been read: another may govern it", async () => {
+    const world = new World();
+    world.policies = policiesOf({ p: { excludedNamespaces: ["kube-system"] } }, { unsettled: true });
+    expect(await world.look()).toBe(1_000);
+    expect([world.writes, world.outcomes.size]).toEqual([0, 0]);
   });
 
   it("keeps nobody waiting when it can run nowhere, and its Event says why, once", async () => {
@@ -259,12 +273,51 @@ describe("a DaemonSet with images that are not known", () => {
     expect([world.writes, world.uncovered]).toEqual([0, []]);
   });
 
+  it("is looked at again in seconds, not at once, while an image is asked for whose time has come", async () => {
+    const world = new World({ images: ["lost"] });
+    world.policies = policiesOf({ p: { unresolvable: "Closed" } });
+    await world.clock.advance(60_000);
+    world.images = { lost: { failed: "ImageNotFound", retryAt: world.clock.now() - 1 } };
+    expect(await world.look()).toBe(1000);
+  });
+
   it("A-B8 stays as it is, and covered, when the policy is closed; it is told which image and why", async () => {
     const world = new World({ images: ["multi", "lost"] });
     world.policies = policiesOf({ p: { unresolvable: "Closed" } });
     await world.look();
     await world.look();
     expect([world.writes, world.uncovered, world.told]).toEqual([0, [], ["Warning ImageNotFound"]]);
+  });
+});
+
+describe("a DaemonSet that gets another image", () => {
+  it("tolerates what that runs on beyond what the last one did", async () => {
+    const world = new World({ images: ["amd"] });
+    await world.look();
+    world.put(daemonSetOf({ images: ["new"], tolerations: tolerate("amd64") }));
+    await world.look();
+    expect(world.uncovered).toEqual([KEY]);
+    world.images = { new: ["amd64", "arm64"] };
+    await world.look();
+    expect(world.tolerations).toEqual(tolerate("amd64", "arm64"));
+    await world.look();
+    expect([world.writes, world.uncovered]).toEqual([2, []]);
+  });
+
+  it("waits for that one from then on, however long ago it was first seen", async () => {
+    const world = new World({ images: ["amd"] });
+    await world.look();
+    await world.clock.advance(60 * MINUTE);
+    for (const image of ["new", "newer"]) {
+      world.put(daemonSetOf({ images: [image] }));
+      expect(await world.look()).toBe(30_000);
+      await world.clock.advance(29_999);
+      await world.look();
+      expect(world.tolerations).toBeUndefined();
+    }
+    world.images = { newer: ["arm64"] };
+    await world.look();
+    expect(world.tolerations).toEqual(tolerate("arm64"));
   });
 });
 

@@ -5,8 +5,8 @@ import { field, textMapField } from "../untrusted-json.ts";
 import { type GovernContext, governing } from "./govern.ts";
 import type { ImageQuestion, ImageSight } from "./image-sight.ts";
 import type { PodVerdict, WorkloadOutcome } from "./pod-view.ts";
-import { appendTolerations, missingTolerations, uncoveredKeys } from "./tolerations.ts";
-import { judge, wantsOf } from "./verdict.ts";
+import { appendTolerations, keysToGive, missingTolerations, uncoveredKeys } from "./tolerations.ts";
+import { judge, recheckAfter, wantsOf } from "./verdict.ts";
 
 /** Where the tolerations of a pod template are. */
 export const TEMPLATE_TOLERATIONS = "/spec/template/spec/tolerations";
@@ -53,12 +53,12 @@ export function decideDaemonSet(view: DaemonSetView): DaemonSetDecision {
   const annotations = textMapField(metadata, "annotations");
   const verdict = judge({ namespace, annotations, spec, policy }, sight, { now, heldSince });
   const isConcerned = keys.length > 0;
-  const wants = isConcerned ? wantsOf(verdict) : [];
   const isSettled = verdict.kind === "fits" || verdict.kind === "any";
-  // Without all facts nothing is added to what was given when there were some: facts can be lost, and come back.
-  const asked = isSettled && wants.length > 0 ? keys.filter((key) => !mentions(spec.tolerations, key)) : keys;
+  const asked = isSettled ? keysToGive(spec.tolerations, keys, verdict) : keys;
   const missing = missingTolerations(spec.tolerations, asked, verdict);
   const additions = appendTolerations(spec.tolerations, missing, TEMPLATE_TOLERATIONS);
+  const expiresAt = (heldSince ?? now) + (policy?.maxHoldMs ?? 0);
+  const recheckAfterMs = isConcerned ? recheckAfter(verdict, { now, expiresAt }) : undefined;
   const hasPatch = additions.length > 0 && resourceVersion !== undefined;
   return {
     verdict,
@@ -72,28 +72,7 @@ export function decideDaemonSet(view: DaemonSetView): DaemonSetDecision {
       phase: isSettled ? "settled" : verdict.kind,
     },
     isConcerned,
-    wants,
-    ...(isConcerned && recheck(verdict, { maxHoldMs: policy?.maxHoldMs ?? 0, now, heldSince })),
+    wants: isConcerned ? wantsOf(verdict) : [],
+    ...(recheckAfterMs !== undefined && { recheckAfterMs }),
   };
-}
-
-function mentions(tolerations: readonly Toleration[] | undefined, key: string): boolean {
-  return tolerations?.some((it) => it.key === key) ?? false;
-}
-
-interface Hold {
-  readonly maxHoldMs: number;
-  readonly now: Instant;
-  readonly heldSince: Instant | undefined;
-}
-
-function recheck(
-  verdict: PodVerdict,
-  { maxHoldMs, now, heldSince = now }: Hold,
-): Pick<DaemonSetDecision, "recheckAfterMs"> {
-  if (verdict.kind === "unresolvable" && verdict.retryAt !== undefined) {
-    return { recheckAfterMs: Math.max(0, verdict.retryAt - now) };
-  }
-  const left = heldSince + maxHoldMs - now;
-  return verdict.kind === "waiting" && left > 0 ? { recheckAfterMs: left } : {};
 }

@@ -7,7 +7,13 @@ import { isHeldFor } from "./pod-kind.ts";
 import { gateIndex, guards, liftGate, narrow } from "./pod-patch.ts";
 import type { PodVerdict, WorkloadOutcome } from "./pod-view.ts";
 import type { ArchitecturePolicyInForce } from "./policy.ts";
-import { appendTolerations, missingTolerations, POD_TOLERATIONS, uncoveredKeys } from "./tolerations.ts";
+import {
+  appendTolerations,
+  keysToGive,
+  missingTolerations,
+  POD_TOLERATIONS,
+  uncoveredKeys,
+} from "./tolerations.ts";
 import { judge, recheckAfter, wantsOf } from "./verdict.ts";
 
 /** Everything by which a pod is decided. */
@@ -79,7 +85,8 @@ export function decidePod(view: PodView): PodDecision {
   const heldSince = heldFrom(view, isGated);
   const verdict = judge({ namespace, annotations, spec, policy }, sight, { now, heldSince });
   const mayGo = !isHeld || verdict.kind === "fits" || verdict.kind === "any";
-  const missing = missingTolerations(spec.tolerations, keysToGive(view, verdict), verdict);
+  const given = keysToGive(spec.tolerations, keys, verdict);
+  const missing = missingTolerations(spec.tolerations, given, verdict);
   const lift = mayGo ? liftGate(spec) : [];
   const changes = [
     ...appendTolerations(spec.tolerations, missing, POD_TOLERATIONS),
@@ -116,8 +123,9 @@ function toldOf(
 ): Pick<PodDecision, "finding" | "wants" | "outcome" | "recheckAfterMs"> {
   const { pod, policy, keys, now } = view;
   const isSettled = verdict.kind === "fits" || verdict.kind === "any";
-  const asked = isSettled ? keysToGive(view, verdict) : keys;
-  const uncovered = uncoveredKeys(pod.spec?.tolerations, asked, verdict);
+  const standing = pod.spec?.tolerations;
+  const asked = isSettled ? keysToGive(standing, keys, verdict) : keys;
+  const uncovered = uncoveredKeys(standing, asked, verdict);
   if (!isOpen && verdict.kind !== "impossible") {
     return { wants: [], outcome: { rule: policy?.rule, uncovered, phase: "settled" } };
   }
@@ -130,12 +138,6 @@ function toldOf(
     outcome: { rule: policy?.rule, uncovered, phase: isSettled ? "settled" : verdict.kind },
     ...(recheckAfterMs !== undefined && { recheckAfterMs }),
   };
-}
-
-/** Without all facts nothing is added to what was given when there were some: facts can be lost, and come back. */
-function keysToGive({ pod, keys }: PodView, { reason }: PodVerdict): readonly string[] {
-  if (QUIET.has(reason)) return keys;
-  return keys.filter((key) => !pod.spec?.tolerations?.some((it) => it.key === key));
 }
 
 /**

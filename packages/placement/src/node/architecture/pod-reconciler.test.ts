@@ -213,9 +213,32 @@ describe("the reconciler of pods", () => {
     world.server.edit("p", (pod) => ({ ...pod, spec: { containers: [], ...pod.spec, nodeName: "n" } }));
     world.images = AMD;
     await world.told();
-    expect(world.outcomes.size).toBe(0);
+    expect(world.outcomes.get("Pod default/p")).toEqual({ rule: undefined, uncovered: [], phase: "settled" });
     world.server.remove("p");
     await world.told();
+    expect([world.outcomes.size, world.server.requests]).toEqual([0, 0]);
+  });
+
+  it("a pod that is being deleted is left alone, and keeps no bootstrap waiting, however long that takes", async () => {
+    const world = aWorld(aPod("p").image("new"), "Taint");
+    await world.told();
+    expect(world.outcomes.get("Pod default/p")?.uncovered).toEqual(["supported-arch"]);
+    const deletionTimestamp = "2026-01-01T00:00:00Z";
+    world.server.edit("p", (pod) => ({ ...pod, metadata: { ...pod.metadata, deletionTimestamp } }));
+    await world.told();
+    // It is still among those that have to be looked at before nodes are tainted.
+    expect(world.outcomes.get("Pod default/p")).toMatchObject({ uncovered: [], phase: "settled" });
     expect(world.server.requests).toBe(0);
+  });
+
+  it("a pod is not let go while a policy that is still to be read may govern it", async () => {
+    const world = aWorld(held());
+    const elsewhere = { p: { mode: "Both", namespaceSelector: { matchLabels: { team: "a" } } } } as const;
+    world.policies = policiesOf(elsewhere, { unsettled: true });
+    await world.told();
+    expect(world.server.requests).toBe(0);
+    world.policies = policiesOf(elsewhere);
+    await world.reconcile();
+    expect(spec(world)?.schedulingGates).toEqual([]);
   });
 });

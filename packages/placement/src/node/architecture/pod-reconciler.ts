@@ -15,7 +15,7 @@ import { taintKeys } from "./compile.ts";
 import { decidePod, isUnscheduled, type PodDecision, podName } from "./decide-pod.ts";
 import { governing } from "./govern.ts";
 import type { ImageDemand, ImageSight } from "./image-sight.ts";
-import type { WorkloadObserver } from "./pod-view.ts";
+import { nothingOpen, type WorkloadObserver } from "./pod-view.ts";
 import type { ArchitecturePolicies, ArchitecturePolicyInForce } from "./policy.ts";
 
 export interface PodReconcilerOptions {
@@ -61,8 +61,8 @@ interface PodMemory {
   refusal?: string;
   /** Nothing is sent before. */
   restUntil?: Instant;
-  /** Reason of the last Event. */
-  told?: Reason;
+  /** Reasons of its Events. */
+  readonly told: Set<Reason>;
 }
 
 /** The informer is rarely behind by more. */
@@ -88,11 +88,14 @@ export function createPodReconciler(options: PodReconcilerOptions): Reconcile<Ob
     const pod = options.pods.get(key);
     if (pod === undefined || !isUnscheduled(pod)) {
       memories.delete(id);
-      observer?.gone(`Pod ${key.namespace}/${key.name}`);
+      // One that is being deleted is still there, for as long as a finalizer stands, and keeps nobody waiting.
+      if (pod === undefined) observer?.gone(`Pod ${key.namespace}/${key.name}`);
+      else observer?.decided(podName(pod), nothingOpen);
       return undefined;
     }
     const inForce = policies();
-    if (inForce === undefined) return undefined;
+    // Those of a source that is still to be read may govern it.
+    if (inForce === undefined || inForce.policy.unsettled !== undefined) return undefined;
     const keys = taintKeys(inForce);
     const labels = namespaceLabels(key.namespace);
     if (labels === undefined && key.namespace !== ownNamespace) {
@@ -106,8 +109,11 @@ export function createPodReconciler(options: PodReconcilerOptions): Reconcile<Ob
     );
     const memory = recall(memories, id, { pod, policy, now });
     const { refusal, seenSince } = memory;
-    const decision = decidePod({ pod, policy, keys, sight, now, seenSince, refusal });
-    for (const want of decision.wants) demand.want(want);
+    const view = { pod, policy, keys, sight, now, seenSince, refusal };
+    const { wants } = decidePod(view);
+    // A failure whose time is over counts on while it is asked about again, and not as if nothing were known of it.
+    for (const want of wants) demand.want(want);
+    const decision = decidePod(view);
     observer?.decided(podName(pod), decision.outcome);
     tell(events, pod, decision.finding, memory);
     const afterMs = await carryOut(options, { key, pod, decision, memory, context });
@@ -136,21 +142,22 @@ function recall(
     rule: policy?.rule,
     seenSince: now,
     misses: 0,
+    told: new Set(),
     ...(changed && { changed }),
   };
   memories.set(id, memory);
   return memory;
 }
 
-/** One Event for each reason in a row: messages of registries differ from look to look. */
+/** One Event for each reason: messages of registries differ from look to look, and a registry that is down is now asked, now left alone. */
 function tell(
   events: EventSink | undefined,
   pod: Pod,
   finding: Pick<Finding, "reason" | "message"> | undefined,
   memory: PodMemory,
 ): void {
-  if (finding === undefined || finding.reason === memory.told) return;
-  memory.told = finding.reason;
+  if (finding === undefined || memory.told.has(finding.reason)) return;
+  memory.told.add(finding.reason);
   const { reason, message: note } = finding;
   events?.record({ regarding: referenceTo(pods, pod), reason, note, type: "Warning", action: "PlacePod" });
 }

@@ -84,6 +84,13 @@ export interface WorkloadOutcome {
   readonly phase: "settled" | "waiting" | "impossible" | "unresolvable";
 }
 
+/** Of a workload that is there, and that nothing is to be done for: it is being deleted, or has a node. */
+export const nothingOpen: WorkloadOutcome = Object.freeze({
+  rule: undefined,
+  uncovered: [],
+  phase: "settled",
+});
+
 /** Follows decisions. A workload is `Pod default/web-1` or `DaemonSet kube-system/cni`. */
 export interface WorkloadObserver {
   decided(workload: string, outcome: WorkloadOutcome): void;

@@ -2,6 +2,7 @@
 import type { JsonPatchOperation, Toleration } from "@berth/kube";
 import { tolerates, toleratesAnyValue } from "../tolerations.ts";
 import type { PodVerdict } from "./pod-view.ts";
+import { lacksFacts } from "./verdict.ts";
 
 const EFFECT = "NoSchedule";
 
@@ -31,6 +32,23 @@ export function missingTolerations(
       .map((value) => ({ key, value, effect: EFFECT }))
       .filter((taint) => !tolerates(standing, taint)),
   );
+}
+
+/**
+ * Keys that something with this verdict is to tolerate. Without all facts nothing is added to what was given when there
+ * were some: facts can be lost, and come back.
+ */
+export function keysToGive(
+  standing: Tolerations,
+  keys: readonly string[],
+  verdict: PodVerdict,
+): readonly string[] {
+  if (!lacksFacts(verdict)) return keys;
+  return keys.filter((key) => !(standing ?? []).some((it) => it.key === key && isForEffect(it)));
+}
+
+function isForEffect({ effect = "" }: Toleration): boolean {
+  return effect === "" || effect === EFFECT;
 }
 
 /**

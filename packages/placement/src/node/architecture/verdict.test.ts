@@ -281,7 +281,9 @@ describe("A-B8 a pod with an image that is not known", () => {
     expect(again(lasting)).toBeUndefined();
     expect(again(unknown)).toBe(1000);
     expect(again({ images: { a: { failed: "RegistryFailed", retryAt: NOW + 400 } } })).toBe(400);
-    expect(again({ images: { a: { failed: "RegistryFailed", retryAt: NOW - 400 } } })).toBe(50);
+    expect(again({ images: { a: { failed: "RegistryFailed", retryAt: NOW + 4 } } })).toBe(50);
+    const overdue = { failed: "ImageNotFound", retryAt: NOW - 4 } as const;
+    expect(again({ images: { a: overdue }, policy: Closed })).toBe(1000);
     expect(again({ images: { a: { failed: "ImageNotFound", retryAt: NOW + 4000 } }, policy: Closed })).toBe(
       4000,
     );

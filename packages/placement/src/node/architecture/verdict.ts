@@ -57,6 +57,11 @@ export function wantsOf({ images }: PodVerdict): readonly ImageQuestion[] {
   return [...wants.values()];
 }
 
+/** Was it given for want of facts, which may still come? */
+export function lacksFacts({ images }: PodVerdict): boolean {
+  return images.some(({ source, knowledge }) => source === "none" && knowledge.state !== "known");
+}
+
 /** Of a verdict about what waits since `heldSince`. */
 export interface RecheckOptions {
   readonly now: Instant;
@@ -66,14 +71,19 @@ export interface RecheckOptions {
 
 /** What is not settled is looked at again after this, whatever happens: ten times the default of `maxHold`. */
 const LONGEST_WAIT_MS = 300_000;
-/** A time that has just passed is not asked about in a loop. */
+/** A time that is about to pass is not waited for more closely. */
 const SHORTEST_WAIT_MS = 50;
 
-/** When the verdict may become another by time alone, ms from now. `undefined`: it does not. */
+/**
+ * When the verdict may become another by time alone, ms from now. `undefined`: it does not. A failure whose time is over
+ * is being asked about again, and whoever is asked tells when that has ended.
+ */
 export function recheckAfter(verdict: PodVerdict, { now, expiresAt }: RecheckOptions): number | undefined {
   if (verdict.kind === "fits" || verdict.kind === "any") return undefined;
   const times = verdict.images.flatMap(({ knowledge }) =>
-    knowledge.state === "failed" && knowledge.retryAt !== undefined ? [knowledge.retryAt] : [],
+    knowledge.state === "failed" && knowledge.retryAt !== undefined && knowledge.retryAt > now
+      ? [knowledge.retryAt]
+      : [],
   );
   if (verdict.kind === "waiting" && expiresAt !== undefined && expiresAt > now) times.push(expiresAt);
   const next = Math.min(now + LONGEST_WAIT_MS, ...times);
