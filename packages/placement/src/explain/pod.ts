@@ -153,9 +153,11 @@ function explainImage(
     ...(architectures && { architectures }),
     excludes: excludes.toSorted(),
     source,
-    ...(knowledge.state === "failed" && {
-      problem: { reason: knowledge.reason, message: knowledge.message },
-    }),
+    // What the registry says does not matter where the policy has its own word.
+    ...(source !== "policy" &&
+      knowledge.state === "failed" && {
+        problem: { reason: knowledge.reason, message: knowledge.message },
+      }),
   };
 }
 
