@@ -15,7 +15,7 @@ import {
   whenAborted,
 } from "@berth/runtime";
 import { baseName } from "../installation-name.ts";
-import { countFor, MAX_SHARDS, readShard, toShards } from "./fact-shards.ts";
+import { countFor, isSameButForDates, MAX_SHARDS, readShard, toShards } from "./fact-shards.ts";
 
 /** On ConfigMaps with facts of images, with the name of the installation. */
 export const IMAGE_FACTS_LABEL = "berth.dev/image-facts";
@@ -24,7 +24,7 @@ export const IMAGE_FACTS_FIELD = "facts";
 
 /** After the first fact that is not kept yet. Milliseconds. */
 const SAVE_AFTER_MS = 30_000;
-/** How often it is saved when facts were found to hold on, and none is new. Milliseconds. */
+/** How often it is saved that facts were found to hold on, and none is new: tags are looked at all the time. Milliseconds. */
 const RENEW_AFTER_MS = 600_000;
 
 /** What is known, in memory. */
@@ -52,7 +52,7 @@ export interface FactConfigMapsOptions {
 /**
  * - Every replica takes over what is kept, as it changes; what is no fact is logged and ignored.
  * - One replica at a time writes, the leader: 30 s after something new is known, and when it stops in order. Only
- *   ConfigMaps that change are written.
+ *   ConfigMaps that change are written; those where no more than dates do, every 10 minutes.
  * - Without the right to read ConfigMaps nothing is written either, for it would wipe out what is there.
  */
 export class FactConfigMaps {
@@ -64,6 +64,8 @@ export class FactConfigMaps {
   readonly #informer: Informer<ConfigMap>;
   readonly #restored = Promise.withResolvers<void>();
   #isUnsaved = true;
+  /** When dates were saved last. Monotonic ms. */
+  #datedMs = 0;
   #saving: Promise<void> = Promise.resolve();
   #problem: string | undefined;
 
@@ -118,13 +120,14 @@ export class FactConfigMaps {
   #write(signal: AbortSignal): Running {
     return {
       ended: this.#keep(signal),
-      drain: () => this.#save(signal),
+      drain: () => this.#save(signal, true),
     };
   }
 
   async #keep(signal: AbortSignal): Promise<void> {
-    const { memory } = this.#options;
+    const { memory, clock } = this.#options;
     await Promise.race([this.restored, whenAborted(signal)]);
+    this.#datedMs = clock.monotonic();
     let wake = (): void => {};
     using _told = memory.subscribe(() => {
       this.#isUnsaved = true;
@@ -132,7 +135,9 @@ export class FactConfigMaps {
     });
     while (!signal.aborted) {
       if (!this.#isUnsaved) {
-        await this.#wait(RENEW_AFTER_MS, signal, (resume) => {
+        const leftMs = this.#datedMs + RENEW_AFTER_MS - clock.monotonic();
+        // Nothing is saved while nothing can be read: it is not tried in a loop.
+        await this.#wait(Math.max(leftMs, SAVE_AFTER_MS), signal, (resume) => {
           wake = resume;
         });
       }
@@ -156,17 +161,20 @@ export class FactConfigMaps {
   }
 
   /** One after another. Never rejects: what failed is tried again. */
-  #save(signal: AbortSignal): Promise<void> {
-    this.#saving = this.#saving.then(() => this.#saveNow(signal));
+  #save(signal: AbortSignal, isLast = false): Promise<void> {
+    this.#saving = this.#saving.then(() => this.#saveNow(signal, isLast));
     return this.#saving;
   }
 
-  async #saveNow(signal: AbortSignal): Promise<void> {
+  async #saveNow(signal: AbortSignal, isLast: boolean): Promise<void> {
     if (!this.#informer.synced || signal.aborted) return;
     this.#isUnsaved = false;
-    const { log } = this.#options;
+    const { log, clock } = this.#options;
+    const nowMs = clock.monotonic();
+    const withDates = isLast || nowMs - this.#datedMs >= RENEW_AFTER_MS;
     try {
-      await this.#applyShards(signal);
+      await this.#applyShards(signal, withDates);
+      if (withDates) this.#datedMs = nowMs;
       this.#problem = undefined;
     } catch (error) {
       this.#isUnsaved = true;
@@ -177,7 +185,7 @@ export class FactConfigMaps {
     }
   }
 
-  async #applyShards(signal: AbortSignal): Promise<void> {
+  async #applyShards(signal: AbortSignal, withDates: boolean): Promise<void> {
     const { client, namespace, installation, memory, log } = this.#options;
     const shards = toShards(memory.entries(), this.#shardsNow());
     // From the last: when there come to be more of them, facts move to those, and must be there before they go elsewhere.
@@ -194,7 +202,8 @@ export class FactConfigMaps {
         data: { [IMAGE_FACTS_FIELD]: text },
       };
       const stored = this.#informer.get(keyOf(this.#options.cluster, object));
-      if ((stored?.data?.[IMAGE_FACTS_FIELD] ?? "") === text) continue;
+      const kept = stored?.data?.[IMAGE_FACTS_FIELD] ?? "";
+      if (kept === text || (!withDates && isSameButForDates(kept, text))) continue;
       await client.apply(configMaps, object, { force: true, signal });
       log.debug("facts of images kept", { configMap: `${namespace}/${object.metadata?.name ?? ""}` });
     }

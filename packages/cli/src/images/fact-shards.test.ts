@@ -2,7 +2,14 @@ import type { StoredFact } from "@berth/registry";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { seededRun } from "../../../runtime/src/testing/property.ts";
-import { countFor, MAX_SHARD_BYTES, MAX_SHARDS, readShard, toShards } from "./fact-shards.ts";
+import {
+  countFor,
+  isSameButForDates,
+  MAX_SHARD_BYTES,
+  MAX_SHARDS,
+  readShard,
+  toShards,
+} from "./fact-shards.ts";
 
 const fact = (name: string, more: Partial<StoredFact> = {}): StoredFact => ({
   name,
@@ -42,6 +49,20 @@ const anyFact: fc.Arbitrary<StoredFact> = fc.record({
 
 describe("facts in texts", () => {
   const run = seededRun(100, process.env);
+  it(`are the same on other dates, and by nothing else (${run.name})`, run.options, () => {
+    fc.assert(
+      fc.property(anyFact, anyFact, fc.maxSafeNat(), (one, other, at) => {
+        const [text = "", dated = "", another = ""] = [one, { ...one, at }, other].flatMap((it) =>
+          toShards([it]),
+        );
+        expect(isSameButForDates(text, dated)).toBe(true);
+        const isOther = toShards([{ ...other, at: one.at }])[0] !== text;
+        expect(isSameButForDates(text, another)).toBe(!isOther);
+      }),
+      run.parameters,
+    );
+  });
+
   it(`are read as they were, and written alike in every order (${run.name})`, run.options, () => {
     fc.assert(
       fc.property(

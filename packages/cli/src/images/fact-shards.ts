@@ -17,10 +17,10 @@ export type Shards = readonly (string | undefined)[];
  * @param least as many texts as there are already, a power of two: facts stay where they are while there is room.
  */
 export function toShards(facts: Iterable<StoredFact>, least = 1): Shards {
-  const lines = Array.from(facts, (fact) => ({ fact, line: `${formatFact(fact)}\n` }));
+  const lines = Array.from(facts, toLine);
   for (let count = least; ; count *= 2) {
-    const parts = Array.from({ length: count }, (): typeof lines => []);
-    for (const one of lines) parts[shardOf(one.fact.name, count)]?.push(one);
+    const parts = Array.from({ length: count }, (): Line[] => []);
+    for (const one of lines) parts[one.hash % count]?.push(one);
     if (count < MAX_SHARDS && parts.some((part) => bytesOf(part) > CROWDED_BYTES)) continue;
     return parts.map((part) => (part.length === 0 ? undefined : toText(part)));
   }
@@ -33,38 +33,53 @@ export function countFor(highest: number): number {
   return count;
 }
 
-function shardOf(name: string, count: number): number {
-  return createHash("sha256").update(name).digest().readUInt32BE(0) % count;
+/** One fact; its numbers are made once, for there may be ten thousand. */
+interface Line {
+  readonly at: number;
+  readonly text: string;
+  readonly bytes: number;
+  /** Of the name: which text it belongs to. */
+  readonly hash: number;
 }
 
-interface Line {
-  readonly fact: StoredFact;
-  readonly line: string;
+function toLine(fact: StoredFact): Line {
+  const text = `${formatFact(fact)}\n`;
+  const hash = createHash("sha256").update(fact.name).digest().readUInt32BE(0);
+  return { at: fact.at, text, bytes: Buffer.byteLength(text), hash };
 }
 
 function bytesOf(lines: readonly Line[]): number {
-  return lines.reduce((sum, { line }) => sum + Buffer.byteLength(line), 0);
+  return lines.reduce((sum, { bytes }) => sum + bytes, 0);
 }
 
 /** What does not fit is left out, the oldest first: it is the likeliest to be of no use any more. */
 function toText(lines: readonly Line[]): string {
-  let left = MAX_SHARD_BYTES;
-  const kept = lines
-    .toSorted((a, b) => b.fact.at - a.fact.at || compare(a.line, b.line))
-    .filter(({ line }) => {
-      const bytes = Buffer.byteLength(line);
-      if (bytes > left) return false;
-      left -= bytes;
-      return true;
-    });
-  return kept
-    .map(({ line }) => line)
+  return (bytesOf(lines) <= MAX_SHARD_BYTES ? lines : latest(lines))
+    .map(({ text }) => text)
     .sort(compare)
     .join("");
 }
 
+function latest(lines: readonly Line[]): readonly Line[] {
+  let left = MAX_SHARD_BYTES;
+  return lines
+    .toSorted((a, b) => b.at - a.at || compare(a.text, b.text))
+    .filter(({ bytes }) => {
+      if (bytes > left) return false;
+      left -= bytes;
+      return true;
+    });
+}
+
 function compare(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
+}
+
+/** Whether two texts of `toShards` hold the same facts, known to be true at whatever times. */
+export function isSameButForDates(one: string, other: string): boolean {
+  // No quote stands unescaped in a name, so that this can be nothing else.
+  const undated = (text: string): string => text.replaceAll(/,"at":\d+,/g, ",");
+  return undated(one) === undated(other);
 }
 
 function formatFact({ name, digest, mediaType, platforms, at }: StoredFact): string {

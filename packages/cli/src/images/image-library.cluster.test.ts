@@ -181,6 +181,42 @@ describe("the library of images", () => {
     expect((await cluster.client.list(configMaps, { namespace })).items).toEqual(items);
   });
 
+  it("saves that tags have not moved every 10 minutes, however many are looked at again in between", async () => {
+    await using registry = await startFaultRegistry();
+    const namespace = await aNamespace();
+    const questions = Array.from({ length: 5 }, (_, at): ImageQuestion => {
+      registry.index(`team/app-${at}`, "1", ["linux/amd64"]);
+      return { ...ask(`${registry.host}/team/app-${at}:1`), pull: "Always" };
+    });
+    const clock = createVirtualClock(Date.now());
+    await using leader = await startReplica({ namespace, clock });
+    await Promise.all(questions.map((question) => leader.known(question)));
+    const versions = new Set<string>();
+    const lookAt = async (): Promise<void> => {
+      const { items } = await cluster.client.list(configMaps, {
+        namespace,
+        labelSelector: IMAGE_FACTS_LABEL,
+      });
+      for (const { metadata } of items) versions.add(metadata?.resourceVersion ?? "");
+    };
+    await eventually(async () => {
+      await clock.advance(10_000);
+      await lookAt();
+      expect(versions.size).toBe(1);
+    });
+    registry.forget();
+    for (let minute = 0; minute < 40; minute += 1) {
+      await clock.advance(60_000);
+      const question = questions[minute % questions.length];
+      if (question !== undefined) await leader.known(question);
+      await clock.advance(1);
+      await lookAt();
+    }
+    expect(registry.requests.head).toBeGreaterThanOrEqual(30);
+    expect(versions.size).toBeGreaterThanOrEqual(3);
+    expect(versions.size).toBeLessThanOrEqual(5);
+  });
+
   it("ignores garbage in its ConfigMaps, and writes over it", async () => {
     await using registry = await startFaultRegistry();
     const namespace = await aNamespace();
