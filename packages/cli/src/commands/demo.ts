@@ -207,6 +207,7 @@ function lookAround({ style, self, kubeconfig, rules, config, image }: Places): 
     `  kubectl --kubeconfig ${kubeconfig} get events.events.k8s.io -A`,
     `  ${self} explain node core-1 ${berth}`,
     `  ${self} plan ${berth}`,
+    `  ${self} explain pod default/sensor-2 --kubeconfig ${kubeconfig} --config ${config}`,
     `  ${self} image inspect ${image}`,
     `  ${self} gate list --kubeconfig ${kubeconfig} --config ${config}`,
     `  echo kubernetes.io/arch >> ${join(rules, DERIVED)}    # every node gets the label`,

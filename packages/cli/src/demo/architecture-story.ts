@@ -108,6 +108,17 @@ export const ARCHITECTURE_SCENES: readonly Scene[] = [
     seen: () => undefined,
   },
   {
+    title: "Why is sensor where it is? berth explain pod default/sensor",
+    act: async ({ berth, say }) => {
+      const told = await berth(["explain", "pod", "default/sensor"]);
+      if (!told.includes("arm64")) throw new Error(`berth does not say so: ${told}`);
+      for (const line of told.trimEnd().split("\n")) say(`  ${line}`);
+      return undefined;
+    },
+    expected: "Berth said which image keeps it to arm64",
+    seen: () => undefined,
+  },
+  {
     title: "The mode is changed to Both: nodes get taints too, once every pod and DaemonSet tolerates them",
     act: async ({ policyFile }) => {
       await writeFile(policyFile, policy("Both"));
