@@ -83,13 +83,14 @@ export class FailureMemory {
   }
 
   /**
-   * The failure that stands. While somebody `asks` again it stands once more as long, so that an answer does not flap
-   * between a failure and nothing at all.
+   * The failure that stands. While somebody asks again, and has done so since before it was forgotten, it goes on standing:
+   * an answer does not flap between a failure and nothing at all, however long the registry takes to fail once more.
    */
-  standing(key: string, now: number, asks = false): StandingFailure | undefined {
+  standing(key: string, now: number, askedSince?: number): StandingFailure | undefined {
     const failure = this.#failures.get(key);
     if (failure === undefined) return undefined;
-    return now < failure.until || (asks && now < forgottenAt(failure)) ? failure : undefined;
+    const isAsked = askedSince !== undefined && askedSince < forgottenAt(failure);
+    return now < failure.until || isAsked ? failure : undefined;
   }
 
   /** It works again. */

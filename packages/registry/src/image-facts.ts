@@ -77,6 +77,13 @@ export interface ImageFactStoreOptions {
   readonly observer?: FactObserver;
 }
 
+/** A name being asked for. */
+interface Flight {
+  /** On the clock that never goes back. */
+  readonly since: number;
+  readonly ended: Promise<void>;
+}
+
 /** How long a question that found no room, or whose credentials could not be read, is put off at least, ms. */
 const PUT_OFF_MS = 5_000;
 
@@ -113,7 +120,7 @@ export class ImageFactStore implements AsyncDisposable {
   readonly #breakers: RegistryBreakers;
   readonly #turns: RequestTurns;
   /** By name. */
-  readonly #flights = new Map<string, Promise<void>>();
+  readonly #flights = new Map<string, Flight>();
   /** By name, scope and freshness. */
   readonly #wanted = new Map<string, Promise<void>>();
   readonly #listeners = new Set<(name: string) => void>();
@@ -132,7 +139,7 @@ export class ImageFactStore implements AsyncDisposable {
   /** What is known now. A failure may be told a while longer than it stands, while the image is asked for again. */
   look(question: FactQuestion): FactAnswer {
     const name = factName(question.reference);
-    const answer = this.#answer(name, question, this.#flights.has(name));
+    const answer = this.#answer(name, question, this.#flights.get(name)?.since);
     this.#options.observer?.looked?.(answer.state);
     return answer;
   }
@@ -193,15 +200,16 @@ export class ImageFactStore implements AsyncDisposable {
     await Promise.all(this.#wanted.values());
   }
 
-  #answer(name: string, { reference, pull, scope }: FactQuestion, asking: boolean): FactAnswer {
+  /** @param askedSince since when the image is asked for again, if it is. */
+  #answer(name: string, { reference, pull, scope }: FactQuestion, askedSince?: number): FactAnswer {
     const now = this.#options.monotonic();
     const held = this.#facts.get(name);
     if (held !== undefined && (reference.digest !== undefined || now - held.confirmed < this.#ttlOf(pull))) {
       return { state: "known", facts: held.facts, at: held.at };
     }
     const failure =
-      this.#failures.standing(name, now, asking) ??
-      this.#failures.standing(scopeKey(name, scope), now, asking);
+      this.#failures.standing(name, now, askedSince) ??
+      this.#failures.standing(scopeKey(name, scope), now, askedSince);
     if (failure === undefined) return { state: "unknown" };
     if (held !== undefined && NOT_ABOUT_THE_IMAGE.has(failure.error.kind)) {
       return { state: "known", facts: held.facts, at: held.at };
@@ -221,7 +229,7 @@ export class ImageFactStore implements AsyncDisposable {
   }
 
   #settled(name: string, question: FactQuestion): boolean {
-    return this.#stop.signal.aborted || this.#answer(name, question, false).state !== "unknown";
+    return this.#stop.signal.aborted || this.#answer(name, question).state !== "unknown";
   }
 
   /** Waits for others who ask for the same name, for their answer may do; asks itself when it does not. */
@@ -229,12 +237,13 @@ export class ImageFactStore implements AsyncDisposable {
     for (;;) {
       const other = this.#flights.get(name);
       if (other === undefined) break;
-      await other;
+      await other.ended;
       if (this.#settled(name, demand)) return;
     }
-    const flight = this.#ask(name, demand).finally(() => this.#flights.delete(name));
-    this.#flights.set(name, flight);
-    await flight;
+    const since = this.#options.monotonic();
+    const ended = this.#ask(name, demand).finally(() => this.#flights.delete(name));
+    this.#flights.set(name, { since, ended });
+    await ended;
     if (!this.#stop.signal.aborted) this.#tell(name);
   }
 
