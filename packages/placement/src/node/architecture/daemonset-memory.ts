@@ -1,5 +1,6 @@
 /** What is remembered of one DaemonSet while this process lives: what was written, and who takes it off again. */
 import type { Toleration } from "@berth/kube";
+import type { Reason } from "../../api/reasons.ts";
 import { CONTESTED_MS, REVERTS } from "../fights.ts";
 
 /**
@@ -20,8 +21,8 @@ export interface DaemonSetMemory {
   patched: { readonly from: string; readonly to: string } | undefined;
   /** The version that the server refused to change. */
   refused: string | undefined;
-  /** What an Event has told of last. */
-  told: string | undefined;
+  /** Reasons of its Events since the last patch: messages of registries differ from look to look. */
+  readonly told: Set<Reason>;
   /** The tolerations that were written, as texts. */
   given: ReadonlySet<string>;
   /** When they were: oldest first, at most `REVERTS`. */
@@ -38,7 +39,7 @@ export function createDaemonSetMemory(uid: string): DaemonSetMemory {
     images: "",
     patched: undefined,
     refused: undefined,
-    told: undefined,
+    told: new Set(),
     given: new Set(),
     writes: [],
     heldUntil: undefined,

@@ -85,10 +85,11 @@ export function createDaemonSetReconciler(options: DaemonSetReconcilerOptions): 
       return undefined;
     }
     const memory = memoryOf(memories, key, uid);
+    // A failure whose time is over counts on while it is asked about again, and not as if nothing were known of it.
+    for (const question of decide(daemonSet, memory, options)?.wants ?? []) options.demand.want(question);
     const decision = decide(daemonSet, memory, options);
     if (decision === undefined) return { recheckAfterMs: UNREAD_MS };
     observer.decided(workload, decision.outcome);
-    for (const question of decision.wants) options.demand.want(question);
     const subject: Subject = { daemonSet, key, memory, decision };
     tellFailure(subject, options);
     const { patch, missing, recheckAfterMs } = decision;
@@ -198,7 +199,7 @@ async function write(
 }
 
 function tellWritten({ daemonSet, memory, decision }: Subject, { events }: DaemonSetReconcilerOptions): void {
-  memory.told = undefined;
+  memory.told.clear();
   const given = decision.missing.map(textOf).join(", ");
   events?.record({
     regarding: referenceTo(daemonSets, daemonSet),
@@ -228,9 +229,8 @@ function tell(
   reason: Reason,
   note: string,
 ): void {
-  const text = `${reason} ${note}`;
-  if (memory.told === text) return;
-  memory.told = text;
+  if (memory.told.has(reason)) return;
+  memory.told.add(reason);
   events?.record({
     regarding: referenceTo(daemonSets, daemonSet),
     reason,
