@@ -93,6 +93,34 @@ describe("a pod whose images are known", () => {
     expect(os({ os: { name: "windows" } })).toEqual(["windows", "amd64"]);
     expect(os({ nodeSelector: { "kubernetes.io/os": "windows" } })).toEqual(["windows", "amd64"]);
     expect(os({}, { a: ["amd64", "windows/amd64"], b: ["windows/amd64"] })).toEqual(["windows", "amd64"]);
+    expect(os({ nodeSelector: { "beta.kubernetes.io/os": "windows" } })).toEqual(["windows", "amd64"]);
+    expect(os({ nodeSelector: { "node.kubernetes.io/windows-build": "10.0.20348" } })).toEqual([
+      "windows",
+      "amd64",
+    ]);
+    const term = (...values: readonly string[]): object => ({
+      matchExpressions: [
+        { key: "gpu", operator: "DoesNotExist" },
+        { key: "kubernetes.io/os", operator: "In", values },
+      ],
+    });
+    const requiring = (...terms: readonly object[]): Partial<PodSpec> => ({
+      affinity: {
+        nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: terms } },
+      },
+    });
+    expect(os(requiring(term("windows")))).toEqual(["windows", "amd64"]);
+    expect(os(requiring(term("windows"), {}, term("windows")))).toEqual(["windows", "amd64"]);
+    const byName = { matchFields: [{ key: "metadata.name", operator: "In", values: ["n"] }] };
+    for (const terms of [
+      [term("windows"), byName],
+      [term("windows"), term("linux")],
+      [term("windows", "linux")],
+      [{}],
+      [],
+    ]) {
+      expect(os(requiring(...terms))).toEqual(["linux", "amd64", "arm64"]);
+    }
     expect(os({}, { a: ["amd64"], b: ["windows/amd64"] })).toBe("impossible");
     expect(verdictOf({ images: { a: ["amd64"] }, spec: { os: { name: "windows" } } }).message).toBe(
       "container a (docker.io/library/a:latest) runs on linux/amd64, and the pod is for windows",
@@ -283,7 +311,7 @@ describe("A-B8 a pod with an image that is not known", () => {
     expect(again({ images: { a: { failed: "RegistryFailed", retryAt: NOW + 400 } } })).toBe(400);
     expect(again({ images: { a: { failed: "RegistryFailed", retryAt: NOW + 4 } } })).toBe(50);
     const overdue = { failed: "ImageNotFound", retryAt: NOW - 4 } as const;
-    expect(again({ images: { a: overdue }, policy: Closed })).toBe(1000);
+    expect(again({ images: { a: overdue }, policy: Closed })).toBe(300_000);
     expect(again({ images: { a: { failed: "ImageNotFound", retryAt: NOW + 4000 } }, policy: Closed })).toBe(
       4000,
     );

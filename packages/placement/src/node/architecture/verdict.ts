@@ -7,7 +7,7 @@ import { ARCHITECTURES_ANNOTATION } from "../../api/architecture-policy.ts";
 import { type Reason, reasons } from "../../api/reasons.ts";
 import type { Instant } from "../capability.ts";
 import { ownValue } from "../mark.ts";
-import { field, textField } from "../untrusted-json.ts";
+import { field, listField, textField } from "../untrusted-json.ts";
 import { overrideOf } from "./govern.ts";
 import type { ImageKnowledge, ImageQuestion, ImageSight } from "./image-sight.ts";
 import { imageUses } from "./images.ts";
@@ -121,8 +121,7 @@ interface Seen {
 
 /** What the pod says; else `linux`, unless only Windows runs all that is known of it. */
 function osOf(spec: PodSpec, seen: readonly Seen[]): string {
-  const said =
-    textField(field(spec, "os"), "name") || textField(field(spec, "nodeSelector"), "kubernetes.io/os");
+  const said = textField(field(spec, "os"), "name") || selectedOs(spec);
   if (said !== "") return said;
   const run = seen.flatMap(({ use, knowledge }) =>
     use.isVolume || knowledge.state !== "known" || knowledge.platforms.length === 0
@@ -131,6 +130,38 @@ function osOf(spec: PodSpec, seen: readonly Seen[]): string {
   );
   const all = (os: string): boolean => run.every((systems) => systems.has(os));
   return !all("linux") && all("windows") ? "windows" : "linux";
+}
+
+const OS_LABELS = ["kubernetes.io/os", "beta.kubernetes.io/os"];
+/** kubelet puts it on nodes of Windows, and on no others. */
+const WINDOWS_BUILD = "node.kubernetes.io/windows-build";
+
+/** Of the nodes that the pod selects, where that is one; `""` where it does not say, or says several. */
+function selectedOs(spec: PodSpec): string {
+  const selector = field(spec, "nodeSelector");
+  const said = OS_LABELS.map((label) => textField(selector, label)).find((os) => os !== "");
+  if (said !== undefined) return said;
+  if (textField(selector, WINDOWS_BUILD) !== "") return "windows";
+  const required = field(
+    field(field(spec, "affinity"), "nodeAffinity"),
+    "requiredDuringSchedulingIgnoredDuringExecution",
+  );
+  // A term without requirements selects no node, and says nothing.
+  const terms = listField(required, "nodeSelectorTerms").filter(
+    (term) => listField(term, "matchExpressions").length + listField(term, "matchFields").length > 0,
+  );
+  const [first = "", ...others] = terms.map((term) => requiredOs(listField(term, "matchExpressions")));
+  return others.every((os) => os === first) ? first : "";
+}
+
+function requiredOs(expressions: readonly unknown[]): string {
+  for (const expression of expressions) {
+    const [os, ...more] = listField(expression, "values");
+    const isOs = OS_LABELS.includes(textField(expression, "key"));
+    if (isOs && textField(expression, "operator") === "In" && more.length === 0 && typeof os === "string")
+      return os;
+  }
+  return "";
 }
 
 function allowanceOf(
