@@ -351,4 +351,14 @@ describe("a DaemonSet", () => {
     expect(admitted({ operation: "DELETE", oldObject: object })).toMatchObject({ patch: [] });
     expect(admitted({ kind: POD, object })).toMatchObject({ patch: [] });
   });
+
+  it("for want of facts gets nothing beyond what it was given with facts", () => {
+    const object = daemonSet("gone", { tolerations: [tolerating("amd64")] });
+    expect(admitted({ operation: "UPDATE", object, oldObject: daemonSet("amd") })).toMatchObject({
+      patch: [],
+    });
+    expect(admitted({ object: daemonSet("gone") })).toMatchObject({
+      patch: [{ value: [{ key: "supported-arch", operator: "Exists" }] }],
+    });
+  });
 });

@@ -19,7 +19,7 @@ import { isHeldFor, isMirrorPod, isOrdinary, isPodSpec } from "./pod-kind.ts";
 import { addGate, liftGate, narrow } from "./pod-patch.ts";
 import type { PodVerdict } from "./pod-view.ts";
 import type { ArchitecturePolicyInForce } from "./policy.ts";
-import { appendTolerations, missingTolerations, POD_TOLERATIONS } from "./tolerations.ts";
+import { appendTolerations, keysToGive, missingTolerations, POD_TOLERATIONS } from "./tolerations.ts";
 import { judge, wantsOf } from "./verdict.ts";
 
 export interface ArchitectureAdmission extends GovernContext {
@@ -149,7 +149,8 @@ function tolerate(
   verdict: PodVerdict,
   path: string,
 ): readonly JsonPatchOperation[] {
-  const missing = missingTolerations(tolerations, taintKeys(context), verdict);
+  const keys = keysToGive(tolerations, taintKeys(context), verdict);
+  const missing = missingTolerations(tolerations, keys, verdict);
   return appendTolerations(spec.tolerations, missing, path);
 }
 

@@ -143,6 +143,20 @@ describe("the reconciler of pods", () => {
     await world.told();
     await world.told();
     expect(world.server.requests).toBe(2);
+    await world.clock.advance(300_000);
+    await world.told();
+    expect(spec(world)).toMatchObject({ schedulingGates: [], tolerations: [{ value: "amd64" }] });
+    expect(world.events).toHaveLength(1);
+  });
+
+  it("after its gate has gone alone, it is looked at again by itself", async () => {
+    const world = aWorld(held(), "Both");
+    world.images = AMD;
+    world.refusal = { kind: "forbidden" };
+    await world.told();
+    world.refusal = undefined;
+    expect(await world.reconcile()).toEqual({ recheckAfterMs: 300_000 });
+    expect(await world.told()).toEqual({ recheckAfterMs: 300_000 });
   });
 
   it("and refused again: it is left in peace, and tried anew after 5 minutes", async () => {
@@ -236,6 +250,8 @@ describe("the reconciler of pods", () => {
     const elsewhere = { p: { mode: "Both", namespaceSelector: { matchLabels: { team: "a" } } } } as const;
     world.policies = policiesOf(elsewhere, { unsettled: true });
     await world.told();
+    await world.clock.advance(10_000);
+    await world.reconcile();
     expect(world.server.requests).toBe(0);
     world.policies = policiesOf(elsewhere);
     await world.reconcile();

@@ -177,7 +177,10 @@ async function carryOut(options: PodReconcilerOptions, work: Work): Promise<numb
   const { patch, verdict, isLifted } = decision;
   const version = pod.metadata?.resourceVersion;
   const now = options.clock.now();
-  if (patch === undefined || version === undefined) return undefined;
+  if (patch === undefined || version === undefined) {
+    // Its gate has gone alone: the rest of the patch is tried again then.
+    return memory.restUntil === undefined ? undefined : memory.restUntil - now;
+  }
   const notBefore = Math.max(
     memory.restUntil ?? 0,
     memory.changed?.version === version ? memory.changed.at + UNDONE_MS : 0,
@@ -196,7 +199,9 @@ async function carryOut(options: PodReconcilerOptions, work: Work): Promise<numb
   options.report?.changed(reason);
   const createdAt = Date.parse(pod.metadata?.creationTimestamp ?? "");
   if (isLifted && !Number.isNaN(createdAt)) options.report?.lifted(Math.max(0, now - createdAt));
-  return undefined;
+  if (memory.refusal === undefined) return undefined;
+  memory.restUntil = now + REST_MS;
+  return REST_MS;
 }
 
 function afterFailure(
