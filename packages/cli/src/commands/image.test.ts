@@ -71,6 +71,19 @@ describe("berth image inspect", () => {
     expect(await answeredBy()).toBe(registry.host);
   });
 
+  it("gives up when a running Berth does, after three times the timeout", async () => {
+    await using registry = await startFaultRegistry();
+    registry.index("team/app", "1", ["linux/amd64"]);
+    await using mirrors = new AsyncDisposableStack();
+    const silent = await Promise.all([1, 2, 3, 4].map(async () => mirrors.use(await startFaultRegistry())));
+    for (const mirror of silent) mirror.inject({ does: "silence" });
+    const registries = [{ registry: registry.host, mirrors: silent.map(({ origin }) => origin) }];
+    await using folder = await testFolder({ "berth.json": document({ timeout: "200ms", registries }) });
+    const args = ["image", "inspect", "--config", "berth.json", `${registry.host}/team/app:1`];
+    const { code, stderr } = await cli(args, { folder: folder.path });
+    expect([code, stderr]).toEqual([exitCodes.failed, expect.stringContaining("was not done within 0.6 s")]);
+  });
+
   it("A-B4 takes the credentials of the docker config that is for all pods, and never shows them", async () => {
     await using registry = await startFaultRegistry({
       auth: { scheme: "basic", users: { team: PASSWORD } },

@@ -13,7 +13,7 @@ import { loadSettings, type RuleOptions } from "../config/settings.ts";
 import type { ConnectionOptions } from "../connection.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
 import { type FoundCredentials, PullCredentials } from "../images/pull-credentials.ts";
-import { type RegistrySettings, readRegistrySettings } from "../images/registry-settings.ts";
+import { type RegistrySettings, readMsOf, readRegistrySettings } from "../images/registry-settings.ts";
 import { formatColumns } from "../output/columns.ts";
 import { type DataFormat, printData } from "../output/data.ts";
 import { openSession } from "../session.ts";
@@ -106,15 +106,16 @@ interface ReadImage extends ImageFacts {
 async function ask(
   reference: ImageReference,
   {
-    registries: { endpoints, timeoutMs },
+    registries,
     credentials,
   }: Pick<FoundCredentials, "credentials"> & { readonly registries: RegistrySettings },
   { clock, signal }: Surroundings,
 ): Promise<ReadImage> {
   const requests: RegistryRequest[] = [];
   await using client = createRegistryClient({
-    endpoints,
-    requestMs: timeoutMs,
+    endpoints: registries.endpoints,
+    requestMs: registries.timeoutMs,
+    readMs: readMsOf(registries),
     userAgent: `berth/${VERSION}`,
     clock,
     onRequest: (request) => void requests.push(request),

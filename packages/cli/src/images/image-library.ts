@@ -26,7 +26,7 @@ import { FactConfigMaps } from "./fact-config-maps.ts";
 import { ofInvalidName, scopeOf, toKnowledge } from "./knowledge.ts";
 import { createImageMetrics } from "./metrics.ts";
 import { PullCredentials } from "./pull-credentials.ts";
-import type { RegistrySettings } from "./registry-settings.ts";
+import { type RegistrySettings, readMsOf } from "./registry-settings.ts";
 
 export interface ImageLibraryOptions {
   readonly client: KubeClient;
@@ -62,8 +62,6 @@ export interface ImageLibrary extends ImageSight, ImageDemand {
   readonly elected: readonly Component[];
 }
 
-/** A read may take several requests: a token, a manifest, a config, each at a mirror first. */
-const REQUESTS_PER_READ = 3;
 /** How long what was kept is waited for before registries are asked all the same. Milliseconds. */
 const RESTORE_MS = 10_000;
 /** Questions that wait for that; pods that need one more are asked about again by whoever looks at them. */
@@ -103,7 +101,7 @@ class Library implements ImageLibrary {
     this.#reader = createRegistryClient({
       endpoints,
       requestMs: timeoutMs,
-      readMs: REQUESTS_PER_READ * timeoutMs,
+      readMs: readMsOf(registries),
       userAgent: `berth/${VERSION}`,
       clock,
       onRequest,

@@ -15,7 +15,16 @@ export interface RegistrySettings {
   readonly dockerConfig?: string;
   readonly tagTtlMs: number;
   readonly alwaysTtlMs: number;
+  /** Of each request. */
   readonly timeoutMs: number;
+}
+
+/** A read may take several requests: a token, a manifest, a config, each at a mirror first. */
+const REQUESTS_PER_READ = 3;
+
+/** For all the requests that it takes to read an image. Milliseconds. */
+export function readMsOf({ timeoutMs }: RegistrySettings): number {
+  return REQUESTS_PER_READ * timeoutMs;
 }
 
 /** @throws CommandError when a file of authorities cannot be read or is of no use, or a registry has no such name. */
