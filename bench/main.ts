@@ -4,6 +4,7 @@
  * fail. The README beside this file explains the options and the figures.
  */
 import { parseArgs } from "node:util";
+import { benchArchitecture } from "./architecture.ts";
 import { type BenchCluster, startBenchCluster } from "./bench-cluster.ts";
 import { benchDeadLink } from "./dead-link.ts";
 import { startGateStage } from "./gate-stage.ts";
@@ -17,7 +18,7 @@ import { compare, describeCommit, describeMachine, readResult, saveResult } from
 import { benchStart } from "./start.ts";
 import { benchSteady } from "./steady.ts";
 
-const PARTS = ["start", "labels", "steady", "dead-link", "memory", "gates"] as const;
+const PARTS = ["start", "labels", "steady", "dead-link", "memory", "gates", "architecture"] as const;
 type Part = (typeof PARTS)[number];
 
 /** What Kubernetes is made for (kubernetes.io, "Considerations for large clusters"): the budgets are for this size. */
@@ -25,6 +26,8 @@ const BUDGET_SIZE = 5000;
 const BUDGET_PODS = 30_000;
 /** The burst of gates is told apart from its limit by much more than it varies. */
 const GATE_ROUNDS = 3;
+/** What brings a cluster of its own, or needs none. */
+const APART: ReadonlySet<Part> = new Set(["start", "gates", "architecture"]);
 
 const { values } = parseArgs({
   options: {
@@ -35,6 +38,7 @@ const { values } = parseArgs({
     nodes: { type: "string" },
     pods: { type: "string", default: "30000" },
     gated: { type: "string", default: "1000" },
+    created: { type: "string", default: "1000" },
     pairs: { type: "string", default: "5" },
     rest: { type: "string", default: "30" },
   },
@@ -44,6 +48,7 @@ const parts = readParts(values.only);
 const sizes = (values.nodes ?? values.sizes).split(",").map((text) => readNumber("sizes", text));
 const pods = readNumber("pods", values.pods);
 const gated = readNumber("gated", values.gated);
+const created = readNumber("created", values.created);
 const pairs = readNumber("pairs", values.pairs);
 const restSeconds = readNumber("rest", values.rest);
 const before = values.compare === undefined ? undefined : await readResult(values.compare);
@@ -69,7 +74,13 @@ if (parts.has("gates")) {
   const rounds = Math.min(pairs, GATE_ROUNDS);
   figures.push(...(await benchGates(stage, { nodes: gated, pods, rounds, restSeconds, onProgress })));
 }
-if ([...parts].some((part) => part !== "start" && part !== "gates")) {
+if (parts.has("architecture")) {
+  const onProgress = progress("architecture: ");
+  const onServer = (version: string): void => void (apiserver = version);
+  const common = { rounds: pairs, restSeconds, onProgress, onServer };
+  figures.push(...(await benchArchitecture({ ...common, count: created, foreign: pods })));
+}
+if ([...parts].some((part) => !APART.has(part))) {
   const peer = await buildPeer(progress(""));
   for (const size of sizes) {
     const onProgress = progress(`${size} nodes: `);

@@ -1,0 +1,42 @@
+/**
+ * A process of its own: the admission server that Berth has, with a handler that allows what it is asked. What a webhook
+ * costs whoever decides. Runs from source. `noop-webhook.ts ADDRESS CERTIFICATE KEY PATH`; says that it is `serving` as
+ * Berth does, and ends on SIGTERM.
+ */
+import { once } from "node:events";
+import { readFile } from "node:fs/promises";
+import {
+  createMetricsRegistry,
+  createSilentLogger,
+  startAdmissionServer,
+  startProbeServers,
+} from "@berth/runtime";
+
+const [bindAddress = "", certificateFile = "", keyFile = "", path = ""] = process.argv.slice(2);
+const certificate = {
+  certificate: await readFile(certificateFile, "utf8"),
+  key: await readFile(keyFile, "utf8"),
+};
+const metrics = createMetricsRegistry();
+const log = createSilentLogger();
+await using _server = await startAdmissionServer({
+  bindAddress,
+  certificate: () => certificate,
+  handlers: { [path]: () => ({ allowed: true }) },
+  ready: () => true,
+  metrics,
+  log,
+});
+await using probes = await startProbeServers({
+  metricsBindAddress: "127.0.0.1:0",
+  healthBindAddress: "127.0.0.1:0",
+  metrics,
+  liveChecks: [],
+  readyChecks: [],
+  log,
+});
+console.log(JSON.stringify({ message: "serving", metrics: probes.metricsUrl, health: probes.healthUrl }));
+// Neither server keeps a process running.
+const running = setInterval(() => undefined, 60_000);
+await once(process, "SIGTERM");
+clearInterval(running);
