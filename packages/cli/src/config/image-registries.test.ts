@@ -64,6 +64,8 @@ describe("ImageRegistries", () => {
       mirrors: ["https://me:secret@mirror.example", "mirror.example", "https://mirror.example/path", "https://mirror.example?a"]
     - registry: ghcr.io
     - registry: ghcr.io
+    - registry: index.docker.io
+    - registry: hub
 `,
     });
     expect(faults.map(formatFault)).toMatchInlineSnapshot(`
@@ -75,6 +77,8 @@ describe("ImageRegistries", () => {
         "a.yaml:10:53: error: spec.registries.1.mirrors.1: must be http:// or https:// and a host, without user and query (InvalidDocument)",
         "a.yaml:10:102: error: spec.registries.1.mirrors.3: must be http:// or https:// and a host, without user and query (InvalidDocument)",
         "a.yaml:12:17: error: spec.registries.3.registry: ghcr.io is there already (InvalidDocument)",
+        "a.yaml:13:17: error: spec.registries.4.registry: is in no name of an image: the Hub is docker.io there, and so is what has neither dot nor port (InvalidDocument)",
+        "a.yaml:14:17: error: spec.registries.5.registry: is in no name of an image: the Hub is docker.io there, and so is what has neither dot nor port (InvalidDocument)",
       ]
     `);
   });

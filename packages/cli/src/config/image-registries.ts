@@ -1,5 +1,6 @@
 /** `ImageRegistries`: how registries are reached, and how long what they said counts. A document of files only; at most one. */
 import { duration, durationMs } from "@berth/placement";
+import { parseReference } from "@berth/registry";
 import * as z from "zod";
 
 /** How one registry is reached. Whatever is not listed is reached by https, with the authorities of the system. */
@@ -44,11 +45,25 @@ function isMirror(text: string): boolean {
   return url.username === "" && url.password === "" && !/[?#]/.test(text) && url.hostname !== "";
 }
 
+/** Whether images are of it by that name: those of `index.docker.io/a/b` and of `hub/a/b` are of `docker.io`. */
+function isNamed(text: string): boolean {
+  try {
+    return parseReference(`${text}/name/of-image`).registry === text;
+  } catch {
+    // It is told what is wrong already.
+    return true;
+  }
+}
+
 const registry: z.ZodType<RegistrySpec> = z.strictObject({
   registry: z
     .string()
     .max(255)
-    .regex(REGISTRY, "must be a registry as image names have it: docker.io, registry.example:5000"),
+    .regex(REGISTRY, "must be a registry as image names have it: docker.io, registry.example:5000")
+    .refine(
+      isNamed,
+      "is in no name of an image: the Hub is docker.io there, and so is what has neither dot nor port",
+    ),
   mirrors: z
     .array(
       z.string().max(512).refine(isMirror, "must be http:// or https:// and a host, without user and query"),
