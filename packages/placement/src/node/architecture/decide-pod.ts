@@ -50,6 +50,12 @@ export interface PodDecision {
  */
 export const FIRST_LOOK_MS = 5000;
 
+/**
+ * A gate that nothing here asks for stays for so long after the pod was made, ms: who has put it on knows of a policy, and
+ * with several replicas that may be on its way to this one still. A pod that is let go cannot be narrowed any more.
+ */
+export const UNEXPLAINED_GATE_MS = 2000;
+
 /** Reasons that tell of no failure. */
 const QUIET: ReadonlySet<Reason> = new Set<Reason>([
   reasons.ArchitectureOptedOut,
@@ -82,6 +88,8 @@ export function decidePod(view: PodView): PodDecision {
   const { namespace = "", annotations = {} } = metadata;
   const isHeld = isHeldFor(policy, { namespace, metadata });
   const isGated = gateIndex(spec) >= 0;
+  const unexplainedMs = isGated && !isHeld ? ageLeft(view) : 0;
+  if (unexplainedMs > 0) return untilExplained(view, unexplainedMs);
   const heldSince = heldFrom(view, isGated);
   const verdict = judge({ namespace, annotations, spec, policy }, sight, { now, heldSince });
   const mayGo = !isHeld || verdict.kind === "fits" || verdict.kind === "any";
@@ -106,6 +114,29 @@ export function decidePod(view: PodView): PodDecision {
       isOpen: isGated || keys.length > 0,
       hasChanges: changes.length > 0,
     }),
+  };
+}
+
+/** How much younger than `UNEXPLAINED_GATE_MS` it is, ms. A clock of the API server that is ahead makes it no younger. */
+function ageLeft({ pod, now, seenSince = now }: PodView): number {
+  const createdAt = Date.parse(pod.metadata?.creationTimestamp ?? "");
+  if (Number.isNaN(createdAt)) return 0;
+  return Math.min(createdAt, seenSince) + UNEXPLAINED_GATE_MS - now;
+}
+
+/** Nothing is given to it either: tolerations cannot be taken off again. */
+function untilExplained(view: PodView, recheckAfterMs: number): PodDecision {
+  const { pod, policy, keys, sight, now } = view;
+  const { namespace = "", annotations = {} } = pod.metadata ?? {};
+  const spec = pod.spec ?? { containers: [] };
+  const verdict = judge({ namespace, annotations, spec, policy }, sight, { now });
+  const uncovered = uncoveredKeys(spec.tolerations, keys, verdict);
+  return {
+    verdict,
+    isLifted: false,
+    wants: wantsOf(verdict),
+    outcome: { rule: policy?.rule, uncovered, phase: "waiting" },
+    recheckAfterMs,
   };
 }
 
