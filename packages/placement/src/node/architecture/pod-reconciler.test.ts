@@ -245,6 +245,29 @@ describe("the reconciler of pods", () => {
     expect(world.server.requests).toBe(0);
   });
 
+  it.each([
+    ["is let go when maxHold is over, with nothing else", "Release", []],
+    ["is held on where a policy that may govern it says so", "Keep", [GATE]],
+  ] as const)("a pod whose namespace cannot be read %s", async (_, afterMaxHold, gates) => {
+    const world = aWorld(held());
+    const labels = { team: "a" };
+    world.policies = policiesOf({ p: { mode: "Both", afterMaxHold }, q: { mode: "Both", maxHold: "50s" } });
+    Object.assign(world, { labels: undefined, images: AMD });
+    const before = spec(world);
+    await world.told();
+    await world.clock.advance(49_999);
+    await world.reconcile();
+    expect(world.server.requests).toBe(0);
+    await world.clock.advance(1);
+    await world.reconcile();
+    expect(spec(world)).toEqual({ ...before, schedulingGates: gates });
+    expect(world.events.map(({ reason }) => reason)).toEqual(gates.length === 0 ? ["HoldExpired"] : []);
+    // What can be given later is given then.
+    world.labels = labels;
+    await world.told();
+    expect(spec(world)?.tolerations).toMatchObject([{ value: "amd64" }]);
+  });
+
   it("a pod is not let go while a policy that is still to be read may govern it", async () => {
     const world = aWorld(held());
     const elsewhere = { p: { mode: "Both", namespaceSelector: { matchLabels: { team: "a" } } } } as const;

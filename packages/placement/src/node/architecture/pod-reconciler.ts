@@ -5,6 +5,7 @@ import {
   type Lister,
   type ObjectKey,
   type Reconcile,
+  type ReconcileResult,
   referenceTo,
   toKeyText,
 } from "@berth/runtime";
@@ -17,6 +18,7 @@ import { governing } from "./govern.ts";
 import type { ImageDemand, ImageSight } from "./image-sight.ts";
 import { nothingOpen, type WorkloadObserver } from "./pod-view.ts";
 import type { ArchitecturePolicies, ArchitecturePolicyInForce } from "./policy.ts";
+import { decideUnknownNamespace } from "./unknown-namespace.ts";
 
 export interface PodReconcilerOptions {
   /** Those without a node, by `spec.nodeName=,status.phase=Pending`. */
@@ -98,11 +100,19 @@ export function createPodReconciler(options: PodReconcilerOptions): Reconcile<Ob
     if (inForce === undefined || inForce.policy.unsettled !== undefined) return undefined;
     const keys = taintKeys(inForce);
     const labels = namespaceLabels(key.namespace);
-    if (labels === undefined && key.namespace !== ownNamespace) {
-      observer?.decided(podName(pod), { rule: undefined, uncovered: keys, phase: "waiting" });
-      return { recheckAfterMs: BEHIND_MS };
-    }
     const now = clock.now();
+    const follow = async (decision: PodDecision, memory: PodMemory): Promise<ReconcileResult | undefined> => {
+      observer?.decided(podName(pod), decision.outcome);
+      tell(events, pod, decision.finding, memory);
+      const afterMs = await carryOut(options, { key, pod, decision, memory, context });
+      const recheckAfterMs = earliest(afterMs, decision.recheckAfterMs);
+      return recheckAfterMs === undefined ? undefined : { recheckAfterMs };
+    };
+    if (labels === undefined && key.namespace !== ownNamespace) {
+      const memory = recall(memories, id, { pod, policy: undefined, now });
+      const view = { pod, policies: inForce.policies, keys, now, seenSince: memory.seenSince };
+      return follow(decideUnknownNamespace(view), memory);
+    }
     const policy = governing(
       { policies: inForce.policies, ownNamespace },
       { namespace: key.namespace, namespaceLabels: labels, labels: pod.metadata?.labels },
@@ -113,12 +123,7 @@ export function createPodReconciler(options: PodReconcilerOptions): Reconcile<Ob
     const { wants } = decidePod(view);
     // A failure whose time is over counts on while it is asked about again, and not as if nothing were known of it.
     for (const want of wants) demand.want(want);
-    const decision = decidePod(view);
-    observer?.decided(podName(pod), decision.outcome);
-    tell(events, pod, decision.finding, memory);
-    const afterMs = await carryOut(options, { key, pod, decision, memory, context });
-    const recheckAfterMs = earliest(afterMs, decision.recheckAfterMs);
-    return recheckAfterMs === undefined ? undefined : { recheckAfterMs };
+    return follow(decidePod(view), memory);
   };
 }
 
