@@ -17,14 +17,17 @@ import {
   type BoundCapability,
   bindArchitecture,
   forecastArchitecture,
+  governing,
   type ImageQuestion,
   type ImageSight,
   imageUses,
+  judge,
   ownedMarks,
   recordOf,
   slimPodMetadata,
   slimPodSpec,
   taintKeys,
+  wantsOf,
 } from "@berth/placement";
 import { clusterName, createMetricsRegistry, createSilentLogger, findCondition, sleep } from "@berth/runtime";
 import {
@@ -86,12 +89,20 @@ export interface ArchitectureViewOptions {
 const PATIENCE_MS = 20_000;
 const LOOK_MS = 50;
 
+/** By whom the pods are governed. */
+export interface Governing {
+  readonly policies: ArchitecturePolicies | undefined;
+  readonly namespaceLabels: (namespace: string) => Readonly<Record<string, string>> | undefined;
+}
+
 /**
  * What is known of the images of these pods: what a running Berth has kept, and the rest asked of their registries now,
- * with the rights and from the place of whoever runs the command. What does not answer in time is unknown.
+ * with the rights and from the place of whoever runs the command. What does not answer in time is unknown. As a running
+ * Berth does, it asks nobody where the policy or the pod has its own word, or no policy governs.
  */
 export async function viewImages(
-  specs: Iterable<Pick<Pod, "metadata" | "spec">>,
+  specs: readonly Pick<Pod, "metadata" | "spec">[],
+  { policies, namespaceLabels }: Governing,
   options: ArchitectureViewOptions,
 ): Promise<ImageSight> {
   const { session, surroundings, files, installation } = options;
@@ -108,18 +119,24 @@ export async function viewImages(
     metrics: createMetricsRegistry(),
   });
   const questions = new Map<string, ImageQuestion>();
+  const wanted = new Map<string, ImageQuestion>();
+  const context = { policies: policies?.policies ?? [], ownNamespace: space };
   for (const { metadata, spec } of specs) {
-    for (const { question } of spec ? imageUses(spec, metadata?.namespace ?? "") : [])
-      questions.set(JSON.stringify(question), question);
+    if (spec === undefined) continue;
+    const { namespace = "", labels, annotations = {} } = metadata ?? {};
+    const policy = governing(context, { namespace, namespaceLabels: namespaceLabels(namespace), labels });
+    const verdict = judge({ namespace, annotations, spec, policy }, library, { now: clock.now() });
+    for (const { question } of imageUses(spec, namespace)) questions.set(JSON.stringify(question), question);
+    for (const question of wantsOf(verdict)) wanted.set(JSON.stringify(question), question);
   }
   const stop = new AbortController();
   const both = AbortSignal.any([signal, stop.signal]);
   const started = await Promise.all(library.always.map((component) => component.start(both)));
   library.wake();
-  for (const question of questions.values()) library.want(question);
+  for (const question of wanted.values()) library.want(question);
   const untilMs = clock.monotonic() + PATIENCE_MS;
   const isOpen = (): boolean =>
-    questions.values().some((question) => library.look(question).state === "unknown");
+    wanted.values().some((question) => library.look(question).state === "unknown");
   while (isOpen() && clock.monotonic() < untilMs && (await sleep(clock, LOOK_MS, signal)));
   const known = new Map([...questions].map(([text, question]) => [text, library.look(question)]));
   stop.abort();
@@ -218,12 +235,13 @@ export async function viewArchitecture(
   );
   if (found === undefined || sets === undefined || labels === undefined) return unread();
   const standing = isTainting ? await standingRules(policies, options) : new Set<string>();
-  const sight = await viewImages([...found, ...sets.map(asPod)], options);
+  const governed: Governing = { policies, namespaceLabels: (name) => labels.get(name) };
+  const sight = await viewImages([...found, ...sets.map(asPod)], governed, options);
   const forecast = forecastArchitecture({
+    ...governed,
     policies,
     pods: found,
     daemonSets: sets,
-    namespaceLabels: (name) => labels.get(name),
     sight,
     standing: (rule) => standing.has(rule),
     now: surroundings.clock.now(),
@@ -241,7 +259,8 @@ export async function viewArchitecture(
 /** What the template of a DaemonSet makes. */
 function asPod({ metadata, spec }: DaemonSet): Pick<Pod, "metadata" | "spec"> {
   const { namespace = "" } = metadata ?? {};
-  return { metadata: { namespace }, ...(spec?.template.spec && { spec: spec.template.spec }) };
+  const { metadata: made, spec: template } = spec?.template ?? {};
+  return { metadata: { ...made, namespace }, ...(template && { spec: template }) };
 }
 
 async function listUnscheduled({ client }: Session, { signal }: Surroundings): Promise<readonly Pod[]> {

@@ -179,6 +179,29 @@ describe("berth explain", () => {
     expect(text).toMatch(/linux\/amd64 +0 of 1 node left: its images do not run on amd64/);
   });
 
+  it("pod and plan ask no registry where the policy, or the pod, has its own word", async () => {
+    await using on = await stage();
+    await on.folder.write(
+      "told.yaml",
+      `apiVersion: berth.dev/v1alpha1
+kind: ArchitecturePolicy
+metadata: {name: all}
+spec: {mode: Taint, images: [{image: "${registry.host}/*", architectures: [arm64]}]}
+`,
+    );
+    const pod = await on.create(aPod("told").image(images.arm));
+    const given = { "berth.dev/architectures": "amd64" };
+    const other = await on.create(aPod("given").image(images.amd).annotated(given));
+    const mark = registry.requests.mark();
+    const explain = async (it: Pod): Promise<string> =>
+      (await on.command("explain", "pod", nameOf(it), "--config", "told.yaml")).stdout;
+    expect(await explain(pod)).toContain("runs on arm64, by the policy; excludes amd64");
+    expect(await explain(other)).toContain("fits: ArchitecturesGiven");
+    const planned = await on.command("plan", "--config", "told.yaml");
+    expect(planned.stdout).toContain("2 pods would be changed");
+    expect(registry.requests.countSince(mark)).toBe(0);
+  });
+
   it("pod names what is not there, and what is no name", async () => {
     await using on = await stage();
     const missing = await on.command("explain", "pod", "default/none");

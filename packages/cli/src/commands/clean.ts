@@ -113,7 +113,7 @@ export async function clean(options: CleanOptions, surroundings: Surroundings): 
   // The API server goes by its caches for a second or so.
   if (admission.length > 0)
     stderr.write(
-      "Nodes that registered just now may have got a taint still: run it once more in a moment.\n",
+      "Nodes and pods made just now may have got a taint or a gate still: run it once more in a moment.\n",
     );
   return exitCodes.done;
 }

@@ -30,11 +30,13 @@ export async function explainOnePod(options: ExplainOptions, surroundings: Surro
   const view: ArchitectureViewOptions = { session, surroundings, files, installation };
   const nodes: Node[] = [];
   for await (const node of readNodes(session, surroundings, slimNode)) nodes.push(node);
+  const namespaceLabels = await readNamespaceLabels(namespace, session, surroundings);
+  const governed = { policies: read.policies, namespaceLabels: () => namespaceLabels };
   const explanation = explainPod({
     pod,
     policies: read.policies,
-    namespaceLabels: await readNamespaceLabels(namespace, session, surroundings),
-    sight: await viewImages([pod], view),
+    namespaceLabels,
+    sight: await viewImages([pod], governed, view),
     nodes,
     now: clock.now(),
     ownNamespace: await ownNamespaceOf(view),

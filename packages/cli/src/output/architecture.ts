@@ -36,7 +36,7 @@ export function formatArchitecturePlan(forecast: ArchitectureForecast, style: St
     lines.push("", style.warning(title), `${formatColumns(rows, "  ")}${more}`.trimEnd());
   };
   listed("These keep nodes from being tainted:", uncovered);
-  listed("These can run nowhere:", stuck);
+  listed("These stay pending:", stuck);
   return lines.map((line) => `${line}\n`).join("");
 }
 
