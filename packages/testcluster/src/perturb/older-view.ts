@@ -113,19 +113,40 @@ export function createOlderView(options: OlderViewOptions): OlderView {
   };
 }
 
-/** @throws RangeError for a label selector that says more than which labels have which values. */
+/** @throws RangeError for a selector that says more than which labels or fields have which values. */
 function wantedBy({ namespace, name, query }: ObservedRequest): Wanted {
-  const selector = query.get("labelSelector") ?? "";
-  const labels = selector === "" ? [] : selector.split(",").map((part) => part.split("="));
-  if (labels.some((pair) => pair.length !== 2 || pair.some((text) => /[!()\s]/.test(text))))
-    throw new RangeError(`an older view cannot be selected by ${selector}`);
-  return ({ metadata = {} }) =>
-    (namespace === "" || metadata.namespace === namespace) &&
-    (name === "" || metadata.name === name) &&
-    labels.every(([key = "", value]) => metadata.labels?.[key] === value);
+  const labels = equalitiesOf(query.get("labelSelector"));
+  const fields = equalitiesOf(query.get("fieldSelector"));
+  return (object) => {
+    const { metadata = {} } = object;
+    return (
+      (namespace === "" || metadata.namespace === namespace) &&
+      (name === "" || metadata.name === name) &&
+      labels.every(([key, value]) => metadata.labels?.[key] === value) &&
+      fields.every(([path, value]) => fieldAt(object, path) === value)
+    );
+  };
 }
 
-/** What a watch of a part of the collection says of this version: its labels may have brought it there, or away. */
+function equalitiesOf(selector: string | null): readonly (readonly [string, string])[] {
+  if (selector === null || selector === "") return [];
+  return selector.split(",").map((part) => {
+    const [key = "", value, ...rest] = part.split("=");
+    if (value === undefined || rest.length > 0 || /[!()\s]/.test(part))
+      throw new RangeError(`an older view cannot be selected by ${selector}`);
+    return [key, value];
+  });
+}
+
+/** As the API server reads it: what is not set is empty. */
+function fieldAt(object: unknown, path: string): unknown {
+  let value = object;
+  for (const name of path.split("."))
+    value = typeof value === "object" && value !== null ? Reflect.get(value, name) : undefined;
+  return value ?? "";
+}
+
+/** What a watch of a part of the collection says of this version: its labels or fields may have brought it there, or away. */
 function typeFor({ type, object, before }: Version, wanted: Wanted): Version["type"] | undefined {
   const was = before !== undefined && wanted(before);
   if (!wanted(object)) return was ? "DELETED" : undefined;

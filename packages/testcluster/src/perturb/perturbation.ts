@@ -41,6 +41,8 @@ export interface PerturbationOptions {
   readonly sentinelResource: Resource;
   /** Those whose status the controller does not go by. */
   readonly ownStatusOf: readonly Resource[];
+  /** Requests about these are no points. */
+  readonly unperturbed: readonly Resource[];
   readonly isSentinel: (resource: Resource, name: string) => boolean;
   readonly changesOf: (resource: Resource, name: string) => number;
   /** Ends the life of the controller at once. */
@@ -58,6 +60,10 @@ export function createPerturbation(options: PerturbationOptions): Perturbation {
   let pause: Pause | undefined;
   const resourceOf = ({ group, resource }: ObservedRequest): Resource | undefined =>
     resources.find((one) => one.group === group && one.plural === resource);
+
+  function isUnperturbed({ group, resource }: ObservedRequest): boolean {
+    return options.unperturbed.some((one) => one.group === group && one.plural === resource);
+  }
 
   /** Is it about the sentinel? That is the business of the harness. */
   function isNoise(request: ObservedRequest, name: string): boolean {
@@ -98,7 +104,7 @@ export function createPerturbation(options: PerturbationOptions): Perturbation {
       return pause;
     },
     async request(request, forward) {
-      if (isNoise(request, nameOfSubject(request))) return forward();
+      if (isUnperturbed(request) || isNoise(request, nameOfSubject(request))) return forward();
       const name = occurrences.next(nameOfRequest(request, toLocal));
       footprint.requests.push(name);
       const isIt =

@@ -17,6 +17,11 @@ export interface PerturbationStory {
    * not worth an older view that ends with it, nor a watch that stops before it. Default none.
    */
   readonly ownStatusOf?: readonly Resource[];
+  /**
+   * Requests about these are no points, and never go wrong: such as come by the clock, or are made about the sentinel without
+   * its name in their path. Default none.
+   */
+  readonly unperturbed?: readonly Resource[];
   /** Older views are at most so many steps old. Default as old as the story. */
   readonly oldestView?: number;
   /**

@@ -82,6 +82,7 @@ class Run implements AsyncDisposable {
       resources: story.resources,
       toLocal: stage.toLocal,
       ownStatusOf: story.ownStatusOf ?? [],
+      unperturbed: story.unperturbed ?? [],
       sentinelResource: scene.fence.resource,
       isSentinel: (resource, name) => this.#isSentinel(resource, name),
       changesOf: (resource, name) => stage.changesOf(resource, name),
