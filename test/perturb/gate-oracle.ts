@@ -1,18 +1,13 @@
 /**
  * What startup gates may do to nodes, worked out a second time from what the API server had at each moment, without a
  * line of the product's own code.
- *
- * A decision about a node rests on that very version of the node, for every write is bound to it. All else comes from
- * watches, each of which may be behind by itself. What the oracle asks is the most that a correct controller can give:
- * each signal, and the gate, must have been so at some moment since that version of the node was made, or since the
- * step before the last one ended. Then a watch that stands still while one step overtakes another does no harm, nor an
- * older view, in which the node is as old as the rest; and a controller that goes by less is found out.
  */
 import type { DaemonSet, KubeObject, Node, Pod, Resource } from "@berth/kube";
 import { daemonSets, pods } from "@berth/kube";
 import { startupGates } from "@berth/placement";
 import type { HistoryEntry } from "@berth/testcluster";
 import type { Labels } from "../oracle.ts";
+import { Worlds } from "./worlds.ts";
 
 /** A gate of a story. It is there or not; nobody edits it. */
 export interface StoryGate {
@@ -45,47 +40,12 @@ export interface GateView {
 
 /** Namespaces whose pods do not make a node busy. */
 const IGNORED: ReadonlySet<string> = new Set(["kube-system", "kube-public"]);
-const NO_VIEW: GateView = { pods: [], daemonSets: [], gates: new Set() };
 
-/** Every moment of a history, as decisions may have seen it. */
-export class GateWorlds {
-  readonly #history: readonly HistoryEntry[];
-  readonly #steps: readonly string[];
-  /** `#views[n]` is that after `n` versions. */
-  readonly #views: readonly GateView[];
+export type GateWorlds = Worlds<GateView>;
 
-  /** @param steps in order, the start included. */
-  constructor(history: readonly HistoryEntry[], steps: readonly string[]) {
-    this.#history = history;
-    this.#steps = steps;
-    const kept = new Map<string, HistoryEntry>();
-    this.#views = [
-      NO_VIEW,
-      ...history.map((entry) => {
-        const key = `${entry.resource.plural}/${entry.name}`;
-        if (entry.type === "DELETED") kept.delete(key);
-        else kept.set(key, entry);
-        return toView([...kept.values()]);
-      }),
-    ];
-  }
-
-  /** What a watch may have shown to who made this version: see above. */
-  behind(entry: HistoryEntry): readonly GateView[] {
-    const at = this.#history.indexOf(entry);
-    const step = this.#steps.indexOf(entry.step);
-    const seen = entry.before?.metadata?.resourceVersion;
-    const made = this.#history.findIndex(({ object }) => object.metadata?.resourceVersion === seen) + 1;
-    const stepBefore = this.#history.findIndex((one) => this.#steps.indexOf(one.step) >= step - 1);
-    return this.#views.slice(Math.min(made, stepBefore), at + 1);
-  }
-
-  /** Every moment since the object was made: who looks something up for it asks the server, and not before that. */
-  since(entry: HistoryEntry): readonly GateView[] {
-    const { uid } = entry.object.metadata ?? {};
-    const made = this.#history.findIndex(({ object }) => object.metadata?.uid === uid);
-    return this.#views.slice(made + 1, this.#history.indexOf(entry) + 1);
-  }
+/** @param steps in order, the start included. */
+export function gateWorlds(history: readonly HistoryEntry[], steps: readonly string[]): GateWorlds {
+  return new Worlds(history, steps, toView);
 }
 
 function toView(entries: readonly HistoryEntry[]): GateView {

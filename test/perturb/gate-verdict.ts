@@ -6,7 +6,8 @@ import type { HistoryEntry } from "@berth/testcluster";
 import {
   type GateTrace,
   type GateView,
-  GateWorlds,
+  type GateWorlds,
+  gateWorlds,
   recordedOf,
   type StoryGate,
   type StoryGates,
@@ -27,7 +28,7 @@ export interface GateTrial {
 
 /** One sentence for each thing that must not be. */
 export function forbiddenOfGates(history: readonly HistoryEntry[], trial: GateTrial): readonly string[] {
-  const worlds = new GateWorlds(history, trial.steps);
+  const worlds = gateWorlds(history, trial.steps);
   const ofNodes = history.filter(({ resource }) => resource === nodes);
   const written = history.filter(({ by }) => by === "controller");
   const changed = written.filter(({ resource, type }) => resource === nodes && type === "MODIFIED");

@@ -1,5 +1,6 @@
 /** Every story there is. A new one is a line here; `make perturb` tells all of them. */
 import type { PerturbationStory } from "@berth/testcluster";
+import { architectureAffinity, architectureHeld, architectureTaint } from "./architecture.ts";
 import { gatesBackfill, gatesContinuous, gatesHeld, gatesRelease } from "./gates.ts";
 import { labelsFolder, labelsFolderLong, labelsReleased } from "./labels.ts";
 import { labelsRules, labelsSafety } from "./rules.ts";
@@ -14,4 +15,7 @@ export const stories: readonly PerturbationStory[] = [
   gatesRelease,
   gatesBackfill,
   gatesContinuous,
+  architectureHeld,
+  architectureTaint,
+  architectureAffinity,
 ];

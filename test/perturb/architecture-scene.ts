@@ -1,0 +1,301 @@
+/** What all stories about architecture policies have in common: hands, a sentinel, and the state that counts. */
+import {
+  daemonSets,
+  events,
+  isApiError,
+  type Node,
+  nodes,
+  type Pod,
+  pods,
+  serviceAccounts,
+  type Taint,
+} from "@berth/kube";
+import { type ArchitecturePolicy, architecturePolicies, type LabelRule, labelRules } from "@berth/placement";
+import { aNode, NUDGE, type PerturbationStory, type Scene, type Stage, type Step } from "@berth/testcluster";
+import {
+  daemonSetObject,
+  POOL,
+  podObject,
+  policyObject,
+  type StoryPod,
+  type StoryPolicy,
+  specOf,
+} from "./architecture-objects.ts";
+import { type ArchitectureView, isGated, taintsAt, unsettled } from "./architecture-oracle.ts";
+import { forbiddenOfArchitectures } from "./architecture-verdict.ts";
+import { startBerthInStory } from "./berth.ts";
+import { recordedOf } from "./gate-oracle.ts";
+import { MARKS } from "./node-scene.ts";
+
+/** What the steps of a story can do. */
+export interface ArchitectureHands {
+  /** @param taints as kubelet registers them: `key=value:Effect`. */
+  readonly addNode: (node: string, architecture: string, taints?: readonly string[]) => Promise<void>;
+  /** Edits the list of taints as it stands, whoever writes at the same time. */
+  readonly taint: (node: string, edit: (taints: readonly Taint[]) => readonly Taint[]) => Promise<void>;
+  readonly addPod: (pod: string, content: StoryPod) => Promise<void>;
+  readonly removePod: (pod: string) => Promise<void>;
+  readonly addDaemonSet: (name: string, image: string) => Promise<void>;
+  /** As from a manifest in which they never stood. */
+  readonly stripDaemonSet: (name: string) => Promise<void>;
+  /** Makes the policy, or edits it to be this one. */
+  readonly putPolicy: (policy: string, content: StoryPolicy) => Promise<void>;
+  readonly dropPolicy: (policy: string) => Promise<void>;
+  /** Whether the taint with this key stands on the node. */
+  readonly stands: (node: string, key: string) => boolean;
+  /** Whether our gate holds the pod. */
+  readonly isHeld: (pod: string) => boolean;
+}
+
+export interface ArchitecturePlot {
+  /** What counts, by local name. */
+  readonly nodes: readonly string[];
+  readonly pods: readonly string[];
+  readonly daemonSets?: readonly string[];
+  readonly policies: readonly string[];
+  /** Taint keys of these. */
+  readonly keys: readonly string[];
+  /** Before Berth starts. */
+  prepare(hands: ArchitectureHands): Promise<void>;
+  steps(hands: ArchitectureHands): readonly Step[];
+}
+
+export function architectureStory(
+  name: string,
+  plot: ArchitecturePlot,
+  options: Pick<PerturbationStory, "oldestView"> = {},
+): PerturbationStory {
+  const guides = [architecturePolicies, labelRules, daemonSets, pods];
+  return {
+    name,
+    ...options,
+    resources: [nodes, ...guides],
+    ownStatusOf: [architecturePolicies, labelRules],
+    // Each round of the sentinel tells Events; and images that are not known are asked for again by the clock.
+    unperturbed: [events, serviceAccounts],
+    guides,
+    setUp: (stage) => setUpArchitectureScene(stage, plot),
+  };
+}
+
+async function setUpArchitectureScene(stage: Stage, plot: ArchitecturePlot): Promise<Scene> {
+  const hands = createArchitectureHands(stage);
+  const sentinel = await createSentinel(stage, plot.keys);
+  await plot.prepare(hands);
+  const steps = plot.steps(hands);
+  const isSettled = (): boolean => unsettled(viewNow(stage, plot)).length === 0;
+  return {
+    start: (connection) => startBerthInStory(stage, connection),
+    fence: sentinel,
+    steps: steps.map((step) => ({ ...step, over: () => isSettled() && (step.over?.() ?? true) })),
+    state: () => stateOf(stage, plot),
+    forbidden(all) {
+      const history = all.filter(({ name }) => name !== SENTINEL);
+      const trial = {
+        steps: ["start", ...steps.map(({ name }) => name)],
+        keys: plot.keys,
+        sentinelKey: SENTINEL_KEY,
+      };
+      return forbiddenOfArchitectures(history, trial);
+    },
+    [Symbol.asyncDispose]: () => Promise.resolve(),
+  };
+}
+
+function viewNow(stage: Stage, plot: ArchitecturePlot): ArchitectureView {
+  return {
+    nodes: plot.nodes.flatMap((name) => stage.latest(nodes, name) ?? []),
+    pods: plot.pods.flatMap((name) => stage.latest(pods, name) ?? []),
+    daemonSets: (plot.daemonSets ?? []).flatMap((name) => stage.latest(daemonSets, name) ?? []),
+    policies: plot.policies.flatMap((name) => stage.latest(architecturePolicies, name) ?? []),
+  };
+}
+
+/** All that counts, without uids, times, and what makes names of this run unlike others. */
+function stateOf(stage: Stage, plot: ArchitecturePlot): unknown {
+  const state = {
+    nodes: plot.nodes.map((name) => [name, stateOfNode(stage.latest(nodes, name))]),
+    pods: plot.pods.map((name) => [name, stateOfPod(stage.latest(pods, name)?.spec)]),
+    daemonSets: (plot.daemonSets ?? []).map((name) => [
+      name,
+      stateOfPod(stage.latest(daemonSets, name)?.spec?.template.spec),
+    ]),
+    policies: plot.policies.map((name) => [name, stateOfPolicy(stage.latest(architecturePolicies, name))]),
+  };
+  return JSON.parse(JSON.stringify(state).replaceAll(stage.nameOf(""), ""));
+}
+
+function stateOfNode(node: Node | undefined): unknown {
+  if (node === undefined) return "absent";
+  const { labels, annotations: { [NUDGE]: _nudge, [MARKS]: _marks, ...annotations } = {} } =
+    node.metadata ?? {};
+  const { taints = [], ...spec } = node.spec ?? {};
+  return {
+    labels,
+    annotations,
+    record: recordedOf(node),
+    taints: taints.map(({ key, value, effect }) => `${key}=${value}:${effect}`).toSorted(),
+    spec,
+  };
+}
+
+/** The key of the sentinel is in force whether or not the controller knows a policy of the story yet. */
+function stateOfPod(spec: Pod["spec"]): unknown {
+  if (spec === undefined) return "absent";
+  const tolerations = (spec.tolerations ?? []).filter(({ key }) => key !== SENTINEL_KEY);
+  return {
+    tolerations: tolerations.map((one) => JSON.stringify(one)).toSorted(),
+    gates: spec.schedulingGates?.map(({ name }) => name),
+    affinity: spec.affinity,
+    node: spec.nodeName,
+  };
+}
+
+/** Without messages: who waits for what is said anew with each round of the sentinel, which changes a policy. */
+function stateOfPolicy(policy: ArchitecturePolicy | undefined): unknown {
+  if (policy === undefined) return "absent";
+  const { conditions = [], ...counts } = policy.status ?? {};
+  return {
+    ...counts,
+    conditions: conditions.map(({ lastTransitionTime: _time, message: _message, ...rest }) => rest),
+  };
+}
+
+const SENTINEL = "sentinel";
+const SENTINEL_KEY = "sentinel.example.com/arch";
+const SELECTED = { "example.com/sentinel": "true" };
+const IMAGE = "registry.test/sentinel:1";
+
+/**
+ * One object for each watch. A policy for a key that nobody taints nodes with keeps the watches of pods and DaemonSets
+ * open; its status says that it was seen. A pod and the template of a DaemonSet say at each round that they run on an
+ * architecture that there never was, and get a toleration for it. A label rule answers for nodes: it is written by the
+ * same hand as taints.
+ */
+async function createSentinel(stage: Stage, keys: readonly string[]): Promise<Scene["fence"]> {
+  let edits = 0;
+  let round = 0;
+  const spec = (): object =>
+    specOf({
+      mode: "Taint",
+      leavesNodes: true,
+      key: SENTINEL_KEY,
+      podLabels: SELECTED,
+      priority: 1000,
+      facts: {},
+      maxHold: edits % 2 === 0 ? "1h" : "60m",
+    });
+  const annotations = (): object => ({ "berth.dev/architectures": `round-${edits}` });
+  // It keeps no bootstrap of the story back.
+  const tolerations = keys.map((key) => ({ key, operator: "Exists", effect: "NoSchedule" }));
+  await stage.create(architecturePolicies, policyObject(SENTINEL, spec()));
+  await stage.create(labelRules, sentinelRule());
+  await stage.create(nodes, aNode(SENTINEL).build());
+  await stage.create(pods, podObject(SENTINEL, { images: [IMAGE], labels: SELECTED, tolerations }));
+  await stage.create(daemonSets, daemonSetObject(SENTINEL, IMAGE, tolerations));
+  const guides: NonNullable<Scene["fence"]["guides"]> = {
+    async change() {
+      edits += 1;
+      const metadata = { annotations: annotations() };
+      const template = { metadata: { ...metadata, labels: SELECTED }, spec: { tolerations } };
+      await Promise.all([
+        stage.patch(architecturePolicies, SENTINEL, { type: "merge", body: { spec: spec() } }),
+        stage.patch(pods, SENTINEL, { type: "merge", body: { metadata } }),
+        stage.patch(daemonSets, SENTINEL, { type: "merge", body: { spec: { template } } }),
+      ]);
+    },
+    answered() {
+      const { metadata, status } = stage.latest(architecturePolicies, SENTINEL) ?? {};
+      const { spec: template } = stage.latest(daemonSets, SENTINEL)?.spec?.template ?? {};
+      const isGiven = (of: Pod["spec"]): boolean =>
+        of?.tolerations?.some(({ key, value }) => key === SENTINEL_KEY && value === `round-${edits}`) ===
+        true;
+      return (
+        status?.observedGeneration === metadata?.generation &&
+        isGiven(stage.latest(pods, SENTINEL)?.spec) &&
+        isGiven(template)
+      );
+    },
+  };
+  return {
+    resource: nodes,
+    companions: [architecturePolicies, labelRules, daemonSets, pods],
+    name: SENTINEL,
+    async change() {
+      round += 1;
+      const labels = { "sentinel/input": round % 2 === 0 ? null : "true" };
+      await Promise.all([
+        guides.change(),
+        stage.patch(nodes, SENTINEL, { type: "merge", body: { metadata: { labels } } }),
+      ]);
+    },
+    answered() {
+      const labels = stage.latest(nodes, SENTINEL)?.metadata?.labels ?? {};
+      return (labels["sentinel/output"] !== undefined) === (round % 2 === 1) && guides.answered();
+    },
+    guides,
+  };
+}
+
+function sentinelRule(): LabelRule {
+  const spec = {
+    match: { all: [{ key: "sentinel/input" }] },
+    labels: [{ key: "sentinel/output" }],
+    removalDelay: "0s",
+  };
+  return { apiVersion: "berth.dev/v1alpha1", kind: "LabelRule", metadata: { name: SENTINEL }, spec };
+}
+
+function createArchitectureHands(stage: Stage): ArchitectureHands {
+  return {
+    async addNode(name, architecture, taints = []) {
+      const node = aNode(name)
+        .architecture(architecture)
+        .labelled(POOL)
+        .annotated({ "example.com/note": name })
+        .tainted(...taints);
+      await stage.create(nodes, node.build());
+    },
+    taint: (node, edit) => editTaints(stage, node, edit),
+    async addPod(name, { node, ...content }) {
+      const on = node === undefined ? {} : { node: stage.nameOf(node) };
+      await stage.create(pods, podObject(name, { ...content, ...on }));
+    },
+    removePod: (pod) => stage.remove(pods, pod),
+    async addDaemonSet(name, image) {
+      await stage.create(daemonSets, daemonSetObject(name, image));
+    },
+    async stripDaemonSet(name) {
+      const body = { spec: { template: { spec: { tolerations: null } } } };
+      await stage.patch(daemonSets, name, { type: "merge", body });
+    },
+    async putPolicy(name, content) {
+      const isNew = stage.latest(architecturePolicies, name) === undefined;
+      const spec = specOf(content);
+      if (isNew) await stage.create(architecturePolicies, policyObject(name, spec));
+      else await stage.patch(architecturePolicies, name, { type: "merge", body: { spec } });
+    },
+    dropPolicy: (policy) => stage.remove(architecturePolicies, policy),
+    stands: (node, key) => taintsAt(stage.latest(nodes, node), key).length > 0,
+    isHeld: (pod) => isGated(stage.latest(pods, pod) ?? {}),
+  };
+}
+
+/** Guarded, for a list is written as a whole. */
+async function editTaints(
+  stage: Stage,
+  node: string,
+  edit: (taints: readonly Taint[]) => readonly Taint[],
+): Promise<void> {
+  for (;;) {
+    const { metadata, spec } = await stage.cluster.client.get(nodes, { name: stage.nameOf(node) });
+    const { resourceVersion } = metadata ?? {};
+    const body = { metadata: { resourceVersion }, spec: { taints: edit(spec?.taints ?? []) } };
+    try {
+      await stage.patch(nodes, node, { type: "merge", body });
+      return;
+    } catch (error) {
+      if (!isApiError(error, "conflict")) throw error;
+    }
+  }
+}
