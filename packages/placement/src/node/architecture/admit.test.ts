@@ -108,6 +108,28 @@ describe("a pod is created whose images are known", () => {
     expect(held.spec?.affinity).toBeUndefined();
   });
 
+  it("is refused only by fresh facts: those of tags that may have moved are asked for first, while it is held", () => {
+    const pod = aPod("p").image("amd").container("side", "arm").build();
+    const known = sightOf(IMAGES);
+    const stale: Context["sight"] = {
+      look: (question) =>
+        question.pull === "Always" && question.image === "arm"
+          ? { state: "unknown", name: "arm" }
+          : known.look(question),
+    };
+    const pulled = (image: string): object => ({ name: image, image, imagePullPolicy: "IfNotPresent" });
+    const object = { ...pod, spec: { containers: [pulled("amd"), pulled("arm")] } };
+    const question = { kind: POD, operation: "CREATE", object, namespace: "default" };
+    expect(admitPod(contextOf({}), question)).toMatchObject({ allowed: false });
+    expect(admitPod({ ...contextOf({}), sight: stale }, question)).toMatchObject({
+      patch: [{ op: "add", path: "/spec/schedulingGates", value: [GATE] }],
+      wants: [
+        { image: "amd", pull: "Always" },
+        { image: "arm", pull: "Always" },
+      ],
+    });
+  });
+
   it("both ways at once, for moving from one to the other", () => {
     const { spec } = after(aPod("p").image("amd"), both);
     expect(spec?.tolerations).toEqual([tolerating("amd64")]);

@@ -20,7 +20,7 @@ import { addGate, liftGate, narrow } from "./pod-patch.ts";
 import type { PodVerdict } from "./pod-view.ts";
 import type { ArchitecturePolicyInForce } from "./policy.ts";
 import { appendTolerations, keysToGive, missingTolerations, POD_TOLERATIONS } from "./tolerations.ts";
-import { judge, wantsOf } from "./verdict.ts";
+import { freshly, judge, wantsOf } from "./verdict.ts";
 
 export interface ArchitectureAdmission extends GovernContext {
   /** Labels of a namespace; `undefined` while they are not known. */
@@ -67,9 +67,12 @@ export function admitPod(context: ArchitectureAdmission, question: ArchitectureQ
   if (textField(pod.spec, "nodeName") !== "") return UNCHANGED;
   const judged = judgeSent(context, pod);
   if (judged === undefined) return admitUnknown(context, pod);
-  const { policy, verdict } = judged;
+  const { policy } = judged;
   const isHeld = isHeldFor(policy, pod);
-  if (verdict.kind === "impossible" && isRefused(policy, pod)) {
+  const isFinal = judged.verdict.kind === "impossible" && isRefused(policy, pod);
+  // Nobody would ask again for the images of a pod that is refused: it is not, if these have to be asked for first.
+  const verdict = isFinal ? (judgeSent(freshOf(context), pod) ?? judged).verdict : judged.verdict;
+  if (isFinal && verdict.kind === "impossible") {
     return { allowed: false, reason: verdict.reason, message: refusalText(verdict, policy) };
   }
   const isDecided = verdict.kind === "fits" || verdict.kind === "any";
@@ -78,7 +81,13 @@ export function admitPod(context: ArchitectureAdmission, question: ArchitectureQ
     ...(isHeld ? narrow(pod.spec, verdict, policy.spec.preferences) : []),
     ...(isHeld && !isDecided ? addGate(pod.spec) : liftGate(pod.spec)),
   ];
-  return { allowed: true, patch, wants: wantsOf(verdict) };
+  const wants = wantsOf(verdict);
+  return { allowed: true, patch, wants: isFinal ? wants.map(freshly) : wants };
+}
+
+/** Facts that are as fresh as for images that are always pulled. */
+function freshOf(context: ArchitectureAdmission): ArchitectureAdmission {
+  return { ...context, sight: { look: (question) => context.sight.look(freshly(question)) } };
 }
 
 /**

@@ -156,14 +156,17 @@ describe("a gated pod", () => {
     ["a policy governs that only taints", pod("new", GATE), taint],
     ["is of a DaemonSet", pod("new", GATE).ofDaemonSet("ds"), {}],
     ["is of kube-system", pod("new", GATE).in("kube-system"), {}],
-  ])("that %s is let go as it is, but not before a policy had time to come to this replica", (_, held, input) => {
-    const early = decide(held, { ...input, afterMs: 1500 });
-    expect(early).not.toHaveProperty("patch");
-    expect(early).toMatchObject({ isLifted: false, recheckAfterMs: 500, outcome: { phase: "waiting" } });
-    const decision = decide(held, { ...input, afterMs: 2000 });
-    expect(decision.isLifted).toBe(true);
-    expect(after(held, decision)).toEqual({ ...held.build().spec, schedulingGates: [] });
-  });
+  ])(
+    "that %s is let go as it is, but not before a policy had time to come to this replica",
+    (_, held, input) => {
+      const early = decide(held, { ...input, afterMs: 1500 });
+      expect(early).not.toHaveProperty("patch");
+      expect(early).toMatchObject({ isLifted: false, recheckAfterMs: 500, outcome: { phase: "waiting" } });
+      const decision = decide(held, { ...input, afterMs: 2000 });
+      expect(decision.isLifted).toBe(true);
+      expect(after(held, decision)).toEqual({ ...held.build().spec, schedulingGates: [] });
+    },
+  );
 });
 
 describe("a pod without our gate", () => {

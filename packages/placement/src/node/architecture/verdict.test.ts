@@ -251,6 +251,7 @@ describe("A-B8 a pod with an image that is not known", () => {
       30_000,
       "unresolvable RegistryUnreachable",
     ],
+    ["not looked at, for long, closed", { ...unknown, policy: Closed }, 30_000, "unresolvable HoldExpired"],
     ["registry away for long, kept", { ...passing, policy: Keep }, 30_000, "waiting RegistryUnreachable"],
     [
       "registry away for long, with a fallback",
@@ -322,6 +323,16 @@ describe("A-B8 a pod with an image that is not known", () => {
     const images = { "a@sha256:1": ["amd64"], b: ["amd64"], c: { failed: "ImageNotFound" } } as const;
     const verdict = verdictOf({ images, pod: ["a@sha256:1", "b", "c", "d", "d"] });
     expect(wantsOf(verdict).map(({ image }) => image)).toEqual(["b", "c", "d"]);
+  });
+
+  it("asks for fresh facts when it can run nowhere: a tag may have been mended", () => {
+    const pulls = (images: KnownImages): readonly unknown[] =>
+      wantsOf(verdictOf({ images })).map(({ image, pull }) => [image, pull]);
+    expect(pulls({ "a:1": ["amd64"] })).toEqual([["a:1", "IfNotPresent"]]);
+    expect(pulls({ "a:1": ["amd64"], "b:1": ["arm64"] })).toEqual([
+      ["a:1", "Always"],
+      ["b:1", "Always"],
+    ]);
   });
 });
 

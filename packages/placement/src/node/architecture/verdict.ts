@@ -45,16 +45,23 @@ export function judge(question: PodQuestion, sight: ImageSight, options: JudgeOp
 
 /**
  * Images to be asked for: those that are not known, and those known by a tag, which may stand for something else by now.
+ * Of a pod that can run nowhere they are asked for as freshly as can be: its user may have mended one under its old name.
  * Whoever is asked remembers what is fresh. Each question once.
  */
-export function wantsOf({ images }: PodVerdict): readonly ImageQuestion[] {
+export function wantsOf({ kind, images }: PodVerdict): readonly ImageQuestion[] {
   const wants = new Map<string, ImageQuestion>();
   for (const { use, knowledge, source } of images) {
     const isForEver = knowledge.state === "known" && use.question.image.includes("@");
     if (source === "policy" || isForEver) continue;
-    wants.set(`${use.question.pull} ${use.question.image}`, use.question);
+    const question = kind === "impossible" ? freshly(use.question) : use.question;
+    wants.set(`${question.pull} ${question.image}`, question);
   }
   return [...wants.values()];
+}
+
+/** The same question, answered as for an image that is always pulled. */
+export function freshly(question: ImageQuestion): ImageQuestion {
+  return { ...question, pull: "Always" };
 }
 
 /** Was it given for want of facts, which may still come? */
@@ -259,7 +266,7 @@ function judgeMissing(
     const message = unknownText(missing);
     return { kind: "waiting", reason: reasons.ImagesPending, message, images };
   }
-  if (isClosed && failed.length > 0) return unresolvable(images, failed);
+  if (isClosed) return unresolvable(images, failed.length > 0 ? failed : missing);
   const reason = reasonOf(failed);
   const after = isPending ? `after ${policy.spec.maxHold} ` : "";
   if (isPending && policy.spec.afterMaxHold === "Keep") {
