@@ -43,6 +43,7 @@ const RETRY_MS = 60_000;
 export function createLeftovers(options: LeftoverOptions): Leftovers {
   const { isIdle, clock } = options;
   let changed = Promise.withResolvers<void>();
+  /** Policies were in force since it was last looked: there may be pods that they hold. */
   let hasWatched = false;
   const whenChanged = async (signal: AbortSignal): Promise<void> => {
     await Promise.race([changed.promise, whenAborted(signal)]);
@@ -54,8 +55,9 @@ export function createLeftovers(options: LeftoverOptions): Leftovers {
         await whenChanged(signal);
         continue;
       }
-      if (hasWatched || (await hasGated(options, signal))) await letGo(options, signal);
+      const isKnown = hasWatched;
       hasWatched = false;
+      if (isKnown || (await hasGated(options, signal))) await letGo(options, signal);
       if (isIdle()) await whenChanged(signal);
     }
   };

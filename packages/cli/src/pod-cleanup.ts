@@ -138,18 +138,19 @@ export async function carryOutPodWork(
   if (evict.length > 0) stderr.write(`${evict.length} ${evict.length === 1 ? "pod" : "pods"} evicted.\n`);
 }
 
-/** As a running Berth lets a pod go that no policy governs. */
-function liftPatch(pod: Pod, now: number): readonly JsonPatchOperation[] | undefined {
+/** As a running Berth lets a pod go that no policy governs; there is no policy on its way that would be worth waiting for. */
+function liftPatch(pod: Pod): readonly JsonPatchOperation[] | undefined {
+  const now = Number.MAX_SAFE_INTEGER;
   const sight = {
     look: ({ image }: { readonly image: string }) => ({ state: "unknown", name: image }) as const,
   };
   return decidePod({ pod, policy: undefined, keys: [], sight, now }).patch;
 }
 
-async function lift(first: Pod, { client }: Session, { clock, signal }: Surroundings): Promise<void> {
+async function lift(first: Pod, { client }: Session, { signal }: Surroundings): Promise<void> {
   let pod = first;
   for (let tries = 1; ; tries++) {
-    const body = liftPatch(pod, clock.now());
+    const body = liftPatch(pod);
     const { namespace = "", name = "" } = pod.metadata ?? {};
     if (body === undefined) return;
     try {
