@@ -1,33 +1,76 @@
-import { aNode, aPod, type PodBuilder } from "@berth/testcluster";
+import type { Pod } from "@berth/kube";
+import { aNode, aPod } from "@berth/testcluster";
 import { describe, expect, it } from "vitest";
+import { ARCHITECTURE_GATE } from "../api/architecture-policy.ts";
+import type { ImageSight } from "../node/architecture/image-sight.ts";
 import { type PolicyInit, policiesOf } from "../node/architecture/testing/policies.ts";
-import { type KnownImages, sightOf } from "../node/architecture/testing/sight.ts";
 import { explainPod, type PodExplanation } from "./pod.ts";
 
-const NOW = Date.parse("2026-01-01T00:00:00Z");
-const nodes = [aNode("big-1"), aNode("big-2"), aNode("small-1").arm64()].map((node) => node.build());
+const NOW = Date.parse("2026-01-01T00:01:00Z");
 
-interface Case {
-  readonly pod: PodBuilder;
-  readonly images?: KnownImages;
-  readonly policy?: PolicyInit;
+/** `amd,arm:1` runs on both; `none` is not known, `gone` failed. */
+const sight: ImageSight = {
+  look({ image }) {
+    const name = `registry.test/${image}`;
+    if (image === "none") return { state: "unknown", name };
+    if (image === "gone")
+      return { state: "failed", name, reason: "ImageNotFound", message: "there is none of this name" };
+    const architectures = image.split("-");
+    return {
+      state: "known",
+      name,
+      platforms: architectures.map((architecture) => ({ os: "linux", architecture })),
+    };
+  },
+};
+
+const nodes = [
+  aNode("a1"),
+  aNode("a2").labelled({ disk: "ssd" }),
+  aNode("b1").arm64().labelled({ disk: "ssd" }),
+  aNode("b2")
+    .arm64()
+    .with((node) => ({ ...node, spec: { taints: [], unschedulable: true } })),
+].map((node) => node.build());
+
+function explain(pod: Pod, policy: PolicyInit | null = { mode: "Both" }): PodExplanation {
+  const metadata = { ...pod.metadata, namespace: "default", creationTimestamp: "2026-01-01T00:00:00Z" };
+  return explainPod({
+    pod: { ...pod, metadata: { ...metadata, resourceVersion: "1" } },
+    policies: policiesOf(policy === null ? {} : { p: policy }),
+    namespaceLabels: {},
+    sight,
+    nodes,
+    now: NOW,
+  });
 }
 
-function explain({ pod, images = {}, policy = { mode: "Affinity" } }: Case): PodExplanation {
-  const stored = pod.stored({ uid: "u", resourceVersion: "1" }).build();
-  const policies = policiesOf({ default: policy });
-  return explainPod({ pod: stored, policies, namespaceLabels: {}, sight: sightOf(images), nodes, now: NOW });
-}
+const gated = (pod: Pod): Pod => ({
+  ...pod,
+  spec: {
+    containers: [],
+    ...pod.spec,
+    schedulingGates: [{ name: "theirs" }, { name: ARCHITECTURE_GATE }],
+  },
+});
 
 describe("explaining a pod", () => {
-  it("says which image excludes which architecture, and which nodes are left", () => {
-    const pod = aPod("web").image("arm").container("sidecar", "both");
-    const told = explain({ pod, images: { arm: ["arm64"], both: ["amd64", "arm64"] } });
-    expect(told.images.map(({ where, excludes }) => [where, excludes])).toEqual([
-      ["container main", ["amd64"]],
-      ["container sidecar", []],
+  it("names the image that excludes an architecture, and the nodes that are left", () => {
+    const said = explain(aPod("web").image("amd64-arm64").container("sidecar", "arm64").build());
+    expect(said).toMatchObject({
+      pod: "default/web",
+      policy: "cluster/p",
+      verdict: "fits",
+      architectures: ["arm64"],
+      missingTolerations: [{ key: "supported-arch", value: "arm64", effect: "NoSchedule" }],
+      next: "change",
+      otherGates: [],
+    });
+    expect(said.images.map(({ where, excludes }) => [where, excludes])).toEqual([
+      ["container main", []],
+      ["container sidecar", ["amd64"]],
     ]);
-    expect(told.nodes).toEqual([
+    expect(said.nodes).toEqual([
       {
         platform: "linux/amd64",
         nodes: 2,
@@ -35,46 +78,57 @@ describe("explaining a pod", () => {
         first: [],
         because: [{ why: "its images do not run on amd64", nodes: 2 }],
       },
-      { platform: "linux/arm64", nodes: 1, left: 1, first: ["small-1"], because: [] },
-    ]);
-  });
-
-  it("names both images where nothing runs both", () => {
-    const pod = aPod("web").image("arm").container("sidecar", "amd");
-    const { verdict, message, nodes: left } = explain({ pod, images: { arm: ["arm64"], amd: ["amd64"] } });
-    expect(verdict).toBe("impossible");
-    expect(message).toContain("container main");
-    expect(message).toContain("container sidecar");
-    expect(left.map((one) => one.left)).toEqual([0, 0]);
-  });
-
-  it("goes by the policy's word on an image, and not by a registry that fails", () => {
-    const policy: PolicyInit = { mode: "Taint", images: [{ image: "firmware", architectures: ["arm64"] }] };
-    const images = { firmware: { failed: "RegistryUnreachable" } } as const;
-    expect(explain({ pod: aPod("flasher").image("firmware"), images, policy }).images).toEqual([
       {
-        where: "container main",
-        image: "docker.io/library/firmware:latest",
-        architectures: ["arm64"],
-        excludes: ["amd64"],
-        source: "policy",
+        platform: "linux/arm64",
+        nodes: 2,
+        left: 1,
+        first: ["b1"],
+        because: [{ why: "the node is cordoned", nodes: 1 }],
       },
     ]);
   });
 
-  it("says since when our gate holds it, and for how long at most", () => {
-    const pod = aPod("web").with((it) => ({
-      ...it,
-      metadata: { ...it.metadata, creationTimestamp: "2025-12-31T23:59:50Z" },
-      spec: {
-        containers: [],
-        ...it.spec,
-        schedulingGates: [{ name: "example.com/quota" }, { name: "berth.dev/architecture" }],
-      },
-    }));
-    const told = explain({ pod });
-    expect(told.verdict).toBe("waiting");
-    expect(told.held).toEqual({ since: "2025-12-31T23:59:50Z", forMs: 10_000, maxHoldMs: 30_000 });
-    expect(told.otherGates).toEqual(["example.com/quota"]);
+  it("tells since when it is held, for how long at most, and what it waits for", () => {
+    const said = explain(gated(aPod("web").image("none").build()), { mode: "Affinity", maxHold: "5m" });
+    expect(said).toMatchObject({
+      verdict: "waiting",
+      reason: "ImagesPending",
+      held: { since: "2026-01-01T00:00:00Z", forMs: 60_000, maxHoldMs: 300_000 },
+      otherGates: ["theirs"],
+      images: [{ source: "none", image: "registry.test/none", excludes: [] }],
+    });
+    expect(said).not.toHaveProperty("next");
+  });
+
+  it("says when it is about to be let go, with the gates of others left", () => {
+    const said = explain(gated(aPod("web").image("amd64").build()), { mode: "Affinity" });
+    expect(said).toMatchObject({ verdict: "fits", next: "release", otherGates: ["theirs"] });
+  });
+
+  it("gives the reason why an image is not known", () => {
+    const { images } = explain(aPod("web").image("gone").build());
+    expect(images).toMatchObject([{ problem: { reason: "ImageNotFound" } }]);
+  });
+
+  it("leaves no node to one that can run nowhere", () => {
+    const said = explain(aPod("web").image("amd64").container("b", "arm64").build());
+    expect([said.verdict, said.nodes.map(({ left }) => left)]).toEqual(["impossible", [0, 0]]);
+  });
+
+  it("goes by selectors and affinity as well, and takes nothing for about to change that has its node", () => {
+    const pod = aPod("web").image("amd64-arm64").selecting({ disk: "ssd" }).on("a2").build();
+    const said = explain(pod);
+    expect([said.node, said.next, said.missingTolerations]).toEqual(["a2", undefined, []]);
+    expect(said.nodes.map(({ first, because }) => [first, because[0]?.why])).toEqual([
+      [["a2"], "its node selector does not match"],
+      [["b1"], "its node selector does not match"],
+    ]);
+  });
+
+  it("of nobody's concern can go wherever else it could", () => {
+    const said = explain(aPod("web").image("none").build(), null);
+    expect(said).toMatchObject({ verdict: "any", reason: "ArchitectureOptedOut" });
+    expect(said).not.toHaveProperty("policy");
+    expect(said.nodes.map(({ left }) => left)).toEqual([2, 1]);
   });
 });

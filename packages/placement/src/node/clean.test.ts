@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { policiesOf } from "./architecture/testing/policies.ts";
 import { planClean } from "./clean.ts";
 import { folderOf, labelsFrom, settle } from "./testing/labels.ts";
 import { makeNode, patchNode } from "./testing/world.ts";
@@ -69,5 +70,50 @@ describe("cleaning a node", () => {
     expect(planClean({ node, installation: "berth" }).patch).toBeUndefined();
     const named = planClean({ node, installation: "berth", keys: [MARKS] });
     expect(named.patch?.metadata.annotations).toEqual({ [MARKS]: null });
+  });
+});
+
+describe("cleaning one capability", () => {
+  const marks = {
+    "label/a": { c: "labels", r: "folder/a", since },
+    "taint/supported-arch:NoSchedule": { c: "architecture", r: "cluster/p", since },
+    "taint/kubernetes.io/arch:NoSchedule": { c: "architecture", r: "cluster/gke", since },
+  };
+  const node = makeNode({
+    labels: { a: "true" },
+    annotations: { [MARKS]: record(marks) },
+    taints: [
+      { key: "supported-arch", value: "arm64", effect: "NoSchedule" },
+      { key: "kubernetes.io/arch", value: "arm64", effect: "NoSchedule" },
+    ],
+  });
+  const only = { node, installation: "berth", capability: "architecture" };
+  const idsOf = (input: Parameters<typeof planClean>[0]): readonly string[] =>
+    planClean(input).changes.map(({ id }) => id);
+
+  it("leaves the marks of the others, and their record", () => {
+    const after = patchNode(node, planClean(only).patch ?? {});
+    expect(after.metadata?.labels).toEqual({ a: "true" });
+    expect(after.metadata?.annotations?.[MARKS]).toContain('"label/a"');
+    expect(after.metadata?.annotations?.[MARKS]).not.toContain("supported-arch");
+  });
+
+  it("takes a taint of a protected domain off only while a policy has its key", () => {
+    expect(idsOf(only)).toEqual(["taint/supported-arch:NoSchedule"]);
+    expect(planClean(only).stays).toMatchObject([
+      { id: "taint/kubernetes.io/arch:NoSchedule", reason: "ProtectedKey" },
+    ]);
+    const policies = policiesOf({ gke: { taint: { key: "kubernetes.io/arch" } } });
+    expect(idsOf({ ...only, policies })).toEqual([
+      "taint/kubernetes.io/arch:NoSchedule",
+      "taint/supported-arch:NoSchedule",
+    ]);
+  });
+
+  it("takes what is named off besides, whoever has set it", () => {
+    const keys = ["taint/supported-arch:NoExecute"];
+    const old = { key: "supported-arch", value: "other", effect: "NoExecute" };
+    const both = makeNode({ taints: [old, { ...old, effect: "NoSchedule" }] });
+    expect(idsOf({ ...only, node: both, keys })).toEqual(keys);
   });
 });
