@@ -1,6 +1,7 @@
 /** The connections of a client: one bounded pool to each server, and none by way of undici's global dispatcher. */
 import { createSecureContext, getCACertificates, type SecureContext } from "node:tls";
 import { buildConnector, Pool } from "undici";
+import { NameLookups } from "./name-lookups.ts";
 import { RecentMap } from "./recent-map.ts";
 
 /** Requests under way to one server; the others wait. As many as a browser would have. */
@@ -15,12 +16,14 @@ const MAX_AUTHORITIES = 64;
 
 export class Connections {
   readonly #connectMs: number;
+  readonly #names: NameLookups;
   readonly #pools: RecentMap<string, Pool>;
   readonly #contexts: RecentMap<string, SecureContext> = new RecentMap(MAX_AUTHORITIES);
   readonly #closing: Set<Promise<void>> = new Set();
 
   constructor(connectMs: number) {
     this.#connectMs = connectMs;
+    this.#names = new NameLookups(connectMs);
     this.#pools = new RecentMap(MAX_SERVERS, (pool) => this.#retire(pool));
   }
 
@@ -42,6 +45,7 @@ export class Connections {
       connect: buildConnector({
         allowH2: false,
         timeout: this.#connectMs,
+        lookup: this.#names.lookup,
         ...(ca === undefined ? {} : { secureContext: this.#trusting(ca) }),
       }),
     });
