@@ -1,5 +1,5 @@
 /**
- * `make docs`: the reference of kube, runtime and testcluster into `docs/api`, each package with its README in front.
+ * `make docs`: the reference of kube, registry, runtime and testcluster into `docs/api`, each package with its README in front.
  * Fails on a broken link, and on an exported symbol or method without a doc comment. `tools/typedoc` has its own
  * TypeScript, as version 7 has no API that typedoc could read sources with.
  */

@@ -32,7 +32,7 @@ function undocumentedOf(index: string): readonly string[] {
   });
 }
 
-describe.each(["kube", "runtime", "testcluster"])("the package %s", (name) => {
+describe.each(["kube", "registry", "runtime", "testcluster"])("the package %s", (name) => {
   it("has a doc comment on everything it exports", () => {
     expect(undocumentedOf(`packages/${name}/src/index.ts`)).toEqual([]);
   });

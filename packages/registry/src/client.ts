@@ -18,6 +18,7 @@ import { type RegistryClock, TokenStore } from "./token.ts";
 import { type Answer, type Exchange, type RegistryRequest, Transport } from "./transport.ts";
 import type { ImageFacts, ImageReader, ImageReference, ReadOptions, RegistryCredential } from "./types.ts";
 
+/** How registries are reached, how long they are waited for, and who is told of requests. */
 export interface RegistryClientOptions {
   /** How registries are reached where not by https at their own name. Default: none. */
   readonly endpoints?: RegistryEndpoints;

@@ -1,5 +1,6 @@
 /** Why it is not known what an image runs on. Closed: above this package nobody reads HTTP numbers. */
 
+/** What each means for whoever asks again. */
 export type RegistryFailureKind =
   /** The name is none, by the grammar of distribution/reference. Asking again cannot help. */
   | "invalidName"

@@ -1,8 +1,9 @@
 /** Whatever is asked, in whatever order it is answered: what the store promises about requests, facts and scopes. */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import type { FactDemand, ImageFactStoreOptions } from "./fact-question.ts";
 import type { RegistryFailureKind } from "./failure.ts";
-import { type FactDemand, ImageFactStore, type ImageFactStoreOptions } from "./image-facts.ts";
+import { ImageFactStore } from "./image-facts.ts";
 import { parseReference } from "./reference.ts";
 import { aDigest, ScriptedReader, type ScriptedRequest } from "./testing/scripted-reader.ts";
 import type { RegistryCredential } from "./types.ts";

@@ -7,16 +7,16 @@ export {
   parseDockerConfig,
 } from "./docker-config.ts";
 export type { RegistryEndpoint, RegistryEndpoints, RegistryMirror } from "./endpoints.ts";
+export type {
+  FactAnswer,
+  FactDemand,
+  FactObserver,
+  FactQuestion,
+  ImageFactStoreOptions,
+  PullPolicy,
+} from "./fact-question.ts";
 export { RegistryError, type RegistryFailureKind } from "./failure.ts";
-export {
-  type FactAnswer,
-  type FactDemand,
-  type FactObserver,
-  type FactQuestion,
-  ImageFactStore,
-  type ImageFactStoreOptions,
-  type PullPolicy,
-} from "./image-facts.ts";
+export { ImageFactStore } from "./image-facts.ts";
 export {
   type ContentDescriptor,
   MANIFEST_MEDIA_TYPES,

@@ -32,6 +32,7 @@ export interface ContentDescriptor {
   readonly size: number;
 }
 
+/** What a manifest says, whichever of the formats it has. */
 export type ParsedManifest =
   | {
       readonly kind: "index";

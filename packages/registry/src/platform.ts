@@ -1,5 +1,6 @@
 /** What an image runs on, in the words of Go and of `kubernetes.io/arch`: `linux`, `arm64`, `v8`. */
 
+/** One of those an image is for. */
 export interface Platform {
   readonly os: string;
   readonly architecture: string;

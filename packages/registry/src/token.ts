@@ -41,6 +41,7 @@ const MAX_ANSWER_BYTES = 1024 * 1024;
 const MAX_TOKEN_LENGTH = 32 * 1024;
 const CLIENT_ID = "berth";
 
+/** Where the client has its time from. */
 export interface RegistryClock {
   /** Epoch, ms. */
   now(): number;

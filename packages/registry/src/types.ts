@@ -48,6 +48,7 @@ export interface ImageReader {
   digestOf(reference: ImageReference, options: ReadOptions): Promise<string | undefined>;
 }
 
+/** With which credentials to read, and until when. */
 export interface ReadOptions {
   readonly credentials: readonly RegistryCredential[];
   readonly signal?: AbortSignal;

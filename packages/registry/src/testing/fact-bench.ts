@@ -1,11 +1,6 @@
 /** For tests of the fact store: time, questions and answers in the hands of the test. */
-import {
-  type FactAnswer,
-  type FactDemand,
-  ImageFactStore,
-  type ImageFactStoreOptions,
-  type PullPolicy,
-} from "../image-facts.ts";
+import type { FactAnswer, FactDemand, ImageFactStoreOptions, PullPolicy } from "../fact-question.ts";
+import { ImageFactStore } from "../image-facts.ts";
 import { parseReference } from "../reference.ts";
 import type { RegistryCredential } from "../types.ts";
 import { ScriptedReader } from "./scripted-reader.ts";
