@@ -1,3 +1,4 @@
+/** The declarations of all commands. Long because they are read side by side: one table of words for the whole command line. */
 import { Argument, Command, Option } from "commander";
 import type { CommandLine } from "./arguments.ts";
 import type { ManifestsOptions } from "./commands/manifests.ts";

@@ -19,7 +19,7 @@ const ANNOTATIONS = /^(?:berth\.dev\/|kubernetes\.io\/config\.)/;
 
 /** A list that stands empty stays, for patches are made against it. The type promises more: none of it is read. */
 export function slimPodSpec(spec: PodSpec): PodSpec {
-  const { affinity, containers = [], initContainers, ephemeralContainers, volumes } = spec;
+  const { affinity, containers, initContainers, ephemeralContainers, volumes } = spec;
   const images = (volumes ?? []).filter(({ image }) => image !== undefined);
   return {
     ...pick(spec, PLACEMENT),
