@@ -211,13 +211,13 @@ describe("pods under the drop-in for archaware-controller", () => {
     try {
       const { metadata } = await create(stage, stage.pod("app").image(image));
       await eventually(async () => {
-        clock.leap(5_000);
+        await clock.leap(5_000);
         expect(await stage.events("RegistryUnreachable", "app")).toHaveLength(1);
       });
       expect(tolerationsOf(await stage.readPod("app"))).toEqual([]);
       await registry.start();
       await eventually(async () => {
-        clock.leap(10_000);
+        await clock.leap(10_000);
         const found = await stage.readPod("app");
         expect(found.metadata?.uid).toBe(metadata?.uid);
         expect(tolerationsOf(found)).toEqual(tolerationsFor(["arm64"]));

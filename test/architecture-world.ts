@@ -27,6 +27,7 @@ import {
   pods,
   type Resource,
   secrets,
+  serviceAccounts,
 } from "@berth/kube";
 import {
   ARCHITECTURE_GATE,
@@ -95,6 +96,8 @@ export async function createArchitectureStage(
 ): Promise<ArchitectureStage> {
   const folder = await mkdtemp(path.join(tmpdir(), "berth-architecture-"));
   await cluster.client.create(namespaces, { metadata: { name } });
+  // No controller manager makes it here.
+  await cluster.client.create(serviceAccounts, { metadata: { name: "default" } }, { namespace: name });
   return new ArchitectureStage(cluster, name, folder);
 }
 
@@ -222,10 +225,12 @@ export class ArchitectureStage implements AsyncDisposable {
     });
   }
 
-  /** Resolves once the API server asks Berth about the pods of this stage. */
-  async asking(): Promise<void> {
+  /** Resolves once the API server asks Berth about pods of this stage, with these labels. */
+  async asking(labels: Readonly<Record<string, string>> = {}): Promise<void> {
     await eventually(async () => {
-      const tried = this.pod("tried").annotated({ [ARCHITECTURES_ANNOTATION]: "riscv64" });
+      const tried = this.pod("tried")
+        .labelled(labels)
+        .annotated({ [ARCHITECTURES_ANNOTATION]: "riscv64" });
       const { spec } = await this.create(tried, { dryRun: true });
       if (!JSON.stringify(spec).includes("riscv64")) throw new Error("Berth is not asked");
     });

@@ -2,9 +2,17 @@
 import { type Clock, systemClock } from "@berth/runtime";
 
 export interface LeapingClock extends Clock {
-  /** Moves time forward at once; what falls due meanwhile is called, each at its turn. */
-  leap(ms: number): void;
+  /**
+   * Moves time forward, from one timer that falls due to the next; after each there is a moment for what it has begun.
+   * What talks to servers on this machine is rarely done with less.
+   */
+  leap(ms: number): Promise<void>;
 }
+
+/** Timers that fall due within this time have one moment. Milliseconds. */
+const CLOSE_MS = 50;
+/** Of real time, milliseconds. */
+const MOMENT_MS = 3;
 
 interface Timer {
   readonly atMs: number;
@@ -40,12 +48,27 @@ export function createLeapingClock(): LeapingClock {
         },
       };
     },
-    leap(ms) {
-      aheadMs += ms;
-      for (const timer of [...timers].sort((a, b) => a.atMs - b.atMs)) {
+    async leap(ms) {
+      const target = monotonic() + ms;
+      for (let leftMs = ms; leftMs > 0; leftMs = target - monotonic()) {
+        const next = Math.min(...[...timers].map(({ atMs }) => atMs - monotonic()));
+        aheadMs += Math.min(leftMs, Math.max(next, CLOSE_MS));
+        for (const timer of due(timers, monotonic())) {
+          timer.real[Symbol.dispose]();
+          timers.delete(timer);
+          timer.callback();
+        }
+        await new Promise((resolve) => setTimeout(resolve, MOMENT_MS));
+      }
+      for (const timer of timers) {
         timer.real[Symbol.dispose]();
         arm(timer);
       }
     },
   };
+}
+
+/** In the order of time. */
+function due(timers: ReadonlySet<Timer>, now: number): readonly Timer[] {
+  return [...timers].filter(({ atMs }) => atMs <= now).sort((a, b) => a.atMs - b.atMs);
 }
