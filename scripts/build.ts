@@ -8,7 +8,12 @@ import { build, type Plugin } from "esbuild";
 import { root, runTool } from "./run-tool.ts";
 
 /** Packages of one stage do not depend on each other. */
-const STAGES: readonly (readonly string[])[] = [["kube", "registry"], ["runtime", "testcluster"], ["placement"], ["cli"]];
+const STAGES: readonly (readonly string[])[] = [
+  ["kube", "registry"],
+  ["runtime", "testcluster"],
+  ["placement"],
+  ["cli"],
+];
 
 const packages = join(root, "packages");
 
