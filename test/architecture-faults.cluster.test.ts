@@ -1,0 +1,391 @@
+/**
+ * Architecture placement while registries and API servers fail, on the whole product. Running pods are never touched, new
+ * ones are decided by the policy, neither registries nor the API server are pressed, and no credential is told to anybody.
+ */
+import { configMaps, events, type Pod, pods, serviceAccounts } from "@berth/kube";
+import { eventually, type PodBuilder, type TestCluster } from "@berth/testcluster";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import {
+  type Fault,
+  type FaultRegistry,
+  startFaultRegistry,
+} from "../packages/registry/src/testing/fault-registry.ts";
+import {
+  type ArchitectureStage,
+  architecturesOf,
+  createArchitectureStage,
+  isHeld,
+  NAMESPACE,
+  startArchitectureCluster,
+} from "./architecture-world.ts";
+import { createLeapingClock } from "./leaping-clock.ts";
+
+const HOUR_MS = 3_600_000;
+const BOTH = ["linux/amd64", "linux/arm64"];
+
+let cluster: TestCluster;
+beforeAll(async () => {
+  cluster = await startArchitectureCluster();
+});
+afterAll(() => cluster[Symbol.asyncDispose]());
+
+/** Does this for many, eight at a time. */
+async function each<T>(all: Iterable<T>, work: (one: T) => Promise<unknown>): Promise<void> {
+  const left = all[Symbol.iterator]();
+  const worker = async (): Promise<void> => {
+    for (let next = left.next(); next.done !== true; next = left.next()) await work(next.value);
+  };
+  await Promise.all(Array.from({ length: 8 }, worker));
+}
+
+const numbered = (count: number): readonly number[] => Array.from({ length: count }, (_, at) => at);
+
+function total({ requests }: FaultRegistry): number {
+  return Object.values(requests).reduce((sum, count) => sum + count, 0);
+}
+
+/** One policy for each label `case`, so that one Berth plays them all. */
+async function policies(stage: ArchitectureStage, specs: Readonly<Record<string, object>>): Promise<void> {
+  for (const [name, spec] of Object.entries(specs))
+    await stage.policy(name, { mode: "Affinity", podSelector: { matchLabels: { case: name } }, ...spec });
+}
+
+describe("maxHold", () => {
+  it("A-B8 ends the hold as the policy says: released, within the fallback, held on, or closed", async () => {
+    await using registry = await startFaultRegistry();
+    await using stage = await createArchitectureStage(cluster, "max-hold");
+    const clock = createLeapingClock();
+    const fallback = { afterMaxHold: "Fallback", fallbackArchitectures: ["arm64", "amd64"] };
+    await policies(stage, {
+      release: { afterMaxHold: "Release" },
+      fallback,
+      keep: { afterMaxHold: "Keep" },
+      closed: { unresolvable: "Closed" },
+    });
+    await stage.start({ asked: "Ignore", clock });
+    await stage.asking({ case: "keep" });
+    registry.index("team/app", "1", BOTH);
+    const down = registry.inject({ does: "status", status: 503 });
+    const names = ["release", "fallback", "keep", "closed"];
+    for (const name of names) {
+      const pod = stage.pod(name).labelled({ case: name }).image(`${registry.host}/team/app:1`);
+      expect(isHeld(await stage.create(pod))).toBe(true);
+    }
+    await clock.leap(20_000);
+    await eventually(() => expect(total(registry)).toBeGreaterThan(1));
+    for (const name of names) expect(isHeld(await stage.readPod(name))).toBe(true);
+    await clock.leap(11_000);
+    expect(architecturesOf(await stage.letGo("release"))).toEqual([]);
+    expect(architecturesOf(await stage.letGo("fallback"))).toEqual([["amd64", "arm64"]]);
+    for (const name of names) {
+      const { note = "" } = await stage.said("RegistryFailed", name);
+      for (const part of ["container main", `${registry.host}/team/app:1`]) expect(note).toContain(part);
+    }
+    // However often it fails again.
+    await clock.leap(600_000);
+    for (const name of ["keep", "closed"]) expect(isHeld(await stage.readPod(name))).toBe(true);
+    // What comes back within the hold of the others is still of use to them.
+    down[Symbol.dispose]();
+    await eventually(async () => {
+      await clock.leap(30_000);
+      for (const name of ["keep", "closed"]) {
+        const pod = await stage.readPod(name);
+        expect([name, isHeld(pod), architecturesOf(pod)]).toEqual([name, false, [["amd64", "arm64"]]]);
+      }
+    });
+    for (const name of names) expect(await stage.events("RegistryFailed", name)).toHaveLength(1);
+  });
+});
+
+describe("a registry", () => {
+  const cases: readonly (readonly [string, Fault, string])[] = [
+    ["refuses", { does: "status", status: 401 }, "RegistryUnauthorized"],
+    ["forbids", { does: "status", status: 403 }, "RegistryForbidden"],
+    ["limits", { does: "status", status: 429, headers: { "retry-after": "40" } }, "RegistryRateLimited"],
+    ["fails", { does: "status", status: 500 }, "RegistryFailed"],
+    ["is-silent", { does: "silence" }, "RegistryUnreachable"],
+    ["resets", { does: "reset" }, "RegistryUnreachable"],
+    ["babbles", { does: "garbage" }, "ImageMalformed"],
+    ["tampers", { does: "tamper" }, "ImageMalformed"],
+    ["circles", { does: "circle", endless: true }, "ImageMalformed"],
+  ];
+
+  it("A-B8 that fails, in whatever way, has pods told of it by its reason, and decided once it is well", async () => {
+    await using stage = await createArchitectureStage(cluster, "broken");
+    const clock = createLeapingClock();
+    await stage.policy("all", { mode: "Affinity", afterMaxHold: "Keep", unresolvable: "Closed" });
+    // The network is not hurried by the clock.
+    const registriesAt = {
+      endpoints: {},
+      tagTtlMs: HOUR_MS,
+      alwaysTtlMs: HOUR_MS,
+      timeoutMs: 500,
+      readMs: 1500,
+    };
+    await stage.start({ asked: "Ignore", clock, registries: registriesAt });
+    await stage.asking();
+    await using registries = new AsyncDisposableStack();
+    using faults = new DisposableStack();
+    for (const [name, fault] of cases) {
+      const registry = registries.use(await startFaultRegistry());
+      registry.index("team/app", "1", BOTH);
+      faults.use(registry.inject(fault));
+      const stored = await stage.create(stage.pod(name).image(`${registry.host}/team/app:1`));
+      expect([name, isHeld(stored)]).toEqual([name, true]);
+    }
+    // One that has not answered by the end of the hold is told of as that first.
+    await eventually(async () => {
+      await clock.leap(2_000);
+      for (const [name, , reason] of cases)
+        expect([name, await stage.events(reason, name)]).toEqual([name, [expect.anything()]]);
+    });
+    for (const [name] of cases) expect([name, isHeld(await stage.readPod(name))]).toEqual([name, true]);
+    faults.dispose();
+    await eventually(async () => {
+      await clock.leap(20_000);
+      for (const [name] of cases) {
+        const pod = await stage.readPod(name);
+        expect([name, isHeld(pod), architecturesOf(pod)]).toEqual([name, false, [["amd64", "arm64"]]]);
+      }
+    });
+  });
+
+  it("A-B5 that wants to be asked less often is left alone for as long as it says, whoever asks", async () => {
+    await using registry = await startFaultRegistry();
+    await using stage = await createArchitectureStage(cluster, "limited");
+    const clock = createLeapingClock();
+    await stage.policy("all", { mode: "Affinity", afterMaxHold: "Keep" });
+    await stage.start({ asked: "Ignore", clock });
+    await stage.asking();
+    for (const at of numbered(10)) registry.index(`team/app-${at}`, "1", BOTH);
+    {
+      using _limit = registry.inject({ does: "status", status: 429, headers: { "retry-after": "600" } });
+      await stage.create(stage.pod("first").image(`${registry.host}/team/app-0:1`));
+      await eventually(() => expect(total(registry)).toBeGreaterThan(0));
+      await eventually(async () => {
+        await clock.leap(1_000);
+        expect(await stage.events("RegistryRateLimited", "first")).toHaveLength(1);
+      });
+    }
+    const before = total(registry);
+    await each(numbered(9), (at) =>
+      stage.create(stage.pod(`app-${at}`).image(`${registry.host}/team/app-${at + 1}:1`)),
+    );
+    await clock.leap(500_000);
+    expect(total(registry)).toBe(before);
+    await eventually(async () => {
+      await clock.leap(30_000);
+      for (const at of numbered(9)) expect(isHeld(await stage.readPod(`app-${at}`))).toBe(false);
+      expect(isHeld(await stage.readPod("first"))).toBe(false);
+    });
+  });
+
+  it("that is down for an hour costs no running pod anything, and neither it nor the API server is pressed", async () => {
+    await using stage = await createArchitectureStage(cluster, "hour");
+    const clock = createLeapingClock();
+    await policies(stage, {
+      release: { afterMaxHold: "Release" },
+      keep: { afterMaxHold: "Keep" },
+      closed: { unresolvable: "Closed" },
+    });
+    let host: string;
+    let port: number;
+    {
+      await using registry = await startFaultRegistry();
+      ({ host } = registry);
+      port = Number(host.split(":")[1]);
+    }
+    const running = await stage.create(stage.pod("running").on("n1").image(`${host}/team/app-0:1`));
+    await stage.start({ asked: "Ignore", clock });
+    await stage.asking({ case: "keep" });
+    const mark = await cluster.audit.mark();
+    const asks = (name: string, at: number): PodBuilder =>
+      stage
+        .pod(`${name}-${at}`)
+        .labelled({ case: name })
+        .image(`${host}/team/app-${at % 5}:1`);
+    for (const name of ["release", "keep", "closed"])
+      await each(numbered(20), (at) => stage.create(asks(name, at)));
+    await clock.leap(HOUR_MS);
+    await each(numbered(20), (at) => stage.letGo(`release-${at}`));
+    for (const name of ["keep", "closed"])
+      for (const at of numbered(20))
+        expect([name, at, isHeld(await stage.readPod(`${name}-${at}`))]).toEqual([name, at, true]);
+    const later = await stage.create(asks("release", 20));
+    expect(isHeld(later)).toBe(true);
+    await clock.leap(31_000);
+    await stage.letGo("release-20");
+    expect((await stage.readPod("running")).metadata?.resourceVersion).toBe(
+      running.metadata?.resourceVersion,
+    );
+    const requests = await stage.requests(mark);
+    const count = (verb: string, resource: string): number =>
+      requests.filter((it) => it.verb === verb && it.resource === resource).length;
+    expect(count("patch", "pods")).toBe(21);
+    // Two for each that is still held, as the registry is left alone at times, and one for each that was let go.
+    expect(count("create", "events.events.k8s.io")).toBeLessThanOrEqual(2 * 61);
+    // Statuses of two policies, and what is read of service accounts and secrets: not once for each pod and minute.
+    const others = requests.filter(({ resource }) => !/^(pods|events)/.test(resource));
+    expect(others.length).toBeLessThan(4 * 60);
+    await using registry = await startFaultRegistry({ port });
+    for (const at of numbered(5)) registry.index(`team/app-${at}`, "1", BOTH);
+    await eventually(async () => {
+      await clock.leap(60_000);
+      const { items } = await cluster.client.list(pods, { namespace: stage.name });
+      expect(items.filter(isHeld)).toEqual([]);
+    });
+    expect(registry.requests.manifest).toBeLessThanOrEqual(10);
+    expect(clock.now() - Date.now()).toBeGreaterThan(HOUR_MS);
+  });
+});
+
+describe("500 pods at once of 20 images", () => {
+  it("A-B5 ask for each manifest at most once, and a Berth that is started again asks nothing", async () => {
+    await using registry = await startFaultRegistry({ auth: { scheme: "token", isPublic: () => true } });
+    await using stage = await createArchitectureStage(cluster, "many");
+    await stage.policy("all", { mode: "Affinity", maxHold: "5m" });
+    const { berth } = await stage.start({ asked: "Ignore" });
+    await stage.asking();
+    for (const at of numbered(20)) registry.index(`team/app-${at}`, "1", BOTH);
+    const mark = await cluster.audit.mark();
+    const of = (at: number): PodBuilder =>
+      stage.pod(`app-${at}`).image(`${registry.host}/team/app-${at % 20}:1`);
+    await each(numbered(500), (at) => stage.create(of(at)));
+    await eventually(async () => {
+      const { items } = await cluster.client.list(pods, { namespace: stage.name });
+      expect(items).toHaveLength(500);
+      expect(items.filter(isHeld)).toEqual([]);
+      for (const pod of items) expect(architecturesOf(pod)).toEqual([["amd64", "arm64"]]);
+    });
+    expect(registry.served).toMatchObject({ manifest: 20, blob: 0 });
+    expect(registry.requests.manifest).toBeLessThanOrEqual(40);
+    expect(registry.requests.token).toBeLessThanOrEqual(20);
+    const writes = await stage.writes(mark, "pods");
+    expect(writes.filter((it) => it !== "patch 200")).toEqual([]);
+    expect(writes.length).toBeLessThan(500);
+    await berth[Symbol.asyncDispose]();
+    registry.forget();
+    await stage.start({ asked: "Ignore" });
+    await eventually(async () => {
+      const stored = await stage.create(of(500));
+      if (!isHeld(stored) && architecturesOf(stored).length > 0) return;
+      await stage.deletePod("app-500");
+      throw new Error("what was known is not known again yet");
+    });
+    expect(total(registry)).toBe(0);
+  });
+});
+
+describe("the API server", () => {
+  it.each(["SIGTERM", "SIGKILL"] as const)(
+    "A-B9 that ends (%s) and comes back has a new pod seen to within 5 s, and is left alone at rest",
+    async (signal) => {
+      await using registry = await startFaultRegistry();
+      await using stage = await createArchitectureStage(cluster, `restart-${signal.toLowerCase()}`);
+      await stage.policy("all", { mode: "Both", afterMaxHold: "Keep" });
+      await stage.start({ asked: "Ignore" });
+      await stage.asking();
+      registry.index("team/app", "1", BOTH);
+      const image = `${registry.host}/team/app:1`;
+      using down = registry.inject({ does: "status", status: 404 });
+      await stage.create(stage.pod("before").image(image));
+      await cluster.stopComponent("kube-apiserver", signal);
+      const cpu = process.cpuUsage();
+      const from = performance.now();
+      await new Promise((resolve) => setTimeout(resolve, 1000));
+      const { user, system } = process.cpuUsage(cpu);
+      expect((user + system) / 1000 / (performance.now() - from)).toBeLessThan(0.5);
+      await cluster.startComponent("kube-apiserver");
+      down[Symbol.dispose]();
+      registry.index("team/later", "1", BOTH);
+      const began = performance.now();
+      await stage.create(stage.pod("after").image(`${registry.host}/team/later:1`));
+      await stage.letGo("after");
+      expect(performance.now() - began).toBeLessThan(5000);
+      await stage.settled();
+      const mark = await cluster.audit.mark();
+      await stage.readPod("after");
+      expect((await stage.writes(mark, "pods")).length).toBe(0);
+    },
+  );
+});
+
+describe("credentials", () => {
+  const PASSWORD = "correct-horse-battery";
+  const OTHER = "staple-in-the-hay";
+
+  it("A-B4 of pods and their service accounts are used as kubelet uses them, and never told to anybody", async () => {
+    const users = { team: PASSWORD, robot: OTHER };
+    await using registry = await startFaultRegistry({ auth: { scheme: "token", users } });
+    await using basic = await startFaultRegistry({ auth: { scheme: "basic", users } });
+    await using stage = await createArchitectureStage(cluster, "private");
+    const clock = createLeapingClock();
+    await stage.policy("all", { mode: "Affinity", unresolvable: "Closed" });
+    const { berth, lines } = await stage.start({ asked: "Ignore", clock });
+    await stage.asking();
+    const names = ["without", "wrong", "missing", "right"];
+    for (const name of names) registry.index(`team/${name}`, "1", ["linux/arm64"]);
+    basic.index("team/app", "1", ["linux/arm64"]);
+    await stage.pullSecret("pull", registry.host, "team", PASSWORD);
+    await stage.pullSecret("wrong", registry.host, "team", "wrong-password");
+    await stage.pullSecret("by-port", `*.0.0.1:${basic.host.split(":")[1]}`, "robot", OTHER);
+    const { name: namespace } = stage;
+    await cluster.client.create(
+      serviceAccounts,
+      { metadata: { name: "robot", namespace }, imagePullSecrets: [{ name: "by-port" }] },
+      { namespace },
+    );
+    // One each: what is known of an image is known to all.
+    const withSecrets = (name: string, ...secrets: readonly string[]): PodBuilder =>
+      stage
+        .pod(name)
+        .image(`${registry.host}/team/${name}:1`)
+        .with((pod: Pod) => ({
+          ...pod,
+          spec: {
+            containers: [],
+            ...pod.spec,
+            imagePullSecrets: secrets.map((secret) => ({ name: secret })),
+          },
+        }));
+    for (const pod of [
+      withSecrets("without"),
+      withSecrets("wrong", "wrong"),
+      withSecrets("missing", "absent"),
+      withSecrets("right", "wrong", "pull"),
+      stage.pod("account").serviceAccount("robot").image(`${basic.host}/team/app:1`),
+    ])
+      await stage.create(pod);
+    for (const name of ["right", "account"])
+      expect(architecturesOf(await stage.letGo(name))).toEqual([["arm64"]]);
+    const told = [
+      await stage.said("RegistryUnauthorized", "without"),
+      await stage.said("RegistryUnauthorized", "wrong"),
+    ];
+    await eventually(async () => {
+      await clock.leap(5_000);
+      expect(await stage.events("PullSecretUnreadable", "missing")).toHaveLength(1);
+    });
+    expect(told[0]?.note).toContain(`${registry.host}/team/without:1`);
+    for (const name of ["without", "wrong", "missing"]) expect(isHeld(await stage.readPod(name))).toBe(true);
+
+    const { client } = cluster;
+    const { body } = await berth.metrics.expose();
+    const seen = [
+      ...lines,
+      body,
+      JSON.stringify((await client.list(events, {})).items),
+      JSON.stringify(await stage.status("all")),
+      JSON.stringify((await client.list(pods, { namespace })).items),
+      JSON.stringify((await client.list(configMaps, { namespace: NAMESPACE })).items),
+    ].join("\n");
+    const sent = [...registry.seen, ...basic.seen].flatMap(
+      ({ authorization = "" }) => authorization.split(" ")[1] ?? [],
+    );
+    expect(sent.length).toBeGreaterThan(4);
+    for (const secret of [PASSWORD, OTHER, "wrong-password", ...sent]) expect(seen).not.toContain(secret);
+    // Nor does a registry hear of what is for another.
+    const heard = JSON.stringify(registry.seen.map(({ authorization }) => authorization));
+    expect(heard).not.toContain(Buffer.from(`robot:${OTHER}`).toString("base64"));
+  });
+});
