@@ -1,5 +1,6 @@
 export * from "./client.ts";
 export * from "./credential.ts";
+export * from "./discovery.ts";
 export * from "./exec-credential.ts";
 export * from "./failure.ts";
 export * from "./generated/resources.ts";

@@ -1,0 +1,305 @@
+import {
+  cronJobs,
+  daemonSets,
+  deployments,
+  isApiError,
+  jobs,
+  type KubeClient,
+  type ObjectMeta,
+  type OwnerReference,
+  type Pod,
+  type Resource,
+  ResourceDirectory,
+  replicaSets,
+  replicationControllers,
+  statefulSets,
+} from "@berth/kube";
+import {
+  type Clock,
+  type Component,
+  type Controller,
+  createController,
+  type Logger,
+  type MetricsRegistry,
+  type Random,
+  type ReconcileContext,
+  type ReconcileResult,
+  type Running,
+} from "@berth/runtime";
+import type { FootprintSight, OwnerIdentity } from "./footprint-sight.ts";
+
+export interface OwnerResolverOptions {
+  readonly client: Pick<KubeClient, "get" | "read">;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly metrics?: MetricsRegistry;
+  readonly random?: Random;
+  /** The owners of a pod on this node are known now; `""` for pods without a node. Must not throw. */
+  readonly onChange: (node: string) => void;
+  /** An owner that many may have been decided by is not what it was: everything has to be looked at. Must not throw. */
+  readonly onMoved: () => void;
+}
+
+/** Owners that are remembered. Beyond it the one that was not asked for longest is read again when it is. */
+export const MAX_OWNERS: number = 20_000;
+/** More owners than this above a pod are not looked for. Kubernetes itself makes three. */
+export const MAX_DEPTH = 6;
+/** How long an owner that is gone is not looked for again, ms: its uid does not come back, but its kind may. */
+export const GONE_MS: number = 60_000;
+const MAX_READS = 8;
+/** The longest wait after failures, ms. */
+const RETRY_CAP_MS = 60_000;
+/** How soon a missing right is looked for again, ms. */
+const DENIED_MS = 30_000;
+
+/** What Kubernetes itself makes pods with: these need no discovery. */
+const WORKLOADS: ReadonlyMap<string, Resource> = new Map(
+  [replicaSets, deployments, statefulSets, daemonSets, jobs, cronJobs, replicationControllers].map(
+    (resource) => [kindText(resource), resource],
+  ),
+);
+
+/** An owner as a reference names it, in the namespace of what it owns. */
+interface Named {
+  readonly key: string;
+  readonly namespace: string;
+  readonly group: string;
+  readonly version: string;
+  readonly ref: OwnerReference;
+}
+
+/** Answers are numbered in their order: `first` is the first one about this owner, `at` the last. */
+type Answer = { readonly first: number; readonly at: number } & (
+  | { readonly alive: true; readonly controller: OwnerReference | undefined }
+  | { readonly alive: false; readonly until: number }
+);
+
+interface Question {
+  readonly named: Named;
+  /** Pods whose owners are not known before, by uid. */
+  readonly waiting: Map<string, Pod>;
+}
+
+/**
+ * Which controllers a pod has, from the nearest to the farthest: by single reads, of nothing but owners, and as far up as
+ * the kinds are that anybody asks for.
+ *
+ * `owners` answers at once from memory; what it does not know is read, once for all pods that wait for it, and told when
+ * the list is complete. An owner counts only when it is there with the uid that the reference names: references can be
+ * forged, so one that is wrong says nothing about others. What is known stays so, as a pod's owners hardly change; a new
+ * child of an owner has that owner read again. A failed read is repeated with backoff. Without the right to read
+ * an owner it stays unknown, which is looked at every half minute, one owner of each resource.
+ */
+export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> {
+  readonly name = "footprint-owners";
+  readonly #options: OwnerResolverOptions;
+  readonly #directory: ResourceDirectory;
+  readonly #controller: Controller<string>;
+  /** Kinds that are asked for. */
+  #kinds: ReadonlySet<string> = new Set();
+  /** In order of use, the longest ago first. */
+  readonly #answers = new Map<string, Answer>();
+  readonly #questions = new Map<string, Question>();
+  /** Questions were forgotten for want of room: whoever asked has to ask again. */
+  #forgotten = false;
+  #answered = 0;
+  /** Resources that may not be read, until when that is believed, monotonic ms. */
+  readonly #denied = new Map<string, { readonly until: number; readonly why: string }>();
+
+  constructor(options: OwnerResolverOptions) {
+    const { client, clock, log, metrics, random } = options;
+    this.#options = options;
+    this.#directory = new ResourceDirectory({ client, monotonic: () => clock.monotonic() });
+    this.#controller = createController<string>({
+      name: this.name,
+      reconcile: (key, context) => this.#find(key, context),
+      concurrency: MAX_READS,
+      queue: { backoff: { capMs: RETRY_CAP_MS } },
+      clock,
+      log,
+      ...(metrics && { metrics }),
+      ...(random && { random }),
+    });
+  }
+
+  /** The kinds that owners are looked for of. A list ends where all of them are found. At any time. */
+  want(kinds: readonly { readonly group: string; readonly kind: string }[]): void {
+    this.#kinds = new Set(kinds.map(kindText));
+    if (kinds.length === 0) this.#questions.clear();
+  }
+
+  /** Also `undefined` while no kind is wanted. */
+  owners(pod: Pod): readonly OwnerIdentity[] | undefined {
+    if (this.#kinds.size === 0) return undefined;
+    const { found, missing } = this.#walk(pod);
+    if (missing === undefined) return found;
+    this.#ask(missing, pod);
+    return undefined;
+  }
+
+  /** Owners remembered. */
+  get size(): number {
+    return this.#answers.size;
+  }
+
+  start(signal: AbortSignal): Promise<Running> {
+    return this.#controller.start(signal);
+  }
+
+  /** The right that is missing, of the kinds that Kubernetes makes pods with and of those that are asked for. */
+  problem(): string | undefined {
+    // Any other is in a reference that whoever makes pods can write.
+    for (const [kind, { why }] of this.#denied) if (this.#kinds.has(kind) || WORKLOADS.has(kind)) return why;
+    return this.#controller.problem?.();
+  }
+
+  /** As far as it is known, and the first owner that is not. */
+  #walk({ metadata = {} }: Pod): { found: readonly OwnerIdentity[]; missing?: Named } {
+    const found: OwnerIdentity[] = [];
+    const unmet = new Set(this.#kinds);
+    let child = 0;
+    let ref = controllerOf(metadata);
+    while (ref !== undefined && unmet.size > 0 && found.length < MAX_DEPTH) {
+      const { uid, name, kind } = ref;
+      if (found.some((owner) => owner.uid === uid)) break;
+      const named = toNamed(ref, metadata.namespace ?? "");
+      const answer = this.#recall(named.key);
+      // First answers only, so that a ring of owners is not read in turn for ever.
+      if (answer === undefined || answer.at < child) return { found, missing: named };
+      if (!answer.alive) break;
+      found.push({ group: named.group, kind, name, uid });
+      unmet.delete(kindText({ group: named.group, kind }));
+      child = answer.first;
+      ref = answer.controller;
+    }
+    return { found };
+  }
+
+  #recall(key: string): Answer | undefined {
+    const answer = this.#answers.get(key);
+    if (answer === undefined) return undefined;
+    if (!answer.alive && answer.until <= this.#options.clock.monotonic()) return undefined;
+    this.#answers.delete(key);
+    this.#answers.set(key, answer);
+    return answer;
+  }
+
+  #ask(named: Named, pod: Pod): void {
+    let question = this.#questions.get(named.key);
+    if (question === undefined) {
+      for (const oldest of this.#questions.keys()) {
+        if (this.#questions.size < MAX_OWNERS) break;
+        this.#questions.delete(oldest);
+        this.#forgotten = true;
+      }
+      question = { named, waiting: new Map() };
+      this.#questions.set(named.key, question);
+      this.#controller.enqueue(named.key);
+    }
+    question.waiting.set(pod.metadata?.uid ?? "", pod);
+  }
+
+  async #find(key: string, { signal, log }: ReconcileContext): Promise<ReconcileResult | undefined> {
+    const question = this.#questions.get(key);
+    if (question === undefined) return undefined;
+    const { named } = question;
+    const kind = kindText({ group: named.group, kind: named.ref.kind });
+    const waitMs = (this.#denied.get(kind)?.until ?? 0) - this.#options.clock.monotonic();
+    if (waitMs > 0) return { recheckAfterMs: waitMs };
+    try {
+      const read = await this.#read(named, signal);
+      if (signal.aborted) return undefined;
+      this.#denied.delete(kind);
+      this.#answer(question, read);
+      return undefined;
+    } catch (error) {
+      if (!isApiError(error, "forbidden")) throw error;
+      this.#deny(kind, error, log);
+      return { recheckAfterMs: DENIED_MS };
+    }
+  }
+
+  /** `undefined`: there is no such owner. */
+  async #read(
+    { namespace, group, version, ref }: Named,
+    signal: AbortSignal,
+  ): Promise<ObjectMeta | undefined> {
+    const { kind, name, uid } = ref;
+    const resource =
+      WORKLOADS.get(kindText({ group, kind })) ??
+      (await this.#directory.ofKind({ group, version, kind }, signal));
+    if (resource === undefined || (resource.namespaced && namespace === "")) return undefined;
+    try {
+      const of = { name, ...(resource.namespaced && { namespace }) };
+      const { metadata } = await this.#options.client.get(resource, of, { signal });
+      return metadata?.uid === uid ? metadata : undefined;
+    } catch (error) {
+      // What is no name is the name of nothing.
+      if (isApiError(error, "notFound", "invalid")) return undefined;
+      throw error;
+    }
+  }
+
+  #answer({ named, waiting }: Question, read: ObjectMeta | undefined): void {
+    const { key } = named;
+    const before = this.#answers.get(key);
+    const at = ++this.#answered;
+    const order = { first: before?.first ?? at, at };
+    const answer: Answer = read
+      ? { ...order, alive: true, controller: controllerOf(read) }
+      : { ...order, alive: false, until: this.#options.clock.monotonic() + GONE_MS };
+    this.#questions.delete(key);
+    this.#answers.delete(key);
+    for (const oldest of this.#answers.keys()) {
+      if (this.#answers.size < MAX_OWNERS) break;
+      this.#answers.delete(oldest);
+    }
+    this.#answers.set(key, answer);
+    if (before !== undefined && !isSame(before, answer)) this.#options.onMoved();
+    this.#tell(waiting.values());
+  }
+
+  /** Those whose owners are all known by now; the others wait for the next. */
+  #tell(waiting: Iterable<Pod>): void {
+    const nodes = new Set<string>();
+    for (const pod of waiting) if (this.owners(pod) !== undefined) nodes.add(pod.spec?.nodeName ?? "");
+    for (const node of nodes) this.#options.onChange(node);
+    if (this.#questions.size > 0 || !this.#forgotten) return;
+    this.#forgotten = false;
+    this.#options.onMoved();
+  }
+
+  #deny(kind: string, error: Error, log: Logger): void {
+    if (!this.#denied.has(kind)) {
+      log.warn("owners of pods may not be read", { kind, error: error.message });
+      for (const oldest of this.#denied.keys()) {
+        if (this.#denied.size < MAX_OWNERS) break;
+        this.#denied.delete(oldest);
+      }
+    }
+    const until = this.#options.clock.monotonic() + DENIED_MS;
+    this.#denied.set(kind, { until, why: error.message });
+  }
+}
+
+function controllerOf({ ownerReferences }: ObjectMeta): OwnerReference | undefined {
+  return ownerReferences?.find(({ controller }) => controller === true);
+}
+
+/** All that a reference says: a forged one must not answer for the owner whose uid it names. */
+function toNamed(ref: OwnerReference, namespace: string): Named {
+  const { apiVersion, kind, name, uid } = ref;
+  const slash = apiVersion.indexOf("/");
+  const group = slash < 0 ? "" : apiVersion.slice(0, slash);
+  const key = JSON.stringify([namespace, apiVersion, kind, name, uid]);
+  return { key, namespace, group, version: apiVersion.slice(slash + 1), ref };
+}
+
+function kindText({ group, kind }: { readonly group: string; readonly kind: string }): string {
+  return `${group}/${kind}`;
+}
+
+function isSame(a: Answer, b: Answer): boolean {
+  if (!a.alive || !b.alive) return a.alive === b.alive;
+  return a.controller?.uid === b.controller?.uid;
+}

@@ -1,0 +1,108 @@
+/** What footprints see, put together: pods, their owners, their namespaces and volumes, and the agents' DaemonSets. */
+import type { KubeClient, Pod } from "@berth/kube";
+import type { Change, Clock, ClusterName, Component, Logger, MetricsRegistry, Random } from "@berth/runtime";
+import type { DaemonSetWatch } from "../daemonset-watch.ts";
+import { FOOTPRINT, type Footprint, type PodGrouping } from "./footprint.ts";
+import type { FootprintSight } from "./footprint-sight.ts";
+import { NamespaceWatch } from "./namespaces.ts";
+import { OwnerResolver } from "./owners.ts";
+import { FootprintPods } from "./pod-watches.ts";
+import { VolumeDrivers } from "./volume-drivers.ts";
+
+export interface FootprintSightOptions {
+  readonly client: Pick<KubeClient, "get" | "list" | "watch" | "read">;
+  readonly cluster: ClusterName;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly metrics?: MetricsRegistry;
+  readonly random?: Random;
+  /** Shared with others; whoever made it has nodes looked at again when it changes. */
+  readonly daemonSets: Pick<DaemonSetWatch, "daemonSet" | "want">;
+  /** Something that is seen on this node has changed. Must not throw. */
+  readonly onNode: (node: string) => void;
+  /** Something has become known that any node may be decided by. Must not throw. */
+  readonly onEverything: () => void;
+  /** A pod has changed, also one without a node: for holds. Must not throw. */
+  readonly onPod?: (change: Change<Pod>) => void;
+  /** Owners of pods have become known: for holds. Must not throw. */
+  readonly onOwners?: () => void;
+}
+
+export interface FootprintWatches {
+  readonly sight: FootprintSight;
+  /**
+   * All footprints in force from now on: what none of them needs is not watched. `sight` knows the pods of exactly these
+   * values, and nothing of others. At any time, also before the start.
+   */
+  want(footprints: readonly Footprint[]): void;
+  /** All pods of a footprint, each once; those without a node only when it holds owners. `undefined`: not known yet. */
+  podsOf(footprint: Footprint): readonly Pod[] | undefined;
+  /** Run them all. */
+  readonly components: readonly Component[];
+  /** Pods held. */
+  readonly size: number;
+}
+
+export function createFootprintSight(options: FootprintSightOptions): FootprintWatches {
+  const { daemonSets, onNode, onEverything, onOwners } = options;
+  const pods = new FootprintPods({ ...options, onChange: onNode, onSynced: onEverything });
+  const namespaces = new NamespaceWatch({
+    ...options,
+    onChange: (namespace) => pods.nodesOfNamespace(namespace).forEach(onNode),
+    onSynced: onEverything,
+  });
+  const volumes = new VolumeDrivers({
+    ...options,
+    onChange: (namespace, claim) => pods.nodesOfClaim(namespace, claim).forEach(onNode),
+    onSynced: onEverything,
+  });
+  const owners = new OwnerResolver({
+    ...options,
+    onChange(node) {
+      if (node !== "") onNode(node);
+      onOwners?.();
+    },
+    onMoved() {
+      onEverything();
+      onOwners?.();
+    },
+  });
+  return {
+    sight: {
+      pods: (footprint, node) => pods.pods(footprint, node),
+      namespaceLabels: (name) => namespaces.namespaceLabels(name),
+      owners: (pod) => owners.owners(pod),
+      driverOfClaim: (namespace, claim) => volumes.driverOfClaim(namespace, claim),
+      daemonSet: (namespace, name) => daemonSets.daemonSet(namespace, name),
+    },
+    want(footprints) {
+      const workloads = footprints.flatMap((footprint) => footprint.workloads);
+      // First what pods are decided by, so that nothing is decided before it is asked for.
+      owners.want(footprints.flatMap(({ grouping }) => ownerKinds(grouping)));
+      volumes.want(workloads.some(({ csiDrivers }) => csiDrivers.length > 0));
+      namespaces.want(workloads.some(({ namespaceSelector }) => !isEmpty(namespaceSelector)));
+      daemonSets.want(
+        FOOTPRINT,
+        footprints.some(({ agent }) => agent !== undefined && agent.nodeSelector !== "Off"),
+      );
+      pods.want(footprints);
+    },
+    podsOf: (footprint) => pods.podsOf(footprint),
+    components: [pods, namespaces, owners, ...volumes.components],
+    get size() {
+      return pods.size;
+    },
+  };
+}
+
+function ownerKinds(grouping: PodGrouping): readonly { readonly group: string; readonly kind: string }[] {
+  if (grouping.by === "OwnerUID") return [grouping.owner];
+  return grouping.by === "PodLabel" && grouping.verify ? [grouping.verify] : [];
+}
+
+function isEmpty({
+  matchLabels = {},
+  matchExpressions = [],
+}: Footprint["workloads"][number]["namespaceSelector"]): boolean {
+  return Object.keys(matchLabels).length === 0 && matchExpressions.length === 0;
+}
