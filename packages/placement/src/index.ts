@@ -64,3 +64,4 @@ export {
   NodeWriter,
   type NodeWriterOptions,
 } from "./node/writer.ts";
+export * from "./worker-pool/index.ts";

@@ -3,11 +3,13 @@ import {
   apiVersionOf,
   type CustomResourceColumnDefinition,
   type CustomResourceDefinition,
+  type CustomResourceSubresourceScale,
   customResourceDefinitions,
   nameOfResource,
   type Resource,
 } from "@berth/kube";
 import type * as z from "zod";
+import { workerPoolKind } from "../worker-pool/worker-pool-resource.ts";
 import { architecturePolicyKind } from "./architecture-policy-resource.ts";
 import { toStructuralSchema } from "./crd-schema.ts";
 import { labelRuleKind } from "./label-rule-resource.ts";
@@ -18,6 +20,8 @@ export interface CustomKind {
   readonly resource: Resource;
   readonly singular: string;
   readonly shortNames: readonly string[];
+  /** Default: what `kubectl get berth` shows. */
+  readonly categories?: readonly string[];
   /** First words of `kubectl explain`. */
   readonly description: string;
   /** Parses what users write, defaults included. */
@@ -25,19 +29,21 @@ export interface CustomKind {
   readonly status: z.ZodType;
   /** What `kubectl get` shows; those with priority 1 only with `-o wide`. */
   readonly columns: readonly CustomResourceColumnDefinition[];
+  /** Where `kubectl scale` and autoscalers write and read. Default: they cannot. */
+  readonly scale?: CustomResourceSubresourceScale;
 }
 
-/** All of them, in the order in which they are printed. A new kind is an entry here. */
+/** All documents of Berth, in the order in which they are printed. A new kind is an entry here. */
 export const customKinds: readonly CustomKind[] = [labelRuleKind, startupGateKind, architecturePolicyKind];
 
-/** The definitions of all kinds, complete: applying them is all a cluster needs. */
+/** The definitions of all kinds, those that Berth only serves included: applying them is all a cluster needs. */
 export function crds(): readonly CustomResourceDefinition[] {
-  return customKinds.map(toCustomResourceDefinition);
+  return [...customKinds, workerPoolKind].map(toCustomResourceDefinition);
 }
 
 /** @throws TypeError when a schema says something that a CRD cannot say. */
 export function toCustomResourceDefinition(kind: CustomKind): CustomResourceDefinition {
-  const { resource, singular, shortNames, description, columns } = kind;
+  const { resource, singular, shortNames, categories = ["berth"], description, columns, scale } = kind;
   const { group, version, plural, namespaced } = resource;
   return {
     apiVersion: apiVersionOf(customResourceDefinitions),
@@ -52,14 +58,14 @@ export function toCustomResourceDefinition(kind: CustomKind): CustomResourceDefi
         kind: resource.kind,
         listKind: `${resource.kind}List`,
         shortNames,
-        categories: ["berth"],
+        ...(categories.length > 0 && { categories }),
       },
       versions: [
         {
           name: version,
           served: true,
           storage: true,
-          subresources: { status: {} },
+          subresources: { status: {}, ...(scale && { scale }) },
           additionalPrinterColumns: columns,
           schema: {
             openAPIV3Schema: {

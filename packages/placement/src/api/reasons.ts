@@ -115,6 +115,20 @@ const MEANINGS = {
   // What is said of an architecture policy itself.
   ArchitecturePolicyInForce: "The architecture policy is in force.",
   ArchitecturePolicyInvalid: "The architecture policy has a fault and is not in force.",
+  // What a footprint does.
+  OwnerGuarded: "The owner has the finalizer of a footprint, so that its deletion waits for its pods.",
+  OwnerHeld: "The owner is being deleted, and something of it is still there: it waits for that.",
+  OwnerReleased: "Nothing of the owner is left, so its deletion goes on.",
+  HoldTimedOut: "The owner has waited as long as it may, and is let go although something of it is left.",
+  HoldDropped: "No footprint holds such owners any more, so the finalizer is taken off.",
+  NoOwnerHeld: "No deletion of an owner waits.",
+  NoForeignMarks: "No mark of the footprint stands that somebody else has set.",
+  AgentWaitSet: "The pods of the Deployment wait for the agent of their node from now on.",
+  AgentWaitTaken: "No footprint has the pods of the Deployment wait any more, so they no longer do.",
+  WorkerPoolDeploymentMissing: "The Deployment of a WorkerPool is not there, so it is created.",
+  WorkerPoolDeploymentDiffers:
+    "The Deployment of a WorkerPool is not as the pool asks for, so it is applied again.",
+  WorkerPoolInvalid: "The WorkerPool has a fault, so nothing is made of it; what stands stays.",
   // Faults of a folder of label rules.
   InvalidLabelKey: "The path of the file is not a valid label key; the file is no rule.",
   ReservedLabelKey: "The label key is under kubernetes.io or k8s.io and is not allowed by option.",

@@ -1,0 +1,149 @@
+import {
+  apiVersionOf,
+  type Container,
+  type Deployment,
+  deployments,
+  type PodSpec,
+  type Toleration,
+  type Volume,
+  type VolumeMount,
+} from "@berth/kube";
+import { deploymentNameOf, SANDBOX_CLASS_KEY, WORKER_POOL_LABEL, WORKER_POOL_UID_LABEL } from "./keys.ts";
+import type { WorkerPoolSpec } from "./worker-pool.ts";
+import { type WorkerPool, workerPools } from "./worker-pool-resource.ts";
+
+/** An init container that waits until something listens on a port of the node. */
+export interface WorkerPoolWait {
+  readonly name: string;
+  /** Needs a shell and `nc`. With a digest the node need not trust a tag. */
+  readonly image: string;
+  readonly port: number;
+}
+
+/** What the Deployments of all pools have beside what a pool says. Turning either on or off rolls every worker. */
+export interface WorkerPoolConfig {
+  /** Pods carry the uid of their pool as a label. */
+  readonly workerPoolUid: boolean;
+  /** Default: workers do not wait. */
+  readonly wait?: WorkerPoolWait;
+}
+
+/** What agent-substrate's pull request 134 adds. */
+export const PR_134_POOLS: WorkerPoolConfig = {
+  workerPoolUid: true,
+  wait: { name: "wait-for-atelet", image: "busybox:1.36", port: 8085 },
+};
+
+/** What is applied: all that the controller owns of a Deployment, and nothing else. */
+export type DeploymentBody = Required<Pick<Deployment, "apiVersion" | "kind" | "metadata">> & {
+  readonly spec: NonNullable<Deployment["spec"]>;
+};
+
+/** A pool that was read from a server. */
+export interface StoredPool {
+  readonly name: string;
+  readonly namespace: string;
+  readonly uid: string;
+  readonly spec: WorkerPoolSpec;
+}
+
+/** `undefined` for one that never was stored. The spec is taken to be valid: see `workerPoolSpec`. */
+export function toStoredPool({ metadata, spec }: WorkerPool): StoredPool | undefined {
+  const { name, namespace, uid } = metadata ?? {};
+  if (name === undefined || namespace === undefined || uid === undefined || spec === undefined) {
+    return undefined;
+  }
+  return { name, namespace, uid, spec };
+}
+
+const RUN_VOLUME = "run-ateom";
+const RUN_FOLDER = "/var/lib/ateom-gvisor";
+const KVM_VOLUME = "dev-kvm";
+const KVM_DEVICE = "/dev/kvm";
+const MICROVM = "microvm";
+const ROOT = { runAsUser: 0, runAsGroup: 0 } as const;
+
+/**
+ * The Deployment of a pool as the original applies it, field by field. What the template leaves empty is sent empty
+ * (`priorityClassName`, `affinity`, `resources`) or not at all (`nodeSelector`, `tolerations`), and either way taken off
+ * by server-side apply once it was ours.
+ */
+export function buildDeployment(pool: StoredPool, config: WorkerPoolConfig): DeploymentBody {
+  const { name, namespace, uid, spec } = pool;
+  const selector = { [WORKER_POOL_LABEL]: name };
+  const labels = { ...selector, ...(config.workerPoolUid && { [WORKER_POOL_UID_LABEL]: uid }) };
+  const owner = {
+    apiVersion: apiVersionOf(workerPools),
+    kind: workerPools.kind,
+    name,
+    uid,
+    controller: true,
+    blockOwnerDeletion: true,
+  };
+  return {
+    apiVersion: apiVersionOf(deployments),
+    kind: deployments.kind,
+    metadata: { name: deploymentNameOf(name), namespace, ownerReferences: [owner] },
+    spec: {
+      replicas: spec.replicas,
+      selector: { matchLabels: selector },
+      template: { metadata: { labels }, spec: podSpec(spec, config) },
+    },
+  };
+}
+
+function podSpec(spec: WorkerPoolSpec, { wait }: WorkerPoolConfig): PodSpec {
+  const { priorityClassName = "", nodeAffinity } = spec.template ?? {};
+  const nodeSelector = nodeSelectorOf(spec);
+  const tolerations = tolerationsOf(spec);
+  return {
+    securityContext: ROOT,
+    priorityClassName,
+    affinity: nodeAffinity === undefined ? {} : { nodeAffinity },
+    ...(Object.keys(nodeSelector).length > 0 && { nodeSelector }),
+    ...(tolerations.length > 0 && { tolerations }),
+    ...(wait && { initContainers: [waitContainer(wait)] }),
+    containers: [workerContainer(spec)],
+    volumes: volumesOf(spec),
+  };
+}
+
+function nodeSelectorOf({ sandboxClass, template }: WorkerPoolSpec): Readonly<Record<string, string>> {
+  return { ...template?.nodeSelector, ...(sandboxClass === MICROVM && { [SANDBOX_CLASS_KEY]: MICROVM }) };
+}
+
+function tolerationsOf({ sandboxClass, template }: WorkerPoolSpec): readonly Toleration[] {
+  const asked = template?.tolerations ?? [];
+  if (sandboxClass !== MICROVM) return asked;
+  return [...asked, { key: SANDBOX_CLASS_KEY, operator: "Equal", value: MICROVM, effect: "NoSchedule" }];
+}
+
+function workerContainer({ ateomImage, sandboxClass, template }: WorkerPoolSpec): Container {
+  const mounts: VolumeMount[] = [{ name: RUN_VOLUME, mountPath: RUN_FOLDER }];
+  if (sandboxClass === MICROVM) mounts.push({ name: KVM_VOLUME, mountPath: KVM_DEVICE });
+  return {
+    name: "ateom",
+    image: ateomImage,
+    args: ["--pod-uid=$(POD_UID)"],
+    env: [{ name: "POD_UID", valueFrom: { fieldRef: { fieldPath: "metadata.uid" } } }],
+    securityContext: { privileged: true, ...ROOT },
+    resources: template?.resources ?? {},
+    volumeMounts: mounts,
+  };
+}
+
+function volumesOf({ sandboxClass }: WorkerPoolSpec): readonly Volume[] {
+  const run = { name: RUN_VOLUME, hostPath: { path: RUN_FOLDER, type: "DirectoryOrCreate" } };
+  if (sandboxClass !== MICROVM) return [run];
+  return [run, { name: KVM_VOLUME, hostPath: { path: KVM_DEVICE, type: "CharDevice" } }];
+}
+
+/** It waits for as long as it takes: the original has no deadline either. */
+function waitContainer({ name, image, port }: WorkerPoolWait): Container {
+  return {
+    name,
+    image,
+    command: ["sh", "-c", `until nc -z "$HOST_IP" ${port}; do sleep 1; done`],
+    env: [{ name: "HOST_IP", valueFrom: { fieldRef: { fieldPath: "status.hostIP" } } }],
+  };
+}

@@ -1,0 +1,205 @@
+/** Makes a Deployment of each WorkerPool and keeps it so. */
+import { type Deployment, isApiError } from "@berth/kube";
+import {
+  type Clock,
+  type Lister,
+  type ObjectKey,
+  type Reconcile,
+  type ReconcileContext,
+  type ReconcileResult,
+  referenceTo,
+  toKeyText,
+} from "@berth/runtime";
+import { type Reason, reasons } from "../api/reasons.ts";
+import type { EventSink } from "../node/report.ts";
+import type { WorkerPoolApi } from "./api.ts";
+import { decideWorkerPool, type WorkerPoolDecision } from "./decide.ts";
+import type { WorkerPoolConfig } from "./deployment.ts";
+import { deploymentNameOf } from "./keys.ts";
+import { contestOf, createPoolMemory, isOlder, noteApplied, type PoolMemory } from "./memory.ts";
+import { type WorkerPool, workerPools } from "./worker-pool-resource.ts";
+
+export interface WorkerPoolReconcilerOptions {
+  readonly pools: Pick<Lister<WorkerPool>, "get">;
+  /** Has to keep of those that belong to a pool what `slimDeployment` does. */
+  readonly deployments: Pick<Lister<Deployment>, "get">;
+  /** Have both been read completely? Nothing is decided before. */
+  readonly isSynced: () => boolean;
+  readonly api: WorkerPoolApi;
+  /** `undefined`: switched off. Whatever stands is left as it is. */
+  readonly config: () => WorkerPoolConfig | undefined;
+  readonly clock: Clock;
+  readonly events?: EventSink;
+}
+
+/** How soon it is looked again whether pools and Deployments have been read, ms. */
+const UNREAD_MS = 1_000;
+/** How long an answer of the server is believed against an older cache, ms; then the cache counts. */
+const STALE_MS = 2_000;
+/** How soon an apply is tried again that the server refuses as such, ms. */
+const REFUSED_MS = 300_000;
+
+/** Nothing is written while a pool and its Deployment agree, nor to a pool that is being deleted. */
+export function createWorkerPoolReconciler(options: WorkerPoolReconcilerOptions): Reconcile<ObjectKey> {
+  const memories = new Map<string, PoolMemory>();
+  return async (key, context) => {
+    const config = options.config();
+    const pool = options.pools.get(key);
+    const { uid, deletionTimestamp } = pool?.metadata ?? {};
+    if (config === undefined || uid === undefined || pool === undefined || deletionTimestamp !== undefined) {
+      memories.delete(toKeyText(key));
+      return undefined;
+    }
+    if (!options.isSynced()) return { recheckAfterMs: UNREAD_MS };
+    const memory = memoryOf(memories, key, uid);
+    const deployment = options.deployments.get({ ...key, name: deploymentNameOf(key.name) });
+    const decision = decideWorkerPool({ pool, deployment }, config);
+    const subject: Subject = { key, pool, uid, deployment, memory };
+    if (decision.fault !== undefined) tell(subject, options, reasons.WorkerPoolInvalid, decision.fault);
+    await report(subject, decision, options, context.signal);
+    const { apply } = decision;
+    return apply === undefined ? undefined : keep({ ...subject, apply }, options, context);
+  };
+}
+
+interface Subject {
+  readonly key: ObjectKey;
+  readonly pool: WorkerPool;
+  readonly uid: string;
+  readonly deployment: Deployment | undefined;
+  readonly memory: PoolMemory;
+}
+
+interface Wish extends Subject {
+  readonly apply: NonNullable<WorkerPoolDecision["apply"]>;
+}
+
+function memoryOf(memories: Map<string, PoolMemory>, key: ObjectKey, uid: string): PoolMemory {
+  const text = toKeyText(key);
+  const known = memories.get(text);
+  if (known?.uid === uid) return known;
+  const memory = createPoolMemory(uid);
+  memories.set(text, memory);
+  return memory;
+}
+
+/** Writes the status, unless that was done on a version that is still to come. */
+async function report(
+  { key, pool, uid, memory }: Subject,
+  { replicas }: WorkerPoolDecision,
+  { api }: WorkerPoolReconcilerOptions,
+  signal: AbortSignal,
+): Promise<void> {
+  if (replicas === undefined) return;
+  const { reported } = memory;
+  const isKnown = reported?.replicas === replicas;
+  if (isKnown && isOlder(pool.metadata?.resourceVersion, reported.resourceVersion)) return;
+  try {
+    const { metadata } = await api.patchStatus(key, { metadata: { uid }, status: { replicas } }, signal);
+    memory.reported = { replicas, resourceVersion: metadata?.resourceVersion ?? "" };
+  } catch (error) {
+    if (!isApiError(error, "notFound")) throw error;
+  }
+}
+
+async function keep(
+  wish: Wish,
+  options: WorkerPoolReconcilerOptions,
+  { signal, log }: ReconcileContext,
+): Promise<ReconcileResult | undefined> {
+  const { memory, apply, deployment } = wish;
+  const text = JSON.stringify(apply.body);
+  const restraint = restraintOf(wish, text, options);
+  if (restraint !== undefined) return { recheckAfterMs: restraint };
+  if (!(await isStillWanted(wish, options, signal))) return { recheckAfterMs: STALE_MS };
+  try {
+    const { metadata } = await options.api.applyDeployment(toApply(wish), signal);
+    const written = {
+      text,
+      resourceVersion: metadata?.resourceVersion ?? "",
+      at: options.clock.monotonic(),
+    };
+    noteApplied(memory, written, { isRevert: deployment !== undefined });
+    memory.told.clear();
+    log.info("applied the Deployment of a WorkerPool", { reason: apply.reason, because: apply.message });
+    // Something in the way has undone it already: no event will come.
+    const isUndone = deployment?.metadata?.resourceVersion === written.resourceVersion;
+    return isUndone ? { recheckAfterMs: STALE_MS } : undefined;
+  } catch (error) {
+    if (!isApiError(error, "invalid", "forbidden")) throw error;
+    const until = options.clock.monotonic() + REFUSED_MS;
+    memory.refused = { text, generation: generationOf(deployment), until };
+    tell(wish, options, reasons.WriteRefused, `its Deployment stays as it is: ${error.message}`);
+    return { recheckAfterMs: REFUSED_MS };
+  }
+}
+
+/** For how long not to write, ms. */
+function restraintOf(wish: Wish, text: string, options: WorkerPoolReconcilerOptions): number | undefined {
+  const { memory, deployment } = wish;
+  const { applied, refused } = memory;
+  const now = options.clock.monotonic();
+  const staleForMs = applied === undefined ? 0 : applied.at + STALE_MS - now;
+  const seen = deployment?.metadata?.resourceVersion;
+  if (applied?.text === text && staleForMs > 0 && isOlder(seen, applied.resourceVersion)) return staleForMs;
+  const isRefused = refused?.text === text && refused.generation === generationOf(deployment);
+  if (isRefused && now < refused.until) return refused.until - now;
+  const contest = deployment && contestOf(memory, text, now);
+  if (contest?.started === true) {
+    const what = `somebody keeps changing its Deployment (${wish.apply.message}): it is left alone for a while`;
+    tell(wish, options, reasons.Contested, what);
+  }
+  return contest?.leftMs;
+}
+
+function generationOf(deployment: Deployment | undefined): number {
+  return deployment?.metadata?.generation ?? 0;
+}
+
+/**
+ * Asks the server itself whether the pool still is what was decided on. Watches of two resources are not in step: the end
+ * of a Deployment, or of its ownership, can be seen before the deletion of the pool that brought it about, and must not
+ * be undone then.
+ */
+async function isStillWanted(
+  { key, pool, uid }: Subject,
+  { api }: WorkerPoolReconcilerOptions,
+  signal: AbortSignal,
+): Promise<boolean> {
+  try {
+    const { metadata } = await api.readPool(key, signal);
+    const isSame = metadata?.uid === uid && metadata.generation === pool.metadata?.generation;
+    return isSame && metadata.deletionTimestamp === undefined;
+  } catch (error) {
+    if (isApiError(error, "notFound")) return false;
+    throw error;
+  }
+}
+
+/** Bound to what was decided on: a Deployment that was changed or deleted since is refused as a conflict, never made anew. */
+function toApply({ apply, deployment }: Wish): Deployment {
+  const { uid, resourceVersion } = deployment?.metadata ?? {};
+  const bound = {
+    ...(uid !== undefined && { uid }),
+    ...(resourceVersion !== undefined && { resourceVersion }),
+  };
+  return { ...apply.body, metadata: { ...apply.body.metadata, ...bound } };
+}
+
+/** Once until something is written. */
+function tell(
+  { pool, memory }: Subject,
+  { events }: WorkerPoolReconcilerOptions,
+  reason: Reason,
+  note: string,
+): void {
+  if (memory.told.has(reason)) return;
+  memory.told.add(reason);
+  events?.record({
+    regarding: referenceTo(workerPools, pool),
+    reason,
+    note,
+    type: "Warning",
+    action: "KeepWorkerPool",
+  });
+}

@@ -1,0 +1,135 @@
+/** The WorkerPools of the cluster and what stands for them, read while somebody needs them. */
+import { type Deployment, deployments, type KubeClient, type KubeObject } from "@berth/kube";
+import {
+  type Change,
+  type Clock,
+  type ClusterName,
+  type Component,
+  dropManagedFields,
+  keyOf,
+  type Logger,
+  type MetricsRegistry,
+  type ObjectKey,
+  type Running,
+} from "@berth/runtime";
+import { InformerSet, pick } from "../node/informer-set.ts";
+import { ownEntry } from "./difference.ts";
+import { poolNameOf, WORKER_POOL_FIELD_MANAGER, WORKER_POOL_GROUP } from "./keys.ts";
+import { type WorkerPool, workerPools } from "./worker-pool-resource.ts";
+
+export interface WorkerPoolWatchOptions {
+  readonly client: Pick<KubeClient, "list" | "watch">;
+  readonly cluster: ClusterName;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly metrics?: MetricsRegistry;
+  /** This pool has to be looked at. `initial`: as one of all of them. Must not throw. */
+  readonly onPool: (key: ObjectKey, initial: boolean) => void;
+}
+
+const ALL = "all";
+
+/**
+ * Deployments carry no label that the server could select by, so each one of the cluster is received, at the start and
+ * with every change of its status. What is kept of those that belong to no pool is their name.
+ */
+export class WorkerPoolWatch implements Component {
+  readonly name = "worker-pools";
+  readonly #cluster: ClusterName;
+  readonly #onPool: WorkerPoolWatchOptions["onPool"];
+  readonly #pools: InformerSet<WorkerPool>;
+  readonly #deployments: InformerSet<Deployment>;
+
+  constructor(options: WorkerPoolWatchOptions) {
+    this.#cluster = options.cluster;
+    this.#onPool = options.onPool;
+    const onSynced = (): void => this.enqueueAll();
+    this.#pools = new InformerSet({
+      ...options,
+      resource: workerPools,
+      onChange: ({ object }) => this.#onPool(keyOf(this.#cluster, object), false),
+      onSynced,
+    });
+    this.#deployments = new InformerSet({
+      ...options,
+      resource: deployments,
+      onChange: (change) => this.#onDeployment(change),
+      onSynced,
+    });
+  }
+
+  /** At any time, also before `start`. */
+  want(needed: boolean): void {
+    const wanted = { key: ALL, scope: {} };
+    this.#pools.want(needed ? [{ ...wanted, project: dropManagedFields }] : []);
+    this.#deployments.want(needed ? [{ ...wanted, project: slimDeployment }] : []);
+  }
+
+  /** False also while nobody needs them. */
+  get synced(): boolean {
+    return this.#pools.get(ALL) !== undefined && this.#deployments.get(ALL) !== undefined;
+  }
+
+  pool(key: ObjectKey): WorkerPool | undefined {
+    return this.#pools.get(ALL)?.get(key);
+  }
+
+  deployment(key: ObjectKey): Deployment | undefined {
+    return this.#deployments.get(ALL)?.get(key);
+  }
+
+  /** Has all pools looked at, once they are known. */
+  enqueueAll(): void {
+    if (!this.synced) return;
+    for (const pool of this.#pools.get(ALL)?.list() ?? []) this.#onPool(keyOf(this.#cluster, pool), true);
+  }
+
+  async start(signal: AbortSignal): Promise<Running> {
+    const both = await Promise.all([this.#pools.start(signal), this.#deployments.start(signal)]);
+    return { ended: Promise.all(both.map(({ ended }) => ended)).then(() => undefined) };
+  }
+
+  /** Why they cannot be read. A lost connection is no problem for a minute. */
+  problem(): string | undefined {
+    return this.#pools.problem() ?? this.#deployments.problem();
+  }
+
+  #onDeployment(change: Change<Deployment>): void {
+    const states = change.type === "updated" ? [change.old, change.object] : [change.object];
+    const { namespace = "", name = "" } = change.object.metadata ?? {};
+    const names = new Set(states.flatMap((state) => poolNamesOf(state)));
+    const byName = poolNameOf(name);
+    if (byName !== undefined) names.add(byName);
+    for (const pool of names) {
+      const key: ObjectKey = { cluster: this.#cluster, namespace, name: pool };
+      if (this.pool(key) !== undefined) this.#onPool(key, false);
+    }
+  }
+}
+
+/** The pools that control it: one at most. */
+function poolNamesOf({ metadata }: KubeObject): readonly string[] {
+  return (metadata?.ownerReferences ?? [])
+    .filter(({ apiVersion, kind, controller }) => {
+      const [group] = apiVersion.split("/");
+      return controller === true && kind === workerPools.kind && group === WORKER_POOL_GROUP;
+    })
+    .map(({ name }) => name);
+}
+
+/** All that the decision reads. Of a Deployment that no pool controls that is hardly more than that it is there. */
+export function slimDeployment(deployment: Deployment): Deployment {
+  const { metadata = {}, spec, status } = deployment;
+  const identity = pick(metadata, ["name", "namespace", "uid", "resourceVersion", "deletionTimestamp"]);
+  if (poolNamesOf(deployment).length === 0) return { metadata: identity };
+  const entry = ownEntry(metadata.managedFields ?? [], WORKER_POOL_FIELD_MANAGER);
+  return {
+    metadata: {
+      ...identity,
+      ...pick(metadata, ["generation", "ownerReferences"]),
+      ...(entry && { managedFields: [pick(entry, ["manager", "operation", "fieldsV1"])] }),
+    },
+    ...(spec && { spec }),
+    ...(status && { status: pick(status, ["replicas"]) }),
+  };
+}

@@ -1,0 +1,128 @@
+/** `WorkerPool`, `ate.dev/v1alpha1`, as agent-substrate defines it: what users write, and what is said back. */
+import type { NodeAffinity, ResourceRequirements, Toleration } from "@berth/kube";
+import * as z from "zod";
+
+export const sandboxClasses = ["gvisor", "microvm"] as const;
+export type SandboxClass = (typeof sandboxClasses)[number];
+
+/** Where the workers run, and what they are given. What is absent or empty is taken off the Deployment. */
+export interface WorkerPoolTemplate {
+  readonly nodeSelector?: Readonly<Record<string, string>>;
+  readonly tolerations?: readonly Toleration[];
+  readonly priorityClassName?: string;
+  readonly nodeAffinity?: NodeAffinity;
+  readonly resources?: ResourceRequirements;
+}
+
+export interface WorkerPoolSpec {
+  readonly replicas: number;
+  readonly ateomImage: string;
+  /** The API server fills in `gvisor`. */
+  readonly sandboxClass?: SandboxClass;
+  /** Read by other parts of agent-substrate; nothing here depends on it. */
+  readonly sandboxConfigName?: string;
+  readonly template?: WorkerPoolTemplate;
+}
+
+export interface WorkerPoolStatus {
+  /** Pods of the Deployment, ready or not. */
+  readonly replicas?: number;
+}
+
+/** As in `resources` of a container: a number, or a text with a unit (apimachinery, `resource.Quantity`). */
+const QUANTITY =
+  "^(\\+|-)?(([0-9]+(\\.[0-9]*)?)|(\\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\\+|-)?(([0-9]+(\\.[0-9]*)?)|(\\.[0-9]+))))?$";
+
+const MAX_TOLERATIONS = 16;
+
+const optionalText = (): z.ZodType => z.string().optional();
+const int32 = (): z.ZodInt => z.int().meta({ format: "int32" });
+
+/** A CRD has no union; this says the same there. */
+const quantity = (): z.ZodType =>
+  z
+    .any()
+    .refine((value) => typeof value === "number" || typeof value === "string", "must be a quantity")
+    .meta({ "x-kubernetes-int-or-string": true, pattern: QUANTITY });
+
+const quantities = (what: string): z.ZodType =>
+  z.record(z.string(), quantity()).optional().describe(`${what}, by resource.`);
+
+const requirement = z.object({
+  key: z.string(),
+  operator: z.string().describe("In, NotIn, Exists, DoesNotExist, Gt or Lt."),
+  values: z.array(z.string()).optional(),
+});
+
+const term = z
+  .object({ matchExpressions: z.array(requirement).optional(), matchFields: z.array(requirement).optional() })
+  .meta({ "x-kubernetes-map-type": "atomic" });
+
+const nodeAffinity = z
+  .object({
+    requiredDuringSchedulingIgnoredDuringExecution: z
+      .object({ nodeSelectorTerms: z.array(term) })
+      .meta({ "x-kubernetes-map-type": "atomic" })
+      .optional()
+      .describe("A node has to meet one of the terms."),
+    preferredDuringSchedulingIgnoredDuringExecution: z
+      .array(z.object({ preference: term, weight: int32() }))
+      .optional()
+      .describe("Nodes that meet more of these, by weight, come first."),
+  })
+  .optional()
+  .describe("As `affinity.nodeAffinity` of a pod.");
+
+const toleration = z.object({
+  key: optionalText(),
+  operator: optionalText(),
+  value: optionalText(),
+  effect: optionalText(),
+  tolerationSeconds: z.int().optional().meta({ format: "int64" }),
+});
+
+const resources = z
+  .object({
+    requests: quantities("What is set aside for each worker"),
+    limits: quantities("What each worker may use at most"),
+    claims: z
+      .array(z.object({ name: z.string(), request: optionalText() }))
+      .optional()
+      .meta({ "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"] })
+      .describe("Resource claims of the pod that the worker uses."),
+  })
+  .optional()
+  .describe("As `resources` of a container.");
+
+const template = z
+  .object({
+    nodeSelector: z.record(z.string(), z.string()).optional().describe("Labels that a node has to have."),
+    tolerations: z.array(toleration).max(MAX_TOLERATIONS).optional().describe("As `tolerations` of a pod."),
+    priorityClassName: optionalText().describe("Default: that of the cluster."),
+    nodeAffinity,
+    resources,
+  })
+  .optional()
+  .describe("Where the workers run, and what they are given.");
+
+/**
+ * Accepts what the original accepts, and is no stricter: fields that a later version may add are not its business.
+ * Core types are checked as deep as the API server checks them in a custom resource; the rest is refused by the
+ * Deployment.
+ */
+export const workerPoolSpec: z.ZodType = z
+  .object({
+    replicas: int32().min(0).describe("How many workers there are."),
+    ateomImage: z.string().min(1).describe("Container image of a worker."),
+    sandboxClass: z
+      .enum(sandboxClasses)
+      .default("gvisor")
+      .describe("What workers isolate with; microvm needs nodes of that class and their /dev/kvm."),
+    sandboxConfigName: optionalText().describe("The SandboxConfig of the pool."),
+    template,
+  })
+  .describe("What the pool should be.");
+
+export const workerPoolStatus: z.ZodType = z
+  .object({ replicas: int32().min(0).optional().describe("Pods of the pool, ready or not.") })
+  .describe("What was found. Written by the controller alone.");

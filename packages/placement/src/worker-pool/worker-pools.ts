@@ -1,0 +1,67 @@
+/** All that serves WorkerPools on one cluster, to be switched on and off while it runs. */
+import type { KubeClient } from "@berth/kube";
+import {
+  type Clock,
+  type ClusterName,
+  type Component,
+  type Controller,
+  createController,
+  type Logger,
+  type MetricsRegistry,
+} from "@berth/runtime";
+import type { EventSink } from "../node/report.ts";
+import { createWorkerPoolApi } from "./api.ts";
+import type { WorkerPoolConfig } from "./deployment.ts";
+import { createWorkerPoolReconciler } from "./reconciler.ts";
+import { WorkerPoolWatch } from "./watch.ts";
+
+export interface WorkerPoolsOptions {
+  readonly client: Pick<KubeClient, "get" | "list" | "watch" | "apply" | "patch">;
+  readonly cluster: ClusterName;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly metrics?: MetricsRegistry;
+  readonly events?: EventSink;
+}
+
+export interface WorkerPools {
+  /** For every replica: reads pools and Deployments while it is switched on. */
+  readonly watch: Component;
+  /** For the leader: writes. */
+  readonly controller: Controller;
+  /** At any time. `undefined`, as it is at first: off, and whatever stands is left as it is. */
+  configure(config: WorkerPoolConfig | undefined): void;
+}
+
+export function createWorkerPools(options: WorkerPoolsOptions): WorkerPools {
+  const { client, events, ...common } = options;
+  let config: WorkerPoolConfig | undefined;
+  const watch = new WorkerPoolWatch({
+    ...common,
+    client,
+    onPool: (key, initial) =>
+      controller.enqueue(key, initial ? { priority: "low", immediate: true } : { priority: "high" }),
+  });
+  const controller = createController({
+    ...common,
+    name: "worker-pools",
+    reconcile: createWorkerPoolReconciler({
+      pools: { get: (key) => watch.pool(key) },
+      deployments: { get: (key) => watch.deployment(key) },
+      isSynced: () => watch.synced,
+      api: createWorkerPoolApi(client),
+      config: () => config,
+      clock: options.clock,
+      ...(events && { events }),
+    }),
+  });
+  return {
+    watch,
+    controller,
+    configure(next) {
+      config = next;
+      watch.want(next !== undefined);
+      watch.enqueueAll();
+    },
+  };
+}
