@@ -116,6 +116,20 @@ const MEANINGS = {
   ArchitecturePolicyInForce: "The architecture policy is in force.",
   ArchitecturePolicyInvalid: "The architecture policy has a fault and is not in force.",
   // What a footprint does.
+  FootprintNeeded: "A pod on the node needs the agent of a footprint, so the node carries its marks.",
+  FootprintIdle: "No pod on the node needs the agent of a footprint, and its label says so.",
+  FootprintUnknown:
+    "It is not known yet which pods on the node need the agent of a footprint, so what stands stays.",
+  FootprintOwnerless:
+    "A pod that needs the agent of a footprint has lost its owner, so what stands on its node stays.",
+  FootprintNodeExcluded: "The footprint leaves the node alone.",
+  FootprintGroupRefused:
+    "A pod names a group that it does not belong to, or that cannot be one, so it does not bring an agent.",
+  ForeignFootprintMark:
+    "A mark of a footprint stands where nobody needs the agent, and Berth has not set it; it is left alone.",
+  FootprintInForce: "The footprint is in force.",
+  FootprintInvalid: "The footprint has a fault and is not in force, or in force as it was before.",
+  FootprintOverlap: "Two footprints want one label, claims or finalizer; neither of them is in force.",
   OwnerGuarded: "The owner has the finalizer of a footprint, so that its deletion waits for its pods.",
   OwnerHeld: "The owner is being deleted, and something of it is still there: it waits for that.",
   OwnerReleased: "Nothing of the owner is left, so its deletion goes on.",

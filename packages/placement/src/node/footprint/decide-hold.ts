@@ -1,0 +1,193 @@
+/** What becomes of an owner with a hold: decided as plain data. The README has the table. */
+import type { Pod } from "@berth/kube";
+import { type Reason, reasons } from "../../api/reasons.ts";
+import type { Instant } from "../capability.ts";
+import type { Footprint, GroupVersionResource } from "./footprint.ts";
+import type { HeldOwner } from "./footprint-sight.ts";
+
+/** All that hold owners of one resource by one finalizer. */
+export interface Guard {
+  readonly resource: GroupVersionResource;
+  readonly finalizer: string;
+  /** Empty: nobody does any more, and the finalizer is to go. */
+  readonly footprints: readonly Footprint[];
+}
+
+/** An object that names the owner among its own owners. */
+export interface OwnedObject {
+  readonly resource: GroupVersionResource;
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string;
+  readonly resourceVersion: string;
+  readonly isDeleting: boolean;
+}
+
+export interface HoldView {
+  readonly owner: HeldOwner;
+  readonly guard: Guard;
+  /** `undefined` while they are not known. Asked for only when the owner is being deleted. */
+  readonly owned: readonly OwnedObject[] | undefined;
+  /** Pods of the owner that the hold waits for. `undefined` while they are not known. */
+  readonly pods: readonly Pod[] | undefined;
+  /** Uids of owned objects whose deletion was asked for already. */
+  readonly asked: ReadonlySet<string>;
+  /** Is the node silent, or gone? Its pods cannot end by themselves. */
+  readonly isNodeLost?: ((name: string) => boolean) | undefined;
+  readonly now: Instant;
+}
+
+/** What a held owner waits for. */
+export interface HeldState {
+  /** When its deletion was asked for. */
+  readonly since: string;
+  /** `namespace/name`, sorted, the first `MAX_NAMED`. */
+  readonly pods: readonly string[];
+  /** Sorted, the first `MAX_NAMED`. */
+  readonly nodes: readonly string[];
+  /** What it waits for, as the end of a sentence. */
+  readonly message: string;
+  /** One of the pods should have ended by now. */
+  readonly isStuck: boolean;
+}
+
+export interface HoldDecision {
+  /** What to do with the finalizer. Absent: nothing. */
+  readonly finalizer?: "Add" | "Remove";
+  /** Why. Absent: there is nothing to say about the owner. */
+  readonly reason?: Reason;
+  /** To be deleted now, each once. */
+  readonly deletes: readonly OwnedObject[];
+  /** Absent: the owner does not wait. After a timeout: what it waited for. */
+  readonly held?: HeldState;
+  readonly recheckAfterMs?: number;
+}
+
+/** The most pods, and the most nodes, that are named of one hold. */
+export const MAX_NAMED = 5;
+
+/**
+ * `deletionTimestamp` of a pod already lies its grace period ahead; the kubelet needs a moment more to tell that it is
+ * gone. Later than this the pod counts as stuck, ms.
+ */
+export const STUCK_AFTER_MS = 30_000;
+
+/** What the garbage collector has in hand, by their finalizers (apimachinery `FinalizerOrphanDependents`, `FinalizerDeleteDependents`). */
+const ORPHAN = "orphan";
+const FOREGROUND = "foregroundDeletion";
+
+const nothing: HoldDecision = Object.freeze({ deletes: [] });
+
+/** Pure and total. */
+export function decideHold(view: HoldView): HoldDecision {
+  const { owner, guard } = view;
+  const isGuarded = owner.finalizers.includes(guard.finalizer);
+  if (guard.footprints.length === 0)
+    return isGuarded ? { finalizer: "Remove", reason: reasons.HoldDropped, deletes: [] } : nothing;
+  if (owner.deletionTimestamp !== undefined)
+    return isGuarded ? decideDeleted(view, owner.deletionTimestamp) : nothing;
+  return isGuarded ? nothing : { finalizer: "Add", reason: reasons.OwnerGuarded, deletes: [] };
+}
+
+function decideDeleted(view: HoldView, since: string): HoldDecision {
+  const { owned, pods, now } = view;
+  const isOver = owned?.length === 0 && pods?.length === 0 && !isOrphaning(view);
+  if (isOver) return { finalizer: "Remove", reason: reasons.OwnerReleased, deletes: [] };
+  const held = stateOf(view, since);
+  const timeoutMs = timeoutOf(view.guard);
+  const endsAt = timeoutMs === undefined ? undefined : (Date.parse(since) || 0) + timeoutMs;
+  if (endsAt !== undefined && endsAt <= now)
+    return { finalizer: "Remove", reason: reasons.HoldTimedOut, deletes: [], held };
+  const next = Math.min(endsAt ?? Number.POSITIVE_INFINITY, nextStuckAt(view));
+  return {
+    reason: reasons.OwnerHeld,
+    deletes: deletesOf(view),
+    held,
+    ...(Number.isFinite(next) && { recheckAfterMs: next - now }),
+  };
+}
+
+/**
+ * The garbage collector deletes nothing of an owner that is still there, so that a finalizer would keep it there for ever:
+ * what it owns is deleted here. Not where the collector does so itself, and not what is about to be orphaned.
+ */
+function deletesOf(view: HoldView): readonly OwnedObject[] {
+  const { owner, guard, owned = [], asked } = view;
+  if (isOrphaning(view) || owner.finalizers.includes(FOREGROUND)) return [];
+  const isOurs = ({ resource }: OwnedObject): boolean =>
+    guard.footprints.some(
+      ({ hold }) =>
+        hold?.onDelete === "DeleteOwned" && hold.ownedResources.some((it) => isSameResource(it, resource)),
+    );
+  return owned.filter((object) => !object.isDeleting && !asked.has(object.uid) && isOurs(object));
+}
+
+/** What owns nothing any more once this is over. */
+function isOrphaning({ owner }: HoldView): boolean {
+  return owner.finalizers.includes(ORPHAN);
+}
+
+/** The longest of them; absent as soon as one holds without end. */
+function timeoutOf({ footprints }: Guard): number | undefined {
+  const timeouts = footprints.map(({ hold }) => hold?.timeoutMs ?? Number.POSITIVE_INFINITY);
+  const longest = Math.max(...timeouts);
+  return Number.isFinite(longest) ? longest : undefined;
+}
+
+function stateOf(view: HoldView, since: string): HeldState {
+  const { pods = [], now } = view;
+  const sorted = [...pods].sort((a, b) => (podName(a) < podName(b) ? -1 : 1));
+  const isStuck = sorted.some((pod) => isLost(view, pod) || stuckAt(pod) <= now);
+  return {
+    since,
+    pods: sorted.slice(0, MAX_NAMED).map(podName),
+    nodes: [...new Set(sorted.flatMap(nodeOf))].sort().slice(0, MAX_NAMED),
+    message: messageOf(view, sorted),
+    isStuck,
+  };
+}
+
+function messageOf(view: HoldView, pods: readonly Pod[]): string {
+  const { owned, now } = view;
+  if (pods.length > 0) {
+    const named = pods.slice(0, MAX_NAMED).map((pod) => {
+      const [node] = nodeOf(pod);
+      const where = node === undefined ? "" : ` on ${node}`;
+      const lost = isLost(view, pod) ? ", whose node is silent or gone" : "";
+      return `${podName(pod)}${where}${lost || (stuckAt(pod) <= now ? ", past its grace period" : "")}`;
+    });
+    const more = pods.length > named.length ? `; and ${pods.length - named.length} more` : "";
+    return `${pods.length === 1 ? "a pod" : `${pods.length} pods`}: ${named.join("; ")}${more}`;
+  }
+  const [first, ...others] = owned ?? [];
+  if (isOrphaning(view)) return "the garbage collector to orphan what it owns";
+  if (first === undefined) return "what it owns to be looked up";
+  const more = others.length > 0 ? ` and ${others.length} more` : "";
+  return `what it owns: ${first.resource.resource} ${first.namespace}/${first.name}${more}`;
+}
+
+function nextStuckAt({ pods = [], now }: HoldView): number {
+  return Math.min(...pods.map(stuckAt).filter((at) => at > now));
+}
+
+/** Infinite for one that has not been told to end. */
+function stuckAt({ metadata }: Pod): number {
+  const endsAt = Date.parse(metadata?.deletionTimestamp ?? "");
+  return Number.isNaN(endsAt) ? Number.POSITIVE_INFINITY : endsAt + STUCK_AFTER_MS;
+}
+
+function isLost({ isNodeLost }: HoldView, pod: Pod): boolean {
+  return pod.metadata?.deletionTimestamp !== undefined && nodeOf(pod).some((node) => isNodeLost?.(node));
+}
+
+function nodeOf({ spec }: Pod): readonly string[] {
+  return spec?.nodeName ? [spec.nodeName] : [];
+}
+
+function podName({ metadata }: Pod): string {
+  return `${metadata?.namespace ?? ""}/${metadata?.name ?? ""}`;
+}
+
+export function isSameResource(a: GroupVersionResource, b: GroupVersionResource): boolean {
+  return a.group === b.group && a.resource === b.resource;
+}

@@ -1,0 +1,79 @@
+/** Which pods keep the deletion of an owner waiting. */
+import type { Pod } from "@berth/kube";
+import { ownValue } from "../mark.ts";
+import type { Footprint } from "./footprint.ts";
+import type { OwnerIdentity } from "./footprint-sight.ts";
+
+/** What has to be known of pods. Read from memory; `undefined` is always "not known yet". */
+export interface HeldPodsSight {
+  /** All pods that the workloads of the footprint may select, with a node or without. */
+  podsOf(footprint: Footprint): Iterable<Pod> | undefined;
+  /** Does the pod need the agent, wherever it is? */
+  needs(footprint: Footprint, pod: Pod): boolean | undefined;
+  owners(pod: Pod): readonly OwnerIdentity[] | undefined;
+}
+
+/** What is known of one owner that is being deleted. */
+export interface DeletedOwner {
+  readonly uid: string;
+  /** Uids of the owners of an object of the owned resources; `undefined`: there is no such object. */
+  readonly refsOf: (uid: string) => readonly string[] | undefined;
+  /** Uids of pods that were its own when last looked at. Those found are added. */
+  readonly known: Set<string>;
+  /** The garbage collector has orphaned what it owned, or is about to. */
+  readonly isOrphaned: boolean;
+}
+
+/**
+ * Pods of the owner that are still there: bound or not, for a pod that is to be scheduled needs the agent a moment later.
+ * `undefined` while some of them are not known.
+ */
+export function podsOfOwner(
+  footprint: Footprint,
+  owner: DeletedOwner,
+  sight: HeldPodsSight,
+): readonly Pod[] | undefined {
+  const pods = sight.podsOf(footprint);
+  if (pods === undefined) return undefined;
+  const found: Pod[] = [];
+  for (const pod of pods) {
+    if (!isOfGroup(footprint, pod, owner.uid)) continue;
+    const needs = sight.needs(footprint, pod);
+    if (needs === false) continue;
+    const chain = sight.owners(pod);
+    if (needs === undefined || chain === undefined) return undefined;
+    if (!isBound(footprint, pod, chain, owner)) continue;
+    owner.known.add(pod.metadata?.uid ?? "");
+    found.push(pod);
+  }
+  return found;
+}
+
+/** Can it be one of the owner's at all? */
+function isOfGroup({ grouping }: Footprint, { metadata }: Pod, uid: string): boolean {
+  if (grouping.by === "PodLabel") return ownValue(metadata?.labels, grouping.label) === uid;
+  return grouping.by === "OwnerUID";
+}
+
+/**
+ * Does the pod end with the owner? What is above a pod is read at some moment and may be out of date; whether an object of
+ * the owned resources has owners at all is told by a watch, and tells what was orphaned.
+ */
+function isBound(
+  { grouping }: Footprint,
+  pod: Pod,
+  chain: readonly OwnerIdentity[],
+  { uid, refsOf, known, isOrphaned }: DeletedOwner,
+): boolean {
+  for (const above of chain) {
+    if (above.uid === uid) return true;
+    if (refsOf(above.uid)?.length === 0) return false;
+  }
+  const controller = pod.metadata?.ownerReferences?.find((it) => it.controller === true);
+  const isBroken = controller !== undefined && chain.length === 0;
+  // Between the end of its ReplicaSet and its own a pod cannot be followed up to its owner any more.
+  if (controller !== undefined && known.has(pod.metadata?.uid ?? "")) return true;
+  if (grouping.by !== "PodLabel") return false;
+  if (grouping.verify === undefined) return !isOrphaned;
+  return isBroken && pod.metadata?.deletionTimestamp !== undefined;
+}

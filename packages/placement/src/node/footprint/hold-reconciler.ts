@@ -1,0 +1,269 @@
+/** Carries out what is decided about owners with a hold: deletions of what they own, and one patch of finalizers. */
+import { isApiError, type KubeClient, type KubeObject, type Pod } from "@berth/kube";
+import {
+  addFinalizer,
+  type Clock,
+  type Reconcile,
+  type ReconcileResult,
+  removeFinalizer,
+} from "@berth/runtime";
+import { reasons } from "../../api/reasons.ts";
+import type { EventSink } from "../report.ts";
+import { decideHold, type Guard, type HoldDecision } from "./decide-hold.ts";
+import type { HeldOwner } from "./footprint-sight.ts";
+import { HeldOwners } from "./held-owners.ts";
+import { type HeldPodsSight, podsOfOwner } from "./held-pods.ts";
+import { type HoldWatches, type OwnerKey, resourceOf, toOwnerText } from "./hold-watches.ts";
+
+export interface HoldReconcilerOptions {
+  readonly client: Pick<KubeClient, "get" | "patch" | "delete">;
+  readonly watches: Pick<HoldWatches, "guards" | "owner" | "owned" | "refsOf">;
+  readonly sight: HeldPodsSight;
+  readonly held: HeldOwners;
+  /** Is the node silent, or gone? Default no node is. */
+  readonly isNodeLost?: (name: string) => boolean;
+  readonly events?: EventSink;
+  readonly clock: Clock;
+}
+
+/** What is remembered of one owner with a finalizer of ours on it while it is being deleted. */
+interface OwnerMemory {
+  readonly uid: string;
+  /** Uids of owned objects whose deletion was asked for. */
+  readonly asked: Set<string>;
+  /** Uids of its pods. */
+  readonly known: Set<string>;
+  isOrphaned: boolean;
+  isStuckTold: boolean;
+}
+
+type Context = Parameters<Reconcile<OwnerKey>>[1];
+
+/**
+ * Level-based: what an owner lacks now. The finalizer of a hold is put on while the owner lives and taken off when nothing
+ * of it is left; finalizers of others are neither touched nor moved. Nothing is remembered that a restart could not do
+ * without.
+ */
+export function createHoldReconciler(options: HoldReconcilerOptions): Reconcile<OwnerKey> {
+  // As many entries as there are owners whose deletion waits: each is told of when it is gone.
+  const memories = new Map<string, OwnerMemory>();
+  return async (key, context) => {
+    const id = toOwnerText(key);
+    const owner = options.watches.owner(key);
+    const guards = options.watches.guards(key.resource);
+    const isDeleted = owner?.deletionTimestamp !== undefined;
+    if (owner === undefined || !isDeleted) {
+      memories.delete(id);
+      options.held.clear(id);
+    }
+    if (owner === undefined) return undefined;
+    const memory = isDeleted ? recall(memories, id, owner) : undefined;
+    const rules = guards.flatMap(({ footprints }) => footprints.map(({ rule }) => rule));
+    options.held.clear(id, rules);
+    let recheckAfterMs: number | undefined;
+    for (const guard of guards) {
+      const decision = look(options, { owner, guard, memory });
+      report(options, id, { owner, guard, decision });
+      if (memory !== undefined) await tellStuck(options, { owner, guard, decision, memory, context });
+      await remove(options, { owner, decision, memory, context });
+      // The next finalizer is decided upon the version that this patch makes.
+      if (decision.finalizer !== undefined) return patch(options, { owner, guard, decision, context });
+      recheckAfterMs = earliest(recheckAfterMs, decision.recheckAfterMs);
+    }
+    return recheckAfterMs === undefined ? undefined : { recheckAfterMs };
+  };
+}
+
+interface Look {
+  readonly owner: HeldOwner;
+  readonly guard: Guard;
+  readonly memory: OwnerMemory | undefined;
+}
+
+function recall(memories: Map<string, OwnerMemory>, id: string, owner: HeldOwner): OwnerMemory {
+  let memory = memories.get(id);
+  if (memory?.uid !== owner.uid) {
+    memory = {
+      uid: owner.uid,
+      asked: new Set(),
+      known: new Set(),
+      isOrphaned: false,
+      isStuckTold: false,
+    };
+    memories.set(id, memory);
+  }
+  if (owner.finalizers.includes("orphan")) memory.isOrphaned = true;
+  return memory;
+}
+
+function look(options: HoldReconcilerOptions, { owner, guard, memory }: Look): HoldDecision {
+  const { watches, isNodeLost, clock } = options;
+  const isHeld = memory !== undefined && owner.finalizers.includes(guard.finalizer);
+  return decideHold({
+    owner,
+    guard,
+    owned: isHeld ? watches.owned(guard, owner) : undefined,
+    pods: isHeld ? podsOf(options, { owner, guard, memory }) : undefined,
+    asked: memory?.asked ?? new Set(),
+    isNodeLost,
+    now: clock.now(),
+  });
+}
+
+function podsOf(
+  { watches, sight }: HoldReconcilerOptions,
+  { owner, guard, memory }: Look & { readonly memory: OwnerMemory },
+): readonly Pod[] | undefined {
+  const all = new Map<string, Pod>();
+  for (const footprint of guard.footprints) {
+    const pods = podsOfOwner(
+      footprint,
+      {
+        uid: owner.uid,
+        refsOf: (uid) => watches.refsOf(guard, owner.namespace, uid),
+        known: memory.known,
+        isOrphaned: memory.isOrphaned,
+      },
+      sight,
+    );
+    if (pods === undefined) return undefined;
+    for (const pod of pods) all.set(pod.metadata?.uid ?? "", pod);
+  }
+  return [...all.values()];
+}
+
+interface Found {
+  readonly owner: HeldOwner;
+  readonly guard: Guard;
+  readonly decision: HoldDecision;
+}
+
+function report({ held }: HoldReconcilerOptions, id: string, { owner, guard, decision }: Found): void {
+  const waits = decision.finalizer === undefined ? decision.held : undefined;
+  const name = nameOf(owner);
+  for (const { rule } of guard.footprints)
+    held.put(rule, id, waits === undefined ? undefined : { ...waits, name, uid: owner.uid });
+}
+
+/** Once for each hold. */
+async function tellStuck(
+  { client, events }: HoldReconcilerOptions,
+  { owner, decision, memory, context }: Found & { readonly memory: OwnerMemory; readonly context: Context },
+): Promise<void> {
+  const { held, finalizer } = decision;
+  if (held?.isStuck !== true || memory.isStuckTold || finalizer !== undefined || events === undefined) return;
+  memory.isStuckTold = true;
+  const object = await orGone(
+    client.get(resourceFor(owner), ownerName(owner), { signal: context.signal }),
+    "notFound",
+  );
+  if (object?.metadata?.uid === owner.uid) tell(events, object, reasons.OwnerHeld, `its deletion waits for ${held.message}`);
+}
+
+/** Of the version that was seen to be owned: what has been orphaned meanwhile is another one. */
+async function remove(
+  { client }: HoldReconcilerOptions,
+  {
+    owner,
+    decision,
+    memory,
+    context,
+  }: Omit<Found, "guard"> & Omit<Look, "guard"> & { readonly context: Context },
+): Promise<void> {
+  for (const { resource, namespace, name, uid, resourceVersion } of decision.deletes) {
+    const about = resourceOf(resource, namespace !== "");
+    const deletion = client.delete(
+      about,
+      { namespace, name },
+      {
+        propagationPolicy: "Background",
+        preconditions: { uid, resourceVersion },
+        signal: context.signal,
+      },
+    );
+    const wasSeen = await orGone(
+      deletion.then(() => true),
+      "notFound",
+      "conflict",
+      "uidMismatch",
+    );
+    // A newer version is on its way, and its event brings the owner back.
+    if (wasSeen !== true) continue;
+    memory?.asked.add(uid);
+    context.log.info("deleted what the owner owned", { owner: nameOf(owner), name, resource: about.plural });
+  }
+}
+
+/** @throws ApiError of kind conflict, on which the runtime looks again. */
+async function patch(
+  { client, events }: HoldReconcilerOptions,
+  { owner, guard, decision, context }: Found & { readonly context: Context },
+): Promise<ReconcileResult | undefined> {
+  const { finalizer, reason, held } = decision;
+  const { uid, resourceVersion, finalizers, deletionTimestamp } = owner;
+  const seen: KubeObject = {
+    metadata: {
+      uid,
+      resourceVersion,
+      finalizers,
+      ...(deletionTimestamp !== undefined && { deletionTimestamp }),
+    },
+  };
+  const body = (finalizer === "Add" ? addFinalizer : removeFinalizer)(seen, guard.finalizer);
+  if (body === undefined) return undefined;
+  const after = await orGone(
+    client.patch(resourceFor(owner), ownerName(owner), body, { signal: context.signal }),
+    "notFound",
+    "uidMismatch",
+  );
+  if (after === undefined) return undefined;
+  context.log.info("finalizer of an owner changed", { owner: nameOf(owner), finalizer, reason });
+  if (reason === reasons.HoldTimedOut && events !== undefined)
+    tell(
+      events,
+      after,
+      reason,
+      `let go after its timeout, and ${held?.message ?? "something of it is left"}`,
+    );
+  return undefined;
+}
+
+function tell(events: EventSink, object: KubeObject, reason: string, note: string): void {
+  const { apiVersion = "", kind = "", metadata: { namespace = "", name = "", uid = "" } = {} } = object;
+  events.record({
+    regarding: { apiVersion, kind, namespace, name, uid },
+    reason,
+    note,
+    type: "Warning",
+    action: "HoldOwner",
+  });
+}
+
+/** `undefined` where it fails as one of these kinds. */
+async function orGone<T>(
+  request: Promise<T>,
+  ...kinds: readonly ("notFound" | "conflict" | "uidMismatch")[]
+): Promise<T | undefined> {
+  try {
+    return await request;
+  } catch (error) {
+    if (isApiError(error, ...kinds)) return undefined;
+    throw error;
+  }
+}
+
+function resourceFor({ resource, namespace }: HeldOwner): ReturnType<typeof resourceOf> {
+  return resourceOf(resource, namespace !== "");
+}
+
+function ownerName({ namespace, name }: HeldOwner): { readonly namespace: string; readonly name: string } {
+  return { namespace, name };
+}
+
+function nameOf({ namespace, name }: HeldOwner): string {
+  return namespace === "" ? name : `${namespace}/${name}`;
+}
+
+function earliest(a: number | undefined, b: number | undefined): number | undefined {
+  return a === undefined || b === undefined ? (a ?? b) : Math.min(a, b);
+}

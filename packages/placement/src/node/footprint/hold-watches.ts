@@ -1,0 +1,349 @@
+/** The owners that footprints hold, and what these own while their deletion waits. Of both only metadata is read. */
+import { defineResource, type KubeClient, type KubeObject, type Resource } from "@berth/kube";
+import {
+  type Change,
+  type Clock,
+  type ClusterName,
+  type Component,
+  createInformer,
+  type Informer,
+  type Logger,
+  type ObjectKey,
+  type Running,
+  whenAborted,
+} from "@berth/runtime";
+import { isRuleKnown } from "../capability.ts";
+import { InformerSet, pick } from "../informer-set.ts";
+import { type Guard, isSameResource, type OwnedObject } from "./decide-hold.ts";
+import type { Footprint, Footprints, GroupVersionResource } from "./footprint.ts";
+import type { HeldOwner } from "./footprint-sight.ts";
+
+/** An owner of some resource. `toOwnerText` tells keys apart. */
+export interface OwnerKey extends ObjectKey {
+  /** As `resourceName` has it. */
+  readonly resource: string;
+}
+
+export interface HoldWatchesOptions {
+  readonly client: Pick<KubeClient, "list" | "watch">;
+  readonly cluster: ClusterName;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** The owner has to be looked at. Must not throw. */
+  readonly onOwner: (key: OwnerKey) => void;
+}
+
+/** `workerpools.ate.dev`, as kubectl names it: versions of one resource are the same objects. */
+export function resourceName({ group, resource }: GroupVersionResource): string {
+  return group === "" ? resource : `${resource}.${group}`;
+}
+
+export function toOwnerText({ cluster, resource, namespace, name }: OwnerKey): string {
+  return `${cluster} ${resource} ${namespace}/${name}`;
+}
+
+/** For requests about one object, or about a whole collection. Its kind is not known, and not needed for that. */
+export function resourceOf(
+  { group, version, resource }: GroupVersionResource,
+  isNamespaced = true,
+): Resource {
+  return defineResource({ group, version, plural: resource, kind: "", namespaced: isNamespaced });
+}
+
+interface WatchedGuard extends Guard {
+  readonly key: string;
+}
+
+interface OwnerWatch {
+  readonly resource: GroupVersionResource;
+  readonly informer: Informer<KubeObject>;
+  readonly abort: AbortController;
+}
+
+const BY_OWNER = "owner";
+const BY_UID = "uid";
+
+/**
+ * Guarantees: all owners of a held resource are looked at when it becomes known and when holds change; one that is being
+ * deleted also at each change of what it owns. A finalizer that no footprint wants any more is taken off every owner
+ * before its resource is let out of sight; one whose document has only become unreadable stays in force as it was.
+ * A resource that is not there, as before its CRD, is looked for and is no problem.
+ */
+export class HoldWatches implements Component {
+  readonly name = "footprint-holds";
+  readonly #options: HoldWatchesOptions;
+  readonly #guards = new Map<string, WatchedGuard>();
+  readonly #owners = new Map<string, OwnerWatch>();
+  readonly #owned = new Map<string, InformerSet<KubeObject>>();
+  readonly #deleting = new Map<string, OwnerKey>();
+  readonly #runs = new Set<Promise<void>>();
+  readonly #failed = Promise.withResolvers<never>();
+  #signal: AbortSignal | undefined;
+
+  constructor(options: HoldWatchesOptions) {
+    this.#options = options;
+  }
+
+  /** The footprints in force from now on. At any time, also before `start`. */
+  want(footprints: Footprints): void {
+    if (this.#signal?.aborted) return;
+    const guards = guardsOf(footprints.footprints);
+    for (const guard of this.#guards.values()) {
+      const stays = guard.footprints.filter((footprint) => isUndecided(footprint, footprints));
+      const wanted = guards.get(guard.key)?.footprints ?? [];
+      guards.set(guard.key, { ...guard, footprints: [...wanted, ...stays] });
+    }
+    this.#guards.clear();
+    for (const [key, guard] of guards) this.#guards.set(key, guard);
+    for (const guard of guards.values()) this.#watchOwners(guard.resource);
+    for (const name of this.#owners.keys()) this.#settle(name);
+    for (const [name, { informer }] of this.#owners)
+      for (const object of informer.list()) this.#options.onOwner(this.#keyOf(name, object));
+  }
+
+  /** In order of their finalizers. */
+  guards(resource: string): readonly Guard[] {
+    return [...this.#guards.values()]
+      .filter((guard) => resourceName(guard.resource) === resource)
+      .sort((a, b) => (a.finalizer < b.finalizer ? -1 : 1));
+  }
+
+  owner(key: OwnerKey): HeldOwner | undefined {
+    const watch = this.#owners.get(key.resource);
+    const object = watch?.informer.get(key);
+    const { uid, resourceVersion, finalizers = [], deletionTimestamp } = object?.metadata ?? {};
+    if (watch === undefined || uid === undefined || resourceVersion === undefined) return undefined;
+    return {
+      resource: watch.resource,
+      namespace: key.namespace,
+      name: key.name,
+      uid,
+      resourceVersion,
+      finalizers,
+      ...(deletionTimestamp !== undefined && { deletionTimestamp }),
+    };
+  }
+
+  /** Objects of the owned resources of the guard that name this owner; `undefined` until all of them have been read. */
+  owned(guard: Guard, { namespace, uid }: HeldOwner): readonly OwnedObject[] | undefined {
+    const all: OwnedObject[] = [];
+    for (const resource of ownedResources([guard])) {
+      const objects = this.#ownedIn(resource, namespace)?.byIndex(BY_OWNER, uid);
+      if (objects === undefined) return undefined;
+      for (const object of objects) all.push(toOwned(resource, object));
+    }
+    return all;
+  }
+
+  /** Uids of the owners of an owned object; `undefined` when there is none of this uid. */
+  refsOf(guard: Guard, namespace: string, uid: string): readonly string[] | undefined {
+    for (const resource of ownedResources([guard])) {
+      const [object] = this.#ownedIn(resource, namespace)?.byIndex(BY_UID, uid) ?? [];
+      if (object !== undefined) return refsOf(object);
+    }
+    return undefined;
+  }
+
+  /** Pods, or what is known about them, have changed: owners whose deletion waits are looked at. */
+  lookAgain(): void {
+    for (const key of this.#deleting.values()) this.#options.onOwner(key);
+  }
+
+  /** Does not wait for a snapshot. Call once. */
+  start(signal: AbortSignal): Promise<Running> {
+    this.#signal = signal;
+    const end = async (): Promise<void> => {
+      await whenAborted(signal);
+      for (const { abort } of this.#owners.values()) abort.abort();
+      await Promise.all(this.#runs);
+    };
+    if (!signal.aborted) {
+      for (const [name, watch] of this.#owners) this.#run(() => this.#follow(name, watch));
+      for (const set of this.#owned.values()) this.#run(() => followSet(set, signal));
+    }
+    return Promise.resolve({ ended: Promise.race([end(), this.#failed.promise]) });
+  }
+
+  /** The first resource that cannot be relied on, with why. */
+  problem(): string | undefined {
+    for (const [name, { informer }] of this.#owners) {
+      const problem = informer.problem();
+      if (problem !== undefined) return `${name}: ${problem}`;
+    }
+    for (const set of this.#owned.values()) {
+      const problem = set.problem();
+      if (problem !== undefined) return problem;
+    }
+    return undefined;
+  }
+
+  /** Is it known that this resource is not there, or may not be read? Then nothing of it is held. */
+  isAbsent(resource: GroupVersionResource): boolean {
+    return this.#owners.get(resourceName(resource))?.informer.absent ?? false;
+  }
+
+  #watchOwners(resource: GroupVersionResource): void {
+    const name = resourceName(resource);
+    if (this.#owners.has(name)) return;
+    const { client, cluster, clock, log } = this.#options;
+    const informer = createInformer<KubeObject>({
+      name: `held-${name}`,
+      client,
+      cluster,
+      resource: resourceOf(resource),
+      metadataOnly: true,
+      optional: true,
+      project: slimOwner,
+      clock,
+      log,
+    });
+    const watch: OwnerWatch = { resource, informer, abort: new AbortController() };
+    this.#owners.set(name, watch);
+    if (this.#signal !== undefined) this.#run(() => this.#follow(name, watch));
+  }
+
+  async #follow(name: string, { informer, abort }: OwnerWatch): Promise<void> {
+    using _subscription = informer.subscribe({ onChange: (change) => this.#changed(name, change) });
+    const { ended } = await informer.start(abort.signal);
+    await ended;
+  }
+
+  #changed(name: string, { type, object }: Change<KubeObject>): void {
+    const key = this.#keyOf(name, object);
+    const { finalizers = [], deletionTimestamp } = object.metadata ?? {};
+    const isHeld =
+      type !== "deleted" &&
+      deletionTimestamp !== undefined &&
+      this.guards(name).some(({ finalizer }) => finalizers.includes(finalizer));
+    const text = toOwnerText(key);
+    const was = this.#deleting.has(text);
+    if (isHeld) this.#deleting.set(text, key);
+    else this.#deleting.delete(text);
+    if (was !== isHeld) this.#wantOwned();
+    this.#settle(name);
+    this.#options.onOwner(key);
+  }
+
+  /** Lets go of finalizers that nobody wants and nobody has, and of a resource without any. */
+  #settle(name: string): void {
+    const watch = this.#owners.get(name);
+    if (watch === undefined) return;
+    const { informer, abort } = watch;
+    for (const [key, { resource, finalizer, footprints }] of this.#guards) {
+      if (footprints.length > 0 || resourceName(resource) !== name || !informer.synced) continue;
+      const has = ({ metadata }: KubeObject): boolean => metadata?.finalizers?.includes(finalizer) ?? false;
+      if (!Iterator.from(informer.list()).some(has)) this.#guards.delete(key);
+    }
+    if (this.guards(name).length > 0) return;
+    this.#owners.delete(name);
+    for (const [text, key] of this.#deleting) if (key.resource === name) this.#deleting.delete(text);
+    abort.abort();
+    this.#wantOwned();
+  }
+
+  /** What is owned is watched in the namespaces where a deletion waits, and while it does. */
+  #wantOwned(): void {
+    const { onOwner: _, ...options } = this.#options;
+    const waiting = [...this.#deleting.values()];
+    const wanted = new Map<string, Set<string>>();
+    for (const guard of this.#guards.values()) {
+      const name = resourceName(guard.resource);
+      const namespaces = waiting.flatMap(({ resource, namespace }) => (resource === name ? [namespace] : []));
+      for (const resource of ownedResources([guard])) {
+        const owned = resourceName(resource);
+        wanted.set(owned, (wanted.get(owned) ?? new Set<string>()).union(new Set(namespaces)));
+        if (this.#owned.has(owned)) continue;
+        const tell = (): void => this.lookAgain();
+        const set = new InformerSet<KubeObject>({
+          ...options,
+          resource: resourceOf(resource),
+          onChange: () => undefined,
+          // Also what says nothing new: a deletion that met an older version waits for it.
+          onVersion: tell,
+          onSynced: tell,
+        });
+        this.#owned.set(owned, set);
+        const signal = this.#signal;
+        if (signal !== undefined) this.#run(() => followSet(set, signal));
+      }
+    }
+    for (const [owned, set] of this.#owned)
+      set.want([...(wanted.get(owned) ?? [])].map((namespace) => wantedIn(namespace)));
+  }
+
+  #ownedIn(resource: GroupVersionResource, namespace: string): Informer<KubeObject> | undefined {
+    return this.#owned.get(resourceName(resource))?.get(namespace);
+  }
+
+  #keyOf(resource: string, { metadata }: KubeObject): OwnerKey {
+    const { namespace = "", name = "" } = metadata ?? {};
+    return { cluster: this.#options.cluster, resource, namespace, name };
+  }
+
+  #run(start: () => Promise<void>): void {
+    const run: Promise<void> = start()
+      .catch(this.#failed.reject)
+      .finally(() => this.#runs.delete(run));
+    this.#runs.add(run);
+  }
+}
+
+function guardsOf(footprints: readonly Footprint[]): Map<string, WatchedGuard> {
+  const guards = new Map<string, WatchedGuard>();
+  for (const footprint of footprints) {
+    const { hold } = footprint;
+    if (hold === undefined) continue;
+    const key = `${resourceName(hold.resource)} ${hold.finalizer}`;
+    const { resource, finalizer } = hold;
+    const others = guards.get(key)?.footprints ?? [];
+    guards.set(key, { key, resource, finalizer, footprints: [...others, footprint] });
+  }
+  return guards;
+}
+
+/** Is its document neither in force nor known to be gone? */
+function isUndecided({ rule }: Footprint, { footprints, policy }: Footprints): boolean {
+  if (footprints.some((footprint) => footprint.rule === rule)) return false;
+  return policy.rules.has(rule) || !isRuleKnown(policy, rule);
+}
+
+function ownedResources(guards: readonly Guard[]): readonly GroupVersionResource[] {
+  const all = guards.flatMap(({ footprints }) =>
+    footprints.flatMap(({ hold }) => hold?.ownedResources ?? []),
+  );
+  return all.filter((one, index) => all.findIndex((other) => isSameResource(one, other)) === index);
+}
+
+function wantedIn(namespace: string): Parameters<InformerSet<KubeObject>["want"]>[0][number] {
+  return {
+    key: namespace,
+    scope: { namespace },
+    metadataOnly: true,
+    project: slimOwned,
+    indexes: { [BY_OWNER]: refsOf, [BY_UID]: ({ metadata }) => (metadata?.uid ? [metadata.uid] : []) },
+  };
+}
+
+function refsOf({ metadata }: KubeObject): readonly string[] {
+  return (metadata?.ownerReferences ?? []).map(({ uid }) => uid);
+}
+
+function toOwned(resource: GroupVersionResource, { metadata }: KubeObject): OwnedObject {
+  const { namespace = "", name = "", uid = "", resourceVersion = "", deletionTimestamp } = metadata ?? {};
+  return { resource, namespace, name, uid, resourceVersion, isDeleting: deletionTimestamp !== undefined };
+}
+
+const IDENTITY = ["name", "namespace", "uid", "resourceVersion", "deletionTimestamp"] as const;
+
+function slimOwner({ metadata }: KubeObject): KubeObject {
+  return { metadata: pick(metadata ?? {}, [...IDENTITY, "finalizers"]) };
+}
+
+function slimOwned({ metadata }: KubeObject): KubeObject {
+  return { metadata: pick(metadata ?? {}, [...IDENTITY, "ownerReferences"]) };
+}
+
+async function followSet(set: InformerSet<KubeObject>, signal: AbortSignal): Promise<void> {
+  const { ended } = await set.start(signal);
+  await ended;
+}
