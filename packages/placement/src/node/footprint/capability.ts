@@ -1,0 +1,226 @@
+/** Footprints as a capability of the node writer: label and claims of each node, derived from its pods. */
+import type { Node } from "@berth/kube";
+import { type Reason, reasons } from "../../api/reasons.ts";
+import {
+  type BoundCapability,
+  type Finding,
+  type Instant,
+  type NodeDecision,
+  type NodeView,
+  nothingWanted,
+  type RuleOutcome,
+  unreadPolicy,
+} from "../capability.ts";
+import { firstOf } from "../first-names.ts";
+import { annotationId, labelId, type Mark, type MarkId, standingMarks, standingValue } from "../mark.ts";
+import { matchesSelector } from "../selector.ts";
+import { IDLE_VALUE } from "./complete.ts";
+import { FOOTPRINT, type Footprint, type Footprints } from "./footprint.ts";
+import type { FootprintSight } from "./footprint-sight.ts";
+import { claimId, type PodUse, podUses, useOf } from "./use.ts";
+
+/**
+ * Where a node stands with a footprint. `Needed`: a pod needs the agent, and the label stands. `Pending`: it does not
+ * stand yet. `Idle`: no pod does. `Unknown`: that has not been read. `Excluded`: the node is left alone. `Foreign`, beside
+ * another: marks stand that nobody needs and that are not ours, and are reported. The place of an outcome is the label,
+ * and absent when it does not stand.
+ */
+export type FootprintPhase = "Needed" | "Pending" | "Idle" | "Unknown" | "Excluded" | "Foreign";
+
+export interface FootprintBinding {
+  /** The footprints in force; `undefined` until some source has been read. */
+  readonly footprints: () => Footprints | undefined;
+  readonly sight: FootprintSight;
+}
+
+/**
+ * Node footprints. Watches: Nodes, and the pods that may need an agent. Owns: for each footprint its label and the
+ * annotations that begin with its claim prefix. Nothing is believed of what stands there; pods alone decide.
+ */
+export function bindFootprints({ footprints: current, sight }: FootprintBinding): BoundCapability {
+  return {
+    name: FOOTPRINT,
+    contribute(view, now) {
+      const footprints = current();
+      if (footprints === undefined) {
+        return { capability: FOOTPRINT, policy: unreadPolicy, decision: nothingWanted };
+      }
+      const decision = decideFootprints(view, footprints, { sight, now });
+      return { capability: FOOTPRINT, policy: footprints.policy, decision };
+    },
+    inputs(view, mark) {
+      const footprint = current()?.footprints.find(({ rule }) => rule === mark.rule);
+      return footprint === undefined ? [] : inputsOf(footprint, view, mark, sight);
+    },
+  };
+}
+
+interface Around {
+  readonly sight: FootprintSight;
+  readonly now: Instant;
+}
+
+/** Pure and total. */
+export function decideFootprints(view: NodeView, footprints: Footprints, around: Around): NodeDecision {
+  const draft: Draft = { marks: [], keep: new Map(), findings: [], outcomes: [] };
+  for (const footprint of footprints.footprints) decideOne(draft, footprint, view, around);
+  keepFaulty(draft, footprints, view);
+  const { recheckAfterMs, ...decision } = draft;
+  return recheckAfterMs === undefined ? decision : { ...decision, recheckAfterMs };
+}
+
+interface Draft {
+  readonly marks: Mark[];
+  readonly keep: Map<MarkId, Reason>;
+  readonly findings: Finding[];
+  readonly outcomes: RuleOutcome[];
+  recheckAfterMs?: number;
+}
+
+function decideOne(draft: Draft, footprint: Footprint, view: NodeView, around: Around): void {
+  const { node } = view;
+  const { rule, excludeSelector } = footprint;
+  const place = labelId(footprint.label.key);
+  const label = standingValue(node, place);
+  const outcome = (phase: FootprintPhase): void => {
+    draft.outcomes.push({ rule, phase, ...(label !== undefined && { place }) });
+  };
+  if (excludeSelector !== undefined && matchesSelector(excludeSelector, node.metadata?.labels)) {
+    keepStanding(draft, footprint, view, reasons.FootprintNodeExcluded);
+    outcome("Excluded");
+    return;
+  }
+  const use = useOf(footprint, view, around.sight);
+  if (use.needed) want(draft, footprint, use.groups);
+  if (use.unknown !== undefined) keepStanding(draft, footprint, view, use.unknown);
+  else {
+    if (!use.needed) decideIdle(draft, footprint, view, around.now);
+    if (footprint.foreign === "Report") reportForeign(draft, footprint, view);
+  }
+  if (use.refused.length > 0) draft.findings.push(refusedFinding(rule, use.refused));
+  if (use.needed) outcome(label === footprint.label.value ? "Needed" : "Pending");
+  else outcome(use.unknown === undefined ? "Idle" : "Unknown");
+}
+
+/** Label and claims. Claims go without words: the label tells. */
+function want(
+  { marks }: Draft,
+  { rule, label, claims, foreign }: Footprint,
+  groups: ReadonlySet<string>,
+): void {
+  const common = { rule, reason: reasons.FootprintNeeded, foreign: foreignMarks(foreign) } as const;
+  marks.push({ ...common, id: labelId(label.key), value: label.value });
+  if (claims === undefined) return;
+  for (const group of groups) {
+    marks.push({ ...common, id: claimId(claims, group), value: claims.value, announce: "never" });
+  }
+}
+
+function foreignMarks(foreign: Footprint["foreign"]): Mark["foreign"] {
+  return foreign === "Reclaim" ? "overwrite" : "leave";
+}
+
+/** What stands of a footprint stays, whoever has set it. */
+function keepStanding({ keep }: Draft, footprint: Footprint, { node, owned }: NodeView, why: Reason): void {
+  for (const { id } of standingMarks(node)) if (isPlaceOf(footprint, id)) keep.set(id, why);
+  for (const id of owned.keys()) if (isPlaceOf(footprint, id)) keep.set(id, why);
+}
+
+function isPlaceOf({ label, claims }: Footprint, id: MarkId): boolean {
+  if (id === labelId(label.key)) return true;
+  return claims !== undefined && id.startsWith(annotationId(claims.annotationPrefix));
+}
+
+/**
+ * Nobody needs the agent. `Lazy`: no mark. `Eager`: the label says so, once the delay is over. A label that stands for a
+ * need is removed first, for only a removal is delayed; without the label the agent is there as well. A new node counts
+ * from its creation.
+ */
+function decideIdle(draft: Draft, footprint: Footprint, { node, owned }: NodeView, now: Instant): void {
+  const { rule, label, foreign, placement, releaseDelayMs } = footprint;
+  if (placement === "Lazy") return;
+  const id = labelId(label.key);
+  const stands = standingValue(node, id);
+  if (releaseDelayMs > 0 && stands === label.value && owned.has(id)) return;
+  const leftMs = stands === undefined ? createdAt(node) + releaseDelayMs - now : 0;
+  if (leftMs > 0) {
+    draft.recheckAfterMs = Math.min(leftMs, draft.recheckAfterMs ?? leftMs);
+    return;
+  }
+  const reason = reasons.FootprintIdle;
+  draft.marks.push({ id, value: IDLE_VALUE, rule, reason, foreign: foreignMarks(foreign) });
+}
+
+function createdAt({ metadata }: Node): Instant {
+  const at = Date.parse(metadata?.creationTimestamp ?? "");
+  return Number.isNaN(at) ? Number.NEGATIVE_INFINITY : at;
+}
+
+/** How many of a list a message names. */
+const MAX_NAMED = 3;
+
+function reportForeign(draft: Draft, footprint: Footprint, { node, owned }: NodeView): void {
+  const wanted = new Set<MarkId>(draft.marks.map(({ id }) => id));
+  const foreign: string[] = [];
+  for (const { id } of standingMarks(node)) {
+    if (isPlaceOf(footprint, id) && !owned.has(id) && !wanted.has(id)) foreign.push(id);
+  }
+  if (foreign.length === 0) return;
+  const { rule } = footprint;
+  const message = `nobody on the node needs ${some(foreign)}, and Berth has not set it`;
+  draft.findings.push({
+    reason: reasons.ForeignFootprintMark,
+    severity: "warning",
+    subject: rule,
+    message,
+  });
+  draft.outcomes.push({ rule, phase: "Foreign" });
+}
+
+/** One for all of them: who may make pods could make a thousand. */
+function refusedFinding(rule: string, refused: readonly PodUse[]): Finding {
+  const names = refused.map(({ pod }) => podName(pod));
+  const first = refused.find(({ forged }) => forged) ?? refused[0];
+  const message = `${some(names)}: no group that counts, and no agent for it; ${first?.why ?? ""}`;
+  const severity = first?.forged ? "warning" : "info";
+  return { reason: reasons.FootprintGroupRefused, severity, subject: rule, message };
+}
+
+function some(names: readonly string[]): string {
+  const first = firstOf(names, MAX_NAMED).join(", ");
+  return names.length > MAX_NAMED ? `${first} and ${names.length - MAX_NAMED} more` : first;
+}
+
+function podName({ metadata }: PodUse["pod"]): string {
+  return `${metadata?.namespace ?? ""}/${metadata?.name ?? ""}`;
+}
+
+/**
+ * Marks of footprints that are not in force for a fault stay until it is mended, except where another footprint that is
+ * in force has come to own the place.
+ */
+function keepFaulty({ keep }: Draft, { footprints, policy, faults }: Footprints, { owned }: NodeView): void {
+  if (faults.length === 0) return;
+  const faulty = new Set(faults.map(({ source, footprint }) => `${source}/${footprint}`));
+  for (const [id, { capability, rule }] of owned) {
+    if (capability !== FOOTPRINT || !faulty.has(rule) || policy.rules.has(rule)) continue;
+    if (!footprints.some((footprint) => isPlaceOf(footprint, id))) keep.set(id, reasons.RuleInvalid);
+  }
+}
+
+/** The pods that make the mark wanted, sorted. */
+function inputsOf(
+  footprint: Footprint,
+  view: NodeView,
+  { id }: Pick<Mark, "id">,
+  sight: FootprintSight,
+): readonly string[] {
+  const { claims, label } = footprint;
+  const uses = podUses(footprint, view, sight) ?? [];
+  const counting = uses.filter(
+    ({ is, group = "" }) =>
+      is === "Counts" &&
+      (id === labelId(label.key) || (claims !== undefined && id === claimId(claims, group))),
+  );
+  return counting.map(({ pod }) => `pod ${podName(pod)}`).sort();
+}

@@ -1,0 +1,238 @@
+/** From `NodeFootprint` documents to footprints in force. */
+import { MARKS_ANNOTATION } from "../../api/keys.ts";
+import type { NodeFootprintSpec } from "../../api/node-footprint.ts";
+import { type Reason, reasons } from "../../api/reasons.ts";
+import type { Selector } from "../../api/selector.ts";
+import type { Policy, RemovalPolicy } from "../capability.ts";
+import { annotationId, labelId } from "../mark.ts";
+import type { MarkSet } from "../mark-set.ts";
+import { isProtectedKey, labelKeyProblem } from "../validate.ts";
+import { completeFootprint, type SpecFault } from "./complete.ts";
+import type { Footprint, FootprintDocument, FootprintFault, Footprints } from "./footprint.ts";
+
+/** Where documents come from, as recorded on nodes. */
+export type FootprintSource = "config" | "cluster";
+
+/** The documents of one source that was read completely. */
+export interface FootprintDocuments {
+  readonly source: FootprintSource;
+  readonly documents: readonly FootprintDocument[];
+  /** Documents whose `spec` does not pass the schema: name, and why. */
+  readonly unreadable?: readonly { readonly name: string; readonly message: string }[];
+}
+
+export interface CompileFootprintsInput {
+  /** In order of precedence: of two footprints with one name the first is in force. */
+  readonly sources: readonly FootprintDocuments[];
+  /**
+   * Footprints as they were in force until now. One whose document has got a fault goes on as it was: without it new pods
+   * would wait for ever for an agent that does not come.
+   */
+  readonly before?: Iterable<Footprint>;
+  /** Places that footprints of this process have declared before, so that those of a deleted one can be taken off. */
+  readonly declaredBefore?: Iterable<MarkSet>;
+  /** Another source may still be read: a mark whose footprint is in none of these may be of one there. */
+  readonly unsettled?: boolean;
+}
+
+/** NodeRestriction keeps kubelets from labels of this domain and of those below it, and from nothing else. */
+const NODE_RESTRICTION = "node-restriction.kubernetes.io";
+
+/** Where capabilities of Berth keep their own state on nodes. */
+const OWN_ANNOTATIONS: readonly string[] = [MARKS_ANNOTATION, "gate.berth.dev/"];
+
+/** Total: a document with a fault is reported and not in force, or in force as it was before; the others are. */
+export function compileFootprints(input: CompileFootprintsInput): Footprints {
+  const before = new Map([...(input.before ?? [])].map((footprint) => [footprint.rule, footprint]));
+  const { first, shadowed } = byName(input.sources.flatMap(readSource));
+  const clashes = clashesOf(first.flatMap(({ footprint }) => footprint ?? []));
+  const faults = shadowed.map((document) => faultOf(document, sameName(first, document)));
+  const sound: Footprint[] = [];
+  const continued: Footprint[] = [];
+  for (const document of first) {
+    const found = [...document.found, ...(clashes.get(document.rule) ?? [])];
+    faults.push(...found.map((fault) => faultOf(document, fault)));
+    const last = before.get(document.rule);
+    if (found.length > 0) continued.push(...(last === undefined ? [] : [last]));
+    else if (document.footprint !== undefined) sound.push(document.footprint);
+  }
+  // Those that go on were in force together and share nothing, but what they have may have been given to others since.
+  const lost = clashesOf([...sound, ...continued]);
+  const footprints = [...sound, ...continued.filter(({ rule }) => !lost.has(rule))];
+  footprints.sort((a, b) => (a.name < b.name ? -1 : 1));
+  return { footprints, policy: policyOf(footprints, input), faults };
+}
+
+type Found = Pick<FootprintFault, "path" | "reason" | "message">;
+
+/** One document as it was read; `footprint` is absent when it cannot be made ready. */
+interface ReadDocument {
+  readonly name: string;
+  readonly source: FootprintSource;
+  readonly rule: string;
+  readonly found: readonly Found[];
+  readonly footprint?: Footprint;
+}
+
+function readSource({ source, documents, unreadable = [] }: FootprintDocuments): readonly ReadDocument[] {
+  const of = (name: string) => ({ name, source, rule: `${source}/${name}` });
+  const invalid = (fault: SpecFault): Found => ({ ...fault, reason: reasons.FootprintInvalid });
+  return [
+    ...unreadable.map(({ name, message }) => ({ ...of(name), found: [invalid({ path: [], message })] })),
+    ...documents.map((document) => {
+      const { footprint, faults } = completeFootprint(document, `${source}/${document.name}`);
+      const found = [
+        ...faults,
+        ...selectorFaults(document.spec),
+        ...(footprint ? placeFaults(footprint) : []),
+      ];
+      return { ...of(document.name), found: found.map(invalid), ...(footprint && { footprint }) };
+    }),
+  ];
+}
+
+/** Of several with one name the first counts, be it that it has a fault: the other would take its marks over unasked. */
+function byName(documents: readonly ReadDocument[]): {
+  readonly first: readonly ReadDocument[];
+  readonly shadowed: readonly ReadDocument[];
+} {
+  const first = new Map<string, ReadDocument>();
+  for (const document of documents) if (!first.has(document.name)) first.set(document.name, document);
+  const shadowed = documents.filter((document) => first.get(document.name) !== document);
+  return { first: [...first.values()], shadowed };
+}
+
+function sameName(first: readonly ReadDocument[], { name }: ReadDocument): Found {
+  const rule = first.find((it) => it.name === name)?.rule ?? name;
+  return {
+    path: [],
+    reason: reasons.FootprintInvalid,
+    message: `${rule} has the same name and goes before it`,
+  };
+}
+
+function faultOf({ name, source }: ReadDocument, found: Found): FootprintFault {
+  return { ...found, footprint: name, source };
+}
+
+/** What two footprints must not share, with the field that gives it. A prefix clashes with what begins with it. */
+function clashesOf(footprints: readonly Footprint[]): ReadonlyMap<string, readonly Found[]> {
+  const clashes = new Map<string, Found[]>();
+  for (const one of footprints) {
+    for (const other of footprints) {
+      if (one === other) continue;
+      const found = [...clashBetween(one, other)];
+      if (found.length > 0) clashes.set(one.rule, [...(clashes.get(one.rule) ?? []), ...found]);
+    }
+  }
+  return clashes;
+}
+
+function* clashBetween(one: Footprint, other: Footprint): Generator<Found> {
+  const reason: Reason = reasons.FootprintOverlap;
+  const { rule } = other;
+  if (one.label.key === other.label.key) {
+    const message = `${rule} wants the label ${one.label.key} as well: neither is in force`;
+    yield { path: ["node", "label", "key"], reason, message };
+  }
+  const [mine, theirs] = [one.claims?.annotationPrefix, other.claims?.annotationPrefix];
+  if (mine !== undefined && theirs !== undefined && (mine.startsWith(theirs) || theirs.startsWith(mine))) {
+    const message = `${rule} claims by ${theirs}, which cannot be told from ${mine}: neither is in force`;
+    yield { path: ["node", "claims", "annotationPrefix"], reason, message };
+  }
+  if (one.hold !== undefined && other.hold !== undefined && finalizes(one.hold) === finalizes(other.hold)) {
+    const message = `${rule} holds the same owners by ${one.hold.finalizer}: neither is in force`;
+    yield { path: ["hold", "finalizer"], reason, message };
+  }
+}
+
+function finalizes({ resource, finalizer }: NonNullable<Footprint["hold"]>): string {
+  return `${resource.group}/${resource.resource} ${finalizer}`;
+}
+
+/** Keys of `matchLabels`, which a CRD cannot check. */
+function selectorFaults({ workloads = [], node }: NodeFootprintSpec): readonly SpecFault[] {
+  const selectors: readonly (readonly [SpecFault["path"], Selector | undefined])[] = [
+    ...workloads.flatMap(
+      ({ podSelector, namespaceSelector }, at) =>
+        [
+          [["workloads", at, "podSelector"], podSelector],
+          [["workloads", at, "namespaceSelector"], namespaceSelector],
+        ] as const,
+    ),
+    [["node", "excludeSelector"], node?.excludeSelector],
+  ];
+  return selectors.flatMap(([path, selector]) =>
+    Object.keys(selector?.matchLabels ?? {}).flatMap((key) => {
+      const problem = labelKeyProblem(key);
+      if (problem === undefined) return [];
+      const message = `no label can have this key: ${problem}`;
+      return [{ path: [...path, "matchLabels", key], message }];
+    }),
+  );
+}
+
+/** Places that Berth, or Kubernetes, has other uses for. */
+function placeFaults({ label, claims }: Footprint): readonly SpecFault[] {
+  const faults: SpecFault[] = [];
+  if (isProtectedKey(label.key) && !isRestricted(label.key)) {
+    const message = `the domain is reserved for Kubernetes, except ${NODE_RESTRICTION} and what ends with it`;
+    faults.push({ path: ["node", "label", "key"], message });
+  }
+  const prefix = claims?.annotationPrefix;
+  if (prefix === undefined) return faults;
+  const report = (message: string): void => {
+    faults.push({ path: ["node", "claims", "annotationPrefix"], message });
+  };
+  if (!prefix.includes("/")) report("has to begin with a domain: without one it is how keys of others begin");
+  else if (isProtectedKey(prefix)) report("the domain is reserved for Kubernetes");
+  else if (OWN_ANNOTATIONS.some((own) => own.startsWith(prefix) || prefix.startsWith(own)))
+    report("Berth keeps its own state there");
+  return faults;
+}
+
+function isRestricted(key: string): boolean {
+  const domain = key.slice(0, Math.max(0, key.indexOf("/")));
+  return domain === NODE_RESTRICTION || domain.endsWith(`.${NODE_RESTRICTION}`);
+}
+
+function policyOf(
+  footprints: readonly Footprint[],
+  { sources, declaredBefore = [], unsettled = false }: CompileFootprintsInput,
+): Policy {
+  const declared = unionOf([...declaredBefore, ...footprints.map(placesOf)]);
+  const sourcesRead = new Set<string>(sources.map(({ source }) => source));
+  return {
+    sourcesRead,
+    ...(unsettled && { unsettled: { sources: sourcesRead, deleted: new Set<string>() } }),
+    rules: new Set(footprints.map(({ rule }) => rule)),
+    declared,
+    allowedProtected: declared,
+    exclusive: unionOf(footprints.filter(({ foreign }) => foreign === "Reclaim").map(placesOf)),
+    removals: new Map(footprints.flatMap(removalOf)),
+  };
+}
+
+/** Where a footprint writes. */
+export function placesOf({ label, claims }: Pick<Footprint, "label" | "claims">): MarkSet {
+  return {
+    ids: new Set([labelId(label.key)]),
+    prefixes: claims === undefined ? [] : [annotationId(claims.annotationPrefix)],
+  };
+}
+
+function removalOf({ rule, releaseDelayMs }: Footprint): readonly (readonly [string, RemovalPolicy])[] {
+  return releaseDelayMs > 0 ? [[rule, { delayMs: releaseDelayMs }]] : [];
+}
+
+/** Places that a change of the footprints must not forget; see `CompileFootprintsInput.declaredBefore`. */
+export function declaredFootprintPlaces({ policy }: Footprints): MarkSet {
+  return policy.declared;
+}
+
+function unionOf(sets: readonly MarkSet[]): MarkSet {
+  return {
+    ids: new Set(sets.flatMap(({ ids }) => [...ids])),
+    prefixes: [...new Set(sets.flatMap(({ prefixes }) => prefixes))],
+  };
+}

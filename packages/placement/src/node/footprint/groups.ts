@@ -1,0 +1,92 @@
+/** The groups of pods, and the annotations that name them. Pure and total: labels and owners are untrusted. */
+import { createHash } from "node:crypto";
+import type { Pod } from "@berth/kube";
+import { ownValue } from "../mark.ts";
+import { annotationKeyProblem } from "../validate.ts";
+import type { Footprint } from "./footprint.ts";
+import type { FootprintSight, OwnerIdentity } from "./footprint-sight.ts";
+
+/** What a pod belongs to. */
+export type PodGroup =
+  /** `""` where all pods are one group. */
+  | { readonly is: "group"; readonly name: string }
+  /** Its owners have not been read. */
+  | { readonly is: "unknown" }
+  /** It has no label to group it by, or an empty one: it needs nothing. */
+  | { readonly is: "none" }
+  /**
+   * No owner of the kind that is asked for is there: it never had one, or has lost it, by an orphaning deletion or because
+   * its owners go before it. What its label names, where a label groups.
+   */
+  | { readonly is: "ownerless"; readonly name?: string }
+  /** Its label names what it does not belong to, or what cannot be a claim. */
+  | { readonly is: "refused"; readonly why: string };
+
+type Kind = Pick<OwnerIdentity, "group" | "kind">;
+
+export function groupOf(pod: Pod, footprint: Footprint, sight: Pick<FootprintSight, "owners">): PodGroup {
+  const { grouping } = footprint;
+  const { metadata } = pod;
+  switch (grouping.by) {
+    case "None":
+      return { is: "group", name: "" };
+    case "Namespace":
+      return named(metadata?.namespace);
+    case "Pod":
+      return named(metadata?.uid);
+    case "OwnerUID": {
+      const owners = sight.owners(pod);
+      if (owners === undefined) return { is: "unknown" };
+      const owner = owners.find((it) => isOf(it, grouping.owner));
+      return owner === undefined ? { is: "ownerless" } : named(owner.uid);
+    }
+    case "PodLabel":
+      return labelGroup(pod, { ...grouping, prefix: footprint.claims?.annotationPrefix }, sight);
+  }
+}
+
+interface LabelGrouping {
+  readonly label: string;
+  readonly verify?: Kind;
+  /** Of claims. */
+  readonly prefix: string | undefined;
+}
+
+function labelGroup(
+  pod: Pod,
+  { label, verify, prefix }: LabelGrouping,
+  sight: Pick<FootprintSight, "owners">,
+): PodGroup {
+  const name = ownValue(pod.metadata?.labels, label) ?? "";
+  if (name === "") return { is: "none" };
+  const problem = prefix === undefined ? undefined : annotationKeyProblem(`${prefix}${name}`);
+  if (problem !== undefined) return { is: "refused", why: `${label} cannot name a claim: ${problem}` };
+  if (verify === undefined) return { is: "group", name };
+  const owners = sight.owners(pod);
+  if (owners === undefined) return { is: "unknown" };
+  const owner = owners.find((it) => isOf(it, verify));
+  if (owner === undefined) return { is: "ownerless", name };
+  if (owner.uid === name) return { is: "group", name };
+  return { is: "refused", why: `${label} names another ${verify.kind} than its own, ${owner.name}` };
+}
+
+function named(name: string | undefined): PodGroup {
+  return name === undefined || name === "" ? { is: "none" } : { is: "group", name };
+}
+
+function isOf(owner: OwnerIdentity, kind: Kind): boolean {
+  return owner.group === kind.group && owner.kind === kind.kind;
+}
+
+/** Enough that nobody finds two groups with one claim. */
+const HASH_CHARACTERS = 32;
+
+/**
+ * The annotation that claims the node for a group. A name that makes no valid key with the prefix (a namespace can be too
+ * long) is hashed, the same way at all times; `h.` tells it from a uid.
+ */
+export function claimKey(prefix: string, group: string): string {
+  const key = `${prefix}${group}`;
+  if (annotationKeyProblem(key) === undefined) return key;
+  return `${prefix}h.${createHash("sha256").update(group).digest("hex").slice(0, HASH_CHARACTERS)}`;
+}

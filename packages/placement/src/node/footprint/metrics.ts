@@ -1,0 +1,46 @@
+import type { MetricsRegistry } from "@berth/runtime";
+import type { FootprintCounts } from "./tally.ts";
+
+/** What node footprints report about themselves. No label grows with the cluster. */
+export interface FootprintMetrics {
+  /** Footprints in force, and documents with a fault. */
+  taken(footprints: number, faults: number): void;
+  /** Read at each scrape. */
+  counts(of: () => FootprintCounts): void;
+}
+
+export function createFootprintMetrics(registry: MetricsRegistry): FootprintMetrics {
+  const inForce = registry.gauge({ name: "berth_footprints", help: "Node footprints in force." });
+  const problems = registry.gauge({
+    name: "berth_footprint_problems",
+    help: "Faults in the node footprints as last read.",
+  });
+  return {
+    taken(footprints, faults) {
+      inForce.set(footprints);
+      problems.set(faults);
+    },
+    counts(of) {
+      for (const [name, help, count] of gauges) {
+        registry.gauge({ name, help, collect: (gauge) => gauge.set(of()[count]) });
+      }
+    },
+  };
+}
+
+const gauges: readonly (readonly [string, string, keyof FootprintCounts])[] = [
+  [
+    "berth_footprint_labelled_nodes",
+    "Nodes with the label of a footprint, counted for each footprint.",
+    "labelled",
+  ],
+  [
+    "berth_footprint_needed_nodes",
+    "Nodes of which a pod needs the agent, counted for each footprint.",
+    "needed",
+  ],
+  ["berth_footprint_pending_nodes", "Nodes that need an agent and have no label for it yet.", "pending"],
+  ["berth_footprint_unknown_nodes", "Nodes of which it is not known whether they need an agent.", "unknown"],
+  ["berth_footprint_claims", "Claims of groups on nodes.", "claims"],
+  ["berth_footprint_foreign_nodes", "Nodes with reported marks of others.", "foreign"],
+];

@@ -1,0 +1,100 @@
+/** Does a pod need the agent? Pure and total: pods are untrusted. */
+import type { Container, Pod, Volume } from "@berth/kube";
+import { isPositiveQuantity } from "../labels/compare.ts";
+import { ownValue } from "../mark.ts";
+import { matchesSelector } from "../selector.ts";
+import type { Footprint, NeedingPods } from "./footprint.ts";
+import type { FootprintSight } from "./footprint-sight.ts";
+
+/** `unknown`: what it depends on has not been read. */
+export type Answer = "yes" | "no" | "unknown";
+
+/** What is asked about a pod beyond the pod itself. */
+export type NeedSight = Pick<FootprintSight, "namespaceLabels" | "driverOfClaim">;
+
+const FINISHED: ReadonlySet<string> = new Set(["Succeeded", "Failed"]);
+
+/** One workload that takes the pod is enough. The agent's own pods never need it. */
+export function podNeeds(pod: Pod, footprint: Footprint, sight: NeedSight): Answer {
+  if (isAgent(pod, footprint)) return "no";
+  let answer: Answer = "no";
+  for (const workload of footprint.workloads) {
+    const said = isTaken(pod, workload, sight);
+    if (said === "yes") return "yes";
+    if (said === "unknown") answer = "unknown";
+  }
+  return answer;
+}
+
+/** An agent would keep itself on a node for ever. */
+function isAgent({ metadata }: Pod, { agent }: Footprint): boolean {
+  if (agent === undefined || metadata?.namespace !== agent.namespace) return false;
+  const controller = metadata.ownerReferences?.find(({ controller }) => controller === true);
+  return controller?.kind === "DaemonSet" && controller.name === agent.name;
+}
+
+/** All of it has to hold; what is certain counts before what is unknown. */
+function isTaken(pod: Pod, workload: NeedingPods, sight: NeedSight): Answer {
+  const { podSelector, namespaceSelector, requests, csiDrivers } = workload;
+  if (!isCounted(pod, workload)) return "no";
+  if (!matchesSelector(podSelector, pod.metadata?.labels)) return "no";
+  if (requests.length > 0 && !requests.some((resource) => isRequested(pod, resource))) return "no";
+  const inNamespace = namespaceAnswer(pod, namespaceSelector, sight);
+  if (inNamespace === "no" || csiDrivers.length === 0) return inNamespace;
+  const mounted = driverAnswer(pod, csiDrivers, sight);
+  return mounted === "yes" ? inNamespace : mounted;
+}
+
+/** Does it count by the state of its life? One that ends and is finished besides never does. */
+function isCounted({ metadata, status }: Pod, { ignorePhases, terminating }: NeedingPods): boolean {
+  const phase = status?.phase ?? "Pending";
+  if (ignorePhases.has(phase)) return false;
+  if (metadata?.deletionTimestamp === undefined) return true;
+  return terminating === "Hold" && !FINISHED.has(phase);
+}
+
+function namespaceAnswer(
+  { metadata }: Pod,
+  selector: NeedingPods["namespaceSelector"],
+  sight: NeedSight,
+): Answer {
+  const { matchLabels = {}, matchExpressions = [] } = selector;
+  if (Object.keys(matchLabels).length + matchExpressions.length === 0) return "yes";
+  const labels = sight.namespaceLabels(metadata?.namespace ?? "");
+  if (labels === undefined) return "unknown";
+  return labels !== null && matchesSelector(selector, labels) ? "yes" : "no";
+}
+
+/**
+ * By any container, or by the pod as a whole. The API server sets requests from limits before it stores a pod
+ * (`SetDefaults_Pod`); a limit counts for those that it has not seen.
+ */
+function isRequested({ spec }: Pod, resource: string): boolean {
+  const asks = ({ resources }: Pick<Container, "resources">): boolean => {
+    const quantity = ownValue(resources?.requests, resource) ?? ownValue(resources?.limits, resource);
+    return typeof quantity === "string" && isPositiveQuantity(quantity);
+  };
+  if (spec === undefined) return false;
+  return asks(spec) || [...(spec.containers ?? []), ...(spec.initContainers ?? [])].some(asks);
+}
+
+/** The claim of an ephemeral volume is called after pod and volume. */
+function driverAnswer({ metadata, spec }: Pod, drivers: readonly string[], sight: NeedSight): Answer {
+  let answer: Answer = "no";
+  for (const volume of spec?.volumes ?? []) {
+    const driver = driverOf(volume, metadata, sight);
+    if (driver === undefined) answer = "unknown";
+    else if (driver !== null && drivers.includes(driver)) return "yes";
+  }
+  return answer;
+}
+
+function driverOf(
+  { name, csi, persistentVolumeClaim, ephemeral }: Volume,
+  metadata: Pod["metadata"],
+  sight: NeedSight,
+): string | null | undefined {
+  if (csi !== undefined) return csi.driver;
+  const claim = persistentVolumeClaim?.claimName ?? (ephemeral && `${metadata?.name ?? ""}-${name}`);
+  return claim === undefined ? null : sight.driverOfClaim(metadata?.namespace ?? "", claim);
+}
