@@ -47,6 +47,7 @@ export class ArchitectureWatches {
     this.#cluster = cluster;
     const podsRead = new InformerSet<Pod>({
       ...options,
+      name: "unscheduled-pods",
       resource: pods,
       onChange: () => {},
       // A patch that met another version waits for the next, also when that says nothing new.
@@ -56,6 +57,7 @@ export class ArchitectureWatches {
     this.#pods = podsRead;
     this.#namespaces = new InformerSet<Namespace>({
       ...options,
+      name: "namespaces",
       resource: namespaces,
       onChange: ({ object }) => onNamespace(object.metadata?.name ?? ""),
       onSynced,
@@ -67,10 +69,7 @@ export class ArchitectureWatches {
         return podsRead.get(ALL) !== undefined;
       },
     };
-    this.components = [
-      asComponent("unscheduled-pods", this.#pods),
-      asComponent("namespaces", this.#namespaces),
-    ];
+    this.components = [this.#pods, this.#namespaces];
   }
 
   /** At any time, also before the start. */
@@ -98,10 +97,6 @@ export class ArchitectureWatches {
     const found = informer.get({ cluster: this.#cluster, namespace: "", name });
     return found === undefined ? null : (found.metadata?.labels ?? {});
   }
-}
-
-function asComponent(name: string, set: Pick<InformerSet<Pod>, "start" | "problem">): Component {
-  return { name, start: (signal) => set.start(signal), problem: () => set.problem() };
 }
 
 function namespaceOf({ metadata }: Pod): readonly string[] {

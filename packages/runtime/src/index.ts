@@ -49,6 +49,7 @@ export { DEFAULT_FOLDER_LIMITS, type FolderLimits, type FolderProblem } from "./
 export type { FolderNotifier } from "./folder-watches.ts";
 export type { HealthCheck } from "./health-checks.ts";
 export { createInformer, dropManagedFields, type Informer, type InformerOptions } from "./informer.ts";
+export { declareInformerGauges, type InformerLabels, type ObservedInformer } from "./informer-metrics.ts";
 export * from "./json-log.ts";
 export * from "./key.ts";
 export * from "./leader-election.ts";

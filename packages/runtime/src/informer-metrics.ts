@@ -7,16 +7,22 @@ export interface InformerMetrics {
   readonly handlerFailures: Counter<"cluster" | "resource">;
 }
 
+/** Of what informer metrics are. */
 export interface InformerLabels {
   readonly cluster: ClusterName;
   /** `nodes`, `deployments.apps`. */
   readonly resource: string;
 }
 
-/** What the gauges read at each scrape. */
-interface Observed {
+/** What gauges of an informer, or of several as one, read at each scrape. */
+export interface ObservedInformer {
+  /** Tells it from others of the same resource. */
+  readonly name: string;
   readonly size: number;
   readonly synced: boolean;
+}
+
+interface Observed extends ObservedInformer {
   readonly quietSeconds: number | undefined;
 }
 
@@ -26,23 +32,12 @@ export function declareInformerMetrics(
   labels: InformerLabels,
   informer: Observed,
 ): InformerMetrics {
-  metrics.gauge({
-    name: "berth_informer_objects",
-    help: "Objects in the cache of an informer.",
-    labels: ["cluster", "resource"],
-    collect: (gauge) => gauge.set(informer.size, labels),
-  });
-  metrics.gauge({
-    name: "berth_informer_synced",
-    help: "1 once the first complete snapshot has been taken over.",
-    labels: ["cluster", "resource"],
-    collect: (gauge) => gauge.set(informer.synced ? 1 : 0, labels),
-  });
+  declareInformerGauges(metrics, labels, informer);
   metrics.gauge({
     name: "berth_informer_watch_age_seconds",
     help: "Seconds since anything came over the watch; -1 while there is no watch. The server sends bookmarks about once a minute.",
-    labels: ["cluster", "resource"],
-    collect: (gauge) => gauge.set(informer.quietSeconds ?? -1, labels),
+    labels: ["cluster", "resource", "informer"],
+    collect: (gauge) => gauge.set(informer.quietSeconds ?? -1, { ...labels, informer: informer.name }),
   });
   return {
     snapshots: metrics.counter({
@@ -61,4 +56,25 @@ export function declareInformerMetrics(
       labels: ["cluster", "resource"],
     }),
   };
+}
+
+/** Declares what can be said of several informers together as of one. */
+export function declareInformerGauges(
+  metrics: MetricsRegistry,
+  { cluster, resource }: InformerLabels,
+  informer: ObservedInformer,
+): void {
+  const labels = { cluster, resource, informer: informer.name };
+  metrics.gauge({
+    name: "berth_informer_objects",
+    help: "Objects in the cache of an informer.",
+    labels: ["cluster", "resource", "informer"],
+    collect: (gauge) => gauge.set(informer.size, labels),
+  });
+  metrics.gauge({
+    name: "berth_informer_synced",
+    help: "1 once the first complete snapshot has been taken over.",
+    labels: ["cluster", "resource", "informer"],
+    collect: (gauge) => gauge.set(informer.synced ? 1 : 0, labels),
+  });
 }

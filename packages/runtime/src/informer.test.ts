@@ -500,15 +500,16 @@ describe("metrics", () => {
     await using watched = watchLog({ refusesStreams: true });
     const value = (name: string, more: Readonly<Record<string, string>> = {}): number | undefined =>
       watched.metrics.value(`berth_informer_${name}`, labelsOf(more));
-    expect([value("synced"), value("objects"), value("watch_age_seconds")]).toEqual([0, 0, -1]);
+    const shown = (name: string): number | undefined => value(name, { informer: watched.informer.name });
+    expect([shown("synced"), shown("objects"), shown("watch_age_seconds")]).toEqual([0, 0, -1]);
     await synced(watched, "a", "b");
-    expect([value("synced"), value("objects")]).toEqual([1, 2]);
-    expect(value("watch_age_seconds")).toBeGreaterThanOrEqual(0);
+    expect([shown("synced"), shown("objects")]).toEqual([1, 2]);
+    expect(shown("watch_age_seconds")).toBeGreaterThanOrEqual(0);
     expect(value("snapshots_total", { how: "stream" })).toBe(1);
     expect(value("snapshots_total", { how: "pages" })).toBe(1);
     watched.log.cut();
     await watched.clock.advance(0);
-    expect(value("watch_age_seconds")).toBe(-1);
+    expect(shown("watch_age_seconds")).toBe(-1);
     expect(value("failures_total", { failure: "unreachable" })).toBe(1);
   });
 });

@@ -48,6 +48,7 @@ export class DaemonSetWatch
     this.#cluster = options.cluster;
     this.#informers = new InformerSet({
       ...options,
+      name: this.name,
       resource: daemonSets,
       onChange: (change) => {
         if (change.type !== "updated" || !belongsAlike(change.old, change.object)) onChange();

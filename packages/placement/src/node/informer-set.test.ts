@@ -150,6 +150,7 @@ function setUp(): Setup {
   const versions: string[] = [];
   let synced = 0;
   const set = new InformerSet<ConfigMap>({
+    name: "red",
     client: streams.client,
     cluster: CLUSTER,
     resource: configMaps,
@@ -232,15 +233,16 @@ describe("informers that come and go", () => {
   it("are measured together", async () => {
     await using setup = setUp();
     const labels = { cluster: "test", resource: "configmaps" };
+    const together = { ...labels, informer: "red" };
     await setup.start();
     setup.set.want(wanted("a", "b"));
-    expect(setup.metrics.value("berth_informer_synced", labels)).toBe(0);
+    expect(setup.metrics.value("berth_informer_synced", together)).toBe(0);
     await setup.clock.advance(100);
-    expect(setup.metrics.value("berth_informer_synced", labels)).toBe(1);
-    expect(setup.metrics.value("berth_informer_objects", labels)).toBe(2);
+    expect(setup.metrics.value("berth_informer_synced", together)).toBe(1);
+    expect(setup.metrics.value("berth_informer_objects", together)).toBe(2);
     expect(setup.metrics.value("berth_informer_snapshots_total", { ...labels, how: "stream" })).toBe(2);
     setup.set.want([]);
-    expect(setup.metrics.value("berth_informer_objects", labels)).toBe(0);
+    expect(setup.metrics.value("berth_informer_objects", together)).toBe(0);
   });
 });
 

@@ -16,6 +16,7 @@ import {
   type Clock,
   type ClusterName,
   createInformer,
+  declareInformerGauges,
   type IndexFunction,
   type Informer,
   type Logger,
@@ -36,6 +37,8 @@ export interface WantedInformer<T extends KubeObject> {
 }
 
 export interface InformerSetOptions<T extends KubeObject> {
+  /** What they are for, `gate-pods`: tells them in metrics from other informers of the resource. */
+  readonly name: string;
   readonly client: Pick<KubeClient, "list" | "watch">;
   readonly cluster: ClusterName;
   readonly resource: Resource<T>;
@@ -73,7 +76,13 @@ export class InformerSet<T extends KubeObject> {
   constructor(options: InformerSetOptions<T>) {
     const { metrics } = options;
     this.#options = metrics === undefined ? options : { ...options, metrics: countersOf(metrics) };
-    if (metrics !== undefined) this.#declareGauges(metrics);
+    // For all of them: gauges of each would outlive it.
+    if (metrics !== undefined)
+      declareInformerGauges(
+        metrics,
+        { cluster: options.cluster, resource: nameOfResource(options.resource) },
+        this,
+      );
   }
 
   /** At any time, also before `start`; ignored after the end. */
@@ -97,6 +106,15 @@ export class InformerSet<T extends KubeObject> {
   get(key: string): Informer<T> | undefined {
     const informer = this.#members.get(key)?.informer;
     return informer?.synced ? informer : undefined;
+  }
+
+  get name(): string {
+    return this.#options.name;
+  }
+
+  /** Has each of them been read? */
+  get synced(): boolean {
+    return this.#members.values().every(({ informer }) => informer.synced);
   }
 
   /** Objects held by all of them. */
@@ -132,24 +150,6 @@ export class InformerSet<T extends KubeObject> {
       .catch(this.#failed.reject)
       .finally(() => this.#runs.delete(run));
     this.#runs.add(run);
-  }
-
-  /** For all of them: gauges of each would overwrite one another, and would outlive it. */
-  #declareGauges(metrics: MetricsRegistry): void {
-    const labels = { cluster: this.#options.cluster, resource: nameOfResource(this.#options.resource) };
-    metrics.gauge({
-      name: "berth_informer_objects",
-      help: "Objects in the cache of an informer.",
-      labels: ["cluster", "resource"],
-      collect: (gauge) => gauge.set(this.size, labels),
-    });
-    metrics.gauge({
-      name: "berth_informer_synced",
-      help: "1 once the first complete snapshot has been taken over.",
-      labels: ["cluster", "resource"],
-      collect: (gauge) =>
-        gauge.set(this.#members.values().every(({ informer }) => informer.synced) ? 1 : 0, labels),
-    });
   }
 }
 

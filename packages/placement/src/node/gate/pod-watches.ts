@@ -45,6 +45,7 @@ export class PodWatches implements Component, Pick<GateSight, "pods"> {
     const { onSynced } = options;
     this.#informers = new InformerSet({
       ...options,
+      name: this.name,
       resource: pods,
       onChange: (change) => this.#tell(change),
       onSynced,
