@@ -103,10 +103,20 @@ async function startOnPorts(
     components.set(name, component);
     return component;
   };
+  /** Each in its place from now on, whichever starts first: what ends later ends in the reverse of this order. */
+  const inOrder = (names: readonly ComponentName[]): void => {
+    for (const name of names) {
+      const component = components.get(name);
+      if (component === undefined) continue;
+      components.delete(name);
+      components.set(name, component);
+    }
+  };
   const probes = createProbes(layout, credentials);
   const start = async (...names: readonly ComponentName[]): Promise<void> => {
     const startedAt = performance.now();
     const launched = await Promise.all(names.map(launch));
+    inOrder(names);
     for (const component of launched) {
       await untilReady(component, launched, probes, options);
       options.onProgress?.({
