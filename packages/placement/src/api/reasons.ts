@@ -129,7 +129,8 @@ const MEANINGS = {
     "A mark of a footprint stands where nobody needs the agent, and Berth has not set it; it is left alone.",
   FootprintInForce: "The footprint is in force.",
   FootprintInvalid: "The footprint has a fault and is not in force, or in force as it was before.",
-  FootprintOverlap: "Two footprints want one label, claims or finalizer; neither of them is in force.",
+  FootprintOverlap:
+    "Two footprints want one label, or claims that cannot be told apart; neither of them is in force.",
   OwnerGuarded: "The owner has the finalizer of a footprint, so that its deletion waits for its pods.",
   OwnerHeld: "The owner is being deleted, and something of it is still there: it waits for that.",
   OwnerReleased: "Nothing of the owner is left, so its deletion goes on.",
@@ -143,6 +144,14 @@ const MEANINGS = {
   WorkerPoolDeploymentDiffers:
     "The Deployment of a WorkerPool is not as the pool asks for, so it is applied again.",
   WorkerPoolInvalid: "The WorkerPool has a fault, so nothing is made of it; what stands stays.",
+  AgentUnschedulable:
+    "The DaemonSet of the agent cannot run on a node that needs it: a taint, or what it asks of nodes, keeps it away.",
+  AgentEverywhere:
+    "The DaemonSet of the agent does not ask for the footprint's label, so it runs where it is not needed.",
+  AgentPriority:
+    "The DaemonSet of the agent has no system priority class: it may find no room, and autoscalers leave none.",
+  AgentShared: "Two footprints want to manage the node selector of one DaemonSet, so it is left as it is.",
+  AgentFollows: "The DaemonSet of the agent asks for the footprint's label from now on, which rolls it out.",
   // Faults of a folder of label rules.
   InvalidLabelKey: "The path of the file is not a valid label key; the file is no rule.",
   ReservedLabelKey: "The label key is under kubernetes.io or k8s.io and is not allowed by option.",

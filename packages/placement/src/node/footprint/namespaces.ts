@@ -27,6 +27,7 @@ export class NamespaceWatch implements Component, Pick<FootprintSight, "namespac
     this.#cluster = options.cluster;
     this.#informers = new InformerSet<Namespace>({
       ...options,
+      name: this.name,
       resource: namespaces,
       onChange: ({ object }) => options.onChange(object.metadata?.name ?? ""),
     });

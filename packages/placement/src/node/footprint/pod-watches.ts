@@ -51,6 +51,7 @@ export class FootprintPods implements Component, Pick<FootprintSight, "pods"> {
     this.#options = options;
     this.#informers = new InformerSet({
       ...options,
+      name: this.name,
       resource: pods,
       onChange: (change) => this.#tell(change),
     });

@@ -23,6 +23,8 @@ export interface VolumeDriversOptions {
 }
 
 const ALL = "all";
+const CLAIMS = "footprint-claims";
+const VOLUMES = "footprint-volumes";
 
 /**
  * Where the driver stands on a volume of a plugin that was once part of Kubernetes and is now served by CSI
@@ -42,11 +44,13 @@ export class VolumeDrivers implements Pick<FootprintSight, "driverOfClaim"> {
     this.#cluster = options.cluster;
     this.#claims = new InformerSet<PersistentVolumeClaim>({
       ...options,
+      name: CLAIMS,
       resource: persistentVolumeClaims,
       onChange: ({ object: { metadata } }) => onChange(metadata?.namespace ?? "", metadata?.name ?? ""),
     });
     this.#volumes = new InformerSet<PersistentVolume>({
       ...options,
+      name: VOLUMES,
       resource: persistentVolumes,
       onChange(change) {
         const seen = change.type === "updated" ? [change.old, change.object] : [change.object];
@@ -54,10 +58,7 @@ export class VolumeDrivers implements Pick<FootprintSight, "driverOfClaim"> {
           if (spec?.claimRef?.name) onChange(spec.claimRef.namespace ?? "", spec.claimRef.name);
       },
     });
-    this.components = [
-      asComponent("footprint-claims", this.#claims),
-      asComponent("footprint-volumes", this.#volumes),
-    ];
+    this.components = [asComponent(CLAIMS, this.#claims), asComponent(VOLUMES, this.#volumes)];
   }
 
   /** At any time, also before the start. */

@@ -1,0 +1,105 @@
+/** Can the agent run where it is needed, and only there? Pure. */
+import type { DaemonSet, Node } from "@berth/kube";
+import { type Reason, reasons } from "../../api/reasons.ts";
+import { expectation } from "../gate/daemonset.ts";
+import { type AgentTarget, staysAway } from "./agent-selector.ts";
+import type { Footprint } from "./footprint.ts";
+
+/** What an agent is checked by. */
+export type CheckedFootprint = AgentTarget & { readonly agent: NonNullable<Footprint["agent"]> };
+
+export interface AgentProblem {
+  readonly reason: Reason;
+  readonly message: string;
+}
+
+/** A node that needs the agent, where it cannot run. */
+export interface UnservedNode extends AgentProblem {
+  readonly node: string;
+}
+
+export interface AgentVerdict {
+  /** In the order of the nodes. All of them when there is no such DaemonSet. */
+  readonly unserved: readonly UnservedNode[];
+  /** What is wrong with the DaemonSet itself, the worst first; at most one of each reason. */
+  readonly problems: readonly AgentProblem[];
+}
+
+/** The classes that Kubernetes makes itself begin with it, and no other may (`SystemPriorityClassPrefix`, pkg/apis/scheduling). */
+const SYSTEM_PRIORITY = "system-";
+
+/**
+ * Checks an agent against all nodes that need it.
+ * @param daemonSet `null`: there is none of this name.
+ * @param nodes those that need the agent, labelled or not.
+ */
+export function checkAgent(
+  footprint: CheckedFootprint,
+  daemonSet: DaemonSet | null,
+  nodes: Iterable<Node>,
+): AgentVerdict {
+  const unserved: UnservedNode[] = [];
+  for (const node of nodes) {
+    const problem = agentProblemOn(footprint, daemonSet, node);
+    if (problem !== undefined) unserved.push({ node: node.metadata?.name ?? "", ...problem });
+  }
+  return { unserved, problems: agentProblems(footprint, daemonSet) };
+}
+
+/**
+ * Why the agent cannot run on a node that needs it, by the rules of the DaemonSet controller, once the label stands there.
+ * Taints that come off while a node starts, or say that something is wrong with it just now, are no reason.
+ */
+export function agentProblemOn(
+  footprint: CheckedFootprint,
+  daemonSet: DaemonSet | null,
+  node: Node,
+): AgentProblem | undefined {
+  if (isMissing(daemonSet)) return missing(footprint);
+  const { key, value } = footprint.label;
+  const labelled: Node = {
+    ...node,
+    metadata: { ...node.metadata, labels: { ...node.metadata?.labels, [key]: value } },
+  };
+  const expected = expectation(daemonSet, labelled, []);
+  if (expected.state !== "notExpected") return undefined;
+  const name = node.metadata?.name ?? "";
+  return {
+    reason: reasons.AgentUnschedulable,
+    message: `the DaemonSet ${idOf(footprint)} cannot run on the node ${name}: ${expected.why}`,
+  };
+}
+
+/** What is wrong with the DaemonSet, whatever the nodes. */
+export function agentProblems(
+  footprint: CheckedFootprint,
+  daemonSet: DaemonSet | null,
+): readonly AgentProblem[] {
+  if (isMissing(daemonSet)) return [missing(footprint)];
+  const spec = daemonSet.spec?.template.spec;
+  const { label, placement } = footprint;
+  const id = idOf(footprint);
+  const problems: AgentProblem[] = [];
+  if (!staysAway(spec, footprint)) {
+    const wanted = placement === "Lazy" ? `${label.key}=${label.value}` : `${label.key} NotIn [false]`;
+    const message = `the DaemonSet ${id} does not ask for ${wanted}, so it runs on nodes that do not need it`;
+    problems.push({ reason: reasons.AgentEverywhere, message });
+  }
+  if (spec?.priorityClassName?.startsWith(SYSTEM_PRIORITY) !== true) {
+    const message = `the DaemonSet ${id} has no priority class system-node-critical: on a full node it may find no room, and autoscalers do not reserve any for it`;
+    problems.push({ reason: reasons.AgentPriority, message });
+  }
+  return problems;
+}
+
+function isMissing(daemonSet: DaemonSet | null): daemonSet is null {
+  return daemonSet === null || (daemonSet.metadata?.deletionTimestamp ?? "") !== "";
+}
+
+function missing(footprint: CheckedFootprint): AgentProblem {
+  return { reason: reasons.DaemonSetMissing, message: `there is no DaemonSet ${idOf(footprint)}` };
+}
+
+function idOf({ agent }: CheckedFootprint): string {
+  return `${agent.namespace}/${agent.name}`;
+}

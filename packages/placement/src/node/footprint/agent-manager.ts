@@ -1,0 +1,187 @@
+/** Has the DaemonSet of an agent ask for the label of its footprint, once that takes it from no node that needs it. */
+import { type DaemonSet, daemonSets, isApiError, type JsonPatchOperation } from "@berth/kube";
+import {
+  type Clock,
+  type Lister,
+  type ObjectKey,
+  type Reconcile,
+  type ReconcileResult,
+  referenceTo,
+  toKeyText,
+} from "@berth/runtime";
+import { type Reason, reasons } from "../../api/reasons.ts";
+import {
+  contestOf,
+  createDaemonSetMemory,
+  type DaemonSetMemory,
+  isStale,
+  noteWritten,
+} from "../architecture/daemonset-memory.ts";
+import type { EventSink } from "../report.ts";
+import { selectorPatch } from "./agent-selector.ts";
+import type { Footprint } from "./footprint.ts";
+
+export interface AgentReconcilerOptions {
+  /** Has to keep all that says where the pods of a template go. */
+  readonly daemonSets: Pick<Lister<DaemonSet>, "get">;
+  /** Those in force; `undefined` while some source has not been read. */
+  readonly footprints: () => readonly Footprint[] | undefined;
+  /**
+   * How many nodes need the agent and do not carry the label. `undefined` while that is not known of every node: not
+   * all have been looked at, or pods that may need it have not been read.
+   */
+  readonly pending: (footprint: Footprint) => number | undefined;
+  /** A JSON patch; answers the DaemonSet as it is then. Rejects with `ApiError`. */
+  readonly patch: (
+    namespace: string,
+    name: string,
+    patch: readonly JsonPatchOperation[],
+    signal: AbortSignal,
+  ) => Promise<DaemonSet>;
+  readonly clock: Clock;
+  readonly events?: EventSink;
+}
+
+/** How soon it is looked again whether every node is labelled, ms. It costs no request; a change may ask sooner. */
+const WAITING_MS = 5_000;
+/** How soon a refused patch is tried again on the same version, ms: it may have been for a newer one that is on its way. */
+const STALE_MS = 2_000;
+/** How soon a patch is tried again that the server refuses as such, ms. */
+const REFUSED_MS = 300_000;
+
+/**
+ * The second phase of a rollout: the DaemonSet controller takes the agent off every node that does not match at once, so
+ * the label has to stand wherever the agent is needed before the DaemonSet asks for it.
+ *
+ * Guarantees: one patch, which rolls the agent out, and none while a node that needs the agent lacks the label or while
+ * that is not known. Somebody who takes the selector away has it put back, three times within ten minutes; then the
+ * DaemonSet is left alone for a while (`Contested`). A DaemonSet that two footprints want to manage is left alone
+ * (`AgentShared`). When a footprint goes, the selector stays: without the label the agent runs nowhere until a person takes it away.
+ */
+export function createAgentReconciler(options: AgentReconcilerOptions): Reconcile<ObjectKey> {
+  const memories = new Map<string, DaemonSetMemory>();
+  return async (key, { signal }) => {
+    const daemonSet = options.daemonSets.get(key);
+    const { uid, resourceVersion, deletionTimestamp } = daemonSet?.metadata ?? {};
+    const footprints = options.footprints()?.filter((footprint) => isManaged(footprint, key));
+    if (footprints === undefined) return { recheckAfterMs: WAITING_MS };
+    const [footprint, other] = footprints;
+    const isThere = daemonSet !== undefined && uid !== undefined && deletionTimestamp === undefined;
+    if (!isThere || footprint === undefined) {
+      memories.delete(toKeyText(key));
+      return undefined;
+    }
+    const memory = memoryOf(memories, key, uid);
+    const subject: Subject = { daemonSet, key, memory, footprint };
+    if (other !== undefined) {
+      tell(subject, options, reasons.AgentShared, sharedNote(footprints));
+      return undefined;
+    }
+    const patch = selectorPatch(daemonSet, footprint);
+    if (patch === undefined || resourceVersion === undefined || isStale(memory, resourceVersion))
+      return undefined;
+    if (options.pending(footprint) !== 0) return { recheckAfterMs: WAITING_MS };
+    const contest = contestOf(memory, asGiven(footprint), options.clock.monotonic());
+    if (contest === undefined) return write({ ...subject, patch, resourceVersion }, options, signal);
+    if (contest.started) tell(subject, options, reasons.Contested, contestNote(footprint));
+    return { recheckAfterMs: contest.leftMs };
+  };
+}
+
+/** The DaemonSets to look at: one key for each, however many footprints want it. */
+export function managedAgents(
+  footprints: readonly Footprint[],
+  cluster: ObjectKey["cluster"],
+): readonly ObjectKey[] {
+  const keys = footprints.flatMap(({ agent }) =>
+    agent?.nodeSelector === "Manage" ? [{ cluster, namespace: agent.namespace, name: agent.name }] : [],
+  );
+  return [...new Map(keys.map((key) => [toKeyText(key), key])).values()];
+}
+
+interface Subject {
+  readonly daemonSet: DaemonSet;
+  readonly key: ObjectKey;
+  readonly memory: DaemonSetMemory;
+  readonly footprint: Footprint;
+}
+
+function isManaged({ agent }: Footprint, { namespace, name }: ObjectKey): boolean {
+  return agent?.nodeSelector === "Manage" && agent.namespace === namespace && agent.name === name;
+}
+
+function memoryOf(memories: Map<string, DaemonSetMemory>, key: ObjectKey, uid: string): DaemonSetMemory {
+  const text = toKeyText(key);
+  const known = memories.get(text);
+  if (known?.uid === uid) return known;
+  const memory = createDaemonSetMemory(uid);
+  memories.set(text, memory);
+  return memory;
+}
+
+/** As the memory of a DaemonSet has what was given: by key and value. */
+function asGiven({ label }: Footprint): readonly [Footprint["label"]] {
+  return [label];
+}
+
+interface Write extends Subject {
+  readonly patch: readonly JsonPatchOperation[];
+  readonly resourceVersion: string;
+}
+
+async function write(
+  subject: Write,
+  options: AgentReconcilerOptions,
+  signal: AbortSignal,
+): Promise<ReconcileResult | undefined> {
+  const { key, memory, footprint, patch, resourceVersion } = subject;
+  try {
+    const { metadata } = await options.patch(key.namespace, key.name, patch, signal);
+    memory.patched = { from: resourceVersion, to: metadata?.resourceVersion ?? "" };
+    memory.refused = undefined;
+    noteWritten(memory, asGiven(footprint), options.clock.monotonic());
+    memory.told.clear();
+    record(subject, options, { reason: reasons.AgentFollows, note: followsNote(footprint), type: "Normal" });
+    // Something in the way of the patch has undone it already: no event will come.
+    return memory.patched.to === resourceVersion ? { recheckAfterMs: STALE_MS } : undefined;
+  } catch (error) {
+    if (isApiError(error, "notFound")) return undefined;
+    // A `test` that does not hold is answered as invalid.
+    if (!isApiError(error, "invalid", "conflict", "forbidden")) throw error;
+    const isRefused = isApiError(error, "forbidden") || memory.refused === resourceVersion;
+    memory.refused = resourceVersion;
+    if (!isRefused) return { recheckAfterMs: STALE_MS };
+    tell(subject, options, reasons.WriteRefused, `its pod template stays as it is: ${error.message}`);
+    return { recheckAfterMs: REFUSED_MS };
+  }
+}
+
+function followsNote({ name, label, placement }: Footprint): string {
+  const asked =
+    placement === "Lazy" ? `nodes with ${label.key}=${label.value}` : `nodes without ${label.key}=false`;
+  return `its pods run only on ${asked} from now on, as the footprint ${name} asks: every node that needs them is labelled`;
+}
+
+function contestNote({ name, label }: Footprint): string {
+  return `somebody keeps taking ${label.key} off its pod template: it is left alone for a while, and runs on nodes that do not need it by the footprint ${name}`;
+}
+
+function sharedNote(footprints: readonly Footprint[]): string {
+  return `the footprints ${footprints.map(({ name }) => name).join(" and ")} both want to manage its node selector: it is left as it is`;
+}
+
+/** Once while it lasts. */
+function tell(subject: Subject, options: AgentReconcilerOptions, reason: Reason, note: string): void {
+  const { told } = subject.memory;
+  if (told.has(reason)) return;
+  told.add(reason);
+  record(subject, options, { reason, note, type: "Warning" });
+}
+
+function record(
+  { daemonSet }: Subject,
+  { events }: AgentReconcilerOptions,
+  event: { readonly reason: Reason; readonly note: string; readonly type: "Normal" | "Warning" },
+): void {
+  events?.record({ regarding: referenceTo(daemonSets, daemonSet), action: "PlaceAgent", ...event });
+}

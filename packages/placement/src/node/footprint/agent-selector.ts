@@ -1,0 +1,116 @@
+/** Where the DaemonSet of an agent asks to run, and the patch that makes it follow its footprint. Pure. */
+import type {
+  DaemonSet,
+  JsonPatchOperation,
+  NodeAffinity,
+  NodeSelectorRequirement,
+  NodeSelectorTerm,
+  PodSpec,
+} from "@berth/kube";
+import { ownValue } from "../mark.ts";
+import { matchesNodeSelectorTerms } from "../selector.ts";
+import type { Footprint } from "./footprint.ts";
+
+/** By which label an agent follows, and how. */
+export type AgentTarget = Pick<Footprint, "label" | "placement">;
+
+/** The value of the label on nodes that are known to be idle, with `Eager`. With `Lazy` these have no label. */
+export const IDLE_VALUE = "false";
+
+const SPEC = "/spec/template/spec";
+
+/** Does the agent stay away from idle nodes? */
+export function staysAway(spec: Partial<PodSpec> | undefined, target: AgentTarget): boolean {
+  return asksBySelector(spec, target) || asksByAffinity(spec, target);
+}
+
+/**
+ * Makes the pod template ask for the label: by its node selector with `Lazy`, by required node affinity with `Eager`. It
+ * fails when the DaemonSet is another, or has changed since it was read, and takes nothing away but, with `Eager`, our own
+ * key from the node selector. `undefined`: it asks already, or what is read is no whole DaemonSet.
+ */
+export function selectorPatch(
+  daemonSet: DaemonSet,
+  target: AgentTarget,
+): readonly JsonPatchOperation[] | undefined {
+  const { uid, resourceVersion } = daemonSet.metadata ?? {};
+  const spec = daemonSet.spec?.template.spec;
+  if (uid === undefined || resourceVersion === undefined || spec === undefined) return undefined;
+  const changes = target.placement === "Lazy" ? lazyChanges(spec, target) : eagerChanges(spec, target);
+  if (changes.length === 0) return undefined;
+  return [
+    { op: "test", path: "/metadata/uid", value: uid },
+    { op: "test", path: "/metadata/resourceVersion", value: resourceVersion },
+    ...changes,
+  ];
+}
+
+function lazyChanges(spec: PodSpec, target: AgentTarget): readonly JsonPatchOperation[] {
+  if (asksBySelector(spec, target) || asksByAffinity(spec, target)) return [];
+  const { key, value } = target.label;
+  return spec.nodeSelector === undefined
+    ? [{ op: "add", path: `${SPEC}/nodeSelector`, value: { [key]: value } }]
+    : [{ op: "add", path: selectorPath(key), value }];
+}
+
+function eagerChanges(spec: PodSpec, target: AgentTarget): readonly JsonPatchOperation[] {
+  const { key } = target.label;
+  // Our own from before, or it would keep the agent from every node that is not known yet.
+  const narrowed = asksBySelector(spec, target)
+    ? [{ op: "remove", path: selectorPath(key) } satisfies JsonPatchOperation]
+    : [];
+  return [...narrowed, ...affinityChanges(spec, target)];
+}
+
+function affinityChanges({ affinity }: PodSpec, target: AgentTarget): readonly JsonPatchOperation[] {
+  const requirement = { key: target.label.key, operator: "NotIn", values: [IDLE_VALUE] };
+  const required = { nodeSelectorTerms: [{ matchExpressions: [requirement] }] };
+  const nodeAffinity = { requiredDuringSchedulingIgnoredDuringExecution: required } satisfies NodeAffinity;
+  const path = `${SPEC}/affinity`;
+  if (affinity === undefined) return [{ op: "add", path, value: { nodeAffinity } }];
+  if (affinity.nodeAffinity === undefined)
+    return [{ op: "add", path: `${path}/nodeAffinity`, value: nodeAffinity }];
+  const place = `${path}/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution`;
+  const stands = affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution;
+  if (stands === undefined) return [{ op: "add", path: place, value: required }];
+  return stands.nodeSelectorTerms.flatMap((term, at): readonly JsonPatchOperation[] => {
+    if (asksInTerm(term, target)) return [];
+    const list = `${place}/nodeSelectorTerms/${at}/matchExpressions`;
+    return term.matchExpressions === undefined
+      ? [{ op: "add", path: list, value: [requirement] }]
+      : [{ op: "add", path: `${list}/-`, value: requirement }];
+  });
+}
+
+function asksBySelector(spec: Partial<PodSpec> | undefined, { label }: AgentTarget): boolean {
+  return ownValue(spec?.nodeSelector, label.key) === label.value;
+}
+
+/** Terms are alternatives: one that does not ask lets the agent run on every node. */
+function asksByAffinity(spec: Partial<PodSpec> | undefined, target: AgentTarget): boolean {
+  const required = spec?.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution;
+  const terms = required?.nodeSelectorTerms ?? [];
+  return terms.length > 0 && terms.every((term) => asksInTerm(term, target));
+}
+
+/** Does one requirement hold on nodes that need the agent, with `Eager` also on those not known yet, and not on idle ones? */
+function asksInTerm({ matchExpressions = [] }: NodeSelectorTerm, target: AgentTarget): boolean {
+  const { key, value } = target.label;
+  return matchExpressions.some(
+    (requirement) =>
+      requirement.key === key &&
+      holds(requirement, { [key]: value }) &&
+      (target.placement === "Lazy"
+        ? !holds(requirement, {})
+        : holds(requirement, {}) && !holds(requirement, { [key]: IDLE_VALUE })),
+  );
+}
+
+function holds(requirement: NodeSelectorRequirement, labels: Readonly<Record<string, string>>): boolean {
+  return matchesNodeSelectorTerms([{ matchExpressions: [requirement] }], { metadata: { labels } });
+}
+
+/** `~` and `/` are escaped in a JSON pointer (RFC 6901). */
+function selectorPath(key: string): string {
+  return `${SPEC}/nodeSelector/${key.replaceAll("~", "~0").replaceAll("/", "~1")}`;
+}
