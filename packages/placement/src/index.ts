@@ -7,6 +7,7 @@ export * from "./api/keys.ts";
 export * from "./api/label-rule.ts";
 export * from "./api/label-rule-resource.ts";
 export * from "./api/node-footprint.ts";
+export * from "./api/node-footprint-resource.ts";
 export * from "./api/reasons.ts";
 export * from "./api/startup-gate.ts";
 export * from "./api/startup-gate-resource.ts";

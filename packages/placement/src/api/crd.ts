@@ -13,6 +13,7 @@ import { workerPoolKind } from "../worker-pool/worker-pool-resource.ts";
 import { architecturePolicyKind } from "./architecture-policy-resource.ts";
 import { toStructuralSchema } from "./crd-schema.ts";
 import { labelRuleKind } from "./label-rule-resource.ts";
+import { nodeFootprintKind } from "./node-footprint-resource.ts";
 import { startupGateKind } from "./startup-gate-resource.ts";
 
 /** A kind that Berth adds to the API: all that its CRD is made of. */
@@ -34,7 +35,12 @@ export interface CustomKind {
 }
 
 /** All documents of Berth, in the order in which they are printed. A new kind is an entry here. */
-export const customKinds: readonly CustomKind[] = [labelRuleKind, startupGateKind, architecturePolicyKind];
+export const customKinds: readonly CustomKind[] = [
+  labelRuleKind,
+  startupGateKind,
+  architecturePolicyKind,
+  nodeFootprintKind,
+];
 
 /** The definitions of all kinds, those that Berth only serves included: applying them is all a cluster needs. */
 export function crds(): readonly CustomResourceDefinition[] {

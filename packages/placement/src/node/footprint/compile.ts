@@ -140,14 +140,6 @@ function* clashBetween(one: Footprint, other: Footprint): Generator<Found> {
     const message = `${rule} claims by ${theirs}, which cannot be told from ${mine}: neither is in force`;
     yield { path: ["node", "claims", "annotationPrefix"], reason, message };
   }
-  if (one.hold !== undefined && other.hold !== undefined && finalizes(one.hold) === finalizes(other.hold)) {
-    const message = `${rule} holds the same owners by ${one.hold.finalizer}: neither is in force`;
-    yield { path: ["hold", "finalizer"], reason, message };
-  }
-}
-
-function finalizes({ resource, finalizer }: NonNullable<Footprint["hold"]>): string {
-  return `${resource.group}/${resource.resource} ${finalizer}`;
 }
 
 /** Keys of `matchLabels`, which a CRD cannot check. */

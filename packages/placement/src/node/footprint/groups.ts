@@ -26,23 +26,16 @@ type Kind = Pick<OwnerIdentity, "group" | "kind">;
 
 export function groupOf(pod: Pod, footprint: Footprint, sight: Pick<FootprintSight, "owners">): PodGroup {
   const { grouping } = footprint;
-  const { metadata } = pod;
-  switch (grouping.by) {
-    case "None":
-      return { is: "group", name: "" };
-    case "Namespace":
-      return named(metadata?.namespace);
-    case "Pod":
-      return named(metadata?.uid);
-    case "OwnerUID": {
-      const owners = sight.owners(pod);
-      if (owners === undefined) return { is: "unknown" };
-      const owner = owners.find((it) => isOf(it, grouping.owner));
-      return owner === undefined ? { is: "ownerless" } : named(owner.uid);
-    }
-    case "PodLabel":
-      return labelGroup(pod, { ...grouping, prefix: footprint.claims?.annotationPrefix }, sight);
+  if (grouping.by === "PodLabel")
+    return labelGroup(pod, { ...grouping, prefix: footprint.claims?.annotationPrefix }, sight);
+  if (grouping.by === "OwnerUID") {
+    const owners = sight.owners(pod);
+    if (owners === undefined) return { is: "unknown" };
+    const owner = owners.find((it) => isOf(it, grouping.owner));
+    return owner === undefined ? { is: "ownerless" } : named(owner.uid);
   }
+  if (grouping.by === "None") return { is: "group", name: "" };
+  return named(grouping.by === "Namespace" ? pod.metadata?.namespace : pod.metadata?.uid);
 }
 
 interface LabelGrouping {

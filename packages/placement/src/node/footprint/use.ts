@@ -64,24 +64,17 @@ interface Standing {
  */
 function useOfPod(pod: Pod, footprint: Footprint, { sight, isOurs }: Standing): PodUse | undefined {
   const group = groupOf(pod, footprint, sight);
-  const label = labelId(footprint.label.key);
-  switch (group.is) {
-    case "none":
-      return undefined;
-    case "group":
-      return { pod, is: "Counts", group: group.name };
-    case "unknown":
-      return { pod, is: "Unknown" };
-    case "refused":
-      return { pod, is: "Refused", why: group.why, forged: true };
-    case "ownerless": {
-      const { name } = group;
-      const why = "it has no such owner";
-      if (name === undefined) return isOurs(label) ? { pod, is: "Ownerless" } : { pod, is: "Refused", why };
-      const mark = footprint.claims === undefined ? label : claimId(footprint.claims, name);
-      return isOurs(mark) ? { pod, is: "Counts", group: name } : { pod, is: "Refused", why, forged: true };
-    }
-  }
+  if (group.is === "none") return undefined;
+  if (group.is === "group") return { pod, is: "Counts", group: group.name };
+  if (group.is === "unknown") return { pod, is: "Unknown" };
+  if (group.is === "refused") return { pod, is: "Refused", why: group.why, forged: true };
+  const { claims, label, grouping } = footprint;
+  const { name } = group;
+  const mark = name === undefined || claims === undefined ? labelId(label.key) : claimId(claims, name);
+  if (isOurs(mark)) return name === undefined ? { pod, is: "Ownerless" } : { pod, is: "Counts", group: name };
+  const kind = grouping.by === "OwnerUID" ? grouping.owner.kind : "owner of the kind";
+  // With a label it says what is not so; without, it only looks like a pod of theirs.
+  return { pod, is: "Refused", why: `it has no ${kind}`, forged: name !== undefined };
 }
 
 export function claimId({ annotationPrefix }: NonNullable<Footprint["claims"]>, group: string): MarkId {
