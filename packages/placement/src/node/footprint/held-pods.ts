@@ -2,15 +2,13 @@
 import type { Pod } from "@berth/kube";
 import { ownValue } from "../mark.ts";
 import type { Footprint } from "./footprint.ts";
-import type { OwnerIdentity } from "./footprint-sight.ts";
+import type { FootprintSight, OwnerIdentity } from "./footprint-sight.ts";
+import { type NeedSight, podNeeds } from "./needs.ts";
 
 /** What has to be known of pods. Read from memory; `undefined` is always "not known yet". */
-export interface HeldPodsSight {
+export interface HeldPodsSight extends NeedSight, Pick<FootprintSight, "owners"> {
   /** All pods that the workloads of the footprint may select, with a node or without. */
   podsOf(footprint: Footprint): Iterable<Pod> | undefined;
-  /** Does the pod need the agent, wherever it is? */
-  needs(footprint: Footprint, pod: Pod): boolean | undefined;
-  owners(pod: Pod): readonly OwnerIdentity[] | undefined;
 }
 
 /** What is known of one owner that is being deleted. */
@@ -38,10 +36,10 @@ export function podsOfOwner(
   const found: Pod[] = [];
   for (const pod of pods) {
     if (!isOfGroup(footprint, pod, owner.uid)) continue;
-    const needs = sight.needs(footprint, pod);
-    if (needs === false) continue;
+    const needs = podNeeds(pod, footprint, sight);
+    if (needs === "no") continue;
     const chain = sight.owners(pod);
-    if (needs === undefined || chain === undefined) return undefined;
+    if (needs === "unknown" || chain === undefined) return undefined;
     if (!isBound(footprint, pod, chain, owner)) continue;
     owner.known.add(pod.metadata?.uid ?? "");
     found.push(pod);

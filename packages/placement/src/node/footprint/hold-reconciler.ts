@@ -157,7 +157,8 @@ async function tellStuck(
     client.get(resourceFor(owner), ownerName(owner), { signal: context.signal }),
     "notFound",
   );
-  if (object?.metadata?.uid === owner.uid) tell(events, object, reasons.OwnerHeld, `its deletion waits for ${held.message}`);
+  if (object?.metadata?.uid === owner.uid)
+    tell(events, object, reasons.OwnerHeld, `its deletion waits for ${held.message}`);
 }
 
 /** Of the version that was seen to be owned: what has been orphaned meanwhile is another one. */
@@ -231,7 +232,7 @@ async function patch(
 function tell(events: EventSink, object: KubeObject, reason: string, note: string): void {
   const { apiVersion = "", kind = "", metadata: { namespace = "", name = "", uid = "" } = {} } = object;
   events.record({
-    regarding: { apiVersion, kind, namespace, name, uid },
+    regarding: { apiVersion, kind, name, uid, ...(namespace && { namespace }) },
     reason,
     note,
     type: "Warning",

@@ -256,6 +256,7 @@ export class HoldWatches implements Component {
         const tell = (): void => this.lookAgain();
         const set = new InformerSet<KubeObject>({
           ...options,
+          name: `footprint-owned-${owned}`,
           resource: resourceOf(resource),
           onChange: () => undefined,
           // Also what says nothing new: a deletion that met an older version waits for it.
@@ -302,8 +303,9 @@ function guardsOf(footprints: readonly Footprint[]): Map<string, WatchedGuard> {
 }
 
 /** Is its document neither in force nor known to be gone? */
-function isUndecided({ rule }: Footprint, { footprints, policy }: Footprints): boolean {
+function isUndecided({ rule }: Footprint, { footprints, policy, faults }: Footprints): boolean {
   if (footprints.some((footprint) => footprint.rule === rule)) return false;
+  if (faults.some(({ source, footprint }) => `${source}/${footprint}` === rule)) return true;
   return policy.rules.has(rule) || !isRuleKnown(policy, rule);
 }
 

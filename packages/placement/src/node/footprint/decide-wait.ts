@@ -1,0 +1,120 @@
+/** What becomes of the init containers of a Deployment whose pods are to wait for their agent: decided as plain data. */
+import type { Container, Deployment, ManagedFieldsEntry, Pod } from "@berth/kube";
+import { isSameData } from "@berth/runtime";
+import { FIELD_MANAGER } from "../../api/keys.ts";
+import { field, isRecord } from "../untrusted-json.ts";
+import type { Footprint } from "./footprint.ts";
+import { type NeedSight, podNeeds } from "./needs.ts";
+import { containerNames, type WaitBody, waitBody, waitContainers } from "./wait.ts";
+
+export interface WaitDecision {
+  /** To be applied one after the other. Empty: it stands as it should, or cannot be told yet. */
+  readonly bodies: readonly WaitBody[];
+  /** Containers that are put in or changed, and names of those that are taken off. */
+  readonly put: readonly Container[];
+  readonly taken: readonly string[];
+}
+
+export interface WaitView {
+  readonly deployment: Deployment;
+  readonly footprints: readonly Footprint[];
+  readonly sight: NeedSight;
+}
+
+const settled: WaitDecision = Object.freeze({ bodies: [], put: [], taken: [] });
+
+/**
+ * Pure and total. What others have put in under one of the names stays as it is, and is not ours; so does everything while
+ * it is not known whether the pods need the agent.
+ */
+export function decideWait({ deployment, footprints, sight }: WaitView): WaitDecision {
+  const spec = deployment.spec?.template.spec;
+  if (spec === undefined || deployment.metadata?.deletionTimestamp !== undefined) return settled;
+  const wanting: Footprint[] = [];
+  for (const footprint of footprints) {
+    const answer = isWaiting(deployment, footprint, sight);
+    if (answer === undefined) return settled;
+    if (answer) wanting.push(footprint);
+  }
+  const ours = appliedContainers(deployment);
+  const standing = new Map((spec.initContainers ?? []).map((container) => [container.name, container]));
+  const taken = containerNames(spec);
+  const wanted = waitContainers(wanting, "ServerSideApply").filter(
+    ({ name }) => ours.has(name) || !taken.has(name),
+  );
+  const put = wanted.filter((container) => !isStanding(container, standing.get(container.name)));
+  const names = new Set(wanted.map(({ name }) => name));
+  const off = [...ours].filter((name) => !names.has(name));
+  if (put.length === 0 && off.length === 0) return settled;
+  const isNew = put.some(({ name }) => !standing.has(name));
+  const others = [...standing.keys()].filter((name) => !names.has(name) && !off.includes(name));
+  const first = isNew && others.length > 0 ? [waitBody(deployment, wanted, others)] : [];
+  return { bodies: [...first, waitBody(deployment, wanted)], put, taken: off };
+}
+
+/** Do the pods of the Deployment wait by this footprint? `undefined` while that is not known. */
+function isWaiting(deployment: Deployment, footprint: Footprint, sight: NeedSight): boolean | undefined {
+  if (footprint.wait?.inject !== "ServerSideApply" || !isOwned(deployment, footprint)) return false;
+  const { metadata, spec } = deployment.spec?.template ?? {};
+  const { namespace = "" } = deployment.metadata ?? {};
+  // A template has no phase: it stands for the pods that are going to run.
+  const pod: Pod = { metadata: { ...metadata, namespace }, ...(spec && { spec }), status: { phase: "Running" } };
+  const answer = podNeeds(pod, footprint, sight);
+  return answer === "unknown" ? undefined : answer === "yes";
+}
+
+/** Made by an owner of the kind that the footprint groups by, or one itself; any, where it knows no kind of owner. */
+function isOwned({ metadata }: Deployment, { grouping }: Footprint): boolean {
+  const owner =
+    grouping.by === "OwnerUID" ? grouping.owner : grouping.by === "PodLabel" ? grouping.verify : undefined;
+  if (owner === undefined || (owner.group === "apps" && owner.kind === "Deployment")) return true;
+  const controller = metadata?.ownerReferences?.find((it) => it.controller === true);
+  const [group = ""] = controller?.apiVersion.includes("/") ? controller.apiVersion.split("/") : [];
+  return controller?.kind === owner.kind && group === owner.group;
+}
+
+/** In all that we set; the API server adds defaults. */
+function isStanding(wanted: Container, standing: Container | undefined): boolean {
+  if (standing === undefined) return false;
+  const { image, command, env } = wanted;
+  const variables = (standing.env ?? []).map(({ name, valueFrom }) => [name, valueFrom?.fieldRef?.fieldPath]);
+  return (
+    standing.image === image &&
+    isSameData(standing.command, command) &&
+    isSameData(
+      variables,
+      (env ?? []).map(({ name, valueFrom }) => [name, valueFrom?.fieldRef?.fieldPath]),
+    )
+  );
+}
+
+/** Is this the entry of what Berth has applied? */
+export function isOurEntry({ manager, operation, subresource }: ManagedFieldsEntry): boolean {
+  return manager === FIELD_MANAGER && operation === "Apply" && subresource === undefined;
+}
+
+/** Names of the init containers that we have applied, by the server's own record. */
+function appliedContainers({ metadata }: Deployment): ReadonlySet<string> {
+  const names = new Set<string>();
+  for (const entry of metadata?.managedFields ?? []) {
+    if (!isOurEntry(entry)) continue;
+    const path = ["f:spec", "f:template", "f:spec", "f:initContainers"];
+    const owned = path.reduce<unknown>(field, entry.fieldsV1);
+    for (const key of isRecord(owned) ? Object.keys(owned) : []) {
+      const name = nameIn(key);
+      if (name !== undefined) names.add(name);
+    }
+  }
+  return names;
+}
+
+/** Entries of a list are called by their keys, as `k:{"name":"wait"}`. */
+function nameIn(key: string): string | undefined {
+  if (!key.startsWith("k:")) return undefined;
+  try {
+    const name = field(JSON.parse(key.slice(2)), "name");
+    return typeof name === "string" ? name : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,104 @@
+/** The object by which the API server asks Berth about new pods that are to wait for an agent. Pure. */
+import type {
+  LabelSelector,
+  LabelSelectorRequirement,
+  MatchCondition,
+  MutatingWebhookConfiguration,
+} from "@berth/kube";
+import type { SelectorRequirement } from "../../api/selector.ts";
+import { SYSTEM_NAMESPACES } from "../architecture/admission-objects.ts";
+import { selectorCel } from "../gate/cel.ts";
+import {
+  clientConfig,
+  type ObjectOwner,
+  ownedMetadata,
+  ownerLabels,
+  unlessTooLong,
+  type WebhookClient,
+} from "../webhook-objects.ts";
+import type { Footprint, NeedingPods } from "./footprint.ts";
+
+export interface WaitWebhookOptions extends WebhookClient {
+  /** Part of names and labels. Default `berth`. */
+  readonly installation?: string;
+  /** Berth's own: its pods have to start while nobody answers. Absent when it runs outside of the cluster. */
+  readonly namespace?: string;
+}
+
+/** Where it is asked. */
+export const waitPath = "/mutate-pod-footprint";
+
+/** Seconds. Berth answers in milliseconds from what it knows: this is how long a pod is held up when it does not. */
+const TIMEOUT_SECONDS = 5;
+
+/** A label that the API server itself keeps right (`NamespaceDefaultLabelName`). */
+const NAMESPACE_NAME = "kubernetes.io/metadata.name";
+
+/** Labels of all objects made here: what has them, and is not made any more, is to be deleted. */
+export function waitLabels(
+  options: Pick<WaitWebhookOptions, "installation"> = {},
+): Readonly<Record<string, string>> {
+  return ownerLabels(ownerOf(options));
+}
+
+function ownerOf({ installation }: Pick<WaitWebhookOptions, "installation">): ObjectOwner {
+  return { installation, component: "footprint" };
+}
+
+/**
+ * `berth-footprint`. Asked about new pods that a footprint with a wait by webhook selects, never about those of Berth and of
+ * the system, and never waited for: a pod that could not be asked about starts without waiting. Selectors and conditions
+ * only spare questions: Berth decides the same by itself. Without such footprints it has no webhooks.
+ */
+export function waitWebhook(
+  footprints: readonly Footprint[],
+  options: WaitWebhookOptions,
+): MutatingWebhookConfiguration {
+  const workloads = footprints.flatMap(({ wait, workloads: needing }) =>
+    wait?.inject === "Webhook" ? needing : [],
+  );
+  const webhook = {
+    name: "pods.footprint.berth.dev",
+    admissionReviewVersions: ["v1"],
+    sideEffects: "None",
+    timeoutSeconds: TIMEOUT_SECONDS,
+    matchPolicy: "Equivalent",
+    reinvocationPolicy: "IfNeeded",
+    clientConfig: clientConfig(options, waitPath),
+    failurePolicy: "Ignore",
+    rules: [{ apiGroups: [""], apiVersions: ["v1"], operations: ["CREATE"], resources: ["pods"] }],
+    namespaceSelector: namespacesOf(workloads, options),
+    matchConditions: unlessTooLong(selected(workloads)),
+  };
+  return {
+    apiVersion: "admissionregistration.k8s.io/v1",
+    kind: "MutatingWebhookConfiguration",
+    metadata: ownedMetadata("footprint", ownerOf(options)),
+    webhooks: workloads.length === 0 ? [] : [webhook],
+  };
+}
+
+/** One selector cannot say "this or that": of several workloads only what is excluded for all of them. */
+function namespacesOf(workloads: readonly NeedingPods[], { namespace }: WaitWebhookOptions): LabelSelector {
+  const spared = [...SYSTEM_NAMESPACES, ...(namespace === undefined ? [] : [namespace])].sort();
+  const [only, ...others] = workloads;
+  const { matchLabels, matchExpressions = [] } = (others.length === 0 && only?.namespaceSelector) || {};
+  return {
+    ...(matchLabels && { matchLabels }),
+    matchExpressions: [
+      { key: NAMESPACE_NAME, operator: "NotIn", values: spared },
+      ...matchExpressions.map(toRequirement),
+    ],
+  };
+}
+
+function toRequirement({ key, operator, values }: SelectorRequirement): LabelSelectorRequirement {
+  return { key, operator, ...(values !== undefined && { values }) };
+}
+
+function selected(workloads: readonly NeedingPods[]): readonly MatchCondition[] {
+  const all = workloads.map(({ podSelector }) => selectorCel(podSelector));
+  if (!all.every((conditions) => conditions.length > 0)) return [];
+  const expression = all.map((conditions) => `(${conditions.join(" && ")})`).join(" ||\n");
+  return [{ name: "selected", expression }];
+}

@@ -1,0 +1,146 @@
+/** Has the pods of owned Deployments wait for the agent of their node, by server-side apply. */
+import { type Deployment, deployments, isApiError, type KubeClient } from "@berth/kube";
+import {
+  type Clock,
+  type Lister,
+  type ObjectKey,
+  type Reconcile,
+  type ReconcileResult,
+  referenceTo,
+  toKeyText,
+} from "@berth/runtime";
+import { FIELD_MANAGER } from "../../api/keys.ts";
+import { type Reason, reasons } from "../../api/reasons.ts";
+import {
+  contestOf,
+  createDaemonSetMemory,
+  type DaemonSetMemory,
+  isStale,
+  noteWritten,
+} from "../architecture/daemonset-memory.ts";
+import type { EventSink } from "../report.ts";
+import { decideWait, type WaitDecision } from "./decide-wait.ts";
+import type { Footprints } from "./footprint.ts";
+import type { NeedSight } from "./needs.ts";
+
+export interface WaitReconcilerOptions {
+  /** With what Berth has applied in `managedFields`, as `WaitWatch` keeps it. */
+  readonly deployments: Pick<Lister<Deployment>, "get">;
+  /** `undefined` until all sources were read: nothing is done. */
+  readonly footprints: () => Footprints | undefined;
+  readonly sight: NeedSight;
+  readonly client: Pick<KubeClient, "apply">;
+  readonly events?: EventSink;
+  readonly clock: Clock;
+}
+
+/** How soon an apply is tried again that the server refuses as such, ms. */
+const REFUSED_MS = 300_000;
+/** How soon it is looked again at a version that our own apply has left as it was, ms. */
+const STALE_MS = 2_000;
+
+/**
+ * Level-based. One roll-out of the Deployment for each change: the second apply, which gives up names of others that the
+ * first one needed for the order, leaves the template as it is. What others take off is put back, three times within ten
+ * minutes; then the Deployment is left alone for a while (`Contested`).
+ */
+export function createWaitReconciler(options: WaitReconcilerOptions): Reconcile<ObjectKey> {
+  const { clock } = options;
+  // Only of Deployments that were written, and until they are gone.
+  const memories = new Map<string, DaemonSetMemory>();
+  return async (key, { signal }) => {
+    const id = toKeyText(key);
+    const deployment = options.deployments.get(key);
+    const { uid, resourceVersion } = deployment?.metadata ?? {};
+    if (deployment === undefined || uid === undefined || resourceVersion === undefined) {
+      memories.delete(id);
+      return undefined;
+    }
+    const footprints = options.footprints();
+    // Those of a source that is still to be read may want what would be taken off.
+    if (footprints === undefined || footprints.policy.unsettled !== undefined) return undefined;
+    const decision = decideWait({ deployment, footprints: footprints.footprints, sight: options.sight });
+    if (decision.bodies.length === 0) return undefined;
+    const known = memories.get(id);
+    const memory = known?.uid === uid ? known : createDaemonSetMemory(uid);
+    memories.set(id, memory);
+    if (isStale(memory, resourceVersion)) return undefined;
+    const subject: Subject = { deployment, memory, decision };
+    const contest = contestOf(memory, entriesOf(decision), clock.monotonic());
+    if (contest === undefined) return write(subject, options, signal);
+    if (contest.started) {
+      const note =
+        "somebody keeps taking the wait for the agent off its pod template: left alone for a while";
+      tell(subject, options, { reason: reasons.Contested, note, isGood: false });
+    }
+    return { recheckAfterMs: contest.leftMs };
+  };
+}
+
+interface Subject {
+  readonly deployment: Deployment;
+  readonly memory: DaemonSetMemory;
+  readonly decision: WaitDecision;
+}
+
+/** As the memory of fights counts what was given: what it is called, and what it says. */
+function entriesOf({ put }: WaitDecision): readonly { readonly key: string; readonly value: string }[] {
+  return put.map((container) => ({ key: container.name, value: JSON.stringify(container) }));
+}
+
+async function write(
+  subject: Subject,
+  options: WaitReconcilerOptions,
+  signal: AbortSignal,
+): Promise<ReconcileResult | undefined> {
+  const { deployment, memory, decision } = subject;
+  const from = deployment.metadata?.resourceVersion ?? "";
+  let to = from;
+  try {
+    for (const body of decision.bodies) {
+      // The type promises a whole Deployment: an apply is of a part of it. Never forced: what is of others stays.
+      const after = await options.client.apply(deployments, body as Deployment, {
+        fieldManager: FIELD_MANAGER,
+        signal,
+      });
+      to = after.metadata?.resourceVersion ?? "";
+    }
+  } catch (error) {
+    // Gone, or made anew: with its uid in the body an apply creates nothing.
+    if (isApiError(error, "notFound", "uidMismatch")) return undefined;
+    if (!isApiError(error, "invalid", "forbidden", "conflict")) throw error;
+    tell(subject, options, { reason: reasons.WriteRefused, note: error.message, isGood: false });
+    return { recheckAfterMs: REFUSED_MS };
+  }
+  memory.patched = { from, to };
+  memory.told.clear();
+  noteWritten(memory, entriesOf(decision), options.clock.monotonic());
+  const [reason, what] =
+    decision.put.length > 0
+      ? [reasons.AgentWaitSet, decision.put.map(({ name }) => name)]
+      : [reasons.AgentWaitTaken, decision.taken];
+  tell(subject, options, {
+    reason,
+    note: `rolled out for the init container ${what.join(", ")}`,
+    isGood: true,
+  });
+  // Something in the way of the apply has undone it already: no event will come.
+  return to === from ? { recheckAfterMs: STALE_MS } : undefined;
+}
+
+/** A refusal once while it lasts. */
+function tell(
+  { deployment, memory }: Subject,
+  { events }: WaitReconcilerOptions,
+  { reason, note, isGood }: { readonly reason: Reason; readonly note: string; readonly isGood: boolean },
+): void {
+  if (!isGood && memory.told.has(reason)) return;
+  memory.told.add(reason);
+  events?.record({
+    regarding: referenceTo(deployments, deployment),
+    reason,
+    note,
+    type: isGood ? "Normal" : "Warning",
+    action: "WaitForAgent",
+  });
+}

@@ -1,0 +1,112 @@
+import { type Container, type Deployment, deployments, type KubeClient } from "@berth/kube";
+import {
+  type Clock,
+  type ClusterName,
+  type Component,
+  keyOf,
+  type Logger,
+  type ObjectKey,
+  type Running,
+} from "@berth/runtime";
+import { InformerSet, pick } from "../informer-set.ts";
+import { isOurEntry } from "./decide-wait.ts";
+import type { Footprint } from "./footprint.ts";
+
+export interface WaitWatchOptions {
+  readonly client: Pick<KubeClient, "list" | "watch">;
+  readonly cluster: ClusterName;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** The Deployment has to be looked at. Must not throw. */
+  readonly onDeployment: (key: ObjectKey) => void;
+}
+
+const ALL = "all";
+
+/**
+ * The Deployments of the cluster, read while a footprint has their pods wait by server-side apply, and of them what that is
+ * decided by. Their own labels do not say which pods they make, so the API server cannot select them. Once read they stay
+ * so, for containers may have to be taken off again.
+ */
+export class WaitWatch implements Component {
+  readonly name = "footprint-deployments";
+  readonly #options: WaitWatchOptions;
+  readonly #informers: InformerSet<Deployment>;
+
+  constructor(options: WaitWatchOptions) {
+    this.#options = options;
+    const tell = (object: Deployment): void => options.onDeployment(keyOf(options.cluster, object));
+    this.#informers = new InformerSet<Deployment>({
+      ...options,
+      name: this.name,
+      resource: deployments,
+      onChange: () => undefined,
+      // A version that says nothing new as well: an apply that met another one waits for it.
+      onVersion: ({ object }) => tell(object),
+      onSynced: () => this.lookAgain(),
+    });
+  }
+
+  /** The footprints in force from now on. At any time, also before `start`. */
+  want(footprints: readonly Footprint[]): void {
+    const isNeeded = footprints.some(({ wait }) => wait?.inject === "ServerSideApply");
+    if (isNeeded) this.#informers.want([{ key: ALL, scope: {}, project: slimDeployment }]);
+    this.lookAgain();
+  }
+
+  get(key: ObjectKey): Deployment | undefined {
+    return this.#informers.get(ALL)?.get(key);
+  }
+
+  /** What footprints select pods by has changed: every Deployment is looked at. */
+  lookAgain(): void {
+    for (const object of this.#informers.get(ALL)?.list() ?? [])
+      this.#options.onDeployment(keyOf(this.#options.cluster, object));
+  }
+
+  start(signal: AbortSignal): Promise<Running> {
+    return this.#informers.start(signal);
+  }
+
+  /** Why they cannot be read. A lost connection is no problem for a minute. */
+  problem(): string | undefined {
+    return this.#informers.problem();
+  }
+}
+
+/** Of the fields that somebody manages only what Berth has applied. */
+function slimDeployment({ metadata, spec }: Deployment): Deployment {
+  const template = spec?.template;
+  const pod = template?.spec;
+  const applied = metadata?.managedFields?.filter(isOurEntry) ?? [];
+  return {
+    metadata: {
+      ...pick(metadata ?? {}, [
+        "name",
+        "namespace",
+        "uid",
+        "resourceVersion",
+        "deletionTimestamp",
+        "ownerReferences",
+      ]),
+      ...(applied.length > 0 && { managedFields: applied }),
+    },
+    spec: {
+      selector: {},
+      template: {
+        metadata: pick(template?.metadata ?? {}, ["labels"]),
+        ...(pod && {
+          spec: {
+            ...pick(pod, ["volumes", "resources"]),
+            containers: pod.containers.map((it) => pick(it, ["name", "resources"])),
+            ...(pod.initContainers && { initContainers: pod.initContainers.map(slimInit) }),
+          },
+        }),
+      },
+    },
+  };
+}
+
+function slimInit(container: Container): Container {
+  return pick(container, ["name", "image", "command", "env", "resources"]);
+}

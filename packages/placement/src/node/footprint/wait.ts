@@ -1,0 +1,85 @@
+/** The container by which a pod waits for the agent of its node. Pure and total: pods are whatever somebody sent. */
+import type { Container, Deployment, JsonPatchOperation, ObjectMeta } from "@berth/kube";
+import { listField, textField } from "../untrusted-json.ts";
+import type { AgentWait, Footprint } from "./footprint.ts";
+
+/** A TCP connection that is not answered is given up after so many seconds: only then does a deadline hold. */
+const CONNECT_SECONDS = 2;
+
+/**
+ * As agent-substrate's pull request 134 has it, field by field: nothing else is set. With a timeout the loop also ends at a
+ * time of the clock, and then as if the agent were there. It takes a shell, `nc -z`, and with a timeout `date`: busybox
+ * has them.
+ */
+export function waitContainer({ containerName, image, port, timeoutSeconds }: AgentWait): Container {
+  return {
+    name: containerName,
+    image,
+    command: ["sh", "-c", scriptOf(port, timeoutSeconds)],
+    env: [{ name: "HOST_IP", valueFrom: { fieldRef: { fieldPath: "status.hostIP" } } }],
+  };
+}
+
+function scriptOf(port: number, timeoutSeconds: number | undefined): string {
+  if (timeoutSeconds === undefined) return `until nc -z "$HOST_IP" ${port}; do sleep 1; done`;
+  const isListening = `nc -z -w ${CONNECT_SECONDS} "$HOST_IP" ${port}`;
+  return (
+    `end=$(($(date +%s) + ${timeoutSeconds})); ` +
+    `until ${isListening} || [ "$(date +%s)" -ge "$end" ]; do sleep 1; done`
+  );
+}
+
+/** The containers of footprints with this way of injection, the first by name where two are called alike. */
+export function waitContainers(
+  footprints: readonly Footprint[],
+  inject: AgentWait["inject"],
+): readonly Container[] {
+  const containers = new Map<string, Container>();
+  for (const { wait } of footprints)
+    if (wait?.inject === inject && !containers.has(wait.containerName))
+      containers.set(wait.containerName, waitContainer(wait));
+  return [...containers.values()];
+}
+
+const INIT = "/spec/initContainers";
+
+/**
+ * Puts the containers before all other init containers of a pod, without those whose name is taken: by a container of any
+ * sort, for names are unique in a pod.
+ */
+export function injectWait(spec: unknown, containers: readonly Container[]): readonly JsonPatchOperation[] {
+  const taken = containerNames(spec);
+  const missing = containers.filter(({ name }) => !taken.has(name));
+  if (missing.length === 0) return [];
+  if (listField(spec, "initContainers").length === 0) return [{ op: "add", path: INIT, value: missing }];
+  return missing.map((value, at) => ({ op: "add", path: `${INIT}/${at}`, value }));
+}
+
+export function containerNames(spec: unknown): ReadonlySet<string> {
+  const lists = ["initContainers", "containers", "ephemeralContainers"];
+  return new Set(lists.flatMap((list) => listField(spec, list).map((it) => textField(it, "name"))));
+}
+
+/** What is applied to a Deployment: its identity, and all that we own of it. */
+export interface WaitBody {
+  readonly metadata: Required<Pick<ObjectMeta, "namespace" | "name" | "uid">>;
+  readonly spec?: { readonly template: { readonly spec: { readonly initContainers: readonly Container[] } } };
+}
+
+/**
+ * For server-side apply. Without containers: all that was ours is taken off. `before` are names of others' init containers:
+ * apply puts new entries at the end of a list, except before those that it names after them. Naming them makes them ours as
+ * well, so what was applied with `before` has to be applied without it at once.
+ */
+export function waitBody(
+  { metadata }: Deployment,
+  containers: readonly Container[],
+  before: readonly string[] = [],
+): WaitBody {
+  const { namespace = "", name = "", uid = "" } = metadata ?? {};
+  const initContainers = [...containers, ...before.map((it) => ({ name: it }))];
+  return {
+    metadata: { namespace, name, uid },
+    ...(initContainers.length > 0 && { spec: { template: { spec: { initContainers } } } }),
+  };
+}
