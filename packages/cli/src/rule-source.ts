@@ -64,7 +64,13 @@ export class RuleSource implements Component {
     for (const entry of config) this.#own(this.#watchConfig(entry, signal));
     if (config.length === 0)
       this.#apply(
-        { labelRules: [], startupGates: [], architecturePolicies: [], ...(labelFolder && { labelFolder }) },
+        {
+          labelRules: [],
+          startupGates: [],
+          architecturePolicies: [],
+          nodeFootprints: [],
+          ...(labelFolder && { labelFolder }),
+        },
         signal,
       );
     const aborted = new Promise<void>((resolve) =>

@@ -7,12 +7,15 @@ import {
   type LabelRuleSpec,
   labelOptionsSchema,
   labelRuleSpec,
+  type NodeFootprintSpec,
+  nodeFootprintSpec,
   type StartupGateSpec,
   startupGateSpec,
 } from "@berth/placement";
 import * as z from "zod";
 import { type AdmissionServerSpec, admissionServerSpec } from "./admission-server.ts";
 import { type ImageRegistriesSpec, imageRegistriesSpec } from "./image-registries.ts";
+import { type WorkerPoolsSpec, workerPoolsSpec } from "./worker-pools.ts";
 
 /** `apiVersion` of every configuration document. */
 export const API_VERSION: string = `${API_GROUP}/${API_GROUP_VERSION}`;
@@ -50,8 +53,10 @@ export interface Specs {
   readonly LabelRule: LabelRuleSpec;
   readonly StartupGate: StartupGateSpec;
   readonly ArchitecturePolicy: ArchitecturePolicySpec;
+  readonly NodeFootprint: NodeFootprintSpec;
   readonly AdmissionServer: AdmissionServerSpec;
   readonly ImageRegistries: ImageRegistriesSpec;
+  readonly WorkerPools: WorkerPoolsSpec;
 }
 
 export type Kind = keyof Specs;
@@ -61,8 +66,10 @@ export const kinds: { readonly [K in Kind]: z.ZodType<Specs[K]> } = {
   LabelRule: labelRuleSpec,
   StartupGate: startupGateSpec,
   ArchitecturePolicy: architecturePolicySpec,
+  NodeFootprint: nodeFootprintSpec,
   AdmissionServer: admissionServerSpec,
   ImageRegistries: imageRegistriesSpec,
+  WorkerPools: workerPoolsSpec,
 };
 
 const SUBDOMAIN = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
@@ -82,7 +89,12 @@ const servedMetadata: z.ZodType<Metadata> = z.looseObject({
 });
 
 /** Kinds that the API server has as well, so that a document may come from `kubectl get -o yaml`. */
-const SERVED: ReadonlySet<Kind> = new Set(["LabelRule", "StartupGate", "ArchitecturePolicy"]);
+const SERVED: ReadonlySet<Kind> = new Set([
+  "LabelRule",
+  "StartupGate",
+  "ArchitecturePolicy",
+  "NodeFootprint",
+]);
 
 /** The whole document of a kind. */
 export function documentSchema<K extends Kind>(

@@ -5,6 +5,7 @@ import {
   type LabelOptions,
   type LabelRuleSpec,
   labelOptionsSchema,
+  type NodeFootprintSpec,
   type StartupGateSpec,
 } from "@berth/placement";
 import { type FolderSnapshot, readFolder } from "@berth/runtime";
@@ -15,6 +16,7 @@ import type { Fault } from "./fault.ts";
 import { inOrder } from "./fault.ts";
 import type { ImageRegistriesSpec, RegistrySpec } from "./image-registries.ts";
 import type { Kind, Specs } from "./kinds.ts";
+import type { WorkerPoolsSpec } from "./worker-pools.ts";
 import type { Position } from "./yaml.ts";
 
 /** The options with which a command is given rules. */
@@ -50,18 +52,22 @@ export interface LocatedSpec<S> extends Position {
 export type LocatedLabelRule = LocatedSpec<LabelRuleSpec>;
 export type LocatedStartupGate = LocatedSpec<StartupGateSpec>;
 export type LocatedArchitecturePolicy = LocatedSpec<ArchitecturePolicySpec>;
+export type LocatedNodeFootprint = LocatedSpec<NodeFootprintSpec>;
 
-/** What the configuration asks for. Without label folder, rules, gates and policies nothing acts. */
+/** What the configuration asks for. Without label folder, rules, gates, policies and footprints nothing acts. */
 export interface Settings {
   readonly labelFolder?: LabelFolderSource;
   /** In the order of files and of documents in them; no name stands twice. */
   readonly labelRules: readonly LocatedLabelRule[];
   readonly startupGates: readonly LocatedStartupGate[];
   readonly architecturePolicies: readonly LocatedArchitecturePolicy[];
+  readonly nodeFootprints: readonly LocatedNodeFootprint[];
   /** Its folder of certificates is absolute. */
   readonly admissionServer?: AdmissionServerSpec;
   /** Its paths are absolute. */
   readonly imageRegistries?: ImageRegistriesSpec;
+  /** Absent: nothing is made of WorkerPools. */
+  readonly workerPools?: WorkerPoolsSpec;
 }
 
 export interface ReadSettings {
@@ -149,14 +155,19 @@ export function toSettings(
   }
   const [admissionServer] = documents.flatMap(serverOf);
   const [imageRegistries] = documents.flatMap(registriesOf);
+  const [workerPools] = documents.flatMap(({ document }) =>
+    document.kind === "WorkerPools" ? [document.spec] : [],
+  );
   return {
     settings: {
       labelRules: specsOf(documents, "LabelRule"),
       startupGates: specsOf(documents, "StartupGate"),
       architecturePolicies: specsOf(documents, "ArchitecturePolicy"),
+      nodeFootprints: specsOf(documents, "NodeFootprint"),
       ...(inForce && { labelFolder: inForce }),
       ...(admissionServer && { admissionServer }),
       ...(imageRegistries && { imageRegistries }),
+      ...(workerPools && { workerPools }),
     },
     faults: all.sort(inOrder),
   };
@@ -201,7 +212,7 @@ function folderSources(documents: readonly PlacedDocument[]): readonly FolderDoc
 }
 
 /** Kinds of which there can be one document: it is about Berth itself. */
-const SINGLE: readonly Kind[] = ["AdmissionServer", "ImageRegistries"];
+const SINGLE: readonly Kind[] = ["AdmissionServer", "ImageRegistries", "WorkerPools"];
 
 function serverOf({ document, folder }: PlacedDocument): readonly AdmissionServerSpec[] {
   if (document.kind !== "AdmissionServer") return [];
@@ -252,7 +263,7 @@ function specsOf<K extends ServedKind>(
   return [...byName.values()];
 }
 
-type ServedKind = "LabelRule" | "StartupGate" | "ArchitecturePolicy";
+type ServedKind = "LabelRule" | "StartupGate" | "ArchitecturePolicy" | "NodeFootprint";
 
 function tooMany({ document, file, line, column }: LocatedDocument, first: string): Fault {
   const message = `${document.name}: there can be one label folder, and there is already ${first}`;

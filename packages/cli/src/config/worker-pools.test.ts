@@ -1,0 +1,64 @@
+import { PR_134_POOLS } from "@berth/placement";
+import { describe, expect, it } from "vitest";
+import { testFolder } from "../testing/harness.ts";
+import { formatFault } from "./fault.ts";
+import { readConfigFiles, type Settings, toSettings } from "./settings.ts";
+import { workerPoolConfig } from "./worker-pools.ts";
+
+const documentOf = (spec: string, name = "default"): string =>
+  `apiVersion: berth.dev/v1alpha1\nkind: WorkerPools\nmetadata: {name: ${name}}\nspec: ${spec}\n`;
+
+async function read(
+  text: string,
+): Promise<{ readonly settings: Settings; readonly faults: readonly string[] }> {
+  await using folder = await testFolder({ "a.yaml": text });
+  const { settings, faults } = toSettings(await readConfigFiles(["a.yaml"], folder.path), undefined);
+  return { settings, faults: faults.map(formatFault) };
+}
+
+describe("WorkerPools", () => {
+  it("are not served without a document", async () => {
+    const { settings } = await read("");
+    expect(settings.workerPools).toBeUndefined();
+    expect(workerPoolConfig(settings.workerPools)).toBeUndefined();
+  });
+
+  it("are made as agent-substrate itself makes them without a field", async () => {
+    const { settings, faults } = await read(documentOf("{}"));
+    expect(faults).toEqual([]);
+    expect(workerPoolConfig(settings.workerPools)).toEqual({ workerPoolUid: false });
+  });
+
+  it("are those of pull request 134 with label and wait", async () => {
+    const { settings } = await read(documentOf("{uidLabel: true, wait: {}}"));
+    expect(workerPoolConfig(settings.workerPools)).toEqual(PR_134_POOLS);
+  });
+
+  it("wait with an image and at a port of one's own", async () => {
+    const { settings } = await read(
+      documentOf("{wait: {image: 'mirror.example/busybox@sha256:1', port: 9}}"),
+    );
+    expect(workerPoolConfig(settings.workerPools)?.wait).toEqual({
+      name: "wait-for-atelet",
+      image: "mirror.example/busybox@sha256:1",
+      port: 9,
+    });
+  });
+
+  it("tell what is wrong with each field", async () => {
+    const { faults } = await read(documentOf("{uidLabel: 1, wait: {name: Wait, port: 0}, replicas: 1}"));
+    expect(faults).toEqual([
+      expect.stringMatching(/^a\.yaml:4:18: error: spec\.uidLabel: /),
+      "a.yaml:4:34: error: spec.wait.name: must be the name of a container (InvalidDocument)",
+      expect.stringMatching(/spec\.wait\.port: /),
+      expect.stringMatching(/spec\.replicas: there is no such field/),
+    ]);
+  });
+
+  it("are said in one document", async () => {
+    const { faults } = await read(`${documentOf("{}")}---\n${documentOf("{}", "other")}`);
+    expect(faults).toEqual([
+      "a.yaml:7:7: error: other: there can be one WorkerPools, and there is already one in a.yaml (DuplicateDocument)",
+    ]);
+  });
+});
