@@ -3,6 +3,7 @@ import type { DaemonSet, Node } from "@berth/kube";
 import { type Reason, reasons } from "../../api/reasons.ts";
 import { expectation } from "../gate/daemonset.ts";
 import { type AgentTarget, staysAway } from "./agent-selector.ts";
+import { IDLE_VALUE } from "./complete.ts";
 import type { Footprint } from "./footprint.ts";
 
 /** What an agent is checked by. */
@@ -81,7 +82,7 @@ export function agentProblems(
   const id = idOf(footprint);
   const problems: AgentProblem[] = [];
   if (!staysAway(spec, footprint)) {
-    const wanted = placement === "Lazy" ? `${label.key}=${label.value}` : `${label.key} NotIn [false]`;
+    const wanted = placement === "Lazy" ? `${label.key}=${label.value}` : `${label.key} NotIn [${IDLE_VALUE}]`;
     const message = `the DaemonSet ${id} does not ask for ${wanted}, so it runs on nodes that do not need it`;
     problems.push({ reason: reasons.AgentEverywhere, message });
   }

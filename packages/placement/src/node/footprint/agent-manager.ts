@@ -19,6 +19,7 @@ import {
 } from "../architecture/daemonset-memory.ts";
 import type { EventSink } from "../report.ts";
 import { selectorPatch } from "./agent-selector.ts";
+import { IDLE_VALUE } from "./complete.ts";
 import type { Footprint } from "./footprint.ts";
 
 export interface AgentReconcilerOptions {
@@ -158,7 +159,7 @@ async function write(
 
 function followsNote({ name, label, placement }: Footprint): string {
   const asked =
-    placement === "Lazy" ? `nodes with ${label.key}=${label.value}` : `nodes without ${label.key}=false`;
+    placement === "Lazy" ? `nodes with ${label.key}=${label.value}` : `nodes without ${label.key}=${IDLE_VALUE}`;
   return `its pods run only on ${asked} from now on, as the footprint ${name} asks: every node that needs them is labelled`;
 }
 

@@ -9,13 +9,11 @@ import type {
 } from "@berth/kube";
 import { ownValue } from "../mark.ts";
 import { matchesNodeSelectorTerms } from "../selector.ts";
+import { IDLE_VALUE } from "./complete.ts";
 import type { Footprint } from "./footprint.ts";
 
 /** By which label an agent follows, and how. */
 export type AgentTarget = Pick<Footprint, "label" | "placement">;
-
-/** The value of the label on nodes that are known to be idle, with `Eager`. With `Lazy` these have no label. */
-export const IDLE_VALUE = "false";
 
 const SPEC = "/spec/template/spec";
 

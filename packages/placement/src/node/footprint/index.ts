@@ -1,4 +1,14 @@
 export {
+  type AgentProblem,
+  type AgentVerdict,
+  agentProblemOn,
+  agentProblems,
+  type CheckedFootprint,
+  checkAgent,
+  type UnservedNode,
+} from "./agent-check.ts";
+export { type AgentReconcilerOptions, createAgentReconciler, managedAgents } from "./agent-manager.ts";
+export {
   bindFootprints,
   decideFootprints,
   type FootprintBinding,
@@ -23,6 +33,9 @@ export * from "./footprint-sight.ts";
 export { claimKey, groupOf, type PodGroup } from "./groups.ts";
 export { createFootprintMetrics, type FootprintMetrics } from "./metrics.ts";
 export { type NeedSight, podNeeds } from "./needs.ts";
+export { MAX_OWNERS, OwnerResolver, type OwnerResolverOptions } from "./owners.ts";
+export { FootprintPods, type FootprintPodsOptions } from "./pod-watches.ts";
 export { originalFootprint, type Preset, presets } from "./presets.ts";
+export { createFootprintSight, type FootprintSightOptions, type FootprintWatches } from "./sight.ts";
 export { type FootprintCounts, FootprintTally } from "./tally.ts";
 export { claimId, type NodeUse, type PodUse, podUses, useOf } from "./use.ts";

@@ -5,7 +5,7 @@ import {
   persistentVolumeClaims,
   persistentVolumes,
 } from "@berth/kube";
-import type { Clock, ClusterName, Component, Logger, MetricsRegistry, Running } from "@berth/runtime";
+import type { Clock, ClusterName, Component, Logger, MetricsRegistry } from "@berth/runtime";
 import { InformerSet, pick } from "../informer-set.ts";
 import { ownValue } from "../mark.ts";
 import type { FootprintSight } from "./footprint-sight.ts";
@@ -23,8 +23,6 @@ export interface VolumeDriversOptions {
 }
 
 const ALL = "all";
-const CLAIMS = "footprint-claims";
-const VOLUMES = "footprint-volumes";
 
 /**
  * Where the driver stands on a volume of a plugin that was once part of Kubernetes and is now served by CSI
@@ -44,13 +42,13 @@ export class VolumeDrivers implements Pick<FootprintSight, "driverOfClaim"> {
     this.#cluster = options.cluster;
     this.#claims = new InformerSet<PersistentVolumeClaim>({
       ...options,
-      name: CLAIMS,
+      name: "footprint-claims",
       resource: persistentVolumeClaims,
       onChange: ({ object: { metadata } }) => onChange(metadata?.namespace ?? "", metadata?.name ?? ""),
     });
     this.#volumes = new InformerSet<PersistentVolume>({
       ...options,
-      name: VOLUMES,
+      name: "footprint-volumes",
       resource: persistentVolumes,
       onChange(change) {
         const seen = change.type === "updated" ? [change.old, change.object] : [change.object];
@@ -58,7 +56,7 @@ export class VolumeDrivers implements Pick<FootprintSight, "driverOfClaim"> {
           if (spec?.claimRef?.name) onChange(spec.claimRef.namespace ?? "", spec.claimRef.name);
       },
     });
-    this.components = [asComponent(CLAIMS, this.#claims), asComponent(VOLUMES, this.#volumes)];
+    this.components = [this.#claims, this.#volumes];
   }
 
   /** At any time, also before the start. */
@@ -80,16 +78,6 @@ export class VolumeDrivers implements Pick<FootprintSight, "driverOfClaim"> {
   get size(): number {
     return this.#claims.size + this.#volumes.size;
   }
-}
-
-function asComponent(
-  name: string,
-  set: {
-    start(signal: AbortSignal): Promise<Running>;
-    problem(): string | undefined;
-  },
-): Component {
-  return { name, start: (signal) => set.start(signal), problem: () => set.problem() };
 }
 
 function slimClaim({ metadata, spec }: PersistentVolumeClaim): PersistentVolumeClaim {
