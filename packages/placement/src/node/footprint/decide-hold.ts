@@ -1,5 +1,6 @@
 /** What becomes of an owner with a hold: decided as plain data. The README has the table. */
 import type { Pod } from "@berth/kube";
+import { MAX_HOLDS } from "../../api/node-footprint-resource.ts";
 import { type Reason, reasons } from "../../api/reasons.ts";
 import type { Instant } from "../capability.ts";
 import type { Footprint, GroupVersionResource } from "./footprint.ts";
@@ -41,9 +42,9 @@ export interface HoldView {
 export interface HeldState {
   /** When its deletion was asked for. */
   readonly since: string;
-  /** `namespace/name`, sorted, the first `MAX_NAMED`. */
+  /** `namespace/name`, sorted, the first `MAX_HOLDS`. */
   readonly pods: readonly string[];
-  /** Sorted, the first `MAX_NAMED`. */
+  /** Sorted, the first `MAX_HOLDS`. */
   readonly nodes: readonly string[];
   /** What it waits for, as the end of a sentence. */
   readonly message: string;
@@ -62,9 +63,6 @@ export interface HoldDecision {
   readonly held?: HeldState;
   readonly recheckAfterMs?: number;
 }
-
-/** The most pods, and the most nodes, that are named of one hold. */
-export const MAX_NAMED = 5;
 
 /**
  * `deletionTimestamp` of a pod already lies its grace period ahead; the kubelet needs a moment more to tell that it is
@@ -140,8 +138,8 @@ function stateOf(view: HoldView, since: string): HeldState {
   const isStuck = sorted.some((pod) => isLost(view, pod) || stuckAt(pod) <= now);
   return {
     since,
-    pods: sorted.slice(0, MAX_NAMED).map(podName),
-    nodes: [...new Set(sorted.flatMap(nodeOf))].sort().slice(0, MAX_NAMED),
+    pods: sorted.slice(0, MAX_HOLDS).map(podName),
+    nodes: [...new Set(sorted.flatMap(nodeOf))].sort().slice(0, MAX_HOLDS),
     message: messageOf(view, sorted),
     isStuck,
   };
@@ -150,7 +148,7 @@ function stateOf(view: HoldView, since: string): HeldState {
 function messageOf(view: HoldView, pods: readonly Pod[]): string {
   const { owned, now } = view;
   if (pods.length > 0) {
-    const named = pods.slice(0, MAX_NAMED).map((pod) => {
+    const named = pods.slice(0, MAX_HOLDS).map((pod) => {
       const [node] = nodeOf(pod);
       const where = node === undefined ? "" : ` on ${node}`;
       const lost = isLost(view, pod) ? ", whose node is silent or gone" : "";

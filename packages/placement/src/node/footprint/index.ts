@@ -1,3 +1,4 @@
+export { admitWait, type WaitAdmission, type WaitAnswer, type WaitQuestion } from "./admit-wait.ts";
 export {
   type AgentProblem,
   type AgentVerdict,
@@ -24,18 +25,34 @@ export {
 export {
   type CompletedFootprint,
   completeFootprint,
+  completeSpec,
   FOOTPRINT_DOMAIN,
   IDLE_VALUE,
-  withPreset,
 } from "./complete.ts";
 export * from "./footprint.ts";
 export * from "./footprint-sight.ts";
 export { claimKey, groupOf, type PodGroup } from "./groups.ts";
+export { type HeldEntry, HeldOwners, type HeldOwnersOptions } from "./held-owners.ts";
+export type { HeldPodsSight } from "./held-pods.ts";
+export { createHoldReconciler, type HoldReconcilerOptions } from "./hold-reconciler.ts";
+export {
+  HoldWatches,
+  type HoldWatchesOptions,
+  type OwnerKey,
+  resourceName,
+  toOwnerText,
+} from "./hold-watches.ts";
 export { createFootprintMetrics, type FootprintMetrics } from "./metrics.ts";
 export { type NeedSight, podNeeds } from "./needs.ts";
 export { MAX_OWNERS, OwnerResolver, type OwnerResolverOptions } from "./owners.ts";
 export { FootprintPods, type FootprintPodsOptions } from "./pod-watches.ts";
 export { originalFootprint, type Preset, presets } from "./presets.ts";
+export { createFootprintStatusReconciler, type FootprintStatusOptions } from "./reconciler.ts";
 export { createFootprintSight, type FootprintSightOptions, type FootprintWatches } from "./sight.ts";
+export type { FootprintJudgement, FootprintProgress, FullFootprintStatus } from "./status.ts";
 export { type FootprintCounts, FootprintTally } from "./tally.ts";
 export { claimId, type NodeUse, type PodUse, podUses, useOf } from "./use.ts";
+export { waitContainer } from "./wait.ts";
+export { type WaitWebhookOptions, waitLabels, waitPath, waitWebhook } from "./wait-objects.ts";
+export { createWaitReconciler, type WaitReconcilerOptions } from "./wait-reconciler.ts";
+export { WaitWatch, type WaitWatchOptions } from "./wait-watch.ts";

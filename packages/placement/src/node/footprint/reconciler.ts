@@ -1,0 +1,48 @@
+import type { Clock, Lister, ObjectKey, Reconcile } from "@berth/runtime";
+import { type NodeFootprint, nodeFootprints } from "../../api/node-footprint-resource.ts";
+import type { EventSink } from "../report.ts";
+import { createStatusReconciler, type StatusPatch } from "../status-reconciler.ts";
+import {
+  decideFootprintStatus,
+  type FootprintJudgement,
+  type FootprintProgress,
+  type FullFootprintStatus,
+  isGoodCondition,
+} from "./status.ts";
+
+export interface FootprintStatusOptions {
+  readonly objects: Pick<Lister<NodeFootprint>, "get">;
+  /** Rejects with `ApiError`. */
+  readonly patchStatus: (
+    name: string,
+    patch: StatusPatch<FullFootprintStatus>,
+    signal: AbortSignal,
+  ) => Promise<unknown>;
+  /** What became of this document. */
+  readonly judgementOf: (name: string) => FootprintJudgement | undefined;
+  /** By rule; `undefined` while it is not in force. */
+  readonly progressOf: (rule: string) => FootprintProgress | undefined;
+  readonly events?: EventSink;
+  readonly clock: Clock;
+}
+
+/** Keeps the status of NodeFootprints true. */
+export function createFootprintStatusReconciler(options: FootprintStatusOptions): Reconcile<ObjectKey> {
+  const { objects, patchStatus, judgementOf, progressOf, events, clock } = options;
+  return createStatusReconciler<NodeFootprint, FullFootprintStatus>({
+    resource: nodeFootprints,
+    objects,
+    patchStatus,
+    action: "KeepFootprint",
+    noun: "node footprint",
+    isGood: isGoodCondition,
+    ...(events && { events }),
+    decide: (object, name) =>
+      decideFootprintStatus({
+        object,
+        judgement: judgementOf(name),
+        progress: progressOf(`cluster/${name}`),
+        now: clock.now(),
+      }),
+  });
+}
