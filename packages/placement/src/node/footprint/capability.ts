@@ -177,12 +177,18 @@ function reportForeign(draft: Draft, footprint: Footprint, { node, owned }: Node
   draft.outcomes.push({ rule, phase: "Foreign" });
 }
 
-/** One for all of them: who may make pods could make a thousand. */
+/** One for all of them: who may make pods could make a thousand. It says why of the first by name. */
 function refusedFinding(rule: string, refused: readonly PodUse[]): Finding {
-  const names = refused.map(({ pod }) => podName(pod));
-  const first = refused.find(({ forged }) => forged) ?? refused[0];
-  const message = `${some(names)}: no group that counts, and no agent for it; ${first?.why ?? ""}`;
-  const severity = first?.forged ? "warning" : "info";
+  const forged = refused.filter((use) => use.forged);
+  const severity = forged.length > 0 ? "warning" : "info";
+  const told = forged.length > 0 ? forged : refused;
+  const [first] = firstOf(
+    told.map(({ pod }) => podName(pod)),
+    1,
+  );
+  const why = told.find(({ pod }) => podName(pod) === first)?.why ?? "";
+  const names = some(told.map(({ pod }) => podName(pod)));
+  const message = `${names}: no group that counts, and no agent for it; ${why}`;
   return { reason: reasons.FootprintGroupRefused, severity, subject: rule, message };
 }
 

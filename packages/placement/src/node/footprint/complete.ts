@@ -32,6 +32,9 @@ export interface CompletedFootprint {
   readonly faults: readonly SpecFault[];
 }
 
+/** The value of the label on nodes that are known to be idle, where the placement is `Eager`. */
+export const IDLE_VALUE = "false";
+
 const DEFAULT_VALUE = "true";
 const FINISHED: ReadonlySet<string> = new Set(["Succeeded", "Failed"]);
 const WAIT_CONTAINER = { name: "wait-for-agent", image: "busybox:1.36" };
@@ -80,11 +83,21 @@ export function completeFootprint({ name, spec }: FootprintDocument, rule: strin
   return { footprint, faults };
 }
 
-/** The value of the label on nodes that are known to be idle, where the placement is `Eager`. */
-export const IDLE_VALUE = "false";
+/**
+ * A document written out: all that its preset says, and the label and claims that it has by its name. It means the same
+ * with and without its preset.
+ */
+export function completeSpec({ name, spec }: FootprintDocument): NodeFootprintSpec {
+  const full = withPreset(spec);
+  const label = labelOf(name, full.node);
+  const by = groupingOf(full.group).by;
+  const claims = claimsOf(name, full.node, { by, hasPreset: spec.preset !== undefined });
+  if (label === undefined || claims === "too long") return full;
+  return { ...full, node: { ...full.node, label, ...(claims && { claims }) } };
+}
 
-/** The document with all that its preset says; `spec` itself without one. What `berth manifests footprint` prints. */
-export function withPreset(spec: NodeFootprintSpec): NodeFootprintSpec {
+/** With all that the preset says; `spec` itself without one. */
+function withPreset(spec: NodeFootprintSpec): NodeFootprintSpec {
   if (spec.preset === undefined) return spec;
   const base = presets[spec.preset].spec;
   const [node, wait, agent] = [
@@ -149,9 +162,7 @@ function misfits({ workloads = [], group, hold, wait, agent }: NodeFootprintSpec
     });
   if (hold !== undefined && !hold.finalizer.includes("/"))
     faults.push({ path: ["hold", "finalizer"], message: "the API server wants a domain before the name" });
-  if (hold?.onDelete !== "Wait" && hold?.ownedResources?.length === 0)
-    faults.push({ path: ["hold", "ownedResources"], message: "DeleteOwned has to know what owners own" });
-  if (hold !== undefined && hold.onDelete !== "Wait" && hold.ownedResources === undefined)
+  if (hold !== undefined && hold.onDelete !== "Wait" && (hold.ownedResources ?? []).length === 0)
     faults.push({ path: ["hold", "ownedResources"], message: "DeleteOwned has to know what owners own" });
   if (wait?.inject !== undefined && wait.inject !== "None" && wait.port === undefined)
     faults.push({ path: ["wait", "port"], message: "has to be given: pods wait for it" });

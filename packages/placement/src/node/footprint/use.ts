@@ -72,7 +72,7 @@ function useOfPod(pod: Pod, footprint: Footprint, { sight, isOurs }: Standing): 
   const { name } = group;
   const mark = name === undefined || claims === undefined ? labelId(label.key) : claimId(claims, name);
   if (isOurs(mark)) return name === undefined ? { pod, is: "Ownerless" } : { pod, is: "Counts", group: name };
-  const kind = grouping.by === "OwnerUID" ? grouping.owner.kind : "owner of the kind";
+  const kind = grouping.by === "OwnerUID" ? grouping.owner.kind : "owner of the kind that its label names";
   // With a label it says what is not so; without, it only looks like a pod of theirs.
   return { pod, is: "Refused", why: `it has no ${kind}`, forged: name !== undefined };
 }

@@ -1,0 +1,25 @@
+import { createMetricsRegistry } from "@berth/runtime";
+import { expect, it } from "vitest";
+import { createFootprintMetrics } from "./metrics.ts";
+
+it("tells of documents, and reads counts at each scrape", async () => {
+  const registry = createMetricsRegistry();
+  const metrics = createFootprintMetrics(registry);
+  const counts = { labelled: 1, needed: 2, pending: 3, unknown: 4, claims: 5, foreign: 6 };
+  metrics.taken(2, 1);
+  metrics.counts(() => counts);
+  counts.needed = 7;
+  const { body } = await registry.expose();
+  for (const line of [
+    "berth_footprints 2",
+    "berth_footprint_problems 1",
+    "berth_footprint_labelled_nodes 1",
+    "berth_footprint_needed_nodes 7",
+    "berth_footprint_pending_nodes 3",
+    "berth_footprint_unknown_nodes 4",
+    "berth_footprint_claims 5",
+    "berth_footprint_foreign_nodes 6",
+  ]) {
+    expect(body.split("\n")).toContain(line);
+  }
+});
