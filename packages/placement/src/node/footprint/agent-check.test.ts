@@ -28,7 +28,10 @@ function agent(spec: Partial<PodSpec> = {}, deletionTimestamp?: string): DaemonS
   };
 }
 
-const node = (name: string, ...taints: readonly Taint[]): Node => ({ ...aNode(name).build(), spec: { taints } });
+const node = (name: string, ...taints: readonly Taint[]): Node => ({
+  ...aNode(name).build(),
+  spec: { taints },
+});
 const microvm: Taint = { key: "ate.dev/sandboxClass", value: "microvm", effect: "NoSchedule" };
 
 const messagesOf = (daemonSet: DaemonSet | null, ...nodes: readonly Node[]): readonly string[] =>
@@ -109,12 +112,17 @@ describe("an agent's DaemonSet", () => {
 
   it("is warned of when it does not ask for the label, and so runs everywhere", () => {
     expect(reasonsOf({ nodeSelector: {} })).toEqual(["AgentEverywhere"]);
-    expect(reasonsOf({ nodeSelector: {} }, { ...footprint, placement: "Eager" })).toEqual(["AgentEverywhere"]);
+    expect(reasonsOf({ nodeSelector: {} }, { ...footprint, placement: "Eager" })).toEqual([
+      "AgentEverywhere",
+    ]);
   });
 
   it("is warned of without a system priority class, which autoscalers count and full nodes make room for", () => {
     expect(reasonsOf({ priorityClassName: "high" })).toEqual(["AgentPriority"]);
     expect(reasonsOf({ priorityClassName: "system-cluster-critical" })).toEqual([]);
-    expect(reasonsOf({ priorityClassName: "", nodeSelector: {} })).toEqual(["AgentEverywhere", "AgentPriority"]);
+    expect(reasonsOf({ priorityClassName: "", nodeSelector: {} })).toEqual([
+      "AgentEverywhere",
+      "AgentPriority",
+    ]);
   });
 });

@@ -82,7 +82,8 @@ export function agentProblems(
   const id = idOf(footprint);
   const problems: AgentProblem[] = [];
   if (!staysAway(spec, footprint)) {
-    const wanted = placement === "Lazy" ? `${label.key}=${label.value}` : `${label.key} NotIn [${IDLE_VALUE}]`;
+    const wanted =
+      placement === "Lazy" ? `${label.key}=${label.value}` : `${label.key} NotIn [${IDLE_VALUE}]`;
     const message = `the DaemonSet ${id} does not ask for ${wanted}, so it runs on nodes that do not need it`;
     problems.push({ reason: reasons.AgentEverywhere, message });
   }

@@ -181,7 +181,10 @@ describe("an agent that is managed", () => {
   it("is none of ours while it is being deleted, or not there", async () => {
     const world = new World();
     const { stored } = world;
-    world.stored = { ...stored, metadata: { ...stored?.metadata, deletionTimestamp: "2026-01-01T00:00:00Z" } };
+    world.stored = {
+      ...stored,
+      metadata: { ...stored?.metadata, deletionTimestamp: "2026-01-01T00:00:00Z" },
+    };
     expect(await world.look()).toBeUndefined();
     world.stored = undefined;
     expect(await world.look()).toBeUndefined();

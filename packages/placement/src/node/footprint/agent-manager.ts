@@ -159,7 +159,9 @@ async function write(
 
 function followsNote({ name, label, placement }: Footprint): string {
   const asked =
-    placement === "Lazy" ? `nodes with ${label.key}=${label.value}` : `nodes without ${label.key}=${IDLE_VALUE}`;
+    placement === "Lazy"
+      ? `nodes with ${label.key}=${label.value}`
+      : `nodes without ${label.key}=${IDLE_VALUE}`;
   return `its pods run only on ${asked} from now on, as the footprint ${name} asks: every node that needs them is labelled`;
 }
 

@@ -1,0 +1,340 @@
+import {
+  ApiError,
+  type ApiFailure,
+  type KubeClient,
+  type KubeObject,
+  type ObjectName,
+  type OwnerReference,
+  type Pod,
+  type ReadOptions,
+  type Resource,
+} from "@berth/kube";
+import { createSilentLogger, createVirtualClock, sleep, type VirtualClock } from "@berth/runtime";
+import { aPod } from "@berth/testcluster";
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { seededRun } from "../../../../runtime/src/testing/property.ts";
+import { GONE_MS, MAX_DEPTH, OwnerResolver } from "./owners.ts";
+
+const POOL = { group: "ate.dev", kind: "WorkerPool" };
+const DEPLOYMENT = { group: "apps", kind: "Deployment" };
+const GROUPS: Readonly<Record<string, string>> = {
+  ReplicaSet: "apps/v1",
+  Deployment: "apps/v1",
+  WorkerPool: "ate.dev/v1alpha1",
+  Secret: "v1",
+};
+const PLURALS: Readonly<Record<string, string>> = { WorkerPool: "workerpools", Secret: "secrets" };
+
+/** `ReplicaSet/web-1`, with the uid `u-web-1` unless it is given. */
+function refTo(owner: string, uid?: string): OwnerReference {
+  const [kind = "", name = ""] = owner.split("/");
+  return { apiVersion: GROUPS[kind] ?? "v1", kind, name, uid: uid ?? `u-${name}`, controller: true };
+}
+
+function podOf(name: string, owner?: OwnerReference, node = "n1"): Pod {
+  return aPod(name)
+    .in("shop")
+    .on(node)
+    .stored({ uid: `pod-${name}`, resourceVersion: "1" })
+    .with((pod) => ({ ...pod, metadata: { ...pod.metadata, ...(owner && { ownerReferences: [owner] }) } }))
+    .build();
+}
+
+/** Objects by `Kind/name`, what reads of them meet, and what was read. */
+class Server {
+  readonly objects = new Map<string, KubeObject>();
+  /** By `Kind/name`: each failure meets one read. */
+  readonly failures = new Map<string, ApiFailure[]>();
+  /** Kinds that may not be read. */
+  readonly denied = new Set<string>();
+  readonly reads: string[] = [];
+  latencyMs = 5;
+  inFlight = 0;
+  most = 0;
+  readonly #clock: VirtualClock;
+
+  constructor(clock: VirtualClock) {
+    this.#clock = clock;
+  }
+
+  /** Of the namespace of the pods. */
+  put(id: string, owner?: string, uid?: string): void {
+    const { name, uid: own } = refTo(id, uid);
+    const ownerReferences = owner === undefined ? [] : [refTo(owner)];
+    this.objects.set(id, { metadata: { namespace: "shop", name, uid: own, ownerReferences } });
+  }
+
+  readonly client: Pick<KubeClient, "get" | "read"> = {
+    get: <T extends KubeObject>({ kind }: Resource<T>, of: ObjectName, options?: ReadOptions) =>
+      this.#get(`${kind}/${of.name}`, of, options?.signal) as Promise<T>,
+    read: async (path) => {
+      await Promise.resolve();
+      const served = Object.entries(PLURALS).filter(([kind]) => path.endsWith(`/${GROUPS[kind]}`));
+      if (served.length === 0) throw new ApiError({ kind: "notFound" }, { verb: "get", resource: path });
+      return JSON.stringify({
+        resources: served.map(([kind, name]) => ({ kind, name, namespaced: true })),
+      });
+    },
+  };
+
+  async #get(id: string, { namespace, name }: ObjectName, signal?: AbortSignal): Promise<KubeObject> {
+    const [kind = ""] = id.split("/");
+    const request = { verb: "get", resource: kind, name } as const;
+    this.reads.push(id);
+    this.most = Math.max(this.most, ++this.inFlight);
+    const waited = await sleep(this.#clock, this.latencyMs, signal);
+    this.inFlight--;
+    if (!waited) throw new ApiError({ kind: "aborted" }, request);
+    if (this.denied.has(kind)) throw new ApiError({ kind: "forbidden" }, request);
+    const failure = this.failures.get(id)?.shift();
+    if (failure !== undefined) throw new ApiError(failure, request);
+    const found = this.objects.get(id);
+    if (found === undefined || namespace !== "shop") throw new ApiError({ kind: "notFound" }, request);
+    return found;
+  }
+}
+
+class World implements AsyncDisposable {
+  readonly clock = createVirtualClock();
+  readonly server = new Server(this.clock);
+  readonly told: string[] = [];
+  moved = 0;
+  readonly resolver = new OwnerResolver({
+    client: this.server.client,
+    clock: this.clock,
+    log: createSilentLogger(),
+    random: () => 0,
+    onChange: (node) => void this.told.push(node),
+    onMoved: () => void this.moved++,
+  });
+  readonly #stop = new AbortController();
+  readonly #running = this.resolver.start(this.#stop.signal);
+
+  constructor(kinds: readonly { readonly group: string; readonly kind: string }[] = [POOL]) {
+    this.server.put("WorkerPool/pool");
+    this.server.put("Deployment/web", "WorkerPool/pool");
+    this.server.put("ReplicaSet/web-1", "Deployment/web");
+    this.resolver.want(kinds);
+  }
+
+  /** `ReplicaSet/web-1` of each, nearest first. */
+  look(pod: Pod): readonly string[] | undefined {
+    return this.resolver.owners(pod)?.map(({ kind, name }) => `${kind}/${name}`);
+  }
+
+  async after(pod: Pod, ms = 100): Promise<readonly string[] | undefined> {
+    this.look(pod);
+    await this.clock.advance(ms);
+    return this.look(pod);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#stop.abort();
+    await this.clock.advance(1_000);
+    await (await this.#running).ended;
+  }
+}
+
+const pod = podOf("a", refTo("ReplicaSet/web-1"));
+const CHAIN = ["ReplicaSet/web-1", "Deployment/web", "WorkerPool/pool"];
+
+describe("the owners of a pod", () => {
+  it("are read one after another, told of once when all are known, and never read again", async () => {
+    await using world = new World();
+    expect(world.look(pod)).toBeUndefined();
+    await world.clock.advance(100);
+    expect(world.told).toEqual(["n1"]);
+    expect(world.resolver.owners(pod)).toEqual([
+      { group: "apps", kind: "ReplicaSet", name: "web-1", uid: "u-web-1" },
+      { group: "apps", kind: "Deployment", name: "web", uid: "u-web" },
+      { ...POOL, name: "pool", uid: "u-pool" },
+    ]);
+    await world.clock.advance(24 * 3_600_000);
+    expect(world.look(pod)).toEqual(CHAIN);
+    expect(world.server.reads).toEqual(CHAIN);
+  });
+
+  it("are read once for all pods that wait for them, and each node is told", async () => {
+    await using world = new World();
+    const pods = ["n1", "n2", "n2", ""].map((node, at) => podOf(`p${at}`, refTo("ReplicaSet/web-1"), node));
+    for (const one of pods) world.look(one);
+    await world.clock.advance(100);
+    expect(world.server.reads).toEqual(CHAIN);
+    expect(world.told.toSorted()).toEqual(["", "n1", "n2"]);
+  });
+
+  it("are none without a controller, which needs no read", async () => {
+    await using world = new World();
+    expect(world.look(podOf("bare"))).toEqual([]);
+    const { controller: _, ...ref } = refTo("ReplicaSet/web-1");
+    expect(world.look(podOf("owned", ref))).toEqual([]);
+    expect(world.server.reads).toEqual([]);
+  });
+
+  it("are not known while nobody wants any", async () => {
+    await using world = new World([]);
+    expect(await world.after(pod)).toBeUndefined();
+    expect(world.server.reads).toEqual([]);
+  });
+
+  it("end where all kinds that are wanted are found", async () => {
+    await using world = new World([DEPLOYMENT]);
+    expect(await world.after(pod)).toEqual(CHAIN.slice(0, 2));
+    world.resolver.want([DEPLOYMENT, POOL]);
+    expect(await world.after(pod)).toEqual(CHAIN);
+    expect(world.server.reads).toEqual(CHAIN);
+  });
+
+  it("end at one that is gone, or another of its name, and are looked for again after a minute", async () => {
+    await using world = new World();
+    world.server.put("Deployment/web", "WorkerPool/pool", "u-other");
+    expect(await world.after(pod)).toEqual(["ReplicaSet/web-1"]);
+    expect(world.server.reads).toEqual(CHAIN.slice(0, 2));
+    world.server.put("Deployment/web", "WorkerPool/pool");
+    expect(await world.after(pod)).toEqual(["ReplicaSet/web-1"]);
+    await world.clock.advance(GONE_MS);
+    expect(world.look(pod)).toBeUndefined();
+    await world.clock.advance(100);
+    expect(world.look(pod)).toEqual(CHAIN);
+  });
+
+  it("F-E9 a forged reference says nothing about the owner whose uid it names", async () => {
+    await using world = new World();
+    const forged = [
+      podOf("f1", { ...refTo("ReplicaSet/other"), uid: "u-web-1" }),
+      podOf("f2", { ...refTo("ReplicaSet/web-1"), kind: "Nothing", apiVersion: "no.such/v1" }),
+      podOf("f3", { ...refTo("ReplicaSet/web-1"), apiVersion: "../v1" }),
+      podOf("f4", { ...refTo("ReplicaSet/.."), name: ".." }),
+      podOf("f5", refTo("WorkerPool/pool", "u-of-nobody")),
+    ];
+    for (const one of forged) expect(await world.after(one)).toEqual([]);
+    expect(await world.after(pod)).toEqual(CHAIN);
+  });
+
+  it("end at a ring and at a depth, which no controller makes, and are read only once", async () => {
+    await using world = new World();
+    world.server.put("ReplicaSet/r1", "ReplicaSet/r2");
+    world.server.put("ReplicaSet/r2", "ReplicaSet/r1");
+    const ring = [podOf("r1", refTo("ReplicaSet/r1")), podOf("r2", refTo("ReplicaSet/r2"))];
+    for (let at = 0; at < 10; at++) for (const one of ring) await world.after(one);
+    expect(ring.map((one) => world.look(one))).toEqual([
+      ["ReplicaSet/r1", "ReplicaSet/r2"],
+      ["ReplicaSet/r2", "ReplicaSet/r1"],
+    ]);
+    expect(world.server.reads.length).toBeLessThanOrEqual(4);
+    for (let at = 0; at < 20; at++) world.server.put(`ReplicaSet/d${at}`, `ReplicaSet/d${at + 1}`);
+    expect(await world.after(podOf("deep", refTo("ReplicaSet/d0")))).toHaveLength(MAX_DEPTH);
+  });
+
+  it("F-E11 are read again when an owner has a new child, as others may have taken it over meanwhile", async () => {
+    await using world = new World();
+    await world.after(pod);
+    world.server.put("WorkerPool/pool-2");
+    world.server.put("Deployment/web", "WorkerPool/pool-2");
+    world.server.put("ReplicaSet/web-2", "Deployment/web");
+    expect(world.look(pod)).toEqual(CHAIN);
+    expect(world.moved).toBe(0);
+    const next = podOf("b", refTo("ReplicaSet/web-2"));
+    expect(await world.after(next)).toEqual(["ReplicaSet/web-2", "Deployment/web", "WorkerPool/pool-2"]);
+    expect(world.moved).toBe(1);
+    expect(await world.after(pod)).toEqual(["ReplicaSet/web-1", "Deployment/web", "WorkerPool/pool-2"]);
+    expect(world.server.reads).toEqual([...CHAIN, "ReplicaSet/web-2", "Deployment/web", "WorkerPool/pool-2"]);
+  });
+
+  it("stay unknown while a read fails, which is repeated, and are told when it has worked", async () => {
+    await using world = new World();
+    const failures: ApiFailure[] = [{ kind: "unreachable" }, { kind: "serverError", status: 503 }];
+    world.server.failures.set("Deployment/web", failures);
+    world.look(pod);
+    await world.clock.advance(20);
+    expect(world.look(pod)).toBeUndefined();
+    await world.clock.advance(5_000);
+    expect(world.look(pod)).toEqual(CHAIN);
+    expect(world.told).toEqual(["n1"]);
+  });
+
+  it("stay unknown without the right to read them, which is named, and asked for of one owner at a time", async () => {
+    await using world = new World();
+    world.server.denied.add("Deployment");
+    for (const name of ["w1", "w2", "w3"]) {
+      world.server.put(`Deployment/${name}`);
+      world.server.put(`ReplicaSet/${name}-1`, `Deployment/${name}`);
+    }
+    expect(await world.after(pod)).toBeUndefined();
+    expect(world.resolver.problem()).toMatch(/^get Deployment "web": .*refused/);
+    const others = ["w1", "w2", "w3"].map((name) => podOf(name, refTo(`ReplicaSet/${name}-1`)));
+    for (const one of others) expect(await world.after(one)).toBeUndefined();
+    expect(world.server.reads.filter((read) => read.startsWith("Deployment"))).toEqual(["Deployment/web"]);
+    world.server.denied.clear();
+    await world.clock.advance(60_000);
+    expect(world.look(pod)).toEqual(CHAIN);
+    for (const one of others) expect(world.look(one)).toHaveLength(2);
+    expect(world.resolver.problem()).toBeUndefined();
+  });
+
+  it("are no problem of ours where a reference names what nobody asks for", async () => {
+    await using world = new World();
+    world.server.denied.add("Secret");
+    expect(await world.after(podOf("forged", refTo("Secret/token")))).toBeUndefined();
+    expect(world.resolver.problem()).toBeUndefined();
+    expect(await world.after(pod)).toEqual(CHAIN);
+  });
+
+  const run = seededRun(100, process.env);
+  it(
+    `are those of the server in the end, whatever fails and in whichever order pods come (${run.name})`,
+    run.options,
+    async () => {
+      const failure = fc.constantFrom<ApiFailure>(
+        { kind: "unreachable" },
+        { kind: "timeout", afterMs: 1 },
+        { kind: "tooManyRequests", causes: [] },
+      );
+      const sets = fc.array(
+        fc.record({
+          deployment: fc.nat(4),
+          isGone: fc.boolean(),
+          failures: fc.array(failure, { maxLength: 3 }),
+        }),
+        { minLength: 1, maxLength: 12 },
+      );
+      const asks = fc.array(fc.tuple(fc.nat(11), fc.integer({ min: 0, max: 12 })), { maxLength: 40 });
+      await fc.assert(
+        fc.asyncProperty(sets, asks, async (replicaSets, order) => {
+          await using world = new World();
+          const pods = replicaSets.map(({ deployment, isGone, failures }, at) => {
+            const id = `ReplicaSet/r${at}`;
+            world.server.put(`Deployment/d${deployment}`, "WorkerPool/pool");
+            if (!isGone) world.server.put(id, `Deployment/d${deployment}`);
+            world.server.failures.set(id, [...failures]);
+            return podOf(`p${at}`, refTo(id), `n${at}`);
+          });
+          const asked = new Set(pods.slice(0, 1));
+          for (const [at, ms] of order) {
+            const one = pods[at % pods.length];
+            if (one === undefined) continue;
+            asked.add(one);
+            world.look(one);
+            await world.clock.advance(ms);
+          }
+          for (const one of asked) world.look(one);
+          await world.clock.advance(30_000);
+          for (const one of asked) {
+            const { deployment, isGone } = replicaSets[pods.indexOf(one)] ?? { deployment: 0, isGone: true };
+            const chain = [
+              `ReplicaSet/r${pods.indexOf(one)}`,
+              `Deployment/d${deployment}`,
+              "WorkerPool/pool",
+            ];
+            expect(world.look(one)).toEqual(isGone ? [] : chain);
+            expect(world.told).toContain(one.spec?.nodeName);
+          }
+          expect(world.server.most).toBeLessThanOrEqual(8);
+          expect(world.moved).toBe(0);
+        }),
+        run.parameters,
+      );
+    },
+  );
+});
