@@ -3,12 +3,21 @@ import { compareResourceVersions } from "@berth/kube";
 import { type Reason } from "../api/reasons.ts";
 import { CONTESTED_MS, REVERTS, WINDOW_MS } from "../node/fights.ts";
 
+/** Something that the server has taken, as text, and what it answered. */
+export interface Applied {
+  readonly text: string;
+  readonly resourceVersion: string;
+  readonly at: number;
+  /** Has the cache shown it, or something newer? Then what is missing now was deleted. */
+  readonly isSeen: boolean;
+}
+
 /** Times are monotonic ms. */
 export interface PoolMemory {
   /** Of the pool: another one under its name begins anew. */
   readonly uid: string;
-  /** What was applied last, as text, and the version that the server answered with. */
-  applied: { readonly text: string; readonly resourceVersion: string; readonly at: number } | undefined;
+  /** What was applied last. */
+  applied: Applied | undefined;
   /** When what was applied had to be applied again, because somebody had changed it: at most `REVERTS`. */
   reverts: readonly number[];
   heldUntil: number | undefined;
@@ -32,10 +41,18 @@ export function createPoolMemory(uid: string): PoolMemory {
   };
 }
 
-/** Is this version older than one that the server has answered with? Absent: it was not there yet. */
+/** Is this version older than one that the server has answered with? */
 export function isOlder(seen: string | undefined, written: string): boolean {
-  if (seen === undefined) return true;
-  return (compareResourceVersions(seen, written) ?? 0) < 0;
+  return seen !== undefined && (compareResourceVersions(seen, written) ?? 0) < 0;
+}
+
+/** Has the cache still to show what was applied? `seen`: the version that it shows now. Call with each one. */
+export function isAwaited(memory: PoolMemory, seen: string | undefined): boolean {
+  const { applied } = memory;
+  if (applied === undefined || applied.isSeen) return false;
+  if (seen === undefined || isOlder(seen, applied.resourceVersion)) return true;
+  memory.applied = { ...applied, isSeen: true };
+  return false;
 }
 
 /**
@@ -66,7 +83,7 @@ export function contestOf(
 /** The server has taken this. `isRevert`: it was there before, and changed by somebody. */
 export function noteApplied(
   memory: PoolMemory,
-  written: NonNullable<PoolMemory["applied"]>,
+  written: Applied,
   { isRevert }: { readonly isRevert: boolean },
 ): void {
   const isSame = memory.applied?.text === written.text;

@@ -16,7 +16,7 @@ import type { WorkerPoolApi } from "./api.ts";
 import { decideWorkerPool, type WorkerPoolDecision } from "./decide.ts";
 import type { WorkerPoolConfig } from "./deployment.ts";
 import { deploymentNameOf } from "./keys.ts";
-import { contestOf, createPoolMemory, isOlder, noteApplied, type PoolMemory } from "./memory.ts";
+import { contestOf, createPoolMemory, isAwaited, isOlder, noteApplied, type PoolMemory } from "./memory.ts";
 import { type WorkerPool, workerPools } from "./worker-pool-resource.ts";
 
 export interface WorkerPoolReconcilerOptions {
@@ -54,7 +54,8 @@ export function createWorkerPoolReconciler(options: WorkerPoolReconcilerOptions)
     const memory = memoryOf(memories, key, uid);
     const deployment = options.deployments.get({ ...key, name: deploymentNameOf(key.name) });
     const decision = decideWorkerPool({ pool, deployment }, config);
-    const subject: Subject = { key, pool, uid, deployment, memory };
+    const isBehind = isAwaited(memory, deployment?.metadata?.resourceVersion);
+    const subject: Subject = { key, pool, uid, deployment, memory, isBehind };
     if (decision.fault !== undefined) tell(subject, options, reasons.WorkerPoolInvalid, decision.fault);
     await report(subject, decision, options, context.signal);
     const { apply } = decision;
@@ -68,6 +69,8 @@ interface Subject {
   readonly uid: string;
   readonly deployment: Deployment | undefined;
   readonly memory: PoolMemory;
+  /** The cache has yet to show what was applied last. */
+  readonly isBehind: boolean;
 }
 
 interface Wish extends Subject {
@@ -118,6 +121,7 @@ async function keep(
       text,
       resourceVersion: metadata?.resourceVersion ?? "",
       at: options.clock.monotonic(),
+      isSeen: false,
     };
     noteApplied(memory, written, { isRevert: deployment !== undefined });
     memory.told.clear();
@@ -136,12 +140,11 @@ async function keep(
 
 /** For how long not to write, ms. */
 function restraintOf(wish: Wish, text: string, options: WorkerPoolReconcilerOptions): number | undefined {
-  const { memory, deployment } = wish;
+  const { memory, deployment, isBehind } = wish;
   const { applied, refused } = memory;
   const now = options.clock.monotonic();
-  const staleForMs = applied === undefined ? 0 : applied.at + STALE_MS - now;
-  const seen = deployment?.metadata?.resourceVersion;
-  if (applied?.text === text && staleForMs > 0 && isOlder(seen, applied.resourceVersion)) return staleForMs;
+  const behindForMs = applied === undefined ? 0 : applied.at + STALE_MS - now;
+  if (applied?.text === text && behindForMs > 0 && isBehind) return behindForMs;
   const isRefused = refused?.text === text && refused.generation === generationOf(deployment);
   if (isRefused && now < refused.until) return refused.until - now;
   const contest = deployment && contestOf(memory, text, now);

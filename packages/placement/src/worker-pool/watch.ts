@@ -46,12 +46,14 @@ export class WorkerPoolWatch implements Component {
     const onSynced = (): void => this.enqueueAll();
     this.#pools = new InformerSet({
       ...options,
+      name: this.name,
       resource: workerPools,
       onChange: ({ object }) => this.#onPool(keyOf(this.#cluster, object), false),
       onSynced,
     });
     this.#deployments = new InformerSet({
       ...options,
+      name: "worker-pool-deployments",
       resource: deployments,
       onChange: (change) => this.#onDeployment(change),
       onSynced,

@@ -1,0 +1,101 @@
+/** The reconciler of one pool on a clock of its own, with what its cache shows and what the server says each given. */
+import { ApiError, type ApiFailure, type Deployment } from "@berth/kube";
+import {
+  clusterName,
+  createSilentLogger,
+  createVirtualClock,
+  type EventInput,
+  type ReconcileResult,
+  type VirtualClock,
+} from "@berth/runtime";
+import { type DeploymentBody, type WorkerPoolConfig } from "../deployment.ts";
+import { createWorkerPoolReconciler } from "../reconciler.ts";
+import type { WorkerPoolSpec } from "../worker-pool.ts";
+import type { WorkerPool } from "../worker-pool-resource.ts";
+import { storedOf } from "./stored-deployment.ts";
+
+const SPEC: WorkerPoolSpec = {
+  replicas: 2,
+  ateomImage: "image",
+  template: { nodeSelector: { a: "b" }, resources: { requests: { cpu: "1" } } },
+};
+
+/** Versions of the server count up from here. */
+const FIRST_VERSION = 100;
+
+export class PoolRun {
+  readonly clock: VirtualClock = createVirtualClock();
+  readonly applied: Deployment[] = [];
+  readonly statuses: number[] = [];
+  readonly events: EventInput[] = [];
+  config: WorkerPoolConfig | undefined = { workerPoolUid: false };
+  isSynced = true;
+  /** What the cache shows. */
+  pool: WorkerPool | undefined = {
+    metadata: { name: "p", namespace: "n", uid: "u", generation: 1, resourceVersion: "1" },
+    spec: SPEC,
+  };
+  deployment: Deployment | undefined;
+  /** What the server says when asked for the pool; default what the cache shows. */
+  truth: WorkerPool | "gone" | undefined;
+  /** What the server says to an apply. */
+  refusal: ApiFailure | undefined;
+  #version = FIRST_VERSION;
+  readonly #reconcile = createWorkerPoolReconciler({
+    pools: { get: () => this.pool },
+    deployments: { get: () => this.deployment },
+    isSynced: () => this.isSynced,
+    config: () => this.config,
+    clock: this.clock,
+    events: { record: (event) => void this.events.push(event) },
+    api: {
+      readPool: () => this.#settle("get", this.truth === "gone" ? undefined : (this.truth ?? this.pool)),
+      applyDeployment: async (body) => {
+        this.applied.push(body);
+        if (this.refusal !== undefined) throw failed("patch", this.refusal);
+        return this.#settle("patch", this.stored(body));
+      },
+      patchStatus: async (_, { status }) => {
+        this.statuses.push(status.replicas);
+        return this.#settle("patch", { metadata: { resourceVersion: this.#next() } });
+      },
+    },
+  });
+
+  reconcile(): Promise<ReconcileResult | undefined> {
+    const key = { cluster: clusterName("c"), namespace: "n", name: "p" };
+    return this.#reconcile(key, { signal: new AbortController().signal, log: createSilentLogger() });
+  }
+
+  /** As the server stores what was applied last, with this change of somebody else. */
+  stored(body: Deployment, change: Partial<NonNullable<Deployment["spec"]>> = {}): Deployment {
+    const stored = storedOf(body as DeploymentBody);
+    const metadata = { ...stored.metadata, resourceVersion: this.#next() };
+    return { ...stored, metadata, ...(stored.spec && { spec: { ...stored.spec, ...change } }) };
+  }
+
+  /** The cache shows what was applied last, with this change of somebody else. */
+  show(change: Partial<NonNullable<Deployment["spec"]>> = {}): void {
+    const last = this.applied.at(-1);
+    if (last !== undefined) this.deployment = this.stored(last, change);
+  }
+
+  edit(change: Partial<WorkerPoolSpec>): void {
+    const { metadata } = this.pool ?? {};
+    this.pool = { metadata: { ...metadata, generation: 2 }, spec: { ...SPEC, ...change } };
+  }
+
+  #next(): string {
+    this.#version += 1;
+    return String(this.#version);
+  }
+
+  #settle<T>(verb: "get" | "patch", answer: T | undefined): Promise<T> {
+    if (answer === undefined) return Promise.reject(failed(verb, { kind: "notFound" }));
+    return Promise.resolve(answer);
+  }
+}
+
+function failed(verb: "get" | "patch", failure: ApiFailure): ApiError {
+  return new ApiError(failure, { verb, resource: "deployments.apps", namespace: "n", name: "p-deployment" });
+}

@@ -1,0 +1,106 @@
+/** WorkerPools on a real control plane: a controller of them, and what tests ask about them. */
+import {
+  customResourceDefinitions,
+  type Deployment,
+  deployments,
+  type KubeClient,
+  namespaces,
+  type ObjectName,
+} from "@berth/kube";
+import { clusterName, createSilentLogger, systemClock } from "@berth/runtime";
+import { type AuditEntry, type AuditMark, eventually, type TestCluster } from "@berth/testcluster";
+import { crds } from "../../api/crd.ts";
+import type { WorkerPoolConfig } from "../deployment.ts";
+import type { WorkerPoolSpec } from "../worker-pool.ts";
+import { type WorkerPool, workerPools } from "../worker-pool-resource.ts";
+import { createWorkerPools } from "../worker-pools.ts";
+
+export const AGENT = "berth-worker-pools";
+
+/** Installs the CRD, and waits until it is served. */
+export async function installPools({ client }: TestCluster): Promise<void> {
+  const crd = crds().find(({ spec }) => spec.names.kind === workerPools.kind);
+  if (crd === undefined) throw new Error("there is no CRD of WorkerPool");
+  await client.apply(customResourceDefinitions, crd);
+  await eventually(() => client.list(workerPools));
+}
+
+/** The controller, with a connection of its own, until disposed of. */
+export async function startPools(
+  cluster: TestCluster,
+  config: WorkerPoolConfig | undefined,
+): Promise<AsyncDisposable & { configure(next: WorkerPoolConfig | undefined): void }> {
+  const client = cluster.connect({ userAgent: AGENT, fieldManager: AGENT });
+  const pools = createWorkerPools({
+    client,
+    cluster: clusterName("test"),
+    clock: systemClock,
+    log: createSilentLogger(),
+  });
+  pools.configure(config);
+  const abort = new AbortController();
+  const watch = await pools.watch.start(abort.signal);
+  const controller = await pools.controller.start(abort.signal);
+  return {
+    configure: (next) => pools.configure(next),
+    async [Symbol.asyncDispose]() {
+      abort.abort();
+      await Promise.all([watch.ended, controller.ended]);
+      await client.close();
+    },
+  };
+}
+
+/** One pool in a namespace of its own. */
+export class PoolUnderTest {
+  readonly of: Required<ObjectName>;
+  readonly #client: KubeClient;
+
+  constructor({ client }: TestCluster, of: Required<ObjectName>) {
+    this.#client = client;
+    this.of = of;
+  }
+
+  get deploymentName(): Required<ObjectName> {
+    return { ...this.of, name: `${this.of.name}-deployment` };
+  }
+
+  create(spec: Partial<WorkerPoolSpec> = {}): Promise<WorkerPool> {
+    const { namespace, name } = this.of;
+    const full = { replicas: 1, ateomImage: "ateom:1", ...spec };
+    return this.#client.create(workerPools, { metadata: { namespace, name }, spec: full }, { namespace });
+  }
+
+  read(): Promise<WorkerPool> {
+    return this.#client.get(workerPools, this.of);
+  }
+
+  /** A merge patch: `null` takes a field off. */
+  edit(spec: object): Promise<WorkerPool> {
+    return this.#client.patch(workerPools, this.of, { type: "merge", body: { spec } });
+  }
+
+  delete(propagationPolicy: "Background" | "Foreground" | "Orphan" = "Background"): Promise<void> {
+    return this.#client.delete(workerPools, this.of, { propagationPolicy });
+  }
+
+  deployment(): Promise<Deployment> {
+    return this.#client.get(deployments, this.deploymentName);
+  }
+
+  /** As somebody else. */
+  editDeployment(body: object): Promise<Deployment> {
+    return this.#client.patch(deployments, this.deploymentName, { type: "merge", body });
+  }
+}
+
+export async function aPool(cluster: TestCluster, namespace: string): Promise<PoolUnderTest> {
+  await cluster.client.create(namespaces, { metadata: { name: namespace } });
+  return new PoolUnderTest(cluster, { namespace, name: "pool" });
+}
+
+/** What the controller has written since then. */
+export async function writesSince(cluster: TestCluster, mark: AuditMark): Promise<readonly AuditEntry[]> {
+  const entries = await cluster.audit.entriesSince(mark, { userAgent: AGENT });
+  return entries.filter(({ verb }) => !["get", "list", "watch"].includes(verb));
+}

@@ -1,0 +1,146 @@
+/** The CRD of WorkerPool on the real API server: what it takes, and in which words it refuses. */
+import { request } from "node:https";
+import { namespaces } from "@berth/kube";
+import { sharedTestCluster, type TestCluster } from "@berth/testcluster";
+import { beforeAll, describe, expect, it } from "vitest";
+import { crds } from "../api/crd.ts";
+import { installPools } from "./testing/pool-world.ts";
+import type { WorkerPoolSpec, WorkerPoolTemplate } from "./worker-pool.ts";
+import { type WorkerPool, workerPools } from "./worker-pool-resource.ts";
+
+const namespace = "worker-pool-crd";
+let cluster: TestCluster;
+
+beforeAll(async () => {
+  cluster = await sharedTestCluster();
+  await installPools(cluster);
+  await cluster.client.create(namespaces, { metadata: { name: namespace } });
+});
+
+function dryRun(spec: object): Promise<WorkerPool> {
+  const full = { replicas: 1, ateomImage: "image", ...spec } as WorkerPoolSpec;
+  return cluster.client.create(
+    workerPools,
+    { metadata: { namespace, name: "p" }, spec: full },
+    { namespace, dryRun: true },
+  );
+}
+
+const tolerations = (count: number) =>
+  Array.from({ length: count }, (_, at) => ({ key: `k${at}`, operator: "Exists" }));
+
+describe("the CRD of WorkerPool", () => {
+  const refused: readonly [string, object, string][] = [
+    [
+      "negative replicas",
+      { replicas: -1 },
+      "spec.replicas: Invalid value: -1: spec.replicas in body should be greater than or equal to 0",
+    ],
+    [
+      "an empty image",
+      { ateomImage: "" },
+      'spec.ateomImage: Invalid value: "": spec.ateomImage in body should be at least 1 chars long',
+    ],
+    ["17 tolerations", { template: { tolerations: tolerations(17) } }, "spec.template.tolerations: Too many"],
+    ["no replicas", { replicas: undefined }, "spec.replicas: Required value"],
+    ["no image", { ateomImage: undefined }, "spec.ateomImage: Required value"],
+    [
+      "another sandbox class",
+      { sandboxClass: "runc" },
+      'spec.sandboxClass: Unsupported value: "runc": supported values: "gvisor", "microvm"',
+    ],
+    [
+      "an affinity term without a weight",
+      {
+        template: { nodeAffinity: { preferredDuringSchedulingIgnoredDuringExecution: [{ preference: {} }] } },
+      },
+      "preferredDuringSchedulingIgnoredDuringExecution[0].weight: Required value",
+    ],
+    [
+      "what is no quantity",
+      { template: { resources: { limits: { cpu: "much" } } } },
+      "spec.template.resources.limits.cpu: Invalid value",
+    ],
+    [
+      "a claim that stands twice",
+      { template: { resources: { claims: [{ name: "a" }, { name: "a" }] } } },
+      "spec.template.resources.claims[1]: Duplicate value",
+    ],
+  ];
+  it.each(refused)("refuses %s", async (_, spec, words) => {
+    await expect(dryRun(spec)).rejects.toThrow(words);
+  });
+
+  it("takes all that a template can say, quantities as numbers too, and fills in the class", async () => {
+    const template: WorkerPoolTemplate = {
+      nodeSelector: { a: "b" },
+      tolerations: [
+        ...tolerations(15),
+        { key: "t", operator: "Equal", value: "v", effect: "NoExecute", tolerationSeconds: 60 },
+      ],
+      priorityClassName: "high",
+      nodeAffinity: {
+        requiredDuringSchedulingIgnoredDuringExecution: {
+          nodeSelectorTerms: [
+            { matchFields: [{ key: "metadata.name", operator: "In", values: ["n"] }] },
+            { matchExpressions: [{ key: "zone", operator: "Exists" }] },
+          ],
+        },
+        preferredDuringSchedulingIgnoredDuringExecution: [{ weight: 100, preference: {} }],
+      },
+      resources: {
+        requests: { cpu: "100m", memory: "1.5Gi", "example.com/gpu": 2 as unknown as string },
+        limits: { memory: "2e9" },
+        claims: [{ name: "gpu", request: "one" }],
+      },
+    };
+    const { spec } = await dryRun({ template, sandboxConfigName: "c" });
+    expect(spec).toEqual({
+      replicas: 1,
+      ateomImage: "image",
+      sandboxClass: "gvisor",
+      sandboxConfigName: "c",
+      template,
+    });
+  });
+
+  it("is found under its short name, and shows what the original shows", async () => {
+    const { names } = crds().find(({ spec }) => spec.group === "ate.dev")?.spec ?? {};
+    expect(names).toMatchObject({ plural: "workerpools", shortNames: ["workerpool"] });
+    await cluster.client.create(
+      workerPools,
+      { metadata: { namespace, name: "shown" }, spec: { replicas: 3, ateomImage: "image" } },
+      { namespace },
+    );
+    const { columnDefinitions, rows } = await tableOf(cluster, "shown");
+    expect(columnDefinitions.map(({ name, type }) => [name, type])).toEqual([
+      ["Name", "string"],
+      ["Desired", "integer"],
+      ["Replicas", "integer"],
+      ["Age", "date"],
+    ]);
+    expect(rows[0]?.cells.slice(0, 2)).toEqual(["shown", 3]);
+  });
+});
+
+/** The rows and columns that `kubectl get` shows; our client has no use for them. */
+interface Table {
+  readonly columnDefinitions: readonly { readonly name: string; readonly type: string }[];
+  readonly rows: readonly { readonly cells: readonly unknown[] }[];
+}
+
+function tableOf({ url, ca, adminToken }: TestCluster, name: string): Promise<Table> {
+  const path = `/apis/ate.dev/v1alpha1/namespaces/${namespace}/workerpools/${name}`;
+  const accept = "application/json;as=Table;v=v1;g=meta.k8s.io";
+  const { promise, resolve, reject } = Promise.withResolvers<Table>();
+  const asked = request(`${url}${path}`, { ca, headers: { authorization: `Bearer ${adminToken}`, accept } });
+  asked.on("error", reject);
+  asked.on("response", (answer) => {
+    const chunks: Buffer[] = [];
+    answer.on("error", reject);
+    answer.on("data", (chunk: Buffer) => chunks.push(chunk));
+    answer.on("end", () => resolve(JSON.parse(Buffer.concat(chunks).toString()) as Table));
+  });
+  asked.end();
+  return promise;
+}
