@@ -13,6 +13,8 @@ export * from "./api/startup-gate.ts";
 export * from "./api/startup-gate-resource.ts";
 export * from "./explain/architecture-forecast.ts";
 export * from "./explain/diff.ts";
+export * from "./explain/footprint-forecast.ts";
+export type { Requests } from "./explain/footprint-forecast-requests.ts";
 export * from "./explain/gate-forecast.ts";
 export * from "./explain/gates.ts";
 export * from "./explain/node.ts";

@@ -1,0 +1,168 @@
+/** What a plan over many nodes means for footprints: where agents would run, and what that saves. */
+import type { DaemonSet, Node } from "@berth/kube";
+import type { RuleOutcome } from "../node/capability.ts";
+import {
+  type AgentProblem,
+  agentProblemOn,
+  agentProblems,
+  type UnservedNode,
+} from "../node/footprint/agent-check.ts";
+import { staysAway } from "../node/footprint/agent-selector.ts";
+import type { Footprint, Footprints } from "../node/footprint/footprint.ts";
+import type { FootprintSight } from "../node/footprint/footprint-sight.ts";
+import { IDLE_VALUE } from "../node/footprint/index.ts";
+import { labelId, standingValue } from "../node/mark.ts";
+import type { NodePlan } from "../node/plan.ts";
+import { type Requests, requestsOf } from "./footprint-forecast-requests.ts";
+
+/** What becomes of the DaemonSet of a footprint. */
+export interface AgentForecast {
+  /** `namespace/name`. */
+  readonly daemonSet: string;
+  /** It runs only where the label has it run. Otherwise nothing is saved until it does. */
+  readonly follows: boolean;
+  /** What is wrong with the DaemonSet itself. */
+  readonly problems: readonly AgentProblem[];
+  /** Nodes that need it and where it cannot run, in order of name. */
+  readonly unserved: readonly UnservedNode[];
+  /** Of one pod of it. */
+  readonly requests: Requests;
+  /** Nodes on which it could run and does not have to, and what its pods would request there together. */
+  readonly saved: { readonly nodes: number; readonly requests: Requests };
+}
+
+/** One footprint: the nodes to which the plan brings the agent, and from which it takes it, by name. */
+export interface FootprintChanges {
+  readonly footprint: string;
+  /** `ate.dev/atelet=true`. */
+  readonly label: string;
+  /** Nodes that are not excluded. */
+  readonly nodes: number;
+  /** Nodes with a pod that needs the agent. */
+  readonly needed: number;
+  /** Nodes of which that is not known: what stands there stays. */
+  readonly unknown: number;
+  readonly gain: readonly string[];
+  readonly lose: readonly string[];
+  /** How long after its last pod a node loses the agent, ms; absent when at once. */
+  readonly delayMs?: number;
+  /** Absent when the footprint names no DaemonSet, or DaemonSets could not be read. */
+  readonly agent?: AgentForecast;
+}
+
+/** Takes one plan after the other; keeps names only. */
+export class FootprintForecast {
+  readonly #counts: readonly Count[];
+
+  constructor({ footprints }: Pick<Footprints, "footprints">, sight: Pick<FootprintSight, "daemonSet">) {
+    this.#counts = footprints.map((footprint) => ({
+      footprint,
+      nodes: 0,
+      needed: 0,
+      unknown: 0,
+      gain: [],
+      lose: [],
+      ...withAgent(footprint, sight),
+    }));
+  }
+
+  /** The plan holds the whole node. @param outcomes what the footprints said of it. */
+  add({ node, changes }: Pick<NodePlan, "node" | "changes">, outcomes: readonly RuleOutcome[] = []): void {
+    const name = node.metadata?.name ?? "";
+    for (const count of this.#counts) {
+      const { footprint, agent } = count;
+      const ours = outcomes.filter(({ rule }) => rule === footprint.rule);
+      const phases = new Set(ours.map(({ phase }) => phase));
+      if (phases.has("Excluded")) continue;
+      count.nodes += 1;
+      const isNeeded = phases.has("Needed") || phases.has("Pending");
+      if (isNeeded) count.needed += 1;
+      if (phases.has("Unknown")) count.unknown += 1;
+      const id = labelId(footprint.label.key);
+      const change = changes.find((it) => it.id === id && it.action !== "adopt" && it.action !== "record");
+      const standing = standingValue(node, id);
+      const before = runsWith(footprint, standing);
+      const after = runsWith(footprint, change === undefined ? standing : change.after);
+      if (after && !before) count.gain.push(name);
+      if (before && !after) count.lose.push(name);
+      if (agent !== undefined) look(agent, { node, name, isNeeded, runs: after });
+    }
+  }
+
+  /** In order of the footprints. */
+  footprints(): readonly FootprintChanges[] {
+    return this.#counts.map(({ footprint, agent, gain, lose, ...counts }): FootprintChanges => {
+      const { rule, label, releaseDelayMs } = footprint;
+      return {
+        footprint: rule,
+        label: `${label.key}=${label.value}`,
+        ...counts,
+        gain: gain.toSorted(),
+        lose: lose.toSorted(),
+        ...(releaseDelayMs > 0 && { delayMs: releaseDelayMs }),
+        ...(agent && { agent: toForecast(agent) }),
+      };
+    });
+  }
+}
+
+interface Agent {
+  readonly footprint: Footprint & { readonly agent: NonNullable<Footprint["agent"]> };
+  /** `null`: there is none. */
+  readonly daemonSet: DaemonSet | null;
+  readonly unserved: UnservedNode[];
+  spared: number;
+}
+
+interface Count {
+  readonly footprint: Footprint;
+  readonly agent?: Agent;
+  nodes: number;
+  needed: number;
+  unknown: number;
+  readonly gain: string[];
+  readonly lose: string[];
+}
+
+function withAgent(
+  footprint: Footprint,
+  sight: Pick<FootprintSight, "daemonSet">,
+): { readonly agent?: Agent } {
+  const { agent } = footprint;
+  if (agent === undefined) return {};
+  const daemonSet = sight.daemonSet(agent.namespace, agent.name);
+  if (daemonSet === undefined) return {};
+  return { agent: { footprint: { ...footprint, agent }, daemonSet, unserved: [], spared: 0 } };
+}
+
+/** Would the agent run on a node with this value of the label, if it asks for the label as it should? */
+function runsWith({ label, placement }: Footprint, value: string | undefined): boolean {
+  return placement === "Lazy" ? value === label.value : value !== IDLE_VALUE;
+}
+
+interface Seen {
+  readonly node: Node;
+  readonly name: string;
+  readonly isNeeded: boolean;
+  readonly runs: boolean;
+}
+
+function look(agent: Agent, { node, name, isNeeded, runs }: Seen): void {
+  const problem = agentProblemOn(agent.footprint, agent.daemonSet, node);
+  if (problem === undefined) {
+    if (!runs) agent.spared += 1;
+    // Of a DaemonSet that is not there it is enough to say so once.
+  } else if (isNeeded && agent.daemonSet !== null) agent.unserved.push({ node: name, ...problem });
+}
+
+function toForecast({ footprint, daemonSet, unserved, spared }: Agent): AgentForecast {
+  const spec = daemonSet?.spec?.template.spec;
+  return {
+    daemonSet: `${footprint.agent.namespace}/${footprint.agent.name}`,
+    follows: staysAway(spec, footprint),
+    problems: agentProblems(footprint, daemonSet),
+    unserved: unserved.toSorted((a, b) => (a.node < b.node ? -1 : 1)),
+    requests: requestsOf(spec, 1),
+    saved: { nodes: spared, requests: requestsOf(spec, spared) },
+  };
+}
