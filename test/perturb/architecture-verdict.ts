@@ -42,7 +42,9 @@ export function forbiddenOfArchitectures(
   history: readonly HistoryEntry[],
   trial: ArchitectureTrial,
 ): readonly string[] {
-  const worlds = new Worlds(history, trial.steps, toArchitectureView);
+  // A first list is never older than its request, so all that is there before the start is seen together.
+  const prepared = history.findIndex(({ by, step }) => by !== "story" || step !== trial.steps[0]);
+  const worlds = new Worlds(history, trial.steps, toArchitectureView, Math.max(prepared, 0));
   const written = history.filter(({ by }) => by === "controller");
   return [
     ...flappingTaints(history, trial),
@@ -124,7 +126,8 @@ function ofNode(is: Node, was: Node, { views, trial }: Reasons): readonly string
       return [`was tainted ${after.join()}, and is of ${wantedTaint(was)}`];
     if (!views.some(wants)) return [`was tainted though no policy does`];
     const isOver = views.some((view) => view.nodes.some((node) => isOurs(node, key)));
-    const [first = new Set<string>(), ...others] = views.map((view) => uncovered(view, key));
+    // Pods and DaemonSets that are older than the policy are known to whoever knows it.
+    const [first = new Set<string>(), ...others] = views.filter(wants).map((view) => uncovered(view, key));
     const surprised = others.reduce((all, one) => all.intersection(one), first);
     return isOver || surprised.size === 0
       ? []

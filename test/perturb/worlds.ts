@@ -13,18 +13,23 @@ export class Worlds<V> {
   readonly #steps: readonly string[];
   /** `#views[n]` is that after `n` versions. */
   readonly #views: readonly V[];
+  readonly #first: number;
 
   /**
    * @param steps in order, the start included.
    * @param toView what is made of the versions that stand at one moment.
+   * @param first no view is older than that after so many versions, but for those in which the object is as old itself.
+   * Default 0.
    */
   constructor(
     history: readonly HistoryEntry[],
     steps: readonly string[],
     toView: (standing: readonly HistoryEntry[]) => V,
+    first = 0,
   ) {
     this.#history = history;
     this.#steps = steps;
+    this.#first = first;
     const kept = new Map<string, HistoryEntry>();
     this.#views = [
       toView([]),
@@ -44,7 +49,7 @@ export class Worlds<V> {
     const seen = entry.before?.metadata?.resourceVersion;
     const made = this.#history.findIndex(({ object }) => object.metadata?.resourceVersion === seen) + 1;
     const stepBefore = this.#history.findIndex((one) => this.#steps.indexOf(one.step) >= step - 1);
-    return this.#views.slice(Math.min(made, stepBefore), at + 1);
+    return this.#views.slice(Math.min(made, Math.max(stepBefore, this.#first)), at + 1);
   }
 
   /** Every moment since the object was made: who looks something up for it asks the server, and not before that. */

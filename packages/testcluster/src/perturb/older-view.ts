@@ -11,7 +11,7 @@ import type { Interceptor, ObservedRequest, Reply } from "../fault/interceptor.t
 import type { Version, VersionLog } from "./history.ts";
 
 export interface OlderViewOptions {
-  readonly log: VersionLog;
+  readonly log: Pick<VersionLog, "versions" | "viewOf" | "present" | "resourceVersionOf" | "conditions">;
   readonly resources: readonly Resource[];
   /** The view is that after so many versions. */
   readonly count: number;
