@@ -9,6 +9,7 @@ import { labelRuleSpec } from "./label-rule.ts";
 import { labelRules } from "./label-rule-resource.ts";
 import { invalidSpecs, validSpecs } from "./testing/label-rule-cases.ts";
 import { anySpec } from "./testing/label-rule-specs.ts";
+import { invalidFootprints, validFootprints } from "./testing/node-footprint-cases.ts";
 
 let cluster: TestCluster;
 let client: KubeClient;
@@ -32,9 +33,9 @@ async function whenEstablished(name: string): Promise<void> {
 
 const PATH = "/apis/berth.dev/v1alpha1/labelrules";
 
-function judge(spec: unknown): Promise<Verdict> {
-  const object = { apiVersion: "berth.dev/v1alpha1", kind: "LabelRule", metadata: { name: "tried" }, spec };
-  return tryToCreate(cluster, PATH, object);
+function judge(spec: unknown, kind = "LabelRule", path = PATH): Promise<Verdict> {
+  const object = { apiVersion: "berth.dev/v1alpha1", kind, metadata: { name: "tried" }, spec };
+  return tryToCreate(cluster, path, object);
 }
 
 /** `spec.labels[0].key`, as the API server writes a path. */
@@ -123,6 +124,19 @@ describe("the CRD of LabelRule", () => {
     const patched = client.patch(labelRules, { name }, { type: "merge", body }, { subresource: "status" });
     await expect(patched).rejects.toMatchObject({ failure: { kind: "invalid" } });
     await client.delete(labelRules, { name });
+  });
+});
+
+describe("the CRD of NodeFootprint", () => {
+  const path = "/apis/berth.dev/v1alpha1/nodefootprints";
+
+  it.each(validFootprints)("accepts $what, and adds nothing", async ({ spec }) => {
+    expect(await judge(spec, "NodeFootprint", path)).toMatchObject({ accepted: true, object: { spec } });
+  });
+
+  it.each(invalidFootprints)("refuses $what at $field, as our schema does", async ({ spec, field }) => {
+    const message = expect.stringContaining(field) as string;
+    expect(await judge(spec, "NodeFootprint", path)).toMatchObject({ accepted: false, message });
   });
 });
 
