@@ -107,11 +107,12 @@ function decideDeleted(view: HoldView, since: string): HoldDecision {
 
 /**
  * The garbage collector deletes nothing of an owner that is still there, so that a finalizer would keep it there for ever:
- * what it owns is deleted here. Not where the collector does so itself, and not what is about to be orphaned.
+ * what it owns is deleted here. Not where the collector does so itself, and not what is about to be orphaned; and not before
+ * its pods are known, for without what is between they can no longer be followed up to it.
  */
 function deletesOf(view: HoldView): readonly OwnedObject[] {
-  const { owner, guard, owned = [], asked } = view;
-  if (isOrphaning(view) || owner.finalizers.includes(FOREGROUND)) return [];
+  const { owner, guard, owned = [], pods, asked } = view;
+  if (pods === undefined || isOrphaning(view) || owner.finalizers.includes(FOREGROUND)) return [];
   const isOurs = ({ resource }: OwnedObject): boolean =>
     guard.footprints.some(
       ({ hold }) =>
@@ -159,7 +160,7 @@ function messageOf(view: HoldView, pods: readonly Pod[]): string {
   }
   const [first, ...others] = owned ?? [];
   if (isOrphaning(view)) return "the garbage collector to orphan what it owns";
-  if (first === undefined) return "what it owns to be looked up";
+  if (first === undefined || view.pods === undefined) return "what it owns to be looked up";
   const more = others.length > 0 ? ` and ${others.length} more` : "";
   return `what it owns: ${first.resource.resource} ${first.namespace}/${first.name}${more}`;
 }

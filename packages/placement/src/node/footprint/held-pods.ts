@@ -13,6 +13,8 @@ export interface HeldPodsSight extends NeedSight, Pick<FootprintSight, "owners">
 
 /** What is known of one owner that is being deleted. */
 export interface DeletedOwner {
+  /** `""` for one of the whole cluster. */
+  readonly namespace: string;
   readonly uid: string;
   /** Uids of the owners of an object of the owned resources; `undefined`: there is no such object. */
   readonly refsOf: (uid: string) => readonly string[] | undefined;
@@ -61,17 +63,18 @@ function isBound(
   { grouping }: Footprint,
   pod: Pod,
   chain: readonly OwnerIdentity[],
-  { uid, refsOf, known, isOrphaned }: DeletedOwner,
+  { namespace, uid, refsOf, known, isOrphaned }: DeletedOwner,
 ): boolean {
   for (const above of chain) {
     if (above.uid === uid) return true;
     if (refsOf(above.uid)?.length === 0) return false;
   }
   const controller = pod.metadata?.ownerReferences?.find((it) => it.controller === true);
-  const isBroken = controller !== undefined && chain.length === 0;
-  // Between the end of its ReplicaSet and its own a pod cannot be followed up to its owner any more.
-  if (controller !== undefined && known.has(pod.metadata?.uid ?? "")) return true;
-  if (grouping.by !== "PodLabel") return false;
-  if (grouping.verify === undefined) return !isOrphaned;
-  return isBroken && pod.metadata?.deletionTimestamp !== undefined;
+  if (controller !== undefined) {
+    // Whoever made it has gone before it, and the garbage collector ends it soon. It may be one of the owner's: after a
+    // restart nobody knows any more.
+    const isNear = namespace === "" || pod.metadata?.namespace === namespace;
+    if (known.has(pod.metadata?.uid ?? "") || (chain.length === 0 && isNear)) return true;
+  }
+  return grouping.by === "PodLabel" && grouping.verify === undefined && !isOrphaned;
 }

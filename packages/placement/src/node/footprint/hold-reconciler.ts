@@ -119,6 +119,7 @@ function podsOf(
     const pods = podsOfOwner(
       footprint,
       {
+        namespace: owner.namespace,
         uid: owner.uid,
         refsOf: (uid) => watches.refsOf(guard, owner.namespace, uid),
         known: memory.known,

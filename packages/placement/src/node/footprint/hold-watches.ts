@@ -70,7 +70,7 @@ const BY_UID = "uid";
  * A resource that is not there, as before its CRD, is looked for and is no problem.
  */
 export class HoldWatches implements Component {
-  readonly name = "footprint-holds";
+  readonly name = "footprint-held-owners";
   readonly #options: HoldWatchesOptions;
   readonly #guards = new Map<string, WatchedGuard>();
   readonly #owners = new Map<string, OwnerWatch>();

@@ -1,0 +1,220 @@
+/** Owners under every kind of deletion, with the real garbage collector and Deployment controller. The test is the kubelet. */
+import { bindings, deployments, namespaces, nodes, type Pod, pods } from "@berth/kube";
+import { aNode, eventually, startTestCluster, type TestCluster } from "@berth/testcluster";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { reasons } from "../../api/reasons.ts";
+import {
+  createOwner,
+  FINALIZER,
+  find,
+  footprintsOf,
+  type HoldWorld,
+  noFootprints,
+  owners,
+  podsOfOwner,
+  serveOwners,
+  startHolds,
+} from "./testing/hold-world.ts";
+
+const namespace = "footprint-holds";
+const NODE = "holds-1";
+let cluster: TestCluster;
+let count = 0;
+
+beforeAll(async () => {
+  cluster = await startTestCluster({ with: ["controller-manager"] });
+  await cluster.client.create(namespaces, { metadata: { name: namespace } });
+  await cluster.client.create(nodes, aNode(NODE).build());
+  await serveOwners(cluster.client);
+  // The garbage collector looks for new kinds when it starts, and then every 30 s.
+  await cluster.stopComponent("kube-controller-manager");
+  await cluster.startComponent("kube-controller-manager");
+}, 90_000);
+
+afterAll(() => cluster[Symbol.asyncDispose]());
+
+const startBerth = (hold: Parameters<typeof footprintsOf>[0] = {}): HoldWorld =>
+  startHolds(cluster.client, footprintsOf(hold));
+
+const theOwner = (name: string) => find(cluster.client, owners, { namespace, name });
+const theDeployment = (name: string) =>
+  find(cluster.client, deployments, { namespace, name: `${name}-deployment` });
+
+/** With the finalizer on it. */
+async function guarded(replicas = 1): Promise<string> {
+  const name = `p-${++count}`;
+  await createOwner(cluster.client, { namespace, name, replicas });
+  await eventually(async () => expect((await theOwner(name))?.metadata?.finalizers).toContain(FINALIZER));
+  return name;
+}
+
+/** All its pods, bound to the node. */
+async function running(name: string, replicas = 1): Promise<readonly Pod[]> {
+  const made = await eventually(async () => {
+    const found = await podsOfOwner(cluster.client, namespace, name);
+    expect(found).toHaveLength(replicas);
+    return found;
+  });
+  for (const { metadata: { name: pod = "" } = {} } of made) {
+    const binding = { metadata: { name: pod, namespace }, target: { kind: "Node", name: NODE } };
+    await cluster.client.create(bindings, binding, { namespace });
+  }
+  return made;
+}
+
+async function deleteOwner(
+  name: string,
+  propagationPolicy: "Background" | "Foreground" | "Orphan" = "Background",
+): Promise<void> {
+  await cluster.client.delete(owners, { namespace, name }, { propagationPolicy });
+}
+
+/** As kubelet does at the end of a pod. */
+async function endPods(name: string): Promise<void> {
+  for (const { metadata } of await podsOfOwner(cluster.client, namespace, name))
+    await cluster.client.delete(
+      pods,
+      { namespace, name: metadata?.name ?? "" },
+      { gracePeriodSeconds: 0, preconditions: { uid: metadata?.uid ?? "" } },
+    );
+}
+
+async function terminating(name: string): Promise<void> {
+  await eventually(async () => {
+    const found = await podsOfOwner(cluster.client, namespace, name);
+    expect(found.length).toBeGreaterThan(0);
+    for (const { metadata } of found) expect(metadata?.deletionTimestamp).toBeDefined();
+  });
+}
+
+const gone = (name: string) => eventually(async () => expect(await theOwner(name)).toBeUndefined());
+
+describe("an owner with a hold", () => {
+  it("F-B1 F-E1 F-10 in the background: what it owns is deleted, and it is gone once its pods are", async () => {
+    await using berth = startBerth();
+    const name = await guarded(2);
+    await running(name, 2);
+    await deleteOwner(name);
+    await terminating(name);
+    expect(await theDeployment(name)).toBeUndefined();
+    await eventually(() => {
+      const [entry] = berth.held.of("cluster/agent");
+      expect(entry).toMatchObject({ name: `${namespace}/${name}`, nodes: [NODE] });
+      expect(entry?.pods).toHaveLength(2);
+    });
+    expect((await theOwner(name))?.metadata?.finalizers).toEqual([FINALIZER]);
+    await endPods(name);
+    await gone(name);
+    expect(berth.held.size).toBe(0);
+  });
+
+  it("F-B1 in the foreground: the garbage collector does all of it, and it is gone once its pods are", async () => {
+    await using _berth = startBerth();
+    const name = await guarded();
+    await running(name);
+    await deleteOwner(name, "Foreground");
+    await terminating(name);
+    expect(await theOwner(name)).toBeDefined();
+    await endPods(name);
+    await gone(name);
+    await eventually(async () => expect(await theDeployment(name)).toBeUndefined());
+  });
+
+  it("F-B1 orphaning: it is gone, and Deployment and pods live on", async () => {
+    await using _berth = startBerth();
+    const name = await guarded();
+    await running(name);
+    await deleteOwner(name, "Orphan");
+    await gone(name);
+    const deployment = await theDeployment(name);
+    expect(deployment?.metadata?.deletionTimestamp).toBeUndefined();
+    expect(deployment?.metadata?.ownerReferences ?? []).toEqual([]);
+    const [pod] = await podsOfOwner(cluster.client, namespace, name);
+    expect(pod?.metadata?.deletionTimestamp).toBeUndefined();
+    expect(pod?.spec?.nodeName).toBe(NODE);
+  });
+
+  it("F-11 F-E13 with pods that never had a node: it is gone, and so is all that it owned", async () => {
+    await using _berth = startBerth();
+    const name = await guarded();
+    await deleteOwner(name);
+    await gone(name);
+    await eventually(async () => {
+      expect(await theDeployment(name)).toBeUndefined();
+      expect(await podsOfOwner(cluster.client, namespace, name)).toEqual([]);
+    });
+  });
+
+  it("F-E10 F-B4 whose claim somebody has put on a node without its pods: it is gone", async () => {
+    await using _berth = startBerth();
+    const name = await guarded(0);
+    const { metadata } = (await theOwner(name)) ?? {};
+    const annotations = { [`test.berth.dev/claim.${metadata?.uid}`]: "" };
+    await cluster.client.patch(nodes, { name: NODE }, { type: "merge", body: { metadata: { annotations } } });
+    await deleteOwner(name);
+    await gone(name);
+    expect(await theDeployment(name).then((it) => it?.metadata?.finalizers)).toBeUndefined();
+  });
+
+  it("F-E2 F-B2 whose last pod ends while Berth is away: it is gone when Berth is back", async () => {
+    const name = await (async () => {
+      await using _berth = startBerth();
+      const held = await guarded();
+      await running(held);
+      await deleteOwner(held);
+      await terminating(held);
+      return held;
+    })();
+    await endPods(name);
+    expect(await theOwner(name)).toBeDefined();
+    await using _again = startBerth();
+    await gone(name);
+  });
+
+  it("F-B11 F-E12 with a stuck pod: the timeout lets it go, and an Event says what was left", async () => {
+    await using berth = startBerth({ timeout: "3s" });
+    const name = await guarded();
+    const [pod] = await running(name);
+    await deleteOwner(name);
+    await terminating(name);
+    await gone(name);
+    expect(await podsOfOwner(cluster.client, namespace, name)).toHaveLength(1);
+    const event = berth.events.find(({ regarding }) => regarding.name === name);
+    expect(event).toMatchObject({
+      type: "Warning",
+      reason: reasons.HoldTimedOut,
+      regarding: { kind: "Pool" },
+    });
+    expect(event?.note).toContain(`${namespace}/${pod?.metadata?.name} on ${NODE}`);
+    await endPods(name);
+  });
+
+  it("keeps the finalizers of others where they are, and loses ours when no footprint holds it any more", async () => {
+    await using berth = startBerth();
+    const name = `p-${++count}`;
+    const others = ["test.berth.dev/a", "test.berth.dev/b"];
+    await cluster.client.create(owners, { metadata: { namespace, name, finalizers: others } }, { namespace });
+    const finalizers = (wanted: readonly string[]) =>
+      eventually(async () => expect((await theOwner(name))?.metadata?.finalizers).toEqual(wanted));
+    await finalizers([...others, FINALIZER]);
+    berth.want(noFootprints());
+    await finalizers(others);
+    await cluster.client.patch(
+      owners,
+      { namespace, name },
+      { type: "merge", body: { metadata: { finalizers: [] } } },
+    );
+  });
+
+  it("left to somebody else by onDelete Wait: nothing of it is deleted until they do", async () => {
+    await using berth = startBerth({ onDelete: "Wait" });
+    const name = await guarded(0);
+    await deleteOwner(name);
+    await eventually(() =>
+      expect(berth.held.of("cluster/agent")[0]?.message).toContain(`${name}-deployment`),
+    );
+    expect((await theDeployment(name))?.metadata?.deletionTimestamp).toBeUndefined();
+    await cluster.client.delete(deployments, { namespace, name: `${name}-deployment` });
+    await gone(name);
+  });
+});

@@ -1,0 +1,180 @@
+/** Holds put together as the product does, on a real cluster whose owners are of a kind of the tests' own. */
+import {
+  customResourceDefinitions,
+  type Deployment,
+  defineResource,
+  deployments,
+  isApiError,
+  type KubeClient,
+  type KubeObject,
+  type Pod,
+  pods,
+  type Resource,
+} from "@berth/kube";
+import {
+  clusterName,
+  createController,
+  createSilentLogger,
+  type EventInput,
+  Manager,
+  systemClock,
+} from "@berth/runtime";
+import { eventually } from "@berth/testcluster";
+import type { FootprintHold } from "../../../api/node-footprint.ts";
+import { compileFootprints } from "../compile.ts";
+import type { Footprints } from "../footprint.ts";
+import { HeldOwners } from "../held-owners.ts";
+import { createHoldReconciler } from "../hold-reconciler.ts";
+import { HoldWatches, type OwnerKey, toOwnerText } from "../hold-watches.ts";
+import { createFootprintSight } from "../sight.ts";
+
+export const GROUP = "test.berth.dev";
+export const FINALIZER = "test.berth.dev/hold";
+export const owners: Resource = defineResource({
+  group: GROUP,
+  version: "v1",
+  plural: "pools",
+  kind: "Pool",
+  namespaced: true,
+});
+
+export async function serveOwners(client: KubeClient): Promise<void> {
+  const names = { plural: "pools", singular: "pool", kind: "Pool", listKind: "PoolList" };
+  const schema = { openAPIV3Schema: { type: "object", "x-kubernetes-preserve-unknown-fields": true } };
+  await client.apply(customResourceDefinitions, {
+    metadata: { name: `pools.${GROUP}` },
+    spec: {
+      group: GROUP,
+      scope: "Namespaced",
+      names,
+      versions: [{ name: "v1", served: true, storage: true, schema }],
+    },
+  });
+  await eventually(() => client.list(owners, {}));
+}
+
+/** One footprint, `cluster/agent`, of pods with the label `agent: needed`, grouped by the uid of their Pool. */
+export function footprintsOf(hold: Partial<FootprintHold> | undefined): Footprints {
+  const spec = {
+    workloads: [{ podSelector: { matchLabels: { agent: "needed" } } }],
+    group: { by: "OwnerUID", owner: { group: GROUP, kind: "Pool" } },
+    node: { label: { key: "test.berth.dev/agent" } },
+    ...(hold && {
+      hold: {
+        resource: { group: GROUP, version: "v1", resource: "pools" },
+        finalizer: FINALIZER,
+        ownedResources: [{ group: "apps", version: "v1", resource: "deployments" }],
+        ...hold,
+      },
+    }),
+  } as const;
+  const compiled = compileFootprints({ sources: [{ source: "cluster", documents: [{ name: "agent", spec }] }] });
+  if (compiled.faults.length > 0) throw new Error(compiled.faults.map(({ message }) => message).join("; "));
+  return compiled;
+}
+
+export const noFootprints = (): Footprints =>
+  compileFootprints({ sources: [{ source: "cluster", documents: [] }] });
+
+export interface HoldWorld extends AsyncDisposable {
+  readonly held: HeldOwners;
+  readonly events: readonly EventInput[];
+  want(footprints: Footprints): void;
+}
+
+/** Berth, as far as holds go. Runs until it is disposed of. */
+export function startHolds(client: KubeClient, footprints: Footprints): HoldWorld {
+  const common = { client, cluster: clusterName("c"), clock: systemClock, log: createSilentLogger() };
+  const events: EventInput[] = [];
+  const held = new HeldOwners({ onChange: () => undefined });
+  const watches = new HoldWatches({ ...common, onOwner: (key) => controller.enqueue(key) });
+  const seen = createFootprintSight({
+    ...common,
+    daemonSets: { daemonSet: () => null, want: () => undefined },
+    onNode: () => undefined,
+    onEverything: () => watches.lookAgain(),
+    onPod: () => watches.lookAgain(),
+    onOwners: () => watches.lookAgain(),
+  });
+  const controller = createController<OwnerKey>({
+    ...common,
+    name: "footprint-holds",
+    toText: toOwnerText,
+    reconcile: createHoldReconciler({
+      client,
+      watches,
+      sight: { ...seen.sight, podsOf: (footprint) => seen.podsOf(footprint) },
+      held,
+      events: { record: (event) => events.push(event) },
+      clock: systemClock,
+    }),
+  });
+  const want = (next: Footprints): void => {
+    seen.want(next.footprints);
+    watches.want(next);
+  };
+  want(footprints);
+  const abort = new AbortController();
+  const manager = new Manager({ ...common, always: [[...seen.components, watches]], elected: [controller] });
+  const run = manager.run(abort.signal);
+  return {
+    held,
+    events,
+    want,
+    [Symbol.asyncDispose]: async () => {
+      abort.abort();
+      await run;
+    },
+  };
+}
+
+/** An owner with a Deployment, as a controller of its kind would make it. */
+export async function createOwner(
+  client: KubeClient,
+  { namespace, name, replicas = 1 }: { namespace: string; name: string; replicas?: number },
+): Promise<KubeObject> {
+  const owner = await client.create(owners, { metadata: { namespace, name } }, { namespace });
+  const labels = { pool: name, agent: "needed" };
+  const deployment: Deployment = {
+    metadata: {
+      name: `${name}-deployment`,
+      namespace,
+      ownerReferences: [
+        {
+          apiVersion: `${GROUP}/v1`,
+          kind: "Pool",
+          name,
+          uid: owner.metadata?.uid ?? "",
+          controller: true,
+          blockOwnerDeletion: true,
+        },
+      ],
+    },
+    spec: {
+      replicas,
+      selector: { matchLabels: { pool: name } },
+      template: { metadata: { labels }, spec: { containers: [{ name: "c", image: "registry.test/a:1" }] } },
+    },
+  };
+  await client.create(deployments, deployment, { namespace });
+  return owner;
+}
+
+export async function podsOfOwner(client: KubeClient, namespace: string, name: string): Promise<readonly Pod[]> {
+  const { items } = await client.list(pods, { namespace, labelSelector: `pool=${name}` });
+  return items;
+}
+
+/** `undefined` when it is gone. */
+export async function find<T extends KubeObject>(
+  client: KubeClient,
+  resource: Resource<T>,
+  of: { readonly namespace: string; readonly name: string },
+): Promise<T | undefined> {
+  try {
+    return await client.get(resource, of);
+  } catch (error) {
+    if (isApiError(error, "notFound")) return undefined;
+    throw error;
+  }
+}
