@@ -26,6 +26,8 @@ import {
   type Logger,
   type MetricsRegistry,
   type Running,
+  sleep,
+  whenAborted,
 } from "@berth/runtime";
 import { Demand, keepOnceNeeded } from "./admission-keeping.ts";
 import type { AdmissionSettings, WebhookOwner, WebhookServer } from "./webhook-server.ts";
@@ -112,10 +114,13 @@ export function createArchitectureAdmission(
 ): ArchitectureAdmissionParts {
   const { client, cluster, installation, policies, webhook, webhooks, clock, log, metrics, onChange } =
     around;
-  const isOff = spec.mode === "Off";
+  // A Berth without a namespace has nowhere to keep certificates: it is run from a terminal, and not asked.
+  const isHomeless = spec.mode === "Auto" && namespace === undefined && spec.certificates === undefined;
+  const isOff = spec.mode === "Off" || isHomeless;
   const selector = architectureLabels({ installation });
   const demand = new Demand();
   let demandedMs: number | undefined;
+  let isWarned = false;
   const keeper = createObjectKeeper({
     name: "architecture-webhooks",
     client,
@@ -155,8 +160,8 @@ export function createArchitectureAdmission(
   const state = (): ArchitectureJudgement | undefined => {
     if ((policies()?.policies.length ?? 0) === 0) return undefined;
     if (isOff) {
-      const message =
-        "the API server does not ask about new pods: only those that wait for a node are seen to";
+      const why = isHomeless ? "Berth's namespace does not exist: " : "";
+      const message = `${why}the API server does not ask about new pods, so none is narrowed; those that wait for a node get tolerations`;
       return { ready: false, reason: reasons.AdmissionOff, message };
     }
     const why = problem();
@@ -173,9 +178,21 @@ export function createArchitectureAdmission(
     const scope = { labelSelector, limit: 1, signal };
     return (await client.list(mutatingWebhookConfigurations, scope)).items.length > 0;
   };
+  /** What keeps failing is told in the end, also when nothing changes any more. */
+  const tellLate = async (signal: AbortSignal): Promise<void> => {
+    await Promise.race([demand.first, whenAborted(signal)]);
+    await sleep(clock, EARLY_MS, signal);
+    if (!signal.aborted) onChange();
+    await whenAborted(signal);
+  };
   return {
     state,
     policiesChanged() {
+      const said = isHomeless ? state() : undefined;
+      if (said !== undefined && !isWarned) {
+        isWarned = true;
+        log.warn(said.message, { reason: said.reason });
+      }
       if (isNeeded()) {
         webhook.demand(webhooks);
         demand.note();
@@ -196,7 +213,8 @@ export function createArchitectureAdmission(
           const pairs = () => [keeper.components];
           const prepare = () => Promise.resolve(undefined);
           const keeping = { demand, prepare, hasLeftovers, pairs, clock, log };
-          return Promise.resolve({ ended: keepOnceNeeded(keeping, signal) });
+          const ended = Promise.all([keepOnceNeeded(keeping, signal), tellLate(signal)]);
+          return Promise.resolve({ ended: ended.then(() => undefined) });
         },
         problem,
       },

@@ -45,6 +45,7 @@ import {
 } from "@berth/runtime";
 import { architectureWebhooks } from "./architecture-admission.ts";
 import { createLeftovers } from "./architecture-leftovers.ts";
+import { createPodMisses } from "./architecture-misses.ts";
 import { ArchitectureHub, readClusterArchitecture } from "./architecture-policies.ts";
 import { createArchitectureReview } from "./architecture-review.ts";
 import { ArchitectureWatches } from "./architecture-watches.ts";
@@ -125,9 +126,20 @@ export function createArchitectureParts(around: ArchitectureSurroundings): Archi
     setSource.ask(keysOf(sets.list()));
     pass.check();
   };
+  const misses = createPodMisses({
+    context() {
+      const policies = inForce()?.policies;
+      const namespaceLabels = (name: string) => watches.namespaceLabels(name) ?? undefined;
+      return policies && { policies, namespaceLabels, ownNamespace, sight: images, now: clock.now() };
+    },
+    admission: around.admission,
+    onChange: () => askStatuses(),
+    clock,
+  });
   const watches = new ArchitectureWatches({
     ...common,
     onPod: (key) => podSource.ask([key], "high"),
+    onPodChange: (change) => misses.podChanged(change),
     onNamespace(namespace) {
       podSource.ask(keysOf(watches.podsOf(namespace)));
       setSource.ask(keysOf(sets.list()).filter((key) => key.namespace === namespace));
@@ -214,6 +226,7 @@ export function createArchitectureParts(around: ArchitectureSurroundings): Archi
       faults.report("policies", hub.configFaults());
       architectureMetrics.taken(policies.policies.length, policies.faults.length);
       pass.begin();
+      misses.changed();
       leftovers.policiesChanged();
       // Pods that the gate holds are let go first.
       if (!isIdle()) wantWatches();
@@ -304,7 +317,7 @@ export function createArchitectureParts(around: ArchitectureSurroundings): Archi
           }
         );
       },
-      admission: around.admission,
+      admission: () => misses.judgement(),
       events,
       clock,
     }),
@@ -340,7 +353,10 @@ export function createArchitectureParts(around: ArchitectureSurroundings): Archi
     onSettings: ({ architecturePolicies: read }) => hub.setConfig(read),
     daemonSetsSynced: () => askAll(),
     daemonSetChanged: (key) => setSource.ask([key], "high"),
-    askStatuses,
+    askStatuses() {
+      misses.changed();
+      askStatuses();
+    },
     watches: watches.components,
     follower: createDocumentFollower({
       client,

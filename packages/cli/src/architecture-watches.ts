@@ -20,6 +20,8 @@ export interface ArchitectureWatchOptions {
   readonly metrics: MetricsRegistry;
   /** Each version of a pod, and its end: that it was deleted, or got a node. Must not throw. */
   readonly onPod: (pod: ObjectKey) => void;
+  /** What differs in a pod from before. Must not throw. */
+  readonly onPodChange: (change: Change<Pod>) => void;
   /** The labels of a namespace have changed, or it is known now. Must not throw. */
   readonly onNamespace: (namespace: string) => void;
   /** Pods or namespaces have become known. Must not throw. */
@@ -43,13 +45,13 @@ export class ArchitectureWatches {
   readonly pods: Pick<Lister<Pod>, "get" | "list" | "synced">;
 
   constructor(options: ArchitectureWatchOptions) {
-    const { cluster, onPod, onNamespace, onSynced } = options;
+    const { cluster, onPod, onPodChange, onNamespace, onSynced } = options;
     this.#cluster = cluster;
     const podsRead = new InformerSet<Pod>({
       ...options,
       name: "unscheduled-pods",
       resource: pods,
-      onChange: () => {},
+      onChange: onPodChange,
       // A patch that met another version waits for the next, also when that says nothing new.
       onVersion: ({ object }: Change<Pod>) => onPod(keyOf(cluster, object)),
       onSynced,

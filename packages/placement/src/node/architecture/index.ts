@@ -5,6 +5,7 @@ export {
   architectureWebhook,
   SYSTEM_NAMESPACES,
 } from "./admission-objects.ts";
+export { traceOfAdmission } from "./admission-trace.ts";
 export {
   type ArchitectureAdmission,
   type ArchitectureAnswer,
