@@ -125,6 +125,8 @@ const MEANINGS = {
   FootprintNodeExcluded: "The footprint leaves the node alone.",
   FootprintGroupRefused:
     "A pod names a group that it does not belong to, or that cannot be one, so it does not bring an agent.",
+  FootprintClaimsCapped:
+    "Pods of more groups need the agent on a node than can claim it; the label stands all the same.",
   ForeignFootprintMark:
     "A mark of a footprint stands where nobody needs the agent, and Berth has not set it; it is left alone.",
   FootprintInForce: "The footprint is in force.",

@@ -194,6 +194,17 @@ describe("the cases of the contract", () => {
   });
 });
 
+it("labels a node that more groups need than can claim it", () => {
+  const specs: Specs = { all: { preset: "agent-substrate/pr-134", group: { verifyOwner: false } } };
+  const pods = Array.from({ length: 300 }, (_, at) => makeAteom(`g${at + 100}`, `p${at}`));
+  const node = after(n1, pods, specs);
+  expect(marked(node).split(" ")).toEqual(Array.from({ length: 256 }, (_, at) => `g${at + 100}`));
+  expect(node.metadata?.labels?.["ate.dev/atelet"]).toBe("true");
+  expect(findings(n1, specs, { pods })).toEqual([
+    "warning FootprintClaimsCapped: pods of 300 groups need the agent; the first 256 by name claim the node",
+  ]);
+});
+
 describe("F-E1 F-E12 pods that have lost their owner", () => {
   const bare = (pool: string, owners: readonly string[] = []): Pod => makeAteom(pool, "a", { owners });
 
@@ -343,7 +354,9 @@ describe("marks of others", () => {
     ]);
     const node = after(n1, [makeAteom("A", "a")], set("Report"));
     expect(findings(node, set("Report"), { pods: [makeAteom("A", "a")] })).toEqual([]);
-    expect(findings(byHand, set("Report"), { pods: undefined })).toEqual([]);
+    expect(findings(byHand, set("Report"), { pods: undefined })).toEqual([
+      "info FootprintUnknown: it is not known yet who needs the agent, so what stands stays",
+    ]);
   });
 
   it("are replaced where they are reclaimed", () => {

@@ -92,8 +92,10 @@ function decideOne(draft: Draft, footprint: Footprint, view: NodeView, around: A
   }
   const use = useOf(footprint, view, around.sight);
   if (use.needed) want(draft, footprint, use.groups);
-  if (use.unknown !== undefined) keepStanding(draft, footprint, view, use.unknown);
-  else {
+  if (use.unknown !== undefined) {
+    keepStanding(draft, footprint, view, use.unknown);
+    draft.findings.push(unknownFinding(rule, use.unknown));
+  } else {
     if (!use.needed) decideIdle(draft, footprint, view, around.now);
     if (footprint.foreign === "Report") reportForeign(draft, footprint, view);
   }
@@ -102,18 +104,25 @@ function decideOne(draft: Draft, footprint: Footprint, view: NodeView, around: A
   else outcome(use.unknown === undefined ? "Idle" : "Unknown");
 }
 
+/**
+ * Claims of one footprint on one node. More pods than this run on no node, but pods can be made that never run: what they
+ * claim must not fill up the record, which the label has to stand in.
+ */
+export const MAX_CLAIMS = 256;
+
 /** Label and claims. Claims go without words: the label tells. */
-function want(
-  { marks }: Draft,
-  { rule, label, claims, foreign }: Footprint,
-  groups: ReadonlySet<string>,
-): void {
+function want({ marks, findings }: Draft, footprint: Footprint, groups: ReadonlySet<string>): void {
+  const { rule, label, claims, foreign } = footprint;
   const common = { rule, reason: reasons.FootprintNeeded, foreign: foreignMarks(foreign) } as const;
   marks.push({ ...common, id: labelId(label.key), value: label.value });
   if (claims === undefined) return;
-  for (const group of groups) {
+  const named = groups.size > MAX_CLAIMS ? [...groups].sort().slice(0, MAX_CLAIMS) : groups;
+  for (const group of named) {
     marks.push({ ...common, id: claimId(claims, group), value: claims.value, announce: "never" });
   }
+  if (groups.size <= MAX_CLAIMS) return;
+  const message = `pods of ${groups.size} groups need the agent; the first ${MAX_CLAIMS} by name claim the node`;
+  findings.push({ reason: reasons.FootprintClaimsCapped, severity: "warning", subject: rule, message });
 }
 
 function foreignMarks(foreign: Footprint["foreign"]): Mark["foreign"] {
@@ -195,6 +204,14 @@ function refusedFinding(rule: string, refused: readonly PodUse[]): Finding {
 function some(names: readonly string[]): string {
   const first = firstOf(names, MAX_NAMED).join(", ");
   return names.length > MAX_NAMED ? `${first} and ${names.length - MAX_NAMED} more` : first;
+}
+
+function unknownFinding(rule: string, reason: Reason): Finding {
+  const message =
+    reason === reasons.FootprintOwnerless
+      ? "pods there have lost their owner, so what stands stays"
+      : "it is not known yet who needs the agent, so what stands stays";
+  return { reason, severity: "info", subject: rule, message };
 }
 
 function podName({ metadata }: PodUse["pod"]): string {

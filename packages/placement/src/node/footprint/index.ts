@@ -14,6 +14,7 @@ export {
   decideFootprints,
   type FootprintBinding,
   type FootprintPhase,
+  MAX_CLAIMS,
 } from "./capability.ts";
 export {
   type CompileFootprintsInput,
