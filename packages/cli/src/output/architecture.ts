@@ -69,7 +69,10 @@ export function formatPod(it: PodExplanation, style: Style): string {
     ["policy", it.policy ?? "none governs it"],
     ["verdict", `${it.verdict}: ${it.reason}: ${it.message}`],
   ];
-  if (it.node !== undefined) rows.push(["node", `${it.node}: it is not changed any more`]);
+  if (it.node !== undefined) {
+    const where = it.misplaced === undefined ? it.node : `${it.node}, though ${it.misplaced}`;
+    rows.push(["node", `${where}: it is not changed any more`]);
+  }
   if (it.held !== undefined) rows.push(["held", heldText(it.held)]);
   if (it.otherGates.length > 0) rows.push(["other gates", `${it.otherGates.join(", ")}: not of berth`]);
   if (it.missingTolerations.length > 0)

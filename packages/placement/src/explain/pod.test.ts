@@ -125,6 +125,15 @@ describe("explaining a pod", () => {
     ]);
   });
 
+  it("says of one that has its node whether its images run there", () => {
+    expect(explain(aPod("web").image("arm64").on("a1").build())).toMatchObject({
+      node: "a1",
+      misplaced: "its images do not run on amd64",
+    });
+    for (const right of [aPod("web").image("arm64").on("b1"), aPod("web").image("none").on("a1")])
+      expect(explain(right.build())).not.toHaveProperty("misplaced");
+  });
+
   it("of nobody's concern can go wherever else it could", () => {
     const said = explain(aPod("web").image("none").build(), null);
     expect(said).toMatchObject({ verdict: "any", reason: "ArchitectureOptedOut" });

@@ -47,6 +47,8 @@ export interface PodExplanation {
   readonly pod: string;
   /** It has its node, and is not changed any more. */
   readonly node?: string;
+  /** Why that node is not one where its images run; absent where it is, or that is not known. */
+  readonly misplaced?: string;
   /** `cluster/default`; absent: none governs it. */
   readonly policy?: string;
   readonly verdict: PodVerdict["kind"];
@@ -96,13 +98,17 @@ export function explainPod(input: ExplainPodInput): PodExplanation {
   const { verdict } = decision;
   const { kind, reason, message, images } = verdict;
   const missing = missingTolerations(spec.tolerations, keys, verdict);
-  const nodes = summarize(input.nodes, spec, { verdict, missing });
+  const all = [...input.nodes];
+  const nodes = summarize(all, spec, { verdict, missing });
+  const its = spec.nodeName ? all.find((node) => node.metadata?.name === spec.nodeName) : undefined;
+  const misplaced = its && whyNotByImages(its, verdict);
   const present = nodes.map(({ platform }) => platform.slice(platform.indexOf("/") + 1));
   const isHeld = gateIndex(spec) >= 0;
   const isOpen = isUnscheduled(pod);
   return {
     pod: `${namespace}/${name}`,
     ...(spec.nodeName && { node: spec.nodeName }),
+    ...(misplaced !== undefined && { misplaced }),
     ...(policy && { policy: policy.rule }),
     verdict: kind,
     reason,
@@ -190,18 +196,23 @@ function summarize(nodes: Iterable<Node>, spec: PodSpec, wanted: Wanted): readon
     }));
 }
 
+function whyNotByImages({ metadata, status }: Node, verdict: PodVerdict): string | undefined {
+  const labels = metadata?.labels;
+  const { architecture = ownValue(labels, ARCHITECTURE_LABEL) } = status?.nodeInfo ?? {};
+  if (verdict.kind === "impossible") return "no architecture runs all images";
+  if (verdict.kind !== "fits") return undefined;
+  if (architecture !== undefined && !verdict.architectures.includes(architecture)) {
+    return `its images do not run on ${architecture}`;
+  }
+  const os = ownValue(labels, OS_LABEL);
+  return os !== undefined && os !== verdict.os ? `its images do not run on ${os}` : undefined;
+}
+
 /** The first reason, in the order in which a person would look for it. */
 function whyNot(node: Node, spec: PodSpec, { verdict, missing }: Wanted): string | undefined {
+  const byImages = whyNotByImages(node, verdict);
+  if (byImages !== undefined) return byImages;
   const labels = node.metadata?.labels;
-  const { architecture = ownValue(labels, ARCHITECTURE_LABEL) } = node.status?.nodeInfo ?? {};
-  if (verdict.kind === "impossible") return "no architecture runs all images";
-  if (verdict.kind === "fits") {
-    if (architecture !== undefined && !verdict.architectures.includes(architecture)) {
-      return `its images do not run on ${architecture}`;
-    }
-    const os = ownValue(labels, OS_LABEL);
-    if (os !== undefined && os !== verdict.os) return `its images do not run on ${os}`;
-  }
   const isSelected = Object.entries(spec.nodeSelector ?? {}).every(
     ([key, value]) => ownValue(labels, key) === value,
   );
