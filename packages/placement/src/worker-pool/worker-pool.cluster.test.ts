@@ -334,6 +334,28 @@ describe("the deletion of a pool", () => {
     },
   );
 
+  it("F-E1 brings nothing back while somebody's finalizer holds the pool", async () => {
+    await using _run = await startPools(cluster, PR_134_POOLS);
+    const pool = await restingPool("pools-held");
+    const finalizers = (names: readonly string[]) => ({ metadata: { finalizers: names } });
+    const patch = (body: object) => cluster.client.patch(workerPools, pool.of, { type: "merge", body });
+    await patch(finalizers(["example.com/hold"]));
+    const mark = await cluster.audit.mark();
+    await pool.delete();
+    await cluster.client.delete(deployments, pool.deploymentName);
+    await eventually(() => gone(() => pool.deployment()));
+    // What is asked for now is done after what these deletions have brought about.
+    const other = await restingPool("pools-held-other");
+    await patch({ spec: { replicas: 5 } });
+    await other.edit({ replicas: 2 });
+    await eventually(async () => expect((await other.read()).status).toEqual({ replicas: 2 }));
+    await expect(pool.deployment()).rejects.toMatchObject({ failure: { kind: "notFound" } });
+    const writes = await writesSince(cluster, mark);
+    expect(writes.filter(({ namespace }) => namespace === pool.of.namespace)).toEqual([]);
+    await patch(finalizers([]));
+    await expect(pool.read()).rejects.toMatchObject({ failure: { kind: "notFound" } });
+  });
+
   it("F-B1 F-E11 by orphan cascade leaves the Deployment to nobody, and a new pool of the name takes it over", async () => {
     await using _run = await startPools(cluster, PR_134_POOLS);
     const pool = await restingPool("pools-orphan");
