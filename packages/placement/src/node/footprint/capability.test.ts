@@ -239,7 +239,7 @@ describe("F-E1 F-E12 pods that have lost their owner", () => {
     expect(marked(after(node, [], OWNER_UID))).toBe("");
     expect(after(n1, [bare("A")], OWNER_UID)).toBe(n1);
     expect(findings(n1, OWNER_UID, { pods: [bare("A")] })).toEqual([
-      "info FootprintGroupRefused: default/a: no group that counts, and no agent for it; it has no WorkerPool",
+      "info FootprintGroupRefused: default/a: no group that counts, and no agent for it; it has no owner of the kind that groups",
     ]);
   });
 });
@@ -257,6 +257,19 @@ describe("what is not known yet", () => {
     const next = after(node, [makeAteom("A", "a"), makeAteom("B", "b")], ATELET, sight);
     expect(marked(next)).toBe("A C");
     expect(marked(after(next, [makeAteom("A", "a"), makeAteom("B", "b")]))).toBe("A B");
+  });
+
+  it("is not told of pods of which it is not known whether they matter", () => {
+    const specs: Specs = {
+      f: {
+        preset: "agent-substrate/pr-134",
+        workloads: [{ namespaceSelector: { matchLabels: { a: "b" } } }],
+      },
+    };
+    const bare = makeAteom("A", "a", { owners: [] });
+    expect(findings(n1, specs, { pods: [bare] })).toEqual([]);
+    expect(phases(n1, specs, { pods: [makeAteom("A", "a")] })).toEqual([["Unknown", false]]);
+    expect(findings(n1, specs, { pods: [bare], namespaces: { default: { a: "b" } } })).toHaveLength(1);
   });
 
   it("is nothing while no document has been read", () => {
@@ -401,6 +414,16 @@ describe("an agent that is placed eagerly", () => {
     expect(after(idle, undefined, eager("0s"))).toBe(idle);
     expect(marked(after(after(idle, [makeAteom("A", "a")], eager("0s")), [], eager("0s")))).toBe("false, ");
     expect(marked(after(idle, [], {}))).toBe("");
+  });
+
+  it("leaves what others say of an idle node, unless that is reclaimed", () => {
+    const by = (foreign: "Preserve" | "Reclaim"): Specs => ({
+      atelet: { preset: "agent-substrate/pr-134", node: { foreign }, agent: { placement: "Eager" } },
+    });
+    const byHand = editNode(n1, { labels: { "ate.dev/atelet": "true" } });
+    expect(after(byHand, [], by("Preserve"))).toBe(byHand);
+    expect(findings(byHand, by("Preserve"), { pods: [] })).toEqual([]);
+    expect(marked(after(byHand, [], by("Reclaim")))).toBe("false, ");
   });
 
   it("waits for the delay, of a new node from its creation", () => {

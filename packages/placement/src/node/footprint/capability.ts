@@ -151,6 +151,7 @@ function decideIdle(draft: Draft, footprint: Footprint, { node, owned }: NodeVie
   const id = labelId(label.key);
   const stands = standingValue(node, id);
   if (releaseDelayMs > 0 && stands === label.value && owned.has(id)) return;
+  if (foreign !== "Reclaim" && stands !== undefined && !owned.has(id)) return;
   const leftMs = stands === undefined ? createdAt(node) + releaseDelayMs - now : 0;
   if (leftMs > 0) {
     draft.recheckAfterMs = Math.min(leftMs, draft.recheckAfterMs ?? leftMs);

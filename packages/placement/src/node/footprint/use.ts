@@ -47,8 +47,10 @@ export function podUses(
   for (const pod of pods) {
     const needs = podNeeds(pod, footprint, sight);
     const use = needs === "no" ? undefined : useOfPod(pod, footprint, { sight, isOurs });
-    if (use !== undefined)
-      uses.push(use.is === "Counts" && needs === "unknown" ? { pod, is: "Unknown" } : use);
+    if (use === undefined) continue;
+    if (needs === "yes") uses.push(use);
+    // One that is refused will not count whatever is read, and may be none that is to be told of.
+    else if (use.is !== "Refused") uses.push({ pod, is: "Unknown" });
   }
   return uses;
 }
@@ -68,13 +70,12 @@ function useOfPod(pod: Pod, footprint: Footprint, { sight, isOurs }: Standing): 
   if (group.is === "group") return { pod, is: "Counts", group: group.name };
   if (group.is === "unknown") return { pod, is: "Unknown" };
   if (group.is === "refused") return { pod, is: "Refused", why: group.why, forged: true };
-  const { claims, label, grouping } = footprint;
+  const { claims, label } = footprint;
   const { name } = group;
   const mark = name === undefined || claims === undefined ? labelId(label.key) : claimId(claims, name);
   if (isOurs(mark)) return name === undefined ? { pod, is: "Ownerless" } : { pod, is: "Counts", group: name };
-  const kind = grouping.by === "OwnerUID" ? grouping.owner.kind : "owner of the kind that its label names";
   // With a label it says what is not so; without, it only looks like a pod of theirs.
-  return { pod, is: "Refused", why: `it has no ${kind}`, forged: name !== undefined };
+  return { pod, is: "Refused", why: "it has no owner of the kind that groups", forged: name !== undefined };
 }
 
 export function claimId({ annotationPrefix }: NonNullable<Footprint["claims"]>, group: string): MarkId {
