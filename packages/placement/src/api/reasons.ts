@@ -132,7 +132,7 @@ const MEANINGS = {
   FootprintInForce: "The footprint is in force.",
   FootprintInvalid: "The footprint has a fault and is not in force, or in force as it was before.",
   FootprintOverlap:
-    "Two footprints want one label, or claims that cannot be told apart; neither of them is in force.",
+    "Two footprints want one label, or claims that cannot be told apart; neither of the documents is taken up.",
   OwnerGuarded: "The owner has the finalizer of a footprint, so that its deletion waits for its pods.",
   OwnerHeld: "The owner is being deleted, and something of it is still there: it waits for that.",
   OwnerReleased: "Nothing of the owner is left, so its deletion goes on.",

@@ -71,16 +71,16 @@ describe("faults of footprints", () => {
       "one label",
       { a: A, b: spec("a.dev/label") },
       [
-        "cluster/a node.label.key: cluster/b wants the label a.dev/label as well: neither is in force",
-        "cluster/b node.label.key: cluster/a wants the label a.dev/label as well: neither is in force",
+        "cluster/a node.label.key: cluster/b wants the label a.dev/label as well: neither is taken up",
+        "cluster/b node.label.key: cluster/a wants the label a.dev/label as well: neither is taken up",
       ],
     ],
     [
       "one prefix inside the other",
       { a: A, b: spec("b.dev/label", "a.dev/claim.x.") },
       [
-        "cluster/a node.claims.annotationPrefix: cluster/b claims by a.dev/claim.x., which cannot be told from a.dev/claim.: neither is in force",
-        "cluster/b node.claims.annotationPrefix: cluster/a claims by a.dev/claim., which cannot be told from a.dev/claim.x.: neither is in force",
+        "cluster/a node.claims.annotationPrefix: cluster/b claims by a.dev/claim.x., which cannot be told from a.dev/claim.: neither is taken up",
+        "cluster/b node.claims.annotationPrefix: cluster/a claims by a.dev/claim., which cannot be told from a.dev/claim.x.: neither is taken up",
       ],
     ],
   ])("are two that want %s: both, each with the name of the other", (_, specs, expected) => {

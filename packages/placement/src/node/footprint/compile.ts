@@ -132,12 +132,12 @@ function* clashBetween(one: Footprint, other: Footprint): Generator<Found> {
   const reason: Reason = reasons.FootprintOverlap;
   const { rule } = other;
   if (one.label.key === other.label.key) {
-    const message = `${rule} wants the label ${one.label.key} as well: neither is in force`;
+    const message = `${rule} wants the label ${one.label.key} as well: neither is taken up`;
     yield { path: ["node", "label", "key"], reason, message };
   }
   const [mine, theirs] = [one.claims?.annotationPrefix, other.claims?.annotationPrefix];
   if (mine !== undefined && theirs !== undefined && (mine.startsWith(theirs) || theirs.startsWith(mine))) {
-    const message = `${rule} claims by ${theirs}, which cannot be told from ${mine}: neither is in force`;
+    const message = `${rule} claims by ${theirs}, which cannot be told from ${mine}: neither is taken up`;
     yield { path: ["node", "claims", "annotationPrefix"], reason, message };
   }
 }
