@@ -1,7 +1,7 @@
 /** The CRD of WorkerPool on the real API server: what it takes, and in which words it refuses. */
 import { request } from "node:https";
 import { namespaces } from "@berth/kube";
-import { sharedTestCluster, type TestCluster } from "@berth/testcluster";
+import { eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
 import { crds } from "../api/crd.ts";
 import { installPools } from "./testing/pool-world.ts";
@@ -14,6 +14,7 @@ let cluster: TestCluster;
 beforeAll(async () => {
   cluster = await sharedTestCluster();
   await installPools(cluster);
+  await eventually(() => cluster.client.list(workerPools));
   await cluster.client.create(namespaces, { metadata: { name: namespace } });
 });
 

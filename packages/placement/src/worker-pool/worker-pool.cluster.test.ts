@@ -1,9 +1,15 @@
 /** WorkerPools with the real API server, Deployment controller and garbage collector. No footprint, and so no finalizer. */
 import { type Deployment, deployments, type KubeObject, pods } from "@berth/kube";
-import { eventually, startTestCluster, type TestCluster } from "@berth/testcluster";
+import {
+  type AuditEntry,
+  type AuditMark,
+  eventually,
+  startTestCluster,
+  type TestCluster,
+} from "@berth/testcluster";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { PR_134_POOLS, type WorkerPoolConfig } from "./deployment.ts";
-import { aPool, installPools, type PoolUnderTest, startPools, writesSince } from "./testing/pool-world.ts";
+import { AGENT, aPool, installPools, type PoolUnderTest, startPools } from "./testing/pool-world.ts";
 import { workerPools } from "./worker-pool-resource.ts";
 
 /** The garbage collector looks for new kinds every 30 s. Milliseconds. */
@@ -15,6 +21,7 @@ let cluster: TestCluster;
 beforeAll(async () => {
   cluster = await startTestCluster({ with: ["controller-manager"], audit: true });
   await installPools(cluster);
+  await eventually(() => cluster.client.list(workerPools));
 });
 afterAll(() => cluster[Symbol.asyncDispose]());
 
@@ -33,6 +40,12 @@ const replicasOf = ({ spec }: Deployment) => spec?.replicas;
 /** Rejects while there still is such an object. */
 async function gone(read: () => Promise<KubeObject>): Promise<void> {
   await expect(read()).rejects.toMatchObject({ failure: { kind: "notFound" } });
+}
+
+/** What the controller has written since then. */
+async function writesSince(mark: AuditMark): Promise<readonly AuditEntry[]> {
+  const entries = await cluster.audit.entriesSince(mark, { userAgent: AGENT });
+  return entries.filter(({ verb }) => !["get", "list", "watch"].includes(verb));
 }
 
 /** A pool that has come to rest, with the controller of `run` still running. */
@@ -255,7 +268,7 @@ describe("writes", () => {
     const start = await cluster.audit.mark();
     const pool = await restingPool("pools-writes", 2);
     const { namespace } = pool.of;
-    const made = (await writesSince(cluster, start)).filter((entry) => entry.namespace === namespace);
+    const made = (await writesSince(start)).filter((entry) => entry.namespace === namespace);
     expect(made.filter(({ resource }) => resource === "deployments.apps")).toHaveLength(1);
     expect(made.every(({ code }) => code < 300)).toBe(true);
     // Of the status one for each number that it had: 0 is not written.
@@ -270,7 +283,7 @@ describe("writes", () => {
     await using _second = await startPools(cluster, PR_134_POOLS);
     // What is asked for now is done after all that was there at the start.
     const other = await restingPool("pools-writes-other");
-    const writes = await writesSince(cluster, rest);
+    const writes = await writesSince(rest);
     expect(writes.filter((entry) => entry.namespace === namespace)).toEqual([]);
     expect(writes.some((entry) => entry.namespace === other.of.namespace)).toBe(true);
   });
@@ -282,7 +295,7 @@ describe("writes", () => {
     const pool = await restingPool("pools-two");
     await pool.edit({ replicas: 2 });
     await eventually(async () => expect((await pool.read()).status).toEqual({ replicas: 2 }));
-    const applied = (await writesSince(cluster, mark)).filter(
+    const applied = (await writesSince(mark)).filter(
       ({ resource, namespace }) => resource === "deployments.apps" && namespace === "pools-two",
     );
     expect(applied.length).toBeLessThanOrEqual(4);
@@ -330,7 +343,7 @@ describe("the deletion of a pool", () => {
         async () => expect((await cluster.client.list(pods, { namespace })).items).toEqual([]),
         GARBAGE,
       );
-      expect((await writesSince(cluster, mark)).filter((entry) => entry.namespace === namespace)).toEqual([]);
+      expect((await writesSince(mark)).filter((entry) => entry.namespace === namespace)).toEqual([]);
     },
   );
 
@@ -350,7 +363,7 @@ describe("the deletion of a pool", () => {
     await other.edit({ replicas: 2 });
     await eventually(async () => expect((await other.read()).status).toEqual({ replicas: 2 }));
     await expect(pool.deployment()).rejects.toMatchObject({ failure: { kind: "notFound" } });
-    const writes = await writesSince(cluster, mark);
+    const writes = await writesSince(mark);
     expect(writes.filter(({ namespace }) => namespace === pool.of.namespace)).toEqual([]);
     await patch(finalizers([]));
     await expect(pool.read()).rejects.toMatchObject({ failure: { kind: "notFound" } });

@@ -8,26 +8,32 @@ import {
   type ObjectName,
 } from "@berth/kube";
 import { clusterName, createSilentLogger, systemClock } from "@berth/runtime";
-import { type AuditEntry, type AuditMark, eventually, type TestCluster } from "@berth/testcluster";
 import { crds } from "../../api/crd.ts";
 import type { WorkerPoolConfig } from "../deployment.ts";
 import type { WorkerPoolSpec } from "../worker-pool.ts";
 import { type WorkerPool, workerPools } from "../worker-pool-resource.ts";
 import { createWorkerPools } from "../worker-pools.ts";
 
+/** User agent of the controller. */
 export const AGENT = "berth-worker-pools";
 
-/** Installs the CRD, and waits until it is served. */
-export async function installPools({ client }: TestCluster): Promise<void> {
+/** A test cluster, as far as it is used here. */
+export interface PoolCluster {
+  /** As somebody who is not the controller. */
+  readonly client: KubeClient;
+  connect(choice: { readonly userAgent: string; readonly fieldManager: string }): KubeClient;
+}
+
+/** Installs the CRD; it is served a moment later. */
+export async function installPools({ client }: PoolCluster): Promise<void> {
   const crd = crds().find(({ spec }) => spec.names.kind === workerPools.kind);
   if (crd === undefined) throw new Error("there is no CRD of WorkerPool");
   await client.apply(customResourceDefinitions, crd);
-  await eventually(() => client.list(workerPools));
 }
 
 /** The controller, with a connection of its own, until disposed of. */
 export async function startPools(
-  cluster: TestCluster,
+  cluster: PoolCluster,
   config: WorkerPoolConfig | undefined,
 ): Promise<AsyncDisposable & { configure(next: WorkerPoolConfig | undefined): void }> {
   const client = cluster.connect({ userAgent: AGENT, fieldManager: AGENT });
@@ -56,7 +62,7 @@ export class PoolUnderTest {
   readonly of: Required<ObjectName>;
   readonly #client: KubeClient;
 
-  constructor({ client }: TestCluster, of: Required<ObjectName>) {
+  constructor({ client }: PoolCluster, of: Required<ObjectName>) {
     this.#client = client;
     this.of = of;
   }
@@ -94,13 +100,7 @@ export class PoolUnderTest {
   }
 }
 
-export async function aPool(cluster: TestCluster, namespace: string): Promise<PoolUnderTest> {
+export async function aPool(cluster: PoolCluster, namespace: string): Promise<PoolUnderTest> {
   await cluster.client.create(namespaces, { metadata: { name: namespace } });
   return new PoolUnderTest(cluster, { namespace, name: "pool" });
-}
-
-/** What the controller has written since then. */
-export async function writesSince(cluster: TestCluster, mark: AuditMark): Promise<readonly AuditEntry[]> {
-  const entries = await cluster.audit.entriesSince(mark, { userAgent: AGENT });
-  return entries.filter(({ verb }) => !["get", "list", "watch"].includes(verb));
 }
