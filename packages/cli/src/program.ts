@@ -22,7 +22,7 @@ type Declare = (parent: Command, program: ProgramOptions) => void;
 export function createProgram(options: ProgramOptions): Command {
   const root = new Command("berth")
     .description(
-      "Keeps true where things may run on a Kubernetes cluster: labels derived on nodes, and nodes held until they are ready.",
+      "Keeps true where things may run on a Kubernetes cluster: labels derived on nodes, nodes held until they are ready, pods kept where their images run.",
     )
     .usage("[command] [options]")
     .helpCommand("help [command]", "Show what a command does")
@@ -181,11 +181,11 @@ function declareRun(root: Command, { outside, originalForm, onEnd }: ProgramOpti
 
 function declarePlan(root: Command, { outside, onEnd }: ProgramOptions): void {
   prints(takesInstallation(takesRules(takesCluster(root.command("plan")))))
-    .description("Show what would change on which node, and why, without writing")
+    .description("Show what would change on nodes, pods and DaemonSets, and why, without writing")
     .argument("[nodes...]", "names of nodes; default all")
     .option(
       "--try <path>",
-      "file of LabelRules and StartupGates to plan with as if they were applied; repeatable",
+      "file of rules, gates and policies to plan with as if they were applied; repeatable",
       collect,
     )
     .option("--confirm <rule>", "let a LabelRule act that waits because it would change many nodes")

@@ -62,6 +62,7 @@ async function stage(): Promise<Stage> {
       kubeconfig: cluster.kubeconfig(),
       "taint.yaml": policy("Taint"),
       "both.yaml": policy("Both"),
+      "confirm.yaml": policy("Taint, bootstrap: Confirm"),
     }),
   );
   const { client } = cluster;
@@ -132,6 +133,23 @@ describe("berth plan", () => {
     expect(text).toContain(`1 pod would be changed: Pod ${nameOf(fits)}`);
     expect(text).toMatch(/Pod .*\/never +NoCommonArchitecture: container main .*container sidecar/);
     expect(await taintsOf("arm")).toEqual([]);
+  });
+
+  it("counts a pod that would get tolerations as a change, though no node would be written", async () => {
+    await using on = await stage();
+    const plan = async (): Promise<readonly [number, string]> => {
+      const { code, stdout } = await on.command("plan", "--config", "confirm.yaml", "--exit-code");
+      return [code, stdout];
+    };
+    expect(await plan()).toEqual([
+      exitCodes.done,
+      expect.stringContaining("No changes of nodes: 2 looked at."),
+    ]);
+    const pod = await on.create(aPod("fits").image(images.amd));
+    expect(await plan()).toEqual([
+      exitCodes.changes,
+      expect.stringContaining(`1 pod would be changed: Pod ${nameOf(pod)}`),
+    ]);
   });
 
   it("waits with the nodes for a pod whose images do not answer, and says so", async () => {

@@ -75,7 +75,7 @@ describe("berth plan", () => {
     await using on = await stage();
     await labelled(on);
     const { code, stdout } = await on.command("plan", "--label-dir", "labels", "--exit-code");
-    expect([code, stdout]).toEqual([exitCodes.done, "No changes: 2 nodes looked at, nothing to write.\n"]);
+    expect([code, stdout]).toEqual([exitCodes.done, "No changes of nodes: 2 looked at.\n"]);
   });
 
   it("takes names of nodes, and data for scripts", async () => {

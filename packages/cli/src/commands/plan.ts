@@ -115,7 +115,9 @@ export async function plan(options: PlanOptions, surroundings: Surroundings): Pr
   }
   if (options.confirm !== undefined)
     await confirmRule(options.confirm, { session, files, cluster, surroundings });
-  return options.exitCode && diff.written > 0 ? exitCodes.changes : exitCodes.done;
+  const isChanging =
+    diff.written > 0 || (forecast !== undefined && forecast.pods.length + forecast.daemonSets.length > 0);
+  return options.exitCode && isChanging ? exitCodes.changes : exitCodes.done;
 }
 
 /** The rules of the cluster as they would be once these files were applied. */

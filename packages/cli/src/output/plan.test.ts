@@ -58,7 +58,7 @@ describe("formatPlan", () => {
 
   it("says so when there is nothing to do", () => {
     expect(formatPlan({ nodes: [], looked: 1, written: 0, totals: NONE }, plain)).toBe(
-      "No changes: 1 node looked at, nothing to write.\n",
+      "No changes of nodes: 1 looked at.\n",
     );
   });
 });

@@ -69,8 +69,8 @@ function formatLine({ sign, text, why }: Line, width: number, style: Style): str
 }
 
 function summary({ looked, written, totals }: PlanDiff, verb: string): string {
+  if (written === 0) return `No changes of nodes: ${looked} looked at.`;
   const nodes = `${looked} ${looked === 1 ? "node" : "nodes"}`;
-  if (written === 0) return `No changes: ${nodes} looked at, nothing to write.`;
   const parts = [
     [totals.add, "to set"],
     [totals.overwrite, "to replace"],
