@@ -155,7 +155,7 @@ describe("pods under the drop-in for archaware-controller", () => {
     expect(await stage.toldOfPods()).toEqual([]);
   });
 
-  it("A-P6 get them for images of every format", async () => {
+  it("A-P6 A-B6 get them for images of every format, by what of them can run", async () => {
     await using stage = await dropIn("p6");
     const both = ["linux/amd64", "linux/arm64"];
     const images = {
@@ -179,6 +179,25 @@ describe("pods under the drop-in for archaware-controller", () => {
       const wanted = name.endsWith("manifest") ? ["arm64"] : ["amd64", "arm64"];
       await stage.tolerating(name, wanted);
       await stage.tolerating(`${name}-pinned`, wanted);
+    }
+    expect(await stage.toldOfPods()).toEqual([]);
+  });
+
+  it("A-B2 A-B4 get them for names as users write them: those of Docker Hub, here read from a mirror of it", async () => {
+    await using stage = await createArchitectureStage(cluster, "b2");
+    const mirrors = [{ url: `http://${registry.host}/hub` }];
+    const times = { tagTtlMs: 3_600_000, alwaysTtlMs: 60_000, timeoutMs: 5_000 };
+    await stage.start({ ...config, registries: { endpoints: { "docker.io": { mirrors } }, ...times } });
+    const names = {
+      nginx: ["library/nginx:latest", "amd64"],
+      "nginx:1.25": ["library/nginx:1.25", "arm64"],
+      "bitnami/redis:7": ["bitnami/redis:7", "s390x"],
+      "docker.io/nginx:1": ["library/nginx:1", "ppc64le"],
+    } as const;
+    for (const [at, [image, [path, architecture]]] of Object.entries(names).entries()) {
+      await pushed(`hub/${path}`, `linux/${architecture}`);
+      await create(stage, stage.pod(`app-${at}`).image(image));
+      await stage.tolerating(`app-${at}`, [architecture]);
     }
     expect(await stage.toldOfPods()).toEqual([]);
   });
@@ -322,7 +341,7 @@ describe("the change from archaware-controller", () => {
     await stage.add("foreign", (it) => it.tainted(`${KEY}=sparc:NoExecute`, other));
     const mark = await cluster.audit.mark();
     const kubeconfig = await stage.file("kubeconfig", cluster.kubeconfig());
-    const { code, output } = await cli("clean", "--yes", "--key", KEY, "--kubeconfig", kubeconfig.path);
+    const { code, output } = await cli("clean", "--yes", "--key", KEY, "-kubeconfig", kubeconfig.path);
     expect([code, output]).toEqual([0, expect.stringContaining("2 nodes cleaned")]);
     for (const node of ["ours", "foreign"]) {
       const { metadata, spec } = await stage.readNode(node);

@@ -6,9 +6,11 @@ import { runCli } from "@berth/cli";
 import {
   type DaemonSet,
   daemonSets,
+  deployments,
   type KubeObject,
   nodes,
   type Pod,
+  podDisruptionBudgets,
   pods,
   type RuntimeClass,
   runtimeClasses,
@@ -28,6 +30,7 @@ import {
   type ArchitectureStage,
   architecturesOf,
   createArchitectureStage,
+  DROP_IN,
   followed,
   KEY,
   startArchitectureCluster,
@@ -67,6 +70,26 @@ async function pushed(to: TestRegistry, name: string, ...architectures: readonly
 /** A node that kwok runs; its name is that of the architecture unless it says otherwise. */
 async function addNode(stage: ArchitectureStage, architecture: string, name = architecture): Promise<void> {
   await stage.add(name, (it) => it.architecture(architecture).capacity({ pods: "500" }).fake());
+}
+
+/**
+ * One that takes pods only once it is tainted. Real ones take seconds to be ready, as the agents of their network have to
+ * start; those of kwok are ready at once.
+ */
+async function addTaintedNode(stage: ArchitectureStage, architecture: string): Promise<void> {
+  const booting = { key: "example.com/booting", effect: "NoSchedule" };
+  await stage.add(architecture, (it) => it.architecture(architecture).tainted(booting).fake());
+  await stage.tainted(architecture, [architecture]);
+  await eventually(() => untaint(stage, architecture, booting.key));
+}
+
+/** Fails when somebody else writes the taints at the same time. */
+async function untaint(stage: ArchitectureStage, node: string, key: string): Promise<void> {
+  const { metadata, spec } = await stage.readNode(node);
+  const at = spec?.taints?.findIndex((taint) => taint.key === key) ?? -1;
+  const test = { op: "test", path: "/metadata/resourceVersion", value: metadata?.resourceVersion } as const;
+  const body = [test, { op: "remove", path: `/spec/taints/${at}` }] as const;
+  await cluster.client.patch(nodes, { name: stage.nodeName(node) }, { type: "json", body });
 }
 
 /** Of the node that the pod is bound to; none before. */
@@ -133,8 +156,7 @@ describe("pods run only where all their images do, and wait while there is no su
           expect.arrayContaining([await running(stage, `${name}-${at}`)]),
         ]);
     await unschedulable(stage, "mainframe");
-    await addNode(stage, "s390x");
-    if (hasTaints) await stage.tainted("s390x", ["s390x"]);
+    await (hasTaints ? addTaintedNode(stage, "s390x") : addNode(stage, "s390x"));
     expect(await running(stage, "mainframe")).toBe("s390x");
     await stage.said("NoCommonArchitecture", "none");
     expect((await stage.readPod("none")).spec?.nodeName).toBeUndefined();
@@ -150,9 +172,11 @@ function named(pod: PodBuilder, name: string): PodBuilder {
 describe("what says more than the images", () => {
   it("is honoured: the RuntimeClass of a pod keeps it to one architecture, and preferences choose between several", async () => {
     await using stage = await createArchitectureStage(cluster, "classes");
-    for (const object of await printed("manifests", "runtime-class", "--handler", "runc", "arm64")) {
+    const printed = await command("manifests", "runtime-class", "--handler", "runc", "arm64", "-o", "json");
+    const classes = JSON.parse(printed) as { readonly items: readonly RuntimeClass[] };
+    for (const object of classes.items) {
       const { name = "" } = object.metadata ?? {};
-      await cluster.client.create(runtimeClasses, object as RuntimeClass);
+      await cluster.client.create(runtimeClasses, object);
       stage.owns(() => cluster.client.delete(runtimeClasses, { name }).then(() => undefined));
     }
     for (const architecture of ARCHITECTURES) await addNode(stage, architecture);
@@ -221,12 +245,8 @@ describe("DaemonSets", () => {
     const { spec } = await cluster.client.get(daemonSets, { namespace: stage.name, name: "agent" });
     expect(spec?.template.spec?.tolerations).toEqual(tolerationsFor(["amd64", "arm64"]));
 
-    // The image of the first does not run there, but that of the second does. As on any node, the agents of its network
-    // take longer to start than Berth to taint it.
-    const booting = { key: "example.com/booting", effect: "NoSchedule" };
-    await stage.add("s390x", (it) => it.architecture("s390x").tainted(booting).fake());
-    await stage.tainted("s390x", ["s390x"]);
-    await eventually(() => untaint(stage, "s390x", booting.key));
+    // The image of the first does not run there, but that of the second does.
+    await addTaintedNode(stage, "s390x");
     await cluster.client.create(daemonSets, agent(stage, "everywhere", images.all));
     await agentsOn(stage, "everywhere", ["amd64", "arm64", "later-arm64", "s390x"]);
     await agentsOn(stage, "agent", ["amd64", "arm64", "later-arm64"]);
@@ -244,15 +264,6 @@ function agent({ name: namespace }: ArchitectureStage, name: string, image: stri
       template: { metadata: { labels }, spec: { containers: [{ name: "main", image }] } },
     },
   };
-}
-
-/** Fails when somebody else writes the taints at the same time. */
-async function untaint(stage: ArchitectureStage, node: string, key: string): Promise<void> {
-  const { metadata, spec } = await stage.readNode(node);
-  const at = spec?.taints?.findIndex((taint) => taint.key === key) ?? -1;
-  const test = { op: "test", path: "/metadata/resourceVersion", value: metadata?.resourceVersion } as const;
-  const body = [test, { op: "remove", path: `/spec/taints/${at}` }] as const;
-  await cluster.client.patch(nodes, { name: stage.nodeName(node) }, { type: "json", body });
 }
 
 /** Resolves once one pod of the DaemonSet runs on each of these nodes, and none elsewhere. */
@@ -357,6 +368,59 @@ describe("the change of mode", () => {
   });
 });
 
+describe("berth clean", () => {
+  it("A-P12 A-B10 takes taints off, and restarts pods if asked to: by eviction, within their disruption budget", async () => {
+    await using stage = await createArchitectureStage(cluster, "cleaned");
+    const { name: namespace } = stage;
+    for (const architecture of ["amd64", "arm64"]) await addNode(stage, architecture);
+    const { berth } = await stage.start({ config: [{ path: DROP_IN, shown: "drop-in" }] });
+    for (const node of ["amd64", "arm64"]) await stage.tainted(node, [node]);
+    const labels = { app: "web" };
+    const budget = { minAvailable: 1, selector: { matchLabels: labels } };
+    await cluster.client.create(
+      podDisruptionBudgets,
+      { metadata: { name: "web" }, spec: budget },
+      { namespace },
+    );
+    const template = { metadata: { labels }, spec: { containers: [{ name: "main", image: images.pair }] } };
+    await cluster.client.create(
+      deployments,
+      { metadata: { name: "web" }, spec: { replicas: 2, selector: { matchLabels: labels }, template } },
+      { namespace },
+    );
+    await stage.create(stage.pod("bare").image(images.pair));
+    const web = async (): Promise<readonly Pod[]> =>
+      (await cluster.client.list(pods, { namespace, labelSelector: "app=web" })).items;
+    const runningWith = (values: readonly string[]): Promise<readonly string[]> =>
+      eventually(async () => {
+        const found = await web();
+        expect(found.map(({ status }) => status?.phase)).toEqual(["Running", "Running"]);
+        for (const pod of found) expect(tolerationsOf(pod)).toEqual(tolerationsFor(values));
+        return found.map(({ metadata }) => metadata?.uid ?? "");
+      });
+    const before = await runningWith(["amd64", "arm64"]);
+    await running(stage, "bare");
+    await eventually(async () => {
+      const { status } = await cluster.client.get(podDisruptionBudgets, { namespace, name: "web" });
+      expect(status?.disruptionsAllowed).toBe(1);
+    });
+    await berth[Symbol.asyncDispose]();
+    const kubeconfig = await stage.file("kubeconfig", cluster.kubeconfig());
+    const clean = ["clean", "--capability", "architecture", "--yes", "-kubeconfig", kubeconfig.path];
+    const mark = await cluster.audit.mark();
+    await command(...clean);
+    for (const node of ["amd64", "arm64"]) await stage.tainted(node, []);
+    expect(await stage.writes(mark, "pods")).toEqual([]);
+    await command(...clean, "--restart-pods");
+    const after = await runningWith([]);
+    expect(after.filter((uid) => before.includes(uid))).toEqual([]);
+    expect(tolerationsOf(await stage.readPod("bare"))).toEqual(tolerationsFor(["amd64", "arm64"]));
+    const writes = await stage.writes(mark, "pods");
+    expect(writes.filter((it) => it === "create eviction 201")).toHaveLength(2);
+    expect(writes.filter((it) => !it.startsWith("create eviction "))).toEqual([]);
+  });
+});
+
 const USERS = 3;
 
 interface Placed {
@@ -422,12 +486,12 @@ function createUsers(stage: ArchitectureStage): Users {
   };
 }
 
-/** The objects that a command prints. */
-async function printed(...args: readonly string[]): Promise<readonly KubeObject[]> {
+/** What a command prints that a user runs, and that ends well. */
+async function command(...args: readonly string[]): Promise<string> {
   let output = "";
   const printer = { isTerminal: false, columns: undefined, write: (text: string) => void (output += text) };
   const signal = new AbortController().signal;
-  const code = await runCli([...args, "-o", "json"], {
+  const code = await runCli(args, {
     environment: {},
     folder: import.meta.dirname,
     home: undefined,
@@ -437,5 +501,5 @@ async function printed(...args: readonly string[]): Promise<readonly KubeObject[
     self: "berth",
   });
   expect([code, output]).toEqual([0, expect.any(String)]);
-  return (JSON.parse(output) as { readonly items: readonly KubeObject[] }).items;
+  return output;
 }
