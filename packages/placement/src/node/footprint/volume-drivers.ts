@@ -23,6 +23,7 @@ export interface VolumeDriversOptions {
 }
 
 const ALL = "all";
+const BY_VOLUME = "volume";
 
 /**
  * Where the driver stands on a volume of a plugin that was once part of Kubernetes and is now served by CSI
@@ -50,10 +51,9 @@ export class VolumeDrivers implements Pick<FootprintSight, "driverOfClaim"> {
       ...options,
       name: "footprint-volumes",
       resource: persistentVolumes,
-      onChange(change) {
-        const seen = change.type === "updated" ? [change.old, change.object] : [change.object];
-        for (const { spec } of seen)
-          if (spec?.claimRef?.name) onChange(spec.claimRef.namespace ?? "", spec.claimRef.name);
+      onChange: ({ object }) => {
+        const claims = this.#claims.get(ALL)?.byIndex(BY_VOLUME, object.metadata?.name ?? "") ?? [];
+        for (const { metadata } of claims) onChange(metadata?.namespace ?? "", metadata?.name ?? "");
       },
     });
     this.components = [this.#claims, this.#volumes];
@@ -61,7 +61,8 @@ export class VolumeDrivers implements Pick<FootprintSight, "driverOfClaim"> {
 
   /** At any time, also before the start. */
   want(needed: boolean): void {
-    this.#claims.want(needed ? [{ key: ALL, scope: {}, project: slimClaim }] : []);
+    const indexes = { [BY_VOLUME]: volumeOf };
+    this.#claims.want(needed ? [{ key: ALL, scope: {}, project: slimClaim, indexes }] : []);
     this.#volumes.want(needed ? [{ key: ALL, scope: {}, project: slimVolume }] : []);
   }
 
@@ -80,6 +81,10 @@ export class VolumeDrivers implements Pick<FootprintSight, "driverOfClaim"> {
   }
 }
 
+function volumeOf({ spec }: PersistentVolumeClaim): readonly string[] {
+  return spec?.volumeName ? [spec.volumeName] : [];
+}
+
 function slimClaim({ metadata, spec }: PersistentVolumeClaim): PersistentVolumeClaim {
   return {
     metadata: pick(metadata ?? {}, ["name", "namespace", "uid", "resourceVersion"]),
@@ -94,9 +99,6 @@ function slimVolume({ metadata, spec }: PersistentVolume): PersistentVolume {
       ...pick(metadata ?? {}, ["name", "uid", "resourceVersion"]),
       ...(driver !== undefined && { annotations: { [MIGRATED_TO]: driver } }),
     },
-    spec: {
-      ...(spec?.csi && { csi: pick(spec.csi, ["driver"]) as typeof spec.csi }),
-      ...(spec?.claimRef && { claimRef: pick(spec.claimRef, ["namespace", "name"]) }),
-    },
+    ...(spec?.csi && { spec: { csi: pick(spec.csi, ["driver"]) as typeof spec.csi } }),
   };
 }

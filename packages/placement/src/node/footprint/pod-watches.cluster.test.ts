@@ -1,0 +1,295 @@
+/** Which pods arrive from a real API server for footprints, what is kept of them, and whom changes wake. */
+import { type KubeClient, type KubeObject, namespaces, type Pod, pods } from "@berth/kube";
+import { clusterName, createSilentLogger, systemClock } from "@berth/runtime";
+import { aPod, eventually, type PodBuilder, sharedTestCluster, type TestCluster } from "@berth/testcluster";
+import { beforeAll, describe, expect, it } from "vitest";
+import type { Footprint, NeedingPods } from "./footprint.ts";
+import { FootprintPods } from "./pod-watches.ts";
+
+const ENDED = new Set(["Succeeded", "Failed"]);
+
+let cluster: TestCluster;
+let count = 0;
+
+beforeAll(async () => {
+  cluster = await sharedTestCluster();
+});
+
+/** Pods with a label of its own, so that tests do not see one another's. */
+function aFootprint(
+  id: string,
+  workload: Partial<NeedingPods> = {},
+  init: Partial<Footprint> = {},
+): Footprint {
+  return {
+    rule: `config/${id}`,
+    name: id,
+    workloads: [
+      {
+        podSelector: { matchExpressions: [{ key: id, operator: "Exists" }] },
+        namespaceSelector: {},
+        requests: [],
+        csiDrivers: [],
+        ignorePhases: ENDED,
+        terminating: "Hold",
+        ...workload,
+      },
+    ],
+    grouping: { by: "None" },
+    label: { key: `example.com/${id}`, value: "true" },
+    foreign: "Reclaim",
+    releaseDelayMs: 0,
+    placement: "Lazy",
+    ...init,
+  };
+}
+
+interface Setup extends AsyncDisposable {
+  /** Also the name of its namespace, and the key of the label of its pods. */
+  readonly id: string;
+  readonly watches: FootprintPods;
+  /** Nodes told of, in order. */
+  readonly told: string[];
+  /** Names of the pods that came over the wire, each time they did. */
+  readonly received: string[];
+  create(pod: PodBuilder): Promise<Pod>;
+  patch(name: string, body: object, subresource?: string): Promise<void>;
+  readonly names: (footprint: Footprint, node: string) => readonly string[] | undefined;
+}
+
+async function setUp(): Promise<Setup> {
+  const id = `footprint-${++count}`;
+  await cluster.client.create(namespaces, { metadata: { name: id } });
+  const client = cluster.connect();
+  const told: string[] = [];
+  const received: string[] = [];
+  const counted = <T extends KubeObject>(project?: (object: T) => T) => ({
+    project(object: T): T {
+      received.push(object.metadata?.name ?? "");
+      return project?.(object) ?? object;
+    },
+  });
+  const listening: Pick<KubeClient, "list" | "watch"> = {
+    list: (resource, options) => client.list(resource, { ...options, ...counted(options?.project) }),
+    watch: (resource, options) => client.watch(resource, { ...options, ...counted(options?.project) }),
+  };
+  const watches = new FootprintPods({
+    client: listening,
+    cluster: clusterName("test"),
+    clock: systemClock,
+    log: createSilentLogger(),
+    onChange: (node) => void told.push(node),
+    onSynced: () => {},
+  });
+  const stopping = new AbortController();
+  const { ended } = await watches.start(stopping.signal);
+  const patch: Setup["patch"] = async (name, body, subresource) => {
+    const options = subresource === undefined ? {} : { subresource };
+    await cluster.client.patch(pods, { namespace: id, name }, { type: "merge", body }, options);
+  };
+  return {
+    id,
+    watches,
+    told,
+    received,
+    patch,
+    create: (builder) => cluster.client.create(pods, builder.in(id).build(), { namespace: id }),
+    names: (footprint, node) =>
+      watches
+        .pods(footprint, node)
+        ?.map(({ metadata }) => metadata?.name ?? "")
+        .toSorted(),
+    async [Symbol.asyncDispose]() {
+      stopping.abort();
+      await ended;
+      await client.close();
+    },
+  };
+}
+
+const anAteom = (id: string, name: string, node: string): PodBuilder =>
+  aPod(name)
+    .labelled({ [id]: "a", other: "x" })
+    .on(node);
+
+describe("the pods of a footprint", () => {
+  it("F-B7 are all that is received among 300 others, slim, and unbound ones not at all", async () => {
+    await using setup = await setUp();
+    const { id, watches, received, names } = setup;
+    const left = Array.from({ length: 300 }, (_, at) => aPod(`foreign-${at}`).on("n1").realistic()).values();
+    const createEach = async (): Promise<void> => {
+      for (const pod of left) await setup.create(pod);
+    };
+    await Promise.all(Array.from({ length: 8 }, createEach));
+    const { metadata } = await setup.create(
+      anAteom(id, "p1", "n1")
+        .ownedBy("ReplicaSet", "web-1")
+        .annotated({ huge: "x".repeat(1_000) })
+        .realistic(),
+    );
+    const unbound = aPod("unbound").labelled({ [id]: "a" });
+    await setup.create(unbound);
+    const footprint = aFootprint(id);
+    expect(watches.pods(footprint, "n1")).toBeUndefined();
+    watches.want([footprint]);
+    await eventually(() => expect(names(footprint, "n1")).toEqual(["p1"]));
+    expect(received).toEqual(["p1"]);
+    expect(watches.size).toBe(1);
+    expect(watches.pods(footprint, "n1")).toEqual([
+      {
+        metadata: {
+          name: "p1",
+          namespace: id,
+          uid: metadata?.uid,
+          resourceVersion: metadata?.resourceVersion,
+          ownerReferences: metadata?.ownerReferences,
+          labels: { [id]: "a" },
+        },
+        spec: { nodeName: "n1" },
+        status: { phase: "Pending" },
+      },
+    ]);
+    const body = {
+      apiVersion: "v1",
+      kind: "Binding",
+      metadata: { name: "unbound" },
+      target: { kind: "Node", name: "n2" },
+    };
+    await cluster.client.create(pods, body, {
+      namespace: id,
+      name: "unbound",
+      subresource: "binding",
+    });
+    await eventually(() => expect(names(footprint, "n2")).toEqual(["unbound"]));
+    expect(setup.told).toEqual(["n2"]);
+  });
+
+  it("F-1 are known before they are bound where the footprint holds owners", async () => {
+    await using setup = await setUp();
+    const { id, watches } = setup;
+    const resource = { group: "ate.dev", version: "v1alpha1", resource: "workerpools" };
+    const hold = { resource, finalizer: "a/b", onDelete: "Wait", ownedResources: [] } as const;
+    const [holding, plain] = [aFootprint(id, {}, { hold }), aFootprint(id)];
+    await setup.create(aPod("unbound").labelled({ [id]: "a" }));
+    await setup.create(anAteom(id, "bound", "n1"));
+    watches.want([holding, plain]);
+    const all = (of: Footprint): readonly string[] | undefined =>
+      watches
+        .podsOf(of)
+        ?.map(({ metadata }) => metadata?.name ?? "")
+        .toSorted();
+    await eventually(() => expect([all(holding), all(plain)]).toEqual([["bound", "unbound"], ["bound"]]));
+  });
+
+  it("F-E4 leave when they end, F-E6 or lose their label, and their node is told", async () => {
+    await using setup = await setUp();
+    const { id, watches, told, names } = setup;
+    for (const [name, node] of [
+      ["p1", "n1"],
+      ["p2", "n2"],
+      ["p3", "n3"],
+    ] as const)
+      await setup.create(anAteom(id, name, node));
+    const [footprint, strict] = [aFootprint(id), aFootprint(id, { ignorePhases: new Set() })];
+    watches.want([footprint, strict]);
+    await eventually(() => expect([names(footprint, "n3"), names(strict, "n3")]).toEqual([["p3"], ["p3"]]));
+    told.length = 0;
+    await setup.patch("p1", { status: { phase: "Failed" } }, "status");
+    await setup.patch("p2", { metadata: { labels: { [id]: null } } });
+    await eventually(() => expect(new Set(told)).toEqual(new Set(["n1", "n2"])));
+    await eventually(() => expect([names(footprint, "n1"), names(footprint, "n2")]).toEqual([[], []]));
+    await eventually(() => expect([names(strict, "n1"), names(strict, "n2")]).toEqual([["p1"], []]));
+  });
+
+  it("wake nobody when what is not read of them changes", async () => {
+    await using setup = await setUp();
+    const { id, watches, told, names } = setup;
+    await setup.create(anAteom(id, "p1", "n1"));
+    await setup.create(anAteom(id, "p2", "n2"));
+    const footprint = aFootprint(id, {}, { grouping: { by: "PodLabel", label: "pool" } });
+    watches.want([footprint]);
+    await eventually(() => expect(names(footprint, "n1")).toEqual(["p1"]));
+    await setup.patch("p1", { metadata: { labels: { other: "y" }, annotations: { a: "b" } } });
+    await setup.patch("p1", { status: { podIP: "10.0.0.9" } }, "status");
+    await setup.patch("p2", { metadata: { labels: { pool: "b" } } });
+    await eventually(() => expect(told).toEqual(["n2"]));
+  });
+
+  it("are read once for footprints that select alike, and anew when more is read of them", async () => {
+    await using setup = await setUp();
+    const { id, watches, received, names } = setup;
+    const volumes = [
+      { name: "inline", csi: { driver: "efs.csi.aws.com", volumeAttributes: { a: "b" } } },
+      { name: "claimed", persistentVolumeClaim: { claimName: "data" } },
+      { name: "made", ephemeral: { volumeClaimTemplate: { spec: {} } } },
+      { name: "none", emptyDir: {} },
+    ];
+    const made = { spec: { accessModes: ["ReadWriteOnce"], resources: { requests: { storage: "1Gi" } } } };
+    await setup.create(
+      anAteom(id, "p1", "n1")
+        .requesting({ cpu: "1", "example.com/gpu": "2" })
+        .with((pod) => ({
+          ...pod,
+          spec: {
+            containers: [],
+            ...pod.spec,
+            volumes: volumes.map((volume) =>
+              volume.name === "made" ? { name: "made", ephemeral: { volumeClaimTemplate: made } } : volume,
+            ),
+          },
+        }))
+        .with((pod) => withLimit(pod)),
+    );
+    const [one, two] = [aFootprint(id), aFootprint(id, {}, { name: "two" })];
+    watches.want([one, two]);
+    await eventually(() => expect([names(one, "n1"), names(two, "n1")]).toEqual([["p1"], ["p1"]]));
+    expect(received).toEqual(["p1"]);
+    watches.want([two]);
+    expect([names(one, "n1"), names(two, "n1")]).toEqual([undefined, ["p1"]]);
+    expect(watches.nodesOfClaim(id, "data")).toEqual(new Set());
+    const more = aFootprint(id, { requests: ["example.com/gpu"], csiDrivers: ["efs.csi.aws.com"] });
+    watches.want([two, more]);
+    expect(names(two, "n1")).toBeUndefined();
+    await eventually(() => expect(names(more, "n1")).toEqual(["p1"]));
+    expect(received).toEqual(["p1", "p1"]);
+    expect(watches.pods(more, "n1")?.[0]?.spec).toEqual({
+      nodeName: "n1",
+      containers: [
+        {
+          name: "main",
+          resources: { requests: { "example.com/gpu": "2" }, limits: { "example.com/gpu": "2" } },
+        },
+      ],
+      volumes: [
+        { name: "inline", csi: { driver: "efs.csi.aws.com" } },
+        { name: "claimed", persistentVolumeClaim: { claimName: "data" } },
+        { name: "made", ephemeral: {} },
+      ],
+    });
+    for (const claim of ["data", "p1-made"]) expect(watches.nodesOfClaim(id, claim)).toEqual(new Set(["n1"]));
+    expect(watches.nodesOfNamespace(id)).toEqual(new Set(["n1"]));
+  });
+
+  it("are each one pod, of a footprint with several workloads", async () => {
+    await using setup = await setUp();
+    const { id, watches, names } = setup;
+    await setup.create(anAteom(id, "p1", "n1"));
+    await setup.create(anAteom(id, "p2", "n1").labelled({ [id]: "b" }));
+    const [all] = aFootprint(id).workloads;
+    const [some] = aFootprint(id, { podSelector: { matchLabels: { [id]: "b" } } }).workloads;
+    if (all === undefined || some === undefined) throw new Error("a footprint has no workload");
+    const footprint = { ...aFootprint(id), workloads: [all, some] };
+    watches.want([footprint]);
+    await eventually(() => expect(names(footprint, "n1")).toEqual(["p1", "p2"]));
+    expect(watches.podsOf(footprint)).toHaveLength(2);
+  });
+});
+
+/** An extended resource has the same limit. */
+function withLimit(pod: Pod): Pod {
+  const limits = { "example.com/gpu": "2" };
+  const containers = (pod.spec?.containers ?? []).map((container) =>
+    Object.assign({}, container, { resources: { ...container.resources, limits } }),
+  );
+  return { ...pod, spec: { ...pod.spec, containers } };
+}
