@@ -184,7 +184,7 @@ describe("a pod whose images are not known", () => {
     expect(await stage.toldOfPods()).toEqual([]);
   });
 
-  it("keeps the gates of others, in their order, and all else that this release does not know of", async () => {
+  it("A-B9 keeps the gates of others, in their order, and all else that this release does not know of", async () => {
     await using stage = await asked("others", { mode: "Both" });
     const image = await pushed("others/app:1", "linux/amd64", "linux/arm64");
     const rich = (name: string) =>
@@ -230,7 +230,7 @@ describe("a pod whose images are not known", () => {
     expect(othersOf({ spec: { containers: [], ...spec } })).toEqual(othersOf(stored));
   });
 
-  it("is answered by a patch that names nothing but what is ours, whatever else there is in it", async () => {
+  it("A-B9 is answered by a patch that names nothing but what is ours, whatever else there is in it", async () => {
     await using stage = await asked("future", { mode: "Both" });
     const { webhooks = [] } = await cluster.client.get(mutatingWebhookConfigurations, {
       name: "berth-architecture",
@@ -273,7 +273,7 @@ describe("a pod whose images are not known", () => {
 });
 
 describe("a pod that can run nowhere", () => {
-  it("is refused with both containers, their images and architectures named", async () => {
+  it("A-B1 is refused with both containers, their images and architectures named", async () => {
     await using stage = await asked("nowhere", { mode: "Affinity" });
     const said = await refusalOf(
       stage.create(stage.pod("app").image(images.amd).container("sidecar", images.arm)),

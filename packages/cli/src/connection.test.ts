@@ -26,7 +26,7 @@ async function allSources(): Promise<TestFolder> {
   });
 }
 
-describe("chooseCluster: flag > KUBECONFIG > pod > home (contract A-P13)", () => {
+describe("A-P13 chooseCluster: flag > KUBECONFIG > pod > home", () => {
   const pod = { KUBERNETES_SERVICE_HOST: "pod", KUBERNETES_SERVICE_PORT: "443" };
   it.each([
     ["flag", { kubeconfig: "flag" }, { KUBECONFIG: "env", ...pod }, "https://flag"],

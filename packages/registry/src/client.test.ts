@@ -131,7 +131,7 @@ describe("the digest at present", () => {
   });
 });
 
-describe("mirrors", () => {
+describe("A-B4 mirrors", () => {
   const asRegistry = (origin: string, mirrors: readonly string[]) =>
     ({ endpoints: { [new URL(origin).host]: { mirrors: mirrors.map((url) => ({ url })) } } }) as const;
 

@@ -56,7 +56,7 @@ describe("a registry in trouble", () => {
     expect(test.reader.counts.digestOf).toBeLessThan(25);
   });
 
-  it("429 stops all questions to it for as long as it asks", async () => {
+  it("A-B5 429 stops all questions to it for as long as it asks", async () => {
     await using test = bench();
     const wanted = test.want("a.io/x");
     await asked(test.reader);

@@ -63,7 +63,7 @@ describe("A-B5 one request for many questions", () => {
   });
 });
 
-describe("how long facts are good for", () => {
+describe("A-B5 how long facts are good for", () => {
   it("a digest: for ever", async () => {
     await using test = bench();
     const image = `nginx@${aDigest("a")}`;

@@ -108,7 +108,7 @@ async function tainted({ folder }: Stage): Promise<void> {
 }
 
 describe("berth plan", () => {
-  it("tells which nodes would be tainted, which pods would change, and who can run nowhere; it writes nothing", async () => {
+  it("A-B7 tells which nodes would be tainted, which pods would change, and who can run nowhere; it writes nothing", async () => {
     await using on = await stage();
     const fits = await on.create(aPod("fits").image(images.amd));
     const never = await on.create(aPod("never").image(images.amd).container("sidecar", images.arm));
@@ -152,7 +152,7 @@ describe("berth plan", () => {
     ]);
   });
 
-  it("waits with the nodes for a pod whose images do not answer, and says so", async () => {
+  it("A-B7 waits with the nodes for a pod whose images do not answer, and says so", async () => {
     await using on = await stage();
     await registry.stop();
     const pod = await on.create(aPod("unknown").image(`${registry.host}/team/unknown:1`));

@@ -80,7 +80,7 @@ const users = async (found: ReturnType<PullCredentials["find"]>): Promise<readon
   (await found).credentials.map(({ username }) => username);
 
 describe("credentials of a pod", () => {
-  it("are those of the pull secrets it names, of both types, the most specific first", async () => {
+  it("A-B4 are those of the pull secrets it names, of both types, the most specific first", async () => {
     await using world = await aWorld();
     const { namespace } = world;
     await putDockerConfig(namespace, "one", { "registry.example": "all", "other.example": "stranger" });

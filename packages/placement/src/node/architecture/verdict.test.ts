@@ -163,7 +163,7 @@ describe("whoever says it before the images do", () => {
     expect(short(verdictOf({ images: { a: ["amd64"] }, policy: null }))).toBe("any ArchitectureOptedOut");
   });
 
-  it("the policy, for an image: without asking, and also where asking fails", () => {
+  it("A-B4 the policy, for an image: without asking, and also where asking fails", () => {
     const policy = { images: [{ image: "a", architectures: ["s390x", "amd64"] }] };
     expect(short(verdictOf({ images: {}, pod: ["a"], policy }))).toBe(
       "fits amd64,s390x ArchitecturesResolved",
