@@ -36,7 +36,8 @@ export function decideWait({ deployment, footprints, sight }: WaitView): WaitDec
     if (answer === undefined) return settled;
     if (answer) wanting.push(footprint);
   }
-  const ours = appliedContainers(deployment);
+  const applied = appliedContainers(deployment);
+  const ours = new Set([...applied].flatMap(([name, isWhole]) => (isWhole ? [name] : [])));
   const standing = new Map((spec.initContainers ?? []).map((container) => [container.name, container]));
   const taken = containerNames(spec);
   const wanted = waitContainers(wanting, "ServerSideApply").filter(
@@ -44,12 +45,16 @@ export function decideWait({ deployment, footprints, sight }: WaitView): WaitDec
   );
   const put = wanted.filter((container) => !isStanding(container, standing.get(container.name)));
   const names = new Set(wanted.map(({ name }) => name));
-  const off = [...ours].filter((name) => !names.has(name));
+  const off = [...applied.keys()].filter((name) => !names.has(name));
   if (put.length === 0 && off.length === 0) return settled;
   const isNew = put.some(({ name }) => !standing.has(name));
-  const others = [...standing.keys()].filter((name) => !names.has(name) && !off.includes(name));
+  const others = [...standing.keys()].filter((name) => !names.has(name) && !ours.has(name));
   const first = isNew && others.length > 0 ? [waitBody(deployment, wanted, others)] : [];
-  return { bodies: [...first, waitBody(deployment, wanted)], put, taken: off };
+  return {
+    bodies: [...first, waitBody(deployment, wanted)],
+    put,
+    taken: off.filter((name) => ours.has(name)),
+  };
 }
 
 /** Do the pods of the Deployment wait by this footprint? `undefined` while that is not known. */
@@ -58,7 +63,11 @@ function isWaiting(deployment: Deployment, footprint: Footprint, sight: NeedSigh
   const { metadata, spec } = deployment.spec?.template ?? {};
   const { namespace = "" } = deployment.metadata ?? {};
   // A template has no phase: it stands for the pods that are going to run.
-  const pod: Pod = { metadata: { ...metadata, namespace }, ...(spec && { spec }), status: { phase: "Running" } };
+  const pod: Pod = {
+    metadata: { ...metadata, namespace },
+    ...(spec && { spec }),
+    status: { phase: "Running" },
+  };
   const answer = podNeeds(pod, footprint, sight);
   return answer === "unknown" ? undefined : answer === "yes";
 }
@@ -93,16 +102,19 @@ export function isOurEntry({ manager, operation, subresource }: ManagedFieldsEnt
   return manager === FIELD_MANAGER && operation === "Apply" && subresource === undefined;
 }
 
-/** Names of the init containers that we have applied, by the server's own record. */
-function appliedContainers({ metadata }: Deployment): ReadonlySet<string> {
-  const names = new Set<string>();
+/**
+ * Names of the init containers that we have applied, by the server's own record: whole ones, and those of others that were
+ * named for the order.
+ */
+function appliedContainers({ metadata }: Deployment): ReadonlyMap<string, boolean> {
+  const names = new Map<string, boolean>();
   for (const entry of metadata?.managedFields ?? []) {
     if (!isOurEntry(entry)) continue;
     const path = ["f:spec", "f:template", "f:spec", "f:initContainers"];
     const owned = path.reduce<unknown>(field, entry.fieldsV1);
     for (const key of isRecord(owned) ? Object.keys(owned) : []) {
       const name = nameIn(key);
-      if (name !== undefined) names.add(name);
+      if (name !== undefined) names.set(name, isRecord(field(field(owned, key), "f:image")));
     }
   }
   return names;

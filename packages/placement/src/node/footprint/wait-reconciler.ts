@@ -1,5 +1,11 @@
 /** Has the pods of owned Deployments wait for the agent of their node, by server-side apply. */
-import { type Deployment, deployments, isApiError, type KubeClient } from "@berth/kube";
+import {
+  compareResourceVersions,
+  type Deployment,
+  deployments,
+  isApiError,
+  type KubeClient,
+} from "@berth/kube";
 import {
   type Clock,
   type Lister,
@@ -64,7 +70,7 @@ export function createWaitReconciler(options: WaitReconcilerOptions): Reconcile<
     const known = memories.get(id);
     const memory = known?.uid === uid ? known : createDaemonSetMemory(uid);
     memories.set(id, memory);
-    if (isStale(memory, resourceVersion)) return undefined;
+    if (isBehind(memory, resourceVersion)) return undefined;
     const subject: Subject = { deployment, memory, decision };
     const contest = contestOf(memory, entriesOf(decision), clock.monotonic());
     if (contest === undefined) return write(subject, options, signal);
@@ -75,6 +81,12 @@ export function createWaitReconciler(options: WaitReconcilerOptions): Reconcile<
     }
     return { recheckAfterMs: contest.leftMs };
   };
+}
+
+/** Is it what stood before our last apply, or between the two of them? Then the newer version is on its way. */
+function isBehind(memory: DaemonSetMemory, resourceVersion: string): boolean {
+  const order = compareResourceVersions(resourceVersion, memory.patched?.to ?? "");
+  return order === undefined ? isStale(memory, resourceVersion) : order < 0;
 }
 
 interface Subject {

@@ -68,7 +68,9 @@ export function footprintsOf(hold: Partial<FootprintHold> | undefined): Footprin
       },
     }),
   } as const;
-  const compiled = compileFootprints({ sources: [{ source: "cluster", documents: [{ name: "agent", spec }] }] });
+  const compiled = compileFootprints({
+    sources: [{ source: "cluster", documents: [{ name: "agent", spec }] }],
+  });
   if (compiled.faults.length > 0) throw new Error(compiled.faults.map(({ message }) => message).join("; "));
   return compiled;
 }
@@ -160,7 +162,11 @@ export async function createOwner(
   return owner;
 }
 
-export async function podsOfOwner(client: KubeClient, namespace: string, name: string): Promise<readonly Pod[]> {
+export async function podsOfOwner(
+  client: KubeClient,
+  namespace: string,
+  name: string,
+): Promise<readonly Pod[]> {
   const { items } = await client.list(pods, { namespace, labelSelector: `pool=${name}` });
   return items;
 }

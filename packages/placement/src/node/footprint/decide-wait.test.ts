@@ -1,0 +1,122 @@
+import type { Container, Deployment } from "@berth/kube";
+import { describe, expect, it } from "vitest";
+import { decideWait } from "./decide-wait.ts";
+import { footprintOf } from "./testing/footprints.ts";
+import { sightOf } from "./testing/pods.ts";
+import { waitContainer } from "./wait.ts";
+
+const POOL = { group: "test.berth.dev", kind: "Pool" };
+const init = {
+  workloads: [{ podSelector: { matchLabels: { agent: "needed" } } }],
+  group: { by: "OwnerUID", owner: POOL },
+  node: { label: { key: "x.test/agent" } },
+  wait: { inject: "ServerSideApply", container: { name: "wait", image: "busybox:1.36" }, port: 80 },
+} as const;
+const footprint = footprintOf(init);
+const wait: Container = footprint.wait ? waitContainer(footprint.wait) : { name: "" };
+const other = { name: "x", image: "x" };
+
+/** `applied`: init containers by Berth, those that are only named with false. */
+function aDeployment(
+  initContainers: readonly Container[],
+  applied: Readonly<Record<string, boolean>> = {},
+  more: { readonly kind?: string; readonly namespace?: string } = {},
+): Deployment {
+  const { kind = POOL.kind, namespace = "ns" } = more;
+  const entries = Object.entries(applied).map(([name, isWhole]) => [
+    `k:{"name":"${name}"}`,
+    { ".": {}, "f:name": {}, ...(isWhole && { "f:image": {} }) },
+  ]);
+  const fieldsV1 = {
+    "f:spec": { "f:template": { "f:spec": { "f:initContainers": Object.fromEntries(entries) } } },
+  };
+  return {
+    metadata: {
+      name: "d",
+      namespace,
+      uid: "u",
+      ownerReferences: [{ apiVersion: `${POOL.group}/v1`, kind, name: "pool", uid: "p", controller: true }],
+      managedFields: [
+        { manager: "berth", operation: "Apply", fieldsV1 },
+        { manager: "other", operation: "Apply", fieldsV1: { "f:spec": 7 } },
+      ],
+    },
+    spec: {
+      selector: {},
+      template: { metadata: { labels: { agent: "needed" } }, spec: { initContainers, containers: [] } },
+    },
+  };
+}
+
+/** What is applied: names of init containers, for each apply. */
+const appliedTo = (
+  deployment: Deployment,
+  footprints = [footprint],
+  sight = sightOf({}),
+): readonly (readonly string[])[] =>
+  decideWait({ deployment, footprints, sight }).bodies.map(
+    ({ spec }) => spec?.template.spec.initContainers.map(({ name }) => name) ?? [],
+  );
+
+describe("the wait of a Deployment", () => {
+  it.each<[string, Deployment, readonly (readonly string[])[]]>([
+    ["is put in", aDeployment([]), [["wait"]]],
+    [
+      "is put before what is there, which is given back at once",
+      aDeployment([other]),
+      [["wait", "x"], ["wait"]],
+    ],
+    ["is left when it stands", aDeployment([wait, other], { wait: true }), []],
+    [
+      "gives back what a first apply has named",
+      aDeployment([wait, other], { wait: true, x: false }),
+      [["wait"]],
+    ],
+    [
+      "is set right when it says something else",
+      aDeployment([{ ...wait, image: "old" }], { wait: true }),
+      [["wait"]],
+    ],
+    ["is put back when somebody has taken it off", aDeployment([other], {}), [["wait", "x"], ["wait"]]],
+    ["is left to others who have put in one of that name", aDeployment([{ ...wait, image: "own" }]), []],
+    ["is not for other owners", aDeployment([], {}, { kind: "Other" }), []],
+    ["is taken off for other owners", aDeployment([wait, other], { wait: true }, { kind: "Other" }), [[]]],
+  ])("%s", (_name, deployment, applied) => {
+    expect(appliedTo(deployment)).toEqual(applied);
+  });
+
+  it("is taken off when no footprint has it any more, and says which", () => {
+    const deployment = aDeployment([wait, other], { wait: true, x: false });
+    expect(appliedTo(deployment, [])).toEqual([[]]);
+    const { put, taken } = decideWait({ deployment, footprints: [], sight: sightOf({}) });
+    expect({ put, taken }).toEqual({ put: [], taken: ["wait"] });
+  });
+
+  it("stays as it is while it is not known whether the pods need the agent", () => {
+    const [workload] = init.workloads;
+    const selective = footprintOf({
+      ...init,
+      workloads: [{ ...workload, namespaceSelector: { matchLabels: { team: "a" } } }],
+    });
+    for (const deployment of [aDeployment([]), aDeployment([wait], { wait: true })])
+      expect(appliedTo(deployment, [selective])).toEqual([]);
+    const sight = sightOf({ namespaces: { ns: { team: "a" }, other: {} } });
+    expect(appliedTo(aDeployment([]), [selective], sight)).toEqual([["wait"]]);
+    const gone = aDeployment([wait], { wait: true }, { namespace: "other" });
+    expect(appliedTo(gone, [selective], sight)).toEqual([[]]);
+  });
+
+  it("is for every Deployment that is selected where owners are of no kind", () => {
+    const { group: _, ...rest } = init;
+    expect(appliedTo(aDeployment([], {}, { kind: "Other" }), [footprintOf(rest)])).toEqual([["wait"]]);
+  });
+
+  it("holds nothing of a Deployment that is being deleted", () => {
+    const deployment = aDeployment([]);
+    const deleted = {
+      ...deployment,
+      metadata: { ...deployment.metadata, deletionTimestamp: "2026-01-01T00:00:00Z" },
+    };
+    expect(appliedTo(deleted)).toEqual([]);
+  });
+});

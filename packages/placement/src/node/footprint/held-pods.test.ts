@@ -1,0 +1,106 @@
+import type { Pod } from "@berth/kube";
+import { describe, expect, it } from "vitest";
+import type { OwnerIdentity } from "./footprint-sight.ts";
+import { type DeletedOwner, podsOfOwner } from "./held-pods.ts";
+import { footprintOf } from "./testing/footprints.ts";
+import { makeAteom, makePod, sightOf } from "./testing/pods.ts";
+
+const byLabel = footprintOf({ preset: "agent-substrate/pr-134" });
+const byOwner = footprintOf({ preset: "agent-substrate/owner-uid" });
+const believed = footprintOf({
+  workloads: [
+    { podSelector: { matchExpressions: [{ key: "ate.dev/worker-pool-uid", operator: "Exists" }] } },
+  ],
+  node: { label: { key: "x.test/agent" } },
+  group: { by: "PodLabel", label: "ate.dev/worker-pool-uid" },
+});
+
+const A: DeletedOwner = {
+  namespace: "default",
+  uid: "a",
+  refsOf: () => undefined,
+  known: new Set(),
+  isOrphaned: false,
+};
+const REPLICA_SET: OwnerIdentity = { group: "apps", kind: "ReplicaSet", name: "rs", uid: "rs" };
+const DEPLOYMENT: OwnerIdentity = { group: "apps", kind: "Deployment", name: "d", uid: "d" };
+
+function found(
+  footprint: typeof byLabel,
+  pods: readonly Pod[] | undefined,
+  { owner = {}, chain }: { owner?: Partial<DeletedOwner>; chain?: readonly OwnerIdentity[] | undefined } = {},
+): readonly string[] | undefined {
+  const sight = { ...sightOf({ pods }), podsOf: () => pods, ...(chain && { owners: () => chain }) };
+  return podsOfOwner(footprint, { ...A, known: new Set(), ...owner }, sight)?.map(
+    ({ metadata }) => metadata?.name ?? "",
+  );
+}
+
+describe("the pods that a deletion waits for", () => {
+  it.each([
+    ["by label", byLabel],
+    ["by owner", byOwner],
+  ])("are those of the owner, with a node or without, %s", (_name, footprint) => {
+    const pods = [makeAteom("a", "p1"), makeAteom("b", "p2"), makeAteom("a", "p3", { node: "" })];
+    expect(found(footprint, pods)).toEqual(["p1", "p3"]);
+  });
+
+  it("are not known before pods and owners are", () => {
+    expect(found(byOwner, undefined)).toBeUndefined();
+    const pods = [makeAteom("a", "p1")];
+    const sight = { ...sightOf({ pods, ownersUnknown: new Set(["p1"]) }), podsOf: () => pods };
+    expect(podsOfOwner(byOwner, A, sight)).toBeUndefined();
+    expect(podsOfOwner(byLabel, { ...A, uid: "b" }, sight)).toEqual([]);
+  });
+
+  it("F-E4 F-E3 are none that are finished", () => {
+    const pods = [
+      makeAteom("a", "failed", { phase: "Failed" }),
+      makeAteom("a", "done", { phase: "Succeeded", isEnding: true }),
+      makeAteom("a", "ending", { isEnding: true }),
+    ];
+    expect(found(byLabel, pods)).toEqual(["ending"]);
+  });
+
+  it("F-E9 are none whose label names an owner that is not theirs", () => {
+    const labels = { "ate.dev/worker-pool-uid": "a" };
+    const forged = [
+      makePod("bare", { labels }),
+      makePod("other", { labels, owners: ["apps/ReplicaSet rs", "apps/Deployment d"] }),
+      makePod("stranger", { labels, owners: ["ate.dev/WorkerPool b"] }),
+    ];
+    expect(found(byLabel, forged)).toEqual([]);
+    expect(found(believed, forged)).toEqual(["bare", "other", "stranger"]);
+  });
+
+  it("F-B1 are none that were orphaned, though it was read before who was above them", () => {
+    const pods = [makeAteom("a", "p1")];
+    const refsOf = (uid: string): readonly string[] | undefined => (uid === "d" ? [] : undefined);
+    const known = new Set(["uid-p1"]);
+    for (const footprint of [byLabel, byOwner, believed])
+      expect(found(footprint, pods, { owner: { refsOf, known } })).toEqual([]);
+    expect(found(byOwner, pods, { owner: { refsOf: (uid) => (uid === "d" ? ["a"] : undefined) } })).toEqual([
+      "p1",
+    ]);
+  });
+
+  it("are still those that were its own when what is between has gone", () => {
+    const pods = [makeAteom("a", "p1")];
+    const known = new Set<string>();
+    expect(found(byOwner, pods, { owner: { known } })).toEqual(["p1"]);
+    expect(found(byOwner, pods, { owner: { known }, chain: [REPLICA_SET] })).toEqual(["p1"]);
+    expect(found(byOwner, pods, { chain: [REPLICA_SET, DEPLOYMENT] })).toEqual([]);
+  });
+
+  it("are after a restart those near it whose makers are gone: they end soon", () => {
+    const pods = [makeAteom("a", "near"), makeAteom("a", "far", { namespace: "elsewhere" })];
+    expect(found(byOwner, pods, { chain: [] })).toEqual(["near"]);
+    expect(found(byOwner, pods, { chain: [], owner: { namespace: "" } })).toEqual(["near", "far"]);
+  });
+
+  it("are none of a label that is believed once the owner has orphaned what it owned", () => {
+    const pods = [makePod("bare", { labels: { "ate.dev/worker-pool-uid": "a" } })];
+    expect(found(believed, pods)).toEqual(["bare"]);
+    expect(found(believed, pods, { owner: { isOrphaned: true } })).toEqual([]);
+  });
+});

@@ -1,0 +1,186 @@
+/** What is carried out, how often, and what becomes of answers that come too late. */
+import { ApiError, type ApiFailure, type KubeObject, type Pod } from "@berth/kube";
+import { clusterName, createSilentLogger, createVirtualClock, type EventInput } from "@berth/runtime";
+import { describe, expect, it } from "vitest";
+import { reasons } from "../../api/reasons.ts";
+import type { OwnedObject } from "./decide-hold.ts";
+import type { HeldOwner } from "./footprint-sight.ts";
+import { HeldOwners } from "./held-owners.ts";
+import { createHoldReconciler } from "./hold-reconciler.ts";
+import { footprintOf } from "./testing/footprints.ts";
+import { makeAteom, sightOf } from "./testing/pods.ts";
+
+const footprint = footprintOf({ preset: "agent-substrate/pr-134" });
+const resource = { group: "ate.dev", version: "v1alpha1", resource: "workerpools" };
+const FINALIZER = "ate.dev/release-node-claims";
+const KEY = {
+  cluster: clusterName("c"),
+  resource: "workerpools.ate.dev",
+  namespace: "default",
+  name: "pool",
+};
+const owned: OwnedObject = {
+  resource: { group: "apps", version: "v1", resource: "deployments" },
+  namespace: "default",
+  name: "pool-deployment",
+  uid: "d",
+  resourceVersion: "3",
+  isDeleting: false,
+};
+
+function failure(kind: "conflict" | "notFound" | "uidMismatch"): ApiError {
+  const what: ApiFailure = kind === "conflict" ? { kind, causes: [] } : { kind };
+  return new ApiError(what, { verb: "patch", resource: "x" });
+}
+
+interface Setup {
+  owner: HeldOwner | undefined;
+  pods: readonly Pod[];
+  owned: readonly OwnedObject[];
+  fails: ApiError | undefined;
+  readonly requests: string[];
+  readonly events: EventInput[];
+  readonly held: HeldOwners;
+  readonly look: () => Promise<unknown>;
+  readonly clock: ReturnType<typeof createVirtualClock>;
+}
+
+function setUp(more: Partial<HeldOwner> = {}): Setup {
+  const clock = createVirtualClock();
+  const requests: string[] = [];
+  const events: EventInput[] = [];
+  const held = new HeldOwners({ onChange: () => undefined });
+  const deleted = new Date(clock.now()).toISOString();
+  const base: HeldOwner = {
+    resource,
+    namespace: "default",
+    name: "pool",
+    uid: "a",
+    resourceVersion: "7",
+    finalizers: ["x", FINALIZER, "y"],
+    deletionTimestamp: deleted,
+    ...more,
+  };
+  const answer = (text: string): Promise<KubeObject> => {
+    requests.push(text);
+    if (setup.fails !== undefined) return Promise.reject(setup.fails);
+    const metadata = { namespace: "default", name: "pool", uid: "a" };
+    return Promise.resolve({ apiVersion: "ate.dev/v1alpha1", kind: "WorkerPool", metadata });
+  };
+  const reconcile = createHoldReconciler({
+    client: {
+      get: (_resource, { name }) => answer(`get ${name}`) as Promise<never>,
+      patch: (_resource, { name }, { body }) =>
+        answer(`patch ${name} ${JSON.stringify(body)}`) as Promise<never>,
+      delete: async (_resource, { name }, options) => {
+        const { propagationPolicy, preconditions } = options ?? {};
+        await answer(
+          `delete ${name} ${propagationPolicy} ${preconditions?.uid} ${preconditions?.resourceVersion}`,
+        );
+      },
+    },
+    watches: {
+      guards: () => [{ resource, finalizer: FINALIZER, footprints: [footprint] }],
+      owner: () => setup.owner,
+      owned: () => setup.owned,
+      refsOf: () => undefined,
+    },
+    sight: { ...sightOf({}), podsOf: () => setup.pods },
+    held,
+    events: { record: (event) => events.push(event) },
+    clock,
+  });
+  const context = { signal: new AbortController().signal, log: createSilentLogger() };
+  const setup: Setup = {
+    owner: base,
+    pods: [],
+    owned: [],
+    fails: undefined,
+    requests,
+    events,
+    held,
+    clock,
+    look: () => reconcile(KEY, context),
+  };
+  return setup;
+}
+
+describe("the reconciler of owners", () => {
+  it("takes its finalizer off, and keeps those of others in their order", async () => {
+    const setup = setUp();
+    await setup.look();
+    const metadata = { uid: "a", resourceVersion: "7", finalizers: ["x", "y"] };
+    expect(setup.requests).toEqual([`patch pool ${JSON.stringify({ metadata })}`]);
+  });
+
+  it("puts it behind those of others", async () => {
+    const setup = setUp({ finalizers: ["x"] });
+    if (setup.owner !== undefined) {
+      const { deletionTimestamp: _, ...alive } = setup.owner;
+      setup.owner = alive;
+    }
+    await setup.look();
+    const metadata = { uid: "a", resourceVersion: "7", finalizers: ["x", FINALIZER] };
+    expect(setup.requests).toEqual([`patch pool ${JSON.stringify({ metadata })}`]);
+  });
+
+  it("deletes what is owned once, of the version that it has seen, in the background", async () => {
+    const setup = setUp();
+    setup.owned = [owned];
+    await setup.look();
+    await setup.look();
+    expect(setup.requests).toEqual(["delete pool-deployment Background d 3"]);
+  });
+
+  it("deletes another version when the one that it has seen is no more", async () => {
+    const setup = setUp();
+    setup.owned = [owned];
+    setup.fails = failure("conflict");
+    await setup.look();
+    setup.fails = undefined;
+    setup.owned = [{ ...owned, resourceVersion: "4" }];
+    await setup.look();
+    expect(setup.requests).toEqual([
+      "delete pool-deployment Background d 3",
+      "delete pool-deployment Background d 4",
+    ]);
+  });
+
+  it("has the runtime look again after a conflict, and lets one go that is gone", async () => {
+    const setup = setUp();
+    setup.fails = failure("conflict");
+    await expect(setup.look()).rejects.toBe(setup.fails);
+    setup.fails = failure("notFound");
+    await expect(setup.look()).resolves.toBeUndefined();
+    setup.fails = failure("uidMismatch");
+    await expect(setup.look()).resolves.toBeUndefined();
+  });
+
+  it("F-E12 tells once of an owner whose pod is stuck, and of the time when it will be", async () => {
+    const setup = setUp();
+    const pod = makeAteom("a", "p");
+    const at = new Date(setup.clock.now()).toISOString();
+    setup.pods = [{ ...pod, metadata: { ...pod.metadata, deletionTimestamp: at } }];
+    expect(await setup.look()).toEqual({ recheckAfterMs: 30_000 });
+    expect(setup.events).toEqual([]);
+    await setup.clock.advance(30_000);
+    await setup.look();
+    await setup.look();
+    expect(setup.events).toMatchObject([
+      { reason: reasons.OwnerHeld, type: "Warning", regarding: { kind: "WorkerPool", name: "pool" } },
+    ]);
+    expect(setup.held.of("cluster/f")).toMatchObject([
+      { name: "default/pool", pods: ["default/p"], isStuck: true },
+    ]);
+  });
+
+  it("forgets what it held of an owner that is gone", async () => {
+    const setup = setUp();
+    setup.pods = [makeAteom("a", "p")];
+    await setup.look();
+    expect(setup.held.size).toBe(1);
+    setup.owner = undefined;
+    await setup.look();
+    expect(setup.held.size).toBe(0);
+  });
+});

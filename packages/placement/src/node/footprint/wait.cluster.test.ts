@@ -1,0 +1,237 @@
+/** What the real API server makes of the wait for an agent: applied to Deployments, patched into pods, asked for by webhook. */
+import {
+  type Container,
+  type Deployment,
+  deployments,
+  type KubeClient,
+  mutatingWebhookConfigurations,
+  namespaces,
+  type Pod,
+  pods,
+} from "@berth/kube";
+import {
+  clusterName,
+  createController,
+  createSilentLogger,
+  type EventInput,
+  Manager,
+  systemClock,
+} from "@berth/runtime";
+import { aPod, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
+import { beforeAll, describe, expect, it } from "vitest";
+import { reasons } from "../../api/reasons.ts";
+import { applyPatch } from "../gate/testing/json-patch.ts";
+import { admitWait } from "./admit-wait.ts";
+import type { Footprints } from "./footprint.ts";
+import { footprintsOf } from "./testing/footprints.ts";
+import { sightOf } from "./testing/pods.ts";
+import { waitWebhook } from "./wait-objects.ts";
+import { createWaitReconciler } from "./wait-reconciler.ts";
+import { WaitWatch } from "./wait-watch.ts";
+
+const namespace = "footprint-wait";
+const POOL = { group: "test.berth.dev", kind: "Pool" };
+let cluster: TestCluster;
+let count = 0;
+
+beforeAll(async () => {
+  cluster = await sharedTestCluster();
+  await cluster.client.create(namespaces, { metadata: { name: namespace } });
+});
+
+const wait = { container: { name: "wait", image: "busybox:1.36" }, port: 8085 } as const;
+const applying = footprintsOf({
+  f: {
+    workloads: [{ podSelector: { matchLabels: { agent: "needed" } } }],
+    group: { by: "OwnerUID", owner: POOL },
+    node: { label: { key: "test.berth.dev/agent" } },
+    wait: { ...wait, inject: "ServerSideApply" },
+  },
+});
+
+interface Berth extends AsyncDisposable {
+  readonly events: readonly EventInput[];
+  want(footprints: Footprints): void;
+}
+
+function startBerth(client: KubeClient): Berth {
+  const common = { client, cluster: clusterName("c"), clock: systemClock, log: createSilentLogger() };
+  const events: EventInput[] = [];
+  let footprints = applying;
+  const watch = new WaitWatch({ ...common, onDeployment: (key) => controller.enqueue(key) });
+  const controller = createController({
+    ...common,
+    name: "footprint-wait",
+    reconcile: createWaitReconciler({
+      deployments: watch,
+      footprints: () => footprints,
+      sight: sightOf({}),
+      client,
+      events: { record: (event) => events.push(event) },
+      clock: systemClock,
+    }),
+  });
+  watch.want(footprints.footprints);
+  const abort = new AbortController();
+  const run = new Manager({ ...common, always: [[watch]], elected: [controller] }).run(abort.signal);
+  return {
+    events,
+    want(next) {
+      footprints = next;
+      watch.want(next.footprints);
+    },
+    [Symbol.asyncDispose]: async () => {
+      abort.abort();
+      await run;
+    },
+  };
+}
+
+async function create(
+  initContainers: readonly Container[],
+  { kind = POOL.kind, labels = { agent: "needed" } }: { kind?: string; labels?: Record<string, string> } = {},
+): Promise<string> {
+  const name = `d-${++count}`;
+  const owner = { apiVersion: `${POOL.group}/v1`, kind, name, uid: `uid-${name}`, controller: true };
+  await cluster.client.create(
+    deployments,
+    {
+      metadata: { name, namespace, ownerReferences: [owner] },
+      spec: {
+        selector: { matchLabels: { name } },
+        template: {
+          metadata: { labels: { ...labels, name } },
+          spec: { initContainers, containers: [{ name: "main", image: "registry.test/a:1" }] },
+        },
+      },
+    },
+    { namespace },
+  );
+  return name;
+}
+
+const get = (name: string): Promise<Deployment> => cluster.client.get(deployments, { namespace, name });
+const initsOf = ({ spec }: Deployment): readonly Container[] => spec?.template.spec?.initContainers ?? [];
+const namesOf = (deployment: Deployment): readonly string[] => initsOf(deployment).map(({ name }) => name);
+const standing = (name: string, names: readonly string[]): Promise<Deployment> =>
+  eventually(async () => {
+    const deployment = await get(name);
+    expect(namesOf(deployment)).toEqual(names);
+    return deployment;
+  });
+const ofBerth = ({ metadata }: Deployment) =>
+  metadata?.managedFields?.filter(({ manager }) => manager === "berth");
+
+describe("a Deployment whose pods need the agent", () => {
+  it("F-9 has them wait first of all, with one roll-out, and keeps its other init containers", async () => {
+    await using berth = startBerth(cluster.client);
+    const others = [
+      { name: "x", image: "registry.test/x:1" },
+      { name: "y", image: "registry.test/y:1" },
+    ];
+    const name = await create(others);
+    // Until it owns nothing of the others: they are named in the first apply, for the order.
+    const deployment = await eventually(async () => {
+      const found = await get(name);
+      expect(JSON.stringify(ofBerth(found))).toContain("wait");
+      expect(JSON.stringify(ofBerth(found))).not.toContain('\\"x\\"');
+      return found;
+    });
+    expect(namesOf(deployment)).toEqual(["wait", "x", "y"]);
+    expect(deployment.metadata?.generation).toBe(2);
+    expect(initsOf(deployment)[1]).toMatchObject(others[0] ?? {});
+    await eventually(() =>
+      expect(berth.events).toMatchObject([{ reason: reasons.AgentWaitSet, type: "Normal" }]),
+    );
+    // Whoever made them can still take them off.
+    const body = [{ op: "remove", path: "/spec/template/spec/initContainers/1" }] as const;
+    await cluster.client.patch(deployments, { namespace, name }, { type: "json", body });
+    await standing(name, ["wait", "y"]);
+    expect(berth.events).toHaveLength(1);
+  });
+
+  it("no longer does when the footprint is gone, and is left as it was", async () => {
+    await using berth = startBerth(cluster.client);
+    const name = await create([{ name: "x", image: "registry.test/x:1" }]);
+    const { spec } = await get(name);
+    await standing(name, ["wait", "x"]);
+    berth.want(footprintsOf({}));
+    const after = await standing(name, ["x"]);
+    expect(after.spec).toEqual(spec);
+    expect(ofBerth(after)).toEqual([]);
+  });
+
+  it("is left alone by a Berth that starts anew", async () => {
+    const name = await create([]);
+    await (async () => {
+      await using _berth = startBerth(cluster.client);
+      await standing(name, ["wait"]);
+    })();
+    const before = (await get(name)).metadata?.resourceVersion;
+    await using _again = startBerth(cluster.client);
+    // Another one has been looked at, and so has this one: they come in one snapshot or later.
+    await standing(await create([]), ["wait"]);
+    expect((await get(name)).metadata?.resourceVersion).toBe(before);
+  });
+
+  it("is left alone with a container of that name, of another kind of owner, and without the labels", async () => {
+    await using berth = startBerth(cluster.client);
+    const image = "registry.test/own:1";
+    const names = [
+      await create([{ name: "wait", image }]),
+      await create([], { kind: "Other" }),
+      await create([], { labels: {} }),
+    ];
+    await standing(await create([]), ["wait"]);
+    const found = await Promise.all(names.map(get));
+    expect(found.map(({ metadata }) => metadata?.generation)).toEqual([1, 1, 1]);
+    expect(found.map(ofBerth)).toEqual([[], [], []]);
+    await eventually(() =>
+      expect(berth.events.some(({ regarding }) => regarding.name === names[0])).toBe(false),
+    );
+  });
+
+  it("gets the wait back that somebody has taken off", async () => {
+    await using _berth = startBerth(cluster.client);
+    const name = await create([]);
+    await standing(name, ["wait"]);
+    const body = [{ op: "remove", path: "/spec/template/spec/initContainers" }] as const;
+    const { metadata } = await cluster.client.patch(deployments, { namespace, name }, { type: "json", body });
+    const after = await standing(name, ["wait"]);
+    expect(after.metadata?.generation).toBeGreaterThan(metadata?.generation ?? 0);
+  });
+});
+
+describe("a pod that the webhook has wait", () => {
+  const [hooked] = footprintsOf({
+    f: {
+      workloads: [
+        { podSelector: { matchExpressions: [{ key: "agent", operator: "In", values: ["a", "b"] }] } },
+      ],
+      node: { label: { key: "test.berth.dev/agent" } },
+      wait: { ...wait, inject: "Webhook", container: { ...wait.container, timeout: "5m" } },
+    },
+  }).footprints;
+
+  it("is stored with the container first", async () => {
+    if (hooked === undefined) throw new Error("not in force");
+    const object = aPod("waiting")
+      .in(namespace)
+      .labelled({ agent: "b" })
+      .initContainer("x", "registry.test/x:1")
+      .build();
+    const { patch } = admitWait(
+      { footprints: [hooked], sight: sightOf({}) },
+      { kind: { kind: "Pod" }, operation: "CREATE", object, namespace },
+    );
+    const stored = await cluster.client.create(pods, applyPatch(object, patch) as Pod, { namespace });
+    expect(stored.spec?.initContainers?.map(({ name }) => name)).toEqual(["wait", "x"]);
+  });
+
+  it("is asked for by a configuration that the API server takes", async () => {
+    if (hooked === undefined) throw new Error("not in force");
+    const made = waitWebhook([hooked], { client: { url: "https://127.0.0.1:1" }, ca: cluster.ca });
+    const stored = await cluster.client.create(mutatingWebhookConfigurations, made, { dryRun: true });
+    expect(stored.webhooks?.[0]?.matchConditions).toHaveLength(1);
+  });
+});
