@@ -109,6 +109,8 @@ describe("a registry", () => {
     ["tampers", { does: "tamper" }, "ImageMalformed"],
     ["circles", { does: "circle", endless: true }, "ImageMalformed"],
   ];
+  /** Of these, in metrics. */
+  const OUTCOMES = ["unauthorized", "forbidden", "rateLimited", "serverError", "unreachable", "malformed"];
 
   it("A-B8 that fails, in whatever way, has pods told of it by its reason, and decided once it is well", async () => {
     await using stage = await createArchitectureStage(cluster, "broken");
@@ -122,7 +124,7 @@ describe("a registry", () => {
       timeoutMs: 500,
       readMs: 1500,
     };
-    await stage.start({ asked: "Ignore", clock, registries: registriesAt });
+    const { berth } = await stage.start({ asked: "Ignore", clock, registries: registriesAt });
     await stage.asking();
     await using registries = new AsyncDisposableStack();
     using faults = new DisposableStack();
@@ -140,6 +142,14 @@ describe("a registry", () => {
         expect([name, await stage.events(reason, name)]).toEqual([name, [expect.anything()]]);
     });
     for (const [name] of cases) expect([name, isHeld(await stage.readPod(name))]).toEqual([name, true]);
+    await eventually(async () => {
+      const lines = (await berth.metrics.expose()).body.split("\n");
+      expect(lines).toContain(`berth_architecture_waiting_pods ${cases.length}`);
+      for (const outcome of OUTCOMES)
+        expect(lines).toContainEqual(
+          expect.stringMatching(`^berth_image_questions_total\\{outcome="${outcome}"\\} [1-9]`),
+        );
+    });
     faults.dispose();
     await eventually(async () => {
       await clock.leap(20_000);
