@@ -69,7 +69,7 @@ export const presets: Readonly<Record<FootprintPreset, Preset>> = Object.freeze<
   "image-warmer": {
     spec: {
       group: { by: "OwnerUID", owner: { group: "apps", kind: "Deployment" } },
-      release: { delay: "30s" },
+      release: { delay: "30m" },
     },
     needs: "podSelector",
   },
