@@ -1,11 +1,13 @@
-/** What stands in examples works: the rules do on a node what examples/labels.md says, and gates and policies are in force. */
+/** What stands in examples works: the rules do on a node what examples/labels.md says, and gates, policies and footprints are in force. */
 import { readdir, readFile } from "node:fs/promises";
 import path from "node:path";
-import { mergeContributions, planNode } from "@berth/placement";
+import { footprintPresets, mergeContributions, PR_134_POOLS, planNode } from "@berth/placement";
 import { aNode } from "@berth/testcluster";
 import { describe, expect, it } from "vitest";
 import { assembleArchitecture } from "./architecture-policies.ts";
 import { loadSettings } from "./config/settings.ts";
+import { workerPoolConfig } from "./config/worker-pools.ts";
+import { assembleFootprints } from "./footprints.ts";
 import { assembleReadRules, readRuleFiles } from "./session.ts";
 import { assembleGates } from "./startup-gates.ts";
 
@@ -99,5 +101,67 @@ describe("examples/architecture", () => {
     expect(next?.name).toBe(original?.name);
     expect(next?.spec.taint).toEqual(original?.spec.taint);
     expect(original?.spec.taint).toEqual({ key: "supported-arch", nodes: "Taint", nodeSelector: {} });
+  });
+});
+
+describe("examples/footprint", () => {
+  const folder = "examples/footprint";
+  const expected = {
+    "agent-substrate-owner-uid.yaml": { label: "ate.dev/atelet", by: "OwnerUID", claims: "ate.dev/claim." },
+    "agent-substrate-pr-134.yaml": { label: "ate.dev/atelet", by: "PodLabel", claims: "ate.dev/claim." },
+    "csi.yaml": byNameOf("efs-csi-node", "Namespace"),
+    "gpu.yaml": { label: "footprint.berth.dev/dcgm-exporter", by: "None", claims: undefined },
+    "image-warmer.yaml": byNameOf("image-warmer", "OwnerUID"),
+    "log.yaml": byNameOf("apm-agent", "Namespace"),
+  };
+
+  function byNameOf(name: string, by: string): object {
+    const label = `footprint.berth.dev/${name}`;
+    return { label, by, claims: `${label}_` };
+  }
+
+  it("documents every file", async () => {
+    const text = await readFile(path.join(root, folder, "README.md"), "utf8");
+    const documented = [...text.matchAll(/^\| `(\S+)`/gm)].map(([, file]) => file);
+    const files = (await readdir(path.join(root, folder))).filter((file) => file.endsWith(".yaml"));
+    expect(new Set(documented)).toEqual(new Set(files));
+    expect(new Set(Object.keys(expected))).toEqual(new Set(files));
+  });
+
+  it.each(Object.entries(expected))("%s is in force as it stands", async (file, marks) => {
+    const { nodeFootprints } = await loadSettings({ config: [`${folder}/${file}`] }, root);
+    const inForce = assembleFootprints(nodeFootprints, undefined);
+    expect(inForce?.faults).toEqual([]);
+    expect(
+      inForce?.footprints.map(({ label, grouping, claims }) => ({
+        label: label.key,
+        by: grouping.by,
+        claims: claims?.annotationPrefix,
+      })),
+    ).toEqual([marks]);
+  });
+
+  it("have the preset that their file is named for, and each preset has one", async () => {
+    const presets = await Promise.all(
+      Object.keys(expected).map(async (file) => {
+        const { nodeFootprints } = await loadSettings({ config: [`${folder}/${file}`] }, root);
+        const preset = nodeFootprints[0]?.spec.preset;
+        expect(`${preset?.replace("/", "-")}.yaml`).toBe(file);
+        return preset;
+      }),
+    );
+    expect(new Set(presets)).toEqual(new Set(footprintPresets));
+  });
+
+  it("makes the Deployments of WorkerPools as pull request 134 does, and otherwise leaves them alone", async () => {
+    const configs = await Promise.all(
+      Object.keys(expected).map(async (file) => {
+        const { workerPools } = await loadSettings({ config: [`${folder}/${file}`] }, root);
+        return [file, workerPoolConfig(workerPools)] as const;
+      }),
+    );
+    expect(configs.filter(([, config]) => config !== undefined)).toEqual([
+      ["agent-substrate-pr-134.yaml", PR_134_POOLS],
+    ]);
   });
 });
