@@ -23,7 +23,7 @@ export const architectureHeld: PerturbationStory = architectureStory(
   "architecture/held",
   {
     nodes: ["n1"],
-    pods: ["held", "late"],
+    pods: ["held"],
     policies: ["policy"],
     keys: [KEY],
     async prepare({ addNode, addPod, putPolicy }) {
@@ -31,13 +31,12 @@ export const architectureHeld: PerturbationStory = architectureStory(
       await addPod("held", { images: [UNKNOWN, BOTH], gated: true });
       await putPolicy("policy", both);
     },
-    steps: ({ addPod, dropPolicy, isHeld, putPolicy, stands, taint: meddle }) => [
+    steps: ({ dropPolicy, isHeld, putPolicy, stands, taint: meddle }) => [
       {
         name: "facts-come",
         run: () => putPolicy("policy", { ...both, facts: ALL_FACTS }),
         over: () => !isHeld("held") && stands("n1", KEY),
       },
-      { name: "pod-comes", run: () => addPod("late", { images: [AMD], gated: true }) },
       {
         name: "taint-is-torn-off",
         needsSettled: true,
