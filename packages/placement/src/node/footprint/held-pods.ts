@@ -37,7 +37,7 @@ export function podsOfOwner(
   if (pods === undefined) return undefined;
   const found: Pod[] = [];
   for (const pod of pods) {
-    if (!isOfGroup(footprint, pod, owner.uid)) continue;
+    if (!isOfGroup(footprint, pod, owner)) continue;
     const needs = podNeeds(pod, footprint, sight);
     if (needs === "no") continue;
     const chain = sight.owners(pod);
@@ -49,10 +49,12 @@ export function podsOfOwner(
   return found;
 }
 
-/** Can it be one of the owner's at all? */
-function isOfGroup({ grouping }: Footprint, { metadata }: Pod, uid: string): boolean {
-  if (grouping.by === "PodLabel") return ownValue(metadata?.labels, grouping.label) === uid;
-  return grouping.by === "OwnerUID";
+/** Can it be one of the owner's at all? What an owner in a namespace owns is in that namespace. */
+function isOfGroup({ grouping }: Footprint, { metadata }: Pod, { namespace, uid }: DeletedOwner): boolean {
+  const isNear = namespace === "" || metadata?.namespace === namespace;
+  if (grouping.by === "OwnerUID") return isNear;
+  if (grouping.by !== "PodLabel" || (grouping.verify !== undefined && !isNear)) return false;
+  return ownValue(metadata?.labels, grouping.label) === uid;
 }
 
 /**
@@ -63,7 +65,7 @@ function isBound(
   { grouping }: Footprint,
   pod: Pod,
   chain: readonly OwnerIdentity[],
-  { namespace, uid, refsOf, known, isOrphaned }: DeletedOwner,
+  { uid, refsOf, known, isOrphaned }: DeletedOwner,
 ): boolean {
   for (const above of chain) {
     if (above.uid === uid) return true;
@@ -73,8 +75,7 @@ function isBound(
   if (controller !== undefined) {
     // Whoever made it has gone before it, and the garbage collector ends it soon. It may be one of the owner's: after a
     // restart nobody knows any more.
-    const isNear = namespace === "" || pod.metadata?.namespace === namespace;
-    if (known.has(pod.metadata?.uid ?? "") || (chain.length === 0 && isNear)) return true;
+    if (known.has(pod.metadata?.uid ?? "") || chain.length === 0) return true;
   }
   return grouping.by === "PodLabel" && grouping.verify === undefined && !isOrphaned;
 }

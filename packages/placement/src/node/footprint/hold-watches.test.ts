@@ -1,0 +1,97 @@
+/** Which holds are in force while documents come, go, and break. */
+import type { KubeClient } from "@berth/kube";
+import { clusterName, createSilentLogger, createVirtualClock } from "@berth/runtime";
+import { describe, expect, it } from "vitest";
+import { HeldOwners } from "./held-owners.ts";
+import { HoldWatches } from "./hold-watches.ts";
+import { footprintsOf } from "./testing/footprints.ts";
+
+const POOLS = "workerpools.ate.dev";
+const preset = { preset: "agent-substrate/pr-134" } as const;
+
+/** Nothing is asked before the start. */
+const client: Pick<KubeClient, "list" | "watch"> = {
+  list: () => Promise.reject(new Error("not started")),
+  watch: () => Promise.reject(new Error("not started")),
+};
+
+function aWatch(): HoldWatches {
+  return new HoldWatches({
+    client,
+    cluster: clusterName("c"),
+    clock: createVirtualClock(),
+    log: createSilentLogger(),
+    onOwner: () => undefined,
+  });
+}
+
+const rulesOf = (watches: HoldWatches): readonly (readonly string[])[] =>
+  watches.guards(POOLS).map(({ footprints }) => footprints.map(({ rule }) => rule));
+
+describe("the holds in force", () => {
+  it("are those of the footprints", () => {
+    const watches = aWatch();
+    watches.want(footprintsOf({ f: preset }));
+    expect(watches.guards(POOLS)).toMatchObject([
+      { finalizer: "ate.dev/release-node-claims", footprints: [{ rule: "cluster/f" }] },
+    ]);
+    expect(watches.guards("others.ate.dev")).toEqual([]);
+    expect(watches.isAbsent({ group: "ate.dev", version: "v1alpha1", resource: "workerpools" })).toBe(false);
+  });
+
+  it("end with the document, and its finalizer is to go", () => {
+    const watches = aWatch();
+    watches.want(footprintsOf({ f: preset }));
+    watches.want(footprintsOf({}));
+    expect(rulesOf(watches)).toEqual([[]]);
+  });
+
+  it("end when the document holds owners by another finalizer", () => {
+    const watches = aWatch();
+    watches.want(footprintsOf({ f: preset }));
+    const resource = { group: "ate.dev", version: "v1alpha1", resource: "workerpools" };
+    watches.want(footprintsOf({ f: { ...preset, hold: { resource, finalizer: "x.test/hold" } } }));
+    expect(rulesOf(watches)).toEqual([[], ["cluster/f"]]);
+  });
+
+  it("go on while the document has a fault, and while its source is read anew", () => {
+    const watches = aWatch();
+    watches.want(footprintsOf({ f: preset }));
+    const fault = {
+      footprint: "f",
+      source: "cluster",
+      path: [],
+      reason: "FootprintInvalid",
+      message: "x",
+    } as const;
+    watches.want({ ...footprintsOf({}), faults: [fault] });
+    expect(rulesOf(watches)).toEqual([["cluster/f"]]);
+    watches.want(footprintsOf({}, { unsettled: true }));
+    expect(rulesOf(watches)).toEqual([["cluster/f"]]);
+    watches.want(footprintsOf({ f: preset }));
+    expect(rulesOf(watches)).toEqual([["cluster/f"]]);
+  });
+});
+
+describe("held owners", () => {
+  const entry = (name: string, since: string) => {
+    return { name, uid: name, since, pods: [], nodes: [], message: `waits ${since}`, isStuck: false };
+  };
+
+  it("are told by footprint, the longest first, and only what is new about them", () => {
+    const told: string[] = [];
+    const held = new HeldOwners({ onChange: (rule) => told.push(rule) });
+    held.put("cluster/f", "1", entry("b", "2026-01-02T00:00:00Z"));
+    held.put("cluster/f", "2", entry("a", "2026-01-02T00:00:00Z"));
+    held.put("cluster/f", "3", entry("c", "2026-01-01T00:00:00Z"));
+    held.put("cluster/f", "3", entry("c", "2026-01-01T00:00:00Z"));
+    held.put("cluster/g", "3", undefined);
+    expect(held.of("cluster/f").map(({ name }) => name)).toEqual(["c", "a", "b"]);
+    expect(told).toHaveLength(3);
+    held.clear("3", ["cluster/f"]);
+    expect(held.size).toBe(3);
+    held.clear("3");
+    expect(held.of("cluster/f").map(({ name }) => name)).toEqual(["a", "b"]);
+    expect(told).toHaveLength(4);
+  });
+});
