@@ -12,6 +12,8 @@ export interface RequestOptions {
 /** Of a get. */
 export interface ReadOptions extends RequestOptions {
   readonly subresource?: string;
+  /** As in `ListOptions`. */
+  readonly metadataOnly?: boolean;
 }
 
 /** Which objects of a collection: one namespace or all, label and field selectors as kubectl writes them. */

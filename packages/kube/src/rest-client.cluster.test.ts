@@ -234,11 +234,12 @@ describe("T-5 T-18 what is read", () => {
 });
 
 describe("T-15 metadata only", () => {
-  it("is what a list and a watch carry when asked for it, bookmarks included", async () => {
+  it("is what a read, a list and a watch carry when asked for it, bookmarks included", async () => {
     await createNode("partial");
     const scope = { fieldSelector: "metadata.name=partial", metadataOnly: true };
     const listed = (await client.list(nodes, scope)).items[0];
     expect(listed).toMatchObject({ kind: "PartialObjectMetadata", metadata: { name: "partial" } });
+    expect(await client.get(nodes, { name: "partial" }, { metadataOnly: true })).toEqual(listed);
     await using stream = await client.watch(nodes, { ...scope, sendInitialEvents: true });
     const events = stream[Symbol.asyncIterator]();
     const added = await events.next();

@@ -66,7 +66,11 @@ class RestClient implements KubeClient {
     options: ReadOptions = {},
   ): Promise<T> {
     return await this.#send<T>(
-      { method: "GET", ...this.#about("get", resource, of, options.subresource) },
+      {
+        method: "GET",
+        accept: options.metadataOnly ? partialMetadata("PartialObjectMetadata") : undefined,
+        ...this.#about("get", resource, of, options.subresource),
+      },
       options,
     );
   }

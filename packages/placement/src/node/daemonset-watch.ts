@@ -128,6 +128,13 @@ function whatDecides({ metadata, spec }: DaemonSet): unknown {
   return [
     metadata && pick(metadata, ["uid", "deletionTimestamp"]),
     spec?.selector,
-    pick(template, ["nodeName", "nodeSelector", "tolerations", "hostNetwork", "affinity"]),
+    pick(template, [
+      "nodeName",
+      "nodeSelector",
+      "tolerations",
+      "hostNetwork",
+      "affinity",
+      "priorityClassName",
+    ]),
   ];
 }

@@ -9,6 +9,7 @@ const PLACEMENT = [
   "schedulingGates",
   "hostNetwork",
   "os",
+  "priorityClassName",
   "serviceAccountName",
   "serviceAccount",
   "imagePullSecrets",

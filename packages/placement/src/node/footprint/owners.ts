@@ -231,7 +231,7 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
     if (resource === undefined || (resource.namespaced && namespace === "")) return undefined;
     try {
       const of = { name, ...(resource.namespaced && { namespace }) };
-      const { metadata } = await this.#options.client.get(resource, of, { signal });
+      const { metadata } = await this.#options.client.get(resource, of, { signal, metadataOnly: true });
       return metadata?.uid === uid ? metadata : undefined;
     } catch (error) {
       // What is no name is the name of nothing.
