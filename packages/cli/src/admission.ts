@@ -5,6 +5,8 @@ import type { Clock, ClusterName, Component, Logger, MetricsRegistry, Subscribab
 import { createAdmissionParts, gateWebhooks } from "./admission-parts.ts";
 import { createArchitectureAdmission } from "./architecture-admission.ts";
 import type { ArchitectureParts } from "./architecture-parts.ts";
+import { createFootprintAdmission } from "./footprint-admission.ts";
+import type { FootprintParts } from "./footprint-parts.ts";
 import type { GateParts } from "./gate-parts.ts";
 import { type AdmissionSettings, createWebhookServer } from "./webhook-server.ts";
 
@@ -15,6 +17,7 @@ export interface AdmissionOfAll {
   readonly nodes: Subscribable<Node>;
   readonly gates: Pick<GateParts, "gates" | "askStatuses">;
   readonly architecture: Pick<ArchitectureParts, "policies" | "webhooks" | "askStatuses">;
+  readonly footprints: Pick<FootprintParts, "footprints" | "webhooks">;
   readonly lease?: { readonly namespace: string; readonly name: string };
   readonly metrics: MetricsRegistry;
   readonly log: Logger;
@@ -28,21 +31,23 @@ export interface Admission {
   ofPods(): ArchitectureJudgement | undefined;
   gatesChanged(): void;
   policiesChanged(): void;
+  footprintsChanged(): void;
   readonly always: readonly Component[];
   readonly elected: readonly Component[];
 }
 
 export function createAdmission(
   settings: AdmissionSettings,
-  { gates, architecture, nodes, lease, ...common }: AdmissionOfAll,
+  { gates, architecture, footprints, nodes, lease, ...common }: AdmissionOfAll,
 ): Admission {
   const webhooks = gateWebhooks(gates.gates);
   const webhook = createWebhookServer(settings, {
     ...common,
-    owners: [webhooks, architecture.webhooks],
+    owners: [webhooks, architecture.webhooks, footprints.webhooks],
     onChange() {
       ofNodes.webhookChanged();
       ofPods.webhookChanged();
+      ofWaits.changed();
     },
   });
   const ofNodes = createAdmissionParts(settings, {
@@ -61,12 +66,14 @@ export function createAdmission(
     webhooks: architecture.webhooks,
     onChange: () => architecture.askStatuses(),
   });
+  const ofWaits = createFootprintAdmission(settings, { ...common, ...footprints, webhook });
   return {
     ofNodes: () => ofNodes.state(),
     ofPods: () => ofPods.state(),
     gatesChanged: () => ofNodes.gatesChanged(),
     policiesChanged: () => ofPods.policiesChanged(),
+    footprintsChanged: () => ofWaits.changed(),
     always: [webhook.component, ...ofNodes.always],
-    elected: [...ofNodes.elected, ...ofPods.elected],
+    elected: [...ofNodes.elected, ...ofPods.elected, ofWaits.component],
   };
 }

@@ -10,8 +10,10 @@ import {
   type LabelRule,
   labelFactsChanged,
   labelRules,
+  type NodeFootprint,
   type NodeObserver,
   NodeWriter,
+  nodeFootprints,
   nodeMarksChanged,
   type StartupGate,
   startupGates,
@@ -45,6 +47,7 @@ import { createArchitectureParts } from "./architecture-parts.ts";
 import type { Fault } from "./config/fault.ts";
 import type { LabelFolderSource } from "./config/settings.ts";
 import { faultEvent } from "./fault-event.ts";
+import { createFootprintParts } from "./footprint-parts.ts";
 import { createGateParts, HELD_AGAIN } from "./gate-parts.ts";
 import { createImageLibrary } from "./images/image-library.ts";
 import { type RegistrySettings, readRegistrySettings } from "./images/registry-settings.ts";
@@ -52,6 +55,7 @@ import { createLabelParts } from "./label-parts.ts";
 import { NodeAccess } from "./node-access.ts";
 import { createProbes, type ProbeOptions, type Probes } from "./probes.ts";
 import type { AdmissionSettings } from "./webhook-server.ts";
+import { createWorkerPoolParts } from "./worker-pool-parts.ts";
 
 export interface BerthOptions extends ProbeOptions {
   readonly client: KubeClient;
@@ -189,6 +193,15 @@ function assemble(options: BerthOptions, registries: RegistrySettings): Parts {
     optional: true,
     ...common,
   });
+  const footprintInformer = createInformer<NodeFootprint>({
+    client,
+    cluster: CLUSTER,
+    resource: nodeFootprints,
+    optional: true,
+    ...common,
+  });
+  const recheck = (name: string): void =>
+    controller.enqueue(keyOf(CLUSTER, { metadata: { name } }), { priority: "high" });
   const recheckAll = (): void => {
     for (const node of informer.list()) controller.enqueue(keyOf(CLUSTER, node), { priority: "low" });
   };
@@ -209,15 +222,24 @@ function assemble(options: BerthOptions, registries: RegistrySettings): Parts {
     onSettings(settings) {
       gates.onSettings(settings);
       architecture.onSettings(settings);
+      footprints.onSettings(settings);
+      workerPools.onSettings(settings);
     },
     ...common,
   });
   const daemonSets = new DaemonSetWatch({
     client,
     cluster: CLUSTER,
-    onChange: () => gates.daemonSetsChanged(),
+    onChange() {
+      gates.daemonSetsChanged();
+      footprints.daemonSetsChanged();
+    },
     onSynced: () => architecture.daemonSetsSynced(),
-    onVersion: ({ object }) => architecture.daemonSetChanged(keyOf(CLUSTER, object)),
+    onVersion({ object }) {
+      const key = keyOf(CLUSTER, object);
+      architecture.daemonSetChanged(key);
+      footprints.daemonSetChanged(key);
+    },
     ...common,
   });
   const gates = createGateParts({
@@ -233,7 +255,7 @@ function assemble(options: BerthOptions, registries: RegistrySettings): Parts {
     admission: () => admission?.ofNodes(),
     onChange: () => admission?.gatesChanged(),
     onFault,
-    recheck: (name) => controller.enqueue(keyOf(CLUSTER, { metadata: { name } }), { priority: "high" }),
+    recheck,
     recheckAll,
     ...common,
   });
@@ -261,6 +283,20 @@ function assemble(options: BerthOptions, registries: RegistrySettings): Parts {
     recheckAll,
     ...common,
   });
+  const footprints = createFootprintParts({
+    client,
+    cluster: CLUSTER,
+    nodes: informer,
+    footprints: footprintInformer,
+    daemonSets,
+    events,
+    onChange: () => admission?.footprintsChanged(),
+    onFault,
+    recheck,
+    recheckAll,
+    ...common,
+  });
+  const workerPools = createWorkerPoolParts({ client, cluster: CLUSTER, events, ...common });
   const admission =
     options.admission &&
     createAdmission(options.admission, {
@@ -270,10 +306,11 @@ function assemble(options: BerthOptions, registries: RegistrySettings): Parts {
       nodes: informer,
       gates,
       architecture,
+      footprints,
       ...(lease && { lease }),
       ...common,
     });
-  const capabilities = [labels.capability, gates.capability, architecture.capability];
+  const capabilities = [labels.capability, gates.capability, architecture.capability, footprints.capability];
   const access = new NodeAccess({ client, clock, log, onGranted: recheckAll });
   const writer = new NodeWriter({
     nodes: informer,
@@ -283,7 +320,7 @@ function assemble(options: BerthOptions, registries: RegistrySettings): Parts {
     clock,
     events,
     metrics,
-    observer: tellAll([labels.observer, gates.observer, architecture.observer]),
+    observer: tellAll([labels.observer, gates.observer, architecture.observer, footprints.observer]),
     breakers: labels.breakers,
   });
   const controller: Controller = createController({
@@ -312,12 +349,22 @@ function assemble(options: BerthOptions, registries: RegistrySettings): Parts {
         rules,
         gateInformer,
         policyInformer,
+        footprintInformer,
         daemonSets,
         ...gates.watches,
         ...architecture.watches,
+        ...footprints.watches,
+        ...workerPools.watches,
         ...images.always,
       ],
-      [labels.follower, labels.counter, gates.follower, architecture.follower, ...(admission?.always ?? [])],
+      [
+        labels.follower,
+        labels.counter,
+        gates.follower,
+        architecture.follower,
+        footprints.follower,
+        ...(admission?.always ?? []),
+      ],
     ],
     elected: [
       access,
@@ -325,6 +372,8 @@ function assemble(options: BerthOptions, registries: RegistrySettings): Parts {
       labels.controller,
       gates.controller,
       ...architecture.elected,
+      ...footprints.elected,
+      ...workerPools.elected,
       ...images.elected,
       ...(admission?.elected ?? []),
     ],

@@ -1,0 +1,366 @@
+/** The parts of a running Berth that have to do with node footprints, put together. */
+import { daemonSets as daemonSetResource, type KubeClient, type Node } from "@berth/kube";
+import {
+  type BoundCapability,
+  bindFootprints,
+  checkAgent,
+  createAgentReconciler,
+  createFootprintMetrics,
+  createFootprintSight,
+  createFootprintStatusReconciler,
+  createHoldReconciler,
+  createWaitReconciler,
+  type DaemonSetWatch,
+  FirstPass,
+  type Footprint,
+  type FootprintCounts,
+  type FootprintProgress,
+  type Footprints,
+  FootprintTally,
+  HeldOwners,
+  HoldWatches,
+  managedAgents,
+  type NodeFootprint,
+  type NodeObserver,
+  nodeFootprints,
+  type OwnerKey,
+  toOwnerText,
+  WaitWatch,
+} from "@berth/placement";
+import {
+  type Change,
+  type Clock,
+  type ClusterName,
+  type Component,
+  type Controller,
+  createController,
+  createLoopComponent,
+  type EventRecorder,
+  type Informer,
+  keyOf,
+  type Logger,
+  type MetricsRegistry,
+  type ObjectKey,
+  toSelf,
+  watchFor,
+  whenAborted,
+} from "@berth/runtime";
+import type { Fault } from "./config/fault.ts";
+import type { Settings } from "./config/settings.ts";
+import { createDocumentFollower } from "./document-follower.ts";
+import { FaultReport } from "./fault-report.ts";
+import { footprintWebhooks } from "./footprint-admission.ts";
+import { FootprintAgents } from "./footprint-agents.ts";
+import { FootprintHub, readClusterFootprints } from "./footprints.ts";
+import { createKeySource } from "./key-source.ts";
+import type { WebhookOwner } from "./webhook-server.ts";
+
+export interface FootprintSurroundings {
+  readonly client: KubeClient;
+  readonly cluster: ClusterName;
+  readonly nodes: Informer<Node>;
+  readonly footprints: Informer<NodeFootprint>;
+  readonly daemonSets: DaemonSetWatch;
+  readonly events: EventRecorder;
+  readonly metrics: MetricsRegistry;
+  readonly log: Logger;
+  readonly clock: Clock;
+  /** Other footprints are in force. */
+  readonly onChange: () => void;
+  readonly onFault: (fault: Fault) => void;
+  /** Look at this node. */
+  readonly recheck: (node: string) => void;
+  readonly recheckAll: () => void;
+}
+
+export interface FootprintParts {
+  readonly capability: BoundCapability;
+  readonly footprints: () => Footprints | undefined;
+  readonly observer: NodeObserver;
+  /** Answers the API server about new pods. */
+  readonly webhooks: WebhookOwner;
+  /** Gets the configuration files as they change. */
+  readonly onSettings: (settings: Settings) => void;
+  /** DaemonSets have become known, or their pods belong elsewhere. */
+  readonly daemonSetsChanged: () => void;
+  /** There is another version of a DaemonSet, or it is gone. */
+  readonly daemonSetChanged: (key: ObjectKey) => void;
+  /** Pods, what they are decided by, and those of the agents; they are read while a footprint is in force. */
+  readonly watches: readonly Component[];
+  /** Follows the footprints of the cluster. */
+  readonly follower: Component;
+  /** What the leader runs. */
+  readonly elected: readonly Component[];
+}
+
+/** Counts change with every node that is written: a status says it at most this often. Milliseconds. */
+const STATUS_COALESCE_MS = 1000;
+/** Pods of one owner come and go together. Milliseconds. */
+const OWNER_COALESCE_MS = 20;
+
+export function createFootprintParts(around: FootprintSurroundings): FootprintParts {
+  const { client, cluster, nodes, footprints: objects, daemonSets: sets, events } = around;
+  const { clock, log, metrics, recheckAll } = around;
+  const common = { client, cluster, clock, log, metrics };
+  const footprintMetrics = createFootprintMetrics(metrics);
+  const faults = new FaultReport(around.onFault);
+  const inForce = (): readonly Footprint[] => hub.footprints?.footprints ?? [];
+  /** `undefined` while a source is still to be read. */
+  const settled = (): readonly Footprint[] | undefined =>
+    hub.footprints?.policy.unsettled === undefined ? hub.footprints?.footprints : undefined;
+
+  const tally: FootprintTally = new FootprintTally((rule) => {
+    askStatus(rule);
+    askAgents();
+  });
+  footprintMetrics.counts(() => tally.total);
+  let pass = beginPass();
+  /** What is counted over all nodes is true once each of them was looked at by the footprints in force. */
+  function beginPass(): FirstPass {
+    return new FirstPass({
+      nodes,
+      onDone() {
+        askStatuses();
+        askAgents();
+      },
+    });
+  }
+  const countsOf = (rule: string): FootprintCounts | undefined =>
+    pass.done ? tally.counts(rule) : undefined;
+  const needingNodes = (rule: string): readonly string[] => [
+    ...tally.nodes(rule, "Needed"),
+    ...tally.nodes(rule, "Pending"),
+  ];
+
+  const watches = createFootprintSight({
+    ...common,
+    daemonSets: sets,
+    onNode: around.recheck,
+    onEverything() {
+      recheckAll();
+      waitWatch.lookAgain();
+      holdWatches.lookAgain();
+    },
+    onPod: () => holdWatches.lookAgain(),
+    onOwners: () => holdWatches.lookAgain(),
+  });
+  const { sight } = watches;
+  const agents = new FootprintAgents({
+    ...common,
+    daemonSet: (namespace, name) => sets.daemonSet(namespace, name),
+    onChange: () => askStatuses(),
+  });
+  const holdWatches = new HoldWatches({
+    ...common,
+    onOwner: (key) => ownerController.enqueue(key),
+  });
+  const waitWatch = new WaitWatch({
+    ...common,
+    onDeployment: (key) => waitController.enqueue(key),
+  });
+  const held = new HeldOwners({ onChange: (rule) => askStatus(rule) });
+
+  const hub = new FootprintHub({
+    onChange(footprints) {
+      faults.report("footprints", hub.configFaults());
+      footprintMetrics.taken(footprints.footprints.length, footprints.faults.length);
+      pass = beginPass();
+      watches.want(footprints.footprints);
+      agents.want(footprints.footprints);
+      holdWatches.want(footprints);
+      waitWatch.want(footprints.footprints);
+      askStatuses();
+      askAgents();
+      around.onChange();
+      recheckAll();
+      // Without nodes nothing is decided, and all of them have been looked at.
+      pass.check();
+    },
+  });
+
+  const ownerController: Controller<OwnerKey> = createController<OwnerKey>({
+    name: "footprint-finalizers",
+    reconcile: createHoldReconciler({
+      client,
+      watches: holdWatches,
+      sight: { ...sight, podsOf: (footprint) => watches.podsOf(footprint) },
+      held,
+      isNodeLost: (name) => nodes.synced && isLost(nodes.get(keyOf(cluster, { metadata: { name } }))),
+      events,
+      clock,
+    }),
+    queue: { coalesceMs: OWNER_COALESCE_MS },
+    toText: toOwnerText,
+    clock,
+    log,
+    metrics,
+  });
+  const waitController: Controller = createController({
+    name: "footprint-waits",
+    reconcile: createWaitReconciler({
+      deployments: waitWatch,
+      footprints: () => hub.footprints,
+      sight,
+      client,
+      events,
+      clock,
+    }),
+    clock,
+    log,
+    metrics,
+  });
+  const agentSource = createKeySource(() => managedAgents(inForce(), cluster));
+  const askAgents = (): void => agentSource.ask(managedAgents(inForce(), cluster));
+  const agentController: Controller = createController({
+    name: "footprint-daemonsets",
+    reconcile: createAgentReconciler({
+      daemonSets: sets,
+      footprints: settled,
+      pending({ rule }) {
+        const counts = countsOf(rule);
+        return counts?.unknown === 0 ? counts.pending : undefined;
+      },
+      patch: (namespace, name, body, signal) =>
+        client.patch(daemonSetResource, { namespace, name }, { type: "json", body }, { signal }),
+      events,
+      clock,
+    }),
+    sources: [agentSource],
+    clock,
+    log,
+    metrics,
+  });
+
+  const statusSource = createKeySource(() => []);
+  const askStatus = (rule: string): void => {
+    if (!rule.startsWith("cluster/")) return;
+    statusSource.ask([keyOf(cluster, { metadata: { name: rule.slice("cluster/".length) } })]);
+  };
+  const askStatuses = (): void => {
+    for (const { metadata } of objects.list()) askStatus(`cluster/${metadata?.name ?? ""}`);
+  };
+  const progressOf = (rule: string): FootprintProgress | undefined => {
+    const footprint = inForce().find((it) => it.rule === rule);
+    if (footprint === undefined) return undefined;
+    const { agent, hold } = footprint;
+    const daemonSet = agent && sets.daemonSet(agent.namespace, agent.name);
+    const names = needingNodes(rule);
+    const isKnown = pass.done && agent !== undefined && agent.nodeSelector !== "Off";
+    return {
+      footprint,
+      counts: countsOf(rule),
+      agent:
+        isKnown && daemonSet !== undefined
+          ? checkAgent({ ...footprint, agent }, daemonSet, nodesOf(names))
+          : undefined,
+      agentReady: isKnown ? agents.readyOn(footprint, names) : undefined,
+      held: held.of(rule),
+      isHoldAbsent: hold !== undefined && holdWatches.isAbsent(hold.resource),
+    };
+  };
+  const nodesOf = (names: readonly string[]): readonly Node[] =>
+    names.toSorted().flatMap((name) => nodes.get(keyOf(cluster, { metadata: { name } })) ?? []);
+  const statusController: Controller = createController({
+    name: "node-footprints",
+    reconcile: createFootprintStatusReconciler({
+      objects,
+      patchStatus: (name, body, signal) =>
+        client.patch(nodeFootprints, { name }, { type: "merge", body }, { signal, subresource: "status" }),
+      judgementOf(name) {
+        const { metadata } = objects.get(keyOf(cluster, { metadata: { name } })) ?? {};
+        return metadata && hub.judgementOf(name, metadata);
+      },
+      progressOf,
+      events,
+      clock,
+    }),
+    sources: [watchFor<NodeFootprint>({ informer: objects, map: toSelf(cluster) }), statusSource],
+    queue: { coalesceMs: STATUS_COALESCE_MS },
+    clock,
+    log,
+    metrics,
+  });
+
+  return {
+    capability: bindFootprints({ footprints: () => hub.footprints, sight }),
+    footprints: () => hub.footprints,
+    observer: {
+      decided(name, outcome) {
+        tally.decided(name, outcome);
+        pass.decided(name);
+      },
+      gone(name) {
+        tally.gone(name);
+        pass.gone(name);
+      },
+    },
+    webhooks: footprintWebhooks({ footprints: () => hub.footprints, sight, log }),
+    onSettings: ({ nodeFootprints: read }) => hub.setConfig(read),
+    daemonSetsChanged() {
+      agents.want(inForce());
+      askStatuses();
+      askAgents();
+    },
+    daemonSetChanged(key) {
+      const isManaged = managedAgents(inForce(), cluster).some(
+        ({ namespace, name }) => namespace === key.namespace && name === key.name,
+      );
+      if (isManaged) agentSource.ask([key], "high");
+    },
+    watches: [...watches.components, agents],
+    follower: createDocumentFollower({
+      client,
+      resource: nodeFootprints,
+      documents: objects,
+      nodes,
+      clock,
+      onDocuments: (read) => hub.setCluster(readClusterFootprints(read)),
+      onUnreadable: () => hub.settle(),
+      onNodes: () => pass.check(),
+    }),
+    elected: [
+      followLostNodes(nodes, () => {
+        holdWatches.lookAgain();
+        askStatuses();
+      }),
+      holdWatches,
+      waitWatch,
+      ownerController,
+      waitController,
+      agentController,
+      statusController,
+    ],
+  };
+}
+
+/** Gone, or its kubelet has not been heard of: pods of such a node cannot end by themselves. */
+function isLost(node: Node | undefined): boolean {
+  if (node === undefined) return true;
+  const ready = node.status?.conditions?.find(({ type }) => type === "Ready");
+  return ready?.status === "Unknown";
+}
+
+/** Tells when a node was lost or came back, and when its taints changed: by these it is told where an agent can run. */
+function followLostNodes(nodes: Informer<Node>, tell: () => void): Component {
+  const isNews = (change: Change<Node>): boolean => {
+    if (change.type === "added") return !change.initial;
+    if (change.type === "deleted") return true;
+    const { old, object } = change;
+    return isLost(old) !== isLost(object) || taintsOf(old) !== taintsOf(object);
+  };
+  return createLoopComponent({
+    name: "footprint-nodes",
+    async run(signal) {
+      using _subscription = nodes.subscribe({
+        onChange(change) {
+          if (isNews(change)) tell();
+        },
+      });
+      await whenAborted(signal);
+    },
+  });
+}
+
+function taintsOf({ spec }: Node): string {
+  return JSON.stringify(spec?.taints ?? []);
+}
