@@ -39,6 +39,28 @@ describe("installManifests", () => {
     expect(Object.keys(data).every((key) => /^[-._a-zA-Z0-9]+$/.test(key))).toBe(true);
   });
 
+  it("mounts documents where run is told to look for them, and nothing without them", () => {
+    const documents = new Map([["registries.yaml", "kind: ImageRegistries\n"]]);
+    const objects = installManifests({ ...OPTIONS, documents });
+    const pod = (find(objects, "Deployment") as Deployment).spec?.template.spec;
+    const [container] = pod?.containers ?? [];
+    expect(container?.args).toContain("--config=/etc/berth/config");
+    expect(container?.volumeMounts).toContainEqual({
+      name: "config",
+      mountPath: "/etc/berth/config",
+      readOnly: true,
+    });
+    expect(pod?.volumes).toContainEqual({
+      name: "config",
+      configMap: { name: "berth-config", items: [{ key: "registries.yaml", path: "registries.yaml" }] },
+    });
+    expect(objects.filter(({ kind }) => kind === "ConfigMap").map(({ metadata }) => metadata?.name)).toEqual([
+      "berth-labels",
+      "berth-config",
+    ]);
+    expect(JSON.stringify(installManifests(OPTIONS))).not.toContain("config=");
+  });
+
   it("refuses rules that no ConfigMap can hold", () => {
     const rules = new Map([["a/b", "x".repeat(1_100_000)]]);
     expect(() => installManifests({ ...OPTIONS, rules })).toThrow(RangeError);
@@ -81,6 +103,20 @@ describe("berth manifests", () => {
     expect([code, problems]).toEqual([0, []]);
     expect(documents.map(({ value }) => value)).toEqual((JSON.parse(json) as { items: unknown[] }).items);
     expect(documents).toHaveLength(11);
+  });
+
+  it("puts documents and certificates of a folder into a ConfigMap, and no credentials", async () => {
+    await using folder = await testFolder({
+      "conf/registries.yaml": "kind: ImageRegistries\n",
+      "conf/ca.pem": "pem",
+      "conf/config.json": "{}",
+      "conf/tls.key": "key",
+    });
+    const given = ["manifests", "--image", "berth:1", "--config", "conf", "-o", "json"];
+    const { stdout } = await cli(given, { folder: folder.path });
+    const { items } = JSON.parse(stdout) as { items: readonly KubeObject[] };
+    const found = items.find(({ metadata }) => metadata?.name === "berth-config") as ConfigMap;
+    expect(found.data).toEqual({ "registries.yaml": "kind: ImageRegistries\n", "ca.pem": "pem" });
   });
 
   it("prints the CRDs, apart from what is installed after them", async () => {

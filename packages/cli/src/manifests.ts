@@ -21,12 +21,17 @@ export interface InstallOptions {
   readonly replicas: number;
   /** Label rules by label key. */
   readonly rules: ReadonlyMap<string, string>;
+  /** Configuration documents, and certificates that they name, by file. Default none. */
+  readonly documents?: ReadonlyMap<string, string>;
   /** May it read the pull secrets of pods, which is any Secret of the cluster by its name? Default false. */
   readonly pullSecrets?: boolean;
 }
 
 /** A ConfigMap holds at most 1 MiB; with room for its metadata. */
 const MAX_RULES_BYTES = 1_000_000;
+
+/** Where configuration documents are in its pods. */
+export const DOCUMENTS_PATH = "/etc/berth/config";
 
 /** Distroless' `nonroot`. */
 const NON_ROOT = 65_532;
@@ -36,7 +41,7 @@ const NON_ROOT = 65_532;
  * a test runs Berth with them. The CRDs are not among them: they come first, may be shared by several installations, and
  * deleting them deletes all rules.
  *
- * @throws RangeError when the rules do not fit into a ConfigMap.
+ * @throws RangeError when the rules, or the documents, do not fit into a ConfigMap.
  */
 export function installManifests(options: InstallOptions): readonly KubeObject[] {
   const { namespace, installation } = options;
@@ -73,7 +78,10 @@ export function installManifests(options: InstallOptions): readonly KubeObject[]
     roleRef: { apiGroup: rbac, kind: "Role", name },
     subjects: [subject],
   };
-  const rules = rulesConfigMap(options, { ...own, name: `${name}-labels` });
+  const files = [filesConfigMap("rules", options.rules, { ...own, name: `${name}-labels` })];
+  const { documents } = options;
+  if (documents !== undefined)
+    files.push(filesConfigMap("documents", documents, { ...own, name: `${name}-config` }));
   const access = [
     space,
     account,
@@ -83,7 +91,7 @@ export function installManifests(options: InstallOptions): readonly KubeObject[]
     role,
     binding,
   ];
-  return [...access, rules, webhookService(own), deployment(options, own)];
+  return [...access, ...files, webhookService(own), deployment(options, own)];
 }
 
 /** The pods meet the strictest Pod Security Standard. */
@@ -183,17 +191,21 @@ function webhookService({ name, namespace, labels }: Own): Service {
 }
 
 /** Keys of a ConfigMap hold no `/`: the Deployment mounts each under its path. */
-function rulesConfigMap({ rules }: InstallOptions, metadata: ConfigMap["metadata"]): ConfigMap {
-  const data = Object.fromEntries([...rules].map(([path, text]) => [toDataKey(path), text]));
+function filesConfigMap(
+  what: "rules" | "documents",
+  files: ReadonlyMap<string, string>,
+  metadata: ConfigMap["metadata"],
+): ConfigMap {
+  const data = Object.fromEntries([...files].map(([path, text]) => [toDataKey(path), text]));
   const bytes = Buffer.byteLength(JSON.stringify(data));
   if (bytes > MAX_RULES_BYTES) {
-    throw new RangeError(`the rules take ${bytes} bytes, and a ConfigMap holds ${MAX_RULES_BYTES}`);
+    throw new RangeError(`the ${what} take ${bytes} bytes, and a ConfigMap holds ${MAX_RULES_BYTES}`);
   }
   return {
     apiVersion: "v1",
     kind: "ConfigMap",
     ...(metadata && { metadata }),
-    ...(rules.size > 0 && { data }),
+    ...(files.size > 0 && { data }),
   };
 }
 
@@ -231,10 +243,11 @@ function deployment(options: InstallOptions, own: Own): Deployment {
 type PodSpec = NonNullable<NonNullable<Deployment["spec"]>["template"]["spec"]>;
 
 function podSpec(
-  { image, namespace, installation, replicas, rules }: InstallOptions,
+  { image, namespace, installation, replicas, rules, documents }: InstallOptions,
   { name }: Own,
 ): PodSpec {
-  const items = [...rules.keys()].map((path) => ({ key: toDataKey(path), path }));
+  const mounts = [{ name: "labels", mountPath: "/labels", files: rules }];
+  if (documents !== undefined) mounts.push({ name: "config", mountPath: DOCUMENTS_PATH, files: documents });
   const field = (path: string, env: string) => ({ name: env, valueFrom: { fieldRef: { fieldPath: path } } });
   const probe = (path: string) => ({ httpGet: { path, port: "health" }, periodSeconds: 5 });
   return {
@@ -257,6 +270,7 @@ function podSpec(
         args: [
           "run",
           "--label-dir=/labels",
+          ...(documents === undefined ? [] : [`--config=${DOCUMENTS_PATH}`]),
           `--namespace=${namespace}`,
           `--installation=${installation}`,
           ...(replicas > 1 ? ["--leader-elect"] : []),
@@ -275,9 +289,17 @@ function podSpec(
           readOnlyRootFilesystem: true,
           capabilities: { drop: ["ALL"] },
         },
-        volumeMounts: [{ name: "labels", mountPath: "/labels", readOnly: true }],
+        volumeMounts: mounts.map((mount) => ({
+          name: mount.name,
+          mountPath: mount.mountPath,
+          readOnly: true,
+        })),
       },
     ],
-    volumes: [{ name: "labels", configMap: { name: `${name}-labels`, ...(items.length > 0 && { items }) } }],
+    volumes: mounts.map((mount) => {
+      const items = [...mount.files.keys()].map((path) => ({ key: toDataKey(path), path }));
+      const configMap = { name: `${name}-${mount.name}`, ...(items.length > 0 && { items }) };
+      return { name: mount.name, configMap };
+    }),
   };
 }

@@ -335,6 +335,10 @@ function declareManifests(root: Command, { outside, onEnd }: ProgramOptions): vo
     .option("--image <image>", "container image to run; required to install")
     .option("-n, --namespace <name>", "namespace to install into", "berth-system")
     .option("--label-dir <folder>", "put the rules of this folder into the ConfigMap")
+    .option(
+      "--config <folder>",
+      "put the configuration documents of this folder into a ConfigMap of their own",
+    )
     .option("--replicas <number>", "more than one turns leader election on", "1")
     .option(
       "--pull-secrets",

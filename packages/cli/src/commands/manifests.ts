@@ -21,6 +21,8 @@ export interface ManifestsOptions {
   readonly namespace: string;
   readonly installation: string;
   readonly labelDir?: string;
+  /** A folder of configuration documents. */
+  readonly config?: string;
   readonly replicas: string;
   readonly output?: DataFormat;
 }
@@ -69,7 +71,7 @@ function runtimeClassesOf({
 }
 
 async function installObjects(
-  { image, namespace, installation, labelDir, replicas, pullSecrets = false }: ManifestsOptions,
+  { image, namespace, installation, labelDir, config, replicas, pullSecrets = false }: ManifestsOptions,
   { folder }: Surroundings,
 ): Promise<readonly KubeObject[]> {
   if (image === undefined) {
@@ -79,13 +81,24 @@ async function installObjects(
     throw new CommandError(`--replicas ${replicas}: expected a number from 1 to 99`, exitCodes.usage);
   }
   const rules =
-    labelDir === undefined ? new Map<string, string>() : await readRuleFiles(path.resolve(folder, labelDir));
-  const common = { image, namespace, installation, pullSecrets };
+    labelDir === undefined
+      ? new Map<string, string>()
+      : await readFiles(path.resolve(folder, labelDir), isRuleFile);
+  const documents = config && (await readFiles(path.resolve(folder, config), isDocument));
+  const common = { image, namespace, installation, pullSecrets, ...(documents && { documents }) };
   return installManifests({ ...common, replicas: Number(replicas), rules });
 }
 
-async function readRuleFiles(folder: string): Promise<ReadonlyMap<string, string>> {
-  const { root, problems, files } = await readFolder(folder, { include: isRuleFile });
+/** Documents, and the certificates that they name. Not what else there is: a docker config has credentials. */
+function isDocument(file: string): boolean {
+  return /\.(?:ya?ml|pem|crt)$/i.test(file) && isRuleFile(file);
+}
+
+async function readFiles(
+  folder: string,
+  include: (file: string) => boolean,
+): Promise<ReadonlyMap<string, string>> {
+  const { root, problems, files } = await readFolder(folder, { include });
   const [problem] = problems;
   if (root !== "read" || problem !== undefined) {
     throw new CommandError(
