@@ -13,6 +13,7 @@ import {
   type TestRegistry,
 } from "@berth/testcluster";
 import { ARCHITECTURE_SCENES, admissionServer, setTheArchitectureStage } from "../demo/architecture-story.ts";
+import { FOOTPRINT_SCENES } from "../demo/footprint-story.ts";
 import { GATE, GATE_SCENES, NAMESPACE, setTheGateStage } from "../demo/gate-story.ts";
 import { narrate } from "../demo/narrator.ts";
 import { DERIVED, play, SCENES, setTheStage, type World } from "../demo/story.ts";
@@ -68,10 +69,11 @@ export async function demo(options: DemoOptions, surroundings: Surroundings): Pr
     berth: (command) => runBerth(surroundings, [...command, "--kubeconfig", kubeconfig, "--config", config]),
     images,
     policyFile: join(config, "architecture-policy.yaml"),
+    footprintFile: join(config, "node-footprint.yaml"),
     say,
     signal: berth.ended,
   };
-  for (const scene of [...SCENES, ...GATE_SCENES, ...ARCHITECTURE_SCENES]) {
+  for (const scene of [...SCENES, ...GATE_SCENES, ...FOOTPRINT_SCENES, ...ARCHITECTURE_SCENES]) {
     say(style.heading(scene.title));
     await play(scene, world).catch((cause: unknown) => {
       if (signal.aborted) return;
@@ -210,6 +212,7 @@ function lookAround({ style, self, kubeconfig, rules, config, image }: Places): 
     `  ${self} explain pod default/sensor-2 --kubeconfig ${kubeconfig} --config ${config}`,
     `  ${self} image inspect ${image}`,
     `  ${self} gate list --kubeconfig ${kubeconfig} --config ${config}`,
+    `  kubectl --kubeconfig ${kubeconfig} scale deployment shop --replicas=4    # its agent follows`,
     `  echo kubernetes.io/arch >> ${join(rules, DERIVED)}    # every node gets the label`,
     `  ${self} clean --kubeconfig ${kubeconfig}`,
     "",

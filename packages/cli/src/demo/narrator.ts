@@ -1,4 +1,12 @@
-import { events, type KubeClient, type KubeEvent, type Node, nodes } from "@berth/kube";
+import {
+  type DaemonSet,
+  daemonSets,
+  events,
+  type KubeClient,
+  type KubeEvent,
+  type Node,
+  nodes,
+} from "@berth/kube";
 import { recordOf } from "@berth/placement";
 import {
   type Change,
@@ -24,13 +32,19 @@ export interface NarratorOptions {
   readonly say: (line: string) => void;
 }
 
-/** Tells, as the cluster shows it, which labels change on Nodes, where pods go, and what Berth says about it in Events. */
+/**
+ * Tells, as the cluster shows it, which labels change on Nodes, where pods go, on how many nodes DaemonSets run, and what
+ * Berth says about it in Events.
+ */
 export async function narrate(options: NarratorOptions): Promise<Narration> {
   const { client, clock, say, style, signal } = options;
   const common = { client, clock, cluster: clusterName("demo"), log: createSilentLogger() };
   const nodeInformer = createInformer<Node>({ ...common, resource: nodes });
   const eventInformer = createInformer<KubeEvent>({ ...common, resource: events });
-  const running = await Promise.all([nodeInformer.start(signal), eventInformer.start(signal)]);
+  const setInformer = createInformer<DaemonSet>({ ...common, resource: daemonSets });
+  const running = await Promise.all(
+    [nodeInformer, eventInformer, setInformer].map((informer) => informer.start(signal)),
+  );
   nodeInformer.subscribe({
     onChange: (change) => {
       for (const line of [...labelChanges(change, style), ...taintChanges(change, style)]) say(line);
@@ -39,6 +53,12 @@ export async function narrate(options: NarratorOptions): Promise<Narration> {
   eventInformer.subscribe({
     onChange: (change) => {
       const line = change.type === "deleted" ? undefined : eventLine(change.object, style);
+      if (line !== undefined) say(line);
+    },
+  });
+  setInformer.subscribe({
+    onChange: (change) => {
+      const line = spreadLine(change);
       if (line !== undefined) say(line);
     },
   });
@@ -84,6 +104,15 @@ function because(node: Node, key: string): string {
   const read = recordOf(node);
   const mark = read.state === "read" ? read.record.marks.get(`label/${key}`) : undefined;
   return mark === undefined || node.metadata?.labels?.[key] !== "true" ? "" : `  (berth: rule ${mark.rule})`;
+}
+
+/** On how many nodes a DaemonSet is ready, when that differs. */
+function spreadLine(change: Change<DaemonSet>): string | undefined {
+  if (change.type !== "updated") return undefined;
+  const readyOf = ({ status }: DaemonSet): number => status?.numberReady ?? 0;
+  const ready = readyOf(change.object);
+  if (readyOf(change.old) === ready) return undefined;
+  return `  DaemonSet ${change.object.metadata?.name}: ready on ${ready} ${ready === 1 ? "node" : "nodes"}`;
 }
 
 /** What Berth says, and where the scheduler puts pods of users. */

@@ -20,6 +20,8 @@ export interface World {
   readonly images: Images;
   /** What is saved there Berth takes up. */
   readonly policyFile: string;
+  /** This as well. */
+  readonly footprintFile: string;
   /** For what else is to be shown. */
   readonly say: (line: string) => void;
   readonly signal: AbortSignal;
