@@ -1,6 +1,8 @@
 /**
  * What the API server asks Berth about new pods, on the whole product with a real registry: facts that are known cost no
  * write, facts that are not cost one, and nothing but what is ours changes.
+ *
+ * Long because all of it shares one cluster, which takes longer to start than most of it to run.
  */
 
 import { once } from "node:events";

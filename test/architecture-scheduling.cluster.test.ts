@@ -2,19 +2,15 @@
  * Architecture placement where the whole of Kubernetes is at work: controllers make pods, the scheduler binds them, kwok
  * runs them on nodes of three architectures. Each pod runs only where all its images do, in every mode and between them.
  */
-import { runCli } from "@berth/cli";
 import {
   type DaemonSet,
   daemonSets,
   deployments,
-  type KubeObject,
-  nodes,
   type Pod,
   podDisruptionBudgets,
   pods,
   type RuntimeClass,
   runtimeClasses,
-  type Toleration,
 } from "@berth/kube";
 import { architecturePolicies } from "@berth/placement";
 import {
@@ -27,17 +23,23 @@ import {
 } from "@berth/testcluster";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import {
+  addNode,
+  addTaintedNode,
+  createUsers,
+  firstVersions,
+  running,
+  unschedulable,
+} from "./architecture-live.ts";
+import {
   type ArchitectureStage,
   architecturesOf,
   createArchitectureStage,
   DROP_IN,
-  followed,
-  KEY,
   startArchitectureCluster,
-  taintsOf,
   tolerationsFor,
   tolerationsOf,
 } from "./architecture-world.ts";
+import { runCommand } from "./command.ts";
 import { createLeapingClock } from "./leaping-clock.ts";
 
 type Mode = "Taint" | "Affinity" | "Both";
@@ -65,61 +67,6 @@ afterAll(async () => {
 async function pushed(to: TestRegistry, name: string, ...architectures: readonly string[]): Promise<string> {
   const platforms = architectures.map((architecture) => `linux/${architecture}`);
   return (await to.push(anImage(name).platforms(...platforms))).reference;
-}
-
-/** A node that kwok runs; its name is that of the architecture unless it says otherwise. */
-async function addNode(stage: ArchitectureStage, architecture: string, name = architecture): Promise<void> {
-  await stage.add(name, (it) => it.architecture(architecture).capacity({ pods: "500" }).fake());
-}
-
-/**
- * One that takes pods only once it is tainted. Real ones take seconds to be ready, as the agents of their network have to
- * start; those of kwok are ready at once.
- */
-async function addTaintedNode(stage: ArchitectureStage, architecture: string): Promise<void> {
-  const booting = { key: "example.com/booting", effect: "NoSchedule" };
-  await stage.add(architecture, (it) => it.architecture(architecture).tainted(booting).fake());
-  await stage.tainted(architecture, [architecture]);
-  await eventually(() => untaint(stage, architecture, booting.key));
-}
-
-/** Fails when somebody else writes the taints at the same time. */
-async function untaint(stage: ArchitectureStage, node: string, key: string): Promise<void> {
-  const { metadata, spec } = await stage.readNode(node);
-  const at = spec?.taints?.findIndex((taint) => taint.key === key) ?? -1;
-  const test = { op: "test", path: "/metadata/resourceVersion", value: metadata?.resourceVersion } as const;
-  const body = [test, { op: "remove", path: `/spec/taints/${at}` }] as const;
-  await cluster.client.patch(nodes, { name: stage.nodeName(node) }, { type: "json", body });
-}
-
-/** Of the node that the pod is bound to; none before. */
-async function whereIs(stage: ArchitectureStage, { spec }: Pod): Promise<string | undefined> {
-  if (spec?.nodeName === undefined) return undefined;
-  const { status } = await stage.cluster.client.get(nodes, { name: spec.nodeName });
-  return status?.nodeInfo?.architecture;
-}
-
-/** Resolves with its architecture once the pod runs. */
-async function running(stage: ArchitectureStage, name: string): Promise<string> {
-  const pod = await eventually(
-    async () => {
-      const found = await stage.readPod(name);
-      if (found.status?.phase !== "Running")
-        throw new Error(`${name} does not run: ${JSON.stringify([found.spec, found.status])}`);
-      return found;
-    },
-    { timeoutMs: 60_000 },
-  );
-  return (await whereIs(stage, pod)) ?? "";
-}
-
-/** Resolves once the scheduler has found no node for the pod. */
-async function unschedulable(stage: ArchitectureStage, name: string): Promise<void> {
-  await eventually(async () => {
-    const { status } = await stage.readPod(name);
-    const condition = status?.conditions?.find(({ type }) => type === "PodScheduled");
-    expect(condition).toMatchObject({ status: "False", reason: "Unschedulable" });
-  });
 }
 
 describe("pods run only where all their images do, and wait while there is no such node", () => {
@@ -172,7 +119,15 @@ function named(pod: PodBuilder, name: string): PodBuilder {
 describe("what says more than the images", () => {
   it("is honoured: the RuntimeClass of a pod keeps it to one architecture, and preferences choose between several", async () => {
     await using stage = await createArchitectureStage(cluster, "classes");
-    const printed = await command("manifests", "runtime-class", "--handler", "runc", "arm64", "-o", "json");
+    const printed = await runCommand(
+      "manifests",
+      "runtime-class",
+      "--handler",
+      "runc",
+      "arm64",
+      "-o",
+      "json",
+    );
     const classes = JSON.parse(printed) as { readonly items: readonly RuntimeClass[] };
     for (const object of classes.items) {
       const { name = "" } = object.metadata ?? {};
@@ -281,48 +236,6 @@ async function agentsOn(stage: ArchitectureStage, name: string, wanted: readonly
   );
 }
 
-interface FirstVersions {
-  /** Workloads that came to tolerate the taint, and nodes that came to carry it, with the versions that did first. */
-  readonly tolerating: ReadonlyMap<string, bigint>;
-  readonly tainted: ReadonlyMap<string, bigint>;
-}
-
-/** Versions of all resources are of one order: they are etcd's revisions. */
-async function firstVersions(
-  stage: ArchitectureStage,
-): Promise<AsyncDisposable & { end(): Promise<FirstVersions> }> {
-  await using owned = new AsyncDisposableStack();
-  const tolerating = new Map<string, bigint>();
-  const tainted = new Map<string, bigint>();
-  const note = (to: Map<string, bigint>, what: string, { metadata }: KubeObject): void => {
-    if (!to.has(what)) to.set(what, BigInt(metadata?.resourceVersion ?? "0"));
-  };
-  const tolerates = (list: readonly Toleration[] = []): boolean => list.some(({ key }) => key === KEY);
-  const { client } = stage.cluster;
-  const watches = [
-    await followed(client, nodes, (node) => {
-      if (taintsOf(node).some((it) => it.startsWith(KEY))) note(tainted, node.metadata?.name ?? "", node);
-    }),
-    await followed(client, daemonSets, (set) => {
-      if (tolerates(set.spec?.template.spec?.tolerations))
-        note(tolerating, `DaemonSet ${set.metadata?.name}`, set);
-    }),
-    await followed(client, pods, (pod) => {
-      const isAgent = pod.metadata?.ownerReferences !== undefined;
-      if (!isAgent && tolerates(pod.spec?.tolerations)) note(tolerating, `Pod ${pod.metadata?.name}`, pod);
-    }),
-  ];
-  for (const watch of watches) owned.use(watch);
-  const disposables = owned.move();
-  return {
-    async end() {
-      for (const watch of watches) await watch.end();
-      return { tolerating, tainted };
-    },
-    [Symbol.asyncDispose]: () => disposables.disposeAsync(),
-  };
-}
-
 describe("the change of mode", () => {
   it("from Taint by Both to Affinity, and back, leaves no pod where its images do not run, and none waiting", async () => {
     await using stage = await createArchitectureStage(cluster, "changing");
@@ -331,7 +244,12 @@ describe("the change of mode", () => {
     await stage.start({ asked: "Ignore" });
     await stage.asking();
     for (const architecture of ARCHITECTURES) await stage.tainted(architecture, [architecture]);
-    await using users = createUsers(stage);
+    await using users = createUsers(stage, async (at) => {
+      const kind = (["amd64", "arm64", "s390x", "pair"] as const)[at % 4] ?? "pair";
+      const allowed = kind === "pair" ? ["amd64", "arm64"] : [kind];
+      const image = at % 3 === 0 ? await pushed(registry, `new/app-${at}:1`, ...allowed) : images[kind];
+      return { image, allowed };
+    });
     /** What pods are like that were made and run in this mode. */
     const settledIn = async (mode: Mode): Promise<void> => {
       const seen = await users.seen(12);
@@ -408,10 +326,10 @@ describe("berth clean", () => {
     const kubeconfig = await stage.file("kubeconfig", cluster.kubeconfig());
     const clean = ["clean", "--capability", "architecture", "--yes", "-kubeconfig", kubeconfig.path];
     const mark = await cluster.audit.mark();
-    await command(...clean);
+    await runCommand(...clean);
     for (const node of ["amd64", "arm64"]) await stage.tainted(node, []);
     expect(await stage.writes(mark, "pods")).toEqual([]);
-    await command(...clean, "--restart-pods");
+    await runCommand(...clean, "--restart-pods");
     const after = await runningWith([]);
     expect(after.filter((uid) => before.includes(uid))).toEqual([]);
     expect(tolerationsOf(await stage.readPod("bare"))).toEqual(tolerationsFor(["amd64", "arm64"]));
@@ -420,86 +338,3 @@ describe("berth clean", () => {
     expect(writes.filter((it) => !it.startsWith("create eviction "))).toEqual([]);
   });
 });
-
-const USERS = 3;
-
-interface Placed {
-  readonly pod: Pod;
-  readonly allowed: readonly string[];
-}
-
-interface Users extends AsyncDisposable {
-  /** Resolves once all pods run that were made before the call. */
-  settled(): Promise<void>;
-  /** Resolves once so many pods run that were made after the call, with these. */
-  seen(count: number): Promise<readonly Placed[]>;
-}
-
-/** Each makes a pod, waits until it runs, checks where, and makes the next, until it is disposed. One of three images is new. */
-function createUsers(stage: ArchitectureStage): Users {
-  const stop = new AbortController();
-  const placed: (Placed & { readonly madeAt: number })[] = [];
-  const waiting = new Map<string, number>();
-  let count = 0;
-  const next = async (): Promise<void> => {
-    const at = count++;
-    const name = `app-${at}`;
-    const allowed = [["amd64"], ["arm64"], ["s390x"], ["amd64", "arm64"]][at % 4] ?? [];
-    const known = allowed.length === 2 ? images.pair : images[allowed[0] as "amd64"];
-    const image = at % 3 === 0 ? await pushed(registry, `new/${name}:1`, ...allowed) : known;
-    const madeAt = performance.now();
-    waiting.set(name, madeAt);
-    await stage.create(stage.pod(name).image(image));
-    expect(allowed).toContain(await running(stage, name));
-    waiting.delete(name);
-    placed.push({ pod: await stage.readPod(name), allowed, madeAt });
-  };
-  const user = async (): Promise<void> => {
-    while (!stop.signal.aborted) await next();
-  };
-  const working = Promise.all(Array.from({ length: USERS }, user)).finally(() => stop.abort());
-  working.catch(() => undefined); // told to whoever looks next
-  const when = <T>(check: (from: number) => T): Promise<T> => {
-    const from = performance.now();
-    const look = async (): Promise<T> => {
-      if (stop.signal.aborted) await working;
-      return check(from);
-    };
-    return eventually(look, { timeoutMs: 90_000 });
-  };
-  return {
-    settled: () =>
-      when((from) => {
-        const before = [...waiting].filter(([, madeAt]) => madeAt < from);
-        if (before.length > 0) throw new Error(`${JSON.stringify(before)} wait`);
-      }),
-    seen: (wanted) =>
-      when((from) => {
-        const found = placed.filter(({ madeAt }) => madeAt > from);
-        if (found.length < wanted) throw new Error(`${found.length} of ${wanted} pods run`);
-        return found;
-      }),
-    async [Symbol.asyncDispose]() {
-      stop.abort();
-      await working;
-    },
-  };
-}
-
-/** What a command prints that a user runs, and that ends well. */
-async function command(...args: readonly string[]): Promise<string> {
-  let output = "";
-  const printer = { isTerminal: false, columns: undefined, write: (text: string) => void (output += text) };
-  const signal = new AbortController().signal;
-  const code = await runCli(args, {
-    environment: {},
-    folder: import.meta.dirname,
-    home: undefined,
-    stdout: printer,
-    stderr: printer,
-    signal,
-    self: "berth",
-  });
-  expect([code, output]).toEqual([0, expect.any(String)]);
-  return output;
-}

@@ -3,6 +3,8 @@
  * Berth in this process, and what users see of it. Images are in a registry of the test's own choice.
  *
  * A stage has its cluster to itself while it lasts: taints concern all nodes and all pods.
+ *
+ * Long because what every test of it asks of a cluster is asked here, once.
  */
 import { once } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
