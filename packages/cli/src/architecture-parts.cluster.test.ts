@@ -73,8 +73,13 @@ async function freePort(): Promise<number> {
   return typeof address === "object" && address !== null ? address.port : 0;
 }
 
+interface RunningReplica extends AsyncDisposable {
+  /** Objects that an informer of it holds. */
+  known(informer: "unscheduled-pods" | "daemonsets"): Promise<number>;
+}
+
 /** A Berth that answers the API server at a port of this machine, or is not asked at all. */
-async function aBerth(isAsked: boolean): Promise<AsyncDisposable> {
+async function aBerth(isAsked: boolean, replica?: string): Promise<RunningReplica> {
   const port = await freePort();
   const spec = admissionServerSpec.parse({
     mode: isAsked ? "Auto" : "Off",
@@ -82,8 +87,17 @@ async function aBerth(isAsked: boolean): Promise<AsyncDisposable> {
     url: `https://127.0.0.1:${port}`,
   });
   const client = cluster.connect();
-  const berth = await startBerth({ client, namespace: NAMESPACE, admission: { spec, namespace: NAMESPACE } });
+  const berth = await startBerth({
+    client,
+    namespace: NAMESPACE,
+    admission: { spec, namespace: NAMESPACE },
+    ...(replica !== undefined && { identity: replica, lease: { namespace: NAMESPACE, name: "berth" } }),
+  });
   return {
+    async known(informer) {
+      const line = new RegExp(`^berth_informer_objects\\{.*informer="${informer}".*\\} (\\d+)$`, "m");
+      return Number(line.exec((await berth.metrics.expose()).body)?.[1]);
+    },
     async [Symbol.asyncDispose]() {
       await berth[Symbol.asyncDispose]();
       await client[Symbol.asyncDispose]();
@@ -163,6 +177,25 @@ describe("a policy that taints", () => {
     );
     await client.delete(architecturePolicies, { name: "all" });
     await eventually(async () => expect(await taintsOf("node-1")).toEqual([]));
+  });
+
+  it("is brought to its end by a replica that takes over, whatever was gone before it did", async () => {
+    const { client } = cluster;
+    await client.create(nodes, aNode("node-1").build());
+    await client.create(daemonSets, aDaemonSet("127.0.0.1:1/team/none:1"), { namespace: "default" });
+    await create(aPod("gone-before").image(images.amd));
+    await using first = await aBerth(false, "first");
+    await aPolicy({ mode: "Taint" });
+    await eventually(async () => expect(await statusOf()).toMatchObject({ uncovered: 1 }));
+    await using second = await aBerth(false, "second");
+    await eventually(async () => {
+      expect([await second.known("unscheduled-pods"), await second.known("daemonsets")]).toEqual([1, 1]);
+    });
+    await discard("gone-before");
+    await eventually(async () => expect(await second.known("unscheduled-pods")).toBe(0));
+    await first[Symbol.asyncDispose]();
+    await client.delete(daemonSets, { namespace: "default", name: "agent" });
+    await eventually(async () => expect(await taintsOf("node-1")).toEqual([`${TAINT}=amd64:NoSchedule`]));
   });
 
   it("A-P10 sees to pods of kube-system, about which the API server does not ask", async () => {

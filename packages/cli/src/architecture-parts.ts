@@ -117,10 +117,15 @@ export function createArchitectureParts(around: ArchitectureSurroundings): Archi
     return policies?.policies.length === 0 && policies.policy.unsettled === undefined;
   };
 
-  const podSource = createKeySource(() => keysOf(watches.pods.list()));
-  const setSource = createKeySource(() => keysOf(sets.list()));
+  const podSource = createKeySource(() => beginning(watches.pods.list()));
+  const setSource = createKeySource(() => beginning(sets.list()));
   const keysOf = (found: Iterable<Parameters<typeof keyOf>[1]>): ObjectKey[] =>
     Array.from(found, (object) => keyOf(cluster, object));
+  /** Of what was gone before this replica led, nobody has told: it is not waited for. */
+  const beginning = (found: Iterable<Parameters<typeof keyOf>[1]>): ObjectKey[] => {
+    pass.check();
+    return keysOf(found);
+  };
   const askAll = (): void => {
     podSource.ask(keysOf(watches.pods.list()));
     setSource.ask(keysOf(sets.list()));
