@@ -215,6 +215,15 @@ describe("F-E1 F-E12 pods that have lost their owner", () => {
     expect(marked(after(node, [bare("B")]))).toBe("");
   });
 
+  it("F-E11 keep the claim that stands for them when another pool has taken over what they were made by", () => {
+    const taken = bare("A", ["ate.dev/WorkerPool B"]);
+    const node = after(n1, [makeAteom("A", "a")]);
+    expect(after(node, [taken])).toBe(node);
+    expect(marked(after(node, [taken, makeAteom("B", "b")]))).toBe("A B");
+    expect(marked(after(node, [makeAteom("B", "b")]))).toBe("B");
+    expect(after(n1, [taken])).toBe(n1);
+  });
+
   it("keep the label where there are no claims", () => {
     const spec: NodeFootprintSpec = {
       workloads: [

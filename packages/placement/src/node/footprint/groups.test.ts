@@ -44,11 +44,12 @@ describe("the group of a pod", () => {
     expect(group({ by: "PodLabel", label: "constructor" }, makePod("p"))).toEqual({ is: "none" });
   });
 
-  it("F-E9 is refused when its label names another owner than its own, or none that a claim can", () => {
+  it("F-E9 is left open when its label names another owner than its own, and refused when no claim can", () => {
     const verified = { ...BY_LABEL, owner: POOL };
     const forged = makeAteom("A", "p", { owners: ["ate.dev/WorkerPool B"] });
     expect(group(verified, forged)).toMatchObject({
-      is: "refused",
+      is: "ownerless",
+      name: "A",
       why: expect.stringContaining("WorkerPool-B") as string,
     });
     expect(group(verified, makeAteom("x".repeat(63), "p"))).toMatchObject({ is: "refused" });
@@ -68,8 +69,9 @@ describe("the group of a pod", () => {
     expect(group(verified, makeAteom("A", "p"), sight)).toEqual({ is: "unknown" });
     expect(group({ by: "OwnerUID", owner: POOL }, makeAteom("A", "p"), sight)).toEqual({ is: "unknown" });
     const bare = makeAteom("A", "p", { owners: ["apps/ReplicaSet rs"] });
-    expect(group(verified, bare)).toEqual({ is: "ownerless", name: "A" });
-    expect(group({ by: "OwnerUID", owner: POOL }, bare)).toEqual({ is: "ownerless" });
+    const why = "it has no owner of the kind that groups";
+    expect(group(verified, bare)).toEqual({ is: "ownerless", name: "A", why });
+    expect(group({ by: "OwnerUID", owner: POOL }, bare)).toEqual({ is: "ownerless", why });
   });
 });
 

@@ -15,11 +15,12 @@ export type PodGroup =
   /** It has no label to group it by, or an empty one: it needs nothing. */
   | { readonly is: "none" }
   /**
-   * No owner of the kind that is asked for is there: it never had one, or has lost it, by an orphaning deletion or because
-   * its owners go before it. What its label names, where a label groups.
+   * No owner of the kind that is asked for is there, or not the one that its label names: it never was, or is no more, by
+   * an orphaning deletion, because owners go before their pods, or because another owner took over what it left. What its
+   * label names, where a label groups; and in words what the pod lacks.
    */
-  | { readonly is: "ownerless"; readonly name?: string }
-  /** Its label names what it does not belong to, or what cannot be a claim. */
+  | { readonly is: "ownerless"; readonly name?: string; readonly why: string }
+  /** Its label names what cannot be a claim. */
   | { readonly is: "refused"; readonly why: string };
 
 type Kind = Pick<OwnerIdentity, "group" | "kind">;
@@ -32,7 +33,7 @@ export function groupOf(pod: Pod, footprint: Footprint, sight: Pick<FootprintSig
     const owners = sight.owners(pod);
     if (owners === undefined) return { is: "unknown" };
     const owner = owners.find((it) => isOf(it, grouping.owner));
-    return owner === undefined ? { is: "ownerless" } : named(owner.uid);
+    return owner === undefined ? { is: "ownerless", why: NO_OWNER } : named(owner.uid);
   }
   if (grouping.by === "None") return { is: "group", name: "" };
   return named(grouping.by === "Namespace" ? pod.metadata?.namespace : pod.metadata?.uid);
@@ -58,10 +59,12 @@ function labelGroup(
   const owners = sight.owners(pod);
   if (owners === undefined) return { is: "unknown" };
   const owner = owners.find((it) => isOf(it, verify));
-  if (owner === undefined) return { is: "ownerless", name };
+  if (owner === undefined) return { is: "ownerless", name, why: NO_OWNER };
   if (owner.uid === name) return { is: "group", name };
-  return { is: "refused", why: `${label} names another ${verify.kind} than its own, ${owner.name}` };
+  return { is: "ownerless", name, why: `${label} names another ${verify.kind} than its own, ${owner.name}` };
 }
+
+const NO_OWNER = "it has no owner of the kind that groups";
 
 function named(name: string | undefined): PodGroup {
   return name === undefined || name === "" ? { is: "none" } : { is: "group", name };

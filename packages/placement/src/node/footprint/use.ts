@@ -62,7 +62,8 @@ interface Standing {
 
 /**
  * A pod whose owner is not there counts only where the node carries its mark as ours: it has had that owner then. Owners
- * go before their pods do, and an orphaning deletion leaves pods that still run.
+ * go before their pods do, an orphaning deletion leaves pods that still run, and a new owner of the same name may take over
+ * what is above them.
  */
 function useOfPod(pod: Pod, footprint: Footprint, { sight, isOurs }: Standing): PodUse | undefined {
   const group = groupOf(pod, footprint, sight);
@@ -71,11 +72,11 @@ function useOfPod(pod: Pod, footprint: Footprint, { sight, isOurs }: Standing): 
   if (group.is === "unknown") return { pod, is: "Unknown" };
   if (group.is === "refused") return { pod, is: "Refused", why: group.why, forged: true };
   const { claims, label } = footprint;
-  const { name } = group;
+  const { name, why } = group;
   const mark = name === undefined || claims === undefined ? labelId(label.key) : claimId(claims, name);
   if (isOurs(mark)) return name === undefined ? { pod, is: "Ownerless" } : { pod, is: "Counts", group: name };
   // With a label it says what is not so; without, it only looks like a pod of theirs.
-  return { pod, is: "Refused", why: "it has no owner of the kind that groups", forged: name !== undefined };
+  return { pod, is: "Refused", why, forged: name !== undefined };
 }
 
 export function claimId({ annotationPrefix }: NonNullable<Footprint["claims"]>, group: string): MarkId {
