@@ -33,8 +33,8 @@ beforeAll(async () => {
 
 afterAll(() => cluster[Symbol.asyncDispose]());
 
-const startBerth = (hold: Parameters<typeof footprintsOf>[0] = {}): HoldWorld =>
-  startHolds(cluster.client, footprintsOf(hold));
+const startBerth = (...[hold = {}, group]: Partial<Parameters<typeof footprintsOf>>): HoldWorld =>
+  startHolds(cluster.client, footprintsOf(hold, group));
 
 const theOwner = (name: string) => find(cluster.client, owners, { namespace, name });
 const theDeployment = (name: string) =>
@@ -132,6 +132,22 @@ describe("an owner with a hold", () => {
     const [pod] = await podsOfOwner(cluster.client, namespace, name);
     expect(pod?.metadata?.deletionTimestamp).toBeUndefined();
     expect(pod?.spec?.nodeName).toBe(NODE);
+  });
+
+  it("whose pods are grouped by a label that is believed: it is gone once they are, and at once when orphaned", async () => {
+    await using _berth = startBerth({}, { by: "PodLabel", label: "pool-uid" });
+    const name = await guarded();
+    await running(name);
+    await deleteOwner(name);
+    await terminating(name);
+    expect(await theOwner(name)).toBeDefined();
+    await endPods(name);
+    await gone(name);
+    const other = await guarded();
+    await running(other);
+    await deleteOwner(other, "Orphan");
+    await gone(other);
+    expect(await theDeployment(other)).toBeDefined();
   });
 
   it("F-11 F-E13 with pods that never had a node: it is gone, and so is all that it owned", async () => {

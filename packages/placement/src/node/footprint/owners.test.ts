@@ -273,11 +273,33 @@ describe("the owners of a pod", () => {
     expect(world.resolver.problem()).toBeUndefined();
   });
 
-  it("are no problem of ours where a reference names what nobody asks for", async () => {
+  it("end at what may not be read and nobody asks for: it is no problem of ours, and keeps nothing unknown", async () => {
     await using world = new World();
     world.server.denied.add("Secret");
-    expect(await world.after(podOf("forged", refTo("Secret/token")))).toBeUndefined();
+    expect(await world.after(podOf("forged", refTo("Secret/token")))).toEqual([]);
+    expect(await world.after(podOf("again", refTo("Secret/other")))).toEqual([]);
+    expect(world.server.reads).toEqual(["Secret/token"]);
     expect(world.resolver.problem()).toBeUndefined();
+    expect(await world.after(pod)).toEqual(CHAIN);
+    // As the operator that makes a Deployment may be: whoever asks for Deployments need not know it.
+    world.server.put("Deployment/made", "Secret/operator");
+    world.server.put("ReplicaSet/made-1", "Deployment/made");
+    expect(await world.after(podOf("made", refTo("ReplicaSet/made-1")))).toEqual([
+      "ReplicaSet/made-1",
+      "Deployment/made",
+    ]);
+    world.server.denied.clear();
+    world.server.put("Secret/token", "WorkerPool/pool");
+    await world.clock.advance(GONE_MS);
+    expect(await world.after(podOf("forged", refTo("Secret/token")))).toEqual([
+      "Secret/token",
+      "WorkerPool/pool",
+    ]);
+  });
+
+  it("are all of them where a hold asks for them and knows no kind", async () => {
+    await using world = new World([]);
+    world.resolver.want([], { toTop: true });
     expect(await world.after(pod)).toEqual(CHAIN);
   });
 

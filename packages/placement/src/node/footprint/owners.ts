@@ -88,7 +88,9 @@ interface Question {
  * the list is complete. An owner counts only when it is there with the uid that the reference names: references can be
  * forged, so one that is wrong says nothing about others. What is known stays so, as a pod's owners hardly change; a new
  * child of an owner has that owner read again. A failed read is repeated with backoff. Without the right to read
- * an owner it stays unknown, which is looked at every half minute, one owner of each resource.
+ * an owner it stays unknown, which is looked at every half minute, one owner of each resource: where Kubernetes makes pods
+ * with it or somebody asks for its kind. Any other that may not be read ends the list: it stands in a reference that
+ * whoever makes pods can write, or above what others ask for.
  */
 export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> {
   readonly name = "footprint-owners";
@@ -97,6 +99,8 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
   readonly #controller: Controller<string>;
   /** Kinds that are asked for. */
   #kinds: ReadonlySet<string> = new Set();
+  /** All owners are asked for, whatever their kinds. */
+  #toTop = false;
   /** In order of use, the longest ago first. */
   readonly #answers = new Map<string, Answer>();
   readonly #questions = new Map<string, Question>();
@@ -122,15 +126,26 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
     });
   }
 
-  /** The kinds that owners are looked for of. A list ends where all of them are found. At any time. */
-  want(kinds: readonly { readonly group: string; readonly kind: string }[]): void {
+  /**
+   * The kinds that owners are looked for of. A list ends where all of them are found. `toTop`: it never ends before there
+   * is no more. At any time.
+   */
+  want(
+    kinds: readonly { readonly group: string; readonly kind: string }[],
+    { toTop = false }: { readonly toTop?: boolean } = {},
+  ): void {
     this.#kinds = new Set(kinds.map(kindText));
-    if (kinds.length === 0) this.#questions.clear();
+    this.#toTop = toTop;
+    if (!this.#isWanted) this.#questions.clear();
   }
 
-  /** Also `undefined` while no kind is wanted. */
+  get #isWanted(): boolean {
+    return this.#toTop || this.#kinds.size > 0;
+  }
+
+  /** Also `undefined` while nobody wants any. */
   owners(pod: Pod): readonly OwnerIdentity[] | undefined {
-    if (this.#kinds.size === 0) return undefined;
+    if (!this.#isWanted) return undefined;
     const { found, missing } = this.#walk(pod);
     if (missing === undefined) return found;
     this.#ask(missing, pod);
@@ -148,8 +163,7 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
 
   /** The right that is missing, of the kinds that Kubernetes makes pods with and of those that are asked for. */
   problem(): string | undefined {
-    // Any other is in a reference that whoever makes pods can write.
-    for (const [kind, { why }] of this.#denied) if (this.#kinds.has(kind) || WORKLOADS.has(kind)) return why;
+    for (const [kind, { why }] of this.#denied) if (this.#isNeeded(kind)) return why;
     return this.#controller.problem?.();
   }
 
@@ -159,7 +173,7 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
     const unmet = new Set(this.#kinds);
     let child = 0;
     let ref = controllerOf(metadata);
-    while (ref !== undefined && unmet.size > 0 && found.length < MAX_DEPTH) {
+    while (ref !== undefined && (this.#toTop || unmet.size > 0) && found.length < MAX_DEPTH) {
       const { uid, name, kind } = ref;
       if (found.some((owner) => owner.uid === uid)) break;
       const named = toNamed(ref, metadata.namespace ?? "");
@@ -205,7 +219,7 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
     const { named } = question;
     const kind = kindText({ group: named.group, kind: named.ref.kind });
     const waitMs = (this.#denied.get(kind)?.until ?? 0) - this.#options.clock.monotonic();
-    if (waitMs > 0) return { recheckAfterMs: waitMs };
+    if (waitMs > 0) return this.#passOver(question, kind, waitMs);
     try {
       const read = await this.#read(named, signal);
       if (signal.aborted) return undefined;
@@ -215,8 +229,20 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
     } catch (error) {
       if (!isApiError(error, "forbidden")) throw error;
       this.#deny(kind, error, log);
-      return { recheckAfterMs: DENIED_MS };
+      return this.#passOver(question, kind, DENIED_MS);
     }
+  }
+
+  /** The owner may not be read. */
+  #passOver(question: Question, kind: string, waitMs: number): ReconcileResult | undefined {
+    if (this.#isNeeded(kind)) return { recheckAfterMs: waitMs };
+    this.#answer(question, undefined);
+    return undefined;
+  }
+
+  /** Is it known that owners of this kind are on the way to those that are asked for? */
+  #isNeeded(kind: string): boolean {
+    return this.#kinds.has(kind) || WORKLOADS.has(kind);
   }
 
   /** `undefined`: there is no such owner. */
@@ -282,6 +308,11 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
   }
 }
 
+/** Does Kubernetes itself make pods with it? */
+export function isWorkload({ apiVersion, kind }: Pick<OwnerReference, "apiVersion" | "kind">): boolean {
+  return WORKLOADS.has(kindText({ group: groupOf(apiVersion), kind }));
+}
+
 function controllerOf({ ownerReferences }: ObjectMeta): OwnerReference | undefined {
   return ownerReferences?.find(({ controller }) => controller === true);
 }
@@ -289,10 +320,13 @@ function controllerOf({ ownerReferences }: ObjectMeta): OwnerReference | undefin
 /** All that a reference says: a forged one must not answer for the owner whose uid it names. */
 function toNamed(ref: OwnerReference, namespace: string): Named {
   const { apiVersion, kind, name, uid } = ref;
-  const slash = apiVersion.indexOf("/");
-  const group = slash < 0 ? "" : apiVersion.slice(0, slash);
   const key = JSON.stringify([namespace, apiVersion, kind, name, uid]);
-  return { key, namespace, group, version: apiVersion.slice(slash + 1), ref };
+  const version = apiVersion.slice(apiVersion.indexOf("/") + 1);
+  return { key, namespace, group: groupOf(apiVersion), version, ref };
+}
+
+function groupOf(apiVersion: string): string {
+  return apiVersion.slice(0, Math.max(0, apiVersion.indexOf("/")));
 }
 
 function kindText({ group, kind }: { readonly group: string; readonly kind: string }): string {

@@ -78,7 +78,11 @@ export function createFootprintSight(options: FootprintSightOptions): FootprintW
     want(footprints) {
       const workloads = footprints.flatMap((footprint) => footprint.workloads);
       // First what pods are decided by, so that nothing is decided before it is asked for.
-      owners.want(footprints.flatMap(({ grouping }) => ownerKinds(grouping)));
+      owners.want(
+        footprints.flatMap(({ grouping }) => ownerKinds(grouping)),
+        // A hold asks for the owners of pods also where the grouping knows no kind of them.
+        { toTop: footprints.some(({ hold, grouping }) => hold && ownerKinds(grouping).length === 0) },
+      );
       volumes.want(workloads.some(({ csiDrivers }) => csiDrivers.length > 0));
       namespaces.want(workloads.some(({ namespaceSelector }) => !isEmpty(namespaceSelector)));
       daemonSets.want(

@@ -20,7 +20,7 @@ import {
   systemClock,
 } from "@berth/runtime";
 import { eventually } from "@berth/testcluster";
-import type { FootprintHold } from "../../../api/node-footprint.ts";
+import type { FootprintGroup, FootprintHold, NodeFootprintSpec } from "../../../api/node-footprint.ts";
 import { compileFootprints } from "../compile.ts";
 import type { Footprints } from "../footprint.ts";
 import { HeldOwners } from "../held-owners.ts";
@@ -53,11 +53,16 @@ export async function serveOwners(client: KubeClient): Promise<void> {
   await eventually(() => client.list(owners, {}));
 }
 
-/** One footprint, `cluster/agent`, of pods with the label `agent: needed`, grouped by the uid of their Pool. */
-export function footprintsOf(hold: Partial<FootprintHold> | undefined): Footprints {
+const BY_POOL: FootprintGroup = { by: "OwnerUID", owner: { group: GROUP, kind: "Pool" } };
+
+/** One footprint, `cluster/agent`, of pods with the label `agent: needed`, by default grouped by the uid of their Pool. */
+export function footprintsOf(
+  hold: Partial<FootprintHold> | undefined,
+  group: FootprintGroup = BY_POOL,
+): Footprints {
   const spec = {
     workloads: [{ podSelector: { matchLabels: { agent: "needed" } } }],
-    group: { by: "OwnerUID", owner: { group: GROUP, kind: "Pool" } },
+    group,
     node: { label: { key: "test.berth.dev/agent" } },
     ...(hold && {
       hold: {
@@ -67,7 +72,7 @@ export function footprintsOf(hold: Partial<FootprintHold> | undefined): Footprin
         ...hold,
       },
     }),
-  } as const;
+  } satisfies NodeFootprintSpec;
   const compiled = compileFootprints({
     sources: [{ source: "cluster", documents: [{ name: "agent", spec }] }],
   });
@@ -136,7 +141,7 @@ export async function createOwner(
   { namespace, name, replicas = 1 }: { namespace: string; name: string; replicas?: number },
 ): Promise<KubeObject> {
   const owner = await client.create(owners, { metadata: { namespace, name } }, { namespace });
-  const labels = { pool: name, agent: "needed" };
+  const labels = { pool: name, "pool-uid": owner.metadata?.uid ?? "", agent: "needed" };
   const deployment: Deployment = {
     metadata: {
       name: `${name}-deployment`,
