@@ -72,7 +72,7 @@ export const STUCK_AFTER_MS = 30_000;
 
 /** What the garbage collector has in hand, by their finalizers (apimachinery `FinalizerOrphanDependents`, `FinalizerDeleteDependents`). */
 const ORPHAN = "orphan";
-const FOREGROUND = "foregroundDeletion";
+export const FOREGROUND = "foregroundDeletion";
 
 const nothing: HoldDecision = Object.freeze({ deletes: [] });
 

@@ -21,6 +21,7 @@ const A: DeletedOwner = {
   refsOf: () => undefined,
   known: new Set(),
   isOrphaned: false,
+  isForeground: false,
 };
 const REPLICA_SET: OwnerIdentity = { group: "apps", kind: "ReplicaSet", name: "rs", uid: "rs" };
 const DEPLOYMENT: OwnerIdentity = { group: "apps", kind: "Deployment", name: "d", uid: "d" };
@@ -82,6 +83,38 @@ describe("the pods that a deletion waits for", () => {
     expect(found(byOwner, pods, { owner: { refsOf: (uid) => (uid === "d" ? ["a"] : undefined) } })).toEqual([
       "p1",
     ]);
+  });
+
+  it("F-E11 are those of what it has taken over, though it was read before whose that was, and none that another has", () => {
+    const pods = [makeAteom("old", "p1", { labels: { "ate.dev/worker-pool": "pool" } })];
+    const refsOf = (uid: string): readonly string[] | undefined => (uid === "d" ? ["new"] : undefined);
+    expect(found(byOwner, pods, { owner: { uid: "new", refsOf } })).toEqual(["p1"]);
+    expect(found(byOwner, pods, { owner: { uid: "old", refsOf } })).toEqual([]);
+    // What owns another object of the owned resources is no other owner.
+    const both = (uid: string): readonly string[] | undefined => ({ rs: ["d"], d: ["old"] })[uid];
+    expect(found(byOwner, pods, { owner: { uid: "old", refsOf: both } })).toEqual(["p1"]);
+  });
+
+  it("are none that it controls itself and nobody deletes before it is gone", () => {
+    const labels = { "ate.dev/worker-pool": "pool", "ate.dev/worker-pool-uid": "a" };
+    const forged = makePod("forged", { labels, owners: ["ate.dev/WorkerPool a"] });
+    const ending = makePod("ending", { labels, owners: ["ate.dev/WorkerPool a"], isEnding: true });
+    for (const footprint of [byLabel, byOwner]) {
+      expect(found(footprint, [forged, ending])).toEqual(["ending"]);
+      expect(found(footprint, [forged], { owner: { isForeground: true } })).toEqual(["forged"]);
+    }
+    const pods = { group: "", version: "v1", resource: "pods" };
+    const { resource, finalizer } = byOwner.hold ?? { resource: pods, finalizer: "" };
+    for (const hold of [{ ownedResources: [pods] }, { onDelete: "Wait" }] as const) {
+      const spec = { preset: "agent-substrate/owner-uid", hold: { resource, finalizer, ...hold } } as const;
+      expect(found(footprintOf(spec), [forged])).toEqual(["forged"]);
+    }
+  });
+
+  it("are none whose makers are of a kind that nobody knows: these may be forged, and are never told to be gone", () => {
+    const labels = { "ate.dev/worker-pool": "pool", "ate.dev/worker-pool-uid": "a" };
+    const forged = makePod("forged", { labels, owners: ["no.such/Maker m"] });
+    for (const footprint of [byLabel, byOwner]) expect(found(footprint, [forged], { chain: [] })).toEqual([]);
   });
 
   it("are still those that were its own when what is between has gone", () => {

@@ -4,6 +4,7 @@ import { ownValue } from "../mark.ts";
 import type { Footprint } from "./footprint.ts";
 import type { FootprintSight, OwnerIdentity } from "./footprint-sight.ts";
 import { type NeedSight, podNeeds } from "./needs.ts";
+import { isWorkload } from "./owners.ts";
 
 /** What has to be known of pods. Read from memory; `undefined` is always "not known yet". */
 export interface HeldPodsSight extends NeedSight, Pick<FootprintSight, "owners"> {
@@ -22,6 +23,8 @@ export interface DeletedOwner {
   readonly known: Set<string>;
   /** The garbage collector has orphaned what it owned, or is about to. */
   readonly isOrphaned: boolean;
+  /** The garbage collector deletes all that it owns. */
+  readonly isForeground: boolean;
 }
 
 /**
@@ -42,7 +45,7 @@ export function podsOfOwner(
     if (needs === "no") continue;
     const chain = sight.owners(pod);
     if (needs === "unknown" || chain === undefined) return undefined;
-    if (!isBound(footprint, pod, chain, owner)) continue;
+    if (isLeft(footprint, pod, owner) || !isBound(footprint, pod, chain, owner)) continue;
     owner.known.add(pod.metadata?.uid ?? "");
     found.push(pod);
   }
@@ -58,24 +61,41 @@ function isOfGroup({ grouping }: Footprint, { metadata }: Pod, { namespace, uid 
 }
 
 /**
- * Does the pod end with the owner? What is above a pod is read at some moment and may be out of date; whether an object of
- * the owned resources has owners at all is told by a watch, and tells what was orphaned.
+ * Nobody deletes a pod that the owner itself controls while the owner is there, where pods are not among what is deleted
+ * with it: to wait for it would be to wait for ever. Whoever makes pods can name an owner. Once the owner is gone, the
+ * garbage collector ends it.
+ */
+function isLeft({ hold }: Footprint, { metadata }: Pod, { uid, isForeground }: DeletedOwner): boolean {
+  if (hold?.onDelete !== "DeleteOwned" || isForeground) return false;
+  const { deletionTimestamp, ownerReferences } = metadata ?? {};
+  const controller = ownerReferences?.find((it) => it.controller === true);
+  if (deletionTimestamp !== undefined || controller?.uid !== uid) return false;
+  return !hold.ownedResources.some(({ group, resource }) => group === "" && resource === "pods");
+}
+
+/**
+ * Does the pod end with the owner? What is above a pod is read at some moment and may be out of date; who owns an object of
+ * the owned resources is told by a watch, and so what was orphaned, or taken over by another owner.
  */
 function isBound(
   { grouping }: Footprint,
-  pod: Pod,
+  { metadata }: Pod,
   chain: readonly OwnerIdentity[],
   { uid, refsOf, known, isOrphaned }: DeletedOwner,
 ): boolean {
-  for (const above of chain) {
+  for (const [at, above] of chain.entries()) {
     if (above.uid === uid) return true;
-    if (refsOf(above.uid)?.length === 0) return false;
+    const refs = refsOf(above.uid);
+    if (refs === undefined) continue;
+    if (refs.includes(uid)) return true;
+    const next = chain[at + 1];
+    if (refs.length === 0 || (next !== undefined && !refs.includes(next.uid))) return false;
   }
-  const controller = pod.metadata?.ownerReferences?.find((it) => it.controller === true);
+  const controller = metadata?.ownerReferences?.find((it) => it.controller === true);
   if (controller !== undefined) {
     // Whoever made it has gone before it, and the garbage collector ends it soon. It may be one of the owner's: after a
-    // restart nobody knows any more.
-    if (known.has(pod.metadata?.uid ?? "") || chain.length === 0) return true;
+    // restart nobody knows any more. Of kinds that the collector may not know either it is never told that they are gone.
+    if (known.has(metadata?.uid ?? "") || (chain.length === 0 && isWorkload(controller))) return true;
   }
   return grouping.by === "PodLabel" && grouping.verify === undefined && !isOrphaned;
 }

@@ -9,7 +9,7 @@ import {
 } from "@berth/runtime";
 import { reasons } from "../../api/reasons.ts";
 import type { EventSink } from "../report.ts";
-import { decideHold, type Guard, type HoldDecision } from "./decide-hold.ts";
+import { decideHold, FOREGROUND, type Guard, type HoldDecision } from "./decide-hold.ts";
 import type { HeldOwner } from "./footprint-sight.ts";
 import { HeldOwners } from "./held-owners.ts";
 import { type HeldPodsSight, podsOfOwner } from "./held-pods.ts";
@@ -124,6 +124,7 @@ function podsOf(
         refsOf: (uid) => watches.refsOf(guard, owner.namespace, uid),
         known: memory.known,
         isOrphaned: memory.isOrphaned,
+        isForeground: owner.finalizers.includes(FOREGROUND),
       },
       sight,
     );
