@@ -79,9 +79,12 @@ const MEANINGS = {
   GateInvalid: "The startup gate has a fault and is not in force; nodes that it holds stay held.",
   GateOverlap: "Two startup gates want one taint or one annotation; the later one is not in force.",
   AdmissionByPolicy: "The API server itself puts the taint on new nodes, by a MutatingAdmissionPolicy.",
-  AdmissionByWebhook: "Berth puts the taint on new nodes, asked by the API server.",
-  AdmissionOff: "Nothing puts the taint on new nodes; they are gated after their creation, when idle.",
-  AdmissionFailed: "What should put the taint on new nodes could not be set up.",
+  AdmissionByWebhook:
+    "Berth is asked by the API server: about new nodes, to put the taint on them, or about new pods.",
+  AdmissionOff:
+    "The API server asks nobody: new nodes are gated after their creation, when idle, and new pods are not narrowed.",
+  AdmissionFailed:
+    "What has new nodes tainted or Berth asked about new pods could not be set up, or does not act.",
   // What is said of pods and of nodes by their architecture.
   ArchitectureTainted:
     "The node is tainted with its architecture; pods whose images run on it tolerate that.",
