@@ -54,6 +54,8 @@ export interface InformerSetOptions<T extends KubeObject> {
   readonly onVersion?: (change: Change<T>) => void;
   /** An informer has its first snapshot. Must not throw. */
   readonly onSynced: () => void;
+  /** See `isMissing`. Must not throw. */
+  readonly onMissing?: () => void;
 }
 
 /** A resource that was never readable is a problem only after this long: it may have been wanted just now. Milliseconds. */
@@ -106,6 +108,11 @@ export class InformerSet<T extends KubeObject> {
   get(key: string): Informer<T> | undefined {
     const informer = this.#members.get(key)?.informer;
     return informer?.synced ? informer : undefined;
+  }
+
+  /** Has the server said, when last asked, that it has no such resource? It may have lost it since it was read. */
+  isMissing(key: string): boolean {
+    return this.#members.get(key)?.isMissing ?? false;
   }
 
   get name(): string {
@@ -161,6 +168,7 @@ class Member<T extends KubeObject> {
   readonly #since: number;
   /** The refused requests, by verb: one right can be there without the other. */
   readonly #refused = new Map<string, ApiError>();
+  #isMissing = false;
 
   constructor(wanted: WantedInformer<T>, options: InformerSetOptions<T>) {
     const { client, cluster, resource, clock, log, metrics } = options;
@@ -196,6 +204,10 @@ class Member<T extends KubeObject> {
     this.#abort.abort();
   }
 
+  get isMissing(): boolean {
+    return this.#isMissing;
+  }
+
   problem(): string | undefined {
     const { namespace, labelSelector, fieldSelector } = this.#wanted.scope;
     const selector = [labelSelector, fieldSelector].filter(Boolean).join(" and ");
@@ -208,6 +220,12 @@ class Member<T extends KubeObject> {
     if (!this.informer.synced && isNew) return undefined;
     const problem = this.informer.problem();
     return problem === undefined ? undefined : `${what}: ${problem}`;
+  }
+
+  #miss(): void {
+    if (this.#isMissing || this.#abort.signal.aborted) return;
+    this.#isMissing = true;
+    this.#options.onMissing?.();
   }
 
   #subscribe(signal: AbortSignal): Disposable {
@@ -230,9 +248,11 @@ class Member<T extends KubeObject> {
       try {
         const answer = await request;
         granted();
+        this.#isMissing = false;
         return answer;
       } catch (error) {
         if (isApiError(error, "forbidden")) this.#refused.set(error.request.verb, error);
+        if (isApiError(error, "notFound")) this.#miss();
         throw error;
       }
     };

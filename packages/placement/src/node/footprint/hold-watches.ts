@@ -124,10 +124,14 @@ export class HoldWatches implements Component {
     };
   }
 
-  /** Objects of the owned resources of the guard that name this owner; `undefined` until all of them have been read. */
+  /**
+   * Objects of the owned resources of the guard that name this owner; `undefined` until all of them have been read. Of a
+   * resource that the server does not have there are none.
+   */
   owned(guard: Guard, { namespace, uid }: HeldOwner): readonly OwnedObject[] | undefined {
     const all: OwnedObject[] = [];
     for (const resource of ownedResources([guard])) {
+      if (this.#owned.get(resourceName(resource))?.isMissing(namespace) === true) continue;
       const objects = this.#ownedIn(resource, namespace)?.byIndex(BY_OWNER, uid);
       if (objects === undefined) return undefined;
       for (const object of objects) all.push(toOwned(resource, object));
@@ -262,6 +266,7 @@ export class HoldWatches implements Component {
           // Also what says nothing new: a deletion that met an older version waits for it.
           onVersion: tell,
           onSynced: tell,
+          onMissing: tell,
         });
         this.#owned.set(owned, set);
         const signal = this.#signal;

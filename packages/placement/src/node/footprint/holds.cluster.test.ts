@@ -150,6 +150,16 @@ describe("an owner with a hold", () => {
     expect(await theDeployment(other)).toBeDefined();
   });
 
+  it("that could own what the cluster does not have: it is gone like any other", async () => {
+    const rollouts = { group: "no.such", version: "v1", resource: "rollouts" };
+    const ownedResources = [rollouts, { group: "apps", version: "v1", resource: "deployments" }];
+    await using _berth = startBerth({ ownedResources });
+    const name = await guarded(0);
+    await deleteOwner(name);
+    await gone(name);
+    await eventually(async () => expect(await theDeployment(name)).toBeUndefined());
+  });
+
   it("F-11 F-E13 with pods that never had a node: it is gone, and so is all that it owned", async () => {
     await using _berth = startBerth();
     const name = await guarded();
