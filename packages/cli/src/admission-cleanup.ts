@@ -8,7 +8,14 @@ import {
   type Resource,
   serviceAccounts,
 } from "@berth/kube";
-import { ARCHITECTURE, admissionLabels, architectureLabels, GATES } from "@berth/placement";
+import {
+  ARCHITECTURE,
+  admissionLabels,
+  architectureLabels,
+  FOOTPRINT,
+  GATES,
+  waitLabels,
+} from "@berth/placement";
 import { describeApiError } from "./failure-text.ts";
 import type { Session } from "./session.ts";
 import type { Surroundings } from "./surroundings.ts";
@@ -38,6 +45,10 @@ export async function findAdmission(
     found.push(...(await findBy(admissionLabels({ installation }), RESOURCES, session, surroundings)));
   if (isOf(ARCHITECTURE)) {
     const labels = architectureLabels({ installation });
+    found.push(...(await findBy(labels, [mutatingWebhookConfigurations], session, surroundings)));
+  }
+  if (isOf(FOOTPRINT)) {
+    const labels = waitLabels({ installation });
     found.push(...(await findBy(labels, [mutatingWebhookConfigurations], session, surroundings)));
   }
   return found;

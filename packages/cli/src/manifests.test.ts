@@ -9,11 +9,12 @@ import type {
   RuntimeClass,
   Service,
 } from "@berth/kube";
-import { customKinds } from "@berth/placement";
+import { completeFootprint, customKinds, footprintPresets, nodeFootprintSpec } from "@berth/placement";
 import { describe, expect, it } from "vitest";
 import { readYaml } from "./config/yaml.ts";
 import { exitCodes } from "./exit-codes.ts";
 import { installManifests } from "./manifests.ts";
+import { FOOTPRINT_PRESETS } from "./program.ts";
 import { cli, testFolder } from "./testing/harness.ts";
 
 const OPTIONS = {
@@ -102,7 +103,7 @@ describe("berth manifests", () => {
     const { documents, problems } = readYaml(stdout);
     expect([code, problems]).toEqual([0, []]);
     expect(documents.map(({ value }) => value)).toEqual((JSON.parse(json) as { items: unknown[] }).items);
-    expect(documents).toHaveLength(11);
+    expect(documents).toHaveLength(13);
   });
 
   it("puts documents and certificates of a folder into a ConfigMap, and no credentials", async () => {
@@ -126,7 +127,9 @@ describe("berth manifests", () => {
     expect([code, problems]).toEqual([0, []]);
     expect(documents.map(({ value }) => value)).toEqual((JSON.parse(json) as { items: unknown[] }).items);
     const kinds = documents.map(({ value }) => (value as CustomResourceDefinition).spec.names.kind);
-    expect(kinds).toEqual(customKinds.map(({ resource }) => resource.kind));
+    expect(kinds).toEqual([...customKinds.map(({ resource }) => resource.kind), "WorkerPool"]);
+    // What `kubectl apply` writes down of an object, and an annotation has room for.
+    for (const { value } of documents) expect(JSON.stringify(value).length).toBeLessThan(200_000);
   });
 
   it("needs an image to install", async () => {
@@ -160,6 +163,68 @@ describe("berth manifests runtime-class", () => {
     [["manifests", "crds", "arm64"], "takes no architectures"],
   ])("refuses what is missing or wrong: %j", async (line, said) => {
     const { code, stderr, stdout } = await cli(line);
+    expect([code, stdout]).toEqual([exitCodes.usage, ""]);
+    expect(stderr).toContain(said);
+  });
+});
+
+describe("berth manifests footprint", () => {
+  const print = async (...line: readonly string[]): Promise<Record<string, unknown>> => {
+    const { code, stdout, stderr } = await cli(["manifests", "footprint", ...line]);
+    expect([code, stderr]).toEqual([0, ""]);
+    return readYaml(stdout).documents[0]?.value as Record<string, unknown>;
+  };
+
+  it("prints the whole of what a preset says", async () => {
+    expect(await print("--preset", "agent-substrate/pr-134")).toMatchObject({
+      apiVersion: "berth.dev/v1alpha1",
+      kind: "NodeFootprint",
+      metadata: { name: "atelet" },
+      spec: {
+        preset: "agent-substrate/pr-134",
+        node: {
+          label: { key: "ate.dev/atelet", value: "true" },
+          claims: { annotationPrefix: "ate.dev/claim.", value: "" },
+        },
+        hold: { finalizer: "ate.dev/release-node-claims" },
+        agent: { daemonSet: { namespace: "ate-system", name: "atelet" } },
+      },
+    });
+  });
+
+  it.each(FOOTPRINT_PRESETS)(
+    "prints what means the same as %s alone, and can be read again",
+    async (preset) => {
+      const given = [
+        "--pod-labels",
+        "app=web,tier=front",
+        "--csi-driver",
+        "efs.csi.aws.com",
+        "--name",
+        "mine",
+      ];
+      const { spec } = await print("--preset", preset, ...given);
+      const read = nodeFootprintSpec.parse(spec);
+      const { preset: _, ...alone } = read;
+      const complete = (of: typeof read) => completeFootprint({ name: "mine", spec: of }, "config/mine");
+      expect(complete(read).faults).toEqual([]);
+      expect(complete(alone)).toEqual(complete(read));
+    },
+  );
+
+  it("knows the presets of the schema", () => {
+    expect(FOOTPRINT_PRESETS).toEqual(footprintPresets);
+  });
+
+  it.each([
+    [[], "--preset is required"],
+    [["--preset", "csi"], "--csi-driver is required"],
+    [["--preset", "log"], "--pod-labels is required"],
+    [["--preset", "log", "--pod-labels", "web"], "expected labels"],
+    [["--preset", "log", "--pod-labels", "a b=c"], "a b"],
+    [["--preset", "other"], "other"],
+  ])("refuses what is missing or wrong: %j", async (line, said) => {
+    const { code, stderr, stdout } = await cli(["manifests", "footprint", ...line]);
     expect([code, stdout]).toEqual([exitCodes.usage, ""]);
     expect(stderr).toContain(said);
   });
@@ -213,8 +278,23 @@ describe("the rights of the manifests", () => {
     expect(bindings.map(({ metadata }) => metadata?.name)).toEqual([
       "berth-blue",
       "berth-blue-architecture",
+      "berth-blue-footprint",
       "berth-blue-pull-secrets",
     ]);
+  });
+
+  it("make and delete Deployments only when WorkerPools are asked for", () => {
+    const deploymentVerbs = (objects: readonly KubeObject[]): ReadonlySet<string> =>
+      new Set(
+        objects
+          .filter(({ kind }) => kind === "ClusterRole")
+          .flatMap((role) => inNamespace((role as ClusterRole).rules, "deployments"))
+          .flatMap(({ verbs }) => verbs),
+      );
+    expect(deploymentVerbs(installManifests(OPTIONS))).toEqual(new Set(["get", "list", "watch", "patch"]));
+    const asked = installManifests({ ...OPTIONS, workerPools: true });
+    expect(deploymentVerbs(asked)).toEqual(new Set(["get", "list", "watch", "patch", "create", "delete"]));
+    expect(inNamespace(roleNamed(asked, "berth-worker-pools")?.rules, "workerpools")).toHaveLength(1);
   });
 
   it("cover every kind: to read it and to write its status, nothing else", () => {

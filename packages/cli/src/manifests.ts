@@ -11,7 +11,7 @@ import type {
   Service,
   ServiceAccount,
 } from "@berth/kube";
-import { customKinds } from "@berth/placement";
+import { customKinds, workerPools } from "@berth/placement";
 import { MAX_SHARDS } from "./images/fact-shards.ts";
 
 export interface InstallOptions {
@@ -25,6 +25,8 @@ export interface InstallOptions {
   readonly documents?: ReadonlyMap<string, string>;
   /** May it read the pull secrets of pods, which is any Secret of the cluster by its name? Default false. */
   readonly pullSecrets?: boolean;
+  /** May it make and delete the Deployments of WorkerPools, which are any Deployments? Default false. */
+  readonly workerPools?: boolean;
 }
 
 /** A ConfigMap holds at most 1 MiB; with room for its metadata. */
@@ -87,6 +89,8 @@ export function installManifests(options: InstallOptions): readonly KubeObject[]
     account,
     ...clusterWide(name, clusterRules),
     ...clusterWide(`${name}-architecture`, architectureRules),
+    ...clusterWide(`${name}-footprint`, footprintRules),
+    ...(options.workerPools === true ? clusterWide(`${name}-worker-pools`, workerPoolRules) : []),
     ...(options.pullSecrets === true ? clusterWide(`${name}-pull-secrets`, pullSecretRules) : []),
     role,
     binding,
@@ -136,6 +140,46 @@ const architectureRules: readonly PolicyRule[] = [
   { apiGroups: ["apps"], resources: ["daemonsets"], verbs: ["patch"] },
   // Policies select pods by the labels of their namespaces.
   { apiGroups: [""], resources: ["namespaces"], verbs: ["list", "watch"] },
+];
+
+/**
+ * For node footprints; whoever has none can leave this role out. One that groups pods by a kind of somebody else needs
+ * `get` on it beside; one that holds deletions `get`, `list`, `watch` and `patch` on the owners, and `list`, `watch` and
+ * `delete` on what they own: as `workerPoolRules` has it for WorkerPools.
+ */
+const footprintRules: readonly PolicyRule[] = [
+  // What makes pods, up to those that footprints group them by. Of each only metadata is read.
+  {
+    apiGroups: ["apps"],
+    resources: ["deployments", "replicasets", "statefulsets", "daemonsets"],
+    verbs: ["get"],
+  },
+  { apiGroups: ["batch"], resources: ["jobs", "cronjobs"], verbs: ["get"] },
+  { apiGroups: [""], resources: ["replicationcontrollers"], verbs: ["get"] },
+  // Workloads are selected by the labels of their namespaces, and by the CSI drivers behind their claims.
+  { apiGroups: [""], resources: ["namespaces"], verbs: ["list", "watch"] },
+  { apiGroups: [""], resources: ["persistentvolumeclaims", "persistentvolumes"], verbs: ["list", "watch"] },
+  // `nodeSelector: Manage` has the agent's DaemonSet ask for the label.
+  { apiGroups: ["apps"], resources: ["daemonsets"], verbs: ["patch"] },
+  // `inject: ServerSideApply` puts the wait into templates.
+  { apiGroups: ["apps"], resources: ["deployments"], verbs: ["list", "watch", "patch"] },
+];
+
+/** For WorkerPools: their Deployments, and the footprint that holds their deletion. */
+const workerPoolRules: readonly PolicyRule[] = [
+  {
+    apiGroups: [workerPools.group],
+    resources: [workerPools.plural],
+    verbs: ["get", "list", "watch", "patch"],
+  },
+  { apiGroups: [workerPools.group], resources: [`${workerPools.plural}/status`], verbs: ["patch"] },
+  // Where the API server asks for it (`OwnerReferencesPermissionEnforcement`), to block the deletion of an owner.
+  { apiGroups: [workerPools.group], resources: [`${workerPools.plural}/finalizers`], verbs: ["update"] },
+  {
+    apiGroups: ["apps"],
+    resources: ["deployments"],
+    verbs: ["get", "list", "watch", "create", "patch", "delete"],
+  },
 ];
 
 /** Each by its name, and only those that a pod names, or its service account. RBAC has no words for that. */

@@ -142,6 +142,16 @@ function prints(command: Command, formats: readonly string[] = ["json", "yaml"])
   );
 }
 
+/** As the schema of NodeFootprint has them; it is not loaded for `--help`, and a test compares the two. */
+export const FOOTPRINT_PRESETS: readonly NonNullable<ManifestsOptions["preset"]>[] = [
+  "agent-substrate/pr-134",
+  "agent-substrate/owner-uid",
+  "csi",
+  "gpu",
+  "log",
+  "image-warmer",
+];
+
 const DECLARATIONS: readonly Declare[] = [
   declareRun,
   declarePlan,
@@ -199,7 +209,7 @@ function declarePlan(root: Command, { outside, onEnd }: ProgramOptions): void {
 function declareExplain(root: Command, { outside, onEnd }: ProgramOptions): void {
   prints(takesInstallation(takesRules(takesCluster(root.command("explain")))))
     .description(
-      "Explain each mark on a node: rule, inputs, since when, who else holds the key; and what each startup gate waits for. Of a pod: which image excludes which architecture, which nodes are left, what holds it",
+      "Explain each mark on a node: rule, inputs, since when, who else holds the key; what each startup gate waits for, and which pods need which agents. Of a pod: which image excludes which architecture, which nodes are left, what holds it",
     )
     .addArgument(new Argument("<kind>", "kind of the object").choices(["node", "pod"]))
     .argument("<name>", "its name; of a pod NAMESPACE/NAME")
@@ -304,6 +314,7 @@ function declareClean(root: Command, { outside, onEnd }: ProgramOptions): void {
         "labels",
         "gates",
         "architecture",
+        "footprint",
       ]),
     )
     .option(
@@ -324,11 +335,14 @@ function declareClean(root: Command, { outside, onEnd }: ProgramOptions): void {
 function declareManifests(root: Command, { outside, onEnd }: ProgramOptions): void {
   prints(takesInstallation(root.command("manifests")))
     .description(
-      "Print what installs Berth: Namespace, RBAC, ConfigMap, Service, Deployment; or the CRDs, which are applied before it; or RuntimeClasses for pods of one architecture",
+      "Print what installs Berth: Namespace, RBAC, ConfigMap, Service, Deployment; or the CRDs, which are applied before it; or RuntimeClasses for pods of one architecture; or a NodeFootprint with all that its preset says",
     )
     .addArgument(
-      new Argument("[what]", "what runs Berth, the kinds that it adds to the API, or RuntimeClasses")
-        .choices(["install", "crds", "runtime-class"])
+      new Argument(
+        "[what]",
+        "what runs Berth, the kinds that it adds to the API, RuntimeClasses, or a NodeFootprint",
+      )
+        .choices(["install", "crds", "runtime-class", "footprint"])
         .default("install"),
     )
     .argument("[architectures...]", "of RuntimeClasses: amd64, arm64, …")
@@ -344,8 +358,22 @@ function declareManifests(root: Command, { outside, onEnd }: ProgramOptions): vo
       "--pull-secrets",
       "let it read pull secrets of pods, which is any Secret, to look up private images",
     )
+    .option("--worker-pools", "let it make and delete Deployments for WorkerPools, which are any Deployments")
     .option("--handler <name>", "of RuntimeClasses: the handler of the container runtime")
     .option("--taint-key <key>", "of RuntimeClasses: their pods tolerate this key; repeatable", collect)
+    .addOption(
+      new Option("--preset <name>", "of a NodeFootprint: what it is for").choices([...FOOTPRINT_PRESETS]),
+    )
+    .option("--name <name>", "of a NodeFootprint: its name; default by the preset")
+    .option(
+      "--pod-labels <labels>",
+      "of a NodeFootprint: labels of the pods that need the agent, app=web,tier=front",
+    )
+    .option(
+      "--csi-driver <name>",
+      "of a NodeFootprint: driver whose volumes need the agent; repeatable",
+      collect,
+    )
     .action(async (what: ManifestsOptions["what"], architectures: readonly string[], options: object) => {
       const { manifests } = await import("./commands/manifests.ts");
       const given = { ...(options as ManifestsOptions), what, architectures };

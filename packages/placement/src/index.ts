@@ -39,7 +39,7 @@ export { InformerSet, type InformerSetOptions, type WantedInformer } from "./nod
 export * from "./node/labels/index.ts";
 export type { FieldHolder } from "./node/managers.ts";
 export * from "./node/mark.ts";
-export { type MarkSet } from "./node/mark-set.ts";
+export { holdsMark, type MarkSet } from "./node/mark-set.ts";
 export { type MergedMarks, mergeContributions, type WantedMark } from "./node/merge.ts";
 export { buildPatch, type NodePatch } from "./node/patch.ts";
 export {

@@ -1,11 +1,16 @@
 import { isApiError, type Node, nodes } from "@berth/kube";
 import {
   ARCHITECTURE,
+  FOOTPRINT,
+  type Footprints,
   type Gates,
+  holdsMark,
   type NodePlan,
   ORIGINAL_ARCHITECTURE_KEY,
   originalGate,
+  ownedMarks,
   planClean,
+  recordOf,
   standingValue,
   taintId,
   toPlanDiff,
@@ -15,6 +20,13 @@ import { assembleReadArchitecture, fetchClusterArchitecture } from "../architect
 import type { RuleOptions } from "../config/settings.ts";
 import type { ConnectionOptions } from "../connection.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
+import {
+  carryOutFootprintWork,
+  describeFootprintWork,
+  findFootprintWork,
+  formatFootprintWork,
+} from "../footprint-cleanup.ts";
+import { assembleReadFootprints, fetchClusterFootprints } from "../footprint-session.ts";
 import { assembleReadGates, fetchClusterGates } from "../gate-session.ts";
 import { type DataFormat, printData } from "../output/data.ts";
 import { formatPlan } from "../output/plan.ts";
@@ -36,7 +48,7 @@ export interface CleanOptions extends ConnectionOptions, Pick<RuleOptions, "conf
   readonly yes?: boolean;
   readonly key?: readonly string[];
   /** Only what this capability has set. Default all. */
-  readonly capability?: "labels" | "gates" | "architecture";
+  readonly capability?: "labels" | "gates" | "architecture" | "footprint";
   /** Has pods made anew that carry a toleration of an architecture policy. Default false. */
   readonly restartPods?: boolean;
   readonly output?: DataFormat;
@@ -51,7 +63,8 @@ const MAX_TRIES = 5;
  * Takes off every mark that this installation has recorded, and its record. Each node is one guarded patch: its marks
  * and their record go together, so an interruption leaves every node either as it was or clean. What puts the taints of
  * startup gates on new nodes goes first: from then on none is held any more. Pods that wait for an architecture policy are
- * let go; the others keep their tolerations, which mean nothing without the taints, unless they are restarted.
+ * let go; the others keep their tolerations, which mean nothing without the taints, unless they are restarted. Owners are
+ * let go that footprints hold, and pods wait for no agent any more.
  */
 export async function clean(options: CleanOptions, surroundings: Surroundings): Promise<ExitCode> {
   const { stdout, stderr } = surroundings;
@@ -68,8 +81,17 @@ export async function clean(options: CleanOptions, surroundings: Surroundings): 
   }
   const { gates } = assembleReadGates(files, await fetchClusterGates(session, surroundings));
   const { policies } = assembleReadArchitecture(files, await fetchClusterArchitecture(session, surroundings));
-  const work: Work = { options, surroundings, ...(gates && { gates }), ...(policies && { policies }) };
+  const { footprints } = assembleReadFootprints(files, await fetchClusterFootprints(session, surroundings));
+  const work: Work = {
+    options,
+    surroundings,
+    ...(gates && { gates }),
+    ...(policies && { policies }),
+    ...(footprints && { footprints }),
+  };
   const podWork = await findPodWork(work, session);
+  const isFootprint = capability === undefined || capability === FOOTPRINT;
+  const footprintWork = await findFootprintWork(isFootprint ? footprints : undefined, session, surroundings);
   const plans: NodePlan[] = [];
   let unclaimed = 0;
   for await (const node of readNodes(session, surroundings, slim)) {
@@ -80,11 +102,16 @@ export async function clean(options: CleanOptions, surroundings: Surroundings): 
     plans.push(isIdle ? { ...plan, node: { metadata: { name } } } : plan);
   }
   const diff = toPlanDiff(plans);
-  const more = { admission: admission.map(admissionName), ...describePodWork(podWork) };
+  const more = {
+    admission: admission.map(admissionName),
+    ...describePodWork(podWork),
+    ...describeFootprintWork(footprintWork),
+  };
   if (output) printData(stdout, { ...diff, ...more, done: yes }, output);
   else {
     if (diff.nodes.length > 0) stdout.write(formatPlan(diff, styleFor(stdout), yes ? "will" : "would"));
     stdout.write(formatPodWork(podWork, yes ? "will" : "would"));
+    stdout.write(formatFootprintWork(footprintWork, yes ? "will" : "would"));
   }
   if (unclaimed > 0) {
     stderr.write(
@@ -93,7 +120,8 @@ export async function clean(options: CleanOptions, surroundings: Surroundings): 
     );
   }
   const written = plans.filter(({ patch }) => patch !== undefined);
-  if (written.length === 0 && admission.length === 0 && isNothing(podWork)) {
+  const isMore = !isNothing(podWork) || footprintWork.length > 0;
+  if (written.length === 0 && admission.length === 0 && !isMore) {
     if (!output) stdout.write("There is nothing to clean.\n");
     return exitCodes.done;
   }
@@ -110,6 +138,7 @@ export async function clean(options: CleanOptions, surroundings: Surroundings): 
   if (written.length > 0)
     stderr.write(`${written.length} ${written.length === 1 ? "node" : "nodes"} cleaned.\n`);
   await carryOutPodWork(podWork, session, surroundings);
+  await carryOutFootprintWork(footprintWork, surroundings);
   // The API server goes by its caches for a second or so.
   if (admission.length > 0)
     stderr.write(
@@ -126,17 +155,35 @@ function isUnclaimed(node: Node, { changes }: NodePlan): boolean {
   return standingValue(node, id) !== undefined && !changes.some((change) => change.id === id);
 }
 
-function planOf(node: Node, { options, gates, policies }: Work): NodePlan {
+function planOf(node: Node, { options, gates, policies, footprints }: Work): NodePlan {
   const { installation, key = [], capability } = options;
+  const restricted =
+    capability === undefined || capability === FOOTPRINT
+      ? footprintMarks(node, footprints, installation)
+      : [];
   return planClean({
     node,
     installation,
     // The contract gives the original key to whoever keeps to it, whatever value and effect stand there.
-    keys: capability === ARCHITECTURE ? [...key, ...ORIGINAL_TAINTS] : key,
+    keys: [...key, ...restricted, ...(capability === ARCHITECTURE ? ORIGINAL_TAINTS : [])],
     capability,
     ...(gates && { gates }),
     ...(policies && { policies }),
   });
+}
+
+/** Recorded as ours, and places of a footprint that is known: also under `node-restriction.kubernetes.io`. */
+function footprintMarks(
+  node: Node,
+  footprints: Footprints | undefined,
+  installation: string,
+): readonly string[] {
+  if (footprints === undefined) return [];
+  const { declared } = footprints.policy;
+  const owned = ownedMarks(recordOf(node), installation);
+  return [...owned].flatMap(([id, { capability }]) =>
+    capability === FOOTPRINT && holdsMark(declared, id) ? [id] : [],
+  );
 }
 
 const ORIGINAL_TAINTS = ["NoSchedule", "PreferNoSchedule", "NoExecute"].map((effect) =>
@@ -153,6 +200,7 @@ interface Work extends PodCleaning {
   readonly options: CleanOptions;
   readonly surroundings: Surroundings;
   readonly gates?: Gates;
+  readonly footprints?: Footprints;
 }
 
 /** Returns one line for each node that could not be cleaned. */

@@ -13,10 +13,13 @@ import { type Fault, formatFault } from "../config/fault.ts";
 import type { RuleOptions } from "../config/settings.ts";
 import type { ConnectionOptions } from "../connection.ts";
 import { type ExitCode, exitCodes } from "../exit-codes.ts";
+import { explainFootprints, type FootprintExplanation } from "../footprint-explanation.ts";
+import { assembleReadFootprints, fetchClusterFootprints, viewFootprints } from "../footprint-session.ts";
 import { assembleReadGates, fetchClusterGates, viewGates } from "../gate-session.ts";
 import { formatNodeArchitecture } from "../output/architecture.ts";
 import { formatColumns } from "../output/columns.ts";
 import { type DataFormat, printData } from "../output/data.ts";
+import { formatFootprint } from "../output/footprints.ts";
 import { formatGate } from "../output/gates.ts";
 import { type Style, styleFor } from "../output/style.ts";
 import { assembleReadRules, fetchClusterRules, openSession, readNode, readRuleFiles } from "../session.ts";
@@ -30,8 +33,8 @@ export interface ExplainOptions extends ConnectionOptions, RuleOptions {
 }
 
 /**
- * Explains every mark of a node by one live read, `managedFields` included, and where it stands with startup gates and
- * architecture policies.
+ * Explains every mark of a node by one live read, `managedFields` included, and where it stands with startup gates,
+ * architecture policies and footprints.
  */
 export async function explain(options: ExplainOptions, surroundings: Surroundings): Promise<ExitCode> {
   const { stdout, stderr, clock } = surroundings;
@@ -54,27 +57,39 @@ export async function explain(options: ExplainOptions, surroundings: Surrounding
   });
   await gates.askIdle(node);
   const architecture = await viewNodeArchitecture(node, files, { session, surroundings, installation });
+  const { footprints, faults: footprintFaults } = assembleReadFootprints(
+    files,
+    await fetchClusterFootprints(session, surroundings),
+  );
+  await using needs = await viewFootprints(footprints, { session, surroundings, node: name });
   const now = clock.now();
   const explanation = explainNode({
     node,
-    capabilities: [...capabilities, gates.capability, architecture.capability],
+    capabilities: [...capabilities, gates.capability, architecture.capability, needs.capability],
     installation,
     now,
   });
-  const looks = gates.capability.look({ node, owned: ownedMarks(recordOf(node), installation) }, now);
-  const faults = [...read.faults, ...architecture.faults];
+  const view = { node, owned: ownedMarks(recordOf(node), installation) };
+  const looks = gates.capability.look(view, now);
+  const { outcomes = [] } = needs.capability.contribute(view, now).decision;
+  const faults = [...read.faults, ...architecture.faults, ...footprintFaults];
   const said: Said = {
     explanation,
     gates: explainGates(looks),
     architecture: architecture.policies,
+    footprints:
+      footprints === undefined
+        ? []
+        : explainFootprints(node, footprints, { sight: needs.sight, installation, outcomes }),
     faults,
   };
   if (output) {
     const { plan: _, ...data } = explanation;
     const gated = read.gates === undefined ? {} : { gates: said.gates };
     const policies = architecture.given ? { architecture: said.architecture } : {};
-    const isMore = read.gates !== undefined || architecture.given;
-    printData(stdout, isMore ? { ...data, ...gated, ...policies, faults } : data, output);
+    const needing = footprints === undefined ? {} : { footprints: said.footprints };
+    const isMore = read.gates !== undefined || architecture.given || footprints !== undefined;
+    printData(stdout, isMore ? { ...data, ...gated, ...policies, ...needing, faults } : data, output);
   } else {
     for (const fault of faults) stderr.write(`${formatFault(fault)}\n`);
     stdout.write(formatExplanation(said, { rulesGiven: given, now }, styleFor(stdout)));
@@ -86,12 +101,13 @@ interface Said {
   readonly explanation: NodeExplanation;
   readonly gates: readonly GateExplanation[];
   readonly architecture: readonly NodeArchitecture[];
+  readonly footprints: readonly FootprintExplanation[];
   readonly faults: readonly Fault[];
 }
 
 /** For people. Without rules, what is wanted cannot be known, and that is said. */
 function formatExplanation(
-  { explanation: { node, marks, findings }, gates, architecture }: Said,
+  { explanation: { node, marks, findings }, gates, architecture, footprints }: Said,
   { rulesGiven, now }: { readonly rulesGiven: boolean; readonly now: number },
   style: Style,
 ): string {
@@ -99,6 +115,7 @@ function formatExplanation(
     ...marks.map((mark) => formatMark(mark, style)),
     ...gates.map((it) => formatGate(it, now, style)),
     ...architecture.map((it) => formatNodeArchitecture(it, style)),
+    ...footprints.map((it) => formatFootprint(it, style)),
   ];
   const none = rulesGiven ? "no rule wants a mark on it" : "nothing is recorded on it";
   const remarks = findings.filter((finding) => !isInGate(finding, gates)).map((it) => remark(it, style));

@@ -1,15 +1,16 @@
 import path from "node:path";
 import type { KubeObject } from "@berth/kube";
-import { architectureRuntimeClasses, crds, labelKeyProblem } from "@berth/placement";
+import { architectureRuntimeClasses, crds, type FootprintPreset, labelKeyProblem } from "@berth/placement";
 import { readFolder } from "@berth/runtime";
 import { isRuleFile } from "../config/settings.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
+import { footprintDocument } from "../footprint-document.ts";
 import { installManifests } from "../manifests.ts";
 import { type DataFormat, printData, toYaml } from "../output/data.ts";
 import type { Surroundings } from "../surroundings.ts";
 
 export interface ManifestsOptions {
-  readonly what: "install" | "crds" | "runtime-class";
+  readonly what: "install" | "crds" | "runtime-class" | "footprint";
   /** Of RuntimeClasses. */
   readonly architectures: readonly string[];
   /** Required to install. */
@@ -18,6 +19,15 @@ export interface ManifestsOptions {
   readonly handler?: string;
   readonly taintKey?: readonly string[];
   readonly pullSecrets?: boolean;
+  readonly workerPools?: boolean;
+  /** Required for a footprint. */
+  readonly preset?: FootprintPreset;
+  /** Of the footprint's document. Default from the preset. */
+  readonly name?: string;
+  /** `app=web,tier=front`: labels of the pods that need the agent, where a preset cannot know them. */
+  readonly podLabels?: string;
+  /** The same for the drivers of volumes. */
+  readonly csiDriver?: readonly string[];
   readonly namespace: string;
   readonly installation: string;
   readonly labelDir?: string;
@@ -45,6 +55,7 @@ async function objectsOf(
   surroundings: Surroundings,
 ): Promise<readonly KubeObject[]> {
   if (options.what === "crds") return crds();
+  if (options.what === "footprint") return [footprintDocument(options)];
   return options.what === "install" ? installObjects(options, surroundings) : runtimeClassesOf(options);
 }
 
@@ -71,7 +82,7 @@ function runtimeClassesOf({
 }
 
 async function installObjects(
-  { image, namespace, installation, labelDir, config, replicas, pullSecrets = false }: ManifestsOptions,
+  { image, namespace, installation, labelDir, config, replicas, ...options }: ManifestsOptions,
   { folder }: Surroundings,
 ): Promise<readonly KubeObject[]> {
   if (image === undefined) {
@@ -85,7 +96,15 @@ async function installObjects(
       ? new Map<string, string>()
       : await readFiles(path.resolve(folder, labelDir), isRuleFile);
   const documents = config && (await readFiles(path.resolve(folder, config), isDocument));
-  const common = { image, namespace, installation, pullSecrets, ...(documents && { documents }) };
+  const { pullSecrets = false, workerPools = false } = options;
+  const common = {
+    image,
+    namespace,
+    installation,
+    pullSecrets,
+    workerPools,
+    ...(documents && { documents }),
+  };
   return installManifests({ ...common, replicas: Number(replicas), rules });
 }
 

@@ -2,6 +2,9 @@ import type { Node } from "@berth/kube";
 import {
   autoscalerHints,
   type BoundCapability,
+  FOOTPRINT,
+  type FootprintChanges,
+  FootprintForecast,
   GateForecast,
   type MarkId,
   mergeContributions,
@@ -12,6 +15,7 @@ import {
   planNode,
   RemovalForecast,
   type RuleForecast,
+  type RuleOutcome,
   reasons,
   recordOf,
   toPlanDiff,
@@ -26,10 +30,17 @@ import { formatFault } from "../config/fault.ts";
 import { type LocatedSpec, loadSettings, type RuleOptions, type Settings } from "../config/settings.ts";
 import type { ConnectionOptions } from "../connection.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
+import {
+  assembleReadFootprints,
+  type FootprintView,
+  fetchClusterFootprints,
+  viewFootprints,
+} from "../footprint-session.ts";
 import { assembleReadGates, fetchClusterGates, type GateView, viewGates } from "../gate-session.ts";
 import type { ClusterRules } from "../label-rules.ts";
 import { formatArchitecturePlan } from "../output/architecture.ts";
 import { type DataFormat, printData } from "../output/data.ts";
+import { formatFootprintPlan } from "../output/footprints.ts";
 import { formatGatePlan, type GatePlan } from "../output/gates.ts";
 import { formatPlan } from "../output/plan.ts";
 import { styleFor } from "../output/style.ts";
@@ -52,7 +63,7 @@ export interface PlanOptions extends ConnectionOptions, RuleOptions {
   readonly exitCode?: boolean;
   /** Lets this rule act, as it stands. */
   readonly confirm?: string;
-  /** Files of LabelRules, StartupGates and ArchitecturePolicies that stand in for those of the same name in the cluster. */
+  /** Files of documents that stand in for those of the same kind and name in the cluster. */
   readonly try?: readonly string[];
   readonly output?: DataFormat;
 }
@@ -73,8 +84,13 @@ export async function plan(options: PlanOptions, surroundings: Surroundings): Pr
     files,
     tryDocuments(tried?.architecturePolicies, await fetchClusterArchitecture(session, surroundings)),
   );
+  const readFootprints = assembleReadFootprints(
+    files,
+    tryDocuments(tried?.nodeFootprints, await fetchClusterFootprints(session, surroundings)),
+  );
   const { policies } = architecture;
-  if (!rules.given && read.gates === undefined && policies === undefined) {
+  const isGiven = [read.gates, policies, readFootprints.footprints].some((it) => it !== undefined);
+  if (!rules.given && !isGiven) {
     throw new CommandError(
       "there is nothing to plan from: give --label-dir or --config, or install the CRDs (`berth manifests crds`)",
       exitCodes.usage,
@@ -91,10 +107,18 @@ export async function plan(options: PlanOptions, surroundings: Surroundings): Pr
   });
   const view = { session, surroundings, files, installation: options.installation };
   const seen = await viewArchitecture(policies, view);
-  const deciding = { rules, gates, architecture: seen };
-  const { diff, forecasts, gatePlan } = await planNodes(session, deciding, { options, surroundings });
+  await using footprints = await viewFootprints(readFootprints.footprints, {
+    session,
+    surroundings,
+    ...(only !== undefined && more.length === 0 && { node: only }),
+  });
+  const deciding = { rules, gates, architecture: seen, footprints };
+  const { diff, forecasts, gatePlan, footprintPlan } = await planNodes(session, deciding, {
+    options,
+    surroundings,
+  });
   const { forecast } = seen;
-  const faults = [...rules.faults, ...read.faults, ...architecture.faults];
+  const faults = [...rules.faults, ...read.faults, ...architecture.faults, ...readFootprints.faults];
   // Of a few nodes nothing can be said about a share of all.
   const ofAll = { nodes: diff.looked, now: surroundings.clock.now() };
   const notes =
@@ -103,7 +127,11 @@ export async function plan(options: PlanOptions, surroundings: Surroundings): Pr
       : [...ruleNotes(forecasts, rulesByName(files, cluster), ofAll), ...idleNotes(diff)];
   if (options.output) {
     const startupGates = gatePlan && { startupGates: gatePlan };
-    const more = { ...startupGates, ...(forecast && { architecture: forecast }) };
+    const more = {
+      ...startupGates,
+      ...(forecast && { architecture: forecast }),
+      ...(footprintPlan.length > 0 && { footprints: footprintPlan }),
+    };
     printData(stdout, { ...diff, rules: forecasts, notes, ...more, faults }, options.output);
   } else {
     const style = styleFor(stdout);
@@ -112,6 +140,7 @@ export async function plan(options: PlanOptions, surroundings: Surroundings): Pr
     for (const note of notes) stdout.write(`${note}\n`);
     if (gatePlan !== undefined) stdout.write(`\n${formatGatePlan(gatePlan, style)}`);
     if (forecast !== undefined) stdout.write(`\n${formatArchitecturePlan(forecast, style)}`);
+    if (footprintPlan.length > 0) stdout.write(`\n${formatFootprintPlan(footprintPlan, style)}`);
   }
   if (options.confirm !== undefined)
     await confirmRule(options.confirm, { session, files, cluster, surroundings });
@@ -173,6 +202,7 @@ interface Deciding {
   readonly rules: ReadRules;
   readonly gates: GateView;
   readonly architecture: ArchitectureView;
+  readonly footprints: FootprintView;
 }
 
 interface PlannedNodes {
@@ -180,18 +210,29 @@ interface PlannedNodes {
   readonly forecasts: readonly RuleForecast[];
   /** Absent without gates. */
   readonly gatePlan?: GatePlan;
+  /** Of the nodes that were asked about. */
+  readonly footprintPlan: readonly FootprintChanges[];
 }
 
 async function planNodes(
   session: Session,
-  { rules, gates, architecture }: Deciding,
+  { rules, gates, architecture, footprints }: Deciding,
   { options, surroundings }: Work,
 ): Promise<PlannedNodes> {
   const { installation } = options;
-  const capabilities = [...rules.capabilities, gates.capability, architecture.capability];
+  const capabilities = [
+    ...rules.capabilities,
+    gates.capability,
+    architecture.capability,
+    footprints.capability,
+  ];
   const forecast = new RemovalForecast();
   const inForce = gates.gates?.gates ?? [];
   const gateForecast = new GateForecast({ gates: inForce }, gates.daemonSets ?? []);
+  const footprintForecast = new FootprintForecast(
+    footprints.footprints ?? { footprints: [] },
+    footprints.sight,
+  );
   const missing = new Set(options.nodes);
   const plans: NodePlan[] = [];
   /** By node and mark: what made a change wanted. */
@@ -206,6 +247,7 @@ async function planNodes(
     for (const [id, found] of planned.inputs) inputs.set(`${name} ${id}`, found);
     forecast.add(planned.plan, planned.policies);
     gateForecast.add(planned.plan);
+    footprintForecast.add(planned.plan, planned.outcomes);
     // Only the name is shown: thousands of whole nodes are not kept for it.
     plans.push({ ...planned.plan, node: { metadata: { name } } });
   }
@@ -226,13 +268,20 @@ async function planNodes(
           ...(gates.daemonSets && { daemonSets: gateForecast.blocked() }),
           autoscaler: autoscalerHints({ gates: inForce }),
         };
-  return { diff: { ...diff, nodes }, forecasts: forecast.rules(), ...(gatePlan && { gatePlan }) };
+  return {
+    diff: { ...diff, nodes },
+    forecasts: forecast.rules(),
+    ...(gatePlan && { gatePlan }),
+    footprintPlan: footprintForecast.footprints(),
+  };
 }
 
 interface Planned {
   readonly plan: NodePlan;
   readonly inputs: ReadonlyMap<MarkId, readonly string[]>;
   readonly policies: ReadonlyMap<string, Policy>;
+  /** Of the footprints. */
+  readonly outcomes: readonly RuleOutcome[];
 }
 
 function planOne(
@@ -241,7 +290,8 @@ function planOne(
   { installation, now }: { readonly installation: string; readonly now: number },
 ): Planned {
   const view = { node, owned: ownedMarks(recordOf(node), installation) };
-  const merged = mergeContributions(capabilities.map((capability) => capability.contribute(view, now)));
+  const contributions = capabilities.map((capability) => capability.contribute(view, now));
+  const merged = mergeContributions(contributions);
   const planned = planNode({ node, merged, installation, now, listUnrecorded: true });
   const inputs = new Map<MarkId, readonly string[]>();
   for (const { id } of planned.changes) {
@@ -249,5 +299,6 @@ function planOne(
     const owner = capabilities.find(({ name }) => name === wanted?.capability);
     if (wanted !== undefined && owner !== undefined) inputs.set(id, owner.inputs(view, wanted.mark));
   }
-  return { plan: planned, inputs, policies: merged.policies };
+  const ours = contributions.find(({ capability }) => capability === FOOTPRINT);
+  return { plan: planned, inputs, policies: merged.policies, outcomes: ours?.decision.outcomes ?? [] };
 }

@@ -14,6 +14,7 @@ import {
   toSettings,
 } from "../config/settings.ts";
 import { type ExitCode, exitCodes } from "../exit-codes.ts";
+import { assembleReadFootprints } from "../footprint-session.ts";
 import { assembleReadGates } from "../gate-session.ts";
 import { type DataFormat, printData } from "../output/data.ts";
 import { assembleReadRules } from "../session.ts";
@@ -75,7 +76,13 @@ async function checkConfig(
   const files = { settings, options, folder: read?.parsed, faults: all, hasConfig: true };
   const gates = assembleReadGates(files, undefined);
   const architecture = assembleReadArchitecture(files, undefined);
-  return [...assembleReadRules(files, undefined, "act").faults, ...gates.faults, ...architecture.faults];
+  const footprints = assembleReadFootprints(files, undefined);
+  return [
+    ...assembleReadRules(files, undefined, "act").faults,
+    ...gates.faults,
+    ...architecture.faults,
+    ...footprints.faults,
+  ];
 }
 
 /** One rule file: its label key is the last two parts of its path, as in the folder it comes from. */

@@ -1,0 +1,128 @@
+/** Where one node stands with each footprint, for `explain`. Plain data. */
+import type { Node } from "@berth/kube";
+import {
+  agentProblemOn,
+  claimKey,
+  type Footprint,
+  type FootprintPhase,
+  type FootprintSight,
+  type Footprints,
+  labelId,
+  ownedMarks,
+  type PodUse,
+  podUses,
+  type RuleOutcome,
+  recordOf,
+  standingValue,
+} from "@berth/placement";
+
+/** One pod of the node that a workload takes, or may take. */
+export interface PodExplanationForFootprint {
+  /** `namespace/name`. */
+  readonly pod: string;
+  readonly is: "Counts" | "Unknown" | "Ownerless" | "Refused";
+  /** Whose need it is; absent where pods are not grouped. */
+  readonly group?: string;
+  readonly why?: string;
+}
+
+export interface ClaimExplanation {
+  /** Of the annotation. */
+  readonly key: string;
+  readonly group: string;
+  readonly stands: boolean;
+  /** The pods that it stands for. */
+  readonly pods: readonly string[];
+}
+
+export interface FootprintExplanation {
+  /** `cluster/atelet`. */
+  readonly footprint: string;
+  readonly phase: FootprintPhase;
+  /** `ate.dev/atelet=true`: as it is where the agent is needed. */
+  readonly label: string;
+  /** What stands; absent for nothing. */
+  readonly standing?: string;
+  /** `undefined` while pods could not be read. In order of name. */
+  readonly pods: readonly PodExplanationForFootprint[] | undefined;
+  readonly claims: readonly ClaimExplanation[];
+  /** `namespace/name`, and why it cannot run here. */
+  readonly agent?: { readonly daemonSet: string; readonly problem?: string };
+}
+
+/** Those that exclude the node as well. @param outcomes what the footprints said of it. */
+export function explainFootprints(
+  node: Node,
+  { footprints }: Pick<Footprints, "footprints">,
+  around: {
+    readonly sight: FootprintSight;
+    readonly installation: string;
+    readonly outcomes: readonly RuleOutcome[];
+  },
+): readonly FootprintExplanation[] {
+  return footprints.map((footprint) => explainOne(node, footprint, around));
+}
+
+function explainOne(
+  node: Node,
+  footprint: Footprint,
+  { sight, installation, outcomes }: Parameters<typeof explainFootprints>[2],
+): FootprintExplanation {
+  const { rule, label, claims, agent } = footprint;
+  const outcome = outcomes.find((it) => it.rule === rule && it.phase !== "Foreign");
+  const owned = ownedMarks(recordOf(node), installation);
+  const uses = podUses(footprint, { node, owned }, sight);
+  const pods = uses?.map(toPodExplanation).sort((a, b) => (a.pod < b.pod ? -1 : 1));
+  const standing = standingValue(node, labelId(label.key));
+  return {
+    footprint: rule,
+    phase: (outcome?.phase ?? "Unknown") as FootprintPhase,
+    label: `${label.key}=${label.value}`,
+    ...(standing !== undefined && { standing }),
+    pods,
+    claims: claims === undefined ? [] : claimsOf(node, claims.annotationPrefix, pods ?? []),
+    ...(agent && { agent: agentOn(node, { ...footprint, agent }, sight) }),
+  };
+}
+
+function toPodExplanation({ pod, is, group, why }: PodUse): PodExplanationForFootprint {
+  const { namespace = "", name = "" } = pod.metadata ?? {};
+  return { pod: `${namespace}/${name}`, is, ...(group && { group }), ...(why !== undefined && { why }) };
+}
+
+/** Those that are wanted, and those that stand all the same. */
+function claimsOf(
+  { metadata }: Node,
+  prefix: string,
+  pods: readonly PodExplanationForFootprint[],
+): readonly ClaimExplanation[] {
+  const { annotations = {} } = metadata ?? {};
+  const byKey = new Map<string, { group: string; pods: string[] }>();
+  for (const key of Object.keys(annotations))
+    if (key.startsWith(prefix)) byKey.set(key, { group: key.slice(prefix.length), pods: [] });
+  for (const { pod, is, group } of pods) {
+    if (is !== "Counts" || group === undefined) continue;
+    const key = claimKey(prefix, group);
+    const claim = byKey.get(key) ?? { group, pods: [] };
+    claim.group = group;
+    claim.pods.push(pod);
+    byKey.set(key, claim);
+  }
+  return [...byKey]
+    .map(([key, { group, pods: by }]) => ({ key, group, stands: Object.hasOwn(annotations, key), pods: by }))
+    .sort((a, b) => (a.key < b.key ? -1 : 1));
+}
+
+function agentOn(
+  node: Node,
+  footprint: Parameters<typeof agentProblemOn>[0],
+  sight: FootprintSight,
+): NonNullable<FootprintExplanation["agent"]> {
+  const { namespace, name } = footprint.agent;
+  const daemonSet = sight.daemonSet(namespace, name);
+  const problem = daemonSet === undefined ? undefined : agentProblemOn(footprint, daemonSet, node);
+  return {
+    daemonSet: `${namespace}/${name}`,
+    ...(problem !== undefined && { problem: problem.message }),
+  };
+}

@@ -1,0 +1,114 @@
+/** Footprints for people: what `plan` says of them, and `explain node`. */
+import type { FootprintChanges, Requests } from "@berth/placement";
+import type { FootprintExplanation, PodExplanationForFootprint } from "../footprint-explanation.ts";
+import { formatColumns } from "./columns.ts";
+import { formatAge } from "./gates.ts";
+import type { Style } from "./style.ts";
+
+/** Names in one line, and remarks in one list. */
+const MOST_NAMED = 5;
+const MOST_LISTED = 20;
+
+/** What `plan` says below the nodes. */
+export function formatFootprintPlan(footprints: readonly FootprintChanges[], style: Style): string {
+  const lines = footprints.flatMap((it) => [
+    changesLine(it),
+    ...agentLines(it),
+    ...problemLines(it, style),
+    ...unservedLines(it, style),
+  ]);
+  return lines.map((line) => `${line}\n`).join("");
+}
+
+function changesLine({ footprint, nodes, needed, unknown, gain, lose, delayMs }: FootprintChanges): string {
+  const changes = [
+    ...(gain.length > 0 ? [`the agent would come to ${named(gain)}`] : []),
+    ...(lose.length > 0
+      ? [`would leave ${named(lose)}${delayMs === undefined ? "" : ` after ${formatAge(delayMs)}`}`]
+      : []),
+  ];
+  const open = unknown === 0 ? "" : ` Of ${unknown} it is not known: what stands there stays.`;
+  const what = changes.length === 0 ? "" : `; ${changes.join(" and ")}`;
+  return `${footprint}: ${needed} of ${nodes} ${nodes === 1 ? "node" : "nodes"} ${needed === 1 ? "needs" : "need"} its agent${what}.${open}`;
+}
+
+function agentLines({ agent }: FootprintChanges): readonly string[] {
+  if (agent === undefined || agent.saved.nodes === 0) return [];
+  const { nodes, requests } = agent.saved;
+  const each = requestText(agent.requests);
+  const all = requestText(requests);
+  const what = all === "" ? "" : `: ${nodes} × ${each} = ${all}`;
+  const verb = agent.follows ? "saves" : "would save, once it follows the label,";
+  return [`  ${agent.daemonSet} ${verb} its pod on ${nodes} ${nodes === 1 ? "node" : "nodes"}${what}`];
+}
+
+function requestText(requests: Requests): string {
+  return Object.entries(requests)
+    .map(([resource, amount]) => `${resource} ${amount}`)
+    .join(", ");
+}
+
+function problemLines({ agent }: FootprintChanges, style: Style): readonly string[] {
+  return (agent?.problems ?? []).map(({ reason, message }) => style.warning(`  ${reason}: ${message}`));
+}
+
+function unservedLines({ agent }: FootprintChanges, style: Style): readonly string[] {
+  const unserved = agent?.unserved ?? [];
+  if (unserved.length === 0) return [];
+  const rows = unserved
+    .slice(0, MOST_LISTED)
+    .map(({ node, reason, message }) => [node, `${reason}: ${message}`]);
+  const more = unserved.length > MOST_LISTED ? `\n    and ${unserved.length - MOST_LISTED} more` : "";
+  return [
+    style.warning("  These nodes need it, and it cannot run there:"),
+    `${formatColumns(rows, "    ").trimEnd()}${more}`,
+  ];
+}
+
+function named(names: readonly string[]): string {
+  const first = names.slice(0, MOST_NAMED).join(", ");
+  return `${names.length} (${first}${names.length > MOST_NAMED ? ", …" : ""})`;
+}
+
+/** The section of `explain node` about one footprint. */
+export function formatFootprint(it: FootprintExplanation, style: Style): string {
+  const { footprint, phase, label, standing, pods, claims, agent } = it;
+  const rows: (readonly string[])[] = [
+    ["phase", PHASES[phase]],
+    [
+      "label",
+      `${label}: ${standing === undefined ? "does not stand" : `stands as ${JSON.stringify(standing)}`}`,
+    ],
+  ];
+  if (pods === undefined) rows.push(["pods", "not known: they could not be read"]);
+  for (const pod of (pods ?? []).slice(0, MOST_LISTED)) rows.push([`pod ${pod.pod}`, podText(pod)]);
+  if (pods !== undefined && pods.length > MOST_LISTED)
+    rows.push(["pods", `and ${pods.length - MOST_LISTED} more`]);
+  for (const { key, stands, pods: by } of claims) {
+    const whose = by.length === 0 ? "nobody" : by.slice(0, MOST_NAMED).join(", ");
+    rows.push([
+      `claim ${key}`,
+      `by ${whose}${by.length > MOST_NAMED ? ", …" : ""}${stands ? "" : ", not written yet"}`,
+    ]);
+  }
+  if (agent !== undefined)
+    rows.push(["agent", `${agent.daemonSet}${agent.problem === undefined ? "" : `: ${agent.problem}`}`]);
+  return `${style.heading(`footprint ${footprint}`)}\n${formatColumns(rows, "  ")}`;
+}
+
+const PHASES: Readonly<Record<FootprintExplanation["phase"], string>> = {
+  Needed: "Needed: a pod needs the agent",
+  Pending: "Pending: a pod needs the agent, and the label is not written yet",
+  Idle: "Idle: no pod needs the agent",
+  Unknown: "Unknown: what stands stays until it is known",
+  Excluded: "Excluded: the footprint leaves the node alone",
+  Foreign: "Foreign: marks of others stand",
+};
+
+function podText({ is, group, why }: PodExplanationForFootprint): string {
+  const whose = group === undefined ? "" : `, for ${group}`;
+  if (is === "Counts") return `needs the agent${whose}`;
+  if (is === "Unknown") return "not known yet: its owner, namespace or volumes have not been read";
+  if (is === "Ownerless") return "has lost its owner: what stands for it stays";
+  return `does not count${why === undefined ? "" : `: ${why}`}`;
+}
