@@ -1,10 +1,12 @@
 import type { Pod } from "@berth/kube";
 import { aPod } from "@berth/testcluster";
 import { describe, expect, it } from "vitest";
+import type { FootprintGroup } from "../../api/node-footprint.ts";
 import { admitWait, type WaitQuestion } from "./admit-wait.ts";
 import { footprintOf } from "./testing/footprints.ts";
 import { sightOf } from "./testing/pods.ts";
 
+const POOL = { group: "test.berth.dev", kind: "Pool" };
 const base = {
   workloads: [{ podSelector: { matchLabels: { agent: "needed" } } }],
   node: { label: { key: "x.test/agent" } },
@@ -58,6 +60,37 @@ describe("a new pod", () => {
     ],
   ])("does not %s", (_name, object, more) => {
     expect(ask(object, more)).toEqual(nothing);
+  });
+
+  it.each<[string, FootprintGroup, Pod]>([
+    ["without the label that groups", { by: "PodLabel", label: "team" }, needing()],
+    [
+      "whose label can be no claim",
+      { by: "PodLabel", label: "team" },
+      aPod("p")
+        .labelled({ agent: "needed", team: "x".repeat(63) })
+        .build(),
+    ],
+    ["that nobody controls, where owners group", { by: "OwnerUID", owner: POOL }, needing()],
+    [
+      "that nobody controls, where a label has to be an owner's",
+      { by: "PodLabel", label: "team", owner: POOL },
+      aPod("p").labelled({ agent: "needed", team: "a" }).build(),
+    ],
+  ])("does not %s: no agent would come for it", (_name, group, object) => {
+    const node = { ...base.node, claims: { annotationPrefix: "x.test/claim." } };
+    expect(ask(object, {}, [footprintOf({ ...base, node, group, wait })])).toEqual(nothing);
+    const owned = {
+      ...object,
+      metadata: {
+        ...object.metadata,
+        labels: { agent: "needed", team: "a" },
+        ownerReferences: [
+          { apiVersion: "apps/v1", kind: "ReplicaSet", name: "r", uid: "r", controller: true },
+        ],
+      },
+    };
+    expect(ask(owned, {}, [footprintOf({ ...base, node, group, wait })]).patch).toHaveLength(1);
   });
 
   it("does not by a footprint that waits in another way, or not at all", () => {

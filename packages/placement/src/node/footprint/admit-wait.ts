@@ -7,6 +7,7 @@ import { isMirrorPod } from "../architecture/pod-kind.ts";
 import type { AdmissionQuestion } from "../gate/admit.ts";
 import { field, isRecord, listField, textField, textMapField } from "../untrusted-json.ts";
 import type { Footprint } from "./footprint.ts";
+import { hasGroupLabel, isGroupedByOwner } from "./groups.ts";
 import { type NeedSight, podNeeds } from "./needs.ts";
 import { injectWait, waitContainers } from "./wait.ts";
 
@@ -44,11 +45,18 @@ export function admitWait({ footprints, sight }: WaitAdmission, question: WaitQu
   const unknown: string[] = [];
   for (const footprint of footprints) {
     if (footprint.wait?.inject !== "Webhook") continue;
+    if (!canBring(pod, footprint)) continue;
     const answer = podNeeds(pod, footprint, sight);
     if (answer === "yes") waiting.push(footprint);
     if (answer === "unknown") unknown.push(footprint.rule);
   }
   return { patch: injectWait(spec, waitContainers(waiting, "Webhook")), unknown };
+}
+
+/** May it have a group, and so an agent? Its owners have not been read: that it has any is enough. */
+function canBring(pod: Pod, footprint: Footprint): boolean {
+  const isControlled = pod.metadata?.ownerReferences?.some(({ controller }) => controller === true) ?? false;
+  return hasGroupLabel(pod, footprint) && (isControlled || !isGroupedByOwner(footprint));
 }
 
 /** What footprints select pods by, and nothing else. It counts as one that is there already. */

@@ -111,6 +111,14 @@ describe("the wait of a Deployment", () => {
     expect(appliedTo(aDeployment([], {}, { kind: "Other" }), [footprintOf(rest)])).toEqual([["wait"]]);
   });
 
+  it("is not for pods without the label that groups: no agent would come for them", () => {
+    const grouped = footprintOf({ ...init, group: { by: "PodLabel", label: "team" } });
+    const deployment = aDeployment([]);
+    expect(appliedTo(deployment, [grouped])).toEqual([]);
+    const template = { spec: { containers: [] }, metadata: { labels: { agent: "needed", team: "a" } } };
+    expect(appliedTo({ ...deployment, spec: { selector: {}, template } }, [grouped])).toEqual([["wait"]]);
+  });
+
   it("holds nothing of a Deployment that is being deleted", () => {
     const deployment = aDeployment([]);
     const deleted = {

@@ -4,6 +4,7 @@ import { isSameData } from "@berth/runtime";
 import { FIELD_MANAGER } from "../../api/keys.ts";
 import { field, isRecord } from "../untrusted-json.ts";
 import type { Footprint } from "./footprint.ts";
+import { hasGroupLabel } from "./groups.ts";
 import { type NeedSight, podNeeds } from "./needs.ts";
 import { containerNames, type WaitBody, waitBody, waitContainers } from "./wait.ts";
 
@@ -68,6 +69,7 @@ function isWaiting(deployment: Deployment, footprint: Footprint, sight: NeedSigh
     ...(spec && { spec }),
     status: { phase: "Running" },
   };
+  if (!hasGroupLabel(pod, footprint)) return false;
   const answer = podNeeds(pod, footprint, sight);
   return answer === "unknown" ? undefined : answer === "yes";
 }

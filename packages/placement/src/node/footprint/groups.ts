@@ -39,6 +39,20 @@ export function groupOf(pod: Pod, footprint: Footprint, sight: Pick<FootprintSig
   return named(grouping.by === "Namespace" ? pod.metadata?.namespace : pod.metadata?.uid);
 }
 
+/**
+ * Can a pod that is to be made be of a group at all, by its own labels? Without one no agent comes for it, and it must not
+ * wait for that.
+ */
+export function hasGroupLabel(pod: Pod, { grouping, claims }: Footprint): boolean {
+  if (grouping.by !== "PodLabel") return true;
+  return !("is" in labelOf(pod, { ...grouping, prefix: claims?.annotationPrefix }));
+}
+
+/** Does the group of a pod depend on its owners? */
+export function isGroupedByOwner({ grouping }: Footprint): boolean {
+  return grouping.by === "OwnerUID" || (grouping.by === "PodLabel" && grouping.verify !== undefined);
+}
+
 interface LabelGrouping {
   readonly label: string;
   readonly verify?: Kind;
@@ -46,15 +60,20 @@ interface LabelGrouping {
   readonly prefix: string | undefined;
 }
 
-function labelGroup(
-  pod: Pod,
-  { label, verify, prefix }: LabelGrouping,
-  sight: Pick<FootprintSight, "owners">,
-): PodGroup {
-  const name = ownValue(pod.metadata?.labels, label) ?? "";
+/** What the label names, or why it is no group. */
+function labelOf({ metadata }: Pod, { label, prefix }: LabelGrouping): { readonly name: string } | PodGroup {
+  const name = ownValue(metadata?.labels, label) ?? "";
   if (name === "") return { is: "none" };
   const problem = prefix === undefined ? undefined : annotationKeyProblem(`${prefix}${name}`);
-  if (problem !== undefined) return { is: "refused", why: `${label} cannot name a claim: ${problem}` };
+  if (problem === undefined) return { name };
+  return { is: "refused", why: `${label} cannot name a claim: ${problem}` };
+}
+
+function labelGroup(pod: Pod, grouping: LabelGrouping, sight: Pick<FootprintSight, "owners">): PodGroup {
+  const read = labelOf(pod, grouping);
+  if ("is" in read) return read;
+  const { name } = read;
+  const { label, verify } = grouping;
   if (verify === undefined) return { is: "group", name };
   const owners = sight.owners(pod);
   if (owners === undefined) return { is: "unknown" };
