@@ -27,6 +27,8 @@ export interface PodView {
   readonly now: Instant;
   /** Since when this process has seen the pod under this policy. */
   readonly seenSince?: Instant | undefined;
+  /** Since when its images are these, where they have been changed: pods may get others while they are pending. */
+  readonly imagesSince?: Instant | undefined;
   /** What the API server said when it refused to change the pod. */
   readonly refusal?: string | undefined;
 }
@@ -173,13 +175,20 @@ function toldOf(
 
 /**
  * A gated pod waits since its creation, whoever was there to see it, and `FIRST_LOOK_MS` at least; one without the gate
- * since it was first seen, as nothing has held it before.
+ * since it was first seen, as nothing has held it before. Other images are waited for anew.
  */
-function heldFrom({ pod, policy, now, seenSince = now }: PodView, isGated: boolean): Instant | undefined {
-  if (policy === undefined) return undefined;
+function heldFrom(view: PodView, isGated: boolean): Instant | undefined {
+  const { policy, imagesSince = Number.NEGATIVE_INFINITY } = view;
+  return policy && Math.max(firstHeldFrom(view, policy, isGated), imagesSince);
+}
+
+function firstHeldFrom(
+  { pod, now, seenSince = now }: PodView,
+  policy: ArchitecturePolicyInForce,
+  isGated: boolean,
+): Instant {
   const createdAt = Date.parse(pod.metadata?.creationTimestamp ?? "");
-  if (Number.isNaN(createdAt)) return seenSince;
-  if (!isGated) return seenSince;
+  if (!isGated || Number.isNaN(createdAt)) return seenSince;
   const { maxHoldMs } = policy;
   const firstLook = Math.min(FIRST_LOOK_MS, maxHoldMs) - maxHoldMs;
   // A clock of the API server that is ahead holds nobody longer.

@@ -220,6 +220,52 @@ describe("the reconciler of pods", () => {
     expect(world.outcomes.get("Pod default/p")?.phase).toBe("impossible");
   });
 
+  it.each(["Affinity", "Taint", "Both"] as const)(
+    "mode %s: a pod that can run nowhere and gets another image is not let go before that was waited for",
+    async (mode) => {
+      const world = aWorld(mode === "Taint" ? aPod("p").image("win") : held("win"), mode);
+      world.images = { win: ["windows/amd64"] };
+      const os = { "kubernetes.io/os": "linux" };
+      world.server.edit("p", (pod) => ({
+        ...pod,
+        spec: { containers: [], ...pod.spec, nodeSelector: os },
+      }));
+      await world.told();
+      expect(world.outcomes.get("Pod default/p")?.phase).toBe("impossible");
+      await world.clock.advance(600_000);
+      // kubectl set image
+      world.server.edit("p", (pod) => ({
+        ...pod,
+        spec: { ...pod.spec, containers: [{ name: "main", image: "arm" }] },
+      }));
+      expect(await world.told()).toEqual({ recheckAfterMs: 30_000 });
+      expect(world.outcomes.get("Pod default/p")?.phase).toBe("waiting");
+      expect(world.server.requests).toBe(0);
+      await world.clock.advance(29_000);
+      world.images = { arm: ["arm64"] };
+      await world.reconcile();
+      await world.told();
+      const tolerated = mode === "Affinity" ? undefined : [{ value: "arm64" }];
+      expect(spec(world)).toMatchObject({ ...(tolerated && { tolerations: tolerated }) });
+      expect(JSON.stringify(spec(world)?.affinity ?? "").includes("arm64")).toBe(mode !== "Taint");
+    },
+  );
+
+  it("a pod that gets another image which never comes is let go when maxHold is over, by its policy", async () => {
+    const world = aWorld(held());
+    await world.told();
+    await world.clock.advance(20_000);
+    world.server.edit("p", (pod) => ({
+      ...pod,
+      spec: { ...pod.spec, containers: [{ name: "main", image: "arm" }] },
+    }));
+    expect(await world.told()).toEqual({ recheckAfterMs: 30_000 });
+    await world.clock.advance(30_000);
+    await world.reconcile();
+    expect(spec(world)?.schedulingGates).toEqual([]);
+    expect(world.events).toMatchObject([{ reason: "HoldExpired" }]);
+  });
+
   it("a pod that is bound or gone is forgotten", async () => {
     const world = aWorld(held());
     await world.told();

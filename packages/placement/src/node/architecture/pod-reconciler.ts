@@ -16,6 +16,7 @@ import { taintKeys } from "./compile.ts";
 import { decidePod, isUnscheduled, type PodDecision, podName } from "./decide-pod.ts";
 import { governing } from "./govern.ts";
 import type { ImageDemand, ImageSight } from "./image-sight.ts";
+import { imageUses } from "./images.ts";
 import { nothingOpen, type WorkloadObserver } from "./pod-view.ts";
 import type { ArchitecturePolicies, ArchitecturePolicyInForce } from "./policy.ts";
 import { decideUnknownNamespace } from "./unknown-namespace.ts";
@@ -56,6 +57,9 @@ interface PodMemory {
   readonly uid: string | undefined;
   readonly rule: string | undefined;
   readonly seenSince: Instant;
+  /** The images it names; and since when, where these are others than it was first seen with. */
+  images: string;
+  imagesSince?: Instant;
   /** The version that was changed last, and when: what has become of it is on its way back to us. */
   changed?: { readonly version: string; readonly at: Instant };
   /** How often a patch of that version met another one. */
@@ -118,8 +122,8 @@ export function createPodReconciler(options: PodReconcilerOptions): Reconcile<Ob
       { namespace: key.namespace, namespaceLabels: labels, labels: pod.metadata?.labels },
     );
     const memory = recall(memories, id, { pod, policy, now });
-    const { refusal, seenSince } = memory;
-    const view = { pod, policy, keys, sight, now, seenSince, refusal };
+    const { refusal, seenSince, imagesSince } = memory;
+    const view = { pod, policy, keys, sight, now, seenSince, imagesSince, refusal };
     const { wants } = decidePod(view);
     // A failure whose time is over counts on while it is asked about again, and not as if nothing were known of it.
     for (const want of wants) demand.want(want);
@@ -133,25 +137,37 @@ function recall(
   { pod, policy, now }: { pod: Pod; policy: ArchitecturePolicyInForce | undefined; now: Instant },
 ): PodMemory {
   const { uid } = pod.metadata ?? {};
-  const last = memories.get(id);
-  if (last !== undefined && last.uid === uid && last.rule === policy?.rule) {
+  const known = memories.get(id);
+  const last = known?.uid === uid ? known : undefined;
+  const images = imagesOf(pod);
+  if (last !== undefined && last.images !== images) {
+    Object.assign(last, { images, imagesSince: now });
+    last.told.clear();
+  }
+  if (last !== undefined && last.rule === policy?.rule) {
     if (last.restUntil !== undefined && last.restUntil <= now) {
       delete last.restUntil;
       delete last.refusal;
     }
     return last;
   }
-  const changed = last?.uid === uid ? last?.changed : undefined;
   const memory: PodMemory = {
     uid,
     rule: policy?.rule,
     seenSince: now,
+    images,
     misses: 0,
     told: new Set(),
-    ...(changed && { changed }),
+    ...(last?.changed && { changed: last.changed }),
+    ...(last?.imagesSince !== undefined && { imagesSince: last.imagesSince }),
   };
   memories.set(id, memory);
   return memory;
+}
+
+function imagesOf({ metadata, spec }: Pod): string {
+  const uses = imageUses(spec ?? { containers: [] }, metadata?.namespace ?? "");
+  return uses.map(({ question }) => question.image).join("\n");
 }
 
 /** One Event for each reason: messages of registries differ from look to look, and a registry that is down is now asked, now left alone. */
