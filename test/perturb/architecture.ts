@@ -148,7 +148,12 @@ export const architectureAffinity: PerturbationStory = architectureStory("archit
       needsSettled: true,
       run: () => putPolicy("policy", affinity),
     },
-    { name: "last-pod-comes", run: () => addPod("last", { images: [UNKNOWN], gated: true }) },
+    {
+      name: "last-pod-comes",
+      // By a policy that still has the facts it would be let go, and rightly.
+      needsSettled: true,
+      run: () => addPod("last", { images: [UNKNOWN], gated: true }),
+    },
     {
       name: "policy-goes",
       needsSettled: true,
