@@ -1,0 +1,394 @@
+/**
+ * The drop-in for agent-substrate's pull request 134 on the whole product: what it does with nodes and WorkerPools, case by
+ * case as the contract names them (F-1 to F-15), with the real controllers. Writes are counted in the audit log.
+ */
+import { runCli } from "@berth/cli";
+import {
+  clusterRoleBindings,
+  clusterRoles,
+  deployments,
+  type KubeObject,
+  nodes,
+  type Resource,
+  roleBindings,
+  roles,
+} from "@berth/kube";
+import { MARKS_ANNOTATION, workerPools } from "@berth/placement";
+import { eventually, type TestCluster, type TestUser } from "@berth/testcluster";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import {
+  BERTH,
+  CLAIM,
+  createFootprintStage,
+  FINALIZER,
+  type FootprintStage,
+  LABEL,
+  markedBy,
+  marksOf,
+  NAMESPACE,
+  startFootprintCluster,
+  UID_LABEL,
+} from "./footprint-world.ts";
+
+let cluster: TestCluster;
+beforeAll(async () => {
+  cluster = await startFootprintCluster();
+});
+afterAll(() => cluster?.[Symbol.asyncDispose]());
+
+/** A stage with the drop-in at work. */
+async function dropIn(name: string): Promise<FootprintStage> {
+  await using owned = new AsyncDisposableStack();
+  const stage = owned.use(await createFootprintStage(cluster, name));
+  await stage.start();
+  owned.move();
+  return stage;
+}
+
+const ASKING = { nodeSelector: { [LABEL]: "true" } };
+
+describe("nodes under the drop-in for pull request 134", () => {
+  it("F-1 are marked for a pod once it is bound, and not before", async () => {
+    await using stage = await dropIn("f1");
+    await stage.add("n");
+    const a = await stage.pool("a");
+    await stage.create(stage.pod("waiting", a));
+    await stage.settled();
+    expect(await stage.marksOf("n")).toEqual(markedBy());
+    await stage.bind("waiting", "n");
+    await stage.marked("n", a);
+  });
+
+  it("F-2 F-3 F-4 carry one claim for each pool, written once, until its last pod there is gone", async () => {
+    await using stage = await dropIn("f2");
+    await stage.add("n");
+    const [a, b] = [await stage.pool("a"), await stage.pool("b")];
+    await stage.bound("a-1", a, "n");
+    await stage.marked("n", a);
+    const mark = await cluster.audit.mark();
+    await stage.bound("a-2", a, "n");
+    await stage.settled();
+    await stage.deletePod("a-1");
+    await stage.settled();
+    expect(marksOf(await stage.marked("n", a))).toEqual({ label: "true", claims: [a.uid] });
+    expect(await stage.writes(mark)).toEqual([]);
+    await stage.bound("b-1", b, "n");
+    await stage.marked("n", a, b);
+    await stage.deletePod("a-2");
+    await stage.marked("n", b);
+    expect(await stage.writes(mark)).toEqual(["patch 200", "patch 200"]);
+  });
+
+  it("F-5 F-E18 lose all of it with the last pod, also what the original's field manager had set, and nothing else", async () => {
+    await using stage = await createFootprintStage(cluster, "f5");
+    const a = await stage.pool("a");
+    await stage.add("n", (it) =>
+      it.labelled({ "example.com/l": "stays" }).annotated({ "example.com/a": "stays" }),
+    );
+    await stage.bound("a-1", a, "n");
+    // What the controllers make of a new node.
+    const before = await eventually(async () => {
+      const found = await stage.readNode("n");
+      expect(found.metadata?.labels).toHaveProperty(["beta.kubernetes.io/os"]);
+      expect(found.spec?.taints).toBeUndefined();
+      return found;
+    });
+    const name = stage.nodeName("n");
+    const ours = { labels: { [LABEL]: "true" }, annotations: { [`${CLAIM}${a.uid}`]: "" } };
+    await cluster.client.apply(
+      nodes,
+      { metadata: { name, ...ours } },
+      { fieldManager: "atelet-node-controller", force: true },
+    );
+    await stage.start();
+    await stage.settled();
+    await stage.marked("n", a);
+    await stage.deletePod("a-1");
+    const after = await stage.marked("n");
+    expect(after.metadata?.labels).toEqual(before.metadata?.labels);
+    const { [MARKS_ANNOTATION]: _record, ...annotations } = after.metadata?.annotations ?? {};
+    expect(annotations).toEqual(before.metadata?.annotations);
+    expect(after.spec).toEqual(before.spec);
+    const managers = (after.metadata?.managedFields ?? []).map(({ manager }) => manager);
+    expect(managers).not.toContain("atelet-node-controller");
+  });
+
+  it("F-6 F-E3 stay marked while a pod ends, until it is gone; one that is finished besides does not count", async () => {
+    await using stage = await dropIn("f6");
+    await stage.add("n");
+    const [a, b] = [await stage.pool("a"), await stage.pool("b")];
+    for (const [name, pool] of [["a-1", a] as const, ["b-1", b] as const]) {
+      await stage.bound(name, pool, "n");
+      await stage.say(name, "Running");
+    }
+    await stage.marked("n", a, b);
+    for (const name of ["a-1", "b-1"]) await stage.terminate(name);
+    await stage.settled();
+    expect((await stage.readPod("a-1")).metadata?.deletionTimestamp).toBeDefined();
+    expect(await stage.marksOf("n")).toEqual(markedBy(a, b));
+    await stage.say("b-1", "Succeeded");
+    await stage.marked("n", a);
+    await stage.deletePod("a-1");
+    await stage.marked("n");
+  });
+
+  it("F-7 are not marked by a pod without the label, with an empty one, or by the agent's own", async () => {
+    await using stage = await dropIn("f7");
+    await stage.add("n", (it) => it.fake());
+    const a = await stage.pool("a");
+    const mark = await cluster.audit.mark();
+    const none = stage.stranger("none").on(stage.nodeName("n"));
+    await stage.create(none);
+    await stage.create(
+      stage
+        .pod("empty", a)
+        .labelled({ [UID_LABEL]: "" })
+        .on(stage.nodeName("n")),
+    );
+    // The agent runs there, as it does everywhere before the rollout; its pods even carry the label.
+    const agent = await stage.agent();
+    const template = { metadata: { labels: { app: "atelet", [UID_LABEL]: a.uid } } };
+    await stage.editAgent({ spec: { template } });
+    await eventually(async () => {
+      const { status } = await stage.readAgent();
+      expect(status?.observedGeneration).toBeGreaterThan(agent.metadata?.generation ?? 0);
+      expect(status?.updatedNumberScheduled).toBeGreaterThan(0);
+    });
+    await stage.settled();
+    expect(await stage.marksOf("n")).toEqual(markedBy());
+    expect(await stage.writes(mark, "n")).toEqual([]);
+  });
+
+  it("F-8 F-E7 are not made for a pod that names one that is not there, and nothing is tried over and over", async () => {
+    await using stage = await dropIn("f8");
+    const a = await stage.pool("a");
+    const mark = await cluster.audit.mark();
+    await stage.bound("a-1", a, "nowhere");
+    await stage.settled();
+    const { items } = await cluster.client.list(nodes);
+    expect(items.map(({ metadata }) => metadata?.name)).not.toContain(stage.nodeName("nowhere"));
+    const about = (await stage.requests(mark)).filter(({ name }) => name === stage.nodeName("nowhere"));
+    expect(about).toEqual([]);
+  });
+
+  it("F-12 that lose their pods as a pool shrinks are let go, and the one that keeps its pod is not written", async () => {
+    await using stage = await dropIn("f12");
+    const names = ["n0", "n1", "n2"];
+    for (const name of names) await stage.add(name, (it) => it.capacity({ cpu: "1", pods: "3" }).fake());
+    const template = { resources: { requests: { cpu: "600m" } } };
+    const a = await stage.pool("a", { replicas: 3, template });
+    expect(await stage.spread(a, 3)).toEqual(names);
+    for (const name of names) await stage.marked(name, a);
+    const mark = await cluster.audit.mark();
+    await stage.editPool(a, { spec: { replicas: 1 } });
+    const [kept = ""] = await stage.spread(a, 1);
+    for (const name of names.filter((it) => it !== kept)) await stage.marked(name);
+    await stage.settled();
+    expect(await stage.marksOf(kept)).toEqual(markedBy(a));
+    expect(await stage.writes(mark, kept)).toEqual([]);
+    expect(await stage.writes(mark)).toEqual(["patch 200", "patch 200"]);
+  });
+});
+
+describe("WorkerPools under the drop-in for pull request 134", () => {
+  it("F-9 get the finalizer, and the Deployment of the original with the uid and the wait for the agent", async () => {
+    await using stage = await dropIn("f9");
+    const mark = await cluster.audit.mark();
+    const a = await stage.guarded(await stage.pool("a", { replicas: 0, ateomImage: "ateom@sha256:1" }));
+    const { metadata, spec } = await eventually(() => stage.deploymentOf(a));
+    expect((await stage.readPool(a)).metadata?.finalizers).toEqual([FINALIZER]);
+    expect(metadata?.ownerReferences).toEqual([
+      {
+        apiVersion: "ate.dev/v1alpha1",
+        kind: "WorkerPool",
+        name: "a",
+        uid: a.uid,
+        controller: true,
+        blockOwnerDeletion: true,
+      },
+    ]);
+    expect(spec?.replicas).toBe(0);
+    expect(spec?.selector).toEqual({ matchLabels: { "ate.dev/worker-pool": "a" } });
+    expect(spec?.template.metadata?.labels).toEqual({
+      "ate.dev/worker-pool": "a",
+      "ate.dev/worker-pool-uid": a.uid,
+    });
+    expect(spec?.template.spec?.containers[0]).toMatchObject({
+      name: "ateom",
+      image: "ateom@sha256:1",
+      args: ["--pod-uid=$(POD_UID)"],
+      volumeMounts: [{ name: "run-ateom", mountPath: "/var/lib/ateom-gvisor" }],
+    });
+    expect(spec?.template.spec?.initContainers).toMatchObject([
+      {
+        name: "wait-for-atelet",
+        image: "busybox:1.36",
+        command: ["sh", "-c", 'until nc -z "$HOST_IP" 8085; do sleep 1; done'],
+        env: [{ name: "HOST_IP", valueFrom: { fieldRef: { fieldPath: "status.hostIP" } } }],
+      },
+    ]);
+    await stage.settled();
+    const written = (await stage.allWrites(mark)).filter(({ name }) => name.startsWith("a"));
+    // One patch for the finalizer, one apply.
+    expect(written.map(({ resource, verb, code }) => `${resource} ${verb} ${code}`).sort()).toEqual([
+      "deployments.apps patch 201",
+      "workerpools.ate.dev patch 200",
+    ]);
+  });
+
+  it("F-10 F-E3 wait for their pods when they are deleted, and are gone with the claims when these are", async () => {
+    await using stage = await dropIn("f10");
+    await stage.add("n");
+    const a = await stage.guarded(await stage.pool("a", { replicas: 2 }));
+    await stage.spread(a, 2);
+    await stage.marked("n", a);
+    await stage.deletePool(a);
+    const ending = await eventually(async () => {
+      const found = await stage.podsOf(a);
+      for (const { metadata } of found) expect(metadata?.deletionTimestamp).toBeDefined();
+      return found;
+    });
+    await stage.settled();
+    expect(ending).toHaveLength(2);
+    // Nobody can take its name meanwhile (F-E11).
+    await expect(stage.pool("a")).rejects.toMatchObject({ failure: { kind: "alreadyExists" } });
+    expect((await stage.readPool(a)).metadata?.finalizers).toContain(FINALIZER);
+    expect(await stage.marksOf("n")).toEqual(markedBy(a));
+    for (const { metadata } of ending) await stage.deletePod(metadata?.name ?? "");
+    await stage.gone(() => stage.readPool(a));
+    await stage.marked("n");
+  });
+
+  it("F-11 F-E13 that were never scheduled go, with all they own", async () => {
+    await using stage = await dropIn("f11");
+    const a = await stage.guarded(
+      await stage.pool("a", { replicas: 2, template: { nodeSelector: { "example.com/none": "here" } } }),
+    );
+    await eventually(async () => expect(await stage.podsOf(a)).toHaveLength(2));
+    await stage.deletePool(a);
+    await stage.gone(() => stage.readPool(a));
+    await stage.gone(() => stage.deploymentOf(a));
+    await eventually(async () => expect(await stage.podsOf(a)).toEqual([]));
+  });
+
+  it("F-13 have their Deployment follow, put right and made again, and count its pods", async () => {
+    await using stage = await dropIn("f13");
+    await stage.add("n", (it) => it.fake());
+    const selecting = { pool: "x" };
+    const a = await stage.pool("a", { replicas: 2 });
+    await eventually(async () => expect((await stage.readPool(a)).status).toEqual({ replicas: 2 }));
+    await stage.editPool(a, {
+      spec: { replicas: 1, ateomImage: "ateom:2", template: { nodeSelector: selecting } },
+    });
+    const followed = async (): Promise<void> =>
+      eventually(async () => {
+        const { spec } = await stage.deploymentOf(a);
+        const pod = spec?.template.spec;
+        expect([spec?.replicas, pod?.containers[0]?.image]).toEqual([1, "ateom:2"]);
+        expect(pod?.nodeSelector).toMatchObject(selecting);
+        expect(pod?.nodeSelector).not.toHaveProperty("rogue");
+      });
+    await followed();
+    const rogue = { spec: { replicas: 7, template: { spec: { nodeSelector: { pool: "y", rogue: "z" } } } } };
+    const at = stage.in("a-deployment");
+    await cluster.client.patch(deployments, at, { type: "merge", body: rogue });
+    await followed();
+    await stage.editPool(a, { spec: { template: null } });
+    await eventually(async () => {
+      const { spec } = await stage.deploymentOf(a);
+      expect(spec?.template.spec?.nodeSelector).toBeUndefined();
+    });
+    const { metadata, spec } = await stage.deploymentOf(a);
+    await cluster.client.delete(deployments, at);
+    await stage.gone(() => stage.deploymentOf(a), metadata?.uid);
+    await eventually(async () => expect((await stage.deploymentOf(a)).spec).toEqual(spec));
+    await eventually(async () => expect((await stage.readPool(a)).status).toEqual({ replicas: 1 }));
+    const body = { spec: { replicas: 2 } };
+    await cluster.client.patch(workerPools, stage.in("a"), { type: "merge", body }, { subresource: "scale" });
+    await eventually(async () => expect((await stage.readPool(a)).status).toEqual({ replicas: 2 }));
+  });
+});
+
+describe("the agent under the drop-in for pull request 134", () => {
+  it("F-14 runs nowhere on a fresh cluster, which is a finished rollout, and then exactly where ateoms are", async () => {
+    await using stage = await dropIn("f14");
+    for (const name of ["n0", "n1", "n2"]) await stage.add(name, (it) => it.fake());
+    await stage.agent(ASKING);
+    // What `kubectl rollout status` waits for.
+    await eventually(async () => {
+      const { metadata, status } = await stage.readAgent();
+      expect(status?.observedGeneration).toBe(metadata?.generation);
+      expect(status?.desiredNumberScheduled).toBe(0);
+    });
+    const a = await stage.pool("a", { replicas: 1 });
+    const [node = ""] = await stage.spread(a, 1);
+    await stage.marked(node, a);
+    await stage.agentsOn(node);
+    await eventually(async () => {
+      const { status } = await stage.readAgent();
+      expect([status?.desiredNumberScheduled, status?.numberReady]).toEqual([1, 1]);
+    });
+    await stage.editPool(a, { spec: { replicas: 0 } });
+    await stage.agentsOn();
+    await stage.marked(node);
+  });
+
+  it("F-15 leaves idle nodes in the second of two phases, and all of it needs no right but the manifests'", async () => {
+    await using stage = await createFootprintStage(cluster, "f15");
+    await using account = await asInstalled();
+    const mark = await cluster.audit.mark();
+    for (const name of ["used", "idle"]) await stage.add(name, (it) => it.fake());
+    await stage.agent();
+    await stage.agentsOn("used", "idle");
+    await stage.start({ user: account.user });
+    const a = await stage.guarded(await stage.pool("a"));
+    // Phase 1: nodes are marked, and the agent runs on everywhere.
+    await stage.create(stage.pod("a-1", a).on(stage.nodeName("used")));
+    await stage.marked("used", a);
+    await stage.agentsOn("used", "idle");
+    // Phase 2.
+    await stage.editAgent({ spec: { template: { spec: ASKING } } });
+    await stage.agentsOn("used");
+    await stage.deletePool(a);
+    await stage.deletePod("a-1");
+    await stage.gone(() => stage.readPool(a));
+    await stage.marked("used");
+    await stage.agentsOn();
+    const asked = await cluster.audit.entriesSince(mark, { userAgent: BERTH });
+    expect(new Set(asked.map(({ user }) => user))).toEqual(new Set([account.user.name]));
+    expect(asked.filter(({ code }) => code === 401 || code === 403)).toEqual([]);
+  });
+});
+
+/** Berth's service account with the roles that `berth manifests install` prints, and no other right. */
+async function asInstalled(): Promise<AsyncDisposable & { readonly user: TestUser }> {
+  let printed = "";
+  const stdout = { isTerminal: false, columns: undefined, write: (text: string) => void (printed += text) };
+  await runCli(
+    ["manifests", "--worker-pools", "--image", "registry.test/berth:1", "-n", NAMESPACE, "-o", "json"],
+    {
+      environment: {},
+      folder: import.meta.dirname,
+      home: undefined,
+      stdout,
+      stderr: stdout,
+      signal: new AbortController().signal,
+      self: "berth",
+    },
+  );
+  const { items } = JSON.parse(printed) as { readonly items: readonly KubeObject[] };
+  const access: readonly Resource[] = [clusterRoles, clusterRoleBindings, roles, roleBindings];
+  await using owned = new AsyncDisposableStack();
+  for (const object of items) {
+    const resource = access.find(({ kind }) => kind === object.kind);
+    if (resource === undefined) continue;
+    const { name = "", namespace } = object.metadata ?? {};
+    const of = { name, ...(namespace !== undefined && { namespace }) };
+    await cluster.client.apply(resource, object);
+    owned.defer(() => cluster.client.delete(resource, of));
+  }
+  const name = `system:serviceaccount:${NAMESPACE}:berth`;
+  const user = await cluster.user(name, ["system:serviceaccounts", "system:authenticated"]);
+  const stack = owned.move();
+  return { user, [Symbol.asyncDispose]: () => stack.disposeAsync() };
+}

@@ -1,0 +1,528 @@
+/**
+ * A stage for tests of node footprints on the whole product: nodes, WorkerPools and pods on a real control plane, and a
+ * Berth in this process. Deployments, DaemonSets, garbage collector and scheduler are the real ones; kwok plays the kubelets
+ * of nodes that are `fake()`, and the test those of all others.
+ *
+ * A stage has its cluster to itself while it lasts: the agent's DaemonSet and the footprints concern all nodes.
+ */
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { type BerthOptions, type RunningBerth, startBerth } from "@berth/cli";
+import {
+  bindings,
+  type Condition,
+  customResourceDefinitions,
+  type DaemonSet,
+  type Deployment,
+  daemonSets,
+  deployments,
+  events,
+  isApiError,
+  type KubeEvent,
+  type KubeObject,
+  type Node,
+  namespaces,
+  nodes,
+  type ObjectName,
+  type Pod,
+  pods,
+  type Resource,
+  serviceAccounts,
+} from "@berth/kube";
+import {
+  crds,
+  type NodeFootprint,
+  nodeFootprints,
+  originalFootprint,
+  type WorkerPool,
+  type WorkerPoolSpec,
+  workerPools,
+} from "@berth/placement";
+import {
+  type AuditEntry,
+  type AuditMark,
+  aNode,
+  aPod,
+  eventually,
+  type NodeBuilder,
+  type PodBuilder,
+  startTestCluster,
+  type TestCluster,
+  type TestClusterOptions,
+  type TestUser,
+} from "@berth/testcluster";
+
+/** No other user agent on these clusters begins so. */
+export const BERTH = "berth/";
+/** Berth's own. */
+export const NAMESPACE = "berth-system";
+/** The drop-in for pull request 134. */
+export const DROP_IN: string = path.join(
+  import.meta.dirname,
+  "../examples/footprint/agent-substrate-pr-134.yaml",
+);
+export const LABEL: string = originalFootprint.nodeLabel.key;
+export const CLAIM: string = originalFootprint.claimPrefix;
+export const FINALIZER: string = originalFootprint.finalizer;
+export const UID_LABEL: string = originalFootprint.podLabel;
+/** Where the agent's DaemonSet is. */
+export const AGENT: Required<ObjectName> = originalFootprint.agent;
+/** What the original holds, and by which finalizer. */
+export const HOLD = {
+  resource: originalFootprint.owners,
+  finalizer: originalFootprint.finalizer,
+  ownedResources: [{ group: "apps", version: "v1", resource: "deployments" }],
+} as const;
+/** What the garbage collector has to do first may take it a moment. */
+export const PATIENT = { timeoutMs: 60_000, everyMs: 100 } as const;
+
+const WRITES: ReadonlySet<string> = new Set(["create", "update", "patch", "delete", "deletecollection"]);
+/** Its scheduler does not exist: pods with it are bound by the test. */
+const NO_SCHEDULER = "by-hand";
+/** Label of the nodes of a stage. */
+const STAGE = "test.berth.dev/stage";
+const CANARY = "canary";
+
+/** With all controllers, and with Berth's CRDs. The caller disposes it. */
+export async function startFootprintCluster(options: TestClusterOptions = {}): Promise<TestCluster> {
+  await using owned = new AsyncDisposableStack();
+  const cluster = owned.use(
+    await startTestCluster({ with: ["controller-manager", "scheduler", "kwok"], audit: true, ...options }),
+  );
+  const { client } = cluster;
+  for (const crd of crds()) await eventually(() => client.apply(customResourceDefinitions, crd));
+  const kinds: readonly Resource[] = [nodeFootprints, workerPools];
+  for (const kind of kinds) await eventually(() => client.list(kind));
+  for (const name of [NAMESPACE, AGENT.namespace]) await client.create(namespaces, { metadata: { name } });
+  // The garbage collector looks for new kinds when it starts, and then every 30 s.
+  await cluster.stopComponent("kube-controller-manager", "SIGKILL");
+  await cluster.startComponent("kube-controller-manager");
+  owned.move();
+  return cluster;
+}
+
+export interface StartOptions extends Partial<BerthOptions> {
+  /** Where it connects; default the API server itself. */
+  readonly server?: string;
+  /** As whom; default somebody who may do everything. */
+  readonly user?: TestUser;
+}
+
+/** A pool, as far as pods and claims name it. */
+export interface Pool {
+  readonly name: string;
+  readonly uid: string;
+}
+
+/** What a node carries of the original footprint: the label's value, and the groups of its claims, sorted. */
+export interface Marks {
+  readonly label: string | undefined;
+  readonly claims: readonly string[];
+}
+
+/** @param name Of the namespace of its pools; begins the names of its nodes. */
+export async function createFootprintStage(cluster: TestCluster, name: string): Promise<FootprintStage> {
+  const { client } = cluster;
+  const folder = await mkdtemp(path.join(tmpdir(), "berth-footprint-"));
+  await client.create(namespaces, { metadata: { name } });
+  const account = { metadata: { name: "default" } };
+  await client.create(serviceAccounts, account, { namespace: name }).catch((error: unknown) => {
+    if (!isApiError(error, "alreadyExists")) throw error;
+  });
+  return new FootprintStage(cluster, name, folder);
+}
+
+export class FootprintStage implements AsyncDisposable {
+  readonly cluster: TestCluster;
+  readonly name: string;
+  readonly #folder: string;
+  readonly #owned = new AsyncDisposableStack();
+  #canaries: Promise<Pool> | undefined;
+  #count = 0;
+
+  /** Use `createFootprintStage`. */
+  constructor(cluster: TestCluster, name: string, folder: string) {
+    this.cluster = cluster;
+    this.name = name;
+    this.#folder = folder;
+  }
+
+  /** Starts a Berth, with the drop-in unless it is given another `config`, until it is ready. It ends with the stage. */
+  async start({ server, user, ...options }: StartOptions = {}): Promise<RunningBerth> {
+    const client = this.cluster.connect({
+      userAgent: `${BERTH}test`,
+      fieldManager: "berth",
+      ...(server !== undefined && { server }),
+      ...(user !== undefined && { user }),
+    });
+    this.#owned.use(client);
+    const config = [{ path: DROP_IN, shown: "agent-substrate-pr-134.yaml" }];
+    const berth = await startBerth({ client, namespace: NAMESPACE, config, ...options });
+    this.#owned.use(berth);
+    await eventually(() => {
+      const problems = berth.problems();
+      if (problems.length > 0) throw new Error(problems.join("\n"));
+    }, PATIENT);
+    return berth;
+  }
+
+  /**
+   * Only WorkerPools, as the drop-in has them unless told otherwise; footprints stand in the cluster then, where they have a
+   * status. For the option `config`.
+   */
+  async poolsOnly(spec = "{uidLabel: true, wait: {}}"): Promise<NonNullable<BerthOptions["config"]>> {
+    const text = `{apiVersion: berth.dev/v1alpha1, kind: WorkerPools, metadata: {name: pools}, spec: ${spec}}`;
+    return [await this.file("pools.yaml", text)];
+  }
+
+  /** For the option `config`. */
+  async file(name: string, text: string): Promise<{ readonly path: string; readonly shown: string }> {
+    const file = path.join(this.#folder, name);
+    await writeFile(file, text, { mode: 0o600 });
+    return { path: file, shown: name };
+  }
+
+  /** A footprint in the cluster: those of files have no status. */
+  footprint(name: string, spec: object): Promise<NodeFootprint> {
+    return this.cluster.client.create(nodeFootprints, {
+      apiVersion: "berth.dev/v1alpha1",
+      kind: "NodeFootprint",
+      metadata: { name },
+      spec,
+    });
+  }
+
+  async status(footprint: string): Promise<NonNullable<NodeFootprint["status"]>> {
+    return (await this.cluster.client.get(nodeFootprints, { name: footprint })).status ?? {};
+  }
+
+  /** Resolves once the condition has this reason. */
+  async condition(footprint: string, type: string, reason: string): Promise<Condition> {
+    return eventually(async () => {
+      const { conditions = [] } = await this.status(footprint);
+      const found = conditions.find((it) => it.type === type);
+      if (found?.reason !== reason) throw new Error(JSON.stringify(conditions));
+      return found;
+    });
+  }
+
+  nodeName(node: string): string {
+    return `${this.name}-${node}`;
+  }
+
+  /** Without a kubelet, unless it is made `fake()`. */
+  add(node: string, shape: (builder: NodeBuilder) => NodeBuilder = (it) => it): Promise<Node> {
+    const plain = aNode(this.nodeName(node)).labelled({ [STAGE]: this.name });
+    return this.cluster.client.create(nodes, shape(plain).build());
+  }
+
+  readNode(node: string): Promise<Node> {
+    return this.cluster.client.get(nodes, { name: this.nodeName(node) });
+  }
+
+  /** Others change the node: a merge patch by somebody with this field manager. */
+  editNode(node: string, body: object, fieldManager = "kubectl-edit"): Promise<Node> {
+    const name = this.nodeName(node);
+    return this.cluster.client.patch(nodes, { name }, { type: "merge", body }, { fieldManager });
+  }
+
+  async marksOf(node: string): Promise<Marks> {
+    return marksOf(await this.readNode(node));
+  }
+
+  /** Resolves once the node carries the label and exactly the claims of these pools; without any, none of it. */
+  async marked(node: string, ...groups: readonly (Pool | undefined)[]): Promise<Node> {
+    const wanted = markedBy(...groups);
+    return eventually(async () => {
+      const found = await this.readNode(node);
+      const marks = marksOf(found);
+      if (JSON.stringify(marks) !== JSON.stringify(wanted))
+        throw new Error(`${node}: ${JSON.stringify(marks)} and not ${JSON.stringify(wanted)}`);
+      return found;
+    }, PATIENT);
+  }
+
+  /** Its pods run on nodes of this stage. By default none: those of `pod` are made by the test. */
+  async pool(name: string, spec: Partial<WorkerPoolSpec> = {}): Promise<Pool> {
+    const template = { nodeSelector: { [STAGE]: this.name }, ...spec.template };
+    const full = { replicas: 0, ateomImage: "registry.test/ateom:1", ...spec, template };
+    const { namespace } = this.in(name);
+    const body = { apiVersion: "ate.dev/v1alpha1", kind: "WorkerPool", metadata: { namespace, name } };
+    const made = await this.cluster.client.create(workerPools, { ...body, spec: full }, { namespace });
+    return { name, uid: made.metadata?.uid ?? "" };
+  }
+
+  /** The name of an object in the namespace of the stage. */
+  in(name: string): Required<ObjectName> {
+    return { namespace: this.name, name };
+  }
+
+  readPool({ name }: Pool): Promise<WorkerPool> {
+    return this.cluster.client.get(workerPools, this.in(name));
+  }
+
+  /** A merge patch. */
+  editPool({ name }: Pool, body: object): Promise<WorkerPool> {
+    return this.cluster.client.patch(workerPools, this.in(name), { type: "merge", body });
+  }
+
+  /** Resolves once it has the finalizer, without which its deletion waits for nobody. */
+  async guarded(pool: Pool): Promise<Pool> {
+    return eventually(async () => {
+      const { metadata } = await this.readPool(pool);
+      if (metadata?.finalizers?.includes(FINALIZER) !== true) throw new Error(`${pool.name} is not guarded`);
+      return pool;
+    });
+  }
+
+  /** As kubectl does it by default. */
+  deletePool(
+    { name }: Pool,
+    propagationPolicy: "Background" | "Foreground" | "Orphan" = "Background",
+  ): Promise<void> {
+    return this.cluster.client.delete(workerPools, this.in(name), { propagationPolicy });
+  }
+
+  deploymentOf({ name }: Pool): Promise<Deployment> {
+    return this.cluster.client.get(deployments, this.in(`${name}-deployment`));
+  }
+
+  /** Resolves once there is no such object, or another one of its name. */
+  async gone(read: () => Promise<KubeObject>, uid?: string): Promise<void> {
+    await eventually(async () => {
+      const found = await read().catch((error: unknown) => {
+        if (isApiError(error, "notFound")) return undefined;
+        throw error;
+      });
+      if (found !== undefined && (uid === undefined || found.metadata?.uid === uid))
+        throw new Error(`still there: ${JSON.stringify(found.metadata)}`);
+    }, PATIENT);
+  }
+
+  /** Of the pool itself, as if it had been made by it; no scheduler looks at it. */
+  pod(name: string, pool: Pool): PodBuilder {
+    const owner = { apiVersion: "ate.dev/v1alpha1", kind: "WorkerPool", ...pool, controller: true };
+    return this.stranger(name)
+      .labelled({ [originalFootprint.poolLabel]: pool.name, [UID_LABEL]: pool.uid })
+      .with((pod) => ({ ...pod, metadata: { ...pod.metadata, ownerReferences: [owner] } }));
+  }
+
+  /** Of nobody; no scheduler looks at it. */
+  stranger(name: string): PodBuilder {
+    return aPod(name)
+      .in(this.name)
+      .with((pod) => ({
+        ...pod,
+        spec: { containers: [], ...pod.spec, schedulerName: NO_SCHEDULER },
+      }));
+  }
+
+  create(pod: PodBuilder): Promise<Pod> {
+    const built = pod.build();
+    return this.cluster.client.create(pods, built, { namespace: built.metadata?.namespace ?? this.name });
+  }
+
+  /** Makes a pod that is bound from the beginning. */
+  async bound(name: string, pool: Pool, node: string): Promise<Pod> {
+    return this.create(this.pod(name, pool).on(this.nodeName(node)));
+  }
+
+  /** As a scheduler does. */
+  async bind(name: string, node: string): Promise<void> {
+    const target = { apiVersion: "v1", kind: "Node", name: this.nodeName(node) };
+    const { namespace } = this.in(name);
+    await this.cluster.client.create(bindings, { metadata: { name, namespace }, target }, { namespace });
+  }
+
+  readPod(name: string): Promise<Pod> {
+    return this.cluster.client.get(pods, this.in(name));
+  }
+
+  editPod(name: string, body: object): Promise<Pod> {
+    return this.cluster.client.patch(pods, this.in(name), { type: "merge", body });
+  }
+
+  /** As a kubelet says it. */
+  async say(name: string, phase: "Running" | "Succeeded" | "Failed"): Promise<void> {
+    const patch = { type: "merge", body: { status: { phase } } } as const;
+    await this.cluster.client.patch(pods, this.in(name), patch, { subresource: "status" });
+  }
+
+  /** It is told to end, and stays until somebody ends it. */
+  async terminate(name: string): Promise<void> {
+    await this.cluster.client.delete(pods, this.in(name), { gracePeriodSeconds: 300 });
+  }
+
+  /** At once, as a kubelet does when it has ended. */
+  async deletePod(name: string): Promise<void> {
+    await this.cluster.client.delete(pods, this.in(name), { gracePeriodSeconds: 0 });
+  }
+
+  /** Those that a pool's Deployment has made. */
+  async podsOf({ name }: Pool): Promise<readonly Pod[]> {
+    const labelSelector = `${originalFootprint.poolLabel}=${name}`;
+    return (await this.cluster.client.list(pods, { namespace: this.name, labelSelector })).items;
+  }
+
+  /** Short names of the nodes where pods of the pool are, sorted, once there are so many. */
+  async spread(pool: Pool, count: number): Promise<readonly string[]> {
+    return eventually(async () => {
+      const on = (await this.podsOf(pool)).flatMap(({ spec }) => spec?.nodeName ?? []);
+      if (on.length !== count) throw new Error(`${on.length} pods of ${pool.name} are bound`);
+      return on.map((it) => it.slice(this.name.length + 1)).sort();
+    }, PATIENT);
+  }
+
+  /** The agent. Its node selector is the original's, or none. */
+  async agent(change: { readonly nodeSelector?: Readonly<Record<string, string>> } = {}): Promise<DaemonSet> {
+    const labels = { app: "atelet" };
+    const container = { name: "atelet", image: "registry.test/atelet:1" };
+    return this.cluster.client.create(
+      daemonSets,
+      {
+        metadata: { name: AGENT.name, labels },
+        spec: {
+          selector: { matchLabels: labels },
+          template: { metadata: { labels }, spec: { containers: [container], ...change } },
+        },
+      },
+      { namespace: AGENT.namespace },
+    );
+  }
+
+  readAgent(): Promise<DaemonSet> {
+    return this.cluster.client.get(daemonSets, AGENT);
+  }
+
+  /** A merge patch. */
+  editAgent(body: object): Promise<DaemonSet> {
+    return this.cluster.client.patch(daemonSets, AGENT, { type: "merge", body });
+  }
+
+  /** Resolves once the agent has a pod on each of these nodes and on no other. */
+  async agentsOn(...wanted: readonly string[]): Promise<readonly Pod[]> {
+    const names = wanted.map((node) => this.nodeName(node)).sort();
+    return eventually(async () => {
+      const { items } = await this.cluster.client.list(pods, {
+        namespace: AGENT.namespace,
+        labelSelector: "app=atelet",
+      });
+      const on = items.map(agentNode).filter((name) => !name.startsWith(this.nodeName(CANARY)));
+      on.sort();
+      if (on.join() !== names.join()) throw new Error(`${on.join()} and not ${names.join()}`);
+      return items;
+    }, PATIENT);
+  }
+
+  /**
+   * Resolves once everything that was done before has been seen and answered: a node and its pod, both made after all
+   * else, are marked. They are gone then.
+   */
+  async settled(): Promise<void> {
+    this.#canaries ??= this.#makeCanaries();
+    const pool = await this.#canaries;
+    this.#count += 1;
+    const name = `${CANARY}-${this.#count}`;
+    // No scheduler puts pods of others there.
+    await this.add(name, (it) => it.unschedulable());
+    await this.bound(name, pool, name);
+    await this.marked(name, pool);
+    await this.deletePod(name);
+    await this.cluster.client.delete(nodes, { name: this.nodeName(name) });
+  }
+
+  async #makeCanaries(): Promise<Pool> {
+    const pool = await this.guarded(await this.pool(CANARY));
+    await eventually(() => this.deploymentOf(pool));
+    return pool;
+  }
+
+  /** Berth's writes to nodes, or this one, answered how ever: `patch 200`. Those to canaries do not count. */
+  async writes(mark: AuditMark, node?: string): Promise<readonly string[]> {
+    const found = await this.allWrites(mark, "nodes");
+    return found
+      .filter(({ name }) => !name.startsWith(this.nodeName(CANARY)))
+      .filter(({ name }) => node === undefined || name === this.nodeName(node))
+      .map(({ verb, code }) => `${verb} ${code}`);
+  }
+
+  async allWrites(mark: AuditMark, resource?: string): Promise<readonly AuditEntry[]> {
+    return (await this.requests(mark, resource)).filter(({ verb }) => WRITES.has(verb));
+  }
+
+  requests(mark: AuditMark, resource?: string): Promise<readonly AuditEntry[]> {
+    return this.cluster.audit.entriesSince(mark, { userAgent: BERTH, ...(resource && { resource }) });
+  }
+
+  /** Events with this reason about an object of this name. */
+  async events(reason: string, name: string): Promise<readonly KubeEvent[]> {
+    const { items } = await this.cluster.client.list(events, { fieldSelector: `reason=${reason}` });
+    return items.filter(({ regarding }) => regarding?.name === name);
+  }
+
+  /** Resolves once there is such an Event. */
+  async said(reason: string, name: string): Promise<KubeEvent> {
+    return eventually(async () => {
+      const [event] = await this.events(reason, name);
+      if (event === undefined) throw new Error(`no Event ${reason} about ${name}`);
+      return event;
+    });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    try {
+      await this.#owned.disposeAsync();
+    } finally {
+      await this.#clear();
+      await rm(this.#folder, { recursive: true, force: true });
+    }
+  }
+
+  /** What is left of the next stage's sight: no node, no pool, no footprint, no agent. */
+  async #clear(): Promise<void> {
+    const { client } = this.cluster;
+    await client.deleteCollection(nodeFootprints, {});
+    const { items } = await client.list(workerPools, { metadataOnly: true });
+    for (const { metadata: { namespace = "", name = "" } = {} } of items) {
+      const body = { metadata: { finalizers: null } };
+      await client.patch(workerPools, { namespace, name }, { type: "merge", body }).catch(orGone);
+      await client.delete(workerPools, { namespace, name }).catch(orGone);
+    }
+    await client.deleteCollection(deployments, { namespace: this.name });
+    await client.deleteCollection(daemonSets, { namespace: AGENT.namespace });
+    await client.deleteCollection(nodes, {});
+    const resources: readonly Resource[] = [deployments, pods];
+    await eventually(async () => {
+      for (const namespace of [this.name, AGENT.namespace]) {
+        await client.deleteCollection(pods, { namespace }, { gracePeriodSeconds: 0 });
+        for (const resource of resources) {
+          const left = await client.list(resource, { namespace, metadataOnly: true });
+          if (left.items.length > 0) throw new Error(`${left.items.length} ${resource.plural} are left`);
+        }
+      }
+    }, PATIENT);
+  }
+}
+
+/** `status.phase` and the like of what a DaemonSet has made are of no matter: its pods name their node in their affinity. */
+function agentNode({ spec }: Pod): string {
+  const required = spec?.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution;
+  return spec?.nodeName ?? required?.nodeSelectorTerms[0]?.matchFields?.[0]?.values?.[0] ?? "";
+}
+
+function orGone(error: unknown): void {
+  if (!isApiError(error, "notFound")) throw error;
+}
+
+/** Claims count with the value that the original gives them, the empty text; another value is told. */
+export function marksOf({ metadata }: Node): Marks {
+  const claims = Object.entries(metadata?.annotations ?? {}).filter(([key]) => key.startsWith(CLAIM));
+  const shown = claims.map(([key, value]) => `${key.slice(CLAIM.length)}${value === "" ? "" : `=${value}`}`);
+  return { label: metadata?.labels?.[LABEL], claims: shown.sort() };
+}
+
+export function markedBy(...pools: readonly (Pool | undefined)[]): Marks {
+  const claims = pools.flatMap((pool) => pool?.uid ?? []).sort();
+  return { label: claims.length > 0 ? "true" : undefined, claims };
+}
