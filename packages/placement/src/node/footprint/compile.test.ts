@@ -107,6 +107,17 @@ describe("faults of footprints", () => {
       "node.claims.annotationPrefix: the domain is reserved",
     ],
     [
+      "a finalizer of Kubernetes",
+      {
+        preset: "agent-substrate/pr-134",
+        hold: {
+          resource: { group: "", version: "v1", resource: "persistentvolumeclaims" },
+          finalizer: "kubernetes.io/pvc-protection",
+        },
+      },
+      "hold.finalizer: the domain is reserved",
+    ],
+    [
       "claims without a domain",
       spec("a.dev/a", "c"),
       "node.claims.annotationPrefix: has to begin with a domain",

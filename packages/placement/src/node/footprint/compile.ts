@@ -165,8 +165,12 @@ function selectorFaults({ workloads = [], node }: NodeFootprintSpec): readonly S
 }
 
 /** Places that Berth, or Kubernetes, has other uses for. */
-function placeFaults({ label, claims }: Footprint): readonly SpecFault[] {
+function placeFaults({ label, claims, hold }: Footprint): readonly SpecFault[] {
   const faults: SpecFault[] = [];
+  if (hold !== undefined && isProtectedKey(hold.finalizer)) {
+    const message = "the domain is reserved for Kubernetes: what its own controllers protect would be let go";
+    faults.push({ path: ["hold", "finalizer"], message });
+  }
   if (isProtectedKey(label.key) && !isRestricted(label.key)) {
     const message = `the domain is reserved for Kubernetes, except ${NODE_RESTRICTION} and what ends with it`;
     faults.push({ path: ["node", "label", "key"], message });
