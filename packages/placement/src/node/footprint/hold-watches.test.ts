@@ -1,7 +1,7 @@
 /** Which holds are in force while documents come, go, and break. */
-import type { KubeClient } from "@berth/kube";
+import { ApiError, type KubeClient, type Resource } from "@berth/kube";
 import { clusterName, createSilentLogger, createVirtualClock } from "@berth/runtime";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { HeldOwners } from "./held-owners.ts";
 import { HoldWatches } from "./hold-watches.ts";
 import { footprintsOf } from "./testing/footprints.ts";
@@ -15,9 +15,9 @@ const client: Pick<KubeClient, "list" | "watch"> = {
   watch: () => Promise.reject(new Error("not started")),
 };
 
-function aWatch(): HoldWatches {
+function aWatch(on = client): HoldWatches {
   return new HoldWatches({
-    client,
+    client: on,
     cluster: clusterName("c"),
     clock: createVirtualClock(),
     log: createSilentLogger(),
@@ -70,6 +70,33 @@ describe("the holds in force", () => {
     expect(rulesOf(watches)).toEqual([["cluster/f"]]);
     watches.want(footprintsOf({ f: preset }));
     expect(rulesOf(watches)).toEqual([["cluster/f"]]);
+  });
+});
+
+describe("the owners watched", () => {
+  it("are those of the version that the document names now: the one before may not be served any more", async () => {
+    const asked = new Set<string>();
+    const refuse = ({ version }: Pick<Resource, "version">): Promise<never> => {
+      asked.add(version);
+      return Promise.reject(new ApiError({ kind: "notFound" }, { verb: "watch", resource: "workerpools" }));
+    };
+    const watches = aWatch({ list: refuse, watch: refuse });
+    const stop = new AbortController();
+    const { ended } = await watches.start(stop.signal);
+    const holdOf = (version: string) => {
+      const resource = { group: "ate.dev", version, resource: "workerpools" };
+      return footprintsOf({ f: { ...preset, hold: { resource, finalizer: "x.test/hold" } } });
+    };
+    watches.want(holdOf("v1alpha1"));
+    await vi.waitFor(() => expect([...asked]).toEqual(["v1alpha1"]));
+    watches.want(holdOf("v1beta1"));
+    await vi.waitFor(() => expect([...asked]).toEqual(["v1alpha1", "v1beta1"]));
+    watches.want(holdOf("v1beta1"));
+    expect(watches.guards(POOLS)).toMatchObject([
+      { resource: { version: "v1beta1" }, footprints: [{ rule: "cluster/f" }] },
+    ]);
+    stop.abort();
+    await ended;
   });
 });
 

@@ -38,6 +38,10 @@ export function resourceName({ group, resource }: GroupVersionResource): string 
   return group === "" ? resource : `${resource}.${group}`;
 }
 
+function versionedName(resource: GroupVersionResource): string {
+  return `${resourceName(resource)}/${resource.version}`;
+}
+
 export function toOwnerText({ cluster, resource, namespace, name }: OwnerKey): string {
   return `${cluster} ${resource} ${namespace}/${name}`;
 }
@@ -91,11 +95,20 @@ export class HoldWatches implements Component {
     for (const guard of this.#guards.values()) {
       const stays = guard.footprints.filter((footprint) => isUndecided(footprint, footprints));
       const wanted = guards.get(guard.key)?.footprints ?? [];
-      guards.set(guard.key, { ...guard, footprints: [...wanted, ...stays] });
+      const resource = guards.get(guard.key)?.resource ?? guard.resource;
+      guards.set(guard.key, { ...guard, resource, footprints: [...wanted, ...stays] });
     }
     this.#guards.clear();
     for (const [key, guard] of guards) this.#guards.set(key, guard);
-    for (const guard of guards.values()) this.#watchOwners(guard.resource);
+    // Versions that somebody still asks for go before those of finalizers that are only to go.
+    const byUse = [...guards.values()].sort((a, b) => b.footprints.length - a.footprints.length);
+    for (const [name, same] of Map.groupBy(byUse, ({ resource }) => resourceName(resource))) {
+      const asked = same.filter(({ footprints }) => footprints.length > 0);
+      this.#watchOwners(
+        name,
+        (asked.length > 0 ? asked : same).map(({ resource }) => resource),
+      );
+    }
     for (const name of this.#owners.keys()) this.#settle(name);
     for (const [name, { informer }] of this.#owners)
       for (const object of informer.list()) this.#options.onOwner(this.#keyOf(name, object));
@@ -131,7 +144,7 @@ export class HoldWatches implements Component {
   owned(guard: Guard, { namespace, uid }: HeldOwner): readonly OwnedObject[] | undefined {
     const all: OwnedObject[] = [];
     for (const resource of ownedResources([guard])) {
-      if (this.#owned.get(resourceName(resource))?.isMissing(namespace) === true) continue;
+      if (this.#owned.get(versionedName(resource))?.isMissing(namespace) === true) continue;
       const objects = this.#ownedIn(resource, namespace)?.byIndex(BY_OWNER, uid);
       if (objects === undefined) return undefined;
       for (const object of objects) all.push(toOwned(resource, object));
@@ -186,9 +199,13 @@ export class HoldWatches implements Component {
     return this.#owners.get(resourceName(resource))?.informer.absent ?? false;
   }
 
-  #watchOwners(resource: GroupVersionResource): void {
-    const name = resourceName(resource);
-    if (this.#owners.has(name)) return;
+  /** One watch for each resource, in one of these versions: another that was asked for before may not be served any more. */
+  #watchOwners(name: string, versions: readonly GroupVersionResource[]): void {
+    const present = this.#owners.get(name);
+    const [resource] = versions;
+    if (resource === undefined || versions.some(({ version }) => version === present?.resource.version))
+      return;
+    if (present !== undefined) this.#leave(name, present);
     const { client, cluster, clock, log } = this.#options;
     const informer = createInformer<KubeObject>({
       name: `held-${name}`,
@@ -207,7 +224,10 @@ export class HoldWatches implements Component {
   }
 
   async #follow(name: string, { informer, abort }: OwnerWatch): Promise<void> {
-    using _subscription = informer.subscribe({ onChange: (change) => this.#changed(name, change) });
+    const tell = (change: Change<KubeObject>): void => {
+      if (!abort.signal.aborted) this.#changed(name, change);
+    };
+    using _subscription = informer.subscribe({ onChange: tell });
     const { ended } = await informer.start(abort.signal);
     await ended;
   }
@@ -232,17 +252,21 @@ export class HoldWatches implements Component {
   #settle(name: string): void {
     const watch = this.#owners.get(name);
     if (watch === undefined) return;
-    const { informer, abort } = watch;
+    const { informer } = watch;
     for (const [key, { resource, finalizer, footprints }] of this.#guards) {
       if (footprints.length > 0 || resourceName(resource) !== name || !informer.synced) continue;
       const has = ({ metadata }: KubeObject): boolean => metadata?.finalizers?.includes(finalizer) ?? false;
       if (!Iterator.from(informer.list()).some(has)) this.#guards.delete(key);
     }
     if (this.guards(name).length > 0) return;
+    this.#leave(name, watch);
+    this.#wantOwned();
+  }
+
+  #leave(name: string, { abort }: OwnerWatch): void {
     this.#owners.delete(name);
     for (const [text, key] of this.#deleting) if (key.resource === name) this.#deleting.delete(text);
     abort.abort();
-    this.#wantOwned();
   }
 
   /** What is owned is watched in the namespaces where a deletion waits, and while it does. */
@@ -254,13 +278,13 @@ export class HoldWatches implements Component {
       const name = resourceName(guard.resource);
       const namespaces = waiting.flatMap(({ resource, namespace }) => (resource === name ? [namespace] : []));
       for (const resource of ownedResources([guard])) {
-        const owned = resourceName(resource);
+        const owned = versionedName(resource);
         wanted.set(owned, (wanted.get(owned) ?? new Set<string>()).union(new Set(namespaces)));
         if (this.#owned.has(owned)) continue;
         const tell = (): void => this.lookAgain();
         const set = new InformerSet<KubeObject>({
           ...options,
-          name: `footprint-owned-${owned}`,
+          name: `footprint-owned-${resourceName(resource)}`,
           resource: resourceOf(resource),
           onChange: () => undefined,
           // Also what says nothing new: a deletion that met an older version waits for it.
@@ -278,7 +302,7 @@ export class HoldWatches implements Component {
   }
 
   #ownedIn(resource: GroupVersionResource, namespace: string): Informer<KubeObject> | undefined {
-    return this.#owned.get(resourceName(resource))?.get(namespace);
+    return this.#owned.get(versionedName(resource))?.get(namespace);
   }
 
   #keyOf(resource: string, { metadata }: KubeObject): OwnerKey {
