@@ -6,6 +6,7 @@ import {
   configMaps,
   customResourceDefinitions,
   type DaemonSet,
+  type Deployment,
   daemonSets,
   deployments,
   events,
@@ -16,14 +17,16 @@ import {
   namespaces,
   nodes,
   pods,
+  type ReplicaSet,
   type Resource,
+  replicaSets,
   roleBindings,
   roles,
   secrets,
   serviceAccounts,
   services,
 } from "@berth/kube";
-import { ARCHITECTURES_ANNOTATION, crds, labelRules } from "@berth/placement";
+import { ARCHITECTURES_ANNOTATION, crds, labelRules, workerPools } from "@berth/placement";
 import {
   aNode,
   anImage,
@@ -168,7 +171,10 @@ async function expectGate(name: string, holds: boolean): Promise<void> {
 }
 
 /** Applies what `berth manifests` prints, twice, and connects as the account that Berth has by it. */
-async function installed(installation: string, pullSecrets: boolean): Promise<KubeClient> {
+async function installed(
+  installation: string,
+  more: { readonly pullSecrets?: boolean; readonly workerPools?: boolean } = {},
+): Promise<KubeClient> {
   const namespace = `berth-${installation}`;
   const objects = installManifests({
     image: "registry.example.com/berth:1",
@@ -176,7 +182,7 @@ async function installed(installation: string, pullSecrets: boolean): Promise<Ku
     installation,
     replicas: 2,
     rules: new Map([[LABEL, `${DEVICE}\n`]]),
-    pullSecrets,
+    ...more,
   });
   for (const object of [...objects, ...objects]) {
     const applied = await cluster.client.apply(resourceFor(object), object, { fieldManager: "installer" });
@@ -235,7 +241,7 @@ describe("the manifests", () => {
       "gates.yaml": GATE,
     });
     const { client } = cluster;
-    await using asAccount = await installed("rights", false);
+    await using asAccount = await installed("rights");
     await using _node = await nodeWithDevice(client, "rights-1");
     for (const crd of crds()) await client.apply(customResourceDefinitions, crd);
     await using _rule = await ruleFor(client, DEVICE);
@@ -275,7 +281,7 @@ describe("the manifests for architecture policies", () => {
   it("give exactly the rights that are needed, pull secrets of pods among them when asked for", async () => {
     const { client } = cluster;
     await using folder = await testFolder({ "policies.yaml": POLICY });
-    await using asAccount = await installed("architecture", true);
+    await using asAccount = await installed("architecture", { pullSecrets: true });
     await using registry = await startRegistry({ users: [REGISTRY_USER] });
     const { reference } = await registry.push(anImage("team/private:1").platforms("linux/arm64"));
     await using _node = await nodeWithDevice(client, "rights-2");
@@ -325,6 +331,99 @@ describe("the manifests for architecture policies", () => {
     expect(refusals).toEqual([]);
   });
 });
+
+const FOOTPRINTS = `apiVersion: berth.dev/v1alpha1
+kind: WorkerPools
+metadata: {name: default}
+spec: {uidLabel: true}
+---
+apiVersion: berth.dev/v1alpha1
+kind: NodeFootprint
+metadata: {name: atelet}
+spec:
+  preset: agent-substrate/owner-uid
+  agent: {daemonSet: {namespace: default, name: rights-atelet}, nodeSelector: Manage}
+---
+apiVersion: berth.dev/v1alpha1
+kind: NodeFootprint
+metadata: {name: storage}
+spec:
+  preset: csi
+  workloads: [{csiDrivers: [csi.example.com], namespaceSelector: {matchLabels: {storage: "yes"}}}]
+  wait: {inject: ServerSideApply, port: 9}
+`;
+
+describe("the manifests for footprints and WorkerPools", () => {
+  it("give exactly the rights that are needed", async () => {
+    const { client } = cluster;
+    const namespace = "default";
+    await using folder = await testFolder({ "footprints.yaml": FOOTPRINTS });
+    await using asAccount = await installed("footprint", { workerPools: true });
+    for (const crd of crds()) await client.apply(customResourceDefinitions, crd);
+    await eventually(() => client.list(workerPools));
+    await using stack = new AsyncDisposableStack();
+    await client.create(nodes, aNode("rights-3").build());
+    stack.defer(() => client.delete(nodes, { name: "rights-3" }));
+    const agent = { ...untolerating, metadata: { name: "rights-atelet" } };
+    await client.create(daemonSets, agent, { namespace });
+    stack.defer(() => client.delete(daemonSets, { namespace, name: "rights-atelet" }));
+    const pool = { namespace, name: "rights" };
+    const spec = { replicas: 1, ateomImage: "registry.test/ateom:1", sandboxClass: "gvisor" } as const;
+    const refusals: string[] = [];
+    await using berth = await startBerth({
+      client: watchRefusals(asAccount, refusals),
+      config: [{ path: `${folder.path}/footprints.yaml`, shown: "footprints.yaml" }],
+      installation: "footprint",
+      namespace: "berth-footprint",
+      lease: { namespace: "berth-footprint", name: "berth-footprint" },
+    });
+    const { metadata } = await client.create(workerPools, { metadata: pool, spec }, { namespace });
+    const made = { namespace, name: "rights-deployment" };
+    const deployment = await eventually(() => client.get(deployments, made));
+    // As the Deployment controller would, which does not run here.
+    const replicaSet = await client.create(replicaSets, replicaSetOf(deployment), { namespace });
+    stack.defer(() => client.delete(replicaSets, { namespace, name: "rights" }));
+    const { uid = "" } = replicaSet.metadata ?? {};
+    const ownerReferences = [
+      { apiVersion: "apps/v1", kind: "ReplicaSet", name: "rights", uid, controller: true },
+    ];
+    const pod = aPod("rights-ateom").on("rights-3").labelled({ "ate.dev/worker-pool": "rights" }).build();
+    await client.create(pods, { ...pod, metadata: { ...pod.metadata, ownerReferences } }, { namespace });
+    await eventually(async () => {
+      const { metadata: marked } = await client.get(nodes, { name: "rights-3" });
+      expect(marked?.labels?.["ate.dev/atelet"]).toBe("true");
+      expect(marked?.annotations).toHaveProperty([`ate.dev/claim.${metadata?.uid ?? ""}`]);
+    });
+    await eventually(async () => {
+      const { spec: set } = await client.get(daemonSets, { namespace, name: "rights-atelet" });
+      expect(set?.template.spec?.nodeSelector).toEqual({ "ate.dev/atelet": "true" });
+    });
+    await client.delete(workerPools, pool);
+    await eventually(async () => {
+      const { items } = await client.list(deployments, { namespace });
+      expect(items.map(({ metadata: it }) => it?.name)).not.toContain("rights-deployment");
+    });
+    await client.delete(pods, { namespace, name: "rights-ateom" }, { gracePeriodSeconds: 0 });
+    await eventually(async () => {
+      const { items } = await client.list(workerPools, { namespace });
+      expect(items).toEqual([]);
+    });
+    expect(berth.problems()).toEqual([]);
+    expect(refusals).toEqual([]);
+  });
+});
+
+function replicaSetOf({ metadata: { name = "", uid = "" } = {}, spec }: Deployment): ReplicaSet {
+  const owner = { apiVersion: "apps/v1", kind: "Deployment", name, uid, controller: true };
+  return {
+    metadata: { name: "rights", ownerReferences: [owner] },
+    spec: {
+      replicas: 0,
+      selector: spec?.selector ?? {},
+      ...(spec?.template && { template: spec.template }),
+    },
+  };
+}
 
 const tolerationOf = (value: string): object => ({
   key: ARCHITECTURE_TAINT,
