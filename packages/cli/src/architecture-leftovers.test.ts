@@ -66,6 +66,16 @@ describe("without policies", () => {
     expect([it.lingering, it.lists()]).toEqual([[], 1]);
   });
 
+  it("one list is enough as well when the sources of policies are read one after another", async () => {
+    await using it = await setUp({ idle: false, stored: [], gated: undefined });
+    it.leftovers.policiesChanged(0);
+    await it.clock.advance(1000);
+    it.world.idle = true;
+    it.leftovers.policiesChanged(0);
+    await it.clock.advance(3_600_000);
+    expect([it.lingering, it.lists()]).toEqual([[], 1]);
+  });
+
   it("no right is missed, and a server that does not answer is asked again", async () => {
     for (const [kind, lists] of [
       ["forbidden", 1],
@@ -90,11 +100,11 @@ describe("without policies", () => {
 describe("when the last policy goes", () => {
   it("pods are watched a while longer, for other replicas still hold some; no list is needed", async () => {
     await using it = await setUp({ idle: false, stored: [], gated: [] });
-    it.leftovers.policiesChanged();
+    it.leftovers.policiesChanged(it.world.idle ? 0 : 1);
     await it.clock.advance(1000);
     expect(it.lingering).toEqual([]);
     it.world.idle = true;
-    it.leftovers.policiesChanged();
+    it.leftovers.policiesChanged(it.world.idle ? 0 : 1);
     await it.clock.advance(55_000);
     expect(it.lingering).toEqual([true]);
     await it.clock.advance(10_000);
@@ -103,16 +113,16 @@ describe("when the last policy goes", () => {
 
   it("and one comes again, the watch goes on for that one", async () => {
     await using it = await setUp({ idle: false, stored: [], gated: [held] });
-    it.leftovers.policiesChanged();
+    it.leftovers.policiesChanged(it.world.idle ? 0 : 1);
     it.world.idle = true;
-    it.leftovers.policiesChanged();
+    it.leftovers.policiesChanged(it.world.idle ? 0 : 1);
     await it.clock.advance(10_000);
     it.world.idle = false;
-    it.leftovers.policiesChanged();
+    it.leftovers.policiesChanged(it.world.idle ? 0 : 1);
     await it.clock.advance(10_000);
     expect(it.lingering).toEqual([true, false]);
     it.world.idle = true;
-    it.leftovers.policiesChanged();
+    it.leftovers.policiesChanged(it.world.idle ? 0 : 1);
     await it.clock.advance(1000);
     expect(it.lingering).toEqual([true, false, true]);
   });

@@ -25,8 +25,8 @@ export interface LeftoverOptions {
 
 export interface Leftovers {
   readonly component: Component;
-  /** Policies came into force, or ceased to be. */
-  policiesChanged(): void;
+  /** Policies came into force, or ceased to be: so many are. */
+  policiesChanged(inForce: number): void;
 }
 
 /** How often it is looked whether the last pod has been let go. Milliseconds. */
@@ -63,8 +63,9 @@ export function createLeftovers(options: LeftoverOptions): Leftovers {
   };
   return {
     component: createLoopComponent({ name: "architecture-leftovers", run }),
-    policiesChanged() {
-      if (!isIdle()) hasWatched = true;
+    policiesChanged(inForce) {
+      // Not while the first sources are read: nothing was held then, and one list tells what others have left.
+      if (inForce > 0) hasWatched = true;
       changed.resolve();
     },
   };

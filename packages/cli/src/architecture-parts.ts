@@ -232,7 +232,7 @@ export function createArchitectureParts(around: ArchitectureSurroundings): Archi
       architectureMetrics.taken(policies.policies.length, policies.faults.length);
       pass.begin();
       misses.changed();
-      leftovers.policiesChanged();
+      leftovers.policiesChanged(policies.policies.length);
       // Pods that the gate holds are let go first.
       if (!isIdle()) wantWatches();
       askAll();
