@@ -95,6 +95,12 @@ describe("the pods that a deletion waits for", () => {
     expect(found(byOwner, pods, { owner: { uid: "old", refsOf: both } })).toEqual(["p1"]);
   });
 
+  it("are none of what it owns together with another: that lives on", () => {
+    const refsOf = (uid: string): readonly string[] | undefined => (uid === "d" ? ["a", "other"] : undefined);
+    for (const footprint of [byLabel, byOwner])
+      expect(found(footprint, [makeAteom("a", "p1")], { owner: { refsOf } })).toEqual([]);
+  });
+
   it("are none that it controls itself and nobody deletes before it is gone", () => {
     const labels = { "ate.dev/worker-pool": "pool", "ate.dev/worker-pool-uid": "a" };
     const forged = makePod("forged", { labels, owners: ["ate.dev/WorkerPool a"] });

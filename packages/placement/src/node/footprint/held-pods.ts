@@ -87,7 +87,8 @@ function isBound(
     if (above.uid === uid) return true;
     const refs = refsOf(above.uid);
     if (refs === undefined) continue;
-    if (refs.includes(uid)) return true;
+    // With another owner it lives on, and its pods with it.
+    if (refs.includes(uid)) return refs.every((ref) => ref === uid);
     const next = chain[at + 1];
     if (refs.length === 0 || (next !== undefined && !refs.includes(next.uid))) return false;
   }

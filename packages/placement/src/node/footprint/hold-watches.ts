@@ -138,8 +138,9 @@ export class HoldWatches implements Component {
   }
 
   /**
-   * Objects of the owned resources of the guard that name this owner; `undefined` until all of them have been read. Of a
-   * resource that the server does not have there are none.
+   * Objects of the owned resources of the guard that name this owner and no other; `undefined` until all of them have been
+   * read. Of a resource that the server does not have there are none. What has another owner lives on: the garbage
+   * collector only takes the reference off, once this one is gone.
    */
   owned(guard: Guard, { namespace, uid }: HeldOwner): readonly OwnedObject[] | undefined {
     const all: OwnedObject[] = [];
@@ -147,7 +148,8 @@ export class HoldWatches implements Component {
       if (this.#owned.get(versionedName(resource))?.isMissing(namespace) === true) continue;
       const objects = this.#ownedIn(resource, namespace)?.byIndex(BY_OWNER, uid);
       if (objects === undefined) return undefined;
-      for (const object of objects) all.push(toOwned(resource, object));
+      for (const object of objects)
+        if (refsOf(object).every((ref) => ref === uid)) all.push(toOwned(resource, object));
     }
     return all;
   }

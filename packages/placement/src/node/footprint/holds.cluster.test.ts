@@ -1,5 +1,5 @@
 /** Owners under every kind of deletion, with the real garbage collector and Deployment controller. The test is the kubelet. */
-import { bindings, deployments, namespaces, nodes, type Pod, pods } from "@berth/kube";
+import { bindings, configMaps, deployments, namespaces, nodes, type Pod, pods } from "@berth/kube";
 import { aNode, eventually, startTestCluster, type TestCluster } from "@berth/testcluster";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { reasons } from "../../api/reasons.ts";
@@ -159,6 +159,32 @@ describe("an owner with a hold", () => {
     await gone(name);
     await eventually(async () => expect(await theDeployment(name)).toBeUndefined());
   });
+
+  it.each(["Background", "Foreground"] as const)(
+    "%s that owns something together with another: that lives on, as the garbage collector has it",
+    async (propagationPolicy) => {
+      await using _berth = startBerth();
+      const name = await guarded();
+      await running(name);
+      const other = await cluster.client.create(
+        configMaps,
+        { metadata: { namespace, name: `other-of-${name}` } },
+        { namespace },
+      );
+      const of = { namespace, name: `${name}-deployment` };
+      const { ownerReferences = [] } = (await cluster.client.get(deployments, of)).metadata ?? {};
+      const uid = other.metadata?.uid ?? "";
+      const another = { apiVersion: "v1", kind: "ConfigMap", name: `other-of-${name}`, uid };
+      const body = { metadata: { ownerReferences: [...ownerReferences, another] } };
+      await cluster.client.patch(deployments, of, { type: "merge", body });
+      await deleteOwner(name, propagationPolicy);
+      await gone(name);
+      await eventually(async () =>
+        expect((await theDeployment(name))?.metadata?.ownerReferences).toMatchObject([{ uid }]),
+      );
+      expect((await theDeployment(name))?.metadata?.deletionTimestamp).toBeUndefined();
+    },
+  );
 
   it("F-11 F-E13 with pods that never had a node: it is gone, and so is all that it owned", async () => {
     await using _berth = startBerth();
