@@ -140,7 +140,8 @@ describe("berth manifests footprint", () => {
   it("prints a document that the API server takes", async () => {
     const { stdout } = await cli(["manifests", "footprint", "--preset", "agent-substrate/pr-134"]);
     const document = parse(stdout) as object;
-    await cluster.client.create(nodeFootprints, document, { dryRun: true });
+    const taken = await cluster.client.create(nodeFootprints, document, { dryRun: true });
+    expect(taken).toMatchObject(document);
   });
 });
 
