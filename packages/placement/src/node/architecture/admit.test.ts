@@ -383,4 +383,31 @@ describe("a DaemonSet", () => {
       patch: [{ value: [{ key: "supported-arch", operator: "Exists" }] }],
     });
   });
+
+  it.each([
+    ["facts are lost", "new", taint],
+    ["its image cannot be had any more", "gone", taint],
+    ["its namespace is not known", "amd", { ...taint, labels: null }],
+  ] as const)(
+    "sent as its owner keeps it while %s: keeps what it was given, and so rolls out nothing",
+    (_, image, setting) => {
+      const given = [{ key: "own" }, tolerating("amd64")];
+      const oldObject = daemonSet(image, { tolerations: given });
+      const update = (object: object): ArchitectureAnswer =>
+        admitted({ operation: "UPDATE", object, oldObject }, setting);
+      const object = daemonSet(image, { tolerations: [{ key: "own" }] });
+      expect(applyPatch(object, patchOf(update(object)))).toEqual(oldObject);
+      expect(update(daemonSet(image))).toMatchObject({ patch: [{ path, value: [tolerating("amd64")] }] });
+      // Of other images nothing is known from before.
+      const other = update(daemonSet(`${image}-2`));
+      expect(other).toMatchObject({ patch: [] });
+    },
+  );
+
+  it("keeps no toleration of a key that is not in force", () => {
+    const oldObject = daemonSet("new", { tolerations: [{ ...tolerating("amd64"), key: "other" }] });
+    expect(admitted({ operation: "UPDATE", object: daemonSet("new"), oldObject })).toMatchObject({
+      patch: [],
+    });
+  });
 });

@@ -19,8 +19,14 @@ import { isHeldFor, isMirrorPod, isOrdinary, isPodSpec } from "./pod-kind.ts";
 import { addGate, liftGate, narrow } from "./pod-patch.ts";
 import type { PodVerdict } from "./pod-view.ts";
 import type { ArchitecturePolicyInForce } from "./policy.ts";
-import { appendTolerations, keysToGive, missingTolerations, POD_TOLERATIONS } from "./tolerations.ts";
-import { freshly, judge, wantsOf } from "./verdict.ts";
+import {
+  appendTolerations,
+  hasTolerationOf,
+  keysToGive,
+  missingTolerations,
+  POD_TOLERATIONS,
+} from "./tolerations.ts";
+import { freshly, judge, lacksFacts, wantsOf } from "./verdict.ts";
 
 export interface ArchitectureAdmission extends GovernContext {
   /** Labels of a namespace; `undefined` while they are not known. */
@@ -104,10 +110,36 @@ export function admitDaemonSet(
   const isDue = operation === "CREATE" || (operation === "UPDATE" && !hasSameTemplate(object, oldObject));
   const namespace = question.namespace || textField(field(object, "metadata"), "namespace");
   const template = isDue ? readPod(templateOf(object), namespace) : undefined;
-  const judged = template && judgeSent(context, template);
-  if (template === undefined || judged === undefined) return UNCHANGED;
-  const patch = tolerate(context, template, judged.verdict, TEMPLATE_TOLERATIONS);
-  return { allowed: true, patch, wants: wantsOf(judged.verdict) };
+  if (template === undefined) return UNCHANGED;
+  const judged = judgeSent(context, template);
+  const kept =
+    judged === undefined || lacksFacts(judged.verdict) ? keptFrom(context, oldObject, template) : [];
+  const patch =
+    judged === undefined || kept.length > 0
+      ? appendTolerations(template.spec.tolerations, kept, TEMPLATE_TOLERATIONS)
+      : tolerate(context, template, judged.verdict, TEMPLATE_TOLERATIONS);
+  return { allowed: true, patch, wants: judged === undefined ? [] : wantsOf(judged.verdict) };
+}
+
+/**
+ * Without all facts a template keeps what it tolerated before with the same images: this replica may have yet to learn
+ * what the one that gave it knew, and to take it off and give it again would be two roll-outs.
+ */
+function keptFrom(
+  context: ArchitectureAdmission,
+  oldObject: unknown,
+  template: SentPod,
+): readonly Toleration[] {
+  const old = readPod(templateOf(oldObject), template.namespace);
+  if (old === undefined || imagesOf(old) !== imagesOf(template)) return [];
+  const lacking = taintKeys(context).filter((key) => !hasTolerationOf(template.tolerations, key));
+  return old.tolerations.filter((it) => lacking.some((key) => hasTolerationOf([it], key)));
+}
+
+function imagesOf({ spec, namespace }: SentPod): string {
+  return imageUses(spec, namespace)
+    .map(({ question }) => question.image)
+    .join("\n");
 }
 
 /** @returns `undefined` while the namespace is not known: then nobody can say who governs the pod. */

@@ -44,7 +44,12 @@ export function keysToGive(
   verdict: PodVerdict,
 ): readonly string[] {
   if (!lacksFacts(verdict)) return keys;
-  return keys.filter((key) => !(standing ?? []).some((it) => it.key === key && isForEffect(it)));
+  return keys.filter((key) => !hasTolerationOf(standing, key));
+}
+
+/** Of whichever value. A toleration of every key is none of this one. */
+export function hasTolerationOf(standing: Tolerations, key: string): boolean {
+  return (standing ?? []).some((it) => it.key === key && isForEffect(it));
 }
 
 function isForEffect({ effect = "" }: Toleration): boolean {
