@@ -54,6 +54,14 @@ describe("the pods that a deletion waits for", () => {
     expect(podsOfOwner(byLabel, { ...A, uid: "b" }, sight)).toEqual([]);
   });
 
+  it("are looked for in the namespace of the owner, where they can be in no other", () => {
+    const asked: (string | undefined)[] = [];
+    const sight = { ...sightOf({}), podsOf: (_: unknown, namespace?: string) => (asked.push(namespace), []) };
+    for (const footprint of [byLabel, byOwner, believed]) podsOfOwner(footprint, A, sight);
+    podsOfOwner(byOwner, { ...A, namespace: "" }, sight);
+    expect(asked).toEqual(["default", "default", undefined, undefined]);
+  });
+
   it("F-E4 F-E3 are none that are finished", () => {
     const pods = [
       makeAteom("a", "failed", { phase: "Failed" }),

@@ -3,13 +3,14 @@ import type { Pod } from "@berth/kube";
 import { ownValue } from "../mark.ts";
 import type { Footprint } from "./footprint.ts";
 import type { FootprintSight, OwnerIdentity } from "./footprint-sight.ts";
+import { isGroupedByOwner } from "./groups.ts";
 import { type NeedSight, podNeeds } from "./needs.ts";
 import { isWorkload } from "./owners.ts";
 
 /** What has to be known of pods. Read from memory; `undefined` is always "not known yet". */
 export interface HeldPodsSight extends NeedSight, Pick<FootprintSight, "owners"> {
-  /** All pods that the workloads of the footprint may select, with a node or without. */
-  podsOf(footprint: Footprint): Iterable<Pod> | undefined;
+  /** All pods that the workloads of the footprint may select, in one namespace or in all, with a node or without. */
+  podsOf(footprint: Footprint, namespace?: string): Iterable<Pod> | undefined;
 }
 
 /** What is known of one owner that is being deleted. */
@@ -36,7 +37,10 @@ export function podsOfOwner(
   owner: DeletedOwner,
   sight: HeldPodsSight,
 ): readonly Pod[] | undefined {
-  const pods = sight.podsOf(footprint);
+  const pods = sight.podsOf(
+    footprint,
+    isGroupedByOwner(footprint) && owner.namespace ? owner.namespace : undefined,
+  );
   if (pods === undefined) return undefined;
   const found: Pod[] = [];
   for (const pod of pods) {
@@ -52,11 +56,15 @@ export function podsOfOwner(
   return found;
 }
 
-/** Can it be one of the owner's at all? What an owner in a namespace owns is in that namespace. */
-function isOfGroup({ grouping }: Footprint, { metadata }: Pod, { namespace, uid }: DeletedOwner): boolean {
-  const isNear = namespace === "" || metadata?.namespace === namespace;
-  if (grouping.by === "OwnerUID") return isNear;
-  if (grouping.by !== "PodLabel" || (grouping.verify !== undefined && !isNear)) return false;
+/**
+ * Can it be one of the owner's at all? What an owner in a namespace owns is in that namespace; who believes a label, believes
+ * it of any pod.
+ */
+function isOfGroup(footprint: Footprint, { metadata }: Pod, { namespace, uid }: DeletedOwner): boolean {
+  const { grouping } = footprint;
+  if (isGroupedByOwner(footprint) && namespace !== "" && metadata?.namespace !== namespace) return false;
+  if (grouping.by === "OwnerUID") return true;
+  if (grouping.by !== "PodLabel") return false;
   return ownValue(metadata?.labels, grouping.label) === uid;
 }
 

@@ -81,9 +81,11 @@ export class FootprintPods implements Component, Pick<FootprintSight, "pods"> {
     return this.#gather(footprint, (informer) => informer.byIndex(BY_NODE, node));
   }
 
-  /** All of them, each once; those without a node only when the footprint holds owners. */
-  podsOf(footprint: Footprint): readonly Pod[] | undefined {
-    return this.#gather(footprint, (informer) => [...informer.list()]);
+  /** All of them, or those in one namespace, each once; those without a node only when the footprint holds owners. */
+  podsOf(footprint: Footprint, namespace?: string): readonly Pod[] | undefined {
+    return this.#gather(footprint, (informer) =>
+      namespace === undefined ? [...informer.list()] : informer.byIndex(BY_NAMESPACE, namespace),
+    );
   }
 
   /** Nodes of the pods in this namespace, of all footprints. */

@@ -77,6 +77,8 @@ interface Setup extends AsyncDisposable {
   /** Nodes told of. */
   readonly told: Set<string>;
   readonly counts: { owners: number; everything: number };
+  /** Namespaces told of. */
+  readonly near: Set<string>;
   problem(): string | undefined;
 }
 
@@ -88,6 +90,7 @@ async function setUp(user?: string): Promise<Setup> {
     ...(user !== undefined && { user: await cluster.user(user) }),
   });
   const told = new Set<string>();
+  const near = new Set<string>();
   const counts = { owners: 0, everything: 0 };
   const watches = createFootprintSight({
     client,
@@ -98,6 +101,7 @@ async function setUp(user?: string): Promise<Setup> {
     onNode: (node) => void told.add(node),
     onEverything: () => void counts.everything++,
     onOwners: () => void counts.owners++,
+    onNamespace: (namespace) => void near.add(namespace),
   });
   const stopping = new AbortController();
   const running = await Promise.all(watches.components.map((part) => part.start(stopping.signal)));
@@ -106,6 +110,7 @@ async function setUp(user?: string): Promise<Setup> {
     watches,
     told,
     counts,
+    near,
     problem: () => watches.components.map((part) => part.problem?.()).find((it) => it !== undefined),
     async [Symbol.asyncDispose]() {
       stopping.abort();
@@ -272,9 +277,9 @@ describe("the CSI drivers of claims", () => {
 });
 
 describe("the labels of namespaces", () => {
-  it("are read only when a footprint asks for them, and the nodes of their pods are told", async () => {
+  it("are read only when a footprint asks for them; the nodes of their pods are told, and so are holds and waits", async () => {
     await using setup = await setUp();
-    const { id, watches, told } = setup;
+    const { id, watches, told, near, counts } = setup;
     await cluster.client.create(pods, aPod("user").in(id).on("n1").labelled({ app: id }).build());
     const team = (): unknown => watches.sight.namespaceLabels(id)?.["team"];
     watches.want([aFootprint(id, {})]);
@@ -285,9 +290,15 @@ describe("the labels of namespaces", () => {
     await eventually(() => expect(watches.sight.pods(footprint, "n1")).toHaveLength(1));
     expect(watches.sight.namespaceLabels("no-such-namespace")).toBeNull();
     told.clear();
+    near.clear();
+    const { owners } = counts;
     const body = { metadata: { labels: { team: "b" } } };
     await cluster.client.patch(namespaces, { name: id }, { type: "merge", body });
     await eventually(() => expect(team()).toBe("b"));
     expect(told).toEqual(new Set(["n1"]));
+    expect(near).toContain(id);
+    expect(counts.owners).toBeGreaterThan(owners);
+    expect(watches.podsOf(footprint, id)).toHaveLength(1);
+    expect(watches.podsOf(footprint, "default")).toEqual([]);
   });
 });

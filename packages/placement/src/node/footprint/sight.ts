@@ -24,8 +24,10 @@ export interface FootprintSightOptions {
   readonly onEverything: () => void;
   /** A pod has changed, also one without a node: for holds. Must not throw. */
   readonly onPod?: (change: Change<Pod>) => void;
-  /** Owners of pods have become known: for holds. Must not throw. */
+  /** Owners of pods have become known, or what else pods are decided by has changed: for holds. Must not throw. */
   readonly onOwners?: () => void;
+  /** What pods in this namespace are decided by has changed: for waits. Must not throw. */
+  readonly onNamespace?: (namespace: string) => void;
 }
 
 export interface FootprintWatches {
@@ -35,8 +37,11 @@ export interface FootprintWatches {
    * values, and nothing of others. At any time, also before the start.
    */
   want(footprints: readonly Footprint[]): void;
-  /** All pods of a footprint, each once; those without a node only when it holds owners. `undefined`: not known yet. */
-  podsOf(footprint: Footprint): readonly Pod[] | undefined;
+  /**
+   * All pods of a footprint, or those in one namespace, each once; those without a node only when it holds owners.
+   * `undefined`: not known yet.
+   */
+  podsOf(footprint: Footprint, namespace?: string): readonly Pod[] | undefined;
   /** Run them all. */
   readonly components: readonly Component[];
   /** Pods held. */
@@ -44,16 +49,21 @@ export interface FootprintWatches {
 }
 
 export function createFootprintSight(options: FootprintSightOptions): FootprintWatches {
-  const { daemonSets, onNode, onEverything, onOwners } = options;
+  const { daemonSets, onNode, onEverything, onOwners, onNamespace } = options;
+  const changed = (nodes: ReadonlySet<string>, namespace: string): void => {
+    nodes.forEach(onNode);
+    onOwners?.();
+    onNamespace?.(namespace);
+  };
   const pods = new FootprintPods({ ...options, onChange: onNode, onSynced: onEverything });
   const namespaces = new NamespaceWatch({
     ...options,
-    onChange: (namespace) => pods.nodesOfNamespace(namespace).forEach(onNode),
+    onChange: (namespace) => changed(pods.nodesOfNamespace(namespace), namespace),
     onSynced: onEverything,
   });
   const volumes = new VolumeDrivers({
     ...options,
-    onChange: (namespace, claim) => pods.nodesOfClaim(namespace, claim).forEach(onNode),
+    onChange: (namespace, claim) => changed(pods.nodesOfClaim(namespace, claim), namespace),
     onSynced: onEverything,
   });
   const owners = new OwnerResolver({
@@ -91,7 +101,7 @@ export function createFootprintSight(options: FootprintSightOptions): FootprintW
       );
       pods.want(footprints);
     },
-    podsOf: (footprint) => pods.podsOf(footprint),
+    podsOf: (footprint, namespace) => pods.podsOf(footprint, namespace),
     components: [pods, namespaces, owners, ...volumes.components],
     get size() {
       return pods.size;

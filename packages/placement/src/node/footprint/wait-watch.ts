@@ -22,6 +22,7 @@ export interface WaitWatchOptions {
 }
 
 const ALL = "all";
+const BY_NAMESPACE = "namespace";
 
 /**
  * The Deployments of the cluster, read while a footprint has their pods wait by server-side apply, and of them what that is
@@ -50,7 +51,8 @@ export class WaitWatch implements Component {
   /** The footprints in force from now on. At any time, also before `start`. */
   want(footprints: readonly Footprint[]): void {
     const isNeeded = footprints.some(({ wait }) => wait?.inject === "ServerSideApply");
-    if (isNeeded) this.#informers.want([{ key: ALL, scope: {}, project: slimDeployment }]);
+    const indexes = { [BY_NAMESPACE]: namespaceOf };
+    if (isNeeded) this.#informers.want([{ key: ALL, scope: {}, project: slimDeployment, indexes }]);
     this.lookAgain();
   }
 
@@ -58,10 +60,11 @@ export class WaitWatch implements Component {
     return this.#informers.get(ALL)?.get(key);
   }
 
-  /** What footprints select pods by has changed: every Deployment is looked at. */
-  lookAgain(): void {
-    for (const object of this.#informers.get(ALL)?.list() ?? [])
-      this.#options.onDeployment(keyOf(this.#options.cluster, object));
+  /** What footprints select pods by has changed: every Deployment is looked at, or each in the namespace. */
+  lookAgain(namespace?: string): void {
+    const informer = this.#informers.get(ALL);
+    const objects = namespace === undefined ? informer?.list() : informer?.byIndex(BY_NAMESPACE, namespace);
+    for (const object of objects ?? []) this.#options.onDeployment(keyOf(this.#options.cluster, object));
   }
 
   start(signal: AbortSignal): Promise<Running> {
@@ -72,6 +75,10 @@ export class WaitWatch implements Component {
   problem(): string | undefined {
     return this.#informers.problem();
   }
+}
+
+function namespaceOf({ metadata }: Deployment): readonly string[] {
+  return [metadata?.namespace ?? ""];
 }
 
 /** Of the fields that somebody manages only what Berth has applied. */

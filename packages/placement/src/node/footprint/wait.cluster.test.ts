@@ -191,6 +191,29 @@ describe("a Deployment whose pods need the agent", () => {
     );
   });
 
+  it("is looked at again when what is known of its namespace changes", async () => {
+    const name = await create([]);
+    const looked: string[] = [];
+    const watch = new WaitWatch({
+      client: cluster.client,
+      cluster: clusterName("c"),
+      clock: systemClock,
+      log: createSilentLogger(),
+      onDeployment: (key) => looked.push(key.name),
+    });
+    watch.want(applying.footprints);
+    const abort = new AbortController();
+    const { ended } = await watch.start(abort.signal);
+    await eventually(() => expect(looked).toContain(name));
+    looked.length = 0;
+    watch.lookAgain("default");
+    expect(looked).toEqual([]);
+    watch.lookAgain(namespace);
+    expect(looked).toContain(name);
+    abort.abort();
+    await ended;
+  });
+
   it("gets the wait back that somebody has taken off", async () => {
     await using _berth = startBerth(cluster.client);
     const name = await create([]);

@@ -110,7 +110,7 @@ export function startHolds(client: KubeClient, footprints: Footprints): HoldWorl
     reconcile: createHoldReconciler({
       client,
       watches,
-      sight: { ...seen.sight, podsOf: (footprint) => seen.podsOf(footprint) },
+      sight: { ...seen.sight, podsOf: (footprint, at) => seen.podsOf(footprint, at) },
       held,
       events: { record: (event) => events.push(event) },
       clock: systemClock,
