@@ -2,7 +2,6 @@
  * The drop-in for agent-substrate's pull request 134 on the whole product: what it does with nodes and WorkerPools, case by
  * case as the contract names them (F-1 to F-15), with the real controllers. Writes are counted in the audit log.
  */
-import { runCli } from "@berth/cli";
 import {
   clusterRoleBindings,
   clusterRoles,
@@ -16,19 +15,19 @@ import {
 import { MARKS_ANNOTATION, workerPools } from "@berth/placement";
 import { eventually, type TestCluster, type TestUser } from "@berth/testcluster";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { runCommand } from "./command.ts";
 import {
   BERTH,
   CLAIM,
-  createFootprintStage,
   FINALIZER,
-  type FootprintStage,
   LABEL,
   markedBy,
   marksOf,
   NAMESPACE,
   startFootprintCluster,
   UID_LABEL,
-} from "./footprint-world.ts";
+} from "./footprint-cluster.ts";
+import { createFootprintStage, type FootprintStage } from "./footprint-world.ts";
 
 let cluster: TestCluster;
 beforeAll(async () => {
@@ -360,22 +359,19 @@ describe("the agent under the drop-in for pull request 134", () => {
   });
 });
 
-/** Berth's service account with the roles that `berth manifests install` prints, and no other right. */
+/** Berth's service account with the roles that `berth manifests --worker-pools` prints, and no other right. */
 async function asInstalled(): Promise<AsyncDisposable & { readonly user: TestUser }> {
-  let printed = "";
-  const stdout = { isTerminal: false, columns: undefined, write: (text: string) => void (printed += text) };
-  await runCli(
-    ["manifests", "--worker-pools", "--image", "registry.test/berth:1", "-n", NAMESPACE, "-o", "json"],
-    {
-      environment: {},
-      folder: import.meta.dirname,
-      home: undefined,
-      stdout,
-      stderr: stdout,
-      signal: new AbortController().signal,
-      self: "berth",
-    },
-  );
+  const args = [
+    "manifests",
+    "--worker-pools",
+    "--image",
+    "registry.test/berth:1",
+    "-n",
+    NAMESPACE,
+    "-o",
+    "json",
+  ];
+  const printed = await runCommand(...args);
   const { items } = JSON.parse(printed) as { readonly items: readonly KubeObject[] };
   const access: readonly Resource[] = [clusterRoles, clusterRoleBindings, roles, roleBindings];
   await using owned = new AsyncDisposableStack();

@@ -4,6 +4,8 @@
  * of nodes that are `fake()`, and the test those of all others.
  *
  * A stage has its cluster to itself while it lasts: the agent's DaemonSet and the footprints concern all nodes.
+ *
+ * Long because what every test of it asks of a cluster is asked here, once.
  */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -12,7 +14,6 @@ import { type BerthOptions, type RunningBerth, startBerth } from "@berth/cli";
 import {
   bindings,
   type Condition,
-  customResourceDefinitions,
   type DaemonSet,
   type Deployment,
   daemonSets,
@@ -31,7 +32,6 @@ import {
   serviceAccounts,
 } from "@berth/kube";
 import {
-  crds,
   type NodeFootprint,
   nodeFootprints,
   originalFootprint,
@@ -47,35 +47,22 @@ import {
   eventually,
   type NodeBuilder,
   type PodBuilder,
-  startTestCluster,
   type TestCluster,
-  type TestClusterOptions,
   type TestUser,
 } from "@berth/testcluster";
-
-/** No other user agent on these clusters begins so. */
-export const BERTH = "berth/";
-/** Berth's own. */
-export const NAMESPACE = "berth-system";
-/** The drop-in for pull request 134. */
-export const DROP_IN: string = path.join(
-  import.meta.dirname,
-  "../examples/footprint/agent-substrate-pr-134.yaml",
-);
-export const LABEL: string = originalFootprint.nodeLabel.key;
-export const CLAIM: string = originalFootprint.claimPrefix;
-export const FINALIZER: string = originalFootprint.finalizer;
-export const UID_LABEL: string = originalFootprint.podLabel;
-/** Where the agent's DaemonSet is. */
-export const AGENT: Required<ObjectName> = originalFootprint.agent;
-/** What the original holds, and by which finalizer. */
-export const HOLD = {
-  resource: originalFootprint.owners,
-  finalizer: originalFootprint.finalizer,
-  ownedResources: [{ group: "apps", version: "v1", resource: "deployments" }],
-} as const;
-/** What the garbage collector has to do first may take it a moment. */
-export const PATIENT = { timeoutMs: 60_000, everyMs: 100 } as const;
+import {
+  AGENT,
+  BERTH,
+  DROP_IN,
+  FINALIZER,
+  type Marks,
+  markedBy,
+  marksOf,
+  NAMESPACE,
+  PATIENT,
+  type Pool,
+  UID_LABEL,
+} from "./footprint-cluster.ts";
 
 const WRITES: ReadonlySet<string> = new Set(["create", "update", "patch", "delete", "deletecollection"]);
 /** Its scheduler does not exist: pods with it are bound by the test. */
@@ -84,41 +71,11 @@ const NO_SCHEDULER = "by-hand";
 const STAGE = "test.berth.dev/stage";
 const CANARY = "canary";
 
-/** With all controllers, and with Berth's CRDs. The caller disposes it. */
-export async function startFootprintCluster(options: TestClusterOptions = {}): Promise<TestCluster> {
-  await using owned = new AsyncDisposableStack();
-  const cluster = owned.use(
-    await startTestCluster({ with: ["controller-manager", "scheduler", "kwok"], audit: true, ...options }),
-  );
-  const { client } = cluster;
-  for (const crd of crds()) await eventually(() => client.apply(customResourceDefinitions, crd));
-  const kinds: readonly Resource[] = [nodeFootprints, workerPools];
-  for (const kind of kinds) await eventually(() => client.list(kind));
-  for (const name of [NAMESPACE, AGENT.namespace]) await client.create(namespaces, { metadata: { name } });
-  // The garbage collector looks for new kinds when it starts, and then every 30 s.
-  await cluster.stopComponent("kube-controller-manager", "SIGKILL");
-  await cluster.startComponent("kube-controller-manager");
-  owned.move();
-  return cluster;
-}
-
 export interface StartOptions extends Partial<BerthOptions> {
   /** Where it connects; default the API server itself. */
   readonly server?: string;
   /** As whom; default somebody who may do everything. */
   readonly user?: TestUser;
-}
-
-/** A pool, as far as pods and claims name it. */
-export interface Pool {
-  readonly name: string;
-  readonly uid: string;
-}
-
-/** What a node carries of the original footprint: the label's value, and the groups of its claims, sorted. */
-export interface Marks {
-  readonly label: string | undefined;
-  readonly claims: readonly string[];
 }
 
 /** @param name Of the namespace of its pools; begins the names of its nodes. */
@@ -513,16 +470,4 @@ function agentNode({ spec }: Pod): string {
 
 function orGone(error: unknown): void {
   if (!isApiError(error, "notFound")) throw error;
-}
-
-/** Claims count with the value that the original gives them, the empty text; another value is told. */
-export function marksOf({ metadata }: Node): Marks {
-  const claims = Object.entries(metadata?.annotations ?? {}).filter(([key]) => key.startsWith(CLAIM));
-  const shown = claims.map(([key, value]) => `${key.slice(CLAIM.length)}${value === "" ? "" : `=${value}`}`);
-  return { label: metadata?.labels?.[LABEL], claims: shown.sort() };
-}
-
-export function markedBy(...pools: readonly (Pool | undefined)[]): Marks {
-  const claims = pools.flatMap((pool) => pool?.uid ?? []).sort();
-  return { label: claims.length > 0 ? "true" : undefined, claims };
 }
