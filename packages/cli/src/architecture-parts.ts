@@ -233,9 +233,10 @@ export function createArchitectureParts(around: ArchitectureSurroundings): Archi
       pass.begin();
       misses.changed();
       leftovers.policiesChanged(policies.policies.length);
+      // While what was watched is still known: what is watched no longer leaves the counts.
+      askAll();
       // Pods that the gate holds are let go first.
       if (!isIdle()) wantWatches();
-      askAll();
       review.ask();
       askStatuses();
       around.onChange();
