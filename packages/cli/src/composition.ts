@@ -1,21 +1,24 @@
 /** The composition root: every part of a running Berth is made and put together here, and nowhere else. */
-import { type KubeClient, type Node, nodes, type ObjectReference } from "@berth/kube";
 import {
-  type ArchitecturePolicy,
+  type KubeClient,
+  type KubeObject,
+  type Node,
+  nodes,
+  type ObjectReference,
+  type Resource,
+} from "@berth/kube";
+import {
   architecturePolicies,
   type BoundCapability,
   DaemonSetWatch,
   heldAgainBy,
   type LabelOptions,
-  type LabelRule,
   labelFactsChanged,
   labelRules,
-  type NodeFootprint,
   type NodeObserver,
   NodeWriter,
   nodeFootprints,
   nodeMarksChanged,
-  type StartupGate,
   startupGates,
 } from "@berth/placement";
 import {
@@ -172,34 +175,12 @@ function assemble(options: BerthOptions, registries: RegistrySettings): Parts {
     eager: lease === undefined,
     ...common,
   });
-  const rules = createInformer<LabelRule>({
-    client,
-    cluster: CLUSTER,
-    resource: labelRules,
-    optional: true,
-    ...common,
-  });
-  const gateInformer = createInformer<StartupGate>({
-    client,
-    cluster: CLUSTER,
-    resource: startupGates,
-    optional: true,
-    ...common,
-  });
-  const policyInformer = createInformer<ArchitecturePolicy>({
-    client,
-    cluster: CLUSTER,
-    resource: architecturePolicies,
-    optional: true,
-    ...common,
-  });
-  const footprintInformer = createInformer<NodeFootprint>({
-    client,
-    cluster: CLUSTER,
-    resource: nodeFootprints,
-    optional: true,
-    ...common,
-  });
+  const documentsOf = <T extends KubeObject>(resource: Resource<T>): Informer<T> =>
+    createInformer<T>({ client, cluster: CLUSTER, resource, optional: true, ...common });
+  const rules = documentsOf(labelRules);
+  const gateInformer = documentsOf(startupGates);
+  const policyInformer = documentsOf(architecturePolicies);
+  const footprintInformer = documentsOf(nodeFootprints);
   const recheck = (name: string): void =>
     controller.enqueue(keyOf(CLUSTER, { metadata: { name } }), { priority: "high" });
   const recheckAll = (): void => {

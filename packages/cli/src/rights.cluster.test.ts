@@ -1,4 +1,4 @@
-/** What Berth may do, and what it says when it may not, on a real API server with RBAC. */
+/** What Berth may do, and what it says when it may not, on a real API server with RBAC. Long because all roles are tried by the same means. */
 import {
   type ClusterRole,
   clusterRoleBindings,
