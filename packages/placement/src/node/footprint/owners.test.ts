@@ -48,6 +48,8 @@ class Server {
   readonly failures = new Map<string, ApiFailure[]>();
   /** Kinds that may not be read. */
   readonly denied = new Set<string>();
+  /** Kinds that the server does not have yet. */
+  readonly unserved = new Set<string>();
   readonly reads: string[] = [];
   latencyMs = 5;
   inFlight = 0;
@@ -70,7 +72,9 @@ class Server {
       this.#get(`${kind}/${of.name}`, of, options?.signal) as Promise<T>,
     read: async (path) => {
       await Promise.resolve();
-      const served = Object.entries(PLURALS).filter(([kind]) => path.endsWith(`/${GROUPS[kind]}`));
+      const served = Object.entries(PLURALS).filter(
+        ([kind]) => path.endsWith(`/${GROUPS[kind]}`) && !this.unserved.has(kind),
+      );
       if (served.length === 0) throw new ApiError({ kind: "notFound" }, { verb: "get", resource: path });
       return JSON.stringify({
         resources: served.map(([kind, name]) => ({ kind, name, namespaced: true })),
@@ -295,6 +299,16 @@ describe("the owners of a pod", () => {
       "Secret/token",
       "WorkerPool/pool",
     ]);
+  });
+
+  it("stay unknown while the server does not have the kind that is asked for, and are told when it has", async () => {
+    await using world = new World();
+    world.server.unserved.add("WorkerPool");
+    expect(await world.after(pod, 1_000)).toBeUndefined();
+    world.server.unserved.clear();
+    await world.clock.advance(120_000);
+    expect(world.told).toEqual(["n1"]);
+    expect(world.look(pod)).toEqual(CHAIN);
   });
 
   it("are all of them where a hold asks for them and knows no kind", async () => {

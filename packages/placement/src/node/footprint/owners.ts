@@ -5,6 +5,7 @@ import {
   isApiError,
   jobs,
   type KubeClient,
+  MISS_MS,
   type ObjectMeta,
   type OwnerReference,
   type Pod,
@@ -88,8 +89,8 @@ interface Question {
  * the list is complete. An owner counts only when it is there with the uid that the reference names: references can be
  * forged, so one that is wrong says nothing about others. What is known stays so, as a pod's owners hardly change; a new
  * child of an owner has that owner read again. A failed read is repeated with backoff. Without the right to read
- * an owner it stays unknown, which is looked at every half minute, one owner of each resource: where Kubernetes makes pods
- * with it or somebody asks for its kind. Any other that may not be read ends the list: it stands in a reference that
+ * an owner it stays unknown, which is looked at every half minute, one owner of each resource, and so it does while the
+ * server does not have its kind: where Kubernetes makes pods with it or somebody asks for it. Any other that cannot be read ends the list: it stands in a reference that
  * whoever makes pods can write, or above what others ask for.
  */
 export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> {
@@ -224,6 +225,8 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
       const read = await this.#read(named, signal);
       if (signal.aborted) return undefined;
       this.#denied.delete(kind);
+      // Its definition may be on its way, or not known to each API server yet.
+      if (read === "unserved") return this.#passOver(question, kind, MISS_MS);
       this.#answer(question, read);
       return undefined;
     } catch (error) {
@@ -233,7 +236,7 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
     }
   }
 
-  /** The owner may not be read. */
+  /** The owner cannot be read. */
   #passOver(question: Question, kind: string, waitMs: number): ReconcileResult | undefined {
     if (this.#isNeeded(kind)) return { recheckAfterMs: waitMs };
     this.#answer(question, undefined);
@@ -245,16 +248,17 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
     return this.#kinds.has(kind) || WORKLOADS.has(kind);
   }
 
-  /** `undefined`: there is no such owner. */
+  /** `undefined`: there is no such owner. `unserved`: the server does not have its kind. */
   async #read(
     { namespace, group, version, ref }: Named,
     signal: AbortSignal,
-  ): Promise<ObjectMeta | undefined> {
+  ): Promise<ObjectMeta | undefined | "unserved"> {
     const { kind, name, uid } = ref;
     const resource =
       WORKLOADS.get(kindText({ group, kind })) ??
       (await this.#directory.ofKind({ group, version, kind }, signal));
-    if (resource === undefined || (resource.namespaced && namespace === "")) return undefined;
+    if (resource === undefined) return "unserved";
+    if (resource.namespaced && namespace === "") return undefined;
     try {
       const of = { name, ...(resource.namespaced && { namespace }) };
       const { metadata } = await this.#options.client.get(resource, of, { signal, metadataOnly: true });
