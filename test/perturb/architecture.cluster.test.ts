@@ -4,6 +4,9 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { architectureHeld } from "./architecture.ts";
 import { startStoryCluster } from "./berth.ts";
 
+/** Each wait has a limit by itself; beside many other tests the whole takes minutes. */
+const LIMIT_MS = 600_000;
+
 let cluster: TestCluster;
 beforeAll(async () => {
   cluster = await startStoryCluster();
@@ -22,4 +25,4 @@ it("pods are held, narrowed and tolerated and nodes tainted the same however Ber
   expect(paused).toBeGreaterThan(6);
   // What only a timer brings about does not come in every telling.
   expect(result.notReached.length).toBeLessThan((2 * killed + paused) / 10);
-});
+}, LIMIT_MS);
