@@ -13,16 +13,20 @@ beforeAll(async () => {
 });
 afterAll(() => cluster[Symbol.asyncDispose]());
 
-it("pods are held, narrowed and tolerated and nodes tainted the same however Berth is killed, kept behind, or left without events", async () => {
-  const result = await perturb(architectureHeld, { cluster });
-  // Past vitest, which would set it apart with the name of the test above and a blank line below.
-  process.stdout.write(`${describeResult(result)}\n`);
-  for (const point of result.notReached)
-    process.stdout.write(`perturb: ${result.story}: not reached: ${point}\n`);
-  expect(result.violations.map((one) => describeViolation(result.story, one)).join("\n")).toBe("");
-  const { "kill-before": killed, paused } = result.replays;
-  expect(killed).toBeGreaterThan(6);
-  expect(paused).toBeGreaterThan(6);
-  // What only a timer brings about does not come in every telling.
-  expect(result.notReached.length).toBeLessThan((2 * killed + paused) / 10);
-}, LIMIT_MS);
+it(
+  "pods are held, narrowed and tolerated and nodes tainted the same however Berth is killed, kept behind, or left without events",
+  async () => {
+    const result = await perturb(architectureHeld, { cluster });
+    // Past vitest, which would set it apart with the name of the test above and a blank line below.
+    process.stdout.write(`${describeResult(result)}\n`);
+    for (const point of result.notReached)
+      process.stdout.write(`perturb: ${result.story}: not reached: ${point}\n`);
+    expect(result.violations.map((one) => describeViolation(result.story, one)).join("\n")).toBe("");
+    const { "kill-before": killed, paused } = result.replays;
+    expect(killed).toBeGreaterThan(6);
+    expect(paused).toBeGreaterThan(6);
+    // What only a timer brings about does not come in every telling.
+    expect(result.notReached.length).toBeLessThan((2 * killed + paused) / 10);
+  },
+  LIMIT_MS,
+);
