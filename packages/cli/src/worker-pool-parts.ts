@@ -22,16 +22,7 @@ export function createWorkerPoolParts(options: WorkerPoolsOptions): WorkerPoolPa
       current = read;
       pools.configure(workerPoolConfig(read));
     },
-    watches: [named("worker-pools-watch", pools.watch)],
+    watches: [pools.watch],
     elected: [pools.controller],
-  };
-}
-
-/** Components of a manager have a name each. */
-function named(name: string, component: Component): Component {
-  return {
-    name,
-    start: (signal) => component.start(signal),
-    problem: () => component.problem?.(),
   };
 }

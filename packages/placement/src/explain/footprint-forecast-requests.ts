@@ -1,31 +1,30 @@
 /** What a pod of a template requests of its node, and what many of them do. Pure. */
 import type { Container, PodSpec } from "@berth/kube";
+import { parseQuantity } from "../node/labels/compare.ts";
 
 /** By resource, as Kubernetes writes quantities: `{ cpu: "1500m", memory: "2Gi" }`. */
 export type Requests = Readonly<Record<string, string>>;
 
-/** One amount in thousandths, and whether it is counted in powers of 1024. */
+/** One amount in units of 10⁻⁹, and whether it is counted in powers of 1024. */
 interface Amount {
-  readonly milli: bigint;
+  readonly nano: bigint;
   readonly isBinary: boolean;
 }
 
 type Amounts = ReadonlyMap<string, Amount>;
 
-const DECIMAL: Readonly<Record<string, number>> = { m: 0, "": 3, k: 6, M: 9, G: 12, T: 15, P: 18, E: 21 };
 const BINARY = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
-/** As the API server stores quantities: whole digits and a suffix (`resource.Quantity`, canonical form). */
-const CANONICAL = /^(\d{1,24})(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$/;
+/** Of what the API server stores; others would make an amount of any size of a few digits. */
+const MAX_LENGTH = 32;
 
 /**
  * What `count` pods of the template request together, as the scheduler adds it up: the containers and the init containers
- * that go on beside them, or more while the others start. A resource with an amount that is not in canonical form, or is
- * finer than a thousandth, is left out.
+ * that go on beside them, or more while the others start. What is no quantity is left out.
  */
 export function requestsOf(spec: PodSpec | undefined, count: number): Requests {
   const total: Record<string, string> = {};
-  for (const [resource, { milli, isBinary }] of [...effective(spec)].sort(byResource)) {
-    if (milli > 0n) total[resource] = canonical({ milli: milli * BigInt(count), isBinary });
+  for (const [resource, { nano, isBinary }] of [...effective(spec)].sort(byResource)) {
+    if (nano > 0n) total[resource] = written({ nano: nano * BigInt(count), isBinary });
   }
   return total;
 }
@@ -55,16 +54,14 @@ function amountsOf({ resources }: Pick<Container, "resources">): Amounts {
 }
 
 function parse(text: string): Amount | undefined {
-  const [, digits, suffix = ""] = CANONICAL.exec(text) ?? [];
-  if (digits === undefined) return undefined;
-  const power = BINARY.indexOf(suffix);
-  if (power > 0) return { milli: BigInt(digits) * 1000n * 1024n ** BigInt(power), isBinary: true };
-  return { milli: BigInt(digits) * 10n ** BigInt(DECIMAL[suffix] ?? 0), isBinary: false };
+  const nano = text.length > MAX_LENGTH ? undefined : parseQuantity(text);
+  return nano === undefined ? undefined : { nano, isBinary: text.endsWith("i") };
 }
 
-function canonical({ milli, isBinary }: Amount): string {
-  if (milli % 1000n !== 0n) return `${milli}m`;
-  let units = milli / 1000n;
+/** In thousandths where it is not whole, rounded up. */
+function written({ nano, isBinary }: Amount): string {
+  if (nano % 1_000_000_000n !== 0n) return `${(nano + 999_999n) / 1_000_000n}m`;
+  let units = nano / 1_000_000_000n;
   let power = 0;
   if (isBinary) {
     for (; units % 1024n === 0n && power < BINARY.length - 1; power += 1) units /= 1024n;
@@ -82,11 +79,11 @@ function combined(a: Amounts, b: Amounts, by: (x: Amount, y: Amount) => Amount):
 }
 
 function sum(a: Amount, b: Amount): Amount {
-  return { milli: a.milli + b.milli, isBinary: a.isBinary || b.isBinary };
+  return { nano: a.nano + b.nano, isBinary: a.isBinary || b.isBinary };
 }
 
 function larger(a: Amount, b: Amount): Amount {
-  return a.milli >= b.milli ? a : b;
+  return a.nano >= b.nano ? a : b;
 }
 
 function byResource([a]: readonly [string, Amount], [b]: readonly [string, Amount]): number {

@@ -34,7 +34,7 @@ const ALL = "all";
  * with every change of its status. What is kept of those that belong to no pool is their name.
  */
 export class WorkerPoolWatch implements Component {
-  readonly name = "worker-pools";
+  readonly name = "worker-pools-watch";
   readonly #cluster: ClusterName;
   readonly #onPool: WorkerPoolWatchOptions["onPool"];
   readonly #pools: InformerSet<WorkerPool>;

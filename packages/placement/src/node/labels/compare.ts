@@ -25,7 +25,7 @@ const BINARY: Readonly<Record<string, number>> = { Ki: 1, Mi: 2, Gi: 3, Ti: 4, P
  * away from zero, as apimachinery's `resource.ParseQuantity` does. Unlike there, binary ones are not capped at 2⁶³-1,
  * and a sign or a point alone is no number.
  */
-function parseQuantity(text: string): bigint | undefined {
+export function parseQuantity(text: string): bigint | undefined {
   const match = text.length > MAX_LENGTH ? null : QUANTITY.exec(text);
   if (match === null) return undefined;
   const [, sign, whole = "", fraction = "", suffix = "", exponent = "0"] = match;
