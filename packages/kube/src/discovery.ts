@@ -10,6 +10,7 @@ export interface KindName {
   readonly kind: string;
 }
 
+/** Whom a `ResourceDirectory` asks, and its clock. */
 export interface ResourceDirectoryOptions {
   readonly client: Pick<KubeClient, "read">;
   /** Milliseconds, as `Clock.monotonic`. */
