@@ -38,6 +38,7 @@ interface Setup {
   pods: readonly Pod[];
   owned: readonly OwnedObject[];
   fails: ApiError | undefined;
+  mayRead: boolean;
   readonly requests: string[];
   readonly events: EventInput[];
   readonly held: HeldOwners;
@@ -63,7 +64,8 @@ function setUp(more: Partial<HeldOwner> = {}): Setup {
   };
   const answer = (text: string): Promise<KubeObject> => {
     requests.push(text);
-    if (setup.fails !== undefined) return Promise.reject(setup.fails);
+    if (setup.fails !== undefined && !(setup.mayRead && text.startsWith("get")))
+      return Promise.reject(setup.fails);
     const metadata = { namespace: "default", name: "pool", uid: "a" };
     return Promise.resolve({ apiVersion: "ate.dev/v1alpha1", kind: "WorkerPool", metadata });
   };
@@ -96,6 +98,7 @@ function setUp(more: Partial<HeldOwner> = {}): Setup {
     pods: [],
     owned: [],
     fails: undefined,
+    mayRead: false,
     requests,
     events,
     held,
@@ -154,6 +157,26 @@ describe("the reconciler of owners", () => {
     await expect(setup.look()).resolves.toBeUndefined();
     setup.fails = failure("uidMismatch");
     await expect(setup.look()).resolves.toBeUndefined();
+  });
+
+  it("tells once of a right that is missing, says so of what is held, and tries again", async () => {
+    const setup = setUp();
+    setup.owned = [owned];
+    setup.mayRead = true;
+    setup.fails = new ApiError({ kind: "forbidden" }, { verb: "delete", resource: "deployments.apps" });
+    expect(await setup.look()).toEqual({ recheckAfterMs: 60_000 });
+    expect(await setup.look()).toEqual({ recheckAfterMs: 60_000 });
+    const [entry] = setup.held.of("cluster/f");
+    expect(entry?.message).toMatch(/^what it owns: deployments default\/pool-deployment; delete deployments/);
+    const refused = { reason: reasons.WriteRefused, type: "Warning", regarding: { name: "pool" } };
+    expect(setup.events).toMatchObject([refused]);
+    setup.fails = undefined;
+    setup.owned = [];
+    await setup.look();
+    expect(setup.requests.at(-1)).toContain("patch pool");
+    setup.fails = new ApiError({ kind: "forbidden" }, { verb: "patch", resource: "workerpools.ate.dev" });
+    await setup.look();
+    expect(setup.events).toMatchObject([refused, refused]);
   });
 
   it("F-E12 tells once of an owner whose pod is stuck, and of the time when it will be", async () => {

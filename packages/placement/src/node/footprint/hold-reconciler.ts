@@ -1,12 +1,6 @@
 /** Carries out what is decided about owners with a hold: deletions of what they own, and one patch of finalizers. */
 import { isApiError, type KubeClient, type KubeObject, type Pod } from "@berth/kube";
-import {
-  addFinalizer,
-  type Clock,
-  type Reconcile,
-  type ReconcileResult,
-  removeFinalizer,
-} from "@berth/runtime";
+import { addFinalizer, type Clock, type Reconcile, removeFinalizer } from "@berth/runtime";
 import { reasons } from "../../api/reasons.ts";
 import type { EventSink } from "../report.ts";
 import { decideHold, FOREGROUND, type Guard, type HoldDecision } from "./decide-hold.ts";
@@ -37,16 +31,22 @@ interface OwnerMemory {
   isStuckTold: boolean;
 }
 
+/** How soon what the server refuses is tried again, ms. */
+const REFUSED_MS = 60_000;
+
 type Context = Parameters<Reconcile<OwnerKey>>[1];
 
 /**
  * Level-based: what an owner lacks now. The finalizer of a hold is put on while the owner lives and taken off when nothing
  * of it is left; finalizers of others are neither touched nor moved. Nothing is remembered that a restart could not do
- * without.
+ * without. A right that is missing is told of by an Event on the first owner of the resource that meets it, and by what is
+ * held; it is tried again every minute.
  */
 export function createHoldReconciler(options: HoldReconcilerOptions): Reconcile<OwnerKey> {
   // As many entries as there are owners whose deletion waits: each is told of when it is gone.
   const memories = new Map<string, OwnerMemory>();
+  // Resources of which a refusal has been told since it began: as many as are held.
+  const refused = new Set<string>();
   return async (key, context) => {
     const id = toOwnerText(key);
     const owner = options.watches.owner(key);
@@ -63,11 +63,24 @@ export function createHoldReconciler(options: HoldReconcilerOptions): Reconcile<
     let recheckAfterMs: number | undefined;
     for (const guard of guards) {
       const decision = look(options, { owner, guard, memory });
-      report(options, id, { owner, guard, decision });
-      if (memory !== undefined) await tellStuck(options, { owner, guard, decision, memory, context });
-      await remove(options, { owner, decision, memory, context });
-      // The next finalizer is decided upon the version that this patch makes.
-      if (decision.finalizer !== undefined) return patch(options, { owner, guard, decision, context });
+      const found = { owner, guard, decision };
+      report(options, id, found);
+      try {
+        if (memory !== undefined) await tellStuck(options, { ...found, memory, context });
+        await remove(options, { owner, decision, memory, context });
+        // The next finalizer is decided upon the version that this patch makes.
+        if (decision.finalizer !== undefined) {
+          await patch(options, { ...found, context });
+          refused.delete(key.resource);
+          return undefined;
+        }
+      } catch (error) {
+        if (!isApiError(error, "forbidden")) throw error;
+        report(options, id, found, error.message);
+        if (!refused.has(key.resource)) await tellRefused(options, owner, { error, context });
+        refused.add(key.resource);
+        return { recheckAfterMs: REFUSED_MS };
+      }
       recheckAfterMs = earliest(recheckAfterMs, decision.recheckAfterMs);
     }
     return recheckAfterMs === undefined ? undefined : { recheckAfterMs };
@@ -140,11 +153,38 @@ interface Found {
   readonly decision: HoldDecision;
 }
 
-function report({ held }: HoldReconcilerOptions, id: string, { owner, guard, decision }: Found): void {
+/** @param refusal what the server said to what was to be done. */
+function report(
+  { held }: HoldReconcilerOptions,
+  id: string,
+  { owner, guard, decision }: Found,
+  refusal?: string,
+): void {
   const waits = decision.finalizer === undefined ? decision.held : undefined;
-  const name = nameOf(owner);
-  for (const { rule } of guard.footprints)
-    held.put(rule, id, waits === undefined ? undefined : { ...waits, name, uid: owner.uid });
+  const entry = waits && {
+    ...waits,
+    name: nameOf(owner),
+    uid: owner.uid,
+    message: refusal === undefined ? waits.message : `${waits.message}; ${refusal}`,
+  };
+  for (const { rule } of guard.footprints) held.put(rule, id, entry);
+}
+
+/** The kind of the owner is not known before it is read. */
+async function tellRefused(
+  { client, events }: HoldReconcilerOptions,
+  owner: HeldOwner,
+  { error, context }: { readonly error: Error; readonly context: Context },
+): Promise<void> {
+  context.log.warn("a hold lacks a right", { owner: nameOf(owner), error: error.message });
+  if (events === undefined) return;
+  const object = await orGone(
+    client.get(resourceFor(owner), ownerName(owner), { signal: context.signal }),
+    "notFound",
+    "forbidden",
+  );
+  if (object !== undefined)
+    tell(events, object, reasons.WriteRefused, `its hold is not kept: ${error.message}`);
 }
 
 /** Once for each hold. */
@@ -158,6 +198,7 @@ async function tellStuck(
   const object = await orGone(
     client.get(resourceFor(owner), ownerName(owner), { signal: context.signal }),
     "notFound",
+    "forbidden",
   );
   if (object?.metadata?.uid === owner.uid)
     tell(events, object, reasons.OwnerHeld, `its deletion waits for ${held.message}`);
@@ -201,7 +242,7 @@ async function remove(
 async function patch(
   { client, events }: HoldReconcilerOptions,
   { owner, guard, decision, context }: Found & { readonly context: Context },
-): Promise<ReconcileResult | undefined> {
+): Promise<void> {
   const { finalizer, reason, held } = decision;
   const { uid, resourceVersion, finalizers, deletionTimestamp } = owner;
   const seen: KubeObject = {
@@ -213,13 +254,13 @@ async function patch(
     },
   };
   const body = (finalizer === "Add" ? addFinalizer : removeFinalizer)(seen, guard.finalizer);
-  if (body === undefined) return undefined;
+  if (body === undefined) return;
   const after = await orGone(
     client.patch(resourceFor(owner), ownerName(owner), body, { signal: context.signal }),
     "notFound",
     "uidMismatch",
   );
-  if (after === undefined) return undefined;
+  if (after === undefined) return;
   context.log.info("finalizer of an owner changed", { owner: nameOf(owner), finalizer, reason });
   if (reason === reasons.HoldTimedOut && events !== undefined)
     tell(
@@ -228,7 +269,6 @@ async function patch(
       reason,
       `let go after its timeout, and ${held?.message ?? "something of it is left"}`,
     );
-  return undefined;
 }
 
 function tell(events: EventSink, object: KubeObject, reason: string, note: string): void {
@@ -245,7 +285,7 @@ function tell(events: EventSink, object: KubeObject, reason: string, note: strin
 /** `undefined` where it fails as one of these kinds. */
 async function orGone<T>(
   request: Promise<T>,
-  ...kinds: readonly ("notFound" | "conflict" | "uidMismatch")[]
+  ...kinds: readonly ("notFound" | "conflict" | "uidMismatch" | "forbidden")[]
 ): Promise<T | undefined> {
   try {
     return await request;
