@@ -26,6 +26,7 @@ beforeAll(async () => {
   await cluster.client.create(namespaces, { metadata: { name: namespace } });
   await cluster.client.create(nodes, aNode(NODE).build());
   await serveOwners(cluster.client);
+  await eventually(() => cluster.client.list(owners, {}));
   // The garbage collector looks for new kinds when it starts, and then every 30 s.
   await cluster.stopComponent("kube-controller-manager");
   await cluster.startComponent("kube-controller-manager");

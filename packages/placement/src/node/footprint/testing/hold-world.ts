@@ -19,7 +19,6 @@ import {
   Manager,
   systemClock,
 } from "@berth/runtime";
-import { eventually } from "@berth/testcluster";
 import type { FootprintGroup, FootprintHold, NodeFootprintSpec } from "../../../api/node-footprint.ts";
 import { compileFootprints } from "../compile.ts";
 import type { Footprints } from "../footprint.ts";
@@ -38,6 +37,7 @@ export const owners: Resource = defineResource({
   namespaced: true,
 });
 
+/** It can be some time until the kind is served. */
 export async function serveOwners(client: KubeClient): Promise<void> {
   const names = { plural: "pools", singular: "pool", kind: "Pool", listKind: "PoolList" };
   const schema = { openAPIV3Schema: { type: "object", "x-kubernetes-preserve-unknown-fields": true } };
@@ -50,7 +50,6 @@ export async function serveOwners(client: KubeClient): Promise<void> {
       versions: [{ name: "v1", served: true, storage: true, schema }],
     },
   });
-  await eventually(() => client.list(owners, {}));
 }
 
 const BY_POOL: FootprintGroup = { by: "OwnerUID", owner: { group: GROUP, kind: "Pool" } };
