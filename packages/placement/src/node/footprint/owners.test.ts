@@ -277,6 +277,20 @@ describe("the owners of a pod", () => {
     expect(world.resolver.problem()).toBeUndefined();
   });
 
+  it("cost no more the longer they cannot be read, though pods come and go: one of each node stands for all", async () => {
+    await using world = new World();
+    world.server.denied.add("Deployment");
+    for (let at = 0; at < 50; at++) {
+      world.server.put(`ReplicaSet/web-${at}`, "Deployment/web");
+      await world.after(podOf(`p${at}`, refTo(`ReplicaSet/web-${at}`), `n${at % 2}`));
+    }
+    expect(world.resolver.waiting).toBe(2);
+    world.server.denied.clear();
+    await world.clock.advance(60_000);
+    expect(world.told.toSorted()).toEqual(["n0", "n1"]);
+    expect(world.resolver.waiting).toBe(0);
+  });
+
   it("end at what may not be read and nobody asks for: it is no problem of ours, and keeps nothing unknown", async () => {
     await using world = new World();
     world.server.denied.add("Secret");

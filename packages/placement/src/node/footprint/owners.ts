@@ -77,7 +77,10 @@ type Answer = { readonly first: number; readonly at: number } & (
 
 interface Question {
   readonly named: Named;
-  /** Pods whose owners are not known before, by uid. */
+  /**
+   * Pods whose owners are not known before: the last one of each node, by its name. Once that one's are, all pods of the node
+   * are looked at again, and ask anew where they have to.
+   */
   readonly waiting: Map<string, Pod>;
 }
 
@@ -158,6 +161,11 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
     return this.#answers.size;
   }
 
+  /** Pods remembered because an owner of theirs is not known: for each owner at most one of each node. */
+  get waiting(): number {
+    return this.#questions.values().reduce((sum, { waiting }) => sum + waiting.size, 0);
+  }
+
   start(signal: AbortSignal): Promise<Running> {
     return this.#controller.start(signal);
   }
@@ -211,7 +219,7 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
       this.#questions.set(named.key, question);
       this.#controller.enqueue(named.key);
     }
-    question.waiting.set(pod.metadata?.uid ?? "", pod);
+    question.waiting.set(pod.spec?.nodeName ?? "", pod);
   }
 
   async #find(key: string, { signal, log }: ReconcileContext): Promise<ReconcileResult | undefined> {
