@@ -46,7 +46,7 @@ import {
 import { architectureWebhooks } from "./architecture-admission.ts";
 import { createLeftovers } from "./architecture-leftovers.ts";
 import { createPodMisses } from "./architecture-misses.ts";
-import { ArchitectureHub, readClusterArchitecture } from "./architecture-policies.ts";
+import { createArchitectureHub, readClusterArchitecture } from "./architecture-policies.ts";
 import { createArchitectureReview } from "./architecture-review.ts";
 import { ArchitectureWatches } from "./architecture-watches.ts";
 import type { Fault } from "./config/fault.ts";
@@ -111,9 +111,9 @@ export function createArchitectureParts(around: ArchitectureSurroundings): Archi
   const common = { client, cluster, clock, log, metrics };
   const architectureMetrics = createArchitectureMetrics(metrics);
   const faults = new FaultReport(around.onFault);
-  const inForce = (): ArchitecturePolicies | undefined => hub.policies;
+  const inForce = (): ArchitecturePolicies | undefined => hub.inForce;
   const isIdle = (): boolean => {
-    const policies = hub.policies;
+    const policies = hub.inForce;
     return policies?.policies.length === 0 && policies.policy.unsettled === undefined;
   };
 
@@ -226,22 +226,20 @@ export function createArchitectureParts(around: ArchitectureSurroundings): Archi
     clock,
     log,
   });
-  const hub = new ArchitectureHub({
-    onChange(policies) {
-      faults.report("policies", hub.configFaults());
-      architectureMetrics.taken(policies.policies.length, policies.faults.length);
-      pass.begin();
-      misses.changed();
-      leftovers.policiesChanged(policies.policies.length);
-      // While what was watched is still known: what is watched no longer leaves the counts.
-      askAll();
-      // Pods that the gate holds are let go first.
-      if (!isIdle()) wantWatches();
-      review.ask();
-      askStatuses();
-      around.onChange();
-      around.recheckAll();
-    },
+  const hub = createArchitectureHub((policies) => {
+    faults.report("policies", hub.configFaults());
+    architectureMetrics.taken(policies.policies.length, policies.faults.length);
+    pass.begin();
+    misses.changed();
+    leftovers.policiesChanged(policies.policies.length);
+    // While what was watched is still known: what is watched no longer leaves the counts.
+    askAll();
+    // Pods that the gate holds are let go first.
+    if (!isIdle()) wantWatches();
+    review.ask();
+    askStatuses();
+    around.onChange();
+    around.recheckAll();
   });
 
   const podController: Controller = createController({

@@ -1,6 +1,6 @@
 import { type ArchitecturePolicy, architecturePolicySpec, BOOTSTRAP_ANNOTATION } from "@berth/placement";
 import { describe, expect, it } from "vitest";
-import { ArchitectureHub, readClusterArchitecture } from "./architecture-policies.ts";
+import { createArchitectureHub, readClusterArchitecture } from "./architecture-policies.ts";
 import type { LocatedArchitecturePolicy } from "./config/settings.ts";
 
 const TAINT = { mode: "Taint" } as const;
@@ -27,7 +27,7 @@ function ofFile(name: string, spec: object = TAINT): LocatedArchitecturePolicy {
 }
 
 interface Stage {
-  readonly hub: ArchitectureHub;
+  readonly hub: ReturnType<typeof createArchitectureHub>;
   readonly setCluster: (...policies: readonly ArchitecturePolicy[]) => void;
   readonly rules: () => readonly string[] | undefined;
   readonly changes: () => number;
@@ -35,11 +35,11 @@ interface Stage {
 
 function stage(): Stage {
   let changes = 0;
-  const hub = new ArchitectureHub({ onChange: () => (changes += 1) });
+  const hub = createArchitectureHub(() => (changes += 1));
   return {
     hub,
     setCluster: (...policies) => hub.setCluster(readClusterArchitecture(policies)),
-    rules: () => hub.policies?.policies.map(({ rule }) => rule),
+    rules: () => hub.inForce?.policies.map(({ rule }) => rule),
     changes: () => changes,
   };
 }
@@ -54,16 +54,16 @@ describe("sources of architecture policies", () => {
   it("are not settled before the cluster has been read: a policy that is in no file may be there", () => {
     const { hub, setCluster } = stage();
     hub.setConfig([]);
-    expect(hub.policies?.policy.unsettled?.sources).toEqual(new Set(["config"]));
+    expect(hub.inForce?.policy.unsettled?.sources).toEqual(new Set(["config"]));
     setCluster();
-    expect(hub.policies?.policy.unsettled).toBeUndefined();
+    expect(hub.inForce?.policy.unsettled).toBeUndefined();
   });
 
   it("are settled without the cluster when it is said that it will not be read, and go on when it is", () => {
     const { hub, setCluster, rules } = stage();
     hub.setConfig([ofFile("a")]);
     hub.settle();
-    expect(hub.policies?.policy.unsettled).toBeUndefined();
+    expect(hub.inForce?.policy.unsettled).toBeUndefined();
     setCluster(ofCluster("b"));
     expect(rules()).toEqual(["config/a", "cluster/b"]);
   });
@@ -107,7 +107,7 @@ describe("a policy of the cluster", () => {
     setCluster();
     expect(rules()).toEqual([]);
     // Its taint can still be taken off.
-    expect(hub.policies?.policy.declared.ids.has("taint/supported-arch:NoSchedule")).toBe(true);
+    expect(hub.inForce?.policy.declared.ids.has("taint/supported-arch:NoSchedule")).toBe(true);
   });
 
   it("is confirmed by its annotation", () => {
@@ -115,7 +115,7 @@ describe("a policy of the cluster", () => {
     const policy = ofCluster("a");
     const metadata = { ...policy.metadata, annotations: { [BOOTSTRAP_ANNOTATION]: "true" } };
     setCluster({ ...policy, metadata }, ofCluster("b"));
-    expect(hub.policies?.policies.map(({ confirmed }) => confirmed)).toEqual([true, false]);
+    expect(hub.inForce?.policies.map(({ confirmed }) => confirmed)).toEqual([true, false]);
   });
 });
 

@@ -13,14 +13,12 @@ import {
 } from "@berth/placement";
 import type { Fault } from "./config/fault.ts";
 import type { LocatedArchitecturePolicy } from "./config/settings.ts";
+import { DocumentHub } from "./document-hub.ts";
 import {
   type ClusterDocuments,
   clusterFaults,
   type DocumentFault,
-  type DocumentJudgement,
-  type DocumentVersion,
   fileFaults,
-  judge,
   readClusterDocuments,
 } from "./source-documents.ts";
 
@@ -60,72 +58,24 @@ function toDocumentFault({ policy: name, ...fault }: ArchitectureFault): Documen
   return { ...fault, name };
 }
 
-export interface ArchitectureHubOptions {
-  /** Policies came into force or ceased to be. */
-  readonly onChange: (policies: ArchitecturePolicies) => void;
-}
-
-/**
- * Puts the policies of all sources together, and says of each document what became of it. Until those of the cluster have
- * been read, or `settle` says that they will not be, one that is in no file is not taken for deleted: it may be there.
- */
-export class ArchitectureHub {
-  readonly #options: ArchitectureHubOptions;
-  #config: readonly LocatedArchitecturePolicy[] | undefined;
-  #cluster: ClusterArchitecture | undefined;
-  #policies: ArchitecturePolicies | undefined;
-  #isSettled = false;
+/** @param onChange policies came into force or ceased to be. */
+export function createArchitectureHub(
+  onChange: (policies: ArchitecturePolicies) => void,
+): DocumentHub<ArchitecturePolicySpec, ArchitecturePolicies> {
   /** What policies of this process have declared: the taint of one that is deleted has to come off. */
-  readonly #declared = new Set<MarkId>();
-
-  constructor(options: ArchitectureHubOptions) {
-    this.#options = options;
-  }
-
-  /** `undefined` until some source has been read. */
-  get policies(): ArchitecturePolicies | undefined {
-    return this.#policies;
-  }
-
-  setConfig(policies: readonly LocatedArchitecturePolicy[] | undefined): void {
-    this.#config = policies;
-    this.#refresh();
-  }
-
-  setCluster(policies: ClusterArchitecture): void {
-    this.#cluster = policies;
-    this.#isSettled = true;
-    this.#refresh();
-  }
-
-  /** It is gone on without those of the cluster. */
-  settle(): void {
-    this.#isSettled = true;
-    this.#refresh();
-  }
-
-  /** What became of this version of a policy of the cluster; `undefined` until it was taken over. */
-  judgementOf(name: string, version: DocumentVersion): DocumentJudgement | undefined {
-    const faults = (this.#policies?.faults ?? []).map(toDocumentFault);
-    return judge({ ...version, name }, this.#cluster, faults, () => ({
-      ready: true,
-      reason: reasons.ArchitecturePolicyInForce,
-      message: "in force",
-    }));
-  }
-
-  configFaults(): readonly Fault[] {
-    return architectureFaults(this.#config ?? [], this.#policies?.faults ?? []);
-  }
-
-  #refresh(): void {
-    this.#policies = assembleArchitecture(this.#config, this.#cluster, {
-      before: this.#policies?.policies ?? [],
-      declaredBefore: this.#declared,
-      unsettled: !this.#isSettled,
-    });
-    if (this.#policies === undefined) return;
-    for (const id of declaredArchitecturePlaces(this.#policies)) this.#declared.add(id);
-    this.#options.onChange(this.#policies);
-  }
+  const declared = new Set<MarkId>();
+  return new DocumentHub({
+    assemble({ config, cluster, unsettled, before }) {
+      const policies = assembleArchitecture(config, cluster, {
+        before: before?.policies ?? [],
+        declaredBefore: declared,
+        unsettled,
+      });
+      for (const id of policies === undefined ? [] : declaredArchitecturePlaces(policies)) declared.add(id);
+      return policies;
+    },
+    faultsOf: ({ faults }) => faults.map(toDocumentFault),
+    inForce: reasons.ArchitecturePolicyInForce,
+    onChange,
+  });
 }

@@ -51,7 +51,7 @@ import { createDocumentFollower } from "./document-follower.ts";
 import { FaultReport } from "./fault-report.ts";
 import { footprintWebhooks } from "./footprint-admission.ts";
 import { FootprintAgents } from "./footprint-agents.ts";
-import { FootprintHub, readClusterFootprints } from "./footprints.ts";
+import { createFootprintHub, readClusterFootprints } from "./footprints.ts";
 import { createKeySource } from "./key-source.ts";
 import type { WebhookOwner } from "./webhook-server.ts";
 
@@ -104,10 +104,10 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
   const common = { client, cluster, clock, log, metrics };
   const footprintMetrics = createFootprintMetrics(metrics);
   const faults = new FaultReport(around.onFault);
-  const inForce = (): readonly Footprint[] => hub.footprints?.footprints ?? [];
+  const inForce = (): readonly Footprint[] => hub.inForce?.footprints ?? [];
   /** `undefined` while a source is still to be read. */
   const settled = (): readonly Footprint[] | undefined =>
-    hub.footprints?.policy.unsettled === undefined ? hub.footprints?.footprints : undefined;
+    hub.inForce?.policy.unsettled === undefined ? hub.inForce?.footprints : undefined;
 
   const tally: FootprintTally = new FootprintTally((rule) => {
     askStatus(rule);
@@ -160,22 +160,20 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
   });
   const held = new HeldOwners({ onChange: (rule) => askStatus(rule) });
 
-  const hub = new FootprintHub({
-    onChange(footprints) {
-      faults.report("footprints", hub.configFaults());
-      footprintMetrics.taken(footprints.footprints.length, footprints.faults.length);
-      pass = beginPass();
-      watches.want(footprints.footprints);
-      agents.want(footprints.footprints);
-      holdWatches.want(footprints);
-      waitWatch.want(footprints.footprints);
-      askStatuses();
-      askAgents();
-      around.onChange();
-      recheckAll();
-      // Without nodes nothing is decided, and all of them have been looked at.
-      pass.check();
-    },
+  const hub = createFootprintHub((footprints) => {
+    faults.report("footprints", hub.configFaults());
+    footprintMetrics.taken(footprints.footprints.length, footprints.faults.length);
+    pass = beginPass();
+    watches.want(footprints.footprints);
+    agents.want(footprints.footprints);
+    holdWatches.want(footprints);
+    waitWatch.want(footprints.footprints);
+    askStatuses();
+    askAgents();
+    around.onChange();
+    recheckAll();
+    // Without nodes nothing is decided, and all of them have been looked at.
+    pass.check();
   });
 
   const ownerController: Controller<OwnerKey> = createController<OwnerKey>({
@@ -199,7 +197,7 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
     name: "footprint-waits",
     reconcile: createWaitReconciler({
       deployments: waitWatch,
-      footprints: () => hub.footprints,
+      footprints: () => hub.inForce,
       sight,
       client,
       events,
@@ -282,8 +280,8 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
   });
 
   return {
-    capability: bindFootprints({ footprints: () => hub.footprints, sight }),
-    footprints: () => hub.footprints,
+    capability: bindFootprints({ footprints: () => hub.inForce, sight }),
+    footprints: () => hub.inForce,
     observer: {
       decided(name, outcome) {
         tally.decided(name, outcome);
@@ -294,7 +292,7 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
         pass.gone(name);
       },
     },
-    webhooks: footprintWebhooks({ footprints: () => hub.footprints, sight, log }),
+    webhooks: footprintWebhooks({ footprints: () => hub.inForce, sight, log }),
     onSettings: ({ nodeFootprints: read }) => hub.setConfig(read),
     daemonSetsChanged() {
       agents.want(inForce());

@@ -1,7 +1,7 @@
 import { type NodeFootprint, nodeFootprintSpec } from "@berth/placement";
 import { describe, expect, it } from "vitest";
 import type { LocatedNodeFootprint } from "./config/settings.ts";
-import { FootprintHub, readClusterFootprints } from "./footprints.ts";
+import { createFootprintHub, readClusterFootprints } from "./footprints.ts";
 
 const GPU = { preset: "gpu" } as const;
 const labelled = (key: string): object => ({ preset: "gpu", node: { label: { key } } });
@@ -28,7 +28,7 @@ function ofFile(name: string, spec: object = GPU): LocatedNodeFootprint {
 }
 
 interface Stage {
-  readonly hub: FootprintHub;
+  readonly hub: ReturnType<typeof createFootprintHub>;
   readonly setCluster: (...footprints: readonly NodeFootprint[]) => void;
   readonly rules: () => readonly string[] | undefined;
   readonly changes: () => number;
@@ -36,11 +36,11 @@ interface Stage {
 
 function stage(): Stage {
   let changes = 0;
-  const hub = new FootprintHub({ onChange: () => (changes += 1) });
+  const hub = createFootprintHub(() => (changes += 1));
   return {
     hub,
     setCluster: (...footprints) => hub.setCluster(readClusterFootprints(footprints)),
-    rules: () => hub.footprints?.footprints.map(({ rule }) => rule),
+    rules: () => hub.inForce?.footprints.map(({ rule }) => rule),
     changes: () => changes,
   };
 }
@@ -55,16 +55,16 @@ describe("sources of node footprints", () => {
   it("are not settled before the cluster has been read: a footprint that is in no file may be there", () => {
     const { hub, setCluster } = stage();
     hub.setConfig([]);
-    expect(hub.footprints?.policy.unsettled?.sources).toEqual(new Set(["config"]));
+    expect(hub.inForce?.policy.unsettled?.sources).toEqual(new Set(["config"]));
     setCluster();
-    expect(hub.footprints?.policy.unsettled).toBeUndefined();
+    expect(hub.inForce?.policy.unsettled).toBeUndefined();
   });
 
   it("are settled without the cluster when it is said that it will not be read, and go on when it is", () => {
     const { hub, setCluster, rules } = stage();
     hub.setConfig([ofFile("a")]);
     hub.settle();
-    expect(hub.footprints?.policy.unsettled).toBeUndefined();
+    expect(hub.inForce?.policy.unsettled).toBeUndefined();
     setCluster(ofCluster("b"));
     expect(rules()).toEqual(["config/a", "cluster/b"]);
   });
@@ -125,7 +125,7 @@ describe("a footprint of the cluster", () => {
     expect(rules()).toEqual([]);
     // Its marks can still be taken off, also after another change.
     setCluster(ofCluster("b"));
-    expect(hub.footprints?.policy.declared.ids).toEqual(
+    expect(hub.inForce?.policy.declared.ids).toEqual(
       new Set(["label/footprint.berth.dev/a", "label/footprint.berth.dev/b"]),
     );
   });
