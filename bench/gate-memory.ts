@@ -1,9 +1,9 @@
 /** Pods that are no business of a gate: what they add to the memory of Berth, and whether it receives any. */
-import { setTimeout as delay } from "node:timers/promises";
 import { originalGate } from "@berth/placement";
 import { aPod } from "@berth/testcluster";
 import { waitForPatches } from "./audit.ts";
 import { type GateStage, gateDocument, post, says, startReady, WITHOUT_ADMISSION } from "./gate-stage.ts";
+import { countText, type Held, holdTwice, MB, NOISE_MB, residentText } from "./held-memory.ts";
 import type { Figure } from "./report.ts";
 
 export interface GateMemoryOptions {
@@ -15,26 +15,6 @@ export interface GateMemoryOptions {
   readonly onProgress: (text: string) => void;
 }
 
-const MB = 1024 * 1024;
-/** More than two runs of one process differ, and much less than the smallest cache of 30,000 pods takes. MB. */
-const NOISE_MB = 15;
-/** A small cluster is at rest sooner than a large one. Seconds. */
-const MOST_REST = 10;
-
-interface HoldOptions extends Pick<GateMemoryOptions, "restSeconds"> {
-  /** Another one than that of the gate: without it the gate would be taken for deleted, and its marks would be removed. */
-  readonly installation?: string;
-}
-
-interface Held {
-  /** Bytes. */
-  readonly resident: number;
-  /** In its caches. */
-  readonly pods: number;
-  /** Lists and watches of pods, by their selectors. */
-  readonly asked: readonly string[];
-}
-
 export async function benchGateMemory(
   stage: GateStage,
   options: GateMemoryOptions,
@@ -44,11 +24,11 @@ export async function benchGateMemory(
   const gated = [gateDocument(), WITHOUT_ADMISSION];
   onProgress(`${nodes} released nodes, with and without a gate`);
   await letGo(stage, names, gated);
-  const alone = await holdTwice(stage, gated, options);
+  const alone = await hold(stage, gated, options);
   onProgress(`creating ${pods} pods that no signal looks for`);
   await addForeignPods(stage, names, pods);
-  const among = await holdTwice(stage, gated, options);
-  const ungated = await holdTwice(stage, [WITHOUT_ADMISSION], { ...options, installation: "without-gates" });
+  const among = await hold(stage, gated, options);
+  const ungated = await hold(stage, [WITHOUT_ADMISSION], { ...options, installation: "without-gates" });
   await stage.clear();
   return toFigures(options, { alone, among, ungated });
 }
@@ -78,38 +58,18 @@ async function addForeignPods({ raw }: GateStage, nodes: readonly string[], coun
   );
 }
 
-/** The lesser of two runs: when garbage is collected differs from run to run by more than what is looked for. */
-async function holdTwice(...args: Parameters<typeof hold>): Promise<Held> {
-  const [first, second] = [await hold(...args), await hold(...args)];
-  return first.resident < second.resident ? first : second;
+interface HoldGated extends Pick<GateMemoryOptions, "restSeconds"> {
+  /** Another one than that of the gate: without it the gate would be taken for deleted, and its marks would be removed. */
+  readonly installation?: string;
 }
 
-async function hold(
+function hold(
   stage: GateStage,
   documents: readonly object[],
-  { restSeconds, installation = "berth" }: HoldOptions,
+  { restSeconds, installation = "berth" }: HoldGated,
 ): Promise<Held> {
-  const mark = await stage.cluster.audit.mark();
-  await using berth = await startReady(await stage.berth(documents, ["--installation", installation]));
-  await delay(Math.min(restSeconds, MOST_REST) * 1000);
-  berth.ended.throwIfAborted();
-  const { resident } = await berth.memory();
-  const exposed = await (await fetch(`${berth.metricsUrl}/metrics`)).text();
-  const requests = await stage.cluster.audit.entriesSince(mark, {
-    userAgent: berth.userAgent,
-    resource: "pods",
-  });
-  const asked = requests.map(({ verb, requestUri }) => {
-    const { pathname, searchParams } = new URL(requestUri, stage.cluster.url);
-    return `${verb} ${pathname} ${searchParams.get("labelSelector") ?? searchParams.get("fieldSelector") ?? ""}`;
-  });
-  return { resident, pods: podsIn(exposed), asked };
-}
-
-/** Of the metric that counts the objects in caches, the samples of pods. */
-function podsIn(exposed: string): number {
-  const samples = exposed.matchAll(/^berth_informer_objects\{[^}]*resource="pods"[^}]*\} (\d+)$/gm);
-  return [...samples].reduce((sum, [, count]) => sum + Number(count), 0);
+  const start = async () => startReady(await stage.berth(documents, ["--installation", installation]));
+  return holdTwice({ cluster: stage.cluster, start, restSeconds });
 }
 
 interface AllHeld {
@@ -133,14 +93,14 @@ function toFigures(
       value: (among.resident - alone.resident) / MB,
       unit: "MB",
       budget: NOISE_MB,
-      detail: `${mb(alone)} without them, ${mb(among)} with them; the lesser of two runs each; budget: what such runs differ by`,
+      detail: `${residentText(alone)} without them, ${residentText(among)} with them; the lesser of two runs each; budget: what such runs differ by`,
     },
     {
       id: "gate-memory",
       what: `${what}: resident memory that the gate adds`,
       value: (among.resident - ungated.resident) / MB,
       unit: "MB",
-      detail: `${mb(ungated)} without a gate`,
+      detail: `${residentText(ungated)} without a gate`,
     },
     {
       id: "gate-memory-requests",
@@ -149,17 +109,8 @@ function toFigures(
       unit: "requests",
       budget: 0,
       detail:
-        `with a gate: ${count(among.asked)}, which gave it ${among.pods} pods, of ${nodes} that the gate is about; ` +
-        `without: ${count(ungated.asked)}, ${ungated.pods} pods`,
+        `with a gate: ${countText(among.asked)}, which gave it ${among.pods} pods, of ${nodes} that the gate is about; ` +
+        `without: ${countText(ungated.asked)}, ${ungated.pods} pods`,
     },
   ];
-}
-
-function count(requests: readonly string[]): string {
-  const by = Map.groupBy(requests, (request) => request.trim());
-  return [...by].map(([request, all]) => `${all.length} ${request}`).join(", ") || "none";
-}
-
-function mb({ resident }: Held): string {
-  return `${(resident / MB).toFixed(0)} MB`;
 }

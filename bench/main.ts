@@ -7,6 +7,8 @@ import { parseArgs } from "node:util";
 import { benchArchitecture } from "./architecture.ts";
 import { type BenchCluster, startBenchCluster } from "./bench-cluster.ts";
 import { benchDeadLink } from "./dead-link.ts";
+import { benchFootprint } from "./footprint.ts";
+import { startFootprintStage } from "./footprint-stage.ts";
 import { startGateStage } from "./gate-stage.ts";
 import { benchGates } from "./gates.ts";
 import { growthFigures } from "./growth.ts";
@@ -18,7 +20,16 @@ import { compare, describeCommit, describeMachine, readResult, saveResult } from
 import { benchStart } from "./start.ts";
 import { benchSteady } from "./steady.ts";
 
-const PARTS = ["start", "labels", "steady", "dead-link", "memory", "gates", "architecture"] as const;
+const PARTS = [
+  "start",
+  "labels",
+  "steady",
+  "dead-link",
+  "memory",
+  "gates",
+  "architecture",
+  "footprint",
+] as const;
 type Part = (typeof PARTS)[number];
 
 /** What Kubernetes is made for (kubernetes.io, "Considerations for large clusters"): the budgets are for this size. */
@@ -27,7 +38,7 @@ const BUDGET_PODS = 30_000;
 /** The burst of gates is told apart from its limit by much more than it varies. */
 const GATE_ROUNDS = 3;
 /** What brings a cluster of its own, or needs none. */
-const APART: ReadonlySet<Part> = new Set(["start", "gates", "architecture"]);
+const APART: ReadonlySet<Part> = new Set(["start", "gates", "architecture", "footprint"]);
 
 const { values } = parseArgs({
   options: {
@@ -39,6 +50,8 @@ const { values } = parseArgs({
     pods: { type: "string", default: "30000" },
     gated: { type: "string", default: "1000" },
     created: { type: "string", default: "1000" },
+    lives: { type: "string", default: "100" },
+    bound: { type: "string", default: "200" },
     pairs: { type: "string", default: "5" },
     rest: { type: "string", default: "30" },
   },
@@ -49,6 +62,8 @@ const sizes = (values.nodes ?? values.sizes).split(",").map((text) => readNumber
 const pods = readNumber("pods", values.pods);
 const gated = readNumber("gated", values.gated);
 const created = readNumber("created", values.created);
+const lives = readNumber("lives", values.lives);
+const bound = readNumber("bound", values.bound);
 const pairs = readNumber("pairs", values.pairs);
 const restSeconds = readNumber("rest", values.rest);
 const before = values.compare === undefined ? undefined : await readResult(values.compare);
@@ -79,6 +94,14 @@ if (parts.has("architecture")) {
   const onServer = (version: string): void => void (apiserver = version);
   const common = { rounds: pairs, restSeconds, onProgress, onServer };
   figures.push(...(await benchArchitecture({ ...common, count: created, foreign: pods })));
+}
+if (parts.has("footprint")) {
+  const onProgress = progress("footprint: ");
+  await using stage = await startFootprintStage(mainSize, onProgress);
+  apiserver = JSON.parse(await stage.cluster.client.read("/version")).gitVersion;
+  const budgeted = mainSize === BUDGET_SIZE && pods >= BUDGET_PODS;
+  const sizesOfParts = { lives, bound, foreign: pods, restSeconds, budgeted };
+  figures.push(...(await benchFootprint(stage, { ...sizesOfParts, onProgress })));
 }
 if ([...parts].some((part) => !APART.has(part))) {
   const peer = await buildPeer(progress(""));

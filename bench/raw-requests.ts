@@ -2,7 +2,7 @@ import { Pool } from "undici";
 import type { RawTarget } from "./raw-patches.ts";
 
 export interface RawRequest {
-  readonly method: "POST" | "PATCH";
+  readonly method: "POST" | "PATCH" | "DELETE";
   /** Path and query. */
   readonly path: string;
   readonly body: object;
