@@ -36,6 +36,14 @@ describe("differenceOf", () => {
     expect(compare(bodyOf(), written)).toBeUndefined();
   });
 
+  it("sees none where the server has rounded up to a thousandth", () => {
+    const cpu = (value: string) => ({ ...full, resources: { requests: { cpu: value } } });
+    for (const value of ["0.0001", "100u"]) {
+      expect(compare(bodyOf(cpu(value)), storedOf(bodyOf(cpu("1m"))))).toBeUndefined();
+      expect(compare(bodyOf(cpu(value)), storedOf(bodyOf(cpu("2m"))))).toContain('.cpu is "2m"');
+    }
+  });
+
   it("sees none in what others have added and own", () => {
     const stored = withPod(storedOf(bodyOf()), ({ containers, volumes = [] }) => ({
       containers: [{ name: "mesh", image: "mesh" }, ...containers],

@@ -7,7 +7,7 @@
  * was changed by somebody else since, and would not be taken off later.
  */
 import type { Deployment, ManagedFieldsEntry } from "@berth/kube";
-import { comparatorTo } from "../node/labels/compare.ts";
+import { parseQuantity } from "../node/labels/compare.ts";
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -66,9 +66,18 @@ function valueDifference(wanted: unknown, standing: unknown, place: string): str
   return `${place} is ${JSON.stringify(standing) ?? "missing"}`;
 }
 
-/** The server writes `1000m` as `1`. */
+/** The server writes `1000m` as `1`, and of what is finer than a thousandth the next one (`SetDefaults_ResourceList`). */
 function isSameQuantity(a: unknown, b: unknown): boolean {
-  return isScalar(a) && isScalar(b) && comparatorTo("Quantity", String(a))?.(String(b)) === 0;
+  if (!isScalar(a) || !isScalar(b)) return false;
+  const [left, right] = [milliOf(a), milliOf(b)];
+  return left !== undefined && left === right;
+}
+
+const NANO_PER_MILLI = 1_000_000n;
+
+function milliOf(quantity: string | number): bigint | undefined {
+  const nano = parseQuantity(String(quantity));
+  return nano === undefined ? undefined : (nano + NANO_PER_MILLI - 1n) / NANO_PER_MILLI;
 }
 
 function listDifference(
