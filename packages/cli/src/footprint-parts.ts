@@ -143,6 +143,7 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
     },
     onPod: () => holdWatches.lookAgain(),
     onOwners: () => holdWatches.lookAgain(),
+    onNamespace: (namespace) => waitWatch.lookAgain(namespace),
   });
   const { sight } = watches;
   const agents = new FootprintAgents({
@@ -181,7 +182,7 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
     reconcile: createHoldReconciler({
       client,
       watches: holdWatches,
-      sight: { ...sight, podsOf: (footprint) => watches.podsOf(footprint) },
+      sight: { ...sight, podsOf: (footprint, namespace) => watches.podsOf(footprint, namespace) },
       held,
       isNodeLost: (name) => nodes.synced && isLost(nodes.get(keyOf(cluster, { metadata: { name } }))),
       events,

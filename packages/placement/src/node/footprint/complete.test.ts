@@ -204,7 +204,10 @@ describe("presets", () => {
     ],
     [
       { preset: "image-warmer", workloads: selected },
-      { grouping: { by: "OwnerUID", owner: { group: "apps", kind: "Deployment" } }, releaseDelayMs: 1_800_000 },
+      {
+        grouping: { by: "OwnerUID", owner: { group: "apps", kind: "Deployment" } },
+        releaseDelayMs: 1_800_000,
+      },
     ],
   ])("%j is complete", (spec, expected) => {
     expect(complete(spec)).toMatchObject({
