@@ -1,6 +1,7 @@
 /** Every story there is. A new one is a line here; `make perturb` tells all of them. */
 import type { PerturbationStory } from "@berth/testcluster";
 import { architectureAffinity, architectureHeld, architectureTaint } from "./architecture.ts";
+import { footprintClaims, footprintHold, footprintNeeded } from "./footprint.ts";
 import { gatesBackfill, gatesContinuous, gatesHeld, gatesRelease } from "./gates.ts";
 import { labelsFolder, labelsFolderLong, labelsReleased } from "./labels.ts";
 import { labelsRules, labelsSafety } from "./rules.ts";
@@ -18,4 +19,7 @@ export const stories: readonly PerturbationStory[] = [
   architectureHeld,
   architectureTaint,
   architectureAffinity,
+  footprintNeeded,
+  footprintClaims,
+  footprintHold,
 ];

@@ -1,0 +1,268 @@
+/** What all stories about footprints have in common: hands, a sentinel, and the state that counts. */
+import { events, type Node, nodes, pods, serviceAccounts } from "@berth/kube";
+import {
+  type LabelRule,
+  labelRules,
+  type NodeFootprint,
+  nodeFootprints,
+  type WorkerPool,
+  workerPools,
+} from "@berth/placement";
+import { aNode, NUDGE, type PerturbationStory, type Scene, type Stage, type Step } from "@berth/testcluster";
+import { startBerthInStory } from "./berth.ts";
+import {
+  AGENT_LABEL,
+  CLAIM_PREFIX,
+  type FootprintView,
+  footprintObject,
+  footprintSpec,
+  groupLabels,
+  isHeld,
+  needingPod,
+  POOL,
+  poolObject,
+  SENTINEL_NODE,
+  type StoryPod,
+  unsettled,
+} from "./footprint-oracle.ts";
+import { forbiddenOfFootprints } from "./footprint-verdict.ts";
+import { recordedOf } from "./gate-oracle.ts";
+import { createNodeHands, MARKS, type NodeHands } from "./node-scene.ts";
+
+/** What the steps of a story can do. */
+export interface FootprintHands extends Pick<NodeHands, "remove" | "label" | "annotate"> {
+  /** With a label, an annotation and a taint of somebody else. */
+  readonly addNode: (node: string) => Promise<void>;
+  /** @param content its node by local name. */
+  readonly addPod: (pod: string, content: StoryPod) => Promise<void>;
+  /** Gone at once, unless it lingers. */
+  readonly removePod: (pod: string) => Promise<void>;
+  /** One that lingers may go now. */
+  readonly endPod: (pod: string) => Promise<void>;
+  readonly finishPod: (pod: string) => Promise<void>;
+  readonly putFootprint: (footprint: string) => Promise<void>;
+  readonly dropFootprint: (footprint: string) => Promise<void>;
+  readonly addPool: (pool: string) => Promise<void>;
+  /** Its deletion begins. */
+  readonly removePool: (pool: string) => Promise<void>;
+  /** Leaves it just these. */
+  readonly setFinalizers: (pool: string, finalizers: readonly string[]) => Promise<void>;
+  /** The group of a pod of this pool. */
+  readonly uidOf: (pool: string) => string;
+  /** Whether our finalizer is on the pool. */
+  readonly holds: (pool: string) => boolean;
+  /** Whether the label stands on the node. */
+  readonly stands: (node: string) => boolean;
+  readonly isClaimed: (node: string, group: string) => boolean;
+}
+
+export interface FootprintPlot {
+  /** What counts, by local name. */
+  readonly nodes: readonly string[];
+  readonly pods: readonly string[];
+  readonly footprints: readonly string[];
+  /** Default none. Whoever names some has `owners`. */
+  readonly pools?: readonly string[];
+  /** See `footprintSpec`. */
+  readonly owners: boolean;
+  /** Before Berth starts. */
+  prepare(hands: FootprintHands): Promise<void>;
+  steps(hands: FootprintHands): readonly Step[];
+}
+
+export function footprintStory(
+  name: string,
+  plot: FootprintPlot,
+  options: Pick<PerturbationStory, "oldestView"> = {},
+): PerturbationStory {
+  const guides = [nodeFootprints, labelRules, pods];
+  return {
+    name,
+    ...options,
+    resources: [nodes, ...guides, ...(plot.pools ? [workerPools] : [])],
+    ownStatusOf: [nodeFootprints, labelRules],
+    unperturbed: [events, serviceAccounts],
+    guides,
+    setUp: (stage) => setUpFootprintScene(stage, plot),
+  };
+}
+
+async function setUpFootprintScene(stage: Stage, plot: FootprintPlot): Promise<Scene> {
+  const hands = createFootprintHands(stage, plot);
+  const fence = await createSentinel(stage, plot);
+  await plot.prepare(hands);
+  const steps = plot.steps(hands);
+  const isSettled = (): boolean => unsettled(viewNow(stage, plot)).length === 0;
+  return {
+    start: (connection) => startBerthInStory(stage, connection),
+    fence,
+    steps: steps.map((step) => ({ ...step, over: () => isSettled() && (step.over?.() ?? true) })),
+    state: () => stateOf(stage, plot),
+    forbidden: (all) =>
+      forbiddenOfFootprints(
+        all.filter(({ name }) => name !== SENTINEL),
+        ["start", ...steps.map(({ name }) => name)],
+      ),
+    [Symbol.asyncDispose]: () => Promise.resolve(),
+  };
+}
+
+function viewNow(stage: Stage, plot: FootprintPlot): FootprintView {
+  return {
+    nodes: plot.nodes.flatMap((name) => stage.latest(nodes, name) ?? []),
+    pods: plot.pods.flatMap((name) => stage.latest(pods, name) ?? []),
+    footprints: plot.footprints.flatMap((name) => stage.latest(nodeFootprints, name) ?? []),
+    pools: (plot.pools ?? []).flatMap((name) => stage.latest(workerPools, name) ?? []),
+  };
+}
+
+/** All that counts, without uids, times, and what makes names of this run unlike others. */
+function stateOf(stage: Stage, plot: FootprintPlot): unknown {
+  const state = {
+    nodes: plot.nodes.map((name) => [name, stateOfNode(stage.latest(nodes, name))]),
+    footprints: plot.footprints.map((name) => [name, stateOfFootprint(stage.latest(nodeFootprints, name))]),
+    pools: (plot.pools ?? []).map((name) => [name, stateOfPool(stage.latest(workerPools, name))]),
+  };
+  const text = JSON.stringify(state).replaceAll(stage.nameOf(""), "");
+  return JSON.parse(text.replaceAll(UID, "uid"));
+}
+
+function stateOfNode(node: Node | undefined): unknown {
+  if (node === undefined) return "absent";
+  const { labels, annotations: { [NUDGE]: _nudge, [MARKS]: _marks, ...annotations } = {} } =
+    node.metadata ?? {};
+  return { labels, annotations, record: recordedOf(node), spec: node.spec };
+}
+
+const UID = /[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/g;
+
+function stateOfPool(pool: WorkerPool | undefined): unknown {
+  if (pool === undefined) return "absent";
+  const { finalizers = [], deletionTimestamp } = pool.metadata ?? {};
+  return { finalizers: finalizers.toSorted(), isDeleted: deletionTimestamp !== undefined };
+}
+
+function stateOfFootprint(footprint: NodeFootprint | undefined): unknown {
+  if (footprint === undefined) return "absent";
+  const { conditions = [], holds = [], ...counts } = footprint.status ?? {};
+  return {
+    ...counts,
+    holds: holds.map(({ since: _since, ...rest }) => rest),
+    conditions: conditions.map(({ lastTransitionTime: _time, message: _message, ...rest }) => rest),
+  };
+}
+
+const SENTINEL = "sentinel";
+
+/**
+ * One object for each watch. The pods of its footprint come by the very watch that those of the story come by, and each
+ * footprint leaves the nodes of the other alone. At each round its pod is of another group, which claims its node, and the
+ * footprint says that it was seen. A label rule answers for nodes: it is written by the same hand as marks of footprints. The finalizer of a
+ * pool is taken off at each round.
+ */
+async function createSentinel(stage: Stage, { owners, pools }: FootprintPlot): Promise<Scene["fence"]> {
+  let edits = 0;
+  let round = 0;
+  const prefix = "sentinel.example.com/claim.";
+  const spec = (): object =>
+    footprintSpec(owners, {
+      label: "sentinel.example.com/agent",
+      prefix,
+      leaves: POOL,
+      delay: edits % 2 === 0 ? "0s" : "0ms",
+    });
+  await stage.create(nodes, aNode(SENTINEL).labelled(SENTINEL_NODE).build());
+  await stage.create(pods, needingPod(SENTINEL, { node: stage.nameOf(SENTINEL), group: `round-${edits}` }));
+  await stage.create(labelRules, sentinelRule());
+  await stage.create(nodeFootprints, footprintObject(SENTINEL, spec()));
+  if (pools !== undefined) await stage.create(workerPools, poolObject(SENTINEL));
+  const guides: NonNullable<Scene["fence"]["guides"]> = {
+    async change() {
+      edits += 1;
+      const labels = groupLabels(`round-${edits}`);
+      await stage.patch(pods, SENTINEL, { type: "merge", body: { metadata: { labels } } });
+      await stage.patch(nodeFootprints, SENTINEL, { type: "merge", body: { spec: spec() } });
+    },
+    // The pod answers on its node, and no node is written while the watch of nodes stands still.
+    answered() {
+      const { metadata, status } = stage.latest(nodeFootprints, SENTINEL) ?? {};
+      return status?.observedGeneration === metadata?.generation;
+    },
+  };
+  // Its finalizer is put back each time.
+  const torn = (): object => ({ finalizers: null, annotations: { "sentinel/round": `${round}` } });
+  return {
+    resource: nodes,
+    companions: [nodeFootprints, labelRules, pods, ...(pools ? [workerPools] : [])],
+    name: SENTINEL,
+    async change() {
+      round += 1;
+      const labels = { "sentinel/input": round % 2 === 0 ? null : "true" };
+      await Promise.all([
+        guides.change(),
+        stage.patch(nodes, SENTINEL, { type: "merge", body: { metadata: { labels } } }),
+        pools && stage.patch(workerPools, SENTINEL, { type: "merge", body: { metadata: torn() } }),
+      ]);
+    },
+    answered() {
+      const { labels = {}, annotations = {} } = stage.latest(nodes, SENTINEL)?.metadata ?? {};
+      const claims = Object.keys(annotations).filter((key) => key.startsWith(prefix));
+      const isDerived = (labels["sentinel/output"] !== undefined) === (round % 2 === 1);
+      const isGuarded = pools === undefined || isHeld(stage.latest(workerPools, SENTINEL) ?? {});
+      return isDerived && isGuarded && claims.join() === `${prefix}round-${edits}` && guides.answered();
+    },
+    guides,
+  };
+}
+
+function sentinelRule(): LabelRule {
+  const spec = {
+    match: { all: [{ key: "sentinel/input" }] },
+    labels: [{ key: "sentinel/output" }],
+    removalDelay: "0s",
+  };
+  return { apiVersion: "berth.dev/v1alpha1", kind: "LabelRule", metadata: { name: SENTINEL }, spec };
+}
+
+function createFootprintHands(stage: Stage, { owners }: FootprintPlot): FootprintHands {
+  const { remove, label, annotate } = createNodeHands(stage);
+  return {
+    remove,
+    label,
+    annotate,
+    async addNode(name) {
+      const node = aNode(name)
+        .labelled(POOL)
+        .annotated({ "example.com/note": name })
+        .tainted("example.com/dedicated=ml:NoSchedule");
+      await stage.create(nodes, node.build());
+    },
+    async addPod(name, { node, ...content }) {
+      await stage.create(pods, needingPod(name, { ...content, node: stage.nameOf(node) }));
+    },
+    removePod: (pod) => stage.remove(pods, pod),
+    async endPod(pod) {
+      await stage.patch(pods, pod, { type: "merge", body: { metadata: { finalizers: null } } });
+    },
+    async finishPod(pod) {
+      const body = { status: { phase: "Succeeded" } };
+      await stage.patch(pods, pod, { type: "merge", body }, { subresource: "status" });
+    },
+    async putFootprint(name) {
+      await stage.create(nodeFootprints, footprintObject(name, footprintSpec(owners)));
+    },
+    dropFootprint: (footprint) => stage.remove(nodeFootprints, footprint),
+    async addPool(name) {
+      await stage.create(workerPools, poolObject(name));
+    },
+    removePool: (pool) => stage.remove(workerPools, pool),
+    async setFinalizers(pool, finalizers) {
+      await stage.patch(workerPools, pool, { type: "merge", body: { metadata: { finalizers } } });
+    },
+    uidOf: (pool) => stage.latest(workerPools, pool)?.metadata?.uid ?? "",
+    holds: (pool) => isHeld(stage.latest(workerPools, pool) ?? {}),
+    stands: (node) => stage.latest(nodes, node)?.metadata?.labels?.[AGENT_LABEL] !== undefined,
+    isClaimed: (node, group) =>
+      stage.latest(nodes, node)?.metadata?.annotations?.[`${CLAIM_PREFIX}${group}`] !== undefined,
+  };
+}
