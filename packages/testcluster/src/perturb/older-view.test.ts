@@ -99,8 +99,23 @@ describe("an older view", () => {
       "ADDED p2",
       "BOOKMARK",
     ]);
-    for (const selector of ["fieldSelector=spec.nodeName%21%3Dn1", "labelSelector=app%20in%20%28a%29"])
+    for (const selector of ["labelSelector=app%21%3Da", "labelSelector=app%20in%20%28a%29"])
       await expect(ask(viewAsOf(2, labelled), `${WATCH}&${selector}`)).rejects.toThrow(RangeError);
+  });
+
+  it("tells of objects whose field has another value, or any", async () => {
+    const bound = "fieldSelector=spec.nodeName%21%3D";
+    const placed = logOf(pod("p1", "n1"), pod("p2"), pod("p3", "n2"));
+    expect(await told(viewAsOf(3, placed), `${WATCH}&${bound}`, 3)).toEqual([
+      "ADDED p1",
+      "ADDED p3",
+      "BOOKMARK",
+    ]);
+    expect(await told(viewAsOf(3, placed), `${WATCH}&${bound}n1`, 3)).toEqual([
+      "ADDED p2",
+      "ADDED p3",
+      "BOOKMARK",
+    ]);
   });
 
   it("leaves a list by fields to the server: nobody keeps the answer", async () => {

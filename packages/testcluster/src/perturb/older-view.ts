@@ -113,28 +113,34 @@ export function createOlderView(options: OlderViewOptions): OlderView {
   };
 }
 
-/** @throws RangeError for a selector that says more than which labels or fields have which values. */
+/** @throws RangeError for a selector that says more than which labels have which values, and which fields do or do not. */
 function wantedBy({ namespace, name, query }: ObservedRequest): Wanted {
-  const labels = equalitiesOf(query.get("labelSelector"));
-  const fields = equalitiesOf(query.get("fieldSelector"));
+  const labels = equalitiesOf(query.get("labelSelector"), ["="]);
+  const fields = equalitiesOf(query.get("fieldSelector"), ["=", "!="]);
   return (object) => {
     const { metadata = {} } = object;
     return (
       (namespace === "" || metadata.namespace === namespace) &&
       (name === "" || metadata.name === name) &&
-      labels.every(([key, value]) => metadata.labels?.[key] === value) &&
-      fields.every(([path, value]) => fieldAt(object, path) === value)
+      labels.every(({ key, value }) => metadata.labels?.[key] === value) &&
+      fields.every(({ key, operator, value }) => (fieldAt(object, key) === value) === (operator === "="))
     );
   };
 }
 
-function equalitiesOf(selector: string | null): readonly (readonly [string, string])[] {
+interface Equality {
+  readonly key: string;
+  readonly operator: string;
+  readonly value: string;
+}
+
+function equalitiesOf(selector: string | null, operators: readonly string[]): readonly Equality[] {
   if (selector === null || selector === "") return [];
   return selector.split(",").map((part) => {
-    const [key = "", value, ...rest] = part.split("=");
-    if (value === undefined || rest.length > 0 || /[!()\s]/.test(part))
+    const [, key, operator = "", value] = /^([^!=()\s]+)(!?=)([^!=()\s]*)$/.exec(part) ?? [];
+    if (key === undefined || value === undefined || !operators.includes(operator))
       throw new RangeError(`an older view cannot be selected by ${selector}`);
-    return [key, value];
+    return { key, operator, value };
   });
 }
 
