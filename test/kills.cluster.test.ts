@@ -21,8 +21,10 @@ const INPUTS = ["in/a", "in/b", "in/c"];
 const RULES = ["out/0", "out/1", "out/2", "out/3"];
 /** Changes in every round, and with it two thirds of the nodes: there is always work to die at. */
 const RESTLESS = "out/restless";
-/** A trap that nothing walks into is sprung after this long; a start takes about 400 ms. */
-const PATIENCE_MS = 1200;
+/** A trap that nothing walks into is sprung this long after the first request. */
+const PATIENCE_MS = 1500;
+/** And this long after the start when there is none. */
+const SILENCE_MS = 10_000;
 
 type Change =
   | { readonly what: "label"; readonly node: number; readonly input: string; readonly on: boolean }
@@ -130,8 +132,11 @@ async function liveAndDie(
   const berth = await world.start({ server: proxy.url });
   trap.arm(berth);
   const changing = changeAll(world, changes);
-  const late = new Promise<false>((resolve) => setTimeout(() => resolve(false), patienceOf(planned)));
-  const trapped = await Promise.race([trap.sprung.then(() => true), late]);
+  const trapped = await Promise.race([
+    trap.sprung.then(() => true),
+    planned.at === "time" ? after(planned.ms) : trap.begun.then(() => after(PATIENCE_MS)),
+    after(SILENCE_MS),
+  ]);
   await berth.kill();
   await changing;
   expect(berth.exit).toBe("SIGKILL");
@@ -150,11 +155,12 @@ async function changeAll(world: World, changes: readonly Change[]): Promise<void
   }
 }
 
-function patienceOf(planned: Death): number {
-  return planned.at === "time" ? planned.ms : PATIENCE_MS;
-}
+const after = (ms: number): Promise<false> =>
+  new Promise((resolve) => setTimeout(() => resolve(false), ms).unref());
 
 interface Trap extends Disposable {
+  /** Resolves with the first request: how long a process takes to start is a matter of the machine. */
+  readonly begun: Promise<void>;
   readonly sprung: Promise<void>;
   arm(berth: BerthProcess): void;
 }
@@ -162,10 +168,12 @@ interface Trap extends Disposable {
 /** Kills Berth at the request that it waits for; Berth never gets the answer. */
 function setTrap(proxy: HttpProxy, planned: Death): Trap {
   const { promise: sprung, resolve: spring } = Promise.withResolvers<void>();
+  const { promise: begun, resolve: begin } = Promise.withResolvers<void>();
   let victim: BerthProcess | undefined;
   let seen = 0;
   const installed = proxy.intercept({
     async request(request, forward) {
+      begin();
       const isPatch = request.verb === "patch" && request.resource === "nodes";
       if (planned.at === "time" || (planned.at === "patch" && !isPatch)) return forward();
       seen += 1;
@@ -177,6 +185,7 @@ function setTrap(proxy: HttpProxy, planned: Death): Trap {
     },
   });
   return {
+    begun,
     sprung,
     arm(berth) {
       victim = berth;

@@ -49,7 +49,7 @@ describe("a story told with every perturbation", () => {
 
     // What a fault does with a race, it does not do every time.
     let again = await firstViolation(faults, { point });
-    for (let more = 3; more > 0 && again.violations.length === 0; more--) {
+    for (let more = 12; more > 0 && again.violations.length === 0; more--) {
       again = await firstViolation(faults, { point });
     }
     expect(again.violations.map(({ point }) => point)).toEqual([point]);
