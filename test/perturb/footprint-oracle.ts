@@ -41,10 +41,7 @@ export const FOREIGN_FINALIZER = "example.com/keep";
 const MAX_NAME = 63;
 const LABEL_PLACE = `label/${AGENT_LABEL}`;
 
-/**
- * @param owners by which the API server is asked for all pods by their label alone: an older view cannot tell by fields
- * what is not equal to something. Pods that are finished count then.
- */
+/** @param owners whether the deletion of pools waits for their pods; then pods without a node are asked for as well. */
 export function footprintSpec(owners: boolean, places: FootprintPlaces = STORY_PLACES): object {
   const hold = {
     resource: { group: "ate.dev", version: "v1alpha1", resource: "workerpools" },
@@ -52,7 +49,7 @@ export function footprintSpec(owners: boolean, places: FootprintPlaces = STORY_P
     onDelete: "Wait",
   };
   return {
-    workloads: [{ podSelector: { matchLabels: NEEDS }, ...(owners && { ignorePhases: [] }) }],
+    workloads: [{ podSelector: { matchLabels: NEEDS } }],
     group: { by: "PodLabel", label: GROUP },
     node: {
       label: { key: places.label },
@@ -130,44 +127,33 @@ export function wantedOn(
   { metadata }: Node,
   { pods: all, footprints }: FootprintView,
 ): ReadonlyMap<string, string> {
-  const ignored = ignoredBy(footprints);
-  if (ignored === undefined) return new Map();
+  if (footprints.length === 0) return new Map();
   const groups = all
-    .filter((pod) => pod.spec?.nodeName === metadata?.name && counts(pod, ignored))
+    .filter((pod) => pod.spec?.nodeName === metadata?.name && counts(pod))
     .map((pod) => pod.metadata?.labels?.[GROUP] ?? "");
   if (groups.length === 0) return new Map();
   const claims = groups.map((group): [string, string] => [`annotation/${CLAIM_PREFIX}${group}`, ""]);
   return new Map([...claims, [LABEL_PLACE, "true"]]);
 }
 
-/** Pods of these phases do not count; `undefined`: no footprint is there. */
-function ignoredBy([footprint]: FootprintView["footprints"]): readonly string[] | undefined {
-  if (footprint === undefined) return undefined;
-  const { workloads } = footprint.spec as { workloads: readonly { ignorePhases?: readonly string[] }[] };
-  return workloads[0]?.ignorePhases ?? FINISHED;
-}
-
 /** Does the pool have pods that its deletion waits for, with or without a node? */
 export function isUsed({ metadata }: WorkerPool, { pods: all, footprints }: FootprintView): boolean {
-  const ignored = ignoredBy(footprints);
-  return all.some(
-    (pod) => ignored !== undefined && counts(pod, ignored) && pod.metadata?.labels?.[GROUP] === metadata?.uid,
-  );
+  const isOurs = (pod: Pod): boolean => pod.metadata?.labels?.[GROUP] === metadata?.uid;
+  return footprints.length > 0 && all.some((pod) => counts(pod) && isOurs(pod));
 }
 
 export function isHeld({ metadata }: WorkerPool): boolean {
   return metadata?.finalizers?.includes(HOLD) === true;
 }
 
-const FINISHED: readonly string[] = ["Succeeded", "Failed"];
+const FINISHED: ReadonlySet<string> = new Set(["Succeeded", "Failed"]);
 
-/** One that ends counts until it is gone; one that names what no annotation can be called does not. */
-function counts({ metadata, status }: Pod, ignored: readonly string[]): boolean {
+/** One that ends counts until it is gone; one that is finished, or names what no annotation can be called, does not. */
+function counts({ metadata, status }: Pod): boolean {
   const { phase = "Pending" } = status ?? {};
   const group = metadata?.labels?.[GROUP] ?? "";
   const room = MAX_NAME - (CLAIM_PREFIX.length - CLAIM_PREFIX.indexOf("/") - 1);
-  if (group === "" || group.length > room || ignored.includes(phase)) return false;
-  return metadata?.deletionTimestamp === undefined || !FINISHED.includes(phase);
+  return group !== "" && group.length <= room && !FINISHED.has(phase);
 }
 
 /** Where the cluster is not yet as the footprint wants it by what is there now: one sentence each. */
