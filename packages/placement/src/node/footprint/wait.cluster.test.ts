@@ -151,9 +151,9 @@ describe("a Deployment whose pods need the agent", () => {
   });
 
   it("no longer does when the footprint is gone, and is left as it was", async () => {
-    await using berth = startBerth(cluster.client);
     const name = await create([{ name: "x", image: "registry.test/x:1" }]);
     const { spec } = await get(name);
+    await using berth = startBerth(cluster.client);
     await standing(name, ["wait", "x"]);
     berth.want(footprintsOf({}));
     const after = await standing(name, ["x"]);
