@@ -47,10 +47,11 @@ export function createPodMisses({ context, admission, onChange, clock }: PodMiss
     },
     podChanged(change) {
       const { type, object } = change;
-      if (type !== "added" || change.initial || !isRelied(object)) return;
+      if (type !== "added" || change.initial) return;
       const asking = context();
       const trace = asking && traceOfAdmission(asking, object);
-      if (trace === undefined) return;
+      // Nearly every pod says what is known already: what admission says of itself is not worth a look, for it reads certificates.
+      if (trace === undefined || (trace === "asked" && missed === undefined) || !isRelied(object)) return;
       const before = missed;
       const { namespace, name } = object.metadata ?? {};
       missed = trace === "asked" ? undefined : `${namespace}/${name}`;
