@@ -47,11 +47,10 @@ export function createPodMisses({ context, admission, onChange, clock }: PodMiss
     },
     podChanged(change) {
       const { type, object } = change;
-      if (type !== "added" || change.initial) return;
+      if (type !== "added" || change.initial || !isRelied(object)) return;
       const asking = context();
       const trace = asking && traceOfAdmission(asking, object);
-      // Nearly every pod says what is known already: what admission says of itself is not worth a look, for it reads certificates.
-      if (trace === undefined || (trace === "asked" && missed === undefined) || !isRelied(object)) return;
+      if (trace === undefined) return;
       const before = missed;
       const { namespace, name } = object.metadata ?? {};
       missed = trace === "asked" ? undefined : `${namespace}/${name}`;

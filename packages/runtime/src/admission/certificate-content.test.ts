@@ -19,6 +19,7 @@ import {
   makeContent,
   NO_CONTENT,
   planCertificates,
+  takeOver,
 } from "./certificate-content.ts";
 
 const HOUR_MS = 60 * 60 * 1000;
@@ -91,6 +92,37 @@ describe("files are of use", () => {
       authority.certificate,
     );
     expect(bundleOf({ ...good, authorities: "garbage" })).toBeUndefined();
+  });
+});
+
+const looks = seededRun(50, process.env);
+
+describe("content that was taken over", () => {
+  it(
+    `has at any time, also when clocks go back, the fault of its certificates, ${looks.name}`,
+    looks.options,
+    async () => {
+      // The authority ends before the leaf, and one that has nothing to do with it begins later.
+      const short = await createAuthority({ nowMs: startMs, validMs: 10 * DAY_MS });
+      const leaf = await issueServingCertificate({ authority: short, hosts: HOSTS, nowMs: startMs });
+      const later = await createAuthority({ nowMs: startMs + 5 * DAY_MS });
+      const content = { ...leaf, authorities: short.certificate + later.certificate, authorityKey: "" };
+      const standing = takeOver(content, undefined);
+      const times = fc.array(fc.integer({ min: startMs - 2 * DAY_MS, max: startMs + 120 * DAY_MS }));
+      const sound = fc.property(times, (all) => {
+        for (const at of all) expect(standing.faultAt(at)).toBe(faultOf(content, [], at));
+      });
+      fc.assert(sound, looks.parameters);
+      expect(standing.faultAt(startMs)).toBeUndefined();
+      expect(standing.faultAt(startMs + 11 * DAY_MS)).toMatch(/^no valid authority/);
+    },
+  );
+
+  it("is the same as long as nothing is other, and shows the same pair as long as that is", () => {
+    const standing = takeOver(good, undefined);
+    expect(takeOver({ ...good }, standing)).toBe(standing);
+    const wider = takeOver({ ...good, authorities: good.authorities.repeat(2) }, standing);
+    expect([wider.pair === standing.pair, wider.bundle]).toEqual([true, good.authorities.repeat(2)]);
   });
 });
 

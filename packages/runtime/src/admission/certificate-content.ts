@@ -6,6 +6,7 @@ import type { X509Certificate } from "node:crypto";
 import {
   BACKDATED_MS,
   belongsTogether,
+  type CertificatePair,
   createAuthority,
   factsOf,
   isSignedBy,
@@ -95,6 +96,55 @@ export function faultOf(
 /** What clients have to trust, without anything else that the file may hold; `undefined` when it has no certificate. */
 export function bundleOf(content: CertificateContent): string | undefined {
   return toBundle(parseBundle(content.authorities)) || undefined;
+}
+
+/** Content that was taken over, read once: what is asked of it over and over costs nothing. */
+export interface StandingContent {
+  readonly content: CertificateContent;
+  /** The same object for as long as the pair is the same. */
+  readonly pair: CertificatePair;
+  /** `bundleOf` it. */
+  readonly bundle: string | undefined;
+  /** `faultOf` it at that time, whatever the hosts. Certificates are read again only when one has begun or ended since. */
+  faultAt(nowMs: number): string | undefined;
+}
+
+/** @returns `before` itself when that is the same content. */
+export function takeOver(content: CertificateContent, before: StandingContent | undefined): StandingContent {
+  if (before !== undefined && isSame(before.content, content)) return before;
+  const { certificate, key, authorities } = content;
+  const isSamePair = before?.pair.certificate === certificate && before.pair.key === key;
+  const turns = [...parseBundle(certificate), ...parseBundle(authorities)].flatMap((one) => {
+    const { notBeforeMs, notAfterMs } = factsOf(one);
+    return [notBeforeMs, notAfterMs];
+  });
+  let known:
+    | { readonly fromMs: number; readonly untilMs: number; readonly fault: string | undefined }
+    | undefined;
+  return {
+    content,
+    pair: isSamePair ? before.pair : { certificate, key },
+    bundle: bundleOf(content),
+    faultAt(nowMs) {
+      if (known === undefined || nowMs < known.fromMs || nowMs >= known.untilMs) {
+        known = {
+          fromMs: Math.max(...turns.filter((at) => at <= nowMs)),
+          untilMs: Math.min(...turns.filter((at) => at > nowMs)),
+          fault: faultOf(content, [], nowMs),
+        };
+      }
+      return known.fault;
+    },
+  };
+}
+
+function isSame(a: CertificateContent, b: CertificateContent): boolean {
+  return (
+    a.certificate === b.certificate &&
+    a.key === b.key &&
+    a.authorities === b.authorities &&
+    a.authorityKey === b.authorityKey
+  );
 }
 
 /** Whose files these are, and what they are to be good for. */

@@ -4,8 +4,13 @@ import { createLoopComponent } from "../component.ts";
 import { type FolderWatchOptions, watchFolder } from "../file-source.ts";
 import type { FolderSnapshot } from "../folder-reader.ts";
 import type { Logger } from "../log.ts";
-import type { CertificatePair } from "./certificate-authority.ts";
-import { bundleOf, type CertificateContent, faultOf, NO_CONTENT } from "./certificate-content.ts";
+import {
+  type CertificateContent,
+  faultOf,
+  NO_CONTENT,
+  type StandingContent,
+  takeOver,
+} from "./certificate-content.ts";
 import type { CertificateSource } from "./certificate-source.ts";
 
 /** Which folder, and who is told. */
@@ -38,13 +43,12 @@ const FILES: ReadonlySet<string> = new Set(["tls.crt", "tls.key", "ca.crt"]);
  */
 export function createCertificateFolder(options: CertificateFolderOptions): CertificateFolder {
   const { path, hosts = [], log, clock = systemClock, onChange } = options;
-  let good: { readonly content: CertificateContent; readonly pair: CertificatePair } | undefined;
+  let good: StandingContent | undefined;
   let fault: string | undefined = "nothing has been read yet";
   const take = (content: CertificateContent): void => {
-    const { certificate, key, authorities } = content;
-    const samePair = good?.pair.certificate === certificate && good.pair.key === key;
-    if (good !== undefined && samePair && good.content.authorities === authorities) return;
-    good = { content, pair: good !== undefined && samePair ? good.pair : { certificate, key } };
+    const before = good;
+    good = takeOver(content, before);
+    if (good === before) return;
     log.info("took a certificate over", { path });
     onChange?.();
   };
@@ -55,7 +59,7 @@ export function createCertificateFolder(options: CertificateFolderOptions): Cert
     else log.warn("a certificate cannot be taken over", { path, fault });
   };
   const problem = (): string | undefined => {
-    const now = fault ?? (good && faultOf(good.content, [], clock.now()));
+    const now = fault ?? good?.faultAt(clock.now());
     return now === undefined ? undefined : `certificate in ${path}: ${now}`;
   };
   const { debounceMs, settleMs, pollMs, notifier } = options;
@@ -81,7 +85,7 @@ export function createCertificateFolder(options: CertificateFolderOptions): Cert
     start: (signal) => loop.start(signal),
     problem,
     current: () => good?.pair,
-    caBundle: () => good && bundleOf(good.content),
+    caBundle: () => good?.bundle,
   };
 }
 

@@ -12,7 +12,6 @@ import {
   DEFAULT_SERVING_VALID_MS,
 } from "./certificate-authority.ts";
 import {
-  bundleOf,
   type CertificateContent,
   type CertificatePlan,
   faultOf,
@@ -20,6 +19,8 @@ import {
   makeContent,
   NO_CONTENT,
   planCertificates,
+  type StandingContent,
+  takeOver,
 } from "./certificate-content.ts";
 import type { CertificateSource } from "./certificate-source.ts";
 import { describeProblem } from "./refusal.ts";
@@ -101,7 +102,7 @@ export class CertificateKeeper implements Component, CertificateSource {
   readonly #informer: Informer<Secret>;
   readonly #controller: Controller;
   /** What was last taken over. */
-  #good: { readonly content: CertificateContent; readonly pair: CertificatePair } | undefined;
+  #good: StandingContent | undefined;
   /** Of the content as it is now, when that is no good and not ours to repair. */
   #foreignFault: string | undefined;
   /** Why it is not repaired for a while. */
@@ -153,7 +154,7 @@ export class CertificateKeeper implements Component, CertificateSource {
   }
 
   caBundle(): string | undefined {
-    return this.#good === undefined ? undefined : bundleOf(this.#good.content);
+    return this.#good?.bundle;
   }
 
   problem(): string | undefined {
@@ -167,7 +168,7 @@ export class CertificateKeeper implements Component, CertificateSource {
     const where = `secret "${name}" in namespace "${namespace}"`;
     if (this.#good === undefined)
       return `${where}: no certificate yet${cause === undefined ? "" : `: ${cause}`}`;
-    const fault = cause ?? faultOf(this.#good.content, [], this.#clock.now());
+    const fault = cause ?? this.#good.faultAt(this.#clock.now());
     return fault === undefined ? undefined : `${where}: ${fault}`;
   }
 
@@ -219,10 +220,8 @@ export class CertificateKeeper implements Component, CertificateSource {
 
   #takeOver(content: CertificateContent): void {
     const before = this.#good;
-    if (before !== undefined && isSame(before.content, content)) return;
-    const { certificate, key } = content;
-    const samePair = before?.pair.certificate === certificate && before.pair.key === key;
-    this.#good = { content, pair: samePair ? before.pair : { certificate, key } };
+    this.#good = takeOver(content, before);
+    if (this.#good === before) return;
     this.#log.info("took a certificate over");
     this.#options.onChange?.();
   }
@@ -308,8 +307,4 @@ function toPatch(content: CertificateContent, { metadata }: Secret): object {
 
 function isLabelled({ metadata }: Secret, labels: Readonly<Record<string, string>>): boolean {
   return Object.entries(labels).every(([key, value]) => metadata?.labels?.[key] === value);
-}
-
-function isSame(a: CertificateContent, b: CertificateContent): boolean {
-  return (Object.keys(FILES) as (keyof CertificateContent)[]).every((file) => a[file] === b[file]);
 }
