@@ -12,9 +12,9 @@ import type {
 import { completeFootprint, customKinds, footprintPresets, nodeFootprintSpec } from "@berth/placement";
 import { describe, expect, it } from "vitest";
 import { readYaml } from "./config/yaml.ts";
+import { FOOTPRINT_PRESETS } from "./declarations/documents.ts";
 import { exitCodes } from "./exit-codes.ts";
 import { installManifests } from "./manifests.ts";
-import { FOOTPRINT_PRESETS } from "./program.ts";
 import { cli, testFolder } from "./testing/harness.ts";
 
 const OPTIONS = {

@@ -1,0 +1,100 @@
+/** Commands that check, convert and print documents. */
+import { Argument, type Command, Option } from "commander";
+import type { ManifestsOptions } from "../commands/manifests.ts";
+import { withClock } from "../surroundings.ts";
+import {
+  collect,
+  type ProgramOptions,
+  prints,
+  takesInstallation,
+  takesRuleOptions,
+} from "./shared-options.ts";
+
+/** As the schema of NodeFootprint has them; it is not loaded for `--help`, and a test compares the two. */
+export const FOOTPRINT_PRESETS: readonly NonNullable<ManifestsOptions["preset"]>[] = [
+  "agent-substrate/pr-134",
+  "agent-substrate/owner-uid",
+  "csi",
+  "gpu",
+  "log",
+  "image-warmer",
+];
+
+export function declareValidate(root: Command, { outside, onEnd }: ProgramOptions): void {
+  takesRuleOptions(prints(root.command("validate")))
+    .description("Check rule folders and configuration files; list all faults with line and column")
+    .argument("<files...>", "label folders, rule files, configuration files or folders of them")
+    .action(async (files: readonly string[], options: object) => {
+      const { validate } = await import("../commands/validate.ts");
+      onEnd(
+        await validate({ ...(options as Parameters<typeof validate>[0]), files }, await withClock(outside)),
+      );
+    });
+}
+
+export function declareConvert(root: Command, { outside, onEnd }: ProgramOptions): void {
+  prints(root.command("convert"))
+    .description("Print LabelRules that do what NodeFeatureRules or a folder of label rules do")
+    .argument("<files...>", "files with NodeFeatureRules, folders of label rules")
+    .option("--skip", "print what can be converted, and the rest as comments")
+    .option(
+      "--allow-reserved <key>",
+      "label key or domain under kubernetes.io that rules of a folder may write; repeatable",
+      collect,
+    )
+    .action(async (files: readonly string[], options: object) => {
+      const { convert } = await import("../commands/convert.ts");
+      onEnd(
+        await convert({ ...(options as Parameters<typeof convert>[0]), files }, await withClock(outside)),
+      );
+    });
+}
+
+export function declareManifests(root: Command, { outside, onEnd }: ProgramOptions): void {
+  prints(takesInstallation(root.command("manifests")))
+    .description(
+      "Print what installs Berth: Namespace, RBAC, ConfigMap, Service, Deployment; or the CRDs, which are applied before it; or RuntimeClasses for pods of one architecture; or a NodeFootprint with all that its preset says",
+    )
+    .addArgument(
+      new Argument(
+        "[what]",
+        "what runs Berth, the kinds that it adds to the API, RuntimeClasses, or a NodeFootprint",
+      )
+        .choices(["install", "crds", "runtime-class", "footprint"])
+        .default("install"),
+    )
+    .argument("[architectures...]", "of RuntimeClasses: amd64, arm64, …")
+    .option("--image <image>", "container image to run; required to install")
+    .option("-n, --namespace <name>", "namespace to install into", "berth-system")
+    .option("--label-dir <folder>", "put the rules of this folder into the ConfigMap")
+    .option(
+      "--config <folder>",
+      "put the configuration documents of this folder into a ConfigMap of their own",
+    )
+    .option("--replicas <number>", "more than one turns leader election on", "1")
+    .option(
+      "--pull-secrets",
+      "let it read pull secrets of pods, which is any Secret, to look up private images",
+    )
+    .option("--worker-pools", "let it make and delete Deployments for WorkerPools, which are any Deployments")
+    .option("--handler <name>", "of RuntimeClasses: the handler of the container runtime")
+    .option("--taint-key <key>", "of RuntimeClasses: their pods tolerate this key; repeatable", collect)
+    .addOption(
+      new Option("--preset <name>", "of a NodeFootprint: what it is for").choices([...FOOTPRINT_PRESETS]),
+    )
+    .option("--name <name>", "of a NodeFootprint: its name; default by the preset")
+    .option(
+      "--pod-labels <labels>",
+      "of a NodeFootprint: labels of the pods that need the agent, app=web,tier=front",
+    )
+    .option(
+      "--csi-driver <name>",
+      "of a NodeFootprint: driver whose volumes need the agent; repeatable",
+      collect,
+    )
+    .action(async (what: ManifestsOptions["what"], architectures: readonly string[], options: object) => {
+      const { manifests } = await import("../commands/manifests.ts");
+      const given = { ...(options as ManifestsOptions), what, architectures };
+      onEnd(await manifests(given, await withClock(outside)));
+    });
+}

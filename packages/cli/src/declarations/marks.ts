@@ -1,0 +1,81 @@
+/** Commands about all that Berth has to do with: keep marks, show them beforehand, take them away. */
+import { type Command, Option } from "commander";
+import { exitCodes } from "../exit-codes.ts";
+import { withClock } from "../surroundings.ts";
+import {
+  collect,
+  type ProgramOptions,
+  prints,
+  takesCluster,
+  takesConfig,
+  takesInstallation,
+  takesNamespace,
+  takesRules,
+} from "./shared-options.ts";
+
+export function declareRun(root: Command, { outside, originalForm, onEnd }: ProgramOptions): void {
+  takesNamespace(takesInstallation(takesRules(takesCluster(root.command("run")))))
+    .description("Watch the cluster and the rules, and keep the marks on nodes true until stopped")
+    .option("--metrics-bind-address <address>", "where /metrics is served; 0 is off", ":8080")
+    .option(
+      "--health-probe-bind-address <address>",
+      "where /healthz and /readyz are served; 0 is off",
+      ":8081",
+    )
+    .option("--leader-elect", "only one of several replicas acts, through a Lease in the namespace")
+    .addOption(
+      new Option("--log-level <level>", "lines below it are left out")
+        .choices(["error", "warn", "info", "debug"])
+        .default("info"),
+    )
+    .action(async (options: object) => {
+      const { run } = await import("../commands/run.ts");
+      onEnd(await run({ ...(options as Parameters<typeof run>[0]), originalForm }, await withClock(outside)));
+    });
+}
+
+export function declarePlan(root: Command, { outside, onEnd }: ProgramOptions): void {
+  prints(takesInstallation(takesRules(takesCluster(root.command("plan")))))
+    .description("Show what would change on nodes, pods and DaemonSets, and why, without writing")
+    .argument("[nodes...]", "names of nodes; default all")
+    .option(
+      "--try <path>",
+      "file of rules, gates and policies to plan with as if they were applied; repeatable",
+      collect,
+    )
+    .option("--confirm <rule>", "let a LabelRule act that waits because it would change many nodes")
+    .option("--exit-code", `end with ${exitCodes.changes} when something would change`)
+    .action(async (nodes: readonly string[], options: object) => {
+      const { plan } = await import("../commands/plan.ts");
+      onEnd(await plan({ ...(options as Parameters<typeof plan>[0]), nodes }, await withClock(outside)));
+    });
+}
+
+export function declareClean(root: Command, { outside, onEnd }: ProgramOptions): void {
+  prints(takesInstallation(takesConfig(takesCluster(root.command("clean")))))
+    .description(
+      "Remove every mark that Berth has set, and what holds new nodes for it; shows what it would do unless --yes is given",
+    )
+    .option("--yes", "act")
+    .addOption(
+      new Option("--capability <name>", "only what this part of Berth has set").choices([
+        "labels",
+        "gates",
+        "architecture",
+        "footprint",
+      ]),
+    )
+    .option(
+      "--restart-pods",
+      "evict pods that carry a toleration of an architecture policy and are made anew by a controller",
+    )
+    .option(
+      "--key <key>",
+      "also remove this label, annotation or taint key, recorded or not; repeatable",
+      collect,
+    )
+    .action(async (options: object) => {
+      const { clean } = await import("../commands/clean.ts");
+      onEnd(await clean(options as Parameters<typeof clean>[0], await withClock(outside)));
+    });
+}
