@@ -3,7 +3,7 @@ import { aNode } from "@berth/testcluster";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Selector } from "../api/selector.ts";
-import { matchesNodeSelectorTerms, matchesSelector, selectorText } from "./selector.ts";
+import { isEmptySelector, matchesNodeSelectorTerms, matchesSelector, selectorText } from "./selector.ts";
 
 describe("label selectors", () => {
   const labels = { tier: "web", zone: "a", empty: "" };
@@ -63,6 +63,13 @@ describe("label selectors", () => {
     ["no key", where("", "Exists")],
   ])("never writes text of another meaning: %s", (_, selector) => {
     expect(selectorText(selector)).toBe("berth.dev/nothing,!berth.dev/nothing");
+  });
+
+  it("is empty only where it asks for nothing", () => {
+    expect(isEmptySelector({})).toBe(true);
+    expect(isEmptySelector({ matchLabels: {}, matchExpressions: [] })).toBe(true);
+    expect(isEmptySelector({ matchLabels: { none: "" } })).toBe(false);
+    expect(isEmptySelector(where("none", "DoesNotExist"))).toBe(false);
   });
 
   it("an object without labels has none", () => {

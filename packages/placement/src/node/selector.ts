@@ -28,6 +28,14 @@ export function matchesSelector(selector: Selector | LabelSelector, labels: Labe
   );
 }
 
+/** Does it ask for nothing? Then it holds for everything. */
+export function isEmptySelector({
+  matchLabels = {},
+  matchExpressions = [],
+}: Selector | LabelSelector): boolean {
+  return Object.keys(matchLabels).length === 0 && matchExpressions.length === 0;
+}
+
 /** `In`, `NotIn`, `Exists`, `DoesNotExist`: apimachinery's `labels.Requirement.Matches`. */
 function matchesLabel({ key, operator, values = [] }: Requirement, labels: Labels): boolean {
   const value = ownValue(labels, key);

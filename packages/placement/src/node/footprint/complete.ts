@@ -8,7 +8,7 @@ import type {
   FootprintWorkload,
   NodeFootprintSpec,
 } from "../../api/node-footprint.ts";
-import type { Selector } from "../../api/selector.ts";
+import { isEmptySelector } from "../selector.ts";
 import type {
   AgentWait,
   Footprint,
@@ -142,7 +142,7 @@ function missingFrom({ preset }: NodeFootprintSpec, full: NodeFootprintSpec): Sp
 
 function given(workload: FootprintWorkload, field: "podSelector" | "csiDrivers"): boolean {
   if (field === "csiDrivers") return (workload.csiDrivers ?? []).length > 0;
-  return !isEmpty(workload.podSelector ?? {});
+  return !isEmptySelector(workload.podSelector ?? {});
 }
 
 /** What does not fit together. */
@@ -178,8 +178,8 @@ function selectsAnything({
   csiDrivers,
 }: FootprintWorkload): boolean {
   return (
-    !isEmpty(podSelector ?? {}) ||
-    !isEmpty(namespaceSelector ?? {}) ||
+    !isEmptySelector(podSelector ?? {}) ||
+    !isEmptySelector(namespaceSelector ?? {}) ||
     (requests ?? []).length + (csiDrivers ?? []).length > 0
   );
 }
@@ -193,10 +193,6 @@ function needingPods(workload: FootprintWorkload): NeedingPods {
     ignorePhases: workload.ignorePhases === undefined ? FINISHED : new Set(workload.ignorePhases),
     terminating: workload.terminating ?? "Hold",
   };
-}
-
-function isEmpty({ matchLabels = {}, matchExpressions = [] }: Selector): boolean {
-  return Object.keys(matchLabels).length + matchExpressions.length === 0;
 }
 
 /** The schema has seen to it that what a grouping needs is there; a preset gives it otherwise. */

@@ -2,7 +2,7 @@
 import type { Container, Pod, Volume } from "@berth/kube";
 import { isPositiveQuantity } from "../labels/compare.ts";
 import { ownValue } from "../mark.ts";
-import { matchesSelector } from "../selector.ts";
+import { isEmptySelector, matchesSelector } from "../selector.ts";
 import type { Footprint, NeedingPods } from "./footprint.ts";
 import type { FootprintSight } from "./footprint-sight.ts";
 
@@ -58,8 +58,7 @@ function namespaceAnswer(
   selector: NeedingPods["namespaceSelector"],
   sight: NeedSight,
 ): Answer {
-  const { matchLabels = {}, matchExpressions = [] } = selector;
-  if (Object.keys(matchLabels).length + matchExpressions.length === 0) return "yes";
+  if (isEmptySelector(selector)) return "yes";
   const labels = sight.namespaceLabels(metadata?.namespace ?? "");
   if (labels === undefined) return "unknown";
   return labels !== null && matchesSelector(selector, labels) ? "yes" : "no";

@@ -6,6 +6,7 @@ import type { Selector } from "../../api/selector.ts";
 import { originalGate } from "../../api/startup-gate.ts";
 import { annotationId, type MarkId, parseMarkId, taintId } from "../mark.ts";
 import type { MarkSet } from "../mark-set.ts";
+import { isEmptySelector } from "../selector.ts";
 import { labelKeyProblem } from "../validate.ts";
 import type { Gate, GateDocument, GateFault, Gates } from "./gate.ts";
 import { GATE_DOMAIN, stateId } from "./state.ts";
@@ -143,7 +144,7 @@ function checkDocument({ name, spec }: GateDocument): readonly Found[] {
   for (const [at, { selector }] of spec.signals.pods.entries()) {
     const path = ["signals", "pods", at, "selector"];
     checkSelector(selector, path, report);
-    if (isEmpty(selector)) report(path, "it selects every pod: name at least one label");
+    if (isEmptySelector(selector)) report(path, "it selects every pod: name at least one label");
   }
   const { completedAnnotation: completed = "" } = spec;
   if (completed === MARKS_ANNOTATION || completed.startsWith(`${GATE_DOMAIN}/`)) {
@@ -162,10 +163,6 @@ function checkSelector(
     if (problem !== undefined)
       report([...path, "matchLabels", key], `no label can have this key: ${problem}`);
   }
-}
-
-function isEmpty({ matchLabels = {}, matchExpressions = [] }: Selector): boolean {
-  return Object.keys(matchLabels).length + matchExpressions.length === 0;
 }
 
 function checkPlaces(gate: Gate, taken: ReadonlyMap<string, string>): readonly Found[] {
