@@ -3,6 +3,8 @@ import { type Clock, type Component, type Logger, sleep, whenAborted } from "@be
 
 /** How soon a question to the server that failed is asked again. Milliseconds. */
 export const RETRY_MS = 5000;
+/** How long setting up may take before it counts as failed. Milliseconds. */
+export const EARLY_MS = 10_000;
 /** How soon leftovers that may not be looked at are looked for again, while nothing is wanted. Milliseconds. */
 const LEFTOVERS_MS = 300_000;
 

@@ -25,7 +25,7 @@ import {
   whenAborted,
 } from "@berth/runtime";
 import { type AdmissionKeepers, createAdmissionKeepers } from "./admission-keepers.ts";
-import { Demand, keepOnceNeeded, RETRY_MS } from "./admission-keeping.ts";
+import { Demand, EARLY_MS, keepOnceNeeded, RETRY_MS } from "./admission-keeping.ts";
 import { createLeaseGuard } from "./admission-lease.ts";
 import { createMissWatch, type MissWatch } from "./admission-misses.ts";
 import { hasOthers, servesPolicies } from "./admission-questions.ts";
@@ -65,9 +65,6 @@ export interface AdmissionParts {
 }
 
 type Mode = "Policy" | "Webhook" | "Off";
-
-/** How long setting up may take before it counts as failed. Milliseconds. */
-const EARLY_MS = 10_000;
 
 function switchName(installation: string): string {
   return `${baseName(installation)}-startup-gate`;

@@ -1,5 +1,5 @@
 /** What the API server asks Berth about pods and DaemonSets, and the webhook configuration by which it does. */
-import { type KubeClient, mutatingWebhookConfigurations } from "@berth/kube";
+import type { KubeClient } from "@berth/kube";
 import {
   type ArchitectureAdmission,
   type ArchitectureAnswer,
@@ -22,15 +22,20 @@ import {
   type Clock,
   type ClusterName,
   type Component,
-  createObjectKeeper,
+  createLoopComponent,
   type Logger,
   type MetricsRegistry,
-  type Running,
   sleep,
   whenAborted,
 } from "@berth/runtime";
-import { Demand, keepOnceNeeded } from "./admission-keeping.ts";
-import type { AdmissionSettings, WebhookOwner, WebhookServer } from "./webhook-server.ts";
+import { EARLY_MS } from "./admission-keeping.ts";
+import { createKeptWebhook } from "./kept-webhook.ts";
+import {
+  type AdmissionSettings,
+  type WebhookOwner,
+  type WebhookServer,
+  whyUnasked,
+} from "./webhook-server.ts";
 
 /** What answers are made of. */
 export interface ArchitectureAnswers {
@@ -105,82 +110,48 @@ export interface ArchitectureAdmissionParts {
   readonly elected: readonly Component[];
 }
 
-/** How long setting up may take before it counts as failed. Milliseconds. */
-const EARLY_MS = 10_000;
-
 export function createArchitectureAdmission(
-  { spec, namespace }: AdmissionSettings,
+  settings: AdmissionSettings,
   around: ArchitectureAdmissionSurroundings,
 ): ArchitectureAdmissionParts {
-  const { client, cluster, installation, policies, webhook, webhooks, clock, log, metrics, onChange } =
-    around;
-  // A Berth without a namespace has nowhere to keep certificates: it is run from a terminal, and not asked.
-  const isHomeless = spec.mode === "Auto" && namespace === undefined && spec.certificates === undefined;
-  const isOff = spec.mode === "Off" || isHomeless;
-  const selector = architectureLabels({ installation });
-  const demand = new Demand();
-  let demandedMs: number | undefined;
+  const { installation, policies, webhook, webhooks, clock, log, onChange } = around;
+  const { spec, namespace } = settings;
+  const unasked = whyUnasked(settings);
   let isWarned = false;
-  const keeper = createObjectKeeper({
-    name: "architecture-webhooks",
-    client,
-    cluster,
-    resource: mutatingWebhookConfigurations,
-    selector,
-    clock,
-    log,
-    metrics,
+  const kept = createKeptWebhook({
+    ...around,
+    name: "architecture",
+    selector: architectureLabels({ installation }),
+    owner: webhooks,
+    inForce: policies,
+    isNeeded: (inForce) => unasked === undefined && inForce.policies.length > 0,
+    desired: (inForce, ca) =>
+      architectureWebhook(inForce, {
+        installation,
+        client: webhook.address,
+        ca,
+        failurePolicy: spec.podFailurePolicy ?? "Ignore",
+        ...(namespace !== undefined && { namespace }),
+      }),
   });
-  const [informer] = keeper.components;
-  const isNeeded = (): boolean => !isOff && (policies()?.policies.length ?? 0) > 0;
-  const refresh = (): void => {
-    const inForce = policies();
-    // A configuration for policies that are yet to be read must not be taken for left over.
-    if (inForce === undefined || inForce.policy.unsettled !== undefined) return;
-    if (!isNeeded()) {
-      keeper.setDesired([]);
-      return;
-    }
-    const ca = webhook.caBundle();
-    if (ca === undefined) return;
-    const { podFailurePolicy: failurePolicy = "Ignore" } = spec;
-    const options = { installation, client: webhook.address, ca, failurePolicy };
-    keeper.setDesired([
-      architectureWebhook(inForce, { ...options, ...(namespace !== undefined && { namespace }) }),
-    ]);
-  };
-  const problem = (): string | undefined => {
-    if (!isNeeded()) return undefined;
-    const unserved = webhook.problem();
-    if (unserved !== undefined) return unserved;
-    if (webhook.caBundle() === undefined)
-      return "nobody says which authority the API server has to trust: put ca.crt beside the certificate";
-    return keeper.problem() ?? informer.problem?.();
-  };
   const state = (): ArchitectureJudgement | undefined => {
     if ((policies()?.policies.length ?? 0) === 0) return undefined;
-    if (isOff) {
-      const why = isHomeless ? "Berth's namespace does not exist: " : "";
+    if (unasked !== undefined) {
+      const why = unasked === "homeless" ? "Berth's namespace does not exist: " : "";
       const message = `${why}the API server does not ask about new pods, so none is narrowed; those that wait for a node get tolerations`;
       return { ready: false, reason: reasons.AdmissionOff, message };
     }
-    const why = problem();
-    const isEarly = demandedMs === undefined || clock.monotonic() - demandedMs < EARLY_MS;
+    const why = kept.problem();
+    const neededMs = kept.neededMs();
+    const isEarly = neededMs === undefined || clock.monotonic() - neededMs < EARLY_MS;
     if (why !== undefined)
       return isEarly ? undefined : { ready: false, reason: reasons.AdmissionFailed, message: why };
     const message = "Berth is asked about new pods";
     return { ready: true, reason: reasons.AdmissionByWebhook, message };
   };
-  const hasLeftovers = async (_: undefined, signal: AbortSignal): Promise<boolean> => {
-    const labelSelector = Object.entries(selector)
-      .map(([key, value]) => `${key}=${value}`)
-      .join(",");
-    const scope = { labelSelector, limit: 1, signal };
-    return (await client.list(mutatingWebhookConfigurations, scope)).items.length > 0;
-  };
   /** What keeps failing is told in the end, also when nothing changes any more. */
   const tellLate = async (signal: AbortSignal): Promise<void> => {
-    await Promise.race([demand.first, whenAborted(signal)]);
+    await Promise.race([kept.whenNeeded, whenAborted(signal)]);
     await sleep(clock, EARLY_MS, signal);
     if (!signal.aborted) onChange();
     await whenAborted(signal);
@@ -188,36 +159,18 @@ export function createArchitectureAdmission(
   return {
     state,
     policiesChanged() {
-      const said = isHomeless ? state() : undefined;
+      const said = unasked === "homeless" ? state() : undefined;
       if (said !== undefined && !isWarned) {
         isWarned = true;
         log.warn(said.message, { reason: said.reason });
       }
-      if (isNeeded()) {
-        webhook.demand(webhooks);
-        demand.note();
-        demandedMs ??= clock.monotonic();
-      }
-      refresh();
+      kept.changed();
       onChange();
     },
     webhookChanged() {
-      refresh();
+      kept.changed();
       onChange();
     },
-    elected: [
-      {
-        name: "architecture-admission",
-        start(signal): Promise<Running> {
-          refresh();
-          const pairs = () => [keeper.components];
-          const prepare = () => Promise.resolve(undefined);
-          const keeping = { demand, prepare, hasLeftovers, pairs, clock, log };
-          const ended = Promise.all([keepOnceNeeded(keeping, signal), tellLate(signal)]);
-          return Promise.resolve({ ended: ended.then(() => undefined) });
-        },
-        problem,
-      },
-    ],
+    elected: [kept.component, createLoopComponent({ name: "architecture-admission-report", run: tellLate })],
   };
 }

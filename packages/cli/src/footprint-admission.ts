@@ -17,7 +17,12 @@ import type {
   MetricsRegistry,
 } from "@berth/runtime";
 import { createKeptWebhook, type KeptWebhook } from "./kept-webhook.ts";
-import type { AdmissionSettings, WebhookOwner, WebhookServer } from "./webhook-server.ts";
+import {
+  type AdmissionSettings,
+  type WebhookOwner,
+  type WebhookServer,
+  whyUnasked,
+} from "./webhook-server.ts";
 
 export interface FootprintAnswers {
   readonly footprints: () => Footprints | undefined;
@@ -56,18 +61,17 @@ export interface FootprintAdmissionSurroundings {
 
 /** Without a footprint whose pods wait by webhook, and with admission turned off, the API server is not asked. */
 export function createFootprintAdmission(
-  { spec, namespace }: AdmissionSettings,
+  settings: AdmissionSettings,
   around: FootprintAdmissionSurroundings,
 ): KeptWebhook {
   const { footprints, webhook, webhooks, installation, log } = around;
-  // A Berth without a namespace has nowhere to keep certificates: it is run from a terminal, and not asked.
-  const isHomeless = spec.mode === "Auto" && namespace === undefined && spec.certificates === undefined;
-  const isOff = spec.mode === "Off" || isHomeless;
+  const { namespace } = settings;
+  const unasked = whyUnasked(settings);
   let isTold = false;
   const tellOff = (): void => {
     if (isTold) return;
     isTold = true;
-    const why = isHomeless ? "Berth's namespace does not exist" : "admission is off";
+    const why = unasked === "homeless" ? "Berth's namespace does not exist" : "admission is off";
     log.warn(`${why}: new pods do not wait for their agents, as the API server does not ask about them`);
   };
   return createKeptWebhook({
@@ -75,16 +79,16 @@ export function createFootprintAdmission(
     name: "footprint",
     selector: waitLabels({ installation }),
     owner: webhooks,
-    isNeeded() {
-      const inForce = footprints();
-      // A configuration for footprints that are yet to be read must not be taken for left over.
-      if (inForce === undefined || inForce.policy.unsettled !== undefined) return undefined;
+    inForce: footprints,
+    isNeeded(inForce) {
+      // Nothing is asked for, or told, before all footprints have been read.
+      if (inForce.policy.unsettled !== undefined) return false;
       const isWanted = inForce.footprints.some(({ wait }) => wait?.inject === "Webhook");
-      if (isWanted && isOff) tellOff();
-      return isWanted && !isOff;
+      if (isWanted && unasked !== undefined) tellOff();
+      return isWanted && unasked === undefined;
     },
-    desired: (ca) =>
-      waitWebhook(footprints()?.footprints ?? [], {
+    desired: (inForce, ca) =>
+      waitWebhook(inForce.footprints, {
         installation,
         client: webhook.address,
         ca,

@@ -4,6 +4,7 @@ import {
   type MutatingWebhookConfiguration,
   mutatingWebhookConfigurations,
 } from "@berth/kube";
+import type { Policy } from "@berth/placement";
 import {
   type Clock,
   type ClusterName,
@@ -16,7 +17,7 @@ import {
 import { Demand, keepOnceNeeded } from "./admission-keeping.ts";
 import type { WebhookOwner, WebhookServer } from "./webhook-server.ts";
 
-export interface KeptWebhookOptions {
+export interface KeptWebhookOptions<T extends { readonly policy: Policy }> {
   /** `footprint`: of its components. */
   readonly name: string;
   readonly client: KubeClient;
@@ -26,18 +27,24 @@ export interface KeptWebhookOptions {
   /** Of which `owner` is one. */
   readonly webhook: WebhookServer;
   readonly owner: WebhookOwner;
-  /** `undefined` while that is not known: what stands is left as it is. */
-  readonly isNeeded: () => boolean | undefined;
+  /** The documents that it is for; `undefined` until some have been read. */
+  readonly inForce: () => T | undefined;
+  /** From the first time on it is served and watched. */
+  readonly isNeeded: (inForce: T) => boolean;
   /** What is to stand, with the authority that the API server has to trust. Asked only when it is needed. */
-  readonly desired: (ca: string) => MutatingWebhookConfiguration;
+  readonly desired: (inForce: T, ca: string) => MutatingWebhookConfiguration;
   readonly metrics: MetricsRegistry;
   readonly log: Logger;
   readonly clock: Clock;
 }
 
 export interface KeptWebhook {
-  /** `isNeeded`, `desired`, or what the server says, may be different now. */
+  /** `inForce`, or what the server says, may be different now. */
   changed(): void;
+  /** Resolves once it is needed. */
+  readonly whenNeeded: Promise<void>;
+  /** When it was first needed: monotonic ms. */
+  neededMs(): number | undefined;
   /** Why the API server may not be asking; only while it is needed. */
   problem(): string | undefined;
   /** What the leader runs. */
@@ -45,9 +52,12 @@ export interface KeptWebhook {
 }
 
 /** Without any need, and without leftovers of an earlier process, it costs one list at the start and no right to write. */
-export function createKeptWebhook(options: KeptWebhookOptions): KeptWebhook {
-  const { name, client, selector, webhook, owner, isNeeded, desired, clock, log } = options;
+export function createKeptWebhook<T extends { readonly policy: Policy }>(
+  options: KeptWebhookOptions<T>,
+): KeptWebhook {
+  const { name, client, selector, webhook, owner, inForce, isNeeded, desired, clock, log } = options;
   const demand = new Demand();
+  let neededMs: number | undefined;
   const keeper = createObjectKeeper({
     ...options,
     name: `${name}-webhooks`,
@@ -55,19 +65,23 @@ export function createKeptWebhook(options: KeptWebhookOptions): KeptWebhook {
   });
   const [informer] = keeper.components;
   const changed = (): void => {
-    const needed = isNeeded();
-    if (needed === undefined) return;
-    if (!needed) {
-      keeper.setDesired([]);
-      return;
+    const found = inForce();
+    if (found === undefined) return;
+    const needed = isNeeded(found);
+    if (needed) {
+      webhook.demand(owner);
+      demand.note();
+      neededMs ??= clock.monotonic();
     }
-    webhook.demand(owner);
-    demand.note();
+    // What stands may be for documents that are yet to be read: it must not be taken for left over.
+    if (found.policy.unsettled !== undefined) return;
     const ca = webhook.caBundle();
-    if (ca !== undefined) keeper.setDesired([desired(ca)]);
+    if (!needed) keeper.setDesired([]);
+    else if (ca !== undefined) keeper.setDesired([desired(found, ca)]);
   };
   const problem = (): string | undefined => {
-    if (isNeeded() !== true) return undefined;
+    const found = inForce();
+    if (found === undefined || !isNeeded(found)) return undefined;
     const unserved = webhook.problem();
     if (unserved !== undefined) return unserved;
     if (webhook.caBundle() === undefined)
@@ -81,6 +95,8 @@ export function createKeptWebhook(options: KeptWebhookOptions): KeptWebhook {
   };
   return {
     changed,
+    whenNeeded: demand.first,
+    neededMs: () => neededMs,
     problem,
     component: {
       name: `${name}-admission`,

@@ -21,6 +21,16 @@ export interface AdmissionSettings {
   readonly podName?: string;
 }
 
+/**
+ * Why the API server does not ask about anything; `undefined` when it may. A Berth without a namespace has nowhere to keep
+ * certificates: it is run from a terminal, and not asked.
+ */
+export function whyUnasked({ spec, namespace }: AdmissionSettings): "off" | "homeless" | undefined {
+  if (spec.mode === "Off") return "off";
+  const isHomeless = spec.mode === "Auto" && namespace === undefined && spec.certificates === undefined;
+  return isHomeless ? "homeless" : undefined;
+}
+
 /** A capability that answers the API server. */
 export interface WebhookOwner {
   /** By path: `/mutate-node`. No two owners have one path. */
