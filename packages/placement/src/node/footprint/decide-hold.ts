@@ -3,6 +3,7 @@ import type { Pod } from "@berth/kube";
 import { MAX_HOLDS } from "../../api/node-footprint-resource.ts";
 import { type Reason, reasons } from "../../api/reasons.ts";
 import type { Instant } from "../capability.ts";
+import { nodeOf } from "../pod-nodes.ts";
 import type { Footprint, GroupVersionResource } from "./footprint.ts";
 import type { HeldOwner } from "./footprint-sight.ts";
 
@@ -177,10 +178,6 @@ function stuckAt({ metadata }: Pod): number {
 
 function isLost({ isNodeLost }: HoldView, pod: Pod): boolean {
   return pod.metadata?.deletionTimestamp !== undefined && nodeOf(pod).some((node) => isNodeLost?.(node));
-}
-
-function nodeOf({ spec }: Pod): readonly string[] {
-  return spec?.nodeName ? [spec.nodeName] : [];
 }
 
 function podName({ metadata }: Pod): string {

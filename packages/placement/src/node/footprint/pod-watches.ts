@@ -1,6 +1,7 @@
 import { type Container, type KubeClient, type Pod, type PodSpec, pods, type Volume } from "@berth/kube";
 import type { Change, Clock, ClusterName, Component, Logger, MetricsRegistry, Running } from "@berth/runtime";
 import { InformerSet, pick, type WantedInformer } from "../informer-set.ts";
+import { nodeOf, nodesOfChange } from "../pod-nodes.ts";
 import { selectorText } from "../selector.ts";
 import type { Footprint, NeedingPods } from "./footprint.ts";
 import type { FootprintSight } from "./footprint-sight.ts";
@@ -138,14 +139,8 @@ export class FootprintPods implements Component, Pick<FootprintSight, "pods"> {
 
   #tell(change: Change<Pod>): void {
     this.#options.onPod?.(change);
-    const nodes = new Set(nodeOf(change.object));
-    if (change.type === "updated") for (const node of nodeOf(change.old)) nodes.add(node);
-    for (const node of nodes) this.#options.onChange(node);
+    for (const node of nodesOfChange(change)) this.#options.onChange(node);
   }
-}
-
-function nodeOf({ spec }: Pod): readonly string[] {
-  return spec?.nodeName ? [spec.nodeName] : [];
 }
 
 function claimsOf({ metadata, spec }: Pod): readonly string[] {

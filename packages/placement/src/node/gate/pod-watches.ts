@@ -6,8 +6,9 @@ import {
   type PodSpec,
   pods,
 } from "@berth/kube";
-import type { Change, Clock, ClusterName, Component, Logger, MetricsRegistry, Running } from "@berth/runtime";
+import type { Clock, ClusterName, Component, Logger, MetricsRegistry, Running } from "@berth/runtime";
 import { InformerSet, pick, type WantedInformer } from "../informer-set.ts";
+import { nodeOf, nodesOfChange } from "../pod-nodes.ts";
 import type { GateSight, PodQuery } from "./gate.ts";
 
 export interface PodWatchesOptions {
@@ -42,12 +43,14 @@ export class PodWatches implements Component, Pick<GateSight, "pods"> {
 
   constructor(options: PodWatchesOptions) {
     this.#options = options;
-    const { onSynced } = options;
+    const { onChange, onSynced } = options;
     this.#informers = new InformerSet({
       ...options,
       name: this.name,
       resource: pods,
-      onChange: (change) => this.#tell(change),
+      onChange(change) {
+        for (const node of nodesOfChange(change)) onChange(node);
+      },
       onSynced,
     });
   }
@@ -97,16 +100,6 @@ export class PodWatches implements Component, Pick<GateSight, "pods"> {
   #keyOf({ namespace = "", labelSelector }: PodQuery): string {
     return `${this.#reading} ${namespace} ${labelSelector}`;
   }
-
-  #tell(change: Change<Pod>): void {
-    const nodes = new Set(nodeOf(change.object));
-    if (change.type === "updated") for (const node of nodeOf(change.old)) nodes.add(node);
-    for (const node of nodes) this.#options.onChange(node);
-  }
-}
-
-function nodeOf({ spec }: Pod): readonly string[] {
-  return spec?.nodeName ? [spec.nodeName] : [];
 }
 
 /** What signals read of a pod: who made it and when, where it runs, and whether it is ready. */
