@@ -1,5 +1,11 @@
-import { type KubeClient, type Namespace, namespaces, type Pod, pods } from "@berth/kube";
-import { ARCHITECTURE_GATE, InformerSet, slimPodMetadata, slimPodSpec } from "@berth/placement";
+import { type KubeClient, type Pod, pods } from "@berth/kube";
+import {
+  ARCHITECTURE_GATE,
+  InformerSet,
+  NamespaceWatch,
+  slimPodMetadata,
+  slimPodSpec,
+} from "@berth/placement";
 import {
   type Change,
   type Clock,
@@ -37,16 +43,14 @@ const GATED = "gated";
 
 /** The unscheduled pods of the cluster, and the labels of its namespaces, read while somebody needs them. */
 export class ArchitectureWatches {
-  readonly #cluster: ClusterName;
   readonly #pods: InformerSet<Pod>;
-  readonly #namespaces: InformerSet<Namespace>;
+  readonly #namespaces: NamespaceWatch;
   readonly components: readonly Component[];
   /** The unscheduled pods; none while they are not known. */
   readonly pods: Pick<Lister<Pod>, "get" | "list" | "synced">;
 
   constructor(options: ArchitectureWatchOptions) {
     const { cluster, onPod, onPodChange, onNamespace, onSynced } = options;
-    this.#cluster = cluster;
     const podsRead = new InformerSet<Pod>({
       ...options,
       name: "unscheduled-pods",
@@ -57,13 +61,7 @@ export class ArchitectureWatches {
       onSynced,
     });
     this.#pods = podsRead;
-    this.#namespaces = new InformerSet<Namespace>({
-      ...options,
-      name: "namespaces",
-      resource: namespaces,
-      onChange: ({ object }) => onNamespace(object.metadata?.name ?? ""),
-      onSynced,
-    });
+    this.#namespaces = new NamespaceWatch({ ...options, name: "namespaces", onChange: onNamespace });
     this.pods = {
       get: (key) => podsRead.get(ALL)?.get(key),
       list: () => podsRead.get(ALL)?.list() ?? Iterator.from<Pod>([]),
@@ -79,8 +77,7 @@ export class ArchitectureWatches {
     const scope = { fieldSelector: UNSCHEDULED };
     const indexes = { [BY_NAMESPACE]: namespaceOf, [GATED]: gateOf };
     this.#pods.want(needed ? [{ key: ALL, scope, project: slimPod, indexes }] : []);
-    const project = slimNamespace;
-    this.#namespaces.want(needed ? [{ key: ALL, scope: {}, metadataOnly: true, project }] : []);
+    this.#namespaces.want(needed);
   }
 
   podsOf(namespace: string): readonly Pod[] {
@@ -94,10 +91,7 @@ export class ArchitectureWatches {
 
   /** `null`: there is none of this name. `undefined` while they are not known. */
   namespaceLabels(name: string): Readonly<Record<string, string>> | null | undefined {
-    const informer = this.#namespaces.get(ALL);
-    if (informer === undefined) return undefined;
-    const found = informer.get({ cluster: this.#cluster, namespace: "", name });
-    return found === undefined ? null : (found.metadata?.labels ?? {});
+    return this.#namespaces.namespaceLabels(name);
   }
 }
 
@@ -119,17 +113,5 @@ function slimPod({ metadata, spec, status }: Pod): Pod {
     ...(metadata && { metadata: slimPodMetadata(metadata) }),
     ...(spec && { spec: slimPodSpec(spec) }),
     ...(status?.phase !== undefined && { status: { phase: status.phase } }),
-  };
-}
-
-function slimNamespace({ metadata }: Namespace): Namespace {
-  const { name, labels, resourceVersion, uid } = metadata ?? {};
-  return {
-    metadata: {
-      ...(name !== undefined && { name }),
-      ...(labels && { labels }),
-      ...(resourceVersion !== undefined && { resourceVersion }),
-      ...(uid !== undefined && { uid }),
-    },
   };
 }

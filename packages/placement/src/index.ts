@@ -41,6 +41,7 @@ export type { FieldHolder } from "./node/managers.ts";
 export * from "./node/mark.ts";
 export { holdsMark, type MarkSet } from "./node/mark-set.ts";
 export { type MergedMarks, mergeContributions, type WantedMark } from "./node/merge.ts";
+export { NamespaceWatch, type NamespaceWatchOptions } from "./node/namespace-watch.ts";
 export { buildPatch, type NodePatch } from "./node/patch.ts";
 export {
   type Change,

@@ -2,9 +2,10 @@
 import type { KubeClient, Pod } from "@berth/kube";
 import type { Change, Clock, ClusterName, Component, Logger, MetricsRegistry, Random } from "@berth/runtime";
 import type { DaemonSetWatch } from "../daemonset-watch.ts";
+import { NamespaceWatch } from "../namespace-watch.ts";
+import { isEmptySelector } from "../selector.ts";
 import { FOOTPRINT, type Footprint, type PodGrouping } from "./footprint.ts";
 import type { FootprintSight } from "./footprint-sight.ts";
-import { NamespaceWatch } from "./namespaces.ts";
 import { OwnerResolver } from "./owners.ts";
 import { FootprintPods } from "./pod-watches.ts";
 import { VolumeDrivers } from "./volume-drivers.ts";
@@ -58,6 +59,7 @@ export function createFootprintSight(options: FootprintSightOptions): FootprintW
   const pods = new FootprintPods({ ...options, onChange: onNode, onSynced: onEverything });
   const namespaces = new NamespaceWatch({
     ...options,
+    name: "footprint-namespaces",
     onChange: (namespace) => changed(pods.nodesOfNamespace(namespace), namespace),
     onSynced: onEverything,
   });
@@ -94,7 +96,7 @@ export function createFootprintSight(options: FootprintSightOptions): FootprintW
         { toTop: footprints.some(({ hold, grouping }) => hold && ownerKinds(grouping).length === 0) },
       );
       volumes.want(workloads.some(({ csiDrivers }) => csiDrivers.length > 0));
-      namespaces.want(workloads.some(({ namespaceSelector }) => !isEmpty(namespaceSelector)));
+      namespaces.want(workloads.some(({ namespaceSelector }) => !isEmptySelector(namespaceSelector)));
       daemonSets.want(
         FOOTPRINT,
         footprints.some(({ agent }) => agent !== undefined && agent.nodeSelector !== "Off"),
@@ -112,11 +114,4 @@ export function createFootprintSight(options: FootprintSightOptions): FootprintW
 function ownerKinds(grouping: PodGrouping): readonly { readonly group: string; readonly kind: string }[] {
   if (grouping.by === "OwnerUID") return [grouping.owner];
   return grouping.by === "PodLabel" && grouping.verify ? [grouping.verify] : [];
-}
-
-function isEmpty({
-  matchLabels = {},
-  matchExpressions = [],
-}: Footprint["workloads"][number]["namespaceSelector"]): boolean {
-  return Object.keys(matchLabels).length === 0 && matchExpressions.length === 0;
 }

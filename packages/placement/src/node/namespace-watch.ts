@@ -1,9 +1,10 @@
 import { type KubeClient, type Namespace, namespaces } from "@berth/kube";
 import type { Clock, ClusterName, Component, Logger, MetricsRegistry, Running } from "@berth/runtime";
-import { InformerSet, pick } from "../informer-set.ts";
-import type { FootprintSight } from "./footprint-sight.ts";
+import { InformerSet, pick } from "./informer-set.ts";
 
 export interface NamespaceWatchOptions {
+  /** Of the component, and in metrics of its informer: others of the process read namespaces as well. */
+  readonly name: string;
   readonly client: Pick<KubeClient, "list" | "watch">;
   readonly cluster: ClusterName;
   readonly clock: Clock;
@@ -18,16 +19,16 @@ export interface NamespaceWatchOptions {
 const ALL = "all";
 
 /** The labels of the namespaces, read while somebody needs them. */
-export class NamespaceWatch implements Component, Pick<FootprintSight, "namespaceLabels"> {
-  readonly name = "footprint-namespaces";
+export class NamespaceWatch implements Component {
+  readonly name: string;
   readonly #cluster: ClusterName;
   readonly #informers: InformerSet<Namespace>;
 
   constructor(options: NamespaceWatchOptions) {
+    this.name = options.name;
     this.#cluster = options.cluster;
     this.#informers = new InformerSet<Namespace>({
       ...options,
-      name: this.name,
       resource: namespaces,
       onChange: ({ object }) => options.onChange(object.metadata?.name ?? ""),
     });
@@ -38,6 +39,7 @@ export class NamespaceWatch implements Component, Pick<FootprintSight, "namespac
     this.#informers.want(needed ? [{ key: ALL, scope: {}, metadataOnly: true, project: slimNamespace }] : []);
   }
 
+  /** `null`: there is none of this name. `undefined` while they are not known. */
   namespaceLabels(name: string): Readonly<Record<string, string>> | null | undefined {
     const informer = this.#informers.get(ALL);
     if (informer === undefined) return undefined;
@@ -45,6 +47,7 @@ export class NamespaceWatch implements Component, Pick<FootprintSight, "namespac
     return found === undefined ? null : (found.metadata?.labels ?? {});
   }
 
+  /** Namespaces held. */
   get size(): number {
     return this.#informers.size;
   }
