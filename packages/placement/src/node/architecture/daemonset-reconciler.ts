@@ -1,5 +1,5 @@
 /** Makes the pod templates of DaemonSets tolerate the architectures that their images run on. */
-import { type DaemonSet, daemonSets, isApiError, type JsonPatchOperation, type PodSpec } from "@berth/kube";
+import { type DaemonSet, daemonSets, type JsonPatchOperation, type PodSpec } from "@berth/kube";
 import {
   type Clock,
   type Lister,
@@ -7,19 +7,13 @@ import {
   type Reconcile,
   type ReconcileResult,
   referenceTo,
-  toKeyText,
 } from "@berth/runtime";
 import { type Reason, reasons } from "../../api/reasons.ts";
 import type { EventSink } from "../report.ts";
+import { contestOf, isStale, type Notice, TemplateMemories, tell, textOf } from "../template-memory.ts";
+import { patchTemplate } from "../template-patch.ts";
 import { taintKeys } from "./compile.ts";
-import {
-  contestOf,
-  createDaemonSetMemory,
-  type DaemonSetMemory,
-  isStale,
-  noteWritten,
-  textOf,
-} from "./daemonset-memory.ts";
+import { createDaemonSetMemory, type DaemonSetMemory } from "./daemonset-memory.ts";
 import { type DaemonSetDecision, decideDaemonSet } from "./decide-daemonset.ts";
 import type { ImageDemand, ImageSight } from "./image-sight.ts";
 import { imageUses } from "./images.ts";
@@ -61,10 +55,6 @@ export interface DaemonSetReconcilerOptions {
 export const BOOTSTRAP_PATIENCE_MS = 600_000;
 /** How soon it is looked again whether policies and namespaces have been read, ms. */
 const UNREAD_MS = 1_000;
-/** How soon a refused patch is tried again on the same version, ms: it may have been for a newer one that is on its way. */
-const STALE_MS = 2_000;
-/** How soon a patch is tried again that the server refuses as such, ms. */
-const REFUSED_MS = 300_000;
 
 /**
  * One patch, and so one roll-out, for each verdict that asks for more than the template tolerates. What others take off is
@@ -72,19 +62,19 @@ const REFUSED_MS = 300_000;
  */
 export function createDaemonSetReconciler(options: DaemonSetReconcilerOptions): Reconcile<ObjectKey> {
   const { observer, clock } = options;
-  const memories = new Map<string, DaemonSetMemory>();
+  const memories = new TemplateMemories(createDaemonSetMemory);
   return async (key, { signal }) => {
     const daemonSet = options.daemonSets.get(key);
     const { uid, resourceVersion, deletionTimestamp } = daemonSet?.metadata ?? {};
     const workload = `DaemonSet ${key.namespace}/${key.name}`;
     if (daemonSet === undefined || uid === undefined || deletionTimestamp !== undefined) {
-      memories.delete(toKeyText(key));
+      memories.forget(key);
       // One that is being deleted is still there, may be for long, and keeps nobody waiting.
       if (daemonSet === undefined) observer.gone(workload);
       else observer.decided(workload, nothingOpen);
       return undefined;
     }
-    const memory = memoryOf(memories, key, uid);
+    const memory = memories.of(key, uid);
     // A failure whose time is over counts on while it is asked about again, and not as if nothing were known of it.
     for (const question of decide(daemonSet, memory, options)?.wants ?? []) options.demand.want(question);
     const decision = decide(daemonSet, memory, options);
@@ -108,15 +98,6 @@ interface Subject {
   readonly key: ObjectKey;
   readonly memory: DaemonSetMemory;
   readonly decision: DaemonSetDecision;
-}
-
-function memoryOf(memories: Map<string, DaemonSetMemory>, key: ObjectKey, uid: string): DaemonSetMemory {
-  const text = toKeyText(key);
-  const known = memories.get(text);
-  if (known?.uid === uid) return known;
-  const memory = createDaemonSetMemory(uid);
-  memories.set(text, memory);
-  return memory;
 }
 
 /** `undefined` while it cannot be told who governs it: policies of some source, or its namespace, are still to be read. */
@@ -172,70 +153,52 @@ interface Write extends Subject {
   readonly resourceVersion: string;
 }
 
-async function write(
+function write(
   subject: Write,
   options: DaemonSetReconcilerOptions,
   signal: AbortSignal,
 ): Promise<ReconcileResult | undefined> {
   const { key, memory, decision, patch, resourceVersion } = subject;
-  try {
-    const { metadata } = await options.patch(key.namespace, key.name, patch, signal);
-    memory.patched = { from: resourceVersion, to: metadata?.resourceVersion ?? "" };
-    memory.refused = undefined;
-    noteWritten(memory, decision.missing, options.clock.monotonic());
-    tellWritten(subject, options);
-    // Something in the way of the patch has undone it already: no event will come.
-    return memory.patched.to === resourceVersion ? { recheckAfterMs: STALE_MS } : undefined;
-  } catch (error) {
-    if (isApiError(error, "notFound")) return undefined;
-    // A `test` that does not hold is answered as invalid.
-    if (!isApiError(error, "invalid", "conflict", "forbidden")) throw error;
-    const isRefused = isApiError(error, "forbidden") || memory.refused === resourceVersion;
-    memory.refused = resourceVersion;
-    if (!isRefused) return { recheckAfterMs: STALE_MS };
-    tell(subject, options, reasons.WriteRefused, `its pod template stays as it is: ${error.message}`);
-    return { recheckAfterMs: REFUSED_MS };
-  }
+  return patchTemplate({
+    memory,
+    resourceVersion,
+    given: decision.missing,
+    send: () => options.patch(key.namespace, key.name, patch, signal),
+    clock: options.clock,
+    onWritten: () => tellWritten(subject, options),
+    onRefused: (note) => warn(subject, options, reasons.WriteRefused, note),
+  });
 }
 
-function tellWritten({ daemonSet, memory, decision }: Subject, { events }: DaemonSetReconcilerOptions): void {
-  memory.told.clear();
-  const given = decision.missing.map(textOf).join(", ");
-  events?.record({
-    regarding: referenceTo(daemonSets, daemonSet),
-    reason: reasons.DaemonSetTolerated,
-    note: `its pod template tolerates ${given} from now on, which rolls its pods out: ${decision.verdict.message}`,
-    type: "Normal",
-    action: "TolerateArchitectures",
-  });
+function tellWritten(subject: Subject, options: DaemonSetReconcilerOptions): void {
+  const { missing, verdict } = subject.decision;
+  const given = missing.map(textOf).join(", ");
+  const note = `its pod template tolerates ${given} from now on, which rolls its pods out: ${verdict.message}`;
+  record(subject, options, { reason: reasons.DaemonSetTolerated, note, type: "Normal" });
 }
 
 function tellContest(subject: Subject, options: DaemonSetReconcilerOptions): void {
   const given = subject.decision.missing.map(textOf).join(", ");
   const note = `somebody keeps taking ${given} off its pod template: it is left alone for a while; nodes with these taints get no pod of it`;
-  tell(subject, options, reasons.Contested, note);
+  warn(subject, options, reasons.Contested, note);
 }
 
 /** Once while it lasts. Of images that are only slow nobody is told. */
 function tellFailure(subject: Subject, options: DaemonSetReconcilerOptions): void {
   const { kind, reason, message } = subject.decision.verdict;
   const isFailure = kind === "impossible" || kind === "unresolvable";
-  if (isFailure && subject.decision.isConcerned) tell(subject, options, reason, message);
+  if (isFailure && subject.decision.isConcerned) warn(subject, options, reason, message);
 }
 
-function tell(
+function warn(subject: Subject, options: DaemonSetReconcilerOptions, reason: Reason, note: string): void {
+  record(subject, options, { reason, note, type: "Warning" });
+}
+
+function record(
   { daemonSet, memory }: Subject,
   { events }: DaemonSetReconcilerOptions,
-  reason: Reason,
-  note: string,
+  notice: Notice,
 ): void {
-  if (memory.told.has(reason)) return;
-  memory.told.add(reason);
-  events?.record({
-    regarding: referenceTo(daemonSets, daemonSet),
-    reason,
-    note,
-    type: "Warning",
-    action: "TolerateArchitectures",
-  });
+  const regarding = referenceTo(daemonSets, daemonSet);
+  tell(memory, events, { regarding, action: "TolerateArchitectures", ...notice });
 }

@@ -1,5 +1,5 @@
 /** Has the DaemonSet of an agent ask for the label of its footprint, once that takes it from no node that needs it. */
-import { type DaemonSet, daemonSets, isApiError, type JsonPatchOperation } from "@berth/kube";
+import { type DaemonSet, daemonSets, type JsonPatchOperation } from "@berth/kube";
 import {
   type Clock,
   type Lister,
@@ -10,14 +10,17 @@ import {
   toKeyText,
 } from "@berth/runtime";
 import { type Reason, reasons } from "../../api/reasons.ts";
+import type { EventSink } from "../report.ts";
 import {
   contestOf,
-  createDaemonSetMemory,
-  type DaemonSetMemory,
+  createTemplateMemory,
   isStale,
-  noteWritten,
-} from "../architecture/daemonset-memory.ts";
-import type { EventSink } from "../report.ts";
+  type Notice,
+  TemplateMemories,
+  type TemplateMemory,
+  tell,
+} from "../template-memory.ts";
+import { patchTemplate } from "../template-patch.ts";
 import { selectorPatch } from "./agent-selector.ts";
 import { IDLE_VALUE } from "./complete.ts";
 import type { Footprint } from "./footprint.ts";
@@ -45,10 +48,6 @@ export interface AgentReconcilerOptions {
 
 /** How soon it is looked again whether every node is labelled, ms. It costs no request; a change may ask sooner. */
 const WAITING_MS = 5_000;
-/** How soon a refused patch is tried again on the same version, ms: it may have been for a newer one that is on its way. */
-const STALE_MS = 2_000;
-/** How soon a patch is tried again that the server refuses as such, ms. */
-const REFUSED_MS = 300_000;
 
 /**
  * The second phase of a rollout: the DaemonSet controller takes the agent off every node that does not match at once, so
@@ -60,7 +59,7 @@ const REFUSED_MS = 300_000;
  * (`AgentShared`). When a footprint goes, the selector stays: without the label the agent runs nowhere until a person takes it away.
  */
 export function createAgentReconciler(options: AgentReconcilerOptions): Reconcile<ObjectKey> {
-  const memories = new Map<string, DaemonSetMemory>();
+  const memories = new TemplateMemories(createTemplateMemory);
   return async (key, { signal }) => {
     const daemonSet = options.daemonSets.get(key);
     const { uid, resourceVersion, deletionTimestamp } = daemonSet?.metadata ?? {};
@@ -69,22 +68,22 @@ export function createAgentReconciler(options: AgentReconcilerOptions): Reconcil
     const [footprint, other] = footprints;
     const isThere = daemonSet !== undefined && uid !== undefined && deletionTimestamp === undefined;
     if (!isThere || footprint === undefined) {
-      memories.delete(toKeyText(key));
+      memories.forget(key);
       return undefined;
     }
-    const memory = memoryOf(memories, key, uid);
+    const memory = memories.of(key, uid);
     const subject: Subject = { daemonSet, key, memory, footprint };
     if (other !== undefined) {
-      tell(subject, options, reasons.AgentShared, sharedNote(footprints));
+      warn(subject, options, reasons.AgentShared, sharedNote(footprints));
       return undefined;
     }
     const patch = selectorPatch(daemonSet, footprint);
     if (patch === undefined || resourceVersion === undefined || isStale(memory, resourceVersion))
       return undefined;
     if (options.pending(footprint) !== 0) return { recheckAfterMs: WAITING_MS };
-    const contest = contestOf(memory, asGiven(footprint), options.clock.monotonic());
+    const contest = contestOf(memory, [footprint.label], options.clock.monotonic());
     if (contest === undefined) return write({ ...subject, patch, resourceVersion }, options, signal);
-    if (contest.started) tell(subject, options, reasons.Contested, contestNote(footprint));
+    if (contest.started) warn(subject, options, reasons.Contested, contestNote(footprint));
     return { recheckAfterMs: contest.leftMs };
   };
 }
@@ -103,7 +102,7 @@ export function managedAgents(
 interface Subject {
   readonly daemonSet: DaemonSet;
   readonly key: ObjectKey;
-  readonly memory: DaemonSetMemory;
+  readonly memory: TemplateMemory;
   readonly footprint: Footprint;
 }
 
@@ -111,50 +110,31 @@ function isManaged({ agent }: Footprint, { namespace, name }: ObjectKey): boolea
   return agent?.nodeSelector === "Manage" && agent.namespace === namespace && agent.name === name;
 }
 
-function memoryOf(memories: Map<string, DaemonSetMemory>, key: ObjectKey, uid: string): DaemonSetMemory {
-  const text = toKeyText(key);
-  const known = memories.get(text);
-  if (known?.uid === uid) return known;
-  const memory = createDaemonSetMemory(uid);
-  memories.set(text, memory);
-  return memory;
-}
-
-/** As the memory of a DaemonSet has what was given: by key and value. */
-function asGiven({ label }: Footprint): readonly [Footprint["label"]] {
-  return [label];
-}
-
 interface Write extends Subject {
   readonly patch: readonly JsonPatchOperation[];
   readonly resourceVersion: string;
 }
 
-async function write(
+function write(
   subject: Write,
   options: AgentReconcilerOptions,
   signal: AbortSignal,
 ): Promise<ReconcileResult | undefined> {
   const { key, memory, footprint, patch, resourceVersion } = subject;
-  try {
-    const { metadata } = await options.patch(key.namespace, key.name, patch, signal);
-    memory.patched = { from: resourceVersion, to: metadata?.resourceVersion ?? "" };
-    memory.refused = undefined;
-    noteWritten(memory, asGiven(footprint), options.clock.monotonic());
-    memory.told.clear();
-    record(subject, options, { reason: reasons.AgentFollows, note: followsNote(footprint), type: "Normal" });
-    // Something in the way of the patch has undone it already: no event will come.
-    return memory.patched.to === resourceVersion ? { recheckAfterMs: STALE_MS } : undefined;
-  } catch (error) {
-    if (isApiError(error, "notFound")) return undefined;
-    // A `test` that does not hold is answered as invalid.
-    if (!isApiError(error, "invalid", "conflict", "forbidden")) throw error;
-    const isRefused = isApiError(error, "forbidden") || memory.refused === resourceVersion;
-    memory.refused = resourceVersion;
-    if (!isRefused) return { recheckAfterMs: STALE_MS };
-    tell(subject, options, reasons.WriteRefused, `its pod template stays as it is: ${error.message}`);
-    return { recheckAfterMs: REFUSED_MS };
-  }
+  return patchTemplate({
+    memory,
+    resourceVersion,
+    given: [footprint.label],
+    send: () => options.patch(key.namespace, key.name, patch, signal),
+    clock: options.clock,
+    onWritten: () =>
+      record(subject, options, {
+        reason: reasons.AgentFollows,
+        note: followsNote(footprint),
+        type: "Normal",
+      }),
+    onRefused: (note) => warn(subject, options, reasons.WriteRefused, note),
+  });
 }
 
 function followsNote({ name, label, placement }: Footprint): string {
@@ -173,18 +153,10 @@ function sharedNote(footprints: readonly Footprint[]): string {
   return `the footprints ${footprints.map(({ name }) => name).join(" and ")} both want to manage its node selector: it is left as it is`;
 }
 
-/** Once while it lasts. */
-function tell(subject: Subject, options: AgentReconcilerOptions, reason: Reason, note: string): void {
-  const { told } = subject.memory;
-  if (told.has(reason)) return;
-  told.add(reason);
+function warn(subject: Subject, options: AgentReconcilerOptions, reason: Reason, note: string): void {
   record(subject, options, { reason, note, type: "Warning" });
 }
 
-function record(
-  { daemonSet }: Subject,
-  { events }: AgentReconcilerOptions,
-  event: { readonly reason: Reason; readonly note: string; readonly type: "Normal" | "Warning" },
-): void {
-  events?.record({ regarding: referenceTo(daemonSets, daemonSet), action: "PlaceAgent", ...event });
+function record({ daemonSet, memory }: Subject, { events }: AgentReconcilerOptions, notice: Notice): void {
+  tell(memory, events, { regarding: referenceTo(daemonSets, daemonSet), action: "PlaceAgent", ...notice });
 }

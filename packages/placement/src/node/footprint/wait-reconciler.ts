@@ -13,18 +13,21 @@ import {
   type Reconcile,
   type ReconcileResult,
   referenceTo,
-  toKeyText,
 } from "@berth/runtime";
 import { FIELD_MANAGER } from "../../api/keys.ts";
-import { type Reason, reasons } from "../../api/reasons.ts";
+import { reasons } from "../../api/reasons.ts";
+import type { EventSink } from "../report.ts";
 import {
   contestOf,
-  createDaemonSetMemory,
-  type DaemonSetMemory,
+  createTemplateMemory,
   isStale,
+  type Notice,
   noteWritten,
-} from "../architecture/daemonset-memory.ts";
-import type { EventSink } from "../report.ts";
+  REFUSED_MS,
+  TemplateMemories,
+  type TemplateMemory,
+  tell,
+} from "../template-memory.ts";
 import { decideWait, type WaitDecision } from "./decide-wait.ts";
 import type { Footprints } from "./footprint.ts";
 import type { NeedSight } from "./needs.ts";
@@ -40,11 +43,6 @@ export interface WaitReconcilerOptions {
   readonly clock: Clock;
 }
 
-/** How soon an apply is tried again that the server refuses as such, ms. */
-const REFUSED_MS = 300_000;
-/** How soon it is looked again at a version that our own apply has left as it was, ms. */
-const STALE_MS = 2_000;
-
 /**
  * Level-based. One roll-out of the Deployment for each change: the second apply, which gives up names of others that the
  * first one needed for the order, leaves the template as it is. What others take off is put back, three times within ten
@@ -53,13 +51,12 @@ const STALE_MS = 2_000;
 export function createWaitReconciler(options: WaitReconcilerOptions): Reconcile<ObjectKey> {
   const { clock } = options;
   // Only of Deployments that were written, and until they are gone.
-  const memories = new Map<string, DaemonSetMemory>();
+  const memories = new TemplateMemories(createTemplateMemory);
   return async (key, { signal }) => {
-    const id = toKeyText(key);
     const deployment = options.deployments.get(key);
     const { uid, resourceVersion } = deployment?.metadata ?? {};
     if (deployment === undefined || uid === undefined || resourceVersion === undefined) {
-      memories.delete(id);
+      memories.forget(key);
       return undefined;
     }
     const footprints = options.footprints();
@@ -67,9 +64,7 @@ export function createWaitReconciler(options: WaitReconcilerOptions): Reconcile<
     if (footprints === undefined || footprints.policy.unsettled !== undefined) return undefined;
     const decision = decideWait({ deployment, footprints: footprints.footprints, sight: options.sight });
     if (decision.bodies.length === 0) return undefined;
-    const known = memories.get(id);
-    const memory = known?.uid === uid ? known : createDaemonSetMemory(uid);
-    memories.set(id, memory);
+    const memory = memories.of(key, uid);
     if (isBehind(memory, resourceVersion)) return undefined;
     const subject: Subject = { deployment, memory, decision };
     const contest = contestOf(memory, entriesOf(decision), clock.monotonic());
@@ -77,21 +72,21 @@ export function createWaitReconciler(options: WaitReconcilerOptions): Reconcile<
     if (contest.started) {
       const note =
         "somebody keeps taking the wait for the agent off its pod template: left alone for a while";
-      tell(subject, options, { reason: reasons.Contested, note, isGood: false });
+      record(subject, options, { reason: reasons.Contested, note, type: "Warning" });
     }
     return { recheckAfterMs: contest.leftMs };
   };
 }
 
 /** Is it what stood before our last apply, or between the two of them? Then the newer version is on its way. */
-function isBehind(memory: DaemonSetMemory, resourceVersion: string): boolean {
-  const order = compareResourceVersions(resourceVersion, memory.patched?.to ?? "");
+function isBehind(memory: TemplateMemory, resourceVersion: string): boolean {
+  const order = compareResourceVersions(resourceVersion, memory.written?.to ?? "");
   return order === undefined ? isStale(memory, resourceVersion) : order < 0;
 }
 
 interface Subject {
   readonly deployment: Deployment;
-  readonly memory: DaemonSetMemory;
+  readonly memory: TemplateMemory;
   readonly decision: WaitDecision;
 }
 
@@ -121,38 +116,24 @@ async function write(
     // Gone, or made anew: with its uid in the body an apply creates nothing.
     if (isApiError(error, "notFound", "uidMismatch")) return undefined;
     if (!isApiError(error, "invalid", "forbidden", "conflict")) throw error;
-    tell(subject, options, { reason: reasons.WriteRefused, note: error.message, isGood: false });
+    record(subject, options, { reason: reasons.WriteRefused, note: error.message, type: "Warning" });
     return { recheckAfterMs: REFUSED_MS };
   }
-  memory.patched = { from, to };
-  memory.told.clear();
-  noteWritten(memory, entriesOf(decision), options.clock.monotonic());
+  const given = entriesOf(decision);
+  const result = noteWritten(memory, { from, to, given, nowMs: options.clock.monotonic() });
   const [reason, what] =
     decision.put.length > 0
       ? [reasons.AgentWaitSet, decision.put.map(({ name }) => name)]
       : [reasons.AgentWaitTaken, decision.taken];
-  tell(subject, options, {
-    reason,
-    note: `rolled out for the init container ${what.join(", ")}`,
-    isGood: true,
-  });
-  // Something in the way of the apply has undone it already: no event will come.
-  return to === from ? { recheckAfterMs: STALE_MS } : undefined;
+  const note = `rolled out for the init container ${what.join(", ")}`;
+  record(subject, options, { reason, note, type: "Normal" });
+  return result;
 }
 
-/** A refusal once while it lasts. */
-function tell(
-  { deployment, memory }: Subject,
-  { events }: WaitReconcilerOptions,
-  { reason, note, isGood }: { readonly reason: Reason; readonly note: string; readonly isGood: boolean },
-): void {
-  if (!isGood && memory.told.has(reason)) return;
-  memory.told.add(reason);
-  events?.record({
+function record({ deployment, memory }: Subject, { events }: WaitReconcilerOptions, notice: Notice): void {
+  tell(memory, events, {
     regarding: referenceTo(deployments, deployment),
-    reason,
-    note,
-    type: isGood ? "Normal" : "Warning",
     action: "WaitForAgent",
+    ...notice,
   });
 }
