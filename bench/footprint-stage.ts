@@ -18,7 +18,10 @@ import { post, startReady, WITHOUT_ADMISSION } from "./gate-stage.ts";
 import { berthProgram, type MeasuredProcess } from "./process.ts";
 import { openRawSender, type RawRequest, type RawSender } from "./raw-requests.ts";
 
-const NAMESPACE = "bench-pools";
+/** Of all pods and pools. */
+export const NAMESPACE = "bench-pools";
+/** Pods with it are those that no footprint looks for. */
+export const FOREIGN_LABEL = "bench.test/foreign";
 const PODS = `/api/v1/namespaces/${NAMESPACE}/pods`;
 /** Requests in flight while something is prepared, and while pods of a burst are made. */
 const IN_FLIGHT = 32;
@@ -142,6 +145,17 @@ export function create(name: string, pool: Pool, node?: string): RawRequest {
     .labelled({ [originalFootprint.podLabel]: pool.uid })
     .ownedBy("ReplicaSet", pool.replicaSet.name, pool.replicaSet.uid);
   return post(PODS, (node === undefined ? pod : pod.on(node)).build());
+}
+
+/** A pod that no footprint looks for; it waits for `bind`. */
+export function createForeign(name: string): RawRequest {
+  return post(
+    PODS,
+    aPod(name)
+      .in(NAMESPACE)
+      .labelled({ [FOREIGN_LABEL]: "true" })
+      .build(),
+  );
 }
 
 /** As the scheduler does. */

@@ -13,6 +13,8 @@ export interface ObjectSightOptions<T extends KubeObject> {
   readonly resource: Resource<T>;
   /** Of the objects, whose names are told apart in it alone. Absent for those that have none. */
   readonly namespace?: string;
+  /** The server sends only these. Default: all. */
+  readonly labelSelector?: string;
   /** What is kept of a version for `is`. */
   readonly project: (object: T) => T;
 }
@@ -26,11 +28,11 @@ interface Waiting<T> {
 /** Watches all of them from their present versions on. Resolves once the server has accepted it. */
 export async function watchObjects<T extends KubeObject>(
   client: KubeClient,
-  { resource, namespace, project }: ObjectSightOptions<T>,
+  { resource, namespace, labelSelector, project }: ObjectSightOptions<T>,
 ): Promise<ObjectSight<T>> {
   const waiting = new Map<string, Set<Waiting<T>>>();
   const stop = new AbortController();
-  const scope = namespace === undefined ? {} : { namespace };
+  const scope = { ...(namespace && { namespace }), ...(labelSelector && { labelSelector }) };
   const { metadata } = await client.list(resource, { ...scope, limit: 1 });
   const stream = await client.watch(resource, {
     ...scope,
