@@ -46,7 +46,7 @@ import {
 import { architectureWebhooks } from "./architecture-admission.ts";
 import { createLeftovers } from "./architecture-leftovers.ts";
 import { createPodMisses } from "./architecture-misses.ts";
-import { createArchitectureHub, readClusterArchitecture } from "./architecture-policies.ts";
+import { createArchitectureHub } from "./architecture-policies.ts";
 import { createArchitectureReview } from "./architecture-review.ts";
 import { ArchitectureWatches } from "./architecture-watches.ts";
 import type { Fault } from "./config/fault.ts";
@@ -369,7 +369,7 @@ export function createArchitectureParts(around: ArchitectureSurroundings): Archi
       annotations: [BOOTSTRAP_ANNOTATION],
       nodes,
       clock,
-      onDocuments: (read) => hub.setCluster(readClusterArchitecture(read)),
+      onDocuments: (read) => hub.setCluster(read),
       onUnreadable: () => hub.settle(),
       onNodes: () => firstPass.check(),
     }),

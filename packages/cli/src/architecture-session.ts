@@ -30,51 +30,17 @@ import {
   wantsOf,
 } from "@berth/placement";
 import { clusterName, createMetricsRegistry, createSilentLogger, findCondition, sleep } from "@berth/runtime";
-import {
-  architectureFaults,
-  assembleArchitecture,
-  type ClusterArchitecture,
-  clusterArchitectureFaults,
-  readClusterArchitecture,
-} from "./architecture-policies.ts";
+import { architectureDocuments } from "./architecture-policies.ts";
 import { UNSCHEDULED } from "./architecture-watches.ts";
 import type { Fault } from "./config/fault.ts";
+import { assembleReadDocuments } from "./document-session.ts";
 import { listDaemonSets } from "./gate-session.ts";
 import { createImageLibrary } from "./images/image-library.ts";
 import { readRegistrySettings } from "./images/registry-settings.ts";
 import { fetchDocuments, type RuleFiles, type Session, unlessForbidden } from "./session.ts";
+import { readClusterDocuments } from "./source-documents.ts";
 import { findStateNamespace } from "./state-namespace.ts";
 import type { Surroundings } from "./surroundings.ts";
-
-/** The `ArchitecturePolicy` objects of the cluster; `undefined` when it does not have the CRD, or they may not be read. */
-export async function fetchClusterArchitecture(
-  session: Session,
-  surroundings: Pick<Surroundings, "stderr" | "signal">,
-): Promise<ClusterArchitecture | undefined> {
-  const found = await fetchDocuments(architecturePolicies, session, surroundings);
-  return found && readClusterArchitecture(found);
-}
-
-/** The policies with what is wrong with single ones; the others are in force. */
-export interface ReadArchitecture {
-  /** `undefined` when there is no source of policies at all. */
-  readonly policies: ArchitecturePolicies | undefined;
-  readonly faults: readonly Fault[];
-}
-
-/** Policies of files and of the cluster together. */
-export function assembleReadArchitecture(
-  { settings, hasConfig }: Pick<RuleFiles, "settings" | "hasConfig">,
-  cluster: ClusterArchitecture | undefined,
-): ReadArchitecture {
-  const policies = assembleArchitecture(hasConfig ? settings.architecturePolicies : undefined, cluster);
-  const found = policies?.faults ?? [];
-  const faults = [
-    ...architectureFaults(settings.architecturePolicies, found),
-    ...clusterArchitectureFaults(found),
-  ];
-  return { policies, faults };
-}
 
 export interface ArchitectureViewOptions {
   readonly session: Session;
@@ -184,7 +150,8 @@ export async function viewNodeArchitecture(
   { session, surroundings, installation }: Omit<ArchitectureViewOptions, "files">,
 ): Promise<NodeArchitectureView> {
   const objects = await fetchDocuments(architecturePolicies, session, surroundings);
-  const { policies, faults } = assembleReadArchitecture(files, objects && readClusterArchitecture(objects));
+  const cluster = objects && readClusterDocuments(objects, architectureDocuments.schema);
+  const { inForce: policies, faults } = assembleReadDocuments(architectureDocuments, files, cluster);
   const statuses = new Map(objects?.map(({ metadata, status }) => [`cluster/${metadata?.name}`, status]));
   const view = { node, owned: ownedMarks(recordOf(node), installation) };
   const now = surroundings.clock.now();

@@ -1,20 +1,20 @@
 import type { Reason } from "@berth/placement";
 import type { Fault } from "./config/fault.ts";
 import type { LocatedSpec } from "./config/settings.ts";
+import type { DocumentKind, DocumentSources } from "./document-kind.ts";
 import {
   type ClusterDocuments,
   type DocumentFault,
   type DocumentJudgement,
+  type DocumentObject,
   type DocumentVersion,
   fileFaults,
   judge,
+  readClusterDocuments,
 } from "./source-documents.ts";
 
 /** What is known of the documents of one kind. */
-export interface DocumentSources<S, T> {
-  /** `undefined` until they have been read. */
-  readonly config: readonly LocatedSpec<S>[] | undefined;
-  readonly cluster: ClusterDocuments<S> | undefined;
+export interface KnownDocuments<S, T> extends DocumentSources<S> {
   /** Those of the cluster may be there and have not been read: none is taken for deleted. */
   readonly unsettled: boolean;
   /** What this process had in force last. */
@@ -22,11 +22,13 @@ export interface DocumentSources<S, T> {
 }
 
 export interface DocumentHubOptions<S, T> {
+  readonly kind: Pick<DocumentKind<S, T, never>, "schema" | "faultsOf">;
   /** Puts the sources together. Called for each change of one of them; `undefined` while none has been read. */
-  readonly assemble: (sources: DocumentSources<S, T>) => T | undefined;
-  readonly faultsOf: (inForce: T) => readonly DocumentFault[];
-  /** Said of a document without a fault. */
-  readonly inForce: Reason;
+  readonly assemble: (known: KnownDocuments<S, T>) => T | undefined;
+  /** Said of a document of the cluster without a fault. */
+  readonly reason: Reason;
+  /** What is said of it beside. Default nothing. */
+  readonly remarks?: (name: string, inForce: T) => readonly string[];
   /** Documents came into force or ceased to be. */
   readonly onChange: (inForce: T) => void;
 }
@@ -56,8 +58,8 @@ export class DocumentHub<S, T> {
     this.#refresh();
   }
 
-  setCluster(documents: ClusterDocuments<S>): void {
-    this.#cluster = documents;
+  setCluster(objects: Iterable<DocumentObject>): void {
+    this.#cluster = readClusterDocuments(objects, this.#options.kind.schema);
     this.settle();
   }
 
@@ -67,13 +69,24 @@ export class DocumentHub<S, T> {
     this.#refresh();
   }
 
+  /** The same documents are put together again, and nobody is told: what else they depend on is another. */
+  renew(): void {
+    this.#inForce = this.#options.assemble({
+      config: this.#config,
+      cluster: this.#cluster,
+      unsettled: !this.#isSettled,
+      before: this.#inForce,
+    });
+  }
+
   /** What became of this version of a document of the cluster; `undefined` until it was taken over. */
   judgementOf(name: string, version: DocumentVersion): DocumentJudgement | undefined {
-    const { inForce: reason } = this.#options;
+    const { reason, remarks } = this.#options;
+    const said = this.#inForce && remarks?.(name, this.#inForce);
     return judge({ ...version, name }, this.#cluster, this.#faults(), () => ({
       ready: true,
       reason,
-      message: "in force",
+      message: ["in force", ...(said ?? [])].join("; "),
     }));
   }
 
@@ -83,16 +96,11 @@ export class DocumentHub<S, T> {
   }
 
   #faults(): readonly DocumentFault[] {
-    return this.#inForce === undefined ? [] : this.#options.faultsOf(this.#inForce);
+    return this.#inForce === undefined ? [] : this.#options.kind.faultsOf(this.#inForce);
   }
 
   #refresh(): void {
-    this.#inForce = this.#options.assemble({
-      config: this.#config,
-      cluster: this.#cluster,
-      unsettled: !this.#isSettled,
-      before: this.#inForce,
-    });
+    this.renew();
     if (this.#inForce !== undefined) this.#options.onChange(this.#inForce);
   }
 }

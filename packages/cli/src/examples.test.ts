@@ -4,12 +4,14 @@ import path from "node:path";
 import { footprintPresets, mergeContributions, PR_134_POOLS, planNode } from "@berth/placement";
 import { aNode } from "@berth/testcluster";
 import { describe, expect, it } from "vitest";
-import { assembleArchitecture } from "./architecture-policies.ts";
+import { architectureDocuments } from "./architecture-policies.ts";
+import type { LocatedSpec } from "./config/settings.ts";
 import { loadSettings } from "./config/settings.ts";
 import { workerPoolConfig } from "./config/worker-pools.ts";
-import { assembleFootprints } from "./footprints.ts";
+import { assembleDocuments, type DocumentKind } from "./document-kind.ts";
+import { footprintDocuments } from "./footprints.ts";
 import { assembleReadRules, readRuleFiles } from "./session.ts";
-import { assembleGates } from "./startup-gates.ts";
+import { gateDocuments } from "./startup-gates.ts";
 
 const root = path.join(import.meta.dirname, "../../..");
 const documented = await readFile(path.join(root, "examples/labels.md"), "utf8");
@@ -52,6 +54,10 @@ describe("examples/labels", () => {
   });
 });
 
+function inForceOf<S, T>(kind: DocumentKind<S, T, object>, config: readonly LocatedSpec<S>[]): T | undefined {
+  return assembleDocuments(kind, { config, cluster: undefined }, {});
+}
+
 describe("examples/startup-gate", () => {
   it.each([
     ["nodetaintshandler.yaml", ["nodetaintshandler"]],
@@ -59,7 +65,7 @@ describe("examples/startup-gate", () => {
     ["two-phases.yaml", ["preinit", "warming"]],
   ])("%s is in force as it stands", async (file, names) => {
     const { startupGates } = await loadSettings({ config: [`examples/startup-gate/${file}`] }, root);
-    const gates = assembleGates(startupGates, undefined);
+    const gates = inForceOf(gateDocuments, startupGates);
     expect(gates?.faults).toEqual([]);
     expect(gates?.gates.map(({ name }) => name)).toEqual(names);
   });
@@ -87,7 +93,7 @@ describe("examples/architecture", () => {
 
   it.each(Object.entries(modes))("%s is in force as it stands", async (file, expected) => {
     const settings = await loadSettings({ config: [`${folder}/${file}`] }, root);
-    const policies = assembleArchitecture(settings.architecturePolicies, undefined);
+    const policies = inForceOf(architectureDocuments, settings.architecturePolicies);
     expect(policies?.faults).toEqual([]);
     expect(policies?.policies.map(({ spec }) => spec.mode)).toEqual(expected);
     expect(settings.imageRegistries === undefined).toBe(expected.length > 0);
@@ -130,7 +136,7 @@ describe("examples/footprint", () => {
 
   it.each(Object.entries(expected))("%s is in force as it stands", async (file, marks) => {
     const { nodeFootprints } = await loadSettings({ config: [`${folder}/${file}`] }, root);
-    const inForce = assembleFootprints(nodeFootprints, undefined);
+    const inForce = inForceOf(footprintDocuments, nodeFootprints);
     expect(inForce?.faults).toEqual([]);
     expect(
       inForce?.footprints.map(({ label, grouping, claims }) => ({

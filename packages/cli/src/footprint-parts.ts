@@ -51,7 +51,7 @@ import { createDocumentFollower } from "./document-follower.ts";
 import { FaultReport } from "./fault-report.ts";
 import { footprintWebhooks } from "./footprint-admission.ts";
 import { FootprintAgents } from "./footprint-agents.ts";
-import { createFootprintHub, readClusterFootprints } from "./footprints.ts";
+import { createFootprintHub } from "./footprints.ts";
 import { createKeySource } from "./key-source.ts";
 import type { WebhookOwner } from "./webhook-server.ts";
 
@@ -313,7 +313,7 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
       documents: objects,
       nodes,
       clock,
-      onDocuments: (read) => hub.setCluster(readClusterFootprints(read)),
+      onDocuments: (read) => hub.setCluster(read),
       onUnreadable: () => hub.settle(),
       onNodes: () => pass.check(),
     }),

@@ -9,48 +9,12 @@ import {
   type Footprints,
   type FootprintWatches,
   groupOf,
-  nodeFootprints,
   podNeeds,
 } from "@berth/placement";
 import { clusterName, createSilentLogger, sleep } from "@berth/runtime";
-import type { Fault } from "./config/fault.ts";
-import {
-  assembleFootprints,
-  type ClusterFootprints,
-  clusterFootprintFaults,
-  footprintFaults,
-  readClusterFootprints,
-} from "./footprints.ts";
 import { listDaemonSets } from "./gate-session.ts";
-import { fetchDocuments, type RuleFiles, type Session, unlessForbidden } from "./session.ts";
+import { type Session, unlessForbidden } from "./session.ts";
 import type { Surroundings } from "./surroundings.ts";
-
-/** The `NodeFootprint` objects of the cluster; `undefined` when it does not have the CRD, or they may not be read. */
-export async function fetchClusterFootprints(
-  session: Session,
-  surroundings: Pick<Surroundings, "stderr" | "signal">,
-): Promise<ClusterFootprints | undefined> {
-  const found = await fetchDocuments(nodeFootprints, session, surroundings);
-  return found && readClusterFootprints(found);
-}
-
-/** The footprints with what is wrong with single ones; the others are in force. */
-export interface ReadFootprints {
-  /** `undefined` when there is no source of footprints at all. */
-  readonly footprints: Footprints | undefined;
-  readonly faults: readonly Fault[];
-}
-
-/** Footprints of files and of the cluster together. */
-export function assembleReadFootprints(
-  { settings, hasConfig }: Pick<RuleFiles, "settings" | "hasConfig">,
-  cluster: ClusterFootprints | undefined,
-): ReadFootprints {
-  const footprints = assembleFootprints(hasConfig ? settings.nodeFootprints : undefined, cluster);
-  const found = footprints?.faults ?? [];
-  const faults = [...footprintFaults(settings.nodeFootprints, found), ...clusterFootprintFaults(found)];
-  return { footprints, faults };
-}
 
 /** What footprints look at. It goes on seeing until it is disposed. */
 export interface FootprintView extends AsyncDisposable {

@@ -40,7 +40,7 @@ import type { Fault } from "./config/fault.ts";
 import type { Settings } from "./config/settings.ts";
 import { createDocumentFollower } from "./document-follower.ts";
 import { FaultReport } from "./fault-report.ts";
-import { readClusterGates, StartupGateHub } from "./startup-gates.ts";
+import { createGateHub } from "./startup-gates.ts";
 
 export interface GateSurroundings {
   readonly client: KubeClient;
@@ -102,13 +102,14 @@ export function createGateParts(around: GateSurroundings): GateParts {
   const pods = new PodWatches({
     ...common,
     annotationKeys: () =>
-      (hub.gates?.gates ?? []).flatMap(({ spec }) => spec.signals.pods.map((it) => it.readyAnnotation)),
+      (hub.inForce?.gates ?? []).flatMap(({ spec }) => spec.signals.pods.map((it) => it.readyAnnotation)),
     onChange: recheck,
     onSynced: recheckAll,
   });
-  const wantPods = (): void => pods.want((hub.gates?.gates ?? []).flatMap((gate) => podQueries(gate, sets)));
+  const wantPods = (): void =>
+    pods.want((hub.inForce?.gates ?? []).flatMap((gate) => podQueries(gate, sets)));
   const idle = new IdleProbe({ ...common, onKnown: recheck });
-  const hub = new StartupGateHub({
+  const { hub, forgetGone } = createGateHub({
     clock,
     onChange(inForce) {
       faults.report("gates", hub.configFaults());
@@ -140,7 +141,7 @@ export function createGateParts(around: GateSurroundings): GateParts {
         : undefined,
   };
   const capability = bindGates({
-    gates: () => hub.gates,
+    gates: () => hub.inForce,
     sources: {
       sight,
       clocks,
@@ -189,7 +190,7 @@ export function createGateParts(around: GateSurroundings): GateParts {
   });
   return {
     capability,
-    gates: () => hub.gates,
+    gates: () => hub.inForce,
     observer: {
       decided(name, outcome) {
         tally.decided(name, outcome);
@@ -206,7 +207,7 @@ export function createGateParts(around: GateSurroundings): GateParts {
     onSettings: ({ startupGates: read }) => hub.setConfig(read),
     watches: [pods, idle],
     daemonSetsChanged() {
-      if (!(hub.gates?.gates.some(needsDaemonSets) ?? false)) return;
+      if (!(hub.inForce?.gates.some(needsDaemonSets) ?? false)) return;
       wantPods();
       recheckAll();
     },
@@ -216,10 +217,10 @@ export function createGateParts(around: GateSurroundings): GateParts {
       documents: gates,
       nodes,
       clock,
-      onDocuments: (read) => hub.setCluster(readClusterGates(read)),
+      onDocuments: (read) => hub.setCluster(read),
       onUnreadable: () => hub.settle(),
       onNodes: () => firstPass.check(),
-      onLook: () => hub.forgetGone(),
+      onLook: forgetGone,
     }),
     controller,
     askStatuses: askAll,

@@ -14,47 +14,9 @@ import {
   type PodQuery,
   podQueries,
   recordOf,
-  startupGates,
 } from "@berth/placement";
-import type { Fault } from "./config/fault.ts";
-import { fetchDocuments, type RuleFiles, type Session, unlessForbidden } from "./session.ts";
-import {
-  assembleGates,
-  type ClusterGates,
-  clusterGateFaults,
-  gateFaults,
-  readClusterGates,
-} from "./startup-gates.ts";
+import { type Session, unlessForbidden } from "./session.ts";
 import type { Surroundings } from "./surroundings.ts";
-
-/**
- * The `StartupGate` objects of the cluster; `undefined` when it does not have the CRD. Without the right to read them it
- * goes on without, and says so.
- */
-export async function fetchClusterGates(
-  session: Session,
-  surroundings: Pick<Surroundings, "stderr" | "signal">,
-): Promise<ClusterGates | undefined> {
-  const found = await fetchDocuments(startupGates, session, surroundings);
-  return found && readClusterGates(found);
-}
-
-/** The gates with what is wrong with single ones; the others are in force. */
-export interface ReadGates {
-  /** `undefined` when there is no source of gates at all. */
-  readonly gates: Gates | undefined;
-  readonly faults: readonly Fault[];
-}
-
-/** Gates of files and of the cluster together. */
-export function assembleReadGates(
-  { settings, hasConfig }: Pick<RuleFiles, "settings" | "hasConfig">,
-  cluster: ClusterGates | undefined,
-): ReadGates {
-  const gates = assembleGates(hasConfig ? settings.startupGates : undefined, cluster);
-  const found = gates?.faults ?? [];
-  return { gates, faults: [...gateFaults(settings.startupGates, found), ...clusterGateFaults(found)] };
-}
 
 /** What the gates look at, read once. */
 export interface GateView {

@@ -8,6 +8,9 @@ import type { LocatedSpec } from "./config/settings.ts";
 /** Which version of a document: the same name may come to stand for another object. */
 export type DocumentVersion = Pick<ObjectMeta, "uid" | "generation">;
 
+/** A document as an object of a cluster. Its spec may be of another release. */
+export type DocumentObject = KubeObject & { readonly spec?: unknown };
+
 /** The objects of one kind in a cluster, read. */
 export interface ClusterDocuments<S> {
   readonly source: "cluster";
@@ -26,7 +29,7 @@ export interface ClusterDocument<S> {
 
 /** The server has its schema, ours may be of another release: nothing is taken on trust. Total. */
 export function readClusterDocuments<S>(
-  objects: Iterable<KubeObject & { readonly spec?: unknown }>,
+  objects: Iterable<DocumentObject>,
   schema: z.ZodType<S>,
 ): ClusterDocuments<S> {
   const documents: ClusterDocument<S>[] = [];

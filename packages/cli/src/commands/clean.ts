@@ -16,9 +16,10 @@ import {
   toPlanDiff,
 } from "@berth/placement";
 import { admissionName, deleteAdmission, findAdmission } from "../admission-cleanup.ts";
-import { assembleReadArchitecture, fetchClusterArchitecture } from "../architecture-session.ts";
+import { architectureDocuments } from "../architecture-policies.ts";
 import type { RuleOptions } from "../config/settings.ts";
 import type { ConnectionOptions } from "../connection.ts";
+import { readDocuments } from "../document-session.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
 import {
   carryOutFootprintWork,
@@ -26,8 +27,7 @@ import {
   findFootprintWork,
   formatFootprintWork,
 } from "../footprint-cleanup.ts";
-import { assembleReadFootprints, fetchClusterFootprints } from "../footprint-session.ts";
-import { assembleReadGates, fetchClusterGates } from "../gate-session.ts";
+import { footprintDocuments } from "../footprints.ts";
 import { type DataFormat, printData } from "../output/data.ts";
 import { formatPlan } from "../output/plan.ts";
 import { Progress } from "../output/progress.ts";
@@ -41,6 +41,7 @@ import {
   type PodCleaning,
 } from "../pod-cleanup.ts";
 import { openSession, readNodes, readRuleFiles, type Session } from "../session.ts";
+import { gateDocuments } from "../startup-gates.ts";
 import type { Surroundings } from "../surroundings.ts";
 
 export interface CleanOptions extends ConnectionOptions, Pick<RuleOptions, "config"> {
@@ -79,9 +80,10 @@ export async function clean(options: CleanOptions, surroundings: Surroundings): 
     const said = yes ? "deleted" : "would be deleted";
     for (const object of admission) stdout.write(`${admissionName(object)}: ${said}\n`);
   }
-  const { gates } = assembleReadGates(files, await fetchClusterGates(session, surroundings));
-  const { policies } = assembleReadArchitecture(files, await fetchClusterArchitecture(session, surroundings));
-  const { footprints } = assembleReadFootprints(files, await fetchClusterFootprints(session, surroundings));
+  const at = { session, surroundings };
+  const { inForce: gates } = await readDocuments(gateDocuments, files, at);
+  const { inForce: policies } = await readDocuments(architectureDocuments, files, at);
+  const { inForce: footprints } = await readDocuments(footprintDocuments, files, at);
   const work: Work = {
     options,
     surroundings,

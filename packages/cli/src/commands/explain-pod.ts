@@ -1,15 +1,15 @@
 import { isApiError, type Node, type Pod, pods } from "@berth/kube";
 import { explainPod } from "@berth/placement";
+import { architectureDocuments } from "../architecture-policies.ts";
 import {
   type ArchitectureViewOptions,
-  assembleReadArchitecture,
-  fetchClusterArchitecture,
   ownNamespaceOf,
   readNamespaceLabels,
   slimNode,
   viewImages,
 } from "../architecture-session.ts";
 import { formatFault } from "../config/fault.ts";
+import { readDocuments } from "../document-session.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
 import { formatPod } from "../output/architecture.ts";
 import { printData } from "../output/data.ts";
@@ -25,23 +25,26 @@ export async function explainOnePod(options: ExplainOptions, surroundings: Surro
   const [namespace, name] = parseName(options.name);
   const files = await readRuleFiles(options, surroundings);
   await using session = await openSession(options, surroundings);
-  const read = assembleReadArchitecture(files, await fetchClusterArchitecture(session, surroundings));
+  const { inForce: policies, faults } = await readDocuments(architectureDocuments, files, {
+    session,
+    surroundings,
+  });
   const pod = await readPod(namespace, name, session, surroundings);
   const view: ArchitectureViewOptions = { session, surroundings, files, installation };
   const nodes: Node[] = [];
   for await (const node of readNodes(session, surroundings, slimNode)) nodes.push(node);
   const namespaceLabels = await readNamespaceLabels(namespace, session, surroundings);
-  const governed = { policies: read.policies, namespaceLabels: () => namespaceLabels };
+  const governed = { policies, namespaceLabels: () => namespaceLabels };
   const explanation = explainPod({
     pod,
-    policies: read.policies,
+    policies,
     namespaceLabels,
     sight: await viewImages([pod], governed, view),
     nodes,
     now: clock.now(),
     ownNamespace: await ownNamespaceOf(view),
   });
-  for (const fault of read.faults) stderr.write(`${formatFault(fault)}\n`);
+  for (const fault of faults) stderr.write(`${formatFault(fault)}\n`);
   if (output) printData(stdout, explanation, output);
   else stdout.write(formatPod(explanation, styleFor(stdout)));
   return exitCodes.done;

@@ -12,10 +12,12 @@ import { type NodeArchitecture, viewNodeArchitecture } from "../architecture-ses
 import { type Fault, formatFault } from "../config/fault.ts";
 import type { RuleOptions } from "../config/settings.ts";
 import type { ConnectionOptions } from "../connection.ts";
+import { readDocuments } from "../document-session.ts";
 import { type ExitCode, exitCodes } from "../exit-codes.ts";
 import { explainFootprints, type FootprintExplanation } from "../footprint-explanation.ts";
-import { assembleReadFootprints, fetchClusterFootprints, viewFootprints } from "../footprint-session.ts";
-import { assembleReadGates, fetchClusterGates, viewGates } from "../gate-session.ts";
+import { viewFootprints } from "../footprint-session.ts";
+import { footprintDocuments } from "../footprints.ts";
+import { viewGates } from "../gate-session.ts";
 import { formatNodeArchitecture } from "../output/architecture.ts";
 import { formatColumns } from "../output/columns.ts";
 import { type DataFormat, printData } from "../output/data.ts";
@@ -23,6 +25,7 @@ import { formatFootprint } from "../output/footprints.ts";
 import { formatGate } from "../output/gates.ts";
 import { type Style, styleFor } from "../output/style.ts";
 import { assembleReadRules, fetchClusterRules, openSession, readNode, readRuleFiles } from "../session.ts";
+import { gateDocuments } from "../startup-gates.ts";
 import type { Surroundings } from "../surroundings.ts";
 
 export interface ExplainOptions extends ConnectionOptions, RuleOptions {
@@ -46,9 +49,9 @@ export async function explain(options: ExplainOptions, surroundings: Surrounding
     await fetchClusterRules(session, surroundings),
     "wait",
   );
-  const read = assembleReadGates(files, await fetchClusterGates(session, surroundings));
+  const ofGates = await readDocuments(gateDocuments, files, { session, surroundings });
   const node = await readNode(session, name, surroundings.signal);
-  const gates = await viewGates(read.gates, {
+  const gates = await viewGates(ofGates.inForce, {
     session,
     surroundings,
     installation,
@@ -57,10 +60,8 @@ export async function explain(options: ExplainOptions, surroundings: Surrounding
   });
   await gates.askIdle(node);
   const architecture = await viewNodeArchitecture(node, files, { session, surroundings, installation });
-  const { footprints, faults: footprintFaults } = assembleReadFootprints(
-    files,
-    await fetchClusterFootprints(session, surroundings),
-  );
+  const ofFootprints = await readDocuments(footprintDocuments, files, { session, surroundings });
+  const { inForce: footprints } = ofFootprints;
   await using needs = await viewFootprints(footprints, { session, surroundings, node: name });
   const now = clock.now();
   const explanation = explainNode({
@@ -72,7 +73,7 @@ export async function explain(options: ExplainOptions, surroundings: Surrounding
   const view = { node, owned: ownedMarks(recordOf(node), installation) };
   const looks = gates.capability.look(view, now);
   const { outcomes = [] } = needs.capability.contribute(view, now).decision;
-  const faults = [...read.faults, ...architecture.faults, ...footprintFaults];
+  const faults = [...ofGates.faults, ...architecture.faults, ...ofFootprints.faults];
   const said: Said = {
     explanation,
     gates: explainGates(looks),
@@ -85,10 +86,10 @@ export async function explain(options: ExplainOptions, surroundings: Surrounding
   };
   if (output) {
     const { plan: _, ...data } = explanation;
-    const gated = read.gates === undefined ? {} : { gates: said.gates };
+    const gated = ofGates.inForce === undefined ? {} : { gates: said.gates };
     const policies = architecture.given ? { architecture: said.architecture } : {};
     const needing = footprints === undefined ? {} : { footprints: said.footprints };
-    const isMore = read.gates !== undefined || architecture.given || footprints !== undefined;
+    const isMore = ofGates.inForce !== undefined || architecture.given || footprints !== undefined;
     printData(stdout, isMore ? { ...data, ...gated, ...policies, ...needing, faults } : data, output);
   } else {
     for (const fault of faults) stderr.write(`${formatFault(fault)}\n`);

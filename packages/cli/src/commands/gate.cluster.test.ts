@@ -27,8 +27,9 @@ import { aNode, aPod, eventually, sharedTestCluster, type TestCluster } from "@b
 import { beforeAll, describe, expect, it } from "vitest";
 import { startBerth } from "../composition.ts";
 import { loadSettings } from "../config/settings.ts";
+import { assembleDocuments } from "../document-kind.ts";
 import { exitCodes } from "../exit-codes.ts";
-import { assembleReadGates } from "../gate-session.ts";
+import { gateDocuments } from "../startup-gates.ts";
 import { type CliResult, cli, testFolder } from "../testing/harness.ts";
 
 const TAINT = "startup.k8s.io/initializing=wait:NoSchedule";
@@ -374,9 +375,8 @@ describe("berth clean", () => {
   it("takes away what holds new nodes before it lets all go, of its own installation", async () => {
     await using on = await stage();
     const { client } = cluster;
-    const settings = await loadSettings({ config: [on.config.path] }, "/");
-    const { gates } = assembleReadGates({ settings, hasConfig: true }, undefined);
-    const list = gates ?? { gates: [] };
+    const { startupGates: config } = await loadSettings({ config: [on.config.path] }, "/");
+    const list = assembleDocuments(gateDocuments, { config, cluster: undefined }, {}) ?? { gates: [] };
     for (const installation of ["berth", "other"]) {
       const options = {
         installation,

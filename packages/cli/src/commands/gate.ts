@@ -18,8 +18,9 @@ import { formatFault } from "../config/fault.ts";
 import type { RuleOptions } from "../config/settings.ts";
 import type { ConnectionOptions } from "../connection.ts";
 import { addTolerations, daemonSetName, findLacking } from "../daemonset-tolerations.ts";
+import { readDocuments } from "../document-session.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
-import { assembleReadGates, bindUnseeing, fetchClusterGates, viewGates } from "../gate-session.ts";
+import { bindUnseeing, viewGates } from "../gate-session.ts";
 import { formatColumns } from "../output/columns.ts";
 import { type DataFormat, printData } from "../output/data.ts";
 import { firstWait, formatAge, tolerationText } from "../output/gates.ts";
@@ -33,6 +34,7 @@ import {
   readRuleFiles,
   type Session,
 } from "../session.ts";
+import { gateDocuments } from "../startup-gates.ts";
 import type { Surroundings } from "../surroundings.ts";
 
 export interface GateListOptions extends ConnectionOptions, RuleOptions {
@@ -264,7 +266,7 @@ export async function tolerate(options: GateTolerateOptions, surroundings: Surro
 
 /** @throws CommandError without any source of gates. */
 async function readGates(files: RuleFiles, session: Session, surroundings: Surroundings): Promise<Gates> {
-  const { gates, faults } = assembleReadGates(files, await fetchClusterGates(session, surroundings));
+  const { inForce: gates, faults } = await readDocuments(gateDocuments, files, { session, surroundings });
   if (gates === undefined) {
     throw new CommandError(
       "there are no startup gates: give --config, or install the CRDs (`berth manifests crds`)",

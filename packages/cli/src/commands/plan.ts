@@ -20,23 +20,17 @@ import {
   recordOf,
   toPlanDiff,
 } from "@berth/placement";
-import {
-  type ArchitectureView,
-  assembleReadArchitecture,
-  fetchClusterArchitecture,
-  viewArchitecture,
-} from "../architecture-session.ts";
+import { architectureDocuments } from "../architecture-policies.ts";
+import { type ArchitectureView, viewArchitecture } from "../architecture-session.ts";
 import { formatFault } from "../config/fault.ts";
 import { type LocatedSpec, loadSettings, type RuleOptions, type Settings } from "../config/settings.ts";
 import type { ConnectionOptions } from "../connection.ts";
+import type { DocumentKind } from "../document-kind.ts";
+import { assembleReadDocuments, fetchClusterDocuments, type ReadDocuments } from "../document-session.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
-import {
-  assembleReadFootprints,
-  type FootprintView,
-  fetchClusterFootprints,
-  viewFootprints,
-} from "../footprint-session.ts";
-import { assembleReadGates, fetchClusterGates, type GateView, viewGates } from "../gate-session.ts";
+import { type FootprintView, viewFootprints } from "../footprint-session.ts";
+import { footprintDocuments } from "../footprints.ts";
+import { type GateView, viewGates } from "../gate-session.ts";
 import type { ClusterRules } from "../label-rules.ts";
 import { formatArchitecturePlan } from "../output/architecture.ts";
 import { type DataFormat, printData } from "../output/data.ts";
@@ -55,6 +49,7 @@ import {
   type Session,
 } from "../session.ts";
 import type { ClusterDocuments } from "../source-documents.ts";
+import { gateDocuments } from "../startup-gates.ts";
 import type { Surroundings } from "../surroundings.ts";
 
 export interface PlanOptions extends ConnectionOptions, RuleOptions {
@@ -76,20 +71,16 @@ export async function plan(options: PlanOptions, surroundings: Surroundings): Pr
   const tried = options.try && (await loadSettings({ config: options.try }, surroundings.folder));
   const cluster = tryRules(tried, await fetchClusterRules(session, surroundings));
   const rules = assembleReadRules(files, cluster, "act");
-  const read = assembleReadGates(
-    files,
-    tryDocuments(tried?.startupGates, await fetchClusterGates(session, surroundings)),
-  );
-  const architecture = assembleReadArchitecture(
-    files,
-    tryDocuments(tried?.architecturePolicies, await fetchClusterArchitecture(session, surroundings)),
-  );
-  const readFootprints = assembleReadFootprints(
-    files,
-    tryDocuments(tried?.nodeFootprints, await fetchClusterFootprints(session, surroundings)),
-  );
-  const { policies } = architecture;
-  const isGiven = [read.gates, policies, readFootprints.footprints].some((it) => it !== undefined);
+  const readAll = async <S, T>(kind: DocumentKind<S, T, object>): Promise<ReadDocuments<T>> => {
+    const ofCluster = await fetchClusterDocuments(kind, session, surroundings);
+    return assembleReadDocuments(kind, files, tryDocuments(tried && kind.located(tried), ofCluster));
+  };
+  const read = {
+    gates: await readAll(gateDocuments),
+    architecture: await readAll(architectureDocuments),
+    footprints: await readAll(footprintDocuments),
+  };
+  const isGiven = Object.values(read).some(({ inForce }) => inForce !== undefined);
   if (!rules.given && !isGiven) {
     throw new CommandError(
       "there is nothing to plan from: give --label-dir or --config, or install the CRDs (`berth manifests crds`)",
@@ -97,7 +88,7 @@ export async function plan(options: PlanOptions, surroundings: Surroundings): Pr
     );
   }
   const [only, ...more] = options.nodes;
-  const gates = await viewGates(read.gates, {
+  const gates = await viewGates(read.gates.inForce, {
     session,
     surroundings,
     installation: options.installation,
@@ -106,8 +97,8 @@ export async function plan(options: PlanOptions, surroundings: Surroundings): Pr
     allDaemonSets: true,
   });
   const view = { session, surroundings, files, installation: options.installation };
-  const seen = await viewArchitecture(policies, view);
-  await using footprints = await viewFootprints(readFootprints.footprints, {
+  const seen = await viewArchitecture(read.architecture.inForce, view);
+  await using footprints = await viewFootprints(read.footprints.inForce, {
     session,
     surroundings,
     ...(only !== undefined && more.length === 0 && { node: only }),
@@ -118,7 +109,7 @@ export async function plan(options: PlanOptions, surroundings: Surroundings): Pr
     surroundings,
   });
   const { forecast } = seen;
-  const faults = [...rules.faults, ...read.faults, ...architecture.faults, ...readFootprints.faults];
+  const faults = [...rules.faults, ...Object.values(read).flatMap((it) => it.faults)];
   // Of a few nodes nothing can be said about a share of all.
   const ofAll = { nodes: diff.looked, now: surroundings.clock.now() };
   const notes =

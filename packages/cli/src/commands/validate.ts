@@ -2,7 +2,7 @@ import { stat } from "node:fs/promises";
 import path from "node:path";
 import { parseLabelFolder } from "@berth/placement";
 import { readFolder } from "@berth/runtime";
-import { assembleReadArchitecture } from "../architecture-session.ts";
+import { architectureDocuments } from "../architecture-policies.ts";
 import { configReasons } from "../config/documents.ts";
 import { type Fault, formatFault, hasErrors, inOrder } from "../config/fault.ts";
 import { readLabelFolder, toFault } from "../config/label-folder.ts";
@@ -13,11 +13,12 @@ import {
   readConfigFiles,
   toSettings,
 } from "../config/settings.ts";
+import { assembleReadDocuments } from "../document-session.ts";
 import { type ExitCode, exitCodes } from "../exit-codes.ts";
-import { assembleReadFootprints } from "../footprint-session.ts";
-import { assembleReadGates } from "../gate-session.ts";
+import { footprintDocuments } from "../footprints.ts";
 import { type DataFormat, printData } from "../output/data.ts";
 import { assembleReadRules } from "../session.ts";
+import { gateDocuments } from "../startup-gates.ts";
 import type { Surroundings } from "../surroundings.ts";
 
 export interface ValidateOptions {
@@ -74,14 +75,11 @@ async function checkConfig(
   const read = settings.labelFolder && (await readLabelFolder(settings.labelFolder));
   const all = [...faults, ...(read?.faults ?? [])];
   const files = { settings, options, folder: read?.parsed, faults: all, hasConfig: true };
-  const gates = assembleReadGates(files, undefined);
-  const architecture = assembleReadArchitecture(files, undefined);
-  const footprints = assembleReadFootprints(files, undefined);
   return [
     ...assembleReadRules(files, undefined, "act").faults,
-    ...gates.faults,
-    ...architecture.faults,
-    ...footprints.faults,
+    ...assembleReadDocuments(gateDocuments, files, undefined).faults,
+    ...assembleReadDocuments(architectureDocuments, files, undefined).faults,
+    ...assembleReadDocuments(footprintDocuments, files, undefined).faults,
   ];
 }
 
