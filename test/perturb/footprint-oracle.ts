@@ -2,7 +2,16 @@
  * What a footprint of a story wants of nodes, worked out a second time from what the API server had, without a line of the
  * product's own code; and the objects of these stories.
  */
-import { type KubeObject, type Node, nodes, type Pod, pods, type Resource } from "@berth/kube";
+import {
+  type KubeObject,
+  type Node,
+  nodes,
+  type Pod,
+  pods,
+  type ReplicaSet,
+  type Resource,
+  replicaSets,
+} from "@berth/kube";
 import { type NodeFootprint, nodeFootprints, type WorkerPool, workerPools } from "@berth/placement";
 import type { HistoryEntry } from "@berth/testcluster";
 import type { Labels } from "../oracle.ts";
@@ -14,6 +23,8 @@ export interface FootprintView {
   readonly footprints: readonly NodeFootprint[];
   /** Owners whose deletion waits for their pods. */
   readonly pools: readonly WorkerPool[];
+  /** What they own. */
+  readonly sets: readonly ReplicaSet[];
 }
 
 /** A pod on a node. Its label asks for the agent. */
@@ -23,6 +34,8 @@ export interface StoryPod {
   readonly group: string;
   /** It stays until somebody takes its finalizer off. Default false. */
   readonly lingers?: boolean;
+  /** What has made it. Default nobody. */
+  readonly set?: ReplicaSet;
 }
 
 export const AGENT_LABEL = "example.com/agent";
@@ -39,14 +52,26 @@ export const FOREIGN_FINALIZER = "example.com/keep";
 
 /** Of a name with a domain, behind which the API server takes no more. */
 const MAX_NAME = 63;
-const LABEL_PLACE = `label/${AGENT_LABEL}`;
 
-/** @param owners whether the deletion of pools waits for their pods; then pods without a node are asked for as well. */
-export function footprintSpec(owners: boolean, places: FootprintPlaces = STORY_PLACES): object {
+/**
+ * Whether the deletion of pools waits for their pods; then pods without a node are asked for as well. `DeleteOwned`: their
+ * ReplicaSets are deleted first, and it waits for `HOLD_MS` at most.
+ */
+export type Owners = boolean | "DeleteOwned";
+
+/** So long that no step lasts it by itself. */
+export const HOLD_MS = 60_000;
+
+export function footprintSpec(owners: Owners, places: FootprintPlaces = STORY_PLACES): object {
+  const deletion = {
+    onDelete: "DeleteOwned",
+    ownedResources: [{ group: "apps", version: "v1", resource: "replicasets" }],
+    timeout: `${HOLD_MS / 1_000}s`,
+  };
   const hold = {
     resource: { group: "ate.dev", version: "v1alpha1", resource: "workerpools" },
     finalizer: HOLD,
-    onDelete: "Wait",
+    ...(owners === "DeleteOwned" ? deletion : { onDelete: "Wait" }),
   };
   return {
     workloads: [{ podSelector: { matchLabels: NEEDS } }],
@@ -58,19 +83,27 @@ export function footprintSpec(owners: boolean, places: FootprintPlaces = STORY_P
       excludeSelector: { matchLabels: places.leaves },
     },
     release: { delay: places.delay ?? "0s" },
-    ...(owners && { hold }),
+    ...(owners !== false && { hold }),
   };
 }
 
-export interface FootprintPlaces {
+/** Where a footprint writes on nodes. */
+export interface MarkPlaces {
   readonly label: string;
   readonly prefix: string;
+}
+
+export interface FootprintPlaces extends MarkPlaces {
   /** Nodes with these labels are left alone. */
   readonly leaves: Labels;
   readonly delay?: string;
 }
 
-const STORY_PLACES: FootprintPlaces = { label: AGENT_LABEL, prefix: CLAIM_PREFIX, leaves: SENTINEL_NODE };
+export const STORY_PLACES: FootprintPlaces = {
+  label: AGENT_LABEL,
+  prefix: CLAIM_PREFIX,
+  leaves: SENTINEL_NODE,
+};
 
 export function footprintObject(name: string, spec: object): NodeFootprint {
   return { apiVersion: "berth.dev/v1alpha1", kind: "NodeFootprint", metadata: { name }, spec };
@@ -80,7 +113,7 @@ export function groupLabels(group: string): Labels {
   return { ...NEEDS, [GROUP]: group };
 }
 
-export function needingPod(name: string, { node, group, lingers }: StoryPod): Pod {
+export function needingPod(name: string, { node, group, lingers, set }: StoryPod): Pod {
   return {
     apiVersion: "v1",
     kind: "Pod",
@@ -89,11 +122,37 @@ export function needingPod(name: string, { node, group, lingers }: StoryPod): Po
       namespace: "default",
       labels: groupLabels(group),
       ...(lingers && { finalizers: ["example.com/ends"] }),
+      ...(set && { ownerReferences: [controlledBy("apps/v1", "ReplicaSet", set)] }),
     },
     spec: {
       containers: [{ name: "main", image: "registry.test/app:1" }],
       nodeName: node,
       terminationGracePeriodSeconds: 0,
+    },
+  };
+}
+
+type OwnerReference = NonNullable<NonNullable<KubeObject["metadata"]>["ownerReferences"]>[number];
+
+function controlledBy(apiVersion: string, kind: string, { metadata }: KubeObject): OwnerReference {
+  const { name = "", uid = "" } = metadata ?? {};
+  return { apiVersion, kind, name, uid, controller: true };
+}
+
+/** Its pods are the story's own: nobody makes them of it. */
+export function setObject(name: string, pool: WorkerPool): ReplicaSet {
+  const labels = groupLabels(pool.metadata?.uid ?? "");
+  const owner = controlledBy("ate.dev/v1alpha1", "WorkerPool", pool);
+  return {
+    apiVersion: "apps/v1",
+    kind: "ReplicaSet",
+    metadata: { name, namespace: "default", ownerReferences: [owner] },
+    spec: {
+      selector: { matchLabels: labels },
+      template: {
+        metadata: { labels },
+        spec: { containers: [{ name: "main", image: "registry.test/app:1" }] },
+      },
     },
   };
 }
@@ -110,36 +169,77 @@ export function poolObject(name: string): WorkerPool {
 export function toFootprintView(entries: readonly HistoryEntry[]): FootprintView {
   const of = <T extends KubeObject>(resource: Resource<T>): readonly T[] =>
     entries.filter((entry) => entry.resource === resource).map(({ object }) => object as T);
-  return { nodes: of(nodes), pods: of(pods), footprints: of(nodeFootprints), pools: of(workerPools) };
+  return {
+    nodes: of(nodes),
+    pods: of(pods),
+    footprints: of(nodeFootprints),
+    pools: of(workerPools),
+    sets: of(replicaSets),
+  };
 }
 
-/** Label and claims that stand, whoever has set them: values by place, as records name it. */
-export function marksOf({ metadata }: Node): ReadonlyMap<string, string> {
+/** Label and claims, whoever has set them: values by place, as records name it. */
+export type Marks = ReadonlyMap<string, string>;
+
+export function marksOf({ metadata }: Node, { label, prefix }: MarkPlaces = STORY_PLACES): Marks {
   const { labels = {}, annotations = {} } = metadata ?? {};
-  const claims = Object.entries(annotations).filter(([key]) => key.startsWith(CLAIM_PREFIX));
+  const claims = Object.entries(annotations).filter(([key]) => key.startsWith(prefix));
   const marks = claims.map(([key, value]): [string, string] => [`annotation/${key}`, value]);
-  const label = labels[AGENT_LABEL];
-  return new Map(label === undefined ? marks : [...marks, [LABEL_PLACE, label]]);
+  const standing = labels[label];
+  return new Map(standing === undefined ? marks : [...marks, [`label/${label}`, standing]]);
+}
+
+/** Those of a node with pods of these groups. */
+export function marksFor(groups: readonly string[], { label, prefix }: MarkPlaces = STORY_PLACES): Marks {
+  if (groups.length === 0) return new Map();
+  const claims = groups.map((group): [string, string] => [`annotation/${prefix}${group}`, ""]);
+  return new Map([...claims, [`label/${label}`, "true"]]);
+}
+
+/** For comparison, and for people. */
+export function textOf(marks: Marks): string {
+  return [...marks]
+    .map(([place, value]) => `${place}=${value}`)
+    .toSorted()
+    .join(" ");
 }
 
 /** What should stand on this node by its pods. */
-export function wantedOn(
-  { metadata }: Node,
-  { pods: all, footprints }: FootprintView,
-): ReadonlyMap<string, string> {
+export function wantedOn({ metadata }: Node, { pods: all, footprints }: FootprintView): Marks {
   if (footprints.length === 0) return new Map();
   const groups = all
     .filter((pod) => pod.spec?.nodeName === metadata?.name && counts(pod))
     .map((pod) => pod.metadata?.labels?.[GROUP] ?? "");
-  if (groups.length === 0) return new Map();
-  const claims = groups.map((group): [string, string] => [`annotation/${CLAIM_PREFIX}${group}`, ""]);
-  return new Map([...claims, [LABEL_PLACE, "true"]]);
+  return marksFor(groups);
 }
 
-/** Does the pool have pods that its deletion waits for, with or without a node? */
-export function isUsed({ metadata }: WorkerPool, { pods: all, footprints }: FootprintView): boolean {
-  const isOurs = (pod: Pod): boolean => pod.metadata?.labels?.[GROUP] === metadata?.uid;
-  return footprints.length > 0 && all.some((pod) => counts(pod) && isOurs(pod));
+/** What the garbage collector takes off when it has orphaned what an object owned. */
+export const ORPHAN = "orphan";
+
+/**
+ * Is there something that the deletion of the pool waits for? Its pods, with or without a node, what it owns, and the
+ * garbage collector while it orphans that.
+ */
+export function isUsed(pool: WorkerPool, { pods: all, footprints, sets }: FootprintView): boolean {
+  const { uid, finalizers = [] } = pool.metadata ?? {};
+  const isOurs = (pod: Pod): boolean => pod.metadata?.labels?.[GROUP] === uid;
+  // What made it is there, and the pool's no more.
+  const livesOn = (pod: Pod): boolean => sets.some((set) => isOwned(pod, set) && !isOwned(set, pool));
+  return (
+    footprints.length > 0 &&
+    (finalizers.includes(ORPHAN) ||
+      sets.some((set) => isOwned(set, pool)) ||
+      all.some((pod) => counts(pod) && isOurs(pod) && !livesOn(pod)))
+  );
+}
+
+export function isOwned({ metadata }: KubeObject, owner: KubeObject): boolean {
+  return metadata?.ownerReferences?.some(({ uid }) => uid === owner.metadata?.uid) === true;
+}
+
+/** Is the time over for which its deletion waits? @param now Milliseconds since the epoch. */
+export function isOverdue({ metadata }: WorkerPool, now: number): boolean {
+  return Date.parse(metadata?.deletionTimestamp ?? "") + HOLD_MS <= now;
 }
 
 export function isHeld({ metadata }: WorkerPool): boolean {
@@ -156,19 +256,31 @@ function counts({ metadata, status }: Pod): boolean {
   return group !== "" && group.length <= room && !FINISHED.has(phase);
 }
 
-/** Where the cluster is not yet as the footprint wants it by what is there now: one sentence each. */
-export function unsettled(view: FootprintView): readonly string[] {
+/**
+ * Where the cluster is not yet as the footprint wants it by what is there now: one sentence each.
+ *
+ * @param isLate is the time over for which the deletion of a pool waits? Default it never is.
+ */
+export function unsettled(
+  view: FootprintView,
+  isLate: (pool: WorkerPool) => boolean = () => false,
+): readonly string[] {
   const say = (what: string, isWrong: boolean): string[] => (isWrong ? [what] : []);
   const wanted = view.nodes.map((node) => wantedOn(node, view));
   const claims = wanted.reduce((sum, { size }) => sum + Math.max(0, size - 1), 0);
-  const labelled = view.nodes.filter((node) => marksOf(node).has(LABEL_PLACE)).length;
+  const labelled = view.nodes.filter((node) => marksOf(node).has(`label/${AGENT_LABEL}`)).length;
   const deleted = view.pools.filter(({ metadata }) => metadata?.deletionTimestamp !== undefined);
-  const waiting = deleted.filter((pool) => isUsed(pool, view));
-  const idle = deleted.filter((pool) => !isUsed(pool, view));
+  const waiting = deleted.filter((pool) => isUsed(pool, view) && !isLate(pool));
+  const idle = deleted.filter((pool) => !waiting.includes(pool));
   const living = view.pools.filter((pool) => !deleted.includes(pool));
   return [
     ...[...living, ...waiting].flatMap((pool) => say(`${pool.metadata?.name} is not held`, !isHeld(pool))),
     ...idle.flatMap((pool) => say(`${pool.metadata?.name} is held`, isHeld(pool))),
+    ...waiting
+      .filter((pool) => !pool.metadata?.finalizers?.includes(ORPHAN))
+      .flatMap((pool) =>
+        view.sets.flatMap((set) => say(`${set.metadata?.name} is left`, isOwned(set, pool))),
+      ),
     ...view.nodes.flatMap((node, at) =>
       say(
         `${node.metadata?.name} has other marks`,
@@ -183,11 +295,4 @@ export function unsettled(view: FootprintView): readonly string[] {
       ...say("miscounts holds", (status?.holds ?? []).length !== waiting.length),
     ]),
   ];
-}
-
-function textOf(marks: ReadonlyMap<string, string>): string {
-  return [...marks]
-    .map(([place, value]) => `${place}=${value}`)
-    .toSorted()
-    .join(" ");
 }

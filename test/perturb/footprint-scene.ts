@@ -1,5 +1,5 @@
 /** What all stories about footprints have in common: hands, a sentinel, and the state that counts. */
-import { events, type Node, nodes, pods, serviceAccounts } from "@berth/kube";
+import { events, type Node, nodes, pods, replicaSets, serviceAccounts } from "@berth/kube";
 import {
   type LabelRule,
   labelRules,
@@ -9,7 +9,7 @@ import {
   workerPools,
 } from "@berth/placement";
 import { aNode, NUDGE, type PerturbationStory, type Scene, type Stage, type Step } from "@berth/testcluster";
-import { startBerthInStory } from "./berth.ts";
+import { createStoryClock, type StoryClock, startBerthWithFiles } from "./footprint-berth.ts";
 import {
   AGENT_LABEL,
   CLAIM_PREFIX,
@@ -17,12 +17,17 @@ import {
   footprintObject,
   footprintSpec,
   groupLabels,
+  HOLD_MS,
   isHeld,
+  isOverdue,
   needingPod,
+  ORPHAN,
+  type Owners,
   POOL,
   poolObject,
   SENTINEL_NODE,
   type StoryPod,
+  setObject,
   unsettled,
 } from "./footprint-oracle.ts";
 import { forbiddenOfFootprints } from "./footprint-verdict.ts";
@@ -34,7 +39,7 @@ export interface FootprintHands extends Pick<NodeHands, "remove" | "label" | "an
   /** With a label, an annotation and a taint of somebody else. */
   readonly addNode: (node: string) => Promise<void>;
   /** @param content its node by local name. */
-  readonly addPod: (pod: string, content: StoryPod) => Promise<void>;
+  readonly addPod: (pod: string, content: LocalPod) => Promise<void>;
   /** Gone at once, unless it lingers. */
   readonly removePod: (pod: string) => Promise<void>;
   /** One that lingers may go now. */
@@ -47,6 +52,14 @@ export interface FootprintHands extends Pick<NodeHands, "remove" | "label" | "an
   readonly removePool: (pool: string) => Promise<void>;
   /** Leaves it just these. */
   readonly setFinalizers: (pool: string, finalizers: readonly string[]) => Promise<void>;
+  /** The pool owns it. */
+  readonly addSet: (set: string, pool: string) => Promise<void>;
+  /** `kubectl delete --cascade=orphan`: the rest is up to the garbage collector. */
+  readonly orphanPool: (pool: string) => Promise<void>;
+  /** The garbage collector has had the pool own this no more, and says so. */
+  readonly orphanSet: (set: string, pool: string) => Promise<void>;
+  /** Deletions have waited for as long as they may. */
+  readonly passTime: () => void;
   /** The group of a pod of this pool. */
   readonly uidOf: (pool: string) => string;
   /** Whether our finalizer is on the pool. */
@@ -56,6 +69,11 @@ export interface FootprintHands extends Pick<NodeHands, "remove" | "label" | "an
   readonly isClaimed: (node: string, group: string) => boolean;
 }
 
+/** A pod on a node and of a set, both by local name. */
+export interface LocalPod extends Omit<StoryPod, "set"> {
+  readonly set?: string;
+}
+
 export interface FootprintPlot {
   /** What counts, by local name. */
   readonly nodes: readonly string[];
@@ -63,8 +81,11 @@ export interface FootprintPlot {
   readonly footprints: readonly string[];
   /** Default none. Whoever names some has `owners`. */
   readonly pools?: readonly string[];
-  /** See `footprintSpec`. */
-  readonly owners: boolean;
+  /** What pools own. Default none. */
+  readonly sets?: readonly string[];
+  /** The step of `passTime`. Default none. */
+  readonly late?: string;
+  readonly owners: Owners;
   /** Before Berth starts. */
   prepare(hands: FootprintHands): Promise<void>;
   steps(hands: FootprintHands): readonly Step[];
@@ -79,7 +100,7 @@ export function footprintStory(
   return {
     name,
     ...options,
-    resources: [nodes, ...guides, ...(plot.pools ? [workerPools] : [])],
+    resources: [nodes, ...guides, ...(plot.pools ? [workerPools] : []), ...(plot.sets ? [replicaSets] : [])],
     ownStatusOf: [nodeFootprints, labelRules],
     unperturbed: [events, serviceAccounts],
     guides,
@@ -88,13 +109,15 @@ export function footprintStory(
 }
 
 async function setUpFootprintScene(stage: Stage, plot: FootprintPlot): Promise<Scene> {
-  const hands = createFootprintHands(stage, plot);
+  const clock = createStoryClock();
+  const hands = createFootprintHands(stage, plot, clock);
   const fence = await createSentinel(stage, plot);
   await plot.prepare(hands);
   const steps = plot.steps(hands);
-  const isSettled = (): boolean => unsettled(viewNow(stage, plot)).length === 0;
+  const isLate = (pool: WorkerPool): boolean => isOverdue(pool, clock.now());
+  const isSettled = (): boolean => unsettled(viewNow(stage, plot), isLate).length === 0;
   return {
-    start: (connection) => startBerthInStory(stage, connection),
+    start: (connection) => startBerthWithFiles(stage, connection, { clock }),
     fence,
     steps: steps.map((step) => ({ ...step, over: () => isSettled() && (step.over?.() ?? true) })),
     state: () => stateOf(stage, plot),
@@ -102,6 +125,7 @@ async function setUpFootprintScene(stage: Stage, plot: FootprintPlot): Promise<S
       forbiddenOfFootprints(
         all.filter(({ name }) => name !== SENTINEL),
         ["start", ...steps.map(({ name }) => name)],
+        plot.late,
       ),
     [Symbol.asyncDispose]: () => Promise.resolve(),
   };
@@ -113,6 +137,7 @@ function viewNow(stage: Stage, plot: FootprintPlot): FootprintView {
     pods: plot.pods.flatMap((name) => stage.latest(pods, name) ?? []),
     footprints: plot.footprints.flatMap((name) => stage.latest(nodeFootprints, name) ?? []),
     pools: (plot.pools ?? []).flatMap((name) => stage.latest(workerPools, name) ?? []),
+    sets: (plot.sets ?? []).flatMap((name) => stage.latest(replicaSets, name) ?? []),
   };
 }
 
@@ -122,6 +147,7 @@ function stateOf(stage: Stage, plot: FootprintPlot): unknown {
     nodes: plot.nodes.map((name) => [name, stateOfNode(stage.latest(nodes, name))]),
     footprints: plot.footprints.map((name) => [name, stateOfFootprint(stage.latest(nodeFootprints, name))]),
     pools: (plot.pools ?? []).map((name) => [name, stateOfPool(stage.latest(workerPools, name))]),
+    sets: (plot.sets ?? []).filter((name) => stage.latest(replicaSets, name) !== undefined),
   };
   const text = JSON.stringify(state).replaceAll(stage.nameOf(""), "");
   return JSON.parse(text.replaceAll(UID, "uid"));
@@ -215,7 +241,8 @@ async function createSentinel(stage: Stage, { owners, pools }: FootprintPlot): P
   };
 }
 
-function sentinelRule(): LabelRule {
+/** Which nodes have a label, which another one. */
+export function sentinelRule(): LabelRule {
   const spec = {
     match: { all: [{ key: "sentinel/input" }] },
     labels: [{ key: "sentinel/output" }],
@@ -224,8 +251,11 @@ function sentinelRule(): LabelRule {
   return { apiVersion: "berth.dev/v1alpha1", kind: "LabelRule", metadata: { name: SENTINEL }, spec };
 }
 
-function createFootprintHands(stage: Stage, { owners }: FootprintPlot): FootprintHands {
+function createFootprintHands(stage: Stage, { owners }: FootprintPlot, clock: StoryClock): FootprintHands {
   const { remove, label, annotate } = createNodeHands(stage);
+  const setFinalizers = async (pool: string, finalizers: readonly string[]): Promise<void> => {
+    await stage.patch(workerPools, pool, { type: "merge", body: { metadata: { finalizers } } });
+  };
   return {
     remove,
     label,
@@ -237,8 +267,12 @@ function createFootprintHands(stage: Stage, { owners }: FootprintPlot): Footprin
         .tainted("example.com/dedicated=ml:NoSchedule");
       await stage.create(nodes, node.build());
     },
-    async addPod(name, { node, ...content }) {
-      await stage.create(pods, needingPod(name, { ...content, node: stage.nameOf(node) }));
+    async addPod(name, { node, set: local, ...content }) {
+      const set = local === undefined ? undefined : stage.latest(replicaSets, local);
+      await stage.create(
+        pods,
+        needingPod(name, { ...content, node: stage.nameOf(node), ...(set && { set }) }),
+      );
     },
     removePod: (pod) => stage.remove(pods, pod),
     async endPod(pod) {
@@ -256,13 +290,33 @@ function createFootprintHands(stage: Stage, { owners }: FootprintPlot): Footprin
       await stage.create(workerPools, poolObject(name));
     },
     removePool: (pool) => stage.remove(workerPools, pool),
-    async setFinalizers(pool, finalizers) {
-      await stage.patch(workerPools, pool, { type: "merge", body: { metadata: { finalizers } } });
+    setFinalizers,
+    async addSet(set, pool) {
+      await stage.create(replicaSets, setObject(set, stage.latest(workerPools, pool) ?? {}));
     },
+    orphanPool: (pool) => orphanPool(stage, pool),
+    async orphanSet(set, pool) {
+      const body = { metadata: { ownerReferences: null } };
+      await stage.patch(replicaSets, set, { type: "merge", body });
+      const { finalizers = [] } = stage.latest(workerPools, pool)?.metadata ?? {};
+      await setFinalizers(
+        pool,
+        finalizers.filter((one) => one !== ORPHAN),
+      );
+    },
+    passTime: () => clock.leap(HOLD_MS),
     uidOf: (pool) => stage.latest(workerPools, pool)?.metadata?.uid ?? "",
     holds: (pool) => isHeld(stage.latest(workerPools, pool) ?? {}),
     stands: (node) => stage.latest(nodes, node)?.metadata?.labels?.[AGENT_LABEL] !== undefined,
     isClaimed: (node, group) =>
       stage.latest(nodes, node)?.metadata?.annotations?.[`${CLAIM_PREFIX}${group}`] !== undefined,
   };
+}
+
+/** Begins the deletion of a pool, after which what it owns belongs to nobody. */
+export async function orphanPool(stage: Stage, pool: string): Promise<void> {
+  const of = { namespace: "default", name: stage.nameOf(pool) };
+  await stage.cluster.client.delete(workerPools, of, { propagationPolicy: "Orphan" });
+  // It is being deleted already: this changes nothing, and notes whose doing that is.
+  await stage.remove(workerPools, pool);
 }

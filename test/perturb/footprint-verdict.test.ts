@@ -1,7 +1,7 @@
 /** The oracle of the footprint stories finds each thing that it is there for, and nothing in what is right. */
-import { type KubeObject, type Node, nodes, type Pod, pods, type Resource } from "@berth/kube";
+import { type Node, nodes, type Pod, pods, replicaSets } from "@berth/kube";
 import { nodeFootprints, workerPools } from "@berth/placement";
-import { type Author, aNode, type HistoryEntry } from "@berth/testcluster";
+import { type Author, aNode } from "@berth/testcluster";
 import { describe, expect, it } from "vitest";
 import {
   AGENT_LABEL,
@@ -11,17 +11,16 @@ import {
   footprintSpec,
   HOLD,
   needingPod,
+  ORPHAN,
   poolObject,
+  setObject,
   unsettled,
   wantedOn,
 } from "./footprint-oracle.ts";
+import { ToldHistory } from "./footprint-told.ts";
 import { forbiddenOfFootprints } from "./footprint-verdict.ts";
 
-/** Writes down versions as a telling would. */
-class Told {
-  readonly entries: HistoryEntry[] = [];
-  step = "start";
-
+class Told extends ToldHistory {
   footprint(gone?: "DELETED"): this {
     const object = footprintObject("agent", footprintSpec(false));
     return this.note(nodeFootprints, { name: "agent", object, by: "story", ...(gone && { gone }) });
@@ -48,31 +47,19 @@ class Told {
     return this.note(workerPools, { name: "pool", object, by });
   }
 
-  next(step: string): this {
-    this.step = step;
-    return this;
-  }
-
-  note(resource: Resource, { name, object: content, by, gone }: Noted): this {
-    const before = this.entries.findLast((one) => one.resource === resource && one.name === name)?.object;
-    const metadata = { ...content.metadata, resourceVersion: String(this.entries.length + 1) };
-    const type = gone ?? (before === undefined ? "ADDED" : "MODIFIED");
-    const { step } = this;
-    this.entries.push({ step, type, resource, name, object: { ...content, metadata }, before, by, at: 0 });
-    return this;
+  set(name: string, by: Author = "story", gone?: "DELETED"): this {
+    const { metadata, ...rest } = setObject(name, { metadata: { name: "pool", uid: "pool-uid" } });
+    const object = { ...rest, metadata: { ...metadata, uid: `${name}-uid` } };
+    return this.note(replicaSets, { name, object, by, ...(gone && { gone }) });
   }
 
   get problems(): readonly string[] {
-    const steps = [...new Set(["start", ...this.entries.map(({ step }) => step)])];
-    return forbiddenOfFootprints(this.entries, steps);
+    return this.problemsLate();
   }
-}
 
-interface Noted {
-  readonly name: string;
-  readonly object: KubeObject;
-  readonly by: Author;
-  readonly gone?: "DELETED";
+  problemsLate(late?: string): readonly string[] {
+    return forbiddenOfFootprints(this.entries, this.steps, late);
+  }
 }
 
 function nodeWith(groups: readonly string[] | undefined, record: readonly string[] | null): Node {
@@ -173,6 +160,49 @@ describe("an owner", () => {
   });
 });
 
+describe("what an owner owns", () => {
+  const held = [FOREIGN_FINALIZER, HOLD];
+  const owned = (finalizers: readonly string[]): Told =>
+    later(
+      new Told()
+        .footprint()
+        .pool(held, "story")
+        .set("s1")
+        .next("go")
+        .pool(finalizers, "story", "2026-01-01T00:00:00Z"),
+    );
+
+  it("is removed with it, and keeps it until then", () => {
+    expect(owned(held).set("s1", "controller", "DELETED").problems).toEqual([]);
+    const early = owned(held).pool([FOREIGN_FINALIZER], "controller", "2026-01-01T00:00:00Z");
+    expect(early.problems.join()).toContain("though it has pods");
+  });
+
+  it("must not be removed while it lives, or when it is to be left", () => {
+    const alive = new Told().footprint().pool(held, "story").set("s1").set("s1", "controller", "DELETED");
+    expect(alive.problems.join()).toContain("no pool of it");
+    const left = owned([...held, ORPHAN]).set("s1", "controller", "DELETED");
+    expect(left.problems.join()).toContain("no pool of it");
+  });
+
+  it("keeps it no longer than it may, and not before that", () => {
+    const overdue = owned(held).next("late").pool([FOREIGN_FINALIZER], "controller", "2026-01-01T00:00:00Z");
+    expect(overdue.problemsLate("late")).toEqual([]);
+    expect(overdue.problemsLate().join()).toContain("though it has pods");
+    expect(overdue.problemsLate("go").join()).toContain("though it has pods");
+  });
+
+  it("is told of in the end where it is left", () => {
+    const pool = {
+      ...poolObject("pool"),
+      metadata: { uid: "pool-uid", finalizers: held, deletionTimestamp: "now" },
+    };
+    const view = { nodes: [], pods: [], footprints: [footprintObject("agent", {})], pools: [pool] };
+    expect(unsettled({ ...view, sets: [setObject("s1", pool)] }).join()).toContain("s1 is left");
+    expect(unsettled({ ...view, sets: [] }, () => true).join()).toContain("is held");
+  });
+});
+
 describe("what is not Berth's", () => {
   it("must not be touched on a node, nor may anything be made or removed", () => {
     const note = aNode("n1").annotated({ "example.com/note": "n1" }).build();
@@ -193,6 +223,7 @@ describe("what stands in the end", () => {
     pods: all,
     footprints: [footprintObject("agent", footprintSpec(false))],
     pools: [],
+    sets: [],
   });
   const pod = needingPod("p", { node: "n1", group: "a" });
 

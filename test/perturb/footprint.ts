@@ -131,3 +131,45 @@ export const footprintHold: PerturbationStory = footprintStory(
   },
   { oldestView: 1 },
 );
+
+/**
+ * Owners whose deletion ends in other ways: one leaves what it owns behind, and one has a pod that does not end, until it
+ * has waited for long enough.
+ */
+export const footprintHoldEnds: PerturbationStory = footprintStory(
+  "footprint/hold-ends",
+  {
+    nodes: ["n1", "n2"],
+    pods: ["p1", "p2"],
+    footprints: ["agent"],
+    pools: ["left", "stuck"],
+    sets: ["s1", "s2"],
+    owners: "DeleteOwned",
+    late: "time-passes",
+    async prepare({ addNode, addPod, addPool, addSet, putFootprint, uidOf }) {
+      await addNode("n1");
+      await addNode("n2");
+      await addPool("left");
+      await addPool("stuck");
+      await addSet("s1", "left");
+      await addSet("s2", "stuck");
+      await addPod("p1", { node: "n1", group: uidOf("left"), set: "s1" });
+      await addPod("p2", { node: "n2", group: uidOf("stuck"), set: "s2", lingers: true });
+      await putFootprint("agent");
+    },
+    steps: ({ endPod, holds, orphanPool, orphanSet, passTime, removePod, removePool }) => [
+      { name: "owner-is-deleted-alone", needsSettled: true, run: () => orphanPool("left") },
+      { name: "set-is-orphaned", needsSettled: true, run: () => orphanSet("s1", "left") },
+      { name: "owner-is-deleted", needsSettled: true, run: () => removePool("stuck") },
+      { name: "pod-is-stuck", run: () => removePod("p2") },
+      {
+        name: "time-passes",
+        needsSettled: true,
+        run: async () => passTime(),
+        over: () => !holds("stuck"),
+      },
+      { name: "pod-is-gone", run: () => endPod("p2") },
+    ],
+  },
+  { oldestView: 1 },
+);

@@ -1,7 +1,8 @@
 /** Every story there is. A new one is a line here; `make perturb` tells all of them. */
 import type { PerturbationStory } from "@berth/testcluster";
 import { architectureAffinity, architectureHeld, architectureTaint } from "./architecture.ts";
-import { footprintClaims, footprintHold, footprintNeeded } from "./footprint.ts";
+import { footprintClaims, footprintHold, footprintHoldEnds, footprintNeeded } from "./footprint.ts";
+import { footprintPools } from "./footprint-pools.ts";
 import { gatesBackfill, gatesContinuous, gatesHeld, gatesRelease } from "./gates.ts";
 import { labelsFolder, labelsFolderLong, labelsReleased } from "./labels.ts";
 import { labelsRules, labelsSafety } from "./rules.ts";
@@ -22,4 +23,6 @@ export const stories: readonly PerturbationStory[] = [
   footprintNeeded,
   footprintClaims,
   footprintHold,
+  footprintHoldEnds,
+  footprintPools,
 ];

@@ -42,14 +42,15 @@ export class Worlds<V> {
     ];
   }
 
-  /** What a watch may have shown to who made this version: see above. */
+  /** What a watch may have shown to who made this version: see above. What is made anew is bound to no version. */
   behind(entry: HistoryEntry): readonly V[] {
     const at = this.#history.indexOf(entry);
     const step = this.#steps.indexOf(entry.step);
     const seen = entry.before?.metadata?.resourceVersion;
     const made = this.#history.findIndex(({ object }) => object.metadata?.resourceVersion === seen) + 1;
+    const bound = seen === undefined ? Number.POSITIVE_INFINITY : made;
     const stepBefore = this.#history.findIndex((one) => this.#steps.indexOf(one.step) >= step - 1);
-    return this.#views.slice(Math.min(made, Math.max(stepBefore, this.#first)), at + 1);
+    return this.#views.slice(Math.min(bound, Math.max(stepBefore, this.#first)), at + 1);
   }
 
   /** Every moment since the object was made: who looks something up for it asks the server, and not before that. */
