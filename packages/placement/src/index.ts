@@ -20,6 +20,7 @@ export * from "./explain/gates.ts";
 export * from "./explain/node.ts";
 export * from "./explain/pod.ts";
 export * from "./explain/removals.ts";
+export type { AdmissionQuestion } from "./node/admission-question.ts";
 export * from "./node/architecture/index.ts";
 export {
   BREAKER_WINDOW_MS,

@@ -1,7 +1,7 @@
 /** What a plan over many nodes means for startup gates. */
 import type { DaemonSet, Node, Toleration } from "@berth/kube";
 import { reasons } from "../api/reasons.ts";
-import { expectation } from "../node/gate/daemonset.ts";
+import { expectation } from "../node/daemonset-placement.ts";
 import type { Gate, Gates } from "../node/gate/gate.ts";
 import { taintOf } from "../node/gate/observe.ts";
 import { selects } from "../node/gate/selection.ts";

@@ -11,6 +11,9 @@ export interface WebhookClient {
   readonly ca: string;
 }
 
+/** Whatever documents select, the API server never asks about pods of these: they keep the cluster alive. */
+export const SYSTEM_NAMESPACES: readonly string[] = ["kube-node-lease", "kube-public", "kube-system"];
+
 /** Whose objects these are, and what for. */
 export interface ObjectOwner {
   /** Part of names and labels. Default `berth`. */

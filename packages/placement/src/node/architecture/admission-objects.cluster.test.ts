@@ -15,7 +15,8 @@ import {
 } from "@berth/kube";
 import { aPod, eventually, startTestCluster, type TestCluster } from "@berth/testcluster";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { architectureWebhook, SYSTEM_NAMESPACES } from "./admission-objects.ts";
+import { SYSTEM_NAMESPACES } from "../webhook-objects.ts";
+import { architectureWebhook } from "./admission-objects.ts";
 import { type PolicyInit, policiesOf } from "./testing/policies.ts";
 
 let cluster: TestCluster;

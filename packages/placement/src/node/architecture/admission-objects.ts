@@ -10,7 +10,7 @@ import type {
   MutatingWebhookConfiguration,
 } from "@berth/kube";
 import { ARCHITECTURE_LABEL } from "../../api/architecture-policy.ts";
-import { celText, podTolerations, selectorCel } from "../gate/cel.ts";
+import { celText, podTolerations, selectorCel } from "../cel.ts";
 import {
   clientConfig,
   daemonSetRule,
@@ -18,6 +18,7 @@ import {
   ownedMetadata,
   ownerLabels,
   rollsOut,
+  SYSTEM_NAMESPACES,
   unlessTooLong,
   type WebhookClient,
 } from "../webhook-objects.ts";
@@ -36,9 +37,6 @@ export interface ArchitectureWebhookOptions extends WebhookClient {
    */
   readonly failurePolicy?: "Ignore" | "Fail";
 }
-
-/** Whatever they select, the policies never have the API server ask about pods of these: they keep the cluster alive. */
-export const SYSTEM_NAMESPACES: readonly string[] = ["kube-node-lease", "kube-public", "kube-system"];
 
 /** Where it is asked. */
 export const architecturePaths = {

@@ -1,6 +1,6 @@
 import { aPod, type PodBuilder } from "@berth/testcluster";
 import { describe, expect, it } from "vitest";
-import { applyPatch } from "../gate/testing/json-patch.ts";
+import { applyPatch } from "../testing/json-patch.ts";
 import { traceOfAdmission } from "./admission-trace.ts";
 import { type ArchitectureAdmission, admitPod } from "./admit.ts";
 import { policiesOf } from "./testing/policies.ts";

@@ -2,7 +2,7 @@ import type { JsonPatchOperation, Pod } from "@berth/kube";
 import { aPod, type PodBuilder } from "@berth/testcluster";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { applyPatch } from "../gate/testing/json-patch.ts";
+import { applyPatch } from "../testing/json-patch.ts";
 import { type ArchitectureAnswer, type ArchitectureQuestion, admitDaemonSet, admitPod } from "./admit.ts";
 import { type PolicyInit, policiesOf } from "./testing/policies.ts";
 import { type KnownImages, sightOf } from "./testing/sight.ts";

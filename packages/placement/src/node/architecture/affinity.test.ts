@@ -2,8 +2,8 @@ import type { Affinity, Node, NodeSelectorRequirement, NodeSelectorTerm, PodSpec
 import { aNode } from "@berth/testcluster";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { applyPatch } from "../gate/testing/json-patch.ts";
 import { matchesNodeSelectorTerms } from "../selector.ts";
+import { applyPatch } from "../testing/json-patch.ts";
 import { narrowAffinity } from "./affinity.ts";
 
 const REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution";

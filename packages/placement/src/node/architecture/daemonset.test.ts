@@ -3,7 +3,7 @@ import { ApiError, type ApiFailure, type DaemonSet, type Toleration } from "@ber
 import { clusterName, createVirtualClock, type EventInput, type VirtualClock } from "@berth/runtime";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { applyPatch } from "../gate/testing/json-patch.ts";
+import { applyPatch } from "../testing/json-patch.ts";
 import { BOOTSTRAP_PATIENCE_MS, createDaemonSetReconciler } from "./daemonset-reconciler.ts";
 import { decideDaemonSet } from "./decide-daemonset.ts";
 import type { WorkloadOutcome } from "./pod-view.ts";

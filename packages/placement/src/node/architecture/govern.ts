@@ -2,7 +2,7 @@
 import { ARCHITECTURE_LABEL, type ImageOverride } from "../../api/architecture-policy.ts";
 import { ownValue } from "../mark.ts";
 import { matchesSelector } from "../selector.ts";
-import { SYSTEM_NAMESPACES } from "./admission-objects.ts";
+import { SYSTEM_NAMESPACES } from "../webhook-objects.ts";
 import type { ArchitecturePolicyInForce } from "./policy.ts";
 
 type Labels = Readonly<Record<string, string>> | undefined;

@@ -3,7 +3,6 @@ export {
   architectureLabels,
   architecturePaths,
   architectureWebhook,
-  SYSTEM_NAMESPACES,
 } from "./admission-objects.ts";
 export { traceOfAdmission } from "./admission-trace.ts";
 export {

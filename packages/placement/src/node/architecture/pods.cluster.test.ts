@@ -3,7 +3,7 @@ import { ApiError, isApiError, type JsonPatchOperation, namespaces, type Pod, po
 import { clusterName, createSilentLogger, systemClock } from "@berth/runtime";
 import { aPod, type PodBuilder, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
-import { applyPatch } from "../gate/testing/json-patch.ts";
+import { applyPatch } from "../testing/json-patch.ts";
 import { admitPod } from "./admit.ts";
 import { decidePod } from "./decide-pod.ts";
 import { createPodReconciler } from "./pod-reconciler.ts";

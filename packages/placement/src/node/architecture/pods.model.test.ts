@@ -8,8 +8,8 @@ import { clusterName, createSilentLogger, createVirtualClock } from "@berth/runt
 import { aNode } from "@berth/testcluster";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { applyPatch } from "../gate/testing/json-patch.ts";
 import { matchesNodeSelectorTerms } from "../selector.ts";
+import { applyPatch } from "../testing/json-patch.ts";
 import { admitPod } from "./admit.ts";
 import { createPodReconciler } from "./pod-reconciler.ts";
 import { PodServer, type PodWrite } from "./testing/pod-server.ts";

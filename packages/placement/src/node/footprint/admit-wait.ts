@@ -3,8 +3,8 @@
  * total: the object is whatever somebody sent, and one that cannot be read is let through as it is. No pod is ever refused.
  */
 import type { Container, JsonPatchOperation, OwnerReference, Pod, Volume } from "@berth/kube";
-import { isMirrorPod } from "../architecture/pod-kind.ts";
-import type { AdmissionQuestion } from "../gate/admit.ts";
+import type { AdmissionQuestion } from "../admission-question.ts";
+import { isMirrorPod } from "../pod-kind.ts";
 import { field, isRecord, listField, textField, textMapField } from "../untrusted-json.ts";
 import type { Footprint } from "./footprint.ts";
 import { hasGroupLabel, isGroupedByOwner } from "./groups.ts";

@@ -1,7 +1,7 @@
 /** Can the agent run where it is needed, and only there? Pure. */
 import type { DaemonSet, Node } from "@berth/kube";
 import { type Reason, reasons } from "../../api/reasons.ts";
-import { expectation } from "../gate/daemonset.ts";
+import { expectation } from "../daemonset-placement.ts";
 import { type AgentTarget, staysAway } from "./agent-selector.ts";
 import { IDLE_VALUE } from "./complete.ts";
 import type { Footprint } from "./footprint.ts";

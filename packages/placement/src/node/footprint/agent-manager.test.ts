@@ -2,7 +2,7 @@
 import { ApiError, type ApiFailure, type DaemonSet, type JsonPatchOperation } from "@berth/kube";
 import { clusterName, createSilentLogger, createVirtualClock, type EventInput } from "@berth/runtime";
 import { describe, expect, it } from "vitest";
-import { applyPatch } from "../gate/testing/json-patch.ts";
+import { applyPatch } from "../testing/json-patch.ts";
 import { createAgentReconciler, managedAgents } from "./agent-manager.ts";
 import type { Footprint } from "./footprint.ts";
 

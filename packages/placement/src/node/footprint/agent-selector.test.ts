@@ -2,8 +2,8 @@ import type { DaemonSet, Node, NodeSelectorTerm, PodSpec } from "@berth/kube";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { seededRun } from "../../../../runtime/src/testing/property.ts";
-import { expectation } from "../gate/daemonset.ts";
-import { applyPatch } from "../gate/testing/json-patch.ts";
+import { expectation } from "../daemonset-placement.ts";
+import { applyPatch } from "../testing/json-patch.ts";
 import { type AgentTarget, selectorPatch, staysAway } from "./agent-selector.ts";
 
 const KEY = "ate.dev/atelet";

@@ -6,13 +6,13 @@ import type {
   MutatingWebhookConfiguration,
 } from "@berth/kube";
 import type { SelectorRequirement } from "../../api/selector.ts";
-import { SYSTEM_NAMESPACES } from "../architecture/admission-objects.ts";
-import { selectorCel } from "../gate/cel.ts";
+import { selectorCel } from "../cel.ts";
 import {
   clientConfig,
   type ObjectOwner,
   ownedMetadata,
   ownerLabels,
+  SYSTEM_NAMESPACES,
   unlessTooLong,
   type WebhookClient,
 } from "../webhook-objects.ts";

@@ -20,7 +20,7 @@ import {
 import { aPod, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
 import { reasons } from "../../api/reasons.ts";
-import { applyPatch } from "../gate/testing/json-patch.ts";
+import { applyPatch } from "../testing/json-patch.ts";
 import { admitWait } from "./admit-wait.ts";
 import type { Footprints } from "./footprint.ts";
 import { footprintsOf } from "./testing/footprints.ts";

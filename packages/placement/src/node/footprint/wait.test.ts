@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
-import { applyPatch } from "../gate/testing/json-patch.ts";
+import { applyPatch } from "../testing/json-patch.ts";
 import type { AgentWait } from "./footprint.ts";
 import { injectWait, waitBody, waitContainer } from "./wait.ts";
 

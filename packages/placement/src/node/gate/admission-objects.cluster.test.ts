@@ -20,6 +20,7 @@ import {
 import { aNode, eventually, type NodeBuilder, startTestCluster, type TestCluster } from "@berth/testcluster";
 import * as fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { applyPatch } from "../testing/json-patch.ts";
 import { tolerates } from "../tolerations.ts";
 import {
   admissionPolicies,
@@ -31,7 +32,6 @@ import {
 } from "./admission-objects.ts";
 import { admitNode } from "./admit.ts";
 import { gateList } from "./testing/gate-list.ts";
-import { applyPatch } from "./testing/json-patch.ts";
 import type { GateList } from "./tolerate.ts";
 
 let cluster: TestCluster;

@@ -12,6 +12,7 @@ import type {
   NamedRuleWithOperations,
   ServiceAccount,
 } from "@berth/kube";
+import { celText, podTolerations } from "../cel.ts";
 import {
   clientConfig,
   daemonSetRule,
@@ -22,16 +23,7 @@ import {
   unlessTooLong,
   type WebhookClient,
 } from "../webhook-objects.ts";
-import {
-  type CelTaint,
-  celText,
-  gatedCel,
-  nodeTaints,
-  podTolerations,
-  samePlaceCel,
-  standsCel,
-  toleratedCel,
-} from "./cel.ts";
+import { type CelTaint, gatedCel, nodeTaints, samePlaceCel, standsCel, toleratedCel } from "./cel.ts";
 import type { Gate } from "./gate.ts";
 import { type GateList, tolerationOf } from "./tolerate.ts";
 

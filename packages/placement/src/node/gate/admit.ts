@@ -3,18 +3,10 @@
  * one that cannot be read is let through as it is.
  */
 import type { DaemonSet, JsonPatchOperation, Node, Taint, Toleration } from "@berth/kube";
+import type { AdmissionQuestion } from "../admission-question.ts";
 import type { Gate } from "./gate.ts";
 import { isGatedAtCreation } from "./selection.ts";
 import { additionsTo, type GateList } from "./tolerate.ts";
-
-/** What of an admission request is looked at. */
-export interface AdmissionQuestion {
-  readonly kind: { readonly kind: string };
-  readonly operation: string;
-  readonly object?: unknown;
-  /** What is stored, for UPDATE. */
-  readonly oldObject?: unknown;
-}
 
 const TAINTS = "/spec/taints";
 

@@ -9,7 +9,7 @@ export {
   type WebhookOptions,
   webhookConfiguration,
 } from "./admission-objects.ts";
-export { type AdmissionQuestion, admitDaemonSetRequest, admitNodeRequest } from "./admit.ts";
+export { admitDaemonSetRequest, admitNodeRequest } from "./admit.ts";
 export { autoscalerHints } from "./autoscaler.ts";
 export { bindGates, type GateCapability, type GateLook, marksSettled } from "./capability.ts";
 export { GateClocks } from "./clocks.ts";

@@ -1,9 +1,9 @@
 import type { DaemonSet, Toleration } from "@berth/kube";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { applyPatch } from "../testing/json-patch.ts";
 import { tolerates } from "../tolerations.ts";
 import { gateList } from "./testing/gate-list.ts";
-import { applyPatch } from "./testing/json-patch.ts";
 import { missingTolerations, tolerationPatch } from "./tolerate.ts";
 
 const gates = gateList({

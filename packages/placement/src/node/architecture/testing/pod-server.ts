@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { ApiError, type ApiFailure, type JsonPatchOperation, type Pod, type PodSpec } from "@berth/kube";
-import { applyPatch } from "../../gate/testing/json-patch.ts";
+import { applyPatch } from "../../testing/json-patch.ts";
 
 /** One patch as the server took it. */
 export interface PodWrite {

@@ -1,0 +1,138 @@
+import type { DaemonSet, PodSpec, Taint } from "@berth/kube";
+import { aNode, type NodeBuilder } from "@berth/testcluster";
+import { describe, expect, it } from "vitest";
+import { expectation } from "./daemonset-placement.ts";
+
+const gateTaint: Taint = { key: "startup.k8s.io/initializing", value: "wait", effect: "NoSchedule" };
+const otherGate: Taint = { key: "example.com/network", value: "wait", effect: "NoExecute" };
+const gateTaints = [gateTaint, otherGate];
+
+const node = aNode("n1")
+  .labelled({ disk: "ssd", gpus: "8" })
+  .stored({ creationTimestamp: "2026-01-01T00:00:00Z" });
+
+const template = (spec: Partial<PodSpec>, uid = "ds-1"): DaemonSet => ({
+  metadata: { name: "cni", namespace: "kube-system", uid },
+  spec: { selector: { matchLabels: { app: "cni" } }, template: { spec: { containers: [], ...spec } } },
+});
+const affinity = (key: string, operator: string, ...values: string[]): Partial<PodSpec> => ({
+  affinity: {
+    nodeAffinity: {
+      requiredDuringSchedulingIgnoredDuringExecution: {
+        nodeSelectorTerms: [{ matchExpressions: [{ key, operator, values }] }],
+      },
+    },
+  },
+});
+
+const expected = { state: "expected" };
+const not = (why: string) => ({ state: "notExpected", why });
+const affinityFails = not("its required node affinity does not match");
+
+describe("whether a DaemonSet is expected on a node", () => {
+  it.each<[string, Partial<PodSpec>, NodeBuilder, unknown]>([
+    ["nothing is asked", {}, node, expected],
+    ["the node is named", { nodeName: "n1" }, node, expected],
+    ["another node is named", { nodeName: "n2" }, node, not("it is for the node n2")],
+    ["the node selector matches", { nodeSelector: { disk: "ssd" } }, node, expected],
+    [
+      "the node selector does not",
+      { nodeSelector: { disk: "hdd" } },
+      node,
+      not("its node selector does not match"),
+    ],
+    ["the affinity matches", affinity("gpus", "Gt", "4"), node, expected],
+    ["the affinity does not", affinity("gpus", "Lt", "4"), node, affinityFails],
+    [
+      "the affinity has no terms",
+      {
+        affinity: {
+          nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: [] } },
+        },
+      },
+      node,
+      affinityFails,
+    ],
+    [
+      "a taint of another is not tolerated",
+      {},
+      node.tainted("team=a:NoSchedule"),
+      not("it does not tolerate the taint team=a:NoSchedule"),
+    ],
+    [
+      "one that evicts is not tolerated",
+      {},
+      node.tainted("team:NoExecute"),
+      not("it does not tolerate the taint team:NoExecute"),
+    ],
+    [
+      "a taint is tolerated",
+      { tolerations: [{ key: "team", operator: "Exists" }] },
+      node.tainted("team=a:NoSchedule"),
+      expected,
+    ],
+    ["a taint is a preference", {}, node.tainted("team=a:PreferNoSchedule"), expected],
+    [
+      "the node is cordoned",
+      {},
+      node.unschedulable().tainted("node.kubernetes.io/unschedulable:NoSchedule"),
+      expected,
+    ],
+    [
+      "a key only begins like a temporary one",
+      {},
+      node.tainted("node.kubernetes.io:NoSchedule"),
+      not("it does not tolerate the taint node.kubernetes.io:NoSchedule"),
+    ],
+  ])("%s", (_, spec, builder, is) => {
+    expect(expectation(template(spec), builder.build(), gateTaints)).toEqual(is);
+  });
+
+  it.each([
+    "node.kubernetes.io/not-ready:NoSchedule",
+    "node.kubernetes.io/network-unavailable:NoSchedule",
+    "node.cloudprovider.kubernetes.io/uninitialized=true:NoSchedule",
+    "readiness.k8s.io/network:NoSchedule",
+    "startup.k8s.io/other:NoExecute",
+    "startup-taint.cluster-autoscaler.kubernetes.io/x:NoSchedule",
+    "ignore-taint.cluster-autoscaler.kubernetes.io/x:NoSchedule",
+    "node.cilium.io/agent-not-ready:NoExecute",
+    "karpenter.sh/unregistered:NoExecute",
+  ])("the taint %s only makes its pod late", (taint) => {
+    expect(expectation(template({}), node.tainted(taint).build(), gateTaints)).toEqual(expected);
+  });
+
+  it.each<[string, Partial<PodSpec>, readonly Taint[], unknown]>([
+    ["it does not tolerate the gate", {}, [gateTaint], { state: "blocked", taint: gateTaint }],
+    ["it does not tolerate another gate", {}, [otherGate], { state: "blocked", taint: otherGate }],
+    [
+      "the taint has another value",
+      {},
+      [{ ...gateTaint, value: "x" }],
+      { state: "blocked", taint: { ...gateTaint, value: "x" } },
+    ],
+    [
+      "it tolerates the gate",
+      { tolerations: [{ key: gateTaint.key, operator: "Exists" }] },
+      [gateTaint],
+      expected,
+    ],
+    [
+      "it tolerates another value",
+      { tolerations: [{ key: gateTaint.key, value: "x" }] },
+      [gateTaint],
+      { state: "blocked", taint: gateTaint },
+    ],
+    ["it tolerates everything", { tolerations: [{ operator: "Exists" }] }, gateTaints, expected],
+    ["it is not meant for the node at all", { nodeName: "n2" }, [gateTaint], not("it is for the node n2")],
+    [
+      "a lasting taint keeps it away as well",
+      {},
+      [gateTaint, { key: "team", effect: "NoSchedule" }],
+      not("it does not tolerate the taint team:NoSchedule"),
+    ],
+    ["the gate does not hold the node", {}, [], expected],
+  ])("behind a gate: %s", (_, spec, taints, is) => {
+    expect(expectation(template(spec), node.tainted(...taints).build(), gateTaints)).toEqual(is);
+  });
+});

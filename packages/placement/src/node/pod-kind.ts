@@ -1,0 +1,26 @@
+/** What kind of pod it is. Total on whatever somebody sent. */
+import type { PodSpec } from "@berth/kube";
+import { field, isRecord, listField, textField } from "./untrusted-json.ts";
+
+/** Its fields may still be anything: they are read one by one. */
+export function isPodSpec(value: unknown): value is PodSpec {
+  return isRecord(value);
+}
+
+/**
+ * Made by the DaemonSet controller, which has chosen its node: narrowed, it would stay pending for ever where the
+ * DaemonSet is not meant to run, and be made again.
+ */
+export function isDaemonSetPod(metadata: unknown): boolean {
+  return listField(metadata, "ownerReferences").some(
+    (owner) =>
+      field(owner, "controller") === true &&
+      textField(owner, "kind") === "DaemonSet" &&
+      textField(owner, "apiVersion").startsWith("apps/"),
+  );
+}
+
+/** Static: kubelet runs it, and what the API server shows of it is an image of that. */
+export function isMirrorPod(metadata: unknown): boolean {
+  return field(field(metadata, "annotations"), "kubernetes.io/config.mirror") !== undefined;
+}
