@@ -40,8 +40,6 @@ import {
   type Logger,
   type MetricsRegistry,
   type ObjectKey,
-  toSelf,
-  watchFor,
 } from "@berth/runtime";
 import { architectureWebhooks } from "./architecture-admission.ts";
 import { createLeftovers } from "./architecture-leftovers.ts";
@@ -55,6 +53,7 @@ import { createDocumentFollower } from "./document-follower.ts";
 import { FaultReport } from "./fault-report.ts";
 import type { ImageLibrary } from "./images/image-library.ts";
 import { createKeySource } from "./key-source.ts";
+import { createStatusController } from "./status-controller.ts";
 import type { WebhookOwner } from "./webhook-server.ts";
 
 export interface ArchitectureSurroundings {
@@ -100,8 +99,6 @@ export interface ArchitectureParts {
   readonly elected: readonly Component[];
 }
 
-/** Counts change with every pod: a status says it at most this often. Milliseconds. */
-const STATUS_COALESCE_MS = 1000;
 /** A pod changes several times while it is made: once is enough. Milliseconds. */
 const POD_COALESCE_MS = 20;
 
@@ -138,7 +135,7 @@ export function createArchitectureParts(around: ArchitectureSurroundings): Archi
       return policies && { policies, namespaceLabels, ownNamespace, sight: images, now: clock.now() };
     },
     admission: around.admission,
-    onChange: () => askStatuses(),
+    onChange: () => statuses.askAll(),
     clock,
   });
   const watches = new ArchitectureWatches({
@@ -181,7 +178,7 @@ export function createArchitectureParts(around: ArchitectureSurroundings): Archi
     tainting: (rule) => bootstraps.tainting(rule),
     images,
     onTainting: around.recheckAll,
-    onStatus: () => askStatuses(),
+    onStatus: () => statuses.askAll(),
     onOpen: (keys) => {
       podSource.ask(keys.pods);
       setSource.ask(keys.daemonSets);
@@ -237,7 +234,7 @@ export function createArchitectureParts(around: ArchitectureSurroundings): Archi
     // Pods that the gate holds are let go first.
     if (!isIdle()) wantWatches();
     review.ask();
-    askStatuses();
+    statuses.askAll();
     around.onChange();
     around.recheckAll();
   });
@@ -288,48 +285,33 @@ export function createArchitectureParts(around: ArchitectureSurroundings): Archi
     log,
     metrics,
   });
-  const askStatuses = (): void => {
-    for (const { metadata } of objects.list())
-      statusSource.ask([keyOf(cluster, { metadata: { name: metadata?.name ?? "" } })]);
-  };
-  const statusSource = createKeySource(() => []);
-  const statusController: Controller = createController({
+  const statuses = createStatusController({
+    ...common,
     name: "architecture-policies",
-    reconcile: createArchitectureStatusReconciler({
-      policies: objects,
-      patchStatus: (name, body, signal) =>
-        client.patch(
-          architecturePolicies,
-          { name },
-          { type: "merge", body },
-          { signal, subresource: "status" },
-        ),
-      judgementOf(name) {
-        const { metadata } = objects.get(keyOf(cluster, { metadata: { name } })) ?? {};
-        return metadata && hub.judgementOf(name, metadata);
-      },
-      progressOf(rule) {
-        const bootstrap = bootstraps.state(rule);
-        const policy = inForce()?.policies.find((it) => it.rule === rule);
-        return (
-          bootstrap &&
-          policy && {
-            bootstrap,
-            taintedNodes: firstPass.done ? nodeTally.counts(rule).tainted : undefined,
-            uncovered: pass.done ? tally.uncovered(policy.spec.taint.key) : undefined,
-            pods: pass.done ? tally.pods(rule) : undefined,
-          }
-        );
-      },
-      admission: () => misses.judgement(),
-      events,
-      clock,
-    }),
-    sources: [watchFor<ArchitecturePolicy>({ informer: objects, map: toSelf(cluster) }), statusSource],
-    queue: { coalesceMs: STATUS_COALESCE_MS },
-    clock,
-    log,
-    metrics,
+    resource: architecturePolicies,
+    objects,
+    judge: (name, version) => hub.judgementOf(name, version),
+    reconcile: (parts) =>
+      createArchitectureStatusReconciler({
+        ...parts,
+        policies: objects,
+        progressOf(rule) {
+          const bootstrap = bootstraps.state(rule);
+          const policy = inForce()?.policies.find((it) => it.rule === rule);
+          return (
+            bootstrap &&
+            policy && {
+              bootstrap,
+              taintedNodes: firstPass.done ? nodeTally.counts(rule).tainted : undefined,
+              uncovered: pass.done ? tally.uncovered(policy.spec.taint.key) : undefined,
+              pods: pass.done ? tally.pods(rule) : undefined,
+            }
+          );
+        },
+        admission: () => misses.judgement(),
+        events,
+        clock,
+      }),
   });
 
   return {
@@ -359,7 +341,7 @@ export function createArchitectureParts(around: ArchitectureSurroundings): Archi
     daemonSetChanged: (key) => setSource.ask([key], "high"),
     askStatuses() {
       misses.changed();
-      askStatuses();
+      statuses.askAll();
     },
     watches: watches.components,
     follower: createDocumentFollower({
@@ -373,6 +355,6 @@ export function createArchitectureParts(around: ArchitectureSurroundings): Archi
       onUnreadable: () => hub.settle(),
       onNodes: () => firstPass.check(),
     }),
-    elected: [review.component, leftovers.component, podController, setController, statusController],
+    elected: [review.component, leftovers.component, podController, setController, statuses.controller],
   };
 }

@@ -41,8 +41,6 @@ import {
   type Logger,
   type MetricsRegistry,
   type ObjectKey,
-  toSelf,
-  watchFor,
   whenAborted,
 } from "@berth/runtime";
 import type { Fault } from "./config/fault.ts";
@@ -53,6 +51,7 @@ import { footprintWebhooks } from "./footprint-admission.ts";
 import { FootprintAgents } from "./footprint-agents.ts";
 import { createFootprintHub } from "./footprints.ts";
 import { createKeySource } from "./key-source.ts";
+import { createStatusController } from "./status-controller.ts";
 import type { WebhookOwner } from "./webhook-server.ts";
 
 export interface FootprintSurroundings {
@@ -93,8 +92,6 @@ export interface FootprintParts {
   readonly elected: readonly Component[];
 }
 
-/** Counts change with every node that is written: a status says it at most this often. Milliseconds. */
-const STATUS_COALESCE_MS = 1000;
 /** Pods of one owner come and go together. Milliseconds. */
 const OWNER_COALESCE_MS = 20;
 
@@ -110,7 +107,7 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
     hub.inForce?.policy.unsettled === undefined ? hub.inForce?.footprints : undefined;
 
   const tally: FootprintTally = new FootprintTally((rule) => {
-    askStatus(rule);
+    statuses.askRule(rule);
     askAgents();
   });
   footprintMetrics.counts(() => tally.total);
@@ -120,7 +117,7 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
     return new FirstPass({
       nodes,
       onDone() {
-        askStatuses();
+        statuses.askAll();
         askAgents();
       },
     });
@@ -149,7 +146,7 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
   const agents = new FootprintAgents({
     ...common,
     daemonSet: (namespace, name) => sets.daemonSet(namespace, name),
-    onChange: () => askStatuses(),
+    onChange: () => statuses.askAll(),
   });
   const holdWatches = new HoldWatches({
     ...common,
@@ -159,7 +156,7 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
     ...common,
     onDeployment: (key) => waitController.enqueue(key),
   });
-  const held = new HeldOwners({ onChange: (rule) => askStatus(rule) });
+  const held = new HeldOwners({ onChange: (rule) => statuses.askRule(rule) });
 
   const hub = createFootprintHub((footprints) => {
     faults.report("footprints", hub.configFaults());
@@ -169,7 +166,7 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
     agents.want(footprints.footprints);
     holdWatches.want(footprints);
     waitWatch.want(footprints.footprints);
-    askStatuses();
+    statuses.askAll();
     askAgents();
     around.onChange();
     recheckAll();
@@ -230,14 +227,6 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
     metrics,
   });
 
-  const statusSource = createKeySource(() => []);
-  const askStatus = (rule: string): void => {
-    if (!rule.startsWith("cluster/")) return;
-    statusSource.ask([keyOf(cluster, { metadata: { name: rule.slice("cluster/".length) } })]);
-  };
-  const askStatuses = (): void => {
-    for (const { metadata } of objects.list()) askStatus(`cluster/${metadata?.name ?? ""}`);
-  };
   const progressOf = (rule: string): FootprintProgress | undefined => {
     const footprint = inForce().find((it) => it.rule === rule);
     if (footprint === undefined) return undefined;
@@ -259,25 +248,13 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
   };
   const nodesOf = (names: readonly string[]): readonly Node[] =>
     names.toSorted().flatMap((name) => nodes.get(keyOf(cluster, { metadata: { name } })) ?? []);
-  const statusController: Controller = createController({
+  const statuses = createStatusController({
+    ...common,
     name: "node-footprints",
-    reconcile: createFootprintStatusReconciler({
-      objects,
-      patchStatus: (name, body, signal) =>
-        client.patch(nodeFootprints, { name }, { type: "merge", body }, { signal, subresource: "status" }),
-      judgementOf(name) {
-        const { metadata } = objects.get(keyOf(cluster, { metadata: { name } })) ?? {};
-        return metadata && hub.judgementOf(name, metadata);
-      },
-      progressOf,
-      events,
-      clock,
-    }),
-    sources: [watchFor<NodeFootprint>({ informer: objects, map: toSelf(cluster) }), statusSource],
-    queue: { coalesceMs: STATUS_COALESCE_MS },
-    clock,
-    log,
-    metrics,
+    resource: nodeFootprints,
+    objects,
+    judge: (name, version) => hub.judgementOf(name, version),
+    reconcile: (parts) => createFootprintStatusReconciler({ ...parts, objects, progressOf, events, clock }),
   });
 
   return {
@@ -297,7 +274,7 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
     onSettings: ({ nodeFootprints: read }) => hub.setConfig(read),
     daemonSetsChanged() {
       agents.want(inForce());
-      askStatuses();
+      statuses.askAll();
       askAgents();
     },
     daemonSetChanged(key) {
@@ -320,14 +297,14 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
     elected: [
       followLostNodes(nodes, () => {
         holdWatches.lookAgain();
-        askStatuses();
+        statuses.askAll();
       }),
       holdWatches,
       waitWatch,
       ownerController,
       waitController,
       agentController,
-      statusController,
+      statuses.controller,
     ],
   };
 }

@@ -27,20 +27,17 @@ import {
   type ClusterName,
   type Component,
   type Controller,
-  createController,
   type EventRecorder,
   type Informer,
-  keyOf,
   type Logger,
   type MetricsRegistry,
-  toSelf,
-  watchFor,
 } from "@berth/runtime";
 import type { Fault } from "./config/fault.ts";
 import type { Settings } from "./config/settings.ts";
 import { createDocumentFollower } from "./document-follower.ts";
 import { FaultReport } from "./fault-report.ts";
 import { createGateHub } from "./startup-gates.ts";
+import { createStatusController } from "./status-controller.ts";
 
 export interface GateSurroundings {
   readonly client: KubeClient;
@@ -88,8 +85,6 @@ export interface GateParts {
   readonly askStatuses: () => void;
 }
 
-/** Counts change with every node that is written: a status says it at most this often. Milliseconds. */
-const STATUS_COALESCE_MS = 1000;
 /** How long after the start nodes are still looked up for `STARTUP_BACKFILL`. Milliseconds. */
 const START_MS = 60_000;
 
@@ -116,18 +111,18 @@ export function createGateParts(around: GateSurroundings): GateParts {
       gateMetrics.taken(inForce.gates.length, inForce.faults);
       sets.want(GATES, inForce.gates.some(needsDaemonSets));
       wantPods();
-      askAll();
+      statuses.askAll();
       around.onChange(inForce);
       recheckAll();
     },
   });
   const tally: GateTally = new GateTally({
     now: () => clock.now(),
-    onChange: (rule) => askStatus(rule.startsWith("cluster/") ? rule.slice("cluster/".length) : ""),
+    onChange: (rule) => statuses.askRule(rule),
     onRelease: (release) => gateMetrics.released(release),
   });
   gateMetrics.counts({ held: () => tally.held, timedOut: () => tally.timedOut });
-  const firstPass = new FirstPass({ nodes, onDone: () => askAll() });
+  const firstPass = new FirstPass({ nodes, onDone: () => statuses.askAll() });
   const clocks = new GateClocks({ monotonic: () => clock.monotonic() });
   const startedAt = clock.now();
   const startedMs = clock.monotonic();
@@ -161,32 +156,21 @@ export function createGateParts(around: GateSurroundings): GateParts {
       }),
     },
   });
-  const askStatus = (name: string): void => {
-    if (name !== "") controller.enqueue(keyOf(cluster, { metadata: { name } }), { priority: "low" });
-  };
-  const askAll = (): void => {
-    for (const { metadata } of gates.list()) askStatus(metadata?.name ?? "");
-  };
-  const controller: Controller = createController({
+  const statuses = createStatusController({
+    ...common,
     name: "startup-gates",
-    reconcile: createGateStatusReconciler({
-      gates,
-      patchStatus: (name, body, signal) =>
-        client.patch(startupGates, { name }, { type: "merge", body }, { signal, subresource: "status" }),
-      judgementOf(name) {
-        const { metadata } = gates.get(keyOf(cluster, { metadata: { name } })) ?? {};
-        return metadata && hub.judgementOf(name, metadata);
-      },
-      countsOf: (rule) => (firstPass.done ? tally.counts(rule) : undefined),
-      admission: around.admission,
-      events,
-      clock,
-    }),
-    sources: [watchFor<StartupGate>({ informer: gates, map: toSelf(cluster) })],
-    queue: { coalesceMs: STATUS_COALESCE_MS },
-    clock,
-    log,
-    metrics,
+    resource: startupGates,
+    objects: gates,
+    judge: (name, version) => hub.judgementOf(name, version),
+    reconcile: (parts) =>
+      createGateStatusReconciler({
+        ...parts,
+        gates,
+        countsOf: (rule) => (firstPass.done ? tally.counts(rule) : undefined),
+        admission: around.admission,
+        events,
+        clock,
+      }),
   });
   return {
     capability,
@@ -222,8 +206,8 @@ export function createGateParts(around: GateSurroundings): GateParts {
       onNodes: () => firstPass.check(),
       onLook: forgetGone,
     }),
-    controller,
-    askStatuses: askAll,
+    controller: statuses.controller,
+    askStatuses: statuses.askAll,
   };
 }
 

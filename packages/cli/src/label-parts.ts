@@ -5,7 +5,6 @@ import {
   createLabelMetrics,
   createRuleStatusReconciler,
   defaultLabelOptions,
-  documentName,
   FirstPass,
   type LabelOptions,
   type LabelRule,
@@ -21,15 +20,11 @@ import {
   type ClusterName,
   type Component,
   type Controller,
-  createController,
   createLoopComponent,
   type EventRecorder,
   type Informer,
-  keyOf,
   type Logger,
   type MetricsRegistry,
-  toSelf,
-  watchFor,
   whenAborted,
 } from "@berth/runtime";
 import type { Fault } from "./config/fault.ts";
@@ -38,6 +33,7 @@ import { FaultReport } from "./fault-report.ts";
 import { LabelRuleHub } from "./label-rules.ts";
 import { RuleFollower } from "./rule-follower.ts";
 import { RuleSource } from "./rule-source.ts";
+import { createStatusController } from "./status-controller.ts";
 
 /** What the user asked for. */
 export interface LabelSettings {
@@ -81,9 +77,6 @@ export interface LabelParts {
   readonly controller: Controller;
 }
 
-/** Counts change with every node that is written: a status says it at most this often. Milliseconds. */
-const STATUS_COALESCE_MS = 1000;
-
 export function createLabelParts(settings: LabelSettings, around: LabelSurroundings): LabelParts {
   const { config = [], labelFolder, ruleOptions = defaultLabelOptions, crdGraceMs } = settings;
   const { client, cluster, nodes, rules, events, installation, onFault, clock, log, metrics } = around;
@@ -98,15 +91,12 @@ export function createLabelParts(settings: LabelSettings, around: LabelSurroundi
       const documentFaults = hub.configFaults();
       faults.report("documents", documentFaults);
       labelMetrics.taken(assembled.rules, [...folderProblems, ...documentFaults]);
-      askAll();
+      statuses.askAll();
       around.onChange();
     },
   });
-  const tally = new RuleTally({ onChange: (rule) => askStatus(documentName(rule, "cluster")) });
-  const askAll = (): void => {
-    for (const { metadata } of rules.list()) askStatus(metadata?.name);
-  };
-  const firstPass = new FirstPass({ nodes, onDone: askAll });
+  const tally = new RuleTally({ onChange: (rule) => statuses.askRule(rule) });
+  const firstPass = new FirstPass({ nodes, onDone: () => statuses.askAll() });
   const observer: NodeObserver = {
     decided(name, outcome) {
       tally.decided(name, outcome);
@@ -118,33 +108,29 @@ export function createLabelParts(settings: LabelSettings, around: LabelSurroundi
     },
   };
   const breakers = new RemovalBreakers((rule, frozen) => {
-    askStatus(documentName(rule, "cluster"));
+    statuses.askRule(rule);
     if (frozen)
       log.error("removals are frozen: too many nodes would lose labels of the rule at once", { rule });
     else log.info("removals go on", { rule });
   });
   labelMetrics.counts({ conflicts: () => tally.conflicts, frozen: () => breakers.frozen.length });
-  /** A rule of another source has no such object. */
-  const askStatus = (name: string | undefined): void => {
-    if (name) controller.enqueue(keyOf(cluster, { metadata: { name } }), { priority: "low" });
-  };
-  const controller: Controller = createController({
+  const statuses = createStatusController({
     name: "label-rules",
-    reconcile: createRuleStatusReconciler({
-      rules,
-      patchStatus: (name, body, signal) =>
-        client.patch(labelRules, { name }, { type: "merge", body }, { signal, subresource: "status" }),
-      verdictOf(name) {
-        const { metadata } = rules.get(keyOf(cluster, { metadata: { name } })) ?? {};
-        return metadata && hub.verdictOf(name, metadata);
-      },
-      countsOf: (rule) => (firstPass.done ? tally.counts(rule) : undefined),
-      breakers,
-      events,
-      clock,
-    }),
-    sources: [watchFor<LabelRule>({ informer: rules, map: toSelf(cluster) })],
-    queue: { coalesceMs: STATUS_COALESCE_MS },
+    resource: labelRules,
+    objects: rules,
+    judge: (name, version) => hub.verdictOf(name, version),
+    reconcile: ({ patchStatus, judgementOf }) =>
+      createRuleStatusReconciler({
+        rules,
+        patchStatus,
+        verdictOf: judgementOf,
+        countsOf: (rule) => (firstPass.done ? tally.counts(rule) : undefined),
+        breakers,
+        events,
+        clock,
+      }),
+    client,
+    cluster,
     clock,
     log,
     metrics,
@@ -182,5 +168,6 @@ export function createLabelParts(settings: LabelSettings, around: LabelSurroundi
     },
   });
   const known = (): boolean => (rules.synced ? hub.clusterRead : rules.absent);
+  const { controller } = statuses;
   return { capability: hub.capability, known, observer, breakers, source, follower, counter, controller };
 }
