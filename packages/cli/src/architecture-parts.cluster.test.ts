@@ -1,5 +1,5 @@
 /** Architecture policies in a running Berth, on a real API server and a real registry. Nothing schedules pods here. */
-import { createServer } from "node:net";
+
 import {
   customResourceDefinitions,
   type DaemonSet,
@@ -33,6 +33,7 @@ import {
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { startBerth } from "./composition.ts";
 import { admissionServerSpec } from "./config/admission-server.ts";
+import { freePort } from "./testing/free-port.ts";
 
 const NAMESPACE = "berth-system";
 const TAINT = "supported-arch";
@@ -65,13 +66,6 @@ afterEach(async () => {
   await client.deleteCollection(daemonSets, { namespace: "default" });
   await client.deleteCollection(nodes, {});
 });
-
-async function freePort(): Promise<number> {
-  await using server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const address = server.address();
-  return typeof address === "object" && address !== null ? address.port : 0;
-}
 
 interface RunningReplica extends AsyncDisposable {
   /** Objects that an informer of it holds. */

@@ -1,23 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { normalizeArguments } from "./arguments.ts";
-import { commandLineOf, createProgram } from "./program.ts";
+import { commandLineOf, createSilentProgram } from "./program.ts";
 
-const silent = { write: () => undefined, isTerminal: false, columns: undefined };
-const line = commandLineOf(
-  createProgram({
-    outside: {
-      environment: {},
-      folder: "/",
-      home: undefined,
-      stdout: silent,
-      stderr: silent,
-      signal: new AbortController().signal,
-      self: "berth",
-    },
-    originalForm: false,
-    onEnd: () => undefined,
-  }),
-);
+const line = commandLineOf(createSilentProgram());
 const normal = (text: string): readonly [string, string] => {
   const { arguments: words, form } = normalizeArguments(text === "" ? [] : text.split(" "), line);
   return [words.join(" "), form];

@@ -1,5 +1,5 @@
 /** Node footprints and WorkerPools in a running Berth, on a real API server. Nothing schedules pods here. */
-import { createServer } from "node:net";
+
 import {
   customResourceDefinitions,
   type DaemonSet,
@@ -17,6 +17,7 @@ import { aNode, aPod, eventually, startTestCluster, type TestCluster } from "@be
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { startBerth } from "./composition.ts";
 import { admissionServerSpec } from "./config/admission-server.ts";
+import { freePort } from "./testing/free-port.ts";
 import { testFolder } from "./testing/harness.ts";
 
 const NAMESPACE = "berth-system";
@@ -43,13 +44,6 @@ afterEach(async () => {
   await client.deleteCollection(deployments, scope);
   await client.deleteCollection(nodes, {});
 });
-
-async function freePort(): Promise<number> {
-  await using server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const address = server.address();
-  return typeof address === "object" && address !== null ? address.port : 0;
-}
 
 /** @param config documents of a file, if any. */
 async function aBerth(config = "", isAsked = false): Promise<AsyncDisposable> {

@@ -55,6 +55,24 @@ export function createProgram(options: ProgramOptions): Command {
   return root;
 }
 
+/** To be looked at: nothing is to be run, and nobody is told anything. @param columns width of its help. */
+export function createSilentProgram(columns?: number): Command {
+  const nowhere = { write: () => undefined, isTerminal: false, columns };
+  return createProgram({
+    outside: {
+      environment: {},
+      folder: "/",
+      home: undefined,
+      stdout: nowhere,
+      stderr: nowhere,
+      signal: new AbortController().signal,
+      self: "berth",
+    },
+    originalForm: false,
+    onEnd: () => undefined,
+  });
+}
+
 function rootNotes(): string {
   const codes = exitCodeMeanings.map(({ code, meaning }) => `  ${String(code).padEnd(4)} ${meaning}`);
   return [

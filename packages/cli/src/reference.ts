@@ -1,25 +1,12 @@
 /** docs/reference/cli.md, written from the declarations of the commands: a test compares the two. */
 import type { Command } from "commander";
 import { exitCodeMeanings } from "./exit-codes.ts";
-import { createProgram, everyCommand } from "./program.ts";
+import { createSilentProgram, everyCommand } from "./program.ts";
 
 const WIDTH = 100;
 
 export function renderReference(): string {
-  const nowhere = { write: () => undefined, isTerminal: false, columns: WIDTH };
-  const root = createProgram({
-    outside: {
-      environment: {},
-      folder: "/",
-      home: undefined,
-      stdout: nowhere,
-      stderr: nowhere,
-      signal: new AbortController().signal,
-      self: "berth",
-    },
-    originalForm: false,
-    onEnd: () => undefined,
-  });
+  const root = createSilentProgram(WIDTH);
   const commands = everyCommand(root).filter((command) => command !== root && !isHidden(command));
   const sections = commands.map((command) => `## ${pathOf(command)}\n\n${block(command.helpInformation())}`);
   return [INTRODUCTION, block(root.helpInformation()), ORIGINAL, exitCodeTable(), ...sections]
