@@ -1,5 +1,13 @@
 /** What the webhook configurations of all capabilities have in common. Pure. */
-import type { MatchCondition, NamedRuleWithOperations, ObjectMeta, WebhookClientConfig } from "@berth/kube";
+import type {
+  LabelSelectorRequirement,
+  MatchCondition,
+  NamedRuleWithOperations,
+  ObjectMeta,
+  WebhookClientConfig,
+} from "@berth/kube";
+import type { Selector, SelectorRequirement } from "../api/selector.ts";
+import { selectorCel } from "./cel.ts";
 
 /** How the API server reaches Berth. */
 export interface WebhookClient {
@@ -69,3 +77,24 @@ export const rollsOut: MatchCondition = {
   name: "rolls-out",
   expression: 'request.operation == "CREATE" || object.spec.template != oldObject.spec.template',
 };
+
+/** The name of a namespace, as a label that the API server itself keeps right (`NamespaceDefaultLabelName`). */
+const NAMESPACE_NAME = "kubernetes.io/metadata.name";
+
+/** Any namespace but these. */
+export function notNamed(names: readonly string[]): LabelSelectorRequirement {
+  return { key: NAMESPACE_NAME, operator: "NotIn", values: [...new Set(names)].sort() };
+}
+
+/** Of a document, as the API takes it. */
+export function toRequirement({ key, operator, values }: SelectorRequirement): LabelSelectorRequirement {
+  return { key, operator, ...(values !== undefined && { values }) };
+}
+
+/** Whether one of them selects the object; nothing to be asked when one selects every object. */
+export function selectedByAny(selectors: readonly Selector[]): readonly MatchCondition[] {
+  const all = selectors.map(selectorCel);
+  if (all.some((conditions) => conditions.length === 0)) return [];
+  const expression = all.map((conditions) => `(${conditions.join(" && ")})`).join(" ||\n");
+  return [{ name: "selected", expression }];
+}

@@ -4,21 +4,23 @@
  */
 import type {
   LabelSelector,
-  LabelSelectorRequirement,
   MatchCondition,
   MutatingWebhook,
   MutatingWebhookConfiguration,
 } from "@berth/kube";
 import { ARCHITECTURE_LABEL } from "../../api/architecture-policy.ts";
-import { celText, podTolerations, selectorCel } from "../cel.ts";
+import { celText, podTolerations } from "../cel.ts";
 import {
   clientConfig,
   daemonSetRule,
+  notNamed,
   type ObjectOwner,
   ownedMetadata,
   ownerLabels,
   rollsOut,
   SYSTEM_NAMESPACES,
+  selectedByAny,
+  toRequirement,
   unlessTooLong,
   type WebhookClient,
 } from "../webhook-objects.ts";
@@ -49,9 +51,6 @@ export const architecturePaths = {
  * held up by a Berth that takes the connection and does not answer.
  */
 const TIMEOUT_SECONDS = 5;
-
-/** The name of a namespace, as a label that the API server itself keeps right (`NamespaceDefaultLabelName`). */
-const NAMESPACE_NAME = "kubernetes.io/metadata.name";
 
 /** The most namespaces by which questions are spared; what is left out is decided by Berth itself. */
 const MAX_NAMESPACES = 100;
@@ -135,30 +134,12 @@ function namespacesOfPods(list: PolicyList, { namespace }: ArchitectureWebhookOp
   };
 }
 
-function notNamed(names: readonly string[]): LabelSelectorRequirement {
-  return { key: NAMESPACE_NAME, operator: "NotIn", values: [...new Set(names)].sort() };
-}
-
-function toRequirement({
-  key,
-  operator,
-  values,
-}: {
-  readonly key: string;
-  readonly operator: string;
-  readonly values?: readonly string[] | undefined;
-}): LabelSelectorRequirement {
-  return { key, operator, ...(values !== undefined && { values }) };
-}
-
 /**
  * A pod with a node, as every mirror of a static pod has it, or of a DaemonSet, which has chosen the node for it, is past
  * what could be decided here.
  */
 function podConditions(list: PolicyList): readonly MatchCondition[] {
-  const selected = list.policies.map(({ spec }) => selectorCel(spec.podSelector));
-  const isSelective = taintKeys(list).length === 0 && selected.every((all) => all.length > 0);
-  const expression = selected.map((all) => `(${all.join(" && ")})`).join(" ||\n");
+  const isTainting = taintKeys(list).length > 0;
   return [
     { name: "not-scheduled", expression: 'object.spec.?nodeName.orValue("") == ""' },
     {
@@ -167,7 +148,7 @@ function podConditions(list: PolicyList): readonly MatchCondition[] {
         "!object.metadata.?ownerReferences.orValue([])" +
         '.exists(it, it.?controller.orValue(false) && it.kind == "DaemonSet")',
     },
-    ...(isSelective ? [{ name: "selected", expression }] : []),
+    ...(isTainting ? [] : selectedByAny(list.policies.map(({ spec }) => spec.podSelector))),
   ];
 }
 

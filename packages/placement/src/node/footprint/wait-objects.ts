@@ -1,18 +1,14 @@
 /** The object by which the API server asks Berth about new pods that are to wait for an agent. Pure. */
-import type {
-  LabelSelector,
-  LabelSelectorRequirement,
-  MatchCondition,
-  MutatingWebhookConfiguration,
-} from "@berth/kube";
-import type { SelectorRequirement } from "../../api/selector.ts";
-import { selectorCel } from "../cel.ts";
+import type { LabelSelector, MutatingWebhookConfiguration } from "@berth/kube";
 import {
   clientConfig,
+  notNamed,
   type ObjectOwner,
   ownedMetadata,
   ownerLabels,
   SYSTEM_NAMESPACES,
+  selectedByAny,
+  toRequirement,
   unlessTooLong,
   type WebhookClient,
 } from "../webhook-objects.ts";
@@ -30,9 +26,6 @@ export const waitPath = "/mutate-pod-footprint";
 
 /** Seconds. Berth answers in milliseconds from what it knows: this is how long a pod is held up when it does not. */
 const TIMEOUT_SECONDS = 5;
-
-/** A label that the API server itself keeps right (`NamespaceDefaultLabelName`). */
-const NAMESPACE_NAME = "kubernetes.io/metadata.name";
 
 /** Labels of all objects made here: what has them, and is not made any more, is to be deleted. */
 export function waitLabels(
@@ -68,7 +61,7 @@ export function waitWebhook(
     failurePolicy: "Ignore",
     rules: [{ apiGroups: [""], apiVersions: ["v1"], operations: ["CREATE"], resources: ["pods"] }],
     namespaceSelector: namespacesOf(workloads, options),
-    matchConditions: unlessTooLong(selected(workloads)),
+    matchConditions: unlessTooLong(selectedByAny(workloads.map(({ podSelector }) => podSelector))),
   };
   return {
     apiVersion: "admissionregistration.k8s.io/v1",
@@ -80,25 +73,11 @@ export function waitWebhook(
 
 /** One selector cannot say "this or that": of several workloads only what is excluded for all of them. */
 function namespacesOf(workloads: readonly NeedingPods[], { namespace }: WaitWebhookOptions): LabelSelector {
-  const spared = [...SYSTEM_NAMESPACES, ...(namespace === undefined ? [] : [namespace])].sort();
+  const spared = [...SYSTEM_NAMESPACES, ...(namespace === undefined ? [] : [namespace])];
   const [only, ...others] = workloads;
   const { matchLabels, matchExpressions = [] } = (others.length === 0 && only?.namespaceSelector) || {};
   return {
     ...(matchLabels && { matchLabels }),
-    matchExpressions: [
-      { key: NAMESPACE_NAME, operator: "NotIn", values: spared },
-      ...matchExpressions.map(toRequirement),
-    ],
+    matchExpressions: [notNamed(spared), ...matchExpressions.map(toRequirement)],
   };
-}
-
-function toRequirement({ key, operator, values }: SelectorRequirement): LabelSelectorRequirement {
-  return { key, operator, ...(values !== undefined && { values }) };
-}
-
-function selected(workloads: readonly NeedingPods[]): readonly MatchCondition[] {
-  const all = workloads.map(({ podSelector }) => selectorCel(podSelector));
-  if (!all.every((conditions) => conditions.length > 0)) return [];
-  const expression = all.map((conditions) => `(${conditions.join(" && ")})`).join(" ||\n");
-  return [{ name: "selected", expression }];
 }
