@@ -3,7 +3,13 @@ import { aNode } from "@berth/testcluster";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Selector } from "../api/selector.ts";
-import { isEmptySelector, matchesNodeSelectorTerms, matchesSelector, selectorText } from "./selector.ts";
+import {
+  isEmptySelector,
+  matchesNodeSelectorTerms,
+  matchesSelector,
+  selectorFaults,
+  selectorText,
+} from "./selector.ts";
 
 describe("label selectors", () => {
   const labels = { tier: "web", zone: "a", empty: "" };
@@ -63,6 +69,15 @@ describe("label selectors", () => {
     ["no key", where("", "Exists")],
   ])("never writes text of another meaning: %s", (_, selector) => {
     expect(selectorText(selector)).toBe("berth.dev/nothing,!berth.dev/nothing");
+  });
+
+  it("has its keys checked where it is written: each that no label can have, with its path", () => {
+    const matchLabels = { tier: "web", "a b": "x", "/x": "y" };
+    expect(selectorFaults({ matchLabels }, ["workloads", 0, "podSelector"])).toMatchObject([
+      { path: ["workloads", 0, "podSelector", "matchLabels", "a b"] },
+      { path: ["workloads", 0, "podSelector", "matchLabels", "/x"] },
+    ]);
+    expect(selectorFaults({}, [])).toEqual([]);
   });
 
   it("is empty only where it asks for nothing", () => {

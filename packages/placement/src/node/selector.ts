@@ -28,6 +28,24 @@ export function matchesSelector(selector: Selector | LabelSelector, labels: Labe
   );
 }
 
+/** What is wrong with a selector, and where. */
+export interface SelectorFault {
+  readonly path: readonly (string | number)[];
+  readonly message: string;
+}
+
+/** Keys of `matchLabels` that no label can have, which a CRD cannot check. @param path Of the selector itself. */
+export function selectorFaults(
+  { matchLabels = {} }: Selector,
+  path: SelectorFault["path"],
+): readonly SelectorFault[] {
+  return Object.keys(matchLabels).flatMap((key) => {
+    const problem = labelKeyProblem(key);
+    if (problem === undefined) return [];
+    return [{ path: [...path, "matchLabels", key], message: `no label can have this key: ${problem}` }];
+  });
+}
+
 /** Does it ask for nothing? Then it holds for everything. */
 export function isEmptySelector({
   matchLabels = {},

@@ -2,11 +2,12 @@
 import { BOOTSTRAP_ANNOTATION, ORIGINAL_ARCHITECTURE_KEY } from "../../api/architecture-policy.ts";
 import { durationMs } from "../../api/duration.ts";
 import { reasons } from "../../api/reasons.ts";
-import type { Selector } from "../../api/selector.ts";
 import type { Policy } from "../capability.ts";
 import { type MarkId, ownValue, taintId } from "../mark.ts";
 import type { MarkSet } from "../mark-set.ts";
-import { labelKeyProblem } from "../validate.ts";
+import { selectorFaults } from "../selector.ts";
+import { policySources, type SourceDocuments, type SourceName } from "../sources.ts";
+import { DOMAINS_OF_KUBERNETES, domainOf, STARTUP_DOMAINS } from "../taint-domains.ts";
 import {
   type ArchitectureDocument,
   type ArchitectureFault,
@@ -16,15 +17,10 @@ import {
 } from "./policy.ts";
 
 /** Where documents come from, as recorded on nodes. */
-export type ArchitectureSource = "config" | "cluster";
+export type ArchitectureSource = SourceName;
 
 /** The documents of one source that was read completely. */
-export interface ArchitectureDocuments {
-  readonly source: ArchitectureSource;
-  readonly documents: readonly ArchitectureDocument[];
-  /** Documents whose `spec` does not pass the schema: name, and why. */
-  readonly unreadable?: readonly { readonly name: string; readonly message: string }[];
-}
+export type ArchitectureDocuments = SourceDocuments<ArchitectureDocument>;
 
 export interface CompileArchitectureInput {
   /** In order of precedence: of two policies with one name the first is in force. */
@@ -42,21 +38,6 @@ export interface CompileArchitectureInput {
 
 /** Whatever its effect: the contract gives all taints with the original key to whoever keeps to it. */
 const ORIGINAL_PREFIX = `taint/${ORIGINAL_ARCHITECTURE_KEY}:`;
-
-/** Domains of taints that kubelet, node controller, cloud controllers and kubeadm set for reasons of their own. */
-const TAINTS_OF_KUBERNETES: ReadonlySet<string> = new Set([
-  "node.kubernetes.io",
-  "node-role.kubernetes.io",
-  "node.cloudprovider.kubernetes.io",
-]);
-
-/** Domains of startup taints, whose keepers take off what stands there: `../gate/compile.ts`. */
-const STARTUP_TAINTS: ReadonlySet<string> = new Set([
-  "startup.k8s.io",
-  "readiness.k8s.io",
-  "startup-taint.cluster-autoscaler.kubernetes.io",
-  "ignore-taint.cluster-autoscaler.kubernetes.io",
-]);
 
 /** Total: a document with a fault is reported and not in force, or in force as it was before; the others are. */
 export function compileArchitecture(input: CompileArchitectureInput): ArchitecturePolicies {
@@ -81,10 +62,7 @@ export function compileArchitecture(input: CompileArchitectureInput): Architectu
   return { policies, policy: policyOf(policies, input), faults };
 }
 
-interface Found {
-  readonly path: ArchitectureFault["path"];
-  readonly message: string;
-}
+type Found = Pick<ArchitectureFault, "path" | "message">;
 
 /** One document as it was read; `policy` is absent when its `spec` does not pass the schema. */
 interface ReadDocument {
@@ -122,27 +100,20 @@ function byPrecedence(a: ArchitecturePolicyInForce, b: ArchitecturePolicyInForce
 }
 
 function checkDocument({ spec }: ArchitectureDocument): readonly Found[] {
-  const found: Found[] = [];
-  checkSelector(spec.namespaceSelector, ["namespaceSelector"], found);
-  checkSelector(spec.podSelector, ["podSelector"], found);
-  checkSelector(spec.taint.nodeSelector, ["taint", "nodeSelector"], found);
+  const found: Found[] = [
+    ...selectorFaults(spec.namespaceSelector, ["namespaceSelector"]),
+    ...selectorFaults(spec.podSelector, ["podSelector"]),
+    ...selectorFaults(spec.taint.nodeSelector, ["taint", "nodeSelector"]),
+  ];
   if (placeOf({ spec }) === undefined) return found;
-  const domain = spec.taint.key.slice(0, Math.max(0, spec.taint.key.indexOf("/")));
+  const domain = domainOf(spec.taint.key);
   const path = ["taint", "key"];
-  if (TAINTS_OF_KUBERNETES.has(domain)) {
+  if (DOMAINS_OF_KUBERNETES.has(domain)) {
     found.push({ path, message: "Kubernetes itself sets and takes off taints of this domain" });
-  } else if (STARTUP_TAINTS.has(domain)) {
+  } else if (STARTUP_DOMAINS.has(domain)) {
     found.push({ path, message: "taints of this domain are taken off once a node has started" });
   }
   return found;
-}
-
-function checkSelector({ matchLabels = {} }: Selector, path: readonly string[], found: Found[]): void {
-  for (const key of Object.keys(matchLabels)) {
-    const problem = labelKeyProblem(key);
-    if (problem === undefined) continue;
-    found.push({ path: [...path, "matchLabels", key], message: `no label can have this key: ${problem}` });
-  }
 }
 
 /** Where it taints nodes; `undefined` for one that does not, or leaves that to somebody else. */
@@ -169,10 +140,8 @@ function policyOf(
   const isOriginal = places.some(isExclusivePlace);
   const prefixes = isOriginal ? [ORIGINAL_PREFIX] : [];
   const declared: MarkSet = { ids: new Set([...declaredBefore, ...places]), prefixes };
-  const sourcesRead = new Set<string>(sources.map(({ source }) => source));
   return {
-    sourcesRead,
-    ...(unsettled && { unsettled: { sources: sourcesRead, deleted: new Set<string>() } }),
+    ...policySources(sources, unsettled),
     rules: new Set(policies.map(({ rule }) => rule)),
     declared,
     // The document names the key: that of GKE is `kubernetes.io/arch`.

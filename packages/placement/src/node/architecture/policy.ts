@@ -1,7 +1,7 @@
 /** `ArchitecturePolicy` documents made ready for use. Plain data. */
 import type { ArchitecturePolicySpec } from "../../api/architecture-policy.ts";
-import type { Reason } from "../../api/reasons.ts";
 import type { Policy } from "../capability.ts";
+import type { SourceFault } from "../sources.ts";
 
 /** The name of the capability, recorded on nodes. */
 export const ARCHITECTURE = "architecture";
@@ -28,14 +28,9 @@ export interface ArchitecturePolicyInForce {
 }
 
 /** What is wrong with a document beyond its schema. It is not in force then. */
-export interface ArchitectureFault {
+export interface ArchitectureFault extends SourceFault {
   /** Name of the document. */
   readonly policy: string;
-  readonly source: string;
-  /** Path of the field inside `spec`. */
-  readonly path: readonly (string | number)[];
-  readonly reason: Reason;
-  readonly message: string;
 }
 
 /** All policies in force. A new value for each change of them. */

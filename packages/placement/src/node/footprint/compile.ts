@@ -2,24 +2,21 @@
 import { MARKS_ANNOTATION } from "../../api/keys.ts";
 import type { NodeFootprintSpec } from "../../api/node-footprint.ts";
 import { type Reason, reasons } from "../../api/reasons.ts";
-import type { Selector } from "../../api/selector.ts";
 import type { Policy, RemovalPolicy } from "../capability.ts";
 import { annotationId, labelId } from "../mark.ts";
 import type { MarkSet } from "../mark-set.ts";
-import { isProtectedKey, labelKeyProblem } from "../validate.ts";
+import { selectorFaults } from "../selector.ts";
+import { policySources, type SourceDocuments, type SourceName } from "../sources.ts";
+import { domainOf } from "../taint-domains.ts";
+import { isProtectedKey } from "../validate.ts";
 import { completeFootprint, type SpecFault } from "./complete.ts";
 import type { Footprint, FootprintDocument, FootprintFault, Footprints } from "./footprint.ts";
 
 /** Where documents come from, as recorded on nodes. */
-export type FootprintSource = "config" | "cluster";
+export type FootprintSource = SourceName;
 
 /** The documents of one source that was read completely. */
-export interface FootprintDocuments {
-  readonly source: FootprintSource;
-  readonly documents: readonly FootprintDocument[];
-  /** Documents whose `spec` does not pass the schema: name, and why. */
-  readonly unreadable?: readonly { readonly name: string; readonly message: string }[];
-}
+export type FootprintDocuments = SourceDocuments<FootprintDocument>;
 
 export interface CompileFootprintsInput {
   /** In order of precedence: of two footprints with one name the first is in force. */
@@ -83,7 +80,7 @@ function readSource({ source, documents, unreadable = [] }: FootprintDocuments):
       const { footprint, faults } = completeFootprint(document, `${source}/${document.name}`);
       const found = [
         ...faults,
-        ...selectorFaults(document.spec),
+        ...faultsOfSelectors(document.spec),
         ...(footprint ? placeFaults(footprint) : []),
       ];
       return { ...of(document.name), found: found.map(invalid), ...(footprint && { footprint }) };
@@ -142,26 +139,14 @@ function* clashBetween(one: Footprint, other: Footprint): Generator<Found> {
   }
 }
 
-/** Keys of `matchLabels`, which a CRD cannot check. */
-function selectorFaults({ workloads = [], node }: NodeFootprintSpec): readonly SpecFault[] {
-  const selectors: readonly (readonly [SpecFault["path"], Selector | undefined])[] = [
-    ...workloads.flatMap(
-      ({ podSelector, namespaceSelector }, at) =>
-        [
-          [["workloads", at, "podSelector"], podSelector],
-          [["workloads", at, "namespaceSelector"], namespaceSelector],
-        ] as const,
-    ),
-    [["node", "excludeSelector"], node?.excludeSelector],
+function faultsOfSelectors({ workloads = [], node }: NodeFootprintSpec): readonly SpecFault[] {
+  return [
+    ...workloads.flatMap(({ podSelector = {}, namespaceSelector = {} }, at) => [
+      ...selectorFaults(podSelector, ["workloads", at, "podSelector"]),
+      ...selectorFaults(namespaceSelector, ["workloads", at, "namespaceSelector"]),
+    ]),
+    ...selectorFaults(node?.excludeSelector ?? {}, ["node", "excludeSelector"]),
   ];
-  return selectors.flatMap(([path, selector]) =>
-    Object.keys(selector?.matchLabels ?? {}).flatMap((key) => {
-      const problem = labelKeyProblem(key);
-      if (problem === undefined) return [];
-      const message = `no label can have this key: ${problem}`;
-      return [{ path: [...path, "matchLabels", key], message }];
-    }),
-  );
 }
 
 /** Places that Berth, or Kubernetes, has other uses for. */
@@ -188,7 +173,7 @@ function placeFaults({ label, claims, hold }: Footprint): readonly SpecFault[] {
 }
 
 function isRestricted(key: string): boolean {
-  const domain = key.slice(0, Math.max(0, key.indexOf("/")));
+  const domain = domainOf(key);
   return domain === NODE_RESTRICTION || domain.endsWith(`.${NODE_RESTRICTION}`);
 }
 
@@ -197,10 +182,8 @@ function policyOf(
   { sources, declaredBefore = [], unsettled = false }: CompileFootprintsInput,
 ): Policy {
   const declared = unionOf([...declaredBefore, ...footprints.map(placesOf)]);
-  const sourcesRead = new Set<string>(sources.map(({ source }) => source));
   return {
-    sourcesRead,
-    ...(unsettled && { unsettled: { sources: sourcesRead, deleted: new Set<string>() } }),
+    ...policySources(sources, unsettled),
     rules: new Set(footprints.map(({ rule }) => rule)),
     declared,
     allowedProtected: declared,

@@ -1,8 +1,8 @@
 /** `NodeFootprint` documents made ready for use. Plain data. */
 import type { NodeFootprintSpec } from "../../api/node-footprint.ts";
-import type { Reason } from "../../api/reasons.ts";
 import type { Selector } from "../../api/selector.ts";
 import type { Policy } from "../capability.ts";
+import type { SourceFault } from "../sources.ts";
 
 /** The name of the capability, recorded on nodes. */
 export const FOOTPRINT = "footprint";
@@ -81,14 +81,9 @@ export interface Footprint {
 }
 
 /** What is wrong with a document beyond its schema. It is not in force then. */
-export interface FootprintFault {
+export interface FootprintFault extends SourceFault {
   /** Name of the document. */
   readonly footprint: string;
-  readonly source: string;
-  /** Path of the field inside `spec`. */
-  readonly path: readonly (string | number)[];
-  readonly reason: Reason;
-  readonly message: string;
 }
 
 /** All footprints in force. A new value for each change of them. */

@@ -6,21 +6,17 @@ import type { Selector } from "../../api/selector.ts";
 import { originalGate } from "../../api/startup-gate.ts";
 import { annotationId, type MarkId, parseMarkId, taintId } from "../mark.ts";
 import type { MarkSet } from "../mark-set.ts";
-import { isEmptySelector } from "../selector.ts";
-import { labelKeyProblem } from "../validate.ts";
+import { isEmptySelector, selectorFaults } from "../selector.ts";
+import { policySources, type SourceDocuments, type SourceName } from "../sources.ts";
+import { DOMAINS_OF_KUBERNETES, domainOf, STARTUP_DOMAINS } from "../taint-domains.ts";
 import type { Gate, GateDocument, GateFault, Gates } from "./gate.ts";
 import { GATE_DOMAIN, stateId } from "./state.ts";
 
 /** Where documents come from, as recorded on nodes. */
-export type GateSource = "config" | "cluster";
+export type GateSource = SourceName;
 
 /** The documents of one source that was read completely. */
-export interface GateDocuments {
-  readonly source: GateSource;
-  readonly documents: readonly GateDocument[];
-  /** Documents whose `spec` does not pass the schema: name, and why. */
-  readonly unreadable?: readonly { readonly name: string; readonly message: string }[];
-}
+export type GateDocuments = SourceDocuments<GateDocument>;
 
 const MAX_NAME = 63;
 
@@ -33,31 +29,17 @@ export const contractMarks: MarkSet = {
   prefixes: [],
 };
 
+/** No gate has a taint of these: Kubernetes itself sets and takes them off, for reasons of its own. */
+const KUBERNETES_DOMAINS: ReadonlySet<string> = DOMAINS_OF_KUBERNETES.union(new Set(["kubernetes.io"]));
+
 /**
- * Domains that exist for startup taints: of the contract, the node readiness controller and cluster-autoscaler. Under
- * them the record of a node is believed though no gate declares the key: it may have been deleted, or have got another
- * key, while nobody ran, and its nodes would be held for ever.
+ * May what is recorded there as set by a gate come off, though no gate declares it? Under the domains of startup taints: the
+ * gate may have been deleted, or have got another key, while nobody ran, and its nodes would be held for ever.
  */
-const STARTUP_DOMAINS: ReadonlySet<string> = new Set([
-  "startup.k8s.io",
-  "readiness.k8s.io",
-  "startup-taint.cluster-autoscaler.kubernetes.io",
-  "ignore-taint.cluster-autoscaler.kubernetes.io",
-]);
-
-/** Domains of taints that the node controller, cloud controllers and kubeadm set for reasons of their own. */
-const KUBERNETES_DOMAINS: ReadonlySet<string> = new Set([
-  "kubernetes.io",
-  "node.kubernetes.io",
-  "node-role.kubernetes.io",
-  "node.cloudprovider.kubernetes.io",
-]);
-
-/** May what is recorded there as set by a gate come off, though no gate declares it? */
 export function isStartupPlace(id: MarkId): boolean {
   const place = parseMarkId(id);
   if (place?.kind !== "taint" && place?.kind !== "annotation") return false;
-  return STARTUP_DOMAINS.has(place.key.slice(0, Math.max(0, place.key.indexOf("/"))));
+  return STARTUP_DOMAINS.has(domainOf(place.key));
 }
 
 export interface CompileInput {
@@ -138,12 +120,15 @@ function checkDocument({ name, spec }: GateDocument): readonly Found[] {
     found.push({ path, reason, message });
   };
   if (name.length > MAX_NAME) report([], `the name of a gate has at most ${MAX_NAME} characters`);
-  checkSelector(spec.nodeSelector, ["nodeSelector"], report);
-  if (KUBERNETES_DOMAINS.has(spec.taint.key.slice(0, Math.max(0, spec.taint.key.indexOf("/")))))
+  const checkSelector = (selector: Selector, path: Found["path"]): void => {
+    for (const fault of selectorFaults(selector, path)) report(fault.path, fault.message);
+  };
+  checkSelector(spec.nodeSelector, ["nodeSelector"]);
+  if (KUBERNETES_DOMAINS.has(domainOf(spec.taint.key)))
     report(["taint", "key"], "Kubernetes itself sets and takes off taints of this domain");
   for (const [at, { selector }] of spec.signals.pods.entries()) {
     const path = ["signals", "pods", at, "selector"];
-    checkSelector(selector, path, report);
+    checkSelector(selector, path);
     if (isEmptySelector(selector)) report(path, "it selects every pod: name at least one label");
   }
   const { completedAnnotation: completed = "" } = spec;
@@ -151,18 +136,6 @@ function checkDocument({ name, spec }: GateDocument): readonly Found[] {
     report(["completedAnnotation"], "Berth keeps its own state there");
   }
   return found;
-}
-
-function checkSelector(
-  { matchLabels = {} }: Selector,
-  path: Found["path"],
-  report: (path: Found["path"], message: string) => void,
-): void {
-  for (const key of Object.keys(matchLabels)) {
-    const problem = labelKeyProblem(key);
-    if (problem !== undefined)
-      report([...path, "matchLabels", key], `no label can have this key: ${problem}`);
-  }
 }
 
 function checkPlaces(gate: Gate, taken: ReadonlyMap<string, string>): readonly Found[] {
@@ -219,10 +192,8 @@ function policyOf(
   for (const gate of gates) for (const id of placesOf(gate)) ids.add(id);
   if (gates.some(({ spec }) => spec.timeouts.policy === "Cordon")) ids.add("unschedulable");
   const declared: MarkSet = { ids, prefixes: [] };
-  const sourcesRead = new Set<string>(sources.map(({ source }) => source));
   return {
-    sourcesRead,
-    ...(unsettled && { unsettled: { sources: sourcesRead, deleted: new Set<string>() } }),
+    ...policySources(sources, unsettled),
     rules: new Set(
       sources.flatMap(({ source, documents }) => documents.map(({ name }) => `${source}/${name}`)),
     ),

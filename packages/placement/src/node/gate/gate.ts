@@ -4,6 +4,7 @@ import type { Reason } from "../../api/reasons.ts";
 import type { StartupGateSpec } from "../../api/startup-gate.ts";
 import type { Instant, Policy } from "../capability.ts";
 import type { MarkId } from "../mark.ts";
+import type { SourceFault } from "../sources.ts";
 
 /** The name of the capability, recorded on nodes. */
 export const GATES = "gates";
@@ -33,14 +34,9 @@ export interface Gate {
 }
 
 /** What is wrong with a document beyond its schema. It is not in force then, and the nodes it holds stay held. */
-export interface GateFault {
+export interface GateFault extends SourceFault {
   /** Name of the document. */
   readonly gate: string;
-  readonly source: string;
-  /** Path of the field inside `spec`. */
-  readonly path: readonly (string | number)[];
-  readonly reason: Reason;
-  readonly message: string;
 }
 
 /** All gates in force. A new value for each change of them. */
