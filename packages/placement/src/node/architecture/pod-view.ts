@@ -25,46 +25,27 @@ export interface ImageAllowance {
 }
 
 /** Which architectures a pod can run on. */
-export type PodVerdict =
-  /** All images agree on these, and only these. */
+export type PodVerdict = {
+  readonly reason: Reason;
+  readonly message: string;
+  readonly images: readonly ImageAllowance[];
+} & (
   | {
+      /** All images agree on these, and only these. */
       readonly kind: "fits";
       readonly os: string;
       /** Sorted, at least one, without duplicates. */
       readonly architectures: readonly string[];
-      readonly reason: Reason;
-      readonly message: string;
-      readonly images: readonly ImageAllowance[];
     }
   /** Nothing restricts it: opted out, told so by annotation, unresolvable and let go, or image volumes alone. */
-  | {
-      readonly kind: "any";
-      readonly reason: Reason;
-      readonly message: string;
-      readonly images: readonly ImageAllowance[];
-    }
+  | { readonly kind: "any" }
   /** No architecture runs all of them. `message` names the containers and what each runs on. */
-  | {
-      readonly kind: "impossible";
-      readonly reason: Reason;
-      readonly message: string;
-      readonly images: readonly ImageAllowance[];
-    }
+  | { readonly kind: "impossible" }
   /** Facts are still to come. */
-  | {
-      readonly kind: "waiting";
-      readonly reason: Reason;
-      readonly message: string;
-      readonly images: readonly ImageAllowance[];
-    }
+  | { readonly kind: "waiting" }
   /** Facts cannot be had, at least for now, and the policy is to stay closed. */
-  | {
-      readonly kind: "unresolvable";
-      readonly reason: Reason;
-      readonly message: string;
-      readonly images: readonly ImageAllowance[];
-      readonly retryAt?: Instant;
-    };
+  | { readonly kind: "unresolvable"; readonly retryAt?: Instant }
+);
 
 /** A pod, or the template of one, with what decides about it. */
 export interface PodQuestion {
