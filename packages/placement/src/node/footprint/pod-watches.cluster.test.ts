@@ -5,8 +5,7 @@ import { aPod, eventually, type PodBuilder, sharedTestCluster, type TestCluster 
 import { beforeAll, describe, expect, it } from "vitest";
 import type { Footprint, NeedingPods } from "./footprint.ts";
 import { FootprintPods } from "./pod-watches.ts";
-
-const ENDED = new Set(["Succeeded", "Failed"]);
+import { plainFootprint } from "./testing/footprints.ts";
 
 let cluster: TestCluster;
 let count = 0;
@@ -21,27 +20,8 @@ function aFootprint(
   workload: Partial<NeedingPods> = {},
   init: Partial<Footprint> = {},
 ): Footprint {
-  return {
-    rule: `config/${id}`,
-    name: id,
-    workloads: [
-      {
-        podSelector: { matchExpressions: [{ key: id, operator: "Exists" }] },
-        namespaceSelector: {},
-        requests: [],
-        csiDrivers: [],
-        ignorePhases: ENDED,
-        terminating: "Hold",
-        ...workload,
-      },
-    ],
-    grouping: { by: "None" },
-    label: { key: `example.com/${id}`, value: "true" },
-    foreign: "Reclaim",
-    releaseDelayMs: 0,
-    placement: "Lazy",
-    ...init,
-  };
+  const podSelector = { matchExpressions: [{ key: id, operator: "Exists" }] } as const;
+  return plainFootprint(id, { podSelector, ...workload }, init);
 }
 
 interface Setup extends AsyncDisposable {

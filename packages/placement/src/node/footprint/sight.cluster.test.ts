@@ -21,6 +21,7 @@ import { aPod, eventually, startTestCluster, type TestCluster } from "@berth/tes
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Footprint, NeedingPods } from "./footprint.ts";
 import { createFootprintSight, type FootprintWatches } from "./sight.ts";
+import { plainFootprint } from "./testing/footprints.ts";
 
 const POOL = { group: "footprint.test", kind: "Pool" };
 const poolResource: Resource = defineResource({
@@ -48,27 +49,7 @@ beforeAll(async () => {
 afterAll(() => cluster[Symbol.asyncDispose]());
 
 function aFootprint(id: string, workload: Partial<NeedingPods>, init: Partial<Footprint> = {}): Footprint {
-  return {
-    rule: `config/${id}`,
-    name: id,
-    workloads: [
-      {
-        podSelector: { matchLabels: { app: id } },
-        namespaceSelector: {},
-        requests: [],
-        csiDrivers: [],
-        ignorePhases: new Set(["Succeeded", "Failed"]),
-        terminating: "Hold",
-        ...workload,
-      },
-    ],
-    grouping: { by: "None" },
-    label: { key: `example.com/${id}`, value: "true" },
-    foreign: "Reclaim",
-    releaseDelayMs: 0,
-    placement: "Lazy",
-    ...init,
-  };
+  return plainFootprint(id, { podSelector: { matchLabels: { app: id } }, ...workload }, init);
 }
 
 interface Setup extends AsyncDisposable {

@@ -1,7 +1,7 @@
 /** Node footprints for tests, read and compiled as those of users are. */
 import { type NodeFootprintSpec, nodeFootprintSpec } from "../../../api/node-footprint.ts";
 import { type CompileFootprintsInput, compileFootprints, type FootprintDocuments } from "../compile.ts";
-import type { Footprint, Footprints } from "../footprint.ts";
+import type { Footprint, Footprints, NeedingPods } from "../footprint.ts";
 
 /** By name of the document. */
 export type Specs = Readonly<Record<string, NodeFootprintSpec>>;
@@ -29,4 +29,31 @@ export function footprintOf(spec: NodeFootprintSpec): Footprint {
   const [footprint] = footprints;
   if (footprint === undefined) throw new Error(faults.map(({ message }) => message).join("; "));
   return footprint;
+}
+
+/** One that says no more than what pods need the agent: a label of its own, no claims, and one workload. */
+export function plainFootprint(
+  name: string,
+  workload: Pick<NeedingPods, "podSelector"> & Partial<NeedingPods>,
+  init: Partial<Footprint> = {},
+): Footprint {
+  const needing: NeedingPods = {
+    namespaceSelector: {},
+    requests: [],
+    csiDrivers: [],
+    ignorePhases: new Set(["Succeeded", "Failed"]),
+    terminating: "Hold",
+    ...workload,
+  };
+  return {
+    rule: `config/${name}`,
+    name,
+    workloads: [needing],
+    grouping: { by: "None" },
+    label: { key: `example.com/${name}`, value: "true" },
+    foreign: "Reclaim",
+    releaseDelayMs: 0,
+    placement: "Lazy",
+    ...init,
+  };
 }
