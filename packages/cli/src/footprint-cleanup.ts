@@ -5,6 +5,7 @@ import {
   deployments,
   isApiError,
   type KubeObject,
+  nameOfResource,
   type Resource,
 } from "@berth/kube";
 import { FIELD_MANAGER, type Footprints, type OwnerHold } from "@berth/placement";
@@ -66,7 +67,7 @@ async function heldOwners(
     const of = { name, ...(namespace !== "" && { namespace }) };
     return [
       {
-        object: `${plural}.${group} ${namespace === "" ? name : `${namespace}/${name}`}`,
+        object: `${nameOfResource(about)} ${namespace === "" ? name : `${namespace}/${name}`}`,
         what: `finalizer ${finalizer}`,
         undo: (signal) => client.patch(about, of, body, { signal }),
       },
@@ -121,20 +122,25 @@ async function listAll<T extends KubeObject>(
   return found;
 }
 
-/** One that is gone, or has changed since it was read, is said and left to the next run. */
+/**
+ * One that is gone is as good.
+ * @returns one line for each that was left as it is: it changed since it was read, or may not be written.
+ */
 export async function carryOutFootprintWork(
   work: readonly FootprintLeftover[],
-  { stderr, signal }: Around,
-): Promise<void> {
+  { signal }: Pick<Around, "signal">,
+): Promise<readonly string[]> {
+  const failures: string[] = [];
   for (const { object, undo } of work) {
     try {
       await undo(signal);
     } catch (error) {
       if (isApiError(error, "notFound", "uidMismatch")) continue;
       if (!isApiError(error)) throw error;
-      stderr.write(`${object} was left as it is: ${describeApiError(error)}. Run it once more.\n`);
+      failures.push(`${object} was left as it is: ${describeApiError(error)}`);
     }
   }
+  return failures;
 }
 
 /** As data; nothing when there is nothing. */

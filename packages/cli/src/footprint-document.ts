@@ -10,7 +10,7 @@ import {
   nodeFootprintSpec,
   presets,
 } from "@berth/placement";
-import { API_VERSION } from "./config/kinds.ts";
+import { API_VERSION, documentSchema } from "./config/kinds.ts";
 import { CommandError, exitCodes } from "./exit-codes.ts";
 
 export interface FootprintDocumentOptions {
@@ -34,7 +34,10 @@ export function footprintDocument(options: FootprintDocumentOptions): NodeFootpr
   const [fault] = compileFootprints({ sources: [{ source: "config", documents: [document] }] }).faults;
   if (fault !== undefined) throw usage(`${fault.path.join(".")}: ${fault.message}`);
   const spec = withoutGaps({ preset, ...completeSpec(document) });
-  return { apiVersion: API_VERSION, kind: "NodeFootprint", metadata: { name }, spec };
+  const whole: NodeFootprint = { apiVersion: API_VERSION, kind: "NodeFootprint", metadata: { name }, spec };
+  const [issue] = documentSchema("NodeFootprint").safeParse(whole).error?.issues ?? [];
+  if (issue !== undefined) throw usage(`${issue.path.join(".")}: ${issue.message}`);
+  return whole;
 }
 
 function nameOf(preset: FootprintPreset): string {

@@ -7,6 +7,7 @@ import {
   type FootprintPhase,
   type FootprintSight,
   type Footprints,
+  isAgentChecked,
   labelId,
   ownedMarks,
   type PodUse,
@@ -31,6 +32,8 @@ export interface ClaimExplanation {
   readonly key: string;
   readonly group: string;
   readonly stands: boolean;
+  /** Nobody is known to need it, and it is not known that nobody does: it stays. */
+  readonly kept: boolean;
   /** The pods that it stands for. */
   readonly pods: readonly string[];
 }
@@ -80,7 +83,7 @@ function explainOne(
     label: `${label.key}=${label.value}`,
     ...(standing !== undefined && { standing }),
     pods,
-    claims: claims === undefined ? [] : claimsOf(node, claims.annotationPrefix, pods ?? []),
+    claims: claims === undefined ? [] : claimsOf(node, claims.annotationPrefix, pods),
     ...(agent && { agent: agentOn(node, { ...footprint, agent }, sight) }),
   };
 }
@@ -94,13 +97,14 @@ function toPodExplanation({ pod, is, group, why }: PodUse): PodExplanationForFoo
 function claimsOf(
   { metadata }: Node,
   prefix: string,
-  pods: readonly PodExplanationForFootprint[],
+  pods: readonly PodExplanationForFootprint[] | undefined,
 ): readonly ClaimExplanation[] {
   const { annotations = {} } = metadata ?? {};
+  const isOpen = pods === undefined || pods.some(({ is }) => is === "Unknown" || is === "Ownerless");
   const byKey = new Map<string, { group: string; pods: string[] }>();
   for (const key of Object.keys(annotations))
     if (key.startsWith(prefix)) byKey.set(key, { group: key.slice(prefix.length), pods: [] });
-  for (const { pod, is, group } of pods) {
+  for (const { pod, is, group } of pods ?? []) {
     if (is !== "Counts" || group === undefined) continue;
     const key = claimKey(prefix, group);
     const claim = byKey.get(key) ?? { group, pods: [] };
@@ -108,9 +112,11 @@ function claimsOf(
     claim.pods.push(pod);
     byKey.set(key, claim);
   }
-  return [...byKey]
-    .map(([key, { group, pods: by }]) => ({ key, group, stands: Object.hasOwn(annotations, key), pods: by }))
-    .sort((a, b) => (a.key < b.key ? -1 : 1));
+  const claims = [...byKey].map(([key, { group, pods: by }]): ClaimExplanation => {
+    const stands = Object.hasOwn(annotations, key);
+    return { key, group, stands, kept: isOpen && by.length === 0, pods: by };
+  });
+  return claims.sort((a, b) => (a.key < b.key ? -1 : 1));
 }
 
 function agentOn(
@@ -120,7 +126,10 @@ function agentOn(
 ): NonNullable<FootprintExplanation["agent"]> {
   const { namespace, name } = footprint.agent;
   const daemonSet = sight.daemonSet(namespace, name);
-  const problem = daemonSet === undefined ? undefined : agentProblemOn(footprint, daemonSet, node);
+  const problem =
+    daemonSet === undefined || !isAgentChecked(footprint)
+      ? undefined
+      : agentProblemOn(footprint, daemonSet, node);
   return {
     daemonSet: `${namespace}/${name}`,
     ...(problem !== undefined && { problem: problem.message }),

@@ -40,6 +40,8 @@ interface GroupVersion {
 export class ResourceDirectory {
   readonly #options: ResourceDirectoryOptions;
   readonly #read = new Map<string, GroupVersion>();
+  /** What the server prefers, by group. */
+  readonly #preferred = new Map<string, { readonly version: string | undefined; readonly readAt: number }>();
   /** Requests under way: others wait for the same answer. */
   readonly #reading = new Map<string, Promise<GroupVersion>>();
 
@@ -55,7 +57,7 @@ export class ResourceDirectory {
     if (!isPossible(group, version)) return undefined;
     const named = await this.#find(group, version, kind, signal);
     if (named !== undefined || group === "") return named;
-    const preferred = await this.#preferredVersion(group, signal);
+    const preferred = await this.#preferredOnce(group, signal);
     return preferred === undefined || preferred === version
       ? undefined
       : this.#find(group, preferred, kind, signal);
@@ -105,6 +107,21 @@ export class ResourceDirectory {
     }
     this.#read.set(id, read);
     return read;
+  }
+
+  /** As long as the miss in a group version is believed. */
+  async #preferredOnce(group: string, signal: AbortSignal | undefined): Promise<string | undefined> {
+    const now = this.#options.monotonic();
+    const known = this.#preferred.get(group);
+    if (known !== undefined && now - known.readAt < MISS_MS) return known.version;
+    const version = await this.#preferredVersion(group, signal);
+    this.#preferred.delete(group);
+    for (const oldest of this.#preferred.keys()) {
+      if (this.#preferred.size < MAX_READ) break;
+      this.#preferred.delete(oldest);
+    }
+    this.#preferred.set(group, { version, readAt: this.#options.monotonic() });
+    return version;
   }
 
   async #preferredVersion(group: string, signal: AbortSignal | undefined): Promise<string | undefined> {

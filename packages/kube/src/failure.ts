@@ -31,7 +31,7 @@ export type ApiFailure =
   | { readonly kind: "alreadyExists" }
   /** 409: the resourceVersion sent is not the current one, or apply found another field manager. */
   | { readonly kind: "conflict"; readonly causes: readonly FailureCause[] }
-  /** 422 whose only cause is `metadata.uid`: the object was deleted and made again under the same name. */
+  /** 422 whose only cause is `metadata.uid`, or 409 to an apply: the object was deleted, or made again under the same name. */
   | { readonly kind: "uidMismatch" }
   /** 422, and 400 for a body the server cannot take. */
   | { readonly kind: "invalid"; readonly causes: readonly FailureCause[] }
@@ -130,7 +130,7 @@ const EXPLANATION: Readonly<Record<ApiFailure["kind"], string>> = {
   notFound: "not found",
   alreadyExists: "it exists already",
   conflict: "it was changed by somebody else meanwhile",
-  uidMismatch: "it was deleted and made again under the same name",
+  uidMismatch: "it was deleted, or made again under the same name",
   invalid: "the server refused the content",
   unauthorized: "the server did not accept the credential",
   forbidden: "the server's authorization refused it",

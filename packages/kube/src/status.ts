@@ -56,7 +56,11 @@ export function toFailure(code: number, status: StatusBody): ApiFailure {
     case 415:
       return { kind: "unsupported" };
     case 409:
-      return status.reason === "AlreadyExists" ? { kind: "alreadyExists" } : { kind: "conflict", causes };
+      if (status.reason === "AlreadyExists") return { kind: "alreadyExists" };
+      // An apply with the uid of an object that is gone (apiserver, `applyPatcher.createNewObject`). Only the words tell.
+      return status.message?.includes(": uid mismatch: ") === true
+        ? { kind: "uidMismatch" }
+        : { kind: "conflict", causes };
     case 410:
       return { kind: "expired" };
     case 422:

@@ -17,6 +17,7 @@ import {
 } from "@berth/placement";
 import { admissionName, deleteAdmission, findAdmission } from "../admission-cleanup.ts";
 import { architectureDocuments } from "../architecture-policies.ts";
+import { formatFault } from "../config/fault.ts";
 import type { RuleOptions } from "../config/settings.ts";
 import type { ConnectionOptions } from "../connection.ts";
 import { readDocuments } from "../document-session.ts";
@@ -83,7 +84,7 @@ export async function clean(options: CleanOptions, surroundings: Surroundings): 
   const at = { session, surroundings };
   const { inForce: gates } = await readDocuments(gateDocuments, files, at);
   const { inForce: policies } = await readDocuments(architectureDocuments, files, at);
-  const { inForce: footprints } = await readDocuments(footprintDocuments, files, at);
+  const { inForce: footprints, faults } = await readDocuments(footprintDocuments, files, at);
   const work: Work = {
     options,
     surroundings,
@@ -93,6 +94,8 @@ export async function clean(options: CleanOptions, surroundings: Surroundings): 
   };
   const podWork = await findPodWork(work, session);
   const isFootprint = capability === undefined || capability === FOOTPRINT;
+  // What such a document has put on owners and Deployments is not known, and stays.
+  if (isFootprint) for (const fault of faults) stderr.write(`${formatFault(fault)}\n`);
   const footprintWork = await findFootprintWork(isFootprint ? footprints : undefined, session, surroundings);
   const plans: NodePlan[] = [];
   let unclaimed = 0;
@@ -140,7 +143,8 @@ export async function clean(options: CleanOptions, surroundings: Surroundings): 
   if (written.length > 0)
     stderr.write(`${written.length} ${written.length === 1 ? "node" : "nodes"} cleaned.\n`);
   await carryOutPodWork(podWork, session, surroundings);
-  await carryOutFootprintWork(footprintWork, surroundings);
+  const left = await carryOutFootprintWork(footprintWork, surroundings);
+  if (left.length > 0) throw new CommandError(`${left.join("\n")}\nRun it once more.`);
   // The API server goes by its caches for a second or so.
   if (admission.length > 0)
     stderr.write(

@@ -20,11 +20,16 @@ export function formatFootprintPlan(footprints: readonly FootprintChanges[], sty
   return lines.map((line) => `${line}\n`).join("");
 }
 
-function changesLine({ footprint, nodes, needed, unknown, gain, lose, delayMs }: FootprintChanges): string {
+function changesLine(it: FootprintChanges): string {
+  const { footprint, nodes, needed, unknown, gain, lose, delayMs, agent } = it;
+  // One that does not ask for the label neither comes nor goes by it.
+  const moving = agent?.follows === false ? "its label" : "the agent";
   const changes = [
-    ...(gain.length > 0 ? [`the agent would come to ${named(gain)}`] : []),
+    ...(gain.length > 0 ? [`${moving} would come to ${named(gain)}`] : []),
     ...(lose.length > 0
-      ? [`would leave ${named(lose)}${delayMs === undefined ? "" : ` after ${formatAge(delayMs)}`}`]
+      ? [
+          `${gain.length > 0 ? "" : `${moving} `}would leave ${named(lose)}${delayMs === undefined ? "" : ` after ${formatAge(delayMs)}`}`,
+        ]
       : []),
   ];
   const open = unknown === 0 ? "" : ` Of ${unknown} it is not known: what stands there stays.`;
@@ -84,8 +89,9 @@ export function formatFootprint(it: FootprintExplanation, style: Style): string 
   for (const pod of (pods ?? []).slice(0, MOST_LISTED)) rows.push([`pod ${pod.pod}`, podText(pod)]);
   if (pods !== undefined && pods.length > MOST_LISTED)
     rows.push(["pods", `and ${pods.length - MOST_LISTED} more`]);
-  for (const { key, stands, pods: by } of claims) {
-    const whose = by.length === 0 ? "nobody" : by.slice(0, MOST_NAMED).join(", ");
+  for (const { key, stands, kept, pods: by } of claims) {
+    const nobody = kept ? "nobody that is known, and kept" : "nobody";
+    const whose = by.length === 0 ? nobody : by.slice(0, MOST_NAMED).join(", ");
     rows.push([
       `claim ${key}`,
       `by ${whose}${by.length > MOST_NAMED ? ", …" : ""}${stands ? "" : ", not written yet"}`,

@@ -5,6 +5,7 @@ import {
   type AgentProblem,
   agentProblemOn,
   agentProblems,
+  isAgentChecked,
   type UnservedNode,
 } from "../node/footprint/agent-check.ts";
 import { staysAway } from "../node/footprint/agent-selector.ts";
@@ -27,7 +28,7 @@ export interface AgentForecast {
   readonly unserved: readonly UnservedNode[];
   /** Of one pod of it. */
   readonly requests: Requests;
-  /** Nodes on which it could run and does not have to, and what its pods would request there together. */
+  /** Nodes on which it could run and is known not to have to, and what its pods would request there together. */
   readonly saved: { readonly nodes: number; readonly requests: Requests };
 }
 
@@ -85,7 +86,8 @@ export class FootprintForecast {
       const after = runsWith(footprint, change === undefined ? standing : change.after);
       if (after && !before) count.gain.push(name);
       if (before && !after) count.lose.push(name);
-      if (agent !== undefined) look(agent, { node, name, isNeeded, runs: after });
+      const isSpared = !after && !phases.has("Unknown");
+      if (agent !== undefined) look(agent, { node, name, isNeeded, isSpared });
     }
   }
 
@@ -144,15 +146,17 @@ interface Seen {
   readonly node: Node;
   readonly name: string;
   readonly isNeeded: boolean;
-  readonly runs: boolean;
+  /** It does not run there, and it is known that it need not. */
+  readonly isSpared: boolean;
 }
 
-function look(agent: Agent, { node, name, isNeeded, runs }: Seen): void {
+function look(agent: Agent, { node, name, isNeeded, isSpared }: Seen): void {
   const problem = agentProblemOn(agent.footprint, agent.daemonSet, node);
   if (problem === undefined) {
-    if (!runs) agent.spared += 1;
+    if (isSpared) agent.spared += 1;
     // Of a DaemonSet that is not there it is enough to say so once.
-  } else if (isNeeded && agent.daemonSet !== null) agent.unserved.push({ node: name, ...problem });
+  } else if (isNeeded && agent.daemonSet !== null && isAgentChecked(agent.footprint))
+    agent.unserved.push({ node: name, ...problem });
 }
 
 function toForecast({ footprint, daemonSet, unserved, spared }: Agent): AgentForecast {
@@ -160,7 +164,7 @@ function toForecast({ footprint, daemonSet, unserved, spared }: Agent): AgentFor
   return {
     daemonSet: `${footprint.agent.namespace}/${footprint.agent.name}`,
     follows: staysAway(spec, footprint),
-    problems: agentProblems(footprint, daemonSet),
+    problems: isAgentChecked(footprint) ? agentProblems(footprint, daemonSet) : [],
     unserved: unserved.toSorted((a, b) => (a.node < b.node ? -1 : 1)),
     requests: requestsOf(spec, 1),
     saved: { nodes: spared, requests: requestsOf(spec, spared) },

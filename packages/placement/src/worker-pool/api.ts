@@ -14,8 +14,8 @@ export interface WorkerPoolApi {
 }
 
 export interface StatusChange {
-  /** Bound to this pool, and no other of its name. */
-  readonly metadata: { readonly uid: string };
+  /** Bound to this version: of the status of a custom resource the API server does not compare the uid. */
+  readonly metadata: { readonly uid: string; readonly resourceVersion: string };
   readonly status: { readonly replicas: number };
 }
 

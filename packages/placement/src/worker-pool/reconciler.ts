@@ -98,7 +98,9 @@ async function report(
   const isKnown = reported?.replicas === replicas;
   if (isKnown && isOlder(pool.metadata?.resourceVersion, reported.resourceVersion)) return;
   try {
-    const { metadata } = await api.patchStatus(key, { metadata: { uid }, status: { replicas } }, signal);
+    const { resourceVersion = "" } = pool.metadata ?? {};
+    const body = { metadata: { uid, resourceVersion }, status: { replicas } };
+    const { metadata } = await api.patchStatus(key, body, signal);
     memory.reported = { replicas, resourceVersion: metadata?.resourceVersion ?? "" };
   } catch (error) {
     if (!isApiError(error, "notFound")) throw error;

@@ -26,6 +26,11 @@ export interface AgentVerdict {
   readonly problems: readonly AgentProblem[];
 }
 
+/** Is anything said of the agent? `Off` leaves it to others. */
+export function isAgentChecked({ agent }: Pick<Footprint, "agent">): boolean {
+  return agent !== undefined && agent.nodeSelector !== "Off";
+}
+
 /** The classes that Kubernetes makes itself begin with it, and no other may (`SystemPriorityClassPrefix`, pkg/apis/scheduling). */
 const SYSTEM_PRIORITY = "system-";
 

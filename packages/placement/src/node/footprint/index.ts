@@ -6,6 +6,7 @@ export {
   agentProblems,
   type CheckedFootprint,
   checkAgent,
+  isAgentChecked,
   type UnservedNode,
 } from "./agent-check.ts";
 export { type AgentReconcilerOptions, createAgentReconciler, managedAgents } from "./agent-manager.ts";

@@ -6,7 +6,7 @@ import { MAX_HOLDS, type NodeFootprint } from "../../api/node-footprint-resource
 import { type Reason, reasons } from "../../api/reasons.ts";
 import type { Instant } from "../capability.ts";
 import type { StatusDecision } from "../status-reconciler.ts";
-import type { AgentVerdict } from "./agent-check.ts";
+import { type AgentVerdict, isAgentChecked } from "./agent-check.ts";
 import type { Footprint } from "./footprint.ts";
 import type { HeldEntry } from "./held-owners.ts";
 import { resourceName } from "./hold-watches.ts";
@@ -85,17 +85,13 @@ function toCondition(
   return { type, status: holds ? "True" : "False", reason, message };
 }
 
-function isChecked({ agent }: Footprint): boolean {
-  return agent !== undefined && agent.nodeSelector !== "Off";
-}
-
 /** What there is nothing to say about any more. */
 function stale(progress: FootprintProgress | undefined): readonly string[] {
   const { agentPlaced, ownersHeld, foreignMarks } = footprintConditions;
   if (progress === undefined) return [agentPlaced, ownersHeld, foreignMarks];
   const { footprint } = progress;
   return [
-    ...(isChecked(footprint) ? [] : [agentPlaced]),
+    ...(isAgentChecked(footprint) ? [] : [agentPlaced]),
     ...(footprint.hold === undefined ? [ownersHeld] : []),
     ...(footprint.foreign === "Report" ? [] : [foreignMarks]),
   ];
@@ -121,7 +117,7 @@ function countsOf(progress: FootprintProgress, current: FullFootprintStatus): No
 function conditionsOf(progress: FootprintProgress): readonly DesiredCondition[] {
   const { footprint, counts, agent } = progress;
   const conditions: DesiredCondition[] = [];
-  if (agent !== undefined && isChecked(footprint)) conditions.push(agentCondition(agent, progress));
+  if (agent !== undefined && isAgentChecked(footprint)) conditions.push(agentCondition(agent, progress));
   if (footprint.hold !== undefined) conditions.push(heldCondition(progress));
   if (counts !== undefined && footprint.foreign === "Report") conditions.push(foreignCondition(counts));
   return conditions;

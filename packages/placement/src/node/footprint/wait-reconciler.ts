@@ -28,6 +28,7 @@ import {
   type TemplateMemory,
   tell,
 } from "../template-memory.ts";
+import type { FootprintSource } from "./compile.ts";
 import { decideWait, type WaitDecision } from "./decide-wait.ts";
 import type { Footprints } from "./footprint.ts";
 import type { NeedSight } from "./needs.ts";
@@ -42,6 +43,9 @@ export interface WaitReconcilerOptions {
   readonly events?: EventSink;
   readonly clock: Clock;
 }
+
+/** The source that may be there and not be read: of the other, files are read always. */
+const CLUSTER: FootprintSource = "cluster";
 
 /**
  * Level-based. One roll-out of the Deployment for each change: the second apply, which gives up names of others that the
@@ -64,6 +68,8 @@ export function createWaitReconciler(options: WaitReconcilerOptions): Reconcile<
     if (footprints === undefined || footprints.policy.unsettled !== undefined) return undefined;
     const decision = decideWait({ deployment, footprints: footprints.footprints, sight: options.sight });
     if (decision.bodies.length === 0) return undefined;
+    // Those of the cluster, while they may not be read, are not known to be gone.
+    if (decision.taken.length > 0 && !footprints.policy.sourcesRead.has(CLUSTER)) return undefined;
     const memory = memories.of(key, uid);
     if (isBehind(memory, resourceVersion)) return undefined;
     const subject: Subject = { deployment, memory, decision };
