@@ -162,9 +162,10 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
     faults.report("footprints", hub.configFaults());
     footprintMetrics.taken(footprints.footprints.length, footprints.faults.length);
     pass = beginPass();
-    watches.want(footprints.footprints);
-    agents.want(footprints.footprints);
     holdWatches.want(footprints);
+    // Holds that go on for a fault of their document need its pods, be it not in force.
+    watches.want([...new Set([...footprints.footprints, ...holdWatches.footprints])]);
+    agents.want(footprints.footprints);
     waitWatch.want(footprints.footprints);
     statuses.askAll();
     askAgents();

@@ -13,6 +13,7 @@ import {
 } from "../capability.ts";
 import { firstOf } from "../first-names.ts";
 import { annotationId, labelId, type Mark, type MarkId, standingMarks, standingValue } from "../mark.ts";
+import { MAX_RECORD_BYTES } from "../record.ts";
 import { matchesSelector } from "../selector.ts";
 import { IDLE_VALUE } from "./complete.ts";
 import { FOOTPRINT, type Footprint, type Footprints } from "./footprint.ts";
@@ -62,10 +63,10 @@ interface Around {
 
 /** Pure and total. */
 export function decideFootprints(view: NodeView, footprints: Footprints, around: Around): NodeDecision {
-  const draft: Draft = { marks: [], keep: new Map(), findings: [], outcomes: [] };
+  const draft: Draft = { marks: [], keep: new Map(), findings: [], outcomes: [], claimBytes: CLAIM_BYTES };
   for (const footprint of footprints.footprints) decideOne(draft, footprint, view, around);
   keepFaulty(draft, footprints, view);
-  const { recheckAfterMs, ...decision } = draft;
+  const { recheckAfterMs, claimBytes: _, ...decision } = draft;
   return recheckAfterMs === undefined ? decision : { ...decision, recheckAfterMs };
 }
 
@@ -74,6 +75,8 @@ interface Draft {
   readonly keep: Map<MarkId, Reason>;
   readonly findings: Finding[];
   readonly outcomes: RuleOutcome[];
+  /** What claims may still take of the record. */
+  claimBytes: number;
   recheckAfterMs?: number;
 }
 
@@ -83,7 +86,8 @@ function decideOne(draft: Draft, footprint: Footprint, view: NodeView, around: A
   const place = labelId(footprint.label.key);
   const label = standingValue(node, place);
   const outcome = (phase: FootprintPhase): void => {
-    draft.outcomes.push({ rule, phase, ...(label !== undefined && { place }) });
+    const isIdle = footprint.placement === "Eager" && label === IDLE_VALUE;
+    draft.outcomes.push({ rule, phase, ...(label !== undefined && !isIdle && { place }) });
   };
   if (excludeSelector !== undefined && matchesSelector(excludeSelector, node.metadata?.labels)) {
     keepStanding(draft, footprint, view, reasons.FootprintNodeExcluded);
@@ -110,18 +114,26 @@ function decideOne(draft: Draft, footprint: Footprint, view: NodeView, around: A
  */
 export const MAX_CLAIMS = 256;
 
+/** What all claims of a node may take of its record: labels, and marks of other capabilities, have to stand there as well. */
+const CLAIM_BYTES = MAX_RECORD_BYTES / 2;
+/** Of an entry of the record, beside the id and the rule: `"":{"c":"footprint","r":"","since":"2026-01-01T00:00:00Z"},`. */
+const ENTRY_BYTES = 64;
+
 /** Label and claims. Claims go without words: the label tells. */
-function want({ marks, findings }: Draft, footprint: Footprint, groups: ReadonlySet<string>): void {
+function want(draft: Draft, footprint: Footprint, groups: ReadonlySet<string>): void {
+  const { marks, findings } = draft;
   const { rule, label, claims, foreign } = footprint;
   const common = { rule, reason: reasons.FootprintNeeded, foreign: foreignMarks(foreign) } as const;
   marks.push({ ...common, id: labelId(label.key), value: label.value });
   if (claims === undefined) return;
-  const named = groups.size > MAX_CLAIMS ? [...groups].sort().slice(0, MAX_CLAIMS) : groups;
-  for (const group of named) {
-    marks.push({ ...common, id: claimId(claims, group), value: claims.value, announce: "never" });
-  }
-  if (groups.size <= MAX_CLAIMS) return;
-  const message = `pods of ${groups.size} groups need the agent; the first ${MAX_CLAIMS} by name claim the node`;
+  const ids = [...groups].sort().map((group) => claimId(claims, group));
+  const bytes = ENTRY_BYTES + rule.length + Math.max(0, ...ids.map((id) => id.length));
+  const most = Math.min(MAX_CLAIMS, Math.floor(draft.claimBytes / bytes));
+  const named = ids.slice(0, most);
+  draft.claimBytes -= named.length * bytes;
+  for (const id of named) marks.push({ ...common, id, value: claims.value, announce: "never" });
+  if (groups.size <= most) return;
+  const message = `pods of ${groups.size} groups need the agent; the first ${most} by name claim the node`;
   findings.push({ reason: reasons.FootprintClaimsCapped, severity: "warning", subject: rule, message });
 }
 
@@ -225,7 +237,11 @@ function podName({ metadata }: PodUse["pod"]): string {
  */
 function keepFaulty({ keep }: Draft, { footprints, policy, faults }: Footprints, { owned }: NodeView): void {
   if (faults.length === 0) return;
-  const faulty = new Set(faults.map(({ source, footprint }) => `${source}/${footprint}`));
+  const inForce = new Set(footprints.map(({ name }) => name));
+  // One that another of its name goes before is given up for it.
+  const faulty = new Set(
+    faults.flatMap(({ source, footprint }) => (inForce.has(footprint) ? [] : [`${source}/${footprint}`])),
+  );
   for (const [id, { capability, rule }] of owned) {
     if (capability !== FOOTPRINT || !faulty.has(rule) || policy.rules.has(rule)) continue;
     if (!footprints.some((footprint) => isPlaceOf(footprint, id))) keep.set(id, reasons.RuleInvalid);

@@ -92,7 +92,8 @@ function isBound(
   { uid, refsOf, known, isOrphaned }: DeletedOwner,
 ): boolean {
   for (const [at, above] of chain.entries()) {
-    if (above.uid === uid) return true;
+    // Of what was read above a pod nothing is true any more once it was orphaned; who controls the pod itself is watched.
+    if (above.uid === uid) return !isOrphaned || at === 0;
     const refs = refsOf(above.uid);
     if (refs === undefined) continue;
     // With another owner it lives on, and its pods with it.

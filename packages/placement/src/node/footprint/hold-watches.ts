@@ -109,9 +109,17 @@ export class HoldWatches implements Component {
         (asked.length > 0 ? asked : same).map(({ resource }) => resource),
       );
     }
+    for (const [name, { informer }] of this.#owners)
+      for (const object of informer.list()) this.#note(name, object);
     for (const name of this.#owners.keys()) this.#settle(name);
+    this.#wantOwned();
     for (const [name, { informer }] of this.#owners)
       for (const object of informer.list()) this.#options.onOwner(this.#keyOf(name, object));
+  }
+
+  /** All footprints that hold owners: those in force, and those that go on for a fault. Their pods have to be watched. */
+  get footprints(): readonly Footprint[] {
+    return [...new Set([...this.#guards.values()].flatMap(({ footprints }) => footprints))];
   }
 
   /** In order of their finalizers. */
@@ -235,19 +243,24 @@ export class HoldWatches implements Component {
   }
 
   #changed(name: string, { type, object }: Change<KubeObject>): void {
+    if (this.#note(name, object, type === "deleted")) this.#wantOwned();
+    this.#settle(name);
+    this.#options.onOwner(this.#keyOf(name, object));
+  }
+
+  /** Is its deletion held? Answers whether that is new. */
+  #note(name: string, object: KubeObject, isGone = false): boolean {
     const key = this.#keyOf(name, object);
     const { finalizers = [], deletionTimestamp } = object.metadata ?? {};
     const isHeld =
-      type !== "deleted" &&
+      !isGone &&
       deletionTimestamp !== undefined &&
       this.guards(name).some(({ finalizer }) => finalizers.includes(finalizer));
     const text = toOwnerText(key);
     const was = this.#deleting.has(text);
     if (isHeld) this.#deleting.set(text, key);
     else this.#deleting.delete(text);
-    if (was !== isHeld) this.#wantOwned();
-    this.#settle(name);
-    this.#options.onOwner(key);
+    return was !== isHeld;
   }
 
   /** Lets go of finalizers that nobody wants and nobody has, and of a resource without any. */
@@ -334,8 +347,9 @@ function guardsOf(footprints: readonly Footprint[]): Map<string, WatchedGuard> {
 }
 
 /** Is its document neither in force nor known to be gone? */
-function isUndecided({ rule }: Footprint, { footprints, policy, faults }: Footprints): boolean {
-  if (footprints.some((footprint) => footprint.rule === rule)) return false;
+function isUndecided({ rule, name }: Footprint, { footprints, policy, faults }: Footprints): boolean {
+  // By its name one of another source may go before it.
+  if (footprints.some((footprint) => footprint.rule === rule || footprint.name === name)) return false;
   if (faults.some(({ source, footprint }) => `${source}/${footprint}` === rule)) return true;
   return policy.rules.has(rule) || !isRuleKnown(policy, rule);
 }

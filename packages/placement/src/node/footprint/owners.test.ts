@@ -198,7 +198,7 @@ describe("the owners of a pod", () => {
     world.server.put("Deployment/web", "WorkerPool/pool");
     expect(await world.after(pod)).toEqual(["ReplicaSet/web-1"]);
     await world.clock.advance(GONE_MS);
-    expect(world.look(pod)).toBeUndefined();
+    expect(world.look(pod)).toEqual(["ReplicaSet/web-1"]);
     await world.clock.advance(100);
     expect(world.look(pod)).toEqual(CHAIN);
   });

@@ -42,12 +42,14 @@ export interface OwnerResolverOptions {
 }
 
 /** Owners that are remembered. Beyond it the one that was not asked for longest is read again when it is. */
-export const MAX_OWNERS: number = 20_000;
+export const MAX_OWNERS: number = 200_000;
 /** More owners than this above a pod are not looked for. Kubernetes itself makes three. */
 export const MAX_DEPTH = 6;
 /** How long an owner that is gone is not looked for again, ms: its uid does not come back, but its kind may. */
 export const GONE_MS: number = 60_000;
 const MAX_READS = 8;
+/** Of the name of an object (apimachinery `DNS1123SubdomainMaxLength`). */
+const MAX_NAME = 253;
 /** The longest wait after failures, ms. */
 const RETRY_CAP_MS = 60_000;
 /** How soon a missing right is looked for again, ms. */
@@ -111,6 +113,12 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
   /** Questions were forgotten for want of room: whoever asked has to ask again. */
   #forgotten = false;
   #answered = 0;
+  /** Of pods whose owners are all known, until one of these is not what it was: holds look at all pods of a namespace. */
+  readonly #known = new WeakMap<
+    Pod,
+    { readonly found: readonly OwnerIdentity[]; readonly generation: number }
+  >();
+  #generation = 0;
   /** Resources that may not be read, until when that is believed, monotonic ms. */
   readonly #denied = new Map<string, { readonly until: number; readonly why: string }>();
 
@@ -140,6 +148,7 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
   ): void {
     this.#kinds = new Set(kinds.map(kindText));
     this.#toTop = toTop;
+    this.#generation++;
     if (!this.#isWanted) this.#questions.clear();
   }
 
@@ -150,7 +159,11 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
   /** Also `undefined` while nobody wants any. */
   owners(pod: Pod): readonly OwnerIdentity[] | undefined {
     if (!this.#isWanted) return undefined;
-    const { found, missing } = this.#walk(pod);
+    const known = this.#known.get(pod);
+    if (known?.generation === this.#generation) return known.found;
+    const { found, missing, stale, isFinal } = this.#walk(pod);
+    if (stale !== undefined) this.#ask(stale, pod);
+    if (isFinal) this.#known.set(pod, { found, generation: this.#generation });
     if (missing === undefined) return found;
     this.#ask(missing, pod);
     return undefined;
@@ -177,7 +190,13 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
   }
 
   /** As far as it is known, and the first owner that is not. */
-  #walk({ metadata = {} }: Pod): { found: readonly OwnerIdentity[]; missing?: Named } {
+  #walk({ metadata = {} }: Pod): {
+    readonly found: readonly OwnerIdentity[];
+    readonly missing?: Named;
+    /** It was gone when last asked, a while ago, and counts as gone until it is known better. */
+    readonly stale?: Named;
+    readonly isFinal: boolean;
+  } {
     const found: OwnerIdentity[] = [];
     const unmet = new Set(this.#kinds);
     let child = 0;
@@ -185,23 +204,26 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
     while (ref !== undefined && (this.#toTop || unmet.size > 0) && found.length < MAX_DEPTH) {
       const { uid, name, kind } = ref;
       if (found.some((owner) => owner.uid === uid)) break;
+      if (isNoName(ref)) break;
       const named = toNamed(ref, metadata.namespace ?? "");
       const answer = this.#recall(named.key);
       // First answers only, so that a ring of owners is not read in turn for ever.
-      if (answer === undefined || answer.at < child) return { found, missing: named };
-      if (!answer.alive) break;
+      if (answer === undefined || answer.at < child) return { found, missing: named, isFinal: false };
+      if (!answer.alive) {
+        const isStale = answer.until <= this.#options.clock.monotonic();
+        return { found, ...(isStale && { stale: named }), isFinal: false };
+      }
       found.push({ group: named.group, kind, name, uid });
       unmet.delete(kindText({ group: named.group, kind }));
       child = answer.first;
       ref = answer.controller;
     }
-    return { found };
+    return { found, isFinal: true };
   }
 
   #recall(key: string): Answer | undefined {
     const answer = this.#answers.get(key);
     if (answer === undefined) return undefined;
-    if (!answer.alive && answer.until <= this.#options.clock.monotonic()) return undefined;
     this.#answers.delete(key);
     this.#answers.set(key, answer);
     return answer;
@@ -291,9 +313,12 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
     for (const oldest of this.#answers.keys()) {
       if (this.#answers.size < MAX_OWNERS) break;
       this.#answers.delete(oldest);
+      this.#generation++;
     }
     this.#answers.set(key, answer);
-    if (before !== undefined && !isSame(before, answer)) this.#options.onMoved();
+    const isMoved = before !== undefined && !isSame(before, answer);
+    if (isMoved) this.#generation++;
+    if (isMoved) this.#options.onMoved();
     this.#tell(waiting.values());
   }
 
@@ -327,6 +352,11 @@ export function isWorkload({ apiVersion, kind }: Pick<OwnerReference, "apiVersio
 
 function controllerOf({ ownerReferences }: ObjectMeta): OwnerReference | undefined {
   return ownerReferences?.find(({ controller }) => controller === true);
+}
+
+/** Names of objects have at most 253 characters, and references are not checked: a longer one is not even asked for. */
+function isNoName({ apiVersion, kind, name, uid }: OwnerReference): boolean {
+  return [apiVersion, kind, name, uid].some((text) => text.length > 2 * MAX_NAME);
 }
 
 /** All that a reference says: a forged one must not answer for the owner whose uid it names. */

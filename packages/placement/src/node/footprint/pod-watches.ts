@@ -63,7 +63,7 @@ export class FootprintPods implements Component, Pick<FootprintSight, "pods"> {
     const scopes = new Map<string, PodScope>();
     const selections = new Map<Footprint, readonly string[]>();
     for (const footprint of footprints) {
-      const asked = footprint.workloads.map((workload) => scopeOf(footprint, workload));
+      const asked = scopesOf(footprint);
       for (const scope of asked) {
         const id = selectionOf(scope);
         scopes.set(id, both(scopes.get(id), scope));
@@ -150,6 +150,15 @@ function claimsOf({ metadata, spec }: Pod): readonly string[] {
     const claim = volume.persistentVolumeClaim?.claimName ?? (volume.ephemeral && `${name}-${volume.name}`);
     return claim === undefined ? [] : [`${namespace}/${claim}`];
   });
+}
+
+/**
+ * A pod can be of several selections, and every workload is asked about it by what one of them has kept: each keeps what
+ * any workload of the footprint reads.
+ */
+function scopesOf(footprint: Footprint): readonly PodScope[] {
+  const own = footprint.workloads.map((workload) => scopeOf(footprint, workload));
+  return own.map((scope) => own.reduce((kept, other) => both(other, kept), scope));
 }
 
 /** What the server can select of a workload, and what is read of its pods. */

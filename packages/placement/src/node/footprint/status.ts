@@ -98,7 +98,7 @@ function stale(progress: FootprintProgress | undefined): readonly string[] {
 }
 
 function countsOf(progress: FootprintProgress, current: FullFootprintStatus): NodeFootprintStatus {
-  const { counts, agent, agentReady, held } = progress;
+  const { footprint, counts, agent, agentReady, held } = progress;
   const holds = held.slice(0, MAX_HOLDS).map(({ name, uid, since, nodes, pods }) => {
     return { name, uid, since, nodes, pods };
   });
@@ -108,6 +108,10 @@ function countsOf(progress: FootprintProgress, current: FullFootprintStatus): No
       ...(counts && { labelled: counts.labelled, pending: counts.pending }),
       ...(agentReady !== undefined && { agentReady }),
       ...(agent && { agentUnschedulable: agent.unserved.length }),
+      // A merge patch keeps what it does not name.
+      ...(!isAgentChecked(footprint) && current.nodes?.agentReady !== undefined && { agentReady: 0 }),
+      ...(!isAgentChecked(footprint) &&
+        current.nodes?.agentUnschedulable !== undefined && { agentUnschedulable: 0 }),
     },
     ...(counts && { claims: counts.claims }),
     holds,

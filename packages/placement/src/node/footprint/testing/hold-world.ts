@@ -116,8 +116,8 @@ export function startHolds(client: KubeClient, footprints: Footprints): HoldWorl
     }),
   });
   const want = (next: Footprints): void => {
-    seen.want(next.footprints);
     watches.want(next);
+    seen.want([...new Set([...next.footprints, ...watches.footprints])]);
   };
   want(footprints);
   const abort = new AbortController();
