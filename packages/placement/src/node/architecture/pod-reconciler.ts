@@ -124,9 +124,10 @@ export function createPodReconciler(options: PodReconcilerOptions): Reconcile<Ob
     const memory = recall(memories, id, { pod, policy, now });
     const { refusal, seenSince, imagesSince } = memory;
     const view = { pod, policy, keys, sight, now, seenSince, imagesSince, refusal };
-    const { wants } = decidePod(view);
-    // A failure whose time is over counts on while it is asked about again, and not as if nothing were known of it.
-    for (const want of wants) demand.want(want);
+    const decision = decidePod(view);
+    if (decision.wants.length === 0) return follow(decision, memory);
+    for (const want of decision.wants) demand.want(want);
+    // Again: a failure whose time is over counts on while it is asked about, and not as if nothing were known of it.
     return follow(decidePod(view), memory);
   };
 }
