@@ -45,6 +45,14 @@ describe("the directory of resources", () => {
     expect(world.asked).toEqual(["/apis/apps/v1"]);
   });
 
+  it("asks nothing again of a group that is known not to have a kind", async () => {
+    const world = new World();
+    world.documents.set("/apis/apps", { preferredVersion: { version: "v1" } });
+    for (let at = 0; at < 100; at += 1)
+      await world.directory.ofKind({ group: "apps", version: "v1", kind: "Forged" });
+    expect(world.asked).toEqual(["/apis/apps/v1", "/apis/apps"]);
+  });
+
   it("finds kinds of the core group, and those that belong to no namespace", async () => {
     const world = new World();
     world.documents.set("/api/v1", { resources: [{ name: "nodes", kind: "Node", namespaced: false }] });

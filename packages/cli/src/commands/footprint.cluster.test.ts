@@ -143,6 +143,30 @@ describe("berth manifests footprint", () => {
     const taken = await cluster.client.create(nodeFootprints, document, { dryRun: true });
     expect(taken).toMatchObject(document);
   });
+
+  it("prints each preset as data so that the API server takes it", async () => {
+    const given: Readonly<Record<string, readonly string[]>> = {
+      "agent-substrate/pr-134": [],
+      "agent-substrate/owner-uid": [],
+      csi: ["--csi-driver", "efs.csi.aws.com"],
+      gpu: [],
+      log: ["--pod-labels", "app=web"],
+      "image-warmer": ["--pod-labels", "app=web"],
+    };
+    for (const [preset, more] of Object.entries(given)) {
+      const line = ["manifests", "footprint", "--preset", preset, ...more, "-o", "json"];
+      const { code, stdout } = await cli(line);
+      expect([preset, code]).toEqual([preset, 0]);
+      const { items } = JSON.parse(stdout) as { readonly items: readonly [object] };
+      const taken = await cluster.client.create(nodeFootprints, items[0], { dryRun: true });
+      expect(taken).toMatchObject(items[0]);
+    }
+  });
+
+  it("refuses a name that no object can have", async () => {
+    const line = ["manifests", "footprint", "--preset", "agent-substrate/pr-134", "--name", "Not A Name"];
+    expect((await cli(line)).code).not.toBe(0);
+  });
 });
 
 describe("berth clean --capability footprint", () => {

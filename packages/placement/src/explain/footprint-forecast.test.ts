@@ -39,12 +39,15 @@ interface World {
   readonly specs?: Specs;
   /** `undefined`: they could not be read. */
   readonly daemonSet?: DaemonSet | null | undefined;
+  /** Names of pods whose owners have not been read. */
+  readonly ownersUnknown?: ReadonlySet<string>;
 }
 
 /** Plans all nodes, as `berth plan` does. */
-function forecast({ nodes, pods, specs = ATELET, daemonSet }: World): FootprintChanges {
+function forecast({ nodes, pods, specs = ATELET, daemonSet, ownersUnknown }: World): FootprintChanges {
   const footprints = footprintsOf(specs);
-  const sight = { ...sightOf({ pods }), daemonSet: () => daemonSet };
+  const seen = sightOf({ pods, ...(ownersUnknown && { ownersUnknown }) });
+  const sight = { ...seen, daemonSet: () => daemonSet };
   const capability = bindFootprints({ footprints: () => footprints, sight });
   const all = new FootprintForecast(footprints, sight);
   for (const node of nodes) {
@@ -129,7 +132,22 @@ describe("a footprint's forecast", () => {
       needed: 0,
       gain: [],
       lose: [],
+      agent: { saved: { nodes: 0 } },
     });
+  });
+
+  it("counts no node as saved on which a pod may need the agent, for its owners have not been read", () => {
+    const pods = [makeAteom("A", "a", { node: "n1" })];
+    const ownersUnknown = new Set(["a"]);
+    const { agent } = forecast({ nodes: [node("n1")], pods, ownersUnknown, daemonSet: atelet() });
+    expect(agent?.saved.nodes).toBe(0);
+  });
+
+  it("finds nothing wrong with an agent that is not looked at", () => {
+    const specs: Specs = { atelet: { ...ATELET.atelet, agent: { nodeSelector: "Off" } } };
+    const daemonSet = atelet({ nodeSelector: {}, priorityClassName: "" });
+    const { agent } = forecast({ nodes: [node("n1")], pods: [], specs, daemonSet });
+    expect(agent?.problems).toEqual([]);
   });
 
   it("of one that is eager has the agent run where no label says that nobody needs it", () => {

@@ -1,6 +1,6 @@
 /** The CRD of WorkerPool on the real API server: what it takes, and in which words it refuses. */
 import { request } from "node:https";
-import { namespaces } from "@berth/kube";
+import { isApiError, namespaces } from "@berth/kube";
 import { eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
 import { crds } from "../api/crd.ts";
@@ -121,6 +121,29 @@ describe("the CRD of WorkerPool", () => {
       ["Age", "date"],
     ]);
     expect(rows[0]?.cells.slice(0, 2)).toEqual(["shown", 3]);
+  });
+});
+
+describe("a patch of its status", () => {
+  it("is bound by the version that it names, and not by the uid", async () => {
+    const { client } = cluster;
+    const of = { namespace, name: "bound" };
+    const spec = { replicas: 1, ateomImage: "image" };
+    const { metadata: { uid = "", resourceVersion = "" } = {} } = await client.create(
+      workerPools,
+      { metadata: of, spec },
+      { namespace },
+    );
+    const patch = (metadata: object, replicas: number): Promise<number | string | undefined> => {
+      const body = { metadata, status: { replicas } };
+      return client.patch(workerPools, of, { type: "merge", body }, { subresource: "status" }).then(
+        ({ status }) => status?.replicas,
+        (error: unknown) => (isApiError(error) ? error.failure.kind : String(error)),
+      );
+    };
+    // The uid of another object is not looked at: it binds to nothing.
+    expect(await patch({ uid: "00000000-0000-0000-0000-000000000000" }, 7)).toBe(7);
+    expect(await patch({ uid, resourceVersion }, 8)).toBe("conflict");
   });
 });
 

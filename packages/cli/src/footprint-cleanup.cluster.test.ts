@@ -1,0 +1,280 @@
+/** What `berth clean` undoes of footprints beside the nodes, on a real API server. */
+import {
+  clusterRoleBindings,
+  clusterRoles,
+  customResourceDefinitions,
+  type Deployment,
+  defineResource,
+  deployments,
+  mutatingWebhookConfigurations,
+  namespaces,
+  nodes,
+  pods,
+  type Resource,
+} from "@berth/kube";
+import { crds, nodeFootprints, waitLabels } from "@berth/placement";
+import { aNode, aPod, eventually, startTestCluster, type TestCluster } from "@berth/testcluster";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { startBerth } from "./composition.ts";
+import { exitCodes } from "./exit-codes.ts";
+import { type CliResult, cli, type TestFolder, testFolder } from "./testing/harness.ts";
+
+const FINALIZER = "example.com/hold";
+const fleets: Resource = defineResource({
+  group: "test.berth.dev",
+  version: "v1",
+  plural: "fleets",
+  kind: "Fleet",
+  namespaced: false,
+});
+
+let cluster: TestCluster;
+
+beforeAll(async () => {
+  cluster = await startTestCluster();
+  const { client } = cluster;
+  for (const crd of crds()) await eventually(() => client.apply(customResourceDefinitions, crd));
+  const schema = { openAPIV3Schema: { type: "object", "x-kubernetes-preserve-unknown-fields": true } };
+  await client.apply(customResourceDefinitions, {
+    metadata: { name: "fleets.test.berth.dev" },
+    spec: {
+      group: "test.berth.dev",
+      scope: "Cluster",
+      names: { plural: "fleets", singular: "fleet", kind: "Fleet", listKind: "FleetList" },
+      versions: [{ name: "v1", served: true, storage: true, schema }],
+    },
+  });
+  await eventually(() => client.list(nodeFootprints));
+  await eventually(() => client.list(fleets));
+  await client.create(namespaces, { metadata: { name: "berth-system" } });
+});
+afterAll(() => cluster?.[Symbol.asyncDispose]());
+afterEach(async () => {
+  const { client } = cluster;
+  await client.deleteCollection(nodeFootprints, {});
+  await client.deleteCollection(mutatingWebhookConfigurations, {});
+  await client.deleteCollection(deployments, { namespace: "default" });
+  await client.deleteCollection(pods, { namespace: "default" }, { gracePeriodSeconds: 0 });
+  await client.deleteCollection(nodes, {});
+  for (const { metadata: { name = "" } = {} } of (await client.list(fleets)).items) {
+    await client.patch(fleets, { name }, { type: "merge", body: { metadata: { finalizers: null } } });
+    await client.delete(fleets, { name });
+  }
+});
+
+const documentOf = (spec: string, name = "agent"): string =>
+  `{apiVersion: berth.dev/v1alpha1, kind: NodeFootprint, metadata: {name: ${name}}, spec: ${spec}}\n`;
+
+interface Stage extends AsyncDisposable {
+  /** Runs Berth with the document until `check` passes, and stops it. */
+  ran(check: () => Promise<void>): Promise<void>;
+  clean(...more: readonly string[]): Promise<CliResult>;
+}
+
+async function aStage(text: string, user?: string): Promise<Stage> {
+  const kubeconfig =
+    user === undefined ? cluster.kubeconfig() : cluster.kubeconfig({ user: await cluster.user(user) });
+  const folder: TestFolder = await testFolder({ "footprints.yaml": text, kubeconfig });
+  return {
+    async ran(check) {
+      await using client = cluster.connect();
+      await using _berth = await startBerth({
+        client,
+        config: [{ path: `${folder.path}/footprints.yaml`, shown: "footprints.yaml" }],
+      });
+      await eventually(check);
+    },
+    clean: (...more) =>
+      cli(
+        [
+          "clean",
+          "--capability",
+          "footprint",
+          "--kubeconfig",
+          "kubeconfig",
+          "--config",
+          "footprints.yaml",
+          ...more,
+        ],
+        { folder: folder.path },
+      ),
+    [Symbol.asyncDispose]: () => folder[Symbol.asyncDispose](),
+  };
+}
+
+const WAITING = `{
+  workloads: [{podSelector: {matchLabels: {app: web}}}],
+  node: {label: {key: example.com/agent}},
+  wait: {inject: ServerSideApply, port: 9, container: {name: wait-for-agent, image: "registry.test/wait:1"}}
+}`;
+
+function aDeployment(name: string, app: string): Deployment {
+  const labels = { app };
+  const container = (of: string): { name: string; image: string } => ({
+    name: of,
+    image: "registry.test/app:1",
+  });
+  const spec = { initContainers: [container("setup")], containers: [container("main")] };
+  return {
+    metadata: { name },
+    spec: { selector: { matchLabels: labels }, template: { metadata: { labels }, spec } },
+  };
+}
+
+async function initContainersOf(name: string): Promise<readonly string[]> {
+  const { spec } = await cluster.client.get(deployments, { namespace: "default", name });
+  return spec?.template.spec?.initContainers?.map((it) => it.name) ?? [];
+}
+
+describe("waits in Deployments", () => {
+  it("are shown, taken off when told to, and nothing of others with them", async () => {
+    const { client } = cluster;
+    await using stage = await aStage(documentOf(WAITING));
+    await client.create(deployments, aDeployment("web", "web"), { namespace: "default" });
+    await client.create(deployments, aDeployment("other", "other"), { namespace: "default" });
+    await stage.ran(async () => expect(await initContainersOf("web")).toEqual(["wait-for-agent", "setup"]));
+    const line = "deployments.apps default/web: its pods wait for an agent, and are rolled out anew without";
+    const shown = await stage.clean();
+    expect(shown.stdout).toContain(`${line}: would be taken off\n`);
+    expect(shown.stdout).not.toContain("default/other");
+    expect(shown.stderr).toContain("Nothing was written");
+    expect(await initContainersOf("web")).toEqual(["wait-for-agent", "setup"]);
+    const data = JSON.parse((await stage.clean("-o", "json")).stdout) as {
+      readonly owners: readonly object[];
+    };
+    expect(data.owners).toEqual([
+      { object: "deployments.apps default/web", what: line.slice(line.indexOf("its")) },
+    ]);
+    const done = await stage.clean("--yes");
+    expect([done.code, done.stdout]).toEqual([0, expect.stringContaining(`${line}: will be taken off\n`)]);
+    expect(await initContainersOf("web")).toEqual(["setup"]);
+    const { metadata } = await client.get(deployments, { namespace: "default", name: "web" });
+    expect(metadata?.managedFields?.map(({ manager }) => manager)).not.toContain("berth");
+    expect((await stage.clean()).stdout).toBe("There is nothing to clean.\n");
+  });
+
+  it("are left alone where no document has pods wait that way", async () => {
+    const { client } = cluster;
+    await client.create(deployments, aDeployment("web", "web"), { namespace: "default" });
+    {
+      await using stage = await aStage(documentOf(WAITING));
+      await stage.ran(async () => expect(await initContainersOf("web")).toContain("wait-for-agent"));
+    }
+    await using other = await aStage(documentOf(WAITING.replace("ServerSideApply", "Webhook")));
+    expect((await other.clean()).stdout).toBe("There is nothing to clean.\n");
+  });
+});
+
+const RESTRICTED = "agents.node-restriction.kubernetes.io/agent";
+
+describe("a label that kubelets may not write", () => {
+  it("is taken off where the document is known, and stays where nothing but the node says it is ours", async () => {
+    const { client } = cluster;
+    await client.create(nodes, aNode("n1").build());
+    await client.create(pods, aPod("web").labelled({ app: "web" }).on("n1").build(), {
+      namespace: "default",
+    });
+    const labelOf = async (): Promise<string | undefined> =>
+      (await client.get(nodes, { name: "n1" })).metadata?.labels?.[RESTRICTED];
+    const spec = `{workloads: [{podSelector: {matchLabels: {app: web}}}], node: {label: {key: ${RESTRICTED}}}}`;
+    await using stage = await aStage(documentOf(spec));
+    await stage.ran(async () => expect(await labelOf()).toBe("true"));
+    {
+      await using stranger = await aStage(documentOf(WAITING));
+      const { stdout } = await stranger.clean("--yes");
+      expect(stdout).toContain("ProtectedKey");
+      expect(await labelOf()).toBe("true");
+    }
+    expect((await stage.clean()).stdout).toContain(`label/${RESTRICTED}`);
+    expect((await stage.clean("--yes")).code).toBe(0);
+    expect(await labelOf()).toBeUndefined();
+  });
+});
+
+const HELD = `{
+  workloads: [{podSelector: {matchLabels: {app: web}}}],
+  group: {by: OwnerUID, owner: {group: test.berth.dev, kind: Fleet}},
+  node: {label: {key: example.com/agent}},
+  hold: {
+    resource: {group: test.berth.dev, version: v1, resource: fleets},
+    finalizer: ${FINALIZER}, onDelete: Wait
+  }
+}`;
+
+const finalizersOf = async (name: string): Promise<readonly string[]> =>
+  (await cluster.client.get(fleets, { name })).metadata?.finalizers ?? [];
+
+async function aFleet(name: string, finalizers: readonly string[]): Promise<void> {
+  const metadata = { name, finalizers };
+  await cluster.client.create(fleets, { apiVersion: "test.berth.dev/v1", kind: "Fleet", metadata });
+}
+
+async function aHeldFleet(name: string, stage: Stage): Promise<void> {
+  await aFleet(name, ["example.com/other"]);
+  await stage.ran(async () => expect(await finalizersOf(name)).toEqual(["example.com/other", FINALIZER]));
+}
+
+describe("finalizers of owners", () => {
+  it("are taken off those that have no namespace too, and those of others stay", async () => {
+    await using stage = await aStage(documentOf(HELD));
+    await aHeldFleet("f1", stage);
+    const { code, stdout } = await stage.clean("--yes");
+    expect(stdout).toContain(`fleets.test.berth.dev f1: finalizer ${FINALIZER}: will be taken off\n`);
+    expect([code, await finalizersOf("f1")]).toEqual([0, ["example.com/other"]]);
+  });
+
+  it("are told of, and the command fails, where they could not be taken off", async () => {
+    const { client } = cluster;
+    const rules = [
+      { apiGroups: [""], resources: ["nodes"], verbs: ["get", "list", "patch"] },
+      { apiGroups: ["berth.dev", "admissionregistration.k8s.io"], resources: ["*"], verbs: ["get", "list"] },
+      { apiGroups: ["test.berth.dev"], resources: ["fleets"], verbs: ["list"] },
+    ];
+    const apiGroup = "rbac.authorization.k8s.io";
+    await client.create(clusterRoles, { metadata: { name: "cleaner" }, rules });
+    await client.create(clusterRoleBindings, {
+      metadata: { name: "cleaner" },
+      roleRef: { apiGroup, kind: "ClusterRole", name: "cleaner" },
+      subjects: [{ apiGroup, kind: "User", name: "cleaner" }],
+    });
+    await using stage = await aStage(documentOf(HELD), "cleaner");
+    await aFleet("f2", [FINALIZER]);
+    // Rights are known to the API server a moment after they were given.
+    const { code } = await eventually(async () => {
+      const result = await stage.clean("--yes");
+      expect(result.stderr).toContain("fleets.test.berth.dev f2 was left as it is");
+      return result;
+    });
+    expect([code, await finalizersOf("f2")]).toEqual([exitCodes.failed, [FINALIZER]]);
+  });
+
+  it("stay where the document has a fault, which is said", async () => {
+    await using stage = await aStage(`${documentOf(HELD, "a")}---\n${documentOf(HELD, "b")}`);
+    await aFleet("f3", [FINALIZER]);
+    const { stderr } = await stage.clean("--yes");
+    expect(await finalizersOf("f3")).toEqual([FINALIZER]);
+    expect(stderr).toContain("FootprintOverlap");
+  });
+
+  it("are none where the cluster does not have the kind", async () => {
+    await using stage = await aStage(documentOf(HELD.replaceAll("fleets", "navies")));
+    const { code, stdout, stderr } = await stage.clean("--yes");
+    expect([code, stdout]).toEqual([0, "There is nothing to clean.\n"]);
+    expect(stderr).toBe("");
+  });
+});
+
+describe("the configuration by which the API server asks", () => {
+  it("is deleted, that of another installation is not", async () => {
+    const { client } = cluster;
+    await using stage = await aStage(documentOf(WAITING));
+    const mine = { name: "berth-footprint", labels: waitLabels({}) };
+    const others = { name: "other-footprint", labels: waitLabels({ installation: "other" }) };
+    await client.create(mutatingWebhookConfigurations, { metadata: mine, webhooks: [] });
+    await client.create(mutatingWebhookConfigurations, { metadata: others, webhooks: [] });
+    const { stdout } = await stage.clean("--yes");
+    expect(stdout).toContain("mutatingwebhookconfiguration berth-footprint: deleted");
+    const { items } = await client.list(mutatingWebhookConfigurations);
+    expect(items.map(({ metadata }) => metadata?.name)).toEqual(["other-footprint"]);
+  });
+});

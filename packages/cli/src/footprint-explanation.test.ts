@@ -1,0 +1,205 @@
+import type { DaemonSet, Node, OwnerReference, Pod } from "@berth/kube";
+import {
+  bindFootprints,
+  compileFootprints,
+  type FootprintSight,
+  type Footprints,
+  type NodeFootprintSpec,
+  nodeFootprintSpec,
+  ownedMarks,
+  recordOf,
+} from "@berth/placement";
+import { describe, expect, it } from "vitest";
+import { explainFootprints, type FootprintExplanation } from "./footprint-explanation.ts";
+
+const LABEL = "ate.dev/atelet";
+const CLAIM = "ate.dev/claim.";
+
+function footprintsOf(spec: NodeFootprintSpec): Footprints {
+  const documents = [{ name: "atelet", spec: nodeFootprintSpec.parse(spec) }];
+  return compileFootprints({ sources: [{ source: "cluster", documents }] });
+}
+
+interface NodeInit {
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly annotations?: Readonly<Record<string, string>>;
+  /** Marks that are recorded as ours. */
+  readonly ours?: readonly string[];
+}
+
+function aNode({ labels = {}, annotations = {}, ours = [] }: NodeInit = {}): Node {
+  const entry = { c: "footprint", r: "cluster/atelet", since: "2026-01-01T00:00:00Z" };
+  const record = { v: 1, by: "berth", marks: Object.fromEntries(ours.map((id) => [id, entry])) };
+  const recorded = ours.length === 0 ? {} : { "berth.dev/marks": JSON.stringify(record) };
+  return { metadata: { name: "n1", uid: "n1", labels, annotations: { ...annotations, ...recorded } } };
+}
+
+function aPod(name: string, uid: string, owners: readonly string[] = [uid], phase = "Running"): Pod {
+  const ownerReferences = owners.map(
+    (of): OwnerReference => ({
+      apiVersion: "ate.dev/v1",
+      kind: "WorkerPool",
+      name: `pool-${of}`,
+      uid: of,
+      controller: true,
+    }),
+  );
+  return {
+    metadata: {
+      name,
+      namespace: "ns",
+      uid: name,
+      labels: { "ate.dev/worker-pool-uid": uid },
+      ownerReferences,
+    },
+    spec: { containers: [], nodeName: "n1" },
+    status: { phase },
+  };
+}
+
+interface World {
+  readonly node?: Node;
+  /** `undefined`: not read. */
+  readonly pods?: readonly Pod[] | undefined;
+  readonly spec?: NodeFootprintSpec;
+  readonly daemonSet?: DaemonSet | null | undefined;
+  /** Names of pods whose owners are not read. */
+  readonly open?: readonly string[];
+}
+
+function explain(world: World): FootprintExplanation {
+  const { node = aNode(), pods, spec = { preset: "agent-substrate/pr-134" }, daemonSet, open = [] } = world;
+  const footprints = footprintsOf(spec);
+  const sight: FootprintSight = {
+    pods: () => pods,
+    namespaceLabels: () => undefined,
+    owners: ({ metadata: { name = "", ownerReferences = [] } = {} }) =>
+      open.includes(name) ? undefined : ownerReferences.map((it) => ({ ...it, group: "ate.dev" })),
+    driverOfClaim: () => undefined,
+    daemonSet: () => daemonSet,
+  };
+  const view = { node, owned: ownedMarks(recordOf(node), "berth") };
+  const { outcomes = [] } = bindFootprints({ footprints: () => footprints, sight }).contribute(
+    view,
+    0,
+  ).decision;
+  const [one] = explainFootprints(node, footprints, { sight, installation: "berth", outcomes });
+  if (one === undefined) throw new Error("there is no footprint");
+  return one;
+}
+
+describe("a footprint on one node", () => {
+  it("names the pods that need the agent in order, with their claims, written or not", () => {
+    const node = aNode({ labels: { [LABEL]: "true" }, annotations: { [`${CLAIM}A`]: "" } });
+    expect(explain({ node, pods: [aPod("b", "B"), aPod("a2", "A"), aPod("a1", "A")] })).toMatchObject({
+      footprint: "cluster/atelet",
+      phase: "Needed",
+      label: "ate.dev/atelet=true",
+      standing: "true",
+      pods: [
+        { pod: "ns/a1", is: "Counts", group: "A" },
+        { pod: "ns/a2", is: "Counts", group: "A" },
+        { pod: "ns/b", is: "Counts", group: "B" },
+      ],
+      claims: [
+        { key: `${CLAIM}A`, group: "A", stands: true, pods: ["ns/a1", "ns/a2"] },
+        { key: `${CLAIM}B`, group: "B", stands: false, pods: ["ns/b"] },
+      ],
+    });
+  });
+
+  it("is pending while the label does not stand, or with another value", () => {
+    expect(explain({ pods: [aPod("a", "A")] }).phase).toBe("Pending");
+    const node = aNode({ labels: { [LABEL]: "maybe" } });
+    expect(explain({ node, pods: [aPod("a", "A")] })).toMatchObject({ phase: "Pending", standing: "maybe" });
+  });
+
+  it("tells of a claim that nobody needs, and of a pod that does not count why", () => {
+    const node = aNode({ annotations: { [`${CLAIM}B`]: "" } });
+    const said = explain({ node, pods: [aPod("a", "B", ["A"])] });
+    expect(said).toMatchObject({
+      phase: "Idle",
+      claims: [{ key: `${CLAIM}B`, group: "B", stands: true, pods: [] }],
+      pods: [{ pod: "ns/a", is: "Refused", why: expect.stringContaining("pool-A") as string }],
+    });
+  });
+
+  it("leaves out pods that are over", () => {
+    expect(explain({ pods: [aPod("a", "A", ["A"], "Failed")] })).toMatchObject({
+      phase: "Idle",
+      pods: [],
+      claims: [],
+    });
+  });
+
+  it("does not know before pods, or the owners of one, have been read", () => {
+    expect(explain({ pods: undefined })).toMatchObject({ phase: "Unknown", pods: undefined });
+    expect(explain({ pods: [aPod("a", "A")], open: ["a"] })).toMatchObject({
+      phase: "Unknown",
+      pods: [{ pod: "ns/a", is: "Unknown" }],
+      claims: [],
+    });
+  });
+
+  it("says of an excluded node only that, and what stands there", () => {
+    const spec: NodeFootprintSpec = {
+      preset: "agent-substrate/pr-134",
+      node: { excludeSelector: { matchLabels: { virtual: "yes" } } },
+    };
+    const node = aNode({ labels: { virtual: "yes", [LABEL]: "true" } });
+    expect(explain({ node, spec, pods: [] })).toMatchObject({ phase: "Excluded", standing: "true" });
+  });
+
+  it("has the claim of a namespace that is too long for a key under its hash, with the pods behind it", () => {
+    const spec: NodeFootprintSpec = {
+      preset: "log",
+      workloads: [{ podSelector: { matchLabels: { logs: "yes" } } }],
+    };
+    const namespace = "n".repeat(63);
+    const pod: Pod = {
+      ...aPod("a", "A"),
+      metadata: { name: "a", namespace, uid: "a", labels: { logs: "yes" } },
+    };
+    const [claim] = explain({ spec, pods: [pod] }).claims;
+    expect(claim).toMatchObject({ group: namespace, stands: false, pods: [`${namespace}/a`] });
+    expect(claim?.key).toMatch(/^footprint\.berth\.dev\/atelet_h\.[0-9a-f]{32}$/);
+  });
+
+  it("says why the agent cannot run there, and nothing of a DaemonSet that was not read", () => {
+    const of = "ate-system/atelet";
+    expect(explain({ pods: [], daemonSet: null }).agent).toEqual({
+      daemonSet: of,
+      problem: `there is no DaemonSet ${of}`,
+    });
+    expect(explain({ pods: [], daemonSet: undefined }).agent).toEqual({ daemonSet: of });
+    const spec = { selector: {}, template: { spec: { containers: [], nodeSelector: { zone: "z" } } } };
+    const { agent } = explain({
+      pods: [],
+      daemonSet: { metadata: { name: "atelet", namespace: "ate-system" }, spec },
+    });
+    expect(agent?.problem).toContain("n1");
+  });
+});
+
+describe("a mark that stays", () => {
+  it("for a pod that has lost its owner is not said to be nobody's", () => {
+    const spec: NodeFootprintSpec = { preset: "agent-substrate/owner-uid" };
+    const node = aNode({
+      labels: { [LABEL]: "true" },
+      annotations: { [`${CLAIM}A`]: "" },
+      ours: [`label/${LABEL}`, `annotation/${CLAIM}A`],
+    });
+    const labels = { "ate.dev/worker-pool": "p" };
+    const orphan: Pod = { ...aPod("a", "A", []), metadata: { name: "a", namespace: "ns", uid: "a", labels } };
+    const said = explain({ node, spec, pods: [orphan] });
+    expect(said.pods).toEqual([{ pod: "ns/a", is: "Ownerless" }]);
+    expect(said.claims).toEqual([{ key: `${CLAIM}A`, group: "A", stands: true, kept: true, pods: [] }]);
+  });
+});
+
+describe("an agent that is not checked", () => {
+  it("has no problem", () => {
+    const spec: NodeFootprintSpec = { preset: "agent-substrate/pr-134", agent: { nodeSelector: "Off" } };
+    expect(explain({ spec, pods: [], daemonSet: null }).agent).toEqual({ daemonSet: "ate-system/atelet" });
+  });
+});

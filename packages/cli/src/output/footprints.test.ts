@@ -1,0 +1,162 @@
+import type { AgentForecast, FootprintChanges } from "@berth/placement";
+import { describe, expect, it } from "vitest";
+import type { FootprintExplanation } from "../footprint-explanation.ts";
+import { formatFootprint, formatFootprintPlan } from "./footprints.ts";
+import { styleFor } from "./style.ts";
+
+const style = styleFor({ write: () => undefined, isTerminal: false, columns: undefined });
+
+const settled: FootprintChanges = {
+  footprint: "cluster/atelet",
+  label: "ate.dev/atelet=true",
+  nodes: 48,
+  needed: 1,
+  unknown: 0,
+  gain: [],
+  lose: [],
+};
+const agent: AgentForecast = {
+  daemonSet: "ate-system/atelet",
+  follows: true,
+  problems: [],
+  unserved: [],
+  requests: { cpu: "100m", memory: "128Mi" },
+  saved: { nodes: 47, requests: { cpu: "4700m", memory: "6016Mi" } },
+};
+const named = (count: number): readonly string[] => Array.from({ length: count }, (_, at) => `n${at}`);
+const planned = (part: Partial<FootprintChanges> = {}): readonly string[] =>
+  formatFootprintPlan([{ ...settled, ...part }], style)
+    .trimEnd()
+    .split("\n");
+
+describe("the plan of a footprint", () => {
+  it("is one line where nothing changes", () => {
+    expect(planned()).toEqual(["cluster/atelet: 1 of 48 nodes needs its agent."]);
+    expect(planned({ nodes: 1, needed: 0 })).toEqual(["cluster/atelet: 0 of 1 node need its agent."]);
+  });
+
+  it("names the nodes that gain the agent and those that lose it, the first five, and when", () => {
+    const [line] = planned({ needed: 7, gain: named(7), lose: ["n8", "n9"], delayMs: 120_000 });
+    expect(line).toBe(
+      "cluster/atelet: 7 of 48 nodes need its agent; the agent would come to 7 (n0, n1, n2, n3, n4, …) " +
+        "and would leave 2 (n8, n9) after 2m.",
+    );
+  });
+
+  it("speaks of the label while the agent does not follow it, and names what goes when nothing comes", () => {
+    const [line] = planned({ gain: ["n1"], lose: ["n2"], agent: { ...agent, follows: false } });
+    expect(line).toContain("; its label would come to 1 (n1) and would leave 1 (n2).");
+    expect(planned({ lose: ["n2"] })[0]).toContain("; the agent would leave 1 (n2).");
+  });
+
+  it("says of how many nodes it is not known, and that what stands there stays", () => {
+    expect(planned({ unknown: 3 })[0]).toBe(
+      "cluster/atelet: 1 of 48 nodes needs its agent. Of 3 it is not known: what stands there stays.",
+    );
+  });
+
+  it("counts what is saved, and what would be once the agent follows the label", () => {
+    const saved = "its pod on 47 nodes: 47 × cpu 100m, memory 128Mi = cpu 4700m, memory 6016Mi";
+    expect(planned({ agent })[1]).toBe(`  ate-system/atelet saves ${saved}`);
+    expect(planned({ agent: { ...agent, follows: false } })[1]).toBe(
+      `  ate-system/atelet would save, once it follows the label, ${saved}`,
+    );
+    const one = { ...agent, requests: {}, saved: { nodes: 1, requests: {} } };
+    expect(planned({ agent: one })[1]).toBe("  ate-system/atelet saves its pod on 1 node");
+    expect(planned({ agent: { ...agent, saved: { nodes: 0, requests: {} } } })).toHaveLength(1);
+  });
+
+  it("says what is wrong with the agent, and of the first 20 nodes why it cannot run there", () => {
+    const unserved = named(22).map((node) => ({
+      node,
+      reason: "AgentUnschedulable" as const,
+      message: "a taint",
+    }));
+    const problems = [{ reason: "AgentPriority" as const, message: "it has none" }];
+    const lines = planned({ agent: { ...agent, saved: { nodes: 0, requests: {} }, problems, unserved } });
+    expect(lines.slice(1, 4)).toEqual([
+      "  AgentPriority: it has none",
+      "  These nodes need it, and it cannot run there:",
+      "    n0    AgentUnschedulable: a taint",
+    ]);
+    expect(lines.slice(-2)).toEqual(["    n19   AgentUnschedulable: a taint", "    and 2 more"]);
+  });
+});
+
+const idle: FootprintExplanation = {
+  footprint: "cluster/atelet",
+  phase: "Idle",
+  label: "ate.dev/atelet=true",
+  pods: [],
+  claims: [],
+};
+const explained = (part: Partial<FootprintExplanation> = {}): readonly string[] =>
+  formatFootprint({ ...idle, ...part }, style)
+    .trimEnd()
+    .split("\n")
+    .map((line) => line.replace(/ {3,}/g, " | "));
+
+describe("a footprint on one node", () => {
+  it("is shown with what stands, in quotes, so that an empty value is seen", () => {
+    expect(explained()).toEqual([
+      "footprint cluster/atelet",
+      "  phase | Idle: no pod needs the agent",
+      "  label | ate.dev/atelet=true: does not stand",
+    ]);
+    expect(explained({ standing: "" })[2]).toBe('  label | ate.dev/atelet=true: stands as ""');
+  });
+
+  it("tells of each pod what it means, and that they could not be read", () => {
+    const pods: FootprintExplanation["pods"] = [
+      { pod: "a/counts", is: "Counts", group: "A" },
+      { pod: "b/alone", is: "Counts" },
+      { pod: "c/open", is: "Unknown" },
+      { pod: "d/orphan", is: "Ownerless" },
+      { pod: "e/forged", is: "Refused", why: "it has no owner" },
+    ];
+    expect(explained({ phase: "Needed", pods }).slice(3)).toEqual([
+      "  pod a/counts | needs the agent, for A",
+      "  pod b/alone | needs the agent",
+      "  pod c/open | not known yet: its owner, namespace or volumes have not been read",
+      "  pod d/orphan | has lost its owner: what stands for it stays",
+      "  pod e/forged | does not count: it has no owner",
+    ]);
+    expect(explained({ phase: "Unknown", pods: undefined }).slice(1)).toEqual([
+      "  phase | Unknown: what stands stays until it is known",
+      "  label | ate.dev/atelet=true: does not stand",
+      "  pods | not known: they could not be read",
+    ]);
+  });
+
+  it("lists the first 20 pods, and the first five of a claim", () => {
+    const pods = named(22).map((name) => ({ pod: `a/${name}`, is: "Counts" as const }));
+    const lines = explained({ pods });
+    expect(lines.slice(3, -1)).toHaveLength(20);
+    expect(lines.at(-1)).toBe("  pods | and 2 more");
+    const by = named(6);
+    expect(explained({ claims: [{ key: "c.A", group: "A", stands: true, kept: false, pods: by }] })[3]).toBe(
+      "  claim c.A | by n0, n1, n2, n3, n4, …",
+    );
+  });
+
+  it("says of a claim whether it is written, and that nobody is behind it", () => {
+    const claims = [
+      { key: "c.A", group: "A", stands: false, kept: false, pods: ["a/one"] },
+      { key: "c.B", group: "B", stands: true, kept: false, pods: [] },
+      { key: "c.C", group: "C", stands: true, kept: true, pods: [] },
+    ];
+    expect(explained({ claims }).slice(3)).toEqual([
+      "  claim c.A | by a/one, not written yet",
+      "  claim c.B | by nobody",
+      "  claim c.C | by nobody that is known, and kept",
+    ]);
+  });
+
+  it("ends with the agent, and why it cannot run there", () => {
+    const daemonSet = "ate-system/atelet";
+    expect(explained({ agent: { daemonSet } }).at(-1)).toBe(`  agent | ${daemonSet}`);
+    expect(explained({ agent: { daemonSet, problem: "a taint" } }).at(-1)).toBe(
+      `  agent | ${daemonSet}: a taint`,
+    );
+  });
+});
