@@ -198,8 +198,12 @@ describe("an optional informer", () => {
       await clock.advance(0);
       expect(informer.problem()).toBeUndefined();
       expect(informer.synced).toBe(false);
+      expect(informer.absent).toBe(true);
+      // What is not there is not called refused, and the other way round.
+      expect(informer.refusal !== undefined).toBe(kind === "forbidden");
       log.heal();
       while (!informer.synced) await clock.advance(1000);
+      expect(informer.refusal).toBeUndefined();
       expect(informer.get(keyOf("a"))).toBeDefined();
       log.write("b");
       await clock.advance(0);

@@ -74,6 +74,8 @@ export interface Informer<T extends KubeObject> extends Lister<T>, Component, Su
   readonly cluster: ClusterName;
   /** Of an optional resource: the server said, when last asked, that it is not there, or not ours to read. */
   readonly absent: boolean;
+  /** Of an optional resource that is not ours to read: what the server said when last asked. */
+  readonly refusal: string | undefined;
   /** Resolves `true` once synced, `false` when `signal` aborts first. */
   whenSynced(signal?: AbortSignal): Promise<boolean>;
   /** Why the lister cannot be relied on; `undefined` while it can, which a short loss of the connection is part of. */
@@ -113,8 +115,8 @@ class CachingInformer<T extends KubeObject> implements Informer<T> {
   readonly #whenAbsent = Promise.withResolvers<void>();
   #synced = false;
   #started = false;
-  /** Optional, and not there at present. */
-  #absent = false;
+  /** Optional, and not there at present: why. */
+  #absence: ApiError | undefined;
   #failure: { readonly error: ApiError; readonly since: number } | undefined;
 
   constructor(options: InformerOptions<T>) {
@@ -210,13 +212,17 @@ class CachingInformer<T extends KubeObject> implements Informer<T> {
   }
 
   get absent(): boolean {
-    return this.#absent;
+    return this.#absence !== undefined;
+  }
+
+  get refusal(): string | undefined {
+    return this.#absence?.failure.kind === "forbidden" ? this.#absence.message : undefined;
   }
 
   problem(): string | undefined {
     const { clock, staleAfterMs = 60_000, optional = false } = this.#options;
     const failure = this.#failure;
-    if (this.#absent) return undefined;
+    if (this.#absence !== undefined) return undefined;
     if (!this.#synced && !optional) {
       return failure === undefined ? "not synced yet" : `not synced yet: ${failure.error.message}`;
     }
@@ -229,7 +235,7 @@ class CachingInformer<T extends KubeObject> implements Informer<T> {
 
   #connection(error: ApiError | undefined): void {
     if (error === undefined) {
-      this.#absent = false;
+      this.#absence = undefined;
       if (this.#failure !== undefined) this.#log.info("connected again");
       this.#failure = undefined;
       return;
@@ -239,17 +245,24 @@ class CachingInformer<T extends KubeObject> implements Informer<T> {
     // A right that was there and was taken away is a problem: what is in the cache is no longer followed.
     const lost = this.#synced && error.failure.kind === "forbidden";
     if (this.#options.optional === true && isAbsence(error) && !lost) {
-      if (!this.#absent)
-        this.#log.info("the resource is not there; it is looked for again", { error: error.message });
-      this.#absent = true;
+      if (this.#absence?.failure.kind !== error.failure.kind) this.#reportAbsence(error);
+      this.#absence = error;
       this.#failure = undefined;
       return;
     }
-    this.#absent = false;
+    this.#absence = undefined;
     const known = this.#failure?.error.failure.kind === error.failure.kind;
     const routine = error.failure.kind === "expired" || error.failure.kind === "unreachable";
     this.#log[known || routine ? "info" : "warn"]("the watch failed; trying again", { error: error.message });
     this.#failure = { error, since: this.#failure?.since ?? this.#options.clock.monotonic() };
+  }
+
+  /** Whoever may not read a resource is told the same whether it is there or not. */
+  #reportAbsence(error: ApiError): void {
+    const { message } = error;
+    if (error.failure.kind === "forbidden")
+      this.#log.warn("the resource may not be read; it is tried again", { error: message });
+    else this.#log.info("the resource is not there; it is looked for again", { error: message });
   }
 
   #arrive(object: T, gone: boolean): void {
@@ -263,7 +276,7 @@ class CachingInformer<T extends KubeObject> implements Informer<T> {
     const changes = this.#store.replace(snapshot);
     if (!this.#synced) this.#log.info("synced", { objects: snapshot.objects.size });
     this.#synced = true;
-    this.#absent = false;
+    this.#absence = undefined;
     // The right to read was granted; that to watch is tried next.
     if (this.#failure?.error.failure.kind === "forbidden") this.#failure = undefined;
     for (const synced of this.#waiting) synced();
