@@ -323,6 +323,21 @@ describe("documents that come and go", () => {
     expect(marked(next)).toBe("B");
     expect(new Set([...owned(next).values()].map(({ rule }) => rule))).toEqual(new Set(["config/atelet"]));
   });
+
+  it("in another source with another label leave none of the old one, though the old document is still there", () => {
+    const node = after(n1, [makeAteom("A", "a")]);
+    const other: Specs = {
+      atelet: {
+        workloads: [{ podSelector: { matchLabels: { a: "b" } } }],
+        node: { label: { key: "new.test/a" } },
+      },
+    };
+    const { footprints: before } = footprintsOf(ATELET);
+    const sources = [documentsOf(other, "config"), documentsOf(ATELET)];
+    const footprints = compileFootprints({ sources, before });
+    const capability = bindFootprints({ footprints: () => footprints, sight: sightOf({ pods: [] }) });
+    expect(marked(settle(node, [capability]))).toBe("");
+  });
 });
 
 describe("F-E15 F-B9 a release that is delayed", () => {
@@ -423,6 +438,7 @@ describe("an agent that is placed eagerly", () => {
     expect(after(idle, undefined, eager("0s"))).toBe(idle);
     expect(marked(after(after(idle, [makeAteom("A", "a")], eager("0s")), [], eager("0s")))).toBe("false, ");
     expect(marked(after(idle, [], {}))).toBe("");
+    expect(phases(idle, eager("0s"), { pods: [] })).toEqual([["Idle", false]]);
   });
 
   it("leaves what others say of an idle node, unless that is reclaimed", () => {

@@ -63,10 +63,10 @@ interface Around {
 
 /** Pure and total. */
 export function decideFootprints(view: NodeView, footprints: Footprints, around: Around): NodeDecision {
-  const draft: Draft = { marks: [], keep: new Map(), findings: [], outcomes: [], claimBytes: CLAIM_BYTES };
+  const draft: Draft = { marks: [], keep: new Map(), findings: [], outcomes: [], room: { ...CLAIM_ROOM } };
   for (const footprint of footprints.footprints) decideOne(draft, footprint, view, around);
   keepFaulty(draft, footprints, view);
-  const { recheckAfterMs, claimBytes: _, ...decision } = draft;
+  const { recheckAfterMs, room: _, ...decision } = draft;
   return recheckAfterMs === undefined ? decision : { ...decision, recheckAfterMs };
 }
 
@@ -75,8 +75,8 @@ interface Draft {
   readonly keep: Map<MarkId, Reason>;
   readonly findings: Finding[];
   readonly outcomes: RuleOutcome[];
-  /** What claims may still take of the record. */
-  claimBytes: number;
+  /** What claims may still take. */
+  readonly room: { record: number; annotations: number };
   recheckAfterMs?: number;
 }
 
@@ -114,23 +114,33 @@ function decideOne(draft: Draft, footprint: Footprint, view: NodeView, around: A
  */
 export const MAX_CLAIMS = 256;
 
-/** What all claims of a node may take of its record: labels, and marks of other capabilities, have to stand there as well. */
-const CLAIM_BYTES = MAX_RECORD_BYTES / 2;
+/**
+ * What all claims of a node may take, bytes: of its record, for labels and marks of other capabilities have to stand there as
+ * well, and of the 256 KiB that all annotations share with those of others.
+ */
+const CLAIM_ROOM = { record: MAX_RECORD_BYTES / 2, annotations: MAX_RECORD_BYTES } as const;
 /** Of an entry of the record, beside the id and the rule: `"":{"c":"footprint","r":"","since":"2026-01-01T00:00:00Z"},`. */
 const ENTRY_BYTES = 64;
 
 /** Label and claims. Claims go without words: the label tells. */
 function want(draft: Draft, footprint: Footprint, groups: ReadonlySet<string>): void {
-  const { marks, findings } = draft;
+  const { marks, findings, room } = draft;
   const { rule, label, claims, foreign } = footprint;
   const common = { rule, reason: reasons.FootprintNeeded, foreign: foreignMarks(foreign) } as const;
   marks.push({ ...common, id: labelId(label.key), value: label.value });
   if (claims === undefined) return;
   const ids = [...groups].sort().map((group) => claimId(claims, group));
-  const bytes = ENTRY_BYTES + rule.length + Math.max(0, ...ids.map((id) => id.length));
-  const most = Math.min(MAX_CLAIMS, Math.floor(draft.claimBytes / bytes));
+  const longest = Math.max(0, ...ids.map((id) => id.length));
+  const entry = ENTRY_BYTES + rule.length + longest;
+  const annotation = longest + Buffer.byteLength(claims.value);
+  const most = Math.min(
+    MAX_CLAIMS,
+    Math.floor(room.record / entry),
+    Math.floor(room.annotations / annotation),
+  );
   const named = ids.slice(0, most);
-  draft.claimBytes -= named.length * bytes;
+  room.record -= named.length * entry;
+  room.annotations -= named.length * annotation;
   for (const id of named) marks.push({ ...common, id, value: claims.value, announce: "never" });
   if (groups.size <= most) return;
   const message = `pods of ${groups.size} groups need the agent; the first ${most} by name claim the node`;

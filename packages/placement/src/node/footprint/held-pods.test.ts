@@ -93,6 +93,18 @@ describe("the pods that a deletion waits for", () => {
     ]);
   });
 
+  it("F-B1 are none that were orphaned of what is not among the owned resources", () => {
+    const hold = {
+      resource: { group: "ate.dev", version: "v1alpha1", resource: "workerpools" },
+      finalizer: "x.test/hold",
+      onDelete: "Wait",
+      ownedResources: [],
+    } as const;
+    const wait = footprintOf({ preset: "agent-substrate/pr-134", hold });
+    const owner = { known: new Set(["uid-p1"]), isOrphaned: true };
+    expect(found(wait, [makeAteom("a", "p1")], { owner })).toEqual([]);
+  });
+
   it("F-E11 are those of what it has taken over, though it was read before whose that was, and none that another has", () => {
     const pods = [makeAteom("old", "p1", { labels: { "ate.dev/worker-pool": "pool" } })];
     const refsOf = (uid: string): readonly string[] | undefined => (uid === "d" ? ["new"] : undefined);

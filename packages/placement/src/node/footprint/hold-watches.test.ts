@@ -2,9 +2,10 @@
 import { ApiError, type KubeClient, type Resource } from "@berth/kube";
 import { clusterName, createSilentLogger, createVirtualClock } from "@berth/runtime";
 import { describe, expect, it, vi } from "vitest";
+import { compileFootprints } from "./compile.ts";
 import { HeldOwners } from "./held-owners.ts";
 import { HoldWatches } from "./hold-watches.ts";
-import { footprintsOf } from "./testing/footprints.ts";
+import { documentsOf, footprintsOf } from "./testing/footprints.ts";
 
 const POOLS = "workerpools.ate.dev";
 const preset = { preset: "agent-substrate/pr-134" } as const;
@@ -52,6 +53,15 @@ describe("the holds in force", () => {
     const resource = { group: "ate.dev", version: "v1alpha1", resource: "workerpools" };
     watches.want(footprintsOf({ f: { ...preset, hold: { resource, finalizer: "x.test/hold" } } }));
     expect(rulesOf(watches)).toEqual([[], ["cluster/f"]]);
+  });
+
+  it("are those of the document that goes before another of its name, and not of both", () => {
+    const watches = aWatch();
+    const before = footprintsOf({ f: preset });
+    watches.want(before);
+    const sources = [documentsOf({ f: preset }, "config"), documentsOf({ f: preset })];
+    watches.want(compileFootprints({ sources, before: before.footprints }));
+    expect(rulesOf(watches)).toEqual([["config/f"]]);
   });
 
   it("go on while the document has a fault, and while its source is read anew", () => {

@@ -148,6 +148,14 @@ describe("the status of a footprint", () => {
       { metadata: { generation: 4 }, status },
     );
     expect(other.status?.conditions?.map(({ type }) => type)).toEqual(["Ready"]);
+    const unchecked = footprintOf({ preset: "agent-substrate/pr-134", agent: { nodeSelector: "Off" } });
+    const nodes = { labelled: 1, pending: 0, agentReady: 12, agentUnschedulable: 3 };
+    const left = decide(
+      { progress: { ...progress, footprint: unchecked, agent: undefined, agentReady: undefined } },
+      { metadata: { generation: 4 }, status: { ...status, nodes } },
+    );
+    expect(left.status?.nodes?.agentUnschedulable ?? 0).toBe(0);
+    expect(left.status?.nodes?.agentReady ?? 0).toBe(0);
   });
 
   it("tells when the agent is placed again, and not that an owner waits", () => {
