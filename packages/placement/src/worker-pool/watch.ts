@@ -31,7 +31,8 @@ const ALL = "all";
 
 /**
  * Deployments carry no label that the server could select by, so each one of the cluster is received, at the start and
- * with every change of its status. What is kept of those that belong to no pool is their name.
+ * with every change of its status. What is kept of those that belong to no pool is their name. A right that is missing
+ * stands in the log and in the metrics of informers; it is no problem of the process, which has others to serve.
  */
 export class WorkerPoolWatch implements Component {
   readonly name = "worker-pools-watch";
@@ -89,11 +90,6 @@ export class WorkerPoolWatch implements Component {
   async start(signal: AbortSignal): Promise<Running> {
     const both = await Promise.all([this.#pools.start(signal), this.#deployments.start(signal)]);
     return { ended: Promise.all(both.map(({ ended }) => ended)).then(() => undefined) };
-  }
-
-  /** Why they cannot be read. A lost connection is no problem for a minute. */
-  problem(): string | undefined {
-    return this.#pools.problem() ?? this.#deployments.problem();
   }
 
   #onDeployment(change: Change<Deployment>): void {

@@ -110,6 +110,27 @@ describe("the owners watched", () => {
   });
 });
 
+describe("owners that may not be read", () => {
+  const hold = footprintsOf({ f: preset }).footprints[0]?.hold;
+  it.each(["forbidden", "notFound"] as const)("%s: are told from those that are not there", async (kind) => {
+    const refuse = (): Promise<never> =>
+      Promise.reject(new ApiError({ kind }, { verb: "list", resource: POOLS }));
+    const watches = aWatch({ list: refuse, watch: refuse });
+    watches.want(footprintsOf({ f: preset }));
+    if (hold === undefined) throw new Error("the preset holds nobody");
+    expect(watches.isKnown(hold.resource)).toBe(false);
+    const stop = new AbortController();
+    const { ended } = await watches.start(stop.signal);
+    await vi.waitFor(() => expect(watches.isKnown(hold.resource)).toBe(true));
+    expect(watches.isAbsent(hold.resource)).toBe(kind === "notFound");
+    const why = watches.whyUnread(hold);
+    if (kind === "notFound") expect(why).toBeUndefined();
+    else expect(why).toMatch(/^list workerpools\.ate\.dev: .*refused/);
+    stop.abort();
+    await ended;
+  });
+});
+
 describe("held owners", () => {
   const entry = (name: string, since: string) => {
     return { name, uid: name, since, pods: [], nodes: [], message: `waits ${since}`, isStuck: false };

@@ -15,7 +15,7 @@ import {
 import { isRuleKnown } from "../capability.ts";
 import { InformerSet, pick } from "../informer-set.ts";
 import { type Guard, isSameResource, type OwnedObject } from "./decide-hold.ts";
-import type { Footprint, Footprints, GroupVersionResource } from "./footprint.ts";
+import type { Footprint, Footprints, GroupVersionResource, OwnerHold } from "./footprint.ts";
 import type { HeldOwner } from "./footprint-sight.ts";
 
 /** An owner of some resource. `toOwnerText` tells keys apart. */
@@ -191,22 +191,31 @@ export class HoldWatches implements Component {
     return Promise.resolve({ ended: Promise.race([end(), this.#failed.promise]) });
   }
 
-  /** The first resource that cannot be relied on, with why. */
-  problem(): string | undefined {
-    for (const [name, { informer }] of this.#owners) {
-      const problem = informer.problem();
-      if (problem !== undefined) return `${name}: ${problem}`;
-    }
-    for (const set of this.#owned.values()) {
-      const problem = set.problem();
+  /**
+   * Why its owners, or what they own, cannot be relied on. No `problem` of the process: it is of some footprints, and must not
+   * keep the others from being served.
+   */
+  whyUnread({ resource, ownedResources: owned }: OwnerHold): string | undefined {
+    const owners = this.#owners.get(resourceName(resource))?.informer;
+    const why = owners?.refusal ?? owners?.problem();
+    if (why !== undefined) return why;
+    for (const one of owned) {
+      const problem = this.#owned.get(versionedName(one))?.problem();
       if (problem !== undefined) return problem;
     }
     return undefined;
   }
 
-  /** Is it known that this resource is not there, or may not be read? Then nothing of it is held. */
+  /** Have its owners been read, or is it known that they cannot be? */
+  isKnown(resource: GroupVersionResource): boolean {
+    const informer = this.#owners.get(resourceName(resource))?.informer;
+    return informer !== undefined && (informer.synced || informer.absent);
+  }
+
+  /** Is it known that this resource is not there? Then nothing of it is held. */
   isAbsent(resource: GroupVersionResource): boolean {
-    return this.#owners.get(resourceName(resource))?.informer.absent ?? false;
+    const informer = this.#owners.get(resourceName(resource))?.informer;
+    return informer !== undefined && informer.absent && informer.refusal === undefined;
   }
 
   /** One watch for each resource, in one of these versions: another that was asked for before may not be served any more. */

@@ -121,6 +121,8 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
   #generation = 0;
   /** Resources that may not be read, until when that is believed, monotonic ms. */
   readonly #denied = new Map<string, { readonly until: number; readonly why: string }>();
+  /** Kinds that are needed, and that the server does not have: of those that are asked for, and of its own. */
+  readonly #unserved = new Map<string, string>();
 
   constructor(options: OwnerResolverOptions) {
     const { client, clock, log, metrics, random } = options;
@@ -183,10 +185,18 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
     return this.#controller.start(signal);
   }
 
-  /** The right that is missing, of the kinds that Kubernetes makes pods with and of those that are asked for. */
+  /** A right that is missing is none: it is of some footprints, and `whyUnread` says it of each. */
   problem(): string | undefined {
-    for (const [kind, { why }] of this.#denied) if (this.#isNeeded(kind)) return why;
     return this.#controller.problem?.();
+  }
+
+  /** What keeps owners of these kinds, and those on the way to them, from being known. */
+  whyUnread(kinds: readonly { readonly group: string; readonly kind: string }[]): string | undefined {
+    const asked = new Set(kinds.map(kindText));
+    const isAsked = (kind: string): boolean => asked.has(kind) || WORKLOADS.has(kind);
+    for (const [kind, { why }] of this.#denied) if (isAsked(kind)) return why;
+    for (const [kind, why] of this.#unserved) if (isAsked(kind)) return why;
+    return undefined;
   }
 
   /** As far as it is known, and the first owner that is not. */
@@ -256,7 +266,13 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
       if (signal.aborted) return undefined;
       this.#denied.delete(kind);
       // Its definition may be on its way, or not known to each API server yet.
-      if (read === "unserved") return this.#passOver(question, kind, MISS_MS);
+      if (read === "unserved") {
+        const { kind: name, apiVersion } = named.ref;
+        if (this.#isNeeded(kind))
+          this.#unserved.set(kind, `the server does not have ${name} of ${apiVersion}`);
+        return this.#passOver(question, kind, MISS_MS);
+      }
+      this.#unserved.delete(kind);
       this.#answer(question, read);
       return undefined;
     } catch (error) {

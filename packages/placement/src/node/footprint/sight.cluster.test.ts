@@ -210,7 +210,7 @@ describe("the owners of a real Deployment's pods", () => {
     };
     await eventually(() => {
       expect(owners()).toBeUndefined();
-      expect(setup.problem()).toMatch(/^get deployments.apps "web" in ".*forbidden/s);
+      expect(watches.whyUnread(footprint)).toMatch(/^get deployments.apps "web" in ".*forbidden/s);
     });
   });
 });

@@ -4,7 +4,7 @@ import type { Change, Clock, ClusterName, Component, Logger, MetricsRegistry, Ra
 import type { DaemonSetWatch } from "../daemonset-watch.ts";
 import { NamespaceWatch } from "../namespace-watch.ts";
 import { isEmptySelector } from "../selector.ts";
-import { FOOTPRINT, type Footprint, type PodGrouping } from "./footprint.ts";
+import { FOOTPRINT, type Footprint, type NeedingPods, type PodGrouping } from "./footprint.ts";
 import type { FootprintSight } from "./footprint-sight.ts";
 import { OwnerResolver } from "./owners.ts";
 import { FootprintPods } from "./pod-watches.ts";
@@ -43,6 +43,8 @@ export interface FootprintWatches {
    * `undefined`: not known yet.
    */
   podsOf(footprint: Footprint, namespace?: string): readonly Pod[] | undefined;
+  /** What keeps the pods of this footprint, or what they are decided by, from being known: a right, in most cases. */
+  whyUnread(footprint: Footprint): string | undefined;
   /** Run them all. */
   readonly components: readonly Component[];
   /** Pods held. */
@@ -95,8 +97,8 @@ export function createFootprintSight(options: FootprintSightOptions): FootprintW
         // A hold asks for the owners of pods also where the grouping knows no kind of them.
         { toTop: footprints.some(({ hold, grouping }) => hold && ownerKinds(grouping).length === 0) },
       );
-      volumes.want(workloads.some(({ csiDrivers }) => csiDrivers.length > 0));
-      namespaces.want(workloads.some(({ namespaceSelector }) => !isEmptySelector(namespaceSelector)));
+      volumes.want(workloads.some(needsVolumes));
+      namespaces.want(workloads.some(needsNamespaces));
       daemonSets.want(
         FOOTPRINT,
         footprints.some(({ agent }) => agent !== undefined && agent.nodeSelector !== "Off"),
@@ -104,11 +106,29 @@ export function createFootprintSight(options: FootprintSightOptions): FootprintW
       pods.want(footprints);
     },
     podsOf: (footprint, namespace) => pods.podsOf(footprint, namespace),
+    whyUnread({ workloads, grouping, hold }) {
+      const kinds = ownerKinds(grouping);
+      const parts = [
+        pods,
+        ...(workloads.some(needsNamespaces) ? [namespaces] : []),
+        ...(workloads.some(needsVolumes) ? volumes.components : []),
+      ];
+      const problem = parts.map((part) => part.problem?.()).find((it) => it !== undefined);
+      return problem ?? (kinds.length > 0 || hold !== undefined ? owners.whyUnread(kinds) : undefined);
+    },
     components: [pods, namespaces, owners, ...volumes.components],
     get size() {
       return pods.size;
     },
   };
+}
+
+function needsVolumes({ csiDrivers }: NeedingPods): boolean {
+  return csiDrivers.length > 0;
+}
+
+function needsNamespaces({ namespaceSelector }: NeedingPods): boolean {
+  return !isEmptySelector(namespaceSelector);
 }
 
 function ownerKinds(grouping: PodGrouping): readonly { readonly group: string; readonly kind: string }[] {
