@@ -16,7 +16,7 @@ import {
   GATES,
   waitLabels,
 } from "@berth/placement";
-import { describeApiError } from "./failure-text.ts";
+import { listObjects } from "./listing.ts";
 import type { Session } from "./session.ts";
 import type { Surroundings } from "./surroundings.ts";
 
@@ -57,22 +57,17 @@ export async function findAdmission(
 async function findBy(
   labels: Readonly<Record<string, string>>,
   resources: readonly Resource[],
-  { client }: Session,
-  { stderr, signal }: Pick<Surroundings, "stderr" | "signal">,
+  session: Session,
+  surroundings: Pick<Surroundings, "stderr" | "signal">,
 ): Promise<readonly AdmissionObject[]> {
   const labelSelector = Object.entries(labels)
     .map(([key, value]) => `${key}=${value}`)
     .join(",");
   const found: AdmissionObject[] = [];
   for (const resource of resources) {
-    try {
-      const pages = client.pages(resource, { labelSelector, metadataOnly: true, signal });
-      for await (const { items } of pages) found.push(...items.map((object) => ({ resource, object })));
-    } catch (error) {
-      if (isApiError(error, "notFound")) continue;
-      if (!isApiError(error, "forbidden")) throw error;
-      stderr.write(`${resource.kind}s are left out: ${describeApiError(error)}\n`);
-    }
+    const listing = { resource, labelSelector, metadataOnly: true };
+    const objects = (await listObjects(listing, { session, surroundings })) ?? [];
+    found.push(...objects.map((object) => ({ resource, object })));
   }
   return found;
 }

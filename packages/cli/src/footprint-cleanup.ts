@@ -1,16 +1,10 @@
 /** What `berth clean` undoes of footprints beside the nodes: finalizers on owners, and waits in Deployments. */
-import {
-  type Deployment,
-  defineResource,
-  deployments,
-  isApiError,
-  type KubeObject,
-  nameOfResource,
-  type Resource,
-} from "@berth/kube";
+import { type Deployment, deployments, isApiError } from "@berth/kube";
 import { FIELD_MANAGER, type Footprints, type OwnerHold } from "@berth/placement";
 import { removeFinalizer } from "@berth/runtime";
 import { describeApiError } from "./failure-text.ts";
+import { distinctHolds, eachOwner } from "./footprint-owners.ts";
+import { eachObject } from "./listing.ts";
 import type { Session } from "./session.ts";
 import type { Surroundings } from "./surroundings.ts";
 
@@ -35,25 +29,21 @@ export async function findFootprintWork(
 ): Promise<readonly FootprintLeftover[]> {
   const found: FootprintLeftover[] = [];
   const inForce = footprints?.footprints ?? [];
-  const holds = new Map(
-    inForce.flatMap(({ hold }) =>
-      hold === undefined ? [] : [[JSON.stringify(hold.resource) + hold.finalizer, hold]],
-    ),
-  );
-  for (const hold of holds.values()) found.push(...(await heldOwners(hold, session, surroundings)));
+  for (const hold of distinctHolds({ footprints: inForce }))
+    found.push(...(await heldOwners(hold, session, surroundings)));
   if (inForce.some(({ wait }) => wait?.inject === "ServerSideApply"))
     found.push(...(await waitingDeployments(session, surroundings)));
   return found;
 }
 
 async function heldOwners(
-  { resource: { group, version, resource: plural }, finalizer }: OwnerHold,
-  { client }: Session,
+  hold: OwnerHold,
+  session: Session,
   surroundings: Around,
 ): Promise<readonly FootprintLeftover[]> {
-  const resource = defineResource({ group, version, plural, kind: "", namespaced: true });
-  const objects = await listAll(resource, { metadataOnly: true }, { client }, surroundings);
-  return objects.flatMap((object): readonly FootprintLeftover[] => {
+  const { finalizer } = hold;
+  const found: FootprintLeftover[] = [];
+  await eachOwner(hold, { session, surroundings }, ({ object, resource, text }) => {
     const {
       namespace = "",
       name = "",
@@ -62,35 +52,35 @@ async function heldOwners(
       finalizers = [],
     } = object.metadata ?? {};
     const body = removeFinalizer({ metadata: { uid, resourceVersion, finalizers } }, finalizer);
-    if (body === undefined) return [];
-    const about = defineResource({ group, version, plural, kind: "", namespaced: namespace !== "" });
+    if (body === undefined) return;
     const of = { name, ...(namespace !== "" && { namespace }) };
-    return [
-      {
-        object: `${nameOfResource(about)} ${namespace === "" ? name : `${namespace}/${name}`}`,
-        what: `finalizer ${finalizer}`,
-        undo: (signal) => client.patch(about, of, body, { signal }),
-      },
-    ];
+    found.push({
+      object: text,
+      what: `finalizer ${finalizer}`,
+      undo: (signal) => session.client.patch(resource, of, body, { signal }),
+    });
   });
+  return found;
 }
 
 /** Those in which the server has written down init containers as applied by Berth: an apply of nothing takes them off. */
 async function waitingDeployments(
-  { client }: Session,
+  session: Session,
   surroundings: Around,
 ): Promise<readonly FootprintLeftover[]> {
-  const objects = await listAll(deployments, {}, { client }, surroundings);
-  return objects.filter(hasWait).map(({ metadata = {} }) => {
-    const { namespace = "", name = "", uid = "" } = metadata;
+  const found: FootprintLeftover[] = [];
+  await eachObject({ resource: deployments }, { session, surroundings }, (deployment) => {
+    if (!hasWait(deployment)) return;
+    const { namespace = "", name = "", uid = "" } = deployment.metadata ?? {};
     // The type promises a whole Deployment: an apply is of a part of it.
     const nothing = { metadata: { namespace, name, uid } } as Deployment;
-    return {
+    found.push({
       object: `deployments.apps ${namespace}/${name}`,
       what: "its pods wait for an agent, and are rolled out anew without",
-      undo: (signal) => client.apply(deployments, nothing, { fieldManager: FIELD_MANAGER, signal }),
-    };
+      undo: (signal) => session.client.apply(deployments, nothing, { fieldManager: FIELD_MANAGER, signal }),
+    });
   });
+  return found;
 }
 
 function hasWait({ metadata }: Deployment): boolean {
@@ -101,25 +91,6 @@ function hasWait({ metadata }: Deployment): boolean {
       operation === "Apply" &&
       JSON.stringify(fieldsV1 ?? {}).includes('"f:initContainers"'),
   );
-}
-
-/** None where there is no such kind; one that may not be read is said. */
-async function listAll<T extends KubeObject>(
-  resource: Resource<T>,
-  options: { readonly metadataOnly?: boolean },
-  { client }: Pick<Session, "client">,
-  { stderr, signal }: Around,
-): Promise<readonly T[]> {
-  const found: T[] = [];
-  try {
-    for await (const { items } of client.pages(resource, { ...options, signal })) found.push(...items);
-  } catch (error) {
-    if (isApiError(error, "notFound")) return [];
-    if (!isApiError(error, "forbidden")) throw error;
-    stderr.write(`${resource.plural} are left out: ${describeApiError(error)}\n`);
-    return [];
-  }
-  return found;
 }
 
 /**

@@ -32,6 +32,7 @@ import {
   readClusterRules,
   ruleSources,
 } from "./label-rules.ts";
+import { listObjects } from "./listing.ts";
 import { Progress } from "./output/progress.ts";
 import type { Surroundings } from "./surroundings.ts";
 import { VERSION } from "./version.ts";
@@ -138,22 +139,12 @@ export async function fetchClusterRules(
 }
 
 /** All objects of a kind of ours; `undefined` as for `fetchClusterRules`. */
-export async function fetchDocuments<T extends KubeObject>(
+export function fetchDocuments<T extends KubeObject>(
   resource: Resource<T>,
-  { client }: Session,
-  { stderr, signal }: Pick<Surroundings, "stderr" | "signal">,
+  session: Session,
+  surroundings: Pick<Surroundings, "stderr" | "signal">,
 ): Promise<readonly T[] | undefined> {
-  const objects: T[] = [];
-  try {
-    for await (const page of client.pages(resource, { signal })) objects.push(...page.items);
-  } catch (error) {
-    if (isApiError(error, "notFound")) return undefined;
-    if (!isApiError(error, "forbidden")) throw error;
-    const kinds = resource.kind.replace(/y$/, "ie");
-    stderr.write(`${kinds}s are left out: ${describeApiError(error)}\n`);
-    return undefined;
-  }
-  return objects;
+  return listObjects({ resource }, { session, surroundings });
 }
 
 /** `undefined` without the right to read them, which is said: what depends on it is unknown. */
