@@ -2,6 +2,7 @@
 import * as z from "zod";
 import { annotationKeyProblem } from "../node/validate.ts";
 import { duration } from "./duration.ts";
+import { DNS_LABEL, type FootprintWait, footprintWait } from "./footprint-wait.ts";
 import { text, withRules } from "./schema.ts";
 import { labelKey, labelValue, type Selector, selector } from "./selector.ts";
 
@@ -45,9 +46,12 @@ export interface FootprintGroup {
 }
 
 export interface FootprintNode {
-  readonly label?: { readonly key: string; readonly value?: string | undefined } | undefined;
-  /** Annotations `<prefix><group>`, one for each group on the node. Default none. */
-  readonly claims?: { readonly annotationPrefix: string; readonly value?: string | undefined } | undefined;
+  /** The key is required without a preset. */
+  readonly label?: { readonly key?: string | undefined; readonly value?: string | undefined } | undefined;
+  /** Annotations `<prefix><group>`, one for each group on the node. Default none. The prefix is required without a preset. */
+  readonly claims?:
+    | { readonly annotationPrefix?: string | undefined; readonly value?: string | undefined }
+    | undefined;
   /** Marks that nobody needs and Berth has not set: removed, left, or told of. Default `Reclaim`. */
   readonly foreign?: "Reclaim" | "Preserve" | "Report" | undefined;
   /** Nodes that are never touched. Default none. */
@@ -56,8 +60,12 @@ export interface FootprintNode {
 
 /** An owner's deletion waits until its pods are gone. */
 export interface FootprintHold {
-  readonly resource: { readonly group: string; readonly version: string; readonly resource: string };
-  readonly finalizer: string;
+  /** Required where no preset says it. */
+  readonly resource?:
+    | { readonly group: string; readonly version: string; readonly resource: string }
+    | undefined;
+  /** Required where no preset says it. */
+  readonly finalizer?: string | undefined;
   /** `DeleteOwned`: what the owner owns of these is deleted once. `Wait`: somebody else does that. Default `DeleteOwned`. */
   readonly onDelete?: "DeleteOwned" | "Wait" | undefined;
   readonly ownedResources?:
@@ -65,23 +73,6 @@ export interface FootprintHold {
     | undefined;
   /** Then the owner is let go all the same. Default `0s`: never. */
   readonly timeout?: string | undefined;
-}
-
-/** Workloads wait for the agent of their node. */
-export interface FootprintWait {
-  /** `ServerSideApply` puts the container into owned Deployments, `Webhook` into new pods. Default `None`. */
-  readonly inject?: "None" | "ServerSideApply" | "Webhook" | undefined;
-  readonly container?:
-    | {
-        readonly name?: string | undefined;
-        /** With a digest the node need not trust a tag. */
-        readonly image?: string | undefined;
-        /** The workload starts all the same after it. Default `0s`: never. */
-        readonly timeout?: string | undefined;
-      }
-    | undefined;
-  /** Of the node's own address. */
-  readonly port?: number | undefined;
 }
 
 export interface FootprintAgent {
@@ -108,19 +99,18 @@ const MAX_ITEMS = 16;
 const NAME = /^[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*$/;
 const GROUP = /^(?:[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*)?$/;
 const VERSION = /^v[0-9]+(?:(?:alpha|beta)[0-9]+)?$/;
-const CONTAINER = /^[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?$/;
 /** A claim's key is a prefix and a group: a uid has 36 of the 63 characters. */
 const MAX_PREFIX_NAME = 63 - 36;
 
 const name = (): z.ZodString => z.string().min(1).max(253).regex(NAME, "must be the name of an object");
 const group = (): z.ZodString => z.string().max(253).regex(GROUP, 'must be an API group, "" for the core');
 const plural = (): z.ZodString =>
-  z.string().min(1).max(63).regex(CONTAINER, "must be the plural name of a resource");
+  z.string().min(1).max(63).regex(DNS_LABEL, "must be the plural name of a resource");
 const groupResource = () =>
   z.strictObject({
-    group: group(),
-    version: z.string().max(63).regex(VERSION, "must be a version such as v1"),
-    resource: plural(),
+    group: group().describe('API group, "" for the core.'),
+    version: z.string().max(63).regex(VERSION, "must be a version such as v1").describe("Such as v1."),
+    resource: plural().describe("Its plural name, such as deployments."),
   });
 
 function claimPrefix(): z.ZodType<string> {
@@ -164,51 +154,42 @@ const workload: z.ZodType<FootprintWorkload> = z.strictObject({
     .describe("Whether a pod that ends counts until it is gone. Default Hold."),
 });
 
-const groupSchema: z.ZodType<FootprintGroup> = withRules<FootprintGroup>(
-  z.strictObject({
-    by: z
-      .enum(["PodLabel", "OwnerUID", "Namespace", "Pod", "None"])
-      .optional()
-      .describe("What counts as one owner: a claim on the node for each. Default None."),
-    label: labelKey().optional().describe("Of the pod, for PodLabel."),
-    owner: z
-      .strictObject({ group: group(), kind: z.string().min(1).max(63) })
-      .optional()
-      .describe("The kind up to which controllers of a pod are followed."),
-    verifyOwner: z
-      .boolean()
-      .optional()
-      .describe(
-        "A label counts only as the uid of an owner that the pod really has. Default true with an owner.",
-      ),
-  }),
-  [
-    {
-      cel: '!has(self.by) || self.by != "PodLabel" || has(self.label)',
-      holds: ({ by, label }) => by !== "PodLabel" || label !== undefined,
-      message: "PodLabel needs a label",
-      field: "label",
-    },
-    {
-      cel: '!has(self.by) || self.by != "OwnerUID" || has(self.owner)',
-      holds: ({ by, owner }) => by !== "OwnerUID" || owner !== undefined,
-      message: "OwnerUID needs an owner",
-      field: "owner",
-    },
-  ],
-);
+const groupSchema: z.ZodType<FootprintGroup> = z.strictObject({
+  by: z
+    .enum(["PodLabel", "OwnerUID", "Namespace", "Pod", "None"])
+    .optional()
+    .describe("What counts as one owner: a claim on the node for each. Default None."),
+  label: labelKey().optional().describe("Of the pod, for PodLabel."),
+  owner: z
+    .strictObject({
+      group: group().describe('API group, "" for the core.'),
+      kind: z.string().min(1).max(63).describe("Such as Deployment."),
+    })
+    .optional()
+    .describe("The kind up to which controllers of a pod are followed."),
+  verifyOwner: z
+    .boolean()
+    .optional()
+    .describe(
+      "A label counts only as the uid of an owner that the pod really has. Default true with an owner.",
+    ),
+});
 
 const node: z.ZodType<FootprintNode> = z.strictObject({
   label: z
     .strictObject({
-      key: labelKey(),
+      key: labelKey()
+        .optional()
+        .describe("Required without a preset, else footprint.berth.dev/ and the name of the document."),
       value: labelValue().optional().describe('Default "true".'),
     })
     .optional()
     .describe("What the node selector of the agent's DaemonSet asks for."),
   claims: z
     .strictObject({
-      annotationPrefix: claimPrefix().describe("A group is put behind it."),
+      annotationPrefix: claimPrefix()
+        .optional()
+        .describe("A group is put behind it. Required without a preset."),
       value: text({ max: 253 }).optional().describe("Default the empty text."),
     })
     .optional()
@@ -236,54 +217,50 @@ export const nodeFootprintSpec: z.ZodType<NodeFootprintSpec> = withRules<NodeFoo
       .readonly()
       .optional()
       .describe("Pods that need the agent; each entry is enough."),
-    group: groupSchema.optional(),
-    node: node.optional(),
+    group: groupSchema.optional().describe("What belongs together. Default all pods that need the agent."),
+    node: node.optional().describe("What stands on nodes that need the agent."),
     release: z
       .strictObject({
         delay: duration()
           .optional()
           .describe("How long a node keeps its marks after the last pod. Default 0s."),
       })
-      .optional(),
+      .optional()
+      .describe("When marks go."),
     hold: z
       .strictObject({
-        resource: groupResource().describe("The kind of the owners."),
-        finalizer: labelKey().describe("Keeps an owner until its pods are gone."),
+        resource: groupResource()
+          .optional()
+          .describe("The kind of the owners. Required where no preset says it."),
+        finalizer: labelKey()
+          .optional()
+          .describe("Keeps an owner until its pods are gone. Required where no preset says it."),
         onDelete: z
           .enum(["DeleteOwned", "Wait"])
           .optional()
           .describe(
             "Whether Berth deletes what the owner owns, as the garbage collector waits for the owner. Default DeleteOwned.",
           ),
-        ownedResources: z.array(groupResource()).max(MAX_ITEMS).readonly().optional(),
+        ownedResources: z
+          .array(groupResource())
+          .max(MAX_ITEMS)
+          .readonly()
+          .optional()
+          .describe("What DeleteOwned deletes, and what an owner is kept for."),
         timeout: duration().optional().describe("Then it is let go all the same. Default 0s: never."),
       })
       .optional()
       .describe("The deletion of an owner waits for its pods. Default it does not."),
-    wait: z
-      .strictObject({
-        inject: z
-          .enum(["None", "ServerSideApply", "Webhook"])
-          .optional()
-          .describe(
-            "ServerSideApply puts the container into owned Deployments, Webhook into new pods. Default None.",
-          ),
-        container: z
-          .strictObject({
-            name: z.string().min(1).max(63).regex(CONTAINER, "must be the name of a container").optional(),
-            image: z.string().min(1).max(512).optional(),
-            timeout: duration()
-              .optional()
-              .describe("The workload starts all the same after it. Default 0s: never."),
-          })
-          .optional(),
-        port: z.int().min(1).max(65_535).optional().describe("Of the agent, at the address of the node."),
-      })
-      .optional()
-      .describe("Workloads start once the agent of their node listens."),
+    wait: footprintWait.optional().describe("Workloads start once the agent of their node listens."),
     agent: z
       .strictObject({
-        daemonSet: z.strictObject({ namespace: name(), name: name() }).optional(),
+        daemonSet: z
+          .strictObject({
+            namespace: name().describe("Its namespace."),
+            name: name().describe("Its name."),
+          })
+          .optional()
+          .describe("The agent itself. Default none is known, and nothing of it is checked."),
         nodeSelector: z
           .enum(["Off", "Verify", "Manage"])
           .optional()
@@ -302,10 +279,40 @@ export const nodeFootprintSpec: z.ZodType<NodeFootprintSpec> = withRules<NodeFoo
   }),
   [
     {
-      cel: "has(self.preset) || (has(self.workloads) && has(self.node) && has(self.node.label))",
+      cel: "has(self.preset) || (has(self.workloads) && has(self.node) && has(self.node.label) && has(self.node.label.key))",
       holds: ({ preset, workloads, node: marks }) =>
-        preset !== undefined || (workloads !== undefined && marks?.label !== undefined),
-      message: "needs workloads and node.label, or a preset",
+        preset !== undefined || (workloads !== undefined && marks?.label?.key !== undefined),
+      message: "needs workloads and node.label.key, or a preset",
+    },
+    {
+      cel: "has(self.preset) || !has(self.node) || !has(self.node.claims) || has(self.node.claims.annotationPrefix)",
+      holds: ({ preset, node: marks }) =>
+        preset !== undefined || marks?.claims === undefined || marks.claims.annotationPrefix !== undefined,
+      message: "claims need an annotationPrefix, or a preset",
+      field: "node",
+    },
+    {
+      cel: 'has(self.preset) || !has(self.group) || !has(self.group.by) || self.group.by != "PodLabel" || has(self.group.label)',
+      holds: ({ preset, group: given }) =>
+        preset !== undefined || given?.by !== "PodLabel" || given.label !== undefined,
+      message: "PodLabel needs a label",
+      field: "group",
+    },
+    {
+      cel: 'has(self.preset) || !has(self.group) || !has(self.group.by) || self.group.by != "OwnerUID" || has(self.group.owner)',
+      holds: ({ preset, group: given }) =>
+        preset !== undefined || given?.by !== "OwnerUID" || given.owner !== undefined,
+      message: "OwnerUID needs an owner",
+      field: "group",
+    },
+    {
+      cel: "has(self.preset) || !has(self.hold) || (has(self.hold.resource) && has(self.hold.finalizer))",
+      holds: ({ preset, hold }) =>
+        preset !== undefined ||
+        hold === undefined ||
+        (hold.resource !== undefined && hold.finalizer !== undefined),
+      message: "needs resource and finalizer, or a preset that has them",
+      field: "hold",
     },
   ],
 );

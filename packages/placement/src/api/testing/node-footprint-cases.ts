@@ -8,6 +8,20 @@ const resource = { group: "ate.dev", version: "v1alpha1", resource: "workerpools
 export const validFootprints: readonly { readonly what: string; readonly spec: NodeFootprintSpec }[] = [
   { what: "a preset alone", spec: { preset: "agent-substrate/pr-134" } },
   { what: "workloads and a label", spec: { workloads, node } },
+  { what: "of a preset's hold the timeout alone", spec: { preset: "gpu", hold: { timeout: "30s" } } },
+  {
+    what: "the rest of what a preset says",
+    spec: {
+      preset: "agent-substrate/pr-134",
+      group: { by: "PodLabel" },
+      node: { label: { value: "yes" }, claims: { value: "x" } },
+      hold: {},
+    },
+  },
+  {
+    what: "a container that is told of no settings",
+    spec: { workloads, node, wait: { container: { securityContext: {}, resources: {} } } },
+  },
   {
     what: "all there is",
     spec: {
@@ -44,7 +58,21 @@ export const validFootprints: readonly { readonly what: string; readonly spec: N
       },
       wait: {
         inject: "Webhook",
-        container: { name: "w", image: "busybox:1.36", timeout: "30s" },
+        container: {
+          name: "w",
+          image: "busybox:1.36",
+          timeout: "30s",
+          resources: { requests: { cpu: "10m" }, limits: { cpu: "0.5", memory: "32Mi" } },
+          securityContext: {
+            allowPrivilegeEscalation: false,
+            capabilities: { drop: ["ALL"] },
+            readOnlyRootFilesystem: true,
+            runAsGroup: 1000,
+            runAsNonRoot: true,
+            runAsUser: 1000,
+            seccompProfile: { type: "Localhost", localhostProfile: "profiles/wait.json" },
+          },
+        },
         port: 8085,
       },
       agent: { daemonSet: { namespace: "ns", name: "ds" }, nodeSelector: "Manage", placement: "Eager" },
@@ -64,13 +92,13 @@ export const invalidFootprints: readonly {
   { what: "a field that there is not", spec: { preset: "gpu", more: 1 }, field: "spec.more" },
   {
     what: "a label to group by",
-    spec: { preset: "gpu", group: { by: "PodLabel" } },
-    field: "spec.group.label",
+    spec: { workloads, node, group: { by: "PodLabel" } },
+    field: "spec.group",
   },
   {
     what: "an owner to group by",
-    spec: { preset: "gpu", group: { by: "OwnerUID" } },
-    field: "spec.group.owner",
+    spec: { workloads, node, group: { by: "OwnerUID" } },
+    field: "spec.group",
   },
   {
     what: "a key that is none",
@@ -94,8 +122,33 @@ export const invalidFootprints: readonly {
   },
   {
     what: "a hold of nothing",
-    spec: { preset: "gpu", hold: { finalizer: "a.b/c" } },
-    field: "spec.hold.resource",
+    spec: { workloads, node, hold: { finalizer: "a.b/c" } },
+    field: "spec.hold",
+  },
+  { what: "a hold by nothing", spec: { workloads, node, hold: { resource } }, field: "spec.hold" },
+  { what: "a label without a key", spec: { workloads, node: { label: { value: "a" } } }, field: "spec" },
+  {
+    what: "claims without a prefix",
+    spec: { workloads, node: { ...node, claims: { value: "a" } } },
+    field: "spec.node",
+  },
+  {
+    what: "an amount that is none",
+    spec: { preset: "gpu", wait: { container: { resources: { limits: { cpu: "much" } } } } },
+    field: "spec.wait.container.resources.limits.cpu",
+  },
+  {
+    what: "a user that is none",
+    spec: { preset: "gpu", wait: { container: { securityContext: { runAsUser: -1 } } } },
+    field: "spec.wait.container.securityContext.runAsUser",
+  },
+  {
+    what: "a profile of the node without its file",
+    spec: {
+      preset: "gpu",
+      wait: { container: { securityContext: { seccompProfile: { type: "Localhost" } } } },
+    },
+    field: "spec.wait.container.securityContext.seccompProfile.localhostProfile",
   },
   {
     what: "a version that is none",

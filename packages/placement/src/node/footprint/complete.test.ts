@@ -272,6 +272,62 @@ describe("presets", () => {
     expect(footprint?.grouping).not.toHaveProperty("verify");
   });
 
+  it.each<[string, NodeFootprintSpec, object]>([
+    ["the timeout of a hold", { hold: { timeout: "30s" } }, { hold: { timeoutMs: 30_000 } }],
+    ["what a hold does", { hold: { onDelete: "Wait" } }, { hold: { onDelete: "Wait" } }],
+    ["nothing of a hold", { hold: {} }, {}],
+    [
+      "the value of the label",
+      { node: { label: { value: "x" } } },
+      { label: { key: "ate.dev/atelet", value: "x" } },
+    ],
+    [
+      "the value of claims",
+      { node: { claims: { value: "x" } } },
+      { claims: { annotationPrefix: "ate.dev/claim.", value: "x" } },
+    ],
+    ["what groups", { group: { by: "PodLabel" } }, {}],
+  ])("let a document give %s alone", (_, spec, expected) => {
+    const preset = "agent-substrate/pr-134";
+    const { footprint: base } = complete({ preset });
+    const { footprint, faults } = complete({ preset, ...spec });
+    expect(faults).toEqual([]);
+    const { hold } = expected as { readonly hold?: object };
+    expect(footprint).toEqual({ ...base, ...expected, ...(hold && { hold: { ...base?.hold, ...hold } }) });
+  });
+
+  it("name label and claims after the document, with the values that it gives", () => {
+    const node = { label: { value: "on" }, claims: { value: "x" } };
+    expect(complete({ preset: "log", workloads: selected, node }, "logs").footprint).toMatchObject({
+      label: { key: "footprint.berth.dev/logs", value: "on" },
+      claims: { annotationPrefix: "footprint.berth.dev/logs_", value: "x" },
+    });
+  });
+
+  it.each<[NodeFootprintSpec, readonly string[]]>([
+    [
+      { preset: "image-warmer", workloads: selected, hold: { onDelete: "Wait", timeout: "30s" } },
+      [
+        "hold.resource: is required: the preset image-warmer holds nobody",
+        "hold.finalizer: is required: the preset image-warmer holds nobody",
+      ],
+    ],
+    [
+      { preset: "gpu", group: { by: "PodLabel" } },
+      ["group.label: PodLabel needs it, and the preset gpu does not say it"],
+    ],
+    [
+      { preset: "csi", workloads: [{ csiDrivers: ["d"] }], group: { by: "OwnerUID" } },
+      ["group.owner: OwnerUID needs it, and the preset csi does not say it"],
+    ],
+    [
+      { preset: "log", workloads: [{ podSelector: {} }] },
+      ["workloads.0: it takes every pod: name labels, resources or drivers"],
+    ],
+  ])("%j lacks what its preset does not say", (spec, expected) => {
+    expect(faultsOf(spec)).toEqual(expected);
+  });
+
   it("can be written out: what is complete says the same without its preset", () => {
     for (const preset of footprintPresets) {
       const { needs } = presets[preset];

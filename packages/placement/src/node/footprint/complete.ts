@@ -1,13 +1,15 @@
 /** From one `NodeFootprint` document to a footprint: explicit field before preset before default. */
 import { durationMs } from "../../api/duration.ts";
+import type { FootprintWait } from "../../api/footprint-wait.ts";
 import type {
   FootprintGroup,
   FootprintHold,
   FootprintNode,
-  FootprintWait,
+  FootprintPreset,
   FootprintWorkload,
   NodeFootprintSpec,
 } from "../../api/node-footprint.ts";
+import { parseQuantity } from "../labels/compare.ts";
 import { isEmptySelector } from "../selector.ts";
 import type {
   AgentWait,
@@ -19,6 +21,7 @@ import type {
   PodGrouping,
 } from "./footprint.ts";
 import { presets } from "./presets.ts";
+import { waitSettings } from "./wait-settings.ts";
 
 /** The domain of labels and claims that a document with a preset does not name. */
 export const FOOTPRINT_DOMAIN = "footprint.berth.dev";
@@ -62,7 +65,8 @@ export function completeFootprint({ name, spec }: FootprintDocument, rule: strin
     faults.push({ path: ["node", "label", "value"], message: `"${IDLE_VALUE}" says that a node is idle` });
   }
   if (faults.length > 0 || label === undefined || claims === "too long") return { faults };
-  const { hold, wait, node, release, agent } = full;
+  const { wait, node, release, agent } = full;
+  const hold = full.hold && holdOf(full.hold);
   const footprint: Footprint = {
     rule,
     name,
@@ -73,7 +77,7 @@ export function completeFootprint({ name, spec }: FootprintDocument, rule: strin
     foreign: node?.foreign ?? "Reclaim",
     ...(node?.excludeSelector && { excludeSelector: node.excludeSelector }),
     releaseDelayMs: durationMs(release?.delay ?? "0s"),
-    ...(hold && { hold: holdOf(hold) }),
+    ...(hold && { hold }),
     ...waitOf(wait),
     ...(agent?.daemonSet && {
       agent: { ...agent.daemonSet, nodeSelector: agent.nodeSelector ?? "Verify" },
@@ -127,16 +131,42 @@ function merged<T extends object>(base: T | undefined, given: T | undefined): T 
   return all;
 }
 
-/** What a preset cannot know. */
+/** What a preset does not say, and often cannot know. */
 function missingFrom({ preset }: NodeFootprintSpec, full: NodeFootprintSpec): SpecFault[] {
-  const { workloads } = full;
+  return [...missingWorkloads(preset, full), ...missingGroup(preset, full), ...missingHold(preset, full)];
+}
+
+function missingWorkloads(
+  preset: FootprintPreset | undefined,
+  { workloads }: NodeFootprintSpec,
+): readonly SpecFault[] {
   const needs = preset === undefined ? undefined : presets[preset].needs;
   const message = (field: string): string => `the preset ${preset} cannot know it: give ${field}`;
   if (workloads === undefined) return [{ path: ["workloads"], message: message(`workloads with ${needs}`) }];
+  if (needs === undefined) return [];
+  // Of one that takes every pod that is said, and not what else it could name.
   return workloads.flatMap((workload, at) =>
-    needs === undefined || given(workload, needs)
+    given(workload, needs) || !selectsAnything(workload)
       ? []
       : [{ path: ["workloads", at, needs], message: message(needs) }],
+  );
+}
+
+function missingGroup(
+  preset: FootprintPreset | undefined,
+  { group }: NodeFootprintSpec,
+): readonly SpecFault[] {
+  const field = group?.by === "PodLabel" ? "label" : group?.by === "OwnerUID" ? "owner" : undefined;
+  if (group === undefined || field === undefined || group[field] !== undefined) return [];
+  const message = `${group.by} needs it${preset === undefined ? "" : `, and the preset ${preset} does not say it`}`;
+  return [{ path: ["group", field], message }];
+}
+
+function missingHold(preset: FootprintPreset | undefined, { hold }: NodeFootprintSpec): readonly SpecFault[] {
+  if (hold === undefined) return [];
+  const message = `is required${preset === undefined ? "" : `: the preset ${preset} holds nobody`}`;
+  return (["resource", "finalizer"] as const).flatMap((field) =>
+    hold[field] === undefined ? [{ path: ["hold", field], message }] : [],
   );
 }
 
@@ -160,15 +190,27 @@ function misfits({ workloads = [], group, hold, wait, agent }: NodeFootprintSpec
       path: ["group", "by"],
       message: "a hold needs groups that are owners: PodLabel or OwnerUID",
     });
-  if (hold !== undefined && !hold.finalizer.includes("/"))
+  if (hold?.finalizer !== undefined && !hold.finalizer.includes("/"))
     faults.push({ path: ["hold", "finalizer"], message: "the API server wants a domain before the name" });
   if (hold !== undefined && hold.onDelete !== "Wait" && (hold.ownedResources ?? []).length === 0)
     faults.push({ path: ["hold", "ownedResources"], message: "DeleteOwned has to know what owners own" });
   if (wait?.inject !== undefined && wait.inject !== "None" && wait.port === undefined)
     faults.push({ path: ["wait", "port"], message: "has to be given: pods wait for it" });
+  faults.push(...amountFaults(wait));
   if (agent?.nodeSelector === "Manage" && agent.daemonSet === undefined)
     faults.push({ path: ["agent", "daemonSet"], message: "Manage has to know which" });
   return faults;
+}
+
+/** Pods with such a container are refused. */
+function amountFaults(wait: FootprintWait | undefined): readonly SpecFault[] {
+  const { requests, limits } = wait?.container?.resources ?? {};
+  return (["cpu", "memory", "ephemeral-storage"] as const).flatMap((name) => {
+    const [requested, limit] = [requests?.[name], limits?.[name]].map((it) => parseQuantity(it ?? ""));
+    if (requested === undefined || limit === undefined || requested <= limit) return [];
+    const path = ["wait", "container", "resources", "requests", name];
+    return [{ path, message: `is more than its limit, ${limits?.[name]}: pods would be refused` }];
+  });
 }
 
 function selectsAnything({
@@ -231,26 +273,26 @@ function tooLong(what: string, name: string): string {
   return `has to be given: the name of the document has ${name.length} characters, too many for ${what}`;
 }
 
-function holdOf({ resource, finalizer, onDelete, ownedResources, timeout = "0s" }: FootprintHold): OwnerHold {
+/** `undefined` where something is missing, which is a fault. */
+function holdOf({ resource, finalizer, ...given }: FootprintHold): OwnerHold | undefined {
+  if (resource === undefined || finalizer === undefined) return undefined;
+  const { onDelete = "DeleteOwned", ownedResources = [], timeout = "0s" } = given;
   const timeoutMs = durationMs(timeout);
-  return {
-    resource,
-    finalizer,
-    onDelete: onDelete ?? "DeleteOwned",
-    ownedResources: ownedResources ?? [],
-    ...(timeoutMs > 0 && { timeoutMs }),
-  };
+  return { resource, finalizer, onDelete, ownedResources, ...(timeoutMs > 0 && { timeoutMs }) };
 }
 
-function waitOf({ inject = "None", container, port }: FootprintWait = {}): { readonly wait?: AgentWait } {
+function waitOf({ inject = "None", container = {}, port }: FootprintWait = {}): {
+  readonly wait?: AgentWait;
+} {
   if (inject === "None" || port === undefined) return {};
-  const timeoutSeconds = Math.ceil(durationMs(container?.timeout ?? "0s") / 1000);
+  const timeoutSeconds = Math.ceil(durationMs(container.timeout ?? "0s") / 1000);
   const { name, image } = WAIT_CONTAINER;
   return {
     wait: {
       inject,
-      containerName: container?.name ?? name,
-      image: container?.image ?? image,
+      containerName: container.name ?? name,
+      image: container.image ?? image,
+      ...waitSettings(container),
       ...(timeoutSeconds > 0 && { timeoutSeconds }),
       port,
     },

@@ -15,17 +15,28 @@ const init = {
 const footprint = footprintOf(init);
 const wait: Container = footprint.wait ? waitContainer(footprint.wait) : { name: "" };
 const other = { name: "x", image: "x" };
+const named = { ".": {}, "f:name": {} };
+/** As the server records what Berth applies of the container now. */
+const whole = {
+  ...named,
+  "f:image": {},
+  "f:resources": {
+    "f:requests": { "f:cpu": {}, "f:memory": {} },
+    "f:limits": { "f:cpu": {}, "f:memory": {} },
+  },
+  "f:securityContext": { "f:runAsUser": {}, "f:capabilities": { "f:drop": {} } },
+};
 
-/** `applied`: init containers by Berth, those that are only named with false. */
+/** `applied`: init containers by Berth, those that are only named with false; or their fields. */
 function aDeployment(
   initContainers: readonly Container[],
-  applied: Readonly<Record<string, boolean>> = {},
+  applied: Readonly<Record<string, boolean | object>> = {},
   more: { readonly kind?: string; readonly namespace?: string } = {},
 ): Deployment {
   const { kind = POOL.kind, namespace = "ns" } = more;
-  const entries = Object.entries(applied).map(([name, isWhole]) => [
+  const entries = Object.entries(applied).map(([name, fields]) => [
     `k:{"name":"${name}"}`,
-    { ".": {}, "f:name": {}, ...(isWhole && { "f:image": {} }) },
+    typeof fields === "object" ? fields : fields ? whole : named,
   ]);
   const fieldsV1 = {
     "f:spec": { "f:template": { "f:spec": { "f:initContainers": Object.fromEntries(entries) } } },
@@ -75,6 +86,38 @@ describe("the wait of a Deployment", () => {
     [
       "is set right when it says something else",
       aDeployment([{ ...wait, image: "old" }], { wait: true }),
+      [["wait"]],
+    ],
+    [
+      "is left when the server writes amounts in another way, and others say more of it",
+      aDeployment(
+        [
+          {
+            ...wait,
+            resources: {
+              requests: { cpu: "0.05", memory: "33554432", "ephemeral-storage": "1Mi" },
+              limits: { cpu: "50m", memory: "32Mi" },
+            },
+            securityContext: { ...wait.securityContext, readOnlyRootFilesystem: true },
+          },
+        ],
+        { wait: true },
+      ),
+      [],
+    ],
+    [
+      "is set right when it may use something else",
+      aDeployment([{ ...wait, resources: { ...wait.resources, limits: { cpu: "1" } } }], { wait: true }),
+      [["wait"]],
+    ],
+    [
+      "is set right when it runs as somebody else",
+      aDeployment([{ ...wait, securityContext: { ...wait.securityContext, runAsUser: 0 } }], { wait: true }),
+      [["wait"]],
+    ],
+    [
+      "gives up what it was given before and is no longer",
+      aDeployment([wait], { wait: { ...whole, "f:securityContext": { "f:runAsGroup": {} } } }),
       [["wait"]],
     ],
     ["is put back when somebody has taken it off", aDeployment([other], {}), [["wait", "x"], ["wait"]]],

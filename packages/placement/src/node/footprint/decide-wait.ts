@@ -2,6 +2,7 @@
 import type { Container, Deployment, ManagedFieldsEntry, Pod } from "@berth/kube";
 import { isSameData } from "@berth/runtime";
 import { FIELD_MANAGER } from "../../api/keys.ts";
+import { parseQuantity } from "../labels/compare.ts";
 import { field, isRecord } from "../untrusted-json.ts";
 import type { Footprint } from "./footprint.ts";
 import { hasGroupLabel } from "./groups.ts";
@@ -38,13 +39,15 @@ export function decideWait({ deployment, footprints, sight }: WaitView): WaitDec
     if (answer) wanting.push(footprint);
   }
   const applied = appliedContainers(deployment);
-  const ours = new Set([...applied].flatMap(([name, isWhole]) => (isWhole ? [name] : [])));
+  const ours = new Set([...applied].flatMap(([name, fields]) => (isWhole(fields) ? [name] : [])));
   const standing = new Map((spec.initContainers ?? []).map((container) => [container.name, container]));
   const taken = containerNames(spec);
   const wanted = waitContainers(wanting, "ServerSideApply").filter(
     ({ name }) => ours.has(name) || !taken.has(name),
   );
-  const put = wanted.filter((container) => !isStanding(container, standing.get(container.name)));
+  const put = wanted.filter(
+    (container) => !isStanding(container, standing.get(container.name), applied.get(container.name)),
+  );
   const names = new Set(wanted.map(({ name }) => name));
   const off = [...applied.keys()].filter((name) => !names.has(name));
   if (put.length === 0 && off.length === 0) return settled;
@@ -84,8 +87,8 @@ function isOwned({ metadata }: Deployment, { grouping }: Footprint): boolean {
   return controller?.kind === owner.kind && group === owner.group;
 }
 
-/** In all that we set; the API server adds defaults. */
-function isStanding(wanted: Container, standing: Container | undefined): boolean {
+/** In all that we set; the API server adds defaults. `applied` is what the server's record has of it as ours. */
+function isStanding(wanted: Container, standing: Container | undefined, applied: unknown): boolean {
   if (standing === undefined) return false;
   const { image, command, env } = wanted;
   const variables = (standing.env ?? []).map(({ name, valueFrom }) => [name, valueFrom?.fieldRef?.fieldPath]);
@@ -95,8 +98,37 @@ function isStanding(wanted: Container, standing: Container | undefined): boolean
     isSameData(
       variables,
       (env ?? []).map(({ name, valueFrom }) => [name, valueFrom?.fieldRef?.fieldPath]),
-    )
+    ) &&
+    hasSettings(wanted, standing) &&
+    SETTINGS.every((name) => isGiven(field(applied, `f:${name}`), wanted[name]))
   );
+}
+
+const SETTINGS = ["resources", "securityContext"] as const;
+
+/** All that is wanted stands; amounts may be written in another way. */
+function hasSettings(wanted: Container, standing: Container): boolean {
+  const amounts = (["requests", "limits"] as const).every((list) =>
+    Object.entries(wanted.resources?.[list] ?? {}).every(([name, amount]) => {
+      const stands = standing.resources?.[list]?.[name];
+      return stands !== undefined && parseQuantity(stands) === parseQuantity(amount);
+    }),
+  );
+  return amounts && isWithin(wanted.securityContext ?? {}, standing.securityContext);
+}
+
+function isWithin(wanted: unknown, standing: unknown): boolean {
+  if (!isRecord(wanted)) return isSameData(wanted, standing);
+  return Object.keys(wanted).every((key) => isWithin(field(wanted, key), field(standing, key)));
+}
+
+/** Is what we have applied wanted still? What is not has to be given up, or it stands for ever. */
+function isGiven(applied: unknown, wanted: unknown): boolean {
+  const keys = isRecord(applied) ? Object.keys(applied).filter((key) => key.startsWith("f:")) : [];
+  return keys.every((key) => {
+    const value = field(wanted, key.slice(2));
+    return value !== undefined && isGiven(field(applied, key), value);
+  });
 }
 
 /** Is this the entry of what Berth has applied? */
@@ -105,21 +137,26 @@ export function isOurEntry({ manager, operation, subresource }: ManagedFieldsEnt
 }
 
 /**
- * Names of the init containers that we have applied, by the server's own record: whole ones, and those of others that were
- * named for the order.
+ * The init containers that we have applied, each with the server's own record of its fields: whole ones, and those of others
+ * that were named for the order.
  */
-function appliedContainers({ metadata }: Deployment): ReadonlyMap<string, boolean> {
-  const names = new Map<string, boolean>();
+function appliedContainers({ metadata }: Deployment): ReadonlyMap<string, unknown> {
+  const fields = new Map<string, unknown>();
   for (const entry of metadata?.managedFields ?? []) {
     if (!isOurEntry(entry)) continue;
     const path = ["f:spec", "f:template", "f:spec", "f:initContainers"];
     const owned = path.reduce<unknown>(field, entry.fieldsV1);
     for (const key of isRecord(owned) ? Object.keys(owned) : []) {
       const name = nameIn(key);
-      if (name !== undefined) names.set(name, isRecord(field(field(owned, key), "f:image")));
+      if (name !== undefined) fields.set(name, field(owned, key));
     }
   }
-  return names;
+  return fields;
+}
+
+/** And not only named. */
+function isWhole(applied: unknown): boolean {
+  return isRecord(field(applied, "f:image"));
 }
 
 /** Entries of a list are called by their keys, as `k:{"name":"wait"}`. */

@@ -1,4 +1,5 @@
 /** `NodeFootprint` documents made ready for use. Plain data. */
+import type { ResourceRequirements, SecurityContext } from "@berth/kube";
 import type { NodeFootprintSpec } from "../../api/node-footprint.ts";
 import type { Selector } from "../../api/selector.ts";
 import type { Policy } from "../capability.ts";
@@ -51,6 +52,9 @@ export interface AgentWait {
   readonly inject: "ServerSideApply" | "Webhook";
   readonly containerName: string;
   readonly image: string;
+  /** Absent: it says nothing of them. */
+  readonly resources?: ResourceRequirements;
+  readonly securityContext?: SecurityContext;
   /** Seconds; absent: never. */
   readonly timeoutSeconds?: number;
   readonly port: number;

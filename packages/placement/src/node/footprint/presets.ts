@@ -18,6 +18,7 @@ export const originalFootprint = {
   finalizer: "ate.dev/release-node-claims",
   owner: { group: "ate.dev", kind: "WorkerPool" },
   owners: { group: "ate.dev", version: "v1alpha1", resource: "workerpools" },
+  /** It says nothing else: no resources, and nothing of what it may do. */
   waitContainer: { name: "wait-for-atelet", image: "busybox:1.36" },
   port: 8085,
   agent: { namespace: "ate-system", name: "atelet" },
@@ -40,7 +41,11 @@ const substrate = {
     ownedResources: [{ group: "apps", version: "v1", resource: "deployments" }],
   },
   // Whoever makes the Deployments of the pools puts the container in: nothing is applied beside them.
-  wait: { inject: "None", container: originalFootprint.waitContainer, port: originalFootprint.port },
+  wait: {
+    inject: "None",
+    container: { ...originalFootprint.waitContainer, resources: {}, securityContext: {} },
+    port: originalFootprint.port,
+  },
   agent: { daemonSet: originalFootprint.agent, nodeSelector: "Verify", placement: "Lazy" },
 } as const satisfies NodeFootprintSpec;
 

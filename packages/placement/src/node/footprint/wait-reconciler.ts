@@ -127,11 +127,11 @@ async function write(
   }
   const given = entriesOf(decision);
   const result = noteWritten(memory, { from, to, given, nowMs: options.clock.monotonic() });
-  const [reason, what] =
+  const [reason, how, what] =
     decision.put.length > 0
-      ? [reasons.AgentWaitSet, decision.put.map(({ name }) => name)]
-      : [reasons.AgentWaitTaken, decision.taken];
-  const note = `rolled out for the init container ${what.join(", ")}`;
+      ? [reasons.AgentWaitSet, "with", decision.put.map(({ name }) => name)]
+      : [reasons.AgentWaitTaken, "without", decision.taken];
+  const note = `rolled out ${how} the init container ${what.join(", ")}`;
   record(subject, options, { reason, note, type: "Normal" });
   return result;
 }

@@ -115,5 +115,5 @@ function slimDeployment({ metadata, spec }: Deployment): Deployment {
 }
 
 function slimInit(container: Container): Container {
-  return pick(container, ["name", "image", "command", "env", "resources"]);
+  return pick(container, ["name", "image", "command", "env", "resources", "securityContext"]);
 }

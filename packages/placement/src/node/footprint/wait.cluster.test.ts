@@ -7,7 +7,9 @@ import {
   mutatingWebhookConfigurations,
   namespaces,
   type Pod,
+  type PodSpec,
   pods,
+  resourceQuotas,
 } from "@berth/kube";
 import {
   clusterName,
@@ -157,6 +159,12 @@ describe("a Deployment whose pods need the agent", () => {
     await standing(name, ["wait", "x"]);
     berth.want(footprintsOf({}));
     const after = await standing(name, ["x"]);
+    await eventually(() =>
+      expect(berth.events.at(-1)).toMatchObject({
+        reason: reasons.AgentWaitTaken,
+        note: "rolled out without the init container wait",
+      }),
+    );
     expect(after.spec).toEqual(spec);
     expect(ofBerth(after)).toEqual([]);
   });
@@ -222,6 +230,141 @@ describe("a Deployment whose pods need the agent", () => {
     const { metadata } = await cluster.client.patch(deployments, { namespace, name }, { type: "json", body });
     const after = await standing(name, ["wait"]);
     expect(after.metadata?.generation).toBeGreaterThan(metadata?.generation ?? 0);
+  });
+});
+
+/** Namespaces that refuse pods: for what containers may do, and for what they do not say of resources. */
+async function strictNamespace(name: string): Promise<void> {
+  const labels = { "pod-security.kubernetes.io/enforce": "restricted" };
+  await cluster.client.create(namespaces, { metadata: { name, labels } });
+  const hard = { "limits.cpu": "9", "limits.memory": "9Gi", "requests.cpu": "9", "requests.memory": "9Gi" };
+  const of = { namespace: name, name: "all" };
+  await cluster.client.create(resourceQuotas, { metadata: of, spec: { hard } }, { namespace: name });
+  // As the quota controller would, which does not run here.
+  const body = { status: { hard, used: Object.fromEntries(Object.keys(hard).map((key) => [key, "0"])) } };
+  await cluster.client.patch(resourceQuotas, of, { type: "merge", body }, { subresource: "status" });
+}
+
+/** What strict namespaces take. */
+function strictPod(securityContext: PodSpec["securityContext"], labels: Record<string, string>): Pod {
+  const amounts = { cpu: "1", memory: "1Gi" };
+  const container: Container = {
+    name: "main",
+    image: "registry.test/a:1",
+    resources: { requests: amounts, limits: amounts },
+    securityContext: {
+      allowPrivilegeEscalation: false,
+      capabilities: { drop: ["ALL"] },
+      runAsNonRoot: true,
+      runAsUser: 1000,
+      seccompProfile: { type: "RuntimeDefault" },
+    },
+  };
+  return {
+    metadata: { generateName: "strict-", labels },
+    spec: { containers: [container], ...(securityContext && { securityContext }) },
+  };
+}
+
+describe.each<[string, PodSpec["securityContext"]]>([
+  ["that says nothing of itself", undefined],
+  [
+    "with a security context of its own",
+    {
+      runAsNonRoot: true,
+      runAsUser: 1000,
+      runAsGroup: 1000,
+      fsGroup: 1000,
+      seccompProfile: { type: "RuntimeDefault" },
+    },
+  ],
+])("a pod %s in a namespace with Pod Security restricted and a quota", (_name, securityContext) => {
+  const labels = { agent: "needed" };
+
+  it("is taken as it is, and with the wait that the webhook puts in, and stays guaranteed", async () => {
+    const strict = `strict-${++count}`;
+    await strictNamespace(strict);
+    const [hooked] = footprintsOf({
+      f: {
+        workloads: [{ podSelector: { matchLabels: labels } }],
+        node: { label: { key: "test.berth.dev/agent" } },
+        wait: { ...wait, inject: "Webhook" },
+      },
+    }).footprints;
+    if (hooked === undefined) throw new Error("not in force");
+    const object = strictPod(securityContext, labels);
+    await cluster.client.create(pods, object, { namespace: strict, dryRun: true });
+    const { patch } = admitWait(
+      { footprints: [hooked], sight: sightOf({}) },
+      { kind: { kind: "Pod" }, operation: "CREATE", object, namespace: strict },
+    );
+    const stored = await cluster.client.create(pods, applyPatch(object, patch) as Pod, { namespace: strict });
+    expect(stored.spec?.initContainers?.map(({ name }) => name)).toEqual(["wait"]);
+    expect(stored.status?.qosClass).toBe("Guaranteed");
+  });
+
+  it("is taken as its Deployment has it after the apply, which is settled then", async () => {
+    const strict = `strict-${++count}`;
+    await strictNamespace(strict);
+    await using _berth = startBerth(cluster.client);
+    const { spec } = strictPod(securityContext, labels);
+    const name = `d-${++count}`;
+    const owner = { apiVersion: `${POOL.group}/v1`, kind: POOL.kind, name, uid: "u", controller: true };
+    const template = { metadata: { labels: { ...labels, name } }, ...(spec && { spec }) };
+    await cluster.client.create(
+      deployments,
+      {
+        metadata: { name, namespace: strict, ownerReferences: [owner] },
+        spec: { selector: { matchLabels: { name } }, template },
+      },
+      { namespace: strict },
+    );
+    const of = { namespace: strict, name };
+    const { spec: after } = await eventually(async () => {
+      const found = await cluster.client.get(deployments, of);
+      expect(namesOf(found)).toEqual(["wait"]);
+      return found;
+    });
+    const made: Pod = {
+      metadata: { generateName: `${name}-`, labels },
+      ...(after?.template.spec && { spec: after.template.spec }),
+    };
+    const stored = await cluster.client.create(pods, made, { namespace: strict });
+    expect(stored.status?.qosClass).toBe("Guaranteed");
+    // Another one has been looked at, and so has this one again: it stands as it was applied.
+    await standing(await create([]), ["wait"]);
+    expect((await cluster.client.get(deployments, of)).metadata?.generation).toBe(2);
+  });
+});
+
+describe("the settings of the wait", () => {
+  it("are taken back from a Deployment when they are none any more, with one roll-out", async () => {
+    await using berth = startBerth(cluster.client);
+    const name = await create([]);
+    const before = await standing(name, ["wait"]);
+    expect(initsOf(before)[0]).toMatchObject({ resources: {}, securityContext: { runAsUser: 65_534 } });
+    berth.want(
+      footprintsOf({
+        f: {
+          workloads: [{ podSelector: { matchLabels: { agent: "needed" } } }],
+          group: { by: "OwnerUID", owner: POOL },
+          node: { label: { key: "test.berth.dev/agent" } },
+          wait: {
+            ...wait,
+            inject: "ServerSideApply",
+            container: { ...wait.container, resources: { limits: { cpu: "0.1" } }, securityContext: {} },
+          },
+        },
+      }),
+    );
+    const after = await eventually(async () => {
+      const found = await get(name);
+      expect(initsOf(found)[0]?.securityContext?.runAsUser).toBeUndefined();
+      return found;
+    });
+    expect(initsOf(after)[0]?.resources).toEqual({ limits: { cpu: "100m" } });
+    await standing(await create([]), ["wait"]);
+    expect((await get(name)).metadata?.generation).toBe((before.metadata?.generation ?? 0) + 1);
   });
 });
 

@@ -7,16 +7,19 @@ import type { AgentWait, Footprint } from "./footprint.ts";
 const CONNECT_SECONDS = 2;
 
 /**
- * As agent-substrate's pull request 134 has it, field by field: nothing else is set. With a timeout the loop also ends at a
+ * Without resources and security context as agent-substrate's pull request 134 has it, field by field. With a timeout the loop also ends at a
  * time of the clock, and then as if the agent were there. It takes a shell, `nc -z`, and with a timeout `date`: busybox
  * has them.
  */
-export function waitContainer({ containerName, image, port, timeoutSeconds }: AgentWait): Container {
+export function waitContainer(wait: AgentWait): Container {
+  const { containerName, image, port, timeoutSeconds, resources, securityContext } = wait;
   return {
     name: containerName,
     image,
     command: ["sh", "-c", scriptOf(port, timeoutSeconds)],
     env: [{ name: "HOST_IP", valueFrom: { fieldRef: { fieldPath: "status.hostIP" } } }],
+    ...(resources && { resources }),
+    ...(securityContext && { securityContext }),
   };
 }
 
