@@ -5,7 +5,7 @@ import type { Footprint } from "./footprint.ts";
 import type { FootprintSight, OwnerIdentity } from "./footprint-sight.ts";
 import { isGroupedByOwner } from "./groups.ts";
 import { type NeedSight, podNeeds } from "./needs.ts";
-import { isWorkload } from "./owners.ts";
+import { isWorkload } from "./owner-reference.ts";
 
 /** What has to be known of pods. Read from memory; `undefined` is always "not known yet". */
 export interface HeldPodsSight extends NeedSight, Pick<FootprintSight, "owners"> {

@@ -1,151 +1,16 @@
-import {
-  ApiError,
-  type ApiFailure,
-  type KubeClient,
-  type KubeObject,
-  type ObjectName,
-  type OwnerReference,
-  type Pod,
-  type ReadOptions,
-  type Resource,
-} from "@berth/kube";
-import { createSilentLogger, createVirtualClock, sleep, type VirtualClock } from "@berth/runtime";
-import { aPod } from "@berth/testcluster";
+import type { ApiFailure } from "@berth/kube";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { seededRun } from "../../../../runtime/src/testing/property.ts";
-import { GONE_MS, MAX_DEPTH, OwnerResolver } from "./owners.ts";
-
-const POOL = { group: "ate.dev", kind: "WorkerPool" };
-const DEPLOYMENT = { group: "apps", kind: "Deployment" };
-const GROUPS: Readonly<Record<string, string>> = {
-  ReplicaSet: "apps/v1",
-  Deployment: "apps/v1",
-  WorkerPool: "ate.dev/v1alpha1",
-  Secret: "v1",
-};
-const PLURALS: Readonly<Record<string, string>> = { WorkerPool: "workerpools", Secret: "secrets" };
-
-/** `ReplicaSet/web-1`, with the uid `u-web-1` unless it is given. */
-function refTo(owner: string, uid?: string): OwnerReference {
-  const [kind = "", name = ""] = owner.split("/");
-  return { apiVersion: GROUPS[kind] ?? "v1", kind, name, uid: uid ?? `u-${name}`, controller: true };
-}
-
-function podOf(name: string, owner?: OwnerReference, node = "n1"): Pod {
-  return aPod(name)
-    .in("shop")
-    .on(node)
-    .stored({ uid: `pod-${name}`, resourceVersion: "1" })
-    .with((pod) => ({ ...pod, metadata: { ...pod.metadata, ...(owner && { ownerReferences: [owner] }) } }))
-    .build();
-}
-
-/** Objects by `Kind/name`, what reads of them meet, and what was read. */
-class Server {
-  readonly objects = new Map<string, KubeObject>();
-  /** By `Kind/name`: each failure meets one read. */
-  readonly failures = new Map<string, ApiFailure[]>();
-  /** Kinds that may not be read. */
-  readonly denied = new Set<string>();
-  /** Kinds that the server does not have yet. */
-  readonly unserved = new Set<string>();
-  readonly reads: string[] = [];
-  latencyMs = 5;
-  inFlight = 0;
-  most = 0;
-  readonly #clock: VirtualClock;
-
-  constructor(clock: VirtualClock) {
-    this.#clock = clock;
-  }
-
-  /** Of the namespace of the pods. */
-  put(id: string, owner?: string, uid?: string): void {
-    const { name, uid: own } = refTo(id, uid);
-    const ownerReferences = owner === undefined ? [] : [refTo(owner)];
-    this.objects.set(id, { metadata: { namespace: "shop", name, uid: own, ownerReferences } });
-  }
-
-  readonly client: Pick<KubeClient, "get" | "read"> = {
-    get: <T extends KubeObject>({ kind }: Resource<T>, of: ObjectName, options?: ReadOptions) =>
-      this.#get(`${kind}/${of.name}`, of, options?.signal) as Promise<T>,
-    read: async (path) => {
-      await Promise.resolve();
-      const served = Object.entries(PLURALS).filter(
-        ([kind]) => path.endsWith(`/${GROUPS[kind]}`) && !this.unserved.has(kind),
-      );
-      if (served.length === 0) throw new ApiError({ kind: "notFound" }, { verb: "get", resource: path });
-      return JSON.stringify({
-        resources: served.map(([kind, name]) => ({ kind, name, namespaced: true })),
-      });
-    },
-  };
-
-  async #get(id: string, { namespace, name }: ObjectName, signal?: AbortSignal): Promise<KubeObject> {
-    const [kind = ""] = id.split("/");
-    const request = { verb: "get", resource: kind, name } as const;
-    this.reads.push(id);
-    this.most = Math.max(this.most, ++this.inFlight);
-    const waited = await sleep(this.#clock, this.latencyMs, signal);
-    this.inFlight--;
-    if (!waited) throw new ApiError({ kind: "aborted" }, request);
-    if (this.denied.has(kind)) throw new ApiError({ kind: "forbidden" }, request);
-    const failure = this.failures.get(id)?.shift();
-    if (failure !== undefined) throw new ApiError(failure, request);
-    const found = this.objects.get(id);
-    if (found === undefined || namespace !== "shop") throw new ApiError({ kind: "notFound" }, request);
-    return found;
-  }
-}
-
-class World implements AsyncDisposable {
-  readonly clock = createVirtualClock();
-  readonly server = new Server(this.clock);
-  readonly told: string[] = [];
-  moved = 0;
-  readonly resolver = new OwnerResolver({
-    client: this.server.client,
-    clock: this.clock,
-    log: createSilentLogger(),
-    random: () => 0,
-    onChange: (node) => void this.told.push(node),
-    onMoved: () => void this.moved++,
-  });
-  readonly #stop = new AbortController();
-  readonly #running = this.resolver.start(this.#stop.signal);
-
-  constructor(kinds: readonly { readonly group: string; readonly kind: string }[] = [POOL]) {
-    this.server.put("WorkerPool/pool");
-    this.server.put("Deployment/web", "WorkerPool/pool");
-    this.server.put("ReplicaSet/web-1", "Deployment/web");
-    this.resolver.want(kinds);
-  }
-
-  /** `ReplicaSet/web-1` of each, nearest first. */
-  look(pod: Pod): readonly string[] | undefined {
-    return this.resolver.owners(pod)?.map(({ kind, name }) => `${kind}/${name}`);
-  }
-
-  async after(pod: Pod, ms = 100): Promise<readonly string[] | undefined> {
-    this.look(pod);
-    await this.clock.advance(ms);
-    return this.look(pod);
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    this.#stop.abort();
-    await this.clock.advance(1_000);
-    await (await this.#running).ended;
-  }
-}
+import { GONE_MS, MAX_DEPTH } from "./owners.ts";
+import { DEPLOYMENT, OwnerWorld, POOL, podOf, refTo } from "./testing/owner-world.ts";
 
 const pod = podOf("a", refTo("ReplicaSet/web-1"));
 const CHAIN = ["ReplicaSet/web-1", "Deployment/web", "WorkerPool/pool"];
 
 describe("the owners of a pod", () => {
   it("are read one after another, told of once when all are known, and never read again", async () => {
-    await using world = new World();
+    await using world = new OwnerWorld();
     expect(world.look(pod)).toBeUndefined();
     await world.clock.advance(100);
     expect(world.told).toEqual(["n1"]);
@@ -160,7 +25,7 @@ describe("the owners of a pod", () => {
   });
 
   it("are read once for all pods that wait for them, and each node is told", async () => {
-    await using world = new World();
+    await using world = new OwnerWorld();
     const pods = ["n1", "n2", "n2", ""].map((node, at) => podOf(`p${at}`, refTo("ReplicaSet/web-1"), node));
     for (const one of pods) world.look(one);
     await world.clock.advance(100);
@@ -169,7 +34,7 @@ describe("the owners of a pod", () => {
   });
 
   it("are none without a controller, which needs no read", async () => {
-    await using world = new World();
+    await using world = new OwnerWorld();
     expect(world.look(podOf("bare"))).toEqual([]);
     const { controller: _, ...ref } = refTo("ReplicaSet/web-1");
     expect(world.look(podOf("owned", ref))).toEqual([]);
@@ -177,13 +42,13 @@ describe("the owners of a pod", () => {
   });
 
   it("are not known while nobody wants any", async () => {
-    await using world = new World([]);
+    await using world = new OwnerWorld([]);
     expect(await world.after(pod)).toBeUndefined();
     expect(world.server.reads).toEqual([]);
   });
 
   it("end where all kinds that are wanted are found", async () => {
-    await using world = new World([DEPLOYMENT]);
+    await using world = new OwnerWorld([DEPLOYMENT]);
     expect(await world.after(pod)).toEqual(CHAIN.slice(0, 2));
     world.resolver.want([DEPLOYMENT, POOL]);
     expect(await world.after(pod)).toEqual(CHAIN);
@@ -191,7 +56,7 @@ describe("the owners of a pod", () => {
   });
 
   it("end at one that is gone, or another of its name, and are looked for again after a minute", async () => {
-    await using world = new World();
+    await using world = new OwnerWorld();
     world.server.put("Deployment/web", "WorkerPool/pool", "u-other");
     expect(await world.after(pod)).toEqual(["ReplicaSet/web-1"]);
     expect(world.server.reads).toEqual(CHAIN.slice(0, 2));
@@ -204,7 +69,7 @@ describe("the owners of a pod", () => {
   });
 
   it("F-E9 a forged reference says nothing about the owner whose uid it names", async () => {
-    await using world = new World();
+    await using world = new OwnerWorld();
     const forged = [
       podOf("f1", { ...refTo("ReplicaSet/other"), uid: "u-web-1" }),
       podOf("f2", { ...refTo("ReplicaSet/web-1"), kind: "Nothing", apiVersion: "no.such/v1" }),
@@ -217,7 +82,7 @@ describe("the owners of a pod", () => {
   });
 
   it("end at a ring and at a depth, which no controller makes, and are read only once", async () => {
-    await using world = new World();
+    await using world = new OwnerWorld();
     world.server.put("ReplicaSet/r1", "ReplicaSet/r2");
     world.server.put("ReplicaSet/r2", "ReplicaSet/r1");
     const ring = [podOf("r1", refTo("ReplicaSet/r1")), podOf("r2", refTo("ReplicaSet/r2"))];
@@ -232,7 +97,7 @@ describe("the owners of a pod", () => {
   });
 
   it("F-E11 are read again when an owner has a new child, as others may have taken it over meanwhile", async () => {
-    await using world = new World();
+    await using world = new OwnerWorld();
     await world.after(pod);
     world.server.put("WorkerPool/pool-2");
     world.server.put("Deployment/web", "WorkerPool/pool-2");
@@ -247,7 +112,7 @@ describe("the owners of a pod", () => {
   });
 
   it("stay unknown while a read fails, which is repeated, and are told when it has worked", async () => {
-    await using world = new World();
+    await using world = new OwnerWorld();
     const failures: ApiFailure[] = [{ kind: "unreachable" }, { kind: "serverError", status: 503 }];
     world.server.failures.set("Deployment/web", failures);
     world.look(pod);
@@ -259,7 +124,7 @@ describe("the owners of a pod", () => {
   });
 
   it("stay unknown without the right to read them, which is named, and asked for of one owner at a time", async () => {
-    await using world = new World();
+    await using world = new OwnerWorld();
     world.server.denied.add("Deployment");
     for (const name of ["w1", "w2", "w3"]) {
       world.server.put(`Deployment/${name}`);
@@ -280,7 +145,7 @@ describe("the owners of a pod", () => {
   });
 
   it("cost no more the longer they cannot be read, though pods come and go: one of each node stands for all", async () => {
-    await using world = new World();
+    await using world = new OwnerWorld();
     world.server.denied.add("Deployment");
     for (let at = 0; at < 50; at++) {
       world.server.put(`ReplicaSet/web-${at}`, "Deployment/web");
@@ -294,7 +159,7 @@ describe("the owners of a pod", () => {
   });
 
   it("end at what may not be read and nobody asks for: it is no problem of ours, and keeps nothing unknown", async () => {
-    await using world = new World();
+    await using world = new OwnerWorld();
     world.server.denied.add("Secret");
     expect(await world.after(podOf("forged", refTo("Secret/token")))).toEqual([]);
     expect(await world.after(podOf("again", refTo("Secret/other")))).toEqual([]);
@@ -318,7 +183,7 @@ describe("the owners of a pod", () => {
   });
 
   it("stay unknown while the server does not have the kind that is asked for, and are told when it has", async () => {
-    await using world = new World();
+    await using world = new OwnerWorld();
     world.server.unserved.add("WorkerPool");
     expect(await world.after(pod, 1_000)).toBeUndefined();
     world.server.unserved.clear();
@@ -328,7 +193,7 @@ describe("the owners of a pod", () => {
   });
 
   it("are all of them where a hold asks for them and knows no kind", async () => {
-    await using world = new World([]);
+    await using world = new OwnerWorld([]);
     world.resolver.want([], { toTop: true });
     expect(await world.after(pod)).toEqual(CHAIN);
   });
@@ -354,7 +219,7 @@ describe("the owners of a pod", () => {
       const asks = fc.array(fc.tuple(fc.nat(11), fc.integer({ min: 0, max: 12 })), { maxLength: 40 });
       await fc.assert(
         fc.asyncProperty(sets, asks, async (replicaSets, order) => {
-          await using world = new World();
+          await using world = new OwnerWorld();
           const pods = replicaSets.map(({ deployment, isGone, failures }, at) => {
             const id = `ReplicaSet/r${at}`;
             world.server.put(`Deployment/d${deployment}`, "WorkerPool/pool");

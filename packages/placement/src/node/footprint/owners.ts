@@ -1,19 +1,11 @@
 import {
-  cronJobs,
-  daemonSets,
-  deployments,
   isApiError,
-  jobs,
   type KubeClient,
   MISS_MS,
   type ObjectMeta,
   type OwnerReference,
   type Pod,
-  type Resource,
   ResourceDirectory,
-  replicaSets,
-  replicationControllers,
-  statefulSets,
 } from "@berth/kube";
 import {
   type Clock,
@@ -28,6 +20,16 @@ import {
   type Running,
 } from "@berth/runtime";
 import type { FootprintSight, OwnerIdentity } from "./footprint-sight.ts";
+import {
+  controllerOf,
+  isNoName,
+  kindOf,
+  kindOfKey,
+  kindText,
+  type NamedOwner,
+  toNamedOwner,
+  WORKLOADS,
+} from "./owner-reference.ts";
 
 export interface OwnerResolverOptions {
   readonly client: Pick<KubeClient, "get" | "read">;
@@ -35,41 +37,32 @@ export interface OwnerResolverOptions {
   readonly log: Logger;
   readonly metrics?: MetricsRegistry;
   readonly random?: Random;
+  /** Owners that are remembered. Default `MAX_OWNERS`. */
+  readonly maxOwners?: number;
   /** The owners of a pod on this node are known now; `""` for pods without a node. Must not throw. */
   readonly onChange: (node: string) => void;
   /** An owner that many may have been decided by is not what it was: everything has to be looked at. Must not throw. */
   readonly onMoved: () => void;
 }
 
-/** Owners that are remembered. Beyond it the one that was not asked for longest is read again when it is. */
+/**
+ * Owners that are remembered, half a kilobyte each. Beyond it the one that was not asked for longest is read again when it
+ * is. 30,000 pods that each have a Deployment of their own have 60,000.
+ */
 export const MAX_OWNERS: number = 200_000;
 /** More owners than this above a pod are not looked for. Kubernetes itself makes three. */
 export const MAX_DEPTH = 6;
 /** How long an owner that is gone is not looked for again, ms: its uid does not come back, but its kind may. */
 export const GONE_MS: number = 60_000;
 const MAX_READS = 8;
-/** Of the name of an object (apimachinery `DNS1123SubdomainMaxLength`). */
-const MAX_NAME = 253;
 /** The longest wait after failures, ms. */
 const RETRY_CAP_MS = 60_000;
 /** How soon a missing right is looked for again, ms. */
 const DENIED_MS = 30_000;
-
-/** What Kubernetes itself makes pods with: these need no discovery. */
-const WORKLOADS: ReadonlyMap<string, Resource> = new Map(
-  [replicaSets, deployments, statefulSets, daemonSets, jobs, cronJobs, replicationControllers].map(
-    (resource) => [kindText(resource), resource],
-  ),
-);
-
-/** An owner as a reference names it, in the namespace of what it owns. */
-interface Named {
-  readonly key: string;
-  readonly namespace: string;
-  readonly group: string;
-  readonly version: string;
-  readonly ref: OwnerReference;
-}
+/** Kinds whose missing right is looked for though nobody asks for them: references can name any. The oldest makes room. */
+const MAX_PROBES = 16;
+/** Before the kind. Keys of owners are JSON. */
+const PROBE = "probe ";
 
 /** Answers are numbered in their order: `first` is the first one about this owner, `at` the last. */
 type Answer = { readonly first: number; readonly at: number } & (
@@ -78,7 +71,7 @@ type Answer = { readonly first: number; readonly at: number } & (
 );
 
 interface Question {
-  readonly named: Named;
+  readonly named: NamedOwner;
   /**
    * Pods whose owners are not known before: the last one of each node, by its name. Once that one's are, all pods of the node
    * are looked at again, and ask anew where they have to.
@@ -96,11 +89,13 @@ interface Question {
  * child of an owner has that owner read again. A failed read is repeated with backoff. Without the right to read
  * an owner it stays unknown, which is looked at every half minute, one owner of each resource, and so it does while the
  * server does not have its kind: where Kubernetes makes pods with it or somebody asks for it. Any other that cannot be read ends the list: it stands in a reference that
- * whoever makes pods can write, or above what others ask for.
+ * whoever makes pods can write, or above what others ask for. Of these one is tried every half minute, and once it may be
+ * read, all that has ended there is looked for again.
  */
 export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> {
   readonly name = "footprint-owners";
   readonly #options: OwnerResolverOptions;
+  readonly #maxOwners: number;
   readonly #directory: ResourceDirectory;
   readonly #controller: Controller<string>;
   /** Kinds that are asked for. */
@@ -121,12 +116,15 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
   #generation = 0;
   /** Resources that may not be read, until when that is believed, monotonic ms. */
   readonly #denied = new Map<string, { readonly until: number; readonly why: string }>();
+  /** By kind, one owner of each that may not be read and that nobody asks for. */
+  readonly #probes = new Map<string, NamedOwner>();
   /** Kinds that are needed, and that the server does not have: of those that are asked for, and of its own. */
   readonly #unserved = new Map<string, string>();
 
   constructor(options: OwnerResolverOptions) {
     const { client, clock, log, metrics, random } = options;
     this.#options = options;
+    this.#maxOwners = options.maxOwners ?? MAX_OWNERS;
     this.#directory = new ResourceDirectory({ client, monotonic: () => clock.monotonic() });
     this.#controller = createController<string>({
       name: this.name,
@@ -151,7 +149,9 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
     this.#kinds = new Set(kinds.map(kindText));
     this.#toTop = toTop;
     this.#generation++;
-    if (!this.#isWanted) this.#questions.clear();
+    if (this.#isWanted) return;
+    this.#questions.clear();
+    this.#probes.clear();
   }
 
   get #isWanted(): boolean {
@@ -164,10 +164,12 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
     const known = this.#known.get(pod);
     if (known?.generation === this.#generation) return known.found;
     const { found, missing, stale, isFinal } = this.#walk(pod);
-    if (stale !== undefined) this.#ask(stale, pod);
+    // What is begun goes first: with as many owners as are remembered, none would ever be complete.
+    const priority = found.length > 0 ? "high" : "low";
+    if (stale !== undefined) this.#ask(stale, pod, priority);
     if (isFinal) this.#known.set(pod, { found, generation: this.#generation });
     if (missing === undefined) return found;
-    this.#ask(missing, pod);
+    this.#ask(missing, pod, priority);
     return undefined;
   }
 
@@ -202,9 +204,9 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
   /** As far as it is known, and the first owner that is not. */
   #walk({ metadata = {} }: Pod): {
     readonly found: readonly OwnerIdentity[];
-    readonly missing?: Named;
+    readonly missing?: NamedOwner;
     /** It was gone when last asked, a while ago, and counts as gone until it is known better. */
-    readonly stale?: Named;
+    readonly stale?: NamedOwner;
     readonly isFinal: boolean;
   } {
     const found: OwnerIdentity[] = [];
@@ -215,7 +217,7 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
       const { uid, name, kind } = ref;
       if (found.some((owner) => owner.uid === uid)) break;
       if (isNoName(ref)) break;
-      const named = toNamed(ref, metadata.namespace ?? "");
+      const named = toNamedOwner(ref, metadata.namespace ?? "");
       const answer = this.#recall(named.key);
       // First answers only, so that a ring of owners is not read in turn for ever.
       if (answer === undefined || answer.at < child) return { found, missing: named, isFinal: false };
@@ -239,26 +241,27 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
     return answer;
   }
 
-  #ask(named: Named, pod: Pod): void {
+  #ask(named: NamedOwner, pod: Pod, priority: "high" | "low"): void {
     let question = this.#questions.get(named.key);
     if (question === undefined) {
       for (const oldest of this.#questions.keys()) {
-        if (this.#questions.size < MAX_OWNERS) break;
+        if (this.#questions.size < this.#maxOwners) break;
         this.#questions.delete(oldest);
         this.#forgotten = true;
       }
       question = { named, waiting: new Map() };
       this.#questions.set(named.key, question);
-      this.#controller.enqueue(named.key);
+      this.#controller.enqueue(named.key, { priority });
     }
     question.waiting.set(pod.spec?.nodeName ?? "", pod);
   }
 
   async #find(key: string, { signal, log }: ReconcileContext): Promise<ReconcileResult | undefined> {
+    if (key.startsWith(PROBE)) return this.#probe(key.slice(PROBE.length), signal);
     const question = this.#questions.get(key);
     if (question === undefined) return undefined;
     const { named } = question;
-    const kind = kindText({ group: named.group, kind: named.ref.kind });
+    const kind = kindOf(named);
     const waitMs = (this.#denied.get(kind)?.until ?? 0) - this.#options.clock.monotonic();
     if (waitMs > 0) return this.#passOver(question, kind, waitMs);
     try {
@@ -277,7 +280,7 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
       return undefined;
     } catch (error) {
       if (!isApiError(error, "forbidden")) throw error;
-      this.#deny(kind, error, log);
+      this.#deny(named, error, log);
       return this.#passOver(question, kind, DENIED_MS);
     }
   }
@@ -296,7 +299,7 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
 
   /** `undefined`: there is no such owner. `unserved`: the server does not have its kind. */
   async #read(
-    { namespace, group, version, ref }: Named,
+    { namespace, group, version, ref }: NamedOwnerOwner,
     signal: AbortSignal,
   ): Promise<ObjectMeta | undefined | "unserved"> {
     const { kind, name, uid } = ref;
@@ -327,7 +330,7 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
     this.#questions.delete(key);
     this.#answers.delete(key);
     for (const oldest of this.#answers.keys()) {
-      if (this.#answers.size < MAX_OWNERS) break;
+      if (this.#answers.size < this.#maxOwners) break;
       this.#answers.delete(oldest);
       this.#generation++;
     }
@@ -348,47 +351,46 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
     this.#options.onMoved();
   }
 
-  #deny(kind: string, error: Error, log: Logger): void {
+  #deny(named: NamedOwner, error: Error, log: Logger): void {
+    const kind = kindOf(named);
     if (!this.#denied.has(kind)) {
       log.warn("owners of pods may not be read", { kind, error: error.message });
       for (const oldest of this.#denied.keys()) {
-        if (this.#denied.size < MAX_OWNERS) break;
+        if (this.#denied.size < this.#maxOwners) break;
         this.#denied.delete(oldest);
       }
     }
     const until = this.#options.clock.monotonic() + DENIED_MS;
     this.#denied.set(kind, { until, why: error.message });
+    if (this.#isNeeded(kind) || this.#probes.has(kind)) return;
+    for (const oldest of this.#probes.keys()) {
+      if (this.#probes.size < MAX_PROBES) break;
+      this.#probes.delete(oldest);
+    }
+    this.#probes.set(kind, named);
+    this.#controller.enqueue(`${PROBE}${kind}`);
   }
-}
 
-/** Does Kubernetes itself make pods with it? */
-export function isWorkload({ apiVersion, kind }: Pick<OwnerReference, "apiVersion" | "kind">): boolean {
-  return WORKLOADS.has(kindText({ group: groupOf(apiVersion), kind }));
-}
-
-function controllerOf({ ownerReferences }: ObjectMeta): OwnerReference | undefined {
-  return ownerReferences?.find(({ controller }) => controller === true);
-}
-
-/** Names of objects have at most 253 characters, and references are not checked: a longer one is not even asked for. */
-function isNoName({ apiVersion, kind, name, uid }: OwnerReference): boolean {
-  return [apiVersion, kind, name, uid].some((text) => text.length > 2 * MAX_NAME);
-}
-
-/** All that a reference says: a forged one must not answer for the owner whose uid it names. */
-function toNamed(ref: OwnerReference, namespace: string): Named {
-  const { apiVersion, kind, name, uid } = ref;
-  const key = JSON.stringify([namespace, apiVersion, kind, name, uid]);
-  const version = apiVersion.slice(apiVersion.indexOf("/") + 1);
-  return { key, namespace, group: groupOf(apiVersion), version, ref };
-}
-
-function groupOf(apiVersion: string): string {
-  return apiVersion.slice(0, Math.max(0, apiVersion.indexOf("/")));
-}
-
-function kindText({ group, kind }: { readonly group: string; readonly kind: string }): string {
-  return `${group}/${kind}`;
+  /** May the kind be read by now? */
+  async #probe(kind: string, signal: AbortSignal): Promise<ReconcileResult | undefined> {
+    const named = this.#probes.get(kind);
+    if (named === undefined) return undefined;
+    const waitMs = (this.#denied.get(kind)?.until ?? 0) - this.#options.clock.monotonic();
+    if (waitMs > 0) return { recheckAfterMs: waitMs };
+    try {
+      await this.#read(named, signal);
+    } catch (error) {
+      if (isApiError(error, "forbidden")) return { recheckAfterMs: DENIED_MS };
+      throw error;
+    }
+    if (signal.aborted) return undefined;
+    this.#probes.delete(kind);
+    this.#denied.delete(kind);
+    for (const [key, { alive }] of this.#answers)
+      if (!alive && kindOfKey(key) === kind) this.#answers.delete(key);
+    this.#options.onMoved();
+    return undefined;
+  }
 }
 
 function isSame(a: Answer, b: Answer): boolean {
