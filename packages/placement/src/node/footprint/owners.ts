@@ -299,7 +299,7 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
 
   /** `undefined`: there is no such owner. `unserved`: the server does not have its kind. */
   async #read(
-    { namespace, group, version, ref }: NamedOwnerOwner,
+    { namespace, group, version, ref }: NamedOwner,
     signal: AbortSignal,
   ): Promise<ObjectMeta | undefined | "unserved"> {
     const { kind, name, uid } = ref;

@@ -46,13 +46,13 @@ export function podOf(name: string, owner?: OwnerReference, node = "n1"): Pod {
 
 /** Objects by `Kind/name`, what reads of them meet, and what was read. */
 export class OwnerServer {
-  readonly objects = new Map<string, KubeObject>();
+  readonly objects: Map<string, KubeObject> = new Map();
   /** By `Kind/name`: each failure meets one read. */
-  readonly failures = new Map<string, ApiFailure[]>();
+  readonly failures: Map<string, ApiFailure[]> = new Map();
   /** Kinds that may not be read. */
-  readonly denied = new Set<string>();
+  readonly denied: Set<string> = new Set();
   /** Kinds that the server does not have yet. */
-  readonly unserved = new Set<string>();
+  readonly unserved: Set<string> = new Set();
   readonly reads: string[] = [];
   latencyMs = 5;
   inFlight = 0;
