@@ -62,7 +62,7 @@ async function installed(
     installation,
     replicas: 1,
     rules: new Map(),
-    workerPools,
+    rights: { workerPools, patchDeployments: true },
   });
   for (const object of objects) {
     const resource = KINDS.find(({ kind }) => kind === object.kind);

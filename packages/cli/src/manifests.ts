@@ -11,8 +11,7 @@ import type {
   Service,
   ServiceAccount,
 } from "@berth/kube";
-import { customKinds, workerPools } from "@berth/placement";
-import { MAX_SHARDS } from "./images/fact-shards.ts";
+import { clusterRoles, type ExtraRights, namespaceRules } from "./manifests-rights.ts";
 
 export interface InstallOptions {
   readonly image: string;
@@ -23,10 +22,8 @@ export interface InstallOptions {
   readonly rules: ReadonlyMap<string, string>;
   /** Configuration documents, and certificates that they name, by file. Default none. */
   readonly documents?: ReadonlyMap<string, string>;
-  /** May it read the pull secrets of pods, which is any Secret of the cluster by its name? Default false. */
-  readonly pullSecrets?: boolean;
-  /** May it make and delete the Deployments of WorkerPools, which are any Deployments? Default false. */
-  readonly workerPools?: boolean;
+  /** Beyond what every installation has. Default none. */
+  readonly rights?: ExtraRights;
 }
 
 /** A ConfigMap holds at most 1 MiB; with room for its metadata. */
@@ -87,11 +84,9 @@ export function installManifests(options: InstallOptions): readonly KubeObject[]
   const access = [
     space,
     account,
-    ...clusterWide(name, clusterRules),
-    ...clusterWide(`${name}-architecture`, architectureRules),
-    ...clusterWide(`${name}-footprint`, footprintRules),
-    ...(options.workerPools === true ? clusterWide(`${name}-worker-pools`, workerPoolRules) : []),
-    ...(options.pullSecrets === true ? clusterWide(`${name}-pull-secrets`, pullSecretRules) : []),
+    ...clusterRoles(options.rights ?? {}).flatMap(({ suffix, rules }) =>
+      clusterWide(suffix === "" ? name : `${name}-${suffix}`, rules),
+    ),
     role,
     binding,
   ];
@@ -100,129 +95,6 @@ export function installManifests(options: InstallOptions): readonly KubeObject[]
 
 /** The pods meet the strictest Pod Security Standard. */
 const policy = { "pod-security.kubernetes.io/enforce": "restricted" };
-
-const clusterRules: readonly PolicyRule[] = [
-  { apiGroups: [""], resources: ["nodes"], verbs: ["get", "list", "watch", "patch"] },
-  // Events about Nodes are in the namespace default, those about files in Berth's own.
-  { apiGroups: ["events.k8s.io"], resources: ["events"], verbs: ["create", "patch"] },
-  // Rules in the cluster. Without their CRDs nothing is there to read, and the rights cost nothing.
-  ...customKinds.flatMap(({ resource: { group, plural } }): readonly PolicyRule[] => [
-    { apiGroups: [group], resources: [plural], verbs: ["get", "list", "watch"] },
-    { apiGroups: [group], resources: [`${plural}/status`], verbs: ["patch"] },
-  ]),
-  // What startup gates wait for, and whether a node that came without their taint runs something already.
-  { apiGroups: [""], resources: ["pods"], verbs: ["get", "list", "watch"] },
-  { apiGroups: ["apps"], resources: ["daemonsets"], verbs: ["get", "list", "watch"] },
-  // What puts the taints of startup gates on new nodes. There is a policy for each gate, so names cannot be named here.
-  {
-    apiGroups: ["admissionregistration.k8s.io"],
-    resources: [
-      "mutatingadmissionpolicies",
-      "mutatingadmissionpolicybindings",
-      "mutatingwebhookconfigurations",
-    ],
-    verbs: ["get", "list", "watch", "create", "patch", "delete"],
-  },
-  // To tell rules that were deleted from a CRD that was: their labels must not go with it.
-  {
-    apiGroups: ["apiextensions.k8s.io"],
-    resources: ["customresourcedefinitions"],
-    resourceNames: customKinds.map(({ resource: { group, plural } }) => `${plural}.${group}`),
-    verbs: ["get"],
-  },
-];
-
-/** For architecture policies; whoever has none can leave this role out. Beside it the webhook has to be reached. */
-const architectureRules: readonly PolicyRule[] = [
-  // Pods that wait for a node get tolerations, or are let go with their affinity narrowed.
-  { apiGroups: [""], resources: ["pods"], verbs: ["patch"] },
-  // Their templates get tolerations, without which their pods would not come to tainted nodes.
-  { apiGroups: ["apps"], resources: ["daemonsets"], verbs: ["patch"] },
-  // Policies select pods by the labels of their namespaces.
-  { apiGroups: [""], resources: ["namespaces"], verbs: ["list", "watch"] },
-];
-
-/**
- * For node footprints; whoever has none can leave this role out. One that groups pods by a kind of somebody else needs
- * `get` on it beside; one that holds deletions `get`, `list`, `watch` and `patch` on the owners, and `list`, `watch` and
- * `delete` on what they own: as `workerPoolRules` has it for WorkerPools.
- */
-const footprintRules: readonly PolicyRule[] = [
-  // What makes pods, up to those that footprints group them by. Of each only metadata is read.
-  {
-    apiGroups: ["apps"],
-    resources: ["deployments", "replicasets", "statefulsets", "daemonsets"],
-    verbs: ["get"],
-  },
-  { apiGroups: ["batch"], resources: ["jobs", "cronjobs"], verbs: ["get"] },
-  { apiGroups: [""], resources: ["replicationcontrollers"], verbs: ["get"] },
-  // Workloads are selected by the labels of their namespaces, and by the CSI drivers behind their claims.
-  { apiGroups: [""], resources: ["namespaces"], verbs: ["list", "watch"] },
-  { apiGroups: [""], resources: ["persistentvolumeclaims", "persistentvolumes"], verbs: ["list", "watch"] },
-  // `nodeSelector: Manage` has the agent's DaemonSet ask for the label.
-  { apiGroups: ["apps"], resources: ["daemonsets"], verbs: ["patch"] },
-  // `inject: ServerSideApply` puts the wait into templates.
-  { apiGroups: ["apps"], resources: ["deployments"], verbs: ["list", "watch", "patch"] },
-];
-
-/** For WorkerPools: their Deployments, and the footprint that holds their deletion. */
-const workerPoolRules: readonly PolicyRule[] = [
-  {
-    apiGroups: [workerPools.group],
-    resources: [workerPools.plural],
-    verbs: ["get", "list", "watch", "patch"],
-  },
-  { apiGroups: [workerPools.group], resources: [`${workerPools.plural}/status`], verbs: ["patch"] },
-  // Where the API server asks for it (`OwnerReferencesPermissionEnforcement`), to block the deletion of an owner.
-  { apiGroups: [workerPools.group], resources: [`${workerPools.plural}/finalizers`], verbs: ["update"] },
-  {
-    apiGroups: ["apps"],
-    resources: ["deployments"],
-    verbs: ["get", "list", "watch", "create", "patch", "delete"],
-  },
-];
-
-/** Each by its name, and only those that a pod names, or its service account. RBAC has no words for that. */
-const pullSecretRules: readonly PolicyRule[] = [
-  { apiGroups: [""], resources: ["secrets", "serviceaccounts"], verbs: ["get"] },
-];
-
-function namespaceRules(name: string, namespace: string): readonly PolicyRule[] {
-  return [
-    { apiGroups: [""], resources: ["namespaces"], resourceNames: [namespace], verbs: ["get"] },
-    // Creation cannot be limited to a name: the name is not known to authorization then.
-    { apiGroups: ["coordination.k8s.io"], resources: ["leases"], verbs: ["create"] },
-    {
-      apiGroups: ["coordination.k8s.io"],
-      resources: ["leases"],
-      resourceNames: [name],
-      verbs: ["get", "update"],
-    },
-    // The switch of the admission policies: an account that nobody acts as, found by its labels.
-    { apiGroups: [""], resources: ["serviceaccounts"], verbs: ["list", "watch", "create"] },
-    {
-      apiGroups: [""],
-      resources: ["serviceaccounts"],
-      resourceNames: [`${name}-startup-gate`],
-      verbs: ["get", "patch", "delete"],
-    },
-    // What is known of images, found by its label.
-    { apiGroups: [""], resources: ["configmaps"], verbs: ["list", "watch", "create"] },
-    {
-      apiGroups: [""],
-      resources: ["configmaps"],
-      resourceNames: Array.from({ length: MAX_SHARDS }, (_, at) => `${name}-image-facts-${at}`),
-      verbs: ["patch"],
-    },
-    { apiGroups: [""], resources: ["secrets"], verbs: ["create"] },
-    {
-      apiGroups: [""],
-      resources: ["secrets"],
-      resourceNames: [`${name}-webhook-tls`],
-      verbs: ["get", "list", "watch", "patch"],
-    },
-  ];
-}
 
 /** Where the API server finds the webhook: the ports that `run` listens on by default, and that nodetaintshandler had. */
 function webhookService({ name, namespace, labels }: Own): Service {

@@ -40,7 +40,11 @@ import {
 import { beforeAll, describe, expect, it } from "vitest";
 import { type BerthOptions, startBerth } from "./composition.ts";
 import { admissionServerSpec } from "./config/admission-server.ts";
+import { loadSettings } from "./config/settings.ts";
+import { assembleReadDocuments } from "./document-session.ts";
+import { footprintDocuments } from "./footprints.ts";
 import { installManifests } from "./manifests.ts";
+import { type ExtraRights, rightsOf } from "./manifests-rights.ts";
 import { type TestFolder, testFolder } from "./testing/harness.ts";
 
 const DEVICE = "example.com/device";
@@ -171,10 +175,7 @@ async function expectGate(name: string, holds: boolean): Promise<void> {
 }
 
 /** Applies what `berth manifests` prints, twice, and connects as the account that Berth has by it. */
-async function installed(
-  installation: string,
-  more: { readonly pullSecrets?: boolean; readonly workerPools?: boolean } = {},
-): Promise<KubeClient> {
+async function installed(installation: string, rights: ExtraRights = {}): Promise<KubeClient> {
   const namespace = `berth-${installation}`;
   const objects = installManifests({
     image: "registry.example.com/berth:1",
@@ -182,7 +183,7 @@ async function installed(
     installation,
     replicas: 2,
     rules: new Map([[LABEL, `${DEVICE}\n`]]),
-    ...more,
+    rights,
   });
   for (const object of [...objects, ...objects]) {
     const applied = await cluster.client.apply(resourceFor(object), object, { fieldManager: "installer" });
@@ -332,6 +333,13 @@ describe("the manifests for architecture policies", () => {
   });
 });
 
+/** As `berth manifests --config` has them. */
+async function rightsOfFile(file: string): Promise<ExtraRights> {
+  const settings = await loadSettings({ config: [file] }, "/");
+  const { inForce } = assembleReadDocuments(footprintDocuments, { settings, hasConfig: true }, undefined);
+  return rightsOf(settings, inForce?.footprints ?? []);
+}
+
 const FOOTPRINTS = `apiVersion: berth.dev/v1alpha1
 kind: WorkerPools
 metadata: {name: default}
@@ -358,7 +366,10 @@ describe("the manifests for footprints and WorkerPools", () => {
     const { client } = cluster;
     const namespace = "default";
     await using folder = await testFolder({ "footprints.yaml": FOOTPRINTS });
-    await using asAccount = await installed("footprint", { workerPools: true });
+    await using asAccount = await installed(
+      "footprint",
+      await rightsOfFile(`${folder.path}/footprints.yaml`),
+    );
     for (const crd of crds()) await client.apply(customResourceDefinitions, crd);
     await eventually(() => client.list(workerPools));
     await using stack = new AsyncDisposableStack();

@@ -1,11 +1,20 @@
 import path from "node:path";
 import type { KubeObject } from "@berth/kube";
-import { architectureRuntimeClasses, crds, type FootprintPreset, labelKeyProblem } from "@berth/placement";
-import { readFolder } from "@berth/runtime";
-import { isRuleFile } from "../config/settings.ts";
+import {
+  architectureRuntimeClasses,
+  crds,
+  type Footprint,
+  type FootprintPreset,
+  labelKeyProblem,
+} from "@berth/placement";
+import { type FolderSnapshot, readFolder } from "@berth/runtime";
+import { isConfigFile, isRuleFile, refuseFaults, toSettings } from "../config/settings.ts";
+import { assembleReadDocuments } from "../document-session.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
 import { footprintDocument } from "../footprint-document.ts";
+import { footprintDocuments } from "../footprints.ts";
 import { installManifests } from "../manifests.ts";
+import { type ExtraRights, rightsOf } from "../manifests-rights.ts";
 import { type DataFormat, printData, toYaml } from "../output/data.ts";
 import type { Surroundings } from "../surroundings.ts";
 
@@ -20,6 +29,7 @@ export interface ManifestsOptions {
   readonly taintKey?: readonly string[];
   readonly pullSecrets?: boolean;
   readonly workerPools?: boolean;
+  readonly patchDeployments?: boolean;
   /** Required for a footprint. */
   readonly preset?: FootprintPreset;
   /** Of the footprint's document. Default from the preset. */
@@ -31,7 +41,7 @@ export interface ManifestsOptions {
   readonly namespace: string;
   readonly installation: string;
   readonly labelDir?: string;
-  /** A folder of configuration documents. */
+  /** A file of configuration documents, or a folder of such files. */
   readonly config?: string;
   readonly replicas: string;
   readonly output?: DataFormat;
@@ -83,7 +93,7 @@ function runtimeClassesOf({
 
 async function installObjects(
   { image, namespace, installation, labelDir, config, replicas, ...options }: ManifestsOptions,
-  { folder }: Surroundings,
+  surroundings: Surroundings,
 ): Promise<readonly KubeObject[]> {
   if (image === undefined) {
     throw new CommandError("--image is required: which container image to run", exitCodes.usage);
@@ -91,21 +101,80 @@ async function installObjects(
   if (!/^[1-9]\d?$/.test(replicas)) {
     throw new CommandError(`--replicas ${replicas}: expected a number from 1 to 99`, exitCodes.usage);
   }
+  const { folder } = surroundings;
   const rules =
     labelDir === undefined
       ? new Map<string, string>()
-      : await readFiles(path.resolve(folder, labelDir), isRuleFile);
-  const documents = config && (await readFiles(path.resolve(folder, config), isDocument));
-  const { pullSecrets = false, workerPools = false } = options;
+      : textsOf(await readWhole(path.resolve(folder, labelDir), isRuleFile));
+  const documents = config === undefined ? undefined : await readDocuments(config, folder);
+  const asked = documents === undefined ? {} : rightsFor(documents, surroundings);
+  const { pullSecrets = false, workerPools = false, patchDeployments = false } = options;
+  const rights: ExtraRights = {
+    ...asked,
+    pullSecrets,
+    workerPools: workerPools || asked.workerPools === true,
+    patchDeployments: patchDeployments || asked.patchDeployments === true,
+  };
   const common = {
     image,
     namespace,
     installation,
-    pullSecrets,
-    workerPools,
-    ...(documents && { documents }),
+    rights,
+    ...(documents && { documents: textsOf(documents.snapshot) }),
   };
   return installManifests({ ...common, replicas: Number(replicas), rules });
+}
+
+interface GivenDocuments {
+  readonly path: string;
+  /** As the user wrote it. */
+  readonly shown: string;
+  readonly snapshot: FolderSnapshot;
+}
+
+async function readDocuments(shown: string, folder: string): Promise<GivenDocuments> {
+  const absolute = path.resolve(folder, shown);
+  const isGiven = (file: string): boolean => file === path.basename(absolute) && isConfigFile(file);
+  const snapshot = await readWhole(absolute, (file) => isGiven(file) || isDocument(file));
+  if (snapshot.files.size === 0)
+    throw new CommandError(`${shown}: no configuration file (.yaml, .yml) is there`, exitCodes.faults);
+  return { path: absolute, shown, snapshot };
+}
+
+/**
+ * What the documents take: a Berth without a right of theirs would start, and say only then what it lacks. What is more than
+ * usual is said, for it is given to whoever can act as Berth.
+ *
+ * @throws CommandError with all faults: with them the documents would not be in force.
+ */
+function rightsFor({ snapshot, ...given }: GivenDocuments, { stderr }: Surroundings): ExtraRights {
+  const files = new Map([...snapshot.files].filter(([file]) => isConfigFile(file)));
+  const { settings, faults } = toSettings([{ ...given, snapshot: { ...snapshot, files } }], undefined);
+  const { inForce, faults: ofFootprints } = assembleReadDocuments(
+    footprintDocuments,
+    { settings, hasConfig: true },
+    undefined,
+  );
+  refuseFaults([...faults, ...ofFootprints]);
+  const { footprints = [] } = inForce ?? {};
+  const why = [
+    ...(settings.workerPools === undefined ? [] : ["make and delete Deployments (WorkerPools)"]),
+    ...footprints.flatMap((footprint) =>
+      unusualRights(footprint).map((right) => `${right} (NodeFootprint ${footprint.name})`),
+    ),
+  ];
+  if (why.length > 0)
+    stderr.write(`berth: ${given.shown} takes rights to ${why.join("; ")}: they are printed too\n`);
+  return rightsOf(settings, footprints);
+}
+
+function unusualRights({ wait, hold }: Footprint): readonly string[] {
+  const found = wait?.inject === "ServerSideApply" ? ["patch Deployments"] : [];
+  if (hold === undefined) return found;
+  found.push(`patch ${hold.resource.resource}`);
+  if (hold.onDelete === "DeleteOwned")
+    found.push(`delete ${hold.ownedResources.map(({ resource }) => resource).join(", ")}`);
+  return found;
 }
 
 /** Documents, and the certificates that they name. Not what else there is: a docker config has credentials. */
@@ -113,11 +182,10 @@ function isDocument(file: string): boolean {
   return /\.(?:ya?ml|pem|crt)$/i.test(file) && isRuleFile(file);
 }
 
-async function readFiles(
-  folder: string,
-  include: (file: string) => boolean,
-): Promise<ReadonlyMap<string, string>> {
-  const { root, problems, files } = await readFolder(folder, { include });
+/** @throws CommandError when not all of it can be read. */
+async function readWhole(folder: string, include: (file: string) => boolean): Promise<FolderSnapshot> {
+  const snapshot = await readFolder(folder, { include });
+  const { root, problems } = snapshot;
   const [problem] = problems;
   if (root !== "read" || problem !== undefined) {
     throw new CommandError(
@@ -125,5 +193,9 @@ async function readFiles(
       exitCodes.faults,
     );
   }
+  return snapshot;
+}
+
+function textsOf({ files }: FolderSnapshot): ReadonlyMap<string, string> {
   return new Map([...files.values()].map((file) => [file.path, file.text ?? ""]));
 }

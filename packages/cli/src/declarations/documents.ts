@@ -58,7 +58,7 @@ export function declareManifests(root: Command, { outside, onEnd }: ProgramOptio
     .addArgument(
       new Argument(
         "[what]",
-        "what runs Berth, the kinds that it adds to the API, RuntimeClasses, or a NodeFootprint",
+        "what runs Berth, the kinds that it adds to the API (who deletes these deletes all their objects, WorkerPools of agent-substrate among them), RuntimeClasses, or a NodeFootprint",
       )
         .choices(["install", "crds", "runtime-class", "footprint"])
         .default("install"),
@@ -68,15 +68,22 @@ export function declareManifests(root: Command, { outside, onEnd }: ProgramOptio
     .option("-n, --namespace <name>", "namespace to install into", "berth-system")
     .option("--label-dir <folder>", "put the rules of this folder into the ConfigMap")
     .option(
-      "--config <folder>",
-      "put the configuration documents of this folder into a ConfigMap of their own",
+      "--config <path>",
+      "put the configuration documents of this file or folder into a ConfigMap of their own, and print the rights that they take",
     )
     .option("--replicas <number>", "more than one turns leader election on", "1")
     .option(
       "--pull-secrets",
       "let it read pull secrets of pods, which is any Secret, to look up private images",
     )
-    .option("--worker-pools", "let it make and delete Deployments for WorkerPools, which are any Deployments")
+    .option(
+      "--worker-pools",
+      "let it make and delete Deployments for WorkerPools, which are any Deployments, and hold WorkerPools; footprints with a preset of agent-substrate take it too",
+    )
+    .option(
+      "--patch-deployments",
+      "let it put the wait for agents into Deployments, which are any Deployments: footprints with inject ServerSideApply take it",
+    )
     .option("--handler <name>", "of RuntimeClasses: the handler of the container runtime")
     .option("--taint-key <key>", "of RuntimeClasses: their pods tolerate this key; repeatable", collect)
     .addOption(
@@ -85,11 +92,11 @@ export function declareManifests(root: Command, { outside, onEnd }: ProgramOptio
     .option("--name <name>", "of a NodeFootprint: its name; default by the preset")
     .option(
       "--pod-labels <labels>",
-      "of a NodeFootprint: labels of the pods that need the agent, app=web,tier=front",
+      "of a NodeFootprint: labels of the pods that need the agent, app=web,tier=front; with what the preset selects by, all has to hold",
     )
     .option(
       "--csi-driver <name>",
-      "of a NodeFootprint: driver whose volumes need the agent; repeatable",
+      "of a NodeFootprint: driver whose volumes need the agent; repeatable; likewise",
       collect,
     )
     .action(async (what: ManifestsOptions["what"], architectures: readonly string[], options: object) => {

@@ -1,0 +1,217 @@
+/** What Berth may do in a cluster, by role: what every installation has, and what is asked for by flag or document. */
+import type { PolicyRule } from "@berth/kube";
+import { customKinds, type Footprint, type GroupVersionResource, workerPools } from "@berth/placement";
+import type { Settings } from "./config/settings.ts";
+import { MAX_SHARDS } from "./images/fact-shards.ts";
+
+/** Rights that not everybody gives. Default none of them. */
+export interface ExtraRights {
+  /** To read the pull secrets of pods, which is any Secret of the cluster by its name. */
+  readonly pullSecrets?: boolean;
+  /** To make and delete the Deployments of WorkerPools, which are any Deployments, and to hold WorkerPools. */
+  readonly workerPools?: boolean;
+  /** To put the wait for agents into Deployments, which are any Deployments. */
+  readonly patchDeployments?: boolean;
+  /** To have DaemonSets ask for a label, apart from the role of architecture policies. */
+  readonly patchDaemonSets?: boolean;
+  /** To hold the deletion of owners. */
+  readonly holds?: readonly HeldKinds[];
+}
+
+export interface HeldKinds {
+  readonly resource: GroupVersionResource;
+  /** Empty where Berth deletes nothing. */
+  readonly ownedResources: readonly GroupVersionResource[];
+  /** Does Berth delete them, or only wait for them? */
+  readonly deletes: boolean;
+}
+
+/** A ClusterRole; its name is that of the installation with `-` and this. */
+export interface RoleOf {
+  /** Empty: what Berth cannot do without. */
+  readonly suffix: string;
+  readonly rules: readonly PolicyRule[];
+}
+
+/** What documents take beyond what every installation has. Exactly: a document that does not ask for a right does not get it. */
+export function rightsOf({ workerPools: pools }: Settings, footprints: readonly Footprint[]): ExtraRights {
+  const holds = footprints.flatMap(({ hold }): readonly HeldKinds[] =>
+    hold === undefined
+      ? []
+      : [
+          {
+            resource: hold.resource,
+            ownedResources: hold.ownedResources,
+            deletes: hold.onDelete === "DeleteOwned",
+          },
+        ],
+  );
+  return {
+    workerPools: pools !== undefined,
+    patchDeployments: footprints.some(({ wait }) => wait?.inject === "ServerSideApply"),
+    patchDaemonSets: footprints.some(({ agent }) => agent?.nodeSelector === "Manage"),
+    holds,
+  };
+}
+
+/** In the order in which they are printed. Each has a ClusterRoleBinding of its own, so that one can be left out. */
+export function clusterRoles(rights: ExtraRights): readonly RoleOf[] {
+  const { pullSecrets, workerPools: pools, patchDeployments, patchDaemonSets, holds = [] } = rights;
+  const manage = patchDaemonSets === true ? [patchDaemonSetsRule] : [];
+  return [
+    { suffix: "", rules: clusterRules },
+    { suffix: "architecture", rules: architectureRules },
+    { suffix: "footprint", rules: [...footprintRules, ...manage] },
+    ...(patchDeployments === true ? [{ suffix: "footprint-waits", rules: footprintWaitRules }] : []),
+    ...(holds.length > 0 ? [{ suffix: "footprint-holds", rules: footprintHoldRules(holds) }] : []),
+    ...(pools === true ? [{ suffix: "worker-pools", rules: workerPoolRules }] : []),
+    ...(pullSecrets === true ? [{ suffix: "pull-secrets", rules: pullSecretRules }] : []),
+  ];
+}
+
+const clusterRules: readonly PolicyRule[] = [
+  { apiGroups: [""], resources: ["nodes"], verbs: ["get", "list", "watch", "patch"] },
+  // Events about Nodes are in the namespace default, those about files in Berth's own.
+  { apiGroups: ["events.k8s.io"], resources: ["events"], verbs: ["create", "patch"] },
+  // Rules in the cluster. Without their CRDs nothing is there to read, and the rights cost nothing.
+  ...customKinds.flatMap(({ resource: { group, plural } }): readonly PolicyRule[] => [
+    { apiGroups: [group], resources: [plural], verbs: ["get", "list", "watch"] },
+    { apiGroups: [group], resources: [`${plural}/status`], verbs: ["patch"] },
+  ]),
+  // What startup gates wait for, and whether a node that came without their taint runs something already.
+  { apiGroups: [""], resources: ["pods"], verbs: ["get", "list", "watch"] },
+  { apiGroups: ["apps"], resources: ["daemonsets"], verbs: ["get", "list", "watch"] },
+  // What puts the taints of startup gates on new nodes. There is a policy for each gate, so names cannot be named here.
+  {
+    apiGroups: ["admissionregistration.k8s.io"],
+    resources: [
+      "mutatingadmissionpolicies",
+      "mutatingadmissionpolicybindings",
+      "mutatingwebhookconfigurations",
+    ],
+    verbs: ["get", "list", "watch", "create", "patch", "delete"],
+  },
+  // To tell rules that were deleted from a CRD that was: their labels must not go with it.
+  {
+    apiGroups: ["apiextensions.k8s.io"],
+    resources: ["customresourcedefinitions"],
+    resourceNames: customKinds.map(({ resource: { group, plural } }) => `${plural}.${group}`),
+    verbs: ["get"],
+  },
+];
+
+const patchDaemonSetsRule: PolicyRule = { apiGroups: ["apps"], resources: ["daemonsets"], verbs: ["patch"] };
+
+/** For architecture policies; whoever has none can leave this role out. Beside it the webhook has to be reached. */
+const architectureRules: readonly PolicyRule[] = [
+  // Pods that wait for a node get tolerations, or are let go with their affinity narrowed.
+  { apiGroups: [""], resources: ["pods"], verbs: ["patch"] },
+  // Their templates get tolerations, without which their pods would not come to tainted nodes.
+  patchDaemonSetsRule,
+  // Policies select pods by the labels of their namespaces.
+  { apiGroups: [""], resources: ["namespaces"], verbs: ["list", "watch"] },
+];
+
+/**
+ * For node footprints; whoever has none can leave this role out. Kinds of somebody else between a pod and the owner that it is
+ * grouped by take `get` beside: a footprint names kinds, and RBAC resources. That DaemonSets ask for the label
+ * (`nodeSelector: Manage`) is in the role above, and here where a document is known to want it.
+ */
+const footprintRules: readonly PolicyRule[] = [
+  // What makes pods, up to those that footprints group them by. Of each only metadata is read.
+  {
+    apiGroups: ["apps"],
+    resources: ["deployments", "replicasets", "statefulsets", "daemonsets"],
+    verbs: ["get"],
+  },
+  { apiGroups: ["batch"], resources: ["jobs", "cronjobs"], verbs: ["get"] },
+  { apiGroups: [""], resources: ["replicationcontrollers"], verbs: ["get"] },
+  // Workloads are selected by the labels of their namespaces, and by the CSI drivers behind their claims.
+  { apiGroups: [""], resources: ["namespaces"], verbs: ["list", "watch"] },
+  { apiGroups: [""], resources: ["persistentvolumeclaims", "persistentvolumes"], verbs: ["list", "watch"] },
+];
+
+/** `inject: ServerSideApply` puts the wait into templates. */
+const footprintWaitRules: readonly PolicyRule[] = [
+  { apiGroups: ["apps"], resources: ["deployments"], verbs: ["list", "watch", "patch"] },
+];
+
+/** A finalizer on owners, and what they own deleted once. One rule for each kind, whatever its versions. */
+function footprintHoldRules(holds: readonly HeldKinds[]): readonly PolicyRule[] {
+  const verbs = new Map<string, Set<string>>();
+  const kinds = new Map<string, GroupVersionResource>();
+  const give = (resource: GroupVersionResource, given: readonly string[]): void => {
+    const key = `${resource.resource}.${resource.group}`;
+    kinds.set(key, resource);
+    verbs.set(key, (verbs.get(key) ?? new Set<string>()).union(new Set(given)));
+  };
+  for (const { resource, ownedResources, deletes } of holds) {
+    give(resource, ["get", "list", "watch", "patch"]);
+    for (const owned of ownedResources) give(owned, ["list", "watch", ...(deletes ? ["delete"] : [])]);
+  }
+  return [...kinds].map(([key, { group, resource }]) => ({
+    apiGroups: [group],
+    resources: [resource],
+    verbs: [...(verbs.get(key) ?? [])],
+  }));
+}
+
+/** For WorkerPools: their Deployments, and the footprint that holds their deletion. */
+const workerPoolRules: readonly PolicyRule[] = [
+  {
+    apiGroups: [workerPools.group],
+    resources: [workerPools.plural],
+    verbs: ["get", "list", "watch", "patch"],
+  },
+  { apiGroups: [workerPools.group], resources: [`${workerPools.plural}/status`], verbs: ["patch"] },
+  // Where the API server asks for it (`OwnerReferencesPermissionEnforcement`), to block the deletion of an owner.
+  { apiGroups: [workerPools.group], resources: [`${workerPools.plural}/finalizers`], verbs: ["update"] },
+  {
+    apiGroups: ["apps"],
+    resources: ["deployments"],
+    verbs: ["list", "watch", "create", "patch", "delete"],
+  },
+];
+
+/** Each by its name, and only those that a pod names, or its service account. RBAC has no words for that. */
+const pullSecretRules: readonly PolicyRule[] = [
+  { apiGroups: [""], resources: ["secrets", "serviceaccounts"], verbs: ["get"] },
+];
+
+/** In its own namespace. */
+export function namespaceRules(name: string, namespace: string): readonly PolicyRule[] {
+  return [
+    { apiGroups: [""], resources: ["namespaces"], resourceNames: [namespace], verbs: ["get"] },
+    // Creation cannot be limited to a name: the name is not known to authorization then.
+    { apiGroups: ["coordination.k8s.io"], resources: ["leases"], verbs: ["create"] },
+    {
+      apiGroups: ["coordination.k8s.io"],
+      resources: ["leases"],
+      resourceNames: [name],
+      verbs: ["get", "update"],
+    },
+    // The switch of the admission policies: an account that nobody acts as, found by its labels.
+    { apiGroups: [""], resources: ["serviceaccounts"], verbs: ["list", "watch", "create"] },
+    {
+      apiGroups: [""],
+      resources: ["serviceaccounts"],
+      resourceNames: [`${name}-startup-gate`],
+      verbs: ["get", "patch", "delete"],
+    },
+    // What is known of images, found by its label.
+    { apiGroups: [""], resources: ["configmaps"], verbs: ["list", "watch", "create"] },
+    {
+      apiGroups: [""],
+      resources: ["configmaps"],
+      resourceNames: Array.from({ length: MAX_SHARDS }, (_, at) => `${name}-image-facts-${at}`),
+      verbs: ["patch"],
+    },
+    { apiGroups: [""], resources: ["secrets"], verbs: ["create"] },
+    {
+      apiGroups: [""],
+      resources: ["secrets"],
+      resourceNames: [`${name}-webhook-tls`],
+      verbs: ["get", "list", "watch", "patch"],
+    },
+  ];
+}
