@@ -21,6 +21,7 @@ export const architectureDocuments: DocumentKind<
   schema: architecturePolicySpec,
   located: (settings) => settings.architecturePolicies,
   compile: compileArchitecture,
+  goOn: ({ policies: before }) => ({ before }),
   faultsOf: ({ faults }) => faults.map(({ policy: name, ...fault }) => ({ ...fault, name })),
 };
 

@@ -19,6 +19,8 @@ export interface DocumentKind<S, T, M> {
   readonly located: (settings: Settings) => readonly LocatedSpec<S>[];
   /** The first of the sources takes precedence. A document with a fault is reported, and the others are in force. */
   readonly compile: (input: M & { readonly sources: readonly SourceDocuments<S>[] }) => T;
+  /** What has documents with a fault go on as they were. Absent: they do not. */
+  readonly goOn?: (before: T) => M;
   readonly faultsOf: (inForce: T) => readonly DocumentFault[];
 }
 

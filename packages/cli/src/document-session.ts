@@ -30,15 +30,17 @@ export interface ReadDocuments<T> {
   readonly faults: readonly Fault[];
 }
 
-/** Documents of files and of the cluster together. */
+/** Documents of files and of the cluster together. @param before what was in force: one with a fault goes on by it. */
 export function assembleReadDocuments<S, T>(
   kind: DocumentKind<S, T, object>,
   { settings, hasConfig }: Pick<RuleFiles, "settings" | "hasConfig">,
   cluster: ClusterDocuments<S> | undefined,
+  before?: T,
 ): ReadDocuments<T> {
-  const { resource, located, faultsOf } = kind;
+  const { resource, located, faultsOf, goOn } = kind;
   const ofFiles = located(settings);
-  const inForce = assembleDocuments(kind, { config: hasConfig ? ofFiles : undefined, cluster }, {});
+  const sources = { config: hasConfig ? ofFiles : undefined, cluster };
+  const inForce = assembleDocuments(kind, sources, (before && goOn?.(before)) ?? {});
   const found = inForce === undefined ? [] : faultsOf(inForce);
   const faults = [...fileFaults(ofFiles, found), ...clusterFaults(resource.kind.toLowerCase(), found)];
   return { inForce, faults };

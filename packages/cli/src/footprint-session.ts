@@ -12,6 +12,7 @@ import {
   podNeeds,
 } from "@berth/placement";
 import { clusterName, createSilentLogger, sleep } from "@berth/runtime";
+import { type FootprintEffects, findFootprintEffects } from "./footprint-effects.ts";
 import { listDaemonSets } from "./gate-session.ts";
 import { type Session, unlessForbidden } from "./session.ts";
 import type { Surroundings } from "./surroundings.ts";
@@ -21,6 +22,8 @@ export interface FootprintView extends AsyncDisposable {
   readonly footprints: Footprints | undefined;
   readonly capability: BoundCapability;
   readonly sight: FootprintSight;
+  /** What they would do to objects beside nodes. @returns `undefined` without footprints. */
+  findEffects(): Promise<FootprintEffects | undefined>;
 }
 
 export interface FootprintViewOptions {
@@ -55,10 +58,15 @@ export async function viewFootprints(
     onEverything: () => undefined,
   });
   const { components, sight } = watches;
+  await using owned = new AsyncDisposableStack();
   const mayRead = await mayReadPods(inForce, options);
   const stop = new AbortController();
   const signal = AbortSignal.any([surroundings.signal, stop.signal]);
   const running = mayRead ? await Promise.all(components.map((component) => component.start(signal))) : [];
+  owned.defer(async () => {
+    stop.abort();
+    await Promise.all(running.map(({ ended }) => ended));
+  });
   if (mayRead) {
     watches.want(inForce);
     await untilKnown(inForce, watches, surroundings);
@@ -67,14 +75,16 @@ export async function viewFootprints(
       if (problem !== undefined) surroundings.stderr.write(`What footprints see is incomplete: ${problem}\n`);
     }
   }
+  const seeing = owned.move();
   return {
     footprints,
     capability: bindFootprints({ footprints: () => footprints, sight }),
     sight,
-    async [Symbol.asyncDispose]() {
-      stop.abort();
-      await Promise.all(running.map(({ ended }) => ended));
+    async findEffects() {
+      const patienceMs = mayRead ? PATIENCE_MS : 0;
+      return footprints && findFootprintEffects({ footprints, sight, session, surroundings, patienceMs });
     },
+    [Symbol.asyncDispose]: () => seeing.disposeAsync(),
   };
 }
 

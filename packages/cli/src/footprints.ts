@@ -21,6 +21,7 @@ export const footprintDocuments: DocumentKind<
   schema: nodeFootprintSpec,
   located: (settings) => settings.nodeFootprints,
   compile: compileFootprints,
+  goOn: ({ footprints: before }) => ({ before }),
   faultsOf: ({ faults }) => faults.map(({ footprint: name, ...fault }) => ({ ...fault, name })),
 };
 

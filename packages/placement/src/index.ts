@@ -15,6 +15,8 @@ export * from "./explain/architecture-forecast.ts";
 export * from "./explain/diff.ts";
 export * from "./explain/footprint-forecast.ts";
 export type { Requests } from "./explain/footprint-forecast-requests.ts";
+export type { SelectorForecast } from "./explain/footprint-forecast-selector.ts";
+export * from "./explain/footprint-workloads.ts";
 export * from "./explain/gate-forecast.ts";
 export * from "./explain/gates.ts";
 export * from "./explain/node.ts";

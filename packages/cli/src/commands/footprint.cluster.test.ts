@@ -92,8 +92,8 @@ describe("berth plan", () => {
     const { code, stdout } = await berth("plan");
     expect(code).toBe(0);
     expect(stdout).toContain("config/agent: 1 of 3 nodes needs its agent");
-    expect(stdout).toContain("the agent would come to 1 (n1) and would leave 1 (n2)");
-    expect(stdout).toContain("default/agent saves its pod on 2 nodes: 2 × cpu 250m = cpu 500m");
+    expect(stdout).toContain("the label would come to 1 (n1) and would leave 1 (n2)");
+    expect(stdout).toContain("default/agent saves its pod on 2 nodes (n2, n3): 2 × cpu 250m = cpu 500m");
     expect(stdout).toContain("AgentPriority");
     expect([await labelOf("n1"), await labelOf("n2")]).toEqual([undefined, "true"]);
   });
@@ -114,7 +114,7 @@ describe("berth plan", () => {
           follows: true,
           unserved: [],
           requests: { cpu: "250m" },
-          saved: { nodes: 2, requests: { cpu: "500m" } },
+          saved: { nodes: 2, names: ["n2", "n3"], requests: { cpu: "500m" } },
         }) as object,
       }),
     ]);

@@ -23,18 +23,18 @@ import {
 import { architectureDocuments } from "../architecture-policies.ts";
 import { type ArchitectureView, viewArchitecture } from "../architecture-session.ts";
 import { formatFault } from "../config/fault.ts";
-import { type LocatedSpec, loadSettings, type RuleOptions, type Settings } from "../config/settings.ts";
+import { loadSettings, type RuleOptions } from "../config/settings.ts";
 import type { ConnectionOptions } from "../connection.ts";
 import type { DocumentKind } from "../document-kind.ts";
-import { assembleReadDocuments, fetchClusterDocuments, type ReadDocuments } from "../document-session.ts";
+import { fetchClusterDocuments, type ReadDocuments } from "../document-session.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
+import { isEffective } from "../footprint-effects.ts";
 import { type FootprintView, viewFootprints } from "../footprint-session.ts";
 import { footprintDocuments } from "../footprints.ts";
 import { type GateView, viewGates } from "../gate-session.ts";
-import type { ClusterRules } from "../label-rules.ts";
 import { formatArchitecturePlan } from "../output/architecture.ts";
 import { type DataFormat, printData } from "../output/data.ts";
-import { formatFootprintPlan } from "../output/footprints.ts";
+import { formatFootprintEffects, formatFootprintPlan } from "../output/footprints.ts";
 import { formatGatePlan, type GatePlan } from "../output/gates.ts";
 import { formatPlan } from "../output/plan.ts";
 import { styleFor } from "../output/style.ts";
@@ -48,9 +48,9 @@ import {
   readRuleFiles,
   type Session,
 } from "../session.ts";
-import type { ClusterDocuments } from "../source-documents.ts";
 import { gateDocuments } from "../startup-gates.ts";
 import type { Surroundings } from "../surroundings.ts";
+import { isTried, readTried, tryRules } from "./plan-trial.ts";
 
 export interface PlanOptions extends ConnectionOptions, RuleOptions {
   readonly installation: string;
@@ -71,10 +71,8 @@ export async function plan(options: PlanOptions, surroundings: Surroundings): Pr
   const tried = options.try && (await loadSettings({ config: options.try }, surroundings.folder));
   const cluster = tryRules(tried, await fetchClusterRules(session, surroundings));
   const rules = assembleReadRules(files, cluster, "act");
-  const readAll = async <S, T>(kind: DocumentKind<S, T, object>): Promise<ReadDocuments<T>> => {
-    const ofCluster = await fetchClusterDocuments(kind, session, surroundings);
-    return assembleReadDocuments(kind, files, tryDocuments(tried && kind.located(tried), ofCluster));
-  };
+  const readAll = async <S, T>(kind: DocumentKind<S, T, object>): Promise<ReadDocuments<T>> =>
+    readTried(kind, { files, tried, cluster: await fetchClusterDocuments(kind, session, surroundings) });
   const read = {
     gates: await readAll(gateDocuments),
     architecture: await readAll(architectureDocuments),
@@ -103,6 +101,7 @@ export async function plan(options: PlanOptions, surroundings: Surroundings): Pr
     surroundings,
     ...(only !== undefined && more.length === 0 && { node: only }),
   });
+  const effects = await footprints.findEffects();
   const deciding = { rules, gates, architecture: seen, footprints };
   const { diff, forecasts, gatePlan, footprintPlan } = await planNodes(session, deciding, {
     options,
@@ -121,7 +120,7 @@ export async function plan(options: PlanOptions, surroundings: Surroundings): Pr
     const more = {
       ...startupGates,
       ...(forecast && { architecture: forecast }),
-      ...(footprintPlan.length > 0 && { footprints: footprintPlan }),
+      ...(footprintPlan.length > 0 && { footprints: footprintPlan, footprintEffects: effects }),
     };
     printData(stdout, { ...diff, rules: forecasts, notes, ...more, faults }, options.output);
   } else {
@@ -132,46 +131,19 @@ export async function plan(options: PlanOptions, surroundings: Surroundings): Pr
     if (gatePlan !== undefined) stdout.write(`\n${formatGatePlan(gatePlan, style)}`);
     if (forecast !== undefined) stdout.write(`\n${formatArchitecturePlan(forecast, style)}`);
     if (footprintPlan.length > 0) stdout.write(`\n${formatFootprintPlan(footprintPlan, style)}`);
+    if (effects) stdout.write(formatFootprintEffects(effects, style));
   }
   if (options.confirm !== undefined)
     await confirmRule(options.confirm, { session, files, cluster, surroundings });
+  // Rules with a fault are told of alone; the files of documents that cannot be used are those of `run`.
+  const ofConfig = Object.values(read).flatMap((it) => it.faults.filter(({ line }) => line !== undefined));
+  if (ofConfig.length > 0 || faults.some((fault) => isTried(fault, tried))) return exitCodes.faults;
   const isChanging =
-    diff.written > 0 || (forecast !== undefined && forecast.pods.length + forecast.daemonSets.length > 0);
+    diff.written > 0 ||
+    (forecast !== undefined && forecast.pods.length + forecast.daemonSets.length > 0) ||
+    footprintPlan.some(({ agent }) => agent?.selector !== undefined && agent.selector.waits === undefined) ||
+    (effects !== undefined && isEffective(effects));
   return options.exitCode && isChanging ? exitCodes.changes : exitCodes.done;
-}
-
-/** The rules of the cluster as they would be once these files were applied. */
-function tryRules(tried: Settings | undefined, cluster: ClusterRules | undefined): ClusterRules | undefined {
-  if (tried === undefined) return cluster;
-  const base = cluster ?? {
-    documents: [],
-    unreadable: [],
-    waiting: new Set(),
-    inForce: new Set(),
-    versions: new Map(),
-  };
-  return { ...base, ...replaced(tried.labelRules, base) };
-}
-
-/** The gates or policies of the cluster as they would be. */
-function tryDocuments<S>(
-  tried: readonly LocatedSpec<S>[] | undefined,
-  cluster: ClusterDocuments<S> | undefined,
-): ClusterDocuments<S> | undefined {
-  if (tried === undefined || tried.length === 0) return cluster;
-  const base = cluster ?? { source: "cluster", documents: [], unreadable: [], versions: new Map() };
-  return { ...base, ...replaced(tried, base) };
-}
-
-type Named = { readonly name: string };
-
-function replaced<D extends Named, U extends Named>(
-  tried: readonly D[],
-  { documents, unreadable }: { readonly documents: readonly D[]; readonly unreadable: readonly U[] },
-): { readonly documents: readonly D[]; readonly unreadable: readonly U[] } {
-  const names = new Set(tried.map(({ name }) => name));
-  const isLeft = ({ name }: Named): boolean => !names.has(name);
-  return { documents: [...documents.filter(isLeft), ...tried], unreadable: unreadable.filter(isLeft) };
 }
 
 function idleNotes({ nodes }: PlanDiff): readonly string[] {
@@ -221,7 +193,7 @@ async function planNodes(
   const inForce = gates.gates?.gates ?? [];
   const gateForecast = new GateForecast({ gates: inForce }, gates.daemonSets ?? []);
   const footprintForecast = new FootprintForecast(
-    footprints.footprints ?? { footprints: [] },
+    footprints.footprints ?? { footprints: [], faults: [] },
     footprints.sight,
   );
   const missing = new Set(options.nodes);

@@ -1,14 +1,18 @@
 import type { AgentForecast, FootprintChanges } from "@berth/placement";
 import { describe, expect, it } from "vitest";
+import type { FootprintEffects } from "../footprint-effects.ts";
 import type { FootprintExplanation } from "../footprint-explanation.ts";
-import { formatFootprint, formatFootprintPlan } from "./footprints.ts";
+import { formatFootprint, formatFootprintEffects, formatFootprintPlan } from "./footprints.ts";
 import { styleFor } from "./style.ts";
 
 const style = styleFor({ write: () => undefined, isTerminal: false, columns: undefined });
 
+const named = (count: number): readonly string[] => Array.from({ length: count }, (_, at) => `n${at}`);
 const settled: FootprintChanges = {
   footprint: "cluster/atelet",
+  goesOn: false,
   label: "ate.dev/atelet=true",
+  placement: "Lazy",
   nodes: 48,
   needed: 1,
   unknown: 0,
@@ -21,9 +25,8 @@ const agent: AgentForecast = {
   problems: [],
   unserved: [],
   requests: { cpu: "100m", memory: "128Mi" },
-  saved: { nodes: 47, requests: { cpu: "4700m", memory: "6016Mi" } },
+  saved: { nodes: 47, names: named(47), requests: { cpu: "4700m", memory: "6016Mi" } },
 };
-const named = (count: number): readonly string[] => Array.from({ length: count }, (_, at) => `n${at}`);
 const planned = (part: Partial<FootprintChanges> = {}): readonly string[] =>
   formatFootprintPlan([{ ...settled, ...part }], style)
     .trimEnd()
@@ -38,15 +41,36 @@ describe("the plan of a footprint", () => {
   it("names the nodes that gain the agent and those that lose it, the first five, and when", () => {
     const [line] = planned({ needed: 7, gain: named(7), lose: ["n8", "n9"], delayMs: 120_000 });
     expect(line).toBe(
-      "cluster/atelet: 7 of 48 nodes need its agent; the agent would come to 7 (n0, n1, n2, n3, n4, …) " +
+      "cluster/atelet: 7 of 48 nodes need its agent; the label would come to 7 (n0, n1, n2, n3, n4, …) " +
         "and would leave 2 (n8, n9) after 2m.",
     );
   });
 
-  it("speaks of the label while the agent does not follow it, and names what goes when nothing comes", () => {
-    const [line] = planned({ gain: ["n1"], lose: ["n2"], agent: { ...agent, follows: false } });
-    expect(line).toContain("; its label would come to 1 (n1) and would leave 1 (n2).");
-    expect(planned({ lose: ["n2"] })[0]).toContain("; the agent would leave 1 (n2).");
+  it("speaks of the label, which alone is certain, and of the agent where the label keeps it away", () => {
+    const changes = { gain: ["n1"], lose: ["n2"] };
+    expect(planned(changes)[0]).toContain("; the label would come to 1 (n1) and would leave 1 (n2).");
+    expect(planned({ lose: ["n2"] })[0]).toContain("; the label would leave 1 (n2).");
+    const eager = { ...changes, placement: "Eager", agent: { ...agent, follows: true } } as const;
+    expect(planned(eager)[0]).toContain("; the agent would come to 1 (n1) and would leave 1 (n2).");
+  });
+
+  it("says that a document has a fault and its footprint goes on", () => {
+    expect(planned({ goesOn: true })[1]).toBe("  Its document has a fault: it goes on as it was before.");
+  });
+
+  it("says on which nodes the pods of a DaemonSet would end that is made to ask for the label", () => {
+    const selector = { asks: "ate.dev/atelet=true", ends: ["n1", "n2"], rolled: 3 };
+    const saved = { nodes: 0, names: [], requests: {} };
+    const line = "  DaemonSet ate-system/atelet would be made to ask for ate.dev/atelet=true";
+    expect(planned({ agent: { ...agent, saved, selector } })[1]).toBe(
+      `${line}: its pods on 2 nodes (n1, n2) would end at once, those on 3 nodes would be rolled out`,
+    );
+    const none = { ...selector, ends: [], rolled: 0 };
+    expect(planned({ agent: { ...agent, saved, selector: none } })[1]).toBe(line);
+    const waits = "it is not known of 1 node whether it is needed there";
+    expect(planned({ agent: { ...agent, saved, selector: { ...selector, waits } } })[1]).toBe(
+      `  DaemonSet ate-system/atelet is not made to ask for ate.dev/atelet=true yet: ${waits}`,
+    );
   });
 
   it("says of how many nodes it is not known, and that what stands there stays", () => {
@@ -56,14 +80,15 @@ describe("the plan of a footprint", () => {
   });
 
   it("counts what is saved, and what would be once the agent follows the label", () => {
-    const saved = "its pod on 47 nodes: 47 × cpu 100m, memory 128Mi = cpu 4700m, memory 6016Mi";
+    const saved =
+      "its pod on 47 nodes (n0, n1, n2, n3, n4, …): 47 × cpu 100m, memory 128Mi = cpu 4700m, memory 6016Mi";
     expect(planned({ agent })[1]).toBe(`  ate-system/atelet saves ${saved}`);
     expect(planned({ agent: { ...agent, follows: false } })[1]).toBe(
       `  ate-system/atelet would save, once it follows the label, ${saved}`,
     );
-    const one = { ...agent, requests: {}, saved: { nodes: 1, requests: {} } };
-    expect(planned({ agent: one })[1]).toBe("  ate-system/atelet saves its pod on 1 node");
-    expect(planned({ agent: { ...agent, saved: { nodes: 0, requests: {} } } })).toHaveLength(1);
+    const one = { ...agent, requests: {}, saved: { nodes: 1, names: ["n1"], requests: {} } };
+    expect(planned({ agent: one })[1]).toBe("  ate-system/atelet saves its pod on 1 node (n1)");
+    expect(planned({ agent: { ...agent, saved: { nodes: 0, names: [], requests: {} } } })).toHaveLength(1);
   });
 
   it("says what is wrong with the agent, and of the first 20 nodes why it cannot run there", () => {
@@ -73,13 +98,50 @@ describe("the plan of a footprint", () => {
       message: "a taint",
     }));
     const problems = [{ reason: "AgentPriority" as const, message: "it has none" }];
-    const lines = planned({ agent: { ...agent, saved: { nodes: 0, requests: {} }, problems, unserved } });
+    const lines = planned({
+      agent: { ...agent, saved: { nodes: 0, names: [], requests: {} }, problems, unserved },
+    });
     expect(lines.slice(1, 4)).toEqual([
       "  AgentPriority: it has none",
       "  These nodes need it, and it cannot run there:",
       "    n0    AgentUnschedulable: a taint",
     ]);
     expect(lines.slice(-2)).toEqual(["    n19   AgentUnschedulable: a taint", "    and 2 more"]);
+  });
+});
+
+describe("the objects beside nodes", () => {
+  const none: FootprintEffects = { deployments: [], unknownDeployments: 0, owners: [] };
+  const shown = (effects: Partial<FootprintEffects>): readonly string[] =>
+    formatFootprintEffects({ ...none, ...effects }, style)
+      .split("\n")
+      .slice(0, -1);
+
+  it("are named with what would become of them, and none is a line of its own", () => {
+    expect(shown({})).toEqual([]);
+    expect(
+      shown({
+        deployments: [
+          { deployment: "shop/a", put: ["wait"], taken: [] },
+          { deployment: "shop/b", put: ["wait"], taken: ["old"] },
+        ],
+        owners: [{ owner: "workerpools.ate.dev demo/pool", finalizer: "x.test/hold" }],
+        unknownDeployments: 2,
+      }),
+    ).toEqual([
+      "Deployment shop/a: its pods would be rolled out, to wait in wait",
+      "Deployment shop/b: its pods would be rolled out, to wait in wait and without old",
+      "workerpools.ate.dev demo/pool: the finalizer x.test/hold would be put on",
+      "Of 2 Deployments it is not known whether the pods would wait for an agent.",
+    ]);
+  });
+
+  it("are listed up to the first 20 of a kind", () => {
+    const owners = named(23).map((owner) => ({ owner, finalizer: "x.test/hold" }));
+    expect(shown({ owners }).slice(-2)).toEqual([
+      "n19: the finalizer x.test/hold would be put on",
+      "and 3 more owners",
+    ]);
   });
 });
 

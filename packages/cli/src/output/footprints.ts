@@ -1,5 +1,6 @@
 /** Footprints for people: what `plan` says of them, and `explain node`. */
-import type { FootprintChanges, Requests } from "@berth/placement";
+import type { FootprintChanges, Requests, WaitForecast } from "@berth/placement";
+import type { FootprintEffects } from "../footprint-effects.ts";
 import type { FootprintExplanation, PodExplanationForFootprint } from "../footprint-explanation.ts";
 import { formatColumns } from "./columns.ts";
 import { formatAge } from "./gates.ts";
@@ -9,11 +10,47 @@ import type { Style } from "./style.ts";
 const MOST_NAMED = 5;
 const MOST_LISTED = 20;
 
+/** What `plan` says of objects beside nodes that would be written. Empty when there are none. */
+export function formatFootprintEffects(effects: FootprintEffects, style: Style): string {
+  const { deployments, unknownDeployments, owners } = effects;
+  const lines = [
+    ...listed(deployments, "Deployments", (it) => `Deployment ${it.deployment}: ${waitText(it)}`),
+    ...listed(owners, "owners", (it) => `${it.owner}: the finalizer ${it.finalizer} would be put on`),
+    ...(unknownDeployments === 0
+      ? []
+      : [
+          style.warning(
+            `Of ${counted(unknownDeployments, "Deployment")} it is not known whether the pods would wait for an agent.`,
+          ),
+        ]),
+  ];
+  return lines.map((line) => `${line}\n`).join("");
+}
+
+function waitText({ put, taken }: WaitForecast): string {
+  const changes = [
+    ...(put.length > 0 ? [`to wait in ${put.join(", ")}`] : []),
+    ...(taken.length > 0 ? [`without ${taken.join(", ")}`] : []),
+  ];
+  return `its pods would be rolled out, ${changes.join(" and ")}`;
+}
+
+function listed<T>(all: readonly T[], noun: string, format: (one: T) => string): readonly string[] {
+  const more = all.length - MOST_LISTED;
+  return [...all.slice(0, MOST_LISTED).map(format), ...(more > 0 ? [`and ${more} more ${noun}`] : [])];
+}
+
+function counted(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? "" : "s"}`;
+}
+
 /** What `plan` says below the nodes. */
 export function formatFootprintPlan(footprints: readonly FootprintChanges[], style: Style): string {
   const lines = footprints.flatMap((it) => [
     changesLine(it),
+    ...(it.goesOn ? [style.warning("  Its document has a fault: it goes on as it was before.")] : []),
     ...agentLines(it),
+    ...selectorLines(it, style),
     ...problemLines(it, style),
     ...unservedLines(it, style),
   ]);
@@ -21,9 +58,9 @@ export function formatFootprintPlan(footprints: readonly FootprintChanges[], sty
 }
 
 function changesLine(it: FootprintChanges): string {
-  const { footprint, nodes, needed, unknown, gain, lose, delayMs, agent } = it;
-  // One that does not ask for the label neither comes nor goes by it.
-  const moving = agent?.follows === false ? "its label" : "the agent";
+  const { footprint, nodes, needed, unknown, gain, lose, delayMs, agent, placement } = it;
+  // One that is eager is kept away by its label; the other comes with it, once its DaemonSet asks and where it can run.
+  const moving = placement === "Eager" && agent?.follows !== false ? "the agent" : "the label";
   const changes = [
     ...(gain.length > 0 ? [`${moving} would come to ${named(gain)}`] : []),
     ...(lose.length > 0
@@ -34,17 +71,32 @@ function changesLine(it: FootprintChanges): string {
   ];
   const open = unknown === 0 ? "" : ` Of ${unknown} it is not known: what stands there stays.`;
   const what = changes.length === 0 ? "" : `; ${changes.join(" and ")}`;
-  return `${footprint}: ${needed} of ${nodes} ${nodes === 1 ? "node" : "nodes"} ${needed === 1 ? "needs" : "need"} its agent${what}.${open}`;
+  return `${footprint}: ${needed} of ${counted(nodes, "node")} ${needed === 1 ? "needs" : "need"} its agent${what}.${open}`;
 }
 
 function agentLines({ agent }: FootprintChanges): readonly string[] {
   if (agent === undefined || agent.saved.nodes === 0) return [];
-  const { nodes, requests } = agent.saved;
+  const { nodes, names, requests } = agent.saved;
   const each = requestText(agent.requests);
   const all = requestText(requests);
   const what = all === "" ? "" : `: ${nodes} × ${each} = ${all}`;
   const verb = agent.follows ? "saves" : "would save, once it follows the label,";
-  return [`  ${agent.daemonSet} ${verb} its pod on ${nodes} ${nodes === 1 ? "node" : "nodes"}${what}`];
+  return [`  ${agent.daemonSet} ${verb} its pod on ${counted(nodes, "node")} (${firstOf(names)})${what}`];
+}
+
+function selectorLines({ agent }: FootprintChanges, style: Style): readonly string[] {
+  if (agent?.selector === undefined) return [];
+  const { asks, waits, ends, rolled } = agent.selector;
+  const id = `  DaemonSet ${agent.daemonSet}`;
+  if (waits !== undefined) return [`${id} is not made to ask for ${asks} yet: ${waits}`];
+  const pods = [
+    ...(ends.length > 0
+      ? [`its pods on ${counted(ends.length, "node")} (${firstOf(ends)}) would end at once`]
+      : []),
+    ...(rolled > 0 ? [`those on ${counted(rolled, "node")} would be rolled out`] : []),
+  ];
+  const what = [`would be made to ask for ${asks}`, pods.join(", ")].filter((it) => it !== "").join(": ");
+  return [style.warning(`${id} ${what}`)];
 }
 
 function requestText(requests: Requests): string {
@@ -71,8 +123,11 @@ function unservedLines({ agent }: FootprintChanges, style: Style): readonly stri
 }
 
 function named(names: readonly string[]): string {
-  const first = names.slice(0, MOST_NAMED).join(", ");
-  return `${names.length} (${first}${names.length > MOST_NAMED ? ", …" : ""})`;
+  return `${names.length} (${firstOf(names)})`;
+}
+
+function firstOf(names: readonly string[]): string {
+  return `${names.slice(0, MOST_NAMED).join(", ")}${names.length > MOST_NAMED ? ", …" : ""}`;
 }
 
 /** The section of `explain node` about one footprint. */
@@ -91,11 +146,8 @@ export function formatFootprint(it: FootprintExplanation, style: Style): string 
     rows.push(["pods", `and ${pods.length - MOST_LISTED} more`]);
   for (const { key, stands, kept, pods: by } of claims) {
     const nobody = kept ? "nobody that is known, and kept" : "nobody";
-    const whose = by.length === 0 ? nobody : by.slice(0, MOST_NAMED).join(", ");
-    rows.push([
-      `claim ${key}`,
-      `by ${whose}${by.length > MOST_NAMED ? ", …" : ""}${stands ? "" : ", not written yet"}`,
-    ]);
+    const whose = by.length === 0 ? nobody : firstOf(by);
+    rows.push([`claim ${key}`, `by ${whose}${stands ? "" : ", not written yet"}`]);
   }
   if (agent !== undefined)
     rows.push(["agent", `${agent.daemonSet}${agent.problem === undefined ? "" : `: ${agent.problem}`}`]);

@@ -10,6 +10,7 @@ import { NEW_YEAR } from "../node/testing/labels.ts";
 import { makeNode } from "../node/testing/world.ts";
 import { type FootprintChanges, FootprintForecast } from "./footprint-forecast.ts";
 import { requestsOf } from "./footprint-forecast-requests.ts";
+import type { SelectorForecast } from "./footprint-forecast-selector.ts";
 
 const ATELET: Specs = { atelet: { preset: "agent-substrate/pr-134" } };
 const EAGER: Specs = { atelet: { preset: "agent-substrate/pr-134", agent: { placement: "Eager" } } };
@@ -18,7 +19,7 @@ const REQUESTS = { cpu: "100m", memory: "128Mi" };
 
 function atelet(spec: Partial<PodSpec> = {}): DaemonSet {
   return {
-    metadata: { namespace: "ate-system", name: "atelet" },
+    metadata: { namespace: "ate-system", name: "atelet", uid: "atelet", resourceVersion: "1" },
     spec: {
       selector: {},
       template: {
@@ -92,7 +93,11 @@ describe("a footprint's forecast", () => {
       problems: [],
       unserved: [],
       requests: REQUESTS,
-      saved: { nodes: 47, requests: { cpu: "4700m", memory: "6016Mi" } },
+      saved: {
+        nodes: 47,
+        names: nodes.flatMap(({ metadata: { name = "" } = {} }) => (name === "n7" ? [] : [name])).toSorted(),
+        requests: { cpu: "4700m", memory: "6016Mi" },
+      },
     });
   });
 
@@ -121,7 +126,7 @@ describe("a footprint's forecast", () => {
     const world = { nodes: [node("n1")], pods: [makeAteom("A", "a")] };
     const { agent } = forecast({ ...world, daemonSet: null });
     expect(agent).toMatchObject({ problems: [{ reason: "DaemonSetMissing" }], unserved: [], requests: {} });
-    expect(agent?.saved).toEqual({ nodes: 0, requests: {} });
+    expect(agent?.saved).toEqual({ nodes: 0, names: [], requests: {} });
     expect(forecast({ ...world, daemonSet: undefined })).not.toHaveProperty("agent");
   });
 
@@ -170,6 +175,64 @@ describe("a footprint's forecast", () => {
       nodes: 1,
       delayMs: 120_000,
       agent: { saved: { nodes: 1 } },
+    });
+  });
+});
+
+describe("the node selector of a DaemonSet", () => {
+  const MANAGED: Specs = { atelet: { ...ATELET.atelet, agent: { nodeSelector: "Manage" } } };
+  const everywhere = atelet({ nodeSelector: {} });
+  const selectorOf = (world: World): SelectorForecast | undefined => forecast(world).agent?.selector;
+
+  it("would be set: its pods end where nobody needs it, and on nodes that are excluded or only marked by now", () => {
+    const excludeSelector = { matchLabels: { type: "virtual-kubelet" } };
+    const specs: Specs = { atelet: { ...MANAGED.atelet, node: { excludeSelector } } };
+    const nodes = [
+      node("n4", { type: "virtual-kubelet" }),
+      node("n1"),
+      node("n2"),
+      node("n3", { [LABEL]: "true" }),
+      tainted("n5", microvm),
+    ];
+    const pods = [makeAteom("A", "a", { node: "n1" })];
+    expect(selectorOf({ nodes, pods, specs, daemonSet: everywhere })).toEqual({
+      asks: "ate.dev/atelet=true",
+      ends: ["n2", "n3", "n4"],
+      rolled: 1,
+    });
+  });
+
+  it("is left as it is where it asks for the label already, is only verified, or there is no DaemonSet", () => {
+    const world = { nodes: [node("n1")], pods: [] };
+    expect(selectorOf({ ...world, specs: MANAGED, daemonSet: atelet() })).toBeUndefined();
+    expect(selectorOf({ ...world, daemonSet: everywhere })).toBeUndefined();
+    expect(selectorOf({ ...world, specs: MANAGED, daemonSet: null })).toBeUndefined();
+  });
+
+  it("waits while it is not known of every node whether the agent is needed there", () => {
+    const world = { nodes: [node("n1")], pods: undefined, specs: MANAGED, daemonSet: everywhere };
+    expect(selectorOf(world)).toMatchObject({ waits: expect.stringContaining("not known of 1 node") });
+  });
+
+  it("waits while two footprints want to manage it", () => {
+    const node = { label: { key: "x.test/other" }, claims: { annotationPrefix: "x.test/claim." } };
+    const other = { ...MANAGED.atelet, node } as NonNullable<Specs[string]>;
+    const world = { nodes: [], pods: [], daemonSet: everywhere };
+    expect(selectorOf({ ...world, specs: { ...MANAGED, other } })).toMatchObject({
+      waits: "cluster/other wants to manage its node selector as well",
+    });
+  });
+
+  it("of one that is eager would keep it from idle nodes alone", () => {
+    const specs: Specs = {
+      atelet: { ...ATELET.atelet, agent: { nodeSelector: "Manage", placement: "Eager" } },
+    };
+    const nodes = [node("n1"), node("n2", { [LABEL]: "false" })];
+    const pods = [makeAteom("A", "a", { node: "n1" })];
+    expect(selectorOf({ nodes, pods, specs, daemonSet: everywhere })).toEqual({
+      asks: "ate.dev/atelet NotIn [false]",
+      ends: ["n2"],
+      rolled: 1,
     });
   });
 });

@@ -11,10 +11,15 @@ import {
 import { staysAway } from "../node/footprint/agent-selector.ts";
 import type { Footprint, Footprints } from "../node/footprint/footprint.ts";
 import type { FootprintSight } from "../node/footprint/footprint-sight.ts";
-import { IDLE_VALUE } from "../node/footprint/index.ts";
 import { labelId, standingValue } from "../node/mark.ts";
 import type { NodePlan } from "../node/plan.ts";
 import { type Requests, requestsOf } from "./footprint-forecast-requests.ts";
+import {
+  runsWith,
+  type SelectorCount,
+  type SelectorForecast,
+  selectorCount,
+} from "./footprint-forecast-selector.ts";
 
 /** What becomes of the DaemonSet of a footprint. */
 export interface AgentForecast {
@@ -28,15 +33,21 @@ export interface AgentForecast {
   readonly unserved: readonly UnservedNode[];
   /** Of one pod of it. */
   readonly requests: Requests;
-  /** Nodes on which it could run and is known not to have to, and what its pods would request there together. */
-  readonly saved: { readonly nodes: number; readonly requests: Requests };
+  /** Nodes on which it could run and is known not to have to, by name, and what its pods would request there together. */
+  readonly saved: { readonly nodes: number; readonly names: readonly string[]; readonly requests: Requests };
+  /** What `Manage` has it ask for. Absent: it asks for that already, or is left as it is. */
+  readonly selector?: SelectorForecast;
 }
 
 /** One footprint: the nodes to which the plan brings the agent, and from which it takes it, by name. */
 export interface FootprintChanges {
   readonly footprint: string;
+  /** Its document has a fault, and it goes on as it was before. */
+  readonly goesOn: boolean;
   /** `ate.dev/atelet=true`. */
   readonly label: string;
+  /** `Lazy`: the agent comes with the label. `Eager`: it is everywhere but where the label says that nobody needs it. */
+  readonly placement: Footprint["placement"];
   /** Nodes that are not excluded. */
   readonly nodes: number;
   /** Nodes with a pod that needs the agent. */
@@ -55,9 +66,14 @@ export interface FootprintChanges {
 export class FootprintForecast {
   readonly #counts: readonly Count[];
 
-  constructor({ footprints }: Pick<Footprints, "footprints">, sight: Pick<FootprintSight, "daemonSet">) {
+  constructor(
+    { footprints, faults }: Pick<Footprints, "footprints" | "faults">,
+    sight: Pick<FootprintSight, "daemonSet">,
+  ) {
+    const faulty = new Set(faults.map(({ source, footprint: name }) => `${source}/${name}`));
     this.#counts = footprints.map((footprint) => ({
       footprint,
+      goesOn: faulty.has(footprint.rule),
       nodes: 0,
       needed: 0,
       unknown: 0,
@@ -74,16 +90,18 @@ export class FootprintForecast {
       const { footprint, agent } = count;
       const ours = outcomes.filter(({ rule }) => rule === footprint.rule);
       const phases = new Set(ours.map(({ phase }) => phase));
+      const id = labelId(footprint.label.key);
+      const change = changes.find((it) => it.id === id && it.action !== "adopt" && it.action !== "record");
+      const standing = standingValue(node, id);
+      const planned = change === undefined ? standing : change.after;
+      agent?.selector?.add(node, planned);
       if (phases.has("Excluded")) continue;
       count.nodes += 1;
       const isNeeded = phases.has("Needed") || phases.has("Pending");
       if (isNeeded) count.needed += 1;
       if (phases.has("Unknown")) count.unknown += 1;
-      const id = labelId(footprint.label.key);
-      const change = changes.find((it) => it.id === id && it.action !== "adopt" && it.action !== "record");
-      const standing = standingValue(node, id);
       const before = runsWith(footprint, standing);
-      const after = runsWith(footprint, change === undefined ? standing : change.after);
+      const after = runsWith(footprint, planned);
       if (after && !before) count.gain.push(name);
       if (before && !after) count.lose.push(name);
       const isSpared = !after && !phases.has("Unknown");
@@ -94,30 +112,50 @@ export class FootprintForecast {
   /** In order of the footprints. */
   footprints(): readonly FootprintChanges[] {
     return this.#counts.map(({ footprint, agent, gain, lose, ...counts }): FootprintChanges => {
-      const { rule, label, releaseDelayMs } = footprint;
+      const { rule, label, placement, releaseDelayMs } = footprint;
       return {
         footprint: rule,
         label: `${label.key}=${label.value}`,
+        placement,
         ...counts,
         gain: gain.toSorted(),
         lose: lose.toSorted(),
         ...(releaseDelayMs > 0 && { delayMs: releaseDelayMs }),
-        ...(agent && { agent: toForecast(agent) }),
+        ...(agent && { agent: toForecast(agent, this.#waits(footprint, counts.unknown)) }),
       };
     });
   }
+
+  /** Why the node selector is left as it is for now. */
+  #waits({ rule, agent }: Footprint, unknown: number): string | undefined {
+    const other = this.#counts.find(
+      ({ footprint }) =>
+        footprint.rule !== rule &&
+        footprint.agent?.nodeSelector === "Manage" &&
+        isSameDaemonSet(footprint.agent, agent),
+    );
+    if (other !== undefined) return `${other.footprint.rule} wants to manage its node selector as well`;
+    if (unknown === 0) return undefined;
+    return `it is not known of ${unknown} ${unknown === 1 ? "node" : "nodes"} whether it is needed there`;
+  }
+}
+
+function isSameDaemonSet(a: Footprint["agent"], b: Footprint["agent"]): boolean {
+  return a?.namespace === b?.namespace && a?.name === b?.name;
 }
 
 interface Agent {
+  readonly selector?: SelectorCount;
   readonly footprint: Footprint & { readonly agent: NonNullable<Footprint["agent"]> };
   /** `null`: there is none. */
   readonly daemonSet: DaemonSet | null;
   readonly unserved: UnservedNode[];
-  spared: number;
+  readonly spared: string[];
 }
 
 interface Count {
   readonly footprint: Footprint;
+  readonly goesOn: boolean;
   readonly agent?: Agent;
   nodes: number;
   needed: number;
@@ -134,12 +172,16 @@ function withAgent(
   if (agent === undefined) return {};
   const daemonSet = sight.daemonSet(agent.namespace, agent.name);
   if (daemonSet === undefined) return {};
-  return { agent: { footprint: { ...footprint, agent }, daemonSet, unserved: [], spared: 0 } };
-}
-
-/** Would the agent run on a node with this value of the label, if it asks for the label as it should? */
-function runsWith({ label, placement }: Footprint, value: string | undefined): boolean {
-  return placement === "Lazy" ? value === label.value : value !== IDLE_VALUE;
+  const selector = selectorCount(footprint, daemonSet);
+  return {
+    agent: {
+      footprint: { ...footprint, agent },
+      daemonSet,
+      unserved: [],
+      spared: [],
+      ...(selector && { selector }),
+    },
+  };
 }
 
 interface Seen {
@@ -153,13 +195,16 @@ interface Seen {
 function look(agent: Agent, { node, name, isNeeded, isSpared }: Seen): void {
   const problem = agentProblemOn(agent.footprint, agent.daemonSet, node);
   if (problem === undefined) {
-    if (isSpared) agent.spared += 1;
+    if (isSpared) agent.spared.push(name);
     // Of a DaemonSet that is not there it is enough to say so once.
   } else if (isNeeded && agent.daemonSet !== null && isAgentChecked(agent.footprint))
     agent.unserved.push({ node: name, ...problem });
 }
 
-function toForecast({ footprint, daemonSet, unserved, spared }: Agent): AgentForecast {
+function toForecast(
+  { footprint, daemonSet, unserved, spared, selector }: Agent,
+  waits: string | undefined,
+): AgentForecast {
   const spec = daemonSet?.spec?.template.spec;
   return {
     daemonSet: `${footprint.agent.namespace}/${footprint.agent.name}`,
@@ -167,6 +212,7 @@ function toForecast({ footprint, daemonSet, unserved, spared }: Agent): AgentFor
     problems: isAgentChecked(footprint) ? agentProblems(footprint, daemonSet) : [],
     unserved: unserved.toSorted((a, b) => (a.node < b.node ? -1 : 1)),
     requests: requestsOf(spec, 1),
-    saved: { nodes: spared, requests: requestsOf(spec, spared) },
+    saved: { nodes: spared.length, names: spared.toSorted(), requests: requestsOf(spec, spared.length) },
+    ...(selector && { selector: selector.forecast(waits) }),
   };
 }

@@ -1,0 +1,184 @@
+/** What `berth plan` says of objects beside nodes, and of footprints that are tried, on a real API server. */
+import {
+  clusterRoleBindings,
+  clusterRoles,
+  customResourceDefinitions,
+  type DaemonSet,
+  type Deployment,
+  daemonSets,
+  deployments,
+  nodes,
+} from "@berth/kube";
+import { crds, nodeFootprints, workerPools } from "@berth/placement";
+import { aNode, eventually, startTestCluster, type TestCluster } from "@berth/testcluster";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { exitCodes } from "../exit-codes.ts";
+import { type CliResult, cli, testFolder } from "../testing/harness.ts";
+
+const namespace = "default";
+const LABEL = "example.com/web";
+const FINALIZER = "example.com/hold";
+
+let cluster: TestCluster;
+beforeAll(async () => {
+  cluster = await startTestCluster();
+  const { client } = cluster;
+  for (const crd of crds()) await eventually(() => client.apply(customResourceDefinitions, crd));
+  await eventually(() => client.list(nodeFootprints));
+  await eventually(() => client.list(workerPools));
+  for (const name of ["n1", "n2"]) await client.create(nodes, aNode(name).build());
+});
+afterAll(() => cluster?.[Symbol.asyncDispose]());
+afterEach(async () => {
+  await cluster.client.deleteCollection(nodeFootprints, {});
+  await cluster.client.deleteCollection(deployments, { namespace });
+});
+
+const WORKLOADS = `workloads: [{podSelector: {matchLabels: {app: web}}, namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: ${namespace}}}}]`;
+const documentOf = (more: string, name = "web"): string =>
+  `{apiVersion: berth.dev/v1alpha1, kind: NodeFootprint, metadata: {name: ${name}}, spec: {${WORKLOADS}, node: {label: {key: ${LABEL}}}${more}}}\n`;
+const waitBy = (inject: string): string => documentOf(`, wait: {inject: ${inject}, port: 9}`);
+
+interface PlanOptions {
+  readonly user?: string;
+  readonly line?: readonly string[];
+}
+
+async function plan(
+  text: string,
+  { user, line = ["--config", "f.yaml"] }: PlanOptions = {},
+): Promise<CliResult> {
+  const kubeconfig =
+    user === undefined ? cluster.kubeconfig() : cluster.kubeconfig({ user: await cluster.user(user) });
+  await using folder = await testFolder({ "f.yaml": text, kubeconfig });
+  const given = ["plan", "--exit-code", "--kubeconfig", "kubeconfig", ...line];
+  return await cli(given, { folder: folder.path });
+}
+
+function templateOf(app: string): Required<Deployment>["spec"] {
+  const labels = { app };
+  const containers = [{ name: "main", image: "registry.test/app:1" }];
+  return { selector: { matchLabels: labels }, template: { metadata: { labels }, spec: { containers } } };
+}
+
+describe("a wait by server-side apply", () => {
+  it("is shown with the Deployments that it would roll out, and counts as a change", async () => {
+    for (const name of ["web", "other"])
+      await cluster.client.create(deployments, { metadata: { name }, spec: templateOf(name) }, { namespace });
+    const { code, stdout } = await plan(waitBy("ServerSideApply"));
+    expect(stdout).toContain("No changes of nodes: 2 looked at.");
+    expect(stdout).toContain(`Deployment ${namespace}/web: its pods would be rolled out, to wait in `);
+    expect(stdout).not.toContain(`${namespace}/other`);
+    expect(code).toBe(exitCodes.changes);
+    const data = await plan(waitBy("ServerSideApply"), { line: ["--config", "f.yaml", "-o", "json"] });
+    expect(JSON.parse(data.stdout)).toMatchObject({
+      footprintEffects: { deployments: [{ deployment: `${namespace}/web` }], owners: [] },
+    });
+  });
+
+  it("is not told of where pods wait by the webhook, which changes none that runs", async () => {
+    await cluster.client.create(
+      deployments,
+      { metadata: { name: "web" }, spec: templateOf("web") },
+      { namespace },
+    );
+    const { code, stdout } = await plan(waitBy("Webhook"));
+    expect(stdout).not.toContain("Deployment");
+    expect(code).toBe(exitCodes.done);
+  });
+
+  it("goes on without the right to read Deployments, and says what is unknown then", async () => {
+    const { client } = cluster;
+    const rules = [
+      { apiGroups: [""], resources: ["nodes", "pods", "namespaces"], verbs: ["get", "list", "watch"] },
+      { apiGroups: ["berth.dev"], resources: ["*"], verbs: ["get", "list"] },
+    ];
+    const apiGroup = "rbac.authorization.k8s.io";
+    await client.create(clusterRoles, { metadata: { name: "planner" }, rules });
+    await client.create(clusterRoleBindings, {
+      metadata: { name: "planner" },
+      roleRef: { apiGroup, kind: "ClusterRole", name: "planner" },
+      subjects: [{ apiGroup, kind: "User", name: "planner" }],
+    });
+    await eventually(async () => {
+      const { code, stdout, stderr } = await plan(waitBy("ServerSideApply"), { user: "planner" });
+      expect(stderr).toContain(
+        "Deployments are left out, so which of them would be rolled out for a wait is unknown",
+      );
+      expect([code, stdout]).toEqual([exitCodes.done, expect.stringContaining("config/web: 0 of 2 nodes")]);
+    });
+  });
+});
+
+describe("a hold", () => {
+  const HOLD =
+    ", group: {by: OwnerUID, owner: {group: ate.dev, kind: WorkerPool}}" +
+    `, hold: {resource: {group: ate.dev, version: v1alpha1, resource: workerpools}, finalizer: ${FINALIZER}, onDelete: Wait}`;
+
+  it("is shown with the owners that would get the finalizer, and not those that have it", async () => {
+    const spec = { replicas: 1, ateomImage: "registry.test/ateom:1" };
+    await cluster.client.create(workerPools, { metadata: { name: "new" }, spec }, { namespace });
+    const held = { name: "held", finalizers: [FINALIZER] };
+    await cluster.client.create(workerPools, { metadata: held, spec }, { namespace });
+    const { code, stdout } = await plan(documentOf(HOLD));
+    expect(stdout).toContain(
+      `workerpools.ate.dev ${namespace}/new: the finalizer ${FINALIZER} would be put on\n`,
+    );
+    expect(stdout).not.toContain(`${namespace}/held`);
+    expect(code).toBe(exitCodes.changes);
+  });
+
+  it("is of nobody where the cluster does not have the kind", async () => {
+    const { code, stderr } = await plan(documentOf(HOLD.replace("workerpools", "navies")));
+    expect([code, stderr]).toEqual([exitCodes.done, ""]);
+  });
+});
+
+describe("Manage", () => {
+  it("is shown with the nodes on which pods of the DaemonSet would end", async () => {
+    const { client } = cluster;
+    const { selector, template } = templateOf("agent");
+    const metadata = { name: "agent" };
+    const agent: DaemonSet = { metadata, spec: { selector, template } };
+    await client.create(daemonSets, agent, { namespace });
+    const more = (mode: string): string =>
+      documentOf(`, agent: {daemonSet: {namespace: ${namespace}, name: agent}, nodeSelector: ${mode}}`);
+    const { code, stdout } = await plan(more("Manage"));
+    expect(stdout).toContain(
+      `DaemonSet ${namespace}/agent would be made to ask for ${LABEL}=true: its pods on 2 nodes (n1, n2) would end at once\n`,
+    );
+    expect(code).toBe(exitCodes.changes);
+    const verified = await plan(more("Verify"));
+    expect([verified.code, verified.stdout]).toEqual([
+      exitCodes.done,
+      expect.not.stringContaining("would be made to ask"),
+    ]);
+  });
+});
+
+describe("plan --try", () => {
+  it("ends as with files that cannot be used where what is tried has a fault, and what runs goes on", async () => {
+    const workloads = [{ podSelector: { matchLabels: { app: "web" } } }];
+    await cluster.client.create(nodeFootprints, {
+      apiVersion: "berth.dev/v1alpha1",
+      kind: "NodeFootprint",
+      metadata: { name: "running" },
+      spec: { workloads, node: { label: { key: LABEL } } },
+    });
+    const line = ["--try", "f.yaml"];
+    const { code, stdout, stderr } = await plan(documentOf("", "tried"), { line });
+    expect(stderr).toContain("nodefootprint/tried: error: ");
+    expect(stdout).toContain(
+      "cluster/running: 0 of 2 nodes need its agent.\n  Its document has a fault: it goes on as it was before.\n",
+    );
+    expect(stdout).not.toContain("cluster/tried");
+    expect(code).toBe(exitCodes.faults);
+    const sound = await plan(documentOf("", "running"), { line });
+    expect([sound.code, sound.stderr]).toEqual([exitCodes.done, ""]);
+  });
+
+  it("ends so too with a file that `run` would be given", async () => {
+    const { code } = await plan(`${documentOf("", "a")}---\n${documentOf("", "b")}`);
+    expect(code).toBe(exitCodes.faults);
+  });
+});

@@ -1,0 +1,56 @@
+/** What footprints would do to objects beside nodes, for `plan`. Pure. */
+import type { KubeObject } from "@berth/kube";
+import { addFinalizer } from "@berth/runtime";
+import { decideWait, type WaitView } from "../node/footprint/decide-wait.ts";
+import type { OwnerHold } from "../node/footprint/footprint.ts";
+
+/** A Deployment that would be rolled out, for its init containers change. */
+export interface WaitForecast {
+  /** `namespace/name`. */
+  readonly deployment: string;
+  /** Names of init containers that are put in or changed. */
+  readonly put: readonly string[];
+  readonly taken: readonly string[];
+}
+
+export interface WaitForecastView extends Omit<WaitView, "footprints"> {
+  readonly footprints: {
+    readonly footprints: WaitView["footprints"];
+    readonly policy: { readonly sourcesRead: ReadonlySet<string> };
+  };
+}
+
+/**
+ * As the reconciler of waits decides it. `undefined`: the Deployment is left as it is. `unknown`: what its pods are
+ * selected by has not been read.
+ */
+export function forecastWait({
+  deployment,
+  footprints: { footprints, policy },
+  sight,
+}: WaitForecastView): WaitForecast | "unknown" | undefined {
+  let isOpen = false;
+  const noting = <T>(answer: T): T => {
+    isOpen ||= answer === undefined;
+    return answer;
+  };
+  const { bodies, put, taken } = decideWait({
+    deployment,
+    footprints,
+    sight: {
+      namespaceLabels: (name) => noting(sight.namespaceLabels(name)),
+      driverOfClaim: (namespace, claim) => noting(sight.driverOfClaim(namespace, claim)),
+    },
+  });
+  if (bodies.length === 0) return isOpen ? "unknown" : undefined;
+  if (put.length + taken.length === 0) return undefined;
+  // Footprints of the cluster that could not be read may want what would be taken off.
+  if (taken.length > 0 && !policy.sourcesRead.has("cluster")) return undefined;
+  const { namespace = "", name = "" } = deployment.metadata ?? {};
+  return { deployment: `${namespace}/${name}`, put: put.map((it) => it.name), taken };
+}
+
+/** Would the hold put its finalizer on this owner? */
+export function wouldHold({ finalizer }: Pick<OwnerHold, "finalizer">, owner: KubeObject): boolean {
+  return addFinalizer(owner, finalizer) !== undefined;
+}
