@@ -26,6 +26,7 @@ import { startBerth } from "./composition.ts";
 import { admissionServerSpec } from "./config/admission-server.ts";
 import { loadSettings } from "./config/settings.ts";
 import { installManifests } from "./manifests.ts";
+import { type ExtraRights, rightsOf } from "./manifests-rights.ts";
 import { freePort } from "./testing/free-port.ts";
 import { testFolder } from "./testing/harness.ts";
 
@@ -52,7 +53,7 @@ const KINDS: readonly Resource[] = [
 /** What `berth manifests` prints of accounts and rights; connects as the account. */
 async function installed(
   installation: string,
-  workerPools = false,
+  rights: ExtraRights,
 ): Promise<{ readonly client: KubeClient; readonly user: string; readonly namespace: string }> {
   const namespace = `berth-${installation}`;
   const image = "registry.example.com/berth:1";
@@ -62,7 +63,7 @@ async function installed(
     installation,
     replicas: 1,
     rules: new Map(),
-    rights: { workerPools, patchDeployments: true },
+    rights,
   });
   for (const object of objects) {
     const resource = KINDS.find(({ kind }) => kind === object.kind);
@@ -105,7 +106,7 @@ describe("the manifests for footprints", () => {
     const { client } = cluster;
     const namespace = "default";
     const mark = await cluster.audit.mark();
-    const own = await installed("waits");
+    const own = await installed("waits", { patchDeployments: true });
     await using asAccount = own.client;
     await using folder = await testFolder({ "footprints.yaml": WEB });
     const port = await freePort();
@@ -172,7 +173,7 @@ describe("the manifests for footprints", () => {
 describe("with the rights of the manifests", () => {
   it("a Deployment that goes as its wait is applied is no refusal to be told of", async () => {
     const namespace = "default";
-    const own = await installed("gone");
+    const own = await installed("gone", { patchDeployments: true });
     await using asAccount = own.client;
     await using folder = await testFolder({ "footprints.yaml": WEB });
     const settings = await loadSettings({ config: [`${folder.path}/footprints.yaml`] }, folder.path);
@@ -194,46 +195,71 @@ describe("with the rights of the manifests", () => {
     const result = await reconcile(key, { signal, log: createSilentLogger() });
     expect([result, events.map(({ reason, note }) => `${reason}: ${note}`)]).toEqual([undefined, []]);
   });
+});
 
-  it("and those for WorkerPools the preset for agent-substrate without its pull request needs no other", async () => {
-    const { client } = cluster;
-    const namespace = "default";
-    const mark = await cluster.audit.mark();
-    const own = await installed("substrate", true);
-    await using asAccount = own.client;
-    const text = `apiVersion: berth.dev/v1alpha1
+const SUBSTRATE = `apiVersion: berth.dev/v1alpha1
 kind: NodeFootprint
 metadata: {name: atelet}
 spec: {preset: agent-substrate/owner-uid}
 `;
-    await using folder = await testFolder({ "footprints.yaml": text });
+
+/** As `berth manifests --config` has them. */
+async function rightsOfText(text: string): Promise<ExtraRights> {
+  await using folder = await testFolder({ "footprints.yaml": text });
+  const settings = await loadSettings({ config: ["footprints.yaml"] }, folder.path);
+  const sources = [{ source: "config" as const, documents: settings.nodeFootprints }];
+  return rightsOf(settings, compileFootprints({ sources }).footprints);
+}
+
+describe.each([
+  { by: "their flag", name: "by-flag", rights: () => Promise.resolve({ workerPools: true }) },
+  { by: "the document alone", name: "by-document", rights: () => rightsOfText(SUBSTRATE) },
+])("with the rights for WorkerPools by $by", ({ name, rights }) => {
+  it("the preset for agent-substrate without its pull request marks, holds, deletes and needs no other", async () => {
+    const { client } = cluster;
+    const namespace = "default";
+    const mark = await cluster.audit.mark();
+    const own = await installed(name, await rights());
+    await using asAccount = own.client;
+    await using folder = await testFolder({ "footprints.yaml": SUBSTRATE });
     const spec = { replicas: 1, ateomImage: "registry.test/ateom:1", sandboxClass: "gvisor" } as const;
-    const pool = await client.create(workerPools, { metadata: { name: "p" }, spec }, { namespace });
+    const of = { namespace, name };
+    const pool = await client.create(workerPools, { metadata: { name }, spec }, { namespace });
     const { uid = "" } = pool.metadata ?? {};
-    const owner = { apiVersion: "ate.dev/v1alpha1", kind: "WorkerPool", name: "p", uid, controller: true };
-    await client.create(nodes, aNode("n2").build());
-    const pod = aPod("ateom")
-      .labelled({ "ate.dev/worker-pool": "p" })
-      .on("n2")
-      .with((it) => ({ ...it, metadata: { ...it.metadata, ownerReferences: [owner] } }));
+    const ownerReferences = [
+      { apiVersion: "ate.dev/v1alpha1", kind: "WorkerPool", name, uid, controller: true },
+    ];
+    await client.create(nodes, aNode(name).build());
+    const pod = aPod(name)
+      .labelled({ "ate.dev/worker-pool": name })
+      .on(name)
+      .with((it) => ({ ...it, metadata: { ...it.metadata, ownerReferences } }));
     await client.create(pods, pod.build(), { namespace });
+    // As the controller of agent-substrate makes it.
+    const deployment = aDeployment(name);
+    const metadata = { ...deployment.metadata, ownerReferences };
+    await client.create(deployments, { ...deployment, metadata }, { namespace });
     await using berth = await startBerth({
       client: asAccount,
-      installation: "substrate",
+      installation: name,
       namespace: own.namespace,
       config: [{ path: `${folder.path}/footprints.yaml`, shown: "footprints.yaml" }],
     });
-    const seen = await eventually(
-      async () => {
-        const { metadata } = await client.get(nodes, { name: "n2" });
-        const refused = await cluster.audit.entriesSince(mark, { user: own.user, code: 403 });
-        const what = [...new Set(refused.map(({ verb, resource }) => `${verb} ${resource}`))].sort();
-        if (metadata?.labels?.["ate.dev/atelet"] !== "true" && what.length < 2)
-          throw new Error("nothing yet");
-        return { label: metadata?.labels?.["ate.dev/atelet"], what, problems: berth.problems() };
-      },
-      { timeoutMs: 20_000, everyMs: 200 },
-    );
-    expect(seen).toEqual({ label: "true", what: [], problems: [] });
+    await eventually(async () => {
+      const { metadata: marked } = await client.get(nodes, { name });
+      expect(marked?.labels?.["ate.dev/atelet"]).toBe("true");
+      const { metadata: held } = await client.get(workerPools, of);
+      expect(held?.finalizers).toEqual(["ate.dev/release-node-claims"]);
+    });
+    await client.delete(workerPools, of);
+    await eventually(async () => {
+      const { items } = await client.list(deployments, { namespace });
+      expect(items.map((it) => it.metadata?.name)).not.toContain(name);
+    });
+    await client.delete(pods, of, { gracePeriodSeconds: 0 });
+    await eventually(async () => expect((await client.list(workerPools, { namespace })).items).toEqual([]));
+    const refused = await cluster.audit.entriesSince(mark, { user: own.user, code: 403 });
+    expect(refused.map(({ verb, resource }) => `${verb} ${resource}`)).toEqual([]);
+    expect(berth.problems()).toEqual([]);
   });
 });
