@@ -1,6 +1,6 @@
 /** How new nodes, pods and DaemonSets are changed before they are stored: one webhook server, and what leads to it. */
 import type { KubeClient, Node } from "@berth/kube";
-import type { AdmissionState, ArchitectureJudgement } from "@berth/placement";
+import type { AdmissionState, ArchitectureJudgement, FootprintJudgement } from "@berth/placement";
 import type { Clock, ClusterName, Component, Logger, MetricsRegistry, Subscribable } from "@berth/runtime";
 import { createAdmissionParts, gateWebhooks } from "./admission-parts.ts";
 import { createArchitectureAdmission } from "./architecture-admission.ts";
@@ -17,7 +17,7 @@ export interface AdmissionOfAll {
   readonly nodes: Subscribable<Node>;
   readonly gates: Pick<GateParts, "gates" | "askStatuses">;
   readonly architecture: Pick<ArchitectureParts, "policies" | "webhooks" | "askStatuses">;
-  readonly footprints: Pick<FootprintParts, "footprints" | "webhooks">;
+  readonly footprints: Pick<FootprintParts, "footprints" | "webhooks" | "askStatuses">;
   readonly lease?: { readonly namespace: string; readonly name: string };
   readonly metrics: MetricsRegistry;
   readonly log: Logger;
@@ -29,6 +29,8 @@ export interface Admission {
   ofNodes(): AdmissionState | undefined;
   /** Whether the API server asks about new pods. */
   ofPods(): ArchitectureJudgement | undefined;
+  /** Whether the API server asks about new pods that are to wait for an agent. */
+  ofWaits(): FootprintJudgement | undefined;
   gatesChanged(): void;
   policiesChanged(): void;
   footprintsChanged(): void;
@@ -66,14 +68,21 @@ export function createAdmission(
     webhooks: architecture.webhooks,
     onChange: () => architecture.askStatuses(),
   });
-  const ofWaits = createFootprintAdmission(settings, { ...common, ...footprints, webhook });
+  const ofWaits = createFootprintAdmission(settings, {
+    ...common,
+    footprints: footprints.footprints,
+    webhook,
+    webhooks: footprints.webhooks,
+    onChange: () => footprints.askStatuses(),
+  });
   return {
     ofNodes: () => ofNodes.state(),
     ofPods: () => ofPods.state(),
+    ofWaits: () => ofWaits.state(),
     gatesChanged: () => ofNodes.gatesChanged(),
     policiesChanged: () => ofPods.policiesChanged(),
     footprintsChanged: () => ofWaits.changed(),
     always: [webhook.component, ...ofNodes.always],
-    elected: [...ofNodes.elected, ...ofPods.elected, ofWaits.component],
+    elected: [...ofNodes.elected, ...ofPods.elected, ...ofWaits.elected],
   };
 }

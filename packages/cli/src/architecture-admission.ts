@@ -22,14 +22,10 @@ import {
   type Clock,
   type ClusterName,
   type Component,
-  createLoopComponent,
   type Logger,
   type MetricsRegistry,
-  sleep,
-  whenAborted,
 } from "@berth/runtime";
-import { EARLY_MS } from "./admission-keeping.ts";
-import { createKeptWebhook } from "./kept-webhook.ts";
+import { createKeptWebhook, createLateReport, judgeAsked } from "./kept-webhook.ts";
 import {
   type AdmissionSettings,
   type WebhookOwner,
@@ -141,20 +137,7 @@ export function createArchitectureAdmission(
       const message = `${why}the API server does not ask about new pods, so none is narrowed; those that wait for a node get tolerations`;
       return { ready: false, reason: reasons.AdmissionOff, message };
     }
-    const why = kept.problem();
-    const neededMs = kept.neededMs();
-    const isEarly = neededMs === undefined || clock.monotonic() - neededMs < EARLY_MS;
-    if (why !== undefined)
-      return isEarly ? undefined : { ready: false, reason: reasons.AdmissionFailed, message: why };
-    const message = "Berth is asked about new pods";
-    return { ready: true, reason: reasons.AdmissionByWebhook, message };
-  };
-  /** What keeps failing is told in the end, also when nothing changes any more. */
-  const tellLate = async (signal: AbortSignal): Promise<void> => {
-    await Promise.race([kept.whenNeeded, whenAborted(signal)]);
-    await sleep(clock, EARLY_MS, signal);
-    if (!signal.aborted) onChange();
-    await whenAborted(signal);
+    return judgeAsked(kept, clock);
   };
   return {
     state,
@@ -171,6 +154,9 @@ export function createArchitectureAdmission(
       kept.changed();
       onChange();
     },
-    elected: [kept.component, createLoopComponent({ name: "architecture-admission-report", run: tellLate })],
+    elected: [
+      kept.component,
+      createLateReport("architecture-admission-report", { kept, clock, tell: onChange }),
+    ],
   };
 }

@@ -271,6 +271,7 @@ function assemble(options: BerthOptions, registries: RegistrySettings): Parts {
     footprints: footprintInformer,
     daemonSets,
     events,
+    admission: () => admission?.ofWaits(),
     onChange: () => admission?.footprintsChanged(),
     onFault,
     recheck,

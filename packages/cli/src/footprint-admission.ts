@@ -2,8 +2,10 @@
 import type { KubeClient } from "@berth/kube";
 import {
   admitWait,
+  type FootprintJudgement,
   type Footprints,
   type NeedSight,
+  reasons,
   waitLabels,
   waitPath,
   waitWebhook,
@@ -13,10 +15,11 @@ import type {
   AdmissionRequest,
   Clock,
   ClusterName,
+  Component,
   Logger,
   MetricsRegistry,
 } from "@berth/runtime";
-import { createKeptWebhook, type KeptWebhook } from "./kept-webhook.ts";
+import { createKeptWebhook, createLateReport, judgeAsked } from "./kept-webhook.ts";
 import {
   type AdmissionSettings,
   type WebhookOwner,
@@ -57,36 +60,37 @@ export interface FootprintAdmissionSurroundings {
   readonly metrics: MetricsRegistry;
   readonly log: Logger;
   readonly clock: Clock;
+  /** `state` may say something else. */
+  readonly onChange: () => void;
+}
+
+export interface FootprintAdmission {
+  /** Whether the API server asks; `undefined` while that is not known, or no pod is to wait by webhook. */
+  state(): FootprintJudgement | undefined;
+  /** Other footprints are in force, or the webhook server says something else. */
+  changed(): void;
+  /** What the leader runs: it keeps the webhook configuration. */
+  readonly elected: readonly Component[];
 }
 
 /** Without a footprint whose pods wait by webhook, and with admission turned off, the API server is not asked. */
 export function createFootprintAdmission(
   settings: AdmissionSettings,
   around: FootprintAdmissionSurroundings,
-): KeptWebhook {
-  const { footprints, webhook, webhooks, installation, log } = around;
+): FootprintAdmission {
+  const { footprints, webhook, webhooks, installation, clock, onChange } = around;
   const { namespace } = settings;
   const unasked = whyUnasked(settings);
-  let isTold = false;
-  const tellOff = (): void => {
-    if (isTold) return;
-    isTold = true;
-    const why = unasked === "homeless" ? "Berth's namespace does not exist" : "admission is off";
-    log.warn(`${why}: new pods do not wait for their agents, as the API server does not ask about them`);
-  };
-  return createKeptWebhook({
+  // Nothing is asked for, or told, before all footprints have been read.
+  const isWanted = ({ footprints: inForce, policy }: Footprints): boolean =>
+    policy.unsettled === undefined && inForce.some(({ wait }) => wait?.inject === "Webhook");
+  const kept = createKeptWebhook({
     ...around,
     name: "footprint",
     selector: waitLabels({ installation }),
     owner: webhooks,
     inForce: footprints,
-    isNeeded(inForce) {
-      // Nothing is asked for, or told, before all footprints have been read.
-      if (inForce.policy.unsettled !== undefined) return false;
-      const isWanted = inForce.footprints.some(({ wait }) => wait?.inject === "Webhook");
-      if (isWanted && unasked !== undefined) tellOff();
-      return isWanted && unasked === undefined;
-    },
+    isNeeded: (inForce) => unasked === undefined && isWanted(inForce),
     desired: (inForce, ca) =>
       waitWebhook(inForce.footprints, {
         installation,
@@ -95,4 +99,22 @@ export function createFootprintAdmission(
         ...(namespace !== undefined && { namespace }),
       }),
   });
+  return {
+    state() {
+      const inForce = footprints();
+      if (inForce === undefined || !isWanted(inForce)) return undefined;
+      if (unasked === undefined) return judgeAsked(kept, clock);
+      const why = unasked === "homeless" ? "Berth's namespace does not exist" : "admission is off";
+      const message = `${why}: the API server does not ask about new pods, so they do not wait for the agent`;
+      return { ready: false, reason: reasons.AdmissionOff, message };
+    },
+    changed() {
+      kept.changed();
+      onChange();
+    },
+    elected: [
+      kept.component,
+      createLateReport("footprint-admission-report", { kept, clock, tell: onChange }),
+    ],
+  };
 }

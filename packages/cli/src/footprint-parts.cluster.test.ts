@@ -123,7 +123,7 @@ describe("a footprint of the cluster", () => {
     await bound("two", "node-2");
     await eventually(async () => expect(await marksOf("node-2")).toEqual(["true", "default"]));
     await eventually(async () =>
-      expect(await statusOf()).toMatchObject({ nodes: { labelled: 2, pending: 0 }, claims: 2 }),
+      expect(await statusOf()).toMatchObject({ nodes: { labelled: 2, pending: 0, unknown: 0 }, claims: 2 }),
     );
     await removePod("two");
     await eventually(async () => expect(await marksOf("node-2")).toEqual([undefined]));
@@ -220,10 +220,30 @@ describe("a footprint of the cluster", () => {
       return made.spec?.initContainers?.[0]?.name === "wait-for-logs";
     };
     await eventually(async () => expect(await waits()).toBe(true));
+    await eventually(async () => expect(await podsWait()).toEqual(["True", "AdmissionByWebhook"]));
     await client.delete(nodeFootprints, { name: "agent" });
     await eventually(async () => expect(await waits()).toBe(false));
     const { items } = await client.list(mutatingWebhookConfigurations);
     expect(items).toEqual([]);
+  });
+});
+
+async function podsWait(): Promise<unknown> {
+  const { status, reason } = (await statusOf()).conditions?.find(({ type }) => type === "PodsWait") ?? {};
+  return [status, reason];
+}
+
+describe("a footprint whose pods are to wait", () => {
+  it("says that they do not where nobody asks about them, and ceases to once they need not", async () => {
+    await using _berth = await aBerth();
+    await aFootprint({ ...LOG, wait: { inject: "Webhook", port: 9 } });
+    await eventually(async () => expect(await podsWait()).toEqual(["False", "AdmissionOff"]));
+    await cluster.client.patch(
+      nodeFootprints,
+      { name: "agent" },
+      { type: "merge", body: { spec: { wait: { inject: "None" } } } },
+    );
+    await eventually(async () => expect(await podsWait()).toEqual([undefined, undefined]));
   });
 });
 

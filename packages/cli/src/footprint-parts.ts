@@ -3,18 +3,15 @@ import { daemonSets as daemonSetResource, type KubeClient, type Node } from "@be
 import {
   type BoundCapability,
   bindFootprints,
-  checkAgent,
   createAgentReconciler,
   createFootprintMetrics,
   createFootprintSight,
-  createFootprintStatusReconciler,
   createHoldReconciler,
   createWaitReconciler,
   type DaemonSetWatch,
   FirstPass,
   type Footprint,
-  type FootprintCounts,
-  type FootprintProgress,
+  type FootprintJudgement,
   type Footprints,
   FootprintTally,
   HeldOwners,
@@ -24,6 +21,7 @@ import {
   type NodeObserver,
   nodeFootprints,
   type OwnerKey,
+  reasons,
   toOwnerText,
   WaitWatch,
 } from "@berth/placement";
@@ -49,9 +47,10 @@ import { createDocumentFollower } from "./document-follower.ts";
 import { FaultReport } from "./fault-report.ts";
 import { footprintWebhooks } from "./footprint-admission.ts";
 import { FootprintAgents } from "./footprint-agents.ts";
+import { createFootprintProgresses } from "./footprint-progress.ts";
+import { createFootprintReports } from "./footprint-reports.ts";
 import { createFootprintHub } from "./footprints.ts";
 import { createKeySource } from "./key-source.ts";
-import { createStatusController } from "./status-controller.ts";
 import type { WebhookOwner } from "./webhook-server.ts";
 
 export interface FootprintSurroundings {
@@ -64,6 +63,8 @@ export interface FootprintSurroundings {
   readonly metrics: MetricsRegistry;
   readonly log: Logger;
   readonly clock: Clock;
+  /** Whether the API server asks about new pods that are to wait for an agent. */
+  readonly admission: () => FootprintJudgement | undefined;
   /** Other footprints are in force. */
   readonly onChange: () => void;
   readonly onFault: (fault: Fault) => void;
@@ -84,6 +85,8 @@ export interface FootprintParts {
   readonly daemonSetsChanged: () => void;
   /** There is another version of a DaemonSet, or it is gone. */
   readonly daemonSetChanged: (key: ObjectKey) => void;
+  /** The state of admission has changed. */
+  readonly askStatuses: () => void;
   /** Pods, what they are decided by, and those of the agents; they are read while a footprint is in force. */
   readonly watches: readonly Component[];
   /** Follows the footprints of the cluster. */
@@ -101,14 +104,18 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
   const common = { client, cluster, clock, log, metrics };
   const footprintMetrics = createFootprintMetrics(metrics);
   const faults = new FaultReport(around.onFault);
+  let files: readonly { readonly name: string }[] = [];
   const inForce = (): readonly Footprint[] => hub.inForce?.footprints ?? [];
   /** `undefined` while a source is still to be read. */
   const settled = (): readonly Footprint[] | undefined =>
     hub.inForce?.policy.unsettled === undefined ? hub.inForce?.footprints : undefined;
 
-  const tally: FootprintTally = new FootprintTally((rule) => {
-    statuses.askRule(rule);
-    askAgents();
+  const tally: FootprintTally = new FootprintTally({
+    onChange(rule) {
+      reports.askRule(rule);
+      askAgents();
+    },
+    monotonic: () => clock.monotonic(),
   });
   footprintMetrics.counts(() => tally.total);
   let pass = beginPass();
@@ -117,17 +124,24 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
     return new FirstPass({
       nodes,
       onDone() {
-        statuses.askAll();
+        reports.askAll();
         askAgents();
       },
     });
   }
-  const countsOf = (rule: string): FootprintCounts | undefined =>
-    pass.done ? tally.counts(rule) : undefined;
-  const needingNodes = (rule: string): readonly string[] => [
-    ...tally.nodes(rule, "Needed"),
-    ...tally.nodes(rule, "Pending"),
-  ];
+  const progresses = createFootprintProgresses(client, {
+    ...around,
+    daemonSets: sets,
+    inForce,
+    pass: () => pass,
+    tally,
+    watches: () => watches,
+    agents: () => agents,
+    holdWatches: () => holdWatches,
+    waitWatch: () => waitWatch,
+    held: () => held,
+  });
+  footprintMetrics.hindered(() => progresses.hindered);
 
   const watches = createFootprintSight({
     ...common,
@@ -146,7 +160,7 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
   const agents = new FootprintAgents({
     ...common,
     daemonSet: (namespace, name) => sets.daemonSet(namespace, name),
-    onChange: () => statuses.askAll(),
+    onChange: () => reports.askAll(),
   });
   const holdWatches = new HoldWatches({
     ...common,
@@ -156,7 +170,7 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
     ...common,
     onDeployment: (key) => waitController.enqueue(key),
   });
-  const held = new HeldOwners({ onChange: (rule) => statuses.askRule(rule) });
+  const held = new HeldOwners({ onChange: (rule) => reports.askRule(rule) });
 
   const hub = createFootprintHub((footprints) => {
     faults.report("footprints", hub.configFaults());
@@ -167,7 +181,7 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
     watches.want([...new Set([...footprints.footprints, ...holdWatches.footprints])]);
     agents.want(footprints.footprints);
     waitWatch.want(footprints.footprints);
-    statuses.askAll();
+    reports.askAll();
     askAgents();
     around.onChange();
     recheckAll();
@@ -178,7 +192,7 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
   const ownerController: Controller<OwnerKey> = createController<OwnerKey>({
     name: "footprint-finalizers",
     reconcile: createHoldReconciler({
-      client,
+      client: progresses.holding,
       watches: holdWatches,
       sight: { ...sight, podsOf: (footprint, namespace) => watches.podsOf(footprint, namespace) },
       held,
@@ -198,7 +212,7 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
       deployments: waitWatch,
       footprints: () => hub.inForce,
       sight,
-      client,
+      client: progresses.applying,
       events,
       clock,
     }),
@@ -214,7 +228,7 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
       daemonSets: sets,
       footprints: settled,
       pending({ rule }) {
-        const counts = countsOf(rule);
+        const counts = progresses.countsOf(rule);
         return counts?.unknown === 0 ? counts.pending : undefined;
       },
       patch: (namespace, name, body, signal) =>
@@ -228,34 +242,25 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
     metrics,
   });
 
-  const progressOf = (rule: string): FootprintProgress | undefined => {
-    const footprint = inForce().find((it) => it.rule === rule);
-    if (footprint === undefined) return undefined;
-    const { agent, hold } = footprint;
-    const daemonSet = agent && sets.daemonSet(agent.namespace, agent.name);
-    const names = needingNodes(rule);
-    const isKnown = pass.done && agent !== undefined && agent.nodeSelector !== "Off";
-    return {
-      footprint,
-      counts: countsOf(rule),
-      agent:
-        isKnown && daemonSet !== undefined
-          ? checkAgent({ ...footprint, agent }, daemonSet, nodesOf(names))
-          : undefined,
-      agentReady: isKnown ? agents.readyOn(footprint, names) : undefined,
-      held: held.of(rule),
-      isHoldAbsent: hold !== undefined && holdWatches.isAbsent(hold.resource),
-    };
-  };
-  const nodesOf = (names: readonly string[]): readonly Node[] =>
-    names.toSorted().flatMap((name) => nodes.get(keyOf(cluster, { metadata: { name } })) ?? []);
-  const statuses = createStatusController({
+  const reports = createFootprintReports({
     ...common,
-    name: "node-footprints",
-    resource: nodeFootprints,
     objects,
     judge: (name, version) => hub.judgementOf(name, version),
-    reconcile: (parts) => createFootprintStatusReconciler({ ...parts, objects, progressOf, events, clock }),
+    judgeFile(name) {
+      const fault = hub.inForce?.faults.find((it) => it.source === "config" && it.footprint === name);
+      return fault === undefined
+        ? { ready: true, reason: reasons.FootprintInForce, message: "in force" }
+        : {
+            ready: false,
+            reason: fault.reason,
+            message: `${["spec", ...fault.path].join(".")}: ${fault.message}`,
+          };
+    },
+    progressOf: (rule) => progresses.of(rule),
+    files: () => files.map(({ name }) => name),
+    inForce,
+    hindrances: (footprint) => progresses.hindrances(footprint),
+    events,
   });
 
   return {
@@ -272,10 +277,14 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
       },
     },
     webhooks: footprintWebhooks({ footprints: () => hub.inForce, sight, log }),
-    onSettings: ({ nodeFootprints: read }) => hub.setConfig(read),
+    askStatuses: () => reports.askAll(),
+    onSettings({ nodeFootprints: read }) {
+      files = read ?? [];
+      hub.setConfig(read);
+    },
     daemonSetsChanged() {
       agents.want(inForce());
-      statuses.askAll();
+      reports.askAll();
       askAgents();
     },
     daemonSetChanged(key) {
@@ -294,20 +303,26 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
       onDocuments: (read) => hub.setCluster(read),
       onUnreadable: () => hub.settle(),
       onNodes: () => pass.check(),
+      onLook: () => reports.look(),
     }),
     elected: [
       followLostNodes(nodes, () => {
         holdWatches.lookAgain();
-        statuses.askAll();
+        reports.askAll();
       }),
       holdWatches,
-      waitWatch,
+      withoutProblem(waitWatch),
       ownerController,
       waitController,
       agentController,
-      statuses.controller,
+      ...reports.controllers,
     ],
   };
+}
+
+/** What it cannot read is said in the conditions of those footprints that need it. The process serves others. */
+function withoutProblem(component: Component): Component {
+  return { name: component.name, start: (signal) => component.start(signal) };
 }
 
 /** Gone, or its kubelet has not been heard of: pods of such a node cannot end by themselves. */

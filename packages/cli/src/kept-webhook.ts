@@ -4,17 +4,20 @@ import {
   type MutatingWebhookConfiguration,
   mutatingWebhookConfigurations,
 } from "@berth/kube";
-import type { Policy } from "@berth/placement";
+import { type Policy, type Reason, reasons } from "@berth/placement";
 import {
   type Clock,
   type ClusterName,
   type Component,
+  createLoopComponent,
   createObjectKeeper,
   type Logger,
   type MetricsRegistry,
   type Running,
+  sleep,
+  whenAborted,
 } from "@berth/runtime";
-import { Demand, keepOnceNeeded } from "./admission-keeping.ts";
+import { Demand, EARLY_MS, keepOnceNeeded } from "./admission-keeping.ts";
 import type { WebhookOwner, WebhookServer } from "./webhook-server.ts";
 
 export interface KeptWebhookOptions<T extends { readonly policy: Policy }> {
@@ -110,4 +113,37 @@ export function createKeptWebhook<T extends { readonly policy: Policy }>(
       problem,
     },
   };
+}
+
+/** Whether the API server asks, for conditions. */
+export interface AskedJudgement {
+  readonly ready: boolean;
+  readonly reason: Reason;
+  readonly message: string;
+}
+
+/** Of one that is needed; `undefined` while it is early, and it may yet come right. */
+export function judgeAsked(kept: KeptWebhook, clock: Clock): AskedJudgement | undefined {
+  const why = kept.problem();
+  const neededMs = kept.neededMs();
+  const isEarly = neededMs === undefined || clock.monotonic() - neededMs < EARLY_MS;
+  if (why !== undefined)
+    return isEarly ? undefined : { ready: false, reason: reasons.AdmissionFailed, message: why };
+  return { ready: true, reason: reasons.AdmissionByWebhook, message: "Berth is asked about new pods" };
+}
+
+/** Tells once it is no longer early: what keeps failing is said in the end, also when nothing changes any more. */
+export function createLateReport(
+  name: string,
+  { kept, clock, tell }: { readonly kept: KeptWebhook; readonly clock: Clock; readonly tell: () => void },
+): Component {
+  return createLoopComponent({
+    name,
+    async run(signal) {
+      await Promise.race([kept.whenNeeded, whenAborted(signal)]);
+      await sleep(clock, EARLY_MS, signal);
+      if (!signal.aborted) tell();
+      await whenAborted(signal);
+    },
+  });
 }

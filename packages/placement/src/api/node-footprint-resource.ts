@@ -44,7 +44,10 @@ const status: z.ZodType = z
     nodes: z
       .strictObject({
         labelled: count("Nodes with the label."),
-        pending: count("Nodes that need the agent and have no label yet."),
+        pending: count(
+          "Nodes that need the agent and have no label yet. Not said while it is not known of some node.",
+        ),
+        unknown: count("Nodes of which it is not known whether they need the agent."),
         agentReady: count("Nodes that need the agent and have a ready pod of it."),
         agentUnschedulable: count("Nodes that need the agent and where its DaemonSet cannot run."),
       })
@@ -85,6 +88,12 @@ export const nodeFootprintKind: CustomKind = {
       description: "Nodes that need the agent and have no label yet.",
     },
     {
+      name: "Unknown",
+      type: "integer",
+      jsonPath: ".status.nodes.unknown",
+      description: "Nodes of which it is not known whether they need the agent.",
+    },
+    {
       name: "Agent",
       type: "integer",
       jsonPath: ".status.nodes.agentReady",
@@ -116,6 +125,13 @@ export const nodeFootprintKind: CustomKind = {
       jsonPath: '.status.conditions[?(@.type=="OwnersHeld")].status',
       priority: 1,
       description: "Whether the deletion of an owner waits for its pods.",
+    },
+    {
+      name: "Waits",
+      type: "string",
+      jsonPath: '.status.conditions[?(@.type=="PodsWait")].status',
+      priority: 1,
+      description: "Whether pods are made to wait for the agent, where the footprint has them wait.",
     },
     {
       name: "Foreign",

@@ -323,8 +323,10 @@ export interface NodeFootprintStatus {
   readonly nodes?: {
     /** With the label. */
     readonly labelled?: number;
-    /** Needed, and not labelled yet. */
+    /** Needed, and not labelled yet. Not said while a node is unknown. */
     readonly pending?: number;
+    /** Of which it is not known whether they need the agent. */
+    readonly unknown?: number;
     /** With a ready pod of the agent. */
     readonly agentReady?: number;
     /** Needed, where the DaemonSet cannot run. */

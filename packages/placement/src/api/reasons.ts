@@ -125,6 +125,8 @@ const MEANINGS = {
     "It is not known yet which pods on the node need the agent of a footprint, so what stands stays.",
   FootprintOwnerless:
     "A pod that needs the agent of a footprint has lost its owner, so what stands on its node stays.",
+  FootprintHindered:
+    "Something that a footprint needs cannot be read or written, mostly for want of a right; the message names it.",
   FootprintNodeExcluded: "The footprint leaves the node alone.",
   FootprintGroupRefused:
     "A pod names a group that it does not belong to, or that cannot be one, so it does not bring an agent.",

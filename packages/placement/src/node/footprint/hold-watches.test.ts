@@ -37,7 +37,8 @@ describe("the holds in force", () => {
       { finalizer: "ate.dev/release-node-claims", footprints: [{ rule: "cluster/f" }] },
     ]);
     expect(watches.guards("others.ate.dev")).toEqual([]);
-    expect(watches.isAbsent({ group: "ate.dev", version: "v1alpha1", resource: "workerpools" })).toBe(false);
+    const resource = { group: "ate.dev", version: "v1alpha1", resource: "workerpools" };
+    expect(watches.sightOf(resource)).toBe("Unread");
   });
 
   it("end with the document, and its finalizer is to go", () => {
@@ -118,14 +119,15 @@ describe("owners that may not be read", () => {
     const watches = aWatch({ list: refuse, watch: refuse });
     watches.want(footprintsOf({ f: preset }));
     if (hold === undefined) throw new Error("the preset holds nobody");
-    expect(watches.isKnown(hold.resource)).toBe(false);
     const stop = new AbortController();
     const { ended } = await watches.start(stop.signal);
-    await vi.waitFor(() => expect(watches.isKnown(hold.resource)).toBe(true));
-    expect(watches.isAbsent(hold.resource)).toBe(kind === "notFound");
-    const why = watches.whyUnread(hold);
-    if (kind === "notFound") expect(why).toBeUndefined();
-    else expect(why).toMatch(/^list workerpools\.ate\.dev: .*refused/);
+    if (kind === "notFound") await vi.waitFor(() => expect(watches.sightOf(hold.resource)).toBe("Absent"));
+    else
+      await vi.waitFor(() =>
+        expect(watches.whyUnread(hold)).toMatch(/^list workerpools\.ate\.dev: .*refused/),
+      );
+    expect(watches.sightOf(hold.resource)).toBe(kind === "notFound" ? "Absent" : "Unread");
+    expect(watches.whyUnread(hold) === undefined).toBe(kind === "notFound");
     stop.abort();
     await ended;
   });

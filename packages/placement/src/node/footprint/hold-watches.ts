@@ -191,31 +191,18 @@ export class HoldWatches implements Component {
     return Promise.resolve({ ended: Promise.race([end(), this.#failed.promise]) });
   }
 
-  /**
-   * Why its owners, or what they own, cannot be relied on. No `problem` of the process: it is of some footprints, and must not
-   * keep the others from being served.
-   */
+  /** Why its owners, or what they own, cannot be relied on. No `problem` of the process, which serves other footprints. */
   whyUnread({ resource, ownedResources: owned }: OwnerHold): string | undefined {
     const owners = this.#owners.get(resourceName(resource))?.informer;
-    const why = owners?.refusal ?? owners?.problem();
-    if (why !== undefined) return why;
-    for (const one of owned) {
-      const problem = this.#owned.get(versionedName(one))?.problem();
-      if (problem !== undefined) return problem;
-    }
-    return undefined;
+    const problems = owned.map((one) => this.#owned.get(versionedName(one))?.problem());
+    return [owners?.refusal, owners?.problem(), ...problems].find((it) => it !== undefined);
   }
 
-  /** Have its owners been read, or is it known that they cannot be? */
-  isKnown(resource: GroupVersionResource): boolean {
-    const informer = this.#owners.get(resourceName(resource))?.informer;
-    return informer !== undefined && (informer.synced || informer.absent);
-  }
-
-  /** Is it known that this resource is not there? Then nothing of it is held. */
-  isAbsent(resource: GroupVersionResource): boolean {
-    const informer = this.#owners.get(resourceName(resource))?.informer;
-    return informer !== undefined && informer.absent && informer.refusal === undefined;
+  /** What is known of these owners. `Absent`: the server has no such resource, and so nothing of it is held. */
+  sightOf(resource: GroupVersionResource): "Unread" | "Absent" | "Read" {
+    const { synced, absent, refusal } = this.#owners.get(resourceName(resource))?.informer ?? {};
+    if (absent === true && refusal === undefined) return "Absent";
+    return synced === true && refusal === undefined ? "Read" : "Unread";
   }
 
   /** One watch for each resource, in one of these versions: another that was asked for before may not be served any more. */

@@ -31,6 +31,12 @@ export {
   FOOTPRINT_DOMAIN,
   IDLE_VALUE,
 } from "./complete.ts";
+export {
+  type FootprintJudgement,
+  type FootprintProgress,
+  isGoodCondition as isGoodFootprintCondition,
+  SETTLING_MS,
+} from "./conditions.ts";
 export * from "./footprint.ts";
 export * from "./footprint-sight.ts";
 export { claimKey, groupOf, type PodGroup } from "./groups.ts";
@@ -51,8 +57,8 @@ export { FootprintPods, type FootprintPodsOptions } from "./pod-watches.ts";
 export { originalFootprint, type Preset, presets } from "./presets.ts";
 export { createFootprintStatusReconciler, type FootprintStatusOptions } from "./reconciler.ts";
 export { createFootprintSight, type FootprintSightOptions, type FootprintWatches } from "./sight.ts";
-export type { FootprintJudgement, FootprintProgress, FullFootprintStatus } from "./status.ts";
-export { type FootprintCounts, FootprintTally } from "./tally.ts";
+export { decideFootprintStatus, type FootprintStatusPatch, type FullFootprintStatus } from "./status.ts";
+export { type FootprintCounts, FootprintTally, type FootprintTallyOptions } from "./tally.ts";
 export { claimId, type NodeUse, type PodUse, podUses, useOf } from "./use.ts";
 export { waitContainer } from "./wait.ts";
 export { type WaitWebhookOptions, waitLabels, waitPath, waitWebhook } from "./wait-objects.ts";

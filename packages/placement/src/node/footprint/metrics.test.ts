@@ -8,6 +8,7 @@ it("tells of documents, and reads counts at each scrape", async () => {
   const counts = { labelled: 1, needed: 2, pending: 3, unknown: 4, claims: 5, foreign: 6 };
   metrics.taken(2, 1);
   metrics.counts(() => counts);
+  metrics.hindered(() => 3);
   counts.needed = 7;
   const { body } = await registry.expose();
   for (const line of [
@@ -19,6 +20,7 @@ it("tells of documents, and reads counts at each scrape", async () => {
     "berth_footprint_unknown_nodes 4",
     "berth_footprint_claims 5",
     "berth_footprint_foreign_nodes 6",
+    "berth_footprints_hindered 3",
   ]) {
     expect(body.split("\n")).toContain(line);
   }

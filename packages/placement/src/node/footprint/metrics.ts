@@ -7,6 +7,8 @@ export interface FootprintMetrics {
   taken(footprints: number, faults: number): void;
   /** Read at each scrape. */
   counts(of: () => FootprintCounts): void;
+  /** Read at each scrape. */
+  hindered(of: () => number): void;
 }
 
 export function createFootprintMetrics(registry: MetricsRegistry): FootprintMetrics {
@@ -24,6 +26,13 @@ export function createFootprintMetrics(registry: MetricsRegistry): FootprintMetr
       for (const [name, help, count] of gauges) {
         registry.gauge({ name, help, collect: (gauge) => gauge.set(of()[count]) });
       }
+    },
+    hindered(of) {
+      registry.gauge({
+        name: "berth_footprints_hindered",
+        help: "Node footprints in force that lack something, mostly a right: their conditions say what.",
+        collect: (gauge) => gauge.set(of()),
+      });
     },
   };
 }

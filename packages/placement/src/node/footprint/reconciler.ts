@@ -2,20 +2,15 @@ import type { Clock, Lister, ObjectKey, Reconcile } from "@berth/runtime";
 import { type NodeFootprint, nodeFootprints } from "../../api/node-footprint-resource.ts";
 import type { EventSink } from "../report.ts";
 import { createStatusReconciler, type StatusPatch } from "../status-reconciler.ts";
-import {
-  decideFootprintStatus,
-  type FootprintJudgement,
-  type FootprintProgress,
-  type FullFootprintStatus,
-  isGoodCondition,
-} from "./status.ts";
+import { type FootprintJudgement, type FootprintProgress, isGoodCondition } from "./conditions.ts";
+import { decideFootprintStatus, type FootprintStatusPatch } from "./status.ts";
 
 export interface FootprintStatusOptions {
   readonly objects: Pick<Lister<NodeFootprint>, "get">;
   /** Rejects with `ApiError`. */
   readonly patchStatus: (
     name: string,
-    patch: StatusPatch<FullFootprintStatus>,
+    patch: StatusPatch<FootprintStatusPatch>,
     signal: AbortSignal,
   ) => Promise<unknown>;
   /** What became of this document. */
@@ -29,7 +24,7 @@ export interface FootprintStatusOptions {
 /** Keeps the status of NodeFootprints true. */
 export function createFootprintStatusReconciler(options: FootprintStatusOptions): Reconcile<ObjectKey> {
   const { objects, patchStatus, judgementOf, progressOf, events, clock } = options;
-  return createStatusReconciler<NodeFootprint, FullFootprintStatus>({
+  return createStatusReconciler<NodeFootprint, FootprintStatusPatch>({
     resource: nodeFootprints,
     objects,
     patchStatus,

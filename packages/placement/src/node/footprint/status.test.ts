@@ -1,8 +1,9 @@
 import { describe, expect, it } from "vitest";
 import type { NodeFootprint } from "../../api/node-footprint-resource.ts";
 import { reasons } from "../../api/reasons.ts";
+import type { FootprintProgress } from "./conditions.ts";
 import type { HeldEntry } from "./held-owners.ts";
-import { decideFootprintStatus, type FootprintProgress, type FootprintStatusInput } from "./status.ts";
+import { decideFootprintStatus, type FootprintStatusInput, type FullFootprintStatus } from "./status.ts";
 import { footprintOf } from "./testing/footprints.ts";
 
 const NOW = Date.parse("2026-01-01T00:00:00Z");
@@ -30,6 +31,12 @@ function anEntry(name: string): HeldEntry {
   };
 }
 
+/** As the API server keeps it after the merge patch. */
+function stored(status: ReturnType<typeof decide>["status"]): FullFootprintStatus {
+  if (status === undefined) throw new Error("no status");
+  return JSON.parse(JSON.stringify(status), (_, value: unknown) => value ?? undefined) as FullFootprintStatus;
+}
+
 const decide = (
   more: Partial<FootprintStatusInput> = {},
   object: NodeFootprint = { metadata: { generation: 3 } },
@@ -47,7 +54,7 @@ describe("the status of a footprint", () => {
     const { status, news } = decide();
     expect(status).toMatchObject({
       observedGeneration: 3,
-      nodes: { labelled: 2, pending: 1, agentReady: 2, agentUnschedulable: 0 },
+      nodes: { labelled: 2, pending: 1, unknown: 0, agentReady: 2, agentUnschedulable: 0 },
       claims: 4,
       holds: [],
     });
@@ -57,8 +64,8 @@ describe("the status of a footprint", () => {
       "Ready=True",
     ]);
     expect(news).toEqual([]);
-    if (status === undefined) throw new Error("no status");
-    expect(decide({}, { metadata: { generation: 3 }, status })).toEqual({ status: undefined, news: [] });
+    const settled = { metadata: { generation: 3 }, status: stored(status) };
+    expect(decide({}, settled)).toEqual({ status: undefined, news: [] });
   });
 
   it("keeps what was counted before while it cannot be told", () => {
@@ -85,10 +92,52 @@ describe("the status of a footprint", () => {
     });
   });
 
-  it("says when owners cannot be held at all", () => {
-    expect(conditionOf("OwnersHeld", { isHoldAbsent: true })?.message).toBe(
-      "workerpools.ate.dev are not there, or may not be read: none is held",
+  it("says when owners are not there, and of a missing right which it is, with what waits as well", () => {
+    const refused = "list workerpools.ate.dev: refused";
+    expect(conditionOf("OwnersHeld", { owners: "Unread" })).toBeUndefined();
+    expect(conditionOf("OwnersHeld", { owners: "Absent" })).toMatchObject({
+      status: "False",
+      message: "workerpools.ate.dev are not there: none is held",
+    });
+    const more = { owners: "Unread", holdProblem: refused } as const;
+    expect(conditionOf("OwnersHeld", more)).toMatchObject({
+      status: "Unknown",
+      reason: reasons.FootprintHindered,
+      message: `the hold of workerpools.ate.dev cannot be kept: ${refused}`,
+    });
+    expect(decide({ progress: { ...progress, ...more } }).news.map(({ type }) => type)).toEqual([
+      "OwnersHeld",
+    ]);
+    const held = [{ ...anEntry("a"), message: "what it owns to be looked up" }];
+    expect(conditionOf("OwnersHeld", { held, holdProblem: refused })?.message).toBe(
+      `the deletion of ns/a waits for what it owns to be looked up; ${refused}`,
     );
+  });
+
+  it("says whether pods wait, only where they are to", () => {
+    const wait = { ready: false, reason: reasons.AdmissionOff, message: "nobody is asked" };
+    expect(conditionOf("PodsWait", { wait })).toBeUndefined();
+    const waiting = footprintOf({
+      preset: "agent-substrate/pr-134",
+      wait: { inject: "Webhook", port: 8085 },
+    });
+    const told = decide({ progress: { ...progress, footprint: waiting, wait } });
+    expect(told.status?.conditions?.find(({ type }) => type === "PodsWait")).toMatchObject({
+      status: "False",
+      reason: reasons.AdmissionOff,
+    });
+    expect(told.news.map(({ type }) => type)).toEqual(["PodsWait"]);
+    expect(conditionOf("PodsWait", { footprint: waiting })).toBeUndefined();
+    const object = { metadata: { generation: 3 }, status: stored(told.status) };
+    expect(decide({}, object).status?.conditions?.map(({ type }) => type)).not.toContain("PodsWait");
+  });
+
+  it("says that a document with a fault goes on as it was, while it does", () => {
+    const judgement = { ready: false, reason: reasons.FootprintOverlap, message: "neither is taken up" };
+    const readyOf = (more: Partial<FootprintStatusInput>) =>
+      decide({ judgement, ...more }).status?.conditions?.find(({ type }) => type === "Ready")?.message;
+    expect(readyOf({})).toBe("neither is taken up; it goes on as it was before");
+    expect(readyOf({ progress: undefined })).toBe("neither is taken up");
   });
 
   it("F-B8 names the first node and taint that keep the agent off", () => {
@@ -101,7 +150,7 @@ describe("the status of a footprint", () => {
     expect(conditionOf("AgentPlaced", { agent: { unserved, problems } })).toMatchObject({
       status: "False",
       reason: reasons.AgentUnschedulable,
-      message: "cannot run on n1: taint x; and 1 more nodes, the next n2",
+      message: "cannot run on n1: taint x; nor on one more node, n2",
     });
     expect(conditionOf("AgentPlaced", { agent: { unserved: [], problems } })).toMatchObject({
       status: "True",
@@ -129,30 +178,38 @@ describe("the status of a footprint", () => {
     expect(news.map(({ type }) => type)).toEqual(["ForeignMarks"]);
   });
 
+  it("says of a DaemonSet that is not there no more than that", () => {
+    const message = "there is no DaemonSet a/b";
+    const missing = ["n1", "n2"].map((node) => ({ node, reason: reasons.DaemonSetMissing, message }));
+    expect(conditionOf("AgentPlaced", { agent: { unserved: missing, problems: [] } })?.message).toBe(message);
+  });
+
   it("says no more of what a changed document does not do any more", () => {
     const { status } = decide();
-    if (status === undefined) throw new Error("no status");
+    const before = { metadata: { generation: 4 }, status: stored(status) };
     const invalid = { ready: false, reason: reasons.FootprintInvalid, message: "a fault" };
-    const after = decide(
-      { judgement: invalid, progress: undefined },
-      { metadata: { generation: 4 }, status },
-    );
+    const after = decide({ judgement: invalid, progress: undefined }, before);
+    expect(after.status).toMatchObject({ nodes: null, claims: null, holds: null });
     expect(after.status?.conditions?.map(({ type }) => type)).toEqual(["Ready"]);
     expect(after.news.map(({ reason }) => reason)).toEqual([reasons.FootprintInvalid]);
     const plain = footprintOf({
       workloads: [{ requests: ["x.test/y"] }],
       node: { label: { key: "x.test/a" } },
     });
-    const other = decide(
-      { progress: { ...progress, footprint: plain } },
-      { metadata: { generation: 4 }, status },
-    );
+    const other = decide({ progress: { ...progress, footprint: plain } }, before);
+    expect(other.status?.nodes).toEqual({
+      labelled: 2,
+      pending: 1,
+      unknown: 0,
+      agentReady: null,
+      agentUnschedulable: null,
+    });
     expect(other.status?.conditions?.map(({ type }) => type)).toEqual(["Ready"]);
     const unchecked = footprintOf({ preset: "agent-substrate/pr-134", agent: { nodeSelector: "Off" } });
     const nodes = { labelled: 1, pending: 0, agentReady: 12, agentUnschedulable: 3 };
     const left = decide(
       { progress: { ...progress, footprint: unchecked, agent: undefined, agentReady: undefined } },
-      { metadata: { generation: 4 }, status: { ...status, nodes } },
+      { metadata: { generation: 4 }, status: { ...stored(status), nodes } },
     );
     expect(left.status?.nodes?.agentUnschedulable ?? 0).toBe(0);
     expect(left.status?.nodes?.agentReady ?? 0).toBe(0);
@@ -162,9 +219,51 @@ describe("the status of a footprint", () => {
     const problem = { unserved: [], problems: [{ reason: reasons.AgentEverywhere, message: "x" }] };
     const { status, news } = decide({ progress: { ...progress, agent: problem, held: [anEntry("a")] } });
     expect(news.map(({ type }) => type)).toEqual(["AgentPlaced"]);
-    if (status === undefined) throw new Error("no status");
-    expect(decide({}, { metadata: { generation: 3 }, status }).news).toMatchObject([
-      { type: "AgentPlaced", status: "True" },
-    ]);
+    const object = { metadata: { generation: 3 }, status: stored(status) };
+    expect(decide({}, object).news).toMatchObject([{ type: "AgentPlaced", status: "True" }]);
+  });
+});
+
+describe("while nodes are unknown", () => {
+  const unknown = { counts: { ...counts, pending: 0, unknown: 2 }, unread: "get workerpools: refused" };
+
+  it("has nothing said to be pending, and not that the agent is placed, but what cannot be read", () => {
+    const { status, news } = decide({ progress: { ...progress, ...unknown } });
+    expect(status?.nodes).toEqual({ labelled: 2, unknown: 2, agentReady: 2, agentUnschedulable: 0 });
+    expect(status?.conditions?.find(({ type }) => type === "AgentPlaced")).toMatchObject({
+      status: "Unknown",
+      reason: reasons.FootprintUnknown,
+      message: "it is not known yet of 2 nodes whether they need the agent: get workerpools: refused",
+    });
+    expect(news.map(({ type }) => type)).toEqual(["AgentPlaced"]);
+    const object = { metadata: { generation: 3 }, status: stored(status) };
+    expect(decide({ progress: { ...progress, ...unknown } }, object).status).toBeUndefined();
+    expect(decide({}, object).status?.nodes).toMatchObject({ pending: 1, unknown: 0 });
+  });
+
+  it("takes back what was pending before", () => {
+    const object = { metadata: { generation: 3 }, status: stored(decide().status) };
+    expect(decide({ progress: { ...progress, ...unknown } }, object).status?.nodes).toMatchObject({
+      pending: null,
+    });
+  });
+
+  it("changes no condition for a moment of it, and is no news; what keeps the agent from a node goes before", () => {
+    const brief = { counts: unknown.counts, unknownMs: 9_999 };
+    expect(conditionOf("AgentPlaced", brief)).toBeUndefined();
+    expect(decide({ progress: { ...progress, ...brief } }).news).toEqual([]);
+    expect(conditionOf("AgentPlaced", { ...brief, unknownMs: 10_000 })?.status).toBe("Unknown");
+    const unserved = [{ node: "n1", reason: reasons.AgentUnschedulable, message: "no" }];
+    const agent = { unserved, problems: [] };
+    expect(conditionOf("AgentPlaced", { ...unknown, agent })?.status).toBe("False");
+  });
+
+  it("tells so with `Ready` where no agent is checked", () => {
+    const off = footprintOf({ preset: "agent-substrate/pr-134", agent: { nodeSelector: "Off" } });
+    expect(conditionOf("Ready", { ...unknown, footprint: off })).toMatchObject({
+      status: "True",
+      message:
+        "in force; it is not known yet of 2 nodes whether they need the agent: get workerpools: refused",
+    });
   });
 });

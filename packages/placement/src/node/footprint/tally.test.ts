@@ -11,6 +11,7 @@ interface Said {
   readonly isLabelled?: boolean;
   readonly isForeign?: boolean;
   readonly claims?: number;
+  readonly isOwnerless?: boolean;
 }
 
 type Saids = Readonly<Record<string, Said>>;
@@ -37,7 +38,10 @@ function outcomeOf(saids: Saids): NodeOutcome {
       ...Array.from({ length: claims }, (_, at) => `annotation/${rule}.${at}` as const),
     ].map((id) => ({ id, value: "", rule, reason: "FootprintNeeded", foreign: "leave" }) as const),
   );
-  const decision = { marks, keep: new Map(), findings: [], outcomes };
+  const findings = Object.entries(saids).flatMap(([subject, { isOwnerless }]) =>
+    isOwnerless ? [{ reason: "FootprintOwnerless", severity: "info", subject, message: "x" } as const] : [],
+  );
+  const decision = { marks, keep: new Map(), findings, outcomes };
   const others = {
     capability: "labels",
     policy,
@@ -49,8 +53,17 @@ function outcomeOf(saids: Saids): NodeOutcome {
 
 function tallied() {
   const asked: string[] = [];
-  const tally = new FootprintTally((rule) => void asked.push(rule));
-  return { tally, asked, decided: (name: string, saids: Saids) => tally.decided(name, outcomeOf(saids)) };
+  const clock = { now: 0 };
+  const tally = new FootprintTally({
+    onChange: (rule) => void asked.push(rule),
+    monotonic: () => clock.now,
+  });
+  return {
+    tally,
+    asked,
+    clock,
+    decided: (name: string, saids: Saids) => tally.decided(name, outcomeOf(saids)),
+  };
 }
 
 const none: FootprintCounts = { labelled: 0, needed: 0, pending: 0, unknown: 0, claims: 0, foreign: 0 };
@@ -76,6 +89,30 @@ describe("counting nodes", () => {
     expect(tally.total).toEqual({ labelled: 3, needed: 3, pending: 1, unknown: 1, claims: 3, foreign: 1 });
     expect(tally.nodes(RULE, "Pending")).toEqual(["n2"]);
     expect(tally.nodes("cluster/c", "Pending")).toEqual([]);
+  });
+
+  it("does not call a node unknown where a pod has only lost its owner: it has the label", () => {
+    const { decided, tally, asked } = tallied();
+    decided("n1", { [RULE]: { phase: "Unknown", isLabelled: true, isOwnerless: true } });
+    expect(tally.counts(RULE)).toMatchObject({ labelled: 1, unknown: 0 });
+    decided("n1", { [RULE]: { phase: "Unknown", isLabelled: true } });
+    expect(tally.counts(RULE).unknown).toBe(1);
+    expect(asked).toHaveLength(2);
+  });
+
+  it("tells for how long a node has not been known, whatever else is said of it", () => {
+    const { decided, tally, clock } = tallied();
+    expect(tally.unknownMs(RULE)).toBe(0);
+    decided("n1", { [RULE]: { phase: "Unknown" } });
+    clock.now = 5;
+    decided("n1", { [RULE]: { phase: "Unknown", claims: 1 } });
+    decided("n2", { [RULE]: { phase: "Unknown" } });
+    clock.now = 7;
+    expect(tally.unknownMs(RULE)).toBe(7);
+    decided("n1", { [RULE]: { phase: "Needed" } });
+    expect(tally.unknownMs(RULE)).toBe(2);
+    decided("n2", { [RULE]: { phase: "Idle" } });
+    expect(tally.unknownMs(RULE)).toBe(0);
   });
 
   it("tells of a change once, and of nothing where nothing has changed", () => {

@@ -1,5 +1,6 @@
 /** Counts nodes and claims by footprint: for the status, the agent checks and the metrics. */
 
+import { reasons } from "../../api/reasons.ts";
 import { parseMarkId } from "../mark.ts";
 import type { NodeObserver, NodeOutcome } from "../writer.ts";
 import type { FootprintPhase } from "./capability.ts";
@@ -13,7 +14,7 @@ export interface FootprintCounts {
   readonly needed: number;
   /** Of these without the label yet. */
   readonly pending: number;
-  /** Nodes of which it is not known. */
+  /** Nodes of which it is not known. Those where a pod has only lost its owner are none: they have the label. */
   readonly unknown: number;
   /** Claims that are wanted, over all nodes. */
   readonly claims: number;
@@ -21,7 +22,10 @@ export interface FootprintCounts {
   readonly foreign: number;
 }
 
+/** `since` when it has not been known, ms of the clock. */
 interface NodeCount {
+  readonly isOwnerless: boolean;
+  readonly since?: number;
   readonly phase: FootprintPhase;
   readonly isLabelled: boolean;
   readonly isForeign: boolean;
@@ -31,28 +35,44 @@ interface NodeCount {
 /** By rule. */
 type NodeCounts = ReadonlyMap<string, NodeCount>;
 
+export interface FootprintTallyOptions {
+  /** The counts of a footprint have changed. Called often and at once: collect the calls. */
+  readonly onChange: (rule: string) => void;
+  /** Ms that only grow. */
+  readonly monotonic: () => number;
+}
+
 /** Remembers nodes that need an agent, carry a label or are not known: no others. */
 export class FootprintTally implements NodeObserver {
-  readonly #onChange: (rule: string) => void;
+  readonly #options: FootprintTallyOptions;
   readonly #nodes = new Map<string, NodeCounts>();
   readonly #rules = new Map<string, Map<string, NodeCount>>();
 
-  /** @param onChange the counts of a footprint have changed. Called often and at once: collect the calls. */
-  constructor(onChange: (rule: string) => void) {
-    this.#onChange = onChange;
+  constructor(options: FootprintTallyOptions) {
+    this.#options = options;
   }
 
   counts(rule: string): FootprintCounts {
     const counts = { labelled: 0, needed: 0, pending: 0, unknown: 0, claims: 0, foreign: 0 };
-    for (const { phase, isLabelled, isForeign, claims } of this.#rules.get(rule)?.values() ?? []) {
+    for (const count of this.#rules.get(rule)?.values() ?? []) {
+      const { phase, isLabelled, isForeign, claims } = count;
       counts.claims += claims;
       if (isLabelled) counts.labelled++;
       if (isForeign) counts.foreign++;
       if (phase === "Needed" || phase === "Pending") counts.needed++;
       if (phase === "Pending") counts.pending++;
-      if (phase === "Unknown") counts.unknown++;
+      if (isUnknown(count)) counts.unknown++;
     }
     return counts;
+  }
+
+  /** For how long there has been a node of which it is not known, ms; 0 when there is none. */
+  unknownMs(rule: string): number {
+    const now = this.#options.monotonic();
+    let longest = 0;
+    for (const { since = now } of this.#rules.get(rule)?.values() ?? [])
+      longest = Math.max(longest, now - since);
+    return longest;
   }
 
   /** Names of the nodes in this phase, in no order. */
@@ -80,15 +100,19 @@ export class FootprintTally implements NodeObserver {
     this.#replace(name, noCounts);
   }
 
-  #replace(name: string, next: NodeCounts): void {
+  #replace(name: string, counts: NodeCounts): void {
     const last = this.#nodes.get(name) ?? noCounts;
+    const now = this.#options.monotonic();
+    const next = new Map(
+      Iterator.from(counts).map(([rule, count]) => [rule, timed(count, last.get(rule), now)]),
+    );
     if (next.size === 0) this.#nodes.delete(name);
     else this.#nodes.set(name, next);
     for (const rule of new Set([...last.keys(), ...next.keys()])) {
       const [before, after] = [last.get(rule), next.get(rule)];
       if (isSame(before, after)) continue;
       this.#put(rule, name, after);
-      this.#onChange(rule);
+      this.#options.onChange(rule);
     }
   }
 
@@ -103,15 +127,27 @@ export class FootprintTally implements NodeObserver {
 
 const noCounts: NodeCounts = new Map();
 
+function isUnknown({ phase, isOwnerless }: NodeCount): boolean {
+  return phase === "Unknown" && !isOwnerless;
+}
+
+function timed(count: NodeCount, last: NodeCount | undefined, now: number): NodeCount {
+  return isUnknown(count) ? { ...count, since: last?.since ?? now } : count;
+}
+
 function countsOf({ decision }: NodeOutcome["contributions"][number]): NodeCounts {
-  const { outcomes = [], marks } = decision;
+  const { outcomes = [], marks, findings } = decision;
   const counts = new Map<string, NodeCount>();
   for (const { rule, phase, place } of outcomes) {
     if (phase === "Foreign") continue;
     const isForeign = outcomes.some((it) => it.rule === rule && it.phase === "Foreign");
     if (phase === "Idle" && place === undefined && !isForeign) continue;
     const claims = marks.filter((it) => it.rule === rule && parseMarkId(it.id)?.kind === "annotation").length;
-    counts.set(rule, { phase: phase as FootprintPhase, isLabelled: place !== undefined, isForeign, claims });
+    const isOwnerless = findings.some(
+      ({ reason, subject }) => reason === reasons.FootprintOwnerless && subject === rule,
+    );
+    const isLabelled = place !== undefined;
+    counts.set(rule, { phase: phase as FootprintPhase, isOwnerless, isLabelled, isForeign, claims });
   }
   return counts;
 }
@@ -119,6 +155,7 @@ function countsOf({ decision }: NodeOutcome["contributions"][number]): NodeCount
 function isSame(a: NodeCount | undefined, b: NodeCount | undefined): boolean {
   return (
     a?.phase === b?.phase &&
+    a?.isOwnerless === b?.isOwnerless &&
     a?.isLabelled === b?.isLabelled &&
     a?.isForeign === b?.isForeign &&
     a?.claims === b?.claims
