@@ -151,7 +151,7 @@ export const architecturePolicySpec: z.ZodType<ArchitecturePolicySpec> = withRul
     preferences: z
       .array(
         z.strictObject({
-          architecture: architecture(),
+          architecture: architecture().describe("Such as arm64."),
           weight: z.int().min(1).max(100).describe("As of preferred node affinity."),
         }),
       )
@@ -163,7 +163,7 @@ export const architecturePolicySpec: z.ZodType<ArchitecturePolicySpec> = withRul
       .array(
         z.strictObject({
           image: z.string().min(1).max(512).describe("A whole name, or one that ends with *."),
-          architectures: architectures(1),
+          architectures: architectures(1).describe("What it runs on."),
         }),
       )
       .max(MAX_IMAGES)
@@ -180,7 +180,7 @@ export const architecturePolicySpec: z.ZodType<ArchitecturePolicySpec> = withRul
       field: "fallbackArchitectures",
     },
   ],
-);
+).describe("Which pods, and how they come to nodes that all their images run on.");
 
 /** What Berth reports about a policy: counts and first names, never a list of all pods. */
 export interface ArchitecturePolicyStatus {

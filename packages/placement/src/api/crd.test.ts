@@ -1,4 +1,5 @@
 import path from "node:path";
+import type { JSONSchemaProps } from "@berth/kube";
 import { describe, expect, it } from "vitest";
 import { stringify } from "yaml";
 import * as z from "zod";
@@ -8,6 +9,18 @@ import { withRules } from "./schema.ts";
 
 /** What kubectl apply can take: the last applied document goes into an annotation of at most 256 KiB. */
 const MAX_DOCUMENT_BYTES = 200_000;
+
+/** Paths of the fields of a schema without a description. What items and values of maps are, is said of their field. */
+function undescribed({ properties = {}, items, additionalProperties }: JSONSchemaProps): readonly string[] {
+  const fields = Object.entries(properties).flatMap(([name, field]) => [
+    ...(field.description ? [] : [`.${name}`]),
+    ...undescribed(field).map((inner) => `.${name}${inner}`),
+  ]);
+  const within = [items, additionalProperties].flatMap((it) =>
+    typeof it === "object" ? undescribed(it as JSONSchemaProps) : [],
+  );
+  return [...fields, ...within];
+}
 
 describe("crds", () => {
   it.each(crds().map((crd) => ({ crd, plural: crd.spec.names.plural })))(
@@ -20,6 +33,15 @@ describe("crds", () => {
 
   it("each fit into what kubectl apply can take", () => {
     for (const crd of crds()) expect(JSON.stringify(crd).length).toBeLessThan(MAX_DOCUMENT_BYTES);
+  });
+
+  it("say of every field what it is, for kubectl explain", () => {
+    const bare = crds().flatMap(({ spec }) =>
+      spec.versions.flatMap(({ schema }) =>
+        undescribed(schema?.openAPIV3Schema ?? {}).map((field) => `${spec.names.plural}${field}`),
+      ),
+    );
+    expect(bare).toEqual([]);
   });
 
   it("share no name", () => {

@@ -32,7 +32,7 @@ const names = (what: string): z.ZodType => z.array(z.string().max(MAX_NAME)).max
 
 const hold: z.ZodType = z.strictObject({
   name: z.string().max(MAX_NAME).describe("Namespace and name."),
-  uid: z.string().max(64),
+  uid: z.string().max(64).describe("Its uid."),
   since: z.string().meta({ format: "date-time" }).describe("When its deletion was asked for."),
   nodes: names("The first nodes with pods of it."),
   pods: names("The first pods of it, by namespace and name."),

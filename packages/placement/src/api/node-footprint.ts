@@ -315,7 +315,7 @@ export const nodeFootprintSpec: z.ZodType<NodeFootprintSpec> = withRules<NodeFoo
       field: "hold",
     },
   ],
-);
+).describe("Which pods need the agent, and what their nodes carry for it.");
 
 /** What Berth reports about a footprint: counts and first names, never a list of all nodes. */
 export interface NodeFootprintStatus {

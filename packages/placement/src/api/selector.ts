@@ -41,9 +41,14 @@ export function labelValue(): z.ZodString {
 function requirement(): z.ZodType<SelectorRequirement> {
   return withRules<SelectorRequirement>(
     z.strictObject({
-      key: labelKey(),
-      operator: z.enum(selectorOperators),
-      values: z.array(labelValue()).max(MAX_VALUES).readonly().optional(),
+      key: labelKey().describe("Of the label."),
+      operator: z.enum(selectorOperators).describe("NotIn also holds where the label is absent."),
+      values: z
+        .array(labelValue())
+        .max(MAX_VALUES)
+        .readonly()
+        .optional()
+        .describe("Some for In and NotIn, none otherwise."),
     }),
     [
       {

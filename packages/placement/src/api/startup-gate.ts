@@ -124,8 +124,8 @@ const list = <T extends z.ZodType>(item: T, least = 0): z.ZodReadonly<z.ZodArray
 
 const taint = z
   .strictObject({
-    key: labelKey().default(originalGate.taint.key),
-    value: labelValue().default(originalGate.taint.value),
+    key: labelKey().default(originalGate.taint.key).describe("Of the taint."),
+    value: labelValue().default(originalGate.taint.value).describe("Of the taint."),
     effect: z
       .enum(["NoSchedule", "NoExecute"])
       .default("NoSchedule")
@@ -162,18 +162,28 @@ const podSignal: z.ZodType<PodSignal> = z.strictObject({
 const signals: z.ZodType<GateSignals> = z
   .strictObject({
     pods: list(podSignal).default([]).describe("Pods on the node that have to be ready."),
-    daemonSets: list(z.strictObject({ namespace: objectName(), name: objectName() }))
+    daemonSets: list(
+      z.strictObject({
+        namespace: objectName().describe("Its namespace."),
+        name: objectName().describe("Its name."),
+      }),
+    )
       .default([])
       .describe("DaemonSets with a ready pod on the node, where they are expected there at all."),
     conditions: list(
       z.strictObject({
-        type: z.string().min(1).max(316),
-        status: z.enum(["True", "False", "Unknown"]).default("True"),
+        type: z.string().min(1).max(316).describe("Such as Ready."),
+        status: z.enum(["True", "False", "Unknown"]).default("True").describe("What it has to be."),
       }),
     )
       .default([])
       .describe("Conditions of the Node."),
-    annotations: list(z.strictObject({ key: annotationKey(), value: text({ max: 1024 }).default("true") }))
+    annotations: list(
+      z.strictObject({
+        key: annotationKey().describe("Its key."),
+        value: text({ max: 1024 }).default("true").describe("Its value."),
+      }),
+    )
       .default([])
       .describe("Annotations of the Node."),
     resources: list(z.string().min(1).max(317))
@@ -285,7 +295,7 @@ export const startupGateSpec: z.ZodType<StartupGateSpec> = withRules<StartupGate
       field: "signals",
     },
   ],
-);
+).describe("Which nodes are held, by what, and until when.");
 
 /** What Berth reports about a gate: counts and first names, never a list of all nodes. */
 export interface StartupGateStatus {

@@ -49,24 +49,32 @@ const quantities = (what: string): z.ZodType =>
   z.record(z.string(), quantity()).optional().describe(`${what}, by resource.`);
 
 const requirement = z.object({
-  key: z.string(),
+  key: z.string().describe("Of a label, or a field such as metadata.name."),
   operator: z.string().describe("In, NotIn, Exists, DoesNotExist, Gt or Lt."),
-  values: z.array(z.string()).optional(),
+  values: z.array(z.string()).optional().describe("What it is compared with."),
 });
 
 const term = z
-  .object({ matchExpressions: z.array(requirement).optional(), matchFields: z.array(requirement).optional() })
+  .object({
+    matchExpressions: z.array(requirement).optional().describe("Conditions on labels of the node."),
+    matchFields: z.array(requirement).optional().describe("Conditions on fields of the node."),
+  })
   .meta({ "x-kubernetes-map-type": "atomic" });
 
 const nodeAffinity = z
   .object({
     requiredDuringSchedulingIgnoredDuringExecution: z
-      .object({ nodeSelectorTerms: z.array(term) })
+      .object({ nodeSelectorTerms: z.array(term).describe("One of them has to hold.") })
       .meta({ "x-kubernetes-map-type": "atomic" })
       .optional()
       .describe("A node has to meet one of the terms."),
     preferredDuringSchedulingIgnoredDuringExecution: z
-      .array(z.object({ preference: term, weight: int32() }))
+      .array(
+        z.object({
+          preference: term.describe("What a node may meet."),
+          weight: int32().describe("From 1 to 100."),
+        }),
+      )
       .optional()
       .describe("Nodes that meet more of these, by weight, come first."),
   })
@@ -74,11 +82,15 @@ const nodeAffinity = z
   .describe("As `affinity.nodeAffinity` of a pod.");
 
 const toleration = z.object({
-  key: optionalText(),
-  operator: optionalText(),
-  value: optionalText(),
-  effect: optionalText(),
-  tolerationSeconds: z.int().optional().meta({ format: "int64" }),
+  key: optionalText().describe("Of the taint. Default every one."),
+  operator: optionalText().describe("Equal or Exists. Default Equal."),
+  value: optionalText().describe("Of the taint, with Equal."),
+  effect: optionalText().describe("Of the taint. Default every one."),
+  tolerationSeconds: z
+    .int()
+    .optional()
+    .meta({ format: "int64" })
+    .describe("With NoExecute, after which the pod is evicted. Default never."),
 });
 
 const resources = z
@@ -86,7 +98,12 @@ const resources = z
     requests: quantities("What is set aside for each worker"),
     limits: quantities("What each worker may use at most"),
     claims: z
-      .array(z.object({ name: z.string(), request: optionalText() }))
+      .array(
+        z.object({
+          name: z.string().describe("As in the pod."),
+          request: optionalText().describe("One of the claim. Default all."),
+        }),
+      )
       .optional()
       .meta({ "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"] })
       .describe("Resource claims of the pod that the worker uses."),
