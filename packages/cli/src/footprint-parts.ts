@@ -152,9 +152,12 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
       waitWatch.lookAgain();
       holdWatches.lookAgain();
     },
-    onPod: () => holdWatches.lookAgain(),
-    onOwners: () => holdWatches.lookAgain(),
-    onNamespace: (namespace) => waitWatch.lookAgain(namespace),
+    onPod: (change) => holdWatches.podChanged(change),
+    onOwners: (pod) => holdWatches.ownersKnown(pod),
+    onNamespace(namespace) {
+      waitWatch.lookAgain(namespace);
+      holdWatches.lookAgain(namespace);
+    },
   });
   const { sight } = watches;
   const agents = new FootprintAgents({
@@ -164,6 +167,7 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
   });
   const holdWatches = new HoldWatches({
     ...common,
+    sight,
     onOwner: (key) => ownerController.enqueue(key),
   });
   const waitWatch = new WaitWatch({
@@ -194,7 +198,7 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
     reconcile: createHoldReconciler({
       client: progresses.holding,
       watches: holdWatches,
-      sight: { ...sight, podsOf: (footprint, namespace) => watches.podsOf(footprint, namespace) },
+      sight: { ...sight, podsOf: (footprint, among) => watches.podsOf(footprint, among) },
       held,
       isNodeLost: (name) => nodes.synced && isLost(nodes.get(keyOf(cluster, { metadata: { name } }))),
       events,

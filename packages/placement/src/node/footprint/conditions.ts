@@ -5,7 +5,7 @@ import { type Reason, reasons } from "../../api/reasons.ts";
 import { type AgentVerdict, isAgentChecked } from "./agent-check.ts";
 import type { Footprint } from "./footprint.ts";
 import type { HeldEntry } from "./held-owners.ts";
-import { resourceName } from "./hold-watches.ts";
+import { resourceName } from "./held-resource.ts";
 import type { FootprintCounts } from "./tally.ts";
 
 /** Types of the conditions of a NodeFootprint. */

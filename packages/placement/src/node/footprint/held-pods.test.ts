@@ -1,7 +1,7 @@
 import type { Pod } from "@berth/kube";
 import { describe, expect, it } from "vitest";
 import type { OwnerIdentity } from "./footprint-sight.ts";
-import { type DeletedOwner, podsOfOwner } from "./held-pods.ts";
+import { type DeletedOwner, MAX_UNREAD, type PodsAmong, podsOfOwner } from "./held-pods.ts";
 import { footprintOf } from "./testing/footprints.ts";
 import { makeAteom, makePod, sightOf } from "./testing/pods.ts";
 
@@ -32,7 +32,7 @@ function found(
   { owner = {}, chain }: { owner?: Partial<DeletedOwner>; chain?: readonly OwnerIdentity[] | undefined } = {},
 ): readonly string[] | undefined {
   const sight = { ...sightOf({ pods }), podsOf: () => pods, ...(chain && { owners: () => chain }) };
-  return podsOfOwner(footprint, { ...A, known: new Set(), ...owner }, sight)?.map(
+  return podsOfOwner(footprint, { ...A, known: new Set(), ...owner }, sight).pods?.map(
     ({ metadata }) => metadata?.name ?? "",
   );
 }
@@ -50,16 +50,33 @@ describe("the pods that a deletion waits for", () => {
     expect(found(byOwner, undefined)).toBeUndefined();
     const pods = [makeAteom("a", "p1")];
     const sight = { ...sightOf({ pods, ownersUnknown: new Set(["p1"]) }), podsOf: () => pods };
-    expect(podsOfOwner(byOwner, A, sight)).toBeUndefined();
-    expect(podsOfOwner(byLabel, { ...A, uid: "b" }, sight)).toEqual([]);
+    expect(podsOfOwner(byOwner, A, sight)).toEqual({ pods: undefined, unread: pods });
+    expect(podsOfOwner(byLabel, { ...A, uid: "b" }, sight)).toEqual({ pods: [], unread: [] });
   });
 
-  it("are looked for in the namespace of the owner, where they can be in no other", () => {
-    const asked: (string | undefined)[] = [];
-    const sight = { ...sightOf({}), podsOf: (_: unknown, namespace?: string) => (asked.push(namespace), []) };
+  it("have all their owners asked for at once, up to a bound", () => {
+    const pods = Array.from({ length: MAX_UNREAD + 5 }, (_, at) => makeAteom("a", `p${at}`));
+    const asked = new Set<Pod>();
+    const sight = {
+      ...sightOf({ pods }),
+      podsOf: () => pods,
+      owners: (pod: Pod): undefined => void asked.add(pod),
+    };
+    expect(podsOfOwner(byOwner, A, sight).unread).toHaveLength(MAX_UNREAD);
+    expect(asked.size).toBe(MAX_UNREAD);
+  });
+
+  it("are looked for in the namespace of the owner, where they can be in no other, and by the label that groups", () => {
+    const asked: PodsAmong[] = [];
+    const sight = { ...sightOf({}), podsOf: (_: unknown, among: PodsAmong) => (asked.push(among), []) };
     for (const footprint of [byLabel, byOwner, believed]) podsOfOwner(footprint, A, sight);
     podsOfOwner(byOwner, { ...A, namespace: "" }, sight);
-    expect(asked).toEqual(["default", "default", undefined, undefined]);
+    expect(asked).toEqual([
+      { namespace: "default", group: "a" },
+      { namespace: "default" },
+      { group: "a" },
+      {},
+    ]);
   });
 
   it("F-E4 F-E3 are none that are finished", () => {

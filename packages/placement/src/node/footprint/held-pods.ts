@@ -5,12 +5,20 @@ import type { Footprint } from "./footprint.ts";
 import type { FootprintSight, OwnerIdentity } from "./footprint-sight.ts";
 import { isGroupedByOwner } from "./groups.ts";
 import { type NeedSight, podNeeds } from "./needs.ts";
-import { isWorkload } from "./owner-reference.ts";
+import { controllerOf, isWorkload } from "./owner-reference.ts";
 
 /** What has to be known of pods. Read from memory; `undefined` is always "not known yet". */
 export interface HeldPodsSight extends NeedSight, Pick<FootprintSight, "owners"> {
-  /** All pods that the workloads of the footprint may select, in one namespace or in all, with a node or without. */
-  podsOf(footprint: Footprint, namespace?: string): Iterable<Pod> | undefined;
+  /** All pods that the workloads of the footprint may select, with a node or without. */
+  podsOf(footprint: Footprint, among: PodsAmong): Iterable<Pod> | undefined;
+}
+
+/** Which pods are asked for; without either, all. */
+export interface PodsAmong {
+  /** Those in this namespace. */
+  readonly namespace?: string;
+  /** Where a label groups, those of this value of it. */
+  readonly group?: string;
 }
 
 /** What is known of one owner that is being deleted. */
@@ -28,39 +36,89 @@ export interface DeletedOwner {
   readonly isForeground: boolean;
 }
 
-/**
- * Pods of the owner that are still there: bound or not, for a pod that is to be scheduled needs the agent a moment later.
- * `undefined` while some of them are not known.
- */
-export function podsOfOwner(
-  footprint: Footprint,
-  owner: DeletedOwner,
-  sight: HeldPodsSight,
-): readonly Pod[] | undefined {
-  const pods = sight.podsOf(
-    footprint,
-    isGroupedByOwner(footprint) && owner.namespace ? owner.namespace : undefined,
-  );
-  if (pods === undefined) return undefined;
-  const found: Pod[] = [];
-  for (const pod of pods) {
+/** The pods that one look has found. */
+export interface HeldPods {
+  /** Those of the owner that are still there. `undefined` while some of them are not known. */
+  readonly pods: readonly Pod[] | undefined;
+  /** Some of those that may be among them and whose owners are not known: they have been asked for. */
+  readonly unread: readonly Pod[];
+}
+
+/** Pods whose owners one look asks for. The next ones are asked for once these are known. */
+export const MAX_UNREAD = 1_000;
+
+/** Bound or not, for a pod that is to be scheduled needs the agent a moment later. */
+export function podsOfOwner(footprint: Footprint, owner: DeletedOwner, sight: HeldPodsSight): HeldPods {
+  const all = sight.podsOf(footprint, {
+    ...(isGroupedByOwner(footprint) && owner.namespace !== "" && { namespace: owner.namespace }),
+    ...(footprint.grouping.by === "PodLabel" && { group: owner.uid }),
+  });
+  if (all === undefined) return { pods: undefined, unread: [] };
+  const pods: Pod[] = [];
+  const unread: Pod[] = [];
+  let isKnown = true;
+  for (const pod of all) {
     if (!isOfGroup(footprint, pod, owner)) continue;
     const needs = podNeeds(pod, footprint, sight);
     if (needs === "no") continue;
     const chain = sight.owners(pod);
-    if (needs === "unknown" || chain === undefined) return undefined;
-    if (isLeft(footprint, pod, owner) || !isBound(footprint, pod, chain, owner)) continue;
-    owner.known.add(pod.metadata?.uid ?? "");
-    found.push(pod);
+    if (chain === undefined) unread.push(pod);
+    if (chain === undefined || needs === "unknown") isKnown = false;
+    else if (!isLeft(footprint, pod, owner) && isBound(footprint, pod, chain, owner)) {
+      owner.known.add(pod.metadata?.uid ?? "");
+      pods.push(pod);
+    }
+    if (unread.length >= MAX_UNREAD) break;
   }
-  return found;
+  return { pods: isKnown ? pods : undefined, unread };
+}
+
+/** Uids of all that is above a pod, as it was read and as it is told by watches. `undefined`: not known yet. */
+export function uidsAbove(
+  pod: Pod,
+  sight: Pick<FootprintSight, "owners">,
+  refsOf: (namespace: string, uid: string) => readonly string[] | undefined,
+): ReadonlySet<string> | undefined {
+  const namespace = pod.metadata?.namespace ?? "";
+  const chain = sight.owners(pod);
+  if (chain === undefined) return undefined;
+  const uids = new Set<string>();
+  for (const { uid } of chain) {
+    uids.add(uid);
+    for (const ref of refsOf(namespace, uid) ?? []) uids.add(ref);
+  }
+  return uids;
+}
+
+/** What tells whether a pod can be one of an owner. */
+export interface Candidate extends Pick<DeletedOwner, "namespace" | "uid"> {
+  readonly known: ReadonlySet<string>;
+  /** See `uidsAbove`. */
+  readonly above: () => ReadonlySet<string> | undefined;
+  readonly isGone: boolean;
+}
+
+/** May `podsOfOwner` find other pods for this one? A pod that is gone and whose owners are not known may have been any. */
+export function mayBeOf(footprint: Footprint, pod: Pod, candidate: Candidate): boolean {
+  if (!isOfGroup(footprint, pod, candidate)) return false;
+  const { metadata = {} } = pod;
+  if (footprint.grouping.by !== "OwnerUID" || candidate.known.has(metadata.uid ?? "")) return true;
+  const above = candidate.above();
+  if (above === undefined) return candidate.isGone;
+  if (above.has(candidate.uid)) return true;
+  const controller = controllerOf(metadata);
+  return above.size === 0 && controller !== undefined && isWorkload(controller);
 }
 
 /**
  * Can it be one of the owner's at all? What an owner in a namespace owns is in that namespace; who believes a label, believes
  * it of any pod.
  */
-function isOfGroup(footprint: Footprint, { metadata }: Pod, { namespace, uid }: DeletedOwner): boolean {
+function isOfGroup(
+  footprint: Footprint,
+  { metadata }: Pod,
+  { namespace, uid }: Pick<DeletedOwner, "namespace" | "uid">,
+): boolean {
   const { grouping } = footprint;
   if (isGroupedByOwner(footprint) && namespace !== "" && metadata?.namespace !== namespace) return false;
   if (grouping.by === "OwnerUID") return true;
@@ -75,9 +133,8 @@ function isOfGroup(footprint: Footprint, { metadata }: Pod, { namespace, uid }: 
  */
 function isLeft({ hold }: Footprint, { metadata }: Pod, { uid, isForeground }: DeletedOwner): boolean {
   if (hold?.onDelete !== "DeleteOwned" || isForeground) return false;
-  const { deletionTimestamp, ownerReferences } = metadata ?? {};
-  const controller = ownerReferences?.find((it) => it.controller === true);
-  if (deletionTimestamp !== undefined || controller?.uid !== uid) return false;
+  if (metadata?.deletionTimestamp !== undefined) return false;
+  if (controllerOf(metadata ?? {})?.uid !== uid) return false;
   return !hold.ownedResources.some(({ group, resource }) => group === "" && resource === "pods");
 }
 
@@ -101,7 +158,7 @@ function isBound(
     const next = chain[at + 1];
     if (refs.length === 0 || (next !== undefined && !refs.includes(next.uid))) return false;
   }
-  const controller = metadata?.ownerReferences?.find((it) => it.controller === true);
+  const controller = controllerOf(metadata ?? {});
   if (controller !== undefined) {
     // Whoever made it has gone before it, and the garbage collector ends it soon. It may be one of the owner's: after a
     // restart nobody knows any more. Of kinds that the collector may not know either it is never told that they are gone.

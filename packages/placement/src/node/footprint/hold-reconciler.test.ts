@@ -4,6 +4,7 @@ import { clusterName, createSilentLogger, createVirtualClock, type EventInput } 
 import { describe, expect, it } from "vitest";
 import { reasons } from "../../api/reasons.ts";
 import type { OwnedObject } from "./decide-hold.ts";
+import type { HoldLook } from "./deleting-owners.ts";
 import type { HeldOwner } from "./footprint-sight.ts";
 import { HeldOwners } from "./held-owners.ts";
 import { createHoldReconciler } from "./hold-reconciler.ts";
@@ -42,6 +43,7 @@ interface Setup {
   readonly requests: string[];
   readonly events: EventInput[];
   readonly held: HeldOwners;
+  readonly looks: HoldLook[];
   readonly look: () => Promise<unknown>;
   readonly clock: ReturnType<typeof createVirtualClock>;
 }
@@ -86,6 +88,7 @@ function setUp(more: Partial<HeldOwner> = {}): Setup {
       owner: () => setup.owner,
       owned: () => setup.owned,
       refsOf: () => undefined,
+      looked: (_key, look) => void setup.looks.push(look),
     },
     sight: { ...sightOf({}), podsOf: () => setup.pods },
     held,
@@ -102,6 +105,7 @@ function setUp(more: Partial<HeldOwner> = {}): Setup {
     requests,
     events,
     held,
+    looks: [],
     clock,
     look: () => reconcile(KEY, context),
   };

@@ -7,11 +7,12 @@ import { decideHold, FOREGROUND, type Guard, type HoldDecision } from "./decide-
 import type { HeldOwner } from "./footprint-sight.ts";
 import { HeldOwners } from "./held-owners.ts";
 import { type HeldPodsSight, podsOfOwner } from "./held-pods.ts";
-import { type HoldWatches, type OwnerKey, resourceOf, toOwnerText } from "./hold-watches.ts";
+import { resourceOf } from "./held-resource.ts";
+import { type HoldWatches, type OwnerKey, toOwnerText } from "./hold-watches.ts";
 
 export interface HoldReconcilerOptions {
   readonly client: Pick<KubeClient, "get" | "patch" | "delete">;
-  readonly watches: Pick<HoldWatches, "guards" | "owner" | "owned" | "refsOf">;
+  readonly watches: Pick<HoldWatches, "guards" | "owner" | "owned" | "refsOf" | "looked">;
   readonly sight: HeldPodsSight;
   readonly held: HeldOwners;
   /** Is the node silent, or gone? Default no node is. */
@@ -61,8 +62,11 @@ export function createHoldReconciler(options: HoldReconcilerOptions): Reconcile<
     const rules = guards.flatMap(({ footprints }) => footprints.map(({ rule }) => rule));
     options.held.clear(id, rules);
     let recheckAfterMs: number | undefined;
+    const unread: Pod[] = [];
     for (const guard of guards) {
-      const decision = look(options, { owner, guard, memory });
+      const decision = look(options, { owner, guard, memory, unread });
+      // At once: what is told from here on is not seen yet.
+      if (memory !== undefined) options.watches.looked(key, { unread, known: memory.known });
       const found = { owner, guard, decision };
       report(options, id, found);
       try {
@@ -79,7 +83,7 @@ export function createHoldReconciler(options: HoldReconcilerOptions): Reconcile<
         report(options, id, found, error.message);
         if (!refused.has(key.resource)) await tellRefused(options, owner, { error, context });
         refused.add(key.resource);
-        return { recheckAfterMs: REFUSED_MS };
+        recheckAfterMs = earliest(recheckAfterMs, REFUSED_MS);
       }
       recheckAfterMs = earliest(recheckAfterMs, decision.recheckAfterMs);
     }
@@ -91,6 +95,8 @@ interface Look {
   readonly owner: HeldOwner;
   readonly guard: Guard;
   readonly memory: OwnerMemory | undefined;
+  /** Pods whose owners are not known are added. */
+  readonly unread: Pod[];
 }
 
 function recall(memories: Map<string, OwnerMemory>, id: string, owner: HeldOwner): OwnerMemory {
@@ -109,14 +115,14 @@ function recall(memories: Map<string, OwnerMemory>, id: string, owner: HeldOwner
   return memory;
 }
 
-function look(options: HoldReconcilerOptions, { owner, guard, memory }: Look): HoldDecision {
+function look(options: HoldReconcilerOptions, { owner, guard, memory, unread }: Look): HoldDecision {
   const { watches, isNodeLost, clock } = options;
   const isHeld = memory !== undefined && owner.finalizers.includes(guard.finalizer);
   return decideHold({
     owner,
     guard,
     owned: isHeld ? watches.owned(guard, owner) : undefined,
-    pods: isHeld ? podsOf(options, { owner, guard, memory }) : undefined,
+    pods: isHeld ? podsOf(options, { owner, guard, memory, unread }) : undefined,
     asked: memory?.asked ?? new Set(),
     isNodeLost,
     now: clock.now(),
@@ -125,11 +131,12 @@ function look(options: HoldReconcilerOptions, { owner, guard, memory }: Look): H
 
 function podsOf(
   { watches, sight }: HoldReconcilerOptions,
-  { owner, guard, memory }: Look & { readonly memory: OwnerMemory },
+  { owner, guard, memory, unread }: Look & { readonly memory: OwnerMemory },
 ): readonly Pod[] | undefined {
   const all = new Map<string, Pod>();
+  let isKnown = true;
   for (const footprint of guard.footprints) {
-    const pods = podsOfOwner(
+    const found = podsOfOwner(
       footprint,
       {
         namespace: owner.namespace,
@@ -141,10 +148,11 @@ function podsOf(
       },
       sight,
     );
-    if (pods === undefined) return undefined;
-    for (const pod of pods) all.set(pod.metadata?.uid ?? "", pod);
+    unread.push(...found.unread);
+    if (found.pods === undefined) isKnown = false;
+    for (const pod of found.pods ?? []) all.set(pod.metadata?.uid ?? "", pod);
   }
-  return [...all.values()];
+  return isKnown ? [...all.values()] : undefined;
 }
 
 interface Found {
@@ -212,7 +220,7 @@ async function remove(
     decision,
     memory,
     context,
-  }: Omit<Found, "guard"> & Omit<Look, "guard"> & { readonly context: Context },
+  }: Omit<Found, "guard"> & Pick<Look, "memory"> & { readonly context: Context },
 ): Promise<void> {
   for (const { resource, namespace, name, uid, resourceVersion } of decision.deletes) {
     const about = resourceOf(resource, namespace !== "");
@@ -262,13 +270,11 @@ async function patch(
   );
   if (after === undefined) return;
   context.log.info("finalizer of an owner changed", { owner: nameOf(owner), finalizer, reason });
-  if (reason === reasons.HoldTimedOut && events !== undefined)
-    tell(
-      events,
-      after,
-      reason,
-      `let go after its timeout, and ${held?.message ?? "something of it is left"}`,
-    );
+  if (reason === reasons.HoldTimedOut && events !== undefined) {
+    const seconds = Math.max(...guard.footprints.map(({ hold }) => hold?.timeoutMs ?? 0)) / 1000;
+    const note = `let go after ${seconds}s; it still waited for ${held?.message ?? "what it owns"}`;
+    tell(events, after, reason, note);
+  }
 }
 
 function tell(events: EventSink, object: KubeObject, reason: string, note: string): void {

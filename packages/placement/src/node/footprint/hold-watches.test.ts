@@ -22,6 +22,7 @@ function aWatch(on = client): HoldWatches {
     cluster: clusterName("c"),
     clock: createVirtualClock(),
     log: createSilentLogger(),
+    sight: { owners: () => undefined },
     onOwner: () => undefined,
   });
 }

@@ -1,5 +1,5 @@
 /** The owners that footprints hold, and what these own while their deletion waits. Of both only metadata is read. */
-import { defineResource, type KubeClient, type KubeObject, type Resource } from "@berth/kube";
+import type { KubeClient, KubeObject, Pod } from "@berth/kube";
 import {
   type Change,
   type Clock,
@@ -13,10 +13,13 @@ import {
   whenAborted,
 } from "@berth/runtime";
 import { isRuleKnown } from "../capability.ts";
-import { InformerSet, pick } from "../informer-set.ts";
-import { type Guard, isSameResource, type OwnedObject } from "./decide-hold.ts";
+import { pick } from "../informer-set.ts";
+import type { Guard, OwnedObject } from "./decide-hold.ts";
+import { DeletingOwners, type HoldLook } from "./deleting-owners.ts";
 import type { Footprint, Footprints, GroupVersionResource, OwnerHold } from "./footprint.ts";
-import type { HeldOwner } from "./footprint-sight.ts";
+import type { FootprintSight, HeldOwner } from "./footprint-sight.ts";
+import { resourceName, resourceOf } from "./held-resource.ts";
+import { OwnedWatches } from "./owned-watches.ts";
 
 /** An owner of some resource. `toOwnerText` tells keys apart. */
 export interface OwnerKey extends ObjectKey {
@@ -29,29 +32,14 @@ export interface HoldWatchesOptions {
   readonly cluster: ClusterName;
   readonly clock: Clock;
   readonly log: Logger;
+  /** Of pods. */
+  readonly sight: Pick<FootprintSight, "owners">;
   /** The owner has to be looked at. Must not throw. */
   readonly onOwner: (key: OwnerKey) => void;
 }
 
-/** `workerpools.ate.dev`, as kubectl names it: versions of one resource are the same objects. */
-export function resourceName({ group, resource }: GroupVersionResource): string {
-  return group === "" ? resource : `${resource}.${group}`;
-}
-
-function versionedName(resource: GroupVersionResource): string {
-  return `${resourceName(resource)}/${resource.version}`;
-}
-
 export function toOwnerText({ cluster, resource, namespace, name }: OwnerKey): string {
   return `${cluster} ${resource} ${namespace}/${name}`;
-}
-
-/** For requests about one object, or about a whole collection. Its kind is not known, and not needed for that. */
-export function resourceOf(
-  { group, version, resource }: GroupVersionResource,
-  isNamespaced = true,
-): Resource {
-  return defineResource({ group, version, plural: resource, kind: "", namespaced: isNamespaced });
 }
 
 interface WatchedGuard extends Guard {
@@ -64,28 +52,35 @@ interface OwnerWatch {
   readonly abort: AbortController;
 }
 
-const BY_OWNER = "owner";
-const BY_UID = "uid";
-
 /**
  * Guarantees: all owners of a held resource are looked at when it becomes known and when holds change; one that is being
- * deleted also at each change of what it owns. A finalizer that no footprint wants any more is taken off every owner
- * before its resource is let out of sight; one whose document has only become unreadable stays in force as it was.
- * A resource that is not there, as before its CRD, is looked for and is no problem.
+ * deleted also at each change of what it owns, and of pods that may be its own, and at none of others. A finalizer that no
+ * footprint wants any more is taken off every owner before its resource is let out of sight; one whose document has only
+ * become unreadable stays in force as it was. A resource that is not there, as before its CRD, is looked for and is no problem.
  */
 export class HoldWatches implements Component {
   readonly name = "footprint-held-owners";
   readonly #options: HoldWatchesOptions;
   readonly #guards = new Map<string, WatchedGuard>();
   readonly #owners = new Map<string, OwnerWatch>();
-  readonly #owned = new Map<string, InformerSet<KubeObject>>();
-  readonly #deleting = new Map<string, OwnerKey>();
+  readonly #owned: OwnedWatches;
+  readonly #deleting: DeletingOwners<OwnerKey>;
   readonly #runs = new Set<Promise<void>>();
   readonly #failed = Promise.withResolvers<never>();
   #signal: AbortSignal | undefined;
 
   constructor(options: HoldWatchesOptions) {
     this.#options = options;
+    this.#owned = new OwnedWatches({
+      ...options,
+      onChange: (uids) => this.#look(this.#deleting.withUid(uids)),
+      onKnown: () => this.lookAgain(),
+    });
+    this.#deleting = new DeletingOwners({
+      owners: (pod) => options.sight.owners(pod),
+      guards: (resource) => this.guards(resource),
+      refsOf: (guard, namespace, uid) => this.refsOf(guard, namespace, uid),
+    });
   }
 
   /** The footprints in force from now on. At any time, also before `start`. */
@@ -145,35 +140,40 @@ export class HoldWatches implements Component {
     };
   }
 
-  /**
-   * Objects of the owned resources of the guard that name this owner and no other; `undefined` until all of them have been
-   * read. Of a resource that the server does not have there are none. What has another owner lives on: the garbage
-   * collector only takes the reference off, once this one is gone.
-   */
-  owned(guard: Guard, { namespace, uid }: HeldOwner): readonly OwnedObject[] | undefined {
-    const all: OwnedObject[] = [];
-    for (const resource of ownedResources([guard])) {
-      if (this.#owned.get(versionedName(resource))?.isMissing(namespace) === true) continue;
-      const objects = this.#ownedIn(resource, namespace)?.byIndex(BY_OWNER, uid);
-      if (objects === undefined) return undefined;
-      for (const object of objects)
-        if (refsOf(object).every((ref) => ref === uid)) all.push(toOwned(resource, object));
-    }
-    return all;
+  /** See `OwnedWatches`. */
+  owned(guard: Guard, owner: HeldOwner): readonly OwnedObject[] | undefined {
+    return this.#owned.owned(guard, owner);
   }
 
-  /** Uids of the owners of an owned object; `undefined` when there is none of this uid. */
+  /** See `OwnedWatches`. */
   refsOf(guard: Guard, namespace: string, uid: string): readonly string[] | undefined {
-    for (const resource of ownedResources([guard])) {
-      const [object] = this.#ownedIn(resource, namespace)?.byIndex(BY_UID, uid) ?? [];
-      if (object !== undefined) return refsOf(object);
-    }
-    return undefined;
+    return this.#owned.refsOf(guard, namespace, uid);
   }
 
-  /** Pods, or what is known about them, have changed: owners whose deletion waits are looked at. */
-  lookAgain(): void {
-    for (const key of this.#deleting.values()) this.#options.onOwner(key);
+  /** What pods are decided by has changed, in one namespace or anywhere: owners whose deletion waits are looked at. */
+  lookAgain(namespace?: string): void {
+    this.#look(namespace === undefined ? this.#deleting.keys() : this.#deleting.in(namespace));
+  }
+
+  /** Owners that the pod may be one of, or may have been, are looked at. */
+  podChanged(change: Change<Pod>): void {
+    if (change.type === "updated") this.#look(this.#deleting.ofPod(change.old, false));
+    this.#look(this.#deleting.ofPod(change.object, change.type === "deleted"));
+  }
+
+  /** The owners of this pod have become known: so may have been all that a look waited for. */
+  ownersKnown(pod: Pod): void {
+    this.#look(this.#deleting.ofPod(pod, false));
+    this.#look(this.#deleting.known());
+  }
+
+  /** An owner was looked at. */
+  looked(key: OwnerKey, look: HoldLook): void {
+    this.#deleting.looked(toOwnerText(key), look);
+  }
+
+  #look(keys: readonly OwnerKey[]): void {
+    for (const key of keys) this.#options.onOwner(key);
   }
 
   /** Does not wait for a snapshot. Call once. */
@@ -186,7 +186,7 @@ export class HoldWatches implements Component {
     };
     if (!signal.aborted) {
       for (const [name, watch] of this.#owners) this.#run(() => this.#follow(name, watch));
-      for (const set of this.#owned.values()) this.#run(() => followSet(set, signal));
+      this.#run(() => this.#followOwned(signal));
     }
     return Promise.resolve({ ended: Promise.race([end(), this.#failed.promise]) });
   }
@@ -194,8 +194,7 @@ export class HoldWatches implements Component {
   /** Why its owners, or what they own, cannot be relied on. No `problem` of the process, which serves other footprints. */
   whyUnread({ resource, ownedResources: owned }: OwnerHold): string | undefined {
     const owners = this.#owners.get(resourceName(resource))?.informer;
-    const problems = owned.map((one) => this.#owned.get(versionedName(one))?.problem());
-    return [owners?.refusal, owners?.problem(), ...problems].find((it) => it !== undefined);
+    return owners?.refusal ?? owners?.problem() ?? this.#owned.problem(owned);
   }
 
   /** What is known of these owners. `Absent`: the server has no such resource, and so nothing of it is held. */
@@ -238,6 +237,11 @@ export class HoldWatches implements Component {
     await ended;
   }
 
+  async #followOwned(signal: AbortSignal): Promise<void> {
+    const { ended } = await this.#owned.start(signal);
+    await ended;
+  }
+
   #changed(name: string, { type, object }: Change<KubeObject>): void {
     if (this.#note(name, object, type === "deleted")) this.#wantOwned();
     this.#settle(name);
@@ -247,16 +251,13 @@ export class HoldWatches implements Component {
   /** Is its deletion held? Answers whether that is new. */
   #note(name: string, object: KubeObject, isGone = false): boolean {
     const key = this.#keyOf(name, object);
-    const { finalizers = [], deletionTimestamp } = object.metadata ?? {};
+    const { finalizers = [], deletionTimestamp, uid = "" } = object.metadata ?? {};
     const isHeld =
       !isGone &&
       deletionTimestamp !== undefined &&
       this.guards(name).some(({ finalizer }) => finalizers.includes(finalizer));
     const text = toOwnerText(key);
-    const was = this.#deleting.has(text);
-    if (isHeld) this.#deleting.set(text, key);
-    else this.#deleting.delete(text);
-    return was !== isHeld;
+    return isHeld ? this.#deleting.put(text, key, uid) : this.#deleting.delete(text);
   }
 
   /** Lets go of finalizers that nobody wants and nobody has, and of a resource without any. */
@@ -276,44 +277,19 @@ export class HoldWatches implements Component {
 
   #leave(name: string, { abort }: OwnerWatch): void {
     this.#owners.delete(name);
-    for (const [text, key] of this.#deleting) if (key.resource === name) this.#deleting.delete(text);
+    this.#deleting.deleteAll(name);
     abort.abort();
   }
 
   /** What is owned is watched in the namespaces where a deletion waits, and while it does. */
   #wantOwned(): void {
-    const { onOwner: _, ...options } = this.#options;
-    const waiting = [...this.#deleting.values()];
-    const wanted = new Map<string, Set<string>>();
-    for (const guard of this.#guards.values()) {
+    const waiting = this.#deleting.keys();
+    const wanted = [...this.#guards.values()].map((guard) => {
       const name = resourceName(guard.resource);
       const namespaces = waiting.flatMap(({ resource, namespace }) => (resource === name ? [namespace] : []));
-      for (const resource of ownedResources([guard])) {
-        const owned = versionedName(resource);
-        wanted.set(owned, (wanted.get(owned) ?? new Set<string>()).union(new Set(namespaces)));
-        if (this.#owned.has(owned)) continue;
-        const tell = (): void => this.lookAgain();
-        const set = new InformerSet<KubeObject>({
-          ...options,
-          name: `footprint-owned-${resourceName(resource)}`,
-          resource: resourceOf(resource),
-          onChange: () => undefined,
-          // Also what says nothing new: a deletion that met an older version waits for it.
-          onVersion: tell,
-          onSynced: tell,
-          onMissing: tell,
-        });
-        this.#owned.set(owned, set);
-        const signal = this.#signal;
-        if (signal !== undefined) this.#run(() => followSet(set, signal));
-      }
-    }
-    for (const [owned, set] of this.#owned)
-      set.want([...(wanted.get(owned) ?? [])].map((namespace) => wantedIn(namespace)));
-  }
-
-  #ownedIn(resource: GroupVersionResource, namespace: string): Informer<KubeObject> | undefined {
-    return this.#owned.get(versionedName(resource))?.get(namespace);
+      return { guard, namespaces: new Set(namespaces) };
+    });
+    this.#owned.want(wanted);
   }
 
   #keyOf(resource: string, { metadata }: KubeObject): OwnerKey {
@@ -350,43 +326,15 @@ function isUndecided({ rule, name }: Footprint, { footprints, policy, faults }: 
   return policy.rules.has(rule) || !isRuleKnown(policy, rule);
 }
 
-function ownedResources(guards: readonly Guard[]): readonly GroupVersionResource[] {
-  const all = guards.flatMap(({ footprints }) =>
-    footprints.flatMap(({ hold }) => hold?.ownedResources ?? []),
-  );
-  return all.filter((one, index) => all.findIndex((other) => isSameResource(one, other)) === index);
-}
-
-function wantedIn(namespace: string): Parameters<InformerSet<KubeObject>["want"]>[0][number] {
-  return {
-    key: namespace,
-    scope: { namespace },
-    metadataOnly: true,
-    project: slimOwned,
-    indexes: { [BY_OWNER]: refsOf, [BY_UID]: ({ metadata }) => (metadata?.uid ? [metadata.uid] : []) },
-  };
-}
-
-function refsOf({ metadata }: KubeObject): readonly string[] {
-  return (metadata?.ownerReferences ?? []).map(({ uid }) => uid);
-}
-
-function toOwned(resource: GroupVersionResource, { metadata }: KubeObject): OwnedObject {
-  const { namespace = "", name = "", uid = "", resourceVersion = "", deletionTimestamp } = metadata ?? {};
-  return { resource, namespace, name, uid, resourceVersion, isDeleting: deletionTimestamp !== undefined };
-}
-
-const IDENTITY = ["name", "namespace", "uid", "resourceVersion", "deletionTimestamp"] as const;
-
 function slimOwner({ metadata }: KubeObject): KubeObject {
-  return { metadata: pick(metadata ?? {}, [...IDENTITY, "finalizers"]) };
-}
-
-function slimOwned({ metadata }: KubeObject): KubeObject {
-  return { metadata: pick(metadata ?? {}, [...IDENTITY, "ownerReferences"]) };
-}
-
-async function followSet(set: InformerSet<KubeObject>, signal: AbortSignal): Promise<void> {
-  const { ended } = await set.start(signal);
-  await ended;
+  return {
+    metadata: pick(metadata ?? {}, [
+      "name",
+      "namespace",
+      "uid",
+      "resourceVersion",
+      "deletionTimestamp",
+      "finalizers",
+    ]),
+  };
 }

@@ -1,5 +1,6 @@
 export { admitWait, type WaitAdmission, type WaitAnswer, type WaitQuestion } from "./admit-wait.ts";
 export {
+  type AgentLanding,
   type AgentProblem,
   type AgentVerdict,
   agentProblemOn,
@@ -7,6 +8,7 @@ export {
   type CheckedFootprint,
   checkAgent,
   isAgentChecked,
+  landingOn,
   type UnservedNode,
 } from "./agent-check.ts";
 export { type AgentReconcilerOptions, createAgentReconciler, managedAgents } from "./agent-manager.ts";
@@ -41,13 +43,13 @@ export * from "./footprint.ts";
 export * from "./footprint-sight.ts";
 export { claimKey, groupOf, type PodGroup } from "./groups.ts";
 export { type HeldEntry, HeldOwners, type HeldOwnersOptions } from "./held-owners.ts";
-export type { HeldPodsSight } from "./held-pods.ts";
+export type { HeldPodsSight, PodsAmong } from "./held-pods.ts";
+export { resourceName } from "./held-resource.ts";
 export { createHoldReconciler, type HoldReconcilerOptions } from "./hold-reconciler.ts";
 export {
   HoldWatches,
   type HoldWatchesOptions,
   type OwnerKey,
-  resourceName,
   toOwnerText,
 } from "./hold-watches.ts";
 export { createFootprintMetrics, type FootprintMetrics } from "./metrics.ts";

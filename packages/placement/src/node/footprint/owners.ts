@@ -39,8 +39,8 @@ export interface OwnerResolverOptions {
   readonly random?: Random;
   /** Owners that are remembered. Default `MAX_OWNERS`. */
   readonly maxOwners?: number;
-  /** The owners of a pod on this node are known now; `""` for pods without a node. Must not throw. */
-  readonly onChange: (node: string) => void;
+  /** The owners of this pod on this node are known now; `""` for pods without a node. Must not throw. */
+  readonly onChange: (node: string, pod: Pod) => void;
   /** An owner that many may have been decided by is not what it was: everything has to be looked at. Must not throw. */
   readonly onMoved: () => void;
 }
@@ -343,9 +343,9 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
 
   /** Those whose owners are all known by now; the others wait for the next. */
   #tell(waiting: Iterable<Pod>): void {
-    const nodes = new Set<string>();
-    for (const pod of waiting) if (this.owners(pod) !== undefined) nodes.add(pod.spec?.nodeName ?? "");
-    for (const node of nodes) this.#options.onChange(node);
+    const known = new Map<string, Pod>();
+    for (const pod of waiting) if (this.owners(pod) !== undefined) known.set(pod.spec?.nodeName ?? "", pod);
+    for (const [node, pod] of known) this.#options.onChange(node, pod);
     if (this.#questions.size > 0 || !this.#forgotten) return;
     this.#forgotten = false;
     this.#options.onMoved();

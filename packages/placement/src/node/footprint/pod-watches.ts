@@ -1,10 +1,12 @@
 import { type Container, type KubeClient, type Pod, type PodSpec, pods, type Volume } from "@berth/kube";
 import type { Change, Clock, ClusterName, Component, Logger, MetricsRegistry, Running } from "@berth/runtime";
 import { InformerSet, pick, type WantedInformer } from "../informer-set.ts";
+import { ownValue } from "../mark.ts";
 import { nodeOf, nodesOfChange } from "../pod-nodes.ts";
 import { selectorText } from "../selector.ts";
 import type { Footprint, NeedingPods } from "./footprint.ts";
 import type { FootprintSight } from "./footprint-sight.ts";
+import type { PodsAmong } from "./held-pods.ts";
 
 export interface FootprintPodsOptions {
   readonly client: Pick<KubeClient, "list" | "watch">;
@@ -23,12 +25,15 @@ export interface FootprintPodsOptions {
 const BY_NODE = "node";
 const BY_NAMESPACE = "namespace";
 const BY_CLAIM = "claim";
+const BY_GROUP = "group";
 
 /** One watch: which pods the server sends, and what is kept of them. */
 interface PodScope {
   readonly labelSelector: string;
   readonly fieldSelector: string;
   readonly labels: ReadonlySet<string>;
+  /** Labels by which footprints that hold owners group. */
+  readonly groups: ReadonlySet<string>;
   readonly requests: ReadonlySet<string>;
   readonly volumes: boolean;
 }
@@ -82,11 +87,17 @@ export class FootprintPods implements Component, Pick<FootprintSight, "pods"> {
     return this.#gather(footprint, (informer) => informer.byIndex(BY_NODE, node));
   }
 
-  /** All of them, or those in one namespace, each once; those without a node only when the footprint holds owners. */
-  podsOf(footprint: Footprint, namespace?: string): readonly Pod[] | undefined {
-    return this.#gather(footprint, (informer) =>
-      namespace === undefined ? [...informer.list()] : informer.byIndex(BY_NAMESPACE, namespace),
-    );
+  /**
+   * All of them, or some, each once; those without a node only when the footprint holds owners. Of one group: in all
+   * namespaces, and only where a footprint that holds owners groups by a label.
+   */
+  podsOf(footprint: Footprint, { namespace, group }: PodsAmong = {}): readonly Pod[] | undefined {
+    const { grouping, hold } = footprint;
+    return this.#gather(footprint, (informer) => {
+      if (group !== undefined && grouping.by === "PodLabel" && hold !== undefined)
+        return informer.byIndex(BY_GROUP, groupText(grouping.label, group));
+      return namespace === undefined ? [...informer.list()] : informer.byIndex(BY_NAMESPACE, namespace);
+    });
   }
 
   /** Nodes of the pods in this namespace, of all footprints. */
@@ -143,6 +154,11 @@ export class FootprintPods implements Component, Pick<FootprintSight, "pods"> {
   }
 }
 
+/** Neither holds a line break. */
+function groupText(label: string, value: string): string {
+  return `${label}\n${value}`;
+}
+
 function claimsOf({ metadata, spec }: Pod): readonly string[] {
   const { namespace = "", name = "" } = metadata ?? {};
   return (spec?.volumes ?? []).flatMap((volume) => {
@@ -176,6 +192,7 @@ function scopeOf(footprint: Footprint, workload: NeedingPods): PodScope {
       ...matchExpressions.map(({ key }) => key),
       ...(grouping.by === "PodLabel" ? [grouping.label] : []),
     ]),
+    groups: new Set(grouping.by === "PodLabel" && hold !== undefined ? [grouping.label] : []),
     requests: new Set(requests),
     volumes: csiDrivers.length > 0,
   };
@@ -191,13 +208,15 @@ function both(a: PodScope | undefined, b: PodScope): PodScope {
   return {
     ...b,
     labels: a.labels.union(b.labels),
+    groups: a.groups.union(b.groups),
     requests: a.requests.union(b.requests),
     volumes: a.volumes || b.volumes,
   };
 }
 
 function toInformer(selection: string, scope: PodScope): WantedInformer<Pod> {
-  const kept = [[...scope.labels].sort(), [...scope.requests].sort(), scope.volumes];
+  const groups = [...scope.groups].sort();
+  const kept = [[...scope.labels].sort(), groups, [...scope.requests].sort(), scope.volumes];
   return {
     key: `${selection}\n${JSON.stringify(kept)}`,
     scope: {
@@ -209,6 +228,11 @@ function toInformer(selection: string, scope: PodScope): WantedInformer<Pod> {
       [BY_NODE]: nodeOf,
       [BY_NAMESPACE]: ({ metadata }) => [metadata?.namespace ?? ""],
       [BY_CLAIM]: claimsOf,
+      [BY_GROUP]: ({ metadata }) =>
+        groups.flatMap((label) => {
+          const value = ownValue(metadata?.labels, label);
+          return value === undefined ? [] : [groupText(label, value)];
+        }),
     },
   };
 }

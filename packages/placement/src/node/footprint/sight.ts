@@ -6,6 +6,7 @@ import { NamespaceWatch } from "../namespace-watch.ts";
 import { isEmptySelector } from "../selector.ts";
 import { FOOTPRINT, type Footprint, type NeedingPods, type PodGrouping } from "./footprint.ts";
 import type { FootprintSight } from "./footprint-sight.ts";
+import type { PodsAmong } from "./held-pods.ts";
 import { OwnerResolver } from "./owners.ts";
 import { FootprintPods } from "./pod-watches.ts";
 import { VolumeDrivers } from "./volume-drivers.ts";
@@ -25,9 +26,9 @@ export interface FootprintSightOptions {
   readonly onEverything: () => void;
   /** A pod has changed, also one without a node: for holds. Must not throw. */
   readonly onPod?: (change: Change<Pod>) => void;
-  /** Owners of pods have become known, or what else pods are decided by has changed: for holds. Must not throw. */
-  readonly onOwners?: () => void;
-  /** What pods in this namespace are decided by has changed: for waits. Must not throw. */
+  /** The owners of this pod, and of others below the same, have become known: for holds. Must not throw. */
+  readonly onOwners?: (pod: Pod) => void;
+  /** What pods in this namespace are decided by has changed: for waits and holds. Must not throw. */
   readonly onNamespace?: (namespace: string) => void;
 }
 
@@ -38,11 +39,8 @@ export interface FootprintWatches {
    * values, and nothing of others. At any time, also before the start.
    */
   want(footprints: readonly Footprint[]): void;
-  /**
-   * All pods of a footprint, or those in one namespace, each once; those without a node only when it holds owners.
-   * `undefined`: not known yet.
-   */
-  podsOf(footprint: Footprint, namespace?: string): readonly Pod[] | undefined;
+  /** See `FootprintPods`. `undefined`: not known yet. */
+  podsOf(footprint: Footprint, among?: PodsAmong): readonly Pod[] | undefined;
   /** What keeps the pods of this footprint, or what they are decided by, from being known: a right, in most cases. */
   whyUnread(footprint: Footprint): string | undefined;
   /** Run them all. */
@@ -55,7 +53,6 @@ export function createFootprintSight(options: FootprintSightOptions): FootprintW
   const { daemonSets, onNode, onEverything, onOwners, onNamespace } = options;
   const changed = (nodes: ReadonlySet<string>, namespace: string): void => {
     nodes.forEach(onNode);
-    onOwners?.();
     onNamespace?.(namespace);
   };
   const pods = new FootprintPods({ ...options, onChange: onNode, onSynced: onEverything });
@@ -72,14 +69,11 @@ export function createFootprintSight(options: FootprintSightOptions): FootprintW
   });
   const owners = new OwnerResolver({
     ...options,
-    onChange(node) {
+    onChange(node, pod) {
       if (node !== "") onNode(node);
-      onOwners?.();
+      onOwners?.(pod);
     },
-    onMoved() {
-      onEverything();
-      onOwners?.();
-    },
+    onMoved: onEverything,
   });
   return {
     sight: {
@@ -105,7 +99,7 @@ export function createFootprintSight(options: FootprintSightOptions): FootprintW
       );
       pods.want(footprints);
     },
-    podsOf: (footprint, namespace) => pods.podsOf(footprint, namespace),
+    podsOf: (footprint, among) => pods.podsOf(footprint, among),
     whyUnread({ workloads, grouping, hold }) {
       const kinds = ownerKinds(grouping);
       const parts = [

@@ -93,14 +93,19 @@ export function startHolds(client: KubeClient, footprints: Footprints): HoldWorl
   const common = { client, cluster: clusterName("c"), clock: systemClock, log: createSilentLogger() };
   const events: EventInput[] = [];
   const held = new HeldOwners({ onChange: () => undefined });
-  const watches = new HoldWatches({ ...common, onOwner: (key) => controller.enqueue(key) });
   const seen = createFootprintSight({
     ...common,
     daemonSets: { daemonSet: () => null, want: () => undefined },
     onNode: () => undefined,
     onEverything: () => watches.lookAgain(),
-    onPod: () => watches.lookAgain(),
-    onOwners: () => watches.lookAgain(),
+    onPod: (change) => watches.podChanged(change),
+    onOwners: (pod) => watches.ownersKnown(pod),
+    onNamespace: (of) => watches.lookAgain(of),
+  });
+  const watches = new HoldWatches({
+    ...common,
+    sight: seen.sight,
+    onOwner: (key) => controller.enqueue(key),
   });
   const controller = createController<OwnerKey>({
     ...common,
@@ -109,7 +114,7 @@ export function startHolds(client: KubeClient, footprints: Footprints): HoldWorl
     reconcile: createHoldReconciler({
       client,
       watches,
-      sight: { ...seen.sight, podsOf: (footprint, at) => seen.podsOf(footprint, at) },
+      sight: { ...seen.sight, podsOf: (footprint, among) => seen.podsOf(footprint, among) },
       held,
       events: { record: (event) => events.push(event) },
       clock: systemClock,

@@ -1,0 +1,20 @@
+/** Resources that documents name: owners, and what these own. Their kinds are not known, and not needed. */
+import { defineResource, type Resource } from "@berth/kube";
+import type { GroupVersionResource } from "./footprint.ts";
+
+/** `workerpools.ate.dev`, as kubectl names it: versions of one resource are the same objects. */
+export function resourceName({ group, resource }: GroupVersionResource): string {
+  return group === "" ? resource : `${resource}.${group}`;
+}
+
+export function versionedName(resource: GroupVersionResource): string {
+  return `${resourceName(resource)}/${resource.version}`;
+}
+
+/** For requests about one object, or about a whole collection. */
+export function resourceOf(
+  { group, version, resource }: GroupVersionResource,
+  isNamespaced = true,
+): Resource {
+  return defineResource({ group, version, plural: resource, kind: "", namespaced: isNamespaced });
+}
