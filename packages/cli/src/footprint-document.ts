@@ -32,7 +32,7 @@ export function footprintDocument(options: FootprintDocumentOptions): NodeFootpr
   if (!parsed.success) throw usage(parsed.error.issues[0]?.message ?? "the footprint is not valid");
   const document = { name, spec: parsed.data };
   const [fault] = compileFootprints({ sources: [{ source: "config", documents: [document] }] }).faults;
-  if (fault !== undefined) throw usage(`${fault.path.join(".")}: ${fault.message}`);
+  if (fault !== undefined) throw usage(`spec.${fault.path.join(".")}: ${fault.message}`);
   const spec = withoutGaps({ preset, ...completeSpec(document) });
   const whole: NodeFootprint = { apiVersion: API_VERSION, kind: "NodeFootprint", metadata: { name }, spec };
   const [issue] = documentSchema("NodeFootprint").safeParse(whole).error?.issues ?? [];

@@ -92,16 +92,16 @@ export function fileFaults(
 ): readonly Fault[] {
   return faults
     .filter(({ source }) => source === "config")
-    .map(({ name, path, reason, message }): Fault => {
+    .map((fault): Fault => {
+      const { name, path, reason } = fault;
       const found = located.find((it) => it.name === name);
-      const field = path.length === 0 ? "" : `${path.join(".")}: `;
-      const fault: Fault = {
+      const told: Fault = {
         file: found?.file ?? name,
         severity: "error",
         reason,
-        message: `${name}: ${field}${message}`,
+        message: `${name}: ${messageOf(fault)}`,
       };
-      return found === undefined ? fault : Object.assign(fault, found.positionOf(path));
+      return found === undefined ? told : Object.assign(told, found.positionOf(path));
     });
 }
 

@@ -65,8 +65,20 @@ async function objectsOf(
   surroundings: Surroundings,
 ): Promise<readonly KubeObject[]> {
   if (options.what === "crds") return crds();
-  if (options.what === "footprint") return [footprintDocument(options)];
+  if (options.what === "footprint") return [toldFootprint(options, surroundings)];
   return options.what === "install" ? installObjects(options, surroundings) : runtimeClassesOf(options);
+}
+
+/** Flags narrow what a preset selects by, where somebody may mean to add to it. */
+function toldFootprint(options: ManifestsOptions, { stderr }: Surroundings): KubeObject {
+  const document = footprintDocument(options);
+  const [workload] = document.spec?.workloads ?? [];
+  const by = (["podSelector", "requests", "csiDrivers"] as const).filter(
+    (it) => workload?.[it] !== undefined,
+  );
+  if (by.length > 1)
+    stderr.write(`berth: a pod needs the agent where all of these take it: ${by.join(", ")}\n`);
+  return document;
 }
 
 /** As nodes have it in `kubernetes.io/arch`, and short enough for the name of a class. */

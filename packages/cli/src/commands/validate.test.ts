@@ -53,7 +53,7 @@ describe("berth validate", () => {
     const { code, stdout } = await cli(["validate", "gates.yaml"], { folder: folder.path });
     expect(code).toBe(exitCodes.faults);
     expect(stdout).toMatch(/^gates\.yaml:11:\d+: error: b: .*config\/a has the same taint/m);
-    expect(stdout).toMatch(/^gates\.yaml:18:\d+: error: c: after: it waits for itself/m);
+    expect(stdout).toMatch(/^gates\.yaml:18:\d+: error: c: spec\.after: it waits for itself/m);
   });
 
   it("checks one rule by the folder it is in", async () => {
@@ -68,6 +68,18 @@ describe("berth validate", () => {
     const given = ["validate", "labels", "--allow-reserved", "kubernetes.io"];
     expect((await cli(given, { folder: folder.path })).code).toBe(exitCodes.done);
     expect((await cli(given.slice(0, 2), { folder: folder.path })).code).toBe(exitCodes.faults);
+  });
+
+  it("names fields by their whole path, whatever finds the fault", async () => {
+    const document = (spec: string): string =>
+      `---\napiVersion: berth.dev/v1alpha1\nkind: NodeFootprint\nmetadata: {name: f}\nspec: ${spec}\n`;
+    await using folder = await testFolder({
+      "schema.yaml": document("{preset: none}"),
+      "beyond.yaml": document("{preset: log, workloads: [{podSelector: {}}]}"),
+    });
+    const of = async (file: string) => (await cli(["validate", file], { folder: folder.path })).stdout;
+    expect(await of("schema.yaml")).toContain(": spec.preset: ");
+    expect(await of("beyond.yaml")).toContain(": spec.workloads.0: it takes every pod");
   });
 
   it("tells what is not there", async () => {

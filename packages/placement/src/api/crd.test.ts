@@ -12,10 +12,10 @@ const MAX_DOCUMENT_BYTES = 200_000;
 
 /** Paths of the fields of a schema without a description. What items and values of maps are, is said of their field. */
 function undescribed({ properties = {}, items, additionalProperties }: JSONSchemaProps): readonly string[] {
-  const fields = Object.entries(properties).flatMap(([name, field]) => [
-    ...(field.description ? [] : [`.${name}`]),
-    ...undescribed(field).map((inner) => `.${name}${inner}`),
-  ]);
+  const fields = Object.entries(properties).flatMap(([name, field]) => {
+    const inner = undescribed(field).map((it) => `.${name}${it}`);
+    return field.description ? inner : [`.${name}`].concat(inner);
+  });
   const within = [items, additionalProperties].flatMap((it) =>
     typeof it === "object" ? undescribed(it as JSONSchemaProps) : [],
   );
