@@ -1,6 +1,8 @@
 /** How far each footprint is, put together from all that is counted, watched and refused: for its conditions. */
 import { deployments as deploymentResource, type KubeClient, type Node, nameOfResource } from "@berth/kube";
 import {
+  type AgentLanding,
+  type AgentVerdict,
   checkAgent,
   type DaemonSetWatch,
   type FirstPass,
@@ -12,6 +14,7 @@ import {
   type FootprintWatches,
   type HeldOwners,
   type HoldWatches,
+  landingOn,
   reasons,
   resourceName,
   SETTLING_MS,
@@ -23,7 +26,7 @@ import { MissingRights } from "./missing-rights.ts";
 
 export interface FootprintProgressOptions {
   readonly cluster: ClusterName;
-  readonly nodes: Pick<Informer<Node>, "get">;
+  readonly nodes: Pick<Informer<Node>, "get" | "list">;
   readonly daemonSets: Pick<DaemonSetWatch, "daemonSet">;
   readonly inForce: () => readonly Footprint[];
   /** Of the footprints in force. */
@@ -84,6 +87,22 @@ export function createFootprintProgresses(
   ];
   const nodesOf = (names: readonly string[]): readonly Node[] =>
     names.toSorted().flatMap((name) => nodes.get(keyOf(cluster, { metadata: { name } })) ?? []);
+  const verdictOf = (
+    footprint: Parameters<typeof checkAgent>[0] & Footprint,
+    daemonSet: Parameters<typeof checkAgent>[1],
+    needing: readonly string[],
+  ): AgentVerdict => {
+    // Idle nodes without a mark are not remembered.
+    const phases = ["Needed", "Pending", "Unknown", "Excluded"] as const;
+    const others = new Set(phases.flatMap((phase) => tally.nodes(footprint.rule, phase)));
+    let landing: AgentLanding | undefined;
+    for (const node of nodes.list()) {
+      const isIdle = !others.has(node.metadata?.name ?? "");
+      landing = landingOn(landing, daemonSet, { node, isIdle });
+      if (landing.needless !== undefined) break;
+    }
+    return checkAgent(footprint, daemonSet, nodesOf(needing), landing);
+  };
   return {
     countsOf,
     of(rule) {
@@ -100,7 +119,7 @@ export function createFootprintProgresses(
         unread: options.watches().whyUnread(footprint),
         agent:
           isKnown && daemonSet !== undefined
-            ? checkAgent({ ...footprint, agent }, daemonSet, nodesOf(names))
+            ? verdictOf({ ...footprint, agent }, daemonSet, names)
             : undefined,
         agentReady: isKnown ? options.agents().readyOn(footprint, names) : undefined,
         held: options.held().of(rule),

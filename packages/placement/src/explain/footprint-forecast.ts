@@ -2,10 +2,12 @@
 import type { DaemonSet, Node } from "@berth/kube";
 import type { RuleOutcome } from "../node/capability.ts";
 import {
+  type AgentLanding,
   type AgentProblem,
   agentProblemOn,
   agentProblems,
   isAgentChecked,
+  landingOn,
   type UnservedNode,
 } from "../node/footprint/agent-check.ts";
 import { staysAway } from "../node/footprint/agent-selector.ts";
@@ -95,6 +97,8 @@ export class FootprintForecast {
       const standing = standingValue(node, id);
       const planned = change === undefined ? standing : change.after;
       agent?.selector?.add(node, planned);
+      if (agent !== undefined)
+        agent.landing = landingOn(agent.landing, agent.daemonSet, { node, isIdle: phases.has("Idle") });
       if (phases.has("Excluded")) continue;
       count.nodes += 1;
       const isNeeded = phases.has("Needed") || phases.has("Pending");
@@ -151,6 +155,7 @@ interface Agent {
   readonly daemonSet: DaemonSet | null;
   readonly unserved: UnservedNode[];
   readonly spared: string[];
+  landing?: AgentLanding;
 }
 
 interface Count {
@@ -202,14 +207,14 @@ function look(agent: Agent, { node, name, isNeeded, isSpared }: Seen): void {
 }
 
 function toForecast(
-  { footprint, daemonSet, unserved, spared, selector }: Agent,
+  { footprint, daemonSet, unserved, spared, selector, landing }: Agent,
   waits: string | undefined,
 ): AgentForecast {
   const spec = daemonSet?.spec?.template.spec;
   return {
     daemonSet: `${footprint.agent.namespace}/${footprint.agent.name}`,
     follows: staysAway(spec, footprint),
-    problems: isAgentChecked(footprint) ? agentProblems(footprint, daemonSet) : [],
+    problems: isAgentChecked(footprint) ? agentProblems(footprint, daemonSet, landing) : [],
     unserved: unserved.toSorted((a, b) => (a.node < b.node ? -1 : 1)),
     requests: requestsOf(spec, 1),
     saved: { nodes: spared.length, names: spared.toSorted(), requests: requestsOf(spec, spared.length) },

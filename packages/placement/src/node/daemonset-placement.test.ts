@@ -39,7 +39,7 @@ describe("whether a DaemonSet is expected on a node", () => {
       "the node selector does not",
       { nodeSelector: { disk: "hdd" } },
       node,
-      not("its node selector does not match"),
+      not("it asks for disk=hdd, which the node does not have"),
     ],
     ["the affinity matches", affinity("gpus", "Gt", "4"), node, expected],
     ["the affinity does not", affinity("gpus", "Lt", "4"), node, affinityFails],

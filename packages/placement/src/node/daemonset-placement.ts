@@ -1,11 +1,12 @@
 /** Whether a DaemonSet puts a pod on a node, by the rules of its controller. */
 import type { DaemonSet, Node, PodSpec, Taint } from "@berth/kube";
-import { matchesNodeSelectorTerms, matchesSelector } from "./selector.ts";
+import { ownValue } from "./mark.ts";
+import { matchesNodeSelectorTerms } from "./selector.ts";
 import { tolerates } from "./tolerations.ts";
 
 export type Expectation =
   | { readonly state: "expected" }
-  /** `why` goes on from the name of the DaemonSet: `its node selector does not match`. */
+  /** `why` goes on from the name of the DaemonSet: `it asks for disk=ssd, which the node does not have`. */
   | { readonly state: "notExpected"; readonly why: string }
   /** A gate keeps its pod away, so that a gate which waits for that pod never opens. */
   | { readonly state: "blocked"; readonly taint: Taint };
@@ -34,7 +35,7 @@ const TEMPORARY: readonly string[] = [
  */
 export function expectation(daemonSet: DaemonSet, node: Node, gateTaints: readonly Taint[]): Expectation {
   const spec = daemonSet.spec?.template.spec;
-  const why = spec === undefined ? undefined : whyElsewhere(spec, node);
+  const why = whyElsewhere(daemonSet, node);
   if (why !== undefined) return { state: "notExpected", why };
   const hard = (node.spec?.taints ?? []).filter(
     ({ effect }) => effect === "NoSchedule" || effect === "NoExecute",
@@ -50,10 +51,14 @@ export function expectation(daemonSet: DaemonSet, node: Node, gateTaints: readon
   return taint === undefined ? { state: "expected" } : { state: "blocked", taint };
 }
 
-function whyElsewhere({ nodeName = "", nodeSelector, affinity }: PodSpec, node: Node): string | undefined {
+/** Which of what it asks of nodes, taints apart, keeps it from this one; `undefined` when nothing does. */
+export function whyElsewhere(daemonSet: DaemonSet, node: Node): string | undefined {
+  const spec: Partial<PodSpec> = daemonSet.spec?.template.spec ?? {};
+  const { nodeName = "", nodeSelector = {}, affinity } = spec;
   const { name, labels } = node.metadata ?? {};
   if (nodeName !== "" && nodeName !== name) return `it is for the node ${nodeName}`;
-  if (!matchesSelector({ matchLabels: nodeSelector }, labels)) return "its node selector does not match";
+  const asked = Object.entries(nodeSelector).find(([key, value]) => ownValue(labels, key) !== value);
+  if (asked !== undefined) return `it asks for ${asked.join("=")}, which the node does not have`;
   const required = affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution;
   return required === undefined || matchesNodeSelectorTerms(required.nodeSelectorTerms, node)
     ? undefined

@@ -1,7 +1,13 @@
 import type { DaemonSet, Node, PodSpec, Taint } from "@berth/kube";
 import { aNode } from "@berth/testcluster";
 import { describe, expect, it } from "vitest";
-import { agentProblems, type CheckedFootprint, checkAgent } from "./agent-check.ts";
+import {
+  type AgentLanding,
+  agentProblems,
+  type CheckedFootprint,
+  checkAgent,
+  landingOn,
+} from "./agent-check.ts";
 
 const KEY = "ate.dev/atelet";
 const footprint: CheckedFootprint = {
@@ -74,7 +80,10 @@ describe("an agent on the nodes that need it", () => {
   });
 
   it.each<[string, Partial<PodSpec>]>([
-    ["its node selector does not match", { nodeSelector: { [KEY]: "true", pool: "blue" } }],
+    [
+      "it asks for pool=blue, which the node does not have",
+      { nodeSelector: { [KEY]: "true", pool: "blue" } },
+    ],
     [
       "its required node affinity does not match",
       {
@@ -91,6 +100,13 @@ describe("an agent on the nodes that need it", () => {
   ])("is reported with what keeps it away: %s", (why, spec) => {
     expect(messagesOf(agent(spec), node("n1"))).toEqual([
       `the DaemonSet ate-system/atelet cannot run on the node n1: ${why}`,
+    ]);
+  });
+
+  it("that asks for another label is told from which one this footprint sets", () => {
+    const other = agent({ nodeSelector: { "ate.dev/Atelet": "true" } });
+    expect(messagesOf(other, node("n1"))).toEqual([
+      "the DaemonSet ate-system/atelet cannot run on the node n1: it asks for ate.dev/Atelet=true, which the node does not have; this footprint sets ate.dev/atelet=true",
     ]);
   });
 
@@ -115,6 +131,31 @@ describe("an agent's DaemonSet", () => {
     expect(reasonsOf({ nodeSelector: {} }, { ...footprint, placement: "Eager" })).toEqual([
       "AgentEverywhere",
     ]);
+  });
+
+  it("is told of where it runs without need, and not that it does where it does not", () => {
+    const landing = (daemonSet: DaemonSet, ...nodes: readonly [Node, boolean][]): AgentLanding | undefined =>
+      nodes.reduce<AgentLanding | undefined>(
+        (before, [on, isIdle]) => landingOn(before, daemonSet, { node: on, isIdle }),
+        undefined,
+      );
+    const told = (daemonSet: DaemonSet, ...nodes: readonly [Node, boolean][]) =>
+      agentProblems(footprint, daemonSet, landing(daemonSet, ...nodes)).map(
+        ({ reason, message }) => `${reason}: ${message}`,
+      );
+    const everywhere = agent({ nodeSelector: {} });
+    const what = "the DaemonSet ate-system/atelet does not ask for ate.dev/atelet=true";
+    expect(told(everywhere, [node("n1"), false], [node("n2"), true], [node("n3"), true])).toEqual([
+      `AgentEverywhere: ${what}, so it runs on nodes that do not need it, such as n2`,
+    ]);
+    expect(told(everywhere, [node("n1"), false], [node("n2", microvm), true])).toEqual([
+      `AgentEverywhere: ${what}; at present it runs on no node without need`,
+    ]);
+    const nowhere = agent({ nodeSelector: { "ate.dev/Atelet": "true" } });
+    expect(told(nowhere, [node("n1"), false], [node("n2"), true])).toEqual([
+      `AgentUnschedulable: ${what}, and what it asks for is on no node`,
+    ]);
+    expect(told(agent(), [node("n1"), true])).toEqual([]);
   });
 
   it("is warned of without a system priority class, which autoscalers count and full nodes make room for", () => {

@@ -1,7 +1,7 @@
 /** Can the agent run where it is needed, and only there? Pure. */
 import type { DaemonSet, Node } from "@berth/kube";
 import { type Reason, reasons } from "../../api/reasons.ts";
-import { expectation } from "../daemonset-placement.ts";
+import { expectation, whyElsewhere } from "../daemonset-placement.ts";
 import { type AgentTarget, staysAway } from "./agent-selector.ts";
 import { IDLE_VALUE } from "./complete.ts";
 import type { Footprint } from "./footprint.ts";
@@ -34,22 +34,43 @@ export function isAgentChecked({ agent }: Pick<Footprint, "agent">): boolean {
 /** The classes that Kubernetes makes itself begin with it, and no other may (`SystemPriorityClassPrefix`, pkg/apis/scheduling). */
 const SYSTEM_PRIORITY = "system-";
 
+/** Where a DaemonSet runs as it stands, of the nodes that were looked at. */
+export interface AgentLanding {
+  readonly isAnywhere: boolean;
+  /** One that is known not to need it. */
+  readonly needless?: string;
+}
+
+/** Looks at one more node. @param isIdle is it known that it does not need the agent? */
+export function landingOn(
+  landing: AgentLanding | undefined,
+  daemonSet: DaemonSet | null,
+  { node, isIdle }: { readonly node: Node; readonly isIdle: boolean },
+): AgentLanding {
+  const before = landing ?? { isAnywhere: false };
+  if (before.needless !== undefined || isMissing(daemonSet) || (before.isAnywhere && !isIdle)) return before;
+  if (expectation(daemonSet, node, []).state === "notExpected") return before;
+  return { isAnywhere: true, ...(isIdle && { needless: node.metadata?.name ?? "" }) };
+}
+
 /**
  * Checks an agent against all nodes that need it.
  * @param daemonSet `null`: there is none of this name.
  * @param nodes those that need the agent, labelled or not.
+ * @param landing on all nodes; absent where nobody has looked.
  */
 export function checkAgent(
   footprint: CheckedFootprint,
   daemonSet: DaemonSet | null,
   nodes: Iterable<Node>,
+  landing?: AgentLanding,
 ): AgentVerdict {
   const unserved: UnservedNode[] = [];
   for (const node of nodes) {
     const problem = agentProblemOn(footprint, daemonSet, node);
     if (problem !== undefined) unserved.push({ node: node.metadata?.name ?? "", ...problem });
   }
-  return { unserved, problems: agentProblems(footprint, daemonSet) };
+  return { unserved, problems: agentProblems(footprint, daemonSet, landing) };
 }
 
 /**
@@ -70,33 +91,46 @@ export function agentProblemOn(
   const expected = expectation(daemonSet, labelled, []);
   if (expected.state !== "notExpected") return undefined;
   const name = node.metadata?.name ?? "";
+  // One that asks for another label than this may well mean it.
+  const isOther =
+    whyElsewhere(daemonSet, labelled) !== undefined && !staysAway(daemonSet.spec?.template.spec, footprint);
+  const but = isOther ? `; this footprint sets ${key}=${value}` : "";
   return {
     reason: reasons.AgentUnschedulable,
-    message: `the DaemonSet ${idOf(footprint)} cannot run on the node ${name}: ${expected.why}`,
+    message: `the DaemonSet ${idOf(footprint)} cannot run on the node ${name}: ${expected.why}${but}`,
   };
 }
 
-/** What is wrong with the DaemonSet, whatever the nodes. */
+/** What is wrong with the DaemonSet itself. @param landing see `checkAgent`. */
 export function agentProblems(
   footprint: CheckedFootprint,
   daemonSet: DaemonSet | null,
+  landing?: AgentLanding,
 ): readonly AgentProblem[] {
   if (isMissing(daemonSet)) return [missing(footprint)];
   const spec = daemonSet.spec?.template.spec;
-  const { label, placement } = footprint;
   const id = idOf(footprint);
   const problems: AgentProblem[] = [];
-  if (!staysAway(spec, footprint)) {
-    const wanted =
-      placement === "Lazy" ? `${label.key}=${label.value}` : `${label.key} NotIn [${IDLE_VALUE}]`;
-    const message = `the DaemonSet ${id} does not ask for ${wanted}, so it runs on nodes that do not need it`;
-    problems.push({ reason: reasons.AgentEverywhere, message });
-  }
+  if (!staysAway(spec, footprint)) problems.push(unasked(footprint, landing));
   if (spec?.priorityClassName?.startsWith(SYSTEM_PRIORITY) !== true) {
     const message = `the DaemonSet ${id} has no priority class system-node-critical: on a full node it may find no room, and autoscalers do not reserve any for it`;
     problems.push({ reason: reasons.AgentPriority, message });
   }
   return problems;
+}
+
+/** It does not ask for the label. Where that brings it, other things that it asks for decide. */
+function unasked(footprint: CheckedFootprint, landing: AgentLanding | undefined): AgentProblem {
+  const { label, placement } = footprint;
+  const wanted = placement === "Lazy" ? `${label.key}=${label.value}` : `${label.key} NotIn [${IDLE_VALUE}]`;
+  const what = `the DaemonSet ${idOf(footprint)} does not ask for ${wanted}`;
+  if (landing?.isAnywhere === false)
+    return { reason: reasons.AgentUnschedulable, message: `${what}, and what it asks for is on no node` };
+  const reason = reasons.AgentEverywhere;
+  if (landing === undefined) return { reason, message: `${what}, so it runs on nodes that do not need it` };
+  return landing.needless === undefined
+    ? { reason, message: `${what}; at present it runs on no node without need` }
+    : { reason, message: `${what}, so it runs on nodes that do not need it, such as ${landing.needless}` };
 }
 
 function isMissing(daemonSet: DaemonSet | null): daemonSet is null {
