@@ -23,7 +23,9 @@ export interface FootprintDocumentOptions {
 }
 
 /** @throws CommandError when something is missing that the preset cannot know, or what is given is wrong. */
-export function footprintDocument(options: FootprintDocumentOptions): NodeFootprint {
+export function footprintDocument(
+  options: FootprintDocumentOptions,
+): NodeFootprint & { readonly spec: NodeFootprintSpec } {
   const { preset } = options;
   if (preset === undefined) throw usage(`--preset is required: one of ${footprintPresets.join(", ")}`);
   const name = options.name ?? nameOf(preset);
@@ -33,8 +35,8 @@ export function footprintDocument(options: FootprintDocumentOptions): NodeFootpr
   const document = { name, spec: parsed.data };
   const [fault] = compileFootprints({ sources: [{ source: "config", documents: [document] }] }).faults;
   if (fault !== undefined) throw usage(`spec.${fault.path.join(".")}: ${fault.message}`);
-  const spec = withoutGaps({ preset, ...completeSpec(document) });
-  const whole: NodeFootprint = { apiVersion: API_VERSION, kind: "NodeFootprint", metadata: { name }, spec };
+  const spec = nodeFootprintSpec.parse(withoutGaps({ preset, ...completeSpec(document) }));
+  const whole = { apiVersion: API_VERSION, kind: "NodeFootprint", metadata: { name }, spec };
   const [issue] = documentSchema("NodeFootprint").safeParse(whole).error?.issues ?? [];
   if (issue !== undefined) throw usage(`${issue.path.join(".")}: ${issue.message}`);
   return whole;

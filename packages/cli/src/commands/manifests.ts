@@ -72,7 +72,7 @@ async function objectsOf(
 /** Flags narrow what a preset selects by, where somebody may mean to add to it. */
 function toldFootprint(options: ManifestsOptions, { stderr }: Surroundings): KubeObject {
   const document = footprintDocument(options);
-  const [workload] = document.spec?.workloads ?? [];
+  const [workload] = document.spec.workloads ?? [];
   const by = (["podSelector", "requests", "csiDrivers"] as const).filter(
     (it) => workload?.[it] !== undefined,
   );
