@@ -4,11 +4,13 @@ import {
   clusterRoles,
   customResourceDefinitions,
   type Deployment,
+  daemonSets,
   defineResource,
   deployments,
   mutatingWebhookConfigurations,
   namespaces,
   nodes,
+  type PolicyRule,
   pods,
   type Resource,
 } from "@berth/kube";
@@ -54,6 +56,7 @@ afterEach(async () => {
   await client.deleteCollection(nodeFootprints, {});
   await client.deleteCollection(mutatingWebhookConfigurations, {});
   await client.deleteCollection(deployments, { namespace: "default" });
+  await client.deleteCollection(daemonSets, { namespace: "default" });
   await client.deleteCollection(pods, { namespace: "default" }, { gracePeriodSeconds: 0 });
   await client.deleteCollection(nodes, {});
   for (const { metadata: { name = "" } = {} } of (await client.list(fleets)).items) {
@@ -67,7 +70,7 @@ const documentOf = (spec: string, name = "agent"): string =>
 
 interface Stage extends AsyncDisposable {
   /** Runs Berth with the document until `check` passes, and stops it. */
-  ran(check: () => Promise<void>): Promise<void>;
+  ran(check: () => Promise<void>, installation?: string): Promise<void>;
   clean(...more: readonly string[]): Promise<CliResult>;
 }
 
@@ -76,10 +79,11 @@ async function aStage(text: string, user?: string): Promise<Stage> {
     user === undefined ? cluster.kubeconfig() : cluster.kubeconfig({ user: await cluster.user(user) });
   const folder: TestFolder = await testFolder({ "footprints.yaml": text, kubeconfig });
   return {
-    async ran(check) {
+    async ran(check, installation = "berth") {
       await using client = cluster.connect();
       await using _berth = await startBerth({
         client,
+        installation,
         config: [{ path: `${folder.path}/footprints.yaml`, shown: "footprints.yaml" }],
       });
       await eventually(check);
@@ -100,6 +104,33 @@ async function aStage(text: string, user?: string): Promise<Stage> {
       ),
     [Symbol.asyncDispose]: () => folder[Symbol.asyncDispose](),
   };
+}
+
+/** Beside what `clean` reads. */
+async function mayDo(user: string, rules: readonly PolicyRule[]): Promise<void> {
+  const { client } = cluster;
+  const reading: PolicyRule = {
+    apiGroups: ["berth.dev", "admissionregistration.k8s.io"],
+    resources: ["*"],
+    verbs: ["get", "list"],
+  };
+  const apiGroup = "rbac.authorization.k8s.io";
+  await client.create(clusterRoles, { metadata: { name: user }, rules: [reading, ...rules] });
+  await client.create(clusterRoleBindings, {
+    metadata: { name: user },
+    roleRef: { apiGroup, kind: "ClusterRole", name: user },
+    subjects: [{ apiGroup, kind: "User", name: user }],
+  });
+}
+
+async function aMarkedNode(): Promise<void> {
+  const { client } = cluster;
+  await client.create(nodes, aNode("n1").build());
+  await client.create(pods, aPod("web").labelled({ app: "web" }).on("n1").build(), { namespace: "default" });
+}
+
+async function labelOf(key: string): Promise<string | undefined> {
+  return (await cluster.client.get(nodes, { name: "n1" })).metadata?.labels?.[key];
 }
 
 const WAITING = `{
@@ -169,25 +200,19 @@ const RESTRICTED = "agents.node-restriction.kubernetes.io/agent";
 
 describe("a label that kubelets may not write", () => {
   it("is taken off where the document is known, and stays where nothing but the node says it is ours", async () => {
-    const { client } = cluster;
-    await client.create(nodes, aNode("n1").build());
-    await client.create(pods, aPod("web").labelled({ app: "web" }).on("n1").build(), {
-      namespace: "default",
-    });
-    const labelOf = async (): Promise<string | undefined> =>
-      (await client.get(nodes, { name: "n1" })).metadata?.labels?.[RESTRICTED];
+    await aMarkedNode();
     const spec = `{workloads: [{podSelector: {matchLabels: {app: web}}}], node: {label: {key: ${RESTRICTED}}}}`;
     await using stage = await aStage(documentOf(spec));
-    await stage.ran(async () => expect(await labelOf()).toBe("true"));
+    await stage.ran(async () => expect(await labelOf(RESTRICTED)).toBe("true"));
     {
       await using stranger = await aStage(documentOf(WAITING));
       const { stdout } = await stranger.clean("--yes");
       expect(stdout).toContain("ProtectedKey");
-      expect(await labelOf()).toBe("true");
+      expect(await labelOf(RESTRICTED)).toBe("true");
     }
     expect((await stage.clean()).stdout).toContain(`label/${RESTRICTED}`);
     expect((await stage.clean("--yes")).code).toBe(0);
-    expect(await labelOf()).toBeUndefined();
+    expect(await labelOf(RESTRICTED)).toBeUndefined();
   });
 });
 
@@ -200,6 +225,9 @@ const HELD = `{
     finalizer: ${FINALIZER}, onDelete: Wait
   }
 }`;
+
+/** Pods count by their label alone, so that a node is marked. */
+const PLAIN_HELD = HELD.replace(/group: .*,\n/, "group: {by: PodLabel, label: app},\n");
 
 const finalizersOf = async (name: string): Promise<readonly string[]> =>
   (await cluster.client.get(fleets, { name })).metadata?.finalizers ?? [];
@@ -224,19 +252,10 @@ describe("finalizers of owners", () => {
   });
 
   it("are told of, and the command fails, where they could not be taken off", async () => {
-    const { client } = cluster;
-    const rules = [
+    await mayDo("cleaner", [
       { apiGroups: [""], resources: ["nodes"], verbs: ["get", "list", "patch"] },
-      { apiGroups: ["berth.dev", "admissionregistration.k8s.io"], resources: ["*"], verbs: ["get", "list"] },
       { apiGroups: ["test.berth.dev"], resources: ["fleets"], verbs: ["list"] },
-    ];
-    const apiGroup = "rbac.authorization.k8s.io";
-    await client.create(clusterRoles, { metadata: { name: "cleaner" }, rules });
-    await client.create(clusterRoleBindings, {
-      metadata: { name: "cleaner" },
-      roleRef: { apiGroup, kind: "ClusterRole", name: "cleaner" },
-      subjects: [{ apiGroup, kind: "User", name: "cleaner" }],
-    });
+    ]);
     await using stage = await aStage(documentOf(HELD), "cleaner");
     await aFleet("f2", [FINALIZER]);
     // Rights are known to the API server a moment after they were given.
@@ -256,11 +275,84 @@ describe("finalizers of owners", () => {
     expect(stderr).toContain("FootprintOverlap");
   });
 
+  it("are taken off though a node could not be cleaned, and all that failed is told of at the end", async () => {
+    await mayDo("half-cleaner", [
+      { apiGroups: [""], resources: ["nodes"], verbs: ["get", "list"] },
+      { apiGroups: ["test.berth.dev"], resources: ["fleets"], verbs: ["list", "patch"] },
+    ]);
+    await using stage = await aStage(documentOf(PLAIN_HELD), "half-cleaner");
+    await aMarkedNode();
+    await aHeldFleet("f4", stage);
+    await stage.ran(async () => expect(await labelOf("example.com/agent")).toBe("true"));
+    await eventually(async () => {
+      const { code, stderr } = await stage.clean("--yes");
+      expect([code, await finalizersOf("f4")]).toEqual([exitCodes.failed, ["example.com/other"]]);
+      expect(stderr).toContain("1 of 1 nodes could not be cleaned:\n  n1: ");
+    });
+    expect(await labelOf("example.com/agent")).toBe("true");
+  });
+
+  it("stay where the marks on nodes say that the footprint is of another installation", async () => {
+    await using stage = await aStage(documentOf(PLAIN_HELD));
+    await aMarkedNode();
+    await aFleet("f5", []);
+    await stage.ran(async () => {
+      expect(await finalizersOf("f5")).toEqual([FINALIZER]);
+      expect(await labelOf("example.com/agent")).toBe("true");
+    });
+    const { stderr } = await stage.clean("--installation", "other", "--yes");
+    expect(stderr).toContain("config/agent is of the installation berth");
+    expect(await finalizersOf("f5")).toEqual([FINALIZER]);
+    expect((await stage.clean("--yes")).code).toBe(exitCodes.done);
+    expect(await finalizersOf("f5")).toEqual([]);
+  });
+
   it("are none where the cluster does not have the kind", async () => {
     await using stage = await aStage(documentOf(HELD.replaceAll("fleets", "navies")));
     const { code, stdout, stderr } = await stage.clean("--yes");
     expect([code, stdout]).toEqual([0, "There is nothing to clean.\n"]);
     expect(stderr).toBe("");
+  });
+});
+
+describe("an agent", () => {
+  const AGENT = `{
+    workloads: [{podSelector: {matchLabels: {app: web}}}],
+    node: {label: {key: example.com/agent}},
+    agent: {daemonSet: {namespace: default, name: agent}}
+  }`;
+
+  it("that asks for the label is named, for its pods end with it, and only while the label stands", async () => {
+    const { client } = cluster;
+    const { spec: { selector, template } = { selector: {}, template: {} } } = aDeployment("agent", "agent");
+    const nodeSelector = { "example.com/agent": "true" };
+    const spec = { containers: [], ...template.spec, initContainers: [], nodeSelector };
+    await client.create(
+      daemonSets,
+      { metadata: { name: "agent" }, spec: { selector, template: { ...template, spec } } },
+      { namespace: "default" },
+    );
+    await using stage = await aStage(documentOf(AGENT));
+    await aMarkedNode();
+    await stage.ran(async () => expect(await labelOf("example.com/agent")).toBe("true"));
+    const line = "The DaemonSet default/agent asks for example.com/agent=true: its pods on 1 node";
+    expect((await stage.clean()).stderr).toContain(`${line} would end.`);
+    expect((await stage.clean("--yes")).stderr).toContain(`${line} end now.`);
+    expect((await stage.clean()).stderr).not.toContain("DaemonSet");
+  });
+});
+
+describe("footprints that are not known", () => {
+  it("are the limit of what is found, which is said where no file is given", async () => {
+    await using folder = await testFolder({ kubeconfig: cluster.kubeconfig() });
+    const clean = (...more: readonly string[]): Promise<CliResult> =>
+      cli(["clean", "--kubeconfig", "kubeconfig", ...more], { folder: folder.path });
+    const limit = "Finalizers and waits of footprints that are deleted are not found";
+    expect((await clean()).stderr).toContain(limit);
+    expect((await clean("--capability", "footprint")).stderr).toContain(limit);
+    expect((await clean("--capability", "labels")).stderr).not.toContain(limit);
+    await using stage = await aStage(documentOf(HELD));
+    expect((await stage.clean()).stderr).not.toContain(limit);
   });
 });
 

@@ -1,11 +1,21 @@
 /** What `berth clean` undoes of footprints beside the nodes: finalizers on owners, and waits in Deployments. */
-import { type Deployment, deployments, isApiError } from "@berth/kube";
-import { FIELD_MANAGER, type Footprints, type OwnerHold } from "@berth/placement";
+import { type Deployment, daemonSets, deployments, isApiError, type Node } from "@berth/kube";
+import {
+  asksFor,
+  FIELD_MANAGER,
+  FOOTPRINT,
+  type Footprint,
+  type Footprints,
+  labelId,
+  type NodePlan,
+  type OwnerHold,
+  recordOf,
+} from "@berth/placement";
 import { removeFinalizer } from "@berth/runtime";
 import { describeApiError } from "./failure-text.ts";
 import { distinctHolds, eachOwner } from "./footprint-owners.ts";
-import { eachObject } from "./listing.ts";
-import type { Session } from "./session.ts";
+import { eachObject, type ListingSurroundings } from "./listing.ts";
+import { unlessForbidden } from "./session.ts";
 import type { Surroundings } from "./surroundings.ts";
 
 /** One object that has something of a footprint on it. */
@@ -16,7 +26,34 @@ export interface FootprintLeftover {
   readonly undo: (signal: AbortSignal) => Promise<unknown>;
 }
 
-type Around = Pick<Surroundings, "stderr" | "signal">;
+/**
+ * Whose marks of footprints stand on nodes. Finalizers and waits do not say themselves which installation has put them: where
+ * all marks of a footprint are of another one, so are they.
+ */
+export class FootprintKeepers {
+  readonly #installation: string;
+  readonly #ours = new Set<string>();
+  readonly #others = new Map<string, string>();
+
+  constructor(installation: string) {
+    this.#installation = installation;
+  }
+
+  add(node: Node): void {
+    const read = recordOf(node);
+    if (read.state !== "read") return;
+    for (const { capability, rule, by } of read.record.marks.values()) {
+      if (capability !== FOOTPRINT) continue;
+      if (by === this.#installation) this.#ours.add(rule);
+      else this.#others.set(rule, by);
+    }
+  }
+
+  /** The installation that alone has marks of it; `undefined`: it is ours, or nobody's. */
+  otherOf({ rule }: Footprint): string | undefined {
+    return this.#ours.has(rule) ? undefined : this.#others.get(rule);
+  }
+}
 
 /**
  * Of the footprints that are known, and only what they would have put there themselves. Without Berth a finalizer would
@@ -24,22 +61,28 @@ type Around = Pick<Surroundings, "stderr" | "signal">;
  */
 export async function findFootprintWork(
   footprints: Footprints | undefined,
-  session: Session,
-  surroundings: Around,
+  keepers: Pick<FootprintKeepers, "otherOf">,
+  { session, surroundings }: ListingSurroundings,
 ): Promise<readonly FootprintLeftover[]> {
   const found: FootprintLeftover[] = [];
-  const inForce = footprints?.footprints ?? [];
+  const inForce = (footprints?.footprints ?? []).filter((footprint) => {
+    const other = keepers.otherOf(footprint);
+    if (other === undefined) return true;
+    surroundings.stderr.write(
+      `${footprint.rule} is of the installation ${other}, by its marks on nodes: what it has put beside these stays.\n`,
+    );
+    return false;
+  });
   for (const hold of distinctHolds({ footprints: inForce }))
-    found.push(...(await heldOwners(hold, session, surroundings)));
+    found.push(...(await heldOwners(hold, { session, surroundings })));
   if (inForce.some(({ wait }) => wait?.inject === "ServerSideApply"))
-    found.push(...(await waitingDeployments(session, surroundings)));
+    found.push(...(await waitingDeployments({ session, surroundings })));
   return found;
 }
 
 async function heldOwners(
   hold: OwnerHold,
-  session: Session,
-  surroundings: Around,
+  { session, surroundings }: ListingSurroundings,
 ): Promise<readonly FootprintLeftover[]> {
   const { finalizer } = hold;
   const found: FootprintLeftover[] = [];
@@ -64,10 +107,10 @@ async function heldOwners(
 }
 
 /** Those in which the server has written down init containers as applied by Berth: an apply of nothing takes them off. */
-async function waitingDeployments(
-  session: Session,
-  surroundings: Around,
-): Promise<readonly FootprintLeftover[]> {
+async function waitingDeployments({
+  session,
+  surroundings,
+}: ListingSurroundings): Promise<readonly FootprintLeftover[]> {
   const found: FootprintLeftover[] = [];
   await eachObject({ resource: deployments }, { session, surroundings }, (deployment) => {
     if (!hasWait(deployment)) return;
@@ -99,7 +142,7 @@ function hasWait({ metadata }: Deployment): boolean {
  */
 export async function carryOutFootprintWork(
   work: readonly FootprintLeftover[],
-  { signal }: Pick<Around, "signal">,
+  { signal }: Pick<Surroundings, "signal">,
 ): Promise<readonly string[]> {
   const failures: string[] = [];
   for (const { object, undo } of work) {
@@ -112,6 +155,74 @@ export async function carryOutFootprintWork(
     }
   }
   return failures;
+}
+
+/** A DaemonSet that goes by a label which is taken off. */
+export interface BereftAgent {
+  /** `namespace/name`. */
+  readonly daemonSet: string;
+  /** `ate.dev/atelet=true`. */
+  readonly label: string;
+  readonly placement: Footprint["placement"];
+  /** Nodes that lose the label by which it runs there, or with `Eager` does not. */
+  readonly nodes: number;
+}
+
+/** @param plans what is taken off nodes. */
+export async function findBereftAgents(
+  footprints: Footprints | undefined,
+  plans: readonly Pick<NodePlan, "changes">[],
+  { session: { client }, surroundings }: ListingSurroundings,
+): Promise<readonly BereftAgent[]> {
+  const found: BereftAgent[] = [];
+  for (const footprint of footprints?.footprints ?? []) {
+    const { agent, label, placement } = footprint;
+    const id = labelId(label.key);
+    const count = plans.filter(({ changes }) =>
+      changes.some(
+        ({ id: changed, action, before }) =>
+          changed === id && action === "remove" && (before === label.value) === (placement === "Lazy"),
+      ),
+    ).length;
+    if (agent === undefined || count === 0) continue;
+    const { namespace, name } = agent;
+    const { signal } = surroundings;
+    const daemonSet = await unlessForbidden(
+      "DaemonSets",
+      surroundings,
+      () => orNone(client.get(daemonSets, { namespace, name }, { signal })),
+      `whether ${namespace}/${name} asks for ${label.key} is unknown`,
+    );
+    if (daemonSet && asksFor(daemonSet, footprint))
+      found.push({
+        daemonSet: `${namespace}/${name}`,
+        label: `${label.key}=${label.value}`,
+        placement,
+        nodes: count,
+      });
+  }
+  return found;
+}
+
+async function orNone<T>(read: Promise<T>): Promise<T | undefined> {
+  try {
+    return await read;
+  } catch (error) {
+    if (isApiError(error, "notFound")) return undefined;
+    throw error;
+  }
+}
+
+/** One line for each agent. */
+export function formatBereftAgents(agents: readonly BereftAgent[], isDone: boolean): string {
+  return agents
+    .map(({ daemonSet, label, placement, nodes }) => {
+      const on = `${nodes} ${nodes === 1 ? "node" : "nodes"}`;
+      return placement === "Lazy"
+        ? `The DaemonSet ${daemonSet} asks for ${label}: its pods on ${on} ${isDone ? "end now" : "would end"}.\n`
+        : `The DaemonSet ${daemonSet} ${isDone ? "runs" : "would run"} on ${on} that nobody needs it on: nothing keeps it away any more.\n`;
+    })
+    .join("");
 }
 
 /** As data; nothing when there is nothing. */

@@ -107,12 +107,12 @@ export function formatPodWork({ letGo, evict, left }: PodWork, verb: "will" | "w
   return lines.join("");
 }
 
-/** @throws CommandError with one line for each pod that could not be let go or evicted. */
+/** @returns one line for each pod that could not be let go or evicted. */
 export async function carryOutPodWork(
   { letGo, evict }: PodWork,
   session: Session,
   surroundings: Surroundings,
-): Promise<void> {
+): Promise<readonly string[]> {
   const { stderr, signal, clock } = surroundings;
   const failures: string[] = [];
   const untilMs = clock.monotonic() + PATIENCE_MS;
@@ -131,11 +131,11 @@ export async function carryOutPodWork(
     }
   };
   await Promise.all(Array.from({ length: PARALLEL }, worker));
-  if (failures.length > 0) {
-    throw new CommandError(`${failures.length} pods could not be seen to:\n  ${failures.join("\n  ")}`);
-  }
+  if (failures.length > 0)
+    return [`${failures.length} pods could not be seen to:`, ...failures.map((line) => `  ${line}`)];
   if (letGo.length > 0) stderr.write(`${letGo.length} ${letGo.length === 1 ? "pod" : "pods"} let go.\n`);
   if (evict.length > 0) stderr.write(`${evict.length} ${evict.length === 1 ? "pod" : "pods"} evicted.\n`);
+  return [];
 }
 
 /** As a running Berth lets a pod go that no policy governs; there is no policy on its way that would be worth waiting for. */

@@ -1,9 +1,9 @@
-import type { Deployment, PodSpec } from "@berth/kube";
+import type { DaemonSet, Deployment, PodSpec } from "@berth/kube";
 import { describe, expect, it } from "vitest";
 import type { NodeFootprintSpec } from "../api/node-footprint.ts";
-import { footprintsOf } from "../node/footprint/testing/footprints.ts";
+import { footprintOf, footprintsOf } from "../node/footprint/testing/footprints.ts";
 import { sightOf } from "../node/footprint/testing/pods.ts";
-import { forecastWait, type WaitForecastView, wouldHold } from "./footprint-workloads.ts";
+import { asksFor, forecastWait, type WaitForecastView, wouldHold } from "./footprint-workloads.ts";
 
 const WEB: NodeFootprintSpec = {
   workloads: [{ podSelector: { matchLabels: { app: "web" } } }],
@@ -63,6 +63,17 @@ describe("a Deployment", () => {
   it("loses the container of a footprint that is no more, unless footprints of the cluster were not read", () => {
     expect(forecast(aLeftDeployment())).toEqual({ deployment: "shop/other", put: [], taken: ["old"] });
     expect(forecast(aLeftDeployment(), { sourcesRead: ["config"] })).toBeUndefined();
+  });
+});
+
+describe("a DaemonSet", () => {
+  it("asks for the label of its footprint, or does not", () => {
+    const footprint = footprintOf(WEB);
+    const withSelector = (nodeSelector: Readonly<Record<string, string>>): DaemonSet => ({
+      spec: { selector: {}, template: { spec: { containers: [], nodeSelector } } },
+    });
+    expect(asksFor(withSelector({ "x.test/web": "true" }), footprint)).toBe(true);
+    expect(asksFor(withSelector({}), footprint)).toBe(false);
   });
 });
 

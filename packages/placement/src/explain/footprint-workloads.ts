@@ -1,6 +1,7 @@
 /** What footprints would do to objects beside nodes, for `plan`. Pure. */
-import type { KubeObject } from "@berth/kube";
+import type { DaemonSet, KubeObject } from "@berth/kube";
 import { addFinalizer } from "@berth/runtime";
+import { type AgentTarget, staysAway } from "../node/footprint/agent-selector.ts";
 import { decideWait, type WaitView } from "../node/footprint/decide-wait.ts";
 import type { OwnerHold } from "../node/footprint/footprint.ts";
 
@@ -53,4 +54,9 @@ export function forecastWait({
 /** Would the hold put its finalizer on this owner? */
 export function wouldHold({ finalizer }: Pick<OwnerHold, "finalizer">, owner: KubeObject): boolean {
   return addFinalizer(owner, finalizer) !== undefined;
+}
+
+/** Does the DaemonSet go by the label of its footprint? */
+export function asksFor({ spec }: DaemonSet, footprint: AgentTarget): boolean {
+  return staysAway(spec?.template.spec, footprint);
 }
