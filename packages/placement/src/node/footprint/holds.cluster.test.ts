@@ -1,13 +1,17 @@
 /** Owners under every kind of deletion, with the real garbage collector and Deployment controller. The test is the kubelet. */
 import { bindings, configMaps, deployments, namespaces, nodes, type Pod, pods } from "@berth/kube";
-import { aNode, eventually, startTestCluster, type TestCluster } from "@berth/testcluster";
+import { aNode, aPod, eventually, startTestCluster, type TestCluster } from "@berth/testcluster";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { NodeFootprintSpec } from "../../api/node-footprint.ts";
 import { reasons } from "../../api/reasons.ts";
+import { compileFootprints } from "./compile.ts";
+import { documentsOf } from "./testing/footprints.ts";
 import {
   createOwner,
   FINALIZER,
   find,
   footprintsOf,
+  GROUP,
   type HoldWorld,
   noFootprints,
   owners,
@@ -269,6 +273,107 @@ describe("an owner with a hold", () => {
     );
     expect((await theDeployment(name))?.metadata?.deletionTimestamp).toBeUndefined();
     await cluster.client.delete(deployments, { namespace, name: `${name}-deployment` });
+    await gone(name);
+  });
+});
+
+const SPEC = {
+  workloads: [{ podSelector: { matchLabels: { agent: "needed" } } }],
+  group: { by: "OwnerUID", owner: { group: GROUP, kind: "Pool" } },
+  node: { label: { key: "test.berth.dev/agent" } },
+} satisfies NodeFootprintSpec;
+
+/** Another label, by which no two footprints want one place. */
+function holding(finalizer = FINALIZER, label = SPEC.node.label.key): NodeFootprintSpec {
+  const resource = { group: GROUP, version: "v1", resource: "pools" };
+  const ownedResources = [{ group: "apps", version: "v1", resource: "deployments" }];
+  return { ...SPEC, node: { label: { key: label } }, hold: { resource, finalizer, ownedResources } };
+}
+
+describe("an owner whose footprints change", () => {
+  it("is let go by the document in a file that goes before the one of the cluster", async () => {
+    const before = footprintsOf({});
+    await using berth = startHolds(cluster.client, before);
+    const name = await guarded(0);
+    const sources = [documentsOf({ agent: holding() }, "config"), documentsOf({ agent: holding() })];
+    berth.want(compileFootprints({ sources, before: before.footprints }));
+    await deleteOwner(name);
+    await gone(name);
+  });
+
+  it("is let go by a document that has come to have a fault, though another has its label by now", async () => {
+    const before = compileFootprints({ sources: [documentsOf({ a: holding() })] });
+    await using berth = startHolds(cluster.client, before);
+    const name = await guarded(0);
+    const unreadable = [{ name: "a", message: "a typing error" }];
+    const sources = [{ ...documentsOf({ b: SPEC }), unreadable }];
+    const after = compileFootprints({ sources, before: before.footprints });
+    expect(after.footprints.map((it) => it.name)).toEqual(["b"]);
+    berth.want(after);
+    await deleteOwner(name);
+    await gone(name);
+  });
+
+  it("goes on to be deleted when what it owns is completed while it waits", async () => {
+    await using berth = startBerth({
+      ownedResources: [{ group: "", version: "v1", resource: "configmaps" }],
+    });
+    const name = await guarded();
+    await running(name);
+    await deleteOwner(name);
+    await eventually(() => expect(berth.held.of("cluster/agent")[0]?.pods).toHaveLength(1));
+    berth.want(footprintsOf({}));
+    await terminating(name);
+    await endPods(name);
+    await gone(name);
+  });
+
+  it("is let go by a second footprint that comes to hold it by a finalizer that stands already", async () => {
+    const first = { agent: holding("test.berth.dev/a") };
+    const other = "test.berth.dev/other";
+    const finalizers = (wanted: readonly string[]) =>
+      eventually(async () => expect((await theOwner(name))?.metadata?.finalizers).toEqual(wanted));
+    await using berth = startHolds(cluster.client, compileFootprints({ sources: [documentsOf(first)] }));
+    const name = `p-${++count}`;
+    await createOwner(cluster.client, { namespace, name, replicas: 0 });
+    await finalizers(["test.berth.dev/a"]);
+    const body = { metadata: { finalizers: [other, "test.berth.dev/a"] } };
+    await cluster.client.patch(owners, { namespace, name }, { type: "merge", body });
+    await deleteOwner(name);
+    await finalizers([other]);
+    const both = { ...first, second: holding(other, "test.berth.dev/second") };
+    berth.want(compileFootprints({ sources: [documentsOf(both)] }));
+    await gone(name);
+  });
+
+  it("is gone when it is orphaned beside another that waits, and its pod lives on", async () => {
+    await using berth = startBerth({ onDelete: "Wait", ownedResources: [] });
+    const [name, other] = [await guarded(), await guarded()];
+    await running(name);
+    await running(other);
+    await deleteOwner(other);
+    await eventually(() => expect(berth.held.of("cluster/agent")[0]?.pods).toHaveLength(1));
+    await deleteOwner(name, "Orphan");
+    await gone(name);
+    expect(await podsOfOwner(cluster.client, namespace, name)).toHaveLength(1);
+    await cluster.client.delete(deployments, { namespace, name: `${other}-deployment` });
+    await endPods(other);
+    await gone(other);
+  });
+
+  it("is not kept by a pod whose controller has a name that can be none", async () => {
+    await using _berth = startBerth();
+    const name = await guarded();
+    await running(name);
+    const hostile = aPod("hostile").in(namespace).labelled({ agent: "needed" }).on(NODE).build();
+    const maker = { apiVersion: "apps/v1", kind: "ReplicaSet", name: "a".repeat(100_000), uid: "x" };
+    const ownerReferences = [{ ...maker, controller: true }];
+    const metadata = { ...hostile.metadata, ownerReferences };
+    await cluster.client.create(pods, { ...hostile, metadata }, { namespace });
+    await deleteOwner(name);
+    await terminating(name);
+    await endPods(name);
+    await cluster.client.delete(pods, { namespace, name: "hostile" }, { gracePeriodSeconds: 0 });
     await gone(name);
   });
 });
