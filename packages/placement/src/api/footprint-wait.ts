@@ -110,9 +110,9 @@ const securityContext: z.ZodType<WaitSecurityContext> = withRules<WaitSecurityCo
       .optional()
       .describe("Capabilities that it gives up."),
     readOnlyRootFilesystem: z.boolean().optional().describe("Whether it can write nothing."),
-    runAsGroup: z.int().min(0).max(MAX_ID).optional().describe("Group of its process."),
+    runAsGroup: z.int().min(0).max(MAX_ID).optional().describe("Group that it runs as."),
     runAsNonRoot: z.boolean().optional().describe("Whether the kubelet refuses to run it as root."),
-    runAsUser: z.int().min(0).max(MAX_ID).optional().describe("User of its process."),
+    runAsUser: z.int().min(0).max(MAX_ID).optional().describe("User that it runs as."),
     seccompProfile: seccompProfile.optional().describe("Which system calls it may make."),
   }),
   [
