@@ -272,12 +272,13 @@ class RestClient implements KubeClient {
     subresource?: string,
     query: Query = {},
   ): Pick<TransportRequest, "info" | "path"> {
+    const { name, namespace = "" } = of;
     const info: RequestInfo = {
       verb,
       resource: nameOfResource(resource),
-      name: of.name,
+      name: name.length > MAX_NAME ? `${name.slice(0, MAX_NAME)}…` : name,
       ...(subresource === undefined ? {} : { subresource }),
-      ...(of.namespace ? { namespace: of.namespace } : {}),
+      ...(namespace && namespace.length <= MAX_NAME ? { namespace } : {}),
     };
     const fault = faultOfName(resource, of);
     if (fault) throw new ApiError({ kind: "invalid", causes: [] }, info, { message: fault });
@@ -304,10 +305,18 @@ class RestClient implements KubeClient {
   }
 }
 
-/** What the server would answer with a bare 404 or 405, or take for another path. */
+/**
+ * Of the name of an object (apimachinery `DNS1123SubdomainMaxLength`). Names come out of references that whoever makes an
+ * object can write, and a header that is too long can end a connection that is shared with everything else.
+ */
+const MAX_NAME = 253;
+
+/** What the server would answer with a bare 404 or 405, take for another path, or not take at all. */
 function faultOfName(resource: Resource, of: ObjectName): string | undefined {
   if (resource.namespaced && !of.namespace) return `${resource.kind} is namespaced and no namespace is given`;
   if (of.name === "") return "the name is empty";
+  if (of.name.length > MAX_NAME) return `a name has at most ${MAX_NAME} characters`;
+  if ((of.namespace ?? "").length > MAX_NAME) return `a namespace has at most ${MAX_NAME} characters`;
   return of.name === "." || of.name === ".." ? `"${of.name}" is no name` : undefined;
 }
 

@@ -5,7 +5,7 @@ import { text } from "node:stream/consumers";
 import { describe, expect, it } from "vitest";
 import { bearerToken } from "./credential.ts";
 import type { RequestInfo } from "./failure.ts";
-import { nodes } from "./generated/resources.ts";
+import { nodes, pods } from "./generated/resources.ts";
 import type { Node } from "./generated/wire.ts";
 import { type ConnectOptions, connect } from "./rest-client.ts";
 import { isConfidential, type RequestOutcome } from "./transport.ts";
@@ -141,6 +141,27 @@ describe("onAnswer", () => {
       ["get", "unauthorized"],
       ["delete", "unreachable"],
     ]);
+  });
+});
+
+describe("a name that is too long for any object", () => {
+  it.each([254, 1_200_000])("of %i characters is refused here, and not written out", async (length) => {
+    await using server = await serve((_request, response) => response.end("{}"));
+    await using client = connectTo(server.url);
+    const name = "a".repeat(length);
+    const asked = [
+      client.get(nodes, { name }),
+      client.delete(nodes, { name }),
+      client.get(pods, { namespace: name, name: "a" }),
+    ];
+    for (const request of asked) {
+      const error: unknown = await request.catch((reason: unknown) => reason);
+      expect(error).toMatchObject({ failure: { kind: "invalid" }, retry: "never" });
+      expect(String(error).length).toBeLessThan(500);
+    }
+    expect(server.received).toEqual([]);
+    await client.get(nodes, { name: "a".repeat(253) });
+    expect(server.received).toHaveLength(1);
   });
 });
 
