@@ -1,8 +1,13 @@
 /** How far each footprint is, put together from all that is counted, watched and refused: for its conditions. */
-import { deployments as deploymentResource, type KubeClient, type Node, nameOfResource } from "@berth/kube";
+import {
+  type DaemonSet,
+  deployments as deploymentResource,
+  type KubeClient,
+  type Node,
+  nameOfResource,
+} from "@berth/kube";
 import {
   type AgentLanding,
-  type AgentVerdict,
   checkAgent,
   type DaemonSetWatch,
   type FirstPass,
@@ -87,21 +92,17 @@ export function createFootprintProgresses(
   ];
   const nodesOf = (names: readonly string[]): readonly Node[] =>
     names.toSorted().flatMap((name) => nodes.get(keyOf(cluster, { metadata: { name } })) ?? []);
-  const verdictOf = (
-    footprint: Parameters<typeof checkAgent>[0] & Footprint,
-    daemonSet: Parameters<typeof checkAgent>[1],
-    needing: readonly string[],
-  ): AgentVerdict => {
-    // Idle nodes without a mark are not remembered.
+  /** Idle nodes without a mark are not remembered. */
+  const landingOf = (rule: string, daemonSet: DaemonSet | null): AgentLanding | undefined => {
     const phases = ["Needed", "Pending", "Unknown", "Excluded"] as const;
-    const others = new Set(phases.flatMap((phase) => tally.nodes(footprint.rule, phase)));
+    const others = new Set(phases.flatMap((phase) => tally.nodes(rule, phase)));
     let landing: AgentLanding | undefined;
     for (const node of nodes.list()) {
       const isIdle = !others.has(node.metadata?.name ?? "");
       landing = landingOn(landing, daemonSet, { node, isIdle });
       if (landing.needless !== undefined) break;
     }
-    return checkAgent(footprint, daemonSet, nodesOf(needing), landing);
+    return landing;
   };
   return {
     countsOf,
@@ -119,7 +120,7 @@ export function createFootprintProgresses(
         unread: options.watches().whyUnread(footprint),
         agent:
           isKnown && daemonSet !== undefined
-            ? verdictOf({ ...footprint, agent }, daemonSet, names)
+            ? checkAgent({ ...footprint, agent }, daemonSet, nodesOf(names), () => landingOf(rule, daemonSet))
             : undefined,
         agentReady: isKnown ? options.agents().readyOn(footprint, names) : undefined,
         held: options.held().of(rule),

@@ -214,7 +214,7 @@ function toForecast(
   return {
     daemonSet: `${footprint.agent.namespace}/${footprint.agent.name}`,
     follows: staysAway(spec, footprint),
-    problems: isAgentChecked(footprint) ? agentProblems(footprint, daemonSet, landing) : [],
+    problems: isAgentChecked(footprint) ? agentProblems(footprint, daemonSet, () => landing) : [],
     unserved: unserved.toSorted((a, b) => (a.node < b.node ? -1 : 1)),
     requests: requestsOf(spec, 1),
     saved: { nodes: spared.length, names: spared.toSorted(), requests: requestsOf(spec, spared.length) },

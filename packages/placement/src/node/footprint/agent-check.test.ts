@@ -140,7 +140,7 @@ describe("an agent's DaemonSet", () => {
         undefined,
       );
     const told = (daemonSet: DaemonSet, ...nodes: readonly [Node, boolean][]) =>
-      agentProblems(footprint, daemonSet, landing(daemonSet, ...nodes)).map(
+      agentProblems(footprint, daemonSet, () => landing(daemonSet, ...nodes)).map(
         ({ reason, message }) => `${reason}: ${message}`,
       );
     const everywhere = agent({ nodeSelector: {} });

@@ -57,13 +57,13 @@ export function landingOn(
  * Checks an agent against all nodes that need it.
  * @param daemonSet `null`: there is none of this name.
  * @param nodes those that need the agent, labelled or not.
- * @param landing on all nodes; absent where nobody has looked.
+ * @param landing on all nodes; asked only of a DaemonSet that does not ask for the label. Absent where nobody has looked.
  */
 export function checkAgent(
   footprint: CheckedFootprint,
   daemonSet: DaemonSet | null,
   nodes: Iterable<Node>,
-  landing?: AgentLanding,
+  landing?: () => AgentLanding | undefined,
 ): AgentVerdict {
   const unserved: UnservedNode[] = [];
   for (const node of nodes) {
@@ -105,13 +105,13 @@ export function agentProblemOn(
 export function agentProblems(
   footprint: CheckedFootprint,
   daemonSet: DaemonSet | null,
-  landing?: AgentLanding,
+  landing?: () => AgentLanding | undefined,
 ): readonly AgentProblem[] {
   if (isMissing(daemonSet)) return [missing(footprint)];
   const spec = daemonSet.spec?.template.spec;
   const id = idOf(footprint);
   const problems: AgentProblem[] = [];
-  if (!staysAway(spec, footprint)) problems.push(unasked(footprint, landing));
+  if (!staysAway(spec, footprint)) problems.push(unasked(footprint, landing?.()));
   if (spec?.priorityClassName?.startsWith(SYSTEM_PRIORITY) !== true) {
     const message = `the DaemonSet ${id} has no priority class system-node-critical: on a full node it may find no room, and autoscalers do not reserve any for it`;
     problems.push({ reason: reasons.AgentPriority, message });
