@@ -98,7 +98,7 @@ function decideOne(draft: Draft, footprint: Footprint, view: NodeView, around: A
   if (use.needed) want(draft, footprint, use.groups);
   if (use.unknown !== undefined) {
     keepStanding(draft, footprint, view, use.unknown);
-    draft.findings.push(unknownFinding(rule, use.unknown));
+    draft.findings.push(unknownFinding(rule, use.unknown, use.ownerless));
   } else {
     if (!use.needed) decideIdle(draft, footprint, view, around.now);
     if (footprint.foreign === "Report") reportForeign(draft, footprint, view);
@@ -229,10 +229,10 @@ function some(names: readonly string[]): string {
   return names.length > MAX_NAMED ? `${first} and ${names.length - MAX_NAMED} more` : first;
 }
 
-function unknownFinding(rule: string, reason: Reason): Finding {
+function unknownFinding(rule: string, reason: Reason, ownerless: readonly PodUse[]): Finding {
   const message =
     reason === reasons.FootprintOwnerless
-      ? "pods there have lost their owner, so what stands stays"
+      ? `${some(ownerless.map(({ pod }) => podName(pod)))}: without the owner that it had, so what stands stays`
       : "it is not known yet who needs the agent, so what stands stays";
   return { reason, severity: "info", subject: rule, message };
 }

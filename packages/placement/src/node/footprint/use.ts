@@ -32,6 +32,8 @@ export interface NodeUse {
   /** Why there may be more: then nothing that stands is removed. */
   readonly unknown?: Reason;
   readonly refused: readonly PodUse[];
+  /** What they stand for stays. */
+  readonly ownerless: readonly PodUse[];
 }
 
 /** Each pod of the node that matters to the footprint; `undefined` while its pods have not been read. */
@@ -94,17 +96,19 @@ export function useOf(
   if (uses.length === 0) return idle;
   const groups = new Set<string>();
   const refused: PodUse[] = [];
+  const ownerless: PodUse[] = [];
   let unknown: Reason | undefined;
   for (const use of uses) {
     if (use.is === "Counts") groups.add(use.group ?? "");
     else if (use.is === "Refused") refused.push(use);
     else if (use.is === "Unknown") unknown = reasons.FootprintUnknown;
-    else unknown ??= reasons.FootprintOwnerless;
+    else ownerless.push(use);
   }
-  return { needed: groups.size > 0, groups, refused, ...(unknown && { unknown }) };
+  if (ownerless.length > 0) unknown ??= reasons.FootprintOwnerless;
+  return { needed: groups.size > 0, groups, refused, ownerless, ...(unknown && { unknown }) };
 }
 
-const idle: NodeUse = Object.freeze({ needed: false, groups: new Set<string>(), refused: [] });
+const idle: NodeUse = Object.freeze({ needed: false, groups: new Set<string>(), refused: [], ownerless: [] });
 const unread: NodeUse = Object.freeze({ ...idle, unknown: reasons.FootprintUnknown });
 
 function nameOf({ metadata }: Node): string {
