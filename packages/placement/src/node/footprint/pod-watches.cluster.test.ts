@@ -4,8 +4,10 @@ import { clusterName, createSilentLogger, systemClock } from "@berth/runtime";
 import { aPod, eventually, type PodBuilder, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
 import type { Footprint, NeedingPods } from "./footprint.ts";
+import { type Answer, podNeeds } from "./needs.ts";
 import { FootprintPods } from "./pod-watches.ts";
 import { plainFootprint } from "./testing/footprints.ts";
+import { sightOf } from "./testing/pods.ts";
 
 let cluster: TestCluster;
 let count = 0;
@@ -262,6 +264,67 @@ describe("the pods of a footprint", () => {
     watches.want([footprint]);
     await eventually(() => expect(names(footprint, "n1")).toEqual(["p1", "p2"]));
     expect(watches.podsOf(footprint)).toHaveLength(2);
+  });
+
+  it.each<[string, Readonly<Record<string, string>>, readonly Partial<NeedingPods>[], Answer]>([
+    [
+      "need it when one of two workloads takes them, whatever the other asks for",
+      { a: "yes", b: "yes" },
+      [
+        { podSelector: { matchLabels: { a: "yes" } } },
+        { podSelector: { matchLabels: { b: "yes" } }, requests: ["x.test/gpu"] },
+      ],
+      "yes",
+    ],
+    [
+      "do not need it when none takes them, be they received for a request and refused for a label",
+      { a: "yes", env: "dev" },
+      [
+        { podSelector: { matchLabels: { a: "yes" } }, requests: ["x.test/gpu"] },
+        { podSelector: { matchExpressions: [{ key: "env", operator: "NotIn", values: ["dev"] }] } },
+      ],
+      "no",
+    ],
+  ])("%s", async (_name, labels, workloads, answer) => {
+    await using setup = await setUp();
+    const { id, watches } = setup;
+    const { workloads: all } = aFootprint(id);
+    const [needing] = all as readonly [NeedingPods];
+    const mine = workloads.map((workload) => ({ ...needing, ...workload }));
+    const footprint = aFootprint(id, {}, { workloads: mine });
+    await setup.create(aPod("p").labelled(labels).on(id));
+    watches.want([footprint]);
+    const [pod] = await eventually(() => {
+      const found = watches.pods(footprint, id) ?? [];
+      expect(found).toHaveLength(1);
+      return found;
+    });
+    expect(pod && podNeeds(pod, footprint, sightOf({}))).toBe(answer);
+  });
+
+  it("of one group are found by the label that groups, where owners are held", async () => {
+    await using setup = await setUp();
+    const { id, watches } = setup;
+    const hold = {
+      resource: { group: "x.test", version: "v1", resource: "pools" },
+      finalizer: "x.test/hold",
+      onDelete: "Wait",
+      ownedResources: [],
+    } as const;
+    const footprint = aFootprint(id, {}, { grouping: { by: "PodLabel", label: id }, hold });
+    await setup.create(anAteom(id, "p1", "n1"));
+    const other = await setup.create(aPod("p2").labelled({ [id]: "b" }));
+    watches.want([footprint]);
+    const of = (group: string): unknown =>
+      watches.podsOf(footprint, { group })?.map(({ metadata }) => metadata?.name);
+    await eventually(() => expect(of("a")).toEqual(["p1"]));
+    expect(of("b")).toEqual(["p2"]);
+    await setup.patch("p1", { metadata: { labels: { [id]: "b" } } });
+    await eventually(() => expect(of("a")).toEqual([]));
+    expect(of("b")).toHaveLength(2);
+    expect(watches.podsOf(footprint, { namespace: id })).toContainEqual(
+      expect.objectContaining({ metadata: expect.objectContaining({ uid: other.metadata?.uid }) as unknown }),
+    );
   });
 });
 
