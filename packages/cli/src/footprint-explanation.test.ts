@@ -10,7 +10,12 @@ import {
   recordOf,
 } from "@berth/placement";
 import { describe, expect, it } from "vitest";
-import { explainFootprints, type FootprintExplanation } from "./footprint-explanation.ts";
+import {
+  explainFootprints,
+  explainPodFootprints,
+  type FootprintExplanation,
+  type FootprintOfPod,
+} from "./footprint-explanation.ts";
 
 const LABEL = "ate.dev/atelet";
 const CLAIM = "ate.dev/claim.";
@@ -31,7 +36,16 @@ function aNode({ labels = {}, annotations = {}, ours = [] }: NodeInit = {}): Nod
   const entry = { c: "footprint", r: "cluster/atelet", since: "2026-01-01T00:00:00Z" };
   const record = { v: 1, by: "berth", marks: Object.fromEntries(ours.map((id) => [id, entry])) };
   const recorded = ours.length === 0 ? {} : { "berth.dev/marks": JSON.stringify(record) };
-  return { metadata: { name: "n1", uid: "n1", labels, annotations: { ...annotations, ...recorded } } };
+  const creationTimestamp = "2026-01-01T00:00:00Z";
+  return {
+    metadata: {
+      name: "n1",
+      uid: "n1",
+      creationTimestamp,
+      labels,
+      annotations: { ...annotations, ...recorded },
+    },
+  };
 }
 
 function aPod(name: string, uid: string, owners: readonly string[] = [uid], phase = "Running"): Pod {
@@ -67,7 +81,13 @@ interface World {
   readonly open?: readonly string[];
 }
 
-function explain(world: World): FootprintExplanation {
+interface Stage {
+  readonly node: Node;
+  readonly footprints: Footprints;
+  readonly around: Parameters<typeof explainFootprints>[2];
+}
+
+function stageOf(world: World): Stage {
   const { node = aNode(), pods, spec = { preset: "agent-substrate/pr-134" }, daemonSet, open = [] } = world;
   const footprints = footprintsOf(spec);
   const sight: FootprintSight = {
@@ -79,11 +99,13 @@ function explain(world: World): FootprintExplanation {
     daemonSet: () => daemonSet,
   };
   const view = { node, owned: ownedMarks(recordOf(node), "berth") };
-  const { outcomes = [] } = bindFootprints({ footprints: () => footprints, sight }).contribute(
-    view,
-    0,
-  ).decision;
-  const [one] = explainFootprints(node, footprints, { sight, installation: "berth", outcomes });
+  const { decision } = bindFootprints({ footprints: () => footprints, sight }).contribute(view, 0);
+  return { node, footprints, around: { sight, installation: "berth", outcomes: decision.outcomes ?? [] } };
+}
+
+function explain(world: World): FootprintExplanation {
+  const { node, footprints, around } = stageOf(world);
+  const [one] = explainFootprints(node, footprints, around);
   if (one === undefined) throw new Error("there is no footprint");
   return one;
 }
@@ -201,5 +223,81 @@ describe("an agent that is not checked", () => {
   it("has no problem", () => {
     const spec: NodeFootprintSpec = { preset: "agent-substrate/pr-134", agent: { nodeSelector: "Off" } };
     expect(explain({ spec, pods: [], daemonSet: null }).agent).toEqual({ daemonSet: "ate-system/atelet" });
+  });
+});
+
+describe("an agent that is eager", () => {
+  const eager = (release = {}): NodeFootprintSpec => ({
+    preset: "agent-substrate/pr-134",
+    agent: { placement: "Eager" },
+    ...release,
+  });
+  const delayed = nodeFootprintSpec.parse(eager({ release: { delay: "30m" } }));
+
+  it("lingers on a node that nobody needs it on until the label says so, of a new node from a time", () => {
+    expect(explain({ spec: eager(), pods: [] })).toMatchObject({ phase: "Idle", lingers: {} });
+    expect(explain({ spec: delayed, pods: [] }).lingers).toEqual({ until: "2026-01-01T00:30:00.000Z" });
+    const before = aNode({ labels: { [LABEL]: "true" } });
+    expect(explain({ node: before, spec: delayed, pods: [] }).lingers).toEqual({});
+  });
+
+  it("does not linger where the label says so, where it is needed, or without Eager", () => {
+    const idle = aNode({ labels: { [LABEL]: "false" } });
+    expect(explain({ node: idle, spec: eager(), pods: [] }).lingers).toBeUndefined();
+    expect(explain({ spec: eager(), pods: [aPod("a", "A")] }).lingers).toBeUndefined();
+    expect(explain({ pods: [] }).lingers).toBeUndefined();
+  });
+});
+
+describe("a pod", () => {
+  const explainPod = (pod: Pod, world: World = {}, isBound = true): FootprintOfPod | undefined => {
+    const { node, footprints, around } = stageOf({ pods: [pod], ...world });
+    return explainPodFootprints(pod, footprints, { ...around, node: isBound ? node : undefined })[0];
+  };
+
+  it("counts for its group, with the label of its node", () => {
+    const node = aNode({ labels: { [LABEL]: "true" } });
+    expect(explainPod(aPod("a", "A"), { node })).toEqual({
+      footprint: "cluster/atelet",
+      is: "Counts",
+      group: "A",
+      node: { name: "n1", phase: "Needed", label: "ate.dev/atelet=true", standing: "true" },
+    });
+    expect(explainPod(aPod("a", "A"))?.node).toMatchObject({ phase: "Pending" });
+  });
+
+  it("is told of before it has a node", () => {
+    expect(explainPod(aPod("a", "A"), {}, false)).toEqual({
+      footprint: "cluster/atelet",
+      is: "Counts",
+      group: "A",
+    });
+  });
+
+  it("is refused, or not known, with why", () => {
+    expect(explainPod(aPod("a", "B", ["A"]))).toMatchObject({
+      is: "Refused",
+      why: expect.stringContaining("pool-A") as string,
+    });
+    expect(explainPod(aPod("a", "A"), { open: ["a"] })).toMatchObject({ is: "Unknown" });
+  });
+
+  it("is ignored by workloads that do not take it, when it is over, and without the label that groups", () => {
+    const { labels: _, ...bare } = aPod("a", "A").metadata ?? {};
+    const whyOf = (pod: Pod, spec?: NodeFootprintSpec): string | undefined => {
+      const said = explainPod(pod, spec === undefined ? {} : { spec });
+      expect(said?.is).toBe("Ignored");
+      return said?.why;
+    };
+    expect(whyOf({ ...aPod("a", "A"), metadata: bare })).toBe("no workload takes it");
+    expect(whyOf(aPod("a", "A", ["A"], "Succeeded"))).toBe("it is finished, or ends");
+    const spec: NodeFootprintSpec = {
+      workloads: [{ podSelector: { matchLabels: { app: "web" } } }],
+      group: { by: "PodLabel", label: "team" },
+      node: { label: { key: "example.com/web" } },
+    };
+    expect(whyOf({ ...aPod("a", "A"), metadata: { ...bare, labels: { app: "web" } } }, spec)).toBe(
+      "it does not have the label team, by which pods are grouped",
+    );
   });
 });

@@ -1,5 +1,5 @@
-/** Where one node stands with each footprint, for `explain`. Plain data. */
-import type { Node } from "@berth/kube";
+/** Where one node, or one pod, stands with each footprint, for `explain`. Plain data. */
+import type { Node, Pod } from "@berth/kube";
 import {
   agentProblemOn,
   claimKey,
@@ -7,10 +7,13 @@ import {
   type FootprintPhase,
   type FootprintSight,
   type Footprints,
+  groupOf,
+  IDLE_VALUE,
   isAgentChecked,
   labelId,
   ownedMarks,
   type PodUse,
+  podNeeds,
   podUses,
   type RuleOutcome,
   recordOf,
@@ -46,6 +49,11 @@ export interface FootprintExplanation {
   readonly label: string;
   /** What stands; absent for nothing. */
   readonly standing?: string;
+  /** Nobody needs the agent, which with `Eager` runs here all the same until the label says so. */
+  readonly lingers?: {
+    /** RFC 3339; absent: with the next write, or after a delay of which only a running Berth knows when it began. */
+    readonly until?: string;
+  };
   /** `undefined` while pods could not be read. In order of name. */
   readonly pods: readonly PodExplanationForFootprint[] | undefined;
   readonly claims: readonly ClaimExplanation[];
@@ -82,10 +90,23 @@ function explainOne(
     phase: (outcome?.phase ?? "Unknown") as FootprintPhase,
     label: `${label.key}=${label.value}`,
     ...(standing !== undefined && { standing }),
+    ...(outcome?.phase === "Idle" && lingering(node, footprint, standing)),
     pods,
     claims: claims === undefined ? [] : claimsOf(node, claims.annotationPrefix, pods),
     ...(agent && { agent: agentOn(node, { ...footprint, agent }, sight) }),
   };
+}
+
+function lingering(
+  { metadata }: Node,
+  { placement, releaseDelayMs }: Footprint,
+  standing: string | undefined,
+): Pick<FootprintExplanation, "lingers"> {
+  if (placement === "Lazy" || standing === IDLE_VALUE) return {};
+  const createdAt = Date.parse(metadata?.creationTimestamp ?? "");
+  // Of a node that is new; a label that stands for a need that is over goes by a clock of the running Berth.
+  if (standing !== undefined || releaseDelayMs === 0 || Number.isNaN(createdAt)) return { lingers: {} };
+  return { lingers: { until: new Date(createdAt + releaseDelayMs).toISOString() } };
 }
 
 function toPodExplanation({ pod, is, group, why }: PodUse): PodExplanationForFootprint {
@@ -134,4 +155,74 @@ function agentOn(
     daemonSet: `${namespace}/${name}`,
     ...(problem !== undefined && { problem: problem.message }),
   };
+}
+
+/** What one pod means for one footprint. */
+export interface FootprintOfPod {
+  readonly footprint: string;
+  /** `Ignored`: it does not need the agent. */
+  readonly is: PodUse["is"] | "Ignored";
+  /** Whose need it is; absent where it does not count, or pods are not grouped. */
+  readonly group?: string;
+  readonly why?: string;
+  /** Absent while it has no node, or its node is not there. */
+  readonly node?: {
+    readonly name: string;
+    readonly phase: FootprintPhase;
+    readonly label: string;
+    /** What stands; absent for nothing. */
+    readonly standing?: string;
+  };
+}
+
+export interface PodAround {
+  /** `undefined`: it has none, or that is not there. */
+  readonly node: Node | undefined;
+  readonly sight: FootprintSight;
+  readonly installation: string;
+  readonly outcomes: readonly RuleOutcome[];
+}
+
+/** @param around with what the footprints said of its node. */
+export function explainPodFootprints(
+  pod: Pod,
+  { footprints }: Pick<Footprints, "footprints">,
+  around: PodAround,
+): readonly FootprintOfPod[] {
+  const { node, sight, installation } = around;
+  const owned = ownedMarks(node === undefined ? { state: "absent" } : recordOf(node), installation);
+  const only: FootprintSight = { ...sight, pods: () => [pod] };
+  return footprints.map((footprint): FootprintOfPod => {
+    const [use] = podUses(footprint, { node: node ?? {}, owned }, only) ?? [];
+    const said = use === undefined ? { is: "Ignored" as const, why: whyIgnored(pod, footprint, sight) } : use;
+    const { is, why } = said;
+    const group = "group" in said ? said.group : undefined;
+    const its = node && explainOne(node, footprint, { ...around, sight });
+    return {
+      footprint: footprint.rule,
+      is,
+      ...(group && { group }),
+      ...(why !== undefined && { why }),
+      ...(its && {
+        node: {
+          name: node.metadata?.name ?? "",
+          phase: its.phase,
+          label: its.label,
+          ...(its.standing !== undefined && { standing: its.standing }),
+        },
+      }),
+    };
+  });
+}
+
+function whyIgnored(pod: Pod, footprint: Footprint, sight: FootprintSight): string {
+  const { deletionTimestamp: _, ...metadata } = pod.metadata ?? {};
+  const alive: Pod = { ...pod, metadata, status: { phase: "Running" } };
+  const needs = podNeeds(alive, footprint, sight);
+  if (needs === "no") return "no workload takes it";
+  if (podNeeds(pod, footprint, sight) === "no") return "it is finished, or ends";
+  const { grouping } = footprint;
+  return grouping.by === "PodLabel" && groupOf(pod, footprint, sight).is === "none"
+    ? `it does not have the label ${grouping.label}, by which pods are grouped`
+    : "it is of no group";
 }

@@ -1,5 +1,5 @@
 /** Node footprints as a command sees them, which looks until it knows what it can know, and then goes. */
-import { type DaemonSet, type KubeClient, pods } from "@berth/kube";
+import { type DaemonSet, type KubeClient, type Pod, pods } from "@berth/kube";
 import {
   type BoundCapability,
   bindFootprints,
@@ -22,6 +22,8 @@ export interface FootprintView extends AsyncDisposable {
   readonly footprints: Footprints | undefined;
   readonly capability: BoundCapability;
   readonly sight: FootprintSight;
+  /** Waits until it is known what this pod means for them, or cannot be. It need not be one of the node. */
+  settle(pod: Pod): Promise<void>;
   /** What they would do to objects beside nodes. @returns `undefined` without footprints. */
   findEffects(): Promise<FootprintEffects | undefined>;
 }
@@ -80,6 +82,9 @@ export async function viewFootprints(
     footprints,
     capability: bindFootprints({ footprints: () => footprints, sight }),
     sight,
+    async settle(pod) {
+      if (mayRead) await untilKnown(inForce, { sight, podsOf: () => [pod] }, surroundings);
+    },
     async findEffects() {
       const patienceMs = mayRead ? PATIENCE_MS : 0;
       return footprints && findFootprintEffects({ footprints, sight, session, surroundings, patienceMs });

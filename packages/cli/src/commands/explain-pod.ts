@@ -1,5 +1,5 @@
 import { isApiError, type Node, type Pod, pods } from "@berth/kube";
-import { explainPod } from "@berth/placement";
+import { explainPod, type Footprints, ownedMarks, recordOf } from "@berth/placement";
 import { architectureDocuments } from "../architecture-policies.ts";
 import {
   type ArchitectureViewOptions,
@@ -11,14 +11,21 @@ import {
 import { formatFault } from "../config/fault.ts";
 import { readDocuments } from "../document-session.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
+import { explainPodFootprints, type FootprintOfPod } from "../footprint-explanation.ts";
+import { viewFootprints } from "../footprint-session.ts";
+import { footprintDocuments } from "../footprints.ts";
 import { formatPod } from "../output/architecture.ts";
 import { printData } from "../output/data.ts";
+import { formatPodFootprints } from "../output/footprints.ts";
 import { styleFor } from "../output/style.ts";
 import { openSession, readNodes, readRuleFiles, type Session } from "../session.ts";
 import type { Surroundings } from "../surroundings.ts";
 import type { ExplainOptions } from "./explain.ts";
 
-/** Explains where a pod can run: which image excludes which architecture, which nodes are left, what holds it. */
+/**
+ * Explains where a pod can run: which image excludes which architecture, which nodes are left, what holds it; and which
+ * footprints count it, or why not.
+ */
 export async function explainOnePod(options: ExplainOptions, surroundings: Surroundings): Promise<ExitCode> {
   const { stdout, stderr, clock } = surroundings;
   const { installation, output } = options;
@@ -44,10 +51,40 @@ export async function explainOnePod(options: ExplainOptions, surroundings: Surro
     now: clock.now(),
     ownNamespace: await ownNamespaceOf(view),
   });
-  for (const fault of faults) stderr.write(`${formatFault(fault)}\n`);
-  if (output) printData(stdout, explanation, output);
-  else stdout.write(formatPod(explanation, styleFor(stdout)));
+  const ofFootprints = await readDocuments(footprintDocuments, files, { session, surroundings });
+  const { inForce: footprints } = ofFootprints;
+  const its = nodes.find(({ metadata }) => metadata?.name === pod.spec?.nodeName);
+  const said =
+    footprints && (await explainNeeds(pod, footprints, { node: its, session, options, surroundings }));
+  for (const fault of [...faults, ...ofFootprints.faults]) stderr.write(`${formatFault(fault)}\n`);
+  if (output) printData(stdout, { ...explanation, ...(said && { footprints: said }) }, output);
+  else {
+    const style = styleFor(stdout);
+    stdout.write(`${formatPod(explanation, style)}${formatPodFootprints(said ?? [], style)}`);
+  }
   return exitCodes.done;
+}
+
+interface NeedsAround {
+  readonly node: Node | undefined;
+  readonly session: Session;
+  readonly options: ExplainOptions;
+  readonly surroundings: Surroundings;
+}
+
+/** Reads the pods of its node alone, and of a pod without a node none. */
+async function explainNeeds(
+  pod: Pod,
+  footprints: Footprints,
+  { node, session, options: { installation }, surroundings }: NeedsAround,
+): Promise<readonly FootprintOfPod[]> {
+  const name = pod.spec?.nodeName ?? "";
+  await using needs = await viewFootprints(footprints, { session, surroundings, node: name });
+  await needs.settle(pod);
+  const view = node && { node, owned: ownedMarks(recordOf(node), installation) };
+  const contribution = view && needs.capability.contribute(view, surroundings.clock.now());
+  const outcomes = contribution?.decision.outcomes ?? [];
+  return explainPodFootprints(pod, footprints, { node, sight: needs.sight, installation, outcomes });
 }
 
 /** `default/web-1`, or `web-1` of the namespace default. */

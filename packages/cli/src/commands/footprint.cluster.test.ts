@@ -136,6 +136,33 @@ describe("berth explain node", () => {
   });
 });
 
+describe("berth explain pod", () => {
+  it("says for whom a pod needs the agent and where its node stands, or why it does not count", async () => {
+    const { metadata: { uid = "" } = {} } = pool;
+    const { code, stdout } = await berth("explain", "pod", "default/web");
+    expect(code).toBe(0);
+    expect(stdout).toMatch(
+      new RegExp(
+        `config/agent +needs the agent, for ${uid}; on n1, ${LABEL}=true: does not stand \\(Pending\\)`,
+      ),
+    );
+    const stray = await berth("explain", "pod", "default/stray");
+    expect(stray.stdout).toMatch(/config\/agent +does not count: it has no /);
+  });
+
+  it("knows the owners of a pod without a node, too, and prints the same as data", async () => {
+    const { metadata: { uid = "" } = {} } = pool;
+    const owner = { apiVersion: "ate.dev/v1alpha1", kind: "WorkerPool", name: "pool", uid, controller: true };
+    const unbound = aPod("unbound")
+      .labelled({ app: "web" })
+      .with((pod) => ({ ...pod, metadata: { ...pod.metadata, ownerReferences: [owner] } }));
+    await cluster.client.create(pods, unbound.build(), { namespace: "default" });
+    const { stdout } = await berth("explain", "pod", "default/unbound", "-o", "json");
+    const { footprints } = JSON.parse(stdout) as { footprints: readonly object[] };
+    expect(footprints).toEqual([{ footprint: "config/agent", is: "Counts", group: uid }]);
+  });
+});
+
 describe("berth manifests footprint", () => {
   it("prints a document that the API server takes", async () => {
     const { stdout } = await cli(["manifests", "footprint", "--preset", "agent-substrate/pr-134"]);

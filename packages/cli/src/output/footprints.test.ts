@@ -2,7 +2,12 @@ import type { AgentForecast, FootprintChanges } from "@berth/placement";
 import { describe, expect, it } from "vitest";
 import type { FootprintEffects } from "../footprint-effects.ts";
 import type { FootprintExplanation } from "../footprint-explanation.ts";
-import { formatFootprint, formatFootprintEffects, formatFootprintPlan } from "./footprints.ts";
+import {
+  formatFootprint,
+  formatFootprintEffects,
+  formatFootprintPlan,
+  formatPodFootprints,
+} from "./footprints.ts";
 import { styleFor } from "./style.ts";
 
 const style = styleFor({ write: () => undefined, isTerminal: false, columns: undefined });
@@ -168,6 +173,13 @@ describe("a footprint on one node", () => {
     expect(explained({ standing: "" })[2]).toBe('  label | ate.dev/atelet=true: stands as ""');
   });
 
+  it("tells of an agent that nobody needs and that is there all the same", () => {
+    expect(explained({ lingers: {} })[3]).toBe('  agent stays | it runs here until the label is "false"');
+    expect(explained({ lingers: { until: "2026-01-01T00:30:00Z" } })[3]).toBe(
+      '  agent stays | it runs here until the label is "false", from 2026-01-01T00:30:00Z',
+    );
+  });
+
   it("tells of each pod what it means, and that they could not be read", () => {
     const pods: FootprintExplanation["pods"] = [
       { pod: "a/counts", is: "Counts", group: "A" },
@@ -220,5 +232,26 @@ describe("a footprint on one node", () => {
     expect(explained({ agent: { daemonSet, problem: "a taint" } }).at(-1)).toBe(
       `  agent | ${daemonSet}: a taint`,
     );
+  });
+});
+
+describe("the footprints of one pod", () => {
+  it("are one line each, and nothing without any", () => {
+    expect(formatPodFootprints([], style)).toBe("");
+    const node = { name: "n1", phase: "Pending", label: "x.test/a=true" } as const;
+    const lines = formatPodFootprints(
+      [
+        { footprint: "cluster/a", is: "Counts", group: "A", node },
+        { footprint: "cluster/b", is: "Ignored", why: "no workload takes it" },
+      ],
+      style,
+    );
+    expect(lines.split("\n").map((line) => line.replace(/ {3,}/g, " | "))).toEqual([
+      "",
+      "footprints",
+      "  cluster/a | needs the agent, for A; on n1, x.test/a=true: does not stand (Pending)",
+      "  cluster/b | does not count: no workload takes it",
+      "",
+    ]);
   });
 });

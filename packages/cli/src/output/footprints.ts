@@ -1,7 +1,7 @@
 /** Footprints for people: what `plan` says of them, and `explain node`. */
-import type { FootprintChanges, Requests, WaitForecast } from "@berth/placement";
+import { type FootprintChanges, IDLE_VALUE, type Requests, type WaitForecast } from "@berth/placement";
 import type { FootprintEffects } from "../footprint-effects.ts";
-import type { FootprintExplanation, PodExplanationForFootprint } from "../footprint-explanation.ts";
+import type { FootprintExplanation, FootprintOfPod } from "../footprint-explanation.ts";
 import { formatColumns } from "./columns.ts";
 import { formatAge } from "./gates.ts";
 import type { Style } from "./style.ts";
@@ -135,11 +135,12 @@ export function formatFootprint(it: FootprintExplanation, style: Style): string 
   const { footprint, phase, label, standing, pods, claims, agent } = it;
   const rows: (readonly string[])[] = [
     ["phase", PHASES[phase]],
-    [
-      "label",
-      `${label}: ${standing === undefined ? "does not stand" : `stands as ${JSON.stringify(standing)}`}`,
-    ],
+    ["label", `${label}: ${standingText(standing)}`],
   ];
+  if (it.lingers !== undefined) {
+    const from = it.lingers.until === undefined ? "" : `, from ${it.lingers.until}`;
+    rows.push(["agent stays", `it runs here until the label is ${JSON.stringify(IDLE_VALUE)}${from}`]);
+  }
   if (pods === undefined) rows.push(["pods", "not known: they could not be read"]);
   for (const pod of (pods ?? []).slice(0, MOST_LISTED)) rows.push([`pod ${pod.pod}`, podText(pod)]);
   if (pods !== undefined && pods.length > MOST_LISTED)
@@ -154,6 +155,22 @@ export function formatFootprint(it: FootprintExplanation, style: Style): string 
   return `${style.heading(`footprint ${footprint}`)}\n${formatColumns(rows, "  ")}`;
 }
 
+function standingText(standing: string | undefined): string {
+  return standing === undefined ? "does not stand" : `stands as ${JSON.stringify(standing)}`;
+}
+
+/** The section of `explain pod`. */
+export function formatPodFootprints(all: readonly FootprintOfPod[], style: Style): string {
+  const rows = all.map(({ footprint, node, ...use }) => {
+    const where =
+      node === undefined
+        ? ""
+        : `; on ${node.name}, ${node.label}: ${standingText(node.standing)} (${node.phase})`;
+    return [footprint, `${podText(use)}${where}`];
+  });
+  return rows.length === 0 ? "" : `\n${style.heading("footprints")}\n${formatColumns(rows, "  ")}`;
+}
+
 const PHASES: Readonly<Record<FootprintExplanation["phase"], string>> = {
   Needed: "Needed: a pod needs the agent",
   Pending: "Pending: a pod needs the agent, and the label is not written yet",
@@ -163,7 +180,7 @@ const PHASES: Readonly<Record<FootprintExplanation["phase"], string>> = {
   Foreign: "Foreign: marks of others stand",
 };
 
-function podText({ is, group, why }: PodExplanationForFootprint): string {
+function podText({ is, group, why }: Pick<FootprintOfPod, "is" | "group" | "why">): string {
   const whose = group === undefined ? "" : `, for ${group}`;
   if (is === "Counts") return `needs the agent${whose}`;
   if (is === "Unknown") return "not known yet: its owner, namespace or volumes have not been read";
