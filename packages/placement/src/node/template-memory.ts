@@ -138,7 +138,7 @@ export type Notice = Pick<EventInput, "note" | "type"> & { readonly reason: Reas
 
 /** A warning once until the next write, anything else each time. */
 export function tell(
-  { told }: TemplateMemory,
+  { told }: Pick<TemplateMemory, "told">,
   events: EventSink | undefined,
   event: Notice & Omit<EventInput, keyof Notice>,
 ): void {

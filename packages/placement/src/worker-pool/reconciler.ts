@@ -12,6 +12,7 @@ import {
 } from "@berth/runtime";
 import { type Reason, reasons } from "../api/reasons.ts";
 import type { EventSink } from "../node/report.ts";
+import { REFUSED_MS, STALE_MS, tell } from "../node/template-memory.ts";
 import type { WorkerPoolApi } from "./api.ts";
 import { decideWorkerPool, type WorkerPoolDecision } from "./decide.ts";
 import type { WorkerPoolConfig } from "./deployment.ts";
@@ -34,10 +35,6 @@ export interface WorkerPoolReconcilerOptions {
 
 /** How soon it is looked again whether pools and Deployments have been read, ms. */
 const UNREAD_MS = 1_000;
-/** How long an answer of the server is believed against an older cache, ms; then the cache counts. */
-const STALE_MS = 2_000;
-/** How soon an apply is tried again that the server refuses as such, ms. */
-const REFUSED_MS = 300_000;
 
 /** Nothing is written while a pool and its Deployment agree, nor to a pool that is being deleted. */
 export function createWorkerPoolReconciler(options: WorkerPoolReconcilerOptions): Reconcile<ObjectKey> {
@@ -56,7 +53,7 @@ export function createWorkerPoolReconciler(options: WorkerPoolReconcilerOptions)
     const decision = decideWorkerPool({ pool, deployment }, config);
     const isBehind = isAwaited(memory, deployment?.metadata?.resourceVersion);
     const subject: Subject = { key, pool, uid, deployment, memory, isBehind };
-    if (decision.fault !== undefined) tell(subject, options, reasons.WorkerPoolInvalid, decision.fault);
+    if (decision.fault !== undefined) warn(subject, options, reasons.WorkerPoolInvalid, decision.fault);
     await report(subject, decision, options, context.signal);
     const { apply } = decision;
     return apply === undefined ? undefined : keep({ ...subject, apply }, options, context);
@@ -135,7 +132,7 @@ async function keep(
     if (!isApiError(error, "invalid", "forbidden")) throw error;
     const until = options.clock.monotonic() + REFUSED_MS;
     memory.refused = { text, generation: generationOf(deployment), until };
-    tell(wish, options, reasons.WriteRefused, `its Deployment stays as it is: ${error.message}`);
+    warn(wish, options, reasons.WriteRefused, `its Deployment stays as it is: ${error.message}`);
     return { recheckAfterMs: REFUSED_MS };
   }
 }
@@ -145,6 +142,7 @@ function restraintOf(wish: Wish, text: string, options: WorkerPoolReconcilerOpti
   const { memory, deployment, isBehind } = wish;
   const { applied, refused } = memory;
   const now = options.clock.monotonic();
+  // An answer of the server is believed against an older cache for so long; then the cache counts.
   const behindForMs = applied === undefined ? 0 : applied.at + STALE_MS - now;
   if (applied?.text === text && behindForMs > 0 && isBehind) return behindForMs;
   const isRefused = refused?.text === text && refused.generation === generationOf(deployment);
@@ -152,7 +150,7 @@ function restraintOf(wish: Wish, text: string, options: WorkerPoolReconcilerOpti
   const contest = deployment && contestOf(memory, text, now);
   if (contest?.started === true) {
     const what = `somebody keeps changing its Deployment (${wish.apply.message}): it is left alone for a while`;
-    tell(wish, options, reasons.Contested, what);
+    warn(wish, options, reasons.Contested, what);
   }
   return contest?.leftMs;
 }
@@ -191,20 +189,12 @@ function toApply({ apply, deployment }: Wish): Deployment {
   return { ...apply.body, metadata: { ...apply.body.metadata, ...bound } };
 }
 
-/** Once until something is written. */
-function tell(
+function warn(
   { pool, memory }: Subject,
   { events }: WorkerPoolReconcilerOptions,
   reason: Reason,
   note: string,
 ): void {
-  if (memory.told.has(reason)) return;
-  memory.told.add(reason);
-  events?.record({
-    regarding: referenceTo(workerPools, pool),
-    reason,
-    note,
-    type: "Warning",
-    action: "KeepWorkerPool",
-  });
+  const regarding = referenceTo(workerPools, pool);
+  tell(memory, events, { regarding, reason, note, type: "Warning", action: "KeepWorkerPool" });
 }
