@@ -36,11 +36,11 @@ export function declareRun(root: Command, { outside, originalForm, onEnd }: Prog
 
 export function declarePlan(root: Command, { outside, onEnd }: ProgramOptions): void {
   prints(takesInstallation(takesRules(takesCluster(root.command("plan")))))
-    .description("Show what would change on nodes, pods and DaemonSets, and why, without writing")
+    .description("Show what would change on nodes, pods, workloads and owners, and why, without writing")
     .argument("[nodes...]", "names of nodes; default all")
     .option(
       "--try <path>",
-      "file of rules, gates and policies to plan with as if they were applied; repeatable",
+      "file of documents to plan with as if they were applied; repeatable",
       collect,
     )
     .option("--confirm <rule>", "let a LabelRule act that waits because it would change many nodes")
@@ -54,7 +54,7 @@ export function declarePlan(root: Command, { outside, onEnd }: ProgramOptions): 
 export function declareClean(root: Command, { outside, onEnd }: ProgramOptions): void {
   prints(takesInstallation(takesConfig(takesCluster(root.command("clean")))))
     .description(
-      "Remove every mark that Berth has set, and what holds new nodes for it; shows what it would do unless --yes is given",
+      "Remove every mark that Berth has set, and what holds new nodes, pods and owners for it; shows what it would do unless --yes is given",
     )
     .option("--yes", "act")
     .addOption(
