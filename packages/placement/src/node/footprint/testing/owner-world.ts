@@ -11,8 +11,8 @@ import {
   type Resource,
 } from "@berth/kube";
 import { createSilentLogger, createVirtualClock, sleep, type VirtualClock } from "@berth/runtime";
-import { aPod } from "@berth/testcluster";
 import { OwnerResolver } from "../owners.ts";
+import { makePod } from "./pods.ts";
 
 interface Kind {
   readonly group: string;
@@ -36,12 +36,8 @@ export function refTo(owner: string, uid?: string): OwnerReference {
 }
 
 export function podOf(name: string, owner?: OwnerReference, node = "n1"): Pod {
-  return aPod(name)
-    .in("shop")
-    .on(node)
-    .stored({ uid: `pod-${name}`, resourceVersion: "1" })
-    .with((pod) => ({ ...pod, metadata: { ...pod.metadata, ...(owner && { ownerReferences: [owner] }) } }))
-    .build();
+  const pod = makePod(name, { namespace: "shop", node, uid: `pod-${name}` });
+  return { ...pod, metadata: { ...pod.metadata, ...(owner && { ownerReferences: [owner] }) } };
 }
 
 /** Objects by `Kind/name`, what reads of them meet, and what was read. */
