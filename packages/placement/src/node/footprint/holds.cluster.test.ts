@@ -299,6 +299,7 @@ describe("an owner whose footprints change", () => {
     berth.want(compileFootprints({ sources, before: before.footprints }));
     await deleteOwner(name);
     await gone(name);
+    await eventually(() => expect(berth.held.size).toBe(0));
   });
 
   it("is let go by a document that has come to have a fault, though another has its label by now", async () => {
@@ -362,7 +363,7 @@ describe("an owner whose footprints change", () => {
   });
 
   it("is not kept by a pod whose controller has a name that can be none", async () => {
-    await using _berth = startBerth();
+    await using berth = startBerth();
     const name = await guarded();
     await running(name);
     const hostile = aPod("hostile").in(namespace).labelled({ agent: "needed" }).on(NODE).build();
@@ -375,5 +376,6 @@ describe("an owner whose footprints change", () => {
     await endPods(name);
     await cluster.client.delete(pods, { namespace, name: "hostile" }, { gracePeriodSeconds: 0 });
     await gone(name);
+    await eventually(() => expect(berth.held.size).toBe(0));
   });
 });
