@@ -16,6 +16,7 @@ import {
   GATES,
   waitLabels,
 } from "@berth/placement";
+import { describeApiError } from "./failure-text.ts";
 import { listObjects } from "./listing.ts";
 import type { Session } from "./session.ts";
 import type { Surroundings } from "./surroundings.ts";
@@ -72,22 +73,30 @@ async function findBy(
   return found;
 }
 
-/** One that is gone already is as good; one made again under its name stays. */
+/**
+ * One that is gone already is as good; one made again under its name stays.
+ * @returns of each that could not be deleted why, as a line.
+ */
 export async function deleteAdmission(
   found: readonly AdmissionObject[],
   { client }: Session,
   { signal }: Pick<Surroundings, "signal">,
-): Promise<void> {
-  for (const { resource, object } of found) {
+): Promise<ReadonlyMap<AdmissionObject, string>> {
+  const failures = new Map<AdmissionObject, string>();
+  for (const one of found) {
+    const { resource, object } = one;
     const { name = "", namespace, uid } = object.metadata ?? {};
     const of = { name, ...(namespace !== undefined && { namespace }) };
     const preconditions = uid === undefined ? {} : { preconditions: { uid } };
     try {
       await client.delete(resource, of, { ...preconditions, signal });
     } catch (error) {
-      if (!isApiError(error, "notFound", "conflict", "uidMismatch")) throw error;
+      if (isApiError(error, "notFound", "conflict", "uidMismatch")) continue;
+      if (!isApiError(error)) throw error;
+      failures.set(one, `${admissionName(one)} could not be deleted: ${describeApiError(error)}`);
     }
   }
+  return failures;
 }
 
 /** `serviceaccount berth-system/berth-startup-gate`, `mutatingwebhookconfiguration berth-startup-gate`. */

@@ -357,15 +357,23 @@ describe("footprints that are not known", () => {
 });
 
 describe("the configuration by which the API server asks", () => {
-  it("is deleted, that of another installation is not", async () => {
+  it("is deleted, or told of; that of another installation is not", async () => {
     const { client } = cluster;
     await using stage = await aStage(documentOf(WAITING));
     const mine = { name: "berth-footprint", labels: waitLabels({}) };
     const others = { name: "other-footprint", labels: waitLabels({ installation: "other" }) };
     await client.create(mutatingWebhookConfigurations, { metadata: mine, webhooks: [] });
     await client.create(mutatingWebhookConfigurations, { metadata: others, webhooks: [] });
+    const name = "mutatingwebhookconfiguration berth-footprint";
+    await mayDo("reader", [{ apiGroups: [""], resources: ["nodes"], verbs: ["get", "list"] }]);
+    await using reading = await aStage(documentOf(WAITING), "reader");
+    await eventually(async () => {
+      const { code, stdout: said, stderr } = await reading.clean("--yes");
+      expect([code, said]).toEqual([exitCodes.failed, expect.not.stringContaining("deleted")]);
+      expect(stderr).toContain(`${name} could not be deleted: `);
+    });
     const { stdout } = await stage.clean("--yes");
-    expect(stdout).toContain("mutatingwebhookconfiguration berth-footprint: deleted");
+    expect(stdout).toContain(`${name}: deleted`);
     const { items } = await client.list(mutatingWebhookConfigurations);
     expect(items.map(({ metadata }) => metadata?.name)).toEqual(["other-footprint"]);
   });

@@ -79,10 +79,10 @@ export async function clean(options: CleanOptions, surroundings: Surroundings): 
   const files = await readRuleFiles(options, surroundings);
   await using session = await openSession(options, surroundings);
   const admission = await findAdmission(options, session, surroundings);
-  if (yes) await deleteAdmission(admission, session, surroundings);
+  const left = yes ? await deleteAdmission(admission, session, surroundings) : new Map<never, never>();
   if (!output) {
     const said = yes ? "deleted" : "would be deleted";
-    for (const object of admission) stdout.write(`${admissionName(object)}: ${said}\n`);
+    for (const one of admission) if (!left.has(one)) stdout.write(`${admissionName(one)}: ${said}\n`);
   }
   const at = { session, surroundings };
   const { inForce: gates } = await readDocuments(gateDocuments, files, at);
@@ -144,6 +144,7 @@ export async function clean(options: CleanOptions, surroundings: Surroundings): 
   }
   // What could not be done of one keeps nobody from the others.
   const failures = [
+    ...left.values(),
     ...(await cleanNodes(written, session, work)),
     ...(await carryOutPodWork(podWork, session, surroundings)),
     ...(await carryOutFootprintWork(footprintWork, surroundings)),

@@ -148,6 +148,11 @@ describe("Manage", () => {
       `DaemonSet ${namespace}/agent would be made to ask for ${LABEL}=true: its pods on 2 nodes (n1, n2) would end at once\n`,
     );
     expect(code).toBe(exitCodes.changes);
+    const one = await plan(more("Manage"), { line: ["n1", "--config", "f.yaml"] });
+    expect([one.code, one.stdout]).toEqual([
+      exitCodes.done,
+      expect.not.stringContaining("would be made to ask"),
+    ]);
     const verified = await plan(more("Verify"));
     expect([verified.code, verified.stdout]).toEqual([
       exitCodes.done,

@@ -138,12 +138,20 @@ export async function plan(options: PlanOptions, surroundings: Surroundings): Pr
   // Rules with a fault are told of alone; the files of documents that cannot be used are those of `run`.
   const ofConfig = Object.values(read).flatMap((it) => it.faults.filter(({ line }) => line !== undefined));
   if (ofConfig.length > 0 || faults.some((fault) => isTried(fault, tried))) return exitCodes.faults;
-  const isChanging =
-    diff.written > 0 ||
-    (forecast !== undefined && forecast.pods.length + forecast.daemonSets.length > 0) ||
-    footprintPlan.some(({ agent }) => agent?.selector !== undefined && agent.selector.waits === undefined) ||
-    (effects !== undefined && isEffective(effects));
+  const isChanging = [
+    diff.written > 0,
+    forecast !== undefined && forecast.pods.length + forecast.daemonSets.length > 0,
+    footprintPlan.some(({ agent }) => agent?.selector !== undefined && agent.selector.waits === undefined),
+    effects !== undefined && isEffective(effects),
+  ].includes(true);
   return options.exitCode && isChanging ? exitCodes.changes : exitCodes.done;
+}
+
+/** What of a DaemonSet is decided by all nodes cannot be told by some. */
+function withoutSelector({ agent, ...rest }: FootprintChanges): FootprintChanges {
+  if (agent === undefined) return rest;
+  const { selector: _, ...others } = agent;
+  return { ...rest, agent: others };
 }
 
 function idleNotes({ nodes }: PlanDiff): readonly string[] {
@@ -231,11 +239,12 @@ async function planNodes(
           ...(gates.daemonSets && { daemonSets: gateForecast.blocked() }),
           autoscaler: autoscalerHints({ gates: inForce }),
         };
+  const changes = footprintForecast.footprints();
   return {
     diff: { ...diff, nodes },
     forecasts: forecast.rules(),
     ...(gatePlan && { gatePlan }),
-    footprintPlan: footprintForecast.footprints(),
+    footprintPlan: options.nodes.length === 0 ? changes : changes.map(withoutSelector),
   };
 }
 
