@@ -63,7 +63,7 @@ class World {
 
   /** Those that are still there: of one that has gone it may never be known. */
   readAll(): void {
-    for (const name of this.#pods.keys()) this.read(name);
+    for (const name of this.#pods.keys()) if (!this.#known.has(name)) this.read(name);
   }
 
   /** What each owner was last found to wait for, and what it would be found to wait for now. */
