@@ -57,6 +57,15 @@ describe("a pod that changes concerns", () => {
     expect(uids(deleting(byOwner).in("default"))).toEqual(["a", "b", "everywhere"]);
   });
 
+  it("each one of its namespace when what is above it is gone: it may have been of any", () => {
+    const chain = [{ group: "apps", kind: "ReplicaSet", name: "r", uid: "r", isAbandoned: true }];
+    const owners = (isAbandoned: boolean): DeletingOwners<Key> =>
+      deleting(byOwner, { owners: () => chain.map((one) => ({ ...one, isAbandoned })) });
+    const pod = makeAteom("other", "p");
+    expect(uids(owners(true).ofPod(pod, false))).toEqual(["a", "b", "everywhere"]);
+    expect(uids(owners(false).ofPod(pod, false))).toEqual([]);
+  });
+
   it("the owner that has taken over what is above it, as a watch tells", () => {
     const owners = deleting(byOwner, {
       refsOf: (_guard, _namespace, uid) => (uid === "d" ? ["b"] : undefined),

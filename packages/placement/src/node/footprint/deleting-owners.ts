@@ -3,7 +3,7 @@ import type { Pod } from "@berth/kube";
 import type { Guard } from "./decide-hold.ts";
 import type { FootprintSight } from "./footprint-sight.ts";
 import { isGroupedByOwner } from "./groups.ts";
-import { mayBeOf, uidsAbove } from "./held-pods.ts";
+import { type Above, mayBeOf, ownersAbove } from "./held-pods.ts";
 
 /** What a look at an owner has found, and waits for. */
 export interface HoldLook {
@@ -83,14 +83,14 @@ export class DeletingOwners<K extends { readonly resource: string; readonly name
    * gone: somebody may have waited for them.
    */
   ofPod(pod: Pod, isGone: boolean): readonly K[] {
-    const above = new Map<Guard, ReadonlySet<string> | undefined>();
-    const uids = (guard: Guard): ReadonlySet<string> | undefined => {
-      if (!above.has(guard))
-        above.set(
+    const byGuard = new Map<Guard, Above | undefined>();
+    const above = (guard: Guard): Above | undefined => {
+      if (!byGuard.has(guard))
+        byGuard.set(
           guard,
-          uidsAbove(pod, this.#sight, (namespace, uid) => this.#sight.refsOf(guard, namespace, uid)),
+          ownersAbove(pod, this.#sight, (namespace, uid) => this.#sight.refsOf(guard, namespace, uid)),
         );
-      return above.get(guard);
+      return byGuard.get(guard);
     };
     const guards = this.#guards();
     return this.#where((entry) =>
@@ -100,7 +100,7 @@ export class DeletingOwners<K extends { readonly resource: string; readonly name
             namespace: entry.key.namespace,
             uid: entry.uid,
             known: entry.known,
-            above: () => uids(guard),
+            above: () => above(guard),
             isGone,
           }),
         ),

@@ -8,6 +8,8 @@ export interface OwnerIdentity {
   readonly kind: string;
   readonly name: string;
   readonly uid: string;
+  /** What has made it, of a kind that Kubernetes makes pods with, is gone: the garbage collector ends it soon. Default false. */
+  readonly isAbandoned?: boolean;
 }
 
 export interface FootprintSight {

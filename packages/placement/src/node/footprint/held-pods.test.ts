@@ -174,6 +174,13 @@ describe("the pods that a deletion waits for", () => {
     expect(found(byOwner, pods, { chain: [], owner: { namespace: "" } })).toEqual(["near", "far"]);
   });
 
+  it("are after a restart those whose maker is still there, and what had made that is gone", () => {
+    const pods = [makeAteom("a", "p1"), makeAteom("b", "p2")];
+    const chain = [{ ...REPLICA_SET, isAbandoned: true }];
+    expect(found(byLabel, pods, { chain })).toEqual(["p1"]);
+    expect(found(byLabel, pods, { chain: [REPLICA_SET] })).toEqual([]);
+  });
+
   it("are none of a label that is believed once the owner has orphaned what it owned", () => {
     const pods = [makePod("bare", { labels: { "ate.dev/worker-pool-uid": "a" } })];
     expect(found(believed, pods)).toEqual(["bare"]);

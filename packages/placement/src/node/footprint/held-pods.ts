@@ -73,12 +73,19 @@ export function podsOfOwner(footprint: Footprint, owner: DeletedOwner, sight: He
   return { pods: isKnown ? pods : undefined, unread };
 }
 
-/** Uids of all that is above a pod, as it was read and as it is told by watches. `undefined`: not known yet. */
-export function uidsAbove(
+/** What is above a pod, as it was read and as it is told by watches. */
+export interface Above {
+  readonly uids: ReadonlySet<string>;
+  /** See `isAbandoned`. */
+  readonly isAbandoned: boolean;
+}
+
+/** `undefined`: not known yet. */
+export function ownersAbove(
   pod: Pod,
   sight: Pick<FootprintSight, "owners">,
   refsOf: (namespace: string, uid: string) => readonly string[] | undefined,
-): ReadonlySet<string> | undefined {
+): Above | undefined {
   const namespace = pod.metadata?.namespace ?? "";
   const chain = sight.owners(pod);
   if (chain === undefined) return undefined;
@@ -87,27 +94,35 @@ export function uidsAbove(
     uids.add(uid);
     for (const ref of refsOf(namespace, uid) ?? []) uids.add(ref);
   }
-  return uids;
+  return { uids, isAbandoned: isAbandoned(pod, chain) };
+}
+
+/**
+ * Whoever made it, or made that, has gone before it, and the garbage collector ends it soon. Of kinds that the collector may
+ * not know either it is never told that they are gone.
+ */
+function isAbandoned({ metadata }: Pod, chain: readonly OwnerIdentity[]): boolean {
+  const last = chain.at(-1);
+  if (last !== undefined) return last.isAbandoned === true;
+  const controller = controllerOf(metadata ?? {});
+  return controller !== undefined && isWorkload(controller);
 }
 
 /** What tells whether a pod can be one of an owner. */
 export interface Candidate extends Pick<DeletedOwner, "namespace" | "uid"> {
   readonly known: ReadonlySet<string>;
-  /** See `uidsAbove`. */
-  readonly above: () => ReadonlySet<string> | undefined;
+  /** See `ownersAbove`. */
+  readonly above: () => Above | undefined;
   readonly isGone: boolean;
 }
 
 /** May `podsOfOwner` find other pods for this one? A pod that is gone and whose owners are not known may have been any. */
 export function mayBeOf(footprint: Footprint, pod: Pod, candidate: Candidate): boolean {
   if (!isOfGroup(footprint, pod, candidate)) return false;
-  const { metadata = {} } = pod;
-  if (footprint.grouping.by !== "OwnerUID" || candidate.known.has(metadata.uid ?? "")) return true;
+  if (footprint.grouping.by !== "OwnerUID" || candidate.known.has(pod.metadata?.uid ?? "")) return true;
   const above = candidate.above();
   if (above === undefined) return candidate.isGone;
-  if (above.has(candidate.uid)) return true;
-  const controller = controllerOf(metadata);
-  return above.size === 0 && controller !== undefined && isWorkload(controller);
+  return above.uids.has(candidate.uid) || above.isAbandoned;
 }
 
 /**
@@ -144,7 +159,7 @@ function isLeft({ hold }: Footprint, { metadata }: Pod, { uid, isForeground }: D
  */
 function isBound(
   { grouping }: Footprint,
-  { metadata }: Pod,
+  pod: Pod,
   chain: readonly OwnerIdentity[],
   { uid, refsOf, known, isOrphaned }: DeletedOwner,
 ): boolean {
@@ -158,11 +173,9 @@ function isBound(
     const next = chain[at + 1];
     if (refs.length === 0 || (next !== undefined && !refs.includes(next.uid))) return false;
   }
-  const controller = controllerOf(metadata ?? {});
-  if (controller !== undefined) {
-    // Whoever made it has gone before it, and the garbage collector ends it soon. It may be one of the owner's: after a
-    // restart nobody knows any more. Of kinds that the collector may not know either it is never told that they are gone.
-    if (known.has(metadata?.uid ?? "") || (chain.length === 0 && isWorkload(controller))) return true;
+  if (controllerOf(pod.metadata ?? {}) !== undefined) {
+    // One that is abandoned may be one of the owner's: after a restart nobody knows any more.
+    if (known.has(pod.metadata?.uid ?? "") || isAbandoned(pod, chain)) return true;
   }
   return grouping.by === "PodLabel" && grouping.verify === undefined && !isOrphaned;
 }

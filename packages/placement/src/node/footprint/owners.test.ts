@@ -68,6 +68,17 @@ describe("the owners of a pod", () => {
     expect(world.look(pod)).toEqual(CHAIN);
   });
 
+  it("say of the last one when what has made it is gone, and not when it was made by nobody", async () => {
+    await using world = new OwnerWorld();
+    world.server.objects.delete("Deployment/web");
+    await world.after(pod);
+    expect(world.resolver.owners(pod)).toMatchObject([{ kind: "ReplicaSet", isAbandoned: true }]);
+    const other = podOf("b", refTo("ReplicaSet/web-2"));
+    world.server.put("ReplicaSet/web-2");
+    await world.after(other);
+    expect(world.resolver.owners(other)?.[0]).not.toHaveProperty("isAbandoned");
+  });
+
   it("F-E9 a forged reference says nothing about the owner whose uid it names", async () => {
     await using world = new OwnerWorld();
     const forged = [

@@ -23,6 +23,7 @@ import type { FootprintSight, OwnerIdentity } from "./footprint-sight.ts";
 import {
   controllerOf,
   isNoName,
+  isWorkload,
   kindOf,
   kindOfKey,
   kindText,
@@ -223,6 +224,8 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
       if (answer === undefined || answer.at < child) return { found, missing: named, isFinal: false };
       if (!answer.alive) {
         const isStale = answer.until <= this.#options.clock.monotonic();
+        const last = found.pop();
+        if (last !== undefined) found.push(isWorkload(ref) ? { ...last, isAbandoned: true } : last);
         return { found, ...(isStale && { stale: named }), isFinal: false };
       }
       found.push({ group: named.group, kind, name, uid });
@@ -244,11 +247,7 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
   #ask(named: NamedOwner, pod: Pod, priority: "high" | "low"): void {
     let question = this.#questions.get(named.key);
     if (question === undefined) {
-      for (const oldest of this.#questions.keys()) {
-        if (this.#questions.size < this.#maxOwners) break;
-        this.#questions.delete(oldest);
-        this.#forgotten = true;
-      }
+      if (makeRoom(this.#questions, this.#maxOwners)) this.#forgotten = true;
       question = { named, waiting: new Map() };
       this.#questions.set(named.key, question);
       this.#controller.enqueue(named.key, { priority });
@@ -329,11 +328,7 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
       : { ...order, alive: false, until: this.#options.clock.monotonic() + GONE_MS };
     this.#questions.delete(key);
     this.#answers.delete(key);
-    for (const oldest of this.#answers.keys()) {
-      if (this.#answers.size < this.#maxOwners) break;
-      this.#answers.delete(oldest);
-      this.#generation++;
-    }
+    if (makeRoom(this.#answers, this.#maxOwners)) this.#generation++;
     this.#answers.set(key, answer);
     const isMoved = before !== undefined && !isSame(before, answer);
     if (isMoved) this.#generation++;
@@ -355,18 +350,12 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
     const kind = kindOf(named);
     if (!this.#denied.has(kind)) {
       log.warn("owners of pods may not be read", { kind, error: error.message });
-      for (const oldest of this.#denied.keys()) {
-        if (this.#denied.size < this.#maxOwners) break;
-        this.#denied.delete(oldest);
-      }
+      makeRoom(this.#denied, this.#maxOwners);
     }
     const until = this.#options.clock.monotonic() + DENIED_MS;
     this.#denied.set(kind, { until, why: error.message });
     if (this.#isNeeded(kind) || this.#probes.has(kind)) return;
-    for (const oldest of this.#probes.keys()) {
-      if (this.#probes.size < MAX_PROBES) break;
-      this.#probes.delete(oldest);
-    }
+    makeRoom(this.#probes, MAX_PROBES);
     this.#probes.set(kind, named);
     this.#controller.enqueue(`${PROBE}${kind}`);
   }
@@ -396,4 +385,14 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
 function isSame(a: Answer, b: Answer): boolean {
   if (!a.alive || !b.alive) return a.alive === b.alive;
   return a.controller?.uid === b.controller?.uid;
+}
+
+/** For one more: the oldest go. Answers whether any went. */
+function makeRoom(entries: Map<string, unknown>, most: number): boolean {
+  const before = entries.size;
+  for (const oldest of entries.keys()) {
+    if (entries.size < most) break;
+    entries.delete(oldest);
+  }
+  return entries.size < before;
 }
