@@ -125,7 +125,7 @@ function testKind<S, T extends { readonly policy: Policy }>(given: Kind<S, T>): 
           column: 3,
           severity: "error",
           reason: bad.reason,
-          message: expect.stringMatching(new RegExp(`^bad: ${bad.field}: `)),
+          message: expect.stringMatching(new RegExp(`^bad: spec\\.${bad.field}: `)),
         },
       ]);
     });

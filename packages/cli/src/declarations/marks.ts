@@ -38,11 +38,7 @@ export function declarePlan(root: Command, { outside, onEnd }: ProgramOptions): 
   prints(takesInstallation(takesRules(takesCluster(root.command("plan")))))
     .description("Show what would change on nodes, pods, workloads and owners, and why, without writing")
     .argument("[nodes...]", "names of nodes; default all")
-    .option(
-      "--try <path>",
-      "file of documents to plan with as if they were applied; repeatable",
-      collect,
-    )
+    .option("--try <path>", "file of documents to plan with as if they were applied; repeatable", collect)
     .option("--confirm <rule>", "let a LabelRule act that waits because it would change many nodes")
     .option("--exit-code", `end with ${exitCodes.changes} when something would change`)
     .action(async (nodes: readonly string[], options: object) => {

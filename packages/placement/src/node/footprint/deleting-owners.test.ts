@@ -58,9 +58,9 @@ describe("a pod that changes concerns", () => {
   });
 
   it("each one of its namespace when what is above it is gone: it may have been of any", () => {
-    const chain = [{ group: "apps", kind: "ReplicaSet", name: "r", uid: "r", isAbandoned: true }];
+    const maker = { group: "apps", kind: "ReplicaSet", name: "r", uid: "r" };
     const owners = (isAbandoned: boolean): DeletingOwners<Key> =>
-      deleting(byOwner, { owners: () => chain.map((one) => ({ ...one, isAbandoned })) });
+      deleting(byOwner, { owners: () => [{ ...maker, isAbandoned }] });
     const pod = makeAteom("other", "p");
     expect(uids(owners(true).ofPod(pod, false))).toEqual(["a", "b", "everywhere"]);
     expect(uids(owners(false).ofPod(pod, false))).toEqual([]);
