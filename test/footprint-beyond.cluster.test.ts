@@ -162,7 +162,7 @@ describe("marks of the footprint", () => {
     await stage.add("n");
     await stage.editNode("n", { metadata: { labels: { [LABEL]: "true" } } });
     const { status, message } = await stage.condition("atelet", "ForeignMarks", "ForeignFootprintMark");
-    expect([status, message]).toEqual(["True", expect.stringContaining("a node")]);
+    expect([status, message]).toEqual(["True", expect.stringContaining("one node")]);
     const { note } = await stage.said("ForeignFootprintMark", stage.nodeName("n"));
     expect(note).toContain(LABEL);
     await stage.settled();
