@@ -21,6 +21,7 @@ import {
 import { type NodeSight, watchNodes } from "./node-sight.ts";
 import { type ObjectSight, watchObjects } from "./object-sight.ts";
 import type { MeasuredProcess } from "./process.ts";
+import type { RawRequest } from "./raw-requests.ts";
 import { type Figure, quantile } from "./report.ts";
 
 export interface BoundOptions {
@@ -41,25 +42,30 @@ const BOUND_EVERY_MS = 150;
 const CHURN = 50;
 /** What it has gone on for when the first one is bound: a process compiles what it does for the first time. Milliseconds. */
 const WARM_UP_MS = 5000;
+/** Of the pods that are bound, the first ones, not counted: connections are opened, and code is compiled. */
+const WARM_UP = 10;
 /** How long each of these lives. Milliseconds. */
 const CHURN_LIFE_MS = 2000;
 /** No label within it is a failure. Milliseconds. */
 const TIMEOUT_MS = 60_000;
 /** What the benchmark labels a node with. */
 const RAW_LABEL = "bench.test/labelled";
+/** The benchmark watches nodes with it alone: those of the churn would keep it busier than Berth. */
+const WATCHED_LABEL = "bench.test/watched";
 /** Berth waits so long for further changes of a node. Milliseconds. */
 const COALESCE_MS = 100;
 
 export async function benchBound(stage: FootprintStage, options: BoundOptions): Promise<readonly Figure[]> {
   const third = Math.floor(stage.names.length / 3);
-  const measured = stage.names.slice(0, Math.min(options.pods, third));
+  const measured = stage.names.slice(0, Math.min(WARM_UP + options.pods, third));
   const beside = stage.names.slice(third, third + measured.length);
   const others = stage.names.slice(2 * third);
+  await stage.raw.sendAll([...measured, ...beside].map((node) => labelling(node, WATCHED_LABEL)));
   const [pool, churning] = [await stage.addPool("bound"), await stage.addPool("churn")];
   await using berth = await stage.startBerth();
   const done = new AbortController();
   const signal = AbortSignal.any([berth.ended, done.signal]);
-  options.onProgress(`${measured.length} pods are bound beside ${CHURN} a second that come and go`);
+  options.onProgress(`${measured.length - WARM_UP} pods are bound beside ${CHURN} a second that come and go`);
   const [times, churned, busy] = await Promise.all([
     delay(WARM_UP_MS)
       .then(() => bindAll(stage, { pool, measured, beside, ended: signal }))
@@ -122,7 +128,7 @@ interface Bound {
 /** Each pair at the same moment. */
 async function bindAll(stage: FootprintStage, { pool, measured, beside, ended }: Bound): Promise<Times> {
   const { client } = stage.cluster;
-  await using nodes = await watchNodes(client);
+  await using nodes = await watchNodes(client, WATCHED_LABEL);
   await using bound = await watchObjects<Pod>(client, {
     resource: pods,
     namespace: NAMESPACE,
@@ -141,7 +147,7 @@ async function bindAll(stage: FootprintStage, { pool, measured, beside, ended }:
     ]);
   };
   // Awaited here: the sights end with this function.
-  const times = await Promise.all(measured.map(each));
+  const times = (await Promise.all(measured.map(each))).slice(WARM_UP);
   return { berth: times.map(([first]) => first), raw: times.map(([, second]) => second) };
 }
 
@@ -169,14 +175,18 @@ async function labelledRaw(
   { pod, node, signal }: Binding,
 ): Promise<number> {
   const isLabelled = ({ metadata }: Node): boolean => metadata?.labels?.[RAW_LABEL] !== undefined;
-  const body = { metadata: { labels: { [RAW_LABEL]: "true" } } };
   const label = async (): Promise<void> => {
     await sights.pods.until(pod, ({ spec }) => spec?.nodeName === node, signal);
-    await raw.send({ method: "PATCH", path: `/api/v1/nodes/${node}`, body });
+    await raw.send(labelling(node, RAW_LABEL));
   };
   const seen = sights.nodes.until(node, isLabelled, signal);
   const [at, { sentAt }] = await Promise.all([seen, raw.send(bind(pod, node)), label()]);
   return at - sentAt;
+}
+
+function labelling(node: string, label: string): RawRequest {
+  const body = { metadata: { labels: { [label]: "true" } } };
+  return { method: "PATCH", path: `/api/v1/nodes/${node}`, body };
 }
 
 /** CPU time of a process over time, until `signal`. */
