@@ -29,7 +29,7 @@ it.each<Told>([
   { story: footprintNeeded },
   // `make perturb` tells the rest of these.
   { story: footprintHoldEnds, patterns: ["kill-after"] },
-  { story: footprintPools, patterns: ["paused"] },
+  { story: footprintPools, patterns: ["kill-after"] },
 ])(
   "nodes carry label and claims by their pods however Berth is killed, kept behind, or left without events: $story.name",
   async ({ story, ...options }) => {
