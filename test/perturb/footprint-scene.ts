@@ -64,6 +64,8 @@ export interface FootprintHands extends Pick<NodeHands, "remove" | "label" | "an
   readonly uidOf: (pool: string) => string;
   /** Whether our finalizer is on the pool. */
   readonly holds: (pool: string) => boolean;
+  /** Whether its status says whether owners are held: it does once they have been read. */
+  readonly hasReadOwners: (footprint: string) => boolean;
   /** Whether the label stands on the node. */
   readonly stands: (node: string) => boolean;
   readonly isClaimed: (node: string, group: string) => boolean;
@@ -307,6 +309,10 @@ function createFootprintHands(stage: Stage, { owners }: FootprintPlot, clock: St
     passTime: () => clock.leap(HOLD_MS),
     uidOf: (pool) => stage.latest(workerPools, pool)?.metadata?.uid ?? "",
     holds: (pool) => isHeld(stage.latest(workerPools, pool) ?? {}),
+    hasReadOwners: (footprint) =>
+      stage
+        .latest(nodeFootprints, footprint)
+        ?.status?.conditions?.some(({ type }) => type === "OwnersHeld") ?? false,
     stands: (node) => stage.latest(nodes, node)?.metadata?.labels?.[AGENT_LABEL] !== undefined,
     isClaimed: (node, group) =>
       stage.latest(nodes, node)?.metadata?.annotations?.[`${CLAIM_PREFIX}${group}`] !== undefined,

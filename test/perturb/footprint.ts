@@ -55,6 +55,7 @@ export const footprintClaims: PerturbationStory = footprintStory(
       annotate,
       dropFootprint,
       endPod,
+      hasReadOwners,
       isClaimed,
       label,
       putFootprint,
@@ -62,7 +63,7 @@ export const footprintClaims: PerturbationStory = footprintStory(
       removePod,
       stands,
     }) => [
-      { name: "footprint-comes", run: () => putFootprint("agent") },
+      { name: "footprint-comes", run: () => putFootprint("agent"), over: () => hasReadOwners("agent") },
       { name: "node-arrives", run: () => addNode("n3") },
       { name: "group-comes", run: () => addPod("b1", { node: "n1", group: "b" }) },
       {

@@ -169,6 +169,7 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
     ...common,
     sight,
     onOwner: (key) => ownerController.enqueue(key),
+    onRead: () => reports.askAll(),
   });
   const waitWatch = new WaitWatch({
     ...common,

@@ -36,6 +36,8 @@ export interface HoldWatchesOptions {
   readonly sight: Pick<FootprintSight, "owners">;
   /** The owner has to be looked at. Must not throw. */
   readonly onOwner: (key: OwnerKey) => void;
+  /** The owners of one more resource have been read. Must not throw. */
+  readonly onRead?: () => void;
 }
 
 export function toOwnerText({ cluster, resource, namespace, name }: OwnerKey): string {
@@ -234,6 +236,7 @@ export class HoldWatches implements Component {
     };
     using _subscription = informer.subscribe({ onChange: tell });
     const { ended } = await informer.start(abort.signal);
+    if (await informer.whenSynced(abort.signal)) this.#options.onRead?.();
     await ended;
   }
 
