@@ -99,13 +99,7 @@ export class ResourceDirectory {
     const path = group === "" ? `/api/${version}` : `/apis/${group}/${version}`;
     const resources = resourcesOf(await this.#document(path, signal), group, version);
     const read = { resources, readAt: this.#options.monotonic() };
-    const id = `${group}/${version}`;
-    this.#read.delete(id);
-    for (const oldest of this.#read.keys()) {
-      if (this.#read.size < MAX_READ) break;
-      this.#read.delete(oldest);
-    }
-    this.#read.set(id, read);
+    keepNewest(this.#read, `${group}/${version}`, read);
     return read;
   }
 
@@ -115,12 +109,7 @@ export class ResourceDirectory {
     const known = this.#preferred.get(group);
     if (known !== undefined && now - known.readAt < MISS_MS) return known.version;
     const version = await this.#preferredVersion(group, signal);
-    this.#preferred.delete(group);
-    for (const oldest of this.#preferred.keys()) {
-      if (this.#preferred.size < MAX_READ) break;
-      this.#preferred.delete(oldest);
-    }
-    this.#preferred.set(group, { version, readAt: this.#options.monotonic() });
+    keepNewest(this.#preferred, group, { version, readAt: this.#options.monotonic() });
     return version;
   }
 
@@ -160,4 +149,14 @@ function resourcesOf(document: unknown, group: string, version: string): readonl
     if (typeof name !== "string" || typeof kind !== "string" || name.includes("/")) return [];
     return [defineResource({ group, version, plural: name, kind, namespaced: namespaced === true })];
   });
+}
+
+/** Behind all others; beyond `MAX_READ` the oldest go. */
+function keepNewest<V>(entries: Map<string, V>, key: string, value: V): void {
+  entries.delete(key);
+  for (const oldest of entries.keys()) {
+    if (entries.size < MAX_READ) break;
+    entries.delete(oldest);
+  }
+  entries.set(key, value);
 }
