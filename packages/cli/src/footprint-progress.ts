@@ -19,6 +19,7 @@ import {
   type FootprintWatches,
   type HeldOwners,
   type HoldWatches,
+  isAgentChecked,
   landingOn,
   reasons,
   resourceName,
@@ -112,14 +113,14 @@ export function createFootprintProgresses(
       const { agent, hold } = footprint;
       const daemonSet = agent && daemonSets.daemonSet(agent.namespace, agent.name);
       const names = [...tally.nodes(rule, "Needed"), ...tally.nodes(rule, "Pending")];
-      const isKnown = pass().done && agent !== undefined && agent.nodeSelector !== "Off";
+      const isKnown = pass().done && isAgentChecked(footprint);
       return {
         footprint,
         counts: countsOf(rule),
         unknownMs: tally.unknownMs(rule),
         unread: options.watches().whyUnread(footprint),
         agent:
-          isKnown && daemonSet !== undefined
+          isKnown && agent !== undefined && daemonSet !== undefined
             ? checkAgent({ ...footprint, agent }, daemonSet, nodesOf(names), () => landingOf(rule, daemonSet))
             : undefined,
         agentReady: isKnown ? options.agents().readyOn(footprint, names) : undefined,

@@ -4,6 +4,7 @@ import type { Change, Clock, ClusterName, Component, Logger, MetricsRegistry, Ra
 import type { DaemonSetWatch } from "../daemonset-watch.ts";
 import { NamespaceWatch } from "../namespace-watch.ts";
 import { isEmptySelector } from "../selector.ts";
+import { isAgentChecked } from "./agent-check.ts";
 import { FOOTPRINT, type Footprint, type NeedingPods, type PodGrouping } from "./footprint.ts";
 import type { FootprintSight } from "./footprint-sight.ts";
 import type { PodsAmong } from "./held-pods.ts";
@@ -93,10 +94,7 @@ export function createFootprintSight(options: FootprintSightOptions): FootprintW
       );
       volumes.want(workloads.some(needsVolumes));
       namespaces.want(workloads.some(needsNamespaces));
-      daemonSets.want(
-        FOOTPRINT,
-        footprints.some(({ agent }) => agent !== undefined && agent.nodeSelector !== "Off"),
-      );
+      daemonSets.want(FOOTPRINT, footprints.some(isAgentChecked));
       pods.want(footprints);
     },
     podsOf: (footprint, among) => pods.podsOf(footprint, among),
