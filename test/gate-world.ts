@@ -173,7 +173,10 @@ export class GateStage implements AsyncDisposable {
     return this.cluster.client.patch(nodes, { name: this.nodeName(node) }, { type: "merge", body }, options);
   }
 
-  /** A pod that a signal of the contract is about: in kube-system, of the DaemonSet of the stage. */
+  /**
+   * A pod that a signal of the contract is about: in kube-system, of the DaemonSet of the stage. To be made after its
+   * node: one that is older does not count, and the API server's whole seconds tell it in some runs only.
+   */
   init(node: string, name = `init-${node}`): PodBuilder {
     return aPod(name)
       .in("kube-system")

@@ -147,8 +147,8 @@ describe("the drop-in's webhook", () => {
     const { clientConfig: __, ...before } = made.webhooks?.[0] ?? {};
     expect(rest).toEqual(before);
     expect(found.webhooks?.[0]?.clientConfig.url).toBe(`${url}/mutate-node`);
-    await stage.pod(stage.init("n"), { ready: true });
     expect(hasTaint(await stage.add("n"))).toBe(true);
+    await stage.pod(stage.init("n"), { ready: true });
     expect(hasTaint(await stage.free("n"))).toBe(false);
   });
 });
@@ -481,8 +481,8 @@ describe("an API server without policies", () => {
     await gatedAtCreation(older.client);
     expect((await older.client.list(mutatingWebhookConfigurations)).items).toHaveLength(1);
     expect(berth.problems()).toEqual([]);
-    await stage.pod(stage.init("n"), { ready: true });
     expect(hasTaint(await stage.add("n"))).toBe(true);
+    await stage.pod(stage.init("n"), { ready: true });
     expect(hasTaint(await stage.free("n"))).toBe(false);
   });
 });

@@ -69,9 +69,9 @@ describe("signals", () => {
     await using stage = await gated("b8-hold");
     await stage.gate("net", { ...atOnce, minimumHold: "2s" });
     await stage.start();
-    await stage.pod(stage.init("n"), { ready: true });
     const began = performance.now();
     await stage.addHeld("n");
+    await stage.pod(stage.init("n"), { ready: true });
     await stage.free("n");
     expect(performance.now() - began).toBeGreaterThanOrEqual(2000);
     await cluster.client.patch(
@@ -79,8 +79,8 @@ describe("signals", () => {
       { name: "net" },
       { type: "merge", body: { spec: { minimumHold: "0s", stableFor: "2s" } } },
     );
-    await stage.pod(stage.init("m"), { ready: true });
     await stage.addHeld("m");
+    await stage.pod(stage.init("m"), { ready: true });
     await stage.state("m", "held", "net");
     await stage.say({ name: "init-m" }, { ready: false });
     const broken = performance.now();
