@@ -90,6 +90,32 @@ describe("faults of footprints", () => {
     expect(new Set(compiled.faults.map(({ reason }) => reason))).toEqual(new Set(["FootprintOverlap"]));
   });
 
+  it("are three that want one label: each with the names of all others, in order", () => {
+    const wanting = { c: spec("a.dev/label"), a: A, b: spec("a.dev/label", "a.dev/claim.x.") };
+    const label = "want the label a.dev/label as well: none of them is taken up";
+    expect(faultsOf(footprintsOf(wanting)).toSorted()).toEqual([
+      "cluster/a node.claims.annotationPrefix: cluster/b claims by a.dev/claim.x., which cannot be told from a.dev/claim.: neither is taken up",
+      `cluster/a node.label.key: cluster/b, cluster/c ${label}`,
+      "cluster/b node.claims.annotationPrefix: cluster/a claims by a.dev/claim., which cannot be told from a.dev/claim.x.: neither is taken up",
+      `cluster/b node.label.key: cluster/a, cluster/c ${label}`,
+      `cluster/c node.label.key: cluster/a, cluster/b ${label}`,
+    ]);
+  });
+
+  it("are many that want one label and claim: each with the first five others and how many more there are", () => {
+    const names = ["h", "g", "f", "e", "d", "c", "b"];
+    const wanting = Object.fromEntries(names.map((name) => [name, spec("x.dev/y", `a.dev/${name}`)]));
+    const faults = faultsOf(footprintsOf({ ...wanting, a: spec("x.dev/y", "a.dev/") }));
+    const want = "want the label x.dev/y as well: none of them is taken up";
+    expect(faults).toContain(
+      `cluster/b node.label.key: cluster/a, cluster/c, cluster/d, cluster/e, cluster/f and 2 more ${want}`,
+    );
+    expect(faults).toContain(
+      "cluster/a node.claims.annotationPrefix: cluster/b (a.dev/b), cluster/c (a.dev/c), cluster/d (a.dev/d), cluster/e (a.dev/e), cluster/f (a.dev/f) and 2 more claim by prefixes that cannot be told from a.dev/: none of them is taken up",
+    );
+    expect(faults.filter((fault) => fault.startsWith("cluster/h"))).toHaveLength(2);
+  });
+
   it.each<[string, NodeFootprintSpec, string]>([
     [
       "a label of Kubernetes",

@@ -1,8 +1,9 @@
 /** From `NodeFootprint` documents to footprints in force. */
 import { MARKS_ANNOTATION } from "../../api/keys.ts";
 import type { NodeFootprintSpec } from "../../api/node-footprint.ts";
-import { type Reason, reasons } from "../../api/reasons.ts";
+import { reasons } from "../../api/reasons.ts";
 import type { Policy, RemovalPolicy } from "../capability.ts";
+import { firstOf } from "../first-names.ts";
 import { annotationId, labelId } from "../mark.ts";
 import type { MarkSet } from "../mark-set.ts";
 import { selectorFaults } from "../selector.ts";
@@ -112,31 +113,50 @@ function faultOf({ name, source }: ReadDocument, found: Found): FootprintFault {
   return { ...found, footprint: name, source };
 }
 
-/** What two footprints must not share, with the field that gives it. A prefix clashes with what begins with it. */
+/** What footprints must not share, with the field that gives it. A prefix clashes with what begins with it. */
 function clashesOf(footprints: readonly Footprint[]): ReadonlyMap<string, readonly Found[]> {
-  const clashes = new Map<string, Found[]>();
+  const clashes = new Map<string, readonly Found[]>();
   for (const one of footprints) {
-    for (const other of footprints) {
-      if (one === other) continue;
-      const found = [...clashBetween(one, other)];
-      if (found.length > 0) clashes.set(one.rule, [...(clashes.get(one.rule) ?? []), ...found]);
-    }
+    const others = footprints.filter((other) => other !== one);
+    const found = [...labelClash(one, others), ...prefixClash(one, others)];
+    if (found.length > 0) clashes.set(one.rule, found);
   }
   return clashes;
 }
 
-function* clashBetween(one: Footprint, other: Footprint): Generator<Found> {
-  const reason: Reason = reasons.FootprintOverlap;
-  const { rule } = other;
-  if (one.label.key === other.label.key) {
-    const message = `${rule} wants the label ${one.label.key} as well: neither is taken up`;
-    yield { path: ["node", "label", "key"], reason, message };
-  }
-  const [mine, theirs] = [one.claims?.annotationPrefix, other.claims?.annotationPrefix];
-  if (mine !== undefined && theirs !== undefined && (mine.startsWith(theirs) || theirs.startsWith(mine))) {
-    const message = `${rule} claims by ${theirs}, which cannot be told from ${mine}: neither is taken up`;
-    yield { path: ["node", "claims", "annotationPrefix"], reason, message };
-  }
+function labelClash({ label }: Footprint, others: readonly Footprint[]): readonly Found[] {
+  const wanting = others.filter((other) => other.label.key === label.key).map(({ rule }) => rule);
+  if (wanting.length === 0) return [];
+  const [want, none] = wanting.length === 1 ? ["wants", NEITHER] : ["want", NONE];
+  const message = `${some(wanting)} ${want} the label ${label.key} as well: ${none}`;
+  return [{ path: ["node", "label", "key"], reason: reasons.FootprintOverlap, message }];
+}
+
+function prefixClash({ claims }: Footprint, others: readonly Footprint[]): readonly Found[] {
+  const mine = claims?.annotationPrefix;
+  if (mine === undefined) return [];
+  const claiming = others.flatMap(({ rule, claims: { annotationPrefix: prefix } = {} }) =>
+    prefix !== undefined && (mine.startsWith(prefix) || prefix.startsWith(mine)) ? [{ rule, prefix }] : [],
+  );
+  const [first, second] = claiming;
+  if (first === undefined) return [];
+  const message =
+    second === undefined
+      ? `${first.rule} claims by ${first.prefix}, which cannot be told from ${mine}: ${NEITHER}`
+      : `${some(claiming.map(({ rule, prefix }) => `${rule} (${prefix})`))} claim by prefixes that cannot be told from ${mine}: ${NONE}`;
+  return [{ path: ["node", "claims", "annotationPrefix"], reason: reasons.FootprintOverlap, message }];
+}
+
+/** Of two, and of more. */
+const NEITHER = "neither is taken up";
+const NONE = "none of them is taken up";
+
+/** How many others a clash names. */
+const MAX_NAMED = 5;
+
+function some(names: readonly string[]): string {
+  const first = firstOf(names, MAX_NAMED).join(", ");
+  return names.length > MAX_NAMED ? `${first} and ${names.length - MAX_NAMED} more` : first;
 }
 
 function faultsOfSelectors({ workloads = [], node }: NodeFootprintSpec): readonly SpecFault[] {
