@@ -16,6 +16,7 @@ import {
   FootprintTally,
   HeldOwners,
   HoldWatches,
+  ManageProblems,
   managedAgents,
   type NodeFootprint,
   type NodeObserver,
@@ -140,6 +141,7 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
     holdWatches: () => holdWatches,
     waitWatch: () => waitWatch,
     held: () => held,
+    manageProblems: () => manageProblems,
   });
   footprintMetrics.hindered(() => progresses.hindered);
 
@@ -176,6 +178,7 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
     onDeployment: (key) => waitController.enqueue(key),
   });
   const held = new HeldOwners({ onChange: (rule) => reports.askRule(rule) });
+  const manageProblems = new ManageProblems({ onChange: (rule) => reports.askRule(rule) });
 
   const hub = createFootprintHub((footprints) => {
     faults.report("footprints", hub.configFaults());
@@ -186,6 +189,7 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
     watches.want([...new Set([...footprints.footprints, ...holdWatches.footprints])]);
     agents.want(footprints.footprints);
     waitWatch.want(footprints.footprints);
+    manageProblems.keep(footprints.footprints);
     reports.askAll();
     askAgents();
     around.onChange();
@@ -238,6 +242,7 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
       },
       patch: (namespace, name, body, signal) =>
         client.patch(daemonSetResource, { namespace, name }, { type: "json", body }, { signal }),
+      problems: manageProblems,
       events,
       clock,
     }),

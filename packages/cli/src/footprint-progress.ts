@@ -8,6 +8,7 @@ import {
 } from "@berth/kube";
 import {
   type AgentLanding,
+  type AgentVerdict,
   checkAgent,
   type DaemonSetWatch,
   type FirstPass,
@@ -21,6 +22,7 @@ import {
   type HoldWatches,
   isAgentChecked,
   landingOn,
+  type ManageProblems,
   reasons,
   resourceName,
   SETTLING_MS,
@@ -43,6 +45,7 @@ export interface FootprintProgressOptions {
   readonly holdWatches: () => Pick<HoldWatches, "whyUnread" | "sightOf">;
   readonly waitWatch: () => Pick<WaitWatch, "problem">;
   readonly held: () => Pick<HeldOwners, "of">;
+  readonly manageProblems: () => Pick<ManageProblems, "of">;
   /** Whether the API server asks about new pods that are to wait. */
   readonly admission: () => FootprintJudgement | undefined;
 }
@@ -90,6 +93,7 @@ export function createFootprintProgresses(
     options.watches().whyUnread(footprint),
     holdProblemOf(footprint),
     waitProblemOf(footprint),
+    options.manageProblems().of(footprint)?.message,
   ];
   const nodesOf = (names: readonly string[]): readonly Node[] =>
     names.toSorted().flatMap((name) => nodes.get(keyOf(cluster, { metadata: { name } })) ?? []);
@@ -105,13 +109,23 @@ export function createFootprintProgresses(
     }
     return landing;
   };
+  const verdictOf = (footprint: Footprint, needing: readonly string[]): AgentVerdict | undefined => {
+    const { rule, agent } = footprint;
+    const daemonSet = agent && daemonSets.daemonSet(agent.namespace, agent.name);
+    if (agent === undefined || daemonSet === undefined) return undefined;
+    const { unserved, problems } = checkAgent({ ...footprint, agent }, daemonSet, nodesOf(needing), () =>
+      landingOf(rule, daemonSet),
+    );
+    // Why it cannot be managed is why what is wrong with it stays so.
+    const unmanaged = options.manageProblems().of(footprint);
+    return { unserved, problems: unmanaged === undefined ? problems : [unmanaged, ...problems] };
+  };
   return {
     countsOf,
     of(rule) {
       const footprint = inForce().find((it) => it.rule === rule);
       if (footprint === undefined) return undefined;
-      const { agent, hold } = footprint;
-      const daemonSet = agent && daemonSets.daemonSet(agent.namespace, agent.name);
+      const { hold } = footprint;
       const names = [...tally.nodes(rule, "Needed"), ...tally.nodes(rule, "Pending")];
       const isKnown = pass().done && isAgentChecked(footprint);
       return {
@@ -119,10 +133,7 @@ export function createFootprintProgresses(
         counts: countsOf(rule),
         unknownMs: tally.unknownMs(rule),
         unread: options.watches().whyUnread(footprint),
-        agent:
-          isKnown && agent !== undefined && daemonSet !== undefined
-            ? checkAgent({ ...footprint, agent }, daemonSet, nodesOf(names), () => landingOf(rule, daemonSet))
-            : undefined,
+        agent: isKnown ? verdictOf(footprint, names) : undefined,
         agentReady: isKnown ? options.agents().readyOn(footprint, names) : undefined,
         held: options.held().of(rule),
         ...(hold && { owners: options.holdWatches().sightOf(hold.resource) }),

@@ -121,9 +121,7 @@ export function agentProblems(
 
 /** It does not ask for the label. Where that brings it, other things that it asks for decide. */
 function unasked(footprint: CheckedFootprint, landing: AgentLanding | undefined): AgentProblem {
-  const { label, placement } = footprint;
-  const wanted = placement === "Lazy" ? `${label.key}=${label.value}` : `${label.key} NotIn [${IDLE_VALUE}]`;
-  const what = `the DaemonSet ${idOf(footprint)} does not ask for ${wanted}`;
+  const what = `the DaemonSet ${idOf(footprint)} does not ask for ${askedText(footprint)}`;
   if (landing?.isAnywhere === false)
     return { reason: reasons.AgentUnschedulable, message: `${what}, and what it asks for is on no node` };
   const reason = reasons.AgentEverywhere;
@@ -131,6 +129,11 @@ function unasked(footprint: CheckedFootprint, landing: AgentLanding | undefined)
   return landing.needless === undefined
     ? { reason, message: `${what}; at present it runs on no node without need` }
     : { reason, message: `${what}, so it runs on nodes that do not need it, such as ${landing.needless}` };
+}
+
+/** What an agent has to ask for, in words: `ate.dev/atelet=true`. */
+export function askedText({ label: { key, value }, placement }: AgentTarget): string {
+  return placement === "Lazy" ? `${key}=${value}` : `${key} NotIn [${IDLE_VALUE}]`;
 }
 
 function isMissing(daemonSet: DaemonSet | null): daemonSet is null {

@@ -5,6 +5,7 @@ import { describe, expect, it } from "vitest";
 import { applyPatch } from "../testing/json-patch.ts";
 import { createAgentReconciler, managedAgents } from "./agent-manager.ts";
 import type { Footprint } from "./footprint.ts";
+import { ManageProblems } from "./manage-problems.ts";
 
 const KEY = "ate.dev/atelet";
 const MINUTE = 60_000;
@@ -41,11 +42,15 @@ class World {
   cached: DaemonSet | undefined;
   failure: ApiFailure | undefined;
   writes = 0;
+  /** Rules of which something else was to be said. */
+  readonly asked: string[] = [];
+  readonly problems: ManageProblems = new ManageProblems({ onChange: (rule) => this.asked.push(rule) });
   readonly #reconcile = createAgentReconciler({
     daemonSets: { get: () => this.cached ?? this.stored },
     footprints: () => this.footprints,
     pending: () => this.pending,
     patch: (_namespace, _name, patch) => Promise.resolve().then(() => this.#patch(patch)),
+    problems: this.problems,
     clock: this.clock,
     events: { record: (event) => this.events.push(event) },
   });
@@ -56,6 +61,14 @@ class World {
 
   get reasons(): readonly string[] {
     return this.events.map(({ reason }) => reason);
+  }
+
+  /** What is in the way of each footprint, as conditions say it. */
+  get inTheWay(): readonly string[] {
+    return (this.footprints ?? []).flatMap((it) => {
+      const problem = this.problems.of(it);
+      return problem === undefined ? [] : [`${it.name}: ${problem.reason}: ${problem.message}`];
+    });
   }
 
   /** As somebody else changes it. */
@@ -211,6 +224,94 @@ describe("an agent that is managed", () => {
     const world = new World();
     world.failure = { kind: "serverError", status: 500 };
     await expect(world.look()).rejects.toThrow(ApiError);
+  });
+});
+
+describe("what is in the way of an agent that is managed", () => {
+  const REFUSED =
+    "atelet: WriteRefused: the DaemonSet ate-system/atelet: its pod template stays as it is: patch daemonsets: the server's authorization refused it; allow Berth to patch it, or have its own manifest ask for ate.dev/atelet=true";
+
+  it("is told once with what to do, whatever is tried meanwhile, until a patch goes through", async () => {
+    const world = new World();
+    world.failure = { kind: "forbidden" };
+    await world.look();
+    expect(world.inTheWay).toEqual([REFUSED]);
+    for (const pending of [0, 2, undefined, 0]) {
+      world.pending = pending;
+      world.select({ os: "linux" });
+      await world.look();
+      expect(world.inTheWay).toEqual([REFUSED]);
+    }
+    expect(world.asked).toEqual(["cluster/atelet"]);
+    world.failure = undefined;
+    await world.look();
+    expect([world.writes, world.inTheWay]).toEqual([1, []]);
+    await world.look();
+    expect(world.asked).toEqual(["cluster/atelet", "cluster/atelet"]);
+  });
+
+  it("is told of what the server does not take for invalid once that is no matter of versions", async () => {
+    const world = new World();
+    world.failure = { kind: "invalid", causes: [] };
+    await world.look();
+    expect(world.inTheWay).toEqual([]);
+    await world.look();
+    expect(world.inTheWay).toEqual([expect.stringContaining("the server refused the content") as string]);
+  });
+
+  it("is nothing once somebody else has done it, the DaemonSet is gone, or the footprint wants something else", async () => {
+    const ends: readonly ((world: World) => void)[] = [
+      (world) => world.select({ [KEY]: "true" }),
+      (world) => (world.stored = undefined),
+      (world) => (world.footprints = [aFootprint({ label: { key: "other", value: "true" } })]),
+      (world) =>
+        (world.footprints = [
+          aFootprint({ agent: { namespace: "ate-system", name: "atelet", nodeSelector: "Verify" } }),
+        ]),
+    ];
+    for (const end of ends) {
+      const world = new World();
+      world.failure = { kind: "forbidden" };
+      await world.look();
+      expect(world.inTheWay).toHaveLength(1);
+      end(world);
+      world.pending = 1;
+      await world.look();
+      expect(world.inTheWay).toEqual([]);
+    }
+  });
+
+  it("is said of each that wants to manage it, and of a template that somebody else keeps changing", async () => {
+    const shared = new World();
+    shared.footprints = [aFootprint(), aFootprint({ name: "other", rule: "cluster/other" })];
+    await shared.look();
+    expect(shared.inTheWay).toEqual([
+      expect.stringMatching(/^atelet: AgentShared: the DaemonSet ate-system\/atelet: /) as string,
+      expect.stringMatching(/^other: AgentShared: /) as string,
+    ]);
+    const contested = new World();
+    for (let at = 0; at < 5; at++) {
+      contested.select({ os: "linux" });
+      await contested.look();
+    }
+    expect(contested.inTheWay).toEqual([expect.stringContaining("Contested") as string]);
+    await contested.clock.advance(5 * MINUTE);
+    await contested.look();
+    expect(contested.inTheWay).toEqual([]);
+  });
+
+  it("is the same where the server says another time or request with each refusal, and not where it says why", () => {
+    const world = new World();
+    const footprint = aFootprint();
+    const said = (message: string): void =>
+      world.problems.put(footprint, { reason: "WriteRefused", message });
+    said("denied by policy a at 12:01, request 7f3");
+    said("denied by policy a at 12:06, request 8aa1");
+    expect(world.asked).toHaveLength(1);
+    said("denied by policy b at 12:11, request 9");
+    expect(world.asked).toHaveLength(2);
+    world.problems.keep([]);
+    expect(world.problems.of(footprint)).toBeUndefined();
   });
 });
 

@@ -21,9 +21,11 @@ import {
   tell,
 } from "../template-memory.ts";
 import { patchTemplate } from "../template-patch.ts";
+import { askedText } from "./agent-check.ts";
 import { selectorPatch } from "./agent-selector.ts";
 import { IDLE_VALUE } from "./complete.ts";
 import type { Footprint } from "./footprint.ts";
+import type { ManageProblems } from "./manage-problems.ts";
 
 export interface AgentReconcilerOptions {
   /** Has to keep all that says where the pods of a template go. */
@@ -42,6 +44,8 @@ export interface AgentReconcilerOptions {
     patch: readonly JsonPatchOperation[],
     signal: AbortSignal,
   ) => Promise<DaemonSet>;
+  /** Is told what is in the way, and that nothing is any more. */
+  readonly problems: Pick<ManageProblems, "put">;
   readonly clock: Clock;
   readonly events?: EventSink;
 }
@@ -67,23 +71,31 @@ export function createAgentReconciler(options: AgentReconcilerOptions): Reconcil
     if (footprints === undefined) return { recheckAfterMs: WAITING_MS };
     const [footprint, other] = footprints;
     const isThere = daemonSet !== undefined && uid !== undefined && deletionTimestamp === undefined;
+    const settle = (): void => {
+      for (const one of footprints) options.problems.put(one, undefined);
+    };
     if (!isThere || footprint === undefined) {
       memories.forget(key);
+      settle();
       return undefined;
     }
     const memory = memories.of(key, uid);
-    const subject: Subject = { daemonSet, key, memory, footprint };
+    const subject: Subject = { daemonSet, key, memory, footprints };
     if (other !== undefined) {
       warn(subject, options, reasons.AgentShared, sharedNote(footprints));
       return undefined;
     }
     const patch = selectorPatch(daemonSet, footprint);
-    if (patch === undefined || resourceVersion === undefined || isStale(memory, resourceVersion))
+    if (patch === undefined || resourceVersion === undefined || isStale(memory, resourceVersion)) {
+      settle();
       return undefined;
+    }
+    // What was in the way before is so still, until it has been tried again.
     if (options.pending(footprint) !== 0) return { recheckAfterMs: WAITING_MS };
     const contest = contestOf(memory, [footprint.label], options.clock.monotonic());
-    if (contest === undefined) return write({ ...subject, patch, resourceVersion }, options, signal);
-    if (contest.started) warn(subject, options, reasons.Contested, contestNote(footprint));
+    if (contest === undefined)
+      return write({ ...subject, footprint, patch, resourceVersion }, options, signal);
+    warn(subject, options, reasons.Contested, contestNote(footprint));
     return { recheckAfterMs: contest.leftMs };
   };
 }
@@ -103,7 +115,8 @@ interface Subject {
   readonly daemonSet: DaemonSet;
   readonly key: ObjectKey;
   readonly memory: TemplateMemory;
-  readonly footprint: Footprint;
+  /** All that manage it. */
+  readonly footprints: readonly Footprint[];
 }
 
 function isManaged({ agent }: Footprint, { namespace, name }: ObjectKey): boolean {
@@ -111,6 +124,7 @@ function isManaged({ agent }: Footprint, { namespace, name }: ObjectKey): boolea
 }
 
 interface Write extends Subject {
+  readonly footprint: Footprint;
   readonly patch: readonly JsonPatchOperation[];
   readonly resourceVersion: string;
 }
@@ -127,14 +141,20 @@ function write(
     given: [footprint.label],
     send: () => options.patch(key.namespace, key.name, patch, signal),
     clock: options.clock,
-    onWritten: () =>
+    onWritten() {
+      options.problems.put(footprint, undefined);
       record(subject, options, {
         reason: reasons.AgentFollows,
         note: followsNote(footprint),
         type: "Normal",
-      }),
-    onRefused: (note) => warn(subject, options, reasons.WriteRefused, note),
+      });
+    },
+    onRefused: (note) => warn(subject, options, reasons.WriteRefused, refusedNote(footprint, note)),
   });
+}
+
+function refusedNote(footprint: Footprint, note: string): string {
+  return `${note}; allow Berth to patch it, or have its own manifest ask for ${askedText(footprint)}`;
 }
 
 function followsNote({ name, label, placement }: Footprint): string {
@@ -153,7 +173,11 @@ function sharedNote(footprints: readonly Footprint[]): string {
   return `the footprints ${footprints.map(({ name }) => name).join(" and ")} both want to manage its node selector: it is left as it is`;
 }
 
+/** By an Event, once until the next write, and by the condition of each footprint. */
 function warn(subject: Subject, options: AgentReconcilerOptions, reason: Reason, note: string): void {
+  const { namespace, name } = subject.key;
+  const problem = { reason, message: `the DaemonSet ${namespace}/${name}: ${note}` };
+  for (const footprint of subject.footprints) options.problems.put(footprint, problem);
   record(subject, options, { reason, note, type: "Warning" });
 }
 

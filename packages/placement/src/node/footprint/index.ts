@@ -52,6 +52,7 @@ export {
   type OwnerKey,
   toOwnerText,
 } from "./hold-watches.ts";
+export { ManageProblems, type ManageProblemsOptions } from "./manage-problems.ts";
 export { createFootprintMetrics, type FootprintMetrics } from "./metrics.ts";
 export { type NeedSight, podNeeds } from "./needs.ts";
 export { MAX_OWNERS, OwnerResolver, type OwnerResolverOptions } from "./owners.ts";
