@@ -8,7 +8,7 @@ import type { EventSink } from "./report.ts";
  * Time in which reverts are counted, ms. Longer than for nodes: what reverts a template looks every few minutes (Argo CD:
  * three), and each round rolls out all of its pods.
  */
-const REVERT_WINDOW_MS = 600_000;
+export const REVERT_WINDOW_MS = 600_000;
 /** The longest that a contested template is left alone at once, ms: doubled each time that it is lost again. */
 const MAX_CONTESTED_MS = 3_600_000;
 /** How soon a version is looked at again that should be another by now, or soon, ms: it may be on its way. */

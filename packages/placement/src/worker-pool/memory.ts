@@ -1,44 +1,19 @@
 /** What is remembered of one pool while this process lives: what was written, and what came of it. */
 import { compareResourceVersions } from "@berth/kube";
-import { type Reason } from "../api/reasons.ts";
-import { CONTESTED_MS, REVERTS, WINDOW_MS } from "../node/fights.ts";
+import { createTemplateMemory, noteWritten, type TemplateMemory } from "../node/template-memory.ts";
 
-/** Something that the server has taken, as text, and what it answered. */
-export interface Applied {
-  readonly text: string;
-  readonly resourceVersion: string;
-  readonly at: number;
-  /** Has the cache shown it, or something newer? Then what is missing now was deleted. */
-  readonly isSeen: boolean;
-}
-
-/** Times are monotonic ms. */
-export interface PoolMemory {
-  /** Of the pool: another one under its name begins anew. */
-  readonly uid: string;
-  /** What was applied last. */
-  applied: Applied | undefined;
-  /** When what was applied had to be applied again, because somebody had changed it: at most `REVERTS`. */
-  reverts: readonly number[];
-  heldUntil: number | undefined;
-  /** What the server refused, on which version of the Deployment. */
-  refused: { readonly text: string; readonly generation: number; readonly until: number } | undefined;
+/** Of the pool, and of the template of its Deployment. What was given is all that was applied, as one text. */
+export interface PoolMemory extends TemplateMemory {
+  /** Has the cache shown what was applied, or something newer? Then what is missing now was deleted. */
+  isSeen: boolean;
+  /** When what is `refused` is tried again: monotonic ms. */
+  retryAt: number;
   /** The status that was written last. */
   reported: { readonly replicas: number; readonly resourceVersion: string } | undefined;
-  /** Reasons of its Events since the last write. */
-  readonly told: Set<Reason>;
 }
 
 export function createPoolMemory(uid: string): PoolMemory {
-  return {
-    uid,
-    applied: undefined,
-    reverts: [],
-    heldUntil: undefined,
-    refused: undefined,
-    reported: undefined,
-    told: new Set(),
-  };
+  return { ...createTemplateMemory(uid), isSeen: true, retryAt: 0, reported: undefined };
 }
 
 /** Is this version older than one that the server has answered with? */
@@ -48,47 +23,30 @@ export function isOlder(seen: string | undefined, written: string): boolean {
 
 /** Has the cache still to show what was applied? `seen`: the version that it shows now. Call with each one. */
 export function isAwaited(memory: PoolMemory, seen: string | undefined): boolean {
-  const { applied } = memory;
-  if (applied === undefined || applied.isSeen) return false;
-  if (seen === undefined || isOlder(seen, applied.resourceVersion)) return true;
-  memory.applied = { ...applied, isSeen: true };
+  const { written } = memory;
+  if (written === undefined || memory.isSeen) return false;
+  if (seen === undefined || isOlder(seen, written.to)) return true;
+  memory.isSeen = true;
   return false;
 }
 
-/**
- * How long the Deployment is left alone because somebody keeps changing it back: after three times within a minute, and
- * then each time that it was tried again and lost. `started`: from now on.
- */
-export function contestOf(
-  memory: PoolMemory,
-  text: string,
-  nowMs: number,
-): { readonly leftMs: number; readonly started: boolean } | undefined {
-  const { applied } = memory;
-  // What was never applied was not changed back.
-  if (applied?.text !== text) return undefined;
-  // Neither was what stood for so long.
-  if (nowMs - Math.max(applied.at, memory.heldUntil ?? applied.at) >= CONTESTED_MS) {
-    Object.assign(memory, { reverts: [], heldUntil: undefined });
-    return undefined;
-  }
-  const { heldUntil, reverts } = memory;
-  if (heldUntil !== undefined && nowMs < heldUntil) return { leftMs: heldUntil - nowMs, started: false };
-  const recent = reverts.filter((at) => nowMs - at < WINDOW_MS);
-  if (heldUntil === undefined ? recent.length < REVERTS : applied.at < heldUntil) return undefined;
-  memory.heldUntil = nowMs + CONTESTED_MS;
-  return { leftMs: CONTESTED_MS, started: true };
+export interface AppliedText {
+  readonly text: string;
+  /** The version of the Deployment that it was applied to; `undefined`: there was none. */
+  readonly from: string | undefined;
+  readonly to: string;
+  readonly nowMs: number;
 }
 
-/** The server has taken this. `isRevert`: it was there before, and changed by somebody. */
+/**
+ * The server has taken this. Of a Deployment that is new nobody has changed anything yet: it begins a new count.
+ * @returns when to look again, if no event will say so.
+ */
 export function noteApplied(
   memory: PoolMemory,
-  written: Applied,
-  { isRevert }: { readonly isRevert: boolean },
-): void {
-  const isSame = memory.applied?.text === written.text;
-  if (!isSame) Object.assign(memory, { reverts: [], heldUntil: undefined });
-  if (isSame && isRevert) memory.reverts = [...memory.reverts, written.at].slice(-REVERTS);
-  memory.applied = written;
-  memory.refused = undefined;
+  { text, from, to, nowMs }: AppliedText,
+): ReturnType<typeof noteWritten> {
+  if (from === undefined) memory.given = new Set();
+  memory.isSeen = false;
+  return noteWritten(memory, { from: from ?? "", to, given: [{ key: text }], nowMs });
 }

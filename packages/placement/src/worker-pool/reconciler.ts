@@ -8,16 +8,15 @@ import {
   type ReconcileContext,
   type ReconcileResult,
   referenceTo,
-  toKeyText,
 } from "@berth/runtime";
 import { type Reason, reasons } from "../api/reasons.ts";
 import type { EventSink } from "../node/report.ts";
-import { REFUSED_MS, STALE_MS, tell } from "../node/template-memory.ts";
+import { contestOf, REFUSED_MS, STALE_MS, TemplateMemories, tell } from "../node/template-memory.ts";
 import type { WorkerPoolApi } from "./api.ts";
 import { decideWorkerPool, type WorkerPoolDecision } from "./decide.ts";
 import type { WorkerPoolConfig } from "./deployment.ts";
 import { deploymentNameOf } from "./keys.ts";
-import { contestOf, createPoolMemory, isAwaited, isOlder, noteApplied, type PoolMemory } from "./memory.ts";
+import { createPoolMemory, isAwaited, isOlder, noteApplied, type PoolMemory } from "./memory.ts";
 import { type WorkerPool, workerPools } from "./worker-pool-resource.ts";
 
 export interface WorkerPoolReconcilerOptions {
@@ -36,19 +35,22 @@ export interface WorkerPoolReconcilerOptions {
 /** How soon it is looked again whether pools and Deployments have been read, ms. */
 const UNREAD_MS = 1_000;
 
-/** Nothing is written while a pool and its Deployment agree, nor to a pool that is being deleted. */
+/**
+ * Nothing is written while a pool and its Deployment agree, nor to a pool that is being deleted. What others change is
+ * put back, three times within ten minutes; then the Deployment is left alone for a while (`Contested`).
+ */
 export function createWorkerPoolReconciler(options: WorkerPoolReconcilerOptions): Reconcile<ObjectKey> {
-  const memories = new Map<string, PoolMemory>();
+  const memories = new TemplateMemories(createPoolMemory);
   return async (key, context) => {
     const config = options.config();
     const pool = options.pools.get(key);
     const { uid, deletionTimestamp } = pool?.metadata ?? {};
     if (config === undefined || uid === undefined || pool === undefined || deletionTimestamp !== undefined) {
-      memories.delete(toKeyText(key));
+      memories.forget(key);
       return undefined;
     }
     if (!options.isSynced()) return { recheckAfterMs: UNREAD_MS };
-    const memory = memoryOf(memories, key, uid);
+    const memory = memories.of(key, uid);
     const deployment = options.deployments.get({ ...key, name: deploymentNameOf(key.name) });
     const decision = decideWorkerPool({ pool, deployment }, config);
     const isBehind = isAwaited(memory, deployment?.metadata?.resourceVersion);
@@ -72,15 +74,6 @@ interface Subject {
 
 interface Wish extends Subject {
   readonly apply: NonNullable<WorkerPoolDecision["apply"]>;
-}
-
-function memoryOf(memories: Map<string, PoolMemory>, key: ObjectKey, uid: string): PoolMemory {
-  const text = toKeyText(key);
-  const known = memories.get(text);
-  if (known?.uid === uid) return known;
-  const memory = createPoolMemory(uid);
-  memories.set(text, memory);
-  return memory;
 }
 
 /** Writes the status, unless that was done on a version that is still to come. */
@@ -116,22 +109,14 @@ async function keep(
   if (!(await isStillWanted(wish, options, signal))) return { recheckAfterMs: STALE_MS };
   try {
     const { metadata } = await options.api.applyDeployment(toApply(wish), signal);
-    const written = {
-      text,
-      resourceVersion: metadata?.resourceVersion ?? "",
-      at: options.clock.monotonic(),
-      isSeen: false,
-    };
-    noteApplied(memory, written, { isRevert: deployment !== undefined });
-    memory.told.clear();
     log.info("applied the Deployment of a WorkerPool", { reason: apply.reason, because: apply.message });
-    // Something in the way has undone it already: no event will come.
-    const isUndone = deployment?.metadata?.resourceVersion === written.resourceVersion;
-    return isUndone ? { recheckAfterMs: STALE_MS } : undefined;
+    const from = deployment?.metadata?.resourceVersion;
+    const to = metadata?.resourceVersion ?? "";
+    return noteApplied(memory, { text, from, to, nowMs: options.clock.monotonic() });
   } catch (error) {
     if (!isApiError(error, "invalid", "forbidden")) throw error;
-    const until = options.clock.monotonic() + REFUSED_MS;
-    memory.refused = { text, generation: generationOf(deployment), until };
+    memory.refused = refusalOf(text, deployment);
+    memory.retryAt = options.clock.monotonic() + REFUSED_MS;
     warn(wish, options, reasons.WriteRefused, `its Deployment stays as it is: ${error.message}`);
     return { recheckAfterMs: REFUSED_MS };
   }
@@ -140,14 +125,12 @@ async function keep(
 /** For how long not to write, ms. */
 function restraintOf(wish: Wish, text: string, options: WorkerPoolReconcilerOptions): number | undefined {
   const { memory, deployment, isBehind } = wish;
-  const { applied, refused } = memory;
   const now = options.clock.monotonic();
   // An answer of the server is believed against an older cache for so long; then the cache counts.
-  const behindForMs = applied === undefined ? 0 : applied.at + STALE_MS - now;
-  if (applied?.text === text && behindForMs > 0 && isBehind) return behindForMs;
-  const isRefused = refused?.text === text && refused.generation === generationOf(deployment);
-  if (isRefused && now < refused.until) return refused.until - now;
-  const contest = deployment && contestOf(memory, text, now);
+  const behindForMs = (memory.writes.at(-1) ?? now) + STALE_MS - now;
+  if (memory.given.has(text) && behindForMs > 0 && isBehind) return behindForMs;
+  if (memory.refused === refusalOf(text, deployment) && now < memory.retryAt) return memory.retryAt - now;
+  const contest = deployment && contestOf(memory, [{ key: text }], now);
   if (contest?.started === true) {
     const what = `somebody keeps changing its Deployment (${wish.apply.message}): it is left alone for a while`;
     warn(wish, options, reasons.Contested, what);
@@ -155,8 +138,9 @@ function restraintOf(wish: Wish, text: string, options: WorkerPoolReconcilerOpti
   return contest?.leftMs;
 }
 
-function generationOf(deployment: Deployment | undefined): number {
-  return deployment?.metadata?.generation ?? 0;
+/** What was refused, and of which Deployment: either can become another that is not. */
+function refusalOf(text: string, deployment: Deployment | undefined): string {
+  return `${deployment?.metadata?.generation ?? 0} ${text}`;
 }
 
 /**
