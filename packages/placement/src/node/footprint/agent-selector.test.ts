@@ -69,6 +69,14 @@ describe("whether an agent stays away from idle nodes", () => {
     ],
     [true, "Eager", "has the label in its node selector", { nodeSelector: { [KEY]: "true" } }],
     [false, "Eager", "has no terms", required()],
+    [
+      true,
+      "Eager",
+      "shuns idle nodes, beside a term that holds nowhere",
+      required(term("NotIn", "false"), {}),
+    ],
+    [true, "Lazy", "has the label, beside a term that holds nowhere", required({}, term("In", "true"))],
+    [true, "Eager", "runs nowhere", required({ matchExpressions: [] })],
   ])("is %s with %s when it %s", (expected, placement, _, spec) => {
     expect(staysAway(spec, { ...lazy, placement })).toBe(expected);
   });
@@ -131,6 +139,14 @@ describe("the patch that makes an agent follow", () => {
     ]);
   });
 
+  it("leaves a term as it is that holds nowhere: with anything in it, it would hold nearly everywhere", () => {
+    const nowhere = daemonSetOf(required({}, { matchExpressions: [] }));
+    expect(placesOf(nowhere)).toEqual([]);
+    expect(selectorPatch(nowhere, eager)).toBeUndefined();
+    const some = daemonSetOf(required({}, term("In", "true")));
+    expect(placesOf(followed(some, eager))).toEqual(["needed"]);
+  });
+
   it("keeps what stands beside an absent node affinity", () => {
     const after = followed(daemonSetOf({ affinity: { podAntiAffinity: {} } }), eager);
     expect(after.spec?.template.spec?.affinity).toMatchObject({ podAntiAffinity: {}, nodeAffinity: {} });
@@ -164,7 +180,10 @@ describe("the patch that makes an agent follow", () => {
         values: fc.uniqueArray(fc.constantFrom("true", "false", "linux"), { minLength: 1 }),
       });
       const terms = fc.array(
-        fc.record({ matchExpressions: fc.array(requirement, { minLength: 1, maxLength: 3 }) }),
+        fc.oneof(
+          { weight: 1, arbitrary: fc.constant({}) },
+          { weight: 4, arbitrary: fc.record({ matchExpressions: fc.array(requirement, { maxLength: 3 }) }) },
+        ),
         { minLength: 1, maxLength: 3 },
       );
       const selector = fc.dictionary(
@@ -189,6 +208,10 @@ describe("the patch that makes an agent follow", () => {
           expect(placesOf(after)).not.toContain(target.placement === "Lazy" ? "unlabelled" : "idle");
           const needed = (daemonSet: DaemonSet): boolean => placesOf(daemonSet).includes("needed");
           expect(!needed(before) || needed(after)).toBe(true);
+          // What stands of its own key in the node selector is corrected, or goes.
+          const hasOwn = KEY in (before.spec?.template.spec?.nodeSelector ?? {});
+          const gained = new Set(placesOf(after)).difference(new Set(placesOf(before)));
+          expect(hasOwn || gained.size === 0).toBe(true);
         }),
         run.parameters,
       );

@@ -72,7 +72,7 @@ function affinityChanges({ affinity }: PodSpec, target: AgentTarget): readonly J
   const stands = affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution;
   if (stands === undefined) return [{ op: "add", path: place, value: required }];
   return stands.nodeSelectorTerms.flatMap((term, at): readonly JsonPatchOperation[] => {
-    if (asksInTerm(term, target)) return [];
+    if (isEmpty(term) || asksInTerm(term, target)) return [];
     const list = `${place}/nodeSelectorTerms/${at}/matchExpressions`;
     return term.matchExpressions === undefined
       ? [{ op: "add", path: list, value: [requirement] }]
@@ -84,11 +84,16 @@ function asksBySelector(spec: Partial<PodSpec> | undefined, { label }: AgentTarg
   return ownValue(spec?.nodeSelector, label.key) === label.value;
 }
 
-/** Terms are alternatives: one that does not ask lets the agent run on every node. */
+/** Terms are alternatives: one that does not ask lets the agent run wherever all else of it holds, so each has to. */
 function asksByAffinity(spec: Partial<PodSpec> | undefined, target: AgentTarget): boolean {
   const required = spec?.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution;
   const terms = required?.nodeSelectorTerms ?? [];
-  return terms.length > 0 && terms.every((term) => asksInTerm(term, target));
+  return terms.length > 0 && terms.every((term) => isEmpty(term) || asksInTerm(term, target));
+}
+
+/** It holds for no node (`matchesNodeSelectorTerms`): whatever was added to it would bring the agent to more of them. */
+function isEmpty({ matchExpressions = [], matchFields = [] }: NodeSelectorTerm): boolean {
+  return matchExpressions.length === 0 && matchFields.length === 0;
 }
 
 /** Does one requirement hold on nodes that need the agent, with `Eager` also on those not known yet, and not on idle ones? */
