@@ -10,7 +10,7 @@ export interface WorkerPoolsSpec {
 }
 
 const CONTAINER = /^[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?$/;
-const { wait: original = { name: "wait-for-atelet", image: "busybox:1.36", port: 8085 } } = PR_134_POOLS;
+const { wait: original } = PR_134_POOLS;
 
 /** An empty `spec` makes what agent-substrate itself makes. Turning either field on or off rolls every worker. */
 export const workerPoolsSpec: z.ZodType<WorkerPoolsSpec> = z.strictObject({

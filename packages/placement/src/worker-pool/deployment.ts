@@ -8,6 +8,8 @@ import {
   type Volume,
   type VolumeMount,
 } from "@berth/kube";
+import { originalFootprint } from "../node/footprint/presets.ts";
+import { waitContainer } from "../node/footprint/wait.ts";
 import { deploymentNameOf, SANDBOX_CLASS_KEY, WORKER_POOL_LABEL, WORKER_POOL_UID_LABEL } from "./keys.ts";
 import type { WorkerPoolSpec } from "./worker-pool.ts";
 import { type WorkerPool, workerPools } from "./worker-pool-resource.ts";
@@ -29,9 +31,9 @@ export interface WorkerPoolConfig {
 }
 
 /** What agent-substrate's pull request 134 adds. */
-export const PR_134_POOLS: WorkerPoolConfig = {
+export const PR_134_POOLS: Required<WorkerPoolConfig> = {
   workerPoolUid: true,
-  wait: { name: "wait-for-atelet", image: "busybox:1.36", port: 8085 },
+  wait: { ...originalFootprint.waitContainer, port: originalFootprint.port },
 };
 
 /** What is applied: all that the controller owns of a Deployment, and nothing else. */
@@ -102,7 +104,8 @@ function podSpec(spec: WorkerPoolSpec, { wait }: WorkerPoolConfig): PodSpec {
     affinity: nodeAffinity === undefined ? {} : { nodeAffinity },
     ...(Object.keys(nodeSelector).length > 0 && { nodeSelector }),
     ...(tolerations.length > 0 && { tolerations }),
-    ...(wait && { initContainers: [waitContainer(wait)] }),
+    // It waits for as long as it takes: the original has no deadline either.
+    ...(wait && { initContainers: [waitContainer({ ...wait, containerName: wait.name })] }),
     containers: [workerContainer(spec)],
     volumes: volumesOf(spec),
   };
@@ -136,14 +139,4 @@ function volumesOf({ sandboxClass }: WorkerPoolSpec): readonly Volume[] {
   const run = { name: RUN_VOLUME, hostPath: { path: RUN_FOLDER, type: "DirectoryOrCreate" } };
   if (sandboxClass !== MICROVM) return [run];
   return [run, { name: KVM_VOLUME, hostPath: { path: KVM_DEVICE, type: "CharDevice" } }];
-}
-
-/** It waits for as long as it takes: the original has no deadline either. */
-function waitContainer({ name, image, port }: WorkerPoolWait): Container {
-  return {
-    name,
-    image,
-    command: ["sh", "-c", `until nc -z "$HOST_IP" ${port}; do sleep 1; done`],
-    env: [{ name: "HOST_IP", valueFrom: { fieldRef: { fieldPath: "status.hostIP" } } }],
-  };
 }

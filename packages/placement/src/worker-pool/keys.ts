@@ -1,13 +1,14 @@
 /** Names that agent-substrate gives its objects. They are a contract: other programs look for them. */
+import { originalFootprint } from "../node/footprint/presets.ts";
 
 /** API group and version of WorkerPool. */
 export const WORKER_POOL_GROUP = "ate.dev";
 export const WORKER_POOL_VERSION = "v1alpha1";
 
 /** Pod label with the pool's name, and the whole selector of its Deployment. */
-export const WORKER_POOL_LABEL = "ate.dev/worker-pool";
+export const WORKER_POOL_LABEL: typeof originalFootprint.poolLabel = originalFootprint.poolLabel;
 /** Pod label with the pool's uid: what node footprints can group pods by. Not part of the selector, which is immutable. */
-export const WORKER_POOL_UID_LABEL = "ate.dev/worker-pool-uid";
+export const WORKER_POOL_UID_LABEL: typeof originalFootprint.podLabel = originalFootprint.podLabel;
 /** Node label, and taint, of nodes that run sandboxes of a class. */
 export const SANDBOX_CLASS_KEY = "ate.dev/sandboxClass";
 

@@ -11,7 +11,7 @@ const CONNECT_SECONDS = 2;
  * time of the clock, and then as if the agent were there. It takes a shell, `nc -z`, and with a timeout `date`: busybox
  * has them.
  */
-export function waitContainer(wait: AgentWait): Container {
+export function waitContainer(wait: Omit<AgentWait, "inject">): Container {
   const { containerName, image, port, timeoutSeconds, resources, securityContext } = wait;
   return {
     name: containerName,
