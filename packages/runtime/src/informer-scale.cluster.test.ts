@@ -17,7 +17,7 @@ beforeAll(async () => {
     for (const node of left) await cluster.client.create(nodes, node.build());
   };
   await Promise.all(Array.from({ length: 16 }, createEach));
-}, 180_000);
+});
 
 afterAll(() => cluster[Symbol.asyncDispose]());
 

@@ -13,8 +13,10 @@ import { createSilentLogger } from "./json-log.ts";
 import { type LeaderElectionOptions, LeaderElector, type TermEnd } from "./leader-election.ts";
 
 const NAMESPACE = "election";
-/** As short as whole seconds allow. */
-const SHORT = { leaseDurationMs: 3_000, renewDeadlineMs: 2_000, retryPeriodMs: 200 };
+/** Longer than a machine stands still: nobody is to lose the lead in a test that is about something else. */
+const LONG = { leaseDurationMs: 120_000, renewDeadlineMs: 90_000, retryPeriodMs: 200 };
+/** For a test that waits for the end of a lead. */
+const SHORT = { leaseDurationMs: 8_000, renewDeadlineMs: 6_000, retryPeriodMs: 200 };
 
 let cluster: TestCluster;
 let leaseCount = 0;
@@ -52,7 +54,7 @@ function candidate(
     lease,
     identity,
     log: createSilentLogger(),
-    ...SHORT,
+    ...LONG,
     ...options,
   });
   const stopping = new AbortController();
@@ -94,7 +96,11 @@ describe("an election", () => {
     await using one = candidate("one", lease);
     await one.untilLeading();
     const first = await read(lease);
-    expect(first.spec).toMatchObject({ holderIdentity: "one", leaseDurationSeconds: 3, leaseTransitions: 0 });
+    expect(first.spec).toMatchObject({
+      holderIdentity: "one",
+      leaseDurationSeconds: 120,
+      leaseTransitions: 0,
+    });
     expect(first.spec?.renewTime).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/);
     await eventually(async () =>
       expect(Date.parse((await read(lease)).spec?.renewTime ?? "")).toBeGreaterThan(
@@ -124,9 +130,9 @@ describe("an election", () => {
     const lease = nextLease();
     await using link = await startTcpProxy({ target: new URL(cluster.url) });
     await using client = cluster.connect({ server: link.url });
-    await using cutOff = candidate("cut-off", lease, { client });
+    await using cutOff = candidate("cut-off", lease, { client, ...SHORT });
     await cutOff.untilLeading();
-    await using other = candidate("other", lease);
+    await using other = candidate("other", lease, SHORT);
     await eventually(() => expect(other.elector.holder).toBe("cut-off"));
     link.drop();
     await other.untilLeading();
@@ -158,7 +164,9 @@ describe("an election", () => {
   it("says what is missing without permission, and leads once that is granted", async () => {
     const lease = nextLease();
     await using client = cluster.connect({ user: await cluster.user("candidate") });
-    await using one = candidate("one", lease, { client });
+    // It says so when it has been without an answer for as long as a lease lasts.
+    const brief = { leaseDurationMs: 3_000, renewDeadlineMs: 2_000 };
+    await using one = candidate("one", lease, { client, ...brief });
     await eventually(() =>
       expect(one.elector.problem()).toMatch(
         /get leases\.coordination\.k8s\.io "lease-\d+" in "election".*candidate/,
@@ -181,8 +189,7 @@ describe("a crash of the API server", () => {
   it("does not end the lead when it is shorter than the renew deadline", async () => {
     await using own = await startTestCluster();
     const lease = { namespace: "default", name: "lease" };
-    const durations = { leaseDurationMs: 60_000, renewDeadlineMs: 40_000, retryPeriodMs: 200 };
-    await using one = candidate("one", lease, { client: own.client, ...durations });
+    await using one = candidate("one", lease, { client: own.client });
     await one.untilLeading();
     await own.stopComponent("kube-apiserver", "SIGKILL");
     await own.startComponent("kube-apiserver");

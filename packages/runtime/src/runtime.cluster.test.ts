@@ -17,6 +17,9 @@ async function aRuntime(name: string, lease?: string): Promise<Runtime> {
     log: createSilentLogger(),
     healthBindAddress: "127.0.0.1:0",
     metricsBindAddress: "127.0.0.1:0",
+    // Nothing is to be cut off because the machine stood still.
+    stopLimitMs: 60_000,
+    drainLimitMs: 30_000,
     ...(lease && { lease: { namespace: NAMESPACE, name: lease } }),
   });
 }

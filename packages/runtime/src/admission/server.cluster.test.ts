@@ -79,7 +79,7 @@ async function register(failurePolicy: "Fail" | "Ignore", handler: AdmissionHand
         admissionReviewVersions: ["v1"],
         sideEffects: "None",
         failurePolicy,
-        timeoutSeconds: 5,
+        timeoutSeconds: 30, // the most it allows: a machine that stands still is no failure of the webhook
         clientConfig: { url: `${server.url}/label`, caBundle: Buffer.from(cluster.ca).toString("base64") },
         namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": namespace } },
         rules: [{ apiGroups: [""], apiVersions: ["v1"], operations: ["*"], resources: ["configmaps"] }],
