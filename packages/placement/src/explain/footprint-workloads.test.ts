@@ -29,10 +29,10 @@ function forecast(
   deployment: Deployment,
   { spec = WEB, sight = sightOf({}), sourcesRead = ["config", "cluster"] } = {},
 ): ReturnType<typeof forecastWait> {
-  const { footprints } = footprintsOf({ web: spec });
+  const { footprints, faults } = footprintsOf({ web: spec });
   const view: WaitForecastView = {
     deployment,
-    footprints: { footprints, policy: { sourcesRead: new Set(sourcesRead) } },
+    footprints: { footprints, faults, policy: { sourcesRead: new Set(sourcesRead) } },
     sight,
   };
   return forecastWait(view);

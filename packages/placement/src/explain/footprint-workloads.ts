@@ -4,6 +4,7 @@ import { addFinalizer } from "@berth/runtime";
 import { type AgentTarget, staysAway } from "../node/footprint/agent-selector.ts";
 import { decideWait, type WaitView } from "../node/footprint/decide-wait.ts";
 import type { OwnerHold } from "../node/footprint/footprint.ts";
+import { isFree, type KnownFootprints } from "../node/footprint/wait-claimants.ts";
 
 /** A Deployment that would be rolled out, for its init containers change. */
 export interface WaitForecast {
@@ -14,11 +15,8 @@ export interface WaitForecast {
   readonly taken: readonly string[];
 }
 
-export interface WaitForecastView extends Omit<WaitView, "footprints"> {
-  readonly footprints: {
-    readonly footprints: WaitView["footprints"];
-    readonly policy: { readonly sourcesRead: ReadonlySet<string> };
-  };
+export interface WaitForecastView extends Omit<WaitView, "footprints" | "isFree"> {
+  readonly footprints: KnownFootprints;
 }
 
 /**
@@ -27,7 +25,7 @@ export interface WaitForecastView extends Omit<WaitView, "footprints"> {
  */
 export function forecastWait({
   deployment,
-  footprints: { footprints, policy },
+  footprints,
   sight,
 }: WaitForecastView): WaitForecast | "unknown" | undefined {
   let isOpen = false;
@@ -37,7 +35,8 @@ export function forecastWait({
   };
   const { bodies, put, taken } = decideWait({
     deployment,
-    footprints,
+    footprints: footprints.footprints,
+    isFree: (container) => isFree(container, footprints),
     sight: {
       namespaceLabels: (name) => noting(sight.namespaceLabels(name)),
       driverOfClaim: (namespace, claim) => noting(sight.driverOfClaim(namespace, claim)),
@@ -45,8 +44,6 @@ export function forecastWait({
   });
   if (bodies.length === 0) return isOpen ? "unknown" : undefined;
   if (put.length + taken.length === 0) return undefined;
-  // Footprints of the cluster that could not be read may want what would be taken off.
-  if (taken.length > 0 && !policy.sourcesRead.has("cluster")) return undefined;
   const { namespace = "", name = "" } = deployment.metadata ?? {};
   return { deployment: `${namespace}/${name}`, put: put.map((it) => it.name), taken };
 }

@@ -1,6 +1,7 @@
 import type { Container, Deployment } from "@berth/kube";
 import { describe, expect, it } from "vitest";
 import { decideWait } from "./decide-wait.ts";
+import type { Footprints } from "./footprint.ts";
 import { footprintOf } from "./testing/footprints.ts";
 import { sightOf } from "./testing/pods.ts";
 import { waitContainer } from "./wait.ts";
@@ -133,6 +134,25 @@ describe("the wait of a Deployment", () => {
     expect(appliedTo(deployment, [])).toEqual([[]]);
     const { put, taken } = decideWait({ deployment, footprints: [], sight: sightOf({}) });
     expect({ put, taken }).toEqual({ put: [], taken: ["wait"] });
+  });
+
+  it("stays as it is, and where another is put in, while somebody may want it", () => {
+    const one = { ...init, wait: { ...init.wait, container: { ...init.wait.container, name: "one" } } };
+    const isFree = (name: string): boolean => name !== "wait";
+    const deployment = aDeployment([wait, other], { wait: true });
+    const of = (footprints: Footprints["footprints"]) =>
+      decideWait({ deployment, footprints, sight: sightOf({}), isFree });
+    expect(of([])).toMatchObject({ bodies: [], put: [], taken: [], kept: ["wait"] });
+    const { bodies, taken } = of([footprintOf(one)]);
+    expect(taken).toEqual([]);
+    const inits = bodies.map(({ spec }) => spec?.template.spec.initContainers);
+    expect(inits.map((list) => list?.map(({ name }) => name))).toEqual([
+      ["one", "wait", "x"],
+      ["one", "wait"],
+    ]);
+    // Of what others have put into it nothing becomes ours.
+    const { name, image, resources, securityContext } = wait;
+    expect(inits[1]?.[1]).toEqual({ name, image, resources, securityContext });
   });
 
   it("stays as it is while it is not known whether the pods need the agent", () => {

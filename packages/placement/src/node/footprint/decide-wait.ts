@@ -8,6 +8,7 @@ import type { Footprint } from "./footprint.ts";
 import { hasGroupLabel } from "./groups.ts";
 import { type NeedSight, podNeeds } from "./needs.ts";
 import { containerNames, type WaitBody, waitBody, waitContainers } from "./wait.ts";
+import type { WantedBy } from "./wait-claimants.ts";
 
 export interface WaitDecision {
   /** To be applied one after the other. Empty: it stands as it should, or cannot be told yet. */
@@ -15,29 +16,31 @@ export interface WaitDecision {
   /** Containers that are put in or changed, and names of those that are taken off. */
   readonly put: readonly Container[];
   readonly taken: readonly string[];
+  /** Containers of ours that nobody in force wants, and that stay as they are. */
+  readonly kept: readonly string[];
+  /** By whom which containers are wanted; absent where that cannot be told. */
+  readonly wantedBy?: WantedBy;
 }
 
 export interface WaitView {
   readonly deployment: Deployment;
   readonly footprints: readonly Footprint[];
   readonly sight: NeedSight;
+  /** May this container of ours be taken off where none of the footprints wants it? Default: each may. */
+  readonly isFree?: (container: string) => boolean;
 }
 
-const settled: WaitDecision = Object.freeze({ bodies: [], put: [], taken: [] });
+const unknown: WaitDecision = Object.freeze({ bodies: [], put: [], taken: [], kept: [] });
 
 /**
  * Pure and total. What others have put in under one of the names stays as it is, and is not ours; so does everything while
- * it is not known whether the pods need the agent.
+ * it is not known whether the pods need the agent, and a container of ours that somebody may want.
  */
-export function decideWait({ deployment, footprints, sight }: WaitView): WaitDecision {
+export function decideWait({ deployment, footprints, sight, isFree = () => true }: WaitView): WaitDecision {
   const spec = deployment.spec?.template.spec;
-  if (spec === undefined || deployment.metadata?.deletionTimestamp !== undefined) return settled;
-  const wanting: Footprint[] = [];
-  for (const footprint of footprints) {
-    const answer = isWaiting(deployment, footprint, sight);
-    if (answer === undefined) return settled;
-    if (answer) wanting.push(footprint);
-  }
+  if (spec === undefined || deployment.metadata?.deletionTimestamp !== undefined) return unknown;
+  const wanting = whoWants(deployment, footprints, sight);
+  if (wanting === undefined) return unknown;
   const applied = appliedContainers(deployment);
   const ours = new Set([...applied].flatMap(([name, fields]) => (isWhole(fields) ? [name] : [])));
   const standing = new Map((spec.initContainers ?? []).map((container) => [container.name, container]));
@@ -49,16 +52,53 @@ export function decideWait({ deployment, footprints, sight }: WaitView): WaitDec
     (container) => !isStanding(container, standing.get(container.name), applied.get(container.name)),
   );
   const names = new Set(wanted.map(({ name }) => name));
-  const off = [...applied.keys()].filter((name) => !names.has(name));
-  if (put.length === 0 && off.length === 0) return settled;
+  const surplus = [...applied.keys()].filter((name) => !names.has(name));
+  const kept = surplus.filter((name) => ours.has(name) && !isFree(name));
+  const off = surplus.filter((name) => !kept.includes(name));
+  const decided = { kept, wantedBy: wantedBy(wanting) };
+  if (put.length === 0 && off.length === 0) return { ...unknown, ...decided };
+  const all = [...wanted, ...kept.flatMap((name) => asApplied(standing.get(name), applied.get(name)))];
   const isNew = put.some(({ name }) => !standing.has(name));
   const others = [...standing.keys()].filter((name) => !names.has(name) && !ours.has(name));
-  const first = isNew && others.length > 0 ? [waitBody(deployment, wanted, others)] : [];
+  const first = isNew && others.length > 0 ? [waitBody(deployment, all, others)] : [];
   return {
-    bodies: [...first, waitBody(deployment, wanted)],
+    ...decided,
+    bodies: [...first, waitBody(deployment, all)],
     put,
     taken: off.filter((name) => ours.has(name)),
   };
+}
+
+/** `undefined` while it is not known of one of them. */
+function whoWants(
+  deployment: Deployment,
+  footprints: readonly Footprint[],
+  sight: NeedSight,
+): readonly Footprint[] | undefined {
+  const wanting: Footprint[] = [];
+  for (const footprint of footprints) {
+    const answer = isWaiting(deployment, footprint, sight);
+    if (answer === undefined) return undefined;
+    if (answer) wanting.push(footprint);
+  }
+  return wanting;
+}
+
+function wantedBy(wanting: readonly Footprint[]): WantedBy {
+  const rules = new Map<string, Set<string>>();
+  for (const { wait, rule } of wanting) {
+    if (wait === undefined) continue;
+    const { containerName } = wait;
+    rules.set(containerName, new Set([...(rules.get(containerName) ?? []), rule]));
+  }
+  return rules;
+}
+
+/** What we have applied of it, as it stands: an apply of that changes nothing. */
+function asApplied(standing: Container | undefined, applied: unknown): readonly Container[] {
+  if (standing === undefined) return [];
+  const ours = Object.entries(standing).filter(([name]) => field(applied, `f:${name}`) !== undefined);
+  return [{ ...Object.fromEntries(ours), name: standing.name }];
 }
 
 /** Do the pods of the Deployment wait by this footprint? `undefined` while that is not known. */

@@ -28,10 +28,10 @@ import {
   type TemplateMemory,
   tell,
 } from "../template-memory.ts";
-import type { FootprintSource } from "./compile.ts";
 import { decideWait, type WaitDecision } from "./decide-wait.ts";
 import type { Footprints } from "./footprint.ts";
 import type { NeedSight } from "./needs.ts";
+import { claimantsAfter, isFree, WaitClaimants } from "./wait-claimants.ts";
 
 export interface WaitReconcilerOptions {
   /** With what Berth has applied in `managedFields`, as `WaitWatch` keeps it. */
@@ -44,9 +44,6 @@ export interface WaitReconcilerOptions {
   readonly clock: Clock;
 }
 
-/** The source that may be there and not be read: of the other, files are read always. */
-const CLUSTER: FootprintSource = "cluster";
-
 /**
  * Level-based. One roll-out of the Deployment for each change: the second apply, which gives up names of others that the
  * first one needed for the order, leaves the template as it is. What others take off is put back, three times within ten
@@ -56,20 +53,27 @@ export function createWaitReconciler(options: WaitReconcilerOptions): Reconcile<
   const { clock } = options;
   // Only of Deployments that were written, and until they are gone.
   const memories = new TemplateMemories(createTemplateMemory);
+  const claimants = new WaitClaimants();
   return async (key, { signal }) => {
     const deployment = options.deployments.get(key);
     const { uid, resourceVersion } = deployment?.metadata ?? {};
     if (deployment === undefined || uid === undefined || resourceVersion === undefined) {
       memories.forget(key);
+      claimants.forget(key);
       return undefined;
     }
     const footprints = options.footprints();
     // Those of a source that is still to be read may want what would be taken off.
     if (footprints === undefined || footprints.policy.unsettled !== undefined) return undefined;
-    const decision = decideWait({ deployment, footprints: footprints.footprints, sight: options.sight });
+    const before = claimants.of(key, uid);
+    const decision = decideWait({
+      deployment,
+      footprints: footprints.footprints,
+      sight: options.sight,
+      isFree: (container) => isFree(container, footprints, before),
+    });
+    claimants.note(key, uid, claimantsAfter(before, decision, footprints));
     if (decision.bodies.length === 0) return undefined;
-    // Those of the cluster, while they may not be read, are not known to be gone.
-    if (decision.taken.length > 0 && !footprints.policy.sourcesRead.has(CLUSTER)) return undefined;
     const memory = memories.of(key, uid);
     if (isBehind(memory, resourceVersion)) return undefined;
     const subject: Subject = { deployment, memory, decision };

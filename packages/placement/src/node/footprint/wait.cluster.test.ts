@@ -24,8 +24,9 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { reasons } from "../../api/reasons.ts";
 import { applyPatch } from "../testing/json-patch.ts";
 import { admitWait } from "./admit-wait.ts";
+import { compileFootprints } from "./compile.ts";
 import type { Footprints } from "./footprint.ts";
-import { footprintsOf } from "./testing/footprints.ts";
+import { documentsOf, footprintsOf } from "./testing/footprints.ts";
 import { sightOf } from "./testing/pods.ts";
 import { waitWebhook } from "./wait-objects.ts";
 import { createWaitReconciler } from "./wait-reconciler.ts";
@@ -56,10 +57,10 @@ interface Berth extends AsyncDisposable {
   want(footprints: Footprints): void;
 }
 
-function startBerth(client: KubeClient): Berth {
+function startBerth(client: KubeClient, first = applying): Berth {
   const common = { client, cluster: clusterName("c"), clock: systemClock, log: createSilentLogger() };
   const events: EventInput[] = [];
-  let footprints = applying;
+  let footprints = first;
   const watch = new WaitWatch({ ...common, onDeployment: (key) => controller.enqueue(key) });
   const controller = createController({
     ...common,
@@ -180,6 +181,32 @@ describe("a Deployment whose pods need the agent", () => {
     // Another one has been looked at, and so has this one: they come in one snapshot or later.
     await standing(await create([]), ["wait"]);
     expect((await get(name)).metadata?.resourceVersion).toBe(before);
+  });
+
+  it("keeps the wait of a document that has got a fault before Berth starts anew, until it is gone", async () => {
+    const name = await create([]);
+    await (async () => {
+      await using _berth = startBerth(cluster.client);
+      await standing(name, ["wait"]);
+    })();
+    const before = (await get(name)).metadata?.resourceVersion;
+    const others = documentsOf({
+      other: {
+        workloads: [{ podSelector: { matchLabels: { agent: "other" } } }],
+        node: { label: { key: "test.berth.dev/other" } },
+        wait: { ...wait, inject: "ServerSideApply", container: { ...wait.container, name: "other" } },
+      },
+    });
+    const config = documentsOf({}, "config");
+    const unreadable = [{ name: "f", message: "spec.wait.port: expected number" }];
+    await using again = startBerth(
+      cluster.client,
+      compileFootprints({ sources: [config, { ...others, unreadable }] }),
+    );
+    await standing(await create([], { labels: { agent: "other" } }), ["other"]);
+    expect((await get(name)).metadata?.resourceVersion).toBe(before);
+    again.want(compileFootprints({ sources: [config, others] }));
+    await standing(name, []);
   });
 
   it("is left alone with a container of that name, of another kind of owner, and without the labels", async () => {
