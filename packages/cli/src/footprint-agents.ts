@@ -1,6 +1,6 @@
 /** The agents of footprints as they run: on how many of the nodes that need one it is ready. */
 import { type DaemonSet, type KubeClient, type Pod, type PodSpec, pods } from "@berth/kube";
-import { daemonSetQuery, type Footprint, InformerSet } from "@berth/placement";
+import { daemonSetQuery, type Footprint, InformerSet, pick } from "@berth/placement";
 import type { Clock, ClusterName, Component, Logger, MetricsRegistry, Running } from "@berth/runtime";
 
 export interface FootprintAgentsOptions {
@@ -92,18 +92,17 @@ function isMadeBy({ metadata }: Pod, uid: string | undefined): boolean {
 
 /** Who made it, where it runs and whether it is ready. The types promise more: none of it is read. */
 function slimPod({ metadata = {}, spec, status }: Pod): Pod {
-  const { name, namespace, uid, resourceVersion, deletionTimestamp, ownerReferences } = metadata;
   const ready = status?.conditions?.find(({ type }) => type === "Ready");
   return {
-    metadata: {
-      ...(name !== undefined && { name }),
-      ...(namespace !== undefined && { namespace }),
-      ...(uid !== undefined && { uid }),
-      ...(resourceVersion !== undefined && { resourceVersion }),
-      ...(deletionTimestamp !== undefined && { deletionTimestamp }),
-      ...(ownerReferences && { ownerReferences }),
-    },
+    metadata: pick(metadata, [
+      "name",
+      "namespace",
+      "uid",
+      "resourceVersion",
+      "deletionTimestamp",
+      "ownerReferences",
+    ]),
     spec: { nodeName: spec?.nodeName } as PodSpec,
-    status: { conditions: ready ? [{ type: ready.type, status: ready.status }] : [] },
+    status: { conditions: ready ? [pick(ready, ["type", "status"])] : [] },
   };
 }

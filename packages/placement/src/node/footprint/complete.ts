@@ -9,7 +9,7 @@ import type {
   FootprintWorkload,
   NodeFootprintSpec,
 } from "../../api/node-footprint.ts";
-import { parseQuantity } from "../labels/compare.ts";
+import { parseQuantity } from "../quantity.ts";
 import { isEmptySelector } from "../selector.ts";
 import type {
   AgentWait,
@@ -20,6 +20,7 @@ import type {
   OwnerHold,
   PodGrouping,
 } from "./footprint.ts";
+import { FINISHED } from "./needs.ts";
 import { presets } from "./presets.ts";
 import { waitSettings } from "./wait-settings.ts";
 
@@ -39,7 +40,6 @@ export interface CompletedFootprint {
 export const IDLE_VALUE = "false";
 
 const DEFAULT_VALUE = "true";
-const FINISHED: ReadonlySet<string> = new Set(["Succeeded", "Failed"]);
 const WAIT_CONTAINER = { name: "wait-for-agent", image: "busybox:1.36" };
 /** What leaves 36 characters of 63 for a uid, and one for the sign between. */
 const MAX_NAME_IN_PREFIX = 63 - 36 - 1;

@@ -1,7 +1,7 @@
 /** Does a pod need the agent? Pure and total: pods are untrusted. */
 import type { Container, Pod, Volume } from "@berth/kube";
-import { isPositiveQuantity } from "../labels/compare.ts";
 import { ownValue } from "../mark.ts";
+import { isPositiveQuantity } from "../quantity.ts";
 import { isEmptySelector, matchesSelector } from "../selector.ts";
 import type { Footprint, NeedingPods } from "./footprint.ts";
 import type { FootprintSight } from "./footprint-sight.ts";
@@ -12,7 +12,8 @@ export type Answer = "yes" | "no" | "unknown";
 /** What is asked about a pod beyond the pod itself. */
 export type NeedSight = Pick<FootprintSight, "namespaceLabels" | "driverOfClaim">;
 
-const FINISHED: ReadonlySet<string> = new Set(["Succeeded", "Failed"]);
+/** Phases of a pod whose containers have all ended, for good. */
+export const FINISHED: ReadonlySet<string> = new Set(["Succeeded", "Failed"]);
 
 /** One workload that takes the pod is enough. The agent's own pods never need it. */
 export function podNeeds(pod: Pod, footprint: Footprint, sight: NeedSight): Answer {
