@@ -94,7 +94,9 @@ function stageOf(world: World): Stage {
     pods: () => pods,
     namespaceLabels: () => undefined,
     owners: ({ metadata: { name = "", ownerReferences = [] } = {} }) =>
-      open.includes(name) ? undefined : ownerReferences.map((it) => ({ ...it, group: "ate.dev" })),
+      open.includes(name)
+        ? undefined
+        : ownerReferences.map((it) => ({ ...it, group: "ate.dev", resource: "workerpools" })),
     driverOfClaim: () => undefined,
     daemonSet: () => daemonSet,
   };

@@ -6,6 +6,7 @@ import type { Instant } from "../capability.ts";
 import { nodeOf } from "../pod-nodes.ts";
 import type { Footprint, GroupVersionResource } from "./footprint.ts";
 import type { HeldOwner } from "./footprint-sight.ts";
+import { isSameResource } from "./held-resource.ts";
 
 /** All that hold owners of one resource by one finalizer. */
 export interface Guard {
@@ -182,8 +183,4 @@ function isLost({ isNodeLost }: HoldView, pod: Pod): boolean {
 
 function podName({ metadata }: Pod): string {
   return `${metadata?.namespace ?? ""}/${metadata?.name ?? ""}`;
-}
-
-export function isSameResource(a: GroupVersionResource, b: GroupVersionResource): boolean {
-  return a.group === b.group && a.resource === b.resource;
 }

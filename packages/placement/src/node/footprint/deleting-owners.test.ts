@@ -58,7 +58,7 @@ describe("a pod that changes concerns", () => {
   });
 
   it("each one of its namespace when what is above it is gone: it may have been of any", () => {
-    const maker = { group: "apps", kind: "ReplicaSet", name: "r", uid: "r" };
+    const maker = { group: "apps", kind: "ReplicaSet", resource: "replicasets", name: "r", uid: "r" };
     const owners = (isAbandoned: boolean): DeletingOwners<Key> =>
       deleting(byOwner, { owners: () => [{ ...maker, isAbandoned }] });
     const pod = makeAteom("other", "p");

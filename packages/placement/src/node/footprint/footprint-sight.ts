@@ -6,6 +6,8 @@ import type { Footprint, GroupVersionResource } from "./footprint.ts";
 export interface OwnerIdentity {
   readonly group: string;
   readonly kind: string;
+  /** As paths name its resource: `deployments`. */
+  readonly resource: string;
   readonly name: string;
   readonly uid: string;
   /** What has made it, of a kind that Kubernetes makes pods with, is gone: the garbage collector ends it soon. Default false. */

@@ -23,8 +23,20 @@ const A: DeletedOwner = {
   isOrphaned: false,
   isForeground: false,
 };
-const REPLICA_SET: OwnerIdentity = { group: "apps", kind: "ReplicaSet", name: "rs", uid: "rs" };
-const DEPLOYMENT: OwnerIdentity = { group: "apps", kind: "Deployment", name: "d", uid: "d" };
+const REPLICA_SET: OwnerIdentity = {
+  group: "apps",
+  kind: "ReplicaSet",
+  resource: "replicasets",
+  name: "rs",
+  uid: "rs",
+};
+const DEPLOYMENT: OwnerIdentity = {
+  group: "apps",
+  kind: "Deployment",
+  resource: "deployments",
+  name: "d",
+  uid: "d",
+};
 
 function found(
   footprint: typeof byLabel,
@@ -151,6 +163,33 @@ describe("the pods that a deletion waits for", () => {
     for (const hold of [{ ownedResources: [pods] }, { onDelete: "Wait" }] as const) {
       const spec = { preset: "agent-substrate/owner-uid", hold: { resource, finalizer, ...hold } } as const;
       expect(found(footprintOf(spec), [forged])).toEqual(["forged"]);
+    }
+  });
+
+  it.each(["StatefulSet", "ReplicaSet"])("are none of a %s that it controls and nobody deletes", (kind) => {
+    const labels = { "ate.dev/worker-pool": "pool", "ate.dev/worker-pool-uid": "a" };
+    const owners = [`apps/${kind} s`, "ate.dev/WorkerPool a"];
+    const pod = makePod("p", { labels, owners });
+    const ending = makePod("ending", { labels, owners, isEnding: true });
+    for (const footprint of [byLabel, byOwner]) {
+      expect(found(footprint, [pod, ending])).toEqual(["ending"]);
+      expect(found(footprint, [pod], { owner: { isForeground: true } })).toEqual(["p"]);
+    }
+    const of = { group: "apps", version: "v1", resource: `${kind.toLowerCase()}s` };
+    const { resource, finalizer } = byOwner.hold ?? { resource: of, finalizer: "" };
+    for (const hold of [{ ownedResources: [of] }, { onDelete: "Wait" }] as const) {
+      const spec = { preset: "agent-substrate/owner-uid", hold: { resource, finalizer, ...hold } } as const;
+      expect(found(footprintOf(spec), [pod])).toEqual(["p"]);
+    }
+  });
+
+  it("are those of what it has taken over directly, though something that nobody deletes was read between", () => {
+    const owners = ["apps/ReplicaSet rs", "apps/Deployment d", "x.test/Middle m", "ate.dev/WorkerPool a"];
+    const pods = [makeAteom("a", "p", { owners })];
+    for (const footprint of [byLabel, byOwner]) {
+      const refs = (refsOfD: readonly string[]) => (uid: string) => (uid === "d" ? refsOfD : undefined);
+      expect(found(footprint, pods, { owner: { refsOf: refs(["m"]) } })).toEqual([]);
+      expect(found(footprint, pods, { owner: { refsOf: refs(["a"]) } })).toEqual(["p"]);
     }
   });
 

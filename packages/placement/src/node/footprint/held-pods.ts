@@ -4,6 +4,7 @@ import { ownValue } from "../mark.ts";
 import type { Footprint } from "./footprint.ts";
 import type { FootprintSight, OwnerIdentity } from "./footprint-sight.ts";
 import { isGroupedByOwner } from "./groups.ts";
+import { isSameResource } from "./held-resource.ts";
 import { type NeedSight, podNeeds } from "./needs.ts";
 import { controllerOf, isWorkload } from "./owner-reference.ts";
 
@@ -32,7 +33,7 @@ export interface DeletedOwner {
   readonly known: Set<string>;
   /** The garbage collector has orphaned what it owned, or is about to. */
   readonly isOrphaned: boolean;
-  /** The garbage collector deletes all that it owns. */
+  /** The garbage collector deletes all that it owns, while it is still there. */
   readonly isForeground: boolean;
 }
 
@@ -64,7 +65,7 @@ export function podsOfOwner(footprint: Footprint, owner: DeletedOwner, sight: He
     const chain = sight.owners(pod);
     if (chain === undefined) unread.push(pod);
     if (chain === undefined || needs === "unknown") isKnown = false;
-    else if (!isLeft(footprint, pod, owner) && isBound(footprint, pod, chain, owner)) {
+    else if (isBound(footprint, pod, chain, owner)) {
       owner.known.add(pod.metadata?.uid ?? "");
       pods.push(pod);
     }
@@ -141,16 +142,25 @@ function isOfGroup(
   return ownValue(metadata?.labels, grouping.label) === uid;
 }
 
+/** A pod, as one of the chain below its owner. */
+const POD = { group: "", resource: "pods" };
+
 /**
- * Nobody deletes a pod that the owner itself controls while the owner is there, where pods are not among what is deleted
- * with it: to wait for it would be to wait for ever. Whoever makes pods can name an owner. Once the owner is gone, the
- * garbage collector ends it.
+ * Nobody deletes what the owner itself controls while the owner is there, where that is not among what is deleted with it:
+ * to wait for its pods, or for one that is such itself, would be to wait for ever. Whoever makes pods can name an owner. Once
+ * the owner is gone, the garbage collector ends them. Under a foreground deletion it does so before.
+ *
+ * @param below what the owner controls: the pod, or what has made it.
  */
-function isLeft({ hold }: Footprint, { metadata }: Pod, { uid, isForeground }: DeletedOwner): boolean {
+function isLeft(
+  { hold }: Footprint,
+  { metadata }: Pod,
+  below: Pick<OwnerIdentity, "group" | "resource">,
+  { isForeground }: DeletedOwner,
+): boolean {
   if (hold?.onDelete !== "DeleteOwned" || isForeground) return false;
   if (metadata?.deletionTimestamp !== undefined) return false;
-  if (controllerOf(metadata ?? {})?.uid !== uid) return false;
-  return !hold.ownedResources.some(({ group, resource }) => group === "" && resource === "pods");
+  return !hold.ownedResources.some((it) => isSameResource(it, below));
 }
 
 /**
@@ -158,14 +168,17 @@ function isLeft({ hold }: Footprint, { metadata }: Pod, { uid, isForeground }: D
  * the owned resources is told by a watch, and so what was orphaned, or taken over by another owner.
  */
 function isBound(
-  { grouping }: Footprint,
+  footprint: Footprint,
   pod: Pod,
   chain: readonly OwnerIdentity[],
-  { uid, refsOf, known, isOrphaned }: DeletedOwner,
+  owner: DeletedOwner,
 ): boolean {
+  const { grouping } = footprint;
+  const { uid, refsOf, known, isOrphaned } = owner;
   for (const [at, above] of chain.entries()) {
     // Of what was read above a pod nothing is true any more once it was orphaned; who controls the pod itself is watched.
-    if (above.uid === uid) return !isOrphaned || at === 0;
+    if (above.uid === uid)
+      return (!isOrphaned || at === 0) && !isLeft(footprint, pod, chain[at - 1] ?? POD, owner);
     const refs = refsOf(above.uid);
     if (refs === undefined) continue;
     // With another owner it lives on, and its pods with it.

@@ -7,6 +7,13 @@ export function resourceName({ group, resource }: GroupVersionResource): string 
   return group === "" ? resource : `${resource}.${group}`;
 }
 
+/** Versions of one resource are the same objects. */
+export function isSameResource(a: PluralName, b: PluralName): boolean {
+  return a.group === b.group && a.resource === b.resource;
+}
+
+type PluralName = Pick<GroupVersionResource, "group" | "resource">;
+
 export function versionedName(resource: GroupVersionResource): string {
   return `${resourceName(resource)}/${resource.version}`;
 }

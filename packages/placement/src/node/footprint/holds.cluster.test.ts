@@ -8,6 +8,7 @@ import { compileFootprints } from "./compile.ts";
 import { documentsOf } from "./testing/footprints.ts";
 import {
   createOwner,
+  createReplicaSet,
   FINALIZER,
   find,
   footprintsOf,
@@ -20,6 +21,8 @@ import {
   startHolds,
 } from "./testing/hold-world.ts";
 
+/** For what takes the controllers of Kubernetes several steps, each as soon as they get to it. */
+const CONTROLLERS = { timeoutMs: 60_000 };
 const namespace = "footprint-holds";
 const NODE = "holds-1";
 let cluster: TestCluster;
@@ -34,7 +37,12 @@ beforeAll(async () => {
   // The garbage collector looks for new kinds when it starts, and then every 30 s.
   await cluster.stopComponent("kube-controller-manager");
   await cluster.startComponent("kube-controller-manager");
-}, 90_000);
+  // It works, and knows the kind, once it ends a deletion in the foreground.
+  const probe = { namespace, name: "probe" };
+  await cluster.client.create(owners, { metadata: probe }, { namespace });
+  await cluster.client.delete(owners, probe, { propagationPolicy: "Foreground" });
+  await eventually(async () => expect(await theOwner(probe.name)).toBeUndefined(), { timeoutMs: 120_000 });
+});
 
 afterAll(() => cluster[Symbol.asyncDispose]());
 
@@ -59,7 +67,7 @@ async function running(name: string, replicas = 1): Promise<readonly Pod[]> {
     const found = await podsOfOwner(cluster.client, namespace, name);
     expect(found).toHaveLength(replicas);
     return found;
-  });
+  }, CONTROLLERS);
   for (const { metadata: { name: pod = "" } = {} } of made) {
     const binding = { metadata: { name: pod, namespace }, target: { kind: "Node", name: NODE } };
     await cluster.client.create(bindings, binding, { namespace });
@@ -89,10 +97,11 @@ async function terminating(name: string): Promise<void> {
     const found = await podsOfOwner(cluster.client, namespace, name);
     expect(found.length).toBeGreaterThan(0);
     for (const { metadata } of found) expect(metadata?.deletionTimestamp).toBeDefined();
-  });
+  }, CONTROLLERS);
 }
 
-const gone = (name: string) => eventually(async () => expect(await theOwner(name)).toBeUndefined());
+const gone = (name: string) =>
+  eventually(async () => expect(await theOwner(name)).toBeUndefined(), CONTROLLERS);
 
 describe("an owner with a hold", () => {
   it("F-B1 F-E1 F-10 in the background: what it owns is deleted, and it is gone once its pods are", async () => {
@@ -191,6 +200,26 @@ describe("an owner with a hold", () => {
     },
   );
 
+  it("that controls a ReplicaSet, which is not deleted with it: it goes before the pods, or in the foreground after", async () => {
+    await using berth = startBerth();
+    const named = async (): Promise<string> => {
+      const name = await guarded(0);
+      await createReplicaSet(cluster.client, { namespace, name });
+      await running(name);
+      return name;
+    };
+    const [name, other] = [await named(), await named()];
+    await deleteOwner(name);
+    await gone(name);
+    await terminating(name);
+    await deleteOwner(other, "Foreground");
+    await terminating(other);
+    expect(await theOwner(other)).toBeDefined();
+    await eventually(() => expect(berth.held.of("cluster/agent")[0]?.pods).toHaveLength(1));
+    for (const one of [name, other]) await endPods(one);
+    await gone(other);
+  });
+
   it("F-11 F-E13 with pods that never had a node: it is gone, and so is all that it owned", async () => {
     await using _berth = startBerth();
     const name = await guarded();
@@ -236,7 +265,12 @@ describe("an owner with a hold", () => {
     await terminating(name);
     await gone(name);
     expect(await podsOfOwner(cluster.client, namespace, name)).toHaveLength(1);
-    const event = berth.events.find(({ regarding }) => regarding.name === name);
+    // It is written once the finalizer is known to be off, which we may see first.
+    const event = await eventually(() => {
+      const found = berth.events.find(({ regarding }) => regarding.name === name);
+      expect(found).toBeDefined();
+      return found;
+    });
     expect(event).toMatchObject({
       type: "Warning",
       reason: reasons.HoldTimedOut,
@@ -317,6 +351,7 @@ describe("an owner whose footprints change", () => {
 
   it("goes on to be deleted when what it owns is completed while it waits", async () => {
     await using berth = startBerth({
+      onDelete: "Wait",
       ownedResources: [{ group: "", version: "v1", resource: "configmaps" }],
     });
     const name = await guarded();

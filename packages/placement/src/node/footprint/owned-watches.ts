@@ -10,10 +10,10 @@ import {
   whenAborted,
 } from "@berth/runtime";
 import { InformerSet, pick, type WantedInformer } from "../informer-set.ts";
-import { type Guard, isSameResource, type OwnedObject } from "./decide-hold.ts";
+import type { Guard, OwnedObject } from "./decide-hold.ts";
 import type { GroupVersionResource } from "./footprint.ts";
 import type { HeldOwner } from "./footprint-sight.ts";
-import { resourceName, resourceOf, versionedName } from "./held-resource.ts";
+import { isSameResource, resourceName, resourceOf, versionedName } from "./held-resource.ts";
 
 export interface OwnedWatchesOptions {
   readonly client: Pick<KubeClient, "list" | "watch">;

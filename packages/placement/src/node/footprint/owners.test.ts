@@ -15,9 +15,9 @@ describe("the owners of a pod", () => {
     await world.clock.advance(100);
     expect(world.told).toEqual(["n1"]);
     expect(world.resolver.owners(pod)).toEqual([
-      { group: "apps", kind: "ReplicaSet", name: "web-1", uid: "u-web-1" },
-      { group: "apps", kind: "Deployment", name: "web", uid: "u-web" },
-      { ...POOL, name: "pool", uid: "u-pool" },
+      { group: "apps", kind: "ReplicaSet", resource: "replicasets", name: "web-1", uid: "u-web-1" },
+      { group: "apps", kind: "Deployment", resource: "deployments", name: "web", uid: "u-web" },
+      { ...POOL, resource: "workerpools", name: "pool", uid: "u-pool" },
     ]);
     await world.clock.advance(24 * 3_600_000);
     expect(world.look(pod)).toEqual(CHAIN);

@@ -67,9 +67,16 @@ const PROBE = "probe ";
 
 /** Answers are numbered in their order: `first` is the first one about this owner, `at` the last. */
 type Answer = { readonly first: number; readonly at: number } & (
-  | { readonly alive: true; readonly controller: OwnerReference | undefined }
+  | { readonly alive: true; readonly resource: string; readonly controller: OwnerReference | undefined }
   | { readonly alive: false; readonly until: number }
 );
+
+/** As the server has it. */
+interface ReadOwner {
+  /** See `OwnerIdentity`. */
+  readonly resource: string;
+  readonly metadata: ObjectMeta;
+}
 
 interface Question {
   readonly named: NamedOwner;
@@ -228,7 +235,7 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
         if (last !== undefined) found.push(isWorkload(ref) ? { ...last, isAbandoned: true } : last);
         return { found, ...(isStale && { stale: named }), isFinal: false };
       }
-      found.push({ group: named.group, kind, name, uid });
+      found.push({ group: named.group, kind, resource: answer.resource, name, uid });
       unmet.delete(kindText({ group: named.group, kind }));
       child = answer.first;
       ref = answer.controller;
@@ -300,7 +307,7 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
   async #read(
     { namespace, group, version, ref }: NamedOwner,
     signal: AbortSignal,
-  ): Promise<ObjectMeta | undefined | "unserved"> {
+  ): Promise<ReadOwner | undefined | "unserved"> {
     const { kind, name, uid } = ref;
     const resource =
       WORKLOADS.get(kindText({ group, kind })) ??
@@ -310,7 +317,7 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
     try {
       const of = { name, ...(resource.namespaced && { namespace }) };
       const { metadata } = await this.#options.client.get(resource, of, { signal, metadataOnly: true });
-      return metadata?.uid === uid ? metadata : undefined;
+      return metadata?.uid === uid ? { resource: resource.plural, metadata } : undefined;
     } catch (error) {
       // What is no name is the name of nothing.
       if (isApiError(error, "notFound", "invalid")) return undefined;
@@ -318,13 +325,13 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
     }
   }
 
-  #answer({ named, waiting }: Question, read: ObjectMeta | undefined): void {
+  #answer({ named, waiting }: Question, read: ReadOwner | undefined): void {
     const { key } = named;
     const before = this.#answers.get(key);
     const at = ++this.#answered;
     const order = { first: before?.first ?? at, at };
     const answer: Answer = read
-      ? { ...order, alive: true, controller: controllerOf(read) }
+      ? { ...order, alive: true, resource: read.resource, controller: controllerOf(read.metadata) }
       : { ...order, alive: false, until: this.#options.clock.monotonic() + GONE_MS };
     this.#questions.delete(key);
     this.#answers.delete(key);

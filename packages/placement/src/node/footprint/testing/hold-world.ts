@@ -2,14 +2,17 @@
 import {
   customResourceDefinitions,
   type Deployment,
+  type DeploymentSpec,
   defineResource,
   deployments,
   isApiError,
   type KubeClient,
   type KubeObject,
+  type OwnerReference,
   type Pod,
   pods,
   type Resource,
+  replicaSets,
 } from "@berth/kube";
 import {
   clusterName,
@@ -145,30 +148,50 @@ export async function createOwner(
   { namespace, name, replicas = 1 }: { namespace: string; name: string; replicas?: number },
 ): Promise<KubeObject> {
   const owner = await client.create(owners, { metadata: { namespace, name } }, { namespace });
-  const labels = { pool: name, "pool-uid": owner.metadata?.uid ?? "", agent: "needed" };
   const deployment: Deployment = {
-    metadata: {
-      name: `${name}-deployment`,
-      namespace,
-      ownerReferences: [
-        {
-          apiVersion: `${GROUP}/v1`,
-          kind: "Pool",
-          name,
-          uid: owner.metadata?.uid ?? "",
-          controller: true,
-          blockOwnerDeletion: true,
-        },
-      ],
-    },
-    spec: {
-      replicas,
-      selector: { matchLabels: { pool: name } },
-      template: { metadata: { labels }, spec: { containers: [{ name: "c", image: "registry.test/a:1" }] } },
-    },
+    metadata: { name: `${name}-deployment`, namespace, ownerReferences: [controllerOf(owner)] },
+    spec: { replicas, ...podsOfPool(owner) },
   };
   await client.create(deployments, deployment, { namespace });
   return owner;
+}
+
+/** One that the owner controls itself, with a pod. */
+export async function createReplicaSet(
+  client: KubeClient,
+  { namespace, name }: { readonly namespace: string; readonly name: string },
+): Promise<void> {
+  const owner = await client.get(owners, { namespace, name });
+  await client.create(
+    replicaSets,
+    {
+      metadata: { name: `${name}-set`, namespace, ownerReferences: [controllerOf(owner)] },
+      spec: { replicas: 1, ...podsOfPool(owner) },
+    },
+    { namespace },
+  );
+}
+
+function controllerOf({ metadata: { name = "", uid = "" } = {} }: KubeObject): OwnerReference {
+  return {
+    apiVersion: `${GROUP}/v1`,
+    kind: "Pool",
+    name,
+    uid,
+    controller: true,
+    blockOwnerDeletion: true,
+  };
+}
+
+function podsOfPool({
+  metadata: { name = "", uid = "" } = {},
+}: KubeObject): Pick<DeploymentSpec, "selector" | "template"> {
+  const labels = { pool: name, "pool-uid": uid, agent: "needed" };
+  const containers = [{ name: "c", image: "registry.test/a:1" }];
+  return {
+    selector: { matchLabels: { pool: name } },
+    template: { metadata: { labels }, spec: { containers } },
+  };
 }
 
 export async function podsOfOwner(

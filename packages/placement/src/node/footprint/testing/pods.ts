@@ -76,5 +76,5 @@ export function sightOf(init: SightInit): FootprintSight {
 
 function toIdentity({ apiVersion, kind, name, uid }: OwnerReference): OwnerIdentity {
   const group = apiVersion.includes("/") ? (apiVersion.split("/")[0] ?? "") : "";
-  return { group, kind, name, uid };
+  return { group, kind, resource: `${kind.toLowerCase()}s`, name, uid };
 }
