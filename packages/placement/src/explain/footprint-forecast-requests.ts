@@ -1,6 +1,6 @@
 /** What a pod of a template requests of its node, and what many of them do. Pure. */
 import type { Container, PodSpec } from "@berth/kube";
-import { parseQuantity } from "../node/labels/compare.ts";
+import { parseQuantity } from "../node/quantity.ts";
 
 /** By resource, as Kubernetes writes quantities: `{ cpu: "1500m", memory: "2Gi" }`. */
 export type Requests = Readonly<Record<string, string>>;

@@ -1,5 +1,6 @@
 import type { ManagedFieldsEntry, Node } from "@berth/kube";
 import { FIELD_MANAGER } from "../api/keys.ts";
+import { ownedAt } from "./managed-fields.ts";
 import { type MarkId, type MarkPlace, parseMarkId, standingValue } from "./mark.ts";
 import { parseRecord, stringifyRecord } from "./record.ts";
 
@@ -15,7 +16,7 @@ export function holdersOf(fields: readonly ManagedFieldsEntry[], id: MarkId): re
   if (place === undefined) return [];
   const path = pathOf(place);
   return fields
-    .filter((entry) => hasPath(entry.fieldsV1, path))
+    .filter((entry) => ownedAt(entry, path) !== undefined)
     .map(toHolder)
     .sort(byName);
 }
@@ -57,15 +58,6 @@ function pathOf(place: MarkPlace): readonly string[] {
   if (place.kind === "taint") return ["f:spec", "f:taints"];
   if (place.kind === "unschedulable") return ["f:spec", "f:unschedulable"];
   return ["f:metadata", place.kind === "label" ? "f:labels" : "f:annotations", `f:${place.key}`];
-}
-
-function hasPath(fields: unknown, path: readonly string[]): boolean {
-  let at = fields;
-  for (const step of path) {
-    if (typeof at !== "object" || at === null || !Object.hasOwn(at, step)) return false;
-    at = (at as Readonly<Record<string, unknown>>)[step];
-  }
-  return true;
 }
 
 function toHolder({ manager, time }: ManagedFieldsEntry): FieldHolder {

@@ -6,8 +6,9 @@
  * merges them. One that is there and no longer wanted would be taken off by an apply; one that is wanted and not there
  * was changed by somebody else since, and would not be taken off later.
  */
-import type { Deployment, ManagedFieldsEntry } from "@berth/kube";
-import { parseQuantity } from "../node/labels/compare.ts";
+import type { Deployment } from "@berth/kube";
+import { itemKey, ownEntry } from "../node/managed-fields.ts";
+import { isSameQuantity } from "../node/quantity.ts";
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -39,16 +40,6 @@ export function differenceOf(
   return ownershipDifference(wanted, entry.fieldsV1, "");
 }
 
-/** The entry of our applies: there is one at most. */
-export function ownEntry(
-  entries: readonly ManagedFieldsEntry[],
-  manager: string,
-): ManagedFieldsEntry | undefined {
-  return entries.find(
-    (entry) => entry.manager === manager && entry.operation === "Apply" && !entry.subresource,
-  );
-}
-
 function valueDifference(wanted: unknown, standing: unknown, place: string): string | undefined {
   if (isEmpty(wanted) && isEmpty(standing)) return undefined;
   if (Array.isArray(wanted)) {
@@ -62,22 +53,14 @@ function valueDifference(wanted: unknown, standing: unknown, place: string): str
     );
   }
   if (wanted === standing) return undefined;
-  if (QUANTITY_PLACE.test(place) && isSameQuantity(wanted, standing)) return undefined;
+  if (
+    QUANTITY_PLACE.test(place) &&
+    isScalar(wanted) &&
+    isScalar(standing) &&
+    isSameQuantity(String(wanted), String(standing))
+  )
+    return undefined;
   return `${place} is ${JSON.stringify(standing) ?? "missing"}`;
-}
-
-/** The server writes `1000m` as `1`, and of what is finer than a thousandth the next one (`SetDefaults_ResourceList`). */
-function isSameQuantity(a: unknown, b: unknown): boolean {
-  if (!isScalar(a) || !isScalar(b)) return false;
-  const [left, right] = [milliOf(a), milliOf(b)];
-  return left !== undefined && left === right;
-}
-
-const NANO_PER_MILLI = 1_000_000n;
-
-function milliOf(quantity: string | number): bigint | undefined {
-  const nano = parseQuantity(String(quantity));
-  return nano === undefined ? undefined : (nano + NANO_PER_MILLI - 1n) / NANO_PER_MILLI;
 }
 
 function listDifference(
@@ -118,7 +101,7 @@ function surplus(wanted: unknown, name: string, fields: Json, place: string): st
     return ownershipDifference(wanted[field], fields, at);
   }
   const key = keyOfList(place);
-  const id = key === undefined ? undefined : idOf(name, key);
+  const id = key === undefined ? undefined : itemKey(name, key);
   const item = key !== undefined && Array.isArray(wanted) ? itemOf(wanted, key, id) : undefined;
   if (item === undefined) return `${place} has an entry ${name} that is no longer wanted`;
   return ownershipDifference(item, fields, `${place}[${String(id)}]`);
@@ -129,20 +112,13 @@ function lack(wanted: unknown, owned: readonly string[], place: string): string 
   const key = keyOfList(place);
   if (Array.isArray(wanted)) {
     if (key === undefined) return undefined;
-    const ids = new Set(owned.map((name) => idOf(name, key)));
+    const ids = new Set(owned.map((name) => itemKey(name, key)));
     const lost: unknown = wanted.find((item) => isRecord(item) && !ids.has(item[key]));
     return isRecord(lost) ? `${place}[${String(lost[key])}] is not owned any more` : undefined;
   }
   if (!isRecord(wanted)) return undefined;
   const lost = Object.keys(wanted).find((name) => !isEmpty(wanted[name]) && !owned.includes(`f:${name}`));
   return lost === undefined ? undefined : `${place}.${lost} is not owned any more`;
-}
-
-/** `k:{"name":"ateom"}` → `ateom` */
-function idOf(name: string, key: string): unknown {
-  if (!name.startsWith("k:")) return undefined;
-  const parsed: unknown = JSON.parse(name.slice(2));
-  return isRecord(parsed) ? parsed[key] : undefined;
 }
 
 function itemOf(list: readonly unknown[], key: string, id: unknown): unknown {

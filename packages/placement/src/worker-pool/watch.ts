@@ -13,7 +13,7 @@ import {
   type Running,
 } from "@berth/runtime";
 import { InformerSet, pick } from "../node/informer-set.ts";
-import { ownEntry } from "./difference.ts";
+import { ownEntry } from "../node/managed-fields.ts";
 import { poolNameOf, WORKER_POOL_FIELD_MANAGER, WORKER_POOL_GROUP } from "./keys.ts";
 import { type WorkerPool, workerPools } from "./worker-pool-resource.ts";
 

@@ -136,6 +136,20 @@ describe("the wait of a Deployment", () => {
     expect({ put, taken }).toEqual({ put: [], taken: ["wait"] });
   });
 
+  it.each([
+    ["500u", "1m"],
+    ["0.0005", "1m"],
+    ["1500u", "2m"],
+  ])("is left when the server stores %s of something as %s", (cpu, stored) => {
+    const fine = footprintOf({
+      ...init,
+      wait: { ...init.wait, container: { ...init.wait.container, resources: { requests: { cpu } } } },
+    });
+    const stands = { ...wait, resources: { requests: { cpu: stored } } };
+    const fields = { ...whole, "f:resources": { "f:requests": { "f:cpu": {} } } };
+    expect(appliedTo(aDeployment([stands], { wait: fields }), [fine])).toEqual([]);
+  });
+
   it("stays as it is, and where another is put in, while somebody may want it", () => {
     const one = { ...init, wait: { ...init.wait, container: { ...init.wait.container, name: "one" } } };
     const isFree = (name: string): boolean => name !== "wait";

@@ -2,7 +2,7 @@
 import type { Container, Deployment, ManagedFieldsEntry, Pod } from "@berth/kube";
 import { isSameData } from "@berth/runtime";
 import { FIELD_MANAGER } from "../../api/keys.ts";
-import { parseQuantity } from "../labels/compare.ts";
+import { isSameQuantity } from "../quantity.ts";
 import { field, isRecord } from "../untrusted-json.ts";
 import type { Footprint } from "./footprint.ts";
 import { hasGroupLabel } from "./groups.ts";
@@ -151,7 +151,7 @@ function hasSettings(wanted: Container, standing: Container): boolean {
   const amounts = (["requests", "limits"] as const).every((list) =>
     Object.entries(wanted.resources?.[list] ?? {}).every(([name, amount]) => {
       const stands = standing.resources?.[list]?.[name];
-      return stands !== undefined && parseQuantity(stands) === parseQuantity(amount);
+      return stands !== undefined && isSameQuantity(stands, amount);
     }),
   );
   return amounts && isWithin(wanted.securityContext ?? {}, standing.securityContext);

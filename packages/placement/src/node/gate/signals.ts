@@ -2,8 +2,8 @@
 import type { Node } from "@berth/kube";
 import { reasons } from "../../api/reasons.ts";
 import type { GateSignals } from "../../api/startup-gate.ts";
-import { isPositiveQuantity } from "../labels/compare.ts";
 import { ownValue } from "../mark.ts";
+import { isPositiveQuantity } from "../quantity.ts";
 import { readDaemonSet } from "./daemonset.ts";
 import type { Gate, SignalReading } from "./gate.ts";
 import { podSignalName, readPodSignal, type Said, type SignalContext } from "./pod-signal.ts";

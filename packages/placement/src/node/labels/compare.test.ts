@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { comparatorTo, isPositiveQuantity } from "./compare.ts";
+import { comparatorTo } from "./compare.ts";
 
 const compareAs = (kind: "Quantity" | "Version", a: string, b: string): number | undefined =>
   comparatorTo(kind, b)?.(a);
@@ -11,19 +11,6 @@ const quantity = (a: string, b: string) => compareAs("Quantity", a, b);
 const version = (a: string, b: string) => Math.sign(compareAs("Version", a, b) ?? Number.NaN);
 
 describe("quantities", () => {
-  it.each([
-    ["1", true],
-    ["1n", true],
-    ["16Gi", true],
-    ["0", false],
-    ["0Gi", false],
-    ["-1", false],
-    ["", false],
-    ["many", false],
-  ])("%j is some: %s", (text, some) => {
-    expect(isPositiveQuantity(text)).toBe(some);
-  });
-
   // As apimachinery v0.36 `resource.ParseQuantity` tells them.
   it.each([
     ["1000m", "1"],

@@ -1,51 +1,9 @@
 /** Orders values that are written as text: resource quantities and versions. */
 
-/** More digits than any quantity of the API (int64 with nine places), and few enough to be cheap. */
-const MAX_LENGTH = 64;
-const MAX_EXPONENT = 30;
-const NANO_DIGITS = 9;
+import { parseQuantity } from "../quantity.ts";
 
-const QUANTITY = /^([+-]?)(\d*)(?:\.(\d*))?(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?\d{1,3}))?$/;
-
-const DECIMAL: Readonly<Record<string, number>> = {
-  n: -9,
-  u: -6,
-  m: -3,
-  k: 3,
-  M: 6,
-  G: 9,
-  T: 12,
-  P: 15,
-  E: 18,
-};
-const BINARY: Readonly<Record<string, number>> = { Ki: 1, Mi: 2, Gi: 3, Ti: 4, Pi: 5, Ei: 6 };
-
-/**
- * A quantity as Kubernetes writes it (`500m`, `16Gi`, `1e3`, plain numbers), in units of 10⁻⁹. Finer digits are rounded
- * away from zero, as apimachinery's `resource.ParseQuantity` does. Unlike there, binary ones are not capped at 2⁶³-1,
- * and a sign or a point alone is no number.
- */
-export function parseQuantity(text: string): bigint | undefined {
-  const match = text.length > MAX_LENGTH ? null : QUANTITY.exec(text);
-  if (match === null) return undefined;
-  const [, sign, whole = "", fraction = "", suffix = "", exponent = "0"] = match;
-  if (whole === "" && fraction === "") return undefined;
-  const decimal = (DECIMAL[suffix] ?? 0) + Number(exponent);
-  if (Math.abs(decimal) > MAX_EXPONENT) return undefined;
-  const digits = BigInt(`${whole}${fraction}`) * 1024n ** BigInt(BINARY[suffix] ?? 0);
-  const shift = NANO_DIGITS + decimal - fraction.length;
-  const magnitude = shift >= 0 ? digits * 10n ** BigInt(shift) : divideUp(digits, 10n ** BigInt(-shift));
-  return sign === "-" ? -magnitude : magnitude;
-}
-
-function divideUp(value: bigint, by: bigint): bigint {
-  return (value + by - 1n) / by;
-}
-
-/** Is it some, and not none? False for a text that is no quantity. */
-export function isPositiveQuantity(text: string): boolean {
-  return (parseQuantity(text) ?? 0n) > 0n;
-}
+/** More characters than any version has, and few enough to be cheap. */
+const MAX_LENGTH = 128;
 
 const VERSION =
   /^(?:[a-z0-9-]{1,32}:\/\/)?v?(\d{1,15}(?:\.\d{1,15}){0,5})(?:-([0-9A-Za-z._~-]{1,64}))?(?:\+.*)?$/;
@@ -65,7 +23,7 @@ interface Version {
  * not hold for the kernel `5.15.0-91-generic`.
  */
 function parseVersion(text: string): Version | undefined {
-  const match = text.length > MAX_LENGTH * 2 ? null : VERSION.exec(text);
+  const match = text.length > MAX_LENGTH ? null : VERSION.exec(text);
   if (match === null) return undefined;
   const [, numbers = "", suffix = ""] = match;
   return {

@@ -1,0 +1,64 @@
+/** Resource quantities, as Kubernetes writes them. Pure and total. */
+
+/** More digits than any quantity of the API (int64 with nine places), and few enough to be cheap. */
+const MAX_LENGTH = 64;
+const MAX_EXPONENT = 30;
+const NANO_DIGITS = 9;
+
+const QUANTITY = /^([+-]?)(\d*)(?:\.(\d*))?(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?\d{1,3}))?$/;
+
+const DECIMAL: Readonly<Record<string, number>> = {
+  n: -9,
+  u: -6,
+  m: -3,
+  k: 3,
+  M: 6,
+  G: 9,
+  T: 12,
+  P: 15,
+  E: 18,
+};
+const BINARY: Readonly<Record<string, number>> = { Ki: 1, Mi: 2, Gi: 3, Ti: 4, Pi: 5, Ei: 6 };
+
+/**
+ * A quantity as Kubernetes writes it (`500m`, `16Gi`, `1e3`, plain numbers), in units of 10⁻⁹. Finer digits are rounded
+ * away from zero, as apimachinery's `resource.ParseQuantity` does. Unlike there, binary ones are not capped at 2⁶³-1,
+ * and a sign or a point alone is no number.
+ */
+export function parseQuantity(text: string): bigint | undefined {
+  const match = text.length > MAX_LENGTH ? null : QUANTITY.exec(text);
+  if (match === null) return undefined;
+  const [, sign, whole = "", fraction = "", suffix = "", exponent = "0"] = match;
+  if (whole === "" && fraction === "") return undefined;
+  const decimal = (DECIMAL[suffix] ?? 0) + Number(exponent);
+  if (Math.abs(decimal) > MAX_EXPONENT) return undefined;
+  const digits = BigInt(`${whole}${fraction}`) * 1024n ** BigInt(BINARY[suffix] ?? 0);
+  const shift = NANO_DIGITS + decimal - fraction.length;
+  const magnitude = shift >= 0 ? digits * 10n ** BigInt(shift) : divideUp(digits, 10n ** BigInt(-shift));
+  return sign === "-" ? -magnitude : magnitude;
+}
+
+function divideUp(value: bigint, by: bigint): bigint {
+  return (value + by - 1n) / by;
+}
+
+/** Is it some, and not none? False for a text that is no quantity. */
+export function isPositiveQuantity(text: string): boolean {
+  return (parseQuantity(text) ?? 0n) > 0n;
+}
+
+/**
+ * Is it the same amount in a workload? Of what is finer than a thousandth the API server stores the next one
+ * (`SetDefaults_ResourceList`, pkg/apis/core/v1). A text that is no quantity is the same as none.
+ */
+export function isSameQuantity(a: string, b: string): boolean {
+  const milli = milliOf(a);
+  return milli !== undefined && milli === milliOf(b);
+}
+
+const NANO_PER_MILLI = 1_000_000n;
+
+function milliOf(text: string): bigint | undefined {
+  const nano = parseQuantity(text);
+  return nano === undefined ? undefined : divideUp(nano, NANO_PER_MILLI);
+}
