@@ -202,8 +202,10 @@ describe("a LabelRule", () => {
     expect(await labelsOf("n1")).toMatchObject({ "example.com/gpu": "true", "kubernetes.io/os": "linux" });
     await editRule("gpu", { match: { all: [{ key: "gpu.present" }] } });
     await says("gpu", {}, { Ready: { status: "True" } });
-    const { items } = await cluster.client.list(events, { fieldSelector: "reason=CyclicRule" });
-    expect(items.filter(({ regarding }) => regarding?.name === "gpu")).toHaveLength(1);
+    await eventually(async () => {
+      const { items } = await cluster.client.list(events, { fieldSelector: "reason=CyclicRule" });
+      expect(items.filter(({ regarding }) => regarding?.name === "gpu")).toHaveLength(1);
+    });
   });
 
   it("leaves the value of somebody else unless it may overwrite", async () => {
@@ -242,7 +244,7 @@ describe("safety", () => {
   it("holds a label for its removalDelay, and keeps it when the input comes back", async () => {
     await node("n1", { "gpu.present": "1" });
     await node("n2", { "gpu.present": "1" });
-    await rule("gpu", { ...gpu, removalDelay: "3s" });
+    await rule("gpu", { ...gpu, removalDelay: "1h" });
     await start();
     await becomes("n2", "example.com/gpu", "true");
     await label("n1", { "gpu.present": null });
@@ -250,18 +252,25 @@ describe("safety", () => {
     await says("gpu", { matchedNodes: 0, pendingRemovals: 2, labelledNodes: 2 });
     expect(await labelsOf("n1")).toHaveProperty(["example.com/gpu"], "true");
     await label("n2", { "gpu.present": "1" });
+    await says("gpu", { matchedNodes: 1, pendingRemovals: 1, labelledNodes: 2 });
+    await editRule("gpu", { removalDelay: "1s" });
     await becomes("n1", "example.com/gpu", undefined);
     expect(await labelsOf("n2")).toHaveProperty(["example.com/gpu"], "true");
+    await label("n2", { "gpu.present": null });
+    await becomes("n2", "example.com/gpu", undefined);
   });
 
   it("freezes removals when too many nodes would lose a label at once, until that is confirmed", async () => {
     const names = Array.from({ length: 8 }, (_, index) => `n${index}`);
     for (const name of names) await node(name, { "gpu.present": "1" });
-    const spec = { ...gpu, removalDelay: "1s", breaker: { percent: 10, nodes: 2 } };
+    // All of them lose it before the delay of any is over.
+    const spec = { ...gpu, removalDelay: "1h", breaker: { percent: 10, nodes: 2 } };
     await rule("gpu", spec);
     await start();
     await says("gpu", { labelledNodes: 8 });
     for (const name of names.slice(0, 5)) await label(name, { "gpu.present": null });
+    await says("gpu", { pendingRemovals: 5, labelledNodes: 8 });
+    await editRule("gpu", { removalDelay: "1s" });
     await says(
       "gpu",
       { pendingRemovals: 5, labelledNodes: 8 },
