@@ -40,6 +40,8 @@ interface Setup {
   owned: readonly OwnedObject[];
   fails: ApiError | undefined;
   mayRead: boolean;
+  /** What is called so may not be deleted. */
+  refusedName: string | undefined;
   readonly requests: string[];
   readonly events: EventInput[];
   readonly held: HeldOwners;
@@ -81,6 +83,8 @@ function setUp(more: Partial<HeldOwner> = {}): Setup {
         await answer(
           `delete ${name} ${propagationPolicy} ${preconditions?.uid} ${preconditions?.resourceVersion}`,
         );
+        if (name === setup.refusedName)
+          throw new ApiError({ kind: "forbidden" }, { verb: "delete", resource: "deployments.apps" });
       },
     },
     watches: {
@@ -102,6 +106,7 @@ function setUp(more: Partial<HeldOwner> = {}): Setup {
     owned: [],
     fails: undefined,
     mayRead: false,
+    refusedName: undefined,
     requests,
     events,
     held,
@@ -181,6 +186,20 @@ describe("the reconciler of owners", () => {
     setup.fails = new ApiError({ kind: "forbidden" }, { verb: "patch", resource: "workerpools.ate.dev" });
     await setup.look();
     expect(setup.events).toMatchObject([refused, refused]);
+  });
+
+  it("F-B1 deletes what it may, though something before it may not be deleted, and says what was refused", async () => {
+    const setup = setUp();
+    setup.owned = [owned, { ...owned, name: "other", uid: "e" }];
+    setup.refusedName = "pool-deployment";
+    expect(await setup.look()).toEqual({ recheckAfterMs: 60_000 });
+    expect(setup.requests.filter((request) => request.startsWith("delete"))).toEqual([
+      "delete pool-deployment Background d 3",
+      "delete other Background e 3",
+    ]);
+    expect(setup.held.of("cluster/f")[0]?.message).toContain("delete deployments.apps");
+    await setup.look();
+    expect(setup.requests.at(-1)).toBe("delete pool-deployment Background d 3");
   });
 
   it("F-E12 tells once of an owner whose pod is stuck, and of the time when it will be", async () => {

@@ -1,5 +1,5 @@
 /** Carries out what is decided about owners with a hold: deletions of what they own, and one patch of finalizers. */
-import { isApiError, type KubeClient, type KubeObject, type Pod } from "@berth/kube";
+import { type ApiError, isApiError, type KubeClient, type KubeObject, type Pod } from "@berth/kube";
 import { addFinalizer, type Clock, type Reconcile, removeFinalizer } from "@berth/runtime";
 import { reasons } from "../../api/reasons.ts";
 import type { EventSink } from "../report.ts";
@@ -212,7 +212,11 @@ async function tellStuck(
     tell(events, object, reasons.OwnerHeld, `its deletion waits for ${held.message}`);
 }
 
-/** Of the version that was seen to be owned: what has been orphaned meanwhile is another one. */
+/**
+ * Of the version that was seen to be owned: what has been orphaned meanwhile is another one.
+ *
+ * @throws ApiError of kind forbidden, the first, once all others have been asked for.
+ */
 async function remove(
   { client }: HoldReconcilerOptions,
   {
@@ -222,28 +226,29 @@ async function remove(
     context,
   }: Omit<Found, "guard"> & Pick<Look, "memory"> & { readonly context: Context },
 ): Promise<void> {
+  let refusal: ApiError | undefined;
   for (const { resource, namespace, name, uid, resourceVersion } of decision.deletes) {
     const about = resourceOf(resource, namespace !== "");
-    const deletion = client.delete(
-      about,
-      { namespace, name },
-      {
-        propagationPolicy: "Background",
-        preconditions: { uid, resourceVersion },
-        signal: context.signal,
-      },
-    );
-    const wasSeen = await orGone(
-      deletion.then(() => true),
-      "notFound",
-      "conflict",
-      "uidMismatch",
-    );
-    // A newer version is on its way, and its event brings the owner back.
-    if (wasSeen !== true) continue;
+    try {
+      await client.delete(
+        about,
+        { namespace, name },
+        {
+          propagationPolicy: "Background",
+          preconditions: { uid, resourceVersion },
+          signal: context.signal,
+        },
+      );
+    } catch (error) {
+      if (!isApiError(error, "forbidden", "notFound", "conflict", "uidMismatch")) throw error;
+      if (isApiError(error, "forbidden")) refusal ??= error;
+      // A newer version is on its way, and its event brings the owner back.
+      continue;
+    }
     memory?.asked.add(uid);
     context.log.info("deleted what the owner owned", { owner: nameOf(owner), name, resource: about.plural });
   }
+  if (refusal !== undefined) throw refusal;
 }
 
 /** @throws ApiError of kind conflict, on which the runtime looks again. */
@@ -291,7 +296,7 @@ function tell(events: EventSink, object: KubeObject, reason: string, note: strin
 /** `undefined` where it fails as one of these kinds. */
 async function orGone<T>(
   request: Promise<T>,
-  ...kinds: readonly ("notFound" | "conflict" | "uidMismatch" | "forbidden")[]
+  ...kinds: readonly ("notFound" | "uidMismatch" | "forbidden")[]
 ): Promise<T | undefined> {
   try {
     return await request;
