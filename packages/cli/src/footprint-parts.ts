@@ -273,6 +273,16 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
     events,
   });
 
+  /** Nodes keep a label that they had before as long as an agent asks for it. */
+  let asked = "";
+  const askedByAgents = (): string =>
+    JSON.stringify(
+      inForce().map(({ agent }) => {
+        const daemonSet = agent && sets.daemonSet(agent.namespace, agent.name);
+        return daemonSet && [daemonSet.spec?.template.spec?.nodeSelector];
+      }),
+    );
+
   return {
     capability: bindFootprints({ footprints: () => hub.inForce, sight }),
     footprints: () => hub.inForce,
@@ -296,6 +306,9 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
       agents.want(inForce());
       reports.askAll();
       askAgents();
+      const before = asked;
+      asked = askedByAgents();
+      if (asked !== before) recheckAll();
     },
     daemonSetChanged(key) {
       const isManaged = managedAgents(inForce(), cluster).some(

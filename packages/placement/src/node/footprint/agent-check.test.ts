@@ -11,6 +11,7 @@ import {
 
 const KEY = "ate.dev/atelet";
 const footprint: CheckedFootprint = {
+  rule: "cluster/atelet",
   label: { key: KEY, value: "true" },
   placement: "Lazy",
   agent: { namespace: "ate-system", name: "atelet", nodeSelector: "Verify" },

@@ -2,12 +2,15 @@
 import type { DaemonSet, Node } from "@berth/kube";
 import { type Reason, reasons } from "../../api/reasons.ts";
 import { expectation, whyElsewhere } from "../daemonset-placement.ts";
+import { ownValue } from "../mark.ts";
 import { type AgentTarget, staysAway } from "./agent-selector.ts";
 import { IDLE_VALUE } from "./complete.ts";
 import type { Footprint } from "./footprint.ts";
+import { leftoverKey } from "./former-label.ts";
 
 /** What an agent is checked by. */
-export type CheckedFootprint = AgentTarget & { readonly agent: NonNullable<Footprint["agent"]> };
+export type CheckedFootprint = AgentTarget &
+  Pick<Footprint, "rule"> & { readonly agent: NonNullable<Footprint["agent"]> };
 
 export interface AgentProblem {
   readonly reason: Reason;
@@ -62,15 +65,33 @@ export function landingOn(
 export function checkAgent(
   footprint: CheckedFootprint,
   daemonSet: DaemonSet | null,
-  nodes: Iterable<Node>,
+  nodes: readonly Node[],
   landing?: () => AgentLanding | undefined,
 ): AgentVerdict {
   const unserved: UnservedNode[] = [];
+  const problems = agentProblems(footprint, daemonSet, landing);
+  const former = isMissing(daemonSet) ? undefined : leftoverKey(footprint, daemonSet, nodes);
   for (const node of nodes) {
     const problem = agentProblemOn(footprint, daemonSet, node);
-    if (problem !== undefined) unserved.push({ node: node.metadata?.name ?? "", ...problem });
+    if (problem === undefined) continue;
+    // Of two things that are wrong the first alone is told: with the node also what is to be done.
+    const { reason, message } = problem;
+    const remedy = former === undefined || hasLabel(node, former) ? "" : `; ${remedyOf(footprint, former)}`;
+    unserved.push({ node: node.metadata?.name ?? "", reason, message: `${message}${remedy}` });
   }
-  return { unserved, problems: agentProblems(footprint, daemonSet, landing) };
+  if (former === undefined) return { unserved, problems };
+  const message = `the DaemonSet ${idOf(footprint)} still asks for ${former}, which this footprint no longer sets; ${remedyOf(footprint, former)}`;
+  return { unserved, problems: [{ reason: reasons.AgentUnschedulable, message }, ...problems] };
+}
+
+function hasLabel({ metadata }: Node, key: string): boolean {
+  return ownValue(metadata?.labels, key) !== undefined;
+}
+
+function remedyOf(footprint: CheckedFootprint, former: string): string {
+  return footprint.agent.nodeSelector === "Manage"
+    ? `Berth has not put it there: take ${former} off its node selector`
+    : `take ${former} off its node selector, and have it ask for ${askedText(footprint)}`;
 }
 
 /**

@@ -32,7 +32,13 @@ class World {
   footprints: readonly Footprint[] | undefined = [aFootprint()];
   pending: number | undefined = 0;
   stored: DaemonSet | undefined = {
-    metadata: { namespace: "ate-system", name: "atelet", uid: "u1", resourceVersion: "1" },
+    metadata: {
+      namespace: "ate-system",
+      name: "atelet",
+      uid: "u1",
+      resourceVersion: "1",
+      annotations: { "deprecated.daemonset.template.generation": "1" },
+    },
     spec: {
       selector: { matchLabels: { app: "atelet" } },
       template: { spec: { containers: [{ name: "atelet" }], nodeSelector: { os: "linux" } } },
@@ -189,6 +195,25 @@ describe("an agent that is managed", () => {
     expect(world.writes).toBe(0);
     expect(world.reasons).toEqual(["AgentShared"]);
     expect(world.events[0]?.note).toContain("atelet and other");
+  });
+
+  it("follows to another label by one write, once every node that needs it has that, and leaves none of its own", async () => {
+    const world = new World();
+    await world.look();
+    world.footprints = [aFootprint({ label: { key: "new", value: "true" } })];
+    for (const pending of [undefined, 2]) {
+      world.pending = pending;
+      expect(await world.look()).toBeGreaterThan(0);
+      expect(world.selector).toEqual({ os: "linux", [KEY]: "true" });
+    }
+    world.pending = 0;
+    expect(await world.look()).toBeUndefined();
+    expect(world.selector).toEqual({ os: "linux", new: "true" });
+    expect(world.events.at(-1)?.note).toContain(`and no longer on those with ${KEY}=true`);
+    // What others put there afterwards is theirs.
+    world.select({ [KEY]: "true", new: "true" });
+    expect(await world.look()).toBeUndefined();
+    expect([world.writes, world.selector]).toEqual([2, { [KEY]: "true", new: "true" }]);
   });
 
   it("is none of ours while it is being deleted, or not there", async () => {

@@ -22,7 +22,7 @@ import {
 } from "../template-memory.ts";
 import { patchTemplate } from "../template-patch.ts";
 import { askedText } from "./agent-check.ts";
-import { selectorPatch } from "./agent-selector.ts";
+import { formerLabel, selectorPatch } from "./agent-selector.ts";
 import { IDLE_VALUE } from "./complete.ts";
 import type { Footprint } from "./footprint.ts";
 import type { ManageProblems } from "./manage-problems.ts";
@@ -58,7 +58,7 @@ const WAITING_MS = 5_000;
  * the label has to stand wherever the agent is needed before the DaemonSet asks for it.
  *
  * Guarantees: one patch, which rolls the agent out, and none while a node that needs the agent lacks the label or while
- * that is not known. Somebody who takes the selector away has it put back, three times within ten minutes; then the
+ * that is not known. What it has put there for another label goes in the same patch. Somebody who takes the selector away has it put back, three times within ten minutes; then the
  * DaemonSet is left alone for a while (`Contested`). A DaemonSet that two footprints want to manage is left alone
  * (`AgentShared`). When a footprint goes, the selector stays: without the label the agent runs nowhere until a person takes it away.
  */
@@ -145,7 +145,7 @@ function write(
       options.problems.put(footprint, undefined);
       record(subject, options, {
         reason: reasons.AgentFollows,
-        note: followsNote(footprint),
+        note: followsNote(footprint, formerLabel(subject.daemonSet, footprint)),
         type: "Normal",
       });
     },
@@ -157,12 +157,13 @@ function refusedNote(footprint: Footprint, note: string): string {
   return `${note}; allow Berth to patch it, or have its own manifest ask for ${askedText(footprint)}`;
 }
 
-function followsNote({ name, label, placement }: Footprint): string {
+function followsNote({ name, label, placement }: Footprint, former: Footprint["label"] | undefined): string {
   const asked =
     placement === "Lazy"
       ? `nodes with ${label.key}=${label.value}`
       : `nodes without ${label.key}=${IDLE_VALUE}`;
-  return `its pods run only on ${asked} from now on, as the footprint ${name} asks: every node that needs them is labelled`;
+  const instead = former === undefined ? "" : `, and no longer on those with ${former.key}=${former.value}`;
+  return `its pods run only on ${asked} from now on${instead}, as the footprint ${name} asks: every node that needs them is labelled`;
 }
 
 function contestNote({ name, label }: Footprint): string {

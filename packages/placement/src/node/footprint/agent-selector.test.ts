@@ -4,16 +4,24 @@ import { describe, expect, it } from "vitest";
 import { seededRun } from "../../../../runtime/src/testing/property.ts";
 import { expectation } from "../daemonset-placement.ts";
 import { applyPatch } from "../testing/json-patch.ts";
-import { type AgentTarget, selectorPatch, staysAway } from "./agent-selector.ts";
+import {
+  type AgentTarget,
+  recordedLabel,
+  SELECTOR_ANNOTATION,
+  selectorPatch,
+  staysAway,
+} from "./agent-selector.ts";
 
 const KEY = "ate.dev/atelet";
 const lazy: AgentTarget = { label: { key: KEY, value: "true" }, placement: "Lazy" };
 const eager: AgentTarget = { ...lazy, placement: "Eager" };
 const targets = [lazy, eager];
 
-function daemonSetOf(spec: Partial<PodSpec> = {}): DaemonSet {
+/** @param record what Berth has put into its node selector, if anything. */
+function daemonSetOf(spec: Partial<PodSpec> = {}, record?: string): DaemonSet {
+  const annotations = { theirs: "1", ...(record !== undefined && { [SELECTOR_ANNOTATION]: record }) };
   return {
-    metadata: { namespace: "ate-system", name: "atelet", uid: "u1", resourceVersion: "7" },
+    metadata: { namespace: "ate-system", name: "atelet", uid: "u1", resourceVersion: "7", annotations },
     spec: {
       selector: { matchLabels: { app: "atelet" } },
       template: { spec: { containers: [{ name: "atelet" }], ...spec } },
@@ -92,6 +100,7 @@ describe("the patch that makes an agent follow", () => {
       { op: "test", path: "/metadata/uid", value: "u1" },
       { op: "test", path: "/metadata/resourceVersion", value: "7" },
       { op: "add", path: "/spec/template/spec/nodeSelector/ate.dev~1atelet", value: "true" },
+      { op: "add", path: "/metadata/annotations/berth.dev~1node-selector", value: "ate.dev/atelet=true" },
     ]);
     expect(followed(daemonSetOf({ nodeSelector: { os: "linux" } }), lazy).spec?.template.spec).toMatchObject({
       nodeSelector: { os: "linux", [KEY]: "true" },
@@ -167,6 +176,56 @@ describe("the patch that makes an agent follow", () => {
     expect(placesOf(daemonSetOf())).toEqual(["needed", "idle", "unlabelled"]);
     expect(placesOf(followed(daemonSetOf(), lazy))).toEqual(["needed"]);
     expect(placesOf(followed(daemonSetOf(), eager))).toEqual(["needed", "unlabelled"]);
+  });
+
+  describe("of a label that has come to be another", () => {
+    const OLD = "ate.dev/old";
+    const selectorOf = ({ metadata, spec }: DaemonSet): readonly unknown[] => [
+      spec?.template.spec?.nodeSelector,
+      metadata?.annotations?.[SELECTOR_ANNOTATION],
+    ];
+
+    it.each<[string, AgentTarget, Partial<PodSpec>, unknown]>([
+      [
+        "is put in its place",
+        lazy,
+        { nodeSelector: { [OLD]: "true", os: "linux" } },
+        { os: "linux", [KEY]: "true" },
+      ],
+      [
+        "is taken away where the new one stands",
+        lazy,
+        { nodeSelector: { [OLD]: "true", [KEY]: "true" } },
+        { [KEY]: "true" },
+      ],
+      ["is taken away with Eager as well", eager, { nodeSelector: { [OLD]: "true" } }, {}],
+    ])("%s where Berth has put it there", (_, target, spec, expected) => {
+      const after = followed(daemonSetOf(spec, `${OLD}=true`), target);
+      expect(selectorOf(after)[0]).toEqual(expected);
+      expect(selectorPatch(after, target)).toBeUndefined();
+    });
+
+    it.each<[string, string | undefined, Readonly<Record<string, string>>]>([
+      ["nothing says who has put it there", undefined, { [OLD]: "true" }],
+      ["it stands with another value than Berth gave it", `${OLD}=true`, { [OLD]: "yes" }],
+      ["what Berth has put there is something else", "ate.dev/other=true", { [OLD]: "true" }],
+      ["what Berth has put there cannot be read", OLD, { [OLD]: "true" }],
+    ])("stays where %s", (_, record, nodeSelector) => {
+      const after = followed(daemonSetOf({ nodeSelector }, record), lazy);
+      expect(selectorOf(after)).toEqual([{ ...nodeSelector, [KEY]: "true" }, `${KEY}=true`]);
+    });
+
+    it("is Berth's own with each next one, and no more once somebody has taken the new one in", () => {
+      const first = followed(daemonSetOf(), { ...lazy, label: { key: OLD, value: "true" } });
+      expect(recordedLabel(first)).toEqual({ key: OLD, value: "true" });
+      expect(selectorOf(followed(first, lazy))).toEqual([{ [KEY]: "true" }, `${KEY}=true`]);
+      const other = { ...lazy, label: { key: OLD, value: "other" } };
+      expect(selectorOf(followed(first, other))).toEqual([{ [OLD]: "other" }, `${OLD}=other`]);
+      const theirs = daemonSetOf({ nodeSelector: { [OLD]: "true", [KEY]: "true" } }, `${OLD}=true`);
+      expect(selectorOf(followed(theirs, lazy))).toEqual([{ [KEY]: "true" }, undefined]);
+      const corrected = followed(daemonSetOf({ nodeSelector: { [KEY]: "yes" } }), lazy);
+      expect(recordedLabel(corrected)).toBeUndefined();
+    });
   });
 
   const run = seededRun(500, process.env);

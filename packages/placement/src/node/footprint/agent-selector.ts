@@ -17,6 +17,19 @@ export type AgentTarget = Pick<Footprint, "label" | "placement">;
 
 const SPEC = "/spec/template/spec";
 
+/**
+ * Annotation on the DaemonSet of an agent, beside its pod template and not in it: what Berth has put into its node selector,
+ * `ate.dev/atelet=true`. All else there is of others.
+ */
+export const SELECTOR_ANNOTATION = "berth.dev/node-selector";
+
+/** What Berth has put into the node selector, as long as it stands there. */
+export function recordedLabel({ metadata, spec }: DaemonSet): Footprint["label"] | undefined {
+  const [key = "", value] = ownValue(metadata?.annotations, SELECTOR_ANNOTATION)?.split("=", 2) ?? [];
+  const stands = ownValue(spec?.template.spec?.nodeSelector, key);
+  return value !== undefined && stands === value ? { key, value } : undefined;
+}
+
 /** Does the agent stay away from idle nodes? */
 export function staysAway(spec: Partial<PodSpec> | undefined, target: AgentTarget): boolean {
   return asksBySelector(spec, target) || asksByAffinity(spec, target);
@@ -24,8 +37,9 @@ export function staysAway(spec: Partial<PodSpec> | undefined, target: AgentTarge
 
 /**
  * Makes the pod template ask for the label: by its node selector with `Lazy`, by required node affinity with `Eager`. It
- * fails when the DaemonSet is another, or has changed since it was read, and takes nothing away but, with `Eager`, our own
- * key from the node selector. `undefined`: it asks already, or what is read is no whole DaemonSet.
+ * fails when the DaemonSet is another, or has changed since it was read. Of the node selector it takes away what Berth has put
+ * there by another key, and with `Eager` also the label itself. `undefined`: it asks already, and for nothing of ours
+ * besides, or what is read is no whole DaemonSet.
  */
 export function selectorPatch(
   daemonSet: DaemonSet,
@@ -34,13 +48,44 @@ export function selectorPatch(
   const { uid, resourceVersion } = daemonSet.metadata ?? {};
   const spec = daemonSet.spec?.template.spec;
   if (uid === undefined || resourceVersion === undefined || spec === undefined) return undefined;
-  const changes = target.placement === "Lazy" ? lazyChanges(spec, target) : eagerChanges(spec, target);
+  const asks = target.placement === "Lazy" ? lazyChanges(spec, target) : eagerChanges(spec, target);
+  const former = formerLabel(daemonSet, target);
+  const changes = [...(former === undefined ? [] : [without(former.key)]), ...asks];
   if (changes.length === 0) return undefined;
   return [
     { op: "test", path: "/metadata/uid", value: uid },
     { op: "test", path: "/metadata/resourceVersion", value: resourceVersion },
     ...changes,
+    ...recordChanges(daemonSet, target, asks.length > 0),
   ];
+}
+
+/** What Berth has put into the node selector for a label that is no longer that of the footprint. */
+export function formerLabel(daemonSet: DaemonSet, { label }: AgentTarget): Footprint["label"] | undefined {
+  const ours = recordedLabel(daemonSet);
+  return ours?.key === label.key ? undefined : ours;
+}
+
+/**
+ * Ours is a key that was not there before, or was ours already: not one whose value alone is corrected. A DaemonSet always
+ * has annotations, for the API server itself keeps one there (`DeprecatedTemplateGeneration`, pkg/apis/apps/v1/conversion.go).
+ */
+function recordChanges(
+  daemonSet: DaemonSet,
+  { label: { key, value }, placement }: AgentTarget,
+  isAdded: boolean,
+): readonly JsonPatchOperation[] {
+  const before = ownValue(daemonSet.metadata?.annotations, SELECTOR_ANNOTATION);
+  const stood = ownValue(daemonSet.spec?.template.spec?.nodeSelector, key);
+  const isOurs =
+    placement === "Lazy" && isAdded && (stood === undefined || recordedLabel(daemonSet)?.key === key);
+  const path = `/metadata/annotations/${escaped(SELECTOR_ANNOTATION)}`;
+  if (isOurs) return [{ op: "add", path, value: `${key}=${value}` }];
+  return before === undefined ? [] : [{ op: "remove", path }];
+}
+
+function without(key: string): JsonPatchOperation {
+  return { op: "remove", path: selectorPath(key) };
 }
 
 function lazyChanges(spec: PodSpec, target: AgentTarget): readonly JsonPatchOperation[] {
@@ -54,9 +99,7 @@ function lazyChanges(spec: PodSpec, target: AgentTarget): readonly JsonPatchOper
 function eagerChanges(spec: PodSpec, target: AgentTarget): readonly JsonPatchOperation[] {
   const { key } = target.label;
   // Our own from before, or it would keep the agent from every node that is not known yet.
-  const narrowed = asksBySelector(spec, target)
-    ? [{ op: "remove", path: selectorPath(key) } satisfies JsonPatchOperation]
-    : [];
+  const narrowed = asksBySelector(spec, target) ? [without(key)] : [];
   return [...narrowed, ...affinityChanges(spec, target)];
 }
 
@@ -113,7 +156,11 @@ function holds(requirement: NodeSelectorRequirement, labels: Readonly<Record<str
   return matchesNodeSelectorTerms([{ matchExpressions: [requirement] }], { metadata: { labels } });
 }
 
-/** `~` and `/` are escaped in a JSON pointer (RFC 6901). */
 function selectorPath(key: string): string {
-  return `${SPEC}/nodeSelector/${key.replaceAll("~", "~0").replaceAll("/", "~1")}`;
+  return `${SPEC}/nodeSelector/${escaped(key)}`;
+}
+
+/** `~` and `/` are escaped in a JSON pointer (RFC 6901). */
+function escaped(key: string): string {
+  return key.replaceAll("~", "~0").replaceAll("/", "~1");
 }

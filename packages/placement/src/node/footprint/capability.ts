@@ -18,6 +18,7 @@ import { matchesSelector } from "../selector.ts";
 import { IDLE_VALUE } from "./complete.ts";
 import { FOOTPRINT, type Footprint, type Footprints } from "./footprint.ts";
 import type { FootprintSight } from "./footprint-sight.ts";
+import { formerLabels } from "./former-label.ts";
 import { claimId, type PodUse, podUses, useOf } from "./use.ts";
 
 /**
@@ -103,6 +104,9 @@ function decideOne(draft: Draft, footprint: Footprint, view: NodeView, around: A
     if (!use.needed) decideIdle(draft, footprint, view, around.now);
     if (footprint.foreign === "Report") reportForeign(draft, footprint, view);
   }
+  // The agent follows once every node that needs it has the new label; until then it stays by the old one.
+  const stays = use.unknown ?? (use.needed ? reasons.FootprintNeeded : undefined);
+  if (stays !== undefined) keepFormer(draft, footprint, view, { sight: around.sight, why: stays });
   if (use.refused.length > 0) draft.findings.push(refusedFinding(rule, use.refused));
   if (use.needed) outcome(label === footprint.label.value ? "Needed" : "Pending");
   else outcome(use.unknown === undefined ? "Idle" : "Unknown");
@@ -155,6 +159,17 @@ function foreignMarks(foreign: Footprint["foreign"]): Mark["foreign"] {
 function keepStanding({ keep }: Draft, footprint: Footprint, { node, owned }: NodeView, why: Reason): void {
   for (const { id } of standingMarks(node)) if (isPlaceOf(footprint, id)) keep.set(id, why);
   for (const id of owned.keys()) if (isPlaceOf(footprint, id)) keep.set(id, why);
+}
+
+function keepFormer(
+  { keep }: Draft,
+  footprint: Footprint,
+  { owned }: NodeView,
+  { sight, why }: { readonly sight: FootprintSight; readonly why: Reason },
+): void {
+  const { agent } = footprint;
+  const daemonSet = agent && sight.daemonSet(agent.namespace, agent.name);
+  for (const id of formerLabels(footprint, owned, daemonSet)) keep.set(id, why);
 }
 
 function isPlaceOf({ label, claims }: Footprint, id: MarkId): boolean {
