@@ -10,6 +10,9 @@ import { aNode } from "./node-builder.ts";
 import { aPod } from "./pod-builder.ts";
 import { identify } from "./process-identity.ts";
 
+/** For what takes several programs several steps, each as soon as it gets to it. */
+const CONTROLLERS = { timeoutMs: 60_000 };
+
 describe("startTestCluster", () => {
   it("answers as the pinned Kubernetes, to the admin and to nobody without a credential", async () => {
     await using cluster = await startTestCluster();
@@ -81,11 +84,11 @@ describe("startTestCluster", () => {
       const pod = await client.get(pods, { namespace: "default", name: "p1" });
       expect(pod.status?.phase).toBe("Running");
       return pod;
-    });
+    }, CONTROLLERS);
     expect(["node-1", "node-2"]).toContain(running.spec?.nodeName);
     expect(running.status?.conditions?.find(({ type }) => type === "Ready")?.status).toBe("True");
     await client.delete(pods, { namespace: "default", name: "p1" });
-    await eventually(() => expectGone(client, "p1"));
+    await eventually(() => expectGone(client, "p1"), CONTROLLERS);
   });
 
   it("makes a node of any architecture Ready when it is kwok's, and only then", async () => {

@@ -11,6 +11,9 @@ const ARCHITECTURES: readonly [string, NodeBuilder][] = [
   ["s390x", aNode("three-s390x").architecture("s390x")],
 ];
 
+/** For what takes three programs several steps, each as soon as it gets to it. */
+const CONTROLLERS = { timeoutMs: 60_000 };
+
 it("runs a pod on a node of each architecture, found by its label", async () => {
   const { client } = await sharedTestCluster({ with: ["scheduler", "controller-manager", "kwok"] });
   for (const [architecture, node] of ARCHITECTURES) {
@@ -24,7 +27,7 @@ it("runs a pod on a node of each architecture, found by its label", async () => 
       const pod = await client.get(pods, { namespace: "default", name: `on-${architecture}` });
       expect(pod.status?.phase).toBe("Running");
       expect(pod.spec?.nodeName).toBe(name);
-    });
+    }, CONTROLLERS);
     const node = await client.get(nodes, { name });
     expect(node.status?.nodeInfo?.architecture).toBe(architecture);
     expect(node.status?.conditions?.find(({ type }) => type === "Ready")?.status).toBe("True");

@@ -14,6 +14,8 @@ import { workerPools } from "./worker-pool-resource.ts";
 
 /** The garbage collector looks for new kinds every 30 s. Milliseconds. */
 const GARBAGE = { timeoutMs: 120_000, everyMs: 250 };
+/** For what takes the controllers of Kubernetes several steps, each as soon as they get to it. */
+const CONTROLLERS = { timeoutMs: 60_000 };
 const MAIN: WorkerPoolConfig = { workerPoolUid: false };
 
 let cluster: TestCluster;
@@ -31,7 +33,7 @@ function settled(pool: PoolUnderTest, check: (deployment: Deployment) => void): 
     const deployment = await pool.deployment();
     check(deployment);
     return deployment;
-  });
+  }, CONTROLLERS);
 }
 
 const templateOf = ({ spec }: Deployment) => spec?.template.spec;
@@ -52,7 +54,7 @@ async function writesSince(mark: AuditMark): Promise<readonly AuditEntry[]> {
 async function restingPool(namespace: string, replicas = 1): Promise<PoolUnderTest> {
   const pool = await aPool(cluster, namespace);
   await pool.create({ replicas });
-  await eventually(async () => expect((await pool.read()).status).toEqual({ replicas }));
+  await eventually(async () => expect((await pool.read()).status).toEqual({ replicas }), CONTROLLERS);
   await settled(pool, ({ status, metadata }) =>
     expect(status?.observedGeneration).toBe(metadata?.generation),
   );

@@ -59,7 +59,11 @@ describe("a story told with every perturbation", () => {
   it("lets no watch that stood still overtake that of the guides, when it can ask about them", async () => {
     // Stopped before the device comes, the watch of nodes goes on after the rule has gone.
     const point = "paused MODIFIED nodes n1 #1";
-    const raced = await perturb(guidedStory(false), { cluster, point });
+    let raced = await perturb(guidedStory(false), { cluster, point });
+    // What it does with a race, it does not do every time.
+    for (let more = 12; more > 0 && raced.violations.length === 0; more--) {
+      raced = await perturb(guidedStory(false), { cluster, point });
+    }
     expect(raced.violations.flatMap(({ problems }) => problems).join("\n")).toMatch(/flapped/);
     const asked = await perturb(guidedStory(true), { cluster, point });
     expect(asked.violations).toEqual([]);
