@@ -240,7 +240,8 @@ describe("label rules on a cluster", () => {
   it("L-B5 makes one pass of a storm of saves, and never takes a save in progress for an empty rule", async () => {
     const { key, run, create, expectLabels, labels, mark, patches } = scene("b5");
     await using folder = await makeRuleFolder({ [key("out")]: key("in") });
-    await using _labels = await run(folder.path);
+    // No save takes that long, also on a machine that stands still in the middle of one.
+    await using _labels = await run(folder.path, { settleMs: 60_000 });
     await create("n", { [key("in")]: "1" });
     await create("other", { [key("new")]: "1" });
     await expectLabels("n", { in: "1", out: "true" });
@@ -400,13 +401,15 @@ interface RunLabelsOptions {
   readonly client: KubeClient;
   readonly folder: string;
   readonly installation: string;
+  /** How long a file has to stay empty before that is believed. Milliseconds, default as for `watchFolder`. */
+  readonly settleMs?: number;
   /** Runs before each patch is sent: the moment for another writer to be faster. */
   readonly beforePatch?: (name: string) => Promise<void>;
 }
 
 /** Resolves once the folder has been read and the informer is synced. */
 async function runLabels(options: RunLabelsOptions): Promise<RunningLabels> {
-  const { client, folder, installation, beforePatch } = options;
+  const { client, folder, installation, beforePatch, settleMs } = options;
   const common = { clock: systemClock, log: createSilentLogger() };
   const cluster = clusterName("test");
   const events: EventInput[] = [];
@@ -438,6 +441,7 @@ async function runLabels(options: RunLabelsOptions): Promise<RunningLabels> {
   const stop = new AbortController();
   const watching = watchFolder({
     path: folder,
+    ...(settleMs !== undefined && { settleMs }),
     signal: stop.signal,
     onChange: (snapshot) => {
       ({ rules, problems } = parseLabelFolder(snapshot));
