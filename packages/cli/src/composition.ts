@@ -267,6 +267,7 @@ function assemble(options: BerthOptions, registries: RegistrySettings): Parts {
   const footprints = createFootprintParts({
     client,
     cluster: CLUSTER,
+    installation,
     nodes: informer,
     footprints: footprintInformer,
     daemonSets,

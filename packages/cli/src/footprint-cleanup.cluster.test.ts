@@ -184,6 +184,17 @@ describe("waits in Deployments", () => {
     expect((await stage.clean()).stdout).toBe("There is nothing to clean.\n");
   });
 
+  it("are those of the installation that is named", async () => {
+    await using stage = await aStage(documentOf(WAITING));
+    await cluster.client.create(deployments, aDeployment("web", "web"), { namespace: "default" });
+    const waiting = ["wait-for-agent", "setup"];
+    await stage.ran(async () => expect(await initContainersOf("web")).toEqual(waiting), "other");
+    expect((await stage.clean("--yes")).stdout).toBe("There is nothing to clean.\n");
+    expect(await initContainersOf("web")).toEqual(waiting);
+    expect((await stage.clean("--installation", "other", "--yes")).code).toBe(0);
+    expect(await initContainersOf("web")).toEqual(["setup"]);
+  });
+
   it("are left alone where no document has pods wait that way", async () => {
     const { client } = cluster;
     await client.create(deployments, aDeployment("web", "web"), { namespace: "default" });

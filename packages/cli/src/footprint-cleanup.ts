@@ -1,8 +1,8 @@
 /** What `berth clean` undoes of footprints beside the nodes: finalizers on owners, and waits in Deployments. */
 import { type Deployment, daemonSets, deployments, isApiError, type Node } from "@berth/kube";
 import {
+  appliedContainers,
   asksFor,
-  FIELD_MANAGER,
   FOOTPRINT,
   type Footprint,
   type Footprints,
@@ -10,6 +10,7 @@ import {
   type NodePlan,
   type OwnerHold,
   recordOf,
+  waitManager,
 } from "@berth/placement";
 import { removeFinalizer } from "@berth/runtime";
 import { describeApiError } from "./failure-text.ts";
@@ -27,8 +28,8 @@ export interface FootprintLeftover {
 }
 
 /**
- * Whose marks of footprints stand on nodes. Finalizers and waits do not say themselves which installation has put them: where
- * all marks of a footprint are of another one, so are they.
+ * Whose marks of footprints stand on nodes. Finalizers do not say themselves which installation has put them: where all
+ * marks of a footprint are of another one, so are they.
  */
 export class FootprintKeepers {
   readonly #installation: string;
@@ -49,6 +50,10 @@ export class FootprintKeepers {
     }
   }
 
+  get installation(): string {
+    return this.#installation;
+  }
+
   /** The installation that alone has marks of it; `undefined`: it is ours, or nobody's. */
   otherOf({ rule }: Footprint): string | undefined {
     return this.#ours.has(rule) ? undefined : this.#others.get(rule);
@@ -61,7 +66,7 @@ export class FootprintKeepers {
  */
 export async function findFootprintWork(
   footprints: Footprints | undefined,
-  keepers: Pick<FootprintKeepers, "otherOf">,
+  keepers: Pick<FootprintKeepers, "installation" | "otherOf">,
   { session, surroundings }: ListingSurroundings,
 ): Promise<readonly FootprintLeftover[]> {
   const found: FootprintLeftover[] = [];
@@ -75,8 +80,8 @@ export async function findFootprintWork(
   });
   for (const hold of distinctHolds({ footprints: inForce }))
     found.push(...(await heldOwners(hold, { session, surroundings })));
-  if (inForce.some(({ wait }) => wait?.inject === "ServerSideApply"))
-    found.push(...(await waitingDeployments({ session, surroundings })));
+  if (footprints?.footprints.some(({ wait }) => wait?.inject === "ServerSideApply"))
+    found.push(...(await waitingDeployments(keepers.installation, { session, surroundings })));
   return found;
 }
 
@@ -106,34 +111,25 @@ async function heldOwners(
   return found;
 }
 
-/** Those in which the server has written down init containers as applied by Berth: an apply of nothing takes them off. */
-async function waitingDeployments({
-  session,
-  surroundings,
-}: ListingSurroundings): Promise<readonly FootprintLeftover[]> {
+/** Those in which the server has written down init containers as applied by us: an apply of nothing takes them off. */
+async function waitingDeployments(
+  installation: string,
+  { session, surroundings }: ListingSurroundings,
+): Promise<readonly FootprintLeftover[]> {
+  const fieldManager = waitManager(installation);
   const found: FootprintLeftover[] = [];
   await eachObject({ resource: deployments }, { session, surroundings }, (deployment) => {
-    if (!hasWait(deployment)) return;
+    if (appliedContainers(deployment, installation).size === 0) return;
     const { namespace = "", name = "", uid = "" } = deployment.metadata ?? {};
     // The type promises a whole Deployment: an apply is of a part of it.
     const nothing = { metadata: { namespace, name, uid } } as Deployment;
     found.push({
       object: `deployments.apps ${namespace}/${name}`,
       what: "its pods wait for an agent, and are rolled out anew without",
-      undo: (signal) => session.client.apply(deployments, nothing, { fieldManager: FIELD_MANAGER, signal }),
+      undo: (signal) => session.client.apply(deployments, nothing, { fieldManager, signal }),
     });
   });
   return found;
-}
-
-function hasWait({ metadata }: Deployment): boolean {
-  const entries = metadata?.managedFields ?? [];
-  return entries.some(
-    ({ manager, operation, fieldsV1 }) =>
-      manager === FIELD_MANAGER &&
-      operation === "Apply" &&
-      JSON.stringify(fieldsV1 ?? {}).includes('"f:initContainers"'),
-  );
 }
 
 /**

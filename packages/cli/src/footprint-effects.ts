@@ -25,6 +25,7 @@ export interface EffectsView extends ListingSurroundings {
   readonly surroundings: Surroundings;
   readonly footprints: Footprints;
   readonly sight: FootprintSight;
+  readonly installation: string;
   /** How long it is waited for what pods are selected by, over all Deployments. Milliseconds. */
   readonly patienceMs: number;
 }
@@ -52,7 +53,7 @@ export function isEffective({ deployments: found, owners }: FootprintEffects): b
 }
 
 async function findWaits(view: EffectsView): Promise<Omit<FootprintEffects, "owners">> {
-  const { footprints, sight, surroundings, patienceMs } = view;
+  const { footprints, sight, installation, surroundings, patienceMs } = view;
   const { clock, signal } = surroundings;
   const untilMs = clock.monotonic() + patienceMs;
   const found: WaitForecast[] = [];
@@ -60,7 +61,7 @@ async function findWaits(view: EffectsView): Promise<Omit<FootprintEffects, "own
   /** Looking has what is missing read. */
   const settled = async (deployment: Deployment): Promise<ReturnType<typeof forecastWait>> => {
     for (;;) {
-      const said = forecastWait({ deployment, footprints, sight });
+      const said = forecastWait({ deployment, installation, footprints, sight });
       if (said !== "unknown" || clock.monotonic() >= untilMs) return said;
       if (!(await sleep(clock, LOOK_MS, signal))) return said;
     }

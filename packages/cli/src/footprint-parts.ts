@@ -57,6 +57,7 @@ import type { WebhookOwner } from "./webhook-server.ts";
 export interface FootprintSurroundings {
   readonly client: KubeClient;
   readonly cluster: ClusterName;
+  readonly installation: string;
   readonly nodes: Informer<Node>;
   readonly footprints: Informer<NodeFootprint>;
   readonly daemonSets: DaemonSetWatch;
@@ -175,6 +176,7 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
   });
   const waitWatch = new WaitWatch({
     ...common,
+    installation: around.installation,
     onDeployment: (key) => waitController.enqueue(key),
   });
   const held = new HeldOwners({ onChange: (rule) => reports.askRule(rule) });
@@ -222,6 +224,7 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
       footprints: () => hub.inForce,
       sight,
       client: progresses.applying,
+      installation: around.installation,
       events,
       clock,
     }),

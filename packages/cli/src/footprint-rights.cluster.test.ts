@@ -183,6 +183,7 @@ describe("with the rights of the manifests", () => {
     await cluster.client.delete(deployments, { namespace, name: "short" });
     const events: EventInput[] = [];
     const reconcile = createWaitReconciler({
+      installation: "gone",
       deployments: { get: () => made },
       footprints: () => footprints,
       sight: { namespaceLabels: () => ({}), driverOfClaim: () => null },

@@ -25,7 +25,7 @@ export interface FootprintView extends AsyncDisposable {
   /** Waits until it is known what this pod means for them, or cannot be. It need not be one of the node. */
   settle(pod: Pod): Promise<void>;
   /** What they would do to objects beside nodes. @returns `undefined` without footprints. */
-  findEffects(): Promise<FootprintEffects | undefined>;
+  findEffects(installation: string): Promise<FootprintEffects | undefined>;
 }
 
 export interface FootprintViewOptions {
@@ -85,9 +85,19 @@ export async function viewFootprints(
     async settle(pod) {
       if (mayRead) await untilKnown(inForce, { sight, podsOf: () => [pod] }, surroundings);
     },
-    async findEffects() {
+    async findEffects(installation) {
       const patienceMs = mayRead ? PATIENCE_MS : 0;
-      return footprints && findFootprintEffects({ footprints, sight, session, surroundings, patienceMs });
+      return (
+        footprints &&
+        findFootprintEffects({
+          footprints,
+          sight,
+          installation,
+          session,
+          surroundings,
+          patienceMs,
+        })
+      );
     },
     [Symbol.asyncDispose]: () => seeing.disposeAsync(),
   };

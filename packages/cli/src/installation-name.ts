@@ -1,4 +1,1 @@
-/** `berth`, and with the name of the installation any other. */
-export function baseName(installation: string): string {
-  return installation === "berth" ? "berth" : `berth-${installation}`;
-}
+export { baseName } from "@berth/placement";

@@ -101,7 +101,7 @@ export async function plan(options: PlanOptions, surroundings: Surroundings): Pr
     surroundings,
     ...(only !== undefined && more.length === 0 && { node: only }),
   });
-  const effects = await footprints.findEffects();
+  const effects = await footprints.findEffects(options.installation);
   const deciding = { rules, gates, architecture: seen, footprints };
   const { diff, forecasts, gatePlan, footprintPlan } = await planNodes(session, deciding, {
     options,

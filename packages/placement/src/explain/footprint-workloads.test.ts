@@ -32,6 +32,7 @@ function forecast(
   const { footprints, faults } = footprintsOf({ web: spec });
   const view: WaitForecastView = {
     deployment,
+    installation: "berth",
     footprints: { footprints, faults, policy: { sourcesRead: new Set(sourcesRead) } },
     sight,
   };

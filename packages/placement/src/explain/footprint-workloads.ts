@@ -25,6 +25,7 @@ export interface WaitForecastView extends Omit<WaitView, "footprints" | "isFree"
  */
 export function forecastWait({
   deployment,
+  installation,
   footprints,
   sight,
 }: WaitForecastView): WaitForecast | "unknown" | undefined {
@@ -35,6 +36,7 @@ export function forecastWait({
   };
   const { bodies, put, taken } = decideWait({
     deployment,
+    installation,
     footprints: footprints.footprints,
     isFree: (container) => isFree(container, footprints),
     sight: {

@@ -6,6 +6,7 @@ import type {
   ObjectMeta,
   WebhookClientConfig,
 } from "@berth/kube";
+import { baseName } from "../api/keys.ts";
 import type { Selector, SelectorRequirement } from "../api/selector.ts";
 import { selectorCel } from "./cel.ts";
 
@@ -45,8 +46,7 @@ export function ownerLabels({
 /** `berth-<name>`, or `berth-<installation>-<name>`, with the labels of its owner. */
 export function ownedMetadata(name: string, owner: ObjectOwner): ObjectMeta & { readonly name: string } {
   const { installation = "berth" } = owner;
-  const prefix = installation === "berth" ? "berth" : `berth-${installation}`;
-  return { name: `${prefix}-${name}`, labels: ownerLabels(owner) };
+  return { name: `${baseName(installation)}-${name}`, labels: ownerLabels(owner) };
 }
 
 export function clientConfig({ client, ca }: WebhookClient, path: string): WebhookClientConfig {

@@ -66,7 +66,7 @@ const appliedTo = (
   footprints = [footprint],
   sight = sightOf({}),
 ): readonly (readonly string[])[] =>
-  decideWait({ deployment, footprints, sight }).bodies.map(
+  decideWait({ deployment, installation: "berth", footprints, sight }).bodies.map(
     ({ spec }) => spec?.template.spec.initContainers.map(({ name }) => name) ?? [],
   );
 
@@ -132,7 +132,12 @@ describe("the wait of a Deployment", () => {
   it("is taken off when no footprint has it any more, and says which", () => {
     const deployment = aDeployment([wait, other], { wait: true, x: false });
     expect(appliedTo(deployment, [])).toEqual([[]]);
-    const { put, taken } = decideWait({ deployment, footprints: [], sight: sightOf({}) });
+    const { put, taken } = decideWait({
+      deployment,
+      installation: "berth",
+      footprints: [],
+      sight: sightOf({}),
+    });
     expect({ put, taken }).toEqual({ put: [], taken: ["wait"] });
   });
 
@@ -150,12 +155,23 @@ describe("the wait of a Deployment", () => {
     expect(appliedTo(aDeployment([stands], { wait: fields }), [fine])).toEqual([]);
   });
 
+  it("of another installation stays as it is, and its own is put in where it calls it otherwise", () => {
+    const deployment = aDeployment([wait, other], { wait: true });
+    const of = (footprints: Footprints["footprints"]) =>
+      decideWait({ deployment, installation: "b", footprints, sight: sightOf({}) });
+    expect(of([])).toMatchObject({ bodies: [], taken: [], kept: [] });
+    expect(of([footprint]).bodies).toEqual([]);
+    const container = { ...init.wait.container, name: "b" };
+    const { put } = of([footprintOf({ ...init, wait: { ...init.wait, container } })]);
+    expect(put.map(({ name }) => name)).toEqual(["b"]);
+  });
+
   it("stays as it is, and where another is put in, while somebody may want it", () => {
     const one = { ...init, wait: { ...init.wait, container: { ...init.wait.container, name: "one" } } };
     const isFree = (name: string): boolean => name !== "wait";
     const deployment = aDeployment([wait, other], { wait: true });
     const of = (footprints: Footprints["footprints"]) =>
-      decideWait({ deployment, footprints, sight: sightOf({}), isFree });
+      decideWait({ deployment, installation: "berth", footprints, sight: sightOf({}), isFree });
     expect(of([])).toMatchObject({ bodies: [], put: [], taken: [], kept: ["wait"] });
     const { bodies, taken } = of([footprintOf(one)]);
     expect(taken).toEqual([]);

@@ -1,13 +1,12 @@
 /** What becomes of the init containers of a Deployment whose pods are to wait for their agent: decided as plain data. */
-import type { Container, Deployment, ManagedFieldsEntry, Pod } from "@berth/kube";
+import type { Container, Deployment, Pod } from "@berth/kube";
 import { isSameData } from "@berth/runtime";
-import { FIELD_MANAGER } from "../../api/keys.ts";
 import { isSameQuantity } from "../quantity.ts";
 import { field, isRecord } from "../untrusted-json.ts";
 import type { Footprint } from "./footprint.ts";
 import { hasGroupLabel } from "./groups.ts";
 import { type NeedSight, podNeeds } from "./needs.ts";
-import { containerNames, type WaitBody, waitBody, waitContainers } from "./wait.ts";
+import { appliedContainers, containerNames, type WaitBody, waitBody, waitContainers } from "./wait.ts";
 import type { WantedBy } from "./wait-claimants.ts";
 
 export interface WaitDecision {
@@ -24,6 +23,8 @@ export interface WaitDecision {
 
 export interface WaitView {
   readonly deployment: Deployment;
+  /** Whose containers are ours. */
+  readonly installation: string;
   readonly footprints: readonly Footprint[];
   readonly sight: NeedSight;
   /** May this container of ours be taken off where none of the footprints wants it? Default: each may. */
@@ -36,12 +37,18 @@ const unknown: WaitDecision = Object.freeze({ bodies: [], put: [], taken: [], ke
  * Pure and total. What others have put in under one of the names stays as it is, and is not ours; so does everything while
  * it is not known whether the pods need the agent, and a container of ours that somebody may want.
  */
-export function decideWait({ deployment, footprints, sight, isFree = () => true }: WaitView): WaitDecision {
+export function decideWait({
+  deployment,
+  installation,
+  footprints,
+  sight,
+  isFree = () => true,
+}: WaitView): WaitDecision {
   const spec = deployment.spec?.template.spec;
   if (spec === undefined || deployment.metadata?.deletionTimestamp !== undefined) return unknown;
   const wanting = whoWants(deployment, footprints, sight);
   if (wanting === undefined) return unknown;
-  const applied = appliedContainers(deployment);
+  const applied = appliedContainers(deployment, installation);
   const ours = new Set([...applied].flatMap(([name, fields]) => (isWhole(fields) ? [name] : [])));
   const standing = new Map((spec.initContainers ?? []).map((container) => [container.name, container]));
   const taken = containerNames(spec);
@@ -171,41 +178,7 @@ function isGiven(applied: unknown, wanted: unknown): boolean {
   });
 }
 
-/** Is this the entry of what Berth has applied? */
-export function isOurEntry({ manager, operation, subresource }: ManagedFieldsEntry): boolean {
-  return manager === FIELD_MANAGER && operation === "Apply" && subresource === undefined;
-}
-
-/**
- * The init containers that we have applied, each with the server's own record of its fields: whole ones, and those of others
- * that were named for the order.
- */
-function appliedContainers({ metadata }: Deployment): ReadonlyMap<string, unknown> {
-  const fields = new Map<string, unknown>();
-  for (const entry of metadata?.managedFields ?? []) {
-    if (!isOurEntry(entry)) continue;
-    const path = ["f:spec", "f:template", "f:spec", "f:initContainers"];
-    const owned = path.reduce<unknown>(field, entry.fieldsV1);
-    for (const key of isRecord(owned) ? Object.keys(owned) : []) {
-      const name = nameIn(key);
-      if (name !== undefined) fields.set(name, field(owned, key));
-    }
-  }
-  return fields;
-}
-
 /** And not only named. */
 function isWhole(applied: unknown): boolean {
   return isRecord(field(applied, "f:image"));
-}
-
-/** Entries of a list are called by their keys, as `k:{"name":"wait"}`. */
-function nameIn(key: string): string | undefined {
-  if (!key.startsWith("k:")) return undefined;
-  try {
-    const name = field(JSON.parse(key.slice(2)), "name");
-    return typeof name === "string" ? name : undefined;
-  } catch {
-    return undefined;
-  }
 }

@@ -63,7 +63,7 @@ export { createFootprintSight, type FootprintSightOptions, type FootprintWatches
 export { decideFootprintStatus, type FootprintStatusPatch, type FullFootprintStatus } from "./status.ts";
 export { type FootprintCounts, FootprintTally, type FootprintTallyOptions } from "./tally.ts";
 export { claimId, type NodeUse, type PodUse, podUses, useOf } from "./use.ts";
-export { waitContainer } from "./wait.ts";
+export { appliedContainers, waitContainer, waitManager } from "./wait.ts";
 export { type WaitWebhookOptions, waitLabels, waitPath, waitWebhook } from "./wait-objects.ts";
 export { createWaitReconciler, type WaitReconcilerOptions } from "./wait-reconciler.ts";
 export { WaitWatch, type WaitWatchOptions } from "./wait-watch.ts";

@@ -14,7 +14,6 @@ import {
   type ReconcileResult,
   referenceTo,
 } from "@berth/runtime";
-import { FIELD_MANAGER } from "../../api/keys.ts";
 import { reasons } from "../../api/reasons.ts";
 import type { EventSink } from "../report.ts";
 import {
@@ -31,6 +30,7 @@ import {
 import { decideWait, type WaitDecision } from "./decide-wait.ts";
 import type { Footprints } from "./footprint.ts";
 import type { NeedSight } from "./needs.ts";
+import { waitManager } from "./wait.ts";
 import { claimantsAfter, isFree, WaitClaimants } from "./wait-claimants.ts";
 
 export interface WaitReconcilerOptions {
@@ -40,6 +40,8 @@ export interface WaitReconcilerOptions {
   readonly footprints: () => Footprints | undefined;
   readonly sight: NeedSight;
   readonly client: Pick<KubeClient, "apply">;
+  /** Under whose name it is applied. */
+  readonly installation: string;
   readonly events?: EventSink;
   readonly clock: Clock;
 }
@@ -68,6 +70,7 @@ export function createWaitReconciler(options: WaitReconcilerOptions): Reconcile<
     const before = claimants.of(key, uid);
     const decision = decideWait({
       deployment,
+      installation: options.installation,
       footprints: footprints.footprints,
       sight: options.sight,
       isFree: (container) => isFree(container, footprints, before),
@@ -117,7 +120,7 @@ async function write(
     for (const body of decision.bodies) {
       // The type promises a whole Deployment: an apply is of a part of it. Never forced: what is of others stays.
       const after = await options.client.apply(deployments, body as Deployment, {
-        fieldManager: FIELD_MANAGER,
+        fieldManager: waitManager(options.installation),
         signal,
       });
       to = after.metadata?.resourceVersion ?? "";

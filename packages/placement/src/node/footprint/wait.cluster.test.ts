@@ -10,6 +10,7 @@ import {
   type PodSpec,
   pods,
   resourceQuotas,
+  type Volume,
 } from "@berth/kube";
 import {
   clusterName,
@@ -57,11 +58,11 @@ interface Berth extends AsyncDisposable {
   want(footprints: Footprints): void;
 }
 
-function startBerth(client: KubeClient, first = applying): Berth {
+function startBerth(client: KubeClient, first = applying, installation = "berth"): Berth {
   const common = { client, cluster: clusterName("c"), clock: systemClock, log: createSilentLogger() };
   const events: EventInput[] = [];
   let footprints = first;
-  const watch = new WaitWatch({ ...common, onDeployment: (key) => controller.enqueue(key) });
+  const watch = new WaitWatch({ ...common, installation, onDeployment: (key) => controller.enqueue(key) });
   const controller = createController({
     ...common,
     name: "footprint-wait",
@@ -70,6 +71,7 @@ function startBerth(client: KubeClient, first = applying): Berth {
       footprints: () => footprints,
       sight: sightOf({}),
       client,
+      installation,
       events: { record: (event) => events.push(event) },
       clock: systemClock,
     }),
@@ -92,7 +94,11 @@ function startBerth(client: KubeClient, first = applying): Berth {
 
 async function create(
   initContainers: readonly Container[],
-  { kind = POOL.kind, labels = { agent: "needed" } }: { kind?: string; labels?: Record<string, string> } = {},
+  {
+    kind = POOL.kind,
+    labels = { agent: "needed" },
+    volumes = [],
+  }: { kind?: string; labels?: Record<string, string>; volumes?: readonly Volume[] } = {},
 ): Promise<string> {
   const name = `d-${++count}`;
   const owner = { apiVersion: `${POOL.group}/v1`, kind, name, uid: `uid-${name}`, controller: true };
@@ -104,7 +110,7 @@ async function create(
         selector: { matchLabels: { name } },
         template: {
           metadata: { labels: { ...labels, name } },
-          spec: { initContainers, containers: [{ name: "main", image: "registry.test/a:1" }] },
+          spec: { initContainers, containers: [{ name: "main", image: "registry.test/a:1" }], volumes },
         },
       },
     },
@@ -209,6 +215,29 @@ describe("a Deployment whose pods need the agent", () => {
     await standing(name, []);
   });
 
+  it("keeps the wait of another installation, which its own field manager tells", async () => {
+    const name = await create([]);
+    const labels = { agent: "other" };
+    const others = footprintsOf({
+      other: {
+        workloads: [{ podSelector: { matchLabels: labels } }],
+        node: { label: { key: "test.berth.dev/other" } },
+        wait: { ...wait, inject: "ServerSideApply", container: { ...wait.container, name: "other" } },
+      },
+    });
+    await using _first = startBerth(cluster.client);
+    await standing(name, ["wait"]);
+    const before = (await get(name)).metadata?.resourceVersion;
+    await using second = startBerth(cluster.client, others, "b");
+    const own = await create([], { labels });
+    const after = await standing(own, ["other"]);
+    expect(after.metadata?.managedFields?.map(({ manager }) => manager)).toContain("berth-b");
+    // Both have looked at both by now.
+    second.want(footprintsOf({}));
+    await standing(own, []);
+    expect((await get(name)).metadata?.resourceVersion).toBe(before);
+  });
+
   it("is left alone with a container of that name, of another kind of owner, and without the labels", async () => {
     await using berth = startBerth(cluster.client);
     const image = "registry.test/own:1";
@@ -226,12 +255,15 @@ describe("a Deployment whose pods need the agent", () => {
     );
   });
 
-  it("is looked at again when what is known of its namespace changes", async () => {
+  it("is looked at again when what is known of its namespace or its claims changes, and for no other", async () => {
     const name = await create([]);
+    const volumes = [{ name: "data", persistentVolumeClaim: { claimName: "data" } }];
+    const mounting = await create([], { volumes });
     const looked: string[] = [];
     const watch = new WaitWatch({
       client: cluster.client,
       cluster: clusterName("c"),
+      installation: "berth",
       clock: systemClock,
       log: createSilentLogger(),
       onDeployment: (key) => looked.push(key.name),
@@ -239,12 +271,16 @@ describe("a Deployment whose pods need the agent", () => {
     watch.want(applying.footprints);
     const abort = new AbortController();
     const { ended } = await watch.start(abort.signal);
-    await eventually(() => expect(looked).toContain(name));
+    await eventually(() => expect(looked).toEqual(expect.arrayContaining([name, mounting])));
     looked.length = 0;
-    watch.lookAgain("default");
+    watch.lookAgain({ namespace: "default" });
+    watch.lookAgain({ namespace: "default", claim: "data" });
+    watch.lookAgain({ namespace, claim: "other" });
     expect(looked).toEqual([]);
-    watch.lookAgain(namespace);
-    expect(looked).toContain(name);
+    watch.lookAgain({ namespace, claim: "data" });
+    expect(looked).toEqual([mounting]);
+    watch.lookAgain({ namespace });
+    expect(looked).toEqual(expect.arrayContaining([name, mounting]));
     abort.abort();
     await ended;
   });
@@ -270,6 +306,9 @@ async function strictNamespace(name: string): Promise<void> {
   // As the quota controller would, which does not run here.
   const body = { status: { hard, used: Object.fromEntries(Object.keys(hard).map((key) => [key, "0"])) } };
   await cluster.client.patch(resourceQuotas, of, { type: "merge", body }, { subresource: "status" });
+  // Until admission has seen the status, it refuses every pod.
+  const pod = strictPod(undefined, {});
+  await eventually(() => cluster.client.create(pods, pod, { namespace: name, dryRun: true }));
 }
 
 /** What strict namespaces take. */

@@ -1,6 +1,8 @@
 /** The container by which a pod waits for the agent of its node. Pure and total: pods are whatever somebody sent. */
 import type { Container, Deployment, JsonPatchOperation, ObjectMeta } from "@berth/kube";
-import { listField, textField } from "../untrusted-json.ts";
+import { baseName } from "../../api/keys.ts";
+import { itemKey, ownEntry, ownedAt } from "../managed-fields.ts";
+import { isRecord, listField, textField } from "../untrusted-json.ts";
 import type { AgentWait, Footprint } from "./footprint.ts";
 
 /** A TCP connection that is not answered is given up after so many seconds: only then does a deadline hold. */
@@ -61,6 +63,34 @@ export function injectWait(spec: unknown, containers: readonly Container[]): rea
 export function containerNames(spec: unknown): ReadonlySet<string> {
   const lists = ["initContainers", "containers", "ephemeralContainers"];
   return new Set(lists.flatMap((list) => listField(spec, list).map((it) => textField(it, "name"))));
+}
+
+/**
+ * Field manager of what an installation applies to Deployments. Each has one of its own: what it has not applied it does not
+ * take off.
+ */
+export function waitManager(installation: string): string {
+  return baseName(installation);
+}
+
+const INIT_CONTAINERS = ["f:spec", "f:template", "f:spec", "f:initContainers"];
+
+/**
+ * The init containers that an installation has applied to a Deployment, each with the server's own record of its fields:
+ * whole ones, and those of others that were named for the order.
+ */
+export function appliedContainers(
+  { metadata }: Pick<Deployment, "metadata">,
+  installation: string,
+): ReadonlyMap<string, unknown> {
+  const owned = ownedAt(ownEntry(metadata?.managedFields ?? [], waitManager(installation)), INIT_CONTAINERS);
+  const items = isRecord(owned) ? Object.entries(owned) : [];
+  return new Map(
+    items.flatMap(([item, fields]) => {
+      const name = itemKey(item, "name");
+      return typeof name === "string" ? [[name, fields] as const] : [];
+    }),
+  );
 }
 
 /** What is applied to a Deployment: its identity, and all that we own of it. */
