@@ -27,6 +27,7 @@ import {
   type AuditMark,
   aNode,
   aPod,
+  type EventuallyOptions,
   eventually,
   type NodeBuilder,
   type PodBuilder,
@@ -232,12 +233,16 @@ export class GateStage implements AsyncDisposable {
   }
 
   /** Resolves once the node has no taint with this key any more. */
-  async free(node: string, key: string = originalGate.taint.key): Promise<Node> {
+  async free(
+    node: string,
+    key: string = originalGate.taint.key,
+    options: EventuallyOptions = {},
+  ): Promise<Node> {
     return eventually(async () => {
       const found = await this.read(node);
       if (hasTaint(found, key)) throw new Error(describe(found));
       return found;
-    });
+    }, options);
   }
 
   /** Resolves once Berth has written down that it holds, or has let go. */
@@ -253,12 +258,12 @@ export class GateStage implements AsyncDisposable {
    * Resolves once everything that was done before has been seen and answered: a node that is held is let go, because
    * its pod, made after all else, is ready. For gates of the contract whose signal is the stage's DaemonSet.
    */
-  async settled(): Promise<void> {
+  async settled(options: EventuallyOptions = {}): Promise<void> {
     this.#count += 1;
     const canary = `canary-${this.#count}`;
     await this.addHeld(canary);
     await this.pod(this.init(canary), { ready: true });
-    await this.free(canary);
+    await this.free(canary, originalGate.taint.key, options);
   }
 
   /** What Berth has asked of nodes of this stage, canaries excepted. */

@@ -19,6 +19,7 @@ import {
   stateOf,
   taintsOf,
 } from "./gate-world.ts";
+import { RECONNECTED } from "./patience.ts";
 
 let cluster: TestCluster;
 beforeAll(async () => {
@@ -62,7 +63,7 @@ describe("the API server", () => {
       await cluster.stopComponent("kube-apiserver", signal);
       await cluster.startComponent("kube-apiserver");
       const mark = await cluster.audit.mark();
-      await stage.settled();
+      await stage.settled(RECONNECTED);
       await each(names, async (node) => expect(hasTaint(await stage.read(node))).toBe(true));
       expect(await stage.writesFor(mark)).toEqual([]);
       await getReady(stage, names);
@@ -90,12 +91,16 @@ describe("Berth", () => {
 
   it("that is started again goes on with a hold where it was", async () => {
     await using stage = await createGateStage(cluster, "resumed");
-    await stage.gate("net", { ...atOnce, timeouts: { noPod: "3s", policy: "Release" } });
+    const timeouts = { noPod: "1h", policy: "Release" };
+    await stage.gate("net", { ...atOnce, timeouts });
     const first = await stage.start();
     await stage.addHeld("n");
     const { at } = stateOf(await stage.state("n", "held", "net"), "net") ?? {};
     await first[Symbol.asyncDispose]();
     const mark = await cluster.audit.mark();
+    // Only now, so that the first has not let it go already.
+    const body = { spec: { timeouts: { ...timeouts, noPod: "3s" } } };
+    await cluster.client.patch(startupGates, { name: "net" }, { type: "merge", body });
     await stage.start();
     const after = await stage.free("n");
     expect(stateOf(after, "net")).toMatchObject({ why: "TimedOut" });
@@ -124,12 +129,15 @@ describe("Berth", () => {
       await old[Symbol.asyncDispose]();
       await each(names, (node) => stage.free(node));
       await stage.settled();
+      let refused = 0;
       for (const node of names) {
         const writes = await stage.writesFor(mark, node);
         expect(writes.filter((it) => it === "patch 200")).toHaveLength(2);
         expect(writes.filter((it) => it !== "patch 200" && it !== "patch 409")).toEqual([]);
-        expect(writes.length).toBeLessThanOrEqual(4);
+        refused += writes.length - 2;
       }
+      // Of the other of the two, once for each of its writes; one whose watch is late may be refused once more.
+      expect(refused).toBeLessThanOrEqual(2 * names.length);
       for (const node of names) {
         expect(await stage.events("Contested", node)).toEqual([]);
         expect(hasTaint(await stage.read(node))).toBe(false);
