@@ -2,13 +2,13 @@
  * Rule files that are wrong: each is named with its place as an Event, in the log and in a metric, all other rules go
  * on, and no label flaps. And a Berth that is away while rules or nodes change.
  */
-import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
-import { createServer } from "node:net";
+import { cp, mkdir, mkdtemp, rename, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { eventually, startTestCluster, type TestCluster } from "@berth/testcluster";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type BerthProcess, startBerthProcess } from "./product.ts";
+import { usualPorts } from "./usual-ports.ts";
 import { createWorld, type World } from "./world.ts";
 
 let cluster: TestCluster;
@@ -37,15 +37,25 @@ async function isTold(world: World, berth: BerthProcess, { reason, file, line }:
   });
 }
 
-/** A node that two good rules label, and a Berth at work. */
-async function running(name: string, options = {}): Promise<{ world: World; berth: BerthProcess }> {
+/** A node that two good rules label. */
+async function prepared(name: string, options = {}): Promise<World> {
   const world = await createWorld(cluster, name, options);
   await world.rules.write("good/one", "example.com/in");
   await world.rules.write("good/two", "example.com/in");
   await world.add("n", { "example.com/in": "true", "example.com/other": "true" });
-  const berth = await world.start();
+  return world;
+}
+
+async function labelled(world: World): Promise<void> {
   await world.right();
   expect(world.expected("n")).toMatchObject({ "good/one": "true", "good/two": "true" });
+}
+
+/** The same, and a Berth at work. */
+async function running(name: string, options = {}): Promise<{ world: World; berth: BerthProcess }> {
+  const world = await prepared(name, options);
+  const berth = await world.start();
+  await labelled(world);
   return { world, berth };
 }
 
@@ -120,8 +130,11 @@ describe("a file that cannot be read", () => {
   });
 
   it("L-B5 is not believed empty while it is being written", async () => {
-    const { world } = await running("slow");
+    // Ten times as slow as it is: an empty file is believed after ten seconds.
+    const world = await prepared("slow");
     await using _world = world;
+    await world.startInProcess({ pace: 0.1 });
+    await labelled(world);
     const file = path.join(world.rules.path, "good/two");
     const mark = await cluster.audit.mark();
     // Cut to nothing, and read so: a rule that came after it is in force. Then the text.
@@ -138,13 +151,15 @@ describe("a file that cannot be read", () => {
     const { world, berth } = await running("away");
     await using _world = world;
     const mark = await cluster.audit.mark();
-    const files = new Map(world.rules.files);
-    await rm(world.rules.path, { recursive: true });
+    // In one step each: half a folder is one that says less.
+    const { path: folder } = world.rules;
+    world.owns(() => rm(`${folder}.old`, { recursive: true, force: true }));
+    await cp(folder, `${folder}.new`, { recursive: true });
+    await rename(folder, `${folder}.old`);
     await eventually(async () =>
       expect(await berth.metric("berth_label_rule_problems", { reason: "FolderIncomplete" })).toBe(1),
     );
-    await mkdir(world.rules.path);
-    for (const [file, text] of files) await world.rules.writeText(file, text);
+    await rename(`${folder}.new`, folder);
     await eventually(async () =>
       expect(await berth.metric("berth_label_rule_problems", { reason: "FolderIncomplete" })).toBe(0),
     );
@@ -217,30 +232,26 @@ describe("a Berth that was away", () => {
 });
 
 describe("the original's command line", () => {
-  it("L-P14 works as it is: -kubeconfig, the folder `labels`, metrics on port 8080", async (context) => {
-    for (const port of [8080, 8081]) {
-      if (!(await isFree(port))) context.skip(`port ${port} of this machine is in use`);
-    }
-    await using world = await createWorld(cluster, "p14");
-    const folder = await mkdtemp(path.join(tmpdir(), "berth-original-"));
-    world.owns(() => rm(folder, { recursive: true }));
-    await mkdir(path.join(folder, "labels/accelerators"), { recursive: true });
-    await writeFile(path.join(folder, "labels/accelerators/edgetpu"), "usb.present\n");
-    await writeFile(path.join(folder, "kubeconfig"), cluster.kubeconfig(), { mode: 0o600 });
-    world.followRules(() => new Map([["accelerators/edgetpu", "usb.present\n"]]));
-    await world.add("n", { "usb.present": "true" });
-    await using berth = startBerthProcess({ args: ["-kubeconfig", "kubeconfig"], folder });
-    await world.right();
-    const metrics = await fetch("http://127.0.0.1:8080/metrics");
-    expect(metrics.ok).toBe(true);
-    expect(await berth.metric("berth_label_rules")).toBe(1);
-  });
+  const limit = { timeout: 360_000 };
+  it(
+    "L-P14 works as it is: -kubeconfig, the folder `labels`, metrics on port 8080",
+    limit,
+    async ({ skip }) => {
+      await using ports = await usualPorts();
+      if (ports.taken !== undefined) skip(`port ${ports.taken} of this machine is in use`);
+      await using world = await createWorld(cluster, "p14");
+      const folder = await mkdtemp(path.join(tmpdir(), "berth-original-"));
+      world.owns(() => rm(folder, { recursive: true }));
+      await mkdir(path.join(folder, "labels/accelerators"), { recursive: true });
+      await writeFile(path.join(folder, "labels/accelerators/edgetpu"), "usb.present\n");
+      await writeFile(path.join(folder, "kubeconfig"), cluster.kubeconfig(), { mode: 0o600 });
+      world.followRules(() => new Map([["accelerators/edgetpu", "usb.present\n"]]));
+      await world.add("n", { "usb.present": "true" });
+      await using berth = startBerthProcess({ args: ["-kubeconfig", "kubeconfig"], folder });
+      await world.right();
+      const metrics = await fetch("http://127.0.0.1:8080/metrics");
+      expect(metrics.ok).toBe(true);
+      expect(await berth.metric("berth_label_rules")).toBe(1);
+    },
+  );
 });
-
-async function isFree(port: number): Promise<boolean> {
-  const server = createServer();
-  return new Promise((resolve) => {
-    server.once("error", () => resolve(false));
-    server.listen(port, () => server.close(() => resolve(true)));
-  });
-}
