@@ -152,15 +152,12 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
     onNode: around.recheck,
     onEverything() {
       recheckAll();
-      waitWatch.lookAgain();
       holdWatches.lookAgain();
     },
     onPod: (change) => holdWatches.podChanged(change),
     onOwners: (pod) => holdWatches.ownersKnown(pod),
-    onNamespace(namespace) {
-      waitWatch.lookAgain(namespace);
-      holdWatches.lookAgain(namespace);
-    },
+    onNamespace: (namespace) => holdWatches.lookAgain(namespace),
+    onNeed: (where) => waitWatch.lookAgain(where),
   });
   const { sight } = watches;
   const agents = new FootprintAgents({

@@ -54,7 +54,7 @@ export {
 } from "./hold-watches.ts";
 export { ManageProblems, type ManageProblemsOptions } from "./manage-problems.ts";
 export { createFootprintMetrics, type FootprintMetrics } from "./metrics.ts";
-export { type NeedSight, podNeeds } from "./needs.ts";
+export { type NeedPlace, type NeedSight, podNeeds } from "./needs.ts";
 export { MAX_OWNERS, OwnerResolver, type OwnerResolverOptions } from "./owners.ts";
 export { FootprintPods, type FootprintPodsOptions } from "./pod-watches.ts";
 export { originalFootprint, type Preset, presets } from "./presets.ts";

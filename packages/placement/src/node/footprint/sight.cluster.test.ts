@@ -9,17 +9,20 @@ import {
   deployments,
   type KubeObject,
   namespaces,
+  nodes,
   type Pod,
   persistentVolumeClaims,
   persistentVolumes,
   pods,
   type Resource,
   replicaSets,
+  serviceAccounts,
 } from "@berth/kube";
 import { clusterName, createSilentLogger, systemClock } from "@berth/runtime";
-import { aPod, eventually, startTestCluster, type TestCluster } from "@berth/testcluster";
+import { aNode, aPod, eventually, startTestCluster, type TestCluster } from "@berth/testcluster";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Footprint, NeedingPods } from "./footprint.ts";
+import type { NeedPlace } from "./needs.ts";
 import { createFootprintSight, type FootprintWatches } from "./sight.ts";
 import { plainFootprint } from "./testing/footprints.ts";
 
@@ -45,7 +48,9 @@ let count = 0;
 
 beforeAll(async () => {
   cluster = await startTestCluster({ with: ["controller-manager"], audit: true });
-}, 180_000);
+  // Pods of nodes that are not there are taken away by the garbage collector of pods.
+  for (const name of ["n1", "n2"]) await cluster.client.create(nodes, aNode(name).build());
+});
 afterAll(() => cluster[Symbol.asyncDispose]());
 
 function aFootprint(id: string, workload: Partial<NeedingPods>, init: Partial<Footprint> = {}): Footprint {
@@ -61,12 +66,16 @@ interface Setup extends AsyncDisposable {
   readonly known: Set<string>;
   /** Namespaces told of. */
   readonly near: Set<string>;
+  /** Where need may be another. */
+  readonly needs: NeedPlace[];
   problem(): string | undefined;
 }
 
 async function setUp(user?: string): Promise<Setup> {
   const id = `sight-${++count}`;
   await cluster.client.create(namespaces, { metadata: { name: id, labels: { team: "a" } } });
+  // Until the controller manager has made it, every pod of the namespace is refused.
+  await eventually(() => cluster.client.get(serviceAccounts, { namespace: id, name: "default" }));
   const client = cluster.connect({
     userAgent: id,
     ...(user !== undefined && { user: await cluster.user(user) }),
@@ -74,6 +83,7 @@ async function setUp(user?: string): Promise<Setup> {
   const told = new Set<string>();
   const near = new Set<string>();
   const known = new Set<string>();
+  const needs: NeedPlace[] = [];
   const watches = createFootprintSight({
     client,
     cluster: clusterName("test"),
@@ -84,6 +94,7 @@ async function setUp(user?: string): Promise<Setup> {
     onEverything: () => {},
     onOwners: ({ spec }) => void known.add(spec?.nodeName ?? ""),
     onNamespace: (namespace) => void near.add(namespace),
+    onNeed: (where) => void needs.push(where),
   });
   const stopping = new AbortController();
   const running = await Promise.all(watches.components.map((part) => part.start(stopping.signal)));
@@ -93,6 +104,7 @@ async function setUp(user?: string): Promise<Setup> {
     told,
     known,
     near,
+    needs,
     problem: () => watches.components.map((part) => part.problem?.()).find((it) => it !== undefined),
     async [Symbol.asyncDispose]() {
       stopping.abort();
@@ -141,7 +153,7 @@ async function podsOfDeployment(namespace: string): Promise<readonly [Pod, Pod]>
 describe("the owners of a real Deployment's pods", () => {
   it("F-B10 are read once for both, without their labels being touched, up to a kind of one's own", async () => {
     await using setup = await setUp();
-    const { id, watches, told, known } = setup;
+    const { id, watches, told, known, needs } = setup;
     await cluster.client.create(customResourceDefinitions, poolDefinition);
     const pool = await eventually(() =>
       cluster.client.create(poolResource, { metadata: { namespace: id, name: "pool" } }),
@@ -168,16 +180,24 @@ describe("the owners of a real Deployment's pods", () => {
         {
           group: "apps",
           kind: "ReplicaSet",
+          resource: "replicasets",
           name: replicaSet?.metadata?.name,
           uid: replicaSet?.metadata?.uid,
         },
-        { group: "apps", kind: "Deployment", name: "web", uid: deployment.metadata?.uid },
-        { ...POOL, name: "pool", uid: pool.metadata?.uid },
+        {
+          group: "apps",
+          kind: "Deployment",
+          resource: "deployments",
+          name: "web",
+          uid: deployment.metadata?.uid,
+        },
+        { ...POOL, resource: "pools", name: "pool", uid: pool.metadata?.uid },
       ]);
     const gets = { verb: "get", userAgent: id };
     for (const resource of ["replicasets.apps", "deployments.apps", "pools.footprint.test"])
       expect(await cluster.audit.countSince(mark, { ...gets, resource })).toBe(1);
     expect(setup.problem()).toBeUndefined();
+    expect(needs).toEqual([]);
   });
 
   it("stay unknown without the right to read one of them, which is named", async () => {
@@ -218,9 +238,9 @@ describe("the owners of a real Deployment's pods", () => {
 });
 
 describe("the CSI drivers of claims", () => {
-  it("are those of the volumes behind them, and their pods' nodes are told", async () => {
+  it("are those of the volumes behind them, and their pods' nodes are told, and for waits the claim", async () => {
     await using setup = await setUp();
-    const { id, watches, told } = setup;
+    const { id, watches, told, needs } = setup;
     const capacity = { storage: "1Gi" };
     const accessModes = ["ReadWriteMany"];
     const spec = { accessModes, resources: { requests: capacity }, storageClassName: "" };
@@ -246,6 +266,8 @@ describe("the CSI drivers of claims", () => {
     await eventually(() => expect(driver("data")).toBeNull());
     await eventually(() => expect(watches.sight.pods(footprint, "n1")).toHaveLength(1));
     told.clear();
+    expect(needs).toContainEqual({});
+    needs.length = 0;
     await cluster.client.create(persistentVolumes, {
       metadata: { name: `${id}-data` },
       spec: { accessModes, capacity, csi: { driver: "efs.csi.aws.com", volumeHandle: "fs-1" } },
@@ -254,6 +276,9 @@ describe("the CSI drivers of claims", () => {
       expect([driver("data"), driver("lost"), driver("none")]).toEqual(["efs.csi.aws.com", null, null]),
     );
     await eventually(() => expect(told).toContain("n1"));
+    expect(new Set(needs.map((it) => JSON.stringify(it)))).toEqual(
+      new Set([JSON.stringify({ namespace: id, claim: "data" })]),
+    );
     watches.want([aFootprint(id, {})]);
     expect(driver("data")).toBeUndefined();
   });
@@ -262,7 +287,7 @@ describe("the CSI drivers of claims", () => {
 describe("the labels of namespaces", () => {
   it("are read only when a footprint asks for them; the nodes of their pods are told, and so are holds and waits", async () => {
     await using setup = await setUp();
-    const { id, watches, told, near } = setup;
+    const { id, watches, told, near, needs } = setup;
     await cluster.client.create(pods, aPod("user").in(id).on("n1").labelled({ app: id }).build());
     const team = (): unknown => watches.sight.namespaceLabels(id)?.["team"];
     watches.want([aFootprint(id, {})]);
@@ -274,11 +299,13 @@ describe("the labels of namespaces", () => {
     expect(watches.sight.namespaceLabels("no-such-namespace")).toBeNull();
     told.clear();
     near.clear();
+    needs.length = 0;
     const body = { metadata: { labels: { team: "b" } } };
     await cluster.client.patch(namespaces, { name: id }, { type: "merge", body });
     await eventually(() => expect(team()).toBe("b"));
     expect(told).toEqual(new Set(["n1"]));
     expect(near).toContain(id);
+    expect(needs).toContainEqual({ namespace: id });
     expect(watches.podsOf(footprint, { namespace: id })).toHaveLength(1);
     expect(watches.podsOf(footprint, { namespace: "default" })).toEqual([]);
   });

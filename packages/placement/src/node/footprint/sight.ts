@@ -8,6 +8,7 @@ import { isAgentChecked } from "./agent-check.ts";
 import { FOOTPRINT, type Footprint, type NeedingPods, type PodGrouping } from "./footprint.ts";
 import type { FootprintSight } from "./footprint-sight.ts";
 import type { PodsAmong } from "./held-pods.ts";
+import type { NeedPlace } from "./needs.ts";
 import { OwnerResolver } from "./owners.ts";
 import { FootprintPods } from "./pod-watches.ts";
 import { VolumeDrivers } from "./volume-drivers.ts";
@@ -29,8 +30,10 @@ export interface FootprintSightOptions {
   readonly onPod?: (change: Change<Pod>) => void;
   /** The owners of this pod, and of others below the same, have become known: for holds. Must not throw. */
   readonly onOwners?: (pod: Pod) => void;
-  /** What pods in this namespace are decided by has changed: for waits and holds. Must not throw. */
+  /** What pods in this namespace are decided by has changed: for holds. Must not throw. */
   readonly onNamespace?: (namespace: string) => void;
+  /** What it is told by, beside a pod itself, whether it needs an agent has changed there: for waits. Must not throw. */
+  readonly onNeed?: (where: NeedPlace) => void;
 }
 
 export interface FootprintWatches {
@@ -51,22 +54,27 @@ export interface FootprintWatches {
 }
 
 export function createFootprintSight(options: FootprintSightOptions): FootprintWatches {
-  const { daemonSets, onNode, onEverything, onOwners, onNamespace } = options;
-  const changed = (nodes: ReadonlySet<string>, namespace: string): void => {
+  const { daemonSets, onNode, onEverything, onOwners, onNamespace, onNeed } = options;
+  const changed = (nodes: ReadonlySet<string>, where: NeedPlace & { readonly namespace: string }): void => {
     nodes.forEach(onNode);
-    onNamespace?.(namespace);
+    onNamespace?.(where.namespace);
+    onNeed?.(where);
+  };
+  const needKnown = (): void => {
+    onEverything();
+    onNeed?.({});
   };
   const pods = new FootprintPods({ ...options, onChange: onNode, onSynced: onEverything });
   const namespaces = new NamespaceWatch({
     ...options,
     name: "footprint-namespaces",
-    onChange: (namespace) => changed(pods.nodesOfNamespace(namespace), namespace),
-    onSynced: onEverything,
+    onChange: (namespace) => changed(pods.nodesOfNamespace(namespace), { namespace }),
+    onSynced: needKnown,
   });
   const volumes = new VolumeDrivers({
     ...options,
-    onChange: (namespace, claim) => changed(pods.nodesOfClaim(namespace, claim), namespace),
-    onSynced: onEverything,
+    onChange: (namespace, claim) => changed(pods.nodesOfClaim(namespace, claim), { namespace, claim }),
+    onSynced: needKnown,
   });
   const owners = new OwnerResolver({
     ...options,
@@ -74,6 +82,7 @@ export function createFootprintSight(options: FootprintSightOptions): FootprintW
       if (node !== "") onNode(node);
       onOwners?.(pod);
     },
+    // By whom a pod is made says for whom it needs an agent, not whether.
     onMoved: onEverything,
   });
   return {

@@ -9,15 +9,13 @@ import {
   type Running,
 } from "@berth/runtime";
 import { InformerSet, pick } from "../informer-set.ts";
-import { ownEntry } from "../managed-fields.ts";
+import { isOurEntry } from "./decide-wait.ts";
 import type { Footprint } from "./footprint.ts";
-import { waitManager } from "./wait.ts";
+import type { NeedPlace } from "./needs.ts";
 
 export interface WaitWatchOptions {
   readonly client: Pick<KubeClient, "list" | "watch">;
   readonly cluster: ClusterName;
-  /** Whose applies are kept. */
-  readonly installation: string;
   readonly clock: Clock;
   readonly log: Logger;
   /** The Deployment has to be looked at. Must not throw. */
@@ -26,6 +24,7 @@ export interface WaitWatchOptions {
 
 const ALL = "all";
 const BY_NAMESPACE = "namespace";
+const BY_CLAIM = "claim";
 
 /**
  * The Deployments of the cluster, read while a footprint has their pods wait by server-side apply, and of them what that is
@@ -54,10 +53,8 @@ export class WaitWatch implements Component {
   /** The footprints in force from now on. At any time, also before `start`. */
   want(footprints: readonly Footprint[]): void {
     const isNeeded = footprints.some(({ wait }) => wait?.inject === "ServerSideApply");
-    const indexes = { [BY_NAMESPACE]: namespaceOf };
-    const project = (deployment: Deployment): Deployment =>
-      slimDeployment(deployment, this.#options.installation);
-    if (isNeeded) this.#informers.want([{ key: ALL, scope: {}, project, indexes }]);
+    const indexes = { [BY_NAMESPACE]: namespaceOf, [BY_CLAIM]: claimsOf };
+    if (isNeeded) this.#informers.want([{ key: ALL, scope: {}, project: slimDeployment, indexes }]);
     this.lookAgain();
   }
 
@@ -65,11 +62,16 @@ export class WaitWatch implements Component {
     return this.#informers.get(ALL)?.get(key);
   }
 
-  /** What footprints select pods by has changed: every Deployment is looked at, or each in the namespace. */
-  lookAgain(namespace?: string): void {
+  /** What it is told by whether pods need the agent has changed: the Deployments that may make such pods are looked at. */
+  lookAgain({ namespace, claim }: NeedPlace = {}): void {
     const informer = this.#informers.get(ALL);
-    const objects = namespace === undefined ? informer?.list() : informer?.byIndex(BY_NAMESPACE, namespace);
-    for (const object of objects ?? []) this.#options.onDeployment(keyOf(this.#options.cluster, object));
+    if (informer === undefined) return;
+    const found = (): Iterable<Deployment> => {
+      if (namespace === undefined) return informer.list();
+      if (claim === undefined) return informer.byIndex(BY_NAMESPACE, namespace);
+      return informer.byIndex(BY_CLAIM, `${namespace}/${claim}`);
+    };
+    for (const object of found()) this.#options.onDeployment(keyOf(this.#options.cluster, object));
   }
 
   start(signal: AbortSignal): Promise<Running> {
@@ -86,11 +88,19 @@ function namespaceOf({ metadata }: Deployment): readonly string[] {
   return [metadata?.namespace ?? ""];
 }
 
+/** Claims of ephemeral volumes are called after pods that are still to be made. */
+function claimsOf({ metadata, spec }: Deployment): readonly string[] {
+  const claims = (spec?.template.spec?.volumes ?? []).flatMap(
+    (it) => it.persistentVolumeClaim?.claimName ?? [],
+  );
+  return [...new Set(claims)].map((claim) => `${metadata?.namespace ?? ""}/${claim}`);
+}
+
 /** Of the fields that somebody manages only what Berth has applied. */
-function slimDeployment({ metadata, spec }: Deployment, installation: string): Deployment {
+function slimDeployment({ metadata, spec }: Deployment): Deployment {
   const template = spec?.template;
   const pod = template?.spec;
-  const applied = ownEntry(metadata?.managedFields ?? [], waitManager(installation));
+  const applied = metadata?.managedFields?.filter(isOurEntry) ?? [];
   return {
     metadata: {
       ...pick(metadata ?? {}, [
@@ -101,7 +111,7 @@ function slimDeployment({ metadata, spec }: Deployment, installation: string): D
         "deletionTimestamp",
         "ownerReferences",
       ]),
-      ...(applied && { managedFields: [applied] }),
+      ...(applied.length > 0 && { managedFields: applied }),
     },
     spec: {
       selector: {},
