@@ -9,13 +9,16 @@ import {
   type Running,
 } from "@berth/runtime";
 import { InformerSet, pick } from "../informer-set.ts";
-import { isOurEntry } from "./decide-wait.ts";
+import { ownEntry } from "../managed-fields.ts";
 import type { Footprint } from "./footprint.ts";
 import type { NeedPlace } from "./needs.ts";
+import { waitManager } from "./wait.ts";
 
 export interface WaitWatchOptions {
   readonly client: Pick<KubeClient, "list" | "watch">;
   readonly cluster: ClusterName;
+  /** Whose applies are kept. */
+  readonly installation: string;
   readonly clock: Clock;
   readonly log: Logger;
   /** The Deployment has to be looked at. Must not throw. */
@@ -54,7 +57,9 @@ export class WaitWatch implements Component {
   want(footprints: readonly Footprint[]): void {
     const isNeeded = footprints.some(({ wait }) => wait?.inject === "ServerSideApply");
     const indexes = { [BY_NAMESPACE]: namespaceOf, [BY_CLAIM]: claimsOf };
-    if (isNeeded) this.#informers.want([{ key: ALL, scope: {}, project: slimDeployment, indexes }]);
+    const project = (deployment: Deployment): Deployment =>
+      slimDeployment(deployment, this.#options.installation);
+    if (isNeeded) this.#informers.want([{ key: ALL, scope: {}, project, indexes }]);
     this.lookAgain();
   }
 
@@ -97,10 +102,10 @@ function claimsOf({ metadata, spec }: Deployment): readonly string[] {
 }
 
 /** Of the fields that somebody manages only what Berth has applied. */
-function slimDeployment({ metadata, spec }: Deployment): Deployment {
+function slimDeployment({ metadata, spec }: Deployment, installation: string): Deployment {
   const template = spec?.template;
   const pod = template?.spec;
-  const applied = metadata?.managedFields?.filter(isOurEntry) ?? [];
+  const applied = ownEntry(metadata?.managedFields ?? [], waitManager(installation));
   return {
     metadata: {
       ...pick(metadata ?? {}, [
@@ -111,7 +116,7 @@ function slimDeployment({ metadata, spec }: Deployment): Deployment {
         "deletionTimestamp",
         "ownerReferences",
       ]),
-      ...(applied.length > 0 && { managedFields: applied }),
+      ...(applied && { managedFields: [applied] }),
     },
     spec: {
       selector: {},
