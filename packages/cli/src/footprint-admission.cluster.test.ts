@@ -90,7 +90,8 @@ describe("the webhook configuration of footprints", () => {
       const { status } = await cluster.client.get(nodeFootprints, { name: "agent" });
       expect(status?.conditions).toBeDefined();
     });
-    expect([await configurations(), berth.problems()]).toEqual([[], []]);
+    await eventually(() => expect(berth.problems()).toEqual([]));
+    expect(await configurations()).toEqual([]);
   });
 
   it("comes, goes and comes again as a footprint says", async () => {

@@ -223,8 +223,10 @@ describe("a footprint of the cluster", () => {
     await eventually(async () => expect(await podsWait()).toEqual(["True", "AdmissionByWebhook"]));
     await client.delete(nodeFootprints, { name: "agent" });
     await eventually(async () => expect(await waits()).toBe(false));
-    const { items } = await client.list(mutatingWebhookConfigurations);
-    expect(items).toEqual([]);
+    // Berth answers by what it has read before the configuration, by which it is asked, has gone.
+    await eventually(async () =>
+      expect((await client.list(mutatingWebhookConfigurations)).items).toEqual([]),
+    );
   });
 });
 
@@ -259,6 +261,7 @@ spec: {preset: agent-substrate/pr-134}
 `;
 
 const POOL = { namespace: "default", name: "pool" };
+const MADE = { namespace: "default", name: "pool-deployment" };
 
 async function aPool(): Promise<WorkerPool> {
   return cluster.client.create(
@@ -281,7 +284,7 @@ describe("WorkerPools", () => {
     await eventually(async () => {
       const { metadata } = await client.get(workerPools, POOL);
       expect(metadata?.finalizers).toEqual(["ate.dev/release-node-claims"]);
-      const { spec } = await client.get(deployments, { namespace: "default", name: "pool-deployment" });
+      const { spec } = await client.get(deployments, MADE);
       expect(spec?.template.metadata?.labels).toEqual({
         "ate.dev/worker-pool": "pool",
         "ate.dev/worker-pool-uid": uid,
@@ -299,11 +302,12 @@ describe("WorkerPools", () => {
     {
       await using _berth = await aBerth(POOLS);
       await aPool();
-      await eventually(async () =>
-        expect((await client.get(workerPools, POOL)).metadata?.finalizers).toHaveLength(1),
-      );
+      await eventually(async () => {
+        expect((await client.get(workerPools, POOL)).metadata?.finalizers).toHaveLength(1);
+        await client.get(deployments, MADE);
+      });
     }
-    await client.delete(deployments, { namespace: "default", name: "pool-deployment" });
+    await client.delete(deployments, MADE);
     await using _berth = await aBerth(POOLS.slice(POOLS.indexOf("---")));
     await client.delete(workerPools, POOL);
     await eventually(() => expectGone());
