@@ -4,6 +4,7 @@ import {
   clusterRoles,
   customResourceDefinitions,
   type Deployment,
+  defineResource,
   deployments,
   type KubeClient,
   type KubeObject,
@@ -71,7 +72,38 @@ async function installed(
   }
   const user = `system:serviceaccount:${namespace}:${namespace}`;
   const groups = ["system:serviceaccounts", `system:serviceaccounts:${namespace}`, "system:authenticated"];
-  return { client: cluster.connect({ user: await cluster.user(user, groups) }), user, namespace };
+  const client = cluster.connect({ user: await cluster.user(user, groups) });
+  await untilKnown(client, { user, namespace });
+  return { client, user, namespace };
+}
+
+/** What nobody has. Whoever may list it is told so. */
+const nothing = defineResource({
+  group: "rights.test",
+  version: "v1",
+  plural: "nothings",
+  kind: "Nothing",
+  namespaced: false,
+});
+
+/** Rights are known to the API server a moment after they were given, roles and bindings each in their order. */
+async function untilKnown(
+  account: KubeClient,
+  { user, namespace }: { readonly user: string; readonly namespace: string },
+): Promise<void> {
+  const apiGroup = "rbac.authorization.k8s.io";
+  const name = `${namespace}-last`;
+  const rules = [{ apiGroups: [nothing.group], resources: [nothing.plural], verbs: ["list"] }];
+  await cluster.client.create(clusterRoles, { metadata: { name }, rules });
+  await cluster.client.create(clusterRoleBindings, {
+    metadata: { name },
+    roleRef: { apiGroup, kind: "ClusterRole", name },
+    subjects: [{ apiGroup, kind: "User", name: user }],
+  });
+  await eventually(async () => {
+    await expect(account.list(nothing)).rejects.toMatchObject({ failure: { kind: "notFound" } });
+    await account.get(namespaces, { name: namespace });
+  });
 }
 
 const WEB = `apiVersion: berth.dev/v1alpha1
@@ -105,8 +137,8 @@ describe("the manifests for footprints", () => {
   it("give what waits, claims by owners and volumes take, and nothing is refused", async () => {
     const { client } = cluster;
     const namespace = "default";
-    const mark = await cluster.audit.mark();
     const own = await installed("waits", { patchDeployments: true });
+    const mark = await cluster.audit.mark();
     await using asAccount = own.client;
     await using folder = await testFolder({ "footprints.yaml": WEB });
     const port = await freePort();
@@ -219,8 +251,8 @@ describe.each([
   it("the preset for agent-substrate without its pull request marks, holds, deletes and needs no other", async () => {
     const { client } = cluster;
     const namespace = "default";
-    const mark = await cluster.audit.mark();
     const own = await installed(name, await rights());
+    const mark = await cluster.audit.mark();
     await using asAccount = own.client;
     await using folder = await testFolder({ "footprints.yaml": SUBSTRATE });
     const spec = { replicas: 1, ateomImage: "registry.test/ateom:1", sandboxClass: "gvisor" } as const;

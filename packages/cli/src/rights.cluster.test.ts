@@ -8,6 +8,7 @@ import {
   type DaemonSet,
   type Deployment,
   daemonSets,
+  defineResource,
   deployments,
   events,
   type KubeClient,
@@ -195,8 +196,26 @@ async function installed(installation: string, rights: ExtraRights = {}): Promis
     `system:serviceaccounts:${namespace}`,
     "system:authenticated",
   ]);
-  return cluster.connect({ user });
+  const account = cluster.connect({ user });
+  await using _last = await grant(user.name, `${namespace}-last`, [
+    { apiGroups: [nothing.group], resources: [nothing.plural], verbs: ["list"] },
+  ]);
+  // Rights are known to the API server a moment after they were given, roles and bindings each in their order.
+  await eventually(async () => {
+    await expect(account.list(nothing)).rejects.toMatchObject({ failure: { kind: "notFound" } });
+    await account.get(namespaces, { name: namespace });
+  });
+  return account;
 }
+
+/** What nobody has. Whoever may list it is told so. */
+const nothing = defineResource({
+  group: "rights.test",
+  version: "v1",
+  plural: "nothings",
+  kind: "Nothing",
+  namespaced: false,
+});
 
 const ARCHITECTURE_TAINT = "rights.example.com/arch";
 const POLICY = `apiVersion: berth.dev/v1alpha1
