@@ -77,13 +77,18 @@ const files = (): Promise<TestFolder> =>
   testFolder({ [`labels/${LABEL}`]: "example.com/device\n", kubeconfig: cluster.kubeconfig() });
 
 describe("bin/berth", () => {
-  it("becomes the pinned Node, so that its pid is berth's and SIGTERM ends it in order within 2 s", async () => {
+  // A machine that stands still takes longer; what keeps the process from ending does so each time.
+  it("becomes the pinned Node, so that its pid is berth's and SIGTERM ends it in order within 2 s", {
+    retry: 3,
+  }, async () => {
     await using folder = await files();
     // The original form, through a symbolic link as from a folder in PATH.
     const link = path.join(folder.path, "berth");
     await symlink(path.relative(folder.path, program), link);
     const args = ["-kubeconfig", "kubeconfig", "-label-dir", "labels", ...OFF];
     await using berth = start(link, args, folder);
+    await using node = new AsyncDisposableStack();
+    node.defer(() => cluster.client.delete(nodes, { name: "process-1" }));
     await cluster.client.create(nodes, aNode("process-1").labelled({ "example.com/device": "x" }).build());
     await eventually(async () => {
       const { metadata } = await cluster.client.get(nodes, { name: "process-1" });
@@ -95,7 +100,6 @@ describe("bin/berth", () => {
     expect(await berth.ended).toBe(exitCodes.done);
     expect(performance.now() - askedAt).toBeLessThan(2000);
     expect(berth.stderr()).toBe("");
-    await cluster.client.delete(nodes, { name: "process-1" });
   });
 
   it("can be interrupted while it waits for a server that does not answer", async () => {
@@ -170,8 +174,11 @@ describe("bin/berth", () => {
     const args = ["run", "--kubeconfig", "kubeconfig", "--label-dir", "labels"];
     const probes = ["--metrics-bind-address", "127.0.0.1:0", "--health-probe-bind-address"];
     await using first = start(program, [...args, ...probes, "127.0.0.1:0"], folder);
-    await eventually(() => expect(first.stdout()).toContain('"health"'));
-    const [, port = ""] = /"health":"http:\/\/127\.0\.0\.1:(\d+)"/.exec(first.stdout()) ?? [];
+    const port = await eventually(() => {
+      const [, found = ""] = /"health":"http:\/\/127\.0\.0\.1:(\d+)"/.exec(first.stdout()) ?? [];
+      expect(found).not.toBe("");
+      return found;
+    });
     await using second = start(program, [...args, ...probes, `127.0.0.1:${port}`], folder);
     expect(await second.ended).toBe(exitCodes.failed);
     expect(second.stderr()).toContain("--health-probe-bind-address");
