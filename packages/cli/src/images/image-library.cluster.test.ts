@@ -75,6 +75,9 @@ async function startReplica({
     elected: leads ? library.elected : [],
     clock: systemClock,
     log,
+    // What is unsaved is to be saved, however long the machine stands still.
+    stopLimitMs: 60_000,
+    drainLimitMs: 30_000,
   });
   const stopping = new AbortController();
   const ended = manager.run(stopping.signal);
