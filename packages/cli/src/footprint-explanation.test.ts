@@ -205,6 +205,12 @@ describe("a footprint on one node", () => {
   });
 });
 
+const claimed = aNode({
+  labels: { [LABEL]: "true" },
+  annotations: { [`${CLAIM}A`]: "" },
+  ours: [`label/${LABEL}`, `annotation/${CLAIM}A`],
+});
+
 describe("a mark that stays", () => {
   it("for a pod that has lost its owner is not said to be nobody's", () => {
     const spec: NodeFootprintSpec = { preset: "agent-substrate/owner-uid" };
@@ -218,6 +224,14 @@ describe("a mark that stays", () => {
     const said = explain({ node, spec, pods: [orphan] });
     expect(said.pods).toEqual([{ pod: "ns/a", is: "Ownerless" }]);
     expect(said.claims).toEqual([{ key: `${CLAIM}A`, group: "A", stands: true, kept: true, pods: [] }]);
+  });
+
+  it("is that of the pod that has lost its owner and names it, and no other", () => {
+    const said = explain({ node: claimed, pods: [aPod("a", "A", [])] });
+    expect(said.pods).toEqual([{ pod: "ns/a", is: "Ownerless", group: "A" }]);
+    expect(said.claims).toEqual([
+      { key: `${CLAIM}A`, group: "A", stands: true, kept: false, pods: ["ns/a"] },
+    ]);
   });
 });
 
@@ -282,6 +296,12 @@ describe("a pod", () => {
       why: expect.stringContaining("pool-A") as string,
     });
     expect(explainPod(aPod("a", "A"), { open: ["a"] })).toMatchObject({ is: "Unknown" });
+  });
+
+  it("without its owner is told of by what stands on its node for no other", () => {
+    const [orphan, owned] = [aPod("a", "A", []), aPod("b", "A")];
+    expect(explainPod(orphan, { node: claimed })).toMatchObject({ is: "Ownerless", group: "A" });
+    expect(explainPod(orphan, { node: claimed, pods: [orphan, owned] })).toMatchObject({ is: "Refused" });
   });
 
   it("is ignored by workloads that do not take it, when it is over, and without the label that groups", () => {

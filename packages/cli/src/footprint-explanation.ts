@@ -121,12 +121,12 @@ function claimsOf(
   pods: readonly PodExplanationForFootprint[] | undefined,
 ): readonly ClaimExplanation[] {
   const { annotations = {} } = metadata ?? {};
-  const isOpen = pods === undefined || pods.some(({ is }) => is === "Unknown" || is === "Ownerless");
+  const isOpen = pods === undefined || pods.some(isOfAny);
   const byKey = new Map<string, { group: string; pods: string[] }>();
   for (const key of Object.keys(annotations))
     if (key.startsWith(prefix)) byKey.set(key, { group: key.slice(prefix.length), pods: [] });
   for (const { pod, is, group } of pods ?? []) {
-    if (is !== "Counts" || group === undefined) continue;
+    if ((is !== "Counts" && is !== "Ownerless") || group === undefined) continue;
     const key = claimKey(prefix, group);
     const claim = byKey.get(key) ?? { group, pods: [] };
     claim.group = group;
@@ -138,6 +138,11 @@ function claimsOf(
     return { key, group, stands, kept: isOpen && by.length === 0, pods: by };
   });
   return claims.sort((a, b) => (a.key < b.key ? -1 : 1));
+}
+
+/** Without its owner it is not known whose it was. */
+function isOfAny({ is, group }: PodExplanationForFootprint): boolean {
+  return is === "Unknown" || (is === "Ownerless" && group === undefined);
 }
 
 function agentOn(
@@ -191,9 +196,14 @@ export function explainPodFootprints(
 ): readonly FootprintOfPod[] {
   const { node, sight, installation } = around;
   const owned = ownedMarks(node === undefined ? { state: "absent" } : recordOf(node), installation);
-  const only: FootprintSight = { ...sight, pods: () => [pod] };
+  const { uid } = pod.metadata ?? {};
+  // What stands for other pods does not stand for this one.
+  const beside = (footprint: Footprint): readonly Pod[] =>
+    (sight.pods(footprint, node?.metadata?.name ?? "") ?? []).filter(({ metadata }) => metadata?.uid !== uid);
   return footprints.map((footprint): FootprintOfPod => {
-    const [use] = podUses(footprint, { node: node ?? {}, owned }, only) ?? [];
+    const together: FootprintSight = { ...sight, pods: () => [pod, ...beside(footprint)] };
+    const uses = podUses(footprint, { node: node ?? {}, owned }, together) ?? [];
+    const use = uses.find((one) => one.pod === pod);
     const said = use === undefined ? { is: "Ignored" as const, why: whyIgnored(pod, footprint, sight) } : use;
     const { is, why } = said;
     const group = "group" in said ? said.group : undefined;

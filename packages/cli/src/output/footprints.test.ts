@@ -192,7 +192,7 @@ describe("a footprint on one node", () => {
       "  pod a/counts | needs the agent, for A",
       "  pod b/alone | needs the agent",
       "  pod c/open | not known yet: its owner, namespace or volumes have not been read",
-      "  pod d/orphan | has lost its owner: what stands for it stays",
+      "  pod d/orphan | has lost its owner, and counts until it ends",
       "  pod e/forged | does not count: it has no owner",
     ]);
     expect(explained({ phase: "Unknown", pods: undefined }).slice(1)).toEqual([

@@ -184,6 +184,6 @@ function podText({ is, group, why }: Pick<FootprintOfPod, "is" | "group" | "why"
   const whose = group === undefined ? "" : `, for ${group}`;
   if (is === "Counts") return `needs the agent${whose}`;
   if (is === "Unknown") return "not known yet: its owner, namespace or volumes have not been read";
-  if (is === "Ownerless") return "has lost its owner: what stands for it stays";
+  if (is === "Ownerless") return `has lost its owner, and counts until it ends${whose}`;
   return `does not count${why === undefined ? "" : `: ${why}`}`;
 }

@@ -124,7 +124,7 @@ const MEANINGS = {
   FootprintUnknown:
     "It is not known yet which pods on the node need the agent of a footprint, so what stands stays.",
   FootprintOwnerless:
-    "A pod that needs the agent of a footprint has lost its owner, so what stands on its node stays.",
+    "A pod that needs the agent of a footprint has lost its owner, and counts for it until it ends.",
   FootprintHindered:
     "Something that a footprint needs cannot be read or written, mostly for want of a right; the message names it.",
   FootprintNodeExcluded: "The footprint leaves the node alone.",

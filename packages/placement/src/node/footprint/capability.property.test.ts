@@ -53,7 +53,7 @@ function decide(seen: readonly Pod[], node = makeNode()) {
   return decideFootprints({ node, owned: new Map() }, footprints, {
     sight: sightOf({ pods: seen }),
     now: NEW_YEAR,
-  });
+  }).decision;
 }
 
 function marksOf(seen: readonly Pod[]): readonly string[] {

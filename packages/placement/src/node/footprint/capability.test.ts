@@ -248,7 +248,7 @@ describe("F-E1 F-E12 pods that have lost their owner", () => {
     expect(marked(after(node, [], OWNER_UID))).toBe("");
     expect(after(n1, [bare("A")], OWNER_UID)).toBe(n1);
     expect(findings(node, OWNER_UID, { pods: [bare("A")] })).toEqual([
-      "info FootprintOwnerless: default/a: without the owner that it had, so what stands stays",
+      "info FootprintOwnerless: default/a: without the owner that it had, and counts for it until it ends",
     ]);
     expect(findings(n1, OWNER_UID, { pods: [bare("A")] })).toEqual([
       "info FootprintGroupRefused: default/a: no group that counts, and no agent for it; it has no owner of the kind that groups",

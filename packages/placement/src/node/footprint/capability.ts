@@ -19,7 +19,8 @@ import { IDLE_VALUE } from "./complete.ts";
 import { FOOTPRINT, type Footprint, type Footprints } from "./footprint.ts";
 import type { FootprintSight } from "./footprint-sight.ts";
 import { formerLabels } from "./former-label.ts";
-import { claimId, type PodUse, podUses, useOf } from "./use.ts";
+import { PodMemory } from "./pod-memory.ts";
+import { claimId, type NodePast, type NodePasts, type PodUse, podUses, useOf } from "./use.ts";
 
 /**
  * Where a node stands with a footprint. `Needed`: a pod needs the agent, and the label stands. `Pending`: it does not
@@ -37,9 +38,11 @@ export interface FootprintBinding {
 
 /**
  * Node footprints. Watches: Nodes, and the pods that may need an agent. Owns: for each footprint its label and the
- * annotations that begin with its claim prefix. Nothing is believed of what stands there; pods alone decide.
+ * annotations that begin with its claim prefix. What stands there is believed of one thing, once: of whom a pod may be that
+ * has no owner when the process first looks at its node. Remembers what pods counted for when last looked at.
  */
 export function bindFootprints({ footprints: current, sight }: FootprintBinding): BoundCapability {
+  const memory = new PodMemory();
   return {
     name: FOOTPRINT,
     contribute(view, now) {
@@ -47,12 +50,16 @@ export function bindFootprints({ footprints: current, sight }: FootprintBinding)
       if (footprints === undefined) {
         return { capability: FOOTPRINT, policy: unreadPolicy, decision: nothingWanted };
       }
-      const decision = decideFootprints(view, footprints, { sight, now });
+      const before = memory.of(view.node);
+      const { decision, pasts } = decideFootprints(view, footprints, { sight, now, pasts: before });
+      memory.note(view.node, pasts);
       return { capability: FOOTPRINT, policy: footprints.policy, decision };
     },
     inputs(view, mark) {
       const footprint = current()?.footprints.find(({ rule }) => rule === mark.rule);
-      return footprint === undefined ? [] : inputsOf(footprint, view, mark, sight);
+      return footprint === undefined
+        ? []
+        : inputsOf(footprint, view, { mark, sight, past: memory.of(view.node).get(mark.rule) });
     },
   };
 }
@@ -60,15 +67,28 @@ export function bindFootprints({ footprints: current, sight }: FootprintBinding)
 interface Around {
   readonly sight: FootprintSight;
   readonly now: Instant;
+  /** What earlier looks at the node have found. Default: this is the first. */
+  readonly pasts?: NodePasts;
 }
 
-/** Pure and total. */
-export function decideFootprints(view: NodeView, footprints: Footprints, around: Around): NodeDecision {
-  const draft: Draft = { marks: [], keep: new Map(), findings: [], outcomes: [], room: { ...CLAIM_ROOM } };
+/** Pure and total. `pasts` are for the next look at the node. */
+export function decideFootprints(
+  view: NodeView,
+  footprints: Footprints,
+  around: Around,
+): { readonly decision: NodeDecision; readonly pasts: NodePasts } {
+  const draft: Draft = {
+    marks: [],
+    keep: new Map(),
+    findings: [],
+    outcomes: [],
+    room: { ...CLAIM_ROOM },
+    pasts: new Map([...(around.pasts ?? [])].filter(([rule]) => footprints.policy.rules.has(rule))),
+  };
   for (const footprint of footprints.footprints) decideOne(draft, footprint, view, around);
   keepFaulty(draft, footprints, view);
-  const { recheckAfterMs, room: _, ...decision } = draft;
-  return recheckAfterMs === undefined ? decision : { ...decision, recheckAfterMs };
+  const { recheckAfterMs, room: _, pasts, ...decision } = draft;
+  return { decision: recheckAfterMs === undefined ? decision : { ...decision, recheckAfterMs }, pasts };
 }
 
 interface Draft {
@@ -78,6 +98,7 @@ interface Draft {
   readonly outcomes: RuleOutcome[];
   /** What claims may still take. */
   readonly room: { record: number; annotations: number };
+  readonly pasts: Map<string, NodePast>;
   recheckAfterMs?: number;
 }
 
@@ -95,11 +116,13 @@ function decideOne(draft: Draft, footprint: Footprint, view: NodeView, around: A
     outcome("Excluded");
     return;
   }
-  const use = useOf(footprint, view, around.sight);
+  const use = useOf(footprint, view, around.sight, draft.pasts.get(rule));
+  if (use.past !== undefined) draft.pasts.set(rule, use.past);
   if (use.needed) want(draft, footprint, use.groups);
+  for (const id of use.left) draft.keep.set(id, reasons.FootprintOwnerless);
   if (use.unknown !== undefined) {
     keepStanding(draft, footprint, view, use.unknown);
-    draft.findings.push(unknownFinding(rule, use.unknown, use.ownerless));
+    draft.findings.push(unknownFinding(rule, use.unknown));
   } else {
     if (!use.needed) decideIdle(draft, footprint, view, around.now);
     if (footprint.foreign === "Report") reportForeign(draft, footprint, view);
@@ -108,6 +131,7 @@ function decideOne(draft: Draft, footprint: Footprint, view: NodeView, around: A
   const stays = use.unknown ?? (use.needed ? reasons.FootprintNeeded : undefined);
   if (stays !== undefined) keepFormer(draft, footprint, view, { sight: around.sight, why: stays });
   if (use.refused.length > 0) draft.findings.push(refusedFinding(rule, use.refused));
+  if (use.ownerless.length > 0) draft.findings.push(ownerlessFinding(rule, use.ownerless));
   if (use.needed) outcome(label === footprint.label.value ? "Needed" : "Pending");
   else outcome(use.unknown === undefined ? "Idle" : "Unknown");
 }
@@ -244,12 +268,15 @@ function some(names: readonly string[]): string {
   return names.length > MAX_NAMED ? `${first} and ${names.length - MAX_NAMED} more` : first;
 }
 
-function unknownFinding(rule: string, reason: Reason, ownerless: readonly PodUse[]): Finding {
-  const message =
-    reason === reasons.FootprintOwnerless
-      ? `${some(ownerless.map(({ pod }) => podName(pod)))}: without the owner that it had, so what stands stays`
-      : "it is not known yet who needs the agent, so what stands stays";
+function unknownFinding(rule: string, reason: Reason): Finding {
+  const message = "it is not known yet who needs the agent, so what stands stays";
   return { reason, severity: "info", subject: rule, message };
+}
+
+function ownerlessFinding(rule: string, ownerless: readonly PodUse[]): Finding {
+  const names = some(ownerless.map(({ pod }) => podName(pod)));
+  const message = `${names}: without the owner that it had, and counts for it until it ends`;
+  return { reason: reasons.FootprintOwnerless, severity: "info", subject: rule, message };
 }
 
 function podName({ metadata }: PodUse["pod"]): string {
@@ -273,19 +300,25 @@ function keepFaulty({ keep }: Draft, { footprints, policy, faults }: Footprints,
   }
 }
 
+interface Asked {
+  readonly mark: Pick<Mark, "id">;
+  readonly sight: FootprintSight;
+  readonly past: NodePast | undefined;
+}
+
 /** The pods that make the mark wanted, sorted. */
 function inputsOf(
   footprint: Footprint,
   view: NodeView,
-  { id }: Pick<Mark, "id">,
-  sight: FootprintSight,
+  { mark: { id }, sight, past }: Asked,
 ): readonly string[] {
   const { claims, label } = footprint;
-  const uses = podUses(footprint, view, sight) ?? [];
+  const uses = podUses(footprint, view, sight, past) ?? [];
   const counting = uses.filter(
-    ({ is, group = "" }) =>
-      is === "Counts" &&
-      (id === labelId(label.key) || (claims !== undefined && id === claimId(claims, group))),
+    ({ is, group }) =>
+      (is === "Counts" || is === "Ownerless") &&
+      (id === labelId(label.key) ||
+        (claims !== undefined && group !== undefined && id === claimId(claims, group))),
   );
   return counting.map(({ pod }) => `pod ${podName(pod)}`).sort();
 }

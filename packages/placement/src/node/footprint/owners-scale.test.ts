@@ -104,7 +104,10 @@ describe("what is above a pod and may not be read", () => {
     const memory = createMemory("u");
     const sight = { ...sightOf({ pods: [forged] }), owners: (pod: Pod) => world.resolver.owners(pod) };
     const decide = (): void => {
-      const { findings } = decideFootprints({ node, owned: new Map() }, footprints, { sight, now: 0 });
+      const { findings } = decideFootprints({ node, owned: new Map() }, footprints, {
+        sight,
+        now: 0,
+      }).decision;
       report.findings(node, memory, findings);
     };
     world.onNode = decide;

@@ -11,7 +11,6 @@ interface Said {
   readonly isLabelled?: boolean;
   readonly isForeign?: boolean;
   readonly claims?: number;
-  readonly isOwnerless?: boolean;
 }
 
 type Saids = Readonly<Record<string, Said>>;
@@ -38,10 +37,7 @@ function outcomeOf(saids: Saids): NodeOutcome {
       ...Array.from({ length: claims }, (_, at) => `annotation/${rule}.${at}` as const),
     ].map((id) => ({ id, value: "", rule, reason: "FootprintNeeded", foreign: "leave" }) as const),
   );
-  const findings = Object.entries(saids).flatMap(([subject, { isOwnerless }]) =>
-    isOwnerless ? [{ reason: "FootprintOwnerless", severity: "info", subject, message: "x" } as const] : [],
-  );
-  const decision = { marks, keep: new Map(), findings, outcomes };
+  const decision = { marks, keep: new Map(), findings: [], outcomes };
   const others = {
     capability: "labels",
     policy,
@@ -89,15 +85,6 @@ describe("counting nodes", () => {
     expect(tally.total).toEqual({ labelled: 3, needed: 3, pending: 1, unknown: 1, claims: 3, foreign: 1 });
     expect(tally.nodes(RULE, "Pending")).toEqual(["n2"]);
     expect(tally.nodes("cluster/c", "Pending")).toEqual([]);
-  });
-
-  it("does not call a node unknown where a pod has only lost its owner: it has the label", () => {
-    const { decided, tally, asked } = tallied();
-    decided("n1", { [RULE]: { phase: "Unknown", isLabelled: true, isOwnerless: true } });
-    expect(tally.counts(RULE)).toMatchObject({ labelled: 1, unknown: 0 });
-    decided("n1", { [RULE]: { phase: "Unknown", isLabelled: true } });
-    expect(tally.counts(RULE).unknown).toBe(1);
-    expect(asked).toHaveLength(2);
   });
 
   it("tells for how long a node has not been known, whatever else is said of it", () => {

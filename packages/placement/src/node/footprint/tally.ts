@@ -1,6 +1,5 @@
 /** Counts nodes and claims by footprint: for the status, the agent checks and the metrics. */
 
-import { reasons } from "../../api/reasons.ts";
 import { parseMarkId } from "../mark.ts";
 import type { NodeObserver, NodeOutcome } from "../writer.ts";
 import type { FootprintPhase } from "./capability.ts";
@@ -14,7 +13,7 @@ export interface FootprintCounts {
   readonly needed: number;
   /** Of these without the label yet. */
   readonly pending: number;
-  /** Nodes of which it is not known. Those where a pod has only lost its owner are none: they have the label. */
+  /** Nodes of which it is not known. */
   readonly unknown: number;
   /** Claims that are wanted, over all nodes. */
   readonly claims: number;
@@ -24,7 +23,6 @@ export interface FootprintCounts {
 
 /** `since` when it has not been known, ms of the clock. */
 interface NodeCount {
-  readonly isOwnerless: boolean;
   readonly since?: number;
   readonly phase: FootprintPhase;
   readonly isLabelled: boolean;
@@ -54,14 +52,13 @@ export class FootprintTally implements NodeObserver {
 
   counts(rule: string): FootprintCounts {
     const counts = { labelled: 0, needed: 0, pending: 0, unknown: 0, claims: 0, foreign: 0 };
-    for (const count of this.#rules.get(rule)?.values() ?? []) {
-      const { phase, isLabelled, isForeign, claims } = count;
+    for (const { phase, isLabelled, isForeign, claims } of this.#rules.get(rule)?.values() ?? []) {
       counts.claims += claims;
       if (isLabelled) counts.labelled++;
       if (isForeign) counts.foreign++;
       if (phase === "Needed" || phase === "Pending") counts.needed++;
       if (phase === "Pending") counts.pending++;
-      if (isUnknown(count)) counts.unknown++;
+      if (phase === "Unknown") counts.unknown++;
     }
     return counts;
   }
@@ -127,27 +124,20 @@ export class FootprintTally implements NodeObserver {
 
 const noCounts: NodeCounts = new Map();
 
-function isUnknown({ phase, isOwnerless }: NodeCount): boolean {
-  return phase === "Unknown" && !isOwnerless;
-}
-
 function timed(count: NodeCount, last: NodeCount | undefined, now: number): NodeCount {
-  return isUnknown(count) ? { ...count, since: last?.since ?? now } : count;
+  return count.phase === "Unknown" ? { ...count, since: last?.since ?? now } : count;
 }
 
 function countsOf({ decision }: NodeOutcome["contributions"][number]): NodeCounts {
-  const { outcomes = [], marks, findings } = decision;
+  const { outcomes = [], marks } = decision;
   const counts = new Map<string, NodeCount>();
   for (const { rule, phase, place } of outcomes) {
     if (phase === "Foreign") continue;
     const isForeign = outcomes.some((it) => it.rule === rule && it.phase === "Foreign");
     if (phase === "Idle" && place === undefined && !isForeign) continue;
     const claims = marks.filter((it) => it.rule === rule && parseMarkId(it.id)?.kind === "annotation").length;
-    const isOwnerless = findings.some(
-      ({ reason, subject }) => reason === reasons.FootprintOwnerless && subject === rule,
-    );
     const isLabelled = place !== undefined;
-    counts.set(rule, { phase: phase as FootprintPhase, isOwnerless, isLabelled, isForeign, claims });
+    counts.set(rule, { phase: phase as FootprintPhase, isLabelled, isForeign, claims });
   }
   return counts;
 }
@@ -155,7 +145,6 @@ function countsOf({ decision }: NodeOutcome["contributions"][number]): NodeCount
 function isSame(a: NodeCount | undefined, b: NodeCount | undefined): boolean {
   return (
     a?.phase === b?.phase &&
-    a?.isOwnerless === b?.isOwnerless &&
     a?.isLabelled === b?.isLabelled &&
     a?.isForeign === b?.isForeign &&
     a?.claims === b?.claims

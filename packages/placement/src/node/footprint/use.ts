@@ -2,21 +2,22 @@
 import type { Node, Pod } from "@berth/kube";
 import { type Reason, reasons } from "../../api/reasons.ts";
 import type { NodeView } from "../capability.ts";
-import { annotationId, labelId, type MarkId } from "../mark.ts";
+import { annotationId, labelId, type MarkId, standingValue } from "../mark.ts";
+import { IDLE_VALUE } from "./complete.ts";
 import { FOOTPRINT, type Footprint } from "./footprint.ts";
 import type { FootprintSight } from "./footprint-sight.ts";
-import { claimKey, groupOf } from "./groups.ts";
+import { claimKey, groupOf, isGroupedByOwner } from "./groups.ts";
 import { podNeeds } from "./needs.ts";
 
 /** What one pod that a workload takes, or may take, means for its node. */
 export interface PodUse {
   readonly pod: Pod;
   /**
-   * `Counts`: it needs the agent, for its group. `Unknown`: that cannot be told yet. `Ownerless`: it has lost its owner,
-   * so what stands for it stays. `Refused`: it names a group that it does not belong to, and does not count.
+   * `Counts`: it needs the agent, for its group. `Unknown`: that cannot be told yet. `Ownerless`: it has lost its owner, and
+   * counts for it until it ends. `Refused`: it names a group that it does not belong to, and does not count.
    */
   readonly is: "Counts" | "Unknown" | "Ownerless" | "Refused";
-  /** Of those that count; `""` where all pods are one group. */
+  /** Of those that count; `""` where all pods are one group. Absent of one without its owner whose owner is not known. */
   readonly group?: string;
   /** Why it is refused, in words. `forged`: it says what is not so. */
   readonly why?: string;
@@ -32,84 +33,192 @@ export interface NodeUse {
   /** Why there may be more: then nothing that stands is removed. */
   readonly unknown?: Reason;
   readonly refused: readonly PodUse[];
-  /** What they stand for stays. */
   readonly ownerless: readonly PodUse[];
-}
-
-/** Each pod of the node that matters to the footprint; `undefined` while its pods have not been read. */
-export function podUses(
-  footprint: Footprint,
-  { node, owned }: Pick<NodeView, "node" | "owned">,
-  sight: FootprintSight,
-): readonly PodUse[] | undefined {
-  const pods = sight.pods(footprint, nameOf(node));
-  if (pods === undefined) return undefined;
-  const uses: PodUse[] = [];
-  const isOurs = (id: MarkId): boolean => owned.get(id)?.capability === FOOTPRINT;
-  for (const pod of pods) {
-    const needs = podNeeds(pod, footprint, sight);
-    const use = needs === "no" ? undefined : useOfPod(pod, footprint, { sight, isOurs });
-    if (use === undefined) continue;
-    if (needs === "yes") uses.push(use);
-    // One that is refused will not count whatever is read, and may be none that is to be told of.
-    else if (use.is !== "Refused") uses.push({ pod, is: "Unknown" });
-  }
-  return uses;
-}
-
-interface Standing {
-  readonly sight: FootprintSight;
-  readonly isOurs: (id: MarkId) => boolean;
+  /** Claims that stay for pods that are without an owner that is not known. */
+  readonly left: ReadonlySet<MarkId>;
+  /** For the next look. `undefined`: nothing that it could tell is known yet, or owners do not matter. */
+  readonly past: NodePast | undefined;
 }
 
 /**
- * A pod whose owner is not there counts only where the node carries its mark as ours: it has had that owner then. Owners
- * go before their pods do, an orphaning deletion leaves pods that still run, and a new owner of the same name may take over
- * what is above them.
+ * What a process knows of a node's pods by having looked at them. The first look ends with all of them known; until then
+ * there is no past.
  */
-function useOfPod(pod: Pod, footprint: Footprint, { sight, isOurs }: Standing): PodUse | undefined {
+export interface NodePast {
+  /** Pods that counted, by uid, and for which group; `undefined`: not known. */
+  readonly groups: ReadonlyMap<string, string | undefined>;
+  /** Claims that the first look has found and that no pod accounted for, while a pod may be theirs. */
+  readonly left: ReadonlySet<MarkId>;
+}
+
+/** Of one node, by rule; absent where there is none. */
+export type NodePasts = ReadonlyMap<string, NodePast>;
+
+type NodeMarks = Pick<NodeView, "node" | "owned">;
+
+/**
+ * Each pod of the node that matters to the footprint; `undefined` while its pods have not been read.
+ *
+ * @param past of this node and footprint. Default none: a first look.
+ */
+export function podUses(
+  footprint: Footprint,
+  view: NodeMarks,
+  sight: FootprintSight,
+  past?: NodePast,
+): readonly PodUse[] | undefined {
+  return lookAt(footprint, view, { sight, past })?.uses;
+}
+
+interface Around {
+  readonly sight: FootprintSight;
+  readonly past: NodePast | undefined;
+}
+
+interface Look {
+  readonly uses: readonly PodUse[];
+  readonly left: ReadonlySet<MarkId>;
+  readonly isComplete: boolean;
+}
+
+function lookAt(footprint: Footprint, { node, owned }: NodeMarks, { sight, past }: Around): Look | undefined {
+  const pods = sight.pods(footprint, nameOf(node));
+  if (pods === undefined) return undefined;
+  const read = pods.flatMap((pod) => useOfPod(pod, footprint, sight) ?? []);
+  const isComplete = read.every(({ needs, use }) => needs === "yes" && use.is !== "Unknown");
+  const left = past?.left ?? unaccountedFor(footprint, { node, owned }, read);
+  const uses = read.flatMap(({ needs, use }): readonly PodUse[] => {
+    const judged = use.is === "Ownerless" ? judge(use, footprint, { past, left, isComplete }) : use;
+    if (needs === "yes") return [judged];
+    // One that is refused will not count whatever is read, and may be none that is to be told of.
+    return judged.is === "Refused" ? [] : [{ pod: use.pod, is: "Unknown" }];
+  });
+  return { uses, left, isComplete };
+}
+
+/** By itself. `group` of one without its owner is what it says. */
+interface ReadUse {
+  readonly needs: "yes" | "unknown";
+  readonly use: PodUse;
+}
+
+function useOfPod(pod: Pod, footprint: Footprint, sight: FootprintSight): ReadUse | undefined {
+  const needs = podNeeds(pod, footprint, sight);
+  if (needs === "no") return undefined;
   const group = groupOf(pod, footprint, sight);
   if (group.is === "none") return undefined;
-  if (group.is === "group") return { pod, is: "Counts", group: group.name };
-  if (group.is === "unknown") return { pod, is: "Unknown" };
-  if (group.is === "refused") return { pod, is: "Refused", why: group.why, forged: true };
-  const { claims, label } = footprint;
-  const { name, why } = group;
-  const mark = name === undefined || claims === undefined ? labelId(label.key) : claimId(claims, name);
-  if (isOurs(mark)) return name === undefined ? { pod, is: "Ownerless" } : { pod, is: "Counts", group: name };
+  if (group.is === "group") return { needs, use: { pod, is: "Counts", group: group.name } };
+  if (group.is === "unknown") return { needs, use: { pod, is: "Unknown" } };
+  const { why } = group;
+  if (group.is === "refused") return { needs, use: { pod, is: "Refused", why, forged: true } };
+  const { name } = group;
+  return { needs, use: { pod, is: "Ownerless", why, ...(name !== undefined && { group: name }) } };
+}
+
+/**
+ * Does a pod without its owner count all the same? Owners go before their pods do, an orphaning deletion leaves pods that
+ * still run, and a new owner of the same name may take over what is above them. But whoever makes pods can make one that
+ * never had an owner.
+ *
+ * So it counts for the owner that this process has seen it with. Of what happened before its first look at the node nothing
+ * is known but what Berth has recorded there: then a pod may be of a claim that stands and that no other pod accounts for. It
+ * is not asked again: what comes without an owner later never had one.
+ */
+function judge(
+  { pod, group, why = "" }: PodUse,
+  footprint: Footprint,
+  { past, left, isComplete }: Pick<Look, "left" | "isComplete"> & Pick<Around, "past">,
+): PodUse {
+  const uid = pod.metadata?.uid ?? "";
   // With a label it says what is not so; without, it only looks like a pod of theirs.
-  return { pod, is: "Refused", why, forged: name !== undefined };
+  const refused: PodUse = { pod, is: "Refused", why, forged: group !== undefined };
+  if (past !== undefined) {
+    if (!past.groups.has(uid)) return refused;
+    const last = past.groups.get(uid);
+    return { pod, is: "Ownerless", ...(last !== undefined && { group: last }) };
+  }
+  const mayBe = group === undefined ? left.size > 0 : left.has(placeOf(footprint, group));
+  if (!mayBe) return refused;
+  if (!isComplete) return { pod, is: "Unknown" };
+  return { pod, is: "Ownerless", ...(group !== undefined && { group }) };
+}
+
+/** Where a group shows: at its claim, or at the label where there are none. */
+function placeOf({ claims, label }: Footprint, group: string): MarkId {
+  return claims === undefined ? labelId(label.key) : claimId(claims, group);
+}
+
+/** What stands as ours, of the places where groups show, and for no pod whose owner is there. */
+function unaccountedFor(
+  footprint: Footprint,
+  { node, owned }: NodeMarks,
+  read: readonly ReadUse[],
+): ReadonlySet<MarkId> {
+  if (!isGroupedByOwner(footprint)) return nothing;
+  const { claims, label } = footprint;
+  const counted = new Set(
+    read.flatMap(({ needs, use: { is, group = "" } }) =>
+      needs === "yes" && is === "Counts" ? [placeOf(footprint, group)] : [],
+    ),
+  );
+  const isPlace = (id: MarkId): boolean =>
+    claims === undefined
+      ? id === labelId(label.key) && standingValue(node, id) !== IDLE_VALUE
+      : id.startsWith(annotationId(claims.annotationPrefix));
+  const ours = [...owned].flatMap(([id, { capability }]) => (capability === FOOTPRINT ? [id] : []));
+  return new Set(ours.filter((id) => isPlace(id) && !counted.has(id)));
 }
 
 export function claimId({ annotationPrefix }: NonNullable<Footprint["claims"]>, group: string): MarkId {
   return annotationId(claimKey(annotationPrefix, group));
 }
 
-/** All pods of a node together. Their order does not matter. */
+/** All pods of a node together. Their order does not matter. @param past see `podUses`. */
 export function useOf(
   footprint: Footprint,
-  view: Pick<NodeView, "node" | "owned">,
+  view: NodeMarks,
   sight: FootprintSight,
+  past?: NodePast,
 ): NodeUse {
-  const uses = podUses(footprint, view, sight);
-  if (uses === undefined) return unread;
-  if (uses.length === 0) return idle;
-  const groups = new Set<string>();
-  const refused: PodUse[] = [];
-  const ownerless: PodUse[] = [];
-  let unknown: Reason | undefined;
-  for (const use of uses) {
-    if (use.is === "Counts") groups.add(use.group ?? "");
-    else if (use.is === "Refused") refused.push(use);
-    else if (use.is === "Unknown") unknown = reasons.FootprintUnknown;
-    else ownerless.push(use);
-  }
-  if (ownerless.length > 0) unknown ??= reasons.FootprintOwnerless;
-  return { needed: groups.size > 0, groups, refused, ownerless, ...(unknown && { unknown }) };
+  const look = lookAt(footprint, view, { sight, past });
+  if (look === undefined) return { ...unread, past };
+  const { uses } = look;
+  const of = (is: PodUse["is"]): readonly PodUse[] => uses.filter((use) => use.is === is);
+  const ownerless = of("Ownerless");
+  const counting = [...of("Counts"), ...ownerless];
+  const next = isGroupedByOwner(footprint) ? nextPast(look, past) : undefined;
+  return {
+    needed: counting.length > 0,
+    groups: new Set(counting.flatMap(({ group }) => group ?? [])),
+    refused: of("Refused"),
+    ownerless,
+    left: next?.left ?? nothing,
+    ...(of("Unknown").length > 0 && { unknown: reasons.FootprintUnknown }),
+    past: next,
+  };
 }
 
-const idle: NodeUse = Object.freeze({ needed: false, groups: new Set<string>(), refused: [], ownerless: [] });
-const unread: NodeUse = Object.freeze({ ...idle, unknown: reasons.FootprintUnknown });
+/** What was known of a pod stays known while it is there. */
+function nextPast({ uses, left, isComplete }: Look, past: NodePast | undefined): NodePast | undefined {
+  if (past === undefined && !isComplete) return undefined;
+  const groups = new Map<string, string | undefined>();
+  for (const { pod, is, group } of uses) {
+    const uid = pod.metadata?.uid ?? "";
+    if (is === "Counts" || is === "Ownerless") groups.set(uid, group);
+    else if (past?.groups.has(uid)) groups.set(uid, past.groups.get(uid));
+  }
+  return { groups, left: [...groups.values()].includes(undefined) ? left : nothing };
+}
+
+const nothing: ReadonlySet<MarkId> = new Set();
+const unread: Omit<NodeUse, "past"> = Object.freeze({
+  needed: false,
+  groups: new Set<string>(),
+  refused: [],
+  ownerless: [],
+  left: nothing,
+  unknown: reasons.FootprintUnknown,
+});
 
 function nameOf({ metadata }: Node): string {
   return metadata?.name ?? "";
