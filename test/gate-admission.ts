@@ -2,7 +2,6 @@
 import { once } from "node:events";
 import type { IncomingMessage } from "node:http";
 import { request } from "node:https";
-import { type AddressInfo, createServer } from "node:net";
 import { TLSSocket } from "node:tls";
 import type { BerthOptions } from "@berth/cli";
 import {
@@ -18,7 +17,7 @@ import {
   secrets,
   serviceAccounts,
 } from "@berth/kube";
-import { aNode, eventually, type NodeBuilder, type TestCluster } from "@berth/testcluster";
+import { aNode, eventually, findFreePort, type NodeBuilder, type TestCluster } from "@berth/testcluster";
 import { createGateStage, type GateStage, hasTaint } from "./gate-world.ts";
 
 export type Admission = NonNullable<BerthOptions["admission"]>;
@@ -67,22 +66,34 @@ export async function gatedAtCreation(client: KubeClient, key?: string): Promise
   });
 }
 
-/** Resolves once new nodes get none. */
-export async function letIn(client: KubeClient): Promise<void> {
-  await eventually(async () => {
-    if (hasTaint(await tryNode(client))) throw new Error("new nodes are gated");
+/**
+ * Makes a node that has the taint of the contract from its first moment. Where a webhook has not answered in time, on a
+ * machine that stood still, a node comes without it, as its failurePolicy says: then another one is made.
+ *
+ * @returns its name.
+ */
+export async function addGated(stage: GateStage): Promise<string> {
+  let made = 0;
+  return eventually(async () => {
+    made += 1;
+    const node = `gated-${made}`;
+    if (!hasTaint(await stage.add(node))) throw new Error("new nodes are not gated");
+    return node;
   });
 }
 
-/** A webhook of this process, at a port that was free a moment ago. */
+/** Resolves once new nodes get none with this key; by default that of the contract. */
+export async function letIn(client: KubeClient, key?: string): Promise<void> {
+  await eventually(async () => {
+    if (hasTaint(await tryNode(client), key)) throw new Error("new nodes are gated");
+  });
+}
+
+/** A webhook of this process, at a port that was free a moment ago, and that no outgoing connection is given. */
 export async function webhookAt(
   spec: Partial<Spec> = {},
 ): Promise<{ readonly admission: Admission; readonly url: string; readonly port: number }> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, "close");
+  const port = await findFreePort();
   const url = `https://127.0.0.1:${port}`;
   const asked: Spec = {
     mode: "Webhook",
