@@ -12,6 +12,7 @@ import {
   type TestCluster,
 } from "@berth/testcluster";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { RECONNECTED } from "./patience.ts";
 import { sumOfSamples } from "./product.ts";
 import { changeAll, changeNodes, changeRules, followed, populate, READS, stage } from "./upheaval.ts";
 
@@ -32,8 +33,8 @@ describe("the API server", () => {
       await world.rules.write("pool/blue", "pool", "usb.present");
       await cluster.startComponent("kube-apiserver");
       await changeAll(world);
-      await followed(world);
-      expect(await berth.readiness()).toMatchObject({ ok: true });
+      await followed(world, RECONNECTED);
+      await expect(berth.ready()).resolves.toBeUndefined();
     },
   );
 
@@ -49,7 +50,7 @@ describe("the API server", () => {
       await cluster.stopComponent("kube-apiserver", "SIGKILL");
       await cluster.startComponent("kube-apiserver");
     }
-    await followed(world);
+    await followed(world, RECONNECTED);
     expect(await berth.metric("berth_informer_failures_total", { failure: "expired" })).toBeGreaterThan(0);
   });
 });
@@ -71,8 +72,8 @@ describe("the network", () => {
     await eventually(async () => expect(await watchFailures(berth)).toBeGreaterThan(0));
     link.pass();
     await changeRules(world);
-    await followed(world);
-    expect(berth.problems()).toEqual([]);
+    await followed(world, RECONNECTED);
+    await eventually(() => expect(berth.problems()).toEqual([]), RECONNECTED);
   });
 
   it("that swallows writes on their way is waited for no longer than a request may take", async () => {
@@ -86,8 +87,8 @@ describe("the network", () => {
     await link.until(({ clientToServer }) => clientToServer.dropped > 600);
     await eventually(async () => expect(await watchFailures(berth)).toBeGreaterThan(0));
     link.pass();
-    await followed(world, { timeoutMs: 45_000 });
-    expect(berth.problems()).toEqual([]);
+    await followed(world, RECONNECTED);
+    await eventually(() => expect(berth.problems()).toEqual([]), RECONNECTED);
   });
 });
 
