@@ -1,5 +1,5 @@
 /** What the API server asks Berth about new pods that are to wait for an agent, and the configuration by which it does. */
-import type { KubeClient } from "@berth/kube";
+import { isApiError, type KubeClient, namespaces } from "@berth/kube";
 import {
   admitWait,
   type FootprintJudgement,
@@ -12,6 +12,7 @@ import {
 } from "@berth/placement";
 import type {
   AdmissionAnswer,
+  AdmissionContext,
   AdmissionRequest,
   Clock,
   ClusterName,
@@ -28,17 +29,34 @@ import {
 } from "./webhook-server.ts";
 
 export interface FootprintAnswers {
+  /** Reads a namespace that is too new to be known. */
+  readonly client: Pick<KubeClient, "list">;
   readonly footprints: () => Footprints | undefined;
   readonly sight: NeedSight;
   readonly log: Logger;
 }
 
-/** Answers from memory. No pod is ever refused: one that nothing can be told of yet starts without waiting. */
-export function footprintWebhooks({ footprints, sight, log }: FootprintAnswers): WebhookOwner {
-  const answer = (request: AdmissionRequest): AdmissionAnswer => {
+/** How long a namespace is waited for: the API server waits 5 s for the answer. Milliseconds. */
+const NAMESPACE_MS = 2_000;
+
+/**
+ * Answers from memory, all but for a pod that comes with its namespace: nothing could have it wait later, so that is read.
+ * No pod is ever refused: one that nothing can be told of yet starts without waiting.
+ */
+export function footprintWebhooks({ client, footprints, sight, log }: FootprintAnswers): WebhookOwner {
+  const answer = async (
+    request: AdmissionRequest,
+    { signal }: Pick<AdmissionContext, "signal">,
+  ): Promise<AdmissionAnswer> => {
     const inForce = footprints();
     if (inForce === undefined) throw new Error("the node footprints have not been read yet");
-    const { patch, unknown } = admitWait({ footprints: inForce.footprints, sight }, request);
+    const { footprints: asking } = inForce;
+    let said = admitWait({ footprints: asking, sight }, request);
+    if (said.unknown.length > 0 && !sight.namespaceLabels(request.namespace ?? "")) {
+      const seeing = await withNamespace(sight, request, { client, signal });
+      said = admitWait({ footprints: asking, sight: seeing }, request);
+    }
+    const { patch, unknown } = said;
     if (unknown.length > 0)
       log.info("a new pod does not wait for an agent: it is not known yet whether it needs one", {
         namespace: request.namespace,
@@ -47,6 +65,28 @@ export function footprintWebhooks({ footprints, sight, log }: FootprintAnswers):
     return { allowed: true, patch };
   };
   return { handlers: { [waitPath]: answer }, isReady: () => footprints() !== undefined };
+}
+
+/** Knows the namespace of the request as well, where that can be read in time. By list: there is no right to get it. */
+async function withNamespace(
+  sight: NeedSight,
+  { namespace = "" }: Pick<AdmissionRequest, "namespace">,
+  { client, signal }: Pick<FootprintAnswers, "client"> & Pick<AdmissionContext, "signal">,
+): Promise<NeedSight> {
+  try {
+    const fieldSelector = `metadata.name=${namespace}`;
+    const read = { fieldSelector, metadataOnly: true, timeoutMs: NAMESPACE_MS, signal };
+    const { items } = await client.list(namespaces, read);
+    const found = items.find(({ metadata }) => metadata?.name === namespace);
+    return {
+      driverOfClaim: (of, claim) => sight.driverOfClaim(of, claim),
+      namespaceLabels: (name) =>
+        found && name === namespace ? (found.metadata?.labels ?? {}) : sight.namespaceLabels(name),
+    };
+  } catch (error) {
+    if (!isApiError(error)) throw error;
+    return sight;
+  }
 }
 
 export interface FootprintAdmissionSurroundings {

@@ -296,7 +296,7 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
         pass.gone(name);
       },
     },
-    webhooks: footprintWebhooks({ footprints: () => hub.inForce, sight, log }),
+    webhooks: footprintWebhooks({ client, footprints: () => hub.inForce, sight, log }),
     askStatuses: () => reports.askAll(),
     onSettings({ nodeFootprints: read }) {
       files = read ?? [];

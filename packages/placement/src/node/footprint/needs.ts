@@ -67,8 +67,9 @@ function namespaceAnswer(
 ): Answer {
   if (isEmptySelector(selector)) return "yes";
   const labels = sight.namespaceLabels(metadata?.namespace ?? "");
-  if (labels === undefined) return "unknown";
-  return labels !== null && matchesSelector(selector, labels) ? "yes" : "no";
+  // It holds a pod, so there is one: that of a name that was not seen yet is on its way.
+  if (labels === undefined || labels === null) return "unknown";
+  return matchesSelector(selector, labels) ? "yes" : "no";
 }
 
 /**
