@@ -33,6 +33,8 @@ export interface HoldView {
   readonly owned: readonly OwnedObject[] | undefined;
   /** Pods of the owner that the hold waits for. `undefined` while they are not known. */
   readonly pods: readonly Pod[] | undefined;
+  /** Are the pods of all its footprints watched by now? Of one that lives nothing else is asked. */
+  readonly arePodsWatched: boolean;
   /** Uids of owned objects whose deletion was asked for already. */
   readonly asked: ReadonlySet<string>;
   /** Is the node silent, or gone? Its pods cannot end by themselves. */
@@ -86,7 +88,10 @@ export function decideHold(view: HoldView): HoldDecision {
     return isGuarded ? { finalizer: "Remove", reason: reasons.HoldDropped, deletes: [] } : nothing;
   if (owner.deletionTimestamp !== undefined)
     return isGuarded ? decideDeleted(view, owner.deletionTimestamp) : nothing;
-  return isGuarded ? nothing : { finalizer: "Add", reason: reasons.OwnerGuarded, deletes: [] };
+  // Before its pods can be seen no deletion of it could end.
+  return isGuarded || !view.arePodsWatched
+    ? nothing
+    : { finalizer: "Add", reason: reasons.OwnerGuarded, deletes: [] };
 }
 
 function decideDeleted(view: HoldView, since: string): HoldDecision {

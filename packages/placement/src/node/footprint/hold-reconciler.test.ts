@@ -36,12 +36,14 @@ function failure(kind: "conflict" | "notFound" | "uidMismatch"): ApiError {
 
 interface Setup {
   owner: HeldOwner | undefined;
-  pods: readonly Pod[];
+  pods: readonly Pod[] | undefined;
   owned: readonly OwnedObject[];
   fails: ApiError | undefined;
   mayRead: boolean;
   /** What is called so may not be deleted. */
   refusedName: string | undefined;
+  /** The right that letting an owner go would lack. */
+  missing: string | undefined;
   readonly requests: string[];
   readonly events: EventInput[];
   readonly held: HeldOwners;
@@ -92,6 +94,7 @@ function setUp(more: Partial<HeldOwner> = {}): Setup {
       owner: () => setup.owner,
       owned: () => setup.owned,
       refsOf: () => undefined,
+      missing: () => Promise.resolve(setup.missing),
       looked: (_key, look) => void setup.looks.push(look),
     },
     sight: { ...sightOf({}), podsOf: () => setup.pods },
@@ -107,6 +110,7 @@ function setUp(more: Partial<HeldOwner> = {}): Setup {
     fails: undefined,
     mayRead: false,
     refusedName: undefined,
+    missing: undefined,
     requests,
     events,
     held,
@@ -125,12 +129,34 @@ describe("the reconciler of owners", () => {
     expect(setup.requests).toEqual([`patch pool ${JSON.stringify({ metadata })}`]);
   });
 
-  it("puts it behind those of others", async () => {
+  /** An owner that lives. */
+  function setUpAlive(): Setup {
     const setup = setUp({ finalizers: ["x"] });
-    if (setup.owner !== undefined) {
-      const { deletionTimestamp: _, ...alive } = setup.owner;
-      setup.owner = alive;
-    }
+    if (setup.owner === undefined) return setup;
+    const { deletionTimestamp: _, ...alive } = setup.owner;
+    setup.owner = alive;
+    return setup;
+  }
+
+  it("puts none on that it could not take off: not before pods are seen, nor while a right is missing", async () => {
+    const setup = setUpAlive();
+    setup.pods = undefined;
+    expect(await setup.look()).toBeUndefined();
+    setup.pods = [];
+    setup.missing = 'verb "delete" on "deployments.apps" is missing';
+    expect(await setup.look()).toEqual({ recheckAfterMs: 60_000 });
+    await setup.look();
+    expect(setup.requests).toEqual(["get pool"]);
+    expect(setup.events).toMatchObject([
+      { reason: reasons.WriteRefused, note: expect.stringContaining(setup.missing) as unknown },
+    ]);
+    setup.missing = undefined;
+    expect(await setup.look()).toBeUndefined();
+    expect(setup.requests.at(-1)).toContain("patch pool");
+  });
+
+  it("puts it behind those of others", async () => {
+    const setup = setUpAlive();
     await setup.look();
     const metadata = { uid: "a", resourceVersion: "7", finalizers: ["x", FINALIZER] };
     expect(setup.requests).toEqual([`patch pool ${JSON.stringify({ metadata })}`]);

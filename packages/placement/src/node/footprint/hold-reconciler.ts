@@ -12,7 +12,7 @@ import { type HoldWatches, type OwnerKey, toOwnerText } from "./hold-watches.ts"
 
 export interface HoldReconcilerOptions {
   readonly client: Pick<KubeClient, "get" | "patch" | "delete">;
-  readonly watches: Pick<HoldWatches, "guards" | "owner" | "owned" | "refsOf" | "looked">;
+  readonly watches: Pick<HoldWatches, "guards" | "owner" | "owned" | "refsOf" | "looked" | "missing">;
   readonly sight: HeldPodsSight;
   readonly held: HeldOwners;
   /** Is the node silent, or gone? Default no node is. */
@@ -69,19 +69,15 @@ export function createHoldReconciler(options: HoldReconcilerOptions): Reconcile<
       if (memory !== undefined) options.watches.looked(key, { unread, known: memory.known });
       const found = { owner, guard, decision };
       report(options, id, found);
-      try {
-        if (memory !== undefined) await tellStuck(options, { ...found, memory, context });
-        await remove(options, { owner, decision, memory, context });
-        // The next finalizer is decided upon the version that this patch makes.
-        if (decision.finalizer !== undefined) {
-          await patch(options, { ...found, context });
-          refused.delete(key.resource);
-          return undefined;
-        }
-      } catch (error) {
-        if (!isApiError(error, "forbidden")) throw error;
-        report(options, id, found, error.message);
-        if (!refused.has(key.resource)) await tellRefused(options, owner, { error, context });
+      const refusal = await carryOut(options, { ...found, memory, context });
+      // The next finalizer is decided upon the version that the patch has made.
+      if (refusal === undefined && decision.finalizer !== undefined) {
+        refused.delete(key.resource);
+        return undefined;
+      }
+      if (refusal !== undefined) {
+        report(options, id, found, refusal);
+        if (!refused.has(key.resource)) await tellRefused(options, owner, { refusal, context });
         refused.add(key.resource);
         recheckAfterMs = earliest(recheckAfterMs, REFUSED_MS);
       }
@@ -89,6 +85,27 @@ export function createHoldReconciler(options: HoldReconcilerOptions): Reconcile<
     }
     return recheckAfterMs === undefined ? undefined : { recheckAfterMs };
   };
+}
+
+/** Answers what may not be done, in words; `undefined`: all that was decided is done. */
+async function carryOut(
+  options: HoldReconcilerOptions,
+  { memory, context, ...found }: Found & Pick<Look, "memory"> & { readonly context: Context },
+): Promise<string | undefined> {
+  const { owner, guard, decision } = found;
+  try {
+    if (memory !== undefined) await tellStuck(options, { ...found, memory, context });
+    await remove(options, { owner, decision, memory, context });
+    if (decision.finalizer === "Add") {
+      const missing = await options.watches.missing(guard, owner.namespace, context.signal);
+      if (missing !== undefined) return `no finalizer is put on that could not be taken off: ${missing}`;
+    }
+    if (decision.finalizer !== undefined) await patch(options, { ...found, context });
+    return undefined;
+  } catch (error) {
+    if (isApiError(error, "forbidden")) return error.message;
+    throw error;
+  }
 }
 
 interface Look {
@@ -116,13 +133,15 @@ function recall(memories: Map<string, OwnerMemory>, id: string, owner: HeldOwner
 }
 
 function look(options: HoldReconcilerOptions, { owner, guard, memory, unread }: Look): HoldDecision {
-  const { watches, isNodeLost, clock } = options;
+  const { watches, sight, isNodeLost, clock } = options;
   const isHeld = memory !== undefined && owner.finalizers.includes(guard.finalizer);
   return decideHold({
     owner,
     guard,
     owned: isHeld ? watches.owned(guard, owner) : undefined,
     pods: isHeld ? podsOf(options, { owner, guard, memory, unread }) : undefined,
+    // There is none in no namespace: nothing is gathered to know whether they are watched.
+    arePodsWatched: guard.footprints.every((it) => sight.podsOf(it, { namespace: "" }) !== undefined),
     asked: memory?.asked ?? new Set(),
     isNodeLost,
     now: clock.now(),
@@ -182,17 +201,16 @@ function report(
 async function tellRefused(
   { client, events }: HoldReconcilerOptions,
   owner: HeldOwner,
-  { error, context }: { readonly error: Error; readonly context: Context },
+  { refusal, context }: { readonly refusal: string; readonly context: Context },
 ): Promise<void> {
-  context.log.warn("a hold lacks a right", { owner: nameOf(owner), error: error.message });
+  context.log.warn("a hold lacks a right", { owner: nameOf(owner), error: refusal });
   if (events === undefined) return;
   const object = await orGone(
     client.get(resourceFor(owner), ownerName(owner), { signal: context.signal }),
     "notFound",
     "forbidden",
   );
-  if (object !== undefined)
-    tell(events, object, reasons.WriteRefused, `its hold is not kept: ${error.message}`);
+  if (object !== undefined) tell(events, object, reasons.WriteRefused, `its hold is not kept: ${refusal}`);
 }
 
 /** Once for each hold. */

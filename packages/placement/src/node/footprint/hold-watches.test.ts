@@ -1,29 +1,30 @@
 /** Which holds are in force while documents come, go, and break. */
 import { ApiError, type KubeClient, type Resource } from "@berth/kube";
-import { clusterName, createSilentLogger, createVirtualClock } from "@berth/runtime";
+import { clusterName, createSilentLogger, createVirtualClock, whenAborted } from "@berth/runtime";
 import { describe, expect, it, vi } from "vitest";
 import { compileFootprints } from "./compile.ts";
 import { HeldOwners } from "./held-owners.ts";
-import { HoldWatches } from "./hold-watches.ts";
+import { HoldWatches, type OwnerKey } from "./hold-watches.ts";
 import { documentsOf, footprintsOf } from "./testing/footprints.ts";
 
 const POOLS = "workerpools.ate.dev";
 const preset = { preset: "agent-substrate/pr-134" } as const;
 
 /** Nothing is asked before the start. */
-const client: Pick<KubeClient, "list" | "watch"> = {
+const client: Pick<KubeClient, "list" | "watch" | "create"> = {
+  create: () => Promise.reject(new Error("not started")),
   list: () => Promise.reject(new Error("not started")),
   watch: () => Promise.reject(new Error("not started")),
 };
 
-function aWatch(on = client): HoldWatches {
+function aWatch(on = client, onOwner: (key: OwnerKey) => void = () => undefined): HoldWatches {
   return new HoldWatches({
     client: on,
     cluster: clusterName("c"),
     clock: createVirtualClock(),
     log: createSilentLogger(),
     sight: { owners: () => undefined },
-    onOwner: () => undefined,
+    onOwner,
   });
 }
 
@@ -92,7 +93,7 @@ describe("the owners watched", () => {
       asked.add(version);
       return Promise.reject(new ApiError({ kind: "notFound" }, { verb: "watch", resource: "workerpools" }));
     };
-    const watches = aWatch({ list: refuse, watch: refuse });
+    const watches = aWatch({ ...client, list: refuse, watch: refuse });
     const stop = new AbortController();
     const { ended } = await watches.start(stop.signal);
     const holdOf = (version: string) => {
@@ -112,12 +113,47 @@ describe("the owners watched", () => {
   });
 });
 
+describe("owners without the finalizer", () => {
+  it("are looked at again when pods have been read, which they wait for; those that have it are not", async () => {
+    const finalizers = ["ate.dev/release-node-claims"];
+    const deletionTimestamp = "2026-01-01T00:00:00Z";
+    const items = [
+      { name: "new" },
+      { name: "held", finalizers },
+      { name: "gone", finalizers: ["x.test/other"], deletionTimestamp },
+    ].map((it) => ({ metadata: { namespace: "default", uid: it.name, resourceVersion: "1", ...it } }));
+    const looked: string[] = [];
+    const stop = new AbortController();
+    const watches = aWatch(
+      {
+        ...client,
+        list: () => Promise.resolve({ items, metadata: { resourceVersion: "1" } }) as Promise<never>,
+        watch: (_, options) =>
+          options?.sendInitialEvents === true
+            ? Promise.reject(new ApiError({ kind: "unsupported" }, { verb: "watch", resource: POOLS }))
+            : whenAborted(stop.signal).then(() => Promise.reject(new Error("stopped"))),
+      },
+      ({ name }) => looked.push(name),
+    );
+    watches.want(footprintsOf({ f: preset }));
+    const { ended } = await watches.start(stop.signal);
+    await vi.waitFor(() => expect(looked).toEqual(["new", "held", "gone"]));
+    looked.length = 0;
+    watches.lookAgain("default");
+    expect(looked).toEqual([]);
+    watches.lookAgain();
+    expect(looked).toEqual(["new"]);
+    stop.abort();
+    await ended;
+  });
+});
+
 describe("owners that may not be read", () => {
   const hold = footprintsOf({ f: preset }).footprints[0]?.hold;
   it.each(["forbidden", "notFound"] as const)("%s: are told from those that are not there", async (kind) => {
     const refuse = (): Promise<never> =>
       Promise.reject(new ApiError({ kind }, { verb: "list", resource: POOLS }));
-    const watches = aWatch({ list: refuse, watch: refuse });
+    const watches = aWatch({ ...client, list: refuse, watch: refuse });
     watches.want(footprintsOf({ f: preset }));
     if (hold === undefined) throw new Error("the preset holds nobody");
     const stop = new AbortController();

@@ -19,6 +19,7 @@ import { DeletingOwners, type HoldLook } from "./deleting-owners.ts";
 import type { Footprint, Footprints, GroupVersionResource, OwnerHold } from "./footprint.ts";
 import type { FootprintSight, HeldOwner } from "./footprint-sight.ts";
 import { resourceName, resourceOf } from "./held-resource.ts";
+import { HoldRights } from "./hold-rights.ts";
 import { OwnedWatches } from "./owned-watches.ts";
 
 /** An owner of some resource. `toOwnerText` tells keys apart. */
@@ -28,7 +29,7 @@ export interface OwnerKey extends ObjectKey {
 }
 
 export interface HoldWatchesOptions {
-  readonly client: Pick<KubeClient, "list" | "watch">;
+  readonly client: Pick<KubeClient, "list" | "watch" | "create">;
   readonly cluster: ClusterName;
   readonly clock: Clock;
   readonly log: Logger;
@@ -66,6 +67,7 @@ export class HoldWatches implements Component {
   readonly #guards = new Map<string, WatchedGuard>();
   readonly #owners = new Map<string, OwnerWatch>();
   readonly #owned: OwnedWatches;
+  readonly #rights: HoldRights;
   readonly #deleting: DeletingOwners<OwnerKey>;
   readonly #runs = new Set<Promise<void>>();
   readonly #failed = Promise.withResolvers<never>();
@@ -78,6 +80,7 @@ export class HoldWatches implements Component {
       onChange: (uids) => this.#look(this.#deleting.withUid(uids)),
       onKnown: () => this.lookAgain(),
     });
+    this.#rights = new HoldRights(options);
     this.#deleting = new DeletingOwners({
       owners: (pod) => options.sight.owners(pod),
       guards: (resource) => this.guards(resource),
@@ -152,9 +155,18 @@ export class HoldWatches implements Component {
     return this.#owned.refsOf(guard, namespace, uid);
   }
 
-  /** What pods are decided by has changed, in one namespace or anywhere: owners whose deletion waits are looked at. */
+  /** See `HoldRights`: before an owner is held. */
+  missing(guard: Guard, namespace: string, signal: AbortSignal): Promise<string | undefined> {
+    return this.#rights.missing(guard, namespace, signal);
+  }
+
+  /**
+   * What pods are decided by has changed, in one namespace or anywhere: owners whose deletion waits are looked at; and where
+   * it is anywhere, as when pods have been read, those that have no finalizer yet.
+   */
   lookAgain(namespace?: string): void {
     this.#look(namespace === undefined ? this.#deleting.keys() : this.#deleting.in(namespace));
+    if (namespace === undefined) this.#look([...this.#unguarded()]);
   }
 
   /** Owners that the pod may be one of, or may have been, are looked at. */
@@ -196,7 +208,7 @@ export class HoldWatches implements Component {
   /** Why its owners, or what they own, cannot be relied on. No `problem` of the process, which serves other footprints. */
   whyUnread({ resource, ownedResources: owned }: OwnerHold): string | undefined {
     const owners = this.#owners.get(resourceName(resource))?.informer;
-    return owners?.refusal ?? owners?.problem() ?? this.#owned.problem(owned);
+    return owners?.refusal ?? owners?.problem() ?? this.#owned.problem(owned) ?? this.#rights.why(owned);
   }
 
   /** What is known of these owners. `Absent`: the server has no such resource, and so nothing of it is held. */
@@ -261,6 +273,17 @@ export class HoldWatches implements Component {
       this.guards(name).some(({ finalizer }) => finalizers.includes(finalizer));
     const text = toOwnerText(key);
     return isHeld ? this.#deleting.put(text, key, uid) : this.#deleting.delete(text);
+  }
+
+  *#unguarded(): Generator<OwnerKey> {
+    for (const [name, { informer }] of this.#owners) {
+      const wanted = this.guards(name).filter(({ footprints }) => footprints.length > 0);
+      for (const object of informer.list()) {
+        const { finalizers = [], deletionTimestamp } = object.metadata ?? {};
+        if (deletionTimestamp !== undefined) continue;
+        if (wanted.some(({ finalizer }) => !finalizers.includes(finalizer))) yield this.#keyOf(name, object);
+      }
+    }
   }
 
   /** Lets go of finalizers that nobody wants and nobody has, and of a resource without any. */
