@@ -5,7 +5,7 @@ import { createWorld, failureOf, named } from "./testing/client-world.ts";
 import { type Fault, startFaultRegistry } from "./testing/fault-registry.ts";
 
 const anonymous = { credentials: [] } as const;
-const HASTE = { requestMs: 300, readMs: 1_000 } as const;
+const HASTE = { requestMs: 300, readMs: 20_000 } as const;
 const MANIFEST = "application/vnd.oci.image.manifest.v1+json";
 const INDEX = "application/vnd.oci.image.index.v1+json";
 

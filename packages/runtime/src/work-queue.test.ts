@@ -185,15 +185,16 @@ describe("WorkQueue", () => {
       },
     };
     const queue = new WorkQueue<string>({ name: "test", clock });
-    const startedAt = clock.monotonic();
+    // Of the processor: what else the machine does is not the queue's.
+    const startedAt = process.cpuUsage();
     for (let i = 0; i < 20_000; i++) queue.addAfter(`n${i}`, 60_000 + i);
     expect(timers).toHaveLength(1);
     for (let i = 0; i < 20_000; i++) queue.add(`n${i}`, { priority: "low" });
     for (let i = 19_999; i >= 0; i -= 2) queue.add(`n${i}`);
     for (let i = 0; i < 20_000; i++) (await queue.next())?.done();
-    const tookMs = clock.monotonic() - startedAt;
+    const { user, system } = process.cpuUsage(startedAt);
     void queue.shutDown();
     expect([queue.length, queue.delayed]).toEqual([0, 0]);
-    expect(tookMs).toBeLessThan(1_000);
+    expect((user + system) / 1_000).toBeLessThan(1_000);
   });
 });
