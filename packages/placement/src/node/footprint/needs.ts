@@ -85,7 +85,6 @@ function isRequested({ spec }: Pod, resource: string): boolean {
   return asks(spec) || [...(spec.containers ?? []), ...(spec.initContainers ?? [])].some(asks);
 }
 
-/** The claim of an ephemeral volume is called after pod and volume. */
 function driverAnswer({ metadata, spec }: Pod, drivers: readonly string[], sight: NeedSight): Answer {
   let answer: Answer = "no";
   for (const volume of spec?.volumes ?? []) {
@@ -96,12 +95,16 @@ function driverAnswer({ metadata, spec }: Pod, drivers: readonly string[], sight
   return answer;
 }
 
-function driverOf(
-  { name, csi, persistentVolumeClaim, ephemeral }: Volume,
-  metadata: Pod["metadata"],
-  sight: NeedSight,
-): string | null | undefined {
-  if (csi !== undefined) return csi.driver;
-  const claim = persistentVolumeClaim?.claimName ?? (ephemeral && `${metadata?.name ?? ""}-${name}`);
+/**
+ * The claim behind a volume; `undefined` where it has none. That of an ephemeral volume is called after pod and volume
+ * (`ephemeral.VolumeClaimName`, k8s.io/component-helpers).
+ */
+export function claimOf({ name, persistentVolumeClaim, ephemeral }: Volume, pod: string): string | undefined {
+  return persistentVolumeClaim?.claimName ?? (ephemeral && `${pod}-${name}`);
+}
+
+function driverOf(volume: Volume, metadata: Pod["metadata"], sight: NeedSight): string | null | undefined {
+  if (volume.csi !== undefined) return volume.csi.driver;
+  const claim = claimOf(volume, metadata?.name ?? "");
   return claim === undefined ? null : sight.driverOfClaim(metadata?.namespace ?? "", claim);
 }

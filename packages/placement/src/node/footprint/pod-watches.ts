@@ -7,6 +7,7 @@ import { selectorText } from "../selector.ts";
 import type { Footprint, NeedingPods } from "./footprint.ts";
 import type { FootprintSight } from "./footprint-sight.ts";
 import type { PodsAmong } from "./held-pods.ts";
+import { claimOf } from "./needs.ts";
 
 export interface FootprintPodsOptions {
   readonly client: Pick<KubeClient, "list" | "watch">;
@@ -162,8 +163,7 @@ function groupText(label: string, value: string): string {
 function claimsOf({ metadata, spec }: Pod): readonly string[] {
   const { namespace = "", name = "" } = metadata ?? {};
   return (spec?.volumes ?? []).flatMap((volume) => {
-    // The claim of an ephemeral volume is named after pod and volume (`ephemeral.VolumeClaimName`, k8s.io/component-helpers).
-    const claim = volume.persistentVolumeClaim?.claimName ?? (volume.ephemeral && `${name}-${volume.name}`);
+    const claim = claimOf(volume, name);
     return claim === undefined ? [] : [`${namespace}/${claim}`];
   });
 }
