@@ -155,6 +155,24 @@ describe("the owners of a pod", () => {
     expect(world.resolver.whyUnread([])).toBeUndefined();
   });
 
+  it("are not said to lack a right, or a kind, that nobody has asked for since it was missing", async () => {
+    await using world = new OwnerWorld();
+    world.server.denied.add("WorkerPool");
+    await world.after(pod, 200);
+    expect(world.resolver.whyUnread([POOL])).toMatch(/refused/);
+    world.resolver.want([DEPLOYMENT]);
+    world.resolver.want([POOL]);
+    expect(world.resolver.whyUnread([POOL])).toBeUndefined();
+    await world.after(podOf("b", refTo("ReplicaSet/web-1")), 60_000);
+    expect(world.resolver.whyUnread([POOL])).toMatch(/refused/);
+    world.server.denied.clear();
+    world.server.unserved.add("WorkerPool");
+    await world.clock.advance(120_000);
+    world.resolver.want([]);
+    world.resolver.want([POOL]);
+    expect(world.resolver.whyUnread([POOL])).toBeUndefined();
+  });
+
   it("cost no more the longer they cannot be read, though pods come and go: one of each node stands for all", async () => {
     await using world = new OwnerWorld();
     world.server.denied.add("Deployment");

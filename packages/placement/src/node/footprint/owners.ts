@@ -2,7 +2,6 @@ import {
   isApiError,
   type KubeClient,
   MISS_MS,
-  type ObjectMeta,
   type OwnerReference,
   type Pod,
   ResourceDirectory,
@@ -31,6 +30,7 @@ import {
   toNamedOwner,
   WORKLOADS,
 } from "./owner-reference.ts";
+import { type ReadOwner, readOwner } from "./read-owner.ts";
 
 export interface OwnerResolverOptions {
   readonly client: Pick<KubeClient, "get" | "read">;
@@ -70,13 +70,6 @@ type Answer = { readonly first: number; readonly at: number } & (
   | { readonly alive: true; readonly resource: string; readonly controller: OwnerReference | undefined }
   | { readonly alive: false; readonly until: number }
 );
-
-/** As the server has it. */
-interface ReadOwner {
-  /** See `OwnerIdentity`. */
-  readonly resource: string;
-  readonly metadata: ObjectMeta;
-}
 
 interface Question {
   readonly named: NamedOwner;
@@ -157,9 +150,15 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
     this.#kinds = new Set(kinds.map(kindText));
     this.#toTop = toTop;
     this.#generation++;
-    if (this.#isWanted) return;
-    this.#questions.clear();
-    this.#probes.clear();
+    if (!this.#isWanted) {
+      this.#questions.clear();
+      this.#probes.clear();
+    }
+    // Nobody would find out that it is missing no longer.
+    const isFollowed = (kind: string): boolean => this.#isWanted && this.#isNeeded(kind);
+    for (const kind of this.#denied.keys())
+      if (!isFollowed(kind) && !this.#probes.has(kind)) this.#denied.delete(kind);
+    for (const kind of this.#unserved.keys()) if (!isFollowed(kind)) this.#unserved.delete(kind);
   }
 
   get #isWanted(): boolean {
@@ -303,26 +302,8 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
     return this.#kinds.has(kind) || WORKLOADS.has(kind);
   }
 
-  /** `undefined`: there is no such owner. `unserved`: the server does not have its kind. */
-  async #read(
-    { namespace, group, version, ref }: NamedOwner,
-    signal: AbortSignal,
-  ): Promise<ReadOwner | undefined | "unserved"> {
-    const { kind, name, uid } = ref;
-    const resource =
-      WORKLOADS.get(kindText({ group, kind })) ??
-      (await this.#directory.ofKind({ group, version, kind }, signal));
-    if (resource === undefined) return "unserved";
-    if (resource.namespaced && namespace === "") return undefined;
-    try {
-      const of = { name, ...(resource.namespaced && { namespace }) };
-      const { metadata } = await this.#options.client.get(resource, of, { signal, metadataOnly: true });
-      return metadata?.uid === uid ? { resource: resource.plural, metadata } : undefined;
-    } catch (error) {
-      // What is no name is the name of nothing.
-      if (isApiError(error, "notFound", "invalid")) return undefined;
-      throw error;
-    }
+  #read(named: NamedOwner, signal: AbortSignal): ReturnType<typeof readOwner> {
+    return readOwner(named, { client: this.#options.client, directory: this.#directory, signal });
   }
 
   #answer({ named, waiting }: Question, read: ReadOwner | undefined): void {
