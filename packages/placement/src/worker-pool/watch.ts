@@ -12,6 +12,7 @@ import {
   type ObjectKey,
   type Running,
 } from "@berth/runtime";
+import { controllerOf, groupOf } from "../node/footprint/owner-reference.ts";
 import { InformerSet, pick } from "../node/informer-set.ts";
 import { ownEntry } from "../node/managed-fields.ts";
 import { poolNameOf, WORKER_POOL_FIELD_MANAGER, WORKER_POOL_GROUP } from "./keys.ts";
@@ -95,7 +96,7 @@ export class WorkerPoolWatch implements Component {
   #onDeployment(change: Change<Deployment>): void {
     const states = change.type === "updated" ? [change.old, change.object] : [change.object];
     const { namespace = "", name = "" } = change.object.metadata ?? {};
-    const names = new Set(states.flatMap((state) => poolNamesOf(state)));
+    const names = new Set(states.flatMap((state) => controllingPool(state) ?? []));
     const byName = poolNameOf(name);
     if (byName !== undefined) names.add(byName);
     for (const pool of names) {
@@ -105,21 +106,19 @@ export class WorkerPoolWatch implements Component {
   }
 }
 
-/** The pools that control it: one at most. */
-function poolNamesOf({ metadata }: KubeObject): readonly string[] {
-  return (metadata?.ownerReferences ?? [])
-    .filter(({ apiVersion, kind, controller }) => {
-      const [group] = apiVersion.split("/");
-      return controller === true && kind === workerPools.kind && group === WORKER_POOL_GROUP;
-    })
-    .map(({ name }) => name);
+/** The pool that controls it; `undefined`: none does. */
+function controllingPool({ metadata }: KubeObject): string | undefined {
+  const controller = controllerOf(metadata ?? {});
+  if (controller === undefined) return undefined;
+  const { apiVersion, kind, name } = controller;
+  return kind === workerPools.kind && groupOf(apiVersion) === WORKER_POOL_GROUP ? name : undefined;
 }
 
 /** All that the decision reads. Of a Deployment that no pool controls that is hardly more than that it is there. */
 export function slimDeployment(deployment: Deployment): Deployment {
   const { metadata = {}, spec, status } = deployment;
   const identity = pick(metadata, ["name", "namespace", "uid", "resourceVersion", "deletionTimestamp"]);
-  if (poolNamesOf(deployment).length === 0) return { metadata: identity };
+  if (controllingPool(deployment) === undefined) return { metadata: identity };
   const entry = ownEntry(metadata.managedFields ?? [], WORKER_POOL_FIELD_MANAGER);
   return {
     metadata: {

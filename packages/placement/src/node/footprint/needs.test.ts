@@ -49,6 +49,17 @@ describe("the life of a pod", () => {
     expect(needs([LABELLED], named("agent"))).toBe("no");
     expect(needs([LABELLED], named("other"))).toBe("yes");
     expect(needs([LABELLED], labelled({ ...own, namespace: "default" }))).toBe("yes");
+    const { metadata, ...pod } = named("agent");
+    const ownerReferences = metadata?.ownerReferences?.map((it) => ({ ...it, apiVersion: "example.com/v1" }));
+    expect(
+      needs([LABELLED], { ...pod, metadata: { ...metadata, ...(ownerReferences && { ownerReferences }) } }),
+    ).toBe("yes");
+  });
+
+  it("does not count where a kubelet has made it: it may say anything", () => {
+    expect(needs([LABELLED], labelled({ owners: ["Node n1"] }))).toBe("no");
+    expect(needs([LABELLED], labelled({ owners: ["example.com/Node n1"] }))).toBe("yes");
+    expect(needs([LABELLED], labelled({ owners: ["apps/ReplicaSet rs", "Node n1"] }))).toBe("yes");
   });
 });
 

@@ -1,10 +1,11 @@
 /** Does a pod need the agent? Pure and total: pods are untrusted. */
-import type { Container, Pod, Volume } from "@berth/kube";
+import type { Container, OwnerReference, Pod, Volume } from "@berth/kube";
 import { ownValue } from "../mark.ts";
 import { isPositiveQuantity } from "../quantity.ts";
 import { isEmptySelector, matchesSelector } from "../selector.ts";
 import type { Footprint, NeedingPods } from "./footprint.ts";
 import type { FootprintSight } from "./footprint-sight.ts";
+import { controllerOf, groupOf } from "./owner-reference.ts";
 
 /** `unknown`: what it depends on has not been read. */
 export type Answer = "yes" | "no" | "unknown";
@@ -21,9 +22,10 @@ export interface NeedPlace {
 /** Phases of a pod whose containers have all ended, for good. */
 export const FINISHED: ReadonlySet<string> = new Set(["Succeeded", "Failed"]);
 
-/** One workload that takes the pod is enough. The agent's own pods never need it. */
+/** One workload that takes the pod is enough. The agent's own pods never need it, and mirror pods never count. */
 export function podNeeds(pod: Pod, footprint: Footprint, sight: NeedSight): Answer {
-  if (isAgent(pod, footprint)) return "no";
+  const controller = controllerOf(pod.metadata ?? {});
+  if (controller !== undefined && (isNode(controller) || isAgent(pod, controller, footprint))) return "no";
   let answer: Answer = "no";
   for (const workload of footprint.workloads) {
     const said = isTaken(pod, workload, sight);
@@ -33,11 +35,22 @@ export function podNeeds(pod: Pod, footprint: Footprint, sight: NeedSight): Answ
   return answer;
 }
 
+/**
+ * A kubelet makes mirror pods on its own node, of any namespace and with any labels; it has to name the node as their
+ * controller (NodeRestriction `admitPodCreate`). It could have Berth set labels for it that it may not set itself.
+ */
+function isNode({ apiVersion, kind }: OwnerReference): boolean {
+  return kind === "Node" && groupOf(apiVersion) === "";
+}
+
 /** An agent would keep itself on a node for ever. */
-function isAgent({ metadata }: Pod, { agent }: Footprint): boolean {
+function isAgent(
+  { metadata }: Pod,
+  { apiVersion, kind, name }: OwnerReference,
+  { agent }: Footprint,
+): boolean {
   if (agent === undefined || metadata?.namespace !== agent.namespace) return false;
-  const controller = metadata.ownerReferences?.find(({ controller }) => controller === true);
-  return controller?.kind === "DaemonSet" && controller.name === agent.name;
+  return kind === "DaemonSet" && groupOf(apiVersion) === "apps" && name === agent.name;
 }
 
 /** All of it has to hold; what is certain counts before what is unknown. */

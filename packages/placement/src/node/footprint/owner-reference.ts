@@ -67,6 +67,7 @@ export function kindOfKey(key: string): string {
   return kindText({ group: groupOf(apiVersion), kind });
 }
 
-function groupOf(apiVersion: string): string {
+/** `""` for the core group. */
+export function groupOf(apiVersion: string): string {
   return apiVersion.slice(0, Math.max(0, apiVersion.indexOf("/")));
 }
