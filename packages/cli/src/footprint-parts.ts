@@ -27,20 +27,17 @@ import {
   WaitWatch,
 } from "@berth/placement";
 import {
-  type Change,
   type Clock,
   type ClusterName,
   type Component,
   type Controller,
   createController,
-  createLoopComponent,
   type EventRecorder,
   type Informer,
   keyOf,
   type Logger,
   type MetricsRegistry,
   type ObjectKey,
-  whenAborted,
 } from "@berth/runtime";
 import type { Fault } from "./config/fault.ts";
 import type { Settings } from "./config/settings.ts";
@@ -48,6 +45,7 @@ import { createDocumentFollower } from "./document-follower.ts";
 import { FaultReport } from "./fault-report.ts";
 import { footprintWebhooks } from "./footprint-admission.ts";
 import { FootprintAgents } from "./footprint-agents.ts";
+import { followLostNodes, followTaints, isLost } from "./footprint-nodes.ts";
 import { createFootprintProgresses } from "./footprint-progress.ts";
 import { createFootprintReports } from "./footprint-reports.ts";
 import { createFootprintHub } from "./footprints.ts";
@@ -329,10 +327,13 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
       onLook: () => reports.look(),
     }),
     elected: [
-      followLostNodes(nodes, () => {
-        holdWatches.lookAgain();
-        reports.askAll();
+      followLostNodes(nodes, (name) => {
+        // Of others that are being deleted nothing has changed.
+        for (const footprint of holdWatches.footprints)
+          for (const pod of sight.pods(footprint, name) ?? [])
+            holdWatches.podChanged({ type: "updated", old: pod, object: pod });
       }),
+      followTaints(nodes, () => reports.askAll()),
       holdWatches,
       withoutProblem(waitWatch),
       ownerController,
@@ -346,36 +347,4 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
 /** What it cannot read is said in the conditions of those footprints that need it. The process serves others. */
 function withoutProblem(component: Component): Component {
   return { name: component.name, start: (signal) => component.start(signal) };
-}
-
-/** Gone, or its kubelet has not been heard of: pods of such a node cannot end by themselves. */
-function isLost(node: Node | undefined): boolean {
-  if (node === undefined) return true;
-  const ready = node.status?.conditions?.find(({ type }) => type === "Ready");
-  return ready?.status === "Unknown";
-}
-
-/** Tells when a node was lost or came back, and when its taints changed: by these it is told where an agent can run. */
-function followLostNodes(nodes: Informer<Node>, tell: () => void): Component {
-  const isNews = (change: Change<Node>): boolean => {
-    if (change.type === "added") return !change.initial;
-    if (change.type === "deleted") return true;
-    const { old, object } = change;
-    return isLost(old) !== isLost(object) || taintsOf(old) !== taintsOf(object);
-  };
-  return createLoopComponent({
-    name: "footprint-nodes",
-    async run(signal) {
-      using _subscription = nodes.subscribe({
-        onChange(change) {
-          if (isNews(change)) tell();
-        },
-      });
-      await whenAborted(signal);
-    },
-  });
-}
-
-function taintsOf({ spec }: Node): string {
-  return JSON.stringify(spec?.taints ?? []);
 }

@@ -1,0 +1,60 @@
+/** What else footprints have to be told of nodes than what they decide of each: who has lost its node, where agents can run. */
+import type { Node } from "@berth/kube";
+import {
+  type Change,
+  type Component,
+  createLoopComponent,
+  type Subscribable,
+  whenAborted,
+} from "@berth/runtime";
+
+/** Gone, or its kubelet has not been heard of: pods of such a node cannot end by themselves. */
+export function isLost(node: Node | undefined): boolean {
+  if (node === undefined) return true;
+  const ready = node.status?.conditions?.find(({ type }) => type === "Ready");
+  return ready?.status === "Unknown";
+}
+
+/** Tells of each node that was lost or came back while it runs. @param tell Must not throw. */
+export function followLostNodes(nodes: Subscribable<Node>, tell: (node: string) => void): Component {
+  return follow("footprint-lost-nodes", nodes, (change) => {
+    const [before, after] = statesOf(change);
+    if (isLost(before) !== isLost(after)) tell(change.object.metadata?.name ?? "");
+  });
+}
+
+/** Tells when nodes came or went or their taints changed while it runs: by these it is told where an agent can run. */
+export function followTaints(nodes: Subscribable<Node>, tell: () => void): Component {
+  return follow("footprint-taints", nodes, (change) => {
+    const [before, after] = statesOf(change);
+    if (taintsOf(before) !== taintsOf(after)) tell();
+  });
+}
+
+function follow(
+  name: string,
+  nodes: Subscribable<Node>,
+  onChange: (change: Change<Node>) => void,
+): Component {
+  return createLoopComponent({
+    name,
+    async run(signal) {
+      using _subscription = nodes.subscribe({
+        onChange(change) {
+          if (change.type !== "added" || !change.initial) onChange(change);
+        },
+      });
+      await whenAborted(signal);
+    },
+  });
+}
+
+/** Before and after; `undefined`: it was not there, or is not any more. */
+function statesOf(change: Change<Node>): readonly [Node | undefined, Node | undefined] {
+  if (change.type === "added") return [undefined, change.object];
+  return change.type === "deleted" ? [change.object, undefined] : [change.old, change.object];
+}
+
+function taintsOf(node: Node | undefined): string | undefined {
+  return node && JSON.stringify(node.spec?.taints ?? []);
+}
