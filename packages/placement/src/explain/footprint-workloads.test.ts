@@ -1,7 +1,8 @@
 import type { DaemonSet, Deployment, PodSpec } from "@berth/kube";
 import { describe, expect, it } from "vitest";
 import type { NodeFootprintSpec } from "../api/node-footprint.ts";
-import { footprintOf, footprintsOf } from "../node/footprint/testing/footprints.ts";
+import { compileFootprints } from "../node/footprint/compile.ts";
+import { documentsOf, footprintOf, footprintsOf } from "../node/footprint/testing/footprints.ts";
 import { sightOf } from "../node/footprint/testing/pods.ts";
 import { asksFor, forecastWait, type WaitForecastView, wouldHold } from "./footprint-workloads.ts";
 
@@ -64,6 +65,14 @@ describe("a Deployment", () => {
   it("loses the container of a footprint that is no more, unless footprints of the cluster were not read", () => {
     expect(forecast(aLeftDeployment())).toEqual({ deployment: "shop/other", put: [], taken: ["old"] });
     expect(forecast(aLeftDeployment(), { sourcesRead: ["config"] })).toBeUndefined();
+  });
+
+  it("keeps the container of one that may be of a document with a fault", () => {
+    const sources = [{ ...documentsOf({ web: WEB }), unreadable: [{ name: "old", message: "faulty" }] }];
+    const footprints = compileFootprints({ sources });
+    const view = { installation: "berth", footprints, sight: sightOf({}) };
+    expect(forecastWait({ ...view, deployment: aLeftDeployment() })).toBeUndefined();
+    expect(forecastWait({ ...view, deployment: aDeployment("web") })).toMatchObject({ put: ["wait"] });
   });
 });
 
