@@ -7,7 +7,11 @@ it("tells of documents, and reads counts at each scrape", async () => {
   const metrics = createFootprintMetrics(registry);
   const counts = { labelled: 1, needed: 2, pending: 3, unknown: 4, claims: 5, foreign: 6 };
   metrics.taken(2, 1);
-  metrics.counts(() => counts);
+  let reads = 0;
+  metrics.counts(() => {
+    reads++;
+    return counts;
+  });
   metrics.hindered(() => 3);
   counts.needed = 7;
   const { body } = await registry.expose();
@@ -24,4 +28,7 @@ it("tells of documents, and reads counts at each scrape", async () => {
   ]) {
     expect(body.split("\n")).toContain(line);
   }
+  counts.foreign = 8;
+  expect((await registry.expose()).body.split("\n")).toContain("berth_footprint_foreign_nodes 8");
+  expect(reads).toBe(2);
 });

@@ -5,7 +5,7 @@ import type { FootprintCounts } from "./tally.ts";
 export interface FootprintMetrics {
   /** Footprints in force, and documents with a fault. */
   taken(footprints: number, faults: number): void;
-  /** Read at each scrape. */
+  /** Read once at each scrape. */
   counts(of: () => FootprintCounts): void;
   /** Read at each scrape. */
   hindered(of: () => number): void;
@@ -23,9 +23,14 @@ export function createFootprintMetrics(registry: MetricsRegistry): FootprintMetr
       problems.set(faults);
     },
     counts(of) {
-      for (const [name, help, count] of gauges) {
-        registry.gauge({ name, help, collect: (gauge) => gauge.set(of()[count]) });
-      }
+      // Gauges are read in the order in which they were made: the first one sets all of them.
+      const collect = (): void => {
+        const counts = of();
+        for (const [count, gauge] of made) gauge.set(counts[count]);
+      };
+      const made = gauges.map(([name, help, count], at) => {
+        return [count, registry.gauge({ name, help, ...(at === 0 && { collect }) })] as const;
+      });
     },
     hindered(of) {
       registry.gauge({
