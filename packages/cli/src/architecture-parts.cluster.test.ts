@@ -24,6 +24,7 @@ import {
   anImage,
   aPod,
   eventually,
+  findFreePort,
   type PodBuilder,
   startRegistry,
   startTestCluster,
@@ -33,7 +34,6 @@ import {
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { startBerth } from "./composition.ts";
 import { admissionServerSpec } from "./config/admission-server.ts";
-import { freePort } from "./testing/free-port.ts";
 
 const NAMESPACE = "berth-system";
 const TAINT = "supported-arch";
@@ -74,7 +74,7 @@ interface RunningReplica extends AsyncDisposable {
 
 /** A Berth that answers the API server at a port of this machine, or is not asked at all. */
 async function aBerth(isAsked: boolean, replica?: string): Promise<RunningReplica> {
-  const port = await freePort();
+  const port = await findFreePort();
   const spec = admissionServerSpec.parse({
     mode: isAsked ? "Auto" : "Off",
     bindAddress: `127.0.0.1:${port}`,

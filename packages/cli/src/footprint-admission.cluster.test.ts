@@ -7,11 +7,10 @@ import {
   pods,
 } from "@berth/kube";
 import { crds, nodeFootprints } from "@berth/placement";
-import { aPod, eventually, startTestCluster, type TestCluster } from "@berth/testcluster";
+import { aPod, eventually, findFreePort, startTestCluster, type TestCluster } from "@berth/testcluster";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { type RunningBerth, startBerth } from "./composition.ts";
 import { type AdmissionServerSpec, admissionServerSpec } from "./config/admission-server.ts";
-import { freePort } from "./testing/free-port.ts";
 
 const NAMESPACE = "berth-system";
 let cluster: TestCluster;
@@ -33,7 +32,7 @@ async function aBerth(
   mode: AdmissionServerSpec["mode"] = "Auto",
 ): Promise<Pick<RunningBerth, "problems"> & AsyncDisposable> {
   await using stack = new AsyncDisposableStack();
-  const port = await freePort();
+  const port = await findFreePort();
   const url = `https://127.0.0.1:${port}`;
   const spec = admissionServerSpec.parse({ mode, bindAddress: `127.0.0.1:${port}`, url });
   const client = stack.use(cluster.connect());

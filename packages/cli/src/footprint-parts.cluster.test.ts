@@ -13,11 +13,17 @@ import {
   pods,
 } from "@berth/kube";
 import { crds, type NodeFootprint, nodeFootprints, type WorkerPool, workerPools } from "@berth/placement";
-import { aNode, aPod, eventually, startTestCluster, type TestCluster } from "@berth/testcluster";
+import {
+  aNode,
+  aPod,
+  eventually,
+  findFreePort,
+  startTestCluster,
+  type TestCluster,
+} from "@berth/testcluster";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { startBerth } from "./composition.ts";
 import { admissionServerSpec } from "./config/admission-server.ts";
-import { freePort } from "./testing/free-port.ts";
 import { testFolder } from "./testing/harness.ts";
 
 const NAMESPACE = "berth-system";
@@ -48,7 +54,7 @@ afterEach(async () => {
 /** @param config documents of a file, if any. */
 async function aBerth(config = "", isAsked = false): Promise<AsyncDisposable> {
   await using stack = new AsyncDisposableStack();
-  const port = await freePort();
+  const port = await findFreePort();
   const spec = admissionServerSpec.parse({
     mode: isAsked ? "Auto" : "Off",
     bindAddress: `127.0.0.1:${port}`,

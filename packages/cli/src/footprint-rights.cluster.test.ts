@@ -21,14 +21,20 @@ import {
 } from "@berth/kube";
 import { compileFootprints, crds, createWaitReconciler, nodeFootprints, workerPools } from "@berth/placement";
 import { clusterName, createSilentLogger, type EventInput, keyOf, systemClock } from "@berth/runtime";
-import { aNode, aPod, eventually, startTestCluster, type TestCluster } from "@berth/testcluster";
+import {
+  aNode,
+  aPod,
+  eventually,
+  findFreePort,
+  startTestCluster,
+  type TestCluster,
+} from "@berth/testcluster";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { startBerth } from "./composition.ts";
 import { admissionServerSpec } from "./config/admission-server.ts";
 import { loadSettings } from "./config/settings.ts";
 import { installManifests } from "./manifests.ts";
 import { type ExtraRights, rightsOf } from "./manifests-rights.ts";
-import { freePort } from "./testing/free-port.ts";
 import { testFolder } from "./testing/harness.ts";
 
 let cluster: TestCluster;
@@ -141,7 +147,7 @@ describe("the manifests for footprints", () => {
     const mark = await cluster.audit.mark();
     await using asAccount = own.client;
     await using folder = await testFolder({ "footprints.yaml": WEB });
-    const port = await freePort();
+    const port = await findFreePort();
     const url = `https://127.0.0.1:${port}`;
     const spec = admissionServerSpec.parse({ bindAddress: `127.0.0.1:${port}`, url });
     await client.create(nodes, aNode("n1").build());

@@ -10,11 +10,17 @@ import {
   pods,
 } from "@berth/kube";
 import { crds, nodeFootprints } from "@berth/placement";
-import { aNode, aPod, eventually, startTestCluster, type TestCluster } from "@berth/testcluster";
+import {
+  aNode,
+  aPod,
+  eventually,
+  findFreePort,
+  startTestCluster,
+  type TestCluster,
+} from "@berth/testcluster";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { startBerth } from "./composition.ts";
 import { admissionServerSpec } from "./config/admission-server.ts";
-import { freePort } from "./testing/free-port.ts";
 import { testFolder } from "./testing/harness.ts";
 
 const NAMESPACE = "berth-system";
@@ -64,7 +70,7 @@ describe("footprints of the cluster that may not be read any more", () => {
     const namespace = "default";
     await using folder = await testFolder({ "berth.yaml": ofFile });
     const config = [{ path: `${folder.path}/berth.yaml`, shown: "berth.yaml" }];
-    const port = await freePort();
+    const port = await findFreePort();
     const spec = admissionServerSpec.parse({
       bindAddress: `127.0.0.1:${port}`,
       url: `https://127.0.0.1:${port}`,
