@@ -8,13 +8,12 @@ import {
   type Footprints,
   labelId,
   type NodePlan,
-  type OwnerHold,
   recordOf,
   waitManager,
 } from "@berth/placement";
 import { removeFinalizer } from "@berth/runtime";
 import { describeApiError } from "./failure-text.ts";
-import { distinctHolds, eachOwner } from "./footprint-owners.ts";
+import { type DistinctHold, distinctHolds, eachOwner } from "./footprint-owners.ts";
 import { eachObject, type ListingSurroundings } from "./listing.ts";
 import { unlessForbidden } from "./session.ts";
 import type { Surroundings } from "./surroundings.ts";
@@ -86,7 +85,7 @@ export async function findFootprintWork(
 }
 
 async function heldOwners(
-  hold: OwnerHold,
+  hold: DistinctHold,
   { session, surroundings }: ListingSurroundings,
 ): Promise<readonly FootprintLeftover[]> {
   const { finalizer } = hold;

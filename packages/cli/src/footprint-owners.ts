@@ -1,6 +1,6 @@
 /** The owners that footprints hold, as a command sees them. */
-import { defineResource, type KubeObject, nameOfResource, type Resource } from "@berth/kube";
-import type { Footprints, OwnerHold } from "@berth/placement";
+import { type KubeObject, nameOfResource, type Resource } from "@berth/kube";
+import { type Footprints, type OwnerHold, resourceName, resourceOf } from "@berth/placement";
 import { eachObject, type ListingSurroundings } from "./listing.ts";
 
 /** An owner, with how it is called and reached. */
@@ -11,32 +11,45 @@ export interface ListedOwner {
   readonly text: string;
 }
 
-/** Each finalizer on each resource once, however many footprints hold by it. */
-export function distinctHolds({ footprints }: Pick<Footprints, "footprints">): readonly OwnerHold[] {
-  const holds = new Map<string, OwnerHold>();
-  for (const { hold } of footprints)
-    if (hold !== undefined) holds.set(JSON.stringify([hold.resource, hold.finalizer]), hold);
+/** A hold, however many footprints and versions ask for it. */
+export interface DistinctHold extends OwnerHold {
+  /** Of its resource, each once: not all of them need be served. */
+  readonly versions: readonly string[];
+}
+
+/** Each finalizer on each resource once: versions of one resource are the same objects. */
+export function distinctHolds({ footprints }: Pick<Footprints, "footprints">): readonly DistinctHold[] {
+  const holds = new Map<string, DistinctHold>();
+  for (const { hold } of footprints) {
+    if (hold === undefined) continue;
+    const { resource, finalizer } = hold;
+    const key = `${resourceName(resource)} ${finalizer}`;
+    const versions = new Set(holds.get(key)?.versions).add(resource.version);
+    holds.set(key, { ...hold, versions: [...versions] });
+  }
   return [...holds.values()];
 }
 
-/** Their metadata. @param consequence as of `Listing`. */
+/** Their metadata, by the first version that can be read. @param consequence as of `Listing`. */
 export async function eachOwner(
-  { resource: { group, version, resource: plural } }: OwnerHold,
+  { resource: named, versions }: Pick<DistinctHold, "resource" | "versions">,
   around: ListingSurroundings & { readonly consequence?: string },
   take: (owner: ListedOwner) => void,
 ): Promise<void> {
-  const of = (namespaced: boolean): Resource =>
-    defineResource({ group, version, plural, kind: "", namespaced });
   const { consequence } = around;
-  const listing = {
-    resource: of(true),
-    metadataOnly: true,
-    ...(consequence !== undefined && { consequence }),
-  };
-  await eachObject(listing, around, (object) => {
-    const { namespace = "", name = "" } = object.metadata ?? {};
-    const resource = of(namespace !== "");
-    const path = namespace === "" ? name : `${namespace}/${name}`;
-    take({ object, resource, text: `${nameOfResource(resource)} ${path}` });
-  });
+  for (const version of versions) {
+    const of = { ...named, version };
+    const listing = {
+      resource: resourceOf(of),
+      metadataOnly: true,
+      ...(consequence !== undefined && { consequence }),
+    };
+    const isRead = await eachObject(listing, around, (object) => {
+      const { namespace = "", name = "" } = object.metadata ?? {};
+      const resource = resourceOf(of, namespace !== "");
+      const path = namespace === "" ? name : `${namespace}/${name}`;
+      take({ object, resource, text: `${nameOfResource(resource)} ${path}` });
+    });
+    if (isRead) return;
+  }
 }

@@ -44,7 +44,7 @@ export * from "./footprint-sight.ts";
 export { claimKey, groupOf, type PodGroup } from "./groups.ts";
 export { type HeldEntry, HeldOwners, type HeldOwnersOptions } from "./held-owners.ts";
 export type { HeldPodsSight, PodsAmong } from "./held-pods.ts";
-export { resourceName } from "./held-resource.ts";
+export { resourceName, resourceOf } from "./held-resource.ts";
 export { createHoldReconciler, type HoldReconcilerOptions } from "./hold-reconciler.ts";
 export {
   HoldWatches,
