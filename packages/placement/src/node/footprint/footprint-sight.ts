@@ -16,8 +16,8 @@ export interface OwnerIdentity {
 
 export interface FootprintSight {
   /**
-   * Pods that may need the agent of this footprint on this node, ended ones included: what labels can select and the
-   * node's name. Read from memory.
+   * Pods that may need the agent of this footprint on this node: what labels can select, and the node's name. Those that end
+   * are among them; those in a phase that none of its workloads counts need not be. Read from memory.
    */
   pods(footprint: Footprint, node: string): readonly Pod[] | undefined;
   /** `null`: there is none of this name. */

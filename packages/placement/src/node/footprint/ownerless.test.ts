@@ -174,6 +174,14 @@ describe.each([
     expect(world.see(bare("A", "a"))).toBe("A");
   });
 
+  it("keeps no claim whose label does not stand: a kubelet can forge all but some labels", () => {
+    const world = new World(spec);
+    world.see(makeAteom("A", "a"));
+    world.node = editNode(world.node, { labels: { "ate.dev/atelet": null } });
+    expect(world.restart(bare("A", "a"))).toBe("none");
+    expect(world.phases).toEqual(["Idle"]);
+  });
+
   it("brings nothing to a node where nothing stands", () => {
     const world = new World(spec);
     expect(world.see(bare("A", "a"))).toBe("none");

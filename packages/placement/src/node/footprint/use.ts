@@ -3,7 +3,6 @@ import type { Node, Pod } from "@berth/kube";
 import { type Reason, reasons } from "../../api/reasons.ts";
 import type { NodeView } from "../capability.ts";
 import { annotationId, labelId, type MarkId, standingValue } from "../mark.ts";
-import { IDLE_VALUE } from "./complete.ts";
 import { FOOTPRINT, type Footprint } from "./footprint.ts";
 import type { FootprintSight } from "./footprint-sight.ts";
 import { claimKey, groupOf, isGroupedByOwner } from "./groups.ts";
@@ -148,23 +147,25 @@ function placeOf({ claims, label }: Footprint, group: string): MarkId {
   return claims === undefined ? labelId(label.key) : claimId(claims, group);
 }
 
-/** What stands as ours, of the places where groups show, and for no pod whose owner is there. */
+/**
+ * What is recorded as ours, of the places where groups show, and for no pod whose owner is there. Nothing without the label:
+ * the rest can be forged by the node's kubelet, which may not set every label.
+ */
 function unaccountedFor(
   footprint: Footprint,
   { node, owned }: NodeMarks,
   read: readonly ReadUse[],
 ): ReadonlySet<MarkId> {
-  if (!isGroupedByOwner(footprint)) return nothing;
   const { claims, label } = footprint;
+  const place = labelId(label.key);
+  if (!isGroupedByOwner(footprint) || standingValue(node, place) !== label.value) return nothing;
   const counted = new Set(
     read.flatMap(({ needs, use: { is, group = "" } }) =>
       needs === "yes" && is === "Counts" ? [placeOf(footprint, group)] : [],
     ),
   );
   const isPlace = (id: MarkId): boolean =>
-    claims === undefined
-      ? id === labelId(label.key) && standingValue(node, id) !== IDLE_VALUE
-      : id.startsWith(annotationId(claims.annotationPrefix));
+    claims === undefined ? id === place : id.startsWith(annotationId(claims.annotationPrefix));
   const ours = [...owned].flatMap(([id, { capability }]) => (capability === FOOTPRINT ? [id] : []));
   return new Set(ours.filter((id) => isPlace(id) && !counted.has(id)));
 }
