@@ -3,6 +3,7 @@ import type { Pod } from "@berth/kube";
 import { MAX_HOLDS } from "../../api/node-footprint-resource.ts";
 import { type Reason, reasons } from "../../api/reasons.ts";
 import type { Instant } from "../capability.ts";
+import { firstOf } from "../first-names.ts";
 import { nodeOf } from "../pod-nodes.ts";
 import type { Footprint, GroupVersionResource } from "./footprint.ts";
 import type { HeldOwner } from "./footprint-sight.ts";
@@ -98,12 +99,13 @@ function decideDeleted(view: HoldView, since: string): HoldDecision {
   const { owned, pods, now } = view;
   const isOver = owned?.length === 0 && pods?.length === 0 && !isOrphaning(view);
   if (isOver) return { finalizer: "Remove", reason: reasons.OwnerReleased, deletes: [] };
-  const held = stateOf(view, since);
+  const survey = surveyOf(view);
+  const held = stateOf(view, since, survey);
   const timeoutMs = timeoutOf(view.guard);
   const endsAt = timeoutMs === undefined ? undefined : (Date.parse(since) || 0) + timeoutMs;
   if (endsAt !== undefined && endsAt <= now)
     return { finalizer: "Remove", reason: reasons.HoldTimedOut, deletes: [], held };
-  const next = Math.min(endsAt ?? Number.POSITIVE_INFINITY, nextStuckAt(view));
+  const next = Math.min(endsAt ?? Number.POSITIVE_INFINITY, survey.nextStuckAt);
   return {
     reason: reasons.OwnerHeld,
     deletes: deletesOf(view),
@@ -140,40 +142,60 @@ function timeoutOf({ footprints }: Guard): number | undefined {
   return Number.isFinite(longest) ? longest : undefined;
 }
 
-function stateOf(view: HoldView, since: string): HeldState {
-  const { pods = [], now } = view;
-  const sorted = [...pods].sort((a, b) => (podName(a) < podName(b) ? -1 : 1));
-  const isStuck = sorted.some((pod) => isLost(view, pod) || stuckAt(pod) <= now);
-  return {
-    since,
-    pods: sorted.slice(0, MAX_HOLDS).map(podName),
-    nodes: [...new Set(sorted.flatMap(nodeOf))].sort().slice(0, MAX_HOLDS),
-    message: messageOf(view, sorted),
-    isStuck,
-  };
+/** An owner can have ten thousands of pods, and is looked at as each of them goes: none is looked at twice, or sorted. */
+interface PodSurvey {
+  readonly count: number;
+  /** In order of their names, `MAX_HOLDS` of them. */
+  readonly first: ReadonlyMap<string, Pod>;
+  readonly nodes: readonly string[];
+  readonly isStuck: boolean;
+  /** When the next one should have ended; infinite: none is about to. */
+  readonly nextStuckAt: number;
 }
 
-function messageOf(view: HoldView, pods: readonly Pod[]): string {
+function surveyOf(view: HoldView): PodSurvey {
+  const { pods = [], now } = view;
+  const byName = new Map<string, Pod>();
+  const nodes = new Set<string>();
+  let isStuck = false;
+  let nextStuckAt = Number.POSITIVE_INFINITY;
+  for (const pod of pods) {
+    byName.set(podName(pod), pod);
+    for (const node of nodeOf(pod)) nodes.add(node);
+    const at = stuckAt(pod);
+    if (at > now) nextStuckAt = Math.min(nextStuckAt, at);
+    isStuck ||= at <= now || isLost(view, pod);
+  }
+  const first = new Map<string, Pod>();
+  for (const name of firstOf(byName.keys(), MAX_HOLDS)) {
+    const pod = byName.get(name);
+    if (pod !== undefined) first.set(name, pod);
+  }
+  return { count: pods.length, first, nodes: firstOf(nodes, MAX_HOLDS), isStuck, nextStuckAt };
+}
+
+function stateOf(view: HoldView, since: string, survey: PodSurvey): HeldState {
+  const { first, nodes, isStuck } = survey;
+  return { since, pods: [...first.keys()], nodes, message: messageOf(view, survey), isStuck };
+}
+
+function messageOf(view: HoldView, { count, first: pods }: PodSurvey): string {
   const { owned, now } = view;
-  if (pods.length > 0) {
-    const named = pods.slice(0, MAX_HOLDS).map((pod) => {
+  if (count > 0) {
+    const named = [...pods].map(([name, pod]) => {
       const [node] = nodeOf(pod);
       const where = node === undefined ? "" : ` on ${node}`;
       const lost = isLost(view, pod) ? ", whose node is silent or gone" : "";
-      return `${podName(pod)}${where}${lost || (stuckAt(pod) <= now ? ", past its grace period" : "")}`;
+      return `${name}${where}${lost || (stuckAt(pod) <= now ? ", past its grace period" : "")}`;
     });
-    const more = pods.length > named.length ? `; and ${pods.length - named.length} more` : "";
-    return `${pods.length === 1 ? "a pod" : `${pods.length} pods`}: ${named.join("; ")}${more}`;
+    const more = count > named.length ? `; and ${count - named.length} more` : "";
+    return `${count === 1 ? "a pod" : `${count} pods`}: ${named.join("; ")}${more}`;
   }
   const [first, ...others] = owned ?? [];
   if (isOrphaning(view)) return "the garbage collector to orphan what it owns";
   if (first === undefined || view.pods === undefined) return "what it owns to be looked up";
   const more = others.length > 0 ? ` and ${others.length} more` : "";
   return `what it owns: ${first.resource.resource} ${first.namespace}/${first.name}${more}`;
-}
-
-function nextStuckAt({ pods = [], now }: HoldView): number {
-  return Math.min(...pods.map(stuckAt).filter((at) => at > now));
 }
 
 /** Infinite for one that has not been told to end. */
