@@ -31,9 +31,6 @@ export const HOLD: FootprintHold = {
   finalizer: originalFootprint.finalizer,
   ownedResources: [{ group: "apps", version: "v1", resource: "deployments" }],
 };
-/** What the garbage collector has to do first may take it a moment. */
-export const PATIENT = { timeoutMs: 60_000, everyMs: 100 } as const;
-
 /** With all controllers, and with Berth's CRDs. The caller disposes it. */
 export async function startFootprintCluster(options: TestClusterOptions = {}): Promise<TestCluster> {
   await using owned = new AsyncDisposableStack();

@@ -13,7 +13,7 @@ import {
   roles,
 } from "@berth/kube";
 import { MARKS_ANNOTATION, workerPools } from "@berth/placement";
-import { eventually, type TestCluster, type TestUser } from "@berth/testcluster";
+import { type TestCluster, type TestUser } from "@berth/testcluster";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { runCommand } from "./command.ts";
 import {
@@ -28,6 +28,7 @@ import {
   UID_LABEL,
 } from "./footprint-cluster.ts";
 import { createFootprintStage, type FootprintStage } from "./footprint-world.ts";
+import { patiently } from "./patience.ts";
 
 let cluster: TestCluster;
 beforeAll(async () => {
@@ -75,20 +76,21 @@ describe("nodes under the drop-in for pull request 134", () => {
     await stage.marked("n", a, b);
     await stage.deletePod("a-2");
     await stage.marked("n", b);
-    expect(await stage.writes(mark)).toEqual(["patch 200", "patch 200"]);
+    expect(await stage.changes(mark)).toEqual(["patch 200", "patch 200"]);
   });
 
   it("F-5 F-E18 lose all of it with the last pod, also what the original's field manager had set, and nothing else", async () => {
     await using stage = await createFootprintStage(cluster, "f5");
     const a = await stage.pool("a");
     await stage.add("n", (it) =>
-      it.labelled({ "example.com/l": "stays" }).annotated({ "example.com/a": "stays" }),
+      it.fake().labelled({ "example.com/l": "stays" }).annotated({ "example.com/a": "stays" }),
     );
     await stage.bound("a-1", a, "n");
     // What the controllers make of a new node.
-    const before = await eventually(async () => {
+    const before = await patiently(async () => {
       const found = await stage.readNode("n");
       expect(found.metadata?.labels).toHaveProperty(["beta.kubernetes.io/os"]);
+      expect(found.metadata?.annotations).toHaveProperty(["node.alpha.kubernetes.io/ttl"]);
       expect(found.spec?.taints).toBeUndefined();
       return found;
     });
@@ -148,7 +150,7 @@ describe("nodes under the drop-in for pull request 134", () => {
     const agent = await stage.agent();
     const template = { metadata: { labels: { app: "atelet", [UID_LABEL]: a.uid } } };
     await stage.editAgent({ spec: { template } });
-    await eventually(async () => {
+    await patiently(async () => {
       const { status } = await stage.readAgent();
       expect(status?.observedGeneration).toBeGreaterThan(agent.metadata?.generation ?? 0);
       expect(status?.updatedNumberScheduled).toBeGreaterThan(0);
@@ -185,7 +187,7 @@ describe("nodes under the drop-in for pull request 134", () => {
     await stage.settled();
     expect(await stage.marksOf(kept)).toEqual(markedBy(a));
     expect(await stage.writes(mark, kept)).toEqual([]);
-    expect(await stage.writes(mark)).toEqual(["patch 200", "patch 200"]);
+    expect(await stage.changes(mark)).toEqual(["patch 200", "patch 200"]);
   });
 });
 
@@ -194,7 +196,7 @@ describe("WorkerPools under the drop-in for pull request 134", () => {
     await using stage = await dropIn("f9");
     const mark = await cluster.audit.mark();
     const a = await stage.guarded(await stage.pool("a", { replicas: 0, ateomImage: "ateom@sha256:1" }));
-    const { metadata, spec } = await eventually(() => stage.deploymentOf(a));
+    const { metadata, spec } = await patiently(() => stage.deploymentOf(a));
     expect((await stage.readPool(a)).metadata?.finalizers).toEqual([FINALIZER]);
     expect(metadata?.ownerReferences).toEqual([
       {
@@ -242,7 +244,7 @@ describe("WorkerPools under the drop-in for pull request 134", () => {
     await stage.spread(a, 2);
     await stage.marked("n", a);
     await stage.deletePool(a);
-    const ending = await eventually(async () => {
+    const ending = await patiently(async () => {
       const found = await stage.podsOf(a);
       for (const { metadata } of found) expect(metadata?.deletionTimestamp).toBeDefined();
       return found;
@@ -263,11 +265,11 @@ describe("WorkerPools under the drop-in for pull request 134", () => {
     const a = await stage.guarded(
       await stage.pool("a", { replicas: 2, template: { nodeSelector: { "example.com/none": "here" } } }),
     );
-    await eventually(async () => expect(await stage.podsOf(a)).toHaveLength(2));
+    await patiently(async () => expect(await stage.podsOf(a)).toHaveLength(2));
     await stage.deletePool(a);
     await stage.gone(() => stage.readPool(a));
     await stage.gone(() => stage.deploymentOf(a));
-    await eventually(async () => expect(await stage.podsOf(a)).toEqual([]));
+    await patiently(async () => expect(await stage.podsOf(a)).toEqual([]));
   });
 
   it("F-13 have their Deployment follow, put right and made again, and count its pods", async () => {
@@ -275,12 +277,12 @@ describe("WorkerPools under the drop-in for pull request 134", () => {
     await stage.add("n", (it) => it.fake());
     const selecting = { pool: "x" };
     const a = await stage.pool("a", { replicas: 2 });
-    await eventually(async () => expect((await stage.readPool(a)).status).toEqual({ replicas: 2 }));
+    await patiently(async () => expect((await stage.readPool(a)).status).toEqual({ replicas: 2 }));
     await stage.editPool(a, {
       spec: { replicas: 1, ateomImage: "ateom:2", template: { nodeSelector: selecting } },
     });
     const followed = async (): Promise<void> =>
-      eventually(async () => {
+      patiently(async () => {
         const { spec } = await stage.deploymentOf(a);
         const pod = spec?.template.spec;
         expect([spec?.replicas, pod?.containers[0]?.image]).toEqual([1, "ateom:2"]);
@@ -293,18 +295,18 @@ describe("WorkerPools under the drop-in for pull request 134", () => {
     await cluster.client.patch(deployments, at, { type: "merge", body: rogue });
     await followed();
     await stage.editPool(a, { spec: { template: null } });
-    await eventually(async () => {
+    await patiently(async () => {
       const { spec } = await stage.deploymentOf(a);
       expect(spec?.template.spec?.nodeSelector).toBeUndefined();
     });
     const { metadata, spec } = await stage.deploymentOf(a);
     await cluster.client.delete(deployments, at);
     await stage.gone(() => stage.deploymentOf(a), metadata?.uid);
-    await eventually(async () => expect((await stage.deploymentOf(a)).spec).toEqual(spec));
-    await eventually(async () => expect((await stage.readPool(a)).status).toEqual({ replicas: 1 }));
+    await patiently(async () => expect((await stage.deploymentOf(a)).spec).toEqual(spec));
+    await patiently(async () => expect((await stage.readPool(a)).status).toEqual({ replicas: 1 }));
     const body = { spec: { replicas: 2 } };
     await cluster.client.patch(workerPools, stage.in("a"), { type: "merge", body }, { subresource: "scale" });
-    await eventually(async () => expect((await stage.readPool(a)).status).toEqual({ replicas: 2 }));
+    await patiently(async () => expect((await stage.readPool(a)).status).toEqual({ replicas: 2 }));
   });
 });
 
@@ -314,7 +316,7 @@ describe("the agent under the drop-in for pull request 134", () => {
     for (const name of ["n0", "n1", "n2"]) await stage.add(name, (it) => it.fake());
     await stage.agent(ASKING);
     // What `kubectl rollout status` waits for.
-    await eventually(async () => {
+    await patiently(async () => {
       const { metadata, status } = await stage.readAgent();
       expect(status?.observedGeneration).toBe(metadata?.generation);
       expect(status?.desiredNumberScheduled).toBe(0);
@@ -323,7 +325,7 @@ describe("the agent under the drop-in for pull request 134", () => {
     const [node = ""] = await stage.spread(a, 1);
     await stage.marked(node, a);
     await stage.agentsOn(node);
-    await eventually(async () => {
+    await patiently(async () => {
       const { status } = await stage.readAgent();
       expect([status?.desiredNumberScheduled, status?.numberReady]).toEqual([1, 1]);
     });

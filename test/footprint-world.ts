@@ -59,10 +59,10 @@ import {
   markedBy,
   marksOf,
   NAMESPACE,
-  PATIENT,
   type Pool,
   UID_LABEL,
 } from "./footprint-cluster.ts";
+import { PATIENT } from "./patience.ts";
 
 const WRITES: ReadonlySet<string> = new Set(["create", "update", "patch", "delete", "deletecollection"]);
 /** Its scheduler does not exist: pods with it are bound by the test. */
@@ -161,7 +161,7 @@ export class FootprintStage implements AsyncDisposable {
       const found = conditions.find((it) => it.type === type);
       if (found?.reason !== reason) throw new Error(JSON.stringify(conditions));
       return found;
-    });
+    }, PATIENT);
   }
 
   nodeName(node: string): string {
@@ -230,7 +230,7 @@ export class FootprintStage implements AsyncDisposable {
       const { metadata } = await this.readPool(pool);
       if (metadata?.finalizers?.includes(FINALIZER) !== true) throw new Error(`${pool.name} is not guarded`);
       return pool;
-    });
+    }, PATIENT);
   }
 
   /** As kubectl does it by default. */
@@ -393,6 +393,14 @@ export class FootprintStage implements AsyncDisposable {
     const pool = await this.guarded(await this.pool(CANARY));
     await eventually(() => this.deploymentOf(pool));
     return pool;
+  }
+
+  /**
+   * What Berth has changed of nodes, or of this one: `patch 200`. A write that met one of the controllers, which write to
+   * nodes as well, changes nothing and is made again; canaries do not count.
+   */
+  async changes(mark: AuditMark, node?: string): Promise<readonly string[]> {
+    return (await this.writes(mark, node)).filter((it) => it !== "patch 409");
   }
 
   /** Berth's writes to nodes, or this one, answered how ever: `patch 200`. Those to canaries do not count. */
