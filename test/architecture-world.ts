@@ -6,9 +6,7 @@
  *
  * Long because what every test of it asks of a cluster is asked here, once.
  */
-import { once } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { type AddressInfo, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { type BerthOptions, type RunningBerth, startBerth } from "@berth/cli";
@@ -46,7 +44,9 @@ import {
   type AuditMark,
   aNode,
   aPod,
+  type EventuallyOptions,
   eventually,
+  findFreePort,
   type NodeBuilder,
   type PodBuilder,
   startTestCluster,
@@ -222,12 +222,12 @@ export class ArchitectureStage implements AsyncDisposable {
   }
 
   /** Resolves once our gate is off the pod. */
-  async letGo(name: string, namespace: string = this.name): Promise<Pod> {
+  async letGo(name: string, options: EventuallyOptions = {}): Promise<Pod> {
     return eventually(async () => {
-      const found = await this.readPod(name, namespace);
+      const found = await this.readPod(name);
       if (isHeld(found)) throw new Error(`${name} is held`);
       return found;
-    });
+    }, options);
   }
 
   /** Resolves once the API server asks Berth about pods of this stage, with these labels. */
@@ -341,7 +341,7 @@ type Admission = NonNullable<BerthOptions["admission"]>;
 
 async function admissionSpec(asked: StartOptions["asked"]): Promise<Admission["spec"]> {
   if (asked === undefined) return { mode: "Off", bindAddress: "127.0.0.1:0", failurePolicy: "Ignore" };
-  const port = await freePort();
+  const port = await findFreePort();
   return {
     mode: "Webhook",
     bindAddress: `127.0.0.1:${port}`,
@@ -399,16 +399,6 @@ export async function followed<T extends KubeObject>(
     },
     [Symbol.asyncDispose]: close,
   };
-}
-
-/** One that was free a moment ago. */
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, "close");
-  return port;
 }
 
 /** As kubectl writes them. */
