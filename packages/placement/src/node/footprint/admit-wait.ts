@@ -9,6 +9,7 @@ import { field, isRecord, listField, textField, textMapField } from "../untruste
 import type { Footprint } from "./footprint.ts";
 import { hasGroupLabel, isGroupedByOwner } from "./groups.ts";
 import { type NeedSight, podNeeds } from "./needs.ts";
+import { controllerOf } from "./owner-reference.ts";
 import { injectWait, waitContainers } from "./wait.ts";
 
 export interface WaitAdmission {
@@ -55,7 +56,7 @@ export function admitWait({ footprints, sight }: WaitAdmission, question: WaitQu
 
 /** May it have a group, and so an agent? Its owners have not been read: that it has any is enough. */
 function canBring(pod: Pod, footprint: Footprint): boolean {
-  const isControlled = pod.metadata?.ownerReferences?.some(({ controller }) => controller === true) ?? false;
+  const isControlled = controllerOf(pod.metadata ?? {}) !== undefined;
   return hasGroupLabel(pod, footprint) && (isControlled || !isGroupedByOwner(footprint));
 }
 

@@ -6,6 +6,7 @@ import { field, isRecord } from "../untrusted-json.ts";
 import type { Footprint } from "./footprint.ts";
 import { hasGroupLabel } from "./groups.ts";
 import { type NeedSight, podNeeds } from "./needs.ts";
+import { controllerOf, groupOf } from "./owner-reference.ts";
 import { appliedContainers, containerNames, type WaitBody, waitBody, waitContainers } from "./wait.ts";
 import type { WantedBy } from "./wait-claimants.ts";
 
@@ -129,9 +130,8 @@ function isOwned({ metadata }: Deployment, { grouping }: Footprint): boolean {
   const owner =
     grouping.by === "OwnerUID" ? grouping.owner : grouping.by === "PodLabel" ? grouping.verify : undefined;
   if (owner === undefined || (owner.group === "apps" && owner.kind === "Deployment")) return true;
-  const controller = metadata?.ownerReferences?.find((it) => it.controller === true);
-  const [group = ""] = controller?.apiVersion.includes("/") ? controller.apiVersion.split("/") : [];
-  return controller?.kind === owner.kind && group === owner.group;
+  const controller = controllerOf(metadata ?? {});
+  return controller?.kind === owner.kind && groupOf(controller.apiVersion) === owner.group;
 }
 
 /** In all that we set; the API server adds defaults. `applied` is what the server's record has of it as ours. */
