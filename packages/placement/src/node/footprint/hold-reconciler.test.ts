@@ -246,6 +246,31 @@ describe("the reconciler of owners", () => {
     ]);
   });
 
+  it("looks at one with a thousand pods once a second at most, or when it changes itself, and at one with fewer each time", async () => {
+    const setup = setUp();
+    const pods = Array.from({ length: 1_000 }, (_, at) => makeAteom("a", `p${at}`));
+    setup.pods = pods;
+    expect(await setup.look()).toBeUndefined();
+    setup.pods = [];
+    await setup.clock.advance(300);
+    expect(await setup.look()).toEqual({ recheckAfterMs: 700 });
+    expect(setup.requests).toEqual([]);
+    await setup.clock.advance(700);
+    await setup.look();
+    expect(setup.requests).toHaveLength(1);
+    setup.pods = pods;
+    await setup.look();
+    setup.pods = [];
+    if (setup.owner !== undefined) setup.owner = { ...setup.owner, resourceVersion: "8" };
+    await setup.look();
+    expect(setup.requests).toHaveLength(2);
+    setup.pods = pods.slice(1);
+    await setup.look();
+    setup.pods = [];
+    await setup.look();
+    expect(setup.requests).toHaveLength(3);
+  });
+
   it("forgets what it held of an owner that is gone", async () => {
     const setup = setUp();
     setup.pods = [makeAteom("a", "p")];

@@ -30,8 +30,14 @@ interface OwnerMemory {
   readonly known: Set<string>;
   isOrphaned: boolean;
   isStuckTold: boolean;
+  /** It had many pods when last looked at. */
+  crowd?: { readonly resourceVersion: string; readonly at: number };
 }
 
+/** An owner with as many pods is looked at once in `CROWD_MS` at most, unless it changes itself: a look reads them all. */
+const CROWD = 1_000;
+/** ms. */
+const CROWD_MS = 1_000;
 /** How soon what the server refuses is tried again, ms. */
 const REFUSED_MS = 60_000;
 
@@ -59,6 +65,8 @@ export function createHoldReconciler(options: HoldReconcilerOptions): Reconcile<
     }
     if (owner === undefined) return undefined;
     const memory = isDeleted ? recall(memories, id, owner) : undefined;
+    const restMs = restOf(memory, owner, options.clock.monotonic());
+    if (restMs > 0) return { recheckAfterMs: restMs };
     const rules = guards.flatMap(({ footprints }) => footprints.map(({ rule }) => rule));
     options.held.clear(id, rules);
     let recheckAfterMs: number | undefined;
@@ -132,6 +140,12 @@ function recall(memories: Map<string, OwnerMemory>, id: string, owner: HeldOwner
   return memory;
 }
 
+/** How long until an owner is looked at again, ms; 0: now. */
+function restOf(memory: OwnerMemory | undefined, { resourceVersion }: HeldOwner, now: number): number {
+  const crowd = memory?.crowd;
+  return crowd?.resourceVersion === resourceVersion ? Math.max(0, crowd.at + CROWD_MS - now) : 0;
+}
+
 function look(options: HoldReconcilerOptions, { owner, guard, memory, unread }: Look): HoldDecision {
   const { watches, sight, isNodeLost, clock } = options;
   const isHeld = memory !== undefined && owner.finalizers.includes(guard.finalizer);
@@ -149,7 +163,7 @@ function look(options: HoldReconcilerOptions, { owner, guard, memory, unread }: 
 }
 
 function podsOf(
-  { watches, sight }: HoldReconcilerOptions,
+  { watches, sight, clock }: HoldReconcilerOptions,
   { owner, guard, memory, unread }: Look & { readonly memory: OwnerMemory },
 ): readonly Pod[] | undefined {
   const all = new Map<string, Pod>();
@@ -171,6 +185,8 @@ function podsOf(
     if (found.pods === undefined) isKnown = false;
     for (const pod of found.pods ?? []) all.set(pod.metadata?.uid ?? "", pod);
   }
+  const { resourceVersion } = owner;
+  if (isKnown && all.size >= CROWD) memory.crowd = { resourceVersion, at: clock.monotonic() };
   return isKnown ? [...all.values()] : undefined;
 }
 
