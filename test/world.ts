@@ -11,7 +11,14 @@ import path from "node:path";
 import { type RunningBerth, startBerth } from "@berth/cli";
 import { events, type KubeEvent, type Node, namespaces, nodes } from "@berth/kube";
 import { type Clock, systemClock } from "@berth/runtime";
-import { type AuditEntry, aNode, eventually, type TestCluster, type TestUser } from "@berth/testcluster";
+import {
+  type AuditEntry,
+  type AuditMark,
+  aNode,
+  eventually,
+  type TestCluster,
+  type TestUser,
+} from "@berth/testcluster";
 import { type NodeHistory, recordNodes } from "./node-history.ts";
 import {
   derivedKeys,
@@ -272,7 +279,7 @@ export class World implements AsyncDisposable {
   }
 
   /** The patches of nodes of this world that Berth has sent since then, answered how ever. */
-  async patchesSince(mark: { readonly offset: number }): Promise<readonly AuditEntry[]> {
+  async patchesSince(mark: AuditMark): Promise<readonly AuditEntry[]> {
     const filter = { userAgent: BERTH, verb: "patch", resource: "nodes" };
     return (await this.cluster.audit.entriesSince(mark, filter)).filter(({ name }) =>
       name.startsWith(`${this.name}-`),

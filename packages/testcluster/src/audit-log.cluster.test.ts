@@ -1,3 +1,5 @@
+import { once } from "node:events";
+import { request } from "node:https";
 import { configMaps, isApiError, nodes } from "@berth/kube";
 import { describe, expect, it } from "vitest";
 import { startTestCluster } from "./cluster.ts";
@@ -59,6 +61,33 @@ describe("the audit log", () => {
       ]),
     );
     expect(await cluster.audit.entriesSince(mark, { user: "stranger" })).toMatchObject([{ code: 403 }]);
+  });
+
+  it("counts no request that was received before the mark and is answered after it", async () => {
+    const cluster = await sharedTestCluster({ audit: true });
+    const before = await cluster.audit.mark();
+    const body = JSON.stringify({ metadata: { name: "slow" } });
+    const slow = request(new URL("/api/v1/namespaces/default/configmaps", cluster.url), {
+      method: "POST",
+      ca: cluster.ca,
+      headers: {
+        authorization: `Bearer ${cluster.adminToken}`,
+        "content-type": "application/json",
+        "content-length": body.length,
+        // Answered once the server has the request, and wants its body.
+        expect: "100-continue",
+      },
+    });
+    slow.flushHeaders();
+    await once(slow, "continue");
+    const mark = await cluster.audit.mark();
+    slow.end(body);
+    const [response] = await once(slow, "response");
+    response.resume();
+    await once(response, "end");
+    const made = { verb: "create", resource: "configmaps", code: 201 };
+    expect(await cluster.audit.countSince(before, made)).toBe(1);
+    expect(await cluster.audit.countSince(mark, made)).toBe(0);
   });
 
   it("says how to get one when the cluster has none", async () => {

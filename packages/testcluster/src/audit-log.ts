@@ -33,9 +33,12 @@ export interface AuditEntry {
 /** What a request must be to count; absent fields match everything. `userAgent` matches its beginning. */
 export type AuditFilter = Partial<Omit<AuditEntry, "requestUri" | "receivedAt">>;
 
-/** A place in the log: everything answered before it was taken lies before it. */
+/** A moment: everything that the server received before it lies before it, also what it has not answered yet. */
 export interface AuditMark {
+  /** Behind what was answered then. */
   readonly offset: number;
+  /** As `AuditEntry.receivedAt`. */
+  readonly receivedAt: string;
 }
 
 /** How many requests one user made of one kind. */
@@ -49,9 +52,9 @@ export interface AuditTally {
 
 /** What clients asked of the server, exactly. */
 export interface AuditLog {
-  /** The present end of the log. */
+  /** Now. */
   mark(): Promise<AuditMark>;
-  /** The matching requests between `mark` and now, in the order in which the server finished them. */
+  /** The matching requests received since `mark` and answered by now, in the order in which the server finished them. */
   entriesSince(mark: AuditMark, filter?: AuditFilter): Promise<readonly AuditEntry[]>;
   /** How many matching requests there were between `mark` and now. */
   countSince(mark: AuditMark, filter?: AuditFilter): Promise<number>;
@@ -81,9 +84,13 @@ export function openAuditLog({ file, get }: AuditLogOptions): AuditLog {
     return swept;
   };
   const entriesSince: AuditLog["entriesSince"] = async (mark, filter = {}) =>
-    (await sweep(mark.offset, (entry) => matches(entry, filter))).kept;
+    // What a write did can be seen before its line is there: that line may come after the mark.
+    (await sweep(mark.offset, (entry) => entry.receivedAt >= mark.receivedAt && matches(entry, filter))).kept;
   return {
-    mark: async () => ({ offset: (await sweep(seen, () => false)).end }),
+    mark: async () => {
+      const { end, receivedAt } = await sweep(seen, () => false);
+      return { offset: end, receivedAt };
+    },
     entriesSince,
     countSince: async (mark, filter) => (await entriesSince(mark, filter)).length,
     tallySince: async (mark, filter) => tally(await entriesSince(mark, filter)),
@@ -94,6 +101,8 @@ interface Swept {
   readonly kept: readonly AuditEntry[];
   /** Offset behind the sentinel's line. */
   readonly end: number;
+  /** When the server received the sentinel. */
+  readonly receivedAt: string;
 }
 
 /** @throws Error when the sentinel is not in the file. */
@@ -116,7 +125,7 @@ async function readUntil(
       const entry = parseLine(bytes.toString("utf8", 0, newline));
       bytes = bytes.subarray(newline + 1);
       position += newline + 1;
-      if (entry?.requestUri === sentinel) return { kept, end: position };
+      if (entry?.requestUri === sentinel) return { kept, end: position, receivedAt: entry.receivedAt };
       if (entry !== undefined && !entry.requestUri.startsWith(SENTINEL) && keep(entry)) kept.push(entry);
     }
     rest = bytes;
