@@ -17,6 +17,7 @@ export {
   decideFootprints,
   type FootprintBinding,
   type FootprintPhase,
+  idleFrom,
   MAX_CLAIMS,
 } from "./capability.ts";
 export {
@@ -62,7 +63,7 @@ export { createFootprintStatusReconciler, type FootprintStatusOptions } from "./
 export { createFootprintSight, type FootprintSightOptions, type FootprintWatches } from "./sight.ts";
 export { decideFootprintStatus, type FootprintStatusPatch, type FullFootprintStatus } from "./status.ts";
 export { type FootprintCounts, FootprintTally, type FootprintTallyOptions } from "./tally.ts";
-export { claimId, type NodeUse, type PodUse, podUses, useOf } from "./use.ts";
+export { claimId, type NodePast, type NodePasts, type NodeUse, type PodUse, podUses, useOf } from "./use.ts";
 export { appliedContainers, waitContainer, waitManager } from "./wait.ts";
 export { type WaitWebhookOptions, waitLabels, waitPath, waitWebhook } from "./wait-objects.ts";
 export { createWaitReconciler, type WaitReconcilerOptions } from "./wait-reconciler.ts";
