@@ -6,13 +6,23 @@ import { daemonSets, type KubeObject, nodes, type Pod, pods, type Toleration } f
 import { eventually } from "@berth/testcluster";
 import { type ArchitectureStage, followed, KEY, taintsOf } from "./architecture-world.ts";
 
-/** A node that kwok runs; its name is that of the architecture unless it says otherwise. */
+/**
+ * A node that kwok runs; its name is that of the architecture unless it says otherwise. Resolves once the controllers let
+ * pods onto it: until then the scheduler takes another, whatever pods prefer.
+ */
 export async function addNode(
   stage: ArchitectureStage,
   architecture: string,
   name: string = architecture,
 ): Promise<void> {
   await stage.add(name, (it) => it.architecture(architecture).capacity({ pods: "500" }).fake());
+  await eventually(
+    async () => {
+      const taints = taintsOf(await stage.readNode(name));
+      if (taints.some((it) => it.startsWith("node.kubernetes.io/"))) throw new Error(taints.join());
+    },
+    { timeoutMs: 60_000 },
+  );
 }
 
 /**

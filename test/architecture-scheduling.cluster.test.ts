@@ -41,6 +41,7 @@ import {
 } from "./architecture-world.ts";
 import { runCommand } from "./command.ts";
 import { createLeapingClock } from "./leaping-clock.ts";
+import { patiently } from "./patience.ts";
 
 type Mode = "Taint" | "Affinity" | "Both";
 const ARCHITECTURES = ["amd64", "arm64", "s390x"];
@@ -310,7 +311,7 @@ describe("berth clean", () => {
     const web = async (): Promise<readonly Pod[]> =>
       (await cluster.client.list(pods, { namespace, labelSelector: "app=web" })).items;
     const runningWith = (values: readonly string[]): Promise<readonly string[]> =>
-      eventually(async () => {
+      patiently(async () => {
         const found = await web();
         expect(found.map(({ status }) => status?.phase)).toEqual(["Running", "Running"]);
         for (const pod of found) expect(tolerationsOf(pod)).toEqual(tolerationsFor(values));
@@ -318,7 +319,7 @@ describe("berth clean", () => {
       });
     const before = await runningWith(["amd64", "arm64"]);
     await running(stage, "bare");
-    await eventually(async () => {
+    await patiently(async () => {
       const { status } = await cluster.client.get(podDisruptionBudgets, { namespace, name: "web" });
       expect(status?.disruptionsAllowed).toBe(1);
     });

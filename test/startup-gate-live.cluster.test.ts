@@ -14,9 +14,10 @@ import {
   serviceAccounts,
 } from "@berth/kube";
 import { originalGate, startupGates } from "@berth/placement";
-import { aNode, aPod, eventually, type TestCluster } from "@berth/testcluster";
+import { aNode, aPod, type TestCluster } from "@berth/testcluster";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { BERTH, hasTaint, startGateCluster, stateOf } from "./gate-world.ts";
+import { patiently } from "./patience.ts";
 
 const GO = "example.com/go";
 
@@ -41,7 +42,7 @@ const read = (name: string) => cluster.client.get(nodes, { name });
 
 /** Resolves once the node is held, Ready, and has no other taint. */
 async function held(name: string): Promise<void> {
-  await eventually(async () => {
+  await patiently(async () => {
     const { spec } = await read(name);
     expect(spec?.taints?.map(({ key }) => key)).toEqual([originalGate.taint.key]);
   });
@@ -74,12 +75,12 @@ describe("a held node", () => {
     await held("n1");
     await cluster.client.create(pods, aPod("workload").build(), { namespace: "default" });
     const workload = () => cluster.client.get(pods, { namespace: "default", name: "workload" });
-    await eventually(async () => {
+    await patiently(async () => {
       const condition = (await workload()).status?.conditions?.find(({ type }) => type === "PodScheduled");
       expect(condition).toMatchObject({ status: "False", reason: "Unschedulable" });
       expect(condition?.message).toMatch(/untolerated taint/);
     });
-    await eventually(async () => {
+    await patiently(async () => {
       const { items } = await cluster.client.list(pods, { namespace: "kube-system" });
       const conditions = items.flatMap(({ spec, status }) =>
         spec?.nodeName === "n1" ? (status?.conditions ?? []) : [],
@@ -89,7 +90,7 @@ describe("a held node", () => {
     expect((await workload()).spec?.nodeName).toBeUndefined();
     const body = { metadata: { annotations: { [GO]: "true" } } };
     await cluster.client.patch(nodes, { name: "n1" }, { type: "merge", body });
-    await eventually(async () => expect((await workload()).spec?.nodeName).toBe("n1"));
+    await patiently(async () => expect((await workload()).spec?.nodeName).toBe("n1"));
     const after = await read("n1");
     expect(hasTaint(after)).toBe(false);
     expect(stateOf(after, "net")).toMatchObject({ state: "released", why: "Released" });
@@ -105,11 +106,11 @@ describe("a held node", () => {
     await cluster.client.create(namespaces, { metadata: { name: namespace } });
     await cluster.client.create(serviceAccounts, account);
     await cluster.client.create(deployments, deployment);
-    await eventually(async () => expect(await placed(namespace)).toEqual([expect.stringMatching(/^n[23]$/)]));
+    await patiently(async () => expect(await placed(namespace)).toEqual([expect.stringMatching(/^n[23]$/)]));
     const { items } = await cluster.client.list(pods, { namespace });
     const first = items[0]?.metadata?.name ?? "";
     await cluster.client.delete(pods, { namespace, name: first }, { gracePeriodSeconds: 0 });
-    await eventually(async () => {
+    await patiently(async () => {
       const names = (await cluster.client.list(pods, { namespace })).items.map(
         ({ metadata }) => metadata?.name,
       );
