@@ -5,6 +5,9 @@ import { startStoryCluster } from "./berth.ts";
 import { labelsFolder } from "./labels.ts";
 import { labelsRules } from "./rules.ts";
 
+/** Each wait has a limit by itself; beside many other tests the whole takes minutes. */
+const LIMIT_MS = 600_000;
+
 let cluster: TestCluster;
 beforeAll(async () => {
   cluster = await startStoryCluster();
@@ -29,4 +32,5 @@ it.each([
     // What only a timer brings about does not come in every telling.
     expect(result.notReached.length).toBeLessThan(counts.reduce((sum, one) => sum + one) / 10);
   },
+  LIMIT_MS,
 );
