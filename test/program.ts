@@ -21,8 +21,11 @@ export interface Program extends AsyncDisposable {
   kill(): Promise<void>;
 }
 
-/** Programs end within two seconds of SIGTERM; this leaves a loaded machine some time. Milliseconds. */
-export const STOP_LIMIT_MS = 4_000;
+/**
+ * Programs end within two seconds of SIGTERM, or say by their exit code that they did not end in order; this is beside
+ * that, for what does not end at all, and leaves a machine that stands still some time. Milliseconds.
+ */
+export const STOP_LIMIT_MS = 10_000;
 const MOST_OUTPUT = 16_384;
 
 /**
