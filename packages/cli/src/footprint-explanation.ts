@@ -9,6 +9,7 @@ import {
   type Footprints,
   groupOf,
   IDLE_VALUE,
+  idleFrom,
   isAgentChecked,
   labelId,
   ownedMarks,
@@ -98,15 +99,16 @@ function explainOne(
 }
 
 function lingering(
-  { metadata }: Node,
-  { placement, releaseDelayMs }: Footprint,
+  node: Node,
+  footprint: Footprint,
   standing: string | undefined,
 ): Pick<FootprintExplanation, "lingers"> {
-  if (placement === "Lazy" || standing === IDLE_VALUE) return {};
-  const createdAt = Date.parse(metadata?.creationTimestamp ?? "");
+  if (footprint.placement === "Lazy" || standing === IDLE_VALUE) return {};
+  const from = idleFrom(node, footprint);
   // Of a node that is new; a label that stands for a need that is over goes by a clock of the running Berth.
-  if (standing !== undefined || releaseDelayMs === 0 || Number.isNaN(createdAt)) return { lingers: {} };
-  return { lingers: { until: new Date(createdAt + releaseDelayMs).toISOString() } };
+  if (standing !== undefined || footprint.releaseDelayMs === 0 || !Number.isFinite(from))
+    return { lingers: {} };
+  return { lingers: { until: new Date(from).toISOString() } };
 }
 
 function toPodExplanation({ pod, is, group, why }: PodUse): PodExplanationForFootprint {

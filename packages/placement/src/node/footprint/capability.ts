@@ -213,7 +213,7 @@ function decideIdle(draft: Draft, footprint: Footprint, { node, owned }: NodeVie
   const stands = standingValue(node, id);
   if (releaseDelayMs > 0 && stands === label.value && owned.has(id)) return;
   if (foreign !== "Reclaim" && stands !== undefined && !owned.has(id)) return;
-  const leftMs = stands === undefined ? createdAt(node) + releaseDelayMs - now : 0;
+  const leftMs = stands === undefined ? idleFrom(node, footprint) - now : 0;
   if (leftMs > 0) {
     draft.recheckAfterMs = Math.min(leftMs, draft.recheckAfterMs ?? leftMs);
     return;
@@ -222,9 +222,10 @@ function decideIdle(draft: Draft, footprint: Footprint, { node, owned }: NodeVie
   draft.marks.push({ id, value: IDLE_VALUE, rule, reason, foreign: foreignMarks(foreign) });
 }
 
-function createdAt({ metadata }: Node): Instant {
-  const at = Date.parse(metadata?.creationTimestamp ?? "");
-  return Number.isNaN(at) ? Number.NEGATIVE_INFINITY : at;
+/** From when on a node without the label, and that nobody needs, says so with `Eager`; always, if its age is not known. */
+export function idleFrom({ metadata }: Node, { releaseDelayMs }: Pick<Footprint, "releaseDelayMs">): Instant {
+  const createdAt = Date.parse(metadata?.creationTimestamp ?? "");
+  return Number.isNaN(createdAt) ? Number.NEGATIVE_INFINITY : createdAt + releaseDelayMs;
 }
 
 /** How many of a list a message names. */

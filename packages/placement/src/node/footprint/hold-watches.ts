@@ -8,6 +8,7 @@ import {
   createInformer,
   type Informer,
   type Logger,
+  type MetricsRegistry,
   type ObjectKey,
   type Running,
   whenAborted,
@@ -33,6 +34,8 @@ export interface HoldWatchesOptions {
   readonly cluster: ClusterName;
   readonly clock: Clock;
   readonly log: Logger;
+  /** Of what owners own. */
+  readonly metrics?: MetricsRegistry;
   /** Of pods. */
   readonly sight: Pick<FootprintSight, "owners">;
   /** The owner has to be looked at. Must not throw. */

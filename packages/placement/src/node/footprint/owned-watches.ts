@@ -6,6 +6,7 @@ import {
   type ClusterName,
   type Informer,
   type Logger,
+  type MetricsRegistry,
   type Running,
   whenAborted,
 } from "@berth/runtime";
@@ -20,6 +21,7 @@ export interface OwnedWatchesOptions {
   readonly cluster: ClusterName;
   readonly clock: Clock;
   readonly log: Logger;
+  readonly metrics?: MetricsRegistry;
   /**
    * There is another version of something that owners of these uids own, or owned before it. Also what says nothing new: a
    * deletion that met an older version waits for it. Must not throw.

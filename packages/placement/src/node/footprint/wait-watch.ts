@@ -5,6 +5,7 @@ import {
   type Component,
   keyOf,
   type Logger,
+  type MetricsRegistry,
   type ObjectKey,
   type Running,
 } from "@berth/runtime";
@@ -21,6 +22,7 @@ export interface WaitWatchOptions {
   readonly installation: string;
   readonly clock: Clock;
   readonly log: Logger;
+  readonly metrics?: MetricsRegistry;
   /** The Deployment has to be looked at. Must not throw. */
   readonly onDeployment: (key: ObjectKey) => void;
 }
