@@ -167,7 +167,7 @@ describe("a right that is missing", () => {
     await eventually(async () => expect(await berth.readiness()).toMatchObject({ ok: false }));
     await world.singCanary();
     await grant("get", "list", "watch", "patch");
-    await followed(world);
+    await followed(world, RECONNECTED);
     const refused = (await world.patchesSince(mark)).filter(({ code }) => code === 403);
     expect(refused.length).toBeLessThanOrEqual(16);
     await berth.ready();

@@ -260,7 +260,7 @@ describe("the CRD", () => {
     for (const crd of crds())
       await cluster.client.delete(customResourceDefinitions, { name: crd.metadata?.name ?? "" });
     for (const node of ["a", "b"]) await stage.free(node);
-    expect(berth.problems()).toEqual([]);
+    await eventually(() => expect(berth.problems()).toEqual([]));
     await eventually(() => expect(cluster.client.list(startupGates)).rejects.toThrow(/not found/));
     await installCrds(cluster);
     await stage.gate("net", atOnce);
