@@ -167,6 +167,21 @@ describe("owners that may not be read", () => {
   });
 });
 
+describe("a right that letting go would lack", () => {
+  it("is told as what keeps the hold from being kept, once an owner has needed it", async () => {
+    const watches = aWatch({ ...client, create: () => Promise.resolve({ status: {} }) as Promise<never> });
+    const { footprints } = footprintsOf({ f: preset });
+    watches.want(footprintsOf({ f: preset }));
+    const [guard] = watches.guards(POOLS);
+    const hold = footprints[0]?.hold;
+    if (guard === undefined || hold === undefined) throw new Error("the preset holds nobody");
+    expect(watches.whyUnread(hold)).toBeUndefined();
+    const lack = 'verb "list" on "deployments.apps" in namespace "shop" is missing';
+    expect(await watches.missing(guard, "shop", new AbortController().signal)).toBe(lack);
+    expect(watches.whyUnread(hold)).toBe(lack);
+  });
+});
+
 describe("held owners", () => {
   const entry = (name: string, since: string) => {
     return { name, uid: name, since, pods: [], nodes: [], message: `waits ${since}`, isStuck: false };
