@@ -88,6 +88,17 @@ class World {
 const bare = (pool: string, name: string, namespace = "default"): Pod =>
   makeAteom(pool, name, { owners: [], namespace });
 
+it("F-E6 a pod whose label becomes that of another owner counts for none, and again once it is as it was", () => {
+  const world = new World(BY_LABEL);
+  const [a, ofA] = [makeAteom("A", "p"), { owners: ["ate.dev/WorkerPool A"] }];
+  expect(world.see(a)).toBe("A");
+  expect(world.see(makeAteom("B", "p", ofA))).toBe("none");
+  expect(world.findings).toEqual([expect.stringContaining("FootprintGroupRefused")]);
+  expect(world.see(bare("B", "p"))).toBe("none");
+  expect(world.see(bare("A", "p"))).toBe("A");
+  expect(world.see(a)).toBe("A");
+});
+
 describe.each([
   ["a label", BY_LABEL],
   ["owners", BY_OWNER],

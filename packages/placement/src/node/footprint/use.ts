@@ -134,6 +134,8 @@ function judge(
   if (past !== undefined) {
     if (!past.groups.has(uid)) return refused;
     const last = past.groups.get(uid);
+    // Its label is another now: that is no owner that went.
+    if (last !== undefined && group !== undefined && last !== group) return refused;
     return { pod, is: "Ownerless", ...(last !== undefined && { group: last }) };
   }
   const mayBe = group === undefined ? left.size > 0 : left.has(placeOf(footprint, group));
