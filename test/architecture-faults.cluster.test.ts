@@ -303,7 +303,6 @@ describe("the API server", () => {
       const image = `${registry.host}/team/app:1`;
       using down = registry.inject({ does: "status", status: 404 });
       await stage.create(stage.pod("before").image(image));
-      // The longer the server is away, the longer Berth may wait before it asks again.
       const seenMs = await quickest(5000, async (attempt) => {
         await cluster.stopComponent("kube-apiserver", signal);
         // Whoever knocks without a pause takes a whole core for as long as the start takes, seconds; one that waits, a tenth.

@@ -1,7 +1,7 @@
 /** How tests wait and measure on a machine that may stand still for seconds at any moment. */
 import { eventually } from "@berth/testcluster";
 
-/** Informers that lost their server wait up to 30 s before they try again: the cap of client-go's reflector. */
+/** Informers that lost their server, and everything that waits for them. */
 export const RECONNECTED = { timeoutMs: 60_000 } as const;
 
 /** What controllers, scheduler, and garbage collector have to do first, one after the other, may take them a moment. */

@@ -18,9 +18,10 @@ import {
   type WatchEvent,
   type WatchStream,
 } from "@berth/kube";
-import { type Random, reconnectDelay } from "./backoff.ts";
+import type { Random } from "./backoff.ts";
 import { type Clock, sleep } from "./clock.ts";
 import type { Snapshot } from "./object-store.ts";
+import { ReconnectWait } from "./reconnect.ts";
 
 /** Where the reflector's findings go. Calls come one at a time; each is waited for. */
 export interface ReflectorSink<T extends KubeObject> {
@@ -109,11 +110,11 @@ export class Reflector<T extends KubeObject> {
   /** Resolves when `signal` aborts. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, random, optional = false } = this.#options;
-    let waitMs: number | undefined;
+    const wait = new ReconnectWait(random);
     while (!signal.aborted) {
       this.#steady = false;
       const error = await this.#attempt(signal);
-      if (this.#steady) waitMs = undefined;
+      if (this.#steady) wait.reset();
       // A watch that the server ended in its time, or a version forgotten after it, costs no wait.
       if (this.#steady && (error === undefined || error.failure.kind === "expired")) continue;
       if (optional && error !== undefined && isAbsence(error)) {
@@ -121,8 +122,7 @@ export class Reflector<T extends KubeObject> {
         await sleep(clock, ABSENT_RETRY_MS, signal);
         continue;
       }
-      waitMs = Math.max(reconnectDelay(waitMs, random ? { random } : {}), error?.retryAfterMs ?? 0);
-      await sleep(clock, waitMs, signal);
+      await sleep(clock, wait.next(error), signal);
     }
   }
 
