@@ -5,8 +5,8 @@ import type { Clock, ClusterName, Component, Logger, MetricsRegistry, Subscribab
 import { createAdmissionParts, gateWebhooks } from "./admission-parts.ts";
 import { createArchitectureAdmission } from "./architecture-admission.ts";
 import type { ArchitectureParts } from "./architecture-parts.ts";
-import { createFootprintAdmission } from "./footprint-admission.ts";
-import type { FootprintParts } from "./footprint-parts.ts";
+import { createFootprintAdmission } from "./footprint/admission.ts";
+import type { FootprintParts } from "./footprint/parts.ts";
 import type { GateParts } from "./gate-parts.ts";
 import { type AdmissionSettings, createWebhookServer } from "./webhook-server.ts";
 

@@ -50,7 +50,7 @@ import { createArchitectureParts } from "./architecture-parts.ts";
 import type { Fault } from "./config/fault.ts";
 import type { LabelFolderSource } from "./config/settings.ts";
 import { faultEvent } from "./fault-event.ts";
-import { createFootprintParts } from "./footprint-parts.ts";
+import { createFootprintParts } from "./footprint/parts.ts";
 import { createGateParts, HELD_AGAIN } from "./gate-parts.ts";
 import { createImageLibrary } from "./images/image-library.ts";
 import { type RegistrySettings, readRegistrySettings } from "./images/registry-settings.ts";

@@ -2,7 +2,7 @@ import type { Policy } from "@berth/placement";
 import { createVirtualClock } from "@berth/runtime";
 import { describe, expect, it } from "vitest";
 import { architectureDocuments, createArchitectureHub } from "./architecture-policies.ts";
-import { createFootprintHub, footprintDocuments } from "./footprints.ts";
+import { createFootprintHub, footprintDocuments } from "./footprint/footprints.ts";
 import { createGateHub, gateDocuments } from "./startup-gates.ts";
 import { createDocumentStage, type DocumentStage } from "./testing/document-stage.ts";
 

@@ -9,7 +9,7 @@ import type { LocatedSpec } from "./config/settings.ts";
 import { loadSettings } from "./config/settings.ts";
 import { workerPoolConfig } from "./config/worker-pools.ts";
 import { assembleDocuments, type DocumentKind } from "./document-kind.ts";
-import { footprintDocuments } from "./footprints.ts";
+import { footprintDocuments } from "./footprint/footprints.ts";
 import { assembleReadRules, readRuleFiles } from "./session.ts";
 import { gateDocuments } from "./startup-gates.ts";
 

@@ -43,7 +43,7 @@ import { type BerthOptions, startBerth } from "./composition.ts";
 import { admissionServerSpec } from "./config/admission-server.ts";
 import { loadSettings } from "./config/settings.ts";
 import { assembleReadDocuments } from "./document-session.ts";
-import { footprintDocuments } from "./footprints.ts";
+import { footprintDocuments } from "./footprint/footprints.ts";
 import { installManifests } from "./manifests.ts";
 import { type ExtraRights, rightsOf } from "./manifests-rights.ts";
 import { type TestFolder, testFolder } from "./testing/harness.ts";

@@ -30,8 +30,8 @@ import {
   findFootprintWork,
   formatBereftAgents,
   formatFootprintWork,
-} from "../footprint-cleanup.ts";
-import { footprintDocuments } from "../footprints.ts";
+} from "../footprint/cleanup.ts";
+import { footprintDocuments } from "../footprint/footprints.ts";
 import { type DataFormat, printData } from "../output/data.ts";
 import { formatPlan } from "../output/plan.ts";
 import { Progress } from "../output/progress.ts";

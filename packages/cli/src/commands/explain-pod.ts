@@ -11,9 +11,9 @@ import {
 import { formatFault } from "../config/fault.ts";
 import { readDocuments } from "../document-session.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
-import { explainPodFootprints, type FootprintOfPod } from "../footprint-explanation.ts";
-import { viewFootprints } from "../footprint-session.ts";
-import { footprintDocuments } from "../footprints.ts";
+import { explainPodFootprints, type FootprintOfPod } from "../footprint/explanation.ts";
+import { footprintDocuments } from "../footprint/footprints.ts";
+import { viewFootprints } from "../footprint/session.ts";
 import { formatPod } from "../output/architecture.ts";
 import { printData } from "../output/data.ts";
 import { formatPodFootprints } from "../output/footprints.ts";

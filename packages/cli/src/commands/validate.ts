@@ -15,7 +15,7 @@ import {
 } from "../config/settings.ts";
 import { assembleReadDocuments } from "../document-session.ts";
 import { type ExitCode, exitCodes } from "../exit-codes.ts";
-import { footprintDocuments } from "../footprints.ts";
+import { footprintDocuments } from "../footprint/footprints.ts";
 import { type DataFormat, printData } from "../output/data.ts";
 import { assembleReadRules } from "../session.ts";
 import { gateDocuments } from "../startup-gates.ts";

@@ -1,7 +1,7 @@
 import type { AgentForecast, FootprintChanges } from "@berth/placement";
 import { describe, expect, it } from "vitest";
-import type { FootprintEffects } from "../footprint-effects.ts";
-import type { FootprintExplanation } from "../footprint-explanation.ts";
+import type { FootprintEffects } from "../footprint/effects.ts";
+import type { FootprintExplanation } from "../footprint/explanation.ts";
 import {
   formatFootprint,
   formatFootprintEffects,

@@ -1,7 +1,7 @@
 /** Footprints for people: what `plan` says of them, and `explain node`. */
 import { type FootprintChanges, IDLE_VALUE, type Requests, type WaitForecast } from "@berth/placement";
-import type { FootprintEffects } from "../footprint-effects.ts";
-import type { FootprintExplanation, FootprintOfPod } from "../footprint-explanation.ts";
+import type { FootprintEffects } from "../footprint/effects.ts";
+import type { FootprintExplanation, FootprintOfPod } from "../footprint/explanation.ts";
 import { formatColumns } from "./columns.ts";
 import { formatAge } from "./gates.ts";
 import type { Style } from "./style.ts";

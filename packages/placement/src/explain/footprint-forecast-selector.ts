@@ -1,7 +1,7 @@
 /** What becomes of the pods of an agent whose DaemonSet `Manage` has ask for the label. Pure. */
 import type { DaemonSet, Node } from "@berth/kube";
 import { expectation } from "../node/daemonset-placement.ts";
-import { type AgentTarget, selectorPatch } from "../node/footprint/agent-selector.ts";
+import { type AgentTarget, selectorPatch } from "../node/footprint/agent/selector.ts";
 import type { Footprint } from "../node/footprint/footprint.ts";
 import { IDLE_VALUE } from "../node/footprint/index.ts";
 

@@ -9,8 +9,8 @@ import {
   isAgentChecked,
   landingOn,
   type UnservedNode,
-} from "../node/footprint/agent-check.ts";
-import { staysAway } from "../node/footprint/agent-selector.ts";
+} from "../node/footprint/agent/check.ts";
+import { staysAway } from "../node/footprint/agent/selector.ts";
 import type { Footprint, Footprints } from "../node/footprint/footprint.ts";
 import type { FootprintSight } from "../node/footprint/footprint-sight.ts";
 import { labelId, standingValue } from "../node/mark.ts";

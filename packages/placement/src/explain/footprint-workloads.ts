@@ -1,10 +1,10 @@
 /** What footprints would do to objects beside nodes, for `plan`. Pure. */
 import type { DaemonSet, KubeObject } from "@berth/kube";
 import { addFinalizer } from "@berth/runtime";
-import { type AgentTarget, staysAway } from "../node/footprint/agent-selector.ts";
-import { decideWait, type WaitView } from "../node/footprint/decide-wait.ts";
+import { type AgentTarget, staysAway } from "../node/footprint/agent/selector.ts";
 import type { OwnerHold } from "../node/footprint/footprint.ts";
-import { isFree, type KnownFootprints } from "../node/footprint/wait-claimants.ts";
+import { isFree, type KnownFootprints } from "../node/footprint/wait/claimants.ts";
+import { decideWait, type WaitView } from "../node/footprint/wait/decide.ts";
 
 /** A Deployment that would be rolled out, for its init containers change. */
 export interface WaitForecast {

@@ -9,7 +9,7 @@ import {
   type VolumeMount,
 } from "@berth/kube";
 import { originalFootprint } from "../node/footprint/presets.ts";
-import { waitContainer } from "../node/footprint/wait.ts";
+import { waitContainer } from "../node/footprint/wait/wait.ts";
 import { deploymentNameOf, SANDBOX_CLASS_KEY, WORKER_POOL_LABEL, WORKER_POOL_UID_LABEL } from "./keys.ts";
 import type { WorkerPoolSpec } from "./worker-pool.ts";
 import { type WorkerPool, workerPools } from "./worker-pool-resource.ts";

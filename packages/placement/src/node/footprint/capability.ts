@@ -15,10 +15,10 @@ import { firstOf } from "../first-names.ts";
 import { annotationId, labelId, type Mark, type MarkId, standingMarks, standingValue } from "../mark.ts";
 import { MAX_RECORD_BYTES } from "../record.ts";
 import { matchesSelector } from "../selector.ts";
+import { formerLabels } from "./agent/former-label.ts";
 import { IDLE_VALUE } from "./complete.ts";
 import { FOOTPRINT, type Footprint, type Footprints } from "./footprint.ts";
 import type { FootprintSight } from "./footprint-sight.ts";
-import { formerLabels } from "./former-label.ts";
 import { PodMemory } from "./pod-memory.ts";
 import { claimId, type NodePast, type NodePasts, type PodUse, podUses, useOf } from "./use.ts";
 

@@ -22,7 +22,7 @@ import type {
 } from "./footprint.ts";
 import { FINISHED } from "./needs.ts";
 import { presets } from "./presets.ts";
-import { waitSettings } from "./wait-settings.ts";
+import { waitSettings } from "./wait/settings.ts";
 
 /** The domain of labels and claims that a document with a preset does not name. */
 export const FOOTPRINT_DOMAIN = "footprint.berth.dev";

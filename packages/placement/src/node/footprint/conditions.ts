@@ -2,10 +2,10 @@
 import type { Condition } from "@berth/kube";
 import type { DesiredCondition } from "@berth/runtime";
 import { type Reason, reasons } from "../../api/reasons.ts";
-import { type AgentVerdict, isAgentChecked } from "./agent-check.ts";
+import { type AgentVerdict, isAgentChecked } from "./agent/check.ts";
 import type { Footprint } from "./footprint.ts";
-import type { HeldEntry } from "./held-owners.ts";
-import { resourceName } from "./held-resource.ts";
+import type { HeldEntry } from "./hold/held-owners.ts";
+import { resourceName } from "./hold/held-resource.ts";
 import type { FootprintCounts } from "./tally.ts";
 
 /** Types of the conditions of a NodeFootprint. */

@@ -1,4 +1,3 @@
-export { admitWait, type WaitAdmission, type WaitAnswer, type WaitQuestion } from "./admit-wait.ts";
 export {
   type AgentLanding,
   type AgentProblem,
@@ -10,8 +9,9 @@ export {
   isAgentChecked,
   landingOn,
   type UnservedNode,
-} from "./agent-check.ts";
-export { type AgentReconcilerOptions, createAgentReconciler, managedAgents } from "./agent-manager.ts";
+} from "./agent/check.ts";
+export { ManageProblems, type ManageProblemsOptions } from "./agent/manage-problems.ts";
+export { type AgentReconcilerOptions, createAgentReconciler, managedAgents } from "./agent/manager.ts";
 export {
   bindFootprints,
   decideFootprints,
@@ -43,17 +43,16 @@ export {
 export * from "./footprint.ts";
 export * from "./footprint-sight.ts";
 export { claimKey, groupOf, type PodGroup } from "./groups.ts";
-export { type HeldEntry, HeldOwners, type HeldOwnersOptions } from "./held-owners.ts";
-export type { HeldPodsSight, PodsAmong } from "./held-pods.ts";
-export { resourceName, resourceOf } from "./held-resource.ts";
-export { createHoldReconciler, type HoldReconcilerOptions } from "./hold-reconciler.ts";
+export { type HeldEntry, HeldOwners, type HeldOwnersOptions } from "./hold/held-owners.ts";
+export type { HeldPodsSight, PodsAmong } from "./hold/held-pods.ts";
+export { resourceName, resourceOf } from "./hold/held-resource.ts";
+export { createHoldReconciler, type HoldReconcilerOptions } from "./hold/reconciler.ts";
 export {
   HoldWatches,
   type HoldWatchesOptions,
   type OwnerKey,
   toOwnerText,
-} from "./hold-watches.ts";
-export { ManageProblems, type ManageProblemsOptions } from "./manage-problems.ts";
+} from "./hold/watches.ts";
 export { createFootprintMetrics, type FootprintMetrics } from "./metrics.ts";
 export { type NeedPlace, type NeedSight, podNeeds } from "./needs.ts";
 export { MAX_OWNERS, OwnerResolver, type OwnerResolverOptions } from "./owners.ts";
@@ -64,7 +63,8 @@ export { createFootprintSight, type FootprintSightOptions, type FootprintWatches
 export { decideFootprintStatus, type FootprintStatusPatch, type FullFootprintStatus } from "./status.ts";
 export { type FootprintCounts, FootprintTally, type FootprintTallyOptions } from "./tally.ts";
 export { claimId, type NodePast, type NodePasts, type NodeUse, type PodUse, podUses, useOf } from "./use.ts";
-export { appliedContainers, waitContainer, waitManager } from "./wait.ts";
-export { type WaitWebhookOptions, waitLabels, waitPath, waitWebhook } from "./wait-objects.ts";
-export { createWaitReconciler, type WaitReconcilerOptions } from "./wait-reconciler.ts";
-export { WaitWatch, type WaitWatchOptions } from "./wait-watch.ts";
+export { admitWait, type WaitAdmission, type WaitAnswer, type WaitQuestion } from "./wait/admit.ts";
+export { type WaitWebhookOptions, waitLabels, waitPath, waitWebhook } from "./wait/objects.ts";
+export { createWaitReconciler, type WaitReconcilerOptions } from "./wait/reconciler.ts";
+export { appliedContainers, waitContainer, waitManager } from "./wait/wait.ts";
+export { WaitWatch, type WaitWatchOptions } from "./wait/watch.ts";

@@ -6,7 +6,7 @@ import { nodeOf, nodesOfChange } from "../pod-nodes.ts";
 import { selectorText } from "../selector.ts";
 import type { Footprint, NeedingPods } from "./footprint.ts";
 import type { FootprintSight } from "./footprint-sight.ts";
-import type { PodsAmong } from "./held-pods.ts";
+import type { PodsAmong } from "./hold/held-pods.ts";
 import { claimOf } from "./needs.ts";
 
 export interface FootprintPodsOptions {

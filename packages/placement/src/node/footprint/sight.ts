@@ -4,10 +4,10 @@ import type { Change, Clock, ClusterName, Component, Logger, MetricsRegistry, Ra
 import type { DaemonSetWatch } from "../daemonset-watch.ts";
 import { NamespaceWatch } from "../namespace-watch.ts";
 import { isEmptySelector } from "../selector.ts";
-import { isAgentChecked } from "./agent-check.ts";
+import { isAgentChecked } from "./agent/check.ts";
 import { FOOTPRINT, type Footprint, type NeedingPods, type PodGrouping } from "./footprint.ts";
 import type { FootprintSight } from "./footprint-sight.ts";
-import type { PodsAmong } from "./held-pods.ts";
+import type { PodsAmong } from "./hold/held-pods.ts";
 import type { NeedPlace } from "./needs.ts";
 import { OwnerResolver } from "./owners.ts";
 import { FootprintPods } from "./pod-watches.ts";

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { NodeFootprint } from "../../api/node-footprint-resource.ts";
 import { reasons } from "../../api/reasons.ts";
 import type { FootprintProgress } from "./conditions.ts";
-import type { HeldEntry } from "./held-owners.ts";
+import type { HeldEntry } from "./hold/held-owners.ts";
 import { decideFootprintStatus, type FootprintStatusInput, type FullFootprintStatus } from "./status.ts";
 import { footprintOf } from "./testing/footprints.ts";
 

@@ -5,7 +5,7 @@ import type { NodeFootprintStatus } from "../../api/node-footprint.ts";
 import { MAX_HOLDS, type NodeFootprint } from "../../api/node-footprint-resource.ts";
 import type { Instant } from "../capability.ts";
 import type { StatusDecision } from "../status-reconciler.ts";
-import { isAgentChecked } from "./agent-check.ts";
+import { isAgentChecked } from "./agent/check.ts";
 import {
   conditionsOf,
   type FootprintJudgement,

@@ -25,9 +25,9 @@ import {
 import type { FootprintGroup, FootprintHold, NodeFootprintSpec } from "../../../api/node-footprint.ts";
 import { compileFootprints } from "../compile.ts";
 import type { Footprints } from "../footprint.ts";
-import { HeldOwners } from "../held-owners.ts";
-import { createHoldReconciler } from "../hold-reconciler.ts";
-import { HoldWatches, type OwnerKey, toOwnerText } from "../hold-watches.ts";
+import { HeldOwners } from "../hold/held-owners.ts";
+import { createHoldReconciler } from "../hold/reconciler.ts";
+import { HoldWatches, type OwnerKey, toOwnerText } from "../hold/watches.ts";
 import { createFootprintSight } from "../sight.ts";
 
 export const GROUP = "test.berth.dev";

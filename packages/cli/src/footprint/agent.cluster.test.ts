@@ -1,0 +1,226 @@
+/** What a footprint does with the DaemonSet of its agent, and says of it, on a real API server. Nothing schedules pods here. */
+import {
+  clusterRoleBindings,
+  clusterRoles,
+  customResourceDefinitions,
+  daemonSets,
+  defineResource,
+  type KubeObject,
+  nodes,
+  type PolicyRule,
+  pods,
+} from "@berth/kube";
+import { crds, type NodeFootprint, type NodeFootprintSpec, nodeFootprints } from "@berth/placement";
+import { aNode, aPod, eventually, startTestCluster, type TestCluster } from "@berth/testcluster";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { startBerth } from "../composition.ts";
+
+const USER = "berth-without-patch";
+const LABEL = "footprint.berth.dev/agent";
+const AGENT = { namespace: "default", name: "agent" };
+const MANAGED: NodeFootprintSpec = {
+  preset: "log",
+  workloads: [{ podSelector: { matchLabels: { logs: "yes" } } }],
+  release: { delay: "0s" },
+  agent: { daemonSet: AGENT, nodeSelector: "Manage" },
+};
+
+let cluster: TestCluster;
+
+beforeAll(async () => {
+  cluster = await startTestCluster({ audit: true });
+  const { client } = cluster;
+  for (const crd of crds()) await eventually(() => client.apply(customResourceDefinitions, crd));
+  await eventually(() => client.list(nodeFootprints));
+  await grant("all-but-agents", ...ALL_BUT_AGENTS);
+});
+afterAll(() => cluster?.[Symbol.asyncDispose]());
+afterEach(async () => {
+  const { client } = cluster;
+  const scope = { namespace: "default" };
+  await client.deleteCollection(nodeFootprints, {});
+  await client.deleteCollection(pods, scope, { gracePeriodSeconds: 0 });
+  await client.deleteCollection(daemonSets, scope);
+  await client.deleteCollection(nodes, {});
+});
+
+const ALL_BUT_AGENTS: readonly PolicyRule[] = [
+  { apiGroups: ["", "berth.dev", "events.k8s.io", "apiextensions.k8s.io"], resources: ["*"], verbs: ["*"] },
+  { apiGroups: ["apps"], resources: ["*"], verbs: ["get", "list", "watch"] },
+];
+
+/** @returns takes it away again. */
+async function grant(name: string, ...rules: readonly PolicyRule[]): Promise<AsyncDisposable> {
+  const { client } = cluster;
+  await client.create(clusterRoles, { metadata: { name }, rules });
+  await client.create(clusterRoleBindings, {
+    metadata: { name },
+    roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "ClusterRole", name },
+    subjects: [{ apiGroup: "rbac.authorization.k8s.io", kind: "User", name: USER }],
+  });
+  return { [Symbol.asyncDispose]: () => client.delete(clusterRoleBindings, { name }) };
+}
+
+async function aBerth(): Promise<AsyncDisposable> {
+  await using stack = new AsyncDisposableStack();
+  const user = await cluster.user(USER, ["system:authenticated"]);
+  stack.use(await startBerth({ client: stack.use(cluster.connect({ user })) }));
+  return stack.move();
+}
+
+async function anAgent(nodeSelector: Readonly<Record<string, string>> = {}): Promise<void> {
+  const labels = { app: "agent" };
+  const containers = [{ name: "main", image: "registry.test/agent:1" }];
+  const spec = { containers, nodeSelector, priorityClassName: "system-node-critical" };
+  await cluster.client.create(daemonSets, {
+    metadata: AGENT,
+    spec: { selector: { matchLabels: labels }, template: { metadata: { labels }, spec } },
+  });
+}
+
+/** With a pod that needs the agent. */
+async function aUsedNode(name: string): Promise<void> {
+  const { client } = cluster;
+  await client.create(nodes, aNode(name).build());
+  const pod = aPod(`on-${name}`).labelled({ logs: "yes" }).on(name).build();
+  await client.create(pods, pod, { namespace: "default" });
+}
+
+const writeFootprint = (spec: NodeFootprintSpec): Promise<NodeFootprint> =>
+  cluster.client.create(nodeFootprints, {
+    apiVersion: "berth.dev/v1alpha1",
+    kind: "NodeFootprint",
+    metadata: { name: "agent" },
+    spec,
+  });
+
+async function placed(): Promise<object | undefined> {
+  const { status } = await cluster.client.get(nodeFootprints, { name: "agent" });
+  return status?.conditions?.find(({ type }) => type === "AgentPlaced");
+}
+
+const selector = async (): Promise<unknown> =>
+  (await cluster.client.get(daemonSets, AGENT)).spec?.template.spec?.nodeSelector;
+
+/** A new version of the DaemonSet, upon which what is refused is tried again. */
+async function touch(): Promise<void> {
+  const body = { metadata: { annotations: { touched: String(performance.now()) } } };
+  await cluster.client.patch(daemonSets, AGENT, { type: "merge", body });
+}
+
+const policies = defineResource<KubeObject & { readonly spec?: object }>({
+  group: "admissionregistration.k8s.io",
+  version: "v1",
+  plural: "validatingadmissionpolicies",
+  kind: "ValidatingAdmissionPolicy",
+  namespaced: false,
+});
+const policyBindings = defineResource<KubeObject & { readonly spec?: object }>({
+  ...policies,
+  plural: "validatingadmissionpolicybindings",
+  kind: "ValidatingAdmissionPolicyBinding",
+});
+
+const PATCH_AGENTS: PolicyRule = { apiGroups: ["apps"], resources: ["daemonsets"], verbs: ["patch"] };
+
+const text = (pattern: RegExp): unknown => expect.stringMatching(pattern);
+
+describe("an agent that Berth may not manage", () => {
+  it("has it said by a condition with the right, written once however often it is tried, until a patch goes through", async () => {
+    await using _berth = await aBerth();
+    await anAgent();
+    await aUsedNode("n1");
+    await writeFootprint(MANAGED);
+    await eventually(async () =>
+      expect(await placed()).toMatchObject({
+        status: "False",
+        reason: "WriteRefused",
+        message: text(
+          /^the DaemonSet default\/agent: .*patch daemonsets\.apps "agent" in "default": .*forbidden.*; allow Berth to patch it, or have its own manifest ask for footprint\.berth\.dev\/agent=true$/s,
+        ),
+      }),
+    );
+    // All else that is to be said has been.
+    await eventually(async () => {
+      const { status } = await cluster.client.get(nodeFootprints, { name: "agent" });
+      expect(status?.nodes).toMatchObject({ labelled: 1, pending: 0, agentReady: 0 });
+    });
+    const mark = await cluster.audit.mark();
+    const tried = (code: number): Promise<number> =>
+      cluster.audit.countSince(mark, { user: USER, verb: "patch", resource: "daemonsets.apps", code });
+    for (const times of [1, 2, 3]) {
+      await touch();
+      await eventually(async () => expect(await tried(403)).toBe(times));
+    }
+    await using _right = await grant("patch-agents", PATCH_AGENTS);
+    await eventually(async () => {
+      await touch();
+      expect(await tried(200)).toBe(1);
+    });
+    await eventually(async () =>
+      expect(await placed()).toMatchObject({ status: "True", reason: "AgentPlaced" }),
+    );
+    const statuses = { user: USER, verb: "patch", resource: "nodefootprints.berth.dev" };
+    expect(await cluster.audit.countSince(mark, statuses)).toBe(1);
+    expect(await selector()).toEqual({ [LABEL]: "true" });
+  });
+
+  it("has it said where a policy denies it, and no more once its manifest does it or the footprint wants it no longer", async () => {
+    const { client } = cluster;
+    await using _right = await grant("patch-denied-agents", PATCH_AGENTS);
+    const name = "agents-stay";
+    await client.create(policies, {
+      metadata: { name },
+      spec: {
+        matchConstraints: {
+          resourceRules: [
+            { apiGroups: ["apps"], apiVersions: ["v1"], operations: ["UPDATE"], resources: ["daemonsets"] },
+          ],
+        },
+        matchConditions: [{ name: "berth", expression: `request.userInfo.username == "${USER}"` }],
+        validations: [{ expression: "false", message: "agents are managed elsewhere" }],
+      },
+    });
+    await client.create(policyBindings, {
+      metadata: { name },
+      spec: { policyName: name, validationActions: ["Deny"] },
+    });
+    await using _policy = {
+      async [Symbol.asyncDispose]() {
+        for (const resource of [policyBindings, policies]) await client.delete(resource, { name });
+      },
+    };
+    await anAgent();
+    await using asBerth = cluster.connect({ user: await cluster.user(USER, ["system:authenticated"]) });
+    const body = { metadata: { annotations: { a: "b" } } };
+    await eventually(() =>
+      expect(asBerth.patch(daemonSets, AGENT, { type: "merge", body }, { dryRun: true })).rejects.toThrow(
+        "agents are managed elsewhere",
+      ),
+    );
+    await using _berth = await aBerth();
+    await aUsedNode("n1");
+    await writeFootprint(MANAGED);
+    const denied = {
+      status: "False",
+      reason: "WriteRefused",
+      message: text(/default\/agent.*agents are managed elsewhere.*; allow Berth/s),
+    };
+    await eventually(async () => expect(await placed()).toMatchObject(denied), { timeoutMs: 20_000 });
+    const edit = (nodeSelector: string): Promise<unknown> =>
+      client.patch(
+        nodeFootprints,
+        { name: "agent" },
+        { type: "merge", body: { spec: { agent: { nodeSelector } } } },
+      );
+    await edit("Verify");
+    await eventually(async () => expect(await placed()).toMatchObject({ reason: "AgentEverywhere" }));
+    await edit("Manage");
+    await eventually(async () => expect(await placed()).toMatchObject(denied), { timeoutMs: 20_000 });
+    const spec = { template: { spec: { nodeSelector: { [LABEL]: "true" } } } };
+    await client.patch(daemonSets, AGENT, { type: "merge", body: { spec } });
+    await eventually(async () =>
+      expect(await placed()).toMatchObject({ status: "True", reason: "AgentPlaced" }),
+    );
+  });
+});

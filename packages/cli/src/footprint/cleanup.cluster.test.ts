@@ -1,0 +1,391 @@
+/** What `berth clean` undoes of footprints beside the nodes, on a real API server. */
+import {
+  clusterRoleBindings,
+  clusterRoles,
+  customResourceDefinitions,
+  type Deployment,
+  daemonSets,
+  defineResource,
+  deployments,
+  mutatingWebhookConfigurations,
+  namespaces,
+  nodes,
+  type PolicyRule,
+  pods,
+  type Resource,
+} from "@berth/kube";
+import { crds, nodeFootprints, waitLabels } from "@berth/placement";
+import { aNode, aPod, eventually, startTestCluster, type TestCluster } from "@berth/testcluster";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { startBerth } from "../composition.ts";
+import { exitCodes } from "../exit-codes.ts";
+import { type CliResult, cli, type TestFolder, testFolder } from "../testing/harness.ts";
+
+const FINALIZER = "example.com/hold";
+const fleets: Resource = defineResource({
+  group: "test.berth.dev",
+  version: "v1",
+  plural: "fleets",
+  kind: "Fleet",
+  namespaced: false,
+});
+
+let cluster: TestCluster;
+
+beforeAll(async () => {
+  cluster = await startTestCluster();
+  const { client } = cluster;
+  for (const crd of crds()) await eventually(() => client.apply(customResourceDefinitions, crd));
+  const schema = { openAPIV3Schema: { type: "object", "x-kubernetes-preserve-unknown-fields": true } };
+  await client.apply(customResourceDefinitions, {
+    metadata: { name: "fleets.test.berth.dev" },
+    spec: {
+      group: "test.berth.dev",
+      scope: "Cluster",
+      names: { plural: "fleets", singular: "fleet", kind: "Fleet", listKind: "FleetList" },
+      versions: [{ name: "v1", served: true, storage: true, schema }],
+    },
+  });
+  await eventually(() => client.list(nodeFootprints));
+  await eventually(() => client.list(fleets));
+  await client.create(namespaces, { metadata: { name: "berth-system" } });
+});
+afterAll(() => cluster?.[Symbol.asyncDispose]());
+afterEach(async () => {
+  const { client } = cluster;
+  await client.deleteCollection(nodeFootprints, {});
+  await client.deleteCollection(mutatingWebhookConfigurations, {});
+  await client.deleteCollection(deployments, { namespace: "default" });
+  await client.deleteCollection(daemonSets, { namespace: "default" });
+  await client.deleteCollection(pods, { namespace: "default" }, { gracePeriodSeconds: 0 });
+  await client.deleteCollection(nodes, {});
+  for (const { metadata: { name = "" } = {} } of (await client.list(fleets)).items) {
+    await client.patch(fleets, { name }, { type: "merge", body: { metadata: { finalizers: null } } });
+    await client.delete(fleets, { name });
+  }
+});
+
+const documentOf = (spec: string, name = "agent"): string =>
+  `{apiVersion: berth.dev/v1alpha1, kind: NodeFootprint, metadata: {name: ${name}}, spec: ${spec}}\n`;
+
+interface Stage extends AsyncDisposable {
+  /** Runs Berth with the document until `check` passes, and stops it. */
+  ran(check: () => Promise<void>, installation?: string): Promise<void>;
+  clean(...more: readonly string[]): Promise<CliResult>;
+}
+
+async function aStage(text: string, user?: string): Promise<Stage> {
+  const kubeconfig =
+    user === undefined ? cluster.kubeconfig() : cluster.kubeconfig({ user: await cluster.user(user) });
+  const folder: TestFolder = await testFolder({ "footprints.yaml": text, kubeconfig });
+  return {
+    async ran(check, installation = "berth") {
+      await using client = cluster.connect();
+      await using _berth = await startBerth({
+        client,
+        installation,
+        config: [{ path: `${folder.path}/footprints.yaml`, shown: "footprints.yaml" }],
+      });
+      await eventually(check);
+    },
+    clean: (...more) =>
+      cli(
+        [
+          "clean",
+          "--capability",
+          "footprint",
+          "--kubeconfig",
+          "kubeconfig",
+          "--config",
+          "footprints.yaml",
+          ...more,
+        ],
+        { folder: folder.path },
+      ),
+    [Symbol.asyncDispose]: () => folder[Symbol.asyncDispose](),
+  };
+}
+
+/** Beside what `clean` reads. */
+async function mayDo(user: string, rules: readonly PolicyRule[]): Promise<void> {
+  const { client } = cluster;
+  const reading: PolicyRule = {
+    apiGroups: ["berth.dev", "admissionregistration.k8s.io"],
+    resources: ["*"],
+    verbs: ["get", "list"],
+  };
+  const apiGroup = "rbac.authorization.k8s.io";
+  await client.create(clusterRoles, { metadata: { name: user }, rules: [reading, ...rules] });
+  await client.create(clusterRoleBindings, {
+    metadata: { name: user },
+    roleRef: { apiGroup, kind: "ClusterRole", name: user },
+    subjects: [{ apiGroup, kind: "User", name: user }],
+  });
+}
+
+async function aMarkedNode(): Promise<void> {
+  const { client } = cluster;
+  await client.create(nodes, aNode("n1").build());
+  await client.create(pods, aPod("web").labelled({ app: "web" }).on("n1").build(), { namespace: "default" });
+}
+
+async function labelOf(key: string): Promise<string | undefined> {
+  return (await cluster.client.get(nodes, { name: "n1" })).metadata?.labels?.[key];
+}
+
+const WAITING = `{
+  workloads: [{podSelector: {matchLabels: {app: web}}}],
+  node: {label: {key: example.com/agent}},
+  wait: {inject: ServerSideApply, port: 9, container: {name: wait-for-agent, image: "registry.test/wait:1"}}
+}`;
+
+function aDeployment(name: string, app: string): Deployment {
+  const labels = { app };
+  const container = (of: string): { name: string; image: string } => ({
+    name: of,
+    image: "registry.test/app:1",
+  });
+  const spec = { initContainers: [container("setup")], containers: [container("main")] };
+  return {
+    metadata: { name },
+    spec: { selector: { matchLabels: labels }, template: { metadata: { labels }, spec } },
+  };
+}
+
+async function initContainersOf(name: string): Promise<readonly string[]> {
+  const { spec } = await cluster.client.get(deployments, { namespace: "default", name });
+  return spec?.template.spec?.initContainers?.map((it) => it.name) ?? [];
+}
+
+describe("waits in Deployments", () => {
+  it("are shown, taken off when told to, and nothing of others with them", async () => {
+    const { client } = cluster;
+    await using stage = await aStage(documentOf(WAITING));
+    await client.create(deployments, aDeployment("web", "web"), { namespace: "default" });
+    await client.create(deployments, aDeployment("other", "other"), { namespace: "default" });
+    await stage.ran(async () => expect(await initContainersOf("web")).toEqual(["wait-for-agent", "setup"]));
+    const line = "deployments.apps default/web: its pods wait for an agent, and are rolled out anew without";
+    const shown = await stage.clean();
+    expect(shown.stdout).toContain(`${line}: would be taken off\n`);
+    expect(shown.stdout).not.toContain("default/other");
+    expect(shown.stderr).toContain("Nothing was written");
+    expect(await initContainersOf("web")).toEqual(["wait-for-agent", "setup"]);
+    const data = JSON.parse((await stage.clean("-o", "json")).stdout) as {
+      readonly owners: readonly object[];
+    };
+    expect(data.owners).toEqual([
+      { object: "deployments.apps default/web", what: line.slice(line.indexOf("its")) },
+    ]);
+    const done = await stage.clean("--yes");
+    expect([done.code, done.stdout]).toEqual([0, expect.stringContaining(`${line}: will be taken off\n`)]);
+    expect(await initContainersOf("web")).toEqual(["setup"]);
+    const { metadata } = await client.get(deployments, { namespace: "default", name: "web" });
+    expect(metadata?.managedFields?.map(({ manager }) => manager)).not.toContain("berth");
+    expect((await stage.clean()).stdout).toBe("There is nothing to clean.\n");
+  });
+
+  it("are those of the installation that is named", async () => {
+    await using stage = await aStage(documentOf(WAITING));
+    await cluster.client.create(deployments, aDeployment("web", "web"), { namespace: "default" });
+    const waiting = ["wait-for-agent", "setup"];
+    await stage.ran(async () => expect(await initContainersOf("web")).toEqual(waiting), "other");
+    expect((await stage.clean("--yes")).stdout).toBe("There is nothing to clean.\n");
+    expect(await initContainersOf("web")).toEqual(waiting);
+    expect((await stage.clean("--installation", "other", "--yes")).code).toBe(0);
+    expect(await initContainersOf("web")).toEqual(["setup"]);
+  });
+
+  it("are left alone where no document has pods wait that way", async () => {
+    const { client } = cluster;
+    await client.create(deployments, aDeployment("web", "web"), { namespace: "default" });
+    {
+      await using stage = await aStage(documentOf(WAITING));
+      await stage.ran(async () => expect(await initContainersOf("web")).toContain("wait-for-agent"));
+    }
+    await using other = await aStage(documentOf(WAITING.replace("ServerSideApply", "Webhook")));
+    expect((await other.clean()).stdout).toBe("There is nothing to clean.\n");
+  });
+});
+
+const RESTRICTED = "agents.node-restriction.kubernetes.io/agent";
+
+describe("a label that kubelets may not write", () => {
+  it("is taken off where the document is known, and stays where nothing but the node says it is ours", async () => {
+    await aMarkedNode();
+    const spec = `{workloads: [{podSelector: {matchLabels: {app: web}}}], node: {label: {key: ${RESTRICTED}}}}`;
+    await using stage = await aStage(documentOf(spec));
+    await stage.ran(async () => expect(await labelOf(RESTRICTED)).toBe("true"));
+    {
+      await using stranger = await aStage(documentOf(WAITING));
+      const { stdout } = await stranger.clean("--yes");
+      expect(stdout).toContain("ProtectedKey");
+      expect(await labelOf(RESTRICTED)).toBe("true");
+    }
+    expect((await stage.clean()).stdout).toContain(`label/${RESTRICTED}`);
+    expect((await stage.clean("--yes")).code).toBe(0);
+    expect(await labelOf(RESTRICTED)).toBeUndefined();
+  });
+});
+
+const HELD = `{
+  workloads: [{podSelector: {matchLabels: {app: web}}}],
+  group: {by: OwnerUID, owner: {group: test.berth.dev, kind: Fleet}},
+  node: {label: {key: example.com/agent}},
+  hold: {
+    resource: {group: test.berth.dev, version: v1, resource: fleets},
+    finalizer: ${FINALIZER}, onDelete: Wait
+  }
+}`;
+
+/** Pods count by their label alone, so that a node is marked. */
+const PLAIN_HELD = HELD.replace(/group: .*,\n/, "group: {by: PodLabel, label: app},\n");
+
+const finalizersOf = async (name: string): Promise<readonly string[]> =>
+  (await cluster.client.get(fleets, { name })).metadata?.finalizers ?? [];
+
+async function aFleet(name: string, finalizers: readonly string[]): Promise<void> {
+  const metadata = { name, finalizers };
+  await cluster.client.create(fleets, { apiVersion: "test.berth.dev/v1", kind: "Fleet", metadata });
+}
+
+async function aHeldFleet(name: string, stage: Stage): Promise<void> {
+  await aFleet(name, ["example.com/other"]);
+  await stage.ran(async () => expect(await finalizersOf(name)).toEqual(["example.com/other", FINALIZER]));
+}
+
+describe("finalizers of owners", () => {
+  it("are taken off those that have no namespace too, and those of others stay", async () => {
+    await using stage = await aStage(documentOf(HELD));
+    await aHeldFleet("f1", stage);
+    const { code, stdout } = await stage.clean("--yes");
+    expect(stdout).toContain(`fleets.test.berth.dev f1: finalizer ${FINALIZER}: will be taken off\n`);
+    expect([code, await finalizersOf("f1")]).toEqual([0, ["example.com/other"]]);
+  });
+
+  it("are told of, and the command fails, where they could not be taken off", async () => {
+    await mayDo("cleaner", [
+      { apiGroups: [""], resources: ["nodes"], verbs: ["get", "list", "patch"] },
+      { apiGroups: ["test.berth.dev"], resources: ["fleets"], verbs: ["list"] },
+    ]);
+    await using stage = await aStage(documentOf(HELD), "cleaner");
+    await aFleet("f2", [FINALIZER]);
+    // Rights are known to the API server a moment after they were given.
+    const { code } = await eventually(async () => {
+      const result = await stage.clean("--yes");
+      expect(result.stderr).toContain("fleets.test.berth.dev f2 was left as it is");
+      return result;
+    });
+    expect([code, await finalizersOf("f2")]).toEqual([exitCodes.failed, [FINALIZER]]);
+  });
+
+  it("stay where the document has a fault, which is said", async () => {
+    await using stage = await aStage(`${documentOf(HELD, "a")}---\n${documentOf(HELD, "b")}`);
+    await aFleet("f3", [FINALIZER]);
+    const { stderr } = await stage.clean("--yes");
+    expect(await finalizersOf("f3")).toEqual([FINALIZER]);
+    expect(stderr).toContain("FootprintOverlap");
+  });
+
+  it("are taken off though a node could not be cleaned, and all that failed is told of at the end", async () => {
+    await mayDo("half-cleaner", [
+      { apiGroups: [""], resources: ["nodes"], verbs: ["get", "list"] },
+      { apiGroups: ["test.berth.dev"], resources: ["fleets"], verbs: ["list", "patch"] },
+    ]);
+    await using stage = await aStage(documentOf(PLAIN_HELD), "half-cleaner");
+    await aMarkedNode();
+    await aHeldFleet("f4", stage);
+    await stage.ran(async () => expect(await labelOf("example.com/agent")).toBe("true"));
+    await eventually(async () => {
+      const { code, stderr } = await stage.clean("--yes");
+      expect([code, await finalizersOf("f4")]).toEqual([exitCodes.failed, ["example.com/other"]]);
+      expect(stderr).toContain("1 of 1 nodes could not be cleaned:\n  n1: ");
+    });
+    expect(await labelOf("example.com/agent")).toBe("true");
+  });
+
+  it("stay where the marks on nodes say that the footprint is of another installation", async () => {
+    await using stage = await aStage(documentOf(PLAIN_HELD));
+    await aMarkedNode();
+    await aFleet("f5", []);
+    await stage.ran(async () => {
+      expect(await finalizersOf("f5")).toEqual([FINALIZER]);
+      expect(await labelOf("example.com/agent")).toBe("true");
+    });
+    const { stderr } = await stage.clean("--installation", "other", "--yes");
+    expect(stderr).toContain("config/agent is of the installation berth");
+    expect(await finalizersOf("f5")).toEqual([FINALIZER]);
+    expect((await stage.clean("--yes")).code).toBe(exitCodes.done);
+    expect(await finalizersOf("f5")).toEqual([]);
+  });
+
+  it("are none where the cluster does not have the kind", async () => {
+    await using stage = await aStage(documentOf(HELD.replaceAll("fleets", "navies")));
+    const { code, stdout, stderr } = await stage.clean("--yes");
+    expect([code, stdout]).toEqual([0, "There is nothing to clean.\n"]);
+    expect(stderr).toBe("");
+  });
+});
+
+describe("an agent", () => {
+  const AGENT = `{
+    workloads: [{podSelector: {matchLabels: {app: web}}}],
+    node: {label: {key: example.com/agent}},
+    agent: {daemonSet: {namespace: default, name: agent}}
+  }`;
+
+  it("that asks for the label is named, for its pods end with it, and only while the label stands", async () => {
+    const { client } = cluster;
+    const { spec: { selector, template } = { selector: {}, template: {} } } = aDeployment("agent", "agent");
+    const nodeSelector = { "example.com/agent": "true" };
+    const spec = { containers: [], ...template.spec, initContainers: [], nodeSelector };
+    await client.create(
+      daemonSets,
+      { metadata: { name: "agent" }, spec: { selector, template: { ...template, spec } } },
+      { namespace: "default" },
+    );
+    await using stage = await aStage(documentOf(AGENT));
+    await aMarkedNode();
+    await stage.ran(async () => expect(await labelOf("example.com/agent")).toBe("true"));
+    const line = "The DaemonSet default/agent asks for example.com/agent=true: its pods on 1 node";
+    expect((await stage.clean()).stderr).toContain(`${line} would end.`);
+    expect((await stage.clean("--yes")).stderr).toContain(`${line} end now.`);
+    expect((await stage.clean()).stderr).not.toContain("DaemonSet");
+  });
+});
+
+describe("footprints that are not known", () => {
+  it("are the limit of what is found, which is said where no file is given", async () => {
+    await using folder = await testFolder({ kubeconfig: cluster.kubeconfig() });
+    const clean = (...more: readonly string[]): Promise<CliResult> =>
+      cli(["clean", "--kubeconfig", "kubeconfig", ...more], { folder: folder.path });
+    const limit = "Finalizers and waits of footprints that are deleted are not found";
+    expect((await clean()).stderr).toContain(limit);
+    expect((await clean("--capability", "footprint")).stderr).toContain(limit);
+    expect((await clean("--capability", "labels")).stderr).not.toContain(limit);
+    await using stage = await aStage(documentOf(HELD));
+    expect((await stage.clean()).stderr).not.toContain(limit);
+  });
+});
+
+describe("the configuration by which the API server asks", () => {
+  it("is deleted, or told of; that of another installation is not", async () => {
+    const { client } = cluster;
+    await using stage = await aStage(documentOf(WAITING));
+    const mine = { name: "berth-footprint", labels: waitLabels({}) };
+    const others = { name: "other-footprint", labels: waitLabels({ installation: "other" }) };
+    await client.create(mutatingWebhookConfigurations, { metadata: mine, webhooks: [] });
+    await client.create(mutatingWebhookConfigurations, { metadata: others, webhooks: [] });
+    const name = "mutatingwebhookconfiguration berth-footprint";
+    await mayDo("reader", [{ apiGroups: [""], resources: ["nodes"], verbs: ["get", "list"] }]);
+    await using reading = await aStage(documentOf(WAITING), "reader");
+    await eventually(async () => {
+      const { code, stdout: said, stderr } = await reading.clean("--yes");
+      expect([code, said]).toEqual([exitCodes.failed, expect.not.stringContaining("deleted")]);
+      expect(stderr).toContain(`${name} could not be deleted: `);
+    });
+    const { stdout } = await stage.clean("--yes");
+    expect(stdout).toContain(`${name}: deleted`);
+    const { items } = await client.list(mutatingWebhookConfigurations);
+    expect(items.map(({ metadata }) => metadata?.name)).toEqual(["other-footprint"]);
+  });
+});

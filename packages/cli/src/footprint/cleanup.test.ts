@@ -1,0 +1,61 @@
+import type { Node } from "@berth/kube";
+import { compileFootprints, type Footprint, nodeFootprintSpec } from "@berth/placement";
+import { describe, expect, it } from "vitest";
+import { FootprintKeepers, formatBereftAgents } from "./cleanup.ts";
+
+function aFootprint(name: string): Footprint {
+  const spec = nodeFootprintSpec.parse({
+    workloads: [{ podSelector: { matchLabels: { app: name } } }],
+    node: { label: { key: `example.com/${name}` } },
+  });
+  const { footprints } = compileFootprints({ sources: [{ source: "cluster", documents: [{ name, spec }] }] });
+  const [footprint] = footprints;
+  if (footprint === undefined) throw new Error("it has a fault");
+  return footprint;
+}
+
+/** @param by installation, by rule. */
+function aNode(by: Readonly<Record<string, string>>, capability = "footprint"): Node {
+  const marks = Object.entries(by).map(([rule, installation]) => [
+    `label/example.com/${rule}`,
+    { c: capability, r: rule, since: "2026-01-01T00:00:00Z", by: installation },
+  ]);
+  const record = { v: 1, by: "berth", marks: Object.fromEntries(marks) };
+  return { metadata: { name: "n", annotations: { "berth.dev/marks": JSON.stringify(record) } } };
+}
+
+describe("whose a footprint is", () => {
+  const otherOf = (...nodes: readonly Node[]): string | undefined => {
+    const keepers = new FootprintKeepers("berth");
+    for (const node of nodes) keepers.add(node);
+    return keepers.otherOf(aFootprint("agent"));
+  };
+
+  it("is told by the marks on nodes, as long as none is ours", () => {
+    expect(otherOf(aNode({ "cluster/agent": "other" }))).toBe("other");
+    expect(otherOf(aNode({ "cluster/agent": "other" }), aNode({ "cluster/agent": "berth" }))).toBeUndefined();
+  });
+
+  it("is not told by marks of other rules or capabilities, or by no record at all", () => {
+    expect(otherOf(aNode({ "cluster/else": "other" }))).toBeUndefined();
+    expect(otherOf(aNode({ "cluster/agent": "other" }, "labels"))).toBeUndefined();
+    expect(otherOf({ metadata: { name: "n" } })).toBeUndefined();
+  });
+});
+
+describe("an agent whose label goes", () => {
+  it("ends, or with Eager comes back, which is said as what is done or would be", () => {
+    const agent = {
+      daemonSet: "shop/agent",
+      label: "example.com/agent=true",
+      placement: "Lazy",
+      nodes: 2,
+    } as const;
+    expect(formatBereftAgents([agent], false)).toBe(
+      "The DaemonSet shop/agent asks for example.com/agent=true: its pods on 2 nodes would end.\n",
+    );
+    expect(formatBereftAgents([{ ...agent, placement: "Eager", nodes: 1 }], true)).toBe(
+      "The DaemonSet shop/agent runs on 1 node that nobody needs it on: nothing keeps it away any more.\n",
+    );
+  });
+});

@@ -1,0 +1,214 @@
+/** What a footprint says of itself where Berth lacks rights, on a real API server with RBAC. */
+import {
+  clusterRoleBindings,
+  clusterRoles,
+  customResourceDefinitions,
+  daemonSets,
+  nodes,
+  type PolicyRule,
+  pods,
+} from "@berth/kube";
+import { crds, type NodeFootprint, nodeFootprints, workerPools } from "@berth/placement";
+import type { LogFields, Logger } from "@berth/runtime";
+import { aNode, aPod, eventually, startTestCluster, type TestCluster } from "@berth/testcluster";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { startBerth } from "../composition.ts";
+import { testFolder } from "../testing/harness.ts";
+
+let cluster: TestCluster;
+
+beforeAll(async () => {
+  cluster = await startTestCluster();
+  const { client } = cluster;
+  for (const crd of crds()) await eventually(() => client.apply(customResourceDefinitions, crd));
+  await eventually(() => client.list(nodeFootprints));
+  await eventually(() => client.list(workerPools));
+});
+afterAll(() => cluster?.[Symbol.asyncDispose]());
+
+const USER = "footprints-without-pools";
+
+async function grant(name: string, rule: PolicyRule, user = USER): Promise<void> {
+  const { client } = cluster;
+  await client.create(clusterRoles, { metadata: { name }, rules: [rule] });
+  await client.create(clusterRoleBindings, {
+    metadata: { name },
+    roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "ClusterRole", name },
+    subjects: [{ apiGroup: "rbac.authorization.k8s.io", kind: "User", name: user }],
+  });
+}
+
+const ALL_BUT_POOLS: PolicyRule = {
+  apiGroups: [
+    "",
+    "apps",
+    "berth.dev",
+    "events.k8s.io",
+    "apiextensions.k8s.io",
+    "admissionregistration.k8s.io",
+  ],
+  resources: ["*"],
+  verbs: ["*"],
+};
+
+async function statusOf(): Promise<NonNullable<NodeFootprint["status"]>> {
+  return (await cluster.client.get(nodeFootprints, { name: "atelet" })).status ?? {};
+}
+
+async function conditionOf(type: string): Promise<unknown> {
+  return (await statusOf()).conditions?.find((it) => it.type === type);
+}
+
+const text = (pattern: RegExp): unknown => expect.stringMatching(pattern);
+
+describe("a footprint whose owners may not be read", () => {
+  it("says which right is missing, and not that nothing is pending; the process stays ready", async () => {
+    const { client } = cluster;
+    await grant("all-but-pools", ALL_BUT_POOLS);
+    const spec = { replicas: 1, ateomImage: "registry.test/ateom:1", sandboxClass: "gvisor" } as const;
+    const namespace = "default";
+    const pool = await client.create(workerPools, { metadata: { name: "p" }, spec }, { namespace });
+    const { uid = "" } = pool.metadata ?? {};
+    const owner = { apiVersion: "ate.dev/v1alpha1", kind: "WorkerPool", name: "p", uid, controller: true };
+    await client.create(nodes, aNode("n1").build());
+    const pod = aPod("ateom")
+      .labelled({ "ate.dev/worker-pool": "p" })
+      .on("n1")
+      .with((it) => ({ ...it, metadata: { ...it.metadata, ownerReferences: [owner] } }));
+    await client.create(pods, pod.build(), { namespace });
+    await client.create(nodeFootprints, {
+      metadata: { name: "atelet" },
+      spec: { preset: "agent-substrate/owner-uid" },
+    });
+    await using asUser = cluster.connect({ user: await cluster.user(USER, ["system:authenticated"]) });
+    await using berth = await startBerth({ client: asUser });
+    await eventually(async () => {
+      expect(await conditionOf("AgentPlaced")).toMatchObject({
+        status: "Unknown",
+        reason: "FootprintUnknown",
+        message: text(/^it is not known yet of one node .*: get workerpools\.ate\.dev "p".*forbidden/s),
+      });
+      expect(await conditionOf("OwnersHeld")).toMatchObject({
+        status: "Unknown",
+        reason: "FootprintHindered",
+        message: text(
+          /^the hold of workerpools\.ate\.dev cannot be kept: \w+ workerpools\.ate\.dev.*forbidden/s,
+        ),
+      });
+      expect((await statusOf()).nodes).toMatchObject({ labelled: 0, unknown: 1 });
+    });
+    expect((await statusOf()).nodes).not.toHaveProperty("pending");
+    expect(berth.problems()).toEqual([]);
+    const { body } = await berth.metrics.expose();
+    expect(body.split("\n")).toContain("berth_footprints_hindered 1");
+    // Read, but not changed: the finalizer cannot be put on.
+    await grant("read-pools", { apiGroups: ["ate.dev"], resources: ["*"], verbs: ["get", "list", "watch"] });
+    await eventually(
+      async () =>
+        expect(await conditionOf("OwnersHeld")).toMatchObject({
+          status: "Unknown",
+          message: text(/cannot be kept: patch workerpools\.ate\.dev "p" in "default".*forbidden/s),
+        }),
+      { timeoutMs: 20_000, everyMs: 200 },
+    );
+    expect(berth.problems()).toEqual([]);
+  });
+});
+
+const FILE = `apiVersion: berth.dev/v1alpha1
+kind: NodeFootprint
+metadata: {name: logs}
+spec:
+  preset: log
+  workloads: [{podSelector: {matchLabels: {logs: "yes"}}}]
+  agent: {daemonSet: {namespace: default, name: logs}}
+`;
+
+/** Keeps what is told of footprints. */
+function aLog(): { readonly log: Logger; readonly told: readonly string[] } {
+  const told: string[] = [];
+  const write =
+    (level: string) =>
+    (_: string, { footprint, condition, status, reason }: LogFields = {}): void => {
+      if (footprint !== undefined) told.push([level, footprint, condition, status, reason].join(" "));
+    };
+  const log: Logger = {
+    debug: write("debug"),
+    info: write("info"),
+    warn: write("warn"),
+    error: write("error"),
+    with: () => log,
+  };
+  return { log, told };
+}
+
+describe("a footprint in a file", () => {
+  it("has its conditions logged, each once and as it changes, from the first that is known", async () => {
+    const { client } = cluster;
+    const namespace = "default";
+    const { log, told } = aLog();
+    await client.create(nodes, aNode("n2").build());
+    await client.create(pods, aPod("web").labelled({ logs: "yes" }).on("n2").build(), { namespace });
+    await using folder = await testFolder({ "berth.yaml": FILE });
+    await using asBerth = cluster.connect();
+    await using _berth = await startBerth({
+      client: asBerth,
+      log,
+      config: [{ path: `${folder.path}/berth.yaml`, shown: "berth.yaml" }],
+    });
+    const first = [
+      "info config/logs Ready True FootprintInForce",
+      "warn config/logs AgentPlaced False DaemonSetMissing",
+    ];
+    await eventually(() => expect(told.toSorted()).toEqual(first.toSorted()));
+    const labels = { app: "logs" };
+    const nodeSelector = { "footprint.berth.dev/logs": "true" };
+    const template = {
+      metadata: { labels },
+      spec: {
+        containers: [{ name: "main", image: "registry.test/logs:1" }],
+        nodeSelector,
+        priorityClassName: "system-node-critical",
+      },
+    };
+    await client.create(
+      daemonSets,
+      { metadata: { name: "logs" }, spec: { selector: { matchLabels: labels }, template } },
+      { namespace },
+    );
+    await eventually(() => expect(told).toHaveLength(3));
+    expect(told.at(-1)).toBe("info config/logs AgentPlaced True AgentPlaced");
+  });
+});
+
+const POOLS = `apiVersion: berth.dev/v1alpha1
+kind: WorkerPools
+metadata: {name: default}
+spec: {}
+`;
+
+describe("WorkerPools that may not be read", () => {
+  it("are told of by the informer's metrics, and keep the process ready for what else it does", async () => {
+    const user = "pools-without-rights";
+    await grant("no-pools", ALL_BUT_POOLS, user);
+    await using folder = await testFolder({ "berth.yaml": POOLS });
+    await using asUser = cluster.connect({ user: await cluster.user(user, ["system:authenticated"]) });
+    await using berth = await startBerth({
+      client: asUser,
+      config: [{ path: `${folder.path}/berth.yaml`, shown: "berth.yaml" }],
+    });
+    const lines = async (): Promise<readonly string[]> => {
+      const { body } = await berth.metrics.expose();
+      return body.split("\n").filter((line) => line.includes("workerpools.ate.dev"));
+    };
+    await eventually(async () =>
+      expect(await lines()).toEqual(
+        expect.arrayContaining([
+          text(/^berth_informer_failures_total\{.*forbidden.*\} [1-9]/),
+          text(/^berth_informer_synced\{.*\} 0$/),
+        ]),
+      ),
+    );
+    await eventually(() => expect(berth.problems()).toEqual([]));
+  });
+});

@@ -1,0 +1,114 @@
+/** What holds owners for footprints until their pods are gone, put together. */
+import type { KubeClient, Node } from "@berth/kube";
+import {
+  createHoldReconciler,
+  type Footprint,
+  type FootprintProgress,
+  type Footprints,
+  type FootprintWatches,
+  HeldOwners,
+  HoldWatches,
+  type OwnerKey,
+  resourceName,
+  toOwnerText,
+} from "@berth/placement";
+import {
+  type Clock,
+  type ClusterName,
+  type Component,
+  type Controller,
+  createController,
+  type EventRecorder,
+  type Informer,
+  keyOf,
+  type Logger,
+  type MetricsRegistry,
+} from "@berth/runtime";
+import { MissingRights } from "../missing-rights.ts";
+import { followLostNodes, isLost } from "./nodes.ts";
+
+export interface HoldPartsOptions {
+  readonly client: KubeClient;
+  readonly cluster: ClusterName;
+  readonly nodes: Informer<Node>;
+  readonly watches: Pick<FootprintWatches, "sight" | "podsOf">;
+  readonly events: EventRecorder;
+  readonly metrics: MetricsRegistry;
+  readonly log: Logger;
+  readonly clock: Clock;
+  /** Something else is to be said of this footprint, or of any that holds owners. Must not throw. */
+  readonly onChange: (rule?: string) => void;
+}
+
+export interface HoldParts {
+  /** Is to hear of what pods are decided by. */
+  readonly watches: HoldWatches;
+  /**
+   * The footprints in force from now on. Answers those that hold owners: some go on for a fault of their document, and their
+   * pods have to be watched as well.
+   */
+  want(footprints: Footprints): readonly Footprint[];
+  /** What keeps the hold from being kept. */
+  problem(footprint: Footprint): string | undefined;
+  progress(footprint: Footprint): Pick<FootprintProgress, "held" | "owners" | "holdProblem">;
+  /** What the leader runs. */
+  readonly components: readonly Component[];
+}
+
+/** Pods of one owner come and go together. Milliseconds. */
+const OWNER_COALESCE_MS = 20;
+
+export function createHoldParts(options: HoldPartsOptions): HoldParts {
+  const { client, cluster, nodes, events, onChange, watches: seen, ...common } = options;
+  const { sight } = seen;
+  const rights = new MissingRights();
+  const held = new HeldOwners({ onChange });
+  const watches = new HoldWatches({
+    ...common,
+    client,
+    cluster,
+    sight,
+    onOwner: (key) => controller.enqueue(key),
+    onRead: () => onChange(),
+  });
+  const controller: Controller<OwnerKey> = createController<OwnerKey>({
+    ...common,
+    name: "footprint-finalizers",
+    reconcile: createHoldReconciler({
+      client: rights.listenTo(client),
+      watches,
+      sight: { ...sight, podsOf: (footprint, among) => seen.podsOf(footprint, among) },
+      held,
+      isNodeLost: (name) => nodes.synced && isLost(nodes.get(keyOf(cluster, { metadata: { name } }))),
+      events,
+      clock: common.clock,
+    }),
+    queue: { coalesceMs: OWNER_COALESCE_MS },
+    toText: toOwnerText,
+  });
+  const lostNodes = followLostNodes(nodes, (name) => {
+    // Of other owners that are being deleted nothing has changed.
+    for (const footprint of watches.footprints)
+      for (const pod of sight.pods(footprint, name) ?? [])
+        watches.podChanged({ type: "updated", old: pod, object: pod });
+  });
+  const problem = ({ hold }: Footprint): string | undefined => {
+    if (hold === undefined) return undefined;
+    const resources = [hold.resource, ...hold.ownedResources].map(resourceName);
+    return watches.whyUnread(hold) ?? rights.why(resources);
+  };
+  return {
+    watches,
+    want(footprints) {
+      watches.want(footprints);
+      return watches.footprints;
+    },
+    problem,
+    progress: (footprint) => ({
+      held: held.of(footprint.rule),
+      ...(footprint.hold && { owners: watches.sightOf(footprint.hold.resource) }),
+      holdProblem: problem(footprint),
+    }),
+    components: [lostNodes, watches, controller],
+  };
+}

@@ -1,0 +1,74 @@
+/** Owners whose deletion waits, and the nodes of the pods it waits for. Nothing runs pods here: only nodes change. */
+import { customResourceDefinitions, namespaces, nodes, pods } from "@berth/kube";
+import { crds, nodeFootprints, workerPools } from "@berth/placement";
+import { aNode, aPod, eventually, startTestCluster, type TestCluster } from "@berth/testcluster";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { startBerth } from "../composition.ts";
+
+const NAMESPACE = "berth-system";
+
+let cluster: TestCluster;
+
+beforeAll(async () => {
+  cluster = await startTestCluster();
+  const { client } = cluster;
+  for (const crd of crds()) await eventually(() => client.apply(customResourceDefinitions, crd));
+  await eventually(() => client.list(nodeFootprints));
+  await eventually(() => client.list(workerPools));
+  await client.create(namespaces, { metadata: { name: NAMESPACE } });
+});
+afterAll(() => cluster?.[Symbol.asyncDispose]());
+
+async function setReady(name: string, status: "True" | "Unknown"): Promise<void> {
+  const body = { status: { conditions: [{ type: "Ready", status }] } };
+  await cluster.client.patch(nodes, { name }, { type: "strategic", body }, { subresource: "status" });
+}
+
+/** What the footprint says of the owners that it holds. */
+async function heldBy(name: string): Promise<string> {
+  const { status } = await cluster.client.get(nodeFootprints, { name });
+  return status?.conditions?.find(({ type }) => type === "OwnersHeld")?.message ?? "";
+}
+
+describe("an owner whose deletion waits for a pod that ends", () => {
+  it("is looked at when the node of the pod falls silent, is heard of again, or goes", async () => {
+    const { client } = cluster;
+    await using _berth = await startBerth({ client, namespace: NAMESPACE });
+    await client.create(nodes, aNode("n").build());
+    await setReady("n", "True");
+    await client.create(nodeFootprints, {
+      apiVersion: "berth.dev/v1alpha1",
+      kind: "NodeFootprint",
+      metadata: { name: "atelet" },
+      spec: { preset: "agent-substrate/pr-134", hold: { onDelete: "Wait" } },
+    });
+    const of = { namespace: "default", name: "a" };
+    await client.create(workerPools, { metadata: of, spec: { replicas: 1, ateomImage: "image" } });
+    const pool = await eventually(async () => {
+      const found = await client.get(workerPools, of);
+      expect(found.metadata?.finalizers).toContain("ate.dev/release-node-claims");
+      return found;
+    });
+    const uid = pool.metadata?.uid ?? "";
+    const owner = { apiVersion: "ate.dev/v1alpha1", kind: "WorkerPool", name: "a", uid, controller: true };
+    const pod = aPod("a-1")
+      .in("default")
+      .on("n")
+      .labelled({ "ate.dev/worker-pool-uid": uid })
+      .with((it) => ({ ...it, metadata: { ...it.metadata, ownerReferences: [owner] } }))
+      .build();
+    await client.create(pods, pod);
+    // Nobody ends it, and its own time is far away: what is said of it can change by its node alone.
+    await client.delete(pods, { namespace: "default", name: "a-1" }, { gracePeriodSeconds: 3600 });
+    await client.delete(workerPools, of);
+    await eventually(async () => expect(await heldBy("atelet")).toMatch(/default\/a-1(?!.*silent or gone)/));
+    await setReady("n", "Unknown");
+    await eventually(async () => expect(await heldBy("atelet")).toContain("silent or gone"));
+    await setReady("n", "True");
+    await eventually(async () => expect(await heldBy("atelet")).not.toContain("silent or gone"));
+    await client.delete(nodes, { name: "n" });
+    await eventually(async () => expect(await heldBy("atelet")).toContain("silent or gone"));
+    await client.delete(pods, { namespace: "default", name: "a-1" }, { gracePeriodSeconds: 0 });
+    await eventually(async () => expect((await client.list(workerPools)).items).toEqual([]));
+  });
+});

@@ -1,0 +1,194 @@
+/** The parts of a running Berth that have to do with node footprints, put together. */
+import type { KubeClient, Node } from "@berth/kube";
+import {
+  type BoundCapability,
+  bindFootprints,
+  createFootprintMetrics,
+  createFootprintSight,
+  type DaemonSetWatch,
+  type Footprint,
+  type FootprintJudgement,
+  type Footprints,
+  type NodeFootprint,
+  type NodeObserver,
+  nodeFootprints,
+  reasons,
+} from "@berth/placement";
+import type {
+  Clock,
+  ClusterName,
+  Component,
+  EventRecorder,
+  Informer,
+  Logger,
+  MetricsRegistry,
+  ObjectKey,
+} from "@berth/runtime";
+import type { Fault } from "../config/fault.ts";
+import type { Settings } from "../config/settings.ts";
+import { createDocumentFollower } from "../document-follower.ts";
+import { FaultReport } from "../fault-report.ts";
+import type { WebhookOwner } from "../webhook-server.ts";
+import { footprintWebhooks } from "./admission.ts";
+import { createAgentParts } from "./agent-parts.ts";
+import { createNodeCounts } from "./counts.ts";
+import { createFootprintHub } from "./footprints.ts";
+import { createHoldParts } from "./hold-parts.ts";
+import { createFootprintProgresses } from "./progress.ts";
+import { createFootprintReports } from "./reports.ts";
+import { createWaitParts } from "./wait-parts.ts";
+
+export interface FootprintSurroundings {
+  readonly client: KubeClient;
+  readonly cluster: ClusterName;
+  readonly installation: string;
+  readonly nodes: Informer<Node>;
+  readonly footprints: Informer<NodeFootprint>;
+  readonly daemonSets: DaemonSetWatch;
+  readonly events: EventRecorder;
+  readonly metrics: MetricsRegistry;
+  readonly log: Logger;
+  readonly clock: Clock;
+  /** Whether the API server asks about new pods that are to wait for an agent. */
+  readonly admission: () => FootprintJudgement | undefined;
+  /** Other footprints are in force. */
+  readonly onChange: () => void;
+  readonly onFault: (fault: Fault) => void;
+  /** Look at this node. */
+  readonly recheck: (node: string) => void;
+  readonly recheckAll: () => void;
+}
+
+export interface FootprintParts {
+  readonly capability: BoundCapability;
+  readonly footprints: () => Footprints | undefined;
+  readonly observer: NodeObserver;
+  /** Answers the API server about new pods. */
+  readonly webhooks: WebhookOwner;
+  /** Gets the configuration files as they change. */
+  readonly onSettings: (settings: Settings) => void;
+  /** DaemonSets have become known, or their pods belong elsewhere. */
+  readonly daemonSetsChanged: () => void;
+  /** There is another version of a DaemonSet, or it is gone. */
+  readonly daemonSetChanged: (key: ObjectKey) => void;
+  /** The state of admission has changed. */
+  readonly askStatuses: () => void;
+  /** Pods, what they are decided by, and those of the agents; they are read while a footprint is in force. */
+  readonly watches: readonly Component[];
+  /** Follows the footprints of the cluster. */
+  readonly follower: Component;
+  /** What the leader runs. */
+  readonly elected: readonly Component[];
+}
+
+/**
+ * What is decided over all nodes, of owners, of Deployments and of DaemonSets are parts of their own. Each gets the
+ * footprints as they change, and says when there is something to report.
+ */
+export function createFootprintParts(around: FootprintSurroundings): FootprintParts {
+  const { client, cluster, nodes, daemonSets, events, clock, log, metrics, recheckAll } = around;
+  const common = { client, cluster, clock, log, metrics };
+  const inForce = (): readonly Footprint[] => hub.inForce?.footprints ?? [];
+  const onChange = (rule?: string): void => (rule === undefined ? reports.askAll() : reports.askRule(rule));
+  let files: readonly { readonly name: string }[] = [];
+
+  const counts = createNodeCounts({
+    nodes,
+    clock,
+    onChange(rule) {
+      onChange(rule);
+      agents.ask();
+    },
+  });
+  const watches = createFootprintSight({
+    ...common,
+    daemonSets,
+    onNode: around.recheck,
+    onEverything() {
+      recheckAll();
+      holds.watches.lookAgain();
+    },
+    onPod: (change) => holds.watches.podChanged(change),
+    onOwners: (pod) => holds.watches.ownersKnown(pod),
+    onNamespace: (namespace) => holds.watches.lookAgain(namespace),
+    onNeed: (where) => waits.lookAgain(where),
+  });
+  const { sight } = watches;
+  const { installation, admission } = around;
+  const holds = createHoldParts({ ...common, nodes, watches, events, onChange });
+  const waits = createWaitParts({ ...common, installation, sight, admission, events });
+  const agents = createAgentParts({
+    ...common,
+    nodes,
+    daemonSets,
+    counts,
+    events,
+    onChange,
+    onAsked: recheckAll,
+  });
+  const progresses = createFootprintProgresses({ inForce, counts, watches, holds, waits, agents });
+
+  const footprintMetrics = createFootprintMetrics(metrics);
+  footprintMetrics.counts(() => counts.tally.total);
+  footprintMetrics.hindered(() => progresses.hindered);
+  const faults = new FaultReport(around.onFault);
+  const hub = createFootprintHub((footprints) => {
+    faults.report("footprints", hub.configFaults());
+    footprintMetrics.taken(footprints.footprints.length, footprints.faults.length);
+    counts.begin();
+    const holding = holds.want(footprints);
+    watches.want([...new Set([...footprints.footprints, ...holding])]);
+    agents.want(footprints);
+    waits.want(footprints);
+    reports.askAll();
+    around.onChange();
+    recheckAll();
+    // Without nodes nothing is decided, and all of them have been looked at.
+    counts.check();
+  });
+  const reports = createFootprintReports({
+    ...common,
+    events,
+    objects: around.footprints,
+    judge: (name, version) => hub.judgementOf(name, version),
+    judgeFile: (name) => judgeFile(name, hub.inForce),
+    progressOf: (rule) => progresses.of(rule),
+    files: () => files.map(({ name }) => name),
+    inForce,
+    hindrances: (footprint) => progresses.hindrances(footprint),
+  });
+
+  return {
+    capability: bindFootprints({ footprints: () => hub.inForce, sight }),
+    footprints: () => hub.inForce,
+    observer: counts.observer,
+    webhooks: footprintWebhooks({ client, footprints: () => hub.inForce, sight, log }),
+    askStatuses: () => reports.askAll(),
+    onSettings({ nodeFootprints: read }) {
+      files = read ?? [];
+      hub.setConfig(read);
+    },
+    daemonSetsChanged: () => agents.daemonSetsChanged(),
+    daemonSetChanged: (key) => agents.daemonSetChanged(key),
+    watches: [...watches.components, agents.watch],
+    follower: createDocumentFollower({
+      client,
+      resource: nodeFootprints,
+      documents: around.footprints,
+      nodes,
+      clock,
+      onDocuments: (read) => hub.setCluster(read),
+      onUnreadable: () => hub.settle(),
+      onNodes: () => counts.check(),
+      onLook: () => reports.look(),
+    }),
+    elected: [...holds.components, ...waits.components, ...agents.components, ...reports.controllers],
+  };
+}
+
+function judgeFile(name: string, inForce: Footprints | undefined): FootprintJudgement {
+  const fault = inForce?.faults.find((it) => it.source === "config" && it.footprint === name);
+  if (fault === undefined) return { ready: true, reason: reasons.FootprintInForce, message: "in force" };
+  const message = `${["spec", ...fault.path].join(".")}: ${fault.message}`;
+  return { ready: false, reason: fault.reason, message };
+}

@@ -1,0 +1,120 @@
+/** What footprints say of themselves: those of the cluster in their status, those of files in the log. */
+import type { KubeClient } from "@berth/kube";
+import {
+  createFootprintStatusReconciler,
+  decideFootprintStatus,
+  documentName,
+  type Footprint,
+  type FootprintJudgement,
+  type FootprintProgress,
+  type FootprintStatusOptions,
+  isGoodFootprintCondition,
+  type NodeFootprint,
+  nodeFootprints,
+} from "@berth/placement";
+import {
+  type Clock,
+  type ClusterName,
+  type Controller,
+  createController,
+  type Informer,
+  keyOf,
+  type Logger,
+  type MetricsRegistry,
+  type ObjectKey,
+} from "@berth/runtime";
+import { ConditionLog } from "../condition-log.ts";
+import { createKeySource } from "../key-source.ts";
+import type { DocumentVersion } from "../source-documents.ts";
+import { createStatusController } from "../status-controller.ts";
+
+export interface FootprintReportsOptions {
+  readonly client: Pick<KubeClient, "patch">;
+  readonly cluster: ClusterName;
+  readonly objects: Informer<NodeFootprint>;
+  /** Of those of the cluster; `undefined` until this version was taken over. */
+  readonly judge: (name: string, version: DocumentVersion) => FootprintJudgement | undefined;
+  /** Of those of files, by name. */
+  readonly judgeFile: (name: string) => FootprintJudgement | undefined;
+  /** By rule; `undefined` while it is not in force. */
+  readonly progressOf: (rule: string) => FootprintProgress | undefined;
+  /** Names of the documents of files. */
+  readonly files: () => readonly string[];
+  readonly inForce: () => readonly Footprint[];
+  /** What else than counts has come to be said of it. */
+  readonly hindrances: (footprint: Footprint) => string;
+  readonly events: NonNullable<FootprintStatusOptions["events"]>;
+  readonly metrics: MetricsRegistry;
+  readonly log: Logger;
+  readonly clock: Clock;
+}
+
+export interface FootprintReports {
+  /** Something is to be said anew of this footprint. */
+  askRule(rule: string): void;
+  askAll(): void;
+  /** Rights come and go without a word: looks for what has changed of them, and asks for it. */
+  look(): void;
+  /** What the leader runs. */
+  readonly controllers: readonly Controller[];
+}
+
+/** As often as a status is written at most. Milliseconds. */
+const COALESCE_MS = 1000;
+
+export function createFootprintReports(options: FootprintReportsOptions): FootprintReports {
+  const { cluster, objects, judgeFile, progressOf, files, events, clock, log } = options;
+  const statuses = createStatusController({
+    ...options,
+    name: "node-footprints",
+    resource: nodeFootprints,
+    reconcile: (parts) => createFootprintStatusReconciler({ ...parts, objects, progressOf, events, clock }),
+  });
+  const said = new ConditionLog({ noun: "footprint", isGood: isGoodFootprintCondition, log });
+  const keyNamed = (name: string): ObjectKey => keyOf(cluster, { metadata: { name } });
+  const asked = createKeySource(() => files().map(keyNamed));
+  const fileController = createController({
+    name: "footprint-conditions",
+    reconcile({ name }) {
+      said.keep(files().map(ruleOf));
+      const conditions = said.of(ruleOf(name)) ?? [];
+      const { status } = decideFootprintStatus({
+        object: { status: { conditions } },
+        judgement: judgeFile(name),
+        progress: progressOf(ruleOf(name)),
+        now: clock.now(),
+      });
+      if (status?.conditions) said.tell(ruleOf(name), status.conditions);
+      return Promise.resolve(undefined);
+    },
+    sources: [asked],
+    queue: { coalesceMs: COALESCE_MS },
+    clock,
+    log,
+    metrics: options.metrics,
+  });
+  const seen = new Map<string, string>();
+  const askRule = (rule: string): void => {
+    statuses.askRule(rule);
+    const name = documentName(rule, "config");
+    if (name !== undefined) asked.ask([keyNamed(name)]);
+  };
+  return {
+    askRule,
+    askAll() {
+      statuses.askAll();
+      asked.ask(files().map(keyNamed));
+    },
+    look() {
+      const now = new Map(options.inForce().map((it) => [it.rule, options.hindrances(it)]));
+      for (const [rule, hindrances] of now) if (seen.get(rule) !== hindrances) askRule(rule);
+      seen.clear();
+      for (const [rule, hindrances] of now) seen.set(rule, hindrances);
+    },
+    controllers: [statuses.controller, fileController],
+  };
+}
+
+function ruleOf(name: string): string {
+  return `config/${name}`;
+}

@@ -1,0 +1,304 @@
+/** Footprints with the rights of Berth's own manifests alone, on a real API server. */
+import {
+  clusterRoleBindings,
+  clusterRoles,
+  customResourceDefinitions,
+  type Deployment,
+  defineResource,
+  deployments,
+  type KubeClient,
+  type KubeObject,
+  mutatingWebhookConfigurations,
+  namespaces,
+  nodes,
+  persistentVolumeClaims,
+  persistentVolumes,
+  pods,
+  type Resource,
+  roleBindings,
+  roles,
+  serviceAccounts,
+} from "@berth/kube";
+import { compileFootprints, crds, createWaitReconciler, nodeFootprints, workerPools } from "@berth/placement";
+import { clusterName, createSilentLogger, type EventInput, keyOf, systemClock } from "@berth/runtime";
+import {
+  aNode,
+  aPod,
+  eventually,
+  findFreePort,
+  startTestCluster,
+  type TestCluster,
+} from "@berth/testcluster";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { startBerth } from "../composition.ts";
+import { admissionServerSpec } from "../config/admission-server.ts";
+import { loadSettings } from "../config/settings.ts";
+import { installManifests } from "../manifests.ts";
+import { type ExtraRights, rightsOf } from "../manifests-rights.ts";
+import { testFolder } from "../testing/harness.ts";
+
+let cluster: TestCluster;
+
+beforeAll(async () => {
+  cluster = await startTestCluster({ audit: true });
+  const { client } = cluster;
+  for (const crd of crds()) await eventually(() => client.apply(customResourceDefinitions, crd));
+  await eventually(() => client.list(nodeFootprints));
+  await eventually(() => client.list(workerPools));
+});
+afterAll(() => cluster?.[Symbol.asyncDispose]());
+
+const KINDS: readonly Resource[] = [
+  namespaces,
+  serviceAccounts,
+  clusterRoles,
+  clusterRoleBindings,
+  roles,
+  roleBindings,
+];
+
+/** What `berth manifests` prints of accounts and rights; connects as the account. */
+async function installed(
+  installation: string,
+  rights: ExtraRights,
+): Promise<{ readonly client: KubeClient; readonly user: string; readonly namespace: string }> {
+  const namespace = `berth-${installation}`;
+  const image = "registry.example.com/berth:1";
+  const objects: readonly KubeObject[] = installManifests({
+    image,
+    namespace,
+    installation,
+    replicas: 1,
+    rules: new Map(),
+    rights,
+  });
+  for (const object of objects) {
+    const resource = KINDS.find(({ kind }) => kind === object.kind);
+    if (resource !== undefined) await cluster.client.apply(resource, object, { fieldManager: "installer" });
+  }
+  const user = `system:serviceaccount:${namespace}:${namespace}`;
+  const groups = ["system:serviceaccounts", `system:serviceaccounts:${namespace}`, "system:authenticated"];
+  const client = cluster.connect({ user: await cluster.user(user, groups) });
+  await untilKnown(client, { user, namespace });
+  return { client, user, namespace };
+}
+
+/** What nobody has. Whoever may list it is told so. */
+const nothing = defineResource({
+  group: "rights.test",
+  version: "v1",
+  plural: "nothings",
+  kind: "Nothing",
+  namespaced: false,
+});
+
+/** Rights are known to the API server a moment after they were given, roles and bindings each in their order. */
+async function untilKnown(
+  account: KubeClient,
+  { user, namespace }: { readonly user: string; readonly namespace: string },
+): Promise<void> {
+  const apiGroup = "rbac.authorization.k8s.io";
+  const name = `${namespace}-last`;
+  const rules = [{ apiGroups: [nothing.group], resources: [nothing.plural], verbs: ["list"] }];
+  await cluster.client.create(clusterRoles, { metadata: { name }, rules });
+  await cluster.client.create(clusterRoleBindings, {
+    metadata: { name },
+    roleRef: { apiGroup, kind: "ClusterRole", name },
+    subjects: [{ apiGroup, kind: "User", name: user }],
+  });
+  await eventually(async () => {
+    await expect(account.list(nothing)).rejects.toMatchObject({ failure: { kind: "notFound" } });
+    await account.get(namespaces, { name: namespace });
+  });
+}
+
+const WEB = `apiVersion: berth.dev/v1alpha1
+kind: NodeFootprint
+metadata: {name: web}
+spec:
+  workloads: [{podSelector: {matchLabels: {app: web}}}]
+  node: {label: {key: example.com/web}, claims: {annotationPrefix: example.com/web.}}
+  group: {by: OwnerUID, owner: {group: apps, kind: Deployment}}
+  wait: {inject: ServerSideApply, port: 9}
+---
+apiVersion: berth.dev/v1alpha1
+kind: NodeFootprint
+metadata: {name: storage}
+spec:
+  preset: csi
+  workloads: [{csiDrivers: [csi.example.com], namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: default}}}]
+  wait: {inject: Webhook, port: 9}
+`;
+
+function aDeployment(name: string): Deployment {
+  const labels = { app: "web" };
+  const containers = [{ name: "main", image: "registry.test/app:1" }];
+  return {
+    metadata: { name },
+    spec: { selector: { matchLabels: labels }, template: { metadata: { labels }, spec: { containers } } },
+  };
+}
+
+describe("the manifests for footprints", () => {
+  it("give what waits, claims by owners and volumes take, and nothing is refused", async () => {
+    const { client } = cluster;
+    const namespace = "default";
+    const own = await installed("waits", { patchDeployments: true });
+    const mark = await cluster.audit.mark();
+    await using asAccount = own.client;
+    await using folder = await testFolder({ "footprints.yaml": WEB });
+    const port = await findFreePort();
+    const url = `https://127.0.0.1:${port}`;
+    const spec = admissionServerSpec.parse({ bindAddress: `127.0.0.1:${port}`, url });
+    await client.create(nodes, aNode("n1").build());
+    await client.create(deployments, aDeployment("web"), { namespace });
+    await client.create(persistentVolumes, {
+      metadata: { name: "v" },
+      spec: {
+        accessModes: ["ReadWriteOnce"],
+        capacity: { storage: "1Gi" },
+        csi: { driver: "csi.example.com", volumeHandle: "v" },
+        claimRef: { namespace, name: "c" },
+      },
+    });
+    await client.create(
+      persistentVolumeClaims,
+      {
+        metadata: { name: "c" },
+        spec: {
+          accessModes: ["ReadWriteOnce"],
+          resources: { requests: { storage: "1Gi" } },
+          storageClassName: "",
+          volumeName: "v",
+        },
+      },
+      { namespace },
+    );
+    const volumes = [{ name: "c", persistentVolumeClaim: { claimName: "c" } }];
+    const pod = aPod("db")
+      .on("n1")
+      .with((it) => ({ ...it, spec: { containers: [], ...it.spec, volumes } }));
+    await client.create(pods, pod.build(), { namespace });
+    await using berth = await startBerth({
+      client: asAccount,
+      installation: "waits",
+      namespace: own.namespace,
+      admission: { spec, namespace: own.namespace },
+      config: [{ path: `${folder.path}/footprints.yaml`, shown: "footprints.yaml" }],
+    });
+    await eventually(async () => {
+      const { spec: deployment } = await client.get(deployments, { namespace, name: "web" });
+      expect(deployment?.template.spec?.initContainers?.map(({ name }) => name)).toEqual(["wait-for-agent"]);
+      const { metadata } = await client.get(nodes, { name: "n1" });
+      expect(metadata?.labels?.["footprint.berth.dev/storage"]).toBe("true");
+      const { items } = await client.list(mutatingWebhookConfigurations);
+      expect(items.map((it) => it.metadata?.name)).toEqual(["berth-waits-footprint"]);
+    });
+    await eventually(async () => {
+      const made = await client.create(
+        pods,
+        { ...pod.build(), metadata: { name: "db2" } },
+        { namespace, dryRun: true },
+      );
+      expect(made.spec?.initContainers?.map(({ name }) => name)).toEqual(["wait-for-agent"]);
+    });
+    await eventually(() => expect(berth.problems()).toEqual([]));
+    const refused = await cluster.audit.entriesSince(mark, { user: own.user, code: 403 });
+    expect(refused.map(({ verb, resource }) => `${verb} ${resource}`)).toEqual([]);
+  });
+});
+
+describe("with the rights of the manifests", () => {
+  it("a Deployment that goes as its wait is applied is no refusal to be told of", async () => {
+    const namespace = "default";
+    const own = await installed("gone", { patchDeployments: true });
+    await using asAccount = own.client;
+    await using folder = await testFolder({ "footprints.yaml": WEB });
+    const settings = await loadSettings({ config: [`${folder.path}/footprints.yaml`] }, folder.path);
+    const sources = [{ source: "config" as const, documents: settings.nodeFootprints }];
+    const footprints = compileFootprints({ sources });
+    const made = await cluster.client.create(deployments, aDeployment("short"), { namespace });
+    await cluster.client.delete(deployments, { namespace, name: "short" });
+    const events: EventInput[] = [];
+    const reconcile = createWaitReconciler({
+      installation: "gone",
+      deployments: { get: () => made },
+      footprints: () => footprints,
+      sight: { namespaceLabels: () => ({}), driverOfClaim: () => null },
+      client: asAccount,
+      events: { record: (event) => events.push(event) },
+      clock: systemClock,
+    });
+    const key = keyOf(clusterName("c"), made);
+    const { signal } = new AbortController();
+    const result = await reconcile(key, { signal, log: createSilentLogger() });
+    expect([result, events.map(({ reason, note }) => `${reason}: ${note}`)]).toEqual([undefined, []]);
+  });
+});
+
+const SUBSTRATE = `apiVersion: berth.dev/v1alpha1
+kind: NodeFootprint
+metadata: {name: atelet}
+spec: {preset: agent-substrate/owner-uid}
+`;
+
+/** As `berth manifests --config` has them. */
+async function rightsOfText(text: string): Promise<ExtraRights> {
+  await using folder = await testFolder({ "footprints.yaml": text });
+  const settings = await loadSettings({ config: ["footprints.yaml"] }, folder.path);
+  const sources = [{ source: "config" as const, documents: settings.nodeFootprints }];
+  return rightsOf(settings, compileFootprints({ sources }).footprints);
+}
+
+describe.each([
+  { by: "their flag", name: "by-flag", rights: () => Promise.resolve({ workerPools: true }) },
+  { by: "the document alone", name: "by-document", rights: () => rightsOfText(SUBSTRATE) },
+])("with the rights for WorkerPools by $by", ({ name, rights }) => {
+  it("the preset for agent-substrate without its pull request marks, holds, deletes and needs no other", async () => {
+    const { client } = cluster;
+    const namespace = "default";
+    const own = await installed(name, await rights());
+    const mark = await cluster.audit.mark();
+    await using asAccount = own.client;
+    await using folder = await testFolder({ "footprints.yaml": SUBSTRATE });
+    const spec = { replicas: 1, ateomImage: "registry.test/ateom:1", sandboxClass: "gvisor" } as const;
+    const of = { namespace, name };
+    const pool = await client.create(workerPools, { metadata: { name }, spec }, { namespace });
+    const { uid = "" } = pool.metadata ?? {};
+    const ownerReferences = [
+      { apiVersion: "ate.dev/v1alpha1", kind: "WorkerPool", name, uid, controller: true },
+    ];
+    await client.create(nodes, aNode(name).build());
+    const pod = aPod(name)
+      .labelled({ "ate.dev/worker-pool": name })
+      .on(name)
+      .with((it) => ({ ...it, metadata: { ...it.metadata, ownerReferences } }));
+    await client.create(pods, pod.build(), { namespace });
+    // As the controller of agent-substrate makes it.
+    const deployment = aDeployment(name);
+    const metadata = { ...deployment.metadata, ownerReferences };
+    await client.create(deployments, { ...deployment, metadata }, { namespace });
+    await using berth = await startBerth({
+      client: asAccount,
+      installation: name,
+      namespace: own.namespace,
+      config: [{ path: `${folder.path}/footprints.yaml`, shown: "footprints.yaml" }],
+    });
+    await eventually(async () => {
+      const { metadata: marked } = await client.get(nodes, { name });
+      expect(marked?.labels?.["ate.dev/atelet"]).toBe("true");
+      const { metadata: held } = await client.get(workerPools, of);
+      expect(held?.finalizers).toEqual(["ate.dev/release-node-claims"]);
+    });
+    await client.delete(workerPools, of);
+    await eventually(async () => {
+      const { items } = await client.list(deployments, { namespace });
+      expect(items.map((it) => it.metadata?.name)).not.toContain(name);
+    });
+    await client.delete(pods, of, { gracePeriodSeconds: 0 });
+    await eventually(async () => expect((await client.list(workerPools, { namespace })).items).toEqual([]));
+    const refused = await cluster.audit.entriesSince(mark, { user: own.user, code: 403 });
+    expect(refused.map(({ verb, resource }) => `${verb} ${resource}`)).toEqual([]);
+    expect(berth.problems()).toEqual([]);
+  });
+});

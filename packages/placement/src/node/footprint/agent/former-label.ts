@@ -1,0 +1,64 @@
+/**
+ * Labels that a footprint set before it came to set another, while the DaemonSet of its agent asks for them still: without
+ * them the agent would leave its nodes before it can follow. Pure.
+ */
+import type { DaemonSet, Node } from "@berth/kube";
+import { MARKS_ANNOTATION } from "../../../api/keys.ts";
+import type { NodeView } from "../../capability.ts";
+import { labelId, type MarkId, ownValue, parseMarkId } from "../../mark.ts";
+import { type RecordedMark, recordOf } from "../../record.ts";
+import { FOOTPRINT, type Footprint } from "../footprint.ts";
+import { recordedLabel } from "./selector.ts";
+
+/** Whose labels, and whose agent. */
+export type Relabelled = Pick<Footprint, "rule" | "label" | "agent">;
+
+/**
+ * Those of this node that have to stay while it needs the agent.
+ * @param daemonSet `undefined` while it is not known: then all of them.
+ */
+export function formerLabels(
+  footprint: Relabelled,
+  owned: NodeView["owned"],
+  daemonSet: DaemonSet | null | undefined,
+): readonly MarkId[] {
+  const { agent, label } = footprint;
+  if (agent === undefined || agent.nodeSelector === "Off") return [];
+  const selector = daemonSet?.spec?.template.spec?.nodeSelector;
+  const stays = (key: string): boolean => daemonSet === undefined || ownValue(selector, key) !== undefined;
+  const former: MarkId[] = [];
+  for (const [id, mark] of owned) {
+    const place = isOf(footprint, mark) ? parseMarkId(id) : undefined;
+    if (place?.kind === "label" && place.key !== label.key && stays(place.key)) former.push(id);
+  }
+  return former;
+}
+
+/**
+ * The key of one that nobody here takes out of the node selector: with `Manage` one that Berth has not put there. Told by
+ * nodes that keep it.
+ */
+export function leftoverKey(
+  footprint: Relabelled,
+  daemonSet: DaemonSet,
+  nodes: readonly Node[],
+): string | undefined {
+  const { agent, label } = footprint;
+  const ours = agent?.nodeSelector === "Manage" ? recordedLabel(daemonSet)?.key : undefined;
+  const keys = Object.keys(daemonSet.spec?.template.spec?.nodeSelector ?? {});
+  return keys
+    .filter((key) => key !== label.key && key !== ours)
+    .find((key) => nodes.some((node) => isLabelledBy(footprint, node, key)));
+}
+
+/** A record is read only where its text names the key: there are as many as nodes, and this is asked often. */
+function isLabelledBy(footprint: Relabelled, node: Node, key: string): boolean {
+  const id = labelId(key);
+  if (ownValue(node.metadata?.annotations, MARKS_ANNOTATION)?.includes(id) !== true) return false;
+  const read = recordOf(node);
+  return read.state === "read" && isOf(footprint, read.record.marks.get(id));
+}
+
+function isOf({ rule }: Relabelled, mark: RecordedMark | undefined): boolean {
+  return mark?.capability === FOOTPRINT && mark.rule === rule;
+}

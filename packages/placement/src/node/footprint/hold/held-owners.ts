@@ -1,0 +1,52 @@
+/** The owners whose deletion waits, by footprint: for status and metrics. */
+import type { HeldState } from "./decide.ts";
+
+export interface HeldEntry extends HeldState {
+  /** `namespace/name`, or the name alone. */
+  readonly name: string;
+  readonly uid: string;
+}
+
+export interface HeldOwnersOptions {
+  /** What is held for this footprint has changed. Called at once: collect them. Must not throw. */
+  readonly onChange: (rule: string) => void;
+}
+
+/** As many entries as there are held owners. */
+export class HeldOwners {
+  readonly #options: HeldOwnersOptions;
+  readonly #rules = new Map<string, Map<string, HeldEntry>>();
+
+  constructor(options: HeldOwnersOptions) {
+    this.#options = options;
+  }
+
+  /** Those of one footprint: the longest first. */
+  of(rule: string): readonly HeldEntry[] {
+    return [...(this.#rules.get(rule)?.values() ?? [])].sort((a, b) =>
+      a.since === b.since ? (a.name < b.name ? -1 : 1) : a.since < b.since ? -1 : 1,
+    );
+  }
+
+  get size(): number {
+    return this.#rules.values().reduce((sum, { size }) => sum + size, 0);
+  }
+
+  /** `undefined`: it is held no longer. */
+  put(rule: string, owner: string, entry: HeldEntry | undefined): void {
+    const held = this.#rules.get(rule) ?? new Map<string, HeldEntry>();
+    const before = held.get(owner);
+    if (before === undefined && entry === undefined) return;
+    if (before?.message === entry?.message && before?.uid === entry?.uid) return;
+    if (entry === undefined) held.delete(owner);
+    else held.set(owner, entry);
+    if (held.size === 0) this.#rules.delete(rule);
+    else this.#rules.set(rule, held);
+    this.#options.onChange(rule);
+  }
+
+  /** It is gone, or nobody holds it: whoever did. */
+  clear(owner: string, except: readonly string[] = []): void {
+    for (const rule of this.#rules.keys()) if (!except.includes(rule)) this.put(rule, owner, undefined);
+  }
+}

@@ -1,0 +1,27 @@
+/** Resources that documents name: owners, and what these own. Their kinds are not known, and not needed. */
+import { defineResource, type Resource } from "@berth/kube";
+import type { GroupVersionResource } from "../footprint.ts";
+
+/** `workerpools.ate.dev`, as kubectl names it: versions of one resource are the same objects. */
+export function resourceName({ group, resource }: GroupVersionResource): string {
+  return group === "" ? resource : `${resource}.${group}`;
+}
+
+/** Versions of one resource are the same objects. */
+export function isSameResource(a: PluralName, b: PluralName): boolean {
+  return a.group === b.group && a.resource === b.resource;
+}
+
+type PluralName = Pick<GroupVersionResource, "group" | "resource">;
+
+export function versionedName(resource: GroupVersionResource): string {
+  return `${resourceName(resource)}/${resource.version}`;
+}
+
+/** For requests about one object, or about a whole collection. */
+export function resourceOf(
+  { group, version, resource }: GroupVersionResource,
+  isNamespaced = true,
+): Resource {
+  return defineResource({ group, version, plural: resource, kind: "", namespaced: isNamespaced });
+}
