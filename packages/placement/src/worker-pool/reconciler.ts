@@ -37,7 +37,7 @@ const UNREAD_MS = 1_000;
 
 /**
  * Nothing is written while a pool and its Deployment agree, nor to a pool that is being deleted. What others change is
- * put back, three times within ten minutes; then the Deployment is left alone for a while (`Contested`).
+ * put back; after three applies of the same within ten minutes the Deployment is left alone for a while (`Contested`).
  */
 export function createWorkerPoolReconciler(options: WorkerPoolReconcilerOptions): Reconcile<ObjectKey> {
   const memories = new TemplateMemories(createPoolMemory);
