@@ -66,6 +66,23 @@ describe("the pods that a deletion waits for", () => {
     expect(podsOfOwner(byLabel, { ...A, uid: "b" }, sight)).toEqual({ pods: [], unread: [] });
   });
 
+  it("are not known while it is not known of one of its own whether it counts, and are though it is not of another's", () => {
+    const namespaceSelector = { matchLabels: { team: "x" } };
+    const workloads = [
+      {
+        podSelector: { matchExpressions: [{ key: "ate.dev/worker-pool", operator: "Exists" }] },
+        namespaceSelector,
+      },
+    ] as const;
+    const footprint = footprintOf({ preset: "agent-substrate/owner-uid", workloads });
+    const pods = [makeAteom("a", "p1", { namespace: "gone" }), makeAteom("a", "p2")];
+    const sight = { ...sightOf({ namespaces: { default: { team: "x" } } }), podsOf: () => pods };
+    const podsOf = (uid: string): unknown =>
+      podsOfOwner(footprint, { ...A, known: new Set(), namespace: "", uid }, sight);
+    expect(podsOf("a")).toEqual({ pods: undefined, unread: [] });
+    expect(podsOf("b")).toEqual({ pods: [], unread: [] });
+  });
+
   it("have all their owners asked for at once, up to a bound", () => {
     const pods = Array.from({ length: MAX_UNREAD + 5 }, (_, at) => makeAteom("a", `p${at}`));
     const asked = new Set<Pod>();

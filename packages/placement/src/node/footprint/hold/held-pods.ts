@@ -64,8 +64,10 @@ export function podsOfOwner(footprint: Footprint, owner: DeletedOwner, sight: He
     if (needs === "no") continue;
     const chain = sight.owners(pod);
     if (chain === undefined) unread.push(pod);
+    // Of another owner: whether it counts does not matter, and what becomes of it is not told to this one.
+    else if (!isBound(footprint, pod, chain, owner)) continue;
     if (chain === undefined || needs === "unknown") isKnown = false;
-    else if (isBound(footprint, pod, chain, owner)) {
+    else {
       owner.known.add(pod.metadata?.uid ?? "");
       pods.push(pod);
     }
