@@ -51,9 +51,10 @@ export function footprintWebhooks({ client, footprints, sight, log }: FootprintA
     const inForce = footprints();
     if (inForce === undefined) throw new Error("the node footprints have not been read yet");
     const { footprints: asking } = inForce;
-    let said = admitWait({ footprints: asking, sight }, request);
+    const arriving = unseenIsUnknown(sight);
+    let said = admitWait({ footprints: asking, sight: arriving }, request);
     if (said.unknown.length > 0 && !sight.namespaceLabels(request.namespace ?? "")) {
-      const seeing = await withNamespace(sight, request, { client, signal });
+      const seeing = await withNamespace(arriving, request, { client, signal });
       said = admitWait({ footprints: asking, sight: seeing }, request);
     }
     const { patch, unknown } = said;
@@ -65,6 +66,14 @@ export function footprintWebhooks({ client, footprints, sight, log }: FootprintA
     return { allowed: true, patch };
   };
   return { handlers: { [waitPath]: answer }, isReady: () => footprints() !== undefined };
+}
+
+/** The namespace of a pod that is made is there: one that was not seen is on its way. */
+function unseenIsUnknown(sight: NeedSight): NeedSight {
+  return {
+    driverOfClaim: (namespace, claim) => sight.driverOfClaim(namespace, claim),
+    namespaceLabels: (name) => sight.namespaceLabels(name) ?? undefined,
+  };
 }
 
 /** Knows the namespace of the request as well, where that can be read in time. By list: there is no right to get it. */

@@ -75,7 +75,7 @@ describe("what a workload asks of a pod", () => {
     } as const;
     expect(needs([workload], makePod("p"), { namespaces: { default: {} } })).toBe("yes");
     expect(needs([workload], makePod("p"), { namespaces: { default: { off: "" } } })).toBe("no");
-    expect(needs([workload], makePod("p"), { namespaces: { default: null } })).toBe("unknown");
+    expect(needs([workload], makePod("p"), { namespaces: { default: null } })).toBe("no");
     expect(needs([workload], makePod("p"))).toBe("unknown");
     expect(needs([{ ...workload, ...LABELLED }], makePod("p"))).toBe("no");
   });

@@ -80,9 +80,9 @@ function namespaceAnswer(
 ): Answer {
   if (isEmptySelector(selector)) return "yes";
   const labels = sight.namespaceLabels(metadata?.namespace ?? "");
-  // It holds a pod, so there is one: that of a name that was not seen yet is on its way.
-  if (labels === undefined || labels === null) return "unknown";
-  return matchesSelector(selector, labels) ? "yes" : "no";
+  if (labels === undefined) return "unknown";
+  // Unknown for ever where a namespace was finalized by force: its pods stay. When one comes, all is looked at again.
+  return labels !== null && matchesSelector(selector, labels) ? "yes" : "no";
 }
 
 /**
