@@ -35,10 +35,11 @@ export class ManageProblems {
     this.#options.onChange(rule);
   }
 
-  /** Forgets all others. Of those that are not in force nothing is said. */
+  /** Forgets all others, and what was said of another label or DaemonSet: it may be that of a footprint again. */
   keep(footprints: readonly Footprint[]): void {
-    const kept = new Set(footprints.map(({ rule }) => rule));
-    for (const rule of this.#entries.keys()) if (!kept.has(rule)) this.#entries.delete(rule);
+    const targets = new Map(footprints.map((footprint) => [footprint.rule, targetOf(footprint)]));
+    for (const [rule, { footprint }] of this.#entries)
+      if (targets.get(rule) !== targetOf(footprint)) this.#entries.delete(rule);
   }
 }
 

@@ -325,6 +325,40 @@ describe("what is in the way of an agent that is managed", () => {
     expect(contested.inTheWay).toEqual([]);
   });
 
+  it("is nothing shared once another wants it no longer, though a node is still to be labelled or unknown", async () => {
+    const other = aFootprint({ name: "other", rule: "cluster/other" });
+    const verifies = { namespace: "ate-system", name: "atelet", nodeSelector: "Verify" } as const;
+    for (const left of [[aFootprint()], [aFootprint(), { ...other, agent: verifies }]]) {
+      for (const pending of [undefined, 1]) {
+        const world = new World();
+        world.footprints = [aFootprint(), other];
+        await world.look();
+        expect(world.inTheWay).toHaveLength(2);
+        world.footprints = left;
+        world.problems.keep(left);
+        world.pending = pending;
+        world.asked.length = 0;
+        expect(await world.look()).toBeGreaterThan(0);
+        expect(world.inTheWay).toEqual([]);
+        expect(world.asked).toEqual(["cluster/atelet"]);
+      }
+    }
+  });
+
+  it("is not what was in the way of an earlier Manage, when it manages again", async () => {
+    const world = new World();
+    world.failure = { kind: "forbidden" };
+    await world.look();
+    expect(world.inTheWay).toEqual([REFUSED]);
+    for (const nodeSelector of ["Verify", "Manage"] as const) {
+      world.footprints = [aFootprint({ agent: { namespace: "ate-system", name: "atelet", nodeSelector } })];
+      world.problems.keep(world.footprints);
+      world.pending = undefined;
+      await world.look();
+      expect(world.inTheWay).toEqual([]);
+    }
+  });
+
   it("is the same where the server says another time or request with each refusal, and not where it says why", () => {
     const world = new World();
     const footprint = aFootprint();

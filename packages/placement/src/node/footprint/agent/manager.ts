@@ -45,7 +45,7 @@ export interface AgentReconcilerOptions {
     signal: AbortSignal,
   ) => Promise<DaemonSet>;
   /** Is told what is in the way, and that nothing is any more. */
-  readonly problems: Pick<ManageProblems, "put">;
+  readonly problems: Pick<ManageProblems, "of" | "put">;
   readonly clock: Clock;
   readonly events?: EventSink;
 }
@@ -90,7 +90,8 @@ export function createAgentReconciler(options: AgentReconcilerOptions): Reconcil
       settle();
       return undefined;
     }
-    // What was in the way before is so still, until it has been tried again.
+    // What else was in the way before is so still, until it has been tried again.
+    if (options.problems.of(footprint)?.reason === reasons.AgentShared) settle();
     if (options.pending(footprint) !== 0) return { recheckAfterMs: WAITING_MS };
     const contest = contestOf(memory, [footprint.label], options.clock.monotonic());
     if (contest === undefined)
