@@ -1,6 +1,6 @@
 /** Resources that documents name: owners, and what these own. Their kinds are not known, and not needed. */
 import { defineResource, type Resource } from "@berth/kube";
-import type { GroupVersionResource } from "../footprint.ts";
+import type { GroupVersionResource, OwnerHold } from "../footprint.ts";
 
 /** `workerpools.ate.dev`, as kubectl names it: versions of one resource are the same objects. */
 export function resourceName({ group, resource }: GroupVersionResource): string {
@@ -16,6 +16,11 @@ type PluralName = Pick<GroupVersionResource, "group" | "resource">;
 
 export function versionedName(resource: GroupVersionResource): string {
   return `${resourceName(resource)}/${resource.version}`;
+}
+
+/** What tells holds apart: those of one name keep the same owners, whatever footprints they are of. */
+export function guardName({ resource, finalizer }: Pick<OwnerHold, "resource" | "finalizer">): string {
+  return `${resourceName(resource)} ${finalizer}`;
 }
 
 /** For requests about one object, or about a whole collection. */

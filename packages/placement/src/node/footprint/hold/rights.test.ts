@@ -16,16 +16,25 @@ const pools = { group: "ate.dev", version: "v1alpha1", resource: "workerpools" }
 const deployments = { group: "apps", version: "v1", resource: "deployments" };
 const { signal } = new AbortController();
 
-function guardOf(onDelete: "DeleteOwned" | "Wait"): Guard {
-  const hold = { resource: pools, finalizer: "x.test/hold", onDelete, ownedResources: [deployments] };
-  const footprint = footprintOf({ preset: "agent-substrate/pr-134", hold });
-  return { resource: pools, finalizer: "x.test/hold", footprints: [footprint] };
+const jobs = { group: "batch", version: "v1", resource: "jobs" };
+const HOLD = { resource: pools, finalizer: "x.test/hold" };
+const other = { ...HOLD, finalizer: "x.test/other" };
+
+function guardOf(
+  onDelete: "DeleteOwned" | "Wait",
+  { finalizer = HOLD.finalizer, owned = [deployments] }: { finalizer?: string; owned?: (typeof jobs)[] } = {},
+): Guard {
+  const footprints = owned.map((one) => {
+    const hold = { resource: pools, finalizer, onDelete, ownedResources: [one] };
+    return footprintOf({ preset: "agent-substrate/pr-134", hold });
+  });
+  return { resource: pools, finalizer, footprints };
 }
 
 interface World {
   readonly clock: VirtualClock;
   readonly rights: HoldRights;
-  /** As `verb namespace`. */
+  /** As `verb namespace`, of Deployments; of Jobs all are there but those to delete. */
   readonly given: Set<string>;
   readonly asked: string[];
   missing(namespace?: string, guard?: Guard): Promise<string | undefined>;
@@ -36,7 +45,8 @@ function aWorld(...given: readonly string[]): World {
   const asked: string[] = [];
   const allowed = new Set(given);
   const create = (_: unknown, { spec }: SelfSubjectAccessReview): Promise<SelfSubjectAccessReview> => {
-    const { verb, namespace = "*" }: ResourceAttributes = spec.resourceAttributes ?? {};
+    const { verb, resource, namespace = "*" }: ResourceAttributes = spec.resourceAttributes ?? {};
+    if (resource === "jobs") return Promise.resolve({ spec, status: { allowed: verb !== "delete" } });
     asked.push(`${verb} ${namespace}`);
     return Promise.resolve({ spec, status: { allowed: allowed.has(`${verb} ${namespace}`) } });
   };
@@ -54,7 +64,7 @@ describe("the rights to let an owner go", () => {
     const world = aWorld("list *", "watch *", "delete *");
     for (const namespace of ["shop", "bank", ""]) expect(await world.missing(namespace)).toBeUndefined();
     expect(world.asked).toEqual(["list *", "watch *", "delete *"]);
-    expect(world.rights.why([deployments])).toBeUndefined();
+    expect(world.rights.why(HOLD)).toBeUndefined();
     await world.clock.advance(GRANTED_MS);
     world.given.delete("watch *");
     expect(await world.missing()).toBe('verb "watch" on "deployments.apps" in namespace "shop" is missing');
@@ -76,20 +86,39 @@ describe("the rights to let an owner go", () => {
   it("are told while they are missing and asked for, and asked for again after a while", async () => {
     const world = aWorld("list *", "watch *");
     expect(await world.missing()).toBe(LACK);
-    expect(world.rights.why([pools, deployments])).toBe(LACK);
-    expect(world.rights.why([pools])).toBeUndefined();
+    expect(world.rights.why(HOLD)).toBe(LACK);
     world.given.add("delete *");
     expect(await world.missing()).toBe(LACK);
     await world.clock.advance(DENIED_MS);
     expect(await world.missing()).toBeUndefined();
-    expect(world.rights.why([deployments])).toBeUndefined();
+    expect(world.rights.why(HOLD)).toBeUndefined();
+  });
+
+  it("are told to all that hold the same owners by the same finalizer: none of these is held", async () => {
+    const world = aWorld("list *", "watch *", "delete *");
+    const lack = 'verb "delete" on "jobs.batch" in namespace "shop" is missing';
+    const shared = guardOf("DeleteOwned", { owned: [deployments, jobs] });
+    expect(await world.missing("shop", shared)).toBe(lack);
+    for (const { hold } of shared.footprints) expect(world.rights.why(hold ?? other)).toBe(lack);
+    await world.clock.advance(DENIED_MS);
+    expect(await world.missing("shop")).toBeUndefined();
+    expect(world.rights.why(HOLD)).toBeUndefined();
+  });
+
+  it("are not told to those that hold them by another: they lack nothing", async () => {
+    const world = aWorld("list *", "watch *");
+    expect(await world.missing("shop")).toBe(LACK);
+    expect(await world.missing("shop", guardOf("Wait", other))).toBeUndefined();
+    expect(world.rights.why(other)).toBeUndefined();
+    expect(world.rights.why(HOLD)).toBe(LACK);
+    expect(world.rights.why({ ...HOLD, resource: jobs })).toBeUndefined();
   });
 
   it("are no longer told of when nobody needs them any more", async () => {
     const world = aWorld();
     await world.missing();
     await world.clock.advance(TOLD_MS);
-    expect(world.rights.why([deployments])).toBeUndefined();
+    expect(world.rights.why(HOLD)).toBeUndefined();
   });
 
   it("count as missing where the server does not let them be asked for, and not where it cannot be reached", async () => {
@@ -101,7 +130,7 @@ describe("the rights to let an owner go", () => {
     const refused = failing("forbidden");
     const guard = guardOf("DeleteOwned");
     expect(await refused.missing(guard, "shop", signal)).toContain("create selfsubjectaccessreviews");
-    expect(refused.why([deployments])).toContain("create selfsubjectaccessreviews");
+    expect(refused.why(HOLD)).toContain("create selfsubjectaccessreviews");
     await expect(failing("unreachable").missing(guard, "shop", signal)).rejects.toThrow(ApiError);
   });
 });

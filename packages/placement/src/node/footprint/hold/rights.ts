@@ -6,9 +6,9 @@ import {
   selfSubjectAccessReviews,
 } from "@berth/kube";
 import type { Clock } from "@berth/runtime";
-import type { GroupVersionResource } from "../footprint.ts";
+import type { GroupVersionResource, OwnerHold } from "../footprint.ts";
 import type { Guard } from "./decide.ts";
-import { resourceName, versionedName } from "./held-resource.ts";
+import { guardName, resourceName, versionedName } from "./held-resource.ts";
 
 /** Something to be allowed of the resources that owners own. */
 interface Right {
@@ -20,7 +20,8 @@ const TO_READ = ["list", "watch"] as const;
 const WITH_DELETE = [...TO_READ, "delete"] as const;
 
 interface Lack {
-  readonly resource: GroupVersionResource;
+  /** As `guardName` has it: where one right is missing, nobody is held by it. */
+  readonly guard: string;
   readonly text: string;
   /** Monotonic ms. */
   readonly until: number;
@@ -43,7 +44,7 @@ export class HoldRights {
   readonly #client: Pick<KubeClient, "create">;
   readonly #clock: Clock;
   readonly #answers = new Map<string, { readonly allowed: boolean; readonly until: number }>();
-  /** By right and namespace. */
+  /** By guard and namespace. */
   readonly #lacks = new Map<string, Lack>();
 
   constructor({
@@ -65,28 +66,28 @@ export class HoldRights {
   async missing(guard: Guard, namespace: string, signal: AbortSignal): Promise<string | undefined> {
     let missing: string | undefined;
     for (const right of rightsOf(guard)) {
-      const text = await this.#lackOf(right, namespace, signal);
-      this.#note(right, namespace, text);
-      missing ??= text;
+      missing = await this.#lackOf(right, namespace, signal);
+      if (missing !== undefined) break;
     }
+    this.#note(guardName(guard), namespace, missing);
     return missing;
   }
 
-  /** What was missing of one of these resources when last asked. */
-  why(resources: readonly GroupVersionResource[]): string | undefined {
-    const names = new Set(resources.map(resourceName));
+  /** What was missing to hold these owners by this finalizer, for whichever footprint, when last asked. */
+  why(hold: Pick<OwnerHold, "resource" | "finalizer">): string | undefined {
+    const asked = guardName(hold);
     const now = this.#clock.monotonic();
-    for (const { resource, text, until } of this.#lacks.values())
-      if (until > now && names.has(resourceName(resource))) return text;
+    for (const { guard, text, until } of this.#lacks.values())
+      if (until > now && guard === asked) return text;
     return undefined;
   }
 
-  #note(right: Right, namespace: string, text: string | undefined): void {
-    const key = textOf(right, namespace);
+  #note(guard: string, namespace: string, text: string | undefined): void {
+    const key = `${guard} ${namespace}`;
     this.#lacks.delete(key);
     if (text === undefined) return;
     if (this.#lacks.size >= MAX_ANSWERS) this.#lacks.clear();
-    this.#lacks.set(key, { resource: right.resource, text, until: this.#clock.monotonic() + TOLD_MS });
+    this.#lacks.set(key, { guard, text, until: this.#clock.monotonic() + TOLD_MS });
   }
 
   async #lackOf(right: Right, namespace: string, signal: AbortSignal): Promise<string | undefined> {

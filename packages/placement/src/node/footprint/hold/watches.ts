@@ -19,7 +19,7 @@ import type { Footprint, Footprints, GroupVersionResource, OwnerHold } from "../
 import type { FootprintSight, HeldOwner } from "../footprint-sight.ts";
 import type { Guard, OwnedObject } from "./decide.ts";
 import { DeletingOwners, type HoldLook } from "./deleting-owners.ts";
-import { resourceName, resourceOf } from "./held-resource.ts";
+import { guardName, resourceName, resourceOf } from "./held-resource.ts";
 import { OwnedWatches } from "./owned-watches.ts";
 import { HoldRights } from "./rights.ts";
 
@@ -209,9 +209,10 @@ export class HoldWatches implements Component {
   }
 
   /** Why its owners, or what they own, cannot be relied on. No `problem` of the process, which serves other footprints. */
-  whyUnread({ resource, ownedResources: owned }: OwnerHold): string | undefined {
-    const owners = this.#owners.get(resourceName(resource))?.informer;
-    return owners?.refusal ?? owners?.problem() ?? this.#owned.problem(owned) ?? this.#rights.why(owned);
+  whyUnread(hold: OwnerHold): string | undefined {
+    const owners = this.#owners.get(resourceName(hold.resource))?.informer;
+    const problem = owners?.refusal ?? owners?.problem() ?? this.#owned.problem(hold.ownedResources);
+    return problem ?? this.#rights.why(hold);
   }
 
   /** What is known of these owners. `Absent`: the server has no such resource, and so nothing of it is held. */
@@ -339,7 +340,7 @@ function guardsOf(footprints: readonly Footprint[]): Map<string, WatchedGuard> {
   for (const footprint of footprints) {
     const { hold } = footprint;
     if (hold === undefined) continue;
-    const key = `${resourceName(hold.resource)} ${hold.finalizer}`;
+    const key = guardName(hold);
     const { resource, finalizer } = hold;
     const others = guards.get(key)?.footprints ?? [];
     guards.set(key, { key, resource, finalizer, footprints: [...others, footprint] });
