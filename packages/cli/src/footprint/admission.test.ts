@@ -62,4 +62,14 @@ describe("the server is asked about the namespace of a new pod", () => {
     expect(await ask({ namespaceLabels: () => ({ team: "a" }) })).toMatchObject(waiting);
     expect(await ask({ namespaceLabels: () => ({ team: "b" }) })).toEqual(started);
   });
+
+  it("nor where none can be read, which another request per pod would not mend", async () => {
+    expect(await ask({ namespaceLabels: () => undefined })).toEqual(started);
+  });
+
+  it("nor for what only volumes can tell", async () => {
+    const driverOfClaim = (): undefined => undefined;
+    for (const labels of [undefined, { team: "b" }])
+      expect(await ask({ namespaceLabels: () => labels, driverOfClaim }, true)).toEqual(started);
+  });
 });

@@ -29,7 +29,7 @@ import {
 } from "../webhook-server.ts";
 
 export interface FootprintAnswers {
-  /** Reads a namespace that is too new to be known. */
+  /** Reads a namespace that is too new for its watch. */
   readonly client: Pick<KubeClient, "list">;
   readonly footprints: () => Footprints | undefined;
   readonly sight: NeedSight;
@@ -40,7 +40,8 @@ export interface FootprintAnswers {
 const NAMESPACE_MS = 2_000;
 
 /**
- * Answers from memory, all but for a pod that comes with its namespace: nothing could have it wait later, so that is read.
+ * Answers from memory, but for a pod that comes with its namespace: nothing could have it wait later, so a namespace that is
+ * not among those that are watched is read. While none are watched, or they cannot be read, nothing is asked of the server.
  * No pod is ever refused: one that nothing can be told of yet starts without waiting.
  */
 export function footprintWebhooks({ client, footprints, sight, log }: FootprintAnswers): WebhookOwner {
@@ -53,7 +54,7 @@ export function footprintWebhooks({ client, footprints, sight, log }: FootprintA
     const { footprints: asking } = inForce;
     const arriving = unseenIsUnknown(sight);
     let said = admitWait({ footprints: asking, sight: arriving }, request);
-    if (said.unknown.length > 0 && !sight.namespaceLabels(request.namespace ?? "")) {
+    if (said.unknown.length > 0 && sight.namespaceLabels(request.namespace ?? "") === null) {
       const seeing = await withNamespace(arriving, request, { client, signal });
       said = admitWait({ footprints: asking, sight: seeing }, request);
     }

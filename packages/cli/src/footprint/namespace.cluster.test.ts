@@ -37,7 +37,7 @@ async function aNamespace(labels: Readonly<Record<string, string>>): Promise<str
 async function ask(
   namespace: string,
   client: Pick<KubeClient, "list"> = cluster.client,
-  seen: Readonly<Record<string, string>> | null | undefined = null,
+  seen: Readonly<Record<string, string>> | null = null,
 ): Promise<AdmissionAnswer | undefined> {
   const object: Pod = aPod("p").labelled({ logs: "yes" }).build();
   const { handlers } = footprintWebhooks({
@@ -67,10 +67,6 @@ describe("a pod whose namespace is not known yet", () => {
   it("waits where the namespace is selected, and does not where it is not", async () => {
     expect(await ask(await aNamespace({ team: "a" }))).toMatchObject(waiting);
     expect(await ask(await aNamespace({ team: "b" }))).toEqual({ allowed: true, patch: [] });
-  });
-
-  it("waits as well while no namespace has been read", async () => {
-    expect(await ask(await aNamespace({ team: "a" }), cluster.client, undefined)).toMatchObject(waiting);
   });
 
   it("starts without waiting where the namespace may not be read", async () => {
