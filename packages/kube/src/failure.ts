@@ -48,8 +48,8 @@ export type ApiFailure =
   | { readonly kind: "serverError"; readonly status: number }
   /** No answer within the deadline of the request. */
   | { readonly kind: "timeout"; readonly afterMs: number }
-  /** No connection, or one that broke before the answer was complete. */
-  | { readonly kind: "unreachable" }
+  /** No connection came about (`noConnection`), or one broke before the answer was complete. */
+  | { readonly kind: "unreachable"; readonly noConnection?: true }
   /** An answer that is not what was asked for: not JSON, larger than the bound, cut off. */
   | { readonly kind: "undecodable" }
   /** No usable credential: the exec plugin failed, the token file cannot be read. */

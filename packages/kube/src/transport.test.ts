@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 import { describe, expect, it } from "vitest";
 import { bearerToken } from "./credential.ts";
-import type { RequestInfo } from "./failure.ts";
+import type { ApiError, RequestInfo } from "./failure.ts";
 import { nodes, pods } from "./generated/resources.ts";
 import type { Node } from "./generated/wire.ts";
 import { type ConnectOptions, connect } from "./rest-client.ts";
@@ -47,6 +47,28 @@ async function serve(handler: (request: Received, response: ServerResponse) => v
 
 const connectTo = (server: string, options: Partial<ConnectOptions> = {}): ReturnType<typeof connect> =>
   connect({ server, credential: bearerToken("t0ken"), ...options });
+
+it("a server that is not there is told from one that breaks off", async () => {
+  await using breaking = await serve((_, response) => void response.destroy());
+  const { url } = await serve(() => undefined).then(async (server) => {
+    await server[Symbol.asyncDispose]();
+    return server;
+  });
+  for (const [server, noConnection] of [
+    [url, true],
+    [breaking.url, undefined],
+  ] as const) {
+    await using client = connectTo(server);
+    for (const asked of [client.get(nodes, { name: "n1" }), client.create(nodes, {}), client.watch(nodes)]) {
+      const error: unknown = await asked.catch((cause: unknown) => cause);
+      expect(error).toMatchObject({ failure: { kind: "unreachable" } });
+      expect((error as ApiError).failure).toEqual({
+        kind: "unreachable",
+        ...(noConnection && { noConnection }),
+      });
+    }
+  }
+});
 
 describe("a server without HTTP/2", () => {
   it("answers reads while watches are open, and a quiet watch on it is not taken for dead", async () => {

@@ -271,7 +271,24 @@ function toConnectionError(cause: unknown, request: TransportRequest, deadline: 
   if (cause instanceof ApiError) return cause;
   if (deadline.passed) return new ApiError({ kind: "timeout", afterMs: request.timeoutMs }, request.info);
   if (deadline.signal.aborted) return new ApiError({ kind: "aborted" }, request.info);
-  return new ApiError({ kind: "unreachable" }, request.info, { message: reasonOf(cause), cause });
+  const failure: ApiFailure = { kind: "unreachable", ...(isNoConnection(cause) && { noConnection: true }) };
+  return new ApiError(failure, request.info, { message: reasonOf(cause), cause });
+}
+
+/** Of connect(2) and getaddrinfo(3), and undici's when it waited in vain. */
+const NO_CONNECTION: ReadonlySet<unknown> = new Set([
+  "ECONNREFUSED",
+  "EHOSTUNREACH",
+  "ENETUNREACH",
+  "ETIMEDOUT",
+  "ENOTFOUND",
+  "EAI_AGAIN",
+  "UND_ERR_CONNECT_TIMEOUT",
+]);
+
+/** Node gives an AggregateError of several addresses the code of the first. */
+function isNoConnection(cause: unknown): boolean {
+  return cause instanceof Error && "code" in cause && NO_CONNECTION.has(cause.code);
 }
 
 /** The first sentence of a connection error: Node nests the telling one inside an AggregateError. */

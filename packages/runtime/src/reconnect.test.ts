@@ -1,7 +1,7 @@
 import { ApiError, type ApiFailure } from "@berth/kube";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { ReconnectWait, UNREACHABLE_CAP_MS } from "./reconnect.ts";
+import { ABSENT_CAP_MS, ReconnectWait } from "./reconnect.ts";
 
 const unit = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
 const failed = (failure: ApiFailure, retryAfterMs?: number): ApiError =>
@@ -10,33 +10,40 @@ const failed = (failure: ApiFailure, retryAfterMs?: number): ApiError =>
     { verb: "watch", resource: "pods" },
     { message: "failed", ...(retryAfterMs !== undefined && { retryAfterMs }) },
   );
-const unreachable = failed({ kind: "unreachable" });
+const absent = failed({ kind: "unreachable", noConnection: true });
+const broken = failed({ kind: "unreachable" });
 const starting = failed({ kind: "serverError", status: 503 });
 
 describe("the wait before the next connection", () => {
-  it("A-B9 is three seconds at most while no server can be reached, and begins anew with its first answer", () => {
+  it("A-B9 is three seconds at most while no connection comes about, and short for the first answer after it", () => {
     fc.assert(
       fc.property(fc.array(unit, { minLength: 1, maxLength: 40 }), unit, (randoms, last) => {
         const values = [...randoms, last];
         const wait = new ReconnectWait(() => values.shift() ?? 0);
         for (const _ of randoms) {
-          const waitMs = wait.next(unreachable);
+          const waitMs = wait.next(absent);
           expect(waitMs).toBeGreaterThanOrEqual(200);
-          expect(waitMs).toBeLessThanOrEqual(UNREACHABLE_CAP_MS);
+          expect(waitMs).toBeLessThanOrEqual(ABSENT_CAP_MS);
         }
         expect(wait.next(starting)).toBeLessThan(600);
       }),
     );
   });
 
-  it("grows to half a minute while a server answers that it cannot, and begins anew after a connection that worked", () => {
+  it.each([
+    ["answers that it cannot", starting],
+    ["breaks connections off", broken],
+  ])("grows to half a minute while a server %s, though it is gone now and then", (_what, failure) => {
     const wait = new ReconnectWait(() => 0.99);
-    const waits = Array.from({ length: 20 }, () => wait.next(starting));
+    const waits = Array.from({ length: 20 }, () => {
+      wait.next(absent);
+      return wait.next(failure);
+    });
     expect(waits.toSorted((a, b) => a - b)).toEqual(waits);
     expect(waits.at(-1)).toBe(30_000);
-    // What goes away and comes back within a wait is no reason to ask more often.
-    expect(wait.next(unreachable)).toBe(UNREACHABLE_CAP_MS);
+    expect(wait.next(absent)).toBe(ABSENT_CAP_MS);
     wait.reset();
+    expect(wait.next(absent)).toBeLessThan(600);
     expect(wait.next(undefined)).toBeLessThan(600);
   });
 

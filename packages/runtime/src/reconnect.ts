@@ -3,42 +3,43 @@ import type { ApiError } from "@berth/kube";
 import { type Random, reconnectDelay } from "./backoff.ts";
 
 /**
- * The longest wait while no server can be reached, milliseconds. To knock costs one that is not there nothing, and what
- * waits for it to be back waits for this; jitter spreads those who come back. One that answers is left alone for longer.
+ * The longest wait while no connection comes about, milliseconds. To knock costs a server that is not there nothing, and what
+ * waits for it to be back waits for this. One that answers, or breaks connections off, is left alone for longer.
  */
-export const UNREACHABLE_CAP_MS = 3_000;
+export const ABSENT_CAP_MS = 3_000;
 
 /** Of one connection. */
 export class ReconnectWait {
-  readonly #random: Random | undefined;
-  #waitMs: number | undefined;
-  #wasUnreachable = false;
+  readonly #random: { readonly random?: Random };
+  /** While no connection comes about. */
+  #absentMs: number | undefined;
+  /** Else. */
+  #failingMs: number | undefined;
 
+  /** @param random default `Math.random`. */
   constructor(random?: Random) {
-    this.#random = random;
+    this.#random = random === undefined ? {} : { random };
   }
 
   /** A connection has worked. */
   reset(): void {
-    this.#waitMs = undefined;
-    this.#wasUnreachable = false;
+    this.#absentMs = undefined;
+    this.#failingMs = undefined;
   }
 
   /**
    * A connection has failed for this, or ended too soon.
    *
-   * @returns milliseconds: `reconnectDelay`, at least what the server asks for. A server that answers after none could be
-   *   reached is starting: the waits begin anew.
+   * @returns milliseconds: `reconnectDelay`, at least what the server asks for. The waits for a server that is not there
+   *   and for one that fails grow by themselves: one that starts is asked soon, and one that comes and goes no more often.
    */
   next(error: ApiError | undefined): number {
-    const isUnreachable = error?.failure.kind === "unreachable";
-    if (this.#wasUnreachable && !isUnreachable) this.#waitMs = undefined;
-    this.#wasUnreachable = isUnreachable;
-    const delayMs = reconnectDelay(this.#waitMs, {
-      ...(this.#random && { random: this.#random }),
-      ...(isUnreachable && { capMs: UNREACHABLE_CAP_MS }),
-    });
-    this.#waitMs = Math.max(delayMs, error?.retryAfterMs ?? 0);
-    return this.#waitMs;
+    const failure = error?.failure;
+    if (failure?.kind === "unreachable" && failure.noConnection === true) {
+      this.#absentMs = reconnectDelay(this.#absentMs, { ...this.#random, capMs: ABSENT_CAP_MS });
+      return this.#absentMs;
+    }
+    this.#failingMs = Math.max(reconnectDelay(this.#failingMs, this.#random), error?.retryAfterMs ?? 0);
+    return this.#failingMs;
   }
 }
