@@ -1,5 +1,6 @@
 /** What keeps Berth from managing the DaemonSets of agents, by footprint: for conditions and metrics. */
 
+import { reasons } from "../../../api/reasons.ts";
 import type { Footprint } from "../footprint.ts";
 import type { AgentProblem } from "./check.ts";
 
@@ -25,7 +26,7 @@ export class ManageProblems {
       : undefined;
   }
 
-  /** @param problem `undefined`: there is none. The same one again, as each try has it, is no change. */
+  /** @param problem `undefined`: there is none. The same one again is no change, nor a refusal that only says another time. */
   put(footprint: Footprint, problem: AgentProblem | undefined): void {
     const { rule } = footprint;
     const before = this.of(footprint);
@@ -55,12 +56,24 @@ function targetOf({ agent, label, placement }: Footprint): string {
 }
 
 function isSame(a: AgentProblem | undefined, b: AgentProblem | undefined): boolean {
-  return a === undefined || b === undefined
-    ? a === b
-    : a.reason === b.reason && withoutNumbers(a.message) === withoutNumbers(b.message);
+  return a === undefined || b === undefined ? a === b : a.reason === b.reason && textOf(a) === textOf(b);
 }
 
-/** Who refuses may say when, or by which request, and so each time something else. */
-function withoutNumbers(message: string): string {
-  return message.replaceAll(/\S*\d\S*/g, "#");
+/** Each a word of its own: digits within a name (`deny-v1`), and few of them (`rule 12`), say who refuses, or why. */
+const VARYING = [
+  /\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?/, // A date, and its time.
+  /\d\d?:\d\d(?::\d\d(?:[.,]\d+)?)?/, // A time.
+  /(?:\d+(?:\.\d+)?(?:ns|us|µs|ms|s|m|h))+/, // A duration, as Go writes it.
+  /[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/, // A uid.
+  /[0-9a-f]{16,}/, // The id of a trace or request.
+  /\d{5,}/, // A resource version.
+];
+const VARYING_WORD = new RegExp(
+  `(?<![\\w.-])(?:${VARYING.map(({ source }) => source).join("|")})(?![\\w-]|\\.\\w)`,
+  "g",
+);
+
+/** To compare by. Who refuses may say when, or to which request, and so each time something else; all else is exact. */
+function textOf({ reason, message }: AgentProblem): string {
+  return reason === reasons.WriteRefused ? message.replaceAll(VARYING_WORD, "#") : message;
 }

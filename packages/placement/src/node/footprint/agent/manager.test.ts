@@ -358,20 +358,6 @@ describe("what is in the way of an agent that is managed", () => {
       expect(world.inTheWay).toEqual([]);
     }
   });
-
-  it("is the same where the server says another time or request with each refusal, and not where it says why", () => {
-    const world = new World();
-    const footprint = aFootprint();
-    const said = (message: string): void =>
-      world.problems.put(footprint, { reason: "WriteRefused", message });
-    said("denied by policy a at 12:01, request 7f3");
-    said("denied by policy a at 12:06, request 8aa1");
-    expect(world.asked).toHaveLength(1);
-    said("denied by policy b at 12:11, request 9");
-    expect(world.asked).toHaveLength(2);
-    world.problems.keep([]);
-    expect(world.problems.of(footprint)).toBeUndefined();
-  });
 });
 
 describe("the agents to look at", () => {
