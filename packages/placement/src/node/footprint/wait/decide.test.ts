@@ -21,11 +21,19 @@ const named = { ".": {}, "f:name": {} };
 const whole = {
   ...named,
   "f:image": {},
+  "f:command": {},
+  "f:env": { 'k:{"name":"HOST_IP"}': { ...named, "f:valueFrom": { "f:fieldRef": {} } } },
   "f:resources": {
     "f:requests": { "f:cpu": {}, "f:memory": {} },
     "f:limits": { "f:cpu": {}, "f:memory": {} },
   },
-  "f:securityContext": { "f:runAsUser": {}, "f:capabilities": { "f:drop": {} } },
+  "f:securityContext": {
+    "f:allowPrivilegeEscalation": {},
+    "f:capabilities": { "f:drop": {} },
+    "f:runAsNonRoot": {},
+    "f:runAsUser": {},
+    "f:seccompProfile": { "f:type": {} },
+  },
 };
 
 /** `applied`: init containers by Berth, those that are only named with false; or their fields. */
@@ -169,7 +177,15 @@ describe("the wait of a Deployment", () => {
   it("stays as it is, and where another is put in, while somebody may want it", () => {
     const one = { ...init, wait: { ...init.wait, container: { ...init.wait.container, name: "one" } } };
     const isFree = (name: string): boolean => name !== "wait";
-    const deployment = aDeployment([wait, other], { wait: true });
+    const { resources, securityContext } = wait;
+    const shared: Container = {
+      ...wait,
+      imagePullPolicy: "Always",
+      env: [{ name: "LANG", value: "C" }, ...(wait.env ?? [])],
+      resources: { ...resources, limits: { ...resources?.limits, "ephemeral-storage": "1Mi" } },
+      securityContext: { ...securityContext, readOnlyRootFilesystem: true },
+    };
+    const deployment = aDeployment([shared, other], { wait: true });
     const of = (footprints: Footprints["footprints"]) =>
       decideWait({ deployment, installation: "berth", footprints, sight: sightOf({}), isFree });
     expect(of([])).toMatchObject({ bodies: [], put: [], taken: [], kept: ["wait"] });
@@ -181,8 +197,7 @@ describe("the wait of a Deployment", () => {
       ["one", "wait"],
     ]);
     // Of what others have put into it nothing becomes ours.
-    const { name, image, resources, securityContext } = wait;
-    expect(inits[1]?.[1]).toEqual({ name, image, resources, securityContext });
+    expect(inits[1]?.[1]).toEqual(wait);
   });
 
   it("stays as it is while it is not known whether the pods need the agent", () => {

@@ -1,6 +1,7 @@
 /** What becomes of the init containers of a Deployment whose pods are to wait for their agent: decided as plain data. */
 import type { Container, Deployment, Pod } from "@berth/kube";
 import { isSameData } from "@berth/runtime";
+import { itemKey } from "../../managed-fields.ts";
 import { isSameQuantity } from "../../quantity.ts";
 import { field, isRecord } from "../../untrusted-json.ts";
 import type { Footprint } from "../footprint.ts";
@@ -102,11 +103,29 @@ function wantedBy(wanting: readonly Footprint[]): WantedBy {
   return rules;
 }
 
-/** What we have applied of it, as it stands: an apply of that changes nothing. */
+/** What we have applied of it, as it stands: an apply of that changes nothing, and makes nothing of others ours. */
 function asApplied(standing: Container | undefined, applied: unknown): readonly Container[] {
   if (standing === undefined) return [];
-  const ours = Object.entries(standing).filter(([name]) => field(applied, `f:${name}`) !== undefined);
-  return [{ ...Object.fromEntries(ours), name: standing.name }];
+  const ours = ownPart(standing, applied);
+  return [{ ...(isRecord(ours) && ours), name: standing.name }];
+}
+
+/** By the server's record: fields by `f:`, items of lists by name. That of which it says no more is owned as a whole. */
+function ownPart(value: unknown, record: unknown): unknown {
+  const owned = isRecord(record) ? Object.entries(record) : [];
+  if (Array.isArray(value)) {
+    const items = new Map(owned.map(([key, below]) => [itemKey(key, "name"), below]));
+    items.delete(undefined);
+    if (items.size === 0) return value;
+    const ours = value.filter((item) => items.has(field(item, "name")));
+    return ours.map((item) => ownPart(item, items.get(field(item, "name"))));
+  }
+  const fields = owned
+    .filter(([key]) => key.startsWith("f:"))
+    .map(([key, below]) => [key.slice(2), below] as const);
+  if (!isRecord(value) || fields.length === 0) return value;
+  const standing = fields.filter(([name]) => field(value, name) !== undefined);
+  return Object.fromEntries(standing.map(([name, below]) => [name, ownPart(field(value, name), below)]));
 }
 
 /** Do the pods of the Deployment wait by this footprint? `undefined` while that is not known. */
