@@ -49,11 +49,30 @@ describe("the life of a pod", () => {
     expect(needs([LABELLED], named("agent"))).toBe("no");
     expect(needs([LABELLED], named("other"))).toBe("yes");
     expect(needs([LABELLED], labelled({ ...own, namespace: "default" }))).toBe("yes");
-    const { metadata, ...pod } = named("agent");
-    const ownerReferences = metadata?.ownerReferences?.map((it) => ({ ...it, apiVersion: "example.com/v1" }));
-    expect(
-      needs([LABELLED], { ...pod, metadata: { ...metadata, ...(ownerReferences && { ownerReferences }) } }),
-    ).toBe("yes");
+  });
+
+  it("does not count where a controller of another group has made it for the agent, which Berth is told to leave to others", () => {
+    const pod = labelled({ namespace: "system" });
+    const controlled = (apiVersion: string, kind = "DaemonSet"): Pod => {
+      const owner = { apiVersion, kind, name: "agent", uid: "u", controller: true };
+      return { ...pod, metadata: { ...pod.metadata, ownerReferences: [owner] } };
+    };
+    const answer = (nodeSelector: "Off" | "Verify" | "Manage", by: Pod): string => {
+      const label = { key: "example.com/agent" };
+      const footprint = footprintOf({
+        workloads: [LABELLED],
+        node: { label },
+        agent: { ...AGENT, nodeSelector },
+      });
+      return podNeeds(by, footprint, sightOf({}));
+    };
+    const advanced = controlled("apps.kruise.io/v1beta1");
+    expect(answer("Off", advanced)).toBe("no");
+    expect(answer("Off", controlled("apps/v1"))).toBe("no");
+    expect(answer("Off", controlled("apps.kruise.io/v1beta1", "CloneSet"))).toBe("yes");
+    // Where it is compared, it is a DaemonSet of Kubernetes: another of its name is no agent.
+    expect(answer("Verify", advanced)).toBe("yes");
+    expect(answer("Manage", advanced)).toBe("yes");
   });
 
   it("does not count where a kubelet has made it: it may say anything", () => {

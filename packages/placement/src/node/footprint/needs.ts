@@ -43,14 +43,18 @@ function isNode({ apiVersion, kind }: OwnerReference): boolean {
   return kind === "Node" && groupOf(apiVersion) === "";
 }
 
-/** An agent would keep itself on a node for ever. */
+/**
+ * An agent would keep itself on a node for ever. With `Off` its DaemonSet is never read, and may be one of another group, as
+ * the Advanced DaemonSet of OpenKruise is (`apps.kruise.io`).
+ */
 function isAgent(
   { metadata }: Pod,
   { apiVersion, kind, name }: OwnerReference,
   { agent }: Footprint,
 ): boolean {
   if (agent === undefined || metadata?.namespace !== agent.namespace) return false;
-  return kind === "DaemonSet" && groupOf(apiVersion) === "apps" && name === agent.name;
+  if (kind !== "DaemonSet" || name !== agent.name) return false;
+  return agent.nodeSelector === "Off" || groupOf(apiVersion) === "apps";
 }
 
 /** All of it has to hold; what is certain counts before what is unknown. */
