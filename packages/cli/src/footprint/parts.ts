@@ -158,10 +158,17 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
     hindrances: (footprint) => progresses.hindrances(footprint),
   });
 
+  const capability = bindFootprints({ footprints: () => hub.inForce, sight });
   return {
-    capability: bindFootprints({ footprints: () => hub.inForce, sight }),
+    capability,
     footprints: () => hub.inForce,
-    observer: counts.observer,
+    observer: {
+      ...counts.observer,
+      gone(name) {
+        counts.observer.gone(name);
+        capability.gone(name);
+      },
+    },
     webhooks: footprintWebhooks({ client, footprints: () => hub.inForce, sight, log }),
     askStatuses: () => reports.askAll(),
     onSettings({ nodeFootprints: read }) {

@@ -30,6 +30,11 @@ import { claimId, type NodePast, type NodePasts, type PodUse, podUses, useOf } f
  */
 export type FootprintPhase = "Needed" | "Pending" | "Idle" | "Unknown" | "Excluded" | "Foreign";
 
+export interface FootprintCapability extends BoundCapability {
+  /** The node of this name is gone: nothing of it is remembered. */
+  gone(name: string): void;
+}
+
 export interface FootprintBinding {
   /** The footprints in force; `undefined` until some source has been read. */
   readonly footprints: () => Footprints | undefined;
@@ -41,10 +46,11 @@ export interface FootprintBinding {
  * annotations that begin with its claim prefix. What stands there is believed of one thing, once: of whom a pod may be that
  * has no owner when the process first looks at its node. Remembers what pods counted for when last looked at.
  */
-export function bindFootprints({ footprints: current, sight }: FootprintBinding): BoundCapability {
+export function bindFootprints({ footprints: current, sight }: FootprintBinding): FootprintCapability {
   const memory = new PodMemory();
   return {
     name: FOOTPRINT,
+    gone: (name) => memory.forget(name),
     contribute(view, now) {
       const footprints = current();
       if (footprints === undefined) {
@@ -113,11 +119,14 @@ function decideOne(draft: Draft, footprint: Footprint, view: NodeView, around: A
   };
   if (excludeSelector !== undefined && matchesSelector(excludeSelector, node.metadata?.labels)) {
     keepStanding(draft, footprint, view, reasons.FootprintNodeExcluded);
+    keepFormer(draft, footprint, view, { sight: around.sight, why: reasons.FootprintNodeExcluded });
+    draft.pasts.delete(rule);
     outcome("Excluded");
     return;
   }
   const use = useOf(footprint, view, around.sight, draft.pasts.get(rule));
-  if (use.past !== undefined) draft.pasts.set(rule, use.past);
+  if (use.past === undefined) draft.pasts.delete(rule);
+  else draft.pasts.set(rule, use.past);
   if (use.needed) want(draft, footprint, use.groups);
   for (const id of use.left) draft.keep.set(id, reasons.FootprintOwnerless);
   if (use.unknown !== undefined) {

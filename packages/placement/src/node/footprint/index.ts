@@ -16,6 +16,7 @@ export {
   bindFootprints,
   decideFootprints,
   type FootprintBinding,
+  type FootprintCapability,
   type FootprintPhase,
   idleFrom,
   MAX_CLAIMS,

@@ -2,36 +2,30 @@
 import type { Node } from "@berth/kube";
 import type { NodePasts } from "./use.ts";
 
-/**
- * Nodes that are remembered, a few hundred bytes each and some fifty for each pod. Beyond it the one that was not looked at for
- * longest goes, and the next look at it is a first one.
- */
-export const MAX_NODES = 20_000;
+interface Remembered {
+  readonly uid: string | undefined;
+  readonly pasts: NodePasts;
+}
 
+/** By node; some hundred bytes for each pod that counts. One that is made anew has other pods. */
 export class PodMemory {
-  readonly #maxNodes: number;
-  /** By the uid of the node, the longest ago first. */
-  readonly #nodes = new Map<string, NodePasts>();
-
-  /** @param maxNodes default `MAX_NODES`. */
-  constructor(maxNodes: number = MAX_NODES) {
-    this.#maxNodes = maxNodes;
-  }
+  readonly #nodes = new Map<string, Remembered>();
 
   /** Empty before the first look. */
-  of(node: Node): NodePasts {
-    return this.#nodes.get(idOf(node)) ?? nothing;
+  of({ metadata }: Node): NodePasts {
+    const found = this.#nodes.get(metadata?.name ?? "");
+    return found !== undefined && found.uid === metadata?.uid ? found.pasts : nothing;
   }
 
-  note(node: Node, pasts: NodePasts): void {
-    const id = idOf(node);
-    this.#nodes.delete(id);
-    if (pasts.size === 0) return;
-    for (const oldest of this.#nodes.keys()) {
-      if (this.#nodes.size < this.#maxNodes) break;
-      this.#nodes.delete(oldest);
-    }
-    this.#nodes.set(id, pasts);
+  note({ metadata }: Node, pasts: NodePasts): void {
+    const name = metadata?.name ?? "";
+    if (pasts.size === 0) this.#nodes.delete(name);
+    else this.#nodes.set(name, { uid: metadata?.uid, pasts });
+  }
+
+  /** The node is gone. */
+  forget(name: string): void {
+    this.#nodes.delete(name);
   }
 
   /** Nodes remembered. */
@@ -41,8 +35,3 @@ export class PodMemory {
 }
 
 const nothing: NodePasts = new Map();
-
-/** One that is made anew has other pods. */
-function idOf({ metadata }: Node): string {
-  return metadata?.uid ?? metadata?.name ?? "";
-}

@@ -44,8 +44,12 @@ export interface NodeUse {
  * there is no past.
  */
 export interface NodePast {
+  /** By what pods were grouped: by something else, another owner is asked for. */
+  readonly grouping: Footprint["grouping"];
   /** Pods that counted, by uid, and for which group; `undefined`: not known. */
   readonly groups: ReadonlyMap<string, string | undefined>;
+  /** Pods of which that could not be told, by uid. */
+  readonly untold: ReadonlySet<string>;
   /** Claims that the first look has found and that no pod accounted for, while a pod may be theirs. */
   readonly left: ReadonlySet<MarkId>;
 }
@@ -75,24 +79,44 @@ interface Around {
 }
 
 interface Look {
+  /** Before it; `undefined`: it is the first. */
+  readonly past: NodePast | undefined;
   readonly uses: readonly PodUse[];
   readonly left: ReadonlySet<MarkId>;
   readonly isComplete: boolean;
 }
 
-function lookAt(footprint: Footprint, { node, owned }: NodeMarks, { sight, past }: Around): Look | undefined {
+function lookAt(footprint: Footprint, { node, owned }: NodeMarks, around: Around): Look | undefined {
+  const { sight } = around;
   const pods = sight.pods(footprint, nameOf(node));
   if (pods === undefined) return undefined;
+  const past = isGroupedAs(footprint, around.past) ? around.past : undefined;
   const read = pods.flatMap((pod) => useOfPod(pod, footprint, sight) ?? []);
   const isComplete = read.every(({ needs, use }) => needs === "yes" && use.is !== "Unknown");
-  const left = past?.left ?? unaccountedFor(footprint, { node, owned }, read);
+  const open = unaccountedFor(footprint, { node, owned }, read);
+  const left = leftOf(read, past, open);
   const uses = read.flatMap(({ needs, use }): readonly PodUse[] => {
-    const judged = use.is === "Ownerless" ? judge(use, footprint, { past, left, isComplete }) : use;
+    const judged = use.is === "Ownerless" ? judge(use, footprint, { past, open, isComplete }) : use;
     if (needs === "yes") return [judged];
     // One that is refused will not count whatever is read, and may be none that is to be told of.
     return judged.is === "Refused" ? [] : [{ pod: use.pod, is: "Unknown" }];
   });
-  return { uses, left, isComplete };
+  return { past, uses, left, isComplete };
+}
+
+function isGroupedAs({ grouping }: Footprint, past: NodePast | undefined): boolean {
+  return past?.grouping === grouping || JSON.stringify(past?.grouping) === JSON.stringify(grouping);
+}
+
+/** What may be of pods without an owner: what the first look has found, and each time one is judged as at a first look. */
+function leftOf(
+  read: readonly ReadUse[],
+  past: NodePast | undefined,
+  open: ReadonlySet<MarkId>,
+): ReadonlySet<MarkId> {
+  if (past === undefined) return open;
+  const isAsked = read.some(({ use: { is, pod } }) => is === "Ownerless" && past.untold.has(uidOf(pod)));
+  return isAsked ? past.left.union(open) : past.left;
 }
 
 /** By itself. `group` of one without its owner is what it says. */
@@ -114,6 +138,11 @@ function useOfPod(pod: Pod, footprint: Footprint, sight: FootprintSight): ReadUs
   return { needs, use: { pod, is: "Ownerless", why, ...(name !== undefined && { group: name }) } };
 }
 
+interface Judging extends Pick<Look, "isComplete">, Pick<Around, "past"> {
+  /** What stands for nobody that is known. */
+  readonly open: ReadonlySet<MarkId>;
+}
+
 /**
  * Does a pod without its owner count all the same? Owners go before their pods do, an orphaning deletion leaves pods that
  * still run, and a new owner of the same name may take over what is above them. But whoever makes pods can make one that
@@ -121,24 +150,25 @@ function useOfPod(pod: Pod, footprint: Footprint, sight: FootprintSight): ReadUs
  *
  * So it counts for the owner that this process has seen it with. Of what happened before its first look at the node nothing
  * is known but what Berth has recorded there: then a pod may be of a claim that stands and that no other pod accounts for. It
- * is not asked again: what comes without an owner later never had one.
+ * is not asked again, but of pods whose owner could not be read until it was gone: what comes without an owner later never had
+ * one.
  */
 function judge(
   { pod, group, why = "" }: PodUse,
   footprint: Footprint,
-  { past, left, isComplete }: Pick<Look, "left" | "isComplete"> & Pick<Around, "past">,
+  { past, open, isComplete }: Judging,
 ): PodUse {
-  const uid = pod.metadata?.uid ?? "";
+  const uid = uidOf(pod);
   // With a label it says what is not so; without, it only looks like a pod of theirs.
   const refused: PodUse = { pod, is: "Refused", why, forged: group !== undefined };
-  if (past !== undefined) {
+  if (past !== undefined && !past.untold.has(uid)) {
     if (!past.groups.has(uid)) return refused;
     const last = past.groups.get(uid);
     // Its label is another now: that is no owner that went.
     if (last !== undefined && group !== undefined && last !== group) return refused;
     return { pod, is: "Ownerless", ...(last !== undefined && { group: last }) };
   }
-  const mayBe = group === undefined ? left.size > 0 : left.has(placeOf(footprint, group));
+  const mayBe = group === undefined ? open.size > 0 : open.has(placeOf(footprint, group));
   if (!mayBe) return refused;
   if (!isComplete) return { pod, is: "Unknown" };
   return { pod, is: "Ownerless", ...(group !== undefined && { group }) };
@@ -184,12 +214,12 @@ export function useOf(
   past?: NodePast,
 ): NodeUse {
   const look = lookAt(footprint, view, { sight, past });
-  if (look === undefined) return { ...unread, past };
+  if (look === undefined) return unread;
   const { uses } = look;
   const of = (is: PodUse["is"]): readonly PodUse[] => uses.filter((use) => use.is === is);
   const ownerless = of("Ownerless");
   const counting = [...of("Counts"), ...ownerless];
-  const next = isGroupedByOwner(footprint) ? nextPast(look, past) : undefined;
+  const next = isGroupedByOwner(footprint) ? nextPast(look, footprint) : undefined;
   return {
     needed: counting.length > 0,
     groups: new Set(counting.flatMap(({ group }) => group ?? [])),
@@ -202,26 +232,34 @@ export function useOf(
 }
 
 /** What was known of a pod stays known while it is there. */
-function nextPast({ uses, left, isComplete }: Look, past: NodePast | undefined): NodePast | undefined {
+function nextPast({ past, uses, left, isComplete }: Look, { grouping }: Footprint): NodePast | undefined {
   if (past === undefined && !isComplete) return undefined;
   const groups = new Map<string, string | undefined>();
+  const untold = new Set<string>();
   for (const { pod, is, group } of uses) {
-    const uid = pod.metadata?.uid ?? "";
+    const uid = uidOf(pod);
     if (is === "Counts" || is === "Ownerless") groups.set(uid, group);
     else if (past?.groups.has(uid)) groups.set(uid, past.groups.get(uid));
+    else if (is === "Unknown") untold.add(uid);
   }
-  return { groups, left: [...groups.values()].includes(undefined) ? left : nothing };
+  return { grouping, groups, untold, left: [...groups.values()].includes(undefined) ? left : nothing };
 }
 
 const nothing: ReadonlySet<MarkId> = new Set();
-const unread: Omit<NodeUse, "past"> = Object.freeze({
+/** What comes meanwhile is not seen, so the next look is a first one. */
+const unread: NodeUse = Object.freeze({
   needed: false,
   groups: new Set<string>(),
   refused: [],
   ownerless: [],
   left: nothing,
   unknown: reasons.FootprintUnknown,
+  past: undefined,
 });
+
+function uidOf({ metadata }: Pod): string {
+  return metadata?.uid ?? "";
+}
 
 function nameOf({ metadata }: Node): string {
   return metadata?.name ?? "";
