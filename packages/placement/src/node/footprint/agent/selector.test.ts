@@ -168,6 +168,19 @@ describe("the patch that makes an agent follow", () => {
     expect(staysAway(after, eager)).toBe(true);
   });
 
+  it("widens one that was lazy before and asked for another value, where Berth has put that there", () => {
+    const before = followed(daemonSetOf({ nodeSelector: { os: "linux" } }), lazy);
+    const other: AgentTarget = { ...eager, label: { key: KEY, value: "yes" } };
+    const after = followed(before, other);
+    expect(after.spec?.template.spec?.nodeSelector).toEqual({ os: "linux" });
+    expect(staysAway(after.spec?.template.spec, other)).toBe(true);
+    expect(recordedLabel(after)).toBeUndefined();
+    expect(selectorPatch(after, other)).toBeUndefined();
+    // What a person or a manifest asks for beyond that is theirs.
+    const theirs = followed(daemonSetOf({ nodeSelector: { [KEY]: "true" } }), other);
+    expect(theirs.spec?.template.spec?.nodeSelector).toEqual({ [KEY]: "true" });
+  });
+
   it("is none for a DaemonSet that has not been read as a whole", () => {
     expect(selectorPatch({ metadata: { name: "atelet" } }, lazy)).toBeUndefined();
   });

@@ -38,8 +38,8 @@ export function staysAway(spec: Partial<PodSpec> | undefined, target: AgentTarge
 /**
  * Makes the pod template ask for the label: by its node selector with `Lazy`, by required node affinity with `Eager`. It
  * fails when the DaemonSet is another, or has changed since it was read. Of the node selector it takes away what Berth has put
- * there by another key, and with `Eager` also the label itself. `undefined`: it asks already, and for nothing of ours
- * besides, or what is read is no whole DaemonSet.
+ * there by another key, and with `Eager` also the label itself, of whatever value where it is ours. `undefined`: it asks
+ * already, and for nothing of ours besides, or what is read is no whole DaemonSet.
  */
 export function selectorPatch(
   daemonSet: DaemonSet,
@@ -48,7 +48,10 @@ export function selectorPatch(
   const { uid, resourceVersion } = daemonSet.metadata ?? {};
   const spec = daemonSet.spec?.template.spec;
   if (uid === undefined || resourceVersion === undefined || spec === undefined) return undefined;
-  const asks = target.placement === "Lazy" ? lazyChanges(spec, target) : eagerChanges(spec, target);
+  const asks =
+    target.placement === "Lazy"
+      ? lazyChanges(spec, target)
+      : eagerChanges(spec, target, recordedLabel(daemonSet));
   const former = formerLabel(daemonSet, target);
   const changes = [...(former === undefined ? [] : [without(former.key)]), ...asks];
   if (changes.length === 0) return undefined;
@@ -96,10 +99,14 @@ function lazyChanges(spec: PodSpec, target: AgentTarget): readonly JsonPatchOper
     : [{ op: "add", path: selectorPath(key), value }];
 }
 
-function eagerChanges(spec: PodSpec, target: AgentTarget): readonly JsonPatchOperation[] {
+function eagerChanges(
+  spec: PodSpec,
+  target: AgentTarget,
+  ours: Footprint["label"] | undefined,
+): readonly JsonPatchOperation[] {
   const { key } = target.label;
-  // Our own from before, or it would keep the agent from every node that is not known yet.
-  const narrowed = asksBySelector(spec, target) ? [without(key)] : [];
+  // Our own from before, of any value, or it would keep the agent from every node that is not known yet, or from all.
+  const narrowed = asksBySelector(spec, target) || ours?.key === key ? [without(key)] : [];
   return [...narrowed, ...affinityChanges(spec, target)];
 }
 
