@@ -40,14 +40,16 @@ interface Setup {
   owned: readonly OwnedObject[];
   fails: ApiError | undefined;
   mayRead: boolean;
-  /** What is called so may not be deleted. */
-  refusedName: string | undefined;
+  /** What may not be deleted, by name. */
+  refused: (name: string) => boolean;
   /** The right that letting an owner go would lack. */
   missing: string | undefined;
   readonly requests: string[];
   readonly events: EventInput[];
   readonly held: HeldOwners;
   readonly looks: HoldLook[];
+  /** Names of what was asked to be deleted, in order. */
+  readonly deleted: () => readonly string[];
   readonly look: () => Promise<unknown>;
   readonly clock: ReturnType<typeof createVirtualClock>;
 }
@@ -85,7 +87,7 @@ function setUp(more: Partial<HeldOwner> = {}): Setup {
         await answer(
           `delete ${name} ${propagationPolicy} ${preconditions?.uid} ${preconditions?.resourceVersion}`,
         );
-        if (name === setup.refusedName)
+        if (setup.refused(name))
           throw new ApiError({ kind: "forbidden" }, { verb: "delete", resource: "deployments.apps" });
       },
     },
@@ -109,13 +111,15 @@ function setUp(more: Partial<HeldOwner> = {}): Setup {
     owned: [],
     fails: undefined,
     mayRead: false,
-    refusedName: undefined,
+    refused: () => false,
     missing: undefined,
     requests,
     events,
     held,
     looks: [],
     clock,
+    deleted: () =>
+      requests.flatMap((request) => (request.startsWith("delete ") ? [request.split(" ")[1] ?? ""] : [])),
     look: () => reconcile(KEY, context),
   };
   return setup;
@@ -216,16 +220,30 @@ describe("the reconciler of owners", () => {
 
   it("F-B1 deletes what it may, though something before it may not be deleted, and says what was refused", async () => {
     const setup = setUp();
-    setup.owned = [owned, { ...owned, name: "other", uid: "e" }];
-    setup.refusedName = "pool-deployment";
+    setup.owned = [owned, { ...owned, name: "far", uid: "e", namespace: "elsewhere" }];
+    setup.refused = (name) => name === "pool-deployment";
     expect(await setup.look()).toEqual({ recheckAfterMs: 60_000 });
-    expect(setup.requests.filter((request) => request.startsWith("delete"))).toEqual([
-      "delete pool-deployment Background d 3",
-      "delete other Background e 3",
-    ]);
+    expect(setup.deleted()).toEqual(["pool-deployment", "far"]);
     expect(setup.held.of("cluster/f")[0]?.message).toContain("delete deployments.apps");
     await setup.look();
-    expect(setup.requests.at(-1)).toBe("delete pool-deployment Background d 3");
+    expect(setup.deleted().slice(2)).toEqual(["pool-deployment"]);
+  });
+
+  it("asks once a look for what it has no right to, and each time for another: a policy may protect but some", async () => {
+    const setup = setUp();
+    setup.owned = Array.from({ length: 500 }, (_, at) => ({ ...owned, name: `d${at}`, uid: `d${at}` }));
+    setup.refused = () => true;
+    for (const name of ["d0", "d1", "d2"]) {
+      expect(await setup.look()).toEqual({ recheckAfterMs: 60_000 });
+      expect(setup.deleted().at(-1)).toBe(name);
+    }
+    expect(setup.deleted()).toHaveLength(3);
+    setup.refused = (name) => name === "d0";
+    await setup.look();
+    expect(setup.deleted().slice(-2)).toEqual(["d499", "d0"]);
+    await setup.look();
+    expect(setup.deleted().slice(-3)).toEqual(["d1", "d2", "d0"]);
+    expect(new Set(setup.deleted()).size).toBe(500);
   });
 
   it("F-E12 tells once of an owner whose pod is stuck, and of the time when it will be", async () => {

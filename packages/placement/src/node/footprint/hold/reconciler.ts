@@ -4,10 +4,10 @@ import { addFinalizer, type Clock, type Reconcile, removeFinalizer } from "@bert
 import { reasons } from "../../../api/reasons.ts";
 import type { EventSink } from "../../report.ts";
 import type { HeldOwner } from "../footprint-sight.ts";
-import { decideHold, FOREGROUND, type Guard, type HoldDecision } from "./decide.ts";
+import { decideHold, FOREGROUND, type Guard, type HoldDecision, type OwnedObject } from "./decide.ts";
 import { HeldOwners } from "./held-owners.ts";
 import { type HeldPodsSight, podsOfOwner } from "./held-pods.ts";
-import { resourceOf } from "./held-resource.ts";
+import { resourceName, resourceOf } from "./held-resource.ts";
 import { type HoldWatches, type OwnerKey, toOwnerText } from "./watches.ts";
 
 export interface HoldReconcilerOptions {
@@ -26,6 +26,8 @@ interface OwnerMemory {
   readonly uid: string;
   /** Uids of owned objects whose deletion was asked for. */
   readonly asked: Set<string>;
+  /** How often that was refused, by uid. */
+  readonly refusals: Map<string, number>;
   /** Uids of its pods. */
   readonly known: Set<string>;
   isOrphaned: boolean;
@@ -130,6 +132,7 @@ function recall(memories: Map<string, OwnerMemory>, id: string, owner: HeldOwner
     memory = {
       uid: owner.uid,
       asked: new Set(),
+      refusals: new Map(),
       known: new Set(),
       isOrphaned: false,
       isStuckTold: false,
@@ -247,7 +250,9 @@ async function tellStuck(
 }
 
 /**
- * Of the version that was seen to be owned: what has been orphaned meanwhile is another one.
+ * Of the version that was seen to be owned: what has been orphaned meanwhile is another one. A right that is missing is met
+ * once: of that resource and namespace nothing more is asked for. What was refused least often goes first, for a policy may
+ * protect some of them and not the rest.
  *
  * @throws ApiError of kind forbidden, the first, once all others have been asked for.
  */
@@ -260,28 +265,32 @@ async function remove(
     context,
   }: Omit<Found, "guard"> & Pick<Look, "memory"> & { readonly context: Context },
 ): Promise<void> {
-  let refusal: ApiError | undefined;
-  for (const { resource, namespace, name, uid, resourceVersion } of decision.deletes) {
+  if (memory === undefined) return;
+  const { asked, refusals } = memory;
+  const refusalsOf = ({ uid }: OwnedObject): number => refusals.get(uid) ?? 0;
+  const lost = new Map<string, ApiError>();
+  for (const one of decision.deletes.toSorted((a, b) => refusalsOf(a) - refusalsOf(b))) {
+    const { resource, namespace, name, uid, resourceVersion } = one;
+    const right = `${resourceName(resource)} ${namespace}`;
+    if (lost.has(right)) continue;
     const about = resourceOf(resource, namespace !== "");
+    const preconditions = { uid, resourceVersion };
+    const options = { propagationPolicy: "Background", preconditions, signal: context.signal } as const;
     try {
-      await client.delete(
-        about,
-        { namespace, name },
-        {
-          propagationPolicy: "Background",
-          preconditions: { uid, resourceVersion },
-          signal: context.signal,
-        },
-      );
+      await client.delete(about, { namespace, name }, options);
     } catch (error) {
       if (!isApiError(error, "forbidden", "notFound", "conflict", "uidMismatch")) throw error;
-      if (isApiError(error, "forbidden")) refusal ??= error;
+      if (isApiError(error, "forbidden")) {
+        lost.set(right, error);
+        refusals.set(uid, refusalsOf(one) + 1);
+      }
       // A newer version is on its way, and its event brings the owner back.
       continue;
     }
-    memory?.asked.add(uid);
+    asked.add(uid);
     context.log.info("deleted what the owner owned", { owner: nameOf(owner), name, resource: about.plural });
   }
+  const [refusal] = lost.values();
   if (refusal !== undefined) throw refusal;
 }
 
