@@ -6,7 +6,7 @@ import { reasons } from "../../../api/reasons.ts";
 import type { HeldOwner } from "../footprint-sight.ts";
 import { footprintOf } from "../testing/footprints.ts";
 import { makeAteom, sightOf } from "../testing/pods.ts";
-import type { OwnedObject } from "./decide.ts";
+import type { Guard, OwnedObject } from "./decide.ts";
 import type { HoldLook } from "./deleting-owners.ts";
 import { HeldOwners } from "./held-owners.ts";
 import { createHoldReconciler } from "./reconciler.ts";
@@ -44,6 +44,9 @@ interface Setup {
   refused: (name: string) => boolean;
   /** The right that letting an owner go would lack. */
   missing: string | undefined;
+  /** The finalizer that it is missing for. */
+  lacking: string;
+  guards: readonly Guard[];
   readonly requests: string[];
   readonly events: EventInput[];
   readonly held: HeldOwners;
@@ -92,11 +95,11 @@ function setUp(more: Partial<HeldOwner> = {}): Setup {
       },
     },
     watches: {
-      guards: () => [{ resource, finalizer: FINALIZER, footprints: [footprint] }],
+      guards: () => setup.guards,
       owner: () => setup.owner,
       owned: () => setup.owned,
       refsOf: () => undefined,
-      missing: () => Promise.resolve(setup.missing),
+      missing: ({ finalizer }) => Promise.resolve(setup.lacking === finalizer ? setup.missing : undefined),
       looked: (_key, look) => void setup.looks.push(look),
     },
     sight: { ...sightOf({}), podsOf: () => setup.pods },
@@ -113,6 +116,8 @@ function setUp(more: Partial<HeldOwner> = {}): Setup {
     mayRead: false,
     refused: () => false,
     missing: undefined,
+    lacking: FINALIZER,
+    guards: [{ resource, finalizer: FINALIZER, footprints: [footprint] }],
     requests,
     events,
     held,
@@ -157,6 +162,25 @@ describe("the reconciler of owners", () => {
     setup.missing = undefined;
     expect(await setup.look()).toBeUndefined();
     expect(setup.requests.at(-1)).toContain("patch pool");
+  });
+
+  it("tells of a right once for each hold and namespace, though another hold of the same owners lacks none", async () => {
+    const setup = setUpAlive();
+    const { owner } = setup;
+    if (owner === undefined) throw new Error("there is no owner");
+    const other = { resource, finalizer: "x.test/other", footprints: [footprint] };
+    setup.guards = [...setup.guards, other];
+    setup.missing = 'verb "delete" on "deployments.apps" is missing';
+    for (let at = 0; at < 20; at++) {
+      for (const namespace of ["default", "elsewhere"]) {
+        setup.owner = { ...owner, namespace, finalizers: ["x"] };
+        await setup.look();
+        setup.owner = { ...owner, namespace, finalizers: ["x", other.finalizer] };
+        await setup.look();
+      }
+    }
+    expect(setup.requests.filter((request) => request.startsWith("patch"))).toHaveLength(40);
+    expect(setup.events).toHaveLength(2);
   });
 
   it("puts it behind those of others", async () => {

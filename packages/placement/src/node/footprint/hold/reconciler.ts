@@ -1,13 +1,19 @@
 /** Carries out what is decided about owners with a hold: deletions of what they own, and one patch of finalizers. */
 import { type ApiError, isApiError, type KubeClient, type KubeObject, type Pod } from "@berth/kube";
-import { addFinalizer, type Clock, type Reconcile, removeFinalizer } from "@berth/runtime";
+import {
+  addFinalizer,
+  type Clock,
+  type Reconcile,
+  type ReconcileResult,
+  removeFinalizer,
+} from "@berth/runtime";
 import { reasons } from "../../../api/reasons.ts";
 import type { EventSink } from "../../report.ts";
 import type { HeldOwner } from "../footprint-sight.ts";
 import { decideHold, FOREGROUND, type Guard, type HoldDecision, type OwnedObject } from "./decide.ts";
 import { HeldOwners } from "./held-owners.ts";
 import { type HeldPodsSight, podsOfOwner } from "./held-pods.ts";
-import { resourceName, resourceOf } from "./held-resource.ts";
+import { guardName, resourceName, resourceOf } from "./held-resource.ts";
 import { type HoldWatches, type OwnerKey, toOwnerText } from "./watches.ts";
 
 export interface HoldReconcilerOptions {
@@ -42,19 +48,21 @@ const CROWD = 1_000;
 const CROWD_MS = 1_000;
 /** How soon what the server refuses is tried again, ms. */
 const REFUSED_MS = 60_000;
+/** Holds and namespaces of which it is remembered that a refusal was told. Beyond it all are told of anew. */
+const MAX_REFUSED = 10_000;
 
 type Context = Parameters<Reconcile<OwnerKey>>[1];
 
 /**
  * Level-based: what an owner lacks now. The finalizer of a hold is put on while the owner lives and taken off when nothing
  * of it is left; finalizers of others are neither touched nor moved. Nothing is remembered that a restart could not do
- * without. A right that is missing is told of by an Event on the first owner of the resource that meets it, and by what is
+ * without. A right that is missing is told of by an Event on the first owner of a namespace that meets it, and by what is
  * held; it is tried again every minute.
  */
 export function createHoldReconciler(options: HoldReconcilerOptions): Reconcile<OwnerKey> {
   // As many entries as there are owners whose deletion waits: each is told of when it is gone.
   const memories = new Map<string, OwnerMemory>();
-  // Resources of which a refusal has been told since it began: as many as are held.
+  // Holds of which a refusal has been told since it began, each in a namespace: the rights of another differ.
   const refused = new Set<string>();
   return async (key, context) => {
     const id = toOwnerText(key);
@@ -71,30 +79,51 @@ export function createHoldReconciler(options: HoldReconcilerOptions): Reconcile<
     if (restMs > 0) return { recheckAfterMs: restMs };
     const rules = guards.flatMap(({ footprints }) => footprints.map(({ rule }) => rule));
     options.held.clear(id, rules);
-    let recheckAfterMs: number | undefined;
-    const unread: Pod[] = [];
-    for (const guard of guards) {
-      const decision = look(options, { owner, guard, memory, unread });
-      // At once: what is told from here on is not seen yet.
-      if (memory !== undefined) options.watches.looked(key, { unread, known: memory.known });
-      const found = { owner, guard, decision };
-      report(options, id, found);
-      const refusal = await carryOut(options, { ...found, memory, context });
-      // The next finalizer is decided upon the version that the patch has made.
-      if (refusal === undefined && decision.finalizer !== undefined) {
-        refused.delete(key.resource);
-        return undefined;
-      }
-      if (refusal !== undefined) {
-        report(options, id, found, refusal);
-        if (!refused.has(key.resource)) await tellRefused(options, owner, { refusal, context });
-        refused.add(key.resource);
-        recheckAfterMs = earliest(recheckAfterMs, REFUSED_MS);
-      }
-      recheckAfterMs = earliest(recheckAfterMs, decision.recheckAfterMs);
-    }
-    return recheckAfterMs === undefined ? undefined : { recheckAfterMs };
+    return keep(options, { key, owner, guards, memory, refused, context });
   };
+}
+
+interface Visit extends Pick<Look, "owner" | "memory"> {
+  readonly key: OwnerKey;
+  readonly guards: readonly Guard[];
+  /** Added to and taken from. */
+  readonly refused: Set<string>;
+  readonly context: Context;
+}
+
+/** All holds of one owner, in turn. */
+async function keep(
+  options: HoldReconcilerOptions,
+  { key, owner, guards, memory, refused, context }: Visit,
+): Promise<ReconcileResult | undefined> {
+  const id = toOwnerText(key);
+  let recheckAfterMs: number | undefined;
+  const unread: Pod[] = [];
+  for (const guard of guards) {
+    const decision = look(options, { owner, guard, memory, unread });
+    // At once: what is told from here on is not seen yet.
+    if (memory !== undefined) options.watches.looked(key, { unread, known: memory.known });
+    const found = { owner, guard, decision };
+    report(options, id, found);
+    const refusal = await carryOut(options, { ...found, memory, context });
+    const place = `${guardName(guard)} ${owner.namespace}`;
+    // The next finalizer is decided upon the version that the patch has made.
+    if (refusal === undefined && decision.finalizer !== undefined) {
+      refused.delete(place);
+      return undefined;
+    }
+    if (refusal !== undefined) {
+      report(options, id, found, refusal);
+      if (!refused.has(place)) {
+        await tellRefused(options, owner, { refusal, context });
+        if (refused.size >= MAX_REFUSED) refused.clear();
+        refused.add(place);
+      }
+      recheckAfterMs = earliest(recheckAfterMs, REFUSED_MS);
+    }
+    recheckAfterMs = earliest(recheckAfterMs, decision.recheckAfterMs);
+  }
+  return recheckAfterMs === undefined ? undefined : { recheckAfterMs };
 }
 
 /** Answers what may not be done, in words; `undefined`: all that was decided is done. */
