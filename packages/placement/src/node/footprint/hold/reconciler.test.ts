@@ -313,6 +313,20 @@ describe("the reconciler of owners", () => {
     expect(setup.requests).toHaveLength(3);
   });
 
+  it("looks at a crowded one again at once when a request failed: the runtime says when, later each time", async () => {
+    const setup = setUp();
+    setup.pods = Array.from({ length: 1_000 }, (_, at) => makeAteom("a", `p${at}`));
+    setup.owned = [owned];
+    setup.fails = new ApiError({ kind: "unreachable" }, { verb: "delete", resource: "deployments.apps" });
+    for (let tries = 1; tries <= 3; tries++) {
+      await expect(setup.look()).rejects.toBe(setup.fails);
+      expect(setup.deleted()).toHaveLength(tries);
+    }
+    setup.fails = undefined;
+    await setup.look();
+    expect(await setup.look()).toEqual({ recheckAfterMs: 1_000 });
+  });
+
   it("forgets what it held of an owner that is gone", async () => {
     const setup = setUp();
     setup.pods = [makeAteom("a", "p")];

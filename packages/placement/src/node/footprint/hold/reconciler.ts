@@ -79,7 +79,13 @@ export function createHoldReconciler(options: HoldReconcilerOptions): Reconcile<
     if (restMs > 0) return { recheckAfterMs: restMs };
     const rules = guards.flatMap(({ footprints }) => footprints.map(({ rule }) => rule));
     options.held.clear(id, rules);
-    return keep(options, { key, owner, guards, memory, refused, context });
+    try {
+      return await keep(options, { key, owner, guards, memory, refused, context });
+    } catch (error) {
+      // It is tried again when the runtime says, later each time: a rest would count as success.
+      delete memory?.crowd;
+      throw error;
+    }
   };
 }
 
