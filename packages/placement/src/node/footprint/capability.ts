@@ -197,12 +197,12 @@ function keepStanding({ keep }: Draft, footprint: Footprint, { node, owned }: No
 function keepFormer(
   { keep }: Draft,
   footprint: Footprint,
-  { owned }: NodeView,
+  view: NodeView,
   { sight, why }: { readonly sight: FootprintSight; readonly why: Reason },
 ): void {
   const { agent } = footprint;
   const daemonSet = agent && sight.daemonSet(agent.namespace, agent.name);
-  for (const id of formerLabels(footprint, owned, daemonSet)) keep.set(id, why);
+  for (const id of formerLabels(footprint, view, daemonSet)) keep.set(id, why);
 }
 
 function isPlaceOf({ label, claims }: Footprint, id: MarkId): boolean {

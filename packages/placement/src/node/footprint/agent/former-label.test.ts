@@ -85,6 +85,45 @@ describe("a node whose footprint sets another label", () => {
     expect(after(node, NEW, around)).toBe(node);
   });
 
+  describe("and runs its agent also where it is not known to be idle", () => {
+    const eager = (key: string) =>
+      footprintsOf({
+        agent: {
+          workloads: [{ podSelector: { matchLabels: { app: "web" } } }],
+          node: { label: { key } },
+          agent: { daemonSet: AGENT, nodeSelector: "Manage", placement: "Eager" },
+        },
+      });
+    const settled = (node: Node, key: string, { pods, daemonSet }: Around): Node => {
+      const sight = { ...sightOf({ pods }), daemonSet: () => daemonSet };
+      return settle(node, [bindFootprints({ footprints: () => eager(key), sight })]);
+    };
+    const valuesOf = ({ metadata }: Node): readonly unknown[] =>
+      [OLD, NEW].map((key) => metadata?.labels?.[key]);
+    const around = { pods: [web], daemonSet: undefined };
+
+    it("keeps none that says it is idle: that would keep the agent away", () => {
+      const idle = settled(makeNode({ name: "n1" }), OLD, { pods: [], daemonSet: null });
+      expect(valuesOf(idle)).toEqual(["false", undefined]);
+      const node = settled(idle, NEW, around);
+      expect(valuesOf(node)).toEqual([undefined, "true"]);
+      expect(settled(node, NEW, around)).toBe(node);
+      expect(valuesOf(settled(idle, NEW, { ...around, daemonSet: agentAsking([OLD]) }))).toEqual([
+        undefined,
+        "true",
+      ]);
+    });
+
+    it("keeps one that says it is needed", () => {
+      const needed = settled(makeNode({ name: "n1" }), OLD, { pods: [web], daemonSet: null });
+      expect(valuesOf(settled(needed, NEW, around))).toEqual(["true", "true"]);
+      expect(valuesOf(settled(needed, NEW, { ...around, daemonSet: agentAsking([OLD]) }))).toEqual([
+        "true",
+        "true",
+      ]);
+    });
+  });
+
   it("keeps none that somebody else has put there for longer than its need", () => {
     const theirs = makeNode({ name: "n1", labels: { [OLD]: "true" } });
     const around = { pods: [web], daemonSet: agentAsking([OLD]) };

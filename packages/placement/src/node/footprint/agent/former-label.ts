@@ -5,8 +5,9 @@
 import type { DaemonSet, Node } from "@berth/kube";
 import { MARKS_ANNOTATION } from "../../../api/keys.ts";
 import type { NodeView } from "../../capability.ts";
-import { labelId, type MarkId, ownValue, parseMarkId } from "../../mark.ts";
+import { labelId, type MarkId, ownValue, parseMarkId, standingValue } from "../../mark.ts";
 import { type RecordedMark, recordOf } from "../../record.ts";
+import { IDLE_VALUE } from "../complete.ts";
 import { FOOTPRINT, type Footprint } from "../footprint.ts";
 import { recordedLabel } from "./selector.ts";
 
@@ -14,22 +15,26 @@ import { recordedLabel } from "./selector.ts";
 export type Relabelled = Pick<Footprint, "rule" | "label" | "agent">;
 
 /**
- * Those of this node that have to stay while it needs the agent.
- * @param daemonSet `undefined` while it is not known: then all of them.
+ * Those of this node that have to stay while it needs the agent: what the node selector asks for as it stands there.
+ * @param daemonSet `undefined` while it is not known: then all but those that say that the node is idle. No agent is there
+ * by one of these, and with `Eager` it keeps the agent away.
  */
 export function formerLabels(
   footprint: Relabelled,
-  owned: NodeView["owned"],
+  { node, owned }: Pick<NodeView, "node" | "owned">,
   daemonSet: DaemonSet | null | undefined,
 ): readonly MarkId[] {
   const { agent, label } = footprint;
   if (agent === undefined || agent.nodeSelector === "Off") return [];
   const selector = daemonSet?.spec?.template.spec?.nodeSelector;
-  const stays = (key: string): boolean => daemonSet === undefined || ownValue(selector, key) !== undefined;
+  const stays = (key: string, value: string | undefined): boolean =>
+    value !== undefined &&
+    (daemonSet === undefined ? value !== IDLE_VALUE : ownValue(selector, key) === value);
   const former: MarkId[] = [];
   for (const [id, mark] of owned) {
     const place = isOf(footprint, mark) ? parseMarkId(id) : undefined;
-    if (place?.kind === "label" && place.key !== label.key && stays(place.key)) former.push(id);
+    if (place?.kind !== "label" || place.key === label.key) continue;
+    if (stays(place.key, standingValue(node, id))) former.push(id);
   }
   return former;
 }
