@@ -23,6 +23,11 @@ export function guardName({ resource, finalizer }: Pick<OwnerHold, "resource" | 
   return `${resourceName(resource)} ${finalizer}`;
 }
 
+/** Of an owner, or of what it owns. */
+export function heldName({ namespace, name }: { readonly namespace: string; readonly name: string }): string {
+  return namespace === "" ? name : `${namespace}/${name}`;
+}
+
 /** For requests about one object, or about a whole collection. */
 export function resourceOf(
   { group, version, resource }: GroupVersionResource,

@@ -1,5 +1,5 @@
 /** Carries out what is decided about owners with a hold: deletions of what they own, and one patch of finalizers. */
-import { type ApiError, isApiError, type KubeClient, type KubeObject, type Pod } from "@berth/kube";
+import { isApiError, type KubeClient, type KubeObject, type Pod } from "@berth/kube";
 import {
   addFinalizer,
   type Clock,
@@ -10,10 +10,11 @@ import {
 import { reasons } from "../../../api/reasons.ts";
 import type { EventSink } from "../../report.ts";
 import type { HeldOwner } from "../footprint-sight.ts";
-import { decideHold, FOREGROUND, type Guard, type HoldDecision, type OwnedObject } from "./decide.ts";
+import { decideHold, FOREGROUND, type Guard, type HoldDecision } from "./decide.ts";
+import { type DeletionMemory, deleteOwned } from "./delete-owned.ts";
 import { HeldOwners } from "./held-owners.ts";
 import { type HeldPodsSight, podsOfOwner } from "./held-pods.ts";
-import { guardName, resourceName, resourceOf } from "./held-resource.ts";
+import { guardName, heldName, resourceOf } from "./held-resource.ts";
 import { type HoldWatches, type OwnerKey, toOwnerText } from "./watches.ts";
 
 export interface HoldReconcilerOptions {
@@ -28,12 +29,8 @@ export interface HoldReconcilerOptions {
 }
 
 /** What is remembered of one owner with a finalizer of ours on it while it is being deleted. */
-interface OwnerMemory {
+interface OwnerMemory extends DeletionMemory {
   readonly uid: string;
-  /** Uids of owned objects whose deletion was asked for. */
-  readonly asked: Set<string>;
-  /** How often that was refused, by uid. */
-  readonly refusals: Map<string, number>;
   /** Uids of its pods. */
   readonly known: Set<string>;
   isOrphaned: boolean;
@@ -140,7 +137,8 @@ async function carryOut(
   const { owner, guard, decision } = found;
   try {
     if (memory !== undefined) await tellStuck(options, { ...found, memory, context });
-    await remove(options, { owner, decision, memory, context });
+    if (memory !== undefined)
+      await deleteOwned(options.client, { owner, deletes: decision.deletes, memory, context });
     if (decision.finalizer === "Add") {
       const missing = await options.watches.missing(guard, owner.namespace, context.signal);
       if (missing !== undefined) return `no finalizer is put on that could not be taken off: ${missing}`;
@@ -244,7 +242,7 @@ function report(
   const waits = decision.finalizer === undefined ? decision.held : undefined;
   const entry = waits && {
     ...waits,
-    name: nameOf(owner),
+    name: heldName(owner),
     uid: owner.uid,
     message: refusal === undefined ? waits.message : `${waits.message}; ${refusal}`,
   };
@@ -257,7 +255,7 @@ async function tellRefused(
   owner: HeldOwner,
   { refusal, context }: { readonly refusal: string; readonly context: Context },
 ): Promise<void> {
-  context.log.warn("a hold lacks a right", { owner: nameOf(owner), error: refusal });
+  context.log.warn("a hold lacks a right", { owner: heldName(owner), error: refusal });
   if (events === undefined) return;
   const object = await orGone(
     client.get(resourceFor(owner), ownerName(owner), { signal: context.signal }),
@@ -284,51 +282,6 @@ async function tellStuck(
     tell(events, object, reasons.OwnerHeld, `its deletion waits for ${held.message}`);
 }
 
-/**
- * Of the version that was seen to be owned: what has been orphaned meanwhile is another one. A right that is missing is met
- * once: of that resource and namespace nothing more is asked for. What was refused least often goes first, for a policy may
- * protect some of them and not the rest.
- *
- * @throws ApiError of kind forbidden, the first, once all others have been asked for.
- */
-async function remove(
-  { client }: HoldReconcilerOptions,
-  {
-    owner,
-    decision,
-    memory,
-    context,
-  }: Omit<Found, "guard"> & Pick<Look, "memory"> & { readonly context: Context },
-): Promise<void> {
-  if (memory === undefined) return;
-  const { asked, refusals } = memory;
-  const refusalsOf = ({ uid }: OwnedObject): number => refusals.get(uid) ?? 0;
-  const lost = new Map<string, ApiError>();
-  for (const one of decision.deletes.toSorted((a, b) => refusalsOf(a) - refusalsOf(b))) {
-    const { resource, namespace, name, uid, resourceVersion } = one;
-    const right = `${resourceName(resource)} ${namespace}`;
-    if (lost.has(right)) continue;
-    const about = resourceOf(resource, namespace !== "");
-    const preconditions = { uid, resourceVersion };
-    const options = { propagationPolicy: "Background", preconditions, signal: context.signal } as const;
-    try {
-      await client.delete(about, { namespace, name }, options);
-    } catch (error) {
-      if (!isApiError(error, "forbidden", "notFound", "conflict", "uidMismatch")) throw error;
-      if (isApiError(error, "forbidden")) {
-        lost.set(right, error);
-        refusals.set(uid, refusalsOf(one) + 1);
-      }
-      // A newer version is on its way, and its event brings the owner back.
-      continue;
-    }
-    asked.add(uid);
-    context.log.info("deleted what the owner owned", { owner: nameOf(owner), name, resource: about.plural });
-  }
-  const [refusal] = lost.values();
-  if (refusal !== undefined) throw refusal;
-}
-
 /** @throws ApiError of kind conflict, on which the runtime looks again. */
 async function patch(
   { client, events }: HoldReconcilerOptions,
@@ -352,7 +305,7 @@ async function patch(
     "uidMismatch",
   );
   if (after === undefined) return;
-  context.log.info("finalizer of an owner changed", { owner: nameOf(owner), finalizer, reason });
+  context.log.info("finalizer of an owner changed", { owner: heldName(owner), finalizer, reason });
   if (reason === reasons.HoldTimedOut && events !== undefined) {
     const seconds = Math.max(...guard.footprints.map(({ hold }) => hold?.timeoutMs ?? 0)) / 1000;
     const note = `let go after ${seconds}s; it still waited for ${held?.message ?? "what it owns"}`;
@@ -390,10 +343,6 @@ function resourceFor({ resource, namespace }: HeldOwner): ReturnType<typeof reso
 
 function ownerName({ namespace, name }: HeldOwner): { readonly namespace: string; readonly name: string } {
   return { namespace, name };
-}
-
-function nameOf({ namespace, name }: HeldOwner): string {
-  return namespace === "" ? name : `${namespace}/${name}`;
 }
 
 function earliest(a: number | undefined, b: number | undefined): number | undefined {
