@@ -3,15 +3,16 @@
  * names them (N-P5 to N-P13). Writes are counted in the audit log. Its webhook is in `startup-gate-admission.cluster.test.ts`.
  */
 import { originalGate } from "@berth/placement";
+import { systemClock } from "@berth/runtime";
 import { aPod, hold, startHttpProxy, type TestCluster } from "@berth/testcluster";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import {
   completedAt,
   createGateStage,
   type GateStage,
   hasTaint,
   ORIGINAL_TAINT,
-  startGateCluster,
+  sharedGateCluster,
   stateOf,
   taintsOf,
 } from "./gate-world.ts";
@@ -20,9 +21,8 @@ const GATE = "nodetaintshandler";
 
 let cluster: TestCluster;
 beforeAll(async () => {
-  cluster = await startGateCluster();
+  cluster = await sharedGateCluster();
 });
-afterAll(() => cluster[Symbol.asyncDispose]());
 
 /** A stage with the drop-in at work. */
 async function dropIn(name: string, options: { readonly server?: string } = {}): Promise<GateStage> {
@@ -194,6 +194,18 @@ describe("the drop-in for nodetaintshandler", () => {
     for (const node of ["busy", "done", "later"]) expect(await stage.writesFor(mark, node)).toEqual([]);
     for (const node of ["idle", "system", "tainted"])
       expect(await stage.writesFor(mark, node)).toEqual(["patch 200"]);
+  });
+
+  it("I-21 gates no node that came after the start, though Berth's clock is ahead of the API server's", async () => {
+    await using stage = await createGateStage(cluster, "i21");
+    await stage.add("idle");
+    const mark = await cluster.audit.mark();
+    const clock = { ...systemClock, now: () => systemClock.now() + 5000 };
+    await stage.start({ ...(await stage.dropIn()), backfillAtStart: true, clock });
+    await stage.held("idle");
+    await stage.add("later");
+    await stage.settled();
+    expect(await stage.writesFor(mark, "later")).toEqual([]);
   });
 
   it("N-P13 gates no node at the start without it", async () => {

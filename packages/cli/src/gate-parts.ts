@@ -124,7 +124,15 @@ export function createGateParts(around: GateSurroundings): GateParts {
   gateMetrics.counts({ held: () => tally.held, timedOut: () => tally.timedOut });
   const firstPass = new FirstPass({ nodes, onDone: () => statuses.askAll() });
   const clocks = new GateClocks({ monotonic: () => clock.monotonic() });
-  const startedAt = clock.now();
+  // By uid, as creation times have whole seconds: a node made within the second of the start would count as older.
+  const thereAtStart = new Set<string>();
+  if (around.backfillAtStart)
+    nodes.subscribe({
+      onChange(change) {
+        if (change.type !== "added" || nodes.synced) return;
+        thereAtStart.add(change.object.metadata?.uid ?? "");
+      },
+    });
   const startedMs = clock.monotonic();
   const { labels } = around;
   const sight: GateSight = {
@@ -151,8 +159,7 @@ export function createGateParts(around: GateSurroundings): GateParts {
           : undefined,
       ...(around.backfillAtStart && {
         backfillAlways: ({ metadata }: Node) =>
-          clock.monotonic() - startedMs < START_MS &&
-          Date.parse(metadata?.creationTimestamp ?? "") <= startedAt,
+          clock.monotonic() - startedMs < START_MS && thereAtStart.has(metadata?.uid ?? ""),
       }),
     },
   });
