@@ -30,16 +30,13 @@ export async function waitForPatches(
 ): Promise<PatchSpan> {
   const at = new Map<string, number>();
   const deadline = performance.now() + timeoutMs;
-  for (let from = mark; ; ) {
-    // Marked before it is read: what comes between the two is read twice, and counts once, by its node.
-    const next = await cluster.audit.mark();
-    const filter = { ...nodePatches(process.userAgent), code: 200 };
-    for (const entry of await cluster.audit.entriesSince(from, filter)) at.set(entry.name, receivedAt(entry));
+  const next = cluster.audit.follow(mark, { ...nodePatches(process.userAgent), code: 200 });
+  for (;;) {
+    for (const entry of await next()) at.set(entry.name, receivedAt(entry));
     if (at.size >= expected) break;
     process.ended.throwIfAborted();
     if (performance.now() > deadline)
       throw new Error(`${process.name} wrote ${at.size} of ${expected} nodes\n${process.log}`);
-    from = next;
     await delay(POLL_MS);
   }
   const times = [...at.values()].toSorted((a, b) => a - b);

@@ -9,7 +9,8 @@ import { type Figure, median } from "./report.ts";
 export interface LabelsOptions {
   /** Interleaved triples of raw, Berth and the Go peer. */
   readonly pairs: number;
-  readonly peer: string;
+  /** Absent: not measured. */
+  readonly peer: string | undefined;
   /** The budgets are for this size. */
   readonly budgeted: boolean;
   readonly onProgress: (text: string) => void;
@@ -25,7 +26,7 @@ interface Run {
 
 export async function benchLabels(bench: BenchCluster, options: LabelsOptions): Promise<readonly Figure[]> {
   const { pairs, peer, onProgress } = options;
-  const go = peerProgram(peer, peerArgs(bench));
+  const go = peer === undefined ? undefined : peerProgram(peer, peerArgs(bench));
   const berth = await bench.berth();
   const raws: number[] = [];
   const berths: Run[] = [];
@@ -33,12 +34,13 @@ export async function benchLabels(bench: BenchCluster, options: LabelsOptions): 
   for (let pair = 1; pair <= pairs; pair++) {
     raws.push(await timeRaw(bench));
     berths.push(await timeProgram(bench, berth));
-    gos.push(await timeProgram(bench, go));
+    if (go !== undefined) gos.push(await timeProgram(bench, go));
     const [raw, ours, theirs] = [raws.at(-1), berths.at(-1)?.total, gos.at(-1)?.total].map(seconds);
     onProgress(`${pair} of ${pairs}: raw ${raw}, berth ${ours}, go ${theirs}`);
   }
   await bench.reset();
-  return toFigures(bench, { raws, berths, gos }, options.budgeted);
+  const figures = toFigures(bench, { raws, berths, gos }, options.budgeted);
+  return peer === undefined ? figures.filter(({ value }) => !Number.isNaN(value)) : figures;
 }
 
 export function peerArgs({ kubeconfig }: BenchCluster): Parameters<typeof peerProgram>[1] {

@@ -54,7 +54,9 @@ const { values } = parseArgs({
     bound: { type: "string", default: "200" },
     pairs: { type: "string", default: "5" },
     rest: { type: "string", default: "30" },
+    peer: { type: "boolean", default: true },
   },
+  allowNegative: true,
 });
 
 const parts = readParts(values.only);
@@ -104,7 +106,7 @@ if (parts.has("footprint")) {
   figures.push(...(await benchFootprint(stage, { ...sizesOfParts, onProgress })));
 }
 if ([...parts].some((part) => !APART.has(part))) {
-  const peer = await buildPeer(progress(""));
+  const peer = values.peer || parts.has("memory") ? await buildPeer(progress("")) : undefined;
   for (const size of sizes) {
     const onProgress = progress(`${size} nodes: `);
     await using bench = await startBenchCluster(size, onProgress);
@@ -128,7 +130,7 @@ console.log(`written to ${await saveResult(result)}`);
 if (values.assert && missed.length > 0) process.exitCode = 1;
 
 interface Tools {
-  readonly peer: string;
+  readonly peer: string | undefined;
   readonly onProgress: (text: string) => void;
 }
 
@@ -145,9 +147,9 @@ async function benchSize(bench: BenchCluster, { peer, onProgress }: Tools): Prom
   if (parts.has("steady")) measured.push(...(await benchSteady(bench, common)));
   if (size !== mainSize) return measured;
   if (parts.has("dead-link")) measured.push(...(await benchDeadLink(bench, onProgress)));
-  if (parts.has("memory")) {
+  if (parts.has("memory") && peer !== undefined) {
     const budgeted = size === BUDGET_SIZE && pods >= BUDGET_PODS;
-    measured.push(...(await benchMemory(bench, { ...common, pods, budgeted })));
+    measured.push(...(await benchMemory(bench, { ...common, peer, pods, budgeted })));
   }
   return measured;
 }

@@ -8,7 +8,8 @@ import { type MeasuredProcess, startProgram } from "./process.ts";
 import { type Figure, median, quantile } from "./report.ts";
 
 export interface SteadyOptions {
-  readonly peer: string;
+  /** Absent: not measured. */
+  readonly peer: string | undefined;
   /** Resident memory is read this long after the sync. Seconds. */
   readonly restSeconds: number;
   readonly onProgress: (text: string) => void;
@@ -27,18 +28,28 @@ export async function benchSteady(bench: BenchCluster, options: SteadyOptions): 
   await bench.reset();
   const working = await whileWriting(bench, options);
   const restarted = await afterRestart(bench, options);
-  const go = await goPeer(bench, options);
+  const beside =
+    options.peer === undefined
+      ? []
+      : await besideGo(bench, { ...options, peer: options.peer }, restarted.resident);
   await bench.reset();
+  return [...working, ...restarted.figures, ...beside];
+}
+
+async function besideGo(
+  bench: BenchCluster,
+  options: SteadyOptions & { readonly peer: string },
+  resident: number,
+): Promise<readonly Figure[]> {
+  const go = await goPeer(bench, options);
   const size = bench.names.length;
   return [
-    ...working,
-    ...restarted.figures,
     {
       id: `memory-${size}-nodes-vs-go`,
       what: `${size} nodes: resident ${options.restSeconds} s after sync, berth / Go`,
-      value: restarted.resident / go.resident,
+      value: resident / go.resident,
       unit: "x",
-      detail: `berth ${mb(restarted.resident)}, Go ${mb(go.resident)}, its peak ${mb(go.peak)}`,
+      detail: `berth ${mb(resident)}, Go ${mb(go.resident)}, its peak ${mb(go.peak)}`,
     },
     {
       id: `change-${size}-go-p50`,
@@ -150,7 +161,7 @@ async function afterRestart(bench: BenchCluster, options: SteadyOptions): Promis
 /** The Go peer on the converged cluster. */
 async function goPeer(
   bench: BenchCluster,
-  { peer, restSeconds, onProgress }: SteadyOptions,
+  { peer, restSeconds, onProgress }: SteadyOptions & { readonly peer: string },
 ): Promise<{ readonly resident: number; readonly peak: number; readonly changes: Changes }> {
   await using go = startProgram(peerProgram(peer, peerArgs(bench)));
   await go.line("synced");

@@ -2,13 +2,13 @@ import { once } from "node:events";
 import { request } from "node:https";
 import { configMaps, isApiError, nodes } from "@berth/kube";
 import { describe, expect, it } from "vitest";
-import { startTestCluster } from "./cluster.ts";
+import { startTestCluster, type TestCluster } from "./cluster.ts";
 import { aNode } from "./node-builder.ts";
 import { sharedTestCluster } from "./shared.ts";
 
 describe("the audit log", () => {
   it("counts every request that was answered, and none twice", async () => {
-    const cluster = await sharedTestCluster({ audit: true });
+    const cluster = await sharedTestCluster();
     await using tested = cluster.connect({ userAgent: "berth-under-test/1" });
     await cluster.client.create(nodes, aNode("n1").build());
     for (const writes of [1, 7, 150]) {
@@ -30,7 +30,7 @@ describe("the audit log", () => {
   });
 
   it("sees nothing in a quiet time, and keeps a mark valid", async () => {
-    const cluster = await sharedTestCluster({ audit: true });
+    const cluster = await sharedTestCluster();
     const mark = await cluster.audit.mark();
     expect(await cluster.audit.countSince(mark, { user: "admin" })).toBe(0);
     await cluster.client.list(configMaps);
@@ -40,7 +40,7 @@ describe("the audit log", () => {
   });
 
   it("counts a watch once it is accepted, and refused requests by their code", async () => {
-    const cluster = await sharedTestCluster({ audit: true });
+    const cluster = await sharedTestCluster();
     await using stranger = cluster.connect({ user: await cluster.user("stranger") });
     const mark = await cluster.audit.mark();
     {
@@ -64,30 +64,23 @@ describe("the audit log", () => {
   });
 
   it("counts no request that was received before the mark and is answered after it", async () => {
-    const cluster = await sharedTestCluster({ audit: true });
+    const cluster = await sharedTestCluster();
     const before = await cluster.audit.mark();
-    const body = JSON.stringify({ metadata: { name: "slow" } });
-    const slow = request(new URL("/api/v1/namespaces/default/configmaps", cluster.url), {
-      method: "POST",
-      ca: cluster.ca,
-      headers: {
-        authorization: `Bearer ${cluster.adminToken}`,
-        "content-type": "application/json",
-        "content-length": body.length,
-        // Answered once the server has the request, and wants its body.
-        expect: "100-continue",
-      },
-    });
-    slow.flushHeaders();
-    await once(slow, "continue");
+    const slow = await startSlowCreate(cluster);
     const mark = await cluster.audit.mark();
-    slow.end(body);
-    const [response] = await once(slow, "response");
-    response.resume();
-    await once(response, "end");
-    const made = { verb: "create", resource: "configmaps", code: 201 };
-    expect(await cluster.audit.countSince(before, made)).toBe(1);
-    expect(await cluster.audit.countSince(mark, made)).toBe(0);
+    await slow.end();
+    expect(await cluster.audit.countSince(before, MADE)).toBe(1);
+    expect(await cluster.audit.countSince(mark, MADE)).toBe(0);
+  });
+
+  it("I-20 gives a follower each request once, also one that is in flight between two readings", async () => {
+    const cluster = await sharedTestCluster();
+    const next = cluster.audit.follow(await cluster.audit.mark(), MADE);
+    const slow = await startSlowCreate(cluster);
+    expect(await next()).toHaveLength(0);
+    await slow.end();
+    expect(await next()).toHaveLength(1);
+    expect(await next()).toHaveLength(0);
   });
 
   it("says how to get one when the cluster has none", async () => {
@@ -95,3 +88,31 @@ describe("the audit log", () => {
     expect(() => cluster.audit).toThrow("audit: true");
   });
 });
+
+const MADE = { verb: "create", resource: "configmaps", code: 201 };
+
+/** Resolves once the server has received a request; `end` lets it answer. */
+async function startSlowCreate(cluster: TestCluster): Promise<{ end(): Promise<void> }> {
+  const body = JSON.stringify({ metadata: { generateName: "slow-" } });
+  const slow = request(new URL("/api/v1/namespaces/default/configmaps", cluster.url), {
+    method: "POST",
+    ca: cluster.ca,
+    headers: {
+      authorization: `Bearer ${cluster.adminToken}`,
+      "content-type": "application/json",
+      "content-length": body.length,
+      // Answered once the server has the request, and wants its body.
+      expect: "100-continue",
+    },
+  });
+  slow.flushHeaders();
+  await once(slow, "continue");
+  return {
+    async end() {
+      slow.end(body);
+      const [response] = await once(slow, "response");
+      response.resume();
+      await once(response, "end");
+    },
+  };
+}

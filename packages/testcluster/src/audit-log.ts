@@ -56,6 +56,11 @@ export interface AuditLog {
   mark(): Promise<AuditMark>;
   /** The matching requests received since `mark` and answered by now, in the order in which the server finished them. */
   entriesSince(mark: AuditMark, filter?: AuditFilter): Promise<readonly AuditEntry[]>;
+  /**
+   * The same, again and again: each call gives what has been answered since the call before, and every request received
+   * since `mark` is given exactly once.
+   */
+  follow(mark: AuditMark, filter?: AuditFilter): () => Promise<readonly AuditEntry[]>;
   /** How many matching requests there were between `mark` and now. */
   countSince(mark: AuditMark, filter?: AuditFilter): Promise<number>;
   /** The matching requests by user, verb and resource, the most frequent first. */
@@ -84,17 +89,29 @@ export function openAuditLog({ file, get }: AuditLogOptions): AuditLog {
     return swept;
   };
   const entriesSince: AuditLog["entriesSince"] = async (mark, filter = {}) =>
-    // What a write did can be seen before its line is there: that line may come after the mark.
-    (await sweep(mark.offset, (entry) => entry.receivedAt >= mark.receivedAt && matches(entry, filter))).kept;
+    (await sweep(mark.offset, (entry) => isSince(mark, entry, filter))).kept;
   return {
     mark: async () => {
       const { end, receivedAt } = await sweep(seen, () => false);
       return { offset: end, receivedAt };
     },
     entriesSince,
+    follow: (mark, filter = {}) => {
+      let { offset } = mark;
+      return async () => {
+        const { kept, end } = await sweep(offset, (entry) => isSince(mark, entry, filter));
+        offset = end;
+        return kept;
+      };
+    },
     countSince: async (mark, filter) => (await entriesSince(mark, filter)).length,
     tallySince: async (mark, filter) => tally(await entriesSince(mark, filter)),
   };
+}
+
+/** What a write did can be seen before its line is there: that line may come after the mark, and does not count. */
+function isSince(mark: AuditMark, entry: AuditEntry, filter: AuditFilter): boolean {
+  return entry.receivedAt >= mark.receivedAt && matches(entry, filter);
 }
 
 interface Swept {
