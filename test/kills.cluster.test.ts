@@ -1,21 +1,23 @@
 /**
- * Fifty times Berth is killed (SIGKILL) at a random point of its work, while nodes and rules change. Whatever it left
+ * Again and again Berth is killed (SIGKILL) at a random point of its work, while nodes and rules change. Whatever it left
  * behind, the next start mends it.
  */
-import { type HttpProxy, startTestCluster, type TestCluster } from "@berth/testcluster";
+import { type HttpProxy, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import * as fc from "fast-check";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
+import { seededRun } from "../packages/runtime/src/testing/property.ts";
 import type { BerthProcess } from "./product.ts";
 import { proxyOf } from "./upheaval.ts";
 import { createWorld, type World } from "./world.ts";
 
 let cluster: TestCluster;
 beforeAll(async () => {
-  cluster = await startTestCluster({ audit: true });
+  cluster = await sharedTestCluster();
 });
-afterAll(() => cluster[Symbol.asyncDispose]());
 
-const KILLS = 50;
+/** `make perturb` kills it fifty times. */
+const { parameters, name } = seededRun(10, process.env);
+const KILLS = parameters.numRuns;
 /** Fifty starts of a process take a minute, and several beside much other work. */
 const LIMIT_MS = 600_000;
 const NODES = 9;
@@ -98,7 +100,7 @@ const round: fc.Arbitrary<Round> = fc.record({
 
 describe("a Berth that is killed", () => {
   it(
-    "fifty times at random points leaves nothing that the next start does not mend",
+    `at random points leaves nothing that the next start does not mend (${KILLS} kills, ${name})`,
     async () => {
       await using world = await createWorld(cluster, "kills");
       await using proxy = await proxyOf(cluster);
@@ -120,7 +122,11 @@ describe("a Berth that is killed", () => {
         expect(trapped).toBeGreaterThan(KILLS / 3);
       };
       // One run, and no shrinking: a failure tells its seed.
-      await fc.assert(fc.asyncProperty(rounds, run), { numRuns: 1, endOnFailure: true });
+      await fc.assert(fc.asyncProperty(rounds, run), {
+        seed: parameters.seed,
+        numRuns: 1,
+        endOnFailure: true,
+      });
       const written = proxy.requests.filter(({ verb, status }) => verb === "patch" && status === 200);
       expect(written.length).toBeGreaterThan(KILLS / 2);
     },

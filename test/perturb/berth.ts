@@ -3,13 +3,7 @@ import { startBerth } from "@berth/cli";
 import { customResourceDefinitions } from "@berth/kube";
 import { crds, customKinds } from "@berth/placement";
 import { type Clock, systemClock } from "@berth/runtime";
-import {
-  type Connection,
-  eventually,
-  type Stage,
-  startTestCluster,
-  type TestCluster,
-} from "@berth/testcluster";
+import { type Connection, eventually, type Stage, type TestCluster } from "@berth/testcluster";
 
 export interface BerthInStory {
   readonly labelFolder?: string;
@@ -27,13 +21,10 @@ const hurriedClock: Clock = {
   schedule: (delayMs, callback) => systemClock.schedule(delayMs / PACE, callback),
 };
 
-/** A cluster with the CRDs of Berth; without them it would ask for them again and again. */
-export async function startStoryCluster(): Promise<TestCluster> {
-  await using owned = new AsyncDisposableStack();
-  const cluster = owned.use(await startTestCluster());
+/** Adds the CRDs of Berth; without them it would ask for them again and again. */
+export async function prepareStories(cluster: TestCluster): Promise<TestCluster> {
   for (const crd of crds()) await cluster.client.apply(customResourceDefinitions, crd);
   await eventually(() => Promise.all(customKinds.map(({ resource }) => cluster.client.list(resource))));
-  owned.move();
   return cluster;
 }
 

@@ -2,7 +2,13 @@
 import { beforeAll, describe, expect, it } from "vitest";
 import type { TestCluster } from "../cluster.ts";
 import { sharedTestCluster } from "../shared.ts";
-import { describeResult, describeViolation, type PerturbResult, perturb } from "./perturb.ts";
+import {
+  describeResult,
+  describeViolation,
+  type PerturbOptions,
+  type PerturbResult,
+  perturb,
+} from "./perturb.ts";
 import type { Pattern } from "./point.ts";
 import { guidedStory } from "./testing/guided-story.ts";
 import type { TinyFaults } from "./testing/tiny-controller.ts";
@@ -40,7 +46,9 @@ describe("a story told with every perturbation", () => {
       /does not end as undisturbed/,
     ],
   ])("shows %s", async (_fault, faults, pattern, problem) => {
-    const found = await firstViolation(faults, { patterns: [pattern] });
+    const found = await firstViolation(faults, {
+      choose: (points) => points.filter((point) => point.pattern === pattern),
+    });
     expect(found.violations).toHaveLength(1);
     const [violation] = found.violations;
     const { point = "", problems = [], history = [] } = violation ?? {};
@@ -84,7 +92,7 @@ describe("a story told with every perturbation", () => {
 
 function firstViolation(
   faults: TinyFaults,
-  only: { readonly point?: string; readonly patterns?: readonly Pattern[] },
+  only: Pick<PerturbOptions, "point" | "choose">,
 ): Promise<PerturbResult> {
   return perturb(tinyStory(faults), { cluster, timeoutMs: FAULT_TIMEOUT_MS, mostViolations: 1, ...only });
 }
