@@ -18,6 +18,7 @@ const config: ViteUserConfig = {
           name: "unit",
           include: ["packages/*/src/**/*.test.ts", "scripts/**/*.test.ts"],
           exclude: ["**/*.cluster.test.ts"],
+          isolate: false,
           testTimeout: 30_000,
         },
       },
@@ -29,6 +30,9 @@ const config: ViteUserConfig = {
           testTimeout: 180_000,
           hookTimeout: 900_000,
           maxWorkers: 2,
+          // A worker keeps its control planes: each file finds them as new, see `restoreSharedTestClusters`.
+          isolate: false,
+          setupFiles: ["test/restore-clusters.ts"],
           sequence: { groupOrder: 1 },
         },
       },

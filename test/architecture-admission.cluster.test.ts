@@ -24,7 +24,7 @@ import {
   createArchitectureStage,
   isHeld,
   refusalOf,
-  startArchitectureCluster,
+  sharedArchitectureCluster,
   taintsOf,
   tolerationsFor,
   tolerationsOf,
@@ -36,14 +36,13 @@ let registry: TestRegistry;
 /** Images that every test may use; each test finds out for itself whether they are known. */
 const images = { both: "", amd: "", arm: "" };
 beforeAll(async () => {
-  [cluster, registry] = await Promise.all([startArchitectureCluster(), startRegistry()]);
+  [cluster, registry] = await Promise.all([sharedArchitectureCluster(), startRegistry()]);
   images.both = await pushed("all/both:1", "linux/amd64", "linux/arm64");
   images.amd = await pushed("all/amd:1", "linux/amd64");
   images.arm = await pushed("all/arm:1", "linux/arm64");
 });
 afterAll(async () => {
   await registry?.[Symbol.asyncDispose]();
-  await cluster?.[Symbol.asyncDispose]();
 });
 
 async function pushed(name: string, ...platforms: readonly string[]): Promise<string> {

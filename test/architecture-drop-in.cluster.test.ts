@@ -20,7 +20,7 @@ import {
   DROP_IN,
   followed,
   KEY,
-  startArchitectureCluster,
+  sharedArchitectureCluster,
   taintsOf,
   tolerationsFor,
   tolerationsOf,
@@ -31,11 +31,10 @@ import { createLeapingClock } from "./leaping-clock.ts";
 let cluster: TestCluster;
 let registry: TestRegistry;
 beforeAll(async () => {
-  [cluster, registry] = await Promise.all([startArchitectureCluster(), startRegistry()]);
+  [cluster, registry] = await Promise.all([sharedArchitectureCluster(), startRegistry()]);
 });
 afterAll(async () => {
   await registry?.[Symbol.asyncDispose]();
-  await cluster?.[Symbol.asyncDispose]();
 });
 
 const config = { config: [{ path: DROP_IN, shown: "archaware-controller.yaml" }] };

@@ -6,7 +6,7 @@
  */
 import { configMaps, events, type Pod, pods, serviceAccounts } from "@berth/kube";
 import { eventually, findFreePort, type PodBuilder, type TestCluster } from "@berth/testcluster";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import {
   type Fault,
   type FaultRegistry,
@@ -18,7 +18,7 @@ import {
   createArchitectureStage,
   isHeld,
   NAMESPACE,
-  startArchitectureCluster,
+  sharedArchitectureCluster,
 } from "./architecture-world.ts";
 import { createLeapingClock } from "./leaping-clock.ts";
 import { quickest, RECONNECTED } from "./patience.ts";
@@ -30,9 +30,8 @@ const BOTH = ["linux/amd64", "linux/arm64"];
 
 let cluster: TestCluster;
 beforeAll(async () => {
-  cluster = await startArchitectureCluster();
+  cluster = await sharedArchitectureCluster();
 });
-afterAll(() => cluster[Symbol.asyncDispose]());
 
 /** Does this for many, eight at a time. */
 async function each<T>(all: Iterable<T>, work: (one: T) => Promise<unknown>): Promise<void> {

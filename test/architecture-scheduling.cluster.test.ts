@@ -35,11 +35,11 @@ import {
   architecturesOf,
   createArchitectureStage,
   DROP_IN,
-  startArchitectureCluster,
   tolerationsFor,
   tolerationsOf,
 } from "./architecture-world.ts";
 import { runCommand } from "./command.ts";
+import { sharedFullCluster } from "./footprint-cluster.ts";
 import { createLeapingClock } from "./leaping-clock.ts";
 import { patiently } from "./patience.ts";
 
@@ -51,10 +51,7 @@ let registry: TestRegistry;
 /** What they run on is their name; `pair` is amd64 and arm64. */
 const images = { amd64: "", arm64: "", s390x: "", pair: "", all: "" };
 beforeAll(async () => {
-  [cluster, registry] = await Promise.all([
-    startArchitectureCluster({ with: ["scheduler", "controller-manager", "kwok"] }),
-    startRegistry(),
-  ]);
+  [cluster, registry] = await Promise.all([sharedFullCluster(), startRegistry()]);
   for (const name of ["amd64", "arm64", "s390x"] as const)
     images[name] = await pushed(registry, `all/${name}:1`, name);
   images.pair = await pushed(registry, "all/pair:1", "amd64", "arm64");
@@ -62,7 +59,6 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await registry?.[Symbol.asyncDispose]();
-  await cluster?.[Symbol.asyncDispose]();
 });
 
 async function pushed(to: TestRegistry, name: string, ...architectures: readonly string[]): Promise<string> {

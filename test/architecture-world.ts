@@ -49,9 +49,8 @@ import {
   findFreePort,
   type NodeBuilder,
   type PodBuilder,
-  startTestCluster,
+  sharedTestCluster,
   type TestCluster,
-  type TestClusterOptions,
 } from "@berth/testcluster";
 
 /** No other user agent on these clusters begins so. */
@@ -66,15 +65,13 @@ export const DROP_IN: string = path.join(
 export const KEY: string = ORIGINAL_ARCHITECTURE_KEY;
 const WRITES: ReadonlySet<string> = new Set(["create", "update", "patch", "delete", "deletecollection"]);
 
-/** A cluster with the CRDs and Berth's namespace. The caller disposes it. */
-export async function startArchitectureCluster(options: TestClusterOptions = {}): Promise<TestCluster> {
-  await using owned = new AsyncDisposableStack();
-  const cluster = owned.use(await startTestCluster({ audit: true, ...options }));
+/** The cluster of this process, with the CRDs and Berth's namespace. */
+export async function sharedArchitectureCluster(): Promise<TestCluster> {
+  const cluster = await sharedTestCluster();
   const { client } = cluster;
   for (const crd of crds()) await eventually(() => client.apply(customResourceDefinitions, crd));
   await eventually(() => client.list(architecturePolicies));
   await client.create(namespaces, { metadata: { name: NAMESPACE } });
-  owned.move();
   return cluster;
 }
 

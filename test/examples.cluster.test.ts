@@ -33,7 +33,7 @@ import { type Program, STOP_LIMIT_MS, startProgram } from "./program.ts";
 
 const folder = join(import.meta.dirname, "../examples/runtime");
 
-const sharedCluster = (): Promise<TestCluster> => sharedTestCluster({ audit: true });
+const sharedCluster = (): Promise<TestCluster> => sharedTestCluster();
 
 const readYaml = async (...path: readonly string[]): Promise<unknown> =>
   parse(await readFile(join(folder, ...path), "utf8"));

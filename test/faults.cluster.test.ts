@@ -21,18 +21,17 @@ import {
   internalError,
   invalid,
   type RequestAction,
-  startTestCluster,
+  sharedTestCluster,
   type TestCluster,
   tooManyRequests,
 } from "@berth/testcluster";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import { changeAll, followed, populate, READS, stage, WRITES } from "./upheaval.ts";
 
 let cluster: TestCluster;
 beforeAll(async () => {
-  cluster = await startTestCluster({ audit: true });
+  cluster = await sharedTestCluster();
 });
-afterAll(() => cluster[Symbol.asyncDispose]());
 
 describe("a write", () => {
   it.each<[string, RequestAction, number]>([

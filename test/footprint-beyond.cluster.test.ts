@@ -6,7 +6,7 @@
  */
 import { nodes, type Pod } from "@berth/kube";
 import { type AuditMark, hold, startHttpProxy, type TestCluster } from "@berth/testcluster";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import {
   CLAIM,
   FINALIZER,
@@ -15,7 +15,7 @@ import {
   markedBy,
   marksOf,
   type Pool,
-  startFootprintCluster,
+  sharedFullCluster,
   UID_LABEL,
 } from "./footprint-cluster.ts";
 import { createFootprintStage, type FootprintStage } from "./footprint-world.ts";
@@ -24,9 +24,8 @@ import { patiently } from "./patience.ts";
 
 let cluster: TestCluster;
 beforeAll(async () => {
-  cluster = await startFootprintCluster();
+  cluster = await sharedFullCluster();
 });
-afterAll(() => cluster?.[Symbol.asyncDispose]());
 
 const PR_134 = { preset: "agent-substrate/pr-134" };
 const ASKING = { nodeSelector: { [LABEL]: "true" } };

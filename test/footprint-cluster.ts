@@ -8,7 +8,7 @@ import {
   type Resource,
 } from "@berth/kube";
 import { crds, type FootprintHold, nodeFootprints, originalFootprint, workerPools } from "@berth/placement";
-import { eventually, startTestCluster, type TestCluster, type TestClusterOptions } from "@berth/testcluster";
+import { eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 
 /** No other user agent on these clusters begins so. */
 export const BERTH = "berth/";
@@ -31,12 +31,14 @@ export const HOLD: FootprintHold = {
   finalizer: originalFootprint.finalizer,
   ownedResources: [{ group: "apps", version: "v1", resource: "deployments" }],
 };
-/** With all controllers, and with Berth's CRDs. The caller disposes it. */
-export async function startFootprintCluster(options: TestClusterOptions = {}): Promise<TestCluster> {
-  await using owned = new AsyncDisposableStack();
-  const cluster = owned.use(
-    await startTestCluster({ with: ["controller-manager", "scheduler", "kwok"], audit: true, ...options }),
-  );
+/** The cluster of this process with all controllers, Berth's CRDs and the namespaces of both. */
+export const sharedFullCluster = (): Promise<TestCluster> =>
+  sharedTestCluster({
+    with: ["controller-manager", "scheduler", "kwok"],
+    prepare: { name: "berth", run: prepareFull },
+  });
+
+async function prepareFull(cluster: TestCluster): Promise<void> {
   const { client } = cluster;
   for (const crd of crds()) await eventually(() => client.apply(customResourceDefinitions, crd));
   const kinds: readonly Resource[] = [nodeFootprints, workerPools];
@@ -45,8 +47,6 @@ export async function startFootprintCluster(options: TestClusterOptions = {}): P
   // The garbage collector looks for new kinds when it starts, and then every 30 s.
   await cluster.stopComponent("kube-controller-manager", "SIGKILL");
   await cluster.startComponent("kube-controller-manager");
-  owned.move();
-  return cluster;
 }
 
 /** A pool, as far as pods and claims name it. */

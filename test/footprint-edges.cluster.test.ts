@@ -5,16 +5,15 @@
 import { deployments, type KubeObject, pods } from "@berth/kube";
 import { nodeFootprints } from "@berth/placement";
 import { type TestCluster } from "@berth/testcluster";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { FINALIZER, HOLD, LABEL, markedBy, startFootprintCluster, UID_LABEL } from "./footprint-cluster.ts";
+import { beforeAll, describe, expect, it } from "vitest";
+import { FINALIZER, HOLD, LABEL, markedBy, sharedFullCluster, UID_LABEL } from "./footprint-cluster.ts";
 import { createFootprintStage, type FootprintStage } from "./footprint-world.ts";
 import { patiently } from "./patience.ts";
 
 let cluster: TestCluster;
 beforeAll(async () => {
-  cluster = await startFootprintCluster();
+  cluster = await sharedFullCluster();
 });
-afterAll(() => cluster?.[Symbol.asyncDispose]());
 
 const PR_134 = { preset: "agent-substrate/pr-134" };
 const ASKING = { nodeSelector: { [LABEL]: "true" } };

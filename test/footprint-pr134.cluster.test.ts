@@ -14,7 +14,7 @@ import {
 } from "@berth/kube";
 import { MARKS_ANNOTATION, workerPools } from "@berth/placement";
 import { type TestCluster, type TestUser } from "@berth/testcluster";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import { runCommand } from "./command.ts";
 import {
   BERTH,
@@ -24,7 +24,7 @@ import {
   markedBy,
   marksOf,
   NAMESPACE,
-  startFootprintCluster,
+  sharedFullCluster,
   UID_LABEL,
 } from "./footprint-cluster.ts";
 import { createFootprintStage, type FootprintStage } from "./footprint-world.ts";
@@ -32,9 +32,8 @@ import { patiently } from "./patience.ts";
 
 let cluster: TestCluster;
 beforeAll(async () => {
-  cluster = await startFootprintCluster();
+  cluster = await sharedFullCluster();
 });
-afterAll(() => cluster?.[Symbol.asyncDispose]());
 
 /** A stage with the drop-in at work. */
 async function dropIn(name: string): Promise<FootprintStage> {

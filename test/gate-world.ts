@@ -31,9 +31,8 @@ import {
   eventually,
   type NodeBuilder,
   type PodBuilder,
-  startTestCluster,
+  sharedTestCluster,
   type TestCluster,
-  type TestClusterOptions,
 } from "@berth/testcluster";
 import { sumOfSamples } from "./product.ts";
 
@@ -44,12 +43,10 @@ const WRITES: ReadonlySet<string> = new Set(["create", "update", "patch", "delet
 /** Owns pods in kube-system wherever a stage is; nothing makes them but tests. */
 const SETUP = "node-setup";
 
-/** A cluster with the CRDs. The caller disposes it. */
-export async function startGateCluster(options: TestClusterOptions = {}): Promise<TestCluster> {
-  await using owned = new AsyncDisposableStack();
-  const cluster = owned.use(await startTestCluster({ audit: true, ...options }));
+/** The cluster of this process, with the CRDs. */
+export async function sharedGateCluster(): Promise<TestCluster> {
+  const cluster = await sharedTestCluster();
   await installCrds(cluster);
-  owned.move();
   return cluster;
 }
 

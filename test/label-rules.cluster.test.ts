@@ -5,19 +5,18 @@
 import { type BerthOptions, type RunningBerth, startBerth } from "@berth/cli";
 import { type Condition, customResourceDefinitions, events, type Node, nodes } from "@berth/kube";
 import { CONFIRMED_ANNOTATION, confirmation, crds, labelRuleSpec, labelRules } from "@berth/placement";
-import { aNode, eventually, startTestCluster, type TestCluster } from "@berth/testcluster";
-import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { aNode, eventually, sharedTestCluster, startTestCluster, type TestCluster } from "@berth/testcluster";
+import { afterEach, beforeAll, describe, expect, it } from "vitest";
 
 let cluster: TestCluster;
 let berths: AsyncDisposableStack;
 
 beforeAll(async () => {
-  cluster = await startTestCluster({ audit: true });
+  cluster = await sharedTestCluster();
   for (const crd of crds()) await cluster.client.apply(customResourceDefinitions, crd);
   await eventually(() => cluster.client.list(labelRules));
   berths = new AsyncDisposableStack();
 });
-afterAll(() => cluster[Symbol.asyncDispose]());
 afterEach(async () => {
   await berths.disposeAsync();
   berths = new AsyncDisposableStack();

@@ -2,8 +2,8 @@
  * The contract of derived labels on the whole product: `berth run` as a process, a folder that is edited while it
  * runs, and a real API server. What needs no running product is tested beside the rules in packages/placement.
  */
-import { startTestCluster, type TestCluster } from "@berth/testcluster";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { sharedTestCluster, type TestCluster } from "@berth/testcluster";
+import { beforeAll, describe, expect, it } from "vitest";
 import { mountConfigMap } from "./rule-folder.ts";
 import { createWorld, type World } from "./world.ts";
 
@@ -18,9 +18,8 @@ const RULE = "accelerators/edgetpu";
 
 let cluster: TestCluster;
 beforeAll(async () => {
-  cluster = await startTestCluster({ audit: true });
+  cluster = await sharedTestCluster();
 });
-afterAll(() => cluster[Symbol.asyncDispose]());
 
 /** Two nodes with a device and one without, and the rule for it. */
 async function withDevices(name: string): Promise<World> {

@@ -2,7 +2,15 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { configMaps, type KubeClient, leases, nodes, pods } from "@berth/kube";
-import { type AuditMark, aNode, aPod, eventually, startTcpProxy, startTestCluster } from "@berth/testcluster";
+import {
+  type AuditMark,
+  aNode,
+  aPod,
+  eventually,
+  sharedTestCluster,
+  startTcpProxy,
+  startTestCluster,
+} from "@berth/testcluster";
 import { describe, expect, it } from "vitest";
 import { RECONNECTED } from "./patience.ts";
 import { type Program, STOP_LIMIT_MS, startProgram } from "./program.ts";
@@ -78,7 +86,7 @@ describe("the program in the README of kube", () => {
 
 describe("the program in the README of runtime", () => {
   it("counts pods, and ends when told, the lease given up", async () => {
-    await using cluster = await startTestCluster();
+    const cluster = await sharedTestCluster();
     const { client } = cluster;
     for (const name of ["n1", "n2"]) await client.create(nodes, aNode(name).build());
     await using program = await startProgram(cluster, await exampleOf("runtime"));

@@ -1,10 +1,23 @@
-/** `berth run` as a process of its own, straight from the source, and what it says about itself. */
+/** `berth run` as a process of its own, as `make build` has bundled it, and what it says about itself. */
 import { type ChildProcess, spawn } from "node:child_process";
+import { globSync, statSync } from "node:fs";
 import path from "node:path";
 import { eventually } from "@berth/testcluster";
 
 const root = path.join(import.meta.dirname, "..");
-const program = path.join(root, "packages/cli/src/main.ts");
+const program = path.join(root, "packages/cli/dist/bin/berth.js");
+
+/** @throws Error when the bundle is older than a source: the test would be about an earlier program. */
+function assertBuilt(): void {
+  const builtAt = statSync(program, { throwIfNoEntry: false })?.mtimeMs ?? 0;
+  const isNewer = (file: string): boolean =>
+    !/\.test\.ts$|\/testing\//.test(file) && statSync(path.join(root, file)).mtimeMs > builtAt;
+  const newer = globSync("packages/{kube,registry,runtime,placement,cli}/src/**/*.ts", { cwd: root }).find(
+    isNewer,
+  );
+  if (newer !== undefined) throw new Error(`${newer} is newer than the bundle: run \`make build\` first`);
+}
+let isBuilt = false;
 
 /** One line of the log; the fields are part of what Berth promises, the texts are not. */
 export type LogEntry = Readonly<Record<string, unknown>> & { readonly level: string; readonly msg: string };
@@ -43,15 +56,13 @@ const MOST_LOG_ENTRIES = 20_000;
 
 /** Starts it and does not wait for anything. */
 export function startBerthProcess(options: BerthProcessOptions): BerthProcess {
-  const child: ChildProcess = spawn(
-    process.execPath,
-    ["--conditions=berth-source", program, ...options.args],
-    {
-      cwd: options.folder ?? root,
-      env: { PATH: process.env["PATH"], HOME: "/nonexistent", ...options.environment },
-      stdio: ["ignore", "pipe", "pipe"],
-    },
-  );
+  if (!isBuilt) assertBuilt();
+  isBuilt = true;
+  const child: ChildProcess = spawn(process.execPath, [program, ...options.args], {
+    cwd: options.folder ?? root,
+    env: { PATH: process.env["PATH"], HOME: "/nonexistent", ...options.environment },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
   const log: LogEntry[] = [];
   let output = "";
   let unfinished = "";

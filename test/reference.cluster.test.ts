@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { reasonList } from "@berth/placement";
 import { createMetricsRegistry, declareApiMetrics } from "@berth/runtime";
-import { eventually, startTestCluster } from "@berth/testcluster";
+import { eventually, sharedTestCluster } from "@berth/testcluster";
 import { describe, expect, it } from "vitest";
 import { startBerth } from "../packages/cli/src/composition.ts";
 
@@ -28,7 +28,7 @@ describe("docs/reference", () => {
   });
 
   it("lists every metric that a running Berth exposes", async () => {
-    await using cluster = await startTestCluster();
+    const cluster = await sharedTestCluster();
     await using folder = await temporaryFolder();
     const metrics = createMetricsRegistry({ processMetrics: false });
     declareApiMetrics(metrics);

@@ -5,17 +5,16 @@
 import { cp, mkdir, mkdtemp, rename, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { eventually, startTestCluster, type TestCluster } from "@berth/testcluster";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
+import { beforeAll, describe, expect, it } from "vitest";
 import { type BerthProcess, startBerthProcess } from "./product.ts";
 import { usualPorts } from "./usual-ports.ts";
 import { createWorld, type World } from "./world.ts";
 
 let cluster: TestCluster;
 beforeAll(async () => {
-  cluster = await startTestCluster({ audit: true });
+  cluster = await sharedTestCluster();
 });
-afterAll(() => cluster[Symbol.asyncDispose]());
 
 /** A fault, and where it is: the file, and the line if it is about one. */
 interface Place {

@@ -16,8 +16,15 @@ import {
 } from "@berth/kube";
 import { originalGate, startupGates } from "@berth/placement";
 import { type Clock, systemClock } from "@berth/runtime";
-import { aNode, aPod, eventually, startTcpProxy, type TestCluster } from "@berth/testcluster";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import {
+  aNode,
+  aPod,
+  eventually,
+  startTcpProxy,
+  startTestCluster,
+  type TestCluster,
+} from "@berth/testcluster";
+import { beforeAll, describe, expect, it } from "vitest";
 import {
   type Admission,
   addGated,
@@ -34,15 +41,21 @@ import {
   tryNode,
   webhookAt,
 } from "./gate-admission.ts";
-import { type GateStage, hasTaint, ORIGINAL_TAINT, startGateCluster, taintsOf } from "./gate-world.ts";
+import {
+  type GateStage,
+  hasTaint,
+  installCrds,
+  ORIGINAL_TAINT,
+  sharedGateCluster,
+  taintsOf,
+} from "./gate-world.ts";
 import { quickest } from "./patience.ts";
 import { startBerthProcess } from "./product.ts";
 
 let cluster: TestCluster;
 beforeAll(async () => {
-  cluster = await startGateCluster();
+  cluster = await sharedGateCluster();
 });
-afterAll(() => cluster[Symbol.asyncDispose]());
 
 const atOnce = { stableFor: "0s", signals: { pods: [{}] } };
 const POLICY: Admission = {
@@ -486,11 +499,12 @@ describe("an API server without policies", () => {
   it("makes Auto choose the webhook", async () => {
     const resources = ["mutatingadmissionpolicies", "mutatingadmissionpolicybindings"];
     const off = resources.map((it) => `admissionregistration.k8s.io/v1/${it}=false`).join(",");
-    await using older = await startGateCluster({
+    await using older = await startTestCluster({
       flags: {
         "kube-apiserver": ["--feature-gates=MutatingAdmissionPolicy=false", `--runtime-config=${off}`],
       },
     });
+    await installCrds(older);
     await using stage = await createAdmissionStage(older, "older");
     await stage.gate("net", atOnce);
     const { admission } = await webhookAt({ mode: "Auto" });

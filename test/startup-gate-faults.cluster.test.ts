@@ -7,7 +7,7 @@ import { customResourceDefinitions } from "@berth/kube";
 import { crds, startupGates } from "@berth/placement";
 import { type Clock, systemClock } from "@berth/runtime";
 import { eventually, type TestCluster } from "@berth/testcluster";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import {
   completedAt,
   createGateStage,
@@ -15,7 +15,7 @@ import {
   hasTaint,
   installCrds,
   ORIGINAL_TAINT,
-  startGateCluster,
+  sharedGateCluster,
   stateOf,
   taintsOf,
 } from "./gate-world.ts";
@@ -23,9 +23,8 @@ import { RECONNECTED } from "./patience.ts";
 
 let cluster: TestCluster;
 beforeAll(async () => {
-  cluster = await startGateCluster();
+  cluster = await sharedGateCluster();
 });
-afterAll(() => cluster[Symbol.asyncDispose]());
 
 /** The default signal, and no waiting that a test does not ask for. */
 const atOnce = { stableFor: "0s", signals: { pods: [{}] } };

@@ -16,7 +16,8 @@ import {
 import { originalGate, startupGates } from "@berth/placement";
 import { aNode, aPod, type TestCluster } from "@berth/testcluster";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { BERTH, hasTaint, startGateCluster, stateOf } from "./gate-world.ts";
+import { sharedFullCluster } from "./footprint-cluster.ts";
+import { BERTH, hasTaint, stateOf } from "./gate-world.ts";
 import { patiently } from "./patience.ts";
 
 const GO = "example.com/go";
@@ -25,7 +26,7 @@ let cluster: TestCluster;
 let owned: AsyncDisposableStack;
 beforeAll(async () => {
   owned = new AsyncDisposableStack();
-  cluster = owned.use(await startGateCluster({ with: ["scheduler", "controller-manager", "kwok"] }));
+  cluster = await sharedFullCluster();
   await cluster.client.create(startupGates, {
     apiVersion: "berth.dev/v1alpha1",
     kind: "StartupGate",
@@ -103,7 +104,7 @@ describe("a held node", () => {
       await held(name);
     }
     const { namespace, deployment, account } = await installed();
-    await cluster.client.create(namespaces, { metadata: { name: namespace } });
+    await cluster.client.apply(namespaces, { metadata: { name: namespace } });
     await cluster.client.create(serviceAccounts, account);
     await cluster.client.create(deployments, deployment);
     await patiently(async () => expect(await placed(namespace)).toEqual([expect.stringMatching(/^n[23]$/)]));

@@ -2,14 +2,13 @@
 import type { Node } from "@berth/kube";
 import { originalGate, startupGates } from "@berth/placement";
 import { aPod, eventually, type TestCluster } from "@berth/testcluster";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { createGateStage, type GateStage, hasTaint, startGateCluster, stateOf } from "./gate-world.ts";
+import { beforeAll, describe, expect, it } from "vitest";
+import { createGateStage, type GateStage, hasTaint, sharedGateCluster, stateOf } from "./gate-world.ts";
 
 let cluster: TestCluster;
 beforeAll(async () => {
-  cluster = await startGateCluster();
+  cluster = await sharedGateCluster();
 });
-afterAll(() => cluster[Symbol.asyncDispose]());
 
 const gated = (name: string): Promise<GateStage> => createGateStage(cluster, name);
 

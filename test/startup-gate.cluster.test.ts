@@ -6,7 +6,7 @@ import { pods } from "@berth/kube";
 import { originalGate, startupGates } from "@berth/placement";
 import { systemClock } from "@berth/runtime";
 import { aPod, eventually, type TestCluster } from "@berth/testcluster";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import {
   BERTH,
   booted,
@@ -17,7 +17,7 @@ import {
   hasTaint,
   metric,
   ORIGINAL_TAINT,
-  startGateCluster,
+  sharedGateCluster,
   stateOf,
   taintsOf,
 } from "./gate-world.ts";
@@ -25,9 +25,8 @@ import { quickest } from "./patience.ts";
 
 let cluster: TestCluster;
 beforeAll(async () => {
-  cluster = await startGateCluster();
+  cluster = await sharedGateCluster();
 });
-afterAll(() => cluster[Symbol.asyncDispose]());
 
 const gated = (name: string): Promise<GateStage> => createGateStage(cluster, name);
 

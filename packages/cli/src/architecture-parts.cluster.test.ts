@@ -26,8 +26,8 @@ import {
   eventually,
   findFreePort,
   type PodBuilder,
+  sharedTestCluster,
   startRegistry,
-  startTestCluster,
   type TestCluster,
   type TestRegistry,
 } from "@berth/testcluster";
@@ -43,7 +43,7 @@ let registry: TestRegistry;
 const images = { both: "", amd: "", arm: "" };
 
 beforeAll(async () => {
-  [cluster, registry] = await Promise.all([startTestCluster(), startRegistry()]);
+  [cluster, registry] = await Promise.all([sharedTestCluster(), startRegistry()]);
   const { client } = cluster;
   for (const crd of crds()) await eventually(() => client.apply(customResourceDefinitions, crd));
   await eventually(() => client.list(architecturePolicies));
@@ -56,7 +56,6 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await registry?.[Symbol.asyncDispose]();
-  await cluster?.[Symbol.asyncDispose]();
 });
 afterEach(async () => {
   const { client } = cluster;

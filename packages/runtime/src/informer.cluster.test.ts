@@ -45,7 +45,7 @@ let cluster: TestCluster;
 let namespaceCount = 0;
 
 beforeAll(async () => {
-  cluster = await sharedTestCluster({ audit: true });
+  cluster = await sharedTestCluster();
 });
 
 /** A namespace of its own, a way to it that can fail, and a way that cannot. */

@@ -14,7 +14,8 @@ import { type AuditLog, openAuditLog } from "./audit-log.ts";
 import type { CertificateAuthority, KeyPair } from "./certificates.ts";
 import { FILES, type OptionalComponent } from "./components.ts";
 import { type ControlPlane, connectionTo, type StartProgress, startControlPlane } from "./control-plane.ts";
-import { compact } from "./etcd.ts";
+import { compact, readStore, restoreStore, type StoreContent } from "./etcd.ts";
+import { eventually } from "./eventually.ts";
 import { renderKubeconfig, type UserProof } from "./kubeconfig.ts";
 import { createNodes } from "./nodes.ts";
 import { removeAfterUs } from "./process.ts";
@@ -62,6 +63,18 @@ export interface KubeconfigChoice {
 /** Whom to connect as, and how; the rest as for `connect` of `@berth/kube`. */
 export interface ClientChoice extends Partial<Omit<ConnectOptions, "credential">> {
   readonly user?: TestUser;
+}
+
+/** The key of a CustomResourceDefinition. */
+const CRD_KEY = /^\/registry\/apiextensions\.k8s\.io\/customresourcedefinitions\/[^.]+\.(?<group>.+)$/;
+
+interface GroupList {
+  readonly groups: readonly { readonly name: string }[];
+}
+
+/** What a cluster had stored at one moment. */
+export interface ClusterSnapshot {
+  readonly content: StoreContent;
 }
 
 /**
@@ -165,6 +178,46 @@ export class TestCluster implements AsyncDisposable {
    */
   compact(): Promise<string> {
     return compact(this.#plane.layout.ports.etcdClient);
+  }
+
+  /** All objects as they are stored now, for `restore`. */
+  async snapshot(): Promise<ClusterSnapshot> {
+    return { content: await readStore(this.#plane.layout.ports.etcdClient) };
+  }
+
+  /**
+   * Makes the cluster what it was, in some milliseconds: objects made since the snapshot go, whatever finalizers they
+   * have, and objects changed or deleted since come back. Watches tell of it; the history stays. Resolves when the
+   * server no longer serves the custom kinds that went.
+   *
+   * @throws NotEventuallyError with the first keys when objects are still being made, by a program that was not stopped.
+   */
+  async restore({ content }: ClusterSnapshot): Promise<void> {
+    const goneGroups = new Set<string>();
+    await eventually(
+      async () => {
+        const added = await restoreStore(this.#plane.layout.ports.etcdClient, content);
+        for (const key of added) {
+          const group = CRD_KEY.exec(key)?.groups?.["group"];
+          if (group !== undefined) goneGroups.add(group);
+        }
+        if (added.length > 0)
+          throw new Error(`objects are still being made, such as ${added.slice(0, 5).join(", ")}`);
+      },
+      { everyMs: 10 },
+    );
+    if (goneGroups.size > 0) await this.#untilNotServed(goneGroups);
+  }
+
+  async #untilNotServed(gone: ReadonlySet<string>): Promise<void> {
+    await eventually(
+      async () => {
+        const { groups } = JSON.parse(await this.client.read("/apis")) as GroupList;
+        const served = groups.find(({ name }) => gone.has(name));
+        if (served !== undefined) throw new Error(`${served.name} is still served`);
+      },
+      { everyMs: 10 },
+    );
   }
 
   /** Kills every process and removes the folder if it was a temporary one. */

@@ -12,8 +12,8 @@ import {
   aPod,
   eventually,
   type PodBuilder,
+  sharedTestCluster,
   startRegistry,
-  startTestCluster,
   type TestCluster,
   type TestRegistry,
 } from "@berth/testcluster";
@@ -34,7 +34,7 @@ let registry: TestRegistry;
 const images = { both: "", amd: "", arm: "" };
 
 beforeAll(async () => {
-  [cluster, registry] = await Promise.all([startTestCluster(), startRegistry()]);
+  [cluster, registry] = await Promise.all([sharedTestCluster(), startRegistry()]);
   const push = async (name: string, ...platforms: readonly string[]): Promise<string> =>
     (await registry.push(anImage(name).platforms(...platforms))).reference;
   images.both = await push("team/both:1", "linux/amd64", "linux/arm64");
@@ -43,7 +43,6 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await registry?.[Symbol.asyncDispose]();
-  await cluster?.[Symbol.asyncDispose]();
 });
 
 interface Stage extends AsyncDisposable {

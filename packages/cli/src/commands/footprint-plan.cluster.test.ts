@@ -10,8 +10,8 @@ import {
   nodes,
 } from "@berth/kube";
 import { crds, nodeFootprints, workerPools } from "@berth/placement";
-import { aNode, eventually, startTestCluster, type TestCluster } from "@berth/testcluster";
-import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { aNode, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
+import { afterEach, beforeAll, describe, expect, it } from "vitest";
 import { exitCodes } from "../exit-codes.ts";
 import { type CliResult, cli, testFolder } from "../testing/harness.ts";
 
@@ -21,14 +21,13 @@ const FINALIZER = "example.com/hold";
 
 let cluster: TestCluster;
 beforeAll(async () => {
-  cluster = await startTestCluster();
+  cluster = await sharedTestCluster();
   const { client } = cluster;
   for (const crd of crds()) await eventually(() => client.apply(customResourceDefinitions, crd));
   await eventually(() => client.list(nodeFootprints));
   await eventually(() => client.list(workerPools));
   for (const name of ["n1", "n2"]) await client.create(nodes, aNode(name).build());
 });
-afterAll(() => cluster?.[Symbol.asyncDispose]());
 afterEach(async () => {
   await cluster.client.deleteCollection(nodeFootprints, {});
   await cluster.client.deleteCollection(deployments, { namespace });

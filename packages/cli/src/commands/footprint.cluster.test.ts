@@ -1,7 +1,7 @@
 /** Footprints in `plan`, `explain` and `clean`, on a real API server. */
 import { customResourceDefinitions, daemonSets, nodes, pods } from "@berth/kube";
 import { crds, nodeFootprints, type WorkerPool, workerPools } from "@berth/placement";
-import { aNode, aPod, eventually, startTestCluster, type TestCluster } from "@berth/testcluster";
+import { aNode, aPod, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { startBerth } from "../composition.ts";
@@ -30,7 +30,7 @@ let folder: TestFolder;
 let pool: WorkerPool;
 
 beforeAll(async () => {
-  cluster = await startTestCluster();
+  cluster = await sharedTestCluster();
   folder = await testFolder({ "footprints.yaml": FILE, kubeconfig: cluster.kubeconfig() });
   const { client } = cluster;
   for (const crd of crds()) await eventually(() => client.apply(customResourceDefinitions, crd));
@@ -76,7 +76,6 @@ beforeAll(async () => {
   );
 });
 afterAll(async () => {
-  await cluster?.[Symbol.asyncDispose]();
   await folder?.[Symbol.asyncDispose]();
 });
 

@@ -7,8 +7,8 @@ import {
   pods,
 } from "@berth/kube";
 import { crds, nodeFootprints } from "@berth/placement";
-import { aPod, eventually, findFreePort, startTestCluster, type TestCluster } from "@berth/testcluster";
-import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { aPod, eventually, findFreePort, sharedTestCluster, type TestCluster } from "@berth/testcluster";
+import { afterEach, beforeAll, describe, expect, it } from "vitest";
 import { type RunningBerth, startBerth } from "../composition.ts";
 import { type AdmissionServerSpec, admissionServerSpec } from "../config/admission-server.ts";
 
@@ -16,13 +16,12 @@ const NAMESPACE = "berth-system";
 let cluster: TestCluster;
 
 beforeAll(async () => {
-  cluster = await startTestCluster();
+  cluster = await sharedTestCluster();
   const { client } = cluster;
   for (const crd of crds()) await eventually(() => client.apply(customResourceDefinitions, crd));
   await eventually(() => client.list(nodeFootprints));
   await client.create(namespaces, { metadata: { name: NAMESPACE } });
 });
-afterAll(() => cluster?.[Symbol.asyncDispose]());
 afterEach(async () => {
   await cluster.client.deleteCollection(nodeFootprints, {});
   await cluster.client.deleteCollection(mutatingWebhookConfigurations, {});

@@ -11,8 +11,8 @@ import {
   pods,
 } from "@berth/kube";
 import { crds, type NodeFootprint, type NodeFootprintSpec, nodeFootprints } from "@berth/placement";
-import { aNode, aPod, eventually, startTestCluster, type TestCluster } from "@berth/testcluster";
-import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { aNode, aPod, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
+import { afterEach, beforeAll, describe, expect, it } from "vitest";
 import { startBerth } from "../composition.ts";
 
 const USER = "berth-without-patch";
@@ -28,13 +28,12 @@ const MANAGED: NodeFootprintSpec = {
 let cluster: TestCluster;
 
 beforeAll(async () => {
-  cluster = await startTestCluster({ audit: true });
+  cluster = await sharedTestCluster();
   const { client } = cluster;
   for (const crd of crds()) await eventually(() => client.apply(customResourceDefinitions, crd));
   await eventually(() => client.list(nodeFootprints));
   await grant("all-but-agents", ...ALL_BUT_AGENTS);
 });
-afterAll(() => cluster?.[Symbol.asyncDispose]());
 afterEach(async () => {
   const { client } = cluster;
   const scope = { namespace: "default" };

@@ -15,8 +15,8 @@ import {
   type Resource,
 } from "@berth/kube";
 import { crds, nodeFootprints, waitLabels } from "@berth/placement";
-import { aNode, aPod, eventually, startTestCluster, type TestCluster } from "@berth/testcluster";
-import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { aNode, aPod, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
+import { afterEach, beforeAll, describe, expect, it } from "vitest";
 import { startBerth } from "../composition.ts";
 import { exitCodes } from "../exit-codes.ts";
 import { type CliResult, cli, type TestFolder, testFolder } from "../testing/harness.ts";
@@ -33,7 +33,7 @@ const fleets: Resource = defineResource({
 let cluster: TestCluster;
 
 beforeAll(async () => {
-  cluster = await startTestCluster();
+  cluster = await sharedTestCluster();
   const { client } = cluster;
   for (const crd of crds()) await eventually(() => client.apply(customResourceDefinitions, crd));
   const schema = { openAPIV3Schema: { type: "object", "x-kubernetes-preserve-unknown-fields": true } };
@@ -50,7 +50,6 @@ beforeAll(async () => {
   await eventually(() => client.list(fleets));
   await client.create(namespaces, { metadata: { name: "berth-system" } });
 });
-afterAll(() => cluster?.[Symbol.asyncDispose]());
 afterEach(async () => {
   const { client } = cluster;
   await client.deleteCollection(nodeFootprints, {});

@@ -10,21 +10,20 @@ import {
 } from "@berth/kube";
 import { crds, type NodeFootprint, nodeFootprints, workerPools } from "@berth/placement";
 import type { LogFields, Logger } from "@berth/runtime";
-import { aNode, aPod, eventually, startTestCluster, type TestCluster } from "@berth/testcluster";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { aNode, aPod, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
+import { beforeAll, describe, expect, it } from "vitest";
 import { startBerth } from "../composition.ts";
 import { testFolder } from "../testing/harness.ts";
 
 let cluster: TestCluster;
 
 beforeAll(async () => {
-  cluster = await startTestCluster();
+  cluster = await sharedTestCluster();
   const { client } = cluster;
   for (const crd of crds()) await eventually(() => client.apply(customResourceDefinitions, crd));
   await eventually(() => client.list(nodeFootprints));
   await eventually(() => client.list(workerPools));
 });
-afterAll(() => cluster?.[Symbol.asyncDispose]());
 
 const USER = "footprints-without-pools";
 

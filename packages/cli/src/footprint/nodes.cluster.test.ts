@@ -1,8 +1,8 @@
 /** Owners whose deletion waits, and the nodes of the pods it waits for. Nothing runs pods here: only nodes change. */
 import { customResourceDefinitions, namespaces, nodes, pods } from "@berth/kube";
 import { crds, nodeFootprints, workerPools } from "@berth/placement";
-import { aNode, aPod, eventually, startTestCluster, type TestCluster } from "@berth/testcluster";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { aNode, aPod, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
+import { beforeAll, describe, expect, it } from "vitest";
 import { startBerth } from "../composition.ts";
 
 const NAMESPACE = "berth-system";
@@ -10,14 +10,13 @@ const NAMESPACE = "berth-system";
 let cluster: TestCluster;
 
 beforeAll(async () => {
-  cluster = await startTestCluster();
+  cluster = await sharedTestCluster();
   const { client } = cluster;
   for (const crd of crds()) await eventually(() => client.apply(customResourceDefinitions, crd));
   await eventually(() => client.list(nodeFootprints));
   await eventually(() => client.list(workerPools));
   await client.create(namespaces, { metadata: { name: NAMESPACE } });
 });
-afterAll(() => cluster?.[Symbol.asyncDispose]());
 
 async function setReady(name: string, status: "True" | "Unknown"): Promise<void> {
   const body = { status: { conditions: [{ type: "Ready", status }] } };

@@ -18,10 +18,10 @@ import {
   aPod,
   eventually,
   findFreePort,
-  startTestCluster,
+  sharedTestCluster,
   type TestCluster,
 } from "@berth/testcluster";
-import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { afterEach, beforeAll, describe, expect, it } from "vitest";
 import { startBerth } from "../composition.ts";
 import { admissionServerSpec } from "../config/admission-server.ts";
 import { testFolder } from "../testing/harness.ts";
@@ -32,14 +32,13 @@ const LABEL = "footprint.berth.dev/agent";
 let cluster: TestCluster;
 
 beforeAll(async () => {
-  cluster = await startTestCluster();
+  cluster = await sharedTestCluster();
   const { client } = cluster;
   for (const crd of crds()) await eventually(() => client.apply(customResourceDefinitions, crd));
   await eventually(() => client.list(nodeFootprints));
   await eventually(() => client.list(workerPools));
   await client.create(namespaces, { metadata: { name: NAMESPACE } });
 });
-afterAll(() => cluster?.[Symbol.asyncDispose]());
 afterEach(async () => {
   const { client } = cluster;
   await client.deleteCollection(nodeFootprints, {});

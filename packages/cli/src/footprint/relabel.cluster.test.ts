@@ -1,8 +1,8 @@
 /** A footprint that comes to set another label, with the controller of DaemonSets: where the agent runs meanwhile. */
 import { customResourceDefinitions, type DaemonSet, daemonSets, nodes, pods } from "@berth/kube";
 import { crds, nodeFootprints } from "@berth/placement";
-import { aNode, aPod, eventually, startTestCluster, type TestCluster } from "@berth/testcluster";
-import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { aNode, aPod, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
+import { afterEach, beforeAll, describe, expect, it } from "vitest";
 import { startBerth } from "../composition.ts";
 
 const AGENT = { namespace: "default", name: "agent" };
@@ -13,12 +13,11 @@ const NODES = ["n1", "n2", "n3"];
 let cluster: TestCluster;
 
 beforeAll(async () => {
-  cluster = await startTestCluster({ with: ["controller-manager"], audit: true });
+  cluster = await sharedTestCluster({ with: ["controller-manager"] });
   const { client } = cluster;
   for (const crd of crds()) await eventually(() => client.apply(customResourceDefinitions, crd));
   await eventually(() => client.list(nodeFootprints));
 });
-afterAll(() => cluster?.[Symbol.asyncDispose]());
 afterEach(async () => {
   const { client } = cluster;
   const scope = { namespace: "default" };

@@ -26,10 +26,10 @@ import {
   aPod,
   eventually,
   findFreePort,
-  startTestCluster,
+  sharedTestCluster,
   type TestCluster,
 } from "@berth/testcluster";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import { startBerth } from "../composition.ts";
 import { admissionServerSpec } from "../config/admission-server.ts";
 import { loadSettings } from "../config/settings.ts";
@@ -40,13 +40,12 @@ import { testFolder } from "../testing/harness.ts";
 let cluster: TestCluster;
 
 beforeAll(async () => {
-  cluster = await startTestCluster({ audit: true });
+  cluster = await sharedTestCluster();
   const { client } = cluster;
   for (const crd of crds()) await eventually(() => client.apply(customResourceDefinitions, crd));
   await eventually(() => client.list(nodeFootprints));
   await eventually(() => client.list(workerPools));
 });
-afterAll(() => cluster?.[Symbol.asyncDispose]());
 
 const KINDS: readonly Resource[] = [
   namespaces,

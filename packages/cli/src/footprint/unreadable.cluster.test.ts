@@ -15,10 +15,10 @@ import {
   aPod,
   eventually,
   findFreePort,
-  startTestCluster,
+  sharedTestCluster,
   type TestCluster,
 } from "@berth/testcluster";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import { startBerth } from "../composition.ts";
 import { admissionServerSpec } from "../config/admission-server.ts";
 import { testFolder } from "../testing/harness.ts";
@@ -27,13 +27,12 @@ const NAMESPACE = "berth-system";
 let cluster: TestCluster;
 
 beforeAll(async () => {
-  cluster = await startTestCluster();
+  cluster = await sharedTestCluster();
   const { client } = cluster;
   for (const crd of crds()) await eventually(() => client.apply(customResourceDefinitions, crd));
   await eventually(() => client.list(nodeFootprints));
   await client.create(namespaces, { metadata: { name: NAMESPACE } });
 });
-afterAll(() => cluster?.[Symbol.asyncDispose]());
 
 const ofFile = `apiVersion: berth.dev/v1alpha1
 kind: NodeFootprint

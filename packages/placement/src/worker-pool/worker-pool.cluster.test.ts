@@ -4,10 +4,10 @@ import {
   type AuditEntry,
   type AuditMark,
   eventually,
-  startTestCluster,
+  sharedTestCluster,
   type TestCluster,
 } from "@berth/testcluster";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import { PR_134_POOLS, type WorkerPoolConfig } from "./deployment.ts";
 import { AGENT, aPool, installPools, type PoolUnderTest, startPools } from "./testing/pool-world.ts";
 import { workerPools } from "./worker-pool-resource.ts";
@@ -21,11 +21,10 @@ const MAIN: WorkerPoolConfig = { workerPoolUid: false };
 let cluster: TestCluster;
 
 beforeAll(async () => {
-  cluster = await startTestCluster({ with: ["controller-manager"], audit: true });
+  cluster = await sharedTestCluster({ with: ["controller-manager"] });
   await installPools(cluster);
   await eventually(() => cluster.client.list(workerPools));
 });
-afterAll(() => cluster[Symbol.asyncDispose]());
 
 /** Its Deployment, once `check` passes. */
 function settled(pool: PoolUnderTest, check: (deployment: Deployment) => void): Promise<Deployment> {

@@ -27,7 +27,7 @@ let cluster: TestCluster;
 let count = 0;
 
 beforeAll(async () => {
-  cluster = await sharedTestCluster({ audit: true });
+  cluster = await sharedTestCluster();
   await cluster.client.create(namespaces, { metadata: { name: NAMESPACE } });
 });
 

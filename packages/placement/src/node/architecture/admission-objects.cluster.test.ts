@@ -13,8 +13,8 @@ import {
   pods,
   type Toleration,
 } from "@berth/kube";
-import { aPod, eventually, startTestCluster, type TestCluster } from "@berth/testcluster";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { aPod, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
+import { beforeAll, describe, expect, it } from "vitest";
 import { SYSTEM_NAMESPACES } from "../webhook-objects.ts";
 import { architectureWebhook } from "./admission-objects.ts";
 import { type PolicyInit, policiesOf } from "./testing/policies.ts";
@@ -31,13 +31,12 @@ const labelled = {
 };
 
 beforeAll(async () => {
-  cluster = await startTestCluster();
+  cluster = await sharedTestCluster();
   client = cluster.client;
   for (const [name, labels] of Object.entries(labelled)) {
     await client.create(namespaces, { metadata: { name, labels } });
   }
 });
-afterAll(() => cluster[Symbol.asyncDispose]());
 
 const NOBODY = "https://127.0.0.1:1";
 const all = [...SYSTEM_NAMESPACES, ...Object.keys(labelled)];

@@ -19,8 +19,8 @@ import {
   serviceAccounts,
 } from "@berth/kube";
 import { clusterName, createSilentLogger, systemClock } from "@berth/runtime";
-import { aNode, aPod, eventually, startTestCluster, type TestCluster } from "@berth/testcluster";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { aNode, aPod, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
+import { beforeAll, describe, expect, it } from "vitest";
 import type { Footprint, NeedingPods } from "./footprint.ts";
 import type { NeedPlace } from "./needs.ts";
 import { createFootprintSight, type FootprintWatches } from "./sight.ts";
@@ -47,11 +47,10 @@ let cluster: TestCluster;
 let count = 0;
 
 beforeAll(async () => {
-  cluster = await startTestCluster({ with: ["controller-manager"], audit: true });
+  cluster = await sharedTestCluster({ with: ["controller-manager"] });
   // Pods of nodes that are not there are taken away by the garbage collector of pods.
   for (const name of ["n1", "n2"]) await cluster.client.create(nodes, aNode(name).build());
 });
-afterAll(() => cluster[Symbol.asyncDispose]());
 
 function aFootprint(id: string, workload: Partial<NeedingPods>, init: Partial<Footprint> = {}): Footprint {
   return plainFootprint(id, { podSelector: { matchLabels: { app: id } }, ...workload }, init);

@@ -17,9 +17,9 @@ import {
   type Taint,
   type Toleration,
 } from "@berth/kube";
-import { aNode, eventually, type NodeBuilder, startTestCluster, type TestCluster } from "@berth/testcluster";
+import { aNode, eventually, type NodeBuilder, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import * as fc from "fast-check";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import { applyPatch } from "../testing/json-patch.ts";
 import { tolerates } from "../tolerations.ts";
 import {
@@ -38,10 +38,9 @@ let cluster: TestCluster;
 let client: KubeClient;
 
 beforeAll(async () => {
-  cluster = await startTestCluster();
+  cluster = await sharedTestCluster();
   client = cluster.client;
 });
-afterAll(() => cluster[Symbol.asyncDispose]());
 
 const inTree: Taint = { key: "node.kubernetes.io/not-ready", effect: "NoSchedule" };
 const original: Taint = { key: "startup.k8s.io/initializing", value: "wait", effect: "NoSchedule" };

@@ -27,7 +27,7 @@ import { type LabelRules, parseLabelFolder, type RuleProblem } from "./index.ts"
 
 let cluster: TestCluster;
 beforeAll(async () => {
-  cluster = await sharedTestCluster({ audit: true });
+  cluster = await sharedTestCluster();
 });
 
 const scene = (name: string): Scene => setScene(cluster, name);

@@ -1,7 +1,7 @@
 /** Owners under every kind of deletion, with the real garbage collector and Deployment controller. The test is the kubelet. */
 import { bindings, configMaps, deployments, namespaces, nodes, type Pod, pods } from "@berth/kube";
-import { aNode, aPod, eventually, startTestCluster, type TestCluster } from "@berth/testcluster";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { aNode, aPod, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
+import { beforeAll, describe, expect, it } from "vitest";
 import type { NodeFootprintSpec } from "../../../api/node-footprint.ts";
 import { reasons } from "../../../api/reasons.ts";
 import { compileFootprints } from "../compile.ts";
@@ -29,7 +29,7 @@ let cluster: TestCluster;
 let count = 0;
 
 beforeAll(async () => {
-  cluster = await startTestCluster({ with: ["controller-manager"] });
+  cluster = await sharedTestCluster({ with: ["controller-manager"] });
   await cluster.client.create(namespaces, { metadata: { name: namespace } });
   await cluster.client.create(nodes, aNode(NODE).build());
   await serveOwners(cluster.client);
@@ -43,8 +43,6 @@ beforeAll(async () => {
   await cluster.client.delete(owners, probe, { propagationPolicy: "Foreground" });
   await gone(probe.name);
 });
-
-afterAll(() => cluster[Symbol.asyncDispose]());
 
 const startBerth = (...[hold = {}, group]: Partial<Parameters<typeof footprintsOf>>): HoldWorld =>
   startHolds(cluster.client, footprintsOf(hold, group));

@@ -8,8 +8,8 @@ import {
   roleBindings,
 } from "@berth/kube";
 import { systemClock } from "@berth/runtime";
-import { eventually, startTestCluster, type TestCluster } from "@berth/testcluster";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
+import { beforeAll, describe, expect, it } from "vitest";
 import { FINALIZER, footprintsOf, GROUP } from "../testing/hold-world.ts";
 import type { Guard } from "./decide.ts";
 import { HoldRights } from "./rights.ts";
@@ -25,10 +25,9 @@ const guard: Guard = {
 let cluster: TestCluster;
 
 beforeAll(async () => {
-  cluster = await startTestCluster();
+  cluster = await sharedTestCluster();
   for (const name of ["shop", "bank"]) await cluster.client.create(namespaces, { metadata: { name } });
 }, 60_000);
-afterAll(() => cluster?.[Symbol.asyncDispose]());
 
 async function createRole(name: string, verbs: PolicyRule["verbs"]): Promise<void> {
   const rules = [{ apiGroups: ["apps"], resources: ["deployments"], verbs }];
