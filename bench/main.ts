@@ -17,6 +17,7 @@ import { benchMemory } from "./memory.ts";
 import { buildPeer } from "./peer.ts";
 import { type Figure, report } from "./report.ts";
 import { compare, describeCommit, describeMachine, readResult, saveResult } from "./results.ts";
+import { benchSoak } from "./soak.ts";
 import { benchStart } from "./start.ts";
 import { benchSteady } from "./steady.ts";
 
@@ -29,16 +30,21 @@ const PARTS = [
   "gates",
   "architecture",
   "footprint",
+  "soak",
 ] as const;
 type Part = (typeof PARTS)[number];
+/** Takes an hour: only when it is asked for. */
+const ON_REQUEST: ReadonlySet<Part> = new Set(["soak"]);
 
 /** What Kubernetes is made for (kubernetes.io, "Considerations for large clusters"): the budgets are for this size. */
 const BUDGET_SIZE = 5000;
 const BUDGET_PODS = 30_000;
+/** A leak shows at any size; few nodes leave less of the memory to vary. */
+const SOAK_NODES = 200;
 /** The burst of gates is told apart from its limit by much more than it varies. */
 const GATE_ROUNDS = 3;
 /** What brings a cluster of its own, or needs none. */
-const APART: ReadonlySet<Part> = new Set(["start", "gates", "architecture", "footprint"]);
+const APART: ReadonlySet<Part> = new Set(["start", "gates", "architecture", "footprint", "soak"]);
 
 const { values } = parseArgs({
   options: {
@@ -54,6 +60,7 @@ const { values } = parseArgs({
     bound: { type: "string", default: "200" },
     pairs: { type: "string", default: "5" },
     rest: { type: "string", default: "30" },
+    minutes: { type: "string", default: "60" },
     peer: { type: "boolean", default: true },
   },
   allowNegative: true,
@@ -68,6 +75,7 @@ const lives = readNumber("lives", values.lives);
 const bound = readNumber("bound", values.bound);
 const pairs = readNumber("pairs", values.pairs);
 const restSeconds = readNumber("rest", values.rest);
+const minutes = readNumber("minutes", values.minutes);
 const before = values.compare === undefined ? undefined : await readResult(values.compare);
 /** Where the parts run that are measured at one size only. */
 const mainSize = sizes.includes(BUDGET_SIZE) ? BUDGET_SIZE : Math.max(...sizes);
@@ -104,6 +112,12 @@ if (parts.has("footprint")) {
   const budgeted = mainSize === BUDGET_SIZE && pods >= BUDGET_PODS;
   const sizesOfParts = { lives, bound, foreign: pods, restSeconds, budgeted };
   figures.push(...(await benchFootprint(stage, { ...sizesOfParts, onProgress })));
+}
+if (parts.has("soak")) {
+  const onProgress = progress("soak: ");
+  await using stage = await startFootprintStage(SOAK_NODES, onProgress);
+  apiserver = JSON.parse(await stage.cluster.client.read("/version")).gitVersion;
+  figures.push(...(await benchSoak(stage, { minutes, onProgress })));
 }
 if ([...parts].some((part) => !APART.has(part))) {
   const peer = values.peer || parts.has("memory") ? await buildPeer(progress("")) : undefined;
@@ -155,7 +169,7 @@ async function benchSize(bench: BenchCluster, { peer, onProgress }: Tools): Prom
 }
 
 function readParts(text: string | undefined): ReadonlySet<Part> {
-  if (text === undefined) return new Set(PARTS);
+  if (text === undefined) return new Set(PARTS.filter((part) => !ON_REQUEST.has(part)));
   const asked = text.split(",");
   const unknown = asked.filter((name) => !PARTS.some((part) => part === name));
   if (unknown.length > 0) throw new Error(`--only knows ${PARTS.join(", ")}, and not ${unknown.join(", ")}`);

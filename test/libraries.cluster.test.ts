@@ -7,11 +7,11 @@ import {
   aNode,
   aPod,
   eventually,
+  restoreSharedTestClusters,
   sharedTestCluster,
   startTcpProxy,
-  startTestCluster,
 } from "@berth/testcluster";
-import { describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it } from "vitest";
 import { RECONNECTED } from "./patience.ts";
 import { type Program, STOP_LIMIT_MS, startProgram } from "./program.ts";
 
@@ -37,12 +37,14 @@ it.each(["kube", "runtime", "testcluster"])("the program in the README of %s is 
   expect(lines.length).toBeLessThanOrEqual(MOST_LINES);
 });
 
+afterEach(() => restoreSharedTestClusters());
+
 const namesWith = async (client: KubeClient, labelSelector: string): Promise<readonly string[]> =>
   (await client.list(nodes, { labelSelector })).items.map(({ metadata }) => `${metadata?.name}`).sort();
 
 describe("the program in the README of kube", () => {
   it("labels nodes through a broken connection and a lost history, and ends when told", async () => {
-    await using cluster = await startTestCluster({ audit: true });
+    const cluster = await sharedTestCluster();
     const { client, audit } = cluster;
     const labelled = (...names: readonly string[]): Promise<void> =>
       eventually(

@@ -6,22 +6,20 @@ import type { RunningBerth } from "@berth/cli";
 import {
   cutBefore,
   eventually,
+  sharedTestCluster,
   startTcpProxy,
-  startTestCluster,
   type TcpProxy,
   type TestCluster,
 } from "@berth/testcluster";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import { RECONNECTED } from "./patience.ts";
 import { sumOfSamples } from "./product.ts";
 import { changeAll, changeNodes, changeRules, followed, populate, READS, stage } from "./upheaval.ts";
 
 let cluster: TestCluster;
 beforeAll(async () => {
-  cluster = await startTestCluster({ audit: true });
+  cluster = await sharedTestCluster();
 });
-afterAll(() => cluster[Symbol.asyncDispose]());
-
 describe("the API server", () => {
   it.each(["SIGTERM", "SIGKILL"] as const)(
     "that ends (%s) and comes back finds Berth at work",

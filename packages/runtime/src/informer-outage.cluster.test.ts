@@ -2,12 +2,14 @@
 import { type ConfigMap, configMaps, type KubeClient, namespaces } from "@berth/kube";
 import {
   eventually,
+  restoreSharedTestClusters,
+  sharedTestCluster,
   startTcpProxy,
   startTestCluster,
   type TcpProxy,
   type TestCluster,
 } from "@berth/testcluster";
-import { describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it } from "vitest";
 import { type Clock, systemClock } from "./clock.ts";
 import { differencesFrom, type LiveInformer, startInformer } from "./testing/live-informer.ts";
 
@@ -53,9 +55,11 @@ const untilEqual = (cluster: TestCluster, live: LiveInformer<ConfigMap>): Promis
     expect(await differencesFrom(live, cluster.client, { resource: configMaps, scope: SCOPE })).toEqual([]),
   );
 
+afterEach(() => restoreSharedTestClusters());
+
 describe("an API server that crashes", () => {
   it("T-2 is found again; it is a problem only when it lasts; what changed not is not told again", async () => {
-    await using cluster = await startTestCluster();
+    const cluster = await sharedTestCluster();
     // What lasts long is told by this clock alone, and not by a machine that stands still.
     let aheadMs = 0;
     const clock: Clock = { ...systemClock, monotonic: () => systemClock.monotonic() + aheadMs };
@@ -82,7 +86,7 @@ describe("an API server that crashes", () => {
 
 describe("history that is gone", () => {
   it("T-6 costs no end of an object, nor of one made again under its name", async () => {
-    await using cluster = await startTestCluster();
+    const cluster = await sharedTestCluster();
     await using setup = await setUp(cluster, ["gone", "kept", "again", "changed"]);
     const { link, live } = setup;
     const kept = live.get("kept", NAMESPACE);
@@ -114,7 +118,7 @@ describe("history that is gone", () => {
 
 describe("a link that goes dead without a word", () => {
   it("is noticed and replaced, and no change is missed", async () => {
-    await using cluster = await startTestCluster();
+    const cluster = await sharedTestCluster();
     await using setup = await setUp(cluster, ["a", "b"], { silenceMs: 600 });
     const { link, live } = setup;
     const snapshots = (): number | undefined =>
@@ -135,7 +139,7 @@ describe("a link that goes dead without a word", () => {
 
   // A machine that stands still is silent too, and rightly taken for dead. A fault shows each time.
   it("T-4 is not seen in one that is merely quiet", { retry: 3 }, async () => {
-    await using cluster = await startTestCluster();
+    const cluster = await sharedTestCluster();
     await using setup = await setUp(cluster, ["a"], { silenceMs: 300 });
     const { link, live } = setup;
     const { received } = link.stats.clientToServer;

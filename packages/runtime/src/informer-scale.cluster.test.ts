@@ -1,8 +1,8 @@
 /** An informer of as many nodes as Kubernetes is made for. Times and memory are reported and not asserted. */
 import { monitorEventLoopDelay, performance } from "node:perf_hooks";
 import { ApiError, type KubeClient, type Node, namespaces, nodes } from "@berth/kube";
-import { aNode, startTestCluster, type TestCluster } from "@berth/testcluster";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { aNode, sharedTestCluster, type TestCluster } from "@berth/testcluster";
+import { beforeAll, describe, expect, it } from "vitest";
 import { differencesFrom, type LiveInformer, startInformer } from "./testing/live-informer.ts";
 
 /** kubernetes.io/docs/setup/best-practices/cluster-large: no more than 5,000 nodes. */
@@ -11,15 +11,13 @@ const COUNT = 5_000;
 let cluster: TestCluster;
 
 beforeAll(async () => {
-  cluster = await startTestCluster();
+  cluster = await sharedTestCluster();
   const left = Array.from({ length: COUNT }, (_, index) => aNode(`n${index}`).realistic()).values();
   const createEach = async (): Promise<void> => {
     for (const node of left) await cluster.client.create(nodes, node.build());
   };
   await Promise.all(Array.from({ length: 16 }, createEach));
 });
-
-afterAll(() => cluster[Symbol.asyncDispose]());
 
 /** Also refuses, when told, to stream snapshots. */
 function clientFor(client: KubeClient, how: "stream" | "pages"): Pick<KubeClient, "list" | "watch"> {

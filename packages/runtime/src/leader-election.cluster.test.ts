@@ -1,13 +1,7 @@
 /** Elections over a Lease of a real API server. The rules themselves are in `leader-election.test.ts`, on a virtual clock. */
 import { performance } from "node:perf_hooks";
 import { type KubeClient, type Lease, leases, namespaces, roleBindings, roles } from "@berth/kube";
-import {
-  eventually,
-  sharedTestCluster,
-  startTcpProxy,
-  startTestCluster,
-  type TestCluster,
-} from "@berth/testcluster";
+import { eventually, sharedTestCluster, startTcpProxy, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
 import { createSilentLogger } from "./json-log.ts";
 import { type LeaderElectionOptions, LeaderElector, type TermEnd } from "./leader-election.ts";
@@ -187,19 +181,18 @@ describe("an election", () => {
 
 describe("a crash of the API server", () => {
   it("does not end the lead when it is shorter than the renew deadline", async () => {
-    await using own = await startTestCluster();
-    const lease = { namespace: "default", name: "lease" };
-    await using one = candidate("one", lease, { client: own.client });
+    const lease = { namespace: "default", name: "crash" };
+    await using one = candidate("one", lease, { client: cluster.client });
     await one.untilLeading();
-    await own.stopComponent("kube-apiserver", "SIGKILL");
-    await own.startComponent("kube-apiserver");
-    const after = await read(lease, own.client);
+    await cluster.stopComponent("kube-apiserver", "SIGKILL");
+    await cluster.startComponent("kube-apiserver");
+    const after = await read(lease, cluster.client);
     await eventually(async () => {
-      const { metadata } = await read(lease, own.client);
+      const { metadata } = await read(lease, cluster.client);
       expect(metadata?.resourceVersion).not.toBe(after.metadata?.resourceVersion);
     });
     expect(one.ended).toBeUndefined();
-    expect((await read(lease, own.client)).spec).toMatchObject({
+    expect((await read(lease, cluster.client)).spec).toMatchObject({
       holderIdentity: "one",
       leaseTransitions: 0,
     });

@@ -2,20 +2,25 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { access } from "node:fs/promises";
 import { isApiError, type KubeClient, namespaces, nodes, pods, type WatchEvent } from "@berth/kube";
-import { describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it } from "vitest";
 import type { ComponentName } from "./assets.ts";
 import { startTestCluster } from "./cluster.ts";
 import { eventually } from "./eventually.ts";
 import { aNode } from "./node-builder.ts";
 import { aPod } from "./pod-builder.ts";
 import { identify } from "./process-identity.ts";
+import { restoreSharedTestClusters, sharedTestCluster } from "./shared.ts";
 
 /** For what takes several programs several steps, each as soon as it gets to it. */
 const CONTROLLERS = { timeoutMs: 60_000 };
 
+const ALL = { with: ["scheduler", "controller-manager", "kwok"] } as const;
+
+afterEach(() => restoreSharedTestClusters());
+
 describe("startTestCluster", () => {
   it("answers as the pinned Kubernetes, to the admin and to nobody without a credential", async () => {
-    await using cluster = await startTestCluster();
+    const cluster = await sharedTestCluster();
     const version = JSON.parse(await cluster.client.read("/version")) as { gitVersion: string };
     expect(version.gitVersion).toBe("v1.36.3");
     await expect(cluster.client.list(nodes)).resolves.toMatchObject({ items: [] });
@@ -74,11 +79,8 @@ describe("startTestCluster", () => {
   });
 
   it("runs a deployment's worth of machinery: a pod is scheduled, runs, and goes", async () => {
-    await using cluster = await startTestCluster({
-      with: ["scheduler", "controller-manager", "kwok"],
-      nodes: 2,
-    });
-    const { client } = cluster;
+    const { client } = await sharedTestCluster(ALL);
+    for (const name of ["node-1", "node-2"]) await client.create(nodes, aNode(name).fake().build());
     await client.create(pods, aPod("p1").build());
     const running = await eventually(async () => {
       const pod = await client.get(pods, { namespace: "default", name: "p1" });
@@ -92,7 +94,7 @@ describe("startTestCluster", () => {
   });
 
   it("makes a node of any architecture Ready when it is kwok's, and only then", async () => {
-    await using cluster = await startTestCluster({ with: ["kwok"] });
+    const cluster = await sharedTestCluster(ALL);
     await cluster.client.create(nodes, aNode("theirs").arm64().fake().labelled({ kept: "yes" }).build());
     await cluster.client.create(nodes, aNode("ours").notReady().build());
     const theirs = await eventually(async () => {
@@ -111,7 +113,7 @@ describe("stopping and starting components", () => {
   it.each(["SIGTERM", "SIGKILL"] as const)(
     "brings the API server back with its data after %s",
     async (signal) => {
-      await using cluster = await startTestCluster();
+      const cluster = await sharedTestCluster();
       await cluster.client.create(nodes, aNode("n1").build());
       await cluster.stopComponent("kube-apiserver", signal);
       expect(cluster.pidOf("kube-apiserver")).toBeUndefined();
@@ -124,7 +126,7 @@ describe("stopping and starting components", () => {
   );
 
   it("brings etcd back with its data after a crash", async () => {
-    await using cluster = await startTestCluster();
+    const cluster = await sharedTestCluster();
     await cluster.client.create(nodes, aNode("n1").build());
     await cluster.stopComponent("etcd", "SIGKILL");
     await cluster.startComponent("etcd");
@@ -135,7 +137,7 @@ describe("stopping and starting components", () => {
 
 describe("compacted history", () => {
   it("is gone for continue tokens and for watches once the API server was restarted too, and not before", async () => {
-    await using cluster = await startTestCluster();
+    const cluster = await sharedTestCluster();
     const { client } = cluster;
     const isExpired = (error: unknown): boolean => isApiError(error, "expired");
     const old = (await client.list(namespaces)).metadata.resourceVersion ?? "";
