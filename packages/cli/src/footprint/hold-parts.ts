@@ -25,7 +25,7 @@ import {
   type MetricsRegistry,
 } from "@berth/runtime";
 import { MissingRights } from "../missing-rights.ts";
-import { followLostNodes, isLost } from "./nodes.ts";
+import { followLostNodes, lossOf } from "./nodes.ts";
 
 export interface HoldPartsOptions {
   readonly client: KubeClient;
@@ -79,7 +79,8 @@ export function createHoldParts(options: HoldPartsOptions): HoldParts {
       watches,
       sight: { ...sight, podsOf: (footprint, among) => seen.podsOf(footprint, among) },
       held,
-      isNodeLost: (name) => nodes.synced && isLost(nodes.get(keyOf(cluster, { metadata: { name } }))),
+      lossOf: (name) =>
+        nodes.synced ? lossOf(nodes.get(keyOf(cluster, { metadata: { name } }))) : undefined,
       events,
       clock: common.clock,
     }),

@@ -1,5 +1,6 @@
 /** What else footprints have to be told of nodes than what they decide of each: who has lost its node, where agents can run. */
 import type { Node } from "@berth/kube";
+import type { NodeLoss } from "@berth/placement";
 import {
   type Change,
   type Component,
@@ -8,18 +9,18 @@ import {
   whenAborted,
 } from "@berth/runtime";
 
-/** Gone, or its kubelet has not been heard of: pods of such a node cannot end by themselves. */
-export function isLost(node: Node | undefined): boolean {
-  if (node === undefined) return true;
+/** Pods of a lost node cannot end by themselves. Of a silent one the control plane has had no heartbeat. */
+export function lossOf(node: Node | undefined): NodeLoss | undefined {
+  if (node === undefined) return "gone";
   const ready = node.status?.conditions?.find(({ type }) => type === "Ready");
-  return ready?.status === "Unknown";
+  return ready?.status === "Unknown" ? "silent" : undefined;
 }
 
 /** Tells of each node that was lost or came back while it runs. @param tell Must not throw. */
 export function followLostNodes(nodes: Subscribable<Node>, tell: (node: string) => void): Component {
   return follow("footprint-lost-nodes", nodes, (change) => {
     const [before, after] = statesOf(change);
-    if (isLost(before) !== isLost(after)) tell(change.object.metadata?.name ?? "");
+    if (lossOf(before) !== lossOf(after)) tell(change.object.metadata?.name ?? "");
   });
 }
 

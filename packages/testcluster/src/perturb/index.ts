@@ -16,6 +16,6 @@ export {
   perturb,
   type Violation,
 } from "./perturb.ts";
-export type { Pattern, Point } from "./point.ts";
+export { type Pattern, type Point, patterns } from "./point.ts";
 export { NUDGE } from "./stage.ts";
 export type { Connection, Fence, PerturbationStory, Scene, Stage, Step } from "./story.ts";

@@ -44,6 +44,7 @@ export {
 export * from "./footprint.ts";
 export * from "./footprint-sight.ts";
 export { claimKey, groupOf, type PodGroup } from "./groups.ts";
+export type { NodeLoss } from "./hold/decide.ts";
 export { type HeldEntry, HeldOwners, type HeldOwnersOptions } from "./hold/held-owners.ts";
 export type { HeldPodsSight, PodsAmong } from "./hold/held-pods.ts";
 export { resourceName, resourceOf } from "./hold/held-resource.ts";

@@ -181,8 +181,24 @@ describe("an owner with a hold", () => {
 
   it("F-B11 tells at once of a pod that ends on a node that is silent", () => {
     const pods = [ending("a", new Date(NOW + 1).toISOString())];
-    const { held: state } = decideHold(viewOf({ pods, isNodeLost: (name) => name === "n1" }));
+    const { held: state } = decideHold(
+      viewOf({ pods, lossOf: (name) => (name === "n1" ? "silent" : undefined) }),
+    );
     expect(state).toMatchObject({ isStuck: true, nodes: ["n1"] });
-    expect(state?.message).toContain("whose node is silent or gone");
+    expect(state?.message).toContain("whose node is silent");
+  });
+
+  it("I-19 waits for no pod that ends on a node that was deleted, and for one that was not told to end", () => {
+    const lossOf = (name: string): "gone" | undefined => (name === "n1" ? "gone" : undefined);
+    const pods = [ending("a", new Date(NOW + 1).toISOString())];
+    expect(decideHold(viewOf({ pods, lossOf }))).toMatchObject({
+      finalizer: "Remove",
+      reason: "OwnerReleased",
+    });
+    const running = pods.map(({ metadata: { deletionTimestamp: _, ...metadata } = {}, ...pod }) => ({
+      ...pod,
+      metadata,
+    }));
+    expect(decideHold(viewOf({ pods: running, lossOf })).finalizer).toBeUndefined();
   });
 });

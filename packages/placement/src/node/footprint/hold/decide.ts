@@ -38,10 +38,13 @@ export interface HoldView {
   readonly arePodsWatched: boolean;
   /** Uids of owned objects whose deletion was asked for already. */
   readonly asked: ReadonlySet<string>;
-  /** Is the node silent, or gone? Its pods cannot end by themselves. */
-  readonly isNodeLost?: ((name: string) => boolean) | undefined;
+  /** Why pods on the node cannot end by themselves. `undefined`: they can. */
+  readonly lossOf?: ((node: string) => NodeLoss | undefined) | undefined;
   readonly now: Instant;
 }
+
+/** The kubelet of a silent node may still run pods; a gone node runs none. */
+export type NodeLoss = "silent" | "gone";
 
 /** What a held owner waits for. */
 export interface HeldState {
@@ -82,7 +85,10 @@ export const FOREGROUND = "foregroundDeletion";
 const nothing: HoldDecision = Object.freeze({ deletes: [] });
 
 /** Pure and total. */
-export function decideHold(view: HoldView): HoldDecision {
+export function decideHold(seen: HoldView): HoldDecision {
+  // The pod garbage collector removes the pods of a deleted node only after 40 to 60 s, and nothing runs in them.
+  const pods = seen.pods?.filter((pod) => lossOf(seen, pod) !== "gone");
+  const view: HoldView = { ...seen, pods };
   const { owner, guard } = view;
   const isGuarded = owner.finalizers.includes(guard.finalizer);
   if (guard.footprints.length === 0)
@@ -164,7 +170,7 @@ function surveyOf(view: HoldView): PodSurvey {
     for (const node of nodeOf(pod)) nodes.add(node);
     const at = stuckAt(pod);
     if (at > now) nextStuckAt = Math.min(nextStuckAt, at);
-    isStuck ||= at <= now || isLost(view, pod);
+    isStuck ||= at <= now || lossOf(view, pod) !== undefined;
   }
   const first = new Map<string, Pod>();
   for (const name of firstOf(byName.keys(), MAX_HOLDS)) {
@@ -185,7 +191,7 @@ function messageOf(view: HoldView, { count, first: pods }: PodSurvey): string {
     const named = [...pods].map(([name, pod]) => {
       const [node] = nodeOf(pod);
       const where = node === undefined ? "" : ` on ${node}`;
-      const lost = isLost(view, pod) ? ", whose node is silent or gone" : "";
+      const lost = lossOf(view, pod) === undefined ? "" : ", whose node is silent";
       return `${name}${where}${lost || (stuckAt(pod) <= now ? ", past its grace period" : "")}`;
     });
     const more = count > named.length ? `; and ${count - named.length} more` : "";
@@ -204,8 +210,11 @@ function stuckAt({ metadata }: Pod): number {
   return Number.isNaN(endsAt) ? Number.POSITIVE_INFINITY : endsAt + STUCK_AFTER_MS;
 }
 
-function isLost({ isNodeLost }: HoldView, pod: Pod): boolean {
-  return pod.metadata?.deletionTimestamp !== undefined && nodeOf(pod).some((node) => isNodeLost?.(node));
+/** Of a pod that was told to end. */
+function lossOf(view: HoldView, pod: Pod): NodeLoss | undefined {
+  if (pod.metadata?.deletionTimestamp === undefined) return undefined;
+  const [node] = nodeOf(pod);
+  return node === undefined ? undefined : view.lossOf?.(node);
 }
 
 function podName({ metadata }: Pod): string {

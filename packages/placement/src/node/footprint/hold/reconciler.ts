@@ -10,7 +10,7 @@ import {
 import { reasons } from "../../../api/reasons.ts";
 import type { EventSink } from "../../report.ts";
 import type { HeldOwner } from "../footprint-sight.ts";
-import { decideHold, FOREGROUND, type Guard, type HoldDecision } from "./decide.ts";
+import { decideHold, FOREGROUND, type Guard, type HoldDecision, type NodeLoss } from "./decide.ts";
 import { type DeletionMemory, deleteOwned } from "./delete-owned.ts";
 import { HeldOwners } from "./held-owners.ts";
 import { type HeldPodsSight, podsOfOwner } from "./held-pods.ts";
@@ -23,7 +23,7 @@ export interface HoldReconcilerOptions {
   readonly sight: HeldPodsSight;
   readonly held: HeldOwners;
   /** Is the node silent, or gone? Default no node is. */
-  readonly isNodeLost?: (name: string) => boolean;
+  readonly lossOf?: (node: string) => NodeLoss | undefined;
   readonly events?: EventSink;
   readonly clock: Clock;
 }
@@ -183,7 +183,7 @@ function restOf(memory: OwnerMemory | undefined, { resourceVersion }: HeldOwner,
 }
 
 function look(options: HoldReconcilerOptions, { owner, guard, memory, unread }: Look): HoldDecision {
-  const { watches, sight, isNodeLost, clock } = options;
+  const { watches, sight, lossOf, clock } = options;
   const isHeld = memory !== undefined && owner.finalizers.includes(guard.finalizer);
   return decideHold({
     owner,
@@ -193,7 +193,7 @@ function look(options: HoldReconcilerOptions, { owner, guard, memory, unread }: 
     // There is none in no namespace: nothing is gathered to know whether they are watched.
     arePodsWatched: guard.footprints.every((it) => sight.podsOf(it, { namespace: "" }) !== undefined),
     asked: memory?.asked ?? new Set(),
-    isNodeLost,
+    lossOf,
     now: clock.now(),
   });
 }
