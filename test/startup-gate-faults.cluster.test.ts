@@ -3,8 +3,17 @@
  * are taken away. No node is let go early, none is held for good, and nobody fights.
  */
 import { writeFile } from "node:fs/promises";
-import { customResourceDefinitions } from "@berth/kube";
-import { crds, startupGates } from "@berth/placement";
+import type { RunningBerth } from "@berth/cli";
+import { apiVersionOf, customResourceDefinitions, events, type KubeObject, type Resource } from "@berth/kube";
+import {
+  architecturePolicies,
+  crds,
+  labelRules,
+  nodeFootprints,
+  ORIGINAL_ARCHITECTURE_KEY,
+  originalGate,
+  startupGates,
+} from "@berth/placement";
 import { type Clock, systemClock } from "@berth/runtime";
 import { eventually, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
@@ -14,11 +23,13 @@ import {
   type GateStage,
   hasTaint,
   installCrds,
+  metric,
   ORIGINAL_TAINT,
   sharedGateCluster,
   stateOf,
   taintsOf,
 } from "./gate-world.ts";
+import { createLeapingClock } from "./leaping-clock.ts";
 import { RECONNECTED } from "./patience.ts";
 
 let cluster: TestCluster;
@@ -211,7 +222,8 @@ describe("a gate that is taken away", () => {
     await stage.held("n", "deleted.test/wait=wait:NoSchedule");
     await first[Symbol.asyncDispose]();
     await cluster.client.delete(startupGates, { name: "net" });
-    await stage.start();
+    // The CRDs are as young as the test: otherwise a gate that is missing is not taken for deleted yet.
+    await stage.start({ crdGraceMs: 0 });
     expect(hasTaint(await stage.free("n", "deleted.test/wait"), "deleted.test/wait")).toBe(false);
   });
 
@@ -249,21 +261,107 @@ describe("a gate that is taken away", () => {
   });
 });
 
-// Last, as it takes the CRD away.
-describe("the CRD", () => {
-  it("that is deleted takes its gates with it, and they let their nodes go", async () => {
-    await using stage = await createGateStage(cluster, "crd");
-    await stage.gate("net", atOnce);
-    const berth = await stage.start();
-    await hold(stage, ["a", "b"]);
+// Last, as they take the CRDs away.
+describe("I-3 the CRDs", () => {
+  const kinds = [labelRules, startupGates, architecturePolicies, nodeFootprints] as const;
+  const AGENT = "example.com/agent";
+  const LABEL = "example.com/labelled";
+  const pastGraceMs = 11 * 60_000;
+
+  const deleteCrds = async (): Promise<void> => {
     for (const crd of crds())
       await cluster.client.delete(customResourceDefinitions, { name: crd.metadata?.name ?? "" });
-    for (const node of ["a", "b"]) await stage.free(node);
-    await eventually(() => expect(berth.problems()).toEqual([]));
-    await eventually(() => expect(cluster.client.list(startupGates)).rejects.toThrow(/not found/));
-    await installCrds(cluster);
+    for (const kind of kinds)
+      await eventually(() => expect(cluster.client.list<KubeObject>(kind)).rejects.toThrow(/not found/));
+  };
+
+  /** One document of each kind, each of which marks every node. */
+  const documents = async (stage: GateStage): Promise<void> => {
+    const create = <T extends KubeObject>(resource: Resource<T>, spec: object): Promise<T> => {
+      const { kind } = resource;
+      const object = { apiVersion: apiVersionOf(resource), kind, metadata: { name: "net" }, spec };
+      return cluster.client.create(resource, object as unknown as T);
+    };
     await stage.gate("net", atOnce);
-    await stage.add("c");
-    await stage.held("c");
+    await create(labelRules, { match: {}, labels: [{ key: LABEL }] });
+    await create(architecturePolicies, { mode: "Taint" });
+    await create(nodeFootprints, {
+      workloads: [{ podSelector: { matchLabels: originalGate.podLabels } }],
+      node: { label: { key: AGENT } },
+      release: { delay: "0s" },
+    });
+  };
+
+  const marksOf = async (stage: GateStage, node: string): Promise<readonly string[]> => {
+    const found = await stage.read(node);
+    const labels = [LABEL, AGENT].filter((key) => found.metadata?.labels?.[key] !== undefined);
+    const keys = [originalGate.taint.key, ORIGINAL_ARCHITECTURE_KEY];
+    return [...labels, ...keys.filter((key) => hasTaint(found, key))];
+  };
+  const all = [LABEL, AGENT, originalGate.taint.key, ORIGINAL_ARCHITECTURE_KEY];
+
+  const marked = (stage: GateStage, node: string, marks: readonly string[]): Promise<void> =>
+    eventually(async () => expect(await marksOf(stage, node)).toEqual(marks));
+
+  const heldNode = async (stage: GateStage, node: string): Promise<void> => {
+    await stage.addHeld(node);
+    await stage.pod(stage.init(node), { ready: false });
+  };
+
+  const away = (berth: RunningBerth): Promise<readonly number[]> =>
+    Promise.all(kinds.map(({ kind }) => metric(berth, "berth_kind_away", { kind })));
+
+  it("that are deleted take nothing with them for 10 minutes, and then taints only", async () => {
+    await using stage = await createGateStage(cluster, "crds");
+    const clock = createLeapingClock();
+    await documents(stage);
+    const berth = await stage.start({ clock });
+    await heldNode(stage, "a");
+    await marked(stage, "a", all);
+    const mark = await cluster.audit.mark();
+    await deleteCrds();
+    await eventually(async () => expect(await away(berth)).toEqual([1, 1, 1, 1]));
+    await eventually(async () => {
+      const { items } = await cluster.client.list(events, { fieldSelector: "reason=KindAway" });
+      expect(new Set(items.map(({ note = "" }) => note.split(" ")[2]))).toEqual(
+        new Set(kinds.map(({ plural, group }) => `${plural}.${group}`)),
+      );
+    });
+    expect(berth.problems()).toEqual([]);
+    await clock.leap(9 * 60_000);
+    // All goes on: a node that comes now is marked as any other.
+    await heldNode(stage, "b");
+    await marked(stage, "b", all);
+    // When they come back with their objects, nothing is written.
+    await installCrds(cluster);
+    await documents(stage);
+    await eventually(async () => expect(await away(berth)).toEqual([0, 0, 0, 0]));
+    await stage.settled();
+    expect(await marksOf(stage, "a")).toEqual(all);
+    expect(await stage.writesFor(mark, "a")).toEqual([]);
+    await deleteCrds();
+    await eventually(async () => expect(await away(berth)).toEqual([1, 1, 1, 1]));
+    await clock.leap(pastGraceMs);
+    await marked(stage, "a", [LABEL, AGENT]);
+    await stage.deletePod({ namespace: "kube-system", name: "init-b" });
+    await marked(stage, "b", [LABEL, AGENT]);
+  });
+
+  it("that are away when Berth starts take nothing with them for 10 minutes, and then taints only", async () => {
+    await using stage = await createGateStage(cluster, "start");
+    await installCrds(cluster);
+    await documents(stage);
+    const first = await stage.start();
+    await heldNode(stage, "a");
+    await marked(stage, "a", all);
+    await first[Symbol.asyncDispose]();
+    await deleteCrds();
+    const clock = createLeapingClock();
+    const berth = await stage.start({ clock, config: [await stage.file("none.yaml", "")] });
+    await eventually(async () => expect(await away(berth)).toEqual([1, 1, 1, 1]));
+    await clock.leap(9 * 60_000);
+    expect(await marksOf(stage, "a")).toEqual(all);
+    await clock.leap(2 * 60_000);
+    await marked(stage, "a", [LABEL, AGENT]);
   });
 });

@@ -14,10 +14,10 @@ import { type AdmissionServerSpec, admissionServerSpec } from "./config/admissio
 import { createWebhookServer } from "./webhook-server.ts";
 
 const spec = startupGateSpec.parse({ signals: { pods: [{}] } });
-const gatesOf = (names: readonly string[], unsettled = false): Gates =>
+const gatesOf = (names: readonly string[], isUnread = false): Gates =>
   compileGates({
     sources: [{ source: "config", documents: names.map((name) => ({ name, spec })) }],
-    unsettled,
+    unsettled: isUnread ? "reading" : undefined,
   });
 
 interface Stage extends AsyncDisposable {

@@ -227,7 +227,7 @@ class Admission implements AdmissionParts {
     const gates = current();
     const { spec, namespace } = this.#settings;
     // Objects of gates that are yet to be read must not be taken for left over.
-    if (gates?.policy.unsettled !== undefined) return;
+    if (gates?.policy.isUndecided) return;
     if (this.#mode === undefined) {
       // Without gates there is nothing to choose, and whatever is left of earlier ones has to go.
       if (gates?.gates.length === 0)

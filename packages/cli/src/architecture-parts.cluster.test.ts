@@ -83,6 +83,8 @@ async function aBerth(isAsked: boolean, replica?: string): Promise<RunningReplic
   const berth = await startBerth({
     client,
     namespace: NAMESPACE,
+    // The CRDs are as young as the test: without it a policy deleted while no Berth runs is not taken for deleted yet.
+    crdGraceMs: 0,
     admission: { spec, namespace: NAMESPACE },
     ...(replica !== undefined && { identity: replica, lease: { namespace: NAMESPACE, name: "berth" } }),
   });

@@ -49,7 +49,7 @@ import { createArchitectureReview } from "./architecture-review.ts";
 import { ArchitectureWatches } from "./architecture-watches.ts";
 import type { Fault } from "./config/fault.ts";
 import type { Settings } from "./config/settings.ts";
-import { createDocumentFollower } from "./document-follower.ts";
+import type { Follow } from "./document-follower.ts";
 import { FaultReport } from "./fault-report.ts";
 import type { ImageLibrary } from "./images/image-library.ts";
 import { createKeySource } from "./key-source.ts";
@@ -63,6 +63,7 @@ export interface ArchitectureSurroundings {
   readonly policies: Informer<ArchitecturePolicy>;
   readonly daemonSets: DaemonSetWatch;
   readonly images: ImageLibrary;
+  readonly follow: Follow;
   readonly events: EventRecorder;
   /** Berth's own: its pods are never held. */
   readonly ownNamespace: string | undefined;
@@ -111,7 +112,7 @@ export function createArchitectureParts(around: ArchitectureSurroundings): Archi
   const inForce = (): ArchitecturePolicies | undefined => hub.inForce;
   const isIdle = (): boolean => {
     const policies = hub.inForce;
-    return policies?.policies.length === 0 && policies.policy.unsettled === undefined;
+    return policies?.policies.length === 0 && policies.policy.isUndecided !== true;
   };
 
   const podSource = createKeySource(() => beginning(watches.pods.list()));
@@ -344,13 +345,12 @@ export function createArchitectureParts(around: ArchitectureSurroundings): Archi
       statuses.askAll();
     },
     watches: watches.components,
-    follower: createDocumentFollower({
-      client,
+    follower: around.follow({
       resource: architecturePolicies,
       documents: objects,
+      capability: ARCHITECTURE,
+      whenAway: "release",
       annotations: [BOOTSTRAP_ANNOTATION],
-      nodes,
-      clock,
       onDocuments: (read) => hub.setCluster(read),
       onUnreadable: () => hub.settle(),
       onNodes: () => firstPass.check(),

@@ -47,8 +47,10 @@ import {
 } from "@berth/runtime";
 import { createAdmission } from "./admission.ts";
 import { createArchitectureParts } from "./architecture-parts.ts";
+import { createAwayReport } from "./away-report.ts";
 import type { Fault } from "./config/fault.ts";
 import type { LabelFolderSource } from "./config/settings.ts";
+import { CRD_GRACE_MS, createDocumentFollower, type Follow } from "./document-follower.ts";
 import { faultEvent } from "./fault-event.ts";
 import { createFootprintParts } from "./footprint/parts.ts";
 import { createGateParts, HELD_AGAIN } from "./gate-parts.ts";
@@ -57,6 +59,7 @@ import { type RegistrySettings, readRegistrySettings } from "./images/registry-s
 import { createLabelParts } from "./label-parts.ts";
 import { NodeAccess } from "./node-access.ts";
 import { createProbes, type ProbeOptions, type Probes } from "./probes.ts";
+import { slimNode } from "./slim-node.ts";
 import type { AdmissionSettings } from "./webhook-server.ts";
 import { createWorkerPoolParts } from "./worker-pool-parts.ts";
 
@@ -69,7 +72,7 @@ export interface BerthOptions extends ProbeOptions {
   readonly labelFolder?: LabelFolderSource;
   /** For `LabelRule` documents, of files and of the cluster. Default: no reserved key. */
   readonly ruleOptions?: LabelOptions;
-  /** Rules that a younger CRD does not have are not taken for deleted. Milliseconds, default ten minutes. */
+  /** See `FollowerDeps.graceMs`. Default `CRD_GRACE_MS`, ten minutes. */
   readonly crdGraceMs?: number;
   /** What puts the taints of startup gates on new nodes. Default: nothing does, and they are gated afterwards. */
   readonly admission?: AdmissionSettings;
@@ -160,7 +163,7 @@ interface Parts extends Omit<Probes, "component"> {
 
 function assemble(options: BerthOptions, registries: RegistrySettings): Parts {
   const { client, clock = systemClock, log = createSilentLogger(), installation = "berth" } = options;
-  const { identity = "berth", lease } = options;
+  const { identity = "berth", lease, crdGraceMs: graceMs = CRD_GRACE_MS } = options;
   const metrics = options.metrics ?? createMetricsRegistry();
   const common = { clock, log, metrics };
   const events = new EventRecorder({ client, reportingInstance: identity, ...common });
@@ -191,11 +194,15 @@ function assemble(options: BerthOptions, registries: RegistrySettings): Parts {
     log[severity === "error" ? "error" : "warn"](message, { file, line, column, reason });
     if (options.self !== undefined) events.record(faultEvent(fault, options.self));
   };
+  const onAway = createAwayReport({ events, self: options.self, ...common });
+  const follow: Follow = (kind) =>
+    createDocumentFollower(kind, { client, nodes: informer, installation, clock, graceMs, onAway });
   const labels = createLabelParts(options, {
     client,
     cluster: CLUSTER,
     nodes: informer,
     rules,
+    follow,
     events,
     installation,
     onChange: recheckAll,
@@ -228,6 +235,7 @@ function assemble(options: BerthOptions, registries: RegistrySettings): Parts {
     cluster: CLUSTER,
     nodes: informer,
     gates: gateInformer,
+    follow,
     daemonSets,
     events,
     installation,
@@ -254,6 +262,7 @@ function assemble(options: BerthOptions, registries: RegistrySettings): Parts {
     cluster: CLUSTER,
     nodes: informer,
     policies: policyInformer,
+    follow,
     daemonSets,
     images,
     events,
@@ -270,6 +279,7 @@ function assemble(options: BerthOptions, registries: RegistrySettings): Parts {
     installation,
     nodes: informer,
     footprints: footprintInformer,
+    follow,
     daemonSets,
     events,
     admission: () => admission?.ofWaits(),
@@ -342,7 +352,6 @@ function assemble(options: BerthOptions, registries: RegistrySettings): Parts {
       ],
       [
         labels.follower,
-        labels.counter,
         gates.follower,
         architecture.follower,
         footprints.follower,
@@ -380,15 +389,4 @@ function tellAll(observers: readonly NodeObserver[]): NodeObserver {
       for (const observer of observers) observer.gone(name);
     },
   };
-}
-
-/** Most of a Node's bytes are of no use here: who wrote which field, and the images it has pulled. */
-function slimNode(node: Node): Node {
-  const { metadata, status } = node as {
-    metadata?: { managedFields?: unknown };
-    status?: { images?: unknown };
-  };
-  if (metadata !== undefined) delete metadata.managedFields;
-  if (status !== undefined) delete status.images;
-  return node;
 }

@@ -1,35 +1,52 @@
-import { ApiError, type ApiFailure } from "@berth/kube";
+import { ApiError, type ApiFailure, type KubeObject } from "@berth/kube";
 import { type StartupGate, startupGates } from "@berth/placement";
-import { type Change, createVirtualClock, type Informer, type VirtualClock } from "@berth/runtime";
+import { type Change, createVirtualClock, type Informer } from "@berth/runtime";
 import { describe, expect, it } from "vitest";
-import { createDocumentFollower, LOOK_MS, PATIENCE_MS } from "./document-follower.ts";
+import {
+  type ClusterObjects,
+  CRD_GRACE_MS,
+  createDocumentFollower,
+  LOOK_MS,
+  PATIENCE_MS,
+} from "./document-follower.ts";
 
-const gateOf = (name: string): StartupGate => ({
+type Answer = ApiFailure | "served" | "ending";
+
+const gateOf = (name: string, uid = name): StartupGate => ({
   kind: "StartupGate",
-  metadata: { name, uid: name, generation: 1 },
+  metadata: { name, uid, generation: 1 },
   spec: { signals: {} },
 });
 
-interface Stage extends AsyncDisposable {
-  readonly clock: VirtualClock;
-  /** What the informer says, and what the server answers to a question. */
-  readonly world: { synced: boolean; absent: boolean; failure: ApiFailure | undefined };
-  readonly gates: Map<string, StartupGate>;
-  /** The names of each telling; `unreadable` when it is gone on without. */
-  readonly told: string[];
-  readonly questions: () => number;
-  readonly tell: (change: Change<StartupGate>) => void;
+interface Given {
+  readonly names?: readonly string[];
+  /** Of the CRD. */
+  readonly ageMs?: number;
+  readonly whenAway?: "keep" | "release";
+  readonly synced?: boolean;
+  readonly absent?: boolean;
+  readonly refusal?: string;
+  /** Of its documents, before this process. */
+  readonly hasMarks?: boolean;
 }
 
-async function setUp(
-  world: Stage["world"] = { synced: true, absent: false, failure: undefined },
-  names: readonly string[] = ["a", "b"],
-): Promise<Stage> {
+/** Objects as an informer holds them, and an API server that says what became of their CRD. */
+async function setUp(given: Given = {}) {
+  const { names = ["a", "b"], ageMs = 2 * CRD_GRACE_MS, whenAway = "release" } = given;
   const clock = createVirtualClock();
-  const gates = new Map(names.map((name) => [name, gateOf(name)]));
-  const told: string[] = [];
-  let questions = 0;
-  let handler: ((change: Change<StartupGate>) => void) | undefined;
+  const objects = new Map(names.map((name) => [name, gateOf(name)]));
+  const handlers = new Set<(change: Change<StartupGate>) => void>();
+  const told: (ClusterObjects<StartupGate> | undefined | "unreadable")[] = [];
+  const messages: (string | undefined)[] = [];
+  const world = {
+    synced: given.synced ?? true,
+    absent: given.absent ?? false,
+    refusal: given.refusal,
+    answer: "served" as Answer,
+    crd: { uid: "crd", createdAt: clock.now() - ageMs },
+    questions: 0,
+    latencyMs: 0,
+  };
   const informer = {
     get synced() {
       return world.synced;
@@ -37,38 +54,90 @@ async function setUp(
     get absent() {
       return world.absent;
     },
-    list: () => gates.values(),
+    get refusal() {
+      return world.refusal;
+    },
+    list: () => objects.values(),
     whenSynced: () => new Promise<boolean>(() => {}),
     subscribe: ({ onChange }: { readonly onChange: (change: Change<StartupGate>) => void }) => {
-      handler = onChange;
-      return { [Symbol.dispose]: () => (handler = undefined) };
+      handlers.add(onChange);
+      return { [Symbol.dispose]: () => void handlers.delete(onChange) };
     },
   } as unknown as Informer<StartupGate>;
-  const list = async (): Promise<never> => {
-    questions += 1;
-    if (world.failure !== undefined)
-      throw new ApiError(world.failure, { verb: "list", resource: "startupgates" });
-    return { metadata: {}, items: [] } as never;
+  const get = async (): Promise<KubeObject> => {
+    world.questions += 1;
+    const { answer, crd } = world;
+    if (world.latencyMs > 0) await new Promise<void>((resolve) => clock.schedule(world.latencyMs, resolve));
+    if (typeof answer !== "string")
+      throw new ApiError(answer, { verb: "get", resource: "customresourcedefinitions" });
+    const creationTimestamp = new Date(crd.createdAt).toISOString();
+    const deletionTimestamp = answer === "ending" ? creationTimestamp : undefined;
+    return {
+      metadata: {
+        uid: crd.uid,
+        creationTimestamp,
+        ...(deletionTimestamp !== undefined && { deletionTimestamp }),
+      },
+    };
   };
+  const marks = { "taint/x:NoSchedule": { c: "gates", r: "cluster/a", since: "2026-01-01T00:00:00Z" } };
+  const annotations = { "berth.dev/marks": JSON.stringify({ v: 1, by: "berth", marks }) };
+  const node = { metadata: { name: "n", ...(given.hasMarks === true && { annotations }) } };
   const stopping = new AbortController();
-  const { ended } = await createDocumentFollower({
-    client: { list },
-    resource: startupGates,
-    documents: informer,
-    annotations: ["example.com/read"],
-    nodes: { whenSynced: () => Promise.resolve(true) },
-    clock,
-    onDocuments: (read) => told.push([...read].map(({ metadata }) => metadata?.name).join()),
-    onUnreadable: () => told.push("unreadable"),
-    onNodes: () => {},
-  }).start(stopping.signal);
+  const follower = createDocumentFollower(
+    {
+      resource: startupGates,
+      documents: informer,
+      capability: "gates",
+      whenAway,
+      annotations: ["example.com/read"],
+      onDocuments: (read) => told.push(read),
+      onUnreadable: () => told.push("unreadable"),
+    },
+    {
+      client: { get } as unknown as Parameters<typeof createDocumentFollower>[1]["client"],
+      nodes: { whenSynced: () => Promise.resolve(true), list: () => [node].values() },
+      installation: "berth",
+      clock,
+      graceMs: CRD_GRACE_MS,
+      onAway: (kind, message) => messages.push(message && `${kind}: ${message}`),
+    },
+  );
+  const { ended } = await follower.start(stopping.signal);
+  const tell = async (change: Change<StartupGate>): Promise<void> => {
+    for (const handler of handlers) handler(change);
+    await clock.advance(50);
+  };
   return {
     clock,
     world,
-    gates,
+    objects,
     told,
-    questions: () => questions,
-    tell: (change) => handler?.(change),
+    messages,
+    follower,
+    tell,
+    async remove(...gone: readonly string[]): Promise<void> {
+      for (const name of gone) {
+        const object = objects.get(name) ?? gateOf(name);
+        objects.delete(name);
+        for (const handler of handlers) handler({ type: "deleted", object });
+      }
+      await clock.advance(50);
+    },
+    async add(name: string, uid = name): Promise<void> {
+      const object = gateOf(name, uid);
+      objects.set(name, object);
+      await tell({ type: "added", object, initial: false });
+    },
+    /** Names that are in force; those that went with their CRD included. */
+    last(): string | undefined {
+      const read = told.at(-1);
+      return typeof read === "string" ? read : read?.objects.map(({ metadata }) => metadata?.name).join();
+    },
+    unsettled(): ReadonlySet<string> | undefined {
+      const read = told.at(-1);
+      return typeof read === "string" ? undefined : read?.unsettled?.deleted;
+    },
     async [Symbol.asyncDispose]() {
       stopping.abort();
       await ended;
@@ -80,70 +149,172 @@ describe("documents of the cluster", () => {
   it("are told at the start and when they change, but not when only their status does", async () => {
     await using it = await setUp();
     const a = gateOf("a");
-    it.tell({ type: "updated", old: a, object: a });
-    await it.clock.advance(100);
-    expect(it.told).toEqual(["a,b"]);
-    it.gates.delete("a");
-    it.tell({ type: "deleted", object: a });
-    await it.clock.advance(100);
-    expect(it.told).toEqual(["a,b", "b"]);
+    it.objects.set("a", { ...a, status: {} });
+    await it.tell({ type: "updated", old: a, object: a });
+    expect([it.told.length, it.last()]).toEqual([1, "a,b"]);
+    await it.remove("a");
+    expect([it.told.length, it.last()]).toEqual([2, "b"]);
     await it.clock.advance(2 * PATIENCE_MS);
-    expect([it.told.length, it.questions()]).toEqual([2, 0]);
+    expect(it.told).toHaveLength(2);
   });
 
   it("are told when an annotation changes that is read, and not for others", async () => {
     await using it = await setUp();
-    const old = gateOf("a");
-    const annotated = (key: string): StartupGate => ({
-      ...old,
-      metadata: { ...old.metadata, annotations: { [key]: "true" } },
-    });
-    it.tell({ type: "updated", old, object: annotated("example.com/other") });
-    await it.clock.advance(100);
-    expect(it.told).toHaveLength(1);
-    it.tell({ type: "updated", old, object: annotated("example.com/read") });
-    await it.clock.advance(100);
-    expect(it.told).toHaveLength(2);
+    for (const [key, times] of [
+      ["example.com/other", 1],
+      ["example.com/read", 2],
+    ] as const) {
+      const old = gateOf("a");
+      const object = { ...old, metadata: { ...old.metadata, annotations: { [key]: "true" } } };
+      it.objects.set("a", object);
+      await it.tell({ type: "updated", old, object });
+      expect(it.told).toHaveLength(times);
+    }
   });
 
-  it("are none when their CRD is not there at the start, and it is asked once", async () => {
-    await using it = await setUp({ synced: false, absent: true, failure: { kind: "notFound" } }, []);
-    await it.clock.advance(0);
-    expect([it.told, it.questions()]).toEqual([[""], 1]);
-    await it.clock.advance(10 * PATIENCE_MS);
-    expect([it.told, it.questions()]).toEqual([[""], 1]);
-  });
-
-  it("are gone on without when they may not be read, or cannot; it is hardly asked", async () => {
-    for (const absent of [true, false]) {
-      await using it = await setUp({ synced: false, absent, failure: { kind: "forbidden" } }, []);
+  it("are gone on without when they may not be read, or cannot", async () => {
+    for (const refusal of ["forbidden", undefined]) {
+      const may = refusal === undefined ? {} : { absent: true, refusal };
+      await using it = await setUp({ synced: false, names: [], ...may });
       await it.clock.advance(PATIENCE_MS - 1);
       expect(it.told).toEqual([]);
       await it.clock.advance(10 * PATIENCE_MS);
       expect(it.told).toEqual(["unreadable"]);
-      expect(it.questions()).toBeLessThanOrEqual(absent ? 8 : 0);
+      expect([it.world.questions, it.messages]).toEqual([0, []]);
     }
   });
 
-  it("are none when their CRD went while nobody watched, and are there again when it comes back as it was", async () => {
+  it("are deleted when their CRD is served, which is asked about once for each look", async () => {
     await using it = await setUp();
-    it.world.absent = true;
-    it.world.failure = { kind: "notFound" };
-    await it.clock.advance(2 * LOOK_MS);
-    expect(it.told).toEqual(["a,b", ""]);
-    it.world.absent = false;
-    await it.clock.advance(LOOK_MS);
-    expect(it.told).toEqual(["a,b", "", "a,b"]);
+    expect(it.world.questions).toBe(1);
+    await it.add("c");
+    expect(it.world.questions).toBe(1);
+    await it.remove("a", "b");
+    expect([it.last(), it.unsettled(), it.world.questions]).toEqual(["c", undefined, 2]);
   });
 
-  it("stay when the CRD was missed by one look only, or the server says that it is there", async () => {
+  it("stay while the API server does not answer", async () => {
+    await using it = await setUp();
+    it.world.answer = { kind: "unreachable" };
+    await it.remove("a");
+    expect(it.last()).toBe("a,b");
+    it.world.answer = "served";
+    await it.clock.advance(LOOK_MS);
+    expect(it.last()).toBe("b");
+  });
+
+  it("are seen to go although the API server was slow to answer about others", async () => {
+    await using it = await setUp({ ageMs: 0, names: ["a", "b", "c"] });
+    it.world.latencyMs = 1000;
+    await it.remove("a");
+    await it.remove("b");
+    await it.clock.advance(3000);
+    expect(it.last()).toBe("c");
+  });
+
+  it("are deleted when the CRD may not be read, unless it is all of them", async () => {
+    await using it = await setUp();
+    it.world.answer = { kind: "forbidden" };
+    await it.remove("a");
+    expect(it.last()).toBe("b");
+    await it.remove("b");
+    expect(it.last()).toBe("b");
+    expect(it.messages.at(-1)).toContain("may not be read");
+    await it.clock.advance(CRD_GRACE_MS + LOOK_MS);
+    expect(it.last()).toBe("");
+  });
+});
+
+describe("I-3 a CRD that is away", () => {
+  it.each<Answer>(["ending", { kind: "notFound" }])(
+    "(%j) leaves its objects in force for the grace period",
+    async (answer) => {
+      for (const whenAway of ["keep", "release"] as const) {
+        await using it = await setUp({ whenAway });
+        it.world.answer = answer;
+        await it.remove("a");
+        it.world.absent = true;
+        await it.remove("b");
+        expect(it.last()).toBe("a,b");
+        expect(it.messages).toEqual([
+          expect.stringMatching(/^StartupGate: The CRD startupgates\.berth\.dev is not served: /),
+        ]);
+        expect(it.follower.note?.()).toContain("is not served");
+        await it.clock.advance(CRD_GRACE_MS - 1000);
+        expect(it.last()).toBe("a,b");
+        await it.clock.advance(2 * LOOK_MS);
+        expect([it.last(), it.told.length]).toEqual([whenAway === "keep" ? undefined : "", 3]);
+        expect(it.messages.at(-1)).toContain("is not served, and that for 10 min");
+      }
+    },
+  );
+
+  it("is away too when it went while nobody watched, and nothing changes when it comes back as it was", async () => {
     await using it = await setUp();
     it.world.absent = true;
     await it.clock.advance(LOOK_MS);
+    expect([it.last(), it.messages.length]).toEqual(["a,b", 1]);
     it.world.absent = false;
     await it.clock.advance(LOOK_MS);
+    expect([it.last(), it.unsettled(), it.messages.at(-1)]).toEqual(["a,b", undefined, undefined]);
+  });
+
+  it("that is created again has the objects of before in force until they come, or it is settled", async () => {
+    await using it = await setUp();
+    it.world.answer = "ending";
+    await it.remove("a", "b");
     it.world.absent = true;
-    await it.clock.advance(4 * LOOK_MS);
-    expect([it.told, it.questions()]).toEqual([["a,b"], 1]);
+    await it.clock.advance(60_000);
+    it.world.absent = false;
+    it.world.answer = "served";
+    it.world.crd = { uid: "another", createdAt: it.clock.now() };
+    await it.clock.advance(LOOK_MS);
+    expect([it.last(), it.unsettled()]).toEqual(["a,b", new Set()]);
+    await it.add("a", "a2");
+    expect(it.last()).toBe("a,b");
+    await it.remove("a");
+    expect([it.last(), it.unsettled()]).toEqual(["b", new Set(["cluster/a"])]);
+    await it.clock.advance(CRD_GRACE_MS);
+    expect([it.last(), it.unsettled()]).toEqual(["", undefined]);
+  });
+
+  it("and back between two looks has deleted nothing", async () => {
+    await using it = await setUp();
+    it.world.crd = { uid: "another", createdAt: it.clock.now() };
+    await it.remove("a", "b");
+    expect(it.last()).toBe("a,b");
+  });
+
+  it.each(["keep", "release"] as const)(
+    "at the start removes nothing before the grace period is over (%s)",
+    async (whenAway) => {
+      await using it = await setUp({ whenAway, synced: false, absent: true, names: [], hasMarks: true });
+      expect(it.told).toEqual([undefined]);
+      expect(it.messages).toHaveLength(1);
+      await it.clock.advance(CRD_GRACE_MS - 1000);
+      expect(it.told).toEqual([undefined]);
+      await it.clock.advance(2 * LOOK_MS);
+      expect(it.told).toEqual(whenAway === "keep" ? [undefined] : [undefined, { objects: [] }]);
+      expect(it.world.questions).toBe(0);
+    },
+  );
+
+  it("is not worth a word where no object of it was ever in force", async () => {
+    await using it = await setUp({ synced: false, absent: true, names: [] });
+    await it.clock.advance(2 * CRD_GRACE_MS);
+    expect([it.messages, it.follower.note?.()]).toEqual([[], undefined]);
+  });
+});
+
+describe("I-3 a young CRD", () => {
+  it("may not have all its objects yet, but what is seen to go is gone", async () => {
+    await using it = await setUp({ ageMs: CRD_GRACE_MS - 60_000 });
+    expect(it.unsettled()).toEqual(new Set());
+    await it.remove("a");
+    expect(it.unsettled()).toEqual(new Set(["cluster/a"]));
+    await it.add("a");
+    expect(it.unsettled()).toEqual(new Set());
+    await it.clock.advance(60_000);
+    expect(it.unsettled()).toBeUndefined();
   });
 });

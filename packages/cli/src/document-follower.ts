@@ -1,114 +1,320 @@
-import { isApiError, type KubeClient, type KubeObject, type Node, type Resource } from "@berth/kube";
-import { type Clock, type Component, createLoopComponent, type Informer, sleep } from "@berth/runtime";
+/** Follows the documents of one kind in the cluster, and tells their deletion from that of their CRD. */
+import {
+  customResourceDefinitions,
+  isApiError,
+  type KubeClient,
+  type KubeObject,
+  type Node,
+  nameOfResource,
+  type Resource,
+} from "@berth/kube";
+import { documentName, ownedMarks, recordOf, ruleName } from "@berth/placement";
+import {
+  type Clock,
+  type Component,
+  createLoopComponent,
+  type Informer,
+  isSameData,
+  sleep,
+} from "@berth/runtime";
 
-export interface DocumentFollowerOptions<T extends KubeObject> {
-  readonly client: Pick<KubeClient, "list">;
+/** The objects of one kind that are to be in force. */
+export interface ClusterObjects<T> {
+  readonly objects: readonly T[];
+  /** Objects may be missing: only these rules (`cluster/<name>`) are known to be deleted on purpose. */
+  readonly unsettled?: { readonly deleted: ReadonlySet<string> };
+}
+
+/** What the followers of all kinds have in common. */
+export interface FollowerDeps {
+  readonly client: Pick<KubeClient, "get">;
+  readonly nodes: Pick<Informer<Node>, "whenSynced" | "list">;
+  readonly installation: string;
+  readonly clock: Clock;
+  /** How long a CRD may be away, or young, before objects that it does not have count as deleted. Milliseconds. */
+  readonly graceMs: number;
+  /** Says that the CRD of a kind is away and what follows; `undefined` when it is not, or not any more. */
+  readonly onAway: (kind: string, message: string | undefined) => void;
+}
+
+export interface FollowedKind<T extends KubeObject> {
   readonly resource: Resource<T>;
   readonly documents: Informer<T>;
-  /** Annotations that are read: a change of the others, as of the status, is none. Default none. */
+  /** The capability whose marks on nodes are recorded for these documents. */
+  readonly capability: string;
+  /** Of a CRD that stays away. `keep`: all marks stay as they stand. `release`: all objects count as deleted. */
+  readonly whenAway: "keep" | "release";
+  /** Annotations that are read: a change of any other, as of the status, is no change. Default none. */
   readonly annotations?: readonly string[];
-  readonly nodes: Pick<Informer<Node>, "whenSynced">;
-  readonly clock: Clock;
-  /** Gets the documents as they are and as they change; none when there is no CRD. */
-  readonly onDocuments: (documents: Iterable<T>) => void;
-  /** They could not be read within `PATIENCE_MS`, and it is gone on without them. */
-  readonly onUnreadable: () => void;
-  readonly onNodes: () => void;
+  /** `undefined`: the CRD is away, and it is not known which objects there should be. */
+  readonly onDocuments: (read: ClusterObjects<T> | undefined) => void;
+  /** The objects could not be read within `PATIENCE_MS`, and Berth goes on without them. */
+  readonly onUnreadable?: () => void;
+  /** All nodes are known. */
+  readonly onNodes?: () => void;
   /** Every `LOOK_MS`. */
   readonly onLook?: () => void;
 }
 
-/** Edits of several documents within this time are put together once. Milliseconds. */
+/** Creates the follower of one kind; see `DocumentFollower`. */
+export type Follow = <T extends KubeObject>(kind: FollowedKind<T>) => Component;
+
+/** Edits of several objects within this time are one change. Milliseconds. */
 const COALESCE_MS = 50;
-/** How often it is looked whether the CRD is there. Milliseconds. */
+/** How often the follower looks whether the CRD is served. Milliseconds. */
 export const LOOK_MS = 5000;
-/** Looks in a row that miss a CRD which was there before the server is asked itself, and how many until the next time. */
-const ABSENT_LOOKS = 2;
-const ASK_AGAIN_LOOKS = 12;
-/** How long documents of the cluster are waited for. Milliseconds. */
+/** How long the follower waits for objects that the API server does not let it read. Milliseconds. */
 export const PATIENCE_MS = 30_000;
+/** Whoever installs a CRD again applies the objects after it. */
+export const CRD_GRACE_MS: number = 10 * 60_000;
+
+const ADVICE = "Install it (`berth manifests crds`) and apply its objects again.";
+
+/** A CRD that is served. */
+interface ServedCrd {
+  /** Another one: the CRD was deleted and created again. */
+  readonly uid: string;
+  readonly createdAt: number;
+}
+
+/** Without the permission to read CRDs, a deleted CRD is told by all its objects being gone. */
+const unreadableCrd: ServedCrd = { uid: "", createdAt: Number.NEGATIVE_INFINITY };
+
+export function createDocumentFollower<T extends KubeObject>(
+  kind: FollowedKind<T>,
+  deps: FollowerDeps,
+): Component {
+  const follower = new DocumentFollower(kind, deps);
+  const name = `${kind.resource.kind.replaceAll(/\B[A-Z]/g, (letter) => `-${letter}`).toLowerCase()}-follower`;
+  return {
+    ...createLoopComponent({
+      name,
+      run: (signal) => follower.run(signal),
+      whenStarted: () => follower.firstLook,
+    }),
+    note: () => follower.message,
+  };
+}
 
 /**
- * The startup gates or architecture policies of the cluster as they are and as they change. A CRD that is deleted takes
- * them with it, and they let go, also when that happened while nobody watched: a taint whose document is gone would never
- * come off.
+ * Deleting an object takes its marks off the nodes; deleting the CRD deletes all objects, and nobody meant that. So:
+ *
+ * - While the CRD is not served, the objects stay in force as they were, for the grace period. After it the source
+ *   counts as not read (`keep`), or all objects as deleted (`release`).
+ * - A CRD that is back may not have got all its objects yet. Until it is older than the grace period, only objects
+ *   that were deleted while it was served count as deleted.
+ * - A process that starts while the CRD is away knows no objects: nothing is removed until the grace period is over.
  */
-export function createDocumentFollower<T extends KubeObject>(options: DocumentFollowerOptions<T>): Component {
-  const { kind } = options.resource;
-  const name = `${kind.replaceAll(/\B[A-Z]/g, (letter) => `-${letter}`).toLowerCase()}-follower`;
-  return createLoopComponent({ name, run: (signal) => follow(options, signal) });
-}
+class DocumentFollower<T extends KubeObject> {
+  readonly #kind: FollowedKind<T>;
+  readonly #deps: FollowerDeps;
+  /** By name. */
+  readonly #inForce = new Map<string, T>();
+  /** Those in force that went together with their CRD. */
+  readonly #carried = new Set<string>();
+  /** Rules of objects that were deleted on purpose. */
+  readonly #deleted = new Set<string>();
+  /** The one that the objects were last read from. */
+  #crd: ServedCrd | undefined;
+  #awaySinceMs: number | undefined;
+  /** It may be served: all its objects are gone, and Berth may not read it. */
+  #isHidden = false;
+  #told: ClusterObjects<T> | "nothing" | undefined;
+  #work: Promise<void> = Promise.resolve();
+  readonly #firstLook = Promise.withResolvers<void>();
+  /** Objects were in force, by this process or by one before: that the CRD is away is worth a message. */
+  #isMissed = false;
+  message: string | undefined;
 
-async function follow<T extends KubeObject>(
-  options: DocumentFollowerOptions<T>,
-  signal: AbortSignal,
-): Promise<void> {
-  const { documents, nodes, clock, onDocuments, onUnreadable, onNodes, onLook } = options;
-  const startedMs = clock.monotonic();
-  let isTold = false;
-  let isGone = false;
-  let absentLooks = 0;
-  let timer: Disposable | undefined;
-  const take = (): void => {
-    if (!documents.synced || signal.aborted) return;
-    isTold = true;
-    isGone = false;
-    onDocuments(documents.list());
-  };
-  using _subscribed = documents.subscribe({
-    onChange(change) {
-      if (change.type === "updated" && saysTheSame(change.old, change.object, options)) return;
-      timer ??= clock.schedule(COALESCE_MS, () => {
-        timer = undefined;
-        take();
-      });
-    },
-  });
-  take();
-  void documents.whenSynced(signal).then(take);
-  void nodes.whenSynced(signal).then((synced) => synced && onNodes());
-  const askWhetherGone = async (): Promise<void> => {
-    if (!(await isMissing(options, signal)) || !documents.absent) return;
-    isTold = true;
-    isGone = true;
-    onDocuments([]);
-  };
-  // Those of files do not have to wait then.
-  if (!documents.synced && documents.absent) await askWhetherGone();
-  while (await sleep(clock, LOOK_MS, signal)) {
-    onLook?.();
-    absentLooks = documents.absent ? absentLooks + 1 : 0;
-    // What the informer holds is of before: nothing of it is told again when it comes back as it was.
-    if (!documents.absent && isGone) take();
-    const isDue = absentLooks >= ABSENT_LOOKS && (absentLooks - ABSENT_LOOKS) % ASK_AGAIN_LOOKS === 0;
-    if (isDue && !isGone) await askWhetherGone();
-    if (isTold || clock.monotonic() - startedMs < PATIENCE_MS) continue;
-    isTold = true;
-    onUnreadable();
+  constructor(kind: FollowedKind<T>, deps: FollowerDeps) {
+    this.#kind = kind;
+    this.#deps = deps;
   }
-  timer?.[Symbol.dispose]();
+
+  get firstLook(): Promise<void> {
+    return this.#firstLook.promise;
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    const { documents, onLook, onUnreadable } = this.#kind;
+    const { clock, nodes } = this.#deps;
+    const startedMs = clock.monotonic();
+    let isPatient = true;
+    let timer: Disposable | undefined;
+    using _subscribed = documents.subscribe({
+      onChange: () => {
+        timer ??= clock.schedule(COALESCE_MS, () => {
+          timer = undefined;
+          void this.#look(signal);
+        });
+      },
+    });
+    void documents.whenSynced(signal).then(() => this.#look(signal));
+    void nodes.whenSynced(signal).then((synced) => synced && this.#nodesKnown());
+    await this.#look(signal);
+    this.#firstLook.resolve();
+    while (await sleep(clock, LOOK_MS, signal)) {
+      onLook?.();
+      void this.#look(signal);
+      if (this.#told !== undefined || !isPatient || clock.monotonic() - startedMs < PATIENCE_MS) continue;
+      isPatient = false;
+      onUnreadable?.();
+    }
+    timer?.[Symbol.dispose]();
+    await this.#work;
+  }
+
+  #nodesKnown(): void {
+    this.#kind.onNodes?.();
+    this.#isMissed ||= this.#hasMarks();
+    this.#report();
+  }
+
+  /** One after the other: the API server may be slow to answer. */
+  #look(signal: AbortSignal): Promise<void> {
+    this.#work = this.#work.then(() => this.#lookOnce(signal));
+    return this.#work;
+  }
+
+  async #lookOnce(signal: AbortSignal): Promise<void> {
+    const { documents } = this.#kind;
+    // An informer may also be absent because it may not read; then nothing is known of the CRD.
+    const isServed = !documents.absent;
+    if (signal.aborted || (isServed ? !documents.synced : documents.refusal !== undefined)) return;
+    // Read before the CRD: an object that is missing from it did not go with a CRD that is served afterwards.
+    const present = new Map(Array.from(documents.list(), (one) => [one.metadata?.name ?? "", one]));
+    const lost = this.#inForce.keys().some((name) => !present.has(name) && !this.#carried.has(name));
+    const isKnown = this.#crd !== undefined && this.#awaySinceMs === undefined && !lost;
+    const crd = isServed && !isKnown ? await this.#readCrd(present.size, signal) : this.#crd;
+    if (signal.aborted || crd === "unknown") return;
+    if (!isServed || crd === "gone" || crd === undefined) this.#goOnWithout();
+    else this.#takeOver(crd, present);
+    this.#report();
+  }
+
+  #takeOver(crd: ServedCrd, present: ReadonlyMap<string, T>): void {
+    const { clock, graceMs } = this.#deps;
+    const isSettled = clock.now() >= crd.createdAt + graceMs;
+    const wasServed =
+      this.#awaySinceMs === undefined && (this.#crd === undefined || this.#crd.uid === crd.uid);
+    for (const name of this.#inForce.keys()) {
+      if (present.has(name)) continue;
+      if (isSettled || (wasServed && !this.#carried.has(name))) {
+        this.#inForce.delete(name);
+        this.#carried.delete(name);
+        this.#deleted.add(ruleName("cluster", name));
+      } else this.#carried.add(name);
+    }
+    for (const [name, object] of present) {
+      const before = this.#inForce.get(name);
+      this.#inForce.set(name, before !== undefined && this.#isSame(before, object) ? before : object);
+      this.#carried.delete(name);
+      this.#deleted.delete(ruleName("cluster", name));
+    }
+    this.#crd = crd;
+    this.#awaySinceMs = undefined;
+    this.#isMissed = this.#inForce.size > 0;
+    this.#tell(this.#objects(isSettled));
+  }
+
+  #goOnWithout(): void {
+    this.#awaySinceMs ??= this.#deps.clock.monotonic();
+    for (const name of this.#inForce.keys()) this.#carried.add(name);
+    if (!this.#isOver()) {
+      this.#tell(this.#crd && this.#objects(false));
+      return;
+    }
+    this.#inForce.clear();
+    this.#carried.clear();
+    this.#deleted.clear();
+    this.#crd = undefined;
+    this.#tell(this.#kind.whenAway === "release" ? { objects: [] } : undefined);
+  }
+
+  #isOver(): boolean {
+    const { clock, graceMs } = this.#deps;
+    return this.#awaySinceMs !== undefined && clock.monotonic() - this.#awaySinceMs >= graceMs;
+  }
+
+  #objects(isSettled: boolean): ClusterObjects<T> {
+    const objects = [...this.#inForce.values()];
+    return isSettled ? { objects } : { objects, unsettled: { deleted: new Set(this.#deleted) } };
+  }
+
+  /** Only what differs from what was told last. */
+  #tell(read: ClusterObjects<T> | undefined): void {
+    const last = this.#told;
+    if (last !== undefined && (last === "nothing" ? read === undefined : read && isEqual(last, read))) return;
+    this.#told = read ?? "nothing";
+    this.#kind.onDocuments(read);
+  }
+
+  #isSame({ metadata: a }: T, { metadata: b }: T): boolean {
+    const { annotations = [] } = this.#kind;
+    return (
+      a?.uid === b?.uid &&
+      a?.generation === b?.generation &&
+      annotations.every((key) => a?.annotations?.[key] === b?.annotations?.[key])
+    );
+  }
+
+  /** @param present How many objects there are. */
+  async #readCrd(present: number, signal: AbortSignal): Promise<ServedCrd | "gone" | "unknown"> {
+    const name = nameOfResource(this.#kind.resource);
+    try {
+      const { metadata = {} } = await this.#deps.client.get(customResourceDefinitions, { name }, { signal });
+      const { uid = "", creationTimestamp = "", deletionTimestamp } = metadata;
+      this.#isHidden = false;
+      if (deletionTimestamp !== undefined) return "gone";
+      return { uid, createdAt: Date.parse(creationTimestamp) || Number.NEGATIVE_INFINITY };
+    } catch (error) {
+      if (isApiError(error, "notFound")) return "gone";
+      if (!isApiError(error, "forbidden")) return "unknown";
+      const wereAny = this.#inForce.size > 0 || this.#awaySinceMs !== undefined;
+      this.#isHidden = present === 0 && wereAny;
+      return this.#isHidden ? "gone" : unreadableCrd;
+    }
+  }
+
+  /** A process before has marked nodes for objects of this kind. */
+  #hasMarks(): boolean {
+    const { nodes, installation } = this.#deps;
+    return Array.from(nodes.list()).some((node) =>
+      [...ownedMarks(recordOf(node), installation).values()].some(
+        ({ capability, rule }) =>
+          capability === this.#kind.capability && documentName(rule, "cluster") !== undefined,
+      ),
+    );
+  }
+
+  #report(): void {
+    const { kind } = this.#kind.resource;
+    const message = this.#isMissed && this.#awaySinceMs !== undefined ? this.#describe() : undefined;
+    if (message === this.message) return;
+    this.message = message;
+    this.#deps.onAway(kind, message);
+  }
+
+  #describe(): string {
+    const { resource, whenAway } = this.#kind;
+    const after =
+      whenAway === "keep"
+        ? "marks stay as they stand, and no others are set"
+        : "all objects count as deleted, and what they hold is let go";
+    const minutes = `${this.#deps.graceMs / 60_000} min`;
+    const crd = `The CRD ${nameOfResource(resource)}`;
+    const why = this.#isHidden ? "lost all its objects, and may not be read" : "is not served";
+    return this.#isOver()
+      ? `${crd} ${why}, and that for ${minutes}: ${after}. ${ADVICE}`
+      : `${crd} ${why}: all stays as it was for ${minutes}, then ${after}. ${ADVICE}`;
+  }
 }
 
-function saysTheSame<T extends KubeObject>(
-  { metadata: a }: T,
-  { metadata: b }: T,
-  { annotations = [] }: DocumentFollowerOptions<T>,
-): boolean {
+function isEqual<T>(a: ClusterObjects<T>, b: ClusterObjects<T>): boolean {
   return (
-    a?.generation === b?.generation &&
-    annotations.every((key) => a?.annotations?.[key] === b?.annotations?.[key])
+    a.objects.length === b.objects.length &&
+    a.objects.every((object, at) => object === b.objects[at]) &&
+    isSameData([...(a.unsettled?.deleted ?? [])], [...(b.unsettled?.deleted ?? [])]) &&
+    (a.unsettled === undefined) === (b.unsettled === undefined)
   );
-}
-
-/** An informer does not tell a resource that is not there from one that may not be read. */
-async function isMissing<T extends KubeObject>(
-  { client, resource }: DocumentFollowerOptions<T>,
-  signal: AbortSignal,
-): Promise<boolean> {
-  try {
-    await client.list(resource, { limit: 1, signal });
-    return false;
-  } catch (error) {
-    return isApiError(error, "notFound");
-  }
 }

@@ -1,4 +1,4 @@
-import type { Policy } from "@berth/placement";
+import { isRuleKnown, type Policy, unreadPolicy } from "@berth/placement";
 import { createVirtualClock } from "@berth/runtime";
 import { describe, expect, it } from "vitest";
 import { architectureDocuments, createArchitectureHub } from "./architecture-policies.ts";
@@ -84,6 +84,35 @@ function testKind<S, T extends { readonly policy: Policy }>(given: Kind<S, T>): 
       stage.setCluster(stage.ofCluster("b"));
       expect(rules(stage)).toEqual(["cluster/b"]);
       expect(stage.hub.inForce?.policy.sourcesRead).toEqual(new Set(["config", "cluster"]));
+    });
+
+    it("I-3 has none of the cluster in force while their CRD is away, and does not take them for deleted", () => {
+      const stage = create();
+      stage.setCluster(stage.ofCluster("a"));
+      stage.hub.setCluster(undefined);
+      const policy = stage.hub.inForce?.policy;
+      expect([rules(stage), policy?.isUndecided]).toEqual([[], true]);
+      expect(policy && isRuleKnown(policy, "cluster/a")).toBe(false);
+      stage.hub.setConfig([stage.ofFile("b")]);
+      expect([rules(stage), stage.hub.inForce?.policy.isUndecided]).toEqual([["config/b"], undefined]);
+      stage.setCluster();
+      expect(isRuleKnown(stage.hub.inForce?.policy ?? unreadPolicy, "cluster/a")).toBe(true);
+    });
+
+    it("I-3 knows of a young CRD which documents are deleted, and of no other", () => {
+      const { hub } = create();
+      for (const [deleted, isUndecided] of [
+        [[], true],
+        [["cluster/a"], undefined],
+      ] as const) {
+        hub.setCluster({ objects: [], unsettled: { deleted: new Set(deleted) } });
+        const policy = hub.inForce?.policy ?? unreadPolicy;
+        expect([isRuleKnown(policy, "cluster/a"), isRuleKnown(policy, "cluster/b")]).toEqual([
+          isUndecided === undefined,
+          false,
+        ]);
+        expect(policy.isUndecided).toBe(isUndecided);
+      }
     });
 
     it("lets the file win over the cluster, and says so of the object", () => {

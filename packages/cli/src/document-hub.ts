@@ -1,6 +1,7 @@
-import type { Reason } from "@berth/placement";
+import type { Reason, Unsettled } from "@berth/placement";
 import type { Fault } from "./config/fault.ts";
 import type { LocatedSpec } from "./config/settings.ts";
+import type { ClusterObjects } from "./document-follower.ts";
 import type { DocumentKind, DocumentSources } from "./document-kind.ts";
 import {
   type ClusterDocuments,
@@ -15,8 +16,8 @@ import {
 
 /** What is known of the documents of one kind. */
 export interface KnownDocuments<S, T> extends DocumentSources<S> {
-  /** Those of the cluster may be there and have not been read: none is taken for deleted. */
-  readonly unsettled: boolean;
+  /** Documents may be missing: those that are not known to be deleted are not taken for deleted. */
+  readonly unsettled: Unsettled | undefined;
   /** What this process had in force last. */
   readonly before: T | undefined;
 }
@@ -42,7 +43,8 @@ export class DocumentHub<S, T> {
   #config: readonly LocatedSpec<S>[] | undefined;
   #cluster: ClusterDocuments<S> | undefined;
   #inForce: T | undefined;
-  #isSettled = false;
+  #isAway = false;
+  #unsettled: Unsettled | undefined = "reading";
 
   constructor(options: DocumentHubOptions<S, T>) {
     this.#options = options;
@@ -58,14 +60,17 @@ export class DocumentHub<S, T> {
     this.#refresh();
   }
 
-  setCluster(objects: Iterable<DocumentObject>): void {
-    this.#cluster = readClusterDocuments(objects, this.#options.kind.schema);
-    this.settle();
+  /** `undefined`: their CRD is away, and it is not known which there should be. */
+  setCluster(read: ClusterObjects<DocumentObject> | undefined): void {
+    this.#cluster = read && readClusterDocuments(read.objects, this.#options.kind.schema);
+    this.#isAway = read === undefined;
+    this.#unsettled = read === undefined ? { deleted: new Set() } : read.unsettled;
+    this.#refresh();
   }
 
   /** It is gone on without those of the cluster, or with what was read of them. */
   settle(): void {
-    this.#isSettled = true;
+    this.#unsettled = undefined;
     this.#refresh();
   }
 
@@ -74,7 +79,8 @@ export class DocumentHub<S, T> {
     this.#inForce = this.#options.assemble({
       config: this.#config,
       cluster: this.#cluster,
-      unsettled: !this.#isSettled,
+      isAway: this.#isAway,
+      unsettled: this.#unsettled,
       before: this.#inForce,
     });
   }

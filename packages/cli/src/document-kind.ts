@@ -28,16 +28,18 @@ export interface DocumentKind<S, T, M> {
 export interface DocumentSources<S> {
   readonly config: readonly LocatedSpec<S>[] | undefined;
   readonly cluster: ClusterDocuments<S> | undefined;
+  /** Those of the cluster are not known because their CRD is away: Berth goes on without. Default false. */
+  readonly isAway?: boolean;
 }
 
 /** Documents of files and of the cluster; those of files come first. `undefined` while no source has been read. */
 export function assembleDocuments<S, T, M>(
   { compile }: DocumentKind<S, T, M>,
-  { config, cluster }: DocumentSources<S>,
+  { config, cluster, isAway = false }: DocumentSources<S>,
   more: M,
 ): T | undefined {
   const sources: SourceDocuments<S>[] = [];
   if (config !== undefined) sources.push({ source: "config", documents: config });
   if (cluster !== undefined) sources.push(cluster);
-  return sources.length === 0 ? undefined : compile({ ...more, sources });
+  return sources.length === 0 && !isAway ? undefined : compile({ ...more, sources });
 }

@@ -34,7 +34,7 @@ import {
 } from "@berth/runtime";
 import type { Fault } from "./config/fault.ts";
 import type { Settings } from "./config/settings.ts";
-import { createDocumentFollower } from "./document-follower.ts";
+import type { Follow } from "./document-follower.ts";
 import { FaultReport } from "./fault-report.ts";
 import { createGateHub } from "./startup-gates.ts";
 import { createStatusController } from "./status-controller.ts";
@@ -45,6 +45,7 @@ export interface GateSurroundings {
   readonly nodes: Informer<Node>;
   readonly gates: Informer<StartupGate>;
   readonly daemonSets: DaemonSetWatch;
+  readonly follow: Follow;
   readonly events: EventRecorder;
   readonly installation: string;
   readonly metrics: MetricsRegistry;
@@ -202,12 +203,11 @@ export function createGateParts(around: GateSurroundings): GateParts {
       wantPods();
       recheckAll();
     },
-    follower: createDocumentFollower({
-      client,
+    follower: around.follow({
       resource: startupGates,
       documents: gates,
-      nodes,
-      clock,
+      capability: GATES,
+      whenAway: "release",
       onDocuments: (read) => hub.setCluster(read),
       onUnreadable: () => hub.settle(),
       onNodes: () => firstPass.check(),

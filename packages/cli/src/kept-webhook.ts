@@ -77,7 +77,7 @@ export function createKeptWebhook<T extends { readonly policy: Policy }>(
       neededMs ??= clock.monotonic();
     }
     // What stands may be for documents that are yet to be read: it must not be taken for left over.
-    if (found.policy.unsettled !== undefined) return;
+    if (found.policy.isUndecided) return;
     const ca = webhook.caBundle();
     if (!needed) keeper.setDesired([]);
     else if (ca !== undefined) keeper.setDesired([desired(found, ca)]);

@@ -2,6 +2,7 @@
 import type { KubeClient, Node } from "@berth/kube";
 import {
   type BoundCapability,
+  CONFIRMED_ANNOTATION,
   createLabelMetrics,
   createRuleStatusReconciler,
   defaultLabelOptions,
@@ -9,6 +10,7 @@ import {
   type LabelOptions,
   type LabelRule,
   labelRules,
+  labels,
   type NodeObserver,
   type ParsedFolder,
   RemovalBreakers,
@@ -20,18 +22,16 @@ import {
   type ClusterName,
   type Component,
   type Controller,
-  createLoopComponent,
   type EventRecorder,
   type Informer,
   type Logger,
   type MetricsRegistry,
-  whenAborted,
 } from "@berth/runtime";
 import type { Fault } from "./config/fault.ts";
 import type { LabelFolderSource, Settings } from "./config/settings.ts";
+import type { Follow } from "./document-follower.ts";
 import { FaultReport } from "./fault-report.ts";
 import { LabelRuleHub } from "./label-rules.ts";
-import { RuleFollower } from "./rule-follower.ts";
 import { RuleSource } from "./rule-source.ts";
 import { createStatusController } from "./status-controller.ts";
 
@@ -40,14 +40,14 @@ export interface LabelSettings {
   readonly labelFolder?: LabelFolderSource;
   readonly ruleOptions?: LabelOptions;
   readonly config?: readonly { readonly path: string; readonly shown: string }[];
-  readonly crdGraceMs?: number;
 }
 
 export interface LabelSurroundings {
-  readonly client: Pick<KubeClient, "get" | "patch">;
+  readonly client: Pick<KubeClient, "patch">;
   readonly cluster: ClusterName;
   readonly nodes: Informer<Node>;
   readonly rules: Informer<LabelRule>;
+  readonly follow: Follow;
   readonly events: EventRecorder;
   readonly installation: string;
   readonly metrics: MetricsRegistry;
@@ -71,14 +71,12 @@ export interface LabelParts {
   readonly source: Component;
   /** Follows the rules of the cluster. */
   readonly follower: Component;
-  /** Decides what has to wait for all nodes to be known. */
-  readonly counter: Component;
   /** Writes the status of the rules of the cluster. */
   readonly controller: Controller;
 }
 
 export function createLabelParts(settings: LabelSettings, around: LabelSurroundings): LabelParts {
-  const { config = [], labelFolder, ruleOptions = defaultLabelOptions, crdGraceMs } = settings;
+  const { config = [], labelFolder, ruleOptions = defaultLabelOptions } = settings;
   const { client, cluster, nodes, rules, events, installation, onFault, clock, log, metrics } = around;
   const labelMetrics = createLabelMetrics(metrics);
   const faults = new FaultReport(onFault);
@@ -150,24 +148,20 @@ export function createLabelParts(settings: LabelSettings, around: LabelSurroundi
     },
     onFault,
   });
-  const follower = new RuleFollower({
-    ...(crdGraceMs !== undefined && { graceMs: crdGraceMs }),
-    client,
-    rules,
-    clock,
-    log,
-    onRules: (read) => hub.setCluster(read),
-  });
-  const counter = createLoopComponent({
-    name: "label-rules-counter",
-    async run(signal) {
-      if (!(await nodes.whenSynced(signal))) return;
+  const follower = around.follow({
+    resource: labelRules,
+    documents: rules,
+    capability: labels.name,
+    whenAway: "keep",
+    annotations: [CONFIRMED_ANNOTATION],
+    onDocuments: (read) => hub.setCluster(read),
+    onNodes() {
       hub.nodesKnown();
       firstPass.check();
-      await whenAborted(signal);
     },
   });
-  const known = (): boolean => (rules.synced ? hub.clusterRead : rules.absent);
+  // Without its CRD no rule of the cluster can be known: a gate that waits for labels goes by those of files.
+  const known = (): boolean => hub.clusterRead || rules.absent;
   const { controller } = statuses;
-  return { capability: hub.capability, known, observer, breakers, source, follower, counter, controller };
+  return { capability: hub.capability, known, observer, breakers, source, follower, controller };
 }

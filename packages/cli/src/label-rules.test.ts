@@ -1,7 +1,7 @@
 import type { Node } from "@berth/kube";
 import { defaultLabelOptions, type LabelRule, reasons } from "@berth/placement";
 import { describe, expect, it } from "vitest";
-import { LabelRuleHub, readClusterRules } from "./label-rules.ts";
+import { LabelRuleHub } from "./label-rules.ts";
 
 function ruleOf(meta: { readonly uid: string; readonly generation: number }, key: string): LabelRule {
   return {
@@ -25,7 +25,7 @@ function hubOf(rule: LabelRule, known: { synced: boolean } = { synced: true }): 
     options: defaultLabelOptions,
     onChange: () => {},
   });
-  hub.setCluster(readClusterRules([rule]));
+  hub.setCluster({ objects: [rule] });
   return hub;
 }
 
@@ -40,7 +40,7 @@ describe("what became of a LabelRule", () => {
   it("is not told of an edit before it was taken over", () => {
     const hub = hubOf(ruleOf(first, "gpu.present"));
     expect(hub.verdictOf("gpu", second)).toBeUndefined();
-    hub.setCluster(readClusterRules([ruleOf(second, "example.com/gpu")]));
+    hub.setCluster({ objects: [ruleOf(second, "example.com/gpu")] });
     expect(hub.verdictOf("gpu", second)?.reason).toBe(reasons.CyclicRule);
     expect(hub.verdictOf("gpu", first)).toBeUndefined();
   });

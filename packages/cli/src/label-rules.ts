@@ -25,6 +25,7 @@ import {
 import { findCondition, type Lister } from "@berth/runtime";
 import type { Fault } from "./config/fault.ts";
 import type { LocatedLabelRule } from "./config/settings.ts";
+import type { ClusterObjects } from "./document-follower.ts";
 
 export interface LabelRuleHubOptions {
   /** Not looked at before they are synced. */
@@ -55,8 +56,7 @@ export interface ClusterRules {
   readonly waiting: ReadonlySet<string>;
   /** Those whose status says that they are in force as they stand, by name. */
   readonly inForce: ReadonlySet<string>;
-  /** Rules may still be missing: only those in `deleted` (`cluster/<name>`) are known to be gone on purpose. */
-  readonly unsettled?: { readonly deleted: ReadonlySet<string> };
+  readonly unsettled?: NonNullable<ClusterObjects<LabelRule>["unsettled"]>;
 }
 
 /** The server has its schema, ours may be of another release: nothing is taken on trust. Total. */
@@ -147,8 +147,11 @@ export class LabelRuleHub {
   }
 
   /** `undefined` while they are not known. */
-  setCluster(rules: ClusterRules | undefined): void {
-    this.#cluster = rules;
+  setCluster(read: ClusterObjects<LabelRule> | undefined): void {
+    this.#cluster = read && {
+      ...readClusterRules(read.objects),
+      ...(read.unsettled && { unsettled: read.unsettled }),
+    };
     this.#refresh();
   }
 

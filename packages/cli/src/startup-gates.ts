@@ -40,13 +40,9 @@ export function createGateHub({ clock, onChange }: GateHubOptions): GateHub {
   const gone = new GoneGates(clock);
   const hub = new DocumentHub<StartupGateSpec, Gates>({
     kind: gateDocuments,
-    assemble({ unsettled, config, cluster }) {
+    assemble({ unsettled, ...sources }) {
       const assemble = (): Gates | undefined =>
-        assembleDocuments(
-          gateDocuments,
-          { config, cluster },
-          { declaredBefore: declared, gone: gone.gates, unsettled },
-        );
+        assembleDocuments(gateDocuments, sources, { declaredBefore: declared, gone: gone.gates, unsettled });
       let gates = assemble();
       if (gates !== undefined && gone.note(gates)) gates = assemble();
       for (const id of gates === undefined ? [] : declaredPlaces(gates)) declared.add(id);

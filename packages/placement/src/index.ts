@@ -66,6 +66,7 @@ export {
 } from "./node/record.ts";
 export { policyOf as removalPolicyOf } from "./node/removals.ts";
 export type { EventSink } from "./node/report.ts";
+export type { Unsettled } from "./node/sources.ts";
 export { isProtectedKey, labelKeyProblem, labelValueProblem } from "./node/validate.ts";
 export {
   type NodeApi,

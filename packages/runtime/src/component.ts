@@ -25,6 +25,8 @@ export interface Component {
   start(signal: AbortSignal): Promise<Running>;
   /** Why it cannot do its work just now, in a sentence; `undefined` when it can. Quick: asked by every probe. */
   problem?(): string | undefined;
+  /** What is worth knowing though it does its work, in a sentence: `/readyz?verbose` shows it and does not fail. */
+  note?(): string | undefined;
 }
 
 /** What `createLoopComponent` makes a component of. */

@@ -4,6 +4,8 @@ export interface HealthCheck {
   readonly name: string;
   /** Why not, in a sentence; `undefined` when all is well. Must be quick. Throwing counts as a failure. */
   check(): string | undefined;
+  /** What is worth knowing though the check passes; see `Component.note`. */
+  note?(): string | undefined;
 }
 
 export interface HealthReport {
@@ -24,10 +26,15 @@ export function runChecks(
   const lines: string[] = [];
   let ok = true;
   for (const check of [PING, ...checks]) {
-    const reason = excluded.has(check.name) ? undefined : runCheck(check);
+    const isExcluded = excluded.has(check.name);
+    const reason = isExcluded ? undefined : ask(() => check.check());
+    const note = isExcluded ? undefined : ask(() => check.note?.());
     if (reason !== undefined) ok = false;
     if (reason !== undefined) lines.push(`[-]${check.name}: ${reason}`);
-    else lines.push(`[+]${check.name} ${excluded.has(check.name) ? "excluded: " : ""}ok`);
+    else
+      lines.push(
+        `[+]${check.name} ${isExcluded ? "excluded: " : ""}ok${note === undefined ? "" : `: ${note}`}`,
+      );
   }
   lines.push(`${title} check ${ok ? "passed" : "failed"}`);
   return { ok, text: `${lines.join("\n")}\n` };
@@ -37,14 +44,14 @@ export function runChecks(
 export function runOneCheck(name: string, checks: readonly HealthCheck[]): HealthReport | undefined {
   const found = [PING, ...checks].find((check) => check.name === name);
   if (found === undefined) return undefined;
-  const reason = runCheck(found);
+  const reason = ask(() => found.check());
   return reason === undefined ? { ok: true, text: "ok\n" } : { ok: false, text: `[-]${name}: ${reason}\n` };
 }
 
 /** The reason on one line, whatever the check says. */
-function runCheck(check: HealthCheck): string | undefined {
+function ask(question: () => string | undefined): string | undefined {
   try {
-    return check.check()?.replace(/\s+/g, " ");
+    return question()?.replace(/\s+/g, " ");
   } catch (error) {
     return `the check itself failed: ${String(error).replace(/\s+/g, " ")}`;
   }

@@ -85,7 +85,11 @@ export class Manager {
     this.#elected = elected.map((component) => this.#runOf(component));
     this.#election = election === undefined ? undefined : this.#runOf(this.#electionComponent(election));
     this.readyChecks = [
-      ...this.#always.flat().map((run) => ({ name: run.component.name, check: () => run.problem() })),
+      ...this.#always.flat().map((run) => ({
+        name: run.component.name,
+        check: () => run.problem(),
+        note: () => run.component.note?.(),
+      })),
       ...this.#elected.map((run) => ({ name: run.component.name, check: () => this.#electedProblem(run) })),
       ...(this.#election === undefined ? [] : [{ name: ELECTION, check: () => this.#election?.problem() }]),
     ];

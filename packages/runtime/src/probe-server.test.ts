@@ -47,6 +47,17 @@ describe("startProbeServers", () => {
     expect((await get(`${servers.healthUrl}/healthz`)).status).toBe(200);
   });
 
+  it("I-3 shows a note of a check that passes when asked", async () => {
+    const noted: HealthCheck = { name: "gates", check: () => undefined, note: () => "their CRD\nis away" };
+    await using servers = await start({ readyChecks: [noted] });
+    const ready = `${servers.healthUrl}/readyz`;
+    expect(await get(ready)).toEqual({ status: 200, body: "ok" });
+    expect(await get(`${ready}?verbose`)).toEqual({
+      status: 200,
+      body: "[+]ping ok\n[+]gates ok: their CRD is away\nreadyz check passed\n",
+    });
+  });
+
   it("runs one check by its name and leaves out the excluded", async () => {
     const broken: HealthCheck = {
       name: "broken",

@@ -3,6 +3,7 @@ import { access } from "node:fs/promises";
 import { hostname } from "node:os";
 import path from "node:path";
 import { connect, isApiError, type KubeClient, type ObjectReference } from "@berth/kube";
+import { duration, durationMs } from "@berth/placement";
 import {
   createJsonLogger,
   createMetricsRegistry,
@@ -36,6 +37,7 @@ export interface RunOptions extends ConnectionOptions, RuleOptions {
   readonly metricsBindAddress: string;
   readonly healthProbeBindAddress: string;
   readonly leaderElect?: boolean;
+  readonly crdGrace: string;
   readonly logLevel: LogLevel;
   /** There was no subcommand: the label folder defaults to that of the original. */
   readonly originalForm: boolean;
@@ -76,6 +78,7 @@ export async function run(given: RunOptions, surroundings: Surroundings): Promis
     installation,
     ...(labelFolder && { labelFolder }),
     ruleOptions,
+    crdGraceMs: graceMsOf(options),
     config: files.map(({ path, shown }) => ({ path, shown })),
     backfillAtStart: surroundings.environment["STARTUP_BACKFILL"] === "1",
     admission: {
@@ -98,6 +101,13 @@ export async function run(given: RunOptions, surroundings: Surroundings): Promis
   const end = await berth.ended;
   if (end.reason === "stopped") return exitCodes.done;
   throw new CommandError(describeRunEnd(end));
+}
+
+/** @throws CommandError when it is no duration. */
+function graceMsOf({ crdGrace }: RunOptions): number {
+  const parsed = duration().safeParse(crdGrace);
+  if (parsed.success) return durationMs(parsed.data);
+  throw new CommandError(`--crd-grace ${crdGrace}: ${parsed.error.issues[0]?.message}`, exitCodes.usage);
 }
 
 /** The original's own default, and where its image kept the rules. It ended when there was no folder; so do we. */

@@ -23,6 +23,7 @@ export function declareRun(root: Command, { outside, originalForm, onEnd }: Prog
       ":8081",
     )
     .option("--leader-elect", "only one of several replicas acts, through a Lease in the namespace")
+    .option("--crd-grace <duration>", "how long nothing changes while the CRD of a kind is not served", "10m")
     .addOption(
       new Option("--log-level <level>", "lines below it are left out")
         .choices(["error", "warn", "info", "debug"])

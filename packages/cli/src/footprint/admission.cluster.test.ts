@@ -36,7 +36,13 @@ async function aBerth(
   const spec = admissionServerSpec.parse({ mode, bindAddress: `127.0.0.1:${port}`, url });
   const client = stack.use(cluster.connect());
   const berth = stack.use(
-    await startBerth({ client, namespace: NAMESPACE, admission: { spec, namespace: NAMESPACE } }),
+    await startBerth({
+      client,
+      namespace: NAMESPACE,
+      // The CRDs are as young as the test: without it a footprint deleted while no Berth runs is not taken for deleted yet.
+      crdGraceMs: 0,
+      admission: { spec, namespace: NAMESPACE },
+    }),
   );
   const owned = stack.move();
   return { problems: () => berth.problems(), [Symbol.asyncDispose]: () => owned.disposeAsync() };

@@ -86,7 +86,7 @@ export function createAgentParts(options: AgentPartsOptions): AgentParts {
     reconcile: createAgentReconciler({
       daemonSets,
       // Nothing follows while a source is still to be read.
-      footprints: () => (inForce?.policy.unsettled === undefined ? inForce?.footprints : undefined),
+      footprints: () => (inForce?.policy.isUndecided !== true ? inForce?.footprints : undefined),
       pending({ rule }) {
         const found = counts.of(rule);
         return found?.unknown === 0 ? found.pending : undefined;

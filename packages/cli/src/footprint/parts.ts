@@ -6,6 +6,7 @@ import {
   createFootprintMetrics,
   createFootprintSight,
   type DaemonSetWatch,
+  FOOTPRINT,
   type Footprint,
   type FootprintJudgement,
   type Footprints,
@@ -26,7 +27,7 @@ import type {
 } from "@berth/runtime";
 import type { Fault } from "../config/fault.ts";
 import type { Settings } from "../config/settings.ts";
-import { createDocumentFollower } from "../document-follower.ts";
+import type { Follow } from "../document-follower.ts";
 import { FaultReport } from "../fault-report.ts";
 import type { WebhookOwner } from "../webhook-server.ts";
 import { footprintWebhooks } from "./admission.ts";
@@ -45,6 +46,7 @@ export interface FootprintSurroundings {
   readonly nodes: Informer<Node>;
   readonly footprints: Informer<NodeFootprint>;
   readonly daemonSets: DaemonSetWatch;
+  readonly follow: Follow;
   readonly events: EventRecorder;
   readonly metrics: MetricsRegistry;
   readonly log: Logger;
@@ -178,12 +180,11 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
     daemonSetsChanged: () => agents.daemonSetsChanged(),
     daemonSetChanged: (key) => agents.daemonSetChanged(key),
     watches: [...watches.components, agents.watch],
-    follower: createDocumentFollower({
-      client,
+    follower: around.follow({
       resource: nodeFootprints,
       documents: around.footprints,
-      nodes,
-      clock,
+      capability: FOOTPRINT,
+      whenAway: "keep",
       onDocuments: (read) => hub.setCluster(read),
       onUnreadable: () => hub.settle(),
       onNodes: () => counts.check(),

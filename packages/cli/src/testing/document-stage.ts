@@ -42,6 +42,6 @@ export function createDocumentStage<S, T>(
       column: 1,
       positionOf: () => ({ line: 7, column: 3 }),
     }),
-    setCluster: (...objects) => hub.setCluster(objects),
+    setCluster: (...objects) => hub.setCluster({ objects }),
   };
 }

@@ -20,7 +20,10 @@ const MEANINGS = {
   Cleaned: "`berth clean` removes what Berth has set.",
   CleanedByKey: "`berth clean --key` removes a leftover that is not recorded.",
   // Why a mark that would be changed stays as it is.
-  SourceNotRead: "The rules that set this mark have not been read by this process, so it stays.",
+  SourceNotRead:
+    "The rules that set this mark have not been read by this process, or their CRD is not served, so it stays.",
+  KindAway:
+    "The CRD of a kind is not served: all stays as it was for `--crd-grace`. After it labels and footprints stay as they stand, and gates and architecture policies let go.",
   RuleUnreadable:
     "The rule of this mark, or of a label that it depends on, cannot be read at present: neither set nor removed.",
   OtherInstallation: "The mark is recorded by another installation of Berth, so it stays.",

@@ -82,6 +82,11 @@ export interface Policy {
    * `deleted`.
    */
   readonly unsettled?: { readonly sources: ReadonlySet<string>; readonly deleted: ReadonlySet<string> };
+  /**
+   * A source is still being read, or no rule is known and some may be missing: beyond nodes, where records protect the
+   * marks, nothing is done or undone.
+   */
+  readonly isUndecided?: true;
   /** Every place that a rule could write. Under a protected domain nothing else is ever removed. */
   readonly declared: MarkSet;
   /** Places under a protected domain that the user, or a preset, allows explicitly. They must be declared as well. */

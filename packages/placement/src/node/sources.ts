@@ -22,14 +22,32 @@ export interface SourceFault {
   readonly message: string;
 }
 
-/** Which sources a policy is made of. @param unsettled Another one may still be read. */
+/**
+ * Why documents may be missing. `reading`: a source has yet to be read, and what is in none of the others may be there.
+ * Otherwise the cluster may not have got all of its objects; only those in `deleted` are known to be deleted.
+ */
+export type Unsettled = "reading" | { readonly deleted: ReadonlySet<string> };
+
+/** What a policy says of the sources that its rules are from. */
 export function policySources(
   sources: readonly { readonly source: SourceName }[],
-  unsettled: boolean,
-): Pick<Policy, "sourcesRead" | "unsettled"> {
+  unsettled: Unsettled | undefined,
+  rules: ReadonlySet<string>,
+): Pick<Policy, "sourcesRead" | "unsettled" | "isUndecided" | "rules"> {
   const sourcesRead = new Set<string>(sources.map(({ source }) => source));
+  if (unsettled === undefined) return { sourcesRead, rules };
+  if (unsettled === "reading")
+    return {
+      sourcesRead,
+      rules,
+      unsettled: { sources: sourcesRead, deleted: new Set() },
+      isUndecided: true,
+    };
+  const { deleted } = unsettled;
   return {
     sourcesRead,
-    ...(unsettled && { unsettled: { sources: sourcesRead, deleted: new Set<string>() } }),
+    rules,
+    unsettled: { sources: new Set(["cluster"]), deleted },
+    ...(rules.size + deleted.size === 0 && { isUndecided: true }),
   };
 }

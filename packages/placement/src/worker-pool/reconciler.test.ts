@@ -67,6 +67,15 @@ describe("the reconciler of pools", () => {
     },
   );
 
+  it("I-3 leaves the Deployment of a pool alone that is gone with its CRD", async () => {
+    const run = new PoolRun();
+    await run.reconcile();
+    run.show({ replicas: 9 });
+    run.pool = undefined;
+    expect(await run.reconcile()).toBeUndefined();
+    expect(run.applied).toHaveLength(1);
+  });
+
   it("writes nothing to a pool that is being deleted, when switched off, and before all is read", async () => {
     const run = new PoolRun();
     run.isSynced = false;

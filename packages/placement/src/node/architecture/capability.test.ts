@@ -138,7 +138,7 @@ describe("the architecture taint of a node", () => {
   it("stays while its policy may not have been read", () => {
     const node = settle(nodeWith(), [tainting]);
     expect(changesOf(node, boundTo(undefined))).toEqual([]);
-    expect(changesOf(node, boundTo(policiesOf({}, { unsettled: true })))).toEqual([]);
+    expect(changesOf(node, boundTo(policiesOf({}, { unsettled: "reading" })))).toEqual([]);
   });
 });
 

@@ -150,7 +150,7 @@ describe("what architecture policies declare of nodes", () => {
 
   it("that a source which may still be read has taints of its own", () => {
     expect(policiesOf({}).policy.unsettled).toBeUndefined();
-    expect(policiesOf({}, { unsettled: true }).policy.unsettled).toEqual({
+    expect(policiesOf({}, { unsettled: "reading" }).policy.unsettled).toEqual({
       sources: new Set(["cluster"]),
       deleted: new Set(),
     });

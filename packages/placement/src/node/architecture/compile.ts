@@ -6,7 +6,7 @@ import type { Policy } from "../capability.ts";
 import { type MarkId, ownValue, taintId } from "../mark.ts";
 import type { MarkSet } from "../mark-set.ts";
 import { selectorFaults } from "../selector.ts";
-import { policySources, type SourceDocuments, type SourceName } from "../sources.ts";
+import { policySources, type SourceDocuments, type SourceName, type Unsettled } from "../sources.ts";
 import { DOMAINS_OF_KUBERNETES, domainOf, STARTUP_DOMAINS } from "../taint-domains.ts";
 import {
   type ArchitectureDocument,
@@ -33,7 +33,7 @@ export interface CompileArchitectureInput {
   /** Places that policies of this process have declared before, so that those of a deleted one can be taken off. */
   readonly declaredBefore?: Iterable<MarkId>;
   /** Another source may still be read: a taint whose policy is in none of these may be of one there. */
-  readonly unsettled?: boolean;
+  readonly unsettled?: Unsettled | undefined;
 }
 
 /** Whatever its effect: the contract gives all taints with the original key to whoever keeps to it. */
@@ -134,15 +134,14 @@ export function taintKeys({ policies }: Pick<ArchitecturePolicies, "policies">):
 
 function policyOf(
   policies: readonly ArchitecturePolicyInForce[],
-  { sources, declaredBefore = [], unsettled = false }: CompileArchitectureInput,
+  { sources, declaredBefore = [], unsettled }: CompileArchitectureInput,
 ): Policy {
   const places = policies.map(placeOf).filter((id) => id !== undefined);
   const isOriginal = places.some(isExclusivePlace);
   const prefixes = isOriginal ? [ORIGINAL_PREFIX] : [];
   const declared: MarkSet = { ids: new Set([...declaredBefore, ...places]), prefixes };
   return {
-    ...policySources(sources, unsettled),
-    rules: new Set(policies.map(({ rule }) => rule)),
+    ...policySources(sources, unsettled, new Set(policies.map(({ rule }) => rule))),
     declared,
     // The document names the key: that of GKE is `kubernetes.io/arch`.
     allowedProtected: declared,

@@ -109,7 +109,7 @@ function decide(
   const { sight, ownNamespace, observer } = options;
   const { namespace = "", name = "" } = daemonSet.metadata ?? {};
   const policies = options.policies();
-  if (policies === undefined || policies.policy.unsettled !== undefined) return undefined;
+  if (policies === undefined || policies.policy.isUndecided) return undefined;
   const keys = taintKeys(policies);
   const namespaceLabels = options.namespaceLabels(namespace) ?? undefined;
   if (namespaceLabels === undefined && namespace !== ownNamespace) {

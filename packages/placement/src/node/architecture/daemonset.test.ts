@@ -206,7 +206,7 @@ describe("the pod template of a DaemonSet", () => {
 
   it("is left alone until the policies of all sources have been read: another may govern it", async () => {
     const world = new World();
-    world.policies = policiesOf({ p: { excludedNamespaces: ["kube-system"] } }, { unsettled: true });
+    world.policies = policiesOf({ p: { excludedNamespaces: ["kube-system"] } }, { unsettled: "reading" });
     expect(await world.look()).toBe(1_000);
     expect([world.writes, world.outcomes.size]).toEqual([0, 0]);
   });

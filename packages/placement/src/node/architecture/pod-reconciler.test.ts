@@ -317,7 +317,7 @@ describe("the reconciler of pods", () => {
   it("a pod is not let go while a policy that is still to be read may govern it", async () => {
     const world = aWorld(held());
     const elsewhere = { p: { mode: "Both", namespaceSelector: { matchLabels: { team: "a" } } } } as const;
-    world.policies = policiesOf(elsewhere, { unsettled: true });
+    world.policies = policiesOf(elsewhere, { unsettled: "reading" });
     await world.told();
     await world.clock.advance(10_000);
     await world.reconcile();

@@ -100,8 +100,8 @@ export function createPodReconciler(options: PodReconcilerOptions): Reconcile<Ob
       return undefined;
     }
     const inForce = policies();
-    // Those of a source that is still to be read may govern it.
-    if (inForce === undefined || inForce.policy.unsettled !== undefined) return undefined;
+    // A policy that is not known yet may govern it.
+    if (inForce === undefined || inForce.policy.isUndecided) return undefined;
     const keys = taintKeys(inForce);
     const labels = namespaceLabels(key.namespace);
     const now = clock.now();

@@ -57,7 +57,7 @@ describe("footprints in force", () => {
 
   it("keep places of before, and wait for sources that may still be read", () => {
     const declaredBefore = [{ ids: new Set(["label/x.dev/y"]), prefixes: ["annotation/x.dev/"] }];
-    const { policy } = footprintsOf({ a: A }, { declaredBefore, unsettled: true });
+    const { policy } = footprintsOf({ a: A }, { declaredBefore, unsettled: "reading" });
     expect(policy.declared.ids.has("label/x.dev/y")).toBe(true);
     expect(policy.declared.prefixes).toEqual(["annotation/x.dev/", "annotation/a.dev/claim."]);
     expect(policy.exclusive.ids).toEqual(new Set(["label/a.dev/label"]));

@@ -7,7 +7,7 @@ import { firstOf } from "../first-names.ts";
 import { annotationId, labelId } from "../mark.ts";
 import type { MarkSet } from "../mark-set.ts";
 import { selectorFaults } from "../selector.ts";
-import { policySources, type SourceDocuments, type SourceName } from "../sources.ts";
+import { policySources, type SourceDocuments, type SourceName, type Unsettled } from "../sources.ts";
 import { domainOf } from "../taint-domains.ts";
 import { isProtectedKey } from "../validate.ts";
 import { completeFootprint, type SpecFault } from "./complete.ts";
@@ -30,7 +30,7 @@ export interface CompileFootprintsInput {
   /** Places that footprints of this process have declared before, so that those of a deleted one can be taken off. */
   readonly declaredBefore?: Iterable<MarkSet>;
   /** Another source may still be read: a mark whose footprint is in none of these may be of one there. */
-  readonly unsettled?: boolean;
+  readonly unsettled?: Unsettled | undefined;
 }
 
 /** NodeRestriction keeps kubelets from labels of this domain and of those below it, and from nothing else. */
@@ -199,12 +199,11 @@ function isRestricted(key: string): boolean {
 
 function policyOf(
   footprints: readonly Footprint[],
-  { sources, declaredBefore = [], unsettled = false }: CompileFootprintsInput,
+  { sources, declaredBefore = [], unsettled }: CompileFootprintsInput,
 ): Policy {
   const declared = unionOf([...declaredBefore, ...footprints.map(placesOf)]);
   return {
-    ...policySources(sources, unsettled),
-    rules: new Set(footprints.map(({ rule }) => rule)),
+    ...policySources(sources, unsettled, new Set(footprints.map(({ rule }) => rule))),
     declared,
     allowedProtected: declared,
     exclusive: unionOf(footprints.filter(({ foreign }) => foreign === "Reclaim").map(placesOf)),

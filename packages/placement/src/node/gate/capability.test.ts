@@ -295,7 +295,7 @@ describe("a gate that is not there any more", () => {
   it("may be one of a source that is not read yet: its nodes stay held until all are", () => {
     const it = world();
     it.settle();
-    it.setGates({}, { unsettled: true });
+    it.setGates({}, { unsettled: "reading" });
     expect(it.plan().stays.map(({ reason }) => reason)).toEqual(["SourceNotRead", "SourceNotRead"]);
     it.setGates({});
     it.settle();

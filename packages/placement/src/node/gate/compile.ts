@@ -7,7 +7,7 @@ import { originalGate } from "../../api/startup-gate.ts";
 import { annotationId, type MarkId, parseMarkId, taintId } from "../mark.ts";
 import type { MarkSet } from "../mark-set.ts";
 import { isEmptySelector, selectorFaults } from "../selector.ts";
-import { policySources, type SourceDocuments, type SourceName } from "../sources.ts";
+import { policySources, type SourceDocuments, type SourceName, type Unsettled } from "../sources.ts";
 import { DOMAINS_OF_KUBERNETES, domainOf, STARTUP_DOMAINS } from "../taint-domains.ts";
 import type { Gate, GateDocument, GateFault, Gates } from "./gate.ts";
 import { GATE_DOMAIN, stateId } from "./state.ts";
@@ -50,7 +50,7 @@ export interface CompileInput {
   /** Gates that were in force until a moment ago; see `Gates.gone`. */
   readonly gone?: readonly Gate[];
   /** Another source may still be read: what a gate has set that is in none of these may be of one there. */
-  readonly unsettled?: boolean;
+  readonly unsettled?: Unsettled | undefined;
 }
 
 /** Total: a document with a fault is reported and not in force, and the others are. */
@@ -186,17 +186,15 @@ function reaches(all: ReadonlyMap<string, Gate>, from: string, to: string): bool
 
 function policyOf(
   gates: readonly Gate[],
-  { sources, declaredBefore = [], unsettled = false }: CompileInput,
+  { sources, declaredBefore = [], unsettled }: CompileInput,
 ): Gates["policy"] {
   const ids = new Set<string>([...contractMarks.ids, ...declaredBefore]);
   for (const gate of gates) for (const id of placesOf(gate)) ids.add(id);
   if (gates.some(({ spec }) => spec.timeouts.policy === "Cordon")) ids.add("unschedulable");
   const declared: MarkSet = { ids, prefixes: [] };
+  const rules = sources.flatMap(({ source, documents }) => documents.map(({ name }) => `${source}/${name}`));
   return {
-    ...policySources(sources, unsettled),
-    rules: new Set(
-      sources.flatMap(({ source, documents }) => documents.map(({ name }) => `${source}/${name}`)),
-    ),
+    ...policySources(sources, unsettled, new Set(rules)),
     declared,
     allowedProtected: declared,
     exclusive: { ids: new Set(gates.map(({ taintId: id }) => id)), prefixes: [] },

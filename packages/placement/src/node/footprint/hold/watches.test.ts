@@ -79,7 +79,7 @@ describe("the holds in force", () => {
     } as const;
     watches.want({ ...footprintsOf({}), faults: [fault] });
     expect(rulesOf(watches)).toEqual([["cluster/f"]]);
-    watches.want(footprintsOf({}, { unsettled: true }));
+    watches.want(footprintsOf({}, { unsettled: "reading" }));
     expect(rulesOf(watches)).toEqual([["cluster/f"]]);
     watches.want(footprintsOf({ f: preset }));
     expect(rulesOf(watches)).toEqual([["cluster/f"]]);

@@ -66,7 +66,7 @@ export function createWaitReconciler(options: WaitReconcilerOptions): Reconcile<
     }
     const footprints = options.footprints();
     // Those of a source that is still to be read may want what would be taken off.
-    if (footprints === undefined || footprints.policy.unsettled !== undefined) return undefined;
+    if (footprints === undefined || footprints.policy.isUndecided) return undefined;
     const before = claimants.of(key, uid);
     const decision = decideWait({
       deployment,

@@ -1,0 +1,35 @@
+/** Says that the CRD of a kind is away: in a metric, an Event and the log. The readiness text says it by itself. */
+import type { ObjectReference } from "@berth/kube";
+import { customKinds, reasons } from "@berth/placement";
+import type { EventRecorder, Logger, MetricsRegistry } from "@berth/runtime";
+
+export interface AwayReportOptions {
+  readonly metrics: MetricsRegistry;
+  readonly events: Pick<EventRecorder, "record">;
+  readonly log: Logger;
+  /** What Events regard: the objects are gone with their CRD. Absent: no Events. */
+  readonly self: ObjectReference | undefined;
+}
+
+/** Gets what is to be said of a kind when it changes; `undefined` when its CRD is served again. */
+export function createAwayReport({
+  metrics,
+  events,
+  log,
+  self: regarding,
+}: AwayReportOptions): (kind: string, message: string | undefined) => void {
+  const away = metrics.gauge({
+    name: "berth_kind_away",
+    help: "1 while the CRD of this kind is not served although objects of it were in force.",
+    labels: ["kind"],
+  });
+  for (const { resource } of customKinds) away.set(0, { kind: resource.kind });
+  return (kind, message) => {
+    away.set(message === undefined ? 0 : 1, { kind });
+    if (message === undefined) return log.info("the CRD is served again", { kind });
+    const reason = reasons.KindAway;
+    log.warn(message, { kind, reason });
+    if (regarding !== undefined)
+      events.record({ regarding, type: "Warning", reason, action: "FollowDocuments", note: message });
+  };
+}
