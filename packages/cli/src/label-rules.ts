@@ -1,4 +1,4 @@
-import type { Node, ObjectMeta } from "@berth/kube";
+import type { Condition, Node } from "@berth/kube";
 import {
   type AssembledRules,
   assembleRules,
@@ -26,6 +26,7 @@ import { findCondition, type Lister } from "@berth/runtime";
 import type { Fault } from "./config/fault.ts";
 import type { LocatedLabelRule } from "./config/settings.ts";
 import type { ClusterObjects } from "./document-follower.ts";
+import { type ClusterDocuments, type DocumentVersion, readClusterDocuments } from "./source-documents.ts";
 
 export interface LabelRuleHubOptions {
   /** Not looked at before they are synced. */
@@ -37,21 +38,9 @@ export interface LabelRuleHubOptions {
   readonly onChange: (assembled: AssembledRules) => void;
 }
 
-/** A document of the cluster that cannot be used as it is. */
-interface Unreadable {
-  readonly name: string;
-  readonly message: string;
-}
-
-/** One version of the spec of a `LabelRule`: the same name may come to stand for another object. */
-export type RuleVersion = Pick<ObjectMeta, "uid" | "generation">;
-
 /** The `LabelRule` objects of a cluster, read. */
-export interface ClusterRules {
+export interface ClusterRules extends Pick<ClusterDocuments<unknown>, "unreadable" | "versions"> {
   readonly documents: readonly LabelRuleDocument[];
-  readonly unreadable: readonly Unreadable[];
-  /** By name: which version of its spec was read. */
-  readonly versions: ReadonlyMap<string, RuleVersion>;
   /** Those whose status says that they wait for a confirmation, by name. */
   readonly waiting: ReadonlySet<string>;
   /** Those whose status says that they are in force as they stand, by name. */
@@ -59,30 +48,21 @@ export interface ClusterRules {
   readonly unsettled?: NonNullable<ClusterObjects<LabelRule>["unsettled"]>;
 }
 
-/** The server has its schema, ours may be of another release: nothing is taken on trust. Total. */
+/** Total, as `readClusterDocuments`. */
 export function readClusterRules(objects: Iterable<LabelRule>): ClusterRules {
-  const documents: LabelRuleDocument[] = [];
-  const unreadable: Unreadable[] = [];
-  const waiting = new Set<string>();
-  const inForce = new Set<string>();
-  const versions = new Map<string, RuleVersion>();
-  for (const { metadata, spec, status } of objects) {
-    const { name = "", annotations, generation } = metadata ?? {};
-    versions.set(name, versionOf(metadata));
-    const ready = findCondition(status?.conditions, "Ready");
-    const isWaiting =
-      ready?.reason === reasons.ConfirmationRequired && ready.observedGeneration === generation;
-    if (isWaiting) waiting.add(name);
-    if (ready?.status === "True" && ready.observedGeneration === generation) inForce.add(name);
-    const parsed = labelRuleSpec.safeParse(spec);
-    if (parsed.success) documents.push({ name, spec: parsed.data, annotations });
-    else {
-      const [issue] = parsed.error.issues;
-      const where = ["spec", ...(issue?.path ?? [])].map(String).join(".");
-      unreadable.push({ name, message: `${where}: ${issue?.message ?? "is not valid"}` });
-    }
-  }
-  return { documents, unreadable, waiting, inForce, versions };
+  const all = [...objects];
+  const named = (is: (ready: Condition) => boolean): ReadonlySet<string> =>
+    new Set(
+      all.flatMap(({ metadata: { name = "", generation } = {}, status }) => {
+        const ready = findCondition(status?.conditions, "Ready");
+        return ready !== undefined && ready.observedGeneration === generation && is(ready) ? [name] : [];
+      }),
+    );
+  return {
+    ...readClusterDocuments(all, labelRuleSpec),
+    waiting: named(({ reason }) => reason === reasons.ConfirmationRequired),
+    inForce: named(({ status }) => status === "True"),
+  };
 }
 
 /** All rules that were read. `undefined` is a source that is not there, or not known. */
@@ -111,10 +91,6 @@ function clusterDocuments({ documents, unreadable, unsettled }: ClusterRules): D
     unreadable: unreadable.map(({ name }) => name),
     ...(unsettled && { unsettled }),
   };
-}
-
-function versionOf({ uid, generation }: ObjectMeta = {}): RuleVersion {
-  return { ...(uid !== undefined && { uid }), ...(generation !== undefined && { generation }) };
 }
 
 /** Puts the rules of all sources together, and says of each document what became of it. */
@@ -194,7 +170,7 @@ export class LabelRuleHub {
   }
 
   /** What became of this version of a `LabelRule` of the cluster; `undefined` until it was taken over and judged. */
-  verdictOf(name: string, { uid, generation }: RuleVersion): RuleVerdict | undefined {
+  verdictOf(name: string, { uid, generation }: DocumentVersion): RuleVerdict | undefined {
     const read = this.#cluster?.versions.get(name);
     if (read === undefined || read.uid !== uid || read.generation !== generation) return undefined;
     const unreadable = this.#cluster?.unreadable.find((one) => one.name === name);
