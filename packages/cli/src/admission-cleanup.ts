@@ -7,11 +7,13 @@ import {
   mutatingWebhookConfigurations,
   type Resource,
   serviceAccounts,
+  validatingWebhookConfigurations,
 } from "@berth/kube";
 import {
   ARCHITECTURE,
   admissionLabels,
   architectureLabels,
+  directBindingLabels,
   FOOTPRINT,
   GATES,
   waitLabels,
@@ -42,8 +44,11 @@ export async function findAdmission(
 ): Promise<readonly AdmissionObject[]> {
   const isOf = (name: string): boolean => capability === undefined || capability === name;
   const found: AdmissionObject[] = [];
-  if (isOf(GATES))
+  if (isOf(GATES)) {
     found.push(...(await findBy(admissionLabels({ installation }), RESOURCES, session, surroundings)));
+    const labels = directBindingLabels({ installation });
+    found.push(...(await findBy(labels, [validatingWebhookConfigurations], session, surroundings)));
+  }
   if (isOf(ARCHITECTURE)) {
     const labels = architectureLabels({ installation });
     found.push(...(await findBy(labels, [mutatingWebhookConfigurations], session, surroundings)));

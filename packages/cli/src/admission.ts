@@ -1,10 +1,17 @@
 /** How new nodes, pods and DaemonSets are changed before they are stored: one webhook server, and what leads to it. */
 import type { KubeClient, Node } from "@berth/kube";
-import type { AdmissionState, ArchitectureJudgement, FootprintJudgement } from "@berth/placement";
+import {
+  type AdmissionState,
+  type ArchitectureJudgement,
+  enforcedGates,
+  type FootprintJudgement,
+  type GateJudgement,
+} from "@berth/placement";
 import type { Clock, ClusterName, Component, Logger, MetricsRegistry, Subscribable } from "@berth/runtime";
 import { createAdmissionParts, gateWebhooks } from "./admission-parts.ts";
 import { createArchitectureAdmission } from "./architecture-admission.ts";
 import type { ArchitectureParts } from "./architecture-parts.ts";
+import { createDirectBindingAdmission } from "./direct-bindings.ts";
 import { createFootprintAdmission } from "./footprint/admission.ts";
 import type { FootprintParts } from "./footprint/parts.ts";
 import type { GateParts } from "./gate-parts.ts";
@@ -15,7 +22,7 @@ export interface AdmissionOfAll {
   readonly cluster: ClusterName;
   readonly installation: string;
   readonly nodes: Subscribable<Node>;
-  readonly gates: Pick<GateParts, "gates" | "askStatuses">;
+  readonly gates: Pick<GateParts, "gates" | "directBindings" | "askStatuses">;
   readonly architecture: Pick<ArchitectureParts, "policies" | "webhooks" | "askStatuses">;
   readonly footprints: Pick<FootprintParts, "footprints" | "webhooks" | "askStatuses">;
   readonly lease?: { readonly namespace: string; readonly name: string };
@@ -27,6 +34,8 @@ export interface AdmissionOfAll {
 export interface Admission {
   /** What puts the taints of gates on new nodes. */
   ofNodes(): AdmissionState | undefined;
+  /** Whether the API server asks about pods that name a node. */
+  ofBindings(): GateJudgement | undefined;
   /** Whether the API server asks about new pods. */
   ofPods(): ArchitectureJudgement | undefined;
   /** Whether the API server asks about new pods that are to wait for an agent. */
@@ -42,12 +51,16 @@ export function createAdmission(
   settings: AdmissionSettings,
   { gates, architecture, footprints, nodes, lease, ...common }: AdmissionOfAll,
 ): Admission {
-  const webhooks = gateWebhooks(gates.gates);
+  // A gate in dry run puts no taint on any node.
+  const enforced = () => enforcedGates(gates.gates());
+  const webhooks = gateWebhooks(enforced);
+  const { webhooks: ofDirectBinding } = gates.directBindings;
   const webhook = createWebhookServer(settings, {
     ...common,
-    owners: [webhooks, architecture.webhooks, footprints.webhooks],
+    owners: [webhooks, ofDirectBinding, architecture.webhooks, footprints.webhooks],
     onChange() {
       ofNodes.webhookChanged();
+      ofBindings.changed();
       ofPods.webhookChanged();
       ofWaits.changed();
     },
@@ -55,10 +68,17 @@ export function createAdmission(
   const ofNodes = createAdmissionParts(settings, {
     ...common,
     nodes,
-    gates: gates.gates,
+    gates: enforced,
     webhook,
     webhooks,
     ...(lease && { lease }),
+    onChange: () => gates.askStatuses(),
+  });
+  const ofBindings = createDirectBindingAdmission(settings, {
+    ...common,
+    gates: gates.gates,
+    webhook,
+    webhooks: ofDirectBinding,
     onChange: () => gates.askStatuses(),
   });
   const ofPods = createArchitectureAdmission(settings, {
@@ -77,12 +97,16 @@ export function createAdmission(
   });
   return {
     ofNodes: () => ofNodes.state(),
+    ofBindings: () => ofBindings.state(),
     ofPods: () => ofPods.state(),
     ofWaits: () => ofWaits.state(),
-    gatesChanged: () => ofNodes.gatesChanged(),
+    gatesChanged() {
+      ofNodes.gatesChanged();
+      ofBindings.changed();
+    },
     policiesChanged: () => ofPods.policiesChanged(),
     footprintsChanged: () => ofWaits.changed(),
     always: [webhook.component, ...ofNodes.always],
-    elected: [...ofNodes.elected, ...ofPods.elected, ...ofWaits.elected],
+    elected: [...ofNodes.elected, ...ofBindings.elected, ...ofPods.elected, ...ofWaits.elected],
   };
 }

@@ -1,5 +1,5 @@
 /** What the API server asks Berth about pods and DaemonSets, and the webhook configuration by which it does. */
-import type { KubeClient } from "@berth/kube";
+import { type KubeClient, mutatingWebhookConfigurations } from "@berth/kube";
 import {
   type ArchitectureAdmission,
   type ArchitectureAnswer,
@@ -117,6 +117,7 @@ export function createArchitectureAdmission(
   const kept = createKeptWebhook({
     ...around,
     name: "architecture",
+    resource: mutatingWebhookConfigurations,
     selector: architectureLabels({ installation }),
     owner: webhooks,
     inForce: policies,

@@ -242,6 +242,7 @@ function assemble(options: BerthOptions, registries: RegistrySettings): Parts {
     labels,
     backfillAtStart: options.backfillAtStart ?? false,
     admission: () => admission?.ofNodes(),
+    directBinding: () => admission?.ofBindings(),
     onChange: () => admission?.gatesChanged(),
     onFault,
     recheck,

@@ -11,6 +11,7 @@ import {
   GATES,
   type GateCapability,
   GateClocks,
+  type GateJudgement,
   type GateSight,
   type Gates,
   GateTally,
@@ -20,6 +21,7 @@ import {
   PodWatches,
   podQueries,
   type StartupGate,
+  signalGroups,
   startupGates,
 } from "@berth/placement";
 import {
@@ -34,6 +36,7 @@ import {
 } from "@berth/runtime";
 import type { Fault } from "./config/fault.ts";
 import type { Settings } from "./config/settings.ts";
+import { createDirectBindings, type DirectBindings } from "./direct-bindings.ts";
 import type { Follow } from "./document-follower.ts";
 import { FaultReport } from "./fault-report.ts";
 import { createGateHub } from "./startup-gates.ts";
@@ -57,6 +60,8 @@ export interface GateSurroundings {
   readonly backfillAtStart: boolean;
   /** What puts the taint on new nodes. */
   readonly admission: () => AdmissionState | undefined;
+  /** Whether pods that name a held node are refused. */
+  readonly directBinding: () => GateJudgement | undefined;
   /** Other gates are in force: every node has to be looked at. */
   readonly onChange: (gates: Gates) => void;
   readonly onFault: (fault: Fault) => void;
@@ -71,6 +76,7 @@ export const HELD_AGAIN = "held-again";
 export interface GateParts {
   readonly capability: GateCapability;
   readonly gates: () => Gates | undefined;
+  readonly directBindings: DirectBindings;
   readonly observer: NodeObserver;
   /** Gets the configuration files as they change. */
   readonly onSettings: (settings: Settings) => void;
@@ -98,12 +104,15 @@ export function createGateParts(around: GateSurroundings): GateParts {
   const pods = new PodWatches({
     ...common,
     annotationKeys: () =>
-      (hub.inForce?.gates ?? []).flatMap(({ spec }) => spec.signals.pods.map((it) => it.readyAnnotation)),
+      (hub.inForce?.gates ?? []).flatMap(({ spec }) =>
+        signalGroups(spec).flatMap((group) => group.pods.map((it) => it.readyAnnotation)),
+      ),
     onChange: recheck,
     onSynced: recheckAll,
   });
   const wantPods = (): void =>
     pods.want((hub.inForce?.gates ?? []).flatMap((gate) => podQueries(gate, sets)));
+  const directBindings = createDirectBindings({ ...common, nodes, gates: () => hub.inForce });
   const idle = new IdleProbe({ ...common, onKnown: recheck });
   const { hub, forgetGone } = createGateHub({
     clock,
@@ -112,6 +121,7 @@ export function createGateParts(around: GateSurroundings): GateParts {
       gateMetrics.taken(inForce.gates.length, inForce.faults);
       sets.want(GATES, inForce.gates.some(needsDaemonSets));
       wantPods();
+      directBindings.gatesChanged();
       statuses.askAll();
       around.onChange(inForce);
       recheckAll();
@@ -176,6 +186,7 @@ export function createGateParts(around: GateSurroundings): GateParts {
         gates,
         countsOf: (rule) => (firstPass.done ? tally.counts(rule) : undefined),
         admission: around.admission,
+        directBinding: around.directBinding,
         events,
         clock,
       }),
@@ -183,6 +194,7 @@ export function createGateParts(around: GateSurroundings): GateParts {
   return {
     capability,
     gates: () => hub.inForce,
+    directBindings,
     observer: {
       decided(name, outcome) {
         tally.decided(name, outcome);
@@ -197,7 +209,7 @@ export function createGateParts(around: GateSurroundings): GateParts {
       },
     },
     onSettings: ({ startupGates: read }) => hub.setConfig(read),
-    watches: [pods, idle],
+    watches: [pods, idle, directBindings.watch],
     daemonSetsChanged() {
       if (!(hub.inForce?.gates.some(needsDaemonSets) ?? false)) return;
       wantPods();
@@ -218,6 +230,9 @@ export function createGateParts(around: GateSurroundings): GateParts {
   };
 }
 
-function needsDaemonSets({ spec: { signals } }: Gates["gates"][number]): boolean {
-  return signals.daemonSets.length > 0 || signals.pods.some(({ ownedBy }) => ownedBy === "DaemonSet");
+/** Does a signal of the gate look at DaemonSets, or at who made a pod? */
+export function needsDaemonSets({ spec }: Gates["gates"][number]): boolean {
+  return signalGroups(spec).some(
+    ({ daemonSets, pods }) => daemonSets.length > 0 || pods.some(({ ownedBy }) => ownedBy === "DaemonSet"),
+  );
 }

@@ -15,6 +15,7 @@ import {
   podQueries,
   recordOf,
 } from "@berth/placement";
+import { needsDaemonSets } from "./gate-parts.ts";
 import { type Session, unlessForbidden } from "./session.ts";
 import type { Surroundings } from "./surroundings.ts";
 
@@ -48,10 +49,7 @@ export async function viewGates(gates: Gates | undefined, options: GateViewOptio
   const { surroundings, session, node: only, installation, labels } = options;
   const { clock } = surroundings;
   const inForce = gates?.gates ?? [];
-  const wantsSets = inForce.some(
-    ({ spec: { signals } }) =>
-      signals.daemonSets.length > 0 || signals.pods.some(({ ownedBy }) => ownedBy === "DaemonSet"),
-  );
+  const wantsSets = inForce.some(needsDaemonSets);
   const wanted = inForce.length > 0 && (wantsSets || options.allDaemonSets === true);
   const sets = wanted ? await listDaemonSets(session, surroundings) : undefined;
   const byName = sets && new Map(sets.map((it) => [nameOf(it), it]));

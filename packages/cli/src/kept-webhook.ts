@@ -1,8 +1,9 @@
 /** A webhook configuration of ours, kept right while it is needed and taken away when it is not. */
-import {
-  type KubeClient,
-  type MutatingWebhookConfiguration,
-  mutatingWebhookConfigurations,
+import type {
+  KubeClient,
+  MutatingWebhookConfiguration,
+  Resource,
+  ValidatingWebhookConfiguration,
 } from "@berth/kube";
 import { type Policy, type Reason, reasons } from "@berth/placement";
 import {
@@ -20,9 +21,13 @@ import {
 import { Demand, EARLY_MS, keepOnceNeeded } from "./admission-keeping.ts";
 import type { WebhookOwner, WebhookServer } from "./webhook-server.ts";
 
-export interface KeptWebhookOptions<T extends { readonly policy: Policy }> {
+type Configuration = MutatingWebhookConfiguration | ValidatingWebhookConfiguration;
+
+export interface KeptWebhookOptions<T extends { readonly policy: Policy }, W extends Configuration> {
   /** `footprint`: of its components. */
   readonly name: string;
+  /** Mutating or validating ones. */
+  readonly resource: Resource<W>;
   readonly client: KubeClient;
   readonly cluster: ClusterName;
   /** What has these labels, and is not wanted, is deleted. */
@@ -35,7 +40,7 @@ export interface KeptWebhookOptions<T extends { readonly policy: Policy }> {
   /** From the first time on it is served and watched. */
   readonly isNeeded: (inForce: T) => boolean;
   /** What is to stand, with the authority that the API server has to trust. Asked only when it is needed. */
-  readonly desired: (inForce: T, ca: string) => MutatingWebhookConfiguration;
+  readonly desired: (inForce: T, ca: string) => W;
   readonly metrics: MetricsRegistry;
   readonly log: Logger;
   readonly clock: Clock;
@@ -55,16 +60,16 @@ export interface KeptWebhook {
 }
 
 /** Without any need, and without leftovers of an earlier process, it costs one list at the start and no right to write. */
-export function createKeptWebhook<T extends { readonly policy: Policy }>(
-  options: KeptWebhookOptions<T>,
+export function createKeptWebhook<T extends { readonly policy: Policy }, W extends Configuration>(
+  options: KeptWebhookOptions<T, W>,
 ): KeptWebhook {
-  const { name, client, selector, webhook, owner, inForce, isNeeded, desired, clock, log } = options;
+  const { name, client, resource, selector, webhook, owner, inForce, isNeeded, desired, clock, log } =
+    options;
   const demand = new Demand();
   let neededMs: number | undefined;
   const keeper = createObjectKeeper({
     ...options,
     name: `${name}-webhooks`,
-    resource: mutatingWebhookConfigurations,
   });
   const [informer] = keeper.components;
   const changed = (): void => {
@@ -94,7 +99,7 @@ export function createKeptWebhook<T extends { readonly policy: Policy }>(
   const hasLeftovers = async (_: undefined, signal: AbortSignal): Promise<boolean> => {
     const labels = Object.entries(selector).map(([key, value]) => `${key}=${value}`);
     const scope = { labelSelector: labels.join(","), limit: 1, signal };
-    return (await client.list(mutatingWebhookConfigurations, scope)).items.length > 0;
+    return (await client.list(resource, scope)).items.length > 0;
   };
   return {
     changed,

@@ -81,13 +81,14 @@ const clusterRules: readonly PolicyRule[] = [
   // What startup gates wait for, and whether a node that came without their taint runs something already.
   { apiGroups: [""], resources: ["pods"], verbs: ["get", "list", "watch"] },
   { apiGroups: ["apps"], resources: ["daemonsets"], verbs: ["get", "list", "watch"] },
-  // What puts the taints of startup gates on new nodes. There is a policy for each gate, so names cannot be named here.
+  // What puts the taints of startup gates on new nodes, and refuses pods that name a held one. There is a policy for each gate, so names cannot be named here.
   {
     apiGroups: ["admissionregistration.k8s.io"],
     resources: [
       "mutatingadmissionpolicies",
       "mutatingadmissionpolicybindings",
       "mutatingwebhookconfigurations",
+      "validatingwebhookconfigurations",
     ],
     verbs: ["get", "list", "watch", "create", "patch", "delete"],
   },

@@ -22,7 +22,7 @@ import { formatNodeArchitecture } from "../output/architecture.ts";
 import { formatColumns } from "../output/columns.ts";
 import { type DataFormat, printData } from "../output/data.ts";
 import { formatFootprint } from "../output/footprints.ts";
-import { formatGate } from "../output/gates.ts";
+import { formatGate, withWaits } from "../output/gates.ts";
 import { type Style, styleFor } from "../output/style.ts";
 import { assembleReadRules, fetchClusterRules, openSession, readNode, readRuleFiles } from "../session.ts";
 import { gateDocuments } from "../startup-gates.ts";
@@ -86,7 +86,7 @@ export async function explain(options: ExplainOptions, surroundings: Surrounding
   };
   if (output) {
     const { plan: _, ...data } = explanation;
-    const gated = ofGates.inForce === undefined ? {} : { gates: said.gates };
+    const gated = ofGates.inForce === undefined ? {} : { gates: said.gates.map(withWaits) };
     const policies = architecture.given ? { architecture: said.architecture } : {};
     const needing = footprints === undefined ? {} : { footprints: said.footprints };
     const isMore = ofGates.inForce !== undefined || architecture.given || footprints !== undefined;

@@ -3,7 +3,6 @@ import { isApiError, type Node, nodes } from "@berth/kube";
 import {
   explainGates,
   GATES,
-  type GateExplanation,
   type Gates,
   MAX_NOTE,
   missingTolerations,
@@ -12,6 +11,7 @@ import {
   type ReleasePlan,
   reasons,
   recordOf,
+  signalGroups,
 } from "@berth/placement";
 import { createSilentLogger, EventRecorder, referenceTo } from "@berth/runtime";
 import { formatFault } from "../config/fault.ts";
@@ -23,7 +23,7 @@ import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
 import { bindUnseeing, viewGates } from "../gate-session.ts";
 import { formatColumns } from "../output/columns.ts";
 import { type DataFormat, printData } from "../output/data.ts";
-import { firstWait, formatAge, tolerationText } from "../output/gates.ts";
+import { formatAge, type GateWaits, tolerationText, withWaits } from "../output/gates.ts";
 import {
   assembleReadRules,
   fetchClusterRules,
@@ -49,7 +49,7 @@ export async function list(options: GateListOptions, surroundings: Surroundings)
   const files = await readRuleFiles(options, surroundings);
   await using session = await openSession(options, surroundings);
   const gates = await readGates(files, session, surroundings);
-  const wantsLabels = gates.gates.some(({ spec }) => spec.signals.labelsSettled);
+  const wantsLabels = gates.gates.some(({ spec }) => signalGroups(spec).some((group) => group.labelsSettled));
   const rules = assembleReadRules(
     files,
     wantsLabels ? await fetchClusterRules(session, surroundings) : undefined,
@@ -67,7 +67,8 @@ export async function list(options: GateListOptions, surroundings: Surroundings)
     for (const rule of strangersOn(node, gates, installation)) strangers.add(rule);
     const looks = capability.look(viewOf(node, installation), clock.now());
     for (const it of explainGates(looks)) {
-      if (it.held) held.push({ node: node.metadata?.name ?? "", ...it });
+      if (it.held || it.phase === "WouldHold")
+        held.push({ node: node.metadata?.name ?? "", ...withWaits(it) });
     }
   }
   held.sort((a, b) => (a.node < b.node ? -1 : a.node > b.node ? 1 : 0));
@@ -90,12 +91,12 @@ function unread(rules: readonly string[]): string {
   return `gates that were not read: ${rules.join(", ")}. Give the files of running Berths with --config`;
 }
 
-type HeldNode = GateExplanation & { readonly node: string };
+type HeldNode = GateWaits & { readonly node: string };
 
 function formatHeld(held: readonly HeldNode[], now: number): string {
   const rows = held.map((it) => {
     const age = it.since === undefined ? "unknown" : formatAge(now - Date.parse(it.since));
-    return [it.node, it.gate, age, it.phase, firstWait(it)];
+    return [it.node, it.gate, age, it.phase, it.waitsFor[0] ?? ""];
   });
   return formatColumns([["NODE", "GATE", "AGE", "PHASE", "WAITS FOR"], ...rows]);
 }

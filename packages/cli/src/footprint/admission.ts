@@ -1,5 +1,5 @@
 /** What the API server asks Berth about new pods that are to wait for an agent, and the configuration by which it does. */
-import { isApiError, type KubeClient, namespaces } from "@berth/kube";
+import { isApiError, type KubeClient, mutatingWebhookConfigurations, namespaces } from "@berth/kube";
 import {
   admitWait,
   type FootprintJudgement,
@@ -137,6 +137,7 @@ export function createFootprintAdmission(
   const kept = createKeptWebhook({
     ...around,
     name: "footprint",
+    resource: mutatingWebhookConfigurations,
     selector: waitLabels({ installation }),
     owner: webhooks,
     inForce: footprints,

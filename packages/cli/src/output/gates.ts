@@ -27,8 +27,9 @@ export function formatGate(it: GateExplanation, now: number, style: Style): stri
   const rows: (readonly string[])[] = [["phase", phaseOf(it)]];
   if (it.since !== undefined) rows.push([it.held ? "held since" : "let go", withAge(it.since, now)]);
   else if (it.held) rows.push(["held since", "not written on the node yet"]);
+  if (it.dryRun) rows.push(["dry run", "the gate writes nothing on the node"]);
   if (it.note !== undefined) rows.push(["note", JSON.stringify(it.note)]);
-  if (it.waitsFor.length > 0) rows.push(["waits for", it.waitsFor.map((name) => `gate ${name}`).join(", ")]);
+  if (it.after.length > 0) rows.push(["waits for", it.after.map((name) => `gate ${name}`).join(", ")]);
   for (const { signal, state, reason, message, since } of it.signals) {
     const age = since === undefined ? "" : `, since ${withAge(since, now)}`;
     rows.push([`signal ${state}`, `${signal}: ${reason}: ${message}${age}`]);
@@ -68,15 +69,22 @@ function timeoutText({ timeout, passedMs, ofMs, policy }: TimeoutExplanation): s
   return `timeout ${timeout} of ${formatAge(ofMs)} ${when}: ${POLICIES[policy]}`;
 }
 
-/** The first thing that a held node waits for. */
-export function firstWait({ waitsFor, signals, stable, minimumHold, next }: GateExplanation): string {
-  const [before] = waitsFor;
-  if (before !== undefined) return `gate ${before}`;
-  const missing = signals.find(({ state }) => state !== "holds");
-  if (missing !== undefined) return `${missing.signal}: ${missing.message}`;
-  if (next === "release") return "nothing: it is about to be let go";
-  if (stable !== undefined) return `all signals hold, ${passed(stable)}`;
-  return minimumHold === undefined ? "" : `held at least: ${passed(minimumHold)}`;
+/** With everything that the node waits for, in words; empty when it waits for nothing. */
+export type GateWaits = GateExplanation & { readonly waitsFor: readonly string[] };
+
+export function withWaits(it: GateExplanation): GateWaits {
+  return { ...it, waitsFor: it.held || it.phase === "WouldHold" ? waitsFor(it) : [] };
+}
+
+function waitsFor({ after, signals, stable, minimumHold, next }: GateExplanation): readonly string[] {
+  if (after.length > 0) return after.map((name) => `gate ${name}`);
+  const missing = signals.filter(({ state }) => state !== "holds");
+  if (missing.length > 0) return missing.map(({ signal, message }) => `${signal}: ${message}`);
+  if (next === "release") return ["nothing: it is about to be let go"];
+  return [
+    ...(stable === undefined ? [] : [`all signals hold, ${passed(stable)}`]),
+    ...(minimumHold === undefined ? [] : [`held at least: ${passed(minimumHold)}`]),
+  ];
 }
 
 /** What `plan` says below the nodes; nothing when no gate has to do with anything. */
@@ -98,7 +106,7 @@ export function formatGatePlan({ gates, daemonSets = [], autoscaler }: GatePlan,
   return lines.map((line) => `${line}\n`).join("");
 }
 
-function gateLine({ gate, selected, held, hold, release, pending }: GateChanges): string {
+function gateLine({ gate, selected, held, hold, release, pending, dryRun }: GateChanges): string {
   const parts = [
     ...(hold.length > 0 ? [`would be put on ${count(hold)}`] : []),
     ...(release.length > 0 ? [`would be taken off ${count(release)}`] : []),
@@ -109,7 +117,8 @@ function gateLine({ gate, selected, held, hold, release, pending }: GateChanges)
       : ` It would hold ${pending} young ${pending === 1 ? "one" : "ones"} as well, if idle.`;
   const nodes = `${selected} ${selected === 1 ? "node" : "nodes"}`;
   const what = parts.length === 0 ? "" : `; its taint ${parts.join(" and ")}`;
-  return `${gate} selects ${nodes} and holds ${held}${what}.${young}`;
+  const trial = dryRun ? " It is in dry run: nothing of this will be written." : "";
+  return `${gate} selects ${nodes} and holds ${held}${what}.${young}${trial}`;
 }
 
 function count(names: readonly string[]): string {

@@ -61,6 +61,8 @@ const MEANINGS = {
     "The node came without the taint of a startup gate and runs pods already, so it is left as it is.",
   GateCapReached: "The startup gate would hold the node again, but holds as many again as it may.",
   BackfillPending: "It is being looked up whether the node, which came without the taint, runs pods already.",
+  WouldHold: "The startup gate is in dry run; without it the gate would hold the node.",
+  WouldRelease: "The startup gate is in dry run; without it the gate would let the node go.",
   // Why a startup gate holds a node: what its signals say.
   SignalHolds: "What the signal asks for is there.",
   SignalUnknown: "What the signal is read from has not been read yet.",
@@ -73,6 +75,7 @@ const MEANINGS = {
   ConditionMissing: "The node does not have the condition with the status that is wanted.",
   AnnotationMissing: "The node does not have the annotation with the value that is wanted.",
   ResourceMissing: "The node does not offer the resource.",
+  NoAlternative: "None of the alternatives in signals.anyOf holds.",
   LabelsUnsettled: "The derived labels of the node do not stand yet as the rules want them.",
   GateBefore: "Another startup gate has to let go of the node first.",
   NotStable: "All signals hold, and have yet to do so for the time that is wanted.",

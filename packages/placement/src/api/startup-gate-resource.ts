@@ -35,7 +35,9 @@ const status: z.ZodType = z
       .array(z.string().max(253))
       .max(MAX_FIRST_NODES)
       .optional()
-      .describe("The first held nodes by name; never all of them."),
+      .describe("The first held nodes by name, in a dry run those that would be held; never all of them."),
+    wouldHoldNodes: count("Nodes that the gate would hold. Only in a dry run."),
+    wouldReleaseNodes: count("Nodes with the taint that the gate would let go. Only in a dry run."),
     conditions,
   })
   .describe("What Berth found when it last looked. Written by Berth alone.");
@@ -78,6 +80,13 @@ export const startupGateKind: CustomKind = {
       jsonPath: ".status.selectedNodes",
       priority: 1,
       description: "Nodes that the gate selects.",
+    },
+    {
+      name: "Dry-Run",
+      type: "boolean",
+      jsonPath: ".spec.dryRun",
+      priority: 1,
+      description: "Whether the gate only reports.",
     },
     { name: "Age", type: "date", jsonPath: ".metadata.creationTimestamp" },
   ],

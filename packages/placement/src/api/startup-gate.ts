@@ -47,18 +47,39 @@ export interface DaemonSetSignal {
   readonly name: string;
 }
 
-export interface GateSignals {
+type ConditionStatus = "True" | "False" | "Unknown";
+
+export interface ConditionSignal {
+  readonly type: string;
+  /** Default `True`. */
+  readonly status: ConditionStatus;
+  /** The status that a node without the condition counts as having. Default none: the signal is missing. */
+  readonly defaultStatus?: ConditionStatus | undefined;
+}
+
+/** Signals that have to hold together. */
+export interface SignalGroup {
   readonly pods: readonly PodSignal[];
   /** Those of them that are expected on the node by the scheduler's own rules need a ready pod there. */
   readonly daemonSets: readonly DaemonSetSignal[];
-  /** Conditions of the Node. Default status `True`. */
-  readonly conditions: readonly { readonly type: string; readonly status: "True" | "False" | "Unknown" }[];
+  /** Conditions of the Node. */
+  readonly conditions: readonly ConditionSignal[];
   /** Annotations of the Node. Default value `true`. */
   readonly annotations: readonly { readonly key: string; readonly value: string }[];
   /** Extended resources of which the node has to offer some. */
   readonly resources: readonly string[];
   /** The labels that rules of Berth derive stand as the current rules want them. Default false. */
   readonly labelsSettled: boolean;
+}
+
+export interface GateSignals extends SignalGroup {
+  /** Alternatives: one of these groups has to hold as well. Default none. */
+  readonly anyOf: readonly SignalGroup[];
+}
+
+/** The signals of a gate by group: those that all have to hold, then each alternative. */
+export function signalGroups({ signals }: Pick<StartupGateSpec, "signals">): readonly SignalGroup[] {
+  return [signals, ...signals.anyOf];
 }
 
 export interface GateTimeouts {
@@ -103,6 +124,10 @@ export interface StartupGateSpec {
   /** No more nodes than this are held again at once: of all it selects, and never below `nodes`. 100 is off. */
   readonly heldAgain: { readonly percent: number; readonly nodes: number };
   readonly backfill: GateBackfill;
+  /** `Refuse`: a pod that names a held node and does not tolerate its taint is not admitted. Default `Allow`. */
+  readonly directBinding: "Allow" | "Refuse";
+  /** Decide, count and report, and write nothing on any node. Default false. */
+  readonly dryRun: boolean;
 }
 
 const MAX_ITEMS = 16;
@@ -159,43 +184,45 @@ const podSignal: z.ZodType<PodSignal> = z.strictObject({
     ),
 });
 
-const signals: z.ZodType<GateSignals> = z
-  .strictObject({
-    pods: list(podSignal).default([]).describe("Pods on the node that have to be ready."),
-    daemonSets: list(
-      z.strictObject({
-        namespace: objectName().describe("Its namespace."),
-        name: objectName().describe("Its name."),
-      }),
-    )
-      .default([])
-      .describe("DaemonSets with a ready pod on the node, where they are expected there at all."),
-    conditions: list(
-      z.strictObject({
-        type: z.string().min(1).max(316).describe("Such as Ready."),
-        status: z.enum(["True", "False", "Unknown"]).default("True").describe("What it has to be."),
-      }),
-    )
-      .default([])
-      .describe("Conditions of the Node."),
-    annotations: list(
-      z.strictObject({
-        key: annotationKey().describe("Its key."),
-        value: text({ max: 1024 }).default("true").describe("Its value."),
-      }),
-    )
-      .default([])
-      .describe("Annotations of the Node."),
-    resources: list(z.string().min(1).max(317))
-      .default([])
-      .describe("Resources of which status.allocatable has to offer some, such as nvidia.com/gpu."),
-    labelsSettled: z
-      .boolean()
-      .default(false)
-      .describe("The labels that Berth derives stand as the current rules want them."),
-  })
-  .prefault({})
-  .describe("What has to hold, all of it.");
+const conditionStatus = z.enum(["True", "False", "Unknown"]);
+
+const signalFields = {
+  pods: list(podSignal).default([]).describe("Pods on the node that have to be ready."),
+  daemonSets: list(
+    z.strictObject({
+      namespace: objectName().describe("Its namespace."),
+      name: objectName().describe("Its name."),
+    }),
+  )
+    .default([])
+    .describe("DaemonSets with a ready pod on the node, where they are expected there at all."),
+  conditions: list(
+    z.strictObject({
+      type: z.string().min(1).max(316).describe("Such as Ready."),
+      status: conditionStatus.default("True").describe("What it has to be."),
+      defaultStatus: conditionStatus
+        .optional()
+        .describe("What a node without the condition counts as having. Default none: the signal is missing."),
+    }),
+  )
+    .default([])
+    .describe("Conditions of the Node."),
+  annotations: list(
+    z.strictObject({
+      key: annotationKey().describe("Its key."),
+      value: text({ max: 1024 }).default("true").describe("Its value."),
+    }),
+  )
+    .default([])
+    .describe("Annotations of the Node."),
+  resources: list(z.string().min(1).max(317))
+    .default([])
+    .describe("Resources of which status.allocatable has to offer some, such as nvidia.com/gpu."),
+  labelsSettled: z
+    .boolean()
+    .default(false)
+    .describe("The labels that Berth derives stand as the current rules want them."),
+};
 
 const count = ({
   pods,
@@ -204,13 +231,49 @@ const count = ({
   annotations,
   resources,
   labelsSettled,
-}: GateSignals): number =>
+}: SignalGroup): number =>
   pods.length +
   daemonSets.length +
   conditions.length +
   annotations.length +
   resources.length +
   (labelsSettled ? 1 : 0);
+
+/** The same in CEL: a group of signals at `self` or below it has at least one. */
+const hasSignal = (path: string): string =>
+  `size(${path}.pods) + size(${path}.daemonSets) + size(${path}.conditions) + ` +
+  `size(${path}.annotations) + size(${path}.resources) > 0 || ${path}.labelsSettled`;
+
+/** Does a new node have to report each condition itself before it counts? */
+const waitsForReports = ({ conditions }: SignalGroup): boolean =>
+  conditions.every(({ status, defaultStatus }) => status !== defaultStatus);
+const waitsForReportsCel = (path: string): string =>
+  `${path}.conditions.all(it, !has(it.defaultStatus) || it.defaultStatus != it.status)`;
+
+const signals: z.ZodType<GateSignals> = z
+  .strictObject({
+    ...signalFields,
+    anyOf: list(
+      withRules<SignalGroup>(z.strictObject(signalFields), [
+        {
+          cel: hasSignal("self"),
+          holds: (group) => count(group) > 0,
+          message: "a group without a signal would always hold",
+        },
+        {
+          cel: waitsForReportsCel("self"),
+          holds: waitsForReports,
+          message:
+            "an absent condition would make the group hold: its defaultStatus has to differ from its status",
+          field: "conditions",
+        },
+      ]),
+    )
+      .default([])
+      .describe("Alternatives: all signals of one of these groups have to hold as well."),
+  })
+  .prefault({})
+  .describe("What has to hold, all of it.");
 
 /** Schema of `spec`; parsing fills in the defaults. */
 export const startupGateSpec: z.ZodType<StartupGateSpec> = withRules<StartupGateSpec>(
@@ -283,15 +346,25 @@ export const startupGateSpec: z.ZodType<StartupGateSpec> = withRules<StartupGate
       .readonly()
       .prefault({})
       .describe("What happens to nodes that missed admission."),
+    directBinding: z
+      .enum(["Allow", "Refuse"])
+      .default("Allow")
+      .describe("Whether pods may name a held node themselves without tolerating its taint."),
+    dryRun: z.boolean().default(false).describe("Decide, count and report, and write nothing on any node."),
   }),
   [
     {
-      cel:
-        "size(self.signals.pods) + size(self.signals.daemonSets) + size(self.signals.conditions) + " +
-        "size(self.signals.annotations) + size(self.signals.resources) > 0 || self.signals.labelsSettled || " +
-        'self.minimumHold != "0s"',
-      holds: ({ signals: given, minimumHold }) => count(given) > 0 || minimumHold !== "0s",
+      cel: `${hasSignal("self.signals")} || size(self.signals.anyOf) > 0 || self.minimumHold != "0s"`,
+      holds: ({ signals: given, minimumHold }) =>
+        count(given) > 0 || given.anyOf.length > 0 || minimumHold !== "0s",
       message: "a gate needs at least one signal, or a minimumHold",
+      field: "signals",
+    },
+    {
+      cel: `self.mode == "Continuous" || ${waitsForReportsCel("self.signals")}`,
+      holds: ({ mode, signals: given }) => mode === "Continuous" || waitsForReports(given),
+      message:
+        "an absent condition would let a new node go before its reporter runs: use mode Continuous, or another defaultStatus",
       field: "signals",
     },
   ],
@@ -306,6 +379,9 @@ export interface StartupGateStatus {
   readonly heldNodes?: number;
   /** Those of them that took longer than a timeout. */
   readonly timedOutNodes?: number;
-  /** The first held nodes by name, at most 5. */
+  /** The first held nodes by name, at most 5; in a dry run those that would be held. */
   readonly firstNodes?: readonly string[];
+  /** Nodes that the gate would hold, and nodes with its taint that it would let go. Only in a dry run. */
+  readonly wouldHoldNodes?: number;
+  readonly wouldReleaseNodes?: number;
 }

@@ -17,6 +17,8 @@ export interface GateChanges {
   readonly held: number;
   readonly hold: readonly string[];
   readonly release: readonly string[];
+  /** The gate is in dry run: nothing of that will be written. */
+  readonly dryRun: boolean;
   /** Young nodes without the taint, which are held if they run no pods; a plan of all nodes does not ask. */
   readonly pending: number;
 }
@@ -57,10 +59,12 @@ export class GateForecast {
         this.#look(gate, node);
       }
       if (standingValue(node, gate.taintId) !== undefined) count.held += 1;
-      const isPending = findings.some(
-        ({ reason, subject }) => reason === reasons.BackfillPending && subject === gate.rule,
+      const says = new Set(
+        findings.flatMap(({ reason, subject }) => (subject === gate.rule ? [reason] : [])),
       );
-      if (isPending) count.pending += 1;
+      if (says.has(reasons.BackfillPending)) count.pending += 1;
+      if (says.has(reasons.WouldHold)) count.hold.push(name);
+      if (says.has(reasons.WouldRelease)) count.release.push(name);
       for (const { id, action } of changes) {
         if (id !== gate.taintId) continue;
         if (action === "add") count.hold.push(name);
@@ -71,7 +75,11 @@ export class GateForecast {
 
   /** In order of the gates. */
   gates(): readonly GateChanges[] {
-    return this.#counts.map(({ gate, ...counts }) => ({ gate: gate.rule, ...counts }));
+    return this.#counts.map(({ gate, ...counts }) => ({
+      gate: gate.rule,
+      ...counts,
+      dryRun: gate.spec.dryRun,
+    }));
   }
 
   /** Those that would get a pod on a selected node without the gates. In order of namespace and name. */

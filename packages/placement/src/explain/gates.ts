@@ -2,7 +2,7 @@
 import type { Reason } from "../api/reasons.ts";
 import type { GateLook } from "../node/gate/capability.ts";
 import type { GateCase, GatePhase } from "../node/gate/decide.ts";
-import { isHeld } from "../node/gate/decide.ts";
+import { isHeld, isWanted } from "../node/gate/decide.ts";
 import type { SignalReading } from "../node/gate/gate.ts";
 import { toTimestamp } from "../node/record.ts";
 
@@ -40,8 +40,10 @@ export interface GateExplanation {
   readonly since?: string;
   /** What the person said who let it go. */
   readonly note?: string;
+  /** The gate is in dry run and writes nothing. */
+  readonly dryRun?: true;
   /** Gates that have to let go first. */
-  readonly waitsFor: readonly string[];
+  readonly after: readonly string[];
   /** Empty when nothing depends on them at present. */
   readonly signals: readonly SignalExplanation[];
   /** All signals hold, and have to for so long. Absent while one is missing. */
@@ -58,12 +60,14 @@ export function explainGates(looks: readonly GateLook[]): readonly GateExplanati
 }
 
 function explainGate({ of: it, verdict: { phase, reason } }: GateLook): GateExplanation {
-  const { gate, selected, state, waitsFor, readings } = it;
-  const willHold = phase !== "Open" && phase !== "NotSelected";
-  const held = it.selected && isHeld(it);
-  const next = held && !willHold ? "release" : !held && willHold ? "hold" : undefined;
+  const { gate, selected, state, waitsFor, readings, trial } = it;
+  const { dryRun } = gate.spec;
+  const willHold = isWanted(phase);
+  const held = selected && (dryRun ? trial?.real.standing !== undefined : isHeld(it));
+  const waits = held || phase === "WouldHold";
+  const next = dryRun || held === willHold ? undefined : held ? "release" : "hold";
   // A taint that nobody has written a state for was put on by admission, or by the kubelet.
-  const isCurrent = state !== undefined && (state.state === "held") === held;
+  const isCurrent = state !== undefined && (state.state === "held") === waits;
   const hasHistory = !selected || state !== undefined || willHold || next !== undefined;
   return {
     gate: gate.rule,
@@ -74,9 +78,10 @@ function explainGate({ of: it, verdict: { phase, reason } }: GateLook): GateExpl
     ...(next !== undefined && { next }),
     ...(isCurrent && { since: toTimestamp(state.at) }),
     ...(isCurrent && state.note !== undefined && { note: state.note }),
-    waitsFor: held ? waitsFor : [],
+    ...(dryRun && { dryRun }),
+    after: waits ? waitsFor : [],
     signals: readings.map(explainSignal),
-    ...(held ? waitsOf(it) : { timeouts: [] }),
+    ...(waits ? waitsOf(it) : { timeouts: [] }),
   };
 }
 

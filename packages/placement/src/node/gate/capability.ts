@@ -21,6 +21,7 @@ import { decideGate, type GateCase, type GateVerdict } from "./decide.ts";
 import { GATES, type Gates } from "./gate.ts";
 import { type GateSources, observeGates, readingsOf } from "./observe.ts";
 import { selects } from "./selection.ts";
+import { tryOut } from "./trial.ts";
 
 /** What one gate sees and says of one node, for people. */
 export interface GateLook {
@@ -50,7 +51,10 @@ export function bindGates({ gates: current, sources }: GateBinding): GateCapabil
     if (gates === undefined) return [];
     if (gates !== last) sources.clocks.retain(new Set(gates.gates.map(({ rule }) => rule)), refusedBy(gates));
     last = gates;
-    return observeGates(view, gates, { sources, now }).map((it) => ({ of: it, verdict: decideGate(it) }));
+    return observeGates(view, gates, { sources, now }).map((it) => ({
+      of: it,
+      verdict: verdictOf(it, view),
+    }));
   };
   return {
     name: GATES,
@@ -70,6 +74,12 @@ export function bindGates({ gates: current, sources }: GateBinding): GateCapabil
       return readings.map(({ signal, message }) => `${signal}: ${message}`);
     },
   };
+}
+
+/** A gate in dry run decides as any other, and contributes what it would do. */
+function verdictOf(it: GateCase, view: NodeView): GateVerdict {
+  const verdict = decideGate(it);
+  return it.gate.spec.dryRun ? tryOut(it, verdict, view) : verdict;
 }
 
 /** Taints that admission has put on for gates that are not there any more, before it heard of that. */

@@ -6,6 +6,7 @@ import type { Node } from "@berth/kube";
 import type { Instant } from "../capability.ts";
 import type { Boot } from "./gate.ts";
 import { type GateState, MAX_BOOT } from "./state.ts";
+import type { Trial } from "./trial.ts";
 
 /** What is asked at each look at a node. */
 export interface Look {
@@ -38,6 +39,8 @@ interface Track {
   stableFromMs: number;
   unknownFromMs: number | undefined;
   stamp: { readonly key: string; readonly at: Instant } | undefined;
+  /** Of a gate in dry run. */
+  trial: Trial | undefined;
 }
 
 interface NodeTrack {
@@ -106,6 +109,13 @@ export class GateClocks {
     const track = this.#trackOf(node, rule, now);
     if (track.stamp?.key !== key) track.stamp = { key, at: now };
     return track.stamp.at;
+  }
+
+  /** The dry run of a gate on this node: the one that goes on, or the one that `next` makes of it. */
+  trial(node: Node, rule: string, now: Instant, next: (current: Trial | undefined) => Trial): Trial {
+    const track = this.#trackOf(node, rule, now);
+    track.trial = next(track.trial);
+    return track.trial;
   }
 
   /**
@@ -184,6 +194,7 @@ export class GateClocks {
         stableFromMs: 0,
         unknownFromMs: undefined,
         stamp: undefined,
+        trial: undefined,
       };
       gates.set(rule, track);
     }

@@ -3,7 +3,7 @@ import { durationMs } from "../../api/duration.ts";
 import { MARKS_ANNOTATION } from "../../api/keys.ts";
 import { type Reason, reasons } from "../../api/reasons.ts";
 import type { Selector } from "../../api/selector.ts";
-import { originalGate } from "../../api/startup-gate.ts";
+import { originalGate, signalGroups } from "../../api/startup-gate.ts";
 import { annotationId, type MarkId, parseMarkId, taintId } from "../mark.ts";
 import type { MarkSet } from "../mark-set.ts";
 import { isEmptySelector, selectorFaults } from "../selector.ts";
@@ -126,10 +126,13 @@ function checkDocument({ name, spec }: GateDocument): readonly Found[] {
   checkSelector(spec.nodeSelector, ["nodeSelector"]);
   if (KUBERNETES_DOMAINS.has(domainOf(spec.taint.key)))
     report(["taint", "key"], "Kubernetes itself sets and takes off taints of this domain");
-  for (const [at, { selector }] of spec.signals.pods.entries()) {
-    const path = ["signals", "pods", at, "selector"];
-    checkSelector(selector, path);
-    if (isEmptySelector(selector)) report(path, "it selects every pod: name at least one label");
+  for (const [group, { pods }] of signalGroups(spec).entries()) {
+    const of = group === 0 ? ["signals"] : ["signals", "anyOf", group - 1];
+    for (const [at, { selector }] of pods.entries()) {
+      const path = [...of, "pods", at, "selector"];
+      checkSelector(selector, path);
+      if (isEmptySelector(selector)) report(path, "it selects every pod: name at least one label");
+    }
   }
   const { completedAnnotation: completed = "" } = spec;
   if (completed === MARKS_ANNOTATION || completed.startsWith(`${GATE_DOMAIN}/`)) {
@@ -197,8 +200,19 @@ function policyOf(
     ...policySources(sources, unsettled, new Set(rules)),
     declared,
     allowedProtected: declared,
-    exclusive: { ids: new Set(gates.map(({ taintId: id }) => id)), prefixes: [] },
+    exclusive: { ids: new Set(gates.filter(isEnforced).map(({ taintId: id }) => id)), prefixes: [] },
   };
+}
+
+function isEnforced({ spec }: Gate): boolean {
+  return !spec.dryRun;
+}
+
+/** Those that may write: without the gates in dry run, which admission must not act for. */
+export function enforcedGates(gates: Gates | undefined): Gates | undefined {
+  return gates === undefined || gates.gates.every(isEnforced)
+    ? gates
+    : { ...gates, gates: gates.gates.filter(isEnforced) };
 }
 
 /** Places that a change of the gates must not forget; see `CompileInput.declaredBefore`. */

@@ -4,6 +4,7 @@ import type { Finding, Instant } from "../capability.ts";
 import type { Mark, MarkId } from "../mark.ts";
 import type { Boot, Gate, SignalReading } from "./gate.ts";
 import { type GateState, type HeldReason, type ReleasedReason, stringifyState } from "./state.ts";
+import type { Trial } from "./trial.ts";
 
 /** What is known about one node and one gate. */
 export interface GateCase {
@@ -39,12 +40,27 @@ export interface GateCase {
   readonly isFresh: boolean;
   /** When this very thing was decided first; see `GateClocks.stamp`. */
   readonly stamp: (key: string) => Instant;
+  /** Only of a gate in dry run, whose case is as if all of its decisions had been written. */
+  readonly trial?: Trial;
 }
 
 export type Idleness = "unknown" | { readonly idle: true } | { readonly idle: false; readonly pod: string };
 
-/** Where a node stands with a gate. */
-export type GatePhase = "NotSelected" | "Open" | "Held" | "HeldAgain" | "TimedOut" | "TimedOutAgain";
+/** Where a node stands with a gate. In a dry run: `WouldHold` without the taint, `WouldRelease` with it. */
+export type GatePhase =
+  | "NotSelected"
+  | "Open"
+  | "Held"
+  | "HeldAgain"
+  | "TimedOut"
+  | "TimedOutAgain"
+  | "WouldHold"
+  | "WouldRelease";
+
+/** Does the gate want the node to be held? */
+export function isWanted(phase: GatePhase): boolean {
+  return phase !== "NotSelected" && phase !== "Open" && phase !== "WouldRelease";
+}
 
 export interface GateVerdict {
   readonly phase: GatePhase;

@@ -18,10 +18,18 @@ export {
   compileGates,
   contractMarks,
   declaredPlaces,
+  enforcedGates,
   type GateDocuments,
   type GateSource,
 } from "./compile.ts";
 export { type GateCase, type GatePhase, type GateVerdict, type Idleness, isHeld } from "./decide.ts";
+export {
+  admitDirectBinding,
+  DIRECT_BINDING_PATH,
+  directBindingLabels,
+  directBindingWebhook,
+  refusingGates,
+} from "./direct-binding.ts";
 export {
   GATES,
   type Gate,

@@ -5,9 +5,10 @@ import { type MarkId, ownValue, parseMarkId, standingValue } from "../mark.ts";
 import type { GateClocks, GateTimes } from "./clocks.ts";
 import { type GateCase, type Idleness, isBackfillCandidate, isHeld } from "./decide.ts";
 import { GATES, type Gate, type GateSight, type Gates, type SignalReading } from "./gate.ts";
-import { isSparedControlPlane, selects } from "./selection.ts";
+import { isGatedAtCreation, isSparedControlPlane, selects } from "./selection.ts";
 import { readSignals } from "./signals.ts";
 import { type GateState, parseState } from "./state.ts";
+import { beginTrial, isSamePlaces, MIN_YOUNG_MS, type Places, placesOnTrial, type Trial } from "./trial.ts";
 
 /** Where the facts come from. */
 export interface GateSources {
@@ -28,11 +29,15 @@ export function observeGates(
   { sources, now }: { readonly sources: GateSources; readonly now: Instant },
 ): readonly GateCase[] {
   const holding = new Map<string, Hold>();
-  const gateTaints = gates.map(taintOf);
   return gates.map((gate) => {
-    const around = { node, owned, sources, now, gateTaints, holding };
+    const around = { node, owned, sources, now, gateTaints: taintsBeside(gate, gates), holding };
     const it = observeGate(gate, around);
-    if (it.selected) holding.set(gate.name, { holds: isHeld(it) || isAboutToHold(it), state: it.state });
+    const {
+      name,
+      spec: { dryRun },
+    } = gate;
+    if (it.selected)
+      holding.set(name, { name, holds: isHeld(it) || isAboutToHold(it), state: it.state, dryRun });
     return it;
   });
 }
@@ -43,8 +48,11 @@ function isAboutToHold(it: GateCase): boolean {
 }
 
 interface Hold {
+  readonly name: string;
   readonly holds: boolean;
   readonly state: GateState | undefined;
+  /** Only other gates in dry run wait for it. */
+  readonly dryRun: boolean;
 }
 
 interface Around extends Pick<NodeView, "node" | "owned"> {
@@ -59,14 +67,18 @@ function observeGate(gate: Gate, { node, owned, sources, now, gateTaints, holdin
   const { clocks, sight, idle, mayHoldAgain, backfillAlways } = sources;
   const { rule, spec } = gate;
   const selected = selects(gate, node);
-  const standing = standingValue(node, gate.taintId);
-  const stateText = annotationOf(node, gate.stateId);
+  const real = realPlaces(gate, node);
+  const trial = spec.dryRun && selected ? trialOf(gate, real, { node, sources, now }) : undefined;
+  const { standing, stateText, completed } = trial?.places ?? real;
   const state = parseState(stateText);
-  const ours = ownPlaces(owned, gate);
-  const waitsFor = spec.after.filter((name) => holding.get(name)?.holds === true);
+  const ours = trial === undefined ? ownPlaces(owned, gate) : placesOnTrial(gate, trial.places);
+  const before = spec.after.flatMap((name) => {
+    const hold = holding.get(name);
+    return hold !== undefined && (spec.dryRun || !hold.dryRun) ? [hold] : [];
+  });
+  const waitsFor = before.filter(({ holds }) => holds).map(({ name }) => name);
   const held = isHeld({ gate, standing, owned: ours, state });
   const isLooked = selected && waitsFor.length === 0 && (held || spec.mode === "Continuous");
-  const completed = gate.completedId && annotationOf(node, gate.completedId);
   const candidate = { selected, state, standing, completed, isFresh: true };
   const isFresh =
     isBackfillCandidate(candidate) &&
@@ -81,7 +93,7 @@ function observeGate(gate: Gate, { node, owned, sources, now, gateTaints, holdin
         {
           rule,
           held: held && waitsFor.length === 0,
-          heldSince: heldSince(gate, { state, holding }),
+          heldSince: heldSince(state, before),
           ...summary(readings, isLooked),
         },
         now,
@@ -109,7 +121,35 @@ function observeGate(gate: Gate, { node, owned, sources, now, gateTaints, holdin
     idle: isFresh ? idle(node, spec.backfill.ignoredNamespaces) : "unknown",
     isFresh,
     stamp: (key) => clocks.stamp(node, rule, key, now),
+    ...(trial !== undefined && { trial }),
   };
+}
+
+function realPlaces(gate: Gate, node: Node): Places {
+  return {
+    standing: standingValue(node, gate.taintId),
+    stateText: annotationOf(node, gate.stateId),
+    completed: gate.completedId && annotationOf(node, gate.completedId),
+  };
+}
+
+function trialOf(
+  gate: Gate,
+  real: Places,
+  { node, sources: { clocks }, now }: Pick<Around, "node" | "sources" | "now">,
+): Trial {
+  const isYoung = (): boolean =>
+    isGatedAtCreation(gate, node) && clocks.age(node, now) < Math.max(gate.backfillMs, MIN_YOUNG_MS);
+  return clocks.trial(node, gate.rule, now, (current) =>
+    current !== undefined && isSamePlaces(current.real, real)
+      ? current
+      : beginTrial(gate, real, { isYoung: isYoung() }),
+  );
+}
+
+/** The taints that a node may have while this gate holds it: those of dry runs are never put on by another gate. */
+function taintsBeside({ spec, rule }: Gate, gates: readonly Gate[]): readonly Taint[] {
+  return gates.filter((it) => spec.dryRun || it.rule === rule || !it.spec.dryRun).map(taintOf);
 }
 
 const noTimes: GateTimes = { heldForMs: 0, stableForMs: 0, unknownForMs: 0 };
@@ -122,17 +162,13 @@ export function readingsOf(
 ): readonly SignalReading[] {
   const { sight, clocks } = sources;
   const boot = clocks.bootOf(node, parseState(annotationOf(node, gate.stateId)));
-  return readSignals(gate, node, { sight, boot, gateTaints: gates.map(taintOf) });
+  return readSignals(gate, node, { sight, boot, gateTaints: taintsBeside(gate, gates) });
 }
 
 /** A gate that waits for others begins when the last of them has let go. */
-function heldSince(
-  { spec }: Gate,
-  { state, holding }: { readonly state: GateState | undefined; readonly holding: Around["holding"] },
-): Instant | undefined {
+function heldSince(state: GateState | undefined, before: readonly Hold[]): Instant | undefined {
   if (state?.state !== "held") return undefined;
-  const before = spec.after.map((name) => holding.get(name)?.state?.at ?? 0);
-  return Math.max(state.at, ...before);
+  return Math.max(state.at, ...before.map((hold) => hold.state?.at ?? 0));
 }
 
 function summary(

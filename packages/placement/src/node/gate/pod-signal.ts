@@ -1,7 +1,7 @@
 /** Which pods a gate looks for, and what those on a node say together. */
 import type { DaemonSet, Node, Pod, Taint } from "@berth/kube";
 import { reasons } from "../../api/reasons.ts";
-import type { PodSignal } from "../../api/startup-gate.ts";
+import { type PodSignal, signalGroups } from "../../api/startup-gate.ts";
 import { selectorText } from "../selector.ts";
 import type { Boot, Gate, GateSight, PodQuery, SignalReading } from "./gate.ts";
 import { judgePod, ownerCheck, type PodRule, type PodVerdict } from "./pod-verdict.ts";
@@ -22,7 +22,9 @@ export type Said = Omit<SignalReading, "signal">;
  * have been read. Each once, in stable order.
  */
 export function podQueries(gate: Gate, sight: Pick<GateSight, "daemonSet">): readonly PodQuery[] {
-  const { pods, daemonSets } = gate.spec.signals;
+  const groups = signalGroups(gate.spec);
+  const pods = groups.flatMap((group) => group.pods);
+  const daemonSets = groups.flatMap((group) => group.daemonSets);
   const queries = new Map<string, PodQuery>();
   const named = daemonSets.flatMap(({ namespace, name }) => daemonSetQuery(sight.daemonSet(namespace, name)));
   for (const query of [...pods.flatMap(queriesOf), ...named]) {

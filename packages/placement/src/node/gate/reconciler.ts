@@ -18,13 +18,15 @@ export interface GateStatusOptions {
   /** Over all nodes; `undefined` until every node has been looked at. */
   readonly countsOf: (rule: string) => GateCounts | undefined;
   readonly admission: () => AdmissionState | undefined;
+  /** Whether pods that name a held node are refused; `undefined` while that is not known, or no gate asks for it. */
+  readonly directBinding: () => GateJudgement | undefined;
   readonly events?: EventSink;
   readonly clock: Clock;
 }
 
 /** Keeps the status of StartupGates true. */
 export function createGateStatusReconciler(options: GateStatusOptions): Reconcile<ObjectKey> {
-  const { gates, patchStatus, judgementOf, countsOf, admission, events, clock } = options;
+  const { gates, patchStatus, judgementOf, countsOf, admission, directBinding, events, clock } = options;
   return createStatusReconciler<StartupGate, FullGateStatus>({
     resource: startupGates,
     objects: gates,
@@ -39,6 +41,7 @@ export function createGateStatusReconciler(options: GateStatusOptions): Reconcil
         judgement: judgementOf(name),
         counts: countsOf(`cluster/${name}`),
         admission: admission(),
+        directBinding: directBinding(),
         now: clock.now(),
       }),
   });

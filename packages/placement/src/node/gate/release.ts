@@ -52,7 +52,7 @@ export function planRelease(input: ReleaseInput): ReleasePlan {
   const { view, looks, only, note, installation, now } = input;
   const held = looks
     .map(({ of: it }) => it)
-    .filter((it) => it.selected && isHeld(it) && (only === undefined || it.gate.name === only));
+    .filter((it) => it.selected && isHeldNow(it) && (only === undefined || it.gate.name === only));
   const verdicts = held.map((it) => releaseByHand(it, note));
   const decision = {
     marks: verdicts.flatMap(({ marks }) => marks),
@@ -69,6 +69,11 @@ export function planRelease(input: ReleaseInput): ReleasePlan {
     plan,
     ...(problem !== undefined && { problem }),
   };
+}
+
+/** A dry run holds no node: only a taint that stands can be taken off. */
+function isHeldNow(it: GateCase): boolean {
+  return it.trial === undefined ? isHeld(it) : it.trial.real.standing !== undefined;
 }
 
 function placesOf(held: readonly GateCase[]): ReadonlySet<MarkId> {

@@ -1,7 +1,7 @@
 /** What the signals of a gate say of one node. */
 import type { Node } from "@berth/kube";
 import { reasons } from "../../api/reasons.ts";
-import type { GateSignals } from "../../api/startup-gate.ts";
+import type { ConditionSignal, GateSignals, SignalGroup } from "../../api/startup-gate.ts";
 import { ownValue } from "../mark.ts";
 import { isPositiveQuantity } from "../quantity.ts";
 import { readDaemonSet } from "./daemonset.ts";
@@ -15,11 +15,14 @@ const MAX_QUOTE = 64;
 type Signal = readonly [name: string, read: () => Said];
 
 /**
- * The readings in the order of the schema: pods, DaemonSets, conditions, annotations, resources, labels. Total: a signal
+ * The readings in the order of the schema: pods, DaemonSets, conditions, annotations, resources, labels, and one for all
+ * alternatives together. Total: a signal
  * whose objects are not of the shape that the API gives them is `unknown`, and the others are read.
  */
 export function readSignals(gate: Gate, node: Node, context: SignalContext): readonly SignalReading[] {
-  return signalsOf(gate.spec.signals, node, context).map((signal) => attempt(signal));
+  const { signals } = gate.spec;
+  const all = [...signalsOf(signals, node, context), ...alternatives(signals, node, context)];
+  return all.map((signal) => attempt(signal));
 }
 
 function attempt([signal, read]: Signal): SignalReading {
@@ -31,7 +34,7 @@ function attempt([signal, read]: Signal): SignalReading {
   }
 }
 
-function signalsOf(signals: GateSignals, node: Node, context: SignalContext): readonly Signal[] {
+function signalsOf(signals: SignalGroup, node: Node, context: SignalContext): readonly Signal[] {
   const { pods, daemonSets, conditions, annotations, resources, labelsSettled } = signals;
   return [
     ...pods.map((pod): Signal => [podSignalName(pod), () => readPodSignal(pod, node, context)]),
@@ -45,17 +48,49 @@ function signalsOf(signals: GateSignals, node: Node, context: SignalContext): re
   ];
 }
 
-type ConditionSignal = GateSignals["conditions"][number];
+/** `any of (condition A) or (condition B and resource C)`; nothing without alternatives. */
+function alternatives({ anyOf }: GateSignals, node: Node, context: SignalContext): readonly Signal[] {
+  if (anyOf.length === 0) return [];
+  const groups = anyOf.map((group) => signalsOf(group, node, context));
+  const name = groups.map((group) => `(${group.map(([signal]) => signal).join(" and ")})`).join(" or ");
+  return [[`any of ${name}`, () => readAnyOf(groups.map((group) => group.map(attempt)))]];
+}
+
+/** Goes by the group that has held for longest: another one that comes or goes interrupts nothing. */
+function readAnyOf(groups: readonly (readonly SignalReading[])[]): Said {
+  const lacking = groups.map((group) => group.filter(({ state }) => state !== "holds"));
+  const [oldest] = groups
+    .filter((_, at) => lacking[at]?.length === 0)
+    .sort((a, b) => sinceOf(a) - sinceOf(b));
+  if (oldest !== undefined) {
+    const message = oldest.map((it) => it.message).join("; ");
+    const evidence = oldest.map((it) => `${it.signal} ${it.evidence}`).join(" ");
+    const since = sinceOf(oldest);
+    return { ...holds(message, evidence), ...(Number.isFinite(since) && { since }) };
+  }
+  const message = lacking.flatMap(([it]) => (it ? [`${it.signal}: ${it.message}`] : [])).join("; nor ");
+  const mayHold = lacking.some((group) => group.every(({ state }) => state === "unknown"));
+  if (mayHold) return { state: "unknown", reason: reasons.SignalUnknown, message, evidence: "" };
+  const noPod = lacking.every((group) => group.some((it) => it.noPod === true));
+  return { ...missing(reasons.NoAlternative, message), ...(noPod && { noPod }) };
+}
+
+/** Since when all of them hold; never where one of them does not say it. */
+function sinceOf(group: readonly SignalReading[]): number {
+  return Math.max(...group.map(({ since }) => since ?? Number.POSITIVE_INFINITY));
+}
 
 /** `condition Ready`, `condition NetworkUnavailable=False`. */
 function conditionName({ type, status }: ConditionSignal): string {
   return status === "True" ? `condition ${type}` : `condition ${type}=${status}`;
 }
 
-function readCondition({ type, status }: ConditionSignal, node: Node): Said {
+function readCondition({ type, status, defaultStatus }: ConditionSignal, node: Node): Said {
   const condition = node.status?.conditions?.find((it) => it.type === type);
   if (condition === undefined) {
-    return missing(reasons.ConditionMissing, `the node has no condition ${type}`);
+    const counts = defaultStatus === undefined ? "" : `, which counts as ${defaultStatus}`;
+    const message = `the node has no condition ${type}${counts}`;
+    return defaultStatus === status ? holds(message, "absent") : missing(reasons.ConditionMissing, message);
   }
   const { lastTransitionTime = "", reason = "" } = condition;
   const is = `${type} is ${quote(condition.status)}${reason === "" ? "" : ` (${quote(reason)})`}`;

@@ -14,8 +14,11 @@ export interface GateCounts {
   readonly held: number;
   readonly heldAgain: number;
   readonly timedOut: number;
-  /** Names of held nodes, sorted, at most `MAX_FIRST_NODES`. */
+  /** Names of held nodes, in a dry run of those that would be; sorted, at most `MAX_FIRST_NODES`. */
   readonly firstHeld: readonly string[];
+  /** Only of a gate in dry run. */
+  readonly wouldHold: number;
+  readonly wouldRelease: number;
 }
 
 /** A node that a gate has let go. */
@@ -39,6 +42,8 @@ interface Sets {
   readonly held: Set<string>;
   readonly heldAgain: Set<string>;
   readonly timedOut: Set<string>;
+  readonly wouldHold: Set<string>;
+  readonly wouldRelease: Set<string>;
 }
 
 type Phases = ReadonlyMap<string, GatePhase>;
@@ -54,13 +59,16 @@ export class GateTally implements NodeObserver {
   }
 
   counts(rule: string): GateCounts {
-    const { selected, held, heldAgain, timedOut } = this.#rules.get(rule) ?? noSets;
+    const { selected, held, heldAgain, timedOut, wouldHold, wouldRelease } =
+      this.#rules.get(rule) ?? noSets();
     return {
       selected: selected.size,
       held: held.size,
       heldAgain: heldAgain.size,
       timedOut: timedOut.size,
-      firstHeld: firstOf(held, MAX_FIRST_NODES),
+      firstHeld: firstOf(wouldHold.size > 0 ? wouldHold : held, MAX_FIRST_NODES),
+      wouldHold: wouldHold.size,
+      wouldRelease: wouldRelease.size,
     };
   }
 
@@ -85,7 +93,7 @@ export class GateTally implements NodeObserver {
     node: string,
     standing: Iterable<string>,
   ): boolean {
-    const { selected, heldAgain } = this.#rules.get(rule) ?? noSets;
+    const { selected, heldAgain } = this.#rules.get(rule) ?? noSets();
     if (heldAgain.has(node) || limit.percent === 100) return true;
     const most = Math.max(limit.nodes, Math.floor((selected.size * limit.percent) / 100));
     let free = most - heldAgain.size;
@@ -137,13 +145,15 @@ export class GateTally implements NodeObserver {
   #put(rule: string, name: string, phase: GatePhase | undefined): void {
     let sets = this.#rules.get(rule);
     if (sets === undefined) {
-      sets = { selected: new Set(), held: new Set(), heldAgain: new Set(), timedOut: new Set() };
+      sets = noSets();
       this.#rules.set(rule, sets);
     }
     put(sets.selected, name, phase !== undefined);
-    put(sets.held, name, phase !== undefined && phase !== "Open");
+    put(sets.held, name, phase !== undefined && phase !== "Open" && phase !== "WouldHold");
     put(sets.heldAgain, name, isAgain(phase));
     put(sets.timedOut, name, phase === "TimedOut" || phase === "TimedOutAgain");
+    put(sets.wouldHold, name, phase === "WouldHold");
+    put(sets.wouldRelease, name, phase === "WouldRelease");
     if (sets.selected.size === 0) this.#rules.delete(rule);
     this.#options.onChange(rule);
   }
@@ -153,7 +163,16 @@ function isAgain(phase: GatePhase | undefined): phase is "HeldAgain" | "TimedOut
   return phase === "HeldAgain" || phase === "TimedOutAgain";
 }
 
-const noSets: Sets = { selected: new Set(), held: new Set(), heldAgain: new Set(), timedOut: new Set() };
+function noSets(): Sets {
+  return {
+    selected: new Set(),
+    held: new Set(),
+    heldAgain: new Set(),
+    timedOut: new Set(),
+    wouldHold: new Set(),
+    wouldRelease: new Set(),
+  };
+}
 
 function unionSize(sets: readonly ReadonlySet<string>[]): number {
   return sets.reduce<ReadonlySet<string>>((all, set) => all.union(set), new Set()).size;
