@@ -16,6 +16,7 @@ import {
   type ObjectName,
   secrets,
   serviceAccounts,
+  validatingWebhookConfigurations,
 } from "@berth/kube";
 import { aNode, eventually, findFreePort, type NodeBuilder, type TestCluster } from "@berth/testcluster";
 import { createGateStage, type GateStage, hasTaint } from "./gate-world.ts";
@@ -46,6 +47,7 @@ async function clearAdmission(client: KubeClient): Promise<void> {
   await client.deleteCollection(mutatingAdmissionPolicies, ours).catch(ignoreAbsent);
   await client.deleteCollection(mutatingAdmissionPolicyBindings, ours).catch(ignoreAbsent);
   await client.deleteCollection(mutatingWebhookConfigurations, {});
+  await client.deleteCollection(validatingWebhookConfigurations, ours);
   await client.delete(serviceAccounts, SWITCH).catch(ignoreAbsent);
   await client.delete(secrets, SECRET).catch(ignoreAbsent);
   // The API server follows a moment later.

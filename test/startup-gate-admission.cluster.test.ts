@@ -8,11 +8,16 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import {
   daemonSets,
+  type KubeClient,
+  type KubeObject,
   mutatingAdmissionPolicies,
   mutatingWebhookConfigurations,
   namespaces,
+  type Pod,
+  pods,
   secrets,
   serviceAccounts,
+  validatingWebhookConfigurations,
 } from "@berth/kube";
 import { originalGate, startupGates } from "@berth/placement";
 import { type Clock, systemClock } from "@berth/runtime";
@@ -515,5 +520,48 @@ describe("an API server without policies", () => {
     const node = await addGated(stage);
     await stage.pod(stage.init(node), { ready: true });
     expect(hasTaint(await stage.free(node))).toBe(false);
+  });
+});
+
+describe("pods that name a held node", () => {
+  it("I-14 are refused unless they tolerate the gate, and so are bindings, but for those of the scheduler", async () => {
+    await using stage = await createAdmissionStage(cluster, "i14");
+    const { client } = cluster;
+    const { admission } = await webhookAt();
+    await stage.gate("net", { ...atOnce, directBinding: "Refuse" });
+    await stage.start({ admission });
+    await stage.addHeld("held");
+    await stage.state("held", "held", "net");
+    await stage.add("open", (it) => it.labelled({ "node-role.kubernetes.io/control-plane": "" }));
+    const [held, open] = [stage.nodeName("held"), stage.nodeName("open")];
+    const gate = { key: originalGate.taint.key, operator: "Exists" } as const;
+    const make = (pod: ReturnType<typeof aPod>, dryRun = false) =>
+      client.create(pods, pod.build(), { namespace: "default", dryRun });
+    const refused = /startup gate cluster\/net holds the node i14-held, and the pod does not tolerate/;
+    await eventually(() => expect(make(aPod("named").on(held), true)).rejects.toThrow(refused));
+    await make(aPod("elsewhere").on(open));
+    await make(aPod("tolerating").on(held).tolerating(gate));
+    await make(aPod("of-set").on(held).ofDaemonSet("agent", "u"));
+    await make(aPod("waiting"));
+    await make(aPod("tolerant").tolerating(gate));
+    const target = { apiVersion: "v1", kind: "Node", name: held };
+    const bind = (name: string, by: KubeClient = client) => {
+      const binding: KubeObject = { metadata: { name }, target } as KubeObject;
+      return by.create(pods, binding as Pod, { namespace: "default", name, subresource: "binding" });
+    };
+    await eventually(() => expect(bind("waiting")).rejects.toThrow(refused));
+    await bind("tolerant");
+    const user = await cluster.user("system:kube-scheduler");
+    await using scheduler = cluster.connect({ user });
+    await bind("waiting", scheduler);
+    await eventually(async () => {
+      const { status } = await client.get(startupGates, { name: "net" });
+      const condition = { type: "DirectBinding", status: "True", reason: "AdmissionByWebhook" };
+      expect(status?.conditions).toContainEqual(expect.objectContaining(condition));
+    });
+    await client.delete(startupGates, { name: "net" });
+    await eventually(async () => {
+      expect((await client.list(validatingWebhookConfigurations)).items).toEqual([]);
+    });
   });
 });

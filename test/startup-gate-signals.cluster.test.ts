@@ -64,6 +64,36 @@ describe("signals", () => {
     await stage.free("n");
   });
 
+  it("I-14 may be alternatives, and an absent condition counts as the status that the gate gives it", async () => {
+    await using stage = await gated("i14-any");
+    const nodeSelector = { matchLabels: { pool: "a" } };
+    const taint = { key: "i14.test/any" };
+    const problem = { type: "KernelDeadlock", status: "False", defaultStatus: "False" };
+    const either = (type: string) => ({ conditions: [{ type }] });
+    const anyOf = [either("DriverReady"), either("FallbackReady")];
+    const bad = [
+      { signals: { anyOf: [{}] } },
+      { signals: { conditions: [problem] } },
+      { mode: "Continuous", signals: { anyOf: [{ conditions: [problem] }] } },
+    ];
+    for (const [at, spec] of bad.entries())
+      await expect(stage.gate(`bad-${at}`, spec)).rejects.toThrow(/always hold|absent condition/);
+    const spec = { stableFor: "0s", mode: "Continuous", heldAgain: { percent: 100 }, nodeSelector, taint };
+    await stage.gate("any", { ...spec, signals: { conditions: [problem], anyOf } });
+    await stage.start();
+    await stage.add("n", (it) => it.labelled({ pool: "a" }).tainted("i14.test/any=wait:NoSchedule"));
+    await stage.state("n", "held", "any");
+    const report = async (type: string, status: string) => {
+      const { status: { conditions = [] } = {} } = await stage.read("n");
+      const others = conditions.filter((it) => it.type !== type);
+      await stage.edit("n", { status: { conditions: [...others, { type, status }] } }, "status");
+    };
+    await report("FallbackReady", "True");
+    await stage.free("n", taint.key);
+    await report("KernelDeadlock", "True");
+    await stage.held("n", "i14.test/any=wait:NoSchedule");
+  });
+
   it("N-B8 that hold at once do not shorten the minimum hold, nor a break the time they have to be stable", async () => {
     await using stage = await gated("b8-hold");
     await stage.gate("net", { ...atOnce, minimumHold: "2s" });

@@ -82,6 +82,30 @@ describe("a node that missed admission", () => {
   });
 });
 
+describe("a gate in dry run", () => {
+  it("I-14 tells in Events and status what it would do to a new node, and writes nothing on it", async () => {
+    await using stage = await gated("i14-dry");
+    const mark = await cluster.audit.mark();
+    await stage.gate("net", { ...atOnce, dryRun: true });
+    await stage.start();
+    await stage.add("n");
+    const held = await stage.said("WouldHold", "n");
+    expect(held.note).toContain("cluster/net: it would be held: pods kube-system");
+    const counted = async (expected: object) =>
+      eventually(async () => {
+        const { status } = await cluster.client.get(startupGates, { name: "net" });
+        expect(status).toMatchObject(expected);
+        const ready = { type: "Ready", status: "True", reason: "DryRun" };
+        expect(status?.conditions).toEqual([expect.objectContaining(ready)]);
+      });
+    await counted({ selectedNodes: 1, heldNodes: 0, wouldHoldNodes: 1, firstNodes: [stage.nodeName("n")] });
+    await stage.pod(stage.init("n"), { ready: true });
+    expect((await stage.said("WouldRelease", "n")).note).toMatch(/would be off since \d{4}-/);
+    await counted({ wouldHoldNodes: 0, wouldReleaseNodes: 0 });
+    expect(await stage.writesFor(mark, "n")).toEqual([]);
+  });
+});
+
 describe("a burst", () => {
   it("N-B2 of 100 nodes is let go with one write for each and no read, and only selected pods are kept", async () => {
     await using stage = await gated("b2");

@@ -162,6 +162,17 @@ describe("berth gate list and explain", () => {
     expect(explained.stdout).toMatch(/timeout notReady of 1h in 59m\d*s?: the node is let go/);
   });
 
+  it("I-5 carry in JSON what the table shows in the column WAITS FOR", async () => {
+    await using on = await stage();
+    const table = await on.command("gate", "list");
+    const json = await on.command("gate", "list", "-o", "json");
+    const { held } = JSON.parse(json.stdout) as {
+      readonly held: readonly { readonly waitsFor: readonly string[] }[];
+    };
+    expect(held[0]?.waitsFor).toEqual([expect.stringContaining("there is no such pod on the node")]);
+    expect(table.stdout).toContain(held[0]?.waitsFor[0]);
+  });
+
   it("tell apart that there are no gates and that none holds a node", async () => {
     await using on = await stage();
     await cluster.client.delete(nodes, { name: "held" });

@@ -67,8 +67,7 @@ export async function list(options: GateListOptions, surroundings: Surroundings)
     for (const rule of strangersOn(node, gates, installation)) strangers.add(rule);
     const looks = capability.look(viewOf(node, installation), clock.now());
     for (const it of explainGates(looks)) {
-      if (it.held || it.phase === "WouldHold")
-        held.push({ node: node.metadata?.name ?? "", ...withWaits(it) });
+      if (it.held) held.push({ node: node.metadata?.name ?? "", ...withWaits(it) });
     }
   }
   held.sort((a, b) => (a.node < b.node ? -1 : a.node > b.node ? 1 : 0));

@@ -1,6 +1,6 @@
 import type { GateExplanation } from "@berth/placement";
 import { describe, expect, it } from "vitest";
-import { firstWait, formatAge, formatGate, formatGatePlan } from "./gates.ts";
+import { formatAge, formatGate, formatGatePlan, withWaits } from "./gates.ts";
 import { styleFor } from "./style.ts";
 
 const style = styleFor({ write: () => undefined, isTerminal: false, columns: undefined });
@@ -13,7 +13,7 @@ const held: GateExplanation = {
   phase: "Held",
   reason: "Gated",
   since: "2026-01-01T00:00:00Z",
-  waitsFor: [],
+  after: [],
   signals: [{ signal: "condition Net", state: "holds", reason: "SignalHolds", message: "Net is True" }],
   timeouts: [],
 };
@@ -70,22 +70,38 @@ describe("a gate on one node", () => {
   });
 
   it.each<[string, Partial<GateExplanation>, string]>([
-    ["another gate", { waitsFor: ["storage"], signals: [missing] }, "gate storage"],
+    ["another gate", { after: ["storage"], signals: [missing] }, "gate storage"],
     ["the first signal that is missing", { signals: [...held.signals, missing] }, "pods a: there is none"],
     ["time", { stable: { ofMs: 5000 } }, "all signals hold, and have to for 5s"],
     ["the least hold", { minimumHold: { passedMs: 0, ofMs: 60_000 } }, "held at least: for 0s of 1m"],
     ["nothing any more", { next: "release", phase: "Open" }, "nothing: it is about to be let go"],
   ])("waits for %s", (_, part, text) => {
-    expect(firstWait({ ...held, ...part })).toContain(text);
+    expect(withWaits({ ...held, ...part }).waitsFor[0]).toContain(text);
+  });
+
+  it("I-5 waits for everything that is missing, in words, and for nothing once it is let go", () => {
+    const other = { ...missing, signal: "pods b" };
+    const { waitsFor } = withWaits({ ...held, signals: [missing, ...held.signals, other] });
+    expect(waitsFor).toEqual(["pods a: there is none", "pods b: there is none"]);
+    expect(withWaits({ ...held, held: false, phase: "Open", signals: [missing] }).waitsFor).toEqual([]);
   });
 });
 
 describe("the gates of a plan", () => {
   it("name a few of many nodes", () => {
     const hold = Array.from({ length: 12 }, (_, at) => `n${at}`);
-    const gates = [{ gate: "cluster/network", selected: 20, held: 3, hold, release: ["x"], pending: 7 }];
+    const gates = [
+      { gate: "cluster/network", selected: 20, held: 3, hold, release: ["x"], pending: 7, dryRun: false },
+    ];
     expect(formatGatePlan({ gates, autoscaler: [] }, style)).toBe(
       "cluster/network selects 20 nodes and holds 3; its taint would be put on 12 (n0, n1, n2, n3, n4, …) and would be taken off 1 (x). It would hold 7 young ones as well, if idle.\n",
+    );
+  });
+
+  it("I-14 say that one in dry run will not do it", () => {
+    const gate = { gate: "g", selected: 1, held: 0, hold: ["n"], release: [], pending: 0, dryRun: true };
+    expect(formatGatePlan({ gates: [gate], autoscaler: [] }, style)).toBe(
+      "g selects 1 node and holds 0; its taint would be put on 1 (n). It is in dry run: nothing of this will be written.\n",
     );
   });
 });

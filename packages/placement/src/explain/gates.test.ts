@@ -76,7 +76,7 @@ describe("explaining the gates of a node", () => {
       phase: "Held",
       reason: "Gated",
       since: "2026-01-01T00:00:00Z",
-      waitsFor: [],
+      after: [],
       signals: [
         {
           signal: "condition Net",
@@ -118,7 +118,7 @@ describe("explaining the gates of a node", () => {
         phase: "Open",
         reason: "Released",
         since: "2026-01-01T00:02:00Z",
-        waitsFor: [],
+        after: [],
         signals: [],
         timeouts: [],
       },
@@ -142,7 +142,7 @@ describe("explaining the gates of a node", () => {
     expect(explain(after, two, NEW_YEAR + 1000)[1]).toMatchObject({
       gate: "cluster/storage",
       held: true,
-      waitsFor: ["network"],
+      after: ["network"],
       signals: [],
       timeouts: [],
     });
@@ -182,6 +182,7 @@ describe("the forecast of a plan", () => {
       hold: ["fresh"],
       release: [],
       pending: 0,
+      dryRun: false,
     });
     expect(forecast.gates()[1]).toMatchObject({ selected: 2, held: 0, hold: ["fresh", "held"] });
   });

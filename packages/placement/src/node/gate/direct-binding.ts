@@ -7,7 +7,6 @@ import type {
   Node,
   Pod,
   Taint,
-  Toleration,
   ValidatingWebhook,
   ValidatingWebhookConfiguration,
 } from "@berth/kube";
@@ -104,7 +103,7 @@ const MIRROR = "kubernetes.io/config.mirror";
 
 function isTolerated(pod: unknown, taint: Taint): boolean {
   const tolerations = listField(field(pod, "spec"), "tolerations").filter(isRecord);
-  return tolerates(tolerations as readonly Toleration[], taint);
+  return tolerates(tolerations, taint);
 }
 
 export interface DirectBindingOptions extends WebhookClient {

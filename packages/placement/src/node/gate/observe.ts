@@ -1,5 +1,6 @@
 /** From a node and what else is known of the cluster to the cases that `decide.ts` decides: plain data, one per gate. */
 import type { Node, Taint } from "@berth/kube";
+import { isSameData } from "@berth/runtime";
 import type { Instant, NodeView } from "../capability.ts";
 import { type MarkId, ownValue, parseMarkId, standingValue } from "../mark.ts";
 import type { GateClocks, GateTimes } from "./clocks.ts";
@@ -8,7 +9,7 @@ import { GATES, type Gate, type GateSight, type Gates, type SignalReading } from
 import { isGatedAtCreation, isSparedControlPlane, selects } from "./selection.ts";
 import { readSignals } from "./signals.ts";
 import { type GateState, parseState } from "./state.ts";
-import { beginTrial, isSamePlaces, MIN_YOUNG_MS, type Places, placesOnTrial, type Trial } from "./trial.ts";
+import { beginTrial, MIN_YOUNG_MS, type Places, placesOnTrial, type Trial } from "./trial.ts";
 
 /** Where the facts come from. */
 export interface GateSources {
@@ -141,7 +142,7 @@ function trialOf(
   const isYoung = (): boolean =>
     isGatedAtCreation(gate, node) && clocks.age(node, now) < Math.max(gate.backfillMs, MIN_YOUNG_MS);
   return clocks.trial(node, gate.rule, now, (current) =>
-    current !== undefined && isSamePlaces(current.real, real)
+    current !== undefined && isSameData(current.real, real)
       ? current
       : beginTrial(gate, real, { isYoung: isYoung() }),
   );

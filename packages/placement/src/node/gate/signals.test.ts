@@ -2,7 +2,7 @@ import type { DaemonSet, Node, Pod } from "@berth/kube";
 import { aNode, aPod, BUILT_AT } from "@berth/testcluster";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { originalGate, type PodSignal } from "../../api/startup-gate.ts";
+import { originalGate, type PodSignal, startupGateSpec } from "../../api/startup-gate.ts";
 import type { PodQuery, SignalReading } from "./gate.ts";
 import { podQueries } from "./pod-signal.ts";
 import { readSignals } from "./signals.ts";
@@ -44,6 +44,104 @@ describe("conditions of the node", () => {
     expect(reading).toMatchObject({ since: Date.parse(BUILT_AT), evidence: `True@${BUILT_AT}` });
     const [bare] = read({ conditions: [{ type: "Bare" }] }, node);
     expect(bare?.since).toBeUndefined();
+  });
+});
+
+describe("I-14 a condition that the node does not have", () => {
+  const node = aNode("n1").build();
+  it.each([
+    ["False", undefined, "missing", "the node has no condition Bad"],
+    ["False", "False", "holds", "the node has no condition Bad, which counts as False"],
+    ["False", "Unknown", "missing", "the node has no condition Bad, which counts as Unknown"],
+    ["Unknown", "Unknown", "holds", "the node has no condition Bad, which counts as Unknown"],
+  ] as const)("%s is wanted, and absent is %s: %s", (status, defaultStatus, state, message) => {
+    const condition = { type: "Bad", status, defaultStatus };
+    const context = { sight: sightOf({}), boot: { id: "" }, gateTaints: [] };
+    const gate = gateWith({ conditions: [condition] }, { mode: "Continuous" });
+    expect(readSignals(gate, node, context)).toMatchObject([{ state, message }]);
+  });
+});
+
+describe("I-14 alternatives", () => {
+  const group = (...keys: readonly string[]) => ({
+    annotations: keys.map((key) => ({ key, value: "true" })),
+  });
+  const anyOf = [group("a", "b"), group("c")];
+  const name = "any of (annotation a and annotation b) or (annotation c)";
+  const annotated = (...keys: readonly string[]) =>
+    aNode("n1")
+      .annotated(Object.fromEntries(keys.map((key) => [key, "true"])))
+      .build();
+  it.each([
+    [["a"], "missing", "NoAlternative"],
+    [["a", "b"], "holds", "SignalHolds"],
+    [["c"], "holds", "SignalHolds"],
+    [["a", "c"], "holds", "SignalHolds"],
+    [[], "missing", "NoAlternative"],
+  ] as const)("%j: %s", (keys, state, reason) => {
+    expect(read({ anyOf }, annotated(...keys))).toMatchObject([{ signal: name, state, reason }]);
+  });
+
+  it("are told with what each of them lacks first", () => {
+    const [reading] = read({ anyOf }, annotated("a"));
+    const absent = 'the node has no such annotation; "true" is wanted';
+    expect(reading?.message).toBe(`annotation b: ${absent}; nor annotation c: ${absent}`);
+  });
+
+  it("have to hold beside the other signals", () => {
+    const readings = read({ anyOf, annotations: [{ key: "own" }] }, annotated("c"));
+    expect(readings.map(({ signal, state }) => [signal, state])).toEqual([
+      ["annotation own", "missing"],
+      [name, "holds"],
+    ]);
+  });
+
+  it("go by the one that has held for longest, and say when none can be read", () => {
+    const at = (type: string, lastTransitionTime: string) => ({ type, status: "True", lastTransitionTime });
+    const conditions = [at("Late", "2026-01-02T00:00:00Z"), at("Early", "2026-01-01T00:00:00Z")];
+    const node = aNode("n1")
+      .with((it) => ({ ...it, status: { ...it.status, conditions } }))
+      .build();
+    const wanted = (type: string) => ({ conditions: [{ type, status: "True" as const }] });
+    const [reading] = read({ anyOf: [wanted("Late"), wanted("Early")] }, node);
+    expect(reading).toMatchObject({
+      since: Date.parse("2026-01-01T00:00:00Z"),
+      evidence: expect.stringContaining("Early"),
+    });
+    const unread = read({ anyOf: [wanted("None"), { labelsSettled: true }] }, node, {
+      labelsSettled: undefined,
+    });
+    expect(unread).toMatchObject([{ state: "unknown", reason: "SignalUnknown" }]);
+  });
+
+  it.each([
+    ["an empty group", { anyOf: [{}] }, {}],
+    [
+      "an absent condition that makes a group hold",
+      { anyOf: [{ conditions: [{ type: "A", defaultStatus: "True" }] }] },
+      { mode: "Continuous" },
+    ],
+    [
+      "an absent condition that lets a new node go",
+      { conditions: [{ type: "A", defaultStatus: "True" }] },
+      {},
+    ],
+  ])("refuse %s", (_, signals, spec) => {
+    expect(startupGateSpec.safeParse({ signals, ...spec }).success).toBe(false);
+  });
+
+  it("have their pods and DaemonSets watched", () => {
+    const gate = gateWith({
+      anyOf: [{ pods: [] }, {}].map(() => ({ daemonSets: [{ namespace: "a", name: "b" }] })),
+    });
+    const labels = { app: "b" };
+    const daemonSet = {
+      metadata: { namespace: "a", name: "b" },
+      spec: { selector: { matchLabels: labels }, template: {} },
+    };
+    expect(podQueries(gate, { daemonSet: () => daemonSet as DaemonSet })).toEqual([
+      { namespace: "a", labelSelector: "app=b" },
+    ]);
   });
 });
 

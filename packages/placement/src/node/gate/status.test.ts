@@ -4,7 +4,15 @@ import { NEW_YEAR } from "../testing/labels.ts";
 import { type AdmissionState, decideGateStatus, type GateJudgement, type GateStatusInput } from "./status.ts";
 import type { GateCounts } from "./tally.ts";
 
-const counts: GateCounts = { selected: 5, held: 2, heldAgain: 1, timedOut: 1, firstHeld: ["n1", "n2"] };
+const counts: GateCounts = {
+  selected: 5,
+  held: 2,
+  heldAgain: 1,
+  timedOut: 1,
+  firstHeld: ["n1", "n2"],
+  wouldHold: 0,
+  wouldRelease: 0,
+};
 const inForce: GateJudgement = { ready: true, reason: "GateInForce", message: "in force" };
 const faulty: GateJudgement = { ready: false, reason: "GateInvalid", message: "spec.after: no" };
 const byPolicy: AdmissionState = { works: true, reason: "AdmissionByPolicy", message: "by policy" };
@@ -12,7 +20,15 @@ const failed: AdmissionState = { works: false, reason: "AdmissionFailed", messag
 const off: AdmissionState = { works: false, reason: "AdmissionOff", message: "off" };
 const gate: StartupGate = { metadata: { name: "g", generation: 2 } };
 const decide = (more: Partial<GateStatusInput> = {}) =>
-  decideGateStatus({ gate, judgement: inForce, counts, admission: byPolicy, now: NEW_YEAR, ...more });
+  decideGateStatus({
+    gate,
+    judgement: inForce,
+    counts,
+    admission: byPolicy,
+    directBinding: undefined,
+    now: NEW_YEAR,
+    ...more,
+  });
 const after = (more: Partial<GateStatusInput>): StartupGate => {
   const { status } = decide(more);
   return { ...gate, ...(status !== undefined && { status }) };
@@ -39,6 +55,28 @@ describe("the status of a gate", () => {
   it("is not written while the version has not been looked at, nor when nothing changed", () => {
     expect(decide({ judgement: undefined })).toEqual({ status: undefined, news: [] });
     expect(decide({ gate: after({}), now: NEW_YEAR + 60_000 }).status).toBeUndefined();
+  });
+
+  it("I-14 says in a dry run what would be held and let go, and nothing of admission", () => {
+    const counted = { ...counts, held: 1, wouldHold: 3, wouldRelease: 1 };
+    const dry = { ...after({}), spec: { dryRun: true, directBinding: "Refuse" } };
+    const { status } = decide({ gate: dry, counts: counted, directBinding: inForce });
+    expect(status).toMatchObject({ heldNodes: 1, wouldHoldNodes: 3, wouldReleaseNodes: 1 });
+    expect(status?.conditions).toMatchObject([{ type: "Ready", status: "True", reason: "DryRun" }]);
+    const { status: enforced } = decide({ gate: { ...dry, status: status ?? {}, spec: {} } });
+    expect(enforced).toMatchObject({ wouldHoldNodes: 0, wouldReleaseNodes: 0 });
+  });
+
+  it("I-14 says whether pods that name a held node are refused, where that is wanted", () => {
+    const refusing = { ...gate, spec: { directBinding: "Refuse" } };
+    const says = (of: StartupGate) =>
+      decide({ gate: of, directBinding: { ready: false, reason: "AdmissionFailed", message: "no" } }).status
+        ?.conditions;
+    expect(says(refusing)?.find(({ type }) => type === "DirectBinding")).toMatchObject({
+      status: "False",
+      message: "no",
+    });
+    expect(says(gate)?.some(({ type }) => type === "DirectBinding")).toBe(false);
   });
 
   it("keeps what was counted before until every node has been looked at", () => {

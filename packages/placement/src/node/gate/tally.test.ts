@@ -55,6 +55,8 @@ const phase = fc.constantFrom<GatePhase>(
   "HeldAgain",
   "TimedOut",
   "TimedOutAgain",
+  "WouldHold",
+  "WouldRelease",
 );
 
 describe("counting nodes", () => {
@@ -77,14 +79,18 @@ describe("counting nodes", () => {
         }
         const named = (rule: string, among: readonly GatePhase[]): string[] =>
           [...now].filter(([, it]) => among.some((one) => it[rule] === one)).map(([name]) => name);
-        const held = (rule: string) => named(rule, ["Held", "HeldAgain", "TimedOut", "TimedOutAgain"]);
+        const standing = ["Held", "HeldAgain", "TimedOut", "TimedOutAgain", "WouldRelease"] as const;
+        const held = (rule: string) => named(rule, standing);
         for (const rule of RULES) {
+          const wouldHold = named(rule, ["WouldHold"]);
           expect(tally.counts(rule)).toEqual({
-            selected: held(rule).length + named(rule, ["Open"]).length,
+            selected: held(rule).length + named(rule, ["Open", "WouldHold"]).length,
             held: held(rule).length,
             heldAgain: named(rule, ["HeldAgain", "TimedOutAgain"]).length,
             timedOut: named(rule, ["TimedOut", "TimedOutAgain"]).length,
-            firstHeld: held(rule).sort().slice(0, 5),
+            firstHeld: (wouldHold.length > 0 ? wouldHold : held(rule)).sort().slice(0, 5),
+            wouldHold: wouldHold.length,
+            wouldRelease: named(rule, ["WouldRelease"]).length,
           });
         }
         expect(tally.held).toBe(new Set(RULES.flatMap(held)).size);

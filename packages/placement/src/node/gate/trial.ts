@@ -33,10 +33,6 @@ export function beginTrial(gate: Gate, real: Places, { isYoung }: { readonly isY
   return { real, places: { ...real, standing: standing ?? (isGated ? gate.spec.taint.value : undefined) } };
 }
 
-export function isSamePlaces(a: Places, b: Places): boolean {
-  return a.standing === b.standing && a.stateText === b.stateText && a.completed === b.completed;
-}
-
 /** Places that would be recorded as ours. */
 export function placesOnTrial(gate: Gate, { standing, stateText, completed }: Places): ReadonlySet<MarkId> {
   const { taintId, stateId, completedId } = gate;
