@@ -8,12 +8,9 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import {
   daemonSets,
-  type KubeClient,
-  type KubeObject,
   mutatingAdmissionPolicies,
   mutatingWebhookConfigurations,
   namespaces,
-  type Pod,
   pods,
   secrets,
   serviceAccounts,
@@ -544,16 +541,18 @@ describe("pods that name a held node", () => {
     await make(aPod("of-set").on(held).ofDaemonSet("agent", "u"));
     await make(aPod("waiting"));
     await make(aPod("tolerant").tolerating(gate));
-    const target = { apiVersion: "v1", kind: "Node", name: held };
-    const bind = (name: string, by: KubeClient = client) => {
-      const binding: KubeObject = { metadata: { name }, target } as KubeObject;
-      return by.create(pods, binding as Pod, { namespace: "default", name, subresource: "binding" });
+    const bind = (name: string, { by = client, dryRun = false } = {}) => {
+      const target = { apiVersion: "v1", kind: "Node", name: held };
+      const binding = { apiVersion: "v1", kind: "Binding", metadata: { name }, target };
+      return by.create(pods, binding, { namespace: "default", name, subresource: "binding", dryRun });
     };
-    await eventually(() => expect(bind("waiting")).rejects.toThrow(refused));
+    // In a dry run: a pod that Berth does not know yet is not refused.
+    await eventually(() => expect(bind("waiting", { dryRun: true })).rejects.toThrow(refused));
+    await expect(bind("waiting")).rejects.toThrow(refused);
     await bind("tolerant");
     const user = await cluster.user("system:kube-scheduler");
     await using scheduler = cluster.connect({ user });
-    await bind("waiting", scheduler);
+    await bind("waiting", { by: scheduler });
     await eventually(async () => {
       const { status } = await client.get(startupGates, { name: "net" });
       const condition = { type: "DirectBinding", status: "True", reason: "AdmissionByWebhook" };
