@@ -21,6 +21,8 @@ const NO_FILE: ReadonlySet<string> = new Set([
   "--installation",
   "--namespace",
   "--allow-reserved",
+  "--device-label-fields",
+  "--device-class-whitelist",
   "--metrics-bind-address",
   "--health-probe-bind-address",
   "--key",
@@ -107,7 +109,14 @@ function optionsOf(command: Command, given: readonly string[]): readonly Candida
   ];
 }
 
-const REPEATABLE: ReadonlySet<string> = new Set(["--config", "--allow-reserved", "--key", "--pull-secret"]);
+const REPEATABLE: ReadonlySet<string> = new Set([
+  "--config",
+  "--allow-reserved",
+  "--device-label-fields",
+  "--device-class-whitelist",
+  "--key",
+  "--pull-secret",
+]);
 
 function isRepeatable(long: string | undefined): boolean {
   return REPEATABLE.has(long ?? "");

@@ -76,21 +76,9 @@ describe("berth convert", () => {
     const { code, stdout, stderr } = await cli(["convert", "nfr.yaml"], { folder: folder.path });
     expect([code, stdout]).toEqual([exitCodes.faults, ""]);
     expect(stderr).toMatchInlineSnapshot(`
-      "nfr.yaml:8:34: error: spec.rules.0.labels.kubernetes.io/os: NFD itself sets no label in this domain (NotConvertible)
-      nfr.yaml:8:44: error: spec.rules.0.labels.a b: the name must begin and end with a letter or digit and hold only letters, digits, \`-\`, \`_\` and \`.\` (NotConvertible)
-      nfr.yaml:8:55: error: spec.rules.0.labels.c: the value must begin and end with a letter or digit and hold only letters, digits, \`-\`, \`_\` and \`.\` (NotConvertible)
-      nfr.yaml:9:20: error: spec.rules.0.annotations: a LabelRule sets labels only (NotConvertible)
-      nfr.yaml:10:13: error: spec.rules.0.vars: a LabelRule has no variables (NotConvertible)
-      nfr.yaml:11:15: error: spec.rules.0.taints: a LabelRule sets labels only (NotConvertible)
-      nfr.yaml:12:26: error: spec.rules.0.extendedResources: a LabelRule sets labels only (NotConvertible)
-      nfr.yaml:13:79: error: spec.rules.0.matchFeatures.0.matchExpressions.nvme: NFD publishes no label for kernel.loadedmodule nvme by default (NotConvertible)
-      nfr.yaml:15:23: error: spec.rules.1.labelsTemplate: labels that a Go template makes have no equal in a LabelRule (NotConvertible)
-      nfr.yaml:16:69: error: spec.rules.1.matchFeatures.0.matchExpressions.x: x is no label of an earlier rule of this object that was converted (NotConvertible)
-      nfr.yaml:18:19: error: spec.rules.2.labels.d: NFD publishes no label for system.osrelease PRETTY_NAME by default (NotConvertible)
-      nfr.yaml:18:55: error: spec.rules.2.labels.e: the label feature.node.kubernetes.io/cpu-cpuid.AVX does not hold the value of cpu.cpuid AVX (NotConvertible)
-      nfr.yaml:18:76: error: spec.rules.2.labels.f: @x names no element of a feature (NotConvertible)
-      nfr.yaml:19:23: error: spec.rules.2.matchFeatures.0: cpu.cpuid is compared with nothing (NotConvertible)
-      nfr.yaml:19:77: error: spec.rules.2.matchFeatures.1.matchName: a LabelRule looks for labels by name, so only In is converted (NotConvertible)
+      "nfr.yaml:13:79: error: NodeFeatureRule Site_Rules, rule "a", not converted: not available as a label: kernel.loadedmodule nvme; vars: a LabelRule has no variables; annotations: a LabelRule sets labels only; extendedResources: a LabelRule sets labels only; taints: a LabelRule sets labels only; label kubernetes.io/os: NFD itself sets no label in this domain; label a b: the name must begin and end with a letter or digit and hold only letters, digits, \`-\`, \`_\` and \`.\`; label c: the value must begin and end with a letter or digit and hold only letters, digits, \`-\`, \`_\` and \`.\` (NotConvertible)
+      nfr.yaml:16:69: error: NodeFeatureRule Site_Rules, rule "b", not converted: not available as a label: rule.matched x (no converted rule before it in the object sets it); labelsTemplate: a LabelRule has no Go templates: {{ range .pci.device }} (NotConvertible)
+      nfr.yaml:19:77: error: NodeFeatureRule Site_Rules, rule "c", not converted: not available as a label: the value of system.osrelease PRETTY_NAME, the value of cpu.cpuid AVX; matchName: a LabelRule looks for labels by name, so only In is converted; label f: @x names no element of a feature (NotConvertible)
       "
     `);
   });
@@ -108,7 +96,7 @@ describe("berth convert", () => {
     expect(stdout).toMatchInlineSnapshot(`
       "# From nfr.yaml:7: NodeFeatureRule Site_Rules, rule "one"
       # Left out:
-      #   a LabelRule has no variables
+      #   vars: a LabelRule has no variables
       apiVersion: berth.dev/v1alpha1
       kind: LabelRule
       metadata:
@@ -121,7 +109,7 @@ describe("berth convert", () => {
           - key: a.example/one
       ---
       # Left out, nfr.yaml:8: NodeFeatureRule Site_Rules, rule "two\\n# three":
-      #   NFD publishes no label for system.name nodename by default
+      #   not available as a label: system.name nodename
       "
     `);
     expect(readDocuments("out", stdout).documents).toHaveLength(1);
@@ -149,6 +137,234 @@ describe("berth convert", () => {
     const { code, stdout } = await cli(["convert", "list.json"], { folder: folder.path });
     expect(code).toBe(exitCodes.done);
     expect(stdout).toContain("name: n-r");
+  });
+
+  describe("I-13 rules as vendors publish them", () => {
+    const device = (fields: Readonly<Record<string, readonly string[]>>): object => ({
+      feature: "pci.device",
+      matchExpressions: Object.fromEntries(
+        Object.entries(fields).map(([field, value]) => [field, { op: "In", value }]),
+      ),
+    });
+    const has = (feature: string, ...elements: readonly string[]): object => ({
+      feature,
+      matchExpressions: Object.fromEntries(elements.map((element) => [element, { op: "Exists" }])),
+    });
+    const label = (name: string): object => ({ [`site.example/${name}`]: "true" });
+    const published = [
+      {
+        name: "model",
+        labels: label("model"),
+        matchFeatures: [device({ vendor: ["10de"], device: ["2342"] })],
+      },
+      {
+        name: "models",
+        labels: label("models"),
+        matchAny: ["740c", "74a2"].map((id) => ({
+          matchFeatures: [device({ vendor: ["1002"], device: [id] })],
+        })),
+      },
+      {
+        name: "confidential",
+        labels: label("confidential"),
+        matchAny: ["sev.snp.enabled", "tdx.enabled"].map((mode) => ({
+          matchFeatures: [has("cpu.security", mode), device({ vendor: ["10de"], device: ["2342"] })],
+        })),
+      },
+      { name: "vendor", labels: label("vendor"), matchFeatures: [device({ vendor: ["8086"] })] },
+      {
+        name: "display",
+        labels: label("display"),
+        matchFeatures: [device({ vendor: ["8086"], class: ["0300", "0380"] })],
+      },
+      {
+        name: "nic",
+        labels: { "pci-15b3.present": "true" },
+        matchFeatures: [device({ vendor: ["15b3"], class: ["0200", "0207"] })],
+      },
+      {
+        name: "guests",
+        labels: label("guests"),
+        extendedResources: { "site.example/keys": "@cpu.security.tdx.total_keys" },
+        matchFeatures: [has("cpu.cpuid", "VMX"), has("cpu.security", "tdx.enabled")],
+      },
+      {
+        name: "capacity",
+        extendedResources: [{ keys: "@cpu.security.tdx.total_keys" }],
+        matchFeatures: [has("cpu.security", "tdx.enabled")],
+      },
+      {
+        name: "driver",
+        labels: label("driver"),
+        matchFeatures: [device({ vendor: ["8086"], class: ["0300"] })],
+        matchAny: ["kernel.loadedmodule", "kernel.enabledmodule"].map((feature) => ({
+          matchFeatures: [has(feature, "xe")],
+        })),
+      },
+      {
+        name: "enclave",
+        labels: label("enclave"),
+        matchFeatures: [has("cpu.cpuid", "SGX", "SGXLC"), has("kernel.config", "X86_SGX")],
+      },
+      {
+        name: "count",
+        labels: null,
+        labelsTemplate: "site.example/count={{ len .pci.device }}",
+        matchFeatures: [device({ vendor: ["8086"], class: ["0300"] })],
+      },
+    ];
+    const document = {
+      apiVersion: "nfd.openshift.io/v1",
+      kind: "NodeFeatureRule",
+      metadata: { name: "vendors", namespace: "openshift-nfd" },
+      spec: { rules: published },
+    };
+
+    async function convertPublished(...options: readonly string[]) {
+      await using folder = await testFolder({ "v.json": JSON.stringify(document) });
+      const { code, stdout, stderr } = await cli(["convert", "--skip", "v.json", "-o", "json", ...options], {
+        folder: folder.path,
+      });
+      expect(code).toBe(exitCodes.done);
+      await folder.write("out.json", stdout);
+      const validate = ["validate", "--allow-reserved", "feature.node.kubernetes.io", "out.json"];
+      expect((await cli(validate, { folder: folder.path })).code).toBe(exitCodes.done);
+      const { items } = JSON.parse(stdout) as {
+        readonly items: readonly { readonly metadata: { name: string }; readonly spec: object }[];
+      };
+      return { items, names: items.map(({ metadata }) => metadata.name.replace("vendors-", "")), stderr };
+    }
+
+    it.each([
+      [[], ["display", "guests"]],
+      [
+        ["--device-label-fields", "vendor"],
+        ["vendor", "guests"],
+      ],
+      [
+        ["--device-label-fields", "pci=vendor,device"],
+        ["model", "models", "confidential", "guests"],
+      ],
+      [
+        ["--device-class-whitelist", "02,03"],
+        ["display", "nic", "guests"],
+      ],
+    ])("convert with %j: %j", async (options, expected) => {
+      expect((await convertPublished(...options)).names).toEqual(expected);
+    });
+
+    it("become conditions on the labels of NFD", async () => {
+      const { items } = await convertPublished("--device-label-fields", "vendor,device");
+      expect(items[2]?.spec).toEqual({
+        match: {
+          any: ["sev.snp", "tdx"].map((mode) => ({
+            all: [
+              { key: `feature.node.kubernetes.io/cpu-security.${mode}.enabled` },
+              { key: "feature.node.kubernetes.io/pci-10de_2342.present" },
+            ],
+          })),
+        },
+        labels: [{ key: "site.example/confidential" }],
+      });
+    });
+
+    it("say in one line for each rule which feature is not available as a label", async () => {
+      const { stderr } = await convertPublished();
+      const lines = stderr.trimEnd().split("\n");
+      expect(lines).toHaveLength(published.length - 1);
+      const inOneLine = lines.map((line) =>
+        line.replace(/^v.json:\d+:\d+: warning: NodeFeatureRule vendors, /, ""),
+      );
+      expect(inOneLine.join("\n")).toMatchInlineSnapshot(`
+        "rule "model", not converted: not available as a label: pci.device by vendor and device (its labels are by class and vendor) (NotConvertible)
+        rule "models", not converted: not available as a label: pci.device by vendor and device (its labels are by class and vendor) (NotConvertible)
+        rule "confidential", not converted: not available as a label: pci.device by vendor and device (its labels are by class and vendor) (NotConvertible)
+        rule "vendor", not converted: not available as a label: pci.device by vendor (its labels are by class and vendor) (NotConvertible)
+        rule "nic", not converted: not available as a label: pci.device of class 0200 (NotConvertible)
+        rule "guests", converted in part: extendedResources: a LabelRule sets labels only (NotConvertible)
+        rule "capacity", not converted: extendedResources: a LabelRule sets labels only; it sets no label that can be converted (NotConvertible)
+        rule "driver", not converted: not available as a label: kernel.loadedmodule xe, kernel.enabledmodule xe (NotConvertible)
+        rule "enclave", not converted: not available as a label: cpu.cpuid SGX, cpu.cpuid SGXLC, kernel.config X86_SGX (NotConvertible)
+        rule "count", not converted: labelsTemplate: a LabelRule has no Go templates: {{ len .pci.device }}; it sets no label that can be converted (NotConvertible)"
+      `);
+    });
+
+    it("say what the fields of NFD leave open", async () => {
+      const { stderr } = await convertPublished("--device-label-fields", "vendor");
+      expect(stderr).toContain(
+        'rule "vendor": NFD labels pci devices only when their class begins with 03, 0b40, 12 (deviceClassWhitelist)',
+      );
+      expect(stderr).toContain("(ConvertedWithNote)");
+    });
+  });
+
+  it("I-13 leaves out what is compared with nothing, with a note", async () => {
+    await using folder = await testFolder({
+      "nfr.yaml": `${HEAD}
+    - {name: all, labels: {a.example/all: "true"}, matchFeatures: []}
+    - {name: any, labels: {a.example/any: "true"}, matchFeatures: [{feature: kernel.version, matchExpressions: {}}, {feature: cpu.cpuid, matchExpressions: {AVX: {op: Exists}}}]}
+    - {name: device, labels: {a.example/device: "true"}, matchFeatures: [{feature: pci.device, matchExpressions: {}}]}
+    - {name: unknown, labels: {a.example/unknown: "true"}, matchFeatures: [{feature: vendor.chips}]}
+`,
+    });
+    const { stdout, stderr } = await cli(["convert", "--skip", "nfr.yaml"], { folder: folder.path });
+    expect(stdout).toMatchInlineSnapshot(`
+      "# From nfr.yaml:7: NodeFeatureRule Site_Rules, rule "all"
+      # Note: matchFeatures is empty: it holds on every node
+      apiVersion: berth.dev/v1alpha1
+      kind: LabelRule
+      metadata:
+        name: site-rules-all
+      spec:
+        match:
+          all:
+            - source: Annotation
+              key: nfd.node.kubernetes.io/feature-labels
+        labels:
+          - key: a.example/all
+      ---
+      # From nfr.yaml:8: NodeFeatureRule Site_Rules, rule "any"
+      # Note: kernel.version is compared with nothing, which holds wherever NFD discovers it: this condition is left out
+      apiVersion: berth.dev/v1alpha1
+      kind: LabelRule
+      metadata:
+        name: site-rules-any
+      spec:
+        match:
+          all:
+            - key: feature.node.kubernetes.io/cpu-cpuid.AVX
+        labels:
+          - key: a.example/any
+      ---
+      # Left out, nfr.yaml:9: NodeFeatureRule Site_Rules, rule "device":
+      #   not available as a label: pci.device without a comparison
+      ---
+      # Left out, nfr.yaml:10: NodeFeatureRule Site_Rules, rule "unknown":
+      #   not available as a label: vendor.chips without a comparison
+      "
+    `);
+    expect(stderr.trimEnd().split("\n")).toHaveLength(4);
+  });
+
+  it("I-13 notes that two rules want different values of one label", async () => {
+    const one = (name: string, flag: string): string =>
+      `    - {name: ${name}, labels: {a.example/size: ${name}}, matchFeatures: [{feature: cpu.cpuid, matchExpressions: {${flag}: {op: Exists}}}]}\n`;
+    await using folder = await testFolder({
+      "nfr.yaml": `${HEAD}${one("small", "AVX")}${one("large", "AVX2")}`,
+    });
+    const { code, stderr } = await cli(["convert", "nfr.yaml"], { folder: folder.path });
+    expect(code).toBe(exitCodes.done);
+    expect(stderr).toContain('rule "large": the rule "small" sets a.example/size to another value');
+  });
+
+  it("I-13 sets no label that the rule reads, as NFD already publishes it", async () => {
+    await using folder = await testFolder({
+      "nfr.yaml": `${HEAD}    - {name: nic, labels: {pci-15b3.present: "true"}, matchFeatures: [{feature: pci.device, matchExpressions: {vendor: {op: In, value: ["15b3"]}}}]}\n`,
+    });
+    const options = ["--device-label-fields", "vendor", "--device-class-whitelist", "02"];
+    const { code, stderr } = await cli(["convert", "nfr.yaml", ...options], { folder: folder.path });
+    expect(code).toBe(exitCodes.faults);
+    expect(stderr).toContain("reads the label feature.node.kubernetes.io/pci-15b3.present itself");
   });
 
   it.each([

@@ -13,14 +13,16 @@ import {
   joinConversions,
   withDistinctNames,
 } from "../convert/converted.ts";
-import { NFD_API_VERSION, NFD_KIND, nodeFeatureRule } from "../convert/nfd-schema.ts";
+import { type DeviceOptions, toDeviceConfig } from "../convert/device-options.ts";
+import type { DeviceConfig } from "../convert/nfd-devices.ts";
+import { NFD_API_VERSIONS, NFD_KIND, nodeFeatureRule } from "../convert/nfd-schema.ts";
 import { convertNodeFeatureRule } from "../convert/node-feature-rule.ts";
 import { convertRuleFolder } from "../convert/rule-folder.ts";
 import { type ExitCode, exitCodes } from "../exit-codes.ts";
 import { type DataFormat, printData, toYaml } from "../output/data.ts";
 import type { Surroundings } from "../surroundings.ts";
 
-export interface ConvertOptions {
+export interface ConvertOptions extends DeviceOptions {
   /** Files with NodeFeatureRules, and folders of label rules. */
   readonly files: readonly string[];
   readonly allowReserved?: readonly string[];
@@ -32,6 +34,7 @@ export interface ConvertOptions {
 /** Faults of a rule that was read. Of anything else nobody knows what there is to convert, so nothing is skipped. */
 const SKIPPABLE: ReadonlySet<string> = new Set([
   convertReasons.NotConvertible,
+  convertReasons.ConvertedWithNote,
   reasons.InvalidLabelKey,
   reasons.ReservedLabelKey,
 ]);
@@ -42,7 +45,8 @@ const SKIPPABLE: ReadonlySet<string> = new Set([
  */
 export async function convert(options: ConvertOptions, surroundings: Surroundings): Promise<ExitCode> {
   const { stdout, stderr, folder } = surroundings;
-  const found = await Promise.all(options.files.map((file) => convertOne(file, options, folder)));
+  const devices = toDeviceConfig(options);
+  const found = await Promise.all(options.files.map((file) => convertOne(file, options, devices, folder)));
   const { rules, dropped, faults } = joinConversions(found);
   const skipped = options.skip === true && faults.every(({ reason }) => SKIPPABLE.has(reason));
   for (const fault of faults.toSorted(inOrder)) {
@@ -62,6 +66,7 @@ export async function convert(options: ConvertOptions, surroundings: Surrounding
 async function convertOne(
   given: string,
   { allowReserved }: ConvertOptions,
+  devices: DeviceConfig,
   folder: string,
 ): Promise<Conversion> {
   const source = labelFolderOfFlags({ labelDir: given, ...(allowReserved && { allowReserved }) }, folder);
@@ -77,34 +82,34 @@ async function convertOne(
     const fault: Fault = { file: given, severity: "error", reason: configReasons.FileUnreadable, message };
     return { rules: [], dropped: [], faults: [fault] };
   }
-  return convertText(given, text);
+  return convertText(given, text, devices);
 }
 
 function toError(error: unknown): Error {
   return error instanceof Error ? error : new Error(String(error));
 }
 
-function convertText(file: string, text: string): Conversion {
+function convertText(file: string, text: string, devices: DeviceConfig): Conversion {
   const { documents, problems } = readYaml(text);
   const faults = problems.map(({ line, column, message }): Fault => {
     return { file, line, column, severity: "error", reason: configReasons.NotYaml, message };
   });
   return joinConversions([
     { rules: [], dropped: [], faults },
-    ...documents.flatMap(itemsOf).map((yaml) => convertDocument(file, yaml)),
+    ...documents.flatMap(itemsOf).map((yaml) => convertDocument(file, yaml, devices)),
   ]);
 }
 
-function convertDocument(file: string, yaml: YamlDocument): Conversion {
+function convertDocument(file: string, yaml: YamlDocument, devices: DeviceConfig): Conversion {
   const { apiVersion, kind } = Object(yaml.value) as Readonly<Record<string, unknown>>;
-  if (apiVersion !== NFD_API_VERSION || kind !== NFD_KIND) {
-    const message = `expected a ${NFD_KIND} of ${NFD_API_VERSION}, or a folder of label rules`;
+  if (!NFD_API_VERSIONS.some((version) => version === apiVersion) || kind !== NFD_KIND) {
+    const message = `expected a ${NFD_KIND} of ${NFD_API_VERSIONS.join(" or ")}, or a folder of label rules`;
     const reason = convertReasons.NotARule;
     const fault: Fault = { file, ...yaml.positionOf(["kind"]), severity: "error", reason, message };
     return { rules: [], dropped: [], faults: [fault] };
   }
   const parsed = nodeFeatureRule.safeParse(yaml.value);
-  if (parsed.success) return convertNodeFeatureRule({ file, document: parsed.data, yaml });
+  if (parsed.success) return convertNodeFeatureRule({ file, document: parsed.data, yaml, devices });
   const faults = faultsOfDocument(parsed.error, yaml).map((fault) => Object.assign({ file }, fault));
   return { rules: [], dropped: [], faults };
 }
@@ -114,7 +119,7 @@ function toDocument({ name, spec }: ConvertedRule): object {
 }
 
 function render(rule: ConvertedRule): string {
-  const { from, leftOut, spec } = rule;
+  const { from, leftOut, notes: given, spec } = rule;
   const reserved = new Set(
     spec.labels
       .map(({ key }) => key)
@@ -123,6 +128,7 @@ function render(rule: ConvertedRule): string {
   );
   const notes = [
     ...[...reserved].map((domain) => `Needs --allow-reserved ${domain}`),
+    ...given.map((note) => `Note: ${note}`),
     ...(leftOut.length === 0 ? [] : ["Left out:", ...leftOut.map(indent)]),
   ];
   return comment([`From ${from}`, ...notes]) + toYaml(toDocument(rule));

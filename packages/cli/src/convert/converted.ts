@@ -1,5 +1,5 @@
 /** What a conversion makes: LabelRules, and everything that could not be part of one. */
-import type { LabelOutput, LabelRuleSpec, MatchGroup } from "@berth/placement";
+import type { LabelOutput, LabelRuleSpec, MatchGroup, MatchTerm } from "@berth/placement";
 import type { Fault } from "../config/fault.ts";
 
 /** The `spec` as a user would write it, defaults left out. */
@@ -15,19 +15,22 @@ export interface ConvertedRule {
   readonly spec: WrittenSpec;
   /** What the original does beyond this, in words. */
   readonly leftOut: readonly string[];
+  /** What the user has to know before using it. */
+  readonly notes: readonly string[];
 }
 
 export interface Conversion {
   readonly rules: readonly ConvertedRule[];
   /** Rules of which nothing could be converted, with why. */
   readonly dropped: readonly { readonly from: string; readonly why: readonly string[] }[];
-  /** One for each thing that could not be converted. */
+  /** An error for each rule that is not converted as a whole, a warning for each note. */
   readonly faults: readonly Fault[];
 }
 
 /** Reasons of faults of a conversion. */
 export const convertReasons = {
   NotConvertible: "NotConvertible",
+  ConvertedWithNote: "ConvertedWithNote",
   NotARule: "NotARule",
 } as const;
 
@@ -37,6 +40,17 @@ export function joinConversions(all: readonly Conversion[]): Conversion {
     dropped: all.flatMap(({ dropped }) => dropped),
     faults: all.flatMap(({ faults }) => faults),
   };
+}
+
+/** At most so many conditions stand in one group. */
+const MAX_TERMS = 32;
+
+/** Terms of which one has to hold, in groups of their own where there are more than one group holds. */
+export function inGroups(terms: readonly MatchTerm[]): readonly MatchTerm[] {
+  if (terms.length <= MAX_TERMS) return terms;
+  const groups: MatchTerm[] = [];
+  for (let at = 0; at < terms.length; at += MAX_TERMS) groups.push({ any: terms.slice(at, at + MAX_TERMS) });
+  return inGroups(groups);
 }
 
 /** A DNS subdomain made of what the texts hold, as names of objects have to be. */

@@ -14,6 +14,7 @@ import { aNode } from "@berth/testcluster";
 import * as fc from "fast-check";
 import { expect, it } from "vitest";
 import { readYaml } from "../config/yaml.ts";
+import { toDeviceConfig } from "./device-options.ts";
 import { NFD_MARK } from "./nfd-labels.ts";
 import type { NfdExpression, NfdRule, NfdTerm } from "./nfd-schema.ts";
 import { convertNodeFeatureRule } from "./node-feature-rule.ts";
@@ -26,27 +27,48 @@ interface Found {
   readonly major: string | undefined;
   readonly id: string | undefined;
   readonly numa: boolean;
-  readonly devices: readonly { readonly class: string; readonly vendor: string }[];
+  readonly version: string | undefined;
+  readonly devices: readonly Device[];
 }
+
+type Device = Readonly<Record<"class" | "vendor" | "device", string>>;
+
+/** `deviceLabelFields` that are configured on clusters. */
+const fieldLists = [
+  ["class", "vendor"],
+  ["vendor"],
+  ["vendor", "device"],
+  ["class", "vendor", "device"],
+] as const satisfies readonly (readonly (keyof Device)[])[];
+type Fields = (typeof fieldLists)[number];
 
 const found: fc.Arbitrary<Found> = fc.record({
   flags: fc.subarray(["AVX", "AVX2", "AMXTILE"]),
   major: fc.constantFrom("4", "5", "6", "10", undefined),
   id: fc.constantFrom("ubuntu", "rhel", "true", undefined),
+  version: fc.constantFrom("9", "22.04", undefined),
   numa: fc.boolean(),
   devices: fc.array(
-    fc.record({ class: fc.constantFrom("0300", "0302"), vendor: fc.constantFrom("10de", "1002") }),
+    fc.record({
+      class: fc.constantFrom("0300", "0302"),
+      vendor: fc.constantFrom("10de", "1002"),
+      device: fc.constantFrom("2330", "74a1"),
+    }),
     { maxLength: 2 },
   ),
 });
 
-function published({ flags, major, id, numa, devices }: Found): Readonly<Record<string, string>> {
+function published(
+  { flags, major, id, version, numa, devices }: Found,
+  fields: Fields,
+): Readonly<Record<string, string>> {
   const entries = [
     ...flags.map((flag) => [`cpu-cpuid.${flag}`, "true"]),
     ...(major === undefined ? [] : [["kernel-version.major", major]]),
     ...(id === undefined ? [] : [["system-os_release.ID", id]]),
+    ...(version === undefined ? [] : [["system-os_release.VERSION_ID", version]]),
     ...(numa ? [["memory-numa", "true"]] : []),
-    ...devices.map((device) => [`pci-${device.class}_${device.vendor}.present`, "true"]),
+    ...devices.map((device) => [`pci-${fields.map((field) => device[field]).join("_")}.present`, "true"]),
   ];
   return Object.fromEntries(entries.map(([name = "", value = ""]) => [`${DOMAIN}/${name}`, value]));
 }
@@ -78,37 +100,54 @@ const elementsOf = (
 const oneOf = (...all: readonly string[]): fc.Arbitrary<NfdExpression> =>
   fc.record({ op: fc.constant("In" as const), value: fc.subarray([...all], { minLength: 1 }) });
 
-const term: fc.Arbitrary<NfdTerm> = fc.oneof(
-  elementsOf(
-    "cpu.cpuid",
-    fc.constantFrom("AVX", "AVX2", "AMXTILE"),
-    fc.record({ op: fc.constantFrom("Exists", "DoesNotExist", "") }),
-  ),
-  elementsOf("kernel.version", fc.constant("major"), comparison),
-  elementsOf(
-    "system.osrelease",
-    fc.constant("ID"),
-    comparison.filter((it) => !isNumeric(it)),
-  ),
-  elementsOf("memory.numa", fc.constant("is_numa"), fc.record({ op: fc.constantFrom("IsTrue", "IsFalse") })),
-  fc.record({
-    feature: fc.constant("pci.device"),
-    matchExpressions: fc.record({ class: oneOf("0300", "0302"), vendor: oneOf("10de", "1002") }),
-  }),
-  fc.record({ feature: fc.constant("cpu.cpuid"), matchName: oneOf("AVX", "AMXTILE") }),
-);
+const identity = {
+  class: oneOf("0300", "0302"),
+  vendor: oneOf("10de", "1002"),
+  device: oneOf("2330", "74a1"),
+};
 
-const terms = fc.array(term, { minLength: 1, maxLength: 3 });
+const termFor = (fields: Fields): fc.Arbitrary<NfdTerm> =>
+  fc.oneof(
+    elementsOf(
+      "cpu.cpuid",
+      fc.constantFrom("AVX", "AVX2", "AMXTILE"),
+      fc.record({ op: fc.constantFrom("Exists", "DoesNotExist", "") }),
+    ),
+    elementsOf("kernel.version", fc.constant("major"), comparison),
+    elementsOf(
+      "system.osrelease",
+      fc.constant("ID"),
+      comparison.filter((it) => !isNumeric(it)),
+    ),
+    elementsOf("system.osrelease", fc.constant("VERSION_ID"), comparison),
+    elementsOf(
+      "memory.numa",
+      fc.constant("is_numa"),
+      fc.record({ op: fc.constantFrom("IsTrue", "IsFalse") }),
+    ),
+    fc.record({
+      feature: fc.constant("pci.device"),
+      matchExpressions: fc.record(Object.fromEntries(fields.map((field) => [field, identity[field]]))),
+    }),
+    fc.record({ feature: fc.constant("cpu.cpuid"), matchName: oneOf("AVX", "AMXTILE") }),
+  );
 
-const rule: fc.Arbitrary<NfdRule> = fc.record(
-  {
-    name: fc.constant("r"),
-    labels: fc.constant({ "site.example/r": "true" }),
-    matchFeatures: terms,
-    matchAny: fc.array(fc.record({ matchFeatures: terms }), { minLength: 1, maxLength: 2 }),
-  },
-  { requiredKeys: ["name", "labels"] },
-);
+const ruleFor = (fields: Fields): fc.Arbitrary<NfdRule> => {
+  const terms = fc.array(termFor(fields), { minLength: 1, maxLength: 3 });
+  return fc.record(
+    {
+      name: fc.constant("r"),
+      labels: fc.constant({ "site.example/r": "true" }),
+      matchFeatures: terms,
+      matchAny: fc.array(fc.record({ matchFeatures: terms }), { minLength: 1, maxLength: 2 }),
+    },
+    { requiredKeys: ["name", "labels"] },
+  );
+};
+
+const configured = fc
+  .constantFrom(...fieldLists)
+  .chain((fields) => fc.record({ fields: fc.constant(fields), given: ruleFor(fields) }));
 
 /** Of an element that is a flag, the value is `undefined` but it is there. */
 function holds({ op, value = [] }: NfdExpression, isThere: boolean, text: string | undefined): boolean {
@@ -118,6 +157,7 @@ function holds({ op, value = [] }: NfdExpression, isThere: boolean, text: string
   if (op === "In" || op === "NotIn") return value.includes(text) === (op === "In");
   if (op === "InRegexp") return value.some((pattern) => new RegExp(pattern).test(text));
   if (op === "IsTrue" || op === "IsFalse") return text === (op === "IsTrue" ? "true" : "false");
+  if (!/^[-+]?\d+$/.test(text)) return false;
   const [actual, low = 0, high = low] = [text, ...value].map(Number);
   if (actual === undefined) return false;
   const within = { Gt: actual > low, Ge: actual >= low, Lt: actual < low, Le: actual <= low };
@@ -131,12 +171,13 @@ function termHolds({ feature, matchExpressions, matchName }: NfdTerm, node: Foun
   const all = Object.entries(matchExpressions ?? {});
   if (feature === "pci.device") {
     return node.devices.some((device) =>
-      all.every(([field, it]) => holds(it, true, device[field as "class" | "vendor"])),
+      all.every(([field, it]) => holds(it, true, device[field as keyof Device])),
     );
   }
   const values: Readonly<Record<string, string | undefined>> = {
     major: node.major,
     ID: node.id,
+    VERSION_ID: node.version,
     is_numa: String(node.numa),
   };
   return all.every(([element, it]) =>
@@ -152,12 +193,13 @@ function nfdMatches({ matchFeatures = [], matchAny }: NfdRule, node: Found): boo
 }
 
 /** Does the converted rule label a node with these labels? */
-function berthMatches(given: NfdRule, nodeLabels: Readonly<Record<string, string>>): boolean {
+function berthMatches(given: NfdRule, fields: Fields, nodeLabels: Readonly<Record<string, string>>): boolean {
   const document = { metadata: { name: "n" }, spec: { rules: [given] } };
   const [yaml] = readYaml(JSON.stringify(document)).documents;
   if (yaml === undefined) throw new Error("no document");
-  const { rules, faults } = convertNodeFeatureRule({ file: "n", document, yaml });
-  expect(faults).toEqual([]);
+  const devices = toDeviceConfig({ deviceLabelFields: [fields.join()] });
+  const { rules, faults } = convertNodeFeatureRule({ file: "n", document, yaml, devices });
+  expect(faults.filter(({ severity }) => severity === "error")).toEqual([]);
   const documents = rules.map(({ name, spec }) => ({ name, spec: labelRuleSpec.parse(spec) }));
   const options = { allowReserved: [] };
   const parsed = parseLabelRules({ source: "config", complete: true, documents, options });
@@ -172,13 +214,13 @@ function berthMatches(given: NfdRule, nodeLabels: Readonly<Record<string, string
   return [...wanted.keys()].includes("label/site.example/r");
 }
 
-it("a converted rule labels the nodes that Node Feature Discovery would label", () => {
+it("I-13 a converted rule labels the nodes that Node Feature Discovery would label", () => {
   const seen = { yes: 0, no: 0 };
   fc.assert(
-    fc.property(rule, found, (given, node) => {
+    fc.property(configured, found, ({ given, fields }, node) => {
       const expected = nfdMatches(given, node);
       seen[expected ? "yes" : "no"]++;
-      expect(berthMatches(given, published(node))).toBe(expected);
+      expect(berthMatches(given, fields, published(node, fields))).toBe(expected);
     }),
     { numRuns: 1000 },
   );

@@ -1,28 +1,41 @@
 /**
- * Devices of Node Feature Discovery. NFD labels a node with the class and vendor of a device (USB: and the device), for
- * some classes; a rule that asks for exactly these, each by name, is told from labels.
+ * Devices of Node Feature Discovery. Its worker makes one label for each device of some classes, from some attributes of
+ * the device. A rule that asks for exactly these attributes, each with In, is converted to a condition on these labels.
  */
 import type { MatchTerm } from "@berth/placement";
+import { inGroups } from "./converted.ts";
 import type { Converted } from "./nfd-expressions.ts";
 import { NFD_DOMAIN } from "./nfd-labels.ts";
 import type { NfdExpression } from "./nfd-schema.ts";
 
 type Expressions = Readonly<Record<string, NfdExpression>>;
 
-/** `deviceClassWhitelist` and `deviceLabelFields` of a source, as they are by default. */
+/** `deviceLabelFields` and `deviceClassWhitelist` of one source of NFD's worker. */
 interface DeviceLabels {
-  readonly prefix: string;
+  /** Attributes in the label, in the order that NFD puts them in, whatever the order of the configuration. */
   readonly fields: readonly string[];
-  /** Classes that begin with one of these have labels. */
+  /** Devices have labels when their class begins with one of these. */
   readonly classes: readonly string[];
 }
 
-const DEVICES: ReadonlyMap<string, DeviceLabels> = new Map([
-  ["pci.device", { prefix: "pci-", fields: ["class", "vendor"], classes: ["03", "0b40", "12"] }],
-  [
-    "usb.device",
-    { prefix: "usb-", fields: ["class", "vendor", "device"], classes: ["0e", "ef", "fe", "ff"] },
-  ],
+export type DeviceSource = "pci" | "usb";
+export type DeviceConfig = Readonly<Record<DeviceSource, DeviceLabels>>;
+
+/** What the worker does unless it is configured otherwise. */
+export const DEVICE_DEFAULTS: DeviceConfig = {
+  pci: { fields: ["class", "vendor"], classes: ["03", "0b40", "12"] },
+  usb: { fields: ["class", "vendor", "device"], classes: ["0e", "ef", "fe", "ff"] },
+};
+
+/** All attributes that can be in a label, in the order in which they are. */
+export const DEVICE_FIELDS: Readonly<Record<DeviceSource, readonly string[]>> = {
+  pci: ["class", "vendor", "device", "subsystem_vendor", "subsystem_device"],
+  usb: ["class", "vendor", "device", "serial"],
+};
+
+const SOURCES: ReadonlyMap<string, DeviceSource> = new Map([
+  ["pci.device", "pci"],
+  ["usb.device", "usb"],
 ]);
 
 /** Single comparisons that a label stands for. */
@@ -53,15 +66,20 @@ const CONDITIONS: readonly {
 ];
 
 export function isDeviceFeature(feature: string): boolean {
-  return DEVICES.has(feature) || CONDITIONS.some((condition) => condition.feature === feature);
+  return SOURCES.has(feature) || CONDITIONS.some((condition) => condition.feature === feature);
+}
+
+export interface DeviceWork {
+  readonly devices: DeviceConfig;
+  readonly note: (text: string) => void;
 }
 
 /** All comparisons of one term: one device has to meet them together. */
-export function convertDevice(feature: string, expressions: Expressions): Converted {
-  const labels = DEVICES.get(feature);
-  return labels === undefined
+export function convertDevice(feature: string, expressions: Expressions, work: DeviceWork): Converted {
+  const source = SOURCES.get(feature);
+  return source === undefined
     ? convertCondition(feature, expressions)
-    : convertIdentity(feature, labels, expressions);
+    : convertIdentity(source, expressions, work);
 }
 
 function convertCondition(feature: string, expressions: Expressions): Converted {
@@ -75,33 +93,46 @@ function convertCondition(feature: string, expressions: Expressions): Converted 
       first[1].op === expression.op &&
       first[1].value?.join() === expression.value?.join(),
   );
-  if (found !== undefined) return [{ key: `${NFD_DOMAIN}/${found.label}` }];
-  const known = CONDITIONS.filter((condition) => condition.feature === feature).map(
-    ({ attribute, expression: { op, value } }) => `${attribute} ${op} ${value?.join()}`,
-  );
-  return `the labels of ${feature} only tell ${known.join(" or ")}`;
+  if (found !== undefined) return { terms: [{ key: `${NFD_DOMAIN}/${found.label}` }] };
+  return { problem: unavailable(feature, expressions) };
+}
+
+function unavailable(feature: string, expressions: Expressions): { readonly unavailable: string } {
+  const asked = Object.entries(expressions).map(([name, { op }]) => (op === "In" ? name : `${name} ${op}`));
+  return { unavailable: `${feature} by ${asked.join(" and ")}` };
 }
 
 function convertIdentity(
-  feature: string,
-  { prefix, fields, classes }: DeviceLabels,
+  source: DeviceSource,
   expressions: Expressions,
+  { devices, note }: DeviceWork,
 ): Converted {
+  const { fields, classes } = devices[source];
   const { sriov_totalvfs: virtual, ...identity } = expressions;
-  const isVirtual = feature === "pci.device" && virtual?.op === "Exists";
-  const missing = fields.filter((field) => identity[field]?.op !== "In");
-  const others = Object.keys(identity).filter((field) => !fields.includes(field));
-  if (missing.length > 0 || others.length > 0 || (virtual !== undefined && !isVirtual)) {
-    return `the labels of ${feature} tell devices by ${fields.join(" and ")}, each of which has to be given with In, and nothing else`;
+  const isVirtual = source === "pci" && virtual?.op === "Exists";
+  const isIdentity =
+    fields.every((field) => identity[field]?.op === "In") &&
+    Object.keys(identity).every((field) => fields.includes(field));
+  if (!isIdentity || (virtual !== undefined && !isVirtual)) {
+    const { unavailable: asked } = unavailable(`${source}.device`, expressions);
+    return { problem: { unavailable: `${asked} (its labels are by ${fields.join(" and ")})` } };
   }
-  const lists = fields.map((field) => identity[field]?.value ?? []);
-  const unlabelled = (lists[0] ?? []).find((it) => !classes.some((known) => it.startsWith(known)));
-  if (unlabelled !== undefined) return `NFD publishes no label for devices of class ${unlabelled} by default`;
-  const names = lists.reduce<readonly string[]>(
-    (all, list) => all.flatMap((start) => list.map((it) => (start === "" ? it : `${start}_${it}`))),
+  const unlabelled = identity["class"]?.value?.find((it) => !classes.some((known) => it.startsWith(known)));
+  if (unlabelled !== undefined)
+    return { problem: { unavailable: `${source}.device of class ${unlabelled}` } };
+  if (identity["class"] === undefined) {
+    note(
+      `NFD labels ${source} devices only when their class begins with ${classes.join(", ")} (deviceClassWhitelist); the rule also means other classes`,
+    );
+  }
+  const names = fields.reduce<readonly string[]>(
+    (all, field) => {
+      const list = identity[field]?.value ?? [];
+      return all.flatMap((start) => list.map((it) => (start === "" ? it : `${start}_${it}`)));
+    },
     [""],
   );
   const suffix = isVirtual ? "sriov.capable" : "present";
-  const terms = names.map((name): MatchTerm => ({ key: `${NFD_DOMAIN}/${prefix}${name}.${suffix}` }));
-  return terms.length === 1 ? terms : [{ any: terms }];
+  const terms = names.map((name): MatchTerm => ({ key: `${NFD_DOMAIN}/${source}-${name}.${suffix}` }));
+  return { terms: terms.length === 1 ? terms : [{ any: inGroups(terms) }] };
 }

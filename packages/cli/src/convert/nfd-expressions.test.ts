@@ -1,13 +1,24 @@
+import type { MatchTerm } from "@berth/placement";
 import { describe, expect, it } from "vitest";
-import { convertDevice } from "./nfd-devices.ts";
-import { type Converted, convertExpression, seenByNfd } from "./nfd-expressions.ts";
+import { toDeviceConfig } from "./device-options.ts";
+import { convertDevice as convertDeviceTerm } from "./nfd-devices.ts";
+import { convertExpression, type Problem, seenByNfd } from "./nfd-expressions.ts";
 import { labelOfElement } from "./nfd-labels.ts";
 import type { NfdExpression } from "./nfd-schema.ts";
 
 const DOMAIN = "feature.node.kubernetes.io";
 
-function convert(feature: string, element: string, op: NfdExpression["op"], ...value: string[]): Converted {
-  return convertExpression(labelOfElement(feature, element), { op, value });
+type Result = readonly MatchTerm[] | Problem;
+
+function convert(feature: string, element: string, op: NfdExpression["op"], ...value: string[]): Result {
+  const converted = convertExpression(labelOfElement(feature, element), { op, value });
+  return "terms" in converted ? converted.terms : converted.problem;
+}
+
+function convertDevice(feature: string, expressions: Record<string, NfdExpression>, fields?: string): Result {
+  const devices = toDeviceConfig(fields === undefined ? {} : { deviceLabelFields: [fields] });
+  const converted = convertDeviceTerm(feature, expressions, { devices, note: () => undefined });
+  return "terms" in converted ? converted.terms : converted.problem;
 }
 
 describe("a comparison with an element", () => {
@@ -46,13 +57,23 @@ describe("a comparison with an element", () => {
 
   it("compares versions where it is told to", () => {
     const label = labelOfElement("system.osRelease", "VERSION_ID");
-    expect(convertExpression(label, { op: "Ge", value: ["22.04"], type: "version" })).toEqual([
-      {
-        key: `${DOMAIN}/system-os_release.VERSION_ID`,
-        operator: "Ge",
-        values: ["22.04"],
-        compareAs: "Version",
-      },
+    expect(convertExpression(label, { op: "Ge", value: ["22.04"], type: "version" })).toEqual({
+      terms: [
+        {
+          key: `${DOMAIN}/system-os_release.VERSION_ID`,
+          operator: "Ge",
+          values: ["22.04"],
+          compareAs: "Version",
+        },
+      ],
+    });
+  });
+
+  it("I-13 compares whole numbers only, as NFD does", () => {
+    const version = `${DOMAIN}/system-os_release.VERSION_ID`;
+    expect(convert("system.osRelease", "VERSION_ID", "Gt", "9")).toEqual([
+      { key: version, operator: "Matches", values: ["^[-+]?[0-9]+$"] },
+      { key: version, operator: "Gt", values: ["9"] },
     ]);
   });
 
@@ -99,7 +120,7 @@ describe("an element on a label", () => {
     ["system.dmiid", "sys_vendor"],
     ["unknown.feature", "x"],
   ])("%s %s is on none", (feature, element) => {
-    expect(convert(feature, element, "Exists")).toContain("NFD publishes");
+    expect(convert(feature, element, "Exists")).toEqual({ unavailable: `${feature} ${element}` });
   });
 
   it.each(["In", "NotIn", "InRegexp", "Gt"] as const)("a flag has no value for %s", (op) => {
@@ -179,6 +200,54 @@ describe("a device", () => {
     ["a number of virtual functions", "network.device", { sriov_totalvfs: { op: "Gt", value: ["8"] } }],
     ["two things at once", "storage.block", { rotational: isOneOf("0"), dax: isOneOf("1") }],
   ] as const)("asked for by %s is refused", (_what, feature, expressions) => {
-    expect(convertDevice(feature, expressions)).toBeTypeOf("string");
+    expect(convertDevice(feature, expressions)).toHaveProperty("unavailable");
+  });
+
+  it.each([
+    ["vendor", "pci.device", { vendor: isOneOf("10de") }, "pci-10de.present"],
+    [
+      "device,vendor",
+      "pci.device",
+      { device: isOneOf("2330"), vendor: isOneOf("10de") },
+      "pci-10de_2330.present",
+    ],
+    ["usb=vendor", "usb.device", { vendor: isOneOf("1a6e") }, "usb-1a6e.present"],
+    [
+      "vendor,subsystem_vendor",
+      "pci.device",
+      { vendor: isOneOf("1dd8"), subsystem_vendor: isOneOf("1dd8"), sriov_totalvfs: { op: "Exists" } },
+      "pci-1dd8_1dd8.sriov.capable",
+    ],
+  ] as const)(
+    "I-13 is known by the fields that NFD is configured with: %s",
+    (fields, feature, asked, label) => {
+      expect(convertDevice(feature, asked, fields)).toEqual([{ key: `${DOMAIN}/${label}` }]);
+    },
+  );
+
+  it.each([
+    ["vendor", { class: isOneOf("0300"), vendor: isOneOf("10de") }],
+    ["class,vendor,device", { class: isOneOf("0300"), vendor: isOneOf("10de") }],
+  ] as const)("I-13 is refused when the fields are not those of the rule: %s", (fields, asked) => {
+    expect(convertDevice("pci.device", asked, fields)).toEqual({
+      unavailable: `pci.device by class and vendor (its labels are by ${fields.split(",").join(" and ")})`,
+    });
+  });
+
+  it.each(["model", "usb=subsystem_vendor", "net=vendor", "pci=", "a,"])(
+    "I-13 refuses fields %s",
+    (fields) => {
+      expect(() => toDeviceConfig({ deviceLabelFields: [fields] })).toThrow("--device-label-fields");
+    },
+  );
+
+  it("I-13 is known by more combinations than one group holds", () => {
+    const list = Array.from({ length: 40 }, (_, at) => (0x1000 + at).toString(16));
+    const [term] = convertDevice(
+      "pci.device",
+      { vendor: isOneOf(...list) },
+      "vendor",
+    ) as readonly MatchTerm[];
+    expect(term?.any?.map(({ any }) => any?.length)).toEqual([32, 8]);
   });
 });

@@ -3,8 +3,10 @@ import type { MatchTerm } from "@berth/placement";
 import { type ElementLabel, NFD_MARK } from "./nfd-labels.ts";
 import type { NfdExpression } from "./nfd-schema.ts";
 
-/** Terms, or why there are none, in words. */
-export type Converted = readonly MatchTerm[] | string;
+/** Why there are no terms: a feature that no label tells, or something else in words. */
+export type Problem = string | { readonly unavailable: string };
+
+export type Converted = { readonly terms: readonly MatchTerm[] } | { readonly problem: Problem };
 
 /** A label that is missing says something only on a node that NFD has looked at. */
 export const seenByNfd: MatchTerm = { source: "Annotation", key: NFD_MARK };
@@ -15,16 +17,23 @@ export const seenByNfd: MatchTerm = { source: "Annotation", key: NFD_MARK };
  */
 export function convertExpression(label: ElementLabel, expression: NfdExpression): Converted {
   const problem = problemOf(expression);
-  if (problem !== undefined) return problem;
-  if (label.kind === "none") return label.why;
+  if (problem !== undefined) return { problem };
+  if (label.kind === "none") return { problem: { unavailable: label.element } };
   const { key } = label;
-  const { op } = expression;
-  if (op === "") return [];
+  const { op, type } = expression;
+  if (op === "") return { terms: [] };
   if (label.kind === "equals") return convertEquality(label, expression);
   if (label.kind === "flag" && op !== "Exists" && op !== "DoesNotExist") {
-    return `it is a flag without a value, which ${op} never matches`;
+    return { problem: `${key} is a flag without a value, which ${op} never matches` };
   }
-  return convertComparison(key, expression);
+  const isWhole = label.kind === "value" && label.whole === true;
+  const needsWhole = isComparison(expression) && type !== "version" && !isWhole;
+  return { terms: [...(needsWhole ? [wholeNumber(key)] : []), ...convertComparison(key, expression)] };
+}
+
+/** NFD compares whole numbers only: `22.04` and `16Gi` match nothing. */
+function wholeNumber(key: string): MatchTerm {
+  return { key, operator: "Matches", values: ["^[-+]?[0-9]+$"] };
 }
 
 function convertComparison(key: string, { op, value = [], type }: NfdExpression): readonly MatchTerm[] {
@@ -62,17 +71,19 @@ function convertEquality(
 ): Converted {
   const isOn = [{ key, operator: "In", values: ["true"] } as const];
   const isOff = [{ key, operator: "NotIn", values: ["true"] } as const, seenByNfd];
-  if (op === "In" && value.includes(on) && value.every((it) => it === on || it === "m")) return isOn;
+  if (op === "In" && value.includes(on) && value.every((it) => it === on || it === "m")) {
+    return { terms: isOn };
+  }
   if (on === "true") {
-    if (op === "IsTrue" || (op === "NotIn" && value.join() === "false")) return isOn;
-    if (op === "IsFalse" || (op === "In" && value.join() === "false")) return isOff;
-    if (op === "NotIn" && value.join() === on) return isOff;
+    if (op === "IsTrue" || (op === "NotIn" && value.join() === "false")) return { terms: isOn };
+    if (op === "IsFalse" || (op === "In" && value.join() === "false")) return { terms: isOff };
+    if (op === "NotIn" && value.join() === on) return { terms: isOff };
   } else {
     // A kernel option that is off is no element at all.
-    if (op === "Exists") return isOn;
-    if (op === "DoesNotExist") return isOff;
+    if (op === "Exists") return { terms: isOn };
+    if (op === "DoesNotExist") return { terms: isOff };
   }
-  return `the label ${key} only tells whether it is ${on}`;
+  return { problem: `the label ${key} only tells whether it is ${on}` };
 }
 
 function anyPattern(patterns: readonly string[]): string {
@@ -97,15 +108,20 @@ const COUNTS: Readonly<Record<NfdExpression["op"], "none" | "one" | "two" | "som
   GeLe: "two",
 };
 
+function isComparison({ op }: NfdExpression): boolean {
+  return COUNTS[op] === "one" || COUNTS[op] === "two";
+}
+
 /** What NFD itself would refuse: it labels nothing then. */
-function problemOf({ op, value = [], type }: NfdExpression): string | undefined {
+function problemOf(expression: NfdExpression): string | undefined {
+  const { op, value = [], type } = expression;
   const count = COUNTS[op];
   const numbers = { none: 0, one: 1, two: 2, some: Math.max(1, value.length) };
   if (value.length !== numbers[count]) {
     return `${op} takes ${{ none: "no value", one: "one value", two: "two values", some: "values" }[count]}`;
   }
-  const compares = count === "one" || count === "two";
   const isNumber = (text: string): boolean => /^[-+]?\d+$/.test(text);
-  if (compares && type !== "version" && !value.every(isNumber)) return `${op} compares whole numbers`;
+  if (isComparison(expression) && type !== "version" && !value.every(isNumber))
+    return `${op} compares whole numbers`;
   return undefined;
 }

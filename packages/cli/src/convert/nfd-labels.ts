@@ -12,19 +12,24 @@ export const NFD_MARK = "nfd.node.kubernetes.io/feature-labels";
 
 /** How a label stands for an element. */
 export type ElementLabel =
-  /** The label is there when the element is, with its value. */
-  | { readonly kind: "value"; readonly key: string }
+  /** The label is there when the element is, with its value, which is always a whole number where it says so. */
+  | { readonly kind: "value"; readonly key: string; readonly whole?: boolean }
   /** The label is there when the flag is; a flag has no value. */
   | { readonly kind: "flag"; readonly key: string }
   /** The label is `true` when the element has this value. */
   | { readonly kind: "equals"; readonly key: string; readonly value: string }
-  /** No label says it, and why. */
-  | { readonly kind: "none"; readonly why: string };
+  /** No label says it. */
+  | { readonly kind: "none"; readonly element: string };
 
 const nfd = (name: string): string => `${NFD_DOMAIN}/${name}`;
 
-const values = (prefix: string, elements: readonly string[]) => (element: string) =>
-  elements.includes(element) ? ({ kind: "value", key: nfd(`${prefix}${element}`) } as const) : undefined;
+const values =
+  (prefix: string, elements: readonly string[], numbers: readonly string[] = []) =>
+  (element: string) => {
+    const whole = numbers.includes(element);
+    if (!whole && !elements.includes(element)) return undefined;
+    return { kind: "value", key: nfd(`${prefix}${element}`), ...(whole && { whole }) } as const;
+  };
 
 const whenTrue = (element: string, key: string) => (asked: string) =>
   asked === element ? ({ kind: "equals", key: nfd(key), value: "true" } as const) : undefined;
@@ -49,19 +54,21 @@ const local: Lookup = (element) => ({
   key: element.includes("/") ? element : nfd(element),
 });
 
+/** NFD discovers it, and publishes no label of it. */
+const unpublished: Lookup = () => undefined;
+
 const FEATURES: ReadonlyMap<string, Lookup> = new Map<string, Lookup>([
   [
     "cpu.cpuid",
     (element) => {
-      if (UNPUBLISHED_FLAGS.has(element)) {
-        return { kind: "none", why: `NFD publishes no label for ${element} by default` };
-      }
-      return { kind: CPUID_VALUES.has(element) ? "value" : "flag", key: nfd(`cpu-cpuid.${element}`) };
+      if (UNPUBLISHED_FLAGS.has(element)) return undefined;
+      const key = nfd(`cpu-cpuid.${element}`);
+      return CPUID_VALUES.has(element) ? { kind: "value", key, whole: true } : { kind: "flag", key };
     },
   ],
   ["cpu.cstate", values("cpu-cstate.", ["enabled"])],
   ["cpu.pstate", values("cpu-pstate.", ["status", "turbo"])],
-  ["cpu.model", values("cpu-model.", ["vendor_id", "family", "id"])],
+  ["cpu.model", values("cpu-model.", ["vendor_id"], ["family", "id"])],
   ["cpu.sst", values("cpu-power.sst_", ["bf.enabled"])],
   ["cpu.topology", whenTrue("hardware_multithreading", "cpu-hardware_multithreading")],
   ["cpu.coprocessor", values("cpu-coprocessor.", ["nx_gzip"])],
@@ -77,27 +84,40 @@ const FEATURES: ReadonlyMap<string, Lookup> = new Map<string, Lookup>([
       "sev.snp.enabled",
     ]),
   ],
-  ["kernel.version", values("kernel-version.", ["full", "major", "minor", "revision"])],
+  ["kernel.version", values("kernel-version.", ["full"], ["major", "minor", "revision"])],
   ["kernel.selinux", whenTrue("enabled", "kernel-selinux.enabled")],
   [
     "kernel.config",
     (element) =>
       KERNEL_OPTIONS.has(element)
         ? { kind: "equals", key: nfd(`kernel-config.${element}`), value: "y" }
-        : { kind: "none", why: `NFD publishes only ${[...KERNEL_OPTIONS].join(", ")} by default` },
+        : undefined,
   ],
   ["memory.numa", whenTrue("is_numa", "memory-numa")],
   ["memory.swap", whenTrue("enabled", "memory-swap.enabled")],
   [
     "system.osrelease",
-    values("system-os_release.", ["ID", "VERSION_ID", "VERSION_ID.major", "VERSION_ID.minor"]),
+    values("system-os_release.", ["ID", "VERSION_ID"], ["VERSION_ID.major", "VERSION_ID.minor"]),
   ],
   ["local.label", local],
   ["local.feature", local],
+  ...[
+    "cpu.rdt",
+    "kernel.enabledmodule",
+    "kernel.loadedmodule",
+    "memory.nv",
+    "system.dmiid",
+    "system.name",
+  ].map((feature) => [feature, unpublished] as const),
 ]);
+
+/** Does NFD discover this feature on every node? */
+export function isDiscovered(feature: string): boolean {
+  return FEATURES.has(feature.toLowerCase());
+}
 
 /** `cpu.cpuid` with `AVX512F` is on `feature.node.kubernetes.io/cpu-cpuid.AVX512F`. Names of features ignore case. */
 export function labelOfElement(feature: string, element: string): ElementLabel {
   const found = FEATURES.get(feature.toLowerCase())?.(element);
-  return found ?? { kind: "none", why: `NFD publishes no label for ${feature} ${element} by default` };
+  return found ?? { kind: "none", element: `${feature} ${element}` };
 }

@@ -1,7 +1,12 @@
 /** `NodeFeatureRule` of Node Feature Discovery (nfd.k8s-sigs.io/v1alpha1), as far as it is converted or told apart. */
 import * as z from "zod";
 
-export const NFD_API_VERSION = "nfd.k8s-sigs.io/v1alpha1";
+/** Upstream, and the two versions that OpenShift's documentation and its operator use. */
+export const NFD_API_VERSIONS = [
+  "nfd.k8s-sigs.io/v1alpha1",
+  "nfd.openshift.io/v1alpha1",
+  "nfd.openshift.io/v1",
+] as const;
 export const NFD_KIND = "NodeFeatureRule";
 
 const operators = [
@@ -41,11 +46,12 @@ export interface NfdRule {
   readonly name: string;
   readonly labels?: Texts | undefined;
   readonly labelsTemplate?: string | undefined;
-  readonly vars?: Texts | undefined;
-  readonly varsTemplate?: string | undefined;
-  readonly annotations?: Texts | undefined;
-  readonly extendedResources?: Texts | undefined;
-  readonly taints?: readonly unknown[] | undefined;
+  /** Outputs that a LabelRule does not have. */
+  readonly vars?: unknown;
+  readonly varsTemplate?: unknown;
+  readonly annotations?: unknown;
+  readonly extendedResources?: unknown;
+  readonly taints?: unknown;
   readonly matchFeatures?: readonly NfdTerm[] | undefined;
   readonly matchAny?: readonly { readonly matchFeatures: readonly NfdTerm[] }[] | undefined;
 }
@@ -61,31 +67,34 @@ const expression: z.ZodType<NfdExpression> = z.strictObject({
   type: z.literal("version").optional(),
 });
 
+/** A field without a value is as one that is not there, as the API server has it. */
+function optional<T>(schema: z.ZodType<T>) {
+  return schema.nullish().transform((value) => value ?? undefined);
+}
+
 const terms = z.array(
   z.strictObject({
     feature: z.string(),
-    matchExpressions: z.record(z.string(), expression).optional(),
-    matchName: expression.optional(),
+    matchExpressions: optional(z.record(z.string(), expression)),
+    matchName: optional(expression),
   }),
 );
 
-const texts = z.record(z.string(), z.string()).optional();
-
 const rule: z.ZodType<NfdRule> = z.strictObject({
   name: z.string(),
-  labels: texts,
-  labelsTemplate: z.string().optional(),
-  vars: texts,
-  varsTemplate: z.string().optional(),
-  annotations: texts,
-  extendedResources: texts,
-  taints: z.array(z.unknown()).optional(),
-  matchFeatures: terms.optional(),
-  matchAny: z.array(z.strictObject({ matchFeatures: terms })).optional(),
+  labels: optional(z.record(z.string(), z.string())),
+  labelsTemplate: optional(z.string()),
+  vars: z.unknown().optional(),
+  varsTemplate: z.unknown().optional(),
+  annotations: z.unknown().optional(),
+  extendedResources: z.unknown().optional(),
+  taints: z.unknown().optional(),
+  matchFeatures: optional(terms),
+  matchAny: optional(z.array(z.strictObject({ matchFeatures: terms.nullish().transform((it) => it ?? []) }))),
 });
 
 export const nodeFeatureRule: z.ZodType<NodeFeatureRule> = z.strictObject({
-  apiVersion: z.literal(NFD_API_VERSION),
+  apiVersion: z.literal(NFD_API_VERSIONS),
   kind: z.literal(NFD_KIND),
   metadata: z.looseObject({ name: z.string().min(1) }),
   spec: z.strictObject({ rules: z.array(rule) }),

@@ -10,70 +10,107 @@ import {
 } from "@berth/placement";
 import type { Fault } from "../config/fault.ts";
 import type { YamlDocument } from "../config/yaml.ts";
-import { type Conversion, type ConvertedRule, convertReasons, toObjectName } from "./converted.ts";
-import { convertDevice, isDeviceFeature } from "./nfd-devices.ts";
-import { type Converted, convertExpression, seenByNfd } from "./nfd-expressions.ts";
-import { type ElementLabel, labelOfElement, NFD_DOMAIN } from "./nfd-labels.ts";
+import { type Conversion, type ConvertedRule, convertReasons, inGroups, toObjectName } from "./converted.ts";
+import { convertDevice, type DeviceConfig, type DeviceWork, isDeviceFeature } from "./nfd-devices.ts";
+import { type Converted, convertExpression, type Problem, seenByNfd } from "./nfd-expressions.ts";
+import { type ElementLabel, isDiscovered, labelOfElement, NFD_DOMAIN } from "./nfd-labels.ts";
 import type { NfdExpression, NfdRule, NfdTerm, NodeFeatureRule } from "./nfd-schema.ts";
 
 type Path = readonly PropertyKey[];
 
 /** What is noted while one rule is converted. */
-interface Work {
+interface Work extends DeviceWork {
   /** Labels of the rules before it in the same object, by the name that `rule.matched` knows. */
   readonly earlier: ReadonlyMap<string, string>;
   /** Notes what cannot be converted, at this path inside the rule. */
-  readonly refuse: (path: Path, message: string) => void;
+  readonly refuse: (path: Path, problem: Problem) => void;
 }
 
 export interface NodeFeatureRuleInput {
   readonly file: string;
   readonly document: NodeFeatureRule;
   readonly yaml: YamlDocument;
+  readonly devices: DeviceConfig;
 }
 
-export function convertNodeFeatureRule({ file, document, yaml }: NodeFeatureRuleInput): Conversion {
+export function convertNodeFeatureRule({ file, document, yaml, devices }: NodeFeatureRuleInput): Conversion {
   const rules: ConvertedRule[] = [];
   const dropped: { readonly from: string; readonly why: readonly string[] }[] = [];
   const faults: Fault[] = [];
   const earlier = new Map<string, string>();
+  const outputs = new Map<string, { readonly output: string; readonly rule: string }>();
   for (const [at, rule] of document.spec.rules.entries()) {
     const path = ["spec", "rules", at];
-    const from = `${file}:${yaml.positionOf(path).line}: NodeFeatureRule ${document.metadata.name}, rule ${JSON.stringify(rule.name)}`;
-    const why: string[] = [];
-    const refuse = (inside: Path, message: string): void => {
-      const parts = [...path, ...inside];
-      why.push(message);
-      faults.push({
-        file,
-        ...yaml.positionOf(parts),
-        severity: "error",
-        reason: convertReasons.NotConvertible,
-        message: `${parts.map(String).join(".")}: ${message}`,
-      });
-    };
+    const title = `NodeFeatureRule ${document.metadata.name}, rule ${JSON.stringify(rule.name)}`;
+    const from = `${file}:${yaml.positionOf(path).line}: ${title}`;
+    const problems: Problem[] = [];
+    const places: Path[] = [];
+    const noted = new Set<string>();
+    const converted = convertRule(rule, {
+      earlier,
+      devices,
+      refuse: (inside, problem) => {
+        places.push([...path, ...inside]);
+        problems.push(problem);
+      },
+      note: (text) => noted.add(text),
+    });
+    for (const { key, ...rest } of converted?.labels ?? []) {
+      const [output, before] = [JSON.stringify(rest), outputs.get(key)];
+      if (before === undefined) outputs.set(key, { output, rule: rule.name });
+      else if (before.output !== output) noted.add(differs(key, before.rule));
+    }
+    const why = describe(problems);
+    const notes = converted === undefined ? [] : [...noted];
+    const part = converted === undefined ? "not converted" : "converted in part";
+    const lines = [
+      { severity: "error", reason: convertReasons.NotConvertible, texts: why, head: `${title}, ${part}` },
+      { severity: "warning", reason: convertReasons.ConvertedWithNote, texts: notes, head: title },
+    ] as const;
+    for (const { severity, reason, texts, head } of lines) {
+      if (texts.length === 0) continue;
+      const { line, column } = yaml.positionOf(severity === "error" ? (places[0] ?? path) : path);
+      faults.push({ file, line, column, severity, reason, message: `${head}: ${texts.join("; ")}` });
+    }
+    if (converted === undefined) {
+      dropped.push({ from, why });
+      continue;
+    }
     const name = toObjectName(document.metadata.name, rule.name);
-    const converted = convertRule(rule, { earlier, refuse });
-    if (converted === undefined) dropped.push({ from, why });
-    else {
-      rules.push({ name, from, spec: converted, leftOut: why });
-      const keys = new Set(converted.labels.map(({ key }) => key));
-      for (const label of Object.keys(rule.labels ?? {})) {
-        if (keys.has(toLabelKey(label))) earlier.set(label, toLabelKey(label));
-      }
+    rules.push({ name, from, spec: converted, leftOut: why, notes });
+    const keys = new Set(converted.labels.map(({ key }) => key));
+    for (const label of Object.keys(rule.labels ?? {})) {
+      if (keys.has(toLabelKey(label))) earlier.set(label, toLabelKey(label));
     }
   }
   return { rules, dropped, faults };
 }
 
+function differs(key: string, earlier: string): string {
+  return `the rule ${JSON.stringify(earlier)} sets ${key} to another value: where both match, NFD takes the last rule, and Berth changes nothing and reports both`;
+}
+
+/** The features that no label tells come first, together. */
+function describe(problems: readonly Problem[]): readonly string[] {
+  const features = problems.flatMap((it) => (typeof it === "string" ? [] : [it.unavailable]));
+  const others = problems.filter((it) => typeof it === "string");
+  const first = `not available as a label: ${[...new Set(features)].join(", ")}`;
+  return [...(features.length === 0 ? [] : [first]), ...new Set(others)];
+}
+
 /** @returns nothing when what is left would match other nodes, or set no label. */
 function convertRule(rule: NfdRule, work: Work): ConvertedRule["spec"] | undefined {
-  refuseOtherOutputs(rule, work);
-  const labels = [...convertLabels(rule, work), ...convertTemplate(rule, work)];
   const match = convertMatch(rule, work);
+  refuseOtherOutputs(rule, work);
+  const outputs = [...convertLabels(rule, work), ...convertTemplate(rule, work)];
   if (match === undefined) return undefined;
+  const read = new Set(keysOf(match));
+  const labels = outputs.filter(({ key }) => !read.has(key));
+  for (const { key } of outputs.filter((it) => !labels.includes(it))) {
+    work.refuse([], `the rule reads the label ${key} itself: NFD already publishes it`);
+  }
   if (labels.length === 0) {
-    work.refuse([], "no label of it can be converted");
+    work.refuse([], "it sets no label that can be converted");
     return undefined;
   }
   const spec = { match, labels };
@@ -82,6 +119,10 @@ function convertRule(rule: NfdRule, work: Work): ConvertedRule["spec"] | undefin
     work.refuse([], `the LabelRule is not valid: ${path.map(String).join(".")}: ${message}`);
   }
   return parsed.success ? spec : undefined;
+}
+
+function keysOf({ key, all = [], any = [] }: MatchTerm): readonly string[] {
+  return [...(key === undefined ? [] : [key]), ...[...all, ...any].flatMap(keysOf)];
 }
 
 const OTHER_OUTPUTS: readonly { readonly field: keyof NfdRule; readonly why: string }[] = [
@@ -95,7 +136,7 @@ const OTHER_OUTPUTS: readonly { readonly field: keyof NfdRule; readonly why: str
 function refuseOtherOutputs(rule: NfdRule, { refuse }: Work): void {
   for (const { field, why } of OTHER_OUTPUTS) {
     const value = rule[field];
-    if (value !== undefined && Object.keys(value).length > 0) refuse([field], why);
+    if (Object.keys(Object(value)).length > 0) refuse([field], `${field}: ${why}`);
   }
 }
 
@@ -109,36 +150,41 @@ const ALLOWED_DOMAIN = /(?:^|\.)(?:feature|profile)\.node\.kubernetes\.io\//;
 function convertLabels({ labels = {} }: NfdRule, work: Work): readonly LabelOutput[] {
   return Object.entries(labels).flatMap(([name, value]): readonly LabelOutput[] => {
     const output = value.startsWith("@") ? dynamicLabel(name, value, work) : staticLabel(name, value);
-    if (typeof output !== "string") return [output];
-    work.refuse(["labels", name], output);
+    if ("key" in output) return [output];
+    work.refuse(["labels", name], output.problem);
     return [];
   });
 }
 
-/** @returns the label, or what is wrong with it. */
-function staticLabel(name: string, value: string): LabelOutput | string {
+type Output = LabelOutput | { readonly problem: Problem };
+
+function staticLabel(name: string, value: string): Output {
   const key = toLabelKey(name);
-  if (isProtectedKey(key) && !ALLOWED_DOMAIN.test(key)) return "NFD itself sets no label in this domain";
+  if (isProtectedKey(key) && !ALLOWED_DOMAIN.test(key)) {
+    return { problem: `label ${name}: NFD itself sets no label in this domain` };
+  }
   const problem = labelKeyProblem(key) ?? labelValueProblem(value);
-  if (problem !== undefined) return problem;
+  if (problem !== undefined) return { problem: `label ${name}: ${problem}` };
   return value === "true" ? { key } : { key, value };
 }
 
 /** `@local.feature.name`: the value of an element. Without the element NFD leaves the label out, as a LabelRule does. */
-function dynamicLabel(name: string, value: string, { earlier }: Work): LabelOutput | string {
+function dynamicLabel(name: string, value: string, { earlier }: Work): Output {
   const [, feature, element] = /^@([^.]+\.[^.]+)\.(.+)$/.exec(value) ?? [];
-  if (feature === undefined || element === undefined) return `${value} names no element of a feature`;
+  if (feature === undefined || element === undefined) {
+    return { problem: `label ${name}: ${value} names no element of a feature` };
+  }
   const from = labelFor(feature, element, earlier);
-  if (from.kind === "none") return from.why;
-  if (from.kind !== "value") return `the label ${from.key} does not hold the value of ${feature} ${element}`;
+  if (from.kind !== "value") return { problem: { unavailable: `the value of ${feature} ${element}` } };
   const output = staticLabel(name, "");
-  return typeof output === "string" ? output : { key: output.key, valueFrom: { key: from.key } };
+  return "key" in output ? { key: output.key, valueFrom: { key: from.key } } : output;
 }
 
 /** A template without actions is a list of labels; one with them is a program. */
 function convertTemplate({ labelsTemplate = "" }: NfdRule, { refuse }: Work): readonly LabelOutput[] {
-  if (labelsTemplate.includes("{{")) {
-    refuse(["labelsTemplate"], "labels that a Go template makes have no equal in a LabelRule");
+  const [action] = /{{.*?}}/.exec(labelsTemplate) ?? [];
+  if (action !== undefined) {
+    refuse(["labelsTemplate"], `labelsTemplate: a LabelRule has no Go templates: ${action}`);
     return [];
   }
   const lines = labelsTemplate.split("\n").map((line) => line.trim());
@@ -146,24 +192,27 @@ function convertTemplate({ labelsTemplate = "" }: NfdRule, { refuse }: Work): re
     if (line === "") return [];
     const [name = "", ...rest] = line.split("=");
     const output = staticLabel(name, rest.length === 0 ? "true" : rest.join("="));
-    if (typeof output !== "string") return [output];
-    refuse(["labelsTemplate"], `${line}: ${output}`);
+    if ("key" in output) return [output];
+    refuse(["labelsTemplate"], output.problem);
     return [];
   });
 }
 
 function convertMatch(rule: NfdRule, work: Work): MatchGroup | undefined {
+  if (rule.matchFeatures?.length === 0) work.note("matchFeatures is empty: it holds on every node");
   const all = convertTerms(rule.matchFeatures ?? [], ["matchFeatures"], work);
-  const any = (rule.matchAny ?? []).map(({ matchFeatures }, at) =>
-    convertTerms(matchFeatures, ["matchAny", at, "matchFeatures"], work),
-  );
+  const any = (rule.matchAny ?? []).map(({ matchFeatures }, at) => {
+    if (matchFeatures.length === 0)
+      work.note(`matchAny.${at}.matchFeatures is empty: it holds on every node`);
+    return convertTerms(matchFeatures, ["matchAny", at, "matchFeatures"], work);
+  });
   if (all === undefined || any.includes(undefined)) return undefined;
   const alternatives = any.flatMap((terms) => (terms === undefined ? [] : [toOne(terms)]));
   // NFD evaluates a rule without conditions on the nodes that it knows.
   if (all.length === 0 && alternatives.length === 0) return { all: [seenByNfd] };
   return {
     ...(all.length > 0 && { all }),
-    ...(alternatives.length > 0 && { any: alternatives }),
+    ...(alternatives.length > 0 && { any: inGroups(alternatives) }),
   };
 }
 
@@ -177,15 +226,15 @@ function toOne(terms: readonly MatchTerm[]): MatchTerm {
 function convertTerms(given: readonly NfdTerm[], path: Path, work: Work): readonly MatchTerm[] | undefined {
   let failed = false;
   const take = (converted: Converted, at: Path): readonly MatchTerm[] => {
-    if (typeof converted !== "string") return converted;
-    work.refuse(at, converted);
+    if ("terms" in converted) return converted.terms;
+    work.refuse(at, converted.problem);
     failed = true;
     return [];
   };
   const terms = given.flatMap(({ feature, matchExpressions, matchName }, at) => {
     const here = [...path, at];
-    if (matchExpressions === undefined && matchName === undefined) {
-      return take(`${feature} is compared with nothing`, here);
+    if (matchName === undefined && Object.keys(matchExpressions ?? {}).length === 0) {
+      return take(convertEmpty(feature, matchExpressions !== undefined, work), here);
     }
     return [
       ...(matchExpressions === undefined
@@ -199,6 +248,18 @@ function convertTerms(given: readonly NfdTerm[], path: Path, work: Work): readon
   return failed ? undefined : withoutRepeats(terms);
 }
 
+/** Without a comparison NFD only asks whether it has discovered the feature; of devices, with `{}`, whether there is one. */
+function convertEmpty(feature: string, hasExpressions: boolean, { note }: Work): Converted {
+  const isDevice = isDeviceFeature(feature.toLowerCase());
+  if ((isDevice && hasExpressions) || !(isDevice || isDiscovered(feature))) {
+    return { problem: { unavailable: `${feature} without a comparison` } };
+  }
+  note(
+    `${feature} is compared with nothing, which holds wherever NFD discovers it: this condition is left out`,
+  );
+  return { terms: [] };
+}
+
 interface TermWork extends Work {
   readonly take: (converted: Converted, at: Path) => readonly MatchTerm[];
 }
@@ -206,13 +267,13 @@ interface TermWork extends Work {
 function convertExpressions(
   { feature, matchExpressions = {} }: NfdTerm,
   path: Path,
-  { earlier, take }: TermWork,
+  { earlier, take, devices, note }: TermWork,
 ): readonly MatchTerm[] {
   const here = [...path, "matchExpressions"];
   const entries = Object.entries(matchExpressions);
-  if (isDeviceFeature(feature.toLowerCase()))
-    return take(convertDevice(feature.toLowerCase(), matchExpressions), here);
-  if (entries.length === 0) return take(`${feature} is compared with nothing`, here);
+  if (isDeviceFeature(feature.toLowerCase())) {
+    return take(convertDevice(feature.toLowerCase(), matchExpressions, { devices, note }), here);
+  }
   return entries.flatMap(([element, expression]) =>
     take(convertExpression(labelFor(feature, element, earlier), expression), [...here, element]),
   );
@@ -225,23 +286,29 @@ function convertName(
   earlier: ReadonlyMap<string, string>,
 ): Converted {
   const { op, value = [] } = expression;
-  if (op !== "In" || value.length === 0)
-    return `a LabelRule looks for labels by name, so only In is converted`;
-  if (isDeviceFeature(feature.toLowerCase())) return `names of attributes of devices are on no label`;
-  const terms = value.map((element) =>
+  if (op !== "In" || value.length === 0) {
+    return { problem: `matchName: a LabelRule looks for labels by name, so only In is converted` };
+  }
+  if (isDeviceFeature(feature.toLowerCase())) {
+    return { problem: { unavailable: `names of attributes of ${feature}` } };
+  }
+  const converted = value.map((element) =>
     convertExpression(labelFor(feature, element, earlier), { op: "Exists" }),
   );
-  const problem = terms.find((it) => typeof it === "string");
-  if (typeof problem === "string") return problem;
-  const any = terms.flatMap((it) => (typeof it === "string" ? [] : it));
-  return any.length === 1 ? any : [{ any }];
+  const failed = converted.find((it) => "problem" in it);
+  if (failed !== undefined) return failed;
+  const terms = converted.flatMap((it) => ("terms" in it ? it.terms : []));
+  return { terms: terms.length === 1 ? terms : [{ any: inGroups(terms) }] };
 }
 
 function labelFor(feature: string, element: string, earlier: ReadonlyMap<string, string>): ElementLabel {
   if (feature.toLowerCase() !== "rule.matched") return labelOfElement(feature, element);
   const key = earlier.get(element);
   if (key !== undefined) return { kind: "value", key };
-  return { kind: "none", why: `${element} is no label of an earlier rule of this object that was converted` };
+  return {
+    kind: "none",
+    element: `rule.matched ${element} (no converted rule before it in the object sets it)`,
+  };
 }
 
 function withoutRepeats(terms: readonly MatchTerm[]): readonly MatchTerm[] {

@@ -4,10 +4,7 @@ import { labelRuleSpec, type MatchTerm } from "@berth/placement";
 import { hasErrors } from "../config/fault.ts";
 import { readLabelFolder } from "../config/label-folder.ts";
 import type { LabelFolderSource } from "../config/settings.ts";
-import { type Conversion, type ConvertedRule, convertReasons, toObjectName } from "./converted.ts";
-
-/** At most so many conditions stand in one group. */
-const MAX_TERMS = 32;
+import { type Conversion, type ConvertedRule, convertReasons, inGroups, toObjectName } from "./converted.ts";
 
 /**
  * Any of the lines, as the folder has it: it overwrites, and removes at once. Files that are no rules are faults, and so
@@ -25,7 +22,7 @@ export async function convertRuleFolder(source: LabelFolderSource): Promise<Conv
     const spec = toSpec(key, [...plain.keys()]);
     const problem = labelRuleSpec.safeParse(spec).error?.issues[0]?.message;
     if (plain.size > 0 && problem === undefined) {
-      rules.push({ name: toObjectName(key), from: file, spec, leftOut: [] });
+      rules.push({ name: toObjectName(key), from: file, spec, leftOut: [], notes: [] });
       continue;
     }
     const message =
@@ -46,12 +43,4 @@ function toSpec(key: string, inputs: readonly string[]): ConvertedRule["spec"] {
     removalDelay: "0s",
     breaker: { percent: 100, nodes: 10 },
   };
-}
-
-/** More terms than a group holds are put into groups of their own. */
-function inGroups(terms: readonly MatchTerm[]): readonly MatchTerm[] {
-  if (terms.length <= MAX_TERMS) return terms;
-  const groups: MatchTerm[] = [];
-  for (let at = 0; at < terms.length; at += MAX_TERMS) groups.push({ any: terms.slice(at, at + MAX_TERMS) });
-  return inGroups(groups);
 }

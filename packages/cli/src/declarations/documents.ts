@@ -38,6 +38,16 @@ export function declareConvert(root: Command, { outside, onEnd }: ProgramOptions
     .argument("<files...>", "files with NodeFeatureRules, folders of label rules")
     .option("--skip", "print what can be converted, and the rest as comments")
     .option(
+      "--device-label-fields <list>",
+      "deviceLabelFields of NFD's worker, for PCI unless usb= stands before: vendor,device or usb=vendor; repeatable",
+      collect,
+    )
+    .option(
+      "--device-class-whitelist <list>",
+      "deviceClassWhitelist of NFD's worker, for PCI unless usb= stands before: 02,03 or usb=ff; repeatable",
+      collect,
+    )
+    .option(
       "--allow-reserved <key>",
       "label key or domain under kubernetes.io that rules of a folder may write; repeatable",
       collect,
