@@ -4,7 +4,7 @@
  */
 import { pods } from "@berth/kube";
 import { originalGate, startupGates } from "@berth/placement";
-import { systemClock } from "@berth/runtime";
+import { createJsonLogger, systemClock } from "@berth/runtime";
 import { aPod, eventually, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
 import {
@@ -103,6 +103,36 @@ describe("a gate in dry run", () => {
     expect((await stage.said("WouldRelease", "n")).note).toMatch(/would be off since \d{4}-/);
     await counted({ wouldHoldNodes: 0, wouldReleaseNodes: 0 });
     expect(await stage.writesFor(mark, "n")).toEqual([]);
+  });
+});
+
+describe("the log", () => {
+  it("I-9 tells on one line each which gate holds a node, why and what for, and which lets it go", async () => {
+    await using stage = await gated("i9");
+    const lines: Record<string, unknown>[] = [];
+    const log = createJsonLogger({ destination: { write: (line) => void lines.push(JSON.parse(line)) } });
+    await stage.gate("net", atOnce);
+    await stage.start({ log });
+    await stage.add("n");
+    await stage.held("n");
+    await stage.pod(stage.init("n"), { ready: true });
+    await stage.free("n");
+    await eventually(() => {
+      const told = lines.filter(({ node, taint }) => node === stage.nodeName("n") && taint !== undefined);
+      const gate = { gate: "cluster/net", taint: ORIGINAL_TAINT };
+      expect(told).toEqual([
+        expect.objectContaining({
+          ...gate,
+          action: "add",
+          reason: "Gated",
+          waitsFor: [expect.stringContaining("startup.k8s.io/component=init")],
+        }),
+        expect.objectContaining({ ...gate, action: "remove", reason: "Released" }),
+      ]);
+    });
+    await stage.settled();
+    // Nothing but the taint and the record of it has changed: no other line is about the node.
+    expect(lines.filter(({ node }) => node === stage.nodeName("n"))).toHaveLength(2);
   });
 });
 

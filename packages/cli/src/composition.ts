@@ -58,6 +58,7 @@ import { createImageLibrary } from "./images/image-library.ts";
 import { type RegistrySettings, readRegistrySettings } from "./images/registry-settings.ts";
 import { createLabelParts } from "./label-parts.ts";
 import { NodeAccess } from "./node-access.ts";
+import { NodeLog } from "./node-log.ts";
 import { createProbes, type ProbeOptions, type Probes } from "./probes.ts";
 import { slimNode } from "./slim-node.ts";
 import type { AdmissionSettings } from "./webhook-server.ts";
@@ -305,6 +306,7 @@ function assemble(options: BerthOptions, registries: RegistrySettings): Parts {
       ...common,
     });
   const capabilities = [labels.capability, gates.capability, architecture.capability, footprints.capability];
+  const nodeLog = new NodeLog({ clock, log });
   const access = new NodeAccess({ client, clock, log, onGranted: recheckAll });
   const writer = new NodeWriter({
     nodes: informer,
@@ -314,7 +316,7 @@ function assemble(options: BerthOptions, registries: RegistrySettings): Parts {
     clock,
     events,
     metrics,
-    observer: tellAll([labels.observer, gates.observer, architecture.observer, footprints.observer]),
+    observer: tellAll([labels.observer, gates.observer, architecture.observer, footprints.observer, nodeLog]),
     breakers: labels.breakers,
   });
   const controller: Controller = createController({
@@ -361,6 +363,7 @@ function assemble(options: BerthOptions, registries: RegistrySettings): Parts {
     ],
     elected: [
       access,
+      nodeLog,
       controller,
       labels.controller,
       gates.controller,
@@ -383,8 +386,8 @@ function tellAll(observers: readonly NodeObserver[]): NodeObserver {
     decided(name, outcome) {
       for (const observer of observers) observer.decided(name, outcome);
     },
-    written(name, changes) {
-      for (const observer of observers) observer.written?.(name, changes);
+    written(...about) {
+      for (const observer of observers) observer.written?.(...about);
     },
     gone(name) {
       for (const observer of observers) observer.gone(name);

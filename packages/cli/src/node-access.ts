@@ -44,8 +44,6 @@ export class NodeAccess implements NodeApi, Component {
   readonly name = "node-access";
   readonly #options: NodeAccessOptions;
   #denied: ApiError | undefined;
-  #burst: Burst | undefined;
-  #tell: Disposable | undefined;
   #wake = Promise.withResolvers<void>();
 
   constructor(options: NodeAccessOptions) {
@@ -62,7 +60,7 @@ export class NodeAccess implements NodeApi, Component {
   }
 
   start(signal: AbortSignal): Promise<Running> {
-    return Promise.resolve({ ended: this.#askUntilGranted(signal).finally(() => this.#endBurst()) });
+    return Promise.resolve({ ended: this.#askUntilGranted(signal) });
   }
 
   read(name: string, signal: AbortSignal): Promise<Node> {
@@ -72,14 +70,12 @@ export class NodeAccess implements NodeApi, Component {
   async patch(name: string, patch: NodePatch, signal: AbortSignal): Promise<Node> {
     if (this.#denied !== undefined) throw new TerminalError(describeRefusal(this.#denied));
     try {
-      const written = await this.#options.client.patch(
+      return await this.#options.client.patch(
         nodes,
         { name },
         { type: "merge", body: patch },
         { signal, timeoutMs: PATCH_TIMEOUT_MS },
       );
-      this.#logWritten(name, patch);
-      return written;
     } catch (error) {
       if (!isApiError(error, "forbidden") || (await this.#mayPatch(signal)) !== false) throw error;
       this.#deny(error);
@@ -125,59 +121,4 @@ export class NodeAccess implements NodeApi, Component {
       return undefined;
     }
   }
-
-  /** One line for each write would cost a tenth of a mass change: it is there at level debug. */
-  #logWritten(node: string, { metadata: { labels }, spec }: NodePatch): void {
-    const { log, clock } = this.#options;
-    const set = Object.entries(labels ?? {}).filter(([, value]) => value !== null);
-    const removed = Object.entries(labels ?? {}).filter(([, value]) => value === null);
-    log.debug("node written", {
-      node,
-      ...(set.length === 0 ? {} : { labelsSet: set.map(([key, value]) => `${key}=${value}`) }),
-      ...(removed.length === 0 ? {} : { labelsRemoved: removed.map(([key]) => key) }),
-      ...(spec === undefined ? {} : { spec: Object.keys(spec) }),
-    });
-    this.#burst ??= startBurst();
-    this.#burst.nodes += 1;
-    if (this.#burst.first.length < MOST_NAMED) this.#burst.first.push(node);
-    for (const [key] of set) this.#burst.set.set(key, (this.#burst.set.get(key) ?? 0) + 1);
-    for (const [key] of removed) this.#burst.removed.set(key, (this.#burst.removed.get(key) ?? 0) + 1);
-    this.#tell ??= clock.schedule(TELL_AFTER_MS, () => this.#logBurst());
-  }
-
-  #endBurst(): void {
-    this.#tell?.[Symbol.dispose]();
-    this.#logBurst();
-  }
-
-  #logBurst(): void {
-    const burst = this.#burst;
-    this.#tell = undefined;
-    this.#burst = undefined;
-    if (burst === undefined) return;
-    const { nodes: count, first, set, removed } = burst;
-    this.#options.log.info(count === 1 ? "node written" : "nodes written", {
-      ...(count === 1 ? { node: first[0] } : { nodes: count, first }),
-      ...(set.size === 0 ? {} : { labelsSet: Object.fromEntries(set) }),
-      ...(removed.size === 0 ? {} : { labelsRemoved: Object.fromEntries(removed) }),
-    });
-  }
 }
-
-/** What was written since the last line about it. */
-interface Burst {
-  nodes: number;
-  readonly first: string[];
-  /** Nodes by label. */
-  readonly set: Map<string, number>;
-  readonly removed: Map<string, number>;
-}
-
-function startBurst(): Burst {
-  return { nodes: 0, first: [], set: new Map(), removed: new Map() };
-}
-
-/** Writes within this time are one line of the log. Milliseconds. */
-const TELL_AFTER_MS = 1000;
-/** Nodes named in such a line. */
-const MOST_NAMED = 5;

@@ -70,8 +70,8 @@ export interface NodeOutcome {
 
 export interface NodeObserver {
   decided(name: string, outcome: NodeOutcome): void;
-  /** These changes were made. */
-  written?(name: string, changes: readonly Change[]): void;
+  /** These changes were made, decided with these contributions. */
+  written?(name: string, changes: readonly Change[], contributions: readonly Contribution[]): void;
   /** Also of a node that was never decided about. */
   gone(name: string): void;
 }
@@ -181,7 +181,7 @@ export class NodeWriter {
       refusals.recheckAfterMs,
       removals.recheckAfterMs,
     ]);
-    return { plan, changes, policies, fights, refusals, recheckAfterMs };
+    return { contributions, plan, changes, policies, fights, refusals, recheckAfterMs };
   }
 
   /**
@@ -228,7 +228,7 @@ export class NodeWriter {
         parts.unshift(...next.parts);
         continue;
       }
-      this.#accept(memory, sent.node, changes);
+      this.#accept(memory, sent.node, changes, current.contributions);
       const nowMs = this.#options.clock.monotonic();
       const { policies } = current;
       noteRemoved(changes, { node: key.name, policies, breakers: this.#breakers, nowMs });
@@ -253,7 +253,12 @@ export class NodeWriter {
     }
   }
 
-  #accept(memory: NodeMemory, answer: Node, changes: readonly Change[]): void {
+  #accept(
+    memory: NodeMemory,
+    answer: Node,
+    changes: readonly Change[],
+    contributions: readonly Contribution[],
+  ): void {
     const nowMs = this.#options.clock.monotonic();
     awaitWritten(memory, answer, nowMs);
     memory.fights = noteWritten(memory.fights, changes, nowMs);
@@ -263,7 +268,7 @@ export class NodeWriter {
     rememberRecord(memory, answer);
     this.#report.write("written");
     this.#report.written(answer, changes);
-    this.#options.observer?.written?.(answer.metadata?.name ?? "", changes);
+    this.#options.observer?.written?.(answer.metadata?.name ?? "", changes, contributions);
   }
 
   #handleFailure(failure: ApiError, { key, memory, node, changes }: Refused): AfterFailure {
@@ -315,6 +320,7 @@ interface Planned {
 }
 
 interface Pass {
+  readonly contributions: readonly Contribution[];
   readonly plan: NodePlan;
   /** Those of the plan that are to be made now. */
   readonly changes: readonly Change[];

@@ -388,7 +388,7 @@ describe("N-P13 a node that came without the taint", () => {
     [
       "continuous and idle: it is fresh, and the cap is nothing to it",
       { ...fresh, spec: CONTINUOUS, idle: { idle: true }, readings: [noPod], mayHoldAgain: false },
-      "Held Gated: taint=wait held/Gated",
+      "Held Gated: taint=wait held/Gated; PodMissing",
     ],
     [
       "continuous and busy: as any other that lacks a signal",

@@ -126,7 +126,7 @@ function decideOpen(it: GateCase): GateVerdict {
     const message = "the node came without the taint; it is looked up whether pods run there";
     return stay(it, [say(it, "info", reasons.BackfillPending, message)], SLOW_RECHECK_MS);
   }
-  if (isCandidate && idle !== "unknown" && idle.idle) return hold(it, reasons.Gated, []);
+  if (isCandidate && idle !== "unknown" && idle.idle) return hold(it, reasons.Gated, pending(it));
   const again = whyAgain(it);
   const may = again === undefined ? false : it.mayHoldAgain;
   if (may === undefined) return stay(it, [], PENDING_RECHECK_MS);
@@ -190,15 +190,12 @@ function decideHeld(it: GateCase): GateVerdict {
   // Somebody put it back on a node that was let go on purpose.
   if (forced) return release(it, state.why, state.note);
   const why = state?.state === "held" ? state.why : reasons.Gated;
-  if (waitsFor.length > 0) {
-    const message = `it waits for ${waitsFor.join(", ")}`;
-    return hold(it, why, [say(it, "info", reasons.GateBefore, message)]);
-  }
+  if (waitsFor.length > 0) return hold(it, why, pending(it));
   const missing = readings.filter((reading) => reading.state !== "holds");
   const wait = missing.length > 0 ? undefined : waitOf(it);
   if (missing.length === 0 && wait === undefined) return release(it, reasons.Released);
   const findings = [
-    ...missing.map(({ signal, reason, message }) => say(it, "info", reason, `${signal}: ${message}`)),
+    ...pending(it),
     ...(wait === undefined ? [] : [say(it, "info", wait.reason, wait.message)]),
   ];
   const late = missing.length === 0 ? undefined : timedOut(it);
@@ -214,6 +211,16 @@ function decideHeld(it: GateCase): GateVerdict {
     phase: why === reasons.HeldAgain ? "TimedOutAgain" : "TimedOut",
     marks: policy === "Cordon" && !isCordoner(it) ? [...held.marks, ...cordon(it)] : held.marks,
   };
+}
+
+/** What a held node waits for: the gates before this one, and once they have let go, the signals. */
+function pending(it: GateCase): readonly Finding[] {
+  const { waitsFor, readings } = it;
+  if (waitsFor.length > 0)
+    return [say(it, "info", reasons.GateBefore, `it waits for ${waitsFor.join(", ")}`)];
+  return readings
+    .filter(({ state }) => state !== "holds")
+    .map(({ signal, reason, message }) => say(it, "info", reason, `${signal}: ${message}`));
 }
 
 interface Wait {

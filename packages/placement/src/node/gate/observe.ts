@@ -86,7 +86,9 @@ function observeGate(gate: Gate, { node, owned, sources, now, gateTaints, holdin
     (clocks.age(node, now) < gate.backfillMs || backfillAlways?.(node) === true);
   const matters = selected && (held || state !== undefined || spec.mode === "Continuous" || isFresh);
   const boot = matters ? clocks.boot(node, state, now) : { id: "" };
-  const readings = isLooked ? readSignals(gate, node, { sight, boot, gateTaints }) : [];
+  // Of a node that is about to be held, for what is told of it.
+  const isAsked = isLooked || (isFresh && waitsFor.length === 0);
+  const readings = isAsked ? readSignals(gate, node, { sight, boot, gateTaints }) : [];
   if (!matters) clocks.rest(node, rule);
   const times = matters
     ? clocks.look(
@@ -95,7 +97,7 @@ function observeGate(gate: Gate, { node, owned, sources, now, gateTaints, holdin
           rule,
           held: held && waitsFor.length === 0,
           heldSince: heldSince(state, before),
-          ...summary(readings, isLooked),
+          ...summary(isLooked ? readings : [], isLooked),
         },
         now,
       )

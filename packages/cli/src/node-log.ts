@@ -1,0 +1,136 @@
+/** Tells the log what was written to nodes, and why. The fields are promised (docs/reference/logs.md), the texts are not. */
+import { type Change, type Contribution, type NodeObserver, parseMarkId } from "@berth/placement";
+import { type Clock, type Component, type Logger, type Running, whenAborted } from "@berth/runtime";
+
+export interface NodeLogOptions {
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/**
+ * A taint or a cordon is a line of its own. Labels are the mass case: one line for each write would cost a tenth of a
+ * mass change, so one line tells what was written within a second. Each single change is there at level debug.
+ */
+export class NodeLog implements NodeObserver, Component {
+  readonly name = "node-log";
+  readonly #options: NodeLogOptions;
+  #burst: Burst | undefined;
+  #tell: Disposable | undefined;
+
+  constructor(options: NodeLogOptions) {
+    this.#options = options;
+  }
+
+  start(signal: AbortSignal): Promise<Running> {
+    return Promise.resolve({ ended: whenAborted(signal).finally(() => this.#endBurst()) });
+  }
+
+  decided(): void {}
+
+  gone(): void {}
+
+  written(node: string, changes: readonly Change[], contributions: readonly Contribution[]): void {
+    const { log } = this.#options;
+    log.debug("node written", { node, changes: changes.map(toFields) });
+    const holds = changes.filter(isHold);
+    for (const change of holds) {
+      const { id, action, capability, rule, reason } = change;
+      const isRemoved = action === "remove";
+      log.info(`${parseMarkId(id)?.kind} ${isRemoved ? "removed" : "set"}`, {
+        node,
+        [NOUNS[capability] ?? "rule"]: rule,
+        ...toMark(change),
+        action,
+        reason,
+        ...(!isRemoved && { waitsFor: waitsFor(change, contributions) }),
+      });
+    }
+    const labels = changes.filter(isLabel);
+    if (holds.length === 0 || labels.length > 0) this.#add(node, labels);
+  }
+
+  #add(node: string, labels: readonly Change[]): void {
+    this.#burst ??= { nodes: 0, first: [], changes: new Map() };
+    this.#burst.nodes += 1;
+    if (this.#burst.first.length < MOST_NAMED) this.#burst.first.push(node);
+    for (const { id, action, rule, reason } of labels) {
+      const label = parseMarkId(id)?.key ?? "";
+      const isRemoved = action === "remove";
+      const key = [isRemoved, label, rule, reason].join(" ");
+      const nodes = (this.#burst.changes.get(key)?.nodes ?? 0) + 1;
+      this.#burst.changes.set(key, { isRemoved, label, rule, reason, nodes });
+    }
+    this.#tell ??= this.#options.clock.schedule(TELL_AFTER_MS, () => this.#logBurst());
+  }
+
+  #endBurst(): void {
+    this.#tell?.[Symbol.dispose]();
+    this.#logBurst();
+  }
+
+  #logBurst(): void {
+    const burst = this.#burst;
+    this.#tell = undefined;
+    this.#burst = undefined;
+    if (burst === undefined) return;
+    const { nodes: count, first, changes } = burst;
+    const listed = (removed: boolean): readonly object[] =>
+      [...changes.values()].filter((it) => it.isRemoved === removed).map(({ isRemoved: _, ...it }) => it);
+    const [set, removed] = [listed(false), listed(true)];
+    this.#options.log.info(count === 1 ? "node written" : "nodes written", {
+      ...(count === 1 ? { node: first[0] } : { nodes: count, first }),
+      ...(set.length > 0 && { labelsSet: set }),
+      ...(removed.length > 0 && { labelsRemoved: removed }),
+    });
+  }
+}
+
+/** What was written since the last line about it. */
+interface Burst {
+  nodes: number;
+  readonly first: string[];
+  /** By what makes them equal. */
+  readonly changes: Map<string, LabelChange>;
+}
+
+interface LabelChange {
+  readonly isRemoved: boolean;
+  readonly label: string;
+  readonly rule: string;
+  readonly reason: string;
+  readonly nodes: number;
+}
+
+/** What the documents of a capability are called. */
+const NOUNS: Readonly<Record<string, string>> = { gates: "gate" };
+
+function isHold({ id, action }: Change): boolean {
+  const kind = parseMarkId(id)?.kind;
+  return action !== "record" && (kind === "taint" || kind === "unschedulable");
+}
+
+function isLabel({ id, action }: Change): boolean {
+  return parseMarkId(id)?.kind === "label" && action !== "record" && action !== "adopt";
+}
+
+/** A taint as kubectl writes it. */
+function toMark({ id, before, after }: Change): object {
+  const place = parseMarkId(id);
+  if (place?.kind !== "taint") return { unschedulable: true };
+  const value = after ?? before ?? "";
+  return { taint: `${place.key}${value === "" ? "" : `=${value}`}:${place.effect}` };
+}
+
+function waitsFor({ capability, rule }: Change, contributions: readonly Contribution[]): readonly string[] {
+  const { findings = [] } = contributions.find((it) => it.capability === capability)?.decision ?? {};
+  return findings.filter(({ subject }) => subject === rule).map(({ message }) => message);
+}
+
+function toFields({ id, action, capability, rule, reason, before, after }: Change): object {
+  return { mark: id, action, capability, rule, reason, before, after };
+}
+
+/** Writes within this time are one line of the log. Milliseconds. */
+const TELL_AFTER_MS = 1000;
+/** Nodes named in such a line. */
+const MOST_NAMED = 5;
