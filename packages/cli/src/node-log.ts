@@ -50,15 +50,14 @@ export class NodeLog implements NodeObserver, Component {
   }
 
   #add(node: string, labels: readonly Change[]): void {
-    this.#burst ??= { nodes: 0, first: [], changes: new Map() };
+    this.#burst ??= { nodes: 0, first: [], set: new Map(), removed: new Map() };
     this.#burst.nodes += 1;
     if (this.#burst.first.length < MOST_NAMED) this.#burst.first.push(node);
     for (const { id, action, rule, reason } of labels) {
       const label = parseMarkId(id)?.key ?? "";
-      const isRemoved = action === "remove";
-      const key = [isRemoved, label, rule, reason].join(" ");
-      const nodes = (this.#burst.changes.get(key)?.nodes ?? 0) + 1;
-      this.#burst.changes.set(key, { isRemoved, label, rule, reason, nodes });
+      const changes = action === "remove" ? this.#burst.removed : this.#burst.set;
+      const key = `${label} ${rule} ${reason}`;
+      changes.set(key, { label, rule, reason, nodes: (changes.get(key)?.nodes ?? 0) + 1 });
     }
     this.#tell ??= this.#options.clock.schedule(TELL_AFTER_MS, () => this.#logBurst());
   }
@@ -73,14 +72,11 @@ export class NodeLog implements NodeObserver, Component {
     this.#tell = undefined;
     this.#burst = undefined;
     if (burst === undefined) return;
-    const { nodes: count, first, changes } = burst;
-    const listed = (removed: boolean): readonly object[] =>
-      [...changes.values()].filter((it) => it.isRemoved === removed).map(({ isRemoved: _, ...it }) => it);
-    const [set, removed] = [listed(false), listed(true)];
+    const { nodes: count, first, set, removed } = burst;
     this.#options.log.info(count === 1 ? "node written" : "nodes written", {
       ...(count === 1 ? { node: first[0] } : { nodes: count, first }),
-      ...(set.length > 0 && { labelsSet: set }),
-      ...(removed.length > 0 && { labelsRemoved: removed }),
+      ...(set.size > 0 && { labelsSet: [...set.values()] }),
+      ...(removed.size > 0 && { labelsRemoved: [...removed.values()] }),
     });
   }
 }
@@ -89,12 +85,12 @@ export class NodeLog implements NodeObserver, Component {
 interface Burst {
   nodes: number;
   readonly first: string[];
-  /** By what makes them equal. */
-  readonly changes: Map<string, LabelChange>;
+  /** By label, rule and reason. */
+  readonly set: Map<string, LabelChange>;
+  readonly removed: Map<string, LabelChange>;
 }
 
 interface LabelChange {
-  readonly isRemoved: boolean;
   readonly label: string;
   readonly rule: string;
   readonly reason: string;

@@ -38,39 +38,23 @@ export function convertNodeFeatureRule({ file, document, yaml, devices }: NodeFe
   const dropped: { readonly from: string; readonly why: readonly string[] }[] = [];
   const faults: Fault[] = [];
   const earlier = new Map<string, string>();
-  const outputs = new Map<string, { readonly output: string; readonly rule: string }>();
+  const outputs: Outputs = new Map();
   for (const [at, rule] of document.spec.rules.entries()) {
     const path = ["spec", "rules", at];
     const title = `NodeFeatureRule ${document.metadata.name}, rule ${JSON.stringify(rule.name)}`;
     const from = `${file}:${yaml.positionOf(path).line}: ${title}`;
-    const problems: Problem[] = [];
-    const places: Path[] = [];
-    const noted = new Set<string>();
-    const converted = convertRule(rule, {
-      earlier,
-      devices,
-      refuse: (inside, problem) => {
-        places.push([...path, ...inside]);
-        problems.push(problem);
-      },
-      note: (text) => noted.add(text),
-    });
-    for (const { key, ...rest } of converted?.labels ?? []) {
-      const [output, before] = [JSON.stringify(rest), outputs.get(key)];
-      if (before === undefined) outputs.set(key, { output, rule: rule.name });
-      else if (before.output !== output) noted.add(differs(key, before.rule));
+    const { converted, notes, why, place } = tryRule(rule, { earlier, devices, outputs });
+    const tell = (fault: Pick<Fault, "severity" | "reason" | "message">, inside: Path): void => {
+      const { line, column } = yaml.positionOf([...path, ...inside]);
+      faults.push({ file, line, column, ...fault });
+    };
+    if (why.length > 0) {
+      const message = `${title}, ${converted === undefined ? "not converted" : "converted in part"}: ${why.join("; ")}`;
+      tell({ severity: "error", reason: convertReasons.NotConvertible, message }, place);
     }
-    const why = describe(problems);
-    const notes = converted === undefined ? [] : [...noted];
-    const part = converted === undefined ? "not converted" : "converted in part";
-    const lines = [
-      { severity: "error", reason: convertReasons.NotConvertible, texts: why, head: `${title}, ${part}` },
-      { severity: "warning", reason: convertReasons.ConvertedWithNote, texts: notes, head: title },
-    ] as const;
-    for (const { severity, reason, texts, head } of lines) {
-      if (texts.length === 0) continue;
-      const { line, column } = yaml.positionOf(severity === "error" ? (places[0] ?? path) : path);
-      faults.push({ file, line, column, severity, reason, message: `${head}: ${texts.join("; ")}` });
+    if (notes.length > 0) {
+      const message = `${title}: ${notes.join("; ")}`;
+      tell({ severity: "warning", reason: convertReasons.ConvertedWithNote, message }, []);
     }
     if (converted === undefined) {
       dropped.push({ from, why });
@@ -84,6 +68,38 @@ export function convertNodeFeatureRule({ file, document, yaml, devices }: NodeFe
     }
   }
   return { rules, dropped, faults };
+}
+
+/** What the labels of the rules before are, by key. */
+type Outputs = Map<string, { readonly output: string; readonly rule: string }>;
+
+interface TriedRule {
+  readonly converted: ConvertedRule["spec"] | undefined;
+  readonly notes: readonly string[];
+  readonly why: readonly string[];
+  /** Of the first problem, inside the rule. */
+  readonly place: Path;
+}
+
+function tryRule(
+  rule: NfdRule,
+  { outputs, ...around }: Pick<Work, "earlier" | "devices"> & { readonly outputs: Outputs },
+): TriedRule {
+  const problems: Problem[] = [];
+  const places: Path[] = [];
+  const notes = new Set<string>();
+  const refuse: Work["refuse"] = (inside, problem) => {
+    places.push(inside);
+    problems.push(problem);
+  };
+  const converted = convertRule(rule, { ...around, refuse, note: (text) => notes.add(text) });
+  for (const { key, ...rest } of converted?.labels ?? []) {
+    const [output, before] = [JSON.stringify(rest), outputs.get(key)];
+    if (before === undefined) outputs.set(key, { output, rule: rule.name });
+    else if (before.output !== output) notes.add(differs(key, before.rule));
+  }
+  const [place = []] = places;
+  return { converted, notes: converted === undefined ? [] : [...notes], why: describe(problems), place };
 }
 
 function differs(key: string, earlier: string): string {
