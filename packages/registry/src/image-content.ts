@@ -3,6 +3,7 @@ import { ExchangeError } from "./exchange-error.ts";
 import {
   CONFIG_LIMITS,
   type ContentDescriptor,
+  type ImageConfig,
   MANIFEST_MEDIA_TYPES,
   type ParsedManifest,
   parseImageConfig,
@@ -37,17 +38,24 @@ export interface ContentReader {
 export async function factsOf(reader: ContentReader, name: string): Promise<ImageFacts> {
   const content = await reader.manifest(name);
   const manifest = parseManifest(content.bytes, content.mediaType);
-  const platforms = await platformsOf(manifest, reader);
-  if (platforms.length === 0) throw new ExchangeError("noPlatform", "it names no platform that it runs on");
-  return { digest: content.digest, mediaType: mediaTypeOf(content, manifest), platforms };
+  const said = await platformsOf(manifest, reader);
+  if (said.platforms.length === 0)
+    throw new ExchangeError("noPlatform", "it names no platform that it runs on");
+  return { digest: content.digest, mediaType: mediaTypeOf(content, manifest), ...said };
 }
 
-async function platformsOf(manifest: ParsedManifest, reader: ContentReader): Promise<readonly Platform[]> {
+async function platformsOf(
+  manifest: ParsedManifest,
+  reader: ContentReader,
+): Promise<Pick<ImageFacts, "platforms" | "isBundle">> {
   if (manifest.kind === "malformed") throw new ExchangeError("malformed", manifest.why);
   if (manifest.kind === "artifact")
     throw new ExchangeError("noPlatform", `it is no image that can run, but ${manifest.mediaType}`);
-  if (manifest.kind === "image") return platformOf(manifest, reader);
-  if (manifest.platforms.length > 0) return manifest.platforms;
+  if (manifest.kind === "image") {
+    const { platform, ...more } = await configOf(manifest, reader);
+    return { platforms: platform === undefined ? [] : [platform], ...more };
+  }
+  if (manifest.platforms.length > 0) return { platforms: manifest.platforms };
   const found = new Map<string, Platform>();
   for (const digest of manifest.children) {
     const child = await reader.manifest(digest);
@@ -55,20 +63,20 @@ async function platformsOf(manifest: ParsedManifest, reader: ContentReader): Pro
     if (parsed.kind === "malformed") throw new ExchangeError("malformed", parsed.why);
     // What is deeper, or no image, does not run either.
     if (parsed.kind !== "image") continue;
-    for (const platform of await platformOf(parsed, reader)) found.set(platformKey(platform), platform);
+    const { platform } = await configOf(parsed, reader);
+    if (platform !== undefined) found.set(platformKey(platform), platform);
   }
-  return [...found.values()];
+  return { platforms: [...found.values()] };
 }
 
-async function platformOf(
+async function configOf(
   image: { readonly config: ContentDescriptor; readonly platform?: Platform },
   reader: ContentReader,
-): Promise<readonly Platform[]> {
-  if (image.platform !== undefined) return [image.platform];
+): Promise<ImageConfig> {
+  if (image.platform !== undefined) return { platform: image.platform };
   if (image.config.size > CONFIG_LIMITS.maxBytes)
     throw new ExchangeError("malformed", `its config has more than ${CONFIG_LIMITS.maxBytes} bytes`);
-  const platform = parseImageConfig(await reader.config(image.config.digest));
-  return platform === undefined ? [] : [platform];
+  return parseImageConfig(await reader.config(image.config.digest));
 }
 
 /** That of the header where it is one of the known four, else that of OCI for what it turned out to be. */

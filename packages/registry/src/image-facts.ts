@@ -105,7 +105,7 @@ export class ImageFactStore implements AsyncDisposable {
   /** All that is known, for `restore` elsewhere or later; what was used last comes last. */
   *entries(): Iterable<StoredFact> {
     for (const [name, { facts, at }] of this.#facts.entries()) {
-      yield { name, digest: facts.digest, mediaType: facts.mediaType, platforms: facts.platforms, at };
+      yield { name, ...facts, at };
     }
   }
 
@@ -266,13 +266,13 @@ export class ImageFactStore implements AsyncDisposable {
   }
 
   #adopt(fact: StoredFact): boolean {
-    const { name, digest, mediaType, platforms } = fact;
+    const { name, at: readAt, ...facts } = fact;
     const now = this.#options.now();
-    const at = Math.min(fact.at, now);
+    const at = Math.min(readAt, now);
     const held = this.#facts.peek(name);
     if (held !== undefined && held.at >= at) return false;
     const confirmed = this.#options.monotonic() - (now - at);
-    this.#facts.set(name, { facts: { digest, mediaType, platforms }, at, confirmed });
+    this.#facts.set(name, { facts, at, confirmed });
     this.#tell(name);
     return true;
   }

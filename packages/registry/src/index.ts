@@ -19,6 +19,7 @@ export { RegistryError, type RegistryFailureKind } from "./failure.ts";
 export { ImageFactStore } from "./image-facts.ts";
 export {
   type ContentDescriptor,
+  type ImageConfig,
   MANIFEST_MEDIA_TYPES,
   type ParsedManifest,
   parseImageConfig,

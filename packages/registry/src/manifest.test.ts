@@ -346,12 +346,28 @@ describe("the config of an image", () => {
     ["null", undefined],
     ["{", undefined],
   ])("%j: %j", (config, platform) => {
-    expect(parseImageConfig(bytesOf(config))).toEqual(platform);
+    expect(parseImageConfig(bytesOf(config)).platform).toEqual(platform);
   });
 
   it("is nothing when it is larger than 8 MiB", () => {
     const config = JSON.stringify({ architecture: "amd64", os: "linux", x: "x".repeat(8 * 1024 * 1024) });
-    expect(parseImageConfig(bytesOf(config))).toBeUndefined();
+    expect(parseImageConfig(bytesOf(config))).toEqual({});
+  });
+
+  it.each<readonly [string, unknown, boolean]>([
+    ["bundle.mediatype.v1", { "operators.operatorframework.io.bundle.mediatype.v1": "registry+v1" }, true],
+    ["bundle.channel.default.v1", { "operators.operatorframework.io.bundle.channel.default.v1": "" }, true],
+    ["metrics.builder", { "operators.operatorframework.io.metrics.builder": "operator-sdk" }, true],
+    ["index.database.v1", { "operators.operatorframework.io.index.database.v1": "/db" }, false],
+    ["no label of OLM", { maintainer: "bundle" }, false],
+    ["a list", ["operators.operatorframework.io.bundle.manifests.v1"], false],
+    ["none", undefined, false],
+  ])("I-11 tells an operator bundle by its labels: %s", (_, Labels, isBundle) => {
+    const config = { architecture: "amd64", os: "linux", config: { Labels } };
+    expect(parseImageConfig(bytesOf(config))).toEqual({
+      platform: { os: "linux", architecture: "amd64" },
+      ...(isBundle && { isBundle }),
+    });
   });
 });
 

@@ -85,13 +85,26 @@ export function parseManifest(bytes: Uint8Array, mediaType: string): ParsedManif
   return malformed(kind.why);
 }
 
-/**
- * The platform that the config of an image states; `undefined` where it states none, or is none.
- * Whether it is what the manifest points to is checked by whoever read it.
- */
-export function parseImageConfig(bytes: Uint8Array): Platform | undefined {
+/** What the config of an image says about where the image runs. */
+export interface ImageConfig {
+  /** Absent where the config states none, or is no config. */
+  readonly platform?: Platform;
+  /** It carries a label of an operator bundle (operator-registry, docs/design/operator-bundle.md). */
+  readonly isBundle?: true;
+}
+
+/** Each of them is enough for multiarch-tuning-operator (`isBundleImage`, pkg/image/inspector.go). */
+const BUNDLE_LABEL =
+  /^operators\.operatorframework\.io\.(?:bundle\.(?:mediatype|manifests|metadata|package|channels|channel\.default)\.v1|metrics\.builder)$/;
+
+/** Total. The caller checks that the bytes are those that the manifest points to. */
+export function parseImageConfig(bytes: Uint8Array): ImageConfig {
   const document = parseJson(bytes, CONFIG_LIMITS);
-  return document.ok ? toPlatform(document.value) : undefined;
+  if (!document.ok) return {};
+  const platform = toPlatform(document.value);
+  const labels = fieldOf(fieldOf(document.value, "config"), "Labels");
+  const isBundle = isRecord(labels) && Object.keys(labels).some((label) => BUNDLE_LABEL.test(label));
+  return { ...(platform && { platform }), ...(isBundle && { isBundle }) };
 }
 
 /**

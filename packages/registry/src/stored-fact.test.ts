@@ -30,6 +30,8 @@ describe("parseStoredFact", () => {
     const byDigest = { ...fact, name: `a.io/b@${digest}`, platforms: [windows, arm] };
     expect(parseStoredFact(byDigest)).toEqual(byDigest);
     expect(parseStoredFact({ ...fact, platforms: [] })).toEqual({ ...fact, platforms: [] });
+    expect(parseStoredFact({ ...fact, isBundle: true })).toEqual({ ...fact, isBundle: true });
+    expect(parseStoredFact({ ...fact, isBundle: "yes" })).toEqual(fact);
   });
 
   it.each([

@@ -13,6 +13,8 @@ export interface StoredFact {
   readonly digest: string;
   readonly mediaType: string;
   readonly platforms: readonly Platform[];
+  /** As in `ImageFacts`. */
+  readonly isBundle?: true;
   /** When it was last known to be true, ms since 1970. */
   readonly at: number;
 }
@@ -38,7 +40,9 @@ export function parseStoredFact(value: unknown): StoredFact | undefined {
   const named = digestInName(name);
   if (named === undefined || (named !== "" && named !== digest)) return undefined;
   const platforms = parsePlatforms(fieldOf(value, "platforms"));
-  return platforms === undefined ? undefined : { name, digest, mediaType, platforms, at };
+  if (platforms === undefined) return undefined;
+  const isBundle = fieldOf(value, "isBundle") === true;
+  return { name, digest, mediaType, platforms, ...(isBundle && { isBundle }), at };
 }
 
 /** Empty for a tag; `undefined` where the name is not what `factName` gives. */

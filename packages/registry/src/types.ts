@@ -21,6 +21,8 @@ export interface ImageFacts {
   readonly mediaType: string;
   /** Without duplicates, attestations, artifacts and entries that name no platform; in the order of the index. */
   readonly platforms: readonly Platform[];
+  /** An operator bundle of OLM: it holds manifests and no program, so its platforms say nothing about where it runs. */
+  readonly isBundle?: true;
 }
 
 /** A name and password, or a token, for one registry or a part of it. Never logged, never in an error. */

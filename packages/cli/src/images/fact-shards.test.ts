@@ -28,24 +28,28 @@ const many = (count: number, at: (index: number) => number = () => 1): readonly 
 const allOf = (shards: readonly (string | undefined)[]): readonly StoredFact[] =>
   shards.flatMap((text) => (text === undefined ? [] : readShard(text).facts));
 
-const anyFact: fc.Arbitrary<StoredFact> = fc.record({
-  name: fc.string({ unit: "binary", maxLength: 60 }),
-  digest: fc.string(),
-  mediaType: fc.string(),
-  at: fc.maxSafeNat(),
-  platforms: fc.array(
-    fc.record(
-      {
-        os: fc.string({ minLength: 1 }),
-        architecture: fc.string({ minLength: 1 }),
-        variant: fc.string({ minLength: 1 }),
-        osVersion: fc.string({ minLength: 1 }),
-      },
-      { requiredKeys: ["os", "architecture"] },
+const anyFact: fc.Arbitrary<StoredFact> = fc.record(
+  {
+    name: fc.string({ unit: "binary", maxLength: 60 }),
+    digest: fc.string(),
+    mediaType: fc.string(),
+    at: fc.maxSafeNat(),
+    platforms: fc.array(
+      fc.record(
+        {
+          os: fc.string({ minLength: 1 }),
+          architecture: fc.string({ minLength: 1 }),
+          variant: fc.string({ minLength: 1 }),
+          osVersion: fc.string({ minLength: 1 }),
+        },
+        { requiredKeys: ["os", "architecture"] },
+      ),
+      { maxLength: 4 },
     ),
-    { maxLength: 4 },
-  ),
-});
+    isBundle: fc.constant<true>(true),
+  },
+  { requiredKeys: ["name", "digest", "mediaType", "at", "platforms"] },
+);
 
 describe("facts in texts", () => {
   const run = seededRun(100, process.env);

@@ -82,8 +82,8 @@ export function isSameButForDates(one: string, other: string): boolean {
   return undated(one) === undated(other);
 }
 
-function formatFact({ name, digest, mediaType, platforms, at }: StoredFact): string {
-  return JSON.stringify({ name, digest, mediaType, at, platforms: platforms.map(formatPlatform) });
+function formatFact({ name, digest, mediaType, platforms, isBundle, at }: StoredFact): string {
+  return JSON.stringify({ name, digest, mediaType, at, platforms: platforms.map(formatPlatform), isBundle });
 }
 
 /** `["linux","arm","v7"]`: with field names, platforms would be most of the text. */
@@ -113,12 +113,13 @@ function readFact(line: string): StoredFact | undefined {
     return undefined;
   }
   if (typeof value !== "object" || value === null) return undefined;
-  const { name, digest, mediaType, at, platforms } = value as Readonly<Record<string, unknown>>;
+  const { name, digest, mediaType, at, platforms, isBundle } = value as Readonly<Record<string, unknown>>;
   if (typeof name !== "string" || typeof digest !== "string" || typeof mediaType !== "string")
     return undefined;
   if (typeof at !== "number" || !Number.isSafeInteger(at) || !Array.isArray(platforms)) return undefined;
   const read = platforms.map(readPlatform).filter((one) => one !== undefined);
-  return read.length === platforms.length ? { name, digest, mediaType, at, platforms: read } : undefined;
+  if (read.length !== platforms.length) return undefined;
+  return { name, digest, mediaType, at, platforms: read, ...(isBundle === true && { isBundle }) };
 }
 
 function readPlatform(value: unknown): Platform | undefined {

@@ -33,8 +33,8 @@ export function toKnowledge(
 ): ImageKnowledge {
   if (answer.state === "unknown") return { state: "unknown", name };
   if (answer.state === "known") {
-    const { platforms, digest } = answer.facts;
-    return { state: "known", name, platforms, digest };
+    const { platforms, digest, isBundle } = answer.facts;
+    return { state: "known", name, platforms, digest, ...(isBundle && { isBundle }) };
   }
   return toFailure(name, answer, problems);
 }

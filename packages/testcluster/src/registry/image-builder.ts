@@ -24,6 +24,8 @@ export interface ImageBuilder {
    * whatever their names. Default: the name.
    */
   content(content: string): ImageBuilder;
+  /** Adds labels to the config of each platform. */
+  labelled(labels: Readonly<Record<string, string>>): ImageBuilder;
   /** What it consists of. */
   build(): ImageDescription;
 }
@@ -37,6 +39,7 @@ export function anImage(name: string): ImageBuilder {
   return imageBuilder({
     ...parseImageName(name),
     content: name,
+    labels: {},
     platforms: [parsePlatform("linux/amd64")],
     unlabelled: [],
     format: "oci",
@@ -60,6 +63,7 @@ function imageBuilder(image: ImageDescription): ImageBuilder {
       but({ unlabelled: [...image.unlabelled, parsePlatform(platform)], isIndex: true }),
     asArtifact: () => but({ isArtifact: true }),
     content: (content) => but({ content }),
+    labelled: (labels) => but({ labels: { ...image.labels, ...labels } }),
     build: () => structuredClone(image),
   };
 }

@@ -15,6 +15,8 @@ export interface ImageDescription {
   readonly repository: string;
   readonly tag: string;
   readonly content: string;
+  /** In the config of each platform. */
+  readonly labels: Readonly<Record<string, string>>;
   readonly platforms: readonly ImagePlatform[];
   /** Platforms of images whose entry in the index names none. */
   readonly unlabelled: readonly ImagePlatform[];
@@ -118,7 +120,7 @@ function platformManifest(image: ImageDescription, platform: ImagePlatform, stor
   const config = store(media.config, {
     ...platform,
     created: BUILT_AT,
-    config: { Labels: { "dev.berth.test/content": image.content } },
+    config: { Labels: { "dev.berth.test/content": image.content, ...image.labels } },
     rootfs: { type: "layers", diff_ids: [digestOf(EMPTY_TAR)] },
     history: [{ created: BUILT_AT, created_by: "berth-testcluster" }],
   });

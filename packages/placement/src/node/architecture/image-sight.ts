@@ -38,6 +38,8 @@ export type ImageKnowledge =
       readonly name: string;
       /** Empty: an artifact, or an image that names no platform. It can be mounted, and not be run. */
       readonly platforms: readonly ImagePlatform[];
+      /** An operator bundle: manifests without a program, so its platforms do not restrict the pod. */
+      readonly isBundle?: true;
       readonly digest?: string;
     }
   /** Nobody has looked yet, or is looking. */
