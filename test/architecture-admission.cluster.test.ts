@@ -15,8 +15,15 @@ import {
   type Pod,
   runtimeClasses,
 } from "@berth/kube";
-import { ARCHITECTURE_GATE, ARCHITECTURES_ANNOTATION } from "@berth/placement";
-import { anImage, eventually, startRegistry, type TestCluster, type TestRegistry } from "@berth/testcluster";
+import { ARCHITECTURE_GATE, ARCHITECTURES_ANNOTATION, architecturePolicies } from "@berth/placement";
+import {
+  anImage,
+  eventually,
+  type PodBuilder,
+  startRegistry,
+  type TestCluster,
+  type TestRegistry,
+} from "@berth/testcluster";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import {
   type ArchitectureStage,
@@ -299,6 +306,61 @@ describe("a pod that can run nowhere", () => {
       const { note = "" } = await stage.said("NoCommonArchitecture", "app");
       for (const part of ["container main", "container sidecar"]) expect(note).toContain(part);
     }
+  });
+});
+
+describe("I-11 a pod that states its own architecture", () => {
+  const condition = ({ status }: Pod): object | undefined =>
+    status?.conditions?.find(({ type }) => type === "berth.dev/ArchitectureFits");
+  const prefer = { preferences: [{ architecture: "arm64", weight: 75 }] };
+  const preferring = (pod: PodBuilder): PodBuilder =>
+    pod.with((it) => {
+      const matchExpressions = [{ key: "kubernetes.io/arch", operator: "In", values: ["amd64"] }];
+      const terms = [{ weight: 1, preference: { matchExpressions } }];
+      const nodeAffinity = { preferredDuringSchedulingIgnoredDuringExecution: terms };
+      return { ...it, spec: { containers: [], ...it.spec, affinity: { nodeAffinity } } };
+    });
+  const preferencesOf = ({ spec }: Pod): readonly object[] =>
+    spec?.affinity?.nodeAffinity?.preferredDuringSchedulingIgnoredDuringExecution ?? [];
+  const onArm = { "kubernetes.io/arch": "arm64" };
+
+  it("keeps its preference, and is refused where it requires what its image does not have", async () => {
+    await using stage = await asked("own", { mode: "Affinity", ...prefer });
+    const pod = preferring(stage.pod("prefers").image(images.both));
+    expect(preferencesOf(await stage.create(pod))).toEqual(preferencesOf(pod.build()));
+    const said = await refusalOf(stage.create(stage.pod("app").image(images.amd).selecting(onArm)));
+    for (const part of [images.amd, "runs on amd64", "kubernetes.io/arch=arm64", ARCHITECTURES_ANNOTATION])
+      expect(said).toContain(part);
+  });
+
+  it("is held with an Event and a condition where impossible is Hold, and counted", async () => {
+    await using stage = await asked("own-hold", { mode: "Affinity", impossible: "Hold" });
+    await stage.create(stage.pod("app").image(images.amd).selecting(onArm));
+    const { note = "" } = await stage.said("RequiredArchitectureConflict", "app");
+    expect(note).toContain("and the pod requires kubernetes.io/arch=arm64");
+    const reason = "RequiredArchitectureConflict";
+    await eventually(async () => {
+      const found = await stage.readPod("app");
+      expect([isHeld(found), condition(found)]).toEqual([
+        true,
+        expect.objectContaining({ status: "False", reason, message: note }),
+      ]);
+    });
+    await eventually(async () => expect((await stage.status("all")).impossiblePods).toBe(1));
+    await cluster.client.deleteCollection(architecturePolicies, {});
+    expect(condition(await stage.letGo("app", { timeoutMs: 15_000 }))).toBeUndefined();
+  });
+
+  it("is left alone by the preset multiarch-tuning-operator, and an operator bundle restricts nothing", async () => {
+    await using stage = await asked("own-preset", { mode: "Affinity", preset: "multiarch-tuning-operator" });
+    const image = await pushed("own/new:1", "linux/amd64");
+    const left = await stage.create(stage.pod("app").image(image).selecting(onArm));
+    expect([isHeld(left), architecturesOf(left), left.spec?.nodeSelector]).toEqual([false, [], onArm]);
+    const labels = { "operators.operatorframework.io.bundle.mediatype.v1": "registry+v1" };
+    const bundle = await registry.push(anImage("own/bundle:1").labelled(labels));
+    await stage.create(stage.pod("unpack").image(images.arm).initContainer("pull", bundle.reference));
+    expect(architecturesOf(await stage.letGo("unpack"))).toEqual([["arm64"]]);
+    expect(await stage.toldOfPods()).toEqual([]);
   });
 });
 

@@ -9,13 +9,13 @@ import {
   sleep,
   whenAborted,
 } from "@berth/runtime";
-import { isGated, UNSCHEDULED } from "./architecture-watches.ts";
+import { isKeptPending, UNSCHEDULED } from "./architecture-watches.ts";
 
 export interface LeftoverOptions {
   readonly client: Pick<KubeClient, "pages">;
   /** No policy is in force, and all sources have been read. */
   readonly isIdle: () => boolean;
-  /** Pods that the gate holds, as of the watch; `undefined` while they are not watched or not known. */
+  /** Pods that Berth keeps pending, as of the watch; `undefined` while they are not watched or not known. */
   readonly gated: () => readonly Pod[] | undefined;
   /** Unscheduled pods are to be watched though there is no policy, or no longer. */
   readonly onLinger: (needed: boolean) => void;
@@ -85,7 +85,7 @@ async function hasGated(
   const scope = { fieldSelector: UNSCHEDULED, signal };
   while (!signal.aborted && isIdle()) {
     try {
-      for await (const { items } of client.pages(pods, scope)) if (items.some(isGated)) return true;
+      for await (const { items } of client.pages(pods, scope)) if (items.some(isKeptPending)) return true;
       return false;
     } catch (error) {
       // Who has never had a policy needs no right.

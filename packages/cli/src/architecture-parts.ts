@@ -251,6 +251,13 @@ export function createArchitectureParts(around: ArchitectureSurroundings): Archi
       demand: images,
       patchPod: (namespace, name, body, signal) =>
         client.patch(podResource, { namespace, name }, { type: "json", body }, { signal }),
+      patchStatus: (namespace, name, body, signal) =>
+        client.patch(
+          podResource,
+          { namespace, name },
+          { type: "strategic", body },
+          { subresource: "status", signal },
+        ),
       events,
       observer,
       report: architectureMetrics,

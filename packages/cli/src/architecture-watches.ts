@@ -1,10 +1,11 @@
-import { type KubeClient, type Pod, pods } from "@berth/kube";
+import { type KubeClient, type Pod, type PodStatus, pods } from "@berth/kube";
 import {
   ARCHITECTURE_GATE,
   InformerSet,
   NamespaceWatch,
   slimPodMetadata,
   slimPodSpec,
+  standingCondition,
 } from "@berth/placement";
 import {
   type Change,
@@ -84,7 +85,7 @@ export class ArchitectureWatches {
     return this.#pods.get(ALL)?.byIndex(BY_NAMESPACE, namespace) ?? [];
   }
 
-  /** Pods that our gate holds; `undefined` while they are not known. */
+  /** Pods that Berth keeps pending; `undefined` while they are not known. */
   gated(): readonly Pod[] | undefined {
     return this.#pods.get(ALL)?.byIndex(GATED, GATED);
   }
@@ -100,18 +101,26 @@ function namespaceOf({ metadata }: Pod): readonly string[] {
 }
 
 function gateOf(pod: Pod): readonly string[] {
-  return isGated(pod) ? [GATED] : [];
+  return isKeptPending(pod) ? [GATED] : [];
 }
 
-/** Does our scheduling gate hold it? */
-export function isGated({ spec }: Pod): boolean {
-  return spec?.schedulingGates?.some(({ name }) => name === ARCHITECTURE_GATE) ?? false;
+/** Does our scheduling gate hold it, or our condition say why it can run nowhere? */
+export function isKeptPending(pod: Pod): boolean {
+  const gates = pod.spec?.schedulingGates ?? [];
+  return gates.some(({ name }) => name === ARCHITECTURE_GATE) || standingCondition(pod) !== undefined;
+}
+
+/** Of the conditions only ours. */
+export function slimPodStatus(status: PodStatus): PodStatus {
+  const { phase } = status;
+  const condition = standingCondition({ status });
+  return { ...(phase !== undefined && { phase }), ...(condition && { conditions: [condition] }) };
 }
 
 function slimPod({ metadata, spec, status }: Pod): Pod {
   return {
     ...(metadata && { metadata: slimPodMetadata(metadata) }),
     ...(spec && { spec: slimPodSpec(spec) }),
-    ...(status?.phase !== undefined && { status: { phase: status.phase } }),
+    ...(status && { status: slimPodStatus(status) }),
   };
 }

@@ -107,6 +107,8 @@ const patchDaemonSetsRule: PolicyRule = { apiGroups: ["apps"], resources: ["daem
 const architectureRules: readonly PolicyRule[] = [
   // Pods that wait for a node get tolerations, or are let go with their affinity narrowed.
   { apiGroups: [""], resources: ["pods"], verbs: ["patch"] },
+  // One that can run nowhere gets a condition that says why.
+  { apiGroups: [""], resources: ["pods/status"], verbs: ["patch"] },
   // Their templates get tolerations, without which their pods would not come to tainted nodes.
   patchDaemonSetsRule,
   // Policies select pods by the labels of their namespaces.

@@ -1,16 +1,17 @@
 /** What `berth clean` does about pods: lets those go that a scheduling gate of ours holds, and restarts others if asked to. */
-import { isApiError, type JsonPatchOperation, type KubeObject, type Pod, pods } from "@berth/kube";
+import { isApiError, type KubeObject, type Pod, pods } from "@berth/kube";
 import {
   ARCHITECTURE,
   type ArchitecturePolicies,
   decidePod,
   type LeftPod,
   ORIGINAL_ARCHITECTURE_KEY,
+  type PodDecision,
   planPodRestarts,
   taintKeys,
 } from "@berth/placement";
 import { sleep } from "@berth/runtime";
-import { isGated, UNSCHEDULED } from "./architecture-watches.ts";
+import { isKeptPending, slimPodStatus, UNSCHEDULED } from "./architecture-watches.ts";
 import { CommandError, exitCodes } from "./exit-codes.ts";
 import { type Session, unlessForbidden } from "./session.ts";
 import type { Surroundings } from "./surroundings.ts";
@@ -22,7 +23,7 @@ export interface PodCleaning {
 }
 
 export interface PodWork {
-  /** Pods that our gate holds. */
+  /** Pods that Berth keeps pending, by its gate or without a toleration. */
   readonly letGo: readonly Pod[];
   readonly evict: readonly Pod[];
   /** Pods with a toleration of ours that are not restarted, and why. */
@@ -56,7 +57,7 @@ export async function findPodWork(
     () => read(restartPods ? undefined : UNSCHEDULED),
     "those that wait for an architecture policy go on waiting",
   );
-  const letGo = (found ?? []).filter((pod) => isGated(pod));
+  const letGo = (found ?? []).filter(isKeptPending);
   if (!restartPods) return { letGo, evict: [], left: [] };
   const keys = [ORIGINAL_ARCHITECTURE_KEY, ...taintKeys(policies ?? { policies: [] })];
   return { letGo, ...planPodRestarts(found ?? [], keys) };
@@ -74,7 +75,7 @@ function slim({ metadata, spec, status }: Pod): Pod {
       ...(schedulingGates && { schedulingGates }),
       ...(nodeName !== undefined && { nodeName }),
     },
-    ...(status?.phase !== undefined && { status: { phase: status.phase } }),
+    ...(status && { status: slimPodStatus(status) }),
   };
 }
 
@@ -139,21 +140,26 @@ export async function carryOutPodWork(
 }
 
 /** As a running Berth lets a pod go that no policy governs; there is no policy on its way that would be worth waiting for. */
-function liftPatch(pod: Pod): readonly JsonPatchOperation[] | undefined {
+function liftDecision(pod: Pod): PodDecision {
   const now = Number.MAX_SAFE_INTEGER;
   const sight = {
     look: ({ image }: { readonly image: string }) => ({ state: "unknown", name: image }) as const,
   };
-  return decidePod({ pod, policy: undefined, keys: [], sight, now }).patch;
+  return decidePod({ pod, policy: undefined, keys: [], sight, now });
 }
 
 async function lift(first: Pod, { client }: Session, { signal }: Surroundings): Promise<void> {
   let pod = first;
   for (let tries = 1; ; tries++) {
-    const body = liftPatch(pod);
+    const { condition } = liftDecision(pod);
     const { namespace = "", name = "" } = pod.metadata ?? {};
-    if (body === undefined) return;
     try {
+      if (condition !== undefined) {
+        const patch = { type: "strategic", body: condition } as const;
+        pod = await client.patch(pods, { namespace, name }, patch, { subresource: "status", signal });
+      }
+      const { patch: body } = liftDecision(pod);
+      if (body === undefined) return;
       await client.patch(pods, { namespace, name }, { type: "json", body }, { signal });
       return;
     } catch (error) {

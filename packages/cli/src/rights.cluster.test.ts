@@ -27,7 +27,13 @@ import {
   serviceAccounts,
   services,
 } from "@berth/kube";
-import { ARCHITECTURES_ANNOTATION, crds, labelRules, workerPools } from "@berth/placement";
+import {
+  ARCHITECTURE_CONDITION,
+  ARCHITECTURES_ANNOTATION,
+  crds,
+  labelRules,
+  workerPools,
+} from "@berth/placement";
 import {
   aNode,
   anImage,
@@ -314,6 +320,14 @@ describe("the manifests for architecture policies", () => {
       await client.deleteCollection(mutatingWebhookConfigurations, {});
     });
     await using _pod = await privatePod(client, reference);
+    const nowhere = aPod("rights-nowhere")
+      .labelled({ app: "rights" })
+      .annotated({ [ARCHITECTURES_ANNOTATION]: "amd64" })
+      .selecting({ "kubernetes.io/arch": "arm64" });
+    await client.create(pods, nowhere.build(), { namespace: "default" });
+    stack.defer(async () => {
+      await client.delete(pods, { namespace: "default", name: "rights-nowhere" });
+    });
     const refusals: string[] = [];
     const namespace = "berth-architecture";
     const spec = admissionServerSpec.parse({ mode: "Webhook", bindAddress: "127.0.0.1:0" });
@@ -330,6 +344,10 @@ describe("the manifests for architecture policies", () => {
       await eventually(async () => {
         const { spec: pod } = await client.get(pods, { namespace: "default", name: "rights-private" });
         expect(pod?.tolerations).toContainEqual(tolerationOf("arm64"));
+      });
+      await eventually(async () => {
+        const { status } = await client.get(pods, { namespace: "default", name: "rights-nowhere" });
+        expect(status?.conditions?.map(({ type }) => type)).toContain(ARCHITECTURE_CONDITION);
       });
       await eventually(async () => {
         const { spec: set } = await client.get(daemonSets, of);

@@ -1,6 +1,7 @@
 /** Architecture policies as commands see and undo them, on a real API server and a real registry. */
 import { type Node, namespaces, nodes, type Pod, pods, replicaSets } from "@berth/kube";
 import {
+  ARCHITECTURE_CONDITION,
   ARCHITECTURE_GATE,
   type ArchitectureForecast,
   MARKS_ANNOTATION,
@@ -285,6 +286,18 @@ describe("berth clean --capability architecture", () => {
       `1 pod will be let go, that an architecture policy holds: ${nameOf(held)}\n`,
     ]);
     expect((await cluster.client.get(pods, ofPod(held))).spec?.schedulingGates).toEqual([theirs]);
+  });
+
+  it("I-11 takes the condition off a pod that can run nowhere", async () => {
+    await using on = await stage();
+    const stuck = await on.create(aPod("stuck"));
+    const others = stuck.status?.conditions;
+    const body = { status: { conditions: [{ type: ARCHITECTURE_CONDITION, status: "False" }] } };
+    const { client } = cluster;
+    await client.patch(pods, ofPod(stuck), { type: "strategic", body }, { subresource: "status" });
+    const { code } = await on.command("clean", "--capability", "architecture", "--yes");
+    expect(code).toBe(exitCodes.done);
+    expect((await client.get(pods, ofPod(stuck))).status?.conditions).toEqual(others);
   });
 
   it("A-B10 restarts pods only when asked to, those alone that a controller makes anew, and by eviction", async () => {

@@ -8,6 +8,8 @@ import { labelKey, type Selector, selector } from "./selector.ts";
 export const ORIGINAL_ARCHITECTURE_KEY = "supported-arch";
 /** The scheduling gate of a pod whose images are still looked up. */
 export const ARCHITECTURE_GATE = "berth.dev/architecture";
+/** Condition of a pod that Berth keeps pending since it can run nowhere. It stands only that long, with status `False`. */
+export const ARCHITECTURE_CONDITION = "berth.dev/ArchitectureFits";
 /** On a pod: the architectures it runs on (`amd64,arm64`), whatever its images say. `*` is any. */
 export const ARCHITECTURES_ANNOTATION = "berth.dev/architectures";
 /** On a namespace, with the value `ignore`: its pods are opted out. */
@@ -40,6 +42,8 @@ export interface ArchitecturePreference {
 export interface ArchitecturePolicySpec {
   /** `Taint`: nodes are tainted, pods tolerate. `Affinity`: the node affinity of pods is narrowed. `Both`, to change over. */
   readonly mode: "Taint" | "Affinity" | "Both";
+  /** As that operator does: pods that require architectures themselves are left alone, and `impossible` is `Hold`. */
+  readonly preset?: "multiarch-tuning-operator" | undefined;
   /** Of several policies that select a pod the highest governs it, then the first by name. Default 0. */
   readonly priority: number;
   /** Of namespaces, by their labels. Default all. */
@@ -58,7 +62,7 @@ export interface ArchitecturePolicySpec {
   readonly fallbackArchitectures: readonly string[];
   /** A pod with an image that cannot be resolved may run anywhere, or nowhere. Default `Open`. */
   readonly unresolvable: "Open" | "Closed";
-  /** A pod that can run nowhere is refused at its creation, or stays pending. Default `Refuse`, with mode `Taint` `Hold`. */
+  /** A pod that can run nowhere is refused when it is made, or stays pending. Default `Refuse`; with mode `Taint` or a preset `Hold`. */
   readonly impossible?: "Refuse" | "Hold" | undefined;
   /** Default none. */
   readonly preferences: readonly ArchitecturePreference[];
@@ -91,6 +95,12 @@ export const architecturePolicySpec: z.ZodType<ArchitecturePolicySpec> = withRul
       .enum(["Taint", "Affinity", "Both"])
       .describe(
         "Taint: nodes are tainted with their architecture, and pods tolerate those that their images run on. Affinity: the node affinity of new pods is narrowed. Both: to change from one to the other.",
+      ),
+    preset: z
+      .enum(["multiarch-tuning-operator"])
+      .optional()
+      .describe(
+        "Does as that operator does: a pod that requires architectures itself, by its node selector or in every term of its required node affinity, is left alone.",
       ),
     priority: z
       .int()
@@ -146,7 +156,7 @@ export const architecturePolicySpec: z.ZodType<ArchitecturePolicySpec> = withRul
       .enum(["Refuse", "Hold"])
       .optional()
       .describe(
-        "A pod whose images have no architecture in common is refused at its creation, or stays pending. Default Refuse, and Hold with mode Taint.",
+        "A pod that can run nowhere, because its images have no architecture in common or none that the pod requires, is refused when it is made, or stays pending. Default Refuse; with mode Taint or a preset Hold.",
       ),
     preferences: z
       .array(

@@ -103,6 +103,10 @@ const MEANINGS = {
   ArchitectureOptedOut: "No architecture policy governs the pod, so it may run on every architecture.",
   ArchitectureUnrestricted: "No image of the pod restricts where it runs.",
   NoCommonArchitecture: "No architecture runs all images of the pod, so it can run nowhere.",
+  ArchitectureLeftToPod:
+    "The pod requires architectures itself, and the preset of the policy leaves such pods alone.",
+  RequiredArchitectureConflict:
+    "The pod requires an architecture that not all of its images run on, so it can run nowhere.",
   ImagesPending: "The images of the pod are being looked up.",
   HoldExpired: "The images of the pod were not known in time; what happens then is the policy's own choice.",
   DaemonSetPod: "The DaemonSet controller has chosen the node of the pod, so its affinity is left alone.",

@@ -108,6 +108,32 @@ describe("a pod is created whose images are known", () => {
     expect(held.spec?.affinity).toBeUndefined();
   });
 
+  it("I-11 required architecture that an image does not have: refused or held, with image and requirement named", () => {
+    const pod = aPod("p").image("amd").selecting({ "kubernetes.io/arch": "arm64" });
+    const answer = admit(pod);
+    if (answer.allowed) throw new Error("it was let through");
+    expect(answer.reason).toBe("RequiredArchitectureConflict");
+    expect(answer.message).toContain("runs on amd64, and the pod requires kubernetes.io/arch=arm64");
+    expect(patchOf(admit(pod, taint))).toEqual([]);
+    const held = after(pod, { policies: { p: { mode: "Affinity", impossible: "Hold" } } });
+    expect(held.spec).toMatchObject({ schedulingGates: [GATE] });
+    expect(held.spec?.affinity).toBeUndefined();
+  });
+
+  it("I-11 preset multiarch-tuning-operator: it is as it was sent, and nothing is refused", () => {
+    const preset = { mode: "Affinity", preset: "multiarch-tuning-operator" } as const;
+    const setting: Setting = { policies: { p: preset } };
+    expect(admit(aPod("p").image("amd").selecting({ "kubernetes.io/arch": "arm64" }), setting)).toEqual({
+      allowed: true,
+      patch: [],
+      wants: [],
+    });
+    const impossible = aPod("p").image("amd").container("side", "arm");
+    expect(after(impossible, setting).spec?.schedulingGates).toEqual([GATE]);
+    const strict = { policies: { p: { ...preset, impossible: "Refuse" } } } as const;
+    expect(admit(impossible, strict).allowed).toBe(false);
+  });
+
   it("is refused only by fresh facts: those of tags that may have moved are asked for first, while it is held", () => {
     const pod = aPod("p").image("amd").container("side", "arm").build();
     const known = sightOf(IMAGES);

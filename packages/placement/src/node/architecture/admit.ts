@@ -19,7 +19,7 @@ import { imageUses } from "./images.ts";
 import { isHeldFor, isOrdinary } from "./pod-kind.ts";
 import { addGate, liftGate, narrow } from "./pod-patch.ts";
 import type { PodVerdict } from "./pod-view.ts";
-import type { ArchitecturePolicyInForce } from "./policy.ts";
+import { type ArchitecturePolicyInForce, refusesImpossible } from "./policy.ts";
 import {
   appendTolerations,
   hasTolerationOf,
@@ -176,9 +176,7 @@ function isRefused(
   policy: ArchitecturePolicyInForce | undefined,
   pod: SentPod,
 ): policy is ArchitecturePolicyInForce {
-  if (policy === undefined || !isOrdinary(pod)) return false;
-  const { impossible, mode } = policy.spec;
-  return (impossible ?? (mode === "Taint" ? "Hold" : "Refuse")) === "Refuse";
+  return policy !== undefined && isOrdinary(pod) && refusesImpossible(policy);
 }
 
 function refusalText({ message }: PodVerdict, { name }: ArchitecturePolicyInForce): string {

@@ -115,8 +115,41 @@ describe("preferences between architectures", () => {
     expect(preferred(after(required, both, prefer))).toEqual([own]);
   });
 
+  it.each<readonly [string, NodeSelectorRequirement]>([
+    ["another architecture", arch("amd64")],
+    ["the same architecture by another weight", arch("arm64")],
+    ["an architecture to avoid", { ...arch("arm64"), operator: "NotIn" }],
+    ["an architecture by its former label", { ...arch("amd64"), key: "beta.kubernetes.io/arch" }],
+  ])("I-11 are left out where the pod prefers %s", (_, standing) => {
+    const its = { weight: 1, preference: { matchExpressions: [zone, standing] } };
+    const spec: Spec = { affinity: { nodeAffinity: { [PREFERRED]: [theirs, its] } } };
+    expect(preferred(after(spec, both, prefer))).toEqual([theirs, its]);
+    expect(after(spec, both, prefer)).toEqual(after(spec, both));
+  });
+
   it("are left out where one architecture remains", () => {
     expect(preferred(after({}, { os: "linux", architectures: ["arm64"] }, prefer))).toBeUndefined();
+  });
+});
+
+describe("I-11 a pod that requires architectures itself", () => {
+  const preferred = ({ affinity }: Spec): unknown => affinity?.nodeAffinity?.[PREFERRED];
+  const own = { weight: 50, preference: { matchExpressions: [arch("arm64")] } };
+
+  it("prefers only between those that it can go to", () => {
+    expect(preferred(after(requiring({ matchExpressions: [arch("amd64")] }), both, prefer))).toBeUndefined();
+    const spec = requiring({ matchExpressions: [arch("amd64", "arm64", "s390x")] });
+    expect(preferred(after(spec, both, prefer))).toEqual([own]);
+  });
+
+  it("is left alone but for preferences where there is no narrowing, as multiarch-tuning-operator does", () => {
+    const left = (spec: Spec): Spec =>
+      (applyPatch({ spec }, narrowAffinity(spec, undefined, prefer)) as { readonly spec: Spec }).spec;
+    const spec = requiring({ matchExpressions: [arch("amd64", "arm64")] });
+    const { affinity } = left(spec);
+    expect(affinity?.nodeAffinity).toEqual({ ...spec.affinity?.nodeAffinity, [PREFERRED]: [own] });
+    const selecting = { nodeSelector: { "kubernetes.io/arch": "arm64" } };
+    expect(left(selecting)).toEqual(selecting);
   });
 });
 

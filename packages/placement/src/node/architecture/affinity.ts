@@ -5,7 +5,8 @@
  */
 import type { JsonPatchOperation, PodSpec } from "@berth/kube";
 import type { ArchitecturePreference } from "../../api/architecture-policy.ts";
-import { field, isRecord, listField, textField } from "../untrusted-json.ts";
+import { field, listField, textField } from "../untrusted-json.ts";
+import { allowsArchitecture, architectureExpressions } from "./own-architecture.ts";
 
 export interface Narrowing {
   readonly os: string;
@@ -31,17 +32,18 @@ const PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution";
  * selector (that of a RuntimeClass is merged into it before webhooks are asked) or a term says already is not said
  * again. A term without requirements selects nothing, and filled it would select something: it stays empty.
  *
- * @param preferences appended where at least two architectures remain.
+ * @param narrowing absent: the required affinity stays as it is.
+ * @param preferences appended where at least two architectures remain and the pod has no preference of its own.
  * @returns nothing when it all stands.
  */
 export function narrowAffinity(
   spec: Pick<PodSpec, "affinity" | "nodeSelector">,
-  narrowing: Narrowing,
+  narrowing: Narrowing | undefined,
   preferences: readonly ArchitecturePreference[],
 ): readonly JsonPatchOperation[] {
   const nodeAffinity = field(spec.affinity, "nodeAffinity");
   const required = field(nodeAffinity, REQUIRED);
-  const requirements = requirementsOf(spec, narrowing);
+  const requirements = narrowing === undefined ? [] : requirementsOf(spec, narrowing);
   const preferred = missingPreferences(spec, narrowing, preferences);
   if (required !== undefined) {
     return [...narrowTerms(required, requirements), ...addPreferences(nodeAffinity, preferred)];
@@ -103,34 +105,23 @@ interface Preference {
   readonly preference: { readonly matchExpressions: readonly Requirement[] };
 }
 
+/** None where the pod prefers an architecture itself: beside its own weight one of ours could overrule it. */
 function missingPreferences(
-  { affinity, nodeSelector }: Pick<PodSpec, "affinity" | "nodeSelector">,
-  { architectures }: Narrowing,
+  spec: Pick<PodSpec, "affinity" | "nodeSelector">,
+  narrowing: Narrowing | undefined,
   preferences: readonly ArchitecturePreference[],
 ): readonly Preference[] {
-  if (architectures.length < 2 || textField(nodeSelector, ARCHITECTURE) !== "") return [];
-  const standing = new Set(
-    listField(field(affinity, "nodeAffinity"), PREFERRED).map(preferenceText).filter(Boolean),
-  );
+  const standing = listField(field(spec.affinity, "nodeAffinity"), PREFERRED);
+  if (standing.some((term) => architectureExpressions(field(term, "preference")).length > 0)) return [];
+  if (textField(spec.nodeSelector, ARCHITECTURE) !== "") return [];
+  const left = narrowing?.architectures.filter((it) => allowsArchitecture(spec, it));
+  if (left !== undefined && left.length < 2) return [];
   return preferences
-    .filter(({ architecture }) => architectures.includes(architecture))
-    .map(
-      ({ architecture, weight }): Preference => ({
-        weight,
-        preference: { matchExpressions: [{ key: ARCHITECTURE, operator: "In", values: [architecture] }] },
-      }),
-    )
-    .filter((term) => !standing.has(preferenceText(term)));
-}
-
-/** Equal for a preference of ours that stands already; `undefined` for one of another shape. */
-function preferenceText(term: unknown): string | undefined {
-  const preference = field(term, "preference");
-  const [only, ...others] = listField(preference, "matchExpressions");
-  if (!isRecord(only) || others.length > 0 || listField(preference, "matchFields").length > 0)
-    return undefined;
-  const { key, operator, values } = only;
-  return JSON.stringify([field(term, "weight"), key, operator, values]);
+    .filter(({ architecture }) => left?.includes(architecture) ?? allowsArchitecture(spec, architecture))
+    .map(({ architecture, weight }) => ({
+      weight,
+      preference: { matchExpressions: [{ key: ARCHITECTURE, operator: "In", values: [architecture] }] },
+    }));
 }
 
 function addPreferences(

@@ -3,6 +3,7 @@ import type { JsonPatchOperation, Pod } from "@berth/kube";
 import { type Reason, reasons } from "../../api/reasons.ts";
 import type { Finding, Instant } from "../capability.ts";
 import type { ImageQuestion, ImageSight } from "./image-sight.ts";
+import { conditionPatch, type PodStatusPatch } from "./pod-condition.ts";
 import { isHeldFor } from "./pod-kind.ts";
 import { gateIndex, guards, liftGate, narrow } from "./pod-patch.ts";
 import type { PodVerdict, WorkloadOutcome } from "./pod-view.ts";
@@ -37,6 +38,8 @@ export interface PodDecision {
   readonly verdict: PodVerdict;
   /** Bound to the version that was looked at. Absent: nothing is missing, or cannot be told yet. */
   readonly patch?: readonly JsonPatchOperation[];
+  /** Of its status, and to be written before `patch`: a pod that is let go may leave our view. Absent: it stands right. */
+  readonly condition?: PodStatusPatch;
   /** Does the patch lift our gate? */
   readonly isLifted: boolean;
   /** A failure that the user of the pod should hear of. */
@@ -62,6 +65,7 @@ export const UNEXPLAINED_GATE_MS = 2000;
 const QUIET: ReadonlySet<Reason> = new Set<Reason>([
   reasons.ArchitectureOptedOut,
   reasons.ArchitecturesGiven,
+  reasons.ArchitectureLeftToPod,
   reasons.ArchitectureUnrestricted,
   reasons.ArchitecturesResolved,
   reasons.ImagesPending,
@@ -105,15 +109,20 @@ export function decidePod(view: PodView): PodDecision {
   ];
   const sent = refusal === undefined ? changes : lift;
   const { resourceVersion } = metadata;
+  const isOpen = isGated || keys.length > 0;
+  // A pod that nothing of ours keeps pending gets a node, and leaves our view with whatever was said of it.
+  const isStuck = isOpen && verdict.kind === "impossible";
+  const condition = conditionPatch(pod, isStuck ? verdict : undefined, now);
   return {
     verdict,
     isLifted: lift.length > 0,
+    ...(condition && { condition }),
     ...(sent.length > 0 &&
       resourceVersion !== undefined && { patch: [...guards(resourceVersion, spec), ...sent] }),
     ...toldOf(view, {
       verdict,
       heldSince,
-      isOpen: isGated || keys.length > 0,
+      isOpen,
       hasChanges: changes.length > 0,
     }),
   };

@@ -41,6 +41,7 @@ export {
   createArchitectureMetrics,
   type PodAdmission,
 } from "./metrics.ts";
+export { standingCondition } from "./pod-condition.ts";
 export { createPodReconciler, type PodReconcilerOptions, type PodReport } from "./pod-reconciler.ts";
 export * from "./pod-view.ts";
 export {

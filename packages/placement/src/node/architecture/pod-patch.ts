@@ -1,6 +1,7 @@
 /** What the JSON patches of pods are made of. Only what is ours is named in them, so that every other byte stays. */
 import type { JsonPatchOperation, PodSpec } from "@berth/kube";
 import { ARCHITECTURE_GATE, type ArchitecturePreference } from "../../api/architecture-policy.ts";
+import { reasons } from "../../api/reasons.ts";
 import { listField, textField } from "../untrusted-json.ts";
 import { narrowAffinity } from "./affinity.ts";
 import type { PodVerdict } from "./pod-view.ts";
@@ -40,11 +41,15 @@ export function guards(resourceVersion: string, spec: unknown): readonly JsonPat
   return [version, { op: "test", path: `${GATES}/${at}/name`, value: ARCHITECTURE_GATE }];
 }
 
-/** Keeps a pod to the architectures of its verdict; nothing where it is not restricted. */
+/**
+ * Keeps a pod to the architectures of its verdict; nothing where it is not restricted. Preferences of the policy are for a
+ * pod that says its architectures itself as well: multiarch-tuning-operator adds them there, too.
+ */
 export function narrow(
   spec: PodSpec,
   verdict: PodVerdict,
   preferences: readonly ArchitecturePreference[],
 ): readonly JsonPatchOperation[] {
-  return verdict.kind === "fits" ? narrowAffinity(spec, verdict, preferences) : [];
+  if (verdict.kind === "fits") return narrowAffinity(spec, verdict, preferences);
+  return verdict.reason === reasons.ArchitectureLeftToPod ? narrowAffinity(spec, undefined, preferences) : [];
 }

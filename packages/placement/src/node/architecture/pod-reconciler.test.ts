@@ -1,4 +1,4 @@
-import type { ApiFailure, Pod } from "@berth/kube";
+import { ApiError, type ApiFailure, type Pod } from "@berth/kube";
 import {
   clusterName,
   createSilentLogger,
@@ -30,6 +30,9 @@ interface World {
   policies: ArchitecturePolicies | undefined;
   labels: Readonly<Record<string, string>> | undefined;
   refusal: ApiFailure | undefined;
+  /** Of patches of the status. */
+  statusRefusal: ApiFailure | undefined;
+  statusPatches: number;
   /** Looks at the pod as the informer last told of it. */
   reconcile(): Promise<ReconcileResult | undefined>;
   /** The informer tells of the newest version, and the pod is looked at. */
@@ -48,6 +51,13 @@ function aWorld(pod: PodBuilder, mode: "Taint" | "Affinity" | "Both" = "Affinity
     sight: { look: (question) => sightOf(world.images).look(question) },
     demand: { want: (question) => void world.wanted.push(question) },
     patchPod: (_, name, patch) => server.patch(name, patch),
+    patchStatus: (_, name, patch) => {
+      world.statusPatches += 1;
+      const failure = world.statusRefusal;
+      return failure === undefined
+        ? server.patchStatus(name, patch)
+        : Promise.reject(new ApiError(failure, { verb: "patch", resource: "pods", name }));
+    },
     events: { record: (event) => void world.events.push(event) },
     observer: {
       decided: (workload, outcome) => void world.outcomes.set(workload, outcome),
@@ -69,6 +79,8 @@ function aWorld(pod: PodBuilder, mode: "Taint" | "Affinity" | "Both" = "Affinity
     policies: policiesOf({ p: { mode } }),
     labels: {},
     refusal: undefined,
+    statusRefusal: undefined,
+    statusPatches: 0,
     reconcile: () => reconcile(key, context),
     told: () => {
       server.catchUp("p");
@@ -238,6 +250,8 @@ describe("the reconciler of pods", () => {
         ...pod,
         spec: { ...pod.spec, containers: [{ name: "main", image: "arm" }] },
       }));
+      // Its condition goes first.
+      await world.told();
       expect(await world.told()).toEqual({ recheckAfterMs: 30_000 });
       expect(world.outcomes.get("Pod default/p")?.phase).toBe("waiting");
       expect(world.server.requests).toBe(0);
@@ -325,5 +339,68 @@ describe("the reconciler of pods", () => {
     world.policies = policiesOf(elsewhere);
     await world.reconcile();
     expect(spec(world)?.schedulingGates).toEqual([]);
+  });
+});
+
+describe("I-11 a pod that is kept pending since it can run nowhere", () => {
+  const ours = ({ server }: World): unknown =>
+    server.pods.get("p")?.status?.conditions?.find(({ type }) => type === "berth.dev/ArchitectureFits");
+  const selecting = (): PodBuilder => held().selecting({ "kubernetes.io/arch": "arm64" });
+
+  it("gets one Event and one condition, and both name image and requirement", async () => {
+    const world = aWorld(selecting());
+    world.images = AMD;
+    await world.told();
+    // The informer is behind: it is not written again.
+    await world.reconcile();
+    await world.told();
+    await world.told();
+    expect(world.statusPatches).toBe(1);
+    const message =
+      "container main (docker.io/library/amd:latest) runs on amd64, and the pod requires kubernetes.io/arch=arm64: no node fits both";
+    const reason = "RequiredArchitectureConflict";
+    expect(world.events).toEqual([expect.objectContaining({ reason, note: message, type: "Warning" })]);
+    expect(ours(world)).toMatchObject({ status: "False", reason, message });
+    expect(world.outcomes.get("Pod default/p")?.phase).toBe("impossible");
+    expect(world.server.requests).toBe(0);
+  });
+
+  it("loses the condition before it is let go", async () => {
+    const world = aWorld(selecting());
+    world.images = AMD;
+    await world.told();
+    world.images = { amd: ["amd64", "arm64"] };
+    await world.told();
+    expect(ours(world)).toBeUndefined();
+    expect(spec(world)?.schedulingGates).toEqual([GATE]);
+    await world.told();
+    expect(spec(world)?.schedulingGates).toEqual([]);
+    expect(world.statusPatches).toBe(2);
+  });
+
+  it("in mode Taint as well, and loses it with the policy", async () => {
+    const world = aWorld(aPod("p").image("amd").container("side", "arm"), "Taint");
+    world.images = { ...AMD, arm: ["arm64"] };
+    await world.told();
+    expect(ours(world)).toMatchObject({ reason: "NoCommonArchitecture" });
+    world.policies = policiesOf({});
+    await world.told();
+    expect(ours(world)).toBeUndefined();
+  });
+
+  it("is let go all the same where the status may not be written, which is tried again after 5 minutes", async () => {
+    const world = aWorld(selecting());
+    world.images = AMD;
+    await world.told();
+    world.images = { amd: ["arm64"] };
+    world.statusRefusal = { kind: "forbidden" } as ApiFailure;
+    await world.told();
+    await world.told();
+    expect(spec(world)?.schedulingGates).toEqual([]);
+    expect(world.statusPatches).toBe(2);
+    await world.clock.advance(300_000);
+    world.statusRefusal = undefined;
+    await world.told();
+    expect(ours(world)).toBeUndefined();
   });
 });

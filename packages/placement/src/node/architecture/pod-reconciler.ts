@@ -17,6 +17,7 @@ import { decidePod, isUnscheduled, type PodDecision, podName } from "./decide-po
 import { governing } from "./govern.ts";
 import type { ImageDemand, ImageSight } from "./image-sight.ts";
 import { imageUses } from "./images.ts";
+import type { PodStatusPatch } from "./pod-condition.ts";
 import { nothingOpen, type WorkloadObserver } from "./pod-view.ts";
 import type { ArchitecturePolicies, ArchitecturePolicyInForce } from "./policy.ts";
 import { decideUnknownNamespace } from "./unknown-namespace.ts";
@@ -36,6 +37,13 @@ export interface PodReconcilerOptions {
     namespace: string,
     name: string,
     patch: readonly JsonPatchOperation[],
+    signal: AbortSignal,
+  ) => Promise<unknown>;
+  /** The status of a pod. Rejects with `ApiError`. */
+  readonly patchStatus: (
+    namespace: string,
+    name: string,
+    patch: PodStatusPatch,
     signal: AbortSignal,
   ) => Promise<unknown>;
   readonly events?: EventSink;
@@ -62,6 +70,9 @@ interface PodMemory {
   imagesSince?: Instant;
   /** The version that was changed last, and when: what has become of it is on its way back to us. */
   changed?: { readonly version: string; readonly at: Instant };
+  /** The version whose condition was written, and until when none is after a refusal. */
+  conditioned?: string;
+  conditionRestUntil?: Instant;
   /** How often a patch of that version met another one. */
   misses: number;
   refusal?: string;
@@ -108,7 +119,8 @@ export function createPodReconciler(options: PodReconcilerOptions): Reconcile<Ob
     const follow = async (decision: PodDecision, memory: PodMemory): Promise<ReconcileResult | undefined> => {
       observer?.decided(podName(pod), decision.outcome);
       tell(events, pod, decision.finding, memory);
-      const afterMs = await carryOut(options, { key, pod, decision, memory, context });
+      const work = { key, pod, decision, memory, context };
+      const afterMs = (await isConditionOnItsWay(options, work)) ? BEHIND_MS : await carryOut(options, work);
       const recheckAfterMs = earliest(afterMs, decision.recheckAfterMs);
       return recheckAfterMs === undefined ? undefined : { recheckAfterMs };
     };
@@ -190,6 +202,27 @@ interface Work {
   readonly decision: PodDecision;
   readonly memory: PodMemory;
   readonly context: Parameters<Reconcile<ObjectKey>>[1];
+}
+
+/** Writes what is wrong with the condition. @returns true when there is a newer version, which the informer has not told yet. */
+async function isConditionOnItsWay(
+  { patchStatus, clock }: PodReconcilerOptions,
+  { key, pod, decision: { condition }, memory, context }: Work,
+): Promise<boolean> {
+  const version = pod.metadata?.resourceVersion;
+  if (condition === undefined || clock.now() < (memory.conditionRestUntil ?? 0)) return false;
+  if (memory.conditioned === version) return true;
+  try {
+    await patchStatus(key.namespace, key.name, condition, context.signal);
+    if (version !== undefined) memory.conditioned = version;
+    return true;
+  } catch (error) {
+    if (isApiError(error, "notFound", "conflict", "uidMismatch")) return true;
+    if (!isApiError(error) || error.retry !== "never" || error.failure.kind === "aborted") throw error;
+    context.log.warn("condition of pod cannot be written", { pod: podName(pod), error: error.message });
+    memory.conditionRestUntil = clock.now() + REST_MS;
+    return false;
+  }
 }
 
 /** @returns when to look again, ms. */

@@ -186,6 +186,13 @@ describe("the reconciler, with a real API server", () => {
         requests += 1;
         return cluster.client.patch(pods, { namespace, name: of }, { type: "json", body }, { signal });
       },
+      patchStatus: (_, of, body, signal) =>
+        cluster.client.patch(
+          pods,
+          { namespace, name: of },
+          { type: "strategic", body },
+          { subresource: "status", signal },
+        ),
       clock: systemClock,
     });
     const context = { signal: AbortSignal.timeout(30_000), log: createSilentLogger() };
@@ -221,5 +228,25 @@ describe("the reconciler, with a real API server", () => {
     await run.read();
     expect((await run.reconcile()).spec?.schedulingGates).toBeUndefined();
     expect(run.requests()).toBe(2);
+  });
+
+  it("I-11 has the server store the condition of a pod that can run nowhere, and take it off again", async () => {
+    const selecting = aPod(aName()).in(namespace).image("amd").selecting({ "kubernetes.io/arch": "arm64" });
+    const run = await aRun(admitted(selecting, {}));
+    run.know(KNOWN);
+    const { status } = await run.reconcile();
+    const others = run.stored.status?.conditions ?? [];
+    expect(others).not.toEqual([]);
+    const ours = {
+      type: "berth.dev/ArchitectureFits",
+      status: "False",
+      reason: "RequiredArchitectureConflict",
+    };
+    expect(status?.conditions).toEqual(expect.arrayContaining([...others, expect.objectContaining(ours)]));
+    run.know({ amd: ["arm64"] });
+    await run.read();
+    expect((await run.reconcile()).status?.conditions).toEqual(others);
+    await run.read();
+    expect((await run.reconcile()).spec?.schedulingGates).toBeUndefined();
   });
 });

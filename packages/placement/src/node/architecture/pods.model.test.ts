@@ -90,6 +90,7 @@ class World {
     sight: { look: (question) => this.sight.look(question) },
     demand: { want: () => undefined },
     patchPod: (_, pod, patch) => this.server.patch(pod, patch),
+    patchStatus: (_, pod, patch) => this.server.patchStatus(pod, patch),
     clock: this.clock,
   });
 

@@ -47,6 +47,12 @@ export function taints({ spec: { mode } }: Pick<ArchitecturePolicyInForce, "spec
   return mode !== "Affinity";
 }
 
+/** Is a pod that can run nowhere refused when it is made? Else it is held. */
+export function refusesImpossible({ spec }: Pick<ArchitecturePolicyInForce, "spec">): boolean {
+  const { impossible, mode, preset } = spec;
+  return (impossible ?? (mode === "Taint" || preset !== undefined ? "Hold" : "Refuse")) === "Refuse";
+}
+
 /** Does it narrow the node affinity of pods? */
 export function narrows({ spec: { mode } }: Pick<ArchitecturePolicyInForce, "spec">): boolean {
   return mode !== "Taint";

@@ -35,6 +35,17 @@ export function conflictText(images: readonly ImageAllowance[], os: string): str
   return `${[first, ...others].join(", ")}${more}: no architecture runs ${what}`;
 }
 
+/** `container app (a:1) runs on amd64`: images that run on none of what the pod allows, or what all have in common. */
+export function ownConflictText(
+  images: readonly ImageAllowance[],
+  common: readonly string[],
+  allows: (architecture: string) => boolean,
+): string {
+  const unfit = images.filter(({ architectures }) => architectures?.some(allows) === false);
+  if (unfit.length === 0) return `its images have only ${listText(common)} in common`;
+  return joined(unfit.map((it) => `${useText(it)} runs on ${listText(it.architectures ?? [])}`));
+}
+
 function mostRestricting(images: readonly ImageAllowance[]): readonly ImageAllowance[] {
   if (images.length <= MAX_NAMED) return images;
   return images

@@ -175,6 +175,91 @@ describe("whoever says it before the images do", () => {
   });
 });
 
+describe("I-11 a pod that requires architectures itself", () => {
+  const KEY = "kubernetes.io/arch";
+  const selecting = (value: string, key = KEY): Partial<PodSpec> => ({ nodeSelector: { [key]: value } });
+  const term = (...expressions: readonly (readonly [string, string, (readonly string[])?])[]): object => ({
+    matchExpressions: expressions.map(([key, operator, values]) => ({ key, operator, values })),
+  });
+  const requiring = (...nodeSelectorTerms: readonly object[]): Partial<PodSpec> => ({
+    affinity: { nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms } } },
+  });
+  const arm = term([KEY, "In", ["arm64"]]);
+  const zone = term(["zone", "In", ["a"]]);
+  const none = "impossible RequiredArchitectureConflict";
+  const fits = "fits amd64 ArchitecturesResolved";
+
+  it.each<readonly [string, Partial<PodSpec>, string]>([
+    ["its node selector", selecting("arm64"), none],
+    ["its node selector, by the former label", selecting("arm64", "beta.kubernetes.io/arch"), none],
+    ["its node selector, and the image has it", selecting("amd64"), fits],
+    ["its one term", requiring(arm), none],
+    ["each of its terms", requiring(arm, term([KEY, "NotIn", ["amd64", "s390x"]], ["zone", "Exists"])), none],
+    ["one of its terms, and the other leaves it open", requiring(arm, zone), fits],
+    ["one of its terms, and the other selects nothing", requiring(arm, {}), none],
+    ["a term that has the image's as well", requiring(term([KEY, "In", ["arm64", "amd64"]])), fits],
+    ["a term for any", requiring(term([KEY, "Exists"])), fits],
+    ["a term for none", requiring(term([KEY, "DoesNotExist"])), none],
+    ["both, of which one excludes it", { ...selecting("amd64"), ...requiring(arm) }, none],
+  ])("by %s: %j", (_, spec, expected) => {
+    expect(short(verdictOf({ images: { a: ["amd64"] }, spec }))).toBe(expected);
+  });
+
+  it("and an image that does not run there: the message names both", () => {
+    const images = { a: ["amd64"], both: ["amd64", "arm64"] };
+    expect(verdictOf({ images, spec: selecting("arm64") }).message).toBe(
+      "container a (docker.io/library/a:latest) runs on amd64, and the pod requires kubernetes.io/arch=arm64: no node fits both",
+    );
+    const apart = { a: ["amd64", "arm64"], b: ["amd64", "s390x"] };
+    const either = requiring(arm, term([KEY, "In", ["s390x"]]));
+    expect(verdictOf({ images: apart, spec: either }).message).toBe(
+      "its images have only amd64 in common, and the pod requires kubernetes.io/arch=arm64 or kubernetes.io/arch=s390x: no node fits both",
+    );
+    const long = requiring(term([KEY, "In", Array.from({ length: 9999 }, (_, at) => `a${at}`)]));
+    expect(verdictOf({ images, spec: long }).message.length).toBeLessThan(1000);
+  });
+
+  it("counts against what is known already, the annotation, and the policy's own word on an image", () => {
+    const spec = selecting("arm64");
+    expect(short(verdictOf({ images: { a: ["amd64"] }, pod: ["a", "new"], spec }))).toBe(none);
+    expect(short(verdictOf({ images: {}, annotation: "amd64", spec }))).toBe(none);
+    expect(short(verdictOf({ images: {}, annotation: "*", spec }))).toBe("any ArchitecturesGiven");
+    const policy = { images: [{ image: "a", architectures: ["amd64"] }] };
+    expect(short(verdictOf({ images: { a: ["arm64"] }, policy, spec }))).toBe(none);
+  });
+
+  it("is not sent elsewhere by the fallback of the policy", () => {
+    const policy = { unresolvable: "Open", fallbackArchitectures: ["amd64"] } as const;
+    const images = { gone: { failed: "ImageNotFound" } } as const;
+    expect(short(verdictOf({ images, policy }))).toBe("fits amd64 ImageNotFound");
+    expect(short(verdictOf({ images, policy, spec: selecting("arm64") }))).toBe("any ImageNotFound");
+  });
+
+  it("is left alone by the preset multiarch-tuning-operator, as that operator does, and no registry is asked", () => {
+    const policy = { preset: "multiarch-tuning-operator" } as const;
+    const said = (spec: Partial<PodSpec>): PodVerdict => verdictOf({ images: {}, pod: ["a"], spec, policy });
+    for (const spec of [selecting("arm64"), requiring(arm), requiring(arm, term([KEY, "Exists"]))]) {
+      expect(short(said(spec))).toBe("any ArchitectureLeftToPod");
+      expect(wantsOf(said(spec))).toEqual([]);
+    }
+    expect(said(selecting("arm64")).message).toBe(
+      "it requires kubernetes.io/arch=arm64 itself, and the policy leaves such pods alone",
+    );
+    for (const spec of [{}, requiring(zone), requiring(arm, zone)])
+      expect(short(said(spec))).toBe("waiting ImagesPending");
+  });
+});
+
+describe("I-11 an operator bundle", () => {
+  it("does not restrict its pod, whatever its platform", () => {
+    const bundle = { bundle: ["amd64"] };
+    expect(short(verdictOf({ images: { bundle } }))).toBe("any ArchitectureUnrestricted");
+    expect(short(verdictOf({ images: { bundle, opm: ["arm64"] } }))).toBe("fits arm64 ArchitecturesResolved");
+    const windows = { bundle: { bundle: ["windows/amd64"] }, opm: ["arm64", "windows/arm64"] };
+    expect(verdictOf({ images: windows })).toMatchObject({ kind: "fits", os: "linux" });
+  });
+});
+
 const unknown: Case = { images: { k: ["amd64"] }, pod: ["k", "u"] };
 const lasting: Case = { images: { k: ["amd64"], f: { failed: "ImageNotFound", retryAt: NOW + 9 } } };
 const passing: Case = { images: { k: ["amd64"], f: { failed: "RegistryUnreachable", retryAt: NOW + 9 } } };

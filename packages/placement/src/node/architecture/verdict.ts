@@ -11,9 +11,10 @@ import { field, listField, textField } from "../untrusted-json.ts";
 import { overrideOf } from "./govern.ts";
 import type { ImageKnowledge, ImageQuestion, ImageSight } from "./image-sight.ts";
 import { imageUses } from "./images.ts";
+import { allowsArchitecture, ownArchitectureText, statesArchitecture } from "./own-architecture.ts";
 import type { ImageAllowance, ImageUse, PodQuestion, PodVerdict } from "./pod-view.ts";
 import type { ArchitecturePolicyInForce } from "./policy.ts";
-import { conflictText, listText, unknownText } from "./verdict-text.ts";
+import { conflictText, listText, ownConflictText, unknownText } from "./verdict-text.ts";
 
 export interface JudgeOptions {
   readonly now: Instant;
@@ -35,9 +36,13 @@ export function judge(question: PodQuestion, sight: ImageSight, options: JudgeOp
   const os = osOf(spec, seen);
   const text = ownValue(annotations, ARCHITECTURES_ANNOTATION);
   const given = readArchitectures(text);
-  if (given !== undefined) return givenVerdict(given, os);
+  if (given !== undefined) return givenVerdict(given, os, spec);
+  if (policy.spec.preset === "multiarch-tuning-operator" && statesArchitecture(spec)) {
+    const message = `it requires ${ownArchitectureText(spec)} itself, and the policy leaves such pods alone`;
+    return { kind: "any", reason: reasons.ArchitectureLeftToPod, message, images: [] };
+  }
   const images = seen.map(({ use, knowledge }) => allowanceOf(use, knowledge, os, policy));
-  const verdict = judgeImages({ policy, images, os, common: commonOf(images) }, options);
+  const verdict = judgeImages({ policy, images, os, spec, common: commonOf(images) }, options);
   if (text === undefined) return verdict;
   const note = `its annotation ${ARCHITECTURES_ANNOTATION} cannot be read: names like amd64, arm64, or *`;
   return { ...verdict, message: `${verdict.message}; ${note}` };
@@ -113,12 +118,19 @@ export function readArchitectures(text: string | undefined): readonly string[] |
   return names.every((name) => ARCHITECTURE_NAME.test(name)) ? sorted(names) : undefined;
 }
 
-function givenVerdict(given: readonly string[] | "*", os: string): PodVerdict {
+function givenVerdict(given: readonly string[] | "*", os: string, spec: PodSpec): PodVerdict {
   const reason = reasons.ArchitecturesGiven;
   const by = `by its annotation ${ARCHITECTURES_ANNOTATION}`;
   if (given === "*") return { kind: "any", reason, message: `it runs anywhere, ${by}`, images: [] };
   const message = `it runs on ${listText(given)}, ${by}`;
+  if (!given.some((it) => allowsArchitecture(spec, it))) return unfit(message, spec, []);
   return { kind: "fits", os, architectures: given, reason, message, images: [] };
+}
+
+/** `says`: on which architectures it can run. */
+function unfit(says: string, spec: PodSpec, images: readonly ImageAllowance[]): PodVerdict {
+  const message = `${says}, and the pod requires ${ownArchitectureText(spec)}: no node fits both`;
+  return { kind: "impossible", reason: reasons.RequiredArchitectureConflict, message, images };
 }
 
 interface Seen {
@@ -131,7 +143,7 @@ function osOf(spec: PodSpec, seen: readonly Seen[]): string {
   const said = textField(field(spec, "os"), "name") || selectedOs(spec);
   if (said !== "") return said;
   const run = seen.flatMap(({ use, knowledge }) =>
-    use.isVolume || knowledge.state !== "known" || knowledge.platforms.length === 0
+    use.isVolume || knowledge.state !== "known" || knowledge.isBundle || knowledge.platforms.length === 0
       ? []
       : [new Set(knowledge.platforms.map((platform) => platform.os))],
   );
@@ -182,7 +194,8 @@ function allowanceOf(
     return { use, knowledge, architectures: sorted(override.architectures), source: "policy" };
   }
   if (knowledge.state !== "known") return { use, knowledge, architectures: undefined, source: "none" };
-  const { name, platforms } = knowledge;
+  const { name, platforms, isBundle } = knowledge;
+  if (isBundle) return { use, knowledge, architectures: undefined, source: "registry" };
   if (platforms.length > 0) {
     const fitting = platforms.filter((platform) => platform.os === os);
     const architectures = sorted(fitting.map(({ architecture }) => architecture));
@@ -213,11 +226,12 @@ interface JudgedImages {
   readonly policy: ArchitecturePolicyInForce;
   readonly images: readonly ImageAllowance[];
   readonly os: string;
+  readonly spec: PodSpec;
   readonly common: readonly string[] | undefined;
 }
 
 function judgeImages(judged: JudgedImages, options: JudgeOptions): PodVerdict {
-  const { images, os, common } = judged;
+  const { images, os, spec, common } = judged;
   if (common?.length === 0) {
     return {
       kind: "impossible",
@@ -226,6 +240,9 @@ function judgeImages(judged: JudgedImages, options: JudgeOptions): PodVerdict {
       images,
     };
   }
+  const allows = (architecture: string): boolean => allowsArchitecture(spec, architecture);
+  if (common !== undefined && !common.some(allows))
+    return unfit(ownConflictText(images, common, allows), spec, images);
   const missing = images.filter(({ source, knowledge }) => source === "none" && knowledge.state !== "known");
   if (missing.length > 0) return judgeMissing(judged, missing, options);
   if (common === undefined) {
@@ -300,11 +317,13 @@ function reasonOf(failed: readonly ImageAllowance[]): Reason {
 
 /** Without all facts: within what is known, and within the fallback where that leaves anything. */
 function letGo(
-  { policy, images, os, common }: JudgedImages,
+  { policy, images, os, spec, common }: JudgedImages,
   isFallback: boolean,
   { reason, text }: { readonly reason: Reason; readonly text: string },
 ): PodVerdict {
-  const fallback = isFallback ? sorted(policy.spec.fallbackArchitectures) : [];
+  const fallback = isFallback
+    ? sorted(policy.spec.fallbackArchitectures).filter((it) => allowsArchitecture(spec, it))
+    : [];
   const both = common === undefined ? fallback : fallback.filter((it) => common.includes(it));
   const architectures = both.length > 0 ? both : common;
   if (architectures === undefined) {

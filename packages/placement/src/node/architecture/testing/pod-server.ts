@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { ApiError, type ApiFailure, type JsonPatchOperation, type Pod, type PodSpec } from "@berth/kube";
 import { applyPatch } from "../../testing/json-patch.ts";
+import type { PodStatusPatch } from "../pod-condition.ts";
 
 /** One patch as the server took it. */
 export interface PodWrite {
@@ -85,6 +86,17 @@ export class PodServer {
     const stored = this.#store(name, after);
     this.#options.onWrite?.({ name, before, after });
     return Promise.resolve(stored);
+  }
+
+  /** As the API server merges it: conditions by type. Not counted in `requests`. */
+  patchStatus(name: string, { metadata, status: { conditions } }: PodStatusPatch): Promise<Pod> {
+    const before = this.#stored.get(name);
+    if (before === undefined) return refuse(name, { kind: "notFound" });
+    if (before.metadata?.uid !== metadata.uid) return refuse(name, { kind: "conflict", causes: [] });
+    const [{ type, $patch, ...more }] = conditions as readonly [{ type: string; $patch?: string }];
+    const others = (before.status?.conditions ?? []).filter((it) => it.type !== type);
+    const kept = $patch === "delete" ? others : [...others, { type, status: "", ...more }];
+    return Promise.resolve(this.#store(name, { ...before, status: { ...before.status, conditions: kept } }));
   }
 
   #store(name: string, pod: Pod): Pod {

@@ -5,7 +5,12 @@ import type { ImageKnowledge, ImagePlatform, ImageSight } from "../image-sight.t
 /** Architectures (of linux, or `windows/amd64`), or a failure. What is not listed is unknown. */
 export type Known = readonly string[] | { readonly failed: Reason; readonly retryAt?: number };
 
-export type KnownImages = Readonly<Record<string, Known>>;
+/** An operator bundle whose config names these. */
+export interface KnownBundle {
+  readonly bundle: readonly string[];
+}
+
+export type KnownImages = Readonly<Record<string, Known | KnownBundle>>;
 
 export function sightOf(images: KnownImages): ImageSight {
   return {
@@ -16,8 +21,10 @@ export function sightOf(images: KnownImages): ImageSight {
   };
 }
 
-export function knowledgeOf(name: string, known: Known | undefined): ImageKnowledge {
+export function knowledgeOf(name: string, known: Known | KnownBundle | undefined): ImageKnowledge {
   if (known === undefined) return { state: "unknown", name };
+  if ("bundle" in known)
+    return { state: "known", name, platforms: known.bundle.map(platformOf), isBundle: true };
   if (!("failed" in known)) return { state: "known", name, platforms: known.map(platformOf) };
   const { failed: reason, retryAt } = known;
   const message = `${name} cannot be read: ${reason}`;
