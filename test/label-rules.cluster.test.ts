@@ -174,8 +174,10 @@ describe("a LabelRule", () => {
     const message = "in force; example.com/gpu is also set by cluster/same";
     await says("gpu", {}, { Ready: { status: "True", reason: "RulesOverlap", message } });
     await editRule("same", { labels: [{ key: "example.com/gpu", value: "other" }] });
-    await says("same", {}, { Conflicting: { status: "True", reason: "RuleConflict" } });
-    await says("gpu", {}, { Conflicting: { status: "True" } });
+    // `kubectl wait --for=condition=Ready` must not succeed (I-5).
+    const conflicting = { status: "False", reason: "RuleConflict" };
+    await says("same", {}, { Conflicting: { status: "True", reason: "RuleConflict" }, Ready: conflicting });
+    await says("gpu", {}, { Conflicting: { status: "True" }, Ready: conflicting });
     expect(await labelsOf("n1")).toHaveProperty(["example.com/gpu"], "true");
     await editRule("same", { labels: [{ key: "example.com/gpu", value: "true" }] });
     await eventually(async () => {

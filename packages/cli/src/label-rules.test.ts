@@ -50,6 +50,24 @@ describe("what became of a LabelRule", () => {
     expect(hub.verdictOf("gpu", { uid: "u2", generation: 1 })).toBeUndefined();
   });
 
+  it("I-5 a conflict does not make a rule ask again after a restart", () => {
+    const { spec, ...asking } = ruleOf(first, "gpu.present");
+    const conflict = {
+      type: "Ready",
+      status: "False",
+      reason: "RuleConflict",
+      message: "",
+      observedGeneration: 1,
+    };
+    const conditions = [{ ...conflict, lastTransitionTime: "2026-01-01T00:00:00Z" }] as const;
+    const rule = {
+      ...asking,
+      spec: Object.assign({ confirmAbovePercent: 50 }, spec),
+      status: { conditions },
+    };
+    expect(hubOf(rule, { synced: false }).verdictOf("gpu", first)?.reason).toBe(reasons.RuleInForce);
+  });
+
   it("is not told of one that asks before it acts until the nodes are known", () => {
     const known = { synced: false };
     const asking = ruleOf(first, "gpu.present");

@@ -61,7 +61,8 @@ export function readClusterRules(objects: Iterable<LabelRule>): ClusterRules {
   return {
     ...readClusterDocuments(all, labelRuleSpec),
     waiting: named(({ reason }) => reason === reasons.ConfirmationRequired),
-    inForce: named(({ status }) => status === "True"),
+    // A rule in conflict is in force, on all other nodes.
+    inForce: named(({ status, reason }) => status === "True" || reason === reasons.RuleConflict),
   };
 }
 

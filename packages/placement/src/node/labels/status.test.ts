@@ -75,8 +75,22 @@ describe("the status of a rule", () => {
       { type: "Ready" },
     ]);
     expect(news).toMatchObject([{ type: "Conflicting" }]);
+    expect(news).toHaveLength(1);
     const later = decide({ rule: rule({ status: status ?? {} }) });
     expect(later.status?.conditions?.map(({ type }) => type)).toEqual(["Ready"]);
+  });
+
+  it("I-5 a rule in conflict is not Ready, by that reason, until the conflict is over", () => {
+    const counts = { ...none, conflicting: 1, conflictsWith: "cluster/o", firstConflicting: ["a"] };
+    const ready = { type: "Ready", status: "False", reason: "RuleConflict" };
+    const message = "cluster/o wants another value on 1 node (a); what stands there stays";
+    const { status } = decide({ counts });
+    expect(status?.conditions?.at(-1)).toMatchObject({ ...ready, message });
+    const standing = rule({ status: status ?? {} });
+    expect(decide({ rule: standing, counts: undefined }).status).toBeUndefined();
+    const over = decide({ rule: standing });
+    expect(over.status?.conditions).toMatchObject([{ type: "Ready", status: "True", reason: "RuleInForce" }]);
+    expect(over.news).toMatchObject([{ type: "Ready", status: "True" }]);
   });
 
   it("says that removals are frozen, and how to let them go", () => {

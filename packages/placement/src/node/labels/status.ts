@@ -12,7 +12,7 @@ import type { RuleCounts } from "./tally.ts";
 
 /** Types of the conditions of a LabelRule. The last two are there only while they hold. */
 export const ruleConditions = {
-  /** The rule is in force, or on trial. */
+  /** The rule is in force, or on trial, and no other rule wants another value. */
   ready: "Ready",
   /** On some node another rule wants another value. */
   conflicting: "Conflicting",
@@ -69,18 +69,18 @@ function conditionsOf(
   { verdict, counts, frozen }: Pick<StatusInput, "counts" | "frozen"> & { readonly verdict: RuleVerdict },
 ): DesiredCondition[] {
   const { ready, message } = verdict;
-  const hindrance = hindranceOf(rule, { counts, frozen });
-  const reason = (ready ? hindrance : undefined) ?? verdict.reason;
+  const hindrance = ready ? hindranceOf(rule, { counts, frozen }) : undefined;
   const conditions: DesiredCondition[] = [
-    { type: ruleConditions.ready, status: ready ? "True" : "False", reason, message },
+    {
+      type: ruleConditions.ready,
+      status: ready ? "True" : "False",
+      reason: verdict.reason,
+      message,
+      ...hindrance,
+    },
   ];
   if (counts !== undefined && counts.conflicting > 0) {
-    conditions.push({
-      type: ruleConditions.conflicting,
-      status: "True",
-      reason: reasons.RuleConflict,
-      message: `${counts.conflictsWith ?? "another rule"} wants another value on ${naming(counts)}; what stands there stays`,
-    });
+    conditions.push({ type: ruleConditions.conflicting, ...conflictOf(counts), status: "True" });
   }
   if (frozen !== undefined) {
     const name = rule.metadata?.name ?? "";
@@ -96,19 +96,32 @@ function conditionsOf(
   return conditions;
 }
 
-const HINDRANCES: readonly Reason[] = [reasons.RemovalsFrozen, reasons.RuleConflict];
+type Hindrance = Pick<DesiredCondition, "reason"> & Partial<Pick<DesiredCondition, "status" | "message">>;
 
-/** In force and yet not doing all it should: what kubectl shows in one column must say so. Not known: as it was. */
+const HINDRANCES: ReadonlySet<string> = new Set<Reason>([reasons.RemovalsFrozen, reasons.RuleConflict]);
+
+/**
+ * In force and yet not doing all it should: what kubectl shows in one column must say so. A conflict leaves nodes without
+ * the label, so the rule is not ready. Not known: as it was.
+ */
 function hindranceOf(
   { status }: LabelRule,
   { counts, frozen }: Pick<StatusInput, "counts" | "frozen">,
-): Reason | undefined {
+): Hindrance | undefined {
   if (counts === undefined) {
     const ready = findCondition(status?.conditions, ruleConditions.ready);
-    return HINDRANCES.find((reason) => reason === ready?.reason);
+    if (ready === undefined || !HINDRANCES.has(ready.reason)) return undefined;
+    const { reason, message } = ready;
+    return { ...(reason === reasons.RuleConflict && { status: "False" }), reason, message };
   }
-  if (frozen !== undefined) return reasons.RemovalsFrozen;
-  return counts.conflicting > 0 ? reasons.RuleConflict : undefined;
+  if (counts.conflicting > 0) return conflictOf(counts);
+  return frozen && { reason: reasons.RemovalsFrozen };
+}
+
+function conflictOf(counts: RuleCounts): Required<Hindrance> {
+  const other = counts.conflictsWith ?? "another rule";
+  const message = `${other} wants another value on ${naming(counts)}; what stands there stays`;
+  return { status: "False", reason: reasons.RuleConflict, message };
 }
 
 function naming({ conflicting, firstConflicting }: RuleCounts): string {
@@ -125,6 +138,8 @@ function isNews(
   const present = before?.find((condition) => condition.type === type);
   if (present?.status === status && present.reason === reason) return false;
   if (type !== ruleConditions.ready || reason === reasons.RulesOverlap) return true;
+  // The condition `Conflicting` tells that.
+  if (reason === reasons.RuleConflict) return false;
   return status === "False" || present?.status === "False";
 }
 
