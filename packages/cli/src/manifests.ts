@@ -29,7 +29,8 @@ export interface InstallOptions {
 /** A ConfigMap holds at most 1 MiB; with room for its metadata. */
 const MAX_RULES_BYTES = 1_000_000;
 
-/** Where configuration documents are in its pods. */
+/** Where label rules and configuration documents are in its pods. */
+export const LABELS_PATH = "/labels";
 export const DOCUMENTS_PATH = "/etc/berth/config";
 
 /** Distroless' `nonroot`. */
@@ -162,7 +163,7 @@ function podSpec(
   { image, namespace, installation, replicas, rules, documents }: InstallOptions,
   { name }: Own,
 ): PodSpec {
-  const mounts = [{ name: "labels", mountPath: "/labels", files: rules }];
+  const mounts = [{ name: "labels", mountPath: LABELS_PATH, files: rules }];
   if (documents !== undefined) mounts.push({ name: "config", mountPath: DOCUMENTS_PATH, files: documents });
   const field = (path: string, env: string) => ({ name: env, valueFrom: { fieldRef: { fieldPath: path } } });
   const probe = (path: string) => ({ httpGet: { path, port: "health" }, periodSeconds: 5 });
@@ -185,7 +186,7 @@ function podSpec(
         image,
         args: [
           "run",
-          "--label-dir=/labels",
+          `--label-dir=${LABELS_PATH}`,
           ...(documents === undefined ? [] : [`--config=${DOCUMENTS_PATH}`]),
           `--namespace=${namespace}`,
           `--installation=${installation}`,

@@ -1,4 +1,5 @@
 import {
+  baseName,
   explainGates,
   explainNode,
   type GateExplanation,
@@ -18,6 +19,7 @@ import { explainFootprints, type FootprintExplanation } from "../footprint/expla
 import { footprintDocuments } from "../footprint/footprints.ts";
 import { viewFootprints } from "../footprint/session.ts";
 import { viewGates } from "../gate-session.ts";
+import { DOCUMENTS_PATH, LABELS_PATH } from "../manifests.ts";
 import { formatNodeArchitecture } from "../output/architecture.ts";
 import { formatColumns } from "../output/columns.ts";
 import { type DataFormat, printData } from "../output/data.ts";
@@ -93,7 +95,7 @@ export async function explain(options: ExplainOptions, surroundings: Surrounding
     printData(stdout, isMore ? { ...data, ...gated, ...policies, ...needing, faults } : data, output);
   } else {
     for (const fault of faults) stderr.write(`${formatFault(fault)}\n`);
-    stdout.write(formatExplanation(said, { rulesGiven: given, now }, styleFor(stdout)));
+    stdout.write(formatExplanation(said, { rulesGiven: given, now, installation }, styleFor(stdout)));
   }
   return exitCodes.done;
 }
@@ -106,10 +108,16 @@ interface Said {
   readonly faults: readonly Fault[];
 }
 
+interface Given {
+  readonly rulesGiven: boolean;
+  readonly now: number;
+  readonly installation: string;
+}
+
 /** For people. Without rules, what is wanted cannot be known, and that is said. */
 function formatExplanation(
   { explanation: { node, marks, findings }, gates, architecture, footprints }: Said,
-  { rulesGiven, now }: { readonly rulesGiven: boolean; readonly now: number },
+  { rulesGiven, now, installation }: Given,
   style: Style,
 ): string {
   const parts = [
@@ -124,8 +132,25 @@ function formatExplanation(
   const hint = rulesGiven
     ? ""
     : "\nGive --label-dir or --config to see what the rules want and which inputs they found.\n";
+  const notGiven = marks.filter(({ reason }) => reason === reasons.SourceNotGiven).map(({ rule }) => rule);
   const remarked = remarks.length === 0 ? "" : `${body === "" ? "" : "\n"}${remarks.join("")}`;
-  return `${style.heading(`node ${node}`)}\n\n${body}${remarked}${hint}`;
+  return `${style.heading(`node ${node}`)}\n\n${body}${remarked}${notGiven.length > 0 ? hintOf(notGiven, node, installation) : hint}`;
+}
+
+/** How this command is given the rules of files that the running Berth has. */
+function hintOf(rules: readonly string[], node: string, installation: string): string {
+  const needs = (source: string): boolean => rules.some((rule) => rule.startsWith(source));
+  const flags = [
+    ...(needs("folder/") ? [`--label-dir ${LABELS_PATH}`] : []),
+    ...(needs("config/") ? [`--config ${DOCUMENTS_PATH}`] : []),
+    ...(installation === "berth" ? [] : [`--installation ${installation}`]),
+  ].join(" ");
+  const pod = `kubectl -n berth-system exec deploy/${baseName(installation)} -- node /berth/berth.js`;
+  return (
+    "\nThe running Berth set what is SourceNotGiven by rules from files, which this command was not given. Give it the same\n" +
+    "--label-dir (rules folder/…) and --config (rules config/…) to see whether the rules still want it and from which\n" +
+    `inputs. As installed by \`berth manifests\`:\n\n  ${pod} explain node ${node} ${flags}\n`
+  );
 }
 
 type Finding = NodeExplanation["findings"][number];
@@ -142,12 +167,12 @@ function remark({ severity, subject, reason, message }: Finding, style: Style): 
 }
 
 function formatMark(mark: MarkExplanation, style: Style): string {
-  const { id, standing, wanted, since, inputs, alsoHeldBy, next, delayMs } = mark;
+  const { id, standing, wanted, since, inputs, alsoHeldBy } = mark;
   const value = standing ?? wanted;
   const rows: (readonly string[])[] = [
-    ["why", `${mark.reason}${next === undefined ? "" : ` (${whatNext(next, delayMs)})`}`],
+    ["why", `${mark.reason}${whyText(mark)}`],
     ["rule", mark.rule || "none"],
-    ["inputs", inputs.length === 0 ? "none" : inputs.join(", ")],
+    ["inputs", inputs.length > 0 ? inputs.join(", ") : isNotGiven(mark) ? "not known" : "none"],
     ["since", since ?? "not recorded as ours"],
     [
       "held by",
@@ -160,6 +185,17 @@ function formatMark(mark: MarkExplanation, style: Style): string {
   ];
   const state = standing === undefined ? style.aside("  (does not stand)") : "";
   return `${style.heading(value === undefined ? id : `${id}=${value}`)}${state}\n${formatColumns(rows, "  ")}`;
+}
+
+function isNotGiven({ reason }: MarkExplanation): boolean {
+  return reason === reasons.SourceNotGiven;
+}
+
+function whyText(mark: MarkExplanation): string {
+  const { next, delayMs } = mark;
+  if (isNotGiven(mark))
+    return ": the node records it, and the source of its rule was not given to this command";
+  return next === undefined ? "" : ` (${whatNext(next, delayMs)})`;
 }
 
 function whatNext(next: NonNullable<MarkExplanation["next"]>, delayMs: number | undefined): string {

@@ -118,6 +118,17 @@ describe("berth explain", () => {
     expect(text).toContain(`label/${LABEL}=true\n  why       RuleMatched\n  rule      folder/${LABEL}\n`);
   });
 
+  it("I-5 without the files of the running process says what the node records, and how to give them", async () => {
+    await using on = await stage();
+    await labelled(on);
+    const { stdout, code } = await on.command("explain", "node", "with");
+    expect(code).toBe(exitCodes.done);
+    expect(stdout).toContain(`label/${LABEL}=true\n  why       SourceNotGiven: the node records it`);
+    expect(stdout).toMatch(new RegExp(`rule +folder/${LABEL}\n +inputs +not known\n +since +\\d{4}-`));
+    expect(stdout).toContain("node /berth/berth.js explain node with --label-dir /labels\n");
+    expect(stdout).not.toContain("SourceNotRead");
+  });
+
   it("says what it cannot know without rules, and which node there is not", async () => {
     await using on = await stage();
     const { stdout } = await on.command("explain", "node", "without");

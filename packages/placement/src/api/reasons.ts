@@ -24,6 +24,8 @@ const MEANINGS = {
     "The rules that set this mark have not been read by this process, or their CRD is not served, so it stays.",
   KindAway:
     "The CRD of a kind is not served: all stays as it was for `--crd-grace`. After it labels and footprints stay as they stand, and gates and architecture policies let go.",
+  SourceNotGiven:
+    "The node records the mark, and this command was not given the source of its rule: it cannot tell whether the rule still wants it.",
   RuleUnreadable:
     "The rule of this mark, or of a label that it depends on, cannot be read at present: neither set nor removed.",
   OtherInstallation: "The mark is recorded by another installation of Berth, so it stays.",

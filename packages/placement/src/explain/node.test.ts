@@ -53,9 +53,23 @@ describe("explaining a node", () => {
     ]);
   });
 
-  it("says why a mark stays", () => {
+  it("I-5 claims no fault about a mark of a rule whose source was not given, and says what the node records", () => {
     const set = settle(makeNode({ labels: { "usb.present": "1" } }), [rules]);
     const { marks } = explainNode({ ...base, capabilities: [], node: set });
+    const reason = "SourceNotGiven";
+    expect(marks).toMatchObject([
+      { reason, rule: "folder/accelerators/edgetpu", since: "2026-01-01T00:00:00Z", standing: "true" },
+      { reason, rule: "folder/b", since: "2026-01-01T00:00:00Z" },
+    ]);
+  });
+
+  it("says why a mark stays", () => {
+    const set = settle(makeNode({ labels: { "usb.present": "1" } }), [rules]);
+    const record = set.metadata?.annotations?.["berth.dev/marks"] ?? "";
+    const annotations = { "berth.dev/marks": record.replaceAll("folder/", "cluster/") };
+    const node = editNode(set, { annotations });
+    // A command reads the rules of the cluster without being told to.
+    const { marks } = explainNode({ ...base, capabilities: [], node });
     expect(marks).toMatchObject([{ reason: "SourceNotRead" }, { reason: "SourceNotRead" }]);
   });
 

@@ -76,13 +76,19 @@ export function explainNode(input: ExplainInput): NodeExplanation {
       ...present(values),
       capability,
       rule: wanted?.mark.rule ?? change?.rule ?? stay?.recorded.rule ?? "",
-      reason: change?.reason ?? stay?.reason ?? wanted?.mark.reason ?? reasons.RuleMatched,
+      reason: change?.reason ?? whyItStays(stay) ?? wanted?.mark.reason ?? reasons.RuleMatched,
       inputs: wanted === undefined || owner === undefined ? [] : owner.inputs(view, wanted.mark),
       alsoHeldBy: holdersOf(fields, id).filter(({ manager }) => manager !== FIELD_MANAGER),
     };
   };
   const marks = [...ids].sort().map(explain);
   return { node: node.metadata?.name ?? "", marks, findings: plan.findings, plan };
+}
+
+/** Rules of the cluster a command reads unasked. Others it knows only where it is given their files. */
+function whyItStays(stay: NodePlan["stays"][number] | undefined): Reason | undefined {
+  const isGivenByHand = stay?.reason === reasons.SourceNotRead && !stay.recorded.rule.startsWith("cluster/");
+  return isGivenByHand ? reasons.SourceNotGiven : stay?.reason;
 }
 
 /** Without the fields that are undefined. */
