@@ -3,3 +3,4 @@ FROM node:24-slim
 COPY packages/cli/dist/bin /berth
 USER 65532:65532
 ENTRYPOINT ["node", "/berth/berth.js"]
+CMD ["run"]

@@ -45,7 +45,7 @@ const label = (name: string, labels: Readonly<Record<string, string | null>>) =>
 const labelsOf = async (name: string): Promise<Readonly<Record<string, string>>> =>
   (await cluster.client.get(nodes, { name })).metadata?.labels ?? {};
 
-/** What `berth plan --confirm` does. */
+/** What `berth confirm` does. */
 async function confirm(name: string): Promise<void> {
   const stored = labelRuleSpec.parse((await cluster.client.get(labelRules, { name })).spec);
   const annotations = { [CONFIRMED_ANNOTATION]: confirmation(stored, Date.now()) };

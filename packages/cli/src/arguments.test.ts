@@ -10,7 +10,6 @@ const normal = (text: string): readonly [string, string] => {
 
 describe("the original form (contract L-P14)", () => {
   it.each([
-    ["", "run"],
     ["-label-dir x", "run --label-dir x"],
     ["-label-dir=x", "run --label-dir=x"],
     ["--label-dir x", "run --label-dir x"],
@@ -19,9 +18,18 @@ describe("the original form (contract L-P14)", () => {
     ["-master https://10.0.0.1:6443 -label-dir x", "run --master https://10.0.0.1:6443 --label-dir x"],
     ["-label-dir plan", "run --label-dir plan"],
     ["-label-dir -", "run --label-dir -"],
-    ["--leader-elect --metrics-bind-address :9090", "run --leader-elect --metrics-bind-address :9090"],
+    ["--leader-elect -label-dir x", "run --leader-elect --label-dir x"],
   ])("berth %s", (given, expected) => {
     expect(normal(given)).toEqual([expected, "original"]);
+  });
+
+  it.each([
+    ["", "--help"],
+    ["--leader-elect", "--leader-elect"],
+    ["-o json", "-o json"],
+    ["-- -label-dir x", "-- -label-dir x"],
+  ])("I-7 is not taken from berth %s, which has none of its flags", (given, expected) => {
+    expect(normal(given)).toEqual([expected, "command"]);
   });
 });
 

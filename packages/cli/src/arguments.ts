@@ -16,10 +16,12 @@ export interface CommandLine {
 export interface NormalArguments {
   /** For the parser: the subcommand first, long options with two dashes. */
   readonly arguments: readonly string[];
-  /** `original`: there was no subcommand, so it is `run` with the defaults of the original. */
+  /** `original`: a flag of the original and no subcommand, so it is `run` with the defaults of the original. */
   readonly form: "original" | "command";
 }
 
+/** The flags of the original k8s-auto-labeller. Only they start `run` without a subcommand: a bare `berth` changes nothing. */
+const ORIGINAL = /^--(?:label-dir|kubeconfig|master)(?:=|$)/;
 /** Options that ask about the program itself and so are no use of the original form. */
 const ABOUT: ReadonlySet<string> = new Set(["--help", "-h", "--version", "-V"]);
 
@@ -31,7 +33,8 @@ const FALSE: ReadonlySet<string> = new Set(["0", "f", "F", "false", "FALSE", "Fa
  * - `-kubeconfig x`, `-kubeconfig=x` become `--kubeconfig …`; only for options that exist, so `-o json` stays.
  * - `--leader-elect=false` and the other spellings of Go's booleans are understood.
  * - Options before the subcommand move behind it.
- * - Without a subcommand it is `run`, in its original form; an unknown word is left for the parser to complain about.
+ * - Without a subcommand, a flag of the original makes it `run` in its original form.
+ * - Without any argument it is `--help`. All else is left for the parser to complain about.
  */
 export function normalizeArguments(given: readonly string[], line: CommandLine): NormalArguments {
   const end = given.indexOf("--");
@@ -48,7 +51,9 @@ export function normalizeArguments(given: readonly string[], line: CommandLine):
     const moved = [first, ...words.slice(0, at), ...words.slice(at + 1)];
     return { arguments: [...moved, ...rest], form: "command" };
   }
-  if (words.some((word) => ABOUT.has(word))) return { arguments: [...words, ...rest], form: "command" };
+  if (given.length === 0) return { arguments: ["--help"], form: "command" };
+  const isOriginal = words.some((word) => ORIGINAL.test(word)) && !words.some((word) => ABOUT.has(word));
+  if (!isOriginal) return { arguments: [...words, ...rest], form: "command" };
   return { arguments: ["run", ...words, ...rest], form: "original" };
 }
 

@@ -71,9 +71,28 @@ describe("exit codes", () => {
 
   it("ends without the default folder of the original form (contract L1)", async () => {
     await using folder = await testFolder();
-    const { code, stderr } = await cli([], { folder: folder.path });
+    const { code, stderr } = await cli(["-kubeconfig", "x"], { folder: folder.path });
     expect(code).toBe(exitCodes.failed);
     expect(stderr).toMatch(/^berth: there is no folder labels .+\n$/);
+  });
+
+  it("I-7 prints help without arguments, though the folder has rules", async () => {
+    await using folder = await testFolder({ "labels/a/b": "x\n" });
+    const { code, stdout, stderr } = await cli([], { folder: folder.path });
+    expect([code, stderr]).toEqual([exitCodes.done, ""]);
+    expect(stdout).toBe((await cli(["--help"])).stdout);
+  });
+
+  it("I-7 names the command that confirms a rule, as plan does not write", async () => {
+    const { code, stderr } = await cli(["plan", "--confirm", "big"]);
+    expect(code).toBe(exitCodes.usage);
+    expect(stderr).toContain("berth confirm big");
+    expect((await cli(["plan", "--help"])).stdout).not.toContain("--confirm");
+  });
+
+  it("I-7 runs by default in its image, and leaves its arguments to those of a user", async () => {
+    const dockerfile = await readFile(path.join(root, "Dockerfile"), "utf8");
+    expect(dockerfile).toMatch(/^ENTRYPOINT \["node", "\/berth\/berth.js"\]\nCMD \["run"\]$/m);
   });
 });
 

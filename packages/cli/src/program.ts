@@ -3,7 +3,7 @@ import { Command } from "commander";
 import type { CommandLine } from "./arguments.ts";
 import { declareConvert, declareManifests, declareValidate } from "./declarations/documents.ts";
 import { declareCluster, declareCompletion, declareDemo, declareVersion } from "./declarations/machine.ts";
-import { declareClean, declarePlan, declareRun } from "./declarations/marks.ts";
+import { declareClean, declareConfirm, declarePlan, declareRun } from "./declarations/marks.ts";
 import type { Declare, ProgramOptions } from "./declarations/shared-options.ts";
 import { declareExplain, declareGate, declareImage } from "./declarations/single-objects.ts";
 import { exitCodeMeanings } from "./exit-codes.ts";
@@ -12,6 +12,7 @@ import { exitCodeMeanings } from "./exit-codes.ts";
 const DECLARATIONS: readonly Declare[] = [
   declareRun,
   declarePlan,
+  declareConfirm,
   declareExplain,
   declareGate,
   declareImage,
@@ -77,7 +78,7 @@ function rootNotes(): string {
   const codes = exitCodeMeanings.map(({ code, meaning }) => `  ${String(code).padEnd(4)} ${meaning}`);
   return [
     "",
-    "Without a command, berth runs like k8s-auto-labeller: -label-dir (default labels), -kubeconfig, -master.",
+    "With -label-dir, -kubeconfig or -master and no command, berth runs like k8s-auto-labeller.",
     "The cluster is found by --kubeconfig, then KUBECONFIG, then the pod's service account, then ~/.kube/config.",
     "",
     "Exit codes:",

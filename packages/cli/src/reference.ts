@@ -21,9 +21,11 @@ Written from the program itself; \`berth help COMMAND\` shows the same. From a c
 
 const ORIGINAL = `## Without a command
 
-\`berth [-label-dir FOLDER] [-kubeconfig FILE] [-master URL]\` runs as k8s-auto-labeller does. Only this form has a default
-for the label folder: \`labels\`, or \`/labels\` when there is none. Every long option may be written with one dash, as
-Go programs have it, and options may stand before the command.
+\`berth\` alone prints help. With one of the flags of k8s-auto-labeller, \`-label-dir FOLDER\`, \`-kubeconfig FILE\` or
+\`-master URL\`, it runs as k8s-auto-labeller does. There the label folder is \`labels\` by default, or
+\`/labels\` when there is none. \`run\` without \`--label-dir\` and \`--config\` reads \`/labels\` where it exists: the image runs
+\`run\` unless a container has arguments. Every long option may be written with one dash, as Go programs have it, and
+options may stand before the command.
 
 The cluster is found in this order: \`--kubeconfig\`, the files in \`KUBECONFIG\` (merged as kubectl does), the service
 account of the pod, \`~/.kube/config\`. \`--context\` skips the service account.

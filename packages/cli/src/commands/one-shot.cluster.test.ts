@@ -171,7 +171,7 @@ describe("berth clean", () => {
 
 // Last, as from here on the cluster has the CRDs.
 describe("LabelRules of the cluster", () => {
-  it("count in plan and explain, and wait for plan --confirm when they change too much", async () => {
+  it("I-7 count in plan and explain, and wait for berth confirm when they change too much", async () => {
     await using on = await stage();
     const { client } = cluster;
     for (const crd of crds()) await client.apply(customResourceDefinitions, crd);
@@ -200,9 +200,18 @@ describe("LabelRules of the cluster", () => {
     expect(waiting.stdout).toContain("ConfirmationRequired: label/example.com/ruled");
     expect(await on.labelsOf("with")).not.toHaveProperty(["example.com/ruled"]);
 
-    expect((await on.command("plan", "--confirm", "no-such")).code).toBe(exitCodes.failed);
-    const confirmed = await on.command("plan", "--confirm", "big");
-    expect(confirmed.stderr).toContain("big is confirmed");
+    const refused = await on.command("confirm", "no-such");
+    expect([refused.code, refused.stderr]).toEqual([
+      exitCodes.failed,
+      "berth: there is no LabelRule no-such\n",
+    ]);
+    // A reader that has gone (`| head`) does not lose the confirmation.
+    await cli(["confirm", "big", "--kubeconfig", "kubeconfig"], {
+      folder: on.folder.path,
+      onStdout() {
+        throw new Error("EPIPE");
+      },
+    });
     await eventually(async () => expect((await on.labelsOf("with"))["example.com/ruled"]).toBe("true"));
     await eventually(async () => expect(await readiness()).toBe("RuleInForce"));
     const explained = await on.command("explain", "node", "with");
@@ -231,10 +240,11 @@ describe("LabelRules of the cluster", () => {
       "",
     ].join("\n");
     await on.folder.write("rules.yaml", text);
-    const planned = await on.command("plan", "--config", "rules.yaml", "--confirm", "filed");
+    const planned = await on.command("plan", "--config", "rules.yaml");
     expect(planned.stdout).toContain("config/filed changes 1 of 2 nodes");
-    expect(planned.stderr).toContain("filed is in rules.yaml:2");
-    const annotation = /berth\.dev\/confirmed: \S+/.exec(planned.stderr)?.[0] ?? "";
+    const { code, stdout } = await on.command("confirm", "filed", "--config", "rules.yaml");
+    expect([code, stdout]).toEqual([exitCodes.done, expect.stringContaining("filed is in rules.yaml:2")]);
+    const annotation = /berth\.dev\/confirmed: \S+/.exec(stdout)?.[0] ?? "";
     await on.folder.write(
       "rules.yaml",
       text.replace("  name: filed", `  name: filed\n  annotations: {${annotation}}`),

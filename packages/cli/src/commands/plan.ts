@@ -38,7 +38,7 @@ import { formatFootprintEffects, formatFootprintPlan } from "../output/footprint
 import { formatGatePlan, type GatePlan } from "../output/gates.ts";
 import { formatPlan } from "../output/plan.ts";
 import { styleFor } from "../output/style.ts";
-import { confirmRule, ruleNotes, rulesByName } from "../rule-confirmation.ts";
+import { ruleNotes, rulesByName } from "../rule-confirmation.ts";
 import {
   assembleReadRules,
   fetchClusterRules,
@@ -56,8 +56,6 @@ export interface PlanOptions extends ConnectionOptions, RuleOptions {
   readonly installation: string;
   readonly nodes: readonly string[];
   readonly exitCode?: boolean;
-  /** Lets this rule act, as it stands. */
-  readonly confirm?: string;
   /** Files of documents that stand in for those of the same kind and name in the cluster. */
   readonly try?: readonly string[];
   readonly output?: DataFormat;
@@ -133,8 +131,6 @@ export async function plan(options: PlanOptions, surroundings: Surroundings): Pr
     if (footprintPlan.length > 0) stdout.write(`\n${formatFootprintPlan(footprintPlan, style)}`);
     if (effects) stdout.write(formatFootprintEffects(effects, style));
   }
-  if (options.confirm !== undefined)
-    await confirmRule(options.confirm, { session, files, cluster, surroundings });
   // Rules with a fault are told of alone; the files of documents that cannot be used are those of `run`.
   const ofConfig = Object.values(read).flatMap((it) => it.faults.filter(({ line }) => line !== undefined));
   if (ofConfig.length > 0 || faults.some((fault) => isTried(fault, tried))) return exitCodes.faults;

@@ -46,7 +46,7 @@ export interface RunOptions extends ConnectionOptions, RuleOptions {
 /** Runs until it is told to stop, or cannot go on. */
 export async function run(given: RunOptions, surroundings: Surroundings): Promise<ExitCode> {
   const { folder, stdout, signal } = surroundings;
-  const options = given.originalForm ? await withOriginalDefaults(given, folder) : given;
+  const options = await withDefaultFolder(given, folder);
   const labelFolder = labelFolderOfFlags(options, folder);
   const ruleOptions = labelOptionsOfFlags(options);
   const files = await readConfigFiles(options.config ?? [], folder);
@@ -110,16 +110,23 @@ function graceMsOf({ crdGrace }: RunOptions): number {
   throw new CommandError(`--crd-grace ${crdGrace}: ${parsed.error.issues[0]?.message}`, exitCodes.usage);
 }
 
-/** The original's own default, and where its image kept the rules. It ended when there was no folder; so do we. */
-async function withOriginalDefaults(options: RunOptions, folder: string): Promise<RunOptions> {
+/** Where the image of k8s-auto-labeller kept its rules: a container that mounts them there needs no arguments. */
+const IMAGE_FOLDER = "/labels";
+
+/**
+ * The label folder where neither it nor a document is given. The original form ends without a folder, as the original
+ * did.
+ */
+async function withDefaultFolder(options: RunOptions, folder: string): Promise<RunOptions> {
   if (options.labelDir || (options.config ?? []).length > 0) return options;
-  for (const labelDir of ["labels", "/labels"]) {
+  for (const labelDir of options.originalForm ? ["labels", IMAGE_FOLDER] : [IMAGE_FOLDER]) {
     const there = await access(path.resolve(folder, labelDir)).then(
       () => true,
       () => false,
     );
     if (there) return { ...options, labelDir };
   }
+  if (!options.originalForm) return options;
   throw new CommandError(
     "there is no folder labels here, and no /labels: give one with -label-dir, or see berth --help for the commands",
   );

@@ -1,5 +1,5 @@
 /** Commands about all that Berth has to do with: keep marks, show them beforehand, take them away. */
-import { type Command, Option } from "commander";
+import { type Command, InvalidArgumentError, Option } from "commander";
 import { exitCodes } from "../exit-codes.ts";
 import { withClock } from "../surroundings.ts";
 import {
@@ -40,11 +40,26 @@ export function declarePlan(root: Command, { outside, onEnd }: ProgramOptions): 
     .description("Show what would change on nodes, pods, workloads and owners, and why, without writing")
     .argument("[nodes...]", "names of nodes; default all")
     .option("--try <path>", "file of documents to plan with as if they were applied; repeatable", collect)
-    .option("--confirm <rule>", "let a LabelRule act that waits because it would change many nodes")
+    .addOption(new Option("--confirm <rule>").hideHelp().argParser(refuseConfirm))
     .option("--exit-code", `end with ${exitCodes.changes} when something would change`)
     .action(async (nodes: readonly string[], options: object) => {
       const { plan } = await import("../commands/plan.ts");
       onEnd(await plan({ ...(options as Parameters<typeof plan>[0]), nodes }, await withClock(outside)));
+    });
+}
+
+function refuseConfirm(rule: string): never {
+  throw new InvalidArgumentError(`plan does not write; run: berth confirm ${rule}`);
+}
+
+export function declareConfirm(root: Command, { outside, onEnd }: ProgramOptions): void {
+  takesConfig(takesCluster(root.command("confirm")))
+    .description("Let a LabelRule act that waits because it would change many nodes; berth plan shows which")
+    .argument("<rule>", "its name; of a rule in a file, what to write there is printed")
+    .action(async (rule: string, options: object) => {
+      const { confirm } = await import("../commands/confirm.ts");
+      const given = { ...(options as Omit<Parameters<typeof confirm>[0], "rule">), rule };
+      onEnd(await confirm(given, await withClock(outside)));
     });
 }
 

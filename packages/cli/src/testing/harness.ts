@@ -17,6 +17,8 @@ export interface CliOptions {
   readonly home?: string;
   readonly signal?: AbortSignal;
   readonly columns?: number;
+  /** Called before standard output takes a text. */
+  readonly onStdout?: () => void;
 }
 
 /** Runs a command line inside the test, with a world of its own. */
@@ -24,6 +26,7 @@ export async function cli(args: readonly string[], options: CliOptions = {}): Pr
   const written = { stdout: "", stderr: "" };
   const collect = (name: "stdout" | "stderr") => ({
     write: (text: string): void => {
+      if (name === "stdout") options.onStdout?.();
       written[name] += text;
     },
     isTerminal: false,

@@ -295,7 +295,7 @@ export const labelRuleSpec: z.ZodType<LabelRuleSpec> = withRules<LabelRuleSpec>(
       .max(100)
       .optional()
       .describe(
-        "A new or edited rule that would change more than this percentage of all nodes waits for `berth plan --confirm`.",
+        "A new or edited rule that would change more than this percentage of all nodes waits for `berth confirm`.",
       ),
   }),
   [

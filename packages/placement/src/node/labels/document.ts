@@ -191,7 +191,7 @@ export function confirmationOf(annotations: LabelRuleDocument["annotations"]): C
   return match === null || Number.isNaN(at) ? undefined : { digest: match[1] ?? "", at };
 }
 
-/** What `berth plan --confirm` writes. */
+/** What `berth confirm` writes. */
 export function confirmation(spec: LabelRuleSpec, now: Instant): string {
   return `${digestOf(spec)}@${new Date(now).toISOString().slice(0, 19)}Z`;
 }

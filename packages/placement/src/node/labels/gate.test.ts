@@ -48,7 +48,7 @@ describe("a rule that asks before it acts", () => {
     expect(rules.count).toBe(0);
     expect(rules.withheld.get("cluster/r")).toBe("ConfirmationRequired");
     expect(describeWaiting("r", one.spec, { touched: 10, of: 10 })).toMatch(
-      /10 of 10 nodes \(100 %\).*--confirm r/,
+      /10 of 10 nodes \(100 %\).*berth confirm r`/,
     );
   });
 

@@ -183,7 +183,7 @@ export function describeWaiting(
   const percent = of === 0 ? 0 : Math.round((touched * 100) / of);
   return (
     `it would change ${touched} of ${of} nodes (${percent} %), more than ${spec.confirmAbovePercent ?? 100} %: ` +
-    `look at \`berth plan\`, then run \`berth plan --confirm ${name}\``
+    `look at \`berth plan\`, then run \`berth confirm ${name}\``
   );
 }
 

@@ -100,7 +100,7 @@ describe("the status of a rule", () => {
       {
         type: "RemovalsFrozen",
         reason: "RemovalsFrozen",
-        message: expect.stringContaining("plan --confirm r"),
+        message: expect.stringContaining("berth confirm r"),
       },
     ]);
     expect(news).toMatchObject([{ type: "RemovalsFrozen" }]);

@@ -90,7 +90,7 @@ function conditionsOf(
       reason: reasons.RemovalsFrozen,
       message:
         `${frozen.losing} of ${frozen.carrying} nodes that carry its labels stopped matching at once; ` +
-        `none is removed until they match again or \`berth plan --confirm ${name}\` is run`,
+        `none is removed until they match again or \`berth confirm ${name}\` is run`,
     });
   }
   return conditions;

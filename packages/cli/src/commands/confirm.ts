@@ -1,0 +1,48 @@
+import { isApiError } from "@berth/kube";
+import { CONFIRMED_ANNOTATION, confirmation, labelRuleSpec, labelRules } from "@berth/placement";
+import type { RuleOptions } from "../config/settings.ts";
+import type { ConnectionOptions } from "../connection.ts";
+import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
+import { openSession, readRuleFiles } from "../session.ts";
+import type { Surroundings } from "../surroundings.ts";
+
+export interface ConfirmOptions extends ConnectionOptions, Pick<RuleOptions, "config"> {
+  /** Name of the LabelRule. */
+  readonly rule: string;
+}
+
+/**
+ * Lets a rule act as it stands: in the cluster by an annotation, guarded by the version that was read. For a rule of a
+ * file it prints what to write there.
+ *
+ * @throws CommandError when there is no such rule, it has a fault, or it was edited meanwhile.
+ */
+export async function confirm(options: ConfirmOptions, surroundings: Surroundings): Promise<ExitCode> {
+  const { stdout, clock, signal } = surroundings;
+  const { rule: name } = options;
+  const files = await readRuleFiles(options, surroundings);
+  await using session = await openSession(options, surroundings);
+  const inFile = files.settings.labelRules.find((rule) => rule.name === name);
+  try {
+    const { metadata, spec: given } = await session.client.get(labelRules, { name }, { signal });
+    const spec = labelRuleSpec.safeParse(given);
+    if (!spec.success) throw new CommandError(`the LabelRule ${name} has a fault and cannot be confirmed`);
+    const { uid, resourceVersion } = metadata ?? {};
+    const annotations = { [CONFIRMED_ANNOTATION]: confirmation(spec.data, clock.now()) };
+    const body = { metadata: { uid, resourceVersion, annotations } };
+    await session.client.patch(labelRules, { name }, { type: "merge", body }, { signal });
+    stdout.write(`${name} is confirmed as it stands. Its removals do not freeze for the next 10 minutes.\n`);
+  } catch (error) {
+    if (isApiError(error, "conflict")) {
+      const message = `the LabelRule ${name} was edited meanwhile: look at berth plan, then confirm again`;
+      throw new CommandError(message, exitCodes.failed, { cause: error });
+    }
+    if (!isApiError(error, "notFound")) throw error;
+    if (inFile === undefined) throw new CommandError(`there is no LabelRule ${name}`);
+    stdout.write(
+      `${name} is in ${inFile.file}:${inFile.line}. To confirm it as it stands, write there under metadata:\n` +
+        `  annotations:\n    ${CONFIRMED_ANNOTATION}: ${confirmation(inFile.spec, clock.now())}\n`,
+    );
+  }
+  return exitCodes.done;
+}
