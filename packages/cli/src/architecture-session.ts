@@ -195,9 +195,9 @@ export async function viewArchitecture(
   });
   if (policies === undefined || policies.policies.length === 0) return unread();
   const isTainting = taintKeys(policies).length > 0;
-  const found = await unlessForbidden("Pods", surroundings, () => listUnscheduled(session, surroundings));
+  const found = await unlessForbidden("Pods", session, () => listUnscheduled(session, surroundings));
   const sets = isTainting ? await listDaemonSets(session, surroundings) : [];
-  const labels = await unlessForbidden("Namespaces", surroundings, () =>
+  const labels = await unlessForbidden("Namespaces", session, () =>
     listNamespaces(session, surroundings),
   );
   if (found === undefined || sets === undefined || labels === undefined) return unread();
@@ -280,16 +280,15 @@ export function slimNode({ metadata, spec, status }: Node): Node {
   return { metadata: kept, ...(spec && { spec }), status: { ...(nodeInfo && { nodeInfo }) } };
 }
 
-/** `undefined` when they may not be read, which is said. */
+/** `undefined` when they may not be read, which the session notes. */
 export async function readNamespaceLabels(
   name: string,
-  { client }: Session,
-  surroundings: Surroundings,
+  session: Session,
+  { signal }: Surroundings,
 ): Promise<Readonly<Record<string, string>> | undefined> {
-  const { signal } = surroundings;
-  return unlessForbidden("Namespaces", surroundings, async () => {
+  return unlessForbidden("Namespaces", session, async () => {
     try {
-      return (await client.get(namespaces, { name }, { signal })).metadata?.labels ?? {};
+      return (await session.client.get(namespaces, { name }, { signal })).metadata?.labels ?? {};
     } catch (error) {
       if (isApiError(error, "notFound")) return {};
       throw error;

@@ -126,14 +126,13 @@ interface Wanted {
 
 async function listPods(
   { query, only }: Wanted,
-  { client }: Session,
-  surroundings: Surroundings,
+  session: Session,
+  { signal }: Surroundings,
 ): Promise<PodsByNode | undefined> {
   const byNode = new Map<string, Pod[]>();
   const scope = { ...query, ...(only !== undefined && { fieldSelector: `spec.nodeName=${only}` }) };
-  const { signal } = surroundings;
-  const isRead = await readable("Pods", surroundings, async () => {
-    for await (const { items } of client.pages(pods, { ...scope, signal, project: slimPod })) {
+  const isRead = await readable("Pods", session, async () => {
+    for await (const { items } of session.client.pages(pods, { ...scope, signal, project: slimPod })) {
       for (const pod of items) {
         const node = pod.spec?.nodeName ?? "";
         const known = byNode.get(node);
@@ -147,21 +146,20 @@ async function listPods(
   return { read: (node) => (only === undefined || only === node ? (byNode.get(node) ?? []) : undefined) };
 }
 
-/** All DaemonSets, without what nobody reads; `undefined` when they may not be read, which is said. */
+/** All DaemonSets, without what nobody reads; `undefined` when they may not be read, which the session notes. */
 export function listDaemonSets(
-  { client }: Session,
-  surroundings: Surroundings,
+  session: Session,
+  { signal }: Surroundings,
 ): Promise<readonly DaemonSet[] | undefined> {
-  const { signal } = surroundings;
-  return readable("DaemonSets", surroundings, async () => {
+  return readable("DaemonSets", session, async () => {
     const found: DaemonSet[] = [];
-    for await (const { items } of client.pages(daemonSets, { signal, project: slim })) found.push(...items);
+    for await (const { items } of session.client.pages(daemonSets, { signal, project: slim })) found.push(...items);
     return found;
   });
 }
 
-function readable<T>(what: string, { stderr }: Surroundings, read: () => Promise<T>): Promise<T | undefined> {
-  return unlessForbidden(what, { stderr }, read, "what startup gates see of them is unknown");
+function readable<T>(what: string, session: Session, read: () => Promise<T>): Promise<T | undefined> {
+  return unlessForbidden(what, session, read, "what startup gates see of them is unknown");
 }
 
 function slim<T extends KubeObject>(object: T): T {
@@ -201,12 +199,11 @@ class IdleOnce {
   async find({ metadata }: Node): Promise<void> {
     const name = metadata?.name ?? "";
     if (!this.#asked.has(name) || this.#pods.has(name)) return;
-    const { client } = this.#session;
     const { signal } = this.#surroundings;
     const scope = { fieldSelector: `spec.nodeName=${name}`, metadataOnly: true, signal };
-    const found = await readable("Pods", this.#surroundings, async () => {
+    const found = await readable("Pods", this.#session, async () => {
       const objects: KubeObject[] = [];
-      for await (const { items } of client.pages(pods, scope)) objects.push(...items);
+      for await (const { items } of this.#session.client.pages(pods, scope)) objects.push(...items);
       return objects;
     });
     if (found !== undefined) this.#pods.set(name, found);

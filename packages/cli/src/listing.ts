@@ -1,29 +1,28 @@
 /** Whole lists for one command, from whatever may be read. */
 import { isApiError, type KubeObject, type ListOptions, type Resource } from "@berth/kube";
-import { describeApiError } from "./failure-text.ts";
 import type { Session } from "./session.ts";
 import type { Surroundings } from "./surroundings.ts";
 
 export interface Listing<T extends KubeObject>
   extends Pick<ListOptions<T>, "labelSelector" | "metadataOnly" | "project"> {
   readonly resource: Resource<T>;
-  /** What follows where it may not be read, as the end of a sentence. Default nothing is said of it. */
+  /** What follows where it may not be read, as the end of a sentence. Default none is named. */
   readonly consequence?: string;
 }
 
 export interface ListingSurroundings {
-  readonly session: Pick<Session, "client">;
+  readonly session: Pick<Session, "client" | "leftOut">;
   readonly surroundings: Pick<Surroundings, "stderr" | "signal">;
 }
 
 /**
  * One object after the other, a page held at a time.
- * @returns false where the server does not have the resource, or it may not be read, which is said. Rejects with every
- *   other `ApiError`.
+ * @returns false where the server does not have the resource, or it may not be read, which the session notes. Rejects
+ *   with every other `ApiError`.
  */
 export async function eachObject<T extends KubeObject>(
   { resource, consequence, ...options }: Listing<T>,
-  { session: { client }, surroundings: { stderr, signal } }: ListingSurroundings,
+  { session: { client, leftOut }, surroundings: { signal } }: ListingSurroundings,
   take: (object: T) => void | Promise<void>,
 ): Promise<boolean> {
   try {
@@ -33,8 +32,7 @@ export async function eachObject<T extends KubeObject>(
   } catch (error) {
     if (isApiError(error, "notFound")) return false;
     if (!isApiError(error, "forbidden")) throw error;
-    const so = consequence === undefined ? "" : `, so ${consequence}`;
-    stderr.write(`${kindsOf(resource)} are left out${so}: ${describeApiError(error)}\n`);
+    leftOut.note(kindsOf(resource), error, consequence);
     return false;
   }
 }

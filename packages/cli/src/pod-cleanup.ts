@@ -41,19 +41,19 @@ const MOST_NAMED = 5;
 
 export async function findPodWork(
   { options: { capability, restartPods = false }, surroundings, policies }: PodCleaning,
-  { client }: Session,
+  session: Session,
 ): Promise<PodWork> {
   const { signal } = surroundings;
   if (capability !== undefined && capability !== ARCHITECTURE) return { letGo: [], evict: [], left: [] };
   const read = async (fieldSelector?: string): Promise<readonly Pod[]> => {
     const found: Pod[] = [];
     const scope = { ...(fieldSelector !== undefined && { fieldSelector }), signal, project: slim };
-    for await (const { items } of client.pages(pods, scope)) found.push(...items);
+    for await (const { items } of session.client.pages(pods, scope)) found.push(...items);
     return found;
   };
   const found = await unlessForbidden(
     "Pods",
-    surroundings,
+    session,
     () => read(restartPods ? undefined : UNSCHEDULED),
     "those that wait for an architecture policy go on waiting",
   );

@@ -24,7 +24,6 @@ import { readLabelFolder } from "./config/label-folder.ts";
 import { labelOptionsOfFlags, loadSettings, type RuleOptions, type Settings } from "./config/settings.ts";
 import { type ClusterChoice, type ConnectionOptions, chooseCluster } from "./connection.ts";
 import { CommandError, exitCodes } from "./exit-codes.ts";
-import { describeApiError } from "./failure-text.ts";
 import {
   type ClusterRules,
   clusterFaults,
@@ -32,6 +31,7 @@ import {
   readClusterRules,
   ruleSources,
 } from "./label-rules.ts";
+import { LeftOut } from "./left-out.ts";
 import { listObjects } from "./listing.ts";
 import { Progress } from "./output/progress.ts";
 import type { Surroundings } from "./surroundings.ts";
@@ -41,13 +41,24 @@ import { VERSION } from "./version.ts";
 export interface Session extends AsyncDisposable {
   readonly client: KubeClient;
   readonly cluster: ClusterChoice;
+  /** Told on standard error when the session ends. */
+  readonly leftOut: LeftOut;
 }
 
 /** Chooses the cluster and connects; nothing is sent yet. */
 export async function openSession(options: ConnectionOptions, surroundings: Surroundings): Promise<Session> {
   const cluster = await chooseCluster(options, surroundings);
   const client = connect({ ...cluster.connect, userAgent: `berth/${VERSION}` });
-  return { client, cluster, [Symbol.asyncDispose]: () => client.close() };
+  const leftOut = new LeftOut();
+  return {
+    client,
+    cluster,
+    leftOut,
+    async [Symbol.asyncDispose]() {
+      leftOut.tell(surroundings.stderr);
+      await client.close();
+    },
+  };
 }
 
 /** The rules that a command is given in files. */
@@ -127,8 +138,8 @@ export function assembleReadRules(
 }
 
 /**
- * The `LabelRule` objects of the cluster; `undefined` when it does not have the CRD. Without the right to read them it
- * goes on without, and says so.
+ * The `LabelRule` objects of the cluster; `undefined` when it does not have the CRD, or they may not be read, which the
+ * session notes.
  */
 export async function fetchClusterRules(
   session: Session,
@@ -147,10 +158,10 @@ export function fetchDocuments<T extends KubeObject>(
   return listObjects({ resource }, { session, surroundings });
 }
 
-/** `undefined` without the right to read them, which is said: what depends on it is unknown. */
+/** `undefined` without the permission to read them, which the session notes: what depends on it is unknown. */
 export async function unlessForbidden<T>(
   what: string,
-  { stderr }: Pick<Surroundings, "stderr">,
+  { leftOut }: Pick<Session, "leftOut">,
   read: () => Promise<T>,
   consequence = "what depends on them is unknown",
 ): Promise<T | undefined> {
@@ -158,7 +169,7 @@ export async function unlessForbidden<T>(
     return await read();
   } catch (error) {
     if (!isApiError(error, "forbidden")) throw error;
-    stderr.write(`${what} are left out, so ${consequence}: ${describeApiError(error)}\n`);
+    leftOut.note(what, error, consequence);
     return undefined;
   }
 }

@@ -132,15 +132,18 @@ export async function clean(options: CleanOptions, surroundings: Surroundings): 
         `that is known wants it: unless another controller uses it, --key ${GATE_KEY} takes it off.\n`,
     );
   }
+  // What may not be read may still hold marks of ours.
+  const isWhole = session.leftOut.isEmpty;
+  const end = isWhole ? exitCodes.done : exitCodes.cluster;
   const written = plans.filter(({ patch }) => patch !== undefined);
   const isMore = !isNothing(podWork) || footprintWork.length > 0;
   if (written.length === 0 && admission.length === 0 && !isMore) {
-    if (!output) stdout.write("There is nothing to clean.\n");
-    return exitCodes.done;
+    if (!output) stdout.write(`There is nothing to clean${isWhole ? "" : " in what may be read"}.\n`);
+    return end;
   }
   if (!yes) {
     stderr.write("Nothing was written: add --yes to act. Stop berth first, or it sets its marks again.\n");
-    return exitCodes.done;
+    return end;
   }
   // What could not be done of one keeps nobody from the others.
   const failures = [
@@ -155,7 +158,7 @@ export async function clean(options: CleanOptions, surroundings: Surroundings): 
       "Nodes and pods made just now may have got a taint or a gate still: run it once more in a moment.\n",
     );
   if (failures.length > 0) throw new CommandError(`${failures.join("\n")}\nRun it once more.`);
-  return exitCodes.done;
+  return end;
 }
 
 const FOOTPRINT_LIMIT =

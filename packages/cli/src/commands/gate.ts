@@ -268,6 +268,7 @@ export async function tolerate(options: GateTolerateOptions, surroundings: Surro
 async function readGates(files: RuleFiles, session: Session, surroundings: Surroundings): Promise<Gates> {
   const { inForce: gates, faults } = await readDocuments(gateDocuments, files, { session, surroundings });
   if (gates === undefined) {
+    if (!session.leftOut.isEmpty) throw session.leftOut.refuse("startup gates cannot be read");
     throw new CommandError(
       "there are no startup gates: give --config, or install the CRDs (`berth manifests crds`)",
       exitCodes.usage,

@@ -1,5 +1,5 @@
 /** The commands that look at a cluster once, and `clean`, on a real API server. */
-import { customResourceDefinitions, nodes } from "@berth/kube";
+import { clusterRoleBindings, clusterRoles, customResourceDefinitions, nodes } from "@berth/kube";
 import { crds, labelRules } from "@berth/placement";
 import { aNode, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
@@ -166,6 +166,79 @@ describe("berth clean", () => {
       exitCodes.done,
       expect.not.objectContaining({ [DEVICE]: "x" }),
     ]);
+  });
+});
+
+const PERMISSION = /verb "\w+" on "[^"]+"/g;
+
+describe("without permissions", () => {
+  const GATE =
+    "apiVersion: berth.dev/v1alpha1\nkind: StartupGate\nmetadata: {name: g}\n" +
+    "spec: {taint: {key: example.com/g}, signals: {daemonSets: [{namespace: default, name: g}]}}\n";
+
+  it.each([
+    [["plan"], 'verb "list" on "labelrules.berth.dev"'],
+    [["plan", "--label-dir", "labels"], 'verb "list" on "nodes"'],
+    [["confirm", "big"], 'verb "get" on "labelrules.berth.dev"'],
+    [["explain", "node", "with"], 'verb "get" on "nodes"'],
+    [["explain", "pod", "default/web"], 'verb "get" on "pods" in namespace "default"'],
+    [["gate", "list"], 'verb "list" on "startupgates.berth.dev"'],
+    [["gate", "list", "--config", "gate.yaml"], 'verb "list" on "nodes"'],
+    [["gate", "release", "with", "--reason", "x"], 'verb "list" on "startupgates.berth.dev"'],
+    [["gate", "release", "with", "--reason", "x", "--config", "gate.yaml"], 'verb "get" on "nodes"'],
+    [["gate", "tolerate"], 'verb "list" on "startupgates.berth.dev"'],
+    [["gate", "tolerate", "--config", "gate.yaml"], 'verb "list" on "daemonsets.apps"'],
+    [["clean"], 'verb "list" on "nodes"'],
+  ])("I-8 berth %j names what is missing, once, and no CRD", async (args, missing) => {
+    const user = await cluster.user("nobody");
+    const kubeconfig = cluster.kubeconfig({ user });
+    await using folder = await testFolder({ [`labels/${LABEL}`]: "x\n", "gate.yaml": GATE, kubeconfig });
+    const given = [...args, "--kubeconfig", "kubeconfig"];
+    const { code, stdout, stderr } = await cli(given, { folder: folder.path });
+    expect([code, stdout]).toEqual([exitCodes.cluster, ""]);
+    expect(stderr).not.toContain("CRD");
+    const last = stderr.trimEnd().split("\n").at(-1);
+    expect(last).toMatch(/^berth: .*needed: verb/);
+    expect(last).toContain(missing);
+    const named = stderr.match(PERMISSION) ?? [];
+    expect(named).toEqual([...new Set(named)]);
+  });
+
+  it("I-8 but to read nodes, plan goes on by files and names the rest; clean says that it is not whole", async () => {
+    await using on = await stage();
+    const { client } = cluster;
+    const name = "one-shot-reader";
+    const rules = [{ apiGroups: [""], resources: ["nodes"], verbs: ["list"] }];
+    await using cleanup = new AsyncDisposableStack();
+    await client.create(clusterRoles, { metadata: { name }, rules });
+    cleanup.defer(() => client.delete(clusterRoles, { name }));
+    const rbac = "rbac.authorization.k8s.io";
+    await client.create(clusterRoleBindings, {
+      metadata: { name },
+      roleRef: { apiGroup: rbac, kind: "ClusterRole", name },
+      subjects: [{ apiGroup: rbac, kind: "User", name }],
+    });
+    cleanup.defer(() => client.delete(clusterRoleBindings, { name }));
+    await on.folder.write("kubeconfig", cluster.kubeconfig({ user: await cluster.user(name) }));
+    const planned = await eventually(async () => {
+      const done = await on.command("plan", "--label-dir", "labels");
+      expect(done.code).toBe(exitCodes.done);
+      return done;
+    });
+    expect(planned.stdout).toContain(`+ label/${LABEL}=true`);
+    expect(planned.stderr.match(PERMISSION)).toEqual(
+      ["labelrules", "startupgates", "architecturepolicies", "nodefootprints"].map(
+        (plural) => `verb "list" on "${plural}.berth.dev"`,
+      ),
+    );
+    const cleaned = await on.command("clean", "--yes");
+    expect([cleaned.code, cleaned.stdout]).toEqual([
+      exitCodes.cluster,
+      "There is nothing to clean in what may be read.\n",
+    ]);
+    const named = cleaned.stderr.match(PERMISSION) ?? [];
+    expect(named).toContain('verb "list" on "mutatingwebhookconfigurations.admissionregistration.k8s.io"');
+    expect(named).toEqual([...new Set(named)]);
   });
 });
 

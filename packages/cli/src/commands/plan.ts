@@ -78,6 +78,7 @@ export async function plan(options: PlanOptions, surroundings: Surroundings): Pr
   };
   const isGiven = Object.values(read).some(({ inForce }) => inForce !== undefined);
   if (!rules.given && !isGiven) {
+    if (!session.leftOut.isEmpty) throw session.leftOut.refuse("there is nothing to plan from");
     throw new CommandError(
       "there is nothing to plan from: give --label-dir or --config, or install the CRDs (`berth manifests crds`)",
       exitCodes.usage,

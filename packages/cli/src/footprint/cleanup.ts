@@ -167,7 +167,7 @@ export interface BereftAgent {
 export async function findBereftAgents(
   footprints: Footprints | undefined,
   plans: readonly Pick<NodePlan, "changes">[],
-  { session: { client }, surroundings }: ListingSurroundings,
+  { session, surroundings }: ListingSurroundings,
 ): Promise<readonly BereftAgent[]> {
   const found: BereftAgent[] = [];
   for (const footprint of footprints?.footprints ?? []) {
@@ -184,8 +184,8 @@ export async function findBereftAgents(
     const { signal } = surroundings;
     const daemonSet = await unlessForbidden(
       "DaemonSets",
-      surroundings,
-      () => orNone(client.get(daemonSets, { namespace, name }, { signal })),
+      session,
+      () => orNone(session.client.get(daemonSets, { namespace, name }, { signal })),
       `whether ${namespace}/${name} asks for ${label.key} is unknown`,
     );
     if (daemonSet && asksFor(daemonSet, footprint))

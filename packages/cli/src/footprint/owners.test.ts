@@ -1,6 +1,7 @@
 import { ApiError, type KubeClient, type KubeObject, type List, type Resource } from "@berth/kube";
 import { compileFootprints, type Footprints, nodeFootprintSpec } from "@berth/placement";
 import { describe, expect, it } from "vitest";
+import { LeftOut } from "../left-out.ts";
 import { distinctHolds, eachOwner } from "./owners.ts";
 
 /** Footprints by name, each with a hold of this version and finalizer. */
@@ -43,7 +44,7 @@ describe("the owners that are held", () => {
       yield { items: [{ metadata: { namespace: "shop", name: "p" } }], metadata: {} };
     };
     const around = {
-      session: { client: { pages } as unknown as KubeClient },
+      session: { client: { pages } as unknown as KubeClient, leftOut: new LeftOut() },
       surroundings: {
         stderr: { write: () => undefined, isTerminal: false, columns: undefined },
         signal: new AbortController().signal,

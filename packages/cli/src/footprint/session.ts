@@ -125,7 +125,7 @@ async function mayReadPods(
     return true;
   };
   const why = "which nodes need agents is unknown";
-  return (await unlessForbidden("Pods", surroundings, read, why)) ?? false;
+  return (await unlessForbidden("Pods", session, read, why)) ?? false;
 }
 
 type Seeing = Pick<FootprintWatches, "sight" | "podsOf">;
