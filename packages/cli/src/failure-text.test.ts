@@ -1,7 +1,7 @@
 import { ApiError, type ApiFailure } from "@berth/kube";
 import { describe, expect, it } from "vitest";
 import { CommandError, exitCodes } from "./exit-codes.ts";
-import { describeFailure, describeRefusal } from "./failure-text.ts";
+import { describeFailure, describeRefusal, grantCommand } from "./failure-text.ts";
 
 const request = { verb: "list", resource: "nodes" } as const;
 const failed = (failure: ApiFailure, cause?: Error): ApiError => new ApiError(failure, request, { cause });
@@ -39,4 +39,23 @@ it("describeRefusal names a subresource and a namespace", () => {
     { verb: "patch", resource: "pods", subresource: "status", namespace: "ns", name: "p" },
   );
   expect(describeRefusal(error)).toContain('verb "patch" on "pods/status" in namespace "ns"');
+});
+
+describe("I-10 the command that grants a permission", () => {
+  const refused = (user: string): ApiError =>
+    new ApiError(
+      { kind: "forbidden" },
+      { verb: "patch", resource: "nodes", name: "n" },
+      { message: `nodes "n" is forbidden: User "${user}" cannot patch resource "nodes"` },
+    );
+  const ROLE = "kubectl create clusterrole berth-patch-nodes --verb=patch --resource=nodes";
+  const BINDING = "kubectl create clusterrolebinding berth-patch-nodes --clusterrole=berth-patch-nodes";
+
+  it.each([
+    ["system:serviceaccount:kube-system:auto-labeller", "--serviceaccount=kube-system:auto-labeller"],
+    ["jane@example.com", "--user='jane@example.com'"],
+    ["o'hara", `--user='o'\\''hara'`],
+  ])("names %s", (user, flag) => {
+    expect(grantCommand(refused(user))).toBe(`${ROLE} && ${BINDING} ${flag}`);
+  });
 });

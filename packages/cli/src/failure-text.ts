@@ -62,3 +62,15 @@ function rootCause(error: ApiError): string {
 export function describeRefusal(error: ApiError): string {
   return `${describeRequest(error.request)} is forbidden: ${toRule(error.request)} is missing`;
 }
+
+/** For a shell: grants what was refused, everywhere, to the user that the server names. */
+export function grantCommand({ message, request: { verb, resource } }: ApiError): string {
+  const user = /User "([^"]+)"/.exec(message)?.[1] ?? "NAME";
+  const [, account] = /^system:serviceaccount:([-a-z0-9]+:[-.a-z0-9]+)$/.exec(user) ?? [];
+  const to = account ? `--serviceaccount=${account}` : `--user='${user.replaceAll("'", `'\\''`)}'`;
+  const role = `berth-${verb}-${resource}`;
+  return (
+    `kubectl create clusterrole ${role} --verb=${verb} --resource=${resource} && ` +
+    `kubectl create clusterrolebinding ${role} --clusterrole=${role} ${to}`
+  );
+}

@@ -17,7 +17,7 @@ import {
   TerminalError,
   whenAborted,
 } from "@berth/runtime";
-import { describeRefusal } from "./failure-text.ts";
+import { describeRefusal, grantCommand } from "./failure-text.ts";
 
 export interface NodeAccessOptions {
   readonly client: Pick<KubeClient, "get" | "patch" | "create">;
@@ -87,6 +87,7 @@ export class NodeAccess implements NodeApi, Component {
     if (this.#denied === undefined) {
       this.#options.log.error("nodes cannot be written until this is granted", {
         missing: describeRefusal(error),
+        grant: grantCommand(error),
       });
     }
     this.#denied = error;

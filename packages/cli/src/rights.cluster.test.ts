@@ -34,6 +34,7 @@ import {
   labelRules,
   workerPools,
 } from "@berth/placement";
+import { createJsonLogger } from "@berth/runtime";
 import {
   aNode,
   anImage,
@@ -544,6 +545,36 @@ describe("without a right", () => {
     ]);
     await expectLabel("writer-1", "true");
     await eventually(() => expect(berth.problems()).toEqual([]));
+  });
+
+  it("I-10 of k8s-auto-labeller's own role, says once how to grant patch, and labels once that is done", async () => {
+    await using folder = await testFolder({ [`labels/${LABEL}`]: `${DEVICE}\n` });
+    await using _node = await nodeWithDevice(cluster.client, "labeller-1");
+    await using _other = await nodeWithDevice(cluster.client, "labeller-2");
+    const name = "system:serviceaccount:kube-system:auto-labeller";
+    await using client = cluster.connect({ user: await cluster.user(name) });
+    await using _theirs = await grant(name, "berth-test-auto-labeller", [
+      { apiGroups: [""], resources: ["nodes"], verbs: ["list", "watch", "update", "get"] },
+    ]);
+    const lines: string[] = [];
+    const log = createJsonLogger({ level: "info", destination: { write: (line) => void lines.push(line) } });
+    await using berth = await startBerth({ client, ...ruleFolder(folder), installation: "labeller", log });
+    await eventually(() => expect(berth.problems()).toHaveLength(1));
+    const entries = lines.map((line) => JSON.parse(line) as { readonly level: string; readonly grant?: string });
+    const role = "berth-patch-nodes";
+    expect(entries.filter((entry) => entry.grant !== undefined)).toEqual([
+      expect.objectContaining({
+        level: "error",
+        grant:
+          `kubectl create clusterrole ${role} --verb=patch --resource=nodes && ` +
+          `kubectl create clusterrolebinding ${role} --clusterrole=${role} --serviceaccount=kube-system:auto-labeller`,
+      }),
+    ]);
+    await using _granted = await grant(name, role, [
+      { apiGroups: [""], resources: ["nodes"], verbs: ["patch"] },
+    ]);
+    await expectLabel("labeller-1", "true");
+    await expectLabel("labeller-2", "true");
   });
 
   it("to write nodes still forgets those that are gone", async () => {
