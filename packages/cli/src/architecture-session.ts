@@ -197,9 +197,7 @@ export async function viewArchitecture(
   const isTainting = taintKeys(policies).length > 0;
   const found = await unlessForbidden("Pods", session, () => listUnscheduled(session, surroundings));
   const sets = isTainting ? await listDaemonSets(session, surroundings) : [];
-  const labels = await unlessForbidden("Namespaces", session, () =>
-    listNamespaces(session, surroundings),
-  );
+  const labels = await unlessForbidden("Namespaces", session, () => listNamespaces(session, surroundings));
   if (found === undefined || sets === undefined || labels === undefined) return unread();
   const standing = isTainting ? await standingRules(policies, options) : new Set<string>();
   const governed: Governing = { policies, namespaceLabels: (name) => labels.get(name) };

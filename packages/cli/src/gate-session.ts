@@ -153,7 +153,8 @@ export function listDaemonSets(
 ): Promise<readonly DaemonSet[] | undefined> {
   return readable("DaemonSets", session, async () => {
     const found: DaemonSet[] = [];
-    for await (const { items } of session.client.pages(daemonSets, { signal, project: slim })) found.push(...items);
+    for await (const { items } of session.client.pages(daemonSets, { signal, project: slim }))
+      found.push(...items);
     return found;
   });
 }

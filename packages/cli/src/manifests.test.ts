@@ -6,6 +6,7 @@ import type {
   KubeObject,
   PolicyRule,
   Role,
+  RoleBinding,
   RuntimeClass,
   Service,
 } from "@berth/kube";
@@ -138,6 +139,44 @@ describe("berth manifests", () => {
     expect(kinds).toEqual([...customKinds.map(({ resource }) => resource.kind), "WorkerPool"]);
     // What `kubectl apply` writes down of an object, and an annotation has room for.
     for (const { value } of documents) expect(JSON.stringify(value).length).toBeLessThan(200_000);
+  });
+
+  it.each([
+    ["kube-system", false],
+    ["default", false],
+    ["berth-system", true],
+  ])("I-12 into %s prints a Namespace: %s", (namespace, isPrinted) => {
+    const found = find(installManifests({ ...OPTIONS, namespace }), "Namespace");
+    expect(found !== undefined).toBe(isPrinted);
+  });
+
+  it("I-12 binds the roles to the account of a patch, which is there already", () => {
+    const patch = { spec: { serviceAccountName: "theirs" } };
+    const objects = installManifests({ ...OPTIONS, patch });
+    expect(find(objects, "ServiceAccount")).toBeUndefined();
+    const bindings = objects.flatMap((it) =>
+      it.kind?.endsWith("Binding") ? [it as unknown as RoleBinding] : [],
+    );
+    expect(bindings.length).toBeGreaterThan(1);
+    for (const { subjects } of bindings) expect(subjects).toMatchObject([{ name: "theirs" }]);
+    expect(find(objects, "Deployment")).toMatchObject({
+      spec: { template: { spec: { serviceAccountName: "theirs" } } },
+    });
+  });
+
+  it("I-12 names the faults of a patch, and a file that is not there", async () => {
+    await using folder = await testFolder({ "pod.yaml": "spec:\n  nodeSelectors: {}\n" });
+    const patched = (file: string) =>
+      cli(["manifests", "--image", "berth:1", "--patch", file], { folder: folder.path });
+    expect(await patched("pod.yaml")).toMatchObject({
+      code: exitCodes.faults,
+      stdout: "",
+      stderr: expect.stringContaining("pod.yaml:2:3: spec.nodeSelectors: there is no such field"),
+    });
+    expect(await patched("none.yaml")).toMatchObject({
+      code: exitCodes.faults,
+      stderr: expect.stringMatching(/^berth: --patch none.yaml: ENOENT/),
+    });
   });
 
   it("needs an image to install", async () => {

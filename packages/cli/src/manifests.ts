@@ -12,6 +12,7 @@ import type {
   ServiceAccount,
 } from "@berth/kube";
 import { clusterRoles, type ExtraRights, namespaceRules } from "./manifests-rights.ts";
+import { type PodPatch, type PodSpec, patchPod } from "./pod-patch.ts";
 
 export interface InstallOptions {
   readonly image: string;
@@ -24,7 +25,12 @@ export interface InstallOptions {
   readonly documents?: ReadonlyMap<string, string>;
   /** Beyond what every installation has. Default none. */
   readonly rights?: ExtraRights;
+  /** Merged into the pod template. A service account that it names is not made, and gets the roles. Default none. */
+  readonly patch?: PodPatch;
 }
+
+/** Kubernetes makes these. They are not printed: their pods do not meet the policy that our Namespace enforces. */
+const MADE_BY_KUBERNETES = /^(?:default|kube-.*)$/;
 
 /** A ConfigMap holds at most 1 MiB; with room for its metadata. */
 const MAX_RULES_BYTES = 1_000_000;
@@ -48,7 +54,8 @@ export function installManifests(options: InstallOptions): readonly KubeObject[]
   const name = installation === "berth" ? "berth" : `berth-${installation}`;
   const labels = { "app.kubernetes.io/name": "berth", "app.kubernetes.io/instance": installation };
   const own = { name, namespace, labels };
-  const subject = { kind: "ServiceAccount", name, namespace } as const;
+  const { serviceAccountName } = options.patch?.spec ?? {};
+  const subject = { kind: "ServiceAccount", name: serviceAccountName ?? name, namespace } as const;
   const rbac = "rbac.authorization.k8s.io";
   const space: Namespace = {
     apiVersion: "v1",
@@ -83,8 +90,8 @@ export function installManifests(options: InstallOptions): readonly KubeObject[]
   if (documents !== undefined)
     files.push(filesConfigMap("documents", documents, { ...own, name: `${name}-config` }));
   const access = [
-    space,
-    account,
+    ...(MADE_BY_KUBERNETES.test(namespace) ? [] : [space]),
+    ...(serviceAccountName === undefined ? [account] : []),
     ...clusterRoles(options.rights ?? {}).flatMap(({ suffix, rules }) =>
       clusterWide(suffix === "" ? name : `${name}-${suffix}`, rules),
     ),
@@ -141,7 +148,7 @@ type Own = {
 };
 
 function deployment(options: InstallOptions, own: Own): Deployment {
-  const { replicas } = options;
+  const { replicas, patch = {} } = options;
   const selector = own.labels;
   return {
     apiVersion: "apps/v1",
@@ -152,12 +159,10 @@ function deployment(options: InstallOptions, own: Own): Deployment {
       selector: { matchLabels: selector },
       // With one replica the old one ends before the new one begins; with more the Lease decides.
       strategy: replicas === 1 ? { type: "Recreate" } : { type: "RollingUpdate" },
-      template: { metadata: { labels: selector }, spec: podSpec(options, own) },
+      template: patchPod(selector, podSpec(options, own), patch),
     },
   };
 }
-
-type PodSpec = NonNullable<NonNullable<Deployment["spec"]>["template"]["spec"]>;
 
 function podSpec(
   { image, namespace, installation, replicas, rules, documents }: InstallOptions,

@@ -35,6 +35,9 @@ of its pod, else \`berth-system\`. When that does not exist, it says so and keep
 
 SIGTERM and SIGINT end \`run\` in order within two seconds; a second one ends it at once.`;
 
+const MISSING_PERMISSIONS = `A command that looks at the cluster once names each missing permission once, by verb and resource. It goes on with what it
+may read, and ends with 4 when it may read nothing to go by. \`clean\` ends with 4 whenever something may not be read.`;
+
 /** Padded, as the formatter wants it. */
 function exitCodeTable(): string {
   const rows = [["code", "meaning"], ...exitCodeMeanings.map(({ code, meaning }) => [String(code), meaning])];
@@ -42,7 +45,8 @@ function exitCodeTable(): string {
   const line = ([code = "", meaning = ""]: readonly string[], filler = " "): string =>
     `| ${code.padEnd(4, filler)} | ${meaning.padEnd(width, filler)} |`;
   const [head = [], ...body] = rows;
-  return ["## Exit codes", "", line(head), line(["", ""], "-"), ...body.map((row) => line(row))].join("\n");
+  const table = [line(head), line(["", ""], "-"), ...body.map((row) => line(row))];
+  return ["## Exit codes", "", ...table, "", MISSING_PERMISSIONS].join("\n");
 }
 
 /** commander marks hidden commands on a field of its own; ours begin with two underscores as well. */

@@ -1,4 +1,5 @@
 /** What Berth may do, and what it says when it may not, on a real API server with RBAC. Long because all roles are tried by the same means. */
+import path from "node:path";
 import {
   type ClusterRole,
   clusterRoleBindings,
@@ -53,7 +54,7 @@ import { assembleReadDocuments } from "./document-session.ts";
 import { footprintDocuments } from "./footprint/footprints.ts";
 import { installManifests } from "./manifests.ts";
 import { type ExtraRights, rightsOf } from "./manifests-rights.ts";
-import { type TestFolder, testFolder } from "./testing/harness.ts";
+import { cli, type TestFolder, testFolder } from "./testing/harness.ts";
 
 const DEVICE = "example.com/device";
 const LABEL = "accelerators/one";
@@ -510,6 +511,53 @@ function watchRefusals(client: KubeClient, refusals: string[]): KubeClient {
   });
 }
 
+describe("the manifests with a patch of the pod template", () => {
+  it("I-12 put Berth behind the Service of nodetaintshandler, with its account, in kube-system", async () => {
+    const { client } = cluster;
+    const namespace = "kube-system";
+    await using stack = new AsyncDisposableStack();
+    // What the original has there.
+    const account = { namespace, name: "nodetaintshandler" };
+    await client.create(serviceAccounts, { metadata: account }, { namespace });
+    stack.defer(() => client.delete(serviceAccounts, account));
+    const selector = { app: "nodetaintshandler" };
+    const service = { namespace, name: "node-startup-webhook" };
+    const ports = [{ port: 443, targetPort: 8443 }];
+    await client.create(services, { metadata: service, spec: { selector, ports } }, { namespace });
+    stack.defer(() => client.delete(services, service));
+
+    const example = path.join(import.meta.dirname, "../../../examples/startup-gate/nodetaintshandler");
+    const given = ["--config", `${example}.yaml`, "--patch", `${example}-pod.yaml`, "--image", "berth:1"];
+    const { stdout } = await cli(["manifests", "-n", namespace, ...given, "-o", "json"]);
+    const { items } = JSON.parse(stdout) as { readonly items: readonly KubeObject[] };
+    expect(items.map(({ kind }) => kind)).not.toContain("Namespace");
+    expect(items.map(({ kind }) => kind)).not.toContain("ServiceAccount");
+    for (const object of items) {
+      await client.apply(resourceFor(object), object, { fieldManager: "installer" });
+      const { name = "", namespace: space } = object.metadata ?? {};
+      const of = { name, ...(space !== undefined && { namespace: space }) };
+      stack.defer(() => client.delete(resourceFor(object), of));
+    }
+    // As the controllers of Deployments would, which do not run here.
+    const { spec } = await client.get(deployments, { namespace, name: "berth" });
+    const { metadata, spec: template } = spec?.template ?? {};
+    const pod = { metadata: { ...metadata, name: "berth-pod" }, ...(template && { spec: template }) };
+    await client.create(pods, pod, { namespace });
+    stack.defer(() => client.delete(pods, { namespace, name: "berth-pod" }, { gracePeriodSeconds: 0 }));
+    const found = await client.list(pods, { namespace, labelSelector: "app=nodetaintshandler" });
+    expect(found.items).toMatchObject([
+      { metadata: { name: "berth-pod" }, spec: { serviceAccountName: account.name } },
+    ]);
+    const [container] = found.items[0]?.spec?.containers ?? [];
+    expect(container?.ports?.map(({ containerPort }) => containerPort)).toContain(8443);
+    expect(container?.volumeMounts).toContainEqual({ name: "tls", mountPath: "/tls", readOnly: true });
+
+    const user = await cluster.user("system:serviceaccount:kube-system:nodetaintshandler");
+    await using asAccount = cluster.connect({ user });
+    await eventually(() => asAccount.list(nodes));
+  });
+});
+
 describe("without a right", () => {
   it("names what is missing to read nodes, and goes on once it is granted", async () => {
     await using folder = await testFolder({ [`labels/${LABEL}`]: `${DEVICE}\n` });
@@ -560,7 +608,9 @@ describe("without a right", () => {
     const log = createJsonLogger({ level: "info", destination: { write: (line) => void lines.push(line) } });
     await using berth = await startBerth({ client, ...ruleFolder(folder), installation: "labeller", log });
     await eventually(() => expect(berth.problems()).toHaveLength(1));
-    const entries = lines.map((line) => JSON.parse(line) as { readonly level: string; readonly grant?: string });
+    const entries = lines.map(
+      (line) => JSON.parse(line) as { readonly level: string; readonly grant?: string },
+    );
     const role = "berth-patch-nodes";
     expect(entries.filter((entry) => entry.grant !== undefined)).toEqual([
       expect.objectContaining({

@@ -1,3 +1,4 @@
+import { readFile } from "node:fs/promises";
 import path from "node:path";
 import type { KubeObject } from "@berth/kube";
 import {
@@ -16,6 +17,7 @@ import { footprintDocuments } from "../footprint/footprints.ts";
 import { installManifests } from "../manifests.ts";
 import { type ExtraRights, rightsOf } from "../manifests-rights.ts";
 import { type DataFormat, printData, toYaml } from "../output/data.ts";
+import { type PodPatch, readPodPatch } from "../pod-patch.ts";
 import type { Surroundings } from "../surroundings.ts";
 
 export interface ManifestsOptions {
@@ -44,6 +46,8 @@ export interface ManifestsOptions {
   /** A file of configuration documents, or a folder of such files. */
   readonly config?: string;
   readonly replicas: string;
+  /** File with what is merged into the pod template. */
+  readonly patch?: string;
   readonly output?: DataFormat;
 }
 
@@ -121,6 +125,7 @@ async function installObjects(
   const documents = config === undefined ? undefined : await readDocuments(config, folder);
   const asked = documents === undefined ? {} : rightsFor(documents, surroundings);
   const { pullSecrets = false, workerPools = false, patchDeployments = false } = options;
+  const patch = options.patch === undefined ? undefined : await readPatch(options.patch, folder);
   const rights: ExtraRights = {
     ...asked,
     pullSecrets,
@@ -133,8 +138,20 @@ async function installObjects(
     installation,
     rights,
     ...(documents && { documents: textsOf(documents.snapshot) }),
+    ...(patch && { patch }),
   };
   return installManifests({ ...common, replicas: Number(replicas), rules });
+}
+
+/** @throws CommandError when it cannot be read, with all faults of it. */
+async function readPatch(shown: string, folder: string): Promise<PodPatch> {
+  const text = await readFile(path.resolve(folder, shown), "utf8").catch((error: NodeJS.ErrnoException) => {
+    throw new CommandError(`--patch ${shown}: ${error.message}`, exitCodes.faults);
+  });
+  const read = readPodPatch(shown, text);
+  if ("patch" in read) return read.patch;
+  refuseFaults(read.faults);
+  return {};
 }
 
 interface GivenDocuments {

@@ -83,6 +83,10 @@ export function declareManifests(root: Command, { outside, onEnd }: ProgramOptio
     )
     .option("--replicas <number>", "more than one turns leader election on", "1")
     .option(
+      "--patch <file>",
+      "merge this into the pod template of the Deployment: labels, annotations, service account, scheduling, resources, volumes",
+    )
+    .option(
       "--pull-secrets",
       "let it read pull secrets of pods, which is any Secret, to look up private images",
     )
