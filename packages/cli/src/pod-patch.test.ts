@@ -64,7 +64,7 @@ describe("I-12 a patch of the pod template", () => {
       ],
     } as const;
     const patch = patchIn(`
-metadata: {labels: {app: x}, annotations: {note: y}}
+metadata: {labels: {app: x}, annotations: {note: text}}
 spec:
   nodeSelector: {pool: system}
   tolerations: [{key: a}]
@@ -76,7 +76,7 @@ spec:
       volumeMounts: [{name: tls, mountPath: /tls}]
 `);
     expect(patchPod({ own: "yes" }, own, patch)).toEqual({
-      metadata: { labels: { own: "yes", app: "x" }, annotations: { note: "y" } },
+      metadata: { labels: { own: "yes", app: "x" }, annotations: { note: "text" } },
       spec: {
         tolerations: [{ key: "a" }],
         nodeSelector: { "kubernetes.io/os": "linux", pool: "system" },

@@ -79,7 +79,7 @@ export function readPodPatch(
   const [document, second] = documents;
   const fault = { file, severity: "error" } as const;
   if (problems.length > 0)
-    return { faults: problems.map((it) => ({ ...it, ...fault, reason: configReasons.NotYaml })) };
+    return { faults: problems.map((it) => Object.assign({ reason: configReasons.NotYaml }, fault, it)) };
   if (document === undefined || second !== undefined) {
     const message = "expected one document with metadata and spec, as in a pod template";
     return {
@@ -89,7 +89,7 @@ export function readPodPatch(
   const parsed = schema.safeParse(document.value);
   // The schema leaves out what only the API server checks: the inside of affinity, tolerations and volumes.
   if (parsed.success) return { patch: parsed.data as PodPatch };
-  return { faults: faultsOfDocument(parsed.error, document).map((it) => ({ ...it, file })) };
+  return { faults: faultsOfDocument(parsed.error, document).map((it) => Object.assign({ file }, it)) };
 }
 
 /** As a strategic merge does: maps by key, lists of named things by name, and other lists as a whole. */
