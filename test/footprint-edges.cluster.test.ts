@@ -8,6 +8,7 @@ import { type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
 import { FINALIZER, HOLD, LABEL, markedBy, sharedFullCluster, UID_LABEL } from "./footprint-cluster.ts";
 import { createFootprintStage, type FootprintStage } from "./footprint-world.ts";
+import { webhookAt } from "./gate-admission.ts";
 import { patiently } from "./patience.ts";
 
 let cluster: TestCluster;
@@ -136,25 +137,25 @@ describe("a pool", () => {
     await stage.marked("old");
   });
 
-  it("F-E17 whose pods are to wait gets a container of the image and the deadline that are asked for, once", async () => {
+  it("F-E17 whose pods are to wait has one container in each, with the image and the deadline that are asked for", async () => {
     await using stage = await createFootprintStage(cluster, "e17");
     const config = await stage.poolsOnly("{uidLabel: false}");
     const image = `registry.test/wait@sha256:${"0".repeat(64)}`;
-    const wait = { inject: "ServerSideApply", container: { image, timeout: "90s" } };
+    const wait = { inject: "Webhook", container: { image, timeout: "90s" } };
     await stage.footprint("atelet", { preset: "agent-substrate/owner-uid", wait });
-    await stage.start({ config });
-    const a = await stage.guarded(await stage.pool("a"));
-    const { metadata } = await patiently(async () => {
-      const found = await stage.deploymentOf(a);
-      const [container, ...others] = found.spec?.template.spec?.initContainers ?? [];
-      expect(container).toMatchObject({ name: "wait-for-atelet", image });
-      expect(container?.command?.join(" ")).toContain("90");
-      expect(others).toEqual([]);
+    const { admission } = await webhookAt();
+    await stage.start({ config, admission });
+    await stage.condition("atelet", "PodsWait", "AdmissionByWebhook");
+    const a = await stage.pool("a", { replicas: 1 });
+    const [pod] = await patiently(async () => {
+      const found = await stage.podsOf(a);
+      expect(found).toHaveLength(1);
       return found;
     });
-    // Neither of the two that apply it takes away what the other has.
-    await stage.settled();
-    expect((await stage.deploymentOf(a)).metadata?.generation).toBe(metadata?.generation);
+    const [container, ...others] = pod?.spec?.initContainers ?? [];
+    expect(container).toMatchObject({ name: "wait-for-atelet", image });
+    expect(container?.command?.join(" ")).toContain("90");
+    expect(others).toEqual([]);
   });
 });
 

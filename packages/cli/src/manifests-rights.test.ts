@@ -11,7 +11,7 @@ describe("berth manifests --config", () => {
   const web = document(
     "NodeFootprint",
     "web",
-    "{preset: log, workloads: [{podSelector: {matchLabels: {a: b}}}], wait: {inject: ServerSideApply, port: 9}, agent: {daemonSet: {namespace: a, name: b}, nodeSelector: Manage}}",
+    "{preset: log, workloads: [{podSelector: {matchLabels: {a: b}}}], wait: {inject: Webhook, port: 9}, agent: {daemonSet: {namespace: a, name: b}, nodeSelector: Manage}}",
   );
   const held = document(
     "NodeFootprint",
@@ -68,19 +68,13 @@ describe("berth manifests --config", () => {
     expect(said).toContain("NodeFootprint jobs");
   });
 
-  it("gives WorkerPools and waits what their flags give, and the agent its selector", async () => {
+  it("gives WorkerPools what their flag gives, and the agent its selector", async () => {
     const { roles, said } = await rolesOf(`${pools}${web}`);
-    expect([...roles.keys()]).toEqual([...DEFAULT, "berth-footprint-waits", "berth-worker-pools"]);
+    expect([...roles.keys()]).toEqual([...DEFAULT, "berth-worker-pools"]);
     expect(roles.get("berth-footprint")).toContain("patch daemonsets.apps");
     expect(said).toContain("WorkerPools");
-    expect(said).toContain("NodeFootprint web");
-    const { roles: asked } = await rolesOf(
-      document("ImageRegistries", "default", "{}"),
-      "--worker-pools",
-      "--patch-deployments",
-    );
-    for (const name of ["berth-footprint-waits", "berth-worker-pools"])
-      expect(asked.get(name)).toEqual(roles.get(name));
+    const { roles: asked } = await rolesOf(document("ImageRegistries", "default", "{}"), "--worker-pools");
+    expect(asked.get("berth-worker-pools")).toEqual(roles.get("berth-worker-pools"));
   });
 
   it.each([

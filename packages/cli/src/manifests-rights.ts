@@ -10,8 +10,6 @@ export interface ExtraRights {
   readonly pullSecrets?: boolean;
   /** To make and delete the Deployments of WorkerPools, which are any Deployments, and to hold WorkerPools. */
   readonly workerPools?: boolean;
-  /** To put the wait for agents into Deployments, which are any Deployments. */
-  readonly patchDeployments?: boolean;
   /** To have DaemonSets ask for a label, apart from the role of architecture policies. */
   readonly patchDaemonSets?: boolean;
   /** To hold the deletion of owners. */
@@ -48,7 +46,6 @@ export function rightsOf({ workerPools: pools }: Settings, footprints: readonly 
   );
   return {
     workerPools: pools !== undefined,
-    patchDeployments: footprints.some(({ wait }) => wait?.inject === "ServerSideApply"),
     patchDaemonSets: footprints.some(({ agent }) => agent?.nodeSelector === "Manage"),
     holds,
   };
@@ -56,13 +53,12 @@ export function rightsOf({ workerPools: pools }: Settings, footprints: readonly 
 
 /** In the order in which they are printed. Each has a ClusterRoleBinding of its own, so that one can be left out. */
 export function clusterRoles(rights: ExtraRights): readonly RoleOf[] {
-  const { pullSecrets, workerPools: pools, patchDeployments, patchDaemonSets, holds = [] } = rights;
+  const { pullSecrets, workerPools: pools, patchDaemonSets, holds = [] } = rights;
   const manage = patchDaemonSets === true ? [patchDaemonSetsRule] : [];
   return [
     { suffix: "", rules: clusterRules },
     { suffix: "architecture", rules: architectureRules },
     { suffix: "footprint", rules: [...footprintRules, ...manage] },
-    ...(patchDeployments === true ? [{ suffix: "footprint-waits", rules: footprintWaitRules }] : []),
     ...(holds.length > 0 ? [{ suffix: "footprint-holds", rules: footprintHoldRules(holds) }] : []),
     ...(pools === true ? [{ suffix: "worker-pools", rules: workerPoolRules }] : []),
     ...(pullSecrets === true ? [{ suffix: "pull-secrets", rules: pullSecretRules }] : []),
@@ -132,11 +128,6 @@ const footprintRules: readonly PolicyRule[] = [
   // Workloads are selected by the labels of their namespaces, and by the CSI drivers behind their claims.
   { apiGroups: [""], resources: ["namespaces"], verbs: ["list", "watch"] },
   { apiGroups: [""], resources: ["persistentvolumeclaims", "persistentvolumes"], verbs: ["list", "watch"] },
-];
-
-/** `inject: ServerSideApply` puts the wait into templates. */
-const footprintWaitRules: readonly PolicyRule[] = [
-  { apiGroups: ["apps"], resources: ["deployments"], verbs: ["list", "watch", "patch"] },
 ];
 
 /** A finalizer on owners, and what they own deleted once. One rule for each kind, whatever its versions. */

@@ -349,8 +349,6 @@ describe("the rights of the manifests", () => {
           .flatMap(({ verbs }) => verbs),
       );
     expect(deploymentVerbs(installManifests(OPTIONS))).toEqual(new Set(["get"]));
-    const patching = installManifests({ ...OPTIONS, rights: { patchDeployments: true } });
-    expect(deploymentVerbs(patching)).toEqual(new Set(["get", "list", "watch", "patch"]));
     const asked = installManifests({ ...OPTIONS, rights: { workerPools: true } });
     expect(deploymentVerbs(asked)).toEqual(new Set(["get", "list", "watch", "patch", "create", "delete"]));
     expect(inNamespace(roleNamed(asked, "berth-worker-pools")?.rules, "workerpools")).toHaveLength(1);

@@ -397,7 +397,6 @@ metadata: {name: storage}
 spec:
   preset: csi
   workloads: [{csiDrivers: [csi.example.com], namespaceSelector: {matchLabels: {storage: "yes"}}}]
-  wait: {inject: ServerSideApply, port: 9}
 `;
 
 describe("the manifests for footprints and WorkerPools", () => {

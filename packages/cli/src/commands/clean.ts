@@ -28,6 +28,7 @@ import {
   FootprintKeepers,
   findBereftAgents,
   findFootprintWork,
+  findFormerWaits,
   formatBereftAgents,
   formatFootprintWork,
 } from "../footprint/cleanup.ts";
@@ -112,7 +113,10 @@ export async function clean(options: CleanOptions, surroundings: Surroundings): 
     const isIdle = plan.patch === undefined && plan.stays.length === 0;
     plans.push(isIdle ? { ...plan, node: { metadata: { name } } } : plan);
   }
-  const footprintWork = await findFootprintWork(known, keepers, at);
+  const footprintWork = [
+    ...(await findFootprintWork(known, keepers, at)),
+    ...(isFootprint ? await findFormerWaits(options.installation, at) : []),
+  ];
   stderr.write(formatBereftAgents(await findBereftAgents(known, plans, at), yes));
   const diff = toPlanDiff(plans);
   const more = {

@@ -1,7 +1,5 @@
 /** What `berth plan` says of objects beside nodes, and of footprints that are tried, on a real API server. */
 import {
-  clusterRoleBindings,
-  clusterRoles,
   customResourceDefinitions,
   type DaemonSet,
   type Deployment,
@@ -36,7 +34,6 @@ afterEach(async () => {
 const WORKLOADS = `workloads: [{podSelector: {matchLabels: {app: web}}, namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: ${namespace}}}}]`;
 const documentOf = (more: string, name = "web"): string =>
   `{apiVersion: berth.dev/v1alpha1, kind: NodeFootprint, metadata: {name: ${name}}, spec: {${WORKLOADS}, node: {label: {key: ${LABEL}}}${more}}}\n`;
-const waitBy = (inject: string): string => documentOf(`, wait: {inject: ${inject}, port: 9}`);
 
 interface PlanOptions {
   readonly user?: string;
@@ -59,55 +56,6 @@ function templateOf(app: string): Required<Deployment>["spec"] {
   const containers = [{ name: "main", image: "registry.test/app:1" }];
   return { selector: { matchLabels: labels }, template: { metadata: { labels }, spec: { containers } } };
 }
-
-describe("a wait by server-side apply", () => {
-  it("is shown with the Deployments that it would roll out, and counts as a change", async () => {
-    for (const name of ["web", "other"])
-      await cluster.client.create(deployments, { metadata: { name }, spec: templateOf(name) }, { namespace });
-    const { code, stdout } = await plan(waitBy("ServerSideApply"));
-    expect(stdout).toContain("No changes of nodes: 2 looked at.");
-    expect(stdout).toContain(`Deployment ${namespace}/web: its pods would be rolled out, to wait in `);
-    expect(stdout).not.toContain(`${namespace}/other`);
-    expect(code).toBe(exitCodes.changes);
-    const data = await plan(waitBy("ServerSideApply"), { line: ["--config", "f.yaml", "-o", "json"] });
-    expect(JSON.parse(data.stdout)).toMatchObject({
-      footprintEffects: { deployments: [{ deployment: `${namespace}/web` }], owners: [] },
-    });
-  });
-
-  it("is not told of where pods wait by the webhook, which changes none that runs", async () => {
-    await cluster.client.create(
-      deployments,
-      { metadata: { name: "web" }, spec: templateOf("web") },
-      { namespace },
-    );
-    const { code, stdout } = await plan(waitBy("Webhook"));
-    expect(stdout).not.toContain("Deployment");
-    expect(code).toBe(exitCodes.done);
-  });
-
-  it("goes on without the right to read Deployments, and says what is unknown then", async () => {
-    const { client } = cluster;
-    const rules = [
-      { apiGroups: [""], resources: ["nodes", "pods", "namespaces"], verbs: ["get", "list", "watch"] },
-      { apiGroups: ["berth.dev"], resources: ["*"], verbs: ["get", "list"] },
-    ];
-    const apiGroup = "rbac.authorization.k8s.io";
-    await client.create(clusterRoles, { metadata: { name: "planner" }, rules });
-    await client.create(clusterRoleBindings, {
-      metadata: { name: "planner" },
-      roleRef: { apiGroup, kind: "ClusterRole", name: "planner" },
-      subjects: [{ apiGroup, kind: "User", name: "planner" }],
-    });
-    await eventually(async () => {
-      const { code, stdout, stderr } = await plan(waitBy("ServerSideApply"), { user: "planner" });
-      expect(stderr).toContain(
-        "Deployments are left out, so which of them would be rolled out for a wait is unknown",
-      );
-      expect([code, stdout]).toEqual([exitCodes.done, expect.stringContaining("config/web: 0 of 2 nodes")]);
-    });
-  });
-});
 
 describe("a hold", () => {
   const HOLD =

@@ -31,7 +31,6 @@ export interface ManifestsOptions {
   readonly taintKey?: readonly string[];
   readonly pullSecrets?: boolean;
   readonly workerPools?: boolean;
-  readonly patchDeployments?: boolean;
   /** Required for a footprint. */
   readonly preset?: FootprintPreset;
   /** Of the footprint's document. Default from the preset. */
@@ -124,13 +123,12 @@ async function installObjects(
       : textsOf(await readWhole(path.resolve(folder, labelDir), isRuleFile));
   const documents = config === undefined ? undefined : await readDocuments(config, folder);
   const asked = documents === undefined ? {} : rightsFor(documents, surroundings);
-  const { pullSecrets = false, workerPools = false, patchDeployments = false } = options;
+  const { pullSecrets = false, workerPools = false } = options;
   const patch = options.patch === undefined ? undefined : await readPatch(options.patch, folder);
   const rights: ExtraRights = {
     ...asked,
     pullSecrets,
     workerPools: workerPools || asked.workerPools === true,
-    patchDeployments: patchDeployments || asked.patchDeployments === true,
   };
   const common = {
     image,
@@ -197,10 +195,9 @@ function rightsFor({ snapshot, ...given }: GivenDocuments, { stderr }: Surroundi
   return rightsOf(settings, footprints);
 }
 
-function unusualRights({ wait, hold }: Footprint): readonly string[] {
-  const found = wait?.inject === "ServerSideApply" ? ["patch Deployments"] : [];
-  if (hold === undefined) return found;
-  found.push(`patch ${hold.resource.resource}`);
+function unusualRights({ hold }: Footprint): readonly string[] {
+  if (hold === undefined) return [];
+  const found = [`patch ${hold.resource.resource}`];
   if (hold.onDelete === "DeleteOwned")
     found.push(`delete ${hold.ownedResources.map(({ resource }) => resource).join(", ")}`);
   return found;

@@ -28,7 +28,7 @@ import type { ConnectionOptions } from "../connection.ts";
 import type { DocumentKind } from "../document-kind.ts";
 import { fetchClusterDocuments, type ReadDocuments } from "../document-session.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
-import { isEffective } from "../footprint/effects.ts";
+import { findFootprintEffects } from "../footprint/effects.ts";
 import { footprintDocuments } from "../footprint/footprints.ts";
 import { type FootprintView, viewFootprints } from "../footprint/session.ts";
 import { type GateView, viewGates } from "../gate-session.ts";
@@ -100,7 +100,8 @@ export async function plan(options: PlanOptions, surroundings: Surroundings): Pr
     surroundings,
     ...(only !== undefined && more.length === 0 && { node: only }),
   });
-  const effects = await footprints.findEffects(options.installation);
+  const effects =
+    footprints.footprints && (await findFootprintEffects(footprints.footprints, { session, surroundings }));
   const deciding = { rules, gates, architecture: seen, footprints };
   const { diff, forecasts, gatePlan, footprintPlan } = await planNodes(session, deciding, {
     options,
@@ -130,7 +131,7 @@ export async function plan(options: PlanOptions, surroundings: Surroundings): Pr
     if (gatePlan !== undefined) stdout.write(`\n${formatGatePlan(gatePlan, style)}`);
     if (forecast !== undefined) stdout.write(`\n${formatArchitecturePlan(forecast, style)}`);
     if (footprintPlan.length > 0) stdout.write(`\n${formatFootprintPlan(footprintPlan, style)}`);
-    if (effects) stdout.write(formatFootprintEffects(effects, style));
+    if (effects) stdout.write(formatFootprintEffects(effects));
   }
   // Rules with a fault are told of alone; the files of documents that cannot be used are those of `run`.
   const ofConfig = Object.values(read).flatMap((it) => it.faults.filter(({ line }) => line !== undefined));
@@ -139,7 +140,7 @@ export async function plan(options: PlanOptions, surroundings: Surroundings): Pr
     diff.written > 0,
     forecast !== undefined && forecast.pods.length + forecast.daemonSets.length > 0,
     footprintPlan.some(({ agent }) => agent?.selector !== undefined && agent.selector.waits === undefined),
-    effects !== undefined && isEffective(effects),
+    effects !== undefined && effects.owners.length > 0,
   ].includes(true);
   return options.exitCode && isChanging ? exitCodes.changes : exitCodes.done;
 }

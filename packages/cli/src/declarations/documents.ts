@@ -94,10 +94,6 @@ export function declareManifests(root: Command, { outside, onEnd }: ProgramOptio
       "--worker-pools",
       "let it make and delete Deployments for WorkerPools, which are any Deployments, and hold WorkerPools; footprints with a preset of agent-substrate take it too",
     )
-    .option(
-      "--patch-deployments",
-      "let it put the wait for agents into Deployments, which are any Deployments: footprints with inject ServerSideApply take it",
-    )
     .option("--handler <name>", "of RuntimeClasses: the handler of the container runtime")
     .option("--taint-key <key>", "of RuntimeClasses: their pods tolerate this key; repeatable", collect)
     .addOption(

@@ -133,7 +133,7 @@ export function createFootprintAdmission(
   const unasked = whyUnasked(settings);
   // Nothing is asked for, or told, before all footprints have been read.
   const isWanted = ({ footprints: inForce, policy }: Footprints): boolean =>
-    policy.isUndecided !== true && inForce.some(({ wait }) => wait?.inject === "Webhook");
+    policy.isUndecided !== true && inForce.some(({ wait }) => wait !== undefined);
   const kept = createKeptWebhook({
     ...around,
     name: "footprint",

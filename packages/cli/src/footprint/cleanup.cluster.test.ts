@@ -135,7 +135,7 @@ async function labelOf(key: string): Promise<string | undefined> {
 const WAITING = `{
   workloads: [{podSelector: {matchLabels: {app: web}}}],
   node: {label: {key: example.com/agent}},
-  wait: {inject: ServerSideApply, port: 9, container: {name: wait-for-agent, image: "registry.test/wait:1"}}
+  wait: {inject: Webhook, port: 9, container: {name: wait-for-agent, image: "registry.test/wait:1"}}
 }`;
 
 function aDeployment(name: string, app: string): Deployment {
@@ -156,53 +156,31 @@ async function initContainersOf(name: string): Promise<readonly string[]> {
   return spec?.template.spec?.initContainers?.map((it) => it.name) ?? [];
 }
 
-describe("waits in Deployments", () => {
-  it("are shown, taken off when told to, and nothing of others with them", async () => {
-    const { client } = cluster;
+/** As an earlier release applied it. */
+async function aFormerWait(name: string, fieldManager: string): Promise<void> {
+  await cluster.client.create(deployments, aDeployment(name, name), { namespace: "default" });
+  const wait = { name: "wait-for-agent", image: "registry.test/wait:1" };
+  const spec = { template: { spec: { initContainers: [wait] } } };
+  const body = { metadata: { name, namespace: "default" }, spec } as unknown as Deployment;
+  await cluster.client.apply(deployments, body, { fieldManager });
+}
+
+describe("waits that an earlier release applied to Deployments", () => {
+  const line = "deployments.apps default/web: its pods wait for an agent, and are rolled out anew without";
+
+  it("are shown, and removed with --yes, without any document, and nothing of others with them", async () => {
     await using stage = await aStage(documentOf(WAITING));
-    await client.create(deployments, aDeployment("web", "web"), { namespace: "default" });
-    await client.create(deployments, aDeployment("other", "other"), { namespace: "default" });
-    await stage.ran(async () => expect(await initContainersOf("web")).toEqual(["wait-for-agent", "setup"]));
-    const line = "deployments.apps default/web: its pods wait for an agent, and are rolled out anew without";
+    await aFormerWait("web", "berth");
+    await aFormerWait("other", "berth-other");
     const shown = await stage.clean();
     expect(shown.stdout).toContain(`${line}: would be taken off\n`);
     expect(shown.stdout).not.toContain("default/other");
-    expect(shown.stderr).toContain("Nothing was written");
-    expect(await initContainersOf("web")).toEqual(["wait-for-agent", "setup"]);
-    const data = JSON.parse((await stage.clean("-o", "json")).stdout) as {
-      readonly owners: readonly object[];
-    };
-    expect(data.owners).toEqual([
-      { object: "deployments.apps default/web", what: line.slice(line.indexOf("its")) },
-    ]);
+    expect(await initContainersOf("web")).toHaveLength(2);
     const done = await stage.clean("--yes");
     expect([done.code, done.stdout]).toEqual([0, expect.stringContaining(`${line}: will be taken off\n`)]);
     expect(await initContainersOf("web")).toEqual(["setup"]);
-    const { metadata } = await client.get(deployments, { namespace: "default", name: "web" });
-    expect(metadata?.managedFields?.map(({ manager }) => manager)).not.toContain("berth");
+    expect(await initContainersOf("other")).toHaveLength(2);
     expect((await stage.clean()).stdout).toBe("There is nothing to clean.\n");
-  });
-
-  it("are those of the installation that is named", async () => {
-    await using stage = await aStage(documentOf(WAITING));
-    await cluster.client.create(deployments, aDeployment("web", "web"), { namespace: "default" });
-    const waiting = ["wait-for-agent", "setup"];
-    await stage.ran(async () => expect(await initContainersOf("web")).toEqual(waiting), "other");
-    expect((await stage.clean("--yes")).stdout).toBe("There is nothing to clean.\n");
-    expect(await initContainersOf("web")).toEqual(waiting);
-    expect((await stage.clean("--installation", "other", "--yes")).code).toBe(0);
-    expect(await initContainersOf("web")).toEqual(["setup"]);
-  });
-
-  it("are left alone where no document has pods wait that way", async () => {
-    const { client } = cluster;
-    await client.create(deployments, aDeployment("web", "web"), { namespace: "default" });
-    {
-      await using stage = await aStage(documentOf(WAITING));
-      await stage.ran(async () => expect(await initContainersOf("web")).toContain("wait-for-agent"));
-    }
-    await using other = await aStage(documentOf(WAITING.replace("ServerSideApply", "Webhook")));
-    expect((await other.clean()).stdout).toBe("There is nothing to clean.\n");
   });
 });
 

@@ -1,15 +1,15 @@
-/** What `berth clean` undoes of footprints beside the nodes: finalizers on owners, and waits in Deployments. */
+/** What `berth clean` undoes of footprints beside the nodes: finalizers on owners, and old waits in Deployments. */
 import { type Deployment, daemonSets, deployments, isApiError, type Node } from "@berth/kube";
 import {
-  appliedContainers,
   asksFor,
   FOOTPRINT,
   type Footprint,
   type Footprints,
+  formerWaitManager,
+  formerWaits,
   labelId,
   type NodePlan,
   recordOf,
-  waitManager,
 } from "@berth/placement";
 import { removeFinalizer } from "@berth/runtime";
 import { describeApiError } from "../failure-text.ts";
@@ -79,8 +79,6 @@ export async function findFootprintWork(
   });
   for (const hold of distinctHolds({ footprints: inForce }))
     found.push(...(await heldOwners(hold, { session, surroundings })));
-  if (footprints?.footprints.some(({ wait }) => wait?.inject === "ServerSideApply"))
-    found.push(...(await waitingDeployments(keepers.installation, { session, surroundings })));
   return found;
 }
 
@@ -110,15 +108,17 @@ async function heldOwners(
   return found;
 }
 
-/** Those in which the server has written down init containers as applied by us: an apply of nothing takes them off. */
-async function waitingDeployments(
+/**
+ * Deployments with a wait that an earlier release applied: an apply of nothing removes it. Only this release looks for them.
+ */
+export async function findFormerWaits(
   installation: string,
   { session, surroundings }: ListingSurroundings,
 ): Promise<readonly FootprintLeftover[]> {
-  const fieldManager = waitManager(installation);
+  const fieldManager = formerWaitManager(installation);
   const found: FootprintLeftover[] = [];
   await eachObject({ resource: deployments }, { session, surroundings }, (deployment) => {
-    if (appliedContainers(deployment, installation).size === 0) return;
+    if (formerWaits(deployment, installation).length === 0) return;
     const { namespace = "", name = "", uid = "" } = deployment.metadata ?? {};
     // The type promises a whole Deployment: an apply is of a part of it.
     const nothing = { metadata: { namespace, name, uid } } as Deployment;

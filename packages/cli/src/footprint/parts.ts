@@ -37,7 +37,6 @@ import { createFootprintHub } from "./footprints.ts";
 import { createHoldParts } from "./hold-parts.ts";
 import { createFootprintProgresses } from "./progress.ts";
 import { createFootprintReports } from "./reports.ts";
-import { createWaitParts } from "./wait-parts.ts";
 
 export interface FootprintSurroundings {
   readonly client: KubeClient;
@@ -84,11 +83,11 @@ export interface FootprintParts {
 }
 
 /**
- * What is decided over all nodes, of owners, of Deployments and of DaemonSets are parts of their own. Each gets the
+ * What is decided over all nodes, of owners and of DaemonSets are parts of their own. Each gets the
  * footprints as they change, and says when there is something to report.
  */
 export function createFootprintParts(around: FootprintSurroundings): FootprintParts {
-  const { client, cluster, nodes, daemonSets, events, clock, log, metrics, recheckAll } = around;
+  const { client, cluster, nodes, daemonSets, events, clock, log, metrics, admission, recheckAll } = around;
   const common = { client, cluster, clock, log, metrics };
   const inForce = (): readonly Footprint[] => hub.inForce?.footprints ?? [];
   const onChange = (rule?: string): void => (rule === undefined ? reports.askAll() : reports.askRule(rule));
@@ -113,12 +112,9 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
     onPod: (change) => holds.watches.podChanged(change),
     onOwners: (pod) => holds.watches.ownersKnown(pod),
     onNamespace: (namespace) => holds.watches.lookAgain(namespace),
-    onNeed: (where) => waits.lookAgain(where),
   });
   const { sight } = watches;
-  const { installation, admission } = around;
   const holds = createHoldParts({ ...common, nodes, watches, events, onChange });
-  const waits = createWaitParts({ ...common, installation, sight, admission, events });
   const agents = createAgentParts({
     ...common,
     nodes,
@@ -128,7 +124,7 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
     onChange,
     onAsked: recheckAll,
   });
-  const progresses = createFootprintProgresses({ inForce, counts, watches, holds, waits, agents });
+  const progresses = createFootprintProgresses({ inForce, counts, watches, holds, admission, agents });
 
   const footprintMetrics = createFootprintMetrics(metrics);
   footprintMetrics.counts(() => counts.tally.total);
@@ -141,7 +137,6 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
     const holding = holds.want(footprints);
     watches.want([...new Set([...footprints.footprints, ...holding])]);
     agents.want(footprints);
-    waits.want(footprints);
     reports.askAll();
     around.onChange();
     recheckAll();
@@ -190,7 +185,7 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
       onNodes: () => counts.check(),
       onLook: () => reports.look(),
     }),
-    elected: [...holds.components, ...waits.components, ...agents.components, ...reports.controllers],
+    elected: [...holds.components, ...agents.components, ...reports.controllers],
   };
 }
 

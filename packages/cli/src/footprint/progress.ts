@@ -1,16 +1,22 @@
 /** How far each footprint is, put together from all that is counted, watched and refused: for its conditions. */
-import { type Footprint, type FootprintProgress, type FootprintWatches, SETTLING_MS } from "@berth/placement";
+import {
+  type Footprint,
+  type FootprintJudgement,
+  type FootprintProgress,
+  type FootprintWatches,
+  SETTLING_MS,
+} from "@berth/placement";
 import type { AgentParts } from "./agent-parts.ts";
 import type { NodeCounts } from "./counts.ts";
 import type { HoldParts } from "./hold-parts.ts";
-import type { WaitParts } from "./wait-parts.ts";
 
 export interface FootprintProgressOptions {
   readonly inForce: () => readonly Footprint[];
   readonly counts: NodeCounts;
   readonly watches: Pick<FootprintWatches, "whyUnread">;
   readonly holds: Pick<HoldParts, "problem" | "progress">;
-  readonly waits: Pick<WaitParts, "problem" | "judge">;
+  /** Whether the API server asks about new pods that are to wait. */
+  readonly admission: () => FootprintJudgement | undefined;
   readonly agents: Pick<AgentParts, "problem" | "progress">;
 }
 
@@ -24,12 +30,11 @@ export interface FootprintProgresses {
 }
 
 export function createFootprintProgresses(options: FootprintProgressOptions): FootprintProgresses {
-  const { inForce, counts, watches, holds, waits, agents } = options;
+  const { inForce, counts, watches, holds, admission, agents } = options;
   const { tally } = counts;
   const problemsOf = (footprint: Footprint): readonly (string | undefined)[] => [
     watches.whyUnread(footprint),
     holds.problem(footprint),
-    waits.problem(footprint),
     agents.problem(footprint),
   ];
   return {
@@ -43,7 +48,7 @@ export function createFootprintProgresses(options: FootprintProgressOptions): Fo
         unread: watches.whyUnread(footprint),
         ...agents.progress(footprint),
         ...holds.progress(footprint),
-        wait: waits.judge(footprint),
+        wait: footprint.wait && admission(),
       };
     },
     hindrances(footprint) {

@@ -19,8 +19,7 @@ import {
   roles,
   serviceAccounts,
 } from "@berth/kube";
-import { compileFootprints, crds, createWaitReconciler, nodeFootprints, workerPools } from "@berth/placement";
-import { clusterName, createSilentLogger, type EventInput, keyOf, systemClock } from "@berth/runtime";
+import { compileFootprints, crds, nodeFootprints, workerPools } from "@berth/placement";
 import {
   aNode,
   aPod,
@@ -118,7 +117,6 @@ spec:
   workloads: [{podSelector: {matchLabels: {app: web}}}]
   node: {label: {key: example.com/web}, claims: {annotationPrefix: example.com/web.}}
   group: {by: OwnerUID, owner: {group: apps, kind: Deployment}}
-  wait: {inject: ServerSideApply, port: 9}
 ---
 apiVersion: berth.dev/v1alpha1
 kind: NodeFootprint
@@ -142,7 +140,7 @@ describe("the manifests for footprints", () => {
   it("give what waits, claims by owners and volumes take, and nothing is refused", async () => {
     const { client } = cluster;
     const namespace = "default";
-    const own = await installed("waits", { patchDeployments: true });
+    const own = await installed("waits", {});
     const mark = await cluster.audit.mark();
     await using asAccount = own.client;
     await using folder = await testFolder({ "footprints.yaml": WEB });
@@ -150,7 +148,6 @@ describe("the manifests for footprints", () => {
     const url = `https://127.0.0.1:${port}`;
     const spec = admissionServerSpec.parse({ bindAddress: `127.0.0.1:${port}`, url });
     await client.create(nodes, aNode("n1").build());
-    await client.create(deployments, aDeployment("web"), { namespace });
     await client.create(persistentVolumes, {
       metadata: { name: "v" },
       spec: {
@@ -186,8 +183,6 @@ describe("the manifests for footprints", () => {
       config: [{ path: `${folder.path}/footprints.yaml`, shown: "footprints.yaml" }],
     });
     await eventually(async () => {
-      const { spec: deployment } = await client.get(deployments, { namespace, name: "web" });
-      expect(deployment?.template.spec?.initContainers?.map(({ name }) => name)).toEqual(["wait-for-agent"]);
       const { metadata } = await client.get(nodes, { name: "n1" });
       expect(metadata?.labels?.["footprint.berth.dev/storage"]).toBe("true");
       const { items } = await client.list(mutatingWebhookConfigurations);
@@ -204,34 +199,6 @@ describe("the manifests for footprints", () => {
     await eventually(() => expect(berth.problems()).toEqual([]));
     const refused = await cluster.audit.entriesSince(mark, { user: own.user, code: 403 });
     expect(refused.map(({ verb, resource }) => `${verb} ${resource}`)).toEqual([]);
-  });
-});
-
-describe("with the rights of the manifests", () => {
-  it("a Deployment that goes as its wait is applied is no refusal to be told of", async () => {
-    const namespace = "default";
-    const own = await installed("gone", { patchDeployments: true });
-    await using asAccount = own.client;
-    await using folder = await testFolder({ "footprints.yaml": WEB });
-    const settings = await loadSettings({ config: [`${folder.path}/footprints.yaml`] }, folder.path);
-    const sources = [{ source: "config" as const, documents: settings.nodeFootprints }];
-    const footprints = compileFootprints({ sources });
-    const made = await cluster.client.create(deployments, aDeployment("short"), { namespace });
-    await cluster.client.delete(deployments, { namespace, name: "short" });
-    const events: EventInput[] = [];
-    const reconcile = createWaitReconciler({
-      installation: "gone",
-      deployments: { get: () => made },
-      footprints: () => footprints,
-      sight: { namespaceLabels: () => ({}), driverOfClaim: () => null },
-      client: asAccount,
-      events: { record: (event) => events.push(event) },
-      clock: systemClock,
-    });
-    const key = keyOf(clusterName("c"), made);
-    const { signal } = new AbortController();
-    const result = await reconcile(key, { signal, log: createSilentLogger() });
-    expect([result, events.map(({ reason, note }) => `${reason}: ${note}`)]).toEqual([undefined, []]);
   });
 });
 

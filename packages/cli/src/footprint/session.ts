@@ -15,7 +15,6 @@ import { clusterName, createSilentLogger, sleep } from "@berth/runtime";
 import { listDaemonSets } from "../gate-session.ts";
 import { type Session, unlessForbidden } from "../session.ts";
 import type { Surroundings } from "../surroundings.ts";
-import { type FootprintEffects, findFootprintEffects } from "./effects.ts";
 
 /** What footprints look at. It goes on seeing until it is disposed. */
 export interface FootprintView extends AsyncDisposable {
@@ -24,8 +23,6 @@ export interface FootprintView extends AsyncDisposable {
   readonly sight: FootprintSight;
   /** Waits until it is known what this pod means for them, or cannot be. It need not be one of the node. */
   settle(pod: Pod): Promise<void>;
-  /** What they would do to objects beside nodes. @returns `undefined` without footprints. */
-  findEffects(installation: string): Promise<FootprintEffects | undefined>;
 }
 
 export interface FootprintViewOptions {
@@ -84,20 +81,6 @@ export async function viewFootprints(
     sight,
     async settle(pod) {
       if (mayRead) await untilKnown(inForce, { sight, podsOf: () => [pod] }, surroundings);
-    },
-    async findEffects(installation) {
-      const patienceMs = mayRead ? PATIENCE_MS : 0;
-      return (
-        footprints &&
-        findFootprintEffects({
-          footprints,
-          sight,
-          installation,
-          session,
-          surroundings,
-          patienceMs,
-        })
-      );
     },
     [Symbol.asyncDispose]: () => seeing.disposeAsync(),
   };

@@ -116,34 +116,19 @@ describe("the plan of a footprint", () => {
 });
 
 describe("the objects beside nodes", () => {
-  const none: FootprintEffects = { deployments: [], unknownDeployments: 0, owners: [] };
-  const shown = (effects: Partial<FootprintEffects>): readonly string[] =>
-    formatFootprintEffects({ ...none, ...effects }, style)
-      .split("\n")
-      .slice(0, -1);
+  const shown = (owners: FootprintEffects["owners"]): readonly string[] =>
+    formatFootprintEffects({ owners }).split("\n").slice(0, -1);
 
   it("are named with what would become of them, and none is a line of its own", () => {
-    expect(shown({})).toEqual([]);
-    expect(
-      shown({
-        deployments: [
-          { deployment: "shop/a", put: ["wait"], taken: [] },
-          { deployment: "shop/b", put: ["wait"], taken: ["old"] },
-        ],
-        owners: [{ owner: "workerpools.ate.dev demo/pool", finalizer: "x.test/hold" }],
-        unknownDeployments: 2,
-      }),
-    ).toEqual([
-      "Deployment shop/a: its pods would be rolled out, to wait in wait",
-      "Deployment shop/b: its pods would be rolled out, to wait in wait and without old",
+    expect(shown([])).toEqual([]);
+    expect(shown([{ owner: "workerpools.ate.dev demo/pool", finalizer: "x.test/hold" }])).toEqual([
       "workerpools.ate.dev demo/pool: the finalizer x.test/hold would be put on",
-      "Of 2 Deployments it is not known whether the pods would wait for an agent.",
     ]);
   });
 
   it("are listed up to the first 20 of a kind", () => {
     const owners = named(23).map((owner) => ({ owner, finalizer: "x.test/hold" }));
-    expect(shown({ owners }).slice(-2)).toEqual([
+    expect(shown(owners).slice(-2)).toEqual([
       "n19: the finalizer x.test/hold would be put on",
       "and 3 more owners",
     ]);

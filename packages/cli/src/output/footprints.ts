@@ -1,5 +1,5 @@
 /** Footprints for people: what `plan` says of them, and `explain node`. */
-import { type FootprintChanges, IDLE_VALUE, type Requests, type WaitForecast } from "@berth/placement";
+import { type FootprintChanges, IDLE_VALUE, type Requests } from "@berth/placement";
 import type { FootprintEffects } from "../footprint/effects.ts";
 import type { FootprintExplanation, FootprintOfPod } from "../footprint/explanation.ts";
 import { formatColumns } from "./columns.ts";
@@ -11,28 +11,10 @@ const MOST_NAMED = 5;
 const MOST_LISTED = 20;
 
 /** What `plan` says of objects beside nodes that would be written. Empty when there are none. */
-export function formatFootprintEffects(effects: FootprintEffects, style: Style): string {
-  const { deployments, unknownDeployments, owners } = effects;
-  const lines = [
-    ...listed(deployments, "Deployments", (it) => `Deployment ${it.deployment}: ${waitText(it)}`),
-    ...listed(owners, "owners", (it) => `${it.owner}: the finalizer ${it.finalizer} would be put on`),
-    ...(unknownDeployments === 0
-      ? []
-      : [
-          style.warning(
-            `Of ${counted(unknownDeployments, "Deployment")} it is not known whether the pods would wait for an agent.`,
-          ),
-        ]),
-  ];
-  return lines.map((line) => `${line}\n`).join("");
-}
-
-function waitText({ put, taken }: WaitForecast): string {
-  const changes = [
-    ...(put.length > 0 ? [`to wait in ${put.join(", ")}`] : []),
-    ...(taken.length > 0 ? [`without ${taken.join(", ")}`] : []),
-  ];
-  return `its pods would be rolled out, ${changes.join(" and ")}`;
+export function formatFootprintEffects({ owners }: FootprintEffects): string {
+  return listed(owners, "owners", (it) => `${it.owner}: the finalizer ${it.finalizer} would be put on`)
+    .map((line) => `${line}\n`)
+    .join("");
 }
 
 function listed<T>(all: readonly T[], noun: string, format: (one: T) => string): readonly string[] {

@@ -33,8 +33,8 @@ export interface WaitSecurityContext {
 
 /** Workloads wait for the agent of their node. */
 export interface FootprintWait {
-  /** `ServerSideApply` puts the container into Deployments, `Webhook` into new pods. Default `None`. */
-  readonly inject?: "None" | "ServerSideApply" | "Webhook" | undefined;
+  /** `Webhook` puts the container into new pods. Default `None`. */
+  readonly inject?: "None" | "Webhook" | undefined;
   readonly container?:
     | {
         readonly name?: string | undefined;
@@ -127,9 +127,12 @@ const securityContext: z.ZodType<WaitSecurityContext> = withRules<WaitSecurityCo
 
 export const footprintWait: z.ZodType<FootprintWait> = z.strictObject({
   inject: z
-    .enum(["None", "ServerSideApply", "Webhook"])
+    .enum(["None", "Webhook"], {
+      error: ({ input }) =>
+        input === "ServerSideApply" ? "ServerSideApply was removed: use Webhook" : undefined,
+    })
     .optional()
-    .describe("ServerSideApply puts the container into Deployments, Webhook into new pods. Default None."),
+    .describe("Webhook puts the container into new pods. Default None."),
   container: z
     .strictObject({
       name: z

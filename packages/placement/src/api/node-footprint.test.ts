@@ -17,6 +17,16 @@ describe("the schema of NodeFootprint", () => {
     expect(fields).toContain(field);
   });
 
+  it("F-E17 refuses the removed way to wait with a hint", () => {
+    const { error } = nodeFootprintSpec.safeParse({
+      preset: "gpu",
+      wait: { inject: "ServerSideApply", port: 9 },
+    });
+    expect(error?.issues).toMatchObject([
+      { path: ["wait", "inject"], message: "ServerSideApply was removed: use Webhook" },
+    ]);
+  });
+
   it("leaves room for a uid behind a prefix", () => {
     const tried = (name: string) =>
       nodeFootprintSpec.safeParse({

@@ -158,8 +158,6 @@ const MEANINGS = {
   NoOwnerHeld: "No deletion of an owner waits.",
   NoForeignMarks: "No mark of the footprint stands that somebody else has set.",
   AgentPlaced: "Nothing keeps the agent of a footprint from the nodes that need it.",
-  AgentWaitSet: "The pods of the Deployment wait for the agent of their node from now on.",
-  AgentWaitTaken: "No footprint has the pods of the Deployment wait any more, so they no longer do.",
   WorkerPoolDeploymentMissing: "The Deployment of a WorkerPool is not there, so it is created.",
   WorkerPoolDeploymentDiffers:
     "The Deployment of a WorkerPool is not as the pool asks for, so it is applied again.",

@@ -62,7 +62,7 @@ describe("a document without a preset", () => {
       excludeSelector: { matchLabels: { type: "virtual-kubelet" } },
       releaseDelayMs: 90_000,
       hold: { resource: workers, finalizer: "example.com/hold", onDelete: "Wait", timeoutMs: 3_600_000 },
-      wait: { inject: "Webhook", containerName: "wait-for-agent", image: "busybox:1.36", timeoutSeconds: 2 },
+      wait: { containerName: "wait-for-agent", image: "busybox:1.36", timeoutSeconds: 2 },
       agent: { namespace: "ns", name: "ds", nodeSelector: "Manage" },
       placement: "Eager",
     });
@@ -99,7 +99,7 @@ describe("a document without a preset", () => {
     ],
     [
       "a wait for no port",
-      { ...plain, wait: { inject: "ServerSideApply" } },
+      { ...plain, wait: { inject: "Webhook" } },
       ["wait.port: has to be given: pods wait for it"],
     ],
     [
@@ -179,10 +179,9 @@ describe("presets", () => {
   it("put the container in that the pull request has, where they are told to", () => {
     const { footprint } = complete({
       preset: "agent-substrate/owner-uid",
-      wait: { inject: "ServerSideApply" },
+      wait: { inject: "Webhook" },
     });
     expect(footprint?.wait).toEqual({
-      inject: "ServerSideApply",
       containerName: "wait-for-atelet",
       image: "busybox:1.36",
       port: 8085,

@@ -289,7 +289,6 @@ function waitOf({ inject = "None", container = {}, port }: FootprintWait = {}): 
   const { name, image } = WAIT_CONTAINER;
   return {
     wait: {
-      inject,
       containerName: container.name ?? name,
       image: container.image ?? image,
       ...waitSettings(container),

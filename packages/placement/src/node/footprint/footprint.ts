@@ -48,8 +48,8 @@ export interface OwnerHold {
   readonly timeoutMs?: number;
 }
 
+/** The container that the webhook puts into new pods. */
 export interface AgentWait {
-  readonly inject: "ServerSideApply" | "Webhook";
   readonly containerName: string;
   readonly image: string;
   /** Absent: it says nothing of them. */

@@ -56,7 +56,7 @@ export {
   toOwnerText,
 } from "./hold/watches.ts";
 export { createFootprintMetrics, type FootprintMetrics } from "./metrics.ts";
-export { type NeedPlace, type NeedSight, podNeeds } from "./needs.ts";
+export { type NeedSight, podNeeds } from "./needs.ts";
 export { MAX_OWNERS, OwnerResolver, type OwnerResolverOptions } from "./owners.ts";
 export { FootprintPods, type FootprintPodsOptions } from "./pod-watches.ts";
 export { originalFootprint, type Preset, presets } from "./presets.ts";
@@ -66,7 +66,6 @@ export { decideFootprintStatus, type FootprintStatusPatch, type FullFootprintSta
 export { type FootprintCounts, FootprintTally, type FootprintTallyOptions } from "./tally.ts";
 export { claimId, type NodePast, type NodePasts, type NodeUse, type PodUse, podUses, useOf } from "./use.ts";
 export { admitWait, type WaitAdmission, type WaitAnswer, type WaitQuestion } from "./wait/admit.ts";
+export { formerWaitManager, formerWaits } from "./wait/former-wait.ts";
 export { type WaitWebhookOptions, waitLabels, waitPath, waitWebhook } from "./wait/objects.ts";
-export { createWaitReconciler, type WaitReconcilerOptions } from "./wait/reconciler.ts";
-export { appliedContainers, waitContainer, waitManager } from "./wait/wait.ts";
-export { WaitWatch, type WaitWatchOptions } from "./wait/watch.ts";
+export { waitContainer } from "./wait/wait.ts";

@@ -13,12 +13,6 @@ export type Answer = "yes" | "no" | "unknown";
 /** What is asked about a pod beyond the pod itself. */
 export type NeedSight = Pick<FootprintSight, "namespaceLabels" | "driverOfClaim">;
 
-/** Which pods a change concerns: all; those in a namespace; those that mount a claim of it. */
-export interface NeedPlace {
-  readonly namespace?: string;
-  readonly claim?: string;
-}
-
 /** Phases of a pod whose containers have all ended, for good. */
 export const FINISHED: ReadonlySet<string> = new Set(["Succeeded", "Failed"]);
 

@@ -22,7 +22,6 @@ import { clusterName, createSilentLogger, systemClock } from "@berth/runtime";
 import { aNode, aPod, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
 import type { Footprint, NeedingPods } from "./footprint.ts";
-import type { NeedPlace } from "./needs.ts";
 import { createFootprintSight, type FootprintWatches } from "./sight.ts";
 import { plainFootprint } from "./testing/footprints.ts";
 
@@ -66,7 +65,6 @@ interface Setup extends AsyncDisposable {
   /** Namespaces told of. */
   readonly near: Set<string>;
   /** Where need may be another. */
-  readonly needs: NeedPlace[];
   problem(): string | undefined;
 }
 
@@ -82,7 +80,6 @@ async function setUp(user?: string): Promise<Setup> {
   const told = new Set<string>();
   const near = new Set<string>();
   const known = new Set<string>();
-  const needs: NeedPlace[] = [];
   const watches = createFootprintSight({
     client,
     cluster: clusterName("test"),
@@ -93,7 +90,6 @@ async function setUp(user?: string): Promise<Setup> {
     onEverything: () => {},
     onOwners: ({ spec }) => void known.add(spec?.nodeName ?? ""),
     onNamespace: (namespace) => void near.add(namespace),
-    onNeed: (where) => void needs.push(where),
   });
   const stopping = new AbortController();
   const running = await Promise.all(watches.components.map((part) => part.start(stopping.signal)));
@@ -103,7 +99,6 @@ async function setUp(user?: string): Promise<Setup> {
     told,
     known,
     near,
-    needs,
     problem: () => watches.components.map((part) => part.problem?.()).find((it) => it !== undefined),
     async [Symbol.asyncDispose]() {
       stopping.abort();
@@ -152,7 +147,7 @@ async function podsOfDeployment(namespace: string): Promise<readonly [Pod, Pod]>
 describe("the owners of a real Deployment's pods", () => {
   it("F-B10 are read once for both, without their labels being touched, up to a kind of one's own", async () => {
     await using setup = await setUp();
-    const { id, watches, told, known, needs } = setup;
+    const { id, watches, told, known } = setup;
     await cluster.client.create(customResourceDefinitions, poolDefinition);
     const pool = await eventually(() =>
       cluster.client.create(poolResource, { metadata: { namespace: id, name: "pool" } }),
@@ -196,7 +191,6 @@ describe("the owners of a real Deployment's pods", () => {
     for (const resource of ["replicasets.apps", "deployments.apps", "pools.footprint.test"])
       expect(await cluster.audit.countSince(mark, { ...gets, resource })).toBe(1);
     expect(setup.problem()).toBeUndefined();
-    expect(needs).toEqual([]);
   });
 
   it("stay unknown without the right to read one of them, which is named", async () => {
@@ -239,7 +233,7 @@ describe("the owners of a real Deployment's pods", () => {
 describe("the CSI drivers of claims", () => {
   it("are those of the volumes behind them, and their pods' nodes are told, and for waits the claim", async () => {
     await using setup = await setUp();
-    const { id, watches, told, needs } = setup;
+    const { id, watches, told } = setup;
     const capacity = { storage: "1Gi" };
     const accessModes = ["ReadWriteMany"];
     const spec = { accessModes, resources: { requests: capacity }, storageClassName: "" };
@@ -265,8 +259,6 @@ describe("the CSI drivers of claims", () => {
     await eventually(() => expect(driver("data")).toBeNull());
     await eventually(() => expect(watches.sight.pods(footprint, "n1")).toHaveLength(1));
     told.clear();
-    expect(needs).toContainEqual({});
-    needs.length = 0;
     await cluster.client.create(persistentVolumes, {
       metadata: { name: `${id}-data` },
       spec: { accessModes, capacity, csi: { driver: "efs.csi.aws.com", volumeHandle: "fs-1" } },
@@ -275,9 +267,6 @@ describe("the CSI drivers of claims", () => {
       expect([driver("data"), driver("lost"), driver("none")]).toEqual(["efs.csi.aws.com", null, null]),
     );
     await eventually(() => expect(told).toContain("n1"));
-    expect(new Set(needs.map((it) => JSON.stringify(it)))).toEqual(
-      new Set([JSON.stringify({ namespace: id, claim: "data" })]),
-    );
     watches.want([aFootprint(id, {})]);
     expect(driver("data")).toBeUndefined();
   });
@@ -286,7 +275,7 @@ describe("the CSI drivers of claims", () => {
 describe("the labels of namespaces", () => {
   it("are read only when a footprint asks for them; the nodes of their pods are told, and so are holds and waits", async () => {
     await using setup = await setUp();
-    const { id, watches, told, near, needs } = setup;
+    const { id, watches, told, near } = setup;
     await cluster.client.create(pods, aPod("user").in(id).on("n1").labelled({ app: id }).build());
     const team = (): unknown => watches.sight.namespaceLabels(id)?.["team"];
     watches.want([aFootprint(id, {})]);
@@ -298,13 +287,11 @@ describe("the labels of namespaces", () => {
     expect(watches.sight.namespaceLabels("no-such-namespace")).toBeNull();
     told.clear();
     near.clear();
-    needs.length = 0;
     const body = { metadata: { labels: { team: "b" } } };
     await cluster.client.patch(namespaces, { name: id }, { type: "merge", body });
     await eventually(() => expect(team()).toBe("b"));
     expect(told).toEqual(new Set(["n1"]));
     expect(near).toContain(id);
-    expect(needs).toContainEqual({ namespace: id });
     expect(watches.podsOf(footprint, { namespace: id })).toHaveLength(1);
     expect(watches.podsOf(footprint, { namespace: "default" })).toEqual([]);
   });

@@ -8,7 +8,6 @@ import { isAgentChecked } from "./agent/check.ts";
 import { FOOTPRINT, type Footprint, type NeedingPods, type PodGrouping } from "./footprint.ts";
 import type { FootprintSight } from "./footprint-sight.ts";
 import type { PodsAmong } from "./hold/held-pods.ts";
-import type { NeedPlace } from "./needs.ts";
 import { OwnerResolver } from "./owners.ts";
 import { FootprintPods } from "./pod-watches.ts";
 import { VolumeDrivers } from "./volume-drivers.ts";
@@ -32,8 +31,6 @@ export interface FootprintSightOptions {
   readonly onOwners?: (pod: Pod) => void;
   /** What pods in this namespace are decided by has changed: for holds. Must not throw. */
   readonly onNamespace?: (namespace: string) => void;
-  /** What it is told by, beside a pod itself, whether it needs an agent has changed there: for waits. Must not throw. */
-  readonly onNeed?: (where: NeedPlace) => void;
 }
 
 export interface FootprintWatches {
@@ -54,27 +51,22 @@ export interface FootprintWatches {
 }
 
 export function createFootprintSight(options: FootprintSightOptions): FootprintWatches {
-  const { daemonSets, onNode, onEverything, onOwners, onNamespace, onNeed } = options;
-  const changed = (nodes: ReadonlySet<string>, where: NeedPlace & { readonly namespace: string }): void => {
+  const { daemonSets, onNode, onEverything, onOwners, onNamespace } = options;
+  const changed = (nodes: ReadonlySet<string>, namespace: string): void => {
     nodes.forEach(onNode);
-    onNamespace?.(where.namespace);
-    onNeed?.(where);
-  };
-  const needKnown = (): void => {
-    onEverything();
-    onNeed?.({});
+    onNamespace?.(namespace);
   };
   const pods = new FootprintPods({ ...options, onChange: onNode, onSynced: onEverything });
   const namespaces = new NamespaceWatch({
     ...options,
     name: "footprint-namespaces",
-    onChange: (namespace) => changed(pods.nodesOfNamespace(namespace), { namespace }),
-    onSynced: needKnown,
+    onChange: (namespace) => changed(pods.nodesOfNamespace(namespace), namespace),
+    onSynced: onEverything,
   });
   const volumes = new VolumeDrivers({
     ...options,
-    onChange: (namespace, claim) => changed(pods.nodesOfClaim(namespace, claim), { namespace, claim }),
-    onSynced: needKnown,
+    onChange: (namespace, claim) => changed(pods.nodesOfClaim(namespace, claim), namespace),
+    onSynced: onEverything,
   });
   const owners = new OwnerResolver({
     ...options,

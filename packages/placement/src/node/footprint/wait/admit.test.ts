@@ -93,12 +93,8 @@ describe("a new pod", () => {
     expect(ask(owned, {}, [footprintOf({ ...base, node, group, wait })]).patch).toHaveLength(1);
   });
 
-  it("does not by a footprint that waits in another way, or not at all", () => {
-    const others = [
-      footprintOf(base),
-      footprintOf({ ...base, wait: { ...wait, inject: "ServerSideApply" } }),
-    ];
-    expect(ask(needing(), {}, others)).toEqual(nothing);
+  it("does not by a footprint whose pods do not wait", () => {
+    expect(ask(needing(), {}, [footprintOf(base)])).toEqual(nothing);
   });
 
   it("starts without waiting where it cannot be told yet, and that is told", () => {

@@ -45,13 +45,12 @@ export function admitWait({ footprints, sight }: WaitAdmission, question: WaitQu
   const waiting: Footprint[] = [];
   const unknown: string[] = [];
   for (const footprint of footprints) {
-    if (footprint.wait?.inject !== "Webhook") continue;
-    if (!canBring(pod, footprint)) continue;
+    if (footprint.wait === undefined || !canBring(pod, footprint)) continue;
     const answer = podNeeds(pod, footprint, sight);
     if (answer === "yes") waiting.push(footprint);
     if (answer === "unknown") unknown.push(footprint.rule);
   }
-  return { patch: injectWait(spec, waitContainers(waiting, "Webhook")), unknown };
+  return { patch: injectWait(spec, waitContainers(waiting)), unknown };
 }
 
 /** May it have a group, and so an agent? Its owners have not been read: that it has any is enough. */

@@ -39,7 +39,7 @@ function ownerOf({ installation }: Pick<WaitWebhookOptions, "installation">): Ob
 }
 
 /**
- * `berth-footprint`. Asked about new pods that a footprint with a wait by webhook selects, never about those of Berth and of
+ * `berth-footprint`. Asked about new pods that a footprint with a wait selects, never about those of Berth and of
  * the system, and never waited for: a pod that could not be asked about starts without waiting. Selectors and conditions
  * only spare questions: Berth decides the same by itself. Without such footprints it has no webhooks.
  */
@@ -47,9 +47,7 @@ export function waitWebhook(
   footprints: readonly Footprint[],
   options: WaitWebhookOptions,
 ): MutatingWebhookConfiguration {
-  const workloads = footprints.flatMap(({ wait, workloads: needing }) =>
-    wait?.inject === "Webhook" ? needing : [],
-  );
+  const workloads = footprints.flatMap(({ wait, workloads: needing }) => (wait === undefined ? [] : needing));
   const webhook = {
     name: "pods.footprint.berth.dev",
     admissionReviewVersions: ["v1"],

@@ -6,10 +6,9 @@ import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
 import { applyPatch } from "../../testing/json-patch.ts";
 import type { AgentWait } from "../footprint.ts";
-import { injectWait, waitBody, waitContainer } from "./wait.ts";
+import { injectWait, waitContainer } from "./wait.ts";
 
 const wait: AgentWait = {
-  inject: "Webhook",
   containerName: "wait-for-atelet",
   image: "busybox:1.36",
   port: 8085,
@@ -105,18 +104,5 @@ describe("a pod that is to wait", () => {
     { initContainers: [null, 7, { name: 7 }], containers: {} },
   ])("can be anything: %j", (spec) => {
     expect(() => injectWait(spec, [container])).not.toThrow();
-  });
-});
-
-describe("what is applied to a Deployment", () => {
-  const deployment = { metadata: { namespace: "ns", name: "d", uid: "u", labels: { a: "b" } } };
-  const metadata = { namespace: "ns", name: "d", uid: "u" };
-
-  it("is its identity with the uid, so that nothing is created, and the containers", () => {
-    expect(waitBody(deployment, [container])).toEqual({
-      metadata,
-      spec: { template: { spec: { initContainers: [container] } } },
-    });
-    expect(waitBody(deployment, [])).toEqual({ metadata });
   });
 });
