@@ -1,3 +1,4 @@
+export * from "./all-objects.ts";
 export {
   type ComponentName,
   type FindProgramsOptions,
