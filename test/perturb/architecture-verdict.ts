@@ -10,7 +10,12 @@ import {
   pods,
   type Resource,
 } from "@berth/kube";
-import { ARCHITECTURE_GATE, architecturePolicies } from "@berth/placement";
+import {
+  ARCHITECTURE,
+  ARCHITECTURE_GATE,
+  architecturePolicies,
+  tolerationsAnnotation,
+} from "@berth/placement";
 import type { HistoryEntry } from "@berth/testcluster";
 import {
   type ArchitectureView,
@@ -93,7 +98,7 @@ function foreignOf(resource: Resource, object: KubeObject, keys: readonly string
     annotations = {},
     ...meta
   } = object.metadata ?? {};
-  const { [MARKS]: _marks, [TEMPLATE_GENERATION]: _t, ...kept } = annotations;
+  const { [MARKS]: _marks, [GIVEN]: _given, [TEMPLATE_GENERATION]: _t, ...kept } = annotations;
   const rest = { ...object, metadata: { ...meta, annotations: kept } };
   if (resource === architecturePolicies) return { ...rest, status: 0 };
   if (resource === nodes) return { ...rest, spec: withoutTaints(object, keys) };
@@ -103,6 +108,8 @@ function foreignOf(resource: Resource, object: KubeObject, keys: readonly string
   return { ...rest, spec: { ...spec, template: { ...template, spec: withoutPlacement(template.spec) } } };
 }
 
+/** What Berth records on a DaemonSet. */
+const GIVEN = tolerationsAnnotation(ARCHITECTURE);
 /** The API server counts versions of the template in an annotation, by itself. */
 const TEMPLATE_GENERATION = "deprecated.daemonset.template.generation";
 

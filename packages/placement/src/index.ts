@@ -38,6 +38,7 @@ export { FirstPass, type FirstPassOptions } from "./node/first-pass.ts";
 export * from "./node/footprint/index.ts";
 export * from "./node/gate/index.ts";
 export { daemonSetQuery } from "./node/gate/pod-signal.ts";
+export { tolerationsAnnotation, withoutTolerations } from "./node/given-tolerations.ts";
 export { InformerSet, type InformerSetOptions, pick, type WantedInformer } from "./node/informer-set.ts";
 export * from "./node/labels/index.ts";
 export type { FieldHolder } from "./node/managers.ts";

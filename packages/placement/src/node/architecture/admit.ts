@@ -8,6 +8,7 @@ import { ARCHITECTURES_ANNOTATION } from "../../api/architecture-policy.ts";
 import type { Reason } from "../../api/reasons.ts";
 import type { AdmissionQuestion } from "../admission-question.ts";
 import type { Instant } from "../capability.ts";
+import { recordTolerations } from "../given-tolerations.ts";
 import { isMirrorPod, isPodSpec } from "../pod-kind.ts";
 import { matchesSelector } from "../selector.ts";
 import { field, isRecord, listField, textField, textMapField } from "../untrusted-json.ts";
@@ -19,7 +20,7 @@ import { imageUses } from "./images.ts";
 import { isHeldFor, isOrdinary } from "./pod-kind.ts";
 import { addGate, liftGate, narrow } from "./pod-patch.ts";
 import type { PodVerdict } from "./pod-view.ts";
-import { type ArchitecturePolicyInForce, refusesImpossible } from "./policy.ts";
+import { ARCHITECTURE, type ArchitecturePolicyInForce, refusesImpossible } from "./policy.ts";
 import {
   appendTolerations,
   hasTolerationOf,
@@ -84,7 +85,7 @@ export function admitPod(context: ArchitectureAdmission, question: ArchitectureQ
   }
   const isDecided = verdict.kind === "fits" || verdict.kind === "any";
   const patch = [
-    ...tolerate(context, pod, verdict, POD_TOLERATIONS),
+    ...appendTolerations(pod.spec.tolerations, missingFor(context, pod, verdict), POD_TOLERATIONS),
     ...(isHeld ? narrow(pod.spec, verdict, policy.spec.preferences) : []),
     ...(isHeld && !isDecided ? addGate(pod.spec) : liftGate(pod.spec)),
   ];
@@ -115,10 +116,13 @@ export function admitDaemonSet(
   const judged = judgeSent(context, template);
   const kept =
     judged === undefined || lacksFacts(judged.verdict) ? keptFrom(context, oldObject, template) : [];
-  const patch =
-    judged === undefined || kept.length > 0
-      ? appendTolerations(template.spec.tolerations, kept, TEMPLATE_TOLERATIONS)
-      : tolerate(context, template, judged.verdict, TEMPLATE_TOLERATIONS);
+  const given =
+    judged === undefined || kept.length > 0 ? kept : missingFor(context, template, judged.verdict);
+  const { annotations } = metadataOf(object);
+  const patch = [
+    ...appendTolerations(template.spec.tolerations, given, TEMPLATE_TOLERATIONS),
+    ...recordTolerations(ARCHITECTURE, annotations, given),
+  ];
   return { allowed: true, patch, wants: judged === undefined ? [] : wantsOf(judged.verdict) };
 }
 
@@ -183,15 +187,20 @@ function refusalText({ message }: PodVerdict, { name }: ArchitecturePolicyInForc
   return `${message} (architecture policy ${name}; the annotation ${ARCHITECTURES_ANNOTATION} of the pod overrides it)`;
 }
 
-function tolerate(
+function missingFor(
   context: ArchitectureAdmission,
-  { spec, tolerations }: SentPod,
+  { tolerations }: SentPod,
   verdict: PodVerdict,
-  path: string,
-): readonly JsonPatchOperation[] {
-  const keys = keysToGive(tolerations, taintKeys(context), verdict);
-  const missing = missingTolerations(tolerations, keys, verdict);
-  return appendTolerations(spec.tolerations, missing, path);
+): readonly Toleration[] {
+  return missingTolerations(tolerations, keysToGive(tolerations, taintKeys(context), verdict), verdict);
+}
+
+/** Without annotations that can be read it has none. */
+function metadataOf(object: unknown): { readonly annotations?: Readonly<Record<string, string>> } {
+  const metadata = field(object, "metadata");
+  return isRecord(field(metadata, "annotations"))
+    ? { annotations: textMapField(metadata, "annotations") }
+    : {};
 }
 
 /** The API server writes both in the same order of fields. */

@@ -33,6 +33,8 @@ function daemonSetOf(init: Init = {}): DaemonSet {
       namespace,
       uid: "u1",
       resourceVersion: "1",
+      // The API server keeps one on every DaemonSet that it has stored.
+      annotations: {},
       ...(deletionTimestamp !== undefined && { deletionTimestamp }),
     },
     spec: {

@@ -1,10 +1,12 @@
 /** What the pod template of a DaemonSet has to tolerate, and the patch that makes it so. Pure. */
 import type { DaemonSet, JsonPatchOperation, PodSpec, Toleration } from "@berth/kube";
 import type { Instant } from "../capability.ts";
+import { recordTolerations } from "../given-tolerations.ts";
 import { field, textMapField } from "../untrusted-json.ts";
 import { type GovernContext, governing } from "./govern.ts";
 import type { ImageQuestion, ImageSight } from "./image-sight.ts";
 import type { PodVerdict, WorkloadOutcome } from "./pod-view.ts";
+import { ARCHITECTURE } from "./policy.ts";
 import { appendTolerations, keysToGive, missingTolerations, uncoveredKeys } from "./tolerations.ts";
 import { judge, recheckAfter, wantsOf } from "./verdict.ts";
 
@@ -64,7 +66,12 @@ export function decideDaemonSet(view: DaemonSetView): DaemonSetDecision {
     verdict,
     missing,
     ...(hasPatch && {
-      patch: [{ op: "test", path: "/metadata/resourceVersion", value: resourceVersion }, ...additions],
+      patch: [
+        { op: "test", path: "/metadata/resourceVersion", value: resourceVersion },
+        ...additions,
+        // A stored DaemonSet has annotations, also where the cache keeps none of them.
+        ...recordTolerations(ARCHITECTURE, daemonSet.metadata?.annotations ?? {}, missing),
+      ],
     }),
     outcome: {
       rule: policy?.rule,

@@ -12,6 +12,7 @@ export {
 } from "./agent/check.ts";
 export { ManageProblems, type ManageProblemsOptions } from "./agent/manage-problems.ts";
 export { type AgentReconcilerOptions, createAgentReconciler, managedAgents } from "./agent/manager.ts";
+export { withoutSelector } from "./agent/selector.ts";
 export {
   bindFootprints,
   decideFootprints,

@@ -13,6 +13,7 @@ import type {
   ServiceAccount,
 } from "@berth/kube";
 import { celText, podTolerations } from "../cel.ts";
+import { tolerationsAnnotation } from "../given-tolerations.ts";
 import {
   clientConfig,
   daemonSetRule,
@@ -24,8 +25,12 @@ import {
   type WebhookClient,
 } from "../webhook-objects.ts";
 import { type CelTaint, gatedCel, nodeTaints, samePlaceCel, standsCel, toleratedCel } from "./cel.ts";
-import type { Gate } from "./gate.ts";
+import { GATES, type Gate } from "./gate.ts";
 import { type GateList, tolerationOf } from "./tolerate.ts";
+
+/** What `recordTolerations` keeps; as a list. */
+const RECORD = tolerationsAnnotation(GATES);
+const RECORDED = `object.metadata.?annotations[?${celText(RECORD)}].orValue("").split(",").filter(it, it != "")`;
 
 /** Label of a namespace whose DaemonSets get the tolerations of all gates, at the value `true`. */
 export const TOLERATE_LABEL = "berth.dev/tolerate-startup-gates";
@@ -129,15 +134,22 @@ export function tolerationPolicy(list: GateList, options: PolicyOptions): Policy
       namespaceSelector: { matchLabels: { [TOLERATE_LABEL]: "true" } },
     },
     matchConditions: daemonSetConditions(list),
-    variables: [{ name: "missing", expression: missingCel(list) }],
+    variables: [
+      { name: "missing", expression: missingCel(list) },
+      { name: "recorded", expression: RECORDED },
+    ],
     mutations: [{ patchType: "JSONPatch", jsonPatch: { expression: TOLERATING } }],
   });
 }
 
 const TOLERATING = [
-  `size(${podTolerations}) > 0`,
+  `(size(${podTolerations}) > 0`,
   `  ? variables.missing.map(it, JSONPatch{op: "add", path: "/spec/template/spec/tolerations/-", value: it})`,
-  `  : [JSONPatch{op: "add", path: "/spec/template/spec/tolerations", value: variables.missing}]`,
+  `  : [JSONPatch{op: "add", path: "/spec/template/spec/tolerations", value: variables.missing}])`,
+  // A DaemonSet has annotations: the API server itself keeps one there.
+  `  + [JSONPatch{op: "add", path: "/metadata/annotations/" + jsonpatch.escapeKey(${celText(RECORD)}),`,
+  `    value: (variables.recorded + variables.missing.map(it, it.key + ":" + it.effect)`,
+  `      .filter(it, !(it in variables.recorded))).join(",")}]`,
 ].join("\n");
 
 function missingCel({ gates }: GateList): string {

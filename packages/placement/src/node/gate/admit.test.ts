@@ -167,15 +167,21 @@ describe("a Node is created, beyond the contract", () => {
 describe("a DaemonSet of an opted-in namespace", () => {
   const ours: Toleration = { key: taint.key, operator: "Exists", effect: taint.effect };
   const path = "/spec/template/spec/tolerations";
+  const record = {
+    op: "add",
+    path: "/metadata/annotations",
+    value: { "berth.dev/gates-tolerations": `${taint.key}:${taint.effect}` },
+  };
   const kind = { kind: "DaemonSet" };
   const daemonSet = (spec: object, more: object = {}): object => ({ spec: { template: { spec, ...more } } });
 
   it("is created: its pods tolerate the gates", () => {
     const created = (object: unknown): unknown =>
       admitDaemonSetRequest(contract, { kind, operation: "CREATE", object });
-    expect(created(daemonSet({}))).toEqual([{ op: "add", path, value: [ours] }]);
+    expect(created(daemonSet({}))).toEqual([{ op: "add", path, value: [ours] }, record]);
     expect(created(daemonSet({ tolerations: [{ key: "x" }] }))).toEqual([
       { op: "add", path: `${path}/-`, value: ours },
+      record,
     ]);
     expect(created(daemonSet({ tolerations: [{ operator: "Exists" }] }))).toEqual([]);
     for (const hostile of [
@@ -194,8 +200,11 @@ describe("a DaemonSet of an opted-in namespace", () => {
       admitDaemonSetRequest(contract, { kind, operation: "UPDATE", object, oldObject });
     const [plain, changed] = [daemonSet({}), daemonSet({}, { metadata: { labels: { a: "1" } } })];
     expect(updated(plain, { ...plain, metadata: { labels: { a: "1" } } })).toEqual([]);
-    expect(updated(plain, changed)).toEqual([{ op: "add", path, value: [ours] }]);
-    expect(updated(daemonSet({ tolerations: [ours] }), plain)).toEqual([{ op: "add", path, value: [ours] }]);
+    expect(updated(plain, changed)).toEqual([{ op: "add", path, value: [ours] }, record]);
+    expect(updated(daemonSet({ tolerations: [ours] }), plain)).toEqual([
+      { op: "add", path, value: [ours] },
+      record,
+    ]);
   });
 
   it("is something else, or goes: nothing is done", () => {

@@ -89,7 +89,11 @@ function readDaemonSet(object: unknown): DaemonSet | undefined {
   if (!isRecord(pod)) return undefined;
   const tolerations = optional(field(pod, "tolerations"), isTolerationList, []);
   if (tolerations === undefined) return undefined;
-  return { spec: { selector: {}, template: { spec: { containers: [], tolerations } } } };
+  const annotations = optional(field(field(object, "metadata"), "annotations"), isTextMap, undefined);
+  return {
+    ...(annotations && { metadata: { annotations } }),
+    spec: { selector: {}, template: { spec: { containers: [], tolerations } } },
+  };
 }
 
 /** `null` stands for absent, as everywhere in the API. */
@@ -97,7 +101,11 @@ function field(value: unknown, name: string): unknown {
   return isRecord(value) && Object.hasOwn(value, name) ? (value[name] ?? undefined) : undefined;
 }
 
-function optional<T>(value: unknown, is: (value: unknown) => value is T, absent: T): T | undefined {
+function optional<T>(
+  value: unknown,
+  is: (value: unknown) => value is T,
+  absent: T | undefined,
+): T | undefined {
   if (value === undefined) return absent;
   return is(value) ? value : undefined;
 }

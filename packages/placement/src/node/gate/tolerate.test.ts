@@ -19,7 +19,10 @@ const ours: readonly Toleration[] = [
 
 function daemonSet(tolerations?: readonly Toleration[], resourceVersion = "7"): DaemonSet {
   const spec = { containers: [], ...(tolerations && { tolerations }) };
-  return { metadata: { name: "ds", resourceVersion }, spec: { selector: {}, template: { spec } } };
+  return {
+    metadata: { name: "ds", resourceVersion, annotations: {} },
+    spec: { selector: {}, template: { spec } },
+  };
 }
 
 describe("the tolerations that a DaemonSet lacks", () => {
@@ -36,12 +39,23 @@ describe("the tolerations that a DaemonSet lacks", () => {
     const test = { op: "test", path: "/metadata/resourceVersion", value: "7" };
     const path = "/spec/template/spec/tolerations";
     const list = { op: "add", path, value: ours };
-    expect(tolerationPatch(daemonSet(), gates)).toEqual([test, list]);
-    expect(tolerationPatch(daemonSet([]), gates)).toEqual([test, list]);
+    const texts = [
+      "startup.k8s.io/initializing:NoSchedule",
+      "example.com/b:NoExecute",
+      "example.com/b:NoSchedule",
+    ];
+    const record = {
+      op: "add",
+      path: "/metadata/annotations/berth.dev~1gates-tolerations",
+      value: texts.join(","),
+    };
+    expect(tolerationPatch(daemonSet(), gates)).toEqual([test, list, record]);
+    expect(tolerationPatch(daemonSet([]), gates)).toEqual([test, list, record]);
     const other: Toleration = { key: "other", operator: "Exists" };
     expect(tolerationPatch(daemonSet([other]), gates)).toEqual([
       test,
       ...ours.map((value) => ({ op: "add", path: `${path}/-`, value })),
+      record,
     ]);
     expect(tolerationPatch(daemonSet(ours), gates)).toBeUndefined();
     expect(tolerationPatch({ spec: { selector: {}, template: {} } }, gates)).toBeUndefined();

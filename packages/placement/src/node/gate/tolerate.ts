@@ -1,7 +1,8 @@
 /** Which taints of startup gates the pods of a DaemonSet tolerate, and what makes them tolerate the others. */
 import type { DaemonSet, JsonPatchOperation, Toleration } from "@berth/kube";
+import { recordTolerations } from "../given-tolerations.ts";
 import { tolerates } from "../tolerations.ts";
-import type { Gate, Gates } from "./gate.ts";
+import { GATES, type Gate, type Gates } from "./gate.ts";
 
 /** Any list of gates in force. */
 export type GateList = Pick<Gates, "gates">;
@@ -44,11 +45,15 @@ export function tolerationPatch(
   return [{ op: "test", path: "/metadata/resourceVersion", value: resourceVersion }, ...additions];
 }
 
-/** What adds the missing tolerations behind those that stand; nothing when none is missing. */
+/** What adds the missing tolerations behind those that stand, and records them; nothing when none is missing. */
 export function additionsTo(daemonSet: DaemonSet, gates: GateList): readonly JsonPatchOperation[] {
   const missing = missingTolerations(daemonSet, gates);
   if (missing.length === 0) return [];
   const standing = daemonSet.spec?.template.spec?.tolerations ?? [];
-  if (standing.length === 0) return [{ op: "add", path: TOLERATIONS, value: missing }];
-  return missing.map((value) => ({ op: "add", path: `${TOLERATIONS}/-`, value }));
+  const record = recordTolerations(GATES, daemonSet.metadata?.annotations, missing);
+  if (standing.length === 0) return [{ op: "add", path: TOLERATIONS, value: missing }, ...record];
+  return [
+    ...missing.map((value): JsonPatchOperation => ({ op: "add", path: `${TOLERATIONS}/-`, value })),
+    ...record,
+  ];
 }

@@ -60,7 +60,7 @@ const WAITING_MS = 5_000;
  * Guarantees: one patch, which rolls the agent out, and none while a node that needs the agent lacks the label or while
  * that is not known. What it has put there for another label goes in the same patch. Somebody who takes the selector away has it put back, three times within ten minutes; then the
  * DaemonSet is left alone for a while (`Contested`). A DaemonSet that two footprints want to manage is left alone
- * (`AgentShared`). When a footprint goes, the selector stays: without the label the agent runs nowhere until a person takes it away.
+ * (`AgentShared`). When a footprint goes, the selector stays: without the label the agent runs nowhere until `berth clean` or a person removes it.
  */
 export function createAgentReconciler(options: AgentReconcilerOptions): Reconcile<ObjectKey> {
   const memories = new TemplateMemories(createTemplateMemory);

@@ -10,6 +10,7 @@ import {
   SELECTOR_ANNOTATION,
   selectorPatch,
   staysAway,
+  withoutSelector,
 } from "./selector.ts";
 
 const KEY = "ate.dev/atelet";
@@ -289,4 +290,38 @@ describe("the patch that makes an agent follow", () => {
       );
     },
   );
+});
+
+describe("I-4 what Berth has added to the template of an agent", () => {
+  const cleaned = (after: DaemonSet): DaemonSet =>
+    applyPatch(after, withoutSelector(after) ?? []) as DaemonSet;
+  const fields = { key: "metadata.name", operator: "In", values: ["n"] };
+
+  it.each<[string, Partial<PodSpec>]>([
+    ["no affinity", {}],
+    ["a term", required(linux())],
+    ["several terms", required(linux(), { matchFields: [fields] })],
+    [
+      "preferences",
+      {
+        affinity: { podAffinity: {}, nodeAffinity: { preferredDuringSchedulingIgnoredDuringExecution: [] } },
+      },
+    ],
+    ["affinity of pods", { affinity: { podAffinity: {} } }],
+  ])("is taken back with Eager, beside %s", (_, spec) => {
+    const before = daemonSetOf(spec);
+    const after = followed(before, eager);
+    expect(staysAway(after.spec?.template.spec, eager)).toBe(true);
+    expect(cleaned(after)).toEqual(before);
+  });
+
+  it("is taken back with Lazy, beside another selector", () => {
+    const before = daemonSetOf({ nodeSelector: { os: "linux" } });
+    expect(cleaned(followed(before, lazy))).toEqual(before);
+  });
+
+  it("is nothing without a record", () => {
+    expect(withoutSelector(daemonSetOf({ nodeSelector: { [KEY]: "true" } }))).toBeUndefined();
+    expect(withoutSelector(daemonSetOf(required(term("NotIn", "false"))))).toBeUndefined();
+  });
 });

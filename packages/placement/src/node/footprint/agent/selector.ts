@@ -1,5 +1,6 @@
 /** Where the DaemonSet of an agent asks to run, and the patch that makes it follow its footprint. Pure. */
 import type {
+  Affinity,
   DaemonSet,
   JsonPatchOperation,
   NodeAffinity,
@@ -7,6 +8,7 @@ import type {
   NodeSelectorTerm,
   PodSpec,
 } from "@berth/kube";
+import { escapePointer } from "../../json-pointer.ts";
 import { ownValue } from "../../mark.ts";
 import { matchesNodeSelectorTerms } from "../../selector.ts";
 import { IDLE_VALUE } from "../complete.ts";
@@ -18,8 +20,8 @@ export type AgentTarget = Pick<Footprint, "label" | "placement">;
 const SPEC = "/spec/template/spec";
 
 /**
- * Annotation on the DaemonSet of an agent, beside its pod template and not in it: what Berth has put into its node selector,
- * `ate.dev/atelet=true`. All else there is of others.
+ * Annotation on the DaemonSet of an agent, beside its pod template: what Berth has added there. `ate.dev/atelet=true` is in
+ * the node selector; `ate.dev/atelet!=false` in the required node affinity (`Eager`). Everything else is of others.
  */
 export const SELECTOR_ANNOTATION = "berth.dev/node-selector";
 
@@ -82,9 +84,50 @@ function recordChanges(
   const stood = ownValue(daemonSet.spec?.template.spec?.nodeSelector, key);
   const isOurs =
     placement === "Lazy" && isAdded && (stood === undefined || recordedLabel(daemonSet)?.key === key);
-  const path = `/metadata/annotations/${escaped(SELECTOR_ANNOTATION)}`;
-  if (isOurs) return [{ op: "add", path, value: `${key}=${value}` }];
-  return before === undefined ? [] : [{ op: "remove", path }];
+  if (isOurs) return [{ op: "add", path: RECORD, value: `${key}=${value}` }];
+  const eager = `${key}!=${IDLE_VALUE}`;
+  if (placement === "Eager" && isAdded) return [{ op: "add", path: RECORD, value: eager }];
+  return before === undefined || before === eager ? [] : [{ op: "remove", path: RECORD }];
+}
+
+const RECORD = `/metadata/annotations/${escapePointer(SELECTOR_ANNOTATION)}`;
+
+/** Removes what Berth has added, as far as it stands, and the record. `undefined`: there is no record. */
+export function withoutSelector(daemonSet: DaemonSet): readonly JsonPatchOperation[] | undefined {
+  const record = ownValue(daemonSet.metadata?.annotations, SELECTOR_ANNOTATION);
+  if (record === undefined) return undefined;
+  const selected = recordedLabel(daemonSet);
+  const [key = "", idle] = record.split("!=", 2);
+  return [
+    ...(selected === undefined ? [] : [without(selected.key)]),
+    ...(idle === undefined ? [] : withoutRequirement(daemonSet.spec?.template.spec?.affinity, key)),
+    { op: "remove", path: RECORD },
+  ];
+}
+
+/** With the terms, and whatever is above them, that say nothing else. */
+function withoutRequirement(affinity: Affinity | undefined, key: string): readonly JsonPatchOperation[] {
+  const { nodeAffinity, ...others } = affinity ?? {};
+  const { requiredDuringSchedulingIgnoredDuringExecution: required, ...preferred } = nodeAffinity ?? {};
+  if (required === undefined) return [];
+  const terms = required.nodeSelectorTerms.flatMap((term): readonly NodeSelectorTerm[] => {
+    const { matchExpressions = [], ...fields } = term;
+    const left = matchExpressions.filter((it) => !isEagerRequirement(it, key));
+    if (left.length === matchExpressions.length) return [term];
+    const rest = { ...fields, ...(left.length > 0 && { matchExpressions: left }) };
+    return isEmpty(rest) ? [] : [rest];
+  });
+  const path = `${SPEC}/affinity`;
+  if (terms.length > 0)
+    return [{ op: "replace", path: `${path}/nodeAffinity/${REQUIRED}/nodeSelectorTerms`, value: terms }];
+  if (Object.keys(preferred).length > 0) return [{ op: "remove", path: `${path}/nodeAffinity/${REQUIRED}` }];
+  return [{ op: "remove", path: Object.keys(others).length > 0 ? `${path}/nodeAffinity` : path }];
+}
+
+const REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution";
+
+function isEagerRequirement({ key, operator, values = [] }: NodeSelectorRequirement, asked: string): boolean {
+  return key === asked && operator === "NotIn" && values.length === 1 && values[0] === IDLE_VALUE;
 }
 
 function without(key: string): JsonPatchOperation {
@@ -164,10 +207,5 @@ function holds(requirement: NodeSelectorRequirement, labels: Readonly<Record<str
 }
 
 function selectorPath(key: string): string {
-  return `${SPEC}/nodeSelector/${escaped(key)}`;
-}
-
-/** `~` and `/` are escaped in a JSON pointer (RFC 6901). */
-function escaped(key: string): string {
-  return key.replaceAll("~", "~0").replaceAll("/", "~1");
+  return `${SPEC}/nodeSelector/${escapePointer(key)}`;
 }

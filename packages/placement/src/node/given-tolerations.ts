@@ -1,0 +1,62 @@
+/**
+ * The tolerations that Berth adds to the pod template of a DaemonSet. An annotation beside the template records them,
+ * because nothing else tells them from those of the user: `berth clean` removes only what is recorded. Pure.
+ */
+import type { DaemonSet, JsonPatchOperation, Toleration } from "@berth/kube";
+import { escapePointer } from "./json-pointer.ts";
+import { ownValue } from "./mark.ts";
+
+/** Of each capability: `startup.k8s.io/initializing:NoSchedule,example.com/b:NoExecute`. */
+export function tolerationsAnnotation(capability: string): string {
+  return `berth.dev/${capability}-tolerations`;
+}
+
+/** As kubectl writes taints. Without a value the toleration is for any. */
+function textOf({ key = "", value, effect = "" }: Toleration): string {
+  return `${key}${value === undefined ? "" : `=${value}`}:${effect}`;
+}
+
+/**
+ * Records them in the patch that adds them. Nothing for none.
+ *
+ * @param annotations of the DaemonSet. The API server keeps one on every stored DaemonSet; one that is being created may
+ *   have none, and `undefined` says so.
+ */
+export function recordTolerations(
+  capability: string,
+  annotations: Readonly<Record<string, string>> | undefined,
+  given: readonly Toleration[],
+): readonly JsonPatchOperation[] {
+  if (given.length === 0) return [];
+  const key = tolerationsAnnotation(capability);
+  const value = [...recordedIn(annotations, key).union(new Set(given.map(textOf)))].join(",");
+  return annotations === undefined
+    ? [{ op: "add", path: "/metadata/annotations", value: { [key]: value } }]
+    : [{ op: "add", path: `/metadata/annotations/${escapePointer(key)}`, value }];
+}
+
+function recordedIn(
+  annotations: Readonly<Record<string, string>> | undefined,
+  key: string,
+): ReadonlySet<string> {
+  return new Set((ownValue(annotations, key) ?? "").split(",").filter((it) => it !== ""));
+}
+
+/** Removes the tolerations that a capability has recorded, and the record. `undefined`: there is no record. */
+export function withoutTolerations(
+  { metadata, spec }: DaemonSet,
+  capability: string,
+): readonly JsonPatchOperation[] | undefined {
+  const key = tolerationsAnnotation(capability);
+  if (ownValue(metadata?.annotations, key) === undefined) return undefined;
+  const recorded = recordedIn(metadata?.annotations, key);
+  const standing = spec?.template.spec?.tolerations ?? [];
+  // From the last, so that the places of the others hold.
+  const ours = standing.flatMap((it, at) => (recorded.has(textOf(it)) ? [at] : [])).toReversed();
+  return [
+    ...ours.map(
+      (at): JsonPatchOperation => ({ op: "remove", path: `/spec/template/spec/tolerations/${at}` }),
+    ),
+    { op: "remove", path: `/metadata/annotations/${escapePointer(key)}` },
+  ];
+}
