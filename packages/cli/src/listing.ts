@@ -4,7 +4,7 @@ import type { Session } from "./session.ts";
 import type { Surroundings } from "./surroundings.ts";
 
 export interface Listing<T extends KubeObject>
-  extends Pick<ListOptions<T>, "labelSelector" | "metadataOnly" | "project"> {
+  extends Pick<ListOptions<T>, "fieldSelector" | "labelSelector" | "metadataOnly" | "namespace" | "project"> {
   readonly resource: Resource<T>;
   /** What follows where it may not be read, as the end of a sentence. Default none is named. */
   readonly consequence?: string;

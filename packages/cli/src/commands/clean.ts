@@ -3,6 +3,7 @@ import {
   ARCHITECTURE,
   FOOTPRINT,
   type Footprints,
+  GATES,
   type Gates,
   holdsMark,
   type NodePlan,
@@ -14,6 +15,8 @@ import {
   standingValue,
   taintId,
   toPlanDiff,
+  withoutSelector,
+  withoutTolerations,
 } from "@berth/placement";
 import { admissionName, deleteAdmission, findAdmission } from "../admission-cleanup.ts";
 import { architectureDocuments } from "../architecture-policies.ts";
@@ -23,16 +26,22 @@ import type { ConnectionOptions } from "../connection.ts";
 import { readDocuments } from "../document-session.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
 import {
-  carryOutFootprintWork,
-  describeFootprintWork,
   FootprintKeepers,
   findBereftAgents,
   findFootprintWork,
-  findFormerWaits,
   formatBereftAgents,
-  formatFootprintWork,
 } from "../footprint/cleanup.ts";
 import { footprintDocuments } from "../footprint/footprints.ts";
+import {
+  describeLeftovers,
+  findDeploymentWork,
+  findState,
+  findTemplateWork,
+  formatLeftovers,
+  type Leftover,
+  type TemplatePart,
+  undoLeftovers,
+} from "../leftovers.ts";
 import { type DataFormat, printData } from "../output/data.ts";
 import { formatPlan } from "../output/plan.ts";
 import { Progress } from "../output/progress.ts";
@@ -45,8 +54,9 @@ import {
   isNothing,
   type PodCleaning,
 } from "../pod-cleanup.ts";
-import { openSession, readNodes, readRuleFiles, type Session } from "../session.ts";
+import { openSession, type RuleFiles, readNodes, readRuleFiles, type Session } from "../session.ts";
 import { gateDocuments } from "../startup-gates.ts";
+import { findStateNamespace } from "../state-namespace.ts";
 import type { Surroundings } from "../surroundings.ts";
 
 export interface CleanOptions extends ConnectionOptions, Pick<RuleOptions, "config"> {
@@ -54,7 +64,9 @@ export interface CleanOptions extends ConnectionOptions, Pick<RuleOptions, "conf
   readonly yes?: boolean;
   readonly key?: readonly string[];
   /** Only what this capability has set. Default all. */
-  readonly capability?: "labels" | "gates" | "architecture" | "footprint";
+  readonly capability?: "labels" | "gates" | "architecture" | "footprint" | "worker-pools";
+  /** Of Berth's own state. Default as of `run`. */
+  readonly namespace?: string;
   /** Has pods made anew that carry a toleration of an architecture policy. Default false. */
   readonly restartPods?: boolean;
   readonly output?: DataFormat;
@@ -98,7 +110,7 @@ export async function clean(options: CleanOptions, surroundings: Surroundings): 
   };
   const podWork = await findPodWork(work, session);
   const isFootprint = capability === undefined || capability === FOOTPRINT;
-  // What such a document has put on owners and Deployments is not known, and stays.
+  // What such a document has put on owners is not known, and stays.
   if (isFootprint) for (const fault of faults) stderr.write(`${formatFault(fault)}\n`);
   const known = isFootprint ? footprints : undefined;
   if (!files.hasConfig && (known !== undefined || capability === FOOTPRINT)) stderr.write(FOOTPRINT_LIMIT);
@@ -113,22 +125,21 @@ export async function clean(options: CleanOptions, surroundings: Surroundings): 
     const isIdle = plan.patch === undefined && plan.stays.length === 0;
     plans.push(isIdle ? { ...plan, node: { metadata: { name } } } : plan);
   }
-  const footprintWork = [
-    ...(await findFootprintWork(known, keepers, at)),
-    ...(isFootprint ? await findFormerWaits(options.installation, at) : []),
-  ];
+  const { first, later } = await findLeftovers(work, files, at);
+  later.unshift(...(await findFootprintWork(known, keepers, at)));
+  const leftovers = [...first, ...later];
   stderr.write(formatBereftAgents(await findBereftAgents(known, plans, at), yes));
   const diff = toPlanDiff(plans);
   const more = {
     admission: admission.map(admissionName),
     ...describePodWork(podWork),
-    ...describeFootprintWork(footprintWork),
+    ...describeLeftovers(leftovers),
   };
   if (output) printData(stdout, { ...diff, ...more, done: yes }, output);
   else {
     if (diff.nodes.length > 0) stdout.write(formatPlan(diff, styleFor(stdout), yes ? "will" : "would"));
     stdout.write(formatPodWork(podWork, yes ? "will" : "would"));
-    stdout.write(formatFootprintWork(footprintWork, yes ? "will" : "would"));
+    stdout.write(formatLeftovers(leftovers, yes ? "will" : "would"));
   }
   if (unclaimed > 0) {
     stderr.write(
@@ -140,7 +151,7 @@ export async function clean(options: CleanOptions, surroundings: Surroundings): 
   const isWhole = session.leftOut.isEmpty;
   const end = isWhole ? exitCodes.done : exitCodes.cluster;
   const written = plans.filter(({ patch }) => patch !== undefined);
-  const isMore = !isNothing(podWork) || footprintWork.length > 0;
+  const isMore = !isNothing(podWork) || leftovers.length > 0;
   if (written.length === 0 && admission.length === 0 && !isMore) {
     if (!output) stdout.write(`There is nothing to clean${isWhole ? "" : " in what may be read"}.\n`);
     return end;
@@ -152,9 +163,10 @@ export async function clean(options: CleanOptions, surroundings: Surroundings): 
   // What could not be done of one keeps nobody from the others.
   const failures = [
     ...left.values(),
+    ...(await undoLeftovers(first, surroundings)),
     ...(await cleanNodes(written, session, work)),
     ...(await carryOutPodWork(podWork, session, surroundings)),
-    ...(await carryOutFootprintWork(footprintWork, surroundings)),
+    ...(await undoLeftovers(later, surroundings)),
   ];
   // The API server goes by its caches for a second or so.
   if (admission.length > 0)
@@ -166,7 +178,53 @@ export async function clean(options: CleanOptions, surroundings: Surroundings): 
 }
 
 const FOOTPRINT_LIMIT =
-  "Finalizers and waits of footprints that are deleted are not found: give their documents by --config FILE.\n";
+  "Finalizers of footprints that are deleted are not found: give their documents by --config FILE.\n";
+
+interface Leftovers {
+  /** Before the nodes: without their label pods of a DaemonSet that asks for it would end. */
+  readonly first: readonly Leftover[];
+  /** After the nodes: with their taints pods without the toleration would not come. */
+  readonly later: Leftover[];
+}
+
+async function findLeftovers(
+  { options }: Work,
+  { settings }: RuleFiles,
+  at: { readonly session: Session; readonly surroundings: Surroundings },
+): Promise<Leftovers> {
+  const { installation, capability } = options;
+  const isOf = (name: string): boolean => capability === undefined || capability === name;
+  const selector: TemplatePart = {
+    what: "its request for the label of a footprint",
+    remove: withoutSelector,
+  };
+  const tolerations = [GATES, ARCHITECTURE].filter(isOf).map(
+    (name): TemplatePart => ({
+      what: `tolerations of ${name}`,
+      remove: (daemonSet) => withoutTolerations(daemonSet, name),
+    }),
+  );
+  const pools = settings.workerPools === undefined ? "tell" : "delete";
+  const state = capability === undefined ? await stateNamespace(options, at) : undefined;
+  return {
+    first: isOf(FOOTPRINT) ? await findTemplateWork([selector], at) : [],
+    later: [
+      ...(await findDeploymentWork(
+        { installation, waits: isOf(FOOTPRINT), pools: isOf("worker-pools") ? pools : undefined },
+        at,
+      )),
+      ...(await findTemplateWork(tolerations, at)),
+      ...(state?.exists === true ? await findState({ namespace: state.name, installation }, at) : []),
+    ],
+  };
+}
+
+function stateNamespace(
+  { namespace: wanted }: CleanOptions,
+  { session, surroundings: { signal } }: { readonly session: Session; readonly surroundings: Surroundings },
+): ReturnType<typeof findStateNamespace> {
+  return findStateNamespace(session.client, { wanted, cluster: session.cluster, signal });
+}
 
 const { key: GATE_KEY, effect: GATE_EFFECT } = originalGate.taint;
 

@@ -64,7 +64,7 @@ export function declareConfirm(root: Command, { outside, onEnd }: ProgramOptions
 }
 
 export function declareClean(root: Command, { outside, onEnd }: ProgramOptions): void {
-  prints(takesInstallation(takesConfig(takesCluster(root.command("clean")))))
+  prints(takesInstallation(takesNamespace(takesConfig(takesCluster(root.command("clean"))))))
     .description(
       "Remove every mark that Berth has set, and what holds new nodes, pods and owners for it; shows what it would do unless --yes is given",
     )
@@ -75,6 +75,7 @@ export function declareClean(root: Command, { outside, onEnd }: ProgramOptions):
         "gates",
         "architecture",
         "footprint",
+        "worker-pools",
       ]),
     )
     .option(

@@ -335,7 +335,7 @@ describe("footprints that are not known", () => {
     await using folder = await testFolder({ kubeconfig: cluster.kubeconfig() });
     const clean = (...more: readonly string[]): Promise<CliResult> =>
       cli(["clean", "--kubeconfig", "kubeconfig", ...more], { folder: folder.path });
-    const limit = "Finalizers and waits of footprints that are deleted are not found";
+    const limit = "Finalizers of footprints that are deleted are not found";
     expect((await clean()).stderr).toContain(limit);
     expect((await clean("--capability", "footprint")).stderr).toContain(limit);
     expect((await clean("--capability", "labels")).stderr).not.toContain(limit);

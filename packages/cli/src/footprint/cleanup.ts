@@ -1,30 +1,20 @@
-/** What `berth clean` undoes of footprints beside the nodes: finalizers on owners, and old waits in Deployments. */
-import { type Deployment, daemonSets, deployments, isApiError, type Node } from "@berth/kube";
+/** What `berth clean` undoes of footprints beside the nodes: finalizers on owners. */
+import { daemonSets, isApiError, type Node } from "@berth/kube";
 import {
   asksFor,
   FOOTPRINT,
   type Footprint,
   type Footprints,
-  formerWaitManager,
-  formerWaits,
   labelId,
   type NodePlan,
   recordOf,
+  withoutSelector,
 } from "@berth/placement";
 import { removeFinalizer } from "@berth/runtime";
-import { describeApiError } from "../failure-text.ts";
-import { eachObject, type ListingSurroundings } from "../listing.ts";
+import type { Leftover } from "../leftovers.ts";
+import type { ListingSurroundings } from "../listing.ts";
 import { unlessForbidden } from "../session.ts";
-import type { Surroundings } from "../surroundings.ts";
 import { type DistinctHold, distinctHolds, eachOwner } from "./owners.ts";
-
-/** One object that has something of a footprint on it. */
-export interface FootprintLeftover {
-  /** `workerpools.ate.dev default/pool`. */
-  readonly object: string;
-  readonly what: string;
-  readonly undo: (signal: AbortSignal) => Promise<unknown>;
-}
 
 /**
  * Whose marks of footprints stand on nodes. Finalizers do not say themselves which installation has put them: where all
@@ -67,8 +57,8 @@ export async function findFootprintWork(
   footprints: Footprints | undefined,
   keepers: Pick<FootprintKeepers, "installation" | "otherOf">,
   { session, surroundings }: ListingSurroundings,
-): Promise<readonly FootprintLeftover[]> {
-  const found: FootprintLeftover[] = [];
+): Promise<readonly Leftover[]> {
+  const found: Leftover[] = [];
   const inForce = (footprints?.footprints ?? []).filter((footprint) => {
     const other = keepers.otherOf(footprint);
     if (other === undefined) return true;
@@ -85,9 +75,9 @@ export async function findFootprintWork(
 async function heldOwners(
   hold: DistinctHold,
   { session, surroundings }: ListingSurroundings,
-): Promise<readonly FootprintLeftover[]> {
+): Promise<readonly Leftover[]> {
   const { finalizer } = hold;
-  const found: FootprintLeftover[] = [];
+  const found: Leftover[] = [];
   await eachOwner(hold, { session, surroundings }, ({ object, resource, text }) => {
     const {
       namespace = "",
@@ -106,50 +96,6 @@ async function heldOwners(
     });
   });
   return found;
-}
-
-/**
- * Deployments with a wait that an earlier release applied: an apply of nothing removes it. Only this release looks for them.
- */
-export async function findFormerWaits(
-  installation: string,
-  { session, surroundings }: ListingSurroundings,
-): Promise<readonly FootprintLeftover[]> {
-  const fieldManager = formerWaitManager(installation);
-  const found: FootprintLeftover[] = [];
-  await eachObject({ resource: deployments }, { session, surroundings }, (deployment) => {
-    if (formerWaits(deployment, installation).length === 0) return;
-    const { namespace = "", name = "", uid = "" } = deployment.metadata ?? {};
-    // The type promises a whole Deployment: an apply is of a part of it.
-    const nothing = { metadata: { namespace, name, uid } } as Deployment;
-    found.push({
-      object: `deployments.apps ${namespace}/${name}`,
-      what: "its pods wait for an agent, and are rolled out anew without",
-      undo: (signal) => session.client.apply(deployments, nothing, { fieldManager, signal }),
-    });
-  });
-  return found;
-}
-
-/**
- * One that is gone is as good.
- * @returns one line for each that was left as it is: it changed since it was read, or may not be written.
- */
-export async function carryOutFootprintWork(
-  work: readonly FootprintLeftover[],
-  { signal }: Pick<Surroundings, "signal">,
-): Promise<readonly string[]> {
-  const failures: string[] = [];
-  for (const { object, undo } of work) {
-    try {
-      await undo(signal);
-    } catch (error) {
-      if (isApiError(error, "notFound", "uidMismatch")) continue;
-      if (!isApiError(error)) throw error;
-      failures.push(`${object} was left as it is: ${describeApiError(error)}`);
-    }
-  }
-  return failures;
 }
 
 /** A DaemonSet that goes by a label which is taken off. */
@@ -188,7 +134,8 @@ export async function findBereftAgents(
       () => orNone(session.client.get(daemonSets, { namespace, name }, { signal })),
       `whether ${namespace}/${name} asks for ${label.key} is unknown`,
     );
-    if (daemonSet && asksFor(daemonSet, footprint))
+    // Its pods stay where Berth itself made it ask: the request goes before the label does.
+    if (daemonSet && asksFor(daemonSet, footprint) && withoutSelector(daemonSet) === undefined)
       found.push({
         daemonSet: `${namespace}/${name}`,
         label: `${label.key}=${label.value}`,
@@ -218,13 +165,4 @@ export function formatBereftAgents(agents: readonly BereftAgent[], isDone: boole
         : `The DaemonSet ${daemonSet} ${isDone ? "runs" : "would run"} on ${on} that nobody needs it on: nothing keeps it away any more.\n`;
     })
     .join("");
-}
-
-/** As data; nothing when there is nothing. */
-export function describeFootprintWork(work: readonly FootprintLeftover[]): object {
-  return work.length === 0 ? {} : { owners: work.map(({ object, what }) => ({ object, what })) };
-}
-
-export function formatFootprintWork(work: readonly FootprintLeftover[], verb: "will" | "would"): string {
-  return work.map(({ object, what }) => `${object}: ${what}: ${verb} be taken off\n`).join("");
 }

@@ -1,0 +1,310 @@
+/** `berth clean` leaves a real API server as it was before Berth was first started, capability by capability. */
+import {
+  customResourceDefinitions,
+  type DaemonSet,
+  daemonSets,
+  deployments,
+  isApiError,
+  leases,
+  mutatingAdmissionPolicies,
+  mutatingWebhookConfigurations,
+  namespaces,
+  nodes,
+  pods,
+  type Resource,
+  secrets,
+} from "@berth/kube";
+import {
+  ARCHITECTURE_GATE,
+  architecturePolicies,
+  crds,
+  labelRules,
+  nodeFootprints,
+  startupGates,
+  workerPools,
+} from "@berth/placement";
+import {
+  aNode,
+  anImage,
+  aPod,
+  eventually,
+  findFreePort,
+  readAllObjects,
+  sharedTestCluster,
+  startRegistry,
+  type TestCluster,
+} from "@berth/testcluster";
+import { beforeAll, describe, expect, it } from "vitest";
+import { type BerthOptions, startBerth } from "../composition.ts";
+import { type AdmissionServerSpec, admissionServerSpec } from "../config/admission-server.ts";
+import { cli, testFolder } from "../testing/harness.ts";
+
+const apiVersion = "berth.dev/v1alpha1";
+/** Of Berth's own state. */
+const STATE = "clean-state";
+/** Of the workloads. */
+const namespace = "clean";
+const KINDS = [labelRules, startupGates, architecturePolicies, nodeFootprints, workerPools] as const;
+
+let cluster: TestCluster;
+beforeAll(async () => {
+  cluster = await sharedTestCluster();
+  const { client } = cluster;
+  for (const crd of crds()) await client.apply(customResourceDefinitions, crd);
+  for (const kind of KINDS) await eventually(() => client.list(kind as Resource));
+  await client.create(namespaces, { metadata: { name: STATE } });
+  const labels = { "berth.dev/tolerate-startup-gates": "true" };
+  await client.create(namespaces, { metadata: { name: namespace, labels } });
+});
+
+interface Story {
+  /** What the user has applied before Berth starts. */
+  readonly given: () => Promise<unknown>;
+  /** What Berth runs with. */
+  readonly options?: Partial<BerthOptions>;
+  readonly admission?: AdmissionServerSpec["mode"];
+  /** The documents of a configuration file. */
+  readonly config?: string;
+  /** Passes once Berth has done its work; may add objects that `ignore` names. */
+  readonly works: () => Promise<unknown>;
+  readonly ignore?: (name: string) => boolean;
+  /** What is to be true after `clean`, beside the comparison. */
+  readonly after?: () => Promise<unknown>;
+}
+
+/** Compares all objects of the cluster before the first start of Berth with those after `clean`. */
+async function leavesNothing({
+  given,
+  options,
+  admission = "Off",
+  config = "",
+  works,
+  after,
+  ...more
+}: Story): Promise<void> {
+  const { client } = cluster;
+  await using owned = new AsyncDisposableStack();
+  owned.defer(async () => {
+    for (const kind of KINDS)
+      await client.deleteCollection(kind as Resource, kind.namespaced ? { namespace } : {});
+    for (const kind of [pods, daemonSets, deployments] as const)
+      await client.deleteCollection(kind as Resource, { namespace }, { gracePeriodSeconds: 0 });
+    await client.deleteCollection(nodes, {});
+  });
+  const folder = owned.use(await testFolder({ kubeconfig: cluster.kubeconfig(), "berth.yaml": config }));
+  await given();
+  const before = await readAllObjects(client, more);
+  {
+    await using own = cluster.connect();
+    const port = await findFreePort();
+    const address = { bindAddress: `127.0.0.1:${port}`, url: `https://127.0.0.1:${port}` };
+    const spec = admissionServerSpec.parse({ mode: admission, ...address });
+    await using _berth = await startBerth({
+      client: own,
+      namespace: STATE,
+      lease: { namespace: STATE, name: "berth" },
+      admission: { spec, namespace: STATE },
+      ...(config !== "" && { config: [{ path: `${folder.path}/berth.yaml`, shown: "berth.yaml" }] }),
+      ...options,
+    });
+    await works();
+  }
+  await client.get(leases, { namespace: STATE, name: "berth" });
+  expect(await readAllObjects(client, more)).not.toEqual(before);
+  const args = ["clean", "--yes", "--namespace", STATE, "--kubeconfig", "kubeconfig"];
+  const cleaned = await cli([...args, ...(config === "" ? [] : ["--config", "berth.yaml"])], {
+    folder: folder.path,
+  });
+  expect([cleaned.code, cleaned.stderr]).toEqual([0, expect.not.stringContaining("could not")]);
+  expect(await readAllObjects(client, more)).toEqual(before);
+  await after?.();
+}
+
+const nodeOf = (name: string) => cluster.client.get(nodes, { name });
+const taintsOf = async (name: string) => (await nodeOf(name)).spec?.taints?.map(({ key }) => key);
+const daemonSetOf = (name: string) => cluster.client.get(daemonSets, { namespace, name });
+const tolerationsOf = async (name: string) =>
+  (await daemonSetOf(name)).spec?.template.spec?.tolerations?.map(({ key }) => key) ?? [];
+
+function aDaemonSet(name: string, image = "registry.test/agent:1"): DaemonSet {
+  const labels = { app: name };
+  const containers = [{ name: "main", image }];
+  const spec = { containers, tolerations: [{ key: "example.com/own", operator: "Exists" }] };
+  return {
+    metadata: { name },
+    spec: { selector: { matchLabels: labels }, template: { metadata: { labels }, spec } },
+  };
+}
+
+describe("I-4 clean takes back all that Berth has written", () => {
+  it("I-4 clean leaves nothing of labels", () =>
+    leavesNothing({
+      async given() {
+        await cluster.client.create(nodes, aNode("labelled").labelled({ "example.com/device": "x" }).build());
+        const spec = {
+          match: { all: [{ key: "example.com/device" }] },
+          labels: [{ key: "example.com/ruled" }],
+        };
+        const metadata = { name: "device" };
+        await cluster.client.create(labelRules, { apiVersion, kind: "LabelRule", metadata, spec });
+      },
+      works: () =>
+        eventually(async () =>
+          expect((await nodeOf("labelled")).metadata?.labels).toHaveProperty(["example.com/ruled"]),
+        ),
+    }));
+
+  it.each(["Policy", "Webhook"] as const)(
+    "I-4 clean leaves nothing of a gate that admission sets by %s",
+    (admission) =>
+      leavesNothing({
+        admission,
+        options: { backfillAtStart: true },
+        async given() {
+          await cluster.client.create(nodes, aNode("held").build());
+          for (const name of ["tolerating", "rolled"])
+            await cluster.client.create(daemonSets, aDaemonSet(name), { namespace });
+          const spec = { signals: { conditions: [{ type: "example.com/Ready" }] } };
+          const metadata = { name: "network" };
+          await cluster.client.create(startupGates, { apiVersion, kind: "StartupGate", metadata, spec });
+        },
+        async works() {
+          const { client } = cluster;
+          await eventually(async () => {
+            const kind: Resource =
+              admission === "Policy" ? mutatingAdmissionPolicies : mutatingWebhookConfigurations;
+            expect((await client.list(kind)).items).not.toEqual([]);
+            expect(await taintsOf("held")).toContain("startup.k8s.io/initializing");
+          });
+          // Admission adds the toleration when the template changes; the user changes it back.
+          const image = (tag: string) =>
+            client.patch(
+              daemonSets,
+              { namespace, name: "rolled" },
+              {
+                type: "strategic",
+                body: {
+                  spec: {
+                    template: {
+                      spec: { containers: [{ name: "main", image: `registry.test/agent:${tag}` }] },
+                    },
+                  },
+                },
+              },
+            );
+          let tag = 1;
+          await eventually(async () => {
+            await image(String(++tag));
+            expect(await tolerationsOf("rolled")).toHaveLength(2);
+          });
+          await image("1");
+          await using folder = await testFolder({ kubeconfig: cluster.kubeconfig() });
+          const args = ["gate", "tolerate", "--yes", "--namespace", namespace, "--kubeconfig", "kubeconfig"];
+          expect((await cli(args, { folder: folder.path })).code).toBe(0);
+          expect(await tolerationsOf("tolerating")).toHaveLength(2);
+        },
+      }),
+  );
+
+  it("I-4 clean leaves nothing of an architecture policy", async () => {
+    await using registry = await startRegistry();
+    const { reference } = await registry.push(anImage("team/amd:1").platforms("linux/amd64"));
+    const held = aPod("held").in(namespace).image("unknown.test/app:1").build();
+    const sent = await cluster.client.create(pods, held, { namespace, dryRun: true });
+    await leavesNothing({
+      admission: "Webhook",
+      ignore: (name) => name === `pods ${namespace}/held`,
+      async given() {
+        await cluster.client.create(nodes, aNode("amd").build());
+        await cluster.client.create(nodes, aNode("arm").arm64().build());
+        await cluster.client.create(daemonSets, aDaemonSet("agent", reference), { namespace });
+        const spec = { mode: "Both", maxHold: "1h", unresolvable: "Closed" };
+        const metadata = { name: "all" };
+        await cluster.client.create(architecturePolicies, {
+          apiVersion,
+          kind: "ArchitecturePolicy",
+          metadata,
+          spec,
+        });
+      },
+      async works() {
+        await eventually(async () => {
+          expect(await taintsOf("arm")).toContain("supported-arch");
+          expect(await tolerationsOf("agent")).toHaveLength(2);
+        });
+        await eventually(async () => {
+          try {
+            await cluster.client.create(pods, held, { namespace });
+          } catch (error) {
+            if (!isApiError(error, "alreadyExists")) throw error;
+          }
+          const { spec } = await cluster.client.get(pods, { namespace, name: "held" });
+          if (spec?.schedulingGates === undefined)
+            await cluster.client.delete(pods, { namespace, name: "held" }, { gracePeriodSeconds: 0 });
+          expect(spec?.schedulingGates).toEqual([{ name: ARCHITECTURE_GATE }]);
+        });
+      },
+      async after() {
+        const { spec } = await cluster.client.get(pods, { namespace, name: "held" });
+        expect(spec).toEqual(sent.spec);
+      },
+    });
+  });
+
+  it("I-4 clean leaves nothing of footprints, and the agents run where they ran", () =>
+    leavesNothing({
+      admission: "Webhook",
+      async given() {
+        const { client } = cluster;
+        for (const name of ["used", "idle"]) await client.create(nodes, aNode(name).build());
+        const web = aPod("web").in(namespace).labelled({ app: "web" }).on("used");
+        await client.create(pods, web.build(), { namespace });
+        for (const name of ["lazy", "eager"])
+          await client.create(daemonSets, aDaemonSet(name), { namespace });
+        const pool = { replicas: 1, ateomImage: "registry.test/ateom:1", sandboxClass: "gvisor" } as const;
+        await client.create(workerPools, { metadata: { name: "pool" }, spec: pool }, { namespace });
+        const workloads = [{ podSelector: { matchLabels: { app: "web" } } }];
+        const resource = { group: "ate.dev", version: "v1alpha1", resource: "workerpools" };
+        for (const [name, placement] of [
+          ["lazy", "Lazy"],
+          ["eager", "Eager"],
+        ] as const)
+          await client.create(nodeFootprints, {
+            apiVersion,
+            kind: "NodeFootprint",
+            metadata: { name },
+            spec: {
+              workloads,
+              group: { by: "PodLabel", label: "app" },
+              node: { label: { key: `example.com/${name}` } },
+              hold: { resource, finalizer: "example.com/hold", onDelete: "Wait" },
+              wait: { inject: "Webhook", port: 9 },
+              agent: { daemonSet: { namespace, name }, nodeSelector: "Manage", placement },
+            },
+          });
+      },
+      works: () =>
+        eventually(async () => {
+          const { client } = cluster;
+          expect((await nodeOf("used")).metadata?.labels).toHaveProperty(["example.com/lazy"]);
+          expect((await nodeOf("idle")).metadata?.labels).toHaveProperty(["example.com/eager"]);
+          const [lazy, eager] = await Promise.all(["lazy", "eager"].map(daemonSetOf));
+          expect(lazy?.spec?.template.spec?.nodeSelector).toBeDefined();
+          expect(eager?.spec?.template.spec?.affinity).toBeDefined();
+          const { metadata } = await client.get(workerPools, { namespace, name: "pool" });
+          expect(metadata?.finalizers).toEqual(["example.com/hold"]);
+          await client.get(mutatingWebhookConfigurations, { name: "berth-footprint" });
+          expect((await client.list(secrets, { namespace: STATE })).items).toHaveLength(1);
+        }),
+    }));
+
+  it("I-4 clean leaves nothing of WorkerPools, where the document is given", () =>
+    leavesNothing({
+      config: `{apiVersion: ${apiVersion}, kind: WorkerPools, metadata: {name: pools}, spec: {}}`,
+      async given() {
+        const spec = { replicas: 1, ateomImage: "registry.test/ateom:1", sandboxClass: "gvisor" } as const;
+        await cluster.client.create(workerPools, { metadata: { name: "pool" }, spec }, { namespace });
+      },
+      works: () => eventually(() => cluster.client.get(deployments, { namespace, name: "pool-deployment" })),
+    }));
+});
