@@ -6,6 +6,7 @@ import type { Version } from "./history.ts";
 /** The patterns of Sieve (Sun et al., OSDI 22): intermediate state, stale state, unobserved state. */
 export type Pattern = "kill-before" | "kill-after" | "stale" | "paused";
 
+/** Every kind of perturbation there is. */
 export const patterns: readonly Pattern[] = ["kill-before", "kill-after", "stale", "paused"];
 
 /** One perturbation of one telling. */

@@ -195,10 +195,7 @@ describe("an owner with a hold", () => {
       finalizer: "Remove",
       reason: "OwnerReleased",
     });
-    const running = pods.map(({ metadata: { deletionTimestamp: _, ...metadata } = {}, ...pod }) => ({
-      ...pod,
-      metadata,
-    }));
+    const running = [makePod("a")];
     expect(decideHold(viewOf({ pods: running, lossOf })).finalizer).toBeUndefined();
   });
 });
