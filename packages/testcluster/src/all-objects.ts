@@ -20,10 +20,10 @@ const FLEETING: ReadonlySet<string> = new Set([
 ]);
 
 /** The API server and the controllers of Kubernetes keep these; users do not. */
-const CONTROLLER_ANNOTATIONS: readonly string[] = [
+const CONTROLLER_ANNOTATIONS: ReadonlySet<string> = new Set([
   "deprecated.daemonset.template.generation",
   "deployment.kubernetes.io/revision",
-];
+]);
 
 /**
  * Reads every resource that the server can list, except Events and APIServices. Of each object it leaves out what the server and its
@@ -60,7 +60,7 @@ function nameOf({ group, plural }: Resource, { metadata }: KubeObject): string {
 function stable(resource: Resource, object: KubeObject): object {
   const { status: _status, metadata = {}, ...rest } = object as KubeObject & { readonly status?: unknown };
   const { resourceVersion: _v, generation: _g, managedFields: _m, annotations = {}, ...kept } = metadata;
-  const others = Object.entries(annotations).filter(([key]) => !CONTROLLER_ANNOTATIONS.includes(key));
+  const others = Object.entries(annotations).filter(([key]) => !CONTROLLER_ANNOTATIONS.has(key));
   return {
     ...(resource.plural === "leases" ? withoutTimes(rest) : rest),
     metadata: { ...kept, ...(others.length > 0 && { annotations: Object.fromEntries(others) }) },

@@ -24,6 +24,7 @@ import {
   workerPools,
 } from "@berth/placement";
 import {
+  type AllObjects,
   aNode,
   anImage,
   aPod,
@@ -44,14 +45,20 @@ const apiVersion = "berth.dev/v1alpha1";
 const STATE = "clean-state";
 /** Of the workloads. */
 const namespace = "clean";
-const KINDS = [labelRules, startupGates, architecturePolicies, nodeFootprints, workerPools] as const;
+const KINDS: readonly Resource[] = [
+  labelRules,
+  startupGates,
+  architecturePolicies,
+  nodeFootprints,
+  workerPools,
+];
 
 let cluster: TestCluster;
 beforeAll(async () => {
   cluster = await sharedTestCluster();
   const { client } = cluster;
   for (const crd of crds()) await client.apply(customResourceDefinitions, crd);
-  for (const kind of KINDS) await eventually(() => client.list(kind as Resource));
+  for (const kind of KINDS) await eventually(() => client.list(kind));
   await client.create(namespaces, { metadata: { name: STATE } });
   const labels = { "berth.dev/tolerate-startup-gates": "true" };
   await client.create(namespaces, { metadata: { name: namespace, labels } });
@@ -69,26 +76,30 @@ interface Story {
   readonly works: () => Promise<unknown>;
   readonly ignore?: (name: string) => boolean;
   /** What is to be true after `clean`, beside the comparison. */
-  readonly after?: () => Promise<unknown>;
+  readonly check?: () => Promise<unknown>;
 }
 
-/** Compares all objects of the cluster before the first start of Berth with those after `clean`. */
-async function leavesNothing({
+interface Comparison {
+  readonly before: AllObjects;
+  readonly after: AllObjects;
+}
+
+/** All objects of the cluster before the first start of Berth, and after `clean`. */
+async function cleaned({
   given,
   options,
   admission = "Off",
   config = "",
   works,
-  after,
+  check,
   ...more
-}: Story): Promise<void> {
+}: Story): Promise<Comparison> {
   const { client } = cluster;
   await using owned = new AsyncDisposableStack();
   owned.defer(async () => {
-    for (const kind of KINDS)
-      await client.deleteCollection(kind as Resource, kind.namespaced ? { namespace } : {});
-    for (const kind of [pods, daemonSets, deployments] as const)
-      await client.deleteCollection(kind as Resource, { namespace }, { gracePeriodSeconds: 0 });
+    for (const kind of KINDS) await client.deleteCollection(kind, kind.namespaced ? { namespace } : {});
+    for (const kind of [pods, daemonSets, deployments] as readonly Resource[])
+      await client.deleteCollection(kind, { namespace }, { gracePeriodSeconds: 0 });
     await client.deleteCollection(nodes, {});
   });
   const folder = owned.use(await testFolder({ kubeconfig: cluster.kubeconfig(), "berth.yaml": config }));
@@ -112,12 +123,12 @@ async function leavesNothing({
   await client.get(leases, { namespace: STATE, name: "berth" });
   expect(await readAllObjects(client, more)).not.toEqual(before);
   const args = ["clean", "--yes", "--namespace", STATE, "--kubeconfig", "kubeconfig"];
-  const cleaned = await cli([...args, ...(config === "" ? [] : ["--config", "berth.yaml"])], {
+  const { code, stderr } = await cli([...args, ...(config === "" ? [] : ["--config", "berth.yaml"])], {
     folder: folder.path,
   });
-  expect([cleaned.code, cleaned.stderr]).toEqual([0, expect.not.stringContaining("could not")]);
-  expect(await readAllObjects(client, more)).toEqual(before);
-  await after?.();
+  expect([code, stderr]).toEqual([0, expect.not.stringContaining("could not")]);
+  await check?.();
+  return { before, after: await readAllObjects(client, more) };
 }
 
 const nodeOf = (name: string) => cluster.client.get(nodes, { name });
@@ -137,8 +148,8 @@ function aDaemonSet(name: string, image = "registry.test/agent:1"): DaemonSet {
 }
 
 describe("I-4 clean takes back all that Berth has written", () => {
-  it("I-4 clean leaves nothing of labels", () =>
-    leavesNothing({
+  it("I-4 clean leaves nothing of labels", async () => {
+    const { before, after } = await cleaned({
       async given() {
         await cluster.client.create(nodes, aNode("labelled").labelled({ "example.com/device": "x" }).build());
         const spec = {
@@ -152,12 +163,14 @@ describe("I-4 clean takes back all that Berth has written", () => {
         eventually(async () =>
           expect((await nodeOf("labelled")).metadata?.labels).toHaveProperty(["example.com/ruled"]),
         ),
-    }));
+    });
+    expect(after).toEqual(before);
+  });
 
   it.each(["Policy", "Webhook"] as const)(
     "I-4 clean leaves nothing of a gate that admission sets by %s",
-    (admission) =>
-      leavesNothing({
+    async (admission) => {
+      const { before, after } = await cleaned({
         admission,
         options: { backfillAtStart: true },
         async given() {
@@ -203,7 +216,9 @@ describe("I-4 clean takes back all that Berth has written", () => {
           expect((await cli(args, { folder: folder.path })).code).toBe(0);
           expect(await tolerationsOf("tolerating")).toHaveLength(2);
         },
-      }),
+      });
+      expect(after).toEqual(before);
+    },
   );
 
   it("I-4 clean leaves nothing of an architecture policy", async () => {
@@ -211,7 +226,7 @@ describe("I-4 clean takes back all that Berth has written", () => {
     const { reference } = await registry.push(anImage("team/amd:1").platforms("linux/amd64"));
     const held = aPod("held").in(namespace).image("unknown.test/app:1").build();
     const sent = await cluster.client.create(pods, held, { namespace, dryRun: true });
-    await leavesNothing({
+    const { before, after } = await cleaned({
       admission: "Webhook",
       ignore: (name) => name === `pods ${namespace}/held`,
       async given() {
@@ -244,15 +259,16 @@ describe("I-4 clean takes back all that Berth has written", () => {
           expect(spec?.schedulingGates).toEqual([{ name: ARCHITECTURE_GATE }]);
         });
       },
-      async after() {
+      async check() {
         const { spec } = await cluster.client.get(pods, { namespace, name: "held" });
         expect(spec).toEqual(sent.spec);
       },
     });
+    expect(after).toEqual(before);
   });
 
-  it("I-4 clean leaves nothing of footprints, and the agents run where they ran", () =>
-    leavesNothing({
+  it("I-4 clean leaves nothing of footprints, and the agents run where they ran", async () => {
+    const { before, after } = await cleaned({
       admission: "Webhook",
       async given() {
         const { client } = cluster;
@@ -296,15 +312,19 @@ describe("I-4 clean takes back all that Berth has written", () => {
           await client.get(mutatingWebhookConfigurations, { name: "berth-footprint" });
           expect((await client.list(secrets, { namespace: STATE })).items).toHaveLength(1);
         }),
-    }));
+    });
+    expect(after).toEqual(before);
+  });
 
-  it("I-4 clean leaves nothing of WorkerPools, where the document is given", () =>
-    leavesNothing({
+  it("I-4 clean leaves nothing of WorkerPools, where the document is given", async () => {
+    const { before, after } = await cleaned({
       config: `{apiVersion: ${apiVersion}, kind: WorkerPools, metadata: {name: pools}, spec: {}}`,
       async given() {
         const spec = { replicas: 1, ateomImage: "registry.test/ateom:1", sandboxClass: "gvisor" } as const;
         await cluster.client.create(workerPools, { metadata: { name: "pool" }, spec }, { namespace });
       },
       works: () => eventually(() => cluster.client.get(deployments, { namespace, name: "pool-deployment" })),
-    }));
+    });
+    expect(after).toEqual(before);
+  });
 });
