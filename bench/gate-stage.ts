@@ -10,7 +10,7 @@ import { openRawSender, type RawRequest, type RawSender } from "./raw-requests.t
 
 /** As kubectl writes it. */
 export const TAINT: string = `${originalGate.taint.key}=${originalGate.taint.value}:${originalGate.taint.effect}`;
-/** Berth's own namespace: for the switch of its policies and the certificates of its webhook. */
+/** Berth's own namespace, for the certificates of its webhook. */
 const NAMESPACE = "berth-system";
 /** Owns the pods that open the gate. No controller runs: the benchmark makes the pods itself. */
 const AGENT = { namespace: "kube-system", name: "node-setup" };

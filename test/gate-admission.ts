@@ -15,7 +15,6 @@ import {
   nodes,
   type ObjectName,
   secrets,
-  serviceAccounts,
   validatingWebhookConfigurations,
 } from "@berth/kube";
 import { aNode, eventually, findFreePort, type NodeBuilder, type TestCluster } from "@berth/testcluster";
@@ -26,7 +25,8 @@ type Spec = Admission["spec"];
 
 /** Where Berth keeps its own; there has to be such a namespace. */
 export const NAMESPACE = "berth-system";
-export const SWITCH: ObjectName = { namespace: NAMESPACE, name: "berth-startup-gate" };
+/** Of the gate `net`. */
+export const BINDING: ObjectName = { name: "berth-gate-net" };
 export const SECRET: ObjectName = { namespace: NAMESPACE, name: "berth-webhook-tls" };
 export const CONFIGURATION: ObjectName = { name: "berth-startup-gate" };
 
@@ -48,7 +48,6 @@ async function clearAdmission(client: KubeClient): Promise<void> {
   await client.deleteCollection(mutatingAdmissionPolicyBindings, ours).catch(ignoreAbsent);
   await client.deleteCollection(mutatingWebhookConfigurations, {});
   await client.deleteCollection(validatingWebhookConfigurations, ours);
-  await client.delete(serviceAccounts, SWITCH).catch(ignoreAbsent);
   await client.delete(secrets, SECRET).catch(ignoreAbsent);
   // The API server follows a moment later.
   await letIn(client);

@@ -43,9 +43,9 @@ export interface BerthProcess extends AsyncDisposable {
   readonly exit: number | NodeJS.Signals | undefined;
   /** SIGKILL; resolves when it is gone. */
   kill(): Promise<void>;
-  /** Resolves once `/readyz` says ok. */
+  /** Resolves once `/readyz` says ok, and warns of nothing. */
   ready(): Promise<void>;
-  /** What `/readyz` says. */
+  /** What `/readyz` says; a warning is not `ok`. */
   readiness(): Promise<{ readonly ok: boolean; readonly text: string }>;
   /** The sum of the samples of a metric that carry these labels. */
   metric(name: string, labels?: Readonly<Record<string, string>>): Promise<number>;
@@ -91,7 +91,8 @@ export function startBerthProcess(options: BerthProcessOptions): BerthProcess {
   };
   const readiness: BerthProcess["readiness"] = async () => {
     const answer = await fetch(`${await urlOf("health")}/readyz?verbose`);
-    return { ok: answer.ok, text: await answer.text() };
+    const text = await answer.text();
+    return { ok: answer.ok && !/^\[!\]/m.test(text), text };
   };
   return {
     log,

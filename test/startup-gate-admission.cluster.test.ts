@@ -9,11 +9,11 @@ import path from "node:path";
 import {
   daemonSets,
   mutatingAdmissionPolicies,
+  mutatingAdmissionPolicyBindings,
   mutatingWebhookConfigurations,
   namespaces,
   pods,
   secrets,
-  serviceAccounts,
   validatingWebhookConfigurations,
 } from "@berth/kube";
 import { originalGate, startupGates } from "@berth/placement";
@@ -31,6 +31,7 @@ import {
   type Admission,
   addGated,
   ask,
+  BINDING,
   CONFIGURATION,
   createAdmissionStage,
   gatedAtCreation,
@@ -39,7 +40,6 @@ import {
   originalConfiguration,
   review,
   SECRET,
-  SWITCH,
   tryNode,
   webhookAt,
 } from "./gate-admission.ts";
@@ -204,15 +204,15 @@ describe("policies", () => {
     await letIn(cluster.client, "follow.test/wait");
   });
 
-  it("come back when somebody deletes or changes them, and so does their switch", async () => {
+  it("come back when another client deletes or changes them, and so do their bindings", async () => {
     await using stage = await createAdmissionStage(cluster, "heal");
     await stage.gate("net", atOnce);
     await stage.start({ admission: POLICY });
     await gatedAtCreation(cluster.client);
-    const { uid } = (await cluster.client.get(serviceAccounts, SWITCH)).metadata ?? {};
-    await cluster.client.delete(serviceAccounts, SWITCH);
+    const { uid } = (await cluster.client.get(mutatingAdmissionPolicyBindings, BINDING)).metadata ?? {};
+    await cluster.client.delete(mutatingAdmissionPolicyBindings, BINDING);
     await eventually(async () => {
-      const { metadata } = await cluster.client.get(serviceAccounts, SWITCH);
+      const { metadata } = await cluster.client.get(mutatingAdmissionPolicyBindings, BINDING);
       expect(metadata?.uid).not.toBe(uid);
     });
     await gatedAtCreation(cluster.client);
@@ -240,12 +240,12 @@ describe("policies", () => {
     const one = await stage.start({ admission: { ...POLICY, podName: "one" } });
     await gatedAtCreation(cluster.client);
     await one[Symbol.asyncDispose]();
-    expect(await cluster.client.get(serviceAccounts, SWITCH)).toBeDefined();
+    expect(await cluster.client.get(mutatingAdmissionPolicyBindings, BINDING)).toBeDefined();
     expect(hasTaint(await tryNode(cluster.client))).toBe(true);
     const again = await stage.start({ admission: { ...POLICY, podName: "one" } });
     await stage.deletePod({ namespace: NAMESPACE, name: "two" });
     await again[Symbol.asyncDispose]();
-    await expect(cluster.client.get(serviceAccounts, SWITCH)).rejects.toThrow(/not found/);
+    await expect(cluster.client.get(mutatingAdmissionPolicyBindings, BINDING)).rejects.toThrow(/not found/);
     await letIn(cluster.client);
     // Whoever comes next switches them on again.
     await stage.start({ admission: { ...POLICY, podName: "three" } });

@@ -28,7 +28,7 @@ export interface AdmissionObject {
   readonly object: KubeObject;
 }
 
-/** In this order they are deleted: without its switch no policy acts, and without its binding neither. */
+/** In this order they are deleted: without its binding no policy acts. Earlier versions had a ServiceAccount as well. */
 const RESOURCES: readonly Resource[] = [
   serviceAccounts,
   mutatingAdmissionPolicyBindings,

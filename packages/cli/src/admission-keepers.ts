@@ -7,8 +7,6 @@ import {
   mutatingAdmissionPolicies,
   mutatingAdmissionPolicyBindings,
   mutatingWebhookConfigurations,
-  type ServiceAccount,
-  serviceAccounts,
 } from "@berth/kube";
 import { admissionLabels } from "@berth/placement";
 import {
@@ -25,8 +23,6 @@ export interface KeeperSurroundings {
   readonly client: KubeClient;
   readonly cluster: ClusterName;
   readonly installation: string;
-  /** Where the switch is; absent: there is none. */
-  readonly namespace: string | undefined;
   /** A webhook configuration that somebody else made; absent: ours. */
   readonly adopted: string | undefined;
   readonly metrics: MetricsRegistry;
@@ -37,7 +33,6 @@ export interface KeeperSurroundings {
 export interface WantedObjects {
   readonly policies: readonly MutatingAdmissionPolicy[];
   readonly bindings: readonly MutatingAdmissionPolicyBinding[];
-  readonly switches: readonly ServiceAccount[];
   readonly webhooks: readonly MutatingWebhookConfiguration[] | undefined;
 }
 
@@ -47,12 +42,27 @@ export interface AdmissionKeepers {
   /** Are there objects of ours? */
   hasLeftovers(withPolicies: boolean, signal: AbortSignal): Promise<boolean>;
   want(wanted: WantedObjects): void;
-  problem(): string | undefined;
-  releaseSwitch(signal: AbortSignal): Promise<void>;
+  readonly policies: KeptObjects;
+  readonly webhooks: KeptObjects;
+  /** Deletes all bindings, so that no policy acts. Rejects with `ApiError`. */
+  turnPoliciesOff(signal: AbortSignal): Promise<void>;
+}
+
+/** Keepers seen as one. */
+export type KeptObjects = Pick<ObjectKeeper<never>, "problem" | "refusal" | "settled">;
+
+function together(keepers: readonly KeptObjects[]): KeptObjects {
+  const first = (ask: (keeper: KeptObjects) => string | undefined): string | undefined =>
+    keepers.map(ask).find((said) => said !== undefined);
+  return {
+    problem: () => first((keeper) => keeper.problem()),
+    refusal: () => first((keeper) => keeper.refusal()),
+    settled: () => keepers.every((keeper) => keeper.settled()),
+  };
 }
 
 export function createAdmissionKeepers(around: KeeperSurroundings): AdmissionKeepers {
-  const { client, cluster, installation, namespace, adopted, clock, log, metrics } = around;
+  const { client, cluster, installation, adopted, clock, log, metrics } = around;
   const selector = admissionLabels({ installation });
   const common = { client, cluster, clock, log, metrics };
   const policies = createObjectKeeper({
@@ -73,28 +83,14 @@ export function createAdmissionKeepers(around: KeeperSurroundings): AdmissionKee
     adopted === undefined
       ? undefined
       : createObjectKeeper({ ...common, name: "admission-webhooks-adopted", resource, adopt: adopted });
-  const switches =
-    namespace === undefined
-      ? undefined
-      : createObjectKeeper({
-          ...common,
-          selector,
-          name: "admission-switch",
-          resource: serviceAccounts,
-          namespace,
-        });
-  type AnyKeeper = Pick<ObjectKeeper<never>, "components" | "problem">;
-  const others: readonly AnyKeeper[] = [
-    webhooks,
-    ...(foreign ? [foreign] : []),
-    ...(switches ? [switches] : []),
-  ];
-  const all: readonly AnyKeeper[] = [policies, bindings, ...others];
+  const ofWebhooks = foreign === undefined ? [webhooks] : [webhooks, foreign];
+  const ofPolicies = [policies, bindings];
   const labelSelector = Object.entries(selector)
     .map(([key, value]) => `${key}=${value}`)
     .join(",");
   return {
-    pairs: (withPolicies) => (withPolicies ? all : others).map(({ components }) => components),
+    pairs: (withPolicies) =>
+      [...(withPolicies ? ofPolicies : []), ...ofWebhooks].map(({ components }) => components),
     async hasLeftovers(withPolicies, signal) {
       const scope = { labelSelector, limit: 1, signal };
       const lists = [
@@ -109,11 +105,9 @@ export function createAdmissionKeepers(around: KeeperSurroundings): AdmissionKee
       foreign?.setDesired(wanted.webhooks);
       // With a configuration of somebody else, one of ours is left from before.
       webhooks.setDesired(foreign === undefined ? wanted.webhooks : []);
-      switches?.setDesired(wanted.switches);
     },
-    problem: () => all.map((one) => one.problem()).find((problem) => problem !== undefined),
-    async releaseSwitch(signal) {
-      await switches?.release(signal);
-    },
+    policies: together(ofPolicies),
+    webhooks: together(ofWebhooks),
+    turnPoliciesOff: (signal) => bindings.release(signal),
   };
 }

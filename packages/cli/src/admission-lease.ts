@@ -1,15 +1,17 @@
-import { isApiError, type KubeClient, leases, serviceAccounts } from "@berth/kube";
+import { isApiError, type KubeClient, leases } from "@berth/kube";
 import { type Clock, type Component, createLoopComponent, type Logger, sleep } from "@berth/runtime";
 
 export interface LeaseGuardOptions {
-  readonly client: Pick<KubeClient, "get" | "delete">;
+  readonly client: Pick<KubeClient, "get">;
   readonly clock: Clock;
   readonly log: Logger;
   readonly lease: { readonly namespace: string; readonly name: string };
-  /** The object without which no admission policy acts. */
-  readonly switch: { readonly namespace: string; readonly name: string };
   /** Are there policies at all? */
   readonly isUsed: () => boolean;
+  /** A leader renews the lease. Called at each look; may reject with `ApiError`, as `onStale`. */
+  readonly onLed: (signal: AbortSignal) => Promise<void>;
+  /** No replica renews the lease any more. Called at each look. */
+  readonly onStale: (signal: AbortSignal) => Promise<void>;
 }
 
 /** How often it looks whether anybody leads. Milliseconds. */
@@ -18,8 +20,8 @@ const LOOK_MS = 15_000;
 const STALE_LEASES = 4;
 
 /**
- * Takes the switch of the admission policies away when the lead is renewed by nobody, and nobody takes it over: nodes
- * would be held for ever. Every replica runs it; whoever leads next makes the switch again.
+ * Tells when no replica renews the lease and none takes it over: then the policies must be turned off, or new nodes would
+ * be held for ever. Every replica runs it; the next leader turns the policies on again.
  */
 export function createLeaseGuard(options: LeaseGuardOptions): Component {
   const { client, clock, lease, log, isUsed } = options;
@@ -35,11 +37,12 @@ export function createLeaseGuard(options: LeaseGuardOptions): Component {
           renewal = spec?.renewTime;
           seenMs = nowMs;
         }
-        // Without a holder the lead was given up in order, and whoever did so took the switch away if he was the last.
+        // Without a holder the lead was given up in order, and the last replica to end has turned the policies off.
         const limitMs = (spec?.leaseDurationSeconds ?? 15) * 1000 * STALE_LEASES;
-        if (!spec?.holderIdentity || nowMs - seenMs < limitMs) continue;
-        await client.delete(serviceAccounts, options.switch, { signal });
-        log.error("nobody leads: new nodes are not gated until somebody does", { lease: lease.name });
+        const isStale = Boolean(spec?.holderIdentity) && nowMs - seenMs >= limitMs;
+        if (isStale)
+          log.error("no replica leads: new nodes are not gated until one does", { lease: lease.name });
+        await (isStale ? options.onStale(signal) : options.onLed(signal));
       } catch (error) {
         if (!signal.aborted && !isApiError(error, "notFound"))
           log.debug("the lease could not be looked at", { error: String(error) });

@@ -26,6 +26,10 @@ interface Stage extends AsyncDisposable {
   /** `list mutatingadmissionpolicies`, in order. */
   readonly requests: string[];
   readonly setGates: (gates: Gates) => void;
+  /** The reason that was told last. */
+  readonly told: () => string | undefined;
+  /** How often the webhook was asked for. */
+  readonly demands: () => number;
 }
 
 interface Init {
@@ -33,6 +37,8 @@ interface Init {
   readonly gates?: Gates;
   /** The right to list and watch. Default false. */
   readonly mayRead?: boolean;
+  /** Default true. */
+  readonly leads?: boolean;
   /** Names of policies that an earlier process has left. */
   readonly left?: readonly string[];
 }
@@ -42,6 +48,7 @@ async function setUp({
   mode = "Policy",
   gates = gatesOf([]),
   mayRead = false,
+  leads = true,
   left = [],
 }: Init): Promise<Stage> {
   const clock = createVirtualClock();
@@ -67,6 +74,10 @@ async function setUp({
       note("watch", resource);
       return refuse("watch", resource, mayRead ? "unsupported" : "forbidden");
     },
+    get: async (resource: Resource) => {
+      note("get", resource);
+      return {};
+    },
     apply: async (resource: Resource) => {
       note("apply", resource);
       return refuse("patch", resource, "forbidden");
@@ -75,31 +86,37 @@ async function setUp({
   } as unknown as KubeClient;
   const settings = { spec: admissionServerSpec.parse({ mode }), namespace: "berth-system" };
   const webhooks = gateWebhooks(() => current);
+  let told: string | undefined;
+  let demands = 0;
   const common = {
     client,
     installation: "berth",
     metrics: createMetricsRegistry(),
     log: createSilentLogger(),
     clock,
-    onChange: () => {},
+    onChange: () => void (told = parts.state()?.reason),
   };
-  const parts = createAdmissionParts(settings, {
+  const server = createWebhookServer(settings, { ...common, owners: [webhooks] });
+  const parts: AdmissionParts = createAdmissionParts(settings, {
     ...common,
     cluster: clusterName("test"),
     gates: () => current,
     nodes: { subscribe: () => ({ [Symbol.dispose]: () => undefined }) },
-    webhook: createWebhookServer(settings, { ...common, owners: [webhooks] }),
+    webhook: { ...server, demand: () => void (demands += 1) },
     webhooks,
+    lease: { namespace: "berth-system", name: "berth" },
   });
   const stopping = new AbortController();
   const started = await Promise.all(
-    [...parts.always, ...parts.elected].map((component) => component.start(stopping.signal)),
+    [...parts.always, ...(leads ? parts.elected : [])].map((component) => component.start(stopping.signal)),
   );
   parts.gatesChanged();
   return {
     clock,
     parts,
     requests,
+    told: () => told,
+    demands: () => demands,
     setGates(next) {
       current = next;
       parts.gatesChanged();
@@ -139,6 +156,33 @@ describe("with gates", () => {
     await stage.clock.advance(20_000);
     expect(stage.parts.state()).toMatchObject({ works: false, reason: "AdmissionFailed" });
     expect(stage.parts.state()?.message).toContain("mutatingadmissionpolicies");
+  });
+
+  it("I-5 never claims a policy that is refused, and says so within seconds", async () => {
+    await using stage = await setUp({ gates: gatesOf(["net"]), mayRead: true });
+    const said = new Set<string | undefined>();
+    for (let second = 0; second < 12; second++) {
+      await stage.clock.advance(1000);
+      said.add(stage.parts.state()?.reason);
+    }
+    expect([...said]).toEqual([undefined, "AdmissionFailed"]);
+    expect(stage.parts.state()?.message).toContain("mutatingadmissionpolicies");
+    expect(stage.told()).toBe("AdmissionFailed");
+  });
+
+  it("I-1 uses the webhook with Auto when policies are refused", async () => {
+    await using stage = await setUp({ mode: "Auto", gates: gatesOf(["net"]), mayRead: true });
+    await stage.clock.advance(3000);
+    expect(stage.demands()).toBe(1);
+  });
+
+  it("I-1 serves the webhook that another replica, the leader, has fallen back to", async () => {
+    await using stage = await setUp({ mode: "Auto", gates: gatesOf(["net"]), leads: false });
+    await stage.clock.advance(14_000);
+    expect(stage.demands()).toBe(0);
+    await stage.clock.advance(1000);
+    expect(stage.demands()).toBe(1);
+    expect(stage.parts.always.every((component) => component.problem?.() === undefined)).toBe(true);
   });
 
   it("no right is missed where nothing is to be put on new nodes", async () => {

@@ -1,9 +1,14 @@
 /** What puts the taints of startup gates on new nodes: policies in the API server, or a webhook of ours. */
-import type { KubeClient, MutatingWebhookConfiguration, Node } from "@berth/kube";
+import {
+  isApiError,
+  type KubeClient,
+  type MutatingWebhookConfiguration,
+  mutatingWebhookConfigurations,
+  type Node,
+} from "@berth/kube";
 import {
   type AdmissionState,
   admissionPolicies,
-  admissionSwitch,
   admitDaemonSetRequest,
   admitNodeRequest,
   type Gates,
@@ -24,7 +29,7 @@ import {
   sleep,
   whenAborted,
 } from "@berth/runtime";
-import { type AdmissionKeepers, createAdmissionKeepers } from "./admission-keepers.ts";
+import { type AdmissionKeepers, createAdmissionKeepers, type KeptObjects } from "./admission-keepers.ts";
 import { Demand, EARLY_MS, keepOnceNeeded, RETRY_MS } from "./admission-keeping.ts";
 import { createLeaseGuard } from "./admission-lease.ts";
 import { createMissWatch, type MissWatch } from "./admission-misses.ts";
@@ -32,6 +37,7 @@ import { hasOthers, servesPolicies } from "./admission-questions.ts";
 import { caBundleOf } from "./admission-webhook.ts";
 import type { AdmissionServerSpec } from "./config/admission-server.ts";
 import { baseName } from "./installation-name.ts";
+import { createStateReport } from "./kept-webhook.ts";
 import type { AdmissionSettings, WebhookOwner, WebhookServer } from "./webhook-server.ts";
 
 export interface AdmissionSurroundings {
@@ -60,15 +66,16 @@ export interface AdmissionParts {
   webhookChanged(): void;
   /** What every replica runs. */
   readonly always: readonly Component[];
-  /** What the leader runs: it keeps policies, switch and webhook configuration. */
+  /** What the leader runs: it keeps policies and webhook configuration. */
   readonly elected: readonly Component[];
 }
 
 type Mode = "Policy" | "Webhook" | "Off";
 
-function switchName(installation: string): string {
-  return `${baseName(installation)}-startup-gate`;
-}
+/** How soon a policy that is refused, or accepted again, changes the mode. Milliseconds. */
+const LOOK_MS = 1000;
+/** The webhook stays this long after the policies were accepted: the API server takes a moment to act on them. */
+const TAKEOVER_MS = 3000;
 
 /** What Berth answers about new nodes, and about DaemonSets that are to tolerate the gates. */
 export function gateWebhooks(gates: () => Gates | undefined): WebhookOwner {
@@ -101,25 +108,21 @@ class Admission implements AdmissionParts {
   readonly #settings: AdmissionSettings;
   readonly #around: AdmissionSurroundings;
   readonly #keepers: AdmissionKeepers;
-  /** That were started. */
-  #informers: readonly Component[] = [];
-  #mode: Mode | undefined;
-  #decidedMs = 0;
+  /** What `Auto` stands for, as far as the API server serves policies; otherwise what was asked for. */
+  #chosen: Mode | undefined;
+  /** The mode whose objects are in force. */
+  #entered: Mode | undefined;
+  /** When a policy was last seen to be refused. */
+  #refusedMs = Number.NEGATIVE_INFINITY;
   /** When other gates, or another mode, were last to be put in force. */
   #changedMs = 0;
   readonly #misses: MissWatch;
-  /** Why it is as it is, where that is a problem. */
-  #fault: string | undefined;
   readonly #demand = new Demand();
 
   constructor(settings: AdmissionSettings, around: AdmissionSurroundings) {
     this.#settings = settings;
     this.#around = around;
-    this.#keepers = createAdmissionKeepers({
-      ...around,
-      namespace: settings.namespace,
-      adopted: settings.spec.configuration?.name,
-    });
+    this.#keepers = createAdmissionKeepers({ ...around, adopted: settings.spec.configuration?.name });
     if (settings.spec.mode === "Webhook") this.#demand.note();
     this.#misses = createMissWatch({
       nodes: around.nodes,
@@ -127,36 +130,56 @@ class Admission implements AdmissionParts {
       isRelied: () =>
         (this.#mode === "Policy" || this.#mode === "Webhook") &&
         this.#problem() === undefined &&
-        around.clock.monotonic() - this.#changedMs > EARLY_MS,
+        !this.#isEarly,
       onChange: () => around.onChange(),
     });
     this.always = [
       createLoopComponent({
-        name: "admission",
+        name: "startup-gate-admission",
         run: (signal) => this.#run(signal),
         problem: () => this.#problem(),
       }),
       this.#misses.component,
-      ...(around.lease === undefined || settings.namespace === undefined
-        ? []
-        : [this.#leaseGuard(around.lease, settings.namespace)]),
+      ...(around.lease === undefined ? [] : [this.#leaseGuard(around.lease)]),
     ];
-    this.elected = [this.#keeping()];
+    const { clock, onChange: tell } = around;
+    const report = { state: () => this.state(), clock, tell };
+    this.elected = [this.#keeping(), createStateReport("startup-gate-admission-report", report)];
   }
 
   state(): AdmissionState | undefined {
+    const mode = this.#mode;
     const gates = this.#around.gates();
-    if (this.#mode === undefined || gates === undefined || gates.gates.length === 0) return undefined;
-    const problem = this.#problem();
-    if (problem !== undefined) {
-      // Certificates are made and objects written within moments: until then nothing has failed.
-      const isEarly = this.#around.clock.monotonic() - this.#decidedMs < EARLY_MS;
-      return isEarly ? undefined : { works: false, reason: reasons.AdmissionFailed, message: problem };
-    }
-    const missed = this.#misses.problem();
-    return missed === undefined
-      ? stateOf(this.#mode, this.#settings.spec.mode)
-      : { works: false, reason: reasons.AdmissionFailed, message: missed };
+    if (mode === undefined || gates === undefined || gates.gates.length === 0) return undefined;
+    const missing = this.#objects?.settled() === false ? "its objects are not written yet" : undefined;
+    const problem = this.#problem() ?? missing;
+    // Certificates are made and objects written within moments: until then nothing has failed.
+    if (problem !== undefined && this.#isEarly) return undefined;
+    const fault = problem ?? this.#misses.problem();
+    return fault === undefined
+      ? stateOf(mode, this.#settings.spec.mode, this.#refusal)
+      : { works: false, reason: reasons.AdmissionFailed, message: fault };
+  }
+
+  /** Why `Auto` does not rely on policies though the API server serves them. */
+  get #refusal(): string | undefined {
+    if (this.#settings.spec.mode !== "Auto" || this.#chosen !== "Policy") return undefined;
+    return this.#keepers.policies.refusal();
+  }
+
+  /** `Auto` is a webhook while the API server refuses a policy. The policies are tried again meanwhile. */
+  get #mode(): Mode | undefined {
+    return this.#refusal === undefined ? this.#chosen : "Webhook";
+  }
+
+  /** Those that put the taint on new nodes. */
+  get #objects(): KeptObjects | undefined {
+    if (this.#mode === "Policy") return this.#keepers.policies;
+    return this.#mode === "Webhook" ? this.#keepers.webhooks : undefined;
+  }
+
+  get #isEarly(): boolean {
+    return this.#around.clock.monotonic() - this.#changedMs < EARLY_MS;
   }
 
   gatesChanged(): void {
@@ -170,42 +193,34 @@ class Admission implements AdmissionParts {
   }
 
   #problem(): string | undefined {
-    if (this.#fault !== undefined) return this.#fault;
-    const needed = (this.#around.gates()?.gates.length ?? 0) > 0;
     const unserved = this.#mode === "Webhook" ? this.#around.webhook.problem() : undefined;
-    if (unserved !== undefined) return unserved;
-    return needed ? (this.#keepers.problem() ?? this.#sightProblem()) : undefined;
+    const needed = (this.#around.gates()?.gates.length ?? 0) > 0;
+    return unserved ?? (needed ? this.#objects?.problem() : undefined);
   }
 
-  /** What cannot be seen is not written either. */
-  #sightProblem(): string | undefined {
-    const mode = this.#mode;
-    if (mode !== "Policy" && mode !== "Webhook") return undefined;
-    for (const informer of this.#informers) {
-      const isOfWebhook = informer.name.startsWith("admission-webhooks");
-      const problem = isOfWebhook === (mode === "Webhook") ? informer.problem?.() : undefined;
-      if (problem !== undefined) return problem;
-    }
-    return undefined;
-  }
-
-  /** Finds out what to do once a gate asks for it. */
+  /** Finds out what to do once a gate asks for it, and follows what the API server accepts. */
   async #run(signal: AbortSignal): Promise<void> {
+    const { clock } = this.#around;
     await Promise.race([this.#demand.first, whenAborted(signal)]);
-    while (!signal.aborted && this.#mode === undefined) {
-      this.#mode = await this.#chooseMode(signal);
-      if (this.#mode === undefined) await sleep(this.#around.clock, RETRY_MS, signal);
+    while (!signal.aborted && this.#chosen === undefined) {
+      this.#chosen = await this.#chooseMode(signal);
+      if (this.#chosen === undefined) await sleep(clock, RETRY_MS, signal);
     }
-    this.#decidedMs = this.#around.clock.monotonic();
-    this.#changedMs = this.#decidedMs;
-    using _later = this.#around.clock.schedule(EARLY_MS, () => this.#around.onChange());
-    if (signal.aborted || this.#mode === undefined) return;
-    this.#around.log.info("admission of new nodes", { mode: this.#mode });
-    if (this.#mode === "Policy" && this.#settings.namespace === undefined)
-      this.#fault = "policies need Berth's namespace, which does not exist";
-    if (this.#mode === "Webhook") this.#around.webhook.demand(this.#around.webhooks);
+    do this.#enter();
+    while (await sleep(clock, LOOK_MS, signal));
+  }
+
+  #enter(): void {
+    const mode = this.#mode;
+    const nowMs = this.#around.clock.monotonic();
+    if (this.#refusal !== undefined) this.#refusedMs = nowMs;
+    if (mode === undefined || mode === this.#entered) return;
+    if (mode === "Policy" && nowMs - this.#refusedMs < TAKEOVER_MS) return;
+    this.#entered = mode;
+    this.#changedMs = nowMs;
+    this.#around.log.info("admission of new nodes", { mode, refusal: this.#refusal });
+    if (mode === "Webhook") this.#around.webhook.demand(this.#around.webhooks);
     this.#refresh();
-    await whenAborted(signal);
   }
 
   /** `undefined`: the server would not say. */
@@ -225,30 +240,19 @@ class Admission implements AdmissionParts {
   #refresh(): void {
     const { gates: current, installation } = this.#around;
     const gates = current();
-    const { spec, namespace } = this.#settings;
+    const { failurePolicy } = this.#settings.spec;
     // Objects of gates that are yet to be read must not be taken for left over.
-    if (gates?.policy.isUndecided) return;
-    if (this.#mode === undefined) {
-      // Without gates there is nothing to choose, and whatever is left of earlier ones has to go.
-      if (gates?.gates.length === 0)
-        this.#keepers.want({ policies: [], bindings: [], switches: [], webhooks: [] });
-      return;
-    }
-    if (gates === undefined) return;
-    const list = this.#mode === "Policy" && namespace !== undefined ? gates : { gates: [] };
-    const options = {
-      installation,
-      failurePolicy: spec.failurePolicy,
-      switch: { namespace: namespace ?? "", name: switchName(installation) },
-    };
-    const pairs = admissionPolicies(list, options);
+    if (gates === undefined || gates.policy.isUndecided) return;
+    const chosen = this.#chosen;
+    // Without gates there is nothing to choose, and whatever is left of earlier ones has to go.
+    if (chosen === undefined && gates.gates.length > 0) return;
+    const list = chosen === "Policy" ? gates : { gates: [] };
+    const pairs = admissionPolicies(list, { installation, failurePolicy });
     this.#keepers.want({
       policies: pairs.map(({ policy }) => policy),
       bindings: pairs.map(({ binding }) => binding),
-      switches: pairs.length > 0 ? [admissionSwitch(options)] : [],
-      webhooks: this.#mode === "Webhook" ? this.#webhooks(gates) : [],
+      webhooks: this.#entered === "Webhook" ? this.#webhooks(gates) : [],
     });
-    this.#around.onChange();
   }
 
   /** `undefined` while it is not known which authority the API server has to trust. */
@@ -266,19 +270,33 @@ class Admission implements AdmissionParts {
     return [webhookConfiguration(gates, { installation, client: webhook.address, ca, failurePolicy })];
   }
 
-  #leaseGuard(lease: { readonly namespace: string; readonly name: string }, namespace: string): Component {
-    const { client, clock, log, installation } = this.#around;
+  #leaseGuard(lease: { readonly namespace: string; readonly name: string }): Component {
+    const { client, clock, log } = this.#around;
     return createLeaseGuard({
       client,
       clock,
       log,
       lease,
-      switch: { namespace, name: switchName(installation) },
-      isUsed: () => this.#mode === "Policy",
+      isUsed: () => this.#chosen === "Policy",
+      onStale: (signal) => this.#keepers.turnPoliciesOff(signal),
+      onLed: (signal) => this.#followLeader(signal),
     });
   }
 
-  /** Runs while this replica leads. The last one to go takes the switch away, so that no node is held by nobody. */
+  /** The leader alone knows that a policy is refused. Its webhook configuration leads to all replicas. */
+  async #followLeader(signal: AbortSignal): Promise<void> {
+    if (this.#settings.spec.mode !== "Auto") return;
+    const { client, installation, webhook, webhooks } = this.#around;
+    const name = `${baseName(installation)}-startup-gate`;
+    try {
+      await client.get(mutatingWebhookConfigurations, { name }, { signal });
+      webhook.demand(webhooks);
+    } catch (error) {
+      if (!isApiError(error, "notFound")) throw error;
+    }
+  }
+
+  /** Runs while this replica leads. The last one to go turns the policies off, so that no node is held for ever. */
   #keeping(): Component {
     return {
       name: "admission-objects",
@@ -296,11 +314,7 @@ class Admission implements AdmissionParts {
         demand: this.#demand,
         prepare: (aborts) => servesPolicies(client, aborts),
         hasLeftovers: (served, aborts) => this.#keepers.hasLeftovers(served, aborts),
-        pairs: (served) => {
-          const pairs = this.#keepers.pairs(served);
-          this.#informers = pairs.map(([informer]) => informer);
-          return pairs;
-        },
+        pairs: (served) => this.#keepers.pairs(served),
         clock,
         log,
       },
@@ -309,28 +323,35 @@ class Admission implements AdmissionParts {
   }
 
   async #leave(signal: AbortSignal): Promise<void> {
-    if (this.#mode !== "Policy") return;
+    if (this.#chosen !== "Policy") return;
     const { client, installation, log } = this.#around;
     const { namespace, podName } = this.#settings;
-    if (namespace === undefined) return;
     try {
-      if (podName !== undefined && (await hasOthers(client, { namespace, installation, podName }, signal)))
-        return;
-      await this.#keepers.releaseSwitch(signal);
-      log.info("nobody is left to let nodes go: new nodes are not gated until berth runs again");
+      const pod = namespace !== undefined && podName !== undefined && { namespace, installation, podName };
+      if (pod && (await hasOthers(client, pod, signal))) return;
+      await this.#keepers.turnPoliciesOff(signal);
+      log.info("the last replica ends: new nodes are not gated until berth runs again");
     } catch (error) {
-      log.warn("the switch of the admission policies could not be taken away", { error: String(error) });
+      log.warn("the policies for new nodes could not be turned off", { error: String(error) });
     }
   }
 }
 
-function stateOf(mode: Mode, asked: AdmissionServerSpec["mode"]): AdmissionState {
+/** `refusal`: why it is not by policy. */
+function stateOf(
+  mode: Mode,
+  asked: AdmissionServerSpec["mode"],
+  refusal: string | undefined,
+): AdmissionState {
   if (mode === "Policy") {
     const message = "the API server puts the taint on new nodes";
     return { works: true, reason: reasons.AdmissionByPolicy, message };
   }
-  if (mode === "Webhook")
-    return { works: true, reason: reasons.AdmissionByWebhook, message: "Berth is asked about new nodes" };
+  if (mode === "Webhook") {
+    const why = refusal === undefined ? "" : `, because a policy is not possible: ${refusal}`;
+    const message = `Berth is asked about new nodes${why}`;
+    return { works: true, reason: reasons.AdmissionByWebhook, message };
+  }
   const why = asked === "Auto" ? "Berth's namespace does not exist: " : "";
   const message = `${why}new nodes are gated after their creation, when they are idle`;
   return { works: false, reason: reasons.AdmissionOff, message };

@@ -25,7 +25,7 @@ import {
   type Logger,
   type MetricsRegistry,
 } from "@berth/runtime";
-import { createKeptWebhook, createLateReport, judgeAsked } from "./kept-webhook.ts";
+import { createKeptWebhook, createStateReport, judgeAsked } from "./kept-webhook.ts";
 import {
   type AdmissionSettings,
   type WebhookOwner,
@@ -157,7 +157,7 @@ export function createArchitectureAdmission(
     },
     elected: [
       kept.component,
-      createLateReport("architecture-admission-report", { kept, clock, tell: onChange }),
+      createStateReport("architecture-admission-report", { state, clock, tell: onChange }),
     ],
   };
 }

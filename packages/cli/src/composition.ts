@@ -40,6 +40,7 @@ import {
   Manager,
   type MetricsRegistry,
   or,
+  problemOf,
   type RunEnd,
   systemClock,
   toSelf,
@@ -59,9 +60,9 @@ import { type RegistrySettings, readRegistrySettings } from "./images/registry-s
 import { createLabelParts } from "./label-parts.ts";
 import { NodeAccess } from "./node-access.ts";
 import { NodeLog } from "./node-log.ts";
-import { createProbes, type ProbeOptions, type Probes } from "./probes.ts";
+import { createProbes, nodesReadCheck, type ProbeOptions, type Probes } from "./probes.ts";
 import { slimNode } from "./slim-node.ts";
-import type { AdmissionSettings } from "./webhook-server.ts";
+import { type AdmissionSettings, WEBHOOK } from "./webhook-server.ts";
 import { createWorkerPoolParts } from "./worker-pool-parts.ts";
 
 export interface BerthOptions extends ProbeOptions {
@@ -108,7 +109,7 @@ export interface RunningBerth extends AsyncDisposable {
   readonly healthUrl: string | undefined;
   /** Resolves when everything has stopped, with the reason. Never rejects. */
   readonly ended: Promise<RunEnd>;
-  /** What `/readyz` says: one line per problem, none when ready. */
+  /** What `/readyz?verbose` says: one line per problem and warning, none when all is well. */
   problems(): readonly string[];
 }
 
@@ -145,7 +146,7 @@ export async function startBerth(options: BerthOptions): Promise<RunningBerth> {
     ended,
     problems: () =>
       manager.readyChecks.flatMap((one) => {
-        const problem = one.check();
+        const problem = problemOf(one);
         return problem === undefined ? [] : [`${one.name}: ${problem}`];
       }),
     async [Symbol.asyncDispose]() {
@@ -373,11 +374,13 @@ function assemble(options: BerthOptions, registries: RegistrySettings): Parts {
       ...images.elected,
       ...(admission?.elected ?? []),
     ],
+    // The Service of the webhook leads to ready pods: one capability that cannot work must not take the others from it.
+    vital: [WEBHOOK],
     ...(lease && { election: new LeaderElector({ client, lease, identity, ...common }) }),
     clock,
     log,
   });
-  checks.push(...manager.readyChecks);
+  checks.push(...manager.readyChecks, nodesReadCheck(informer));
   return { manager, nodes: informer, capabilities, metrics, ...probes };
 }
 

@@ -29,7 +29,7 @@ import {
   type MetricsRegistry,
 } from "@berth/runtime";
 import { UNSCHEDULED } from "./architecture-watches.ts";
-import { createKeptWebhook, createLateReport, judgeAsked } from "./kept-webhook.ts";
+import { createKeptWebhook, createStateReport, judgeAsked } from "./kept-webhook.ts";
 import {
   type AdmissionSettings,
   type WebhookOwner,
@@ -144,20 +144,21 @@ export function createDirectBindingAdmission(
         ...(namespace !== undefined && { namespace }),
       }),
   });
+  const state = (): GateJudgement | undefined => {
+    const known = gates();
+    if (known === undefined || !isNeeded(known)) return undefined;
+    if (unasked === undefined) return judgeAsked(kept, clock);
+    const why =
+      unasked === "homeless" ? "Berth's namespace does not exist" : "the mode of AdmissionServer is Off";
+    const message = `${why}: the API server does not ask about pods that name a node, and none is refused`;
+    return { ready: false, reason: reasons.AdmissionOff, message };
+  };
   return {
-    state() {
-      const known = gates();
-      if (known === undefined || !isNeeded(known)) return undefined;
-      if (unasked === undefined) return judgeAsked(kept, clock);
-      const why =
-        unasked === "homeless" ? "Berth's namespace does not exist" : "the mode of AdmissionServer is Off";
-      const message = `${why}: the API server does not ask about pods that name a node, and none is refused`;
-      return { ready: false, reason: reasons.AdmissionOff, message };
-    },
+    state,
     changed() {
       kept.changed();
       onChange();
     },
-    elected: [kept.component, createLateReport("direct-binding-report", { kept, clock, tell: onChange })],
+    elected: [kept.component, createStateReport("direct-binding-report", { state, clock, tell: onChange })],
   };
 }

@@ -12,11 +12,11 @@ import {
   type Component,
   createLoopComponent,
   createObjectKeeper,
+  isSameData,
   type Logger,
   type MetricsRegistry,
   type Running,
   sleep,
-  whenAborted,
 } from "@berth/runtime";
 import { Demand, EARLY_MS, keepOnceNeeded } from "./admission-keeping.ts";
 import type { WebhookOwner, WebhookServer } from "./webhook-server.ts";
@@ -49,12 +49,12 @@ export interface KeptWebhookOptions<T extends { readonly policy: Policy }, W ext
 export interface KeptWebhook {
   /** `inForce`, or what the server says, may be different now. */
   changed(): void;
-  /** Resolves once it is needed. */
-  readonly whenNeeded: Promise<void>;
   /** When it was first needed: monotonic ms. */
   neededMs(): number | undefined;
   /** Why the API server may not be asking; only while it is needed. */
   problem(): string | undefined;
+  /** Does the configuration stand as desired? `false` where this replica does not keep it. */
+  settled(): boolean;
   /** What the leader runs. */
   readonly component: Component;
 }
@@ -71,7 +71,6 @@ export function createKeptWebhook<T extends { readonly policy: Policy }, W exten
     ...options,
     name: `${name}-webhooks`,
   });
-  const [informer] = keeper.components;
   const changed = (): void => {
     const found = inForce();
     if (found === undefined) return;
@@ -94,7 +93,7 @@ export function createKeptWebhook<T extends { readonly policy: Policy }, W exten
     if (unserved !== undefined) return unserved;
     if (webhook.caBundle() === undefined)
       return "nobody says which authority the API server has to trust: put ca.crt beside the certificate";
-    return keeper.problem() ?? informer.problem?.();
+    return keeper.problem();
   };
   const hasLeftovers = async (_: undefined, signal: AbortSignal): Promise<boolean> => {
     const labels = Object.entries(selector).map(([key, value]) => `${key}=${value}`);
@@ -103,9 +102,9 @@ export function createKeptWebhook<T extends { readonly policy: Policy }, W exten
   };
   return {
     changed,
-    whenNeeded: demand.first,
     neededMs: () => neededMs,
     problem,
+    settled: () => keeper.settled(),
     component: {
       name: `${name}-admission`,
       start(signal): Promise<Running> {
@@ -129,7 +128,7 @@ export interface AskedJudgement {
 
 /** Of one that is needed; `undefined` while it is early, and it may yet come right. */
 export function judgeAsked(kept: KeptWebhook, clock: Clock): AskedJudgement | undefined {
-  const why = kept.problem();
+  const why = kept.problem() ?? (kept.settled() ? undefined : "the webhook configuration is not written yet");
   const neededMs = kept.neededMs();
   const isEarly = neededMs === undefined || clock.monotonic() - neededMs < EARLY_MS;
   if (why !== undefined)
@@ -137,18 +136,27 @@ export function judgeAsked(kept: KeptWebhook, clock: Clock): AskedJudgement | un
   return { ready: true, reason: reasons.AdmissionByWebhook, message: "Berth is asked about new pods" };
 }
 
-/** Tells once it is no longer early: what keeps failing is said in the end, also when nothing changes any more. */
-export function createLateReport(
+/** How often a state is compared with the one that was told. Milliseconds. */
+const REPORT_MS = 1000;
+
+/**
+ * Tells within a second that `state` has changed. A state also changes with time, and with what the API server refuses
+ * or accepts, so it is compared instead of waited for.
+ */
+export function createStateReport(
   name: string,
-  { kept, clock, tell }: { readonly kept: KeptWebhook; readonly clock: Clock; readonly tell: () => void },
+  { state, clock, tell }: { readonly state: () => unknown; readonly clock: Clock; readonly tell: () => void },
 ): Component {
   return createLoopComponent({
     name,
     async run(signal) {
-      await Promise.race([kept.whenNeeded, whenAborted(signal)]);
-      await sleep(clock, EARLY_MS, signal);
-      if (!signal.aborted) tell();
-      await whenAborted(signal);
+      let told = state();
+      while (await sleep(clock, REPORT_MS, signal)) {
+        const current = state();
+        if (isSameData(current, told)) continue;
+        told = current;
+        tell();
+      }
     },
   });
 }

@@ -184,14 +184,6 @@ export function namespaceRules(name: string, namespace: string): readonly Policy
       resourceNames: [name],
       verbs: ["get", "update"],
     },
-    // The switch of the admission policies: an account that nobody acts as, found by its labels.
-    { apiGroups: [""], resources: ["serviceaccounts"], verbs: ["list", "watch", "create"] },
-    {
-      apiGroups: [""],
-      resources: ["serviceaccounts"],
-      resourceNames: [`${name}-startup-gate`],
-      verbs: ["get", "patch", "delete"],
-    },
     // What is known of images, found by its label.
     { apiGroups: [""], resources: ["configmaps"], verbs: ["list", "watch", "create"] },
     {

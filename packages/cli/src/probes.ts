@@ -1,11 +1,14 @@
+import type { Node } from "@berth/kube";
 import {
   type Clock,
   type Component,
   createServerComponent,
   type HealthCheck,
+  type Informer,
   type Logger,
   type MetricsRegistry,
   type ProbeServers,
+  problemOf,
   startProbeServers,
 } from "@berth/runtime";
 
@@ -34,6 +37,15 @@ export function createProbes(
   },
 ): Probes {
   const { checks, ...common } = parts;
+  parts.metrics.gauge({
+    name: "berth_component_problem",
+    help: "1 for a component that cannot do its work now, or has not started: /readyz?verbose says why.",
+    labels: ["component"],
+    collect(gauge) {
+      for (const check of checks)
+        gauge.set(problemOf(check) === undefined ? 0 : 1, { component: check.name });
+    },
+  });
   const listening = Promise.withResolvers<void>();
   let servers: ProbeServers | undefined;
   let failure: unknown;
@@ -60,4 +72,10 @@ export function createProbes(
     servers: () => servers,
     failedToListen: () => failure,
   };
+}
+
+/** Until Berth has reached the API server it cannot know what to answer, whatever it is asked. */
+export function nodesReadCheck(nodes: Informer<Node>): HealthCheck {
+  const isRead = (): boolean => nodes.synced || nodes.refusal !== undefined;
+  return { name: "nodes-read", check: () => (isRead() ? undefined : "the nodes have not been read yet") };
 }

@@ -15,9 +15,12 @@ import {
   type KubeClient,
   type KubeObject,
   leases,
+  mutatingAdmissionPolicies,
+  mutatingAdmissionPolicyBindings,
   mutatingWebhookConfigurations,
   namespaces,
   nodes,
+  type PolicyRule,
   pods,
   type ReplicaSet,
   type Resource,
@@ -33,6 +36,7 @@ import {
   ARCHITECTURES_ANNOTATION,
   crds,
   labelRules,
+  startupGates,
   workerPools,
 } from "@berth/placement";
 import { createJsonLogger } from "@berth/runtime";
@@ -41,13 +45,14 @@ import {
   anImage,
   aPod,
   eventually,
+  findFreePort,
   REGISTRY_USER,
   sharedTestCluster,
   startRegistry,
   type TestCluster,
 } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
-import { type BerthOptions, startBerth } from "./composition.ts";
+import { type BerthOptions, type RunningBerth, startBerth } from "./composition.ts";
 import { admissionServerSpec } from "./config/admission-server.ts";
 import { loadSettings } from "./config/settings.ts";
 import { assembleReadDocuments } from "./document-session.ts";
@@ -225,6 +230,13 @@ const nothing = defineResource({
   namespaced: false,
 });
 
+/** What Berth leaves in admission when it ends: the next one takes it over. */
+async function clearAdmission(client: KubeClient): Promise<void> {
+  await client.deleteCollection(mutatingAdmissionPolicyBindings, {});
+  await client.deleteCollection(mutatingAdmissionPolicies, {});
+  await client.deleteCollection(mutatingWebhookConfigurations, {});
+}
+
 const ARCHITECTURE_TAINT = "rights.example.com/arch";
 const POLICY = `apiVersion: berth.dev/v1alpha1
 kind: ArchitecturePolicy
@@ -262,7 +274,7 @@ async function privatePod(client: KubeClient, image: string): Promise<AsyncDispo
 }
 
 describe("the manifests", () => {
-  it("are accepted by the API server as they are, twice, and give exactly the rights that are needed", async () => {
+  it("I-1 I-6 are accepted by the API server as they are, twice, and give exactly the rights that are needed", async () => {
     await using folder = await testFolder({
       [`labels/${LABEL}`]: `${DEVICE}\n`,
       "labels/bad key": "x\n",
@@ -275,11 +287,15 @@ describe("the manifests", () => {
     await using _rule = await ruleFor(client, DEVICE);
     await using _daemonSet = await gatedDaemonSet(client);
     const refusals: string[] = [];
+    await using stack = new AsyncDisposableStack();
+    const policy = { name: "berth-rights-gate-rights" };
+    stack.defer(() => clearAdmission(client));
     await using berth = await startBerth({
       client: watchRefusals(asAccount, refusals),
       ...ruleFolder(folder),
       config: [{ path: `${folder.path}/gates.yaml`, shown: "gates.yaml" }],
       installation: "rights",
+      admission: { spec: admissionServerSpec.parse({}), namespace: "berth-rights" },
       identity: "rights-0",
       self: { apiVersion: "v1", kind: "Namespace", name: "berth-rights", namespace: "berth-rights" },
       lease: { namespace: "berth-rights", name: "berth-rights" },
@@ -293,7 +309,22 @@ describe("the manifests", () => {
       const { status } = await client.get(labelRules, { name: "rights" });
       expect(status).toMatchObject({ matchedNodes: 1, labelledNodes: 1 });
     });
-    // The node came without the taint: that it is idle was asked, and its pods are watched.
+    // Backfill would taint a new node later: the policy must exist, and taint it at its creation.
+    await eventually(() => client.get(mutatingAdmissionPolicies, policy));
+    await eventually(async () => {
+      const late = aNode("rights-late")
+        .labelled({ [DEVICE]: "x" })
+        .build();
+      const { spec } = await client.create(nodes, late, { dryRun: true });
+      expect(spec?.taints?.map(({ key }) => key)).toContain(GATE_TAINT);
+    });
+    // Policies and bindings are written together: no binding may be refused because its policy is new.
+    await clearAdmission(client);
+    await eventually(async () => {
+      await client.get(mutatingAdmissionPolicies, policy);
+      await client.get(mutatingAdmissionPolicyBindings, policy);
+    });
+    // This node was there before: that it is idle was asked, and its pods are watched.
     await expectGate("rights-1", true);
     await using _pod = await readyPod(client, "rights-1");
     await expectGate("rights-1", false);
@@ -302,6 +333,105 @@ describe("the manifests", () => {
     await asAccount.get(namespaces, { name: "berth-rights" });
     expect(berth.problems()).toEqual([]);
     expect(refusals).toEqual([]);
+  });
+});
+
+const HELD = "rights.example.com/held";
+
+/** A StartupGate for nodes with this label, and whether the API server now puts its taint on a new one. */
+async function heldGate(client: KubeClient): Promise<AsyncDisposable & { holds(): Promise<void> }> {
+  const spec = {
+    nodeSelector: { matchLabels: { [HELD]: "x" } },
+    taint: { key: HELD },
+    signals: { pods: [{}] },
+  };
+  const object = { apiVersion: "berth.dev/v1alpha1", kind: "StartupGate", metadata: { name: "held" }, spec };
+  await eventually(() => client.create(startupGates, object));
+  return {
+    holds: () =>
+      eventually(async () => {
+        const node = aNode("rights-held")
+          .labelled({ [HELD]: "x" })
+          .build();
+        const made = await client.create(nodes, node, { dryRun: true });
+        expect(made.spec?.taints?.map(({ key }) => key)).toContain(HELD);
+      }),
+    [Symbol.asyncDispose]: () => client.delete(startupGates, { name: "held" }),
+  };
+}
+
+describe("while the API server refuses policies", () => {
+  it("I-1 I-2 I-5 startup gates use the webhook, other capabilities go on, and policies return", async () => {
+    const { client } = cluster;
+    const namespace = "berth-refused";
+    await using asAccount = await installed("refused");
+    for (const crd of crds()) await client.apply(customResourceDefinitions, crd);
+    await using gate = await heldGate(client);
+    const { rules } = await client.get(clusterRoles, { name: namespace });
+    const mayWrite = async (resources: readonly string[] | undefined): Promise<void> => {
+      const isOfPolicies = (rule: PolicyRule) => rule.resources?.includes("mutatingadmissionpolicies");
+      const body = {
+        rules: rules?.flatMap((rule) =>
+          resources !== undefined && isOfPolicies(rule)
+            ? [
+                { ...rule, resources },
+                { ...rule, verbs: ["list", "watch"] },
+              ]
+            : rule,
+        ),
+      };
+      await client.patch(clusterRoles, { name: namespace }, { type: "merge", body });
+      const policy = { metadata: { name: "tried" } };
+      await eventually(() =>
+        expect(asAccount.create(mutatingAdmissionPolicies, policy, { dryRun: true })).rejects.toMatchObject({
+          failure: { kind: resources === undefined ? "invalid" : "forbidden" },
+        }),
+      );
+    };
+    await mayWrite(["mutatingwebhookconfigurations"]);
+    await using _cleared = { [Symbol.asyncDispose]: () => clearAdmission(client) };
+    const run = (mode: string, port: number): Promise<RunningBerth> => {
+      const bindAddress = `127.0.0.1:${port}`;
+      const spec = admissionServerSpec.parse({ mode, bindAddress, url: `https://${bindAddress}` });
+      return startBerth({
+        client: asAccount,
+        installation: "refused",
+        admission: { spec, namespace },
+        healthProbeBindAddress: "127.0.0.1:0",
+        metricsBindAddress: "127.0.0.1:0",
+      });
+    };
+    {
+      await using berth = await run("Policy", await findFreePort());
+      const name = "startup-gate-admission";
+      await eventually(async () => {
+        const answer = await fetch(`${berth.healthUrl}/readyz?verbose`);
+        expect(answer.status).toBe(200);
+        expect(await answer.text()).toMatch(
+          new RegExp(`^\\[!\\]${name}: .* on "mutatingadmissionpolicies`, "m"),
+        );
+      });
+      const metrics = await (await fetch(`${berth.metricsUrl}/metrics`)).text();
+      expect(metrics).toContain(`berth_component_problem{component="${name}"} 1\n`);
+      expect(metrics).toContain('berth_component_problem{component="nodes"} 0\n');
+    }
+    await using berth = await run("Auto", await findFreePort());
+    const says = (reason: string, message: RegExp): Promise<void> =>
+      eventually(async () => {
+        const { status } = await client.get(startupGates, { name: "held" });
+        const said = status?.conditions?.find(({ type }) => type === "Admission");
+        expect(said).toMatchObject({ status: "True", reason, message: expect.stringMatching(message) });
+      });
+    await gate.holds();
+    await says("AdmissionByWebhook", /because .* on "mutatingadmissionpolicies/);
+    await mayWrite(undefined);
+    await says("AdmissionByPolicy", /the API server/);
+    await eventually(async () => {
+      expect((await client.list(mutatingAdmissionPolicyBindings)).items).toHaveLength(2);
+      expect((await client.list(mutatingWebhookConfigurations)).items).toEqual([]);
+    });
+    await gate.holds();
+    await eventually(() => expect(berth.problems()).toEqual([]));
   });
 });
 
@@ -319,7 +449,7 @@ describe("the manifests for architecture policies", () => {
     const of = { namespace: "default", name: "rights-agent" };
     stack.defer(async () => {
       await client.delete(daemonSets, of);
-      await client.deleteCollection(mutatingWebhookConfigurations, {});
+      await clearAdmission(client);
     });
     await using _pod = await privatePod(client, reference);
     const nowhere = aPod("rights-nowhere")

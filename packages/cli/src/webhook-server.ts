@@ -15,7 +15,7 @@ import type { AdmissionServerSpec } from "./config/admission-server.ts";
 
 export interface AdmissionSettings {
   readonly spec: AdmissionServerSpec;
-  /** Where the switch and the certificates are; absent: there is no such namespace, and neither can be. */
+  /** Where the certificates are; absent: there is no such namespace, and Berth makes none. */
   readonly namespace?: string;
   /** Of this replica, to tell the others from it. Absent: it is no pod, and alone. */
   readonly podName?: string;
@@ -49,6 +49,9 @@ export interface WebhookServerOptions {
   readonly log: Logger;
   readonly clock: Clock;
 }
+
+/** The name of its component. */
+export const WEBHOOK = "webhook";
 
 /** Where the API server finds it, as a webhook configuration says it. */
 export type WebhookAddress =
@@ -101,18 +104,24 @@ export function createWebhookServer(
     await server[Symbol.asyncDispose]();
     await running.ended;
   };
+  const problem = (): string | undefined => {
+    if (certificates === undefined)
+      return "a webhook needs Berth's namespace, which does not exist, or a folder of certificates";
+    return certificates.problem?.() ?? (isServing ? undefined : "the webhook does not listen yet");
+  };
+  /** Why no capability can answer: an old certificate still does when it cannot be renewed. */
+  const mute = (): string | undefined => {
+    const answers = isServing && certificates?.current() !== undefined;
+    return demanded.size === 0 || answers ? undefined : problem();
+  };
   return {
-    component: createLoopComponent({ name: "webhook", run }),
+    component: createLoopComponent({ name: WEBHOOK, run, problem: mute }),
     address: spec.url === undefined ? { service: serviceOf(settings, installation) } : { url: spec.url },
     demand(owner) {
       demanded.add(owner);
       firstDemand.resolve();
     },
     caBundle: () => certificates?.caBundle(),
-    problem() {
-      if (certificates === undefined)
-        return "a webhook needs Berth's namespace, which does not exist, or a folder of certificates";
-      return certificates.problem?.() ?? (isServing ? undefined : "the webhook does not listen yet");
-    },
+    problem,
   };
 }

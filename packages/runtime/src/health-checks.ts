@@ -6,11 +6,16 @@ export interface HealthCheck {
   check(): string | undefined;
   /** What is worth knowing though the check passes; see `Component.note`. */
   note?(): string | undefined;
+  /** What does not work although the process is of use: the report names it, and does not fail. As quick as `check`. */
+  warning?(): string | undefined;
 }
 
 export interface HealthReport {
   readonly ok: boolean;
-  /** One line per check, as kube-apiserver writes them: `[+]ping ok`, `[-]caches: nodes not synced yet`. */
+  /**
+   * One line per check, as kube-apiserver writes them: `[+]ping ok`, `[-]caches: nodes not synced yet`, and
+   * `[!]admission: it is refused` for a warning.
+   */
   readonly text: string;
 }
 
@@ -27,10 +32,12 @@ export function runChecks(
   let ok = true;
   for (const check of [PING, ...checks]) {
     const isExcluded = excluded.has(check.name);
-    const reason = isExcluded ? undefined : ask(() => check.check());
-    const note = isExcluded ? undefined : ask(() => check.note?.());
+    const reason = isExcluded ? undefined : reasonOf(() => check.check());
+    const warning = isExcluded || reason !== undefined ? undefined : reasonOf(() => check.warning?.());
+    const note = isExcluded ? undefined : reasonOf(() => check.note?.());
     if (reason !== undefined) ok = false;
     if (reason !== undefined) lines.push(`[-]${check.name}: ${reason}`);
+    else if (warning !== undefined) lines.push(`[!]${check.name}: ${warning}`);
     else
       lines.push(
         `[+]${check.name} ${isExcluded ? "excluded: " : ""}ok${note === undefined ? "" : `: ${note}`}`,
@@ -40,18 +47,23 @@ export function runChecks(
   return { ok, text: `${lines.join("\n")}\n` };
 }
 
-/** The check of this name alone; `undefined` when there is none. */
+/** The check of this name alone, which a warning fails; `undefined` when there is none. */
 export function runOneCheck(name: string, checks: readonly HealthCheck[]): HealthReport | undefined {
   const found = [PING, ...checks].find((check) => check.name === name);
   if (found === undefined) return undefined;
-  const reason = ask(() => found.check());
+  const reason = problemOf(found);
   return reason === undefined ? { ok: true, text: "ok\n" } : { ok: false, text: `[-]${name}: ${reason}\n` };
 }
 
+/** Why the check fails, else its warning, in one line. */
+export function problemOf(check: HealthCheck): string | undefined {
+  return reasonOf(() => check.check()) ?? reasonOf(() => check.warning?.());
+}
+
 /** The reason on one line, whatever the check says. */
-function ask(question: () => string | undefined): string | undefined {
+function reasonOf(ask: () => string | undefined): string | undefined {
   try {
-    return question()?.replace(/\s+/g, " ");
+    return ask()?.replace(/\s+/g, " ");
   } catch (error) {
     return `the check itself failed: ${String(error).replace(/\s+/g, " ")}`;
   }

@@ -47,7 +47,7 @@ export {
 } from "./folder-reader.ts";
 export { DEFAULT_FOLDER_LIMITS, type FolderLimits, type FolderProblem } from "./folder-scan.ts";
 export type { FolderNotifier } from "./folder-watches.ts";
-export type { HealthCheck } from "./health-checks.ts";
+export { type HealthCheck, problemOf } from "./health-checks.ts";
 export { createInformer, dropManagedFields, type Informer, type InformerOptions } from "./informer.ts";
 export { declareInformerGauges, type InformerLabels, type ObservedInformer } from "./informer-metrics.ts";
 export * from "./json-log.ts";

@@ -74,7 +74,7 @@ export interface Informer<T extends KubeObject> extends Lister<T>, Component, Su
   readonly cluster: ClusterName;
   /** Of an optional resource: the server said, when last asked, that it is not there, or not ours to read. */
   readonly absent: boolean;
-  /** Of an optional resource that is not ours to read: what the server said when last asked. */
+  /** What the server said when it last refused to show the resource; `undefined` when it was not asked, or shows it. */
   readonly refusal: string | undefined;
   /** Resolves `true` once synced, `false` when `signal` aborts first. */
   whenSynced(signal?: AbortSignal): Promise<boolean>;
@@ -216,7 +216,8 @@ class CachingInformer<T extends KubeObject> implements Informer<T> {
   }
 
   get refusal(): string | undefined {
-    return this.#absence?.failure.kind === "forbidden" ? this.#absence.message : undefined;
+    const error = this.#absence ?? this.#failure?.error;
+    return error?.failure.kind === "forbidden" ? error.message : undefined;
   }
 
   problem(): string | undefined {

@@ -3,7 +3,7 @@ import { describe, expect, expectTypeOf, it } from "vitest";
 import { createVirtualClock, sleep, type VirtualClock } from "./clock.ts";
 import { type Component, createLoopComponent, createServerComponent, whenAborted } from "./component.ts";
 import { createController } from "./controller.ts";
-import { runChecks } from "./health-checks.ts";
+import { runChecks, runOneCheck } from "./health-checks.ts";
 import { createSilentLogger } from "./json-log.ts";
 import type { LeaderElector } from "./leader-election.ts";
 import { describeRunEnd, type LeaderElection, Manager, type ManagerOptions } from "./manager.ts";
@@ -132,6 +132,25 @@ describe("Manager", () => {
     test.stop.abort();
     await test.ended;
     expect(test.ready()).toContain("[-]nodes: it has ended");
+  });
+
+  it("I-2 warns of what a component that is not vital cannot do, and stays ready", async () => {
+    const problems = { server: undefined as string | undefined, writer: "an object\nis refused" };
+    const component = (name: "server" | "writer") =>
+      createLoopComponent({ name, run: whenAborted, problem: () => problems[name] });
+    const always = [[component("server"), component("writer")]];
+    const test = setUp({ always, vital: ["server"] });
+    await test.clock.advance(0);
+    expect(test.ready()).toBe(
+      "[+]ping ok\n[+]server ok\n[!]writer: an object is refused\nreadyz check passed\n",
+    );
+    expect(runOneCheck("writer", test.manager.readyChecks)?.ok).toBe(false);
+    problems.server = "it does not listen";
+    expect(test.ready()).toContain("[-]server: it does not listen\n");
+    expect(test.ready()).toContain("readyz check failed");
+    test.stop.abort();
+    await test.ended;
+    expect(test.ready()).toContain("[-]writer: it has ended");
   });
 
   it("is ready while standing by, runs the elected once it leads, and releases the lease after them", async () => {

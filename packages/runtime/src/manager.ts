@@ -29,6 +29,11 @@ export interface ManagerOptions {
   readonly elected?: readonly Component[];
   /** Absent: this process is the only one and leads. */
   readonly election?: LeaderElection;
+  /**
+   * Names of the components without which the process is of no use: what these cannot do fails their readiness check.
+   * What another component cannot do while it runs is a warning. Default all.
+   */
+  readonly vital?: readonly string[];
   readonly clock: Clock;
   readonly log: Logger;
   /** From being told to stop to the end of `run`. Milliseconds, default 1,800. */
@@ -85,13 +90,11 @@ export class Manager {
     this.#elected = elected.map((component) => this.#runOf(component));
     this.#election = election === undefined ? undefined : this.#runOf(this.#electionComponent(election));
     this.readyChecks = [
-      ...this.#always.flat().map((run) => ({
-        name: run.component.name,
-        check: () => run.problem(),
-        note: () => run.component.note?.(),
-      })),
-      ...this.#elected.map((run) => ({ name: run.component.name, check: () => this.#electedProblem(run) })),
-      ...(this.#election === undefined ? [] : [{ name: ELECTION, check: () => this.#election?.problem() }]),
+      ...this.#always.flat().map((run) => this.#checkOf(run, () => run.problem())),
+      ...this.#elected.map((run) => this.#checkOf(run, () => this.#electedProblem(run))),
+      ...(this.#election === undefined
+        ? []
+        : [this.#checkOf(this.#election, () => this.#election?.problem())]),
     ];
     this.#checkOptions();
   }
@@ -182,6 +185,14 @@ export class Manager {
     if (this.#election !== undefined) stillRunning.push(...(await stop([this.#election], 0, electionMs)));
     for (const stage of this.#always.toReversed()) stillRunning.push(...(await stop(stage, drainLimitMs)));
     return stillRunning;
+  }
+
+  #checkOf(run: ComponentRun, problem: () => string | undefined): HealthCheck {
+    const { name } = run.component;
+    const note = (): string | undefined => run.component.note?.();
+    if (this.#options.vital?.includes(name) ?? true) return { name, check: problem, note };
+    const warning = (): string | undefined => run.problemWhileRunning();
+    return { name, check: () => (warning() === undefined ? problem() : undefined), warning, note };
   }
 
   /** Standing by, nothing elected runs, and that is as it should be. */

@@ -16,8 +16,8 @@ import {
   serviceAccounts,
 } from "@berth/kube";
 import {
+  admissionLabels,
   admissionPolicies,
-  admissionSwitch,
   crds,
   startupGateSpec,
   startupGates,
@@ -389,12 +389,11 @@ describe("berth clean", () => {
     const { startupGates: config } = await loadSettings({ config: [on.config.path] }, "/");
     const list = assembleDocuments(gateDocuments, { config, cluster: undefined }, {}) ?? { gates: [] };
     for (const installation of ["berth", "other"]) {
-      const options = {
-        installation,
-        switch: { namespace: NAMESPACE, name: `${installation}-startup-gate` },
-      };
-      await client.create(serviceAccounts, admissionSwitch(options));
-      for (const { policy, binding } of admissionPolicies(list, options)) {
+      // Earlier versions left this.
+      const labels = admissionLabels({ installation });
+      const metadata = { namespace: NAMESPACE, name: `${installation}-startup-gate`, labels };
+      await client.create(serviceAccounts, { metadata });
+      for (const { policy, binding } of admissionPolicies(list, { installation })) {
         await client.create(mutatingAdmissionPolicies, policy);
         await client.create(mutatingAdmissionPolicyBindings, binding);
       }

@@ -9,7 +9,7 @@ const IMAGES = "example.com/images";
 const TAINT = "startup.k8s.io/initializing";
 const AGENT = { namespace: "kube-system", name: "network-agent" };
 
-/** Berth's own namespace, for the switch of the admission policies. */
+/** Berth's own namespace: without one new nodes are gated after their creation. */
 export const NAMESPACE = "berth-system";
 
 export const GATE: string = `apiVersion: berth.dev/v1alpha1

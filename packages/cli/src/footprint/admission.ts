@@ -20,7 +20,7 @@ import type {
   Logger,
   MetricsRegistry,
 } from "@berth/runtime";
-import { createKeptWebhook, createLateReport, judgeAsked } from "../kept-webhook.ts";
+import { createKeptWebhook, createStateReport, judgeAsked } from "../kept-webhook.ts";
 import {
   type AdmissionSettings,
   type WebhookOwner,
@@ -150,22 +150,23 @@ export function createFootprintAdmission(
         ...(namespace !== undefined && { namespace }),
       }),
   });
+  const state = (): FootprintJudgement | undefined => {
+    const inForce = footprints();
+    if (inForce === undefined || !isWanted(inForce)) return undefined;
+    if (unasked === undefined) return judgeAsked(kept, clock);
+    const why = unasked === "homeless" ? "Berth's namespace does not exist" : "admission is off";
+    const message = `${why}: the API server does not ask about new pods, so they do not wait for the agent`;
+    return { ready: false, reason: reasons.AdmissionOff, message };
+  };
   return {
-    state() {
-      const inForce = footprints();
-      if (inForce === undefined || !isWanted(inForce)) return undefined;
-      if (unasked === undefined) return judgeAsked(kept, clock);
-      const why = unasked === "homeless" ? "Berth's namespace does not exist" : "admission is off";
-      const message = `${why}: the API server does not ask about new pods, so they do not wait for the agent`;
-      return { ready: false, reason: reasons.AdmissionOff, message };
-    },
+    state,
     changed() {
       kept.changed();
       onChange();
     },
     elected: [
       kept.component,
-      createLateReport("footprint-admission-report", { kept, clock, tell: onChange }),
+      createStateReport("footprint-admission-report", { state, clock, tell: onChange }),
     ],
   };
 }

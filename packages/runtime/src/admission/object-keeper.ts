@@ -63,6 +63,10 @@ export interface ObjectKeeper<T extends KubeObject> {
   setDesired(objects: readonly T[] | undefined): void;
   /** Why an object is not as desired, in a sentence that names a missing right; `undefined` when nothing failed. */
   problem(): string | undefined;
+  /** The same, but only where the API server refuses to show or to store an object. A lost connection is no refusal. */
+  refusal(): string | undefined;
+  /** Does every desired object stand as desired? `false` until the components have looked. */
+  settled(): boolean;
   /**
    * Deletes every object that carries the labels, and desires none from then on. For use while the components run, or
    * after they have ended. Does nothing to an adopted object. Rejects with `ApiError`.
@@ -77,6 +81,8 @@ export const DESIRED_ANNOTATION = "berth.dev/desired";
 const MAX_APPLIES = 4;
 const APPLIES_WINDOW_MS = 60_000;
 const CONTESTED_MS = 5 * 60_000;
+/** A refusal may be temporary: a right is granted, or the API server learns of what the object refers to. */
+const REFUSED_MS = 5_000;
 
 /**
  * Keeps objects as desired by server-side apply, with these promises:
@@ -86,7 +92,7 @@ const CONTESTED_MS = 5 * 60_000;
  * - What carries the labels and is not desired is deleted, and only the very object that was seen.
  * - In order, it writes nothing. What the server stores in another form than it was sent in costs one more write after
  *   each change of that object, and not one after another.
- * - A failed object is tried again with backoff and holds up no other; one that somebody keeps changing back is left
+ * - A failed object is tried again within 5 s and holds up no other; one that somebody keeps changing back is left
  *   alone for five minutes.
  * - An adopted object is changed when it is there, and neither made nor deleted. Desiring it no longer changes nothing.
  *
@@ -114,6 +120,11 @@ interface Applied {
   readonly contestedUntilMs: number;
 }
 
+interface Failure {
+  readonly problem: string;
+  readonly refused: boolean;
+}
+
 class ApplyingKeeper<T extends KubeObject> implements ObjectKeeper<T> {
   readonly components: readonly [Component, Component];
   readonly #options: ObjectKeeperOptions<T>;
@@ -122,7 +133,9 @@ class ApplyingKeeper<T extends KubeObject> implements ObjectKeeper<T> {
   /** By the text of its key. `undefined`: nothing is known yet. */
   #desired: ReadonlyMap<string, Desired<T>> | undefined;
   readonly #applied = new Map<string, Applied>();
-  readonly #failures = new Map<string, string>();
+  readonly #failures = new Map<string, Failure>();
+  /** Texts of keys that stood as desired when last looked at. */
+  readonly #inOrder = new Set<string>();
 
   constructor(options: ObjectKeeperOptions<T>) {
     const { name, client, cluster, resource, clock, log, metrics, selector } = options;
@@ -140,6 +153,8 @@ class ApplyingKeeper<T extends KubeObject> implements ObjectKeeper<T> {
       cluster,
       resource,
       scope: scopeOf(options),
+      // Its `refusal` is told; and it asks again every 5 s.
+      optional: true,
     });
     this.#controller = createController({
       ...common,
@@ -147,12 +162,14 @@ class ApplyingKeeper<T extends KubeObject> implements ObjectKeeper<T> {
       reconcile: (key, context) => this.#reconcile(key, context),
       sources: [watchFor({ informer: this.#informer, map: toSelf(cluster) })],
       concurrency: 4,
-      // A right that was granted should be noticed soon.
-      slowRecheckMs: 60_000,
+      queue: { backoff: { capMs: REFUSED_MS } },
     });
     const writer: Component = {
       name,
-      start: (signal) => this.#controller.start(signal),
+      start: async (signal) => {
+        await this.#informer.whenSynced(signal);
+        return this.#controller.start(signal);
+      },
       problem: () => this.problem(),
     };
     this.components = [this.#informer, writer];
@@ -165,8 +182,11 @@ class ApplyingKeeper<T extends KubeObject> implements ObjectKeeper<T> {
     if (desired === undefined) return;
     for (const text of this.#applied.keys()) if (!desired.has(text)) this.#applied.delete(text);
     for (const text of this.#failures.keys()) if (!desired.has(text)) this.#failures.delete(text);
+    for (const text of this.#inOrder) if (!desired.has(text)) this.#inOrder.delete(text);
     for (const [text, { key, fingerprint }] of desired) {
-      if (before?.get(text)?.fingerprint !== fingerprint) this.#controller.enqueue(key);
+      if (before?.get(text)?.fingerprint === fingerprint) continue;
+      this.#inOrder.delete(text);
+      this.#controller.enqueue(key);
     }
     // What is there and was desired until now, or before anybody asked.
     for (const object of this.#informer.list()) {
@@ -176,10 +196,25 @@ class ApplyingKeeper<T extends KubeObject> implements ObjectKeeper<T> {
   }
 
   problem(): string | undefined {
-    const [first] = this.#failures.values();
-    const more = this.#failures.size - 1;
-    if (first === undefined) return this.#controller.problem?.();
-    return more > 0 ? `${first} (and ${more} more)` : first;
+    return (
+      describeAll(this.#failures.values()) ??
+      this.#unread() ??
+      this.#informer.problem() ??
+      this.#controller.problem?.()
+    );
+  }
+
+  refusal(): string | undefined {
+    return describeAll(this.#failures.values().filter(({ refused }) => refused)) ?? this.#unread();
+  }
+
+  /** Why nothing could be read so far. What is no longer shown stands for all that. */
+  #unread(): string | undefined {
+    return this.#informer.synced ? undefined : this.#informer.refusal;
+  }
+
+  settled(): boolean {
+    return this.#desired?.keys().every((text) => this.#inOrder.has(text)) ?? false;
   }
 
   async release(signal: AbortSignal): Promise<void> {
@@ -187,7 +222,7 @@ class ApplyingKeeper<T extends KubeObject> implements ObjectKeeper<T> {
     const { client, resource, selector, cluster } = this.#options;
     if (selector === undefined) return;
     for await (const page of client.pages(resource, { ...scopeOf(this.#options), signal })) {
-      for (const object of page.items) await this.#delete(keyOf(cluster, object), object, signal);
+      await Promise.all(page.items.map((object) => this.#delete(keyOf(cluster, object), object, signal)));
     }
   }
 
@@ -226,16 +261,28 @@ class ApplyingKeeper<T extends KubeObject> implements ObjectKeeper<T> {
 
   async #reconcile(key: ObjectKey, { signal }: ReconcileContext): Promise<ReconcileResult | undefined> {
     const text = toKeyText(key);
-    if (this.#desired === undefined || !(await this.#informer.whenSynced(signal))) return undefined;
+    if (this.#desired === undefined) return undefined;
+    const wanted = this.#desired.get(text)?.fingerprint;
     try {
       const result = await this.#putInOrder(key, signal);
       this.#failures.delete(text);
+      // Something else may have become desired meanwhile.
+      const isStill = wanted !== undefined && this.#desired?.get(text)?.fingerprint === wanted;
+      if (result === undefined && isStill) this.#inOrder.add(text);
+      else this.#inOrder.delete(text);
       return result;
     } catch (error) {
       // Somebody was faster, and what he did is on its way here.
-      const overtaken = isApiError(error, "conflict", "uidMismatch");
-      if (!overtaken && !signal.aborted) this.#failures.set(text, describeProblem(error));
-      throw error;
+      if (signal.aborted || isApiError(error, "conflict", "uidMismatch")) throw error;
+      const problem = describeProblem(error);
+      const refused = isApiError(error) && error.retry === "never";
+      const isNews = this.#failures.get(text)?.problem !== problem;
+      this.#failures.set(text, { problem, refused });
+      this.#inOrder.delete(text);
+      if (!refused) throw error;
+      if (isNews)
+        this.#options.log.warn("an object is refused; it is tried again", { object: text, problem });
+      return { recheckAfterMs: REFUSED_MS };
     }
   }
 
@@ -248,8 +295,7 @@ class ApplyingKeeper<T extends KubeObject> implements ObjectKeeper<T> {
       return undefined;
     }
     if (live === undefined && this.#options.adopt !== undefined) return undefined;
-    // Its end makes another change to be told of.
-    if (live?.metadata?.deletionTimestamp !== undefined) return undefined;
+    if (live?.metadata?.deletionTimestamp !== undefined) return { recheckAfterMs: REFUSED_MS };
     if (live !== undefined && this.#isInOrder(live, wanted)) return undefined;
     return await this.#apply(wanted, live, signal);
   }
@@ -306,6 +352,11 @@ class ApplyingKeeper<T extends KubeObject> implements ObjectKeeper<T> {
       if (!isApiError(error, "notFound", "conflict", "uidMismatch")) throw error;
     }
   }
+}
+
+function describeAll(failures: Iterable<Failure>): string | undefined {
+  const [first, ...more] = failures;
+  return first && (more.length > 0 ? `${first.problem} (and ${more.length} more)` : first.problem);
 }
 
 function scopeOf<T extends KubeObject>({

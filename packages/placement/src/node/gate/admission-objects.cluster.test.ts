@@ -13,7 +13,6 @@ import {
   type Node,
   namespaces,
   nodes,
-  serviceAccounts,
   type Taint,
   type Toleration,
 } from "@berth/kube";
@@ -24,9 +23,7 @@ import { applyPatch } from "../testing/json-patch.ts";
 import { tolerates } from "../tolerations.ts";
 import {
   admissionPolicies,
-  admissionSwitch,
   originalWebhook,
-  type PolicyOptions,
   TOLERATE_LABEL,
   webhookConfiguration,
 } from "./admission-objects.ts";
@@ -44,8 +41,6 @@ beforeAll(async () => {
 
 const inTree: Taint = { key: "node.kubernetes.io/not-ready", effect: "NoSchedule" };
 const original: Taint = { key: "startup.k8s.io/initializing", value: "wait", effect: "NoSchedule" };
-
-const options: PolicyOptions = { switch: { namespace: "default", name: "berth-startup-gates" } };
 
 const someValue = fc.constantFrom("", "1", "2", "x-y_z.1");
 const someTaint = fc.record({
@@ -170,24 +165,14 @@ describe("policies of startup gates on an API server", () => {
     expect(await taintsOf(aNode("any").labelled({ a: "b" }))).toEqual([inTree, original]);
   });
 
-  it("rest while the switch is gone, and act again once it is back", async () => {
+  it("rest while their bindings are gone, and act again once these are back", async () => {
+    const pairs = admissionPolicies(gateList({ a: {} }), {});
     await using _ = await inForce(gateList({ a: {} }));
-    const { namespace, name } = options.switch;
     for (let round = 0; round < 2; round += 1) {
-      await client.delete(serviceAccounts, { namespace, name });
+      for (const { binding } of pairs)
+        await client.delete(mutatingAdmissionPolicyBindings, { name: binding.metadata?.name ?? "" });
       await eventually(async () => expect(await taintsOf(aNode("free"))).toEqual([inTree]));
-      await client.create(serviceAccounts, admissionSwitch(options), { namespace });
-      await eventually(async () => expect(await taintsOf(aNode("held"))).toEqual([inTree, original]));
-    }
-  });
-
-  it("keep listening to the switch when there were no policies for a while", async () => {
-    for (let round = 0; round < 2; round += 1) {
-      await using _ = await inForce(gateList({ a: {} }));
-      expect(await taintsOf(aNode("held"))).toEqual([inTree, original]);
-      await client.delete(serviceAccounts, options.switch);
-      await eventually(async () => expect(await taintsOf(aNode("free"))).toEqual([inTree]));
-      await makeSwitch();
+      for (const { binding } of pairs) await client.create(mutatingAdmissionPolicyBindings, binding);
       await eventually(async () => expect(await taintsOf(aNode("held"))).toEqual([inTree, original]));
     }
   });
@@ -298,7 +283,7 @@ function withoutEmptyValue({ value, ...taint }: Taint): Taint {
 let rounds = 0;
 
 /**
- * Makes the switch and the policies, and resolves when they act. The API server learns of policies, and of bindings, in
+ * Makes the policies, and resolves when they act. The API server learns of policies, and of bindings, in
  * their order: once it knows a last pair of a new name it knows all before. Disposing deletes them, and resolves when
  * the API server has forgotten the last one.
  */
@@ -311,31 +296,21 @@ async function inForce({ gates }: GateList): Promise<AsyncDisposable> {
     const taints = await taintsOf(aNode("probe").labelled({ [key]: "" }));
     return taints.some((taint) => taint.key === key);
   };
-  const pairs = [
-    ...admissionPolicies({ gates }, options),
-    ...admissionPolicies(probing, options).slice(0, 1),
-  ];
+  const pairs = [...admissionPolicies({ gates }, {}), ...admissionPolicies(probing, {}).slice(0, 1)];
   owned.defer(async () => {
-    await makeSwitch();
     for (const { policy } of pairs) {
       const name = policy.metadata?.name ?? "";
       await client.delete(mutatingAdmissionPolicyBindings, { name }).catch(ifNotFound);
       await client.delete(mutatingAdmissionPolicies, { name }).catch(ifNotFound);
     }
     await eventually(async () => expect(await isProbed()).toBe(false));
-    await client.delete(serviceAccounts, options.switch);
   });
-  await makeSwitch();
   for (const { policy, binding } of pairs) {
     await client.create(mutatingAdmissionPolicies, policy);
     await client.create(mutatingAdmissionPolicyBindings, binding);
   }
   await eventually(async () => expect(await isProbed()).toBe(true));
   return owned.move();
-}
-
-async function makeSwitch(): Promise<void> {
-  await client.apply(serviceAccounts, admissionSwitch(options), { force: true });
 }
 
 function ifNotFound(error: unknown): void {

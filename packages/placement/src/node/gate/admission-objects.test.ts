@@ -2,13 +2,11 @@ import { describe, expect, it } from "vitest";
 import {
   admissionLabels,
   admissionPolicies,
-  admissionSwitch,
   originalWebhook,
   webhookConfiguration,
 } from "./admission-objects.ts";
 import { gateList } from "./testing/gate-list.ts";
 
-const options = { switch: { namespace: "berth-system", name: "gates" } };
 const gates = gateList({ network: {}, storage: { taint: { key: "example.com/storage" } } });
 const client = { service: { namespace: "berth-system", name: "berth" } };
 const labels = {
@@ -18,8 +16,8 @@ const labels = {
 };
 
 describe("admission policies", () => {
-  it("are one for each gate and one for DaemonSets, bound to the switch", () => {
-    const pairs = admissionPolicies(gates, options);
+  it("are one for each gate and one for DaemonSets, each with a binding and without a parameter", () => {
+    const pairs = admissionPolicies(gates, {});
     const names = ["berth-gate-network", "berth-gate-storage", "berth-daemonset-tolerations"];
     expect(pairs.map(({ policy }) => policy.metadata)).toEqual(names.map((name) => ({ name, labels })));
     expect(pairs.map(({ binding }) => binding)).toEqual(
@@ -27,20 +25,15 @@ describe("admission policies", () => {
         apiVersion: "admissionregistration.k8s.io/v1",
         kind: "MutatingAdmissionPolicyBinding",
         metadata: { name, labels },
-        spec: {
-          policyName: name,
-          paramRef: { namespace: "berth-system", name: "gates", parameterNotFoundAction: "Allow" },
-        },
+        spec: { policyName: name },
       })),
     );
-    const { apiVersion, kind, metadata } = admissionSwitch(options);
-    expect(metadata).toEqual({ namespace: "berth-system", name: "gates", labels });
-    for (const { policy } of pairs) expect(policy.spec?.paramKind).toEqual({ apiVersion, kind });
+    for (const { policy } of pairs) expect(policy.spec?.paramKind).toBeUndefined();
   });
 
   it("let in what cannot be decided unless told otherwise, and DaemonSets always", () => {
     const policiesOf = (failurePolicy?: "Ignore" | "Fail"): unknown =>
-      admissionPolicies(gates, { ...options, ...(failurePolicy && { failurePolicy }) }).map(
+      admissionPolicies(gates, failurePolicy === undefined ? {} : { failurePolicy }).map(
         ({ policy }) => policy.spec?.failurePolicy,
       );
     expect(policiesOf()).toEqual(["Ignore", "Ignore", "Ignore"]);
@@ -48,8 +41,8 @@ describe("admission policies", () => {
   });
 
   it("are none without gates, and have other names in another installation", () => {
-    expect(admissionPolicies({ gates: [] }, options)).toEqual([]);
-    const [first] = admissionPolicies(gates, { ...options, installation: "two" });
+    expect(admissionPolicies({ gates: [] }, {})).toEqual([]);
+    const [first] = admissionPolicies(gates, { installation: "two" });
     expect(first?.policy.metadata?.name).toBe("berth-two-gate-network");
     expect(first?.binding.spec?.policyName).toBe("berth-two-gate-network");
     expect(admissionLabels({ installation: "two" })).toEqual({

@@ -10,7 +10,6 @@ import type {
   MutatingWebhook,
   MutatingWebhookConfiguration,
   NamedRuleWithOperations,
-  ServiceAccount,
 } from "@berth/kube";
 import { celText, podTolerations } from "../cel.ts";
 import { tolerationsAnnotation } from "../given-tolerations.ts";
@@ -47,12 +46,11 @@ export interface AdmissionOptions {
   readonly failurePolicy?: "Ignore" | "Fail";
 }
 
-export interface PolicyOptions extends AdmissionOptions {
-  /** Where the object is that has to exist for any policy to act: `admissionSwitch`. */
-  readonly switch: { readonly namespace: string; readonly name: string };
-}
-
-/** A policy does nothing without its binding. Both have the same name. */
+/**
+ * A policy and its binding, both with the same name. Without its binding a policy does nothing, so deleting the bindings
+ * turns all policies off. The policies have no parameter object: the API server accepts a policy with a `paramKind` only
+ * from a user who may read every object of that kind.
+ */
 export interface PolicyPair {
   readonly policy: MutatingAdmissionPolicy;
   readonly binding: MutatingAdmissionPolicyBinding;
@@ -67,33 +65,14 @@ function ownerOf({ installation }: AdmissionOptions): ObjectOwner {
   return { installation, component: "startup-gate" };
 }
 
-/**
- * The dead-man switch. While it is absent no policy acts: who keeps the gates alive deletes it when nobody is there to
- * let nodes go, and makes it again. The API server notices within a second or so.
- *
- * It is a ServiceAccount that nobody uses, for want of a better kind. The API server stops to watch the kind of a
- * parameter for good, until it is restarted, when the last policy with such parameters goes, be it of somebody else
- * (1.36: `policySource.ensureParamsForPolicyLocked`). ServiceAccounts it always watches, to authenticate their tokens.
- * Whoever makes a policy also needs the right to get all objects of the kind.
- */
-export function admissionSwitch(options: PolicyOptions): ServiceAccount {
-  return {
-    ...SWITCH_KIND,
-    metadata: { ...options.switch, labels: admissionLabels(options) },
-    automountServiceAccountToken: false,
-  };
-}
-
-const SWITCH_KIND = { apiVersion: "v1", kind: "ServiceAccount" } as const;
-
 /** All policies: one for each gate, and one for DaemonSets. None without gates. */
-export function admissionPolicies(list: GateList, options: PolicyOptions): readonly PolicyPair[] {
+export function admissionPolicies(list: GateList, options: AdmissionOptions): readonly PolicyPair[] {
   if (list.gates.length === 0) return [];
   return [...list.gates.map((gate) => gatePolicy(gate, options)), tolerationPolicy(list, options)];
 }
 
 /** Puts the taint of one gate on new nodes, and gives one that stands with another value the value of the gate. */
-export function gatePolicy(gate: Gate, options: PolicyOptions): PolicyPair {
+export function gatePolicy(gate: Gate, options: AdmissionOptions): PolicyPair {
   const { taint } = gate.spec;
   return pair(`gate-${gate.name}`, options, {
     failurePolicy: options.failurePolicy ?? "Ignore",
@@ -125,7 +104,7 @@ function taintingCel({ key, value, effect }: CelTaint): string {
  * Lets the pods of DaemonSets in opted-in namespaces tolerate all gates: of new ones, and of such whose pod template
  * changes anyway, as `admitDaemonSetRequest` does.
  */
-export function tolerationPolicy(list: GateList, options: PolicyOptions): PolicyPair {
+export function tolerationPolicy(list: GateList, options: AdmissionOptions): PolicyPair {
   return pair("daemonset-tolerations", options, {
     failurePolicy: "Ignore",
     matchConstraints: {
@@ -174,7 +153,7 @@ const nodeRule: NamedRuleWithOperations = {
 };
 
 /** `IfNeeded`: what comes later may replace the whole list; run again, a policy changes nothing of what it has done. */
-function pair(name: string, options: PolicyOptions, spec: MutatingAdmissionPolicySpec): PolicyPair {
+function pair(name: string, options: AdmissionOptions, spec: MutatingAdmissionPolicySpec): PolicyPair {
   const metadata = ownedMetadata(name, ownerOf(options));
   const apiVersion = "admissionregistration.k8s.io/v1";
   return {
@@ -182,16 +161,13 @@ function pair(name: string, options: PolicyOptions, spec: MutatingAdmissionPolic
       apiVersion,
       kind: "MutatingAdmissionPolicy",
       metadata,
-      spec: { ...spec, paramKind: SWITCH_KIND, reinvocationPolicy: "IfNeeded" },
+      spec: { ...spec, reinvocationPolicy: "IfNeeded" },
     },
     binding: {
       apiVersion,
       kind: "MutatingAdmissionPolicyBinding",
       metadata,
-      spec: {
-        policyName: metadata.name,
-        paramRef: { ...options.switch, parameterNotFoundAction: "Allow" },
-      },
+      spec: { policyName: metadata.name },
     },
   };
 }
