@@ -36,8 +36,10 @@ const LOOK_MS = 5000;
  * heard of it as well, and the API server asks for a second or so longer. Milliseconds.
  */
 const LINGER_MS = 60_000;
-/** How soon a look that failed is repeated. Milliseconds. */
-const RETRY_MS = 60_000;
+/** How soon a look that failed is repeated, unless the client knows. Milliseconds. */
+const RETRY_MS = 30_000;
+/** A permission that is missing for longer is not granted: to no one who has never had a policy. Milliseconds. */
+const DENIED_MS = 300_000;
 
 /** Runs where this replica leads. Without policies it costs one list of the unscheduled pods, at the start. */
 export function createLeftovers(options: LeftoverOptions): Leftovers {
@@ -83,18 +85,19 @@ async function hasGated(
   signal: AbortSignal,
 ): Promise<boolean> {
   const scope = { fieldSelector: UNSCHEDULED, signal };
+  const deniedAt = clock.monotonic() + DENIED_MS;
   while (!signal.aborted && isIdle()) {
     try {
       for await (const { items } of client.pages(pods, scope)) if (items.some(isKeptPending)) return true;
       return false;
     } catch (error) {
-      // Who has never had a policy needs no right.
-      if (signal.aborted || isApiError(error, "forbidden")) return false;
+      if (signal.aborted) return false;
+      if (isApiError(error, "forbidden") && clock.monotonic() >= deniedAt) return false;
       log.debug("pods with a gate of ours could not be looked for", {
         gate: ARCHITECTURE_GATE,
         error: String(error),
       });
-      await sleep(clock, RETRY_MS, signal);
+      await sleep(clock, (isApiError(error) ? error.retryAfterMs : undefined) ?? RETRY_MS, signal);
     }
   }
   return false;

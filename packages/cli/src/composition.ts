@@ -28,10 +28,10 @@ import {
   clusterName,
   createController,
   createInformer,
-  createLoopComponent,
   createMetricsRegistry,
   createSilentLogger,
   EventRecorder,
+  guardClient,
   type HealthCheck,
   type Informer,
   keyOf,
@@ -58,7 +58,7 @@ import { createGateParts, HELD_AGAIN } from "./gate-parts.ts";
 import { createImageLibrary } from "./images/image-library.ts";
 import { type RegistrySettings, readRegistrySettings } from "./images/registry-settings.ts";
 import { createLabelParts } from "./label-parts.ts";
-import { NodeAccess } from "./node-access.ts";
+import { grantOfNodePatch, NodeAccess } from "./node-access.ts";
 import { NodeLog } from "./node-log.ts";
 import { createProbes, nodesReadCheck, type ProbeOptions, type Probes } from "./probes.ts";
 import { slimNode } from "./slim-node.ts";
@@ -164,10 +164,13 @@ interface Parts extends Omit<Probes, "component"> {
 }
 
 function assemble(options: BerthOptions, registries: RegistrySettings): Parts {
-  const { client, clock = systemClock, log = createSilentLogger(), installation = "berth" } = options;
+  const { clock = systemClock, log = createSilentLogger(), installation = "berth" } = options;
   const { identity = "berth", lease, crdGraceMs: graceMs = CRD_GRACE_MS } = options;
   const metrics = options.metrics ?? createMetricsRegistry();
   const common = { clock, log, metrics };
+  const election = lease && new LeaderElector({ client: options.client, lease, identity, ...common });
+  const mayWrite = (): boolean => election?.mayWrite ?? true;
+  const client = guardClient(options.client, { clock, log, mayWrite, grantOf: grantOfNodePatch });
   const events = new EventRecorder({ client, reportingInstance: identity, ...common });
   const informer = createInformer<Node>({
     client,
@@ -308,7 +311,7 @@ function assemble(options: BerthOptions, registries: RegistrySettings): Parts {
     });
   const capabilities = [labels.capability, gates.capability, architecture.capability, footprints.capability];
   const nodeLog = new NodeLog({ clock, log });
-  const access = new NodeAccess({ client, clock, log, onGranted: recheckAll });
+  const access = new NodeAccess(client);
   const writer = new NodeWriter({
     nodes: informer,
     api: access,
@@ -322,9 +325,7 @@ function assemble(options: BerthOptions, registries: RegistrySettings): Parts {
   });
   const controller: Controller = createController({
     name: "nodes",
-    // A node that is gone needs no right, and must not stay in what is remembered and counted.
-    reconcile: async (key, context) =>
-      access.denied && informer.get(key) !== undefined ? undefined : writer.reconcile(key, context),
+    reconcile: writer.reconcile,
     sources: [
       watchFor<Node>({
         informer,
@@ -340,7 +341,7 @@ function assemble(options: BerthOptions, registries: RegistrySettings): Parts {
   const manager = new Manager({
     always: [
       [probes.component],
-      [createLoopComponent({ name: "events", run: (s) => events.run(s) }), labels.source],
+      [events, labels.source],
       [
         informer,
         rules,
@@ -376,7 +377,7 @@ function assemble(options: BerthOptions, registries: RegistrySettings): Parts {
     ],
     // The Service of the webhook leads to ready pods: one capability that cannot work must not take the others from it.
     vital: [WEBHOOK],
-    ...(lease && { election: new LeaderElector({ client, lease, identity, ...common }) }),
+    ...(election && { election }),
     clock,
     log,
   });

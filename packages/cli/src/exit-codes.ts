@@ -12,6 +12,8 @@ export const exitCodes = {
   cluster: 4,
   /** `plan --exit-code`: something would change. */
   changes: 5,
+  /** `run --leader-elect`: this process led and lost the Lease. */
+  leaseLost: 6,
   /** Ended by a second SIGINT, or by one before there was anything to stop in order. 128 + 2 by convention. */
   interrupted: 130,
   /** The same for SIGTERM. 128 + 15. */
@@ -31,6 +33,10 @@ export const exitCodeMeanings: readonly { readonly code: ExitCode; readonly mean
     meaning: "the cluster could not be reached, or refused the credential or the request",
   },
   { code: exitCodes.changes, meaning: "`plan --exit-code`: something would change" },
+  {
+    code: exitCodes.leaseLost,
+    meaning: "`run --leader-elect`: lost the Lease; started again, it stands by",
+  },
   { code: exitCodes.interrupted, meaning: "interrupted before it could stop in order (second Ctrl-C)" },
   { code: exitCodes.terminated, meaning: "the same by SIGTERM" },
 ];

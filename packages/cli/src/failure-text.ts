@@ -58,9 +58,10 @@ function rootCause(error: ApiError): string {
   return ` (${cause.message.split("\n", 1)[0] ?? ""})`;
 }
 
-/** For log lines about a request that was refused. */
+/** For readiness: a kind of request that is refused. */
 export function describeRefusal(error: ApiError): string {
-  return `${describeRequest(error.request)} is forbidden: ${toRule(error.request)} is missing`;
+  const { name: _name, ...request } = error.request;
+  return `${describeRequest(request)} is forbidden: ${toRule(request)} is missing`;
 }
 
 /** For a shell: grants what was refused, everywhere, to the user that the server names. */

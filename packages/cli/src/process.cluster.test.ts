@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { readlink, symlink } from "node:fs/promises";
 import { createServer, type Socket } from "node:net";
 import path from "node:path";
-import { nodes } from "@berth/kube";
+import { leases, namespaces, nodes } from "@berth/kube";
 import { aNode, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
 import { exitCodes } from "./exit-codes.ts";
@@ -100,6 +100,24 @@ describe("bin/berth", () => {
     expect(await berth.ended).toBe(exitCodes.done);
     expect(performance.now() - askedAt).toBeLessThan(2000);
     expect(berth.stderr()).toBe("");
+  });
+
+  it("I-17 a leader whose Lease another process takes ends in order, and says so with a code of its own", async () => {
+    const { client } = cluster;
+    const namespace = "lease-lost";
+    await client.create(namespaces, { metadata: { name: namespace } });
+    await using folder = await files();
+    const args = ["run", "--kubeconfig", "kubeconfig", "--label-dir", "labels", "--leader-elect", ...OFF];
+    await using berth = start(program, [...args, "--namespace", namespace], folder);
+    await eventually(() => expect(berth.stdout()).toContain('"leading"'));
+    await eventually(async () => {
+      const now = await client.get(leases, { namespace, name: "berth" });
+      await client.replace(leases, { ...now, spec: { ...now.spec, holderIdentity: "another" } });
+    });
+    expect(await berth.ended).toBe(exitCodes.leaseLost);
+    expect(berth.stderr()).toMatch(
+      /^berth: lost leadership: another process holds the Lease lease-lost\/berth/,
+    );
   });
 
   it("can be interrupted while it waits for a server that does not answer", async () => {

@@ -33,7 +33,10 @@ account of the pod, \`~/.kube/config\`. \`--context\` skips the service account.
 \`run\` keeps the Lease of \`--leader-elect\`, and Events about faults of files, in the namespace of \`--namespace\`, else that
 of its pod, else \`berth-system\`. When that does not exist, it says so and keeps its state in memory.
 
-SIGTERM and SIGINT end \`run\` in order within two seconds; a second one ends it at once.`;
+SIGTERM and SIGINT end \`run\` in order within two seconds; a second one ends it at once.
+
+A leader that cannot renew its Lease for 10 s, or was frozen for so long, writes nothing more, stops in order, drops the
+Events it has not written, and ends with code 6. The kubelet starts it again, and it stands by.`;
 
 const MISSING_PERMISSIONS = `A command that looks at the cluster once names each missing permission once, by verb and resource. It goes on with what it
 may read, and ends with 4 when it may read nothing to go by. \`clean\` ends with 4 whenever something may not be read.`;

@@ -42,7 +42,7 @@ describe("ApiError", () => {
     expect(policy({ kind: "uidMismatch" })).toBe("refresh");
     expect(policy({ kind: "unreachable" })).toBe("backoff");
     expect(policy({ kind: "credential" })).toBe("backoff");
-    expect(policy({ kind: "forbidden" })).toBe("never");
+    expect(policy({ kind: "forbidden" })).toBe("backoff");
     expect(policy({ kind: "aborted" })).toBe("never");
   });
 });

@@ -37,7 +37,11 @@ export type ApiFailure =
   | { readonly kind: "invalid"; readonly causes: readonly FailureCause[] }
   /** 401, after one refresh of the credential has been tried. */
   | { readonly kind: "unauthorized" }
-  | { readonly kind: "forbidden" }
+  /**
+   * 403. With `ofObject` admission refused this very object (a policy, a quota), and the server may take another one.
+   * Else the permission for such requests is missing, or the server that has just started does not know of it yet.
+   */
+  | { readonly kind: "forbidden"; readonly ofObject?: true }
   /** 410, and an ERROR watch event with code 410: the resourceVersion or continue token is too old. */
   | { readonly kind: "expired" }
   /** 429, from priority and fairness or a PodDisruptionBudget. */
@@ -72,7 +76,7 @@ const RETRY_BY_KIND: Readonly<Record<ApiFailure["kind"], RetryPolicy>> = {
   uidMismatch: "refresh",
   invalid: "never",
   unauthorized: "backoff",
-  forbidden: "never",
+  forbidden: "backoff",
   expired: "refresh",
   tooManyRequests: "backoff",
   unsupported: "never",
@@ -116,6 +120,18 @@ export class ApiError extends Error {
 /** Is this an `ApiError`, of one of these kinds when any are named? */
 export function isApiError(error: unknown, ...kinds: readonly ApiFailure["kind"][]): error is ApiError {
   return error instanceof ApiError && (kinds.length === 0 || kinds.includes(error.failure.kind));
+}
+
+/**
+ * Did the server refuse this very object, by validation or by admission? Another object, or another content, may be
+ * taken.
+ */
+export function isRefusalOfObject(error: unknown): boolean {
+  if (!isApiError(error, "invalid", "forbidden")) return false;
+  return (
+    error.failure.kind === "invalid" ||
+    (error.failure.kind === "forbidden" && error.failure.ofObject === true)
+  );
 }
 
 /** `patch nodes "n1"`, `list pods in "kube-system"`, `create leases.coordination.k8s.io "berth" in "berth-system"`. */

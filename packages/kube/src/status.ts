@@ -10,6 +10,14 @@ import {
 /** An error answer is a `Status` of a few hundred bytes; anything longer is a proxy's page and is cut. */
 const MAX_ERROR_BYTES = 256 * 1024;
 
+/**
+ * Admission answers `pods "x" is forbidden: exceeded quota …` or `admission webhook "y" denied the request: …`, and
+ * every authorizer `nodes "x" is forbidden: User "y" cannot patch resource …` (apiserver, `responsewriters`). Only the
+ * words tell.
+ */
+const OF_OBJECT =
+  /^(?:\S+ (?:"[^"]*" )?is forbidden: (?!User ")|admission webhook "[^"]*" denied the request)/;
+
 interface StatusBody {
   readonly kind?: string;
   readonly message?: string;
@@ -49,7 +57,9 @@ export function toFailure(code: number, status: StatusBody): ApiFailure {
     case 401:
       return { kind: "unauthorized" };
     case 403:
-      return { kind: "forbidden" };
+      return OF_OBJECT.test(status.message ?? "")
+        ? { kind: "forbidden", ofObject: true }
+        : { kind: "forbidden" };
     case 404:
       return { kind: "notFound" };
     case 405:

@@ -8,6 +8,7 @@ import type { Change } from "./lister.ts";
 import { toSelf } from "./mapper.ts";
 import { labelsChanged } from "./predicate.ts";
 import { TerminalError } from "./reconcile.ts";
+import { SharedFailure } from "./shared-failure.ts";
 import { type Subscribable, watchFor } from "./source.ts";
 import { createRecordingMetrics } from "./testing/recording-metrics.ts";
 
@@ -103,7 +104,19 @@ describe("a controller", () => {
       "error",
     ],
     ["soon after a conflict", apiError({ kind: "conflict", causes: [] }), [0, 10, 30, 70], "requeue"],
-    ["slowly when refused", apiError({ kind: "forbidden" }), [0, 300_000, 600_000, 900_000], "terminal"],
+    [
+      "slowly when the content is refused",
+      apiError({ kind: "invalid", causes: [] }),
+      [0, 300_000, 600_000, 900_000],
+      "terminal",
+    ],
+    ["doubling from the base", apiError({ kind: "forbidden" }), [0, 25, 75, 175], "error"],
+    [
+      "I-15 when the guard of the client says, and not later each time",
+      new SharedFailure(apiError({ kind: "forbidden" }), 5_000),
+      [0, 5_000, 10_000, 15_000],
+      "error",
+    ],
     [
       "slowly when terminal",
       new TerminalError("the policy is wrong"),
@@ -148,7 +161,7 @@ describe("a controller", () => {
   it("takes up a refused key at once when something changes", async () => {
     let allowed = false;
     const reconcile = () =>
-      allowed ? Promise.resolve(undefined) : Promise.reject(apiError({ kind: "forbidden" }));
+      allowed ? Promise.resolve(undefined) : Promise.reject(apiError({ kind: "invalid", causes: [] }));
     await using test = await setUp({ reconcile });
     test.controller.enqueue("a");
     await test.clock.advance(1_000);

@@ -17,6 +17,7 @@ import {
   outcomeOfError,
   outcomeOfResult,
 } from "./reconcile-outcome.ts";
+import { isShared } from "./shared-failure.ts";
 import type { Source } from "./source.ts";
 import {
   type AddOptions,
@@ -56,8 +57,9 @@ export interface ControllerOptions<K extends QueueKey = ObjectKey> {
  * Runs `reconcile` for keys, with these promises:
  *
  * - Never two reconciles of one key at one time, and a key asked for during its reconcile is reconciled again.
- * - A failed key is retried: with backoff, no sooner than the server asked; at a short base after a conflict;
- *   slowly when only a change can help (`TerminalError`, a refusal). A failure of one key delays no other.
+ * - A failed key is retried: with backoff, no sooner than the server asked; at a short base after a conflict; at the
+ *   time that a `SharedFailure` names; slowly when only a change can help (`TerminalError`, invalid content). A failure
+ *   of one key delays no other.
  * - A stuck reconcile keeps its key and its worker, and is reported; the other workers go on.
  */
 export interface Controller<K extends QueueKey = ObjectKey> extends Component {
@@ -230,7 +232,7 @@ class KeyedController<K extends QueueKey> implements Controller<K> {
   #carryOn({ key, priority, retries }: Lease<K>, { result, next, error }: Outcome, log: Logger): void {
     if (next.step === "retry") {
       const retryInMs = Math.round(this.#queue.retry(key, { ...next, priority }));
-      const level = result === "requeue" ? "debug" : "warn";
+      const level = result === "requeue" || isShared(error) ? "debug" : "warn";
       log[level]("the reconcile did not succeed", {
         result,
         retries,

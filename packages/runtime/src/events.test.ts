@@ -49,6 +49,19 @@ function line(script: (ApiFailure | "ok")[] = []): { readonly client: EventClien
   return { client, sent };
 }
 
+/** A server that takes a request and says nothing. */
+function untilAborted(
+  _: unknown,
+  __: unknown,
+  options: { readonly signal?: AbortSignal } = {},
+): Promise<never> {
+  return new Promise((_resolve, reject) =>
+    options.signal?.addEventListener("abort", () =>
+      reject(new ApiError({ kind: "aborted" }, { verb: "create", resource: "events.events.k8s.io" })),
+    ),
+  );
+}
+
 interface Recording extends AsyncDisposable {
   readonly recorder: EventRecorder;
   readonly clock: VirtualClock;
@@ -134,7 +147,7 @@ describe("EventRecorder", () => {
   });
 
   it("drops and counts what the server refuses, without trying again, and goes on", async () => {
-    const { client, sent } = line([{ kind: "forbidden" }]);
+    const { client, sent } = line([{ kind: "forbidden", ofObject: true }]);
     await using r = recording(client);
     r.recorder.record(gated);
     r.recorder.record({ ...gated, note: "other" });
@@ -143,6 +156,26 @@ describe("EventRecorder", () => {
     expect(r.recorder.dropped).toBe(1);
     r.recorder.record({ ...gated, regarding: {} });
     expect(r.recorder.dropped).toBe(2);
+  });
+
+  it("I-17 ends at once when it is aborted as a component, though the server never answers; drained, it writes", async () => {
+    const clock = createVirtualClock();
+    for (const isDrained of [false, true]) {
+      const { client, sent } = line();
+      const recorder = new EventRecorder({
+        client: isDrained ? client : { create: untilAborted, patch: client.patch },
+        clock,
+        log: silent,
+        reportingInstance: "pod-1",
+      });
+      const stop = new AbortController();
+      const running = await recorder.start(stop.signal);
+      for (const note of ["a", "b"]) recorder.record({ ...gated, note });
+      if (isDrained) await running.drain?.();
+      stop.abort();
+      await running.ended;
+      expect([sent.length, recorder.dropped]).toEqual(isDrained ? [2, 0] : [0, 2]);
+    }
   });
 
   it("writes what is left when it stops, and gives up what fails then", async () => {

@@ -1,5 +1,6 @@
-import { ApiError, events, isApiError, type KubeClient } from "@berth/kube";
+import { ApiError, events, isApiError, isRefusalOfObject, type KubeClient } from "@berth/kube";
 import { type Clock, sleep, systemClock } from "./clock.ts";
+import type { Component, Running } from "./component.ts";
 import { EventBook, type EventInput, type EventSeries, seriesOf } from "./event-series.ts";
 import type { Logger } from "./log.ts";
 import type { Counter, MetricsRegistry } from "./metrics.ts";
@@ -25,7 +26,7 @@ export interface EventRecorderOptions {
 /** `maxTriesPerEvent` and `defaultSleepDuration` of client-go's tools/events; the sleep varies by a quarter. */
 const MAX_TRIES = 12;
 const RETRY_MS = 10_000;
-/** What is left when the recorder stops gets this long altogether. */
+/** What is left when the recorder stops gets this long altogether, unless it is aborted. */
 const FLUSH_MS = 2000;
 
 type Result = "created" | "updated" | "limited" | "overflow" | "invalid" | "failed";
@@ -37,7 +38,8 @@ type Result = "created" | "updated" | "limited" | "overflow" | "invalid" | "fail
  * series, updated ever more rarely; one object cannot flood the cluster. Events are a help for people and not a
  * log: what cannot be written is dropped and counted.
  */
-export class EventRecorder {
+export class EventRecorder implements Component {
+  readonly name = "events";
   readonly #client: EventClient;
   readonly #log: Logger;
   readonly #clock: Clock;
@@ -78,8 +80,19 @@ export class EventRecorder {
     else this.#wake?.();
   }
 
-  /** Writes until `signal` aborts, then for at most 2 s what is left. Never rejects. */
-  async run(signal: AbortSignal): Promise<void> {
+  /** As a component it writes what is left while it drains, and drops it when it is aborted. */
+  start(signal: AbortSignal): Promise<Running> {
+    const draining = new AbortController();
+    const ended = this.run(AbortSignal.any([draining.signal, signal]), signal);
+    const drain = (): Promise<void> => {
+      draining.abort();
+      return ended;
+    };
+    return Promise.resolve({ ended, drain });
+  }
+
+  /** Writes until `signal` aborts, then what is left, for at most 2 s and until `cut` aborts. Never rejects. */
+  async run(signal: AbortSignal, cut?: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       const next = this.#book.next();
       // An hour stands for "until woken": timers take no infinity.
@@ -89,7 +102,7 @@ export class EventRecorder {
       if (next === undefined || waitMs > 0) await this.#sleep(waitMs, signal);
       else await this.#write(next, signal);
     }
-    await this.#flush();
+    await this.#flush(cut);
   }
 
   async #sleep(waitMs: number, signal: AbortSignal): Promise<void> {
@@ -99,12 +112,12 @@ export class EventRecorder {
     this.#wake = undefined;
   }
 
-  async #flush(): Promise<void> {
+  async #flush(cut: AbortSignal | undefined): Promise<void> {
     const untilMs = this.#clock.monotonic() + FLUSH_MS;
     for (let next = this.#book.next(); next !== undefined; next = this.#book.next()) {
-      const leftMs = untilMs - this.#clock.monotonic();
+      const leftMs = cut?.aborted ? 0 : untilMs - this.#clock.monotonic();
       const { tries } = next;
-      if (leftMs > 0) await this.#write(next, undefined, leftMs);
+      if (leftMs > 0) await this.#write(next, cut, leftMs);
       // There is no later in which to try again.
       if (leftMs <= 0 || next.tries > tries) this.#giveUp(next);
     }
@@ -118,7 +131,8 @@ export class EventRecorder {
       this.#counter?.inc({ result: sentCount === 0 ? "created" : "updated" });
     } catch (error) {
       if (signal?.aborted) return;
-      const retry = error instanceof ApiError && error.retry === "backoff" && series.tries + 1 < MAX_TRIES;
+      const isPassing = error instanceof ApiError && error.retry === "backoff" && !isRefusalOfObject(error);
+      const retry = isPassing && series.tries + 1 < MAX_TRIES;
       this.#log.debug("an event could not be written", {
         reason: series.event.reason,
         error: String(error),

@@ -47,6 +47,7 @@ export {
 } from "./folder-reader.ts";
 export { DEFAULT_FOLDER_LIMITS, type FolderLimits, type FolderProblem } from "./folder-scan.ts";
 export type { FolderNotifier } from "./folder-watches.ts";
+export { type GuardedClient, type GuardOptions, guardClient, WRITES } from "./guarded-client.ts";
 export { type HealthCheck, problemOf } from "./health-checks.ts";
 export { createInformer, dropManagedFields, type Informer, type InformerOptions } from "./informer.ts";
 export { declareInformerGauges, type InformerLabels, type ObservedInformer } from "./informer-metrics.ts";
@@ -72,5 +73,6 @@ export {
   type RuntimeOptions,
   type SharedInformerOptions,
 } from "./runtime.ts";
+export * from "./shared-failure.ts";
 export * from "./source.ts";
 export * from "./work-queue.ts";

@@ -18,6 +18,7 @@ import type { Logger } from "./log.ts";
 import type { MetricsRegistry } from "./metrics.ts";
 import { type IndexFunction, ObjectStore, type Snapshot } from "./object-store.ts";
 import { isAbsence, Reflector } from "./reflector.ts";
+import { isShared } from "./shared-failure.ts";
 import type { Subscribable } from "./source.ts";
 
 /** Which objects, through which client, and what is kept of them. */
@@ -118,6 +119,8 @@ class CachingInformer<T extends KubeObject> implements Informer<T> {
   /** Optional, and not there at present: why. */
   #absence: ApiError | undefined;
   #failure: { readonly error: ApiError; readonly since: number } | undefined;
+  /** The log says that it is not connected. */
+  #isTold = false;
 
   constructor(options: InformerOptions<T>) {
     const resource = nameOfResource(options.resource);
@@ -228,16 +231,16 @@ class CachingInformer<T extends KubeObject> implements Informer<T> {
       return failure === undefined ? "not synced yet" : `not synced yet: ${failure.error.message}`;
     }
     if (failure === undefined) return undefined;
-    // A lost connection comes back by itself. A right that is missing does not.
     const forMs = clock.monotonic() - failure.since;
-    if (forMs < staleAfterMs && failure.error.failure.kind !== "forbidden") return undefined;
+    if (forMs < staleAfterMs) return undefined;
     return `not connected for ${Math.round(forMs / 1000)} s: ${failure.error.message}`;
   }
 
   #connection(error: ApiError | undefined): void {
     if (error === undefined) {
       this.#absence = undefined;
-      if (this.#failure !== undefined) this.#log.info("connected again");
+      if (this.#isTold) this.#log.info("connected again");
+      this.#isTold = false;
       this.#failure = undefined;
       return;
     }
@@ -254,13 +257,17 @@ class CachingInformer<T extends KubeObject> implements Informer<T> {
     this.#absence = undefined;
     const known = this.#failure?.error.failure.kind === error.failure.kind;
     const routine = error.failure.kind === "expired" || error.failure.kind === "unreachable";
-    this.#log[known || routine ? "info" : "warn"]("the watch failed; trying again", { error: error.message });
+    // A connection that breaks once comes back at once.
+    const level = isShared(error) || (routine && !known) ? "debug" : known ? "info" : "warn";
+    this.#log[level]("the watch failed; trying again", { error: error.message });
+    this.#isTold ||= level !== "debug";
     this.#failure = { error, since: this.#failure?.since ?? this.#options.clock.monotonic() };
   }
 
   /** Whoever may not read a resource is told the same whether it is there or not. */
   #reportAbsence(error: ApiError): void {
     const { message } = error;
+    if (isShared(error)) return;
     if (error.failure.kind === "forbidden")
       this.#log.warn("the resource may not be read; it is tried again", { error: message });
     else this.#log.info("the resource is not there; it is looked for again", { error: message });

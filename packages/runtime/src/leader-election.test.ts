@@ -193,6 +193,38 @@ describe("LeaderElector", () => {
     await a.done;
   });
 
+  it("I-17 may write until a freeze outlasts the deadline, before any timer has run, and not before it leads again", async () => {
+    const { clock, client, register } = world();
+    let frozenMs = 0;
+    const frozen = { ...clock, monotonic: () => clock.monotonic() + frozenMs };
+    const a = candidate({ client, clock: frozen });
+    // Standing by, it writes what is no leader's work.
+    expect([a.elector.leading, a.elector.mayWrite]).toEqual([false, true]);
+    await clock.advance(100);
+    expect([a.elector.leading, a.elector.mayWrite]).toEqual([true, true]);
+    frozenMs = 9_000;
+    expect(a.elector.mayWrite).toBe(true);
+    frozenMs = 12_000;
+    expect([a.elector.mayWrite, a.ended]).toEqual([false, []]);
+    a.stop.abort();
+    await clock.advance(20_000);
+    await a.done;
+
+    const b = candidate({ client, clock, identity: "b" });
+    await clock.advance(20_000);
+    expect(b.elector.mayWrite).toBe(true);
+    const { current } = register;
+    register.apply("replace", { ...current, spec: { ...current?.spec, holderIdentity: "thief" } });
+    await clock.advance(2_500);
+    expect([b.ended, b.elector.mayWrite]).toEqual([["lost"], false]);
+    await clock.advance(30_000);
+    expect([b.elector.leading, b.elector.mayWrite]).toEqual([true, true]);
+    b.stop.abort();
+    await clock.advance(100);
+    await b.done;
+    expect(b.elector.mayWrite).toBe(true);
+  });
+
   it("waits the holder's lease duration by its own clock, however wrong the holder's is", async () => {
     const { clock, register, client } = world();
     const spec = {

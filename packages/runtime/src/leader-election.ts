@@ -77,6 +77,8 @@ export class LeaderElector {
   /** The Lease as last read or written, and when (monotonic). */
   #observed: { readonly lease: Lease; readonly atMs: number } | undefined;
   #term: Term | undefined;
+  /** The last term ended because the lease was lost: what was decided in it is not to be written any more. */
+  #wasLost = false;
   #lastAnswerMs: number;
   #lastError: string | undefined;
 
@@ -105,6 +107,14 @@ export class LeaderElector {
     return term !== undefined && !term.lead.signal.aborted && this.#leftMs(term.renewedAtMs) > 0;
   }
 
+  /**
+   * Whether this process may write: always before it has ever led, else only while it leads. Ask right before each
+   * write: a process that was frozen past its lease must not go on where it stopped.
+   */
+  get mayWrite(): boolean {
+    return this.#term === undefined ? !this.#wasLost : this.leading;
+  }
+
   /** The holder as last seen; `""` when nobody holds the Lease or nothing has been seen. */
   get holder(): string {
     return holderOf(this.#observed?.lease);
@@ -126,10 +136,12 @@ export class LeaderElector {
     if (renewedAtMs === undefined) return "stopped";
     const term: Term = { lead: new AbortController(), renewedAtMs };
     this.#term = term;
+    this.#wasLost = false;
     this.#gauge?.set(1, { lease: this.#options.lease.name });
     this.#log.info("started leading", { identity: this.identity });
     const work = startWork(callbacks, term.lead);
     await this.#renewUntilOver(term, signal);
+    this.#wasLost = !signal.aborted && work.failure === undefined;
     term.lead.abort();
     const ended = await this.#drain(term.renewedAtMs, work.ended);
     if (ended && (signal.aborted || work.failure !== undefined)) await this.#release(term.renewedAtMs);
@@ -213,8 +225,11 @@ export class LeaderElector {
       return sentAtMs;
     } catch (error) {
       if (!signal.aborted) {
+        const isKnown = this.#lastError !== undefined;
         this.#lastError = String(error);
-        this.#log.warn("the lease could not be read or written", { error: this.#lastError });
+        this.#log[isKnown ? "debug" : "warn"]("the lease could not be read or written; trying again", {
+          error: this.#lastError,
+        });
       }
       return undefined;
     }

@@ -1,5 +1,6 @@
 import { isApiError } from "@berth/kube";
 import { type ReconcileResult, TerminalError } from "./reconcile.ts";
+import { isShared } from "./shared-failure.ts";
 
 /**
  * How a reconcile ended, as the metric counts it. `requeue`: it asked for another look, or was refused for having
@@ -45,6 +46,9 @@ export function outcomeOfDeadline(error?: unknown): Outcome {
 export function outcomeOfError(error: unknown): Outcome {
   if (error instanceof TerminalError) return terminal(error);
   if (!isApiError(error)) return { result: "error", next: { step: "retry" }, error };
+  // Not later for each failure of the key: other keys have failed for the same cause, and one of them tries for all.
+  if (isShared(error) && error.retryAfterMs !== undefined)
+    return { result: "error", next: { step: "recheck", afterMs: error.retryAfterMs }, error };
   const atLeastMs = error.retryAfterMs ?? 0;
   if (error.retry === "refresh") {
     return { result: "requeue", next: { step: "retry", baseMs: REFRESH_BASE_MS, atLeastMs }, error };

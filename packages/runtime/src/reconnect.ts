@@ -1,6 +1,7 @@
 /** How long a reflector waits before it connects again. */
 import type { ApiError } from "@berth/kube";
 import { type Random, reconnectDelay } from "./backoff.ts";
+import { isShared } from "./shared-failure.ts";
 
 /**
  * The longest wait while no connection comes about, milliseconds. To knock costs a server that is not there nothing, and what
@@ -35,6 +36,7 @@ export class ReconnectWait {
    */
   next(error: ApiError | undefined): number {
     const failure = error?.failure;
+    if (failure?.kind === "forbidden" && isShared(error)) return error.retryAfterMs ?? 0;
     if (failure?.kind === "unreachable" && failure.noConnection === true) {
       this.#absentMs = reconnectDelay(this.#absentMs, { ...this.#random, capMs: ABSENT_CAP_MS });
       return this.#absentMs;

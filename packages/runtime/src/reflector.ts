@@ -22,6 +22,7 @@ import type { Random } from "./backoff.ts";
 import { type Clock, sleep } from "./clock.ts";
 import type { Snapshot } from "./object-store.ts";
 import { ReconnectWait } from "./reconnect.ts";
+import { isShared } from "./shared-failure.ts";
 
 /** Where the reflector's findings go. Calls come one at a time; each is waited for. */
 export interface ReflectorSink<T extends KubeObject> {
@@ -119,7 +120,7 @@ export class Reflector<T extends KubeObject> {
       if (this.#steady && (error === undefined || error.failure.kind === "expired")) continue;
       if (optional && error !== undefined && isAbsence(error)) {
         this.#resourceVersion = undefined;
-        await sleep(clock, ABSENT_RETRY_MS, signal);
+        await sleep(clock, isShared(error) ? wait.next(error) : ABSENT_RETRY_MS, signal);
         continue;
       }
       await sleep(clock, wait.next(error), signal);

@@ -1,9 +1,10 @@
 import { randomUUID } from "node:crypto";
 import { apiVersionOf, type KubeClient, type KubeObject, nameOfResource, type Resource } from "@berth/kube";
 import { type Clock, systemClock } from "./clock.ts";
-import { type Component, createLoopComponent, createServerComponent } from "./component.ts";
+import { type Component, createServerComponent } from "./component.ts";
 import { type Controller, type ControllerOptions, createController } from "./controller.ts";
 import { EventRecorder } from "./events.ts";
+import { type GuardedClient, guardClient } from "./guarded-client.ts";
 import type { HealthCheck } from "./health-checks.ts";
 import { createInformer, type Informer, type InformerOptions } from "./informer.ts";
 import { createJsonLogger } from "./json-log.ts";
@@ -69,6 +70,8 @@ export interface RuntimeControllerOptions<T extends KubeObject>
  */
 export interface Runtime {
   readonly cluster: ClusterName;
+  /** The client that reconcilers should use: see `GuardedClient`. It writes nothing once the lease is lost. */
+  readonly client: GuardedClient;
   /** Writes Events while `run` runs; what is recorded before waits. */
   readonly events: EventRecorder;
   readonly metrics: MetricsRegistry;
@@ -109,12 +112,14 @@ type Common = { readonly clock: Clock; readonly log: Logger; readonly metrics: M
 
 class AssembledRuntime implements Runtime {
   readonly cluster: ClusterName;
+  readonly client: GuardedClient;
   readonly events: EventRecorder;
   readonly metrics: MetricsRegistry;
   readonly log: Logger;
   readonly #options: RuntimeOptions;
   readonly #common: Common;
   readonly #identity: string;
+  readonly #election: LeaderElector | undefined;
   readonly #informers = new Map<string, Informer<KubeObject>>();
   readonly #added: Component[] = [];
   readonly #everywhere: Controller[] = [];
@@ -124,18 +129,25 @@ class AssembledRuntime implements Runtime {
   #ran = false;
 
   constructor(options: RuntimeOptions) {
-    const { name, client, clock = systemClock, log = createJsonLogger() } = options;
+    const { name, lease, clock = systemClock, log = createJsonLogger() } = options;
     this.#options = options;
     this.cluster = options.cluster ?? clusterName("local");
     this.metrics = options.metrics ?? createMetricsRegistry();
     this.log = log;
     this.#common = { clock, log, metrics: this.metrics };
     this.#identity = options.identity ?? `${name}-${randomUUID()}`;
+    const identity = this.#identity;
+    this.#election = lease && new LeaderElector({ ...this.#common, client: options.client, lease, identity });
+    this.client = guardClient(options.client, {
+      clock,
+      log,
+      mayWrite: () => this.#election?.mayWrite ?? true,
+    });
     this.events = new EventRecorder({
       ...this.#common,
-      client,
+      client: this.client,
       reportingController: name,
-      reportingInstance: this.#identity,
+      reportingInstance: identity,
     });
   }
 
@@ -157,11 +169,10 @@ class AssembledRuntime implements Runtime {
       );
     }
     this.#mustNotRun(`an informer of ${nameOfResource(resource)}`);
-    const { client } = this.#options;
     const informer = createInformer<T>({
       ...options,
       ...this.#common,
-      client,
+      client: this.client,
       cluster: this.cluster,
       resource,
     });
@@ -196,19 +207,17 @@ class AssembledRuntime implements Runtime {
   async run(signal: AbortSignal): Promise<RunEnd> {
     this.#mustNotRun("a second run");
     this.#ran = true;
-    const { client, lease, stopLimitMs, drainLimitMs } = this.#options;
+    const { stopLimitMs, drainLimitMs } = this.#options;
     const manager = new Manager({
       ...this.#common,
       always: [
         [this.#probes()],
-        [createLoopComponent({ name: "events", run: (until) => this.events.run(until) }), ...this.#added],
+        [this.events, ...this.#added],
         [...this.#informers.values()],
         this.#everywhere,
       ],
       elected: this.#elected,
-      ...(lease && {
-        election: new LeaderElector({ ...this.#common, client, lease, identity: this.#identity }),
-      }),
+      ...(this.#election && { election: this.#election }),
       ...(stopLimitMs !== undefined && { stopLimitMs }),
       ...(drainLimitMs !== undefined && { drainLimitMs }),
     });

@@ -100,7 +100,12 @@ export async function run(given: RunOptions, surroundings: Surroundings): Promis
   log.info("serving", { metrics: berth.metricsUrl, health: berth.healthUrl });
   const end = await berth.ended;
   if (end.reason === "stopped") return exitCodes.done;
-  throw new CommandError(describeRunEnd(end));
+  if (end.reason !== "lost leadership") throw new CommandError(describeRunEnd(end));
+  const lease = `${namespace.name}/${baseName(installation)}`;
+  throw new CommandError(
+    `${describeRunEnd(end)}: another process holds the Lease ${lease}, or it could not be renewed in time; start berth again to stand by`,
+    exitCodes.leaseLost,
+  );
 }
 
 /** @throws CommandError when it is no duration. */

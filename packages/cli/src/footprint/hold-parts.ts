@@ -1,5 +1,5 @@
 /** What holds owners for footprints until their pods are gone, put together. */
-import type { KubeClient, Node } from "@berth/kube";
+import type { Node } from "@berth/kube";
 import {
   createHoldReconciler,
   type Footprint,
@@ -19,16 +19,17 @@ import {
   type Controller,
   createController,
   type EventRecorder,
+  type GuardedClient,
   type Informer,
   keyOf,
   type Logger,
   type MetricsRegistry,
+  WRITES,
 } from "@berth/runtime";
-import { MissingRights } from "../missing-rights.ts";
 import { followLostNodes, lossOf } from "./nodes.ts";
 
 export interface HoldPartsOptions {
-  readonly client: KubeClient;
+  readonly client: GuardedClient;
   readonly cluster: ClusterName;
   readonly nodes: Informer<Node>;
   readonly watches: Pick<FootprintWatches, "sight" | "podsOf">;
@@ -61,7 +62,6 @@ const OWNER_COALESCE_MS = 20;
 export function createHoldParts(options: HoldPartsOptions): HoldParts {
   const { client, cluster, nodes, events, onChange, watches: seen, ...common } = options;
   const { sight } = seen;
-  const rights = new MissingRights();
   const held = new HeldOwners({ onChange });
   const watches = new HoldWatches({
     ...common,
@@ -75,7 +75,7 @@ export function createHoldParts(options: HoldPartsOptions): HoldParts {
     ...common,
     name: "footprint-finalizers",
     reconcile: createHoldReconciler({
-      client: rights.listenTo(client),
+      client,
       watches,
       sight: { ...sight, podsOf: (footprint, among) => seen.podsOf(footprint, among) },
       held,
@@ -96,7 +96,7 @@ export function createHoldParts(options: HoldPartsOptions): HoldParts {
   const problem = ({ hold }: Footprint): string | undefined => {
     if (hold === undefined) return undefined;
     const resources = [hold.resource, ...hold.ownedResources].map(resourceName);
-    return watches.whyUnread(hold) ?? rights.why(resources);
+    return watches.whyUnread(hold) ?? client.whyRefused(resources, WRITES)?.message;
   };
   return {
     watches,

@@ -1,5 +1,5 @@
 /** The parts of a running Berth that have to do with node footprints, put together. */
-import type { KubeClient, Node } from "@berth/kube";
+import type { Node } from "@berth/kube";
 import {
   type BoundCapability,
   bindFootprints,
@@ -20,6 +20,7 @@ import type {
   ClusterName,
   Component,
   EventRecorder,
+  GuardedClient,
   Informer,
   Logger,
   MetricsRegistry,
@@ -39,7 +40,7 @@ import { createFootprintProgresses } from "./progress.ts";
 import { createFootprintReports } from "./reports.ts";
 
 export interface FootprintSurroundings {
-  readonly client: KubeClient;
+  readonly client: GuardedClient;
   readonly cluster: ClusterName;
   readonly installation: string;
   readonly nodes: Informer<Node>;

@@ -177,7 +177,8 @@ function failed(error: unknown, what: string, resource: string): Reading {
   if (isApiError(error, "notFound")) return { problems: [`${what} does not exist`], length: 0 };
   if (isApiError(error, "forbidden")) {
     const problem = `${what} may not be read: Berth lacks the right to get ${resource} there`;
-    return { problems: [problem], length: 0 };
+    // Not kept: it may be refused in passing, and the client asks in moderation.
+    return { problems: [problem], length: 0, isPassing: true };
   }
   const why = isApiError(error) ? error.failure.kind : "unknown";
   return { problems: [`${what} could not be read (${why})`], length: 0, isPassing: true };

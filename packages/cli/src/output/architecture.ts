@@ -78,10 +78,12 @@ export function formatPod(it: PodExplanation, style: Style): string {
   if (it.missingTolerations.length > 0)
     rows.push(["lacks", it.missingTolerations.map(tolerationText).join(", ")]);
   if (it.next !== undefined) {
-    rows.push([
-      "next",
-      it.next === "release" ? "berth is about to let it go" : "berth is about to change it",
-    ]);
+    const what = it.next === "release" ? "berth is about to let it go" : "berth is about to change it";
+    const retry =
+      it.retryMs === undefined
+        ? ""
+        : `; while that is refused, it tries again within ${formatAge(it.retryMs)}`;
+    rows.push(["next", `${what}${retry}`]);
   }
   const images = it.images.map((image) => [`  ${image.where}`, image.image, imageText(image)]);
   const nodes = it.nodes.map((one) => [`  ${one.platform}`, nodesText(one)]);

@@ -105,6 +105,11 @@ describe("explaining a pod", () => {
     expect(said).toMatchObject({ verdict: "fits", next: "release", otherGates: ["theirs"] });
   });
 
+  it("I-15 says how soon a write is sent again that the API server refuses", () => {
+    const said = explain(gated(aPod("web").image("amd64").build()), { mode: "Affinity" });
+    expect(said).toMatchObject({ next: "release", retryMs: 30_000 });
+  });
+
   it("gives the reason why an image is not known", () => {
     const { images } = explain(aPod("web").image("gone").build());
     expect(images).toMatchObject([{ problem: { reason: "ImageNotFound" } }]);

@@ -6,6 +6,7 @@ import { decidePod, isUnscheduled, type PodDecision } from "../node/architecture
 import { governing } from "../node/architecture/govern.ts";
 import type { ImageSight } from "../node/architecture/image-sight.ts";
 import { gateIndex } from "../node/architecture/pod-patch.ts";
+import { PATCH_RETRY_MS } from "../node/architecture/pod-reconciler.ts";
 import type { ImageAllowance, PodVerdict } from "../node/architecture/pod-view.ts";
 import type { ArchitecturePolicies } from "../node/architecture/policy.ts";
 import { missingTolerations } from "../node/architecture/tolerations.ts";
@@ -70,6 +71,8 @@ export interface PodExplanation {
   readonly missingTolerations: readonly Toleration[];
   /** What the next write does. */
   readonly next?: "change" | "release";
+  /** A refused write is sent again after this long at most. */
+  readonly retryMs?: number;
   readonly nodes: readonly ArchitectureNodes[];
 }
 
@@ -126,7 +129,8 @@ export function explainPod(input: ExplainPodInput): PodExplanation {
       .map((gate) => gate.name)
       .filter((_, at) => at !== gateIndex(spec)),
     missingTolerations: isOpen ? missing : [],
-    ...(isOpen && decision.patch && { next: decision.isLifted ? "release" : "change" }),
+    ...(isOpen &&
+      decision.patch && { next: decision.isLifted ? "release" : "change", retryMs: PATCH_RETRY_MS }),
     nodes,
   };
 }

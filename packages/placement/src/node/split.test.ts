@@ -11,27 +11,25 @@ const change = (capability: string, id: MarkId): Change => ({
   after: "1",
   reason: "RuleMatched",
 });
-const parts = (changes: readonly Change[], kind: "invalid" | "forbidden"): string[][] =>
-  splitRefused(changes, kind).map((part) => part.map(({ id }) => id));
+const parts = (changes: readonly Change[]): string[][] =>
+  splitRefused(changes).map((part) => part.map(({ id }) => id));
 
 describe("splitting a refused write", () => {
   const mixed = [change("b", "label/1"), change("a", "label/2"), change("b", "label/3")];
 
   it("sends each capability alone, in order of name", () => {
-    expect(parts(mixed, "invalid")).toEqual([["label/2"], ["label/1", "label/3"]]);
-    expect(parts(mixed, "forbidden")).toEqual([["label/2"], ["label/1", "label/3"]]);
+    expect(parts(mixed)).toEqual([["label/2"], ["label/1", "label/3"]]);
   });
 
-  it("halves what one capability wants when the content is refused, but not when the writer is", () => {
+  it("halves what one capability wants", () => {
     const five = [1, 2, 3, 4, 5].map((n) => change("a", `label/${n}`));
-    expect(parts(five, "invalid")).toEqual([
+    expect(parts(five)).toEqual([
       ["label/1", "label/2", "label/3"],
       ["label/4", "label/5"],
     ]);
-    expect(parts(five, "forbidden")).toEqual([]);
   });
 
   it("finds the single offender", () => {
-    expect(parts([change("a", "label/1")], "invalid")).toEqual([]);
+    expect(parts([change("a", "label/1")])).toEqual([]);
   });
 });

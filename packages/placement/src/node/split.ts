@@ -3,19 +3,13 @@ import type { Change } from "./plan.ts";
 /**
  * Which parts of a refused write to send next, so that one bad mark stops nobody: first each capability alone, then
  * halves of what one capability wants, down to the single mark. Empty: this is the offender and cannot be split.
- *
- * `forbidden` is about who writes rather than what is written, so within one capability it is not split further:
- * a missing permission would cost two requests for each mark of each node.
  */
-export function splitRefused(
-  changes: readonly Change[],
-  refusal: "invalid" | "forbidden",
-): readonly (readonly Change[])[] {
+export function splitRefused(changes: readonly Change[]): readonly (readonly Change[])[] {
   const byCapability = Map.groupBy(changes, ({ capability }) => capability);
   if (byCapability.size > 1) {
     return [...byCapability].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, part]) => part);
   }
-  if (refusal === "forbidden" || changes.length < 2) return [];
+  if (changes.length < 2) return [];
   const half = Math.ceil(changes.length / 2);
   return [changes.slice(0, half), changes.slice(half)];
 }

@@ -33,7 +33,7 @@ function answered(answer: string | ApiFailure): KubeObject {
 }
 
 const outdated: ApiFailure = { kind: "invalid", causes: [] };
-const forbidden: ApiFailure = { kind: "forbidden" };
+const forbidden: ApiFailure = { kind: "forbidden", ofObject: true };
 
 describe("a patch of a template", () => {
   it("is remembered when the server has taken it", async () => {
@@ -72,6 +72,13 @@ describe("a patch of a template", () => {
   it("is refused for good at once when it is forbidden", async () => {
     const world = new World();
     expect(await world.patch("1", forbidden)).toBeGreaterThan(MINUTE);
+    expect(world.refused).toHaveLength(1);
+  });
+
+  it("I-15 for want of permission is told, and fails, so that the controller tries again", async () => {
+    const world = new World();
+    const failed = world.patch("1", { kind: "forbidden" });
+    await expect(failed).rejects.toMatchObject({ failure: { kind: "forbidden" } });
     expect(world.refused).toHaveLength(1);
   });
 

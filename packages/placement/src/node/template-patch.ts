@@ -1,5 +1,5 @@
 /** One patch of a pod template, and what is made of the server's answer. */
-import { isApiError, type KubeObject } from "@berth/kube";
+import { isApiError, isRefusalOfObject, type KubeObject } from "@berth/kube";
 import type { Clock, ReconcileResult } from "@berth/runtime";
 import { type Given, noteWritten, REFUSED_MS, STALE_MS, type TemplateMemory } from "./template-memory.ts";
 
@@ -14,14 +14,14 @@ export interface TemplatePatch {
   readonly clock: Pick<Clock, "monotonic">;
   /** The server has taken it. Must not throw. */
   readonly onWritten: () => void;
-  /** The server refuses it for good. Must not throw. @param note for people. */
+  /** The server refuses it. Must not throw. @param note for people. */
   readonly onRefused: (note: string) => void;
 }
 
 /**
  * A `test` that does not hold is answered as invalid: the first refusal may be for a newer version that is on its way, and
  * the second on one version is for good. An object that is gone is no failure.
- * @returns when to look again, if no event will say so. Rejects with every other `ApiError`.
+ * @returns when to look again, if no event will say so. Rejects with every other `ApiError`: a missing permission too.
  */
 export async function patchTemplate(patch: TemplatePatch): Promise<ReconcileResult | undefined> {
   const { memory, resourceVersion: from, given, clock } = patch;
@@ -38,6 +38,7 @@ export async function patchTemplate(patch: TemplatePatch): Promise<ReconcileResu
     memory.refused = from;
     if (!isRefused) return { recheckAfterMs: STALE_MS };
     patch.onRefused(`its pod template stays as it is: ${error.message}`);
+    if (isApiError(error, "forbidden") && !isRefusalOfObject(error)) throw error;
     return { recheckAfterMs: REFUSED_MS };
   }
 }

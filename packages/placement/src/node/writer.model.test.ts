@@ -159,7 +159,10 @@ const setting = fc.record({
     fc.record({
       id,
       value: fc.constantFrom("1", "2", "true"),
-      failure: fc.constantFrom<ApiFailure>({ kind: "invalid", causes: [] }, { kind: "forbidden" }),
+      failure: fc.constantFrom<ApiFailure>(
+        { kind: "invalid", causes: [] },
+        { kind: "forbidden", ofObject: true },
+      ),
       forGood: fc.boolean(),
     }),
     { nil: undefined },
@@ -380,14 +383,14 @@ function stateViolations(world: World, installation: Installation, node: Node): 
   for (const [id, [claim, ...rivals]] of claims) {
     if (claim === undefined || rivals.some((it) => it.rule.value !== claim.rule.value)) continue;
     const [standing, entry] = [standingValue(node, id), entries.get(id)];
-    if (blocked(id, claim.capability) || (entry !== undefined && entry.by !== installation)) continue;
+    if (blocked(id) || (entry !== undefined && entry.by !== installation)) continue;
     if (entry === undefined && claim.rule.foreign === "leave" && standing !== undefined) {
       if (standing === claim.rule.value) found.push(`${id} stands as wanted and is not recorded`);
     } else if (standing !== claim.rule.value) found.push(`${id} is ${standing}, wanted ${claim.rule.value}`);
     else if (entry === undefined) found.push(`${id} is not recorded`);
   }
   for (const [id, entry] of entries) {
-    if (entry.by !== installation || claims.has(id) || blocked(id, entry.capability)) continue;
+    if (entry.by !== installation || claims.has(id) || blocked(id)) continue;
     found.push(`${id} is recorded and not wanted`);
   }
   if (!world.audit.isTampered(node))
@@ -405,15 +408,14 @@ function claimsOn(config: ModelConfig, node: Node): Map<MarkId, Claim[]> {
   return claims;
 }
 
-/** Which changes need not have been made: the one that is refused, and, when it is forbidden, all of its capability. */
+/** Which changes need not have been made: the one that is refused. */
 function blockedBy(
   refused: Refused | undefined,
   claims: ReadonlyMap<MarkId, readonly Claim[]>,
-): (id: MarkId, capability: string) => boolean {
+): (id: MarkId) => boolean {
   const offender = claims.get(refused?.id ?? GATE)?.find(({ rule }) => rule.value === refused?.value);
   if (refused === undefined || offender === undefined) return () => false;
-  return (id, capability) =>
-    id === refused.id || (refused.failure.kind === "forbidden" && capability === offender.capability);
+  return (id) => id === refused.id;
 }
 
 describe("the node writer in any history", () => {

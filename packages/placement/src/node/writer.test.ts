@@ -307,13 +307,14 @@ describe("a refused write", () => {
     expect(world.node.metadata?.labels).toEqual({ bad: "2" });
   });
 
-  it("for want of permission costs one request for each capability", async () => {
+  it("I-15 for want of permission is not split, and is for the controller to send again", async () => {
     const { world, run } = setup(oneNode(makeNode()), good, bad);
     world.refuse = () => ({ kind: "forbidden" });
+    await expect(run()).rejects.toMatchObject({ failure: { kind: "forbidden" } });
+    expect(world.patches).toHaveLength(1);
+    world.refuse = undefined;
     await run();
-    expect(world.patches).toHaveLength(3);
-    await run();
-    expect(world.patches).toHaveLength(3);
+    expect(world.node.metadata?.labels).toEqual({ good: "1", bad: "1", fair: "1", fine: "1" });
   });
 
   it("that conflicts in the middle goes on from a newer version", async () => {

@@ -1,4 +1,4 @@
-import { type ApiError, isApiError, type Node } from "@berth/kube";
+import { type ApiError, isApiError, isRefusalOfObject, type Node } from "@berth/kube";
 import {
   type Clock,
   type Lister,
@@ -285,9 +285,10 @@ export class NodeWriter {
       this.#forget(key);
       return { step: "stop", result: undefined };
     }
-    if (kind === "invalid" || kind === "forbidden") {
+    // Without the permission no other part is taken either: that is for the client and the controller.
+    if (isRefusalOfObject(failure)) {
       this.#report.write("refused");
-      const parts = splitRefused(changes, kind);
+      const parts = splitRefused(changes);
       if (parts.length === 0) noteRefused(memory, changes, { message: failure.message, nowMs });
       return { step: "go on", parts };
     }

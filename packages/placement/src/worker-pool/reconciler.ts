@@ -1,5 +1,5 @@
 /** Makes a Deployment of each WorkerPool and keeps it so. */
-import { type Deployment, isApiError } from "@berth/kube";
+import { type Deployment, isApiError, isRefusalOfObject } from "@berth/kube";
 import {
   type Clock,
   type Lister,
@@ -115,9 +115,10 @@ async function keep(
     return noteApplied(memory, { text, from, to, nowMs: options.clock.monotonic() });
   } catch (error) {
     if (!isApiError(error, "invalid", "forbidden")) throw error;
+    warn(wish, options, reasons.WriteRefused, `its Deployment stays as it is: ${error.message}`);
+    if (!isRefusalOfObject(error)) throw error;
     memory.refused = refusalOf(text, deployment);
     memory.retryAt = options.clock.monotonic() + REFUSED_MS;
-    warn(wish, options, reasons.WriteRefused, `its Deployment stays as it is: ${error.message}`);
     return { recheckAfterMs: REFUSED_MS };
   }
 }

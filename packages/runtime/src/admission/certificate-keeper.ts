@@ -141,7 +141,7 @@ export class CertificateKeeper implements Component, CertificateSource {
       reconcile: (_, { signal }) => this.#reconcile(signal),
       sources: [{ start: (enqueue) => this.#informer.subscribe({ onChange: () => enqueue(this.#key) }) }],
       concurrency: 1,
-      // A right that was granted should be noticed soon, and a namespace that was created.
+      // A namespace that was created should be noticed soon.
       slowRecheckMs: 60_000,
       queue: { backoff: { capMs: 30_000 } },
       clock,

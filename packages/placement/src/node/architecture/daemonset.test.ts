@@ -402,7 +402,7 @@ describe("a DaemonSet that others change", () => {
 describe("a refused change of a DaemonSet", () => {
   it("is told, and tried again after minutes", async () => {
     const world = new World();
-    world.failure = { kind: "forbidden" };
+    world.failure = { kind: "forbidden", ofObject: true };
     expect(await world.look()).toBe(5 * MINUTE);
     world.failure = { kind: "invalid", causes: [] };
     expect(await world.look()).toBe(5 * MINUTE);

@@ -1,5 +1,12 @@
 /** Carries out what is decided about unscheduled pods: one patch for each at most, or nothing. */
-import { type ApiError, isApiError, type JsonPatchOperation, type Pod, pods } from "@berth/kube";
+import {
+  type ApiError,
+  isApiError,
+  isRefusalOfObject,
+  type JsonPatchOperation,
+  type Pod,
+  pods,
+} from "@berth/kube";
 import {
   type Clock,
   type Lister,
@@ -76,6 +83,8 @@ interface PodMemory {
   /** How often a patch of that version met another one. */
   misses: number;
   refusal?: string;
+  /** Since when the permission to change it is missing. */
+  deniedSince?: Instant;
   /** Nothing is sent before. */
   restUntil?: Instant;
   /** Reasons of its Events. */
@@ -88,12 +97,14 @@ const BEHIND_MS = 1000;
 const UNDONE_MS = 30_000;
 /** A version that is refused so often is not behind: its patch itself is refused. */
 const MAX_MISSES = 3;
-/** A pod that cannot be changed is tried again after this, as the refusal may have been lifted. */
-const REST_MS = 300_000;
+/** A pod that cannot be changed is tried again after this: admission refuses for a moment after a restart as well. */
+export const PATCH_RETRY_MS = 30_000;
+/** A permission that is missing for longer is told of. The API server refuses all for a moment after a restart. */
+const TELL_DENIED_MS = 10_000;
 
 /**
- * Level-based: what a pod lacks now. A patch that meets a newer version of the pod waits for that; one that the API server
- * refuses for good is followed by one that only lifts the gate, and then by nothing for 5 minutes.
+ * Level-based: what a pod lacks now. A patch that meets a newer version of the pod waits for that; one that admission
+ * refuses is followed by one that only lifts the gate, and then by nothing for 30 s. A missing permission rejects.
  */
 export function createPodReconciler(options: PodReconcilerOptions): Reconcile<ObjectKey> {
   const { clock, demand, observer, events, namespaceLabels, policies, ownNamespace, sight } = options;
@@ -249,14 +260,15 @@ async function carryOut(options: PodReconcilerOptions, work: Work): Promise<numb
   }
   memory.changed = { version, at: now };
   memory.misses = 0;
+  delete memory.deniedSince;
   const { reason, message } = verdict;
   context.log.info("pod placed", { namespace, name, reason, message, lifted: isLifted });
   options.report?.changed(reason);
   const createdAt = Date.parse(pod.metadata?.creationTimestamp ?? "");
   if (isLifted && !Number.isNaN(createdAt)) options.report?.lifted(Math.max(0, now - createdAt));
   if (memory.refusal === undefined) return undefined;
-  memory.restUntil = now + REST_MS;
-  return REST_MS;
+  memory.restUntil = now + PATCH_RETRY_MS;
+  return PATCH_RETRY_MS;
 }
 
 function afterFailure(
@@ -271,13 +283,19 @@ function afterFailure(
     return BEHIND_MS;
   }
   memory.misses = 0;
-  if (error.retry !== "never" || kind === "aborted") throw error;
+  if (!isRefusalOfObject(error)) {
+    const refused = { reason: reasons.PodPatchRefused, message: error.message };
+    if (kind === "forbidden") memory.deniedSince ??= clock.now();
+    if (clock.now() - (memory.deniedSince ?? clock.now()) >= TELL_DENIED_MS)
+      tell(events, pod, refused, memory);
+    throw error;
+  }
   const isLast = memory.refusal !== undefined || !decision.isLifted;
   memory.refusal = error.message;
   context.log.warn("pod cannot be changed", { pod: podName(pod), error: error.message, givenUp: isLast });
   tell(events, pod, { reason: reasons.PodPatchRefused, message: error.message }, memory);
-  if (isLast) memory.restUntil = clock.now() + REST_MS;
-  return isLast ? REST_MS : 0;
+  if (isLast) memory.restUntil = clock.now() + PATCH_RETRY_MS;
+  return isLast ? PATCH_RETRY_MS : 0;
 }
 
 /** A `test` that does not hold is answered as invalid, and names no field. */

@@ -1,4 +1,4 @@
-import { isApiError, type KubeClient, type Node, pods } from "@berth/kube";
+import { type KubeClient, type Node, pods } from "@berth/kube";
 import {
   type Clock,
   type Component,
@@ -32,8 +32,6 @@ const MAX_NODES = 20_000;
 const PAGE_SIZE = 500;
 /** The longest wait after failures. Milliseconds; a node is to be gated within minutes of its creation. */
 const RETRY_CAP_MS = 60_000;
-/** How soon a missing right is looked for again. Milliseconds. */
-const DENIED_MS = 30_000;
 
 /** One list of namespaces whose pods do not count, and the answer for it. */
 interface Question {
@@ -57,8 +55,7 @@ interface Inquiry {
  * `idleOf` answers at once from memory. What it does not know it finds out by one list of the node's pods, read from
  * the server's latest state, and `onKnown` tells that an answer is there. That a node is idle is forgotten after
  * `ANSWER_MS`; a busy one stays so until it is known better, as nothing is done to it. A list that failed is repeated
- * with backoff until it is answered or forgotten. Without the right to list pods everything stays unknown; that is logged once, and
- * tried again every half minute.
+ * with backoff until it is answered or forgotten. Without the permission to list pods everything stays unknown.
  */
 export class IdleProbe implements Component {
   readonly name = "gate-idle-probe";
@@ -66,8 +63,6 @@ export class IdleProbe implements Component {
   readonly #controller: Controller<string>;
   /** By node name. */
   readonly #inquiries = new Map<string, Inquiry>();
-  /** The right to list pods is missing, as far as is known until then, monotonic ms. */
-  #deniedUntil: number | undefined;
 
   constructor(options: IdleProbeOptions) {
     const { clock, log, metrics, random } = options;
@@ -138,21 +133,13 @@ export class IdleProbe implements Component {
     }
   }
 
-  async #find(name: string, { signal, log }: ReconcileContext): Promise<ReconcileResult | undefined> {
+  async #find(name: string, { signal }: ReconcileContext): Promise<ReconcileResult | undefined> {
     const { clock, onKnown } = this.#options;
     const inquiry = this.#inquiries.get(name);
     const open = inquiry?.questions.values().filter(({ answer }) => answer === undefined);
     const questions = [...(open ?? [])];
     if (questions.length === 0) return undefined;
-    const waitMs = (this.#deniedUntil ?? 0) - clock.monotonic();
-    if (waitMs > 0) return { recheckAfterMs: waitMs };
-    const busyWith = await this.#list(name, questions, signal).catch((error: unknown) => {
-      if (!isApiError(error, "forbidden")) throw error;
-      this.#deny(error, log);
-      return undefined;
-    });
-    if (busyWith === undefined) return { recheckAfterMs: DENIED_MS };
-    this.#deniedUntil = undefined;
+    const busyWith = await this.#list(name, questions, signal);
     // Another node of this name, or nobody asks any more.
     if (signal.aborted || this.#inquiries.get(name) !== inquiry) return undefined;
     for (const question of questions) {
@@ -188,13 +175,5 @@ export class IdleProbe implements Component {
       if (busyWith.size === questions.length) break;
     }
     return busyWith;
-  }
-
-  #deny(error: Error, log: Logger): void {
-    if (this.#deniedUntil === undefined)
-      log.warn("it cannot be told which nodes run pods already: a right is missing", {
-        error: error.message,
-      });
-    this.#deniedUntil = this.#options.clock.monotonic() + DENIED_MS;
   }
 }

@@ -239,7 +239,7 @@ describe("an agent that is managed", () => {
     expect(await world.look()).toBeUndefined();
     expect(world.selector).toEqual({ os: "linux", new: "yes", [KEY]: "true" });
     const refused = new World();
-    refused.failure = { kind: "forbidden" };
+    refused.failure = { kind: "forbidden", ofObject: true };
     expect(await refused.look()).toBeGreaterThanOrEqual(5 * MINUTE);
     await refused.look();
     expect(refused.reasons).toEqual(["WriteRefused"]);
@@ -258,7 +258,7 @@ describe("what is in the way of an agent that is managed", () => {
 
   it("is told once with what to do, whatever is tried meanwhile, until a patch goes through", async () => {
     const world = new World();
-    world.failure = { kind: "forbidden" };
+    world.failure = { kind: "forbidden", ofObject: true };
     await world.look();
     expect(world.inTheWay).toEqual([REFUSED]);
     for (const pending of [0, 2, undefined, 0]) {
@@ -296,7 +296,7 @@ describe("what is in the way of an agent that is managed", () => {
     ];
     for (const end of ends) {
       const world = new World();
-      world.failure = { kind: "forbidden" };
+      world.failure = { kind: "forbidden", ofObject: true };
       await world.look();
       expect(world.inTheWay).toHaveLength(1);
       end(world);
@@ -347,7 +347,7 @@ describe("what is in the way of an agent that is managed", () => {
 
   it("is not what was in the way of an earlier Manage, when it manages again", async () => {
     const world = new World();
-    world.failure = { kind: "forbidden" };
+    world.failure = { kind: "forbidden", ofObject: true };
     await world.look();
     expect(world.inTheWay).toEqual([REFUSED]);
     for (const nodeSelector of ["Verify", "Manage"] as const) {

@@ -3,15 +3,13 @@ import { type ApiError, isApiError, type KubeClient } from "@berth/kube";
 import type { Reconcile } from "@berth/runtime";
 import type { HeldOwner } from "../footprint-sight.ts";
 import type { OwnedObject } from "./decide.ts";
-import { heldName, resourceName, resourceOf } from "./held-resource.ts";
+import { heldName, resourceOf } from "./held-resource.ts";
 import type { OwnerKey } from "./watches.ts";
 
 /** What is remembered of it while the owner is being deleted. */
 export interface DeletionMemory {
   /** Uids of owned objects whose deletion was asked for. */
   readonly asked: Set<string>;
-  /** How often that was refused, by uid. */
-  readonly refusals: Map<string, number>;
 }
 
 export interface Deletions {
@@ -23,22 +21,18 @@ export interface Deletions {
 }
 
 /**
- * Of the version that was seen to be owned: what has been orphaned meanwhile is another one. A right that is missing is met
- * once: of that resource and namespace nothing more is asked for. What was refused least often goes first, for a policy may
- * protect some of them and not the rest.
+ * Of the version that was seen to be owned: what has been orphaned meanwhile is another one. A refusal stops no other
+ * deletion: a policy may protect some objects and not the rest. What a missing permission would refuse is not even sent
+ * (`GuardedClient`).
  *
  * @throws ApiError of kind forbidden, the first, once all others have been asked for.
  */
 export async function deleteOwned(
   client: Pick<KubeClient, "delete">,
-  { owner, deletes, memory: { asked, refusals }, context }: Deletions,
+  { owner, deletes, memory: { asked }, context }: Deletions,
 ): Promise<void> {
-  const refusalsOf = ({ uid }: OwnedObject): number => refusals.get(uid) ?? 0;
-  const lost = new Map<string, ApiError>();
-  for (const one of deletes.toSorted((a, b) => refusalsOf(a) - refusalsOf(b))) {
-    const { resource, namespace, name, uid, resourceVersion } = one;
-    const right = `${resourceName(resource)} ${namespace}`;
-    if (lost.has(right)) continue;
+  let refusal: ApiError | undefined;
+  for (const { resource, namespace, name, uid, resourceVersion } of deletes) {
     const about = resourceOf(resource, namespace !== "");
     const preconditions = { uid, resourceVersion };
     const options = { propagationPolicy: "Background", preconditions, signal: context.signal } as const;
@@ -46,10 +40,7 @@ export async function deleteOwned(
       await client.delete(about, { namespace, name }, options);
     } catch (error) {
       if (!isApiError(error, "forbidden", "notFound", "conflict", "uidMismatch")) throw error;
-      if (isApiError(error, "forbidden")) {
-        lost.set(right, error);
-        refusals.set(uid, refusalsOf(one) + 1);
-      }
+      if (isApiError(error, "forbidden")) refusal ??= error;
       // A newer version is on its way, and its event brings the owner back.
       continue;
     }
@@ -60,6 +51,5 @@ export async function deleteOwned(
       resource: about.plural,
     });
   }
-  const [refusal] = lost.values();
   if (refusal !== undefined) throw refusal;
 }

@@ -43,8 +43,8 @@ interface OwnerMemory extends DeletionMemory {
 const CROWD = 1_000;
 /** ms. */
 const CROWD_MS = 1_000;
-/** How soon what the server refuses is tried again, ms. */
-const REFUSED_MS = 60_000;
+/** How soon is tried again what the server refuses, ms, unless the client knows. */
+const REFUSED_MS = 30_000;
 /** Holds and namespaces of which it is remembered that a refusal was told. Beyond it all are told of anew. */
 const MAX_REFUSED = 10_000;
 
@@ -53,8 +53,8 @@ type Context = Parameters<Reconcile<OwnerKey>>[1];
 /**
  * Level-based: what an owner lacks now. The finalizer of a hold is put on while the owner lives and taken off when nothing
  * of it is left; finalizers of others are neither touched nor moved. Nothing is remembered that a restart could not do
- * without. A right that is missing is told of by an Event on the first owner of a namespace that meets it, and by what is
- * held; it is tried again every minute.
+ * without. A permission that is missing is told of by an Event on the first owner of a namespace that meets it, and by
+ * what is held; it is used within 30 s of its return.
  */
 export function createHoldReconciler(options: HoldReconcilerOptions): Reconcile<OwnerKey> {
   // As many entries as there are owners whose deletion waits: each is told of when it is gone.
@@ -116,24 +116,24 @@ async function keep(
       return undefined;
     }
     if (refusal !== undefined) {
-      report(options, id, found, refusal);
+      report(options, id, found, refusal.why);
       if (!refused.has(place)) {
-        await tellRefused(options, owner, { refusal, context });
+        await tellRefused(options, owner, { refusal: refusal.why, context });
         if (refused.size >= MAX_REFUSED) refused.clear();
         refused.add(place);
       }
-      recheckAfterMs = earliest(recheckAfterMs, REFUSED_MS);
+      recheckAfterMs = earliest(recheckAfterMs, refusal.afterMs ?? REFUSED_MS);
     }
     recheckAfterMs = earliest(recheckAfterMs, decision.recheckAfterMs);
   }
   return recheckAfterMs === undefined ? undefined : { recheckAfterMs };
 }
 
-/** Answers what may not be done, in words; `undefined`: all that was decided is done. */
+/** Answers what may not be done; `undefined`: all that was decided is done. */
 async function carryOut(
   options: HoldReconcilerOptions,
   { memory, context, ...found }: Found & Pick<Look, "memory"> & { readonly context: Context },
-): Promise<string | undefined> {
+): Promise<{ readonly why: string; readonly afterMs?: number | undefined } | undefined> {
   const { owner, guard, decision } = found;
   try {
     if (memory !== undefined) await tellStuck(options, { ...found, memory, context });
@@ -141,12 +141,13 @@ async function carryOut(
       await deleteOwned(options.client, { owner, deletes: decision.deletes, memory, context });
     if (decision.finalizer === "Add") {
       const missing = await options.watches.missing(guard, owner.namespace, context.signal);
-      if (missing !== undefined) return `no finalizer is put on that could not be taken off: ${missing}`;
+      if (missing !== undefined)
+        return { why: `no finalizer is put on that could not be taken off: ${missing}` };
     }
     if (decision.finalizer !== undefined) await patch(options, { ...found, context });
     return undefined;
   } catch (error) {
-    if (isApiError(error, "forbidden")) return error.message;
+    if (isApiError(error, "forbidden")) return { why: error.message, afterMs: error.retryAfterMs };
     throw error;
   }
 }
@@ -165,7 +166,6 @@ function recall(memories: Map<string, OwnerMemory>, id: string, owner: HeldOwner
     memory = {
       uid: owner.uid,
       asked: new Set(),
-      refusals: new Map(),
       known: new Set(),
       isOrphaned: false,
       isStuckTold: false,

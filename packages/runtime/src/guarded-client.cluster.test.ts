@@ -1,0 +1,133 @@
+/** What the guard of a client does on a real API server. Its rules are in `request-gates.model.test.ts`. */
+import { clusterRoleBindings, clusterRoles, configMaps, type Verb } from "@berth/kube";
+import { eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
+import { beforeAll, describe, expect, it } from "vitest";
+import { type Clock, systemClock } from "./clock.ts";
+import { createSilentLogger } from "./json-log.ts";
+import { keyOf } from "./key.ts";
+import type { Logger } from "./log.ts";
+import { createRuntime } from "./runtime.ts";
+
+const RBAC = "rbac.authorization.k8s.io";
+const USER = "guarded";
+const silent = createSilentLogger();
+
+let cluster: TestCluster;
+beforeAll(async () => {
+  cluster = await sharedTestCluster();
+});
+
+/** Until disposed the user may do this to ConfigMaps. */
+async function grant(verbs: readonly Verb[]): Promise<AsyncDisposable> {
+  const { client } = cluster;
+  const name = `${USER}-${verbs[0]}`;
+  await client.create(clusterRoles, {
+    metadata: { name },
+    rules: [{ apiGroups: [""], resources: ["configmaps"], verbs: [...verbs] }],
+  });
+  await client.create(clusterRoleBindings, {
+    metadata: { name },
+    roleRef: { apiGroup: RBAC, kind: "ClusterRole", name },
+    subjects: [{ apiGroup: RBAC, kind: "User", name: USER }],
+  });
+  return {
+    async [Symbol.asyncDispose]() {
+      await client.delete(clusterRoleBindings, { name });
+      await client.delete(clusterRoles, { name });
+    },
+  };
+}
+
+describe("a permission that is taken away and given back", () => {
+  it("I-15 I-16 costs few requests and two lines in the log, and all objects are written soon after", async () => {
+    const { client } = cluster;
+    const names = Array.from({ length: 100 }, (_, at) => `${USER}-${at}`);
+    const lines: string[] = [];
+    const keep = (message: string): void => void (message.includes("API server") && lines.push(message));
+    const log: Logger = {
+      ...silent,
+      info: keep,
+      warn: keep,
+      error: (text) => void lines.push(text),
+      with: () => log,
+    };
+    let requests = 0;
+    await using own = cluster.connect({
+      user: await cluster.user(USER),
+      onAnswer: ({ verb }) => void (verb === "patch" && requests++),
+    });
+    await using _reads = await grant(["list", "watch", "get"]);
+    await using stack = new AsyncDisposableStack();
+    stack.defer(() => client.deleteCollection(configMaps, { namespace: "default", labelSelector: USER }));
+    const runtime = createRuntime({ name: USER, client: own, log });
+    runtime.informer(configMaps, { scope: { labelSelector: USER } });
+    runtime.addController({
+      name: USER,
+      for: configMaps,
+      reconcile: async ({ namespace, name }) => {
+        const body = { data: { done: "true" } };
+        await runtime.client.patch(configMaps, { namespace, name }, { type: "merge", body });
+        return undefined;
+      },
+    });
+    for (const name of names)
+      await client.create(
+        configMaps,
+        { metadata: { name, labels: { [USER]: "" } } },
+        { namespace: "default" },
+      );
+    const stop = new AbortController();
+    const end = runtime.run(stop.signal);
+    await eventually(() => expect(lines).toHaveLength(1));
+    // Those that were under way together, and the few of the first seconds.
+    expect(requests).toBeLessThan(16 + 10);
+    expect(runtime.client.whyRefused(["configmaps"])?.message).toContain("cannot patch");
+    await using _writes = await grant(["patch"]);
+    const done = async (): Promise<void> => {
+      const { items } = await client.list(configMaps, { namespace: "default", labelSelector: USER });
+      expect(items.filter(({ data }) => data?.["done"] === "true")).toHaveLength(names.length);
+    };
+    await eventually(done, { timeoutMs: 30_000 });
+    await eventually(() => expect(lines).toHaveLength(2));
+    stop.abort();
+    expect(await end).toMatchObject({ reason: "stopped" });
+  });
+});
+
+describe("a leader that stood still for longer than its lease", () => {
+  it("I-17 writes nothing when it goes on, not even before a timer has told it", async () => {
+    const { client } = cluster;
+    const of = { namespace: "default", name: "frozen" };
+    let frozenMs = 0;
+    const clock: Clock = { ...systemClock, monotonic: () => systemClock.monotonic() + frozenMs };
+    const runtime = createRuntime({ name: "frozen", client, lease: of, clock, log: silent });
+    const failures: unknown[] = [];
+    const controller = runtime.addController({
+      name: "frozen",
+      for: configMaps,
+      predicate: ({ type, object }) => type === "added" && object.metadata?.name === of.name,
+      reconcile: async (key) => {
+        const body = { data: { at: String(clock.monotonic()) } };
+        const patch = runtime.client.patch(configMaps, key, { type: "merge", body });
+        await patch.catch((error: unknown) => failures.push(error));
+        return undefined;
+      },
+    });
+    await client.create(configMaps, { metadata: of });
+    await using stack = new AsyncDisposableStack();
+    stack.defer(() => client.delete(configMaps, of));
+    const stop = new AbortController();
+    const end = runtime.run(stop.signal);
+    const written = await eventually(async () => {
+      const object = await client.get(configMaps, of);
+      expect(object.data).toBeDefined();
+      return object;
+    });
+    frozenMs = 12_000;
+    controller.enqueue(keyOf(runtime.cluster, written));
+    await eventually(() => expect(failures).toMatchObject([{ failure: { kind: "aborted" } }]));
+    expect((await client.get(configMaps, of)).data).toEqual(written.data);
+    stop.abort();
+    await end;
+  });
+});

@@ -1,0 +1,230 @@
+/** A client for a whole program: it asks a server that refuses it in moderation, and writes nothing without the lease. */
+import {
+  ApiError,
+  type ApplyOptions,
+  type CollectionScope,
+  type DeleteOptions,
+  isApiError,
+  type KubeClient,
+  type KubeObject,
+  type List,
+  type ListOptions,
+  nameOfResource,
+  type ObjectName,
+  type Patch,
+  type ReadOptions,
+  type RequestInfo,
+  type RequestOptions,
+  type Resource,
+  type Verb,
+  type WatchOptions,
+  type WatchStream,
+  type WriteOptions,
+} from "@berth/kube";
+import type { Random } from "./backoff.ts";
+import type { Clock } from "./clock.ts";
+import type { Logger } from "./log.ts";
+import { OutageLog } from "./outage-log.ts";
+import { RequestGates } from "./request-gates.ts";
+import { SharedFailure } from "./shared-failure.ts";
+
+/** What a guard is made of. */
+export interface GuardOptions {
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Default `Math.random`. */
+  readonly random?: Random;
+  /** What grants a missing permission, for the line in the log: a command. Default nothing. */
+  readonly grantOf?: (refusal: ApiError) => string | undefined;
+  /** May this process write now? `LeaderElector.mayWrite`; default always. */
+  readonly mayWrite?: () => boolean;
+}
+
+/**
+ * The client of a program, with these promises added:
+ *
+ * - While the server refuses one kind of request (a verb, a resource and a namespace), one request of it is sent at a
+ *   time, with backoff up to 25 s. The others reject with `SharedFailure` and the time of that attempt: see
+ *   `RequestGates`. So a permission that comes back is used within 30 s, however many objects wait for it.
+ * - Such refusals, and a server that cannot be reached, are one line in the log when they begin and one when they end.
+ * - Nothing is written while `mayWrite` says no: it is asked right before each write is sent.
+ *
+ * An election has to be given the client without a guard.
+ */
+export interface GuardedClient extends KubeClient {
+  /** Why the server refuses requests about one of these resources, `workerpools.ate.dev`, when last asked. */
+  whyRefused(resources: readonly string[], verbs?: readonly Verb[]): ApiError | undefined;
+}
+
+/** The caller closes `client`; to close the guard is the same. */
+export function guardClient(client: KubeClient, options: GuardOptions): GuardedClient {
+  return new GuardingClient(client, options);
+}
+
+/** Verbs that change something. */
+export const WRITES: readonly Verb[] = ["create", "update", "patch", "delete", "deletecollection"];
+
+class GuardingClient implements GuardedClient {
+  readonly #client: KubeClient;
+  readonly #mayWrite: () => boolean;
+  readonly #gates: RequestGates;
+  readonly #outages: OutageLog;
+
+  constructor(client: KubeClient, { mayWrite = () => true, ...options }: GuardOptions) {
+    this.#client = client;
+    this.#mayWrite = mayWrite;
+    const outages = new OutageLog(options);
+    this.#outages = outages;
+    this.#gates = new RequestGates({
+      ...options,
+      onRefused: (kind) => outages.refused(kind),
+      onTaken: (kind) => outages.taken(kind),
+    });
+  }
+
+  whyRefused(resources: readonly string[], verbs?: readonly Verb[]): ApiError | undefined {
+    return this.#gates.refused.find(
+      ({ refusal: { request } }) =>
+        resources.includes(request.resource) && (verbs?.includes(request.verb) ?? true),
+    )?.refusal;
+  }
+
+  get server(): string {
+    return this.#client.server;
+  }
+
+  get openSockets(): number {
+    return this.#client.openSockets;
+  }
+
+  get<T extends KubeObject>(resource: Resource<T>, of: ObjectName, options?: ReadOptions): Promise<T> {
+    const about = aboutOf("get", resource, of, options);
+    return this.#run(about, () => this.#client.get(resource, of, options), options?.signal);
+  }
+
+  list<T extends KubeObject>(resource: Resource<T>, options?: ListOptions<T>): Promise<List<T>> {
+    const about = aboutOf("list", resource, { namespace: options?.namespace });
+    return this.#run(about, () => this.#client.list(resource, options), options?.signal);
+  }
+
+  async *pages<T extends KubeObject>(
+    resource: Resource<T>,
+    options: ListOptions<T> = {},
+  ): AsyncGenerator<List<T>, void, void> {
+    let token = options.continue;
+    do {
+      const page = await this.list(resource, token === undefined ? options : { ...options, continue: token });
+      token = page.metadata.continue || undefined;
+      yield page;
+    } while (token !== undefined);
+  }
+
+  watch<T extends KubeObject>(resource: Resource<T>, options?: WatchOptions<T>): Promise<WatchStream<T>> {
+    const about = aboutOf("watch", resource, { namespace: options?.namespace });
+    return this.#run(about, () => this.#client.watch(resource, options), options?.signal);
+  }
+
+  create<T extends KubeObject>(
+    resource: Resource<T>,
+    object: T,
+    options?: WriteOptions & { readonly namespace?: string; readonly name?: string },
+  ): Promise<T> {
+    const about = aboutOf("create", resource, { ...object.metadata, ...options }, options);
+    return this.#run(about, () => this.#client.create(resource, object, options), options?.signal);
+  }
+
+  replace<T extends KubeObject>(resource: Resource<T>, object: T, options?: WriteOptions): Promise<T> {
+    const about = aboutOf("update", resource, object.metadata, options);
+    return this.#run(about, () => this.#client.replace(resource, object, options), options?.signal);
+  }
+
+  patch<T extends KubeObject>(
+    resource: Resource<T>,
+    of: ObjectName,
+    patch: Patch,
+    options?: WriteOptions,
+  ): Promise<T> {
+    const about = aboutOf("patch", resource, of, options);
+    return this.#run(about, () => this.#client.patch(resource, of, patch, options), options?.signal);
+  }
+
+  apply<T extends KubeObject>(resource: Resource<T>, object: T, options?: ApplyOptions): Promise<T> {
+    const about = aboutOf("patch", resource, object.metadata, options);
+    return this.#run(about, () => this.#client.apply(resource, object, options), options?.signal);
+  }
+
+  delete<T extends KubeObject>(
+    resource: Resource<T>,
+    of: ObjectName,
+    options?: DeleteOptions,
+  ): Promise<void> {
+    return this.#run(
+      aboutOf("delete", resource, of),
+      () => this.#client.delete(resource, of, options),
+      options?.signal,
+    );
+  }
+
+  deleteCollection<T extends KubeObject>(
+    resource: Resource<T>,
+    scope: CollectionScope,
+    options?: DeleteOptions,
+  ): Promise<void> {
+    const about = aboutOf("deletecollection", resource, { namespace: scope.namespace });
+    return this.#run(about, () => this.#client.deleteCollection(resource, scope, options), options?.signal);
+  }
+
+  read(path: string, options?: RequestOptions): Promise<string> {
+    return this.#client.read(path, options);
+  }
+
+  close(): Promise<void> {
+    return this.#client.close();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  #run<R>(about: RequestInfo, request: () => Promise<R>, signal: AbortSignal | undefined): Promise<R> {
+    return this.#gates.run(about, () => this.#send(about, request), signal);
+  }
+
+  async #send<R>(about: RequestInfo, request: () => Promise<R>): Promise<R> {
+    // Here and not before the gate: the process may have stood still while this request waited there.
+    if (WRITES.includes(about.verb) && !this.#mayWrite()) {
+      const message = "this process no longer holds the lease, or has not renewed it in time";
+      throw new SharedFailure(new ApiError({ kind: "aborted" }, about, { message }));
+    }
+    try {
+      const answer = await request();
+      this.#outages.reached();
+      return answer;
+    } catch (error) {
+      if (!isApiError(error, "unreachable")) {
+        if (!isApiError(error, "timeout", "aborted", "credential")) this.#outages.reached();
+        throw error;
+      }
+      const isOutage = error.failure.kind === "unreachable" && error.failure.noConnection === true;
+      if (!isOutage) throw error;
+      this.#outages.unreachable(error);
+      throw new SharedFailure(error);
+    }
+  }
+}
+
+function aboutOf(
+  verb: Verb,
+  resource: Resource,
+  of: { readonly namespace?: string | undefined; readonly name?: string | undefined } = {},
+  options: { readonly subresource?: string } = {},
+): RequestInfo {
+  const { namespace, name } = of;
+  return {
+    verb,
+    resource: nameOfResource(resource),
+    ...(options.subresource !== undefined && { subresource: options.subresource }),
+    ...(namespace && { namespace }),
+    ...(name && { name }),
+  };
+}
