@@ -1,4 +1,4 @@
-/** The composition root: every part of a running Berth is made and put together here, and nowhere else. */
+/** The composition root: every part of a running Berth is made and put together here. Long because it is one list. */
 import {
   type KubeClient,
   type KubeObject,

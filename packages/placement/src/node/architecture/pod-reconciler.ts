@@ -231,7 +231,7 @@ async function isConditionOnItsWay(
     if (isApiError(error, "notFound", "conflict", "uidMismatch")) return true;
     if (!isApiError(error) || error.retry !== "never" || error.failure.kind === "aborted") throw error;
     context.log.warn("condition of pod cannot be written", { pod: podName(pod), error: error.message });
-    memory.conditionRestUntil = clock.now() + REST_MS;
+    memory.conditionRestUntil = clock.now() + PATCH_RETRY_MS;
     return false;
   }
 }
