@@ -15,7 +15,12 @@ import type {
   Toleration,
 } from "@berth/kube";
 import { daemonSets, nodes, pods } from "@berth/kube";
-import { ARCHITECTURE_GATE, type ArchitecturePolicy, architecturePolicies } from "@berth/placement";
+import {
+  ARCHITECTURE_CONDITION,
+  ARCHITECTURE_GATE,
+  type ArchitecturePolicy,
+  architecturePolicies,
+} from "@berth/placement";
 import type { HistoryEntry } from "@berth/testcluster";
 
 /** What the API server had at one moment, the sentinel apart. */
@@ -129,6 +134,11 @@ export function isGated({ spec }: Pod): boolean {
   return spec?.schedulingGates?.some(({ name }) => name === ARCHITECTURE_GATE) === true;
 }
 
+/** The reason why it can run nowhere, as Berth says on the pod. */
+export function conditionOf({ status }: Pod): string | undefined {
+  return status?.conditions?.find(({ type }) => type === ARCHITECTURE_CONDITION)?.reason;
+}
+
 /** The affinity that allows what it did, on these architectures only. */
 export function narrowed(affinity: Affinity | undefined, architectures: readonly string[]): Affinity {
   const added: readonly NodeSelectorRequirement[] = [
@@ -167,8 +177,14 @@ export function unsettled(view: ArchitectureView): readonly string[] {
     const { kind } = verdictOf(pod.spec ?? { containers: [] }, policy);
     return isGated(pod) && kind !== "waiting" && kind !== "impossible";
   });
+  // The key of the sentinel is in force all the time, so Berth keeps each of them pending.
+  const unsaid = view.pods.filter((pod) => {
+    const isStuck = verdictOf(pod.spec ?? { containers: [] }, policy).kind === "impossible";
+    return isUnscheduled(pod) && isStuck !== (conditionOf(pod) !== undefined);
+  });
   return [
     ...lag,
+    ...unsaid.map(({ metadata }) => `${metadata?.name} has the wrong condition`),
     ...held.map(({ metadata }) => `${metadata?.name} is held`),
     ...view.policies.flatMap((one) => unsettledPolicy(one, view)),
   ];

@@ -21,7 +21,7 @@ import {
   type StoryPolicy,
   specOf,
 } from "./architecture-objects.ts";
-import { type ArchitectureView, isGated, taintsAt, unsettled } from "./architecture-oracle.ts";
+import { type ArchitectureView, conditionOf, isGated, taintsAt, unsettled } from "./architecture-oracle.ts";
 import { forbiddenOfArchitectures } from "./architecture-verdict.ts";
 import { startBerthInStory } from "./berth.ts";
 import { recordedOf } from "./gate-oracle.ts";
@@ -115,10 +115,10 @@ function viewNow(stage: Stage, plot: ArchitecturePlot): ArchitectureView {
 function stateOf(stage: Stage, plot: ArchitecturePlot): unknown {
   const state = {
     nodes: plot.nodes.map((name) => [name, stateOfNode(stage.latest(nodes, name))]),
-    pods: plot.pods.map((name) => [name, stateOfPod(stage.latest(pods, name)?.spec)]),
+    pods: plot.pods.map((name) => [name, stateOfPod(stage.latest(pods, name))]),
     daemonSets: (plot.daemonSets ?? []).map((name) => [
       name,
-      stateOfPod(stage.latest(daemonSets, name)?.spec?.template.spec),
+      stateOfSpec(stage.latest(daemonSets, name)?.spec?.template.spec),
     ]),
     policies: plot.policies.map((name) => [name, stateOfPolicy(stage.latest(architecturePolicies, name))]),
   };
@@ -139,8 +139,12 @@ function stateOfNode(node: Node | undefined): unknown {
   };
 }
 
+function stateOfPod(pod: Pod | undefined): unknown {
+  return pod && { spec: stateOfSpec(pod.spec), condition: conditionOf(pod) };
+}
+
 /** The key of the sentinel is in force whether or not the controller knows a policy of the story yet. */
-function stateOfPod(spec: Pod["spec"]): unknown {
+function stateOfSpec(spec: Pod["spec"]): unknown {
   if (spec === undefined) return "absent";
   const tolerations = (spec.tolerations ?? []).filter(({ key }) => key !== SENTINEL_KEY);
   return {

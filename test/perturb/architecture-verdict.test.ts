@@ -240,6 +240,15 @@ describe("a pod that is held", () => {
     expect(held(["amd", "arm"]).podBecomes(lifted).problems.join()).toMatch(/let go with/);
   });
 
+  it("I-11 gets its condition where it can run nowhere, and only there; those of others stay", () => {
+    const ours = { type: "berth.dev/ArchitectureFits", status: "False", reason: "NoCommonArchitecture" };
+    const said = (images: readonly string[], ...conditions: readonly (typeof ours)[]): readonly string[] =>
+      held(images).changes<Pod>(pods, (it) => ({ ...it, status: { ...it.status, conditions } })).problems;
+    expect(said(["amd", "arm"], ours)).toEqual([]);
+    expect(said(["amd"], ours).join()).toMatch(/got its condition for no reason/);
+    expect(said(["amd", "arm"], { ...ours, type: "Ready" }).join()).toMatch(/foreign things/);
+  });
+
   it("goes as it is when the policy has gone, or holds none", () => {
     expect(held(["what"]).policyGoes().podBecomes(lifted).problems).toEqual([]);
     expect(held(["what"]).policy(taint).podBecomes(lifted).problems).toEqual([]);

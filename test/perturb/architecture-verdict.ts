@@ -12,6 +12,7 @@ import {
 } from "@berth/kube";
 import {
   ARCHITECTURE,
+  ARCHITECTURE_CONDITION,
   ARCHITECTURE_GATE,
   architecturePolicies,
   tolerationsAnnotation,
@@ -19,6 +20,7 @@ import {
 import type { HistoryEntry } from "@berth/testcluster";
 import {
   type ArchitectureView,
+  conditionOf,
   governing,
   isGated,
   keysOf,
@@ -102,7 +104,11 @@ function foreignOf(resource: Resource, object: KubeObject, keys: readonly string
   const rest = { ...object, metadata: { ...meta, annotations: kept } };
   if (resource === architecturePolicies) return { ...rest, status: 0 };
   if (resource === nodes) return { ...rest, spec: withoutTaints(object, keys) };
-  if (resource === pods) return { ...rest, spec: withoutPlacement((object as Pod).spec) };
+  if (resource === pods) {
+    const { spec, status: { conditions = [], ...status } = {} } = object as Pod;
+    const theirs = conditions.filter(({ type }) => type !== ARCHITECTURE_CONDITION);
+    return { ...rest, spec: withoutPlacement(spec), status: { ...status, conditions: theirs } };
+  }
   if (resource !== daemonSets) return object;
   const { template, ...spec } = (object as DaemonSet).spec ?? { template: {} };
   return { ...rest, spec: { ...spec, template: { ...template, spec: withoutPlacement(template.spec) } } };
@@ -157,6 +163,11 @@ function isOurs(node: Node, key: string): boolean {
 function ofPod(is: Pod, was: Pod, { views, trial }: Reasons): readonly string[] {
   if (was.spec?.nodeName !== undefined) return ["runs, and was changed"];
   const problems = [...ofTolerations(is.spec ?? NONE, was.spec ?? NONE, { views, trial })];
+  const isStuck = conditionOf(is) !== undefined;
+  const isSaid = conditionOf(is) === conditionOf(was);
+  const isDue = (view: ArchitectureView): boolean =>
+    (verdictOf(was.spec ?? NONE, governing(view)).kind === "impossible") === isStuck;
+  if (!isSaid && !views.some(isDue)) problems.push(`${isStuck ? "got" : "lost"} its condition for no reason`);
   const gates = was.spec?.schedulingGates ?? [];
   const isLifted = isGated(was) && !isGated(is);
   const left = gates.filter(({ name }) => !isLifted || name !== ARCHITECTURE_GATE);
