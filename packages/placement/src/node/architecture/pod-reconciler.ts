@@ -9,6 +9,7 @@ import {
 } from "@berth/kube";
 import {
   type Clock,
+  isShared,
   type Lister,
   type ObjectKey,
   type Reconcile,
@@ -229,9 +230,11 @@ async function isConditionOnItsWay(
     return true;
   } catch (error) {
     if (isApiError(error, "notFound", "conflict", "uidMismatch")) return true;
-    if (!isApiError(error) || error.retry !== "never" || error.failure.kind === "aborted") throw error;
-    context.log.warn("condition of pod cannot be written", { pod: podName(pod), error: error.message });
-    memory.conditionRestUntil = clock.now() + PATCH_RETRY_MS;
+    // The permission for the status is one of its own: without it the pod is still to be let go.
+    if (!isApiError(error, "invalid", "forbidden", "unsupported")) throw error;
+    const level = isShared(error) ? "debug" : "warn";
+    context.log[level]("condition of pod cannot be written", { pod: podName(pod), error: error.message });
+    memory.conditionRestUntil = clock.now() + (error.retryAfterMs ?? PATCH_RETRY_MS);
     return false;
   }
 }
