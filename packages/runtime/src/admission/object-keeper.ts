@@ -275,7 +275,7 @@ class ApplyingKeeper<T extends KubeObject> implements ObjectKeeper<T> {
       // Somebody was faster, and what he did is on its way here.
       if (signal.aborted || isApiError(error, "conflict", "uidMismatch")) throw error;
       const problem = describeProblem(error);
-      const refused = isApiError(error) && error.retry === "never";
+      const refused = isApiError(error) && (error.retry === "never" || isApiError(error, "forbidden"));
       const isNews = this.#failures.get(text)?.problem !== problem;
       this.#failures.set(text, { problem, refused });
       this.#inOrder.delete(text);
