@@ -9,7 +9,6 @@ import {
 } from "@berth/kube";
 import {
   type Clock,
-  isShared,
   type Lister,
   type ObjectKey,
   type Reconcile,
@@ -78,9 +77,8 @@ interface PodMemory {
   imagesSince?: Instant;
   /** The version that was changed last, and when: what has become of it is on its way back to us. */
   changed?: { readonly version: string; readonly at: Instant };
-  /** The version whose condition was written, and until when none is after a refusal. */
+  /** The version whose condition was written. */
   conditioned?: string;
-  conditionRestUntil?: Instant;
   /** How often a patch of that version met another one. */
   misses: number;
   refusal?: string;
@@ -218,11 +216,11 @@ interface Work {
 
 /** Writes what is wrong with the condition. @returns true when there is a newer version, which the informer has not told yet. */
 async function isConditionOnItsWay(
-  { patchStatus, clock }: PodReconcilerOptions,
-  { key, pod, decision: { condition }, memory, context }: Work,
+  { patchStatus }: PodReconcilerOptions,
+  { key, pod, decision: { condition, patch }, memory, context }: Work,
 ): Promise<boolean> {
   const version = pod.metadata?.resourceVersion;
-  if (condition === undefined || clock.now() < (memory.conditionRestUntil ?? 0)) return false;
+  if (condition === undefined) return false;
   if (memory.conditioned === version) return true;
   try {
     await patchStatus(key.namespace, key.name, condition, context.signal);
@@ -230,11 +228,8 @@ async function isConditionOnItsWay(
     return true;
   } catch (error) {
     if (isApiError(error, "notFound", "conflict", "uidMismatch")) return true;
-    // The permission for the status is one of its own: without it the pod is still to be let go.
-    if (!isApiError(error, "invalid", "forbidden", "unsupported")) throw error;
-    const level = isShared(error) ? "debug" : "warn";
-    context.log[level]("condition of pod cannot be written", { pod: podName(pod), error: error.message });
-    memory.conditionRestUntil = clock.now() + (error.retryAfterMs ?? PATCH_RETRY_MS);
+    // Nothing else waits for a permission that only the condition needs.
+    if (!isApiError(error, "forbidden", "invalid") || patch === undefined) throw error;
     return false;
   }
 }
