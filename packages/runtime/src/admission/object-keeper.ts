@@ -16,6 +16,7 @@ import type { Logger } from "../log.ts";
 import { toSelf } from "../mapper.ts";
 import type { MetricsRegistry } from "../metrics.ts";
 import type { ReconcileContext, ReconcileResult } from "../reconcile.ts";
+import { isShared } from "../shared-failure.ts";
 import { watchFor } from "../source.ts";
 import { covers, fingerprint } from "./coverage.ts";
 import { describeProblem } from "./refusal.ts";
@@ -92,7 +93,7 @@ const REFUSED_MS = 5_000;
  * - What carries the labels and is not desired is deleted, and only the very object that was seen.
  * - In order, it writes nothing. What the server stores in another form than it was sent in costs one more write after
  *   each change of that object, and not one after another.
- * - A failed object is tried again within 5 s and holds up no other; one that somebody keeps changing back is left
+ * - A failed object is tried again within 5 s, or when the guard of the client says, and holds up no other; one that somebody keeps changing back is left
  *   alone for five minutes.
  * - An adopted object is changed when it is there, and neither made nor deleted. Desiring it no longer changes nothing.
  *
@@ -275,14 +276,14 @@ class ApplyingKeeper<T extends KubeObject> implements ObjectKeeper<T> {
       // Somebody was faster, and what he did is on its way here.
       if (signal.aborted || isApiError(error, "conflict", "uidMismatch")) throw error;
       const problem = describeProblem(error);
-      const refused = isApiError(error) && (error.retry === "never" || isApiError(error, "forbidden"));
+      const refused = isApiError(error, "invalid", "forbidden", "unsupported");
       const isNews = this.#failures.get(text)?.problem !== problem;
       this.#failures.set(text, { problem, refused });
       this.#inOrder.delete(text);
       if (!refused) throw error;
-      if (isNews)
+      if (isNews && !isShared(error))
         this.#options.log.warn("an object is refused; it is tried again", { object: text, problem });
-      return { recheckAfterMs: REFUSED_MS };
+      return { recheckAfterMs: error.retryAfterMs ?? REFUSED_MS };
     }
   }
 
