@@ -30,6 +30,8 @@ interface Stage extends AsyncDisposable {
   readonly told: () => string | undefined;
   /** How often the webhook was asked for. */
   readonly demands: () => number;
+  /** From now on objects may be applied. */
+  readonly grant: () => void;
 }
 
 interface Init {
@@ -78,9 +80,9 @@ async function setUp({
       note("get", resource);
       return {};
     },
-    apply: async (resource: Resource) => {
+    apply: async (resource: Resource, object: KubeObject) => {
       note("apply", resource);
-      return refuse("patch", resource, "forbidden");
+      return isGranted ? object : refuse("patch", resource, "forbidden");
     },
     delete: async (resource: Resource) => note("delete", resource),
   } as unknown as KubeClient;
@@ -88,6 +90,7 @@ async function setUp({
   const webhooks = gateWebhooks(() => current);
   let told: string | undefined;
   let demands = 0;
+  let isGranted = false;
   const common = {
     client,
     installation: "berth",
@@ -117,6 +120,7 @@ async function setUp({
     requests,
     told: () => told,
     demands: () => demands,
+    grant: () => void (isGranted = true),
     setGates(next) {
       current = next;
       parts.gatesChanged();
@@ -158,7 +162,7 @@ describe("with gates", () => {
     expect(stage.parts.state()?.message).toContain("mutatingadmissionpolicies");
   });
 
-  it("I-5 never claims a policy that is refused, and says so within seconds", async () => {
+  it("I-5 never claims a policy that is refused, and says within seconds that it is refused or accepted", async () => {
     await using stage = await setUp({ gates: gatesOf(["net"]), mayRead: true });
     const said = new Set<string | undefined>();
     for (let second = 0; second < 12; second++) {
@@ -168,6 +172,9 @@ describe("with gates", () => {
     expect([...said]).toEqual([undefined, "AdmissionFailed"]);
     expect(stage.parts.state()?.message).toContain("mutatingadmissionpolicies");
     expect(stage.told()).toBe("AdmissionFailed");
+    stage.grant();
+    await stage.clock.advance(8000);
+    expect(stage.told()).toBe("AdmissionByPolicy");
   });
 
   it("I-1 uses the webhook with Auto when policies are refused", async () => {
