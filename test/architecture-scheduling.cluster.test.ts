@@ -12,7 +12,7 @@ import {
   type RuntimeClass,
   runtimeClasses,
 } from "@berth/kube";
-import { architecturePolicies } from "@berth/placement";
+import { ARCHITECTURE_CONDITION, architecturePolicies } from "@berth/placement";
 import {
   anImage,
   eventually,
@@ -132,7 +132,8 @@ describe("what says more than the images", () => {
       stage.owns(() => cluster.client.delete(runtimeClasses, { name }).then(() => undefined));
     }
     for (const architecture of ARCHITECTURES) await addNode(stage, architecture);
-    await stage.policy("all", { mode: "Both", preferences: [{ architecture: "s390x", weight: 100 }] });
+    const preferences = [{ architecture: "s390x", weight: 100 }];
+    await stage.policy("all", { mode: "Both", impossible: "Hold", preferences });
     await stage.start({ asked: "Ignore" });
     await stage.asking();
     for (const architecture of ARCHITECTURES) await stage.tainted(architecture, [architecture]);
@@ -151,7 +152,16 @@ describe("what says more than the images", () => {
     expect(await running(stage, "class")).toBe("arm64");
     expect(await running(stage, "preferring")).toBe("s390x");
     expect(["amd64", "arm64"]).toContain(await running(stage, "without-choice"));
-    await unschedulable(stage, "none");
+    await eventually(async () => {
+      const { status } = await stage.readPod("none");
+      expect(status?.conditions).toContainEqual(
+        expect.objectContaining({
+          type: ARCHITECTURE_CONDITION,
+          status: "False",
+          reason: "RequiredArchitectureConflict",
+        }),
+      );
+    });
   });
 });
 

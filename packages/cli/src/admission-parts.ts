@@ -114,6 +114,8 @@ class Admission implements AdmissionParts {
   #entered: Mode | undefined;
   /** When a policy was last seen to be refused. */
   #refusedMs = Number.NEGATIVE_INFINITY;
+  /** A webhook configuration that stands is left alone until the policies are stored. */
+  #mayKeepWebhook = false;
   /** When other gates, or another mode, were last to be put in force. */
   #changedMs = 0;
   readonly #misses: MissWatch;
@@ -206,8 +208,10 @@ class Admission implements AdmissionParts {
       this.#chosen = await this.#chooseMode(signal);
       if (this.#chosen === undefined) await sleep(clock, RETRY_MS, signal);
     }
-    do this.#enter();
-    while (await sleep(clock, LOOK_MS, signal));
+    do {
+      this.#enter();
+      if (this.#mayKeepWebhook && this.#keepers.policies.settled()) this.#refresh();
+    } while (await sleep(clock, LOOK_MS, signal));
   }
 
   #enter(): void {
@@ -216,6 +220,8 @@ class Admission implements AdmissionParts {
     if (this.#refusal !== undefined) this.#refusedMs = nowMs;
     if (mode === undefined || mode === this.#entered) return;
     if (mode === "Policy" && nowMs - this.#refusedMs < TAKEOVER_MS) return;
+    // A request that failed for another reason is no acceptance: the webhook goes once the policies stand.
+    if (this.#entered === "Webhook" && !this.#keepers.policies.settled()) return;
     this.#entered = mode;
     this.#changedMs = nowMs;
     this.#around.log.info("admission of new nodes", { mode, refusal: this.#refusal });
@@ -248,10 +254,13 @@ class Admission implements AdmissionParts {
     if (chosen === undefined && gates.gates.length > 0) return;
     const list = chosen === "Policy" ? gates : { gates: [] };
     const pairs = admissionPolicies(list, { installation, failurePolicy });
+    // A leader before this one may have fallen back to the webhook.
+    this.#mayKeepWebhook =
+      pairs.length > 0 && this.#entered !== "Webhook" && !this.#keepers.policies.settled();
     this.#keepers.want({
       policies: pairs.map(({ policy }) => policy),
       bindings: pairs.map(({ binding }) => binding),
-      webhooks: this.#entered === "Webhook" ? this.#webhooks(gates) : [],
+      webhooks: this.#mayKeepWebhook ? undefined : this.#entered === "Webhook" ? this.#webhooks(gates) : [],
     });
   }
 

@@ -214,6 +214,8 @@ class DocumentFollower<T extends KubeObject> {
     this.#crd = crd;
     this.#awaySinceMs = undefined;
     this.#isMissed = this.#inForce.size > 0;
+    // Once the CRD has settled, whatever is missing is deleted: no names need to be kept.
+    if (isSettled) this.#deleted.clear();
     this.#tell(this.#objects(isSettled));
   }
 

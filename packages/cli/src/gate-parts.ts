@@ -137,11 +137,14 @@ export function createGateParts(around: GateSurroundings): GateParts {
   const clocks = new GateClocks({ monotonic: () => clock.monotonic() });
   // By uid, as creation times have whole seconds: a node made within the second of the start would count as older.
   const thereAtStart = new Set<string>();
+  let isFirstList = around.backfillAtStart;
   if (around.backfillAtStart)
     nodes.subscribe({
       onChange(change) {
-        if (change.type !== "added" || nodes.synced) return;
-        thereAtStart.add(change.object.metadata?.uid ?? "");
+        if (!isFirstList) return;
+        if (change.type === "added" && change.initial) thereAtStart.add(change.object.metadata?.uid ?? "");
+        // The whole first list is told before the first change after it.
+        else if (nodes.synced) isFirstList = false;
       },
     });
   const startedMs = clock.monotonic();

@@ -21,6 +21,7 @@ import {
   WORKER_POOL_GROUP,
   workerPools,
 } from "@berth/placement";
+import { sleep } from "@berth/runtime";
 import { describeApiError } from "./failure-text.ts";
 import { IMAGE_FACTS_LABEL } from "./images/fact-config-maps.ts";
 import { baseName } from "./installation-name.ts";
@@ -46,11 +47,16 @@ export interface TemplatePart {
 
 /** A DaemonSet that keeps changing under us, as its status does in a roll-out: read again this often. */
 const MAX_TRIES = 10;
+/** And a clock, to wait for the API server. */
+type TemplateSurroundings = ListingSurroundings & { readonly surroundings: Pick<Surroundings, "clock"> };
+
+/** The API server compiles its policies anew once a second. Milliseconds. */
+const POLICY_MS = 1000;
 
 /** DaemonSets to which Berth, or `berth gate tolerate`, has added one of these parts. */
 export async function findTemplateWork(
   parts: readonly TemplatePart[],
-  at: ListingSurroundings,
+  at: TemplateSurroundings,
 ): Promise<readonly Leftover[]> {
   const found: Leftover[] = [];
   if (parts.length === 0) return found;
@@ -68,7 +74,11 @@ export async function findTemplateWork(
 async function withoutPart(
   { metadata }: DaemonSet,
   { remove }: TemplatePart,
-  { session: { client }, signal }: ListingSurroundings & { readonly signal: AbortSignal },
+  {
+    session: { client },
+    surroundings: { clock },
+    signal,
+  }: TemplateSurroundings & { readonly signal: AbortSignal },
 ): Promise<void> {
   const { namespace = "", name = "", uid } = metadata ?? {};
   for (let tries = 1; ; tries++) {
@@ -78,8 +88,11 @@ async function withoutPart(
     const value = daemonSet.metadata?.resourceVersion;
     const body = [{ op: "test", path: "/metadata/resourceVersion", value } as const, ...changes];
     try {
-      await client.patch(daemonSets, { namespace, name }, { type: "json", body }, { signal });
-      return;
+      const patched = await client.patch(daemonSets, { namespace, name }, { type: "json", body }, { signal });
+      if (remove(patched) === undefined) return;
+      // The API server goes by a deleted policy for a second more, and has put it back in the same request.
+      if (tries === MAX_TRIES) throw new Error(`${namespace}/${name}: admission puts back what was removed`);
+      await sleep(clock, POLICY_MS, signal);
     } catch (error) {
       // A `test` that does not hold is answered as invalid.
       if (!isApiError(error, "invalid", "conflict") || tries === MAX_TRIES) throw error;

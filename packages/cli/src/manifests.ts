@@ -30,7 +30,7 @@ export interface InstallOptions {
 }
 
 /** Kubernetes makes these. They are not printed: their pods do not meet the policy that our Namespace enforces. */
-const MADE_BY_KUBERNETES = /^(?:default|kube-.*)$/;
+const MADE_BY_KUBERNETES = /^(?:default|kube-(?:system|public|node-lease))$/;
 
 /** A ConfigMap holds at most 1 MiB; with room for its metadata. */
 const MAX_RULES_BYTES = 1_000_000;

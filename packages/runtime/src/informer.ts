@@ -97,6 +97,8 @@ export function dropManagedFields<T extends KubeObject>(object: T): T {
 
 /** Changes told at one go before timers and sockets have their turn. */
 const CHANGES_PER_TURN = 500;
+/** A refusal that lasts longer is a problem. Milliseconds. */
+const REFUSED_MS = 10_000;
 /** A handler is expected to enqueue and return; longer than this it is reported. Milliseconds. */
 const SLOW_HANDLER_MS = 50;
 
@@ -232,7 +234,9 @@ class CachingInformer<T extends KubeObject> implements Informer<T> {
     }
     if (failure === undefined) return undefined;
     const forMs = clock.monotonic() - failure.since;
-    if (forMs < staleAfterMs) return undefined;
+    // A restarted server refuses for some seconds; what lasts longer is a missing permission.
+    const isLong = forMs >= (failure.error.failure.kind === "forbidden" ? REFUSED_MS : staleAfterMs);
+    if (!isLong) return undefined;
     return `not connected for ${Math.round(forMs / 1000)} s: ${failure.error.message}`;
   }
 

@@ -7,7 +7,7 @@ import { REFUSED_RETRY_CAP_MS, type RefusedKind } from "./request-gates.ts";
 /** What is over sooner is worth no line; what begins within this time is one line. Milliseconds. */
 const TELL_AFTER_MS = 1_000;
 /** Kinds of requests named in a line. */
-const MOST_NAMED = 5;
+const MOST_NAMED = 32;
 
 interface Unreachable {
   readonly since: number;

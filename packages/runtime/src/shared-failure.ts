@@ -18,10 +18,11 @@ export class SharedFailure extends ApiError {
       cause: failure.cause,
       ...(retryAfterMs !== undefined && { retryAfterMs }),
     });
-    this.message =
-      notSent === undefined
-        ? failure.message
-        : `${describeRequest(notSent)}: not sent, because the server refuses such requests: ${failure.message}`;
+    // One message for one request, sent or not: conditions are made of it, and must not change with each attempt.
+    const isSame = notSent === undefined || describeRequest(notSent) === describeRequest(failure.request);
+    this.message = isSame
+      ? failure.message
+      : `${describeRequest(notSent)}: not sent, because the server refuses such requests: ${failure.message}`;
   }
 }
 

@@ -18,6 +18,7 @@ import { compact, readStore, restoreStore, type StoreContent } from "./etcd.ts";
 import { eventually } from "./eventually.ts";
 import { renderKubeconfig, type UserProof } from "./kubeconfig.ts";
 import { createNodes } from "./nodes.ts";
+import { untilPoliciesAreRead } from "./policy-canary.ts";
 import { removeAfterUs } from "./process.ts";
 import { callServer } from "./server-call.ts";
 
@@ -188,25 +189,35 @@ export class TestCluster implements AsyncDisposable {
   /**
    * Makes the cluster what it was, in some milliseconds: objects made since the snapshot go, whatever finalizers they
    * have, and objects changed or deleted since come back. Watches tell of it; the history stays. Resolves when the
-   * server no longer serves the custom kinds that went. Components that were stopped are started first.
+   * server no longer serves the custom kinds that went, nor goes by admission policies that went. Components that were stopped are started first.
    *
    * @throws NotEventuallyError with the first keys when objects are still being made, by a program that was not stopped.
    */
   async restore({ content }: ClusterSnapshot): Promise<void> {
     for (const name of this.#plane.components.keys()) await this.startComponent(name);
-    const goneGroups = new Set<string>();
-    await eventually(
-      async () => {
-        const added = await restoreStore(this.#plane.layout.ports.etcdClient, content);
-        for (const key of added) {
-          const group = CRD_KEY.exec(key)?.groups?.["group"];
-          if (group !== undefined) goneGroups.add(group);
-        }
-        if (added.length > 0)
-          throw new Error(`objects are still being made, such as ${added.slice(0, 5).join(", ")}`);
-      },
-      { everyMs: 10 },
-    );
+    const gone = new Set<string>();
+    const restoreAll = (): Promise<void> =>
+      eventually(
+        async () => {
+          const added = await restoreStore(this.#plane.layout.ports.etcdClient, content);
+          for (const key of added) gone.add(key);
+          if (added.length > 0)
+            throw new Error(`objects are still being made, such as ${added.slice(0, 5).join(", ")}`);
+        },
+        { everyMs: 10 },
+      );
+    await restoreAll();
+    const isGone = (resource: string): boolean =>
+      [...gone].some((key) => key.startsWith(`/registry/${resource}/`));
+    const policies = {
+      mutating: isGone("mutatingadmissionpolicies"),
+      validating: isGone("validatingadmissionpolicies"),
+    };
+    if (policies.mutating || policies.validating) {
+      await untilPoliciesAreRead(this.client, policies);
+      await restoreAll();
+    }
+    const goneGroups = new Set([...gone].flatMap((key) => CRD_KEY.exec(key)?.groups?.["group"] ?? []));
     if (goneGroups.size > 0) await this.#untilNotServed(goneGroups);
   }
 

@@ -71,6 +71,7 @@ export function createHoldParts(options: HoldPartsOptions): HoldParts {
     onOwner: (key) => controller.enqueue(key),
     onRead: () => onChange(),
   });
+  const gone = new Set<string>();
   const controller: Controller<OwnerKey> = createController<OwnerKey>({
     ...common,
     name: "footprint-finalizers",
@@ -79,20 +80,26 @@ export function createHoldParts(options: HoldPartsOptions): HoldParts {
       watches,
       sight: { ...sight, podsOf: (footprint, among) => seen.podsOf(footprint, among) },
       held,
-      lossOf: (name) =>
-        nodes.synced ? lossOf(nodes.get(keyOf(cluster, { metadata: { name } }))) : undefined,
+      lossOf: (name) => {
+        if (gone.has(name)) return "gone";
+        return nodes.synced ? lossOf(nodes.get(keyOf(cluster, { metadata: { name } }))) : undefined;
+      },
       events,
       clock: common.clock,
     }),
     queue: { coalesceMs: OWNER_COALESCE_MS },
     toText: toOwnerText,
   });
-  const lostNodes = followLostNodes(nodes, (name) => {
-    // Of other owners that are being deleted nothing has changed.
-    for (const footprint of watches.footprints)
-      for (const pod of sight.pods(footprint, name) ?? [])
-        watches.podChanged({ type: "updated", old: pod, object: pod });
-  });
+  const lostNodes = followLostNodes(
+    nodes,
+    (name) => {
+      // Of other owners that are being deleted nothing has changed.
+      for (const footprint of watches.footprints)
+        for (const pod of sight.pods(footprint, name) ?? [])
+          watches.podChanged({ type: "updated", old: pod, object: pod });
+    },
+    gone,
+  );
   const problem = ({ hold }: Footprint): string | undefined => {
     if (hold === undefined) return undefined;
     const resources = [hold.resource, ...hold.ownedResources].map(resourceName);

@@ -45,7 +45,7 @@ async function told(
 describe("nodes of which pods may have been lost", () => {
   it.each<[string, Change<Node>, boolean]>([
     ["one that has come", added(node), true],
-    ["one that has come and is silent", added(silent), true],
+    ["one that has come and is silent", added(silent), false],
     ["one that was there from the beginning", added(node, true), false],
     ["one that was deleted", deleted(node), true],
     ["I-19 one that was deleted when it had long been silent", deleted(silent), true],

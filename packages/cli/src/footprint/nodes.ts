@@ -9,18 +9,38 @@ import {
   whenAborted,
 } from "@berth/runtime";
 
-/** Pods of a lost node cannot end by themselves. Of a silent one the control plane has had no heartbeat. */
+/** Deleted nodes that are remembered. The pod garbage collector takes a minute for their pods; beyond, the oldest go. */
+const MAX_GONE = 1000;
+
+/**
+ * Pods of a lost node cannot end by themselves. Of a silent one the control plane has had no heartbeat. A node that is
+ * not known counts as silent: it may be new, and its pods may run. It is gone when its deletion was seen.
+ */
 export function lossOf(node: Node | undefined): NodeLoss | undefined {
-  if (node === undefined) return "gone";
+  if (node === undefined) return "silent";
   const ready = node.status?.conditions?.find(({ type }) => type === "Ready");
   return ready?.status === "Unknown" ? "silent" : undefined;
 }
 
-/** Tells of each node that was lost or came back while it runs. @param tell Must not throw. */
-export function followLostNodes(nodes: Subscribable<Node>, tell: (node: string) => void): Component {
+/**
+ * Tells of each node that was lost or came back while it runs, and keeps the names of those that were deleted.
+ *
+ * @param tell Must not throw.
+ */
+export function followLostNodes(
+  nodes: Subscribable<Node>,
+  tell: (node: string) => void,
+  gone: Set<string> = new Set(),
+): Component {
   return follow("footprint-lost-nodes", nodes, (change) => {
     const [before, after] = statesOf(change);
-    if (lossOf(before) !== lossOf(after)) tell(change.object.metadata?.name ?? "");
+    const name = change.object.metadata?.name ?? "";
+    if (after !== undefined) gone.delete(name);
+    else {
+      for (const oldest of gone.size < MAX_GONE ? [] : [...gone].slice(0, 1)) gone.delete(oldest);
+      gone.add(name);
+    }
+    if (after === undefined || lossOf(before) !== lossOf(after)) tell(name);
   });
 }
 

@@ -228,8 +228,8 @@ async function isConditionOnItsWay(
     return true;
   } catch (error) {
     if (isApiError(error, "notFound", "conflict", "uidMismatch")) return true;
-    // Nothing else waits for a permission that only the condition needs.
-    if (!isApiError(error, "forbidden", "invalid") || patch === undefined) throw error;
+    // A pod that can be let go does not wait for its condition, whatever keeps that from being written.
+    if (!isApiError(error) || error.failure.kind === "aborted" || patch === undefined) throw error;
     return false;
   }
 }
