@@ -175,7 +175,7 @@ describe("a registry", () => {
     await stage.asking();
     for (const at of numbered(10)) registry.index(`team/app-${at}`, "1", BOTH);
     {
-      using _limit = registry.inject({ does: "status", status: 429, headers: { "retry-after": "1800" } });
+      using _limit = registry.inject({ does: "status", status: 429, headers: { "retry-after": "600" } });
       await stage.create(stage.pod("first").image(`${registry.host}/team/app-0:1`));
       await eventually(() => expect(total(registry)).toBeGreaterThan(0));
       await eventually(async () => {
@@ -187,7 +187,7 @@ describe("a registry", () => {
     await each(numbered(9), (at) =>
       stage.create(stage.pod(`app-${at}`).image(`${registry.host}/team/app-${at + 1}:1`)),
     );
-    await clock.leap(500_000);
+    await clock.leap(300_000);
     expect(total(registry)).toBe(before);
     await eventually(async () => {
       await clock.leap(100_000);

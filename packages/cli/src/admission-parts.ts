@@ -73,7 +73,7 @@ export interface AdmissionParts {
 type Mode = "Policy" | "Webhook" | "Off";
 
 /** How soon a policy that is refused, or accepted again, changes the mode. Milliseconds. */
-const LOOK_MS = 1000;
+const LOOK_MS = 3000;
 /** The webhook stays this long after the policies were accepted: the API server takes a moment to act on them. */
 const TAKEOVER_MS = 3000;
 

@@ -79,7 +79,7 @@ describe("admission of pods", () => {
     expect(it.parts.state()).toBeUndefined();
     await it.advance(9000);
     const before = it.told.length;
-    await it.advance(1000);
+    await it.advance(3000);
     expect(it.told.slice(before)).toEqual(["AdmissionFailed"]);
   });
 });

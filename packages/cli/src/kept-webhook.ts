@@ -137,10 +137,10 @@ export function judgeAsked(kept: KeptWebhook, clock: Clock): AskedJudgement | un
 }
 
 /** How often a state is compared with the one that was told. Milliseconds. */
-const REPORT_MS = 1000;
+const REPORT_MS = 3000;
 
 /**
- * Tells within a second that `state` has changed. A state also changes with time, and with what the API server refuses
+ * Tells within three seconds that `state` has changed. A state also changes with time, and with what the API server refuses
  * or accepts, so it is compared instead of waited for.
  */
 export function createStateReport(
