@@ -108,7 +108,8 @@ describe("a detached cluster", () => {
     await using place = await temporary();
     const { dir } = place;
     const port = await findFreePort();
-    const squatter = createServer().listen(port, "127.0.0.1");
+    // It does not end while a connection is open, whoever made it.
+    const squatter = createServer((socket) => socket.destroy()).listen(port, "127.0.0.1");
     await once(squatter, "listening");
     await expect(startDetachedCluster({ dir, port })).rejects.toThrow(/address already in use/);
     expect(await readdir(place.parent)).toEqual([]);
