@@ -189,7 +189,8 @@ export class TestCluster implements AsyncDisposable {
   /**
    * Makes the cluster what it was, in some milliseconds: objects made since the snapshot go, whatever finalizers they
    * have, and objects changed or deleted since come back. Watches tell of it; the history stays. Resolves when the
-   * server no longer serves the custom kinds that went, nor goes by admission policies that went. Components that were stopped are started first.
+   * server no longer serves the custom kinds that went, nor goes by admission policies that went. Components that were
+   * stopped are started first.
    *
    * @throws NotEventuallyError with the first keys when objects are still being made, by a program that was not stopped.
    */

@@ -37,7 +37,8 @@ export function followLostNodes(
     const name = change.object.metadata?.name ?? "";
     if (after !== undefined) gone.delete(name);
     else {
-      for (const oldest of gone.size < MAX_GONE ? [] : [...gone].slice(0, 1)) gone.delete(oldest);
+      const [oldest] = gone;
+      if (gone.size >= MAX_GONE && oldest !== undefined) gone.delete(oldest);
       gone.add(name);
     }
     if (after === undefined || lossOf(before) !== lossOf(after)) tell(name);
