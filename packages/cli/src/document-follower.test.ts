@@ -26,6 +26,7 @@ interface Given {
   readonly synced?: boolean;
   readonly absent?: boolean;
   readonly refusal?: string;
+  readonly answer?: Answer;
   /** Of its documents, before this process. */
   readonly hasMarks?: boolean;
 }
@@ -42,7 +43,7 @@ async function setUp(given: Given = {}) {
     synced: given.synced ?? true,
     absent: given.absent ?? false,
     refusal: given.refusal,
-    answer: "served" as Answer,
+    answer: given.answer ?? ("served" as Answer),
     crd: { uid: "crd", createdAt: clock.now() - ageMs },
     questions: 0,
     latencyMs: 0,
@@ -216,12 +217,40 @@ describe("documents of the cluster", () => {
     await using it = await setUp();
     it.world.answer = { kind: "forbidden" };
     await it.remove("a");
+    expect(it.last()).toBe("a,b");
+    await it.clock.advance(PATIENCE_MS + LOOK_MS);
     expect(it.last()).toBe("b");
     await it.remove("b");
     expect(it.last()).toBe("b");
     expect(it.messages.at(-1)).toContain("may not be read");
     await it.clock.advance(CRD_GRACE_MS + LOOK_MS);
     expect(it.last()).toBe("");
+  });
+
+  it("I-15 stay while the API server refuses everything, as it does after it has started", async () => {
+    await using it = await setUp();
+    it.world.answer = { kind: "forbidden" };
+    await it.remove("a", "b");
+    await it.clock.advance(LOOK_MS);
+    expect(it.last()).toBe("a,b");
+    it.world.answer = { kind: "notFound" };
+    await it.clock.advance(LOOK_MS);
+    expect(it.last()).toBe("a,b");
+    expect(it.messages.at(-1)).toContain("is not served");
+    await it.add("a");
+    it.world.answer = "served";
+    await it.clock.advance(LOOK_MS);
+    expect(it.last()).toBe("a");
+  });
+
+  it("are in force at once, and none counts as deleted, where the CRD cannot be read at the start", async () => {
+    await using it = await setUp({ answer: { kind: "forbidden" } });
+    expect([it.last(), it.unsettled()]).toEqual(["a,b", new Set()]);
+    await it.clock.advance(PATIENCE_MS);
+    expect([it.last(), it.unsettled()]).toEqual(["a,b", undefined]);
+    const { questions } = it.world;
+    await it.clock.advance(10 * LOOK_MS);
+    expect(it.world.questions).toBe(questions);
   });
 });
 

@@ -80,6 +80,9 @@ interface ServedCrd {
 /** Without the permission to read CRDs, a deleted CRD is told by all its objects being gone. */
 const unreadableCrd: ServedCrd = { uid: "", createdAt: Number.NEGATIVE_INFINITY };
 
+/** Refused, as everything is by an API server that has just started: objects that are missing do not count as deleted. */
+const refusedCrd: ServedCrd = { uid: "", createdAt: Number.POSITIVE_INFINITY };
+
 export function createDocumentFollower<T extends KubeObject>(
   kind: FollowedKind<T>,
   deps: FollowerDeps,
@@ -119,7 +122,10 @@ class DocumentFollower<T extends KubeObject> {
   #awaySinceMs: number | undefined;
   /** It may be served: all its objects are gone, and Berth may not read it. */
   #isHidden = false;
+  /** The API server has not let Berth read the CRD since, monotonic ms. */
+  #refusedSinceMs: number | undefined;
   #told: ClusterObjects<T> | "nothing" | undefined;
+  #isAsked = false;
   #work: Promise<void> = Promise.resolve();
   readonly #firstLook = Promise.withResolvers<void>();
   /** Objects were in force, by this process or by one before: that the CRD is away is worth a message. */
@@ -170,9 +176,14 @@ class DocumentFollower<T extends KubeObject> {
     this.#report();
   }
 
-  /** One after the other: the API server may be slow to answer. */
+  /** One after the other: the API server may be slow to answer. One that has not begun yet serves all who ask. */
   #look(signal: AbortSignal): Promise<void> {
-    this.#work = this.#work.then(() => this.#lookOnce(signal));
+    if (this.#isAsked) return this.#work;
+    this.#isAsked = true;
+    this.#work = this.#work.then(() => {
+      this.#isAsked = false;
+      return this.#lookOnce(signal);
+    });
     return this.#work;
   }
 
@@ -184,7 +195,8 @@ class DocumentFollower<T extends KubeObject> {
     // Read before the CRD: an object that is missing from it did not go with a CRD that is served afterwards.
     const present = new Map(Array.from(documents.list(), (one) => [one.metadata?.name ?? "", one]));
     const lost = this.#inForce.keys().some((name) => !present.has(name) && !this.#carried.has(name));
-    const isKnown = this.#crd !== undefined && this.#awaySinceMs === undefined && !lost;
+    const isRead = this.#crd !== undefined && this.#crd !== refusedCrd;
+    const isKnown = isRead && this.#awaySinceMs === undefined && !lost;
     const crd = isServed && !isKnown ? await this.#readCrd(present.size, signal) : this.#crd;
     if (signal.aborted || crd === "unknown") return;
     if (!isServed || crd === "gone" || crd === undefined) this.#goOnWithout();
@@ -196,7 +208,9 @@ class DocumentFollower<T extends KubeObject> {
     const { clock, graceMs } = this.#deps;
     const isSettled = clock.now() >= crd.createdAt + graceMs;
     const wasServed =
-      this.#awaySinceMs === undefined && (this.#crd === undefined || this.#crd.uid === crd.uid);
+      crd !== refusedCrd &&
+      this.#awaySinceMs === undefined &&
+      (this.#crd === undefined || this.#crd.uid === crd.uid);
     for (const name of this.#inForce.keys()) {
       if (present.has(name)) continue;
       if (isSettled || (wasServed && !this.#carried.has(name))) {
@@ -262,16 +276,21 @@ class DocumentFollower<T extends KubeObject> {
 
   /** @param present How many objects there are. */
   async #readCrd(present: number, signal: AbortSignal): Promise<ServedCrd | "gone" | "unknown"> {
+    const { clock } = this.#deps;
     const name = nameOfResource(this.#kind.resource);
     try {
       const { metadata = {} } = await this.#deps.client.get(customResourceDefinitions, { name }, { signal });
       const { uid = "", creationTimestamp = "", deletionTimestamp } = metadata;
+      this.#refusedSinceMs = undefined;
       this.#isHidden = false;
       if (deletionTimestamp !== undefined) return "gone";
       return { uid, createdAt: Date.parse(creationTimestamp) || Number.NEGATIVE_INFINITY };
     } catch (error) {
+      if (!isApiError(error, "forbidden")) this.#refusedSinceMs = undefined;
       if (isApiError(error, "notFound")) return "gone";
       if (!isApiError(error, "forbidden")) return "unknown";
+      this.#refusedSinceMs ??= clock.monotonic();
+      if (clock.monotonic() - this.#refusedSinceMs < PATIENCE_MS) return refusedCrd;
       const wereAny = this.#inForce.size > 0 || this.#awaySinceMs !== undefined;
       this.#isHidden = present === 0 && wereAny;
       return this.#isHidden ? "gone" : unreadableCrd;

@@ -10,6 +10,7 @@ import {
   type FootprintProgress,
   type Footprints,
   isAgentChecked,
+  isObserved,
   landingOn,
   ManageProblems,
   managedAgents,
@@ -99,6 +100,11 @@ export function createAgentParts(options: AgentPartsOptions): AgentParts {
     }),
     sources: [source],
   });
+  const noteAsked = (): void => {
+    const before = asked;
+    asked = (inForce?.footprints ?? []).map((footprint) => askedBy(footprint, daemonSets));
+    if (!isSameData(before, asked)) onAsked();
+  };
   return {
     want(footprints) {
       inForce = footprints;
@@ -112,11 +118,10 @@ export function createAgentParts(options: AgentPartsOptions): AgentParts {
       pods.want(footprints);
       onChange();
       source.ask(managed());
-      const before = asked;
-      asked = footprints.map((footprint) => askedBy(footprint, daemonSets));
-      if (!isSameData(before, asked)) onAsked();
+      noteAsked();
     },
     daemonSetChanged(key) {
+      noteAsked();
       const isManaged = managed().some(
         ({ namespace, name }) => namespace === key.namespace && name === key.name,
       );
@@ -129,10 +134,10 @@ export function createAgentParts(options: AgentPartsOptions): AgentParts {
   };
 }
 
-/** By its node selector; nothing while its DaemonSet is not known. */
+/** By its node selector, and whether that is in force; nothing while its DaemonSet is not known. */
 function askedBy({ agent }: Footprint, daemonSets: DaemonSetWatch): unknown {
   const daemonSet = agent && daemonSets.daemonSet(agent.namespace, agent.name);
-  return daemonSet ? [daemonSet.spec?.template.spec?.nodeSelector ?? null] : null;
+  return daemonSet ? [daemonSet.spec?.template.spec?.nodeSelector ?? null, isObserved(daemonSet)] : null;
 }
 
 interface AgentSight extends Pick<AgentPartsOptions, "cluster" | "nodes" | "daemonSets" | "counts"> {

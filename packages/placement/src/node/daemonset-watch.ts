@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import { type DaemonSet, daemonSets, type KubeClient, type PodSpec } from "@berth/kube";
+import { type DaemonSet, type DaemonSetStatus, daemonSets, type KubeClient, type PodSpec } from "@berth/kube";
 import type {
   Change,
   Clock,
@@ -102,10 +102,14 @@ export class DaemonSetWatch
   }
 }
 
-/** Which DaemonSet it is, where its pods belong, and which images they run. The types promise more: none of it is read. */
-function slimDaemonSet({ metadata, spec }: DaemonSet): DaemonSet {
+/**
+ * Which DaemonSet it is, where its pods belong, which images they run, and whether its controller has seen that. The types
+ * promise more: none of it is read.
+ */
+function slimDaemonSet({ metadata, spec, status }: DaemonSet): DaemonSet {
   return {
-    ...(metadata && { metadata: slimPodMetadata(metadata) }),
+    ...(metadata && { metadata: { ...slimPodMetadata(metadata), ...pick(metadata, ["generation"]) } }),
+    ...(status && { status: pick(status, ["observedGeneration"]) as DaemonSetStatus }),
     ...(spec && {
       spec: {
         selector: spec.selector,

@@ -10,6 +10,7 @@ export {
   landingOn,
   type UnservedNode,
 } from "./agent/check.ts";
+export { isObserved } from "./agent/former-label.ts";
 export { ManageProblems, type ManageProblemsOptions } from "./agent/manage-problems.ts";
 export { type AgentReconcilerOptions, createAgentReconciler, managedAgents } from "./agent/manager.ts";
 export { withoutSelector } from "./agent/selector.ts";

@@ -32,6 +32,25 @@ function agentAsking(keys: readonly string[], record?: string): DaemonSet {
   };
 }
 
+interface Generations {
+  readonly generation: number;
+  readonly observedGeneration: number;
+}
+
+function observed(daemonSet: DaemonSet, { generation, observedGeneration }: Generations): DaemonSet {
+  const counts = {
+    currentNumberScheduled: 0,
+    desiredNumberScheduled: 0,
+    numberMisscheduled: 0,
+    numberReady: 0,
+  };
+  return {
+    ...daemonSet,
+    metadata: { ...daemonSet.metadata, generation },
+    status: { ...counts, observedGeneration },
+  };
+}
+
 const web = makePod("web", { labels: { app: "web" } });
 
 interface Around {
@@ -72,6 +91,16 @@ describe("a node whose footprint sets another label", () => {
     ],
     ["keeps it while its pods are not known", { pods: undefined, daemonSet: agentAsking([OLD]) }, [OLD]],
     ["loses it once the agent asks for it no longer", { pods: [web], daemonSet: agentAsking([NEW]) }, [NEW]],
+    [
+      "keeps it while the controller goes by the template before",
+      { pods: [web], daemonSet: observed(agentAsking([NEW]), { generation: 3, observedGeneration: 2 }) },
+      [OLD, NEW],
+    ],
+    [
+      "loses it once the controller has seen the template",
+      { pods: [web], daemonSet: observed(agentAsking([NEW]), { generation: 3, observedGeneration: 3 }) },
+      [NEW],
+    ],
     ["loses it without an agent", { pods: [web], daemonSet: null }, [NEW]],
     [
       "loses it where nobody looks at the agent",

@@ -17,7 +17,8 @@ export type Relabelled = Pick<Footprint, "rule" | "label" | "agent">;
 /**
  * Those of this node that have to stay while it needs the agent: what the node selector asks for as it stands there.
  * @param daemonSet `undefined` while it is not known: then all but those that say that the node is idle. No agent is there
- * by one of these, and with `Eager` it keeps the agent away.
+ * by one of these, and with `Eager` it keeps the agent away. The same while its controller goes by an earlier version: it
+ * would end the agent of a node that loses what that one asked for.
  */
 export function formerLabels(
   footprint: Relabelled,
@@ -27,9 +28,9 @@ export function formerLabels(
   const { agent, label } = footprint;
   if (agent === undefined || agent.nodeSelector === "Off") return [];
   const selector = daemonSet?.spec?.template.spec?.nodeSelector;
+  const isUnknown = daemonSet === undefined || (daemonSet !== null && !isObserved(daemonSet));
   const stays = (key: string, value: string | undefined): boolean =>
-    value !== undefined &&
-    (daemonSet === undefined ? value !== IDLE_VALUE : ownValue(selector, key) === value);
+    value !== undefined && (isUnknown ? value !== IDLE_VALUE : ownValue(selector, key) === value);
   const former: MarkId[] = [];
   for (const [id, mark] of owned) {
     const place = isOf(footprint, mark) ? parseMarkId(id) : undefined;
@@ -37,6 +38,11 @@ export function formerLabels(
     if (stays(place.key, standingValue(node, id))) former.push(id);
   }
   return former;
+}
+
+/** Its controller goes by the node selector as it is now. */
+export function isObserved({ metadata, status }: DaemonSet): boolean {
+  return (status?.observedGeneration ?? 0) >= (metadata?.generation ?? 0);
 }
 
 /**

@@ -54,6 +54,12 @@ export interface AgentReconcilerOptions {
 const WAITING_MS = 5_000;
 
 /**
+ * How long every node has been labelled before the DaemonSet asks for it, ms: its controller has two watches, and one that
+ * hears of the new template before it hears of the last label would end the agent of that node.
+ */
+const SETTLED_MS = 2_000;
+
+/**
  * The second phase of a rollout: the DaemonSet controller takes the agent off every node that does not match at once, so
  * the label has to stand wherever the agent is needed before the DaemonSet asks for it.
  *
@@ -64,6 +70,8 @@ const WAITING_MS = 5_000;
  */
 export function createAgentReconciler(options: AgentReconcilerOptions): Reconcile<ObjectKey> {
   const memories = new TemplateMemories(createTemplateMemory);
+  /** Since when every node is labelled, by `toKeyText`, ms of the monotonic clock. */
+  const labelledSince = new Map<string, number>();
   return async (key, { signal }) => {
     const daemonSet = options.daemonSets.get(key);
     const { uid, resourceVersion, deletionTimestamp } = daemonSet?.metadata ?? {};
@@ -76,6 +84,7 @@ export function createAgentReconciler(options: AgentReconcilerOptions): Reconcil
     };
     if (!isThere || footprint === undefined) {
       memories.forget(key);
+      labelledSince.delete(toKeyText(key));
       settle();
       return undefined;
     }
@@ -87,13 +96,21 @@ export function createAgentReconciler(options: AgentReconcilerOptions): Reconcil
     }
     const patch = selectorPatch(daemonSet, footprint);
     if (patch === undefined || resourceVersion === undefined || isStale(memory, resourceVersion)) {
+      labelledSince.delete(toKeyText(key));
       settle();
       return undefined;
     }
     // What else was in the way before is so still, until it has been tried again.
     if (options.problems.of(footprint)?.reason === reasons.AgentShared) settle();
-    if (options.pending(footprint) !== 0) return { recheckAfterMs: WAITING_MS };
-    const contest = contestOf(memory, [footprint.label], options.clock.monotonic());
+    if (options.pending(footprint) !== 0) {
+      labelledSince.delete(toKeyText(key));
+      return { recheckAfterMs: WAITING_MS };
+    }
+    const now = options.clock.monotonic();
+    const since = labelledSince.get(toKeyText(key)) ?? now;
+    labelledSince.set(toKeyText(key), since);
+    if (now - since < SETTLED_MS) return { recheckAfterMs: since + SETTLED_MS - now };
+    const contest = contestOf(memory, [footprint.label], now);
     if (contest === undefined)
       return write({ ...subject, footprint, patch, resourceVersion }, options, signal);
     warn(subject, options, reasons.Contested, contestNote(footprint));
