@@ -1,16 +1,18 @@
 import type { ViteUserConfig } from "vitest/config";
+import { LongestFirst } from "./scripts/test-order.ts";
 
 const conditions = ["berth-source", "node", "import", "module", "default"];
 const source = { resolve: { conditions }, ssr: { resolve: { conditions, externalConditions: conditions } } };
 
 /**
  * Three projects: pure tests run side by side in milliseconds; tests against a real control plane (`*.cluster.test.ts`
- * and `test/`) run two files at a time, as each brings processes of its own; the architecture rules are also part of
+ * and `test/`) run three files at a time, as they wait more than they compute; the architecture rules are also part of
  * `make check`.
  */
 const config: ViteUserConfig = {
   test: {
     pool: "forks",
+    sequence: { sequencer: LongestFirst },
     projects: [
       {
         ...source,
@@ -19,6 +21,7 @@ const config: ViteUserConfig = {
           include: ["packages/*/src/**/*.test.ts", "scripts/**/*.test.ts"],
           exclude: ["**/*.cluster.test.ts"],
           isolate: false,
+          maxWorkers: "100%",
           testTimeout: 30_000,
         },
       },
@@ -29,7 +32,7 @@ const config: ViteUserConfig = {
           include: ["packages/*/src/**/*.cluster.test.ts", "test/**/*.cluster.test.ts"],
           testTimeout: 180_000,
           hookTimeout: 900_000,
-          maxWorkers: 2,
+          maxWorkers: 3,
           // A worker keeps its control planes: each file finds them as new, see `restoreSharedTestClusters`.
           isolate: false,
           setupFiles: ["test/restore-clusters.ts"],
@@ -38,7 +41,12 @@ const config: ViteUserConfig = {
       },
       {
         ...source,
-        test: { name: "architecture", include: ["test/**/*.test.ts"], exclude: ["**/*.cluster.test.ts"] },
+        test: {
+          name: "architecture",
+          include: ["test/**/*.test.ts"],
+          exclude: ["**/*.cluster.test.ts"],
+          maxWorkers: "100%",
+        },
       },
     ],
   },
