@@ -18,7 +18,6 @@ import {
   report,
 } from "./footprint-stage.ts";
 import { post } from "./gate-stage.ts";
-import type { MeasuredProcess } from "./process.ts";
 import { type Figure, median } from "./report.ts";
 
 export interface SoakOptions {
@@ -33,7 +32,9 @@ const NODE_EVERY = 4;
 const POOL_EVERY = 40;
 /** Pods that live at the same time. */
 const ALIVE = 50;
-const SAMPLE_MS = 30_000;
+const SAMPLE_MS = 5_000;
+/** Samples between two lines of progress. */
+const SAMPLES_TOLD = 60;
 const MB = 1024 * 1024;
 
 const RULE: object = {
@@ -64,7 +65,8 @@ export async function benchSoak(
   await using berth = await stage.startBerth([FOOTPRINT, RULE, GATE]);
   const endsAt = performance.now() + minutes * 60_000;
   const churn = createChurn(stage);
-  const samples: number[] = [];
+  const resident: number[] = [];
+  const heap: number[] = [];
   let sampleAt = performance.now();
   for (let round = 0; performance.now() < endsAt; round++) {
     berth.ended.throwIfAborted();
@@ -72,33 +74,52 @@ export async function benchSoak(
     await delay(ROUND_MS);
     if (performance.now() < sampleAt) continue;
     sampleAt += SAMPLE_MS;
-    samples.push(await residentMb(berth));
-    if (samples.length % 10 === 0) onProgress(`${round} rounds, resident ${samples.at(-1)?.toFixed(0)} MB`);
+    resident.push((await berth.memory()).resident / MB);
+    heap.push((await heapOf(berth.metricsUrl)) / MB);
+    if (heap.length % SAMPLES_TOLD === 0) {
+      const [now, live] = [resident.at(-1), Math.min(...heap.slice(-SAMPLES_TOLD))].map((mb) =>
+        mb?.toFixed(0),
+      );
+      onProgress(`${round} rounds, resident ${now} MB, heap after collections ${live} MB`);
+    }
   }
-  const quarter = Math.max(1, Math.floor(samples.length / 4));
-  const [third, last] = [samples.slice(-2 * quarter, -quarter), samples.slice(-quarter)];
+  const quarter = Math.max(1, Math.floor(heap.length / 4));
   return [
     {
       id: "soak-growth",
-      what: `resident memory under change, last quarter of ${minutes} min / the quarter before`,
-      value: median(last) / median(third),
+      what: `heap after collections under change, last quarter of ${minutes} min / the quarter before`,
+      value: Math.min(...heap.slice(-quarter)) / Math.min(...heap.slice(-2 * quarter, -quarter)),
       unit: "x",
-      // Half a minute's garbage is a few percent.
       budget: 1.03,
-      detail: `MB every ${(quarter * SAMPLE_MS) / 60_000} min: ${curve(samples, quarter)}`,
-      samples,
+      detail: `MB by quarter: ${byQuarter(heap, quarter, (samples) => Math.min(...samples))}`,
+      samples: heap,
+    },
+    {
+      id: "soak-resident",
+      what: "resident memory then, with the garbage that the process has not given back",
+      value: median(resident.slice(-quarter)),
+      unit: "MB",
+      detail: `median by quarter: ${byQuarter(resident, quarter, median)}`,
+      samples: resident,
     },
   ];
 }
 
-async function residentMb(process: MeasuredProcess): Promise<number> {
-  return (await process.memory()).resident / MB;
+/** What the objects of the process take, bytes. The least of many samples is what a collection leaves. */
+async function heapOf(metricsUrl: string): Promise<number> {
+  const text = await (await fetch(`${metricsUrl}/metrics`)).text();
+  const found = /^nodejs_heap_size_used_bytes (\S+)$/m.exec(text)?.[1];
+  if (found === undefined) throw new Error(`${metricsUrl}/metrics has no nodejs_heap_size_used_bytes`);
+  return Number(found);
 }
 
-function curve(samples: readonly number[], quarter: number): string {
-  return samples
-    .filter((_, index) => index % quarter === quarter - 1)
-    .map((mb) => mb.toFixed(0))
+function byQuarter(
+  samples: readonly number[],
+  quarter: number,
+  of: (samples: readonly number[]) => number,
+): string {
+  return Array.from({ length: 4 }, (_, index) => of(samples.slice(index * quarter, (index + 1) * quarter)))
+    .map((mb) => mb.toFixed(1))
     .join(", ");
 }
 
