@@ -51,6 +51,8 @@ export const FILES = {
   auditPolicy: "audit-policy.yaml",
   auditLog: "audit.log",
   kubeconfig: "kubeconfig",
+  /** etcd's data. */
+  data: "etcd",
 } as const;
 
 export const logFileOf = (folder: string, name: ComponentName): string => path.join(folder, `${name}.log`);
@@ -81,7 +83,7 @@ function etcdFlags({ folder, ports }: Layout): readonly string[] {
   const client = `http://127.0.0.1:${ports.etcdClient}`;
   const peer = `http://127.0.0.1:${ports.etcdPeer}`;
   return [
-    `--data-dir=${path.join(folder, "etcd")}`,
+    `--data-dir=${path.join(folder, FILES.data)}`,
     `--listen-client-urls=${client}`,
     `--advertise-client-urls=${client}`,
     `--listen-peer-urls=${peer}`,

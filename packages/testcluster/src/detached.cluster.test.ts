@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { access, mkdtemp, readdir, readFile, rm, stat } from "node:fs/promises";
+import { access, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -100,6 +100,10 @@ describe("a detached cluster", () => {
     await once(starter, "exit");
     expect((await detachedClusterStatus({ dir })).state).toBe("stopped");
     await eventually(async () => expect(await processesNaming(dir)).toEqual([]));
+    // As etcd leaves it when it is killed while it makes its data: it would wait for a leader for ever.
+    await rm(path.join(dir, "etcd"), { recursive: true, force: true });
+    await mkdir(path.join(dir, "etcd", "member", "wal"), { recursive: true });
+    await writeFile(path.join(dir, "etcd", "member", "wal", "0000000000000000-0000000000000000.wal"), "");
     await startDetachedCluster({ dir });
     expect((await detachedClusterStatus({ dir })).state).toBe("running");
   });

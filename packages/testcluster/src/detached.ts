@@ -1,5 +1,5 @@
 /** Clusters that outlive the process that starts them: `berth cluster start`, `stop` and `status`. */
-import { chmod, mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { access, chmod, mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { bearerToken, connect } from "@berth/kube";
 import type { ComponentName } from "./assets.ts";
@@ -93,6 +93,7 @@ export async function startDetachedCluster(options: DetachedClusterOptions): Pro
     await removeRecord(dir);
     if (made !== undefined) await rm(dir, { recursive: true, force: true, maxRetries: 5 });
   });
+  await dropUnfinishedData(dir);
   const count = options.nodes ?? 0;
   const wanted = new Set(options.with);
   if (count > 0) wanted.add("kwok");
@@ -145,6 +146,24 @@ async function claimOrExplain(dir: string): Promise<void> {
   }
 }
 
+/** Stands while the first start of a cluster is under way. */
+const UNFINISHED = "unfinished";
+
+/**
+ * An etcd that is killed while it makes its data never elects a leader with it. Data whose first start did not come to
+ * its end holds nothing of anybody, and is made again.
+ */
+async function dropUnfinishedData(dir: string): Promise<void> {
+  const [data, mark] = [path.join(dir, FILES.data), path.join(dir, UNFINISHED)];
+  const isThere = (file: string): Promise<boolean> =>
+    access(file).then(
+      () => true,
+      () => false,
+    );
+  if (await isThere(mark)) await rm(data, { recursive: true, force: true, maxRetries: 5 });
+  else if (!(await isThere(data))) await writeFile(mark, "");
+}
+
 async function writeKubeconfig({ layout, url, credentials }: ControlPlane): Promise<string> {
   const file = path.join(layout.folder, FILES.kubeconfig);
   const { authority, admin } = credentials;
@@ -164,6 +183,7 @@ async function release(plane: ControlPlane, dir: string): Promise<void> {
     }),
   );
   await writeRecord(dir, { version: 1, state: "started", url: plane.url, components });
+  await rm(path.join(dir, UNFINISHED), { force: true });
   await Promise.all([...plane.components.values()].map((component) => component.release()));
 }
 
