@@ -91,6 +91,20 @@ describe("EventBook", () => {
     expect(b.record(about(9999), 0, 0)).toBe("new");
   });
 
+  it("I-18 remembers a bounded number of Events, however many objects come and go", () => {
+    const b = book();
+    const record = (i: number): string => {
+      const outcome = b.record({ ...gated, regarding: { ...node, name: `n${i}` } }, 0, 0);
+      const due = b.next();
+      if (due !== undefined) b.written(due, due.count, 0);
+      return outcome;
+    };
+    for (let i = 0; i < EVENT_LIMITS.maxRemembered; i++) expect(record(i)).toBe("new");
+    expect(record(0)).toBe("counted");
+    for (let i = 0; i < EVENT_LIMITS.maxRemembered; i++) record(10_000 + i);
+    expect(record(0)).toBe("new");
+  });
+
   it("never loses count of what is pending, whatever comes in which order", () => {
     const step = fc.record({
       what: fc.constantFrom("record", "written", "postpone", "drop"),
