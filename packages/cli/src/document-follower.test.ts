@@ -39,11 +39,20 @@ async function setUp(given: Given = {}) {
   const handlers = new Set<(change: Change<StartupGate>) => void>();
   const told: (ClusterObjects<StartupGate> | undefined | "unreadable")[] = [];
   const messages: (string | undefined)[] = [];
-  const world = {
+  const answer: Answer = given.answer ?? "served";
+  const world: {
+    synced: boolean;
+    absent: boolean;
+    refusal: string | undefined;
+    answer: Answer;
+    crd: { uid: string; createdAt: number };
+    questions: number;
+    latencyMs: number;
+  } = {
     synced: given.synced ?? true,
     absent: given.absent ?? false,
     refusal: given.refusal,
-    answer: given.answer ?? ("served" as Answer),
+    answer,
     crd: { uid: "crd", createdAt: clock.now() - ageMs },
     questions: 0,
     latencyMs: 0,

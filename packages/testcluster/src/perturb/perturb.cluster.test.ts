@@ -39,7 +39,7 @@ describe("a story told with every perturbation", () => {
     // A list, a watch and four patches; nine versions, seen after each of five steps; their nine events, less the
     // first, which is listed.
     const found = Object.entries(Object.groupBy(all, ({ pattern }) => pattern));
-    expect(Object.fromEntries(found.map(([pattern, points = []]) => [pattern, points.length]))).toEqual({
+    expect(Object.fromEntries(found.map(([pattern, points]) => [pattern, points.length]))).toEqual({
       "kill-before": 6,
       "kill-after": 6,
       stale: 25,
