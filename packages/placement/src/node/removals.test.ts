@@ -33,6 +33,8 @@ function careful(removal: () => RemovalPolicy | undefined): BoundCapability {
   };
 }
 
+const isLabelled = ({ node }: OneNode): boolean => node.metadata?.labels?.["out"] === "1";
+
 /** Nodes that carry `in` and, after the first look, `out`; with one writer for all. */
 async function fleet(count: number, removal: () => RemovalPolicy | undefined) {
   const clock = createVirtualClock();
@@ -69,7 +71,7 @@ async function fleet(count: number, removal: () => RemovalPolicy | undefined) {
   const lookAtAll = async () => {
     for (const world of worlds) await look(world);
   };
-  const labelled = () => worlds.filter(({ node }) => node.metadata?.labels?.["out"] === "1").length;
+  const labelled = () => worlds.filter(isLabelled).length;
   await lookAtAll();
   expect(labelled()).toBe(count);
   await lookAtAll();
@@ -221,14 +223,17 @@ describe("the breaker", () => {
     });
     await fc.assert(
       fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {
-        const { worlds, clock, look, lookAtAll, labelled } = await fleet(12, () => policy(3));
-        let before = labelled();
-        const gone: number[] = [];
+        const { worlds, clock, look, lookAtAll } = await fleet(12, () => policy(3));
+        const before = new Map(worlds.map((world) => [world, isLabelled(world)]));
+        // A node that loses its label again is still one node.
+        const lostAt = new Map<OneNode, number>();
         const note = (): void => {
-          const now = labelled();
-          for (let lost = before - now; lost > 0; lost--) gone.push(clock.monotonic());
-          before = now;
-          const recent = gone.filter((at) => clock.monotonic() - at < BREAKER_WINDOW_MS);
+          for (const world of worlds) {
+            const isNow = isLabelled(world);
+            if (before.get(world) === true && !isNow) lostAt.set(world, clock.monotonic());
+            before.set(world, isNow);
+          }
+          const recent = [...lostAt.values()].filter((at) => clock.monotonic() - at < BREAKER_WINDOW_MS);
           expect(recent.length).toBeLessThanOrEqual(3);
         };
         for (const { at, do: what, waitMs } of steps) {
