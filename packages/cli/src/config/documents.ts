@@ -28,11 +28,14 @@ export const configReasons = {
   LabelFolderUnreadable: "LabelFolderUnreadable",
 } as const;
 
+/** Of one file: a file that is no YAML has a problem at nearly every character. */
+const MAX_PROBLEMS = 20;
+
 /** Reads all documents of one file, and those in its lists as `kubectl get -o yaml` prints them. Total. */
 export function readDocuments(file: string, text: string): ReadDocuments {
   const { documents: parsed, problems } = readYaml(text);
   const documents: LocatedDocument[] = [];
-  const faults: Fault[] = problems.map(({ line, column, message }) => ({
+  const faults: Fault[] = problems.slice(0, MAX_PROBLEMS).map(({ line, column, message }) => ({
     file,
     line,
     column,
