@@ -1,6 +1,6 @@
 import { setImmediate } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
-import { createWorld, failureOf, named } from "./testing/client-world.ts";
+import { createWorld, failureOf, listing, named } from "./testing/client-world.ts";
 import { type FaultRegistry, type FaultRegistryAuth, startFaultRegistry } from "./testing/fault-registry.ts";
 import type { RegistryCredential } from "./types.ts";
 
@@ -24,26 +24,34 @@ async function registryWith(auth: FaultRegistryAuth): Promise<FaultRegistry> {
 }
 
 describe("A-B4 names and passwords", () => {
-  it("are sent once the registry has asked, and at once from then on", async () => {
+  it("are sent once the registry has asked for that repository, and at once from then on", async () => {
     await using registry = await registryWith({ scheme: "basic", users });
-    await using world = createWorld();
+    await using world = createWorld(listing(registry));
+    await world.read(named(registry.host, "a/b"), { credentials: [good] });
     await world.read(named(registry.host, "a/b"), { credentials: [good] });
     await world.read(named(registry.host, "a/c"), { credentials: [good] });
-    expect(world.asked).toEqual(["manifest 401", "manifest 200", "manifest 200"]);
+    expect(world.asked).toEqual(
+      "manifest 401, manifest 200, manifest 200, manifest 401, manifest 200".split(", "),
+    );
     expect(registry.seen[0]?.authorization).toBeUndefined();
   });
 
   it("are tried in order", async () => {
     await using registry = await registryWith({ scheme: "basic", users });
-    await using world = createWorld();
+    await using world = createWorld(listing(registry));
     const credentials = [wrong, { username: "bob", password: "x" }, good];
     await world.read(named(registry.host, "a/b"), { credentials });
-    expect(world.asked).toEqual(["manifest 401", "manifest 401", "manifest 401", "manifest 200"]);
+    const sent = registry.seen.flatMap(({ authorization }) => authorization ?? []);
+    expect(sent.map((text) => Buffer.from(text.slice(6), "base64").toString())).toEqual([
+      "amy:wrong-secret",
+      "bob:x",
+      `amy:${SECRET}`,
+    ]);
   });
 
   it("are counted, and not shown, when none of them helps", async () => {
     await using registry = await registryWith({ scheme: "basic", users });
-    await using world = createWorld();
+    await using world = createWorld(listing(registry));
     const credentials = [wrong, { username: "amy", password: "also-wrong" }];
     const error = await failureOf(world.read(named(registry.host, "a/b"), { credentials }));
     expect(error.kind).toBe("unauthorized");
@@ -52,7 +60,7 @@ describe("A-B4 names and passwords", () => {
 
   it("are not needed for what is public", async () => {
     await using registry = await registryWith({ scheme: "basic", users, isPublic: (name) => name === "a/c" });
-    await using world = createWorld();
+    await using world = createWorld(listing(registry));
     await failureOf(world.read(named(registry.host, "a/b"), anonymous));
     await world.read(named(registry.host, "a/c"), anonymous);
     expect(world.asked).toEqual(["manifest 401", "manifest 200"]);
@@ -60,7 +68,7 @@ describe("A-B4 names and passwords", () => {
 
   it("are no help where a token is wanted that they cannot get", async () => {
     await using registry = await registryWith({ scheme: "basic", users });
-    await using world = createWorld();
+    await using world = createWorld(listing(registry));
     const error = await failureOf(
       world.read(named(registry.host, "a/b"), { credentials: [{ identityToken: "refresh" }] }),
     );
@@ -72,7 +80,7 @@ describe("A-B4 names and passwords", () => {
 describe("tokens", () => {
   it("are got for nobody in particular", async () => {
     await using registry = await registryWith(withTokens({ isPublic: () => true }));
-    await using world = createWorld();
+    await using world = createWorld(listing(registry));
     await world.read(named(registry.host, "a/b"), anonymous);
     expect(world.asked).toEqual(["manifest 401", "token 200", "manifest 200"]);
     const token = registry.seen.find(({ kind }) => kind === "token");
@@ -81,22 +89,24 @@ describe("tokens", () => {
     expect([query.get("service"), query.get("scope")]).toEqual(['fault, "registry"', "repository:a/b:pull"]);
   });
 
-  it("A-B5 are used again, and asked for each repository without being refused first", async () => {
+  it("A-B5 are used again, and S-4 asked for each repository only when it has said where", async () => {
     await using registry = await registryWith(withTokens());
-    await using world = createWorld();
+    await using world = createWorld(listing(registry));
     const credentials = [good];
     await world.read(named(registry.host, "a/b"), { credentials });
     await world.read(named(registry.host, "a/b"), { credentials });
     await world.digestOf(named(registry.host, "a/b"), { credentials });
     await world.read(named(registry.host, "a/c"), { credentials });
     expect(world.asked).toEqual(
-      "manifest 401, token 200, manifest 200, manifest 200, head 200, token 200, manifest 200".split(", "),
+      "manifest 401, token 200, manifest 200, manifest 200, head 200, manifest 401, token 200, manifest 200".split(
+        ", ",
+      ),
     );
   });
 
   it("A-B5 are asked for once by many at the same time", async () => {
     await using registry = await registryWith(withTokens());
-    await using world = createWorld();
+    await using world = createWorld(listing(registry));
     const read = () => world.read(named(registry.host, "a/b"), { credentials: [good] });
     await Promise.all(Array.from({ length: 20 }, read));
     expect(registry.requests.token).toBe(1);
@@ -105,7 +115,7 @@ describe("tokens", () => {
 
   it("go on for the others when the one who asked gives up", async () => {
     await using registry = await registryWith(withTokens());
-    await using world = createWorld();
+    await using world = createWorld(listing(registry));
     const held = registry.inject({ does: "silence" }, { kind: "token" });
     const caller = new AbortController();
     const reference = named(registry.host, "a/b");
@@ -121,7 +131,7 @@ describe("tokens", () => {
 
   it("are not shared by credentials", async () => {
     await using registry = await registryWith(withTokens({ users: { ...users, bob: "b" } }));
-    await using world = createWorld();
+    await using world = createWorld(listing(registry));
     await world.read(named(registry.host, "a/b"), { credentials: [good] });
     await world.read(named(registry.host, "a/b"), { credentials: [{ username: "bob", password: "b" }] });
     await failureOf(world.read(named(registry.host, "a/b"), anonymous));
@@ -138,7 +148,7 @@ describe("tokens", () => {
     await using registry = await registryWith(
       withTokens(seconds === undefined ? {} : { expiresInS: seconds }),
     );
-    await using world = createWorld({ clock: { now: () => 0, monotonic: () => time } });
+    await using world = createWorld({ ...listing(registry), clock: { now: () => 0, monotonic: () => time } });
     const read = () => world.read(named(registry.host, "a/b"), { credentials: [good] });
     await read();
     time = beforeMs;
@@ -152,7 +162,7 @@ describe("tokens", () => {
   it("are replaced when they are refused before their time", async () => {
     const auth = withTokens();
     await using registry = await registryWith(auth);
-    await using world = createWorld();
+    await using world = createWorld(listing(registry));
     const read = () => world.read(named(registry.host, "a/b"), { credentials: [good] });
     await read();
     registry.protect(auth);
@@ -162,7 +172,7 @@ describe("tokens", () => {
 
   it("are not asked for again when a fresh one is refused: the image is private, or not there", async () => {
     await using registry = await registryWith(withTokens());
-    await using world = createWorld();
+    await using world = createWorld(listing(registry));
     const error = await failureOf(world.read(named(registry.host, "a/b"), anonymous));
     expect(error.kind).toBe("unauthorized");
     expect(error.message).toMatch(/does not exist, or it is private.*imagePullSecret for 127\.0\.0\.1/);
@@ -171,7 +181,7 @@ describe("tokens", () => {
 
   it("are got for an identity token by a form", async () => {
     await using registry = await registryWith(withTokens({ identityTokens: ["refresh+&="] }));
-    await using world = createWorld();
+    await using world = createWorld(listing(registry));
     await world.read(named(registry.host, "a/b"), { credentials: [{ identityToken: "refresh+&=" }] });
     const sent = new URLSearchParams(registry.seen.find(({ kind }) => kind === "token")?.form);
     expect(Object.fromEntries(sent)).toMatchObject({
@@ -183,7 +193,7 @@ describe("tokens", () => {
 
   it("that are a credential are sent as they are, and never exchanged", async () => {
     await using registry = await registryWith(withTokens({ registryTokens: ["as-it-is"] }));
-    await using world = createWorld();
+    await using world = createWorld(listing(registry));
     await world.read(named(registry.host, "a/b"), { credentials: [{ registryToken: "as-it-is" }] });
     const refused = failureOf(
       world.read(named(registry.host, "a/b"), { credentials: [{ registryToken: "no" }] }),
@@ -192,19 +202,26 @@ describe("tokens", () => {
     expect(world.asked).toEqual(["manifest 200", "manifest 401"]);
   });
 
-  it("of one scope for everything are asked for once", async () => {
+  it("S-4 of one scope for everything are asked for once for each repository", async () => {
     await using registry = await registryWith(withTokens({ scope: "aws" }));
-    await using world = createWorld();
+    await using world = createWorld(listing(registry));
+    await world.read(named(registry.host, "a/b"), { credentials: [good] });
     await world.read(named(registry.host, "a/b"), { credentials: [good] });
     await world.read(named(registry.host, "a/c"), { credentials: [good] });
-    expect(registry.requests.token).toBe(1);
+    expect(registry.requests.token).toBe(2);
+    expect(
+      new URL(
+        registry.seen.findLast(({ kind }) => kind === "token")?.path ?? "",
+        registry.origin,
+      ).searchParams.get("scope"),
+    ).toBe("aws");
   });
 
   it("are tried for by the next credential when the service refuses one", async () => {
     await using registry = await registryWith(withTokens());
-    await using world = createWorld();
+    await using world = createWorld(listing(registry));
     await world.read(named(registry.host, "a/b"), { credentials: [wrong, good] });
-    expect(world.asked).toEqual(["manifest 401", "token 401", "token 200", "manifest 200"]);
+    expect(world.asked).toEqual(["manifest 401", "token 401", "manifest 401", "token 200", "manifest 200"]);
   });
 
   it.each([
@@ -225,7 +242,7 @@ describe("tokens", () => {
     ["by sending elsewhere", { does: "redirect", to: "https://elsewhere.invalid/token?x=1" }, "unreachable"],
   ] as const)("that are answered %s are a failure with a name", async (_name, fault, kind) => {
     await using registry = await registryWith(withTokens());
-    await using world = createWorld();
+    await using world = createWorld(listing(registry));
     using _fault = registry.inject(fault, { kind: "token" });
     const error = await failureOf(world.read(named(registry.host, "a/b"), { credentials: [good] }));
     expect(error.kind).toBe(kind);
@@ -233,16 +250,20 @@ describe("tokens", () => {
   });
 
   it("are asked for where the service is now, after it has moved", async () => {
+    let time = 0;
     await using old = await startFaultRegistry({ auth: withTokens() });
     await using registry = await registryWith(withTokens({ realm: `${old.origin}/token` }));
-    await using world = createWorld();
-    const read = (repository: string) =>
-      world.read(named(registry.host, repository), { credentials: [good] });
-    await failureOf(read("a/b"));
+    await using world = createWorld({
+      ...listing(old, registry),
+      clock: { now: () => 0, monotonic: () => time },
+    });
+    const read = () => world.read(named(registry.host, "a/b"), { credentials: [good] });
+    await failureOf(read());
     registry.protect(withTokens());
     using _gone = old.inject({ does: "reset" }, { kind: "token" });
-    await failureOf(read("a/c"));
-    await read("a/c");
+    time = 3_600_000;
+    await failureOf(read());
+    await read();
     expect(registry.requests.token).toBe(1);
   });
 });
@@ -256,10 +277,43 @@ describe("realms", () => {
     ["nothing", ""],
   ])("that are %s get nothing", async (_name, realm) => {
     await using registry = await registryWith(withTokens({ realm }));
-    await using world = createWorld();
+    await using world = createWorld(listing(registry));
     const error = await failureOf(world.read(named(registry.host, "a/b"), { credentials: [good] }));
     expect(error.kind).toBe("malformed");
     expect(world.asked).toEqual(["manifest 401"]);
+  });
+});
+
+describe("S-4 a realm that one repository names", () => {
+  const realmAt = (origin: string) => ({
+    does: "status" as const,
+    status: 401,
+    headers: { "www-authenticate": `Bearer realm="${origin}/token",service="s"` },
+  });
+
+  it("gets no credential that is sent for another repository", async () => {
+    await using registry = await registryWith(withTokens());
+    await using thief = await startFaultRegistry({ auth: withTokens() });
+    await using world = createWorld(listing(registry, thief));
+    using _evil = registry.inject(realmAt(thief.origin), { repository: "evil/x" });
+    await failureOf(world.read(named(registry.host, "evil/x"), { credentials: [wrong] }));
+    expect(thief.requests.token).toBe(1);
+    await world.read(named(registry.host, "a/b"), { credentials: [good] });
+    await failureOf(world.read(named(registry.host, "evil/x"), { credentials: [good] }));
+    expect(registry.requests.token).toBe(1);
+    thief.forget();
+    await world.read(named(registry.host, "a/c"), { credentials: [good] });
+    expect(thief.seen).toEqual([]);
+  });
+
+  it("gets nothing over plain http unless the configuration lists it", async () => {
+    await using registry = await registryWith(withTokens());
+    await using thief = await startFaultRegistry({ auth: withTokens() });
+    await using world = createWorld(listing(registry));
+    using _evil = registry.inject(realmAt(thief.origin), { repository: "evil/x" });
+    const error = await failureOf(world.read(named(registry.host, "evil/x"), { credentials: [good] }));
+    expect(error.kind).toBe("malformed");
+    expect(thief.seen).toEqual([]);
   });
 });
 
@@ -293,7 +347,7 @@ describe("what nobody else may see", () => {
     for (const fault of faults) {
       for (const kind of ["manifest", "token"] as const) {
         await using registry = await registryWith(scheme === "basic" ? { scheme, users } : withTokens());
-        await using world = createWorld();
+        await using world = createWorld(listing(registry));
         using _fault = registry.inject(fault, { kind });
         const read = world.read(named(registry.host, "a/b"), { credentials });
         const error = await read.then(

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { endpointsFor } from "./endpoints.ts";
-import { createWorld, failureOf, named } from "./testing/client-world.ts";
+import { createWorld, failureOf, listing, named } from "./testing/client-world.ts";
 import { startFaultRegistry } from "./testing/fault-registry.ts";
 import { whyNotFollow } from "./transport.ts";
 
@@ -14,7 +14,7 @@ describe("redirects", () => {
     async (status) => {
       await using registry = await startFaultRegistry({ auth: { scheme: "basic", users } });
       await using storage = await startFaultRegistry();
-      await using world = createWorld();
+      await using world = createWorld(listing(registry, storage));
       const digest = registry.image("a/b", "1", "linux/arm64");
       storage.image("a/b", "1", "linux/arm64");
       await world.read(named(registry.host, "a/b"), { credentials });
@@ -34,7 +34,7 @@ describe("redirects", () => {
 
   it("on the same server keep them", async () => {
     await using registry = await startFaultRegistry({ auth: { scheme: "basic", users } });
-    await using world = createWorld();
+    await using world = createWorld(listing(registry));
     registry.index("a/b", "1", ["linux/amd64"]);
     registry.index("c/d", "1", ["linux/arm64"]);
     using _fault = registry.inject(
@@ -48,7 +48,7 @@ describe("redirects", () => {
   it("and back again do not bring them back", async () => {
     await using registry = await startFaultRegistry({ auth: { scheme: "basic", users } });
     await using other = await startFaultRegistry();
-    await using world = createWorld();
+    await using world = createWorld(listing(registry, other));
     registry.index("a/b", "1", ["linux/amd64"]);
     registry.index("c/d", "1", ["linux/amd64"]);
     using _there = registry.inject(
@@ -65,7 +65,7 @@ describe("redirects", () => {
   it("within the other server do not bring them back either", async () => {
     await using registry = await startFaultRegistry({ auth: { scheme: "basic", users } });
     await using other = await startFaultRegistry();
-    await using world = createWorld();
+    await using world = createWorld(listing(registry, other));
     registry.index("a/b", "1", ["linux/amd64"]);
     other.index("c/d", "1", ["linux/arm64"]);
     using _there = registry.inject(
@@ -81,7 +81,7 @@ describe("redirects", () => {
 
   it("by digest end at what has that digest", async () => {
     await using registry = await startFaultRegistry();
-    await using world = createWorld();
+    await using world = createWorld(listing(registry));
     const digest = registry.index("a/b", "1", ["linux/amd64"]);
     registry.index("a/b", "2", ["linux/arm64"]);
     using _fault = registry.inject({ does: "redirect", to: "/v2/a/b/manifests/2" }, { times: 1 });
@@ -92,7 +92,7 @@ describe("redirects", () => {
   it("to a server that wants credentials are no reason to send it any", async () => {
     await using registry = await startFaultRegistry();
     await using other = await startFaultRegistry({ auth: { scheme: "basic", users } });
-    await using world = createWorld();
+    await using world = createWorld(listing(registry, other));
     using _fault = registry.inject({ does: "redirect", to: `${other.origin}/v2/a/b/manifests/1` });
     const error = await failureOf(world.read(named(registry.host, "a/b"), { credentials }));
     expect(error.kind).toBe("unauthorized");
@@ -103,7 +103,7 @@ describe("redirects", () => {
   it("of a token request to another server take no credentials along", async () => {
     await using registry = await startFaultRegistry({ auth: { scheme: "token", users } });
     await using other = await startFaultRegistry({ auth: { scheme: "token", users } });
-    await using world = createWorld();
+    await using world = createWorld(listing(registry, other));
     using _fault = registry.inject({ does: "redirect", to: `${other.origin}/token` }, { kind: "token" });
     await failureOf(world.read(named(registry.host, "a/b"), { credentials }));
     expect(other.requests.token).toBe(1);
@@ -113,7 +113,7 @@ describe("redirects", () => {
   it("of an identity token are not followed", async () => {
     await using registry = await startFaultRegistry({ auth: { scheme: "token", identityTokens: ["r"] } });
     await using other = await startFaultRegistry();
-    await using world = createWorld();
+    await using world = createWorld(listing(registry, other));
     using _fault = registry.inject({ does: "redirect", to: `${other.origin}/token` }, { kind: "token" });
     await failureOf(world.read(named(registry.host, "a/b"), { credentials: [{ identityToken: "r" }] }));
     expect(other.seen).toEqual([]);
@@ -128,7 +128,7 @@ describe("redirects", () => {
     ["to a URL with a password", { does: "redirect", to: "https://a:b@c.invalid/" }, 1],
   ] as const)("%s are refused", async (_name, fault, requests) => {
     await using registry = await startFaultRegistry();
-    await using world = createWorld();
+    await using world = createWorld(listing(registry));
     using _fault = registry.inject(fault);
     const error = await failureOf(world.read(named(registry.host, "a/b"), { credentials: [] }));
     expect(error.kind).toBe("malformed");
@@ -137,8 +137,8 @@ describe("redirects", () => {
 });
 
 describe("where a registry may send us", () => {
-  const why = (from: string, to: string, plainHttp = false): string | undefined => {
-    const [endpoint] = endpointsFor(from, plainHttp ? { plainHttp } : {});
+  const why = (from: string, to: string): string | undefined => {
+    const [endpoint] = endpointsFor(from);
     if (endpoint === undefined) throw new Error("no endpoint");
     return whyNotFollow(new URL(to), endpoint);
   };
@@ -154,23 +154,8 @@ describe("where a registry may send us", () => {
 
   it.each([
     ["ghcr.io", "http://ghcr.io/x"],
-    ["ghcr.io", "https://localhost/x"],
-    ["ghcr.io", "https://127.0.0.1:10250/x"],
-    ["ghcr.io", "https://127.1.2.3/x"],
-    ["ghcr.io", "https://2130706433/x"],
-    ["ghcr.io", "https://0.0.0.0/x"],
-    ["ghcr.io", "https://[::1]/x"],
-    ["ghcr.io", "https://[::ffff:127.0.0.1]/x"],
-    ["ghcr.io", "https://[fe80::1]/x"],
-    ["ghcr.io", "https://169.254.169.254/latest"],
-    ["ghcr.io", "https://a.localhost/x"],
     ["ghcr.io", "ftp://cdn.example/x"],
   ])("but not from %s to %s", (from, to) => {
     expect(why(from, to)).toEqual(expect.any(String));
-  });
-
-  it("but not to the machine itself from a registry elsewhere, by plain http or not", () => {
-    expect(why("10.0.0.1:5000", "http://169.254.169.254/latest", true)).toEqual(expect.any(String));
-    expect(why("10.0.0.1:5000", "http://10.0.0.2/x", true)).toBeUndefined();
   });
 });

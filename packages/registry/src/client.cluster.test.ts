@@ -2,7 +2,7 @@ import { anImage, OTHER_REGISTRY_USER, REGISTRY_USER, startRegistry } from "@ber
 import { describe, expect, it } from "vitest";
 import { platformText } from "./platform.ts";
 import { parseReference } from "./reference.ts";
-import { createWorld, failureOf } from "./testing/client-world.ts";
+import { createWorld, failureOf, listing } from "./testing/client-world.ts";
 
 const anonymous = { credentials: [] } as const;
 const { name: username, password } = REGISTRY_USER;
@@ -20,7 +20,7 @@ describe("a real registry", () => {
     ],
   ] as const)("A-P6 gives %s", async (_name, image, requests) => {
     await using registry = await startRegistry();
-    await using world = createWorld();
+    await using world = createWorld(listing(registry));
     const pushed = await registry.push(image);
     const expected = image.build().platforms.map(platformText);
     for (const name of [pushed.reference, pushed.pinned]) {
@@ -34,7 +34,7 @@ describe("a real registry", () => {
 
   it("A-P6 has its say where there is nothing to run", async () => {
     await using registry = await startRegistry();
-    await using world = createWorld();
+    await using world = createWorld(listing(registry));
     const chart = await registry.push(anImage("team/chart:1").asArtifact());
     const read = (name: string) => failureOf(world.read(parseReference(name), anonymous));
     expect((await read(chart.reference)).kind).toBe("noPlatform");

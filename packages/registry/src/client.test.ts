@@ -1,7 +1,7 @@
 import { setImmediate } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import { platformText } from "./platform.ts";
-import { createWorld, failureOf, named } from "./testing/client-world.ts";
+import { createWorld, failureOf, listing, named } from "./testing/client-world.ts";
 import { type ImageFormat, startFaultRegistry } from "./testing/fault-registry.ts";
 
 const anonymous = { credentials: [] } as const;
@@ -19,7 +19,7 @@ const FORMATS: readonly (readonly [string, ImageFormat, string, string])[] = [
 describe.each(FORMATS)("A-P6 images of %s", (_name, format, indexType, manifestType) => {
   it("reads an index with one request", async () => {
     await using registry = await startFaultRegistry();
-    await using world = createWorld();
+    await using world = createWorld(listing(registry));
     const digest = registry.index("a/b", "1", ["linux/amd64", "linux/arm/v7"], { format });
     expect(await world.read(named(registry.host, "a/b"), anonymous)).toEqual({
       digest,
@@ -34,7 +34,7 @@ describe.each(FORMATS)("A-P6 images of %s", (_name, format, indexType, manifestT
 
   it("reads a manifest with one request more, for its config", async () => {
     await using registry = await startFaultRegistry();
-    await using world = createWorld();
+    await using world = createWorld(listing(registry));
     const digest = registry.image("a/b", "1", "linux/s390x", { format });
     expect(await world.read(named(registry.host, "a/b"), anonymous)).toEqual({
       digest,
@@ -46,7 +46,7 @@ describe.each(FORMATS)("A-P6 images of %s", (_name, format, indexType, manifestT
 
   it("reads by digest, and by the digest where a tag is given as well", async () => {
     await using registry = await startFaultRegistry();
-    await using world = createWorld();
+    await using world = createWorld(listing(registry));
     const digest = registry.index("a/b", "1", ["linux/arm64"], { format });
     const facts = await world.read({ ...named(registry.host, "a/b", digest), tag: "gone" }, anonymous);
     expect(facts.digest).toBe(digest);
@@ -57,7 +57,7 @@ describe.each(FORMATS)("A-P6 images of %s", (_name, format, indexType, manifestT
 describe("what an index holds besides", () => {
   it("A-B6 leaves out attestations and artifacts", async () => {
     await using registry = await startFaultRegistry();
-    await using world = createWorld();
+    await using world = createWorld(listing(registry));
     registry.index("a/b", "1", ["linux/amd64", "linux/arm64"], { attestations: true, artifact: true });
     const { platforms } = await world.read(named(registry.host, "a/b"), anonymous);
     expect(platforms.map(platformText)).toEqual(["linux/amd64", "linux/arm64"]);
@@ -65,7 +65,7 @@ describe("what an index holds besides", () => {
 
   it("A-B6 leaves out entries without a platform", async () => {
     await using registry = await startFaultRegistry();
-    await using world = createWorld();
+    await using world = createWorld(listing(registry));
     const digest = registry.image("a/b", "one", "linux/amd64");
     const entry = { mediaType: "application/vnd.oci.image.manifest.v1+json", digest, size: 1 };
     const manifests = [entry, { ...entry, platform: { os: "linux", architecture: "arm64" } }];
@@ -77,7 +77,7 @@ describe("what an index holds besides", () => {
 
   it("reads at most four children of an index that names no platform at all", async () => {
     await using registry = await startFaultRegistry();
-    await using world = createWorld();
+    await using world = createWorld(listing(registry));
     const platforms = ["linux/amd64", "linux/arm64", "linux/s390x", "linux/ppc64le", "linux/riscv64"];
     registry.index("a/b", "1", platforms, { silent: true });
     const facts = await world.read(named(registry.host, "a/b"), anonymous);
@@ -90,7 +90,7 @@ describe("what an index holds besides", () => {
     ["an attestation only", { attestations: true }],
   ] as const)("says that there is none where it names %s", async (_name, options) => {
     await using registry = await startFaultRegistry();
-    await using world = createWorld();
+    await using world = createWorld(listing(registry));
     if ("silent" in options) registry.image("a/b", "1", "linux/amd64", options);
     else registry.index("a/b", "1", [], options);
     const error = await failureOf(world.read(named(registry.host, "a/b"), anonymous));
@@ -101,7 +101,7 @@ describe("what an index holds besides", () => {
 describe("the digest at present", () => {
   it("is asked for without reading the image", async () => {
     await using registry = await startFaultRegistry();
-    await using world = createWorld();
+    await using world = createWorld(listing(registry));
     const digest = registry.index("a/b", "1", ["linux/amd64"]);
     expect(await world.digestOf(named(registry.host, "a/b"), anonymous)).toBe(digest);
     expect(world.asked).toEqual(["head 200"]);
@@ -112,7 +112,7 @@ describe("the digest at present", () => {
     ["does not say", { does: "headers", headers: { "docker-content-digest": undefined } }],
   ] as const)("is unknown where the registry %s", async (_name, fault) => {
     await using registry = await startFaultRegistry();
-    await using world = createWorld();
+    await using world = createWorld(listing(registry));
     registry.index("a/b", "1", ["linux/amd64"]);
     using _fault = registry.inject(fault);
     expect(await world.digestOf(named(registry.host, "a/b"), anonymous)).toBeUndefined();
@@ -120,7 +120,7 @@ describe("the digest at present", () => {
 
   it("is no other than the one asked for", async () => {
     await using registry = await startFaultRegistry();
-    await using world = createWorld();
+    await using world = createWorld(listing(registry));
     const digest = registry.index("a/b", "1", ["linux/amd64"]);
     using _fault = registry.inject({
       does: "headers",
@@ -207,7 +207,7 @@ describe("A-B4 mirrors", () => {
       return [...world.requests.slice(before).map(({ registry }) => registry), ...failed];
     };
     const why = expect.stringContaining(
-      `${nobody} refuses the connection (and before it ${mirror.host} failed)`,
+      `${nobody}, or a server that it names, cannot be reached (and before it ${mirror.host} failed)`,
     );
     using _fault = mirror.inject({ does: "reset" }, { times: 2 });
     expect(await askedFor("a/b")).toEqual([mirror.host, nobody, why]);
@@ -248,7 +248,7 @@ describe("A-B4 mirrors", () => {
 describe("giving up", () => {
   it("ends with the caller's signal", async () => {
     await using registry = await startFaultRegistry();
-    await using world = createWorld();
+    await using world = createWorld(listing(registry));
     using _fault = registry.inject({ does: "silence" });
     const caller = new AbortController();
     const failure = failureOf(
@@ -261,7 +261,7 @@ describe("giving up", () => {
 
   it("asks nothing for a caller that has gone", async () => {
     await using registry = await startFaultRegistry();
-    await using world = createWorld();
+    await using world = createWorld(listing(registry));
     const signal = AbortSignal.abort();
     const error = await failureOf(world.read(named(registry.host, "a/b"), { ...anonymous, signal }));
     expect(error.kind).toBe("aborted");
@@ -271,7 +271,7 @@ describe("giving up", () => {
   it("ends what is under way when the client is disposed, and what comes later", async () => {
     await using registry = await startFaultRegistry();
     using _fault = registry.inject({ does: "silence" });
-    const world = createWorld();
+    const world = createWorld(listing(registry));
     const failure = failureOf(world.read(named(registry.host, "a/b"), anonymous));
     while (registry.requests.manifest === 0) await setImmediate();
     await world[Symbol.asyncDispose]();
@@ -289,7 +289,7 @@ describe("giving up", () => {
     ["has neither tag nor digest", { tag: undefined }],
   ] as const)("asks nothing for a reference that %s", async (_name, wrong) => {
     await using registry = await startFaultRegistry();
-    await using world = createWorld();
+    await using world = createWorld(listing(registry));
     const { tag, ...rest } = { ...named(registry.host, "a/b"), ...wrong };
     const reference = tag === undefined ? rest : { ...rest, tag };
     const error = await failureOf(world.read(reference, anonymous));

@@ -66,7 +66,12 @@ class RegistryClient implements ImageReader, AsyncDisposable {
     const { onRequest = () => undefined, clock = SYSTEM_CLOCK } = options;
     checkEndpoints(endpoints);
     this.#endpoints = endpoints;
-    this.#transport = new Transport({ userAgent, requestMs, onRequest });
+    const listed = new Set(
+      Object.entries(endpoints).flatMap(([name, config]) =>
+        endpointsFor(name, config).map(({ origin }) => origin),
+      ),
+    );
+    this.#transport = new Transport({ userAgent, requestMs, onRequest, listed });
     this.#authorizer = new Authorizer(new TokenStore(this.#transport, clock, this.#closing.signal));
     this.#clock = clock;
     this.#readMs = readMs;
@@ -114,8 +119,9 @@ class RegistryClient implements ImageReader, AsyncDisposable {
         return found;
       } catch (cause) {
         const error = this.#failureOf(cause, host, deadline);
-        if (error.kind !== "aborted")
-          this.#mirrors.settle(endpoint, error.kind !== "unreachable", this.#clock.monotonic());
+        // A mirror answered when it was another server, where it sent us, that did not.
+        const answered = error.kind !== "unreachable" || error.elsewhere;
+        if (error.kind !== "aborted") this.#mirrors.settle(endpoint, answered, this.#clock.monotonic());
         const told = explain(error, { reference, host, credentials: credentials.length, mirrors: failed });
         if (isRegistry(endpoint)) ofRegistry = told;
         else failed.push(host);
@@ -132,7 +138,9 @@ class RegistryClient implements ImageReader, AsyncDisposable {
   /** @throws what is no failure of an exchange: a fault of this package. */
   #failureOf(cause: unknown, host: string, deadline: Deadline): ExchangeError {
     if (deadline.passed) {
-      return new ExchangeError("unreachable", `${host} was not done within ${this.#readMs / 1000} s`);
+      const why = `${host} was not done within ${this.#readMs / 1000} s`;
+      // A registry that does not answer has failed before: these were several requests, to whomever.
+      return new ExchangeError("unreachable", why, { elsewhere: true });
     }
     if (deadline.signal.aborted) return new ExchangeError("aborted", "the caller gave up");
     if (cause instanceof ExchangeError) return cause;
@@ -196,12 +204,11 @@ class RegistryClient implements ImageReader, AsyncDisposable {
     const { endpoint, repository, deadline } = attempt;
     const url = `${endpoint.origin}/v2/${repository}/${path}${endpoint.query}`;
     const send = (authorization: string | undefined): Promise<Answer> =>
-      this.#transport.send({ ...what, endpoint, url, authorization }, deadline.signal);
+      this.#transport.send({ ...what, endpoint, url, byPublic: false, authorization }, deadline.signal);
     const tried = await this.#authorizer.before(attempt, deadline);
     let answer = await send(tried.header);
     if (answer.status === 401 && !answer.elsewhere) {
-      const wanted = answer.headers["www-authenticate"];
-      const next = await this.#authorizer.after(attempt, wanted, tried, deadline);
+      const next = await this.#authorizer.after(attempt, answer, tried, deadline);
       if (next !== undefined) answer = await send(next.header);
     }
     if ((answer.status >= 200 && answer.status < 300) || fine(answer.status)) return answer;

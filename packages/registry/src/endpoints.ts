@@ -53,7 +53,7 @@ export interface Endpoint {
 const HUB = { name: "docker.io", host: "registry-1.docker.io" } as const;
 
 /** `localhost`, `127.0.0.1` and `::1`, the hosts that containerd and docker speak plain http to unasked. */
-export function isLoopback(hostname: string): boolean {
+function isLoopback(hostname: string): boolean {
   return /^(localhost|127\.0\.0\.1|\[::1\])$/.test(hostname);
 }
 

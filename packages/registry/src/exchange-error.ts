@@ -11,30 +11,39 @@ export class ExchangeError extends Error {
   readonly retryAfterMs?: number;
   /** The server said so, and not the wire: another credential may help. */
   readonly refused: boolean;
+  /** It was another server than those of the configuration or the name: one that an answer led to. */
+  readonly elsewhere: boolean;
 
   constructor(
     kind: RegistryFailureKind,
     why: string,
-    details: { readonly retryAfterMs?: number | undefined; readonly refused?: boolean } = {},
+    details: {
+      readonly retryAfterMs?: number | undefined;
+      readonly refused?: boolean;
+      readonly elsewhere?: boolean;
+    } = {},
   ) {
     super(why);
     this.kind = kind;
     this.why = why;
     this.refused = details.refused ?? false;
+    this.elsewhere = details.elsewhere ?? false;
     if (details.retryAfterMs !== undefined) this.retryAfterMs = details.retryAfterMs;
   }
 }
 
-/** Why there was no answer of `host`, or not all of it. Says nothing of what was sent or received: errors may hold it. */
-export function toExchangeError(cause: unknown, host: string): ExchangeError {
-  if (cause instanceof ExchangeError) return cause;
+/** Half a sentence that goes on from the name of a host. Says nothing of what was sent or received: errors may hold it. */
+export function reasonOf(cause: unknown): string {
   const code = codeOf(cause);
   if (
     cause instanceof errors.HTTPParserError ||
     /^(HPE_|UND_ERR_(HEADERS_OVERFLOW|RES_|RESPONSE|INVALID_RETURN|INFO))/.test(code)
   )
-    return new ExchangeError("malformed", `what ${host} answers is not HTTP as it should be`);
-  return new ExchangeError("unreachable", `${host} ${reasonOf(code)}`);
+    return "does not answer in HTTP as it should be";
+  if (/SELF_SIGNED|UNABLE_TO_(GET_ISSUER|VERIFY)|CERT_UNTRUSTED/.test(code))
+    return "shows a certificate of an authority that is not trusted: configure it for this registry";
+  if (code.startsWith("ERR_SSL_")) return "does not speak https";
+  return REASONS.get(code) ?? `cannot be reached${code === "" ? "" : ` (${code})`}`;
 }
 
 const REASONS: ReadonlyMap<string, string> = new Map([
@@ -51,14 +60,8 @@ const REASONS: ReadonlyMap<string, string> = new Map([
   ["CERT_HAS_EXPIRED", "shows a certificate that has expired"],
   ["ERR_TLS_CERT_ALTNAME_INVALID", "shows a certificate for another name"],
   ["EPROTO", "does not speak https"],
+  ["ERR_IP_BLOCKED", "is at an address that Berth connects to only if ImageRegistries lists the host"],
 ]);
-
-function reasonOf(code: string): string {
-  if (/SELF_SIGNED|UNABLE_TO_(GET_ISSUER|VERIFY)|CERT_UNTRUSTED/.test(code))
-    return "shows a certificate of an authority that is not trusted: configure it for this registry";
-  if (code.startsWith("ERR_SSL_")) return "does not speak https";
-  return REASONS.get(code) ?? `cannot be reached${code === "" ? "" : ` (${code})`}`;
-}
 
 /** Node nests the telling error inside an AggregateError when a name has several addresses. */
 function codeOf(cause: unknown): string {

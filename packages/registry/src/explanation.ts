@@ -14,13 +14,17 @@ export interface Circumstances {
   readonly mirrors: readonly string[];
 }
 
-export function explain({ kind, why, retryAfterMs }: ExchangeError, about: Circumstances): RegistryError {
+export function explain(error: ExchangeError, about: Circumstances): RegistryError {
+  const { kind, retryAfterMs, elsewhere } = error;
   const image = referenceText(about.reference);
   const mirrors = about.mirrors.length === 0 ? "" : ` (and before it ${about.mirrors.join(", ")} failed)`;
   const advice = adviceFor(kind, about, retryAfterMs);
+  // One wording: else whoever names images could learn what listens in Berth's network.
+  const why =
+    kind === "unreachable" ? `${about.host}, or a server that it names, cannot be reached` : error.why;
   const message = `${image} cannot be read: ${why}${mirrors}${advice === undefined ? "" : `. ${advice}`}`;
   const waiting = retryAfterMs === undefined ? {} : { retryAfterMs };
-  return new RegistryError(kind, message, { registry: about.host, ...waiting });
+  return new RegistryError(kind, message, { registry: about.host, elsewhere, ...waiting });
 }
 
 function adviceFor(
@@ -40,7 +44,8 @@ function adviceFor(
       `for ${registry}, and that the image exists`
     );
   if (kind === "notFound") return "Check its name, tag and digest";
-  if (kind === "unreachable") return "Check that Berth can reach this registry, or configure a mirror of it";
+  if (kind === "unreachable")
+    return "Check that Berth can reach this registry (its log says why not), or configure a mirror of it";
   if (kind !== "rateLimited") return undefined;
   const again =
     retryAfterMs === undefined ? "" : `It may be asked again in ${Math.ceil(retryAfterMs / 1000)} s. `;

@@ -33,16 +33,24 @@ export class RegistryError extends Error {
   readonly registry: string;
   /** The registry asked to be left alone for so long, ms. */
   readonly retryAfterMs?: number;
+  /** Not the registry failed, but a server that it led to: it says nothing of the registry's other images. */
+  readonly elsewhere: boolean;
 
   /** @param message says what happened to which image, why, and what to do. */
   constructor(
     kind: RegistryFailureKind,
     message: string,
-    details: { readonly registry: string; readonly retryAfterMs?: number; readonly cause?: unknown },
+    details: {
+      readonly registry: string;
+      readonly retryAfterMs?: number;
+      readonly elsewhere?: boolean;
+      readonly cause?: unknown;
+    },
   ) {
     super(message, details.cause === undefined ? undefined : { cause: details.cause });
     this.kind = kind;
     this.registry = details.registry;
+    this.elsewhere = details.elsewhere ?? false;
     if (details.retryAfterMs !== undefined) this.retryAfterMs = details.retryAfterMs;
   }
 }

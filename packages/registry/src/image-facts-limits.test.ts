@@ -7,7 +7,7 @@ describe("a registry in trouble", () => {
   it("is left alone after 5 failures in a row, then asked once, and opened again by an answer", async () => {
     await using test = bench();
     for (let index = 0; index < 5; index += 1) {
-      const wanted = test.want(`a.io/x:${index}`);
+      const wanted = test.want(`a.io/x:${index}`, { namespace: `of-${index % 2}` });
       await asked(test.reader);
       test.reader.next().fail("unreachable");
       await wanted;
@@ -56,7 +56,7 @@ describe("a registry in trouble", () => {
     expect(test.reader.counts.digestOf).toBeLessThan(25);
   });
 
-  it("A-B5 429 stops all questions to it for as long as it asks", async () => {
+  it("A-B5 429 stops all questions of that namespace and credential to it for as long as it asks", async () => {
     await using test = bench();
     const wanted = test.want("a.io/x");
     await asked(test.reader);

@@ -315,13 +315,45 @@ describe("who asks", () => {
       expect(test.look("a.io/private", { scope })).toMatchObject({ state: "failed" });
   });
 
-  it.each(["unreachable", "noPlatform", "malformed"] as const)("%s is told to all", async (kind) => {
+  it.each([
+    "rateLimited",
+    "unauthorized",
+    "forbidden",
+    "notFound",
+    "malformed",
+    "noPlatform",
+    "unreachable",
+    "serverError",
+  ] as const)("S-3 %s with one credential, or with none, is told to no other", async (kind) => {
+    for (const credentials of [[bob], []]) {
+      await using test = bench();
+      const evil = test.want("a.io/victim", { scope: "evil", credentials });
+      await asked(test.reader);
+      test.reader.next().fail(kind, 4_159 * SECOND);
+      await evil;
+      for (const image of ["a.io/victim", "a.io/other"]) {
+        const wanted = test.want(image, { scope: "ada", credentials: [ada] });
+        await asked(test.reader);
+        test.reader.next().answer(aDigest("a"));
+        await wanted;
+        expect(test.look(image, { scope: "ada" })).toMatchObject({ state: "known" });
+      }
+    }
+  });
+
+  it("S-3 100 images that break their connections in one namespace close the registry for no other", async () => {
     await using test = bench();
-    const wanted = test.want("a.io/x", { scope: "bob" });
+    for (let index = 0; index < 100; index += 1) {
+      const wanted = test.want(`a.io/evil:${index}`, { scope: `evil-${index}`, namespace: "evil" });
+      await asked(test.reader);
+      test.reader.next().fail("unreachable");
+      await wanted;
+    }
+    const wanted = test.want("a.io/victim", { scope: "ada" });
     await asked(test.reader);
-    test.reader.next().fail(kind);
+    test.reader.next().answer(aDigest("a"));
     await wanted;
-    expect(test.look("a.io/x", { scope: "ada" })).toMatchObject({ state: "failed", error: { kind } });
+    expect(test.look("a.io/victim", { scope: "ada" })).toMatchObject({ state: "known" });
   });
 
   it("credentials that cannot be read fail their scope only, soon to be tried again, and are not quoted", async () => {

@@ -11,7 +11,7 @@ import type {
 import { RegistryError, type RegistryFailureKind } from "./failure.ts";
 import { FailureMemory, type StandingFailure } from "./failure-memory.ts";
 import { referenceText } from "./reference.ts";
-import { RegistryBreakers } from "./registry-breaker.ts";
+import { type RegistryAsker, RegistryBreakers } from "./registry-breaker.ts";
 import { RequestTurns } from "./request-turns.ts";
 import { factName, parseStoredFact, type StoredFact } from "./stored-fact.ts";
 import type { ImageFacts, ImageReference, RegistryCredential } from "./types.ts";
@@ -34,9 +34,6 @@ const NOT_ABOUT_THE_IMAGE: ReadonlySet<RegistryFailureKind> = new Set([
   "suspended",
   "malformed",
 ]);
-/** What another credential could change. Registries say `notFound` also to whoever may not know. */
-const ABOUT_WHO_ASKS: ReadonlySet<RegistryFailureKind> = new Set(["unauthorized", "forbidden", "notFound"]);
-
 /**
  * Facts about images.
  *
@@ -47,9 +44,10 @@ const ABOUT_WHO_ASKS: ReadonlySet<RegistryFailureKind> = new Set(["unauthorized"
  * - **One question at a time** for each name, whoever asks; 4 per registry and 16 in all.
  * - **Failures stand**: 60 s doubling to 10 min for what a registry said, 5 s doubling to 5 min for what it did not
  *   manage to say, and never less than `Retry-After` (an hour at most).
- * - **A refusal is of who asked**: one tenant's missing secret fails nobody else. Credentials that were refused an image
- *   are not tried on it again while that stands, whoever has them.
- * - **A registry that fails or limits** is left alone (`RegistryBreakers`).
+ * - **A failure is of the credentials that were used**, or of having none: one tenant's fails nobody else. The same
+ *   credentials are not tried on the image again while it stands, whoever has them.
+ * - **A registry that fails two namespaces** is left alone, and one that limits a credential is by that credential
+ *   (`RegistryBreakers`).
  * - Everything is bounded, and what is forgotten is only asked again.
  */
 export class ImageFactStore implements AsyncDisposable {
@@ -146,9 +144,7 @@ export class ImageFactStore implements AsyncDisposable {
     if (held !== undefined && (reference.digest !== undefined || now - held.confirmed < this.#ttlOf(pull))) {
       return { state: "known", facts: held.facts, at: held.at };
     }
-    const failure =
-      this.#failures.standing(name, now, askedSince) ??
-      this.#failures.standing(scopeKey(name, scope), now, askedSince);
+    const failure = this.#failures.standing(scopeKey(name, scope), now, askedSince);
     if (failure === undefined) return { state: "unknown" };
     if (held !== undefined && NOT_ABOUT_THE_IMAGE.has(failure.error.kind)) {
       return { state: "known", facts: held.facts, at: held.at };
@@ -187,15 +183,21 @@ export class ImageFactStore implements AsyncDisposable {
   }
 
   async #ask(name: string, demand: FactDemand): Promise<void> {
-    const suspended = this.#suspension(demand.reference.registry, "check");
-    if (suspended !== undefined) return this.#remember(name, demand.scope, suspended);
     const credentials = await this.#credentialsOf(name, demand);
     if (credentials === undefined) return undefined;
-    const identity = this.#identityOf(name, credentials);
-    const refused = this.#failures.standing(identity, this.#options.monotonic());
-    if (refused !== undefined) return this.#failures.share(scopeKey(name, demand.scope), refused);
-    const error = await this.#readInTurn(name, demand.reference, credentials);
-    return error === undefined ? undefined : this.#remember(name, demand.scope, error, identity);
+    const { reference, scope, namespace = scope } = demand;
+    const asker = { registry: reference.registry, namespace, credential: this.#fingerprintOf(credentials) };
+    const ofScope = scopeKey(name, scope);
+    const ofCredential = `${name}\ncredentials\n${asker.credential}`;
+    const standing = this.#failures.standing(ofCredential, this.#options.monotonic());
+    if (standing !== undefined) return this.#failures.share(ofScope, standing);
+    const error =
+      this.#suspension(asker, "check") ?? (await this.#readInTurn(name, reference, credentials, asker));
+    if (error?.kind === "aborted") return undefined;
+    const now = this.#options.monotonic();
+    if (error === undefined) for (const key of [ofScope, ofCredential]) this.#failures.forget(key);
+    else if (error.kind === "suspended") this.#failures.record(ofScope, error, now);
+    else this.#failures.share(ofScope, this.#failures.record(ofCredential, error, now));
   }
 
   /** `undefined` when it could not be had, which is remembered. */
@@ -218,11 +220,12 @@ export class ImageFactStore implements AsyncDisposable {
     name: string,
     reference: ImageReference,
     credentials: readonly RegistryCredential[],
+    asker: RegistryAsker,
   ): Promise<RegistryError | undefined> {
     const { registry } = reference;
     using turn = await this.#turns.take(registry);
     if (turn === undefined) return aborted(registry);
-    const suspended = this.#suspension(registry, "admit");
+    const suspended = this.#suspension(asker, "admit");
     if (suspended !== undefined) return suspended;
     let failure: RegistryError | undefined;
     try {
@@ -231,7 +234,7 @@ export class ImageFactStore implements AsyncDisposable {
       failure = this.#stop.signal.aborted ? aborted(registry) : toRegistryError(error, reference);
       this.#options.observer?.asked?.(failure.kind);
     }
-    this.#breakers.settle(registry, failure, this.#options.monotonic());
+    this.#breakers.settle(asker, failure, this.#options.monotonic());
     if (failure === undefined || !NOT_ABOUT_THE_IMAGE.has(failure.kind)) turn.answered();
     return failure;
   }
@@ -261,7 +264,6 @@ export class ImageFactStore implements AsyncDisposable {
     const ofDigest = factName({ ...reference, digest: facts.digest });
     this.#facts.set(ofDigest, held);
     this.#facts.set(name, held);
-    this.#failures.forget(name);
     if (ofDigest !== name) this.#tell(ofDigest);
   }
 
@@ -277,20 +279,10 @@ export class ImageFactStore implements AsyncDisposable {
     return true;
   }
 
-  #remember(name: string, scope: string, error: RegistryError, identity?: string): void {
-    if (error.kind === "aborted") return;
+  #suspension(asker: RegistryAsker, how: "check" | "admit"): RegistryError | undefined {
+    const { registry } = asker;
     const now = this.#options.monotonic();
-    if (identity === undefined || !ABOUT_WHO_ASKS.has(error.kind)) {
-      this.#failures.record(name, error, now);
-    } else {
-      this.#failures.share(scopeKey(name, scope), this.#failures.record(identity, error, now));
-    }
-  }
-
-  #suspension(registry: string, how: "check" | "admit"): RegistryError | undefined {
-    const now = this.#options.monotonic();
-    const admission =
-      how === "check" ? this.#breakers.check(registry, now) : this.#breakers.admit(registry, now);
+    const admission = how === "check" ? this.#breakers.check(asker, now) : this.#breakers.admit(asker, now);
     if (admission.allowed) return undefined;
     const why =
       admission.why === "failing" ? "the last questions to it failed" : "it limits how often it may be asked";
@@ -307,8 +299,8 @@ export class ImageFactStore implements AsyncDisposable {
     this.#options.observer?.asked?.("suspended");
   }
 
-  /** The key of what these credentials were refused, whoever has them. */
-  #identityOf(name: string, credentials: readonly RegistryCredential[]): string {
+  /** The same for the same credentials, whoever has them. */
+  #fingerprintOf(credentials: readonly RegistryCredential[]): string {
     const text = JSON.stringify(
       credentials.map(({ username, password, identityToken, registryToken }) => [
         username,
@@ -317,7 +309,7 @@ export class ImageFactStore implements AsyncDisposable {
         registryToken,
       ]),
     );
-    return `${name}\ncredentials\n${createHmac("sha256", this.#salt).update(text).digest("base64")}`;
+    return createHmac("sha256", this.#salt).update(text).digest("base64");
   }
 
   #tell(name: string): void {

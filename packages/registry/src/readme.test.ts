@@ -4,7 +4,7 @@ import { mkdir, mkdtempDisposable, readFile, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { startFaultRegistry } from "./testing/fault-registry.ts";
+import { type FaultRegistry, startFaultRegistry } from "./testing/fault-registry.ts";
 
 const folder = join(import.meta.dirname, "..");
 
@@ -20,11 +20,11 @@ interface Run {
 }
 
 /** With a home directory that holds these credentials and nothing else. */
-async function run(images: readonly string[], auths: object): Promise<Run> {
+async function run({ host }: FaultRegistry, images: readonly string[], auths: object): Promise<Run> {
   await using home = await mkdtempDisposable(join(tmpdir(), "berth-registry-"));
   await mkdir(join(home.path, ".docker"));
   await writeFile(join(home.path, ".docker/config.json"), JSON.stringify({ auths }));
-  const text = await program();
+  const text = (await program()).replace("localhost:5000", host);
   // What `--eval` runs has no file name among its arguments.
   const args = [
     "--conditions=berth-source",
@@ -59,6 +59,7 @@ describe("the program in the README", () => {
     registry.image("team/tool", "latest", "linux/arm64");
     const auths = { [registry.host]: { auth: Buffer.from("ada:smash").toString("base64") } };
     const { exit, output, errors } = await run(
+      registry,
       [`${registry.host}/team/app:1`, `${registry.host}/team/tool`],
       auths,
     );
@@ -71,7 +72,7 @@ describe("the program in the README", () => {
       errors: "",
     });
 
-    const refused = await run([`${registry.host}/team/app:1`], {});
+    const refused = await run(registry, [`${registry.host}/team/app:1`], {});
     expect(refused).toMatchObject({ exit: 1, output: [""] });
     expect(refused.errors).toContain(`${registry.host}/team/app:1`);
   });

@@ -35,6 +35,7 @@ export function refusal(
     `${host} ${PHRASES.get(kind) ?? "answers what was not expected"} (${status})`,
     {
       refused: true,
+      elsewhere: answer.elsewhere,
       ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
     },
   );

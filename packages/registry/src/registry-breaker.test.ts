@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { RegistryError, type RegistryFailureKind } from "./failure.ts";
-import { type RegistryBreakerOptions, RegistryBreakers } from "./registry-breaker.ts";
+import { type RegistryAsker, type RegistryBreakerOptions, RegistryBreakers } from "./registry-breaker.ts";
 
 const failure = (kind: RegistryFailureKind, retryAfterMs?: number): RegistryError =>
   new RegistryError(kind, kind, {
@@ -8,69 +8,77 @@ const failure = (kind: RegistryFailureKind, retryAfterMs?: number): RegistryErro
     ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
   });
 
+const asker = (registry: string, namespace = "one", credential = "none"): RegistryAsker => ({
+  registry,
+  namespace,
+  credential,
+});
+const [A, B] = [asker("a.io"), asker("b.io")];
+
 function failing(
   times: number,
   options: RegistryBreakerOptions = {},
   kind: RegistryFailureKind = "unreachable",
 ): RegistryBreakers {
   const breakers = new RegistryBreakers(options);
-  for (let time = 0; time < times; time += 1) breakers.settle("a.io", failure(kind), 0);
+  for (let time = 0; time < times; time += 1)
+    breakers.settle(asker("a.io", time % 2 ? "one" : "two"), failure(kind), 0);
   return breakers;
 }
 
 describe("a registry that fails", () => {
   it("is asked after 4 failures in a row, and left alone for 30 s after 5", () => {
-    expect(failing(4).admit("a.io", 0)).toEqual({ allowed: true });
+    expect(failing(4).admit(A, 0)).toEqual({ allowed: true });
     const breakers = failing(5);
-    expect(breakers.admit("a.io", 0)).toEqual({ allowed: false, waitMs: 30_000, why: "failing" });
-    expect(breakers.admit("a.io", 29_999)).toEqual({ allowed: false, waitMs: 1, why: "failing" });
-    expect(breakers.admit("b.io", 0)).toEqual({ allowed: true });
+    expect(breakers.admit(A, 0)).toEqual({ allowed: false, waitMs: 30_000, why: "failing" });
+    expect(breakers.admit(A, 29_999)).toEqual({ allowed: false, waitMs: 1, why: "failing" });
+    expect(breakers.admit(B, 0)).toEqual({ allowed: true });
   });
 
   it.each(["notFound", "unauthorized", "forbidden", "noPlatform", "malformed", undefined] as const)(
     "has answered when it says %s, which ends the row",
     (kind) => {
       const breakers = failing(4);
-      breakers.settle("a.io", kind === undefined ? undefined : failure(kind), 0);
-      breakers.settle("a.io", failure("serverError"), 0);
-      expect(breakers.admit("a.io", 0)).toEqual({ allowed: true });
+      breakers.settle(A, kind === undefined ? undefined : failure(kind), 0);
+      breakers.settle(A, failure("serverError"), 0);
+      expect(breakers.admit(A, 0)).toEqual({ allowed: true });
     },
   );
 
   it("an image that is malformed closes it for nobody, be there many", () => {
-    expect(failing(100, {}, "malformed").admit("a.io", 0)).toEqual({ allowed: true });
+    expect(failing(100, {}, "malformed").admit(A, 0)).toEqual({ allowed: true });
   });
 
   it("is then asked once, whose failure opens it again, and whose answer closes it", () => {
     const breakers = failing(5);
-    expect(breakers.check("a.io", 30_000)).toEqual({ allowed: true });
-    expect(breakers.admit("a.io", 30_000)).toEqual({ allowed: true });
-    expect(breakers.admit("a.io", 30_001)).toEqual({ allowed: false, waitMs: 1_000, why: "failing" });
-    breakers.settle("a.io", failure("unreachable"), 40_000);
-    expect(breakers.admit("a.io", 69_999)).toMatchObject({ allowed: false });
-    expect(breakers.admit("a.io", 70_000)).toEqual({ allowed: true });
-    breakers.settle("a.io", undefined, 70_001);
-    expect(breakers.admit("a.io", 70_001)).toEqual({ allowed: true });
-    expect(breakers.admit("a.io", 70_001)).toEqual({ allowed: true });
+    expect(breakers.check(A, 30_000)).toEqual({ allowed: true });
+    expect(breakers.admit(A, 30_000)).toEqual({ allowed: true });
+    expect(breakers.admit(A, 30_001)).toEqual({ allowed: false, waitMs: 1_000, why: "failing" });
+    breakers.settle(A, failure("unreachable"), 40_000);
+    expect(breakers.admit(A, 69_999)).toMatchObject({ allowed: false });
+    expect(breakers.admit(A, 70_000)).toEqual({ allowed: true });
+    breakers.settle(A, undefined, 70_001);
+    expect(breakers.admit(A, 70_001)).toEqual({ allowed: true });
+    expect(breakers.admit(A, 70_001)).toEqual({ allowed: true });
   });
 
   it("is asked by another when who probed gave up", () => {
     const breakers = failing(5);
-    breakers.admit("a.io", 30_000);
-    breakers.settle("a.io", failure("aborted"), 30_001);
-    expect(breakers.admit("a.io", 30_001)).toEqual({ allowed: true });
+    breakers.admit(A, 30_000);
+    breakers.settle(A, failure("aborted"), 30_001);
+    expect(breakers.admit(A, 30_001)).toEqual({ allowed: true });
   });
 
   it("rests no longer for failures of questions from before", () => {
     const breakers = failing(5);
-    breakers.settle("a.io", failure("unreachable"), 20_000);
-    expect(breakers.check("a.io", 30_000)).toEqual({ allowed: true });
+    breakers.settle(A, failure("unreachable"), 20_000);
+    expect(breakers.check(A, 30_000)).toEqual({ allowed: true });
   });
 
   it("is asked again at once when a question from before is answered", () => {
     const breakers = failing(5);
-    breakers.settle("a.io", undefined, 1_000);
-    expect(breakers.check("a.io", 1_000)).toEqual({ allowed: true });
+    breakers.settle(A, undefined, 1_000);
+    expect(breakers.check(A, 1_000)).toEqual({ allowed: true });
   });
 });
 
@@ -81,25 +89,53 @@ describe("a registry that limits", () => {
     [10 * 3_600_000, 3_600_000],
   ])("by %s ms is left alone for %i ms at the first word", (asks, restMs) => {
     const breakers = new RegistryBreakers();
-    breakers.settle("a.io", failure("rateLimited", asks), 0);
-    expect(breakers.admit("a.io", 0)).toEqual({ allowed: false, waitMs: restMs, why: "rateLimited" });
-    expect(breakers.admit("a.io", restMs)).toEqual({ allowed: true });
+    breakers.settle(A, failure("rateLimited", asks), 0);
+    expect(breakers.admit(A, 0)).toEqual({ allowed: false, waitMs: restMs, why: "rateLimited" });
+    expect(breakers.admit(A, restMs)).toEqual({ allowed: true });
   });
 
   it("is left alone that long, whatever becomes of questions from before", () => {
     const breakers = new RegistryBreakers();
-    breakers.settle("a.io", failure("rateLimited", 90_000), 0);
-    breakers.settle("a.io", undefined, 1);
-    breakers.settle("a.io", failure("rateLimited", 10_000), 2);
-    breakers.settle("a.io", failure("unreachable"), 3);
-    expect(breakers.check("a.io", 89_999)).toMatchObject({ allowed: false, why: "rateLimited" });
+    breakers.settle(A, failure("rateLimited", 90_000), 0);
+    breakers.settle(A, undefined, 1);
+    breakers.settle(A, failure("rateLimited", 10_000), 2);
+    breakers.settle(A, failure("unreachable"), 3);
+    expect(breakers.check(A, 89_999)).toMatchObject({ allowed: false, why: "rateLimited" });
   });
 });
 
 it("remembers as many registries as it may, and forgets the one wanted longest ago", () => {
-  const breakers = failing(5, { maxRegistries: 2 });
-  for (const registry of ["b.io", "c.io"]) breakers.settle(registry, failure("rateLimited"), 0);
-  expect(breakers.check("a.io", 0)).toEqual({ allowed: true });
-  expect(breakers.check("b.io", 0)).toMatchObject({ allowed: false });
-  expect(breakers.check("c.io", 0)).toMatchObject({ allowed: false });
+  const breakers = new RegistryBreakers({ failures: 1, maxRegistries: 2 });
+  for (const registry of ["a.io", "b.io", "c.io"]) {
+    for (const namespace of ["one", "two"])
+      breakers.settle(asker(registry, namespace), failure("unreachable"), 0);
+  }
+  expect(breakers.check(A, 0)).toEqual({ allowed: true });
+  expect(breakers.check(B, 0)).toMatchObject({ allowed: false });
+  expect(breakers.check(asker("c.io"), 0)).toMatchObject({ allowed: false });
+});
+
+describe("S-3 a registry is closed for all", () => {
+  it("by no number of failures that one namespace alone has seen, and by those of two", () => {
+    const breakers = new RegistryBreakers();
+    for (let time = 0; time < 100; time += 1) breakers.settle(A, failure("unreachable"), 0);
+    expect(breakers.check(A, 0)).toEqual({ allowed: true });
+    breakers.settle(asker("a.io", "two"), failure("serverError"), 0);
+    expect(breakers.check(A, 0)).toMatchObject({ allowed: false });
+  });
+
+  it("by no failure of another server that it led to", () => {
+    const breakers = new RegistryBreakers({ failures: 1 });
+    const error = new RegistryError("unreachable", "", { registry: "a.io", elsewhere: true });
+    for (const namespace of ["one", "two"]) breakers.settle(asker("a.io", namespace), error, 0);
+    expect(breakers.check(A, 0)).toEqual({ allowed: true });
+  });
+
+  it("by no limit: only who was limited waits", () => {
+    const breakers = new RegistryBreakers();
+    breakers.settle(A, failure("rateLimited", 4_159_000), 0);
+    expect(breakers.check(A, 0)).toMatchObject({ allowed: false, why: "rateLimited" });
+    for (const other of [asker("a.io", "two"), asker("a.io", "one", "other"), B])
+      expect(breakers.check(other, 0)).toEqual({ allowed: true });
+  });
 });

@@ -2,7 +2,6 @@
  * Bearer tokens of registries (distribution specification, "Token Authentication" and its OAuth2 sibling): asked for
  * once by each credential for each scope, kept until shortly before they end, and never longer than needed in memory.
  */
-import { createHash } from "node:crypto";
 import { Deadline } from "./deadline.ts";
 import type { Endpoint } from "./endpoints.ts";
 import { ExchangeError } from "./exchange-error.ts";
@@ -15,11 +14,15 @@ import type { RegistryCredential } from "./types.ts";
 /** What a token is for. */
 export interface TokenQuestion {
   readonly endpoint: Endpoint;
+  /** Who asks for what: server, repository and credential, as a digest. No other gets the token. */
+  readonly asker: string;
   /** As the registry named it; checked here. */
   readonly realm: string;
+  /** A server at a public address named the realm. */
+  readonly byPublic: boolean;
   readonly service: string | undefined;
   /** `repository:library/nginx:pull` */
-  readonly scope: string | undefined;
+  readonly scope: string;
   readonly credential: RegistryCredential | undefined;
 }
 
@@ -91,13 +94,35 @@ export class TokenStore {
   }
 
   async #ask(question: TokenQuestion, key: string): Promise<string> {
-    const realm = realmOf(question);
+    const realm = this.#realmOf(question);
     const askedAt = this.#clock.monotonic();
     const answer = await this.#transport.send(toExchange(question, realm), this.#closing);
-    const { token, lifeMs } = parseAnswer(answer, realm.host, this.#clock.now());
+    const { token, lifeMs } = parseAnswer(
+      { ...answer, elsewhere: answer.elsewhere || realm.origin !== question.endpoint.origin },
+      realm.host,
+      this.#clock.now(),
+    );
     const until = askedAt + lifeMs - Math.min(MARGIN_MS, lifeMs / 6);
     this.#kept.set(key, { token, until });
     return token;
+  }
+
+  /**
+   * A registry may send its own credentials to whichever token service it names, as every client lets it: `docker.io`
+   * names `auth.docker.io`. It has to be https. Only a registry that speaks plain http itself may name a realm that does,
+   * and only one that the configuration lists.
+   */
+  #realmOf({ endpoint, realm }: TokenQuestion): URL {
+    const refuse = (what: string): ExchangeError =>
+      new ExchangeError("malformed", `${endpoint.host} sends for tokens ${what}`);
+    if (!URL.canParse(realm)) throw refuse("to what is no URL");
+    const url = new URL(realm);
+    const why = whyNotFollow(url, endpoint);
+    if (why !== undefined) throw refuse(why);
+    if (url.protocol === "http:" && !this.#transport.isListed(url.origin))
+      throw refuse("to plain http on a host that the configuration does not list");
+    url.hash = "";
+    return url;
   }
 }
 
@@ -112,39 +137,23 @@ export function isToken(text: unknown): text is string {
   return typeof text === "string" && text.length <= MAX_TOKEN_LENGTH && /^[\x21-\x7e]+$/.test(text);
 }
 
-/** Holds no secret, for it stays in memory as long as the map does. */
-function keyOf({ endpoint, realm, service, scope, credential }: TokenQuestion): string {
-  const secret = [credential?.username, credential?.password, credential?.identityToken];
-  const parts = [endpoint.origin, endpoint.ca, realm, service, scope, ...secret].map((part) => part ?? null);
-  return createHash("sha256").update(JSON.stringify(parts)).digest("hex");
-}
-
-/**
- * A registry may send its own credentials to whichever token service it names, as every client lets it: `docker.io`
- * names `auth.docker.io`. It has to be https. Only a registry that speaks plain http itself may name a realm that
- * does, and only on its own host, or on loopback when it is there too.
- */
-function realmOf({ endpoint, realm }: TokenQuestion): URL {
-  const refuse = (what: string): ExchangeError =>
-    new ExchangeError("malformed", `${endpoint.host} sends for tokens ${what}`);
-  if (!URL.canParse(realm)) throw refuse("to what is no URL");
-  const url = new URL(realm);
-  const why = whyNotFollow(url, endpoint);
-  if (why !== undefined) throw refuse(why);
-  const itself = new URL(endpoint.origin).hostname;
-  const nearby = url.hostname === itself || /^(localhost|127\.0\.0\.1|\[::1\])$/.test(url.hostname);
-  if (url.protocol === "http:" && !nearby) throw refuse("to plain http on another host");
-  url.hash = "";
-  return url;
+function keyOf({ asker, realm, service, scope }: TokenQuestion): string {
+  return JSON.stringify([asker, realm, service, scope]);
 }
 
 function toExchange(question: TokenQuestion, realm: URL): Parameters<Transport["send"]>[0] {
-  const { endpoint, service, scope, credential } = question;
-  const common = { kind: "token", endpoint, accept: "application/json", maxBytes: MAX_ANSWER_BYTES } as const;
+  const { endpoint, byPublic, service, scope, credential } = question;
+  const common = {
+    kind: "token",
+    endpoint,
+    byPublic,
+    accept: "application/json",
+    maxBytes: MAX_ANSWER_BYTES,
+  } as const;
   if (credential?.identityToken !== undefined) {
     const form = new URLSearchParams({
       ...(service === undefined ? {} : { service }),
-      ...(scope === undefined ? {} : { scope }),
+      scope,
       grant_type: "refresh_token",
       client_id: CLIENT_ID,
       refresh_token: credential.identityToken,
@@ -154,7 +163,7 @@ function toExchange(question: TokenQuestion, realm: URL): Parameters<Transport["
   const url = new URL(realm);
   if (service !== undefined) url.searchParams.append("service", service);
   // Several scopes are parted by spaces in the challenge and in a form, and repeated in a query.
-  for (const one of scope?.split(" ") ?? []) url.searchParams.append("scope", one);
+  for (const one of scope.split(" ")) url.searchParams.append("scope", one);
   const authorization = credential === undefined ? undefined : basicOf(credential);
   return { ...common, method: "GET", url: url.href, authorization };
 }

@@ -1,9 +1,9 @@
 /** One request to one server, with the redirects it is sent on: what may follow where, how long, and how much of it. */
 import type { Dispatcher } from "undici";
-import { Connections } from "./connections.ts";
+import { Connections, type ConnectionsOptions, type Server } from "./connections.ts";
 import { Deadline } from "./deadline.ts";
-import { type Endpoint, isLoopback } from "./endpoints.ts";
-import { ExchangeError, toExchangeError } from "./exchange-error.ts";
+import type { Endpoint } from "./endpoints.ts";
+import { ExchangeError, reasonOf } from "./exchange-error.ts";
 
 /** What a request is for. */
 export type RequestKind = "manifest" | "head" | "blob" | "token";
@@ -15,6 +15,8 @@ export interface RegistryRequest {
   readonly kind: RequestKind;
   /** Absent when there was no answer. */
   readonly status?: number;
+  /** Why there was no answer, or no whole one. For the operator: a tenant could learn from it what listens where. */
+  readonly why?: string;
 }
 
 export interface Exchange {
@@ -23,6 +25,8 @@ export interface Exchange {
   readonly endpoint: Endpoint;
   readonly method: "GET" | "HEAD" | "POST";
   readonly url: string;
+  /** A server at a public address named the URL. */
+  readonly byPublic: boolean;
   readonly accept: string;
   readonly authorization: string | undefined;
   /** Of a POST: a form. */
@@ -38,9 +42,11 @@ export interface Answer {
   readonly bytes: Buffer;
   /** It comes from another server than was asked, and so without credentials. */
   readonly elsewhere: boolean;
+  /** A server at a public address had a part in it. */
+  readonly fromPublic: boolean;
 }
 
-export interface TransportOptions {
+export interface TransportOptions extends Omit<ConnectionsOptions, "connectMs"> {
   readonly userAgent: string;
   /** For each request by itself. */
   readonly requestMs: number;
@@ -58,30 +64,40 @@ export class Transport {
 
   constructor(options: TransportOptions) {
     this.#options = options;
-    this.#connections = new Connections(options.requestMs);
+    this.#connections = new Connections({ ...options, connectMs: options.requestMs });
   }
 
   /**
    * Asks, and follows where a GET or HEAD is sent on: at most 8 times, nowhere twice, from https only to https, and
-   * with the credentials no further than the origin that they were for.
+   * with the credentials no further than the origin that they were for. A server at a public address sends on to none at
+   * a private one, unless the configuration lists that.
    *
    * @throws ExchangeError `unreachable`, `malformed` or `aborted`. A status is no failure here.
    */
   async send(exchange: Exchange, signal: AbortSignal): Promise<Answer> {
     let url = new URL(exchange.url);
     let elsewhere = false;
+    let fromPublic = exchange.byPublic;
     const seen = new Set<string>();
     for (let hops = 0; ; hops++) {
       if (hops > MAX_REDIRECTS) throw astray(exchange, `sends on more than ${MAX_REDIRECTS} times`);
       seen.add(url.href);
       const authorization = elsewhere ? undefined : exchange.authorization;
-      const answer = await this.#once(exchange, url, authorization, signal);
-      if (!REDIRECTS.has(answer.status) || exchange.method === "POST") return { ...answer, elsewhere };
+      const server = this.#connections.to(url.origin, exchange.endpoint.ca, fromPublic);
+      const answer = await this.#once(exchange, url, server, authorization, signal);
+      fromPublic ||= server.isPublic;
+      if (!REDIRECTS.has(answer.status) || exchange.method === "POST")
+        return { ...answer, elsewhere, fromPublic };
       const next = targetOf(answer, url, exchange);
       if (seen.has(next.href)) throw astray(exchange, "sends on in a circle");
       elsewhere ||= next.origin !== url.origin;
       url = next;
     }
+  }
+
+  /** The configuration lists this origin. */
+  isListed(origin: string): boolean {
+    return this.#connections.isListed(origin);
   }
 
   async close(): Promise<void> {
@@ -91,13 +107,15 @@ export class Transport {
   async #once(
     exchange: Exchange,
     url: URL,
+    server: Server,
     authorization: string | undefined,
     signal: AbortSignal,
-  ): Promise<Omit<Answer, "elsewhere">> {
+  ): Promise<Omit<Answer, "elsewhere" | "fromPublic">> {
     using deadline = new Deadline(this.#options.requestMs, signal);
     let status: number | undefined;
+    let failure: ExchangeError | undefined;
     try {
-      const response = await this.#dispatch(exchange, url, authorization, deadline);
+      const response = await this.#dispatch(exchange, url, server, authorization, deadline);
       status = response.statusCode;
       const { headers, body } = response;
       // An error of a body that nobody reads any more would end the process.
@@ -107,26 +125,40 @@ export class Transport {
       await deadline.race(body.dump({ limit: MAX_IGNORED_BYTES })).catch(() => body.destroy());
       return { status, headers, bytes: Buffer.alloc(0) };
     } catch (cause) {
-      if (signal.aborted) throw new ExchangeError("aborted", "the caller gave up");
-      if (deadline.passed) {
-        const seconds = this.#options.requestMs / 1000;
-        throw new ExchangeError("unreachable", `${url.host} does not answer within ${seconds} s`);
-      }
-      throw toExchangeError(cause, url.host);
+      failure = this.#failureOf(cause, exchange, url, signal.aborted, deadline.passed);
+      throw failure;
     } finally {
-      const asked = { registry: url.host, kind: exchange.kind };
-      this.#options.onRequest(status === undefined ? asked : { ...asked, status });
+      this.#options.onRequest({
+        registry: url.host,
+        kind: exchange.kind,
+        ...(status === undefined ? {} : { status }),
+        ...(failure === undefined ? {} : { why: failure.why }),
+      });
     }
+  }
+
+  #failureOf(
+    cause: unknown,
+    { endpoint }: Exchange,
+    { host, origin }: URL,
+    aborted: boolean,
+    late: boolean,
+  ): ExchangeError {
+    if (aborted) return new ExchangeError("aborted", "the caller gave up");
+    if (cause instanceof ExchangeError) return cause;
+    const why = late ? `does not answer within ${this.#options.requestMs / 1000} s` : reasonOf(cause);
+    return new ExchangeError("unreachable", `${host} ${why}`, { elsewhere: origin !== endpoint.origin });
   }
 
   async #dispatch(
     exchange: Exchange,
     url: URL,
+    { pool }: Server,
     authorization: string | undefined,
     deadline: Deadline,
   ): Promise<Dispatcher.ResponseData> {
     deadline.signal.throwIfAborted();
-    const response = this.#connections.to(url.origin, exchange.endpoint.ca).request({
+    const response = pool.request({
       method: exchange.method,
       path: url.pathname + url.search,
       headers: {
@@ -148,19 +180,7 @@ export class Transport {
 export function whyNotFollow(url: URL, endpoint: Endpoint): string | undefined {
   if (url.protocol !== "https:" && url.protocol !== "http:") return "to what is no http(s) URL";
   if (url.username !== "" || url.password !== "") return "to a URL with a password in it";
-  if (url.protocol === "http:" && !endpoint.plainHttp) return "from https to plain http";
-  const itself = new URL(endpoint.origin).hostname;
-  if (isThisMachine(url.hostname) && !isThisMachine(itself)) return "to the machine that Berth runs on";
-  return undefined;
-}
-
-/** Loopback, or link-local: where clouds hand out the credentials of a machine. */
-function isThisMachine(hostname: string): boolean {
-  return (
-    isLoopback(hostname) ||
-    /^(0|127|169\.254)\.|\.localhost$/.test(hostname) ||
-    /^\[(::|::ffff:.*|fe80:.*)\]$/.test(hostname)
-  );
+  return url.protocol === "http:" && !endpoint.plainHttp ? "from https to plain http" : undefined;
 }
 
 function targetOf(answer: Pick<Answer, "headers">, from: URL, exchange: Exchange): URL {

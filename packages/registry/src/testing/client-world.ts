@@ -38,3 +38,8 @@ export async function failureOf(doing: Promise<unknown>): Promise<RegistryError>
   }
   throw new Error("it did not fail");
 }
+
+/** The options of a user who lists these registries. */
+export function listing(...registries: readonly { readonly host: string }[]): RegistryClientOptions {
+  return { endpoints: Object.fromEntries(registries.map(({ host }) => [host, {}])) };
+}

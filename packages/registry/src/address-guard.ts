@@ -1,0 +1,56 @@
+/** Which addresses Berth connects to: names of images, redirects and token services are the words of strangers. */
+import { BlockList, isIP } from "node:net";
+
+/** This machine, its link, and where clouds hand out the credentials of a machine. */
+const FORBIDDEN = [
+  "0.0.0.0/8",
+  "127.0.0.0/8",
+  "169.254.0.0/16",
+  "100.100.100.200/32",
+  "168.63.129.16/32",
+  "192.0.0.0/24",
+  // `::`, `::1`, and the old form of IPv4 addresses in IPv6.
+  "::/96",
+  "fe80::/10",
+  "fd00:ec2::254/128",
+  "fd20:ce::254/128",
+];
+const PRIVATE = ["10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7", "fec0::/10"];
+
+/** The addresses that a connection must not have. `net.connect` asks it about each address before it connects. */
+export class AddressGuard {
+  /** For hosts that anybody may name: private registries are reached too. */
+  readonly ofImages: BlockList;
+  /** For hosts that a server at a public address names. */
+  readonly ofPublic: BlockList;
+
+  /** @param forbidden ranges (CIDR); these and `inside` are parameters because tests have loopback only. */
+  constructor(forbidden: readonly string[] = FORBIDDEN, inside: readonly string[] = PRIVATE) {
+    this.ofImages = blocking(forbidden);
+    this.ofPublic = blocking([...forbidden, ...inside]);
+  }
+
+  /** Whether an address is neither private nor forbidden. One that is not known counts as public. */
+  isPublic(address = ""): boolean {
+    const [bare = ""] = address.split("%");
+    const family = isIP(bare);
+    return family === 0 || !this.ofPublic.check(bare, family === 6 ? "ipv6" : "ipv4");
+  }
+}
+
+/** A BlockList takes `::ffff:127.0.0.1` for `127.0.0.1`; NAT64 (RFC 6052) and 6to4 (RFC 3056) are added here. */
+function blocking(ranges: readonly string[]): BlockList {
+  const list = new BlockList();
+  for (const range of ranges) {
+    const [address = "", bits = ""] = range.split("/");
+    if (isIP(address) === 6) {
+      list.addSubnet(address, Number(bits), "ipv6");
+      continue;
+    }
+    const [a, b, c, d] = address.split(".").map((byte) => Number(byte).toString(16).padStart(2, "0"));
+    list.addSubnet(address, Number(bits), "ipv4");
+    list.addSubnet(`64:ff9b::${a}${b}:${c}${d}`, 96 + Number(bits), "ipv6");
+    list.addSubnet(`2002:${a}${b}:${c}${d}::`, 16 + Number(bits), "ipv6");
+  }
+  return list;
+}
