@@ -89,7 +89,7 @@ export async function startArchitectureStage(options: StageOptions): Promise<Arc
     registry,
     raw,
     push: (set, count) => push(registry, set, count),
-    startBerth: async (mode) => startAsked(raw, await berth(folder, mode)),
+    startBerth: async (mode) => startAsked(raw, await berth(folder, mode, registry)),
     async startNoop(mode) {
       const address = `127.0.0.1:${await findFreePort()}`;
       const program = await noop(folder, cluster, address);
@@ -132,7 +132,7 @@ function policySpec(mode: Mode): object {
   return { mode };
 }
 
-async function berth(folder: string, mode: Mode): Promise<Program> {
+async function berth(folder: string, mode: Mode, registry: TestRegistry): Promise<Program> {
   const address = `127.0.0.1:${await findFreePort()}`;
   const admission = {
     mode: "Webhook",
@@ -146,11 +146,17 @@ async function berth(folder: string, mode: Mode): Promise<Program> {
     metadata: { name: "bench" },
     spec: policySpec(mode),
   };
+  const registries = {
+    apiVersion: "berth.dev/v1alpha1",
+    kind: "ImageRegistries",
+    metadata: { name: "bench" },
+    spec: { registries: [{ registry: registry.host }] },
+  };
   const file = join(folder, "config.yaml");
   // JSON is YAML.
   await writeFile(
     file,
-    [policy, admissionDocument(admission)].map((one) => JSON.stringify(one)).join("\n---\n"),
+    [policy, registries, admissionDocument(admission)].map((one) => JSON.stringify(one)).join("\n---\n"),
   );
   const any = "127.0.0.1:0";
   const bind = ["--metrics-bind-address", any, "--health-probe-bind-address", any];

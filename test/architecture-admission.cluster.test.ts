@@ -63,7 +63,7 @@ async function asked(
   failurePolicy: "Ignore" | "Fail" = "Ignore",
 ): Promise<ArchitectureStage> {
   await using owned = new AsyncDisposableStack();
-  const stage = owned.use(await createArchitectureStage(cluster, name));
+  const stage = owned.use(await createArchitectureStage(cluster, name, [registry]));
   await stage.policy("all", { maxHold: "5m", ...spec });
   await stage.start({ asked: failurePolicy });
   await stage.asking();
@@ -390,7 +390,7 @@ describe("pods that are left alone", () => {
 describe("the key of GKE", () => {
   it("A-B11 is tolerated by pods, and no node is touched, with taints that somebody else sets", async () => {
     const key = "kubernetes.io/arch";
-    await using stage = await createArchitectureStage(cluster, "gke");
+    await using stage = await createArchitectureStage(cluster, "gke", [registry]);
     const before = await stage.add("n", (it) => it.arm64().tainted(`${key}=arm64:NoSchedule`));
     await stage.policy("all", { mode: "Taint", taint: { key, nodes: "Leave" } });
     await stage.start({ asked: "Ignore" });
@@ -405,7 +405,7 @@ describe("the key of GKE", () => {
 
 describe("while Berth is away", () => {
   it("pods come in as they are with failurePolicy Ignore, and are seen to afterwards in mode Both", async () => {
-    await using stage = await createArchitectureStage(cluster, "away");
+    await using stage = await createArchitectureStage(cluster, "away", [registry]);
     await stage.policy("all", { mode: "Both" });
     const { berth } = await stage.start({ asked: "Ignore" });
     await stage.asking();
@@ -419,7 +419,7 @@ describe("while Berth is away", () => {
   });
 
   it("pods are refused with failurePolicy Fail, but not those of kube-system nor of Berth itself", async () => {
-    await using stage = await createArchitectureStage(cluster, "fail");
+    await using stage = await createArchitectureStage(cluster, "fail", [registry]);
     await stage.policy("all", { mode: "Affinity" });
     const { berth } = await stage.start({ asked: "Fail" });
     await stage.asking();

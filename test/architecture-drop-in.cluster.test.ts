@@ -42,7 +42,7 @@ const config = { config: [{ path: DROP_IN, shown: "archaware-controller.yaml" }]
 /** A stage with the drop-in at work. */
 async function dropIn(name: string): Promise<ArchitectureStage> {
   await using owned = new AsyncDisposableStack();
-  const stage = owned.use(await createArchitectureStage(cluster, name));
+  const stage = owned.use(await createArchitectureStage(cluster, name, [registry]));
   await stage.start(config);
   owned.move();
   return stage;
@@ -78,7 +78,7 @@ describe("nodes under the drop-in for archaware-controller", () => {
   });
 
   it("A-P3 that are tainted right are left so: only the record is written, and that once", async () => {
-    await using stage = await createArchitectureStage(cluster, "p3");
+    await using stage = await createArchitectureStage(cluster, "p3", [registry]);
     const before = await stage.add("n", (it) => it.arm64().tainted(`${KEY}=arm64:NoSchedule`));
     const mark = await cluster.audit.mark();
     const { berth } = await stage.start(config);
@@ -183,7 +183,7 @@ describe("pods under the drop-in for archaware-controller", () => {
   });
 
   it("A-B2 A-B4 get them for names as users write them: those of Docker Hub, here read from a mirror of it", async () => {
-    await using stage = await createArchitectureStage(cluster, "b2");
+    await using stage = await createArchitectureStage(cluster, "b2", [registry]);
     const mirrors = [{ url: `http://${registry.host}/hub` }];
     const times = { tagTtlMs: 3_600_000, alwaysTtlMs: 60_000, timeoutMs: 5_000 };
     await stage.start({ ...config, registries: { endpoints: { "docker.io": { mirrors } }, ...times } });
@@ -221,7 +221,7 @@ describe("pods under the drop-in for archaware-controller", () => {
   });
 
   it("A-P8 whose registry was down get theirs when it is up, without being made anew", async () => {
-    await using stage = await createArchitectureStage(cluster, "p8");
+    await using stage = await createArchitectureStage(cluster, "p8", [registry]);
     const clock = createLeapingClock();
     await stage.start({ ...config, clock });
     const image = await pushed("p8/app:1", "linux/arm64");
@@ -289,7 +289,7 @@ describe("pods under the drop-in for archaware-controller", () => {
 
 describe("the change from archaware-controller", () => {
   it("A-P14 takes over what the old controller has set, with nodes tainted all the while", async () => {
-    await using stage = await createArchitectureStage(cluster, "p14");
+    await using stage = await createArchitectureStage(cluster, "p14", [registry]);
     const image = await pushed("p14/app:1", "linux/amd64", "linux/arm64");
     const old = [
       { key: KEY, value: "arm64", effect: "NoSchedule" },
@@ -326,7 +326,7 @@ describe("the change from archaware-controller", () => {
   });
 
   it("A-P12 clean takes every taint of the key off, whatever its value and effect, and no other, and leaves pods alone", async () => {
-    await using stage = await createArchitectureStage(cluster, "p12");
+    await using stage = await createArchitectureStage(cluster, "p12", [registry]);
     const image = await pushed("p12/app:1", "linux/amd64");
     const other = "example.com/other=stays:NoExecute";
     await stage.add("ours", (it) => it.tainted(other));

@@ -7,6 +7,7 @@
 import { configMaps, events, type Pod, pods, serviceAccounts } from "@berth/kube";
 import { eventually, findFreePort, type PodBuilder, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
+import { listing } from "../packages/cli/src/testing/registries.ts";
 import {
   type Fault,
   type FaultRegistry,
@@ -57,7 +58,7 @@ async function policies(stage: ArchitectureStage, specs: Readonly<Record<string,
 describe("maxHold", () => {
   it("A-B8 ends the hold as the policy says: released, within the fallback, held on, or closed", async () => {
     await using registry = await startFaultRegistry();
-    await using stage = await createArchitectureStage(cluster, "max-hold");
+    await using stage = await createArchitectureStage(cluster, "max-hold", [registry]);
     const clock = createLeapingClock();
     const fallback = { afterMaxHold: "Fallback", fallbackArchitectures: ["arm64", "amd64"] };
     // Long beside the real time that goes by as well.
@@ -122,9 +123,12 @@ describe("a registry", () => {
     await using stage = await createArchitectureStage(cluster, "broken");
     const clock = createLeapingClock();
     await stage.policy("all", { mode: "Affinity", afterMaxHold: "Keep", unresolvable: "Closed" });
+    await using registries = new AsyncDisposableStack();
+    const failing = new Map<string, FaultRegistry>();
+    for (const [name] of cases) failing.set(name, registries.use(await startFaultRegistry()));
     // The network is not hurried by the clock.
     const registriesAt = {
-      endpoints: {},
+      ...(await listing(...failing.values())),
       tagTtlMs: HOUR_MS,
       alwaysTtlMs: HOUR_MS,
       timeoutMs: 500,
@@ -132,10 +136,10 @@ describe("a registry", () => {
     };
     const { berth } = await stage.start({ asked: "Ignore", clock, registries: registriesAt });
     await stage.asking();
-    await using registries = new AsyncDisposableStack();
     using faults = new DisposableStack();
     for (const [name, fault] of cases) {
-      const registry = registries.use(await startFaultRegistry());
+      const registry = failing.get(name);
+      if (registry === undefined) throw new Error("no registry");
       registry.index("team/app", "1", BOTH);
       faults.use(registry.inject(fault));
       const stored = await stage.create(stage.pod(name).image(`${registry.host}/team/app:1`));
@@ -166,9 +170,9 @@ describe("a registry", () => {
     });
   });
 
-  it("A-B5 that wants to be asked less often is left alone for as long as it says, whoever asks", async () => {
+  it("A-B5 that wants to be asked less often is left alone for as long as it says, by all pods with the same credentials", async () => {
     await using registry = await startFaultRegistry();
-    await using stage = await createArchitectureStage(cluster, "limited");
+    await using stage = await createArchitectureStage(cluster, "limited", [registry]);
     const clock = createLeapingClock();
     await stage.policy("all", { mode: "Affinity", afterMaxHold: "Keep" });
     await stage.start({ asked: "Ignore", clock });
@@ -197,16 +201,16 @@ describe("a registry", () => {
   });
 
   it("that is down for an hour costs no running pod anything, and neither it nor the API server is pressed", async () => {
-    await using stage = await createArchitectureStage(cluster, "hour");
+    // Nobody's outgoing connection is given it in the hour.
+    const port = await findFreePort();
+    const host = `127.0.0.1:${port}`;
+    await using stage = await createArchitectureStage(cluster, "hour", [{ host }]);
     const clock = createLeapingClock();
     await policies(stage, {
       release: { afterMaxHold: "Release" },
       keep: { afterMaxHold: "Keep" },
       closed: { unresolvable: "Closed" },
     });
-    // Nobody's outgoing connection is given it in the hour.
-    const port = await findFreePort();
-    const host = `127.0.0.1:${port}`;
     const running = await stage.create(stage.pod("running").on("n1").image(`${host}/team/app-0:1`));
     await stage.start({ asked: "Ignore", clock });
     await stage.asking({ case: "keep" });
@@ -255,7 +259,7 @@ describe("a registry", () => {
 describe("500 pods at once of 20 images", () => {
   it("A-B5 ask for each manifest at most once, and a Berth that is started again asks nothing", async () => {
     await using registry = await startFaultRegistry({ auth: { scheme: "token", isPublic: () => true } });
-    await using stage = await createArchitectureStage(cluster, "many");
+    await using stage = await createArchitectureStage(cluster, "many", [registry]);
     await stage.policy("all", { mode: "Affinity", maxHold: "5m" });
     const { berth } = await stage.start({ asked: "Ignore" });
     await stage.asking();
@@ -294,7 +298,9 @@ describe("the API server", () => {
     "A-B9 that ends (%s) and comes back has a new pod seen to within 5 s, and is left alone at rest",
     async (signal) => {
       await using registry = await startFaultRegistry();
-      await using stage = await createArchitectureStage(cluster, `restart-${signal.toLowerCase()}`);
+      await using stage = await createArchitectureStage(cluster, `restart-${signal.toLowerCase()}`, [
+        registry,
+      ]);
       await stage.policy("all", { mode: "Both", afterMaxHold: "Keep" });
       await stage.start({ asked: "Ignore" });
       await stage.asking();
@@ -334,7 +340,7 @@ describe("credentials", () => {
     const users = { team: PASSWORD, robot: OTHER };
     await using registry = await startFaultRegistry({ auth: { scheme: "token", users } });
     await using basic = await startFaultRegistry({ auth: { scheme: "basic", users } });
-    await using stage = await createArchitectureStage(cluster, "private");
+    await using stage = await createArchitectureStage(cluster, "private", [registry, basic]);
     const clock = createLeapingClock();
     await stage.policy("all", { mode: "Affinity", unresolvable: "Closed" });
     const { berth, lines } = await stage.start({ asked: "Ignore", clock });

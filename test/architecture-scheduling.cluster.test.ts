@@ -72,7 +72,7 @@ describe("pods run only where all their images do, and wait while there is no su
     ["Affinity", "Ignore"],
     ["Both", "Ignore"],
   ] as const)("in mode %s", async (mode, asked) => {
-    await using stage = await createArchitectureStage(cluster, `lands-${mode.toLowerCase()}`);
+    await using stage = await createArchitectureStage(cluster, `lands-${mode.toLowerCase()}`, [registry]);
     await stage.policy("all", { mode, maxHold: "5m", afterMaxHold: "Keep", impossible: "Hold" });
     for (const architecture of ["amd64", "arm64"]) await addNode(stage, architecture);
     await stage.start(asked === undefined ? {} : { asked });
@@ -115,7 +115,7 @@ function named(pod: PodBuilder, name: string): PodBuilder {
 
 describe("what says more than the images", () => {
   it("is honoured: the RuntimeClass of a pod keeps it to one architecture, and preferences choose between several", async () => {
-    await using stage = await createArchitectureStage(cluster, "classes");
+    await using stage = await createArchitectureStage(cluster, "classes", [registry]);
     const printed = await runCommand(
       "manifests",
       "runtime-class",
@@ -168,7 +168,7 @@ describe("what says more than the images", () => {
 describe("DaemonSets", () => {
   it("A-B7 tolerate first, then nodes are tainted; new nodes get their pods, where the images run", async () => {
     await using own = await startRegistry();
-    await using stage = await createArchitectureStage(cluster, "agents");
+    await using stage = await createArchitectureStage(cluster, "agents", [registry, own]);
     const clock = createLeapingClock();
     for (const architecture of ["amd64", "arm64"]) await addNode(stage, architecture);
     await cluster.client.create(
@@ -245,7 +245,7 @@ async function agentsOn(stage: ArchitectureStage, name: string, wanted: readonly
 
 describe("the change of mode", () => {
   it("from Taint by Both to Affinity, and back, leaves no pod where its images do not run, and none waiting", async () => {
-    await using stage = await createArchitectureStage(cluster, "changing");
+    await using stage = await createArchitectureStage(cluster, "changing", [registry]);
     for (const architecture of ARCHITECTURES) await addNode(stage, architecture);
     await stage.policy("all", { mode: "Taint", maxHold: "5m" });
     await stage.start({ asked: "Ignore" });
@@ -295,7 +295,7 @@ describe("the change of mode", () => {
 
 describe("berth clean", () => {
   it("A-P12 A-B10 takes taints off, and restarts pods if asked to: by eviction, within their disruption budget", async () => {
-    await using stage = await createArchitectureStage(cluster, "cleaned");
+    await using stage = await createArchitectureStage(cluster, "cleaned", [registry]);
     const { name: namespace } = stage;
     for (const architecture of ["amd64", "arm64"]) await addNode(stage, architecture);
     const { berth } = await stage.start({ config: [{ path: DROP_IN, shown: "drop-in" }] });

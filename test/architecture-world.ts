@@ -52,6 +52,7 @@ import {
   sharedTestCluster,
   type TestCluster,
 } from "@berth/testcluster";
+import { listing } from "../packages/cli/src/testing/registries.ts";
 
 /** No other user agent on these clusters begins so. */
 export const BERTH = "berth/";
@@ -88,10 +89,14 @@ export interface StartedBerth {
   readonly lines: readonly string[];
 }
 
-/** @param name Of the namespace of its pods; begins the names of its nodes. */
+/**
+ * @param name Of the namespace of its pods; begins the names of its nodes.
+ * @param registries Of this machine. Its Berths list them, as users do.
+ */
 export async function createArchitectureStage(
   cluster: TestCluster,
   name: string,
+  registries: readonly { readonly host: string }[] = [],
 ): Promise<ArchitectureStage> {
   const folder = await mkdtemp(path.join(tmpdir(), "berth-architecture-"));
   await cluster.client.create(namespaces, { metadata: { name } });
@@ -100,21 +105,28 @@ export async function createArchitectureStage(
   await cluster.client.create(serviceAccounts, account, { namespace: name }).catch((error: unknown) => {
     if (!isApiError(error, "alreadyExists")) throw error;
   });
-  return new ArchitectureStage(cluster, name, folder);
+  return new ArchitectureStage(cluster, name, folder, registries);
 }
 
 export class ArchitectureStage implements AsyncDisposable {
   readonly cluster: TestCluster;
   readonly name: string;
   readonly #folder: string;
+  readonly #registries: readonly { readonly host: string }[];
   readonly #owned = new AsyncDisposableStack();
   #count = 0;
 
   /** Use `createArchitectureStage`. */
-  constructor(cluster: TestCluster, name: string, folder: string) {
+  constructor(
+    cluster: TestCluster,
+    name: string,
+    folder: string,
+    registries: readonly { readonly host: string }[],
+  ) {
     this.cluster = cluster;
     this.name = name;
     this.#folder = folder;
+    this.#registries = registries;
   }
 
   /** Starts a Berth and resolves once it is ready. It ends with the stage, at the latest. */
@@ -125,7 +137,8 @@ export class ArchitectureStage implements AsyncDisposable {
     const lines: string[] = [];
     const log = createJsonLogger({ level: "debug", destination: { write: (line) => void lines.push(line) } });
     const admission = { spec: await admissionSpec(asked), namespace: NAMESPACE };
-    const berth = await startBerth({ client, namespace: NAMESPACE, admission, log, ...options });
+    const registries = await listing(...this.#registries);
+    const berth = await startBerth({ client, namespace: NAMESPACE, admission, log, registries, ...options });
     this.#owned.use(berth);
     await eventually(() => {
       const problems = berth.problems();

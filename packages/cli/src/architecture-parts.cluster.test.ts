@@ -34,6 +34,7 @@ import {
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { startBerth } from "./composition.ts";
 import { admissionServerSpec } from "./config/admission-server.ts";
+import { listing } from "./testing/registries.ts";
 
 const NAMESPACE = "berth-system";
 const TAINT = "supported-arch";
@@ -83,6 +84,7 @@ async function aBerth(isAsked: boolean, replica?: string): Promise<RunningReplic
   const berth = await startBerth({
     client,
     namespace: NAMESPACE,
+    registries: await listing(registry),
     // The CRDs are as young as the test: without it a policy deleted while no Berth runs is not taken for deleted yet.
     crdGraceMs: 0,
     admission: { spec, namespace: NAMESPACE },

@@ -60,6 +60,7 @@ import { footprintDocuments } from "./footprint/footprints.ts";
 import { installManifests } from "./manifests.ts";
 import { type ExtraRights, rightsOf } from "./manifests-rights.ts";
 import { cli, type TestFolder, testFolder } from "./testing/harness.ts";
+import { listing } from "./testing/registries.ts";
 
 const DEVICE = "example.com/device";
 const LABEL = "accelerators/one";
@@ -468,6 +469,7 @@ describe("the manifests for architecture policies", () => {
         client: watchRefusals(asAccount, refusals),
         config: [{ path: `${folder.path}/policies.yaml`, shown: "policies.yaml" }],
         installation: "architecture",
+        registries: await listing(registry),
         namespace,
         admission: { spec, namespace },
         self: { apiVersion: "v1", kind: "Namespace", name: namespace, namespace },

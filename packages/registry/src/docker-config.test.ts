@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { credentialsFor, type DockerConfig, parseDockerConfig } from "./docker-config.ts";
+import { credentialsFor, type DockerConfig, isOf, parseDockerConfig } from "./docker-config.ts";
 import { parseReference } from "./reference.ts";
 
 const base64 = (text: string): string => Buffer.from(text).toString("base64");
@@ -243,5 +243,30 @@ describe("any text", () => {
         },
       ),
     );
+  });
+});
+
+describe("an image is of a place", () => {
+  it.each([
+    ["ghcr.io", "ghcr.io/team/app", true],
+    ["ghcr.io", "ghcr.io.evil.example/team/app", false],
+    ["ghcr.io", "ghcr.io:444/team/app", false],
+    ["ghcr.io/team", "ghcr.io/team/app", true],
+    ["ghcr.io/team", "ghcr.io/team", true],
+    ["ghcr.io/team", "ghcr.io/team-two/app", false],
+    ["ghcr.io/team/app", "ghcr.io/team", false],
+    ["*.example.com", "a.example.com/x", true],
+    ["*.example.com", "a.b.example.com/x", false],
+    ["*.example.com", "example.com/x", false],
+    ["docker.io/library", "nginx", true],
+    [
+      "docker.io/library",
+      "library/nginx:1@sha256:0000000000000000000000000000000000000000000000000000000000000000",
+      true,
+    ],
+    ["docker.io/library", "evil/nginx", false],
+    ["docker.io", "docker.io.evil/nginx", false],
+  ])("%s: %s is %s", (place, image, expected) => {
+    expect(isOf(place, parseReference(image))).toBe(expected);
   });
 });

@@ -71,6 +71,15 @@ export function credentialsFor(
   return withoutDuplicates(found.map(({ credential }) => credential));
 }
 
+/**
+ * Whether an image is of a registry or of a part of one: `ghcr.io`, `*.example.com`, `docker.io/library`. Hosts match as in
+ * docker configs, paths by whole segments: `ghcr.io/team` is not `ghcr.io/team-two`.
+ */
+export function isOf(place: string, { registry, repository }: ImageReference): boolean {
+  const [host = "", ...path] = place.split("/");
+  return hostMatches(host, registry) && `${repository}/`.startsWith(path.map((part) => `${part}/`).join(""));
+}
+
 /** A sentence where it cannot be used. */
 function parseEntry(location: string, value: unknown): DockerConfigEntry | string {
   const place = parseLocation(location);

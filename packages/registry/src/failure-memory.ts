@@ -34,6 +34,7 @@ const JITTER = 0.2;
 
 const WAITS: Readonly<Record<RegistryFailureKind, Wait>> = {
   invalidName: NEVER,
+  notAllowed: NEVER,
   notFound: ANSWERED,
   unauthorized: ANSWERED,
   forbidden: ANSWERED,

@@ -4,6 +4,8 @@
 export type RegistryFailureKind =
   /** The name is none, by the grammar of distribution/reference. Asking again cannot help. */
   | "invalidName"
+  /** The configuration does not let images of this registry be looked up. Never of a reader. Asking again cannot help. */
+  | "notAllowed"
   /** The registry knows no such image, or says so to whoever may not see it. */
   | "notFound"
   /** 401: no credentials, or wrong ones. */

@@ -4,6 +4,7 @@ export {
   type DockerConfig,
   type DockerConfigEntry,
   type DockerConfigFormat,
+  isOf,
   parseDockerConfig,
 } from "./docker-config.ts";
 export type { RegistryEndpoint, RegistryEndpoints, RegistryMirror } from "./endpoints.ts";

@@ -144,7 +144,7 @@ export class Transport {
     aborted: boolean,
     late: boolean,
   ): ExchangeError {
-    if (aborted) return new ExchangeError("aborted", "the caller gave up");
+    if (aborted) return new ExchangeError("aborted", `${host} had not answered when the lookup ended`);
     if (cause instanceof ExchangeError) return cause;
     const why = late ? `does not answer within ${this.#options.requestMs / 1000} s` : reasonOf(cause);
     return new ExchangeError("unreachable", `${host} ${why}`, { elsewhere: origin !== endpoint.origin });

@@ -22,12 +22,15 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { startBerth } from "../composition.ts";
 import { exitCodes } from "../exit-codes.ts";
 import { type CliResult, cli, type TestFolder, testFolder } from "../testing/harness.ts";
+import { listing, registriesDocument } from "../testing/registries.ts";
 
 const TAINT = "supported-arch";
 const policy = (mode: string): string => `apiVersion: berth.dev/v1alpha1
 kind: ArchitecturePolicy
 metadata: {name: all}
 spec: {mode: ${mode}, maxHold: 1h}
+---
+${registriesDocument(registry)}
 `;
 
 let cluster: TestCluster;
@@ -102,6 +105,7 @@ async function tainted({ folder }: Stage): Promise<void> {
   await using _berth = await startBerth({
     client,
     config: [{ path: `${folder.path}/taint.yaml`, shown: "taint.yaml" }],
+    registries: await listing(registry),
   });
   await eventually(async () => expect(await taintsOf("arm")).toContain(`${TAINT}=arm64:NoSchedule`));
   await eventually(async () => expect(await taintsOf("amd")).toContain(`${TAINT}=amd64:NoSchedule`));

@@ -39,6 +39,7 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { type BerthOptions, startBerth } from "../composition.ts";
 import { type AdmissionServerSpec, admissionServerSpec } from "../config/admission-server.ts";
 import { cli, testFolder } from "../testing/harness.ts";
+import { listing } from "../testing/registries.ts";
 
 const apiVersion = "berth.dev/v1alpha1";
 /** Of Berth's own state. */
@@ -228,6 +229,7 @@ describe("I-4 clean takes back all that Berth has written", () => {
     const sent = await cluster.client.create(pods, held, { namespace, dryRun: true });
     const { before, after } = await cleaned({
       admission: "Webhook",
+      options: { registries: await listing(registry) },
       ignore: (name) => name === `pods ${namespace}/held`,
       async given() {
         await cluster.client.create(nodes, aNode("amd").build());

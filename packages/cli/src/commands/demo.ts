@@ -12,7 +12,12 @@ import {
   type TestCluster,
   type TestRegistry,
 } from "@berth/testcluster";
-import { ARCHITECTURE_SCENES, admissionServer, setTheArchitectureStage } from "../demo/architecture-story.ts";
+import {
+  ARCHITECTURE_SCENES,
+  admissionServer,
+  listed,
+  setTheArchitectureStage,
+} from "../demo/architecture-story.ts";
 import { FOOTPRINT_SCENES } from "../demo/footprint-story.ts";
 import { GATE, GATE_SCENES, NAMESPACE, setTheGateStage } from "../demo/gate-story.ts";
 import { narrate } from "../demo/narrator.ts";
@@ -46,6 +51,7 @@ export async function demo(options: DemoOptions, surroundings: Surroundings): Pr
   const config = join(folder.path, "config");
   await mkdir(config);
   await writeFile(join(config, "startup-gate.yaml"), GATE);
+  await writeFile(join(config, "image-registries.yaml"), listed(registry));
   await writeFile(join(config, "admission-server.yaml"), admissionServer(await findFreePort()));
   const { images, node: third } = await setTheArchitectureStage({ client: cluster.client }, registry);
   const names = [...(await setTheStage({ client: cluster.client, rules })), third];

@@ -4,6 +4,7 @@ import { describe, expect, it } from "vitest";
 import { startFaultRegistry } from "../../../registry/src/testing/fault-registry.ts";
 import { exitCodes } from "../exit-codes.ts";
 import { cli, testFolder } from "../testing/harness.ts";
+import { registriesDocument } from "../testing/registries.ts";
 
 const PASSWORD = "correct-horse-battery";
 
@@ -26,10 +27,22 @@ describe("berth image inspect --pull-secret", () => {
       },
       { namespace },
     );
-    await using folder = await testFolder({ config: cluster.kubeconfig() });
+    await using folder = await testFolder({
+      config: cluster.kubeconfig(),
+      "berth.json": registriesDocument(registry),
+    });
     const inspect = (...pullSecrets: readonly string[]): ReturnType<typeof cli> => {
       const options = pullSecrets.flatMap((name) => ["--pull-secret", `${namespace}/${name}`]);
-      const args = ["image", "inspect", "--kubeconfig", "config", ...options, `${registry.host}/team/app:1`];
+      const args = [
+        "image",
+        "inspect",
+        "--kubeconfig",
+        "config",
+        "--config",
+        "berth.json",
+        ...options,
+        `${registry.host}/team/app:1`,
+      ];
       return cli(args, { folder: folder.path });
     };
     const good = await inspect("missing", "regcred");

@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { startFaultRegistry } from "../../../registry/src/testing/fault-registry.ts";
+import { type FaultRegistry, startFaultRegistry } from "../../../registry/src/testing/fault-registry.ts";
 import { exitCodes } from "../exit-codes.ts";
 import { type CliResult, cli, testFolder } from "../testing/harness.ts";
+import { registriesDocument } from "../testing/registries.ts";
 
 const PASSWORD = "correct-horse-battery";
 
@@ -17,11 +18,17 @@ const document = (spec: object): string =>
     spec,
   });
 
+/** Run by a user who lists the registry. */
+async function inspected(registry: FaultRegistry, ...args: readonly string[]): Promise<CliResult> {
+  await using folder = await testFolder({ "berth.json": registriesDocument(registry) });
+  return await cli(["image", "inspect", "--config", "berth.json", ...args], { folder: folder.path });
+}
+
 describe("berth image inspect", () => {
   it("prints what an image runs on, who said so, and at what cost", async () => {
     await using registry = await startFaultRegistry();
     registry.index("team/app", "1", ["linux/amd64", "linux/arm/v7"], { attestations: true });
-    const { code, stdout, stderr } = await cli(["image", "inspect", `${registry.host}/team/app:1`]);
+    const { code, stdout, stderr } = await inspected(registry, `${registry.host}/team/app:1`);
     expect([code, stderr]).toEqual([exitCodes.done, ""]);
     expect(plain(stdout, registry.host)).toMatchInlineSnapshot(`
       "Name:          REGISTRY/team/app:1
@@ -40,7 +47,7 @@ describe("berth image inspect", () => {
     await using registry = await startFaultRegistry();
     const digest = registry.image("team/app", "1", "linux/arm64", { format: "docker" });
     const name = `${registry.host}/team/app:1`;
-    const { code, stdout } = await cli(["image", "inspect", "-o", "json", name]);
+    const { code, stdout } = await inspected(registry, "-o", "json", name);
     expect(code).toBe(exitCodes.done);
     expect(JSON.parse(stdout)).toEqual({
       name,
@@ -81,7 +88,7 @@ describe("berth image inspect", () => {
     await using folder = await testFolder({ "berth.json": document({ timeout: "200ms", registries }) });
     const args = ["image", "inspect", "--config", "berth.json", `${registry.host}/team/app:1`];
     const { code, stderr } = await cli(args, { folder: folder.path });
-    expect([code, stderr]).toEqual([exitCodes.failed, expect.stringContaining("was not done within 0.6 s")]);
+    expect([code, stderr]).toEqual([exitCodes.failed, expect.stringContaining("had not answered when the lookup ended")]);
   });
 
   it("A-B4 takes the credentials of the docker config that is for all pods, and never shows them", async () => {
@@ -91,9 +98,9 @@ describe("berth image inspect", () => {
     registry.index("team/app", "1", ["linux/amd64"]);
     const auths = { [registry.host]: { username: "team", password: PASSWORD } };
     await using folder = await testFolder({
-      "good.json": document({ dockerConfig: "docker/config" }),
+      "good.json": document({ dockerConfig: "docker/config", registries: [{ registry: registry.host }] }),
       "docker/config": JSON.stringify({ auths }),
-      "missing.json": document({ dockerConfig: "docker/other" }),
+      "missing.json": document({ dockerConfig: "docker/other", registries: [{ registry: registry.host }] }),
     });
     const inspect = (config: string): Promise<CliResult> =>
       cli(["image", "inspect", "--config", config, `${registry.host}/team/app:1`], { folder: folder.path });
@@ -110,7 +117,7 @@ describe("berth image inspect", () => {
   it("says what is wrong as somebody would act on it", async () => {
     await using registry = await startFaultRegistry();
     const failing = async (...args: readonly string[]): Promise<readonly [number, string]> => {
-      const { code, stderr } = await cli(["image", "inspect", ...args]);
+      const { code, stderr } = await inspected(registry, ...args);
       return [code, plain(stderr, registry.host)];
     };
     expect(await failing(`${registry.host}/team/none:1`)).toMatchInlineSnapshot(`
@@ -143,6 +150,41 @@ describe("berth image inspect", () => {
       ",
       ]
     `);
+  });
+
+  it("S-5 asks no host of this machine that is not listed, and tells its user why", async () => {
+    await using registry = await startFaultRegistry();
+    const { code, stderr } = await cli(["image", "inspect", `${registry.host}/team/app:1`]);
+    expect([code, plain(stderr, registry.host)]).toMatchInlineSnapshot(`
+      [
+        1,
+        "berth: REGISTRY/team/app:1 cannot be read: REGISTRY, or a server that it names, cannot be reached. Check that Berth can reach this registry (its log says why not), or configure a mirror of it (REGISTRY is at an address that Berth connects to only if ImageRegistries lists the host)
+      ",
+      ]
+    `);
+    expect(registry.seen).toEqual([]);
+  });
+
+  it("S-5 looks up nothing of a registry that is not allowed", async () => {
+    await using registry = await startFaultRegistry();
+    await using folder = await testFolder({
+      "berth.json": document({
+        registries: [{ registry: registry.host }],
+        allowedRegistries: [`${registry.host}/team`, "*.example"],
+      }),
+    });
+    registry.index("team/app", "1", ["linux/amd64"]);
+    const args = ["image", "inspect", "--config", "berth.json"];
+    for (const [path, code] of [
+      ["team/app:1", exitCodes.done],
+      ["team-two/app:1", exitCodes.failed],
+      ["other/app:1", exitCodes.failed],
+    ] as const) {
+      const result = await cli([...args, `${registry.host}/${path}`], { folder: folder.path });
+      expect([path, result.code]).toEqual([path, code]);
+      if (code !== exitCodes.done) expect(result.stderr).toContain("not looked up");
+    }
+    expect(registry.seen.map(({ repository }) => repository)).toEqual(["team/app"]);
   });
 
   it("refuses registries that cannot be used, before anything is asked", async () => {

@@ -4,7 +4,6 @@ import {
   createRegistryClient,
   type ImageFacts,
   type ImageReference,
-  parseReference,
   RegistryError,
   type RegistryRequest,
   referenceText,
@@ -13,7 +12,12 @@ import { loadSettings, type RuleOptions } from "../config/settings.ts";
 import type { ConnectionOptions } from "../connection.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
 import { type FoundCredentials, PullCredentials } from "../images/pull-credentials.ts";
-import { type RegistrySettings, readMsOf, readRegistrySettings } from "../images/registry-settings.ts";
+import {
+  parseAllowed,
+  type RegistrySettings,
+  readMsOf,
+  readRegistrySettings,
+} from "../images/registry-settings.ts";
 import { formatColumns } from "../output/columns.ts";
 import { type DataFormat, printData } from "../output/data.ts";
 import { openSession } from "../session.ts";
@@ -30,10 +34,10 @@ export interface ImageInspectOptions extends ConnectionOptions, Pick<RuleOptions
 /** Asks the registry of an image which platforms it runs on, and says who answered. */
 export async function inspect(options: ImageInspectOptions, surroundings: Surroundings): Promise<ExitCode> {
   const { stdout, stderr, folder } = surroundings;
-  const reference = parse(options.image);
   const access = accessOf(options.pullSecret ?? []);
   const { imageRegistries } = await loadSettings({ config: options.config ?? [] }, folder);
   const registries = await readRegistrySettings(imageRegistries);
+  const reference = parse(options.image, registries);
   const { credentials, problems, commonProblems } = await findCredentials(
     { options, reference, access, registries },
     surroundings,
@@ -46,12 +50,12 @@ export async function inspect(options: ImageInspectOptions, surroundings: Surrou
   return exitCodes.done;
 }
 
-function parse(image: string): ImageReference {
+function parse(image: string, registries: RegistrySettings): ImageReference {
   try {
-    return parseReference(image);
+    return parseAllowed(image, registries);
   } catch (error) {
     if (!(error instanceof RegistryError)) throw error;
-    throw new CommandError(error.message, exitCodes.usage);
+    throw new CommandError(error.message, error.kind === "invalidName" ? exitCodes.usage : exitCodes.failed);
   }
 }
 
@@ -129,7 +133,8 @@ async function ask(
     const isRefused = error.kind === "unauthorized" || error.kind === "forbidden";
     const hint = isRefused && credentials.length === 0 ? "; here --pull-secret NAMESPACE/NAME names one" : "";
     const exitCode = error.kind === "invalidName" ? exitCodes.usage : exitCodes.failed;
-    throw new CommandError(`${error.message}${hint}`, exitCode);
+    const why = requests.findLast((request) => request.why !== undefined)?.why;
+    throw new CommandError(`${error.message}${why === undefined ? "" : ` (${why})`}${hint}`, exitCode);
   }
 }
 

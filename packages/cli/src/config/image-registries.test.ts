@@ -66,6 +66,7 @@ describe("ImageRegistries", () => {
     - registry: ghcr.io
     - registry: index.docker.io
     - registry: hub
+  allowedRegistries: [docker.io/library, "*.example:5000/team", "[::1]:5000", "https://ghcr.io", index.docker.io, ghcr.io/, "ghcr.io/Team"]
 `,
     });
     expect(faults.map(formatFault)).toMatchInlineSnapshot(`
@@ -79,6 +80,10 @@ describe("ImageRegistries", () => {
         "a.yaml:12:17: error: spec.registries.3.registry: ghcr.io is there already (InvalidDocument)",
         "a.yaml:13:17: error: spec.registries.4.registry: is in no name of an image: the Hub is docker.io there, and so is what has neither dot nor port (InvalidDocument)",
         "a.yaml:14:17: error: spec.registries.5.registry: is in no name of an image: the Hub is docker.io there, and so is what has neither dot nor port (InvalidDocument)",
+        "a.yaml:15:79: error: spec.allowedRegistries.3: must be a registry, with * for parts of its name, and a path or none: *.example.com/team (InvalidDocument)",
+        "a.yaml:15:98: error: spec.allowedRegistries.4: is in no name of an image: the Hub is docker.io there, and so is what has neither dot nor port (InvalidDocument)",
+        "a.yaml:15:115: error: spec.allowedRegistries.5: must be a registry, with * for parts of its name, and a path or none: *.example.com/team (InvalidDocument)",
+        "a.yaml:15:125: error: spec.allowedRegistries.6: must be a registry, with * for parts of its name, and a path or none: *.example.com/team (InvalidDocument)",
       ]
     `);
   });

@@ -5,7 +5,10 @@ import * as z from "zod";
 
 /** How one registry is reached. Whatever is not listed is reached by https, with the authorities of the system. */
 export interface RegistrySpec {
-  /** As image names have it: `docker.io`, `registry.example:5000`. */
+  /**
+   * As image names have it: `docker.io`, `registry.example:5000`. A host that is listed may be at any address, this machine's
+   * included. List token and storage servers in the same way.
+   */
   readonly registry: string;
   /**
    * Asked before it, in this order: `https://mirror.example`, with a path that is put before repositories or without.
@@ -21,6 +24,8 @@ export interface RegistrySpec {
 export interface ImageRegistriesSpec {
   /** Default none. */
   readonly registries: readonly RegistrySpec[];
+  /** Images are looked up only of these: `ghcr.io`, `*.example.com`, `docker.io/library`. Default all. */
+  readonly allowedRegistries?: readonly string[] | undefined;
   /** A docker config whose credentials are for all pods, as those of a node are. Read again when it changes. Default none. */
   readonly dockerConfig?: string | undefined;
   /** How long a tag stands for what it was found to stand for. Default `6h`. */
@@ -33,11 +38,15 @@ export interface ImageRegistriesSpec {
 
 const MAX_REGISTRIES = 64;
 const MAX_MIRRORS = 8;
+const MAX_ALLOWED = 256;
 const LONGEST_TIMEOUT_MS = 300_000;
 
 /** The domain of an image name, as the reference grammar of distribution has it: host or IPv6 address, and port. */
 const REGISTRY =
   /^(?:[A-Za-z0-9](?:[-A-Za-z0-9]*[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[-A-Za-z0-9]*[A-Za-z0-9])?)*|\[[0-9A-Fa-f:]+\])(?::\d{1,5})?$/;
+
+/** A host, in which `*` stands for any part of a label, and port; then path segments. */
+const PLACE = /^(?:[A-Za-z0-9.*-]+|\[[0-9A-Fa-f:]+\])(?::\d{1,5})?(?:\/[a-z0-9][a-z0-9._-]*)*$/;
 
 function isMirror(text: string): boolean {
   const url = URL.parse(text);
@@ -75,9 +84,19 @@ const registry: z.ZodType<RegistrySpec> = z.strictObject({
   plainHttp: z.boolean().default(false),
 });
 
+const place = z
+  .string()
+  .max(512)
+  .regex(PLACE, "must be a registry, with * for parts of its name, and a path or none: *.example.com/team")
+  .refine((text) => {
+    const [host = ""] = text.split("/");
+    return host.includes("*") || isNamed(host);
+  }, "is in no name of an image: the Hub is docker.io there, and so is what has neither dot nor port");
+
 export const imageRegistriesSpec: z.ZodType<ImageRegistriesSpec> = z
   .strictObject({
     registries: z.array(registry).max(MAX_REGISTRIES).readonly().default([]),
+    allowedRegistries: z.array(place).min(1).max(MAX_ALLOWED).readonly().optional(),
     dockerConfig: z.string().min(1, "must not be empty").optional(),
     tagTtl: duration().default("6h"),
     alwaysTtl: duration().default("5m"),

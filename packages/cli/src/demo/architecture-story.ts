@@ -56,6 +56,16 @@ export async function setTheArchitectureStage(
   return { images, node };
 }
 
+/** Without it Berth asks no host of this machine. */
+export const listed = ({ host }: Pick<TestRegistry, "host">): string => `apiVersion: berth.dev/v1alpha1
+kind: ImageRegistries
+metadata:
+  name: demo
+spec:
+  registries:
+    - registry: ${host}
+`;
+
 export const ARCHITECTURE_SCENES: readonly Scene[] = [
   {
     title: "An ArchitecturePolicy is saved: from now on pods run only where all of their images do",

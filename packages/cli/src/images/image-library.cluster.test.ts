@@ -14,9 +14,9 @@ import {
 import { eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
 import { type FaultRegistry, startFaultRegistry } from "../../../registry/src/testing/fault-registry.ts";
+import { listing } from "../testing/registries.ts";
 import { IMAGE_FACTS_FIELD, IMAGE_FACTS_LABEL } from "./fact-config-maps.ts";
 import { createImageLibrary, type ImageLibrary } from "./image-library.ts";
-import { readRegistrySettings } from "./registry-settings.ts";
 
 const PASSWORD = "correct-horse-battery";
 let cluster: TestCluster;
@@ -48,6 +48,8 @@ interface ReplicaOptions {
   readonly client?: KubeClient;
   readonly leads?: boolean;
   readonly clock?: Clock;
+  /** That its configuration lists. */
+  readonly registries?: readonly FaultRegistry[];
 }
 
 /** A process of Berth, as far as images go. */
@@ -56,6 +58,7 @@ async function startReplica({
   client = cluster.client,
   leads = true,
   clock = systemClock,
+  registries = [],
 }: ReplicaOptions): Promise<Replica> {
   const lines: string[] = [];
   const log = createJsonLogger({ level: "debug", destination: { write: (line) => void lines.push(line) } });
@@ -65,7 +68,7 @@ async function startReplica({
     cluster: clusterName("test"),
     installation: "berth",
     ...(namespace !== undefined && { namespace }),
-    registries: await readRegistrySettings(),
+    registries: await listing(...registries),
     clock,
     log,
     metrics,
@@ -132,7 +135,7 @@ describe("the library of images", () => {
       ask(`${registry.host}/team/app-${at}:1`),
       ask(`${registry.host}/team/app-${at}@${digest}`, { serviceAccount: "other" }),
     ]);
-    await using first = await startReplica({ namespace });
+    await using first = await startReplica({ registries: [registry], namespace });
     for (let repeat = 0; repeat < 100; repeat++) for (const one of questions) first.library.want(one);
     const before = await Promise.all(questions.map((one) => first.known(one)));
     // A digest and its tag may be asked for at the same moment; neither is asked for twice.
@@ -151,7 +154,7 @@ describe("the library of images", () => {
     expect((await factsIn(namespace)).split("\n").filter((line) => line !== "")).toHaveLength(10);
 
     registry.forget();
-    await using second = await startReplica({ namespace });
+    await using second = await startReplica({ registries: [registry], namespace });
     expect(await Promise.all(questions.map((one) => second.known(one)))).toEqual(before);
     expect(asked(registry)).toBe(0);
   });
@@ -162,8 +165,8 @@ describe("the library of images", () => {
     registry.image("team/app", "1", "linux/s390x");
     const question = ask(`${registry.host}/team/app:1`);
     const clock = createVirtualClock(Date.now());
-    await using leader = await startReplica({ namespace, clock });
-    await using follower = await startReplica({ namespace, leads: false });
+    await using leader = await startReplica({ registries: [registry], namespace, clock });
+    await using follower = await startReplica({ registries: [registry], namespace, leads: false });
     follower.library.wake();
     await leader.known(question);
     const heard: string[] = [];
@@ -192,7 +195,7 @@ describe("the library of images", () => {
       return { ...ask(`${registry.host}/team/app-${at}:1`), pull: "Always" };
     });
     const clock = createVirtualClock(Date.now());
-    await using leader = await startReplica({ namespace, clock });
+    await using leader = await startReplica({ registries: [registry], namespace, clock });
     await Promise.all(questions.map((question) => leader.known(question)));
     const versions = new Set<string>();
     const lookAt = async (): Promise<void> => {
@@ -245,7 +248,7 @@ describe("the library of images", () => {
       },
       { namespace },
     );
-    await using replica = await startReplica({ namespace });
+    await using replica = await startReplica({ registries: [registry], namespace });
     expect(await replica.known(ask("ghcr.io/kept/app:1"))).toMatchObject({
       platforms: [{ os: "linux", architecture: "riscv64" }],
     });
@@ -262,7 +265,7 @@ describe("the library of images", () => {
     const namespace = await aNamespace();
     registry.image("team/app", "1", "linux/arm64");
     await using client = cluster.connect({ user: await cluster.user("berth-without-rights") });
-    await using replica = await startReplica({ namespace, client });
+    await using replica = await startReplica({ registries: [registry], namespace, client });
     expect(await replica.known(ask(`${registry.host}/team/app:1`))).toMatchObject({ state: "known" });
     await replica.stop();
     expect(await factsIn(namespace)).toBe("");
@@ -296,7 +299,7 @@ describe("the library of images", () => {
       { namespace },
     );
     const image = `${registry.host}/team/private:1`;
-    await using replica = await startReplica({ namespace });
+    await using replica = await startReplica({ registries: [registry], namespace });
     const without = await replica.known(ask(image, { namespace, secrets: ["missing"] }));
     expect(without).toMatchObject({ state: "failed", reason: "PullSecretUnreadable" });
     expect(without).toHaveProperty(
@@ -332,7 +335,7 @@ describe("the library of images", () => {
     await using registry = await startFaultRegistry();
     registry.image("team/app", "1", "linux/arm64");
     const clock = createVirtualClock(Date.now());
-    await using replica = await startReplica({ clock });
+    await using replica = await startReplica({ registries: [registry], clock });
     const question = ask(`${registry.host}/team/app:1`);
     const down = registry.inject({ does: "status", status: 503 });
     const failed = await replica.known(question);

@@ -7,7 +7,6 @@ import {
   ImageFactStore,
   type ImageReader,
   type ImageReference,
-  parseReference,
   RegistryError,
 } from "@berth/registry";
 import {
@@ -23,10 +22,10 @@ import {
 import { VERSION } from "../version.ts";
 import { ExpiringCache } from "./expiring-cache.ts";
 import { FactConfigMaps } from "./fact-config-maps.ts";
-import { ofInvalidName, scopeOf, toKnowledge } from "./knowledge.ts";
+import { ofRefusedName, scopeOf, toKnowledge } from "./knowledge.ts";
 import { createImageMetrics } from "./metrics.ts";
 import { PullCredentials } from "./pull-credentials.ts";
-import { type RegistrySettings, readMsOf } from "./registry-settings.ts";
+import { parseAllowed, type RegistrySettings, readMsOf } from "./registry-settings.ts";
 
 export interface ImageLibraryOptions {
   readonly client: KubeClient;
@@ -104,7 +103,12 @@ class Library implements ImageLibrary {
       readMs: readMsOf(registries),
       userAgent: `berth/${VERSION}`,
       clock,
-      onRequest,
+      onRequest: (request) => {
+        onRequest(request);
+        const { registry, why } = request;
+        // For the operator only: Events have one wording, lest tenants explore the network by image names.
+        if (why !== undefined) log.info("a registry was asked in vain", { registry, why });
+      },
     });
     this.#store = new ImageFactStore({
       reader: this.#reader,
@@ -134,7 +138,7 @@ class Library implements ImageLibrary {
 
   look({ image, pull, access }: ImageQuestion): ImageKnowledge {
     const reference = this.#parse(image);
-    if (reference instanceof RegistryError) return ofInvalidName(image, reference);
+    if (reference instanceof RegistryError) return ofRefusedName(image, reference);
     const scope = scopeOf(access);
     const answer = this.#store.look({ reference, pull, scope });
     return toKnowledge(factName(reference), answer, this.#problems.get(scope));
@@ -168,7 +172,7 @@ class Library implements ImageLibrary {
       return found.credentials;
     };
     // Never rejects, and is waited for when the store is disposed of.
-    void this.#store.want({ reference, pull, scope, credentials });
+    void this.#store.want({ reference, pull, scope, credentials, namespace: access.namespace });
   }
 
   #reportCommon(problem: string): void {
@@ -184,7 +188,7 @@ class Library implements ImageLibrary {
     if (known !== undefined) return known;
     let parsed: ImageReference | RegistryError;
     try {
-      parsed = parseReference(image);
+      parsed = parseAllowed(image, this.#options.registries);
     } catch (error) {
       if (!(error instanceof RegistryError)) throw error;
       parsed = error;

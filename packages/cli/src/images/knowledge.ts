@@ -6,6 +6,7 @@ type FailureReason = Exclude<RegistryFailureKind, "noPlatform" | "aborted">;
 
 const REASONS: Readonly<Record<FailureReason, Reason>> = {
   invalidName: reasons.ImageNameInvalid,
+  notAllowed: reasons.RegistryNotAllowed,
   notFound: reasons.ImageNotFound,
   unauthorized: reasons.RegistryUnauthorized,
   forbidden: reasons.RegistryForbidden,
@@ -39,9 +40,10 @@ export function toKnowledge(
   return toFailure(name, answer, problems);
 }
 
-/** The name cannot be read: nothing will ever be known. */
-export function ofInvalidName(image: string, { message }: RegistryError): ImageKnowledge {
-  return { state: "failed", name: image, reason: reasons.ImageNameInvalid, message };
+/** The name cannot be read, or its registry must not be asked: nothing will ever be known. */
+export function ofRefusedName(image: string, { kind, message }: RegistryError): ImageKnowledge {
+  const reason = kind === "notAllowed" ? reasons.RegistryNotAllowed : reasons.ImageNameInvalid;
+  return { state: "failed", name: image, reason, message };
 }
 
 function toFailure(

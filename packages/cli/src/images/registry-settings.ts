@@ -1,7 +1,16 @@
 /** The document `ImageRegistries` made ready for use: files that it names are read. */
 import { readFile } from "node:fs/promises";
 import { durationMs } from "@berth/placement";
-import { createRegistryClient, type RegistryEndpoint, type RegistryEndpoints } from "@berth/registry";
+import {
+  createRegistryClient,
+  type ImageReference,
+  isOf,
+  parseReference,
+  type RegistryEndpoint,
+  type RegistryEndpoints,
+  RegistryError,
+  referenceText,
+} from "@berth/registry";
 import {
   defaultImageRegistries,
   type ImageRegistriesSpec,
@@ -11,6 +20,8 @@ import { CommandError, exitCodes } from "../exit-codes.ts";
 
 export interface RegistrySettings {
   readonly endpoints: RegistryEndpoints;
+  /** Of other images nothing is looked up; see `isOf`. Absent: all may be. */
+  readonly allowedRegistries?: readonly string[];
   /** Absolute. Read when it is needed. */
   readonly dockerConfig?: string;
   readonly tagTtlMs: number;
@@ -27,11 +38,21 @@ export function readMsOf({ timeoutMs }: RegistrySettings): number {
   return REQUESTS_PER_READ * timeoutMs;
 }
 
+/** @throws RegistryError `invalidName`; `notAllowed` for an image that must not be looked up. */
+export function parseAllowed(image: string, { allowedRegistries }: RegistrySettings): ImageReference {
+  const reference = parseReference(image);
+  if (allowedRegistries?.some((place) => isOf(place, reference)) ?? true) return reference;
+  const message =
+    `${referenceText(reference)} is not looked up: the configuration allows only registries that it lists. ` +
+    "Use an image of one of them, or have this one added to allowedRegistries in ImageRegistries";
+  throw new RegistryError("notAllowed", message, { registry: reference.registry });
+}
+
 /** @throws CommandError when a file of authorities cannot be read or is of no use, or a registry has no such name. */
 export async function readRegistrySettings(
   spec: ImageRegistriesSpec = defaultImageRegistries,
 ): Promise<RegistrySettings> {
-  const { registries, dockerConfig, tagTtl, alwaysTtl, timeout } = spec;
+  const { registries, allowedRegistries, dockerConfig, tagTtl, alwaysTtl, timeout } = spec;
   const pairs = await Promise.all(
     registries.map(async (one) => [one.registry, await toEndpoint(one)] as const),
   );
@@ -39,6 +60,7 @@ export async function readRegistrySettings(
   await tryOut(endpoints);
   return {
     endpoints,
+    ...(allowedRegistries && { allowedRegistries }),
     ...(dockerConfig !== undefined && { dockerConfig }),
     tagTtlMs: durationMs(tagTtl),
     alwaysTtlMs: durationMs(alwaysTtl),

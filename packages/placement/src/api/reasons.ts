@@ -120,6 +120,7 @@ const MEANINGS = {
   ImageNotFound: "The registry does not know the image, or does not show it to whoever may not see it.",
   ImageWithoutPlatform: "What the name stands for is no image that runs: it names no platform.",
   ImageMalformed: "What the registry says of the image cannot be read or is not what was asked for.",
+  RegistryNotAllowed: "The configuration does not let images of this registry be looked up.",
   RegistryUnauthorized: "The registry wants other credentials than there are for the image.",
   RegistryForbidden: "The registry does not allow these credentials to read the image.",
   RegistryRateLimited: "The registry wants to be asked less often.",

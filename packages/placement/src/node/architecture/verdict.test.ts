@@ -368,6 +368,7 @@ describe("A-B8 a pod with an image that is not known", () => {
     "ImageNameInvalid",
     "ImageNotFound",
     "ImageMalformed",
+    "RegistryNotAllowed",
     "RegistryUnauthorized",
     "RegistryForbidden",
   ])("%s lasts, so the policy counts at once", (failed) => {
