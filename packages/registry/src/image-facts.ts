@@ -183,21 +183,17 @@ export class ImageFactStore implements AsyncDisposable {
   }
 
   async #ask(name: string, demand: FactDemand): Promise<void> {
+    const suspended = this.#suspension(demand.reference.registry);
+    if (suspended !== undefined) return this.#remember(name, demand.scope, suspended);
     const credentials = await this.#credentialsOf(name, demand);
     if (credentials === undefined) return undefined;
-    const { reference, scope, namespace = scope } = demand;
-    const asker = { registry: reference.registry, namespace, credential: this.#fingerprintOf(credentials) };
-    const ofScope = scopeKey(name, scope);
-    const ofCredential = `${name}\ncredentials\n${asker.credential}`;
-    const standing = this.#failures.standing(ofCredential, this.#options.monotonic());
-    if (standing !== undefined) return this.#failures.share(ofScope, standing);
-    const error =
-      this.#suspension(asker, "check") ?? (await this.#readInTurn(name, reference, credentials, asker));
-    if (error?.kind === "aborted") return undefined;
-    const now = this.#options.monotonic();
-    if (error === undefined) for (const key of [ofScope, ofCredential]) this.#failures.forget(key);
-    else if (error.kind === "suspended") this.#failures.record(ofScope, error, now);
-    else this.#failures.share(ofScope, this.#failures.record(ofCredential, error, now));
+    const fingerprint = this.#fingerprintOf(credentials);
+    const identity = `${name}\ncredentials\n${fingerprint}`;
+    const failed = this.#failures.standing(identity, this.#options.monotonic());
+    if (failed !== undefined) return this.#failures.share(scopeKey(name, demand.scope), failed);
+    const error = await this.#readInTurn(name, demand, credentials, fingerprint);
+    if (error !== undefined) return this.#remember(name, demand.scope, error, identity);
+    for (const key of [scopeKey(name, demand.scope), identity]) this.#failures.forget(key);
   }
 
   /** `undefined` when it could not be had, which is remembered. */
@@ -218,14 +214,15 @@ export class ImageFactStore implements AsyncDisposable {
   /** Reads, and learns; or says why not. */
   async #readInTurn(
     name: string,
-    reference: ImageReference,
+    { reference, scope, namespace = scope }: FactDemand,
     credentials: readonly RegistryCredential[],
-    asker: RegistryAsker,
+    credential: string,
   ): Promise<RegistryError | undefined> {
     const { registry } = reference;
+    const asker = { registry, namespace, credential };
     using turn = await this.#turns.take(registry);
     if (turn === undefined) return aborted(registry);
-    const suspended = this.#suspension(asker, "admit");
+    const suspended = this.#suspension(asker);
     if (suspended !== undefined) return suspended;
     let failure: RegistryError | undefined;
     try {
@@ -279,10 +276,20 @@ export class ImageFactStore implements AsyncDisposable {
     return true;
   }
 
-  #suspension(asker: RegistryAsker, how: "check" | "admit"): RegistryError | undefined {
-    const { registry } = asker;
+  #remember(name: string, scope: string, error: RegistryError, identity?: string): void {
+    if (error.kind === "aborted") return;
     const now = this.#options.monotonic();
-    const admission = how === "check" ? this.#breakers.check(asker, now) : this.#breakers.admit(asker, now);
+    const ofScope = scopeKey(name, scope);
+    if (identity === undefined || error.kind === "suspended") this.#failures.record(ofScope, error, now);
+    else this.#failures.share(ofScope, this.#failures.record(identity, error, now));
+  }
+
+  /** @param asker of a question that is put now when it is allowed; a registry, to ask whether it is left alone. */
+  #suspension(asker: RegistryAsker | string): RegistryError | undefined {
+    const now = this.#options.monotonic();
+    const registry = typeof asker === "string" ? asker : asker.registry;
+    const admission =
+      typeof asker === "string" ? this.#breakers.check(asker, now) : this.#breakers.admit(asker, now);
     if (admission.allowed) return undefined;
     const why =
       admission.why === "failing" ? "the last questions to it failed" : "it limits how often it may be asked";

@@ -51,7 +51,7 @@ describe("a registry that fails", () => {
 
   it("is then asked once, whose failure opens it again, and whose answer closes it", () => {
     const breakers = failing(5);
-    expect(breakers.check(A, 30_000)).toEqual({ allowed: true });
+    expect(breakers.check("a.io", 30_000)).toEqual({ allowed: true });
     expect(breakers.admit(A, 30_000)).toEqual({ allowed: true });
     expect(breakers.admit(A, 30_001)).toEqual({ allowed: false, waitMs: 1_000, why: "failing" });
     breakers.settle(A, failure("unreachable"), 40_000);
@@ -72,13 +72,13 @@ describe("a registry that fails", () => {
   it("rests no longer for failures of questions from before", () => {
     const breakers = failing(5);
     breakers.settle(A, failure("unreachable"), 20_000);
-    expect(breakers.check(A, 30_000)).toEqual({ allowed: true });
+    expect(breakers.check("a.io", 30_000)).toEqual({ allowed: true });
   });
 
   it("is asked again at once when a question from before is answered", () => {
     const breakers = failing(5);
     breakers.settle(A, undefined, 1_000);
-    expect(breakers.check(A, 1_000)).toEqual({ allowed: true });
+    expect(breakers.check("a.io", 1_000)).toEqual({ allowed: true });
   });
 });
 
@@ -100,7 +100,7 @@ describe("a registry that limits", () => {
     breakers.settle(A, undefined, 1);
     breakers.settle(A, failure("rateLimited", 10_000), 2);
     breakers.settle(A, failure("unreachable"), 3);
-    expect(breakers.check(A, 89_999)).toMatchObject({ allowed: false, why: "rateLimited" });
+    expect(breakers.admit(A, 89_999)).toMatchObject({ allowed: false, why: "rateLimited" });
   });
 });
 
@@ -110,32 +110,32 @@ it("remembers as many registries as it may, and forgets the one wanted longest a
     for (const namespace of ["one", "two"])
       breakers.settle(asker(registry, namespace), failure("unreachable"), 0);
   }
-  expect(breakers.check(A, 0)).toEqual({ allowed: true });
-  expect(breakers.check(B, 0)).toMatchObject({ allowed: false });
-  expect(breakers.check(asker("c.io"), 0)).toMatchObject({ allowed: false });
+  expect(breakers.admit(A, 0)).toEqual({ allowed: true });
+  expect(breakers.admit(B, 0)).toMatchObject({ allowed: false });
+  expect(breakers.admit(asker("c.io"), 0)).toMatchObject({ allowed: false });
 });
 
 describe("S-3 a registry is closed for all", () => {
   it("by no number of failures that one namespace alone has seen, and by those of two", () => {
     const breakers = new RegistryBreakers();
     for (let time = 0; time < 100; time += 1) breakers.settle(A, failure("unreachable"), 0);
-    expect(breakers.check(A, 0)).toEqual({ allowed: true });
+    expect(breakers.admit(A, 0)).toEqual({ allowed: true });
     breakers.settle(asker("a.io", "two"), failure("serverError"), 0);
-    expect(breakers.check(A, 0)).toMatchObject({ allowed: false });
+    expect(breakers.admit(A, 0)).toMatchObject({ allowed: false });
   });
 
   it("by no failure of another server that it led to", () => {
     const breakers = new RegistryBreakers({ failures: 1 });
     const error = new RegistryError("unreachable", "", { registry: "a.io", elsewhere: true });
     for (const namespace of ["one", "two"]) breakers.settle(asker("a.io", namespace), error, 0);
-    expect(breakers.check(A, 0)).toEqual({ allowed: true });
+    expect(breakers.admit(A, 0)).toEqual({ allowed: true });
   });
 
   it("by no limit: only who was limited waits", () => {
     const breakers = new RegistryBreakers();
     breakers.settle(A, failure("rateLimited", 4_159_000), 0);
-    expect(breakers.check(A, 0)).toMatchObject({ allowed: false, why: "rateLimited" });
+    expect(breakers.admit(A, 0)).toMatchObject({ allowed: false, why: "rateLimited" });
     for (const other of [asker("a.io", "two"), asker("a.io", "one", "other"), B])
-      expect(breakers.check(other, 0)).toEqual({ allowed: true });
+      expect(breakers.admit(other, 0)).toEqual({ allowed: true });
   });
 });

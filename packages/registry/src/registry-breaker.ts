@@ -75,11 +75,9 @@ export class RegistryBreakers {
     this.#limits = new RecentMap(maxRegistries);
   }
 
-  /** Asks without taking the right to probe. */
-  check(asker: RegistryAsker, now: number): Admission {
-    const limitedMs = (this.#limits.get(limitKey(asker)) ?? now) - now;
-    if (limitedMs > 0) return { allowed: false, waitMs: limitedMs, why: "rateLimited" };
-    const trouble = this.#troubles.get(asker.registry);
+  /** Whether it is open for all. Takes no right to probe. */
+  check(registry: string, now: number): Admission {
+    const trouble = this.#troubles.get(registry);
     if (trouble?.restsUntil === undefined) return { allowed: true };
     const waitMs = Math.max(trouble.restsUntil - now, trouble.probing ? PROBE_WAIT_MS : 0);
     return waitMs > 0 ? { allowed: false, waitMs, why: "failing" } : { allowed: true };
@@ -87,7 +85,9 @@ export class RegistryBreakers {
 
   /** Asks for a question that is put now when it is allowed. */
   admit(asker: RegistryAsker, now: number): Admission {
-    const admission = this.check(asker, now);
+    const limitedMs = (this.#limits.get(limitKey(asker)) ?? now) - now;
+    if (limitedMs > 0) return { allowed: false, waitMs: limitedMs, why: "rateLimited" };
+    const admission = this.check(asker.registry, now);
     const trouble = this.#troubles.get(asker.registry);
     if (admission.allowed && trouble?.restsUntil !== undefined) trouble.probing = true;
     return admission;

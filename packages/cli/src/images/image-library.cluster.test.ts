@@ -50,6 +50,7 @@ interface ReplicaOptions {
   readonly clock?: Clock;
   /** That its configuration lists. */
   readonly registries?: readonly FaultRegistry[];
+  readonly allowedRegistries?: readonly string[];
 }
 
 /** A process of Berth, as far as images go. */
@@ -59,6 +60,7 @@ async function startReplica({
   leads = true,
   clock = systemClock,
   registries = [],
+  allowedRegistries,
 }: ReplicaOptions): Promise<Replica> {
   const lines: string[] = [];
   const log = createJsonLogger({ level: "debug", destination: { write: (line) => void lines.push(line) } });
@@ -68,7 +70,7 @@ async function startReplica({
     cluster: clusterName("test"),
     installation: "berth",
     ...(namespace !== undefined && { namespace }),
-    registries: await listing(...registries),
+    registries: { ...(await listing(...registries)), ...(allowedRegistries && { allowedRegistries }) },
     clock,
     log,
     metrics,
@@ -329,6 +331,35 @@ describe("the library of images", () => {
     expect(body).toMatch(/berth_registry_requests_total\{kind="manifest",code="200"\} \d/);
     expect(body).not.toContain(registry.host);
     expect(body).not.toContain("team/private");
+  });
+
+  it("S-5 looks up nothing of a registry that is not allowed, not even its secrets, and says so", async () => {
+    await using registry = await startFaultRegistry();
+    registry.image("team/app", "1", "linux/arm64");
+    let requests = 0;
+    await using client = cluster.connect({ onAnswer: () => void (requests += 1) });
+    const allowedRegistries = ["*.example", `${registry.host}/other`];
+    await using replica = await startReplica({ registries: [registry], allowedRegistries, client });
+    const question = ask(`${registry.host}/team/app:1`);
+    replica.library.want(question);
+    expect(replica.library.look(question)).toMatchObject({
+      state: "failed",
+      reason: "RegistryNotAllowed",
+      message: expect.stringContaining("added to allowedRegistries"),
+    });
+    await replica.stop();
+    expect([requests, asked(registry)]).toEqual([0, 0]);
+  });
+
+  it("S-5 logs why a host was not reached, and tells tenants only that it was not", async () => {
+    await using registry = await startFaultRegistry();
+    await using replica = await startReplica({});
+    const failed = await replica.known(ask(`${registry.host}/team/app:1`));
+    expect(failed).toMatchObject({ state: "failed", reason: "RegistryUnreachable" });
+    expect(JSON.stringify(failed)).not.toContain("address");
+    await replica.stop();
+    expect(replica.lines.join("")).toContain("is at an address that Berth connects to only if");
+    expect(registry.seen).toEqual([]);
   });
 
   it("A-P8 learns of a registry that comes back", async () => {
