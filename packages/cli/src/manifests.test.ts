@@ -4,6 +4,7 @@ import type {
   CustomResourceDefinition,
   Deployment,
   KubeObject,
+  NetworkPolicy,
   PolicyRule,
   Role,
   RoleBinding,
@@ -68,6 +69,24 @@ describe("installManifests", () => {
       "berth-config",
     ]);
     expect(JSON.stringify(installManifests(OPTIONS))).not.toContain("config=");
+  });
+
+  it("S-1 closes the webhook to all but API servers where their addresses are given, and never by default", () => {
+    const apiServerCidrs = ["10.0.0.0/28", "fd00::1/128"];
+    const policy = find(installManifests({ ...OPTIONS, apiServerCidrs }), "NetworkPolicy") as NetworkPolicy;
+    const { ports } = (find(installManifests(OPTIONS), "Deployment") as Deployment).spec?.template.spec
+      ?.containers[0] as { readonly ports: readonly { readonly name: string }[] };
+    const rules = policy.spec?.ingress ?? [];
+    expect(rules.flatMap((rule) => rule.ports?.map(({ port }) => port)).toSorted()).toEqual(
+      ports.map(({ name }) => name).toSorted(),
+    );
+    expect(rules.map(({ from }) => from)).toEqual([
+      apiServerCidrs.map((cidr) => ({ ipBlock: { cidr } })),
+      undefined,
+    ]);
+    expect(installManifests(OPTIONS).map(({ kind }) => kind)).not.toContain("NetworkPolicy");
+    for (const wrong of ["10.0.0.1", "10.0.0.0/33", "fd00::/129", "nowhere/8", "10.0.0.0/8/8", ""])
+      expect(() => installManifests({ ...OPTIONS, apiServerCidrs: [wrong] })).toThrow("--api-server-cidr");
   });
 
   it("refuses rules that no ConfigMap can hold", () => {

@@ -12,6 +12,7 @@ import type {
   ServiceAccount,
 } from "@berth/kube";
 import { clusterRoles, type ExtraRights, namespaceRules } from "./manifests-rights.ts";
+import { webhookNetworkPolicy } from "./network-policy.ts";
 import { type PodPatch, type PodSpec, patchPod } from "./pod-patch.ts";
 
 export interface InstallOptions {
@@ -27,6 +28,8 @@ export interface InstallOptions {
   readonly rights?: ExtraRights;
   /** Merged into the pod template. A service account that it names is not made, and gets the roles. Default none. */
   readonly patch?: PodPatch;
+  /** Addresses of the API servers: only they reach the webhook. Default: everybody does, for they are not known. */
+  readonly apiServerCidrs?: readonly string[];
 }
 
 /** Kubernetes makes these. They are not printed: their pods do not meet the policy that our Namespace enforces. */
@@ -47,7 +50,7 @@ const NON_ROOT = 65_532;
  * a test runs Berth with them. The CRDs are not among them: they come first, may be shared by several installations, and
  * deleting them deletes all rules.
  *
- * @throws RangeError when the rules, or the documents, do not fit into a ConfigMap.
+ * @throws RangeError when the rules, or the documents, do not fit into a ConfigMap; CommandError for a CIDR that is none.
  */
 export function installManifests(options: InstallOptions): readonly KubeObject[] {
   const { namespace, installation } = options;
@@ -98,7 +101,9 @@ export function installManifests(options: InstallOptions): readonly KubeObject[]
     role,
     binding,
   ];
-  return [...access, ...files, webhookService(own), deployment(options, own)];
+  const { apiServerCidrs = [] } = options;
+  const closed = apiServerCidrs.length > 0 ? [webhookNetworkPolicy(own, apiServerCidrs)] : [];
+  return [...access, ...files, webhookService(own), ...closed, deployment(options, own)];
 }
 
 /** The pods meet the strictest Pod Security Standard. */

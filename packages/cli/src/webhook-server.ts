@@ -17,6 +17,8 @@ export interface AdmissionSettings {
   readonly spec: AdmissionServerSpec;
   /** Where the certificates are; absent: there is no such namespace, and Berth makes none. */
   readonly namespace?: string;
+  /** PEM of `spec.clientCertificateAuthority`. */
+  readonly clientAuthority?: string;
   /** Of this replica, to tell the others from it. Absent: it is no pod, and alone. */
   readonly podName?: string;
 }
@@ -77,7 +79,7 @@ export function createWebhookServer(
   settings: AdmissionSettings,
   options: WebhookServerOptions,
 ): WebhookServer {
-  const { spec } = settings;
+  const { spec, clientAuthority } = settings;
   const { installation, owners, onChange, log, clock, metrics } = options;
   const certificates = createCertificates(settings, options);
   const demanded = new Set<WebhookOwner>();
@@ -89,6 +91,7 @@ export function createWebhookServer(
     const running = await certificates.start(signal);
     const server = await startAdmissionServer({
       bindAddress: spec.bindAddress,
+      ...(clientAuthority !== undefined && { clientAuthority }),
       certificate: () => certificates.current(),
       handlers: Object.assign({}, ...owners.map(({ handlers }) => handlers)),
       ready: () =>

@@ -34,6 +34,7 @@ const DAY_MS = 24 * 60 * 60 * 1000;
 /** A detached cluster may stay up for long; a year is also what kubeadm gives its leaf certificates. */
 const VALID_MS = 365 * DAY_MS;
 
+/** A new authority, valid for a year. */
 export async function createAuthority(): Promise<CertificateAuthority> {
   const keys = await generateKeys();
   const root = await X509CertificateGenerator.createSelfSigned({

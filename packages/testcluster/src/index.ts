@@ -10,7 +10,7 @@ export {
 } from "./assets.ts";
 export type { AuditEntry, AuditFilter, AuditLog, AuditMark, AuditTally } from "./audit-log.ts";
 export { BuildFailedError, type BuildProgress } from "./build.ts";
-export type { CertificateAuthority, KeyPair } from "./certificates.ts";
+export { type CertificateAuthority, createAuthority, type KeyPair } from "./certificates.ts";
 export * from "./cluster.ts";
 export type { OptionalComponent } from "./components.ts";
 export type { StartProgress } from "./control-plane.ts";

@@ -31,6 +31,7 @@ export interface ManifestsOptions {
   readonly taintKey?: readonly string[];
   readonly pullSecrets?: boolean;
   readonly workerPools?: boolean;
+  readonly apiServerCidr?: readonly string[];
   /** Required for a footprint. */
   readonly preset?: FootprintPreset;
   /** Of the footprint's document. Default from the preset. */
@@ -138,7 +139,8 @@ async function installObjects(
     ...(documents && { documents: textsOf(documents.snapshot) }),
     ...(patch && { patch }),
   };
-  return installManifests({ ...common, replicas: Number(replicas), rules });
+  const { apiServerCidr: apiServerCidrs = [] } = options;
+  return installManifests({ ...common, apiServerCidrs, replicas: Number(replicas), rules });
 }
 
 /** @throws CommandError when it cannot be read, with all faults of it. */

@@ -25,7 +25,7 @@ import {
 import { type ClusterChoice, type ConnectionOptions, chooseCluster } from "../connection.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
 import { describeApiError } from "../failure-text.ts";
-import { readRegistrySettings } from "../images/registry-settings.ts";
+import { readAuthorities, readRegistrySettings } from "../images/registry-settings.ts";
 import { baseName } from "../installation-name.ts";
 import { findStateNamespace, type StateNamespace } from "../state-namespace.ts";
 import type { Surroundings } from "../surroundings.ts";
@@ -72,6 +72,9 @@ export async function run(given: RunOptions, surroundings: Surroundings): Promis
     namespace: namespace.name,
   });
   sayWhatIsMissing({ options, namespace, log });
+  const { admissionServer: admission = defaultAdmissionServer } = settings;
+  const { clientCertificateAuthority: authority } = admission;
+  const clientAuthority = authority && (await readAuthorities("API servers", authority));
   const berth = await startBerth({
     client,
     signal,
@@ -82,7 +85,8 @@ export async function run(given: RunOptions, surroundings: Surroundings): Promis
     config: files.map(({ path, shown }) => ({ path, shown })),
     backfillAtStart: surroundings.environment["STARTUP_BACKFILL"] === "1",
     admission: {
-      spec: settings.admissionServer ?? defaultAdmissionServer,
+      spec: admission,
+      ...(clientAuthority && { clientAuthority }),
       ...(namespace.exists && { namespace: namespace.name }),
       ...(podName && { podName }),
     },

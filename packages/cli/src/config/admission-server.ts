@@ -9,6 +9,11 @@ export interface AdmissionServerSpec {
   readonly bindAddress: string;
   /** Folder with `tls.crt`, `tls.key` and, to keep `caBundle` right, `ca.crt`. Absent: Berth makes its own and keeps them. */
   readonly certificates?: string | undefined;
+  /**
+   * PEM file of the authorities that sign the client certificates of API servers, and of nothing else. Absent: no API server
+   * is asked for one, and all share the webhook with whoever is at their address.
+   */
+  readonly clientCertificateAuthority?: string | undefined;
   /** The Service by which the API server finds the webhook. Default: Berth's own, in its namespace. */
   readonly service?: { readonly namespace: string; readonly name: string; readonly port: number } | undefined;
   /** Where the API server finds it instead of by a Service: `https://berth.example:8443`. */
@@ -43,6 +48,7 @@ export const admissionServerSpec: z.ZodType<AdmissionServerSpec> = z
         }
       }),
     certificates: z.string().min(1).optional(),
+    clientCertificateAuthority: z.string().min(1).optional(),
     service: z
       .strictObject({ namespace: name(), name: name(), port: z.int().min(1).max(65_535).default(443) })
       .optional(),

@@ -216,9 +216,13 @@ const SINGLE: readonly Kind[] = ["AdmissionServer", "ImageRegistries", "WorkerPo
 
 function serverOf({ document, folder }: PlacedDocument): readonly AdmissionServerSpec[] {
   if (document.kind !== "AdmissionServer") return [];
-  const { certificates, ...spec } = document.spec;
+  const { certificates, clientCertificateAuthority: authority, ...spec } = document.spec;
   return [
-    { ...spec, ...(certificates !== undefined && { certificates: path.resolve(folder, certificates) }) },
+    {
+      ...spec,
+      ...(certificates !== undefined && { certificates: path.resolve(folder, certificates) }),
+      ...(authority !== undefined && { clientCertificateAuthority: path.resolve(folder, authority) }),
+    },
   ];
 }
 

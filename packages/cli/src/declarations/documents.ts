@@ -94,6 +94,11 @@ export function declareManifests(root: Command, { outside, onEnd }: ProgramOptio
       "--worker-pools",
       "let it make and delete Deployments for WorkerPools, which are any Deployments, and hold WorkerPools; footprints with a preset of agent-substrate take it too",
     )
+    .option(
+      "--api-server-cidr <cidr>",
+      "print a NetworkPolicy too, by which only these addresses reach the webhook; repeatable. Never by default: those of the API servers are not known",
+      collect,
+    )
     .option("--handler <name>", "of RuntimeClasses: the handler of the container runtime")
     .option("--taint-key <key>", "of RuntimeClasses: their pods tolerate this key; repeatable", collect)
     .addOption(

@@ -83,7 +83,8 @@ async function toEndpoint({
   };
 }
 
-async function readAuthorities(registry: string, file: string): Promise<string> {
+/** @throws CommandError when the file cannot be read or holds none. @param of what they are for, in that message. */
+export async function readAuthorities(of: string, file: string): Promise<string> {
   const read = await readFile(file, "utf8").catch((error: NodeJS.ErrnoException) => error);
   const why =
     read instanceof Error
@@ -92,7 +93,7 @@ async function readAuthorities(registry: string, file: string): Promise<string> 
         ? undefined
         : "holds no certificate (PEM)";
   if (typeof read === "string" && why === undefined) return read;
-  throw new CommandError(`the authorities of ${registry}: ${file} ${why ?? ""}`, exitCodes.faults);
+  throw new CommandError(`the authorities of ${of}: ${file} ${why ?? ""}`, exitCodes.faults);
 }
 
 /** A client opens nothing until it is asked, but says what it cannot work with. */

@@ -1,11 +1,11 @@
 import type { IncomingMessage } from "node:http";
 import type { Clock } from "../clock.ts";
+import { createJsonMeter } from "./json-meter.ts";
+import { createRoom } from "./room.ts";
 
 /** How much of a body is taken, and for how long it is waited for. */
 export interface BodyLimits {
   readonly maxBytes: number;
-  /** Of all bodies that are held at the same time. */
-  readonly maxHeldBytes: number;
   readonly timeoutMs: number;
   readonly clock: Clock;
 }
@@ -13,82 +13,81 @@ export interface BodyLimits {
 /** A body, until disposed of; or why there is none: `gone` is a client that left. */
 export type ReceivedBody = Disposable &
   (
-    | { readonly kind: "complete"; readonly bytes: Uint8Array }
+    | { readonly kind: "complete"; readonly bytes: Uint8Array; readonly isSmall: boolean }
     | { readonly kind: "tooLarge" | "tooMany" | "tooSlow" | "gone" }
   );
 
-/** Reads bodies within limits. */
-export interface BodyReader {
-  /** Never rejects. Of a body that is refused, no more is read. */
-  receive(request: IncomingMessage): Promise<ReceivedBody>;
-  /**
-   * Throws away what is left of a request, at most `maxBytes` and for `timeoutMs`: a client that is still writing when
-   * the connection closes may never see the answer that it was sent.
-   */
-  discard(request: IncomingMessage): Promise<void>;
-}
+/**
+ * Reads a body of a peer; `undefined` is one that is trusted with as much room as there is. Never rejects. Of a body that is
+ * refused, no more is read.
+ */
+export type BodyReader = (request: IncomingMessage, peer: string | undefined) => Promise<ReceivedBody>;
 
-/** Creates a reader whose bodies together keep to `maxHeldBytes`. */
-export function createBodyReader({ maxBytes, maxHeldBytes, timeoutMs, clock }: BodyLimits): BodyReader {
-  let heldBytes = 0;
-  return {
-    async receive(request) {
-      const chunks: Uint8Array[] = [];
-      let bytes = 0;
-      const take = (chunk: Uint8Array): "tooLarge" | "tooMany" | undefined => {
-        if (bytes + chunk.length > maxBytes) return "tooLarge";
-        if (heldBytes + chunk.length > maxHeldBytes) return "tooMany";
-        bytes += chunk.length;
-        heldBytes += chunk.length;
-        chunks.push(chunk);
-        return undefined;
-      };
-      const announced = Number(request.headers["content-length"] ?? 0);
-      const end = announced > maxBytes ? "tooLarge" : await readChunks(request, take, timeoutMs, clock);
-      if (end !== "complete") {
-        heldBytes -= bytes;
-        return { kind: end, [Symbol.dispose]: () => undefined };
-      }
-      const release = (): void => {
-        heldBytes -= bytes;
-        bytes = 0;
-      };
-      return { kind: end, bytes: Buffer.concat(chunks, bytes), [Symbol.dispose]: release };
-    },
-    async discard(request) {
-      let bytes = 0;
-      const take = (chunk: Uint8Array): "tooLarge" | undefined => {
-        bytes += chunk.length;
-        return bytes > maxBytes ? "tooLarge" : undefined;
-      };
-      await readChunks(request, take, timeoutMs, clock);
-    },
+/** Bodies of up to this size have room of their own: almost all pods and nodes are a tenth of it. */
+const SMALL_BYTES = 64 * 1024;
+const SMALL_ROOM = 8 * 1024 * 1024;
+/** Of the largest: a greedy peer has half of the room, and leaves enough for a review of two objects of 1.5 MiB. */
+const LARGE_BODIES = 3;
+
+/**
+ * Creates a reader. Each body has its room before any of it is read, for all of its announced length; it waits for it within
+ * its own time.
+ */
+export function createBodyReader({ maxBytes, timeoutMs, clock }: BodyLimits): BodyReader {
+  const [small, large] = [createRoom(SMALL_ROOM), createRoom(LARGE_BODIES * maxBytes)];
+  return async (request, peer) => {
+    // Without a length it may become the largest.
+    const length = Number(request.headers["content-length"] ?? maxBytes);
+    if (length > maxBytes) return without("tooLarge");
+    const over = new AbortController();
+    using _timer = clock.schedule(timeoutMs, () => over.abort());
+    const isSmall = length <= SMALL_BYTES;
+    const place = await (isSmall ? small : large).wait(length, peer, over.signal);
+    if (place === undefined) return without("tooMany");
+    const buffer = Buffer.allocUnsafeSlow(length);
+    const release = (): void => {
+      // Gives the memory back now: the collector would let many bodies pile up.
+      buffer.buffer.transfer(0);
+      place[Symbol.dispose]();
+    };
+    const end = await readInto(buffer, request, over.signal);
+    if (typeof end === "number")
+      return { kind: "complete", bytes: buffer.subarray(0, end), isSmall, [Symbol.dispose]: release };
+    release();
+    return without(end);
   };
 }
 
-/** Hands over chunks until the request ends, `take` refuses one, time is up or the client goes. Leaves it paused. */
-function readChunks<Refusal extends string>(
+function without(kind: "tooLarge" | "tooMany" | "tooSlow" | "gone"): ReceivedBody {
+  return { kind, [Symbol.dispose]: () => undefined };
+}
+
+/** Reads until the request ends, and gives its length; or until it is too large, time is up or the client goes. */
+function readInto(
+  buffer: Buffer,
   request: IncomingMessage,
-  take: (chunk: Uint8Array) => Refusal | undefined,
-  timeoutMs: number,
-  clock: Clock,
-): Promise<Refusal | "complete" | "tooSlow" | "gone"> {
+  over: AbortSignal,
+): Promise<number | "tooLarge" | "tooSlow" | "gone"> {
   return new Promise((resolve) => {
-    if (request.readableEnded) return resolve("complete");
-    if (request.destroyed) return resolve("gone");
-    const finish = (end: Refusal | "complete" | "tooSlow" | "gone"): void => {
-      timer[Symbol.dispose]();
+    const isWithin = createJsonMeter();
+    let length = 0;
+    const finish = (end: number | "tooLarge" | "tooSlow" | "gone"): void => {
+      over.removeEventListener("abort", onOver);
       request.off("data", onData).off("end", onEnd).off("close", onGone);
       request.pause();
       resolve(end);
     };
-    const onData = (chunk: Uint8Array): void => {
-      const refusal = take(chunk);
-      if (refusal !== undefined) finish(refusal);
+    const onData = (chunk: Buffer): void => {
+      if (length + chunk.length > buffer.length || !isWithin(chunk)) return finish("tooLarge");
+      length += chunk.copy(buffer, length);
     };
-    const onEnd = (): void => finish("complete");
+    const onEnd = (): void => finish(length);
     const onGone = (): void => finish("gone");
-    const timer = clock.schedule(timeoutMs, () => finish("tooSlow"));
+    const onOver = (): void => finish("tooSlow");
+    if (request.readableEnded) return onEnd();
+    if (request.destroyed) return onGone();
+    if (over.aborted) return onOver();
+    over.addEventListener("abort", onOver);
     // An error is always followed by `close`; without a listener of its own it would end the process.
     request.on("error", () => undefined);
     request.on("data", onData).on("end", onEnd).on("close", onGone);

@@ -1,4 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+import { sleep } from "../clock.ts";
 import { type Reply, writeReplyHead } from "../http-listener.ts";
 import { OTHER_PATH } from "./admission-metrics.ts";
 import { type AdmissionHandler, type ExchangeTools, exchangeReview, TOO_SLOW } from "./review-exchange.ts";
@@ -28,9 +30,16 @@ const ONLY_GET: Reply = { status: 405, body: "only GET and HEAD\n", allow: "GET,
 const ONLY_POST: Reply = { status: 405, body: "only POST\n", allow: "POST" };
 const FAILED: Reply = { status: 500, body: "internal error\n" };
 
-/** Creates a responder; it holds nothing but a count. */
+/**
+ * How long a connection stays open for an answer that comes before the end of a request, ms. Nothing more is read of it. Were
+ * it closed at once, a client that is still writing might never see the answer.
+ */
+const LINGER_MS = 500;
+
+/** Creates a responder; it holds nothing but a count, and which connections are being served. */
 export function createResponder(options: ResponderOptions): Responder {
-  const { handlers, bodies, clock, metrics, log } = options;
+  const { handlers, clock, metrics, log } = options;
+  const served = new WeakSet<Socket>();
   let inFlight = 0;
 
   const replyTo = async (
@@ -60,10 +69,9 @@ export function createResponder(options: ResponderOptions): Responder {
     const received = request.complete;
     writeReplyHead(response, reply, last || !received);
     if (received || reply === TOO_SLOW) return void response.end(reply.body);
-    // The whole answer goes out at once; the connection only stays open for what the client is still sending.
     response.write(reply.body);
-    await bodies.discard(request);
-    response.end();
+    await sleep(clock, LINGER_MS);
+    response.destroy();
   };
 
   return {
@@ -71,6 +79,10 @@ export function createResponder(options: ResponderOptions): Responder {
       return inFlight;
     },
     async answer(request, response, isLast) {
+      const { socket } = request;
+      // The API server sends one request after the other. Pipelined ones would not be bounded by connections.
+      if (served.has(socket)) return void socket.destroy();
+      served.add(socket);
       inFlight += 1;
       const startedAtMs = clock.monotonic();
       const url = URL.parse(request.url ?? "/", "https://admission");
@@ -87,6 +99,7 @@ export function createResponder(options: ResponderOptions): Responder {
         if (reply !== undefined) await send(request, response, reply, isLast());
       } finally {
         inFlight -= 1;
+        served.delete(socket);
       }
     },
   };

@@ -42,7 +42,10 @@ export interface Exchange {
 
 /** What every exchange needs. */
 export interface ExchangeTools {
-  readonly bodies: BodyReader;
+  readonly readBody: BodyReader;
+  /** Whose room and turns it takes; `undefined` for an API server that has shown its certificate. */
+  readonly peerOf: (request: IncomingMessage) => string | undefined;
+  readonly turn: (peer: string) => Promise<void>;
   readonly clock: Clock;
   readonly metrics: AdmissionMetrics;
   readonly log: Logger;
@@ -66,13 +69,17 @@ const FAILED: Reply = { status: 500, body: "internal error\n" };
 export async function exchangeReview(exchange: Exchange, tools: ExchangeTools): Promise<Reply | undefined> {
   const { path, request } = exchange;
   if (!isJson(request)) return { status: 415, body: "only application/json\n" };
-  using body = await tools.bodies.receive(request);
+  const peer = tools.peerOf(request);
+  using body = await tools.readBody(request, peer);
   if (body.kind === "gone") return undefined;
   if (body.kind !== "complete") {
     tools.refused({ path, problem: body.kind });
     return REFUSALS[body.kind];
   }
+  const turn = (): Promise<void> => tools.turn(peer ?? "");
+  await turn();
   const parsed = parseReview(body.bytes);
+  if (!body.isSmall) await turn();
   if ("review" in parsed) return await decide(parsed.review, exchange, tools);
   tools.refused({ path, problem: parsed.problem });
   return { status: 400, body: "not an AdmissionReview\n" };

@@ -55,12 +55,6 @@ export interface Review {
 /** A body as a review, or why it is none: a sentence without anything of the body. */
 export type ParsedReview = { readonly review: Review } | { readonly problem: string };
 
-/**
- * How deep objects may be nested. Those of Kubernetes stay below 100; a handler that walks an object by recursion has
- * stack for some 10,000.
- */
-export const MAX_REVIEW_DEPTH = 1000;
-
 const OPERATIONS: ReadonlySet<string> = new Set<AdmissionOperation>([
   "CREATE",
   "UPDATE",
@@ -70,12 +64,9 @@ const OPERATIONS: ReadonlySet<string> = new Set<AdmissionOperation>([
 
 /**
  * Reads a body. `null` stands for absent, as in Go; unknown fields are let be. Problems are: no JSON, no object, a field
- * of another type than the API has, nesting deeper than `MAX_REVIEW_DEPTH`.
+ * of another type than the API has.
  */
 export function parseReview(body: Uint8Array): ParsedReview {
-  if (isDeeperThan(body, MAX_REVIEW_DEPTH)) {
-    return { problem: `nested deeper than ${MAX_REVIEW_DEPTH} levels` };
-  }
   let json: unknown;
   try {
     json = JSON.parse(Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString("utf8"));
@@ -183,27 +174,6 @@ class Fields {
     if (Array.isArray(value) && value.every((item) => typeof item === "string")) return value;
     throw new WrongType(`${this.#path}.${name} is not a list of strings`);
   }
-}
-
-const [QUOTE, BACKSLASH] = [0x22, 0x5c];
-const [OPEN_LIST, CLOSE_LIST, OPEN_RECORD, CLOSE_RECORD] = [0x5b, 0x5d, 0x7b, 0x7d];
-
-/** Looks at bytes only: the characters that matter to JSON are ASCII, and never part of another one in UTF-8. */
-function isDeeperThan(body: Uint8Array, limit: number): boolean {
-  let depth = 0;
-  let inText = false;
-  for (let index = 0; index < body.length; index += 1) {
-    const byte = body[index];
-    if (inText) {
-      if (byte === BACKSLASH) index += 1;
-      else if (byte === QUOTE) inText = false;
-    } else if (byte === QUOTE) inText = true;
-    else if (byte === OPEN_LIST || byte === OPEN_RECORD) {
-      depth += 1;
-      if (depth > limit) return true;
-    } else if (byte === CLOSE_LIST || byte === CLOSE_RECORD) depth -= 1;
-  }
-  return false;
 }
 
 /** What a review without a request is answered. */

@@ -6,10 +6,12 @@ import type { LogFields, Logger } from "../log.ts";
 import type { MetricsRegistry } from "../metrics.ts";
 import { declareAdmissionMetrics, noAdmissionMetrics } from "./admission-metrics.ts";
 import { throttleLog } from "./log-throttle.ts";
+import { MAX_CONNECTIONS, watchPeers } from "./peers.ts";
 import { createBodyReader } from "./request-body.ts";
 import { createResponder, PROBE_PATHS } from "./responder.ts";
 import type { AdmissionHandler } from "./review-exchange.ts";
 import { type ServingCertificate, type ServingContext, serveCertificate } from "./serving-context.ts";
+import { createTurns } from "./turns.ts";
 
 /** Where to listen, with which certificate, and who decides. */
 export interface AdmissionServerOptions {
@@ -28,11 +30,13 @@ export interface AdmissionServerOptions {
   readonly clock?: Clock;
   readonly metrics?: MetricsRegistry;
   /**
-   * Bytes of a request. Default 7 MiB: kube-apiserver takes objects of up to 3 MiB (`MaxRequestBodyBytes`), an update has
-   * two of them, and the rest of a review stays below 1 MiB.
+   * PEM of the authorities that sign the client certificates of API servers, and of nothing else that should not be trusted
+   * with the whole room: whoever shows one is not bounded with others at its address. Default: nobody is asked for one.
    */
+  readonly clientAuthority?: string;
+  /** Bytes of a request. Default 5 MiB: etcd takes objects of up to 1.5 MiB, and a review holds two. */
   readonly maxBodyBytes?: number;
-  /** Time for a client to finish its TLS handshake, its headers and its body, ms each. Default 5000. */
+  /** Time for a client to finish its TLS handshake, its headers and its body, ms each. Default 2000. */
   readonly requestTimeoutMs?: number;
   /** How long requests may take to end once the server is disposed of, ms. Default 1000. */
   readonly drainMs?: number;
@@ -46,11 +50,7 @@ export interface AdmissionServer extends AsyncDisposable {
 
 /** TLS 1.2 and up, as Kubernetes asks of webhooks. Renegotiation serves nobody but those who wear servers out. */
 const TLS: TlsOptions = { minVersion: "TLSv1.2", secureOptions: 0x4000_0000 /* SSL_OP_NO_RENEGOTIATION */ };
-const DEFAULT_MAX_BODY_BYTES = 7 * 1024 * 1024;
-/** Bodies in memory at the same time, in bodies of the largest size. */
-const MAX_HELD_BODIES = 8;
-/** An API server opens one connection for each call that is under way; more than a thousand are not its. */
-const MAX_CONNECTIONS = 1024;
+const DEFAULT_MAX_BODY_BYTES = 5 * 1024 * 1024;
 /** The API server drops idle connections after 90 s. Were we first, its next call could meet a closing connection. */
 const KEEP_ALIVE_MS = 120_000;
 /** For lines that strangers can cause as often as they like. */
@@ -61,8 +61,8 @@ const LOG_EVERY_MS = 10_000;
  * process running.
  *
  * POST of an `AdmissionReview` to the path of a handler is answered 200 with a review; a body that is none 400, a slow
- * one 408, a large one 413, one in another format 415; when too many bodies arrive at once 503; when the handler fails
- * or is late 500. `GET /healthz` is 200 `ok`, `GET /readyz` 200 `ready` or 503 `not ready`. Other paths are 404, other
+ * one 408, a large one 413, one in another format 415; one that finds no room in time 503; when the handler fails or is
+ * late 500. `GET /healthz` is 200 `ok`, `GET /readyz` 200 `ready` or 503 `not ready`. Other paths are 404, other
  * methods 405.
  * @throws RangeError for an address that cannot be read or says off, and for a path that cannot be served; the system's
  * error when the address cannot be listened on.
@@ -71,7 +71,7 @@ export async function startAdmissionServer(options: AdmissionServerOptions): Pro
   const {
     log,
     clock = systemClock,
-    requestTimeoutMs = 5000,
+    requestTimeoutMs = 2000,
     maxBodyBytes = DEFAULT_MAX_BODY_BYTES,
   } = options;
   const throttled = (level: "warn" | "debug" | "error", message: string): ((fields: LogFields) => void) =>
@@ -80,15 +80,14 @@ export async function startAdmissionServer(options: AdmissionServerOptions): Pro
     options.metrics === undefined
       ? noAdmissionMetrics
       : declareAdmissionMetrics(options.metrics, () => responder.inFlight);
+  const { clientAuthority: ca } = options;
+  const tls: TlsOptions = { ...TLS, ...(ca !== undefined && { ca, requestCert: true }) };
   const responder = createResponder({
     handlers: toHandlers(options.handlers),
     ready: () => serving?.usable === true && options.ready(),
-    bodies: createBodyReader({
-      maxBytes: maxBodyBytes,
-      maxHeldBytes: MAX_HELD_BODIES * maxBodyBytes,
-      timeoutMs: requestTimeoutMs,
-      clock,
-    }),
+    readBody: createBodyReader({ maxBytes: maxBodyBytes, timeoutMs: requestTimeoutMs, clock }),
+    peerOf: (request) => peerOf?.(request),
+    turn: createTurns(),
     clock,
     metrics,
     log,
@@ -97,6 +96,7 @@ export async function startAdmissionServer(options: AdmissionServerOptions): Pro
   const onHandshakeFailed = throttled("debug", "a TLS handshake failed");
   const onUnusable = throttled("error", "the serving certificate cannot be used");
   let serving: ServingContext | undefined;
+  let peerOf: ReturnType<typeof watchPeers> | undefined;
   let listener: HttpListener<Server> | undefined;
 
   listener = await startHttpListener<Server>({
@@ -104,12 +104,14 @@ export async function startAdmissionServer(options: AdmissionServerOptions): Pro
     bindAddress: options.bindAddress,
     create(limits, onRequest) {
       const { createServer } = process.getBuiltinModule("node:https");
-      const server = createServer({ ...limits, ...TLS, handshakeTimeout: requestTimeoutMs }, onRequest);
+      const shared = { ...limits, ...tls, rejectUnauthorized: false, handshakeTimeout: requestTimeoutMs };
+      const server = createServer(shared, onRequest);
+      peerOf = watchPeers(server);
       server.on("tlsClientError", (error) => {
         metrics.handshakeFailed();
         onHandshakeFailed({ error: error.message });
       });
-      serving = serveCertificate(server, TLS, options.certificate, (error) => onUnusable({ error }));
+      serving = serveCertificate(server, tls, options.certificate, (error) => onUnusable({ error }));
       return server;
     },
     onRequest(request, response) {
@@ -122,7 +124,8 @@ export async function startAdmissionServer(options: AdmissionServerOptions): Pro
     headersTimeoutMs: requestTimeoutMs,
     requestTimeoutMs: 2 * requestTimeoutMs,
     keepAliveTimeoutMs: KEEP_ALIVE_MS,
-    maxConnections: MAX_CONNECTIONS,
+    // As many again for API servers that show their certificates.
+    maxConnections: 2 * MAX_CONNECTIONS,
     drainMs: options.drainMs ?? 1000,
     log,
     clock,

@@ -46,6 +46,16 @@ export interface Call {
   readonly method?: string;
   readonly body?: string;
   readonly headers?: Readonly<Record<string, string>>;
+  readonly from?: Origin;
+}
+
+/** Who connects. Default: 127.0.0.1, without a certificate. */
+export interface Origin {
+  /** `127.0.0.2` */
+  readonly localAddress?: string;
+  readonly certificate?: CertificatePair;
+  /** Of an earlier connection. */
+  readonly session?: Buffer;
 }
 
 /** Keeps its connection open between calls, and makes a new one when the server has closed it. */
@@ -60,7 +70,7 @@ export interface AdmissionPeer extends AsyncDisposable {
   call(path: string, call?: Call): Promise<Answer>;
   keep(): KeptConnection;
   /** A connection whose handshake is done, and over which nothing has been said. */
-  open(): Promise<TLSSocket>;
+  open(from?: Origin): Promise<TLSSocket>;
   /** Stops the server. */
   stop(): Promise<void>;
 }
@@ -80,8 +90,9 @@ export async function startAdmissionPeer(
     ...options,
   });
   const port = Number(new URL(server.url).port);
-  const open = async (): Promise<TLSSocket> => {
-    const socket = connect({ host: "127.0.0.1", port, ca: authority.ca });
+  const open = async ({ certificate, ...from }: Origin = {}): Promise<TLSSocket> => {
+    const own = certificate && { cert: certificate.certificate, key: certificate.key };
+    const socket = connect({ host: "127.0.0.1", port, ca: authority.ca, ...from, ...own });
     await once(socket, "secureConnect");
     // Whoever waits for something learns of an error by `close`, which follows it.
     return socket.on("error", () => undefined);
@@ -90,7 +101,7 @@ export async function startAdmissionPeer(
   return {
     port,
     async call(path, call) {
-      const socket = await open();
+      const socket = await open(call?.from);
       try {
         return await exchange(socket, path, call);
       } finally {

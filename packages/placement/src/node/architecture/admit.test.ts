@@ -443,3 +443,53 @@ describe("a DaemonSet", () => {
     });
   });
 });
+
+describe("S-6 a pod with as many elements as a review may have", () => {
+  const times = <T>(count: number, itemOf: (index: number) => T): readonly T[] =>
+    Array.from({ length: count }, (_, index) => itemOf(index));
+  const requiring = (terms: readonly object[]): object => ({
+    nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: terms } },
+  });
+  const term = (index: number): object => arch(`a${index}`);
+  it.each<readonly [string, object]>([
+    ["images", { containers: times(20_000, (index) => ({ image: `r.test/app-${index}` })) }],
+    ["known images", { containers: times(20_000, () => ({ image: "multi" })) }],
+    ["image volumes", { volumes: times(13_000, (index) => ({ image: { reference: `r.test/m-${index}` } })) }],
+    [
+      "images and pull secrets",
+      {
+        containers: times(500, (index) => ({ image: `r.test/app-${index}` })),
+        imagePullSecrets: times(19_000, (index) => ({ name: `secret-${index}` })),
+      },
+    ],
+    [
+      "images and terms",
+      {
+        containers: times(900, () => ({ image: "amd" })),
+        affinity: requiring(times(7000, (index) => ({ matchExpressions: [term(index)] }))),
+      },
+    ],
+    [
+      "open terms",
+      {
+        containers: [{ image: "multi" }],
+        affinity: requiring(times(8000, () => ({ matchExpressions: [{ key: "x", operator: "Exists" }] }))),
+      },
+    ],
+    [
+      "tolerations",
+      { containers: [{ image: "multi" }], tolerations: times(20_000, (index) => ({ key: `k${index}` })) },
+    ],
+  ])("is answered within 50 ms: %s", (_what, spec) => {
+    const context = contextOf({ policies: { p: { mode: "Both", impossible: "Refuse" } } });
+    const object = { metadata: { namespace: "default" }, spec };
+    const question = { kind: POD, operation: "CREATE", object, namespace: "default" };
+    const spent = times(5, () => {
+      const start = process.threadCpuUsage();
+      JSON.stringify(admitPod(context, question));
+      const { user, system } = process.threadCpuUsage(start);
+      return (user + system) / 1000;
+    });
+    expect(spent.toSorted((a, b) => a - b)[2]).toBeLessThan(50);
+  });
+});

@@ -246,7 +246,13 @@ function judgeImages(judged: JudgedImages, options: JudgeOptions): PodVerdict {
       images,
     };
   }
-  const allows = (architecture: string): boolean => allowsArchitecture(spec, architecture);
+  // Once for each architecture: a pod may have thousands of terms, and as many images that are asked about.
+  const allowed = new Set(
+    [...new Set(images.flatMap(({ architectures = [] }) => architectures))].filter((it) =>
+      allowsArchitecture(spec, it),
+    ),
+  );
+  const allows = (architecture: string): boolean => allowed.has(architecture);
   if (common !== undefined && !common.some(allows))
     return unfit(ownConflictText(images, common, allows), spec, images);
   const missing = images.filter(({ source, knowledge }) => source === "none" && knowledge.state !== "known");

@@ -4,7 +4,7 @@
  */
 import type { Container, JsonPatchOperation, OwnerReference, Pod, Volume } from "@berth/kube";
 import type { AdmissionQuestion } from "../../admission-question.ts";
-import { isMirrorPod } from "../../pod-kind.ts";
+import { isMirrorPod, isPodSpec } from "../../pod-kind.ts";
 import { field, isRecord, listField, textField, textMapField } from "../../untrusted-json.ts";
 import type { Footprint } from "../footprint.ts";
 import { hasGroupLabel, isGroupedByOwner } from "../groups.ts";
@@ -39,7 +39,7 @@ export function admitWait({ footprints, sight }: WaitAdmission, question: WaitQu
   const { kind, operation, object, subResource = "" } = question;
   if (kind.kind !== "Pod" || operation !== "CREATE" || subResource !== "") return UNCHANGED;
   const spec = field(object, "spec");
-  if (!isRecord(spec) || isMirrorPod(field(object, "metadata"))) return UNCHANGED;
+  if (!isPodSpec(spec) || isMirrorPod(field(object, "metadata"))) return UNCHANGED;
   if (textField(field(spec, "os"), "name") === "windows") return UNCHANGED;
   const pod = readPod(object, question.namespace);
   const waiting: Footprint[] = [];
