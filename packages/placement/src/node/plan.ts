@@ -2,7 +2,15 @@ import type { Node } from "@berth/kube";
 import { MARKS_ANNOTATION } from "../api/keys.ts";
 import { type Reason, reasons } from "../api/reasons.ts";
 import { type Finding, type Instant, isRuleKnown, type Policy } from "./capability.ts";
-import { annotationId, holdsPods, type Mark, type MarkId, parseMarkId, standingMarks, standingValue } from "./mark.ts";
+import {
+  annotationId,
+  holdsPods,
+  type Mark,
+  type MarkId,
+  parseMarkId,
+  standingMarks,
+  standingValue,
+} from "./mark.ts";
 import { holdsMark, isEmptyMarkSet } from "./mark-set.ts";
 import type { MergedMarks, WantedMark } from "./merge.ts";
 import { buildPatch, exceedsAnnotations, type NodePatch } from "./patch.ts";

@@ -37,9 +37,7 @@ describe("architecture policies in force", () => {
     });
     expect(faults).toEqual([]);
     expect(taintKeys({ policies })).toEqual([GKE, "supported-arch"]);
-    expect(policy.places).toEqual(
-      new Set(["taint/supported-arch:NoSchedule", `taint/${GKE}:NoSchedule`]),
-    );
+    expect(policy.places).toEqual(new Set(["taint/supported-arch:NoSchedule", `taint/${GKE}:NoSchedule`]));
   });
 });
 
