@@ -512,7 +512,7 @@ async function rightsOfFile(file: string): Promise<ExtraRights> {
 const FOOTPRINTS = `apiVersion: berth.dev/v1alpha1
 kind: WorkerPools
 metadata: {name: default}
-spec: {uidLabel: true}
+spec: {allow: {images: [registry.test/], namespaces: [default]}, uidLabel: true}
 ---
 apiVersion: berth.dev/v1alpha1
 kind: NodeFootprint

@@ -1,3 +1,4 @@
+export type { WorkerPoolAllowance } from "./allowance.ts";
 export {
   type DeploymentBody,
   PR_134_POOLS,
