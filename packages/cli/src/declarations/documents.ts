@@ -81,7 +81,15 @@ export function declareManifests(root: Command, { outside, onEnd }: ProgramOptio
       "--config <path>",
       "put the configuration documents of this file or folder into a ConfigMap of their own, and print the rights that they take",
     )
-    .option("--replicas <number>", "more than one turns leader election on", "1")
+    .option("--replicas <number>", "more than one turns leader election on", "2")
+    .option(
+      "--capabilities <list>",
+      "print the rights of these alone: labels,gates,architecture,footprint; default all",
+    )
+    .option(
+      "--no-confinement",
+      "leave out the ValidatingAdmissionPolicy that confines its account to the fields which it writes; Kubernetes before 1.30 has none",
+    )
     .option(
       "--patch <file>",
       "merge this into the pod template of the Deployment: labels, annotations, service account, scheduling, resources, volumes",
@@ -92,7 +100,7 @@ export function declareManifests(root: Command, { outside, onEnd }: ProgramOptio
     )
     .option(
       "--worker-pools",
-      "let it make and delete Deployments for WorkerPools, which are any Deployments, and hold WorkerPools; footprints with a preset of agent-substrate take it too",
+      "let it delete the Deployments of WorkerPools and hold WorkerPools, as footprints with a preset of agent-substrate do; which Deployments it may make, a document WorkerPools says, given by --config",
     )
     .option("--handler <name>", "of RuntimeClasses: the handler of the container runtime")
     .option("--taint-key <key>", "of RuntimeClasses: their pods tolerate this key; repeatable", collect)
