@@ -217,7 +217,7 @@ describe("WorkerPools under the drop-in for pull request 134", () => {
     });
     expect(spec?.template.spec?.containers[0]).toMatchObject({
       name: "ateom",
-      image: "ateom@sha256:1",
+      image: "registry.test/ateom@sha256:1",
       args: ["--pod-uid=$(POD_UID)"],
       volumeMounts: [{ name: "run-ateom", mountPath: "/var/lib/ateom-gvisor" }],
     });

@@ -283,6 +283,12 @@ describe("berth manifests footprint", () => {
     });
   });
 
+  it("S-11 names the image by which pods wait", async () => {
+    const waitImage = "mirror.example/busybox@sha256:1";
+    const { spec } = await print("--preset", "agent-substrate/pr-134", "--wait-image", waitImage);
+    expect(spec).toMatchObject({ wait: { container: { name: "wait-for-atelet", image: waitImage } } });
+  });
+
   it.each(FOOTPRINT_PRESETS)(
     "prints what means the same as %s alone, and can be read again",
     async (preset) => {

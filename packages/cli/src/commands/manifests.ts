@@ -43,6 +43,8 @@ export interface ManifestsOptions {
   readonly podLabels?: string;
   /** The same for the drivers of volumes. */
   readonly csiDriver?: readonly string[];
+  /** Of a footprint: image of the container by which pods wait. */
+  readonly waitImage?: string;
   readonly namespace: string;
   readonly installation: string;
   readonly labelDir?: string;

@@ -63,7 +63,7 @@ export function declareConvert(root: Command, { outside, onEnd }: ProgramOptions
 export function declareManifests(root: Command, { outside, onEnd }: ProgramOptions): void {
   prints(takesInstallation(root.command("manifests")))
     .description(
-      "Print what installs Berth: Namespace, RBAC, ConfigMap, Service, Deployment; or the CRDs, which are applied before it; or RuntimeClasses for pods of one architecture; or a NodeFootprint with all that its preset says",
+      "Print what installs Berth: Namespace, RBAC, an admission policy that confines it, ConfigMap, Service, Deployment; or the CRDs, which are applied before it; or RuntimeClasses for pods of one architecture; or a NodeFootprint with all that its preset says",
     )
     .addArgument(
       new Argument(
@@ -74,7 +74,7 @@ export function declareManifests(root: Command, { outside, onEnd }: ProgramOptio
         .default("install"),
     )
     .argument("[architectures...]", "of RuntimeClasses: amd64, arm64, …")
-    .option("--image <image>", "container image to run; required to install")
+    .option("--image <image>", "container image to run, best with its digest; required to install")
     .option("-n, --namespace <name>", "namespace to install into", "berth-system")
     .option("--label-dir <folder>", "put the rules of this folder into the ConfigMap")
     .option(
@@ -116,6 +116,10 @@ export function declareManifests(root: Command, { outside, onEnd }: ProgramOptio
       "--csi-driver <name>",
       "of a NodeFootprint: driver whose volumes need the agent; repeatable; likewise",
       collect,
+    )
+    .option(
+      "--wait-image <image>",
+      "of a NodeFootprint: image of the container by which pods wait, best with its digest; default busybox:1.36",
     )
     .action(async (what: ManifestsOptions["what"], architectures: readonly string[], options: object) => {
       const { manifests } = await import("../commands/manifests.ts");
