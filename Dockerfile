@@ -1,5 +1,7 @@
 # The image of Berth: `make build`, then `docker build -t IMAGE .`. One folder without dependencies, and Node 24.
-FROM node:24-slim
+# Whoever builds it pins the base: --build-arg NODE_IMAGE=node:24-slim@sha256:…
+ARG NODE_IMAGE=node:24-slim
+FROM ${NODE_IMAGE}
 COPY packages/cli/dist/bin /berth
 USER 65532:65532
 ENTRYPOINT ["node", "/berth/berth.js"]

@@ -381,7 +381,7 @@ describe("the agent", () => {
   it("F-B10 F-E14 is brought to pods without the label by their owners, and no pod is restarted", async () => {
     await using stage = await createFootprintStage(cluster, "b10");
     // Their Deployments are those of agent-substrate's main branch.
-    const config = await stage.poolsOnly("{uidLabel: false}");
+    const config = await stage.poolsOnly("uidLabel: false");
     const before = await stage.start({ config });
     await stage.add("n", (it) => it.fake());
     const a = await stage.pool("a", { replicas: 2 });

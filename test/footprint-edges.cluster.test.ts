@@ -139,7 +139,7 @@ describe("a pool", () => {
 
   it("F-E17 whose pods are to wait has one container in each, with the image and the deadline that are asked for", async () => {
     await using stage = await createFootprintStage(cluster, "e17");
-    const config = await stage.poolsOnly("{uidLabel: false}");
+    const config = await stage.poolsOnly("uidLabel: false");
     const image = `registry.test/wait@sha256:${"0".repeat(64)}`;
     const wait = { inject: "Webhook", container: { image, timeout: "90s" } };
     await stage.footprint("atelet", { preset: "agent-substrate/owner-uid", wait });

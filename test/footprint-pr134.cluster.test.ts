@@ -194,7 +194,9 @@ describe("WorkerPools under the drop-in for pull request 134", () => {
   it("F-9 get the finalizer, and the Deployment of the original with the uid and the wait for the agent", async () => {
     await using stage = await dropIn("f9");
     const mark = await cluster.audit.mark();
-    const a = await stage.guarded(await stage.pool("a", { replicas: 0, ateomImage: "ateom@sha256:1" }));
+    const a = await stage.guarded(
+      await stage.pool("a", { replicas: 0, ateomImage: "registry.test/ateom@sha256:1" }),
+    );
     const { metadata, spec } = await patiently(() => stage.deploymentOf(a));
     expect((await stage.readPool(a)).metadata?.finalizers).toEqual([FINALIZER]);
     expect(metadata?.ownerReferences).toEqual([
@@ -215,7 +217,7 @@ describe("WorkerPools under the drop-in for pull request 134", () => {
     });
     expect(spec?.template.spec?.containers[0]).toMatchObject({
       name: "ateom",
-      image: "ateom@sha256:1",
+      image: "registry.test/ateom@sha256:1",
       args: ["--pod-uid=$(POD_UID)"],
       volumeMounts: [{ name: "run-ateom", mountPath: "/var/lib/ateom-gvisor" }],
     });
@@ -278,7 +280,7 @@ describe("WorkerPools under the drop-in for pull request 134", () => {
     const a = await stage.pool("a", { replicas: 2 });
     await patiently(async () => expect((await stage.readPool(a)).status).toEqual({ replicas: 2 }));
     await stage.editPool(a, {
-      spec: { replicas: 1, ateomImage: "ateom:2", template: { nodeSelector: selecting } },
+      spec: { replicas: 1, ateomImage: "registry.test/ateom:2", template: { nodeSelector: selecting } },
     });
     const followed = async (): Promise<void> =>
       patiently(async () => {

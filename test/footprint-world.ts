@@ -7,7 +7,7 @@
  *
  * Long because what every test of it asks of a cluster is asked here, once.
  */
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { type BerthOptions, type RunningBerth, startBerth } from "@berth/cli";
@@ -114,7 +114,11 @@ export class FootprintStage implements AsyncDisposable {
       ...(user !== undefined && { user }),
     });
     this.#owned.use(client);
-    const config = [{ path: DROP_IN, shown: "agent-substrate-pr-134.yaml" }];
+    const dropIn = await readFile(DROP_IN, "utf8");
+    const allowed = dropIn
+      .replace("registry.example/", "registry.test/")
+      .replace("namespaces: [agents]", `namespaces: [${this.name}]`);
+    const config = [await this.file("agent-substrate-pr-134.yaml", allowed)];
     const berth = await startBerth({ client, namespace: NAMESPACE, config, ...options });
     this.#owned.use(berth);
     await eventually(() => {
@@ -128,8 +132,9 @@ export class FootprintStage implements AsyncDisposable {
    * Only WorkerPools, as the drop-in has them unless told otherwise; footprints stand in the cluster then, where they have a
    * status. For the option `config`.
    */
-  async poolsOnly(spec = "{uidLabel: true, wait: {}}"): Promise<NonNullable<BerthOptions["config"]>> {
-    const text = `{apiVersion: berth.dev/v1alpha1, kind: WorkerPools, metadata: {name: pools}, spec: ${spec}}`;
+  async poolsOnly(fields = "uidLabel: true, wait: {}"): Promise<NonNullable<BerthOptions["config"]>> {
+    const allow = `{images: [registry.test/], namespaces: [${this.name}]}`;
+    const text = `{apiVersion: berth.dev/v1alpha1, kind: WorkerPools, metadata: {name: pools}, spec: {allow: ${allow}, ${fields}}}`;
     return [await this.file("pools.yaml", text)];
   }
 

@@ -30,3 +30,9 @@ it("runs from the folder that the image holds, and nothing else", async () => {
     await rm(folder, { recursive: true, force: true });
   }
 });
+
+it("S-11 takes its base image as an argument, and CI writes no file whose name can be guessed", async () => {
+  const dockerfile = await readFile(join(root, "Dockerfile"), "utf8");
+  expect(dockerfile).toMatch(/^ARG NODE_IMAGE=(\S+)\nFROM \$\{NODE_IMAGE\}$/m);
+  expect(await readFile(join(root, ".ci/run"), "utf8")).not.toMatch(/\/tmp|\$\$/);
+});

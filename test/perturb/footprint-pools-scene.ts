@@ -106,7 +106,10 @@ async function documents(): Promise<string> {
   const text = await readFile(EXAMPLE, "utf8");
   if (!text.includes(PRESET)) throw new RangeError(`${EXAMPLE} has no ${PRESET.trim()}`);
   const workloads = JSON.stringify([{ podSelector: { matchLabels: OF_STORY } }]);
-  return text.replace(PRESET, `${PRESET}  workloads: ${workloads}\n`);
+  return text
+    .replace(PRESET, `${PRESET}  workloads: ${workloads}\n`)
+    .replace("registry.example/", "registry.test/")
+    .replace("[agents]", "[default]");
 }
 
 function viewNow(stage: Stage, plot: PoolPlot): PoolsView {

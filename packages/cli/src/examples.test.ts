@@ -169,7 +169,13 @@ describe("examples/footprint", () => {
       }),
     );
     expect(configs.filter(([, config]) => config !== undefined)).toEqual([
-      ["agent-substrate-pr-134.yaml", PR_134_POOLS],
+      [
+        "agent-substrate-pr-134.yaml",
+        {
+          allow: { images: ["registry.example/"], namespaces: ["agents"], priorityClasses: [] },
+          ...PR_134_POOLS,
+        },
+      ],
     ]);
   });
 });

@@ -1,15 +1,32 @@
 /** What Berth may do in a cluster, by role: what every installation has, and what is asked for by flag or document. */
 import type { PolicyRule } from "@berth/kube";
-import { customKinds, type Footprint, type GroupVersionResource, workerPools } from "@berth/placement";
+import {
+  customKinds,
+  type Footprint,
+  type GroupVersionResource,
+  type WorkerPoolConfig,
+  workerPools,
+} from "@berth/placement";
 import type { Settings } from "./config/settings.ts";
+import { workerPoolConfig } from "./config/worker-pools.ts";
 import { MAX_SHARDS } from "./images/fact-shards.ts";
 
-/** Rights that not everybody gives. Default none of them. */
+/** What Berth can do for nodes, each with rights of its own. */
+export const CAPABILITIES = ["labels", "gates", "architecture", "footprint"] as const;
+export type CapabilityName = (typeof CAPABILITIES)[number];
+
+/** What an installation may do beside labelling nodes. Default what all capabilities take, and nothing else. */
 export interface ExtraRights {
+  /** What is left out here cannot be used. Default all. */
+  readonly capabilities?: readonly CapabilityName[];
   /** To read the pull secrets of pods, which is any Secret of the cluster by its name. */
   readonly pullSecrets?: boolean;
   /** To make and delete the Deployments of WorkerPools, which are any Deployments, and to hold WorkerPools. */
   readonly workerPools?: boolean;
+  /** Of which pools they are. Default: of none. */
+  readonly pools?: WorkerPoolConfig | undefined;
+  /** A webhook configuration of somebody else for startup gates. */
+  readonly adopted?: string | undefined;
   /** To have DaemonSets ask for a label, apart from the role of architecture policies. */
   readonly patchDaemonSets?: boolean;
   /** To hold the deletion of owners. */
@@ -18,6 +35,7 @@ export interface ExtraRights {
 
 export interface HeldKinds {
   readonly resource: GroupVersionResource;
+  readonly finalizer: string;
   /** Empty where Berth deletes nothing. */
   readonly ownedResources: readonly GroupVersionResource[];
   /** Does Berth delete them, or only wait for them? */
@@ -32,13 +50,17 @@ export interface RoleOf {
 }
 
 /** What documents take beyond what every installation has. Exactly: a document that does not ask for a right does not get it. */
-export function rightsOf({ workerPools: pools }: Settings, footprints: readonly Footprint[]): ExtraRights {
+export function rightsOf(
+  { workerPools: pools, admissionServer }: Settings,
+  footprints: readonly Footprint[],
+): ExtraRights {
   const holds = footprints.flatMap(({ hold }): readonly HeldKinds[] =>
     hold === undefined
       ? []
       : [
           {
             resource: hold.resource,
+            finalizer: hold.finalizer,
             ownedResources: hold.ownedResources,
             deletes: hold.onDelete === "DeleteOwned",
           },
@@ -46,19 +68,33 @@ export function rightsOf({ workerPools: pools }: Settings, footprints: readonly 
   );
   return {
     workerPools: pools !== undefined,
+    pools: workerPoolConfig(pools),
+    adopted: admissionServer?.configuration?.name,
     patchDaemonSets: footprints.some(({ agent }) => agent?.nodeSelector === "Manage"),
     holds,
   };
 }
 
-/** In the order in which they are printed. Each has a ClusterRoleBinding of its own, so that one can be left out. */
-export function clusterRoles(rights: ExtraRights): readonly RoleOf[] {
+/**
+ * In the order in which they are printed. Each has a ClusterRoleBinding of its own, so that one can be left out.
+ *
+ * @param name of the installation's objects.
+ */
+export function clusterRoles(name: string, rights: ExtraRights): readonly RoleOf[] {
   const { pullSecrets, workerPools: pools, patchDaemonSets, holds = [] } = rights;
   const manage = patchDaemonSets === true ? [patchDaemonSetsRule] : [];
+  const has = (one: CapabilityName): boolean => (rights.capabilities ?? CAPABILITIES).includes(one);
+  const seesPods = has("gates") || has("architecture") || has("footprint");
   return [
-    { suffix: "", rules: clusterRules },
-    { suffix: "architecture", rules: architectureRules },
-    { suffix: "footprint", rules: [...footprintRules, ...manage] },
+    {
+      suffix: "",
+      rules: [
+        ...clusterRules,
+        ...(seesPods ? [...podRules, ...admissionRules(name, has, rights.adopted)] : []),
+      ],
+    },
+    ...(has("architecture") ? [{ suffix: "architecture", rules: architectureRules }] : []),
+    ...(has("footprint") ? [{ suffix: "footprint", rules: [...footprintRules, ...manage] }] : []),
     ...(holds.length > 0 ? [{ suffix: "footprint-holds", rules: footprintHoldRules(holds) }] : []),
     ...(pools === true ? [{ suffix: "worker-pools", rules: workerPoolRules }] : []),
     ...(pullSecrets === true ? [{ suffix: "pull-secrets", rules: pullSecretRules }] : []),
@@ -71,23 +107,9 @@ const clusterRules: readonly PolicyRule[] = [
   { apiGroups: ["events.k8s.io"], resources: ["events"], verbs: ["create", "patch"] },
   // Rules in the cluster. Without their CRDs nothing is there to read, and the rights cost nothing.
   ...customKinds.flatMap(({ resource: { group, plural } }): readonly PolicyRule[] => [
-    { apiGroups: [group], resources: [plural], verbs: ["get", "list", "watch"] },
+    { apiGroups: [group], resources: [plural], verbs: ["list", "watch"] },
     { apiGroups: [group], resources: [`${plural}/status`], verbs: ["patch"] },
   ]),
-  // What startup gates wait for, and whether a node that came without their taint runs something already.
-  { apiGroups: [""], resources: ["pods"], verbs: ["get", "list", "watch"] },
-  { apiGroups: ["apps"], resources: ["daemonsets"], verbs: ["get", "list", "watch"] },
-  // What puts the taints of startup gates on new nodes, and refuses pods that name a held one. There is a policy for each gate, so names cannot be named here.
-  {
-    apiGroups: ["admissionregistration.k8s.io"],
-    resources: [
-      "mutatingadmissionpolicies",
-      "mutatingadmissionpolicybindings",
-      "mutatingwebhookconfigurations",
-      "validatingwebhookconfigurations",
-    ],
-    verbs: ["get", "list", "watch", "create", "patch", "delete"],
-  },
   // To tell rules that were deleted from a CRD that was: their labels must not go with it.
   {
     apiGroups: ["apiextensions.k8s.io"],
@@ -96,6 +118,45 @@ const clusterRules: readonly PolicyRule[] = [
     verbs: ["get"],
   },
 ];
+
+const podRules: readonly PolicyRule[] = [
+  // What startup gates wait for, what policies and footprints select, and whether a node that came without a taint runs something already.
+  { apiGroups: [""], resources: ["pods"], verbs: ["list", "watch"] },
+  { apiGroups: ["apps"], resources: ["daemonsets"], verbs: ["list", "watch"] },
+];
+
+/** What the API server asks Berth about, and what it puts on new nodes by itself. */
+function admissionRules(
+  name: string,
+  has: (one: CapabilityName) => boolean,
+  adopted: string | undefined,
+): readonly PolicyRule[] {
+  const apiGroups = ["admissionregistration.k8s.io"];
+  const [mutating, validating] = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"];
+  const all = { gates: "startup-gate", architecture: "architecture", footprint: "footprint" } as const;
+  const named = (Object.keys(all) as (keyof typeof all)[]).filter(has).map((it) => `${name}-${all[it]}`);
+  const verbs = ["create", "patch", "delete"];
+  return [
+    // Found by their labels, which RBAC does not know.
+    { apiGroups, resources: [mutating, ...(has("gates") ? [validating] : [])], verbs: ["list", "watch"] },
+    // A replica that stands by asks whether the leader has fallen back to the webhook.
+    ...(has("gates")
+      ? [{ apiGroups, resources: [mutating], resourceNames: [`${name}-startup-gate`], verbs: ["get"] }]
+      : []),
+    { apiGroups, resources: [mutating], resourceNames: [...named, ...(adopted ? [adopted] : [])], verbs },
+    ...(has("gates")
+      ? [
+          { apiGroups, resources: [validating], resourceNames: [`${name}-direct-binding`], verbs },
+          // There is one for each gate, so names cannot be named here.
+          {
+            apiGroups,
+            resources: ["mutatingadmissionpolicies", "mutatingadmissionpolicybindings"],
+            verbs: ["list", "watch", "create", "patch", "delete"],
+          },
+        ]
+      : []),
+  ];
+}
 
 const patchDaemonSetsRule: PolicyRule = { apiGroups: ["apps"], resources: ["daemonsets"], verbs: ["patch"] };
 
@@ -204,7 +265,7 @@ export function namespaceRules(name: string, namespace: string): readonly Policy
       apiGroups: [""],
       resources: ["secrets"],
       resourceNames: [`${name}-webhook-tls`],
-      verbs: ["get", "list", "watch", "patch"],
+      verbs: ["list", "watch", "patch"],
     },
   ];
 }

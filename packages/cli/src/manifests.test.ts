@@ -17,6 +17,7 @@ import { readYaml } from "./config/yaml.ts";
 import { FOOTPRINT_PRESETS } from "./declarations/documents.ts";
 import { exitCodes } from "./exit-codes.ts";
 import { installManifests } from "./manifests.ts";
+import type { CapabilityName } from "./manifests-rights.ts";
 import { cli, testFolder } from "./testing/harness.ts";
 
 const OPTIONS = {
@@ -130,7 +131,7 @@ describe("berth manifests", () => {
     const { documents, problems } = readYaml(stdout);
     expect([code, problems]).toEqual([0, []]);
     expect(documents.map(({ value }) => value)).toEqual((JSON.parse(json) as { items: unknown[] }).items);
-    expect(documents).toHaveLength(13);
+    expect(documents).toHaveLength(16);
   });
 
   it("puts documents and certificates of a folder into a ConfigMap, and no credentials", async () => {
@@ -174,7 +175,10 @@ describe("berth manifests", () => {
     const objects = installManifests({ ...OPTIONS, patch });
     expect(find(objects, "ServiceAccount")).toBeUndefined();
     const bindings = objects.flatMap((it) =>
-      it.kind?.endsWith("Binding") ? [it as unknown as RoleBinding] : [],
+      it.kind?.endsWith("RoleBinding") ? [it as unknown as RoleBinding] : [],
+    );
+    expect(JSON.stringify(find(objects, "ValidatingAdmissionPolicy"))).toContain(
+      "system:serviceaccount:berth-system:theirs",
     );
     expect(bindings.length).toBeGreaterThan(1);
     for (const { subjects } of bindings) expect(subjects).toMatchObject([{ name: "theirs" }]);
@@ -195,6 +199,46 @@ describe("berth manifests", () => {
     expect(await patched("none.yaml")).toMatchObject({
       code: exitCodes.faults,
       stderr: expect.stringMatching(/^berth: --patch none.yaml: ENOENT/),
+    });
+  });
+
+  it("S-8 takes capabilities by name, and prints no policy where that is not wanted", async () => {
+    const given = ["manifests", "--image", "berth:1"];
+    const { stdout } = await cli([
+      ...given,
+      "--capabilities",
+      "labels,gates",
+      "--no-confinement",
+      "-o",
+      "json",
+    ]);
+    const { items } = JSON.parse(stdout) as { readonly items: readonly KubeObject[] };
+    const kinds = items.map(({ kind }) => kind);
+    expect(kinds.filter((it) => it === "ClusterRole")).toHaveLength(1);
+    expect(kinds).not.toContain("ValidatingAdmissionPolicy");
+    const { code, stderr } = await cli([...given, "--capabilities", "labels,all"]);
+    expect([code, stderr]).toEqual([
+      exitCodes.usage,
+      expect.stringContaining("labels,gates,architecture,footprint"),
+    ]);
+  });
+
+  it("S-11 prints two replicas that stand in for each other, by default", async () => {
+    const { stdout } = await cli(["manifests", "--image", "berth:1", "-o", "json"]);
+    const { items } = JSON.parse(stdout) as { readonly items: readonly KubeObject[] };
+    const selector = { "app.kubernetes.io/name": "berth", "app.kubernetes.io/instance": "berth" };
+    expect(find(items, "PodDisruptionBudget")).toMatchObject({
+      spec: { maxUnavailable: 1, selector: { matchLabels: selector } },
+    });
+    const { spec } = find(items, "Deployment") as Deployment;
+    expect(spec).toMatchObject({ replicas: 2, strategy: { type: "RollingUpdate" } });
+    expect(spec?.template.spec).toMatchObject({
+      priorityClassName: "system-cluster-critical",
+      topologySpreadConstraints: [
+        { topologyKey: "kubernetes.io/hostname", labelSelector: { matchLabels: selector } },
+        { topologyKey: "topology.kubernetes.io/zone", labelSelector: { matchLabels: selector } },
+      ],
+      containers: [{ args: expect.arrayContaining(["--leader-elect"]) }],
     });
   });
 
@@ -256,6 +300,12 @@ describe("berth manifests footprint", () => {
         agent: { daemonSet: { namespace: "ate-system", name: "atelet" } },
       },
     });
+  });
+
+  it("S-11 names the image by which pods wait", async () => {
+    const waitImage = "mirror.example/busybox@sha256:1";
+    const { spec } = await print("--preset", "agent-substrate/pr-134", "--wait-image", waitImage);
+    expect(spec).toMatchObject({ wait: { container: { name: "wait-for-atelet", image: waitImage } } });
   });
 
   it.each(FOOTPRINT_PRESETS)(
@@ -336,9 +386,35 @@ describe("the rights of the manifests", () => {
     const common = roleNamed(objects, "berth")?.rules;
     const architecture = roleNamed(objects, "berth-architecture")?.rules;
     for (const resource of ["pods", "daemonsets"]) {
-      expect(inNamespace(common, resource).map(({ verbs }) => verbs)).toEqual([["get", "list", "watch"]]);
+      expect(inNamespace(common, resource).map(({ verbs }) => verbs)).toEqual([["list", "watch"]]);
       expect(inNamespace(architecture, resource).map(({ verbs }) => verbs)).toEqual([["patch"]]);
     }
+  });
+
+  it("S-8 are narrowed to capabilities: only those that patch pods and DaemonSets may", () => {
+    const written = (capabilities?: readonly CapabilityName[]): ReadonlySet<string> =>
+      new Set(
+        installManifests({ ...OPTIONS, rights: { ...(capabilities && { capabilities }) } })
+          .flatMap((object) => (object.kind === "ClusterRole" ? ((object as ClusterRole).rules ?? []) : []))
+          .filter(({ verbs }) => verbs.some((it) => ["create", "patch", "delete"].includes(it)))
+          .flatMap(({ resources = [], resourceNames = [""] }) =>
+            resources.flatMap((it) => resourceNames.map((name) => `${it} ${name}`.trim())),
+          ),
+      );
+    const always = ["nodes", "events", ...customKinds.map(({ resource }) => `${resource.plural}/status`)];
+    const webhook = (name: string) => `mutatingwebhookconfigurations berth-${name}`;
+    const gates = [
+      webhook("startup-gate"),
+      "validatingwebhookconfigurations berth-direct-binding",
+      "mutatingadmissionpolicies",
+      "mutatingadmissionpolicybindings",
+    ];
+    const architecture = [webhook("architecture"), "pods", "pods/status", "daemonsets"];
+    expect(written(["labels"])).toEqual(new Set(always));
+    expect(written(["gates"])).toEqual(new Set([...always, ...gates]));
+    expect(written(["labels", "architecture"])).toEqual(new Set([...always, ...architecture]));
+    expect(written(["footprint"])).toEqual(new Set([...always, webhook("footprint")]));
+    expect(written()).toEqual(new Set([...always, ...gates, ...architecture, webhook("footprint")]));
   });
 
   it("reach pull secrets only when that is asked for", () => {
@@ -374,7 +450,7 @@ describe("the rights of the manifests", () => {
     const rules = role.rules?.filter(({ apiGroups }) => apiGroups?.includes("berth.dev"));
     expect(rules).toEqual(
       customKinds.flatMap(({ resource: { plural } }) => [
-        { apiGroups: ["berth.dev"], resources: [plural], verbs: ["get", "list", "watch"] },
+        { apiGroups: ["berth.dev"], resources: [plural], verbs: ["list", "watch"] },
         { apiGroups: ["berth.dev"], resources: [`${plural}/status`], verbs: ["patch"] },
       ]),
     );

@@ -5,12 +5,14 @@ import type {
   Deployment,
   KubeObject,
   Namespace,
+  PodDisruptionBudget,
   PolicyRule,
   Role,
   RoleBinding,
   Service,
   ServiceAccount,
 } from "@berth/kube";
+import { confinement } from "./confinement.ts";
 import { clusterRoles, type ExtraRights, namespaceRules } from "./manifests-rights.ts";
 import { webhookNetworkPolicy } from "./network-policy.ts";
 import { type PodPatch, type PodSpec, patchPod } from "./pod-patch.ts";
@@ -26,6 +28,8 @@ export interface InstallOptions {
   readonly documents?: ReadonlyMap<string, string>;
   /** Beyond what every installation has. Default none. */
   readonly rights?: ExtraRights;
+  /** Is its account confined to the fields that it writes? Kubernetes before 1.30 cannot. Default true. */
+  readonly confinement?: boolean;
   /** Merged into the pod template. A service account that it names is not made, and gets the roles. Default none. */
   readonly patch?: PodPatch;
   /** Addresses of the API servers: only they reach the webhook. Default: everybody does, for they are not known. */
@@ -53,7 +57,7 @@ const NON_ROOT = 65_532;
  * @throws RangeError when the rules, or the documents, do not fit into a ConfigMap; CommandError for a CIDR that is none.
  */
 export function installManifests(options: InstallOptions): readonly KubeObject[] {
-  const { namespace, installation } = options;
+  const { namespace, installation, rights = {} } = options;
   const name = installation === "berth" ? "berth" : `berth-${installation}`;
   const labels = { "app.kubernetes.io/name": "berth", "app.kubernetes.io/instance": installation };
   const own = { name, namespace, labels };
@@ -95,7 +99,16 @@ export function installManifests(options: InstallOptions): readonly KubeObject[]
   const access = [
     ...(MADE_BY_KUBERNETES.test(namespace) ? [] : [space]),
     ...(serviceAccountName === undefined ? [account] : []),
-    ...clusterRoles(options.rights ?? {}).flatMap(({ suffix, rules }) =>
+    // Before the rights that it bounds.
+    ...(options.confinement === false
+      ? []
+      : confinement({
+          metadata: { name: `${name}-confinement`, labels },
+          username: `system:serviceaccount:${namespace}:${subject.name}`,
+          finalizers: (rights.holds ?? []).map(({ finalizer }) => finalizer),
+          pools: rights.pools,
+        })),
+    ...clusterRoles(name, rights).flatMap(({ suffix, rules }) =>
       clusterWide(suffix === "" ? name : `${name}-${suffix}`, rules),
     ),
     role,
@@ -103,7 +116,18 @@ export function installManifests(options: InstallOptions): readonly KubeObject[]
   ];
   const { apiServerCidrs = [] } = options;
   const closed = apiServerCidrs.length > 0 ? [webhookNetworkPolicy(own, apiServerCidrs)] : [];
-  return [...access, ...files, webhookService(own), ...closed, deployment(options, own)];
+  const spread = options.replicas > 1 ? [disruptionBudget(own)] : [];
+  return [...access, ...files, webhookService(own), ...closed, ...spread, deployment(options, own)];
+}
+
+/** One at a time is drained: the webhook answers, and a leader stands by. */
+function disruptionBudget({ labels, ...own }: Own): PodDisruptionBudget {
+  return {
+    apiVersion: "policy/v1",
+    kind: "PodDisruptionBudget",
+    metadata: { ...own, labels },
+    spec: { maxUnavailable: 1, selector: { matchLabels: labels } },
+  };
 }
 
 /** The pods meet the strictest Pod Security Standard. */
@@ -171,7 +195,7 @@ function deployment(options: InstallOptions, own: Own): Deployment {
 
 function podSpec(
   { image, namespace, installation, replicas, rules, documents }: InstallOptions,
-  { name }: Own,
+  { name, labels }: Own,
 ): PodSpec {
   const mounts = [{ name: "labels", mountPath: LABELS_PATH, files: rules }];
   if (documents !== undefined) mounts.push({ name: "config", mountPath: DOCUMENTS_PATH, files: documents });
@@ -182,6 +206,16 @@ function podSpec(
     // It has to run where nothing else may run yet: on fresh, tainted and not ready nodes, its own gates included.
     tolerations: [{ operator: "Exists" }],
     nodeSelector: { "kubernetes.io/os": "linux" },
+    // What it gates and marks waits for it: nothing but the cluster itself goes before.
+    priorityClassName: "system-cluster-critical",
+    topologySpreadConstraints: ["kubernetes.io/hostname", "topology.kubernetes.io/zone"].map(
+      (topologyKey) => ({
+        maxSkew: 1,
+        topologyKey,
+        whenUnsatisfiable: "ScheduleAnyway",
+        labelSelector: { matchLabels: labels },
+      }),
+    ),
     terminationGracePeriodSeconds: 10,
     securityContext: {
       runAsNonRoot: true,

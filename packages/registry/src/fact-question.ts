@@ -27,8 +27,6 @@ export interface FactDemand extends FactQuestion {
    * that is a refusal of this scope, for some seconds.
    */
   readonly credentials: () => Promise<readonly RegistryCredential[]>;
-  /** Whose question it is: one tenant may have many scopes. Default: the scope. */
-  readonly namespace?: string;
 }
 
 /** Times are ms since 1970. */

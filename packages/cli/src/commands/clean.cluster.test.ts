@@ -320,7 +320,7 @@ describe("I-4 clean takes back all that Berth has written", () => {
 
   it("I-4 clean leaves nothing of WorkerPools, where the document is given", async () => {
     const { before, after } = await cleaned({
-      config: `{apiVersion: ${apiVersion}, kind: WorkerPools, metadata: {name: pools}, spec: {}}`,
+      config: `{apiVersion: ${apiVersion}, kind: WorkerPools, metadata: {name: pools}, spec: {allow: {images: [registry.test/], namespaces: [${namespace}]}}}`,
       async given() {
         const spec = { replicas: 1, ateomImage: "registry.test/ateom:1", sandboxClass: "gvisor" } as const;
         await cluster.client.create(workerPools, { metadata: { name: "pool" }, spec }, { namespace });

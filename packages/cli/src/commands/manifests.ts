@@ -15,7 +15,7 @@ import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
 import { footprintDocument } from "../footprint/document.ts";
 import { footprintDocuments } from "../footprint/footprints.ts";
 import { installManifests } from "../manifests.ts";
-import { type ExtraRights, rightsOf } from "../manifests-rights.ts";
+import { CAPABILITIES, type CapabilityName, type ExtraRights, rightsOf } from "../manifests-rights.ts";
 import { type DataFormat, printData, toYaml } from "../output/data.ts";
 import { type PodPatch, readPodPatch } from "../pod-patch.ts";
 import type { Surroundings } from "../surroundings.ts";
@@ -32,6 +32,10 @@ export interface ManifestsOptions {
   readonly pullSecrets?: boolean;
   readonly workerPools?: boolean;
   readonly apiServerCidr?: readonly string[];
+  /** `labels,gates`: default all. */
+  readonly capabilities?: string;
+  /** Default true. */
+  readonly confinement?: boolean;
   /** Required for a footprint. */
   readonly preset?: FootprintPreset;
   /** Of the footprint's document. Default from the preset. */
@@ -40,6 +44,8 @@ export interface ManifestsOptions {
   readonly podLabels?: string;
   /** The same for the drivers of volumes. */
   readonly csiDriver?: readonly string[];
+  /** Of a footprint: image of the container by which pods wait. */
+  readonly waitImage?: string;
   readonly namespace: string;
   readonly installation: string;
   readonly labelDir?: string;
@@ -124,10 +130,11 @@ async function installObjects(
       : textsOf(await readWhole(path.resolve(folder, labelDir), isRuleFile));
   const documents = config === undefined ? undefined : await readDocuments(config, folder);
   const asked = documents === undefined ? {} : rightsFor(documents, surroundings);
-  const { pullSecrets = false, workerPools = false } = options;
+  const { pullSecrets = false, workerPools = false, confinement = true } = options;
   const patch = options.patch === undefined ? undefined : await readPatch(options.patch, folder);
   const rights: ExtraRights = {
     ...asked,
+    ...(options.capabilities !== undefined && { capabilities: capabilitiesOf(options.capabilities) }),
     pullSecrets,
     workerPools: workerPools || asked.workerPools === true,
   };
@@ -135,12 +142,24 @@ async function installObjects(
     image,
     namespace,
     installation,
+    confinement,
     rights,
     ...(documents && { documents: textsOf(documents.snapshot) }),
     ...(patch && { patch }),
   };
   const { apiServerCidr: apiServerCidrs = [] } = options;
   return installManifests({ ...common, apiServerCidrs, replicas: Number(replicas), rules });
+}
+
+/** @throws CommandError for a name that is none. */
+function capabilitiesOf(text: string): readonly CapabilityName[] {
+  const given = new Set(text.split(","));
+  const found = CAPABILITIES.filter((it) => given.has(it));
+  if (found.length === given.size) return found;
+  throw new CommandError(
+    `--capabilities ${text}: expected some of ${CAPABILITIES.join(",")}`,
+    exitCodes.usage,
+  );
 }
 
 /** @throws CommandError when it cannot be read, with all faults of it. */

@@ -8,6 +8,8 @@ import { workerPoolConfig } from "./worker-pools.ts";
 const documentOf = (spec: string, name = "default"): string =>
   `apiVersion: berth.dev/v1alpha1\nkind: WorkerPools\nmetadata: {name: ${name}}\nspec: ${spec}\n`;
 
+const NOTHING = { images: [], namespaces: [], priorityClasses: [] };
+
 async function read(
   text: string,
 ): Promise<{ readonly settings: Settings; readonly faults: readonly string[] }> {
@@ -26,12 +28,12 @@ describe("WorkerPools", () => {
   it("are made as agent-substrate itself makes them without a field", async () => {
     const { settings, faults } = await read(documentOf("{}"));
     expect(faults).toEqual([]);
-    expect(workerPoolConfig(settings.workerPools)).toEqual({ workerPoolUid: false });
+    expect(workerPoolConfig(settings.workerPools)).toEqual({ allow: NOTHING, workerPoolUid: false });
   });
 
   it("are those of pull request 134 with label and wait", async () => {
     const { settings } = await read(documentOf("{uidLabel: true, wait: {}}"));
-    expect(workerPoolConfig(settings.workerPools)).toEqual(PR_134_POOLS);
+    expect(workerPoolConfig(settings.workerPools)).toEqual({ allow: NOTHING, ...PR_134_POOLS });
   });
 
   it("wait with an image and at a port of one's own", async () => {
@@ -43,6 +45,19 @@ describe("WorkerPools", () => {
       image: "mirror.example/busybox@sha256:1",
       port: 9,
     });
+  });
+
+  it("S-9 allow what they list, and take no beginning of the name of a host", async () => {
+    const { settings } = await read(
+      documentOf("{allow: {images: [registry.example/], namespaces: [a], priorityClasses: [low]}}"),
+    );
+    expect(workerPoolConfig(settings.workerPools)?.allow).toEqual({
+      images: ["registry.example/"],
+      namespaces: ["a"],
+      priorityClasses: ["low"],
+    });
+    const { faults } = await read(documentOf("{allow: {images: [registry.example]}}"));
+    expect(faults).toEqual([expect.stringContaining("must be a registry, a slash and what may follow")]);
   });
 
   it("tell what is wrong with each field", async () => {

@@ -63,7 +63,7 @@ export function declareConvert(root: Command, { outside, onEnd }: ProgramOptions
 export function declareManifests(root: Command, { outside, onEnd }: ProgramOptions): void {
   prints(takesInstallation(root.command("manifests")))
     .description(
-      "Print what installs Berth: Namespace, RBAC, ConfigMap, Service, Deployment; or the CRDs, which are applied before it; or RuntimeClasses for pods of one architecture; or a NodeFootprint with all that its preset says",
+      "Print what installs Berth: Namespace, RBAC, an admission policy that confines it, ConfigMap, Service, Deployment; or the CRDs, which are applied before it; or RuntimeClasses for pods of one architecture; or a NodeFootprint with all that its preset says",
     )
     .addArgument(
       new Argument(
@@ -74,14 +74,22 @@ export function declareManifests(root: Command, { outside, onEnd }: ProgramOptio
         .default("install"),
     )
     .argument("[architectures...]", "of RuntimeClasses: amd64, arm64, …")
-    .option("--image <image>", "container image to run; required to install")
+    .option("--image <image>", "container image to run, best with its digest; required to install")
     .option("-n, --namespace <name>", "namespace to install into", "berth-system")
     .option("--label-dir <folder>", "put the rules of this folder into the ConfigMap")
     .option(
       "--config <path>",
       "put the configuration documents of this file or folder into a ConfigMap of their own, and print the rights that they take",
     )
-    .option("--replicas <number>", "more than one turns leader election on", "1")
+    .option("--replicas <number>", "more than one turns leader election on", "2")
+    .option(
+      "--capabilities <list>",
+      "print the rights of these alone: labels,gates,architecture,footprint; default all",
+    )
+    .option(
+      "--no-confinement",
+      "leave out the ValidatingAdmissionPolicy that confines its account to the fields which it writes; Kubernetes before 1.30 has none",
+    )
     .option(
       "--patch <file>",
       "merge this into the pod template of the Deployment: labels, annotations, service account, scheduling, resources, volumes",
@@ -92,7 +100,7 @@ export function declareManifests(root: Command, { outside, onEnd }: ProgramOptio
     )
     .option(
       "--worker-pools",
-      "let it make and delete Deployments for WorkerPools, which are any Deployments, and hold WorkerPools; footprints with a preset of agent-substrate take it too",
+      "let it delete the Deployments of WorkerPools and hold WorkerPools, as footprints with a preset of agent-substrate do; which Deployments it may make, a document WorkerPools says, given by --config",
     )
     .option(
       "--api-server-cidr <cidr>",
@@ -113,6 +121,10 @@ export function declareManifests(root: Command, { outside, onEnd }: ProgramOptio
       "--csi-driver <name>",
       "of a NodeFootprint: driver whose volumes need the agent; repeatable; likewise",
       collect,
+    )
+    .option(
+      "--wait-image <image>",
+      "of a NodeFootprint: image of the container by which pods wait, best with its digest; default busybox:1.36",
     )
     .action(async (what: ManifestsOptions["what"], architectures: readonly string[], options: object) => {
       const { manifests } = await import("../commands/manifests.ts");

@@ -20,17 +20,23 @@ export interface FootprintDocumentOptions {
   /** `app=web,tier=front`. */
   readonly podLabels?: string;
   readonly csiDriver?: readonly string[];
+  /** Of the container by which pods wait, best with its digest. Default `busybox:1.36`. */
+  readonly waitImage?: string;
 }
 
 /** @throws CommandError when something is missing that the preset cannot know, or what is given is wrong. */
 export function footprintDocument(
   options: FootprintDocumentOptions,
 ): NodeFootprint & { readonly spec: NodeFootprintSpec } {
-  const { preset } = options;
+  const { preset, waitImage } = options;
   if (preset === undefined) throw usage(`--preset is required: one of ${footprintPresets.join(", ")}`);
   const name = options.name ?? nameOf(preset);
   const workloads = workloadsOf(preset, options);
-  const parsed = nodeFootprintSpec.safeParse({ preset, ...(workloads && { workloads }) });
+  const parsed = nodeFootprintSpec.safeParse({
+    preset,
+    ...(workloads && { workloads }),
+    ...(waitImage !== undefined && { wait: { container: { image: waitImage } } }),
+  });
   if (!parsed.success) throw usage(parsed.error.issues[0]?.message ?? "the footprint is not valid");
   const document = { name, spec: parsed.data };
   const [fault] = compileFootprints({ sources: [{ source: "config", documents: [document] }] }).faults;

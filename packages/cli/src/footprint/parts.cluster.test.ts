@@ -257,7 +257,7 @@ describe("a footprint whose pods are to wait", () => {
 const POOLS = `apiVersion: berth.dev/v1alpha1
 kind: WorkerPools
 metadata: {name: default}
-spec: {uidLabel: true, wait: {}}
+spec: {allow: {images: [registry.test/], namespaces: [default]}, uidLabel: true, wait: {}}
 ---
 apiVersion: berth.dev/v1alpha1
 kind: NodeFootprint

@@ -18,6 +18,8 @@ import {
   roleBindings,
   roles,
   serviceAccounts,
+  validatingAdmissionPolicies,
+  validatingAdmissionPolicyBindings,
 } from "@berth/kube";
 import { compileFootprints, crds, nodeFootprints, workerPools } from "@berth/placement";
 import {
@@ -49,6 +51,8 @@ beforeAll(async () => {
 const KINDS: readonly Resource[] = [
   namespaces,
   serviceAccounts,
+  validatingAdmissionPolicies,
+  validatingAdmissionPolicyBindings,
   clusterRoles,
   clusterRoleBindings,
   roles,

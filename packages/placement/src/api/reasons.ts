@@ -165,6 +165,8 @@ const MEANINGS = {
   WorkerPoolDeploymentMissing: "The Deployment of a WorkerPool is not there, so it is created.",
   WorkerPoolDeploymentDiffers:
     "The Deployment of a WorkerPool is not as the pool asks for, so it is applied again.",
+  WorkerPoolNotAllowed:
+    "The lists of the document WorkerPools do not allow the pool, so nothing is made of it; what stands stays.",
   WorkerPoolInvalid: "The WorkerPool has a fault, so nothing is made of it; what stands stays.",
   AgentUnschedulable:
     "The DaemonSet of the agent cannot run on a node that needs it: a taint, or what it asks of nodes, keeps it away.",

@@ -1,6 +1,7 @@
 /** What is asked of the API server for WorkerPools. */
 import { type Deployment, deployments, type KubeClient, type ObjectName } from "@berth/kube";
 import { WORKER_POOL_FIELD_MANAGER } from "./keys.ts";
+import type { WorkerPoolStatus } from "./worker-pool.ts";
 import { type WorkerPool, workerPools } from "./worker-pool-resource.ts";
 
 /** Each rejects with `ApiError`. */
@@ -16,7 +17,7 @@ export interface WorkerPoolApi {
 export interface StatusChange {
   /** Bound to this version: of the status of a custom resource the API server does not compare the uid. */
   readonly metadata: { readonly uid: string; readonly resourceVersion: string };
-  readonly status: { readonly replicas: number };
+  readonly status: WorkerPoolStatus;
 }
 
 export function createWorkerPoolApi(client: Pick<KubeClient, "get" | "apply" | "patch">): WorkerPoolApi {

@@ -2,13 +2,14 @@ import type { Deployment } from "@berth/kube";
 import { describe, expect, it } from "vitest";
 import { decideWorkerPool } from "./decide.ts";
 import { buildDeployment } from "./deployment.ts";
+import { ALLOW } from "./testing/pool-run.ts";
 import { storedOf } from "./testing/stored-deployment.ts";
 import type { WorkerPool } from "./worker-pool-resource.ts";
 
-const config = { workerPoolUid: false };
+const config = { allow: ALLOW, workerPoolUid: false };
 const spec = {
   replicas: 2,
-  ateomImage: "image",
+  ateomImage: "registry.test/ateom:1",
   template: { nodeSelector: { a: "b" }, resources: { requests: { cpu: "1" } } },
 };
 const pool: WorkerPool = { metadata: { name: "p", namespace: "n", uid: "u" }, spec };
@@ -68,5 +69,26 @@ describe("decideWorkerPool", () => {
     const decision = decideWorkerPool({ pool: broken, deployment: stored }, config);
     expect(decision.apply).toBeUndefined();
     expect(decision.fault).toMatch(/^spec\.replicas: /);
+  });
+
+  it.each([
+    [{ ateomImage: "registry.test.example.com/ateom:1" }, "images lacks registry.test.example.com/ateom:1"],
+    [
+      { template: { priorityClassName: "system-node-critical" } },
+      "priorityClasses lacks system-node-critical",
+    ],
+  ])("S-9 makes and changes nothing for a pool beyond the lists: %j", (more, why) => {
+    const greedy = { ...pool, spec: { ...spec, ...more } };
+    for (const deployment of [undefined, stored]) {
+      const decision = decideWorkerPool({ pool: greedy, deployment }, config);
+      expect(decision).toEqual({ refusal: expect.stringContaining(why) });
+    }
+  });
+
+  it("S-9 makes nothing in a namespace that is not listed", () => {
+    const elsewhere = { ...pool, metadata: { ...pool.metadata, namespace: "tenant" } };
+    expect(decideWorkerPool({ pool: elsewhere, deployment: undefined }, config).refusal).toContain(
+      "namespaces lacks tenant",
+    );
   });
 });

@@ -1,5 +1,6 @@
 import type { Deployment } from "@berth/kube";
 import { type Reason, reasons } from "../api/reasons.ts";
+import { whyNotAllowed } from "./allowance.ts";
 import { buildDeployment, type DeploymentBody, toStoredPool, type WorkerPoolConfig } from "./deployment.ts";
 import { differenceOf } from "./difference.ts";
 import { WORKER_POOL_FIELD_MANAGER } from "./keys.ts";
@@ -19,9 +20,12 @@ export interface WorkerPoolDecision {
   readonly replicas?: number;
   /** Why nothing can be made of the pool. */
   readonly fault?: string;
+  /** Why nothing may be made of it. */
+  readonly refusal?: string;
 }
 
 const nothing: WorkerPoolDecision = Object.freeze({});
+const NONE = { images: [], namespaces: [], priorityClasses: [] };
 
 /**
  * What a pool needs. One that is being deleted is left alone, its status too: what it owns must not come back while
@@ -38,6 +42,8 @@ export function decideWorkerPool(
     const [issue] = parsed.error.issues;
     return { fault: `spec.${issue?.path.join(".") ?? ""}: ${issue?.message ?? "is not valid"}` };
   }
+  const refusal = whyNotAllowed(stored, config.allow ?? NONE);
+  if (refusal !== undefined) return { ...(deployment && replicasOf(pool, deployment)), refusal };
   const body = buildDeployment(stored, config);
   const { name } = body.metadata;
   if (deployment === undefined) {

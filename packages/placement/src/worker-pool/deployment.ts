@@ -10,6 +10,7 @@ import {
 } from "@berth/kube";
 import { originalFootprint } from "../node/footprint/presets.ts";
 import { waitContainer } from "../node/footprint/wait/wait.ts";
+import type { WorkerPoolAllowance } from "./allowance.ts";
 import { deploymentNameOf, SANDBOX_CLASS_KEY, WORKER_POOL_LABEL, WORKER_POOL_UID_LABEL } from "./keys.ts";
 import type { WorkerPoolSpec } from "./worker-pool.ts";
 import { type WorkerPool, workerPools } from "./worker-pool-resource.ts";
@@ -22,8 +23,10 @@ export interface WorkerPoolWait {
   readonly port: number;
 }
 
-/** What the Deployments of all pools have beside what a pool says. Turning either on or off rolls every worker. */
+/** What the Deployments of all pools have beside what a pool says. Turning label or wait on or off rolls every worker. */
 export interface WorkerPoolConfig {
+  /** Default: no pool is. */
+  readonly allow?: WorkerPoolAllowance;
   /** Pods carry the uid of their pool as a label. */
   readonly workerPoolUid: boolean;
   /** Default: workers do not wait. */
@@ -31,7 +34,7 @@ export interface WorkerPoolConfig {
 }
 
 /** What agent-substrate's pull request 134 adds. */
-export const PR_134_POOLS: Required<WorkerPoolConfig> = {
+export const PR_134_POOLS: Required<Omit<WorkerPoolConfig, "allow">> = {
   workerPoolUid: true,
   wait: { ...originalFootprint.waitContainer, port: originalFootprint.port },
 };

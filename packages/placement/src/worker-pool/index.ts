@@ -1,4 +1,6 @@
+export type { WorkerPoolAllowance } from "./allowance.ts";
 export {
+  buildDeployment,
   type DeploymentBody,
   PR_134_POOLS,
   type WorkerPoolConfig,

@@ -9,7 +9,7 @@ export interface PoolMemory extends TemplateMemory {
   /** When what is `refused` is tried again: monotonic ms. */
   retryAt: number;
   /** The status that was written last. */
-  reported: { readonly replicas: number; readonly resourceVersion: string } | undefined;
+  reported: { readonly text: string; readonly resourceVersion: string } | undefined;
 }
 
 export function createPoolMemory(uid: string): PoolMemory {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { PoolRun } from "./testing/pool-run.ts";
+import { ALLOW, PoolRun } from "./testing/pool-run.ts";
 
 const MINUTE = 60_000;
 
@@ -83,7 +83,7 @@ describe("the reconciler of pools", () => {
     run.isSynced = true;
     run.config = undefined;
     expect(await run.reconcile()).toBeUndefined();
-    run.config = { workerPoolUid: false };
+    run.config = { allow: ALLOW, workerPoolUid: false };
     run.pool = {
       ...run.pool,
       metadata: { ...run.pool?.metadata, deletionTimestamp: "2026-01-01T00:00:00Z" },
@@ -193,16 +193,35 @@ describe("the reconciler of pools", () => {
     run.deployment = { ...run.deployment, status: { replicas: 2 } };
     await run.reconcile();
     await run.reconcile();
-    expect(run.statuses).toEqual([2]);
+    expect(run.statuses).toEqual([{ replicas: 2 }]);
     run.pool = {
       ...run.pool,
       metadata: { ...run.pool?.metadata, resourceVersion: "999" },
       status: { replicas: 2 },
     };
     await run.reconcile();
-    expect(run.statuses).toEqual([2]);
+    expect(run.statuses).toEqual([{ replicas: 2 }]);
     run.deployment = { ...run.deployment, status: {} };
     await run.reconcile();
-    expect(run.statuses).toEqual([2, 0]);
+    expect(run.statuses).toEqual([{ replicas: 2 }, { replicas: 0 }]);
+  });
+
+  it("S-9 makes nothing of a pool that no list allows, says why on the pool, and goes on once one does", async () => {
+    const run = new PoolRun();
+    run.config = { workerPoolUid: false };
+    await run.reconcile();
+    await run.reconcile();
+    const message = expect.stringMatching(
+      /WorkerPools.*images lacks registry\.test\/ateom:1; namespaces lacks n$/,
+    );
+    const allowed = { type: "Allowed", status: "False", reason: "WorkerPoolNotAllowed", message };
+    expect(run.statuses).toEqual([{ conditions: [expect.objectContaining(allowed)] }]);
+    expect(run.events.map(({ reason, note }) => [reason, note])).toEqual([["WorkerPoolNotAllowed", message]]);
+    expect(run.applied).toEqual([]);
+    run.pool = { ...run.pool, ...(run.statuses[0] && { status: run.statuses[0] }) };
+    run.config = { allow: ALLOW, workerPoolUid: false };
+    await run.reconcile();
+    expect(run.statuses.at(-1)).toEqual({ conditions: [] });
+    expect(run.applied).toHaveLength(1);
   });
 });

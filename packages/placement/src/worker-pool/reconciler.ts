@@ -1,13 +1,15 @@
 /** Makes a Deployment of each WorkerPool and keeps it so. */
-import { type Deployment, isApiError, isRefusalOfObject } from "@berth/kube";
+import { type Condition, type Deployment, isApiError, isRefusalOfObject } from "@berth/kube";
 import {
   type Clock,
   type Lister,
+  mergeConditions,
   type ObjectKey,
   type Reconcile,
   type ReconcileContext,
   type ReconcileResult,
   referenceTo,
+  withoutConditions,
 } from "@berth/runtime";
 import { type Reason, reasons } from "../api/reasons.ts";
 import type { EventSink } from "../node/report.ts";
@@ -56,7 +58,9 @@ export function createWorkerPoolReconciler(options: WorkerPoolReconcilerOptions)
     const isBehind = isAwaited(memory, deployment?.metadata?.resourceVersion);
     const subject: Subject = { key, pool, uid, deployment, memory, isBehind };
     if (decision.fault !== undefined) warn(subject, options, reasons.WorkerPoolInvalid, decision.fault);
-    await report(subject, decision, options, context.signal);
+    if (decision.refusal !== undefined)
+      warn(subject, options, reasons.WorkerPoolNotAllowed, decision.refusal);
+    await report(subject, decision, options, context);
     const { apply } = decision;
     return apply === undefined ? undefined : keep({ ...subject, apply }, options, context);
   };
@@ -79,22 +83,45 @@ interface Wish extends Subject {
 /** Writes the status, unless that was done on a version that is still to come. */
 async function report(
   { key, pool, uid, memory }: Subject,
-  { replicas }: WorkerPoolDecision,
-  { api }: WorkerPoolReconcilerOptions,
-  signal: AbortSignal,
+  { replicas, refusal }: WorkerPoolDecision,
+  { api, clock }: WorkerPoolReconcilerOptions,
+  { signal, log }: ReconcileContext,
 ): Promise<void> {
-  if (replicas === undefined) return;
+  const conditions = conditionsOf(pool, refusal, clock.now());
+  if (replicas === undefined && conditions === undefined) return;
   const { reported } = memory;
-  const isKnown = reported?.replicas === replicas;
-  if (isKnown && isOlder(pool.metadata?.resourceVersion, reported.resourceVersion)) return;
+  const { resourceVersion = "" } = pool.metadata ?? {};
+  const text = JSON.stringify([replicas, refusal]);
+  // On the version that it was written to as well: the CRD of the original drops conditions, and the pool stays as it is.
+  if (text === reported?.text && !isOlder(reported.resourceVersion, resourceVersion)) return;
+  if (refusal !== undefined) log.warn("a WorkerPool is not allowed", { because: refusal });
   try {
-    const { resourceVersion = "" } = pool.metadata ?? {};
-    const body = { metadata: { uid, resourceVersion }, status: { replicas } };
-    const { metadata } = await api.patchStatus(key, body, signal);
-    memory.reported = { replicas, resourceVersion: metadata?.resourceVersion ?? "" };
+    const status = { ...(replicas !== undefined && { replicas }), ...(conditions && { conditions }) };
+    const { metadata } = await api.patchStatus(key, { metadata: { uid, resourceVersion }, status }, signal);
+    memory.reported = { text, resourceVersion: metadata?.resourceVersion ?? "" };
   } catch (error) {
     if (!isApiError(error, "notFound")) throw error;
   }
+}
+
+/** `undefined`: they stay as they are. */
+function conditionsOf(
+  { metadata, status: { conditions: current = [] } = {} }: WorkerPool,
+  refusal: string | undefined,
+  nowMs: number,
+): readonly Condition[] | undefined {
+  const type = "Allowed";
+  const { generation } = metadata ?? {};
+  const said = {
+    type,
+    status: "False",
+    reason: reasons.WorkerPoolNotAllowed,
+    message: refusal ?? "",
+    ...(generation !== undefined && { observedGeneration: generation }),
+  } as const;
+  const next =
+    refusal === undefined ? withoutConditions(current, [type]) : mergeConditions(current, [said], nowMs);
+  return next === current ? undefined : next;
 }
 
 async function keep(

@@ -64,7 +64,7 @@ describe("the Deployment of a pool", () => {
   it("F-9 is the original's, with the uid of the pool and the wait for the agent", async () => {
     await using _run = await startPools(cluster, PR_134_POOLS);
     const pool = await aPool(cluster, "pools-9");
-    const { metadata } = await pool.create({ replicas: 2, ateomImage: "ateom@sha256:1" });
+    const { metadata } = await pool.create({ replicas: 2, ateomImage: "registry.test/ateom@sha256:1" });
     const { metadata: stored, spec } = await settled(pool, () => undefined);
     const uid = metadata?.uid ?? "";
     expect(stored?.labels).toBeUndefined();
@@ -117,7 +117,7 @@ describe("the Deployment of a pool", () => {
         {
           ...defaults,
           name: "ateom",
-          image: "ateom@sha256:1",
+          image: "registry.test/ateom@sha256:1",
           args: ["--pod-uid=$(POD_UID)"],
           env: env("POD_UID", "metadata.uid"),
           securityContext: { privileged: true, runAsUser: 0, runAsGroup: 0 },
@@ -138,8 +138,8 @@ describe("the Deployment of a pool", () => {
       await settled(pool, (it) => expect(replicasOf(it)).toBe(replicas));
       await eventually(async () => expect((await pool.read()).status).toEqual({ replicas }));
     }
-    await pool.edit({ ateomImage: "ateom:2" });
-    await settled(pool, (it) => expect(templateOf(it)?.containers[0]?.image).toBe("ateom:2"));
+    await pool.edit({ ateomImage: "registry.test/ateom:2" });
+    await settled(pool, (it) => expect(templateOf(it)?.containers[0]?.image).toBe("registry.test/ateom:2"));
     const template = {
       nodeSelector: { pool: "a" },
       tolerations: [{ key: "k", operator: "Exists" }],

@@ -1,6 +1,7 @@
 /** `WorkerPool`, `ate.dev/v1alpha1`, as agent-substrate defines it: what users write, and what is said back. */
-import type { NodeAffinity, ResourceRequirements, Toleration } from "@berth/kube";
+import type { Condition, NodeAffinity, ResourceRequirements, Toleration } from "@berth/kube";
 import * as z from "zod";
+import { conditions } from "../api/status.ts";
 
 export const sandboxClasses = ["gvisor", "microvm"] as const;
 export type SandboxClass = (typeof sandboxClasses)[number];
@@ -27,6 +28,8 @@ export interface WorkerPoolSpec {
 export interface WorkerPoolStatus {
   /** Pods of the Deployment, ready or not. */
   readonly replicas?: number;
+  /** Ours, `Allowed`, is there while it is `False`. The original's CRD has no conditions and drops it. */
+  readonly conditions?: readonly Condition[];
 }
 
 /** As in `resources` of a container: a number, or a text with a unit (apimachinery, `resource.Quantity`). */
@@ -141,5 +144,5 @@ export const workerPoolSpec: z.ZodType = z
   .describe("What the pool should be.");
 
 export const workerPoolStatus: z.ZodType = z
-  .object({ replicas: int32().min(0).optional().describe("Pods of the pool, ready or not.") })
+  .object({ replicas: int32().min(0).optional().describe("Pods of the pool, ready or not."), conditions })
   .describe("What was found. Written by the controller alone.");

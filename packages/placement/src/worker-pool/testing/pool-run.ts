@@ -8,15 +8,22 @@ import {
   type ReconcileResult,
   type VirtualClock,
 } from "@berth/runtime";
+import type { WorkerPoolAllowance } from "../allowance.ts";
 import { type DeploymentBody, type WorkerPoolConfig } from "../deployment.ts";
 import { createWorkerPoolReconciler } from "../reconciler.ts";
-import type { WorkerPoolSpec } from "../worker-pool.ts";
+import type { WorkerPoolSpec, WorkerPoolStatus } from "../worker-pool.ts";
 import type { WorkerPool } from "../worker-pool-resource.ts";
 import { storedOf } from "./stored-deployment.ts";
 
+export const ALLOW: WorkerPoolAllowance = {
+  images: ["registry.test/"],
+  namespaces: ["n"],
+  priorityClasses: [],
+};
+
 const SPEC: WorkerPoolSpec = {
   replicas: 2,
-  ateomImage: "image",
+  ateomImage: "registry.test/ateom:1",
   template: { nodeSelector: { a: "b" }, resources: { requests: { cpu: "1" } } },
 };
 
@@ -26,9 +33,9 @@ const FIRST_VERSION = 100;
 export class PoolRun {
   readonly clock: VirtualClock = createVirtualClock();
   readonly applied: Deployment[] = [];
-  readonly statuses: number[] = [];
+  readonly statuses: WorkerPoolStatus[] = [];
   readonly events: EventInput[] = [];
-  config: WorkerPoolConfig | undefined = { workerPoolUid: false };
+  config: WorkerPoolConfig | undefined = { allow: ALLOW, workerPoolUid: false };
   isSynced = true;
   /** What the cache shows. */
   pool: WorkerPool | undefined = {
@@ -56,7 +63,7 @@ export class PoolRun {
         return this.#settle("patch", this.stored(body));
       },
       patchStatus: async (_, { status }) => {
-        this.statuses.push(status.replicas);
+        this.statuses.push(status);
         return this.#settle("patch", { metadata: { resourceVersion: this.#next() } });
       },
     },

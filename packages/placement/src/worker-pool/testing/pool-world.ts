@@ -9,6 +9,7 @@ import {
 } from "@berth/kube";
 import { clusterName, createSilentLogger, systemClock } from "@berth/runtime";
 import { crds } from "../../api/crd.ts";
+import type { WorkerPoolAllowance } from "../allowance.ts";
 import type { WorkerPoolConfig } from "../deployment.ts";
 import type { WorkerPoolSpec } from "../worker-pool.ts";
 import { type WorkerPool, workerPools } from "../worker-pool-resource.ts";
@@ -16,6 +17,14 @@ import { createWorkerPools } from "../worker-pools.ts";
 
 /** User agent of the controller. */
 export const AGENT = "berth-worker-pools";
+
+const SPACES = "9 13 13-clear 13-rogue 13-deleted microvm scale writes writes-other two 14 14-other 11";
+const HELD_SPACES = "background foreground held held-other orphan";
+const allow: WorkerPoolAllowance = {
+  images: ["registry.test/"],
+  namespaces: `${SPACES} ${HELD_SPACES}`.split(" ").map((it) => `pools-${it}`),
+  priorityClasses: ["system-node-critical"],
+};
 
 /** A test cluster, as far as it is used here. */
 export interface PoolCluster {
@@ -31,7 +40,7 @@ export async function installPools({ client }: PoolCluster): Promise<void> {
   await client.apply(customResourceDefinitions, crd);
 }
 
-/** The controller, with a connection of its own, until disposed of. */
+/** The controller, with a connection of its own, until disposed of. Allows what `PoolUnderTest` makes. */
 export async function startPools(
   cluster: PoolCluster,
   config: WorkerPoolConfig | undefined,
@@ -43,12 +52,13 @@ export async function startPools(
     clock: systemClock,
     log: createSilentLogger(),
   });
-  pools.configure(config);
+  const configure = (next: WorkerPoolConfig | undefined) => pools.configure(next && { allow, ...next });
+  configure(config);
   const abort = new AbortController();
   const watch = await pools.watch.start(abort.signal);
   const controller = await pools.controller.start(abort.signal);
   return {
-    configure: (next) => pools.configure(next),
+    configure,
     async [Symbol.asyncDispose]() {
       abort.abort();
       await Promise.all([watch.ended, controller.ended]);
@@ -73,7 +83,7 @@ export class PoolUnderTest {
 
   create(spec: Partial<WorkerPoolSpec> = {}): Promise<WorkerPool> {
     const { namespace, name } = this.of;
-    const full = { replicas: 1, ateomImage: "ateom:1", ...spec };
+    const full = { replicas: 1, ateomImage: "registry.test/ateom:1", ...spec };
     return this.#client.create(workerPools, { metadata: { namespace, name }, spec: full }, { namespace });
   }
 

@@ -1,0 +1,211 @@
+/**
+ * What the API server lets Berth's account write of pods, DaemonSets, Deployments and Nodes. RBAC has no words for fields:
+ * who may patch a pod may change its image.
+ */
+import type { Container, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding } from "@berth/kube";
+import {
+  ARCHITECTURE_CONDITION,
+  ARCHITECTURE_GATE,
+  buildDeployment,
+  type WorkerPoolConfig,
+} from "@berth/placement";
+
+export interface ConfinementOptions {
+  /** Of both objects. */
+  readonly metadata: NonNullable<ValidatingAdmissionPolicy["metadata"]>;
+  /** Whom the API server confines: `system:serviceaccount:…`. */
+  readonly username: string;
+  /** That Berth puts on owners which are one of these kinds. */
+  readonly finalizers: readonly string[];
+  /** Of which pools it makes Deployments. Absent: of none. */
+  readonly pools?: WorkerPoolConfig | undefined;
+}
+
+/** At the creation both are the object: only `isPool` judges it. */
+const NOW = "variables.now";
+const BEFORE = "variables.before";
+
+/** What the API server fills in where nothing is said. */
+const POD_DEFAULTS = ["restartPolicy", "terminationGracePeriodSeconds", "dnsPolicy", "schedulerName"];
+const CONTAINER_DEFAULTS = ["imagePullPolicy", "terminationMessagePath", "terminationMessagePolicy"];
+
+/** JSON is CEL, where the values of a map are of one type. */
+function literal(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(literal).join(", ")}]`;
+  if (typeof value !== "object" || value === null) return JSON.stringify(value);
+  const entries = Object.entries(value).map(([key, it]) => `${literal(key)}: dyn(${literal(it)})`);
+  return `{${entries.join(", ")}}`;
+}
+const field = (of: string, path: string): string => `${of}.?${path.replaceAll(".", ".?")}`;
+
+/** All fields of two maps are the same, apart from those whose key `k` is free. New fields of Kubernetes are among them. */
+function sameMaps(now: string, before: string, free: string): string {
+  return (
+    `${now}.all(k, ${free} || k in ${before} && ${now}[k] == ${before}[k]) && ` +
+    `${before}.all(k, ${free} || k in ${now})`
+  );
+}
+
+function same(path: string, free: string | readonly string[]): string {
+  const [now = "", before = ""] = [NOW, BEFORE].map((it) => `${field(it, path)}.orValue({})`);
+  return sameMaps(now, before, typeof free === "string" ? free : `k in ${literal(free)}`);
+}
+
+const list = (of: string, path: string): string => `${field(of, path)}.orValue([])`;
+const only = (resource: string, ...all: readonly string[]): string =>
+  `request.resource.resource != "${resource}" || ${all.join(" && ")}`;
+
+const TEMPLATE = "spec.template.spec";
+const METADATA =
+  "resourceVersion generation managedFields labels annotations finalizers ownerReferences".split(" ");
+
+/** Beside the template of a DaemonSet the API server counts in an annotation. */
+const OUR_ANNOTATION = 'k.startsWith("berth.dev/") || k == "deprecated.daemonset.template.generation"';
+
+/** A policy and its binding; Kubernetes 1.30 has them. */
+export function confinement({
+  metadata,
+  username,
+  finalizers,
+  pools,
+}: ConfinementOptions): [ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding] {
+  const { name = "" } = metadata;
+  const apiVersion = "admissionregistration.k8s.io/v1";
+  const rule = (group: string, resources: readonly string[]) => ({
+    apiGroups: [group],
+    apiVersions: ["v1"],
+    operations: ["CREATE", "UPDATE"] as const,
+    resources,
+  });
+  const kept = (of: string, than: string): string =>
+    `${list(of, "metadata.finalizers")}.all(f, f in ${literal(finalizers)} || f in ${list(than, "metadata.finalizers")})`;
+  const validate = (message: string, expression: string) => ({
+    expression,
+    message: `Berth's account may not ${message}`,
+  });
+  const others = (of: string): string =>
+    `${list(of, "status.conditions")}.filter(c, c.type != "${ARCHITECTURE_CONDITION}")`;
+  return [
+    {
+      apiVersion,
+      kind: "ValidatingAdmissionPolicy",
+      metadata,
+      spec: {
+        failurePolicy: "Fail",
+        matchConstraints: {
+          resourceRules: [
+            rule("", ["pods", "pods/*", "nodes", "nodes/*"]),
+            rule("apps", ["daemonsets", "daemonsets/*", "deployments", "deployments/*"]),
+          ],
+        },
+        matchConditions: [{ name: "berth", expression: `request.userInfo.username == ${literal(username)}` }],
+        variables: [
+          { name: "now", expression: "dyn(object)" },
+          { name: "before", expression: 'request.operation == "CREATE" ? dyn(object) : dyn(oldObject)' },
+          {
+            name: "pod",
+            expression: `request.operation == "CREATE" ? dyn({}) : ${field("dyn(oldObject)", TEMPLATE)}.orValue({})`,
+          },
+          { name: "isPool", expression: isPool(pools) },
+        ],
+        validations: [
+          validate("make this", 'request.operation == "UPDATE" || variables.isPool'),
+          validate("change this metadata", same("metadata", METADATA)),
+          validate(
+            "change owners",
+            `variables.isPool || ${list(NOW, "metadata.ownerReferences")} == ${list(BEFORE, "metadata.ownerReferences")}`,
+          ),
+          validate(
+            "change these labels or annotations",
+            `request.resource.resource == "nodes" || ${same("metadata.labels", [])} && ${same("metadata.annotations", OUR_ANNOTATION)}`,
+          ),
+          validate("change this finalizer", `${kept(NOW, BEFORE)} && ${kept(BEFORE, NOW)}`),
+          validate("change this field of a node", only("nodes", same("spec", ["taints", "unschedulable"]))),
+          validate(
+            "change this field of a pod",
+            only(
+              "pods",
+              same("spec", ["schedulingGates", "tolerations", "affinity"]),
+              same("spec.affinity", ["nodeAffinity"]),
+              `${list(BEFORE, "spec.schedulingGates")}.all(g, g.name == "${ARCHITECTURE_GATE}" || g in ${list(NOW, "spec.schedulingGates")})`,
+            ),
+          ),
+          validate(
+            "change this field of a DaemonSet",
+            only(
+              "daemonsets",
+              same("spec", ["template"]),
+              same("spec.template", ["spec"]),
+              same(TEMPLATE, ["nodeSelector", "tolerations", "affinity"]),
+            ),
+          ),
+          validate(
+            "change this Deployment: it is not that of a WorkerPool which the document WorkerPools allowed when Berth was installed",
+            only("deployments", `(variables.isPool || ${same("spec", [])})`),
+          ),
+          validate(
+            "change this status",
+            `${same("status", ["conditions"])} && ${others(NOW)} == ${others(BEFORE)}`,
+          ),
+        ],
+      },
+    },
+    {
+      apiVersion,
+      kind: "ValidatingAdmissionPolicyBinding",
+      metadata,
+      spec: { policyName: name, validationActions: ["Deny"] },
+    },
+  ];
+}
+
+/** Is it the Deployment of a pool that is allowed, with nothing that runs in its pods but what pools have or others have put there? */
+function isPool(config: WorkerPoolConfig | undefined): string {
+  const { images = [], namespaces = [], priorityClasses = [] } = config?.allow ?? {};
+  if (config === undefined) return "false";
+  const spec = {
+    replicas: 0,
+    ateomImage: "",
+    sandboxClass: "microvm",
+    template: { nodeSelector: {}, tolerations: [] },
+  } as const;
+  const { metadata, spec: made } = buildDeployment({ name: "", namespace: "", uid: "", spec }, config);
+  const [owner] = metadata.ownerReferences ?? [];
+  const pod = made.template.spec;
+  const [worker] = pod?.containers ?? [];
+  const template = `${field(NOW, TEMPLATE)}.orValue({})`;
+  const all = (what: string, holds: string): string =>
+    `${list(NOW, `${TEMPLATE}.${what}`)}.all(c, c in variables.pod.?${what}.orValue([]) || ${holds})`;
+  const isOneOf = (prefixes: readonly string[]): string =>
+    `${literal(prefixes)}.exists(p, c.image.startsWith(p))`;
+  return [
+    'request.resource.resource == "deployments"',
+    `${NOW}.metadata.namespace in ${literal(namespaces)}`,
+    `${list(NOW, "metadata.ownerReferences")}.exists(o, o.apiVersion == "${owner?.apiVersion}" && o.kind == "${owner?.kind}")`,
+    `${field(NOW, `${TEMPLATE}.priorityClassName`)}.orValue("") in ${literal(["", ...priorityClasses])}`,
+    sameMaps(
+      template,
+      "variables.pod",
+      `k in ${literal([...Object.keys(pod ?? {}), "initContainers", ...POD_DEFAULTS])}`,
+    ),
+    all("containers", isLike(worker, isOneOf(images))),
+    all(
+      "initContainers",
+      pod?.initContainers?.map((it) => isLike(it, `c.image == ${literal(it.image)}`)).join() ?? "false",
+    ),
+    all("volumes", `c in ${literal(pod?.volumes)}`),
+  ].join(" && ");
+}
+
+/** What it runs is what the container does; resources and defaults may differ, and so may the source of its uid. */
+function isLike(container: Container | undefined, hasImage: string): string {
+  const { name, command, args, env = [], securityContext, volumeMounts = [] } = container ?? {};
+  const exact = Object.entries({ name, command, args, securityContext });
+  return [
+    `c.all(k, k in ${literal([...Object.keys(container ?? {}), ...CONTAINER_DEFAULTS])})`,
+    hasImage,
+    ...exact.flatMap(([key, value]) => (value === undefined ? [] : [`c.${key} == ${literal(value)}`])),
+    `c.env.all(e, e.name in ${literal(env.map((it) => it.name))})`,
+    `c.?volumeMounts.orValue([]).all(m, m in ${literal(volumeMounts)})`,
+  ].join(" && ");
+}
