@@ -176,8 +176,8 @@ describe("A-B4 mirrors", () => {
     }
     await using world = createWorld({
       ...asRegistry(registry.origin, origins),
-      requestMs: 200,
-      readMs: 300,
+      requestMs: 600,
+      readMs: 900,
     });
     const digest = registry.index("a/b", "1", ["linux/amd64"]);
     const reading = () => world.read(named(registry.host, "a/b"), anonymous);
