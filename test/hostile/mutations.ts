@@ -3,7 +3,7 @@ import * as fc from "fast-check";
 
 /** What parsers stumble over: brackets, escapes, YAML's signs, names of prototypes, large numbers, foreign characters. */
 const PIECES: readonly string[] = [
-  ...'{}[]",:\\&*!|>%@#?-~=;',
+  ...Array.from('{}[]",:\\&*!|>%@#?-~=;'),
   "\n",
   "\t",
   "\0",
