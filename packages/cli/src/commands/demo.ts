@@ -216,7 +216,7 @@ function lookAround({ style, self, kubeconfig, rules, config, image }: Places): 
     `  ${self} explain node core-1 ${berth}`,
     `  ${self} plan ${berth}`,
     `  ${self} explain pod default/sensor-2 --kubeconfig ${kubeconfig} --config ${config}`,
-    `  ${self} image inspect ${image}`,
+    `  ${self} image inspect ${image} --config ${config}`,
     `  ${self} gate list --kubeconfig ${kubeconfig} --config ${config}`,
     `  kubectl --kubeconfig ${kubeconfig} scale deployment shop --replicas=4    # its agent follows`,
     `  echo kubernetes.io/arch >> ${join(rules, DERIVED)}    # every node gets the label`,
