@@ -20,6 +20,8 @@ export interface FactQuestion {
 
 /** A question together with what it takes to have it answered. */
 export interface FactDemand extends FactQuestion {
+  /** Who asks: a namespace. Tenants are served in turn, and none takes all the room. Default: the scope. */
+  readonly namespace?: string;
   /**
    * Called when a registry is about to be asked, and not for what is known. Must end in bounded time; when it throws,
    * that is a refusal of this scope, for some seconds.
@@ -66,8 +68,13 @@ export interface ImageFactStoreOptions {
   readonly maxFacts?: number;
   /** Failures held. Default 10,000. */
   readonly maxFailures?: number;
-  /** Different questions being asked or waiting for a turn. Default 10,000; the next one is told to come back. */
+  /**
+   * Different questions being asked or waiting for a turn. Default 10,000. A namespace may have as many as it leaves free,
+   * alone half of them; its next one is told to come back.
+   */
   readonly maxWaiting?: number;
+  /** No registry is asked before it resolves. It must not reject. Default: at once. */
+  readonly ready?: Promise<void>;
   readonly turns?: RequestTurnsOptions;
   readonly breaker?: RegistryBreakerOptions;
   readonly observer?: FactObserver;

@@ -1,6 +1,6 @@
 /** Registries in trouble, bounds, restarts and the end. */
 import { describe, expect, it } from "vitest";
-import { asked, bench, HOUR, SECOND, START, settle } from "./testing/fact-bench.ts";
+import { asked, type Bench, bench, HOUR, SECOND, START, settle } from "./testing/fact-bench.ts";
 import { aDigest, imageFacts } from "./testing/scripted-reader.ts";
 
 describe("a registry in trouble", () => {
@@ -72,17 +72,111 @@ describe("a registry in trouble", () => {
     await again;
   });
 
-  it("hosts that swallow requests leave half of the turns to registries that answer", async () => {
+  it("hosts that swallow requests leave most turns of their own namespace to registries that answer", async () => {
     await using test = bench();
     await test.learn("good.io/x:0", aDigest("a"));
     for (let index = 0; index < 100; index += 1) void test.want(`hole${index}.example.com/x`);
     await settle();
-    expect(test.reader.pending).toHaveLength(8);
+    expect(test.reader.pending).toHaveLength(4);
     const wanted = test.want("good.io/x:1");
     await settle();
     test.reader.pending.find(({ registry }) => registry === "good.io")?.answer(aDigest("b"));
     await wanted;
     expect(test.look("good.io/x:1")).toMatchObject({ state: "known" });
+  });
+});
+
+describe("S-2 a namespace that floods", () => {
+  const pendingNames = ({ reader }: Bench): readonly string[] => reader.pending.map(({ name }) => name);
+
+  it("with 10,000 names leaves room to wait, and the next turn, to others, whatever pull secrets it names", async () => {
+    await using test = bench();
+    for (let index = 0; index < 10_000; index += 1)
+      void test.want(`a.io/evil:${index}`, { namespace: "evil", scope: `evil-${index % 7}` });
+    expect(test.look("a.io/evil:9999", { scope: "evil-3" })).toMatchObject({ error: { kind: "suspended" } });
+    const wanted = test.want("a.io/mine", { namespace: "victim" });
+    await asked(test.reader);
+    test.reader.next().answer(aDigest("a"));
+    await settle();
+    test.reader.pending.find(({ name }) => name === "a.io/mine:latest")?.answer(aDigest("b"));
+    await wanted;
+    expect(test.look("a.io/mine", { namespace: "victim" })).toMatchObject({ state: "known" });
+  });
+
+  it("with a name that others need, behind many others of its own, has nobody wait for its turn", async () => {
+    await using test = bench();
+    for (let index = 0; index < 100; index += 1) void test.want(`a.io/evil:${index}`, { namespace: "evil" });
+    void test.want("a.io/popular", { namespace: "evil" });
+    void test.want("a.io/popular", { namespace: "victim", scope: "victim" });
+    await asked(test.reader);
+    test.reader.next().answer(aDigest("a"));
+    await settle();
+    expect(pendingNames(test)).toContain("a.io/popular:latest");
+  });
+
+  it.each([
+    ["hosts that never answer", false],
+    ["hosts that answered a 404, and do not answer any more", true],
+  ])(
+    "with %s leaves turns to others, also for registries that nobody has asked before",
+    async (_, answersFirst) => {
+      await using test = bench();
+      const hosts = Array.from({ length: 300 }, (_, index) => `slow${index}.example`);
+      if (answersFirst) {
+        for (const host of hosts) {
+          const wanted = test.want(`${host}/none`, { namespace: "evil" });
+          await asked(test.reader);
+          test.reader.next().fail("notFound");
+          await wanted;
+        }
+      }
+      for (const host of hosts) void test.want(`${host}/x`, { namespace: "evil" });
+      for (const image of ["docker.io/library/x:1", "docker.io/library/x:2"])
+        void test.want(image, { namespace: "victim" });
+      void test.want("ghcr.io/x", { namespace: "third" });
+      await settle();
+      expect(pendingNames(test)).toEqual(
+        expect.arrayContaining(["docker.io/library/x:1", "docker.io/library/x:2", "ghcr.io/x:latest"]),
+      );
+    },
+  );
+
+  it("before anybody may be asked leaves room to others", async () => {
+    const ready = Promise.withResolvers<void>();
+    await using test = bench({ ready: ready.promise });
+    for (let index = 0; index < 10_000; index += 1)
+      void test.want(`a.io/evil:${index}`, { namespace: "evil" });
+    void test.want("b.io/mine", { namespace: "victim" });
+    await settle();
+    expect(test.reader.pending).toEqual([]);
+    ready.resolve();
+    await settle();
+    expect(pendingNames(test)).toContain("b.io/mine:latest");
+  });
+
+  it("with hosts that stop answering loses what they had been trusted with", async () => {
+    await using test = bench();
+    for (const how of ["slow", "silent"]) {
+      const hosts = Array.from({ length: 8 }, (_, index) => `${how}${index}.example`);
+      for (const host of hosts) await test.learn(`${host}/x:1`, aDigest("a"));
+      const wanted = hosts.map((host) => test.want(`${host}/x:2`));
+      await settle();
+      expect(test.reader.pending).toHaveLength(8);
+      test.pass(3 * SECOND);
+      for (const request of [...test.reader.pending]) {
+        if (how === "slow") request.answer(aDigest("a"));
+        else request.fail("unreachable");
+      }
+      await Promise.all(wanted);
+      const again = hosts.map((host) => test.want(`${host}/x:3`));
+      await settle();
+      expect(test.reader.pending).toHaveLength(4);
+      while (test.reader.pending.length > 0) {
+        test.reader.next().fail("unreachable");
+        await settle();
+      }
+      await Promise.all(again);
+    }
   });
 });
 
@@ -101,7 +195,7 @@ describe("bounds", () => {
   });
 
   it("questions: the newcomer is told to come back, and those that wait keep their place", async () => {
-    await using test = bench({ maxWaiting: 2 });
+    await using test = bench({ maxWaiting: 4 });
     const [one, two] = [test.want("a.io/x:1"), test.want("a.io/x:2")];
     await test.want("a.io/x:3");
     expect(test.look("a.io/x:3")).toMatchObject({

@@ -50,7 +50,7 @@ describe("A-B5 one request for many questions", () => {
   it("at most 4 to one registry and 16 in all are on their way, and the others follow", async () => {
     await using test = bench({ turns: { unproven: 16 } });
     const images = Array.from({ length: 60 }, (_, index) => `r${index % 5}.example.com/image:${index}`);
-    const wanted = images.map((image) => test.want(image));
+    const wanted = images.map((image, index) => test.want(image, { namespace: `ns-${index}` }));
     await asked(test.reader);
     while (test.reader.pending.length > 0) {
       test.reader.next().answer(aDigest("a"));

@@ -12,19 +12,21 @@ import { RegistryError, type RegistryFailureKind } from "./failure.ts";
 import { FailureMemory, type StandingFailure } from "./failure-memory.ts";
 import { referenceText } from "./reference.ts";
 import { RegistryBreakers } from "./registry-breaker.ts";
-import { RequestTurns } from "./request-turns.ts";
+import { count, RequestTurns, type Turn } from "./request-turns.ts";
 import { factName, parseStoredFact, type StoredFact } from "./stored-fact.ts";
 import type { ImageFacts, ImageReference, RegistryCredential } from "./types.ts";
 
-/** A name being asked for. */
-interface Flight {
-  /** On the clock that never goes back. */
+/** Questions about one name that are being asked, or wait for their turn. */
+interface Pursuits {
+  /** The first of them; on the clock that never goes back. */
   readonly since: number;
-  readonly ended: Promise<void>;
+  count: number;
 }
 
 /** How long a question that found no room, or whose credentials could not be read, is put off at least, ms. */
 const PUT_OFF_MS = 5_000;
+/** A registry that takes longer for what one question needs is no prompt one, ms. */
+const PROMPT_MS = 2_000;
 
 /** Said in the name of the registry, or of nobody: not of the image, and not of who asked. Old facts outlive them. */
 const NOT_ABOUT_THE_IMAGE: ReadonlySet<RegistryFailureKind> = new Set([
@@ -45,6 +47,7 @@ const ABOUT_WHO_ASKS: ReadonlySet<RegistryFailureKind> = new Set(["unauthorized"
  *   the tag has moved, and only what moved is read again.
  * - **Old facts outlive a registry that fails**: while its failure stands, a tag is what it was.
  * - **One question at a time** for each name, whoever asks; 4 per registry and 16 in all.
+ * - **Namespaces are served in turn**, and each may use and wait for as much as it leaves free for others.
  * - **Failures stand**: 60 s doubling to 10 min for what a registry said, 5 s doubling to 5 min for what it did not
  *   manage to say, and never less than `Retry-After` (an hour at most).
  * - **A refusal is of who asked**: one tenant's missing secret fails nobody else. Credentials that were refused an image
@@ -59,9 +62,11 @@ export class ImageFactStore implements AsyncDisposable {
   readonly #breakers: RegistryBreakers;
   readonly #turns: RequestTurns;
   /** By name. */
-  readonly #flights = new Map<string, Flight>();
+  readonly #pursuits = new Map<string, Pursuits>();
   /** By name, scope and freshness. */
   readonly #wanted = new Map<string, Promise<void>>();
+  /** How many of these each namespace has. */
+  readonly #namespaces = new Map<string, number>();
   readonly #listeners = new Set<(name: string) => void>();
   readonly #stop = new AbortController();
   /** Fingerprints of credentials mean nothing outside of this store. */
@@ -78,7 +83,7 @@ export class ImageFactStore implements AsyncDisposable {
   /** What is known now. A failure may be told a while longer than it stands, while the image is asked for again. */
   look(question: FactQuestion): FactAnswer {
     const name = factName(question.reference);
-    const answer = this.#answer(name, question, this.#flights.get(name)?.since);
+    const answer = this.#answer(name, question, this.#pursuits.get(name)?.since);
     this.#options.observer?.looked?.(answer.state);
     return answer;
   }
@@ -93,11 +98,17 @@ export class ImageFactStore implements AsyncDisposable {
     const key = JSON.stringify([name, demand.scope, demand.pull === "Always"]);
     const running = this.#wanted.get(key);
     if (running !== undefined) return running;
-    if (this.#wanted.size >= (this.#options.maxWaiting ?? 10_000)) {
+    const { namespace = demand.scope } = demand;
+    const mine = this.#namespaces.get(namespace) ?? 0;
+    if (mine >= (this.#options.maxWaiting ?? 10_000) - this.#wanted.size) {
       this.#putOff(name, demand);
       return Promise.resolve();
     }
-    const pursuit = this.#pursue(name, demand).finally(() => this.#wanted.delete(key));
+    count(this.#namespaces, namespace, 1);
+    const pursuit = this.#pursue(name, demand).finally(() => {
+      this.#wanted.delete(key);
+      count(this.#namespaces, namespace, -1);
+    });
     this.#wanted.set(key, pursuit);
     return pursuit;
   }
@@ -171,30 +182,43 @@ export class ImageFactStore implements AsyncDisposable {
     return this.#stop.signal.aborted || this.#answer(name, question).state !== "unknown";
   }
 
-  /** Waits for others who ask for the same name, for their answer may do; asks itself when it does not. */
   async #pursue(name: string, demand: FactDemand): Promise<void> {
-    for (;;) {
-      const other = this.#flights.get(name);
-      if (other === undefined) break;
-      await other.ended;
-      if (this.#settled(name, demand)) return;
+    const pursuits = this.#pursuits.get(name) ?? { since: this.#options.monotonic(), count: 0 };
+    pursuits.count += 1;
+    this.#pursuits.set(name, pursuits);
+    try {
+      await this.#options.ready;
+      const isTold = await this.#askInTurn(name, demand);
+      if (isTold && !this.#stop.signal.aborted) this.#tell(name);
+    } finally {
+      pursuits.count -= 1;
+      if (pursuits.count === 0) this.#pursuits.delete(name);
     }
-    const since = this.#options.monotonic();
-    const ended = this.#ask(name, demand).finally(() => this.#flights.delete(name));
-    this.#flights.set(name, { since, ended });
-    await ended;
-    if (!this.#stop.signal.aborted) this.#tell(name);
   }
 
-  async #ask(name: string, demand: FactDemand): Promise<void> {
-    const suspended = this.#suspension(demand.reference.registry, "check");
-    if (suspended !== undefined) return this.#remember(name, demand.scope, suspended);
+  /** @returns whether there is another answer now. Others who asked for the same name may have had it before. */
+  async #askInTurn(name: string, demand: FactDemand): Promise<boolean> {
+    const { registry } = demand.reference;
+    if (this.#settled(name, demand)) return false;
+    const suspended = this.#suspension(registry, "check");
+    if (suspended !== undefined) {
+      this.#remember(name, demand.scope, suspended);
+      return true;
+    }
+    const { namespace = demand.scope } = demand;
+    using turn = await this.#turns.take({ namespace, registry, name });
+    if (turn === undefined || this.#settled(name, demand)) return false;
+    await this.#ask(name, demand, turn);
+    return true;
+  }
+
+  async #ask(name: string, demand: FactDemand, turn: Turn): Promise<void> {
     const credentials = await this.#credentialsOf(name, demand);
     if (credentials === undefined) return undefined;
     const identity = this.#identityOf(name, credentials);
     const refused = this.#failures.standing(identity, this.#options.monotonic());
     if (refused !== undefined) return this.#failures.share(scopeKey(name, demand.scope), refused);
-    const error = await this.#readInTurn(name, demand.reference, credentials);
+    const error = await this.#readInTurn(name, demand.reference, credentials, turn);
     return error === undefined ? undefined : this.#remember(name, demand.scope, error, identity);
   }
 
@@ -218,21 +242,23 @@ export class ImageFactStore implements AsyncDisposable {
     name: string,
     reference: ImageReference,
     credentials: readonly RegistryCredential[],
+    turn: Turn,
   ): Promise<RegistryError | undefined> {
     const { registry } = reference;
-    using turn = await this.#turns.take(registry);
-    if (turn === undefined) return aborted(registry);
     const suspended = this.#suspension(registry, "admit");
     if (suspended !== undefined) return suspended;
     let failure: RegistryError | undefined;
+    const since = this.#options.monotonic();
     try {
       await this.#read(name, reference, credentials);
     } catch (error) {
       failure = this.#stop.signal.aborted ? aborted(registry) : toRegistryError(error, reference);
       this.#options.observer?.asked?.(failure.kind);
     }
-    this.#breakers.settle(registry, failure, this.#options.monotonic());
-    if (failure === undefined || !NOT_ABOUT_THE_IMAGE.has(failure.kind)) turn.answered();
+    const now = this.#options.monotonic();
+    this.#breakers.settle(registry, failure, now);
+    const isAnswer = failure === undefined || !NOT_ABOUT_THE_IMAGE.has(failure.kind);
+    turn.asked(isAnswer && now - since < PROMPT_MS);
     return failure;
   }
 
@@ -299,9 +325,9 @@ export class ImageFactStore implements AsyncDisposable {
     return new RegistryError("suspended", message, { registry, retryAfterMs: admission.waitMs });
   }
 
-  /** The first who come are served: a flood of new questions does not push out those that wait. */
+  /** The first who come are served: a flood of its new questions does not push out those that a namespace has waiting. */
   #putOff(name: string, { reference: { registry }, scope }: FactQuestion): void {
-    const message = `${name} was not looked up: too many other images are being looked up; it is tried again`;
+    const message = `${name} was not looked up: too many other images wait to be looked up; it is tried again`;
     const error = new RegistryError("suspended", message, { registry, retryAfterMs: PUT_OFF_MS });
     this.#failures.record(scopeKey(name, scope), error, this.#options.monotonic());
     this.#options.observer?.asked?.("suspended");

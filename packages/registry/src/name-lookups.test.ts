@@ -48,6 +48,21 @@ describe("names of hosts", () => {
     ]);
   });
 
+  it("S-2 of one zone with silent servers hold one thread, and whoever resolved before never waits", async () => {
+    const { ask, answer, underWay, ended } = bench();
+    for (const name of ["docker.io", "x1.evil.example"]) {
+      ask(name);
+      answer(name);
+    }
+    for (const name of ["x1.evil.example", "x2.evil.example", "x3.evil.example"]) ask(name);
+    ask("ghcr.io");
+    expect(underWay()).toEqual(["x1.evil.example", "ghcr.io"]);
+    for (const name of ["mute.invalid", "silent.test", "docker.io"]) ask(name);
+    expect(underWay()).toEqual(["x1.evil.example", "ghcr.io", "mute.invalid"]);
+    await Promise.resolve();
+    expect(ended.slice(2)).toEqual(["docker.io 192.0.2.1"]);
+  });
+
   it("that have no turn in time fail, and never take one", async () => {
     const { ask, fail, underWay, ended } = bench(1);
     for (const name of ["silent.example", "mute.example", "late.example"]) ask(name);

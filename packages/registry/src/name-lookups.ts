@@ -1,6 +1,7 @@
 /** Resolves names of hosts without letting those that do not resolve hold up the process. */
 import { type LookupAddress, type LookupOptions, lookup } from "node:dns";
 import type { LookupFunction } from "node:net";
+import { performance } from "node:perf_hooks";
 import { RecentMap } from "./recent-map.ts";
 
 type Done = Parameters<LookupFunction>[2];
@@ -11,26 +12,39 @@ type Resolver = (
 ) => void;
 
 interface Waiter {
-  readonly hostname: string;
+  readonly key: string;
+  readonly zone: string;
   readonly start: () => void;
+}
+
+/** What a name stood for. */
+interface Known {
+  readonly address: string | LookupAddress[];
+  readonly family: number | undefined;
+  /** On a clock that never goes back, ms. */
+  readonly at: number;
 }
 
 /**
  * Node resolves names on the four threads that also read its files, and a name whose servers are silent holds one for
  * up to half a minute (resolv.conf(5): 5 s, 2 attempts, for each server and search domain). Names of images are free
- * text, so those that have not resolved before may hold two, all together three, and one is always left.
+ * text, so those that did not resolve when they were asked last may hold two, all together three, and one is always
+ * left. Names of one zone share one: whoever has a zone with silent servers can name any number of hosts in it.
  */
 const MAX_LOOKUPS = 3;
 const MAX_UNPROVEN = 2;
-/** Hosts remembered to have resolved. Beyond it the one asked longest ago waits with the new ones. */
-const MAX_PROVEN = 1_000;
+/** Names remembered to have resolved. Beyond it the one asked longest ago waits with the new ones. */
+const MAX_KNOWN = 1_000;
+/** So long a name that finds no thread free stands for what it stood for. Milliseconds. */
+const KNOWN_MS = 600_000;
 
 export class NameLookups {
   readonly #patienceMs: number;
   readonly #resolve: Resolver;
-  readonly #proven: RecentMap<string, true> = new RecentMap(MAX_PROVEN);
+  readonly #known: RecentMap<string, Known> = new RecentMap(MAX_KNOWN);
   readonly #waiting = new Set<Waiter>();
-  #running = 0;
+  /** That are being resolved. */
+  readonly #zones = new Set<string>();
   #unproven = 0;
 
   /** @param patienceMs a name that has not had its turn by then fails, as one that does not resolve at the moment. */
@@ -41,6 +55,13 @@ export class NameLookups {
 
   /** For `net.connect`. */
   readonly lookup: LookupFunction = (hostname, options, done) => {
+    const key = JSON.stringify([hostname, options.family, options.all]);
+    const zone = hostname.split(".").slice(-2).join(".");
+    const known = this.#known.get(key);
+    if (!this.#mayStart({ key, zone }) && known !== undefined && performance.now() - known.at < KNOWN_MS) {
+      queueMicrotask(() => done(null, known.address, known.family));
+      return;
+    }
     const giveUp = (): void => {
       this.#waiting.delete(waiter);
       done(Object.assign(new Error("no turn to resolve it"), { code: "EAI_AGAIN" }), "");
@@ -48,30 +69,35 @@ export class NameLookups {
     const timer = setTimeout(giveUp, this.#patienceMs);
     const start = (): void => {
       clearTimeout(timer);
-      this.#start(hostname, options, done);
+      this.#start(waiter, hostname, options, done);
     };
-    const waiter = { hostname, start };
+    const waiter: Waiter = { key, zone, start };
     this.#waiting.add(waiter);
     this.#serve();
   };
 
+  #mayStart({ key, zone }: Pick<Waiter, "key" | "zone">): boolean {
+    if (this.#zones.size >= MAX_LOOKUPS || this.#zones.has(zone)) return false;
+    return this.#unproven < MAX_UNPROVEN || this.#known.get(key) !== undefined;
+  }
+
   #serve(): void {
     for (const waiter of this.#waiting) {
-      if (this.#running >= MAX_LOOKUPS) return;
-      if (this.#unproven >= MAX_UNPROVEN && this.#proven.get(waiter.hostname) === undefined) continue;
+      if (!this.#mayStart(waiter)) continue;
       this.#waiting.delete(waiter);
       waiter.start();
     }
   }
 
-  #start(hostname: string, options: LookupOptions, done: Done): void {
-    const unproven = this.#proven.get(hostname) === undefined ? 1 : 0;
-    this.#running += 1;
+  #start({ key, zone }: Waiter, hostname: string, options: LookupOptions, done: Done): void {
+    const unproven = this.#known.get(key) === undefined ? 1 : 0;
+    this.#zones.add(zone);
     this.#unproven += unproven;
     this.#resolve(hostname, options, (error, address, family) => {
-      this.#running -= 1;
+      this.#zones.delete(zone);
       this.#unproven -= unproven;
-      if (error === null) this.#proven.set(hostname, true);
+      if (error === null) this.#known.set(key, { address, family, at: performance.now() });
+      else this.#known.delete(key);
       done(error, address, family);
       this.#serve();
     });

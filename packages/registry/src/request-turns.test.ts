@@ -6,7 +6,7 @@ function queue(options: RequestTurnsOptions): {
   readonly turns: RequestTurns;
   readonly running: { readonly who: string; readonly turn: Turn }[];
   readonly order: string[];
-  readonly ask: (registry: string, who: string) => void;
+  readonly ask: (registry: string, who: string, namespace?: string) => void;
   readonly end: (who: string) => Promise<void>;
 } {
   const turns = new RequestTurns(options);
@@ -16,8 +16,8 @@ function queue(options: RequestTurnsOptions): {
     turns,
     running,
     order,
-    ask(registry, who) {
-      void turns.take(registry).then((turn) => {
+    ask(registry, who, namespace = "team") {
+      void turns.take({ namespace, registry, name: who }).then((turn) => {
         order.push(turn === undefined ? `${who} never` : who);
         if (turn !== undefined) running.push({ who, turn });
         return undefined;
@@ -44,25 +44,61 @@ describe("turns", () => {
   });
 
   it("are limited for each registry, which keeps none from another", async () => {
-    const { ask, order } = queue({ total: 4, perRegistry: 2, unproven: 4 });
+    const { ask, order } = queue({ total: 16, perRegistry: 2 });
     for (const who of ["a1", "a2", "a3", "b1"]) ask(`${who.slice(0, 1)}.io`, who);
     await settle();
     expect(order).toEqual(["a1", "a2", "b1"]);
   });
 
-  it("are kept for registries that have answered", async () => {
-    const { ask, end, running, order } = queue({ total: 4, unproven: 2 });
+  it("are kept for registries that answered promptly when they were asked last", async () => {
+    const { ask, end, running, order } = queue({ total: 8, unproven: 4 });
     ask("good.io", "g1");
     await settle();
-    running[0]?.turn.answered();
+    running[0]?.turn.asked(true);
     await end("g1");
     for (const who of ["x1", "y1", "z1"]) ask(`${who}.io`, who);
-    ask("good.io", "g2");
-    ask("good.io", "g3");
+    for (const who of ["g2", "g3", "g4"]) ask("good.io", who);
     await settle();
     expect(order).toEqual(["g1", "x1", "y1", "g2", "g3"]);
+    running.find(({ who }) => who === "g2")?.turn.asked(false);
     await end("x1");
-    expect(order.at(-1)).toBe("z1");
+    await end("y1");
+    expect(order.slice(5)).toEqual(["z1", "g4"]);
+  });
+
+  it("S-2 leave one for a newcomer, however many namespaces ask for everything", async () => {
+    const { ask, end, order } = queue({ total: 16, unproven: 16 });
+    const namespaces = Array.from({ length: 10 }, (_, index) => `evil-${index}`);
+    for (let at = 0; at < 10; at += 1)
+      for (const namespace of namespaces) ask(`${namespace}-${at}.io`, `${namespace} ${at}`, namespace);
+    await settle();
+    const before = order.length;
+    ask("mine.io", "mine", "newcomer");
+    await settle();
+    expect(order[before]).toBe("mine");
+    // And from then on it is their equal.
+    ask("mine.io", "mine too", "newcomer");
+    await end("mine");
+    expect(order.at(-1)).toBe("mine too");
+  });
+
+  it("S-2 go to the namespace with the fewest under way, and to equals in turn", async () => {
+    const { ask, end, order } = queue({ total: 2, unproven: 2 });
+    for (const who of ["a1", "a2", "a3", "b1", "b2", "c1"]) ask(`${who}.io`, who, who.slice(0, 1));
+    for (const who of ["a1", "b1", "a2", "b2"]) await end(who);
+    expect(order).toEqual(["a1", "b1", "a2", "b2", "c1", "a3"]);
+  });
+
+  it("are for one question about a name at a time, and the next is that of another namespace", async () => {
+    const { turns } = queue({});
+    const order: string[] = [];
+    const ask = async (namespace: string): Promise<void> => {
+      using _turn = await turns.take({ namespace, registry: "a.io", name: "a.io/x" });
+      order.push(namespace);
+      await settle();
+    };
+    await Promise.all(["a", "a", "a", "b"].map(ask));
+    expect(order).toEqual(["a", "a", "b", "a"]);
   });
 
   it("end once, however often they are disposed of", async () => {

@@ -1,4 +1,4 @@
-/** Who may send a request now, so that neither Berth nor a registry is overrun, and no registry makes others wait. */
+/** Who may send a request now, so that neither Berth nor a registry is overrun, and no namespace or registry makes others wait. */
 
 import { RecentMap } from "./recent-map.ts";
 
@@ -9,101 +9,165 @@ export interface RequestTurnsOptions {
   /** To one registry. Default 4: what container runtimes allow themselves for one pull. */
   readonly perRegistry?: number;
   /**
-   * To registries that never answered, all together. Default half of all: names of images are free text, and hosts that
-   * swallow requests must not keep those that answer waiting.
+   * To registries that did not answer promptly when they were asked last, or were never asked, all together. Default
+   * half of all: names of images are free text, and hosts that swallow requests must not keep the others waiting.
    */
   readonly unproven?: number;
 }
 
-/** The right to send requests to one registry; disposed of when they have ended. */
-export interface Turn extends Disposable {
-  /** The registry answered: its further turns count as those of a proven one. */
-  answered(): void;
+/** What is asked, for whom. */
+export interface TurnQuestion {
+  /** Whose question it is: namespaces are served in turn. */
+  readonly namespace: string;
+  readonly registry: string;
+  /** Of the image: one at a time has a turn for it. */
+  readonly name: string;
 }
 
-type Waiter = (turn: Turn | undefined) => void;
+/** The right to send requests to one registry; disposed of when they have ended. */
+export interface Turn extends Disposable {
+  /** Tells whether the registry answered promptly. Not called where it was not asked. */
+  asked(isPrompt: boolean): void;
+}
 
-/** Registries that are remembered to have answered. Beyond it the one asked longest ago is forgotten, which costs it speed only. */
+interface Waiter extends TurnQuestion {
+  readonly give: (turn: Turn | undefined) => void;
+}
+
+/** Registries that are remembered to be prompt. Beyond it the one asked longest ago is forgotten, which costs it speed only. */
 const MAX_PROVEN = 1_000;
 
-/** First come, first served within a registry; registries take turns. */
+/** So many turns, of which a namespace gets as many as it leaves free: alone half of them, and there is one for a newcomer. */
+class Share {
+  readonly #limit: number;
+  readonly #byNamespace = new Map<string, number>();
+  running = 0;
+
+  constructor(limit: number) {
+    this.#limit = limit;
+  }
+
+  of(namespace: string): number {
+    return this.#byNamespace.get(namespace) ?? 0;
+  }
+
+  has(namespace: string): boolean {
+    return this.of(namespace) < this.#limit - this.running;
+  }
+
+  count(namespace: string, change: number): void {
+    this.running += change;
+    count(this.#byNamespace, namespace, change);
+  }
+}
+
+/** Namespaces take turns, and so do the registries of each; within a registry the first that come are served first. */
 export class RequestTurns {
-  readonly #total: number;
   readonly #perRegistry: number;
-  readonly #unproven: number;
-  /** In the order in which they are served next. No empty list stays. */
-  readonly #waiting = new Map<string, Waiter[]>();
+  readonly #all: Share;
+  readonly #unproven: Share;
+  /** By namespace and registry, in the order in which they are served next. Nothing empty stays. */
+  readonly #waiting = new Map<string, Map<string, Waiter[]>>();
   readonly #running = new Map<string, number>();
+  readonly #names = new Set<string>();
   readonly #proven = new RecentMap<string, true>(MAX_PROVEN);
-  #runningInAll = 0;
-  #runningUnproven = 0;
   #closed = false;
 
   constructor({ total = 16, perRegistry = 4, unproven = Math.ceil(total / 2) }: RequestTurnsOptions = {}) {
-    this.#total = total;
     this.#perRegistry = perRegistry;
-    this.#unproven = unproven;
+    this.#all = new Share(total);
+    this.#unproven = new Share(unproven);
   }
 
   /** Waits for a turn; `undefined` when it is closed meanwhile. Whoever waits is bounded by the caller. */
-  take(registry: string): Promise<Turn | undefined> {
+  take(question: TurnQuestion): Promise<Turn | undefined> {
     if (this.#closed) return Promise.resolve(undefined);
+    // Of those that wait nobody may go: that changes only when a turn ends.
+    if (this.#mayRun(question) && !this.#names.has(question.name))
+      return Promise.resolve(this.#start(question));
     const { promise, resolve } = Promise.withResolvers<Turn | undefined>();
-    const waiters = this.#waiting.get(registry);
-    if (waiters === undefined) this.#waiting.set(registry, [resolve]);
-    else waiters.push(resolve);
-    this.#serve();
+    const { namespace, registry } = question;
+    const ofNamespace = this.#waiting.get(namespace) ?? new Map<string, Waiter[]>();
+    this.#waiting.set(namespace, ofNamespace);
+    const waiters = ofNamespace.get(registry) ?? [];
+    ofNamespace.set(registry, waiters);
+    waiters.push({ ...question, give: resolve });
     return promise;
   }
 
   /** Nobody gets a turn any more. Turns that were taken go on. */
   close(): void {
     this.#closed = true;
-    for (const waiter of [...this.#waiting.values()].flat()) waiter(undefined);
+    const waiting = [...this.#waiting.values()].flatMap((ofNamespace) => [...ofNamespace.values()].flat());
     this.#waiting.clear();
+    for (const { give } of waiting) give(undefined);
   }
 
   #serve(): void {
-    while (this.#runningInAll < this.#total) {
-      const registry = this.#waiting.keys().find((name) => this.#mayRun(name));
-      if (registry === undefined) return;
-      const waiters = this.#waiting.get(registry) ?? [];
-      const waiter = waiters.shift();
-      this.#waiting.delete(registry);
-      if (waiters.length > 0) this.#waiting.set(registry, waiters);
-      waiter?.(this.#start(registry));
+    for (let next = this.#next(); next !== undefined; next = this.#next()) {
+      const { namespace, registry } = next;
+      const ofNamespace = this.#waiting.get(namespace) ?? new Map<string, Waiter[]>();
+      const others = (ofNamespace.get(registry) ?? []).filter((waiter) => waiter !== next);
+      this.#waiting.delete(namespace);
+      ofNamespace.delete(registry);
+      if (others.length > 0) ofNamespace.set(registry, others);
+      if (ofNamespace.size > 0) this.#waiting.set(namespace, ofNamespace);
+      next.give(this.#start(next));
     }
   }
 
-  #mayRun(registry: string): boolean {
-    if ((this.#running.get(registry) ?? 0) >= this.#perRegistry) return false;
-    return this.#isProven(registry) || this.#runningUnproven < this.#unproven;
+  /** The namespace with the fewest requests under way comes first; equals take turns. */
+  #next(): Waiter | undefined {
+    let first: Waiter | undefined;
+    for (const [namespace, ofNamespace] of this.#waiting) {
+      if (first !== undefined && this.#all.of(namespace) >= this.#all.of(first.namespace)) continue;
+      if (this.#all.has(namespace)) first = this.#nextOf(namespace, ofNamespace) ?? first;
+    }
+    return first;
   }
 
-  #start(registry: string): Turn {
-    const unproven = this.#isProven(registry) ? 0 : 1;
-    this.#count(registry, 1, unproven);
+  #nextOf(namespace: string, ofNamespace: ReadonlyMap<string, readonly Waiter[]>): Waiter | undefined {
+    for (const [registry, waiters] of ofNamespace) {
+      if (!this.#mayRun({ namespace, registry })) continue;
+      const next = waiters.find(({ name }) => !this.#names.has(name));
+      if (next !== undefined) return next;
+    }
+    return undefined;
+  }
+
+  #mayRun({ namespace, registry }: Omit<TurnQuestion, "name">): boolean {
+    if ((this.#running.get(registry) ?? 0) >= this.#perRegistry || !this.#all.has(namespace)) return false;
+    return this.#unproven.has(namespace) || this.#proven.get(registry) === true;
+  }
+
+  #start({ namespace, registry, name }: TurnQuestion): Turn {
+    const shares = this.#proven.get(registry) === true ? [this.#all] : [this.#all, this.#unproven];
+    const settle = (change: number): void => {
+      count(this.#running, registry, change);
+      for (const share of shares) share.count(namespace, change);
+    };
+    settle(1);
+    this.#names.add(name);
     let ended = false;
     return {
-      answered: () => this.#proven.set(registry, true),
+      asked: (isPrompt) => {
+        if (isPrompt) this.#proven.set(registry, true);
+        else this.#proven.delete(registry);
+      },
       [Symbol.dispose]: () => {
         if (ended) return;
         ended = true;
-        this.#count(registry, -1, -unproven);
+        settle(-1);
+        this.#names.delete(name);
         this.#serve();
       },
     };
   }
+}
 
-  #count(registry: string, change: number, unproven: number): void {
-    const running = (this.#running.get(registry) ?? 0) + change;
-    if (running === 0) this.#running.delete(registry);
-    else this.#running.set(registry, running);
-    this.#runningInAll += change;
-    this.#runningUnproven += unproven;
-  }
-
-  #isProven(registry: string): boolean {
-    return this.#proven.get(registry) === true;
-  }
+/** Counts by key; nothing is kept of what is zero. */
+export function count(counts: Map<string, number>, key: string, change: number): void {
+  const now = (counts.get(key) ?? 0) + change;
+  if (now === 0) counts.delete(key);
+  else counts.set(key, now);
 }

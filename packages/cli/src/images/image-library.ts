@@ -64,8 +64,6 @@ export interface ImageLibrary extends ImageSight, ImageDemand {
 
 /** How long what was kept is waited for before registries are asked all the same. Milliseconds. */
 const RESTORE_MS = 10_000;
-/** Questions that wait for that; pods that need one more are asked about again by whoever looks at them. */
-const MAX_EARLY = 10_000;
 const NAMES = { maxEntries: 10_000, maxLength: 4 * 1024 * 1024 };
 /** What could not be read of pull secrets is remembered for as long as a failure may stand. Milliseconds. */
 const PROBLEMS_MS = 3_600_000;
@@ -88,8 +86,8 @@ class Library implements ImageLibrary {
   readonly #names: ExpiringCache<ImageReference | RegistryError>;
   /** By scope: what could not be read of its pull secrets. */
   readonly #problems: ExpiringCache<readonly string[]>;
-  /** Asked before what was kept has been read; `undefined` afterwards. */
-  #early: Map<string, ImageQuestion> | undefined = new Map();
+  /** What was kept has been read: registries are asked from now on. */
+  readonly #ready = Promise.withResolvers<void>();
   #commonProblem = "";
 
   constructor(options: ImageLibraryOptions) {
@@ -112,6 +110,7 @@ class Library implements ImageLibrary {
       monotonic: () => clock.monotonic(),
       tagTtlMs,
       alwaysTtlMs,
+      ready: this.#ready.promise,
       observer,
     });
     counts(() => this.#countFacts());
@@ -144,11 +143,7 @@ class Library implements ImageLibrary {
     const reference = this.#parse(question.image);
     if (reference instanceof RegistryError) return;
     this.wake();
-    if (this.#early === undefined) this.#ask(question, reference);
-    else if (this.#early.size < MAX_EARLY) {
-      const { image, pull, access } = question;
-      this.#early.set(JSON.stringify([image, pull, scopeOf(access)]), question);
-    }
+    this.#ask(question, reference);
   }
 
   wake(): void {
@@ -168,7 +163,7 @@ class Library implements ImageLibrary {
       return found.credentials;
     };
     // Never rejects, and is waited for when the store is disposed of.
-    void this.#store.want({ reference, pull, scope, credentials });
+    void this.#store.want({ reference, pull, scope, namespace: access.namespace, credentials });
   }
 
   #reportCommon(problem: string): void {
@@ -205,9 +200,7 @@ class Library implements ImageLibrary {
         "what is known of images is kept in memory only, for Berth's namespace does not exist: a restart asks again",
       );
     }
-    const early = this.#early ?? new Map<string, ImageQuestion>();
-    this.#early = undefined;
-    for (const question of early.values()) this.want(question);
+    this.#ready.resolve();
     await whenAborted(signal);
     await this.#store[Symbol.asyncDispose]();
     await this.#reader[Symbol.asyncDispose]();

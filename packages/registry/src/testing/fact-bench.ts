@@ -24,10 +24,11 @@ export interface Bench extends AsyncDisposable {
   pass(ms: number): void;
 }
 
-/** Of a question; default `IfNotPresent`, of the scope `team`, without credentials. */
+/** Of a question; default `IfNotPresent`, of the scope and namespace `team`, without credentials. */
 export interface About {
   readonly pull?: PullPolicy;
   readonly scope?: string;
+  readonly namespace?: string;
   readonly credentials?: readonly RegistryCredential[] | (() => Promise<readonly RegistryCredential[]>);
 }
 
@@ -49,11 +50,12 @@ export function bench(options: Partial<ImageFactStoreOptions> = {}): Bench {
   store.subscribe((name) => told.push(name));
   const demand = (
     image: string,
-    { pull = "IfNotPresent", scope = "team", credentials = [] }: About,
+    { pull = "IfNotPresent", scope = "team", namespace = scope, credentials = [] }: About,
   ): FactDemand => ({
     reference: parseReference(image),
     pull,
     scope,
+    namespace,
     credentials: typeof credentials === "function" ? credentials : async () => credentials,
   });
   const bench: Bench = {
