@@ -9,6 +9,7 @@ import { once } from "node:events";
 import { createServer, type Server } from "node:https";
 import type { AddressInfo } from "node:net";
 import {
+  type KubeObject,
   type MutatingWebhookConfiguration,
   mutatingWebhookConfigurations,
   namespaces,
@@ -88,6 +89,74 @@ function othersOf({ spec }: Pod): object {
   const { affinity: _affinity, tolerations: _tolerations, schedulingGates = [], ...others } = spec ?? {};
   return { ...others, gates: schedulingGates.filter(({ name }) => name !== ARCHITECTURE_GATE) };
 }
+
+/** What Berth answers whoever asks it, as `op path` of each operation. Nobody stores the object. */
+async function reviewed(kind: "Pod" | "DaemonSet", object: KubeObject): Promise<readonly string[]> {
+  const name = "berth-architecture";
+  const { webhooks = [] } = await cluster.client.get(mutatingWebhookConfigurations, { name });
+  const webhook = webhooks.find((it) => it.name.startsWith(`${kind.toLowerCase()}s.`));
+  const { url = "", caBundle = "" } = webhook?.clientConfig ?? {};
+  const request = {
+    uid: "d4a1c1e0-0000-4000-8000-000000000002",
+    kind: { group: kind === "Pod" ? "" : "apps", version: "v1", kind },
+    resource: { group: kind === "Pod" ? "" : "apps", version: "v1", resource: `${kind.toLowerCase()}s` },
+    namespace: object.metadata?.namespace,
+    operation: "CREATE",
+    userInfo: {},
+    object,
+  };
+  const body = JSON.stringify({ apiVersion: "admission.k8s.io/v1", kind: "AdmissionReview", request });
+  const answered = await ask(url, { ca: Buffer.from(caBundle, "base64").toString("utf8"), body });
+  const { response } = JSON.parse(answered.body) as { response: { allowed: boolean; patch?: string } };
+  expect(response.allowed).toBe(true);
+  const text = Buffer.from(response.patch ?? "", "base64").toString("utf8") || "[]";
+  const patch = JSON.parse(text) as { path: string; op: string }[];
+  return patch.map(({ op, path }) => `${op} ${path}`);
+}
+
+describe("S-1 a review of a pod whose images are not known", () => {
+  it("reads no Secret and asks no registry; both are done once the pod is stored", async () => {
+    await using stage = await asked("forged", { mode: "Both" });
+    await stage.pullSecret("regcred", registry.host, "victim", "correct-horse-battery");
+    const image = await pushed("forged/app:1", "linux/arm64");
+    const imagePullSecrets = [{ name: "regcred" }];
+    const spec = { containers: [{ name: "main", image }], imagePullSecrets };
+    const metadata = { name: "app", namespace: stage.name };
+    const mark = registry.requests.mark();
+    const audited = await cluster.audit.mark();
+    expect(await reviewed("Pod", { metadata, spec } as KubeObject)).toEqual(["add /spec/schedulingGates"]);
+    expect(await reviewed("DaemonSet", { metadata, spec: { template: { spec } } } as KubeObject)).toEqual([]);
+    // What a review had asked for would be asked before the image of a pod that is made later.
+    await stage.create(stage.pod("last").image(await pushed("forged/last:1", "linux/arm64")));
+    await stage.letGo("last");
+    const reads = async (): Promise<number> =>
+      (await stage.requests(audited, "secrets")).filter(({ name }) => name === "regcred").length;
+    expect([registry.requests.countSince(mark, { repository: "forged/app" }), await reads()]).toEqual([0, 0]);
+    await stage.create(stage.pod("app").with((pod) => ({ ...pod, spec: { ...pod.spec, ...spec } })));
+    expect(architecturesOf(await stage.letGo("app"))).toEqual([["arm64"]]);
+    expect(await reads()).toBe(1);
+  });
+
+  it("holds the first pod that can run nowhere, which its condition and Event tell, and refuses the next", async () => {
+    await using stage = await asked("sight", { mode: "Affinity" });
+    const [amd, arm] = await Promise.all([
+      pushed("sight/amd:1", "linux/amd64"),
+      pushed("sight/arm:1", "linux/arm64"),
+    ]);
+    const pod = (name: string): PodBuilder => stage.pod(name).image(amd).container("sidecar", arm);
+    expect(isHeld(await stage.create(pod("first")))).toBe(true);
+    const { note = "" } = await stage.said("NoCommonArchitecture", "first");
+    for (const part of ["container main", amd, "container sidecar", arm]) expect(note).toContain(part);
+    await eventually(async () => {
+      const { status } = await stage.readPod("first");
+      expect(status?.conditions).toContainEqual(
+        expect.objectContaining({ type: "berth.dev/ArchitectureFits", status: "False", message: note }),
+      );
+    });
+    expect(isHeld(await stage.readPod("first"))).toBe(true);
+    expect(await refusalOf(stage.create(pod("second")))).toContain(note);
+  });
+});
 
 describe("a pod whose images are known", () => {
   it("A-B11 is stored narrowed, and costs no write beside its creation", async () => {
@@ -240,12 +309,6 @@ describe("a pod whose images are not known", () => {
 
   it("A-B9 is answered by a patch that names nothing but what is ours, whatever else there is in it", async () => {
     await using stage = await asked("future", { mode: "Both" });
-    const { webhooks = [] } = await cluster.client.get(mutatingWebhookConfigurations, {
-      name: "berth-architecture",
-    });
-    const { url = "", caBundle = "" } =
-      webhooks.find(({ name }) => name.startsWith("pods."))?.clientConfig ?? {};
-    const ca = Buffer.from(caBundle, "base64").toString("utf8");
     const container = { name: "main", image: images.arm, futureField: { deep: ["x"] } };
     const pod = {
       apiVersion: "v1",
@@ -257,26 +320,7 @@ describe("a pod whose images are not known", () => {
         tolerations: [{ key: "x", futureToleration: 1 }],
       },
     };
-    const request = {
-      uid: "d4a1c1e0-0000-4000-8000-000000000002",
-      kind: { group: "", version: "v1", kind: "Pod" },
-      resource: { group: "", version: "v1", resource: "pods" },
-      namespace: stage.name,
-      operation: "CREATE",
-      userInfo: {},
-      object: pod,
-    };
-    const body = JSON.stringify({ apiVersion: "admission.k8s.io/v1", kind: "AdmissionReview", request });
-    const answered = await ask(url, { ca, body });
-    const { response } = JSON.parse(answered.body) as { response: { allowed: boolean; patch: string } };
-    const patch = JSON.parse(Buffer.from(response.patch, "base64").toString("utf8")) as {
-      path: string;
-      op: string;
-    }[];
-    expect(patch.map(({ op, path }) => `${op} ${path}`)).toEqual([
-      "add /spec/tolerations/-",
-      "add /spec/affinity",
-    ]);
+    expect(await reviewed("Pod", pod)).toEqual(["add /spec/tolerations/-", "add /spec/affinity"]);
   });
 });
 

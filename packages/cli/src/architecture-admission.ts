@@ -11,7 +11,6 @@ import {
   architectureLabels,
   architecturePaths,
   architectureWebhook,
-  type ImageDemand,
   type ImageSight,
   type PodAdmission,
   reasons,
@@ -39,18 +38,14 @@ export interface ArchitectureAnswers {
   readonly namespaceLabels: ArchitectureAdmission["namespaceLabels"];
   readonly ownNamespace: string | undefined;
   readonly sight: ImageSight;
-  readonly demand: ImageDemand;
   readonly now: () => number;
   /** What became of a pod that was asked about. */
   readonly onPod: (result: PodAdmission) => void;
 }
 
-/**
- * Answers from memory. What is not known is wanted of the images of this replica, whichever it is: the leader, who holds
- * the pod, wants it as well, and each of them asks a registry once. A dry run wants nothing.
- */
+/** Answers from memory, and causes no request: whoever reaches the port may ask about anything. */
 export function architectureWebhooks(answers: ArchitectureAnswers): WebhookOwner {
-  const { policies, namespaceLabels, ownNamespace, sight, demand } = answers;
+  const { policies, namespaceLabels, ownNamespace, sight } = answers;
   const answer =
     (admit: (context: ArchitectureAdmission, question: ArchitectureQuestion) => ArchitectureAnswer) =>
     (request: AdmissionRequest): AdmissionAnswer => {
@@ -60,9 +55,7 @@ export function architectureWebhooks(answers: ArchitectureAnswers): WebhookOwner
       const context = { policies: inForce.policies, namespaceLabels, ownNamespace, sight, now };
       const said = admit(context, request);
       if (request.kind.kind === "Pod") answers.onPod(resultOf(said));
-      if (!said.allowed) return { allowed: false, message: said.message };
-      if (request.dryRun !== true) for (const want of said.wants) demand.want(want);
-      return { allowed: true, patch: said.patch };
+      return said.allowed ? said : { allowed: false, message: said.message };
     };
   return {
     handlers: {

@@ -7,6 +7,7 @@ import {
 } from "@berth/kube";
 import {
   ARCHITECTURE,
+  type ArchitectureAdmission,
   type ArchitectureJudgement,
   ArchitectureNodeTally,
   type ArchitecturePolicies,
@@ -27,6 +28,7 @@ import {
   taintKeys,
   type WorkloadObserver,
   WorkloadPass,
+  wantedFor,
 } from "@berth/placement";
 import {
   type Clock,
@@ -129,12 +131,13 @@ export function createArchitectureParts(around: ArchitectureSurroundings): Archi
     setSource.ask(keysOf(sets.list()));
     pass.check();
   };
+  const context = (): ArchitectureAdmission | undefined => {
+    const policies = inForce()?.policies;
+    const namespaceLabels = (name: string) => watches.namespaceLabels(name) ?? undefined;
+    return policies && { policies, namespaceLabels, ownNamespace, sight: images, now: clock.now() };
+  };
   const misses = createPodMisses({
-    context() {
-      const policies = inForce()?.policies;
-      const namespaceLabels = (name: string) => watches.namespaceLabels(name) ?? undefined;
-      return policies && { policies, namespaceLabels, ownNamespace, sight: images, now: clock.now() };
-    },
+    context,
     admission: around.admission,
     onChange: () => statuses.askAll(),
     clock,
@@ -142,7 +145,13 @@ export function createArchitectureParts(around: ArchitectureSurroundings): Archi
   const watches = new ArchitectureWatches({
     ...common,
     onPod: (key) => podSource.ask([key], "high"),
-    onPodChange: (change) => misses.podChanged(change),
+    onPodChange(change) {
+      misses.podChanged(change);
+      const known = context();
+      // Each replica answers reviews by what it knows itself, so each has the images of pods that it sees looked up.
+      if (change.type === "added" && known !== undefined)
+        for (const want of wantedFor(known, change.object)) images.want(want);
+    },
     onNamespace(namespace) {
       podSource.ask(keysOf(watches.podsOf(namespace)));
       setSource.ask(keysOf(sets.list()).filter((key) => key.namespace === namespace));
@@ -340,7 +349,6 @@ export function createArchitectureParts(around: ArchitectureSurroundings): Archi
       namespaceLabels: (name) => watches.namespaceLabels(name) ?? undefined,
       ownNamespace,
       sight: images,
-      demand: images,
       now: () => clock.now(),
       onPod: (result) => architectureMetrics.admitted(result),
     }),

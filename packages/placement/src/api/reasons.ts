@@ -116,6 +116,7 @@ const MEANINGS = {
   PodPatchRefused: "The API server refused to change the pod; it is let go unchanged where that is possible.",
   DaemonSetTolerated: "The pod template of the DaemonSet tolerates the architectures that its images run on.",
   // Why it is not known what an image runs on.
+  TooManyImages: "The pod names more different images than Berth looks up for one pod.",
   ImageNameInvalid: "The name of the image cannot be read.",
   ImageNotFound: "The registry does not know the image, or does not show it to whoever may not see it.",
   ImageWithoutPlatform: "What the name stands for is no image that runs: it names no platform.",

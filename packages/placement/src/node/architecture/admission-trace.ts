@@ -1,9 +1,11 @@
-/** Whether a pod shows that Berth was asked about it when it was made. Pure. */
+/** What a replica sees in a pod that has just been stored: whether Berth was asked about it, and what is to be looked up. Pure. */
 import type { Pod, PodSpec } from "@berth/kube";
 import { field, listField, textField } from "../untrusted-json.ts";
 import type { ArchitectureAdmission } from "./admit.ts";
-import { isUnscheduled } from "./decide-pod.ts";
+import { taintKeys } from "./compile.ts";
+import { decidePod, isUnscheduled } from "./decide-pod.ts";
 import { governing } from "./govern.ts";
+import type { ImageQuestion } from "./image-sight.ts";
 import { isHeldFor } from "./pod-kind.ts";
 import { gateIndex, narrow } from "./pod-patch.ts";
 import { judge } from "./verdict.ts";
@@ -31,6 +33,16 @@ export function traceOfAdmission(context: ArchitectureAdmission, pod: Pod): "ask
   if (verdict.kind === "fits") return narrow(spec, verdict, []).length === 0 ? "asked" : "missed";
   // What was known when it was made may have been forgotten since.
   return namesArchitecture(spec) ? undefined : "missed";
+}
+
+/** Images to be looked up for the pod, as its controller wants them; none while it is not known who governs it. */
+export function wantedFor(context: ArchitectureAdmission, pod: Pod): readonly ImageQuestion[] {
+  const { namespace = "", labels = {} } = pod.metadata ?? {};
+  const namespaceLabels = context.namespaceLabels(namespace);
+  if (namespaceLabels === undefined || !isUnscheduled(pod)) return [];
+  const policy = governing(context, { namespace, namespaceLabels, labels });
+  const { sight, now } = context;
+  return decidePod({ pod, policy, keys: taintKeys(context), sight, now }).wants;
 }
 
 function namesArchitecture({ affinity, nodeSelector }: PodSpec): boolean {

@@ -3,6 +3,7 @@ import { aPod, type PodBuilder } from "@berth/testcluster";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { applyPatch } from "../testing/json-patch.ts";
+import { wantedFor } from "./admission-trace.ts";
 import { type ArchitectureAnswer, type ArchitectureQuestion, admitDaemonSet, admitPod } from "./admit.ts";
 import { type PolicyInit, policiesOf } from "./testing/policies.ts";
 import { type KnownImages, sightOf } from "./testing/sight.ts";
@@ -126,7 +127,6 @@ describe("a pod is created whose images are known", () => {
     expect(admit(aPod("p").image("amd").selecting({ "kubernetes.io/arch": "arm64" }), setting)).toEqual({
       allowed: true,
       patch: [],
-      wants: [],
     });
     const impossible = aPod("p").image("amd").container("side", "arm");
     expect(after(impossible, setting).spec?.schedulingGates).toEqual([GATE]);
@@ -134,7 +134,7 @@ describe("a pod is created whose images are known", () => {
     expect(admit(impossible, strict).allowed).toBe(false);
   });
 
-  it("is refused only by fresh facts: those of tags that may have moved are asked for first, while it is held", () => {
+  it("is refused only by fresh facts: with tags that may have moved it is held, and these are looked up", () => {
     const pod = aPod("p").image("amd").container("side", "arm").build();
     const known = sightOf(IMAGES);
     const stale: Context["sight"] = {
@@ -143,17 +143,18 @@ describe("a pod is created whose images are known", () => {
           ? { state: "unknown", name: "arm" }
           : known.look(question),
     };
-    const pulled = (image: string): object => ({ name: image, image, imagePullPolicy: "IfNotPresent" });
+    const pulled = (image: string) => ({ name: image, image, imagePullPolicy: "IfNotPresent" });
     const object = { ...pod, spec: { containers: [pulled("amd"), pulled("arm")] } };
     const question = { kind: POD, operation: "CREATE", object, namespace: "default" };
     expect(admitPod(contextOf({}), question)).toMatchObject({ allowed: false });
     expect(admitPod({ ...contextOf({}), sight: stale }, question)).toMatchObject({
       patch: [{ op: "add", path: "/spec/schedulingGates", value: [GATE] }],
-      wants: [
-        { image: "amd", pull: "Always" },
-        { image: "arm", pull: "Always" },
-      ],
     });
+    const held = aPod("p").with((it) => ({ ...it, spec: { ...object.spec, schedulingGates: [GATE] } }));
+    expect(wantedFor({ ...contextOf({}), sight: stale }, held.build())).toMatchObject([
+      { image: "amd", pull: "Always" },
+      { image: "arm", pull: "Always" },
+    ]);
   });
 
   it("both ways at once, for moving from one to the other", () => {
@@ -184,10 +185,11 @@ describe("a pod is created whose images are known", () => {
 });
 
 describe("a pod is created whose images are not all known", () => {
-  it("is gated where affinity holds, behind the gates of others, and its images are asked for", () => {
+  it("is gated where affinity holds, behind the gates of others; once it is stored its images are looked up", () => {
     const pod = aPod("p").image("amd").container("new", "new");
-    const answer = admit(pod);
-    expect(answer).toMatchObject({ allowed: true, wants: [{ image: "amd" }, { image: "new" }] });
+    expect(wantedFor(contextOf({}), after(pod))).toMatchObject([{ image: "amd" }, { image: "new" }]);
+    expect(wantedFor(contextOf({ labels: null }), after(pod))).toEqual([]);
+    expect(wantedFor(contextOf({}), after(pod.on("n")))).toEqual([]);
     expect(after(pod).spec?.schedulingGates).toEqual([GATE]);
     const gated = pod.with((it) => ({
       ...it,
@@ -198,8 +200,8 @@ describe("a pod is created whose images are not all known", () => {
   });
 
   it("with taints alone there is nothing to hold it for", () => {
-    const answer = admit(aPod("p").image("new"), taint);
-    expect(answer).toMatchObject({ patch: [], wants: [{ image: "new" }] });
+    expect(patchOf(admit(aPod("p").image("new"), taint))).toEqual([]);
+    expect(wantedFor(contextOf(taint), aPod("p").image("new").build())).toMatchObject([{ image: "new" }]);
   });
 
   it("A-B8 one that cannot be resolved: open it runs, closed it is held", () => {
@@ -213,7 +215,6 @@ describe("a pod is created whose images are not all known", () => {
   it("in a namespace that is not known yet: held only if it may come to be narrowed", () => {
     const unknown = { labels: null };
     expect(after(aPod("p").image("amd"), unknown).spec).toMatchObject({ schedulingGates: [GATE] });
-    expect(admit(aPod("p").image("new"), unknown)).toMatchObject({ wants: [{ image: "new" }] });
     expect(patchOf(admit(aPod("p").image("amd"), { ...taint, ...unknown }))).toEqual([]);
     const excluded: Setting = { policies: { p: { mode: "Affinity", excludedNamespaces: ["default"] } } };
     expect(patchOf(admit(aPod("p"), { ...excluded, ...unknown }))).toEqual([]);
@@ -225,7 +226,7 @@ describe("a pod that is left alone", () => {
     ["has its node", aPod("p").image("amd").on("n")],
     ["is static", aPod("p").image("amd").annotated({ "kubernetes.io/config.mirror": "hash" })],
   ])("%s", (_, pod) => {
-    expect(admit(pod, both)).toMatchObject({ allowed: true, patch: [], wants: [] });
+    expect(admit(pod, both)).toEqual({ allowed: true, patch: [] });
   });
 
   it("of a DaemonSet or of kube-system: gets tolerations, and neither affinity nor a refusal", () => {
@@ -385,7 +386,7 @@ describe("a DaemonSet", () => {
     expect(admitted({ object: daemonSet("amd", standing) })).toMatchObject({
       patch: [{ op: "add", path: `${path}/-`, value: tolerating("amd64") }, record],
     });
-    expect(admitted({ object: daemonSet("new") })).toMatchObject({ patch: [], wants: [{ image: "new" }] });
+    expect(admitted({ object: daemonSet("new") })).toMatchObject({ patch: [] });
     expect(admitted({ object: daemonSet("amd") }, { policies: { p: { mode: "Affinity" } } })).toMatchObject({
       patch: [],
     });

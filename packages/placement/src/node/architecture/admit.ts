@@ -1,7 +1,8 @@
 /**
  * What the webhooks of architecture placement answer: JSON patches, and refusals of pods that can run nowhere. Pure and
- * total: the objects are whatever somebody sent, and one that cannot be read is let through as it is. Asked twice
- * about one pod (`reinvocationPolicy: IfNeeded`), the second answer only adds what the first could not know.
+ * total: the objects are whatever somebody sent, and one that cannot be read is let through as it is. Whoever reaches the
+ * port may ask, so an answer only reads what is known: images are looked up for pods that are stored. Asked twice about one
+ * pod (`reinvocationPolicy: IfNeeded`), the second answer only adds what the first could not know.
  */
 import type { JsonPatchOperation, PodSpec, Toleration } from "@berth/kube";
 import { ARCHITECTURES_ANNOTATION } from "../../api/architecture-policy.ts";
@@ -15,7 +16,7 @@ import { field, isRecord, listField, textField, textMapField } from "../untruste
 import { taintKeys } from "./compile.ts";
 import { TEMPLATE_TOLERATIONS } from "./decide-daemonset.ts";
 import { type GovernContext, governing } from "./govern.ts";
-import type { ImageQuestion, ImageSight } from "./image-sight.ts";
+import type { ImageSight } from "./image-sight.ts";
 import { imageUses } from "./images.ts";
 import { isHeldFor, isOrdinary } from "./pod-kind.ts";
 import { addGate, liftGate, narrow } from "./pod-patch.ts";
@@ -28,7 +29,7 @@ import {
   missingTolerations,
   POD_TOLERATIONS,
 } from "./tolerations.ts";
-import { freshly, judge, lacksFacts, wantsOf } from "./verdict.ts";
+import { freshly, judge, lacksFacts } from "./verdict.ts";
 
 export interface ArchitectureAdmission extends GovernContext {
   /** Labels of a namespace; `undefined` while they are not known. */
@@ -44,15 +45,10 @@ export interface ArchitectureQuestion extends AdmissionQuestion {
 }
 
 export type ArchitectureAnswer =
-  | {
-      readonly allowed: true;
-      readonly patch: readonly JsonPatchOperation[];
-      /** Images to be looked up, so that the controller, or the next pod, finds them known. */
-      readonly wants: readonly ImageQuestion[];
-    }
+  | { readonly allowed: true; readonly patch: readonly JsonPatchOperation[] }
   | { readonly allowed: false; readonly reason: Reason; readonly message: string };
 
-const UNCHANGED: ArchitectureAnswer = Object.freeze({ allowed: true, patch: [], wants: [] });
+const UNCHANGED: ArchitectureAnswer = Object.freeze({ allowed: true, patch: [] });
 
 /** A pod as it was sent, taken apart. */
 interface SentPod {
@@ -78,7 +74,7 @@ export function admitPod(context: ArchitectureAdmission, question: ArchitectureQ
   const { policy } = judged;
   const isHeld = isHeldFor(policy, pod);
   const isFinal = judged.verdict.kind === "impossible" && isRefused(policy, pod);
-  // Nobody would ask again for the images of a pod that is refused: it is not, if these have to be asked for first.
+  // Nobody looks up the images of a pod that is refused: with facts that may be old it is stored, and they are looked up.
   const verdict = isFinal ? (judgeSent(freshOf(context), pod) ?? judged).verdict : judged.verdict;
   if (isFinal && verdict.kind === "impossible") {
     return { allowed: false, reason: verdict.reason, message: refusalText(verdict, policy) };
@@ -89,8 +85,7 @@ export function admitPod(context: ArchitectureAdmission, question: ArchitectureQ
     ...(isHeld ? narrow(pod.spec, verdict, policy.spec.preferences) : []),
     ...(isHeld && !isDecided ? addGate(pod.spec) : liftGate(pod.spec)),
   ];
-  const wants = wantsOf(verdict);
-  return { allowed: true, patch, wants: isFinal ? wants.map(freshly) : wants };
+  return { allowed: true, patch };
 }
 
 /** Facts that are as fresh as for images that are always pulled. */
@@ -123,7 +118,7 @@ export function admitDaemonSet(
     ...appendTolerations(template.spec.tolerations, given, TEMPLATE_TOLERATIONS),
     ...recordTolerations(ARCHITECTURE, annotations, given),
   ];
-  return { allowed: true, patch, wants: judged === undefined ? [] : wantsOf(judged.verdict) };
+  return { allowed: true, patch };
 }
 
 /**
@@ -162,7 +157,7 @@ function judgeSent(
 }
 
 /** Held if it may turn out to be governed by a policy that narrows: the controller lifts the gate if it is not. */
-function admitUnknown({ policies, sight }: ArchitectureAdmission, pod: SentPod): ArchitectureAnswer {
+function admitUnknown({ policies }: ArchitectureAdmission, pod: SentPod): ArchitectureAnswer {
   const labels = textMapField(pod.metadata, "labels");
   const mayHold = policies.some(
     (policy) =>
@@ -170,10 +165,7 @@ function admitUnknown({ policies, sight }: ArchitectureAdmission, pod: SentPod):
       !policy.spec.excludedNamespaces.includes(pod.namespace) &&
       matchesSelector(policy.spec.podSelector, labels),
   );
-  if (!mayHold) return UNCHANGED;
-  const questions = imageUses(pod.spec, pod.namespace).map(({ question }) => question);
-  const wants = questions.filter((question) => sight.look(question).state !== "known");
-  return { allowed: true, patch: addGate(pod.spec), wants };
+  return mayHold ? { allowed: true, patch: addGate(pod.spec) } : UNCHANGED;
 }
 
 function isRefused(

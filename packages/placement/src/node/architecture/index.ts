@@ -4,7 +4,7 @@ export {
   architecturePaths,
   architectureWebhook,
 } from "./admission-objects.ts";
-export { traceOfAdmission } from "./admission-trace.ts";
+export { traceOfAdmission, wantedFor } from "./admission-trace.ts";
 export {
   type ArchitectureAdmission,
   type ArchitectureAnswer,

@@ -41,6 +41,42 @@ function short(verdict: PodVerdict): string {
   return `${what} ${verdict.reason}`;
 }
 
+describe("S-2 a pod with more than 64 different images", () => {
+  const pod = Array.from({ length: 65 }, (_, at) => `registry.example/x:${at}`);
+  const says = "it names 65 different images, and no more than 64 of one pod are looked up: it";
+
+  it.each<readonly [string, Partial<Case>, string, string]>([
+    ["may run anywhere", {}, "any TooManyImages", `${says} may run anywhere, by the policy`],
+    [
+      "stays pending where the policy is closed",
+      { policy: { unresolvable: "Closed" } },
+      "unresolvable TooManyImages",
+      `${says} stays pending, by the policy`,
+    ],
+    [
+      "keeps to the fallback",
+      { policy: { fallbackArchitectures: ["amd64"] } },
+      "fits amd64 TooManyImages",
+      `${says} may run on amd64, by the policy`,
+    ],
+    [
+      "runs where its annotation says",
+      { annotation: "arm64" },
+      "fits arm64 ArchitecturesGiven",
+      "it runs on arm64, by its annotation berth.dev/architectures",
+    ],
+  ])("%s, and none is looked up", (_, more, expected, message) => {
+    const verdict = verdictOf({ images: { "registry.example/x:1": ["s390x"] }, pod, ...more });
+    expect([short(verdict), verdict.message]).toEqual([expected, message]);
+    expect(wantsOf(verdict)).toEqual([]);
+  });
+
+  it("is not one with 64, however often it names them", () => {
+    const verdict = verdictOf({ images: {}, pod: [...pod.slice(1), ...pod.slice(1)], heldMs: 0 });
+    expect(wantsOf(verdict)).toHaveLength(64);
+  });
+});
+
 describe("a pod whose images are known", () => {
   it.each<readonly [string, Case, string]>([
     [

@@ -16,6 +16,9 @@ import type { ImageAllowance, ImageUse, PodQuestion, PodVerdict } from "./pod-vi
 import type { ArchitecturePolicyInForce } from "./policy.ts";
 import { conflictText, listText, ownConflictText, unknownText } from "./verdict-text.ts";
 
+/** Different images of one pod that are looked up. A pod with more is one that asks for lookups, not for containers. */
+export const MAX_IMAGES = 64;
+
 export interface JudgeOptions {
   readonly now: Instant;
   /** Since when it waits for its facts. Absent: nothing has been waited for yet, as at admission. */
@@ -32,7 +35,9 @@ export function judge(question: PodQuestion, sight: ImageSight, options: JudgeOp
     const message = "no architecture policy governs it";
     return { kind: "any", reason: reasons.ArchitectureOptedOut, message, images: [] };
   }
-  const seen = imageUses(spec, namespace).map((use) => ({ use, knowledge: sight.look(use.question) }));
+  const uses = imageUses(spec, namespace);
+  const count = new Set(uses.map(({ question }) => question.image)).size;
+  const seen = count > MAX_IMAGES ? [] : uses.map((use) => ({ use, knowledge: sight.look(use.question) }));
   const os = osOf(spec, seen);
   const text = ownValue(annotations, ARCHITECTURES_ANNOTATION);
   const given = readArchitectures(text);
@@ -41,6 +46,7 @@ export function judge(question: PodQuestion, sight: ImageSight, options: JudgeOp
     const message = `it requires ${ownArchitectureText(spec)} itself, and the policy leaves such pods alone`;
     return { kind: "any", reason: reasons.ArchitectureLeftToPod, message, images: [] };
   }
+  if (count > MAX_IMAGES) return tooMany(count, { policy, images: [], os, spec, common: undefined });
   const images = seen.map(({ use, knowledge }) => allowanceOf(use, knowledge, os, policy));
   const verdict = judgeImages({ policy, images, os, spec, common: commonOf(images) }, options);
   if (text === undefined) return verdict;
@@ -313,6 +319,14 @@ function unresolvable(images: readonly ImageAllowance[], failed: readonly ImageA
 function reasonOf(failed: readonly ImageAllowance[]): Reason {
   for (const { knowledge } of failed) if (knowledge.state === "failed") return knowledge.reason;
   return reasons.HoldExpired;
+}
+
+/** No image of it is looked at: it is as if none could be had for good. */
+function tooMany(count: number, judged: JudgedImages): PodVerdict {
+  const reason = reasons.TooManyImages;
+  const text = `it names ${count} different images, and no more than ${MAX_IMAGES} of one pod are looked up: it`;
+  if (judged.policy.spec.unresolvable !== "Closed") return letGo(judged, true, { reason, text });
+  return { kind: "unresolvable", reason, message: `${text} stays pending, by the policy`, images: [] };
 }
 
 /** Without all facts: within what is known, and within the fallback where that leaves anything. */
