@@ -193,6 +193,18 @@ describe("a policy that taints", () => {
     await eventually(async () => expect(await taintsOf("node-1")).toEqual([`${TAINT}=amd64:NoSchedule`]));
   });
 
+  it("S-1 has the images of stored pods looked up by each replica, for each answers reviews", async () => {
+    await aPolicy({ mode: "Taint" });
+    await using _first = await aBerth(false, "first");
+    await using _second = await aBerth(false, "second");
+    const { reference, repository } = await registry.push(anImage("team/each:1").platforms("linux/amd64"));
+    const mark = registry.requests.mark();
+    await create(aPod("each").image(reference));
+    await eventually(() =>
+      expect(registry.requests.countSince(mark, { repository, kind: "manifest" })).toBe(2),
+    );
+  });
+
   it("A-P10 sees to pods of kube-system, about which the API server does not ask", async () => {
     await using _berth = await aBerth(true);
     await aPolicy({ mode: "Taint" });
