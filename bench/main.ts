@@ -12,6 +12,7 @@ import { startFootprintStage } from "./footprint-stage.ts";
 import { startGateStage } from "./gate-stage.ts";
 import { benchGates } from "./gates.ts";
 import { growthFigures } from "./growth.ts";
+import { benchHostile } from "./hostile.ts";
 import { benchLabels } from "./labels.ts";
 import { benchMemory } from "./memory.ts";
 import { buildPeer } from "./peer.ts";
@@ -30,6 +31,7 @@ const PARTS = [
   "gates",
   "architecture",
   "footprint",
+  "hostile",
   "soak",
 ] as const;
 type Part = (typeof PARTS)[number];
@@ -44,7 +46,7 @@ const SOAK_NODES = 200;
 /** The burst of gates is told apart from its limit by much more than it varies. */
 const GATE_ROUNDS = 3;
 /** What brings a cluster of its own, or needs none. */
-const APART: ReadonlySet<Part> = new Set(["start", "gates", "architecture", "footprint", "soak"]);
+const APART: ReadonlySet<Part> = new Set(["start", "gates", "architecture", "footprint", "hostile", "soak"]);
 
 const { values } = parseArgs({
   options: {
@@ -104,6 +106,10 @@ if (parts.has("architecture")) {
   const onServer = (version: string): void => void (apiserver = version);
   const common = { rounds: pairs, restSeconds, onProgress, onServer };
   figures.push(...(await benchArchitecture({ ...common, count: created, foreign: pods })));
+}
+if (parts.has("hostile")) {
+  const onServer = (version: string): void => void (apiserver = version);
+  figures.push(...(await benchHostile({ onProgress: progress("hostile: "), onServer })));
 }
 if (parts.has("footprint")) {
   const onProgress = progress("footprint: ");

@@ -217,6 +217,7 @@ async function installed(installation: string, rights: ExtraRights = {}): Promis
     replicas: 2,
     rules: new Map([[LABEL, `${DEVICE}\n`]]),
     rights,
+    apiServerCidrs: ["10.0.0.0/28", "fd00::1/128"],
   });
   for (const object of [...objects, ...objects]) {
     const applied = await cluster.client.apply(resourceFor(object), object, { fieldManager: "installer" });

@@ -9,6 +9,7 @@ import {
   type AdmissionAnswer,
   type AdmissionRequest,
   ALLOWED,
+  type ParsedReview,
   parseReview,
   type Review,
   renderReview,
@@ -45,7 +46,7 @@ export interface ExchangeTools {
   readonly readBody: BodyReader;
   /** Whose room and turns it takes; `undefined` for an API server that has shown its certificate. */
   readonly peerOf: (request: IncomingMessage) => string | undefined;
-  readonly turn: (peer: string) => Promise<void>;
+  readonly turn: (peer: string | undefined) => Promise<Disposable>;
   readonly clock: Clock;
   readonly metrics: AdmissionMetrics;
   readonly log: Logger;
@@ -76,10 +77,13 @@ export async function exchangeReview(exchange: Exchange, tools: ExchangeTools): 
     tools.refused({ path, problem: body.kind });
     return REFUSALS[body.kind];
   }
-  const turn = (): Promise<void> => tools.turn(peer ?? "");
-  await turn();
-  const parsed = parseReview(body.bytes);
-  if (!body.isSmall) await turn();
+  let parsed: ParsedReview;
+  {
+    using _turn = await tools.turn(peer);
+    parsed = parseReview(body.bytes);
+  }
+  // What took long to parse may take long to decide: in another round of the event loop.
+  if (!body.isSmall) (await tools.turn(peer))[Symbol.dispose]();
   if ("review" in parsed) return await decide(parsed.review, exchange, tools);
   tools.refused({ path, problem: parsed.problem });
   return { status: 400, body: "not an AdmissionReview\n" };

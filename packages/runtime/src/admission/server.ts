@@ -87,7 +87,7 @@ export async function startAdmissionServer(options: AdmissionServerOptions): Pro
     ready: () => serving?.usable === true && options.ready(),
     readBody: createBodyReader({ maxBytes: maxBodyBytes, timeoutMs: requestTimeoutMs, clock }),
     peerOf: (request) => peerOf?.(request),
-    turn: createTurns(),
+    turn: createTurns(clock),
     clock,
     metrics,
     log,
