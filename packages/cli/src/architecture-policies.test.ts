@@ -15,8 +15,6 @@ describe("a policy of the cluster", () => {
     expect(hub.judgementOf("a", { uid: "a", generation: 2 })?.ready).toBe(false);
     setCluster();
     expect(rules()).toEqual([]);
-    // Its taint can still be taken off.
-    expect(hub.inForce?.policy.declared.ids.has("taint/supported-arch:NoSchedule")).toBe(true);
   });
 
   it("is confirmed by its annotation", () => {

@@ -5,8 +5,6 @@ import {
   architecturePolicySpec,
   type CompileArchitectureInput,
   compileArchitecture,
-  declaredArchitecturePlaces,
-  type MarkId,
   reasons,
 } from "@berth/placement";
 import { DocumentHub } from "./document-hub.ts";
@@ -29,18 +27,11 @@ export const architectureDocuments: DocumentKind<
 export function createArchitectureHub(
   onChange: (policies: ArchitecturePolicies) => void,
 ): DocumentHub<ArchitecturePolicySpec, ArchitecturePolicies> {
-  /** What policies of this process have declared: the taint of one that is deleted has to come off. */
-  const declared = new Set<MarkId>();
   return new DocumentHub({
     kind: architectureDocuments,
     assemble({ before, unsettled, ...sources }) {
-      const policies = assembleDocuments(architectureDocuments, sources, {
-        before: before?.policies ?? [],
-        declaredBefore: declared,
-        unsettled,
-      });
-      for (const id of policies === undefined ? [] : declaredArchitecturePlaces(policies)) declared.add(id);
-      return policies;
+      const goOn = { before: before?.policies ?? [], unsettled };
+      return assembleDocuments(architectureDocuments, sources, goOn);
     },
     reason: reasons.ArchitecturePolicyInForce,
     onChange,

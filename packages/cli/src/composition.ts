@@ -11,6 +11,7 @@ import {
   architecturePolicies,
   type BoundCapability,
   DaemonSetWatch,
+  DeclaredPlaces,
   heldAgainBy,
   type LabelOptions,
   labelFactsChanged,
@@ -60,6 +61,7 @@ import { type RegistrySettings, readRegistrySettings } from "./images/registry-s
 import { createLabelParts } from "./label-parts.ts";
 import { grantOfNodePatch, NodeAccess } from "./node-access.ts";
 import { NodeLog } from "./node-log.ts";
+import { createPlaceStore } from "./place-config-map.ts";
 import { createProbes, nodesReadCheck, type ProbeOptions, type Probes } from "./probes.ts";
 import { slimNode } from "./slim-node.ts";
 import { type AdmissionSettings, WEBHOOK } from "./webhook-server.ts";
@@ -322,6 +324,10 @@ function assemble(options: BerthOptions, registries: RegistrySettings): Parts {
     metrics,
     observer: tellAll([labels.observer, gates.observer, architecture.observer, footprints.observer, nodeLog]),
     breakers: labels.breakers,
+    places: new DeclaredPlaces(
+      clock,
+      namespace === undefined ? undefined : createPlaceStore(client, { namespace, installation }),
+    ),
   });
   const controller: Controller = createController({
     name: "nodes",

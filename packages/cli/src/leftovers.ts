@@ -26,6 +26,7 @@ import { describeApiError } from "./failure-text.ts";
 import { IMAGE_FACTS_LABEL } from "./images/fact-config-maps.ts";
 import { baseName } from "./installation-name.ts";
 import { eachObject, type Listing, type ListingSurroundings } from "./listing.ts";
+import { placeConfigMapName } from "./place-config-map.ts";
 import type { Surroundings } from "./surroundings.ts";
 
 /** One object that has something of Berth on it. */
@@ -161,6 +162,7 @@ export async function findState(
   const kinds: readonly Listing<KubeObject>[] = [
     { resource: leases, fieldSelector: `metadata.name=${base}` },
     { resource: secrets, labelSelector: labelSelector.join(",") },
+    { resource: configMaps, fieldSelector: `metadata.name=${placeConfigMapName(installation)}` },
     { resource: configMaps, labelSelector: `${IMAGE_FACTS_LABEL}=${installation}` },
   ];
   const found: Leftover[] = [];

@@ -192,6 +192,13 @@ export function namespaceRules(name: string, namespace: string): readonly Policy
       resourceNames: Array.from({ length: MAX_SHARDS }, (_, at) => `${name}-image-facts-${at}`),
       verbs: ["patch"],
     },
+    // Where it has ever tainted or cordoned nodes.
+    {
+      apiGroups: [""],
+      resources: ["configmaps"],
+      resourceNames: [`${name}-declared-places`],
+      verbs: ["get", "patch"],
+    },
     { apiGroups: [""], resources: ["secrets"], verbs: ["create"] },
     {
       apiGroups: [""],

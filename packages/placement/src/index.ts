@@ -34,6 +34,7 @@ export {
 export * from "./node/capability.ts";
 export { type CleanInput, planClean } from "./node/clean.ts";
 export { DaemonSetWatch, type DaemonSetWatchOptions } from "./node/daemonset-watch.ts";
+export { DeclaredPlaces, type PlaceStore } from "./node/declared-places.ts";
 export { FirstPass, type FirstPassOptions } from "./node/first-pass.ts";
 export * from "./node/footprint/index.ts";
 export * from "./node/gate/index.ts";

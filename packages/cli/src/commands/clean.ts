@@ -6,12 +6,15 @@ import {
   GATES,
   type Gates,
   holdsMark,
+  type MarkId,
   type NodePlan,
   ORIGINAL_ARCHITECTURE_KEY,
   originalGate,
   ownedMarks,
   planClean,
+  reasons,
   recordOf,
+  type StayingMark,
   standingValue,
   taintId,
   toPlanDiff,
@@ -46,6 +49,7 @@ import { type DataFormat, printData } from "../output/data.ts";
 import { formatPlan } from "../output/plan.ts";
 import { Progress } from "../output/progress.ts";
 import { styleFor } from "../output/style.ts";
+import { readDeclaredPlaces } from "../place-config-map.ts";
 import {
   carryOutPodWork,
   describePodWork,
@@ -63,6 +67,8 @@ export interface CleanOptions extends ConnectionOptions, Pick<RuleOptions, "conf
   readonly installation: string;
   readonly yes?: boolean;
   readonly key?: readonly string[];
+  /** Takes off recorded taints and cordons that no rule of the installation has declared. Default false. */
+  readonly recorded?: boolean;
   /** Only what this capability has set. Default all. */
   readonly capability?: "labels" | "gates" | "architecture" | "footprint" | "worker-pools";
   /** Of Berth's own state. Default as of `run`. */
@@ -101,9 +107,11 @@ export async function clean(options: CleanOptions, surroundings: Surroundings): 
   const { inForce: gates } = await readDocuments(gateDocuments, files, at);
   const { inForce: policies } = await readDocuments(architectureDocuments, files, at);
   const { inForce: footprints, faults } = await readDocuments(footprintDocuments, files, at);
+  const declared = await readDeclaredPlaces(options, at);
   const work: Work = {
     options,
     surroundings,
+    declared: declared.union(gates?.policy.places ?? none).union(policies?.policy.places ?? none),
     ...(gates && { gates }),
     ...(policies && { policies }),
     ...(footprints && { footprints }),
@@ -125,9 +133,9 @@ export async function clean(options: CleanOptions, surroundings: Surroundings): 
     const isIdle = plan.patch === undefined && plan.stays.length === 0;
     plans.push(isIdle ? { ...plan, node: { metadata: { name } } } : plan);
   }
-  const { first, later } = await findLeftovers(work, files, at);
+  const { first, later, state } = await findLeftovers(work, files, at);
   later.unshift(...(await findFootprintWork(known, keepers, at)));
-  const leftovers = [...first, ...later];
+  const leftovers = [...first, ...later, ...state];
   stderr.write(formatBereftAgents(await findBereftAgents(known, plans, at), yes));
   const diff = toPlanDiff(plans);
   const more = {
@@ -145,6 +153,13 @@ export async function clean(options: CleanOptions, surroundings: Surroundings): 
     stderr.write(
       `${unclaimed} ${unclaimed === 1 ? "node has" : "nodes have"} the taint ${GATE_KEY} without a record, and no gate ` +
         `that is known wants it: unless another controller uses it, --key ${GATE_KEY} takes it off.\n`,
+    );
+  }
+  const undeclared = plans.filter(({ stays }) => stays.some(isUndeclared)).length;
+  if (undeclared > 0) {
+    stderr.write(
+      `${undeclared} ${undeclared === 1 ? "node has" : "nodes have"} a record of taints or cordons that no rule of this installation ` +
+        "has declared, above with PlaceNotDeclared. A kubelet can forge it: --recorded takes them off.\n",
     );
   }
   // What may not be read may still hold marks of ours.
@@ -168,6 +183,8 @@ export async function clean(options: CleanOptions, surroundings: Surroundings): 
     ...(await carryOutPodWork(podWork, session, surroundings)),
     ...(await undoLeftovers(later, surroundings)),
   ];
+  // It tells which records to believe when it is run once more.
+  if (failures.length === 0) failures.push(...(await undoLeftovers(state, surroundings)));
   // The API server goes by its caches for a second or so.
   if (admission.length > 0)
     stderr.write(
@@ -185,6 +202,14 @@ interface Leftovers {
   readonly first: readonly Leftover[];
   /** After the nodes: with their taints pods without the toleration would not come. */
   readonly later: Leftover[];
+  /** Berth's own, after all else. */
+  readonly state: readonly Leftover[];
+}
+
+const none: ReadonlySet<MarkId> = new Set();
+
+function isUndeclared({ reason }: StayingMark): boolean {
+  return reason === reasons.PlaceNotDeclared;
 }
 
 async function findLeftovers(
@@ -214,8 +239,8 @@ async function findLeftovers(
         at,
       )),
       ...(await findTemplateWork(tolerations, at)),
-      ...(state?.exists === true ? await findState({ namespace: state.name, installation }, at) : []),
     ],
+    state: state?.exists === true ? await findState({ namespace: state.name, installation }, at) : [],
   };
 }
 
@@ -234,8 +259,8 @@ function isUnclaimed(node: Node, { changes }: NodePlan): boolean {
   return standingValue(node, id) !== undefined && !changes.some((change) => change.id === id);
 }
 
-function planOf(node: Node, { options, gates, policies, footprints }: Work): NodePlan {
-  const { installation, key = [], capability } = options;
+function planOf(node: Node, { options, declared, gates, footprints }: Work): NodePlan {
+  const { installation, key = [], capability, recorded = false } = options;
   const restricted =
     capability === undefined || capability === FOOTPRINT
       ? footprintMarks(node, footprints, installation)
@@ -246,8 +271,9 @@ function planOf(node: Node, { options, gates, policies, footprints }: Work): Nod
     // The contract gives the original key to whoever keeps to it, whatever value and effect stand there.
     keys: [...key, ...restricted, ...(capability === ARCHITECTURE ? ORIGINAL_TAINTS : [])],
     capability,
+    declared,
+    recorded,
     ...(gates && { gates }),
-    ...(policies && { policies }),
   });
 }
 
@@ -278,6 +304,7 @@ function slim({ metadata, spec }: Node): Node {
 interface Work extends PodCleaning {
   readonly options: CleanOptions;
   readonly surroundings: Surroundings;
+  readonly declared: ReadonlySet<MarkId>;
   readonly gates?: Gates;
   readonly footprints?: Footprints;
 }

@@ -26,12 +26,14 @@ import { type DataFormat, printData } from "../output/data.ts";
 import { formatFootprint } from "../output/footprints.ts";
 import { formatGate, withWaits } from "../output/gates.ts";
 import { type Style, styleFor } from "../output/style.ts";
+import { readDeclaredPlaces } from "../place-config-map.ts";
 import { assembleReadRules, fetchClusterRules, openSession, readNode, readRuleFiles } from "../session.ts";
 import { gateDocuments } from "../startup-gates.ts";
 import type { Surroundings } from "../surroundings.ts";
 
 export interface ExplainOptions extends ConnectionOptions, RuleOptions {
   readonly installation: string;
+  readonly namespace?: string;
   /** Of the node, or `namespace/name` of the pod. */
   readonly name: string;
   readonly output?: DataFormat;
@@ -71,6 +73,7 @@ export async function explain(options: ExplainOptions, surroundings: Surrounding
     capabilities: [...capabilities, gates.capability, architecture.capability, needs.capability],
     installation,
     now,
+    declared: await readDeclaredPlaces(options, { session, surroundings }),
   });
   const view = { node, owned: ownedMarks(recordOf(node), installation) };
   const looks = gates.capability.look(view, now);

@@ -11,6 +11,7 @@ import {
   type NodePlan,
   ownedMarks,
   type PlanDiff,
+  type PlanInput,
   type Policy,
   planNode,
   RemovalForecast,
@@ -38,6 +39,7 @@ import { formatFootprintEffects, formatFootprintPlan } from "../output/footprint
 import { formatGatePlan, type GatePlan } from "../output/gates.ts";
 import { formatPlan } from "../output/plan.ts";
 import { styleFor } from "../output/style.ts";
+import { readDeclaredPlaces } from "../place-config-map.ts";
 import { ruleNotes, rulesByName } from "../rule-confirmation.ts";
 import {
   assembleReadRules,
@@ -54,6 +56,7 @@ import { isTried, readTried, tryRules } from "./plan-trial.ts";
 
 export interface PlanOptions extends ConnectionOptions, RuleOptions {
   readonly installation: string;
+  readonly namespace?: string;
   readonly nodes: readonly string[];
   readonly exitCode?: boolean;
   /** Files of documents that stand in for those of the same kind and name in the cluster. */
@@ -102,7 +105,8 @@ export async function plan(options: PlanOptions, surroundings: Surroundings): Pr
   });
   const effects =
     footprints.footprints && (await findFootprintEffects(footprints.footprints, { session, surroundings }));
-  const deciding = { rules, gates, architecture: seen, footprints };
+  const declared = await readDeclaredPlaces(options, { session, surroundings });
+  const deciding = { declared, rules, gates, architecture: seen, footprints };
   const { diff, forecasts, gatePlan, footprintPlan } = await planNodes(session, deciding, {
     options,
     surroundings,
@@ -168,6 +172,7 @@ interface Work {
 }
 
 interface Deciding {
+  readonly declared: ReadonlySet<MarkId>;
   readonly rules: ReadRules;
   readonly gates: GateView;
   readonly architecture: ArchitectureView;
@@ -185,7 +190,7 @@ interface PlannedNodes {
 
 async function planNodes(
   session: Session,
-  { rules, gates, architecture, footprints }: Deciding,
+  { declared, rules, gates, architecture, footprints }: Deciding,
   { options, surroundings }: Work,
 ): Promise<PlannedNodes> {
   const { installation } = options;
@@ -212,7 +217,7 @@ async function planNodes(
     missing.delete(name);
     // A list of pods for each node of a large cluster is too much to ask.
     if (options.nodes.length > 0) await gates.askIdle(node);
-    const planned = planOne(node, capabilities, { installation, now: surroundings.clock.now() });
+    const planned = planOne(node, capabilities, { declared, installation, now: surroundings.clock.now() });
     for (const [id, found] of planned.inputs) inputs.set(`${name} ${id}`, found);
     forecast.add(planned.plan, planned.policies);
     gateForecast.add(planned.plan);
@@ -257,12 +262,12 @@ interface Planned {
 function planOne(
   node: Node,
   capabilities: readonly BoundCapability[],
-  { installation, now }: { readonly installation: string; readonly now: number },
+  { installation, ...more }: Pick<PlanInput, "installation" | "now" | "declared">,
 ): Planned {
   const view = { node, owned: ownedMarks(recordOf(node), installation) };
-  const contributions = capabilities.map((capability) => capability.contribute(view, now));
+  const contributions = capabilities.map((capability) => capability.contribute(view, more.now));
   const merged = mergeContributions(contributions);
-  const planned = planNode({ node, merged, installation, now, listUnrecorded: true });
+  const planned = planNode({ node, merged, installation, ...more, listUnrecorded: true });
   const inputs = new Map<MarkId, readonly string[]>();
   for (const { id } of planned.changes) {
     const wanted = merged.wanted.get(id);

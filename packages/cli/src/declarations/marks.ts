@@ -36,7 +36,7 @@ export function declareRun(root: Command, { outside, originalForm, onEnd }: Prog
 }
 
 export function declarePlan(root: Command, { outside, onEnd }: ProgramOptions): void {
-  prints(takesInstallation(takesRules(takesCluster(root.command("plan")))))
+  prints(takesNamespace(takesInstallation(takesRules(takesCluster(root.command("plan"))))))
     .description("Show what would change on nodes, pods, workloads and owners, and why, without writing")
     .argument("[nodes...]", "names of nodes; default all")
     .option("--try <path>", "file of documents to plan with as if they were applied; repeatable", collect)
@@ -87,6 +87,7 @@ export function declareClean(root: Command, { outside, onEnd }: ProgramOptions):
       "also remove this label, annotation or taint key, recorded or not; repeatable",
       collect,
     )
+    .option("--recorded", "also remove recorded taints and cordons that no rule has declared")
     .action(async (options: object) => {
       const { clean } = await import("../commands/clean.ts");
       onEnd(await clean(options as Parameters<typeof clean>[0], await withClock(outside)));

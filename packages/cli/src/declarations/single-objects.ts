@@ -8,11 +8,12 @@ import {
   takesCluster,
   takesConfig,
   takesInstallation,
+  takesNamespace,
   takesRules,
 } from "./shared-options.ts";
 
 export function declareExplain(root: Command, { outside, onEnd }: ProgramOptions): void {
-  prints(takesInstallation(takesRules(takesCluster(root.command("explain")))))
+  prints(takesNamespace(takesInstallation(takesRules(takesCluster(root.command("explain"))))))
     .description(
       "Explain each mark on a node: rule, inputs, since when, who else holds the key; what each startup gate waits for, and which pods need which agents. Of a pod: which image excludes which architecture, which nodes are left, what holds it",
     )

@@ -31,6 +31,8 @@ const MEANINGS = {
   OtherInstallation: "The mark is recorded by another installation of Berth, so it stays.",
   ProtectedKey:
     "The key is under kubernetes.io or k8s.io and the current policy does not declare and allow it.",
+  PlaceNotDeclared:
+    "The node says that Berth has set this taint or cordon, but no rule of this installation has declared it, so it stays.",
   RuleConflict: "Two rules match and want one label with different values; what stands stays.",
   RulesOverlap: "Several rules set one label; they merge where they agree.",
   RuleInForce: "The rule is in force.",

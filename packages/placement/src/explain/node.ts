@@ -14,6 +14,8 @@ export interface ExplainInput {
   readonly capabilities: readonly BoundCapability[];
   readonly installation: string;
   readonly now: Instant;
+  /** See `PlanInput`. */
+  readonly declared?: ReadonlySet<MarkId>;
   /** From a live read; default: those of `node`. Caches do not hold them. */
   readonly managedFields?: readonly ManagedFieldsEntry[];
 }
@@ -53,7 +55,8 @@ export function explainNode(input: ExplainInput): NodeExplanation {
   const owned = ownedMarks(effectiveRecord(node, undefined), installation);
   const view = { node, owned };
   const merged = mergeContributions(capabilities.map((capability) => capability.contribute(view, now)));
-  const plan = planNode({ node, merged, installation, now, listUnrecorded: true });
+  const declared = input.declared ?? new Set<MarkId>();
+  const plan = planNode({ node, merged, installation, now, declared, listUnrecorded: true });
   const fields = input.managedFields ?? node.metadata?.managedFields ?? [];
   const changes = new Map(plan.changes.map((change) => [change.id, change]));
   const stays = new Map(plan.stays.map((stay) => [stay.id, stay]));

@@ -93,6 +93,11 @@ export interface Policy {
   readonly allowedProtected: MarkSet;
   /** Places that belong to this capability alone: what stands there unwanted is pruned. */
   readonly exclusive: MarkSet;
+  /**
+   * The taints, and `unschedulable`, that its rules in force may set. A recorded one is removed only where this
+   * installation has declared it, here or earlier, because a node's kubelet can forge the record. Default none.
+   */
+  readonly places?: ReadonlySet<MarkId>;
   /** By rule; for those without an entry marks are removed at once. */
   readonly removals?: ReadonlyMap<string, RemovalPolicy>;
 }

@@ -1,5 +1,4 @@
 import { describe, expect, it } from "vitest";
-import { policiesOf } from "./architecture/testing/policies.ts";
 import { planClean } from "./clean.ts";
 import { folderOf, labelsFrom, settle } from "./testing/labels.ts";
 import { makeNode, patchNode } from "./testing/world.ts";
@@ -92,22 +91,22 @@ describe("cleaning one capability", () => {
     planClean(input).changes.map(({ id }) => id);
 
   it("leaves the marks of the others, and their record", () => {
-    const after = patchNode(node, planClean(only).patch ?? {});
+    const after = patchNode(node, planClean({ ...only, recorded: true }).patch ?? {});
     expect(after.metadata?.labels).toEqual({ a: "true" });
     expect(after.metadata?.annotations?.[MARKS]).toContain('"label/a"');
     expect(after.metadata?.annotations?.[MARKS]).not.toContain("supported-arch");
   });
 
-  it("takes a taint of a protected domain off only while a policy has its key", () => {
-    expect(idsOf(only)).toEqual(["taint/supported-arch:NoSchedule"]);
-    expect(planClean(only).stays).toMatchObject([
-      { id: "taint/kubernetes.io/arch:NoSchedule", reason: "ProtectedKey" },
-    ]);
-    const policies = policiesOf({ gke: { taint: { key: "kubernetes.io/arch" } } });
-    expect(idsOf({ ...only, policies })).toEqual([
-      "taint/kubernetes.io/arch:NoSchedule",
-      "taint/supported-arch:NoSchedule",
-    ]);
+  it("S-7 takes a recorded taint off where it was declared, and others only when told", () => {
+    const taints = ["taint/kubernetes.io/arch:NoSchedule", "taint/supported-arch:NoSchedule"] as const;
+    expect(planClean(only)).toMatchObject({
+      changes: [],
+      stays: taints.map((id) => ({ id, reason: "PlaceNotDeclared" })),
+    });
+    expect(idsOf({ ...only, declared: new Set(taints) })).toEqual(taints);
+    // What Kubernetes may have set has to be named.
+    expect(idsOf({ ...only, recorded: true })).toEqual([taints[1]]);
+    expect(idsOf({ ...only, keys: ["kubernetes.io/arch"] })).toEqual([taints[0]]);
   });
 
   it("takes what is named off besides, whoever has set it", () => {

@@ -1,12 +1,10 @@
 import type { Node } from "@berth/kube";
 import { reasons } from "../api/reasons.ts";
 import { originalGate } from "../api/startup-gate.ts";
-import { declaredArchitecturePlaces } from "./architecture/compile.ts";
-import { ARCHITECTURE, type ArchitecturePolicies } from "./architecture/policy.ts";
 import { contractMarks, isStartupPlace } from "./gate/compile.ts";
 import { GATES, type Gates } from "./gate/gate.ts";
 import { selects } from "./gate/selection.ts";
-import { type MarkId, parseMarkId, standingMarks, standingValue, taintId } from "./mark.ts";
+import { holdsPods, type MarkId, parseMarkId, standingMarks, standingValue, taintId } from "./mark.ts";
 import { holdsMark } from "./mark-set.ts";
 import { buildPatch } from "./patch.ts";
 import type { Change, NodePlan, StayingMark } from "./plan.ts";
@@ -23,8 +21,10 @@ export interface CleanInput {
   readonly keys?: readonly string[];
   /** Only marks of this capability, as recorded: `labels`, `gates`, `architecture`. Default all. */
   readonly capability?: string | undefined;
-  /** The architecture policies that are known: what is recorded at their taint keys comes off, whatever the domain. */
-  readonly policies?: Pick<ArchitecturePolicies, "policies">;
+  /** Taints, and `unschedulable`, that this installation has declared, now or earlier: there records are believed. */
+  readonly declared?: ReadonlySet<MarkId>;
+  /** Believe records of other taints, and of `unschedulable`, as well. Default false. */
+  readonly recorded?: boolean;
   /** The startup gates that are known: nodes that they select are let go, also such as no record tells of. */
   readonly gates?: Pick<Gates, "gates">;
 }
@@ -33,31 +33,32 @@ export interface CleanInput {
  * What `berth clean` takes off one node: every mark recorded by this installation, with its record, in one patch, and
  * the taints by which admission holds it for a startup gate that selects it.
  *
- * Guarantees: marks of other installations stay. A recorded key under `kubernetes.io` or `k8s.io` stays unless it is
- * named or that of a startup gate, so that a forged record removes nothing there. An unreadable record removes nothing
- * but what is named.
+ * Guarantees: marks of other installations stay. So that a forged record removes nothing, these stay unless they are
+ * named: a recorded taint or cordon at a place that is not declared, but for `recorded`, and another key under
+ * `kubernetes.io` or `k8s.io` that is not a startup gate's. An unreadable record removes nothing but what is named.
  */
 export function planClean(input: CleanInput): NodePlan {
-  const { node, installation, keys = [], gates = { gates: [] }, capability: only } = input;
+  const { node, installation, keys = [], gates = { gates: [] }, capability: only, declared } = input;
   const read = recordOf(node);
   const changes: Change[] = [];
   const stays: StayingMark[] = [];
   const marks = read.state === "read" ? read.record.marks : new Map<never, never>();
   const named = new Set(keys);
   const isNamed = (id: string): boolean => named.has(id) || named.has(parseMarkId(id)?.key ?? id);
-  const places = new Set(declaredArchitecturePlaces(input.policies ?? { policies: [] }));
   for (const [id, recorded] of marks) {
     const { capability, rule, by } = recorded;
     if (only !== undefined && capability !== only && !isNamed(id)) continue;
+    const before = standingValue(node, id);
+    const isBelieved = isNamed(id) || declared?.has(id) === true;
+    const isUndeclared = !isBelieved && holdsPods(id) && before !== undefined && input.recorded !== true;
     const isSafe =
+      isBelieved ||
       !isProtectedKey(parseMarkId(id)?.key ?? "") ||
-      isNamed(id) ||
-      (capability === GATES && isGatePlace(id, gates)) ||
-      (capability === ARCHITECTURE && places.has(id));
+      (capability === GATES && isGatePlace(id, gates));
     if (by !== installation) stays.push({ id, recorded, reason: reasons.OtherInstallation });
+    else if (isUndeclared) stays.push({ id, recorded, reason: reasons.PlaceNotDeclared });
     else if (!isSafe) stays.push({ id, recorded, reason: reasons.ProtectedKey });
     else {
-      const before = standingValue(node, id);
       const change = { id, capability, rule, entry: null, reason: reasons.Cleaned };
       changes.push(
         before === undefined ? { ...change, action: "record" } : { ...change, action: "remove", before },

@@ -65,6 +65,11 @@ export function parseMarkId(text: string): MarkPlace | undefined {
   return { kind, key: rest.slice(0, colon), effect: rest.slice(colon + 1) };
 }
 
+/** Is it a taint or `unschedulable`: what keeps pods from a node? */
+export function holdsPods(id: string): id is MarkId {
+  return parseMarkId(id)?.kind === "taint" || id === "unschedulable";
+}
+
 /** Does the text name a place that can hold a mark? */
 export function isMarkId(text: string): text is MarkId {
   return parseMarkId(text) !== undefined;

@@ -316,3 +316,30 @@ describe("a mark that goes and comes", () => {
     expect(planWith(node, [wants]).patch?.metadata.resourceVersion).toBe("2");
   });
 });
+
+describe("S-7 a record that the node's kubelet has forged", () => {
+  const forged = ["taint/dedicated:NoSchedule", "unschedulable"] as const;
+  const node = owning([...forged, "taint/gone:NoSchedule", "label/x"], {
+    labels: { x: "1" },
+    taints: [{ key: "dedicated", value: "db", effect: "NoSchedule" }],
+    unschedulable: true,
+  });
+  const after = (places: readonly MarkId[], declared: readonly MarkId[] = []): object => {
+    const capability = capabilityOf("a", [], { policy: { places: new Set(places) } });
+    const plan = planWith(node, [capability], { declared: new Set(declared) });
+    return { ...patchNode(node, plan.patch ?? {}).spec, stays: plan.stays.map(({ reason }) => reason) };
+  };
+
+  it("takes off no taint and no cordon at a place that was never declared", () => {
+    const stays = ["PlaceNotDeclared", "PlaceNotDeclared"];
+    expect(after([])).toEqual({ ...node.spec, stays });
+    expect(after(["taint/dedicated:NoExecute"], ["taint/other:NoSchedule"])).toEqual({ ...node.spec, stays });
+    const brief = planWith(node, [nothing], { declared: new Set() }).changes.map(({ id }) => id);
+    expect(brief).toEqual(["label/x", "taint/gone:NoSchedule"]);
+  });
+
+  it("is believed at places that rules declare, or have declared earlier", () => {
+    expect(after(forged)).toEqual({ stays: [] });
+    expect(after([], forged)).toEqual({ stays: [] });
+  });
+});

@@ -2,7 +2,15 @@ import type { Node } from "@berth/kube";
 import { MARKS_ANNOTATION } from "../api/keys.ts";
 import { type Reason, reasons } from "../api/reasons.ts";
 import { type Finding, type Instant, isRuleKnown, type Policy } from "./capability.ts";
-import { annotationId, type Mark, type MarkId, parseMarkId, standingMarks, standingValue } from "./mark.ts";
+import {
+  annotationId,
+  holdsPods,
+  type Mark,
+  type MarkId,
+  parseMarkId,
+  standingMarks,
+  standingValue,
+} from "./mark.ts";
 import { holdsMark, isEmptyMarkSet } from "./mark-set.ts";
 import type { MergedMarks, WantedMark } from "./merge.ts";
 import { buildPatch, exceedsAnnotations, type NodePatch } from "./patch.ts";
@@ -60,6 +68,8 @@ export interface PlanInput {
   readonly now: Instant;
   /** The record that this process last saw on this node (same uid): written again should it vanish. */
   readonly lastRecord?: string;
+  /** Taints, and `unschedulable`, that rules of the installation declared earlier. Default none. */
+  readonly declared?: ReadonlySet<MarkId>;
   /** List keys that a rule could have set and nobody recorded. Costs a look at every key; default false. */
   readonly listUnrecorded?: boolean;
 }
@@ -68,7 +78,8 @@ export interface PlanInput {
  * Decides what one patch does to a node. Pure and deterministic; applied once, the next plan is empty.
  *
  * Guarantees: a mark that is neither wanted, nor recorded by this installation, nor exclusive is never touched; a
- * mark is removed only when the rule source it came from has been read, and never while the record cannot be read;
+ * mark is removed only when the rule source it came from has been read, and never while the record cannot be read; a
+ * taint or `unschedulable` only where the installation has declared it, whatever the record on the node says;
  * a node that is being deleted is left alone; every patch carries uid and resourceVersion.
  */
 export function planNode(input: PlanInput): NodePlan {
@@ -218,7 +229,10 @@ function whyStays(
   const kept = draft.merged.kept.get(id);
   if (kept !== undefined) return kept;
   if (policy === undefined || !isRuleKnown(policy, recorded.rule)) return reasons.SourceNotRead;
-  return permits(policy, id) ? undefined : reasons.ProtectedKey;
+  if (!holdsPods(id)) return permits(policy, id) ? undefined : reasons.ProtectedKey;
+  const isDeclared =
+    draft.declared?.has(id) === true || draft.merged.policies.values().some(({ places }) => places?.has(id));
+  return isDeclared || standingValue(draft.node, id) === undefined ? undefined : reasons.PlaceNotDeclared;
 }
 
 /** Prunes what stands unwanted at places that belong to one capability alone. */

@@ -12,6 +12,7 @@ import { MARKS_ANNOTATION } from "../api/keys.ts";
 import { reasons } from "../api/reasons.ts";
 import { RemovalBreakers, type Times } from "./breaker.ts";
 import type { BoundCapability, Contribution, Finding, NodeView, Policy } from "./capability.ts";
+import { DeclaredPlaces } from "./declared-places.ts";
 import { assessFights, type FightAssessment, nameRival, noteWritten } from "./fights.ts";
 import { recordStillHeld, rivalOf } from "./managers.ts";
 import { type MarkId, ownValue } from "./mark.ts";
@@ -28,7 +29,7 @@ import {
 } from "./memory.ts";
 import { mergeContributions } from "./merge.ts";
 import { buildPatch, type NodePatch } from "./patch.ts";
-import { type Change, effectiveRecord, type NodePlan, planNode } from "./plan.ts";
+import { type Change, effectiveRecord, type NodePlan, planNode, type StayingMark } from "./plan.ts";
 import { ownedMarks, recordOf } from "./record.ts";
 import { assessRemovals, forgetLeaving, noteRemoved, type RemovalAssessment } from "./removals.ts";
 import { createNodeReport, type EventSink, type NodeReport } from "./report.ts";
@@ -53,6 +54,8 @@ export interface NodeWriterOptions {
   readonly metrics?: MetricsRegistry;
   /** Hears what becomes of each node, for what is counted over all of them. */
   readonly observer?: NodeObserver;
+  /** Where recorded taints and cordons may be removed, beside what rules in force declare. Default: in memory alone. */
+  readonly places?: DeclaredPlaces;
   /** Shared with whoever reports them; default its own. */
   readonly breakers?: RemovalBreakers;
 }
@@ -76,6 +79,9 @@ export interface NodeObserver {
   gone(name: string): void;
 }
 
+/** How soon to look again at a taint that stays because the list of declared places may not be read. Milliseconds. */
+const UNREAD_RECHECK_MS = 30_000;
+
 /**
  * The one writer of Nodes. For each node: what all capabilities want, merged, compared with the node, and one guarded
  * merge patch, or nothing.
@@ -89,11 +95,13 @@ export class NodeWriter {
   readonly #options: NodeWriterOptions;
   readonly #report: NodeReport;
   readonly #breakers: RemovalBreakers;
+  readonly #places: DeclaredPlaces;
   readonly #memories = new Map<string, NodeMemory>();
 
   constructor(options: NodeWriterOptions) {
     this.#options = options;
     this.#breakers = options.breakers ?? new RemovalBreakers();
+    this.#places = options.places ?? new DeclaredPlaces(options.clock);
     this.#report = createNodeReport(options.events, options.metrics);
   }
 
@@ -108,7 +116,10 @@ export class NodeWriter {
     const waitMs = waitBeforeDeciding(memory, node, clock.monotonic());
     if (waitMs !== undefined) return { recheckAfterMs: waitMs };
     await this.#verifyVanished(node, memory, signal);
+    await this.#places.read(signal);
     const pass = this.#decide(node, memory);
+    // Before the first mark of a place is written: a process that dies in between leaves no mark that none takes off.
+    await this.#places.declare(declaredBy(pass), signal);
     await this.#nameRivals(node, memory, { started: pass.fights.started, signal });
     this.#report.findings(node, memory, findingsOf(pass, memory));
     if (pass.changes.length === 0) return recheck(pass);
@@ -180,6 +191,7 @@ export class NodeWriter {
       fights.recheckAfterMs,
       refusals.recheckAfterMs,
       removals.recheckAfterMs,
+      this.#places.isRead || plan.stays.every(isDeclared) ? undefined : UNREAD_RECHECK_MS,
     ]);
     return { contributions, plan, changes, policies, fights, refusals, recheckAfterMs };
   }
@@ -198,7 +210,8 @@ export class NodeWriter {
       const view: NodeView = staying === undefined ? { node, owned } : { node, owned, staying };
       const contributions = capabilities.map((capability) => capability.contribute(view, times.now));
       const merged = mergeContributions(contributions);
-      const plan = planNode({ node, merged, installation, now: times.now, ...lastRecord });
+      const declared = this.#places.known;
+      const plan = planNode({ node, merged, installation, now: times.now, declared, ...lastRecord });
       const { policies } = merged;
       const name = node.metadata?.name ?? "";
       const about = { node: name, owned, changes: plan.changes, policies, breakers: this.#breakers };
@@ -351,6 +364,14 @@ type AfterFailure =
 interface Contest {
   readonly started: readonly MarkId[];
   readonly signal: AbortSignal;
+}
+
+function declaredBy({ policies }: Pass): readonly ReadonlySet<MarkId>[] {
+  return [...policies.values()].flatMap(({ places }) => places ?? []);
+}
+
+function isDeclared({ reason }: StayingMark): boolean {
+  return reason !== reasons.PlaceNotDeclared;
 }
 
 function rememberRecord(memory: NodeMemory, node: Node): void {

@@ -118,12 +118,11 @@ describe("the architecture taint of a node", () => {
     expect(taintsAfter(node, boundTo(policiesOf({})))).toEqual([dedicated]);
   });
 
-  it("goes with the key of the node's cloud when the process has known it, and stays without", () => {
+  it("goes with the key of the node's cloud where that was declared, and stays elsewhere", () => {
     const policies = policiesOf({ p: { taint: { key: GKE } } });
     const node = settle(nodeWith(), [boundTo(policies)]);
-    const known = policiesOf({}, { declaredBefore: [`taint/${GKE}:NoSchedule`] });
-    expect(taintsAfter(node, boundTo(known))).toEqual([]);
-    expect(taintsAfter(node, boundTo(policiesOf({})))).toHaveLength(1);
+    expect(taintsAfter(node, bound({}))).toEqual([]);
+    expect(planWith(node, [bound({})], { declared: new Set() }).patch).toBeUndefined();
   });
 
   it("goes when its policy does without taints from now on", () => {

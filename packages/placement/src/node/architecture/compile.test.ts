@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { compileArchitecture, declaredArchitecturePlaces, taintKeys } from "./compile.ts";
+import { compileArchitecture, taintKeys } from "./compile.ts";
 import { documentsOf, type PolicyInit, policiesOf, policyInForce } from "./testing/policies.ts";
 
 const GKE = "kubernetes.io/arch";
@@ -29,7 +29,7 @@ describe("architecture policies in force", () => {
   });
 
   it("may share a key, which pods have to tolerate once", () => {
-    const { policies, faults } = policiesOf({
+    const { policies, policy, faults } = policiesOf({
       a: {},
       b: { taint: { nodes: "Leave" } },
       c: { mode: "Both", taint: { key: GKE } },
@@ -37,10 +37,7 @@ describe("architecture policies in force", () => {
     });
     expect(faults).toEqual([]);
     expect(taintKeys({ policies })).toEqual([GKE, "supported-arch"]);
-    expect(declaredArchitecturePlaces({ policies })).toEqual([
-      "taint/supported-arch:NoSchedule",
-      `taint/${GKE}:NoSchedule`,
-    ]);
+    expect(policy.places).toEqual(new Set(["taint/supported-arch:NoSchedule", `taint/${GKE}:NoSchedule`]));
   });
 });
 
@@ -139,13 +136,6 @@ describe("what architecture policies declare of nodes", () => {
       const nothing = { ids: new Set(), prefixes: [] };
       expect([declared, exclusive]).toEqual([nothing, nothing]);
     }
-  });
-
-  it("also what was declared before, so that it comes off", () => {
-    const places = declaredArchitecturePlaces(policiesOf({ p: { taint: { key: GKE } } }));
-    const { declared, exclusive } = policiesOf({}, { declaredBefore: places }).policy;
-    expect(declared.ids).toEqual(new Set([`taint/${GKE}:NoSchedule`]));
-    expect(exclusive).toEqual({ ids: new Set(), prefixes: [] });
   });
 
   it("that a source which may still be read has taints of its own", () => {

@@ -30,8 +30,6 @@ export interface CompileArchitectureInput {
    * new pods wait for ever on nodes that are tainted, and to take the taints off would let pods go where they cannot run.
    */
   readonly before?: Iterable<ArchitecturePolicyInForce>;
-  /** Places that policies of this process have declared before, so that those of a deleted one can be taken off. */
-  readonly declaredBefore?: Iterable<MarkId>;
   /** Another source may still be read: a taint whose policy is in none of these may be of one there. */
   readonly unsettled?: Unsettled | undefined;
 }
@@ -134,24 +132,18 @@ export function taintKeys({ policies }: Pick<ArchitecturePolicies, "policies">):
 
 function policyOf(
   policies: readonly ArchitecturePolicyInForce[],
-  { sources, declaredBefore = [], unsettled }: CompileArchitectureInput,
+  { sources, unsettled }: CompileArchitectureInput,
 ): Policy {
-  const places = policies.map(placeOf).filter((id) => id !== undefined);
-  const isOriginal = places.some(isExclusivePlace);
+  const places = new Set(policies.map(placeOf).filter((id) => id !== undefined));
+  const isOriginal = [...places].some(isExclusivePlace);
   const prefixes = isOriginal ? [ORIGINAL_PREFIX] : [];
-  const declared: MarkSet = { ids: new Set([...declaredBefore, ...places]), prefixes };
+  const declared: MarkSet = { ids: places, prefixes };
   return {
     ...policySources(sources, unsettled, new Set(policies.map(({ rule }) => rule))),
     declared,
     // The document names the key: that of GKE is `kubernetes.io/arch`.
     allowedProtected: declared,
     exclusive: { ids: new Set(), prefixes },
+    places,
   };
-}
-
-/** Places that a change of the policies must not forget; see `CompileArchitectureInput.declaredBefore`. */
-export function declaredArchitecturePlaces({
-  policies,
-}: Pick<ArchitecturePolicies, "policies">): readonly MarkId[] {
-  return policies.map(placeOf).filter((id) => id !== undefined);
 }

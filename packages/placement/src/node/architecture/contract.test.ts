@@ -27,8 +27,7 @@ const policies = policiesOf({
   slow: { mode: "Both", taint: { key: "example.com/slow" } },
   narrow: { mode: "Affinity", taint: { key: "example.com/never" } },
 });
-const declaredBefore = policies.policy.declared.ids as ReadonlySet<`taint/${string}:${string}`>;
-const withdrawn = policiesOf({}, { declaredBefore });
+const withdrawn = policiesOf({});
 
 capabilityContract({
   enabled: bindArchitecture({ policies: () => policies, tainting: (rule) => rule !== "cluster/slow" }),

@@ -21,7 +21,6 @@ export {
   type ArchitectureSource,
   type CompileArchitectureInput,
   compileArchitecture,
-  declaredArchitecturePlaces,
   taintKeys,
 } from "./compile.ts";
 export { createDaemonSetReconciler, type DaemonSetReconcilerOptions } from "./daemonset-reconciler.ts";

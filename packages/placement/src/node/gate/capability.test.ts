@@ -3,7 +3,8 @@ import type { Node } from "@berth/kube";
 import { describe, expect, it } from "vitest";
 import type { NodePlan } from "../plan.ts";
 import { recordOf } from "../record.ts";
-import { NEW_YEAR } from "../testing/labels.ts";
+import { NEW_YEAR, planWith } from "../testing/labels.ts";
+import { makeNode } from "../testing/world.ts";
 import { parseState } from "./state.ts";
 import type { SpecInput } from "./testing/gate-case.ts";
 import { type Documents, GateWorld, type WorldInit } from "./testing/gate-world.ts";
@@ -258,17 +259,16 @@ describe("a gate that is not there any more", () => {
     },
   );
 
-  it("keeps its nodes held by another protected key that nobody knows: a forged record gains nothing", () => {
-    const key = "example.k8s.io/g";
-    const it = new GateWorld({
-      gates: { g: { ...WANTS, taint: { key } } },
-      nodes: [{ taints: [{ key, value: "wait", effect: "NoSchedule" }] }],
-    });
-    it.settle();
-    it.setGates({});
-    it.restart();
-    it.setGates({});
-    expect(it.plan().stays).toMatchObject([{ reason: "ProtectedKey" }]);
+  it("S-7 keeps its nodes held by a key that was never declared: a forged record gains nothing", () => {
+    for (const key of ["dedicated", KEY, "readiness.k8s.io/g"]) {
+      const marks = { [`taint/${key}:NoSchedule`]: { c: "gates", r: "config/gone", since: "" } };
+      const annotations = { "berth.dev/marks": JSON.stringify({ v: 1, by: "berth", marks }) };
+      const node = makeNode({ annotations, taints: [{ key, effect: "NoSchedule" }] });
+      const gates = { g: { ...WANTS, taint: { key: "example.com/g" } } };
+      const { capability } = new GateWorld({ gates });
+      const { changes } = planWith(node, [capability], { declared: new Set() });
+      expect(changes.filter(({ action }) => action === "remove")).toEqual([]);
+    }
   });
 
   it("takes off for a moment what admission has put on since, but not what it does not select or has another value", () => {

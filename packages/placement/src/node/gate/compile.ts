@@ -191,15 +191,21 @@ function policyOf(
   gates: readonly Gate[],
   { sources, declaredBefore = [], unsettled }: CompileInput,
 ): Gates["policy"] {
-  const ids = new Set<string>([...contractMarks.ids, ...declaredBefore]);
-  for (const gate of gates) for (const id of placesOf(gate)) ids.add(id);
-  if (gates.some(({ spec }) => spec.timeouts.policy === "Cordon")) ids.add("unschedulable");
+  const places = new Set<MarkId>(gates.map(({ taintId: id }) => id));
+  if (gates.some(({ spec }) => spec.timeouts.policy === "Cordon")) places.add("unschedulable");
+  const ids = new Set<string>([
+    ...contractMarks.ids,
+    ...declaredBefore,
+    ...gates.flatMap(placesOf),
+    ...places,
+  ]);
   const declared: MarkSet = { ids, prefixes: [] };
   const rules = sources.flatMap(({ source, documents }) => documents.map(({ name }) => `${source}/${name}`));
   return {
     ...policySources(sources, unsettled, new Set(rules)),
     declared,
     allowedProtected: declared,
+    places,
     exclusive: { ids: new Set(gates.filter(isEnforced).map(({ taintId: id }) => id)), prefixes: [] },
   };
 }

@@ -170,7 +170,8 @@ describe("cleaning nodes that gates hold", () => {
   it("leaves nothing of them, whether the gates are known or not", () => {
     for (const gates of [two, undefined]) {
       const held = heldByTwo();
-      const { patch } = planClean({ node: held, installation: "berth", ...(gates && { gates }) });
+      const known = gates ? { gates, declared: gates.policy.places ?? new Set() } : { recorded: true };
+      const { patch } = planClean({ node: held, installation: "berth", ...known });
       const node = patchNode(held, patch ?? {});
       expect([node.spec?.taints, node.metadata?.annotations]).toEqual([[OTHER], {}]);
     }
@@ -214,7 +215,7 @@ describe("cleaning nodes that gates hold", () => {
       ],
       annotations: { "berth.dev/marks": JSON.stringify({ v: 1, by: "berth", marks: forged }) },
     });
-    const { changes, stays } = planClean({ node, installation: "berth" });
+    const { changes, stays } = planClean({ node, installation: "berth", recorded: true });
     expect([changes, stays.map(({ reason }) => reason)]).toEqual([
       [],
       Array.from({ length: 4 }, () => "ProtectedKey"),
@@ -222,7 +223,8 @@ describe("cleaning nodes that gates hold", () => {
     const gates = gatesOf({
       network: spec({ taint: { key: "example.kubernetes.io/x" } }),
     });
-    const known = planClean({ node, installation: "berth", gates });
+    const declared = gates.policy.places ?? new Set();
+    const known = planClean({ node, installation: "berth", gates, declared });
     expect(known.patch?.spec?.taints?.map(({ key }) => key)).toEqual([
       "node-role.kubernetes.io/control-plane",
       "readiness.k8s.io/x",
@@ -239,7 +241,8 @@ describe("cleaning nodes that gates hold", () => {
         taints: [{ key, effect: "NoSchedule" }, OTHER],
         annotations: { "berth.dev/marks": JSON.stringify({ v: 1, by: "berth", marks }) },
       });
-      expect(planClean({ node, installation: "berth" }).patch?.spec?.taints).toEqual([OTHER]);
+      const { patch } = planClean({ node, installation: "berth", recorded: true });
+      expect(patch?.spec?.taints).toEqual([OTHER]);
     },
   );
 });

@@ -2,7 +2,7 @@ import type { Node } from "@berth/kube";
 import { type BoundCapability, bindCapability } from "../capability.ts";
 import { type LabelFolder, type LabelRules, labels, parseLabelFolder } from "../labels/index.ts";
 import { mergeContributions } from "../merge.ts";
-import { effectiveRecord, type NodePlan, planNode } from "../plan.ts";
+import { effectiveRecord, type NodePlan, type PlanInput, planNode } from "../plan.ts";
 import { ownedMarks } from "../record.ts";
 import { patchNode } from "./world.ts";
 
@@ -27,16 +27,18 @@ export function bindLabels(config: () => LabelRules | undefined): BoundCapabilit
   return bindCapability(labels, { config, observe: (view) => view });
 }
 
-/** What the writer would do to this node now. */
+/** What the writer would do to this node now. Default of `declared`: all that is recorded as ours. */
 export function planWith(
   node: Node,
   capabilities: readonly BoundCapability[],
-  options: { readonly lastRecord?: string; readonly now?: number; readonly installation?: string } = {},
+  options: Partial<Pick<PlanInput, "lastRecord" | "now" | "installation" | "declared">> = {},
 ): NodePlan {
   const { installation = "berth", now = NEW_YEAR, lastRecord } = options;
   const owned = ownedMarks(effectiveRecord(node, lastRecord), installation);
   const merged = mergeContributions(capabilities.map((it) => it.contribute({ node, owned }, now)));
-  return planNode({ node, merged, installation, now, ...(lastRecord === undefined ? {} : { lastRecord }) });
+  const declared = options.declared ?? new Set(owned.keys());
+  const last = lastRecord === undefined ? {} : { lastRecord };
+  return planNode({ node, merged, installation, now, declared, ...last });
 }
 
 /** The node once the plan is carried out. */

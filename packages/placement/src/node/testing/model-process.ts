@@ -6,9 +6,11 @@ import {
   createController,
   createSilentLogger,
   type ObjectKey,
+  sleep,
 } from "@berth/runtime";
 import { type BoundCapability, nothingWanted, unreadPolicy } from "../capability.ts";
-import { type MarkId, ownValue } from "../mark.ts";
+import { DeclaredPlaces, type PlaceStore } from "../declared-places.ts";
+import { holdsPods, type MarkId, ownValue } from "../mark.ts";
 import type { NodePatch } from "../patch.ts";
 import { NodeWriter } from "../writer.ts";
 import { failed, type ModelServer, type ModelWrite } from "./model-server.ts";
@@ -93,6 +95,7 @@ export class ModelProcess {
       capabilities: Object.keys(this.#config).map((capability) => this.#capability(capability)),
       installation,
       clock,
+      places: new DeclaredPlaces(clock, this.#store()),
     });
     this.#controller = createController({
       name: "nodes",
@@ -177,7 +180,9 @@ export class ModelProcess {
         if (!this.read.has(name)) return { capability: name, policy: unreadPolicy, decision: nothingWanted };
         const rules = (this.#config[name] ?? []).filter((rule) => applies(rule, node));
         const marks = rules.map(({ id, value, foreign }) => wish(id, value, { foreign }));
+        const places = (this.#config[name] ?? []).map(({ id }) => id).filter(holdsPods);
         const policy = policyOf({
+          places: new Set(places),
           declared,
           allowedProtected: declared,
           exclusive: { ids: exclusive.get(name) ?? new Set(), prefixes: [] },
@@ -185,6 +190,27 @@ export class ModelProcess {
         return { capability: name, policy, decision: { ...nothingWanted, marks } };
       },
       inputs: () => [],
+    };
+  }
+
+  /** Requests and answers get lost here as well. */
+  #store(): PlaceStore {
+    const { server, clock, installation, weather } = this.#options;
+    const stored = server.places.get(installation) ?? new Set();
+    server.places.set(installation, stored);
+    const ask = async <T>(answer: () => T): Promise<T> => {
+      const { thereMs, backMs, fault } = weather();
+      await sleep(clock, thereMs, this.#stopping.signal);
+      const isLost = fault !== undefined && fault !== "answer lost";
+      if (isLost || this.stopped) throw failed({ kind: "unreachable" });
+      const value = answer();
+      await sleep(clock, backMs, this.#stopping.signal);
+      if (fault !== undefined) throw failed({ kind: "unreachable" });
+      return value;
+    };
+    return {
+      load: () => ask(() => [...stored]),
+      add: (ids) => ask(() => ids.forEach((id) => stored.add(id))),
     };
   }
 

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { ApiError, type ApiFailure, type Node } from "@berth/kube";
+import type { MarkId } from "../mark.ts";
 import type { NodePatch } from "../patch.ts";
 import { FieldLedger } from "./field-ledger.ts";
 import { makeNode, type NodeInit, patchNode } from "./world.ts";
@@ -24,6 +25,8 @@ export interface ModelServerOptions {
  * and nothing else of Kubernetes. What a real server decides is the subject of the cluster tests.
  */
 export class ModelServer {
+  /** By installation, the places that it has declared. */
+  readonly places: Map<string, Set<MarkId>> = new Map();
   readonly #options: ModelServerOptions;
   readonly #nodes = new Map<string, Node>();
   readonly #ledgers = new Map<string, FieldLedger>();

@@ -2,6 +2,7 @@
 import type { Node, Pod } from "@berth/kube";
 import { startupGateSpec } from "../../../api/startup-gate.ts";
 import type { NodeView } from "../../capability.ts";
+import type { MarkId } from "../../mark.ts";
 import { mergeContributions } from "../../merge.ts";
 import { effectiveRecord, type NodePlan, planNode } from "../../plan.ts";
 import { ownedMarks } from "../../record.ts";
@@ -42,6 +43,8 @@ export class GateWorld {
   writes = 0;
   /** Says of a patch whether it is lost on the way. */
   isLost: () => boolean = () => false;
+  /** Places that are stored: they outlive the process. */
+  readonly #places = new Set<MarkId>();
   readonly #declared = new Set<ReturnType<typeof declaredPlaces>[number]>();
   readonly #rechecks = new Map<string, number>();
   #gates: Gates | undefined;
@@ -158,7 +161,9 @@ export class GateWorld {
     const view = this.viewOf(name);
     const contribution = this.capability.contribute(view, this.wallMs);
     const merged = mergeContributions([contribution]);
-    const plan = planNode({ node: view.node, merged, installation: INSTALLATION, now: this.wallMs });
+    for (const id of contribution.policy.places ?? []) this.#places.add(id);
+    const input = { node: view.node, merged, installation: INSTALLATION, now: this.wallMs };
+    const plan = planNode({ ...input, declared: this.#places });
     const contributions = [contribution];
     this.tally.decided(name, {
       contributions,

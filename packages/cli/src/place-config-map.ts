@@ -1,0 +1,75 @@
+/** The taints and cordons that an installation has declared, in a ConfigMap of Berth's namespace: see `DeclaredPlaces`. */
+import { createHash } from "node:crypto";
+import { type ConfigMap, configMaps, isApiError, type KubeClient } from "@berth/kube";
+import { holdsPods, type MarkId, type PlaceStore } from "@berth/placement";
+import { baseName } from "./installation-name.ts";
+import { type Session, unlessForbidden } from "./session.ts";
+import { findStateNamespace } from "./state-namespace.ts";
+import type { Surroundings } from "./surroundings.ts";
+
+export interface PlaceConfigMap {
+  readonly namespace: string;
+  readonly installation: string;
+}
+
+const TIMEOUT_MS = 10_000;
+
+export function placeConfigMapName(installation: string): string {
+  return `${baseName(installation)}-declared-places`;
+}
+
+/** Entries are only ever added, each by a key of its own: two processes cannot take away what the other has added. */
+export function createPlaceStore(
+  client: Pick<KubeClient, "get" | "patch" | "create">,
+  { namespace, installation }: PlaceConfigMap,
+): PlaceStore {
+  const of = { namespace, name: placeConfigMapName(installation) };
+  return {
+    async load(signal) {
+      try {
+        const { data } = await client.get(configMaps, of, { signal, timeoutMs: TIMEOUT_MS });
+        return Object.values(data ?? {});
+      } catch (error) {
+        if (isApiError(error, "notFound")) return [];
+        throw error;
+      }
+    },
+    async add(ids, signal) {
+      const data = Object.fromEntries(ids.map((id) => [keyOf(id), id]));
+      const options = { signal, timeoutMs: TIMEOUT_MS };
+      const patch = (): Promise<ConfigMap> =>
+        client.patch(configMaps, of, { type: "merge", body: { data } }, options);
+      try {
+        await patch();
+      } catch (error) {
+        if (!isApiError(error, "notFound")) throw error;
+        const labels = { "app.kubernetes.io/managed-by": "berth" };
+        await client
+          .create(configMaps, { metadata: { ...of, labels }, data }, options)
+          .catch((failure: unknown) => {
+            if (isApiError(failure, "alreadyExists")) return patch();
+            throw failure;
+          });
+      }
+    },
+  };
+}
+
+/** Keys of a ConfigMap hold no `/` and no `:`, and are shorter than those of taints. */
+function keyOf(id: MarkId): string {
+  return createHash("sha256").update(id).digest("hex");
+}
+
+/** What one command knows of them; nothing where it may not be read, which the session notes. */
+export async function readDeclaredPlaces(
+  { installation, namespace: wanted }: { readonly installation: string; readonly namespace?: string },
+  { session, surroundings: { signal } }: { readonly session: Session; readonly surroundings: Surroundings },
+): Promise<ReadonlySet<MarkId>> {
+  const { client, cluster } = session;
+  const { name: namespace } = await findStateNamespace(client, { wanted, cluster, signal });
+  const store = createPlaceStore(client, { namespace, installation });
+  const consequence = "recorded taints of rules that are not in force count as forged";
+  const what = `the ConfigMap ${namespace}/${placeConfigMapName(installation)}`;
+  const ids = await unlessForbidden(what, session, () => store.load(signal), consequence);
+  return new Set([...(ids ?? [])].filter(holdsPods));
+}
