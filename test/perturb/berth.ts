@@ -1,6 +1,6 @@
 /** The product as stories start it: in this process, in a hurry, and ended at any moment; and the cluster it needs. */
 import { startBerth } from "@berth/cli";
-import { customResourceDefinitions } from "@berth/kube";
+import { customResourceDefinitions, namespaces } from "@berth/kube";
 import { crds, customKinds } from "@berth/placement";
 import { type Clock, systemClock } from "@berth/runtime";
 import { type Connection, eventually, type Stage, type TestCluster } from "@berth/testcluster";
@@ -30,17 +30,20 @@ export async function prepareStories(cluster: TestCluster): Promise<TestCluster>
 
 /** Starts Berth behind the proxy of a telling. */
 export async function startBerthInStory(
-  { cluster }: Stage,
+  stage: Stage,
   { server }: Connection,
   { labelFolder }: BerthInStory = {},
 ): Promise<AsyncDisposable> {
+  const { cluster } = stage;
   await using owned = new AsyncDisposableStack();
+  // Of this telling alone: what it has declared outlives its processes, and no other telling has declared it.
+  const namespace = stage.nameOf("state");
+  await cluster.client.apply(namespaces, { metadata: { name: namespace } });
   const client = owned.use(cluster.connect({ server, userAgent: "berth/perturbed", fieldManager: "berth" }));
   const folder = labelFolder && { path: labelFolder, shown: labelFolder, options: { allowReserved: [] } };
   // The CRD is as old as the test run: it counts as settled, so that a rule that goes while nobody looks is gone.
   const settled = { crdGraceMs: 0 };
-  owned.use(
-    await startBerth({ client, clock: hurriedClock, ...settled, ...(folder && { labelFolder: folder }) }),
-  );
+  const options = { ...settled, ...(folder && { labelFolder: folder }), namespace };
+  owned.use(await startBerth({ client, clock: hurriedClock, ...options }));
   return owned.move();
 }

@@ -1,4 +1,6 @@
 /** What may not be read at first, and more owners than are remembered: how often is read, and when it ends. */
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import type { Pod } from "@berth/kube";
 import { describe, expect, it } from "vitest";
 import { createMemory } from "../memory.ts";
@@ -52,6 +54,43 @@ describe("the owners of many pods", () => {
     expect(crowd.known.size).toBe(crowd.nodes);
     expect(world.server.reads).toHaveLength(reads);
     expect(world.resolver.size).toBeLessThanOrEqual(maxOwners);
+  });
+});
+
+describe("S-10 owners that pods name", () => {
+  it("take half a kilobyte each, however long they are", async () => {
+    setFlagsFromString("--expose-gc");
+    const collect = runInNewContext("gc") as () => void;
+    const heap = (): number => {
+      collect();
+      return process.memoryUsage().heapUsed;
+    };
+    await using world = new OwnerWorld([DEPLOYMENT], { maxOwners: 20_000 });
+    world.server.denied.add("Secret");
+    await world.clock.advance(1_000);
+    const before = heap();
+    const long = (at: number): string => `${at}`.padEnd(506, "x");
+    for (let at = 0; at < 20_000; at++) {
+      world.look(podOf("p", { ...refTo(`Secret/${long(at)}`), uid: long(at) }, `n${at % 10}`));
+      if (at % 1_000 === 999) await world.clock.advance(10_000);
+    }
+    expect(world.resolver.size).toBeGreaterThan(15_000);
+    expect(heap() - before).toBeLessThan(20_000 * 512);
+  });
+
+  it("are forgotten beyond their bytes, and what is no name is not remembered", async () => {
+    await using world = new OwnerWorld([DEPLOYMENT], { maxOwners: 1_000 });
+    for (let at = 0; at < 1_000; at++) {
+      world.server.put(`ReplicaSet/r${at}`, `ReplicaSet/${`${at}`.padEnd(500, "x")}`);
+      world.look(podOf(`p${at}`, refTo(`ReplicaSet/r${at}`), `n${at}`));
+      await world.clock.advance(20);
+    }
+    expect(world.resolver.size).toBeLessThan(800);
+    world.server.put("ReplicaSet/last", `ReplicaSet/${"x".repeat(1_000_000)}`);
+    world.look(podOf("last", refTo("ReplicaSet/last")));
+    await world.clock.advance(1_000);
+    expect(world.look(podOf("last", refTo("ReplicaSet/last")))).toEqual(["ReplicaSet/last"]);
+    expect(world.look(podOf("bidi", refTo("ReplicaSet/\u202e")))).toEqual([]);
   });
 });
 

@@ -18,13 +18,14 @@ import {
   type ReconcileResult,
   type Running,
 } from "@berth/runtime";
+import { BoundedMap } from "./bounded-map.ts";
 import type { FootprintSight, OwnerIdentity } from "./footprint-sight.ts";
 import {
+  bytesOf,
   controllerOf,
   isNoName,
   isWorkload,
   kindOf,
-  kindOfKey,
   kindText,
   type NamedOwner,
   toNamedOwner,
@@ -47,10 +48,12 @@ export interface OwnerResolverOptions {
 }
 
 /**
- * Owners that are remembered, half a kilobyte each. Beyond it the one that was not asked for longest is read again when it
+ * Owners that are remembered, half a kilobyte each on average. Beyond it the one that was not asked for longest is read again when it
  * is. 30,000 pods that each have a Deployment of their own have 60,000.
  */
 export const MAX_OWNERS: number = 200_000;
+/** Of one owner on average, its key included. Who has more makes room for it. Bytes. */
+const OWNER_BYTES = 512;
 /** More owners than this above a pod are not looked for. Kubernetes itself makes three. */
 export const MAX_DEPTH = 6;
 /** How long an owner that is gone is not looked for again, ms: its uid does not come back, but its kind may. */
@@ -62,13 +65,16 @@ const RETRY_CAP_MS = 60_000;
 const DENIED_MS = 30_000;
 /** Kinds whose missing right is looked for though nobody asks for them: references can name any. The oldest makes room. */
 const MAX_PROBES = 16;
-/** Before the kind. Keys of owners are JSON. */
+/** Resources of which it is remembered that they may not be read: more than a server has. */
+const MAX_DENIED = 1_000;
+/** Before the kind. Keys of owners are JSON or base64. */
 const PROBE = "probe ";
 
 /** Answers are numbered in their order: `first` is the first one about this owner, `at` the last. */
 type Answer = { readonly first: number; readonly at: number } & (
   | { readonly alive: true; readonly resource: string; readonly controller: OwnerReference | undefined }
-  | { readonly alive: false; readonly until: number }
+  /** `isUnread`: nobody asks for its kind, which could not be read. */
+  | { readonly alive: false; readonly until: number; readonly isUnread: boolean }
 );
 
 interface Question {
@@ -96,7 +102,6 @@ interface Question {
 export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> {
   readonly name = "footprint-owners";
   readonly #options: OwnerResolverOptions;
-  readonly #maxOwners: number;
   readonly #directory: ResourceDirectory;
   readonly #controller: Controller<string>;
   /** Kinds that are asked for. */
@@ -104,8 +109,8 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
   /** All owners are asked for, whatever their kinds. */
   #toTop = false;
   /** In order of use, the longest ago first. */
-  readonly #answers = new Map<string, Answer>();
-  readonly #questions = new Map<string, Question>();
+  readonly #answers: BoundedMap<Answer>;
+  readonly #questions: BoundedMap<Question>;
   /** Questions were forgotten for want of room: whoever asked has to ask again. */
   #forgotten = false;
   #answered = 0;
@@ -125,7 +130,9 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
   constructor(options: OwnerResolverOptions) {
     const { client, clock, log, metrics, random } = options;
     this.#options = options;
-    this.#maxOwners = options.maxOwners ?? MAX_OWNERS;
+    const { maxOwners = MAX_OWNERS } = options;
+    this.#answers = new BoundedMap(maxOwners, maxOwners * OWNER_BYTES);
+    this.#questions = new BoundedMap(maxOwners, maxOwners * OWNER_BYTES);
     this.#directory = new ResourceDirectory({ client, monotonic: () => clock.monotonic() });
     this.#controller = createController<string>({
       name: this.name,
@@ -187,7 +194,7 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
 
   /** Pods remembered because an owner of theirs is not known: for each owner at most one of each node. */
   get waiting(): number {
-    return this.#questions.values().reduce((sum, { waiting }) => sum + waiting.size, 0);
+    return Array.from(this.#questions).reduce((sum, [, { waiting }]) => sum + waiting.size, 0);
   }
 
   start(signal: AbortSignal): Promise<Running> {
@@ -225,7 +232,7 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
       if (found.some((owner) => owner.uid === uid)) break;
       if (isNoName(ref)) break;
       const named = toNamedOwner(ref, metadata.namespace ?? "");
-      const answer = this.#recall(named.key);
+      const answer = this.#answers.recall(named.key);
       // First answers only, so that a ring of owners is not read in turn for ever.
       if (answer === undefined || answer.at < child) return { found, missing: named, isFinal: false };
       if (!answer.alive) {
@@ -242,20 +249,12 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
     return { found, isFinal: true };
   }
 
-  #recall(key: string): Answer | undefined {
-    const answer = this.#answers.get(key);
-    if (answer === undefined) return undefined;
-    this.#answers.delete(key);
-    this.#answers.set(key, answer);
-    return answer;
-  }
-
   #ask(named: NamedOwner, pod: Pod, priority: "high" | "low"): void {
     let question = this.#questions.get(named.key);
     if (question === undefined) {
-      if (makeRoom(this.#questions, this.#maxOwners)) this.#forgotten = true;
       question = { named, waiting: new Map() };
-      this.#questions.set(named.key, question);
+      const bytes = named.key.length + bytesOf(named.ref);
+      if (this.#questions.put(named.key, question, bytes)) this.#forgotten = true;
       this.#controller.enqueue(named.key, { priority });
     }
     question.waiting.set(pod.spec?.nodeName ?? "", pod);
@@ -293,7 +292,7 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
   /** The owner cannot be read. */
   #passOver(question: Question, kind: string, waitMs: number): ReconcileResult | undefined {
     if (this.#isNeeded(kind)) return { recheckAfterMs: waitMs };
-    this.#answer(question, undefined);
+    this.#answer(question, undefined, true);
     return undefined;
   }
 
@@ -306,18 +305,20 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
     return readOwner(named, { client: this.#options.client, directory: this.#directory, signal });
   }
 
-  #answer({ named, waiting }: Question, read: ReadOwner | undefined): void {
+  #answer({ named, waiting }: Question, read: ReadOwner | undefined, isUnread = false): void {
     const { key } = named;
     const before = this.#answers.get(key);
     const at = ++this.#answered;
     const order = { first: before?.first ?? at, at };
+    const above = read && controllerOf(read.metadata);
+    const controller = above === undefined || isNoName(above) ? undefined : above;
+    const until = this.#options.clock.monotonic() + GONE_MS;
     const answer: Answer = read
-      ? { ...order, alive: true, resource: read.resource, controller: controllerOf(read.metadata) }
-      : { ...order, alive: false, until: this.#options.clock.monotonic() + GONE_MS };
+      ? { ...order, alive: true, resource: read.resource, controller }
+      : { ...order, alive: false, until, isUnread };
     this.#questions.delete(key);
-    this.#answers.delete(key);
-    if (makeRoom(this.#answers, this.#maxOwners)) this.#generation++;
-    this.#answers.set(key, answer);
+    const bytes = 128 + key.length + (controller === undefined ? 0 : bytesOf(controller));
+    if (this.#answers.put(key, answer, bytes)) this.#generation++;
     const isMoved = before !== undefined && !isSame(before, answer);
     if (isMoved) this.#generation++;
     if (isMoved) this.#options.onMoved();
@@ -338,7 +339,7 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
     const kind = kindOf(named);
     if (!this.#denied.has(kind)) {
       log.warn("owners of pods may not be read", { kind, error: error.message });
-      makeRoom(this.#denied, this.#maxOwners);
+      makeRoom(this.#denied, MAX_DENIED);
     }
     const until = this.#options.clock.monotonic() + DENIED_MS;
     this.#denied.set(kind, { until, why: error.message });
@@ -363,8 +364,8 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
     if (signal.aborted) return undefined;
     this.#probes.delete(kind);
     this.#denied.delete(kind);
-    for (const [key, { alive }] of this.#answers)
-      if (!alive && kindOfKey(key) === kind) this.#answers.delete(key);
+    for (const [key, answer] of this.#answers)
+      if (!answer.alive && answer.isUnread) this.#answers.delete(key);
     this.#options.onMoved();
     return undefined;
   }
@@ -375,12 +376,10 @@ function isSame(a: Answer, b: Answer): boolean {
   return a.controller?.uid === b.controller?.uid;
 }
 
-/** For one more: the oldest go. Answers whether any went. */
-function makeRoom(entries: Map<string, unknown>, most: number): boolean {
-  const before = entries.size;
+/** For one more: the oldest go. */
+function makeRoom(entries: Map<string, unknown>, most: number): void {
   for (const oldest of entries.keys()) {
     if (entries.size < most) break;
     entries.delete(oldest);
   }
-  return entries.size < before;
 }

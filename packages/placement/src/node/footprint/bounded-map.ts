@@ -1,0 +1,57 @@
+/** A map that forgets what was put longest ago: beyond a number of entries, and beyond a number of bytes. */
+export class BoundedMap<V> {
+  readonly #entries = new Map<string, { readonly value: V; readonly bytes: number }>();
+  readonly #most: number;
+  readonly #mostBytes: number;
+  #bytes = 0;
+
+  constructor(most: number, mostBytes: number) {
+    this.#most = most;
+    this.#mostBytes = mostBytes;
+  }
+
+  get size(): number {
+    return this.#entries.size;
+  }
+
+  get(key: string): V | undefined {
+    return this.#entries.get(key)?.value;
+  }
+
+  /** As if it had been put just now. */
+  recall(key: string): V | undefined {
+    const entry = this.#entries.get(key);
+    if (entry === undefined) return undefined;
+    this.#entries.delete(key);
+    this.#entries.set(key, entry);
+    return entry.value;
+  }
+
+  /** @param bytes what it takes, its key included. @returns whether others had to go. */
+  put(key: string, value: V, bytes: number): boolean {
+    this.delete(key);
+    this.#bytes += bytes;
+    let isFuller = false;
+    for (const oldest of this.#entries.keys()) {
+      if (this.size < this.#most && this.#bytes <= this.#mostBytes) break;
+      this.delete(oldest);
+      isFuller = true;
+    }
+    this.#entries.set(key, { value, bytes });
+    return isFuller;
+  }
+
+  delete(key: string): void {
+    this.#bytes -= this.#entries.get(key)?.bytes ?? 0;
+    this.#entries.delete(key);
+  }
+
+  clear(): void {
+    this.#entries.clear();
+    this.#bytes = 0;
+  }
+
+  *[Symbol.iterator](): Generator<readonly [string, V]> {
+    for (const [key, { value }] of this.#entries) yield [key, value];
+  }
+}
