@@ -1,6 +1,7 @@
 import { CommanderError } from "commander";
 import { normalizeArguments } from "./arguments.ts";
 import { type ExitCode, exitCodes } from "./exit-codes.ts";
+import { guardOutput } from "./output/guard.ts";
 import { commandLineOf, createProgram } from "./program.ts";
 import type { Outside } from "./surroundings.ts";
 
@@ -8,7 +9,9 @@ import type { Outside } from "./surroundings.ts";
  * Runs one command line (without the program's own name) and resolves with its exit code. Never rejects: what fails
  * is one line on standard error.
  */
-export async function runCli(given: readonly string[], outside: Outside): Promise<ExitCode> {
+export async function runCli(given: readonly string[], process: Outside): Promise<ExitCode> {
+  const { stdout, stderr } = process;
+  const outside: Outside = { ...process, stdout: guardOutput(stdout), stderr: guardOutput(stderr) };
   let code: ExitCode = exitCodes.done;
   const onEnd = (ended: ExitCode): void => {
     code = ended;

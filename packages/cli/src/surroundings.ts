@@ -7,6 +7,8 @@ export interface Output {
   readonly isTerminal: boolean;
   /** Width of the terminal in columns; `undefined` elsewhere. */
   readonly columns: number | undefined;
+  /** How control sequences of Berth begin, all others being escaped: see `guardOutput`. Default `ESC [`. */
+  readonly sequence?: string;
 }
 
 export type Environment = Readonly<Record<string, string | undefined>>;

@@ -7,7 +7,8 @@ const GAP = 3;
  * Rows with their columns aligned, kubectl's way: the heading in capitals, no lines, nothing after the last column.
  * Texts may hold colours; wide characters (CJK, emoji) count two columns.
  */
-export function formatColumns(rows: readonly (readonly string[])[], indent = ""): string {
+export function formatColumns(given: readonly (readonly string[])[], indent = ""): string {
+  const rows = given.map((row) => row.map(oneLine));
   const widths: number[] = [];
   for (const row of rows) {
     for (const [at, cell] of row.entries()) widths[at] = Math.max(widths[at] ?? 0, displayWidth(cell));
@@ -21,6 +22,11 @@ function formatRow(row: readonly string[], widths: readonly number[]): string {
     .slice(0, last + 1)
     .map((cell, at) => (at === last ? cell : cell + " ".repeat((widths[at] ?? 0) - displayWidth(cell) + GAP)))
     .join("");
+}
+
+/** Names hold line feeds as well: one that is printed in a line of its own could pass for another row. */
+export function oneLine(text: string): string {
+  return text.replaceAll("\n", "\\n");
 }
 
 /** Columns that the text takes on a terminal. */

@@ -1,5 +1,6 @@
-import { stringify } from "yaml";
+import { Document, visit } from "yaml";
 import type { Output } from "../surroundings.ts";
+import { isHostile } from "./guard.ts";
 
 export type DataFormat = "json" | "yaml";
 
@@ -13,5 +14,12 @@ export function printData(stdout: Output, value: unknown, format: DataFormat): v
  * texts. Lines are not folded, so that texts can be found with grep.
  */
 export function toYaml(value: unknown): string {
-  return stringify(value, { version: "1.1", lineWidth: 0, aliasDuplicateObjects: false });
+  const document = new Document(value, { version: "1.1", aliasDuplicateObjects: false });
+  // The output escapes these, which means the same within double quotes alone.
+  visit(document, {
+    Scalar(_key, scalar) {
+      if (typeof scalar.value === "string" && isHostile(scalar.value)) scalar.type = "QUOTE_DOUBLE";
+    },
+  });
+  return document.toString({ lineWidth: 0 });
 }

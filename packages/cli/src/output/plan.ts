@@ -1,5 +1,5 @@
 import type { Finding, NodeDiff, PlanDiff, StayingMark } from "@berth/placement";
-import { displayWidth } from "./columns.ts";
+import { displayWidth, oneLine } from "./columns.ts";
 import type { Style } from "./style.ts";
 
 /** A change, and what on the node made it wanted. */
@@ -22,7 +22,7 @@ export function formatPlan(diff: PlanDiff, style: Style, verb: "would" | "will" 
     ...stays.map(stayingLine),
     ...findings.map(findingLine),
   ]);
-  const width = Math.max(0, ...lines.flat().map(({ text }) => displayWidth(text)));
+  const width = Math.max(0, ...lines.flat().map(({ text }) => displayWidth(oneLine(text))));
   const blocks = diff.nodes.map(({ node }, at) => {
     const body = (lines[at] ?? []).map((line) => `${formatLine(line, width, style)}\n`).join("");
     return `${style.heading(`node ${node}`)}\n${body}`;
@@ -54,7 +54,8 @@ function findingLine({ severity, reason, subject, message }: Finding): Line {
   return { sign: severity === "warning" ? "!" : " ", text: subject, why: `${reason}: ${message}` };
 }
 
-function formatLine({ sign, text, why }: Line, width: number, style: Style): string {
+function formatLine({ sign, ...rest }: Line, width: number, style: Style): string {
+  const [text, why] = [oneLine(rest.text), oneLine(rest.why)];
   const padded = why === "" ? text : text + " ".repeat(width - displayWidth(text));
   const line = `  ${sign} ${padded}`;
   const painted =

@@ -33,9 +33,13 @@ export class Progress implements Disposable {
     this.#text = text;
   }
 
+  get #clear(): string {
+    return `\r${this.#output.sequence ?? "\x1b["}K`;
+  }
+
   [Symbol.dispose](): void {
     this.#timer[Symbol.dispose]();
-    if (this.#drawn) this.#output.write("\r\u001b[K");
+    if (this.#drawn) this.#output.write(this.#clear);
     this.#drawn = false;
   }
 
@@ -43,7 +47,7 @@ export class Progress implements Disposable {
     const now = this.#clock.monotonic();
     const line = `${this.#text} … ${formatSeconds(now - this.#startedAt)}`;
     if (this.#output.isTerminal) {
-      this.#output.write(`\r\u001b[K${line.slice(0, (this.#output.columns ?? 80) - 1)}`);
+      this.#output.write(`${this.#clear}${line.slice(0, (this.#output.columns ?? 80) - 1)}`);
       this.#drawn = true;
     } else if (this.#isNews(now)) {
       this.#output.write(`${line}\n`);

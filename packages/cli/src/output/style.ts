@@ -1,4 +1,3 @@
-import { styleText } from "node:util";
 import type { Output } from "../surroundings.ts";
 
 /** Colours that mean something: an addition, a removal, a thing to look at, a side remark, a heading. */
@@ -12,15 +11,16 @@ export interface Style {
 
 /** Plain text unless the output is a terminal. */
 export function styleFor(output: Output): Style {
+  const { isTerminal, sequence = "\x1b[" } = output;
   const paint =
-    (format: Parameters<typeof styleText>[0]) =>
+    (begin: number, end: number) =>
     (text: string): string =>
-      output.isTerminal ? styleText(format, text, { validateStream: false }) : text;
+      isTerminal ? `${sequence}${begin}m${text}${sequence}${end}m` : text;
   return {
-    added: paint("green"),
-    removed: paint("red"),
-    warning: paint("yellow"),
-    aside: paint("dim"),
-    heading: paint("bold"),
+    added: paint(32, 39),
+    removed: paint(31, 39),
+    warning: paint(33, 39),
+    aside: paint(2, 22),
+    heading: paint(1, 22),
   };
 }
