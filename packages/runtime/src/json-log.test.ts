@@ -71,6 +71,28 @@ describe("createJsonLogger", () => {
     expect(lines.join("")).not.toMatch(/c2lnbmF0dXJl|abcdefghijkl|0123456789abcdef/);
   });
 
+  it("S-10 takes time in proportion to a text of anybody's choice, and bounds names as well", () => {
+    const { log, lines } = logger();
+    const units = ["eyJaaaaaaaa-", "eyJ-", "bearer ", "authorization:a ", "authorization", "eyJaaaaaaaa."];
+    for (const unit of units) {
+      const text = unit.repeat(8_192 / unit.length);
+      const began = performance.now();
+      // 1 MB; it took four seconds where time was quadratic.
+      for (let at = 0; at < 2; at++)
+        log.info(
+          "x",
+          Object.fromEntries(
+            Array(60)
+              .entries()
+              .map(([n]) => [n, text]),
+          ),
+        );
+      expect(performance.now() - began).toBeLessThan(1_000);
+    }
+    log.info("x", { ["-k".repeat(500_000)]: 1 });
+    expect(lines.at(-1)?.length).toBeLessThan(10_000);
+  });
+
   it("writes errors with message, stack and cause", () => {
     const { log, last } = logger();
     log.error("failed", { error: new TypeError("no", { cause: new Error("why") }) });
