@@ -328,3 +328,58 @@ describe("I-4 clean takes back all that Berth has written", () => {
     expect(after).toEqual(before);
   });
 });
+
+describe("S-7 a record that the node's kubelet has forged", () => {
+  it("S-7 takes off no taint and no cordon that was never declared, unless a person says so", async () => {
+    const { client } = cluster;
+    const since = "2026-01-01T00:00:00Z";
+    const forged = { c: "gates", r: "cluster/network", since };
+    const marks = { "taint/dedicated:NoSchedule": forged, unschedulable: forged };
+    const record = JSON.stringify({ v: 1, by: "berth", marks });
+    const victim = aNode("victim").annotated({ "berth.dev/marks": record }).build();
+    const dedicated = { key: "dedicated", effect: "NoSchedule" } as const;
+    await client.create(nodes, { ...victim, spec: { taints: [dedicated], unschedulable: true } });
+    const signals = { conditions: [{ type: "example.com/Ready" }] };
+    const spec = { taint: { key: "example.k8s.io/network" }, signals };
+    await client.create(startupGates, {
+      apiVersion,
+      kind: "StartupGate",
+      metadata: { name: "network" },
+      spec,
+    });
+    const start = async (): Promise<AsyncDisposable> => {
+      await using owned = new AsyncDisposableStack();
+      const own = owned.use(cluster.connect());
+      const options = { namespace: STATE, backfillAtStart: true, crdGraceMs: 0 };
+      owned.use(await startBerth({ client: own, ...options }));
+      return owned.move();
+    };
+    const others = async () => {
+      const { taints = [], unschedulable } = (await nodeOf("victim")).spec ?? {};
+      const keys = taints.map(({ key }) => key).filter((key) => !key.startsWith("node.kubernetes.io/"));
+      return [...keys, ...(unschedulable === true ? ["unschedulable"] : [])];
+    };
+    {
+      await using _berth = await start();
+      await eventually(async () =>
+        expect(await others()).toEqual(["dedicated", "example.k8s.io/network", "unschedulable"]),
+      );
+    }
+    await client.delete(startupGates, { name: "network" });
+    {
+      // It was declared by a process that is gone, and the node alone says that it is Berth's.
+      await using _berth = await start();
+      await eventually(async () => expect(await others()).toEqual(["dedicated", "unschedulable"]));
+    }
+    await using folder = await testFolder({ kubeconfig: cluster.kubeconfig() });
+    const clean = (...more: readonly string[]) =>
+      cli(["clean", "--namespace", STATE, "--kubeconfig", "kubeconfig", ...more], { folder: folder.path });
+    const listed = await clean("--yes");
+    expect(listed.stdout).toMatch(/taint\/dedicated:NoSchedule +stays: PlaceNotDeclared/);
+    expect(listed.stderr).toContain("--recorded");
+    expect(await others()).toEqual(["dedicated", "unschedulable"]);
+    expect((await clean("--yes", "--recorded")).code).toBe(0);
+    expect(await others()).toEqual([]);
+    await client.delete(nodes, { name: "victim" });
+  });
+});

@@ -1,6 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
+import { cli } from "../testing/harness.ts";
 import { displayWidth, formatColumns } from "./columns.ts";
 import { printData } from "./data.ts";
 import { guardOutput } from "./guard.ts";
@@ -28,6 +29,12 @@ describe("S-10 what tenants have named", () => {
         expect(text().slice(13)).not.toMatch(CONTROL);
       }),
     );
+  });
+
+  it("is escaped in whatever a command says", async () => {
+    const { stderr } = await cli(["\u001b[31m\u202ename"]);
+    expect(stderr).toContain("\\u001b[31m\\u202ename");
+    expect(stderr).not.toMatch(CONTROL);
   });
 
   it("does not pass for a sequence of Berth, nor for another row", () => {
