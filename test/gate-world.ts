@@ -111,7 +111,8 @@ export class GateStage implements AsyncDisposable {
     const client = this.cluster.connect({ userAgent, fieldManager: "berth", ...(server && { server }) });
     this.#berths.use(client);
     const self = { apiVersion: "v1", kind: "Namespace", name: "default" };
-    const berth = this.#berths.use(await startBerth({ client, self, ...options }));
+    const namespace = "default";
+    const berth = this.#berths.use(await startBerth({ client, self, namespace, ...options }));
     await eventually(() => {
       const problems = berth.problems();
       if (problems.length > 0) throw new Error(problems.join("\n"));

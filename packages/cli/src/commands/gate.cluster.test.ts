@@ -442,7 +442,7 @@ describe("berth clean", () => {
     expect(await on.taintsOf("held")).toEqual(["example.com/other"]);
   });
 
-  it("lets go of nodes by the record alone, when no gate is known any more", async () => {
+  it("lets go of nodes by the record alone with --recorded, when no gate is known any more", async () => {
     await using on = await stage();
     await using client = cluster.connect();
     {
@@ -452,7 +452,8 @@ describe("berth clean", () => {
       );
     }
     await using folder = await testFolder({ kubeconfig: cluster.kubeconfig() });
-    const { code } = await cli(["clean", "--yes", "--kubeconfig", "kubeconfig"], { folder: folder.path });
+    const args = ["clean", "--yes", "--recorded", "--kubeconfig", "kubeconfig"];
+    const { code } = await cli(args, { folder: folder.path });
     expect([code, await on.taintsOf("held")]).toEqual([exitCodes.done, ["example.com/other"]]);
     const annotations = Object.keys((await on.node("held")).metadata?.annotations ?? {});
     expect(annotations.filter((key) => key.includes("berth.dev") || key.includes("startup"))).toEqual([]);

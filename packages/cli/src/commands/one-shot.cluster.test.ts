@@ -226,11 +226,11 @@ describe("without permissions", () => {
       return done;
     });
     expect(planned.stdout).toContain(`+ label/${LABEL}=true`);
-    expect(planned.stderr.match(PERMISSION)).toEqual(
-      ["labelrules", "startupgates", "architecturepolicies", "nodefootprints"].map(
-        (plural) => `verb "list" on "${plural}.berth.dev"`,
-      ),
-    );
+    const kinds = ["labelrules", "startupgates", "architecturepolicies", "nodefootprints"];
+    expect(planned.stderr.match(PERMISSION)).toEqual([
+      ...kinds.map((plural) => `verb "list" on "${plural}.berth.dev"`),
+      'verb "get" on "configmaps"',
+    ]);
     const cleaned = await on.command("clean", "--yes");
     expect([cleaned.code, cleaned.stdout]).toEqual([
       exitCodes.cluster,

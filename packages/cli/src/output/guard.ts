@@ -3,7 +3,7 @@ import { randomInt } from "node:crypto";
 import type { Output } from "../surroundings.ts";
 
 /** C0 but the line feed and the tabulator, DEL, C1, separators of lines, and what turns the direction of text (bidi). */
-const HOSTILE = /[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
+const HOSTILE = /(?![\n\t])[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu;
 
 export function isHostile(text: string): boolean {
   return text.search(HOSTILE) >= 0;

@@ -52,7 +52,7 @@ describe("S-7 the list of declared places", () => {
     const { requests, server, start, taints, stored, world } = setup();
     const run = start();
     server.failure = { kind: "unreachable" };
-    await expect(run()).rejects.toThrow();
+    await expect(run()).rejects.toThrow("configmaps");
     expect(world.patches).toEqual([]);
     server.failure = undefined;
     for (let at = 0; at < 3; at++) await run();
@@ -69,9 +69,9 @@ describe("S-7 the list of declared places", () => {
     const { clock, server, start, taints, stored } = setup();
     const run = start();
     server.failure = { kind: "forbidden" };
-    await expect(run()).rejects.toThrow();
+    await expect(run()).rejects.toThrow("configmaps");
     await clock.advance(29_000);
-    await expect(run()).rejects.toThrow();
+    await expect(run()).rejects.toThrow("configmaps");
     expect(taints()).toBe(0);
     await clock.advance(1_000);
     await run();
@@ -86,7 +86,7 @@ describe("S-7 the list of declared places", () => {
     await start()();
     server.failure = { kind: "forbidden" };
     const next = start(false);
-    await expect(next()).rejects.toThrow();
+    await expect(next()).rejects.toThrow("configmaps");
     await clock.advance(30_000);
     expect(await next()).toEqual({ recheckAfterMs: 30_000 });
     server.failure = undefined;

@@ -65,10 +65,10 @@ export class DeclaredPlaces {
   }
 
   async #load(signal: AbortSignal): Promise<void> {
-    if (this.#isRead || this.#store === undefined) return;
-    const { load } = this.#store;
+    const store = this.#store;
+    if (this.#isRead || store === undefined) return;
     await this.#unlessRefused(async () => {
-      for (const id of await load(signal)) if (holdsPods(id)) this.#known.add(id);
+      for (const id of await store.load(signal)) if (holdsPods(id)) this.#known.add(id);
       this.#isRead = true;
     });
   }
@@ -76,11 +76,10 @@ export class DeclaredPlaces {
   async #save(places: ReadonlySet<MarkId>, signal: AbortSignal): Promise<void> {
     for (const id of places) if (!this.#known.has(id)) this.#unsaved.add(id);
     for (const id of this.#unsaved) this.#known.add(id);
-    const { add } = this.#store ?? {};
-    if (add === undefined) this.#unsaved.clear();
-    if (add === undefined || this.#unsaved.size === 0) return;
+    const store = this.#store;
+    if (this.#unsaved.size === 0) return;
     await this.#unlessRefused(async () => {
-      await add([...this.#unsaved], signal);
+      await store?.add([...this.#unsaved], signal);
       this.#unsaved.clear();
     });
   }
