@@ -117,7 +117,7 @@ export class FootprintStage implements AsyncDisposable {
     const dropIn = await readFile(DROP_IN, "utf8");
     const allowed = dropIn
       .replace("registry.example/", "registry.test/")
-      .replace("namespaces: [agents]", `namespaces: [${this.name}]`);
+      .replace("namespaces: [agents]", `namespaces: ["${this.name}"]`);
     const config = [await this.file("agent-substrate-pr-134.yaml", allowed)];
     const berth = await startBerth({ client, namespace: NAMESPACE, config, ...options });
     this.#owned.use(berth);
@@ -133,7 +133,7 @@ export class FootprintStage implements AsyncDisposable {
    * status. For the option `config`.
    */
   async poolsOnly(fields = "uidLabel: true, wait: {}"): Promise<NonNullable<BerthOptions["config"]>> {
-    const allow = `{images: [registry.test/], namespaces: [${this.name}]}`;
+    const allow = `{images: [registry.test/], namespaces: ["${this.name}"]}`;
     const text = `{apiVersion: berth.dev/v1alpha1, kind: WorkerPools, metadata: {name: pools}, spec: {allow: ${allow}, ${fields}}}`;
     return [await this.file("pools.yaml", text)];
   }
