@@ -37,8 +37,8 @@ export async function benchHostile({ onProgress, onServer }: HostileOptions): Pr
   await attacker.line("attacking");
   const attacked = await reviewsFor(berth, url);
   attacker.ended.throwIfAborted();
-  const text = ({ times, most }: Reviews): string =>
-    `p50 ${quantile(times, 0.5).toFixed(1)} ms, p99 ${quantile(times, 0.99).toFixed(1)} ms, at most ${Math.max(...times).toFixed(0)} ms, ${(most / MB).toFixed(0)} MB`;
+  const text = ({ times, fresh, most }: Reviews): string =>
+    `p50 ${quantile(times, 0.5).toFixed(1)} ms, p99 ${quantile(times, 0.99).toFixed(1)} ms, at most ${Math.max(...times).toFixed(0)} ms, new connections p50 ${quantile(fresh, 0.5).toFixed(1)} ms, ${(most / MB).toFixed(0)} MB`;
   const what = "reviews under attack from 127.0.0.2";
   const detail = `${attacked.times.length} reviews: ${text(attacked)}; alone: ${text(alone)}`;
   return [
@@ -72,6 +72,8 @@ export async function benchHostile({ onProgress, onServer }: HostileOptions): Pr
 interface Reviews {
   /** Milliseconds. */
   readonly times: readonly number[];
+  /** Of these the ones over a connection of their own. */
+  readonly fresh: readonly number[];
   /** Those that were not answered 200. */
   readonly failed: number;
   /** Resident bytes, at most. */
@@ -80,6 +82,7 @@ interface Reviews {
 
 async function reviewsFor(berth: MeasuredProcess, url: string): Promise<Reviews> {
   const times: number[] = [];
+  const fresh: number[] = [];
   let [failed, most] = [0, 0];
   using _over = { [Symbol.dispose]: () => kept.destroy() };
   const kept = new Agent({ keepAlive: true, rejectUnauthorized: false });
@@ -96,13 +99,14 @@ async function reviewsFor(berth: MeasuredProcess, url: string): Promise<Reviews>
       const startedAt = performance.now();
       const status = await review(url, index % 10 === 0 ? undefined : kept).catch(() => 0);
       times.push(performance.now() - startedAt);
+      if (index % 10 === 0) fresh.push(performance.now() - startedAt);
       if (status !== 200) failed++;
     };
     sent.push(send());
     await delay(EVERY_MS);
   }
   await Promise.all([...sent, sampled]);
-  return { times, failed, most };
+  return { times, fresh, failed, most };
 }
 
 /** @returns the status; over a connection of its own without an agent. */

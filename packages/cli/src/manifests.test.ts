@@ -75,11 +75,11 @@ describe("installManifests", () => {
   it("S-1 closes the webhook to all but API servers where their addresses are given, and never by default", () => {
     const apiServerCidrs = ["10.0.0.0/28", "fd00::1/128"];
     const policy = find(installManifests({ ...OPTIONS, apiServerCidrs }), "NetworkPolicy") as NetworkPolicy;
-    const { ports } = (find(installManifests(OPTIONS), "Deployment") as Deployment).spec?.template.spec
-      ?.containers[0] as { readonly ports: readonly { readonly name: string }[] };
+    const { spec } = find(installManifests(OPTIONS), "Deployment") as Deployment;
+    const ports = spec?.template.spec?.containers[0]?.ports ?? [];
     const rules = policy.spec?.ingress ?? [];
-    expect(rules.flatMap((rule) => rule.ports?.map(({ port }) => port)).toSorted()).toEqual(
-      ports.map(({ name }) => name).toSorted(),
+    expect(new Set(rules.flatMap((rule) => rule.ports?.map(({ port }) => port)))).toEqual(
+      new Set(ports.map(({ name }) => name)),
     );
     expect(rules.map(({ from }) => from)).toEqual([
       apiServerCidrs.map((cidr) => ({ ipBlock: { cidr } })),

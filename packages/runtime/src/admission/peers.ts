@@ -18,7 +18,10 @@ export function watchPeers(server: Server): (request: IncomingMessage) => string
   const verified = new WeakSet<Socket>();
   server.on("connection", (socket: Socket) => {
     const place = room.take(1, socket.remoteAddress ?? "");
-    if (place === undefined) return void socket.destroy();
+    if (place === undefined) {
+      socket.destroy();
+      return;
+    }
     const end = endOf(socket);
     places.set(end, place);
     socket.once("close", () => {
@@ -31,7 +34,8 @@ export function watchPeers(server: Server): (request: IncomingMessage) => string
     if (socket.getPeerX509Certificate() === undefined) return;
     if (!socket.authorized) {
       server.emit("tlsClientError", new Error(`client certificate: ${socket.authorizationError}`), socket);
-      return void socket.destroy();
+      socket.destroy();
+      return;
     }
     verified.add(socket);
     places.get(endOf(socket))?.[Symbol.dispose]();

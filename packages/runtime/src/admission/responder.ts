@@ -81,7 +81,10 @@ export function createResponder(options: ResponderOptions): Responder {
     async answer(request, response, isLast) {
       const { socket } = request;
       // The API server sends one request after the other. Pipelined ones would not be bounded by connections.
-      if (served.has(socket)) return void socket.destroy();
+      if (served.has(socket)) {
+        socket.destroy();
+        return;
+      }
       served.add(socket);
       inFlight += 1;
       const startedAtMs = clock.monotonic();

@@ -223,6 +223,7 @@ describe("what is not a review", () => {
     const body = review();
     socket.write(`POST /h HTTP/1.1\r\nhost: a\r\ncontent-length: ${body.length}\r\n\r\n${body}`.repeat(2));
     await once(socket.resume(), "close");
+    expect(socket.bytesRead).toBe(0);
   });
 
   it("is counted by paths and codes that are known beforehand, and leaves nothing in the log", async () => {
