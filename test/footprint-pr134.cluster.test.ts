@@ -286,7 +286,7 @@ describe("WorkerPools under the drop-in for pull request 134", () => {
       patiently(async () => {
         const { spec } = await stage.deploymentOf(a);
         const pod = spec?.template.spec;
-        expect([spec?.replicas, pod?.containers[0]?.image]).toEqual([1, "ateom:2"]);
+        expect([spec?.replicas, pod?.containers[0]?.image]).toEqual([1, "registry.test/ateom:2"]);
         expect(pod?.nodeSelector).toMatchObject(selecting);
         expect(pod?.nodeSelector).not.toHaveProperty("rogue");
       });
