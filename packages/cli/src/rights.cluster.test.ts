@@ -19,6 +19,7 @@ import {
   mutatingAdmissionPolicyBindings,
   mutatingWebhookConfigurations,
   namespaces,
+  networkPolicies,
   nodes,
   type PolicyRule,
   podDisruptionBudgets,
@@ -95,6 +96,7 @@ const RESOURCES: readonly Resource[] = [
   validatingAdmissionPolicies,
   validatingAdmissionPolicyBindings,
   podDisruptionBudgets,
+  networkPolicies,
 ];
 
 /** What was granted to whom, by the name of the account. */
@@ -366,7 +368,8 @@ describe("the manifests", () => {
     await asAccount.get(namespaces, { name: "berth-rights" });
     const user = await cluster.user("system:serviceaccount:berth-rights:berth-rights");
     const kubeconfig = await folder.write("kubeconfig", cluster.kubeconfig({ user }));
-    const explained = await cli(["explain", "node", "rights-1", "--kubeconfig", kubeconfig], {
+    const own = ["--namespace", "berth-rights", "--installation", "rights"];
+    const explained = await cli(["explain", "node", "rights-1", "--kubeconfig", kubeconfig, ...own], {
       folder: folder.path,
     });
     expect(explained).toMatchObject({ code: 0, stderr: "" });

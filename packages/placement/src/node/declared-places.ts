@@ -44,7 +44,7 @@ export class DeclaredPlaces {
     return this.#isRead;
   }
 
-  /** Reads what was declared earlier; at once when it has been. */
+  /** Reads what was declared earlier; at once when it has been. While the API server refuses that, it is not read. */
   async read(signal: AbortSignal): Promise<void> {
     if (!this.#isRead) await this.#inTurn(() => this.#load(signal));
   }
@@ -67,10 +67,12 @@ export class DeclaredPlaces {
   async #load(signal: AbortSignal): Promise<void> {
     const store = this.#store;
     if (this.#isRead || store === undefined) return;
-    await this.#unlessRefused(async () => {
+    try {
       for (const id of await store.load(signal)) if (holdsPods(id)) this.#known.add(id);
       this.#isRead = true;
-    });
+    } catch (error) {
+      if (!isRefusal(error)) throw error;
+    }
   }
 
   async #save(places: ReadonlySet<MarkId>, signal: AbortSignal): Promise<void> {
@@ -89,9 +91,14 @@ export class DeclaredPlaces {
       await ask();
       this.#refusedSinceMs = undefined;
     } catch (error) {
-      if (!isApiError(error, "forbidden", "notFound") && !isRefusalOfObject(error)) throw error;
+      if (!isRefusal(error)) throw error;
       this.#refusedSinceMs ??= this.#clock.monotonic();
       if (this.#clock.monotonic() - this.#refusedSinceMs < PATIENCE_MS) throw error;
     }
   }
+}
+
+/** The permission or the namespace is missing, or a policy is in the way. */
+function isRefusal(error: unknown): boolean {
+  return isApiError(error, "forbidden", "notFound") || isRefusalOfObject(error);
 }

@@ -356,7 +356,10 @@ describe("DaemonSets", () => {
         uid: metadata?.uid,
         resourceVersion: metadata?.resourceVersion,
         creationTimestamp: metadata?.creationTimestamp,
+        generation: 1,
       },
+      // The controller has observed nothing yet.
+      status: {},
       spec: {
         selector: agent.spec?.selector,
         template: {
