@@ -19,6 +19,7 @@ import {
   mutatingAdmissionPolicyBindings,
   mutatingWebhookConfigurations,
   namespaces,
+  networkPolicies,
   nodes,
   type PolicyRule,
   podDisruptionBudgets,
@@ -84,6 +85,7 @@ beforeAll(async () => {
 
 const RESOURCES: readonly Resource[] = [
   namespaces,
+  networkPolicies,
   serviceAccounts,
   clusterRoles,
   clusterRoleBindings,
