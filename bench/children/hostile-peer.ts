@@ -1,9 +1,8 @@
 /**
  * A process of its own that attacks a webhook from 127.0.0.2 until SIGTERM, as fast as it is answered: nine bodies that never
- * end, eight of `{},` and eight reviews of images. Half of these are of the sizes that were found to do harm, half as large as
- * the server takes. Runs from source. `hostile-peer.ts URL`; says `attacking` once each has been answered or refused.
+ * end, eight of `{},` and eight reviews of images. They have the sizes that were found to do harm, or with `within` those that
+ * cost a server most of what it takes. Runs from source. `hostile-peer.ts URL [within]`; says `attacking` when it begins.
  */
-import { once } from "node:events";
 import { setTimeout as delay } from "node:timers/promises";
 import { connect } from "node:tls";
 
@@ -25,7 +24,7 @@ const images = (count: number): string => {
 async function send(body: Buffer, announced: number): Promise<void> {
   const socket = connect({ host: hostname, port: Number(port), rejectUnauthorized: false, ...FROM });
   socket.on("error", () => undefined);
-  const over = once(socket, "close");
+  const over = new Promise((resolve) => socket.once("close", resolve));
   socket.once("data", () => socket.destroy());
   socket.write(`POST ${pathname} HTTP/1.1\r\nhost: a\r\ncontent-length: ${announced}\r\n\r\n`);
   socket.write(body);
@@ -45,9 +44,15 @@ async function repeat(bodies: readonly (readonly [Buffer, number])[]): Promise<v
 }
 
 const whole = (body: string): readonly [Buffer, number] => [Buffer.from(body), body.length];
-const slow = [7 * MIB, 5 * MIB, 60_000].map((bytes) => [Buffer.alloc(bytes - 1, "x"), bytes] as const);
-const structure = [whole(braces(7 * MIB)), whole(braces(4.9 * MIB)), whole(braces(50_000))];
-const containers = [whole(images(305_834)), whole(images(12_000)), whole(images(1000))];
+const unfinished = (bytes: number): readonly [Buffer, number] => [Buffer.alloc(bytes - 1, "x"), bytes];
+const [slow, structure, containers] =
+  process.argv[3] === "within"
+    ? [
+        [unfinished(60_000)],
+        [whole(braces(4.9 * MIB)), whole(braces(50_000))],
+        [whole(images(12_000)), whole(images(900))],
+      ]
+    : [[unfinished(7 * MIB), unfinished(5 * MIB)], [whole(braces(7 * MIB))], [whole(images(305_834))]];
 const running = [
   ...Array.from({ length: 9 }, () => repeat(slow)),
   ...Array.from({ length: 8 }, () => repeat(structure)),

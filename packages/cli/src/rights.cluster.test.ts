@@ -85,6 +85,7 @@ beforeAll(async () => {
 
 const RESOURCES: readonly Resource[] = [
   namespaces,
+  networkPolicies,
   serviceAccounts,
   clusterRoles,
   clusterRoleBindings,

@@ -7,11 +7,16 @@ const LISTS = ["containers", "initContainers", "ephemeralContainers", "volumes",
 const MAX_LISTED = 1000;
 
 /**
- * Its fields may still be anything: they are read one by one. One with more than 1,000 containers, volumes and pull secrets
- * in all counts as none, so that nobody can have us read it for seconds.
+ * Its fields may still be anything: they are read one by one. One with more than 1,000 containers, volumes, pull secrets and
+ * node selector terms in all counts as none, so that nobody can have us read it for seconds.
  */
 export function isPodSpec(value: unknown): value is PodSpec {
-  return isRecord(value) && LISTS.reduce((sum, list) => sum + listField(value, list).length, 0) <= MAX_LISTED;
+  const nodeAffinity = field(field(value, "affinity"), "nodeAffinity");
+  const required = field(nodeAffinity, "requiredDuringSchedulingIgnoredDuringExecution");
+  const terms = listField(required, "nodeSelectorTerms").length;
+  return (
+    isRecord(value) && LISTS.reduce((sum, list) => sum + listField(value, list).length, terms) <= MAX_LISTED
+  );
 }
 
 /**

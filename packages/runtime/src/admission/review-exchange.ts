@@ -9,7 +9,6 @@ import {
   type AdmissionAnswer,
   type AdmissionRequest,
   ALLOWED,
-  type ParsedReview,
   parseReview,
   type Review,
   renderReview,
@@ -77,14 +76,17 @@ export async function exchangeReview(exchange: Exchange, tools: ExchangeTools): 
     tools.refused({ path, problem: body.kind });
     return REFUSALS[body.kind];
   }
-  let parsed: ParsedReview;
-  {
-    using _turn = await tools.turn(peer);
-    parsed = parseReview(body.bytes);
-  }
+  let turn = await tools.turn(peer);
+  const parsed = parseReview(body.bytes);
   // What took long to parse may take long to decide: in another round of the event loop.
-  if (!body.isSmall) (await tools.turn(peer))[Symbol.dispose]();
-  if ("review" in parsed) return await decide(parsed.review, exchange, tools);
+  if (!body.isSmall) {
+    turn[Symbol.dispose]();
+    turn = await tools.turn(peer);
+  }
+  // Up to its first wait the handler is part of the turn.
+  const decided = "review" in parsed ? decide(parsed.review, exchange, tools) : undefined;
+  turn[Symbol.dispose]();
+  if ("review" in parsed) return await decided;
   tools.refused({ path, problem: parsed.problem });
   return { status: 400, body: "not an AdmissionReview\n" };
 }

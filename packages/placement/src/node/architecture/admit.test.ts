@@ -470,6 +470,13 @@ describe("S-6 a pod with as many elements as a review may have", () => {
       },
     ],
     [
+      "images and expressions",
+      {
+        containers: times(900, () => ({ image: "amd" })),
+        affinity: requiring([{ matchExpressions: times(9000, (index) => term(index)) }]),
+      },
+    ],
+    [
       "open terms",
       {
         containers: [{ image: "multi" }],

@@ -9,6 +9,8 @@ type Placement = Pick<PodSpec, "affinity" | "nodeSelector">;
 const LABELS: readonly string[] = ["kubernetes.io/arch", "beta.kubernetes.io/arch"];
 
 const MAX_TEXT = 300;
+/** More than fit into that text; a pod may have thousands. */
+const MAX_ALTERNATIVES = 100;
 
 /** Of the expressions of a node selector term those about the architecture. */
 export function architectureExpressions(term: unknown): NonNullable<LabelSelector["matchExpressions"]> {
@@ -52,6 +54,7 @@ export function statesArchitecture(spec: Placement): boolean {
 
 /** `kubernetes.io/arch=arm64`; alternatives with `or` between them. Bounded. */
 export function ownArchitectureText(spec: Placement): string {
-  const text = [...new Set(alternativesOf(spec).map(selectorText))].join(" or ");
+  const alternatives = alternativesOf(spec).slice(0, MAX_ALTERNATIVES).map(selectorText);
+  const text = [...new Set(alternatives)].join(" or ");
   return text.length <= MAX_TEXT ? text : `${text.slice(0, MAX_TEXT - 1)}…`;
 }
