@@ -197,8 +197,10 @@ describe("a policy that taints", () => {
 
   it("S-1 has the images of stored pods looked up by each replica, for each answers reviews", async () => {
     await aPolicy({ mode: "Taint" });
-    await using _first = await aBerth(false, "first");
-    await using _second = await aBerth(false, "second");
+    await using first = await aBerth(false, "first");
+    await using second = await aBerth(false, "second");
+    for (const berth of [first, second])
+      await eventually(async () => expect(await berth.known("unscheduled-pods")).toBe(0));
     const { reference, repository } = await registry.push(anImage("team/each:1").platforms("linux/amd64"));
     const mark = registry.requests.mark();
     await create(aPod("each").image(reference));

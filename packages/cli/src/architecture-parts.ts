@@ -3,6 +3,7 @@ import {
   daemonSets as daemonSetResource,
   type KubeClient,
   type Node,
+  type Pod,
   pods as podResource,
 } from "@berth/kube";
 import {
@@ -130,11 +131,18 @@ export function createArchitectureParts(around: ArchitectureSurroundings): Archi
     podSource.ask(keysOf(watches.pods.list()));
     setSource.ask(keysOf(sets.list()));
     pass.check();
+    lookUp(watches.pods.list());
   };
   const context = (): ArchitectureAdmission | undefined => {
     const policies = inForce()?.policies;
     const namespaceLabels = (name: string) => watches.namespaceLabels(name) ?? undefined;
     return policies && { policies, namespaceLabels, ownNamespace, sight: images, now: clock.now() };
+  };
+  /** Each replica answers reviews by what it knows itself, so each has the images of pods that it sees looked up. */
+  const lookUp = (found: Iterable<Pod>): void => {
+    const known = context();
+    if (known === undefined) return;
+    for (const pod of found) for (const want of wantedFor(known, pod)) images.want(want);
   };
   const misses = createPodMisses({
     context,
@@ -147,10 +155,7 @@ export function createArchitectureParts(around: ArchitectureSurroundings): Archi
     onPod: (key) => podSource.ask([key], "high"),
     onPodChange(change) {
       misses.podChanged(change);
-      const known = context();
-      // Each replica answers reviews by what it knows itself, so each has the images of pods that it sees looked up.
-      if (change.type === "added" && known !== undefined)
-        for (const want of wantedFor(known, change.object)) images.want(want);
+      if (change.type === "added") lookUp([change.object]);
     },
     onNamespace(namespace) {
       podSource.ask(keysOf(watches.podsOf(namespace)));

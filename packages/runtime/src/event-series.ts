@@ -98,6 +98,7 @@ export class EventBook {
       if (known.heapIndex < 0) this.#schedule(known, atMs + known.updateAfterMs);
       return "counted";
     }
+    this.#forgetEnded(atMs);
     if (this.#uncreated >= EVENT_LIMITS.maxPending) return "overflow";
     if (!this.#takeToken(objectKey(input), atMs)) return "limited";
     const series = this.#begin(key, input, nowMs, atMs);
@@ -153,6 +154,19 @@ export class EventBook {
       heapIndex: -1,
       heapOrder: 0,
     };
+  }
+
+  /** Series that have ended and are written, and objects that have all their tokens again: the oldest come first. */
+  #forgetEnded(atMs: number): void {
+    const { seriesGapMs, burstPerObject, refillMs } = EVENT_LIMITS;
+    for (const [key, { lastSeenAtMs, heapIndex }] of this.#series) {
+      if (heapIndex >= 0 || atMs - lastSeenAtMs <= seriesGapMs) break;
+      this.#series.delete(key);
+    }
+    for (const [key, { tokens, atMs: since }] of this.#buckets) {
+      if (tokens + (atMs - since) / refillMs < burstPerObject) break;
+      this.#buckets.delete(key);
+    }
   }
 
   #takeToken(key: string, atMs: number): boolean {

@@ -230,6 +230,8 @@ describe("objects that are kept", () => {
     const user = await cluster.user(`user-${owner}`);
     await using client = cluster.connect({ user });
     await grant(`${owner}-read`, user.name, ["list", "watch", "patch"]);
+    // The informer waits on a clock that stands still if it is refused once.
+    await eventually(() => client.list(configMaps, { namespace: NAMESPACE }));
     await using live = await configMapKeeper(owner, [aMap(owner)], client);
     await eventually(() =>
       expect(live.keeper.problem()).toContain(
