@@ -167,7 +167,8 @@ describe("a peer of the webhook", () => {
     const containers = Array.from({ length: 300_000 }, (_, at) => ({ image: `a/${at}` }));
     const many = reviewOf({ ...podOf("evil", "many", "x"), spec: { containers } }, "evil");
     send(`content-length: ${many.length}`, many);
-    for (let at = 0; at < 20; at++) await honest();
+    const answers = await Promise.allSettled(Array.from({ length: 20 }, honest));
+    expect(answers.filter(({ status }) => status === "rejected")).toEqual([]);
   });
 });
 
@@ -220,7 +221,7 @@ describe("a compromised kubelet", () => {
     // What NodeRestriction is for.
     await expect(
       kubelet.patch(nodes, { name: "n1" }, { type: "merge", body: { spec: { taints: null } } }),
-    ).rejects.toThrow();
+    ).rejects.toThrow("not allowed to modify taints");
     const mark = { c: "startup-gate", r: "config/default", since: "2026-01-01T00:00:00Z", v: "payments" };
     const marks = { "taint/dedicated:NoSchedule": mark, unschedulable: { ...mark, v: "true" } };
     const annotations = { "berth.dev/marks": JSON.stringify({ v: 1, by: "berth", marks }) };
@@ -265,6 +266,6 @@ describe("a tenant", () => {
     expect(await explain("many")).toContain("TooManyImages");
     const shown = await explain("ansi");
     expect(shown).toContain("x.test/evil");
-    expect(shown).not.toMatch(/[\u001b\u202e]/);
+    for (const hostile of ["\u001b", "\u202e"]) expect(shown).not.toContain(hostile);
   });
 });
