@@ -13,6 +13,9 @@ export interface PlaceStore {
 /** How long marks wait for a store that the API server refuses: it refuses everything for a moment after a start. */
 const PATIENCE_MS = 30_000;
 
+/** A kubelet may record what it likes. */
+const MAX_DOUBTED = 1_000;
+
 /**
  * Guarantees: what is declared is stored before `declare` resolves, each place once. While the API server refuses that
  * (the permission is missing, say), `declare` rejects for `PATIENCE_MS`; then what is declared is known to this process
@@ -25,6 +28,8 @@ export class DeclaredPlaces {
   readonly #unsaved = new Set<MarkId>();
   /** Declared and stored: asked of each node. */
   readonly #settled = new WeakSet<ReadonlySet<MarkId>>();
+  /** Recorded on nodes and not in the list, when that was read last. */
+  readonly #doubted = new Set<MarkId>();
   #isRead: boolean;
   #refusedSinceMs: number | undefined;
   #work: Promise<void> = Promise.resolve();
@@ -39,9 +44,17 @@ export class DeclaredPlaces {
     return this.#known;
   }
 
-  /** What was declared earlier is known. */
-  get isRead(): boolean {
-    return this.#isRead;
+  /**
+   * These are recorded on a node, and were not declared. The leader before may have added them since the list was read,
+   * so each has it read once more. @returns whether it is worth looking again later.
+   */
+  doubt(ids: readonly MarkId[]): boolean {
+    if (!this.#isRead || this.#store === undefined) return ids.length > 0 && !this.#isRead;
+    const doubts = ids.filter((id) => !this.#doubted.has(id));
+    if (this.#doubted.size > MAX_DOUBTED) this.#doubted.clear();
+    for (const id of doubts) this.#doubted.add(id);
+    this.#isRead = doubts.length === 0;
+    return !this.#isRead;
   }
 
   /** Reads what was declared earlier; at once when it has been. While the API server refuses that, it is not read. */

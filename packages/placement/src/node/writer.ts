@@ -79,7 +79,7 @@ export interface NodeObserver {
   gone(name: string): void;
 }
 
-/** How soon to look again at a taint that stays because the list of declared places may not be read. Milliseconds. */
+/** How soon to look again at a taint that stays because it is not in the list of declared places as read. Milliseconds. */
 const UNREAD_RECHECK_MS = 30_000;
 
 /**
@@ -191,7 +191,7 @@ export class NodeWriter {
       fights.recheckAfterMs,
       refusals.recheckAfterMs,
       removals.recheckAfterMs,
-      this.#places.isRead || plan.stays.every(isDeclared) ? undefined : UNREAD_RECHECK_MS,
+      this.#places.doubt(undeclaredOf(plan.stays)) ? UNREAD_RECHECK_MS : undefined,
     ]);
     return { contributions, plan, changes, policies, fights, refusals, recheckAfterMs };
   }
@@ -370,8 +370,8 @@ function declaredBy({ policies }: Pass): readonly ReadonlySet<MarkId>[] {
   return [...policies.values()].flatMap(({ places }) => places ?? []);
 }
 
-function isDeclared({ reason }: StayingMark): boolean {
-  return reason !== reasons.PlaceNotDeclared;
+function undeclaredOf(stays: readonly StayingMark[]): readonly MarkId[] {
+  return stays.flatMap(({ id, reason }) => (reason === reasons.PlaceNotDeclared ? [id] : []));
 }
 
 function rememberRecord(memory: NodeMemory, node: Node): void {
