@@ -88,9 +88,9 @@ export function createAgentParts(options: AgentPartsOptions): AgentParts {
       daemonSets,
       // Nothing follows while a source is still to be read.
       footprints: () => (inForce?.policy.isUndecided !== true ? inForce?.footprints : undefined),
-      pending({ rule }) {
+      counts({ rule }) {
         const found = counts.of(rule);
-        return found?.unknown === 0 ? found.pending : undefined;
+        return found?.unknown === 0 ? found : undefined;
       },
       patch: (namespace, name, body, signal) =>
         client.patch(daemonSetResource, { namespace, name }, { type: "json", body }, { signal }),

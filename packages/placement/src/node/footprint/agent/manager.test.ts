@@ -31,6 +31,7 @@ class World {
   readonly events: EventInput[] = [];
   footprints: readonly Footprint[] | undefined = [aFootprint()];
   pending: number | undefined = 0;
+  needed = 3;
   stored: DaemonSet | undefined = {
     metadata: {
       namespace: "ate-system",
@@ -54,7 +55,7 @@ class World {
   readonly #reconcile = createAgentReconciler({
     daemonSets: { get: () => this.cached ?? this.stored },
     footprints: () => this.footprints,
-    pending: () => this.pending,
+    counts: () => (this.pending === undefined ? undefined : { needed: this.needed, pending: this.pending }),
     patch: (_namespace, _name, patch) => Promise.resolve().then(() => this.#patch(patch)),
     problems: this.problems,
     clock: this.clock,
@@ -135,6 +136,10 @@ describe("an agent that is managed", () => {
       await world.clock.advance(1_500);
     }
     expect(await world.lookOnce()).toBe(500);
+    // Another node came to need it, and was labelled before anybody looked.
+    world.needed += 1;
+    await world.clock.advance(500);
+    expect(await world.lookOnce()).toBe(2000);
     expect(world.writes).toBe(0);
     expect(await world.look()).toBeUndefined();
     expect(world.selector).toEqual({ os: "linux", [KEY]: "true" });

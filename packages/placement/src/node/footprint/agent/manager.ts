@@ -27,16 +27,22 @@ import { askedText } from "./check.ts";
 import type { ManageProblems } from "./manage-problems.ts";
 import { formerLabel, selectorPatch } from "./selector.ts";
 
+/** Numbers of nodes. */
+export interface NeededNodes {
+  readonly needed: number;
+  readonly pending: number;
+}
+
 export interface AgentReconcilerOptions {
   /** Has to keep all that says where the pods of a template go. */
   readonly daemonSets: Pick<Lister<DaemonSet>, "get">;
   /** Those in force; `undefined` while some source has not been read. */
   readonly footprints: () => readonly Footprint[] | undefined;
   /**
-   * How many nodes need the agent and do not carry the label. `undefined` while that is not known of every node: not
-   * all have been looked at, or pods that may need it have not been read.
+   * How many nodes need the agent, and how many of them do not carry the label. `undefined` while that is not known of
+   * every node: not all have been looked at, or pods that may need it have not been read.
    */
-  readonly pending: (footprint: Footprint) => number | undefined;
+  readonly counts: (footprint: Footprint) => NeededNodes | undefined;
   /** A JSON patch; answers the DaemonSet as it is then. Rejects with `ApiError`. */
   readonly patch: (
     namespace: string,
@@ -70,8 +76,8 @@ const SETTLED_MS = 2_000;
  */
 export function createAgentReconciler(options: AgentReconcilerOptions): Reconcile<ObjectKey> {
   const memories = new TemplateMemories(createTemplateMemory);
-  /** Since when every node is labelled, by `toKeyText`, ms of the monotonic clock. */
-  const labelledSince = new Map<string, number>();
+  /** Since when so many nodes need it and each is labelled, by `toKeyText`, ms of the monotonic clock. */
+  const labelled = new Map<string, { readonly needed: number; readonly sinceMs: number }>();
   return async (key, { signal }) => {
     const daemonSet = options.daemonSets.get(key);
     const { uid, resourceVersion, deletionTimestamp } = daemonSet?.metadata ?? {};
@@ -84,7 +90,7 @@ export function createAgentReconciler(options: AgentReconcilerOptions): Reconcil
     };
     if (!isThere || footprint === undefined) {
       memories.forget(key);
-      labelledSince.delete(toKeyText(key));
+      labelled.delete(toKeyText(key));
       settle();
       return undefined;
     }
@@ -96,20 +102,23 @@ export function createAgentReconciler(options: AgentReconcilerOptions): Reconcil
     }
     const patch = selectorPatch(daemonSet, footprint);
     if (patch === undefined || resourceVersion === undefined || isStale(memory, resourceVersion)) {
-      labelledSince.delete(toKeyText(key));
+      labelled.delete(toKeyText(key));
       settle();
       return undefined;
     }
     // What else was in the way before is so still, until it has been tried again.
     if (options.problems.of(footprint)?.reason === reasons.AgentShared) settle();
-    if (options.pending(footprint) !== 0) {
-      labelledSince.delete(toKeyText(key));
+    const counts = options.counts(footprint);
+    if (counts?.pending !== 0) {
+      labelled.delete(toKeyText(key));
       return { recheckAfterMs: WAITING_MS };
     }
     const now = options.clock.monotonic();
-    const since = labelledSince.get(toKeyText(key)) ?? now;
-    labelledSince.set(toKeyText(key), since);
-    if (now - since < SETTLED_MS) return { recheckAfterMs: since + SETTLED_MS - now };
+    const before = labelled.get(toKeyText(key));
+    // Nodes that were labelled between two looks count from the second.
+    const sinceMs = before?.needed === counts.needed ? before.sinceMs : now;
+    labelled.set(toKeyText(key), { needed: counts.needed, sinceMs });
+    if (now - sinceMs < SETTLED_MS) return { recheckAfterMs: sinceMs + SETTLED_MS - now };
     const contest = contestOf(memory, [footprint.label], now);
     if (contest === undefined)
       return write({ ...subject, footprint, patch, resourceVersion }, options, signal);
