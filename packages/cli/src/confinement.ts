@@ -7,6 +7,7 @@ import {
   ARCHITECTURE_CONDITION,
   ARCHITECTURE_GATE,
   buildDeployment,
+  type GroupVersionResource,
   type WorkerPoolConfig,
 } from "@berth/placement";
 
@@ -17,11 +18,15 @@ export interface ConfinementOptions {
   readonly username: string;
   /** That Berth puts on owners which are one of these kinds. */
   readonly finalizers: readonly string[];
+  /** Kinds of owners that it holds. */
+  readonly held: readonly GroupVersionResource[];
+  /** What it deletes of what they own. */
+  readonly owned: readonly GroupVersionResource[];
   /** Of which pools it makes Deployments. Absent: of none. */
   readonly pools?: WorkerPoolConfig | undefined;
 }
 
-/** At the creation both are the object: only `isPool` judges it. */
+/** At the creation both are the object, and only `isPool` judges it; at the deletion only whose it is counts. */
 const NOW = "variables.now";
 const BEFORE = "variables.before";
 
@@ -67,23 +72,32 @@ export function confinement({
   metadata,
   username,
   finalizers,
+  held,
+  owned,
   pools,
 }: ConfinementOptions): [ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding] {
   const { name = "" } = metadata;
   const apiVersion = "admissionregistration.k8s.io/v1";
-  const rule = (group: string, resources: readonly string[]) => ({
+  const rule = (group: string, resources: readonly string[], version = "v1") => ({
     apiGroups: [group],
-    apiVersions: ["v1"],
-    operations: ["CREATE", "UPDATE"] as const,
+    apiVersions: [version],
+    operations: ["CREATE", "UPDATE", "DELETE"] as const,
     resources,
   });
+  const known = new Set(["pods.", "nodes.", "daemonsets.apps", "deployments.apps"]);
+  const others = [...held, ...owned].filter(({ group, resource }) => {
+    const key = `${resource}.${group}`;
+    return !known.has(key) && known.add(key);
+  });
+  const isOther = `request.resource.resource in ${literal(others.map(({ resource }) => resource))}`;
+  const owners = held.map(({ group }) => (group === "" ? "v1" : `${group}/`));
   const kept = (of: string, than: string): string =>
     `${list(of, "metadata.finalizers")}.all(f, f in ${literal(finalizers)} || f in ${list(than, "metadata.finalizers")})`;
   const validate = (message: string, expression: string) => ({
     expression,
     message: `Berth's account may not ${message}`,
   });
-  const others = (of: string): string =>
+  const foreign = (of: string): string =>
     `${list(of, "status.conditions")}.filter(c, c.type != "${ARCHITECTURE_CONDITION}")`;
   return [
     {
@@ -96,11 +110,12 @@ export function confinement({
           resourceRules: [
             rule("", ["pods", "pods/*", "nodes", "nodes/*"]),
             rule("apps", ["daemonsets", "daemonsets/*", "deployments", "deployments/*"]),
+            ...others.map(({ group, resource }) => rule(group, [resource, `${resource}/*`], "*")),
           ],
         },
         matchConditions: [{ name: "berth", expression: `request.userInfo.username == ${literal(username)}` }],
         variables: [
-          { name: "now", expression: "dyn(object)" },
+          { name: "now", expression: 'request.operation == "DELETE" ? dyn(oldObject) : dyn(object)' },
           { name: "before", expression: 'request.operation == "CREATE" ? dyn(object) : dyn(oldObject)' },
           {
             name: "pod",
@@ -109,7 +124,11 @@ export function confinement({
           { name: "isPool", expression: isPool(pools) },
         ],
         validations: [
-          validate("make this", 'request.operation == "UPDATE" || variables.isPool'),
+          validate("make this", 'request.operation != "CREATE" || variables.isPool'),
+          validate(
+            "delete what no owner that it holds owns",
+            `request.operation != "DELETE" || ${list(BEFORE, "metadata.ownerReferences")}.exists(o, ${literal(owners)}.exists(g, o.apiVersion.startsWith(g)))`,
+          ),
           validate("change this metadata", same("metadata", METADATA)),
           validate(
             "change owners",
@@ -144,8 +163,12 @@ export function confinement({
             only("deployments", `(variables.isPool || ${same("spec", [])})`),
           ),
           validate(
+            "change this field of what it holds",
+            `!(${isOther}) || ${sameMaps(NOW, BEFORE, 'k in ["metadata", "status"]')}`,
+          ),
+          validate(
             "change this status",
-            `${same("status", ["conditions"])} && ${others(NOW)} == ${others(BEFORE)}`,
+            `${isOther} || ${same("status", ["conditions"])} && ${foreign(NOW)} == ${foreign(BEFORE)}`,
           ),
         ],
       },
@@ -181,7 +204,10 @@ function isPool(config: WorkerPoolConfig | undefined): string {
   return [
     'request.resource.resource == "deployments"',
     `${NOW}.metadata.namespace in ${literal(namespaces)}`,
-    `${list(NOW, "metadata.ownerReferences")}.exists(o, o.apiVersion == "${owner?.apiVersion}" && o.kind == "${owner?.kind}")`,
+    ...[NOW, BEFORE].map(
+      (it) =>
+        `${list(it, "metadata.ownerReferences")}.exists(o, o.apiVersion == "${owner?.apiVersion}" && o.kind == "${owner?.kind}")`,
+    ),
     `${field(NOW, `${TEMPLATE}.priorityClassName`)}.orValue("") in ${literal(["", ...priorityClasses])}`,
     sameMaps(
       template,

@@ -12,6 +12,7 @@ import type {
   Service,
   ServiceAccount,
 } from "@berth/kube";
+import { workerPools } from "@berth/placement";
 import { confinement } from "./confinement.ts";
 import { clusterRoles, type ExtraRights, namespaceRules } from "./manifests-rights.ts";
 import { webhookNetworkPolicy } from "./network-policy.ts";
@@ -106,6 +107,13 @@ export function installManifests(options: InstallOptions): readonly KubeObject[]
           metadata: { name: `${name}-confinement`, labels },
           username: `system:serviceaccount:${namespace}:${subject.name}`,
           finalizers: (rights.holds ?? []).map(({ finalizer }) => finalizer),
+          held: [
+            ...(rights.holds ?? []).map(({ resource }) => resource),
+            ...(rights.workerPools === true ? [{ ...workerPools, resource: workerPools.plural }] : []),
+          ],
+          owned: (rights.holds ?? []).flatMap(({ deletes, ownedResources }) =>
+            deletes ? ownedResources : [],
+          ),
           pools: rights.pools,
         })),
     ...clusterRoles(name, rights).flatMap(({ suffix, rules }) =>

@@ -1052,6 +1052,17 @@ describe("a program with Berth's token", () => {
       expect(attack(attacks[0] as (typeof attacks)[number])).rejects.toMatchObject(refused),
     );
     for (const one of attacks) await expect(attack(one)).rejects.toMatchObject(refused);
+    await expect(thief.delete(deployments, of, { dryRun: true })).rejects.toMatchObject(refused);
+    const stored = {
+      metadata: { name: "p", namespace },
+      spec: { replicas: 0, ateomImage: "registry.test/a:1" },
+    };
+    await client.create(workerPools, { apiVersion: "ate.dev/v1alpha1", kind: "WorkerPool", ...stored });
+    stack.defer(() => client.delete(workerPools, { name: "p", namespace }));
+    const steal = (body: object): Promise<unknown> =>
+      thief.patch(workerPools, { name: "p", namespace }, { type: "merge", body }, { dryRun: true });
+    await expect(steal({ spec: { ateomImage: "registry.test/root:1" } })).rejects.toMatchObject(refused);
+    await expect(steal({ metadata: { labels: { a: "b" } } })).rejects.toMatchObject(refused);
 
     const pool = { name: "p", namespace, uid, spec: { replicas: 1, ateomImage: "registry.test/ateom:1" } };
     const body = buildDeployment(pool, POOLS);

@@ -9,9 +9,17 @@ const FORBIDDEN = [
   "100.100.100.200/32",
   "168.63.129.16/32",
   "192.0.0.0/24",
+  // Benchmarks, multicast, reserved and broadcast.
+  "198.18.0.0/15",
+  "224.0.0.0/3",
   // `::`, `::1`, and the old form of IPv4 addresses in IPv6.
   "::/96",
   "fe80::/10",
+  // Addresses of IPv4 in other prefixes than those below: SIIT, NAT64 of a site (RFC 8215), Teredo; and multicast.
+  "::ffff:0:0:0/96",
+  "64:ff9b:1::/48",
+  "2001::/32",
+  "ff00::/8",
   "fd00:ec2::254/128",
   "fd20:ce::254/128",
 ];

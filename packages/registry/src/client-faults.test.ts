@@ -75,7 +75,7 @@ describe("what goes wrong on the way", () => {
     registry.image("a/b", "1", "linux/amd64");
     const read = () => failureOf(world.read(named(registry.host, "a/b"), anonymous));
     using _config = registry.inject({ does: "flood", bytes: 100_000_000, announced }, { kind: "blob" });
-    expect((await read()).message).toContain("more than 8388608 bytes");
+    expect((await read()).message).toContain("more than 4194304 bytes");
     using _manifest = registry.inject({ does: "flood", bytes: 100_000_000, announced }, { kind: "manifest" });
     expect((await read()).message).toContain("more than 4194304 bytes");
   });

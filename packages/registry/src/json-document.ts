@@ -7,6 +7,9 @@ export interface JsonLimits {
   readonly maxDepth: number;
 }
 
+/** Values of objects and arrays in one document. An index of a thousand images has 10,000; a parsed one takes 100 bytes. */
+export const MAX_ELEMENTS = 40_000;
+
 /** A value, or half a sentence that says what is wrong, with nothing of what was read. */
 export type JsonDocument =
   | { readonly ok: true; readonly value: unknown }
@@ -18,7 +21,9 @@ const BACKSLASH = 0x5c;
 /** Parses UTF-8 text. Never throws. The messages of `JSON.parse` quote what they stumbled over, so they are not used. */
 export function parseJson(bytes: Uint8Array, { maxBytes, maxDepth }: JsonLimits): JsonDocument {
   if (bytes.byteLength > maxBytes) return { ok: false, why: `larger than ${maxBytes} bytes` };
-  if (isDeeper(bytes, maxDepth)) return { ok: false, why: `nested deeper than ${maxDepth} levels` };
+  const { depth, elements } = measure(bytes);
+  if (depth > maxDepth) return { ok: false, why: `nested deeper than ${maxDepth} levels` };
+  if (elements > MAX_ELEMENTS) return { ok: false, why: `of more than ${MAX_ELEMENTS} elements` };
   try {
     return { ok: true, value: JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes)) };
   } catch {
@@ -37,9 +42,11 @@ export function isRecord(value: unknown): value is Readonly<Record<string, unkno
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** Counts brackets outside of strings. Of text that is no JSON the answer means nothing, and does no harm. */
-function isDeeper(bytes: Uint8Array, maxDepth: number): boolean {
+/** Counts brackets and commas outside of strings. Of text that is no JSON the answer means nothing, and does no harm. */
+function measure(bytes: Uint8Array): { readonly depth: number; readonly elements: number } {
   let depth = 0;
+  let deepest = 0;
+  let elements = 0;
   let inString = false;
   for (let index = 0; index < bytes.length; index += 1) {
     const byte = bytes[index];
@@ -49,8 +56,10 @@ function isDeeper(bytes: Uint8Array, maxDepth: number): boolean {
     } else if (byte === QUOTE) inString = true;
     else if (byte === 0x7b || byte === 0x5b) {
       depth += 1;
-      if (depth > maxDepth) return true;
+      elements += 1;
+      if (depth > deepest) deepest = depth;
     } else if (byte === 0x7d || byte === 0x5d) depth -= 1;
+    else if (byte === 0x2c) elements += 1;
   }
-  return false;
+  return { depth: deepest, elements };
 }

@@ -263,7 +263,19 @@ describe("what is refused", () => {
       parseManifest(bytesOf(indexOf(Array.from({ length: count }, () => entry(linux("amd64"))))), OCI_INDEX);
     expect(many(MAX_INDEX_ENTRIES)).toMatchObject({ kind: "index", platforms: [{ architecture: "amd64" }] });
     expect(whyOf(many(MAX_INDEX_ENTRIES + 1))).toMatch(/1001 entries, more than the 1000/);
-    expect(whyOf(many(10_000))).toMatch(/10000 entries/);
+    expect(whyOf(many(10_000))).toMatch(/more than 40000 elements/);
+  });
+
+  it("S-6 a document that takes far more memory than its bytes, and an index of more platforms than there are", () => {
+    const costly = (count: number): object => imageOf({ x: Array.from({ length: count }, () => ({})) });
+    expect(whyOf(parseManifest(bytesOf(costly(30_000)), OCI_MANIFEST))).toMatch(/more than 40000 elements/);
+    const platforms = (count: number): ParsedManifest =>
+      parseManifest(
+        bytesOf(indexOf(Array.from({ length: count }, (_, at) => entry(linux(`made-up-${at}`))))),
+        OCI_INDEX,
+      );
+    expect(platforms(64)).toMatchObject({ kind: "index" });
+    expect(whyOf(platforms(65))).toMatch(/for 65 platforms, more than the 64/);
   });
 
   it("more than 4 MiB, before anything is parsed", () => {

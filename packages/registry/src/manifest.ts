@@ -18,9 +18,11 @@ export const MANIFEST_MEDIA_TYPES: readonly string[] = [
 /** 4 MiB: what the distribution specification asks registries to take at least. 64 levels: real ones have six. */
 export const MANIFEST_LIMITS: JsonLimits = { maxBytes: 4 * 1024 * 1024, maxDepth: 64 };
 /** Configs hold the history of a build and the labels of the image, so they may be larger than manifests. */
-export const CONFIG_LIMITS: JsonLimits = { maxBytes: 8 * 1024 * 1024, maxDepth: 64 };
+export const CONFIG_LIMITS: JsonLimits = { maxBytes: 4 * 1024 * 1024, maxDepth: 64 };
 /** Entries of an index. The largest in use have some dozens. */
 export const MAX_INDEX_ENTRIES = 1_000;
+/** Go builds for fifty. Facts are kept in memory that all namespaces share. */
+export const MAX_PLATFORMS = 64;
 /** Children of an index without platforms that are worth a request each. */
 export const MAX_CHILDREN = 4;
 
@@ -143,6 +145,11 @@ function parseIndex(entries: unknown): ParsedManifest {
     if (platform !== undefined && !platforms.has(platformKey(platform))) {
       platforms.set(platformKey(platform), platform);
     }
+  }
+  if (platforms.size > MAX_PLATFORMS) {
+    return malformed(
+      `its index is for ${platforms.size} platforms, more than the ${MAX_PLATFORMS} that are read`,
+    );
   }
   const silent = images.every((entry) => !statesPlatform(fieldOf(entry, "platform")));
   return {

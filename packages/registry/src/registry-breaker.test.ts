@@ -120,8 +120,16 @@ describe("S-3 a registry is closed for all", () => {
     const breakers = new RegistryBreakers();
     for (let time = 0; time < 100; time += 1) breakers.settle(A, failure("unreachable"), 0);
     expect(breakers.admit(A, 0)).toEqual({ allowed: true });
-    breakers.settle(asker("a.io", "two"), failure("serverError"), 0);
+    breakers.settle(asker("a.io", "two"), failure("unreachable"), 0);
     expect(breakers.admit(A, 0)).toMatchObject({ allowed: false });
+  });
+
+  it("by no 5xx: it may be of one path, whose owner would close the registry for all others", () => {
+    const breakers = new RegistryBreakers();
+    for (let time = 0; time < 100; time += 1)
+      for (const namespace of ["one", "two"])
+        breakers.settle(asker("a.io", namespace), failure("serverError"), time);
+    expect(breakers.admit(A, 100)).toEqual({ allowed: true });
   });
 
   it("by no failure of another server that it led to", () => {

@@ -43,9 +43,10 @@ const WITNESSES = 2;
 
 /**
  * The registry's fault. `malformed` is none: whoever may push an image can make one, and five of them would close a
- * registry for everybody else. Nor is what another server does that the registry led to.
+ * registry for everybody else. Nor is a 5xx: it may be of one path, such as that of a proxy whose upstream is away. Nor
+ * is what another server does that the registry led to.
  */
-const FAULTS: ReadonlySet<RegistryFailureKind> = new Set(["unreachable", "serverError"]);
+const FAULTS: ReadonlySet<RegistryFailureKind> = new Set(["unreachable"]);
 
 /**
  * One circuit breaker for each registry, and one limit for each credential that a registry limited.

@@ -29,6 +29,22 @@ async function get(url: string, init: RequestInit = {}): Promise<{ status: numbe
 const unsynced: HealthCheck = { name: "caches", check: () => "nodes\nnot synced yet" };
 
 describe("startProbeServers", () => {
+  it("S-6 answers kubelet while another address holds all the connections that it gets", async () => {
+    await using servers = await start();
+    const url = new URL(servers.healthUrl ?? "");
+    using held = new DisposableStack();
+    let open = 0;
+    for (let at = 0; at < 128; at++) {
+      const socket = connect({ host: url.hostname, port: Number(url.port), localAddress: "127.0.0.2" });
+      held.defer(() => void socket.destroy());
+      open += 1;
+      socket.on("error", () => undefined).on("close", () => (open -= 1));
+      await once(socket, "connect");
+    }
+    await expect.poll(() => open).toBe(64);
+    expect(await get(`${url.origin}/healthz`)).toEqual({ status: 200, body: "ok" });
+  });
+
   it("says ok, and each check with its reason when asked or when one fails", async () => {
     const readyChecks: HealthCheck[] = [{ name: "leader", check: () => undefined }];
     await using servers = await start({ readyChecks });

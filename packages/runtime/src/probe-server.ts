@@ -1,4 +1,5 @@
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import { shareConnections } from "./admission/room.ts";
 import { type Clock, systemClock } from "./clock.ts";
 import { type HealthCheck, type HealthReport, runChecks, runOneCheck } from "./health-checks.ts";
 import { type HttpListener, type Reply, startHttpListener, urlOf, writeReplyHead } from "./http-listener.ts";
@@ -97,14 +98,14 @@ function replyWith({ ok, text }: HealthReport): Reply {
   return { status: ok ? 200 : 500, body: text };
 }
 
-function listen(
+async function listen(
   bindAddress: string,
   route: Route,
   { log, requestTimeoutMs = 5000, clock = systemClock }: ProbeServerOptions,
 ): Promise<HttpListener<Server> | undefined> {
   // `import "node:http"` reads every getter of the module, and so loads Node's own undici: 13 MB and some 40 ms.
   const { createServer } = process.getBuiltinModule("node:http");
-  return startHttpListener({
+  const listener = await startHttpListener({
     name: "probe server",
     bindAddress,
     create: createServer,
@@ -117,6 +118,9 @@ function listen(
     log,
     clock,
   });
+  // Any pod may reach it, and kubelet ends a process whose probes find no place.
+  if (listener !== undefined) shareConnections(listener.server, MAX_CONNECTIONS);
+  return listener;
 }
 
 /** Never rejects: a failure is an answer of its own. */

@@ -3,7 +3,7 @@ import type { IncomingMessage } from "node:http";
 import type { Server } from "node:https";
 import type { Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
-import { createRoom } from "./room.ts";
+import { shareConnections } from "./room.ts";
 
 /** Of all that show no certificate. An API server has one for each call under way, and answers some 200 writes at once. */
 export const MAX_CONNECTIONS = 512;
@@ -13,21 +13,12 @@ export const MAX_CONNECTIONS = 512;
  * verified: it is not bounded with others at its address. A connection that shows another certificate is closed.
  */
 export function watchPeers(server: Server): (request: IncomingMessage) => string | undefined {
-  const room = createRoom(MAX_CONNECTIONS);
   const places = new Map<string, Disposable>();
   const verified = new WeakSet<Socket>();
-  server.on("connection", (socket: Socket) => {
-    const place = room.take(1, socket.remoteAddress ?? "");
-    if (place === undefined) {
-      socket.destroy();
-      return;
-    }
+  shareConnections(server, MAX_CONNECTIONS, (socket, place) => {
     const end = endOf(socket);
     places.set(end, place);
-    socket.once("close", () => {
-      place[Symbol.dispose]();
-      places.delete(end);
-    });
+    socket.once("close", () => places.delete(end));
   });
   server.on("secureConnection", (socket: TLSSocket) => {
     // First: OpenSSL takes a session that is resumed for verified, also when no certificate was ever shown in it.

@@ -1,3 +1,5 @@
+import type { Server, Socket } from "node:net";
+
 /** Room that peers share: bytes of bodies, connections. */
 export interface Room {
   /**
@@ -51,4 +53,22 @@ export function createRoom(size: number): Room {
       return undefined;
     },
   };
+}
+
+/** Bounds the connections of a server, and of each address: what is beyond is closed. */
+export function shareConnections(
+  server: Server,
+  size: number,
+  onPlace: (socket: Socket, place: Disposable) => void = () => undefined,
+): void {
+  const room = createRoom(size);
+  server.on("connection", (socket: Socket) => {
+    const place = room.take(1, socket.remoteAddress ?? "");
+    if (place === undefined) {
+      socket.destroy();
+      return;
+    }
+    socket.once("close", () => place[Symbol.dispose]());
+    onPlace(socket, place);
+  });
 }
