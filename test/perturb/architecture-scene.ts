@@ -4,6 +4,7 @@ import {
   events,
   isApiError,
   type Node,
+  namespaces,
   nodes,
   type Pod,
   pods,
@@ -72,7 +73,7 @@ export function architectureStory(
     resources: [nodes, ...guides],
     ownStatusOf: [architecturePolicies, labelRules],
     // Each round of the sentinel tells Events; and images that are not known are asked for again by the clock.
-    unperturbed: [events, serviceAccounts],
+    unperturbed: [events, namespaces, serviceAccounts],
     guides,
     setUp: (stage) => setUpArchitectureScene(stage, plot),
   };

@@ -13,6 +13,7 @@ import {
   deployments,
   events,
   type Node,
+  namespaces,
   nodes,
   pods,
   replicaSets,
@@ -55,7 +56,7 @@ export function poolStory(
     ...options,
     resources: [nodes, ...guides, workerPools, deployments, replicaSets],
     ownStatusOf: [labelRules],
-    unperturbed: [events, serviceAccounts],
+    unperturbed: [events, namespaces, serviceAccounts],
     guides,
     setUp: (stage) => setUpPoolScene(stage, plot),
   };

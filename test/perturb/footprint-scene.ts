@@ -1,5 +1,5 @@
 /** What all stories about footprints have in common: hands, a sentinel, and the state that counts. */
-import { events, type Node, nodes, pods, replicaSets, serviceAccounts } from "@berth/kube";
+import { events, type Node, namespaces, nodes, pods, replicaSets, serviceAccounts } from "@berth/kube";
 import {
   type LabelRule,
   labelRules,
@@ -104,7 +104,7 @@ export function footprintStory(
     ...options,
     resources: [nodes, ...guides, ...(plot.pools ? [workerPools] : []), ...(plot.sets ? [replicaSets] : [])],
     ownStatusOf: [nodeFootprints, labelRules],
-    unperturbed: [events, serviceAccounts],
+    unperturbed: [events, namespaces, serviceAccounts],
     guides,
     setUp: (stage) => setUpFootprintScene(stage, plot),
   };

@@ -120,7 +120,7 @@ export function createPerturbation(options: PerturbationOptions): Perturbation {
       const { request, type, objectName } = event;
       const isChange = type === "ADDED" || type === "MODIFIED" || type === "DELETED";
       if (!isChange || toLocal(objectName) === "" || isNoise(request, objectName)) return next();
-      if (isOwnStatus(event)) return next();
+      if (isUnperturbed(request) || isOwnStatus(event)) return next();
       const name = occurrences.next(nameOfEvent(event, toLocal));
       footprint.events.push(name);
       if (reached || point?.pattern !== "paused" || point.event !== name) return next();

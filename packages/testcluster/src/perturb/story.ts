@@ -18,7 +18,7 @@ export interface PerturbationStory {
    */
   readonly ownStatusOf?: readonly Resource[];
   /**
-   * Requests about these are no points, and never go wrong: such as come by the clock, or are made about the sentinel without
+   * Requests and events about these are no points, and never go wrong: such as come by the clock, or are made about the sentinel without
    * its name in their path. Default none.
    */
   readonly unperturbed?: readonly Resource[];
