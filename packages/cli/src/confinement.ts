@@ -7,21 +7,17 @@ import {
   ARCHITECTURE_CONDITION,
   ARCHITECTURE_GATE,
   buildDeployment,
-  type GroupVersionResource,
   type WorkerPoolConfig,
 } from "@berth/placement";
+import type { HeldKinds } from "./manifests-rights.ts";
 
 export interface ConfinementOptions {
   /** Of both objects. */
   readonly metadata: NonNullable<ValidatingAdmissionPolicy["metadata"]>;
   /** Whom the API server confines: `system:serviceaccount:…`. */
   readonly username: string;
-  /** That Berth puts on owners which are one of these kinds. */
-  readonly finalizers: readonly string[];
-  /** Kinds of owners that it holds. */
-  readonly held: readonly GroupVersionResource[];
-  /** What it deletes of what they own. */
-  readonly owned: readonly GroupVersionResource[];
+  /** Owners that it holds, and what it deletes of what they own. */
+  readonly holds: readonly HeldKinds[];
   /** Of which pools it makes Deployments. Absent: of none. */
   readonly pools?: WorkerPoolConfig | undefined;
 }
@@ -71,9 +67,7 @@ const OUR_ANNOTATION = 'k.startsWith("berth.dev/") || k == "deprecated.daemonset
 export function confinement({
   metadata,
   username,
-  finalizers,
-  held,
-  owned,
+  holds,
   pools,
 }: ConfinementOptions): [ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding] {
   const { name = "" } = metadata;
@@ -85,6 +79,9 @@ export function confinement({
     resources,
   });
   const known = new Set(["pods.", "nodes.", "daemonsets.apps", "deployments.apps"]);
+  const finalizers = holds.map(({ finalizer }) => finalizer);
+  const held = holds.map(({ resource }) => resource);
+  const owned = holds.flatMap(({ deletes, ownedResources }) => (deletes ? ownedResources : []));
   const others = [...held, ...owned].filter(({ group, resource }) => {
     const key = `${resource}.${group}`;
     return !known.has(key) && known.add(key);

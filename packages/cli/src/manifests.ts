@@ -12,11 +12,19 @@ import type {
   Service,
   ServiceAccount,
 } from "@berth/kube";
-import { workerPools } from "@berth/placement";
+import { originalFootprint } from "@berth/placement";
 import { confinement } from "./confinement.ts";
-import { clusterRoles, type ExtraRights, namespaceRules } from "./manifests-rights.ts";
+import { clusterRoles, type ExtraRights, type HeldKinds, namespaceRules } from "./manifests-rights.ts";
 import { webhookNetworkPolicy } from "./network-policy.ts";
 import { type PodPatch, type PodSpec, patchPod } from "./pod-patch.ts";
+
+/** What a footprint with the preset of agent-substrate holds; it may be made in the cluster later. */
+const poolHold: HeldKinds = {
+  resource: originalFootprint.owners,
+  finalizer: originalFootprint.finalizer,
+  ownedResources: [{ group: "apps", version: "v1", resource: "deployments" }],
+  deletes: true,
+};
 
 export interface InstallOptions {
   readonly image: string;
@@ -106,14 +114,7 @@ export function installManifests(options: InstallOptions): readonly KubeObject[]
       : confinement({
           metadata: { name: `${name}-confinement`, labels },
           username: `system:serviceaccount:${namespace}:${subject.name}`,
-          finalizers: (rights.holds ?? []).map(({ finalizer }) => finalizer),
-          held: [
-            ...(rights.holds ?? []).map(({ resource }) => resource),
-            ...(rights.workerPools === true ? [{ ...workerPools, resource: workerPools.plural }] : []),
-          ],
-          owned: (rights.holds ?? []).flatMap(({ deletes, ownedResources }) =>
-            deletes ? ownedResources : [],
-          ),
+          holds: [...(rights.holds ?? []), ...(rights.workerPools === true ? [poolHold] : [])],
           pools: rights.pools,
         })),
     ...clusterRoles(name, rights).flatMap(({ suffix, rules }) =>

@@ -1,4 +1,4 @@
-import { configMaps, namespaces, serviceAccounts } from "@berth/kube";
+import { configMaps, namespaces, serviceAccounts, services } from "@berth/kube";
 import {
   type ClusterSnapshot,
   startTestCluster,
@@ -53,7 +53,8 @@ export async function restoreSharedTestClusters(): Promise<void> {
 async function startShared({ prepare, ...options }: SharedTestClusterOptions): Promise<SharedCluster> {
   const cluster = await startTestCluster({ ...options, audit: true });
   await prepare?.run(cluster);
-  // The controller manager makes these for each namespace in its own time: they belong to a new cluster.
+  // The API server and the controller manager make these in their own time: they belong to a new cluster.
+  await eventually(() => cluster.client.get(services, { namespace: "default", name: "kubernetes" }));
   if (options.with?.includes("controller-manager")) await eventually(() => namespacesAreComplete(cluster));
   return { cluster, asNew: await cluster.snapshot() };
 }
