@@ -71,6 +71,13 @@ describe(`${COUNT} nodes`, () => {
     await using live = await startInformer({ client, resource: nodes });
     const before = new Map([...live.informer.list()].map((node) => [node.metadata?.name, node]));
     const { report } = await measured("another snapshot, API server restart included", async () => {
+      // Before the change: it may be seen before its answer is here.
+      const changed = Promise.withResolvers<void>();
+      live.informer.subscribe({
+        onChange: ({ type, object }) => {
+          if (type === "updated" && object.spec?.unschedulable) changed.resolve();
+        },
+      });
       await cluster.client.create(namespaces, { metadata: { name: "moves-the-version-on" } });
       await cluster.stopComponent("kube-apiserver", "SIGKILL");
       await cluster.compact();
@@ -80,12 +87,6 @@ describe(`${COUNT} nodes`, () => {
         { name: "n7" },
         { type: "merge", body: { spec: { unschedulable: true } } },
       );
-      const changed = Promise.withResolvers<void>();
-      live.informer.subscribe({
-        onChange: ({ type, object }) => {
-          if (type === "updated" && object.spec?.unschedulable) changed.resolve();
-        },
-      });
       await changed.promise;
       return live;
     });
