@@ -140,7 +140,13 @@ const NO_CONTROLLERS = [
   "certificatesigningrequest-signing-controller",
 ];
 
-function controllerManagerFlags({ folder }: Layout): readonly string[] {
+/**
+ * Without kwok no kubelet renews a Node: after 50 s, which it counts by the Node's name, the controller would taint it as
+ * unreachable, and DaemonSets would want nothing there.
+ */
+const NO_KUBELETS: readonly string[] = ["--node-monitor-grace-period=24h"];
+
+function controllerManagerFlags({ folder, with: components }: Layout): readonly string[] {
   return [
     `--kubeconfig=${kubeconfigOf(folder, "kube-controller-manager")}`,
     `--controllers=*,${NO_CONTROLLERS.map((name) => `-${name}`).join(",")}`,
@@ -148,6 +154,7 @@ function controllerManagerFlags({ folder }: Layout): readonly string[] {
     "--secure-port=0",
     `--service-account-private-key-file=${path.join(folder, FILES.serviceAccountKey)}`,
     `--root-ca-file=${path.join(folder, FILES.ca)}`,
+    ...(components.has("kwok") ? [] : NO_KUBELETS),
     ...CLIENT_PACE,
   ];
 }
