@@ -1,29 +1,24 @@
-export * from "./api/architecture-policy.ts";
-export * from "./api/architecture-policy-resource.ts";
 export * from "./api/crd.ts";
 export { duration, durationMs } from "./api/duration.ts";
 export * from "./api/group.ts";
 export * from "./api/keys.ts";
-export * from "./api/label-rule.ts";
-export * from "./api/label-rule-resource.ts";
-export * from "./api/node-footprint.ts";
-export * from "./api/node-footprint-resource.ts";
 export * from "./api/reasons.ts";
-export * from "./api/startup-gate.ts";
-export * from "./api/startup-gate-resource.ts";
-export * from "./explain/architecture-forecast.ts";
-export * from "./explain/diff.ts";
-export * from "./explain/footprint-forecast.ts";
-export type { Requests } from "./explain/footprint-forecast-requests.ts";
-export type { SelectorForecast } from "./explain/footprint-forecast-selector.ts";
-export * from "./explain/footprint-workloads.ts";
-export * from "./explain/gate-forecast.ts";
-export * from "./explain/gates.ts";
-export * from "./explain/node.ts";
-export * from "./explain/pod.ts";
-export * from "./explain/removals.ts";
+export * from "./architecture/document.ts";
+export * from "./architecture/explain.ts";
+export * from "./architecture/forecast.ts";
+export * from "./architecture/index.ts";
+export * from "./architecture/resource.ts";
+export * from "./footprint/document.ts";
+export * from "./footprint/forecast/forecast.ts";
+export type { Requests } from "./footprint/forecast/requests.ts";
+export type { SelectorForecast } from "./footprint/forecast/selector.ts";
+export * from "./footprint/forecast/workloads.ts";
+export * from "./footprint/index.ts";
+export * from "./footprint/resource.ts";
+export * from "./labels/document.ts";
+export * from "./labels/index.ts";
+export * from "./labels/resource.ts";
 export type { AdmissionQuestion } from "./node/admission-question.ts";
-export * from "./node/architecture/index.ts";
 export {
   BREAKER_WINDOW_MS,
   type FrozenRule,
@@ -35,13 +30,12 @@ export * from "./node/capability.ts";
 export { type CleanInput, planClean } from "./node/clean.ts";
 export { DaemonSetWatch, type DaemonSetWatchOptions } from "./node/daemonset-watch.ts";
 export { DeclaredPlaces, type PlaceStore } from "./node/declared-places.ts";
+export * from "./node/explain/diff.ts";
+export * from "./node/explain/node.ts";
+export * from "./node/explain/removals.ts";
 export { FirstPass, type FirstPassOptions } from "./node/first-pass.ts";
-export * from "./node/footprint/index.ts";
-export * from "./node/gate/index.ts";
-export { daemonSetQuery } from "./node/gate/pod-signal.ts";
 export { tolerationsAnnotation, withoutTolerations } from "./node/given-tolerations.ts";
 export { InformerSet, type InformerSetOptions, pick, type WantedInformer } from "./node/informer-set.ts";
-export * from "./node/labels/index.ts";
 export type { FieldHolder } from "./node/managers.ts";
 export * from "./node/mark.ts";
 export { holdsMark, type MarkSet } from "./node/mark-set.ts";
@@ -77,4 +71,10 @@ export {
   NodeWriter,
   type NodeWriterOptions,
 } from "./node/writer.ts";
+export * from "./startup-gate/document.ts";
+export * from "./startup-gate/explain.ts";
+export * from "./startup-gate/forecast.ts";
+export * from "./startup-gate/index.ts";
+export { daemonSetQuery } from "./startup-gate/pod-signal.ts";
+export * from "./startup-gate/resource.ts";
 export * from "./worker-pool/index.ts";

@@ -9,12 +9,12 @@ import {
   type Resource,
 } from "@berth/kube";
 import type * as z from "zod";
-import { workerPoolKind } from "../worker-pool/worker-pool-resource.ts";
-import { architecturePolicyKind } from "./architecture-policy-resource.ts";
+import { architecturePolicyKind } from "../architecture/resource.ts";
+import { nodeFootprintKind } from "../footprint/resource.ts";
+import { labelRuleKind } from "../labels/resource.ts";
+import { startupGateKind } from "../startup-gate/resource.ts";
+import { workerPoolKind } from "../worker-pool/resource.ts";
 import { toStructuralSchema } from "./crd-schema.ts";
-import { labelRuleKind } from "./label-rule-resource.ts";
-import { nodeFootprintKind } from "./node-footprint-resource.ts";
-import { startupGateKind } from "./startup-gate-resource.ts";
 
 /** A kind that Berth adds to the API: all that its CRD is made of. */
 export interface CustomKind {

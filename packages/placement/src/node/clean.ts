@@ -1,9 +1,9 @@
 import type { Node } from "@berth/kube";
 import { reasons } from "../api/reasons.ts";
-import { originalGate } from "../api/startup-gate.ts";
-import { contractMarks, isStartupPlace } from "./gate/compile.ts";
-import { GATES, type Gates } from "./gate/gate.ts";
-import { selects } from "./gate/selection.ts";
+import { contractMarks, isStartupPlace } from "../startup-gate/compile.ts";
+import { originalGate } from "../startup-gate/document.ts";
+import { GATES, type Gates } from "../startup-gate/gate.ts";
+import { selects } from "../startup-gate/selection.ts";
 import { holdsPods, type MarkId, parseMarkId, standingMarks, standingValue, taintId } from "./mark.ts";
 import { holdsMark } from "./mark-set.ts";
 import { buildPatch } from "./patch.ts";

@@ -11,7 +11,7 @@ import type {
   ObjectKey,
   Running,
 } from "@berth/runtime";
-import type { GateSight } from "./gate/gate.ts";
+import type { GateSight } from "../startup-gate/gate.ts";
 import { InformerSet, pick } from "./informer-set.ts";
 import { slimPodMetadata, slimPodSpec } from "./pod-fields.ts";
 

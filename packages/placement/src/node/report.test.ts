@@ -1,6 +1,6 @@
 import { createMetricsRegistry } from "@berth/runtime";
 import { describe, expect, it } from "vitest";
-import { createLabelMetrics, parseLabelFolder } from "./labels/index.ts";
+import { createLabelMetrics, parseLabelFolder } from "../labels/index.ts";
 import { createMemory } from "./memory.ts";
 import type { Change } from "./plan.ts";
 import { createNodeReport } from "./report.ts";

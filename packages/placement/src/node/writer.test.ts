@@ -1,15 +1,15 @@
 import { ApiError } from "@berth/kube";
 import { createVirtualClock, type ReconcileResult, type VirtualClock } from "@berth/runtime";
 import { describe, expect, it } from "vitest";
-import { labelRuleSpec } from "../api/label-rule.ts";
-import type { BoundCapability } from "./capability.ts";
+import { labelRuleSpec } from "../labels/document.ts";
 import {
   assembleRules,
   defaultLabelOptions,
   type LabelRuleDocument,
   type LabelRules,
   parseLabelFolder,
-} from "./labels/index.ts";
+} from "../labels/index.ts";
+import type { BoundCapability } from "./capability.ts";
 import { bindLabels, folderOf, labelsFrom } from "./testing/labels.ts";
 import { type OneNode, oneNode } from "./testing/server.ts";
 import { capabilityOf, wish } from "./testing/stub.ts";

@@ -1,8 +1,8 @@
 /** What is asked of the API server for WorkerPools. */
 import { type Deployment, deployments, type KubeClient, type ObjectName } from "@berth/kube";
+import type { WorkerPoolStatus } from "./document.ts";
 import { WORKER_POOL_FIELD_MANAGER } from "./keys.ts";
-import type { WorkerPoolStatus } from "./worker-pool.ts";
-import { type WorkerPool, workerPools } from "./worker-pool-resource.ts";
+import { type WorkerPool, workerPools } from "./resource.ts";
 
 /** Each rejects with `ApiError`. */
 export interface WorkerPoolApi {

@@ -2,9 +2,9 @@ import type { Deployment } from "@berth/kube";
 import { describe, expect, it } from "vitest";
 import { decideWorkerPool } from "./decide.ts";
 import { buildDeployment } from "./deployment.ts";
+import type { WorkerPool } from "./resource.ts";
 import { ALLOW } from "./testing/pool-run.ts";
 import { storedOf } from "./testing/stored-deployment.ts";
-import type { WorkerPool } from "./worker-pool-resource.ts";
 
 const config = { allow: ALLOW, workerPoolUid: false };
 const spec = {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { buildDeployment, PR_134_POOLS, toStoredPool } from "./deployment.ts";
-import type { WorkerPoolSpec } from "./worker-pool.ts";
+import type { WorkerPoolSpec } from "./document.ts";
 
 const pool = (spec: Partial<WorkerPoolSpec> = {}) => ({
   name: "p",

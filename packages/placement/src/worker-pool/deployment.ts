@@ -8,12 +8,12 @@ import {
   type Volume,
   type VolumeMount,
 } from "@berth/kube";
-import { originalFootprint } from "../node/footprint/presets.ts";
-import { waitContainer } from "../node/footprint/wait/wait.ts";
+import { originalFootprint } from "../footprint/presets.ts";
+import { waitContainer } from "../footprint/wait/wait.ts";
 import type { WorkerPoolAllowance } from "./allowance.ts";
+import type { WorkerPoolSpec } from "./document.ts";
 import { deploymentNameOf, SANDBOX_CLASS_KEY, WORKER_POOL_LABEL, WORKER_POOL_UID_LABEL } from "./keys.ts";
-import type { WorkerPoolSpec } from "./worker-pool.ts";
-import { type WorkerPool, workerPools } from "./worker-pool-resource.ts";
+import { type WorkerPool, workerPools } from "./resource.ts";
 
 /** An init container that waits until something listens on a port of the node. */
 export interface WorkerPoolWait {

@@ -2,9 +2,9 @@ import type { Deployment, PodSpec } from "@berth/kube";
 import { describe, expect, it } from "vitest";
 import { buildDeployment, type DeploymentBody } from "./deployment.ts";
 import { differenceOf } from "./difference.ts";
+import type { WorkerPoolTemplate } from "./document.ts";
 import { WORKER_POOL_FIELD_MANAGER } from "./keys.ts";
 import { FIELDS, storedOf } from "./testing/stored-deployment.ts";
-import type { WorkerPoolTemplate } from "./worker-pool.ts";
 
 const full: WorkerPoolTemplate = { nodeSelector: { a: "b" }, resources: { requests: { cpu: "1000m" } } };
 

@@ -6,7 +6,7 @@ export {
   type WorkerPoolConfig,
   type WorkerPoolWait,
 } from "./deployment.ts";
+export type { WorkerPoolSpec, WorkerPoolStatus, WorkerPoolTemplate } from "./document.ts";
 export * from "./keys.ts";
-export type { WorkerPoolSpec, WorkerPoolStatus, WorkerPoolTemplate } from "./worker-pool.ts";
-export { type WorkerPool, workerPools } from "./worker-pool-resource.ts";
+export { type WorkerPool, workerPools } from "./resource.ts";
 export { createWorkerPools, type WorkerPools, type WorkerPoolsOptions } from "./worker-pools.ts";

@@ -19,7 +19,7 @@ import { decideWorkerPool, type WorkerPoolDecision } from "./decide.ts";
 import type { WorkerPoolConfig } from "./deployment.ts";
 import { deploymentNameOf } from "./keys.ts";
 import { createPoolMemory, isAwaited, isOlder, noteApplied, type PoolMemory } from "./memory.ts";
-import { type WorkerPool, workerPools } from "./worker-pool-resource.ts";
+import { type WorkerPool, workerPools } from "./resource.ts";
 
 export interface WorkerPoolReconcilerOptions {
   readonly pools: Pick<Lister<WorkerPool>, "get">;

@@ -12,11 +12,11 @@ import {
   type ObjectKey,
   type Running,
 } from "@berth/runtime";
-import { controllerOf, groupOf } from "../node/footprint/owner-reference.ts";
+import { controllerOf, groupOf } from "../footprint/owner-reference.ts";
 import { InformerSet, pick } from "../node/informer-set.ts";
 import { ownEntry } from "../node/managed-fields.ts";
 import { poolNameOf, WORKER_POOL_FIELD_MANAGER, WORKER_POOL_GROUP } from "./keys.ts";
-import { type WorkerPool, workerPools } from "./worker-pool-resource.ts";
+import { type WorkerPool, workerPools } from "./resource.ts";
 
 export interface WorkerPoolWatchOptions {
   readonly client: Pick<KubeClient, "list" | "watch">;

@@ -4,9 +4,9 @@ import { isApiError, namespaces } from "@berth/kube";
 import { eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
 import { crds } from "../api/crd.ts";
+import type { WorkerPoolSpec, WorkerPoolTemplate } from "./document.ts";
+import { type WorkerPool, workerPools } from "./resource.ts";
 import { installPools } from "./testing/pool-world.ts";
-import type { WorkerPoolSpec, WorkerPoolTemplate } from "./worker-pool.ts";
-import { type WorkerPool, workerPools } from "./worker-pool-resource.ts";
 
 const namespace = "worker-pool-crd";
 let cluster: TestCluster;

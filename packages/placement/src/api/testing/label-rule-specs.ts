@@ -1,6 +1,6 @@
 /** Specs of LabelRules, right and wrong in about equal parts. */
 import * as fc from "fast-check";
-import { factSources, operators } from "../label-rule.ts";
+import { factSources, operators } from "../../labels/document.ts";
 
 const maybe: { requiredKeys: [] } = { requiredKeys: [] };
 

@@ -1,5 +1,5 @@
 /** Specs of NodeFootprints that our schema and the API server have to judge alike. */
-import type { NodeFootprintSpec } from "../node-footprint.ts";
+import type { NodeFootprintSpec } from "../../footprint/document.ts";
 
 const workloads = [{ podSelector: { matchLabels: { app: "a" } } }];
 const node = { label: { key: "example.com/agent" } };

@@ -1,6 +1,6 @@
 import type { Node } from "@berth/kube";
+import { type LabelFolder, type LabelRules, labels, parseLabelFolder } from "../../labels/index.ts";
 import { type BoundCapability, bindCapability } from "../capability.ts";
-import { type LabelFolder, type LabelRules, labels, parseLabelFolder } from "../labels/index.ts";
 import { mergeContributions } from "../merge.ts";
 import { effectiveRecord, type NodePlan, type PlanInput, planNode } from "../plan.ts";
 import { ownedMarks } from "../record.ts";

@@ -10,9 +10,9 @@ import {
 } from "@berth/runtime";
 import type { WorkerPoolAllowance } from "../allowance.ts";
 import { type DeploymentBody, type WorkerPoolConfig } from "../deployment.ts";
+import type { WorkerPoolSpec, WorkerPoolStatus } from "../document.ts";
 import { createWorkerPoolReconciler } from "../reconciler.ts";
-import type { WorkerPoolSpec, WorkerPoolStatus } from "../worker-pool.ts";
-import type { WorkerPool } from "../worker-pool-resource.ts";
+import type { WorkerPool } from "../resource.ts";
 import { storedOf } from "./stored-deployment.ts";
 
 export const ALLOW: WorkerPoolAllowance = {

@@ -11,8 +11,8 @@ import { clusterName, createSilentLogger, systemClock } from "@berth/runtime";
 import { crds } from "../../api/crd.ts";
 import type { WorkerPoolAllowance } from "../allowance.ts";
 import type { WorkerPoolConfig } from "../deployment.ts";
-import type { WorkerPoolSpec } from "../worker-pool.ts";
-import { type WorkerPool, workerPools } from "../worker-pool-resource.ts";
+import type { WorkerPoolSpec } from "../document.ts";
+import { type WorkerPool, workerPools } from "../resource.ts";
 import { createWorkerPools } from "../worker-pools.ts";
 
 /** User agent of the controller. */

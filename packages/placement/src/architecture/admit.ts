@@ -1,0 +1,218 @@
+/**
+ * What the webhooks of architecture placement answer: JSON patches, and refusals of pods that can run nowhere. Pure and
+ * total: the objects are whatever somebody sent, and one that cannot be read is let through as it is. Whoever reaches the
+ * port may ask, so an answer only reads what is known: images are looked up for pods that are stored. Asked twice about one
+ * pod (`reinvocationPolicy: IfNeeded`), the second answer only adds what the first could not know.
+ */
+import type { JsonPatchOperation, PodSpec, Toleration } from "@berth/kube";
+import type { Reason } from "../api/reasons.ts";
+import type { AdmissionQuestion } from "../node/admission-question.ts";
+import type { Instant } from "../node/capability.ts";
+import { recordTolerations } from "../node/given-tolerations.ts";
+import { isMirrorPod, isPodSpec } from "../node/pod-kind.ts";
+import { matchesSelector } from "../node/selector.ts";
+import { field, isRecord, listField, textField, textMapField } from "../node/untrusted-json.ts";
+import { taintKeys } from "./compile.ts";
+import { TEMPLATE_TOLERATIONS } from "./decide-daemonset.ts";
+import { ARCHITECTURES_ANNOTATION } from "./document.ts";
+import { type GovernContext, governing } from "./govern.ts";
+import type { ImageSight } from "./image-sight.ts";
+import { imageUses } from "./images.ts";
+import { isHeldFor, isOrdinary } from "./pod-kind.ts";
+import { addGate, liftGate, narrow } from "./pod-patch.ts";
+import type { PodVerdict } from "./pod-view.ts";
+import { ARCHITECTURE, type ArchitecturePolicyInForce, refusesImpossible } from "./policy.ts";
+import {
+  appendTolerations,
+  hasTolerationOf,
+  keysToGive,
+  missingTolerations,
+  POD_TOLERATIONS,
+} from "./tolerations.ts";
+import { freshly, judge, lacksFacts } from "./verdict.ts";
+
+export interface ArchitectureAdmission extends GovernContext {
+  /** Labels of a namespace; `undefined` while they are not known. */
+  readonly namespaceLabels: (namespace: string) => Readonly<Record<string, string>> | undefined;
+  readonly sight: ImageSight;
+  readonly now: Instant;
+}
+
+export interface ArchitectureQuestion extends AdmissionQuestion {
+  /** Of the request: the object itself may not say it yet. */
+  readonly namespace?: string | undefined;
+  readonly subResource?: string | undefined;
+}
+
+export type ArchitectureAnswer =
+  | { readonly allowed: true; readonly patch: readonly JsonPatchOperation[] }
+  | { readonly allowed: false; readonly reason: Reason; readonly message: string };
+
+const UNCHANGED: ArchitectureAnswer = Object.freeze({ allowed: true, patch: [] });
+
+/** A pod as it was sent, taken apart. */
+interface SentPod {
+  readonly namespace: string;
+  readonly metadata: unknown;
+  readonly spec: PodSpec;
+  /** Of it only what can be read. */
+  readonly tolerations: readonly Toleration[];
+}
+
+/**
+ * `/mutate-pod`. When all is known, tolerations and affinity in one patch. When it is not, the scheduling gate, where a
+ * policy narrows: the controller does the rest. A pod that has its node is left alone.
+ */
+export function admitPod(context: ArchitectureAdmission, question: ArchitectureQuestion): ArchitectureAnswer {
+  const { kind, operation, object, subResource = "" } = question;
+  if (kind.kind !== "Pod" || operation !== "CREATE" || subResource !== "") return UNCHANGED;
+  const pod = readPod(object, question.namespace);
+  if (pod === undefined || isMirrorPod(pod.metadata)) return UNCHANGED;
+  if (textField(pod.spec, "nodeName") !== "") return UNCHANGED;
+  const judged = judgeSent(context, pod);
+  if (judged === undefined) return admitUnknown(context, pod);
+  const { policy } = judged;
+  const isHeld = isHeldFor(policy, pod);
+  const isFinal = judged.verdict.kind === "impossible" && isRefused(policy, pod);
+  // Nobody looks up the images of a pod that is refused: with facts that may be old it is stored, and they are looked up.
+  const verdict = isFinal ? (judgeSent(freshOf(context), pod) ?? judged).verdict : judged.verdict;
+  if (isFinal && verdict.kind === "impossible") {
+    return { allowed: false, reason: verdict.reason, message: refusalText(verdict, policy) };
+  }
+  const isDecided = verdict.kind === "fits" || verdict.kind === "any";
+  const patch = [
+    ...appendTolerations(pod.spec.tolerations, missingFor(context, pod, verdict), POD_TOLERATIONS),
+    ...(isHeld ? narrow(pod.spec, verdict, policy.spec.preferences) : []),
+    ...(isHeld && !isDecided ? addGate(pod.spec) : liftGate(pod.spec)),
+  ];
+  return { allowed: true, patch };
+}
+
+/** Facts that are as fresh as for images that are always pulled. */
+function freshOf(context: ArchitectureAdmission): ArchitectureAdmission {
+  return { ...context, sight: { look: (question) => context.sight.look(freshly(question)) } };
+}
+
+/**
+ * `/mutate-daemonset-architecture`. A DaemonSet is changed only when it is made, or its pod template changes anyway, so
+ * that Berth never starts a roll-out here; and a client that sends the template as it keeps it does not take our
+ * tolerations off.
+ */
+export function admitDaemonSet(
+  context: ArchitectureAdmission,
+  question: ArchitectureQuestion,
+): ArchitectureAnswer {
+  const { kind, operation, object, oldObject, subResource = "" } = question;
+  if (kind.kind !== "DaemonSet" || subResource !== "") return UNCHANGED;
+  const isDue = operation === "CREATE" || (operation === "UPDATE" && !hasSameTemplate(object, oldObject));
+  const namespace = question.namespace || textField(field(object, "metadata"), "namespace");
+  const template = isDue ? readPod(templateOf(object), namespace) : undefined;
+  if (template === undefined) return UNCHANGED;
+  const judged = judgeSent(context, template);
+  const kept =
+    judged === undefined || lacksFacts(judged.verdict) ? keptFrom(context, oldObject, template) : [];
+  const given =
+    judged === undefined || kept.length > 0 ? kept : missingFor(context, template, judged.verdict);
+  const { annotations } = metadataOf(object);
+  const patch = [
+    ...appendTolerations(template.spec.tolerations, given, TEMPLATE_TOLERATIONS),
+    ...recordTolerations(ARCHITECTURE, annotations, given),
+  ];
+  return { allowed: true, patch };
+}
+
+/**
+ * Without all facts a template keeps what it tolerated before with the same images: this replica may have yet to learn
+ * what the one that gave it knew, and to take it off and give it again would be two roll-outs.
+ */
+function keptFrom(
+  context: ArchitectureAdmission,
+  oldObject: unknown,
+  template: SentPod,
+): readonly Toleration[] {
+  const old = readPod(templateOf(oldObject), template.namespace);
+  if (old === undefined || imagesOf(old) !== imagesOf(template)) return [];
+  const lacking = taintKeys(context).filter((key) => !hasTolerationOf(template.tolerations, key));
+  return old.tolerations.filter((it) => lacking.some((key) => hasTolerationOf([it], key)));
+}
+
+function imagesOf({ spec, namespace }: SentPod): string {
+  return imageUses(spec, namespace)
+    .map(({ question }) => question.image)
+    .join("\n");
+}
+
+/** @returns `undefined` while the namespace is not known: then nobody can say who governs the pod. */
+function judgeSent(
+  context: ArchitectureAdmission,
+  { namespace, metadata, spec }: SentPod,
+): { readonly policy: ArchitecturePolicyInForce | undefined; readonly verdict: PodVerdict } | undefined {
+  const namespaceLabels = context.namespaceLabels(namespace);
+  if (namespaceLabels === undefined && namespace !== context.ownNamespace) return undefined;
+  const labels = textMapField(metadata, "labels");
+  const policy = governing(context, { namespace, namespaceLabels, labels });
+  const annotations = textMapField(metadata, "annotations");
+  const verdict = judge({ namespace, annotations, spec, policy }, context.sight, { now: context.now });
+  return { policy, verdict };
+}
+
+/** Held if it may turn out to be governed by a policy that narrows: the controller lifts the gate if it is not. */
+function admitUnknown({ policies }: ArchitectureAdmission, pod: SentPod): ArchitectureAnswer {
+  const labels = textMapField(pod.metadata, "labels");
+  const mayHold = policies.some(
+    (policy) =>
+      isHeldFor(policy, pod) &&
+      !policy.spec.excludedNamespaces.includes(pod.namespace) &&
+      matchesSelector(policy.spec.podSelector, labels),
+  );
+  return mayHold ? { allowed: true, patch: addGate(pod.spec) } : UNCHANGED;
+}
+
+function isRefused(
+  policy: ArchitecturePolicyInForce | undefined,
+  pod: SentPod,
+): policy is ArchitecturePolicyInForce {
+  return policy !== undefined && isOrdinary(pod) && refusesImpossible(policy);
+}
+
+function refusalText({ message }: PodVerdict, { name }: ArchitecturePolicyInForce): string {
+  return `${message} (architecture policy ${name}; the annotation ${ARCHITECTURES_ANNOTATION} of the pod overrides it)`;
+}
+
+function missingFor(
+  context: ArchitectureAdmission,
+  { tolerations }: SentPod,
+  verdict: PodVerdict,
+): readonly Toleration[] {
+  return missingTolerations(tolerations, keysToGive(tolerations, taintKeys(context), verdict), verdict);
+}
+
+/** Without annotations that can be read it has none. */
+function metadataOf(object: unknown): { readonly annotations?: Readonly<Record<string, string>> } {
+  const metadata = field(object, "metadata");
+  return isRecord(field(metadata, "annotations"))
+    ? { annotations: textMapField(metadata, "annotations") }
+    : {};
+}
+
+/** The API server writes both in the same order of fields. */
+function hasSameTemplate(a: unknown, b: unknown): boolean {
+  return JSON.stringify(templateOf(a)) === JSON.stringify(templateOf(b));
+}
+
+function templateOf(object: unknown): unknown {
+  return field(field(object, "spec"), "template");
+}
+
+function readPod(object: unknown, namespace: string | undefined): SentPod | undefined {
+  const metadata = field(object, "metadata");
+  const spec = field(object, "spec");
+  const tolerations = field(spec, "tolerations");
+  if (!isPodSpec(spec) || (tolerations !== undefined && !Array.isArray(tolerations))) return undefined;
+  return {
+    namespace: namespace || textField(metadata, "namespace"),
+    metadata,
+    spec,
+    tolerations: listField(spec, "tolerations").filter((it): it is Toleration => isRecord(it)),
+  };
+}

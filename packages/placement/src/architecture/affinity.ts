@@ -1,0 +1,135 @@
+/**
+ * Narrows the required node affinity of a pod. Terms are alternatives: what is added to each of them narrows, and one
+ * more term would widen. The API server takes the same changes of a pod that is gated, and no others
+ * (`validateNodeAffinityMutation`, pkg/apis/core/validation, v1.36).
+ */
+import type { JsonPatchOperation, PodSpec } from "@berth/kube";
+import { field, listField, textField } from "../node/untrusted-json.ts";
+import type { ArchitecturePreference } from "./document.ts";
+import { allowsArchitecture, architectureExpressions } from "./own-architecture.ts";
+
+export interface Narrowing {
+  readonly os: string;
+  /** At least one. */
+  readonly architectures: readonly string[];
+}
+
+interface Requirement {
+  readonly key: string;
+  readonly operator: string;
+  readonly values: readonly string[];
+}
+
+const ARCHITECTURE = "kubernetes.io/arch";
+const OS = "kubernetes.io/os";
+const AFFINITY = "/spec/affinity";
+const NODE_AFFINITY = `${AFFINITY}/nodeAffinity`;
+const REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution";
+const PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution";
+
+/**
+ * The smallest patch after which the pod runs only where it could before and where `narrowing` allows. What the node
+ * selector (that of a RuntimeClass is merged into it before webhooks are asked) or a term says already is not said
+ * again. A term without requirements selects nothing, and filled it would select something: it stays empty.
+ *
+ * @param narrowing absent: the required affinity stays as it is.
+ * @param preferences appended where at least two architectures remain and the pod has no preference of its own.
+ * @returns nothing when it all stands.
+ */
+export function narrowAffinity(
+  spec: Pick<PodSpec, "affinity" | "nodeSelector">,
+  narrowing: Narrowing | undefined,
+  preferences: readonly ArchitecturePreference[],
+): readonly JsonPatchOperation[] {
+  const nodeAffinity = field(spec.affinity, "nodeAffinity");
+  const required = field(nodeAffinity, REQUIRED);
+  const requirements = narrowing === undefined ? [] : requirementsOf(spec, narrowing);
+  const preferred = missingPreferences(spec, narrowing, preferences);
+  if (required !== undefined) {
+    return [...narrowTerms(required, requirements), ...addPreferences(nodeAffinity, preferred)];
+  }
+  const added = {
+    ...(requirements.length > 0 && {
+      [REQUIRED]: { nodeSelectorTerms: [{ matchExpressions: requirements }] },
+    }),
+    ...(preferred.length > 0 && { [PREFERRED]: preferred }),
+  };
+  if (Object.keys(added).length === 0) return [];
+  if (field(spec, "affinity") === undefined) {
+    return [{ op: "add", path: AFFINITY, value: { nodeAffinity: added } }];
+  }
+  if (nodeAffinity === undefined) return [{ op: "add", path: NODE_AFFINITY, value: added }];
+  const first: readonly JsonPatchOperation[] =
+    requirements.length > 0
+      ? [{ op: "add", path: `${NODE_AFFINITY}/${REQUIRED}`, value: added[REQUIRED] }]
+      : [];
+  return [...first, ...addPreferences(nodeAffinity, preferred)];
+}
+
+function requirementsOf(
+  { nodeSelector }: Pick<PodSpec, "nodeSelector">,
+  { os, architectures }: Narrowing,
+): readonly Requirement[] {
+  const wanted: readonly Requirement[] = [
+    { key: ARCHITECTURE, operator: "In", values: architectures },
+    { key: OS, operator: "In", values: [os] },
+  ];
+  return wanted.filter(({ key, values }) => !values.includes(textField(nodeSelector, key)));
+}
+
+function narrowTerms(required: unknown, requirements: readonly Requirement[]): readonly JsonPatchOperation[] {
+  return listField(required, "nodeSelectorTerms").flatMap((term, at): readonly JsonPatchOperation[] => {
+    const expressions = listField(term, "matchExpressions");
+    if (expressions.length === 0 && listField(term, "matchFields").length === 0) return [];
+    const missing = requirements.filter((wanted) => !expressions.some((it) => isWithin(it, wanted)));
+    const path = `${NODE_AFFINITY}/${REQUIRED}/nodeSelectorTerms/${at}/matchExpressions`;
+    if (missing.length === 0) return [];
+    if (expressions.length === 0) return [{ op: "add", path, value: missing }];
+    return missing.map((value) => ({ op: "add", path: `${path}/-`, value }));
+  });
+}
+
+/** Does the expression allow nothing beyond what is wanted? */
+function isWithin(expression: unknown, { key, values }: Requirement): boolean {
+  const standing = listField(expression, "values");
+  return (
+    textField(expression, "key") === key &&
+    textField(expression, "operator") === "In" &&
+    standing.length > 0 &&
+    standing.every((value) => values.some((it) => it === value))
+  );
+}
+
+interface Preference {
+  readonly weight: number;
+  readonly preference: { readonly matchExpressions: readonly Requirement[] };
+}
+
+/** None where the pod prefers an architecture itself: beside its own weight one of ours could overrule it. */
+function missingPreferences(
+  spec: Pick<PodSpec, "affinity" | "nodeSelector">,
+  narrowing: Narrowing | undefined,
+  preferences: readonly ArchitecturePreference[],
+): readonly Preference[] {
+  const standing = listField(field(spec.affinity, "nodeAffinity"), PREFERRED);
+  if (standing.some((term) => architectureExpressions(field(term, "preference")).length > 0)) return [];
+  if (textField(spec.nodeSelector, ARCHITECTURE) !== "") return [];
+  const left = narrowing?.architectures.filter((it) => allowsArchitecture(spec, it));
+  if (left !== undefined && left.length < 2) return [];
+  return preferences
+    .filter(({ architecture }) => left?.includes(architecture) ?? allowsArchitecture(spec, architecture))
+    .map(({ architecture, weight }) => ({
+      weight,
+      preference: { matchExpressions: [{ key: ARCHITECTURE, operator: "In", values: [architecture] }] },
+    }));
+}
+
+function addPreferences(
+  nodeAffinity: unknown,
+  preferred: readonly Preference[],
+): readonly JsonPatchOperation[] {
+  const path = `${NODE_AFFINITY}/${PREFERRED}`;
+  if (preferred.length === 0) return [];
+  if (listField(nodeAffinity, PREFERRED).length === 0) return [{ op: "add", path, value: preferred }];
+  return preferred.map((value) => ({ op: "add", path: `${path}/-`, value }));
+}

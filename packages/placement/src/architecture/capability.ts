@@ -1,0 +1,125 @@
+/** Architectures as a capability of the node writer: the taint of each node, and nothing else. */
+import type { Node } from "@berth/kube";
+import { type Reason, reasons } from "../api/reasons.ts";
+import {
+  type BoundCapability,
+  type Finding,
+  type NodeDecision,
+  type NodeView,
+  nothingWanted,
+  type RuleOutcome,
+  unreadPolicy,
+} from "../node/capability.ts";
+import { type Mark, type MarkId, standingMarks, standingValue, taintId } from "../node/mark.ts";
+import { matchesSelector } from "../node/selector.ts";
+import { isExclusivePlace, placeOf } from "./compile.ts";
+import { ARCHITECTURE, type ArchitecturePolicies, type ArchitecturePolicyInForce, taints } from "./policy.ts";
+
+/**
+ * Where a node stands with a policy that selects it. `Tainted`: the taint stands as ours, or as it should be at the
+ * original key, which is nobody else's. `TaintedByOthers`: it stands, and is of somebody else. `Untainted`: it does not.
+ */
+export type ArchitecturePhase = "Tainted" | "TaintedByOthers" | "Untainted";
+
+export interface ArchitectureBinding {
+  /** The policies in force; `undefined` until some source has been read. */
+  readonly policies: () => ArchitecturePolicies | undefined;
+  /** Is the bootstrap of the policy with this rule over? `bootstrap.ts` says so. */
+  readonly tainting: (rule: string) => boolean;
+}
+
+/**
+ * Taints of architecture policies. Watches: Nodes. Owns: `taint/<key>:NoSchedule` for each key of a policy that taints,
+ * and with the original key the taints of every effect. No node is spared: of the control plane, cordoned, not ready.
+ */
+export function bindArchitecture({ policies: current, tainting }: ArchitectureBinding): BoundCapability {
+  return {
+    name: ARCHITECTURE,
+    contribute(view) {
+      const policies = current();
+      if (policies === undefined) {
+        return { capability: ARCHITECTURE, policy: unreadPolicy, decision: nothingWanted };
+      }
+      const decision = decideArchitecture(view, policies.policies, tainting);
+      return { capability: ARCHITECTURE, policy: policies.policy, decision };
+    },
+    inputs({ node }, mark) {
+      const isOurs = current()?.policies.some(({ rule }) => rule === mark.rule) ?? false;
+      const architecture = architectureOf(node);
+      return isOurs && architecture !== undefined ? [`nodeInfo.architecture=${architecture}`] : [];
+    },
+  };
+}
+
+/** Pure and total. Of several policies with one key the first that taints the node owns the mark. */
+export function decideArchitecture(
+  { node, owned }: NodeView,
+  policies: readonly ArchitecturePolicyInForce[],
+  tainting: (rule: string) => boolean,
+): NodeDecision {
+  const concerned = policies.filter((policy) => taints(policy) && selects(policy, node));
+  if (concerned.length === 0) return nothingWanted;
+  const architecture = architectureOf(node);
+  const marks = new Map<MarkId, Mark>();
+  const waiting = new Map<MarkId, string>();
+  const outcomes: RuleOutcome[] = [];
+  for (const policy of concerned) {
+    const { rule } = policy;
+    const id = taintId(policy.spec.taint.key, "NoSchedule");
+    outcomes.push({ rule, place: id, phase: phaseAt(id, { node, owned }) });
+    if (placeOf(policy) === undefined) continue;
+    if (architecture === undefined || !tainting(rule)) waiting.set(id, waiting.get(id) ?? rule);
+    else if (!marks.has(id)) marks.set(id, markOf(id, architecture, rule));
+  }
+  for (const id of marks.keys()) waiting.delete(id);
+  const why = architecture === undefined ? reasons.ArchitectureUnknown : reasons.ArchitectureBootstrapping;
+  return {
+    marks: [...marks.values()],
+    keep: keptWhile(waiting, why, { node, owned }),
+    findings: [...waiting].map(([id, rule]) => findingOf(id, rule, why)),
+    outcomes,
+  };
+}
+
+/** A node says its architecture once its kubelet has registered it. */
+function architectureOf(node: Node): string | undefined {
+  const architecture: unknown = node.status?.nodeInfo?.architecture;
+  return typeof architecture === "string" && architecture !== "" ? architecture : undefined;
+}
+
+function selects({ spec }: ArchitecturePolicyInForce, node: Node): boolean {
+  return matchesSelector(spec.taint.nodeSelector, node.metadata?.labels);
+}
+
+function markOf(id: MarkId, value: string, rule: string): Mark {
+  return { id, value, rule, reason: reasons.ArchitectureTainted, foreign: "overwrite" };
+}
+
+function phaseAt(id: MarkId, { node, owned }: NodeView): ArchitecturePhase {
+  const value = standingValue(node, id);
+  if (value === undefined) return "Untainted";
+  if (owned.get(id)?.capability === ARCHITECTURE) return "Tainted";
+  return isExclusivePlace(id) && value === architectureOf(node) ? "Tainted" : "TaintedByOthers";
+}
+
+/** What stands at these places stays, and at the original key whatever its effect: it is pruned only once ours is put on. */
+function keptWhile(
+  waiting: ReadonlyMap<MarkId, string>,
+  why: Reason,
+  { node, owned }: NodeView,
+): ReadonlyMap<MarkId, Reason> {
+  const keep = new Map<MarkId, Reason>();
+  const isWaiting = (id: MarkId): boolean =>
+    waiting.has(id) || (isExclusivePlace(id) && [...waiting.keys()].some(isExclusivePlace));
+  for (const { id } of standingMarks(node)) if (isWaiting(id)) keep.set(id, why);
+  for (const id of owned.keys()) if (isWaiting(id)) keep.set(id, why);
+  return keep;
+}
+
+function findingOf(id: MarkId, rule: string, reason: Reason): Finding {
+  const message =
+    reason === reasons.ArchitectureUnknown
+      ? `the node does not say its architecture yet, so ${rule} does not taint it`
+      : `${rule} does not taint nodes yet: its status says what it waits for`;
+  return { reason, severity: "info", subject: id, message };
+}

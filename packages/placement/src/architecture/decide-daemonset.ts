@@ -1,0 +1,85 @@
+/** What the pod template of a DaemonSet has to tolerate, and the patch that makes it so. Pure. */
+import type { DaemonSet, JsonPatchOperation, PodSpec, Toleration } from "@berth/kube";
+import type { Instant } from "../node/capability.ts";
+import { recordTolerations } from "../node/given-tolerations.ts";
+import { field, textMapField } from "../node/untrusted-json.ts";
+import { type GovernContext, governing } from "./govern.ts";
+import type { ImageQuestion, ImageSight } from "./image-sight.ts";
+import type { PodVerdict, WorkloadOutcome } from "./pod-view.ts";
+import { ARCHITECTURE } from "./policy.ts";
+import { appendTolerations, keysToGive, missingTolerations, uncoveredKeys } from "./tolerations.ts";
+import { judge, recheckAfter, wantsOf } from "./verdict.ts";
+
+/** Where the tolerations of a pod template are. */
+export const TEMPLATE_TOLERATIONS = "/spec/template/spec/tolerations";
+
+/** Everything by which a DaemonSet is decided. */
+export interface DaemonSetView extends GovernContext {
+  readonly daemonSet: DaemonSet;
+  readonly namespaceLabels: Readonly<Record<string, string>> | undefined;
+  /** The keys in force: `taintKeys`. */
+  readonly keys: readonly string[];
+  readonly sight: ImageSight;
+  readonly now: Instant;
+  /** Since when its images are waited for; absent: they may be waited for without end. */
+  readonly heldSince?: Instant | undefined;
+}
+
+export interface DaemonSetDecision {
+  readonly verdict: PodVerdict;
+  /** What the template lacks. */
+  readonly missing: readonly Toleration[];
+  /** Adds that, and fails when the DaemonSet has changed since it was read. It starts a roll-out. */
+  readonly patch?: readonly JsonPatchOperation[];
+  readonly outcome: WorkloadOutcome;
+  /** Is there any key in force that it could have to tolerate? */
+  readonly isConcerned: boolean;
+  /** Images whose facts have to come. */
+  readonly wants: readonly ImageQuestion[];
+  /** When the verdict changes by itself. */
+  readonly recheckAfterMs?: number;
+}
+
+/**
+ * The DaemonSet controller asks the template, and not the pods, whether a node with a taint gets one: without the
+ * toleration there, nodes that come later would stay without network, storage or logs. Its affinity is left alone.
+ */
+export function decideDaemonSet(view: DaemonSetView): DaemonSetDecision {
+  const { daemonSet, namespaceLabels, keys, sight, now, heldSince } = view;
+  const { namespace = "", resourceVersion } = daemonSet.metadata ?? {};
+  const template: unknown = daemonSet.spec?.template;
+  const spec = (field(template, "spec") ?? {}) as PodSpec;
+  const metadata = field(template, "metadata");
+  const labels = textMapField(metadata, "labels");
+  const policy = governing(view, { namespace, namespaceLabels, labels });
+  const annotations = textMapField(metadata, "annotations");
+  const verdict = judge({ namespace, annotations, spec, policy }, sight, { now, heldSince });
+  const isConcerned = keys.length > 0;
+  const isSettled = verdict.kind === "fits" || verdict.kind === "any";
+  const asked = isSettled ? keysToGive(spec.tolerations, keys, verdict) : keys;
+  const missing = missingTolerations(spec.tolerations, asked, verdict);
+  const additions = appendTolerations(spec.tolerations, missing, TEMPLATE_TOLERATIONS);
+  const expiresAt = (heldSince ?? now) + (policy?.maxHoldMs ?? 0);
+  const recheckAfterMs = isConcerned ? recheckAfter(verdict, { now, expiresAt }) : undefined;
+  const hasPatch = additions.length > 0 && resourceVersion !== undefined;
+  return {
+    verdict,
+    missing,
+    ...(hasPatch && {
+      patch: [
+        { op: "test", path: "/metadata/resourceVersion", value: resourceVersion },
+        ...additions,
+        // A stored DaemonSet has annotations, also where the cache keeps none of them.
+        ...recordTolerations(ARCHITECTURE, daemonSet.metadata?.annotations ?? {}, missing),
+      ],
+    }),
+    outcome: {
+      rule: policy?.rule,
+      uncovered: uncoveredKeys(spec.tolerations, asked, verdict),
+      phase: isSettled ? "settled" : verdict.kind,
+    },
+    isConcerned,
+    wants: isConcerned ? wantsOf(verdict) : [],
+    ...(recheckAfterMs !== undefined && { recheckAfterMs }),
+  };
+}

@@ -1,0 +1,253 @@
+import type { Pod } from "@berth/kube";
+import { aPod, type PodBuilder } from "@berth/testcluster";
+import { describe, expect, it } from "vitest";
+import { applyPatch } from "../node/testing/json-patch.ts";
+import { decidePod, isUnscheduled, type PodDecision, type PodView } from "./decide-pod.ts";
+import { type PolicyInit, policyInForce } from "./testing/policies.ts";
+import { type KnownImages, sightOf } from "./testing/sight.ts";
+
+const CREATED = Date.parse("2026-01-01T00:00:00Z");
+const GATE = { name: "berth.dev/architecture" };
+const IMAGES: KnownImages = {
+  amd: ["amd64"],
+  arm: ["arm64"],
+  gone: { failed: "ImageNotFound", retryAt: CREATED + 60_000 },
+};
+const version = { op: "test", path: "/metadata/resourceVersion", value: "7" };
+const tolerating = (value: string): object => ({ key: "supported-arch", value, effect: "NoSchedule" });
+const requiring = (value: string): object => ({
+  nodeAffinity: {
+    requiredDuringSchedulingIgnoredDuringExecution: {
+      nodeSelectorTerms: [
+        {
+          matchExpressions: [
+            { key: "kubernetes.io/arch", operator: "In", values: [value] },
+            { key: "kubernetes.io/os", operator: "In", values: ["linux"] },
+          ],
+        },
+      ],
+    },
+  },
+});
+
+function pod(image: string, ...gates: readonly { readonly name: string }[]): PodBuilder {
+  return aPod("p")
+    .image(image)
+    .stored({ uid: "u", resourceVersion: "7", creationTimestamp: "2026-01-01T00:00:00Z" })
+    .with((it) => ({
+      ...it,
+      spec: { containers: [], ...it.spec, ...(gates.length > 0 && { schedulingGates: gates }) },
+    }));
+}
+
+interface Case extends Partial<Omit<PodView, "pod" | "policy">> {
+  /** `null`: nobody governs it. */
+  readonly policy?: PolicyInit | null;
+  readonly images?: KnownImages;
+  readonly afterMs?: number;
+}
+
+function decide(builder: PodBuilder, input: Case = {}): PodDecision {
+  const { policy = {}, images = IMAGES, afterMs = 1000, keys, ...more } = input;
+  const inForce = policy === null ? undefined : policyInForce({ mode: "Affinity", ...policy });
+  const mode = policy?.mode ?? "Affinity";
+  return decidePod({
+    pod: builder.build(),
+    policy: inForce,
+    keys: keys ?? (mode === "Affinity" ? [] : ["supported-arch"]),
+    sight: sightOf(images),
+    now: CREATED + afterMs,
+    seenSince: CREATED,
+    ...more,
+  });
+}
+
+function after(builder: PodBuilder, { patch = [] }: PodDecision): Pod["spec"] {
+  return (applyPatch(builder.build(), patch) as Pod).spec;
+}
+
+const taint: Case = { policy: { mode: "Taint" } };
+const both: Case = { policy: { mode: "Both" } };
+
+describe("a gated pod", () => {
+  it("A-B11 whose images are known now: affinity and gate in one patch, guarded by version and name of the gate", () => {
+    const held = pod("amd", { name: "kueue" }, GATE);
+    const decision = decide(held);
+    expect(decision.patch?.slice(0, 2)).toEqual([
+      version,
+      { op: "test", path: "/spec/schedulingGates/1/name", value: GATE.name },
+    ]);
+    expect(decision).toMatchObject({ isLifted: true, outcome: { rule: "cluster/p", phase: "settled" } });
+    expect(decision).not.toHaveProperty("finding");
+    expect(after(held, decision)).toMatchObject({
+      affinity: requiring("amd64"),
+      schedulingGates: [{ name: "kueue" }],
+    });
+  });
+
+  it("with taints as well: its tolerations in the same patch", () => {
+    const held = pod("amd", GATE).tolerating({ key: "x" });
+    expect(after(held, decide(held, both))).toMatchObject({
+      tolerations: [{ key: "x" }, tolerating("amd64")],
+      affinity: requiring("amd64"),
+      schedulingGates: [],
+    });
+  });
+
+  it("whose images are not known: held, looked at again when maxHold passes, and then let go by the policy", () => {
+    const held = pod("new", GATE);
+    const waiting = decide(held);
+    expect(waiting).not.toHaveProperty("patch");
+    expect(waiting).toMatchObject({ recheckAfterMs: 29_000, wants: [{ image: "new" }] });
+    expect(waiting.outcome.phase).toBe("waiting");
+    const late = { afterMs: 30_000 };
+    const released = decide(held, late);
+    expect(after(held, released)).not.toHaveProperty("affinity");
+    expect(released).toMatchObject({
+      isLifted: true,
+      finding: { reason: "HoldExpired", severity: "warning" },
+    });
+    const fallback: PolicyInit = { afterMaxHold: "Fallback", fallbackArchitectures: ["arm64"] };
+    expect(after(held, decide(held, { ...late, policy: fallback }))).toMatchObject({
+      affinity: requiring("arm64"),
+    });
+    const kept = decide(held, { ...late, policy: { afterMaxHold: "Keep" } });
+    expect(kept).not.toHaveProperty("patch");
+    expect(kept).toMatchObject({ finding: { reason: "HoldExpired" }, outcome: { phase: "waiting" } });
+  });
+
+  it("that was held while no process ran gets one look first", () => {
+    const held = pod("new", GATE);
+    const late = { afterMs: 3_600_000, seenSince: CREATED + 3_599_000 };
+    expect(decide(held, late)).toMatchObject({ recheckAfterMs: 4000, isLifted: false });
+    expect(decide(held, { ...late, seenSince: CREATED + 3_595_000 })).toMatchObject({ isLifted: true });
+    const short = { ...late, policy: { maxHold: "1s" } };
+    expect(decide(held, short)).toMatchObject({ isLifted: true });
+  });
+
+  it("is not held longer because the API server's clock is ahead", () => {
+    expect(decide(pod("new", GATE), { afterMs: -3_570_000, seenSince: CREATED - 3_600_000 }).isLifted).toBe(
+      true,
+    );
+  });
+
+  it("A-B1 that can run nowhere: held, with an Event that names the containers", () => {
+    const decision = decide(pod("amd", GATE).container("side", "arm"));
+    expect(decision).not.toHaveProperty("patch");
+    expect(decision.outcome.phase).toBe("impossible");
+    expect(decision.finding).toMatchObject({ reason: "NoCommonArchitecture", subject: "Pod default/p" });
+    expect(decision.finding?.message).toContain(
+      "container main (docker.io/library/amd:latest) runs on amd64",
+    );
+  });
+
+  it("A-B8 that cannot be resolved and is closed: held, and looked at again with the registry", () => {
+    const decision = decide(pod("gone", GATE), { policy: { unresolvable: "Closed" } });
+    expect(decision).not.toHaveProperty("patch");
+    expect(decision).toMatchObject({
+      recheckAfterMs: 59_000,
+      finding: { reason: "ImageNotFound" },
+      outcome: { phase: "unresolvable" },
+    });
+  });
+
+  it.each<readonly [string, PodBuilder, Case]>([
+    ["no policy governs any more", pod("new", GATE), { policy: null }],
+    ["a policy governs that only taints", pod("new", GATE), taint],
+    ["is of a DaemonSet", pod("new", GATE).ofDaemonSet("ds"), {}],
+    ["is of kube-system", pod("new", GATE).in("kube-system"), {}],
+  ])(
+    "that %s is let go as it is, but not before a policy had time to come to this replica",
+    (_, held, input) => {
+      const early = decide(held, { ...input, afterMs: 1500 });
+      expect(early).not.toHaveProperty("patch");
+      expect(early).toMatchObject({ isLifted: false, recheckAfterMs: 500, outcome: { phase: "waiting" } });
+      const decision = decide(held, { ...input, afterMs: 2000 });
+      expect(decision.isLifted).toBe(true);
+      expect(after(held, decision)).toEqual({ ...held.build().spec, schedulingGates: [] });
+    },
+  );
+});
+
+describe("a pod without our gate", () => {
+  it("A-P4 gets the tolerations that it lacks, behind those that stand", () => {
+    const decision = decide(pod("amd").tolerating({ key: "x" }), taint);
+    expect(decision.patch).toEqual([
+      version,
+      { op: "add", path: "/spec/tolerations/-", value: tolerating("amd64") },
+    ]);
+    expect(decision).toMatchObject({ isLifted: false, outcome: { uncovered: ["supported-arch"] } });
+  });
+
+  it("A-P7 that has them is settled", () => {
+    const decision = decide(pod("amd").tolerating(tolerating("amd64")), taint);
+    expect(decision).not.toHaveProperty("patch");
+    expect(decision).not.toHaveProperty("recheckAfterMs");
+    expect(decision.outcome).toEqual({ rule: "cluster/p", uncovered: [], phase: "settled" });
+  });
+
+  it("A-P11 with nothing in common gets none, keeps no node from being tainted, and an Event tells", () => {
+    const decision = decide(pod("amd").container("side", "arm"), taint);
+    expect(decision).not.toHaveProperty("patch");
+    expect(decision.outcome).toEqual({ rule: "cluster/p", uncovered: [], phase: "impossible" });
+    expect(decision.finding?.reason).toBe("NoCommonArchitecture");
+  });
+
+  it("waits for its images since it was first seen, however old it is", () => {
+    const old = { ...taint, afterMs: 3_600_000, seenSince: CREATED + 3_590_000 };
+    expect(decide(pod("new"), old)).toMatchObject({
+      recheckAfterMs: 20_000,
+      outcome: { uncovered: ["supported-arch"], phase: "waiting" },
+    });
+    const exists = { key: "supported-arch", operator: "Exists", effect: "NoSchedule" };
+    const late = decide(pod("new"), { ...old, seenSince: CREATED });
+    expect(after(pod("new"), late)).toMatchObject({ tolerations: [exists] });
+    expect(late.finding?.reason).toBe("HoldExpired");
+  });
+
+  it("keeps the tolerations that facts gave it once those are lost", () => {
+    const given = pod("new").tolerating(tolerating("amd64"));
+    const late = decide(given, { ...taint, afterMs: 30_000 });
+    expect(late).not.toHaveProperty("patch");
+    expect(late.outcome).toEqual({ rule: "cluster/p", uncovered: [], phase: "settled" });
+  });
+
+  it("that nobody governs tolerates everything", () => {
+    const decision = decide(pod("amd"), { policy: null, keys: ["supported-arch"] });
+    expect(after(pod("amd"), decision)).toMatchObject({ tolerations: [{ operator: "Exists" }] });
+    expect(decision).not.toHaveProperty("finding");
+  });
+
+  it("is not narrowed, and its images are asked for only where that changes anything", () => {
+    const decision = decide(pod("new", { name: "kueue" }));
+    expect(decision).not.toHaveProperty("patch");
+    expect(decision).toMatchObject({ wants: [], outcome: { phase: "settled" } });
+    expect(decide(pod("amd", { name: "kueue" }))).not.toHaveProperty("patch");
+  });
+});
+
+describe("a pod that the API server refused to change", () => {
+  const refusal = "admission webhook says no";
+
+  it("is let go without anything else, and an Event says so", () => {
+    const held = pod("amd", GATE);
+    const decision = decide(held, { ...both, refusal });
+    expect(after(held, decision)).toEqual({ ...held.build().spec, schedulingGates: [] });
+    expect(decision.finding).toMatchObject({ reason: "PodPatchRefused", message: refusal });
+  });
+
+  it("stays held where no verdict lets it go, and as it is where it is not held", () => {
+    expect(decide(pod("new", GATE), { refusal })).not.toHaveProperty("patch");
+    const open = decide(pod("amd"), { ...taint, refusal });
+    expect(open).not.toHaveProperty("patch");
+    expect(open.outcome.uncovered).toEqual(["supported-arch"]);
+    expect(open.finding?.reason).toBe("PodPatchRefused");
+  });
+});
+
+it("only pods that are still to be scheduled are looked at", () => {
+  expect(isUnscheduled(aPod("p").build())).toBe(true);
+  expect(isUnscheduled(aPod("p").on("n").build())).toBe(false);
+  expect(isUnscheduled(aPod("p").phase("Failed").build())).toBe(false);
+  expect(isUnscheduled(aPod("p").stored({ deletionTimestamp: "2026-01-01T00:00:00Z" }).build())).toBe(false);
+});

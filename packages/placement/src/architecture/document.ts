@@ -1,0 +1,210 @@
+/** `ArchitecturePolicy`, `berth.dev/v1alpha1`: pods run only where all their images do. */
+import * as z from "zod";
+import { duration } from "../api/duration.ts";
+import { withRules } from "../api/schema.ts";
+import { labelKey, type Selector, selector } from "../api/selector.ts";
+
+/** The taint key of archaware-controller, whose clusters are served unchanged: `./README.md`. */
+export const ORIGINAL_ARCHITECTURE_KEY = "supported-arch";
+/** The scheduling gate of a pod whose images are still looked up. */
+export const ARCHITECTURE_GATE = "berth.dev/architecture";
+/** Condition of a pod that Berth keeps pending since it can run nowhere. It stands only that long, with status `False`. */
+export const ARCHITECTURE_CONDITION = "berth.dev/ArchitectureFits";
+/** On a pod: the architectures it runs on (`amd64,arm64`), whatever its images say. `*` is any. */
+export const ARCHITECTURES_ANNOTATION = "berth.dev/architectures";
+/** On a namespace, with the value `ignore`: its pods are opted out. */
+export const ARCHITECTURE_LABEL = "berth.dev/architecture";
+/** On a policy, with the value `true`: its nodes may be tainted (`bootstrap: Confirm`). */
+export const BOOTSTRAP_ANNOTATION = "berth.dev/bootstrap-confirmed";
+
+export interface ArchitectureTaint {
+  /** Default that of archaware-controller. GKE's own is `kubernetes.io/arch`. */
+  readonly key: string;
+  /** `Leave`: somebody else taints the nodes, and only pods are made to tolerate it. Default `Taint`. */
+  readonly nodes: "Taint" | "Leave";
+  /** Which nodes are tainted. Default all. */
+  readonly nodeSelector: Selector;
+}
+
+/** What an image runs on, without asking a registry. */
+export interface ImageOverride {
+  /** A whole name, or one that ends with `*`; short names are made whole. The longest that fits counts. */
+  readonly image: string;
+  readonly architectures: readonly string[];
+}
+
+export interface ArchitecturePreference {
+  readonly architecture: string;
+  /** 1 to 100, as in `preferredDuringSchedulingIgnoredDuringExecution`. */
+  readonly weight: number;
+}
+
+export interface ArchitecturePolicySpec {
+  /** `Taint`: nodes are tainted, pods tolerate. `Affinity`: the node affinity of pods is narrowed. `Both`, to change over. */
+  readonly mode: "Taint" | "Affinity" | "Both";
+  /** As that operator does: pods that require architectures themselves are left alone, and `impossible` is `Hold`. */
+  readonly preset?: "multiarch-tuning-operator" | undefined;
+  /** Of several policies that select a pod the highest governs it, then the first by name. Default 0. */
+  readonly priority: number;
+  /** Of namespaces, by their labels. Default all. */
+  readonly namespaceSelector: Selector;
+  /** Pods of these are opted out. Default none. */
+  readonly excludedNamespaces: readonly string[];
+  readonly podSelector: Selector;
+  readonly taint: ArchitectureTaint;
+  /** `Confirm`: nodes are tainted once everything tolerates it and a person has said so. Default `Automatic`. */
+  readonly bootstrap: "Automatic" | "Confirm";
+  /** A pod is held no longer than this for its facts. Default `30s`. */
+  readonly maxHold: string;
+  /** What then: run on the fallback architectures, anywhere, or be held on. Default `Release`. */
+  readonly afterMaxHold: "Fallback" | "Release" | "Keep";
+  /** Also of images that cannot be resolved while `unresolvable` is `Open`. Default none: every architecture. */
+  readonly fallbackArchitectures: readonly string[];
+  /** A pod with an image that cannot be resolved may run anywhere, or nowhere. Default `Open`. */
+  readonly unresolvable: "Open" | "Closed";
+  /** A pod that can run nowhere is refused when it is made, or stays pending. Default `Refuse`; with mode `Taint` or a preset `Hold`. */
+  readonly impossible?: "Refuse" | "Hold" | undefined;
+  /** Default none. */
+  readonly preferences: readonly ArchitecturePreference[];
+  readonly images: readonly ImageOverride[];
+}
+
+const ARCHITECTURE_NAME = /^[a-z0-9](?:[-a-z0-9_.]{0,61}[a-z0-9])?$/;
+const NAMESPACE = /^[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?$/;
+const MAX_ARCHITECTURES = 16;
+const MAX_IMAGES = 256;
+const MAX_NAMESPACES = 64;
+
+const architecture = (): z.ZodString =>
+  z
+    .string()
+    .min(1)
+    .max(63)
+    .regex(
+      ARCHITECTURE_NAME,
+      "must be an architecture as nodes have it: amd64, arm64, arm, ppc64le, s390x, …",
+    );
+
+const architectures = (least: number): z.ZodReadonly<z.ZodArray<z.ZodString>> =>
+  z.array(architecture()).min(least).max(MAX_ARCHITECTURES).readonly();
+
+/** Schema of `spec`; parsing fills in the defaults. */
+export const architecturePolicySpec: z.ZodType<ArchitecturePolicySpec> = withRules<ArchitecturePolicySpec>(
+  z.strictObject({
+    mode: z
+      .enum(["Taint", "Affinity", "Both"])
+      .describe(
+        "Taint: nodes are tainted with their architecture, and pods tolerate those that their images run on. Affinity: the node affinity of new pods is narrowed. Both: to change from one to the other.",
+      ),
+    preset: z
+      .enum(["multiarch-tuning-operator"])
+      .optional()
+      .describe(
+        "Does as that operator does: a pod that requires architectures itself, by its node selector or in every term of its required node affinity, is left alone.",
+      ),
+    priority: z
+      .int()
+      .min(-1000)
+      .max(1000)
+      .default(0)
+      .describe("Of several policies that select a pod the highest governs it, then the first by name."),
+    namespaceSelector: selector().prefault({}).describe("Namespaces by their labels. {} is every one."),
+    excludedNamespaces: z
+      .array(z.string().regex(NAMESPACE, "must be the name of a namespace"))
+      .max(MAX_NAMESPACES)
+      .readonly()
+      .default([])
+      .describe(
+        "Pods of these are opted out, as are those of namespaces labelled berth.dev/architecture=ignore.",
+      ),
+    podSelector: selector().prefault({}).describe("Pods by their labels. {} is every one."),
+    taint: z
+      .strictObject({
+        key: labelKey()
+          .default(ORIGINAL_ARCHITECTURE_KEY)
+          .describe("Its value is the architecture of the node, its effect NoSchedule."),
+        nodes: z
+          .enum(["Taint", "Leave"])
+          .default("Taint")
+          .describe("Leave: somebody else taints them, and only pods are made to tolerate it."),
+        nodeSelector: selector().prefault({}).describe("Which nodes are tainted. {} is every node."),
+      })
+      .readonly()
+      .prefault({})
+      .describe("For the modes Taint and Both."),
+    bootstrap: z
+      .enum(["Automatic", "Confirm"])
+      .default("Automatic")
+      .describe(
+        "Nodes are tainted once all waiting pods and all DaemonSets tolerate it; with Confirm not before the annotation berth.dev/bootstrap-confirmed is true.",
+      ),
+    maxHold: duration()
+      .default("30s")
+      .describe("A pod is held no longer than this until its images are known."),
+    afterMaxHold: z
+      .enum(["Fallback", "Release", "Keep"])
+      .default("Release")
+      .describe("What then: run on the fallback architectures, run anywhere, or be held on."),
+    fallbackArchitectures: architectures(0)
+      .default([])
+      .describe("Where pods run whose images cannot be resolved, unless Closed. None is everywhere."),
+    unresolvable: z
+      .enum(["Open", "Closed"])
+      .default("Open")
+      .describe("Whether a pod may run whose images cannot be resolved."),
+    impossible: z
+      .enum(["Refuse", "Hold"])
+      .optional()
+      .describe(
+        "A pod that can run nowhere, because its images have no architecture in common or none that the pod requires, is refused when it is made, or stays pending. Default Refuse; with mode Taint or a preset Hold.",
+      ),
+    preferences: z
+      .array(
+        z.strictObject({
+          architecture: architecture().describe("Such as arm64."),
+          weight: z.int().min(1).max(100).describe("As of preferred node affinity."),
+        }),
+      )
+      .max(MAX_ARCHITECTURES)
+      .readonly()
+      .default([])
+      .describe("Which of several architectures a pod rather runs on, for the modes Affinity and Both."),
+    images: z
+      .array(
+        z.strictObject({
+          image: z.string().min(1).max(512).describe("A whole name, or one that ends with *."),
+          architectures: architectures(1).describe("What it runs on."),
+        }),
+      )
+      .max(MAX_IMAGES)
+      .readonly()
+      .default([])
+      .describe("What images run on, without asking a registry. The longest name that fits counts."),
+  }),
+  [
+    {
+      cel: 'self.afterMaxHold != "Fallback" || size(self.fallbackArchitectures) > 0',
+      holds: ({ afterMaxHold, fallbackArchitectures }) =>
+        afterMaxHold !== "Fallback" || fallbackArchitectures.length > 0,
+      message: "Fallback needs fallbackArchitectures",
+      field: "fallbackArchitectures",
+    },
+  ],
+).describe("Which pods, and how they come to nodes that all their images run on.");
+
+/** What Berth reports about a policy: counts and first names, never a list of all pods. */
+export interface ArchitecturePolicyStatus {
+  readonly observedGeneration?: number;
+  /** `Bootstrapping`: nodes are not tainted yet. `Tainting`, or `Narrowing` for the mode Affinity. */
+  readonly phase?: "Bootstrapping" | "Tainting" | "Narrowing";
+  /** Nodes that carry its taint. */
+  readonly taintedNodes?: number;
+  /** Pods and DaemonSets that nodes are not tainted for yet. */
+  readonly uncovered?: number;
+  /** The first of them, `Pod default/web-1` or `DaemonSet kube-system/cni`, at most 5. */
+  readonly firstUncovered?: readonly string[];
+  /** Pods that are held or not tolerated because their images are not known. */
+  readonly waitingPods?: number;
+  /** Pods that can run nowhere. */
+  readonly impossiblePods?: number;
+}

@@ -1,0 +1,234 @@
+/** Why a pod runs, or does not run, where it does: which image excludes which architecture. Plain data, for `explain`. */
+import type { Node, Pod, PodSpec, Toleration } from "@berth/kube";
+import type { Reason } from "../api/reasons.ts";
+import type { Instant } from "../node/capability.ts";
+import { firstOf } from "../node/first-names.ts";
+import { ownValue } from "../node/mark.ts";
+import { matchesNodeSelectorTerms } from "../node/selector.ts";
+import { tolerates } from "../node/tolerations.ts";
+import { taintKeys } from "./compile.ts";
+import { decidePod, isUnscheduled, type PodDecision } from "./decide-pod.ts";
+import { governing } from "./govern.ts";
+import type { ImageSight } from "./image-sight.ts";
+import { gateIndex } from "./pod-patch.ts";
+import { PATCH_RETRY_MS } from "./pod-reconciler.ts";
+import type { ImageAllowance, PodVerdict } from "./pod-view.ts";
+import type { ArchitecturePolicies } from "./policy.ts";
+import { missingTolerations } from "./tolerations.ts";
+
+export interface ImageExplanation {
+  /** `container app`, `image volume model`. */
+  readonly where: string;
+  /** In full. */
+  readonly image: string;
+  /** What it runs on; absent when it does not restrict, or is not known. */
+  readonly architectures?: readonly string[];
+  /** Architectures that nodes of the cluster have and this image does not run on. */
+  readonly excludes: readonly string[];
+  readonly source: ImageAllowance["source"];
+  /** Why it is not known. */
+  readonly problem?: { readonly reason: Reason; readonly message: string };
+}
+
+/** Nodes of one architecture, from the point of view of the pod. */
+export interface ArchitectureNodes {
+  /** `linux/arm64`; `unknown` for nodes that do not say theirs. */
+  readonly platform: string;
+  readonly nodes: number;
+  /** Nodes that the pod can still go to, as far as architecture, selectors, affinity and taints say. */
+  readonly left: number;
+  /** The first of them by name. */
+  readonly first: readonly string[];
+  /** Why the others are not, each with the number of nodes that it is the first reason for. */
+  readonly because: readonly { readonly why: string; readonly nodes: number }[];
+}
+
+export interface PodExplanation {
+  /** `default/web-1` */
+  readonly pod: string;
+  /** It has its node, and is not changed any more. */
+  readonly node?: string;
+  /** Why that node is not one where its images run; absent where it is, or that is not known. */
+  readonly misplaced?: string;
+  /** `cluster/default`; absent: none governs it. */
+  readonly policy?: string;
+  readonly verdict: PodVerdict["kind"];
+  readonly reason: Reason;
+  readonly message: string;
+  readonly architectures?: readonly string[];
+  readonly images: readonly ImageExplanation[];
+  /** Our scheduling gate holds it. */
+  readonly held?: {
+    /** RFC 3339. */
+    readonly since: string;
+    readonly forMs: number;
+    /** Then the policy decides without its images; absent where no policy governs it. */
+    readonly maxHoldMs?: number;
+  };
+  /** Other scheduling gates, which are not ours to lift. */
+  readonly otherGates: readonly string[];
+  /** What it lacks of tolerating the taints of all policies. */
+  readonly missingTolerations: readonly Toleration[];
+  /** What the next write does. */
+  readonly next?: "change" | "release";
+  /** A refused write is sent again after this long at most. */
+  readonly retryMs?: number;
+  readonly nodes: readonly ArchitectureNodes[];
+}
+
+export interface ExplainPodInput {
+  readonly pod: Pod;
+  readonly policies: ArchitecturePolicies | undefined;
+  /** Of its namespace. */
+  readonly namespaceLabels: Readonly<Record<string, string>> | undefined;
+  readonly sight: ImageSight;
+  readonly nodes: Iterable<Node>;
+  readonly now: Instant;
+  /** Berth's own. */
+  readonly ownNamespace?: string | undefined;
+}
+
+const MAX_FIRST = 5;
+const ARCHITECTURE_LABEL = "kubernetes.io/arch";
+const OS_LABEL = "kubernetes.io/os";
+
+/** Pure and total. */
+export function explainPod(input: ExplainPodInput): PodExplanation {
+  const { pod, now } = input;
+  const { metadata = {}, spec = { containers: [] } } = pod;
+  const { namespace = "", name = "", creationTimestamp: since = "" } = metadata;
+  const { decision, policy, keys } = decide(input);
+  const { verdict } = decision;
+  const { kind, reason, message, images } = verdict;
+  const missing = missingTolerations(spec.tolerations, keys, verdict);
+  const all = [...input.nodes];
+  const nodes = summarize(all, spec, { verdict, missing });
+  const its = spec.nodeName ? all.find((node) => node.metadata?.name === spec.nodeName) : undefined;
+  const misplaced = its && whyNotByImages(its, verdict);
+  const present = nodes.map(({ platform }) => platform.slice(platform.indexOf("/") + 1));
+  const isHeld = gateIndex(spec) >= 0;
+  const isOpen = isUnscheduled(pod);
+  return {
+    pod: `${namespace}/${name}`,
+    ...(spec.nodeName && { node: spec.nodeName }),
+    ...(misplaced !== undefined && { misplaced }),
+    ...(policy && { policy: policy.rule }),
+    verdict: kind,
+    reason,
+    message,
+    ...(kind === "fits" && { architectures: verdict.architectures }),
+    images: images.map((image) => explainImage(image, present)),
+    ...(isHeld && {
+      held: {
+        since,
+        forMs: Math.max(0, now - (Date.parse(since) || now)),
+        ...(policy && { maxHoldMs: policy.maxHoldMs }),
+      },
+    }),
+    otherGates: (spec.schedulingGates ?? [])
+      .map((gate) => gate.name)
+      .filter((_, at) => at !== gateIndex(spec)),
+    missingTolerations: isOpen ? missing : [],
+    ...(isOpen &&
+      decision.patch && { next: decision.isLifted ? "release" : "change", retryMs: PATCH_RETRY_MS }),
+    nodes,
+  };
+}
+
+function decide({ pod, policies, namespaceLabels, sight, now, ownNamespace }: ExplainPodInput): {
+  readonly decision: PodDecision;
+  readonly policy: ArchitecturePolicies["policies"][number] | undefined;
+  readonly keys: readonly string[];
+} {
+  const { namespace = "", labels, creationTimestamp = "" } = pod.metadata ?? {};
+  const inForce = policies?.policies ?? [];
+  const policy = governing({ policies: inForce, ownNamespace }, { namespace, namespaceLabels, labels });
+  const keys = taintKeys({ policies: inForce });
+  // Whoever runs has seen it since it was made.
+  const seenSince = Date.parse(creationTimestamp) || now;
+  return { decision: decidePod({ pod, policy, keys, sight, now, seenSince }), policy, keys };
+}
+
+function explainImage(
+  { use, knowledge, architectures, source }: ImageAllowance,
+  present: readonly string[],
+): ImageExplanation {
+  const excludes =
+    architectures === undefined
+      ? []
+      : [...new Set(present)].filter((it) => it !== "unknown" && !architectures.includes(it));
+  return {
+    where: use.where,
+    image: knowledge.name,
+    ...(architectures && { architectures }),
+    excludes: excludes.toSorted(),
+    source,
+    // What the registry says does not matter where the policy has its own word.
+    ...(source !== "policy" &&
+      knowledge.state === "failed" && {
+        problem: { reason: knowledge.reason, message: knowledge.message },
+      }),
+  };
+}
+
+interface Wanted {
+  readonly verdict: PodVerdict;
+  /** Tolerations that it is about to get. */
+  readonly missing: readonly Toleration[];
+}
+
+function summarize(nodes: Iterable<Node>, spec: PodSpec, wanted: Wanted): readonly ArchitectureNodes[] {
+  const found = new Map<string, { nodes: number; left: string[]; because: Map<string, number> }>();
+  for (const node of nodes) {
+    const { architecture = "", operatingSystem = "linux" } = node.status?.nodeInfo ?? {};
+    const platform = architecture === "" ? "unknown" : `${operatingSystem}/${architecture}`;
+    const entry = found.get(platform) ?? { nodes: 0, left: [], because: new Map<string, number>() };
+    found.set(platform, entry);
+    entry.nodes += 1;
+    const why = whyNot(node, spec, wanted);
+    if (why === undefined) entry.left.push(node.metadata?.name ?? "");
+    else entry.because.set(why, (entry.because.get(why) ?? 0) + 1);
+  }
+  return [...found]
+    .toSorted(([a], [b]) => (a < b ? -1 : 1))
+    .map(([platform, { nodes: count, left, because }]) => ({
+      platform,
+      nodes: count,
+      left: left.length,
+      first: firstOf(left, MAX_FIRST),
+      because: [...because].map(([why, of]) => ({ why, nodes: of })).toSorted((a, b) => b.nodes - a.nodes),
+    }));
+}
+
+function whyNotByImages({ metadata, status }: Node, verdict: PodVerdict): string | undefined {
+  const labels = metadata?.labels;
+  const { architecture = ownValue(labels, ARCHITECTURE_LABEL) } = status?.nodeInfo ?? {};
+  if (verdict.kind === "impossible") return "no architecture runs all images";
+  if (verdict.kind !== "fits") return undefined;
+  if (architecture !== undefined && !verdict.architectures.includes(architecture)) {
+    return `its images do not run on ${architecture}`;
+  }
+  const os = ownValue(labels, OS_LABEL);
+  return os !== undefined && os !== verdict.os ? `its images do not run on ${os}` : undefined;
+}
+
+/** The first reason, in the order in which a person would look for it. */
+function whyNot(node: Node, spec: PodSpec, { verdict, missing }: Wanted): string | undefined {
+  const byImages = whyNotByImages(node, verdict);
+  if (byImages !== undefined) return byImages;
+  const labels = node.metadata?.labels;
+  const isSelected = Object.entries(spec.nodeSelector ?? {}).every(
+    ([key, value]) => ownValue(labels, key) === value,
+  );
+  if (!isSelected) return "its node selector does not match";
+  const required = spec.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution;
+  if (required !== undefined && !matchesNodeSelectorTerms(required.nodeSelectorTerms, node)) {
+    return "its node affinity does not match";
+  }
+  if (node.spec?.unschedulable === true) return "the node is cordoned";
+  const tolerations = [...(spec.tolerations ?? []), ...missing];
+  const taint = node.spec?.taints?.find(
+    (it) => (it.effect === "NoSchedule" || it.effect === "NoExecute") && !tolerates(tolerations, it),
+  );
+  return taint && `it does not tolerate ${taint.key}=${taint.value ?? ""}:${taint.effect}`;
+}

@@ -1,0 +1,74 @@
+/** Everywhere that a pod names an image, and how kubelet would come by it. Total: a spec may be whatever somebody sent. */
+import type { PodSpec } from "@berth/kube";
+import { field, listField, textField } from "../node/untrusted-json.ts";
+import type { ImageAccess, ImageQuestion } from "./image-sight.ts";
+import type { ImageUse } from "./pod-view.ts";
+
+const CONTAINERS = [
+  ["containers", "container"],
+  ["initContainers", "init container"],
+  ["ephemeralContainers", "ephemeral container"],
+] as const;
+
+/** Names in a valid pod are no longer than this; others are only ever shown. */
+const MAX_NAME = 63;
+
+/**
+ * In the order of the pod: containers, init containers (restartable ones are among them), ephemeral containers, image
+ * volumes. A use without an image is left out: whoever fills it in is followed by another look. The same image twice is
+ * two uses with equal questions.
+ */
+export function imageUses(spec: PodSpec, namespace: string): readonly ImageUse[] {
+  const access = accessOf(spec, namespace);
+  const uses: ImageUse[] = [];
+  for (const [list, kind] of CONTAINERS) {
+    for (const container of listField(spec, list)) {
+      const question = questionOf(container, "image", "imagePullPolicy", access);
+      if (question !== undefined) uses.push({ where: whereOf(kind, container), isVolume: false, question });
+    }
+  }
+  for (const volume of listField(spec, "volumes")) {
+    const question = questionOf(field(volume, "image"), "reference", "pullPolicy", access);
+    if (question !== undefined) {
+      uses.push({ where: whereOf("image volume", volume), isVolume: true, question });
+    }
+  }
+  return uses;
+}
+
+function whereOf(kind: string, named: unknown): string {
+  return `${kind} ${textField(named, "name").slice(0, MAX_NAME)}`.trimEnd();
+}
+
+function questionOf(
+  holder: unknown,
+  imageField: string,
+  policyField: string,
+  access: ImageAccess,
+): ImageQuestion | undefined {
+  const image = textField(holder, imageField);
+  if (image.trim() === "") return undefined;
+  return { image, pull: pullOf(textField(holder, policyField), image), access };
+}
+
+/** Unless given, as the API server fills it in (`SetDefaults_Container`, pkg/apis/core/v1/defaults.go, v1.36). */
+function pullOf(given: string, image: string): ImageQuestion["pull"] {
+  if (given === "Always" || given === "IfNotPresent" || given === "Never") return given;
+  return isLatest(image) ? "Always" : "IfNotPresent";
+}
+
+/** Is the tag `latest`, or neither a tag nor a digest given? */
+function isLatest(image: string): boolean {
+  const [name = "", digest] = image.split("@", 2);
+  const colon = name.indexOf(":", name.lastIndexOf("/") + 1);
+  return colon < 0 ? digest === undefined : name.slice(colon + 1) === "latest";
+}
+
+function accessOf(spec: PodSpec, namespace: string): ImageAccess {
+  const secrets = listField(spec, "imagePullSecrets").map((it) => textField(it, "name"));
+  return {
+    namespace,
+    serviceAccount: textField(spec, "serviceAccountName") || textField(spec, "serviceAccount") || "default",
+    secrets: secrets.filter((name) => name !== ""),
+  };
+}

@@ -1,0 +1,252 @@
+/** What the real API server makes of the patches of pods: at creation, and of pods that are stored and gated. */
+import { ApiError, isApiError, type JsonPatchOperation, namespaces, type Pod, pods } from "@berth/kube";
+import { clusterName, createSilentLogger, systemClock } from "@berth/runtime";
+import { aPod, type PodBuilder, sharedTestCluster, type TestCluster } from "@berth/testcluster";
+import { beforeAll, describe, expect, it } from "vitest";
+import { applyPatch } from "../node/testing/json-patch.ts";
+import { admitPod } from "./admit.ts";
+import { decidePod } from "./decide-pod.ts";
+import { createPodReconciler } from "./pod-reconciler.ts";
+import { type PolicyInit, policiesOf } from "./testing/policies.ts";
+import { type KnownImages, sightOf } from "./testing/sight.ts";
+
+const GATE = { name: "berth.dev/architecture" };
+const KNOWN: KnownImages = { multi: ["amd64", "arm64"], amd: ["amd64"] };
+const both: PolicyInit = { mode: "Both", preferences: [{ architecture: "arm64", weight: 30 }] };
+
+let cluster: TestCluster;
+let namespace: string;
+let count = 0;
+
+beforeAll(async () => {
+  cluster = await sharedTestCluster();
+  namespace = "architecture-pods";
+  await cluster.client.create(namespaces, { metadata: { name: namespace } });
+});
+
+/** As the webhook would have it stored. */
+function admitted(pod: PodBuilder, images: KnownImages, policy = both): Pod {
+  const object = pod.build();
+  const answer = admitPod(
+    {
+      policies: policiesOf({ p: policy }).policies,
+      namespaceLabels: () => ({}),
+      sight: sightOf(images),
+      now: Date.now(),
+    },
+    { kind: { kind: "Pod" }, operation: "CREATE", object, namespace },
+  );
+  if (!answer.allowed) throw new Error(answer.message);
+  return applyPatch(object, answer.patch) as Pod;
+}
+
+const aName = (): string => `p-${++count}`;
+const create = (pod: Pod): Promise<Pod> => cluster.client.create(pods, pod, { namespace });
+
+function patch(pod: Pod, body: readonly JsonPatchOperation[]): Promise<Pod> {
+  const name = pod.metadata?.name ?? "";
+  return cluster.client.patch(pods, { namespace, name }, { type: "json", body });
+}
+
+function decisionOf(pod: Pod, policy = both, images = KNOWN): readonly JsonPatchOperation[] {
+  const { policies } = policiesOf({ p: policy });
+  const { patch: body } = decidePod({
+    pod,
+    policy: policies[0],
+    keys: ["supported-arch"],
+    sight: sightOf(images),
+    now: Date.now(),
+  });
+  if (body === undefined) throw new Error("there is nothing to change");
+  return body;
+}
+
+/** With everything that a patch could lose: gates of others, a sidecar, user affinity, fields that are rarely set. */
+function rich(image: string): PodBuilder {
+  return aPod(aName())
+    .in(namespace)
+    .image(image)
+    .tolerating({ key: "x", operator: "Exists" })
+    .with((it) => ({
+      ...it,
+      spec: {
+        containers: [],
+        ...it.spec,
+        hostUsers: false,
+        schedulingGates: [{ name: "kueue.x-k8s.io/admission" }],
+        initContainers: [{ name: "mesh", image, restartPolicy: "Always" }],
+        affinity: {
+          nodeAffinity: {
+            requiredDuringSchedulingIgnoredDuringExecution: {
+              nodeSelectorTerms: [
+                { matchExpressions: [{ key: "zone", operator: "In", values: ["a"] }] },
+                { matchFields: [{ key: "metadata.name", operator: "In", values: ["n"] }] },
+                {},
+              ],
+            },
+          },
+          podAntiAffinity: {
+            preferredDuringSchedulingIgnoredDuringExecution: [
+              {
+                weight: 1,
+                podAffinityTerm: { topologyKey: "zone", labelSelector: {}, matchLabelKeys: ["a"] },
+              },
+            ],
+          },
+        },
+      },
+    }));
+}
+
+const ours = [
+  { key: "kubernetes.io/arch", operator: "In", values: ["amd64", "arm64"] },
+  { key: "kubernetes.io/os", operator: "In", values: ["linux"] },
+];
+const tolerating = (value: string): object => ({ key: "supported-arch", value, effect: "NoSchedule" });
+
+describe("the API server", () => {
+  it("A-B11 stores a pod as the webhook has narrowed it", async () => {
+    const { spec } = await create(admitted(aPod(aName()).in(namespace).image("multi"), KNOWN));
+    expect(spec?.schedulingGates).toBeUndefined();
+    expect(spec?.affinity?.nodeAffinity).toEqual({
+      requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: [{ matchExpressions: ours }] },
+      preferredDuringSchedulingIgnoredDuringExecution: [
+        { weight: 30, preference: { matchExpressions: [{ ...ours[0], values: ["arm64"] }] } },
+      ],
+    });
+    expect(spec?.tolerations).toEqual(expect.arrayContaining([tolerating("amd64"), tolerating("arm64")]));
+  });
+
+  it("A-B9 takes tolerations, affinity and gate of a held pod in one patch, and keeps every other byte", async () => {
+    const stored = await create(admitted(rich("multi"), {}));
+    expect(stored.spec?.schedulingGates).toEqual([{ name: "kueue.x-k8s.io/admission" }, GATE]);
+    const { spec } = await patch(stored, decisionOf(stored));
+    const { tolerations, schedulingGates, affinity, ...rest } = spec ?? { containers: [] };
+    const {
+      tolerations: had,
+      schedulingGates: _,
+      affinity: user,
+      ...before
+    } = stored.spec ?? { containers: [] };
+    expect(rest).toEqual(before);
+    expect(schedulingGates).toEqual([{ name: "kueue.x-k8s.io/admission" }]);
+    expect(tolerations).toEqual([...(had ?? []), tolerating("amd64"), tolerating("arm64")]);
+    expect(affinity?.podAntiAffinity).toEqual(user?.podAntiAffinity);
+    const terms = affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution?.nodeSelectorTerms;
+    expect(terms).toEqual([
+      { matchExpressions: [{ key: "zone", operator: "In", values: ["a"] }, ...ours] },
+      { matchFields: [{ key: "metadata.name", operator: "In", values: ["n"] }], matchExpressions: ours },
+      {},
+    ]);
+  });
+
+  it("A-B9 takes tolerations of a pod that is not gated, and keeps every other byte", async () => {
+    const stored = await create(rich("amd").build());
+    const { spec } = await patch(stored, decisionOf(stored, { mode: "Taint" }));
+    expect(spec).toEqual({
+      ...stored.spec,
+      tolerations: [...(stored.spec?.tolerations ?? []), tolerating("amd64")],
+    });
+  });
+
+  it("refuses the patch of a version that is no more", async () => {
+    const stored = await create(admitted(rich("multi"), {}));
+    const body = decisionOf(stored);
+    await patch(stored, [{ op: "add", path: "/metadata/labels", value: { touched: "yes" } }]);
+    const error: unknown = await patch(stored, body).catch((it: unknown) => it);
+    expect(isApiError(error, "invalid", "conflict")).toBe(true);
+    const failure = error instanceof ApiError ? error.failure : undefined;
+    const causes = failure !== undefined && "causes" in failure ? failure.causes : [];
+    expect(causes.filter(({ field }) => field !== undefined && field !== "")).toEqual([]);
+  });
+});
+
+describe("the reconciler, with a real API server", () => {
+  interface Run {
+    readonly stored: Pod;
+    readonly reconcile: () => Promise<Pod>;
+    readonly requests: () => number;
+    know(images: KnownImages): void;
+    read(): Promise<void>;
+  }
+
+  async function aRun(pod: Pod): Promise<Run> {
+    const stored = await create(pod);
+    const name = stored.metadata?.name ?? "";
+    let seen = stored;
+    let images: KnownImages = {};
+    let requests = 0;
+    const reconcile = createPodReconciler({
+      pods: { get: () => seen },
+      namespaceLabels: () => ({}),
+      policies: () => policiesOf({ p: both }),
+      sight: { look: (question) => sightOf(images).look(question) },
+      demand: { want: () => undefined },
+      patchPod: (_, of, body, signal) => {
+        requests += 1;
+        return cluster.client.patch(pods, { namespace, name: of }, { type: "json", body }, { signal });
+      },
+      patchStatus: (_, of, body, signal) =>
+        cluster.client.patch(
+          pods,
+          { namespace, name: of },
+          { type: "strategic", body },
+          { subresource: "status", signal },
+        ),
+      clock: systemClock,
+    });
+    const context = { signal: AbortSignal.timeout(30_000), log: createSilentLogger() };
+    const get = (): Promise<Pod> => cluster.client.get(pods, { namespace, name });
+    return {
+      stored,
+      requests: () => requests,
+      know: (known) => void (images = known),
+      read: async () => void (seen = await get()),
+      reconcile: async () => {
+        await reconcile({ cluster: clusterName("c"), namespace, name }, context);
+        return get();
+      },
+    };
+  }
+
+  it("on a miss: nothing, and when the facts come one patch", async () => {
+    const run = await aRun(admitted(aPod(aName()).in(namespace).image("multi"), {}));
+    expect(await run.reconcile()).toEqual(run.stored);
+    run.know(KNOWN);
+    const after = await run.reconcile();
+    expect(after.spec?.schedulingGates).toBeUndefined();
+    await run.read();
+    await run.reconcile();
+    expect(run.requests()).toBe(1);
+  });
+
+  it("behind the server: its patch meets another version, and the next one lands", async () => {
+    const run = await aRun(admitted(aPod(aName()).in(namespace).image("amd"), {}));
+    await patch(run.stored, [{ op: "add", path: "/metadata/labels", value: { touched: "yes" } }]);
+    run.know(KNOWN);
+    expect((await run.reconcile()).spec?.schedulingGates).toEqual([GATE]);
+    await run.read();
+    expect((await run.reconcile()).spec?.schedulingGates).toBeUndefined();
+    expect(run.requests()).toBe(2);
+  });
+
+  it("I-11 has the server store the condition of a pod that can run nowhere, and take it off again", async () => {
+    const selecting = aPod(aName()).in(namespace).image("amd").selecting({ "kubernetes.io/arch": "arm64" });
+    const run = await aRun(admitted(selecting, {}));
+    run.know(KNOWN);
+    const { status } = await run.reconcile();
+    const others = run.stored.status?.conditions ?? [];
+    expect(others).not.toEqual([]);
+    const ours = {
+      type: "berth.dev/ArchitectureFits",
+      status: "False",
+      reason: "RequiredArchitectureConflict",
+    };
+    expect(status?.conditions).toEqual(expect.arrayContaining([...others, expect.objectContaining(ours)]));
+    run.know({ amd: ["arm64"] });
+    await run.read();
+    expect((await run.reconcile()).status?.conditions).toEqual(others);
+    await run.read();
+    expect((await run.reconcile()).spec?.schedulingGates).toBeUndefined();
+  });
+});

@@ -1,0 +1,60 @@
+/** `ArchitecturePolicy` documents made ready for use. Plain data. */
+
+import type { Policy } from "../node/capability.ts";
+import type { SourceFault } from "../node/sources.ts";
+import type { ArchitecturePolicySpec } from "./document.ts";
+
+/** The name of the capability, recorded on nodes. */
+export const ARCHITECTURE = "architecture";
+
+/** A document whose `spec` has passed the schema. */
+export interface ArchitectureDocument {
+  readonly name: string;
+  /** Of its metadata; `berth.dev/bootstrap-confirmed` is read. */
+  readonly annotations: Readonly<Record<string, string>>;
+  readonly spec: ArchitecturePolicySpec;
+}
+
+/** One policy in force. */
+export interface ArchitecturePolicyInForce {
+  /** As recorded on nodes: `cluster/default`, `config/default`. */
+  readonly rule: string;
+  /** Name of the document. */
+  readonly name: string;
+  readonly spec: ArchitecturePolicySpec;
+  /** How long a pod may be held for its facts, ms. */
+  readonly maxHoldMs: number;
+  /** A person has let its nodes be tainted (`bootstrap: Confirm`). */
+  readonly confirmed: boolean;
+}
+
+/** What is wrong with a document beyond its schema. It is not in force then. */
+export interface ArchitectureFault extends SourceFault {
+  /** Name of the document. */
+  readonly policy: string;
+}
+
+/** All policies in force. A new value for each change of them. */
+export interface ArchitecturePolicies {
+  /** By falling priority, then by name: the first that selects a pod governs it. */
+  readonly policies: readonly ArchitecturePolicyInForce[];
+  /** Of the node capability. */
+  readonly policy: Policy;
+  readonly faults: readonly ArchitectureFault[];
+}
+
+/** Does it put taints on nodes, and tolerations on pods? */
+export function taints({ spec: { mode } }: Pick<ArchitecturePolicyInForce, "spec">): boolean {
+  return mode !== "Affinity";
+}
+
+/** Is a pod that can run nowhere refused when it is made? Else it is held. */
+export function refusesImpossible({ spec }: Pick<ArchitecturePolicyInForce, "spec">): boolean {
+  const { impossible, mode, preset } = spec;
+  return (impossible ?? (mode === "Taint" || preset !== undefined ? "Hold" : "Refuse")) === "Refuse";
+}
+
+/** Does it narrow the node affinity of pods? */
+export function narrows({ spec: { mode } }: Pick<ArchitecturePolicyInForce, "spec">): boolean {
+  return mode !== "Taint";
+}

@@ -1,0 +1,119 @@
+/** `ArchitecturePolicy` as the API server serves it: resource, status and how kubectl shows it. */
+import { type Condition, defineResource, type KubeObject, type ObjectMeta, type Resource } from "@berth/kube";
+import * as z from "zod";
+import type { CustomKind } from "../api/crd.ts";
+import { API_GROUP, API_GROUP_VERSION } from "../api/group.ts";
+import { conditions, observedGeneration } from "../api/status.ts";
+import { type ArchitecturePolicyStatus, architecturePolicySpec } from "./document.ts";
+
+/** An ArchitecturePolicy on the wire. */
+export interface ArchitecturePolicy extends KubeObject {
+  readonly metadata?: ObjectMeta;
+  /** As stored: parse it with `architecturePolicySpec` before use. */
+  readonly spec?: unknown;
+  readonly status?: ArchitecturePolicyStatus & { readonly conditions?: readonly Condition[] };
+}
+
+export const architecturePolicies: Resource<ArchitecturePolicy> = defineResource({
+  group: API_GROUP,
+  version: API_GROUP_VERSION,
+  plural: "architecturepolicies",
+  kind: "ArchitecturePolicy",
+  namespaced: false,
+});
+
+/** How many workloads `status.firstUncovered` names at most. */
+export const MAX_FIRST_UNCOVERED = 5;
+/** `DaemonSet`, a namespace and a name: at most 9 + 63 + 253 characters, and what stands between. */
+const MAX_WORKLOAD = 330;
+
+const count = (what: string): z.ZodType => z.int().min(0).optional().describe(what);
+
+const status: z.ZodType = z
+  .strictObject({
+    observedGeneration,
+    phase: z
+      .enum(["Bootstrapping", "Tainting", "Narrowing"])
+      .optional()
+      .describe(
+        "Bootstrapping: nodes are not tainted yet. Tainting: they are. Narrowing: the affinity of pods is narrowed, and nodes are not tainted.",
+      ),
+    taintedNodes: count("Nodes that carry its taint."),
+    uncovered: count("Pods and DaemonSets that nodes are not tainted for yet."),
+    firstUncovered: z
+      .array(z.string().max(MAX_WORKLOAD))
+      .max(MAX_FIRST_UNCOVERED)
+      .optional()
+      .describe("The first of them by kind and name; never all of them."),
+    waitingPods: count("Pods that wait because their images are not known."),
+    impossiblePods: count("Pods that can run nowhere."),
+    conditions,
+  })
+  .describe("What Berth found when it last looked. Written by Berth alone.");
+
+/** The CRD's entry in `customKinds`. */
+export const architecturePolicyKind: CustomKind = {
+  resource: architecturePolicies,
+  singular: "architecturepolicy",
+  shortNames: ["ap"],
+  description:
+    "An ArchitecturePolicy keeps pods where their images run: nodes are tainted with their architecture and pods tolerate " +
+    "what all their images have in common, or the node affinity of pods is narrowed to it when they are made, or both.",
+  spec: architecturePolicySpec,
+  status,
+  columns: [
+    { name: "Mode", type: "string", jsonPath: ".spec.mode", description: "Taint, Affinity or Both." },
+    {
+      name: "Phase",
+      type: "string",
+      jsonPath: ".status.phase",
+      description: "Whether nodes are tainted yet.",
+    },
+    {
+      name: "Tainted",
+      type: "integer",
+      jsonPath: ".status.taintedNodes",
+      description: "Nodes that carry its taint.",
+    },
+    {
+      name: "Uncovered",
+      type: "integer",
+      jsonPath: ".status.uncovered",
+      description: "Pods and DaemonSets that nodes are not tainted for yet.",
+    },
+    {
+      name: "Waiting",
+      type: "integer",
+      jsonPath: ".status.waitingPods",
+      description: "Pods that wait because their images are not known.",
+    },
+    {
+      name: "Ready",
+      type: "string",
+      jsonPath: '.status.conditions[?(@.type=="Ready")].status',
+      description: "Whether the policy is in force.",
+    },
+    {
+      name: "Admission",
+      type: "string",
+      jsonPath: '.status.conditions[?(@.type=="Admission")].reason',
+      description:
+        "Whether Berth is asked about new pods; without it only pods that wait for a node are seen to.",
+    },
+    {
+      name: "Impossible",
+      type: "integer",
+      jsonPath: ".status.impossiblePods",
+      priority: 1,
+      description: "Pods that can run nowhere.",
+    },
+    {
+      name: "Key",
+      type: "string",
+      jsonPath: ".spec.taint.key",
+      priority: 1,
+      description: "Of the taint.",
+    },
+    { name: "Age", type: "date", jsonPath: ".metadata.creationTimestamp" },
+  ],
+};

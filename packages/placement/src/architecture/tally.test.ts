@@ -1,0 +1,258 @@
+import type { Node } from "@berth/kube";
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import type { RuleOutcome } from "../node/capability.ts";
+import { taintId } from "../node/mark.ts";
+import { ownedMarks, recordOf } from "../node/record.ts";
+import { NEW_YEAR, settle } from "../node/testing/labels.ts";
+import { makeNode } from "../node/testing/world.ts";
+import { createBootstraps } from "./bootstraps.ts";
+import { bindArchitecture } from "./capability.ts";
+import type { WorkloadOutcome } from "./pod-view.ts";
+import { ArchitectureNodeTally, ArchitectureTally, type TallyChange } from "./tally.ts";
+import { policiesOf } from "./testing/policies.ts";
+import { WorkloadPass } from "./workload-pass.ts";
+
+const KEY = "supported-arch";
+const PLACE = taintId(KEY, "NoSchedule");
+const waiting: WorkloadOutcome = { rule: "cluster/p", uncovered: [KEY], phase: "waiting" };
+const settled: WorkloadOutcome = { rule: "cluster/p", uncovered: [], phase: "settled" };
+const impossible: WorkloadOutcome = { ...settled, phase: "impossible" };
+
+const tallyWith = (): { readonly tally: ArchitectureTally; readonly changes: TallyChange[] } => {
+  const changes: TallyChange[] = [];
+  return { tally: new ArchitectureTally((change) => changes.push(change)), changes };
+};
+
+const someOutcome: fc.Arbitrary<WorkloadOutcome | undefined> = fc.option(
+  fc.record({
+    rule: fc.constantFrom("cluster/p", "cluster/q", undefined),
+    uncovered: fc.subarray(["a", "b"]),
+    phase: fc.constantFrom("settled", "waiting", "impossible", "unresolvable"),
+  }),
+  { nil: undefined },
+);
+const someWorkload = fc.constantFrom("Pod d/1", "Pod d/2", "Pod d/3", "DaemonSet d/1", "DaemonSet d/2");
+
+describe("what is open about workloads", () => {
+  it("A-B7 names what is uncovered, DaemonSets first, at most five", () => {
+    const { tally } = tallyWith();
+    for (const at of [3, 1, 2, 5, 4]) tally.decided(`Pod default/${at}`, waiting);
+    tally.decided("DaemonSet kube-system/cni", { ...settled, uncovered: [KEY] });
+    expect(tally.uncovered(KEY)).toEqual({
+      pods: 5,
+      daemonSets: 1,
+      first: ["DaemonSet kube-system/cni", ...[1, 2, 3, 4].map((at) => `Pod default/${at}`)],
+    });
+    expect(tally.pods("cluster/p")).toEqual({ waiting: 5, impossible: 0 });
+  });
+
+  it("counts no DaemonSet as a pod, and nothing that nobody governs", () => {
+    const { tally } = tallyWith();
+    tally.decided("DaemonSet d/1", waiting);
+    tally.decided("Pod d/1", { ...waiting, rule: undefined });
+    expect(tally.total).toEqual({ waiting: 0, impossible: 0, uncovered: 2 });
+  });
+
+  it("tells what has changed, and nothing when nothing has", () => {
+    const { tally, changes } = tallyWith();
+    tally.decided("Pod d/1", waiting);
+    expect(changes.splice(0)).toEqual([{ key: KEY }, { rule: "cluster/p" }]);
+    tally.decided("Pod d/1", { ...waiting });
+    tally.decided("Pod d/2", settled);
+    tally.gone("Pod d/3");
+    expect(changes).toEqual([]);
+    tally.decided("Pod d/1", impossible);
+    expect(changes.splice(0)).toEqual([{ key: KEY }, { rule: "cluster/p" }, { rule: "cluster/p" }]);
+    tally.gone("Pod d/1");
+    expect(changes).toEqual([{ rule: "cluster/p" }]);
+  });
+
+  it("is after any history what it would be had only the last outcomes been", () => {
+    fc.assert(
+      fc.property(fc.array(fc.tuple(someWorkload, someOutcome)), (history) => {
+        const { tally } = tallyWith();
+        for (const [workload, outcome] of history) {
+          if (outcome === undefined) tally.gone(workload);
+          else tally.decided(workload, outcome);
+        }
+        const fresh = tallyWith().tally;
+        for (const [workload, outcome] of new Map(history)) {
+          if (outcome !== undefined) fresh.decided(workload, outcome);
+        }
+        const all = (of: ArchitectureTally): unknown => [
+          of.total,
+          ...["a", "b"].map((key) => of.uncovered(key)),
+          ...["cluster/p", "cluster/q"].map((rule) => of.pods(rule)),
+        ];
+        expect(all(tally)).toEqual(all(fresh));
+      }),
+    );
+  });
+});
+
+describe("tainted nodes", () => {
+  const decided = (tally: ArchitectureNodeTally, name: string, outcomes: readonly RuleOutcome[]): void => {
+    const decision = { marks: [], keep: new Map(), findings: [], outcomes };
+    const { policy } = policiesOf({});
+    tally.decided(name, { contributions: [{ capability: "architecture", policy, decision }] });
+  };
+
+  it("are counted by policy, and by whose taint it is", () => {
+    const changes: string[] = [];
+    const tally = new ArchitectureNodeTally((rule) => changes.push(rule));
+    decided(tally, "a", [
+      { rule: "p", phase: "Tainted", place: PLACE },
+      { rule: "q", phase: "TaintedByOthers", place: PLACE },
+    ]);
+    decided(tally, "b", [
+      { rule: "p", phase: "TaintedByOthers", place: PLACE },
+      { rule: "q", phase: "Untainted" },
+    ]);
+    expect([tally.counts("p"), tally.counts("q"), tally.tainted]).toEqual([
+      { tainted: 2 },
+      { tainted: 1 },
+      2,
+    ]);
+    expect(["p", "q"].map((rule) => tally.isStanding(rule, PLACE))).toEqual([true, false]);
+    expect(tally.isStanding("p", "taint/other:NoSchedule")).toBe(false);
+    expect(changes.splice(0)).toEqual(["p", "q", "p"]);
+    decided(tally, "a", [
+      { rule: "p", phase: "Tainted", place: PLACE },
+      { rule: "q", phase: "TaintedByOthers", place: PLACE },
+    ]);
+    expect(changes).toEqual([]);
+    decided(tally, "a", []);
+    tally.gone("b");
+    expect([tally.counts("p"), tally.counts("q"), tally.tainted]).toEqual([
+      { tainted: 0 },
+      { tainted: 0 },
+      0,
+    ]);
+    expect(tally.isStanding("p", PLACE)).toBe(false);
+  });
+});
+
+describe("the bootstraps of all policies", () => {
+  it("A-B7 go by what has been looked at, and end for good with the first node", () => {
+    const { tally } = tallyWith();
+    const nodes = new ArchitectureNodeTally(() => {});
+    const looked = { workloads: false, nodes: false };
+    const policies = policiesOf({ p: {}, narrow: { mode: "Affinity" } });
+    const bootstraps = createBootstraps({
+      policies: () => policies,
+      workloads: tally,
+      nodes,
+      workloadsLooked: () => looked.workloads,
+      nodesLooked: () => looked.nodes,
+    });
+    const phase = (): string | undefined => bootstraps.state("cluster/p")?.phase;
+    expect([phase(), bootstraps.state("cluster/narrow")?.phase, bootstraps.state("cluster/no")]).toEqual([
+      "Bootstrapping",
+      "Narrowing",
+      undefined,
+    ]);
+    Object.assign(looked, { workloads: true, nodes: true });
+    tally.decided("Pod d/1", waiting);
+    expect(bootstraps.tainting("cluster/p")).toBe(false);
+    tally.gone("Pod d/1");
+    expect(bootstraps.tainting("cluster/p")).toBe(true);
+    const decision = {
+      marks: [],
+      keep: new Map(),
+      findings: [],
+      outcomes: [{ rule: "cluster/p", phase: "Tainted", place: PLACE }],
+    };
+    nodes.decided("n", {
+      contributions: [{ capability: "architecture", policy: policies.policy, decision }],
+    });
+    tally.decided("Pod d/1", waiting);
+    looked.workloads = false;
+    expect([bootstraps.tainting("cluster/p"), bootstraps.tainting("cluster/narrow")]).toEqual([true, false]);
+  });
+});
+
+describe("a policy that gets another key", () => {
+  it("begins its bootstrap anew: nodes that carry the old key do not stand for the new one", () => {
+    const { tally } = tallyWith();
+    const nodes = new ArchitectureNodeTally(() => {});
+    let policies = policiesOf({ p: {} });
+    const bootstraps = createBootstraps({
+      policies: () => policies,
+      workloads: tally,
+      nodes,
+      workloadsLooked: () => true,
+      nodesLooked: () => true,
+    });
+    const capability = bindArchitecture({
+      policies: () => policies,
+      tainting: (rule) => bootstraps.tainting(rule),
+    });
+    const decide = (name: string, node: Node): void => {
+      const owned = ownedMarks(recordOf(node), "berth");
+      nodes.decided(name, { contributions: [capability.contribute({ node, owned }, NEW_YEAR)] });
+    };
+    const nodeInfo = { architecture: "arm64" } as NonNullable<NonNullable<Node["status"]>["nodeInfo"]>;
+    const tainted = settle({ ...makeNode(), status: { nodeInfo } }, [capability]);
+    for (const name of ["a", "b"]) decide(name, tainted);
+    expect(nodes.counts("cluster/p").tainted).toBe(2);
+    policies = policiesOf({ p: { taint: { key: "example.com/arch" } } });
+    tally.decided("DaemonSet kube-system/cni", { ...settled, uncovered: ["example.com/arch"] });
+    expect(bootstraps.state("cluster/p")?.phase).toBe("Bootstrapping");
+    // Also while other nodes are still to be looked at.
+    decide("a", tainted);
+    expect(bootstraps.tainting("cluster/p")).toBe(false);
+  });
+});
+
+describe("a pass over all workloads", () => {
+  it("is done when each that is there was looked at since the policies changed", () => {
+    const there = new Set(["a", "b"]);
+    let read = false;
+    let done = 0;
+    const pass = new WorkloadPass({ workloads: () => (read ? there : undefined), onDone: () => (done += 1) });
+    pass.decided("a");
+    pass.decided("b");
+    expect(pass.done).toBe(false);
+    read = true;
+    pass.check();
+    expect([pass.done, done]).toEqual([true, 1]);
+    pass.decided("a");
+    pass.begin();
+    pass.decided("b");
+    expect([pass.done, done]).toEqual([false, 1]);
+    there.add("c");
+    pass.decided("a");
+    expect(pass.done).toBe(false);
+    there.delete("c");
+    pass.gone("c");
+    expect([pass.done, done]).toEqual([true, 2]);
+  });
+
+  it("is done in any order of events, once nothing is left", () => {
+    fc.assert(
+      fc.property(fc.array(fc.tuple(someWorkload, fc.boolean())), fc.boolean(), (events, again) => {
+        const there = new Set(events.map(([workload]) => workload));
+        const looked = new Set<string>();
+        const pass = new WorkloadPass({ workloads: () => there, onDone: () => {} });
+        if (again) {
+          pass.check();
+          pass.begin();
+          pass.check();
+        }
+        for (const [workload, isDecided] of events) {
+          if (pass.done) break;
+          if (isDecided) {
+            looked.add(workload);
+            pass.decided(workload);
+          } else {
+            there.delete(workload);
+            looked.delete(workload);
+            pass.gone(workload);
+          }
+          expect(pass.done).toBe(there.isSubsetOf(looked));
+        }
+      }),
+    );
+  });
+});

@@ -1,0 +1,65 @@
+/** What becomes of a stored pod while nobody can say who governs it, for the labels of its namespace are not known. Pure. */
+import type { Pod } from "@berth/kube";
+import { reasons } from "../api/reasons.ts";
+import type { Instant } from "../node/capability.ts";
+import { matchesSelector } from "../node/selector.ts";
+import { FIRST_LOOK_MS, type PodDecision, podName } from "./decide-pod.ts";
+import { isHeldFor } from "./pod-kind.ts";
+import { gateIndex, guards, liftGate } from "./pod-patch.ts";
+import type { ArchitecturePolicyInForce } from "./policy.ts";
+
+export interface UnknownNamespaceView {
+  readonly pod: Pod;
+  readonly policies: readonly ArchitecturePolicyInForce[];
+  /** Of taints in force. */
+  readonly keys: readonly string[];
+  readonly now: Instant;
+  /** Since when this process has seen the pod so. */
+  readonly seenSince: Instant;
+}
+
+/** A namespace that is new becomes known within this, ms. */
+const SOON_MS = 1000;
+
+/**
+ * Namespaces that may not be read must not hold pods for ever: once the longest `maxHold` of all policies that could
+ * narrow the pod is over, its gate goes, unless one of these would hold it on (`Keep`). It gets no tolerations, since
+ * these cannot be taken off again.
+ */
+export function decideUnknownNamespace(view: UnknownNamespaceView): PodDecision {
+  const { pod, keys, now } = view;
+  const { namespace = "", resourceVersion } = pod.metadata ?? {};
+  const message = `who governs it is not known, for the labels of the namespace ${namespace} could not be read in time`;
+  const verdict = { kind: "waiting", reason: reasons.HoldExpired, message, images: [] } as const;
+  const lift = now >= heldUntil(view) ? liftGate(pod.spec) : [];
+  const isLifted = lift.length > 0 && resourceVersion !== undefined;
+  const subject = podName(pod);
+  return {
+    verdict,
+    isLifted,
+    ...(isLifted && {
+      patch: [...guards(resourceVersion, pod.spec), ...lift],
+      finding: { reason: verdict.reason, severity: "warning", subject, message: `${message}; it is let go` },
+    }),
+    wants: [],
+    outcome: { rule: undefined, uncovered: keys, phase: "waiting" },
+    recheckAfterMs: SOON_MS,
+  };
+}
+
+function heldUntil({ pod, policies, seenSince }: UnknownNamespaceView): Instant {
+  const { metadata = {}, spec } = pod;
+  const { namespace = "", labels, creationTimestamp = "" } = metadata;
+  if (gateIndex(spec) < 0) return Number.POSITIVE_INFINITY;
+  const able = policies.filter(
+    (policy) =>
+      isHeldFor(policy, { namespace, metadata }) &&
+      !policy.spec.excludedNamespaces.includes(namespace) &&
+      matchesSelector(policy.spec.podSelector, labels),
+  );
+  if (able.some(({ spec: { afterMaxHold } }) => afterMaxHold === "Keep")) return Number.POSITIVE_INFINITY;
+  const maxHoldMs = Math.max(FIRST_LOOK_MS, ...able.map((policy) => policy.maxHoldMs));
+  const createdAt = Date.parse(creationTimestamp);
+  const since = Number.isNaN(createdAt) ? seenSince : Math.min(createdAt, seenSince);
+  return Math.max(since + maxHoldMs, seenSince + FIRST_LOOK_MS);
+}

@@ -1,0 +1,358 @@
+/**
+ * Which architectures a pod can run on: the one judgement that admission, the controllers, `plan` and `explain` share.
+ * Pure, and total on whatever somebody sent.
+ */
+import type { PodSpec } from "@berth/kube";
+import { type Reason, reasons } from "../api/reasons.ts";
+import type { Instant } from "../node/capability.ts";
+import { ownValue } from "../node/mark.ts";
+import { field, listField, textField } from "../node/untrusted-json.ts";
+import { ARCHITECTURES_ANNOTATION } from "./document.ts";
+import { overrideOf } from "./govern.ts";
+import type { ImageKnowledge, ImageQuestion, ImageSight } from "./image-sight.ts";
+import { imageUses } from "./images.ts";
+import { allowsArchitecture, ownArchitectureText, statesArchitecture } from "./own-architecture.ts";
+import type { ImageAllowance, ImageUse, PodQuestion, PodVerdict } from "./pod-view.ts";
+import type { ArchitecturePolicyInForce } from "./policy.ts";
+import { conflictText, listText, ownConflictText, unknownText } from "./verdict-text.ts";
+
+/** Different images of one pod that are looked up. A pod with more is one that asks for lookups, not for containers. */
+export const MAX_IMAGES = 64;
+
+export interface JudgeOptions {
+  readonly now: Instant;
+  /** Since when it waits for its facts. Absent: nothing has been waited for yet, as at admission. */
+  readonly heldSince?: Instant | undefined;
+}
+
+/**
+ * The annotation of the pod counts before the policy's own word on an image, and that before the registry. Images that
+ * are known always restrict, whatever the policy says about those that are not: what is known to fail is never allowed.
+ */
+export function judge(question: PodQuestion, sight: ImageSight, options: JudgeOptions): PodVerdict {
+  const { policy, namespace, annotations, spec } = question;
+  if (policy === undefined) {
+    const message = "no architecture policy governs it";
+    return { kind: "any", reason: reasons.ArchitectureOptedOut, message, images: [] };
+  }
+  const uses = imageUses(spec, namespace);
+  const count = new Set(uses.map(({ question }) => question.image)).size;
+  const seen = count > MAX_IMAGES ? [] : uses.map((use) => ({ use, knowledge: sight.look(use.question) }));
+  const os = osOf(spec, seen);
+  const text = ownValue(annotations, ARCHITECTURES_ANNOTATION);
+  const given = readArchitectures(text);
+  if (given !== undefined) return givenVerdict(given, os, spec);
+  if (policy.spec.preset === "multiarch-tuning-operator" && statesArchitecture(spec)) {
+    const message = `it requires ${ownArchitectureText(spec)} itself, and the policy leaves such pods alone`;
+    return { kind: "any", reason: reasons.ArchitectureLeftToPod, message, images: [] };
+  }
+  if (count > MAX_IMAGES) return tooMany(count, { policy, images: [], os, spec, common: undefined });
+  const images = seen.map(({ use, knowledge }) => allowanceOf(use, knowledge, os, policy));
+  const verdict = judgeImages({ policy, images, os, spec, common: commonOf(images) }, options);
+  if (text === undefined) return verdict;
+  const note = `its annotation ${ARCHITECTURES_ANNOTATION} cannot be read: names like amd64, arm64, or *`;
+  return { ...verdict, message: `${verdict.message}; ${note}` };
+}
+
+/**
+ * Images to be asked for: those that are not known, and those known by a tag, which may stand for something else by now.
+ * Of a pod that can run nowhere they are asked for as freshly as can be: its user may have mended one under its old name.
+ * Whoever is asked remembers what is fresh. Each question once.
+ */
+export function wantsOf({ kind, images }: PodVerdict): readonly ImageQuestion[] {
+  const wants = new Map<string, ImageQuestion>();
+  for (const { use, knowledge, source } of images) {
+    const isForEver = knowledge.state === "known" && use.question.image.includes("@");
+    if (source === "policy" || isForEver) continue;
+    const question = kind === "impossible" ? freshly(use.question) : use.question;
+    wants.set(`${question.pull} ${question.image}`, question);
+  }
+  return [...wants.values()];
+}
+
+/** The same question, answered as for an image that is always pulled. */
+export function freshly(question: ImageQuestion): ImageQuestion {
+  return { ...question, pull: "Always" };
+}
+
+/** Was it given for want of facts, which may still come? */
+export function lacksFacts({ images }: PodVerdict): boolean {
+  return images.some(({ source, knowledge }) => source === "none" && knowledge.state !== "known");
+}
+
+/** Of a verdict about what waits since `heldSince`. */
+export interface RecheckOptions {
+  readonly now: Instant;
+  /** When waiting ends, by the policy. */
+  readonly expiresAt?: Instant | undefined;
+}
+
+/** What is not settled is looked at again after this, whatever happens: ten times the default of `maxHold`. */
+const LONGEST_WAIT_MS = 300_000;
+/** A time that is about to pass is not waited for more closely. */
+const SHORTEST_WAIT_MS = 50;
+
+/**
+ * When the verdict may become another by time alone, ms from now. `undefined`: it does not. A failure whose time is over
+ * is being asked about again, and whoever is asked tells when that has ended.
+ */
+export function recheckAfter(verdict: PodVerdict, { now, expiresAt }: RecheckOptions): number | undefined {
+  if (verdict.kind === "fits" || verdict.kind === "any") return undefined;
+  const times = verdict.images.flatMap(({ knowledge }) =>
+    knowledge.state === "failed" && knowledge.retryAt !== undefined && knowledge.retryAt > now
+      ? [knowledge.retryAt]
+      : [],
+  );
+  if (verdict.kind === "waiting" && expiresAt !== undefined && expiresAt > now) times.push(expiresAt);
+  const next = Math.min(now + LONGEST_WAIT_MS, ...times);
+  return Math.max(SHORTEST_WAIT_MS, next - now);
+}
+
+const ARCHITECTURE_NAME = /^[a-z0-9](?:[-a-z0-9_.]{0,61}[a-z0-9])?$/;
+const MAX_GIVEN = 16;
+
+/**
+ * The value of `berth.dev/architectures`: names with commas or blanks between them, or `*`.
+ *
+ * @returns `undefined` when there is none, or it cannot be read: then the images decide.
+ */
+export function readArchitectures(text: string | undefined): readonly string[] | "*" | undefined {
+  if (text === undefined || text.length > 2048) return undefined;
+  const names = text.split(/[\s,]+/).filter((name) => name !== "");
+  if (names.length === 1 && names[0] === "*") return "*";
+  if (names.length === 0 || names.length > MAX_GIVEN) return undefined;
+  return names.every((name) => ARCHITECTURE_NAME.test(name)) ? sorted(names) : undefined;
+}
+
+function givenVerdict(given: readonly string[] | "*", os: string, spec: PodSpec): PodVerdict {
+  const reason = reasons.ArchitecturesGiven;
+  const by = `by its annotation ${ARCHITECTURES_ANNOTATION}`;
+  if (given === "*") return { kind: "any", reason, message: `it runs anywhere, ${by}`, images: [] };
+  const message = `it runs on ${listText(given)}, ${by}`;
+  if (!given.some((it) => allowsArchitecture(spec, it))) return unfit(message, spec, []);
+  return { kind: "fits", os, architectures: given, reason, message, images: [] };
+}
+
+/** `says`: on which architectures it can run. */
+function unfit(says: string, spec: PodSpec, images: readonly ImageAllowance[]): PodVerdict {
+  const message = `${says}, and the pod requires ${ownArchitectureText(spec)}: no node fits both`;
+  return { kind: "impossible", reason: reasons.RequiredArchitectureConflict, message, images };
+}
+
+interface Seen {
+  readonly use: ImageUse;
+  readonly knowledge: ImageKnowledge;
+}
+
+/** What the pod says; else `linux`, unless only Windows runs all that is known of it. */
+function osOf(spec: PodSpec, seen: readonly Seen[]): string {
+  const said = textField(field(spec, "os"), "name") || selectedOs(spec);
+  if (said !== "") return said;
+  const run = seen.flatMap(({ use, knowledge }) =>
+    use.isVolume || knowledge.state !== "known" || knowledge.isBundle || knowledge.platforms.length === 0
+      ? []
+      : [new Set(knowledge.platforms.map((platform) => platform.os))],
+  );
+  const all = (os: string): boolean => run.every((systems) => systems.has(os));
+  return !all("linux") && all("windows") ? "windows" : "linux";
+}
+
+const OS_LABELS = ["kubernetes.io/os", "beta.kubernetes.io/os"];
+/** kubelet puts it on nodes of Windows, and on no others. */
+const WINDOWS_BUILD = "node.kubernetes.io/windows-build";
+
+/** Of the nodes that the pod selects, where that is one; `""` where it does not say, or says several. */
+function selectedOs(spec: PodSpec): string {
+  const selector = field(spec, "nodeSelector");
+  const said = OS_LABELS.map((label) => textField(selector, label)).find((os) => os !== "");
+  if (said !== undefined) return said;
+  if (textField(selector, WINDOWS_BUILD) !== "") return "windows";
+  const required = field(
+    field(field(spec, "affinity"), "nodeAffinity"),
+    "requiredDuringSchedulingIgnoredDuringExecution",
+  );
+  // A term without requirements selects no node, and says nothing.
+  const terms = listField(required, "nodeSelectorTerms").filter(
+    (term) => listField(term, "matchExpressions").length + listField(term, "matchFields").length > 0,
+  );
+  const [first = "", ...others] = terms.map((term) => requiredOs(listField(term, "matchExpressions")));
+  return others.every((os) => os === first) ? first : "";
+}
+
+function requiredOs(expressions: readonly unknown[]): string {
+  for (const expression of expressions) {
+    const [os, ...more] = listField(expression, "values");
+    const isOs = OS_LABELS.includes(textField(expression, "key"));
+    if (isOs && textField(expression, "operator") === "In" && more.length === 0 && typeof os === "string")
+      return os;
+  }
+  return "";
+}
+
+function allowanceOf(
+  use: ImageUse,
+  knowledge: ImageKnowledge,
+  os: string,
+  policy: ArchitecturePolicyInForce,
+): ImageAllowance {
+  const override = overrideOf(policy, knowledge.name);
+  if (override !== undefined) {
+    return { use, knowledge, architectures: sorted(override.architectures), source: "policy" };
+  }
+  if (knowledge.state !== "known") return { use, knowledge, architectures: undefined, source: "none" };
+  const { name, platforms, isBundle } = knowledge;
+  if (isBundle) return { use, knowledge, architectures: undefined, source: "registry" };
+  if (platforms.length > 0) {
+    const fitting = platforms.filter((platform) => platform.os === os);
+    const architectures = sorted(fitting.map(({ architecture }) => architecture));
+    return { use, knowledge, architectures, source: "registry" };
+  }
+  if (use.isVolume) return { use, knowledge, architectures: undefined, source: "registry" };
+  const message = "it names no platform, so it cannot be run; name an image that does";
+  const failed: ImageKnowledge = {
+    state: "failed",
+    name,
+    reason: reasons.ImageWithoutPlatform,
+    message,
+  };
+  return { use, knowledge: failed, architectures: undefined, source: "none" };
+}
+
+/** True intersection. `undefined`: nothing restricts. */
+function commonOf(images: readonly ImageAllowance[]): readonly string[] | undefined {
+  let common: readonly string[] | undefined;
+  for (const { architectures } of images) {
+    if (architectures === undefined) continue;
+    common = common?.filter((it) => architectures.includes(it)) ?? architectures;
+  }
+  return common;
+}
+
+interface JudgedImages {
+  readonly policy: ArchitecturePolicyInForce;
+  readonly images: readonly ImageAllowance[];
+  readonly os: string;
+  readonly spec: PodSpec;
+  readonly common: readonly string[] | undefined;
+}
+
+function judgeImages(judged: JudgedImages, options: JudgeOptions): PodVerdict {
+  const { images, os, spec, common } = judged;
+  if (common?.length === 0) {
+    return {
+      kind: "impossible",
+      reason: reasons.NoCommonArchitecture,
+      message: conflictText(images, os),
+      images,
+    };
+  }
+  // Once for each architecture: a pod may have thousands of terms, and as many images that are asked about.
+  const allowed = new Set(
+    [...new Set(images.flatMap(({ architectures = [] }) => architectures))].filter((it) =>
+      allowsArchitecture(spec, it),
+    ),
+  );
+  const allows = (architecture: string): boolean => allowed.has(architecture);
+  if (common !== undefined && !common.some(allows))
+    return unfit(ownConflictText(images, common, allows), spec, images);
+  const missing = images.filter(({ source, knowledge }) => source === "none" && knowledge.state !== "known");
+  if (missing.length > 0) return judgeMissing(judged, missing, options);
+  if (common === undefined) {
+    const message = "none of its images restricts where it runs";
+    return { kind: "any", reason: reasons.ArchitectureUnrestricted, message, images };
+  }
+  const message = `all of its images run on ${listText(common)}`;
+  return { kind: "fits", os, architectures: common, reason: reasons.ArchitecturesResolved, message, images };
+}
+
+/** Failures that pass by themselves, or that the user is likely to be mending: worth to be waited for. */
+const PASSING: ReadonlySet<Reason> = new Set<Reason>([
+  reasons.RegistryUnreachable,
+  reasons.RegistryRateLimited,
+  reasons.RegistryFailed,
+  reasons.RegistrySuspended,
+  reasons.PullSecretUnreadable,
+]);
+
+/**
+ * Some images are not known. A failure that lasts is gone by at once. What may still come is waited for until `maxHold`,
+ * and then the stricter of `unresolvable` and `afterMaxHold` counts.
+ */
+function judgeMissing(
+  judged: JudgedImages,
+  missing: readonly ImageAllowance[],
+  { now, heldSince }: JudgeOptions,
+): PodVerdict {
+  const { policy, images } = judged;
+  const failed = missing.filter(({ knowledge }) => knowledge.state === "failed");
+  const lasting = failed.filter(
+    ({ knowledge }) => knowledge.state === "failed" && !PASSING.has(knowledge.reason),
+  );
+  const isPending = missing.length > lasting.length;
+  const isClosed = policy.spec.unresolvable === "Closed";
+  if (isClosed && lasting.length > 0) return unresolvable(images, lasting);
+  if (isPending && (heldSince === undefined || now - heldSince < policy.maxHoldMs)) {
+    const message = unknownText(missing);
+    return { kind: "waiting", reason: reasons.ImagesPending, message, images };
+  }
+  if (isClosed) return unresolvable(images, failed.length > 0 ? failed : missing);
+  const reason = reasonOf(failed);
+  const after = isPending ? `after ${policy.spec.maxHold} ` : "";
+  if (isPending && policy.spec.afterMaxHold === "Keep") {
+    return { kind: "waiting", reason, message: `${unknownText(missing)}; ${after}it is held on`, images };
+  }
+  const hasExpired = isPending && policy.spec.afterMaxHold === "Fallback";
+  return letGo(judged, failed.length > 0 || hasExpired, {
+    reason,
+    text: `${unknownText(missing)}; ${after}it`,
+  });
+}
+
+function unresolvable(images: readonly ImageAllowance[], failed: readonly ImageAllowance[]): PodVerdict {
+  const times = failed.flatMap(({ knowledge }) =>
+    knowledge.state === "failed" && knowledge.retryAt !== undefined ? [knowledge.retryAt] : [],
+  );
+  return {
+    kind: "unresolvable",
+    reason: reasonOf(failed),
+    message: `${unknownText(failed)}; it stays pending, by the policy`,
+    images,
+    ...(times.length > 0 && { retryAt: Math.min(...times) }),
+  };
+}
+
+/** That of the first failure; without one they only did not come in time. */
+function reasonOf(failed: readonly ImageAllowance[]): Reason {
+  for (const { knowledge } of failed) if (knowledge.state === "failed") return knowledge.reason;
+  return reasons.HoldExpired;
+}
+
+/** No image of it is looked at: it is as if none could be had for good. */
+function tooMany(count: number, judged: JudgedImages): PodVerdict {
+  const reason = reasons.TooManyImages;
+  const text = `it names ${count} different images, and no more than ${MAX_IMAGES} of one pod are looked up: it`;
+  if (judged.policy.spec.unresolvable !== "Closed") return letGo(judged, true, { reason, text });
+  return { kind: "unresolvable", reason, message: `${text} stays pending, by the policy`, images: [] };
+}
+
+/** Without all facts: within what is known, and within the fallback where that leaves anything. */
+function letGo(
+  { policy, images, os, spec, common }: JudgedImages,
+  isFallback: boolean,
+  { reason, text }: { readonly reason: Reason; readonly text: string },
+): PodVerdict {
+  const fallback = isFallback
+    ? sorted(policy.spec.fallbackArchitectures).filter((it) => allowsArchitecture(spec, it))
+    : [];
+  const both = common === undefined ? fallback : fallback.filter((it) => common.includes(it));
+  const architectures = both.length > 0 ? both : common;
+  if (architectures === undefined) {
+    return { kind: "any", reason, message: `${text} may run anywhere, by the policy`, images };
+  }
+  const message = `${text} may run on ${listText(architectures)}, by the policy`;
+  return { kind: "fits", os, architectures, reason, message, images };
+}
+
+function sorted(names: readonly string[]): readonly string[] {
+  return [...new Set(names)].sort();
+}

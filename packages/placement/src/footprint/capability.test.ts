@@ -1,0 +1,481 @@
+// Long because the cases of the contract stand here together, as far as they are decided by one node and its pods.
+import type { Node, Pod } from "@berth/kube";
+import { describe, expect, it } from "vitest";
+import { RemovalBreakers } from "../node/breaker.ts";
+import type { BoundCapability } from "../node/capability.ts";
+import { ownedMarks, recordOf } from "../node/record.ts";
+import { assessRemovals, nothingLeaving } from "../node/removals.ts";
+import { NEW_YEAR, planWith, settle } from "../node/testing/labels.ts";
+import { editNode, makeNode } from "../node/testing/world.ts";
+import { bindFootprints } from "./capability.ts";
+import { compileFootprints } from "./compile.ts";
+import type { NodeFootprintSpec } from "./document.ts";
+import { documentsOf, footprintsOf, type Specs } from "./testing/footprints.ts";
+import { makeAteom, makePod, type SightInit, sightOf } from "./testing/pods.ts";
+
+const ATELET: Specs = { atelet: { preset: "agent-substrate/pr-134" } };
+const OWNER_UID: Specs = { atelet: { preset: "agent-substrate/owner-uid" } };
+
+function bound(specs: Specs, sight: SightInit): BoundCapability {
+  const footprints = footprintsOf(specs);
+  return bindFootprints({ footprints: () => footprints, sight: sightOf(sight) });
+}
+
+/** The node once everything is decided and written. */
+function after(node: Node, pods: readonly Pod[] | undefined, specs = ATELET, more: SightInit = {}): Node {
+  return settle(node, [bound(specs, { ...more, pods })]);
+}
+
+/** `A B`: label and exactly these claims; empty: none of either. */
+function marked({ metadata }: Node): string {
+  const { labels = {}, annotations = {} } = metadata ?? {};
+  const claims = Object.entries(annotations).flatMap(([key, value]) =>
+    key.startsWith("ate.dev/claim.") ? [`${key.slice("ate.dev/claim.".length)}${value}`] : [],
+  );
+  const label = labels["ate.dev/atelet"];
+  if (label === undefined) return claims.length === 0 ? "" : `no label, ${claims.sort().join(" ")}`;
+  return label === "true" ? claims.sort().join(" ") : `${label}, ${claims.sort().join(" ")}`;
+}
+
+function findings(node: Node, specs: Specs, sight: SightInit): readonly string[] {
+  const plan = planWith(node, [bound(specs, sight)]);
+  return plan.findings.map(({ severity, reason, message }) => `${severity} ${reason}: ${message}`);
+}
+
+function phases(node: Node, specs: Specs, sight: SightInit): readonly unknown[] {
+  const { decision } = bound(specs, sight).contribute({ node, owned: owned(node) }, NEW_YEAR);
+  return (decision.outcomes ?? []).map(({ phase, place }) => [phase, place !== undefined]);
+}
+
+function owned(node: Node) {
+  return ownedMarks(recordOf(node), "berth");
+}
+
+const n1 = makeNode({ labels: { theirs: "1" }, annotations: { theirs: "2" } });
+const forgedPod = makePod("forged", { labels: { "ate.dev/worker-pool-uid": "x".repeat(63) } });
+
+describe("the cases of the contract", () => {
+  it("F-1 a node is marked once a pod is bound to it", () => {
+    expect(marked(after(n1, [makeAteom("A", "a", { node: "" })]))).toBe("");
+    expect(marked(after(n1, [makeAteom("A", "a")]))).toBe("A");
+  });
+
+  it("F-2 pods of two pools make two claims and one label", () => {
+    expect(marked(after(n1, [makeAteom("A", "a"), makeAteom("B", "b")]))).toBe("A B");
+  });
+
+  it("F-3 a second pod of a pool is no write, and neither is the end of one of them", () => {
+    const [one, two] = [makeAteom("A", "a1"), makeAteom("A", "a2")];
+    const node = after(n1, [one]);
+    expect(after(node, [one, two])).toBe(node);
+    expect(after(node, [two])).toBe(node);
+  });
+
+  it("F-4 the last pod of a pool takes its claim along, and nothing else", () => {
+    const node = after(n1, [makeAteom("A", "a"), makeAteom("B", "b")]);
+    expect(marked(after(node, [makeAteom("B", "b")]))).toBe("B");
+  });
+
+  it("F-5 the last pod takes label and claims along, and what others have set is as it was", () => {
+    const { metadata } = after(after(n1, [makeAteom("A", "a")]), []);
+    expect(metadata?.labels).toEqual(n1.metadata?.labels);
+    expect(metadata?.annotations).toEqual(n1.metadata?.annotations);
+  });
+
+  it("F-6 F-E3 a pod that ends keeps the node marked until it is gone", () => {
+    const ending = makeAteom("A", "a", { isEnding: true });
+    expect(marked(after(after(n1, [makeAteom("A", "a")]), [ending]))).toBe("A");
+  });
+
+  it("F-7 pods without the label, with an empty one, and of the agent never mark", () => {
+    const pods = [makePod("plain"), makeAteom("", "empty"), makePod("atelet", { labels: { app: "atelet" } })];
+    expect(after(n1, pods)).toBe(n1);
+  });
+
+  it("F-12 of three nodes only those whose pods have gone are written", () => {
+    const nodes = ["n1", "n2", "n3"].map((name) => makeNode({ name }));
+    const pods = nodes.map(({ metadata }, at) => makeAteom("A", `a${at}`, { node: metadata?.name ?? "" }));
+    const before = nodes.map((node) => after(node, pods));
+    const left = before.map((node) => after(node, pods.slice(2)));
+    expect(left.map(marked)).toEqual(["", "", "A"]);
+    expect(left[2]).toBe(before[2]);
+  });
+
+  it("F-B3 F-E8 marks taken off by hand are put back; marks put on by hand are taken off", () => {
+    const pods = [makeAteom("A", "a")];
+    const node = after(n1, pods);
+    const without = editNode(node, {
+      labels: { "ate.dev/atelet": null },
+      annotations: { "ate.dev/claim.A": null },
+    });
+    expect(marked(after(without, pods))).toBe("A");
+    const byHand = editNode(n1, { labels: { "ate.dev/atelet": "true" } });
+    expect(marked(after(byHand, []))).toBe("");
+    const changed = editNode(node, {
+      labels: { "ate.dev/atelet": "no" },
+      annotations: { "ate.dev/claim.A": "1" },
+    });
+    expect(marked(after(changed, pods))).toBe("A");
+  });
+
+  it("F-B4 F-E10 forged claims are pruned, and forged labels of pods are told of once and mark nothing", () => {
+    const node = editNode(n1, { annotations: { "ate.dev/claim.B": "", "ate.dev/claim.C": "x" } });
+    expect(marked(after(node, []))).toBe("");
+    const pods = [
+      makeAteom("A", "a"),
+      forgedPod,
+      { ...forgedPod, metadata: { ...forgedPod.metadata, name: "two" } },
+    ];
+    expect(marked(after(node, pods))).toBe("A");
+    expect(findings(n1, ATELET, { pods })).toEqual([
+      expect.stringMatching(/^warning FootprintGroupRefused: default\/forged, default\/two: /) as string,
+    ]);
+  });
+
+  it("F-E9 the uid of a pool that the pod is not of marks nothing", () => {
+    const forged = makeAteom("A", "f", { owners: ["ate.dev/WorkerPool B"] });
+    const bare = makeAteom("A", "bare", { owners: [] });
+    expect(after(n1, [forged, bare])).toBe(n1);
+    expect(findings(n1, ATELET, { pods: [bare] })).toHaveLength(1);
+  });
+
+  it("F-B5 F-E4 pods that have failed or succeeded mark nothing", () => {
+    const node = after(n1, [makeAteom("A", "a")]);
+    const ended = [makeAteom("A", "a", { phase: "Failed" }), makeAteom("A", "b", { phase: "Succeeded" })];
+    expect(marked(after(node, ended))).toBe("");
+  });
+
+  it("F-B6 F-E7 a node that is made anew is marked again, and one that is being deleted is left alone", () => {
+    const pods = [makeAteom("A", "a")];
+    after(n1, pods);
+    expect(marked(after(makeNode(), pods))).toBe("A");
+    const deleted = { ...n1, metadata: { ...n1.metadata, deletionTimestamp: "2026-01-01T00:00:00Z" } };
+    expect(after(deleted, pods)).toBe(deleted);
+  });
+
+  it("F-B10 F-E14 pods without the uid label count by their owners, without a restart", () => {
+    const old = makeAteom("A", "a", { labels: { "ate.dev/worker-pool": "pool" } });
+    expect(after(n1, [old])).toBe(n1);
+    expect(marked(after(n1, [old], OWNER_UID))).toBe("A");
+  });
+
+  it("F-B2 F-E2 marks whose pods went while nobody watched are taken off at the first look", () => {
+    const node = after(n1, [makeAteom("A", "a"), makeAteom("B", "b")]);
+    expect(marked(after(node, [makeAteom("B", "b")]))).toBe("B");
+    expect(marked(after(node, []))).toBe("");
+  });
+
+  it("F-E5 F-E6 F-E11 old and new pool of a node are claimed together, and apart again", () => {
+    const [old, fresh] = [makeAteom("old", "a"), makeAteom("new", "b")];
+    let node = after(n1, [old]);
+    node = after(node, [old, fresh]);
+    expect(marked(node)).toBe("new old");
+    expect(marked(after(node, [fresh]))).toBe("new");
+    const relabelled = makeAteom("new", "a");
+    expect(marked(after(after(n1, [old]), [relabelled]))).toBe("new");
+  });
+
+  it("F-E18 what the other controller has set is adopted where it is needed, and pruned where it is not", () => {
+    const theirs = editNode(n1, {
+      labels: { "ate.dev/atelet": "true" },
+      annotations: { "ate.dev/claim.A": "", "ate.dev/claim.gone": "" },
+    });
+    const node = after(theirs, [makeAteom("A", "a")]);
+    expect(marked(node)).toBe("A");
+    expect([...owned(node).keys()].sort()).toEqual(["annotation/ate.dev/claim.A", "label/ate.dev/atelet"]);
+    expect(marked(after(node, []))).toBe("");
+  });
+
+  it("F-E19 a cordoned node is as any other", () => {
+    const cordoned = makeNode({ unschedulable: true });
+    expect(
+      marked(after(after(cordoned, [makeAteom("A", "a")]), [makeAteom("A", "a", { isEnding: true })])),
+    ).toBe("A");
+  });
+});
+
+it("labels a node that more groups need than can claim it", () => {
+  const specs: Specs = { all: { preset: "agent-substrate/pr-134", group: { verifyOwner: false } } };
+  const pods = Array.from({ length: 300 }, (_, at) => makeAteom(`g${at + 100}`, `p${at}`));
+  const node = after(n1, pods, specs);
+  expect(marked(node).split(" ")).toEqual(Array.from({ length: 256 }, (_, at) => `g${at + 100}`));
+  expect(node.metadata?.labels?.["ate.dev/atelet"]).toBe("true");
+  expect(findings(n1, specs, { pods })).toEqual([
+    "warning FootprintClaimsCapped: pods of 300 groups need the agent; the first 256 by name claim the node",
+  ]);
+});
+
+describe("F-E1 F-E12 pods that have lost their owner", () => {
+  const bare = (pool: string, owners: readonly string[] = []): Pod => makeAteom(pool, "a", { owners });
+
+  it("keep the claim that stands for them, and bring none", () => {
+    const node = after(n1, [makeAteom("A", "a")]);
+    expect(after(node, [bare("A")])).toBe(node);
+    expect(after(node, [bare("A", ["apps/ReplicaSet rs"])])).toBe(node);
+    expect(marked(after(node, [bare("B")]))).toBe("");
+  });
+
+  it("F-E11 keep the claim that stands for them when another pool has taken over what they were made by", () => {
+    const taken = bare("A", ["ate.dev/WorkerPool B"]);
+    const node = after(n1, [makeAteom("A", "a")]);
+    expect(after(node, [taken])).toBe(node);
+    expect(marked(after(node, [taken, makeAteom("B", "b")]))).toBe("A B");
+    expect(marked(after(node, [makeAteom("B", "b")]))).toBe("B");
+    expect(after(n1, [taken])).toBe(n1);
+  });
+
+  it("keep the label where there are no claims", () => {
+    const spec: NodeFootprintSpec = {
+      workloads: [
+        { podSelector: { matchExpressions: [{ key: "ate.dev/worker-pool-uid", operator: "Exists" }] } },
+      ],
+      group: {
+        by: "PodLabel",
+        label: "ate.dev/worker-pool-uid",
+        owner: { group: "ate.dev", kind: "WorkerPool" },
+      },
+      node: { label: { key: "ate.dev/atelet" } },
+    };
+    const node = after(n1, [makeAteom("A", "a")], { f: spec });
+    expect(node.metadata?.labels).toMatchObject({ "ate.dev/atelet": "true" });
+    expect(after(node, [bare("A")], { f: spec })).toBe(node);
+    expect(after(n1, [bare("A")], { f: spec })).toBe(n1);
+  });
+
+  it("keep all that stands where owners alone group them, and bring nothing", () => {
+    const node = after(n1, [makeAteom("A", "a")], OWNER_UID);
+    expect(after(node, [bare("A")], OWNER_UID)).toBe(node);
+    expect(marked(after(node, [], OWNER_UID))).toBe("");
+    expect(after(n1, [bare("A")], OWNER_UID)).toBe(n1);
+    expect(findings(node, OWNER_UID, { pods: [bare("A")] })).toEqual([
+      "info FootprintOwnerless: default/a: without the owner that it had, and counts for it until it ends",
+    ]);
+    expect(findings(n1, OWNER_UID, { pods: [bare("A")] })).toEqual([
+      "info FootprintGroupRefused: default/a: no group that counts, and no agent for it; it has no owner of the kind that groups",
+    ]);
+  });
+});
+
+describe("what is not known yet", () => {
+  it("keeps every mark that stands, whoever has set it", () => {
+    const node = editNode(after(n1, [makeAteom("A", "a")]), { annotations: { "ate.dev/claim.B": "" } });
+    expect(after(node, undefined)).toBe(node);
+    expect(phases(node, ATELET, {})).toEqual([["Unknown", true]]);
+  });
+
+  it("lets new marks be set that are certain", () => {
+    const sight = { ownersUnknown: new Set(["b"]) };
+    const node = after(n1, [makeAteom("C", "c")]);
+    const next = after(node, [makeAteom("A", "a"), makeAteom("B", "b")], ATELET, sight);
+    expect(marked(next)).toBe("A C");
+    expect(marked(after(next, [makeAteom("A", "a"), makeAteom("B", "b")]))).toBe("A B");
+  });
+
+  it("is not told of pods of which it is not known whether they matter", () => {
+    const specs: Specs = {
+      f: {
+        preset: "agent-substrate/pr-134",
+        workloads: [{ namespaceSelector: { matchLabels: { a: "b" } } }],
+      },
+    };
+    const bare = makeAteom("A", "a", { owners: [] });
+    expect(findings(n1, specs, { pods: [bare] })).toEqual([]);
+    expect(phases(n1, specs, { pods: [makeAteom("A", "a")] })).toEqual([["Unknown", false]]);
+    expect(findings(n1, specs, { pods: [bare], namespaces: { default: { a: "b" } } })).toHaveLength(1);
+  });
+
+  it("is nothing while no document has been read", () => {
+    const capability = bindFootprints({ footprints: () => undefined, sight: sightOf({ pods: [] }) });
+    const node = after(n1, [makeAteom("A", "a")]);
+    expect(settle(node, [capability])).toBe(node);
+    expect(
+      capability.inputs(
+        { node, owned: new Map() },
+        {
+          id: "label/ate.dev/atelet",
+          value: "true",
+          rule: "cluster/atelet",
+          reason: "FootprintNeeded",
+          foreign: "overwrite",
+        },
+      ),
+    ).toEqual([]);
+  });
+});
+
+describe("documents that come and go", () => {
+  it("leave no mark behind", () => {
+    const node = after(n1, [makeAteom("A", "a")]);
+    expect(marked(after(node, [makeAteom("A", "a")], {}))).toBe("");
+  });
+
+  it("with a fault leave their marks as they are", () => {
+    const node = after(n1, [makeAteom("A", "a")]);
+    const overlap: Specs = { ...ATELET, other: { ...ATELET["atelet"] } };
+    expect(after(node, [], overlap)).toBe(node);
+  });
+
+  it("in another source take the marks over, and those that nobody needs are taken off", () => {
+    const node = after(n1, [makeAteom("A", "a"), makeAteom("B", "b")]);
+    const footprints = compileFootprints({ sources: [documentsOf(ATELET, "config"), documentsOf(ATELET)] });
+    const capability = bindFootprints({
+      footprints: () => footprints,
+      sight: sightOf({ pods: [makeAteom("B", "b")] }),
+    });
+    const next = settle(node, [capability]);
+    expect(marked(next)).toBe("B");
+    expect(new Set([...owned(next).values()].map(({ rule }) => rule))).toEqual(new Set(["config/atelet"]));
+  });
+
+  it("in another source with another label leave none of the old one, though the old document is still there", () => {
+    const node = after(n1, [makeAteom("A", "a")]);
+    const other: Specs = {
+      atelet: {
+        workloads: [{ podSelector: { matchLabels: { a: "b" } } }],
+        node: { label: { key: "new.test/a" } },
+      },
+    };
+    const { footprints: before } = footprintsOf(ATELET);
+    const sources = [documentsOf(other, "config"), documentsOf(ATELET)];
+    const footprints = compileFootprints({ sources, before });
+    const capability = bindFootprints({ footprints: () => footprints, sight: sightOf({ pods: [] }) });
+    expect(marked(settle(node, [capability]))).toBe("");
+  });
+});
+
+describe("F-E15 F-B9 a release that is delayed", () => {
+  const specs: Specs = { atelet: { preset: "agent-substrate/pr-134", release: { delay: "30s" } } };
+
+  it("waits, and is forgotten when a pod comes back in time", () => {
+    const pods = [makeAteom("A", "a")];
+    const node = after(n1, pods, specs);
+    const policies = new Map([["footprint", footprintsOf(specs).policy]]);
+    const withheld = (left: readonly Pod[], nowMs: number, before = nothingLeaving) => {
+      const { changes } = planWith(node, [bound(specs, { pods: left })]);
+      const now = { now: NEW_YEAR + nowMs, nowMs };
+      return assessRemovals(before, {
+        node: "n1",
+        owned: owned(node),
+        changes,
+        policies,
+        breakers: new RemovalBreakers(),
+        ...now,
+      });
+    };
+    const first = withheld([], 0);
+    expect(first.withheld.size).toBe(2);
+    expect(first.recheckAfterMs).toBe(30_000);
+    expect(withheld([], 29_999, first.leaving).withheld.size).toBe(2);
+    expect(withheld([], 30_000, first.leaving).withheld.size).toBe(0);
+    expect(withheld(pods, 10_000, first.leaving).leaving.since.size).toBe(0);
+  });
+});
+
+describe("marks of others", () => {
+  const set = (foreign: "Preserve" | "Report" | "Reclaim"): Specs => ({
+    atelet: { preset: "agent-substrate/pr-134", node: { foreign } },
+  });
+  const byHand = editNode(n1, { labels: { "ate.dev/atelet": "no" }, annotations: { "ate.dev/claim.X": "" } });
+
+  it("are left where they are preserved", () => {
+    expect(after(byHand, [], set("Preserve"))).toBe(byHand);
+    expect(findings(byHand, set("Preserve"), { pods: [] })).toEqual([]);
+    expect(marked(after(byHand, [makeAteom("A", "a")], set("Preserve")))).toBe("no, A X");
+  });
+
+  it("F-B3 are left and told of where they are reported, while they are not needed", () => {
+    expect(after(byHand, [], set("Report"))).toBe(byHand);
+    expect(findings(byHand, set("Report"), { pods: [] })).toEqual([
+      "warning ForeignFootprintMark: nobody on the node needs annotation/ate.dev/claim.X, label/ate.dev/atelet, and Berth has not set it",
+    ]);
+    expect(phases(byHand, set("Report"), { pods: [] })).toEqual([
+      ["Foreign", false],
+      ["Idle", true],
+    ]);
+    const node = after(n1, [makeAteom("A", "a")], set("Report"));
+    expect(findings(node, set("Report"), { pods: [makeAteom("A", "a")] })).toEqual([]);
+    expect(findings(byHand, set("Report"), { pods: undefined })).toEqual([
+      "info FootprintUnknown: it is not known yet who needs the agent, so what stands stays",
+    ]);
+  });
+
+  it("are replaced where they are reclaimed", () => {
+    expect(marked(after(byHand, [makeAteom("A", "a")], set("Reclaim")))).toBe("A");
+  });
+});
+
+describe("nodes that are excluded", () => {
+  const specs: Specs = {
+    atelet: {
+      preset: "agent-substrate/pr-134",
+      node: { excludeSelector: { matchLabels: { type: "virtual" } } },
+    },
+  };
+
+  it("are never touched", () => {
+    const virtual = makeNode({ labels: { type: "virtual", "ate.dev/atelet": "true" } });
+    expect(after(virtual, [makeAteom("A", "a")], specs)).toBe(virtual);
+    expect(phases(virtual, specs, { pods: [] })).toEqual([["Excluded", true]]);
+    const before = after(n1, [makeAteom("A", "a")], specs);
+    const became = editNode(before, { labels: { type: "virtual" } });
+    expect(after(became, [], specs)).toBe(became);
+    expect(marked(after(became, [], {}))).toBe("");
+  });
+});
+
+describe("an agent that is placed eagerly", () => {
+  const eager = (delay: string): Specs => ({
+    atelet: { preset: "agent-substrate/pr-134", release: { delay }, agent: { placement: "Eager" } },
+  });
+  const created = (ageMs: number): Node => ({
+    ...n1,
+    metadata: { ...n1.metadata, creationTimestamp: new Date(NEW_YEAR - ageMs).toISOString() },
+  });
+
+  it("is kept off nodes that are known to be idle, and off no other", () => {
+    expect(marked(after(n1, [], eager("0s")))).toBe("false, ");
+    expect(marked(after(n1, [makeAteom("A", "a")], eager("0s")))).toBe("A");
+    expect(after(n1, undefined, eager("0s"))).toBe(n1);
+    const idle = after(n1, [], eager("0s"));
+    expect(marked(after(idle, [makeAteom("A", "a")], eager("0s")))).toBe("A");
+    expect(after(idle, undefined, eager("0s"))).toBe(idle);
+    expect(marked(after(after(idle, [makeAteom("A", "a")], eager("0s")), [], eager("0s")))).toBe("false, ");
+    expect(marked(after(idle, [], {}))).toBe("");
+    expect(phases(idle, eager("0s"), { pods: [] })).toEqual([["Idle", false]]);
+  });
+
+  it("leaves what others say of an idle node, unless that is reclaimed", () => {
+    const by = (foreign: "Preserve" | "Reclaim"): Specs => ({
+      atelet: { preset: "agent-substrate/pr-134", node: { foreign }, agent: { placement: "Eager" } },
+    });
+    const byHand = editNode(n1, { labels: { "ate.dev/atelet": "true" } });
+    expect(after(byHand, [], by("Preserve"))).toBe(byHand);
+    expect(findings(byHand, by("Preserve"), { pods: [] })).toEqual([]);
+    expect(marked(after(byHand, [], by("Reclaim")))).toBe("false, ");
+  });
+
+  it("waits for the delay, of a new node from its creation", () => {
+    const decide = (node: Node) =>
+      bound(eager("30s"), { pods: [] }).contribute({ node, owned: owned(node) }, NEW_YEAR).decision;
+    expect(decide(created(10_000))).toMatchObject({ marks: [], recheckAfterMs: 20_000 });
+    expect(decide(created(30_000)).marks).toMatchObject([{ value: "false" }]);
+    const needed = after(created(90_000), [makeAteom("A", "a")], eager("30s"));
+    expect(decide(needed).marks).toEqual([]);
+    const released = after(needed, [], eager("30s"));
+    expect(marked(released)).toBe("");
+    expect(marked(after(released, [], eager("30s")))).toBe("false, ");
+  });
+});
+
+describe("what a mark is wanted for", () => {
+  it("are pods: of its group, or of all groups", () => {
+    const pods = [makeAteom("B", "b"), makeAteom("A", "a2"), makeAteom("A", "a1"), forgedPod];
+    const capability = bound(ATELET, { pods });
+    const view = { node: n1, owned: new Map() };
+    const inputs = (id: `label/${string}` | `annotation/${string}`, rule = "cluster/atelet") =>
+      capability.inputs(view, { id, value: "", rule, reason: "FootprintNeeded", foreign: "overwrite" });
+    expect(inputs("label/ate.dev/atelet")).toEqual(["pod default/a1", "pod default/a2", "pod default/b"]);
+    expect(inputs("annotation/ate.dev/claim.A")).toEqual(["pod default/a1", "pod default/a2"]);
+    expect(inputs("label/ate.dev/atelet", "cluster/other")).toEqual([]);
+  });
+});

@@ -1,0 +1,334 @@
+/** Footprints as a capability of the node writer: label and claims of each node, derived from its pods. */
+import type { Node } from "@berth/kube";
+import { type Reason, reasons } from "../api/reasons.ts";
+import {
+  type BoundCapability,
+  type Finding,
+  type Instant,
+  type NodeDecision,
+  type NodeView,
+  nothingWanted,
+  type RuleOutcome,
+  unreadPolicy,
+} from "../node/capability.ts";
+import { firstOf } from "../node/first-names.ts";
+import { annotationId, labelId, type Mark, type MarkId, standingMarks, standingValue } from "../node/mark.ts";
+import { MAX_RECORD_BYTES } from "../node/record.ts";
+import { matchesSelector } from "../node/selector.ts";
+import { formerLabels } from "./agent/former-label.ts";
+import { IDLE_VALUE } from "./complete.ts";
+import { FOOTPRINT, type Footprint, type Footprints } from "./footprint.ts";
+import type { FootprintSight } from "./footprint-sight.ts";
+import { PodMemory } from "./pod-memory.ts";
+import { claimId, type NodePast, type NodePasts, type PodUse, podUses, useOf } from "./use.ts";
+
+/**
+ * Where a node stands with a footprint. `Needed`: a pod needs the agent, and the label stands. `Pending`: it does not
+ * stand yet. `Idle`: no pod does. `Unknown`: that has not been read. `Excluded`: the node is left alone. `Foreign`, beside
+ * another: marks stand that nobody needs and that are not ours, and are reported. The place of an outcome is the label,
+ * and absent when it does not stand.
+ */
+export type FootprintPhase = "Needed" | "Pending" | "Idle" | "Unknown" | "Excluded" | "Foreign";
+
+export interface FootprintCapability extends BoundCapability {
+  /** The node of this name is gone: nothing of it is remembered. */
+  gone(name: string): void;
+}
+
+export interface FootprintBinding {
+  /** The footprints in force; `undefined` until some source has been read. */
+  readonly footprints: () => Footprints | undefined;
+  readonly sight: FootprintSight;
+}
+
+/**
+ * Node footprints. Watches: Nodes, and the pods that may need an agent. Owns: for each footprint its label and the
+ * annotations that begin with its claim prefix. What stands there is believed of one thing, once: of whom a pod may be that
+ * has no owner when the process first looks at its node. Remembers what pods counted for when last looked at.
+ */
+export function bindFootprints({ footprints: current, sight }: FootprintBinding): FootprintCapability {
+  const memory = new PodMemory();
+  return {
+    name: FOOTPRINT,
+    gone: (name) => memory.forget(name),
+    contribute(view, now) {
+      const footprints = current();
+      if (footprints === undefined) {
+        return { capability: FOOTPRINT, policy: unreadPolicy, decision: nothingWanted };
+      }
+      const before = memory.of(view.node);
+      const { decision, pasts } = decideFootprints(view, footprints, { sight, now, pasts: before });
+      memory.note(view.node, pasts);
+      return { capability: FOOTPRINT, policy: footprints.policy, decision };
+    },
+    inputs(view, mark) {
+      const footprint = current()?.footprints.find(({ rule }) => rule === mark.rule);
+      return footprint === undefined
+        ? []
+        : inputsOf(footprint, view, { mark, sight, past: memory.of(view.node).get(mark.rule) });
+    },
+  };
+}
+
+interface Around {
+  readonly sight: FootprintSight;
+  readonly now: Instant;
+  /** What earlier looks at the node have found. Default: this is the first. */
+  readonly pasts?: NodePasts;
+}
+
+/** Pure and total. `pasts` are for the next look at the node. */
+export function decideFootprints(
+  view: NodeView,
+  footprints: Footprints,
+  around: Around,
+): { readonly decision: NodeDecision; readonly pasts: NodePasts } {
+  const draft: Draft = {
+    marks: [],
+    keep: new Map(),
+    findings: [],
+    outcomes: [],
+    room: { ...CLAIM_ROOM },
+    pasts: new Map([...(around.pasts ?? [])].filter(([rule]) => footprints.policy.rules.has(rule))),
+  };
+  for (const footprint of footprints.footprints) decideOne(draft, footprint, view, around);
+  keepFaulty(draft, footprints, view);
+  const { recheckAfterMs, room: _, pasts, ...decision } = draft;
+  return { decision: recheckAfterMs === undefined ? decision : { ...decision, recheckAfterMs }, pasts };
+}
+
+interface Draft {
+  readonly marks: Mark[];
+  readonly keep: Map<MarkId, Reason>;
+  readonly findings: Finding[];
+  readonly outcomes: RuleOutcome[];
+  /** What claims may still take. */
+  readonly room: { record: number; annotations: number };
+  readonly pasts: Map<string, NodePast>;
+  recheckAfterMs?: number;
+}
+
+function decideOne(draft: Draft, footprint: Footprint, view: NodeView, around: Around): void {
+  const { node } = view;
+  const { rule, excludeSelector } = footprint;
+  const place = labelId(footprint.label.key);
+  const label = standingValue(node, place);
+  const outcome = (phase: FootprintPhase): void => {
+    const isIdle = footprint.placement === "Eager" && label === IDLE_VALUE;
+    draft.outcomes.push({ rule, phase, ...(label !== undefined && !isIdle && { place }) });
+  };
+  if (excludeSelector !== undefined && matchesSelector(excludeSelector, node.metadata?.labels)) {
+    keepStanding(draft, footprint, view, reasons.FootprintNodeExcluded);
+    keepFormer(draft, footprint, view, { sight: around.sight, why: reasons.FootprintNodeExcluded });
+    draft.pasts.delete(rule);
+    outcome("Excluded");
+    return;
+  }
+  const use = useOf(footprint, view, around.sight, draft.pasts.get(rule));
+  if (use.past === undefined) draft.pasts.delete(rule);
+  else draft.pasts.set(rule, use.past);
+  if (use.needed) want(draft, footprint, use.groups);
+  for (const id of use.left) draft.keep.set(id, reasons.FootprintOwnerless);
+  if (use.unknown !== undefined) {
+    keepStanding(draft, footprint, view, use.unknown);
+    draft.findings.push(unknownFinding(rule, use.unknown));
+  } else {
+    if (!use.needed) decideIdle(draft, footprint, view, around.now);
+    if (footprint.foreign === "Report") reportForeign(draft, footprint, view);
+  }
+  // The agent follows once every node that needs it has the new label; until then it stays by the old one.
+  const stays = use.unknown ?? (use.needed ? reasons.FootprintNeeded : undefined);
+  if (stays !== undefined) keepFormer(draft, footprint, view, { sight: around.sight, why: stays });
+  if (use.refused.length > 0) draft.findings.push(refusedFinding(rule, use.refused));
+  if (use.ownerless.length > 0) draft.findings.push(ownerlessFinding(rule, use.ownerless));
+  if (use.needed) outcome(label === footprint.label.value ? "Needed" : "Pending");
+  else outcome(use.unknown === undefined ? "Idle" : "Unknown");
+}
+
+/**
+ * Claims of one footprint on one node. More pods than this run on no node, but pods can be made that never run: what they
+ * claim must not fill up the record, which the label has to stand in.
+ */
+export const MAX_CLAIMS = 256;
+
+/**
+ * What all claims of a node may take, bytes: of its record, for labels and marks of other capabilities have to stand there as
+ * well, and of the 256 KiB that all annotations share with those of others.
+ */
+const CLAIM_ROOM = { record: MAX_RECORD_BYTES / 2, annotations: MAX_RECORD_BYTES } as const;
+/** Of an entry of the record, beside the id and the rule: `"":{"c":"footprint","r":"","since":"2026-01-01T00:00:00Z"},`. */
+const ENTRY_BYTES = 64;
+
+/** Label and claims. Claims go without words: the label tells. */
+function want(draft: Draft, footprint: Footprint, groups: ReadonlySet<string>): void {
+  const { marks, findings, room } = draft;
+  const { rule, label, claims, foreign } = footprint;
+  const common = { rule, reason: reasons.FootprintNeeded, foreign: foreignMarks(foreign) } as const;
+  marks.push({ ...common, id: labelId(label.key), value: label.value });
+  if (claims === undefined) return;
+  const ids = [...groups].sort().map((group) => claimId(claims, group));
+  const longest = Math.max(0, ...ids.map((id) => id.length));
+  const entry = ENTRY_BYTES + rule.length + longest;
+  const annotation = longest + Buffer.byteLength(claims.value);
+  const most = Math.min(
+    MAX_CLAIMS,
+    Math.floor(room.record / entry),
+    Math.floor(room.annotations / annotation),
+  );
+  const named = ids.slice(0, most);
+  room.record -= named.length * entry;
+  room.annotations -= named.length * annotation;
+  for (const id of named) marks.push({ ...common, id, value: claims.value, announce: "never" });
+  if (groups.size <= most) return;
+  const message = `pods of ${groups.size} groups need the agent; the first ${most} by name claim the node`;
+  findings.push({ reason: reasons.FootprintClaimsCapped, severity: "warning", subject: rule, message });
+}
+
+function foreignMarks(foreign: Footprint["foreign"]): Mark["foreign"] {
+  return foreign === "Reclaim" ? "overwrite" : "leave";
+}
+
+/** What stands of a footprint stays, whoever has set it. */
+function keepStanding({ keep }: Draft, footprint: Footprint, { node, owned }: NodeView, why: Reason): void {
+  for (const { id } of standingMarks(node)) if (isPlaceOf(footprint, id)) keep.set(id, why);
+  for (const id of owned.keys()) if (isPlaceOf(footprint, id)) keep.set(id, why);
+}
+
+function keepFormer(
+  { keep }: Draft,
+  footprint: Footprint,
+  view: NodeView,
+  { sight, why }: { readonly sight: FootprintSight; readonly why: Reason },
+): void {
+  const { agent } = footprint;
+  const daemonSet = agent && sight.daemonSet(agent.namespace, agent.name);
+  for (const id of formerLabels(footprint, view, daemonSet)) keep.set(id, why);
+}
+
+function isPlaceOf({ label, claims }: Footprint, id: MarkId): boolean {
+  if (id === labelId(label.key)) return true;
+  return claims !== undefined && id.startsWith(annotationId(claims.annotationPrefix));
+}
+
+/**
+ * Nobody needs the agent. `Lazy`: no mark. `Eager`: the label says so, once the delay is over. A label that stands for a
+ * need is removed first, for only a removal is delayed; without the label the agent is there as well. A new node counts
+ * from its creation.
+ */
+function decideIdle(draft: Draft, footprint: Footprint, { node, owned }: NodeView, now: Instant): void {
+  const { rule, label, foreign, placement, releaseDelayMs } = footprint;
+  if (placement === "Lazy") return;
+  const id = labelId(label.key);
+  const stands = standingValue(node, id);
+  if (releaseDelayMs > 0 && stands === label.value && owned.has(id)) return;
+  if (foreign !== "Reclaim" && stands !== undefined && !owned.has(id)) return;
+  const leftMs = stands === undefined ? idleFrom(node, footprint) - now : 0;
+  if (leftMs > 0) {
+    draft.recheckAfterMs = Math.min(leftMs, draft.recheckAfterMs ?? leftMs);
+    return;
+  }
+  const reason = reasons.FootprintIdle;
+  draft.marks.push({ id, value: IDLE_VALUE, rule, reason, foreign: foreignMarks(foreign) });
+}
+
+/** From when on a node without the label, and that nobody needs, says so with `Eager`; always, if its age is not known. */
+export function idleFrom({ metadata }: Node, { releaseDelayMs }: Pick<Footprint, "releaseDelayMs">): Instant {
+  const createdAt = Date.parse(metadata?.creationTimestamp ?? "");
+  return Number.isNaN(createdAt) ? Number.NEGATIVE_INFINITY : createdAt + releaseDelayMs;
+}
+
+/** How many of a list a message names. */
+const MAX_NAMED = 3;
+
+function reportForeign(draft: Draft, footprint: Footprint, { node, owned }: NodeView): void {
+  const wanted = new Set<MarkId>(draft.marks.map(({ id }) => id));
+  const foreign: string[] = [];
+  for (const { id } of standingMarks(node)) {
+    if (isPlaceOf(footprint, id) && !owned.has(id) && !wanted.has(id)) foreign.push(id);
+  }
+  if (foreign.length === 0) return;
+  const { rule } = footprint;
+  const message = `nobody on the node needs ${some(foreign)}, and Berth has not set it`;
+  draft.findings.push({
+    reason: reasons.ForeignFootprintMark,
+    severity: "warning",
+    subject: rule,
+    message,
+  });
+  draft.outcomes.push({ rule, phase: "Foreign" });
+}
+
+/** One for all of them: who may make pods could make a thousand. It says why of the first by name. */
+function refusedFinding(rule: string, refused: readonly PodUse[]): Finding {
+  const forged = refused.filter((use) => use.forged);
+  const severity = forged.length > 0 ? "warning" : "info";
+  const told = forged.length > 0 ? forged : refused;
+  const [first] = firstOf(
+    told.map(({ pod }) => podName(pod)),
+    1,
+  );
+  const why = told.find(({ pod }) => podName(pod) === first)?.why ?? "";
+  const names = some(told.map(({ pod }) => podName(pod)));
+  const message = `${names}: no group that counts, and no agent for it; ${why}`;
+  return { reason: reasons.FootprintGroupRefused, severity, subject: rule, message };
+}
+
+function some(names: readonly string[]): string {
+  const first = firstOf(names, MAX_NAMED).join(", ");
+  return names.length > MAX_NAMED ? `${first} and ${names.length - MAX_NAMED} more` : first;
+}
+
+function unknownFinding(rule: string, reason: Reason): Finding {
+  const message = "it is not known yet who needs the agent, so what stands stays";
+  return { reason, severity: "info", subject: rule, message };
+}
+
+function ownerlessFinding(rule: string, ownerless: readonly PodUse[]): Finding {
+  const names = some(ownerless.map(({ pod }) => podName(pod)));
+  const message = `${names}: without the owner that it had, and counts for it until it ends`;
+  return { reason: reasons.FootprintOwnerless, severity: "info", subject: rule, message };
+}
+
+function podName({ metadata }: PodUse["pod"]): string {
+  return `${metadata?.namespace ?? ""}/${metadata?.name ?? ""}`;
+}
+
+/**
+ * Marks of footprints that are not in force for a fault stay until it is mended, except where another footprint that is
+ * in force has come to own the place.
+ */
+function keepFaulty({ keep }: Draft, { footprints, policy, faults }: Footprints, { owned }: NodeView): void {
+  if (faults.length === 0) return;
+  const inForce = new Set(footprints.map(({ name }) => name));
+  // One that another of its name goes before is given up for it.
+  const faulty = new Set(
+    faults.flatMap(({ source, footprint }) => (inForce.has(footprint) ? [] : [`${source}/${footprint}`])),
+  );
+  for (const [id, { capability, rule }] of owned) {
+    if (capability !== FOOTPRINT || !faulty.has(rule) || policy.rules.has(rule)) continue;
+    if (!footprints.some((footprint) => isPlaceOf(footprint, id))) keep.set(id, reasons.RuleInvalid);
+  }
+}
+
+interface Asked {
+  readonly mark: Pick<Mark, "id">;
+  readonly sight: FootprintSight;
+  readonly past: NodePast | undefined;
+}
+
+/** The pods that make the mark wanted, sorted. */
+function inputsOf(
+  footprint: Footprint,
+  view: NodeView,
+  { mark: { id }, sight, past }: Asked,
+): readonly string[] {
+  const { claims, label } = footprint;
+  const uses = podUses(footprint, view, sight, past) ?? [];
+  const counting = uses.filter(
+    ({ is, group }) =>
+      (is === "Counts" || is === "Ownerless") &&
+      (id === labelId(label.key) ||
+        (claims !== undefined && group !== undefined && id === claimId(claims, group))),
+  );
+  return counting.map(({ pod }) => `pod ${podName(pod)}`).sort();
+}

@@ -1,0 +1,100 @@
+/** `NodeFootprint` documents made ready for use. Plain data. */
+import type { ResourceRequirements, SecurityContext } from "@berth/kube";
+import type { Selector } from "../api/selector.ts";
+import type { Policy } from "../node/capability.ts";
+import type { SourceFault } from "../node/sources.ts";
+import type { NodeFootprintSpec } from "./document.ts";
+
+/** The name of the capability, recorded on nodes. */
+export const FOOTPRINT = "footprint";
+
+/** A document whose `spec` has passed the schema. */
+export interface FootprintDocument {
+  readonly name: string;
+  readonly spec: NodeFootprintSpec;
+}
+
+export interface GroupVersionResource {
+  readonly group: string;
+  readonly version: string;
+  readonly resource: string;
+}
+
+export interface NeedingPods {
+  readonly podSelector: Selector;
+  readonly namespaceSelector: Selector;
+  readonly requests: readonly string[];
+  readonly csiDrivers: readonly string[];
+  readonly ignorePhases: ReadonlySet<string>;
+  readonly terminating: "Hold" | "Release";
+}
+
+export type PodGrouping =
+  | {
+      readonly by: "PodLabel";
+      readonly label: string;
+      /** The value has to be the uid of such an owner of the pod. Absent: it is believed. */
+      readonly verify?: { readonly group: string; readonly kind: string };
+    }
+  | { readonly by: "OwnerUID"; readonly owner: { readonly group: string; readonly kind: string } }
+  | { readonly by: "Namespace" | "Pod" | "None" };
+
+export interface OwnerHold {
+  readonly resource: GroupVersionResource;
+  readonly finalizer: string;
+  readonly onDelete: "DeleteOwned" | "Wait";
+  readonly ownedResources: readonly GroupVersionResource[];
+  /** Milliseconds; absent: never. */
+  readonly timeoutMs?: number;
+}
+
+/** The container that the webhook puts into new pods. */
+export interface AgentWait {
+  readonly containerName: string;
+  readonly image: string;
+  /** Absent: it says nothing of them. */
+  readonly resources?: ResourceRequirements;
+  readonly securityContext?: SecurityContext;
+  /** Seconds; absent: never. */
+  readonly timeoutSeconds?: number;
+  readonly port: number;
+}
+
+/** One footprint in force, complete: preset and defaults are filled in. */
+export interface Footprint {
+  /** As recorded on nodes: `cluster/atelet`, `config/atelet`. */
+  readonly rule: string;
+  /** Name of the document. */
+  readonly name: string;
+  readonly workloads: readonly NeedingPods[];
+  readonly grouping: PodGrouping;
+  readonly label: { readonly key: string; readonly value: string };
+  readonly claims?: { readonly annotationPrefix: string; readonly value: string };
+  readonly foreign: "Reclaim" | "Preserve" | "Report";
+  /** Absent: none is excluded. */
+  readonly excludeSelector?: Selector;
+  readonly releaseDelayMs: number;
+  readonly hold?: OwnerHold;
+  readonly wait?: AgentWait;
+  readonly agent?: {
+    readonly namespace: string;
+    readonly name: string;
+    readonly nodeSelector: "Off" | "Verify" | "Manage";
+  };
+  readonly placement: "Lazy" | "Eager";
+}
+
+/** What is wrong with a document beyond its schema. It is not in force then. */
+export interface FootprintFault extends SourceFault {
+  /** Name of the document. */
+  readonly footprint: string;
+}
+
+/** All footprints in force. A new value for each change of them. */
+export interface Footprints {
+  /** By name. */
+  readonly footprints: readonly Footprint[];
+  /** Of the node capability. */
+  readonly policy: Policy;
+  readonly faults: readonly FootprintFault[];
+}

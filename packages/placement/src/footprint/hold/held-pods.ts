@@ -1,0 +1,196 @@
+/** Which pods keep the deletion of an owner waiting. */
+import type { Pod } from "@berth/kube";
+import { ownValue } from "../../node/mark.ts";
+import type { Footprint } from "../footprint.ts";
+import type { FootprintSight, OwnerIdentity } from "../footprint-sight.ts";
+import { isGroupedByOwner } from "../groups.ts";
+import { type NeedSight, podNeeds } from "../needs.ts";
+import { controllerOf, isWorkload } from "../owner-reference.ts";
+import { isSameResource } from "./held-resource.ts";
+
+/** What has to be known of pods. Read from memory; `undefined` is always "not known yet". */
+export interface HeldPodsSight extends NeedSight, Pick<FootprintSight, "owners"> {
+  /** All pods that the workloads of the footprint may select, with a node or without. */
+  podsOf(footprint: Footprint, among: PodsAmong): Iterable<Pod> | undefined;
+}
+
+/** Which pods are asked for; without either, all. */
+export interface PodsAmong {
+  /** Those in this namespace. */
+  readonly namespace?: string;
+  /** Where a label groups, those of this value of it. */
+  readonly group?: string;
+}
+
+/** What is known of one owner that is being deleted. */
+export interface DeletedOwner {
+  /** `""` for one of the whole cluster. */
+  readonly namespace: string;
+  readonly uid: string;
+  /** Uids of the owners of an object of the owned resources; `undefined`: there is no such object. */
+  readonly refsOf: (uid: string) => readonly string[] | undefined;
+  /** Uids of pods that were its own when last looked at. Those found are added. */
+  readonly known: Set<string>;
+  /** The garbage collector has orphaned what it owned, or is about to. */
+  readonly isOrphaned: boolean;
+  /** The garbage collector deletes all that it owns, while it is still there. */
+  readonly isForeground: boolean;
+}
+
+/** The pods that one look has found. */
+export interface HeldPods {
+  /** Those of the owner that are still there. `undefined` while some of them are not known. */
+  readonly pods: readonly Pod[] | undefined;
+  /** Some of those that may be among them and whose owners are not known: they have been asked for. */
+  readonly unread: readonly Pod[];
+}
+
+/** Pods whose owners one look asks for. The next ones are asked for once these are known. */
+export const MAX_UNREAD = 1_000;
+
+/** Bound or not, for a pod that is to be scheduled needs the agent a moment later. */
+export function podsOfOwner(footprint: Footprint, owner: DeletedOwner, sight: HeldPodsSight): HeldPods {
+  const all = sight.podsOf(footprint, {
+    ...(isGroupedByOwner(footprint) && owner.namespace !== "" && { namespace: owner.namespace }),
+    ...(footprint.grouping.by === "PodLabel" && { group: owner.uid }),
+  });
+  if (all === undefined) return { pods: undefined, unread: [] };
+  const pods: Pod[] = [];
+  const unread: Pod[] = [];
+  let isKnown = true;
+  for (const pod of all) {
+    if (!isOfGroup(footprint, pod, owner)) continue;
+    const needs = podNeeds(pod, footprint, sight);
+    if (needs === "no") continue;
+    const chain = sight.owners(pod);
+    if (chain === undefined) unread.push(pod);
+    // Of another owner: whether it counts does not matter, and what becomes of it is not told to this one.
+    else if (!isBound(footprint, pod, chain, owner)) continue;
+    if (chain === undefined || needs === "unknown") isKnown = false;
+    else {
+      owner.known.add(pod.metadata?.uid ?? "");
+      pods.push(pod);
+    }
+    if (unread.length >= MAX_UNREAD) break;
+  }
+  return { pods: isKnown ? pods : undefined, unread };
+}
+
+/** What is above a pod, as it was read and as it is told by watches. */
+export interface Above {
+  readonly uids: ReadonlySet<string>;
+  /** See `isAbandoned`. */
+  readonly isAbandoned: boolean;
+}
+
+/** `undefined`: not known yet. */
+export function ownersAbove(
+  pod: Pod,
+  sight: Pick<FootprintSight, "owners">,
+  refsOf: (namespace: string, uid: string) => readonly string[] | undefined,
+): Above | undefined {
+  const namespace = pod.metadata?.namespace ?? "";
+  const chain = sight.owners(pod);
+  if (chain === undefined) return undefined;
+  const uids = new Set<string>();
+  for (const { uid } of chain) {
+    uids.add(uid);
+    for (const ref of refsOf(namespace, uid) ?? []) uids.add(ref);
+  }
+  return { uids, isAbandoned: isAbandoned(pod, chain) };
+}
+
+/**
+ * Whoever made it, or made that, has gone before it, and the garbage collector ends it soon. Of kinds that the collector may
+ * not know either it is never told that they are gone.
+ */
+function isAbandoned({ metadata }: Pod, chain: readonly OwnerIdentity[]): boolean {
+  const last = chain.at(-1);
+  if (last !== undefined) return last.isAbandoned === true;
+  const controller = controllerOf(metadata ?? {});
+  return controller !== undefined && isWorkload(controller);
+}
+
+/** What tells whether a pod can be one of an owner. */
+export interface Candidate extends Pick<DeletedOwner, "namespace" | "uid"> {
+  readonly known: ReadonlySet<string>;
+  /** See `ownersAbove`. */
+  readonly above: () => Above | undefined;
+  readonly isGone: boolean;
+}
+
+/** May `podsOfOwner` find other pods for this one? A pod that is gone and whose owners are not known may have been any. */
+export function mayBeOf(footprint: Footprint, pod: Pod, candidate: Candidate): boolean {
+  if (!isOfGroup(footprint, pod, candidate)) return false;
+  if (footprint.grouping.by !== "OwnerUID" || candidate.known.has(pod.metadata?.uid ?? "")) return true;
+  const above = candidate.above();
+  if (above === undefined) return candidate.isGone;
+  return above.uids.has(candidate.uid) || above.isAbandoned;
+}
+
+/**
+ * Can it be one of the owner's at all? What an owner in a namespace owns is in that namespace; who believes a label, believes
+ * it of any pod.
+ */
+function isOfGroup(
+  footprint: Footprint,
+  { metadata }: Pod,
+  { namespace, uid }: Pick<DeletedOwner, "namespace" | "uid">,
+): boolean {
+  const { grouping } = footprint;
+  if (isGroupedByOwner(footprint) && namespace !== "" && metadata?.namespace !== namespace) return false;
+  if (grouping.by === "OwnerUID") return true;
+  if (grouping.by !== "PodLabel") return false;
+  return ownValue(metadata?.labels, grouping.label) === uid;
+}
+
+/** A pod, as one of the chain below its owner. */
+const POD = { group: "", resource: "pods" };
+
+/**
+ * Nobody deletes what the owner itself controls while the owner is there, where that is not among what is deleted with it:
+ * to wait for its pods, or for one that is such itself, would be to wait for ever. Whoever makes pods can name an owner. Once
+ * the owner is gone, the garbage collector ends them. Under a foreground deletion it does so before.
+ *
+ * @param below what the owner controls: the pod, or what has made it.
+ */
+function isLeft(
+  { hold }: Footprint,
+  { metadata }: Pod,
+  below: Pick<OwnerIdentity, "group" | "resource">,
+  { isForeground }: DeletedOwner,
+): boolean {
+  if (hold?.onDelete !== "DeleteOwned" || isForeground) return false;
+  if (metadata?.deletionTimestamp !== undefined) return false;
+  return !hold.ownedResources.some((it) => isSameResource(it, below));
+}
+
+/**
+ * Does the pod end with the owner? What is above a pod is read at some moment and may be out of date; who owns an object of
+ * the owned resources is told by a watch, and so what was orphaned, or taken over by another owner.
+ */
+function isBound(
+  footprint: Footprint,
+  pod: Pod,
+  chain: readonly OwnerIdentity[],
+  owner: DeletedOwner,
+): boolean {
+  const { grouping } = footprint;
+  const { uid, refsOf, known, isOrphaned } = owner;
+  for (const [at, above] of chain.entries()) {
+    // Of what was read above a pod nothing is true any more once it was orphaned; who controls the pod itself is watched.
+    if (above.uid === uid)
+      return (!isOrphaned || at === 0) && !isLeft(footprint, pod, chain[at - 1] ?? POD, owner);
+    const refs = refsOf(above.uid);
+    if (refs === undefined) continue;
+    // With another owner it lives on, and its pods with it.
+    if (refs.includes(uid)) return refs.every((ref) => ref === uid);
+    const next = chain[at + 1];
+    if (refs.length === 0 || (next !== undefined && !refs.includes(next.uid))) return false;
+  }
+  if (controllerOf(pod.metadata ?? {}) !== undefined) {
+    // One that is abandoned may be one of the owner's: after a restart nobody knows any more.
+    if (known.has(pod.metadata?.uid ?? "") || isAbandoned(pod, chain)) return true;
+  }
+  return grouping.by === "PodLabel" && grouping.verify === undefined && !isOrphaned;
+}

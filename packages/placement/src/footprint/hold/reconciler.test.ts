@@ -1,0 +1,322 @@
+/** What is carried out, how often, and what becomes of answers that come too late. */
+import { ApiError, type ApiFailure, type KubeObject, type Pod } from "@berth/kube";
+import { clusterName, createSilentLogger, createVirtualClock, type EventInput } from "@berth/runtime";
+import { describe, expect, it } from "vitest";
+import { reasons } from "../../api/reasons.ts";
+import type { HeldOwner } from "../footprint-sight.ts";
+import { footprintOf } from "../testing/footprints.ts";
+import { makeAteom, sightOf } from "../testing/pods.ts";
+import type { Guard, OwnedObject } from "./decide.ts";
+import type { HoldLook } from "./deleting-owners.ts";
+import { HeldOwners } from "./held-owners.ts";
+import { createHoldReconciler } from "./reconciler.ts";
+
+const footprint = footprintOf({ preset: "agent-substrate/pr-134" });
+const resource = { group: "ate.dev", version: "v1alpha1", resource: "workerpools" };
+const FINALIZER = "ate.dev/release-node-claims";
+const KEY = {
+  cluster: clusterName("c"),
+  resource: "workerpools.ate.dev",
+  namespace: "default",
+  name: "pool",
+};
+const owned: OwnedObject = {
+  resource: { group: "apps", version: "v1", resource: "deployments" },
+  namespace: "default",
+  name: "pool-deployment",
+  uid: "d",
+  resourceVersion: "3",
+  isDeleting: false,
+};
+
+function failure(kind: "conflict" | "notFound" | "uidMismatch"): ApiError {
+  const what: ApiFailure = kind === "conflict" ? { kind, causes: [] } : { kind };
+  return new ApiError(what, { verb: "patch", resource: "x" });
+}
+
+interface Setup {
+  owner: HeldOwner | undefined;
+  pods: readonly Pod[] | undefined;
+  owned: readonly OwnedObject[];
+  fails: ApiError | undefined;
+  mayRead: boolean;
+  /** What may not be deleted, by name. */
+  refused: (name: string) => boolean;
+  /** The right that letting an owner go would lack. */
+  missing: string | undefined;
+  /** The finalizer that it is missing for. */
+  lacking: string;
+  guards: readonly Guard[];
+  readonly requests: string[];
+  readonly events: EventInput[];
+  readonly held: HeldOwners;
+  readonly looks: HoldLook[];
+  /** Names of what was asked to be deleted, in order. */
+  readonly deleted: () => readonly string[];
+  readonly look: () => Promise<unknown>;
+  readonly clock: ReturnType<typeof createVirtualClock>;
+}
+
+function setUp(more: Partial<HeldOwner> = {}): Setup {
+  const clock = createVirtualClock();
+  const requests: string[] = [];
+  const events: EventInput[] = [];
+  const held = new HeldOwners({ onChange: () => undefined });
+  const deleted = new Date(clock.now()).toISOString();
+  const base: HeldOwner = {
+    resource,
+    namespace: "default",
+    name: "pool",
+    uid: "a",
+    resourceVersion: "7",
+    finalizers: ["x", FINALIZER, "y"],
+    deletionTimestamp: deleted,
+    ...more,
+  };
+  const answer = (text: string): Promise<KubeObject> => {
+    requests.push(text);
+    if (setup.fails !== undefined && !(setup.mayRead && text.startsWith("get")))
+      return Promise.reject(setup.fails);
+    const metadata = { namespace: "default", name: "pool", uid: "a" };
+    return Promise.resolve({ apiVersion: "ate.dev/v1alpha1", kind: "WorkerPool", metadata });
+  };
+  const reconcile = createHoldReconciler({
+    client: {
+      get: (_resource, { name }) => answer(`get ${name}`) as Promise<never>,
+      patch: (_resource, { name }, { body }) =>
+        answer(`patch ${name} ${JSON.stringify(body)}`) as Promise<never>,
+      delete: async (_resource, { name }, options) => {
+        const { propagationPolicy, preconditions } = options ?? {};
+        await answer(
+          `delete ${name} ${propagationPolicy} ${preconditions?.uid} ${preconditions?.resourceVersion}`,
+        );
+        if (setup.refused(name))
+          throw new ApiError({ kind: "forbidden" }, { verb: "delete", resource: "deployments.apps" });
+      },
+    },
+    watches: {
+      guards: () => setup.guards,
+      owner: () => setup.owner,
+      owned: () => setup.owned,
+      refsOf: () => undefined,
+      missing: ({ finalizer }) => Promise.resolve(setup.lacking === finalizer ? setup.missing : undefined),
+      looked: (_key, look) => void setup.looks.push(look),
+    },
+    sight: { ...sightOf({}), podsOf: () => setup.pods },
+    held,
+    events: { record: (event) => events.push(event) },
+    clock,
+  });
+  const context = { signal: new AbortController().signal, log: createSilentLogger() };
+  const setup: Setup = {
+    owner: base,
+    pods: [],
+    owned: [],
+    fails: undefined,
+    mayRead: false,
+    refused: () => false,
+    missing: undefined,
+    lacking: FINALIZER,
+    guards: [{ resource, finalizer: FINALIZER, footprints: [footprint] }],
+    requests,
+    events,
+    held,
+    looks: [],
+    clock,
+    deleted: () =>
+      requests.flatMap((request) => (request.startsWith("delete ") ? [request.split(" ")[1] ?? ""] : [])),
+    look: () => reconcile(KEY, context),
+  };
+  return setup;
+}
+
+describe("the reconciler of owners", () => {
+  it("takes its finalizer off, and keeps those of others in their order", async () => {
+    const setup = setUp();
+    await setup.look();
+    const metadata = { uid: "a", resourceVersion: "7", finalizers: ["x", "y"] };
+    expect(setup.requests).toEqual([`patch pool ${JSON.stringify({ metadata })}`]);
+  });
+
+  /** An owner that lives. */
+  function setUpAlive(): Setup {
+    const setup = setUp({ finalizers: ["x"] });
+    if (setup.owner === undefined) return setup;
+    const { deletionTimestamp: _, ...alive } = setup.owner;
+    setup.owner = alive;
+    return setup;
+  }
+
+  it("puts none on that it could not take off: not before pods are seen, nor while a right is missing", async () => {
+    const setup = setUpAlive();
+    setup.pods = undefined;
+    expect(await setup.look()).toBeUndefined();
+    setup.pods = [];
+    setup.missing = 'verb "delete" on "deployments.apps" is missing';
+    expect(await setup.look()).toEqual({ recheckAfterMs: 30_000 });
+    await setup.look();
+    expect(setup.requests).toEqual(["get pool"]);
+    expect(setup.events).toMatchObject([
+      { reason: reasons.WriteRefused, note: expect.stringContaining(setup.missing) as unknown },
+    ]);
+    setup.missing = undefined;
+    expect(await setup.look()).toBeUndefined();
+    expect(setup.requests.at(-1)).toContain("patch pool");
+  });
+
+  it("tells of a right once for each hold and namespace, though another hold of the same owners lacks none", async () => {
+    const setup = setUpAlive();
+    const { owner } = setup;
+    if (owner === undefined) throw new Error("there is no owner");
+    const other = { resource, finalizer: "x.test/other", footprints: [footprint] };
+    setup.guards = [...setup.guards, other];
+    setup.missing = 'verb "delete" on "deployments.apps" is missing';
+    for (let at = 0; at < 20; at++) {
+      for (const namespace of ["default", "elsewhere"]) {
+        setup.owner = { ...owner, namespace, finalizers: ["x"] };
+        await setup.look();
+        setup.owner = { ...owner, namespace, finalizers: ["x", other.finalizer] };
+        await setup.look();
+      }
+    }
+    expect(setup.requests.filter((request) => request.startsWith("patch"))).toHaveLength(40);
+    expect(setup.events).toHaveLength(2);
+  });
+
+  it("puts it behind those of others", async () => {
+    const setup = setUpAlive();
+    await setup.look();
+    const metadata = { uid: "a", resourceVersion: "7", finalizers: ["x", FINALIZER] };
+    expect(setup.requests).toEqual([`patch pool ${JSON.stringify({ metadata })}`]);
+  });
+
+  it("deletes what is owned once, of the version that it has seen, in the background", async () => {
+    const setup = setUp();
+    setup.owned = [owned];
+    await setup.look();
+    await setup.look();
+    expect(setup.requests).toEqual(["delete pool-deployment Background d 3"]);
+  });
+
+  it("deletes another version when the one that it has seen is no more", async () => {
+    const setup = setUp();
+    setup.owned = [owned];
+    setup.fails = failure("conflict");
+    await setup.look();
+    setup.fails = undefined;
+    setup.owned = [{ ...owned, resourceVersion: "4" }];
+    await setup.look();
+    expect(setup.requests).toEqual([
+      "delete pool-deployment Background d 3",
+      "delete pool-deployment Background d 4",
+    ]);
+  });
+
+  it("has the runtime look again after a conflict, and lets one go that is gone", async () => {
+    const setup = setUp();
+    setup.fails = failure("conflict");
+    await expect(setup.look()).rejects.toBe(setup.fails);
+    setup.fails = failure("notFound");
+    await expect(setup.look()).resolves.toBeUndefined();
+    setup.fails = failure("uidMismatch");
+    await expect(setup.look()).resolves.toBeUndefined();
+  });
+
+  it("tells once of a right that is missing, says so of what is held, and tries again", async () => {
+    const setup = setUp();
+    setup.owned = [owned];
+    setup.mayRead = true;
+    setup.fails = new ApiError({ kind: "forbidden" }, { verb: "delete", resource: "deployments.apps" });
+    expect(await setup.look()).toEqual({ recheckAfterMs: 30_000 });
+    expect(await setup.look()).toEqual({ recheckAfterMs: 30_000 });
+    const [entry] = setup.held.of("cluster/f");
+    expect(entry?.message).toMatch(/^what it owns: deployments default\/pool-deployment; delete deployments/);
+    const refused = { reason: reasons.WriteRefused, type: "Warning", regarding: { name: "pool" } };
+    expect(setup.events).toMatchObject([refused]);
+    setup.fails = undefined;
+    setup.owned = [];
+    await setup.look();
+    expect(setup.requests.at(-1)).toContain("patch pool");
+    setup.fails = new ApiError({ kind: "forbidden" }, { verb: "patch", resource: "workerpools.ate.dev" });
+    await setup.look();
+    expect(setup.events).toMatchObject([refused, refused]);
+  });
+
+  it("F-B1 deletes what it may, though something before it may not be deleted, and says what was refused", async () => {
+    const setup = setUp();
+    setup.owned = [owned, { ...owned, name: "far", uid: "e", namespace: "elsewhere" }];
+    setup.refused = (name) => name === "pool-deployment";
+    expect(await setup.look()).toEqual({ recheckAfterMs: 30_000 });
+    expect(setup.deleted()).toEqual(["pool-deployment", "far"]);
+    expect(setup.held.of("cluster/f")[0]?.message).toContain("delete deployments.apps");
+    await setup.look();
+    expect(setup.deleted().slice(2)).toEqual(["pool-deployment"]);
+  });
+
+  it("F-E12 tells once of an owner whose pod is stuck, and of the time when it will be", async () => {
+    const setup = setUp();
+    const pod = makeAteom("a", "p");
+    const at = new Date(setup.clock.now()).toISOString();
+    setup.pods = [{ ...pod, metadata: { ...pod.metadata, deletionTimestamp: at } }];
+    expect(await setup.look()).toEqual({ recheckAfterMs: 30_000 });
+    expect(setup.events).toEqual([]);
+    await setup.clock.advance(30_000);
+    await setup.look();
+    await setup.look();
+    expect(setup.events).toMatchObject([
+      { reason: reasons.OwnerHeld, type: "Warning", regarding: { kind: "WorkerPool", name: "pool" } },
+    ]);
+    expect(setup.held.of("cluster/f")).toMatchObject([
+      { name: "default/pool", pods: ["default/p"], isStuck: true },
+    ]);
+  });
+
+  it("looks at one with a thousand pods once a second at most, or when it changes itself, and at one with fewer each time", async () => {
+    const setup = setUp();
+    const pods = Array.from({ length: 1_000 }, (_, at) => makeAteom("a", `p${at}`));
+    setup.pods = pods;
+    expect(await setup.look()).toBeUndefined();
+    setup.pods = [];
+    await setup.clock.advance(300);
+    expect(await setup.look()).toEqual({ recheckAfterMs: 700 });
+    expect(setup.requests).toEqual([]);
+    await setup.clock.advance(700);
+    await setup.look();
+    expect(setup.requests).toHaveLength(1);
+    setup.pods = pods;
+    await setup.look();
+    setup.pods = [];
+    if (setup.owner !== undefined) setup.owner = { ...setup.owner, resourceVersion: "8" };
+    await setup.look();
+    expect(setup.requests).toHaveLength(2);
+    setup.pods = pods.slice(1);
+    await setup.look();
+    setup.pods = [];
+    await setup.look();
+    expect(setup.requests).toHaveLength(3);
+  });
+
+  it("looks at a crowded one again at once when a request failed: the runtime says when, later each time", async () => {
+    const setup = setUp();
+    setup.pods = Array.from({ length: 1_000 }, (_, at) => makeAteom("a", `p${at}`));
+    setup.owned = [owned];
+    setup.fails = new ApiError({ kind: "unreachable" }, { verb: "delete", resource: "deployments.apps" });
+    for (let tries = 1; tries <= 3; tries++) {
+      await expect(setup.look()).rejects.toBe(setup.fails);
+      expect(setup.deleted()).toHaveLength(tries);
+    }
+    setup.fails = undefined;
+    await setup.look();
+    expect(await setup.look()).toEqual({ recheckAfterMs: 1_000 });
+  });
+
+  it("forgets what it held of an owner that is gone", async () => {
+    const setup = setUp();
+    setup.pods = [makeAteom("a", "p")];
+    await setup.look();
+    expect(setup.held.size).toBe(1);
+    setup.owner = undefined;
+    await setup.look();
+    expect(setup.held.size).toBe(0);
+  });
+});

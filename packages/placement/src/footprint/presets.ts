@@ -1,0 +1,85 @@
+/** What the presets of `NodeFootprint` fill in. Explicit fields of a document win: `complete.ts`. */
+import type { FootprintPreset, FootprintWorkload, NodeFootprintSpec } from "./document.ts";
+
+/** One preset. */
+export interface Preset {
+  /** What a document with it need not say. */
+  readonly spec: NodeFootprintSpec;
+  /** What only the document can know: each of its workloads has to give it. */
+  readonly needs?: "podSelector" | "csiDrivers";
+}
+
+/** The keys of agent-substrate PR 134, byte for byte: its clusters are served unchanged. */
+export const originalFootprint = {
+  podLabel: "ate.dev/worker-pool-uid",
+  poolLabel: "ate.dev/worker-pool",
+  nodeLabel: { key: "ate.dev/atelet", value: "true" },
+  claimPrefix: "ate.dev/claim.",
+  finalizer: "ate.dev/release-node-claims",
+  owner: { group: "ate.dev", kind: "WorkerPool" },
+  owners: { group: "ate.dev", version: "v1alpha1", resource: "workerpools" },
+  /** It says nothing else: no resources, and nothing of what it may do. */
+  waitContainer: { name: "wait-for-atelet", image: "busybox:1.36" },
+  port: 8085,
+  agent: { namespace: "ate-system", name: "atelet" },
+} as const;
+
+/** A resource that NVIDIA's device plugin offers. */
+const GPU = "nvidia.com/gpu";
+
+/** Those of PR 134 and those that need no label of pods have this in common. */
+const substrate = {
+  node: {
+    label: originalFootprint.nodeLabel,
+    claims: { annotationPrefix: originalFootprint.claimPrefix, value: "" },
+  },
+  release: { delay: "0s" },
+  hold: {
+    resource: originalFootprint.owners,
+    finalizer: originalFootprint.finalizer,
+    onDelete: "DeleteOwned",
+    ownedResources: [{ group: "apps", version: "v1", resource: "deployments" }],
+  },
+  // Whoever makes the Deployments of the pools puts the container in: nothing is applied beside them.
+  wait: {
+    inject: "None",
+    container: { ...originalFootprint.waitContainer, resources: {}, securityContext: {} },
+    port: originalFootprint.port,
+  },
+  agent: { daemonSet: originalFootprint.agent, nodeSelector: "Verify", placement: "Lazy" },
+} as const satisfies NodeFootprintSpec;
+
+export const presets: Readonly<Record<FootprintPreset, Preset>> = Object.freeze<
+  Record<FootprintPreset, Preset>
+>({
+  "agent-substrate/pr-134": {
+    spec: {
+      ...substrate,
+      workloads: [havingLabel(originalFootprint.podLabel)],
+      group: { by: "PodLabel", label: originalFootprint.podLabel, owner: originalFootprint.owner },
+    },
+  },
+  "agent-substrate/owner-uid": {
+    spec: {
+      ...substrate,
+      workloads: [havingLabel(originalFootprint.poolLabel)],
+      group: { by: "OwnerUID", owner: originalFootprint.owner },
+    },
+  },
+  csi: { spec: { group: { by: "Namespace" }, release: { delay: "5m" } }, needs: "csiDrivers" },
+  gpu: {
+    spec: { workloads: [{ requests: [GPU] }], group: { by: "None" }, release: { delay: "2m" } },
+  },
+  log: { spec: { group: { by: "Namespace" }, release: { delay: "1m" } }, needs: "podSelector" },
+  "image-warmer": {
+    spec: {
+      group: { by: "OwnerUID", owner: { group: "apps", kind: "Deployment" } },
+      release: { delay: "30m" },
+    },
+    needs: "podSelector",
+  },
+});
+
+function havingLabel(key: string): FootprintWorkload {
+  return { podSelector: { matchExpressions: [{ key, operator: "Exists" }] } };
+}

@@ -1,0 +1,145 @@
+/** `NodeFootprint` as the API server serves it: resource, status and how kubectl shows it. */
+import { type Condition, defineResource, type KubeObject, type ObjectMeta, type Resource } from "@berth/kube";
+import * as z from "zod";
+import type { CustomKind } from "../api/crd.ts";
+import { API_GROUP, API_GROUP_VERSION } from "../api/group.ts";
+import { conditions, observedGeneration } from "../api/status.ts";
+import { type NodeFootprintStatus, nodeFootprintSpec } from "./document.ts";
+
+/** A NodeFootprint on the wire. */
+export interface NodeFootprint extends KubeObject {
+  readonly metadata?: ObjectMeta;
+  /** As stored: parse it with `nodeFootprintSpec` before use. */
+  readonly spec?: unknown;
+  readonly status?: NodeFootprintStatus & { readonly conditions?: readonly Condition[] };
+}
+
+export const nodeFootprints: Resource<NodeFootprint> = defineResource({
+  group: API_GROUP,
+  version: API_GROUP_VERSION,
+  plural: "nodefootprints",
+  kind: "NodeFootprint",
+  namespaced: false,
+});
+
+/** How many holds `status.holds` lists at most, and how many nodes and pods each of them names. */
+export const MAX_HOLDS = 5;
+/** A namespace and a name: at most 63 + 253 characters, and what stands between. */
+const MAX_NAME = 330;
+
+const count = (what: string): z.ZodType => z.int().min(0).optional().describe(what);
+const names = (what: string): z.ZodType => z.array(z.string().max(MAX_NAME)).max(MAX_HOLDS).describe(what);
+
+const hold: z.ZodType = z.strictObject({
+  name: z.string().max(MAX_NAME).describe("Namespace and name."),
+  uid: z.string().max(64).describe("Its uid."),
+  since: z.string().meta({ format: "date-time" }).describe("When its deletion was asked for."),
+  nodes: names("The first nodes with pods of it."),
+  pods: names("The first pods of it, by namespace and name."),
+});
+
+const status: z.ZodType = z
+  .strictObject({
+    observedGeneration,
+    nodes: z
+      .strictObject({
+        labelled: count("Nodes with the label."),
+        pending: count(
+          "Nodes that need the agent and have no label yet. Not said while it is not known of some node.",
+        ),
+        unknown: count("Nodes of which it is not known whether they need the agent."),
+        agentReady: count("Nodes that need the agent and have a ready pod of it."),
+        agentUnschedulable: count("Nodes that need the agent and where its DaemonSet cannot run."),
+      })
+      .optional()
+      .describe("How many there are; never which."),
+    claims: count("Groups that claim a node, over all nodes."),
+    holds: z
+      .array(hold)
+      .max(MAX_HOLDS)
+      .optional()
+      .describe("The first owners whose deletion waits for their pods."),
+    conditions,
+  })
+  .describe("What Berth found when it last looked. Written by Berth alone.");
+
+/** The CRD's entry in `customKinds`. */
+export const nodeFootprintKind: CustomKind = {
+  resource: nodeFootprints,
+  singular: "nodefootprint",
+  shortNames: ["nf"],
+  description:
+    "A NodeFootprint has an agent run only on the nodes whose pods need it: they get the label that the node selector of its " +
+    "DaemonSet asks for, and claims that say for whom. It can hold the deletion of owners until their pods are gone.",
+  spec: nodeFootprintSpec,
+  status,
+  columns: [
+    { name: "Preset", type: "string", jsonPath: ".spec.preset", description: "What fills in the rest." },
+    {
+      name: "Labelled",
+      type: "integer",
+      jsonPath: ".status.nodes.labelled",
+      description: "Nodes with the label.",
+    },
+    {
+      name: "Pending",
+      type: "integer",
+      jsonPath: ".status.nodes.pending",
+      description: "Nodes that need the agent and have no label yet.",
+    },
+    {
+      name: "Unknown",
+      type: "integer",
+      jsonPath: ".status.nodes.unknown",
+      description: "Nodes of which it is not known whether they need the agent.",
+    },
+    {
+      name: "Agent",
+      type: "integer",
+      jsonPath: ".status.nodes.agentReady",
+      description: "Nodes that need the agent and have a ready pod of it.",
+    },
+    { name: "Claims", type: "integer", jsonPath: ".status.claims", description: "Groups that claim a node." },
+    {
+      name: "Ready",
+      type: "string",
+      jsonPath: '.status.conditions[?(@.type=="Ready")].status',
+      description: "Whether the footprint is in force.",
+    },
+    {
+      name: "Placed",
+      type: "string",
+      jsonPath: '.status.conditions[?(@.type=="AgentPlaced")].status',
+      description: "Whether the agent can run wherever it is needed.",
+    },
+    {
+      name: "Unschedulable",
+      type: "integer",
+      jsonPath: ".status.nodes.agentUnschedulable",
+      priority: 1,
+      description: "Nodes that need the agent and where its DaemonSet cannot run.",
+    },
+    {
+      name: "Held",
+      type: "string",
+      jsonPath: '.status.conditions[?(@.type=="OwnersHeld")].status',
+      priority: 1,
+      description: "Whether the deletion of an owner waits for its pods.",
+    },
+    {
+      name: "Waits",
+      type: "string",
+      jsonPath: '.status.conditions[?(@.type=="PodsWait")].status',
+      priority: 1,
+      description: "Whether pods are made to wait for the agent, where the footprint has them wait.",
+    },
+    {
+      name: "Foreign",
+      type: "string",
+      jsonPath: '.status.conditions[?(@.type=="ForeignMarks")].status',
+      priority: 1,
+      description: "Whether marks of others stand, where the footprint reports them.",
+    },
+    { name: "Age", type: "date", jsonPath: ".metadata.creationTimestamp" },
+  ],
+};

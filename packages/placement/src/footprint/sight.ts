@@ -1,0 +1,130 @@
+/** What footprints see, put together: pods, their owners, their namespaces and volumes, and the agents' DaemonSets. */
+import type { KubeClient, Pod } from "@berth/kube";
+import type { Change, Clock, ClusterName, Component, Logger, MetricsRegistry, Random } from "@berth/runtime";
+import type { DaemonSetWatch } from "../node/daemonset-watch.ts";
+import { NamespaceWatch } from "../node/namespace-watch.ts";
+import { isEmptySelector } from "../node/selector.ts";
+import { isAgentChecked } from "./agent/check.ts";
+import { FOOTPRINT, type Footprint, type NeedingPods, type PodGrouping } from "./footprint.ts";
+import type { FootprintSight } from "./footprint-sight.ts";
+import type { PodsAmong } from "./hold/held-pods.ts";
+import { OwnerResolver } from "./owners.ts";
+import { FootprintPods } from "./pod-watches.ts";
+import { VolumeDrivers } from "./volume-drivers.ts";
+
+export interface FootprintSightOptions {
+  readonly client: Pick<KubeClient, "get" | "list" | "watch" | "read">;
+  readonly cluster: ClusterName;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly metrics?: MetricsRegistry;
+  readonly random?: Random;
+  /** Shared with others; whoever made it has nodes looked at again when it changes. */
+  readonly daemonSets: Pick<DaemonSetWatch, "daemonSet" | "want">;
+  /** Something that is seen on this node has changed. Must not throw. */
+  readonly onNode: (node: string) => void;
+  /** Something has become known that any node may be decided by. Must not throw. */
+  readonly onEverything: () => void;
+  /** A pod has changed, also one without a node: for holds. Must not throw. */
+  readonly onPod?: (change: Change<Pod>) => void;
+  /** The owners of this pod, and of others below the same, have become known: for holds. Must not throw. */
+  readonly onOwners?: (pod: Pod) => void;
+  /** What pods in this namespace are decided by has changed: for holds. Must not throw. */
+  readonly onNamespace?: (namespace: string) => void;
+}
+
+export interface FootprintWatches {
+  readonly sight: FootprintSight;
+  /**
+   * All footprints in force from now on: what none of them needs is not watched. `sight` knows the pods of exactly these
+   * values, and nothing of others. At any time, also before the start.
+   */
+  want(footprints: readonly Footprint[]): void;
+  /** See `FootprintPods`. `undefined`: not known yet. */
+  podsOf(footprint: Footprint, among?: PodsAmong): readonly Pod[] | undefined;
+  /** What keeps the pods of this footprint, or what they are decided by, from being known: a right, in most cases. */
+  whyUnread(footprint: Footprint): string | undefined;
+  /** Run them all. */
+  readonly components: readonly Component[];
+  /** Pods held. */
+  readonly size: number;
+}
+
+export function createFootprintSight(options: FootprintSightOptions): FootprintWatches {
+  const { daemonSets, onNode, onEverything, onOwners, onNamespace } = options;
+  const changed = (nodes: ReadonlySet<string>, namespace: string): void => {
+    nodes.forEach(onNode);
+    onNamespace?.(namespace);
+  };
+  const pods = new FootprintPods({ ...options, onChange: onNode, onSynced: onEverything });
+  const namespaces = new NamespaceWatch({
+    ...options,
+    name: "footprint-namespaces",
+    onChange: (namespace) => changed(pods.nodesOfNamespace(namespace), namespace),
+    onSynced: onEverything,
+  });
+  const volumes = new VolumeDrivers({
+    ...options,
+    onChange: (namespace, claim) => changed(pods.nodesOfClaim(namespace, claim), namespace),
+    onSynced: onEverything,
+  });
+  const owners = new OwnerResolver({
+    ...options,
+    onChange(node, pod) {
+      if (node !== "") onNode(node);
+      onOwners?.(pod);
+    },
+    // By whom a pod is made says for whom it needs an agent, not whether.
+    onMoved: onEverything,
+  });
+  return {
+    sight: {
+      pods: (footprint, node) => pods.pods(footprint, node),
+      namespaceLabels: (name) => namespaces.namespaceLabels(name),
+      owners: (pod) => owners.owners(pod),
+      driverOfClaim: (namespace, claim) => volumes.driverOfClaim(namespace, claim),
+      daemonSet: (namespace, name) => daemonSets.daemonSet(namespace, name),
+    },
+    want(footprints) {
+      const workloads = footprints.flatMap((footprint) => footprint.workloads);
+      // First what pods are decided by, so that nothing is decided before it is asked for.
+      owners.want(
+        footprints.flatMap(({ grouping }) => ownerKinds(grouping)),
+        // A hold asks for the owners of pods also where the grouping knows no kind of them.
+        { toTop: footprints.some(({ hold, grouping }) => hold && ownerKinds(grouping).length === 0) },
+      );
+      volumes.want(workloads.some(needsVolumes));
+      namespaces.want(workloads.some(needsNamespaces));
+      daemonSets.want(FOOTPRINT, footprints.some(isAgentChecked));
+      pods.want(footprints);
+    },
+    podsOf: (footprint, among) => pods.podsOf(footprint, among),
+    whyUnread({ workloads, grouping, hold }) {
+      const kinds = ownerKinds(grouping);
+      const parts = [
+        pods,
+        ...(workloads.some(needsNamespaces) ? [namespaces] : []),
+        ...(workloads.some(needsVolumes) ? volumes.components : []),
+      ];
+      const problem = parts.map((part) => part.problem?.()).find((it) => it !== undefined);
+      return problem ?? (kinds.length > 0 || hold !== undefined ? owners.whyUnread(kinds) : undefined);
+    },
+    components: [pods, namespaces, owners, ...volumes.components],
+    get size() {
+      return pods.size;
+    },
+  };
+}
+
+function needsVolumes({ csiDrivers }: NeedingPods): boolean {
+  return csiDrivers.length > 0;
+}
+
+function needsNamespaces({ namespaceSelector }: NeedingPods): boolean {
+  return !isEmptySelector(namespaceSelector);
+}
+
+function ownerKinds(grouping: PodGrouping): readonly { readonly group: string; readonly kind: string }[] {
+  if (grouping.by === "OwnerUID") return [grouping.owner];
+  return grouping.by === "PodLabel" && grouping.verify ? [grouping.verify] : [];
+}

@@ -1,0 +1,104 @@
+import {
+  type KubeClient,
+  type PersistentVolume,
+  type PersistentVolumeClaim,
+  persistentVolumeClaims,
+  persistentVolumes,
+} from "@berth/kube";
+import type { Clock, ClusterName, Component, Logger, MetricsRegistry } from "@berth/runtime";
+import { InformerSet, pick } from "../node/informer-set.ts";
+import { ownValue } from "../node/mark.ts";
+import type { FootprintSight } from "./footprint-sight.ts";
+
+export interface VolumeDriversOptions {
+  readonly client: Pick<KubeClient, "list" | "watch">;
+  readonly cluster: ClusterName;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly metrics?: MetricsRegistry;
+  /** The volume of this claim is another, or is known now. Must not throw. */
+  readonly onChange: (namespace: string, claim: string) => void;
+  /** Claims or volumes have become known. Must not throw. */
+  readonly onSynced: () => void;
+}
+
+const ALL = "all";
+const BY_VOLUME = "volume";
+
+/**
+ * Where the driver stands on a volume of a plugin that was once part of Kubernetes and is now served by CSI
+ * (`AnnMigratedTo`, k8s.io/component-helpers/storage/volume).
+ */
+const MIGRATED_TO = "pv.kubernetes.io/migrated-to";
+
+/** The CSI drivers behind claims, read while a footprint asks for drivers. */
+export class VolumeDrivers implements Pick<FootprintSight, "driverOfClaim"> {
+  readonly components: readonly Component[];
+  readonly #cluster: ClusterName;
+  readonly #claims: InformerSet<PersistentVolumeClaim>;
+  readonly #volumes: InformerSet<PersistentVolume>;
+
+  constructor(options: VolumeDriversOptions) {
+    const { onChange } = options;
+    this.#cluster = options.cluster;
+    this.#claims = new InformerSet<PersistentVolumeClaim>({
+      ...options,
+      name: "footprint-claims",
+      resource: persistentVolumeClaims,
+      onChange: ({ object: { metadata } }) => onChange(metadata?.namespace ?? "", metadata?.name ?? ""),
+    });
+    this.#volumes = new InformerSet<PersistentVolume>({
+      ...options,
+      name: "footprint-volumes",
+      resource: persistentVolumes,
+      onChange: ({ object }) => {
+        const claims = this.#claims.get(ALL)?.byIndex(BY_VOLUME, object.metadata?.name ?? "") ?? [];
+        for (const { metadata } of claims) onChange(metadata?.namespace ?? "", metadata?.name ?? "");
+      },
+    });
+    this.components = [this.#claims, this.#volumes];
+  }
+
+  /** At any time, also before the start. */
+  want(needed: boolean): void {
+    const indexes = { [BY_VOLUME]: volumeOf };
+    this.#claims.want(needed ? [{ key: ALL, scope: {}, project: slimClaim, indexes }] : []);
+    this.#volumes.want(needed ? [{ key: ALL, scope: {}, project: slimVolume }] : []);
+  }
+
+  driverOfClaim(namespace: string, claim: string): string | null | undefined {
+    const claims = this.#claims.get(ALL);
+    const volumes = this.#volumes.get(ALL);
+    if (claims === undefined || volumes === undefined) return undefined;
+    const name = claims.get({ cluster: this.#cluster, namespace, name: claim })?.spec?.volumeName ?? "";
+    const volume = name === "" ? undefined : volumes.get({ cluster: this.#cluster, namespace: "", name });
+    return volume?.spec?.csi?.driver ?? ownValue(volume?.metadata?.annotations, MIGRATED_TO) ?? null;
+  }
+
+  /** Claims and volumes held. */
+  get size(): number {
+    return this.#claims.size + this.#volumes.size;
+  }
+}
+
+function volumeOf({ spec }: PersistentVolumeClaim): readonly string[] {
+  return spec?.volumeName ? [spec.volumeName] : [];
+}
+
+function slimClaim({ metadata, spec }: PersistentVolumeClaim): PersistentVolumeClaim {
+  return {
+    metadata: pick(metadata ?? {}, ["name", "namespace", "uid", "resourceVersion"]),
+    ...(spec && { spec: pick(spec, ["volumeName"]) }),
+  };
+}
+
+function slimVolume({ metadata, spec }: PersistentVolume): PersistentVolume {
+  const driver = ownValue(metadata?.annotations, MIGRATED_TO);
+  return {
+    metadata: {
+      ...pick(metadata ?? {}, ["name", "uid", "resourceVersion"]),
+      ...(driver !== undefined && { annotations: { [MIGRATED_TO]: driver } }),
+    },
+    ...(spec?.csi && { spec: { csi: pick(spec.csi, ["driver"]) as typeof spec.csi } }),
+  };
+}

@@ -1,0 +1,110 @@
+/**
+ * What the webhook of footprints answers about a new pod: a JSON patch that has it wait for its agent, or nothing. Pure and
+ * total: the object is whatever somebody sent, and one that cannot be read is let through as it is. No pod is ever refused.
+ */
+import type { Container, JsonPatchOperation, OwnerReference, Pod, Volume } from "@berth/kube";
+import type { AdmissionQuestion } from "../../node/admission-question.ts";
+import { isMirrorPod, isPodSpec } from "../../node/pod-kind.ts";
+import { field, isRecord, listField, textField, textMapField } from "../../node/untrusted-json.ts";
+import type { Footprint } from "../footprint.ts";
+import { hasGroupLabel, isGroupedByOwner } from "../groups.ts";
+import { type NeedSight, podNeeds } from "../needs.ts";
+import { controllerOf } from "../owner-reference.ts";
+import { injectWait, waitContainers } from "./wait.ts";
+
+export interface WaitAdmission {
+  readonly footprints: readonly Footprint[];
+  readonly sight: NeedSight;
+}
+
+export interface WaitQuestion extends AdmissionQuestion {
+  /** Of the request: the object itself may not say it yet. */
+  readonly namespace?: string | undefined;
+  readonly subResource?: string | undefined;
+}
+
+export interface WaitAnswer {
+  readonly patch: readonly JsonPatchOperation[];
+  /** Footprints of which it could not be told whether the pod needs their agent: it does not wait for it. */
+  readonly unknown: readonly string[];
+}
+
+const UNCHANGED: WaitAnswer = Object.freeze({ patch: [], unknown: [] });
+
+/**
+ * Only at creation: init containers cannot be added later. A static pod is not ours to change, and one for Windows has no
+ * shell. Asked twice, the second answer is empty.
+ */
+export function admitWait({ footprints, sight }: WaitAdmission, question: WaitQuestion): WaitAnswer {
+  const { kind, operation, object, subResource = "" } = question;
+  if (kind.kind !== "Pod" || operation !== "CREATE" || subResource !== "") return UNCHANGED;
+  const spec = field(object, "spec");
+  if (!isPodSpec(spec) || isMirrorPod(field(object, "metadata"))) return UNCHANGED;
+  if (textField(field(spec, "os"), "name") === "windows") return UNCHANGED;
+  const pod = readPod(object, question.namespace);
+  const waiting: Footprint[] = [];
+  const unknown: string[] = [];
+  for (const footprint of footprints) {
+    if (footprint.wait === undefined || !canBring(pod, footprint)) continue;
+    const answer = podNeeds(pod, footprint, sight);
+    if (answer === "yes") waiting.push(footprint);
+    if (answer === "unknown") unknown.push(footprint.rule);
+  }
+  return { patch: injectWait(spec, waitContainers(waiting)), unknown };
+}
+
+/** May it have a group, and so an agent? Its owners have not been read: that it has any is enough. */
+function canBring(pod: Pod, footprint: Footprint): boolean {
+  const isControlled = controllerOf(pod.metadata ?? {}) !== undefined;
+  return hasGroupLabel(pod, footprint) && (isControlled || !isGroupedByOwner(footprint));
+}
+
+/** What footprints select pods by, and nothing else. It counts as one that is there already. */
+function readPod(object: unknown, requestNamespace: string | undefined): Pod {
+  const [metadata, spec] = [field(object, "metadata"), field(object, "spec")];
+  return {
+    metadata: {
+      name: textField(metadata, "name"),
+      namespace: requestNamespace || textField(metadata, "namespace"),
+      labels: textMapField(metadata, "labels"),
+      ownerReferences: listField(metadata, "ownerReferences").map(readOwner),
+    },
+    spec: {
+      resources: readResources(spec),
+      containers: listField(spec, "containers").map(readContainer),
+      initContainers: listField(spec, "initContainers").map(readContainer),
+      volumes: listField(spec, "volumes").map(readVolume),
+    },
+    status: { phase: "Running" },
+  };
+}
+
+function readOwner(owner: unknown): OwnerReference {
+  return {
+    apiVersion: textField(owner, "apiVersion"),
+    kind: textField(owner, "kind"),
+    name: textField(owner, "name"),
+    uid: textField(owner, "uid"),
+    controller: field(owner, "controller") === true,
+  };
+}
+
+function readContainer(container: unknown): Container {
+  return { name: textField(container, "name"), resources: readResources(container) };
+}
+
+function readResources(of: unknown): NonNullable<Container["resources"]> {
+  const resources = field(of, "resources");
+  return { requests: textMapField(resources, "requests"), limits: textMapField(resources, "limits") };
+}
+
+function readVolume(volume: unknown): Volume {
+  const driver = textField(field(volume, "csi"), "driver");
+  const claimName = textField(field(volume, "persistentVolumeClaim"), "claimName");
+  return {
+    name: textField(volume, "name"),
+    ...(driver !== "" && { csi: { driver } }),
+    ...(claimName !== "" && { persistentVolumeClaim: { claimName } }),
+    ...(isRecord(field(volume, "ephemeral")) && { ephemeral: {} }),
+  };
+}

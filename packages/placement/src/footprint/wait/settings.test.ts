@@ -1,0 +1,76 @@
+import { describe, expect, it } from "vitest";
+import { completeFootprint } from "../complete.ts";
+import type { NodeFootprintSpec } from "../document.ts";
+import { footprintOf } from "../testing/footprints.ts";
+import type { FootprintWait } from "./document.ts";
+import { waitContainer } from "./wait.ts";
+
+const plain: NodeFootprintSpec = {
+  workloads: [{ podSelector: { matchLabels: { app: "a" } } }],
+  node: { label: { key: "example.com/agent" } },
+};
+
+function settingsOf(container: FootprintWait["container"], more: NodeFootprintSpec = plain): object {
+  const { wait } = footprintOf({ ...more, wait: { inject: "Webhook", port: 80, container } });
+  if (wait === undefined) throw new Error("it does not wait");
+  const { resources, securityContext } = waitContainer(wait);
+  return { ...(resources && { resources }), ...(securityContext && { securityContext }) };
+}
+
+const amounts = { cpu: "50m", memory: "32Mi" };
+const resources = { requests: amounts, limits: amounts };
+const securityContext = {
+  allowPrivilegeEscalation: false,
+  capabilities: { drop: ["ALL"] },
+  runAsNonRoot: true,
+  runAsUser: 65_534,
+  seccompProfile: { type: "RuntimeDefault" },
+};
+
+describe("the container that waits", () => {
+  it("has what strict namespaces ask for, and as much as it may use", () => {
+    expect(settingsOf(undefined)).toEqual({ resources, securityContext });
+  });
+
+  it("has what is given instead, as a whole, and nothing where that is empty", () => {
+    expect(settingsOf({ resources: { limits: { cpu: "1" }, requests: {} } })).toEqual({
+      resources: { limits: { cpu: "1" } },
+      securityContext,
+    });
+    expect(settingsOf({ securityContext: { runAsUser: 7, capabilities: {} } })).toEqual({
+      resources,
+      securityContext: { runAsUser: 7 },
+    });
+    expect(settingsOf({ resources: {}, securityContext: {} })).toEqual({});
+  });
+
+  it("F-9 has nothing of it with the presets of agent-substrate, unless it is given", () => {
+    for (const preset of ["agent-substrate/pr-134", "agent-substrate/owner-uid"] as const) {
+      expect(settingsOf(undefined, { preset })).toEqual({});
+      expect(settingsOf({ timeout: "5s", resources: { limits: amounts } }, { preset })).toEqual({
+        resources: { limits: amounts },
+      });
+    }
+  });
+
+  it("cannot request more than it may use: pods would be refused", () => {
+    const faultsOf = (cpu: string, limit: string) =>
+      completeFootprint(
+        {
+          name: "f",
+          spec: {
+            ...plain,
+            wait: { container: { resources: { requests: { cpu }, limits: { cpu: limit, memory: "1Mi" } } } },
+          },
+        },
+        "cluster/f",
+      ).faults;
+    expect(faultsOf("0.5", "500m")).toEqual([]);
+    expect(faultsOf("1", "500m")).toEqual([
+      {
+        path: ["wait", "container", "resources", "requests", "cpu"],
+        message: "is more than its limit, 500m: pods would be refused",
+      },
+    ]);
+  });
+});

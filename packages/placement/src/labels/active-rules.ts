@@ -1,0 +1,196 @@
+/** Which rules are in force: all sources put together, and big edits held back until a person has confirmed them. */
+
+import { type Reason, reasons } from "../api/reasons.ts";
+import type { NodeView } from "../node/capability.ts";
+import { ownValue } from "../node/mark.ts";
+import {
+  confirmedAt,
+  type DocumentFault,
+  type DocumentSet,
+  type DocumentSource,
+  digestOf,
+  documentName,
+  type LabelRuleDocument,
+  type ParsedDocuments,
+  parseLabelRules,
+  ruleName,
+} from "./compile.ts";
+import type { LabelOptions } from "./config.ts";
+import type { LabelRuleSpec } from "./document.ts";
+import { evaluate } from "./evaluate.ts";
+import { compileRules, describeCycle, LABELS, type LabelRules, type RuleSet } from "./rules.ts";
+
+export interface RuleSources {
+  readonly folder?: RuleSet;
+  readonly documents: readonly DocumentSet[];
+  readonly options: LabelOptions;
+}
+
+/** A rule that would change more nodes than it may unasked. */
+export interface WaitingRule {
+  /** Nodes that it would change, of so many; `undefined` while the nodes are not known yet. */
+  readonly touched: number | undefined;
+  readonly of: number;
+}
+
+export interface AssembledRules {
+  readonly rules: LabelRules;
+  /** By source: what is wrong with its documents. Those are not in force. */
+  readonly faults: ReadonlyMap<DocumentSource, readonly DocumentFault[]>;
+  /** By rule name. */
+  readonly waiting: ReadonlyMap<string, WaitingRule>;
+  /** By rule name: the digest of what is in force of rules that ask. Hand it in again next time. */
+  readonly admitted: ReadonlyMap<string, string>;
+}
+
+export interface AssembleInput {
+  readonly sources: RuleSources;
+  /** All nodes, to count what an edit would change; `undefined` while they are not known. */
+  readonly nodes: Iterable<NodeView> | undefined;
+  /** What was in force before: it needs no confirmation. */
+  readonly admitted?: ReadonlyMap<string, string>;
+  /** Rules that somebody else found to be waiting; then nothing is counted. */
+  readonly known?: ReadonlySet<string>;
+}
+
+/** Compiles all rules. Counts over all nodes only for rules that are new or edited and ask for it. */
+export function assembleRules(input: AssembleInput): AssembledRules {
+  const { sources, nodes, admitted = new Map<string, string>(), known } = input;
+  const asking = askingRules(sources, admitted);
+  const waiting = new Map<string, WaitingRule>();
+  let candidate: Parsed | undefined;
+  if (known !== undefined) {
+    for (const name of asking.keys()) if (known.has(name)) waiting.set(name, { touched: undefined, of: 0 });
+  } else if (asking.size > 0) {
+    candidate = parse(sources, new Map());
+    const counts = nodes && countTouched(nodes, candidate.rules, asking);
+    for (const [name, percent] of asking) {
+      if (counts === undefined) waiting.set(name, { touched: undefined, of: 0 });
+      else if ((counts.touched.get(name) ?? 0) * 100 > percent * counts.of) {
+        waiting.set(name, { touched: counts.touched.get(name) ?? 0, of: counts.of });
+      }
+    }
+  }
+  // When nothing has to wait, what was counted with is what comes into force.
+  const { rules, faults } =
+    candidate !== undefined && waiting.size === 0 ? candidate : parse(sources, waiting);
+  const inForce = new Map<string, string>();
+  for (const [name, { spec }] of namedDocuments(sources)) {
+    // Others are never asked, and a digest costs its length.
+    if (spec.confirmAbovePercent === undefined) continue;
+    if (!waiting.has(name)) inForce.set(name, digestOf(spec));
+    else if (admitted.has(name)) inForce.set(name, admitted.get(name) ?? "");
+  }
+  return { rules, faults, waiting, admitted: inForce };
+}
+
+function* namedDocuments({ documents }: RuleSources): Generator<readonly [string, LabelRuleDocument]> {
+  for (const { source, documents: all } of documents)
+    for (const one of all) yield [ruleName(source, one.name), one];
+}
+
+/** Rules that must not act before it is known how much they would change, with the share that they may. */
+function askingRules(
+  sources: RuleSources,
+  admitted: ReadonlyMap<string, string>,
+): ReadonlyMap<string, number> {
+  const asking = new Map<string, number>();
+  for (const [name, document] of namedDocuments(sources)) {
+    const { confirmAbovePercent, dryRun } = document.spec;
+    if (confirmAbovePercent === undefined || dryRun) continue;
+    if (admitted.get(name) !== digestOf(document.spec) && confirmedAt(document) === undefined)
+      asking.set(name, confirmAbovePercent);
+  }
+  return asking;
+}
+
+interface Parsed {
+  readonly rules: LabelRules;
+  readonly faults: ReadonlyMap<DocumentSource, readonly DocumentFault[]>;
+}
+
+function parse(
+  { folder, documents, options }: RuleSources,
+  waiting: ReadonlyMap<string, WaitingRule>,
+): Parsed {
+  const parsed = documents.map((set): ParsedDocuments & Pick<DocumentSet, "source"> => {
+    const names = set.documents.map(({ name }) => name);
+    const unconfirmed = new Set(names.filter((name) => waiting.has(ruleName(set.source, name))));
+    return { source: set.source, ...parseLabelRules({ ...set, options, unconfirmed }) };
+  });
+  const rules = compileRules([...(folder ? [folder] : []), ...parsed.map(({ set }) => set)]);
+  const faults = new Map(
+    parsed.map(({ source, faults: found }) => [source, [...found, ...cyclicFaults(source, rules)]]),
+  );
+  return { rules, faults };
+}
+
+function cyclicFaults(source: DocumentSource, { cyclic }: LabelRules): readonly DocumentFault[] {
+  return cyclic.flatMap(({ rule, keys }): readonly DocumentFault[] => {
+    const name = documentName(rule.name, source);
+    if (name === undefined) return [];
+    return [{ rule: name, path: ["match"], reason: reasons.CyclicRule, message: describeCycle(keys) }];
+  });
+}
+
+interface Touched {
+  readonly touched: ReadonlyMap<string, number>;
+  readonly of: number;
+}
+
+/** On how many nodes each of these rules would set, change or remove a label. */
+function countTouched(
+  nodes: Iterable<NodeView>,
+  rules: LabelRules,
+  names: ReadonlyMap<string, unknown>,
+): Touched {
+  const touched = new Map<string, number>();
+  let of = 0;
+  for (const view of nodes) {
+    of += 1;
+    for (const name of touchedBy(view, rules, names)) touched.set(name, (touched.get(name) ?? 0) + 1);
+  }
+  return { touched, of };
+}
+
+function touchedBy(
+  view: NodeView,
+  rules: LabelRules,
+  names: ReadonlyMap<string, unknown>,
+): ReadonlySet<string> {
+  const found = new Set<string>();
+  const evaluation = evaluate(view, rules);
+  const labels = view.node.metadata?.labels;
+  for (const [key, { rules: about, claim, value, overwrite }] of evaluation?.wanted ?? []) {
+    const standing = ownValue(labels, key);
+    if (!names.has(claim.rule.name) || standing === value) continue;
+    // What somebody else set stays.
+    if (standing === undefined || overwrite || view.owned.has(about.id)) found.add(claim.rule.name);
+  }
+  for (const [id, { capability, rule }] of view.owned) {
+    if (capability !== LABELS || !names.has(rule) || found.has(rule)) continue;
+    const key = id.slice("label/".length);
+    if (evaluation?.wanted.has(key) !== true && evaluation?.keep.has(id) !== true) found.add(rule);
+  }
+  return found;
+}
+
+/** Why a rule waits, and what to do. */
+export function describeWaiting(
+  name: string,
+  spec: LabelRuleSpec,
+  { touched, of }: { readonly touched: number; readonly of: number },
+): string {
+  const percent = of === 0 ? 0 : Math.round((touched * 100) / of);
+  return (
+    `it would change ${touched} of ${of} nodes (${percent} %), more than ${spec.confirmAbovePercent ?? 100} %: ` +
+    `look at \`berth plan\`, then run \`berth confirm ${name}\``
+  );
+}
+
+/** The state of one rule as its conditions tell it. */
+export interface RuleVerdict {
+  readonly ready: boolean;
+  readonly reason: Reason;
+  readonly message: string;
+}

@@ -1,0 +1,219 @@
+/** From a `LabelRule` document, of a file or of the cluster, to a rule. */
+
+import { type Reason, reasons } from "../api/reasons.ts";
+import type { Instant, RemovalPolicy } from "../node/capability.ts";
+import { type ConditionFault, compileGroup } from "./condition.ts";
+import { isAllowedKey, type LabelOptions } from "./config.ts";
+import {
+  durationMs,
+  type FactSource,
+  factKeyProblem,
+  type LabelRuleSpec,
+  type MatchGroup,
+} from "./document.ts";
+import { freeze, type Rule, type RuleSet } from "./rules.ts";
+import { compileValue } from "./value.ts";
+
+/** Sources of `LabelRule` documents, as recorded on nodes. */
+export type DocumentSource = "config" | "cluster";
+
+/** The name of the rule that a document makes, as nodes record it: `cluster/gpu`. */
+export function ruleName(source: DocumentSource, name: string): string {
+  return `${source}/${name}`;
+}
+
+/** The document of a rule; `undefined` when the rule does not come from this source. */
+export function documentName(rule: string, source: DocumentSource): string | undefined {
+  const prefix = ruleName(source, "");
+  return rule.startsWith(prefix) ? rule.slice(prefix.length) : undefined;
+}
+
+/** A document whose `spec` has passed the schema. */
+export interface LabelRuleDocument {
+  readonly name: string;
+  readonly spec: LabelRuleSpec;
+  /** Of its metadata; holds the confirmation. */
+  readonly annotations?: Readonly<Record<string, string>> | undefined;
+}
+
+/** What is wrong with a document beyond its schema. It is not in force then. */
+export interface DocumentFault {
+  /** Name of the document. */
+  readonly rule: string;
+  /** Path of the field inside `spec`. */
+  readonly path: readonly (string | number)[];
+  readonly reason: Reason;
+  readonly message: string;
+}
+
+export interface ParsedDocuments {
+  readonly set: RuleSet;
+  readonly faults: readonly DocumentFault[];
+}
+
+/** The documents of one source. */
+export interface DocumentSet {
+  readonly source: DocumentSource;
+  /** All of the source was read. */
+  readonly complete: boolean;
+  /** See `RuleSet`. */
+  readonly unsettled?: NonNullable<RuleSet["unsettled"]>;
+  readonly documents: readonly LabelRuleDocument[];
+  /** Names of documents whose `spec` does not pass the schema. */
+  readonly unreadable?: readonly string[];
+}
+
+export interface DocumentsInput extends DocumentSet {
+  readonly options: LabelOptions;
+  /** Rules that wait for a confirmation, by name of document. */
+  readonly unconfirmed?: ReadonlySet<string>;
+}
+
+/** The annotation with which a person lets a rule act that waits; see `confirmation`. */
+export const CONFIRMED_ANNOTATION = "berth.dev/confirmed";
+
+/**
+ * Total: a document with a fault is reported and not in force, and the others are. Unless it is on trial, whether its
+ * labels should stand is unknown then. Of a document whose `spec` cannot be read the labels are not known.
+ */
+export function parseLabelRules(input: DocumentsInput): ParsedDocuments {
+  const { source, complete, unsettled, documents, unreadable = [], options, unconfirmed } = input;
+  const rules: Rule[] = [];
+  const faults: DocumentFault[] = [];
+  const frozen = new Map<string, Reason>();
+  const refused = new Map<string, Reason>(
+    unreadable.map((name) => [ruleName(source, name), reasons.RuleInvalid]),
+  );
+  for (const document of documents) {
+    const found: DocumentFault[] = [];
+    const rule = toRule(source, document, { options, found });
+    faults.push(...found);
+    const [first] = found;
+    if (first !== undefined) {
+      refused.set(rule.name, first.reason);
+      const keys = rule.withheld === undefined ? rule.outputs.map(({ key }) => key) : [];
+      for (const key of keys) freeze(frozen, key, first.reason);
+    } else if (unconfirmed?.has(document.name) === true)
+      rules.push({ ...rule, withheld: rule.withheld ?? reasons.ConfirmationRequired });
+    else rules.push(rule);
+  }
+  const isAllowed = (key: string): boolean => isAllowedKey(key, options);
+  return {
+    set: { source, complete, ...(unsettled && { unsettled }), rules, frozen, refused, isAllowed },
+    faults,
+  };
+}
+
+interface Work {
+  readonly options: LabelOptions;
+  readonly found: DocumentFault[];
+}
+
+function toRule(source: DocumentSource, document: LabelRuleDocument, { options, found }: Work): Rule {
+  const { name, spec } = document;
+  const report =
+    (at: readonly (string | number)[], reason: Reason = reasons.RuleInvalid) =>
+    ({ path, message }: ConditionFault): void => {
+      found.push({ rule: name, path: [...at, ...path], reason, message });
+    };
+  checkKeys(spec.match, report([]), ["match"]);
+  const when = compileGroup(spec.match, report(["match"]));
+  const outputs = spec.labels.map((output, at) => {
+    const { key, valueFrom } = output;
+    const path = ["labels", at];
+    if (!isAllowedKey(key, options)) {
+      const message = `the domain is reserved for Kubernetes; allow ${key} by --allow-reserved to let this rule write it`;
+      report(path, reasons.ReservedLabelKey)({ path: ["key"], message });
+    }
+    if (valueFrom !== undefined) checkKey(valueFrom, report(path), ["valueFrom"]);
+    return { key, cases: [{ when, value: compileValue(output, report(path)) }] };
+  });
+  return {
+    name: ruleName(source, name),
+    outputs,
+    overwrite: spec.overwrite,
+    removal: removalOf(document),
+    ...(spec.dryRun && { withheld: reasons.DryRun }),
+  };
+}
+
+type Report = (fault: ConditionFault) => void;
+
+/** Keys that no node can have: a mistake that the schema of the API server cannot tell. */
+function checkKeys(group: MatchGroup, report: Report, path: ConditionFault["path"]): void {
+  for (const part of ["all", "any"] as const) {
+    for (const [at, term] of (group[part] ?? []).entries()) {
+      const here = [...path, part, at];
+      if (term.key === undefined) checkKeys(term, report, here);
+      else checkKey({ source: term.source, key: term.key }, report, here);
+    }
+  }
+}
+
+function checkKey(
+  { source = "Label", key }: { readonly source?: FactSource | undefined; readonly key: string },
+  report: Report,
+  path: ConditionFault["path"],
+): void {
+  const problem = factKeyProblem(source, key);
+  if (problem !== undefined) report({ path: [...path, "key"], message: `no node can carry it: ${problem}` });
+}
+
+function removalOf(document: LabelRuleDocument): RemovalPolicy {
+  const { removalDelay, breaker } = document.spec;
+  const at = confirmedAt(document);
+  return {
+    delayMs: durationMs(removalDelay),
+    ...(breaker.percent < 100 && { breaker }),
+    ...(at !== undefined && { confirmedAt: at }),
+  };
+}
+
+/** When a person confirmed the document as it stands; `undefined` when nobody did, or it was edited since. */
+export function confirmedAt({ spec, annotations }: LabelRuleDocument): Instant | undefined {
+  const confirmed = confirmationOf(annotations);
+  // Most documents have no confirmation, and a digest costs its length.
+  return confirmed !== undefined && confirmed.digest === digestOf(spec) ? confirmed.at : undefined;
+}
+
+interface Confirmation {
+  readonly digest: string;
+  readonly at: Instant;
+}
+
+/** What the annotation says: `<digest of the spec>@<RFC 3339>`. A digest of another spec confirms nothing. */
+export function confirmationOf(annotations: LabelRuleDocument["annotations"]): Confirmation | undefined {
+  const text = annotations?.[CONFIRMED_ANNOTATION];
+  const match =
+    text === undefined
+      ? null
+      : /^([0-9a-f]{16})@(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d))$/.exec(text);
+  const at = Date.parse(match?.[2] ?? "");
+  return match === null || Number.isNaN(at) ? undefined : { digest: match[1] ?? "", at };
+}
+
+/** What `berth confirm` writes. */
+export function confirmation(spec: LabelRuleSpec, now: Instant): string {
+  return `${digestOf(spec)}@${new Date(now).toISOString().slice(0, 19)}Z`;
+}
+
+const FNV_OFFSET = 0xcbf29ce484222325n;
+const FNV_PRIME = 0x100000001b3n;
+
+/** Tells edits apart (FNV-1a, 64 bits, over the canonical JSON); no secret and no proof of anything. */
+export function digestOf(spec: LabelRuleSpec): string {
+  let hash = FNV_OFFSET;
+  for (const byte of new TextEncoder().encode(canonical(spec))) {
+    hash = BigInt.asUintN(64, (hash ^ BigInt(byte)) * FNV_PRIME);
+  }
+  return hash.toString(16).padStart(16, "0");
+}
+
+/** JSON with the keys of objects in order, so that equal documents are equal texts. */
+function canonical(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(canonical).join(",")}]`;
+  if (typeof value !== "object" || value === null) return JSON.stringify(value) ?? "null";
+  const entries = Object.entries(value).filter(([, it]) => it !== undefined);
+  const sorted = entries.sort(([a], [b]) => (a < b ? -1 : 1));
+  return `{${sorted.map(([key, it]) => `${JSON.stringify(key)}:${canonical(it)}`).join(",")}}`;
+}

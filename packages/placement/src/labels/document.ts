@@ -1,0 +1,334 @@
+/** `LabelRule`, `berth.dev/v1alpha1`: labels derived from what a node is. One schema for CRD, files, types and docs. */
+import * as z from "zod";
+import { duration } from "../api/duration.ts";
+import { labelKeyValidations, labelValueValidations, text, withRules } from "../api/schema.ts";
+import { annotationKeyProblem, labelKeyProblem, labelValueProblem } from "../node/validate.ts";
+
+/** Where on a Node a fact is read. */
+export const factSources = [
+  "Label",
+  "Annotation",
+  "NodeInfo",
+  "Capacity",
+  "Allocatable",
+  "Condition",
+  "Taint",
+] as const;
+export type FactSource = (typeof factSources)[number];
+
+export const operators = [
+  "In",
+  "NotIn",
+  "Exists",
+  "DoesNotExist",
+  "Gt",
+  "Ge",
+  "Lt",
+  "Le",
+  "Matches",
+  "DoesNotMatch",
+] as const;
+export type Operator = (typeof operators)[number];
+
+/** One comparison of one fact. As in node selectors, `NotIn` and `DoesNotMatch` also hold where the fact is absent. */
+export interface MatchExpression {
+  /** Default `Label`. */
+  readonly source?: FactSource | undefined;
+  /**
+   * Key of the label, annotation or taint, name of the resource, type of the condition, or field of
+   * `status.nodeInfo`. A taint may be named with its effect: `example.com/gpu:NoSchedule`.
+   */
+  readonly key: string;
+  /** Default `Exists`. */
+  readonly operator?: Operator | undefined;
+  /** For `In` and `NotIn` some, for comparisons and patterns exactly one, else none. */
+  readonly values?: readonly string[] | undefined;
+  /** How `Gt`, `Ge`, `Lt` and `Le` compare: as quantities (`500m`, `16Gi`) or versions (`v1.36.3`). Default `Quantity`. */
+  readonly compareAs?: "Quantity" | "Version" | undefined;
+}
+
+/** Conditions put together: all of `all`, and at least one of `any` where it is given. Empty: always. */
+export interface MatchGroup {
+  readonly all?: readonly MatchTerm[] | undefined;
+  readonly any?: readonly MatchTerm[] | undefined;
+}
+
+/** Either an expression or a group; groups stand at most three deep, because a CRD schema cannot be recursive. */
+export type MatchTerm = {
+  readonly [K in keyof MatchExpression]?: MatchExpression[K] | undefined;
+} & MatchGroup;
+
+/** Copies a fact. */
+export interface ValueFrom {
+  readonly source?: FactSource | undefined;
+  readonly key: string;
+  /** Only the first group of this pattern, or the whole match without one. No match: no label. */
+  readonly pattern?: string | undefined;
+}
+
+/** One label that a rule sets. At most one of `value`, `valueFrom` and `valueTemplate`. */
+export interface LabelOutput {
+  readonly key: string;
+  /** Default `"true"`. */
+  readonly value?: string | undefined;
+  readonly valueFrom?: ValueFrom | undefined;
+  /** Text with `${Source/key}` in it: `${NodeInfo/architecture}-${Label/example.com/gen}`. A missing fact: no label. */
+  readonly valueTemplate?: string | undefined;
+  /** Turns what a label value cannot hold into `_` instead of refusing it. Default false. */
+  readonly sanitize?: boolean | undefined;
+}
+
+/** When removals because of vanished inputs freeze. */
+export interface Breaker {
+  /** Of the nodes that carry a label of the rule. 100 is off. Default 10. */
+  readonly percent: number;
+  /** Never below so many nodes. Default 10. */
+  readonly nodes: number;
+}
+
+export interface LabelRuleSpec {
+  readonly match: MatchGroup;
+  readonly labels: readonly LabelOutput[];
+  /** Replace a value that somebody else has set. Default false: it stays, and is reported. */
+  readonly overwrite: boolean;
+  /** Decide and count, and change nothing. Default false. */
+  readonly dryRun: boolean;
+  /** How long a label stays after the node stopped matching, `90s`, `5m`. Default `60s`. */
+  readonly removalDelay: string;
+  readonly breaker: Breaker;
+  /**
+   * A new or edited rule that would change more than this percentage of all nodes does nothing until it is confirmed.
+   * Default: never asks.
+   */
+  readonly confirmAbovePercent?: number | undefined;
+}
+
+export { durationMs } from "../api/duration.ts";
+
+const MAX_TERMS = 32;
+const MAX_VALUES = 64;
+const MAX_OUTPUTS = 16;
+const MAX_KEY = 317;
+const MAX_TEXT = 253;
+const MAX_PATTERN = 512;
+
+const source = z
+  .enum(factSources)
+  .optional()
+  .describe(
+    "Where the fact is read: Label, Annotation, NodeInfo (status.nodeInfo), Capacity, Allocatable, Condition (its status) or Taint (its value). Default Label.",
+  );
+const factKey = text({ min: 1, max: MAX_KEY }).describe(
+  "Key of the label, annotation or taint (also key:Effect), name of the resource, type of the condition, or field of nodeInfo.",
+);
+
+const expressionFields = {
+  source,
+  key: factKey.optional(),
+  operator: z.enum(operators).optional().describe("Default Exists. Matches: a regular expression (RE2)."),
+  values: z
+    .array(text({ max: MAX_PATTERN }))
+    .max(MAX_VALUES)
+    .readonly()
+    .optional()
+    .describe("Several for In and NotIn, one for Gt, Ge, Lt, Le, Matches and DoesNotMatch, else none."),
+  compareAs: z
+    .enum(["Quantity", "Version"])
+    .optional()
+    .describe("How Gt, Ge, Lt and Le compare: 500m, 16Gi; or v1.36.3. Default Quantity."),
+} as const;
+
+type Term = MatchTerm;
+const isGroup = ({ all, any }: Term): boolean => all !== undefined || any !== undefined;
+const count = ({ values }: Term): number => values?.length ?? 0;
+const operatorOf = ({ operator = "Exists" }: Term): Operator => operator;
+
+const one: ReadonlySet<Operator> = new Set(["Gt", "Ge", "Lt", "Le", "Matches", "DoesNotMatch"]);
+const celOperator = 'has(self.operator) ? self.operator : "Exists"';
+const celCount = "has(self.values) ? size(self.values) : 0";
+
+const groupRules = [
+  {
+    cel: "has(self.key) != (has(self.all) || has(self.any))",
+    holds: (term: Term) => (term.key !== undefined) !== isGroup(term),
+    message: "must be either an expression with a key or a group with all or any",
+  },
+  {
+    cel: "has(self.key) || !(has(self.source) || has(self.operator) || has(self.values) || has(self.compareAs))",
+    holds: ({ key, source: from, operator, values, compareAs }: Term) =>
+      key !== undefined || [from, operator, values, compareAs].every((it) => it === undefined),
+    message: "a group has no source, operator, values or compareAs",
+  },
+];
+
+const operatorRules = [
+  {
+    cel: `!((${celOperator}) in ["In", "NotIn"]) || (${celCount}) > 0`,
+    holds: (term: Term) => !["In", "NotIn"].includes(operatorOf(term)) || count(term) > 0,
+    message: "In and NotIn need values",
+  },
+  {
+    cel: `!((${celOperator}) in ["Gt", "Ge", "Lt", "Le", "Matches", "DoesNotMatch"]) || (${celCount}) == 1`,
+    holds: (term: Term) => !one.has(operatorOf(term)) || count(term) === 1,
+    message: "Gt, Ge, Lt, Le, Matches and DoesNotMatch need exactly one value",
+  },
+  {
+    cel: `!((${celOperator}) in ["Exists", "DoesNotExist"]) || (${celCount}) == 0`,
+    holds: (term: Term) => !["Exists", "DoesNotExist"].includes(operatorOf(term)) || count(term) === 0,
+    message: "Exists and DoesNotExist take no values",
+  },
+];
+
+/** The innermost terms: expressions only. */
+function expression(): z.ZodType<MatchTerm> {
+  return withRules<MatchTerm>(z.strictObject(expressionFields), [expressionNeedsKey, ...operatorRules]);
+}
+
+/** A term whose groups hold terms of this kind. */
+function termOf(inner: z.ZodType<MatchTerm>): z.ZodType<MatchTerm> {
+  const schema = z.strictObject({ ...expressionFields, ...groupFields(inner) });
+  return withRules<MatchTerm>(schema, [...groupRules, ...operatorRules]);
+}
+
+const expressionNeedsKey = {
+  cel: "has(self.key)",
+  holds: ({ key }: Term) => key !== undefined,
+  message: "an expression needs a key; groups stand at most three deep",
+};
+
+function groupFields(term: z.ZodType<MatchTerm>) {
+  const terms = z.array(term).min(1).max(MAX_TERMS).readonly().optional();
+  return {
+    all: terms.describe("All of these have to hold."),
+    any: terms.describe("At least one of these has to hold."),
+  } as const;
+}
+
+const match: z.ZodType<MatchGroup> = z
+  .strictObject(groupFields(termOf(termOf(expression()))))
+  .describe("Which nodes: all of `all` and, if given, one of `any`. {} is every node.");
+
+const outputKey = text({ min: 1, max: MAX_KEY })
+  .superRefine((key, context) => {
+    const problem = labelKeyProblem(key);
+    if (problem !== undefined) context.addIssue({ code: "custom", message: problem });
+  })
+  .meta({ "x-kubernetes-validations": labelKeyValidations })
+  .describe("The label that is set.");
+
+const output: z.ZodType<LabelOutput> = withRules<LabelOutput>(
+  z.strictObject({
+    key: outputKey,
+    value: text({ max: 63 })
+      .superRefine((value, context) => {
+        const problem = labelValueProblem(value);
+        if (problem !== undefined) context.addIssue({ code: "custom", message: problem });
+      })
+      .meta({ "x-kubernetes-validations": labelValueValidations })
+      .optional()
+      .describe('Default "true".'),
+    valueFrom: z
+      .strictObject({
+        source,
+        key: factKey,
+        pattern: text({ min: 1, max: MAX_PATTERN })
+          .optional()
+          .describe("Only the first group of this regular expression (RE2), or the whole match without one."),
+      })
+      .optional()
+      .describe("Copies a fact; where it is absent the label is not set."),
+    valueTemplate: text({ min: 1, max: MAX_TEXT })
+      .optional()
+      .describe("Text with ${Source/key} in it; where a fact is absent the label is not set."),
+    sanitize: z
+      .boolean()
+      .optional()
+      .describe("Turns what a label value cannot hold into `_`, at most 63 characters. Default false."),
+  }),
+  [
+    {
+      cel: "[has(self.value), has(self.valueFrom), has(self.valueTemplate)].filter(it, it).size() <= 1",
+      holds: ({ value, valueFrom, valueTemplate }) =>
+        [value, valueFrom, valueTemplate].filter((it) => it !== undefined).length <= 1,
+      message: "at most one of value, valueFrom and valueTemplate",
+    },
+  ],
+);
+
+/** Schema of `spec`; parsing fills in the defaults. */
+export const labelRuleSpec: z.ZodType<LabelRuleSpec> = withRules<LabelRuleSpec>(
+  z.strictObject({
+    match,
+    labels: z
+      .array(output)
+      .min(1)
+      .max(MAX_OUTPUTS)
+      .readonly()
+      .meta({ "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["key"] })
+      .describe("The labels of a node that matches."),
+    overwrite: z
+      .boolean()
+      .default(false)
+      .describe("Replace a value that somebody else has set; otherwise it stays and is reported."),
+    dryRun: z.boolean().default(false).describe("Decide and count, and change nothing."),
+    removalDelay: duration()
+      .default("60s")
+      .describe("How long a label stays after the node stopped matching: 90s, 5m, 1h30m."),
+    breaker: z
+      .strictObject({
+        percent: z
+          .int()
+          .min(0)
+          .max(100)
+          .default(10)
+          .describe("Of the nodes that carry its labels; 100 is off."),
+        nodes: z.int().min(0).max(1_000_000).default(10).describe("Never below so many nodes."),
+      })
+      .readonly()
+      .prefault({})
+      .describe(
+        "Removals freeze when more nodes than this would lose a label at once because inputs vanished.",
+      ),
+    confirmAbovePercent: z
+      .int()
+      .min(0)
+      .max(100)
+      .optional()
+      .describe(
+        "A new or edited rule that would change more than this percentage of all nodes waits for `berth confirm`.",
+      ),
+  }),
+  [
+    {
+      cel: "self.labels.all(a, self.labels.exists_one(b, a.key == b.key))",
+      holds: ({ labels }) => new Set(labels.map(({ key }) => key)).size === labels.length,
+      message: "two labels have the same key",
+      field: "labels",
+    },
+  ],
+);
+
+/** What Berth reports about a rule: counts and first names, never a list of all nodes. */
+export interface LabelRuleStatus {
+  /** The `metadata.generation` that the rest is about. */
+  readonly observedGeneration?: number;
+  /** Nodes that match now. */
+  readonly matchedNodes?: number;
+  /** Nodes that carry a label recorded as set by the rule. */
+  readonly labelledNodes?: number;
+  /** Nodes whose label waits to be removed. */
+  readonly pendingRemovals?: number;
+  /** The first matching nodes by name, at most 5. */
+  readonly firstNodes?: readonly string[];
+}
+
+/** How many names a status lists. */
+export const MAX_FIRST_NODES = 5;
+
+/** Is the text a key that a fact of this source can have? @returns what is wrong, in words. */
+export function factKeyProblem(from: FactSource, key: string): string | undefined {
+  if (from === "Label") return labelKeyProblem(key);
+  if (from === "Annotation") return annotationKeyProblem(key);
+  if (from === "Taint") return labelKeyProblem(key.replace(/:[A-Za-z]+$/, ""));
+  return undefined;
+}

@@ -1,0 +1,45 @@
+/** What a rule can know about a node. */
+import type { Node } from "@berth/kube";
+import { MARKS_ANNOTATION } from "../api/keys.ts";
+import { ownValue } from "../node/mark.ts";
+import type { FactSource } from "./document.ts";
+
+/** Names one fact. */
+export interface FactRef {
+  readonly source: FactSource;
+  readonly key: string;
+}
+
+/** It cannot be told at present whether the fact is there: the rule that would set the label cannot be read. */
+export const unknown: unique symbol = Symbol("unknown");
+
+/** The text of a fact; `undefined` where it is absent. */
+export type Fact = string | undefined | typeof unknown;
+
+/** Reads facts of one node, labels as they will stand once the rules before have been carried out. */
+export type ReadFact = (source: FactSource, key: string) => Fact;
+
+/** As people read and write it: `Label/example.com/gpu`. */
+export function formatFact({ source, key }: FactRef): string {
+  return `${source}/${key}`;
+}
+
+/**
+ * Every fact but labels. Our own record on the node is never one: what we write must not decide what we write. The value of a condition is its status, that of a taint its value (`""` when it has none; of
+ * several taints with one key the first, unless the key names the effect: `example.com/gpu:NoSchedule`).
+ */
+export function readNode(node: Node, source: Exclude<FactSource, "Label">, key: string): string | undefined {
+  if (source === "Annotation" && key === MARKS_ANNOTATION) return undefined;
+  if (source === "Annotation") return ownValue(node.metadata?.annotations, key);
+  if (source === "Capacity") return ownValue(node.status?.capacity, key);
+  if (source === "Allocatable") return ownValue(node.status?.allocatable, key);
+  if (source === "Condition") return node.status?.conditions?.find(({ type }) => type === key)?.status;
+  if (source === "NodeInfo") {
+    const info = node.status?.nodeInfo as Readonly<Record<string, unknown>> | undefined;
+    const value = info !== undefined && Object.hasOwn(info, key) ? info[key] : undefined;
+    // Fields that the kubelet cannot tell are empty there.
+    return typeof value === "string" && value !== "" ? value : undefined;
+  }
+  const taint = node.spec?.taints?.find((it) => it.key === key || `${it.key}:${it.effect}` === key);
+  return taint === undefined ? undefined : (taint.value ?? "");
+}

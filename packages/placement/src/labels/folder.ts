@@ -1,0 +1,173 @@
+import { type Reason, reasons } from "../api/reasons.ts";
+import { checkFile, checkLines, MAX_LISTED, type RuleProblem } from "./checks.ts";
+import { anyLabel } from "./condition.ts";
+import { defaultLabelOptions, isAllowedKey, type LabelOptions } from "./config.ts";
+import { type LineFault, parseExtended } from "./extended.ts";
+import { compileRules, describeCycle, type LabelRules, type Rule, type RuleSet } from "./rules.ts";
+import { DEFAULT_VALUE, fixedValue } from "./value.ts";
+
+/** A folder as it was read; what `watchFolder` of the runtime delivers fits. */
+export interface LabelFolder {
+  /** False when something may be there that could not be seen, the root included. */
+  readonly complete: boolean;
+  /** By path relative to the root, `/` between the parts: the text of the file, or why it could not be read. */
+  readonly files: ReadonlyMap<string, { readonly text?: string; readonly problem?: string }>;
+}
+
+/** The rules of a folder, ready to decide with, and everything that is wrong with it. */
+export interface ParsedFolder {
+  /** To be compiled together with those of other sources. */
+  readonly set: RuleSet;
+  /** The folder by itself. */
+  readonly rules: LabelRules;
+  readonly problems: readonly RuleProblem[];
+}
+
+/** First part of the rule names of this source; see `Policy.sourcesRead`. */
+export const FOLDER = "folder";
+
+/**
+ * Reads the folder format: the path of a file is a label key, each of its lines (split on "\n" only) is a label key
+ * that is compared as it is, and a node that carries any of them gets the label with the value `"true"`.
+ *
+ * Total: a bad file is reported and the others are rules. A file that cannot be read or understood, or a folder that
+ * was not seen completely, never counts as one that matches nothing: the labels concerned stay as they are.
+ */
+export function parseLabelFolder(
+  folder: LabelFolder,
+  options: LabelOptions = defaultLabelOptions,
+): ParsedFolder {
+  const problems: RuleProblem[] = [];
+  const rules: Rule[] = [];
+  const frozen = new Map<string, Reason>();
+  const refused = new Map<string, Reason>();
+  if (!folder.complete) problems.push(incomplete);
+  for (const [path, { text, problem }] of [...folder.files].sort(byPath)) {
+    // Bookkeeping of ConfigMap volumes (kubelet's AtomicWriter), never an entry of its own.
+    if (path.split("/").some((part) => part.startsWith(".."))) continue;
+    const found = checkFile({ path, options });
+    problems.push(...found);
+    if (found.some(({ severity }) => severity === "error")) continue;
+    if (text === undefined) {
+      frozen.set(path, reasons.RuleUnreadable);
+      problems.push(unreadable(path, problem ?? "it has no content"));
+      continue;
+    }
+    const file = options.format === "Extended" ? readExtended(path, text) : readPlain(path, text);
+    problems.push(...file.problems);
+    if (file.rule !== undefined) rules.push(file.rule);
+    else {
+      refused.set(nameOf(path), reasons.RuleInvalid);
+      frozen.set(path, reasons.RuleInvalid);
+    }
+  }
+  const set: RuleSet = {
+    source: FOLDER,
+    complete: folder.complete,
+    rules,
+    frozen,
+    refused,
+    isAllowed: (key) => isAllowedKey(key, options),
+  };
+  const compiled = compileRules([set]);
+  problems.push(...compiled.circular.map(toCyclicProblem), ...compiled.cyclic.map(toRefusedCycle));
+  return { set, rules: compiled, problems: problems.sort(inOrder) };
+}
+
+interface ReadFile {
+  /** Absent when the file has a fault that makes its meaning unclear: its label stays as it is then. */
+  readonly rule?: Rule;
+  readonly problems: readonly RuleProblem[];
+}
+
+/** A file of the format as it has always been. */
+function readPlain(path: string, text: string): ReadFile {
+  const lines = text.split("\n");
+  return { rule: plainRule(path, toLines(lines)), problems: checkLines(path, lines) };
+}
+
+/** Any of these labels, whatever their values. */
+function plainRule(path: string, plain: ReadonlyMap<string, number>): Rule {
+  const cases = [{ when: anyLabel([...plain.keys()]), value: fixedValue(DEFAULT_VALUE) }];
+  return { name: nameOf(path), outputs: [{ key: path, cases }], overwrite: true, plain };
+}
+
+function readExtended(path: string, text: string): ReadFile {
+  const { cases, faults, plain } = parseExtended(text);
+  if (faults.length > 0) return { problems: listFaults(path, faults) };
+  const rule = plain
+    ? plainRule(path, plain)
+    : { name: nameOf(path), outputs: [{ key: path, cases }], overwrite: true };
+  return { rule, problems: cases.length === 0 ? checkLines(path, []) : [] };
+}
+
+function listFaults(file: string, faults: readonly LineFault[]): readonly RuleProblem[] {
+  const listed = faults.slice(0, MAX_LISTED).map((fault) => toLineProblem(file, fault));
+  const hidden = faults.length - listed.length;
+  if (hidden === 0) return listed;
+  const message = `${hidden} more lines of the file are not understood`;
+  return [...listed, { severity: "error", file, reason: reasons.RuleInvalid, message }];
+}
+
+function toLineProblem(file: string, { line, column, message }: LineFault): RuleProblem {
+  return { severity: "error", file, line, column, reason: reasons.RuleInvalid, message };
+}
+
+function nameOf(path: string): string {
+  return `${FOLDER}/${path}`;
+}
+
+/** The first line that names each key. */
+function toLines(lines: readonly string[]): ReadonlyMap<string, number> {
+  const anyOf = new Map<string, number>();
+  for (const [index, key] of lines.entries()) if (key !== "" && !anyOf.has(key)) anyOf.set(key, index + 1);
+  return anyOf;
+}
+
+const incomplete: RuleProblem = {
+  severity: "error",
+  file: "",
+  reason: reasons.FolderIncomplete,
+  message: "the folder could not be read completely: labels of files that are not seen stay on the nodes",
+};
+
+function unreadable(file: string, why: string): RuleProblem {
+  const reason: Reason = reasons.FileUnreadable;
+  return {
+    severity: "error",
+    file,
+    reason,
+    message: `cannot be read (${why}): its label is neither set nor removed`,
+  };
+}
+
+function toCyclicProblem({ rule, input, line }: LabelRules["circular"][number]): RuleProblem {
+  const file = fileOf(rule);
+  const how = file === input ? "names its own label" : `and ${input} depend on each other`;
+  return {
+    severity: "warning",
+    file,
+    line,
+    column: 1,
+    reason: reasons.CyclicRule,
+    message: `${file} ${how}: a label that Berth sets never supports itself; the other lines work`,
+  };
+}
+
+function toRefusedCycle({ rule, keys }: LabelRules["cyclic"][number]): RuleProblem {
+  const message = `${describeCycle(keys)}; it is not in force, and its label stays`;
+  return { severity: "error", file: fileOf(rule), reason: reasons.CyclicRule, message };
+}
+
+function fileOf({ name }: Rule): string {
+  return name.slice(FOLDER.length + 1);
+}
+
+function byPath([a]: readonly [string, unknown], [b]: readonly [string, unknown]): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}
+
+function inOrder(a: RuleProblem, b: RuleProblem): number {
+  if (a.file !== b.file) return a.file < b.file ? -1 : 1;
+  return (a.line ?? 0) - (b.line ?? 0);
+}

@@ -1,0 +1,51 @@
+import type { NodeCapability } from "../node/capability.ts";
+import { decideLabels, labelInputs } from "./decide.ts";
+import { LABELS, type LabelRules } from "./rules.ts";
+
+export {
+  type AssembledRules,
+  assembleRules,
+  describeWaiting,
+  type RuleSources,
+  type RuleVerdict,
+  type WaitingRule,
+} from "./active-rules.ts";
+export type { RuleProblem } from "./checks.ts";
+export {
+  CONFIRMED_ANNOTATION,
+  confirmation,
+  confirmedAt,
+  type DocumentFault,
+  type DocumentSet,
+  type DocumentSource,
+  digestOf,
+  documentName,
+  type LabelRuleDocument,
+  type ParsedDocuments,
+  parseLabelRules,
+  ruleName,
+} from "./compile.ts";
+export {
+  defaultLabelOptions,
+  type LabelFormat,
+  type LabelOptions,
+  labelFormats,
+  labelOptionsSchema,
+} from "./config.ts";
+export { type LabelFolder, type ParsedFolder, parseLabelFolder } from "./folder.ts";
+export { createLabelMetrics, type LabelMetrics } from "./metrics.ts";
+export { compileRules, type LabelRules, type RuleSet } from "./rules.ts";
+
+/**
+ * Derived labels. Watches: Nodes (labels, and the ownership record). Wakes every node when the rules change.
+ * Owns: labels named by rules.
+ */
+export const labels: NodeCapability<LabelRules> = {
+  name: LABELS,
+  decide: decideLabels,
+  policy: (rules) => rules.policy,
+  inputs: labelInputs,
+};
+export { labelFactsChanged } from "./predicate.ts";
+export { createRuleStatusReconciler, type RuleStatusOptions } from "./reconciler.ts";
+export { type RuleCounts, RuleTally } from "./tally.ts";

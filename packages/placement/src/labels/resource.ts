@@ -1,0 +1,104 @@
+/** `LabelRule` as the API server serves it: resource, status and how kubectl shows it. */
+import { type Condition, defineResource, type KubeObject, type ObjectMeta, type Resource } from "@berth/kube";
+import * as z from "zod";
+import type { CustomKind } from "../api/crd.ts";
+import { API_GROUP, API_GROUP_VERSION } from "../api/group.ts";
+import { conditions, observedGeneration } from "../api/status.ts";
+import { type LabelRuleStatus, labelRuleSpec, MAX_FIRST_NODES } from "./document.ts";
+
+/** A LabelRule on the wire. */
+export interface LabelRule extends KubeObject {
+  readonly metadata?: ObjectMeta;
+  /**
+   * As stored: the server has filled in the defaults and checked its schema, which may be of another release. Parse it
+   * with `labelRuleSpec` before use.
+   */
+  readonly spec?: unknown;
+  readonly status?: LabelRuleStatus & { readonly conditions?: readonly Condition[] };
+}
+
+export const labelRules: Resource<LabelRule> = defineResource({
+  group: API_GROUP,
+  version: API_GROUP_VERSION,
+  plural: "labelrules",
+  kind: "LabelRule",
+  namespaced: false,
+});
+
+const count = (what: string): z.ZodType => z.int().min(0).optional().describe(what);
+
+const status: z.ZodType = z
+  .strictObject({
+    observedGeneration,
+    matchedNodes: count("Nodes that match now."),
+    labelledNodes: count("Nodes that carry a label recorded as set by the rule."),
+    pendingRemovals: count("Nodes whose label waits to be removed."),
+    firstNodes: z
+      .array(z.string().max(253))
+      .max(MAX_FIRST_NODES)
+      .optional()
+      .describe("The first matching nodes by name; never all of them."),
+    conditions,
+  })
+  .describe("What Berth found when it last looked. Written by Berth alone.");
+
+/** The CRD's entry in `customKinds`. */
+export const labelRuleKind: CustomKind = {
+  resource: labelRules,
+  singular: "labelrule",
+  shortNames: ["lr"],
+  description:
+    "A LabelRule derives labels of nodes from what the nodes are: labels, annotations, node information, capacity, " +
+    "conditions and taints. Berth sets its labels on every node that matches, and removes them when a node no longer " +
+    "does. It never removes a label that it has not set itself.",
+  spec: labelRuleSpec.describe("Which nodes match, and the labels that they get."),
+  status,
+  columns: [
+    {
+      name: "Label",
+      type: "string",
+      jsonPath: ".spec.labels[0].key",
+      description: "The first label that the rule sets.",
+    },
+    {
+      name: "Matched",
+      type: "integer",
+      jsonPath: ".status.matchedNodes",
+      description: "Nodes that match now.",
+    },
+    {
+      name: "Ready",
+      type: "string",
+      jsonPath: '.status.conditions[?(@.type=="Ready")].status',
+      description: "Whether the rule is in force.",
+    },
+    {
+      name: "Reason",
+      type: "string",
+      jsonPath: '.status.conditions[?(@.type=="Ready")].reason',
+      description: "Why it is, or is not.",
+    },
+    {
+      name: "Labelled",
+      type: "integer",
+      jsonPath: ".status.labelledNodes",
+      priority: 1,
+      description: "Nodes that carry a label set by the rule.",
+    },
+    {
+      name: "Pending",
+      type: "integer",
+      jsonPath: ".status.pendingRemovals",
+      priority: 1,
+      description: "Nodes whose label waits to be removed.",
+    },
+    {
+      name: "Dry-Run",
+      type: "boolean",
+      jsonPath: ".spec.dryRun",
+      priority: 1,
+      description: "The rule decides and counts, and changes nothing.",
+    },
+    { name: "Age", type: "date", jsonPath: ".metadata.creationTimestamp" },
+  ],
+};

@@ -1,0 +1,311 @@
+/** Rules of all sources put together: what depends on what, what may be written, and what is not in force. */
+import { type Reason, reasons } from "../api/reasons.ts";
+import type { Policy, RemovalPolicy } from "../node/capability.ts";
+import { labelId, type MarkId } from "../node/mark.ts";
+import { noMarks } from "../node/mark-set.ts";
+import { isProtectedKey } from "../node/validate.ts";
+import type { Condition } from "./condition.ts";
+import { type KeyOrder, orderKeys } from "./cycles.ts";
+import { DEFAULT_VALUE, type LabelValue } from "./value.ts";
+
+/** The name under which label rules record their marks. */
+export const LABELS = "labels";
+
+/** Of the cases of one label the first counts whose condition holds and whose value is there. */
+export interface RuleCase {
+  readonly when: Condition;
+  readonly value: LabelValue;
+}
+
+/** One rule, compiled: which labels it sets when. */
+export interface Rule {
+  /** `<source>/<name>`, as recorded on nodes. */
+  readonly name: string;
+  readonly outputs: readonly { readonly key: string; readonly cases: readonly RuleCase[] }[];
+  /** Replace a value that somebody else has set. */
+  readonly overwrite: boolean;
+  /** Why it is only watched and changes nothing. Its marks stay as they are. */
+  readonly withheld?: Reason;
+  /** How its labels go when their inputs vanish. Absent: at once. */
+  readonly removal?: RemovalPolicy;
+  /**
+   * It only asks whether labels stand, so that a cycle of such rules has one least solution; with the line that asks.
+   * Any other rule that depends on its own label is refused.
+   */
+  readonly plain?: ReadonlyMap<string, number>;
+}
+
+/** Everything that one source of rules says. */
+export interface RuleSet {
+  /** First part of the names of its rules. */
+  readonly source: string;
+  /** All of it was read: what is not here was deleted on purpose. */
+  readonly complete: boolean;
+  /** Rules may still be missing: only those in `deleted` are known to be gone on purpose. Default: none is missing. */
+  readonly unsettled?: { readonly deleted: ReadonlySet<string> };
+  readonly rules: readonly Rule[];
+  /** Label keys whose rule cannot be read at present or is refused, with why: whether they should stand is unknown. */
+  readonly frozen: ReadonlyMap<string, Reason>;
+  /** Rules that are there and cannot be in force, with why. Their labels stay as they are. */
+  readonly refused: ReadonlyMap<string, Reason>;
+  readonly isAllowed: (key: string) => boolean;
+}
+
+/** What one rule says about one label. */
+export interface Claim {
+  readonly rule: Rule;
+  readonly cases: readonly RuleCase[];
+}
+
+/** Everything that is said about one label. */
+export interface KeyRules {
+  readonly key: string;
+  readonly id: MarkId;
+  /** In order of rule name. */
+  readonly claims: readonly Claim[];
+  /** Decided after all with a lower one. */
+  readonly rank: number;
+  /** It depends on its own label, directly or through others. */
+  readonly circular: boolean;
+}
+
+/** A rule that depends on its own label through something else than plain lines, or wants another value on such a cycle. */
+export interface CyclicRefusal {
+  readonly rule: Rule;
+  /** Labels on the cycle, sorted. */
+  readonly keys: readonly string[];
+}
+
+/** All rules, indexed by what can make them hold, so that a decision costs the labels of the node and not the rules. */
+export interface LabelRules {
+  readonly byKey: ReadonlyMap<string, KeyRules>;
+  readonly byTrigger: ReadonlyMap<string, readonly KeyRules[]>;
+  /** Those that can hold on a node without any label, in order of rank. */
+  readonly untriggered: readonly KeyRules[];
+  /** As of the sets, with the labels of cyclic rules. A rule in force that wants such a label decides it all the same. */
+  readonly frozen: ReadonlyMap<string, Reason>;
+  /** Rules that change nothing at present, with why: their marks stay. */
+  readonly withheld: ReadonlyMap<string, Reason>;
+  readonly policy: Policy;
+  /** Rules in force. */
+  readonly count: number;
+  /** Every line of a plain rule that depends on its own label, in order of rule and line. */
+  readonly circular: readonly { readonly rule: Rule; readonly input: string; readonly line: number }[];
+  readonly cyclic: readonly CyclicRefusal[];
+  /** Labels that several rules in force set. */
+  readonly overlaps: readonly KeyRules[];
+}
+
+export function compileRules(sets: readonly RuleSet[]): LabelRules {
+  const { rules, order, cyclic } = withoutCycles(sets.flatMap((set) => set.rules));
+  const byKey = toKeyRules(rules, order);
+  const byTrigger = new Map<string, KeyRules[]>();
+  const untriggered: KeyRules[] = [];
+  for (const one of byKey.values()) {
+    const triggers = triggersOf(one);
+    if (triggers === undefined) untriggered.push(one);
+    // On a cycle it may have to be asked again, once more of the cycle is known.
+    const wakers =
+      triggers ?? (one.circular ? new Set(one.claims.flatMap(({ cases }) => labelsRead(cases))) : []);
+    for (const key of wakers) append(byTrigger, key, one);
+  }
+  untriggered.sort((a, b) => a.rank - b.rank);
+  const withheld = new Map<string, Reason>([
+    ...sets.flatMap((set) => [...set.refused]),
+    ...cyclic.map(({ rule }) => [rule.name, reasons.CyclicRule] as const),
+    ...rules.flatMap((rule) => (rule.withheld === undefined ? [] : [[rule.name, rule.withheld] as const])),
+  ]);
+  const inForce = ({ rule }: Claim): boolean => rule.withheld === undefined;
+  return {
+    byKey,
+    byTrigger,
+    untriggered,
+    frozen: frozenKeys(sets, cyclic),
+    withheld,
+    policy: policyOf(sets, rules, withheld),
+    count: rules.filter((rule) => rule.withheld === undefined).length,
+    circular: circularLines(rules, order),
+    cyclic,
+    overlaps: [...byKey.values()].filter(({ claims }) => claims.filter(inForce).length > 1),
+  };
+}
+
+/**
+ * Adds a label key of which it is unknown whether it should stand. Of several reasons for one key the last in the
+ * alphabet is given, so that the order of files and sources does not matter.
+ */
+export function freeze(frozen: Map<string, Reason>, key: string, reason: Reason): void {
+  const before = frozen.get(key);
+  if (before === undefined || before < reason) frozen.set(key, reason);
+}
+
+/** A rule on trial would have set nothing, so nothing is unknown without it. */
+function frozenKeys(sets: readonly RuleSet[], cyclic: readonly CyclicRefusal[]): ReadonlyMap<string, Reason> {
+  const frozen = new Map<string, Reason>();
+  for (const set of sets) for (const [key, reason] of set.frozen) freeze(frozen, key, reason);
+  for (const { rule } of cyclic) {
+    if (rule.withheld !== undefined) continue;
+    for (const { key } of rule.outputs) freeze(frozen, key, reasons.CyclicRule);
+  }
+  return frozen;
+}
+
+interface Ordered {
+  readonly rules: readonly Rule[];
+  readonly order: KeyOrder;
+  readonly cyclic: readonly CyclicRefusal[];
+}
+
+/**
+ * Leaves out the rules that cannot be decided because they depend on themselves. First those that change nothing at
+ * present: a rule on trial must not put one in force out of it.
+ */
+function withoutCycles(all: readonly Rule[]): Ordered {
+  const cyclic: CyclicRefusal[] = [];
+  let rules = all;
+  for (;;) {
+    const order = orderKeys(inputsByKey(rules));
+    const cycles = membersOf(order);
+    const pick = (find: (rule: Rule, order: KeyOrder) => number | undefined): readonly CyclicRefusal[] =>
+      rules.flatMap((rule) => {
+        const keys = rule.plain === undefined ? cycles.get(find(rule, order) ?? 0) : undefined;
+        return keys === undefined ? [] : [{ rule, keys }];
+      });
+    const circular = pick(cycleOf);
+    const onTrial = circular.filter(({ rule }) => rule.withheld !== undefined);
+    const refused = [onTrial, circular, pick(disturbedBy)].find(({ length }) => length > 0);
+    if (refused === undefined) return { rules, order, cyclic };
+    cyclic.push(...refused);
+    const names = new Set(refused.map(({ rule }) => rule.name));
+    rules = rules.filter(({ name }) => !names.has(name));
+  }
+}
+
+/** At most so many labels of a cycle are named. */
+const NAMED_KEYS = 5;
+
+export function describeCycle(keys: readonly string[]): string {
+  const more = keys.length > NAMED_KEYS ? ` and ${keys.length - NAMED_KEYS} more` : "";
+  return `it depends on its own label through ${keys.slice(0, NAMED_KEYS).join(", ")}${more}`;
+}
+
+function inputsByKey(rules: readonly Rule[]): ReadonlyMap<string, readonly string[]> {
+  const inputs = new Map<string, string[]>();
+  for (const { outputs } of rules) {
+    for (const { key, cases } of outputs) for (const input of labelsRead(cases)) append(inputs, key, input);
+    for (const { key } of outputs) if (!inputs.has(key)) inputs.set(key, []);
+  }
+  return inputs;
+}
+
+function labelsRead(cases: readonly RuleCase[]): readonly string[] {
+  const refs = cases.flatMap(({ when, value }) => [...when.reads, ...value.reads]);
+  return refs.flatMap(({ source, key }) => (source === "Label" ? [key] : []));
+}
+
+/** The rank of the cycle that one of the rule's outputs is on. */
+function cycleOf({ outputs }: Rule, { rank, circular }: KeyOrder): number | undefined {
+  for (const { key, cases } of outputs) {
+    const own = rank.get(key);
+    if (own === undefined || !circular.has(own)) continue;
+    if (labelsRead(cases).some((input) => rank.get(input) === own)) return own;
+  }
+  return undefined;
+}
+
+/**
+ * The rank of the cycle of plain rules whose least solution the rule would take away: by wanting another value than
+ * they do, it turns what supports it into a conflict.
+ */
+function disturbedBy({ outputs, withheld }: Rule, { rank, circular }: KeyOrder): number | undefined {
+  if (withheld !== undefined) return undefined;
+  for (const { key, cases } of outputs) {
+    const own = rank.get(key);
+    if (own !== undefined && circular.has(own) && !cases.every(isPlainValue)) return own;
+  }
+  return undefined;
+}
+
+function isPlainValue({ value }: RuleCase): boolean {
+  return value.reads.length === 0 && value.of(() => undefined) === DEFAULT_VALUE;
+}
+
+/** For each cycle its labels, sorted. */
+function membersOf({ rank, circular }: KeyOrder): ReadonlyMap<number, readonly string[]> {
+  const members = new Map<number, string[]>();
+  for (const [key, own] of rank) if (circular.has(own)) append(members, own, key);
+  for (const keys of members.values()) keys.sort();
+  return members;
+}
+
+function toKeyRules(rules: readonly Rule[], { rank, circular }: KeyOrder): ReadonlyMap<string, KeyRules> {
+  const claims = new Map<string, Claim[]>();
+  for (const rule of rules) for (const { key, cases } of rule.outputs) append(claims, key, { rule, cases });
+  const byKey = new Map<string, KeyRules>();
+  for (const [key, those] of claims) {
+    const own = rank.get(key) ?? 0;
+    those.sort((a, b) => (a.rule.name < b.rule.name ? -1 : 1));
+    byKey.set(key, { key, id: labelId(key), claims: those, rank: own, circular: circular.has(own) });
+  }
+  return byKey;
+}
+
+/** Labels of which one has to stand for anything to be said about this one. */
+function triggersOf({ claims }: KeyRules): ReadonlySet<string> | undefined {
+  const triggers = new Set<string>();
+  for (const { cases } of claims) {
+    for (const { when } of cases) {
+      if (when.triggers === undefined) return undefined;
+      for (const key of when.triggers) triggers.add(key);
+    }
+  }
+  return triggers;
+}
+
+function circularLines(rules: readonly Rule[], { rank, circular }: KeyOrder): LabelRules["circular"] {
+  return rules.flatMap((rule) => {
+    const [output] = rule.outputs;
+    const own = output === undefined ? undefined : rank.get(output.key);
+    if (own === undefined || !circular.has(own)) return [];
+    const lines = [...(rule.plain ?? [])].filter(([input]) => rank.get(input) === own);
+    return lines.map(([input, line]) => ({ rule, input, line }));
+  });
+}
+
+function policyOf(
+  sets: readonly RuleSet[],
+  rules: readonly Rule[],
+  withheld: ReadonlyMap<string, Reason>,
+): Policy {
+  const keysOf = (set: RuleSet): readonly string[] => [
+    ...set.rules.flatMap(({ outputs }) => outputs.map(({ key }) => key)),
+    ...set.frozen.keys(),
+  ];
+  const allowed = sets.flatMap((set) =>
+    keysOf(set).filter((key) => isProtectedKey(key) && set.isAllowed(key)),
+  );
+  const unsettled = sets.filter((set) => set.unsettled !== undefined);
+  const removals = rules.flatMap(({ name, removal }) =>
+    removal === undefined ? [] : [[name, removal] as const],
+  );
+  return {
+    sourcesRead: new Set(sets.filter(({ complete }) => complete).map(({ source }) => source)),
+    rules: new Set([...rules.map(({ name }) => name), ...withheld.keys()]),
+    declared: { ids: new Set(sets.flatMap(keysOf).map(labelId)), prefixes: [] },
+    allowedProtected: { ids: new Set(allowed.map(labelId)), prefixes: [] },
+    exclusive: noMarks,
+    ...(removals.length > 0 && { removals: new Map(removals) }),
+    ...(unsettled.length > 0 && {
+      unsettled: {
+        sources: new Set(unsettled.map(({ source }) => source)),
+        deleted: new Set(unsettled.flatMap((set) => Array.from(set.unsettled?.deleted ?? []))),
+      },
+    }),
+  };
+}
+
+function append<K, T>(map: Map<K, T[]>, key: K, value: T): void {
+  const those = map.get(key);
+  if (those === undefined) map.set(key, [value]);
+  else those.push(value);
+}

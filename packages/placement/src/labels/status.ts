@@ -1,0 +1,155 @@
+/** What a `LabelRule` says about itself: decided as plain data. */
+import { type Condition } from "@berth/kube";
+import { type DesiredCondition, findCondition, mergeConditions, withoutConditions } from "@berth/runtime";
+import { type Reason, reasons } from "../api/reasons.ts";
+import type { FrozenRule } from "../node/breaker.ts";
+import type { Instant } from "../node/capability.ts";
+import type { StatusDecision } from "../node/status-reconciler.ts";
+import type { RuleVerdict } from "./active-rules.ts";
+import type { LabelRuleStatus } from "./document.ts";
+import type { LabelRule } from "./resource.ts";
+import type { RuleCounts } from "./tally.ts";
+
+/** Types of the conditions of a LabelRule. The last two are there only while they hold. */
+export const ruleConditions = {
+  /** The rule is in force, or on trial, and no other rule wants another value. */
+  ready: "Ready",
+  /** On some node another rule wants another value. */
+  conflicting: "Conflicting",
+  /** Too many nodes would lose its labels at once. */
+  removalsFrozen: "RemovalsFrozen",
+} as const;
+
+export type FullStatus = LabelRuleStatus & { readonly conditions?: readonly Condition[] };
+
+export interface StatusInput {
+  readonly rule: LabelRule;
+  /** `undefined` while the rule has not been looked at. */
+  readonly verdict: RuleVerdict | undefined;
+  /** `undefined` until every node has been looked at: then what was counted before stays. */
+  readonly counts: RuleCounts | undefined;
+  readonly frozen: FrozenRule | undefined;
+  readonly now: Instant;
+}
+
+export function decideStatus({
+  rule,
+  verdict,
+  counts,
+  frozen,
+  now,
+}: StatusInput): StatusDecision<FullStatus> {
+  const { status: current = {} } = rule;
+  if (verdict === undefined) return { status: undefined, news: [] };
+  const generation = rule.metadata?.generation;
+  const desired = conditionsOf(rule, { verdict, counts, frozen }).map((condition) =>
+    generation === undefined ? condition : Object.assign(condition, { observedGeneration: generation }),
+  );
+  const types = new Set(desired.map(({ type }) => type));
+  const counted = counts === undefined ? [] : [ruleConditions.conflicting, ruleConditions.removalsFrozen];
+  const ended = counted.filter((type) => !types.has(type));
+  const conditions = mergeConditions(withoutConditions(current.conditions, ended), desired, now);
+  const next: FullStatus = {
+    ...current,
+    ...(generation !== undefined && { observedGeneration: generation }),
+    ...(counts !== undefined && {
+      matchedNodes: counts.matched,
+      labelledNodes: counts.labelled,
+      pendingRemovals: counts.pending,
+      firstNodes: counts.firstMatched,
+    }),
+    conditions,
+  };
+  const news = desired.filter((condition) => isNews(condition, current.conditions));
+  return { status: isSame(current, next) ? undefined : next, news };
+}
+
+function conditionsOf(
+  rule: LabelRule,
+  { verdict, counts, frozen }: Pick<StatusInput, "counts" | "frozen"> & { readonly verdict: RuleVerdict },
+): DesiredCondition[] {
+  const { ready, message } = verdict;
+  const hindrance = ready ? hindranceOf(rule, { counts, frozen }) : undefined;
+  const conditions: DesiredCondition[] = [
+    {
+      type: ruleConditions.ready,
+      status: ready ? "True" : "False",
+      reason: verdict.reason,
+      message,
+      ...hindrance,
+    },
+  ];
+  if (counts !== undefined && counts.conflicting > 0) {
+    conditions.push({ type: ruleConditions.conflicting, ...conflictOf(counts), status: "True" });
+  }
+  if (frozen !== undefined) {
+    const name = rule.metadata?.name ?? "";
+    conditions.push({
+      type: ruleConditions.removalsFrozen,
+      status: "True",
+      reason: reasons.RemovalsFrozen,
+      message:
+        `${frozen.losing} of ${frozen.carrying} nodes that carry its labels stopped matching at once; ` +
+        `none is removed until they match again or \`berth confirm ${name}\` is run`,
+    });
+  }
+  return conditions;
+}
+
+type Hindrance = Pick<DesiredCondition, "reason"> & Partial<Pick<DesiredCondition, "status" | "message">>;
+
+const HINDRANCES: ReadonlySet<string> = new Set<Reason>([reasons.RemovalsFrozen, reasons.RuleConflict]);
+
+/**
+ * In force and yet not doing all it should: what kubectl shows in one column must say so. A conflict leaves nodes without
+ * the label, so the rule is not ready. Not known: as it was.
+ */
+function hindranceOf(
+  { status }: LabelRule,
+  { counts, frozen }: Pick<StatusInput, "counts" | "frozen">,
+): Hindrance | undefined {
+  if (counts === undefined) {
+    const ready = findCondition(status?.conditions, ruleConditions.ready);
+    if (ready === undefined || !HINDRANCES.has(ready.reason)) return undefined;
+    const { reason, message } = ready;
+    return { ...(reason === reasons.RuleConflict && { status: "False" }), reason, message };
+  }
+  if (counts.conflicting > 0) return conflictOf(counts);
+  return frozen && { reason: reasons.RemovalsFrozen };
+}
+
+function conflictOf(counts: RuleCounts): Required<Hindrance> {
+  const other = counts.conflictsWith ?? "another rule";
+  const message = `${other} wants another value on ${naming(counts)}; what stands there stays`;
+  return { status: "False", reason: reasons.RuleConflict, message };
+}
+
+function naming({ conflicting, firstConflicting }: RuleCounts): string {
+  const more = conflicting - firstConflicting.length;
+  const nodes = conflicting === 1 ? "1 node" : `${conflicting} nodes`;
+  return `${nodes} (${firstConflicting.join(", ")}${more > 0 ? ` and ${more} more` : ""})`;
+}
+
+/** The rule stopped being in force, or something else needs a person; and the way back. */
+function isNews(
+  { type, status, reason }: DesiredCondition,
+  before: readonly Condition[] | undefined,
+): boolean {
+  const present = before?.find((condition) => condition.type === type);
+  if (present?.status === status && present.reason === reason) return false;
+  if (type !== ruleConditions.ready || reason === reasons.RulesOverlap) return true;
+  // The condition `Conflicting` tells that.
+  if (reason === reasons.RuleConflict) return false;
+  return status === "False" || present?.status === "False";
+}
+
+function isSame(current: FullStatus, next: FullStatus): boolean {
+  return (
+    current.observedGeneration === next.observedGeneration &&
+    current.matchedNodes === next.matchedNodes &&
+    current.labelledNodes === next.labelledNodes &&
+    current.pendingRemovals === next.pendingRemovals &&
+    current.conditions === next.conditions &&
+    current.firstNodes?.join() === next.firstNodes?.join()
+  );
+}

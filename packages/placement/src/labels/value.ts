@@ -1,0 +1,115 @@
+/** The values of labels that a rule sets: fixed, copied or put together. */
+
+import type { ConditionFault } from "./condition.ts";
+import { type FactSource, factKeyProblem, factSources, type LabelOutput } from "./document.ts";
+import { type Fact, type FactRef, type ReadFact, unknown } from "./facts.ts";
+import { compilePattern, MAX_TEXT } from "./pattern.ts";
+
+export interface LabelValue {
+  /** `undefined` where a fact is absent: then the label is not set. */
+  of(read: ReadFact): Fact;
+  readonly reads: readonly FactRef[];
+}
+
+/** What a rule writes that says nothing else. */
+export const DEFAULT_VALUE = "true";
+
+export function fixedValue(value: string): LabelValue {
+  return { of: () => value, reads: [] };
+}
+
+/** Faults are reported, and the value is absent then. */
+export function compileValue(
+  { value, valueFrom, valueTemplate, sanitize = false }: LabelOutput,
+  onFault: (fault: ConditionFault) => void,
+): LabelValue {
+  const finish = sanitize ? sanitized : (found: LabelValue): LabelValue => found;
+  if (valueFrom !== undefined) return finish(compileCopy(valueFrom, onFault));
+  if (valueTemplate !== undefined) return finish(compileTemplate(valueTemplate, onFault));
+  return fixedValue(value ?? DEFAULT_VALUE);
+}
+
+function compileCopy(
+  { source = "Label", key, pattern }: NonNullable<LabelOutput["valueFrom"]>,
+  onFault: (fault: ConditionFault) => void,
+): LabelValue {
+  const reads: readonly FactRef[] = [{ source, key }];
+  if (pattern === undefined) return { of: (read) => read(source, key), reads };
+  const compiled = compilePattern(pattern);
+  if (typeof compiled === "string") {
+    onFault({ path: ["valueFrom", "pattern"], message: compiled });
+    return { of: () => undefined, reads };
+  }
+  return {
+    of(read) {
+      const fact = read(source, key);
+      return typeof fact === "string" ? compiled.capture(fact) : fact;
+    },
+    reads,
+  };
+}
+
+const PLACEHOLDER = /\$\{([^}]*)\}/g;
+
+function compileTemplate(template: string, onFault: (fault: ConditionFault) => void): LabelValue {
+  const parts: (string | FactRef)[] = [];
+  let end = 0;
+  for (const match of template.matchAll(PLACEHOLDER)) {
+    const ref = parseFactRef(match[1] ?? "");
+    if (typeof ref === "string") onFault({ path: ["valueTemplate"], message: `${match[0]}: ${ref}` });
+    else parts.push(template.slice(end, match.index), ref);
+    end = match.index + match[0].length;
+  }
+  const rest = template.slice(end);
+  if (rest.includes("${")) onFault({ path: ["valueTemplate"], message: "`${` without a `}`" });
+  parts.push(rest);
+  return {
+    of(read) {
+      let text = "";
+      for (const part of parts) {
+        const fact = typeof part === "string" ? part : read(part.source, part.key);
+        if (typeof fact !== "string") return fact;
+        // More cannot become part of a value, and a template may name a long annotation often.
+        text += fact.slice(0, MAX_TEXT);
+      }
+      return text;
+    },
+    reads: parts.filter((part) => typeof part !== "string"),
+  };
+}
+
+function parseFactRef(text: string): FactRef | string {
+  const slash = text.indexOf("/");
+  const source = text.slice(0, slash);
+  const key = text.slice(slash + 1);
+  if (slash < 0 || key === "" || !isFactSource(source)) {
+    return `expected a source and a key such as Label/example.com/gpu; sources are ${factSources.join(", ")}`;
+  }
+  return factKeyProblem(source, key) ?? { source, key };
+}
+
+function isFactSource(text: string): text is FactSource {
+  return factSources.some((source) => source === text);
+}
+
+const MAX_VALUE = 63;
+
+/** What a label value cannot hold becomes `_`; both ends are letters or digits; at most 63 characters. */
+export function sanitizeValue(text: string): string {
+  return text
+    .slice(0, MAX_TEXT)
+    .replace(/[^-A-Za-z0-9_.]/g, "_")
+    .replace(/^[^A-Za-z0-9]+/, "")
+    .slice(0, MAX_VALUE)
+    .replace(/[^A-Za-z0-9]+$/, "");
+}
+
+function sanitized(value: LabelValue): LabelValue {
+  return {
+    of(read) {
+      const fact = value.of(read);
+      return fact === unknown || fact === undefined ? fact : sanitizeValue(fact);
+    },
+    reads: value.reads,
+  };
+}

@@ -1,0 +1,43 @@
+import type { Finding } from "../capability.ts";
+import type { Change, NodePlan, StayingMark } from "../plan.ts";
+
+/** What a plan does to one node, without the node itself: for `plan`, for people and as JSON. */
+export interface NodeDiff {
+  readonly node: string;
+  readonly changes: readonly Omit<Change, "entry">[];
+  readonly stays: readonly StayingMark[];
+  readonly findings: readonly Finding[];
+}
+
+/** A plan over many nodes: only the nodes about which there is something to say, in order of name. */
+export interface PlanDiff {
+  readonly nodes: readonly NodeDiff[];
+  /** How many nodes were looked at, and how many would be written. */
+  readonly looked: number;
+  readonly written: number;
+  /** Changes by action, over all nodes. */
+  readonly totals: Readonly<Record<Change["action"], number>>;
+}
+
+export function toPlanDiff(plans: Iterable<NodePlan>): PlanDiff {
+  const nodes: NodeDiff[] = [];
+  const totals = { add: 0, overwrite: 0, remove: 0, adopt: 0, record: 0 };
+  let looked = 0;
+  let written = 0;
+  for (const plan of plans) {
+    looked += 1;
+    if (plan.patch !== undefined) written += 1;
+    for (const { action } of plan.changes) totals[action] += 1;
+    const { stays, findings } = plan;
+    if (plan.changes.length + stays.length + findings.length === 0) continue;
+    const changes = plan.changes.map(withoutEntry);
+    nodes.push({ node: plan.node.metadata?.name ?? "", changes, stays, findings });
+  }
+  nodes.sort((a, b) => (a.node < b.node ? -1 : 1));
+  return { nodes, looked, written, totals };
+}
+
+function withoutEntry(change: Change): Omit<Change, "entry"> {
+  const { entry: _entry, ...rest } = change;
+  return rest;
+}

@@ -1,0 +1,102 @@
+import type { ManagedFieldsEntry, Node } from "@berth/kube";
+import { FIELD_MANAGER } from "../../api/keys.ts";
+import { type Reason, reasons } from "../../api/reasons.ts";
+import type { BoundCapability, Finding, Instant } from "../capability.ts";
+import { type FieldHolder, holdersOf } from "../managers.ts";
+import { type MarkId, standingValue } from "../mark.ts";
+import { mergeContributions } from "../merge.ts";
+import { type Change, effectiveRecord, type NodePlan, planNode } from "../plan.ts";
+import { ownedMarks } from "../record.ts";
+import { policyOf as removalPolicyOf } from "../removals.ts";
+
+export interface ExplainInput {
+  readonly node: Node;
+  readonly capabilities: readonly BoundCapability[];
+  readonly installation: string;
+  readonly now: Instant;
+  /** See `PlanInput`. */
+  readonly declared?: ReadonlySet<MarkId>;
+  /** From a live read; default: those of `node`. Caches do not hold them. */
+  readonly managedFields?: readonly ManagedFieldsEntry[];
+}
+
+/** Everything there is to say about one place of a node. */
+export interface MarkExplanation {
+  readonly id: MarkId;
+  /** What stands, and what is wanted; absent for nothing. */
+  readonly standing?: string;
+  readonly wanted?: string;
+  readonly capability: string;
+  readonly rule: string;
+  /** Since when it is recorded as ours, RFC 3339; absent when it is not. */
+  readonly since?: string;
+  /** Why it is wanted, will change, or stays. */
+  readonly reason: Reason;
+  /** What the next write does to it; absent when it is settled. */
+  readonly next?: Change["action"];
+  /** How long a removal waits after the inputs went, ms; absent for at once. It does not come while removals are frozen. */
+  readonly delayMs?: number;
+  /** What on the node the rule looked at. */
+  readonly inputs: readonly string[];
+  /** Other field managers that hold the place. */
+  readonly alsoHeldBy: readonly FieldHolder[];
+}
+
+export interface NodeExplanation {
+  readonly node: string;
+  readonly marks: readonly MarkExplanation[];
+  readonly findings: readonly Finding[];
+  readonly plan: NodePlan;
+}
+
+/** Explains every mark of a node that a capability wants, has set, or is about to change. Plain data, in order of id. */
+export function explainNode(input: ExplainInput): NodeExplanation {
+  const { node, installation, now, capabilities } = input;
+  const owned = ownedMarks(effectiveRecord(node, undefined), installation);
+  const view = { node, owned };
+  const merged = mergeContributions(capabilities.map((capability) => capability.contribute(view, now)));
+  const declared = input.declared ?? new Set<MarkId>();
+  const plan = planNode({ node, merged, installation, now, declared, listUnrecorded: true });
+  const fields = input.managedFields ?? node.metadata?.managedFields ?? [];
+  const changes = new Map(plan.changes.map((change) => [change.id, change]));
+  const stays = new Map(plan.stays.map((stay) => [stay.id, stay]));
+  const ids = new Set([...merged.wanted.keys(), ...changes.keys(), ...stays.keys()]);
+  const explain = (id: MarkId): MarkExplanation => {
+    const wanted = merged.wanted.get(id);
+    const change = changes.get(id);
+    const stay = stays.get(id);
+    const capability = wanted?.capability ?? change?.capability ?? stay?.recorded.capability ?? "";
+    const owner = capabilities.find(({ name }) => name === capability);
+    const values = {
+      standing: standingValue(node, id),
+      wanted: wanted?.mark.value,
+      since: plan.base?.marks.get(id)?.since,
+      next: change?.action,
+      delayMs: (change && removalPolicyOf(change, merged.policies)?.delayMs) || undefined,
+    };
+    return {
+      id,
+      ...present(values),
+      capability,
+      rule: wanted?.mark.rule ?? change?.rule ?? stay?.recorded.rule ?? "",
+      reason: change?.reason ?? whyItStays(stay) ?? wanted?.mark.reason ?? reasons.RuleMatched,
+      inputs: wanted === undefined || owner === undefined ? [] : owner.inputs(view, wanted.mark),
+      alsoHeldBy: holdersOf(fields, id).filter(({ manager }) => manager !== FIELD_MANAGER),
+    };
+  };
+  const marks = [...ids].sort().map(explain);
+  return { node: node.metadata?.name ?? "", marks, findings: plan.findings, plan };
+}
+
+/** Rules of the cluster a command reads unasked. Others it knows only where it is given their files. */
+function whyItStays(stay: NodePlan["stays"][number] | undefined): Reason | undefined {
+  const isGivenByHand = stay?.reason === reasons.SourceNotRead && !stay.recorded.rule.startsWith("cluster/");
+  return isGivenByHand ? reasons.SourceNotGiven : stay?.reason;
+}
+
+/** Without the fields that are undefined. */
+function present<T extends object>(values: T): { readonly [K in keyof T]?: Exclude<T[K], undefined> } {
+  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as {
+    readonly [K in keyof T]?: Exclude<T[K], undefined>;
+  };
+}

@@ -1,0 +1,137 @@
+/**
+ * What the webhooks of the startup gate answer: JSON patches. Pure and total: the objects are whatever somebody sent, and
+ * one that cannot be read is let through as it is.
+ */
+import type { DaemonSet, JsonPatchOperation, Node, Taint, Toleration } from "@berth/kube";
+import type { AdmissionQuestion } from "../node/admission-question.ts";
+import type { Gate } from "./gate.ts";
+import { isGatedAtCreation } from "./selection.ts";
+import { additionsTo, type GateList } from "./tolerate.ts";
+
+const TAINTS = "/spec/taints";
+
+/** `/mutate-node`: only the creation of a Node is changed. */
+export function admitNodeRequest(
+  gates: GateList,
+  { kind, operation, object }: AdmissionQuestion,
+): readonly JsonPatchOperation[] {
+  return kind.kind === "Node" && operation === "CREATE" ? admitNode(gates, object) : [];
+}
+
+/**
+ * Puts the taints of all gates on a node that select it and have not put it on yet. A taint that stands with another
+ * value gets ours: a second one with the same key and effect would be refused, and the node with it.
+ */
+export function admitNode({ gates }: GateList, object: unknown): readonly JsonPatchOperation[] {
+  const node = readNode(object);
+  if (node === undefined) return [];
+  const standing = node.spec?.taints ?? [];
+  const replaced: JsonPatchOperation[] = [];
+  const added: Taint[] = [];
+  for (const gate of gates) {
+    if (!isGatedAtCreation(gate, node)) continue;
+    const taint = taintOf(gate);
+    const same = standing.filter(({ key, effect }) => key === taint.key && effect === taint.effect);
+    if (same.some(({ value = "" }) => value === taint.value)) continue;
+    const [first] = same;
+    if (first === undefined) added.push(taint);
+    else replaced.push({ op: "replace", path: `${TAINTS}/${standing.indexOf(first)}`, value: taint });
+  }
+  if (added.length > 0 && standing.length === 0) return [{ op: "add", path: TAINTS, value: added }];
+  return [
+    ...replaced,
+    ...added.map((value): JsonPatchOperation => ({ op: "add", path: `${TAINTS}/-`, value })),
+  ];
+}
+
+/** In the order of the fields that nodetaintshandler sends. */
+function taintOf({ spec: { taint } }: Gate): Taint {
+  return { key: taint.key, value: taint.value, effect: taint.effect };
+}
+
+/**
+ * `/mutate-daemonset`: lets the pods of a DaemonSet tolerate all gates. One that is updated is changed only when its pod
+ * template changes anyway, so that Berth never starts a roll-out here; and a client that sends the template as it
+ * keeps it, without our tolerations, does not take them off.
+ */
+export function admitDaemonSetRequest(
+  gates: GateList,
+  { kind, operation, object, oldObject }: AdmissionQuestion,
+): readonly JsonPatchOperation[] {
+  if (kind.kind !== "DaemonSet") return [];
+  const isDue = operation === "CREATE" || (operation === "UPDATE" && !hasSameTemplate(object, oldObject));
+  const daemonSet = isDue ? readDaemonSet(object) : undefined;
+  return daemonSet === undefined ? [] : additionsTo(daemonSet, gates);
+}
+
+/** The API server writes both in the same order of fields. */
+function hasSameTemplate(a: unknown, b: unknown): boolean {
+  return JSON.stringify(templateOf(a)) === JSON.stringify(templateOf(b));
+}
+
+function templateOf(object: unknown): unknown {
+  return field(field(object, "spec"), "template");
+}
+
+// Readers of untrusted JSON: `undefined` for what is not as the API has it.
+
+type Json = Readonly<Record<string, unknown>>;
+
+function readNode(object: unknown): Node | undefined {
+  const labels = optional(field(field(object, "metadata"), "labels"), isTextMap, {});
+  const taints = optional(field(field(object, "spec"), "taints"), isTaintList, []);
+  if (!isRecord(object) || labels === undefined || taints === undefined) return undefined;
+  return { metadata: { labels }, spec: { taints } };
+}
+
+function readDaemonSet(object: unknown): DaemonSet | undefined {
+  const pod = field(templateOf(object), "spec");
+  if (!isRecord(pod)) return undefined;
+  const tolerations = optional(field(pod, "tolerations"), isTolerationList, []);
+  if (tolerations === undefined) return undefined;
+  const annotations = optional(field(field(object, "metadata"), "annotations"), isTextMap, undefined);
+  return {
+    ...(annotations && { metadata: { annotations } }),
+    spec: { selector: {}, template: { spec: { containers: [], tolerations } } },
+  };
+}
+
+/** `null` stands for absent, as everywhere in the API. */
+function field(value: unknown, name: string): unknown {
+  return isRecord(value) && Object.hasOwn(value, name) ? (value[name] ?? undefined) : undefined;
+}
+
+function optional<T>(
+  value: unknown,
+  is: (value: unknown) => value is T,
+  absent: T | undefined,
+): T | undefined {
+  if (value === undefined) return absent;
+  return is(value) ? value : undefined;
+}
+
+function isRecord(value: unknown): value is Json {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function isTextMap(value: unknown): value is Readonly<Record<string, string>> {
+  return isRecord(value) && Object.values(value).every((it) => typeof it === "string");
+}
+
+function isTaintList(value: unknown): value is readonly Taint[] {
+  return Array.isArray(value) && value.every((it) => hasTexts(it, ["key", "effect"], ["value"]));
+}
+
+function isTolerationList(value: unknown): value is readonly Toleration[] {
+  const names = ["key", "operator", "value", "effect"];
+  return Array.isArray(value) && value.every((it) => hasTexts(it, [], names));
+}
+
+function hasTexts(value: unknown, required: readonly string[], allowed: readonly string[]): boolean {
+  const isText = (name: string): boolean => typeof field(value, name) === "string";
+  return (
+    isRecord(value) &&
+    required.every(isText) &&
+    allowed.every((name) => field(value, name) === undefined || isText(name))
+  );
+}

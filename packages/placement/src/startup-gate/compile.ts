@@ -1,0 +1,227 @@
+/** From `StartupGate` documents to gates in force. */
+import { durationMs } from "../api/duration.ts";
+import { MARKS_ANNOTATION } from "../api/keys.ts";
+import { type Reason, reasons } from "../api/reasons.ts";
+import type { Selector } from "../api/selector.ts";
+import { annotationId, type MarkId, parseMarkId, taintId } from "../node/mark.ts";
+import type { MarkSet } from "../node/mark-set.ts";
+import { isEmptySelector, selectorFaults } from "../node/selector.ts";
+import { policySources, type SourceDocuments, type SourceName, type Unsettled } from "../node/sources.ts";
+import { DOMAINS_OF_KUBERNETES, domainOf, STARTUP_DOMAINS } from "../node/taint-domains.ts";
+import { originalGate, signalGroups } from "./document.ts";
+import type { Gate, GateDocument, GateFault, Gates } from "./gate.ts";
+import { GATE_DOMAIN, stateId } from "./state.ts";
+
+/** Where documents come from, as recorded on nodes. */
+export type GateSource = SourceName;
+
+/** The documents of one source that was read completely. */
+export type GateDocuments = SourceDocuments<GateDocument>;
+
+const MAX_NAME = 63;
+
+/** The places of the contract are always known: what is recorded there can be taken off when the gate is gone. */
+export const contractMarks: MarkSet = {
+  ids: new Set([
+    taintId(originalGate.taint.key, originalGate.taint.effect),
+    annotationId(originalGate.completed),
+  ]),
+  prefixes: [],
+};
+
+/** No gate has a taint of these: Kubernetes itself sets and takes them off, for reasons of its own. */
+const KUBERNETES_DOMAINS: ReadonlySet<string> = DOMAINS_OF_KUBERNETES.union(new Set(["kubernetes.io"]));
+
+/**
+ * May what is recorded there as set by a gate come off, though no gate declares it? Under the domains of startup taints: the
+ * gate may have been deleted, or have got another key, while nobody ran, and its nodes would be held for ever.
+ */
+export function isStartupPlace(id: MarkId): boolean {
+  const place = parseMarkId(id);
+  if (place?.kind !== "taint" && place?.kind !== "annotation") return false;
+  return STARTUP_DOMAINS.has(domainOf(place.key));
+}
+
+export interface CompileInput {
+  /** In order of precedence: of two gates that want one name or taint the first is in force. */
+  readonly sources: readonly GateDocuments[];
+  /** Places that gates of this process have declared before, so that those of a deleted gate can be taken off. */
+  readonly declaredBefore?: Iterable<MarkId>;
+  /** Gates that were in force until a moment ago; see `Gates.gone`. */
+  readonly gone?: readonly Gate[];
+  /** Another source may still be read: what a gate has set that is in none of these may be of one there. */
+  readonly unsettled?: Unsettled | undefined;
+}
+
+/** Total: a document with a fault is reported and not in force, and the others are. */
+export function compileGates(input: CompileInput): Gates {
+  const { sources, gone = [] } = input;
+  const faults: GateFault[] = [];
+  const taken = new Map<string, string>();
+  const gates: Gate[] = [];
+  for (const { source, documents, unreadable = [] } of sources) {
+    for (const { name, message } of unreadable) {
+      faults.push({ gate: name, source, path: [], reason: reasons.GateInvalid, message });
+    }
+    for (const document of documents) {
+      const gate = toGate(source, document);
+      const found = [...checkDocument(document), ...checkPlaces(gate, taken)];
+      faults.push(...found.map((fault) => ({ ...fault, gate: document.name, source })));
+      if (found.length > 0) continue;
+      for (const place of placesOf(gate)) taken.set(place, gate.rule);
+      gates.push(gate);
+    }
+  }
+  const ordered = inOrder(gates);
+  for (const gate of ordered.cyclic) {
+    const message = "it waits for itself, by way of other gates or alone";
+    const [source = "", name = ""] = gate.rule.split(/\/(.*)/s);
+    faults.push({ gate: name, source, path: ["after"], reason: reasons.GateInvalid, message });
+  }
+  const taints = new Set(ordered.gates.map(({ taintId: id }) => id));
+  const left = gone.filter(({ taintId: id }) => !taints.has(id));
+  return {
+    gates: ordered.gates,
+    policy: policyOf(ordered.gates, input),
+    faults,
+    ...(left.length > 0 && { gone: left }),
+  };
+}
+
+function toGate(source: GateSource, { name, spec }: GateDocument): Gate {
+  const { taint, completedAnnotation, timeouts } = spec;
+  const isOriginal = taint.key === originalGate.taint.key && taint.effect === originalGate.taint.effect;
+  const completed = completedAnnotation ?? (isOriginal ? originalGate.completed : undefined);
+  return {
+    rule: `${source}/${name}`,
+    name,
+    spec,
+    taintId: taintId(taint.key, taint.effect),
+    stateId: stateId(name),
+    ...(completed !== undefined && { completedId: annotationId(completed) }),
+    stableForMs: durationMs(spec.stableFor),
+    minimumHoldMs: durationMs(spec.minimumHold),
+    ...(timeouts.noPod !== undefined && { noPodMs: durationMs(timeouts.noPod) }),
+    ...(timeouts.notReady !== undefined && { notReadyMs: durationMs(timeouts.notReady) }),
+    backfillMs: durationMs(spec.backfill.within),
+  };
+}
+
+/** Where it writes, beside `unschedulable`. */
+export function placesOf({ taintId: taint, stateId: state, completedId }: Gate): readonly MarkId[] {
+  return completedId === undefined ? [taint, state] : [taint, state, completedId];
+}
+
+type Found = Omit<GateFault, "gate" | "source">;
+
+function checkDocument({ name, spec }: GateDocument): readonly Found[] {
+  const found: Found[] = [];
+  const report = (path: Found["path"], message: string, reason: Reason = reasons.GateInvalid): void => {
+    found.push({ path, reason, message });
+  };
+  if (name.length > MAX_NAME) report([], `the name of a gate has at most ${MAX_NAME} characters`);
+  const checkSelector = (selector: Selector, path: Found["path"]): void => {
+    for (const fault of selectorFaults(selector, path)) report(fault.path, fault.message);
+  };
+  checkSelector(spec.nodeSelector, ["nodeSelector"]);
+  if (KUBERNETES_DOMAINS.has(domainOf(spec.taint.key)))
+    report(["taint", "key"], "Kubernetes itself sets and takes off taints of this domain");
+  for (const [group, { pods }] of signalGroups(spec).entries()) {
+    const of = group === 0 ? ["signals"] : ["signals", "anyOf", group - 1];
+    for (const [at, { selector }] of pods.entries()) {
+      const path = [...of, "pods", at, "selector"];
+      checkSelector(selector, path);
+      if (isEmptySelector(selector)) report(path, "it selects every pod: name at least one label");
+    }
+  }
+  const { completedAnnotation: completed = "" } = spec;
+  if (completed === MARKS_ANNOTATION || completed.startsWith(`${GATE_DOMAIN}/`)) {
+    report(["completedAnnotation"], "Berth keeps its own state there");
+  }
+  return found;
+}
+
+function checkPlaces(gate: Gate, taken: ReadonlyMap<string, string>): readonly Found[] {
+  const found: Found[] = [];
+  const report = (path: Found["path"], message: string): void => {
+    found.push({ path, reason: reasons.GateOverlap, message });
+  };
+  const name = taken.get(gate.stateId);
+  if (name !== undefined) report([], `${name} has the same name and is in force`);
+  const taint = taken.get(gate.taintId);
+  if (taint !== undefined) report(["taint", "key"], `${taint} has the same taint and is in force`);
+  const completed = gate.completedId === undefined ? undefined : taken.get(gate.completedId);
+  if (completed !== undefined)
+    report(["completedAnnotation"], `${completed} writes the same annotation and is in force`);
+  return found;
+}
+
+/** Each behind those that it waits for. A gate that is not there, or waits for itself, is not waited for. */
+function inOrder(gates: readonly Gate[]): {
+  readonly gates: readonly Gate[];
+  readonly cyclic: readonly Gate[];
+} {
+  const all = new Map(gates.map((gate) => [gate.name, gate]));
+  const cyclic = gates.filter(({ name }) => reaches(all, name, name));
+  const left = new Map(all);
+  for (const { name } of cyclic) left.delete(name);
+  const ordered: Gate[] = [];
+  while (left.size > 0) {
+    const free = [...left.values()].filter(({ spec }) => !spec.after.some((name) => left.has(name)));
+    ordered.push(...free);
+    for (const { name } of free) left.delete(name);
+  }
+  return { gates: ordered, cyclic };
+}
+
+/** Does the one wait for the other, directly or by way of others? */
+function reaches(all: ReadonlyMap<string, Gate>, from: string, to: string): boolean {
+  const reached = new Set<string>();
+  const next = [...(all.get(from)?.spec.after ?? [])];
+  for (let name = next.pop(); name !== undefined; name = next.pop()) {
+    if (name === to) return true;
+    if (reached.has(name)) continue;
+    reached.add(name);
+    next.push(...(all.get(name)?.spec.after ?? []));
+  }
+  return false;
+}
+
+function policyOf(
+  gates: readonly Gate[],
+  { sources, declaredBefore = [], unsettled }: CompileInput,
+): Gates["policy"] {
+  const places = new Set<MarkId>(gates.map(({ taintId: id }) => id));
+  if (gates.some(({ spec }) => spec.timeouts.policy === "Cordon")) places.add("unschedulable");
+  const ids = new Set<string>([
+    ...contractMarks.ids,
+    ...declaredBefore,
+    ...gates.flatMap(placesOf),
+    ...places,
+  ]);
+  const declared: MarkSet = { ids, prefixes: [] };
+  const rules = sources.flatMap(({ source, documents }) => documents.map(({ name }) => `${source}/${name}`));
+  return {
+    ...policySources(sources, unsettled, new Set(rules)),
+    declared,
+    allowedProtected: declared,
+    places,
+    exclusive: { ids: new Set(gates.filter(isEnforced).map(({ taintId: id }) => id)), prefixes: [] },
+  };
+}
+
+function isEnforced({ spec }: Gate): boolean {
+  return !spec.dryRun;
+}
+
+/** Those that may write: without the gates in dry run, which admission must not act for. */
+export function enforcedGates(gates: Gates | undefined): Gates | undefined {
+  return gates === undefined || gates.gates.every(isEnforced)
+    ? gates
+    : { ...gates, gates: gates.gates.filter(isEnforced) };
+}
+
+/** Places that a change of the gates must not forget; see `CompileInput.declaredBefore`. */
+export function declaredPlaces({ gates }: Gates): readonly MarkId[] {
+  return gates.flatMap(placesOf);
+}

@@ -1,0 +1,372 @@
+/** What becomes of one node by one gate. Pure: the table in README.md, row by row. */
+import { type Reason, reasons } from "../api/reasons.ts";
+import type { Finding, Instant } from "../node/capability.ts";
+import type { Mark, MarkId } from "../node/mark.ts";
+import type { Boot, Gate, SignalReading } from "./gate.ts";
+import { type GateState, type HeldReason, type ReleasedReason, stringifyState } from "./state.ts";
+import type { Trial } from "./trial.ts";
+
+/** What is known about one node and one gate. */
+export interface GateCase {
+  readonly gate: Gate;
+  readonly selected: boolean;
+  /** Not selected for the one reason that it is of the control plane. */
+  readonly isSpared: boolean;
+  /** The value of the gate's taint on the node. */
+  readonly standing: string | undefined;
+  /** Places of the gate that are recorded as ours, also by the name of a gate that had them before. */
+  readonly owned: ReadonlySet<MarkId>;
+  readonly state: GateState | undefined;
+  /** What stands at the annotation of the state and at that of the release. */
+  readonly stateText: string | undefined;
+  readonly completed: string | undefined;
+  /** The node is unschedulable, whoever made it so. */
+  readonly cordoned: boolean;
+  /** The gate, this one or another, that is recorded to have made it so. */
+  readonly cordonedBy: string | undefined;
+  /** Gates before this one that hold the node. */
+  readonly waitsFor: readonly string[];
+  /** Empty when nothing depends on them. */
+  readonly readings: readonly SignalReading[];
+  readonly heldForMs: number;
+  readonly stableForMs: number;
+  readonly unknownForMs: number;
+  readonly boot: Boot;
+  /** May another node be held again at present? `undefined` while the nodes have not all been looked at. */
+  readonly mayHoldAgain: boolean | undefined;
+  /** Only asked of a backfill candidate. */
+  readonly idle: Idleness;
+  /** Also a node that is older than the window, because the process has just started and was told so. */
+  readonly isFresh: boolean;
+  /** When this very thing was decided first; see `GateClocks.stamp`. */
+  readonly stamp: (key: string) => Instant;
+  /** Only of a gate in dry run, whose case is as if all of its decisions had been written. */
+  readonly trial?: Trial;
+}
+
+export type Idleness = "unknown" | { readonly idle: true } | { readonly idle: false; readonly pod: string };
+
+/** Where a node stands with a gate. In a dry run: `WouldHold` without the taint, `WouldRelease` with it. */
+export type GatePhase =
+  | "NotSelected"
+  | "Open"
+  | "Held"
+  | "HeldAgain"
+  | "TimedOut"
+  | "TimedOutAgain"
+  | "WouldHold"
+  | "WouldRelease";
+
+/** Does the gate want the node to be held? */
+export function isWanted(phase: GatePhase): boolean {
+  return phase !== "NotSelected" && phase !== "Open" && phase !== "WouldRelease";
+}
+
+export interface GateVerdict {
+  readonly phase: GatePhase;
+  /** Why it is held, or was let go. */
+  readonly reason: Reason;
+  readonly marks: readonly Mark[];
+  readonly keep: ReadonlyMap<MarkId, Reason>;
+  readonly removals: ReadonlyMap<MarkId, Reason>;
+  readonly findings: readonly Finding[];
+  readonly recheckAfterMs?: number;
+}
+
+/** How long signals that cannot be read put a timeout off: they are read within moments of a start, or never. */
+const UNKNOWN_LIMIT_MS = 30_000;
+/** How soon to look again while the nodes have not all been looked at. */
+const PENDING_RECHECK_MS = 1000;
+/** The same where the answer brings the node back by itself, or a whole fleet may wait. */
+const SLOW_RECHECK_MS = 10_000;
+
+export function decideGate(it: GateCase): GateVerdict {
+  const { gate, selected, standing, owned } = it;
+  if (!selected) return decideNotSelected(it);
+  if (!isHeld(it)) return decideOpen(it);
+  // It is recorded and gone: somebody else has taken it off.
+  const isTakenOff = standing === undefined && owned.has(gate.taintId);
+  return isTakenOff && gate.spec.taintRemoved === "Release"
+    ? release(it, reasons.ReleasedByHand)
+    : decideHeld(it);
+}
+
+/**
+ * Held by what stands, by the record, or by the state alone: then the taint could not be set with it, or the gate has
+ * another taint now.
+ */
+export function isHeld({
+  gate,
+  standing,
+  owned,
+  state,
+}: Pick<GateCase, "gate" | "standing" | "owned" | "state">): boolean {
+  return standing !== undefined || owned.has(gate.taintId) || state?.state === "held";
+}
+
+/** Ours goes. What others have put there may be meant for somebody else, or for when the labels have come. */
+function decideNotSelected({ gate, owned, standing, isSpared }: GateCase): GateVerdict {
+  const { taintId, rule, spec } = gate;
+  const reason = reasons.GateNotSelected;
+  const ours = [...owned].map((id): [MarkId, Reason] => [id, reason]);
+  const base = { ...nothing, phase: "NotSelected", reason, removals: new Map(ours) } as const;
+  if (standing === undefined || owned.has(taintId)) return base;
+  // Admission has put it on before it was told that the node is of the control plane.
+  if (isSpared && standing === spec.taint.value)
+    return { ...base, removals: new Map([...ours, [taintId, reason]]) };
+  const message = `${rule} does not select the node, so the taint is not its to take off`;
+  const finding: Finding = { reason, severity: "warning", subject: taintId, message };
+  return { ...base, keep: new Map([[taintId, reason]]), findings: [finding] };
+}
+
+function decideOpen(it: GateCase): GateVerdict {
+  const { idle } = it;
+  const isCandidate = isBackfillCandidate(it);
+  if (isCandidate && idle === "unknown") {
+    const message = "the node came without the taint; it is looked up whether pods run there";
+    return stay(it, [say(it, "info", reasons.BackfillPending, message)], SLOW_RECHECK_MS);
+  }
+  if (isCandidate && idle !== "unknown" && idle.idle) return hold(it, reasons.Gated, pending(it));
+  const again = whyAgain(it);
+  const may = again === undefined ? false : it.mayHoldAgain;
+  if (may === undefined) return stay(it, [], PENDING_RECHECK_MS);
+  if (again !== undefined && may)
+    return hold(it, reasons.HeldAgain, [say(it, "info", reasons.HeldAgain, again)]);
+  if (again !== undefined) {
+    const { percent, nodes } = it.gate.spec.heldAgain;
+    const message = `${again}, but as many nodes are held again as may be (${percent} %, at least ${nodes})`;
+    return stay(it, [say(it, "warning", reasons.GateCapReached, message)], SLOW_RECHECK_MS);
+  }
+  if (!isCandidate || idle === "unknown" || idle.idle) return decideForced(it);
+  const message = `the node came without the taint and is left alone, because ${idle.pod} runs there`;
+  return stay(it, [say(it, "warning", reasons.GateMissed, message)]);
+}
+
+/** A node that a continuous gate let go without its signals counts as any other once it has had them. */
+function decideForced(it: GateCase): GateVerdict {
+  const { gate, state, readings, stateText, stableForMs } = it;
+  const isForced = state?.state === "released" && state.why !== reasons.Released;
+  if (gate.spec.mode === "Once" || !isForced || readings.length === 0 || stateText === undefined)
+    return stay(it);
+  if (readings.some((reading) => reading.state !== "holds")) return stay(it);
+  const leftMs = gate.stableForMs - stableForMs;
+  if (leftMs > 0) return stay(it, [], Math.max(1, leftMs));
+  const { note: _, ...rest } = state;
+  return stay({ ...it, stateText: stringifyState({ ...rest, why: reasons.Released }) });
+}
+
+/** Never held by this gate, not let go by the original, and young enough. */
+export function isBackfillCandidate({
+  state,
+  completed,
+  isFresh,
+  standing,
+  selected,
+}: BackfillCase): boolean {
+  return selected && isFresh && standing === undefined && state === undefined && (completed ?? "") === "";
+}
+
+export type BackfillCase = Pick<GateCase, "selected" | "state" | "completed" | "isFresh" | "standing">;
+
+/** Why a node that is not held should be held again, in words. */
+function whyAgain({ gate: { spec }, state, readings, boot }: GateCase): string | undefined {
+  const rebooted = isRebooted(state, boot);
+  if (spec.regateOnReboot && rebooted) return "the node was rebooted";
+  if (spec.mode === "Once") return undefined;
+  // Let go without its signals, it has to have them once before they can be lost.
+  const isForced = state?.state === "released" && state.why !== reasons.Released && !rebooted;
+  const lost = readings.find((reading) => reading.state === "missing");
+  return isForced || lost === undefined ? undefined : `${lost.signal}: ${lost.message}`;
+}
+
+/** A boot that is not known is none that is known to be another. */
+function isRebooted(state: GateState | undefined, boot: Boot): boolean {
+  return state?.boot !== undefined && boot.id !== "" && boot.id !== state.boot;
+}
+
+function decideHeld(it: GateCase): GateVerdict {
+  const { gate, state, readings, waitsFor, boot } = it;
+  const forced = state?.state === "released" && state.why !== reasons.Released && !isRebooted(state, boot);
+  // Somebody put it back on a node that was let go on purpose.
+  if (forced) return release(it, state.why, state.note);
+  const why = state?.state === "held" ? state.why : reasons.Gated;
+  if (waitsFor.length > 0) return hold(it, why, pending(it));
+  const missing = readings.filter((reading) => reading.state !== "holds");
+  const wait = missing.length > 0 ? undefined : waitOf(it);
+  if (missing.length === 0 && wait === undefined) return release(it, reasons.Released);
+  const findings = [
+    ...pending(it),
+    ...(wait === undefined ? [] : [say(it, "info", wait.reason, wait.message)]),
+  ];
+  const late = missing.length === 0 ? undefined : timedOut(it);
+  const due = earliest([wait?.leftMs, ...(missing.length === 0 ? [] : nextTimeouts(it))]);
+  if (late === undefined) return hold(it, why, findings, due);
+  const { policy } = gate.spec.timeouts;
+  const what = missing.map(({ signal, message }) => `${signal}: ${message}`).join("; ");
+  if (policy === "Release") return release(it, reasons.TimedOut, `${late}; ${what}`);
+  const said = say(it, "warning", reasons.TimedOut, `${late}; ${what}`);
+  const held = hold(it, why, [...findings, said], due);
+  return {
+    ...held,
+    phase: why === reasons.HeldAgain ? "TimedOutAgain" : "TimedOut",
+    marks: policy === "Cordon" && !isCordoner(it) ? [...held.marks, ...cordon(it)] : held.marks,
+  };
+}
+
+/** What a held node waits for: the gates before this one, and once they have let go, the signals. */
+function pending(it: GateCase): readonly Finding[] {
+  const { waitsFor, readings } = it;
+  if (waitsFor.length > 0)
+    return [say(it, "info", reasons.GateBefore, `it waits for ${waitsFor.join(", ")}`)];
+  return readings
+    .filter(({ state }) => state !== "holds")
+    .map(({ signal, reason, message }) => say(it, "info", reason, `${signal}: ${message}`));
+}
+
+interface Wait {
+  readonly reason: Reason;
+  readonly message: string;
+  readonly leftMs: number;
+}
+
+/** All signals hold: what has to pass all the same. */
+function waitOf({ gate, stableForMs, heldForMs }: GateCase): Wait | undefined {
+  const stableMs = gate.stableForMs - stableForMs;
+  const minimumMs = gate.minimumHoldMs - heldForMs;
+  if (stableMs > 0 && stableMs >= minimumMs) {
+    const message = `all signals hold, for ${gate.spec.stableFor} it has to be`;
+    return { reason: reasons.NotStable, message, leftMs: stableMs };
+  }
+  if (minimumMs <= 0) return undefined;
+  const message = `all signals hold; the node is held for ${gate.spec.minimumHold} at least`;
+  return { reason: reasons.MinimumHold, message, leftMs: minimumMs };
+}
+
+/** Which timeout has passed, in words. */
+function timedOut({ gate, readings, heldForMs, unknownForMs }: GateCase): string | undefined {
+  const isUnknown = readings.some(({ state }) => state === "unknown");
+  if (isUnknown && unknownForMs < UNKNOWN_LIMIT_MS) return undefined;
+  const { timeouts } = gate.spec;
+  const noPod = readings.some((reading) => reading.noPod === true);
+  if (noPod && heldForMs >= (gate.noPodMs ?? Number.POSITIVE_INFINITY)) {
+    return `no pod has come within ${timeouts.noPod ?? ""}`;
+  }
+  return heldForMs >= (gate.notReadyMs ?? Number.POSITIVE_INFINITY)
+    ? `not ready within ${timeouts.notReady ?? ""}`
+    : undefined;
+}
+
+function nextTimeouts({ gate, heldForMs, unknownForMs, readings }: GateCase): readonly number[] {
+  const unknown = readings.some(({ state }) => state === "unknown") ? [UNKNOWN_LIMIT_MS - unknownForMs] : [];
+  const limits = [gate.noPodMs, gate.notReadyMs].filter((limit) => limit !== undefined);
+  return [...limits.map((limit) => limit - heldForMs), ...(limits.length > 0 ? unknown : [])].filter(
+    (ms) => ms > 0,
+  );
+}
+
+function hold(
+  it: GateCase,
+  why: HeldReason,
+  findings: readonly Finding[],
+  recheckAfterMs?: number,
+): GateVerdict {
+  const { gate, state, boot } = it;
+  const { rule, taintId, stateId, spec } = gate;
+  const base = state?.state === "held" ? state : { at: it.stamp(`held ${it.stateText ?? ""}`), why };
+  const bootFacts =
+    boot.id === "" ? {} : { boot: boot.id, ...(boot.since !== undefined && { bootAt: boot.since }) };
+  const text = stringifyState({ state: "held", at: base.at, why: base.why, ...bootFacts });
+  const overwrite = { rule, reason: why, foreign: "overwrite" } as const;
+  return {
+    ...nothing,
+    phase: why === reasons.HeldAgain ? "HeldAgain" : "Held",
+    reason: why,
+    marks: [
+      { ...overwrite, id: taintId, value: spec.taint.value, announce: "always" },
+      { ...overwrite, id: stateId, value: text, announce: "never" },
+      ...completedMark(it),
+      // What it has cordoned stays so until it lets go, also while the signals hold and have to be stable.
+      ...(spec.timeouts.policy === "Cordon" && isCordoner(it) ? cordon(it) : []),
+    ],
+    findings,
+    ...(recheckAfterMs !== undefined && { recheckAfterMs }),
+  };
+}
+
+function release(it: GateCase, why: ReleasedReason, note?: string): GateVerdict {
+  const { gate, boot, state } = it;
+  const { rule, taintId, stateId, completedId } = gate;
+  // Let go once more, because the taint stands still or somebody has put it back: nothing else is new.
+  const isRepeated = state?.state === "released" && state.why === why && !isRebooted(state, boot);
+  const at = isRepeated ? state.at : it.stamp(`released ${it.stateText ?? ""}`);
+  const text = stringifyState({
+    state: "released",
+    at,
+    why,
+    ...(boot.id !== "" && { boot: boot.id, ...(boot.since !== undefined && { bootAt: boot.since }) }),
+    ...(note !== undefined && { note }),
+  });
+  const value = isRepeated && it.stateText !== undefined ? it.stateText : text;
+  const mark = { rule, reason: why, foreign: "overwrite", announce: "never" } as const;
+  return {
+    ...nothing,
+    phase: "Open",
+    reason: why,
+    marks: [
+      { ...mark, id: stateId, value },
+      ...(completedId === undefined ? [] : [{ ...mark, id: completedId, value: `${Math.floor(at / 1000)}` }]),
+    ],
+    removals: new Map([
+      [taintId, why],
+      ["unschedulable", why],
+    ]),
+  };
+}
+
+/** Nothing changes; what we have written stays as it stands. */
+function stay(it: GateCase, findings: readonly Finding[] = [], recheckAfterMs?: number): GateVerdict {
+  const { gate, state, stateText, owned } = it;
+  const { rule, stateId } = gate;
+  const reason = state?.why ?? reasons.Released;
+  const marks: Mark[] = [];
+  if (stateText !== undefined && owned.has(stateId)) {
+    marks.push({ id: stateId, value: stateText, rule, reason, foreign: "overwrite", announce: "never" });
+  }
+  const wait = recheckAfterMs === undefined ? {} : { recheckAfterMs };
+  return { ...nothing, phase: "Open", reason, marks: [...marks, ...completedMark(it)], findings, ...wait };
+}
+
+/** The time of an earlier release, as long as it is ours. */
+function completedMark({ gate, owned, completed, state }: GateCase): readonly Mark[] {
+  const { completedId: id, rule } = gate;
+  if (id === undefined || completed === undefined || !owned.has(id)) return [];
+  const reason = state?.why ?? reasons.Released;
+  return [{ id, value: completed, rule, reason, foreign: "overwrite", announce: "never" }];
+}
+
+function isCordoner({ gate, cordonedBy }: GateCase): boolean {
+  return cordonedBy === gate.rule;
+}
+
+/** One that a person has cordoned stays theirs. Several gates may keep a node cordoned together. */
+function cordon({ gate: { rule }, cordoned, cordonedBy }: GateCase): readonly Mark[] {
+  if (cordoned && cordonedBy === undefined) return [];
+  const reason = reasons.TimedOut;
+  return [{ id: "unschedulable", value: "true", rule, reason, foreign: "leave", announce: "always" }];
+}
+
+const nothing: Pick<GateVerdict, "marks" | "keep" | "removals" | "findings"> = {
+  marks: [],
+  keep: new Map(),
+  removals: new Map(),
+  findings: [],
+};
+
+function say({ gate }: GateCase, severity: Finding["severity"], reason: Reason, message: string): Finding {
+  return { reason, severity, subject: gate.rule, message };
+}
+
+function earliest(times: readonly (number | undefined)[]): number | undefined {
+  const given = times.filter((time) => time !== undefined);
+  return given.length === 0 ? undefined : Math.max(1, Math.min(...given));
+}

@@ -1,0 +1,181 @@
+/**
+ * Pods that name a held node without tolerating its taint: the scheduler never looks at `spec.nodeName`, and a client of
+ * `pods/binding` is not asked for tolerations. The answer and the webhook that asks for it. Pure and total.
+ */
+import type {
+  MatchCondition,
+  Node,
+  Pod,
+  Taint,
+  ValidatingWebhook,
+  ValidatingWebhookConfiguration,
+} from "@berth/kube";
+import type { AdmissionQuestion } from "../node/admission-question.ts";
+import { standingValue } from "../node/mark.ts";
+import { tolerates } from "../node/tolerations.ts";
+import { field, isRecord, listField, textField } from "../node/untrusted-json.ts";
+import {
+  clientConfig,
+  notNamed,
+  type ObjectOwner,
+  ownedMetadata,
+  ownerLabels,
+  SYSTEM_NAMESPACES,
+  type WebhookClient,
+} from "../node/webhook-objects.ts";
+import { enforcedGates } from "./compile.ts";
+import type { Gate, Gates } from "./gate.ts";
+import { selects } from "./selection.ts";
+
+export const DIRECT_BINDING_PATH = "/validate-direct-binding";
+
+export interface DirectBindingQuestion extends AdmissionQuestion {
+  /** Of the pod. */
+  readonly name?: string;
+  readonly namespace?: string;
+}
+
+/** From memory alone; `undefined` for objects that are not known, which are never refused. */
+export interface DirectBindingSight {
+  node(name: string): Node | undefined;
+  /** A pod that has no node yet. */
+  pod(namespace: string, name: string): Pod | undefined;
+}
+
+export type DirectBindingAnswer =
+  | { readonly allowed: true }
+  | { readonly allowed: false; readonly message: string };
+
+const allowed: DirectBindingAnswer = { allowed: true };
+
+/** The gates in force that refuse such pods. */
+export function refusingGates(gates: Gates): readonly Gate[] {
+  return enforcedGates(gates)?.gates.filter(({ spec }) => spec.directBinding === "Refuse") ?? [];
+}
+
+export function admitDirectBinding(
+  gates: Gates,
+  question: DirectBindingQuestion,
+  sight: DirectBindingSight,
+): DirectBindingAnswer {
+  const bound = boundOf(question, sight);
+  const node = bound && sight.node(bound.node);
+  if (bound === undefined || node === undefined) return allowed;
+  for (const gate of refusingGates(gates)) {
+    const value = standingValue(node, gate.taintId);
+    if (value === undefined || !selects(gate, node)) continue;
+    const { key, effect } = gate.spec.taint;
+    if (isTolerated(bound.pod, { key, effect, value })) continue;
+    const message =
+      `the startup gate ${gate.rule} holds the node ${bound.node}, and the pod does not tolerate its taint ` +
+      `${key}:${effect}: let the scheduler place the pod, or add the toleration`;
+    return { allowed: false, message };
+  }
+  return allowed;
+}
+
+/** The node that the request names, and the pod; `undefined` where there is none to decide about. */
+function boundOf(
+  { kind, operation, object, namespace = "", name }: DirectBindingQuestion,
+  sight: DirectBindingSight,
+): { readonly node: string; readonly pod: unknown } | undefined {
+  if (operation !== "CREATE") return undefined;
+  if (kind.kind === "Pod") {
+    const node = textField(field(object, "spec"), "nodeName");
+    return node === "" || isExempt(object) ? undefined : { node, pod: object };
+  }
+  if (kind.kind !== "Binding") return undefined;
+  const pod = sight.pod(namespace, name ?? textField(field(object, "metadata"), "name"));
+  const node = textField(field(object, "target"), "name");
+  return pod === undefined || isExempt(pod) ? undefined : { node, pod };
+}
+
+/** The kubelet makes mirror pods of what runs already, and the DaemonSet controller asks for tolerations itself. */
+function isExempt(pod: unknown): boolean {
+  const metadata = field(pod, "metadata");
+  if (textField(field(metadata, "annotations"), MIRROR) !== "") return true;
+  return listField(metadata, "ownerReferences").some(
+    (owner) => field(owner, "controller") === true && textField(owner, "kind") === "DaemonSet",
+  );
+}
+
+const MIRROR = "kubernetes.io/config.mirror";
+
+function isTolerated(pod: unknown, taint: Taint): boolean {
+  const tolerations = listField(field(pod, "spec"), "tolerations").filter(isRecord);
+  return tolerates(tolerations, taint);
+}
+
+export interface DirectBindingOptions extends WebhookClient {
+  /** Part of names and labels. Default `berth`. */
+  readonly installation?: string;
+  /** Berth's own, whose pods are never refused. */
+  readonly namespace?: string;
+  /** Of a pod that Berth cannot be asked about. Default `Ignore`: it is admitted. */
+  readonly failurePolicy?: "Ignore" | "Fail";
+}
+
+/** Labels of the configuration: one that has them, and is not needed any more, is to be deleted. */
+export function directBindingLabels(
+  options: Pick<DirectBindingOptions, "installation"> = {},
+): Readonly<Record<string, string>> {
+  return ownerLabels(ownerOf(options));
+}
+
+function ownerOf({ installation }: Pick<DirectBindingOptions, "installation">): ObjectOwner {
+  return { installation, component: "direct-binding" };
+}
+
+/**
+ * `berth-direct-binding`: validating, so that it sees the tolerations that other webhooks have added. The API server asks
+ * only about pods that name a node as they are made, and about bindings by others than the scheduler, which binds no pod
+ * to a node whose taints the pod does not tolerate.
+ */
+export function directBindingWebhook(options: DirectBindingOptions): ValidatingWebhookConfiguration {
+  const { namespace, failurePolicy = "Ignore" } = options;
+  const common = {
+    admissionReviewVersions: ["v1"],
+    sideEffects: "None",
+    timeoutSeconds: TIMEOUT_SECONDS,
+    clientConfig: clientConfig(options, DIRECT_BINDING_PATH),
+    failurePolicy,
+    namespaceSelector: {
+      matchExpressions: [notNamed([...SYSTEM_NAMESPACES, ...(namespace === undefined ? [] : [namespace])])],
+    },
+  } as const;
+  const webhook = (
+    name: string,
+    resources: readonly string[],
+    matchConditions: readonly MatchCondition[],
+  ): ValidatingWebhook => ({
+    ...common,
+    name: `${name}.direct-binding.berth.dev`,
+    rules: [{ apiGroups: [""], apiVersions: ["v1"], operations: ["CREATE"], resources }],
+    matchConditions,
+  });
+  return {
+    apiVersion: "admissionregistration.k8s.io/v1",
+    kind: "ValidatingWebhookConfiguration",
+    metadata: ownedMetadata("direct-binding", ownerOf(options)),
+    webhooks: [
+      webhook("pods", ["pods"], [namesNode, notMirrored]),
+      webhook("bindings", ["pods/binding", "bindings"], [notScheduler]),
+    ],
+  };
+}
+
+/** Seconds. Berth answers from memory in milliseconds. */
+const TIMEOUT_SECONDS = 2;
+
+const namesNode: MatchCondition = {
+  name: "names-node",
+  expression: 'has(object.spec.nodeName) && object.spec.nodeName != ""',
+};
+const notMirrored: MatchCondition = {
+  name: "not-mirrored",
+  expression: `!has(object.metadata.annotations) || !("${MIRROR}" in object.metadata.annotations)`,
+};
+const notScheduler: MatchCondition = {
+  name: "not-scheduler",
+  expression: 'request.userInfo.username != "system:kube-scheduler"',
+};

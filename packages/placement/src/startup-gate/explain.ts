@@ -1,0 +1,120 @@
+/** Where one node stands with each startup gate, for `explain` and `gate list`. Plain data. */
+import type { Reason } from "../api/reasons.ts";
+import { toTimestamp } from "../node/record.ts";
+import type { GateLook } from "./capability.ts";
+import type { GateCase, GatePhase } from "./decide.ts";
+import { isHeld, isWanted } from "./decide.ts";
+import type { SignalReading } from "./gate.ts";
+
+export interface SignalExplanation extends Pick<SignalReading, "signal" | "state" | "reason" | "message"> {
+  /** Since when it holds, RFC 3339; absent where no object says it. */
+  readonly since?: string;
+}
+
+/** A time that has to pass, ms. */
+export interface TimeExplanation {
+  /** How much of it has; absent when a single look cannot tell. */
+  readonly passedMs?: number;
+  readonly ofMs: number;
+}
+
+/** A hold that takes too long. */
+export interface TimeoutExplanation extends Required<TimeExplanation> {
+  /** `noPod` counts only while a signal has no pod on the node. */
+  readonly timeout: "noPod" | "notReady";
+  readonly policy: "Keep" | "Release" | "Cordon";
+}
+
+export interface GateExplanation {
+  readonly gate: string;
+  readonly selected: boolean;
+  /** It holds the node now. */
+  readonly held: boolean;
+  /** Where the node stands once what is decided now is written. */
+  readonly phase: GatePhase;
+  /** Why it is held, or was let go; absent for a node that never was held. */
+  readonly reason?: Reason;
+  /** What the next write does: put the taint on, or take it off. */
+  readonly next?: "hold" | "release";
+  /** Since when it is held, or when it was let go, RFC 3339; absent when the node does not say it. */
+  readonly since?: string;
+  /** What the person said who let it go. */
+  readonly note?: string;
+  /** The gate is in dry run and writes nothing. */
+  readonly dryRun?: true;
+  /** Gates that have to let go first. */
+  readonly after: readonly string[];
+  /** Empty when nothing depends on them at present. */
+  readonly signals: readonly SignalExplanation[];
+  /** All signals hold, and have to for so long. Absent while one is missing. */
+  readonly stable?: TimeExplanation;
+  /** The least time of a hold, while it has not passed. */
+  readonly minimumHold?: Required<TimeExplanation>;
+  /** Those that have not passed and those that have. Only of a held node that is not complete. */
+  readonly timeouts: readonly TimeoutExplanation[];
+}
+
+/** In order of the gates. */
+export function explainGates(looks: readonly GateLook[]): readonly GateExplanation[] {
+  return looks.map(explainGate);
+}
+
+function explainGate({ of: it, verdict: { phase, reason } }: GateLook): GateExplanation {
+  const { gate, selected, state, waitsFor, readings, trial } = it;
+  const { dryRun } = gate.spec;
+  const willHold = isWanted(phase);
+  const held = selected && (dryRun ? trial?.real.standing !== undefined : isHeld(it));
+  const waits = held || phase === "WouldHold";
+  const next = dryRun || held === willHold ? undefined : held ? "release" : "hold";
+  // A taint that nobody has written a state for was put on by admission, or by the kubelet.
+  const isCurrent = state !== undefined && (state.state === "held") === waits;
+  const hasHistory = !selected || state !== undefined || willHold || next !== undefined;
+  return {
+    gate: gate.rule,
+    selected,
+    held,
+    phase,
+    ...(hasHistory && { reason }),
+    ...(next !== undefined && { next }),
+    ...(isCurrent && { since: toTimestamp(state.at) }),
+    ...(isCurrent && state.note !== undefined && { note: state.note }),
+    ...(dryRun && { dryRun }),
+    after: waits ? waitsFor : [],
+    signals: readings.map(explainSignal),
+    ...(waits ? waitsOf(it) : { timeouts: [] }),
+  };
+}
+
+function explainSignal({ signal, state, reason, message, since }: SignalReading): SignalExplanation {
+  return { signal, state, reason, message, ...(since !== undefined && { since: toTimestamp(since) }) };
+}
+
+function waitsOf(it: GateCase): Pick<GateExplanation, "stable" | "minimumHold" | "timeouts"> {
+  const { gate, readings, waitsFor, heldForMs, stableForMs } = it;
+  if (waitsFor.length > 0) return { timeouts: [] };
+  const isComplete = readings.every(({ state }) => state === "holds");
+  const isDated = readings.every(({ since }) => since !== undefined);
+  return {
+    ...(isComplete &&
+      gate.stableForMs > 0 && {
+        stable: { ...(isDated && { passedMs: Math.round(stableForMs) }), ofMs: gate.stableForMs },
+      }),
+    ...(heldForMs < gate.minimumHoldMs && {
+      minimumHold: { passedMs: Math.round(heldForMs), ofMs: gate.minimumHoldMs },
+    }),
+    timeouts: isComplete ? [] : timeoutsOf(it),
+  };
+}
+
+function timeoutsOf({ gate, heldForMs, readings }: GateCase): readonly TimeoutExplanation[] {
+  const common = { passedMs: Math.round(heldForMs), policy: gate.spec.timeouts.policy };
+  const isNoPod = readings.some(({ noPod }) => noPod === true);
+  return [
+    ...(gate.noPodMs !== undefined && isNoPod
+      ? [{ ...common, timeout: "noPod" as const, ofMs: gate.noPodMs }]
+      : []),
+    ...(gate.notReadyMs === undefined
+      ? []
+      : [{ ...common, timeout: "notReady" as const, ofMs: gate.notReadyMs }]),
+  ];
+}

@@ -1,0 +1,127 @@
+/** What a plan over many nodes means for startup gates. */
+import type { DaemonSet, Node, Toleration } from "@berth/kube";
+import { reasons } from "../api/reasons.ts";
+import { expectation } from "../node/daemonset-placement.ts";
+import { type MarkId, standingValue, taintId } from "../node/mark.ts";
+import type { NodePlan } from "../node/plan.ts";
+import type { Gate, Gates } from "./gate.ts";
+import { taintOf } from "./observe.ts";
+import { selects } from "./selection.ts";
+import { missingTolerations } from "./tolerate.ts";
+
+/** One gate: the nodes whose taint the plan puts on or takes off, by name. */
+export interface GateChanges {
+  readonly gate: string;
+  readonly selected: number;
+  /** Nodes on which its taint stands now. */
+  readonly held: number;
+  readonly hold: readonly string[];
+  readonly release: readonly string[];
+  /** The gate is in dry run: nothing of that will be written. */
+  readonly dryRun: boolean;
+  /** Young nodes without the taint, which are held if they run no pods; a plan of all nodes does not ask. */
+  readonly pending: number;
+}
+
+/** A DaemonSet that gets no pod on a node while a gate holds it. */
+export interface BlockedDaemonSet {
+  readonly namespace: string;
+  readonly name: string;
+  /** What its pod template lacks. */
+  readonly missing: readonly Toleration[];
+}
+
+/** Takes one plan after the other; keeps names only. */
+export class GateForecast {
+  readonly #counts: readonly Count[];
+  readonly #gates: readonly Gate[];
+  readonly #taints: ReadonlySet<MarkId>;
+  readonly #daemonSets: readonly Candidate[];
+
+  /** @param daemonSets all of the cluster; none when they could not be read. */
+  constructor({ gates }: Pick<Gates, "gates">, daemonSets: readonly DaemonSet[]) {
+    this.#gates = gates;
+    this.#taints = new Set(gates.map((gate) => gate.taintId));
+    this.#counts = gates.map((gate) => ({ gate, selected: 0, held: 0, hold: [], release: [], pending: 0 }));
+    // Most tolerate everything: only what could be blocked is looked at for each node.
+    this.#daemonSets = daemonSets
+      .filter((it) => missingTolerations(it, { gates }).length > 0)
+      .map((daemonSet) => ({ daemonSet, blockedBy: new Set() }));
+  }
+
+  /** The plan holds the whole node. */
+  add({ node, changes, findings }: NodePlan): void {
+    const name = node.metadata?.name ?? "";
+    for (const count of this.#counts) {
+      const { gate } = count;
+      if (selects(gate, node)) {
+        count.selected += 1;
+        this.#look(gate, node);
+      }
+      if (standingValue(node, gate.taintId) !== undefined) count.held += 1;
+      const says = new Set(
+        findings.flatMap(({ reason, subject }) => (subject === gate.rule ? [reason] : [])),
+      );
+      if (says.has(reasons.BackfillPending)) count.pending += 1;
+      if (says.has(reasons.WouldHold)) count.hold.push(name);
+      if (says.has(reasons.WouldRelease)) count.release.push(name);
+      for (const { id, action } of changes) {
+        if (id !== gate.taintId) continue;
+        if (action === "add") count.hold.push(name);
+        if (action === "remove") count.release.push(name);
+      }
+    }
+  }
+
+  /** In order of the gates. */
+  gates(): readonly GateChanges[] {
+    return this.#counts.map(({ gate, ...counts }) => ({
+      gate: gate.rule,
+      ...counts,
+      dryRun: gate.spec.dryRun,
+    }));
+  }
+
+  /** Those that would get a pod on a selected node without the gates. In order of namespace and name. */
+  blocked(): readonly BlockedDaemonSet[] {
+    return this.#daemonSets
+      .filter(({ blockedBy }) => blockedBy.size > 0)
+      .map(({ daemonSet, blockedBy }) => ({
+        namespace: daemonSet.metadata?.namespace ?? "",
+        name: daemonSet.metadata?.name ?? "",
+        missing: missingTolerations(daemonSet, { gates: this.#gates.filter((gate) => blockedBy.has(gate)) }),
+      }))
+      .sort((a, b) => compare(a.namespace, b.namespace) || compare(a.name, b.name));
+  }
+
+  #look(gate: Gate, node: Node): void {
+    const taint = taintOf(gate);
+    const others = (node.spec?.taints ?? []).filter(
+      ({ key, effect }) => !this.#taints.has(taintId(key, effect)),
+    );
+    const held = { ...node, spec: { ...node.spec, taints: [...others, taint] } };
+    for (const { daemonSet, blockedBy } of this.#daemonSets) {
+      if (blockedBy.has(gate)) continue;
+      if (expectation(daemonSet, held, [taint]).state === "blocked") blockedBy.add(gate);
+    }
+  }
+}
+
+interface Count {
+  readonly gate: Gate;
+  selected: number;
+  held: number;
+  pending: number;
+  readonly hold: string[];
+  readonly release: string[];
+}
+
+interface Candidate {
+  readonly daemonSet: DaemonSet;
+  /** Gates found to keep its pod from some node: one is enough. */
+  readonly blockedBy: Set<Gate>;
+}
+
+function compare(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}

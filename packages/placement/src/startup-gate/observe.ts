@@ -1,0 +1,221 @@
+/** From a node and what else is known of the cluster to the cases that `decide.ts` decides: plain data, one per gate. */
+import type { Node, Taint } from "@berth/kube";
+import { isSameData } from "@berth/runtime";
+import type { Instant, NodeView } from "../node/capability.ts";
+import { type MarkId, ownValue, parseMarkId, standingValue } from "../node/mark.ts";
+import type { GateClocks, GateTimes } from "./clocks.ts";
+import { type GateCase, type Idleness, isBackfillCandidate, isHeld } from "./decide.ts";
+import { GATES, type Gate, type GateSight, type Gates, type SignalReading } from "./gate.ts";
+import { isGatedAtCreation, isSparedControlPlane, selects } from "./selection.ts";
+import { readSignals } from "./signals.ts";
+import { type GateState, parseState } from "./state.ts";
+import { beginTrial, MIN_YOUNG_MS, type Places, placesOnTrial, type Trial } from "./trial.ts";
+
+/** Where the facts come from. */
+export interface GateSources {
+  readonly sight: GateSight;
+  readonly clocks: GateClocks;
+  /** Does the node run pods already? Asked only of nodes that came without the taint. */
+  readonly idle: (node: Node, ignoredNamespaces: readonly string[]) => Idleness;
+  /** May this gate hold this node again, beside those that it does already? `undefined`: not known yet. */
+  readonly mayHoldAgain: (gate: Gate, node: string) => boolean | undefined;
+  /** Nodes that are gated when idle however old they are. Default none. */
+  readonly backfillAlways?: (node: Node) => boolean;
+}
+
+/** The cases of one node, in order of the gates. */
+export function observeGates(
+  { node, owned }: NodeView,
+  { gates }: Gates,
+  { sources, now }: { readonly sources: GateSources; readonly now: Instant },
+): readonly GateCase[] {
+  const holding = new Map<string, Hold>();
+  return gates.map((gate) => {
+    const around = { node, owned, sources, now, gateTaints: taintsBeside(gate, gates), holding };
+    const it = observeGate(gate, around);
+    const {
+      name,
+      spec: { dryRun },
+    } = gate;
+    if (it.selected)
+      holding.set(name, { name, holds: isHeld(it) || isAboutToHold(it), state: it.state, dryRun });
+    return it;
+  });
+}
+
+/** It came without the taint and may get it: gates behind this one must not be ahead of it. */
+function isAboutToHold(it: GateCase): boolean {
+  return isBackfillCandidate(it) && (it.idle === "unknown" || it.idle.idle);
+}
+
+interface Hold {
+  readonly name: string;
+  readonly holds: boolean;
+  readonly state: GateState | undefined;
+  /** Only other gates in dry run wait for it. */
+  readonly dryRun: boolean;
+}
+
+interface Around extends Pick<NodeView, "node" | "owned"> {
+  readonly sources: GateSources;
+  readonly now: Instant;
+  readonly gateTaints: readonly Taint[];
+  /** What the gates before this one do to the node. */
+  readonly holding: ReadonlyMap<string, Hold>;
+}
+
+function observeGate(gate: Gate, { node, owned, sources, now, gateTaints, holding }: Around): GateCase {
+  const { clocks, sight, idle, mayHoldAgain, backfillAlways } = sources;
+  const { rule, spec } = gate;
+  const selected = selects(gate, node);
+  const real = realPlaces(gate, node);
+  const trial = spec.dryRun && selected ? trialOf(gate, real, { node, sources, now }) : undefined;
+  const { standing, stateText, completed } = trial?.places ?? real;
+  const state = parseState(stateText);
+  const ours = trial === undefined ? ownPlaces(owned, gate) : placesOnTrial(gate, trial.places);
+  const before = spec.after.flatMap((name) => {
+    const hold = holding.get(name);
+    return hold !== undefined && (spec.dryRun || !hold.dryRun) ? [hold] : [];
+  });
+  const waitsFor = before.filter(({ holds }) => holds).map(({ name }) => name);
+  const held = isHeld({ gate, standing, owned: ours, state });
+  const isLooked = selected && waitsFor.length === 0 && (held || spec.mode === "Continuous");
+  const candidate = { selected, state, standing, completed, isFresh: true };
+  const isFresh =
+    isBackfillCandidate(candidate) &&
+    (clocks.age(node, now) < gate.backfillMs || backfillAlways?.(node) === true);
+  const matters = selected && (held || state !== undefined || spec.mode === "Continuous" || isFresh);
+  const boot = matters ? clocks.boot(node, state, now) : { id: "" };
+  // Of a node that is about to be held, for what is told of it.
+  const isAsked = isLooked || (isFresh && waitsFor.length === 0);
+  const readings = isAsked ? readSignals(gate, node, { sight, boot, gateTaints }) : [];
+  if (!matters) clocks.rest(node, rule);
+  const times = matters
+    ? clocks.look(
+        node,
+        {
+          rule,
+          held: held && waitsFor.length === 0,
+          heldSince: heldSince(state, before),
+          ...summary(isLooked ? readings : [], isLooked),
+        },
+        now,
+      )
+    : noTimes;
+  const name = node.metadata?.name ?? "";
+  return {
+    gate,
+    selected,
+    isSpared: standing !== undefined && isSparedControlPlane(gate, node),
+    standing,
+    owned: ours,
+    state,
+    stateText,
+    completed,
+    cordoned: node.spec?.unschedulable === true,
+    cordonedBy: cordonerOf(owned),
+    waitsFor,
+    readings,
+    ...times,
+    boot,
+    get mayHoldAgain() {
+      return mayHoldAgain(gate, name);
+    },
+    idle: isFresh ? idle(node, spec.backfill.ignoredNamespaces) : "unknown",
+    isFresh,
+    stamp: (key) => clocks.stamp(node, rule, key, now),
+    ...(trial !== undefined && { trial }),
+  };
+}
+
+function realPlaces(gate: Gate, node: Node): Places {
+  return {
+    standing: standingValue(node, gate.taintId),
+    stateText: annotationOf(node, gate.stateId),
+    completed: gate.completedId && annotationOf(node, gate.completedId),
+  };
+}
+
+function trialOf(
+  gate: Gate,
+  real: Places,
+  { node, sources: { clocks }, now }: Pick<Around, "node" | "sources" | "now">,
+): Trial {
+  const isYoung = (): boolean =>
+    isGatedAtCreation(gate, node) && clocks.age(node, now) < Math.max(gate.backfillMs, MIN_YOUNG_MS);
+  return clocks.trial(node, gate.rule, now, (current) =>
+    current !== undefined && isSameData(current.real, real)
+      ? current
+      : beginTrial(gate, real, { isYoung: isYoung() }),
+  );
+}
+
+/** The taints that a node may have while this gate holds it: those of dry runs are never put on by another gate. */
+function taintsBeside({ spec, rule }: Gate, gates: readonly Gate[]): readonly Taint[] {
+  return gates.filter((it) => spec.dryRun || it.rule === rule || !it.spec.dryRun).map(taintOf);
+}
+
+const noTimes: GateTimes = { heldForMs: 0, stableForMs: 0, unknownForMs: 0 };
+
+/** What the signals of a gate say of a node now. Nothing is remembered of it. */
+export function readingsOf(
+  gate: Gate,
+  node: Node,
+  { gates, sources }: { readonly gates: readonly Gate[]; readonly sources: GateSources },
+): readonly SignalReading[] {
+  const { sight, clocks } = sources;
+  const boot = clocks.bootOf(node, parseState(annotationOf(node, gate.stateId)));
+  return readSignals(gate, node, { sight, boot, gateTaints: taintsBeside(gate, gates) });
+}
+
+/** A gate that waits for others begins when the last of them has let go. */
+function heldSince(state: GateState | undefined, before: readonly Hold[]): Instant | undefined {
+  if (state?.state !== "held") return undefined;
+  return Math.max(state.at, ...before.map((hold) => hold.state?.at ?? 0));
+}
+
+function summary(
+  readings: readonly SignalReading[],
+  isLooked: boolean,
+): {
+  readonly evidence: string | undefined;
+  readonly unknown: boolean;
+  readonly holdsSince: Instant | undefined;
+} {
+  const holds = isLooked && readings.every(({ state }) => state === "holds");
+  const since = readings.map((reading) => reading.since).filter((it) => it !== undefined);
+  return {
+    // With the names: a gate that was edited has other signals, though they may say the same.
+    evidence: holds ? readings.map(({ signal, evidence }) => `${signal} ${evidence}`).join("\n") : undefined,
+    unknown: readings.some(({ state }) => state === "unknown"),
+    holdsSince: since.length === readings.length ? Math.max(0, ...since) : undefined,
+  };
+}
+
+/** No other gate in force has these places; one that had them before may have had another name. */
+function ownPlaces(owned: NodeView["owned"], gate: Gate): ReadonlySet<MarkId> {
+  let places: Set<MarkId> | undefined;
+  for (const [id, { capability, rule }] of owned) {
+    if (capability === GATES && (rule === gate.rule || isPlaceOf(gate, id))) (places ??= new Set()).add(id);
+  }
+  return places ?? none;
+}
+
+function isPlaceOf({ taintId, stateId, completedId }: Gate, id: MarkId): boolean {
+  return id === taintId || id === stateId || id === completedId;
+}
+
+function cordonerOf(owned: NodeView["owned"]): string | undefined {
+  const recorded = owned.get("unschedulable");
+  return recorded?.capability === GATES ? recorded.rule : undefined;
+}
+
+const none: ReadonlySet<MarkId> = new Set();
+
+function annotationOf(node: Node, id: MarkId): string | undefined {
+  return ownValue(node.metadata?.annotations, parseMarkId(id)?.key ?? "");
+}
+
+export function taintOf({ spec: { taint } }: Gate): Taint {
+  return { key: taint.key, value: taint.value, effect: taint.effect };
+}

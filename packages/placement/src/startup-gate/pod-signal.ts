@@ -1,0 +1,154 @@
+/** Which pods a gate looks for, and what those on a node say together. */
+import type { DaemonSet, Node, Pod, Taint } from "@berth/kube";
+import { reasons } from "../api/reasons.ts";
+import { selectorText } from "../node/selector.ts";
+import { type PodSignal, signalGroups } from "./document.ts";
+import type { Boot, Gate, GateSight, PodQuery, SignalReading } from "./gate.ts";
+import { judgePod, ownerCheck, type PodRule, type PodVerdict } from "./pod-verdict.ts";
+
+/** What readings are made from, beside the Node. */
+export interface SignalContext {
+  readonly sight: GateSight;
+  readonly boot: Boot;
+  /** Of all gates in force. */
+  readonly gateTaints: readonly Taint[];
+}
+
+/** A reading that has not been given its name. */
+export type Said = Omit<SignalReading, "signal">;
+
+/**
+ * The pods that have to be watched for this gate: those of its pod signals, and of the DaemonSets that it names, once they
+ * have been read. Each once, in stable order.
+ */
+export function podQueries(gate: Gate, sight: Pick<GateSight, "daemonSet">): readonly PodQuery[] {
+  const groups = signalGroups(gate.spec);
+  const pods = groups.flatMap((group) => group.pods);
+  const daemonSets = groups.flatMap((group) => group.daemonSets);
+  const queries = new Map<string, PodQuery>();
+  const named = daemonSets.flatMap(({ namespace, name }) => daemonSetQuery(sight.daemonSet(namespace, name)));
+  for (const query of [...pods.flatMap(queriesOf), ...named]) {
+    queries.set(`${query.namespace ?? ""} ${query.labelSelector}`, query);
+  }
+  return [...queries.values()];
+}
+
+function queriesOf({ namespaces, selector }: PodSignal): readonly PodQuery[] {
+  const labelSelector = selectorText(selector);
+  if (namespaces.includes("*")) return [{ labelSelector }];
+  return namespaces.map((namespace) => ({ namespace, labelSelector }));
+}
+
+/** None for a DaemonSet that is not there, or is none that the API server would store. */
+export function daemonSetQuery(daemonSet: DaemonSet | null | undefined): readonly PodQuery[] {
+  const { metadata, spec } = daemonSet ?? {};
+  const { namespace } = metadata ?? {};
+  if (namespace === undefined || spec?.selector === undefined) return [];
+  return [{ namespace, labelSelector: selectorText(spec.selector) }];
+}
+
+/** `pods kube-system startup.k8s.io/component=init`, then the DaemonSets when there is a choice of them. */
+export function podSignalName({ namespaces, selector, daemonSets }: PodSignal): string {
+  const names = daemonSets.length === 0 ? "" : ` of ${daemonSets.join(",")}`;
+  return `pods ${namespaces.join(",")} ${selectorText(selector)}`.trimEnd() + names;
+}
+
+/** What the pods of a signal say. */
+export function readPodSignal(signal: PodSignal, node: Node, context: SignalContext): Said {
+  const { need, readyAnnotation, fromBefore } = signal;
+  const checkOwner = ownerCheck(signal, context.sight);
+  return readPods(
+    { queries: queriesOf(signal), need, checkOwner, readyAnnotation, fromBefore },
+    node,
+    context,
+  );
+}
+
+/** Pods, and how many of them have to be ready. */
+export interface PodNeed extends PodRule {
+  readonly queries: readonly PodQuery[];
+  readonly need: PodSignal["need"];
+}
+
+interface Judged {
+  /** `<namespace>/<name>`; absent for pods that have not been read. */
+  readonly pod?: string;
+  readonly verdict: PodVerdict;
+}
+
+/**
+ * `All`: one counts at least, and all that count are ready. `Any`: one that counts is ready. What has not been read makes it
+ * unknown, unless the rest settles it either way. A pod that does not count changes nothing but the message.
+ */
+export function readPods(need: PodNeed, node: Node, context: SignalContext): Said {
+  const byVerdict = Object.groupBy(judgeAll(need, node, context), ({ verdict }) => verdict.is);
+  const { ready = [], notReady = [], unknown = [], ignored = [] } = byVerdict;
+  const settling = need.need === "All" ? notReady : ready;
+  if (settling.length === 0 && unknown.length > 0) {
+    const message = tell(unknown, "cannot be judged");
+    return { ...without, state: "unknown", reason: reasons.SignalUnknown, message };
+  }
+  if (notReady.length > 0 && (need.need === "All" || ready.length === 0)) {
+    return { ...without, reason: reasons.PodNotReady, message: tell(notReady, "is not ready") };
+  }
+  if (ready.length > 0) return holds(need.need, ready);
+  const message = ignored.length === 0 ? "there is no such pod on the node" : tell(ignored, "does not count");
+  return { ...without, reason: reasons.PodMissing, message, noPod: true };
+}
+
+const without = { state: "missing", evidence: "" } as const;
+
+/** In the order of the names, so that neither the cache nor a re-list changes what is said. */
+function judgeAll(need: PodNeed, node: Node, { sight, boot }: SignalContext): readonly Judged[] {
+  const judged: Judged[] = [];
+  for (const query of need.queries) {
+    const pods = sight.pods(query, node.metadata?.name ?? "");
+    if (pods === undefined) {
+      const why = `the pods of ${query.namespace ?? "all namespaces"} have not been read`;
+      judged.push({ verdict: { is: "unknown", why } });
+    }
+    for (const pod of pods ?? []) {
+      judged.push({ pod: nameOf(pod), verdict: judgePod(pod, need, { node, boot }) });
+    }
+  }
+  return judged.sort((a, b) => compare(a.pod ?? "", b.pod ?? ""));
+}
+
+/** Of several ready pods `Any` goes by the one that has been for longest: another that comes or goes interrupts nothing. */
+function holds(need: PodSignal["need"], ready: readonly Judged[]): Said {
+  const found = ready.flatMap(({ pod = "", verdict }) =>
+    verdict.is === "ready" ? [{ pod, ...verdict }] : [],
+  );
+  found.sort((a, b) => (a.since ?? Infinity) - (b.since ?? Infinity) || compare(a.pod, b.pod));
+  const basis = need === "All" ? found : found.slice(0, 1);
+  const times = basis.flatMap(({ since }) => since ?? []);
+  return {
+    state: "holds",
+    reason: reasons.SignalHolds,
+    message: `${basis[0]?.pod ?? ""} is ready${more(basis.length - 1)}`,
+    evidence: basis
+      .map(({ evidence }) => evidence)
+      .sort()
+      .join(" "),
+    ...(times.length > 0 && { since: Math.max(...times) }),
+  };
+}
+
+function tell(judged: readonly Judged[], what: string): string {
+  const [first] = judged;
+  const why = first === undefined || first.verdict.is === "ready" ? "" : first.verdict.why;
+  const subject = first?.pod === undefined ? why : `${first.pod} ${what}: ${why}`;
+  return subject + more(judged.length - 1);
+}
+
+function more(count: number): string {
+  return count > 0 ? `, and ${count} more` : "";
+}
+
+function nameOf({ metadata }: Pod): string {
+  return `${metadata?.namespace ?? ""}/${metadata?.name ?? ""}`;
+}
+
+function compare(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}

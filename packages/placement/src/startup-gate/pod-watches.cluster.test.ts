@@ -1,0 +1,430 @@
+/** Which pods and DaemonSets arrive from a real API server, what is kept of them, and whom changes wake. */
+import {
+  type DaemonSet,
+  daemonSets,
+  type KubeClient,
+  namespaces,
+  type Pod,
+  pods,
+  roleBindings,
+  roles,
+} from "@berth/kube";
+import { clusterName, createSilentLogger, systemClock } from "@berth/runtime";
+import {
+  aPod,
+  eventually,
+  type PodBuilder,
+  sharedTestCluster,
+  startHttpProxy,
+  type TestCluster,
+} from "@berth/testcluster";
+import { beforeAll, describe, expect, it } from "vitest";
+import { DaemonSetWatch } from "../node/daemonset-watch.ts";
+import type { PodQuery } from "./gate.ts";
+import { IdleProbe } from "./idle-probe.ts";
+import { PodWatches } from "./pod-watches.ts";
+
+const CLUSTER = clusterName("test");
+const READY = "gate.test/ready";
+
+let cluster: TestCluster;
+let namespaceCount = 0;
+
+beforeAll(async () => {
+  cluster = await sharedTestCluster();
+});
+
+async function aNamespace(): Promise<string> {
+  const name = `gate-sight-${++namespaceCount}`;
+  await cluster.client.create(namespaces, { metadata: { name } });
+  return name;
+}
+
+interface Setup extends AsyncDisposable {
+  readonly namespace: string;
+  readonly query: PodQuery;
+  readonly client: KubeClient;
+  readonly watches: PodWatches;
+  readonly annotations: Set<string>;
+  /** Nodes told of, in order. */
+  readonly told: string[];
+  readonly synced: () => number;
+  /** Makes a pod, with its status. */
+  create(pod: PodBuilder): Promise<Pod>;
+  patch(name: string, body: object, subresource?: string): Promise<void>;
+  /** Names of the pods of the query on a node; `undefined` while they are not known. */
+  readonly names: (node: string, query?: PodQuery) => readonly string[] | undefined;
+  stop(): Promise<void>;
+}
+
+async function setUp(options: { readonly user?: string; readonly server?: string } = {}): Promise<Setup> {
+  const namespace = await aNamespace();
+  const user = options.user === undefined ? cluster.admin : await cluster.user(options.user);
+  const client = cluster.connect({ user, ...(options.server && { server: options.server }) });
+  const told: string[] = [];
+  const annotations = new Set([READY]);
+  let synced = 0;
+  const watches = new PodWatches({
+    client,
+    cluster: CLUSTER,
+    clock: systemClock,
+    log: createSilentLogger(),
+    annotationKeys: () => annotations,
+    onChange: (node) => void told.push(node),
+    onSynced: () => void synced++,
+  });
+  const query = { namespace, labelSelector: "component=init" };
+  const stopping = new AbortController();
+  const { ended } = await watches.start(stopping.signal);
+  const stop = async (): Promise<void> => {
+    stopping.abort();
+    await ended;
+  };
+  const patch: Setup["patch"] = async (name, body, subresource) => {
+    const options = subresource === undefined ? {} : { subresource };
+    await cluster.client.patch(pods, { namespace, name }, { type: "merge", body }, options);
+  };
+  return {
+    namespace,
+    query,
+    client,
+    watches,
+    annotations,
+    told,
+    synced: () => synced,
+    patch,
+    async create(builder) {
+      const pod = builder.in(namespace).build();
+      await cluster.client.create(pods, pod, { namespace });
+      const name = pod.metadata?.name ?? "";
+      const { status } = pod;
+      const body = { status };
+      return cluster.client.patch(
+        pods,
+        { namespace, name },
+        { type: "merge", body },
+        { subresource: "status" },
+      );
+    },
+    names: (node, of = query) =>
+      watches
+        .pods(of, node)
+        ?.map(({ metadata }) => metadata?.name ?? "")
+        .toSorted(),
+    stop,
+    async [Symbol.asyncDispose]() {
+      await stop();
+      await client.close();
+    },
+  };
+}
+
+const anInit = (name: string, node: string): PodBuilder =>
+  aPod(name).labelled({ component: "init" }).on(node);
+
+describe("the pods of a query", () => {
+  it("are all that is received among 2,000 others, and only what signals read is kept", async () => {
+    await using setup = await setUp();
+    const { namespace, query, watches, names } = setup;
+    const left = Array.from({ length: 2_000 }, (_, index) => aPod(`foreign-${index}`).on("n1")).values();
+    const createEach = async (): Promise<void> => {
+      for (const pod of left) await cluster.client.create(pods, pod.in(namespace).build(), { namespace });
+    };
+    await Promise.all(Array.from({ length: 16 }, createEach));
+    const status = {
+      phase: "Running",
+      podIP: "10.0.0.1",
+      conditions: [
+        { type: "Ready", status: "False", reason: "X", lastTransitionTime: "2026-01-01T00:00:00Z" },
+        { type: "PodScheduled", status: "True" },
+      ],
+      containerStatuses: [
+        {
+          name: "main",
+          ready: true,
+          image: "i",
+          imageID: "id",
+          restartCount: 1,
+          state: { running: { startedAt: "2026-01-01T00:00:01Z" } },
+          lastState: { terminated: { exitCode: 1 } },
+        },
+        {
+          name: "side",
+          ready: false,
+          image: "i",
+          imageID: "id",
+          restartCount: 0,
+          state: { waiting: { reason: "CrashLoopBackOff", message: "long" } },
+        },
+      ],
+    };
+    const { metadata } = await setup.create(
+      anInit("init-1", "n1")
+        .ofDaemonSet("init")
+        .annotated({ [READY]: "true", huge: "x".repeat(10_000) })
+        .with((pod) => ({ ...pod, status })),
+    );
+    await setup.create(anInit("init-2", "n2"));
+    watches.want([query]);
+    expect(names("n1")).toBeUndefined();
+    await eventually(() => expect(names("n1")).toEqual(["init-1"]));
+    expect(names("n2")).toEqual(["init-2"]);
+    expect(names("n3")).toEqual([]);
+    expect(watches.size).toBe(2);
+    expect(setup.synced()).toBe(1);
+    expect(watches.pods(query, "n1")).toEqual([
+      {
+        metadata: {
+          name: "init-1",
+          namespace,
+          uid: metadata?.uid,
+          resourceVersion: metadata?.resourceVersion,
+          creationTimestamp: metadata?.creationTimestamp,
+          ownerReferences: metadata?.ownerReferences,
+          annotations: { [READY]: "true" },
+        },
+        spec: { nodeName: "n1" },
+        status: {
+          phase: "Running",
+          conditions: [{ type: "Ready", status: "False", lastTransitionTime: "2026-01-01T00:00:00Z" }],
+          containerStatuses: [
+            { name: "main", ready: true, state: { running: { startedAt: "2026-01-01T00:00:01Z" } } },
+            { name: "side", ready: false, state: { waiting: { reason: "CrashLoopBackOff" } } },
+          ],
+        },
+      },
+    ]);
+  });
+
+  it("wake their node when what is kept changes, and nobody otherwise", async () => {
+    await using setup = await setUp();
+    await setup.create(anInit("init-1", "n1"));
+    await setup.create(anInit("init-2", "n2"));
+    setup.watches.want([setup.query]);
+    await eventually(() => expect(setup.names("n1")).toEqual(["init-1"]));
+    const probed = { type: "ContainersReady", status: "True", lastProbeTime: "2026-01-01T00:00:00Z" };
+    await setup.patch("init-1", { status: { conditions: [probed], podIP: "10.0.0.9" } }, "status");
+    await setup.patch("init-1", { metadata: { annotations: { other: "x" }, labels: { other: "x" } } });
+    await setup.patch("init-2", { metadata: { annotations: { [READY]: "true" } } });
+    await eventually(() => expect(setup.told).toContain("n2"));
+    expect(setup.told).toEqual(["n2"]);
+    await setup.patch("init-1", { status: { conditions: [{ type: "Ready", status: "True" }] } }, "status");
+    await eventually(() => expect(setup.told).toEqual(["n2", "n1"]));
+    await setup.patch("init-1", { metadata: { labels: { component: "other" } } });
+    await eventually(() => expect(setup.names("n1")).toEqual([]));
+    expect(setup.told).toEqual(["n2", "n1", "n1"]);
+  });
+
+  it("wake both nodes when a pod is made again on another, and a pod without a node wakes none", async () => {
+    await using setup = await setUp();
+    const { namespace, told, names } = setup;
+    await setup.create(anInit("init", "n1"));
+    setup.watches.want([setup.query]);
+    await eventually(() => expect(names("n1")).toEqual(["init"]));
+    await cluster.client.create(pods, anInit("unbound", "").in(namespace).build(), { namespace });
+    await cluster.client.delete(pods, { namespace, name: "init" }, { gracePeriodSeconds: 0 });
+    await cluster.client.create(pods, anInit("init", "n2").in(namespace).build(), { namespace });
+    await eventually(() => expect(names("n2")).toEqual(["init"]));
+    expect(names("n1")).toEqual([]);
+    expect(new Set(told)).toEqual(new Set(["n1", "n2"]));
+    expect(setup.watches.size).toBe(2);
+  });
+
+  it("are of all namespaces without one, and are read anew when another annotation counts", async () => {
+    await using setup = await setUp();
+    const { namespace, watches, names } = setup;
+    const labelSelector = `component=${namespace}`;
+    const everywhere: PodQuery = { labelSelector };
+    const elsewhere: PodQuery = { namespace: await aNamespace(), labelSelector };
+    const pod = aPod("init").on("n1").labelled({ component: namespace }).annotated({ later: "yes" });
+    await setup.create(pod);
+    watches.want([everywhere, elsewhere]);
+    await eventually(() => expect([names("n1", everywhere), names("n1", elsewhere)]).toEqual([["init"], []]));
+    const annotationsOf = (): unknown =>
+      watches.pods(everywhere, "n1")?.map(({ metadata }) => metadata?.annotations);
+    expect(annotationsOf()).toEqual([undefined]);
+    watches.want([everywhere]);
+    expect(names("n1", everywhere)).toEqual(["init"]);
+    expect(names("n1", elsewhere)).toBeUndefined();
+    setup.annotations.add("later");
+    watches.want([everywhere]);
+    expect(names("n1", everywhere)).toBeUndefined();
+    await eventually(() => expect(annotationsOf()).toEqual([{ later: "yes" }]));
+    expect(watches.size).toBe(1);
+  });
+
+  it("leave no watch behind", async () => {
+    const certificate = await cluster.authority.issueServing(["127.0.0.1"]);
+    await using proxy = await startHttpProxy({ target: cluster.url, ca: cluster.ca, certificate });
+    await using setup = await setUp({ server: proxy.url });
+    setup.watches.want([setup.query, { labelSelector: "a" }, { labelSelector: "b" }]);
+    await eventually(() => expect(setup.synced()).toBe(3));
+    await proxy.untilOpenStreams(3);
+    setup.watches.want([setup.query]);
+    expect(setup.names("n1")).toEqual([]);
+    await proxy.untilOpenStreams(1);
+    await setup.stop();
+    await proxy.untilOpenStreams(0);
+    expect(setup.names("n1")).toBeUndefined();
+  });
+
+  it("need the right to list and watch in their namespace only, and its lack is named", async () => {
+    await using setup = await setUp({ user: "gate-onlooker" });
+    const { namespace, watches } = setup;
+    await setup.create(anInit("init", "n1"));
+    watches.want([setup.query]);
+    await eventually(() =>
+      expect(watches.problem()).toMatch(
+        /is forbidden: verb "(list|watch)" on "pods" in namespace "gate-sight-\d+" is missing$/,
+      ),
+    );
+    expect(setup.names("n1")).toBeUndefined();
+    const rules = [{ apiGroups: [""], resources: ["pods"], verbs: ["list", "watch"] }];
+    await cluster.client.create(roles, { metadata: { name: "look" }, rules }, { namespace });
+    const apiGroup = "rbac.authorization.k8s.io";
+    const roleRef = { apiGroup, kind: "Role", name: "look" };
+    const subjects = [{ apiGroup, kind: "User", name: "gate-onlooker" }];
+    await cluster.client.create(
+      roleBindings,
+      { metadata: { name: "look" }, roleRef, subjects },
+      { namespace },
+    );
+    await eventually(() => expect(setup.names("n1")).toEqual(["init"]), { timeoutMs: 60_000 });
+    await eventually(() => expect(watches.problem()).toBeUndefined());
+  });
+});
+
+describe("DaemonSets", () => {
+  const agent: DaemonSet = {
+    metadata: { name: "agent" },
+    spec: {
+      selector: { matchLabels: { app: "agent" } },
+      template: {
+        metadata: { labels: { app: "agent" } },
+        spec: {
+          containers: [{ name: "main", image: "registry.test/agent:1" }],
+          nodeSelector: { disk: "ssd" },
+          tolerations: [{ operator: "Exists" }],
+          hostNetwork: true,
+          affinity: {
+            nodeAffinity: {
+              requiredDuringSchedulingIgnoredDuringExecution: {
+                nodeSelectorTerms: [{ matchExpressions: [{ key: "gpu", operator: "Exists" }] }],
+              },
+            },
+            podAntiAffinity: {
+              preferredDuringSchedulingIgnoredDuringExecution: [],
+            },
+          },
+        },
+      },
+    },
+  };
+
+  it("are known while they are needed, as far as says where their pods belong and what they run", async () => {
+    const namespace = await aNamespace();
+    await using client = cluster.connect();
+    let changes = 0;
+    let versions = 0;
+    const watch = new DaemonSetWatch({
+      client,
+      cluster: CLUSTER,
+      clock: systemClock,
+      log: createSilentLogger(),
+      onChange: () => void changes++,
+      onVersion: () => void versions++,
+    });
+    await using stack = new AsyncDisposableStack();
+    const stopping = new AbortController();
+    const { ended } = await watch.start(stopping.signal);
+    stack.defer(async () => {
+      stopping.abort();
+      await ended;
+    });
+    const { metadata } = await cluster.client.create(daemonSets, agent, { namespace });
+    const of = { namespace, name: "agent" };
+    const patch = (body: object, options = {}): Promise<DaemonSet> =>
+      cluster.client.patch(daemonSets, of, { type: "merge", body }, options);
+    expect(watch.daemonSet(namespace, "agent")).toBeUndefined();
+    watch.want("test", true);
+    await eventually(() => expect(watch.daemonSet(namespace, "agent")).toBeDefined());
+    const template = agent.spec?.template.spec;
+    expect(watch.daemonSet(namespace, "agent")).toEqual({
+      metadata: {
+        name: "agent",
+        namespace,
+        uid: metadata?.uid,
+        resourceVersion: metadata?.resourceVersion,
+        creationTimestamp: metadata?.creationTimestamp,
+        generation: 1,
+      },
+      // The controller has observed nothing yet.
+      status: {},
+      spec: {
+        selector: agent.spec?.selector,
+        template: {
+          metadata: { labels: { app: "agent" } },
+          spec: {
+            containers: [{ name: "main", image: "registry.test/agent:1", imagePullPolicy: "IfNotPresent" }],
+            nodeSelector: template?.nodeSelector,
+            tolerations: template?.tolerations,
+            hostNetwork: true,
+            affinity: { nodeAffinity: template?.affinity?.nodeAffinity },
+          },
+        },
+      },
+    });
+    expect(watch.daemonSet(namespace, "other")).toBeNull();
+    expect(changes).toBe(1);
+    await patch(
+      { status: { desiredNumberScheduled: 3, currentNumberScheduled: 3 } },
+      { subresource: "status" },
+    );
+    await patch({ spec: { template: { metadata: { annotations: { rollout: "2" } } } } });
+    await patch({ spec: { template: { metadata: { labels: { app: "agent", version: "2" } } } } });
+    await patch({ spec: { template: { spec: { nodeSelector: { disk: "nvme" } } } } });
+    await eventually(() => expect(changes).toBe(2));
+    await cluster.client.delete(daemonSets, of);
+    await eventually(() => expect(watch.daemonSet(namespace, "agent")).toBeNull());
+    expect([changes, versions]).toEqual([3, 5]);
+    watch.want("test", false);
+    expect(watch.daemonSet(namespace, "agent")).toBeUndefined();
+    expect([watch.size, watch.problem()]).toEqual([0, undefined]);
+  });
+});
+
+describe("whether a node is idle", () => {
+  it("is read off the pods bound to it, ended ones and those of DaemonSets included", async () => {
+    await using setup = await setUp();
+    const { namespace } = setup;
+    const known: string[] = [];
+    const probe = new IdleProbe({
+      client: setup.client,
+      clock: systemClock,
+      log: createSilentLogger(),
+      onKnown: (node) => void known.push(node),
+    });
+    await using stack = new AsyncDisposableStack();
+    const stopping = new AbortController();
+    const { ended } = await probe.start(stopping.signal);
+    stack.defer(async () => {
+      stopping.abort();
+      await ended;
+    });
+    const on = (node: string): string => `${namespace}-${node}`;
+    await setup.create(aPod("ended").on(on("ended")).phase("Succeeded"));
+    await setup.create(aPod("agent").on(on("agent")).ofDaemonSet("agent"));
+    await setup.create(aPod("ours").on(on("ours")));
+    const idleOf = (node: string, ignored: readonly string[] = ["kube-system"]): unknown =>
+      probe.idleOf({ metadata: { name: on(node), uid: node } }, ignored);
+    for (const node of ["ended", "agent", "none"]) expect(idleOf(node)).toBe("unknown");
+    expect(idleOf("ours", ["kube-system", namespace])).toBe("unknown");
+    const nodes = ["ended", "agent", "ours", "none"].map(on);
+    await eventually(() => expect(new Set(known)).toEqual(new Set(nodes)));
+    expect(idleOf("ended")).toEqual({ idle: false, pod: `${namespace}/ended` });
+    expect(idleOf("agent")).toEqual({ idle: false, pod: `${namespace}/agent` });
+    // That a node is idle is forgotten after ten seconds, and looked up again.
+    await eventually(() => expect(idleOf("none")).toEqual({ idle: true }));
+    await eventually(() => expect(idleOf("ours", [namespace, "kube-system"])).toEqual({ idle: true }));
+  });
+});

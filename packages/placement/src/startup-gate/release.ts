@@ -1,0 +1,116 @@
+/** A node that a person lets go: what a running Berth would have written, and goes on from. */
+import { type Reason, reasons } from "../api/reasons.ts";
+import type { Instant, NodeView, Policy } from "../node/capability.ts";
+import type { MarkId } from "../node/mark.ts";
+import { mergeContributions } from "../node/merge.ts";
+import { type NodePlan, planNode } from "../node/plan.ts";
+import type { GateLook } from "./capability.ts";
+import { decideGate, type GateCase, type GateVerdict, isHeld } from "./decide.ts";
+import { GATES, type Gates } from "./gate.ts";
+import { type GateState, stringifyState } from "./state.ts";
+
+/**
+ * Decided as by a Berth that finds the taint on a node which was let go by hand already: so there is one rule of what a
+ * release writes, and that Berth keeps to it.
+ *
+ * @param note what the person said; cut to `MAX_NOTE` characters.
+ */
+export function releaseByHand(it: GateCase, note: string): GateVerdict {
+  const { boot } = it;
+  const state: GateState = {
+    state: "released",
+    at: it.stamp("by hand"),
+    why: reasons.ReleasedByHand,
+    ...(boot.id !== "" && { boot: boot.id, ...(boot.since !== undefined && { bootAt: boot.since }) }),
+    note,
+  };
+  return decideGate({ ...it, state, stateText: stringifyState(state) });
+}
+
+export interface ReleaseInput {
+  readonly view: NodeView;
+  readonly gates: Gates;
+  /** Of this node. */
+  readonly looks: readonly GateLook[];
+  /** Name of the one gate that lets go. Default: all that hold the node. */
+  readonly only?: string;
+  readonly note: string;
+  readonly installation: string;
+  readonly now: Instant;
+}
+
+export interface ReleasePlan {
+  /** Rules of the gates that let go. Empty: none of them holds the node. */
+  readonly released: readonly string[];
+  readonly plan: NodePlan;
+  /** Why a taint would stay all the same: then nothing is to be written. */
+  readonly problem?: string;
+}
+
+/** Plans the release of one node by one patch, and nothing else: all that other gates and capabilities do there stays. */
+export function planRelease(input: ReleaseInput): ReleasePlan {
+  const { view, looks, only, note, installation, now } = input;
+  const held = looks
+    .map(({ of: it }) => it)
+    .filter((it) => it.selected && isHeldNow(it) && (only === undefined || it.gate.name === only));
+  const verdicts = held.map((it) => releaseByHand(it, note));
+  const decision = {
+    marks: verdicts.flatMap(({ marks }) => marks),
+    removals: new Map(verdicts.flatMap(({ removals }) => Array.from(removals))),
+    keep: keepOthers(input, held),
+    findings: [],
+  };
+  const policy = policyFor(input, held);
+  const merged = mergeContributions(held.length === 0 ? [] : [{ capability: GATES, policy, decision }]);
+  const plan = planNode({ node: view.node, merged, installation, now });
+  const problem = problemOf(held, plan);
+  return {
+    released: held.map(({ gate }) => gate.rule),
+    plan,
+    ...(problem !== undefined && { problem }),
+  };
+}
+
+/** A dry run holds no node: only a taint that stands can be taken off. */
+function isHeldNow(it: GateCase): boolean {
+  return it.trial === undefined ? isHeld(it) : it.trial.real.standing !== undefined;
+}
+
+function placesOf(held: readonly GateCase[]): ReadonlySet<MarkId> {
+  return new Set(
+    held.flatMap(({ gate: { taintId, stateId, completedId } }) => [taintId, stateId, completedId ?? stateId]),
+  );
+}
+
+/** What other gates have set, or hold without a record, is not asked about. */
+function keepOthers({ view, gates }: ReleaseInput, held: readonly GateCase[]): ReadonlyMap<MarkId, Reason> {
+  const places = placesOf(held);
+  const rules = new Set(held.map(({ gate }) => gate.rule));
+  const keep = new Map<MarkId, Reason>();
+  for (const [id, { capability, rule }] of view.owned) {
+    if (capability === GATES && !places.has(id) && !rules.has(rule)) keep.set(id, reasons.SourceNotRead);
+  }
+  for (const { taintId } of gates.gates) if (!places.has(taintId)) keep.set(taintId, reasons.SourceNotRead);
+  return keep;
+}
+
+/** A gate that has moved between a file and the cluster finds its taint recorded under its former rule. */
+function policyFor({ view, gates: { policy } }: ReleaseInput, held: readonly GateCase[]): Policy {
+  const places = placesOf(held);
+  const sources = [...view.owned].flatMap(([id, { rule }]) =>
+    places.has(id) ? [rule.split("/", 1)[0] ?? ""] : [],
+  );
+  return { ...policy, sourcesRead: new Set([...policy.sourcesRead, ...sources]) };
+}
+
+function problemOf(held: readonly GateCase[], plan: NodePlan): string | undefined {
+  const isRemoved = (id: MarkId): boolean =>
+    plan.changes.some((it) => it.id === id && it.action === "remove");
+  const stuck = held.find(({ gate, standing }) => standing !== undefined && !isRemoved(gate.taintId));
+  const full = plan.findings.find(({ reason }) => reason === reasons.AnnotationsFull);
+  if (stuck === undefined) return held.length === 0 ? undefined : full?.message;
+  const stay = plan.stays.find(({ id }) => id === stuck.gate.taintId);
+  if (stay !== undefined) return `${stay.id} stays: ${stay.reason}, recorded for ${stay.recorded.by}`;
+  const said = plan.findings.find(({ reason }) => reason !== reasons.AnnotationsFull);
+  return said?.message ?? `${stuck.gate.taintId} stays`;
+}

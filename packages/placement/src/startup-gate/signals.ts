@@ -1,0 +1,137 @@
+/** What the signals of a gate say of one node. */
+import type { Node } from "@berth/kube";
+import { reasons } from "../api/reasons.ts";
+import { ownValue } from "../node/mark.ts";
+import { isPositiveQuantity } from "../node/quantity.ts";
+import { readDaemonSet } from "./daemonset.ts";
+import type { ConditionSignal, GateSignals, SignalGroup } from "./document.ts";
+import type { Gate, SignalReading } from "./gate.ts";
+import { podSignalName, readPodSignal, type Said, type SignalContext } from "./pod-signal.ts";
+
+/** Longest text of others that is repeated in a message, characters. */
+const MAX_QUOTE = 64;
+
+/** One signal, and how to read it. */
+type Signal = readonly [name: string, read: () => Said];
+
+/**
+ * The readings in the order of the schema: pods, DaemonSets, conditions, annotations, resources, labels, and one for all
+ * alternatives together. Total: a signal
+ * whose objects are not of the shape that the API gives them is `unknown`, and the others are read.
+ */
+export function readSignals(gate: Gate, node: Node, context: SignalContext): readonly SignalReading[] {
+  const { signals } = gate.spec;
+  const all = [...signalsOf(signals, node, context), ...alternatives(signals, node, context)];
+  return all.map((signal) => attempt(signal));
+}
+
+function attempt([signal, read]: Signal): SignalReading {
+  try {
+    return { signal, ...read() };
+  } catch (error) {
+    const message = `it cannot be read: ${quote(String(error))}`;
+    return { signal, state: "unknown", reason: reasons.SignalUnknown, message, evidence: "" };
+  }
+}
+
+function signalsOf(signals: SignalGroup, node: Node, context: SignalContext): readonly Signal[] {
+  const { pods, daemonSets, conditions, annotations, resources, labelsSettled } = signals;
+  return [
+    ...pods.map((pod): Signal => [podSignalName(pod), () => readPodSignal(pod, node, context)]),
+    ...daemonSets.map(
+      (it): Signal => [`daemonset ${it.namespace}/${it.name}`, () => readDaemonSet(it, node, context)],
+    ),
+    ...conditions.map((it): Signal => [conditionName(it), () => readCondition(it, node)]),
+    ...annotations.map((it): Signal => [`annotation ${it.key}`, () => readAnnotation(it, node)]),
+    ...resources.map((name): Signal => [`resource ${name}`, () => readResource(name, node)]),
+    ...(labelsSettled ? [["labels settled", () => readLabels(node, context)] satisfies Signal] : []),
+  ];
+}
+
+/** `any of (condition A) or (condition B and resource C)`; nothing without alternatives. */
+function alternatives({ anyOf }: GateSignals, node: Node, context: SignalContext): readonly Signal[] {
+  if (anyOf.length === 0) return [];
+  const groups = anyOf.map((group) => signalsOf(group, node, context));
+  const name = groups.map((group) => `(${group.map(([signal]) => signal).join(" and ")})`).join(" or ");
+  return [[`any of ${name}`, () => readAnyOf(groups.map((group) => group.map(attempt)))]];
+}
+
+/** Goes by the group that has held for longest: another one that comes or goes interrupts nothing. */
+function readAnyOf(groups: readonly (readonly SignalReading[])[]): Said {
+  const lacking = groups.map((group) => group.filter(({ state }) => state !== "holds"));
+  const [oldest] = groups
+    .filter((_, at) => lacking[at]?.length === 0)
+    .sort((a, b) => sinceOf(a) - sinceOf(b));
+  if (oldest !== undefined) {
+    const message = oldest.map((it) => it.message).join("; ");
+    const evidence = oldest.map((it) => `${it.signal} ${it.evidence}`).join(" ");
+    const since = sinceOf(oldest);
+    return { ...holds(message, evidence), ...(Number.isFinite(since) && { since }) };
+  }
+  const message = lacking.flatMap(([it]) => (it ? [`${it.signal}: ${it.message}`] : [])).join("; nor ");
+  const mayHold = lacking.some((group) => group.every(({ state }) => state === "unknown"));
+  if (mayHold) return { state: "unknown", reason: reasons.SignalUnknown, message, evidence: "" };
+  const noPod = lacking.every((group) => group.some((it) => it.noPod === true));
+  return { ...missing(reasons.NoAlternative, message), ...(noPod && { noPod }) };
+}
+
+/** Since when all of them hold; never where one of them does not say it. */
+function sinceOf(group: readonly SignalReading[]): number {
+  return Math.max(...group.map(({ since }) => since ?? Number.POSITIVE_INFINITY));
+}
+
+/** `condition Ready`, `condition NetworkUnavailable=False`. */
+function conditionName({ type, status }: ConditionSignal): string {
+  return status === "True" ? `condition ${type}` : `condition ${type}=${status}`;
+}
+
+function readCondition({ type, status, defaultStatus }: ConditionSignal, node: Node): Said {
+  const condition = node.status?.conditions?.find((it) => it.type === type);
+  if (condition === undefined) {
+    const counts = defaultStatus === undefined ? "" : `, which counts as ${defaultStatus}`;
+    const message = `the node has no condition ${type}${counts}`;
+    return defaultStatus === status ? holds(message, "absent") : missing(reasons.ConditionMissing, message);
+  }
+  const { lastTransitionTime = "", reason = "" } = condition;
+  const is = `${type} is ${quote(condition.status)}${reason === "" ? "" : ` (${quote(reason)})`}`;
+  if (condition.status !== status) return missing(reasons.ConditionMissing, is);
+  const since = Date.parse(lastTransitionTime);
+  return { ...holds(is, `${status}@${lastTransitionTime}`), ...(!Number.isNaN(since) && { since }) };
+}
+
+function readAnnotation({ key, value }: GateSignals["annotations"][number], node: Node): Said {
+  const stands = ownValue(node.metadata?.annotations, key);
+  if (stands === value) return holds(`${key} is "${quote(value)}"`, "stands");
+  const is = stands === undefined ? "the node has no such annotation" : `it is "${quote(stands)}"`;
+  return missing(reasons.AnnotationMissing, `${is}; "${quote(value)}" is wanted`);
+}
+
+function readResource(name: string, node: Node): Said {
+  const quantity = ownValue(node.status?.allocatable, name);
+  if (quantity === undefined) return missing(reasons.ResourceMissing, `the node does not offer ${name}`);
+  const message = `the node offers ${quote(quantity)} of ${name}`;
+  return isPositiveQuantity(quantity) ? holds(message, "offered") : missing(reasons.ResourceMissing, message);
+}
+
+function readLabels(node: Node, { sight }: SignalContext): Said {
+  const settled = sight.labelsSettled(node);
+  if (settled === undefined) {
+    const message = "the rules of labels have not been read";
+    return { state: "unknown", reason: reasons.SignalUnknown, message, evidence: "" };
+  }
+  return settled
+    ? holds("the derived labels stand as the rules want them", "settled")
+    : missing(reasons.LabelsUnsettled, "the derived labels do not stand as the rules want them");
+}
+
+function holds(message: string, evidence: string): Said {
+  return { state: "holds", reason: reasons.SignalHolds, message, evidence };
+}
+
+function missing(reason: Said["reason"], message: string): Said {
+  return { state: "missing", reason, message, evidence: "" };
+}
+
+function quote(text: string): string {
+  return text.length <= MAX_QUOTE ? text : `${text.slice(0, MAX_QUOTE)}…`;
+}

@@ -1,0 +1,104 @@
+/** What is known of a hold, on the node itself: the annotation `gate.berth.dev/<name>`. */
+import type { Node } from "@berth/kube";
+import { reasons } from "../api/reasons.ts";
+import type { Instant } from "../node/capability.ts";
+import { annotationId, type MarkId } from "../node/mark.ts";
+import { toTimestamp } from "../node/record.ts";
+
+/** Domain of the annotations. The name part is the name of the gate, so that has at most 63 characters. */
+export const GATE_DOMAIN = "gate.berth.dev";
+
+export function stateId(gate: string): MarkId {
+  return annotationId(`${GATE_DOMAIN}/${gate}`);
+}
+
+export type HeldReason = "Gated" | "HeldAgain";
+export type ReleasedReason = "Released" | "TimedOut" | "ReleasedByHand";
+
+const heldReasons: readonly HeldReason[] = [reasons.Gated, reasons.HeldAgain];
+const releasedReasons: readonly ReleasedReason[] = [
+  reasons.Released,
+  reasons.TimedOut,
+  reasons.ReleasedByHand,
+];
+
+interface Common {
+  /** Since when it is held, or when it was let go. Whole seconds. */
+  readonly at: Instant;
+  /** The boot of the node that this is about; absent while it had not said any. */
+  readonly boot?: string;
+  /** Containers of earlier boots started before this moment, by the node's clock. Absent: no reboot was seen. */
+  readonly bootAt?: Instant;
+  /** What the person said who let it go. */
+  readonly note?: string;
+}
+
+export type GateState = Common &
+  (
+    | { readonly state: "held"; readonly why: HeldReason }
+    | { readonly state: "released"; readonly why: ReleasedReason }
+  );
+
+/** The longest text that is read, characters: more than any that is written. */
+const MAX_TEXT = 4096;
+/** The longest note, and the longest id of a boot, characters. */
+export const MAX_NOTE = 256;
+export const MAX_BOOT = 128;
+
+const STATE_PREFIX = `${GATE_DOMAIN}/`;
+
+/** The names of the gates that hold this node again, as the node says: an index for caches of Nodes. */
+export function heldAgainBy({ metadata }: Node): readonly string[] {
+  const names: string[] = [];
+  for (const [key, text] of Object.entries(metadata?.annotations ?? {})) {
+    if (!key.startsWith(STATE_PREFIX)) continue;
+    const state = parseState(text);
+    if (state?.state === "held" && state.why === reasons.HeldAgain)
+      names.push(key.slice(STATE_PREFIX.length));
+  }
+  return names;
+}
+
+/** Canonical: equal states are equal texts. Every one of them can be read again. */
+export function stringifyState({ state, at, why, boot, bootAt, note }: GateState): string {
+  return JSON.stringify({
+    v: 1,
+    state,
+    at: toTimestamp(at),
+    why,
+    ...(boot !== undefined && { boot }),
+    ...(bootAt !== undefined && { bootAt: toTimestamp(bootAt) }),
+    ...(note !== undefined && { note: note.slice(0, MAX_NOTE) }),
+  });
+}
+
+/** Total: a text that is not ours, or of a newer version, says nothing, and is written anew when there is a reason. */
+export function parseState(text: string | undefined): GateState | undefined {
+  if (text === undefined || text.length > MAX_TEXT) return undefined;
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+  if (typeof value !== "object" || value === null) return undefined;
+  const { v, state, at, why, boot, bootAt, note } = value as Readonly<Record<string, unknown>>;
+  const atMs = toInstant(at);
+  if (v !== 1 || atMs === undefined) return undefined;
+  const bootAtMs = toInstant(bootAt);
+  const common: Common = {
+    at: atMs,
+    ...(typeof boot === "string" && boot !== "" && { boot }),
+    ...(bootAtMs !== undefined && { bootAt: bootAtMs }),
+    ...(typeof note === "string" && { note }),
+  };
+  const held = heldReasons.find((it) => it === why);
+  if (state === "held" && held !== undefined) return { ...common, state, why: held };
+  const released = releasedReasons.find((it) => it === why);
+  return state === "released" && released !== undefined ? { ...common, state, why: released } : undefined;
+}
+
+function toInstant(text: unknown): Instant | undefined {
+  const instant = typeof text === "string" ? Date.parse(text) : Number.NaN;
+  return Number.isNaN(instant) ? undefined : instant;
+}

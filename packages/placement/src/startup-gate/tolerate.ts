@@ -1,0 +1,59 @@
+/** Which taints of startup gates the pods of a DaemonSet tolerate, and what makes them tolerate the others. */
+import type { DaemonSet, JsonPatchOperation, Toleration } from "@berth/kube";
+import { recordTolerations } from "../node/given-tolerations.ts";
+import { tolerates } from "../node/tolerations.ts";
+import { GATES, type Gate, type Gates } from "./gate.ts";
+
+/** Any list of gates in force. */
+export type GateList = Pick<Gates, "gates">;
+
+const TOLERATIONS = "/spec/template/spec/tolerations";
+
+/** The toleration that Berth gives: for whatever value the taint of the gate has. */
+export function tolerationOf({ spec: { taint } }: Gate): Toleration {
+  return { key: taint.key, operator: "Exists", effect: taint.effect };
+}
+
+/**
+ * The tolerations that the pods of the DaemonSet lack: while a gate holds a node that they do not tolerate, the DaemonSet
+ * controller makes no pod for it, and asks the template and not the pods. In the order of the gates; empty when it
+ * tolerates all of them.
+ */
+export function missingTolerations(daemonSet: DaemonSet, { gates }: GateList): readonly Toleration[] {
+  const standing = daemonSet.spec?.template.spec?.tolerations;
+  const missing: Toleration[] = [];
+  for (const gate of gates) {
+    const { taint } = gate.spec;
+    if (!tolerates(standing, taint) && !tolerates(missing, taint)) missing.push(tolerationOf(gate));
+  }
+  return missing;
+}
+
+/**
+ * The JSON patch that lets an existing DaemonSet tolerate all gates; applied, it starts a roll-out. It fails when the
+ * DaemonSet has changed since it was read, so that it never adds what somebody else has added meanwhile.
+ *
+ * @returns `undefined` when nothing is missing, or the object was never stored and has no resourceVersion.
+ */
+export function tolerationPatch(
+  daemonSet: DaemonSet,
+  gates: GateList,
+): readonly JsonPatchOperation[] | undefined {
+  const resourceVersion = daemonSet.metadata?.resourceVersion;
+  const additions = additionsTo(daemonSet, gates);
+  if (additions.length === 0 || resourceVersion === undefined) return undefined;
+  return [{ op: "test", path: "/metadata/resourceVersion", value: resourceVersion }, ...additions];
+}
+
+/** What adds the missing tolerations behind those that stand, and records them; nothing when none is missing. */
+export function additionsTo(daemonSet: DaemonSet, gates: GateList): readonly JsonPatchOperation[] {
+  const missing = missingTolerations(daemonSet, gates);
+  if (missing.length === 0) return [];
+  const standing = daemonSet.spec?.template.spec?.tolerations ?? [];
+  const record = recordTolerations(GATES, daemonSet.metadata?.annotations, missing);
+  if (standing.length === 0) return [{ op: "add", path: TOLERATIONS, value: missing }, ...record];
+  return [
+    ...missing.map((value): JsonPatchOperation => ({ op: "add", path: `${TOLERATIONS}/-`, value })),
+    ...record,
+  ];
+}

@@ -1,0 +1,92 @@
+/** A gate in dry run: what it would write on a node is kept by the process, and nothing reaches the node. */
+import { type Reason, reasons } from "../api/reasons.ts";
+import type { Finding, NodeView } from "../node/capability.ts";
+import type { MarkId } from "../node/mark.ts";
+import { toTimestamp } from "../node/record.ts";
+import { placesOf } from "./compile.ts";
+import { type GateCase, type GateVerdict, isWanted } from "./decide.ts";
+import { GATES, type Gate } from "./gate.ts";
+import { parseState } from "./state.ts";
+
+/** What stands at the three places of a gate, its taint, its state and the time of the release. */
+export interface Places {
+  readonly standing: string | undefined;
+  readonly stateText: string | undefined;
+  readonly completed: string | undefined;
+}
+
+/** One gate on one node as a dry run has it. */
+export interface Trial {
+  /** On the node itself. When another writer changes it, the trial begins anew. */
+  readonly real: Places;
+  /** As if every decision since then had been written. */
+  places: Places;
+}
+
+/** A node that is younger than this counts as one that admission would have given the taint. Milliseconds, at least. */
+export const MIN_YOUNG_MS = 60_000;
+
+/** Begins with the node as it is; a young node that missed nothing yet has the taint in addition. */
+export function beginTrial(gate: Gate, real: Places, { isYoung }: { readonly isYoung: boolean }): Trial {
+  const { standing, stateText, completed = "" } = real;
+  const isGated = isYoung && stateText === undefined && completed === "";
+  return { real, places: { ...real, standing: standing ?? (isGated ? gate.spec.taint.value : undefined) } };
+}
+
+/** Places that would be recorded as ours. */
+export function placesOnTrial(gate: Gate, { standing, stateText, completed }: Places): ReadonlySet<MarkId> {
+  const { taintId, stateId, completedId } = gate;
+  return new Set([
+    ...(standing === undefined ? [] : [taintId]),
+    ...(stateText === undefined ? [] : [stateId]),
+    ...(completedId === undefined || completed === undefined ? [] : [completedId]),
+  ]);
+}
+
+/** Takes the verdict for written, and turns it into one that changes nothing and says what it would have changed. */
+export function tryOut(it: GateCase, verdict: GateVerdict, { owned }: NodeView): GateVerdict {
+  const { gate, trial } = it;
+  const { phase, reason, recheckAfterMs } = verdict;
+  const ours = [...owned].filter(
+    ([id, mark]) => mark.capability === GATES && (mark.rule === gate.rule || placesOf(gate).includes(id)),
+  );
+  const keep = new Map(ours.map(([id]): [MarkId, Reason] => [id, reasons.DryRun]));
+  const nothing = { phase, reason, marks: [], keep, removals: new Map(), findings: [] };
+  if (trial === undefined) return nothing;
+  trial.places = afterwards(gate, trial.places, verdict);
+  const infos = verdict.findings.filter(({ severity }) => severity === "info");
+  const isHeld = trial.real.standing !== undefined;
+  const recheck = recheckAfterMs === undefined ? {} : { recheckAfterMs };
+  if (isWanted(phase)) {
+    const why = infos[0] === undefined ? "" : `: ${infos[0].message}`;
+    const findings = isHeld ? infos : [...infos, say(gate, reasons.WouldHold, `it would be held${why}`)];
+    return { ...nothing, ...recheck, phase: isHeld ? "Held" : "WouldHold", findings };
+  }
+  const at = releasedAt(trial);
+  const since = at === undefined ? "" : ` since ${at}`;
+  const said = say(gate, reasons.WouldRelease, `its taint ${gate.spec.taint.key} would be off${since}`);
+  const findings = isHeld || at !== undefined ? [...infos, said] : infos;
+  return { ...nothing, ...recheck, phase: isHeld ? "WouldRelease" : "Open", findings };
+}
+
+function afterwards({ taintId, stateId, completedId }: Gate, before: Places, verdict: GateVerdict): Places {
+  const after = (id: MarkId | undefined, now: string | undefined): string | undefined =>
+    id === undefined || verdict.removals.has(id)
+      ? undefined
+      : (verdict.marks.find((it) => it.id === id)?.value ?? now);
+  return {
+    standing: after(taintId, before.standing),
+    stateText: after(stateId, before.stateText),
+    completed: after(completedId, before.completed),
+  };
+}
+
+/** When the dry run let the node go; `undefined` when the node itself says so, or it was not held. */
+function releasedAt({ real, places }: Trial): string | undefined {
+  const state = places.stateText === real.stateText ? undefined : parseState(places.stateText);
+  return state?.state === "released" ? toTimestamp(state.at) : undefined;
+}
+
+function say({ rule }: Gate, reason: Reason, message: string): Finding {
+  return { reason, severity: "warning", subject: rule, message };
+}

@@ -1,0 +1,37 @@
+/** `WorkerPool` as the API server serves it: resource, status, scale and how kubectl shows it. */
+import { defineResource, type KubeObject, type ObjectMeta, type Resource } from "@berth/kube";
+import type { CustomKind } from "../api/crd.ts";
+import { type WorkerPoolSpec, type WorkerPoolStatus, workerPoolSpec, workerPoolStatus } from "./document.ts";
+import { WORKER_POOL_GROUP, WORKER_POOL_VERSION } from "./keys.ts";
+
+/** A WorkerPool on the wire. */
+export interface WorkerPool extends KubeObject {
+  readonly metadata?: ObjectMeta;
+  readonly spec?: WorkerPoolSpec;
+  readonly status?: WorkerPoolStatus;
+}
+
+export const workerPools: Resource<WorkerPool> = defineResource({
+  group: WORKER_POOL_GROUP,
+  version: WORKER_POOL_VERSION,
+  plural: "workerpools",
+  kind: "WorkerPool",
+  namespaced: true,
+});
+
+/** What its CRD is made of. It is no document of Berth's, and so none of `customKinds`. */
+export const workerPoolKind: CustomKind = {
+  resource: workerPools,
+  singular: "workerpool",
+  shortNames: ["workerpool"],
+  categories: [],
+  description: "A WorkerPool keeps a number of workers running, by a Deployment that is made from it.",
+  spec: workerPoolSpec,
+  status: workerPoolStatus,
+  scale: { specReplicasPath: ".spec.replicas", statusReplicasPath: ".status.replicas" },
+  columns: [
+    { name: "Desired", type: "integer", jsonPath: ".spec.replicas" },
+    { name: "Replicas", type: "integer", jsonPath: ".status.replicas" },
+    { name: "Age", type: "date", jsonPath: ".metadata.creationTimestamp" },
+  ],
+};
