@@ -11,6 +11,7 @@ import { root, runTool } from "./run-tool.ts";
 const STAGES: readonly (readonly string[])[] = [
   ["kube", "registry"],
   ["runtime", "testcluster"],
+  ["host"],
   ["placement"],
   ["cli"],
 ];
@@ -51,7 +52,7 @@ const installedFiles: Plugin = {
 const zodInParts: Plugin = {
   name: "zod-in-parts",
   setup(bundling) {
-    bundling.onLoad({ filter: /[\\/]placement[\\/]src[\\/].+\.ts$/ }, async ({ path }) => ({
+    bundling.onLoad({ filter: /[\\/](?:host|placement)[\\/]src[\\/].+\.ts$/ }, async ({ path }) => ({
       contents: (await readFile(path, "utf8")).replace('import { z } from "zod"', 'import * as z from "zod"'),
       loader: "ts",
     }));

@@ -1,4 +1,14 @@
 /** What puts the taints of startup gates on new nodes: policies in the API server, or a webhook of ours. */
+
+import {
+  createLeaseGuard,
+  Demand,
+  EARLY_MS,
+  hasOthers,
+  keepOnceNeeded,
+  RETRY_MS,
+  servesPolicies,
+} from "@berth/host";
 import {
   isApiError,
   type KubeClient,
@@ -30,10 +40,7 @@ import {
   whenAborted,
 } from "@berth/runtime";
 import { type AdmissionKeepers, createAdmissionKeepers, type KeptObjects } from "./admission-keepers.ts";
-import { Demand, EARLY_MS, keepOnceNeeded, RETRY_MS } from "./admission-keeping.ts";
-import { createLeaseGuard } from "./admission-lease.ts";
 import { createMissWatch, type MissWatch } from "./admission-misses.ts";
-import { hasOthers, servesPolicies } from "./admission-questions.ts";
 import { caBundleOf } from "./admission-webhook.ts";
 import type { AdmissionServerSpec } from "./config/admission-server.ts";
 import { baseName } from "./installation-name.ts";

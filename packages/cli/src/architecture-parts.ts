@@ -1,4 +1,7 @@
 /** The parts of a running Berth that have to do with architecture policies, put together. */
+
+import type { Fault } from "@berth/host";
+import { createKeySource, FaultReport } from "@berth/host";
 import {
   daemonSets as daemonSetResource,
   type KubeClient,
@@ -50,12 +53,9 @@ import { createPodMisses } from "./architecture-misses.ts";
 import { createArchitectureHub } from "./architecture-policies.ts";
 import { createArchitectureReview } from "./architecture-review.ts";
 import { ArchitectureWatches } from "./architecture-watches.ts";
-import type { Fault } from "./config/fault.ts";
 import type { Settings } from "./config/settings.ts";
 import type { Follow } from "./document-follower.ts";
-import { FaultReport } from "./fault-report.ts";
 import type { ImageLibrary } from "./images/image-library.ts";
-import { createKeySource } from "./key-source.ts";
 import { createStatusController } from "./status-controller.ts";
 import type { WebhookOwner } from "./webhook-server.ts";
 

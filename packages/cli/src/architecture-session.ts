@@ -1,4 +1,6 @@
 /** Architecture policies as a command sees them, which looks once and does not watch. */
+
+import type { Fault } from "@berth/host";
 import {
   type DaemonSet,
   isApiError,
@@ -32,7 +34,6 @@ import {
 import { clusterName, createMetricsRegistry, createSilentLogger, findCondition, sleep } from "@berth/runtime";
 import { architectureDocuments } from "./architecture-policies.ts";
 import { UNSCHEDULED } from "./architecture-watches.ts";
-import type { Fault } from "./config/fault.ts";
 import { assembleReadDocuments } from "./document-session.ts";
 import { listDaemonSets } from "./gate-session.ts";
 import { createImageLibrary } from "./images/image-library.ts";

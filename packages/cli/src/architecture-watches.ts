@@ -1,12 +1,6 @@
+import { InformerSet, NamespaceWatch } from "@berth/host";
 import { type KubeClient, type Pod, type PodStatus, pods } from "@berth/kube";
-import {
-  ARCHITECTURE_GATE,
-  InformerSet,
-  NamespaceWatch,
-  slimPodMetadata,
-  slimPodSpec,
-  standingCondition,
-} from "@berth/placement";
+import { ARCHITECTURE_GATE, slimPodMetadata, slimPodSpec, standingCondition } from "@berth/placement";
 import {
   type Change,
   type Clock,

@@ -1,4 +1,7 @@
 /** The composition root: every part of a running Berth is made and put together here. Long because it is one list. */
+
+import type { Fault } from "@berth/host";
+import { faultEvent } from "@berth/host";
 import {
   type KubeClient,
   type KubeObject,
@@ -50,10 +53,8 @@ import {
 import { createAdmission } from "./admission.ts";
 import { createArchitectureParts } from "./architecture-parts.ts";
 import { createAwayReport } from "./away-report.ts";
-import type { Fault } from "./config/fault.ts";
 import type { LabelFolderSource } from "./config/settings.ts";
 import { CRD_GRACE_MS, createDocumentFollower, type Follow } from "./document-follower.ts";
-import { faultEvent } from "./fault-event.ts";
 import { createFootprintParts } from "./footprint/parts.ts";
 import { createGateParts, HELD_AGAIN } from "./gate-parts.ts";
 import { createImageLibrary } from "./images/image-library.ts";

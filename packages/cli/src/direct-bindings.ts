@@ -1,4 +1,6 @@
 /** Pods that name a held node without tolerating its taint are refused: what answers, what it reads, and who asks. */
+
+import { InformerSet, pick } from "@berth/host";
 import {
   type KubeClient,
   type Node,
@@ -14,8 +16,6 @@ import {
   directBindingWebhook,
   type GateJudgement,
   type Gates,
-  InformerSet,
-  pick,
   reasons,
   refusingGates,
 } from "@berth/placement";

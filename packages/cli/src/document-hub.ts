@@ -1,5 +1,5 @@
+import type { Fault } from "@berth/host";
 import type { Reason, Unsettled } from "@berth/placement";
-import type { Fault } from "./config/fault.ts";
 import type { LocatedSpec } from "./config/settings.ts";
 import type { ClusterObjects } from "./document-follower.ts";
 import type { DocumentKind, DocumentSources } from "./document-kind.ts";

@@ -1,5 +1,5 @@
 /** Documents of one kind as a command sees them, which looks once and does not watch. */
-import type { Fault } from "./config/fault.ts";
+import type { Fault } from "@berth/host";
 import { assembleDocuments, type DocumentKind } from "./document-kind.ts";
 import { fetchDocuments, type RuleFiles, type Session } from "./session.ts";
 import {

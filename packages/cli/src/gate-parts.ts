@@ -1,4 +1,7 @@
 /** The parts of a running Berth that have to do with startup gates, put together. */
+
+import type { Fault } from "@berth/host";
+import { FaultReport } from "@berth/host";
 import type { KubeClient, Node } from "@berth/kube";
 import {
   type AdmissionState,
@@ -34,11 +37,9 @@ import {
   type Logger,
   type MetricsRegistry,
 } from "@berth/runtime";
-import type { Fault } from "./config/fault.ts";
 import type { Settings } from "./config/settings.ts";
 import { createDirectBindings, type DirectBindings } from "./direct-bindings.ts";
 import type { Follow } from "./document-follower.ts";
-import { FaultReport } from "./fault-report.ts";
 import { createGateHub } from "./startup-gates.ts";
 import { createStatusController } from "./status-controller.ts";
 

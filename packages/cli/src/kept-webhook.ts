@@ -1,4 +1,6 @@
 /** A webhook configuration of ours, kept right while it is needed and taken away when it is not. */
+
+import { Demand, EARLY_MS, keepOnceNeeded } from "@berth/host";
 import type {
   KubeClient,
   MutatingWebhookConfiguration,
@@ -18,7 +20,6 @@ import {
   type Running,
   sleep,
 } from "@berth/runtime";
-import { Demand, EARLY_MS, keepOnceNeeded } from "./admission-keeping.ts";
 import type { WebhookOwner, WebhookServer } from "./webhook-server.ts";
 
 type Configuration = MutatingWebhookConfiguration | ValidatingWebhookConfiguration;

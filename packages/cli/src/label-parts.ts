@@ -1,4 +1,7 @@
 /** The parts of a running Berth that have to do with label rules, put together. */
+
+import type { Fault } from "@berth/host";
+import { FaultReport } from "@berth/host";
 import type { KubeClient, Node } from "@berth/kube";
 import {
   type BoundCapability,
@@ -27,10 +30,8 @@ import {
   type Logger,
   type MetricsRegistry,
 } from "@berth/runtime";
-import type { Fault } from "./config/fault.ts";
 import type { LabelFolderSource, Settings } from "./config/settings.ts";
 import type { Follow } from "./document-follower.ts";
-import { FaultReport } from "./fault-report.ts";
 import { LabelRuleHub } from "./label-rules.ts";
 import { RuleSource } from "./rule-source.ts";
 import { createStatusController } from "./status-controller.ts";

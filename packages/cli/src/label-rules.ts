@@ -1,3 +1,4 @@
+import type { Fault } from "@berth/host";
 import type { Condition, Node } from "@berth/kube";
 import {
   type AssembledRules,
@@ -23,7 +24,6 @@ import {
   ruleName,
 } from "@berth/placement";
 import { findCondition, type Lister } from "@berth/runtime";
-import type { Fault } from "./config/fault.ts";
 import type { LocatedLabelRule } from "./config/settings.ts";
 import type { ClusterObjects } from "./document-follower.ts";
 import { type ClusterDocuments, type DocumentVersion, readClusterDocuments } from "./source-documents.ts";

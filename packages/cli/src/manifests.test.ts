@@ -1,3 +1,4 @@
+import { readYaml } from "@berth/host";
 import type {
   ClusterRole,
   ConfigMap,
@@ -13,7 +14,6 @@ import type {
 } from "@berth/kube";
 import { completeFootprint, customKinds, footprintPresets, nodeFootprintSpec } from "@berth/placement";
 import { describe, expect, it } from "vitest";
-import { readYaml } from "./config/yaml.ts";
 import { FOOTPRINT_PRESETS } from "./declarations/documents.ts";
 import { exitCodes } from "./exit-codes.ts";
 import { installManifests } from "./manifests.ts";

@@ -1,10 +1,10 @@
 import { rename } from "node:fs/promises";
 import path from "node:path";
+import type { Fault } from "@berth/host";
 import type { ParsedFolder } from "@berth/placement";
 import { createSilentLogger, systemClock } from "@berth/runtime";
 import { eventually } from "@berth/testcluster";
 import { describe, expect, it } from "vitest";
-import type { Fault } from "./config/fault.ts";
 import type { LabelFolderSource } from "./config/settings.ts";
 import { RuleSource } from "./rule-source.ts";
 import { type TestFolder, testFolder } from "./testing/harness.ts";

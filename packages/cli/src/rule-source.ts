@@ -1,3 +1,4 @@
+import { type Fault, FaultReport, hasErrors } from "@berth/host";
 import { type ParsedFolder, parseLabelFolder, type RuleProblem } from "@berth/placement";
 import {
   type Clock,
@@ -7,7 +8,6 @@ import {
   type Running,
   watchFolder,
 } from "@berth/runtime";
-import { type Fault, hasErrors } from "./config/fault.ts";
 import { toFault } from "./config/label-folder.ts";
 import {
   type ConfigSnapshot,
@@ -17,7 +17,6 @@ import {
   type Settings,
   toSettings,
 } from "./config/settings.ts";
-import { FaultReport } from "./fault-report.ts";
 
 export interface RuleSourceOptions {
   /** Configuration files and folders, each watched. */

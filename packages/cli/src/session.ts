@@ -1,3 +1,4 @@
+import { type Fault, hasErrors } from "@berth/host";
 import {
   connect,
   isApiError,
@@ -19,7 +20,6 @@ import {
   type ParsedFolder,
   ruleName,
 } from "@berth/placement";
-import { type Fault, hasErrors } from "./config/fault.ts";
 import { readLabelFolder } from "./config/label-folder.ts";
 import { labelOptionsOfFlags, loadSettings, type RuleOptions, type Settings } from "./config/settings.ts";
 import { type ClusterChoice, type ConnectionOptions, chooseCluster } from "./connection.ts";

@@ -1,8 +1,9 @@
 /** What documents of all kinds have in common, be they of files or of the cluster: being read, being judged, faults. */
+
+import type { Fault } from "@berth/host";
 import type { KubeObject, ObjectMeta } from "@berth/kube";
 import type { Reason } from "@berth/placement";
 import type * as z from "zod";
-import type { Fault } from "./config/fault.ts";
 import type { LocatedSpec } from "./config/settings.ts";
 
 /** Which version of a document: the same name may come to stand for another object. */

@@ -1,4 +1,6 @@
 /** What keeps the status of documents of one kind: the same for all kinds but for what is said. */
+
+import { createKeySource } from "@berth/host";
 import type { KubeClient, KubeObject, ObjectMeta, Resource } from "@berth/kube";
 import { documentName } from "@berth/placement";
 import {
@@ -15,7 +17,6 @@ import {
   toSelf,
   watchFor,
 } from "@berth/runtime";
-import { createKeySource } from "./key-source.ts";
 
 /** What a reconciler of a status is made of, `J` being what became of a document. */
 export interface StatusParts<J> {

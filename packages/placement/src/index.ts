@@ -1,5 +1,4 @@
 export * from "./api/crd.ts";
-export { duration, durationMs } from "./api/duration.ts";
 export * from "./api/group.ts";
 export * from "./api/keys.ts";
 export * from "./api/reasons.ts";
@@ -35,12 +34,10 @@ export * from "./node/explain/node.ts";
 export * from "./node/explain/removals.ts";
 export { FirstPass, type FirstPassOptions } from "./node/first-pass.ts";
 export { tolerationsAnnotation, withoutTolerations } from "./node/given-tolerations.ts";
-export { InformerSet, type InformerSetOptions, pick, type WantedInformer } from "./node/informer-set.ts";
 export type { FieldHolder } from "./node/managers.ts";
 export * from "./node/mark.ts";
 export { holdsMark, type MarkSet } from "./node/mark-set.ts";
 export { type MergedMarks, mergeContributions, type WantedMark } from "./node/merge.ts";
-export { NamespaceWatch, type NamespaceWatchOptions } from "./node/namespace-watch.ts";
 export { buildPatch, type NodePatch } from "./node/patch.ts";
 export {
   type Change,

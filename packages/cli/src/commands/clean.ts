@@ -1,3 +1,4 @@
+import { formatFault } from "@berth/host";
 import { isApiError, type Node, nodes } from "@berth/kube";
 import {
   ARCHITECTURE,
@@ -23,7 +24,6 @@ import {
 } from "@berth/placement";
 import { admissionName, deleteAdmission, findAdmission } from "../admission-cleanup.ts";
 import { architectureDocuments } from "../architecture-policies.ts";
-import { formatFault } from "../config/fault.ts";
 import type { RuleOptions } from "../config/settings.ts";
 import type { ConnectionOptions } from "../connection.ts";
 import { readDocuments } from "../document-session.ts";

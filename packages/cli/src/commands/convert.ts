@@ -1,11 +1,10 @@
 import { readFile, stat } from "node:fs/promises";
 import path from "node:path";
+import { type Fault, formatFault, hasErrors, inOrder, readYaml, type YamlDocument } from "@berth/host";
 import { isProtectedKey, reasons } from "@berth/placement";
 import { configReasons, faultsOfDocument, itemsOf } from "../config/documents.ts";
-import { type Fault, formatFault, hasErrors, inOrder } from "../config/fault.ts";
 import { API_VERSION } from "../config/kinds.ts";
 import { labelFolderOfFlags } from "../config/settings.ts";
-import { readYaml, type YamlDocument } from "../config/yaml.ts";
 import {
   type Conversion,
   type ConvertedRule,

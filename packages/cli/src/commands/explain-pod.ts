@@ -1,3 +1,4 @@
+import { formatFault } from "@berth/host";
 import { isApiError, type Node, type Pod, pods } from "@berth/kube";
 import { explainPod, type Footprints, ownedMarks, recordOf } from "@berth/placement";
 import { architectureDocuments } from "../architecture-policies.ts";
@@ -8,7 +9,6 @@ import {
   slimNode,
   viewImages,
 } from "../architecture-session.ts";
-import { formatFault } from "../config/fault.ts";
 import { readDocuments } from "../document-session.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
 import { explainPodFootprints, type FootprintOfPod } from "../footprint/explanation.ts";

@@ -1,3 +1,4 @@
+import { type Fault, formatFault } from "@berth/host";
 import {
   baseName,
   explainGates,
@@ -10,7 +11,6 @@ import {
   recordOf,
 } from "@berth/placement";
 import { type NodeArchitecture, viewNodeArchitecture } from "../architecture-session.ts";
-import { type Fault, formatFault } from "../config/fault.ts";
 import type { RuleOptions } from "../config/settings.ts";
 import type { ConnectionOptions } from "../connection.ts";
 import { readDocuments } from "../document-session.ts";

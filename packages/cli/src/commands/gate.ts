@@ -1,4 +1,6 @@
 /** `berth gate`: who is held by startup gates, and what a person does about it. */
+
+import { formatFault } from "@berth/host";
 import { isApiError, type Node, nodes } from "@berth/kube";
 import {
   explainGates,
@@ -14,7 +16,6 @@ import {
   signalGroups,
 } from "@berth/placement";
 import { createSilentLogger, EventRecorder, referenceTo } from "@berth/runtime";
-import { formatFault } from "../config/fault.ts";
 import type { RuleOptions } from "../config/settings.ts";
 import type { ConnectionOptions } from "../connection.ts";
 import { addTolerations, daemonSetName, findLacking } from "../daemonset-tolerations.ts";

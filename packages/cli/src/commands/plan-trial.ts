@@ -1,5 +1,5 @@
 /** `berth plan --try`: documents of files stand in for those of the cluster, as if they were applied. */
-import type { Fault } from "../config/fault.ts";
+import type { Fault } from "@berth/host";
 import type { Settings } from "../config/settings.ts";
 import type { DocumentKind } from "../document-kind.ts";
 import { assembleReadDocuments, type ReadDocuments } from "../document-session.ts";

@@ -1,3 +1,4 @@
+import { formatFault } from "@berth/host";
 import type { Node } from "@berth/kube";
 import {
   autoscalerHints,
@@ -23,7 +24,6 @@ import {
 } from "@berth/placement";
 import { architectureDocuments } from "../architecture-policies.ts";
 import { type ArchitectureView, viewArchitecture } from "../architecture-session.ts";
-import { formatFault } from "../config/fault.ts";
 import { loadSettings, type RuleOptions } from "../config/settings.ts";
 import type { ConnectionOptions } from "../connection.ts";
 import type { DocumentKind } from "../document-kind.ts";

@@ -2,8 +2,8 @@ import { randomUUID } from "node:crypto";
 import { access } from "node:fs/promises";
 import { hostname } from "node:os";
 import path from "node:path";
+import { duration, durationMs } from "@berth/host";
 import { connect, isApiError, type KubeClient, type ObjectReference } from "@berth/kube";
-import { duration, durationMs } from "@berth/placement";
 import {
   createJsonLogger,
   createMetricsRegistry,

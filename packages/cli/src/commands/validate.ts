@@ -1,10 +1,10 @@
 import { stat } from "node:fs/promises";
 import path from "node:path";
+import { type Fault, formatFault, hasErrors, inOrder } from "@berth/host";
 import { parseLabelFolder } from "@berth/placement";
 import { readFolder } from "@berth/runtime";
 import { architectureDocuments } from "../architecture-policies.ts";
 import { configReasons } from "../config/documents.ts";
-import { type Fault, formatFault, hasErrors, inOrder } from "../config/fault.ts";
 import { readLabelFolder, toFault } from "../config/label-folder.ts";
 import {
   isConfigFile,

@@ -1,9 +1,9 @@
 import { readFile } from "node:fs/promises";
 import path from "node:path";
+import { formatFault } from "@berth/host";
 import { labelRuleSpec } from "@berth/placement";
 import { describe, expect, it } from "vitest";
 import { readDocuments } from "./documents.ts";
-import { formatFault } from "./fault.ts";
 
 const HEAD = "apiVersion: berth.dev/v1alpha1\nkind: LabelFolder\nmetadata:\n  name: one\n";
 const RULE = "apiVersion: berth.dev/v1alpha1\nkind: LabelRule\nmetadata:\n  name: one\n";

@@ -1,8 +1,9 @@
 /** Configuration documents out of texts: every fault at once, each with its place. */
+
+import type { Fault } from "@berth/host";
+import { type Position, readYaml, type YamlDocument } from "@berth/host";
 import type * as z from "zod";
-import type { Fault } from "./fault.ts";
 import { API_VERSION, type ConfigDocument, documentSchema, isKind, type Kind, kinds } from "./kinds.ts";
-import { type Position, readYaml, type YamlDocument } from "./yaml.ts";
 
 /** A document together with where it stands. */
 export interface LocatedDocument extends Position {

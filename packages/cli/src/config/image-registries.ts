@@ -1,5 +1,5 @@
 /** `ImageRegistries`: how registries are reached, and how long what they said counts. A document of files only; at most one. */
-import { duration, durationMs } from "@berth/placement";
+import { duration, durationMs } from "@berth/host";
 import { parseReference } from "@berth/registry";
 import * as z from "zod";
 

@@ -1,8 +1,8 @@
 import path from "node:path";
+import type { Fault } from "@berth/host";
 import { type ParsedFolder, parseLabelFolder, type RuleProblem } from "@berth/placement";
 import { readFolder } from "@berth/runtime";
 import { configReasons } from "./documents.ts";
-import type { Fault } from "./fault.ts";
 import { isRuleFile, type LabelFolderSource } from "./settings.ts";
 
 /** A fault of a rule, with its file as the user would name it. */

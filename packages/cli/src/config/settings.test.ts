@@ -1,7 +1,7 @@
 import path from "node:path";
+import { formatFault } from "@berth/host";
 import { describe, expect, it } from "vitest";
 import { testFolder } from "../testing/harness.ts";
-import { formatFault } from "./fault.ts";
 import { labelFolderOfFlags, loadSettings, readConfigFiles, toSettings } from "./settings.ts";
 
 const documentFor = (name: string, folder: string): string =>

@@ -1,5 +1,7 @@
 /** From flags and configuration files to what Berth does. Everything wrong is told at once. */
 import path from "node:path";
+import type { Fault, Position } from "@berth/host";
+import { inOrder } from "@berth/host";
 import {
   type ArchitecturePolicySpec,
   type LabelOptions,
@@ -12,12 +14,9 @@ import { type FolderSnapshot, readFolder } from "@berth/runtime";
 import { CommandError, exitCodes } from "../exit-codes.ts";
 import type { AdmissionServerSpec } from "./admission-server.ts";
 import { configReasons, type LocatedDocument, readDocuments } from "./documents.ts";
-import type { Fault } from "./fault.ts";
-import { inOrder } from "./fault.ts";
 import type { ImageRegistriesSpec, RegistrySpec } from "./image-registries.ts";
 import type { Kind, Specs } from "./kinds.ts";
 import type { WorkerPoolsSpec } from "./worker-pools.ts";
-import type { Position } from "./yaml.ts";
 
 /** The options with which a command is given rules. */
 export interface RuleOptions {

@@ -1,7 +1,7 @@
+import { formatFault } from "@berth/host";
 import { PR_134_POOLS } from "@berth/placement";
 import { describe, expect, it } from "vitest";
 import { testFolder } from "../testing/harness.ts";
-import { formatFault } from "./fault.ts";
 import { readConfigFiles, type Settings, toSettings } from "./settings.ts";
 import { workerPoolConfig } from "./worker-pools.ts";
 

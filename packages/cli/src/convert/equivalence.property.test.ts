@@ -2,6 +2,8 @@
  * What a converted rule does on a node is what Node Feature Discovery would have done: its own evaluation, written down
  * here from its documentation, against ours, on nodes with the labels that its worker publishes.
  */
+
+import { readYaml } from "@berth/host";
 import {
   bindCapability,
   compileRules,
@@ -13,7 +15,6 @@ import {
 import { aNode } from "@berth/testcluster";
 import * as fc from "fast-check";
 import { expect, it } from "vitest";
-import { readYaml } from "../config/yaml.ts";
 import { toDeviceConfig } from "./device-options.ts";
 import { NFD_MARK } from "./nfd-labels.ts";
 import type { NfdExpression, NfdRule, NfdTerm } from "./nfd-schema.ts";

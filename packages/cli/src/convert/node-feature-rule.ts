@@ -1,4 +1,6 @@
 /** A NodeFeatureRule of Node Feature Discovery to LabelRules: exactly, or not at all and said so. */
+
+import type { Fault, YamlDocument } from "@berth/host";
 import {
   isProtectedKey,
   type LabelOutput,
@@ -8,8 +10,6 @@ import {
   type MatchGroup,
   type MatchTerm,
 } from "@berth/placement";
-import type { Fault } from "../config/fault.ts";
-import type { YamlDocument } from "../config/yaml.ts";
 import { type Conversion, type ConvertedRule, convertReasons, inGroups, toObjectName } from "./converted.ts";
 import { convertDevice, type DeviceConfig, type DeviceWork, isDeviceFeature } from "./nfd-devices.ts";
 import { type Converted, convertExpression, type Problem, seenByNfd } from "./nfd-expressions.ts";

@@ -1,7 +1,7 @@
 /** A folder of label rules to LabelRules, one for each file, that do the same. */
 import path from "node:path";
+import { hasErrors } from "@berth/host";
 import { labelRuleSpec, type MatchTerm } from "@berth/placement";
-import { hasErrors } from "../config/fault.ts";
 import { readLabelFolder } from "../config/label-folder.ts";
 import type { LabelFolderSource } from "../config/settings.ts";
 import { type Conversion, type ConvertedRule, convertReasons, inGroups, toObjectName } from "./converted.ts";

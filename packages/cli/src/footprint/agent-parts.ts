@@ -1,4 +1,6 @@
 /** What looks after the agents of footprints, put together: where they run, and that their DaemonSets follow. */
+
+import { createKeySource } from "@berth/host";
 import { type DaemonSet, daemonSets as daemonSetResource, type KubeClient, type Node } from "@berth/kube";
 import {
   type AgentLanding,
@@ -28,7 +30,6 @@ import {
   type MetricsRegistry,
   type ObjectKey,
 } from "@berth/runtime";
-import { createKeySource } from "../key-source.ts";
 import { FootprintAgents } from "./agents.ts";
 import type { NodeCounts } from "./counts.ts";
 import { followTaints } from "./nodes.ts";

@@ -1,6 +1,8 @@
 /** The agents of footprints as they run: on how many of the nodes that need one it is ready. */
+
+import { InformerSet, pick } from "@berth/host";
 import { type DaemonSet, type KubeClient, type Pod, type PodSpec, pods } from "@berth/kube";
-import { daemonSetQuery, type Footprint, InformerSet, pick } from "@berth/placement";
+import { daemonSetQuery, type Footprint } from "@berth/placement";
 import type { Clock, ClusterName, Component, Logger, MetricsRegistry, Running } from "@berth/runtime";
 
 export interface FootprintAgentsOptions {

@@ -1,4 +1,7 @@
 /** The parts of a running Berth that have to do with node footprints, put together. */
+
+import type { Fault } from "@berth/host";
+import { FaultReport } from "@berth/host";
 import type { Node } from "@berth/kube";
 import {
   type BoundCapability,
@@ -26,10 +29,8 @@ import type {
   MetricsRegistry,
   ObjectKey,
 } from "@berth/runtime";
-import type { Fault } from "../config/fault.ts";
 import type { Settings } from "../config/settings.ts";
 import type { Follow } from "../document-follower.ts";
-import { FaultReport } from "../fault-report.ts";
 import type { WebhookOwner } from "../webhook-server.ts";
 import { footprintWebhooks } from "./admission.ts";
 import { createAgentParts } from "./agent-parts.ts";

@@ -1,4 +1,6 @@
 /** What footprints say of themselves: those of the cluster in their status, those of files in the log. */
+
+import { ConditionLog, createKeySource } from "@berth/host";
 import type { KubeClient } from "@berth/kube";
 import {
   createFootprintStatusReconciler,
@@ -23,8 +25,6 @@ import {
   type MetricsRegistry,
   type ObjectKey,
 } from "@berth/runtime";
-import { ConditionLog } from "../condition-log.ts";
-import { createKeySource } from "../key-source.ts";
 import type { DocumentVersion } from "../source-documents.ts";
 import { createStatusController } from "../status-controller.ts";
 

@@ -1,6 +1,6 @@
 /** The document `ImageRegistries` made ready for use: files that it names are read. */
 import { readFile } from "node:fs/promises";
-import { durationMs } from "@berth/placement";
+import { durationMs } from "@berth/host";
 import {
   createRegistryClient,
   type ImageReference,

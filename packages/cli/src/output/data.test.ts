@@ -1,6 +1,6 @@
+import { readYaml } from "@berth/host";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { readYaml } from "../config/yaml.ts";
 import { toYaml } from "./data.ts";
 
 describe("toYaml", () => {

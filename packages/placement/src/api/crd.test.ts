@@ -1,11 +1,10 @@
 import path from "node:path";
+import { toStructuralSchema, withRules } from "@berth/host";
 import type { JSONSchemaProps } from "@berth/kube";
 import { describe, expect, it } from "vitest";
 import { stringify } from "yaml";
 import * as z from "zod";
 import { crds, customKinds } from "./crd.ts";
-import { toStructuralSchema } from "./crd-schema.ts";
-import { withRules } from "./schema.ts";
 
 /** What kubectl apply can take: the last applied document goes into an annotation of at most 256 KiB. */
 const MAX_DOCUMENT_BYTES = 200_000;

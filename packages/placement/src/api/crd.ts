@@ -1,4 +1,6 @@
 /** The CustomResourceDefinitions of Berth, made from the zod schemas that files are read with. */
+
+import { toStructuralSchema } from "@berth/host";
 import {
   apiVersionOf,
   type CustomResourceColumnDefinition,
@@ -14,7 +16,6 @@ import { nodeFootprintKind } from "../footprint/resource.ts";
 import { labelRuleKind } from "../labels/resource.ts";
 import { startupGateKind } from "../startup-gate/resource.ts";
 import { workerPoolKind } from "../worker-pool/resource.ts";
-import { toStructuralSchema } from "./crd-schema.ts";
 
 /** A kind that Berth adds to the API: all that its CRD is made of. */
 export interface CustomKind {

@@ -1,6 +1,6 @@
 /** From `ArchitecturePolicy` documents to policies in force. */
 
-import { durationMs } from "../api/duration.ts";
+import { durationMs } from "@berth/host";
 import { reasons } from "../api/reasons.ts";
 import type { Policy } from "../node/capability.ts";
 import { type MarkId, ownValue, taintId } from "../node/mark.ts";

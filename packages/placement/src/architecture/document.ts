@@ -1,8 +1,7 @@
 /** `ArchitecturePolicy`, `berth.dev/v1alpha1`: pods run only where all their images do. */
+
+import { duration, labelKey, type Selector, selector, withRules } from "@berth/host";
 import * as z from "zod";
-import { duration } from "../api/duration.ts";
-import { withRules } from "../api/schema.ts";
-import { labelKey, type Selector, selector } from "../api/selector.ts";
 
 /** The taint key of archaware-controller, whose clusters are served unchanged: `./README.md`. */
 export const ORIGINAL_ARCHITECTURE_KEY = "supported-arch";

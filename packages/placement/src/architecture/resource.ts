@@ -1,9 +1,10 @@
 /** `ArchitecturePolicy` as the API server serves it: resource, status and how kubectl shows it. */
+
+import { conditions, observedGeneration } from "@berth/host";
 import { type Condition, defineResource, type KubeObject, type ObjectMeta, type Resource } from "@berth/kube";
 import * as z from "zod";
 import type { CustomKind } from "../api/crd.ts";
 import { API_GROUP, API_GROUP_VERSION } from "../api/group.ts";
-import { conditions, observedGeneration } from "../api/status.ts";
 import { type ArchitecturePolicyStatus, architecturePolicySpec } from "./document.ts";
 
 /** An ArchitecturePolicy on the wire. */

@@ -1,5 +1,5 @@
 /** From one `NodeFootprint` document to a footprint: explicit field before preset before default. */
-import { durationMs } from "../api/duration.ts";
+import { durationMs } from "@berth/host";
 import { parseQuantity } from "../node/quantity.ts";
 import { isEmptySelector } from "../node/selector.ts";
 import type {

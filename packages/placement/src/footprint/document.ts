@@ -1,8 +1,7 @@
 /** `NodeFootprint`, `berth.dev/v1alpha1`: an agent runs only on the nodes whose pods need it. */
+
+import { duration, labelKey, labelValue, type Selector, selector, text, withRules } from "@berth/host";
 import * as z from "zod";
-import { duration } from "../api/duration.ts";
-import { text, withRules } from "../api/schema.ts";
-import { labelKey, labelValue, type Selector, selector } from "../api/selector.ts";
 import { annotationKeyProblem } from "../node/validate.ts";
 import { DNS_LABEL, type FootprintWait, footprintWait } from "./wait/document.ts";
 

@@ -1,6 +1,7 @@
 /** `NodeFootprint` documents made ready for use. Plain data. */
+
+import type { Selector } from "@berth/host";
 import type { ResourceRequirements, SecurityContext } from "@berth/kube";
-import type { Selector } from "../api/selector.ts";
 import type { Policy } from "../node/capability.ts";
 import type { SourceFault } from "../node/sources.ts";
 import type { NodeFootprintSpec } from "./document.ts";

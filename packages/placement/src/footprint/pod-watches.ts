@@ -1,6 +1,6 @@
+import { InformerSet, pick, type WantedInformer } from "@berth/host";
 import { type Container, type KubeClient, type Pod, type PodSpec, pods, type Volume } from "@berth/kube";
 import type { Change, Clock, ClusterName, Component, Logger, MetricsRegistry, Running } from "@berth/runtime";
-import { InformerSet, pick, type WantedInformer } from "../node/informer-set.ts";
 import { ownValue } from "../node/mark.ts";
 import { nodeOf, nodesOfChange } from "../node/pod-nodes.ts";
 import { selectorText } from "../node/selector.ts";

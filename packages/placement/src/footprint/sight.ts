@@ -1,8 +1,9 @@
 /** What footprints see, put together: pods, their owners, their namespaces and volumes, and the agents' DaemonSets. */
+
+import { NamespaceWatch } from "@berth/host";
 import type { KubeClient, Pod } from "@berth/kube";
 import type { Change, Clock, ClusterName, Component, Logger, MetricsRegistry, Random } from "@berth/runtime";
 import type { DaemonSetWatch } from "../node/daemonset-watch.ts";
-import { NamespaceWatch } from "../node/namespace-watch.ts";
 import { isEmptySelector } from "../node/selector.ts";
 import { isAgentChecked } from "./agent/check.ts";
 import { FOOTPRINT, type Footprint, type NeedingPods, type PodGrouping } from "./footprint.ts";

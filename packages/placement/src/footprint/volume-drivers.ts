@@ -1,3 +1,4 @@
+import { InformerSet, pick } from "@berth/host";
 import {
   type KubeClient,
   type PersistentVolume,
@@ -6,7 +7,6 @@ import {
   persistentVolumes,
 } from "@berth/kube";
 import type { Clock, ClusterName, Component, Logger, MetricsRegistry } from "@berth/runtime";
-import { InformerSet, pick } from "../node/informer-set.ts";
 import { ownValue } from "../node/mark.ts";
 import type { FootprintSight } from "./footprint-sight.ts";
 

@@ -1,7 +1,7 @@
 /** `LabelRule`, `berth.dev/v1alpha1`: labels derived from what a node is. One schema for CRD, files, types and docs. */
+
+import { duration, labelKeyValidations, labelValueValidations, text, withRules } from "@berth/host";
 import * as z from "zod";
-import { duration } from "../api/duration.ts";
-import { labelKeyValidations, labelValueValidations, text, withRules } from "../api/schema.ts";
 import { annotationKeyProblem, labelKeyProblem, labelValueProblem } from "../node/validate.ts";
 
 /** Where on a Node a fact is read. */
@@ -103,7 +103,7 @@ export interface LabelRuleSpec {
   readonly confirmAbovePercent?: number | undefined;
 }
 
-export { durationMs } from "../api/duration.ts";
+export { durationMs } from "@berth/host";
 
 const MAX_TERMS = 32;
 const MAX_VALUES = 64;

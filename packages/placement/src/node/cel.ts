@@ -2,7 +2,7 @@
  * Expressions in CEL that all capabilities use, as the API server evaluates them on the object that is created. Texts of
  * documents only ever come in as quoted literals.
  */
-import type { Selector, SelectorRequirement } from "../api/selector.ts";
+import type { Selector, SelectorRequirement } from "@berth/host";
 
 /** The tolerations of the pods of the DaemonSet, none when they have none. */
 export const podTolerations = "object.spec.template.spec.?tolerations.orValue([])";

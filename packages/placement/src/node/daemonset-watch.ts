@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
+import { InformerSet, pick } from "@berth/host";
 import { type DaemonSet, type DaemonSetStatus, daemonSets, type KubeClient, type PodSpec } from "@berth/kube";
 import type {
   Change,
@@ -12,7 +13,6 @@ import type {
   Running,
 } from "@berth/runtime";
 import type { GateSight } from "../startup-gate/gate.ts";
-import { InformerSet, pick } from "./informer-set.ts";
 import { slimPodMetadata, slimPodSpec } from "./pod-fields.ts";
 
 export interface DaemonSetWatchOptions {

@@ -1,6 +1,7 @@
 /** What is kept of pods, and of templates of pods: where they may go, and which images they run. */
+
+import { pick } from "@berth/host";
 import type { ObjectMeta, PodSpec } from "@berth/kube";
-import { pick } from "./informer-set.ts";
 
 const PLACEMENT = [
   "nodeName",

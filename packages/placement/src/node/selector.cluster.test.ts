@@ -1,9 +1,10 @@
 /** The API server as the judge: it selects by our text what we select ourselves. */
+
+import type { SelectorRequirement } from "@berth/host";
 import { configMaps, type KubeClient } from "@berth/kube";
 import { sharedTestCluster } from "@berth/testcluster";
 import * as fc from "fast-check";
 import { beforeAll, describe, expect, it } from "vitest";
-import type { SelectorRequirement } from "../api/selector.ts";
 import { matchesSelector, selectorText } from "./selector.ts";
 
 const NAMESPACE = "default";

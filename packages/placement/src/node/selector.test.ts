@@ -1,8 +1,8 @@
+import type { Selector } from "@berth/host";
 import type { NodeSelectorRequirement, NodeSelectorTerm } from "@berth/kube";
 import { aNode } from "@berth/testcluster";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { Selector } from "../api/selector.ts";
 import {
   isEmptySelector,
   matchesNodeSelectorTerms,

@@ -1,6 +1,7 @@
 /** Label selectors and node selector terms, by the rules of Kubernetes. Of a map only its own properties are labels. */
+
+import type { Selector } from "@berth/host";
 import type { LabelSelector, Node, NodeSelectorRequirement, NodeSelectorTerm } from "@berth/kube";
-import type { Selector } from "../api/selector.ts";
 import { ownValue } from "./mark.ts";
 import { labelKeyProblem, labelValueProblem } from "./validate.ts";
 

@@ -1,4 +1,6 @@
 /** What the webhook configurations of all capabilities have in common. Pure. */
+
+import type { Selector, SelectorRequirement } from "@berth/host";
 import type {
   LabelSelectorRequirement,
   MatchCondition,
@@ -7,7 +9,6 @@ import type {
   WebhookClientConfig,
 } from "@berth/kube";
 import { baseName } from "../api/keys.ts";
-import type { Selector, SelectorRequirement } from "../api/selector.ts";
 import { selectorCel } from "./cel.ts";
 
 /** How the API server reaches Berth. */

@@ -1,8 +1,9 @@
 /** From `StartupGate` documents to gates in force. */
-import { durationMs } from "../api/duration.ts";
+
+import type { Selector } from "@berth/host";
+import { durationMs } from "@berth/host";
 import { MARKS_ANNOTATION } from "../api/keys.ts";
 import { type Reason, reasons } from "../api/reasons.ts";
-import type { Selector } from "../api/selector.ts";
 import { annotationId, type MarkId, parseMarkId, taintId } from "../node/mark.ts";
 import type { MarkSet } from "../node/mark-set.ts";
 import { isEmptySelector, selectorFaults } from "../node/selector.ts";

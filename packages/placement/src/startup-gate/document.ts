@@ -1,8 +1,7 @@
 /** `StartupGate`, `berth.dev/v1alpha1`: what a fresh node has to show before pods may run on it. */
+
+import { duration, labelKey, labelValue, type Selector, selector, text, withRules } from "@berth/host";
 import * as z from "zod";
-import { duration } from "../api/duration.ts";
-import { text, withRules } from "../api/schema.ts";
-import { labelKey, labelValue, type Selector, selector } from "../api/selector.ts";
 import { annotationKeyProblem } from "../node/validate.ts";
 
 /** The keys of nodetaintshandler, whose clusters are served unchanged: `./README.md`. */

@@ -1,3 +1,4 @@
+import { InformerSet, pick, type WantedInformer } from "@berth/host";
 import {
   type ContainerStatus,
   type KubeClient,
@@ -7,7 +8,6 @@ import {
   pods,
 } from "@berth/kube";
 import type { Clock, ClusterName, Component, Logger, MetricsRegistry, Running } from "@berth/runtime";
-import { InformerSet, pick, type WantedInformer } from "../node/informer-set.ts";
 import { nodeOf, nodesOfChange } from "../node/pod-nodes.ts";
 import type { GateSight, PodQuery } from "./gate.ts";
 

@@ -1,9 +1,10 @@
 /** `StartupGate` as the API server serves it: resource, status and how kubectl shows it. */
+
+import { conditions, observedGeneration } from "@berth/host";
 import { type Condition, defineResource, type KubeObject, type ObjectMeta, type Resource } from "@berth/kube";
 import * as z from "zod";
 import type { CustomKind } from "../api/crd.ts";
 import { API_GROUP, API_GROUP_VERSION } from "../api/group.ts";
-import { conditions, observedGeneration } from "../api/status.ts";
 import { MAX_FIRST_NODES } from "../labels/document.ts";
 import { type StartupGateStatus, startupGateSpec } from "./document.ts";
 

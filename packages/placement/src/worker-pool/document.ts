@@ -1,7 +1,8 @@
 /** `WorkerPool`, `ate.dev/v1alpha1`, as agent-substrate defines it: what users write, and what is said back. */
+
+import { conditions } from "@berth/host";
 import type { Condition, NodeAffinity, ResourceRequirements, Toleration } from "@berth/kube";
 import * as z from "zod";
-import { conditions } from "../api/status.ts";
 
 export const sandboxClasses = ["gvisor", "microvm"] as const;
 export type SandboxClass = (typeof sandboxClasses)[number];

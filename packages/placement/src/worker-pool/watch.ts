@@ -1,4 +1,6 @@
 /** The WorkerPools of the cluster and what stands for them, read while somebody needs them. */
+
+import { InformerSet, pick } from "@berth/host";
 import { type Deployment, deployments, type KubeClient, type KubeObject } from "@berth/kube";
 import {
   type Change,
@@ -13,7 +15,6 @@ import {
   type Running,
 } from "@berth/runtime";
 import { controllerOf, groupOf } from "../footprint/owner-reference.ts";
-import { InformerSet, pick } from "../node/informer-set.ts";
 import { ownEntry } from "../node/managed-fields.ts";
 import { poolNameOf, WORKER_POOL_FIELD_MANAGER, WORKER_POOL_GROUP } from "./keys.ts";
 import { type WorkerPool, workerPools } from "./resource.ts";

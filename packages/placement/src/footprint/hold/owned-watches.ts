@@ -1,4 +1,6 @@
 /** What owners own whose deletion waits. Of it only metadata is read. */
+
+import { InformerSet, pick, type WantedInformer } from "@berth/host";
 import type { KubeClient, KubeObject } from "@berth/kube";
 import {
   type Change,
@@ -10,7 +12,6 @@ import {
   type Running,
   whenAborted,
 } from "@berth/runtime";
-import { InformerSet, pick, type WantedInformer } from "../../node/informer-set.ts";
 import type { GroupVersionResource } from "../footprint.ts";
 import type { HeldOwner } from "../footprint-sight.ts";
 import type { Guard, OwnedObject } from "./decide.ts";

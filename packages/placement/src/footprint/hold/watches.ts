@@ -1,4 +1,6 @@
 /** The owners that footprints hold, and what these own while their deletion waits. Of both only metadata is read. */
+
+import { pick } from "@berth/host";
 import type { KubeClient, KubeObject, Pod } from "@berth/kube";
 import {
   type Change,
@@ -14,7 +16,6 @@ import {
   whenAborted,
 } from "@berth/runtime";
 import { isRuleKnown } from "../../node/capability.ts";
-import { pick } from "../../node/informer-set.ts";
 import type { Footprint, Footprints, GroupVersionResource, OwnerHold } from "../footprint.ts";
 import type { FootprintSight, HeldOwner } from "../footprint-sight.ts";
 import type { Guard, OwnedObject } from "./decide.ts";

@@ -1,7 +1,7 @@
 /** `spec.wait` of a NodeFootprint: the container by which pods wait for the agent of their node. */
+
+import { duration, withRules } from "@berth/host";
 import * as z from "zod";
-import { duration } from "../../api/duration.ts";
-import { withRules } from "../../api/schema.ts";
 
 /** Amounts as Kubernetes writes them: `50m`, `32Mi`. What a container of a shell can have, and quotas ask for. */
 export interface WaitAmounts {

@@ -1,6 +1,7 @@
 /** The sight of a gate over a list of objects, as the informers would give it. */
+
+import type { Selector } from "@berth/host";
 import type { DaemonSet, Pod } from "@berth/kube";
-import type { Selector } from "../../api/selector.ts";
 import { matchesSelector, selectorText } from "../../node/selector.ts";
 import { compileGates } from "../compile.ts";
 import { type StartupGateSpec, startupGateSpec } from "../document.ts";

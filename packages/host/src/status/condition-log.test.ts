@@ -1,5 +1,4 @@
 import type { Condition } from "@berth/kube";
-import { isGoodFootprintCondition } from "@berth/placement";
 import type { LogFields, Logger } from "@berth/runtime";
 import { describe, expect, it } from "vitest";
 import { ConditionLog } from "./condition-log.ts";
@@ -20,7 +19,10 @@ function aLog() {
     error: write("error"),
     with: () => log,
   };
-  return { lines, said: new ConditionLog({ noun: "footprint", isGood: isGoodFootprintCondition, log }) };
+  return {
+    lines,
+    said: new ConditionLog({ noun: "footprint", isGood: ({ status }) => status === "True", log }),
+  };
 }
 
 const condition = (type: string, status: Condition["status"], reason: string, message = ""): Condition => ({

@@ -1,4 +1,4 @@
-import type { Fault } from "./config/fault.ts";
+import type { Fault } from "./fault.ts";
 
 /** Tells each fault when it appears, and again only after it was gone. */
 export class FaultReport {

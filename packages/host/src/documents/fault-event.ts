@@ -1,6 +1,6 @@
 import type { ObjectReference } from "@berth/kube";
 import type { EventInput } from "@berth/runtime";
-import type { Fault } from "./config/fault.ts";
+import type { Fault } from "./fault.ts";
 
 /** The Event for a fault of a file: where, and what follows from it. */
 export function faultEvent(
