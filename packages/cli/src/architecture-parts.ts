@@ -19,7 +19,6 @@ import {
   ArchitectureTally,
   architecturePolicies,
   BOOTSTRAP_ANNOTATION,
-  type BoundCapability,
   bindArchitecture,
   createArchitectureMetrics,
   createArchitectureStatusReconciler,
@@ -28,7 +27,6 @@ import {
   createPodReconciler,
   type DaemonSetWatch,
   FirstPass,
-  type NodeObserver,
   taintKeys,
   type WorkloadObserver,
   WorkloadPass,
@@ -37,7 +35,6 @@ import {
 import {
   type Clock,
   type ClusterName,
-  type Component,
   type Controller,
   createController,
   type EventRecorder,
@@ -53,11 +50,11 @@ import { createPodMisses } from "./architecture-misses.ts";
 import { createArchitectureHub } from "./architecture-policies.ts";
 import { createArchitectureReview } from "./architecture-review.ts";
 import { ArchitectureWatches } from "./architecture-watches.ts";
-import type { Settings } from "./config/settings.ts";
 import type { Follow } from "./document-follower.ts";
 import type { ImageLibrary } from "./images/image-library.ts";
 import { createStatusController } from "./status-controller.ts";
 import type { WebhookOwner } from "./webhook-server.ts";
+import type { Wired } from "./wired.ts";
 
 export interface ArchitectureSurroundings {
   readonly client: KubeClient;
@@ -81,26 +78,12 @@ export interface ArchitectureSurroundings {
   readonly recheckAll: () => void;
 }
 
-export interface ArchitectureParts {
-  readonly capability: BoundCapability;
+export interface ArchitectureParts extends Wired {
   readonly policies: () => ArchitecturePolicies | undefined;
-  readonly observer: NodeObserver;
   /** Answers the API server. */
   readonly webhooks: WebhookOwner;
-  /** Gets the configuration files as they change. */
-  readonly onSettings: (settings: Settings) => void;
-  /** DaemonSets have become known. */
-  readonly daemonSetsSynced: () => void;
-  /** There is another version of a DaemonSet, or it is gone. */
-  readonly daemonSetChanged: (key: ObjectKey) => void;
   /** The state of admission has changed. */
   readonly askStatuses: () => void;
-  /** Unscheduled pods and namespaces; they are read while a policy is in force. */
-  readonly watches: readonly Component[];
-  /** Follows the policies of the cluster. */
-  readonly follower: Component;
-  /** What the leader runs. */
-  readonly elected: readonly Component[];
 }
 
 /** A pod changes several times while it is made: once is enough. Milliseconds. */
@@ -335,6 +318,20 @@ export function createArchitectureParts(around: ArchitectureSurroundings): Archi
         clock,
       }),
   });
+  sets.subscribe({
+    onSynced: () => askAll(),
+    onVersion: ({ object }) => setSource.ask([keyOf(cluster, object)], "high"),
+  });
+  const follower = around.follow({
+    resource: architecturePolicies,
+    documents: objects,
+    capability: ARCHITECTURE,
+    whenAway: "release",
+    annotations: [BOOTSTRAP_ANNOTATION],
+    onDocuments: (read) => hub.setCluster(read),
+    onUnreadable: () => hub.settle(),
+    onNodes: () => firstPass.check(),
+  });
 
   return {
     capability: bindArchitecture({ policies: inForce, tainting: (rule) => bootstraps.tainting(rule) }),
@@ -358,23 +355,22 @@ export function createArchitectureParts(around: ArchitectureSurroundings): Archi
       onPod: (result) => architectureMetrics.admitted(result),
     }),
     onSettings: ({ architecturePolicies: read }) => hub.setConfig(read),
-    daemonSetsSynced: () => askAll(),
-    daemonSetChanged: (key) => setSource.ask([key], "high"),
     askStatuses() {
       misses.changed();
       statuses.askAll();
     },
-    watches: watches.components,
-    follower: around.follow({
-      resource: architecturePolicies,
-      documents: objects,
-      capability: ARCHITECTURE,
-      whenAway: "release",
-      annotations: [BOOTSTRAP_ANNOTATION],
-      onDocuments: (read) => hub.setCluster(read),
-      onUnreadable: () => hub.settle(),
-      onNodes: () => firstPass.check(),
-    }),
-    elected: [review.component, leftovers.component, podController, setController, statuses.controller],
+    components: {
+      // Unscheduled pods and namespaces are read while a policy is in force.
+      caches: [...watches.components, ...images.always],
+      everywhere: [follower],
+      elected: [
+        review.component,
+        leftovers.component,
+        podController,
+        setController,
+        statuses.controller,
+        ...images.elected,
+      ],
+    },
   };
 }

@@ -2,14 +2,7 @@
 
 import type { Fault } from "@berth/host";
 import { faultEvent } from "@berth/host";
-import {
-  type KubeClient,
-  type KubeObject,
-  type Node,
-  nodes,
-  type ObjectReference,
-  type Resource,
-} from "@berth/kube";
+import { type KubeClient, type Node, nodes, type ObjectReference } from "@berth/kube";
 import {
   architecturePolicies,
   type BoundCapability,
@@ -30,25 +23,19 @@ import {
   type ClusterName,
   type Controller,
   clusterName,
-  createController,
-  createInformer,
-  createMetricsRegistry,
+  createRuntime,
   createSilentLogger,
-  EventRecorder,
-  guardClient,
-  type HealthCheck,
   type Informer,
   keyOf,
-  LeaderElector,
   type Logger,
-  Manager,
   type MetricsRegistry,
   or,
+  PROBES,
   problemOf,
   type RunEnd,
+  type Runtime,
+  START_STAGES,
   systemClock,
-  toSelf,
-  watchFor,
 } from "@berth/runtime";
 import { createAdmission } from "./admission.ts";
 import { createArchitectureParts } from "./architecture-parts.ts";
@@ -63,12 +50,16 @@ import { createLabelParts } from "./label-parts.ts";
 import { grantOfNodePatch, NodeAccess } from "./node-access.ts";
 import { NodeLog } from "./node-log.ts";
 import { createPlaceStore } from "./place-config-map.ts";
-import { createProbes, nodesReadCheck, type ProbeOptions, type Probes } from "./probes.ts";
+import { declareProblems, nodesReadCheck } from "./probes.ts";
 import { slimNode } from "./slim-node.ts";
 import { type AdmissionSettings, WEBHOOK } from "./webhook-server.ts";
+import type { Wired } from "./wired.ts";
 import { createWorkerPoolParts } from "./worker-pool-parts.ts";
 
-export interface BerthOptions extends ProbeOptions {
+export interface BerthOptions {
+  /** `:8080`, `127.0.0.1:0`; `0` is off. Default off. */
+  readonly metricsBindAddress?: string;
+  readonly healthProbeBindAddress?: string;
   readonly client: KubeClient;
   /** Ends it, in order. Disposing does the same. */
   readonly signal?: AbortSignal;
@@ -131,24 +122,18 @@ const COALESCE_MS = 100;
 export async function startBerth(options: BerthOptions): Promise<RunningBerth> {
   const stop = new AbortController();
   const signal = options.signal === undefined ? stop.signal : AbortSignal.any([options.signal, stop.signal]);
-  const parts = assemble(options, options.registries ?? (await readRegistrySettings()));
-  const manager = parts.manager;
-  const ended = manager.run(signal);
-  await Promise.race([parts.listening, ended]);
-  const end = parts.failedToListen();
-  if (end !== undefined) {
-    await ended;
-    throw end;
-  }
+  const { runtime, ...parts } = assemble(options, options.registries ?? (await readRegistrySettings()));
+  const ended = runtime.run(signal);
+  const early = await Promise.race([runtime.listening, ended]);
+  if (early?.reason === "failed" && early.component === PROBES) throw early.error;
   return {
-    nodes: parts.nodes,
-    capabilities: parts.capabilities,
-    metrics: parts.metrics,
-    metricsUrl: parts.servers()?.metricsUrl,
-    healthUrl: parts.servers()?.healthUrl,
+    ...parts,
+    metrics: runtime.metrics,
+    metricsUrl: runtime.metricsUrl,
+    healthUrl: runtime.healthUrl,
     ended,
     problems: () =>
-      manager.readyChecks.flatMap((one) => {
+      runtime.readyChecks.flatMap((one) => {
         const problem = problemOf(one);
         return problem === undefined ? [] : [`${one.name}: ${problem}`];
       }),
@@ -159,39 +144,41 @@ export async function startBerth(options: BerthOptions): Promise<RunningBerth> {
   };
 }
 
-interface Parts extends Omit<Probes, "component"> {
-  readonly manager: Manager;
-  readonly nodes: Informer<Node>;
-  readonly capabilities: readonly BoundCapability[];
-  readonly metrics: MetricsRegistry;
+interface Assembled extends Pick<RunningBerth, "nodes" | "capabilities"> {
+  readonly runtime: Runtime;
 }
 
-function assemble(options: BerthOptions, registries: RegistrySettings): Parts {
-  const { clock = systemClock, log = createSilentLogger(), installation = "berth" } = options;
-  const { identity = "berth", lease, crdGraceMs: graceMs = CRD_GRACE_MS } = options;
-  const metrics = options.metrics ?? createMetricsRegistry();
-  const common = { clock, log, metrics };
-  const election = lease && new LeaderElector({ client: options.client, lease, identity, ...common });
-  const mayWrite = (): boolean => election?.mayWrite ?? true;
-  const client = guardClient(options.client, { clock, log, mayWrite, grantOf: grantOfNodePatch });
-  const events = new EventRecorder({ client, reportingInstance: identity, ...common });
-  const informer = createInformer<Node>({
-    client,
+function assemble(options: BerthOptions, registries: RegistrySettings): Assembled {
+  const { clock = systemClock, log = createSilentLogger(), installation = "berth", namespace } = options;
+  const { identity = "berth", lease, crdGraceMs: graceMs = CRD_GRACE_MS, metricsBindAddress } = options;
+  const runtime = createRuntime({
+    name: "berth",
+    reportingController: "berth.dev/controller",
+    client: options.client,
     cluster: CLUSTER,
-    resource: nodes,
+    identity,
+    grantOf: grantOfNodePatch,
+    // The Service of the webhook leads to ready pods: one capability that cannot work must not take the others from it.
+    vital: [WEBHOOK],
+    clock,
+    log,
+    ...(lease && { lease }),
+    ...(options.metrics && { metrics: options.metrics }),
+    ...(metricsBindAddress !== undefined && { metricsBindAddress }),
+    ...(options.healthProbeBindAddress !== undefined && {
+      healthBindAddress: options.healthProbeBindAddress,
+    }),
+  });
+  const { client, events, metrics } = runtime;
+  const informer = runtime.informer<Node>(nodes, {
     project: slimNode,
     indexes: { [HELD_AGAIN]: heldAgainBy },
     // Each node is decided by itself, so writing begins while the snapshot arrives. Who has yet to be elected has time,
     // and should not lead before it can read.
     eager: lease === undefined,
-    ...common,
   });
-  const documentsOf = <T extends KubeObject>(resource: Resource<T>): Informer<T> =>
-    createInformer<T>({ client, cluster: CLUSTER, resource, optional: true, ...common });
-  const rules = documentsOf(labelRules);
-  const gateInformer = documentsOf(startupGates);
-  const policyInformer = documentsOf(architecturePolicies);
-  const footprintInformer = documentsOf(nodeFootprints);
+  runtime.readyChecks.push(nodesReadCheck(informer));
+  declareProblems(metrics, runtime.readyChecks);
   const recheck = (name: string): void =>
     controller.enqueue(keyOf(CLUSTER, { metadata: { name } }), { priority: "high" });
   const recheckAll = (): void => {
@@ -202,117 +189,76 @@ function assemble(options: BerthOptions, registries: RegistrySettings): Parts {
     log[severity === "error" ? "error" : "warn"](message, { file, line, column, reason });
     if (options.self !== undefined) events.record(faultEvent(fault, options.self));
   };
-  const onAway = createAwayReport({ events, self: options.self, ...common });
+  const onAway = createAwayReport({ events, self: options.self, metrics, log });
   const follow: Follow = (kind) =>
     createDocumentFollower(kind, { client, nodes: informer, installation, clock, graceMs, onAway });
+  const optional = { optional: true } as const;
+  const common = { client, cluster: CLUSTER, installation, nodes: informer, follow, events, onFault };
+  const machine = { clock, log, metrics };
+  const daemonSets = new DaemonSetWatch({ client, cluster: CLUSTER, ...machine });
   const labels = createLabelParts(options, {
-    client,
-    cluster: CLUSTER,
-    nodes: informer,
-    rules,
-    follow,
-    events,
-    installation,
+    ...common,
+    ...machine,
+    rules: runtime.informer(labelRules, optional),
     onChange: recheckAll,
-    onFault,
     onSettings(settings) {
-      gates.onSettings(settings);
-      architecture.onSettings(settings);
-      footprints.onSettings(settings);
-      workerPools.onSettings(settings);
+      for (const { onSettings } of wired) onSettings?.(settings);
     },
-    ...common,
-  });
-  const daemonSets = new DaemonSetWatch({
-    client,
-    cluster: CLUSTER,
-    onChange() {
-      gates.daemonSetsChanged();
-      footprints.daemonSetsChanged();
-    },
-    onSynced: () => architecture.daemonSetsSynced(),
-    onVersion({ object }) {
-      const key = keyOf(CLUSTER, object);
-      architecture.daemonSetChanged(key);
-      footprints.daemonSetChanged(key);
-    },
-    ...common,
   });
   const gates = createGateParts({
-    client,
-    cluster: CLUSTER,
-    nodes: informer,
-    gates: gateInformer,
-    follow,
+    ...common,
+    ...machine,
+    gates: runtime.informer(startupGates, optional),
     daemonSets,
-    events,
-    installation,
     labels,
     backfillAtStart: options.backfillAtStart ?? false,
     admission: () => admission?.ofNodes(),
     directBinding: () => admission?.ofBindings(),
     onChange: () => admission?.gatesChanged(),
-    onFault,
     recheck,
     recheckAll,
-    ...common,
-  });
-  const { namespace } = options;
-  const images = createImageLibrary({
-    client,
-    cluster: CLUSTER,
-    installation,
-    ...(namespace !== undefined && { namespace }),
-    registries,
-    ...common,
   });
   const architecture = createArchitectureParts({
-    client,
-    cluster: CLUSTER,
-    nodes: informer,
-    policies: policyInformer,
-    follow,
-    daemonSets,
-    images,
-    events,
-    ownNamespace: namespace,
-    admission: () => admission?.ofPods(),
-    onChange: () => admission?.policiesChanged(),
-    onFault,
-    recheckAll,
     ...common,
-  });
-  const footprints = createFootprintParts({
-    client,
-    cluster: CLUSTER,
-    installation,
-    nodes: informer,
-    footprints: footprintInformer,
-    follow,
+    ...machine,
+    policies: runtime.informer(architecturePolicies, optional),
     daemonSets,
-    events,
-    admission: () => admission?.ofWaits(),
-    onChange: () => admission?.footprintsChanged(),
-    onFault,
-    recheck,
-    recheckAll,
-    ...common,
-  });
-  const workerPools = createWorkerPoolParts({ client, cluster: CLUSTER, events, ...common });
-  const admission =
-    options.admission &&
-    createAdmission(options.admission, {
+    images: createImageLibrary({
       client,
       cluster: CLUSTER,
       installation,
-      nodes: informer,
+      ...(namespace !== undefined && { namespace }),
+      registries,
+      ...machine,
+    }),
+    ownNamespace: namespace,
+    admission: () => admission?.ofPods(),
+    onChange: () => admission?.policiesChanged(),
+    recheckAll,
+  });
+  const footprints = createFootprintParts({
+    ...common,
+    ...machine,
+    footprints: runtime.informer(nodeFootprints, optional),
+    daemonSets,
+    admission: () => admission?.ofWaits(),
+    onChange: () => admission?.footprintsChanged(),
+    recheck,
+    recheckAll,
+  });
+  const workerPools = createWorkerPoolParts({ client, cluster: CLUSTER, events, ...machine });
+  const wired: readonly Wired[] = [labels, gates, architecture, footprints, workerPools];
+  const admission =
+    options.admission &&
+    createAdmission(options.admission, {
+      ...common,
+      ...machine,
       gates,
       architecture,
       footprints,
       ...(lease && { lease }),
-      ...common,
     });
-  const capabilities = [labels.capability, gates.capability, architecture.capability, footprints.capability];
+  const capabilities = wired.flatMap(({ capability }) => capability ?? []);
   const nodeLog = new NodeLog({ clock, log });
   const access = new NodeAccess(client);
   const writer = new NodeWriter({
@@ -323,73 +269,28 @@ function assemble(options: BerthOptions, registries: RegistrySettings): Parts {
     clock,
     events,
     metrics,
-    observer: tellAll([labels.observer, gates.observer, architecture.observer, footprints.observer, nodeLog]),
+    observer: tellAll([...wired.flatMap(({ observer }) => observer ?? []), nodeLog]),
     breakers: labels.breakers,
     places: new DeclaredPlaces(
       clock,
       namespace === undefined ? undefined : createPlaceStore(client, { namespace, installation }),
     ),
   });
-  const controller: Controller = createController({
+  for (const component of [access, nodeLog]) runtime.add(component, "elected");
+  const controller: Controller = runtime.addController<Node>({
     name: "nodes",
+    for: nodes,
+    predicate: or(nodeMarksChanged, labelFactsChanged),
     reconcile: writer.reconcile,
-    sources: [
-      watchFor<Node>({
-        informer,
-        predicate: or(nodeMarksChanged, labelFactsChanged),
-        map: toSelf(CLUSTER),
-      }),
-    ],
     queue: { coalesceMs: COALESCE_MS },
-    ...common,
   });
-  const checks: HealthCheck[] = [];
-  const probes = createProbes(options, { checks, metrics, log, clock });
-  const manager = new Manager({
-    always: [
-      [probes.component],
-      [events, labels.source],
-      [
-        informer,
-        rules,
-        gateInformer,
-        policyInformer,
-        footprintInformer,
-        daemonSets,
-        ...gates.watches,
-        ...architecture.watches,
-        ...footprints.watches,
-        ...workerPools.watches,
-        ...images.always,
-      ],
-      [
-        labels.follower,
-        gates.follower,
-        architecture.follower,
-        footprints.follower,
-        ...(admission?.always ?? []),
-      ],
-    ],
-    elected: [
-      access,
-      nodeLog,
-      controller,
-      labels.controller,
-      gates.controller,
-      ...architecture.elected,
-      ...footprints.elected,
-      ...workerPools.elected,
-      ...images.elected,
-      ...(admission?.elected ?? []),
-    ],
-    // The Service of the webhook leads to ready pods: one capability that cannot work must not take the others from it.
-    vital: [WEBHOOK],
-    ...(election && { election }),
-    clock,
-    log,
-  });
-  checks.push(...manager.readyChecks, nodesReadCheck(informer));
-  return { manager, nodes: informer, capabilities, metrics, ...probes };
+  runtime.add(daemonSets, "caches");
+  for (const { components } of wired)
+    for (const stage of START_STAGES)
+      for (const component of components[stage] ?? []) runtime.add(component, stage);
+  for (const component of admission?.always ?? []) runtime.add(component, "everywhere");
+  for (const component of admission?.elected ?? []) runtime.add(component, "elected");
+  return { runtime, nodes: informer, capabilities };
 }
 
 function tellAll(observers: readonly NodeObserver[]): NodeObserver {

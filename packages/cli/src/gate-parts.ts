@@ -12,7 +12,6 @@ import {
   type DaemonSetWatch,
   FirstPass,
   GATES,
-  type GateCapability,
   GateClocks,
   type GateJudgement,
   type GateSight,
@@ -20,7 +19,6 @@ import {
   GateTally,
   IdleProbe,
   marksSettled,
-  type NodeObserver,
   PodWatches,
   podQueries,
   type StartupGate,
@@ -30,18 +28,16 @@ import {
 import {
   type Clock,
   type ClusterName,
-  type Component,
-  type Controller,
   type EventRecorder,
   type Informer,
   type Logger,
   type MetricsRegistry,
 } from "@berth/runtime";
-import type { Settings } from "./config/settings.ts";
 import { createDirectBindings, type DirectBindings } from "./direct-bindings.ts";
 import type { Follow } from "./document-follower.ts";
 import { createGateHub } from "./startup-gates.ts";
 import { createStatusController } from "./status-controller.ts";
+import type { Wired } from "./wired.ts";
 
 export interface GateSurroundings {
   readonly client: KubeClient;
@@ -74,21 +70,9 @@ export interface GateSurroundings {
 /** The index of Nodes by the gates that hold them again: `heldAgainBy`. */
 export const HELD_AGAIN = "held-again";
 
-export interface GateParts {
-  readonly capability: GateCapability;
+export interface GateParts extends Wired {
   readonly gates: () => Gates | undefined;
   readonly directBindings: DirectBindings;
-  readonly observer: NodeObserver;
-  /** Gets the configuration files as they change. */
-  readonly onSettings: (settings: Settings) => void;
-  /** What signals are read from, beside DaemonSets; they run while a gate needs them. */
-  readonly watches: readonly Component[];
-  /** DaemonSets have become known, or their pods belong elsewhere. */
-  readonly daemonSetsChanged: () => void;
-  /** Follows the gates of the cluster. */
-  readonly follower: Component;
-  /** Writes the status of the gates of the cluster. */
-  readonly controller: Controller;
   /** The state of admission has changed. */
   readonly askStatuses: () => void;
 }
@@ -195,6 +179,23 @@ export function createGateParts(around: GateSurroundings): GateParts {
         clock,
       }),
   });
+  sets.subscribe({
+    onChange() {
+      if (!(hub.inForce?.gates.some(needsDaemonSets) ?? false)) return;
+      wantPods();
+      recheckAll();
+    },
+  });
+  const follower = around.follow({
+    resource: startupGates,
+    documents: gates,
+    capability: GATES,
+    whenAway: "release",
+    onDocuments: (read) => hub.setCluster(read),
+    onUnreadable: () => hub.settle(),
+    onNodes: () => firstPass.check(),
+    onLook: forgetGone,
+  });
   return {
     capability,
     gates: () => hub.inForce,
@@ -213,23 +214,12 @@ export function createGateParts(around: GateSurroundings): GateParts {
       },
     },
     onSettings: ({ startupGates: read }) => hub.setConfig(read),
-    watches: [pods, idle, directBindings.watch],
-    daemonSetsChanged() {
-      if (!(hub.inForce?.gates.some(needsDaemonSets) ?? false)) return;
-      wantPods();
-      recheckAll();
+    components: {
+      // What signals are read from, beside DaemonSets: it runs while a gate needs it.
+      caches: [pods, idle, directBindings.watch],
+      everywhere: [follower],
+      elected: [statuses.controller],
     },
-    follower: around.follow({
-      resource: startupGates,
-      documents: gates,
-      capability: GATES,
-      whenAway: "release",
-      onDocuments: (read) => hub.setCluster(read),
-      onUnreadable: () => hub.settle(),
-      onNodes: () => firstPass.check(),
-      onLook: forgetGone,
-    }),
-    controller: statuses.controller,
     askStatuses: statuses.askAll,
   };
 }

@@ -23,8 +23,6 @@ import {
 import {
   type Clock,
   type ClusterName,
-  type Component,
-  type Controller,
   type EventRecorder,
   type Informer,
   type Logger,
@@ -35,6 +33,7 @@ import type { Follow } from "./document-follower.ts";
 import { LabelRuleHub } from "./label-rules.ts";
 import { RuleSource } from "./rule-source.ts";
 import { createStatusController } from "./status-controller.ts";
+import type { Wired } from "./wired.ts";
 
 /** What the user asked for. */
 export interface LabelSettings {
@@ -61,19 +60,11 @@ export interface LabelSurroundings {
   readonly onChange: () => void;
 }
 
-export interface LabelParts {
+export interface LabelParts extends Wired {
   readonly capability: BoundCapability;
   /** Every source of rules that there is has been read. */
   readonly known: () => boolean;
-  /** Counts what the node writer decides. */
-  readonly observer: NodeObserver;
   readonly breakers: RemovalBreakers;
-  /** Follows files. */
-  readonly source: Component;
-  /** Follows the rules of the cluster. */
-  readonly follower: Component;
-  /** Writes the status of the rules of the cluster. */
-  readonly controller: Controller;
 }
 
 export function createLabelParts(settings: LabelSettings, around: LabelSurroundings): LabelParts {
@@ -163,6 +154,11 @@ export function createLabelParts(settings: LabelSettings, around: LabelSurroundi
   });
   // Without its CRD no rule of the cluster can be known: a gate that waits for labels goes by those of files.
   const known = (): boolean => hub.clusterRead || rules.absent;
-  const { controller } = statuses;
-  return { capability: hub.capability, known, observer, breakers, source, follower, controller };
+  return {
+    capability: hub.capability,
+    known,
+    observer,
+    breakers,
+    components: { first: [source], everywhere: [follower], elected: [statuses.controller] },
+  };
 }

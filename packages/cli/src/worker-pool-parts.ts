@@ -1,18 +1,11 @@
 /** The parts of a running Berth that have to do with WorkerPools: there, and at rest until a document switches them on. */
 import { createWorkerPools, type WorkerPoolsOptions } from "@berth/placement";
-import { type Component, isSameData } from "@berth/runtime";
+import { isSameData } from "@berth/runtime";
 import type { Settings } from "./config/settings.ts";
 import { workerPoolConfig } from "./config/worker-pools.ts";
+import type { Wired } from "./wired.ts";
 
-export interface WorkerPoolParts {
-  /** Gets the configuration files as they change. */
-  readonly onSettings: (settings: Settings) => void;
-  readonly watches: readonly Component[];
-  /** What the leader runs. */
-  readonly elected: readonly Component[];
-}
-
-export function createWorkerPoolParts(options: WorkerPoolsOptions): WorkerPoolParts {
+export function createWorkerPoolParts(options: WorkerPoolsOptions): Wired {
   const pools = createWorkerPools(options);
   let current: Settings["workerPools"];
   return {
@@ -22,7 +15,6 @@ export function createWorkerPoolParts(options: WorkerPoolsOptions): WorkerPoolPa
       current = read;
       pools.configure(workerPoolConfig(read));
     },
-    watches: [pools.watch],
-    elected: [pools.controller],
+    components: { caches: [pools.watch], elected: [pools.controller] },
   };
 }

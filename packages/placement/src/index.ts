@@ -26,8 +26,13 @@ export {
   removalLimit,
 } from "./node/breaker.ts";
 export * from "./node/capability.ts";
+export type { Change } from "./node/change.ts";
 export { type CleanInput, planClean } from "./node/clean.ts";
-export { DaemonSetWatch, type DaemonSetWatchOptions } from "./node/daemonset-watch.ts";
+export {
+  type DaemonSetListener,
+  DaemonSetWatch,
+  type DaemonSetWatchOptions,
+} from "./node/daemonset-watch.ts";
 export { DeclaredPlaces, type PlaceStore } from "./node/declared-places.ts";
 export * from "./node/explain/diff.ts";
 export * from "./node/explain/node.ts";
@@ -38,15 +43,9 @@ export type { FieldHolder } from "./node/managers.ts";
 export * from "./node/mark.ts";
 export { holdsMark, type MarkSet } from "./node/mark-set.ts";
 export { type MergedMarks, mergeContributions, type WantedMark } from "./node/merge.ts";
+export type { NodeObserver, NodeOutcome } from "./node/observer.ts";
 export { buildPatch, type NodePatch } from "./node/patch.ts";
-export {
-  type Change,
-  effectiveRecord,
-  type NodePlan,
-  type PlanInput,
-  planNode,
-  type StayingMark,
-} from "./node/plan.ts";
+export { effectiveRecord, type NodePlan, type PlanInput, planNode, type StayingMark } from "./node/plan.ts";
 export { slimPodMetadata, slimPodSpec } from "./node/pod-fields.ts";
 export { nodeMarksChanged } from "./node/predicate.ts";
 export {
@@ -63,8 +62,6 @@ export type { Unsettled } from "./node/sources.ts";
 export { isProtectedKey, labelKeyProblem, labelValueProblem } from "./node/validate.ts";
 export {
   type NodeApi,
-  type NodeObserver,
-  type NodeOutcome,
   NodeWriter,
   type NodeWriterOptions,
 } from "./node/writer.ts";

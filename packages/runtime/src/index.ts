@@ -68,10 +68,13 @@ export type { Priority } from "./ready-list.ts";
 export * from "./reconcile.ts";
 export {
   createRuntime,
+  PROBES,
   type Runtime,
   type RuntimeControllerOptions,
   type RuntimeOptions,
   type SharedInformerOptions,
+  START_STAGES,
+  type StartStage,
 } from "./runtime.ts";
 export * from "./shared-failure.ts";
 export * from "./source.ts";

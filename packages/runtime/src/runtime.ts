@@ -4,7 +4,7 @@ import { type Clock, systemClock } from "./clock.ts";
 import { type Component, createServerComponent } from "./component.ts";
 import { type Controller, type ControllerOptions, createController } from "./controller.ts";
 import { EventRecorder } from "./events.ts";
-import { type GuardedClient, guardClient } from "./guarded-client.ts";
+import { type GuardedClient, type GuardOptions, guardClient } from "./guarded-client.ts";
 import type { HealthCheck } from "./health-checks.ts";
 import { createInformer, type Informer, type InformerOptions } from "./informer.ts";
 import { createJsonLogger } from "./json-log.ts";
@@ -20,9 +20,13 @@ import { createMetricsRegistry } from "./prometheus.ts";
 import { watchFor } from "./source.ts";
 
 /** What a `Runtime` is made of. Only the name and the client must be given. */
-export interface RuntimeOptions extends Pick<ManagerOptions, "stopLimitMs" | "drainLimitMs"> {
-  /** Names the program: the `reportingController` of its Events, the beginning of its identity. */
+export interface RuntimeOptions
+  extends Pick<ManagerOptions, "stopLimitMs" | "drainLimitMs" | "vital">,
+    Pick<GuardOptions, "grantOf"> {
+  /** Names the program: the beginning of its identity. */
   readonly name: string;
+  /** Of its Events. Default: the name. */
+  readonly reportingController?: string;
   /** The caller's, who closes it once `run` has ended. */
   readonly client: KubeClient;
   /** Keys carry it. Default `local`. */
@@ -48,6 +52,17 @@ export type SharedInformerOptions<T extends KubeObject> = Omit<
   InformerOptions<T>,
   "client" | "cluster" | "resource" | "clock" | "log" | "metrics"
 >;
+
+/**
+ * When a component starts: `first` before the informers, `caches` with them, `everywhere` once they are synced, `elected`
+ * once this process leads as well.
+ */
+export type StartStage = (typeof START_STAGES)[number];
+
+export const START_STAGES = ["first", "caches", "everywhere", "elected"] as const;
+
+/** The name of the component that serves metrics and health. */
+export const PROBES = "probes";
 
 /** Whom a controller works for, and which changes ask it to. */
 export interface RuntimeControllerOptions<T extends KubeObject>
@@ -79,6 +94,10 @@ export interface Runtime {
   /** `http://127.0.0.1:8080`; `undefined` when off and until it listens. */
   readonly metricsUrl: string | undefined;
   readonly healthUrl: string | undefined;
+  /** Resolves once these are served. When they cannot be, `run` ends. */
+  readonly listening: Promise<void>;
+  /** One for each component, complete once `run` was called; `/readyz` asks these and those that are pushed. */
+  readonly readyChecks: HealthCheck[];
   /**
    * The informer of a resource: made by the first call, given to every later one. It starts with `run`.
    * @throws RangeError when a later call has options: the first one has settled them. Error for a new one after `run`.
@@ -91,10 +110,10 @@ export interface Runtime {
    */
   addController<T extends KubeObject>(options: RuntimeControllerOptions<T>): Controller;
   /**
-   * Adds something else that every replica runs: a server, a watcher of files. It starts before the informers.
+   * Adds something else: a server, a watcher of files. @param stage default `first`.
    * @throws Error after `run`.
    */
-  add(component: Component): void;
+  add(component: Component, stage?: StartStage): void;
   /**
    * Starts everything and runs until `signal` aborts, the lead is lost, or a component fails; then stops in order.
    * May be called once.
@@ -121,15 +140,15 @@ class AssembledRuntime implements Runtime {
   readonly #identity: string;
   readonly #election: LeaderElector | undefined;
   readonly #informers = new Map<string, Informer<KubeObject>>();
-  readonly #added: Component[] = [];
-  readonly #everywhere: Controller[] = [];
-  readonly #elected: Controller[] = [];
-  readonly #readyChecks: HealthCheck[] = [];
+  readonly #added: { readonly component: Component; readonly stage: StartStage }[] = [];
+  readonly readyChecks: HealthCheck[] = [];
+  readonly #listening = Promise.withResolvers<void>();
+  readonly listening: Promise<void> = this.#listening.promise;
   #servers: ProbeServers | undefined;
   #ran = false;
 
   constructor(options: RuntimeOptions) {
-    const { name, lease, clock = systemClock, log = createJsonLogger() } = options;
+    const { name, lease, clock = systemClock, log = createJsonLogger(), grantOf } = options;
     this.#options = options;
     this.cluster = options.cluster ?? clusterName("local");
     this.metrics = options.metrics ?? createMetricsRegistry();
@@ -142,11 +161,12 @@ class AssembledRuntime implements Runtime {
       clock,
       log,
       mayWrite: () => this.#election?.mayWrite ?? true,
+      ...(grantOf && { grantOf }),
     });
     this.events = new EventRecorder({
       ...this.#common,
       client: this.client,
-      reportingController: name,
+      reportingController: options.reportingController ?? name,
       reportingInstance: identity,
     });
   }
@@ -195,33 +215,36 @@ class AssembledRuntime implements Runtime {
         ...sources,
       ],
     });
-    (elected ? this.#elected : this.#everywhere).push(controller);
+    this.add(controller, elected ? "elected" : "everywhere");
     return controller;
   }
 
-  add(component: Component): void {
+  add(component: Component, stage: StartStage = "first"): void {
     this.#mustNotRun(component.name);
-    this.#added.push(component);
+    this.#added.push({ component, stage });
   }
 
   async run(signal: AbortSignal): Promise<RunEnd> {
     this.#mustNotRun("a second run");
     this.#ran = true;
-    const { stopLimitMs, drainLimitMs } = this.#options;
+    const { stopLimitMs, drainLimitMs, vital } = this.#options;
+    const at = (stage: StartStage): readonly Component[] =>
+      this.#added.filter((it) => it.stage === stage).map(({ component }) => component);
     const manager = new Manager({
       ...this.#common,
       always: [
         [this.#probes()],
-        [this.events, ...this.#added],
-        [...this.#informers.values()],
-        this.#everywhere,
+        [this.events, ...at("first")],
+        [...this.#informers.values(), ...at("caches")],
+        at("everywhere"),
       ],
-      elected: this.#elected,
+      elected: at("elected"),
+      ...(vital && { vital }),
       ...(this.#election && { election: this.#election }),
       ...(stopLimitMs !== undefined && { stopLimitMs }),
       ...(drainLimitMs !== undefined && { drainLimitMs }),
     });
-    this.#readyChecks.push(...manager.readyChecks);
+    this.readyChecks.unshift(...manager.readyChecks);
     return await manager.run(signal);
   }
 
@@ -229,16 +252,17 @@ class AssembledRuntime implements Runtime {
   #probes(): Component {
     const { metricsBindAddress = "0", healthBindAddress = "0" } = this.#options;
     return createServerComponent({
-      name: "probes",
+      name: PROBES,
       start: async () => {
         const servers = await startProbeServers({
           ...this.#common,
           metricsBindAddress,
           healthBindAddress,
           liveChecks: [],
-          readyChecks: this.#readyChecks,
+          readyChecks: this.readyChecks,
         });
         this.#servers = servers;
+        this.#listening.resolve();
         const { metricsUrl, healthUrl } = servers;
         if (metricsUrl ?? healthUrl) this.log.info("listening", { metrics: metricsUrl, health: healthUrl });
         return servers;

@@ -2,20 +2,10 @@
 import { writeFile } from "node:fs/promises";
 import { isApiError, nodes, type Pod, pods } from "@berth/kube";
 import { aNode, anImage, aPod, type TestRegistry } from "@berth/testcluster";
-import type { Scene, World } from "./story.ts";
+import type { Images, Scene, World } from "./story.ts";
 
 const GATE = "berth.dev/architecture";
 const TAINT = "supported-arch";
-
-/** Names of images in the registry. */
-export interface Images {
-  /** amd64, arm64 and s390x. */
-  readonly web: string;
-  /** amd64. */
-  readonly legacy: string;
-  /** arm64. */
-  readonly sensor: string;
-}
 
 /** How the API server reaches Berth, which is a process of this machine here, and no pod. */
 export function admissionServer(port: number): string {

@@ -2,7 +2,16 @@ import { mkdir, rename, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { compareResourceVersions, type KubeClient, type Node, nodes, pods } from "@berth/kube";
 import { aNode, aPod, eventually } from "@berth/testcluster";
-import type { Images } from "./architecture-story.ts";
+
+/** Names of images in the registry. */
+export interface Images {
+  /** amd64, arm64 and s390x. */
+  readonly web: string;
+  /** amd64. */
+  readonly legacy: string;
+  /** arm64. */
+  readonly sensor: string;
+}
 
 /** The label that the sample rules derive. */
 export const DERIVED = "accelerators/edgetpu";

@@ -4,7 +4,6 @@ import type { Fault } from "@berth/host";
 import { FaultReport } from "@berth/host";
 import type { Node } from "@berth/kube";
 import {
-  type BoundCapability,
   bindFootprints,
   createFootprintMetrics,
   createFootprintSight,
@@ -14,24 +13,22 @@ import {
   type FootprintJudgement,
   type Footprints,
   type NodeFootprint,
-  type NodeObserver,
   nodeFootprints,
   reasons,
 } from "@berth/placement";
-import type {
-  Clock,
-  ClusterName,
-  Component,
-  EventRecorder,
-  GuardedClient,
-  Informer,
-  Logger,
-  MetricsRegistry,
-  ObjectKey,
+import {
+  type Clock,
+  type ClusterName,
+  type EventRecorder,
+  type GuardedClient,
+  type Informer,
+  keyOf,
+  type Logger,
+  type MetricsRegistry,
 } from "@berth/runtime";
-import type { Settings } from "../config/settings.ts";
 import type { Follow } from "../document-follower.ts";
 import type { WebhookOwner } from "../webhook-server.ts";
+import type { Wired } from "../wired.ts";
 import { footprintWebhooks } from "./admission.ts";
 import { createAgentParts } from "./agent-parts.ts";
 import { createNodeCounts } from "./counts.ts";
@@ -62,26 +59,12 @@ export interface FootprintSurroundings {
   readonly recheckAll: () => void;
 }
 
-export interface FootprintParts {
-  readonly capability: BoundCapability;
+export interface FootprintParts extends Wired {
   readonly footprints: () => Footprints | undefined;
-  readonly observer: NodeObserver;
   /** Answers the API server about new pods. */
   readonly webhooks: WebhookOwner;
-  /** Gets the configuration files as they change. */
-  readonly onSettings: (settings: Settings) => void;
-  /** DaemonSets have become known, or their pods belong elsewhere. */
-  readonly daemonSetsChanged: () => void;
-  /** There is another version of a DaemonSet, or it is gone. */
-  readonly daemonSetChanged: (key: ObjectKey) => void;
   /** The state of admission has changed. */
   readonly askStatuses: () => void;
-  /** Pods, what they are decided by, and those of the agents; they are read while a footprint is in force. */
-  readonly watches: readonly Component[];
-  /** Follows the footprints of the cluster. */
-  readonly follower: Component;
-  /** What the leader runs. */
-  readonly elected: readonly Component[];
 }
 
 /**
@@ -157,6 +140,20 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
     hindrances: (footprint) => progresses.hindrances(footprint),
   });
 
+  daemonSets.subscribe({
+    onChange: () => agents.daemonSetsChanged(),
+    onVersion: ({ object }) => agents.daemonSetChanged(keyOf(cluster, object)),
+  });
+  const follower = around.follow({
+    resource: nodeFootprints,
+    documents: around.footprints,
+    capability: FOOTPRINT,
+    whenAway: "keep",
+    onDocuments: (read) => hub.setCluster(read),
+    onUnreadable: () => hub.settle(),
+    onNodes: () => counts.check(),
+    onLook: () => reports.look(),
+  });
   const capability = bindFootprints({ footprints: () => hub.inForce, sight });
   return {
     capability,
@@ -174,20 +171,12 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
       files = read ?? [];
       hub.setConfig(read);
     },
-    daemonSetsChanged: () => agents.daemonSetsChanged(),
-    daemonSetChanged: (key) => agents.daemonSetChanged(key),
-    watches: [...watches.components, agents.watch],
-    follower: around.follow({
-      resource: nodeFootprints,
-      documents: around.footprints,
-      capability: FOOTPRINT,
-      whenAway: "keep",
-      onDocuments: (read) => hub.setCluster(read),
-      onUnreadable: () => hub.settle(),
-      onNodes: () => counts.check(),
-      onLook: () => reports.look(),
-    }),
-    elected: [...holds.components, ...agents.components, ...reports.controllers],
+    components: {
+      // Pods, what they are decided by, and those of the agents are read while a footprint is in force.
+      caches: [...watches.components, agents.watch],
+      everywhere: [follower],
+      elected: [...holds.components, ...agents.components, ...reports.controllers],
+    },
   };
 }
 

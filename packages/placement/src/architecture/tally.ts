@@ -2,7 +2,7 @@
 
 import { firstOf } from "../node/first-names.ts";
 import type { MarkId } from "../node/mark.ts";
-import type { NodeObserver, NodeOutcome } from "../node/writer.ts";
+import type { NodeObserver, NodeOutcome } from "../node/observer.ts";
 import type { Uncovered } from "./bootstrap.ts";
 import type { ArchitecturePhase } from "./capability.ts";
 import type { WorkloadObserver, WorkloadOutcome } from "./pod-view.ts";

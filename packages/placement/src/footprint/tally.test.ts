@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { noMarks } from "../node/mark-set.ts";
-import type { NodeOutcome } from "../node/writer.ts";
+import type { NodeOutcome } from "../node/observer.ts";
 import type { FootprintPhase } from "./capability.ts";
 import { type FootprintCounts, FootprintTally } from "./tally.ts";
 

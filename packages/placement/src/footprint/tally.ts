@@ -1,7 +1,7 @@
 /** Counts nodes and claims by footprint: for the status, the agent checks and the metrics. */
 
 import { parseMarkId } from "../node/mark.ts";
-import type { NodeObserver, NodeOutcome } from "../node/writer.ts";
+import type { NodeObserver, NodeOutcome } from "../node/observer.ts";
 import type { FootprintPhase } from "./capability.ts";
 import { FOOTPRINT } from "./footprint.ts";
 

@@ -322,9 +322,6 @@ export interface LabelRuleStatus {
   readonly firstNodes?: readonly string[];
 }
 
-/** How many names a status lists. */
-export const MAX_FIRST_NODES = 5;
-
 /** Is the text a key that a fact of this source can have? @returns what is wrong, in words. */
 export function factKeyProblem(from: FactSource, key: string): string | undefined {
   if (from === "Label") return labelKeyProblem(key);

@@ -5,7 +5,8 @@ import { type Condition, defineResource, type KubeObject, type ObjectMeta, type 
 import * as z from "zod";
 import type { CustomKind } from "../api/crd.ts";
 import { API_GROUP, API_GROUP_VERSION } from "../api/group.ts";
-import { type LabelRuleStatus, labelRuleSpec, MAX_FIRST_NODES } from "./document.ts";
+import { MAX_FIRST_NODES } from "../node/first-names.ts";
+import { type LabelRuleStatus, labelRuleSpec } from "./document.ts";
 
 /** A LabelRule on the wire. */
 export interface LabelRule extends KubeObject {

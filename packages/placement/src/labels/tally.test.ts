@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { noMarks } from "../node/mark-set.ts";
-import type { NodeOutcome } from "../node/writer.ts";
+import type { NodeOutcome } from "../node/observer.ts";
 import { type RuleCounts, RuleTally } from "./tally.ts";
 
 const RULES = ["cluster/a", "config/b", "folder/c"];

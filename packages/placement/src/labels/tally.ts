@@ -1,8 +1,7 @@
 /** Counts over all nodes what the rules of documents do, for their status: no list of nodes leaves this file. */
 
-import { firstOf } from "../node/first-names.ts";
-import type { NodeObserver, NodeOutcome } from "../node/writer.ts";
-import { MAX_FIRST_NODES } from "./document.ts";
+import { firstOf, MAX_FIRST_NODES } from "../node/first-names.ts";
+import type { NodeObserver, NodeOutcome } from "../node/observer.ts";
 import { FOLDER } from "./folder.ts";
 import { LABELS } from "./rules.ts";
 

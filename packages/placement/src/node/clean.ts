@@ -4,10 +4,11 @@ import { contractMarks, isStartupPlace } from "../startup-gate/compile.ts";
 import { originalGate } from "../startup-gate/document.ts";
 import { GATES, type Gates } from "../startup-gate/gate.ts";
 import { selects } from "../startup-gate/selection.ts";
+import type { Change } from "./change.ts";
 import { holdsPods, type MarkId, parseMarkId, standingMarks, standingValue, taintId } from "./mark.ts";
 import { holdsMark } from "./mark-set.ts";
 import { buildPatch } from "./patch.ts";
-import type { Change, NodePlan, StayingMark } from "./plan.ts";
+import type { NodePlan, StayingMark } from "./plan.ts";
 import { recordOf } from "./record.ts";
 import { isProtectedKey } from "./validate.ts";
 

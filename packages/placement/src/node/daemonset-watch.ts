@@ -12,7 +12,6 @@ import type {
   ObjectKey,
   Running,
 } from "@berth/runtime";
-import type { GateSight } from "../startup-gate/gate.ts";
 import { slimPodMetadata, slimPodSpec } from "./pod-fields.ts";
 
 export interface DaemonSetWatchOptions {
@@ -21,30 +20,35 @@ export interface DaemonSetWatchOptions {
   readonly clock: Clock;
   readonly log: Logger;
   readonly metrics?: MetricsRegistry;
+}
+
+/** Who wants to know of changes. None may throw. */
+export interface DaemonSetListener {
   /**
    * DaemonSets have become known, or one was made or deleted, or its pods belong elsewhere now: a rollout of another image
-   * or a change of status is no change. Must not throw.
+   * or a change of status is no change.
    */
-  readonly onChange: () => void;
-  /** They have become known. Told before `onChange`. Must not throw. */
+  readonly onChange?: () => void;
+  /** They have become known. Told before `onChange`. */
   readonly onSynced?: () => void;
-  /** Each version of one, after all have become known. Must not throw. */
+  /** Each version of one, after all have become known. */
   readonly onVersion?: (change: Change<DaemonSet>) => void;
 }
 
 const ALL = "all";
 
 /** The DaemonSets of the cluster, read while somebody needs them: where their pods belong, and which images they run. */
-export class DaemonSetWatch
-  implements Component, Pick<GateSight, "daemonSet">, Pick<Lister<DaemonSet>, "get" | "list" | "synced">
-{
+export class DaemonSetWatch implements Component, Pick<Lister<DaemonSet>, "get" | "list" | "synced"> {
   readonly name = "daemonsets";
   readonly #cluster: ClusterName;
   readonly #informers: InformerSet<DaemonSet>;
   readonly #needs = new Set<string>();
+  readonly #listeners: DaemonSetListener[] = [];
 
   constructor(options: DaemonSetWatchOptions) {
-    const { onChange, onSynced, onVersion } = options;
+    const onChange = (): void => {
+      for (const listener of this.#listeners) listener.onChange?.();
+    };
     this.#cluster = options.cluster;
     this.#informers = new InformerSet({
       ...options,
@@ -53,12 +57,19 @@ export class DaemonSetWatch
       onChange: (change) => {
         if (change.type !== "updated" || !belongsAlike(change.old, change.object)) onChange();
       },
-      ...(onVersion && { onVersion }),
-      onSynced() {
-        onSynced?.();
+      onVersion: (change) => {
+        for (const listener of this.#listeners) listener.onVersion?.(change);
+      },
+      onSynced: () => {
+        for (const listener of this.#listeners) listener.onSynced?.();
         onChange();
       },
     });
+  }
+
+  /** For as long as the process runs. */
+  subscribe(listener: DaemonSetListener): void {
+    this.#listeners.push(listener);
   }
 
   /** At any time, also before `start`. @param by who needs them, or no longer does. */

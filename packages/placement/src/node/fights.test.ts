@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import type { Change } from "./change.ts";
 import {
   assessFights,
   CONTESTED_MS,
@@ -8,7 +9,6 @@ import {
   noteWritten,
   WINDOW_MS,
 } from "./fights.ts";
-import type { Change } from "./plan.ts";
 
 const set: Change = {
   id: "label/x",

@@ -1,5 +1,5 @@
+import type { Change } from "./change.ts";
 import type { MarkId } from "./mark.ts";
-import type { Change } from "./plan.ts";
 
 /** Writes of one place within `WINDOW_MS` after which the next need to write it counts as a fight. */
 export const REVERTS = 3;

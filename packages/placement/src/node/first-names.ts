@@ -1,3 +1,6 @@
+/** How many nodes a status names. */
+export const MAX_FIRST_NODES = 5;
+
 /** The first so many names in order. One look at each, so that a rule of all nodes costs no sorting of them. */
 export function firstOf(names: Iterable<string>, most: number): readonly string[] {
   const first: string[] = [];

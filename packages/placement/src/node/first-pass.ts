@@ -1,6 +1,6 @@
 import type { Node } from "@berth/kube";
 import type { Lister } from "@berth/runtime";
-import type { NodeObserver } from "./writer.ts";
+import type { NodeObserver } from "./observer.ts";
 
 export interface FirstPassOptions {
   readonly nodes: Pick<Lister<Node>, "list" | "size" | "synced">;

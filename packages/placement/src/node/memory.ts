@@ -1,9 +1,9 @@
 import { compareResourceVersions, type Node } from "@berth/kube";
 import { reasons } from "../api/reasons.ts";
 import type { Finding } from "./capability.ts";
+import type { Change } from "./change.ts";
 import { type Fights, noFights } from "./fights.ts";
 import type { MarkId } from "./mark.ts";
-import type { Change } from "./plan.ts";
 import { type Leaving, nothingLeaving } from "./removals.ts";
 
 /** A version of the node that is known to exist, and until when to wait for the cache to show it. */

@@ -1,7 +1,7 @@
 import type { Node, Taint } from "@berth/kube";
 import { MARKS_ANNOTATION } from "../api/keys.ts";
+import type { Change } from "./change.ts";
 import { type MarkId, type MarkPlace, ownValue, parseMarkId, taintId } from "./mark.ts";
-import type { Change } from "./plan.ts";
 import { MAX_RECORD_BYTES, type MarkRecord, stringifyRecord } from "./record.ts";
 import { MAX_ANNOTATIONS_BYTES } from "./validate.ts";
 

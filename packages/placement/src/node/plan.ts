@@ -2,6 +2,7 @@ import type { Node } from "@berth/kube";
 import { MARKS_ANNOTATION } from "../api/keys.ts";
 import { type Reason, reasons } from "../api/reasons.ts";
 import { type Finding, type Instant, isRuleKnown, type Policy } from "./capability.ts";
+import type { Change } from "./change.ts";
 import {
   annotationId,
   holdsPods,
@@ -23,23 +24,6 @@ import {
   toTimestamp,
 } from "./record.ts";
 import { permits } from "./validate.ts";
-
-/** One thing that a plan does to a node, with its why. */
-export interface Change {
-  readonly id: MarkId;
-  /** `adopt` and `record` change the ownership record only. */
-  readonly action: "add" | "overwrite" | "remove" | "adopt" | "record";
-  readonly capability: string;
-  readonly rule: string;
-  /** What stands now, and what will; absent for nothing. */
-  readonly before?: string;
-  readonly after?: string;
-  readonly reason: Reason;
-  /** As its mark says. */
-  readonly announce?: NonNullable<Mark["announce"]>;
-  /** The entry of the record afterwards; `null` drops it, absent leaves it as it is. */
-  readonly entry?: RecordedMark | null;
-}
 
 /** A recorded mark that is not wanted and stays all the same. */
 export interface StayingMark {

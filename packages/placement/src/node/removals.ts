@@ -2,8 +2,8 @@
 import { type Reason, reasons } from "../api/reasons.ts";
 import type { RemovalBreakers, Times } from "./breaker.ts";
 import type { Finding, Policy, RemovalPolicy } from "./capability.ts";
+import type { Change } from "./change.ts";
 import type { MarkId } from "./mark.ts";
-import type { Change } from "./plan.ts";
 import type { RecordedMark } from "./record.ts";
 
 /** What is remembered of one node. Immutable. */

@@ -1,8 +1,8 @@
 import { createMetricsRegistry } from "@berth/runtime";
 import { describe, expect, it } from "vitest";
 import { createLabelMetrics, parseLabelFolder } from "../labels/index.ts";
+import type { Change } from "./change.ts";
 import { createMemory } from "./memory.ts";
-import type { Change } from "./plan.ts";
 import { createNodeReport } from "./report.ts";
 import { folderOf } from "./testing/labels.ts";
 import { makeNode } from "./testing/world.ts";

@@ -2,9 +2,9 @@ import { type Node, nodes } from "@berth/kube";
 import { type Counter, type EventInput, type MetricsRegistry, referenceTo } from "@berth/runtime";
 import { reasons } from "../api/reasons.ts";
 import type { Finding } from "./capability.ts";
+import type { Change } from "./change.ts";
 import { parseMarkId } from "./mark.ts";
 import type { NodeMemory } from "./memory.ts";
-import type { Change } from "./plan.ts";
 
 /** Where Events go; an `EventRecorder` of the runtime is one. */
 export interface EventSink {

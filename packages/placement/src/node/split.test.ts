@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
+import type { Change } from "./change.ts";
 import type { MarkId } from "./mark.ts";
-import type { Change } from "./plan.ts";
 import { splitRefused } from "./split.ts";
 
 const change = (capability: string, id: MarkId): Change => ({

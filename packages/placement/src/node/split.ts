@@ -1,4 +1,4 @@
-import type { Change } from "./plan.ts";
+import type { Change } from "./change.ts";
 
 /**
  * Which parts of a refused write to send next, so that one bad mark stops nobody: first each capability alone, then

@@ -12,6 +12,7 @@ import { MARKS_ANNOTATION } from "../api/keys.ts";
 import { reasons } from "../api/reasons.ts";
 import { RemovalBreakers, type Times } from "./breaker.ts";
 import type { BoundCapability, Contribution, Finding, NodeView, Policy } from "./capability.ts";
+import type { Change } from "./change.ts";
 import { DeclaredPlaces } from "./declared-places.ts";
 import { assessFights, type FightAssessment, nameRival, noteWritten } from "./fights.ts";
 import { recordStillHeld, rivalOf } from "./managers.ts";
@@ -28,8 +29,9 @@ import {
   waitBeforeDeciding,
 } from "./memory.ts";
 import { mergeContributions } from "./merge.ts";
+import type { NodeObserver } from "./observer.ts";
 import { buildPatch, type NodePatch } from "./patch.ts";
-import { type Change, effectiveRecord, type NodePlan, planNode, type StayingMark } from "./plan.ts";
+import { effectiveRecord, type NodePlan, planNode, type StayingMark } from "./plan.ts";
 import { ownedMarks, recordOf } from "./record.ts";
 import { assessRemovals, forgetLeaving, noteRemoved, type RemovalAssessment } from "./removals.ts";
 import { createNodeReport, type EventSink, type NodeReport } from "./report.ts";
@@ -58,25 +60,6 @@ export interface NodeWriterOptions {
   readonly places?: DeclaredPlaces;
   /** Shared with whoever reports them; default its own. */
   readonly breakers?: RemovalBreakers;
-}
-
-/** What was decided about one node. */
-export interface NodeOutcome {
-  readonly contributions: readonly Contribution[];
-  /** Marks recorded as ours. */
-  readonly owned: NodeView["owned"];
-  /** Everything that should change, what waits included. */
-  readonly changes: readonly Change[];
-  /** Removals that wait. */
-  readonly withheld: RemovalAssessment["withheld"];
-}
-
-export interface NodeObserver {
-  decided(name: string, outcome: NodeOutcome): void;
-  /** These changes were made, decided with these contributions. */
-  written?(name: string, changes: readonly Change[], contributions: readonly Contribution[]): void;
-  /** Also of a node that was never decided about. */
-  gone(name: string): void;
 }
 
 /** How soon to look again at a taint that stays because it is not in the list of declared places as read. Milliseconds. */

@@ -5,8 +5,8 @@
 import type { Node } from "@berth/kube";
 import type { Instant } from "../node/capability.ts";
 import type { Boot } from "./gate.ts";
+import type { Trial } from "./state.ts";
 import { type GateState, MAX_BOOT } from "./state.ts";
-import type { Trial } from "./trial.ts";
 
 /** What is asked at each look at a node. */
 export interface Look {

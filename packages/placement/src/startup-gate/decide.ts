@@ -3,8 +3,8 @@ import { type Reason, reasons } from "../api/reasons.ts";
 import type { Finding, Instant } from "../node/capability.ts";
 import type { Mark, MarkId } from "../node/mark.ts";
 import type { Boot, Gate, SignalReading } from "./gate.ts";
+import type { Trial } from "./state.ts";
 import { type GateState, type HeldReason, type ReleasedReason, stringifyState } from "./state.ts";
-import type { Trial } from "./trial.ts";
 
 /** What is known about one node and one gate. */
 export interface GateCase {

@@ -8,8 +8,9 @@ import { type GateCase, type Idleness, isBackfillCandidate, isHeld } from "./dec
 import { GATES, type Gate, type GateSight, type Gates, type SignalReading } from "./gate.ts";
 import { isGatedAtCreation, isSparedControlPlane, selects } from "./selection.ts";
 import { readSignals } from "./signals.ts";
+import type { Places, Trial } from "./state.ts";
 import { type GateState, parseState } from "./state.ts";
-import { beginTrial, MIN_YOUNG_MS, type Places, placesOnTrial, type Trial } from "./trial.ts";
+import { beginTrial, MIN_YOUNG_MS, placesOnTrial } from "./trial.ts";
 
 /** Where the facts come from. */
 export interface GateSources {

@@ -331,9 +331,8 @@ describe("DaemonSets", () => {
       cluster: CLUSTER,
       clock: systemClock,
       log: createSilentLogger(),
-      onChange: () => void changes++,
-      onVersion: () => void versions++,
     });
+    watch.subscribe({ onChange: () => void changes++, onVersion: () => void versions++ });
     await using stack = new AsyncDisposableStack();
     const stopping = new AbortController();
     const { ended } = await watch.start(stopping.signal);

@@ -5,7 +5,7 @@ import { type Condition, defineResource, type KubeObject, type ObjectMeta, type 
 import * as z from "zod";
 import type { CustomKind } from "../api/crd.ts";
 import { API_GROUP, API_GROUP_VERSION } from "../api/group.ts";
-import { MAX_FIRST_NODES } from "../labels/document.ts";
+import { MAX_FIRST_NODES } from "../node/first-names.ts";
 import { type StartupGateStatus, startupGateSpec } from "./document.ts";
 
 /** A StartupGate on the wire. */

@@ -102,3 +102,18 @@ function toInstant(text: unknown): Instant | undefined {
   const instant = typeof text === "string" ? Date.parse(text) : Number.NaN;
   return Number.isNaN(instant) ? undefined : instant;
 }
+
+/** What stands at the three places of a gate, its taint, its state and the time of the release. */
+export interface Places {
+  readonly standing: string | undefined;
+  readonly stateText: string | undefined;
+  readonly completed: string | undefined;
+}
+
+/** One gate on one node as a dry run has it. */
+export interface Trial {
+  /** On the node itself. When another writer changes it, the trial begins anew. */
+  readonly real: Places;
+  /** As if every decision since then had been written. */
+  places: Places;
+}

@@ -1,9 +1,9 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import type { Change } from "../node/change.ts";
 import { noMarks } from "../node/mark-set.ts";
-import type { Change } from "../node/plan.ts";
+import type { NodeOutcome } from "../node/observer.ts";
 import { NEW_YEAR } from "../node/testing/labels.ts";
-import type { NodeOutcome } from "../node/writer.ts";
 import type { GatePhase } from "./decide.ts";
 import { type GateState, stringifyState } from "./state.ts";
 import { type GateRelease, GateTally } from "./tally.ts";

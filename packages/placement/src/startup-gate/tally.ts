@@ -1,8 +1,7 @@
-import { MAX_FIRST_NODES } from "../labels/document.ts";
 import type { Instant } from "../node/capability.ts";
-import { firstOf } from "../node/first-names.ts";
-import type { Change } from "../node/plan.ts";
-import type { NodeObserver, NodeOutcome } from "../node/writer.ts";
+import type { Change } from "../node/change.ts";
+import { firstOf, MAX_FIRST_NODES } from "../node/first-names.ts";
+import type { NodeObserver, NodeOutcome } from "../node/observer.ts";
 import type { GatePhase } from "./decide.ts";
 import { GATES, type Gate } from "./gate.ts";
 import { parseState } from "./state.ts";

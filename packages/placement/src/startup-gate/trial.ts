@@ -6,22 +6,7 @@ import { toTimestamp } from "../node/record.ts";
 import { placesOf } from "./compile.ts";
 import { type GateCase, type GateVerdict, isWanted } from "./decide.ts";
 import { GATES, type Gate } from "./gate.ts";
-import { parseState } from "./state.ts";
-
-/** What stands at the three places of a gate, its taint, its state and the time of the release. */
-export interface Places {
-  readonly standing: string | undefined;
-  readonly stateText: string | undefined;
-  readonly completed: string | undefined;
-}
-
-/** One gate on one node as a dry run has it. */
-export interface Trial {
-  /** On the node itself. When another writer changes it, the trial begins anew. */
-  readonly real: Places;
-  /** As if every decision since then had been written. */
-  places: Places;
-}
+import { type Places, parseState, type Trial } from "./state.ts";
 
 /** A node that is younger than this counts as one that admission would have given the taint. Milliseconds, at least. */
 export const MIN_YOUNG_MS = 60_000;

@@ -1,4 +1,4 @@
-import type { StoredPool } from "./deployment.ts";
+import type { StoredPool } from "./resource.ts";
 
 /**
  * Which pools Deployments are made of. Their pods are privileged, so whoever may create a WorkerPool would otherwise run

@@ -1,11 +1,12 @@
 import type { Deployment } from "@berth/kube";
 import { type Reason, reasons } from "../api/reasons.ts";
 import { whyNotAllowed } from "./allowance.ts";
-import { buildDeployment, type DeploymentBody, toStoredPool, type WorkerPoolConfig } from "./deployment.ts";
+import { buildDeployment, type DeploymentBody, type WorkerPoolConfig } from "./deployment.ts";
 import { differenceOf } from "./difference.ts";
 import { workerPoolSpec } from "./document.ts";
 import { WORKER_POOL_FIELD_MANAGER } from "./keys.ts";
 import type { WorkerPool } from "./resource.ts";
+import { toStoredPool } from "./resource.ts";
 
 /** A pool and what stands under the name of its Deployment. */
 export interface WorkerPoolObserved {

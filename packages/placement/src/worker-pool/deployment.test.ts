@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { buildDeployment, PR_134_POOLS, toStoredPool } from "./deployment.ts";
+import { buildDeployment, PR_134_POOLS } from "./deployment.ts";
 import type { WorkerPoolSpec } from "./document.ts";
+import { toStoredPool } from "./resource.ts";
 
 const pool = (spec: Partial<WorkerPoolSpec> = {}) => ({
   name: "p",

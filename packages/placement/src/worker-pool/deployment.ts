@@ -13,7 +13,7 @@ import { waitContainer } from "../footprint/wait/wait.ts";
 import type { WorkerPoolAllowance } from "./allowance.ts";
 import type { WorkerPoolSpec } from "./document.ts";
 import { deploymentNameOf, SANDBOX_CLASS_KEY, WORKER_POOL_LABEL, WORKER_POOL_UID_LABEL } from "./keys.ts";
-import { type WorkerPool, workerPools } from "./resource.ts";
+import { type StoredPool, workerPools } from "./resource.ts";
 
 /** An init container that waits until something listens on a port of the node. */
 export interface WorkerPoolWait {
@@ -43,23 +43,6 @@ export const PR_134_POOLS: Required<Omit<WorkerPoolConfig, "allow">> = {
 export type DeploymentBody = Required<Pick<Deployment, "apiVersion" | "kind" | "metadata">> & {
   readonly spec: NonNullable<Deployment["spec"]>;
 };
-
-/** A pool that was read from a server. */
-export interface StoredPool {
-  readonly name: string;
-  readonly namespace: string;
-  readonly uid: string;
-  readonly spec: WorkerPoolSpec;
-}
-
-/** `undefined` for one that never was stored. The spec is taken to be valid: see `workerPoolSpec`. */
-export function toStoredPool({ metadata, spec }: WorkerPool): StoredPool | undefined {
-  const { name, namespace, uid } = metadata ?? {};
-  if (name === undefined || namespace === undefined || uid === undefined || spec === undefined) {
-    return undefined;
-  }
-  return { name, namespace, uid, spec };
-}
 
 const RUN_VOLUME = "run-ateom";
 const RUN_FOLDER = "/var/lib/ateom-gvisor";

@@ -35,3 +35,20 @@ export const workerPoolKind: CustomKind = {
     { name: "Age", type: "date", jsonPath: ".metadata.creationTimestamp" },
   ],
 };
+
+/** A pool that was read from a server. */
+export interface StoredPool {
+  readonly name: string;
+  readonly namespace: string;
+  readonly uid: string;
+  readonly spec: WorkerPoolSpec;
+}
+
+/** `undefined` for one that never was stored. The spec is taken to be valid: see `workerPoolSpec`. */
+export function toStoredPool({ metadata, spec }: WorkerPool): StoredPool | undefined {
+  const { name, namespace, uid } = metadata ?? {};
+  if (name === undefined || namespace === undefined || uid === undefined || spec === undefined) {
+    return undefined;
+  }
+  return { name, namespace, uid, spec };
+}

@@ -10,9 +10,10 @@ export type { StatusOptions } from "./status.ts";
 export type { Direction, Traffic } from "./tcp-lane.ts";
 export {
   type LaneControls,
+  type ScriptStep,
   startTcpProxy,
   type TcpProxy,
   type TcpProxyOptions,
   type TcpStats,
 } from "./tcp-proxy.ts";
-export type { Playback, ScriptStep, ScriptTrigger } from "./tcp-script.ts";
+export type { Playback, ScriptTrigger } from "./tcp-script.ts";

@@ -2,7 +2,10 @@ import { connect, createServer, type Server, type Socket } from "node:net";
 import { listenOnLoopback, portOf } from "../ports.ts";
 import { type Conditions, createConditions } from "./conditions.ts";
 import { type ByteObserver, type Direction, Lane, type LaneMode, Pipe, type Traffic } from "./tcp-lane.ts";
-import { type Playback, ScriptPlayer, type ScriptStep } from "./tcp-script.ts";
+import { type Playback, ScriptPlayer, type StepOf } from "./tcp-script.ts";
+
+/** One step of a script, see `TcpProxy.play`. */
+export type ScriptStep = StepOf<TcpProxy>;
 
 /** Where the proxy leads. */
 export interface TcpProxyOptions {
@@ -78,7 +81,7 @@ class Link implements TcpProxy, ByteObserver {
   readonly #server: Server;
   readonly #lanes: Readonly<Record<Direction, Lane>>;
   readonly #sockets: Set<Socket> = new Set();
-  readonly #players: Set<ScriptPlayer> = new Set();
+  readonly #players: Set<ScriptPlayer<TcpProxy>> = new Set();
   readonly #conditions: Conditions = createConditions();
   #counts: { opened: number; open: number; refused: number } = { opened: 0, open: 0, refused: 0 };
   #refusing = false;
@@ -146,7 +149,7 @@ class Link implements TcpProxy, ByteObserver {
   }
 
   play(steps: readonly ScriptStep[]): Playback {
-    const player = new ScriptPlayer(this, steps);
+    const player = new ScriptPlayer<TcpProxy>(this, steps);
     if (!player.finished) this.#players.add(player);
     return player;
   }
@@ -241,7 +244,7 @@ class Link implements TcpProxy, ByteObserver {
     return socket;
   }
 
-  #tellPlayers(tell: (player: ScriptPlayer) => void): void {
+  #tellPlayers(tell: (player: ScriptPlayer<TcpProxy>) => void): void {
     for (const player of this.#players) {
       tell(player);
       if (player.finished) this.#players.delete(player);

@@ -1,5 +1,4 @@
 import type { Direction } from "./tcp-lane.ts";
-import type { TcpProxy } from "./tcp-proxy.ts";
 
 /** When a step acts, counted from the moment the step before it has acted. */
 export type ScriptTrigger =
@@ -10,11 +9,11 @@ export type ScriptTrigger =
   /** Milliseconds. */
   | { readonly ms: number };
 
-/** What happens, and when. */
-export interface ScriptStep {
+/** What happens to a link, and when. */
+export interface StepOf<L> {
   readonly after: ScriptTrigger;
   /** Usually one call of a control: `(link) => link.serverToClient.stall()`. */
-  readonly do: (link: TcpProxy) => void;
+  readonly do: (link: L) => void;
 }
 
 /** A script that runs. Dispose to stop it; what it has already done stays done. */
@@ -24,16 +23,16 @@ export interface Playback extends Disposable {
 }
 
 /** Walks through the steps of one script. */
-export class ScriptPlayer implements Playback {
+export class ScriptPlayer<L> implements Playback {
   readonly done: Promise<boolean>;
-  readonly #link: TcpProxy;
-  readonly #steps: Iterator<ScriptStep>;
+  readonly #link: L;
+  readonly #steps: Iterator<StepOf<L>>;
   readonly #outcome: PromiseWithResolvers<boolean> = Promise.withResolvers<boolean>();
-  #current: ScriptStep | undefined;
+  #current: StepOf<L> | undefined;
   #left = 0;
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(link: TcpProxy, steps: readonly ScriptStep[]) {
+  constructor(link: L, steps: readonly StepOf<L>[]) {
     this.#link = link;
     this.#steps = steps[Symbol.iterator]();
     this.done = this.#outcome.promise;

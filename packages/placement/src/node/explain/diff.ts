@@ -1,5 +1,6 @@
 import type { Finding } from "../capability.ts";
-import type { Change, NodePlan, StayingMark } from "../plan.ts";
+import type { Change } from "../change.ts";
+import type { NodePlan, StayingMark } from "../plan.ts";
 
 /** What a plan does to one node, without the node itself: for `plan`, for people and as JSON. */
 export interface NodeDiff {

@@ -2,10 +2,11 @@ import type { ManagedFieldsEntry, Node } from "@berth/kube";
 import { FIELD_MANAGER } from "../../api/keys.ts";
 import { type Reason, reasons } from "../../api/reasons.ts";
 import type { BoundCapability, Finding, Instant } from "../capability.ts";
+import type { Change } from "../change.ts";
 import { type FieldHolder, holdersOf } from "../managers.ts";
 import { type MarkId, standingValue } from "../mark.ts";
 import { mergeContributions } from "../merge.ts";
-import { type Change, effectiveRecord, type NodePlan, planNode } from "../plan.ts";
+import { effectiveRecord, type NodePlan, planNode } from "../plan.ts";
 import { ownedMarks } from "../record.ts";
 import { policyOf as removalPolicyOf } from "../removals.ts";
 
