@@ -12,5 +12,6 @@ export * from "./documents/status-schema.ts";
 export * from "./documents/yaml.ts";
 export * from "./key-source.ts";
 export * from "./status/condition-log.ts";
+export * from "./status/tally.ts";
 export * from "./views/informer-set.ts";
 export * from "./views/namespace-watch.ts";

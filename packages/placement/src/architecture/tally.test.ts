@@ -63,7 +63,7 @@ describe("what is open about workloads", () => {
     tally.gone("Pod d/3");
     expect(changes).toEqual([]);
     tally.decided("Pod d/1", impossible);
-    expect(changes.splice(0)).toEqual([{ key: KEY }, { rule: "cluster/p" }, { rule: "cluster/p" }]);
+    expect(changes.splice(0)).toEqual([{ key: KEY }, { rule: "cluster/p" }]);
     tally.gone("Pod d/1");
     expect(changes).toEqual([{ rule: "cluster/p" }]);
   });

@@ -1,5 +1,5 @@
 /** Counts over all nodes what the rules of documents do, for their status: no list of nodes leaves this file. */
-
+import { type Stake, Tally, type TallyOptions } from "@berth/host";
 import { firstOf, MAX_FIRST_NODES } from "../node/first-names.ts";
 import type { NodeObserver, NodeOutcome } from "../node/observer.ts";
 import { FOLDER } from "./folder.ts";
@@ -20,140 +20,68 @@ export interface RuleCounts {
   readonly firstConflicting: readonly string[];
 }
 
-interface Sets {
-  readonly matched: Set<string>;
-  readonly labelled: Set<string>;
-  readonly pending: Set<string>;
-  readonly conflicting: Map<string, string>;
-}
+type Phase = "matched" | "labelled" | "pending" | "conflicting";
 
-/** What one node has to do with one rule. */
-interface Stake {
-  readonly rule: string;
-  matched: boolean;
-  labelled: boolean;
-  pending: boolean;
-  conflictsWith?: string;
-}
-
-export interface RuleTallyOptions {
-  /** The counts of a rule have changed. Called often and at once: collect them. */
-  readonly onChange: (rule: string) => void;
-}
-
-/** Costs a few set operations for each node that a rule of a document concerns, and nothing for others. */
+/** Rules of a folder have no status, so they are not counted. */
 export class RuleTally implements NodeObserver {
-  readonly #onChange: (rule: string) => void;
-  readonly #rules = new Map<string, Sets>();
-  readonly #stakes = new Map<string, readonly Stake[]>();
+  readonly #tally: Tally<Phase>;
 
-  constructor({ onChange }: RuleTallyOptions) {
-    this.#onChange = onChange;
+  constructor(options: TallyOptions) {
+    this.#tally = new Tally(options);
   }
 
   /** Nodes on which rules disagree. */
   get conflicts(): number {
-    const nodes = new Set<string>();
-    for (const { conflicting } of this.#rules.values())
-      for (const name of conflicting.keys()) nodes.add(name);
-    return nodes.size;
+    return this.#tally.total("conflicting");
   }
 
   counts(rule: string): RuleCounts {
-    const sets = this.#rules.get(rule);
-    if (sets === undefined) return nothing;
-    const { matched, labelled, pending, conflicting } = sets;
-    const [conflictsWith] = conflicting.values();
+    const matched = this.#tally.of(rule, "matched");
+    const conflicting = this.#tally.of(rule, "conflicting");
+    const [first] = conflicting;
+    const conflictsWith = first === undefined ? undefined : this.#tally.stake(first, rule)?.detail;
     return {
       matched: matched.size,
-      labelled: labelled.size,
-      pending: pending.size,
+      labelled: this.#tally.of(rule, "labelled").size,
+      pending: this.#tally.of(rule, "pending").size,
       conflicting: conflicting.size,
       ...(conflictsWith !== undefined && { conflictsWith }),
       firstMatched: firstOf(matched, MAX_FIRST_NODES),
-      firstConflicting: firstOf(conflicting.keys(), MAX_FIRST_NODES),
+      firstConflicting: firstOf(conflicting, MAX_FIRST_NODES),
     };
   }
 
   decided(name: string, outcome: NodeOutcome): void {
-    const before = this.#stakes.get(name);
-    const stakes = stakesOf(outcome);
-    if (stakes.length === 0 && before === undefined) return;
-    if (stakes.length === 0) this.#stakes.delete(name);
-    else this.#stakes.set(name, stakes);
-    const now = new Map(stakes.map((stake) => [stake.rule, stake]));
-    for (const stake of stakes) this.#apply(name, stake);
-    for (const { rule } of before ?? []) if (!now.has(rule)) this.#apply(name, { ...absent, rule });
+    this.#tally.put(name, stakesOf(outcome));
   }
 
   gone(name: string): void {
-    for (const { rule } of this.#stakes.get(name) ?? []) this.#apply(name, { ...absent, rule });
-    this.#stakes.delete(name);
-  }
-
-  #apply(name: string, { rule, matched, labelled, pending, conflictsWith }: Stake): void {
-    let sets = this.#rules.get(rule);
-    if (sets === undefined) {
-      sets = { matched: new Set(), labelled: new Set(), pending: new Set(), conflicting: new Map() };
-      this.#rules.set(rule, sets);
-    }
-    const changes = [
-      put(sets.matched, name, matched),
-      put(sets.labelled, name, labelled),
-      put(sets.pending, name, pending),
-      sets.conflicting.get(name) !== conflictsWith,
-    ];
-    if (conflictsWith === undefined) sets.conflicting.delete(name);
-    else sets.conflicting.set(name, conflictsWith);
-    if (sets.matched.size + sets.labelled.size + sets.pending.size === 0) this.#rules.delete(rule);
-    if (changes.includes(true)) this.#onChange(rule);
+    this.#tally.put(name, []);
   }
 }
 
-const nothing: RuleCounts = {
-  matched: 0,
-  labelled: 0,
-  pending: 0,
-  conflicting: 0,
-  firstMatched: [],
-  firstConflicting: [],
-};
-
-const absent = { matched: false, labelled: false, pending: false } as const;
-
-/** Rules of a folder have no status, so they are not counted. */
-function isCounted(rule: string): boolean {
-  return !rule.startsWith(`${FOLDER}/`);
-}
-
-function stakesOf({ contributions, owned, changes, withheld }: NodeOutcome): readonly Stake[] {
+function stakesOf({ contributions, owned, changes, withheld }: NodeOutcome): readonly Stake<Phase>[] {
   const outcomes = contributions.find(({ capability }) => capability === LABELS)?.decision.outcomes;
   if (outcomes === undefined && owned.size === 0) return [];
-  const stakes = new Map<string, Stake>();
-  const stakeOf = (rule: string): Stake => {
-    let stake = stakes.get(rule);
-    if (stake === undefined) stakes.set(rule, (stake = { ...absent, rule }));
-    return stake;
+  const phases = new Map<string, Phase[]>();
+  const rivals = new Map<string, string>();
+  const note = (rule: string, phase: Phase): void => {
+    if (rule.startsWith(`${FOLDER}/`)) return;
+    const known = phases.get(rule);
+    if (known === undefined) phases.set(rule, [phase]);
+    else if (!known.includes(phase)) known.push(phase);
   };
   for (const { rule, conflictsWith } of outcomes ?? []) {
-    if (!isCounted(rule)) continue;
-    const stake = stakeOf(rule);
-    stake.matched = true;
-    if (conflictsWith !== undefined) stake.conflictsWith = conflictsWith;
+    note(rule, "matched");
+    if (conflictsWith === undefined) continue;
+    note(rule, "conflicting");
+    rivals.set(rule, conflictsWith);
   }
-  for (const { capability, rule } of owned.values()) {
-    if (capability === LABELS && isCounted(rule)) stakeOf(rule).labelled = true;
-  }
-  for (const { id, rule, capability } of changes) {
-    if (capability === LABELS && withheld.has(id) && isCounted(rule)) stakeOf(rule).pending = true;
-  }
-  return [...stakes.values()];
-}
-
-/** @returns whether it changed anything. */
-function put(set: Set<string>, name: string, inside: boolean): boolean {
-  if (set.has(name) === inside) return false;
-  if (inside) set.add(name);
-  else set.delete(name);
-  return true;
+  for (const { capability, rule } of owned.values()) if (capability === LABELS) note(rule, "labelled");
+  for (const { id, rule, capability } of changes)
+    if (capability === LABELS && withheld.has(id)) note(rule, "pending");
+  return Array.from(phases, ([rule, of]) => {
+    const detail = rivals.get(rule);
+    return { rule, phases: of, ...(detail !== undefined && { detail }) };
+  });
 }

@@ -1,3 +1,4 @@
+import { type Stake, Tally } from "@berth/host";
 import type { Instant } from "../node/capability.ts";
 import type { Change } from "../node/change.ts";
 import { firstOf, MAX_FIRST_NODES } from "../node/first-names.ts";
@@ -36,49 +37,51 @@ export interface GateTallyOptions {
   readonly now: () => Instant;
 }
 
-interface Sets {
-  readonly selected: Set<string>;
-  readonly held: Set<string>;
-  readonly heldAgain: Set<string>;
-  readonly timedOut: Set<string>;
-  readonly wouldHold: Set<string>;
-  readonly wouldRelease: Set<string>;
-}
+type Count = "selected" | "held" | "heldAgain" | "timedOut" | "wouldHold" | "wouldRelease";
 
-type Phases = ReadonlyMap<string, GatePhase>;
+/** How a node in each phase is counted. */
+const COUNTED: Readonly<Partial<Record<GatePhase, readonly Count[]>>> = {
+  Open: ["selected"],
+  WouldHold: ["selected", "wouldHold"],
+  WouldRelease: ["selected", "held", "wouldRelease"],
+  HeldAgain: ["selected", "held", "heldAgain"],
+  TimedOut: ["selected", "held", "timedOut"],
+  TimedOutAgain: ["selected", "held", "heldAgain", "timedOut"],
+};
+const HELD: readonly Count[] = ["selected", "held"];
 
 /** Counts nodes by gate, and says how many more may be held again. */
 export class GateTally implements NodeObserver {
   readonly #options: GateTallyOptions;
-  readonly #rules = new Map<string, Sets>();
-  readonly #nodes = new Map<string, Phases>();
+  readonly #tally: Tally<Count>;
 
   constructor(options: GateTallyOptions) {
     this.#options = options;
+    this.#tally = new Tally(options);
   }
 
   counts(rule: string): GateCounts {
-    const { selected, held, heldAgain, timedOut, wouldHold, wouldRelease } =
-      this.#rules.get(rule) ?? noSets();
+    const of = (count: Count): ReadonlySet<string> => this.#tally.of(rule, count);
+    const would = of("wouldHold");
     return {
-      selected: selected.size,
-      held: held.size,
-      heldAgain: heldAgain.size,
-      timedOut: timedOut.size,
-      firstHeld: firstOf(wouldHold.size > 0 ? wouldHold : held, MAX_FIRST_NODES),
-      wouldHold: wouldHold.size,
-      wouldRelease: wouldRelease.size,
+      selected: of("selected").size,
+      held: of("held").size,
+      heldAgain: of("heldAgain").size,
+      timedOut: of("timedOut").size,
+      firstHeld: firstOf(would.size > 0 ? would : of("held"), MAX_FIRST_NODES),
+      wouldHold: would.size,
+      wouldRelease: of("wouldRelease").size,
     };
   }
 
   /** Nodes held by any gate. */
   get held(): number {
-    return unionSize([...this.#rules.values()].map(({ held }) => held));
+    return this.#tally.total("held");
   }
 
   /** Nodes held by any gate for longer than a timeout of it. */
   get timedOut(): number {
-    return unionSize([...this.#rules.values()].map(({ timedOut }) => timedOut));
+    return this.#tally.total("timedOut");
   }
 
   /**
@@ -92,7 +95,8 @@ export class GateTally implements NodeObserver {
     node: string,
     standing: Iterable<string>,
   ): boolean {
-    const { selected, heldAgain } = this.#rules.get(rule) ?? noSets();
+    const heldAgain = this.#tally.of(rule, "heldAgain");
+    const selected = this.#tally.of(rule, "selected");
     if (heldAgain.has(node) || limit.percent === 100) return true;
     const most = Math.max(limit.nodes, Math.floor((selected.size * limit.percent) / 100));
     let free = most - heldAgain.size;
@@ -105,22 +109,18 @@ export class GateTally implements NodeObserver {
 
   decided(name: string, { contributions, changes }: NodeOutcome): void {
     const outcomes = contributions.find(({ capability }) => capability === GATES)?.decision.outcomes ?? [];
-    const before = this.#nodes.get(name);
-    const phases = new Map(
-      outcomes.flatMap(({ rule, phase }) =>
-        phase === undefined || phase === "NotSelected" ? [] : [[rule, phase as GatePhase] as const],
-      ),
-    );
+    const stakes = new Map<string, Stake<Count>>();
+    for (const { rule, phase } of outcomes) {
+      if (phase === undefined || phase === "NotSelected") continue;
+      stakes.set(rule, { rule, phases: COUNTED[phase as GatePhase] ?? HELD });
+    }
     // A node that is to be let go still is held: only then may another one take its place.
     for (const { rule, capability, action } of changes) {
-      const phase = before?.get(rule);
-      if (capability === GATES && action === "remove" && isAgain(phase)) phases.set(rule, phase);
+      if (capability !== GATES || action !== "remove") continue;
+      const before = this.#tally.stake(name, rule);
+      if (before?.phases.includes("heldAgain")) stakes.set(rule, before);
     }
-    if (phases.size === 0 && before === undefined) return;
-    if (phases.size === 0) this.#nodes.delete(name);
-    else this.#nodes.set(name, phases);
-    for (const [rule, phase] of phases) if (before?.get(rule) !== phase) this.#put(rule, name, phase);
-    for (const rule of before?.keys() ?? []) if (!phases.has(rule)) this.#put(rule, name, undefined);
+    this.#tally.put(name, [...stakes.values()]);
   }
 
   written(_name: string, changes: readonly Change[]): void {
@@ -137,47 +137,6 @@ export class GateTally implements NodeObserver {
   }
 
   gone(name: string): void {
-    for (const rule of this.#nodes.get(name)?.keys() ?? []) this.#put(rule, name, undefined);
-    this.#nodes.delete(name);
+    this.#tally.put(name, []);
   }
-
-  #put(rule: string, name: string, phase: GatePhase | undefined): void {
-    let sets = this.#rules.get(rule);
-    if (sets === undefined) {
-      sets = noSets();
-      this.#rules.set(rule, sets);
-    }
-    put(sets.selected, name, phase !== undefined);
-    put(sets.held, name, phase !== undefined && phase !== "Open" && phase !== "WouldHold");
-    put(sets.heldAgain, name, isAgain(phase));
-    put(sets.timedOut, name, phase === "TimedOut" || phase === "TimedOutAgain");
-    put(sets.wouldHold, name, phase === "WouldHold");
-    put(sets.wouldRelease, name, phase === "WouldRelease");
-    if (sets.selected.size === 0) this.#rules.delete(rule);
-    this.#options.onChange(rule);
-  }
-}
-
-function isAgain(phase: GatePhase | undefined): phase is "HeldAgain" | "TimedOutAgain" {
-  return phase === "HeldAgain" || phase === "TimedOutAgain";
-}
-
-function noSets(): Sets {
-  return {
-    selected: new Set(),
-    held: new Set(),
-    heldAgain: new Set(),
-    timedOut: new Set(),
-    wouldHold: new Set(),
-    wouldRelease: new Set(),
-  };
-}
-
-function unionSize(sets: readonly ReadonlySet<string>[]): number {
-  return sets.reduce<ReadonlySet<string>>((all, set) => all.union(set), new Set()).size;
-}
-
-function put(set: Set<string>, name: string, inside: boolean): void {
-  if (inside) set.add(name);
-  else set.delete(name);
 }

@@ -1,0 +1,77 @@
+/** Counts over all nodes, or all workloads, what rules do to them. */
+
+/** What one key has to do with one rule. */
+export interface Stake<P extends string> {
+  readonly rule: string;
+  /** Each once. Share the array between keys: there is one for each node. */
+  readonly phases: readonly P[];
+  /** What else is to be known of it. A change of it is a change of the counts. */
+  readonly detail?: string;
+}
+
+export interface TallyOptions {
+  /** The counts of a rule have changed. Called often and at once: collect the calls. */
+  readonly onChange: (rule: string) => void;
+}
+
+const NONE: ReadonlySet<string> = new Set();
+
+/** Costs a few set operations for each change of a key, and nothing for a key that no rule concerns. */
+export class Tally<P extends string> {
+  readonly #onChange: TallyOptions["onChange"];
+  readonly #stakes = new Map<string, readonly Stake<P>[]>();
+  /** Keys by rule and phase. */
+  readonly #rules = new Map<string, Map<P, Set<string>>>();
+
+  constructor({ onChange }: TallyOptions) {
+    this.#onChange = onChange;
+  }
+
+  /** The keys of a rule in this phase, in the order in which they came. */
+  of(rule: string, phase: P): ReadonlySet<string> {
+    return this.#rules.get(rule)?.get(phase) ?? NONE;
+  }
+
+  /** How many keys are in this phase of any rule. */
+  total(phase: P): number {
+    const sets = Array.from(this.#rules.values(), (phases) => phases.get(phase) ?? NONE);
+    return sets.reduce((all, set) => all.union(set), NONE).size;
+  }
+
+  stake(key: string, rule: string): Stake<P> | undefined {
+    return this.#stakes.get(key)?.find((stake) => stake.rule === rule);
+  }
+
+  /** @param stakes all of this key; at most one for each rule. */
+  put(key: string, stakes: readonly Stake<P>[]): void {
+    const before = this.#stakes.get(key) ?? [];
+    if (stakes.length > 0) this.#stakes.set(key, stakes);
+    else this.#stakes.delete(key);
+    for (const stake of stakes) {
+      const last = before.find(({ rule }) => rule === stake.rule);
+      this.#move(key, stake.rule, last, stake);
+    }
+    for (const last of before)
+      if (!stakes.some(({ rule }) => rule === last.rule)) this.#move(key, last.rule, last, undefined);
+  }
+
+  #move(key: string, rule: string, last: Stake<P> | undefined, next: Stake<P> | undefined): void {
+    const phases = this.#rules.get(rule) ?? new Map<P, Set<string>>();
+    let isChanged = last?.detail !== next?.detail;
+    for (const phase of last?.phases ?? []) {
+      if (next?.phases.includes(phase)) continue;
+      const set = phases.get(phase);
+      set?.delete(key);
+      if (set?.size === 0) phases.delete(phase);
+      isChanged = true;
+    }
+    for (const phase of next?.phases ?? []) {
+      if (last?.phases.includes(phase)) continue;
+      phases.set(phase, (phases.get(phase) ?? new Set()).add(key));
+      isChanged = true;
+    }
+    if (phases.size > 0) this.#rules.set(rule, phases);
+    else this.#rules.delete(rule);
+    if (isChanged) this.#onChange(rule);
+  }
+}
