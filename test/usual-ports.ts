@@ -5,7 +5,7 @@ import { eventually } from "@berth/testcluster";
 /** Nobody serves anything there: who listens has the others. It is given up with the process, however that ends. */
 const TURN = 18_080;
 const PORTS = [8080, 8081];
-/** As long as the test of the README may have them. */
+/** As long as the test of the guides may have them. */
 const PATIENCE = { timeoutMs: 240_000, everyMs: 200 };
 
 /**

@@ -1,0 +1,70 @@
+/**
+ * The guides, followed as one reader would: in one shell, on one cluster, in the order of their list. Try it starts the
+ * cluster, Install starts Berth, and Uninstall ends both.
+ */
+import { execFile } from "node:child_process";
+import { mkdtemp, rm, symlink } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { describe, expect, it } from "vitest";
+import { type Guide, normal, readGuides } from "./guides.ts";
+import { usualPorts } from "./usual-ports.ts";
+
+const root = join(import.meta.dirname, "..");
+const run = promisify(execFile);
+const guides = readGuides();
+
+/** All guides take a minute, and several beside much other work. Milliseconds. */
+const LIMIT_MS = 480_000;
+const MARK = "@@@step@@@";
+
+/**
+ * One shell for all; a failing command does not end it, as at a prompt. Whatever becomes of it, nothing that it has
+ * started stays. The probes are waited for, because a reader types slower than a script.
+ */
+function scriptOf({ files, steps }: Guide): string {
+  const saved = [...files].map(([name, text]) => `cat > ${name} << 'END_OF_FILE'\n${text}END_OF_FILE`);
+  const typed = steps
+    .map(({ command }) =>
+      command.replace("curl -s localhost", "curl -sf --retry 20 --retry-all-errors localhost"),
+    )
+    .map((command) => `echo '${MARK}'; ${command}`);
+  return [...saved, ...typed].join("\n");
+}
+
+/** What each step of each guide printed, by the name of the guide. */
+async function followAll(): Promise<ReadonlyMap<string, readonly string[]>> {
+  await using _ports = await usualPorts();
+  const folder = await mkdtemp(join(tmpdir(), "berth-guides-"));
+  await symlink(join(root, "examples"), join(folder, "examples"));
+  const script = ["trap 'kill $(jobs -p) 2> /dev/null' EXIT", ...guides.map(scriptOf)].join("\n");
+  const path = `${join(root, "bin")}:${process.env["PATH"] ?? ""}`;
+  try {
+    const { stdout } = await run("bash", ["-c", `${script}\n`], {
+      cwd: folder,
+      env: { ...process.env, PATH: path, KUBECONFIG: "" },
+      timeout: LIMIT_MS / 2,
+    });
+    const printed = stdout.split(`${MARK}\n`).slice(1).map(normal);
+    return new Map(guides.map(({ name, steps }) => [name, printed.splice(0, steps.length)]));
+  } finally {
+    await run(join(root, "bin/berth"), ["cluster", "stop", "--dir", join(folder, "cluster")]).catch(
+      () => undefined,
+    );
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+describe("docs/guides", () => {
+  let followed: ReturnType<typeof followAll> | undefined;
+
+  it.for(guides)("$name prints what it says", { timeout: LIMIT_MS }, async ({ name, steps }, { skip }) => {
+    for (const tool of ["kubectl", "curl"]) {
+      await run("which", [tool]).catch(() => skip(`the guides use ${tool}, which is not installed here`));
+    }
+    followed ??= followAll();
+    const printed = (await followed).get(name) ?? [];
+    expect(steps.map(({ command }, index) => ({ command, output: printed[index] }))).toEqual(steps);
+  });
+});
