@@ -1,7 +1,8 @@
-/** The rules for what strangers read: the reference itself is written, and its links checked, by `make docs`. */
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
+/** The rules for what strangers read. `test/guides.cluster.test.ts` runs the commands; `make docs` writes the library reference. */
+import { existsSync, globSync, readdirSync, readFileSync } from "node:fs";
+import { dirname, join, relative } from "node:path";
 import { describe, expect, it } from "vitest";
+import { readGuides } from "./guides.ts";
 
 const root = join(import.meta.dirname, "..");
 const read = (path: string): string => readFileSync(join(root, path), "utf8");
@@ -48,5 +49,103 @@ describe("the tools that are installed by themselves", () => {
     expect(packages[""]).toMatchObject({ devDependencies });
     for (const version of Object.values(devDependencies)) expect(version).toMatch(/^\d+\.\d+\.\d+$/);
     expect(lock).not.toMatch(/"resolved": "http/);
+  });
+});
+
+const capabilities = ["labels", "startup-gate", "architecture", "footprint", "worker-pool"];
+const capabilityReadme = (name: string): string => `packages/placement/src/${name}/README.md`;
+const guides = readGuides();
+const pages = globSync("**/*.md", { cwd: root, exclude: (path) => /node_modules|^docs\/api/.test(path) });
+
+/** The pages that are written in plain English, and checked for it. */
+const plain = [
+  "README.md",
+  "SCOPE.md",
+  ...guides.map(({ name }) => `docs/guides/${name}`),
+  ...capabilities.flatMap((name) => [capabilityReadme(name), `docs/reference/${name}.md`]),
+];
+
+const withoutBlocks = (text: string): string =>
+  text.replaceAll(/^ *```[\s\S]*?^ *```$/gm, "").replaceAll(/<!--[\s\S]*?-->/g, "");
+
+/** The anchors of a page: its headings as GitHub writes them. */
+function anchorsOf(page: string): ReadonlySet<string> {
+  const headings = withoutBlocks(read(page)).matchAll(/^#+ (.*)$/gm);
+  return new Set(
+    [...headings].map(([, heading = ""]) =>
+      heading
+        .replaceAll(/\[(.*?)\]\(.*?\)/g, "$1")
+        .toLowerCase()
+        .replaceAll(/[^\w\- ]/g, "")
+        .replaceAll(" ", "-"),
+    ),
+  );
+}
+
+/** The links of a page to files or headings that do not exist. */
+function brokenLinksOf(page: string): readonly string[] {
+  const links = withoutBlocks(read(page)).matchAll(/\]\(([^)\s]+)\)/g);
+  return [...links].flatMap(([, link = ""]) => {
+    if (/^\w+:/.test(link)) return [];
+    const [path = "", anchor] = link.split("#");
+    const target = path === "" ? page : relative(root, join(root, dirname(page), path));
+    if (!existsSync(join(root, target))) return [`${page}: ${link}`];
+    return anchor === undefined || anchorsOf(target).has(anchor) ? [] : [`${page}: ${link}`];
+  });
+}
+
+/** Sentences of a page with more words than a reader takes in at first reading. Code and links are one word each. */
+function longSentencesOf(page: string): readonly string[] {
+  const most = 25;
+  const text = withoutBlocks(read(page))
+    .replaceAll(/`[^`]*`/g, "code")
+    .replaceAll(/\[([^\]]*)\]\([^)]*\)/g, "$1");
+  const parts = text.split(/\n\s*\n|\n\s*(?:[-*]|\d+\.) |\||\n(?=#)|[.!?:](?=[\s*]|$)/);
+  const sentences = parts.map((part) => part.replaceAll(/\s+/g, " ").trim());
+  return sentences.filter((sentence) => sentence.split(" ").length > most).map((text) => `${page}: ${text}`);
+}
+
+it.each(pages)("%s links only to what exists", (page) => expect(brokenLinksOf(page)).toEqual([]));
+
+it.each(plain)("%s has sentences that are understood at first reading", (page) => {
+  expect(longSentencesOf(page)).toEqual([]);
+});
+
+describe("README.md", () => {
+  const text = read("README.md");
+
+  it("is read in some minutes", () => expect(text.trimEnd().split("\n").length).toBeLessThanOrEqual(120));
+
+  it("installs with commands that the guides run", () => {
+    const install = /^## Install$[\s\S]*?^```sh\n([\s\S]*?)^```$/m.exec(text)?.[1] ?? "";
+    const commands = guides.flatMap(({ steps }) => steps.map(({ command }) => command));
+    expect(commands).toEqual(expect.arrayContaining(install.trimEnd().split("\n")));
+  });
+});
+
+describe("docs/guides", () => {
+  it("lists every guide", () => {
+    const files = readdirSync(join(root, "docs/guides")).filter((name) => name !== "README.md");
+    expect(guides.map(({ name }) => name).toSorted()).toEqual(files.toSorted());
+  });
+
+  it.each(guides)("$name begins with a short object and what the reader will see", ({ text, steps }) => {
+    const [, first = "", rest = ""] = /^```yaml\n([\s\S]*?)^```$([\s\S]*)/m.exec(text) ?? [];
+    const lines = first.trimEnd().split("\n");
+    expect(lines.filter((line) => !line.startsWith("#")).length).toBeLessThanOrEqual(12);
+    expect(rest.trimStart()).toMatch(/^\*\*You will see\*\* /);
+    expect(steps.length).toBeGreaterThan(0);
+  });
+});
+
+describe.each(capabilities)("the README of %s", (name) => {
+  const text = read(capabilityReadme(name));
+
+  it("is a sample, guarantees, a decision table and failures, and leaves the cases to the reference", () => {
+    expect(text.trimEnd().split("\n").length).toBeLessThanOrEqual(150);
+    expect(text.slice(0, text.indexOf("\n## "))).toContain("```yaml\napiVersion: berth.dev/");
+    const headings = [...text.matchAll(/^## (.*)$/gm)].map(([, heading]) => heading);
+    expect(headings).toEqual(expect.arrayContaining(["What it guarantees", "Decision table", "Failures"]));
+    expect(text).toContain(`docs/reference/${name}.md`);
   });
 });

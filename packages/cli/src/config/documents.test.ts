@@ -1,4 +1,4 @@
-import { readFile } from "node:fs/promises";
+import { globSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { formatFault } from "@berth/host";
 import { labelRuleSpec } from "@berth/placement";
@@ -168,12 +168,22 @@ describe("readDocuments", () => {
   });
 });
 
-it("the documented example is valid", async () => {
-  const reference = await readFile(
-    path.join(import.meta.dirname, "../../../../docs/reference/config.md"),
-    "utf8",
-  );
-  const examples = [...reference.matchAll(/```yaml\n(.*?)```/gs)].map(([, text = ""]) => text);
-  expect(examples).not.toEqual([]);
-  for (const example of examples) expect(faultsOf(example)).toEqual([]);
+const root = path.join(import.meta.dirname, "../../../..");
+const pages = ["docs/*/*.md", "packages/placement/src/*/README.md"].flatMap((pattern) =>
+  globSync(pattern, { cwd: root }),
+);
+/** The documents of Berth that pages show, each with its page. */
+const shown = pages.flatMap((page) => {
+  const blocks = readFileSync(path.join(root, page), "utf8").matchAll(/^( *)```yaml\n([\s\S]*?)^\1```$/gm);
+  return [...blocks]
+    .map(([, indent = "", body = ""]) => ({
+      page,
+      text: body.replaceAll(new RegExp(`^${indent}`, "gm"), ""),
+    }))
+    .filter(({ text }) => /^(?:#.*\n)*apiVersion: berth\.dev\//.test(text));
+});
+
+it("every document that a page shows is valid", () => {
+  expect(new Set(shown.map(({ page }) => page))).toContain("docs/reference/config.md");
+  for (const { page, text } of shown) expect({ page, faults: faultsOf(text) }).toEqual({ page, faults: [] });
 });
