@@ -57,12 +57,15 @@ const capabilityReadme = (name: string): string => `packages/placement/src/${nam
 const guides = readGuides();
 const pages = globSync("**/*.md", { cwd: root, exclude: (path) => /node_modules|^docs\/api/.test(path) });
 
-/** The pages that are written in plain English, and checked for it. */
+/** The pages that are written by hand, for users: in plain English. */
 const plain = [
   "README.md",
   "SCOPE.md",
   ...guides.map(({ name }) => `docs/guides/${name}`),
-  ...capabilities.flatMap((name) => [capabilityReadme(name), `docs/reference/${name}.md`]),
+  ...capabilities.map(capabilityReadme),
+  ...globSync("docs/reference/*.md", { cwd: root }).filter(
+    (page) => !/(cli|metrics|reasons)\.md$/.test(page),
+  ),
 ];
 
 const withoutBlocks = (text: string): string =>
