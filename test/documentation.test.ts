@@ -63,6 +63,7 @@ const plain = [
   "SCOPE.md",
   ...guides.map(({ name }) => `docs/guides/${name}`),
   ...capabilities.map(capabilityReadme),
+  ...globSync("packages/{kube,registry,runtime,testcluster,placement,cli}/README.md", { cwd: root }),
   ...globSync("docs/reference/*.md", { cwd: root }).filter(
     (page) => !/(cli|metrics|reasons)\.md$/.test(page),
   ),
