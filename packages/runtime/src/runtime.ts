@@ -59,6 +59,7 @@ export type SharedInformerOptions<T extends KubeObject> = Omit<
  */
 export type StartStage = (typeof START_STAGES)[number];
 
+/** The stages of a start, in their order. */
 export const START_STAGES = ["first", "caches", "everywhere", "elected"] as const;
 
 /** The name of the component that serves metrics and health. */
