@@ -10,7 +10,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   runtime: ["kube"],
   testcluster: ["kube"],
   host: ["kube", "runtime"],
-  placement: ["kube", "runtime", "host"],
+  placement: ["kube", "runtime", "host", "registry"],
   registry: [],
   cli: ["kube", "runtime", "host", "placement", "registry", "testcluster"],
 };

@@ -9,6 +9,7 @@ import {
   type Pod,
   pods as podResource,
 } from "@berth/kube";
+import type { ImageLibrary } from "@berth/placement";
 import {
   ARCHITECTURE,
   type ArchitectureAdmission,
@@ -51,7 +52,6 @@ import { createArchitectureHub } from "./architecture-policies.ts";
 import { createArchitectureReview } from "./architecture-review.ts";
 import { ArchitectureWatches } from "./architecture-watches.ts";
 import type { Follow } from "./document-follower.ts";
-import type { ImageLibrary } from "./images/image-library.ts";
 import { createStatusController } from "./status-controller.ts";
 import type { WebhookOwner } from "./webhook-server.ts";
 import type { Wired } from "./wired.ts";

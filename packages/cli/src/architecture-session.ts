@@ -18,6 +18,7 @@ import {
   architecturePolicies,
   type BoundCapability,
   bindArchitecture,
+  createImageLibrary,
   forecastArchitecture,
   governing,
   type ImageQuestion,
@@ -36,12 +37,12 @@ import { architectureDocuments } from "./architecture-policies.ts";
 import { UNSCHEDULED } from "./architecture-watches.ts";
 import { assembleReadDocuments } from "./document-session.ts";
 import { listDaemonSets } from "./gate-session.ts";
-import { createImageLibrary } from "./images/image-library.ts";
-import { readRegistrySettings } from "./images/registry-settings.ts";
+import { readRegistrySettings } from "./registry-settings.ts";
 import { fetchDocuments, type RuleFiles, type Session, unlessForbidden } from "./session.ts";
 import { readClusterDocuments } from "./source-documents.ts";
 import { findStateNamespace } from "./state-namespace.ts";
 import type { Surroundings } from "./surroundings.ts";
+import { VERSION } from "./version.ts";
 
 export interface ArchitectureViewOptions {
   readonly session: Session;
@@ -79,6 +80,7 @@ export async function viewImages(
     client: session.client,
     cluster: clusterName("local"),
     installation,
+    userAgent: `berth/${VERSION}`,
     ...(space !== undefined && { namespace: space }),
     registries: await readRegistrySettings(files.settings.imageRegistries),
     clock,

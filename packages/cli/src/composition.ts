@@ -6,6 +6,7 @@ import { type KubeClient, type Node, nodes, type ObjectReference } from "@berth/
 import {
   architecturePolicies,
   type BoundCapability,
+  createImageLibrary,
   DaemonSetWatch,
   DeclaredPlaces,
   heldAgainBy,
@@ -16,6 +17,7 @@ import {
   NodeWriter,
   nodeFootprints,
   nodeMarksChanged,
+  type RegistrySettings,
   startupGates,
 } from "@berth/placement";
 import {
@@ -44,14 +46,14 @@ import type { LabelFolderSource } from "./config/settings.ts";
 import { CRD_GRACE_MS, createDocumentFollower, type Follow } from "./document-follower.ts";
 import { createFootprintParts } from "./footprint/parts.ts";
 import { createGateParts, HELD_AGAIN } from "./gate-parts.ts";
-import { createImageLibrary } from "./images/image-library.ts";
-import { type RegistrySettings, readRegistrySettings } from "./images/registry-settings.ts";
 import { createLabelParts } from "./label-parts.ts";
 import { grantOfNodePatch, NodeAccess } from "./node-access.ts";
 import { NodeLog } from "./node-log.ts";
 import { createPlaceStore } from "./place-config-map.ts";
 import { declareProblems, nodesReadCheck } from "./probes.ts";
+import { readRegistrySettings } from "./registry-settings.ts";
 import { slimNode } from "./slim-node.ts";
+import { VERSION } from "./version.ts";
 import { type AdmissionSettings, WEBHOOK } from "./webhook-server.ts";
 import type { Wired } from "./wired.ts";
 import { createWorkerPoolParts } from "./worker-pool-parts.ts";
@@ -229,6 +231,7 @@ function assemble(options: BerthOptions, registries: RegistrySettings): Assemble
       installation,
       ...(namespace !== undefined && { namespace }),
       registries,
+      userAgent: `berth/${VERSION}`,
       ...machine,
     }),
     ownNamespace: namespace,

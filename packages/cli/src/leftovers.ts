@@ -17,13 +17,13 @@ import {
   admissionLabels,
   formerWaitManager,
   formerWaits,
+  IMAGE_FACTS_LABEL,
   WORKER_POOL_FIELD_MANAGER,
   WORKER_POOL_GROUP,
   workerPools,
 } from "@berth/placement";
 import { sleep } from "@berth/runtime";
 import { describeApiError } from "./failure-text.ts";
-import { IMAGE_FACTS_LABEL } from "./images/fact-config-maps.ts";
 import { baseName } from "./installation-name.ts";
 import { eachObject, type Listing, type ListingSurroundings } from "./listing.ts";
 import { placeConfigMapName } from "./place-config-map.ts";

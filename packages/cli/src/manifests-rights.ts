@@ -4,12 +4,12 @@ import {
   customKinds,
   type Footprint,
   type GroupVersionResource,
+  MAX_SHARDS,
   type WorkerPoolConfig,
   workerPools,
 } from "@berth/placement";
 import type { Settings } from "./config/settings.ts";
 import { workerPoolConfig } from "./config/worker-pools.ts";
-import { MAX_SHARDS } from "./images/fact-shards.ts";
 
 /** What Berth can do for nodes, each with rights of its own. */
 export const CAPABILITIES = ["labels", "gates", "architecture", "footprint"] as const;

@@ -7,6 +7,7 @@ export {
   isOf,
   parseDockerConfig,
 } from "./docker-config.ts";
+export { DockerConfigFile } from "./docker-config-file.ts";
 export type { RegistryEndpoint, RegistryEndpoints, RegistryMirror } from "./endpoints.ts";
 export type {
   FactAnswer,

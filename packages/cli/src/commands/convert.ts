@@ -1,25 +1,29 @@
 import { readFile, stat } from "node:fs/promises";
 import path from "node:path";
 import { type Fault, formatFault, hasErrors, inOrder, readYaml, type YamlDocument } from "@berth/host";
-import { isProtectedKey, reasons } from "@berth/placement";
-import { configReasons, faultsOfDocument, itemsOf } from "../config/documents.ts";
-import { API_VERSION } from "../config/kinds.ts";
-import { labelFolderOfFlags } from "../config/settings.ts";
+import type { DeviceConfig } from "@berth/placement";
 import {
   type Conversion,
   type ConvertedRule,
+  convertNodeFeatureRule,
   convertReasons,
+  type DeviceOptions,
+  isProtectedKey,
   joinConversions,
+  NFD_API_VERSIONS,
+  NFD_KIND,
+  nodeFeatureRule,
+  reasons,
+  toDeviceConfig,
   withDistinctNames,
-} from "../convert/converted.ts";
-import { type DeviceOptions, toDeviceConfig } from "../convert/device-options.ts";
-import type { DeviceConfig } from "../convert/nfd-devices.ts";
-import { NFD_API_VERSIONS, NFD_KIND, nodeFeatureRule } from "../convert/nfd-schema.ts";
-import { convertNodeFeatureRule } from "../convert/node-feature-rule.ts";
-import { convertRuleFolder } from "../convert/rule-folder.ts";
-import { type ExitCode, exitCodes } from "../exit-codes.ts";
+} from "@berth/placement";
+import { configReasons, faultsOfDocument, itemsOf } from "../config/documents.ts";
+import { API_VERSION } from "../config/kinds.ts";
+import { labelFolderOfFlags } from "../config/settings.ts";
+import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
 import { type DataFormat, printData, toYaml } from "../output/data.ts";
 import type { Surroundings } from "../surroundings.ts";
+import { convertRuleFolder } from "./convert-folder.ts";
 
 export interface ConvertOptions extends DeviceOptions {
   /** Files with NodeFeatureRules, and folders of label rules. */
@@ -44,7 +48,7 @@ const SKIPPABLE: ReadonlySet<string> = new Set([
  */
 export async function convert(options: ConvertOptions, surroundings: Surroundings): Promise<ExitCode> {
   const { stdout, stderr, folder } = surroundings;
-  const devices = toDeviceConfig(options);
+  const devices = devicesOf(options);
   const found = await Promise.all(options.files.map((file) => convertOne(file, options, devices, folder)));
   const { rules, dropped, faults } = joinConversions(found);
   const skipped = options.skip === true && faults.every(({ reason }) => SKIPPABLE.has(reason));
@@ -60,6 +64,15 @@ export async function convert(options: ConvertOptions, surroundings: Surrounding
     stdout.write([...named.map(render), ...notes].join("---\n"));
   }
   return exitCodes.done;
+}
+
+function devicesOf(options: DeviceOptions): DeviceConfig {
+  try {
+    return toDeviceConfig(options);
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    throw new CommandError(error.message, exitCodes.usage);
+  }
 }
 
 async function convertOne(

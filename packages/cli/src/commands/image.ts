@@ -1,6 +1,13 @@
 /** `berth image`: what is known of an image, as a running Berth would find out. */
 import type { ImageAccess } from "@berth/placement";
 import {
+  type FoundCredentials,
+  PullCredentials,
+  parseAllowed,
+  type RegistrySettings,
+  readMsOf,
+} from "@berth/placement";
+import {
   createRegistryClient,
   type ImageFacts,
   type ImageReference,
@@ -11,15 +18,9 @@ import {
 import { loadSettings, type RuleOptions } from "../config/settings.ts";
 import type { ConnectionOptions } from "../connection.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
-import { type FoundCredentials, PullCredentials } from "../images/pull-credentials.ts";
-import {
-  parseAllowed,
-  type RegistrySettings,
-  readMsOf,
-  readRegistrySettings,
-} from "../images/registry-settings.ts";
 import { formatColumns } from "../output/columns.ts";
 import { type DataFormat, printData } from "../output/data.ts";
+import { readRegistrySettings } from "../registry-settings.ts";
 import { openSession } from "../session.ts";
 import type { Surroundings } from "../surroundings.ts";
 import { VERSION } from "../version.ts";

@@ -25,8 +25,8 @@ import {
 import { type ClusterChoice, type ConnectionOptions, chooseCluster } from "../connection.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
 import { describeApiError } from "../failure-text.ts";
-import { readAuthorities, readRegistrySettings } from "../images/registry-settings.ts";
 import { baseName } from "../installation-name.ts";
+import { readAuthorities, readRegistrySettings } from "../registry-settings.ts";
 import { findStateNamespace, type StateNamespace } from "../state-namespace.ts";
 import type { Surroundings } from "../surroundings.ts";
 import { VERSION } from "../version.ts";

@@ -1,8 +1,7 @@
 import { mkdir, rename, rm } from "node:fs/promises";
-import { credentialsFor, parseReference } from "@berth/registry";
+import { credentialsFor, DockerConfigFile, parseReference } from "@berth/registry";
 import { expect, it } from "vitest";
 import { testFolder } from "../testing/harness.ts";
-import { DockerConfigFile } from "./docker-config-file.ts";
 
 const configFor = (host: string, password: string): string =>
   JSON.stringify({ auths: { [host]: { username: "me", password } } });

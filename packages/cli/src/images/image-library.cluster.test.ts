@@ -2,6 +2,12 @@
 import { configMaps, type KubeClient, namespaces, secrets } from "@berth/kube";
 import type { ImageKnowledge, ImageQuestion } from "@berth/placement";
 import {
+  createImageLibrary,
+  IMAGE_FACTS_FIELD,
+  IMAGE_FACTS_LABEL,
+  type ImageLibrary,
+} from "@berth/placement";
+import {
   type Clock,
   clusterName,
   createJsonLogger,
@@ -15,8 +21,6 @@ import { eventually, sharedTestCluster, type TestCluster } from "@berth/testclus
 import { beforeAll, describe, expect, it } from "vitest";
 import { type FaultRegistry, startFaultRegistry } from "../../../registry/src/testing/fault-registry.ts";
 import { listing } from "../testing/registries.ts";
-import { IMAGE_FACTS_FIELD, IMAGE_FACTS_LABEL } from "./fact-config-maps.ts";
-import { createImageLibrary, type ImageLibrary } from "./image-library.ts";
 
 const PASSWORD = "correct-horse-battery";
 let cluster: TestCluster;
@@ -69,6 +73,7 @@ async function startReplica({
     client,
     cluster: clusterName("test"),
     installation: "berth",
+    userAgent: "berth/test",
     ...(namespace !== undefined && { namespace }),
     registries: { ...(await listing(...registries)), ...(allowedRegistries && { allowedRegistries }) },
     clock,

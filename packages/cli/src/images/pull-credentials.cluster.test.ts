@@ -1,12 +1,12 @@
 /** Which credentials a pod has for its images, read from a real API server. */
 import { type KubeClient, namespaces, roleBindings, roles, secrets, serviceAccounts } from "@berth/kube";
 import type { ImageAccess } from "@berth/placement";
+import { PullCredentials } from "@berth/placement";
 import { parseReference } from "@berth/registry";
 import { createVirtualClock, type VirtualClock } from "@berth/runtime";
 import { eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
 import { testFolder } from "../testing/harness.ts";
-import { PullCredentials } from "./pull-credentials.ts";
 
 const IMAGE = parseReference("registry.example/team/app:1");
 const PASSWORD = "correct-horse-battery";

@@ -1,6 +1,8 @@
 /** Registries of this machine, in the configuration as a user would list them. */
+
+import { type RegistrySettings } from "@berth/placement";
 import { imageRegistriesSpec } from "../config/image-registries.ts";
-import { type RegistrySettings, readRegistrySettings } from "../images/registry-settings.ts";
+import { readRegistrySettings } from "../registry-settings.ts";
 
 interface Registry {
   readonly host: string;

@@ -33,6 +33,11 @@ export {
 export { decidePod, isUnscheduled, type PodDecision, type PodView, podName } from "./decide-pod.ts";
 export { type GovernContext, type GovernedPod, governing, isNarrowable, overrideOf } from "./govern.ts";
 export * from "./image-sight.ts";
+export { FactConfigMaps, IMAGE_FACTS_FIELD, IMAGE_FACTS_LABEL } from "./images/fact-config-maps.ts";
+export { MAX_SHARDS } from "./images/fact-shards.ts";
+export { createImageLibrary, type ImageLibrary } from "./images/image-library.ts";
+export { type FoundCredentials, PullCredentials } from "./images/pull-credentials.ts";
+export { parseAllowed, type RegistrySettings, readMsOf } from "./images/registry-access.ts";
 export { imageUses } from "./images.ts";
 export {
   type ArchitectureGauges,

@@ -46,6 +46,11 @@ export const labels: NodeCapability<LabelRules> = {
   policy: (rules) => rules.policy,
   inputs: labelInputs,
 };
+export * from "./convert/converted.ts";
+export { type DeviceOptions, toDeviceConfig } from "./convert/device-options.ts";
+export type { DeviceConfig } from "./convert/nfd-devices.ts";
+export { NFD_API_VERSIONS, NFD_KIND, nodeFeatureRule } from "./convert/nfd-schema.ts";
+export { convertNodeFeatureRule } from "./convert/node-feature-rule.ts";
 export { labelFactsChanged } from "./predicate.ts";
 export { createRuleStatusReconciler, type RuleStatusOptions } from "./reconciler.ts";
 export { type RuleCounts, RuleTally } from "./tally.ts";

@@ -1,7 +1,7 @@
 import { createVirtualClock } from "@berth/runtime";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { seededRun } from "../../../runtime/src/testing/property.ts";
+import { seededRun } from "../../../../runtime/src/testing/property.ts";
 import { ExpiringCache } from "./expiring-cache.ts";
 
 describe("ExpiringCache", () => {

@@ -14,7 +14,7 @@ import {
   type Running,
   whenAborted,
 } from "@berth/runtime";
-import { baseName } from "../installation-name.ts";
+import { baseName } from "../../api/keys.ts";
 import { countFor, isSameButForDates, MAX_SHARDS, readShard, toShards } from "./fact-shards.ts";
 
 /** On ConfigMaps with facts of images, with the name of the installation. */

@@ -7,16 +7,16 @@ import {
   secrets,
   serviceAccounts,
 } from "@berth/kube";
-import type { ImageAccess } from "@berth/placement";
 import {
   credentialsFor,
   type DockerConfig,
+  DockerConfigFile,
   type ImageReference,
   parseDockerConfig,
   type RegistryCredential,
 } from "@berth/registry";
 import type { Clock } from "@berth/runtime";
-import { DockerConfigFile } from "./docker-config-file.ts";
+import type { ImageAccess } from "../image-sight.ts";
 import { ExpiringCache } from "./expiring-cache.ts";
 
 export interface PullCredentialsOptions {

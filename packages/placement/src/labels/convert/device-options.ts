@@ -1,5 +1,4 @@
 /** `--device-label-fields` and `--device-class-whitelist`: how the worker of Node Feature Discovery is configured. */
-import { CommandError, exitCodes } from "../exit-codes.ts";
 import { DEVICE_DEFAULTS, DEVICE_FIELDS, type DeviceConfig, type DeviceSource } from "./nfd-devices.ts";
 
 export interface DeviceOptions {
@@ -9,6 +8,7 @@ export interface DeviceOptions {
   readonly deviceClassWhitelist?: readonly string[];
 }
 
+/** @throws RangeError with the option and what is wrong with it. */
 export function toDeviceConfig(options: DeviceOptions): DeviceConfig {
   const fields = bySource("--device-label-fields", options.deviceLabelFields);
   const classes = bySource("--device-class-whitelist", options.deviceClassWhitelist);
@@ -42,6 +42,6 @@ function bySource(
   return Object.fromEntries(entries);
 }
 
-function usage(option: string, text: string, why: string): CommandError {
-  return new CommandError(`${option} ${text}: ${why}`, exitCodes.usage);
+function usage(option: string, text: string, why: string): RangeError {
+  return new RangeError(`${option} ${text}: ${why}`);
 }

@@ -1,5 +1,5 @@
 /** One comparison of Node Feature Discovery as terms of a LabelRule, all of which have to hold. */
-import type { MatchTerm } from "@berth/placement";
+import type { MatchTerm } from "../document.ts";
 import { type ElementLabel, NFD_MARK } from "./nfd-labels.ts";
 import type { NfdExpression } from "./nfd-schema.ts";
 

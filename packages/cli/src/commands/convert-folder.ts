@@ -1,10 +1,17 @@
 /** A folder of label rules to LabelRules, one for each file, that do the same. */
 import path from "node:path";
 import { hasErrors } from "@berth/host";
-import { labelRuleSpec, type MatchTerm } from "@berth/placement";
+import {
+  type Conversion,
+  type ConvertedRule,
+  convertReasons,
+  inGroups,
+  labelRuleSpec,
+  type MatchTerm,
+  toObjectName,
+} from "@berth/placement";
 import { readLabelFolder } from "../config/label-folder.ts";
 import type { LabelFolderSource } from "../config/settings.ts";
-import { type Conversion, type ConvertedRule, convertReasons, inGroups, toObjectName } from "./converted.ts";
 
 /**
  * Any of the lines, as the folder has it: it overwrites, and removes at once. Files that are no rules are faults, and so

@@ -1,5 +1,5 @@
 import { readFile, stat } from "node:fs/promises";
-import { type DockerConfig, parseDockerConfig } from "@berth/registry";
+import { type DockerConfig, parseDockerConfig } from "./docker-config.ts";
 
 /** The most that is read of the file: what kubelet reads of its own is no more. Bytes. */
 const MAX_BYTES: number = 1024 * 1024;

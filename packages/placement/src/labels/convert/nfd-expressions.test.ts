@@ -1,5 +1,5 @@
-import type { MatchTerm } from "@berth/placement";
 import { describe, expect, it } from "vitest";
+import type { MatchTerm } from "../document.ts";
 import { toDeviceConfig } from "./device-options.ts";
 import { convertDevice as convertDeviceTerm } from "./nfd-devices.ts";
 import { convertExpression, type Problem, seenByNfd } from "./nfd-expressions.ts";

@@ -1,15 +1,8 @@
 /** A NodeFeatureRule of Node Feature Discovery to LabelRules: exactly, or not at all and said so. */
 
 import type { Fault, YamlDocument } from "@berth/host";
-import {
-  isProtectedKey,
-  type LabelOutput,
-  labelKeyProblem,
-  labelRuleSpec,
-  labelValueProblem,
-  type MatchGroup,
-  type MatchTerm,
-} from "@berth/placement";
+import { isProtectedKey, labelKeyProblem, labelValueProblem } from "../../node/validate.ts";
+import { type LabelOutput, labelRuleSpec, type MatchGroup, type MatchTerm } from "../document.ts";
 import { type Conversion, type ConvertedRule, convertReasons, inGroups, toObjectName } from "./converted.ts";
 import { convertDevice, type DeviceConfig, type DeviceWork, isDeviceFeature } from "./nfd-devices.ts";
 import { type Converted, convertExpression, type Problem, seenByNfd } from "./nfd-expressions.ts";

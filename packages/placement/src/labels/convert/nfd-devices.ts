@@ -2,7 +2,7 @@
  * Devices of Node Feature Discovery. Its worker makes one label for each device of some classes, from some attributes of
  * the device. A rule that asks for exactly these attributes, each with In, is converted to a condition on these labels.
  */
-import type { MatchTerm } from "@berth/placement";
+import type { MatchTerm } from "../document.ts";
 import { inGroups } from "./converted.ts";
 import type { Converted } from "./nfd-expressions.ts";
 import { NFD_DOMAIN } from "./nfd-labels.ts";

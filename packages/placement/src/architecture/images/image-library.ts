@@ -1,6 +1,5 @@
 /** What is known of images, for the rules of architecture placement: registries are asked, and what they said is kept. */
 import type { KubeClient } from "@berth/kube";
-import type { ImageDemand, ImageKnowledge, ImageQuestion, ImageSight } from "@berth/placement";
 import {
   createRegistryClient,
   factName,
@@ -19,13 +18,13 @@ import {
   sleep,
   whenAborted,
 } from "@berth/runtime";
-import { VERSION } from "../version.ts";
+import type { ImageDemand, ImageKnowledge, ImageQuestion, ImageSight } from "../image-sight.ts";
 import { ExpiringCache } from "./expiring-cache.ts";
 import { FactConfigMaps } from "./fact-config-maps.ts";
 import { ofRefusedName, scopeOf, toKnowledge } from "./knowledge.ts";
 import { createImageMetrics } from "./metrics.ts";
 import { PullCredentials } from "./pull-credentials.ts";
-import { parseAllowed, type RegistrySettings, readMsOf } from "./registry-settings.ts";
+import { parseAllowed, type RegistrySettings, readMsOf } from "./registry-access.ts";
 
 export interface ImageLibraryOptions {
   readonly client: KubeClient;
@@ -35,6 +34,8 @@ export interface ImageLibraryOptions {
   readonly namespace?: string;
   /** How registries are reached; made by `readRegistrySettings`. */
   readonly registries: RegistrySettings;
+  /** What registries are told: `berth/0.1.0`. */
+  readonly userAgent: string;
   readonly clock: Clock;
   readonly log: Logger;
   readonly metrics: MetricsRegistry;
@@ -99,7 +100,7 @@ class Library implements ImageLibrary {
       endpoints,
       requestMs: timeoutMs,
       readMs: readMsOf(registries),
-      userAgent: `berth/${VERSION}`,
+      userAgent: options.userAgent,
       clock,
       onRequest: (request) => {
         onRequest(request);

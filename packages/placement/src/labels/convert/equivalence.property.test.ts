@@ -4,17 +4,15 @@
  */
 
 import { readYaml } from "@berth/host";
-import {
-  bindCapability,
-  compileRules,
-  labelRuleSpec,
-  labels,
-  mergeContributions,
-  parseLabelRules,
-} from "@berth/placement";
 import { aNode } from "@berth/testcluster";
 import * as fc from "fast-check";
 import { expect, it } from "vitest";
+import { bindCapability } from "../../node/capability.ts";
+import { mergeContributions } from "../../node/merge.ts";
+import { parseLabelRules } from "../compile.ts";
+import { labelRuleSpec } from "../document.ts";
+import { labels } from "../index.ts";
+import { compileRules } from "../rules.ts";
 import { toDeviceConfig } from "./device-options.ts";
 import { NFD_MARK } from "./nfd-labels.ts";
 import type { NfdExpression, NfdRule, NfdTerm } from "./nfd-schema.ts";

@@ -1,7 +1,7 @@
 /** What a conversion makes: LabelRules, and everything that could not be part of one. */
 
 import type { Fault } from "@berth/host";
-import type { LabelOutput, LabelRuleSpec, MatchGroup, MatchTerm } from "@berth/placement";
+import type { LabelOutput, LabelRuleSpec, MatchGroup, MatchTerm } from "../document.ts";
 
 /** The `spec` as a user would write it, defaults left out. */
 export type WrittenSpec = Partial<LabelRuleSpec> & {

@@ -1,7 +1,7 @@
 import type { StoredFact } from "@berth/registry";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { seededRun } from "../../../runtime/src/testing/property.ts";
+import { seededRun } from "../../../../runtime/src/testing/property.ts";
 import {
   countFor,
   isSameButForDates,

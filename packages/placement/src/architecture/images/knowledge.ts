@@ -1,6 +1,8 @@
 /** From what a registry said, or did not say, to what the rules of architecture placement are told. Pure. */
-import { type ImageAccess, type ImageKnowledge, type Reason, reasons } from "@berth/placement";
+
 import type { FactAnswer, RegistryError, RegistryFailureKind } from "@berth/registry";
+import { type Reason, reasons } from "../../api/reasons.ts";
+import { type ImageAccess, type ImageKnowledge } from "../image-sight.ts";
 
 type FailureReason = Exclude<RegistryFailureKind, "noPlatform" | "aborted">;
 

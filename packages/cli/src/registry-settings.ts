@@ -1,52 +1,14 @@
 /** The document `ImageRegistries` made ready for use: files that it names are read. */
 import { readFile } from "node:fs/promises";
 import { durationMs } from "@berth/host";
-import {
-  createRegistryClient,
-  type ImageReference,
-  isOf,
-  parseReference,
-  type RegistryEndpoint,
-  type RegistryEndpoints,
-  RegistryError,
-  referenceText,
-} from "@berth/registry";
+import type { RegistrySettings } from "@berth/placement";
+import { createRegistryClient, type RegistryEndpoint, type RegistryEndpoints } from "@berth/registry";
 import {
   defaultImageRegistries,
   type ImageRegistriesSpec,
   type RegistrySpec,
-} from "../config/image-registries.ts";
-import { CommandError, exitCodes } from "../exit-codes.ts";
-
-export interface RegistrySettings {
-  readonly endpoints: RegistryEndpoints;
-  /** Of other images nothing is looked up; see `isOf`. Absent: all may be. */
-  readonly allowedRegistries?: readonly string[];
-  /** Absolute. Read when it is needed. */
-  readonly dockerConfig?: string;
-  readonly tagTtlMs: number;
-  readonly alwaysTtlMs: number;
-  /** Of each request. */
-  readonly timeoutMs: number;
-}
-
-/** A read may take several requests: a token, a manifest, a config, each at a mirror first. */
-const REQUESTS_PER_READ = 3;
-
-/** For all the requests that it takes to read an image. Milliseconds. */
-export function readMsOf({ timeoutMs }: RegistrySettings): number {
-  return REQUESTS_PER_READ * timeoutMs;
-}
-
-/** @throws RegistryError `invalidName`; `notAllowed` for an image that must not be looked up. */
-export function parseAllowed(image: string, { allowedRegistries }: RegistrySettings): ImageReference {
-  const reference = parseReference(image);
-  if (allowedRegistries?.some((place) => isOf(place, reference)) ?? true) return reference;
-  const message =
-    `${referenceText(reference)} is not looked up: the configuration allows only registries that it lists. ` +
-    "Use an image of one of them, or have this one added to allowedRegistries in ImageRegistries";
-  throw new RegistryError("notAllowed", message, { registry: reference.registry });
-}
+} from "./config/image-registries.ts";
+import { CommandError, exitCodes } from "./exit-codes.ts";
 
 /** @throws CommandError when a file of authorities cannot be read or is of no use, or a registry has no such name. */
 export async function readRegistrySettings(
