@@ -115,6 +115,9 @@ const CLUSTER: ClusterName = clusterName("local");
 /** Changes of a node within this time are one write: facts of a fresh node arrive in bursts. */
 const COALESCE_MS = 100;
 
+/** The first change of a node after so long is answered at once: by then a fresh node has its facts. */
+const QUIET_MS = 60_000;
+
 /**
  * Starts Berth on a cluster and resolves once its servers listen, long before its caches are synced. Touches neither
  * the environment nor signals, so that several can run in one process, one after another or side by side.
@@ -285,7 +288,7 @@ function assemble(options: BerthOptions, registries: RegistrySettings): Assemble
     for: nodes,
     predicate: or(nodeMarksChanged, labelFactsChanged),
     reconcile: writer.reconcile,
-    queue: { coalesceMs: COALESCE_MS },
+    queue: { coalesceMs: COALESCE_MS, quietMs: QUIET_MS },
   });
   runtime.add(daemonSets, "caches");
   for (const { components } of wired)

@@ -5,7 +5,7 @@ import { createVirtualClock, sleep, type VirtualClock } from "./clock.ts";
 import type { Priority } from "./ready-list.ts";
 import { seededRun } from "./testing/property.ts";
 import { QueueModel } from "./testing/queue-model.ts";
-import { type Lease, type RetryOptions, WorkQueue } from "./work-queue.ts";
+import { type AddOptions, type Lease, type RetryOptions, WorkQueue } from "./work-queue.ts";
 
 /** The most a wait of the queue under test can be; its base is the default. */
 const CAP_MS = 800;
@@ -56,9 +56,9 @@ function compare(model: QueueModel, real: Real): void {
   real.given = [];
 }
 
-const add = (name: string, priority: Priority): Command =>
-  command(`add(${name}, ${priority})`, (model, { queue }) => {
-    expect(queue.add(name, { priority })).toBe(model.ask(name, model.coalesceMs, priority));
+const add = (name: string, options: AddOptions): Command =>
+  command(`add(${name}, ${JSON.stringify(options)})`, (model, { queue }) => {
+    expect(queue.add(name, options)).toBe(model.add(name, options));
   });
 
 const addAfter = (name: string, delayMs: number, priority: Priority): Command =>
@@ -142,10 +142,14 @@ const retryOptions = fc.record(
   { baseMs: fc.constantFrom(10, 100), atLeastMs: fc.constantFrom(0, 30, 1_000), priority },
   { requiredKeys: [] },
 );
+const addOptions = fc.record(
+  { priority, immediate: fc.constantFrom<boolean | "ifQuiet">(true, false, "ifQuiet", "ifQuiet") },
+  { requiredKeys: [] },
+);
 const commands = fc.commands(
   [
-    fc.tuple(name, priority).map(([n, p]) => add(n, p)),
-    fc.tuple(name, priority).map(([n, p]) => add(n, p)),
+    fc.tuple(name, addOptions).map(([n, options]) => add(n, options)),
+    fc.tuple(name, addOptions).map(([n, options]) => add(n, options)),
     fc.tuple(name, fc.integer({ min: -5, max: 300 }), priority).map(([n, ms, p]) => addAfter(n, ms, p)),
     fc.tuple(name, retryOptions).map(([n, options]) => retry(n, options)),
     name.map(forget),
@@ -162,6 +166,7 @@ const commands = fc.commands(
 );
 const tuning = fc.record({
   coalesceMs: fc.constantFrom(0, 0, 20),
+  quietMs: fc.constantFrom(undefined, 10, 100),
   maxKeys: fc.constantFrom(3, 1_000_000, 1_000_000),
 });
 
@@ -183,16 +188,16 @@ describe("WorkQueue, against a model", () => {
     run.options,
     async () => {
       await fc.assert(
-        fc.asyncProperty(commands, tuning, async (commands, { coalesceMs, maxKeys }) => {
+        fc.asyncProperty(commands, tuning, async (commands, { quietMs, ...tuning }) => {
           const clock = createVirtualClock();
           const backoff = { capMs: CAP_MS, random: () => 0 };
-          const model = new QueueModel({ coalesceMs, maxKeys });
+          const model = new QueueModel({ quietMs, ...tuning });
           const onOverflow = (): void => void real.overflows++;
           const queue = new WorkQueue<string>({
             name: "test",
             clock,
-            coalesceMs,
-            maxKeys,
+            ...tuning,
+            ...(quietMs !== undefined && { quietMs }),
             backoff,
             onOverflow,
           });

@@ -100,6 +100,38 @@ describe("WorkQueue", () => {
     expect(value("adds_total")).toBe(1);
   });
 
+  it("answers the first change of a quiet key at once, and makes one reconcile of those that follow", async () => {
+    const { queue, clock } = setUp({ coalesceMs: 100, quietMs: 1_000 });
+    const change = (): boolean => queue.add("a", { immediate: "ifQuiet" });
+    const isDueAfter = async (ms: number): Promise<boolean> => {
+      await clock.advance(ms);
+      const lease = await take(queue);
+      lease?.done();
+      return lease !== undefined;
+    };
+    change();
+    expect(await isDueAfter(0)).toBe(true);
+    change();
+    await clock.advance(60);
+    change();
+    expect([await isDueAfter(39), await isDueAfter(1), await isDueAfter(959)]).toEqual([false, true, false]);
+    change();
+    expect(await isDueAfter(99)).toBe(false);
+    expect([await isDueAfter(1), await isDueAfter(900)]).toEqual([true, false]);
+    change();
+    expect(await isDueAfter(0)).toBe(true);
+  });
+
+  it("lets a new key wait, and what comes soon after it", async () => {
+    const { queue, clock } = setUp({ coalesceMs: 100, quietMs: 1_000 });
+    queue.add("a");
+    await clock.advance(50);
+    queue.add("a", { immediate: "ifQuiet" });
+    expect(queue.length).toBe(0);
+    await clock.advance(50);
+    expect(queue.length).toBe(1);
+  });
+
   it("raises a low key when a live event asks for it, and never lowers one", async () => {
     const { queue, value } = setUp();
     for (const key of ["a", "b", "c"]) queue.add(key, { priority: "low" });

@@ -16,6 +16,11 @@ export interface QueueTuning {
    * reconcile and a steady stream cannot postpone it. Milliseconds, default 0.
    */
   readonly coalesceMs?: number;
+  /**
+   * An `add` that is `immediate: "ifQuiet"` does not wait for `coalesceMs` when no `add` asked for its key for this
+   * long: the first change is answered at once, and those that follow it are one reconcile. Milliseconds, default: never.
+   */
+  readonly quietMs?: number;
   /** Distinct keys held, default 1,000,000. Deduplication keeps a queue near the number of objects: far below. */
   readonly maxKeys?: number;
   readonly backoff?: BackoffOptions;
@@ -40,8 +45,8 @@ export interface WorkQueueOptions<K extends QueueKey> extends QueueTuning {
 export interface AddOptions {
   /** Default `high`. A key already waiting at `low` is raised, and never lowered. */
   readonly priority?: Priority;
-  /** Does not wait for `coalesceMs`: no burst is expected. Default false. */
-  readonly immediate?: boolean;
+  /** Does not wait for `coalesceMs`: no burst is expected, or none is under way (see `quietMs`). Default false. */
+  readonly immediate?: boolean | "ifQuiet";
 }
 
 /** How long a failed key waits at least. */
@@ -96,6 +101,7 @@ export class WorkQueue<K extends QueueKey = ObjectKey> {
   readonly #clock: Clock;
   readonly #toText: (key: K) => string;
   readonly #coalesceMs: number;
+  readonly #quietMs: number | undefined;
   readonly #maxKeys: number;
   readonly #onOverflow: ((key: K, maxKeys: number) => void) | undefined;
   readonly #backoff: KeyedBackoff;
@@ -109,6 +115,8 @@ export class WorkQueue<K extends QueueKey = ObjectKey> {
   /** Workers waiting for a key. Never any while a key is ready. */
   readonly #waiters = new Set<Waiter<K>>();
   readonly #drained = Promise.withResolvers<void>();
+  /** When `add` last asked for a key, monotonic ms: at most `quietMs` ago, the oldest first. Empty without `quietMs`. */
+  readonly #addedAt = new Map<string, number>();
   #timer: Disposable | undefined;
   #timerAt = Number.POSITIVE_INFINITY;
   #overflowing = false;
@@ -118,6 +126,7 @@ export class WorkQueue<K extends QueueKey = ObjectKey> {
     this.#clock = options.clock;
     this.#toText = options.toText ?? toQueueText;
     this.#coalesceMs = options.coalesceMs ?? 0;
+    this.#quietMs = options.quietMs;
     this.#maxKeys = options.maxKeys ?? 1_000_000;
     this.#onOverflow = options.onOverflow;
     this.#backoff = new KeyedBackoff({ ...options.backoff, maxKeys: this.#maxKeys });
@@ -128,9 +137,9 @@ export class WorkQueue<K extends QueueKey = ObjectKey> {
   }
 
   /** Asks for the key now, which is after `coalesceMs` unless it is `immediate`. `false` when it was refused: the queue is shut down, or full. */
-  add(key: K, options: AddOptions = {}): boolean {
-    const delayMs = options.immediate === true ? 0 : this.#coalesceMs;
-    return this.#request(key, delayMs, options.priority ?? "high");
+  add(key: K, { immediate = false, priority = "high" }: AddOptions = {}): boolean {
+    const wasQuiet = immediate === true || this.#noteAdd(key);
+    return this.#request(key, immediate !== false && wasQuiet ? 0 : this.#coalesceMs, priority);
   }
 
   /**
@@ -224,6 +233,20 @@ export class WorkQueue<K extends QueueKey = ObjectKey> {
   get longestRunningMs(): number {
     for (const first of this.#leased) return this.#clock.monotonic() - first.leasedAt;
     return 0;
+  }
+
+  /** Was the key quiet until now? */
+  #noteAdd(key: K): boolean {
+    if (this.#quietMs === undefined) return false;
+    const now = this.#clock.monotonic();
+    for (const [oldest, addedAt] of this.#addedAt) {
+      if (now - addedAt < this.#quietMs && this.#addedAt.size < this.#maxKeys) break;
+      this.#addedAt.delete(oldest);
+    }
+    const text = this.#toText(key);
+    const wasQuiet = !this.#addedAt.delete(text);
+    this.#addedAt.set(text, now);
+    return wasQuiet;
   }
 
   #request(key: K, delayMs: number, priority: Priority): boolean {

@@ -1,4 +1,5 @@
 import type { Priority } from "../ready-list.ts";
+import type { AddOptions } from "../work-queue.ts";
 
 interface Key {
   /** Absent: nothing is asked for. */
@@ -24,16 +25,25 @@ export interface QueueLook {
   readonly drained: boolean;
 }
 
+export interface ModelTuning {
+  readonly coalesceMs: number;
+  readonly quietMs: number | undefined;
+  readonly maxKeys: number;
+}
+
 /**
  * What `WorkQueue` promises, as plainly as it can be said: lists that are searched from one end to the other, and no
  * timer. It knows nothing of how the queue does it.
  */
 export class QueueModel {
-  readonly coalesceMs: number;
+  readonly #coalesceMs: number;
+  readonly #quietMs: number | undefined;
   readonly #maxKeys: number;
   readonly #keys = new Map<string, Key>();
   /** Failures in a row, the key that failed longest ago first. */
   readonly #failures = new Map<string, number>();
+  /** Who was added when, the last time, the oldest first. */
+  #added: { readonly name: string; readonly at: number }[] = [];
   /** Keys that are due, first in first out. */
   readonly #ready: Readonly<Record<Priority, string[]>> = { high: [], low: [] };
   /** Workers that wait, and since when each leased key is held. */
@@ -47,8 +57,9 @@ export class QueueModel {
   #overflowing = false;
   #shutDown = false;
 
-  constructor({ coalesceMs, maxKeys }: { readonly coalesceMs: number; readonly maxKeys: number }) {
-    this.coalesceMs = coalesceMs;
+  constructor({ coalesceMs, quietMs, maxKeys }: ModelTuning) {
+    this.#coalesceMs = coalesceMs;
+    this.#quietMs = quietMs;
     this.#maxKeys = maxKeys;
   }
 
@@ -73,6 +84,20 @@ export class QueueModel {
       overflows: this.#overflows,
       drained: this.#shutDown && this.#held.size === 0,
     };
+  }
+
+  /** A request for now. `false`: refused. */
+  add(name: string, { immediate = false, priority = "high" }: AddOptions): boolean {
+    const wasQuiet = immediate === true || this.#noteAdd(name);
+    return this.ask(name, immediate !== false && wasQuiet ? 0 : this.#coalesceMs, priority);
+  }
+
+  #noteAdd(name: string): boolean {
+    const quietMs = this.#quietMs;
+    if (quietMs === undefined) return false;
+    const recent = this.#added.filter(({ at }) => this.#now - at < quietMs).slice(1 - this.#maxKeys);
+    this.#added = [...recent.filter((one) => one.name !== name), { name, at: this.#now }];
+    return this.#added.length > recent.length;
   }
 
   /** A request. `false`: refused. */
