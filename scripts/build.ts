@@ -60,14 +60,16 @@ const zodInParts: Plugin = {
 };
 
 /**
- * undici is one CommonJS module that loads all its parts: fetch, WebSocket, mocks, caches. The client uses two of them,
+ * undici is one CommonJS module that loads all its parts: fetch, WebSocket, mocks, caches. Our packages use two of them,
  * which halves the time and memory of the import. Another name imported from undici makes the build fail: add it here.
  */
 const undiciInParts: Plugin = {
   name: "undici-in-parts",
   setup(bundling) {
     bundling.onResolve({ filter: /^undici$/ }, ({ importer }) =>
-      /[\\/]kube[\\/]src[\\/]/.test(importer) ? { path: "undici", namespace: "undici-in-parts" } : undefined,
+      /[\\/](kube|registry)[\\/]src[\\/]/.test(importer)
+        ? { path: "undici", namespace: "undici-in-parts" }
+        : undefined,
     );
     bundling.onLoad({ filter: /^undici$/, namespace: "undici-in-parts" }, () => ({
       resolveDir: join(root, "node_modules/undici"),
