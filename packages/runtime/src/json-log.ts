@@ -42,7 +42,8 @@ export function createJsonLogger(options: JsonLoggerOptions = {}): Logger {
     serializers: {},
   };
   const destination: DestinationStream = options.destination ?? pino.destination({ dest: 1, sync: true });
-  return wrap(pino(pinoOptions, destination));
+  const root = pino(pinoOptions, destination);
+  return wrap(root, () => root);
 }
 
 /** Writes nothing: for tests, and for commands whose output is for people. */
@@ -51,20 +52,24 @@ export function createSilentLogger(): Logger {
   return silent;
 }
 
-function wrap(log: Pino): Logger {
+/** @param own made when its first line is written: each reconcile has a logger, and most write nothing. */
+function wrap(root: Pino, own: () => Pino): Logger {
   const write =
     (level: LogLevel) =>
     (message: string, fields?: LogFields): void => {
       // Before the fields are looked at: a `debug` that is off costs next to nothing.
-      if (!log.isLevelEnabled(level)) return;
-      log[level](toFields(fields ?? {}), redactText(message));
+      if (!root.isLevelEnabled(level)) return;
+      own()[level](toFields(fields ?? {}), redactText(message));
     };
   return {
     error: write("error"),
     warn: write("warn"),
     info: write("info"),
     debug: write("debug"),
-    with: (fields) => wrap(log.child(toFields(fields))),
+    with(fields) {
+      let child: Pino | undefined;
+      return wrap(root, () => (child ??= own().child(toFields(fields))));
+    },
   };
 }
 
