@@ -114,7 +114,7 @@ export async function run(given: RunOptions, surroundings: Surroundings): Promis
 
 /** @throws CommandError when it is no duration. */
 function graceMsOf({ crdGrace }: RunOptions): number {
-  const parsed = duration().safeParse(crdGrace);
+  const parsed = duration.safeParse(crdGrace);
   if (parsed.success) return durationMs(parsed.data);
   throw new CommandError(`--crd-grace ${crdGrace}: ${parsed.error.issues[0]?.message}`, exitCodes.usage);
 }

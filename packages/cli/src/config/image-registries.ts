@@ -98,14 +98,12 @@ export const imageRegistriesSpec: z.ZodType<ImageRegistriesSpec> = z
     registries: z.array(registry).max(MAX_REGISTRIES).readonly().default([]),
     allowedRegistries: z.array(place).min(1).max(MAX_ALLOWED).readonly().optional(),
     dockerConfig: z.string().min(1, "must not be empty").optional(),
-    tagTtl: duration().default("6h"),
-    alwaysTtl: duration().default("5m"),
-    timeout: duration()
-      .default("10s")
-      .refine((text) => {
-        const ms = durationMs(text);
-        return ms > 0 && ms <= LONGEST_TIMEOUT_MS;
-      }, "must be more than 0s and at most 5m"),
+    tagTtl: duration.default("6h"),
+    alwaysTtl: duration.default("5m"),
+    timeout: duration.default("10s").refine((text) => {
+      const ms = durationMs(text);
+      return ms > 0 && ms <= LONGEST_TIMEOUT_MS;
+    }, "must be more than 0s and at most 5m"),
   })
   .superRefine(({ registries }, context) => {
     const seen = new Set<string>();

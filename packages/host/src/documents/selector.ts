@@ -23,53 +23,44 @@ const MAX_VALUES = 32;
 const MAX_KEY = 317;
 
 /** A key of a label or taint. */
-export function labelKey(): z.ZodString {
-  return text({ min: 1, max: MAX_KEY }).regex(
-    labelKeyPattern,
-    "must be a label key: a name of at most 63 characters, with a domain and / before it or without",
-  );
-}
+export const labelKey: z.ZodString = text({ min: 1, max: MAX_KEY }).regex(
+  labelKeyPattern,
+  "must be a label key: a name of at most 63 characters, with a domain and / before it or without",
+);
 
 /** A value of a label or taint. */
-export function labelValue(): z.ZodString {
-  return text({ max: 63 }).regex(
-    labelValuePattern,
-    "must be a label value: letters, digits, -, _ and ., with a letter or digit at both ends",
-  );
-}
+export const labelValue: z.ZodString = text({ max: 63 }).regex(
+  labelValuePattern,
+  "must be a label value: letters, digits, -, _ and ., with a letter or digit at both ends",
+);
 
-function requirement(): z.ZodType<SelectorRequirement> {
-  return withRules<SelectorRequirement>(
-    z.strictObject({
-      key: labelKey().describe("Of the label."),
-      operator: z.enum(selectorOperators).describe("NotIn also holds where the label is absent."),
-      values: z
-        .array(labelValue())
-        .max(MAX_VALUES)
-        .readonly()
-        .optional()
-        .describe("Some for In and NotIn, none otherwise."),
-    }),
-    [
-      {
-        cel: '(self.operator in ["In", "NotIn"]) == (has(self.values) && size(self.values) > 0)',
-        holds: ({ operator, values = [] }) =>
-          (operator === "In" || operator === "NotIn") === values.length > 0,
-        message: "In and NotIn need values, Exists and DoesNotExist take none",
-      },
-    ],
-  );
-}
-
-/** Keys and values of `matchLabels` are checked when the document is taken up: a CRD cannot check the keys of a map. */
-export function selector(): z.ZodType<Selector> {
-  return z.strictObject({
-    matchLabels: z.record(z.string(), labelValue()).optional().describe("Labels with these values."),
-    matchExpressions: z
-      .array(requirement())
-      .max(MAX_REQUIREMENTS)
+const requirement: z.ZodType<SelectorRequirement> = withRules<SelectorRequirement>(
+  z.strictObject({
+    key: labelKey.describe("Of the label."),
+    operator: z.enum(selectorOperators).describe("NotIn also holds where the label is absent."),
+    values: z
+      .array(labelValue)
+      .max(MAX_VALUES)
       .readonly()
       .optional()
-      .describe("Conditions on labels, as in node selectors of pods."),
-  });
-}
+      .describe("Some for In and NotIn, none otherwise."),
+  }),
+  [
+    {
+      cel: '(self.operator in ["In", "NotIn"]) == (has(self.values) && size(self.values) > 0)',
+      holds: ({ operator, values = [] }) => (operator === "In" || operator === "NotIn") === values.length > 0,
+      message: "In and NotIn need values, Exists and DoesNotExist take none",
+    },
+  ],
+);
+
+/** Keys and values of `matchLabels` are checked when the document is taken up: a CRD cannot check the keys of a map. */
+export const selector: z.ZodType<Selector> = z.strictObject({
+  matchLabels: z.record(z.string(), labelValue).optional().describe("Labels with these values."),
+  matchExpressions: z
+    .array(requirement)
+    .max(MAX_REQUIREMENTS)
+    .readonly()
+    .optional()
+    .describe("Conditions on labels, as in node selectors of pods."),
+});

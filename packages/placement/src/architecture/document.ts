@@ -107,7 +107,7 @@ export const architecturePolicySpec: z.ZodType<ArchitecturePolicySpec> = withRul
       .max(1000)
       .default(0)
       .describe("Of several policies that select a pod the highest governs it, then the first by name."),
-    namespaceSelector: selector().prefault({}).describe("Namespaces by their labels. {} is every one."),
+    namespaceSelector: selector.prefault({}).describe("Namespaces by their labels. {} is every one."),
     excludedNamespaces: z
       .array(z.string().regex(NAMESPACE, "must be the name of a namespace"))
       .max(MAX_NAMESPACES)
@@ -116,17 +116,17 @@ export const architecturePolicySpec: z.ZodType<ArchitecturePolicySpec> = withRul
       .describe(
         "Pods of these are opted out, as are those of namespaces labelled berth.dev/architecture=ignore.",
       ),
-    podSelector: selector().prefault({}).describe("Pods by their labels. {} is every one."),
+    podSelector: selector.prefault({}).describe("Pods by their labels. {} is every one."),
     taint: z
       .strictObject({
-        key: labelKey()
+        key: labelKey
           .default(ORIGINAL_ARCHITECTURE_KEY)
           .describe("Its value is the architecture of the node, its effect NoSchedule."),
         nodes: z
           .enum(["Taint", "Leave"])
           .default("Taint")
           .describe("Leave: somebody else taints them, and only pods are made to tolerate it."),
-        nodeSelector: selector().prefault({}).describe("Which nodes are tainted. {} is every node."),
+        nodeSelector: selector.prefault({}).describe("Which nodes are tainted. {} is every node."),
       })
       .readonly()
       .prefault({})
@@ -137,7 +137,7 @@ export const architecturePolicySpec: z.ZodType<ArchitecturePolicySpec> = withRul
       .describe(
         "Nodes are tainted once all waiting pods and all DaemonSets tolerate it; with Confirm not before the annotation berth.dev/bootstrap-confirmed is true.",
       ),
-    maxHold: duration()
+    maxHold: duration
       .default("30s")
       .describe("A pod is held no longer than this until its images are known."),
     afterMaxHold: z

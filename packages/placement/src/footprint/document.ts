@@ -125,12 +125,12 @@ function claimPrefix(): z.ZodType<string> {
 }
 
 const workload: z.ZodType<FootprintWorkload> = z.strictObject({
-  podSelector: selector()
+  podSelector: selector
     .optional()
     .describe("Which pods. The API server sends no others, where labels can say it."),
-  namespaceSelector: selector().optional().describe("Namespaces by their labels. Default every one."),
+  namespaceSelector: selector.optional().describe("Namespaces by their labels. Default every one."),
   requests: z
-    .array(labelKey())
+    .array(labelKey)
     .max(MAX_ITEMS)
     .readonly()
     .optional()
@@ -158,7 +158,7 @@ const groupSchema: z.ZodType<FootprintGroup> = z.strictObject({
     .enum(["PodLabel", "OwnerUID", "Namespace", "Pod", "None"])
     .optional()
     .describe("What counts as one owner: a claim on the node for each. Default None."),
-  label: labelKey().optional().describe("Of the pod, for PodLabel."),
+  label: labelKey.optional().describe("Of the pod, for PodLabel."),
   owner: z
     .strictObject({
       group: group().describe('API group, "" for the core.'),
@@ -177,10 +177,10 @@ const groupSchema: z.ZodType<FootprintGroup> = z.strictObject({
 const node: z.ZodType<FootprintNode> = z.strictObject({
   label: z
     .strictObject({
-      key: labelKey()
+      key: labelKey
         .optional()
         .describe("Required without a preset, else footprint.berth.dev/ and the name of the document."),
-      value: labelValue().optional().describe('Default "true".'),
+      value: labelValue.optional().describe('Default "true".'),
     })
     .optional()
     .describe("What the node selector of the agent's DaemonSet asks for."),
@@ -199,7 +199,7 @@ const node: z.ZodType<FootprintNode> = z.strictObject({
     .describe(
       "What becomes of such marks where nobody needs the agent and Berth has not set them. Default Reclaim.",
     ),
-  excludeSelector: selector().optional().describe("Nodes that are never touched. Default none."),
+  excludeSelector: selector.optional().describe("Nodes that are never touched. Default none."),
 });
 
 /**
@@ -220,7 +220,7 @@ export const nodeFootprintSpec: z.ZodType<NodeFootprintSpec> = withRules<NodeFoo
     node: node.optional().describe("What stands on nodes that need the agent."),
     release: z
       .strictObject({
-        delay: duration()
+        delay: duration
           .optional()
           .describe("How long a node keeps its marks after the last pod. Default 0s."),
       })
@@ -231,7 +231,7 @@ export const nodeFootprintSpec: z.ZodType<NodeFootprintSpec> = withRules<NodeFoo
         resource: groupResource()
           .optional()
           .describe("The kind of the owners. Required where no preset says it."),
-        finalizer: labelKey()
+        finalizer: labelKey
           .optional()
           .describe("Keeps an owner until its pods are gone. Required where no preset says it."),
         onDelete: z
@@ -246,7 +246,7 @@ export const nodeFootprintSpec: z.ZodType<NodeFootprintSpec> = withRules<NodeFoo
           .readonly()
           .optional()
           .describe("What DeleteOwned deletes, and what an owner is kept for."),
-        timeout: duration().optional().describe("Then it is let go all the same. Default 0s: never."),
+        timeout: duration.optional().describe("Then it is let go all the same. Default 0s: never."),
       })
       .optional()
       .describe("The deletion of an owner waits for its pods. Default it does not."),

@@ -271,7 +271,7 @@ export const labelRuleSpec: z.ZodType<LabelRuleSpec> = withRules<LabelRuleSpec>(
       .default(false)
       .describe("Replace a value that somebody else has set; otherwise it stays and is reported."),
     dryRun: z.boolean().default(false).describe("Decide and count, and change nothing."),
-    removalDelay: duration()
+    removalDelay: duration
       .default("60s")
       .describe("How long a label stays after the node stopped matching: 90s, 5m, 1h30m."),
     breaker: z

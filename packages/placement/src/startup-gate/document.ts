@@ -148,8 +148,8 @@ const list = <T extends z.ZodType>(item: T, least = 0): z.ZodReadonly<z.ZodArray
 
 const taint = z
   .strictObject({
-    key: labelKey().default(originalGate.taint.key).describe("Of the taint."),
-    value: labelValue().default(originalGate.taint.value).describe("Of the taint."),
+    key: labelKey.default(originalGate.taint.key).describe("Of the taint."),
+    value: labelValue.default(originalGate.taint.value).describe("Of the taint."),
     effect: z
       .enum(["NoSchedule", "NoExecute"])
       .default("NoSchedule")
@@ -160,7 +160,7 @@ const taint = z
   .describe("What holds the node. Two gates need different keys or effects.");
 
 const podSignal: z.ZodType<PodSignal> = z.strictObject({
-  selector: selector().prefault({ matchLabels: originalGate.podLabels }).describe("Which pods."),
+  selector: selector.prefault({ matchLabels: originalGate.podLabels }).describe("Which pods."),
   namespaces: list(z.string().regex(NAMESPACE, "must be the name of a namespace, or *"), 1)
     .default(["kube-system"])
     .describe("Who may make pods in these may open the gate. * is any."),
@@ -277,12 +277,12 @@ const signals: z.ZodType<GateSignals> = z
 /** Schema of `spec`; parsing fills in the defaults. */
 export const startupGateSpec: z.ZodType<StartupGateSpec> = withRules<StartupGateSpec>(
   z.strictObject({
-    nodeSelector: selector().prefault({}).describe("Which nodes. {} is every node."),
+    nodeSelector: selector.prefault({}).describe("Which nodes. {} is every node."),
     controlPlane: z
       .enum(["Skip", "Include"])
       .default("Skip")
       .describe("Whether nodes with a control-plane label or taint are held as well."),
-    admissionExcept: selector()
+    admissionExcept: selector
       .optional()
       .describe(
         "New nodes that are let in without the taint; one that has it all the same is let go like every other.",
@@ -299,12 +299,12 @@ export const startupGateSpec: z.ZodType<StartupGateSpec> = withRules<StartupGate
     after: list(objectName())
       .default([])
       .describe("Gates that have to let go of a node before this one looks at it."),
-    stableFor: duration().default("5s").describe("All signals have to hold for so long without a break."),
-    minimumHold: duration().default("0s").describe("A node is held at least this long."),
+    stableFor: duration.default("5s").describe("All signals have to hold for so long without a break."),
+    minimumHold: duration.default("0s").describe("A node is held at least this long."),
     timeouts: z
       .strictObject({
-        noPod: duration().optional().describe("While a signal has no pod on the node yet. Default never."),
-        notReady: duration().optional().describe("Whatever is missing. Default never."),
+        noPod: duration.optional().describe("While a signal has no pod on the node yet. Default never."),
+        notReady: duration.optional().describe("Whatever is missing. Default never."),
         policy: z
           .enum(["Keep", "Release", "Cordon"])
           .default("Keep")
@@ -335,7 +335,7 @@ export const startupGateSpec: z.ZodType<StartupGateSpec> = withRules<StartupGate
       ),
     backfill: z
       .strictObject({
-        within: duration()
+        within: duration
           .default("5m")
           .describe("A node that was not gated at its creation is gated within this time of it, when idle."),
         ignoredNamespaces: list(objectName())

@@ -148,9 +148,7 @@ export const footprintWait: z.ZodType<FootprintWait> = z.strictObject({
         .max(512)
         .optional()
         .describe("With sh and nc, and date for a timeout. Default busybox:1.36."),
-      timeout: duration()
-        .optional()
-        .describe("The workload starts all the same after it. Default 0s: never."),
+      timeout: duration.optional().describe("The workload starts all the same after it. Default 0s: never."),
       resources: resources
         .optional()
         .describe("Default 50m and 32Mi, requests as limits. Replaces it as a whole; empty is none."),
