@@ -59,7 +59,8 @@ export class KeyedBackoff {
   next(key: string, baseMs?: number): number {
     const failures = this.failures(key) + 1;
     this.#failures.delete(key);
-    if (this.#failures.size >= this.#maxKeys) this.#forgetOldest();
+    const [oldest] = this.#failures.keys();
+    if (this.#failures.size >= this.#maxKeys && oldest !== undefined) this.#failures.delete(oldest);
     this.#failures.set(key, failures);
     return backoffDelay(failures, baseMs === undefined ? this.#options : { ...this.#options, baseMs });
   }
@@ -77,13 +78,6 @@ export class KeyedBackoff {
   /** Keys that have failed and were not forgotten. */
   get size(): number {
     return this.#failures.size;
-  }
-
-  #forgetOldest(): void {
-    for (const key of this.#failures.keys()) {
-      this.#failures.delete(key);
-      return;
-    }
   }
 }
 

@@ -13,9 +13,6 @@ export interface ControllerMetrics {
   reconciled(result: ResultLabel, tookMs: number): void;
 }
 
-/** A controller nobody measures. */
-export const noControllerMetrics: ControllerMetrics = { reconciled: () => undefined };
-
 /** Declares the metrics of one controller. */
 export function declareControllerMetrics(
   registry: MetricsRegistry,

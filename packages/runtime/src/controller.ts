@@ -1,11 +1,7 @@
 import type { Random } from "./backoff.ts";
 import type { Clock } from "./clock.ts";
 import type { Component, Running } from "./component.ts";
-import {
-  type ControllerMetrics,
-  declareControllerMetrics,
-  noControllerMetrics,
-} from "./controller-metrics.ts";
+import { type ControllerMetrics, declareControllerMetrics } from "./controller-metrics.ts";
 import type { ObjectKey } from "./key.ts";
 import type { Logger } from "./log.ts";
 import type { MetricsRegistry } from "./metrics.ts";
@@ -97,7 +93,7 @@ class KeyedController<K extends QueueKey> implements Controller<K> {
   readonly #clock: Clock;
   readonly #log: Logger;
   readonly #queue: WorkQueue<K>;
-  readonly #metrics: ControllerMetrics;
+  readonly #metrics: ControllerMetrics | undefined;
   readonly #toText: (key: K) => string;
   readonly #runs = new Set<Run>();
   #turn: { readonly startedAt: number; readonly over: Promise<void> } | undefined;
@@ -126,8 +122,7 @@ class KeyedController<K extends QueueKey> implements Controller<K> {
       onOverflow: (key, maxKeys) =>
         this.#log.error("the work queue is full and refuses keys", { maxKeys, key: this.#toText(key) }),
     });
-    this.#metrics =
-      metrics === undefined ? noControllerMetrics : declareControllerMetrics(metrics, name, this);
+    this.#metrics = metrics && declareControllerMetrics(metrics, name, this);
   }
 
   get active(): number {
@@ -203,7 +198,7 @@ class KeyedController<K extends QueueKey> implements Controller<K> {
     if (run.stuck) log.warn("a stuck reconcile returned", { tookMs });
     // Told to stop and not late: it says nothing about the key, and the queue takes nothing back.
     if (run.abort.signal.aborted && !run.pastDeadline) return;
-    this.#metrics.reconciled(outcome.result, tookMs);
+    this.#metrics?.reconciled(outcome.result, tookMs);
     this.#carryOn(lease, outcome, log);
   }
 

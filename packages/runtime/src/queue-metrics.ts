@@ -18,14 +18,6 @@ export interface QueueMetrics {
   waited(ms: number): void;
 }
 
-/** A queue nobody measures. */
-export const noQueueMetrics: QueueMetrics = {
-  added: () => undefined,
-  retried: () => undefined,
-  refused: () => undefined,
-  waited: () => undefined,
-};
-
 /** Declares the metrics of one queue. The names follow those of client-go, with our prefix. */
 export function declareQueueMetrics(
   registry: MetricsRegistry,
@@ -69,16 +61,15 @@ function declareQueueGauges(registry: MetricsRegistry, controller: string, state
       gauge.set(state.depth("low"), { controller, priority: "low" });
     },
   });
-  registry.gauge({
-    name: "berth_workqueue_oldest_age_seconds",
-    help: "How long the key that is due longest has waited for a worker; 0 when none waits.",
-    labels: ["controller"],
-    collect: (gauge) => gauge.set(state.oldestAgeMs / 1_000, { controller }),
-  });
-  registry.gauge({
-    name: "berth_workqueue_longest_running_processor_seconds",
-    help: "How long the oldest reconcile that has not returned is running; 0 when none is.",
-    labels: ["controller"],
-    collect: (gauge) => gauge.set(state.longestRunningMs / 1_000, { controller }),
-  });
+  const seconds = (name: string, help: string, readMs: () => number): void =>
+    void registry.gauge({
+      name: `berth_workqueue_${name}_seconds`,
+      help,
+      labels: ["controller"],
+      collect: (gauge) => gauge.set(readMs() / 1_000, { controller }),
+    });
+  const oldest = "How long the key that is due longest has waited for a worker; 0 when none waits.";
+  seconds("oldest_age", oldest, () => state.oldestAgeMs);
+  const longest = "How long the oldest reconcile that has not returned is running; 0 when none is.";
+  seconds("longest_running_processor", longest, () => state.longestRunningMs);
 }

@@ -3,7 +3,7 @@ import type { Clock } from "./clock.ts";
 import { DeadlineHeap, type HeapItem } from "./deadline-heap.ts";
 import { type ObjectKey, toKeyText } from "./key.ts";
 import type { MetricsRegistry } from "./metrics.ts";
-import { declareQueueMetrics, noQueueMetrics, type QueueMetrics } from "./queue-metrics.ts";
+import { declareQueueMetrics, type QueueMetrics } from "./queue-metrics.ts";
 import { type Priority, ReadyList, type ReadySlot } from "./ready-list.ts";
 
 /** What a queue can be keyed by. An object that extends `ObjectKey` needs its own `toText`. */
@@ -81,9 +81,7 @@ interface Entry<K> extends HeapItem {
   leasedAt: number;
 }
 
-interface Waiter<K> {
-  give(lease: Lease<K> | undefined): void;
-}
+type Give<K> = (lease?: Lease<K>) => void;
 
 /**
  * A keyed queue for level-based work: it holds which keys to look at, not what happened to them.
@@ -105,7 +103,7 @@ export class WorkQueue<K extends QueueKey = ObjectKey> {
   readonly #maxKeys: number;
   readonly #onOverflow: ((key: K, maxKeys: number) => void) | undefined;
   readonly #backoff: KeyedBackoff;
-  readonly #metrics: QueueMetrics;
+  readonly #metrics: QueueMetrics | undefined;
 
   /** Every key that is pending or leased. */
   readonly #entries = new Map<string, Entry<K>>();
@@ -113,7 +111,7 @@ export class WorkQueue<K extends QueueKey = ObjectKey> {
   readonly #ready = new ReadyList<Entry<K>>();
   readonly #leased = new Set<Entry<K>>();
   /** Workers waiting for a key. Never any while a key is ready. */
-  readonly #waiters = new Set<Waiter<K>>();
+  readonly #waiters = new Set<Give<K>>();
   readonly #drained = Promise.withResolvers<void>();
   /** When `add` last asked for a key, monotonic ms: at most `quietMs` ago, the oldest first. Empty without `quietMs`. */
   readonly #addedAt = new Map<string, number>();
@@ -130,10 +128,7 @@ export class WorkQueue<K extends QueueKey = ObjectKey> {
     this.#maxKeys = options.maxKeys ?? 1_000_000;
     this.#onOverflow = options.onOverflow;
     this.#backoff = new KeyedBackoff({ ...options.backoff, maxKeys: this.#maxKeys });
-    this.#metrics =
-      options.metrics === undefined
-        ? noQueueMetrics
-        : declareQueueMetrics(options.metrics, options.name, this);
+    this.#metrics = options.metrics && declareQueueMetrics(options.metrics, options.name, this);
   }
 
   /** Asks for the key now, which is after `coalesceMs` unless it is `immediate`. `false` when it was refused: the queue is shut down, or full. */
@@ -155,7 +150,7 @@ export class WorkQueue<K extends QueueKey = ObjectKey> {
   /** Counts a failure of the key and asks for it after its backoff. Returns the wait, ms. Call it before `done`. */
   retry(key: K, options: RetryOptions = {}): number {
     const delayMs = Math.max(this.#backoff.next(this.#toText(key), options.baseMs), options.atLeastMs ?? 0);
-    this.#metrics.retried();
+    this.#metrics?.retried();
     this.addAfter(key, delayMs, options);
     return delayMs;
   }
@@ -171,16 +166,14 @@ export class WorkQueue<K extends QueueKey = ObjectKey> {
     const lease = this.#take();
     if (lease !== undefined) return Promise.resolve(lease);
     return new Promise((resolve) => {
-      const waiter: Waiter<K> = {
-        give: (lease) => {
-          this.#waiters.delete(waiter);
-          signal?.removeEventListener("abort", leave);
-          resolve(lease);
-        },
+      const give: Give<K> = (lease) => {
+        this.#waiters.delete(give);
+        signal?.removeEventListener("abort", leave);
+        resolve(lease);
       };
-      const leave = (): void => waiter.give(undefined);
+      const leave = (): void => give();
       signal?.addEventListener("abort", leave, { once: true });
-      this.#waiters.add(waiter);
+      this.#waiters.add(give);
     });
   }
 
@@ -196,7 +189,7 @@ export class WorkQueue<K extends QueueKey = ObjectKey> {
     this.#delayed.clear();
     this.#ready.clear();
     this.#entries.clear();
-    for (const waiter of this.#waiters) waiter.give(undefined);
+    for (const give of this.#waiters) give();
     if (this.#leased.size === 0) this.#drained.resolve();
     return this.#drained.promise;
   }
@@ -286,7 +279,7 @@ export class WorkQueue<K extends QueueKey = ObjectKey> {
   }
 
   #refuse(key: K): void {
-    this.#metrics.refused();
+    this.#metrics?.refused();
     if (this.#onOverflow === undefined) {
       throw new RangeError(`the work queue is full: it holds ${this.#maxKeys} keys`);
     }
@@ -300,7 +293,7 @@ export class WorkQueue<K extends QueueKey = ObjectKey> {
     entry.pending = true;
     entry.priority = priority;
     entry.dueAt = dueAt;
-    this.#metrics.added();
+    this.#metrics?.added();
     if (!entry.leased) this.#place(entry);
   }
 
@@ -360,10 +353,10 @@ export class WorkQueue<K extends QueueKey = ObjectKey> {
   }
 
   #dispatch(): void {
-    for (const waiter of this.#waiters) {
+    for (const give of this.#waiters) {
       const lease = this.#take();
       if (lease === undefined) return;
-      waiter.give(lease);
+      give(lease);
     }
   }
 
@@ -375,7 +368,7 @@ export class WorkQueue<K extends QueueKey = ObjectKey> {
     entry.leased = true;
     entry.leasedAt = this.#clock.monotonic();
     this.#leased.add(entry);
-    this.#metrics.waited(entry.leasedAt - entry.readyAt);
+    this.#metrics?.waited(entry.leasedAt - entry.readyAt);
     let held = true;
     const done = (): void => {
       if (held) this.#release(entry);
