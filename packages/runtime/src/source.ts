@@ -44,10 +44,9 @@ export function watchFor<T extends KubeObject, K = ObjectKey>(options: WatchForO
           if (predicate !== undefined && !predicate(change)) return;
           // An object of a snapshot comes once: there is nothing to wait for. A new object is about to change again.
           const isInitial = change.type === "added" && change.initial;
-          const options: AddOptions = isInitial
-            ? { priority: "low", immediate: true }
-            : { priority: "high", immediate: change.type === "updated" && "ifQuiet" };
-          for (const key of map(change)) enqueue(key, options);
+          const priority = isInitial ? "low" : "high";
+          const immediate = isInitial || (change.type === "updated" && "ifQuiet");
+          for (const key of map(change)) enqueue(key, { priority, immediate });
         },
       }),
   };
