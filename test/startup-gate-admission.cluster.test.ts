@@ -497,27 +497,25 @@ describe("a process", () => {
   });
 });
 
-describe("an API server without policies", () => {
-  it("makes Auto choose the webhook", async () => {
-    const resources = ["mutatingadmissionpolicies", "mutatingadmissionpolicybindings"];
-    const off = resources.map((it) => `admissionregistration.k8s.io/v1/${it}=false`).join(",");
-    await using older = await startTestCluster({
-      flags: {
-        "kube-apiserver": ["--feature-gates=MutatingAdmissionPolicy=false", `--runtime-config=${off}`],
-      },
-    });
-    await installCrds(older);
-    await using stage = await createAdmissionStage(older, "older");
-    await stage.gate("net", atOnce);
-    const { admission } = await webhookAt({ mode: "Auto" });
-    const berth = await stage.start({ admission });
-    await gatedAtCreation(older.client);
-    expect((await older.client.list(mutatingWebhookConfigurations)).items).toHaveLength(1);
-    await eventually(() => expect(berth.problems()).toEqual([]));
-    const node = await addGated(stage);
-    await stage.pod(stage.init(node), { ready: true });
-    expect(hasTaint(await stage.free(node))).toBe(false);
+it("an API server without policies makes Auto choose the webhook", async () => {
+  const resources = ["mutatingadmissionpolicies", "mutatingadmissionpolicybindings"];
+  const off = resources.map((it) => `admissionregistration.k8s.io/v1/${it}=false`).join(",");
+  await using older = await startTestCluster({
+    flags: {
+      "kube-apiserver": ["--feature-gates=MutatingAdmissionPolicy=false", `--runtime-config=${off}`],
+    },
   });
+  await installCrds(older);
+  await using stage = await createAdmissionStage(older, "older");
+  await stage.gate("net", atOnce);
+  const { admission } = await webhookAt({ mode: "Auto" });
+  const berth = await stage.start({ admission });
+  await gatedAtCreation(older.client);
+  expect((await older.client.list(mutatingWebhookConfigurations)).items).toHaveLength(1);
+  await eventually(() => expect(berth.problems()).toEqual([]));
+  const node = await addGated(stage);
+  await stage.pod(stage.init(node), { ready: true });
+  expect(hasTaint(await stage.free(node))).toBe(false);
 });
 
 describe("pods that name a held node", () => {

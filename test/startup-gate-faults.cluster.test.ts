@@ -61,27 +61,25 @@ async function hold(stage: GateStage, names: readonly string[]): Promise<void> {
 const getReady = (stage: GateStage, names: readonly string[]): Promise<void> =>
   each(names, (node) => stage.say({ name: `init-${node}` }, { ready: true }));
 
-describe("the API server", () => {
-  it.each(["SIGTERM", "SIGKILL"] as const)(
-    "that ends (%s) and comes back finds 200 nodes held, and all are let go once they are ready",
-    async (signal) => {
-      await using stage = await createGateStage(cluster, `restart-${signal.toLowerCase()}`);
-      await stage.gate("net", atOnce);
-      await stage.start();
-      const names = numbered(200);
-      await hold(stage, names);
-      await cluster.stopComponent("kube-apiserver", signal);
-      await cluster.startComponent("kube-apiserver");
-      const mark = await cluster.audit.mark();
-      await stage.settled(RECONNECTED);
-      await each(names, async (node) => expect(hasTaint(await stage.read(node))).toBe(true));
-      expect(await stage.writesFor(mark)).toEqual([]);
-      await getReady(stage, names);
-      await each(names, (node) => stage.free(node));
-      expect(await stage.writesFor(mark)).toEqual(names.map(() => "patch 200"));
-    },
-  );
-});
+it.each(["SIGTERM", "SIGKILL"] as const)(
+  "the API server that ends (%s) and comes back finds 200 nodes held, and all are let go once they are ready",
+  async (signal) => {
+    await using stage = await createGateStage(cluster, `restart-${signal.toLowerCase()}`);
+    await stage.gate("net", atOnce);
+    await stage.start();
+    const names = numbered(200);
+    await hold(stage, names);
+    await cluster.stopComponent("kube-apiserver", signal);
+    await cluster.startComponent("kube-apiserver");
+    const mark = await cluster.audit.mark();
+    await stage.settled(RECONNECTED);
+    await each(names, async (node) => expect(hasTaint(await stage.read(node))).toBe(true));
+    expect(await stage.writesFor(mark)).toEqual([]);
+    await getReady(stage, names);
+    await each(names, (node) => stage.free(node));
+    expect(await stage.writesFor(mark)).toEqual(names.map(() => "patch 200"));
+  },
+);
 
 describe("Berth", () => {
   it("that was away when pods became ready lets their nodes go once it is back", async () => {

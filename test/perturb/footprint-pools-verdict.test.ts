@@ -247,14 +247,12 @@ describe("what is on nodes", () => {
   });
 });
 
-describe("what is not Berth's", () => {
-  it("must be made, written and removed by others alone", () => {
-    const object = { metadata: { name: "p1" } };
-    const pod = told().note(pods, { name: "p1", object, by: "controller" });
-    expect(pod.problems).toContain("was written by the controller");
-    const removed = told().note(pods, { name: "p1", object, by: "controller", gone: "DELETED" });
-    expect(removed.problems).toContain("was DELETED by the controller");
-  });
+it("what is not Berth's must be made, written and removed by others alone", () => {
+  const object = { metadata: { name: "p1" } };
+  const pod = told().note(pods, { name: "p1", object, by: "controller" });
+  expect(pod.problems).toContain("was written by the controller");
+  const removed = told().note(pods, { name: "p1", object, by: "controller", gone: "DELETED" });
+  expect(removed.problems).toContain("was DELETED by the controller");
 });
 
 describe("what stands in the end", () => {

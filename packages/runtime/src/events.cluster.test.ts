@@ -9,15 +9,7 @@ import {
   namespaces,
   nodes,
 } from "@berth/kube";
-import {
-  aNode,
-  cutAfterForwarding,
-  eventually,
-  internalError,
-  sharedTestCluster,
-  startHttpProxy,
-  type TestCluster,
-} from "@berth/testcluster";
+import { aNode, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
 import { createVirtualClock, type VirtualClock } from "./clock.ts";
 import { EVENT_LIMITS, type EventInput, referenceTo } from "./event-series.ts";
@@ -161,43 +153,6 @@ describe("equal events", () => {
       expect(stored.map(({ series }) => series?.count)).toEqual([8]);
       expect(stored[0]?.metadata?.uid).not.toBe(updated?.uid);
     });
-    expect(setup.recorder.dropped).toBe(0);
-  });
-
-  it("are written at the end, when the recorder stops", async () => {
-    await using setup = await setUp();
-    setup.record();
-    await eventually(async () => expect(await setup.stored()).toHaveLength(1));
-    setup.record();
-    setup.record({ reason: "LabelRemoved" });
-    await setup.stop();
-    const counts = (await setup.stored()).map(({ reason, series }) => [reason, series?.count] as const);
-    expect(new Map(counts)).toEqual(
-      new Map([
-        ["LabelApplied", 2],
-        ["LabelRemoved", undefined],
-      ]),
-    );
-  });
-});
-
-describe("a server that fails", () => {
-  it("gets the event later, and only once when it had stored it after all", async () => {
-    const certificate = await cluster.authority.issueServing(["127.0.0.1"]);
-    await using proxy = await startHttpProxy({ target: cluster.url, ca: cluster.ca, certificate });
-    await using client = cluster.connect({ server: proxy.url });
-    await using setup = await setUp(client);
-    using refused = proxy.on({ verb: "create", resource: "events" }, internalError(), { times: 1 });
-    using lost = proxy.on({ verb: "create", resource: "events" }, cutAfterForwarding(), { times: 1 });
-    setup.record();
-    await refused.until();
-    await eventually(async () => {
-      await setup.clock.advance(20_000);
-      expect(proxy.count({ verb: "create", resource: "events" })).toBe(3);
-    });
-    expect(lost.hits).toBe(1);
-    await setup.stop();
-    expect(await setup.stored()).toHaveLength(1);
     expect(setup.recorder.dropped).toBe(0);
   });
 });

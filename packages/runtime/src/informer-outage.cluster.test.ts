@@ -84,36 +84,34 @@ describe("an API server that crashes", () => {
   });
 });
 
-describe("history that is gone", () => {
-  it("T-6 costs no end of an object, nor of one made again under its name", async () => {
-    const cluster = await sharedTestCluster();
-    await using setup = await setUp(cluster, ["gone", "kept", "again", "changed"]);
-    const { link, live } = setup;
-    const kept = live.get("kept", NAMESPACE);
-    link.refuse();
-    link.resetAll();
-    await remove(cluster, "gone");
-    await remove(cluster, "again");
-    await create(cluster, "again");
-    await change(cluster, "changed");
-    await create(cluster, "new");
-    await cluster.compact();
-    await cluster.stopComponent("kube-apiserver");
-    await cluster.startComponent("kube-apiserver");
-    link.pass();
-    await untilEqual(cluster, live);
-    expect(live.metrics.value("berth_informer_failures_total", labels("expired"))).toBe(1);
-    expect(live.history.log.slice(4).sort()).toEqual(
-      [
-        "deleted again",
-        "deleted gone",
-        "added again (initial)",
-        "added new (initial)",
-        "updated changed",
-      ].sort(),
-    );
-    expect(live.get("kept", NAMESPACE)).toBe(kept);
-  });
+it("history that is gone T-6 costs no end of an object, nor of one made again under its name", async () => {
+  const cluster = await sharedTestCluster();
+  await using setup = await setUp(cluster, ["gone", "kept", "again", "changed"]);
+  const { link, live } = setup;
+  const kept = live.get("kept", NAMESPACE);
+  link.refuse();
+  link.resetAll();
+  await remove(cluster, "gone");
+  await remove(cluster, "again");
+  await create(cluster, "again");
+  await change(cluster, "changed");
+  await create(cluster, "new");
+  await cluster.compact();
+  await cluster.stopComponent("kube-apiserver");
+  await cluster.startComponent("kube-apiserver");
+  link.pass();
+  await untilEqual(cluster, live);
+  expect(live.metrics.value("berth_informer_failures_total", labels("expired"))).toBe(1);
+  expect(live.history.log.slice(4).sort()).toEqual(
+    [
+      "deleted again",
+      "deleted gone",
+      "added again (initial)",
+      "added new (initial)",
+      "updated changed",
+    ].sort(),
+  );
+  expect(live.get("kept", NAMESPACE)).toBe(kept);
 });
 
 describe("a link that goes dead without a word", () => {
@@ -153,28 +151,26 @@ describe("a link that goes dead without a word", () => {
   });
 });
 
-describe("a server without streamed snapshots", () => {
-  it("T-14 is asked for pages, at once and from then on", async () => {
-    await using cluster = await startTestCluster({
-      flags: { "kube-apiserver": ["--feature-gates=WatchList=false"] },
-    });
-    await using setup = await setUp(cluster, ["a", "b"]);
-    const { link, live } = setup;
-    link.refuse();
-    link.resetAll();
-    await remove(cluster, "a");
-    await cluster.compact();
-    await cluster.stopComponent("kube-apiserver");
-    await cluster.startComponent("kube-apiserver");
-    link.pass();
-    await untilEqual(cluster, live);
-    const snapshots = (how: string): number | undefined =>
-      live.metrics.value("berth_informer_snapshots_total", { ...labels(), how });
-    // A page may be asked for again, where the server was not ready for it.
-    expect(snapshots("stream")).toBe(1);
-    expect(snapshots("pages")).toBeGreaterThanOrEqual(2);
-    expect(live.history.log.slice(2)).toEqual(["deleted a"]);
+it("a server without streamed snapshots T-14 is asked for pages, at once and from then on", async () => {
+  await using cluster = await startTestCluster({
+    flags: { "kube-apiserver": ["--feature-gates=WatchList=false"] },
   });
+  await using setup = await setUp(cluster, ["a", "b"]);
+  const { link, live } = setup;
+  link.refuse();
+  link.resetAll();
+  await remove(cluster, "a");
+  await cluster.compact();
+  await cluster.stopComponent("kube-apiserver");
+  await cluster.startComponent("kube-apiserver");
+  link.pass();
+  await untilEqual(cluster, live);
+  const snapshots = (how: string): number | undefined =>
+    live.metrics.value("berth_informer_snapshots_total", { ...labels(), how });
+  // A page may be asked for again, where the server was not ready for it.
+  expect(snapshots("stream")).toBe(1);
+  expect(snapshots("pages")).toBeGreaterThanOrEqual(2);
+  expect(live.history.log.slice(2)).toEqual(["deleted a"]);
 });
 
 function labels(failure?: string): Record<string, string> {

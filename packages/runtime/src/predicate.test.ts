@@ -35,12 +35,7 @@ describe("predicates", () => {
     ["labels", labelsChanged, meta({}), meta({ labels: { a: "1" } })],
     ["annotations", annotationsChanged, meta({ annotations: { a: "1" } }), meta({})],
     ["generation", generationChanged, meta({ generation: 1 }), meta({ generation: 2 })],
-    [
-      "resourceVersion",
-      resourceVersionChanged,
-      meta({ resourceVersion: "1" }),
-      meta({ resourceVersion: "2" }),
-    ],
+    ["version", resourceVersionChanged, meta({ resourceVersion: "1" }), meta({ resourceVersion: "2" })],
   ] as const)("sees a change of %s, and none in an equal copy", (_name, predicate, old, object) => {
     expect(predicate(update(old, object))).toBe(true);
     expect(predicate(update(object, structuredClone(object)))).toBe(

@@ -1,5 +1,4 @@
 import { generateKeyPairSync } from "node:crypto";
-import { connect, createServer, type TLSSocket } from "node:tls";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import {
@@ -70,18 +69,6 @@ describe("a serving certificate", () => {
     const garbage = { certificate: "no", key: "no" };
     await expect(issueServingCertificate({ authority: garbage, hosts: HOSTS, nowMs })).rejects.toThrow(Error);
   });
-
-  it("is accepted by a TLS client that trusts the authority, and by none that does not", async () => {
-    const authority = await createAuthority({ nowMs: Date.now() });
-    const pair = await issueServingCertificate({ authority, hosts: ["a.test"], nowMs: Date.now() });
-    await using server = await serve(pair);
-    expect(await handshake(server.port, authority.certificate, "a.test")).toBe("authorized");
-    expect(await handshake(server.port, authority.certificate, "b.test")).toBe(
-      "ERR_TLS_CERT_ALTNAME_INVALID",
-    );
-    const other = await createAuthority({ nowMs: Date.now() });
-    expect(await handshake(server.port, other.certificate, "a.test")).not.toBe("authorized");
-  });
 });
 
 describe("reading", () => {
@@ -132,34 +119,3 @@ describe("reading", () => {
     }
   });
 });
-
-async function serve(pair: {
-  certificate: string;
-  key: string;
-}): Promise<AsyncDisposable & { readonly port: number }> {
-  const sockets = new Set<TLSSocket>();
-  const server = createServer({ cert: pair.certificate, key: pair.key }, (socket) => {
-    sockets.add(socket);
-    socket.on("error", () => undefined);
-  });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const address = server.address();
-  return {
-    port: typeof address === "object" && address !== null ? address.port : 0,
-    [Symbol.asyncDispose]: async () => {
-      for (const socket of sockets) socket.destroy();
-      await new Promise((resolve) => server.close(resolve));
-    },
-  };
-}
-
-/** `authorized`, or the code of the refusal. */
-function handshake(port: number, ca: string, servername: string): Promise<string> {
-  return new Promise((resolve) => {
-    const socket = connect({ host: "127.0.0.1", port, ca, servername }, () => {
-      resolve(socket.authorized ? "authorized" : "not authorized");
-      socket.destroy();
-    });
-    socket.on("error", (error: NodeJS.ErrnoException) => resolve(error.code ?? error.message));
-  });
-}

@@ -341,23 +341,21 @@ describe.each<HttpVersion>(["HTTP/1.1", "HTTP/2"])("the HTTP proxy with a client
   });
 });
 
-describe("HTTP/2", () => {
-  it("cuts one stream and leaves the others of the connection alone", async () => {
-    const waiting = Promise.withResolvers<ServerResponse>();
-    await using setup = await startProxySetup("HTTP/2", (request, response) => {
-      if (request.url === "/slow") waiting.resolve(response);
-      else mirror(request, response);
-    });
-    using _rule = setup.proxy.on({ verb: "patch" }, cutBefore());
-    let connections = 0;
-    setup.client.on("connect", () => {
-      connections += 1;
-    });
-    const slow = setup.send("GET", "/slow");
-    const response = await waiting.promise;
-    expect(await patchStatus(setup)).toBe("broken");
-    response.end("late");
-    expect(await (await slow).body.text()).toBe("late");
-    expect(connections).toBe(1);
+it("HTTP/2 cuts one stream and leaves the others of the connection alone", async () => {
+  const waiting = Promise.withResolvers<ServerResponse>();
+  await using setup = await startProxySetup("HTTP/2", (request, response) => {
+    if (request.url === "/slow") waiting.resolve(response);
+    else mirror(request, response);
   });
+  using _rule = setup.proxy.on({ verb: "patch" }, cutBefore());
+  let connections = 0;
+  setup.client.on("connect", () => {
+    connections += 1;
+  });
+  const slow = setup.send("GET", "/slow");
+  const response = await waiting.promise;
+  expect(await patchStatus(setup)).toBe("broken");
+  response.end("late");
+  expect(await (await slow).body.text()).toBe("late");
+  expect(connections).toBe(1);
 });
