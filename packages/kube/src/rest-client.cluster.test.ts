@@ -446,8 +446,3 @@ describe("pages", () => {
     expect(items).toEqual([{ metadata: { name: "big" } }]);
   });
 });
-
-it("read gives the text of any path", async () => {
-  expect(JSON.parse(await client.read("/version"))).toMatchObject({ major: "1" });
-  expect(await client.read("/readyz")).toBe("ok");
-});

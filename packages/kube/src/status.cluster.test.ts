@@ -65,8 +65,8 @@ describe("T-12 a server that asks to slow down", () => {
     await using proxied = await startProxied(cluster);
     const { client, proxy } = proxied;
     // The second wait would go on beyond the deadline, however late the second request came.
-    const slow = proxy.on({ resource: "nodes" }, tooManyRequests(8));
-    const error = await errorOf(client.get(nodes, of, { timeoutMs: 15_000 }));
+    const slow = proxy.on({ resource: "nodes" }, tooManyRequests(4));
+    const error = await errorOf(client.get(nodes, of, { timeoutMs: 7_000 }));
     expect(error.failure.kind).toBe("tooManyRequests");
     expect(slow.hits).toBe(2);
   });

@@ -190,37 +190,35 @@ describe("A-B4 which credentials an image is read with", () => {
   });
 });
 
-describe("any text", () => {
-  it("is a config or a problem, and never an exception", () => {
-    const auth = fc.record(
-      { auth: fc.string(), username: fc.string(), password: fc.string() },
-      { requiredKeys: [] },
-    );
-    const texts = fc.oneof(
-      fc.string(),
-      fc.json(),
-      fc.dictionary(fc.string(), fc.oneof(auth, fc.jsonValue())).map((auths) => JSON.stringify({ auths })),
-    );
-    fc.assert(
-      fc.property(texts, fc.constantFrom("dockerconfigjson", "dockercfg"), (text, format) => {
-        const config = parseDockerConfig(text, format);
-        credentialsFor([config], parseReference("a.example.com/b"));
-        expect(config.problems.join("")).not.toContain("\n");
-      }),
-    );
-  });
+it("any text is a config or a problem, and never an exception", () => {
+  const auth = fc.record(
+    { auth: fc.string(), username: fc.string(), password: fc.string() },
+    { requiredKeys: [] },
+  );
+  const texts = fc.oneof(
+    fc.string(),
+    fc.json(),
+    fc.dictionary(fc.string(), fc.oneof(auth, fc.jsonValue())).map((auths) => JSON.stringify({ auths })),
+  );
+  fc.assert(
+    fc.property(texts, fc.constantFrom("dockerconfigjson", "dockercfg"), (text, format) => {
+      const config = parseDockerConfig(text, format);
+      credentialsFor([config], parseReference("a.example.com/b"));
+      expect(config.problems.join("")).not.toContain("\n");
+    }),
+  );
+});
 
-  it("in a credential never shows in a problem", () => {
-    const secret = fc.string({ minLength: 12, maxLength: 40 });
-    const fields = fc.constantFrom("auth", "username", "password", "registrytoken");
-    fc.assert(
-      fc.property(secret, fields, (value, field) => {
-        const entry = { [field]: value };
-        const { problems } = parse({ "a.example.com": entry, [`u:${value}@b.io`]: entry });
-        expect(problems.join("\n")).not.toContain(value);
-      }),
-    );
-  });
+it("any text in a credential never shows in a problem", () => {
+  const secret = fc.string({ minLength: 12, maxLength: 40 });
+  const fields = fc.constantFrom("auth", "username", "password", "registrytoken");
+  fc.assert(
+    fc.property(secret, fields, (value, field) => {
+      const entry = { [field]: value };
+      const { problems } = parse({ "a.example.com": entry, [`u:${value}@b.io`]: entry });
+      expect(problems.join("\n")).not.toContain(value);
+    }),
+  );
 });
 
 it.each([

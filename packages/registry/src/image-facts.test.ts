@@ -5,24 +5,6 @@ import { aDigest, imageFacts } from "./testing/scripted-reader.ts";
 import type { RegistryCredential } from "./types.ts";
 
 describe("A-B5 one request for many questions", () => {
-  it("200 pods of one image in 200 namespaces are one read, and then none", async () => {
-    await using test = bench();
-    const wanted = Array.from({ length: 200 }, (_, index) => test.want("nginx:1", { scope: `ns-${index}` }));
-    await asked(test.reader);
-    expect(test.reader.pending).toHaveLength(1);
-    test.reader.next().answer(aDigest("a"), ["amd64", "arm64"]);
-    await Promise.all(wanted);
-    for (const scope of ["ns-0", "ns-199", "another"]) {
-      expect(test.look("nginx:1", { scope })).toEqual({
-        state: "known",
-        facts: imageFacts(aDigest("a"), ["amd64", "arm64"]),
-        at: START,
-      });
-      await test.want("nginx:1", { scope });
-    }
-    expect(test.reader.counts).toEqual({ read: 1, digestOf: 0 });
-  });
-
   it("the same question is the same promise, and credentials are asked for once", async () => {
     await using test = bench();
     let times = 0;
@@ -45,21 +27,6 @@ describe("A-B5 one request for many questions", () => {
     expect(test.look(`ghcr.io/a/b:other@${aDigest("a")}`)).toMatchObject({ state: "known" });
     expect(test.look(`ghcr.io/a/c@${aDigest("a")}`)).toEqual({ state: "unknown" });
     expect(test.told).toEqual([`ghcr.io/a/b@${aDigest("a")}`, "ghcr.io/a/b:1"]);
-  });
-
-  it("at most 4 to one registry and 16 in all are on their way, and the others follow", async () => {
-    await using test = bench({ turns: { unproven: 16 } });
-    const images = Array.from({ length: 60 }, (_, index) => `r${index % 5}.example.com/image:${index}`);
-    const wanted = images.map((image, index) => test.want(image, { namespace: `ns-${index}` }));
-    await asked(test.reader);
-    while (test.reader.pending.length > 0) {
-      test.reader.next().answer(aDigest("a"));
-      await settle();
-    }
-    await Promise.all(wanted);
-    expect(test.reader.counts.read).toBe(60);
-    expect(test.reader.mostAtOnce).toBe(16);
-    expect(test.reader.mostPerRegistry).toBe(4);
   });
 });
 

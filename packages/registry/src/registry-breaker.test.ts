@@ -71,26 +71,24 @@ describe("a registry that fails", () => {
   });
 });
 
-describe("a registry that limits", () => {
-  it.each([
-    [undefined, 30_000],
-    [90_000, 90_000],
-    [10 * 3_600_000, 3_600_000],
-  ])("by %s ms is left alone for %i ms at the first word", (asks, restMs) => {
-    const breakers = new RegistryBreakers();
-    breakers.settle(A, failure("rateLimited", asks), 0);
-    expect(breakers.admit(A, 0)).toEqual({ allowed: false, waitMs: restMs, why: "rateLimited" });
-    expect(breakers.admit(A, restMs)).toEqual({ allowed: true });
-  });
+it.each([
+  [undefined, 30_000],
+  [90_000, 90_000],
+  [10 * 3_600_000, 3_600_000],
+])("a registry that limits by %s ms is left alone for %i ms at the first word", (asks, restMs) => {
+  const breakers = new RegistryBreakers();
+  breakers.settle(A, failure("rateLimited", asks), 0);
+  expect(breakers.admit(A, 0)).toEqual({ allowed: false, waitMs: restMs, why: "rateLimited" });
+  expect(breakers.admit(A, restMs)).toEqual({ allowed: true });
+});
 
-  it("is left alone that long, whatever becomes of questions from before", () => {
-    const breakers = new RegistryBreakers();
-    breakers.settle(A, failure("rateLimited", 90_000), 0);
-    breakers.settle(A, undefined, 1);
-    breakers.settle(A, failure("rateLimited", 10_000), 2);
-    breakers.settle(A, failure("unreachable"), 3);
-    expect(breakers.admit(A, 89_999)).toMatchObject({ allowed: false, why: "rateLimited" });
-  });
+it("a registry that limits is left alone that long, whatever becomes of questions from before", () => {
+  const breakers = new RegistryBreakers();
+  breakers.settle(A, failure("rateLimited", 90_000), 0);
+  breakers.settle(A, undefined, 1);
+  breakers.settle(A, failure("rateLimited", 10_000), 2);
+  breakers.settle(A, failure("unreachable"), 3);
+  expect(breakers.admit(A, 89_999)).toMatchObject({ allowed: false, why: "rateLimited" });
 });
 
 it("remembers as many registries as it may, and forgets the one wanted longest ago", () => {

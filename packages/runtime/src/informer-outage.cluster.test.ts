@@ -114,43 +114,6 @@ it("history that is gone T-6 costs no end of an object, nor of one made again un
   expect(live.get("kept", NAMESPACE)).toBe(kept);
 });
 
-describe("a link that goes dead without a word", () => {
-  it("is noticed and replaced, and no change is missed", async () => {
-    const cluster = await sharedTestCluster();
-    await using setup = await setUp(cluster, ["a", "b"], { silenceMs: 600 });
-    const { link, live } = setup;
-    const snapshots = (): number | undefined =>
-      live.metrics.value("berth_informer_snapshots_total", { ...labels(), how: "stream" });
-    const before = snapshots();
-    link.drop();
-    await change(cluster, "a");
-    await remove(cluster, "b");
-    await create(cluster, "c");
-    await eventually(() =>
-      expect(live.metrics.value("berth_informer_failures_total", labels("unreachable"))).toBeGreaterThan(0),
-    );
-    link.pass();
-    await untilEqual(cluster, live);
-    expect(live.history.log.slice(2)).toEqual(["updated a", "deleted b", "added c"]);
-    expect(snapshots()).toBe(before);
-  });
-
-  // A machine that stands still is silent too, and rightly taken for dead. A fault shows each time.
-  it("T-4 is not seen in one that is merely quiet", { retry: 3 }, async () => {
-    const cluster = await sharedTestCluster();
-    await using setup = await setUp(cluster, ["a"], { silenceMs: 300 });
-    const { link, live } = setup;
-    const { received } = link.stats.clientToServer;
-    // Pings every 100 ms of about 40 bytes: this is more than three times the silence that would be too long.
-    await link.until(({ clientToServer }) => clientToServer.received - received > 400);
-    expect(link.stats.opened).toBe(1);
-    await create(cluster, "b");
-    await untilEqual(cluster, live);
-    expect(link.stats.opened).toBe(1);
-    expect(live.history.log).toEqual(["added a (initial)", "added b"]);
-  });
-});
-
 it("a server without streamed snapshots T-14 is asked for pages, at once and from then on", async () => {
   await using cluster = await startTestCluster({
     flags: { "kube-apiserver": ["--feature-gates=WatchList=false"] },

@@ -10,8 +10,6 @@ import {
   type KubeObject,
   namespaces,
   nodes,
-  roleBindings,
-  roles,
 } from "@berth/kube";
 import {
   aNode,
@@ -24,6 +22,7 @@ import {
   type TestCluster,
 } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
+import { grant } from "./testing/grant.ts";
 import {
   differencesFrom,
   type LiveInformer,
@@ -203,11 +202,7 @@ it("permission that is missing is named, with verb and resource, until it is gra
       /^not synced yet: (list|watch) configmaps in "informer-\d+": .*onlooker/,
     ),
   );
-  const rules = [{ apiGroups: [""], resources: ["configmaps"], verbs: ["list", "watch"] }];
-  await cluster.client.create(roles, { metadata: { name: "look" }, rules }, scope);
-  const roleRef = { apiGroup: "rbac.authorization.k8s.io", kind: "Role", name: "look" };
-  const subjects = [{ apiGroup: "rbac.authorization.k8s.io", kind: "User", name: "onlooker" }];
-  await cluster.client.create(roleBindings, { metadata: { name: "look" }, roleRef, subjects }, scope);
+  await using _rights = await grant(cluster, "onlooker", configMaps, "list", "watch");
   await setup.untilEqual(live);
   expect(live.informer.problem()).toBeUndefined();
 });

@@ -121,7 +121,7 @@ describe("LeaderElector", () => {
       spec: { futureField: 137 },
     };
     register.apply("create", foreign);
-    await using a = candidate(clock, { client });
+    await using _a = candidate(clock, { client });
     await clock.advance(5000);
     expect(register.current).toMatchObject({
       metadata: { labels: { team: "x" } },

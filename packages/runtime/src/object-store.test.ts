@@ -25,22 +25,20 @@ it("storeKey keeps a cluster-scoped object apart from a namespaced one of the sa
   expect(store.get("n/a")?.metadata?.uid).toBe("2");
 });
 
-describe("a deletion", () => {
-  it("tells the last state, which is that of the deletion when it was seen", () => {
-    const store = new ObjectStore();
-    const last = object("a", "1", "30");
-    store.upsert(object("a", "1", "10"));
-    expect(store.remove(last)).toEqual([{ type: "deleted", object: last }]);
-    expect(store.remove(last)).toEqual([]);
-  });
+it("a deletion tells the last state, which is that of the deletion when it was seen", () => {
+  const store = new ObjectStore();
+  const last = object("a", "1", "30");
+  store.upsert(object("a", "1", "10"));
+  expect(store.remove(last)).toEqual([{ type: "deleted", object: last }]);
+  expect(store.remove(last)).toEqual([]);
+});
 
-  it("tells the last state known when a snapshot shows it", () => {
-    const store = new ObjectStore();
-    const known = object("a", "1", "10");
-    store.upsert(known);
-    expect([...store.replace(snapshot(store))]).toEqual([{ type: "deleted", object: known }]);
-    expect(store.size).toBe(0);
-  });
+it("a deletion tells the last state known when a snapshot shows it", () => {
+  const store = new ObjectStore();
+  const known = object("a", "1", "10");
+  store.upsert(known);
+  expect([...store.replace(snapshot(store))]).toEqual([{ type: "deleted", object: known }]);
+  expect(store.size).toBe(0);
 });
 
 describe("an index", () => {

@@ -24,25 +24,23 @@ const first = (pem: string) => {
   return certificate;
 };
 
-describe("an authority", () => {
-  it("is valid for ten years and may sign", async () => {
-    const { certificate, key } = await createAuthority({ nowMs, name: "berth" });
-    const facts = inspectCertificate(certificate);
-    expect(facts).toEqual({
-      notBeforeMs: Date.parse("2026-11-21T07:00:00Z"),
-      notAfterMs: Date.parse("2036-11-18T08:00:00Z"),
-      hosts: [],
-      isAuthority: true,
-    });
-    expect(first(certificate).subject).toBe("CN=berth 2026-11-21T08:00:00.700Z");
-    expect(isSigningKey(key)).toBe(true);
+it("an authority is valid for ten years and may sign", async () => {
+  const { certificate, key } = await createAuthority({ nowMs, name: "berth" });
+  const facts = inspectCertificate(certificate);
+  expect(facts).toEqual({
+    notBeforeMs: Date.parse("2026-11-21T07:00:00Z"),
+    notAfterMs: Date.parse("2036-11-18T08:00:00Z"),
+    hosts: [],
+    isAuthority: true,
   });
+  expect(first(certificate).subject).toBe("CN=berth 2026-11-21T08:00:00.700Z");
+  expect(isSigningKey(key)).toBe(true);
+});
 
-  it("has a key and a serial number of its own each time", async () => {
-    const [a, b] = await Promise.all([createAuthority({ nowMs }), createAuthority({ nowMs })]);
-    expect(a.key).not.toBe(b.key);
-    expect(first(a.certificate).serialNumber).not.toBe(first(b.certificate).serialNumber);
-  });
+it("an authority has a key and a serial number of its own each time", async () => {
+  const [a, b] = await Promise.all([createAuthority({ nowMs }), createAuthority({ nowMs })]);
+  expect(a.key).not.toBe(b.key);
+  expect(first(a.certificate).serialNumber).not.toBe(first(b.certificate).serialNumber);
 });
 
 describe("a serving certificate", () => {

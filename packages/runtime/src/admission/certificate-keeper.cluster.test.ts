@@ -1,10 +1,11 @@
 /** Certificates in Secrets of a real API server. What they are worth and when they are renewed is in `certificate-content.test.ts`. */
 import { X509Certificate } from "node:crypto";
-import { namespaces, roleBindings, roles, type Secret, secrets } from "@berth/kube";
+import { namespaces, type Secret, secrets } from "@berth/kube";
 import { eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
 import { createVirtualClock, type VirtualClock } from "../clock.ts";
 import { createJsonLogger, createSilentLogger } from "../json-log.ts";
+import { grant } from "../testing/grant.ts";
 import { createAuthority, inspectCertificate, issueServingCertificate } from "./certificate-authority.ts";
 import { CertificateKeeper, type CertificateKeeperOptions } from "./certificate-keeper.ts";
 
@@ -252,47 +253,45 @@ describe("a Secret of somebody else", () => {
   });
 });
 
-describe("without a right", () => {
-  it("a keeper says which one is missing, and goes on once it is granted", async () => {
-    const of = nextSecret();
-    const user = await cluster.user(`keeper-${of.name}`);
-    await using client = cluster.connect({ user });
-    await using live = await launch(of, { client });
-    await eventually(() =>
-      expect(live.keeper.problem()).toMatch(/no certificate yet: .*list secrets in "certificates"/),
+it("without a right the keeper says which one is missing, and goes on once it is granted", async () => {
+  const of = nextSecret();
+  const user = await cluster.user(`keeper-${of.name}`);
+  await using client = cluster.connect({ user });
+  await using live = await launch(of, { client });
+  await eventually(() =>
+    expect(live.keeper.problem()).toMatch(/no certificate yet: .*list secrets in "certificates"/),
+  );
+  await using _seen = await grant(cluster, user.name, secrets, "list", "watch");
+  await eventually(async () => {
+    await live.clock.advance(5000);
+    expect(live.keeper.problem()).toContain(
+      'verb "create" on "secrets" in namespace "certificates" is missing',
     );
-    await grant(of.name, user.name, ["list", "watch"]);
-    await eventually(async () => {
-      await live.clock.advance(5000);
-      expect(live.keeper.problem()).toContain(
-        'verb "create" on "secrets" in namespace "certificates" is missing',
-      );
-    });
-    await grant(`${of.name}-create`, user.name, ["create"]);
-    await eventually(async () => {
-      await live.clock.advance(30_000);
-      expect(live.keeper.problem()).toBeUndefined();
-    });
-    expect(live.keeper.current()?.certificate).toBe(file(await read(of), "tls.crt"));
   });
+  await using _made = await grant(cluster, user.name, secrets, "create");
+  await eventually(async () => {
+    await live.clock.advance(30_000);
+    expect(live.keeper.problem()).toBeUndefined();
+  });
+  expect(live.keeper.current()?.certificate).toBe(file(await read(of), "tls.crt"));
+});
 
-  it("nothing of a Secret is in the log", async () => {
-    const of = nextSecret();
-    const lines: string[] = [];
-    const log = createJsonLogger({ level: "debug", destination: { write: (line) => lines.push(line) } });
-    await using live = await launch(of, { log });
-    await live.shows();
-    const secret = await read(of);
-    await cluster.client.delete(secrets, of);
-    await eventually(() => expect(live.changes).toBe(2));
-    const text = lines.join("");
-    expect(lines.length).toBeGreaterThan(3);
-    for (const base64 of Object.values({ ...secret.data, ...(await read(of)).data })) {
-      const [, body = "none"] = Buffer.from(base64, "base64").toString("utf8").split("\n");
-      expect(text).not.toContain(body);
-      expect(text).not.toContain(base64.slice(60, 120));
-    }
-  });
+it("nothing of a Secret is in the log", async () => {
+  const of = nextSecret();
+  const lines: string[] = [];
+  const log = createJsonLogger({ level: "debug", destination: { write: (line) => lines.push(line) } });
+  await using live = await launch(of, { log });
+  await live.shows();
+  const secret = await read(of);
+  await cluster.client.delete(secrets, of);
+  await eventually(() => expect(live.changes).toBe(2));
+  const text = lines.join("");
+  expect(lines.length).toBeGreaterThan(3);
+  for (const base64 of Object.values({ ...secret.data, ...(await read(of)).data })) {
+    const [, body = "none"] = Buffer.from(base64, "base64").toString("utf8").split("\n");
+    expect(text).not.toContain(body);
+    expect(text).not.toContain(base64.slice(60, 120));
+  }
 });
 
 interface Files {
@@ -316,17 +315,4 @@ async function write(
   };
   if (how === "patch") await cluster.client.patch(secrets, of, { type: "merge", body: { data } });
   else await cluster.client.create(secrets, { type: "kubernetes.io/tls", metadata: of, data });
-}
-
-async function grant(name: string, user: string, verbs: string[]): Promise<void> {
-  const metadata = { namespace: NAMESPACE, name };
-  await cluster.client.create(roles, {
-    metadata,
-    rules: [{ apiGroups: [""], resources: ["secrets"], verbs }],
-  });
-  await cluster.client.create(roleBindings, {
-    metadata,
-    roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "Role", name },
-    subjects: [{ apiGroup: "rbac.authorization.k8s.io", kind: "User", name: user }],
-  });
 }

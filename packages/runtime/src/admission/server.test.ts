@@ -58,30 +58,28 @@ function neverAnswering(): {
 const post = (path: string, body: string): string =>
   `POST ${path} HTTP/1.1\r\nhost: a\r\ncontent-length: ${body.length}\r\n\r\n${body}`;
 
-describe("an answer", () => {
-  it("has the bytes of Go's encoding, with a patch and without", async () => {
-    await using peer = await start({ handlers: { "/patch": patch, "/allow": allow } });
-    expect(await peer.call("/patch?timeout=5s", { body: review() })).toMatchObject({
-      status: 200,
-      body: `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{"uid":"u-1","allowed":true,"patch":"${PATCH_BYTES}","patchType":"JSONPatch"}}`,
-      headers: { "content-type": "application/json" },
-    });
-    expect(await peer.call("/allow", { body: review() })).toMatchObject({ status: 200, body: ALLOWED_U1 });
+it("an answer has the bytes of Go's encoding, with a patch and without", async () => {
+  await using peer = await start({ handlers: { "/patch": patch, "/allow": allow } });
+  expect(await peer.call("/patch?timeout=5s", { body: review() })).toMatchObject({
+    status: 200,
+    body: `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{"uid":"u-1","allowed":true,"patch":"${PATCH_BYTES}","patchType":"JSONPatch"}}`,
+    headers: { "content-type": "application/json" },
   });
+  expect(await peer.call("/allow", { body: review() })).toMatchObject({ status: 200, body: ALLOWED_U1 });
+});
 
-  it("allows {} without asking the handler, and refuses {not-json", async () => {
-    let asked = 0;
-    const handlers = { "/h": () => ({ allowed: asked++ < 0 }) };
-    await using peer = await start({ handlers });
-    expect(await peer.call("/h", { body: "{}" })).toMatchObject({
-      status: 200,
-      body: `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{"uid":"","allowed":true}}`,
-    });
-    expect((await peer.call("/h", { body: "{not-json" })).status).toBe(400);
-    expect((await peer.call("/h", { body: "" })).status).toBe(400);
-    expect((await peer.call("/h", { body: "[".repeat(100_000) })).status).toBe(413);
-    expect(asked).toBe(0);
+it("an answer allows {} without asking the handler, and refuses {not-json", async () => {
+  let asked = 0;
+  const handlers = { "/h": () => ({ allowed: asked++ < 0 }) };
+  await using peer = await start({ handlers });
+  expect(await peer.call("/h", { body: "{}" })).toMatchObject({
+    status: 200,
+    body: `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{"uid":"","allowed":true}}`,
   });
+  expect((await peer.call("/h", { body: "{not-json" })).status).toBe(400);
+  expect((await peer.call("/h", { body: "" })).status).toBe(400);
+  expect((await peer.call("/h", { body: "[".repeat(100_000) })).status).toBe(413);
+  expect(asked).toBe(0);
 });
 
 describe("a handler", () => {
@@ -255,17 +253,15 @@ it("probes answer as those of a webhook do: ok, ready, not ready", async () => {
   expect((await peer.call("/healthz/x")).status).toBe(404);
 });
 
-describe("starting", () => {
-  it("refuses an address that says off, and paths that cannot be served", async () => {
-    await expect(start({ bindAddress: "0" })).rejects.toThrow(RangeError);
-    await expect(start({ bindAddress: "nowhere" })).rejects.toThrow(RangeError);
-    for (const path of ["mutate", "/a?b", "/healthz", "/readyz", "", "/a b", "/a/../b"]) {
-      await expect(start({ handlers: { [path]: allow } })).rejects.toThrow(RangeError);
-    }
-  });
+it("starting refuses an address that says off, and paths that cannot be served", async () => {
+  await expect(start({ bindAddress: "0" })).rejects.toThrow(RangeError);
+  await expect(start({ bindAddress: "nowhere" })).rejects.toThrow(RangeError);
+  for (const path of ["mutate", "/a?b", "/healthz", "/readyz", "", "/a b", "/a/../b"]) {
+    await expect(start({ handlers: { [path]: allow } })).rejects.toThrow(RangeError);
+  }
+});
 
-  it("rejects when the address is taken", async () => {
-    await using first = await start();
-    await expect(start({ bindAddress: `127.0.0.1:${first.port}` })).rejects.toThrow("EADDRINUSE");
-  });
+it("starting rejects when the address is taken", async () => {
+  await using first = await start();
+  await expect(start({ bindAddress: `127.0.0.1:${first.port}` })).rejects.toThrow("EADDRINUSE");
 });
