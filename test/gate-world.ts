@@ -34,6 +34,7 @@ import {
   sharedTestCluster,
   type TestCluster,
 } from "@berth/testcluster";
+import { expect } from "vitest";
 import { sumOfSamples } from "./product.ts";
 
 export const ORIGINAL_TAINT: string = `${originalGate.taint.key}=${originalGate.taint.value}:${originalGate.taint.effect}`;
@@ -285,6 +286,14 @@ export class GateStage implements AsyncDisposable {
   async events(reason: string, node: string): Promise<readonly KubeEvent[]> {
     const { items } = await this.cluster.client.list(events, { fieldSelector: `reason=${reason}` });
     return items.filter(({ regarding }) => regarding?.name === this.nodeName(node));
+  }
+
+  /** Resolves once the status of a gate has these fields. */
+  async says(gate: string, fields: object): Promise<void> {
+    await eventually(async () => {
+      const { status } = await this.cluster.client.get(startupGates, { name: gate });
+      expect(status).toMatchObject(fields);
+    });
   }
 
   /** Resolves once there is such an Event. */

@@ -234,17 +234,15 @@ describe("a Deployment", () => {
   });
 });
 
-describe("what is on nodes", () => {
-  it("follows the pods, and does not stay without any", () => {
-    const bare = new Told().node(false, "story");
-    expect(bare.node(true).problems).toContain("for no pod");
-    expect(later(told()).node(false).problems).toContain("though pods need it");
-    expect(told().next("end").pod("DELETED").problems).toContain("in the end, and no pod for it");
-  });
+it("what is on nodes follows the pods, and does not stay without any", () => {
+  const bare = new Told().node(false, "story");
+  expect(bare.node(true).problems).toContain("for no pod");
+  expect(later(told()).node(false).problems).toContain("though pods need it");
+  expect(told().next("end").pod("DELETED").problems).toContain("in the end, and no pod for it");
+});
 
-  it("must not come and go while nobody does anything", () => {
-    expect(told().next("end").pod("DELETED").node(false).node(true).problems).toContain("flapped");
-  });
+it("what is on nodes must not come and go while nobody does anything", () => {
+  expect(told().next("end").pod("DELETED").node(false).node(true).problems).toContain("flapped");
 });
 
 it("what is not Berth's must be made, written and removed by others alone", () => {
