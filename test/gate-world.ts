@@ -288,14 +288,6 @@ export class GateStage implements AsyncDisposable {
     return items.filter(({ regarding }) => regarding?.name === this.nodeName(node));
   }
 
-  /** Resolves once the status of a gate has these fields. */
-  async says(gate: string, fields: object): Promise<void> {
-    await eventually(async () => {
-      const { status } = await this.cluster.client.get(startupGates, { name: gate });
-      expect(status).toMatchObject(fields);
-    });
-  }
-
   /** Resolves once there is such an Event. */
   async said(reason: string, node: string): Promise<KubeEvent> {
     return eventually(async () => {
@@ -414,4 +406,12 @@ export async function metric(
 
 function describe({ metadata, spec }: Node): string {
   return JSON.stringify({ name: metadata?.name, annotations: metadata?.annotations, taints: spec?.taints });
+}
+
+/** Resolves once the status of a gate has these fields. */
+export async function says({ cluster }: GateStage, gate: string, fields: object): Promise<void> {
+  await eventually(async () => {
+    const { status } = await cluster.client.get(startupGates, { name: gate });
+    expect(status).toMatchObject(fields);
+  });
 }

@@ -3,7 +3,7 @@ import type { Node } from "@berth/kube";
 import { originalGate, startupGates } from "@berth/placement";
 import { aPod, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
-import { createGateStage, type GateStage, hasTaint, sharedGateCluster, stateOf } from "./gate-world.ts";
+import { createGateStage, type GateStage, hasTaint, says, sharedGateCluster, stateOf } from "./gate-world.ts";
 
 let cluster: TestCluster;
 beforeAll(async () => {
@@ -108,7 +108,7 @@ describe("signals", () => {
       { name: "net" },
       { type: "merge", body: { spec: { minimumHold: "0s", stableFor: "2s" } } },
     );
-    await stage.says("net", { observedGeneration: 2 });
+    await says(stage, "net", { observedGeneration: 2 });
     // On a machine that stands still, a pod may have been ready for long enough before its break is seen.
     let heldMs = 0;
     for (let attempt = 0; attempt < 5 && heldMs < 2000; attempt += 1) {
@@ -146,8 +146,8 @@ describe("signals", () => {
       await stage.held(node, "b8.test/all=wait:NoSchedule");
     await stage.held("selected");
     for (const node of ["other", "control"]) expect(hasTaint(await stage.read(node))).toBe(false);
-    await stage.says("net", { selectedNodes: 1, heldNodes: 1, firstNodes: [stage.nodeName("selected")] });
-    await stage.says("all", { selectedNodes: 3, heldNodes: 3 });
+    await says(stage, "net", { selectedNodes: 1, heldNodes: 1, firstNodes: [stage.nodeName("selected")] });
+    await says(stage, "all", { selectedNodes: 3, heldNodes: 3 });
   });
 
   it("N-B8 a gate that comes after another looks when that has let go", async () => {

@@ -18,6 +18,7 @@ import {
   hasTaint,
   metric,
   ORIGINAL_TAINT,
+  says,
   sharedGateCluster,
   stateOf,
   taintsOf,
@@ -265,7 +266,7 @@ describe("a timeout", () => {
     const event = await stage.said("TimedOut", "n");
     expect(event.type).toBe("Warning");
     expect(event.note).toMatch(/not ready within 1s.*kube-system\/init-n/);
-    await stage.says("net", { heldNodes: 1, timedOutNodes: 1 });
+    await says(stage, "net", { heldNodes: 1, timedOutNodes: 1 });
     expect(hasTaint(await stage.read("n"))).toBe(true);
     await stage.say({ name: "init-n" }, { ready: true });
     const after = await stage.free("n");
@@ -406,7 +407,7 @@ describe("what is told", () => {
     await stage.gate("net", atOnce);
     await stage.start();
     await stage.addHeld("n");
-    await stage.says("net", {
+    await says(stage, "net", {
       observedGeneration: 1,
       selectedNodes: 1,
       heldNodes: 1,
@@ -420,6 +421,6 @@ describe("what is told", () => {
       expect(ready).toMatchObject({ status: "False", reason: "GateOverlap" });
     });
     await stage.pod(stage.init("n"), { ready: true });
-    await stage.says("net", { selectedNodes: 1, heldNodes: 0, firstNodes: [] });
+    await says(stage, "net", { selectedNodes: 1, heldNodes: 0, firstNodes: [] });
   });
 });

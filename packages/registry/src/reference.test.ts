@@ -127,7 +127,11 @@ it.each([
 
 describe("any text", () => {
   const pieces = fc.constantFrom(
-    ...["docker.io", "localhost", sha256, "__", ..."a A 0 . _ - : / @ [ ] \n é".split(" ")],
+    "docker.io",
+    "localhost",
+    sha256,
+    "__",
+    ..."a A 0 . _ - : / @ [ ] \n é".split(" "),
   );
   const texts = fc.oneof(
     fc.string(),

@@ -51,11 +51,8 @@ describe("parseReview", () => {
   });
 
   it("leaves out what is absent or null, and calls a text that is absent empty", () => {
-    const [kind, resource] = [{ kind: "" }, { resource: "" }].map((of) => ({
-      group: "",
-      version: "",
-      ...of,
-    }));
+    const kind = { group: "", version: "", kind: "" };
+    const resource = { group: "", version: "", resource: "" };
     const empty = { uid: "", kind, resource, operation: "" };
     expect(read(`{"request":{}}`)).toEqual({ apiVersion: "", kind: "", request: empty });
     expect(read(`{"request":{"uid":null,"object":null,"dryRun":null,"userInfo":null}}`).request).toEqual(

@@ -64,6 +64,6 @@ export function steps<const D extends string, F extends object>(
   const action = constantFrom(...actions);
   return {
     weight,
-    arbitrary: tuple(action, record<F>(fields)).map(([does, rest]) => ({ do: does, ...rest })),
+    arbitrary: tuple(action, record<F>(fields)).map(([does, rest]) => Object.assign({ do: does }, rest)),
   };
 }

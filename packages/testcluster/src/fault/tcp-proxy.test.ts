@@ -63,15 +63,15 @@ class Client implements Disposable {
     return this.received.toString();
   }
 
-  /** Sends a text, and expects to have received this by then. Default: that text alone. */
-  async echo(text: string, received = text): Promise<void> {
-    this.socket.write(text);
-    expect(await this.read(received)).toBe(received);
-  }
-
   [Symbol.dispose](): void {
     this.socket.destroy();
   }
+}
+
+/** Sends a text, and expects to have received this by then. Default: that text alone. */
+async function echoes(client: Client, text: string, received = text): Promise<void> {
+  client.socket.write(text);
+  expect(await client.read(received)).toBe(received);
 }
 
 async function startLink(): Promise<{
@@ -105,7 +105,7 @@ describe("a TCP proxy without faults", () => {
   it("hands a reset of the server on as a reset", async () => {
     await using setup = await startLink();
     using client = new Client(setup.link.port);
-    await client.echo("x");
+    await echoes(client, "x");
     for (const socket of setup.echo.sockets) socket.resetAndDestroy();
     await client.closed;
     expect(client.errorCode).toBe("ECONNRESET");
@@ -192,7 +192,7 @@ describe("stall and delay", () => {
     await once(client.socket, "connect");
     setup.link.delay(40);
     const before = performance.now();
-    await client.echo("a");
+    await echoes(client, "a");
     expect(performance.now() - before).toBeGreaterThanOrEqual(79);
     setup.link.delay(3_600_000);
     client.socket.write("b");
@@ -205,7 +205,7 @@ describe("stall and delay", () => {
 it("`drop` swallows bytes and FIN, and a connection that lost something stays silent", async () => {
   await using setup = await startLink();
   using client = new Client(setup.link.port);
-  await client.echo("x");
+  await echoes(client, "x");
   setup.link.drop();
   client.socket.write("lost");
   await setup.link.until(({ clientToServer }) => clientToServer.dropped === 4);
@@ -214,7 +214,7 @@ it("`drop` swallows bytes and FIN, and a connection that lost something stays si
   await setup.link.until(({ clientToServer }) => clientToServer.dropped === 8);
   expect(setup.echo.sockets.size).toBe(1);
   using other = new Client(setup.link.port);
-  await other.echo("new");
+  await echoes(other, "new");
   expect(client.received.toString()).toBe("x");
   expect(client.ended).toBe(false);
 });
@@ -235,7 +235,7 @@ describe("reset, refuse and half-close", () => {
     await using setup = await startLink();
     const { link, echo } = setup;
     using stalled = new Client(link.port);
-    await stalled.echo("x");
+    await echoes(stalled, "x");
     link.drop();
     using silent = new Client(link.port);
     await link.until(({ opened }) => opened === 2);
@@ -252,22 +252,22 @@ describe("reset, refuse and half-close", () => {
   it("refuses new connections, keeps old ones, and accepts again after pass", async () => {
     await using setup = await startLink();
     using old = new Client(setup.link.port);
-    await old.echo("x");
+    await echoes(old, "x");
     setup.link.refuse();
     using refused = new Client(setup.link.port);
     await refused.closed;
     expect(refused.errorCode).toBe("ECONNRESET");
     expect(setup.link.stats).toMatchObject({ opened: 1, refused: 1 });
-    await old.echo("y", "xy");
+    await echoes(old, "y", "xy");
     setup.link.pass();
     using accepted = new Client(setup.link.port);
-    await accepted.echo("z");
+    await echoes(accepted, "z");
   });
 
   it("half-closes: the client sees FIN and can still send", async () => {
     await using setup = await startLink();
     using client = new Client(setup.link.port);
-    await client.echo("x");
+    await echoes(client, "x");
     setup.link.halfClose();
     await client.until(() => client.ended);
     client.socket.write("still here");
@@ -286,14 +286,14 @@ describe("scripts and conditions", () => {
       { after: { ms: 1 }, do: () => link.refuse() },
     ]);
     using first = new Client(link.port);
-    await first.echo("abcdef", "abc");
+    await echoes(first, "abcdef", "abc");
     using second = new Client(link.port);
     expect(await first.read("abcdef")).toBe("abcdef");
     expect(await playback.done).toBe(true);
     using third = new Client(link.port);
     await third.closed;
     expect(link.stats).toMatchObject({ opened: 2, refused: 1 });
-    await second.echo("open");
+    await echoes(second, "open");
   });
 
   it("cuts a stream in the middle of an answer", async () => {
