@@ -175,12 +175,9 @@ it.each(["http://example.com", "ws://127.0.0.1", "http://127.0.0.1.example.com",
   },
 );
 
-it.each([
-  "credentials https://example.com",
-  "http://localhost:1",
-  "http://127.9.9.9",
-  "http://[::1]:80",
-  "http://127.1",
-])("may go to %s", (server) => {
-  expect(isConfidential(new URL(server))).toBe(true);
-});
+it.each(["https://example.com", "http://localhost:1", "http://127.9.9.9", "http://[::1]:80", "http://127.1"])(
+  "credentials may go to %s",
+  (server) => {
+    expect(isConfidential(new URL(server))).toBe(true);
+  },
+);

@@ -10,14 +10,14 @@ it.each(["sha256", "sha384", "sha512"])("bytes are checked by a digest of %s", (
 });
 
 it.each([
-  "digests ",
+  "",
   "sha256",
   "sha256:",
   `sha256:${"a".repeat(63)}`,
   `sha256:${"A".repeat(64)}`,
   `md5:${"a".repeat(32)}`,
   `${digestOf(bytes)}:x`,
-])("knows that %j cannot be checked", (digest) => {
+])("a digest of %j cannot be checked", (digest) => {
   expect(isCheckable(digest)).toBe(false);
   expect(hasDigest(bytes, digest)).toBe(false);
 });
