@@ -14,7 +14,6 @@ import {
   mutatingWebhookConfigurations,
   namespaces,
   type Pod,
-  runtimeClasses,
 } from "@berth/kube";
 import { ARCHITECTURE_GATE, ARCHITECTURES_ANNOTATION, architecturePolicies } from "@berth/placement";
 import {
@@ -172,76 +171,6 @@ describe("a pod whose images are known", () => {
     await stage.letGo("last");
     expect(await stage.writes(mark, "pods")).toEqual(["patch 200"]);
     expect(await stage.toldOfPods()).toEqual([]);
-  });
-
-  it("is stored with its tolerations in mode Taint, and with both in mode Both", async () => {
-    for (const [mode, terms] of [
-      ["Taint", []],
-      ["Both", [["arm64"]]],
-    ] as const) {
-      await using stage = await asked(`hit-${mode.toLowerCase()}`, { mode });
-      const mark = await cluster.audit.mark();
-      const stored = await stage.create(stage.pod("app").image(images.arm));
-      expect(tolerationsOf(stored)).toEqual(tolerationsFor(["arm64"]));
-      expect(architecturesOf(stored)).toEqual(terms);
-      await stage.settled();
-      expect(await stage.writes(mark, "pods")).toEqual([]);
-    }
-  });
-
-  it("is only narrowed within what its user has said, in each alternative", async () => {
-    await using stage = await asked("user", { mode: "Affinity" });
-    const expression = (key: string, ...values: readonly string[]) => ({ key, operator: "In", values });
-    const required = {
-      nodeSelectorTerms: [
-        { matchExpressions: [expression("pool", "a")] },
-        { matchExpressions: [expression("kubernetes.io/arch", "arm64", "s390x")] },
-        { matchFields: [expression("metadata.name", "n1")] },
-      ],
-    };
-    const stored = await stage.create(
-      stage
-        .pod("app")
-        .image(images.both)
-        .with((pod) => ({
-          ...pod,
-          spec: {
-            containers: [],
-            ...pod.spec,
-            affinity: { nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: required } },
-          },
-        })),
-    );
-    expect(architecturesOf(stored)).toEqual([
-      ["amd64", "arm64"],
-      ["arm64", "s390x", "amd64", "arm64"],
-      ["amd64", "arm64"],
-    ]);
-  });
-
-  it("with the node selector and tolerations of a RuntimeClass keeps them, and fits within", async () => {
-    await using stage = await asked("runtime", { mode: "Both" });
-    const { client } = cluster;
-    const nodeSelector = { "kubernetes.io/arch": "arm64" };
-    const tolerations = [{ key: "arm-only", operator: "Exists" }];
-    await client.create(runtimeClasses, {
-      metadata: { name: "arm" },
-      handler: "runc",
-      scheduling: { nodeSelector, tolerations },
-    });
-    const stored = await stage.create(
-      stage
-        .pod("app")
-        .image(images.both)
-        .with((pod) => ({
-          ...pod,
-          spec: { containers: [], ...pod.spec, runtimeClassName: "arm" },
-        })),
-    );
-    expect(stored.spec?.nodeSelector).toEqual(nodeSelector);
-    expect(stored.spec?.tolerations).toEqual(expect.arrayContaining(tolerations));
-    expect(isHeld(stored)).toBe(false);
-    await client.delete(runtimeClasses, { name: "arm" });
   });
 });
 

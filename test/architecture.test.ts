@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 
 const root = join(import.meta.dirname, "..");
 
-/** Which packages of ours a package may import; the arrows of ARCHITECTURE.md. */
+/** Which packages of ours a package may import; the arrows of ARCHITECTURE.md. What only tests use may use the test cluster. */
 const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   kube: [],
   runtime: ["kube"],
@@ -54,6 +54,8 @@ function places(pattern: RegExp, among: (path: string) => boolean): readonly str
     );
 }
 
+const isForTests = ({ path }: Source): boolean => path.includes("/testing/");
+
 describe("the layers", () => {
   it.each(Object.entries(MAY_IMPORT))("%s imports no other package of ours than %j", (name, allowed) => {
     const broken = sources
@@ -61,6 +63,7 @@ describe("the layers", () => {
       .flatMap((source) =>
         importsOf(source)
           .filter((from) => from.startsWith("@berth/") && !allowed.includes(from.split("/")[1] ?? ""))
+          .filter((from) => !(isForTests(source) && from === "@berth/testcluster"))
           .map((from) => `${source.path} imports ${from}`),
       );
     expect(broken).toEqual([]);
@@ -81,10 +84,17 @@ describe("the layers", () => {
 
   it("uses the test cluster in cli only for `berth cluster` and `berth demo`", () => {
     const users = sources
-      .filter((source) => importsOf(source).includes("@berth/testcluster"))
+      .filter((source) => importsOf(source).includes("@berth/testcluster") && !isForTests(source))
       .map(({ path }) => path);
     const allowed = /^packages\/cli\/src\/(commands\/(cluster|demo)|demo\/)/;
     expect(users.filter((path) => !allowed.test(path))).toEqual([]);
+  });
+
+  it("has nothing of the product use what is for tests", () => {
+    const users = sources
+      .filter((source) => !isForTests(source))
+      .filter((source) => importsOf(source).some((from) => from.includes("/testing/")));
+    expect(users.map(({ path }) => path)).toEqual([]);
   });
 
   it("speaks HTTP to Kubernetes in kube only, and to registries in registry", () => {

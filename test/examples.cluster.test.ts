@@ -219,66 +219,64 @@ describe("ttl-janitor", () => {
   });
 });
 
-describe("website", () => {
-  it("publishes, says how it stands, and takes the page away before a website may go", async () => {
-    const cluster = await sharedCluster();
-    const { client, audit } = cluster;
-    const crd = (await readYaml("website", "crd.yaml")) as CustomResourceDefinition;
-    await client.create(customResourceDefinitions, crd);
-    await client.create(namespaces, { metadata: { name: PAGES } });
-    const of = (name: string): ObjectName => ({ namespace: "default", name });
-    const pageOf = async (host: string): Promise<ConfigMap> =>
-      client.get(configMaps, { namespace: PAGES, name: host });
-    const make = (name: string, spec: Website["spec"]): Promise<Website> =>
-      eventually(() => client.create(websites, { metadata: of(name), spec }));
-    const change = (name: string, spec: Partial<Website["spec"]>): Promise<Website> =>
-      client.patch(websites, of(name), { type: "merge", body: { spec } });
-    const expectReady = (name: string, status: string, reason: string, generation: number): Promise<void> =>
-      eventually(async () => {
-        const { metadata, status: said } = await client.get(websites, of(name));
-        expect(said?.conditions).toMatchObject([
-          { type: "Ready", status, reason, observedGeneration: generation },
-        ]);
-        expect(said?.url !== undefined).toBe(status === "True");
-        expect(metadata?.finalizers).toEqual([FINALIZER]);
-      });
+it("website publishes, says how it stands, and takes the page away before a website may go", async () => {
+  const cluster = await sharedCluster();
+  const { client, audit } = cluster;
+  const crd = (await readYaml("website", "crd.yaml")) as CustomResourceDefinition;
+  await client.create(customResourceDefinitions, crd);
+  await client.create(namespaces, { metadata: { name: PAGES } });
+  const of = (name: string): ObjectName => ({ namespace: "default", name });
+  const pageOf = async (host: string): Promise<ConfigMap> =>
+    client.get(configMaps, { namespace: PAGES, name: host });
+  const make = (name: string, spec: Website["spec"]): Promise<Website> =>
+    eventually(() => client.create(websites, { metadata: of(name), spec }));
+  const change = (name: string, spec: Partial<Website["spec"]>): Promise<Website> =>
+    client.patch(websites, of(name), { type: "merge", body: { spec } });
+  const expectReady = (name: string, status: string, reason: string, generation: number): Promise<void> =>
+    eventually(async () => {
+      const { metadata, status: said } = await client.get(websites, of(name));
+      expect(said?.conditions).toMatchObject([
+        { type: "Ready", status, reason, observedGeneration: generation },
+      ]);
+      expect(said?.url !== undefined).toBe(status === "True");
+      expect(metadata?.finalizers).toEqual([FINALIZER]);
+    });
 
-    await make("home", { host: "a.example", html: "one" });
-    {
-      await using program = await startExample(cluster, "website");
-      await expectReady("home", "True", "Published", 1);
-      expect((await pageOf("a.example")).metadata?.annotations).toEqual({ [OF]: "default/home" });
-      await make("rival", { host: "a.example", html: "mine" });
-      await expectReady("rival", "False", "HostTaken", 1);
-
-      // A changed page is put right, a deletion waits for the page to be taken away, and the host is free again.
-      const page = { namespace: PAGES, name: "a.example" };
-      await client.patch(configMaps, page, { type: "merge", body: { data: { "index.html": "defaced" } } });
-      await eventually(async () => expect((await pageOf("a.example")).data).toEqual({ "index.html": "one" }));
-      await program.kill();
-    }
-    // While it is away a website moves, and another cannot go without it.
-    await change("home", { host: "b.example" });
+  await make("home", { host: "a.example", html: "one" });
+  {
     await using program = await startExample(cluster, "website");
-    await expectReady("home", "True", "Published", 2);
-    await expectReady("rival", "True", "Published", 1);
-    expect((await pageOf("a.example")).data).toEqual({ "index.html": "mine" });
-    await expectToStop(program);
-    await client.delete(websites, of("rival"));
-    expect((await client.get(websites, of("rival"))).metadata?.deletionTimestamp).toBeDefined();
+    await expectReady("home", "True", "Published", 1);
+    expect((await pageOf("a.example")).metadata?.annotations).toEqual({ [OF]: "default/home" });
+    await make("rival", { host: "a.example", html: "mine" });
+    await expectReady("rival", "False", "HostTaken", 1);
 
-    await using again = await startExample(cluster, "website");
-    await eventually(async () => expect((await client.list(websites)).items).toHaveLength(1));
-    await isGone(client, { namespace: PAGES, name: "a.example" });
+    // A changed page is put right, a deletion waits for the page to be taken away, and the host is free again.
+    const page = { namespace: PAGES, name: "a.example" };
+    await client.patch(configMaps, page, { type: "merge", body: { data: { "index.html": "defaced" } } });
+    await eventually(async () => expect((await pageOf("a.example")).data).toEqual({ "index.html": "one" }));
+    await program.kill();
+  }
+  // While it is away a website moves, and another cannot go without it.
+  await change("home", { host: "b.example" });
+  await using program = await startExample(cluster, "website");
+  await expectReady("home", "True", "Published", 2);
+  await expectReady("rival", "True", "Published", 1);
+  expect((await pageOf("a.example")).data).toEqual({ "index.html": "mine" });
+  await expectToStop(program);
+  await client.delete(websites, of("rival"));
+  expect((await client.get(websites, of("rival"))).metadata?.deletionTimestamp).toBeDefined();
 
-    // At rest: one change of one website is one page and one status, and nothing else.
-    const mark = await audit.mark();
-    await change("home", { html: "two" });
-    await expectReady("home", "True", "Published", 3);
-    expect(await requestsOf("website-controller", cluster, mark)).toEqual([
-      "patch configmaps websites/b.example",
-      "patch websites.example.com default/home",
-    ]);
-    await expectToStop(again);
-  });
+  await using again = await startExample(cluster, "website");
+  await eventually(async () => expect((await client.list(websites)).items).toHaveLength(1));
+  await isGone(client, { namespace: PAGES, name: "a.example" });
+
+  // At rest: one change of one website is one page and one status, and nothing else.
+  const mark = await audit.mark();
+  await change("home", { html: "two" });
+  await expectReady("home", "True", "Published", 3);
+  expect(await requestsOf("website-controller", cluster, mark)).toEqual([
+    "patch configmaps websites/b.example",
+    "patch websites.example.com default/home",
+  ]);
+  await expectToStop(again);
 });

@@ -18,7 +18,7 @@ import {
   sharedFullCluster,
   UID_LABEL,
 } from "./footprint-cluster.ts";
-import { createFootprintStage, type FootprintStage } from "./footprint-world.ts";
+import { createDropInStage, createFootprintStage, type FootprintStage } from "./footprint-world.ts";
 import { createLeapingClock } from "./leaping-clock.ts";
 import { patiently } from "./patience.ts";
 
@@ -32,14 +32,7 @@ const ASKING = { nodeSelector: { [LABEL]: "true" } };
 /** Milliseconds. */
 const IDLE_MS = 600_000;
 
-/** A stage with a Berth that has the drop-in. */
-async function dropIn(name: string): Promise<FootprintStage> {
-  await using owned = new AsyncDisposableStack();
-  const stage = owned.use(await createFootprintStage(cluster, name));
-  await stage.start();
-  owned.move();
-  return stage;
-}
+const dropIn = (name: string): Promise<FootprintStage> => createDropInStage(cluster, name);
 
 describe("a WorkerPool that is deleted while its pods run", () => {
   it.each(["Background", "Foreground"] as const)("F-B1 F-E1 is gone, with all of it: %s", async (how) => {

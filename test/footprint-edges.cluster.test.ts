@@ -7,7 +7,7 @@ import { nodeFootprints } from "@berth/placement";
 import { type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
 import { FINALIZER, HOLD, LABEL, markedBy, sharedFullCluster, UID_LABEL } from "./footprint-cluster.ts";
-import { createFootprintStage, type FootprintStage } from "./footprint-world.ts";
+import { createDropInStage, createFootprintStage, type FootprintStage } from "./footprint-world.ts";
 import { webhookAt } from "./gate-admission.ts";
 import { patiently } from "./patience.ts";
 
@@ -19,14 +19,7 @@ beforeAll(async () => {
 const PR_134 = { preset: "agent-substrate/pr-134" };
 const ASKING = { nodeSelector: { [LABEL]: "true" } };
 
-/** A stage with a Berth that has the drop-in. */
-async function dropIn(name: string): Promise<FootprintStage> {
-  await using owned = new AsyncDisposableStack();
-  const stage = owned.use(await createFootprintStage(cluster, name));
-  await stage.start();
-  owned.move();
-  return stage;
-}
+const dropIn = (name: string): Promise<FootprintStage> => createDropInStage(cluster, name);
 
 describe("pods", () => {
   it("F-E5 F-E19 that are drained to another node take the agent along, and it stays as long as they do", async () => {

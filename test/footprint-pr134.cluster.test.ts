@@ -27,7 +27,7 @@ import {
   sharedFullCluster,
   UID_LABEL,
 } from "./footprint-cluster.ts";
-import { createFootprintStage, type FootprintStage } from "./footprint-world.ts";
+import { createDropInStage, createFootprintStage, type FootprintStage } from "./footprint-world.ts";
 import { patiently } from "./patience.ts";
 
 let cluster: TestCluster;
@@ -35,14 +35,7 @@ beforeAll(async () => {
   cluster = await sharedFullCluster();
 });
 
-/** A stage with the drop-in at work. */
-async function dropIn(name: string): Promise<FootprintStage> {
-  await using owned = new AsyncDisposableStack();
-  const stage = owned.use(await createFootprintStage(cluster, name));
-  await stage.start();
-  owned.move();
-  return stage;
-}
+const dropIn = (name: string): Promise<FootprintStage> => createDropInStage(cluster, name);
 
 const ASKING = { nodeSelector: { [LABEL]: "true" } };
 

@@ -79,6 +79,15 @@ export interface StartOptions extends Partial<BerthOptions> {
 }
 
 /** @param name Of the namespace of its pools; begins the names of its nodes. */
+/** A stage with a Berth that has the drop-in. */
+export async function createDropInStage(cluster: TestCluster, name: string): Promise<FootprintStage> {
+  await using owned = new AsyncDisposableStack();
+  const stage = owned.use(await createFootprintStage(cluster, name));
+  await stage.start();
+  owned.move();
+  return stage;
+}
+
 export async function createFootprintStage(cluster: TestCluster, name: string): Promise<FootprintStage> {
   const { client } = cluster;
   const folder = await mkdtemp(path.join(tmpdir(), "berth-footprint-"));

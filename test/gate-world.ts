@@ -34,6 +34,7 @@ import {
   sharedTestCluster,
   type TestCluster,
 } from "@berth/testcluster";
+import { expect } from "vitest";
 import { sumOfSamples } from "./product.ts";
 
 export const ORIGINAL_TAINT: string = `${originalGate.taint.key}=${originalGate.taint.value}:${originalGate.taint.effect}`;
@@ -405,4 +406,12 @@ export async function metric(
 
 function describe({ metadata, spec }: Node): string {
   return JSON.stringify({ name: metadata?.name, annotations: metadata?.annotations, taints: spec?.taints });
+}
+
+/** Resolves once the status of a gate has these fields. */
+export async function says({ cluster }: GateStage, gate: string, fields: object): Promise<void> {
+  await eventually(async () => {
+    const { status } = await cluster.client.get(startupGates, { name: gate });
+    expect(status).toMatchObject(fields);
+  });
 }

@@ -3,9 +3,9 @@
  * What needs no API server is tested beside the rules in packages/placement.
  */
 import { type BerthOptions, type RunningBerth, startBerth } from "@berth/cli";
-import { type Condition, customResourceDefinitions, events, type Node, nodes } from "@berth/kube";
+import { type Condition, customResourceDefinitions, events, nodes } from "@berth/kube";
 import { CONFIRMED_ANNOTATION, confirmation, crds, labelRuleSpec, labelRules } from "@berth/placement";
-import { aNode, eventually, sharedTestCluster, startTestCluster, type TestCluster } from "@berth/testcluster";
+import { aNode, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { afterEach, beforeAll, describe, expect, it } from "vitest";
 
 let cluster: TestCluster;
@@ -206,37 +206,6 @@ describe("a LabelRule", () => {
     await eventually(async () => {
       const { items } = await cluster.client.list(events, { fieldSelector: "reason=CyclicRule" });
       expect(items.filter(({ regarding }) => regarding?.name === "gpu")).toHaveLength(1);
-    });
-  });
-
-  it("leaves the value of somebody else unless it may overwrite", async () => {
-    await node("n1", { "gpu.present": "1", "example.com/gpu": "theirs" });
-    await rule("gpu", { ...gpu, ...atOnce });
-    await start();
-    await says("gpu", { matchedNodes: 1, labelledNodes: 0 });
-    expect(await labelsOf("n1")).toHaveProperty(["example.com/gpu"], "theirs");
-    await editRule("gpu", { overwrite: true });
-    await becomes("n1", "example.com/gpu", "true");
-  });
-
-  it("can be there before its CRD is, which readiness does not wait for", async () => {
-    await using bare = await startTestCluster();
-    await using client = bare.connect({ userAgent: "berth/test", fieldManager: "berth" });
-    await bare.client.create(nodes, aNode("n1").labelled({ "gpu.present": "1" }).build());
-    await using berth = await startBerth({ client });
-    await eventually(() => expect(berth.problems()).toEqual([]));
-    for (const crd of crds()) await bare.client.apply(customResourceDefinitions, crd);
-    await eventually(() =>
-      bare.client.create(labelRules, {
-        apiVersion: "berth.dev/v1alpha1",
-        kind: "LabelRule",
-        metadata: { name: "gpu" },
-        spec: gpu,
-      }),
-    );
-    await eventually(async () => {
-      const found: Node = await bare.client.get(nodes, { name: "n1" });
-      expect(found.metadata?.labels).toHaveProperty(["example.com/gpu"], "true");
     });
   });
 });

@@ -86,25 +86,23 @@ describe("the program in the README of kube", () => {
   });
 });
 
-describe("the program in the README of runtime", () => {
-  it("counts pods, and ends when told, the lease given up", async () => {
-    const cluster = await sharedTestCluster();
-    const { client } = cluster;
-    for (const name of ["n1", "n2"]) await client.create(nodes, aNode(name).build());
-    await using program = await startProgram(cluster, await exampleOf("runtime"));
-    const counted = (...counts: readonly string[]): Promise<void> =>
-      eventually(async () => {
-        const { items } = await client.list(nodes);
-        expect(items.map(({ metadata }) => metadata?.annotations?.["example.com/pods"])).toEqual(counts);
-      });
-    await counted("0", "0");
-    for (const name of ["p1", "p2"]) await client.create(pods, aPod(name).on("n2").build());
-    await counted("0", "2");
-    await client.delete(pods, { namespace: "default", name: "p1" }, { gracePeriodSeconds: 0 });
-    await counted("0", "1");
+it("the program in the README of runtime counts pods, and ends when told, the lease given up", async () => {
+  const cluster = await sharedTestCluster();
+  const { client } = cluster;
+  for (const name of ["n1", "n2"]) await client.create(nodes, aNode(name).build());
+  await using program = await startProgram(cluster, await exampleOf("runtime"));
+  const counted = (...counts: readonly string[]): Promise<void> =>
+    eventually(async () => {
+      const { items } = await client.list(nodes);
+      expect(items.map(({ metadata }) => metadata?.annotations?.["example.com/pods"])).toEqual(counts);
+    });
+  await counted("0", "0");
+  for (const name of ["p1", "p2"]) await client.create(pods, aPod(name).on("n2").build());
+  await counted("0", "2");
+  await client.delete(pods, { namespace: "default", name: "p1" }, { gracePeriodSeconds: 0 });
+  await counted("0", "1");
 
-    await expectToStop(program);
-    const lease = await client.get(leases, { namespace: "default", name: "pod-counter" });
-    expect(lease.spec?.holderIdentity).toBe("");
-  });
+  await expectToStop(program);
+  const lease = await client.get(leases, { namespace: "default", name: "pod-counter" });
+  expect(lease.spec?.holderIdentity).toBe("");
 });

@@ -54,17 +54,6 @@ describe("the drop-in for nodetaintshandler", () => {
     expect(await stage.writesFor(mark)).toEqual(["patch 200"]);
   });
 
-  it("N-P5 does all of it in one write when the pod was ready before anybody looked", async () => {
-    await using stage = await createGateStage(cluster, "p5-late");
-    await stage.addHeld("n");
-    await stage.pod(stage.init("n"), { ready: true });
-    const mark = await cluster.audit.mark();
-    await stage.start(await stage.dropIn());
-    expect(completedAt(await stage.free("n"))).toMatch(/^\d+$/);
-    await stage.settled();
-    expect(await stage.writesFor(mark)).toEqual(["patch 200"]);
-  });
-
   it("N-P6 takes the annotation startup.k8s.io/ready=true for ready, whatever the containers say", async () => {
     await using stage = await dropIn("p6");
     await stage.addHeld("n");
@@ -206,13 +195,5 @@ describe("the drop-in for nodetaintshandler", () => {
     await stage.add("later");
     await stage.settled();
     expect(await stage.writesFor(mark, "later")).toEqual([]);
-  });
-
-  it("N-P13 gates no node at the start without it", async () => {
-    await using stage = await createGateStage(cluster, "p13-off");
-    await stage.add("idle");
-    await stage.start(await stage.dropIn());
-    await stage.settled();
-    expect(hasTaint(await stage.read("idle"))).toBe(false);
   });
 });

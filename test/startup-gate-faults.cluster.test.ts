@@ -2,7 +2,6 @@
  * Startup gates while things go wrong: servers and Berths that end, two of them at once, clocks that jump, gates that
  * are taken away. No node is let go early, none is held for good, and nobody fights.
  */
-import { writeFile } from "node:fs/promises";
 import type { RunningBerth } from "@berth/cli";
 import { apiVersionOf, customResourceDefinitions, events, type KubeObject, type Resource } from "@berth/kube";
 import {
@@ -17,6 +16,7 @@ import {
 import { type Clock, systemClock } from "@berth/runtime";
 import { eventually, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
+import { each } from "./each.ts";
 import {
   completedAt,
   createGateStage,
@@ -40,15 +40,6 @@ beforeAll(async () => {
 /** The default signal, and no waiting that a test does not ask for. */
 const atOnce = { stableFor: "0s", signals: { pods: [{}] } };
 
-/** Does this for many nodes, eight at a time. */
-async function each(names: readonly string[], work: (node: string) => Promise<unknown>): Promise<void> {
-  const left = names.values();
-  const one = async (): Promise<void> => {
-    for (const node of left) await work(node);
-  };
-  await Promise.all(Array.from({ length: 8 }, one));
-}
-
 const numbered = (count: number): readonly string[] => Array.from({ length: count }, (_, at) => `n${at}`);
 
 /** Nodes that are held, each with a pod that is not ready. */
@@ -61,44 +52,27 @@ async function hold(stage: GateStage, names: readonly string[]): Promise<void> {
 const getReady = (stage: GateStage, names: readonly string[]): Promise<void> =>
   each(names, (node) => stage.say({ name: `init-${node}` }, { ready: true }));
 
-describe("the API server", () => {
-  it.each(["SIGTERM", "SIGKILL"] as const)(
-    "that ends (%s) and comes back finds 200 nodes held, and all are let go once they are ready",
-    async (signal) => {
-      await using stage = await createGateStage(cluster, `restart-${signal.toLowerCase()}`);
-      await stage.gate("net", atOnce);
-      await stage.start();
-      const names = numbered(200);
-      await hold(stage, names);
-      await cluster.stopComponent("kube-apiserver", signal);
-      await cluster.startComponent("kube-apiserver");
-      const mark = await cluster.audit.mark();
-      await stage.settled(RECONNECTED);
-      await each(names, async (node) => expect(hasTaint(await stage.read(node))).toBe(true));
-      expect(await stage.writesFor(mark)).toEqual([]);
-      await getReady(stage, names);
-      await each(names, (node) => stage.free(node));
-      expect(await stage.writesFor(mark)).toEqual(names.map(() => "patch 200"));
-    },
-  );
-});
+it.each(["SIGTERM", "SIGKILL"] as const)(
+  "the API server that ends (%s) and comes back finds 200 nodes held, and all are let go once they are ready",
+  async (signal) => {
+    await using stage = await createGateStage(cluster, `restart-${signal.toLowerCase()}`);
+    await stage.gate("net", atOnce);
+    await stage.start();
+    const names = numbered(200);
+    await hold(stage, names);
+    await cluster.stopComponent("kube-apiserver", signal);
+    await cluster.startComponent("kube-apiserver");
+    const mark = await cluster.audit.mark();
+    await stage.settled(RECONNECTED);
+    await each(names, async (node) => expect(hasTaint(await stage.read(node))).toBe(true));
+    expect(await stage.writesFor(mark)).toEqual([]);
+    await getReady(stage, names);
+    await each(names, (node) => stage.free(node));
+    expect(await stage.writesFor(mark)).toEqual(names.map(() => "patch 200"));
+  },
+);
 
 describe("Berth", () => {
-  it("that was away when pods became ready lets their nodes go once it is back", async () => {
-    await using stage = await createGateStage(cluster, "away");
-    await stage.gate("net", atOnce);
-    const first = await stage.start();
-    await hold(stage, ["ready", "waiting"]);
-    await first[Symbol.asyncDispose]();
-    await getReady(stage, ["ready"]);
-    expect(hasTaint(await stage.read("ready"))).toBe(true);
-    await stage.start();
-    const after = await stage.free("ready");
-    expect(stateOf(after, "net")).toMatchObject({ state: "released", why: "Released" });
-    await stage.settled();
-    expect(hasTaint(await stage.read("waiting"))).toBe(true);
-  });
-
   it("that is started again goes on with a hold where it was", async () => {
     await using stage = await createGateStage(cluster, "resumed");
     const timeouts = { noPod: "1h", policy: "Release" };
@@ -197,21 +171,6 @@ describe("a gate that is taken away", () => {
     await cluster.client.delete(startupGates, { name: "net" });
     await each(names, async (node) => expect(completedAt(await stage.free(node))).toBeUndefined());
     for (const node of names) expect(stateOf(await stage.read(node), "net")).toBeUndefined();
-  });
-
-  it("from its file lets all its nodes go", async () => {
-    await using stage = await createGateStage(cluster, "file");
-    const gate = {
-      apiVersion: "berth.dev/v1alpha1",
-      kind: "StartupGate",
-      metadata: { name: "net" },
-      spec: atOnce,
-    };
-    const file = await stage.file("gates.yaml", JSON.stringify(gate));
-    await stage.start({ config: [file] });
-    await hold(stage, ["a", "b"]);
-    await writeFile(file.path, "");
-    for (const node of ["a", "b"]) expect(hasTaint(await stage.free(node))).toBe(false);
   });
 
   it("while Berth was away lets its nodes go when Berth is back", async () => {

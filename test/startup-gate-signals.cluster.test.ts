@@ -1,9 +1,9 @@
 /** What opens a startup gate, and which nodes it is about: on the whole product and a real API server. */
 import type { Node } from "@berth/kube";
 import { originalGate, startupGates } from "@berth/placement";
-import { aPod, eventually, type TestCluster } from "@berth/testcluster";
+import { aPod, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
-import { createGateStage, type GateStage, hasTaint, sharedGateCluster, stateOf } from "./gate-world.ts";
+import { createGateStage, type GateStage, hasTaint, says, sharedGateCluster, stateOf } from "./gate-world.ts";
 
 let cluster: TestCluster;
 beforeAll(async () => {
@@ -108,7 +108,7 @@ describe("signals", () => {
       { name: "net" },
       { type: "merge", body: { spec: { minimumHold: "0s", stableFor: "2s" } } },
     );
-    await says("net", { observedGeneration: 2 });
+    await says(stage, "net", { observedGeneration: 2 });
     // On a machine that stands still, a pod may have been ready for long enough before its break is seen.
     let heldMs = 0;
     for (let attempt = 0; attempt < 5 && heldMs < 2000; attempt += 1) {
@@ -146,8 +146,8 @@ describe("signals", () => {
       await stage.held(node, "b8.test/all=wait:NoSchedule");
     await stage.held("selected");
     for (const node of ["other", "control"]) expect(hasTaint(await stage.read(node))).toBe(false);
-    await says("net", { selectedNodes: 1, heldNodes: 1, firstNodes: [stage.nodeName("selected")] });
-    await says("all", { selectedNodes: 3, heldNodes: 3 });
+    await says(stage, "net", { selectedNodes: 1, heldNodes: 1, firstNodes: [stage.nodeName("selected")] });
+    await says(stage, "all", { selectedNodes: 3, heldNodes: 3 });
   });
 
   it("N-B8 a gate that comes after another looks when that has let go", async () => {
@@ -167,25 +167,6 @@ describe("signals", () => {
     const after = await stage.free("n", "b8.test/gpu");
     expect(hasTaint(after)).toBe(false);
     expect(stateOf(after, "gpu")).toMatchObject({ state: "released", why: "Released" });
-  });
-
-  it("that are lost hold the node again in Continuous mode, as many as the gate may", async () => {
-    await using stage = await gated("continuous");
-    const heldAgain = { percent: 0, nodes: 1 };
-    await stage.gate("net", { ...atOnce, mode: "Continuous", heldAgain });
-    await stage.start();
-    for (const node of ["a", "b"]) {
-      await stage.addHeld(node);
-      await stage.pod(stage.init(node), { ready: true });
-      await stage.free(node);
-    }
-    await stage.say({ name: "init-a" }, { ready: false });
-    await stage.held("a");
-    await stage.say({ name: "init-b" }, { ready: false });
-    await stage.said("GateCapReached", "b");
-    expect(hasTaint(await stage.read("b"))).toBe(false);
-    await stage.say({ name: "init-a" }, { ready: true });
-    await stage.free("a");
   });
 
   it("of the Node itself and of derived labels open a gate as well", async () => {
@@ -214,13 +195,6 @@ describe("signals", () => {
     await stage.free("n");
   });
 });
-
-/** Resolves once the status of the gate says so. */
-async function says(name: string, status: object): Promise<void> {
-  await eventually(async () => {
-    expect((await cluster.client.get(startupGates, { name })).status).toMatchObject(status);
-  });
-}
 
 function condition(type: string, status: string): object {
   const at = new Date().toISOString();

@@ -4,9 +4,10 @@
  */
 import { pods } from "@berth/kube";
 import { originalGate, startupGates } from "@berth/placement";
-import { createJsonLogger, systemClock } from "@berth/runtime";
+import { createJsonLogger } from "@berth/runtime";
 import { aPod, eventually, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
+import { each } from "./each.ts";
 import {
   BERTH,
   booted,
@@ -17,6 +18,7 @@ import {
   hasTaint,
   metric,
   ORIGINAL_TAINT,
+  says,
   sharedGateCluster,
   stateOf,
   taintsOf,
@@ -30,9 +32,10 @@ beforeAll(async () => {
 
 const gated = (name: string): Promise<GateStage> => createGateStage(cluster, name);
 
-/** The default signal, and no waiting that a test does not ask for. */
 /** What a start looks at once, in all namespaces. */
 const UNSCHEDULED = "spec.nodeName=,status.phase=Pending";
+
+/** The default signal, and no waiting that a test does not ask for. */
 const atOnce = { stableFor: "0s", signals: { pods: [{}] } };
 
 const inSeconds = (text: unknown): number => Math.floor(Date.parse(String(text)) / 1000);
@@ -69,16 +72,6 @@ describe("a node that missed admission", () => {
     await stage.settled();
     expect(hasTaint(await stage.read("busy"))).toBe(false);
     expect(await stage.events("GateMissed", "busy")).toHaveLength(1);
-  });
-
-  it("N-B1 is left alone when it is older than the window", async () => {
-    await using stage = await gated("b1-old");
-    await stage.gate("net", atOnce);
-    await stage.add("old");
-    const clock = { ...systemClock, now: () => Date.now() + 10 * 60_000 };
-    await stage.start({ clock });
-    await stage.settled();
-    expect(hasTaint(await stage.read("old"))).toBe(false);
   });
 });
 
@@ -146,21 +139,14 @@ describe("a burst", () => {
     const burst = async (): Promise<number> => {
       bursts += 1;
       const names = Array.from({ length: 100 }, (_, index) => `n${bursts}-${index}`);
-      const inEight = async (work: (node: string) => Promise<unknown>): Promise<void> => {
-        const left = names.values();
-        const one = async (): Promise<void> => {
-          for (const node of left) await work(node);
-        };
-        await Promise.all(Array.from({ length: 8 }, one));
-      };
-      await inEight((node) => stage.addHeld(node));
-      await inEight((node) => stage.pod(stage.init(node), { ready: false }));
-      await inEight((node) => stage.pod(aPod(`user-${node}`).on(stage.nodeName(node)), { ready: true }));
-      await inEight((node) => stage.state(node, "held", "net"));
+      await each(names, (node) => stage.addHeld(node));
+      await each(names, (node) => stage.pod(stage.init(node), { ready: false }));
+      await each(names, (node) => stage.pod(aPod(`user-${node}`).on(stage.nodeName(node)), { ready: true }));
+      await each(names, (node) => stage.state(node, "held", "net"));
       const mark = await cluster.audit.mark();
-      await inEight((node) => stage.say({ name: `init-${node}` }, { ready: true }));
+      await each(names, (node) => stage.say({ name: `init-${node}` }, { ready: true }));
       const began = performance.now();
-      await inEight((node) => stage.free(node));
+      await each(names, (node) => stage.free(node));
       const tookMs = performance.now() - began;
       await stage.settled();
       const asked = await cluster.audit.entriesSince(mark, { userAgent: BERTH });
@@ -198,61 +184,32 @@ describe("a burst", () => {
 });
 
 describe("a pod that should not open the gate", () => {
-  /** A held node, on which the pod is ready and changes nothing; one that should is let through afterwards. */
-  const isIgnored = async (stage: GateStage, make: (stage: GateStage) => Promise<unknown>): Promise<void> => {
+  it("N-B4 is one of another namespace, of no DaemonSet, of one that it only names, or one that terminates", async () => {
+    await using stage = await gated("b4");
+    await stage.namespace("tenant");
     await stage.gate("net", atOnce);
     await stage.start();
     await stage.addHeld("n");
-    await make(stage);
+    const ready = { ready: true };
+    await stage.pod(stage.init("n", "spoof").in("tenant"), ready);
+    const nobodys = aPod("nobodys")
+      .in("kube-system")
+      .labelled(originalGate.podLabels)
+      .on(stage.nodeName("n"));
+    await stage.pod(nobodys.annotated({ [originalGate.ready]: "true" }), ready);
+    const wrongUid = "00000000-0000-4000-8000-000000000000";
+    await stage.pod(stage.init("n", "forged").ofDaemonSet("node-setup", wrongUid), ready);
+    await stage.pod(stage.init("n", "invented").ofDaemonSet("no-such", wrongUid), ready);
+    const { uid } = stage.setup.metadata ?? {};
+    await stage.pod(stage.init("n", "other-kind").ownedBy("ReplicaSet", "node-setup", uid), ready);
+    const leaving = { namespace: "kube-system", name: "leaving" };
+    await stage.pod(stage.init("n", "leaving"), { ready: false });
+    await cluster.client.delete(pods, leaving, { gracePeriodSeconds: 60 });
+    await stage.say({ name: "leaving" }, ready);
     await stage.settled();
     expect(hasTaint(await stage.read("n"))).toBe(true);
-    await stage.pod(stage.init("n", "real"), { ready: true });
-    expect(hasTaint(await stage.free("n"))).toBe(false);
-  };
-
-  it("N-B4 is one of a tenant in a namespace of its own", async () => {
-    await using stage = await gated("b4-namespace");
-    await stage.namespace("tenant");
-    await isIgnored(stage, () => stage.pod(stage.init("n", "spoof").in("tenant"), { ready: true }));
-    expect(completedAt(await stage.read("n"))).toMatch(/^\d+$/);
-  });
-
-  it("N-B4 is one in the right namespace that no DaemonSet controls, annotated or not", async () => {
-    await using stage = await gated("b4-owner");
-    const spoof = aPod("spoof").in("kube-system").labelled(originalGate.podLabels).on(stage.nodeName("n"));
-    const annotated = spoof.annotated({ [originalGate.ready]: "true" });
-    await isIgnored(stage, () => stage.pod(annotated, { ready: true }));
-    expect(completedAt(await stage.read("n"))).toMatch(/^\d+$/);
-  });
-
-  it("N-B4 is one that names a DaemonSet it is not of", async () => {
-    await using stage = await gated("b4-forged");
-    const forge = async (it: GateStage): Promise<void> => {
-      const wrongUid = "00000000-0000-4000-8000-000000000000";
-      await it.pod(it.init("n", "forged").ofDaemonSet("node-setup", wrongUid), { ready: true });
-      await it.pod(it.init("n", "invented").ofDaemonSet("no-such", wrongUid), { ready: true });
-      const { metadata } = it.setup;
-      await it.pod(it.init("n", "other-kind").ownedBy("ReplicaSet", "node-setup", metadata?.uid), {
-        ready: true,
-      });
-    };
-    await isIgnored(stage, forge);
-    expect(completedAt(await stage.read("n"))).toMatch(/^\d+$/);
-  });
-
-  it("N-B4 is one that is terminating", async () => {
-    await using stage = await gated("b4-terminating");
-    const leave = async (it: GateStage): Promise<void> => {
-      await it.pod(it.init("n", "leaving"), { ready: false });
-      await cluster.client.delete(
-        pods,
-        { namespace: "kube-system", name: "leaving" },
-        { gracePeriodSeconds: 60 },
-      );
-      await it.say({ name: "leaving" }, { ready: true });
-    };
-    await isIgnored(stage, leave);
-    expect(completedAt(await stage.read("n"))).toMatch(/^\d+$/);
+    await stage.pod(stage.init("n", "real"), ready);
+    expect(completedAt(await stage.free("n"))).toMatch(/^\d+$/);
   });
 
   it("N-B4 is one from before the node was made", async () => {
@@ -309,7 +266,7 @@ describe("a timeout", () => {
     const event = await stage.said("TimedOut", "n");
     expect(event.type).toBe("Warning");
     expect(event.note).toMatch(/not ready within 1s.*kube-system\/init-n/);
-    await says("net", { heldNodes: 1, timedOutNodes: 1 });
+    await says(stage, "net", { heldNodes: 1, timedOutNodes: 1 });
     expect(hasTaint(await stage.read("n"))).toBe(true);
     await stage.say({ name: "init-n" }, { ready: true });
     const after = await stage.free("n");
@@ -416,20 +373,6 @@ describe("a reboot", () => {
     await stage.say({ name: "init-n" }, { ready: true });
     expect(stateOf(await stage.free("n"), "net")).toMatchObject({ state: "released", boot: "boot-2" });
   });
-
-  it("N-B7 changes nothing when the gate does not say so", async () => {
-    await using stage = await gated("b7-off");
-    await stage.gate("net", atOnce);
-    await stage.start();
-    await stage.addHeld("n", booted("boot-1"));
-    await stage.pod(stage.init("n"), { ready: true });
-    await stage.free("n");
-    const mark = await cluster.audit.mark();
-    await boots(stage, "n", "boot-2");
-    await stage.settled();
-    expect(hasTaint(await stage.read("n"))).toBe(false);
-    expect(await stage.writesFor(mark, "n")).toEqual([]);
-  });
 });
 
 describe("what is told", () => {
@@ -464,7 +407,7 @@ describe("what is told", () => {
     await stage.gate("net", atOnce);
     await stage.start();
     await stage.addHeld("n");
-    await says("net", {
+    await says(stage, "net", {
       observedGeneration: 1,
       selectedNodes: 1,
       heldNodes: 1,
@@ -478,13 +421,6 @@ describe("what is told", () => {
       expect(ready).toMatchObject({ status: "False", reason: "GateOverlap" });
     });
     await stage.pod(stage.init("n"), { ready: true });
-    await says("net", { selectedNodes: 1, heldNodes: 0, firstNodes: [] });
+    await says(stage, "net", { selectedNodes: 1, heldNodes: 0, firstNodes: [] });
   });
 });
-
-/** Resolves once the status of the gate says so. */
-async function says(name: string, status: object): Promise<void> {
-  await eventually(async () => {
-    expect((await cluster.client.get(startupGates, { name })).status).toMatchObject(status);
-  });
-}

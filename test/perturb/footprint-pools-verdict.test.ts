@@ -234,27 +234,23 @@ describe("a Deployment", () => {
   });
 });
 
-describe("what is on nodes", () => {
-  it("follows the pods, and does not stay without any", () => {
-    const bare = new Told().node(false, "story");
-    expect(bare.node(true).problems).toContain("for no pod");
-    expect(later(told()).node(false).problems).toContain("though pods need it");
-    expect(told().next("end").pod("DELETED").problems).toContain("in the end, and no pod for it");
-  });
-
-  it("must not come and go while nobody does anything", () => {
-    expect(told().next("end").pod("DELETED").node(false).node(true).problems).toContain("flapped");
-  });
+it("what is on nodes follows the pods, and does not stay without any", () => {
+  const bare = new Told().node(false, "story");
+  expect(bare.node(true).problems).toContain("for no pod");
+  expect(later(told()).node(false).problems).toContain("though pods need it");
+  expect(told().next("end").pod("DELETED").problems).toContain("in the end, and no pod for it");
 });
 
-describe("what is not Berth's", () => {
-  it("must be made, written and removed by others alone", () => {
-    const object = { metadata: { name: "p1" } };
-    const pod = told().note(pods, { name: "p1", object, by: "controller" });
-    expect(pod.problems).toContain("was written by the controller");
-    const removed = told().note(pods, { name: "p1", object, by: "controller", gone: "DELETED" });
-    expect(removed.problems).toContain("was DELETED by the controller");
-  });
+it("what is on nodes must not come and go while nobody does anything", () => {
+  expect(told().next("end").pod("DELETED").node(false).node(true).problems).toContain("flapped");
+});
+
+it("what is not Berth's must be made, written and removed by others alone", () => {
+  const object = { metadata: { name: "p1" } };
+  const pod = told().note(pods, { name: "p1", object, by: "controller" });
+  expect(pod.problems).toContain("was written by the controller");
+  const removed = told().note(pods, { name: "p1", object, by: "controller", gone: "DELETED" });
+  expect(removed.problems).toContain("was DELETED by the controller");
 });
 
 describe("what stands in the end", () => {

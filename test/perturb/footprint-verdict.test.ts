@@ -203,17 +203,15 @@ describe("what an owner owns", () => {
   });
 });
 
-describe("what is not Berth's", () => {
-  it("must not be touched on a node, nor may anything be made or removed", () => {
-    const note = aNode("n1").annotated({ "example.com/note": "n1" }).build();
-    const bare = new Told().note(nodes, { name: "n1", object: note, by: "story" }).node(undefined);
-    expect(bare.problems.join()).toContain("foreign things");
-    expect(told().note(pods, { name: "a1", object: {}, by: "controller", gone: "DELETED" }).problems).toEqual(
-      ["a1 was DELETED by the controller (start)"],
-    );
-    const made = new Told().note(nodes, { name: "n1", object: note, by: "controller" });
-    expect(made.problems).toEqual(["n1 was ADDED by the controller (start)"]);
-  });
+it("what is not Berth's must not be touched on a node, nor may anything be made or removed", () => {
+  const note = aNode("n1").annotated({ "example.com/note": "n1" }).build();
+  const bare = new Told().note(nodes, { name: "n1", object: note, by: "story" }).node(undefined);
+  expect(bare.problems.join()).toContain("foreign things");
+  expect(told().note(pods, { name: "a1", object: {}, by: "controller", gone: "DELETED" }).problems).toEqual([
+    "a1 was DELETED by the controller (start)",
+  ]);
+  const made = new Told().note(nodes, { name: "n1", object: note, by: "controller" });
+  expect(made.problems).toEqual(["n1 was ADDED by the controller (start)"]);
 });
 
 describe("what stands in the end", () => {

@@ -1,5 +1,5 @@
 /** Who the API server takes us for, and what happens when it no longer does. `T-n`: see "Traps" in the README. */
-import { mkdir, mkdtempDisposable, writeFile } from "node:fs/promises";
+import { mkdtempDisposable, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { inspect } from "node:util";
@@ -18,7 +18,7 @@ import { beforeAll, describe, expect, it } from "vitest";
 import type { KubeClient } from "./client.ts";
 import { bearerToken, staticCredential, tokenFile } from "./credential.ts";
 import { nodes, selfSubjectReviews } from "./generated/resources.ts";
-import { loadInCluster, loadKubeconfig } from "./kubeconfig.ts";
+import { loadKubeconfig } from "./kubeconfig.ts";
 import { connect } from "./rest-client.ts";
 import { errorOf } from "./testing/api-error.ts";
 
@@ -144,23 +144,6 @@ describe("T-16 a kubeconfig", () => {
   });
 });
 
-describe("a pod's service account", () => {
-  it("is a folder with CA, token and namespace", async () => {
-    await using folder = await createFolder();
-    await mkdir(folder.at("account"));
-    await folder.write("account/ca.crt", cluster.ca);
-    await folder.write("account/token", `${cluster.adminToken}\n`);
-    await folder.write("account/namespace", "berth-system\n");
-    const { hostname, port } = new URL(cluster.url);
-    const environment = { KUBERNETES_SERVICE_HOST: hostname, KUBERNETES_SERVICE_PORT: port };
-    const found = await loadInCluster(environment, folder.at("account"));
-    expect(found).toMatchObject({ namespace: "berth-system", origin: "the pod's service account" });
-    if (found === undefined) return;
-    await using client = connect(found.connect);
-    expect(await whoAmI(client)).toBe("admin");
-  });
-});
-
 describe("T-16 an exec plugin", () => {
   const V1 = "client.authentication.k8s.io/v1";
 
@@ -195,16 +178,6 @@ describe("T-16 an exec plugin", () => {
     const body = { metadata: { annotations: { seen: "by both" } } };
     await client.patch(nodes, { name: "n1" }, { type: "merge", body });
     expect((await next).value).toMatchObject({ type: "MODIFIED", object: body });
-  });
-
-  it("is asked again after a 401", async () => {
-    await using folder = await createFolder();
-    await folder.write("answer", answer({ token: "expired" }));
-    const { connect: options } = await withPlugin(folder);
-    await options.credential.material();
-    await folder.write("answer", answer({ token: cluster.adminToken }));
-    await using client = connect(options);
-    expect(await whoAmI(client)).toBe("admin");
   });
 
   it("that hangs does not outlive the request", async () => {

@@ -160,12 +160,10 @@ describe("tokenFile", () => {
   });
 });
 
-describe("staticCredential", () => {
-  it("stays the same, refused or not", async () => {
-    const credential = bearerToken("abc");
-    const material = await credential.material();
-    credential.reject(material);
-    expect(await credential.material()).toEqual({ authorization: "Bearer abc" });
-    expect(await staticCredential().material()).toEqual({});
-  });
+it("staticCredential stays the same, refused or not", async () => {
+  const credential = bearerToken("abc");
+  const material = await credential.material();
+  credential.reject(material);
+  expect(await credential.material()).toEqual({ authorization: "Bearer abc" });
+  expect(await staticCredential().material()).toEqual({});
 });

@@ -33,28 +33,6 @@ async function createFixture(cluster?: ExecContext["cluster"]): Promise<Fixture>
 }
 
 describe("T-16 execCredential", () => {
-  it("hands the plugin KUBERNETES_EXEC_INFO, its arguments and its environment", async () => {
-    await using fixture = await createFixture({ server: "https://a:6443" });
-    await fixture.script(`
-      printf '%s' "$KUBERNETES_EXEC_INFO" > '${fixture.path}/info'
-      echo '${answer({ token: "T" }).replace("T", "'\"$1-$REGION-$INHERITED\"'")}'`);
-    const credential = execCredential(
-      {
-        ...PLUGIN,
-        args: ["two words"],
-        env: [{ name: "REGION", value: "oslo" }],
-        provideClusterInfo: true,
-      },
-      { ...fixture.context, environment: { ...fixture.context.environment, INHERITED: "yes" } },
-    );
-    expect(await credential.material()).toEqual({ authorization: "Bearer two words-oslo-yes" });
-    expect(JSON.parse(await readFile(join(fixture.path, "info"), "utf8"))).toEqual({
-      apiVersion: V1,
-      kind: "ExecCredential",
-      spec: { interactive: false, cluster: { server: "https://a:6443" } },
-    });
-  });
-
   it("tells nothing about the cluster unless the plugin asks", async () => {
     await using fixture = await createFixture({ server: "https://a:6443" });
     await fixture.script(`

@@ -146,27 +146,13 @@ current-context: one`,
     expect((await folder.load(["config"])).connect).toMatchObject({ serverName: "b", insecure: true });
   });
 
-  it.each([
-    "http://127.0.0.1:8001",
-    "http://localhost:8001",
-    "http://[::1]:8001",
-    "http://127.1",
-    "https://10.1.2.3",
-  ])("connects to %s", async (server) => {
-    await using folder = await createFolder({ config: config(`{ server: '${server}' }`) });
-    expect((await folder.load(["config"])).connect.server).toBe(server);
-  });
-
-  it.each([
-    "http://10.1.2.3",
-    "http://127.0.0.1.example.com",
-    "http://localhost.example.com",
-    "ftp://127.0.0.2.a",
-  ])("does not send credentials to %s", async (server) => {
+  it("sends credentials only where nobody else can read them", async () => {
     await using folder = await createFolder({
-      config: config(`{ server: '${server}' }`, "{ token: secret }"),
+      near: config("{ server: 'http://127.0.0.1:8001' }"),
+      far: config("{ server: 'http://10.1.2.3' }", "{ token: secret }"),
     });
-    await expect(folder.load(["config"])).rejects.toThrow(/is not https: credentials would be readable$/);
+    expect((await folder.load(["near"])).connect.server).toBe("http://127.0.0.1:8001");
+    await expect(folder.load(["far"])).rejects.toThrow(/is not https: credentials would be readable$/);
   });
 });
 
@@ -215,31 +201,33 @@ current-context: 1:30`,
 
 describe("a kubeconfig that cannot be used", () => {
   const exec = (fields: string): string => config(A, `{ exec: { ${fields} } }`);
+  const context = (fields: string, clusters = "[]"): string =>
+    `clusters: ${clusters}\ncontexts: [{ name: c, context: { ${fields} } }]\ncurrent-context: c`;
+  const V1 = "client.authentication.k8s.io/v1";
 
   it.each<[string, string, RegExp]>([
     ["is empty", "", /config is empty$/],
     ["names no context", "clusters: []", /names no current-context: choose one with --context$/],
     [
-      "names a context that is not there",
+      "names no known context",
       "contexts: [{ name: a }, { name: b }]\ncurrent-context: c",
-      /has no context "c"; it has: a, b$/,
+      /"c"; it has: a, b$/,
     ],
     ["has no contexts", "current-context: c", /has no context "c"; it has: none$/],
     [
-      "refers to a cluster that is not there",
-      "contexts: [{ name: c, context: { cluster: gone } }]\ncurrent-context: c",
+      "refers to a missing cluster",
+      context("cluster: gone"),
       /refers to cluster "gone", which has no server$/,
     ],
     [
-      "refers to a user who is not there",
-      "clusters: [{ name: k, cluster: { server: https://a } }]\n" +
-        "contexts: [{ name: c, context: { cluster: k, user: gone } }]\ncurrent-context: c",
+      "refers to a missing user",
+      context("cluster: k, user: gone", `[{ name: k, cluster: ${A} }]`),
       /refers to user "gone", who is not there$/,
     ],
     [
       "has a server that is no URL",
       config("{ server: 'https://[' }"),
-      /the server https:\/\/\[ of .* is no URL$/,
+      /server https:\/\/\[ of .* is no URL$/,
     ],
     [
       "wants a proxy",
@@ -249,34 +237,26 @@ describe("a kubeconfig that cannot be used", () => {
     [
       "names a missing CA",
       config("{ server: https://a, certificate-authority: gone }"),
-      /authority \/.*\/gone cannot be read: ENOENT$/,
+      /gone cannot .*: ENOENT$/,
     ],
     [
       "names a missing token file",
       config(A, "{ tokenFile: gone }"),
       /^user "u" of .*the token file .*ENOENT$/,
     ],
-    [
-      "has half a client certificate",
-      config(A, "{ client-key-data: S0VZ }"),
-      /or a key without certificate$/,
-    ],
+    ["has half a certificate", config(A, "{ client-key-data: S0VZ }"), /or a key without certificate$/],
     [
       "uses auth-provider",
       config(A, "{ auth-provider: { name: gcp } }"),
       /removed auth-provider; use an exec/,
     ],
     ["wants impersonation", config(A, "{ as: somebody }"), /wants impersonation/],
-    [
-      "has an exec without a command",
-      exec(`apiVersion: client.authentication.k8s.io/v1`),
-      /without a command$/,
-    ],
+    ["has an exec without a command", exec(`apiVersion: ${V1}`), /without a command$/],
     ["has an exec without a version", exec("command: x"), /has an exec with no apiVersion; use client.auth/],
     [
       "has an exec of a removed version",
-      exec("command: x, apiVersion: client.authentication.k8s.io/v1alpha1"),
-      /the apiVersion client.authentication.k8s.io\/v1alpha1; use/,
+      exec(`command: x, apiVersion: ${V1}alpha1`),
+      /the apiVersion .*alpha1; use/,
     ],
   ])("one that %s is explained", async (_, text, message) => {
     await using folder = await createFolder({ config: text });
@@ -311,6 +291,7 @@ users:
       apiVersion: client.authentication.k8s.io/v1
       command: bin/plugin
       args: [1, yes]
+      env: [{ name: REGION, value: oslo }]
       provideClusterInfo: true
 contexts: [{ name: c, context: { cluster: k, user: u } }]
 current-context: c`,
@@ -319,14 +300,14 @@ current-context: c`,
     await folder.write({
       "sub/bin/plugin": `#!/bin/sh
 printf '%s' "$KUBERNETES_EXEC_INFO" > '${info}'
-echo '{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1","status":{"token":"'"$1-$2-$SEEN"'"}}'
+echo '{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1","status":{"token":"'"$1-$2-$SEEN-$REGION"'"}}'
 `,
     });
     await chmod(folder.at("sub/bin/plugin"), 0o755);
     const { connect } = await folder.load(["sub/config"], {
       environment: { PATH: "/usr/bin:/bin", SEEN: "seen" },
     });
-    expect(await connect.credential.material()).toEqual({ authorization: "Bearer 1-true-seen" });
+    expect(await connect.credential.material()).toEqual({ authorization: "Bearer 1-true-seen-oslo" });
     expect(JSON.parse(await readFile(info, "utf8"))).toMatchObject({
       spec: {
         cluster: {

@@ -3,7 +3,6 @@ import { aNode, aPod, eventually, sharedTestCluster } from "@berth/testcluster";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { KubeClient, Patch } from "./client.ts";
 import { bearerToken } from "./credential.ts";
-import { isApiError } from "./failure.ts";
 import {
   configMaps,
   customResourceDefinitions,
@@ -18,6 +17,7 @@ import type { ConfigMap, Node } from "./generated/wire.ts";
 import type { KubeObject } from "./object.ts";
 import { defineResource, type Resource } from "./resource.ts";
 import { connect } from "./rest-client.ts";
+import { failureOf } from "./testing/api-error.ts";
 
 let client: KubeClient;
 
@@ -68,15 +68,6 @@ async function createNamespace(): Promise<string> {
 
 async function createNode(name: string): Promise<Node> {
   return client.create(nodes, aNode(name).build());
-}
-
-async function failureOf(promise: Promise<unknown>): Promise<unknown> {
-  const error = await promise.then(
-    () => undefined,
-    (reason: unknown) => reason,
-  );
-  if (isApiError(error)) return error.failure;
-  throw new Error("it did not fail with an ApiError", { cause: error });
 }
 
 describe("T-9 fields that we do not know", () => {
@@ -250,28 +241,26 @@ describe("T-15 metadata only", () => {
   });
 });
 
-describe("dry run", () => {
-  it("answers as the write would, and stores nothing", async () => {
-    const namespace = await createNamespace();
-    const of = { namespace, name: "dry" };
-    const dryRun = { dryRun: true };
-    const created = await client.create(configMaps, { metadata: of, data: { a: "1" } }, dryRun);
-    expect(created.metadata?.uid).toBeTruthy();
-    expect(await failureOf(client.get(configMaps, of))).toEqual({ kind: "notFound" });
-    await client.create(configMaps, { metadata: of, data: { a: "1" } });
-    const stored = await client.get(configMaps, of);
-    const body = { data: { a: "2" } };
-    expect((await client.patch(configMaps, of, { type: "merge", body }, dryRun)).data).toEqual(body.data);
-    expect((await client.replace(configMaps, { ...stored, ...body }, dryRun)).data).toEqual(body.data);
-    expect(
-      (await client.apply(configMaps, { metadata: of, ...body }, { ...dryRun, force: true })).data,
-    ).toEqual(body.data);
-    await client.delete(configMaps, of, dryRun);
-    await client.deleteCollection(configMaps, { namespace }, dryRun);
-    expect(await client.get(configMaps, of)).toEqual(stored);
-    const refused = client.create(configMaps, { metadata: { namespace, name: "Not A Name" } }, dryRun);
-    expect(await failureOf(refused)).toMatchObject({ kind: "invalid" });
-  });
+it("dry run answers as the write would, and stores nothing", async () => {
+  const namespace = await createNamespace();
+  const of = { namespace, name: "dry" };
+  const dryRun = { dryRun: true };
+  const created = await client.create(configMaps, { metadata: of, data: { a: "1" } }, dryRun);
+  expect(created.metadata?.uid).toBeTruthy();
+  expect(await failureOf(client.get(configMaps, of))).toEqual({ kind: "notFound" });
+  await client.create(configMaps, { metadata: of, data: { a: "1" } });
+  const stored = await client.get(configMaps, of);
+  const body = { data: { a: "2" } };
+  expect((await client.patch(configMaps, of, { type: "merge", body }, dryRun)).data).toEqual(body.data);
+  expect((await client.replace(configMaps, { ...stored, ...body }, dryRun)).data).toEqual(body.data);
+  expect(
+    (await client.apply(configMaps, { metadata: of, ...body }, { ...dryRun, force: true })).data,
+  ).toEqual(body.data);
+  await client.delete(configMaps, of, dryRun);
+  await client.deleteCollection(configMaps, { namespace }, dryRun);
+  expect(await client.get(configMaps, of)).toEqual(stored);
+  const refused = client.create(configMaps, { metadata: { namespace, name: "Not A Name" } }, dryRun);
+  expect(await failureOf(refused)).toMatchObject({ kind: "invalid" });
 });
 
 describe("what the server refuses", () => {
@@ -295,16 +284,6 @@ describe("what the server refuses", () => {
       kind: "conflict",
     });
     expect(await failureOf(client.replace(nodes, old))).toMatchObject({ kind: "conflict" });
-  });
-
-  it("a guarded patch of an object that was made again, with the uid and version of the old one", async () => {
-    const { metadata } = await createNode("both");
-    await client.delete(nodes, { name: "both" });
-    await createNode("both");
-    const { uid, resourceVersion } = metadata ?? {};
-    const body = { metadata: { uid, resourceVersion, labels: { a: "c" } } };
-    const failure = await failureOf(client.patch(nodes, { name: "both" }, { type: "merge", body }));
-    expect(["conflict", "uidMismatch"]).toContain((failure as { kind: string }).kind);
   });
 
   it("a patch of what is not there: notFound; a second create: alreadyExists; bad content: invalid", async () => {
@@ -465,12 +444,5 @@ describe("pages", () => {
     const project = ({ metadata }: ConfigMap): ConfigMap => ({ metadata: { name: metadata?.name ?? "" } });
     const { items } = await client.list(configMaps, { namespace, project });
     expect(items).toEqual([{ metadata: { name: "big" } }]);
-  });
-});
-
-describe("read", () => {
-  it("gives the text of any path", async () => {
-    expect(JSON.parse(await client.read("/version"))).toMatchObject({ major: "1" });
-    expect(await client.read("/readyz")).toBe("ok");
   });
 });

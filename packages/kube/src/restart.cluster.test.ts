@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { KubeClient } from "./client.ts";
 import { isApiError } from "./failure.ts";
 import { nodes } from "./generated/resources.ts";
+import { failureOf } from "./testing/api-error.ts";
 
 let cluster: TestCluster;
 let client: KubeClient;
@@ -29,38 +30,29 @@ afterAll(async () => {
 const annotate = (value: string): Promise<unknown> =>
   client.patch(nodes, { name: "a" }, { type: "merge", body: { metadata: { annotations: { value } } } });
 
-async function kindOf(promise: Promise<unknown>): Promise<string> {
-  const error = await promise.then(
-    () => undefined,
-    (reason: unknown) => reason,
-  );
-  if (isApiError(error)) return error.failure.kind;
-  throw new Error("it did not fail with an ApiError", { cause: error });
-}
+const kindOf = async (promise: Promise<unknown>): Promise<string> => (await failureOf(promise)).kind;
 
-describe("a client whose connections get GOAWAY", () => {
-  it("loses no request and no watch", async () => {
-    await using link = await startTcpProxy({ target: new URL(cluster.url) });
-    await using reader = cluster.connect({ server: link.url });
-    await using watch = await reader.watch(nodes, {
-      fieldSelector: "metadata.name=a",
-      sendInitialEvents: true,
-    });
-    const events = watch[Symbol.asyncIterator]();
-    for (let count = 0; count < 40 || link.stats.opened < 5; count++) {
-      await Promise.all(Array.from({ length: 20 }, () => reader.get(nodes, { name: "b" })));
-    }
-    await annotate("after many");
-    for (let seen = ""; seen !== "after many"; ) {
-      const { value } = await events.next();
-      if (value && value.type !== "BOOKMARK") seen = value.object.metadata?.annotations?.["value"] ?? "";
-    }
-    // The old connection lives for its watch, the one in use for the reads; those between are gone.
-    await eventually(() => {
-      expect(link.stats.open).toBeLessThanOrEqual(2);
-      // The two ends of a connection are not closed in one moment.
-      expect(reader.openSockets).toBe(link.stats.open);
-    });
+it("a client whose connections get GOAWAY loses no request and no watch", async () => {
+  await using link = await startTcpProxy({ target: new URL(cluster.url) });
+  await using reader = cluster.connect({ server: link.url });
+  await using watch = await reader.watch(nodes, {
+    fieldSelector: "metadata.name=a",
+    sendInitialEvents: true,
+  });
+  const events = watch[Symbol.asyncIterator]();
+  for (let count = 0; count < 40 || link.stats.opened < 5; count++) {
+    await Promise.all(Array.from({ length: 20 }, () => reader.get(nodes, { name: "b" })));
+  }
+  await annotate("after many");
+  for (let seen = ""; seen !== "after many"; ) {
+    const { value } = await events.next();
+    if (value && value.type !== "BOOKMARK") seen = value.object.metadata?.annotations?.["value"] ?? "";
+  }
+  // The old connection lives for its watch, the one in use for the reads; those between are gone.
+  await eventually(() => {
+    expect(link.stats.open).toBeLessThanOrEqual(2);
+    // The two ends of a connection are not closed in one moment.
+    expect(reader.openSockets).toBe(link.stats.open);
   });
 });
 

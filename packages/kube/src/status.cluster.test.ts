@@ -5,18 +5,16 @@ import {
   answer,
   cutAfterForwarding,
   garbage,
-  type HttpProxy,
   internalError,
   sharedTestCluster,
-  startHttpProxy,
   type TestCluster,
   tooManyRequests,
 } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
-import type { KubeClient } from "./client.ts";
 import { nodes, pods, secrets } from "./generated/resources.ts";
 import type { KubeObject } from "./object.ts";
-import { errorOf } from "./testing/api-error.ts";
+import { errorOf, failureOf } from "./testing/api-error.ts";
+import { startProxied } from "./testing/proxied.ts";
 
 const of = { name: "n1" };
 const patch = { type: "merge", body: { metadata: { labels: { a: "b" } } } } as const;
@@ -28,26 +26,12 @@ beforeAll(async () => {
   await cluster.client.create(nodes, aNode("n1").build());
 });
 
-interface Proxied extends AsyncDisposable {
-  readonly proxy: HttpProxy;
-  readonly client: KubeClient;
-}
-
-async function startProxied(): Promise<Proxied> {
-  await using undo = new AsyncDisposableStack();
-  const certificate = await cluster.authority.issueServing(["127.0.0.1"]);
-  const proxy = undo.use(await startHttpProxy({ target: cluster.url, ca: cluster.ca, certificate }));
-  const client = undo.use(cluster.connect({ server: proxy.url }));
-  const owned = undo.move();
-  return { proxy, client, [Symbol.asyncDispose]: () => owned.disposeAsync() };
-}
-
 describe("T-12 a server that asks to slow down", () => {
   it.each([
     ["as priority and fairness says it", { plainText: true }],
     ["as a Status", {}],
   ])("is waited for and asked again, %s: reads, writes and watches", async (_, options) => {
-    await using proxied = await startProxied();
+    await using proxied = await startProxied(cluster);
     const { client, proxy } = proxied;
     const slow = proxy.on({ resource: "nodes" }, tooManyRequests(1, options), { times: 3 });
     const startedAt = performance.now();
@@ -64,7 +48,7 @@ describe("T-12 a server that asks to slow down", () => {
   });
 
   it("and names a time after the deadline is not waited for", async () => {
-    await using proxied = await startProxied();
+    await using proxied = await startProxied(cluster);
     const { client, proxy } = proxied;
     using _ = proxy.on({ resource: "nodes" }, tooManyRequests(60));
     const startedAt = performance.now();
@@ -78,17 +62,17 @@ describe("T-12 a server that asks to slow down", () => {
   });
 
   it("and goes on asking is believed at the deadline", async () => {
-    await using proxied = await startProxied();
+    await using proxied = await startProxied(cluster);
     const { client, proxy } = proxied;
     // The second wait would go on beyond the deadline, however late the second request came.
-    const slow = proxy.on({ resource: "nodes" }, tooManyRequests(8));
-    const error = await errorOf(client.get(nodes, of, { timeoutMs: 15_000 }));
+    const slow = proxy.on({ resource: "nodes" }, tooManyRequests(4));
+    const error = await errorOf(client.get(nodes, of, { timeoutMs: 7_000 }));
     expect(error.failure.kind).toBe("tooManyRequests");
     expect(slow.hits).toBe(2);
   });
 
   it("stops waiting when the caller aborts", async () => {
-    await using proxied = await startProxied();
+    await using proxied = await startProxied(cluster);
     const { client, proxy } = proxied;
     using slow = proxy.on({ resource: "nodes" }, tooManyRequests(20));
     const abort = new AbortController();
@@ -99,7 +83,7 @@ describe("T-12 a server that asks to slow down", () => {
   });
 
   it("is taken at its word about an eviction, which is for the caller to repeat", async () => {
-    await using proxied = await startProxied();
+    await using proxied = await startProxied(cluster);
     const { client, proxy } = proxied;
     const causes = [{ reason: "DisruptionBudget", message: "one is needed" }];
     const slow = proxy.on({ subresource: "eviction" }, tooManyRequests(1, { causes }));
@@ -114,7 +98,7 @@ describe("T-12 a server that asks to slow down", () => {
 
 describe("a server that fails", () => {
   it("with 500 or 503 is reported at once, with its words", async () => {
-    await using proxied = await startProxied();
+    await using proxied = await startProxied(cluster);
     const { client, proxy } = proxied;
     const failing = proxy.on({ verb: "get" }, internalError());
     const error = await errorOf(client.get(nodes, of));
@@ -125,11 +109,11 @@ describe("a server that fails", () => {
     );
     expect(failing.hits).toBe(1);
     using _ = proxy.on({ verb: "list" }, answer(503));
-    expect((await errorOf(client.list(nodes))).failure).toEqual({ kind: "serverError", status: 503 });
+    expect(await failureOf(client.list(nodes))).toEqual({ kind: "serverError", status: 503 });
   });
 
   it("with 503 and a time is asked again after it", async () => {
-    await using proxied = await startProxied();
+    await using proxied = await startProxied(cluster);
     const { client, proxy } = proxied;
     const failing = proxy.on({ verb: "get" }, answer(503, { retryAfterSeconds: 1 }), { times: 1 });
     await client.get(nodes, of);
@@ -137,7 +121,7 @@ describe("a server that fails", () => {
   });
 
   it("after it has written is unreachable, and the write stands", async () => {
-    await using proxied = await startProxied();
+    await using proxied = await startProxied(cluster);
     const { client, proxy } = proxied;
     using _ = proxy.on({ verb: "patch" }, cutAfterForwarding());
     const body = { metadata: { annotations: { written: "yes" } } };
@@ -150,7 +134,7 @@ describe("a server that fails", () => {
 
 describe("an answer that is none", () => {
   it.each(["text", "truncated"] as const)("is undecodable: %s", async (body) => {
-    await using proxied = await startProxied();
+    await using proxied = await startProxied(cluster);
     const { client, proxy } = proxied;
     using _ = proxy.on({ resource: "nodes" }, garbage(body));
     const requests = [
@@ -158,14 +142,14 @@ describe("an answer that is none", () => {
       () => client.list(nodes),
       () => client.patch(nodes, of, patch),
     ];
-    for (const send of requests) expect((await errorOf(send())).failure).toEqual({ kind: "undecodable" });
+    for (const send of requests) expect(await failureOf(send())).toEqual({ kind: "undecodable" });
     const watch = await client.watch(nodes);
     const next = watch[Symbol.asyncIterator]().next();
-    expect((await errorOf(next)).failure).toEqual({ kind: "undecodable" });
+    expect(await failureOf(next)).toEqual({ kind: "undecodable" });
   });
 
   it("with an error status is named by its first line, or by nothing when it is a page", async () => {
-    await using proxied = await startProxied();
+    await using proxied = await startProxied(cluster);
     const { client, proxy } = proxied;
     using _ = proxy.on({ verb: "get" }, answer(502, { plainText: true, message: "upstream is gone\nmore" }));
     expect((await errorOf(client.get(nodes, of))).message).toBe(

@@ -6,42 +6,32 @@ const request: RequestInfo = { verb: "patch", resource: "nodes", name: "n1" };
 const ofUid = { field: "metadata.uid", reason: "FieldValueInvalid", message: "field is immutable" };
 const ofLabel = { field: "metadata.labels", reason: "FieldValueInvalid", message: "too long" };
 
-describe("toFailure", () => {
-  it.each<[number, Parameters<typeof toFailure>[1], ApiFailure]>([
-    [400, {}, { kind: "invalid", causes: [] }],
-    [401, {}, { kind: "unauthorized" }],
-    [403, {}, { kind: "forbidden" }],
-    [
-      403,
-      { message: 'nodes "a" is forbidden: User "b" cannot patch resource "nodes"' },
-      { kind: "forbidden" },
-    ],
-    [403, { message: 'nodes is forbidden: User "b" cannot list resource "nodes"' }, { kind: "forbidden" }],
-    [403, { message: "access denied by the proxy" }, { kind: "forbidden" }],
-    [403, { message: 'pods "a" is forbidden: exceeded quota: q' }, { kind: "forbidden", ofObject: true }],
-    [
-      403,
-      { message: 'admission webhook "b.test" denied the request: no' },
-      { kind: "forbidden", ofObject: true },
-    ],
-    [404, {}, { kind: "notFound" }],
-    [405, {}, { kind: "unsupported" }],
-    [409, { reason: "AlreadyExists" }, { kind: "alreadyExists" }],
-    [409, { reason: "Conflict" }, { kind: "conflict", causes: [] }],
-    [409, {}, { kind: "conflict", causes: [] }],
-    [410, {}, { kind: "expired" }],
-    [415, {}, { kind: "unsupported" }],
-    [422, { details: { causes: [ofUid] } }, { kind: "uidMismatch" }],
-    [422, { details: { causes: [ofUid, ofLabel] } }, { kind: "invalid", causes: [ofUid, ofLabel] }],
-    [422, {}, { kind: "invalid", causes: [] }],
-    [429, {}, { kind: "tooManyRequests", causes: [] }],
-    [500, {}, { kind: "serverError", status: 500 }],
-    [500, { reason: "Expired" }, { kind: "expired" }],
-    [502, {}, { kind: "serverError", status: 502 }],
-    [302, {}, { kind: "serverError", status: 302 }],
-  ])("%i with %j is %j", (code, status, failure) => {
-    expect(toFailure(code, status)).toEqual(failure);
-  });
+it.each<[number, Parameters<typeof toFailure>[1], ApiFailure]>([
+  [400, {}, { kind: "invalid", causes: [] }],
+  [401, {}, { kind: "unauthorized" }],
+  [403, {}, { kind: "forbidden" }],
+  [403, { message: 'nodes "a" is forbidden: User "b" cannot patch' }, { kind: "forbidden" }],
+  [403, { message: 'nodes is forbidden: User "b" cannot list resource "nodes"' }, { kind: "forbidden" }],
+  [403, { message: "access denied by the proxy" }, { kind: "forbidden" }],
+  [403, { message: 'pods "a" is forbidden: exceeded quota: q' }, { kind: "forbidden", ofObject: true }],
+  [403, { message: 'admission webhook "b" denied the request' }, { kind: "forbidden", ofObject: true }],
+  [404, {}, { kind: "notFound" }],
+  [405, {}, { kind: "unsupported" }],
+  [409, { reason: "AlreadyExists" }, { kind: "alreadyExists" }],
+  [409, { reason: "Conflict" }, { kind: "conflict", causes: [] }],
+  [409, {}, { kind: "conflict", causes: [] }],
+  [410, {}, { kind: "expired" }],
+  [415, {}, { kind: "unsupported" }],
+  [422, { details: { causes: [ofUid] } }, { kind: "uidMismatch" }],
+  [422, { details: { causes: [ofUid, ofLabel] } }, { kind: "invalid", causes: [ofUid, ofLabel] }],
+  [422, {}, { kind: "invalid", causes: [] }],
+  [429, {}, { kind: "tooManyRequests", causes: [] }],
+  [500, {}, { kind: "serverError", status: 500 }],
+  [500, { reason: "Expired" }, { kind: "expired" }],
+  [502, {}, { kind: "serverError", status: 502 }],
+  [302, {}, { kind: "serverError", status: 302 }],
+])("toFailure %i with %j is %j", (code, status, failure) => {
+  expect(toFailure(code, status)).toEqual(failure);
 });
 
 describe("fromStatusObject", () => {

@@ -5,16 +5,16 @@ import {
   eventually,
   type HttpProxy,
   sharedTestCluster,
-  startHttpProxy,
   startTcpProxy,
   type TestCluster,
 } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
 import type { KubeClient, WatchEvent, WatchStream } from "./client.ts";
-import { type ApiFailure, isApiError } from "./failure.ts";
 import { configMaps, namespaces } from "./generated/resources.ts";
 import type { ConfigMap } from "./generated/wire.ts";
 import { compareResourceVersions } from "./object.ts";
+import { failureOf } from "./testing/api-error.ts";
+import { startProxied } from "./testing/proxied.ts";
 
 let cluster: TestCluster;
 let client: KubeClient;
@@ -57,15 +57,6 @@ async function readUntil(
 
 const iterate = (stream: WatchStream<ConfigMap>): AsyncIterator<WatchEvent<ConfigMap>> =>
   stream[Symbol.asyncIterator]();
-
-async function failureOf(promise: Promise<unknown>): Promise<ApiFailure> {
-  const error = await promise.then(
-    () => undefined,
-    (reason: unknown) => reason,
-  );
-  if (isApiError(error)) return error.failure;
-  throw new Error("it did not fail with an ApiError", { cause: error });
-}
 
 describe("T-14 a watch with initial events", () => {
   it("streams what is there, says when that was all, and goes on with what happens", async () => {
@@ -148,18 +139,16 @@ describe("a watch from a version", () => {
 });
 
 describe("T-7 a watch that breaks", () => {
-  interface Proxied extends AsyncDisposable {
+  interface Watched extends AsyncDisposable {
     readonly proxy: HttpProxy;
     readonly namespace: string;
     readonly events: AsyncIterator<WatchEvent<ConfigMap>>;
   }
 
   /** A watch behind a proxy, after its initial events. */
-  async function startProxied(): Promise<Proxied> {
+  async function startWatched(): Promise<Watched> {
     await using undo = new AsyncDisposableStack();
-    const certificate = await cluster.authority.issueServing(["127.0.0.1"]);
-    const proxy = undo.use(await startHttpProxy({ target: cluster.url, ca: cluster.ca, certificate }));
-    const proxied = undo.use(cluster.connect({ server: proxy.url }));
+    const { proxy, client: proxied } = undo.use(await startProxied(cluster));
     const namespace = await createNamespace("a");
     const watch = undo.use(await proxied.watch(configMaps, { namespace, sendInitialEvents: true }));
     const events = iterate(watch);
@@ -173,7 +162,7 @@ describe("T-7 a watch that breaks", () => {
     [500, { kind: "serverError", status: 500 }],
     [429, { kind: "tooManyRequests", causes: [] }],
   ])("by an ERROR event with code %i fails with %j, once, and then is over", async (code, failure) => {
-    await using proxied = await startProxied();
+    await using proxied = await startWatched();
     const { proxy, namespace, events } = proxied;
     using _ = proxy.onWatchEvent({ type: "MODIFIED" }, errorEvent(code), { times: 1 });
     await touch(namespace, "a", "1");
@@ -183,7 +172,7 @@ describe("T-7 a watch that breaks", () => {
   });
 
   it("by a reset is unreachable, after the event that its reader waited for", async () => {
-    await using proxied = await startProxied();
+    await using proxied = await startWatched();
     const { proxy, namespace, events } = proxied;
     using _ = proxy.onWatchEvent({ type: "MODIFIED" }, cutStream("after"));
     // It has to be asked for before it comes: a reset takes with it what nobody has read (see LineWatchStream).
@@ -204,7 +193,7 @@ describe("T-7 a watch that breaks", () => {
   });
 
   it("by its reader is closed on the server too", async () => {
-    await using proxied = await startProxied();
+    await using proxied = await startWatched();
     const { proxy, events } = proxied;
     expect(proxy.openStreams).toBe(1);
     await events.return?.();

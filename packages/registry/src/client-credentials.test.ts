@@ -82,12 +82,14 @@ describe("tokens", () => {
     await using registry = await registryWith(withTokens({ isPublic: () => true }));
     await using world = createWorld(listing(registry));
     await world.read(named(registry.host, "a/b"), anonymous);
-    expect(world.asked).toEqual(["manifest 401", "token 200", "manifest 200"]);
+    expect(world.asked).toEqual(fetched);
     const token = registry.seen.find(({ kind }) => kind === "token");
     expect(token?.authorization).toBeUndefined();
     const query = new URL(token?.path ?? "", registry.origin).searchParams;
     expect([query.get("service"), query.get("scope")]).toEqual(['fault, "registry"', "repository:a/b:pull"]);
   });
+
+  const fetched = ["manifest 401", "token 200", "manifest 200"];
 
   it("A-B5 are used again, and S-4 asked for each repository only when it has said where", async () => {
     await using registry = await registryWith(withTokens());
@@ -97,11 +99,7 @@ describe("tokens", () => {
     await world.read(named(registry.host, "a/b"), { credentials });
     await world.digestOf(named(registry.host, "a/b"), { credentials });
     await world.read(named(registry.host, "a/c"), { credentials });
-    expect(world.asked).toEqual(
-      "manifest 401, token 200, manifest 200, manifest 200, head 200, manifest 401, token 200, manifest 200".split(
-        ", ",
-      ),
-    );
+    expect(world.asked).toEqual([fetched, ["manifest 200", "head 200"], fetched].flat());
   });
 
   it("A-B5 are asked for once by many at the same time", async () => {
@@ -209,12 +207,7 @@ describe("tokens", () => {
     await world.read(named(registry.host, "a/b"), { credentials: [good] });
     await world.read(named(registry.host, "a/c"), { credentials: [good] });
     expect(registry.requests.token).toBe(2);
-    expect(
-      new URL(
-        registry.seen.findLast(({ kind }) => kind === "token")?.path ?? "",
-        registry.origin,
-      ).searchParams.get("scope"),
-    ).toBe("aws");
+    expect(registry.seen.findLast(({ kind }) => kind === "token")?.path).toMatch(/[?&]scope=aws(&|$)/);
   });
 
   it("are tried for by the next credential when the service refuses one", async () => {
@@ -230,13 +223,9 @@ describe("tokens", () => {
     ["403", { does: "status", status: 403 }, "forbidden"],
     ["404", { does: "status", status: 404 }, "malformed"],
     ["garbage", { does: "garbage" }, "malformed"],
-    [
-      "a token with a line break",
-      { does: "garbage", bytes: Buffer.from('{"token":"a\\r\\nb"}') },
-      "malformed",
-    ],
-    ["no token", { does: "garbage", bytes: Buffer.from("{}") }, "malformed"],
-    ["null", { does: "garbage", bytes: Buffer.from("null") }, "malformed"],
+    ["with a line break", { does: "garbage", bytes: Buffer.from('{"token":"a\\r\\nb"}') }, "malformed"],
+    ["without a token", { does: "garbage", bytes: Buffer.from("{}") }, "malformed"],
+    ["with null", { does: "garbage", bytes: Buffer.from("null") }, "malformed"],
     ["without end", { does: "flood", bytes: 100_000_000, announced: false }, "malformed"],
     ["by hanging up", { does: "reset" }, "unreachable"],
     ["by sending elsewhere", { does: "redirect", to: "https://elsewhere.invalid/token?x=1" }, "unreachable"],
@@ -268,20 +257,18 @@ describe("tokens", () => {
   });
 });
 
-describe("realms", () => {
-  it.each([
-    ["plain http elsewhere", "http://tokens.invalid/token"],
-    ["no URL", "token"],
-    ["a file", "file:///etc/passwd"],
-    ["a URL with a password", "https://u:p@tokens.invalid/"],
-    ["nothing", ""],
-  ])("that are %s get nothing", async (_name, realm) => {
-    await using registry = await registryWith(withTokens({ realm }));
-    await using world = createWorld(listing(registry));
-    const error = await failureOf(world.read(named(registry.host, "a/b"), { credentials: [good] }));
-    expect(error.kind).toBe("malformed");
-    expect(world.asked).toEqual(["manifest 401"]);
-  });
+it.each([
+  ["plain http elsewhere", "http://tokens.invalid/token"],
+  ["no URL", "token"],
+  ["a file", "file:///etc/passwd"],
+  ["a URL with a password", "https://u:p@tokens.invalid/"],
+  ["nothing", ""],
+])("realms that are %s get nothing", async (_name, realm) => {
+  await using registry = await registryWith(withTokens({ realm }));
+  await using world = createWorld(listing(registry));
+  const error = await failureOf(world.read(named(registry.host, "a/b"), { credentials: [good] }));
+  expect(error.kind).toBe("malformed");
+  expect(world.asked).toEqual(["manifest 401"]);
 });
 
 describe("S-4 a realm that one repository names", () => {

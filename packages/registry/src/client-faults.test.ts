@@ -1,4 +1,3 @@
-import { createServer } from "node:net";
 import { describe, expect, it } from "vitest";
 import type { RegistryFailureKind } from "./failure.ts";
 import { createWorld, failureOf, listing, named } from "./testing/client-world.ts";
@@ -29,11 +28,7 @@ describe("what goes wrong on the way", () => {
     ["nothing at all", { does: "garbage", bytes: Buffer.alloc(0) }, "malformed"],
     ["one byte that differs", { does: "tamper" }, "malformed"],
     ["another digest", { does: "headers", headers: { "docker-content-digest": digest("0") } }, "malformed"],
-    [
-      "a digest that is none",
-      { does: "headers", headers: { "docker-content-digest": "sha256:x" } },
-      "malformed",
-    ],
+    ["no digest", { does: "headers", headers: { "docker-content-digest": "sha256:x" } }, "malformed"],
     ["compressed bytes", { does: "gzip", bytes: 100_000_000 }, "malformed"],
     ["100 MB, announced", { does: "flood", bytes: 100_000_000, announced: true }, "malformed"],
     ["100 MB, not announced", { does: "flood", bytes: 100_000_000, announced: false }, "malformed"],
@@ -108,15 +103,12 @@ describe("what goes wrong on the way", () => {
   });
 
   it("says that nobody is there", async () => {
-    const server = createServer().listen(0, "127.0.0.1");
-    await new Promise((resolve) => server.once("listening", resolve));
-    const address = server.address();
-    const port = typeof address === "object" && address !== null ? address.port : 0;
-    await new Promise((resolve) => server.close(resolve));
-    await using world = createWorld(listing({ host: `127.0.0.1:${port}` }));
-    const error = await failureOf(world.read(named(`127.0.0.1:${port}`, "a/b"), anonymous));
-    expect(error).toMatchObject({ kind: "unreachable", registry: `127.0.0.1:${port}` });
-    expect(world.requests[0]?.why).toBe(`127.0.0.1:${port} refuses the connection`);
+    const gone = await startFaultRegistry();
+    await gone[Symbol.asyncDispose]();
+    await using world = createWorld(listing(gone));
+    const error = await failureOf(world.read(named(gone.host, "a/b"), anonymous));
+    expect(error).toMatchObject({ kind: "unreachable", registry: gone.host });
+    expect(world.requests[0]?.why).toBe(`${gone.host} refuses the connection`);
   });
 
   it("works again as soon as the registry does", async () => {
@@ -133,46 +125,13 @@ describe("what goes wrong on the way", () => {
 
 describe("manifests made to harm", () => {
   const entry = { mediaType: MANIFEST, digest: digest("1"), size: 1 };
-  const platform = { os: "linux", architecture: "amd64" };
-  const config = { mediaType: "application/vnd.oci.image.config.v1+json", digest: digest("2") };
+  const config = { mediaType: "application/vnd.oci.image.config.v1+json", digest: digest("2"), size: 9 };
+  const image = (of: object): unknown => ({ schemaVersion: 2, config: { ...config, ...of } });
   it.each<readonly [string, unknown, string, RegistryFailureKind]>([
-    [
-      "10,000 entries",
-      index(Array.from({ length: 10_000 }, () => ({ ...entry, platform }))),
-      INDEX,
-      "malformed",
-    ],
-    ["a million brackets", Buffer.from("[".repeat(1_000_000)), INDEX, "malformed"],
-    ["no JSON", Buffer.from("{"), INDEX, "malformed"],
-    ["no object", Buffer.from("null"), INDEX, "malformed"],
-    [
-      "schema 1",
-      { schemaVersion: 1 },
-      "application/vnd.docker.distribution.manifest.v1+prettyjws",
-      "malformed",
-    ],
     ["two meanings", { schemaVersion: 2, manifests: [], config, layers: [] }, INDEX, "malformed"],
-    [
-      "a config of a gigabyte",
-      { schemaVersion: 2, config: { ...config, size: 2 ** 30 } },
-      MANIFEST,
-      "malformed",
-    ],
-    [
-      "a config that is not there",
-      { schemaVersion: 2, config: { ...config, size: 9 } },
-      MANIFEST,
-      "notFound",
-    ],
-    [
-      "a chart",
-      {
-        schemaVersion: 2,
-        config: { ...config, mediaType: "application/vnd.cncf.helm.config.v1+json", size: 9 },
-      },
-      MANIFEST,
-      "noPlatform",
-    ],
+    ["a config of a gigabyte", image({ size: 2 ** 30 }), MANIFEST, "malformed"],
+    ["a config that is not there", image({}), MANIFEST, "notFound"],
+    ["a chart", image({ mediaType: "application/vnd.cncf.helm.config.v1+json" }), MANIFEST, "noPlatform"],
     ["children that are not there", index([entry]), INDEX, "notFound"],
     ["an index in an index in itself", index([{ ...entry, mediaType: INDEX }]), INDEX, "noPlatform"],
   ])("%s", async (_name, manifest, mediaType, kind) => {

@@ -1,19 +1,6 @@
 import { once } from "node:events";
 import { createServer, type Socket } from "node:net";
-import {
-  array,
-  assert,
-  asyncProperty,
-  constantFrom,
-  dictionary,
-  integer,
-  json,
-  oneof,
-  record,
-  string,
-  tuple,
-  uint8Array,
-} from "fast-check";
+import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { RegistryError } from "./failure.ts";
 import { MANIFEST_MEDIA_TYPES } from "./manifest.ts";
@@ -40,7 +27,7 @@ async function startServer(): Promise<AsyncDisposable & { host: string; bytes: B
   });
 }
 
-const name = constantFrom(
+const name = fc.constantFrom(
   "content-type",
   "content-length",
   "content-encoding",
@@ -51,10 +38,10 @@ const name = constantFrom(
   "retry-after",
   "x-other",
 );
-const value = oneof(
-  string({ maxLength: 40 }),
-  integer().map(String),
-  constantFrom(
+const value = fc.oneof(
+  fc.string({ maxLength: 40 }),
+  fc.integer().map(String),
+  fc.constantFrom(
     ...MANIFEST_MEDIA_TYPES,
     "chunked",
     "gzip",
@@ -66,28 +53,31 @@ const value = oneof(
     `sha256:${"0".repeat(64)}`,
   ),
 );
-const body = oneof(
-  json().map((text) => Buffer.from(text)),
-  uint8Array({ maxLength: 300 }).map((bytes) => Buffer.from(bytes)),
-  record({
-    schemaVersion: constantFrom<unknown>(1, 2, "2", null),
-    mediaType: constantFrom<unknown>(...MANIFEST_MEDIA_TYPES, 7),
-    manifests: array(
-      dictionary(constantFrom("digest", "platform", "mediaType", "size", "__proto__"), json()),
-    ),
-    config: dictionary(constantFrom("digest", "size", "mediaType"), json()),
-  }).map((manifest) => Buffer.from(JSON.stringify(manifest))),
+const body = fc.oneof(
+  fc.json().map((text) => Buffer.from(text)),
+  fc.uint8Array({ maxLength: 300 }).map((bytes) => Buffer.from(bytes)),
+  fc
+    .record({
+      schemaVersion: fc.constantFrom<unknown>(1, 2, "2", null),
+      mediaType: fc.constantFrom<unknown>(...MANIFEST_MEDIA_TYPES, 7),
+      manifests: fc.array(
+        fc.dictionary(fc.constantFrom("digest", "platform", "mediaType", "size", "__proto__"), fc.json()),
+      ),
+      config: fc.dictionary(fc.constantFrom("digest", "size", "mediaType"), fc.json()),
+    })
+    .map((manifest) => Buffer.from(JSON.stringify(manifest))),
 );
-const http = tuple(integer({ min: 100, max: 999 }), array(tuple(name, value), { maxLength: 6 }), body).map(
-  ([status, headers, content]) =>
+const http = fc
+  .tuple(fc.integer({ min: 100, max: 999 }), fc.array(fc.tuple(name, value), { maxLength: 6 }), body)
+  .map(([status, headers, content]) =>
     Buffer.concat([
       Buffer.from(
         `HTTP/1.1 ${status} X\r\n${headers.map(([key, text]) => `${key}: ${text}\r\n`).join("")}\r\n`,
       ),
       content,
     ]),
-);
-const garbage = uint8Array({ maxLength: 500 }).map((bytes) => Buffer.from(bytes));
+  );
+const garbage = fc.uint8Array({ maxLength: 500 }).map((bytes) => Buffer.from(bytes));
 
 /** Milliseconds until there are facts or a RegistryError. */
 async function askedFor(host: string): Promise<number> {
@@ -109,10 +99,10 @@ async function askedFor(host: string): Promise<number> {
 describe("whatever is answered", () => {
   it("ends in time, with facts or with a RegistryError", { timeout: 120_000 }, async () => {
     await using server = await startServer();
-    await assert(
-      asyncProperty(
-        oneof({ arbitrary: http, weight: 4 }, garbage),
-        constantFrom(true, true, false),
+    await fc.assert(
+      fc.asyncProperty(
+        fc.oneof({ arbitrary: http, weight: 4 }, garbage),
+        fc.constantFrom(true, true, false),
         async (bytes, hangUp) => {
           Object.assign(server, { bytes, hangUp });
           const tookMs = await askedFor(server.host);

@@ -1,8 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { endpointsFor } from "./endpoints.ts";
 import { createWorld, failureOf, listing, named } from "./testing/client-world.ts";
 import { startFaultRegistry } from "./testing/fault-registry.ts";
-import { whyNotFollow } from "./transport.ts";
 
 const users = { amy: "secret" };
 const credentials = [{ username: "amy", password: "secret" }];
@@ -133,29 +131,5 @@ describe("redirects", () => {
     const error = await failureOf(world.read(named(registry.host, "a/b"), { credentials: [] }));
     expect(error.kind).toBe("malformed");
     expect(world.requests.length).toBeLessThanOrEqual(requests + 1);
-  });
-});
-
-describe("where a registry may send us", () => {
-  const why = (from: string, to: string): string | undefined => {
-    const [endpoint] = endpointsFor(from);
-    if (endpoint === undefined) throw new Error("no endpoint");
-    return whyNotFollow(new URL(to), endpoint);
-  };
-
-  it.each([
-    ["ghcr.io", "https://cdn.example/x"],
-    ["ghcr.io", "https://10.0.0.1/x"],
-    ["localhost:5000", "http://127.0.0.1:5001/x"],
-    ["localhost:5000", "https://cdn.example/x"],
-  ])("from %s to %s", (from, to) => {
-    expect(why(from, to)).toBeUndefined();
-  });
-
-  it.each([
-    ["ghcr.io", "http://ghcr.io/x"],
-    ["ghcr.io", "ftp://cdn.example/x"],
-  ])("but not from %s to %s", (from, to) => {
-    expect(why(from, to)).toEqual(expect.any(String));
   });
 });

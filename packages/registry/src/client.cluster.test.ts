@@ -14,7 +14,7 @@ describe("a real registry", () => {
     ["a Docker list", anImage("team/app:1").platforms("linux/amd64", "linux/s390x").docker(), 1],
     ["a Docker manifest", anImage("team/app:1").platforms("linux/arm64").docker(), 2],
     [
-      "an index with everything",
+      "an index with all",
       anImage("team/app:1").withAttestation().withArtifact().withoutPlatform("linux/arm64"),
       1,
     ],

@@ -7,10 +7,9 @@ describe("a registry in trouble", () => {
   it("is left alone after 5 failures in a row, then asked once, and opened again by an answer", async () => {
     await using test = bench();
     for (let index = 0; index < 5; index += 1) {
-      const wanted = test.want(`a.io/x:${index}`, { namespace: `of-${index % 2}` });
-      await asked(test.reader);
-      test.reader.next().fail("unreachable");
-      await wanted;
+      await test.ask(`a.io/x:${index}`, (request) => request.fail("unreachable"), {
+        namespace: `of-${index % 2}`,
+      });
     }
     await test.want("a.io/other");
     expect(test.reader.counts.read).toBe(5);
@@ -19,10 +18,7 @@ describe("a registry in trouble", () => {
       error: { kind: "suspended", registry: "a.io" },
       retryAt: START + 30 * SECOND,
     });
-    const elsewhere = test.want("b.io/other");
-    await asked(test.reader);
-    test.reader.next().answer(aDigest("a"));
-    await elsewhere;
+    await test.ask("b.io/other", (request) => request.answer(aDigest("a")));
 
     test.pass(30 * SECOND);
     const probe = test.want("a.io/other");
@@ -34,10 +30,7 @@ describe("a registry in trouble", () => {
     test.reader.next().answer(aDigest("a"));
     await probe;
     test.pass(SECOND);
-    const third = test.want("a.io/third");
-    await asked(test.reader);
-    test.reader.next().answer(aDigest("b"));
-    await third;
+    await test.ask("a.io/third", (request) => request.answer(aDigest("b")));
     expect(test.look("a.io/third")).toMatchObject({ state: "known" });
   });
 
@@ -58,31 +51,12 @@ describe("a registry in trouble", () => {
 
   it("A-B5 429 stops all questions of that namespace and credential to it for as long as it asks", async () => {
     await using test = bench();
-    const wanted = test.want("a.io/x");
-    await asked(test.reader);
-    test.reader.next().fail("rateLimited", 90 * SECOND);
-    await wanted;
+    await test.ask("a.io/x", (request) => request.fail("rateLimited", 90 * SECOND));
     await test.want("a.io/y");
     expect(test.reader.counts.read).toBe(1);
     expect(test.look("a.io/y")).toMatchObject({ error: { kind: "suspended" }, retryAt: START + 90 * SECOND });
     test.pass(90 * SECOND);
-    const again = test.want("a.io/y");
-    await asked(test.reader);
-    test.reader.next().answer(aDigest("a"));
-    await again;
-  });
-
-  it("hosts that swallow requests leave most turns of their own namespace to registries that answer", async () => {
-    await using test = bench();
-    await test.learn("good.io/x:0", aDigest("a"));
-    for (let index = 0; index < 100; index += 1) void test.want(`hole${index}.example.com/x`);
-    await settle();
-    expect(test.reader.pending).toHaveLength(4);
-    const wanted = test.want("good.io/x:1");
-    await settle();
-    test.reader.pending.find(({ registry }) => registry === "good.io")?.answer(aDigest("b"));
-    await wanted;
-    expect(test.look("good.io/x:1")).toMatchObject({ state: "known" });
+    await test.ask("a.io/y", (request) => request.answer(aDigest("a")));
   });
 });
 
@@ -103,17 +77,6 @@ describe("S-2 a namespace that floods", () => {
     expect(test.look("a.io/mine", { namespace: "victim" })).toMatchObject({ state: "known" });
   });
 
-  it("with a name that others need, behind many others of its own, has nobody wait for its turn", async () => {
-    await using test = bench();
-    for (let index = 0; index < 100; index += 1) void test.want(`a.io/evil:${index}`, { namespace: "evil" });
-    void test.want("a.io/popular", { namespace: "evil" });
-    void test.want("a.io/popular", { namespace: "victim", scope: "victim" });
-    await asked(test.reader);
-    test.reader.next().answer(aDigest("a"));
-    await settle();
-    expect(pendingNames(test)).toContain("a.io/popular:latest");
-  });
-
   it.each([
     ["hosts that never answer", false],
     ["hosts that answered a 404, and do not answer any more", true],
@@ -124,10 +87,7 @@ describe("S-2 a namespace that floods", () => {
       const hosts = Array.from({ length: 300 }, (_, index) => `slow${index}.example`);
       if (answersFirst) {
         for (const host of hosts) {
-          const wanted = test.want(`${host}/none`, { namespace: "evil" });
-          await asked(test.reader);
-          test.reader.next().fail("notFound");
-          await wanted;
+          await test.ask(`${host}/none`, (request) => request.fail("notFound"), { namespace: "evil" });
         }
       }
       for (const host of hosts) void test.want(`${host}/x`, { namespace: "evil" });
@@ -180,96 +140,90 @@ describe("S-2 a namespace that floods", () => {
   });
 });
 
-describe("bounds", () => {
-  it("facts: the one that was used longest ago goes, and is only asked for again", async () => {
-    await using test = bench({ maxFacts: 2 });
-    const [one, two, three] = ["1", "2", "3"].map((digit) => `a.io/x@${aDigest(digit)}`);
-    await test.learn(`${one}`, aDigest("1"));
-    await test.learn(`${two}`, aDigest("2"));
-    expect(test.look(`${one}`)).toMatchObject({ state: "known" });
-    await test.learn(`${three}`, aDigest("3"));
-    expect([...test.store.entries()].map(({ name }) => name)).toEqual([one, three]);
-    expect(test.look(`${two}`)).toEqual({ state: "unknown" });
-    await test.learn(`${two}`, aDigest("2"));
-    expect(test.look(`${two}`)).toMatchObject({ state: "known" });
-  });
-
-  it("questions: the newcomer is told to come back, and those that wait keep their place", async () => {
-    await using test = bench({ maxWaiting: 4 });
-    const [one, two] = [test.want("a.io/x:1"), test.want("a.io/x:2")];
-    await test.want("a.io/x:3");
-    expect(test.look("a.io/x:3")).toMatchObject({
-      state: "failed",
-      error: { kind: "suspended" },
-      retryAt: START + 5 * SECOND,
-    });
-    expect(test.look("a.io/x:3", { scope: "another" })).toEqual({ state: "unknown" });
-    await asked(test.reader);
-    while (test.reader.pending.length > 0) test.reader.next().answer(aDigest("a"));
-    await Promise.all([one, two]);
-    expect(test.look("a.io/x:2")).toMatchObject({ state: "known" });
-  });
+it("facts are bounded: the one that was used longest ago goes, and is only asked for again", async () => {
+  await using test = bench({ maxFacts: 2 });
+  const [one, two, three] = ["1", "2", "3"].map((digit) => `a.io/x@${aDigest(digit)}`);
+  await test.learn(`${one}`, aDigest("1"));
+  await test.learn(`${two}`, aDigest("2"));
+  expect(test.look(`${one}`)).toMatchObject({ state: "known" });
+  await test.learn(`${three}`, aDigest("3"));
+  expect([...test.store.entries()].map(({ name }) => name)).toEqual([one, three]);
+  expect(test.look(`${two}`)).toEqual({ state: "unknown" });
+  await test.learn(`${two}`, aDigest("2"));
+  expect(test.look(`${two}`)).toMatchObject({ state: "known" });
 });
 
-describe("what outlives the process", () => {
-  it("goes out and comes in, and a restart asks nothing", async () => {
-    await using before = bench();
-    await before.learn("nginx:1", aDigest("a"), ["amd64", "arm64"]);
-    const stored: unknown = JSON.parse(JSON.stringify([...before.store.entries()]));
-    await using after = bench();
-    after.pass(HOUR);
-    expect(after.store.restore(Array.isArray(stored) ? stored : [])).toEqual({ taken: 2, refused: 0 });
-    expect(after.look("nginx:1")).toEqual(before.look("nginx:1"));
-    await after.want("nginx:1");
-    expect(after.reader.counts).toEqual({ read: 0, digestOf: 0 });
-    expect(after.told).toEqual([`docker.io/library/nginx@${aDigest("a")}`, "docker.io/library/nginx:1"]);
-    // It is an hour old, and not new.
-    after.pass(5 * HOUR);
-    expect(after.look("nginx:1")).toEqual({ state: "unknown" });
+it("questions are bounded: the newcomer is told to come back, and those that wait keep their place", async () => {
+  await using test = bench({ maxWaiting: 4 });
+  const [one, two] = [test.want("a.io/x:1"), test.want("a.io/x:2")];
+  await test.want("a.io/x:3");
+  expect(test.look("a.io/x:3")).toMatchObject({
+    state: "failed",
+    error: { kind: "suspended" },
+    retryAt: START + 5 * SECOND,
   });
-
-  it("the newer of two stands, and a date in the future is now", async () => {
-    await using test = bench();
-    const fact = (digest: string, at: number): object => ({ name: "a.io/x:1", ...imageFacts(digest), at });
-    expect(test.store.restore([fact(aDigest("1"), START - 100)])).toEqual({ taken: 1, refused: 0 });
-    expect(test.store.restore([fact(aDigest("2"), START - 200)])).toEqual({ taken: 0, refused: 0 });
-    expect(test.store.restore([fact(aDigest("3"), START - 50)])).toEqual({ taken: 1, refused: 0 });
-    expect(test.store.restore([fact(aDigest("4"), START + 10_000 * HOUR)])).toEqual({ taken: 1, refused: 0 });
-    expect(test.look("a.io/x:1")).toMatchObject({ at: START, facts: { digest: aDigest("4") } });
-    test.pass(6 * HOUR);
-    expect(test.look("a.io/x:1")).toEqual({ state: "unknown" });
-  });
+  expect(test.look("a.io/x:3", { scope: "another" })).toEqual({ state: "unknown" });
+  await asked(test.reader);
+  while (test.reader.pending.length > 0) test.reader.next().answer(aDigest("a"));
+  await Promise.all([one, two]);
+  expect(test.look("a.io/x:2")).toMatchObject({ state: "known" });
 });
 
-describe("its end", () => {
-  it("gives up what is on its way and what waits, and asks nothing more", async () => {
-    const test = bench({ turns: { total: 1 } });
-    const wanted = [test.want("a.io/x:1"), test.want("a.io/x:2")];
-    await asked(test.reader);
-    await test.store[Symbol.asyncDispose]();
-    await Promise.all(wanted);
-    expect(test.reader.pending).toEqual([]);
-    await test.want("a.io/x:3");
-    expect(test.reader.counts.read).toBe(1);
-    expect(test.look("a.io/x:1")).toEqual({ state: "unknown" });
-    expect(test.told).toEqual([]);
-  });
+it("what outlives the process goes out and comes in, and a restart asks nothing", async () => {
+  await using before = bench();
+  await before.learn("nginx:1", aDigest("a"), ["amd64", "arm64"]);
+  const stored: unknown = JSON.parse(JSON.stringify([...before.store.entries()]));
+  await using after = bench();
+  after.pass(HOUR);
+  expect(after.store.restore(Array.isArray(stored) ? stored : [])).toEqual({ taken: 2, refused: 0 });
+  expect(after.look("nginx:1")).toEqual(before.look("nginx:1"));
+  await after.want("nginx:1");
+  expect(after.reader.counts).toEqual({ read: 0, digestOf: 0 });
+  expect(after.told).toEqual([`docker.io/library/nginx@${aDigest("a")}`, "docker.io/library/nginx:1"]);
+  // It is an hour old, and not new.
+  after.pass(5 * HOUR);
+  expect(after.look("nginx:1")).toEqual({ state: "unknown" });
+});
 
-  it("a listener that throws or has left keeps nobody from being told", async () => {
-    const failed: unknown[] = [];
-    await using test = bench({ observer: { listenerFailed: (error) => failed.push(error) } });
-    const gone: string[] = [];
-    const broken = new Error("broken listener");
-    const subscription = test.store.subscribe((name) => gone.push(name));
-    test.store.subscribe(() => {
-      throw broken;
-    });
-    const last: string[] = [];
-    test.store.subscribe((name) => last.push(name));
-    subscription[Symbol.dispose]();
-    await test.learn(`a.io/x@${aDigest("a")}`, aDigest("a"));
-    expect(failed).toEqual([broken]);
-    expect(gone).toEqual([]);
-    expect(last).toEqual([`a.io/x@${aDigest("a")}`]);
+it("of what outlives the process the newer of two stands, and a date in the future is now", async () => {
+  await using test = bench();
+  const fact = (digest: string, at: number): object => ({ name: "a.io/x:1", ...imageFacts(digest), at });
+  expect(test.store.restore([fact(aDigest("1"), START - 100)])).toEqual({ taken: 1, refused: 0 });
+  expect(test.store.restore([fact(aDigest("2"), START - 200)])).toEqual({ taken: 0, refused: 0 });
+  expect(test.store.restore([fact(aDigest("3"), START - 50)])).toEqual({ taken: 1, refused: 0 });
+  expect(test.store.restore([fact(aDigest("4"), START + 10_000 * HOUR)])).toEqual({ taken: 1, refused: 0 });
+  expect(test.look("a.io/x:1")).toMatchObject({ at: START, facts: { digest: aDigest("4") } });
+  test.pass(6 * HOUR);
+  expect(test.look("a.io/x:1")).toEqual({ state: "unknown" });
+});
+
+it("the end gives up what is on its way and what waits, and asks nothing more", async () => {
+  const test = bench({ turns: { total: 1 } });
+  const wanted = [test.want("a.io/x:1"), test.want("a.io/x:2")];
+  await asked(test.reader);
+  await test.store[Symbol.asyncDispose]();
+  await Promise.all(wanted);
+  expect(test.reader.pending).toEqual([]);
+  await test.want("a.io/x:3");
+  expect(test.reader.counts.read).toBe(1);
+  expect(test.look("a.io/x:1")).toEqual({ state: "unknown" });
+  expect(test.told).toEqual([]);
+});
+
+it("a listener that throws or has left keeps nobody from being told", async () => {
+  const failed: unknown[] = [];
+  await using test = bench({ observer: { listenerFailed: (error) => failed.push(error) } });
+  const gone: string[] = [];
+  const broken = new Error("broken listener");
+  const subscription = test.store.subscribe((name) => gone.push(name));
+  test.store.subscribe(() => {
+    throw broken;
   });
+  const last: string[] = [];
+  test.store.subscribe((name) => last.push(name));
+  subscription[Symbol.dispose]();
+  await test.learn(`a.io/x@${aDigest("a")}`, aDigest("a"));
+  expect(failed).toEqual([broken]);
+  expect(gone).toEqual([]);
+  expect(last).toEqual([`a.io/x@${aDigest("a")}`]);
 });

@@ -5,24 +5,6 @@ import { aDigest, imageFacts } from "./testing/scripted-reader.ts";
 import type { RegistryCredential } from "./types.ts";
 
 describe("A-B5 one request for many questions", () => {
-  it("200 pods of one image in 200 namespaces are one read, and then none", async () => {
-    await using test = bench();
-    const wanted = Array.from({ length: 200 }, (_, index) => test.want("nginx:1", { scope: `ns-${index}` }));
-    await asked(test.reader);
-    expect(test.reader.pending).toHaveLength(1);
-    test.reader.next().answer(aDigest("a"), ["amd64", "arm64"]);
-    await Promise.all(wanted);
-    for (const scope of ["ns-0", "ns-199", "another"]) {
-      expect(test.look("nginx:1", { scope })).toEqual({
-        state: "known",
-        facts: imageFacts(aDigest("a"), ["amd64", "arm64"]),
-        at: START,
-      });
-      await test.want("nginx:1", { scope });
-    }
-    expect(test.reader.counts).toEqual({ read: 1, digestOf: 0 });
-  });
-
   it("the same question is the same promise, and credentials are asked for once", async () => {
     await using test = bench();
     let times = 0;
@@ -45,21 +27,6 @@ describe("A-B5 one request for many questions", () => {
     expect(test.look(`ghcr.io/a/b:other@${aDigest("a")}`)).toMatchObject({ state: "known" });
     expect(test.look(`ghcr.io/a/c@${aDigest("a")}`)).toEqual({ state: "unknown" });
     expect(test.told).toEqual([`ghcr.io/a/b@${aDigest("a")}`, "ghcr.io/a/b:1"]);
-  });
-
-  it("at most 4 to one registry and 16 in all are on their way, and the others follow", async () => {
-    await using test = bench({ turns: { unproven: 16 } });
-    const images = Array.from({ length: 60 }, (_, index) => `r${index % 5}.example.com/image:${index}`);
-    const wanted = images.map((image, index) => test.want(image, { namespace: `ns-${index}` }));
-    await asked(test.reader);
-    while (test.reader.pending.length > 0) {
-      test.reader.next().answer(aDigest("a"));
-      await settle();
-    }
-    await Promise.all(wanted);
-    expect(test.reader.counts.read).toBe(60);
-    expect(test.reader.mostAtOnce).toBe(16);
-    expect(test.reader.mostPerRegistry).toBe(4);
   });
 });
 
@@ -98,10 +65,7 @@ describe("A-B5 how long facts are good for", () => {
     await test.learn("nginx:1", aDigest("a"), ["amd64"]);
     await test.learn("nginx:2", aDigest("b"), ["arm64"]);
     test.pass(6 * HOUR);
-    const one = test.want("nginx:1");
-    await asked(test.reader);
-    test.reader.next().answer(aDigest("b"));
-    await one;
+    await test.ask("nginx:1", (request) => request.answer(aDigest("b")));
     expect(test.look("nginx:1")).toMatchObject({ facts: imageFacts(aDigest("b"), ["arm64"]) });
     const two = test.want("nginx:2");
     await asked(test.reader);
@@ -131,10 +95,7 @@ describe("A-B5 how long facts are good for", () => {
       await using test = bench();
       await test.learn("nginx", aDigest("a"));
       test.pass(6 * HOUR);
-      const wanted = test.want("nginx", { pull: "Always" });
-      await asked(test.reader);
-      test.reader.next().fail(kind);
-      await wanted;
+      await test.ask("nginx", (request) => request.fail(kind), { pull: "Always" });
       expect(test.look("nginx", { pull: "Always" })).toMatchObject({ state: "known", at: START });
       expect(test.look("nginx")).toMatchObject({ state: "known", at: START });
       test.pass(60 * SECOND);
@@ -146,10 +107,7 @@ describe("A-B5 how long facts are good for", () => {
     await using test = bench();
     await test.learn("nginx", aDigest("a"));
     test.pass(6 * HOUR);
-    const wanted = test.want("nginx");
-    await asked(test.reader);
-    test.reader.next().fail("notFound");
-    await wanted;
+    await test.ask("nginx", (request) => request.fail("notFound"));
     expect(test.look("nginx")).toMatchObject({ state: "failed", error: { kind: "notFound" } });
   });
 });
@@ -166,10 +124,7 @@ describe("failures", () => {
   ] as const)("%s stands for %j seconds, and nobody is asked meanwhile", async (kind, waits) => {
     await using test = bench();
     for (const seconds of waits) {
-      const wanted = test.want("nginx");
-      await asked(test.reader);
-      test.reader.next().fail(kind);
-      await wanted;
+      await test.ask("nginx", (request) => request.fail(kind));
       const answer = test.look("nginx");
       expect(answer).toMatchObject({ state: "failed", error: { kind } });
       const { at, retryAt } = answer.state === "failed" ? answer : { at: 0, retryAt: 0 };
@@ -185,10 +140,7 @@ describe("failures", () => {
 
   it("are spread by up to a fifth, never sooner", async () => {
     await using test = bench({ random: () => 0.999 });
-    const wanted = test.want("nginx");
-    await asked(test.reader);
-    test.reader.next().fail("notFound");
-    await wanted;
+    await test.ask("nginx", (request) => request.fail("notFound"));
     test.pass(71 * SECOND);
     expect(test.look("nginx")).toMatchObject({ state: "failed" });
     test.pass(SECOND);
@@ -200,19 +152,13 @@ describe("failures", () => {
     [5 * HOUR, HOUR],
   ])("Retry-After of %i ms is heard for %i ms, also of a server that is down", async (asks, heard) => {
     await using test = bench();
-    const wanted = test.want("nginx");
-    await asked(test.reader);
-    test.reader.next().fail("serverError", asks);
-    await wanted;
+    await test.ask("nginx", (request) => request.fail("serverError", asks));
     expect(test.look("nginx")).toMatchObject({ retryAt: START + heard });
   });
 
   it("a name that is none is never asked for again", async () => {
     await using test = bench();
-    const wanted = test.want("nginx");
-    await asked(test.reader);
-    test.reader.next().fail("invalidName");
-    await wanted;
+    await test.ask("nginx", (request) => request.fail("invalidName"));
     test.pass(10_000 * HOUR);
     const answer = test.look("nginx");
     expect(answer).toMatchObject({ state: "failed", error: { kind: "invalidName" } });
@@ -221,13 +167,7 @@ describe("failures", () => {
 
   it("go on being told while the image is asked for again, however long that takes, and else are forgotten", async () => {
     await using test = bench();
-    const fail = async (): Promise<void> => {
-      const wanted = test.want("nginx");
-      await asked(test.reader);
-      test.reader.next().fail("unreachable");
-      await wanted;
-    };
-    await fail();
+    await test.ask("nginx", (request) => request.fail("unreachable"));
     test.pass(5 * SECOND);
     const again = test.want("nginx");
     await asked(test.reader);
@@ -249,27 +189,18 @@ describe("failures", () => {
   it("that come rarely do not add up", async () => {
     await using test = bench();
     for (const wait of [5, 5, 5]) {
-      const wanted = test.want("nginx");
-      await asked(test.reader);
-      test.reader.next().fail("unreachable");
-      await wanted;
+      await test.ask("nginx", (request) => request.fail("unreachable"));
       expect(test.look("nginx")).toMatchObject({ retryAt: expect.any(Number) });
       test.pass(wait * 2 * SECOND);
     }
-    const wanted = test.want("nginx");
-    await asked(test.reader);
-    test.reader.next().fail("unreachable");
-    await wanted;
+    await test.ask("nginx", (request) => request.fail("unreachable"));
     test.pass(5 * SECOND);
     expect(test.look("nginx")).toEqual({ state: "unknown" });
   });
 
   it("of a reader that breaks its promise are told without what it threw", async () => {
     await using test = bench();
-    const wanted = test.want("nginx");
-    await asked(test.reader);
-    test.reader.next().throw(new TypeError("Bearer s3cret"));
-    await wanted;
+    await test.ask("nginx", (request) => request.throw(new TypeError("Bearer s3cret")));
     const answer = test.look("nginx");
     expect(answer).toMatchObject({ state: "failed", error: { kind: "unreachable" } });
     expect(
@@ -302,59 +233,6 @@ describe("who asks", () => {
       expect(test.look("a.io/private", { scope: "bob" })).toMatchObject({ state: "known" });
     },
   );
-
-  it("500 namespaces without a credential are one request that is refused, not 500", async () => {
-    await using test = bench();
-    const scopes = Array.from({ length: 500 }, (_, index) => `ns-${index}`);
-    const wanted = scopes.map((scope) => test.want("a.io/private", { scope }));
-    await asked(test.reader);
-    test.reader.next().fail("unauthorized");
-    await Promise.all(wanted);
-    expect(test.reader.counts.read).toBe(1);
-    for (const scope of scopes)
-      expect(test.look("a.io/private", { scope })).toMatchObject({ state: "failed" });
-  });
-
-  it.each([
-    "rateLimited",
-    "unauthorized",
-    "forbidden",
-    "notFound",
-    "malformed",
-    "noPlatform",
-    "unreachable",
-    "serverError",
-  ] as const)("S-3 %s with one credential, or with none, is told to no other", async (kind) => {
-    for (const credentials of [[bob], []]) {
-      await using test = bench();
-      const evil = test.want("a.io/victim", { scope: "evil", credentials });
-      await asked(test.reader);
-      test.reader.next().fail(kind, 4_159 * SECOND);
-      await evil;
-      for (const image of ["a.io/victim", "a.io/other"]) {
-        const wanted = test.want(image, { scope: "ada", credentials: [ada] });
-        await asked(test.reader);
-        test.reader.next().answer(aDigest("a"));
-        await wanted;
-        expect(test.look(image, { scope: "ada" })).toMatchObject({ state: "known" });
-      }
-    }
-  });
-
-  it("S-3 100 images that break their connections in one namespace close the registry for no other", async () => {
-    await using test = bench();
-    for (let index = 0; index < 100; index += 1) {
-      const wanted = test.want(`a.io/evil:${index}`, { scope: `evil-${index}`, namespace: "evil" });
-      await asked(test.reader);
-      test.reader.next().fail("unreachable");
-      await wanted;
-    }
-    const wanted = test.want("a.io/victim", { scope: "ada" });
-    await asked(test.reader);
-    test.reader.next().answer(aDigest("a"));
-    await wanted;
-    expect(test.look("a.io/victim", { scope: "ada" })).toMatchObject({ state: "known" });
-  });
 
   it("credentials that cannot be read fail their scope only, soon to be tried again, and are not quoted", async () => {
     await using test = bench();

@@ -5,21 +5,20 @@ import { factName, parseStoredFact } from "./stored-fact.ts";
 import { aDigest, imageFacts } from "./testing/scripted-reader.ts";
 
 const digest = aDigest("a");
+const on = (architecture: string): object => ({ os: "linux", architecture });
 const fact = {
   name: "docker.io/library/nginx:1",
   ...imageFacts(digest, ["amd64", "arm64"]),
   at: 1_767_225_600_000,
 };
 
-describe("factName", () => {
-  it.each([
-    ["nginx", "docker.io/library/nginx:latest"],
-    ["index.docker.io/library/nginx:latest", "docker.io/library/nginx:latest"],
-    [`nginx@${digest}`, `docker.io/library/nginx@${digest}`],
-    [`nginx:1.25@${digest}`, `docker.io/library/nginx@${digest}`],
-  ])("%s: %s", (image, name) => {
-    expect(factName(parseReference(image))).toBe(name);
-  });
+it.each([
+  ["nginx", "docker.io/library/nginx:latest"],
+  ["index.docker.io/library/nginx:latest", "docker.io/library/nginx:latest"],
+  [`nginx@${digest}`, `docker.io/library/nginx@${digest}`],
+  [`nginx:1.25@${digest}`, `docker.io/library/nginx@${digest}`],
+])("factName %s: %s", (image, name) => {
+  expect(factName(parseReference(image))).toBe(name);
 });
 
 describe("parseStoredFact", () => {
@@ -50,25 +49,13 @@ describe("parseStoredFact", () => {
     ["a date that is text", { ...fact, at: "2026-01-01" }],
     ["a date before 1970", { ...fact, at: -1 }],
     ["no platforms", { ...fact, platforms: undefined }],
-    [
-      "1,001 platforms",
-      {
-        ...fact,
-        platforms: Array.from({ length: 1_001 }, (_, at) => ({ os: "linux", architecture: `a${at}` })),
-      },
-    ],
+    ["1,001 platforms", { ...fact, platforms: Array.from({ length: 1_001 }, (_, at) => on(`a${at}`)) }],
     ["a platform twice", { ...fact, platforms: [...fact.platforms, ...fact.platforms] }],
     ["a platform without an architecture", { ...fact, platforms: [{ os: "linux" }] }],
     ["a platform without an os", { ...fact, platforms: [{ architecture: "amd64" }] }],
-    [
-      "an architecture that no label can hold",
-      { ...fact, platforms: [{ os: "linux", architecture: "a b" }] },
-    ],
-    ["an architecture by another name", { ...fact, platforms: [{ os: "linux", architecture: "x86_64" }] }],
-    [
-      "a variant that says nothing",
-      { ...fact, platforms: [{ os: "linux", architecture: "arm64", variant: "v8" }] },
-    ],
+    ["an architecture that no label can hold", { ...fact, platforms: [on("a b")] }],
+    ["an architecture by another name", { ...fact, platforms: [on("x86_64")] }],
+    ["a variant that says nothing", { ...fact, platforms: [{ ...on("arm64"), variant: "v8" }] }],
     ["a platform that is none", { ...fact, platforms: [null] }],
   ])("refuses %s", (_, value) => {
     expect(parseStoredFact(value)).toBeUndefined();

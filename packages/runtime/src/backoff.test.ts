@@ -52,25 +52,23 @@ describe("KeyedBackoff", () => {
   });
 });
 
-describe("reconnectDelay", () => {
-  it("stays between the base and the cap, and under three times the wait before", () => {
-    fc.assert(
-      fc.property(fc.array(unit, { maxLength: 40 }), (randoms) => {
-        let previous: number | undefined;
-        for (const value of randoms) {
-          const delay = reconnectDelay(previous, { random: () => value });
-          expect(delay).toBeGreaterThanOrEqual(200);
-          expect(delay).toBeLessThanOrEqual(Math.min(30_000, 3 * (previous ?? 200)));
-          previous = delay;
-        }
-      }),
-    );
-  });
+it("reconnectDelay stays between the base and the cap, and under three times the wait before", () => {
+  fc.assert(
+    fc.property(fc.array(unit, { maxLength: 40 }), (randoms) => {
+      let previous: number | undefined;
+      for (const value of randoms) {
+        const delay = reconnectDelay(previous, { random: () => value });
+        expect(delay).toBeGreaterThanOrEqual(200);
+        expect(delay).toBeLessThanOrEqual(Math.min(30_000, 3 * (previous ?? 200)));
+        previous = delay;
+      }
+    }),
+  );
+});
 
-  it("reaches the cap while the server stays away, and starts small after a success", () => {
-    let delay: number | undefined;
-    for (let i = 0; i < 20; i++) delay = reconnectDelay(delay, { random: () => 0.99 });
-    expect(delay).toBe(30_000);
-    expect(reconnectDelay(undefined, { random: () => 0.99 })).toBeLessThan(600);
-  });
+it("reconnectDelay reaches the cap while the server stays away, and starts small after a success", () => {
+  let delay: number | undefined;
+  for (let i = 0; i < 20; i++) delay = reconnectDelay(delay, { random: () => 0.99 });
+  expect(delay).toBe(30_000);
+  expect(reconnectDelay(undefined, { random: () => 0.99 })).toBeLessThan(600);
 });

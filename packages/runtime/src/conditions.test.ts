@@ -79,11 +79,9 @@ describe("withoutConditions", () => {
   });
 });
 
-describe("isConditionTrue", () => {
-  it("asks for status True of this generation", () => {
-    expect(isConditionTrue([ready], "Ready", 2)).toBe(true);
-    expect(isConditionTrue([ready], "Ready", 3)).toBe(false);
-    expect(isConditionTrue([{ ...ready, status: "Unknown" }], "Ready")).toBe(false);
-    expect(isConditionTrue(undefined, "Ready")).toBe(false);
-  });
+it("isConditionTrue asks for status True of this generation", () => {
+  expect(isConditionTrue([ready], "Ready", 2)).toBe(true);
+  expect(isConditionTrue([ready], "Ready", 3)).toBe(false);
+  expect(isConditionTrue([{ ...ready, status: "Unknown" }], "Ready")).toBe(false);
+  expect(isConditionTrue(undefined, "Ready")).toBe(false);
 });

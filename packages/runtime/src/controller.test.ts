@@ -94,41 +94,28 @@ describe("a controller", () => {
     expect([test.results("requeue"), test.results("success")]).toEqual([2, 1]);
   });
 
+  const [doubling, slowly] = [
+    [0, 25, 75, 175],
+    [0, 300_000, 600_000, 900_000],
+  ];
+  const busy: ApiFailure = { kind: "tooManyRequests", causes: [] };
+  const held = new SharedFailure(apiError({ kind: "forbidden" }), 5_000);
+
   it.each([
-    ["doubling from the base", new Error("bug"), [0, 25, 75, 175], "error"],
-    ["doubling from the base", apiError({ kind: "timeout", afterMs: 1 }), [0, 25, 75, 175], "error"],
-    [
-      "no sooner than the server asked",
-      apiError({ kind: "tooManyRequests", causes: [] }, { retryAfterMs: 80 }),
-      [0, 80, 160, 260],
-      "error",
-    ],
+    ["doubling from the base", new Error("bug"), doubling, "error"],
+    ["doubling from the base", apiError({ kind: "timeout", afterMs: 1 }), doubling, "error"],
+    ["no sooner than the server asked", apiError(busy, { retryAfterMs: 80 }), [0, 80, 160, 260], "error"],
     ["soon after a conflict", apiError({ kind: "conflict", causes: [] }), [0, 10, 30, 70], "requeue"],
+    ["slowly when the content is refused", apiError({ kind: "invalid", causes: [] }), slowly, "terminal"],
+    ["doubling from the base", apiError({ kind: "forbidden" }), doubling, "error"],
     [
-      "slowly when the content is refused",
-      apiError({ kind: "invalid", causes: [] }),
-      [0, 300_000, 600_000, 900_000],
-      "terminal",
-    ],
-    ["doubling from the base", apiError({ kind: "forbidden" }), [0, 25, 75, 175], "error"],
-    [
-      "I-15 when the guard of the client says, and not later each time",
-      new SharedFailure(apiError({ kind: "forbidden" }), 5_000),
+      "I-15 when the guard of the client says, not later each time",
+      held,
       [0, 5_000, 10_000, 15_000],
       "error",
     ],
-    [
-      "slowly when terminal",
-      new TerminalError("the policy is wrong"),
-      [0, 300_000, 600_000, 900_000],
-      "terminal",
-    ],
-    [
-      "as any failure when its own signal cut it off",
-      apiError({ kind: "aborted" }),
-      [0, 25, 75, 175],
-      "error",
-    ],
+    ["slowly when terminal", new TerminalError("the policy is wrong"), slowly, "terminal"],
+    ["as any failure when its own signal cut it off", apiError({ kind: "aborted" }), doubling, "error"],
   ])("retries a failure %s: %s", async (_how, error, times, result) => {
     const seen: number[] = [];
     const clock = createVirtualClock();

@@ -114,18 +114,6 @@ describe("EventRecorder", () => {
     ]);
   });
 
-  it("creates a series anew when the server has forgotten it", async () => {
-    const { client, sent } = line(["ok", { kind: "notFound" }]);
-    await using r = recording(client);
-    r.recorder.record(gated);
-    await r.clock.advance(1);
-    r.recorder.record(gated);
-    await r.clock.advance(11_000);
-    expect(sent.map(({ verb }) => verb)).toEqual(["create", "patch", "create"]);
-    expect(sent[2]?.body).toMatchObject({ series: { count: 2 } });
-    expect(r.recorder.dropped).toBe(0);
-  });
-
   it("waits while the server cannot be reached, then writes everything once", async () => {
     const { client, sent } = line([{ kind: "unreachable" }, { kind: "unreachable" }]);
     await using r = recording(client);

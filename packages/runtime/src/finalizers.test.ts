@@ -6,18 +6,17 @@ const ours = "berth.dev/ground";
 const bare = { metadata: { name: "a", ...guard } };
 const both = { metadata: { ...bare.metadata, finalizers: ["x/first", ours, "x/last"] } };
 
+const patchTo = (finalizers: readonly string[]) => ({
+  type: "merge",
+  body: { metadata: { ...guard, finalizers } },
+});
+
 describe("finalizers", () => {
   it("adds one behind those of others, bound to the version that was read", () => {
     const object = { metadata: { ...bare.metadata, finalizers: ["x/first"] } };
     const finalizers = ["x/first", ours];
-    expect(addFinalizer(object, ours)).toEqual({
-      type: "merge",
-      body: { metadata: { ...guard, finalizers } },
-    });
-    expect(addFinalizer(bare, ours)).toEqual({
-      type: "merge",
-      body: { metadata: { ...guard, finalizers: [ours] } },
-    });
+    expect(addFinalizer(object, ours)).toEqual(patchTo(finalizers));
+    expect(addFinalizer(bare, ours)).toEqual(patchTo([ours]));
   });
 
   it("adds nothing when it is there, or when the object is being deleted", () => {
@@ -29,17 +28,11 @@ describe("finalizers", () => {
 
   it("removes only its own, also as the last one and while being deleted", () => {
     const finalizers = ["x/first", "x/last"];
-    expect(removeFinalizer(both, ours)).toEqual({
-      type: "merge",
-      body: { metadata: { ...guard, finalizers } },
-    });
+    expect(removeFinalizer(both, ours)).toEqual(patchTo(finalizers));
     const last = {
       metadata: { ...bare.metadata, finalizers: [ours], deletionTimestamp: "2026-01-01T00:00:00Z" },
     };
-    expect(removeFinalizer(last, ours)).toEqual({
-      type: "merge",
-      body: { metadata: { ...guard, finalizers: [] } },
-    });
+    expect(removeFinalizer(last, ours)).toEqual(patchTo([]));
     expect(removeFinalizer(bare, ours)).toBeUndefined();
   });
 

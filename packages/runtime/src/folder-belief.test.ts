@@ -14,7 +14,7 @@ function snapshot(
 
 function after(
   before: FolderSnapshot,
-  steps: readonly (readonly [nowMs: number, read: FolderSnapshot])[],
+  ...steps: readonly (readonly [nowMs: number, read: FolderSnapshot])[]
 ): Belief {
   let belief: Belief = { snapshot: before, doubts: new Map(), recheckAfterMs: Number.POSITIVE_INFINITY };
   for (const [nowMs, read] of steps) {
@@ -25,48 +25,35 @@ function after(
 
 describe("believe", () => {
   it("keeps the last text of a file that is empty now, beside what else changed, and asks again", () => {
-    const belief = after(snapshot({ a: "1" }), [[0, snapshot({ a: "", b: "2" })]]);
+    const belief = after(snapshot({ a: "1" }), [0, snapshot({ a: "", b: "2" })]);
     expect(sameSnapshot(belief.snapshot, snapshot({ a: "1", b: "2" }))).toBe(true);
     expect(belief.recheckAfterMs).toBe(1000);
   });
 
   it("believes empty after it has lasted, and starts over when text was seen in between", () => {
     const empty = snapshot({ a: "" });
-    expect(
-      after(snapshot({ a: "1" }), [
-        [0, empty],
-        [1000, empty],
-      ]).snapshot.files.get("a")?.text,
-    ).toBe("");
-    const flapping = after(snapshot({ a: "1" }), [
-      [0, empty],
-      [600, snapshot({ a: "2" })],
-      [1100, empty],
-    ]);
+    const lasting = after(snapshot({ a: "1" }), [0, empty], [1000, empty]);
+    expect(lasting.snapshot.files.get("a")?.text).toBe("");
+    const flapping = after(snapshot({ a: "1" }), [0, empty], [600, snapshot({ a: "2" })], [1100, empty]);
     expect(flapping.snapshot.files.get("a")?.text).toBe("2");
     expect(flapping.recheckAfterMs).toBe(1000);
   });
 
   it("believes that a file is gone after a shorter time", () => {
     const gone = snapshot({});
-    expect(after(snapshot({ a: "1" }), [[0, gone]]).snapshot.files.size).toBe(1);
-    expect(
-      after(snapshot({ a: "1" }), [
-        [0, gone],
-        [100, gone],
-      ]).snapshot.files.size,
-    ).toBe(0);
+    expect(after(snapshot({ a: "1" }), [0, gone]).snapshot.files.size).toBe(1);
+    expect(after(snapshot({ a: "1" }), [0, gone], [100, gone]).snapshot.files.size).toBe(0);
   });
 
   it("takes a new empty file, and the end of an empty one, at once", () => {
-    expect(after(snapshot({}), [[0, snapshot({ a: "" })]]).snapshot.files.get("a")?.text).toBe("");
-    expect(after(snapshot({ a: "" }), [[0, snapshot({})]]).snapshot.files.size).toBe(0);
+    expect(after(snapshot({}), [0, snapshot({ a: "" })]).snapshot.files.get("a")?.text).toBe("");
+    expect(after(snapshot({ a: "" }), [0, snapshot({})]).snapshot.files.size).toBe(0);
   });
 
   it("holds nothing back in a reading that is incomplete or has no root: these say so themselves", () => {
     const missing = snapshot({}, { root: "missing", complete: false });
-    expect(after(snapshot({ a: "1" }), [[0, missing]]).snapshot).toBe(missing);
+    expect(after(snapshot({ a: "1" }), [0, missing]).snapshot).toBe(missing);
     const partial = snapshot({ b: "1" }, { complete: false });
-    expect(after(snapshot({ a: "1" }), [[0, partial]]).snapshot).toBe(partial);
+    expect(after(snapshot({ a: "1" }), [0, partial]).snapshot).toBe(partial);
   });
 });

@@ -1,5 +1,5 @@
 /** What the guard of a client does on a real API server. Its rules are in `request-gates.model.test.ts`. */
-import { clusterRoleBindings, clusterRoles, configMaps, type Verb } from "@berth/kube";
+import { configMaps } from "@berth/kube";
 import { eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
 import { type Clock, systemClock } from "./clock.ts";
@@ -7,8 +7,8 @@ import { createSilentLogger } from "./json-log.ts";
 import { keyOf } from "./key.ts";
 import type { Logger } from "./log.ts";
 import { createRuntime } from "./runtime.ts";
+import { grant } from "./testing/grant.ts";
 
-const RBAC = "rbac.authorization.k8s.io";
 const USER = "guarded";
 const silent = createSilentLogger();
 
@@ -16,27 +16,6 @@ let cluster: TestCluster;
 beforeAll(async () => {
   cluster = await sharedTestCluster();
 });
-
-/** Until disposed the user may do this to ConfigMaps. */
-async function grant(verbs: readonly Verb[]): Promise<AsyncDisposable> {
-  const { client } = cluster;
-  const name = `${USER}-${verbs[0]}`;
-  await client.create(clusterRoles, {
-    metadata: { name },
-    rules: [{ apiGroups: [""], resources: ["configmaps"], verbs: [...verbs] }],
-  });
-  await client.create(clusterRoleBindings, {
-    metadata: { name },
-    roleRef: { apiGroup: RBAC, kind: "ClusterRole", name },
-    subjects: [{ apiGroup: RBAC, kind: "User", name: USER }],
-  });
-  return {
-    async [Symbol.asyncDispose]() {
-      await client.delete(clusterRoleBindings, { name });
-      await client.delete(clusterRoles, { name });
-    },
-  };
-}
 
 describe("a permission that is taken away and given back", () => {
   it("I-15 I-16 costs few requests and two lines in the log, and all objects are written soon after", async () => {
@@ -56,7 +35,7 @@ describe("a permission that is taken away and given back", () => {
       user: await cluster.user(USER),
       onAnswer: ({ verb }) => void (verb === "patch" && requests++),
     });
-    await using _reads = await grant(["list", "watch", "get"]);
+    await using _reads = await grant(cluster, USER, configMaps, "list", "watch", "get");
     await using stack = new AsyncDisposableStack();
     stack.defer(() => client.deleteCollection(configMaps, { namespace: "default", labelSelector: USER }));
     const runtime = createRuntime({ name: USER, client: own, log });
@@ -82,7 +61,7 @@ describe("a permission that is taken away and given back", () => {
     // Those that were under way together, and the few of the first seconds.
     expect(requests).toBeLessThan(16 + 10);
     expect(runtime.client.whyRefused(["configmaps"])?.message).toContain("cannot patch");
-    await using _writes = await grant(["patch"]);
+    await using _writes = await grant(cluster, USER, configMaps, "patch");
     const done = async (): Promise<void> => {
       const { items } = await client.list(configMaps, { namespace: "default", labelSelector: USER });
       expect(items.filter(({ data }) => data?.["done"] === "true")).toHaveLength(names.length);

@@ -10,26 +10,19 @@ import {
   type KubeObject,
   namespaces,
   nodes,
-  roleBindings,
-  roles,
 } from "@berth/kube";
 import {
   aNode,
   answer,
   cutBefore,
-  dropEvent,
-  type EventAction,
-  errorEvent,
   eventually,
-  expired,
   type HttpProxy,
-  internalError,
   sharedTestCluster,
   startHttpProxy,
   type TestCluster,
-  tooManyRequests,
 } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
+import { grant } from "./testing/grant.ts";
 import {
   differencesFrom,
   type LiveInformer,
@@ -39,8 +32,6 @@ import {
 } from "./testing/live-informer.ts";
 
 const SNAPSHOT = { verb: "watch", path: /sendInitialEvents=true/ } as const;
-const RESUMED = { verb: "watch", path: /resourceVersion=\d/ } as const;
-
 let cluster: TestCluster;
 let namespaceCount = 0;
 
@@ -121,26 +112,6 @@ describe("the first snapshot", () => {
     expect(refusal.hits).toBe(1);
   });
 
-  it("T-14 comes in pages when the mark of its end never comes", async () => {
-    await using setup = await setUp("a", "b");
-    using lost = setup.proxy.onWatchEvent({ type: "BOOKMARK" }, dropEvent());
-    const live = await setup.start({ streamStallMs: 200 });
-    expect(live.names()).toEqual(["a", "b"]);
-    expect(lost.hits).toBeGreaterThan(0);
-    await setup.proxy.untilOpenStreams(1);
-    await setup.write("c");
-    await setup.untilEqual(live);
-    expect(setup.proxy.count({ verb: "list" })).toBe(1);
-  });
-
-  it("T-14 comes in pages when the stream breaks off before its end", async () => {
-    await using setup = await setUp("a", "b");
-    using _broken = setup.proxy.onWatchEvent({ type: "BOOKMARK" }, errorEvent(500), { times: 1 });
-    const live = await setup.start();
-    expect(live.names()).toEqual(["a", "b"]);
-    expect(setup.proxy.count({ verb: "list" })).toBe(1);
-  });
-
   it("T-5 gives the same object as a page, as a stream and as a live event", async () => {
     await using setup = await setUp("a");
     const live = await setup.start();
@@ -178,145 +149,6 @@ describe("a watch that is lost", () => {
     expect(asked.map(({ verb }) => verb)).toEqual(["watch"]);
     expect(asked[0]?.requestUri).not.toContain("sendInitialEvents");
   });
-
-  it.each([
-    ["an answer", "answer"],
-    ["an event", "event"],
-  ] as const)("T-6 and whose version has expired (as %s) loses no end of an object", async (_as, how) => {
-    await using setup = await setUp("gone", "kept", "again", "changed");
-    const live = await setup.start();
-    const kept = live.get("kept", setup.namespace);
-    {
-      using down = setup.proxy.on({ verb: "watch" }, cutBefore());
-      setup.proxy.cutStreams();
-      await down.until();
-      await setup.remove("gone");
-      await setup.remove("again");
-      await setup.write("again");
-      await setup.write("changed");
-      await setup.write("new");
-    }
-    using old =
-      how === "answer"
-        ? setup.proxy.on(RESUMED, expired(), { times: 1 })
-        : setup.proxy.onWatchEvent({ ...RESUMED }, errorEvent(410), { times: 1 });
-    await setup.untilEqual(live);
-    expect(old.hits).toBe(1);
-    expect(live.history.log.slice(4).sort()).toEqual(
-      [
-        "deleted gone",
-        "deleted again",
-        "added again (initial)",
-        "added new (initial)",
-        "updated changed",
-      ].sort(),
-    );
-    expect(live.history.log.indexOf("deleted again")).toBeLessThan(
-      live.history.log.lastIndexOf("added again (initial)"),
-    );
-    expect(live.get("kept", setup.namespace)).toBe(kept);
-  });
-
-  it.each([
-    ["an ERROR event with code 500", errorEvent(500)],
-    ["an ERROR event with code 403", errorEvent(403)],
-    ["a line that is no event", sendInstead("GARBLED", {})],
-    ["an event without an object", sendInstead("DELETED", "cut short")],
-  ])("T-7 is resumed after %s in place of the end of an object", async (_what, fault) => {
-    await using setup = await setUp("a", "b");
-    const live = await setup.start();
-    using broken = setup.proxy.onWatchEvent({ type: "DELETED" }, fault, { times: 1 });
-    await setup.remove("a");
-    await setup.write("c");
-    await setup.untilEqual(live);
-    expect(broken.hits).toBe(1);
-    expect(live.history.log.slice(2)).toEqual(["deleted a", "added c"]);
-    expect(setup.proxy.count({ verb: "list" })).toBe(0);
-  });
-
-  it("waits as long as a 429 asks before it tries again, and then goes on", async () => {
-    await using setup = await setUp("a");
-    const live = await setup.start();
-    using busy = setup.proxy.on(RESUMED, tooManyRequests(1), { times: 2 });
-    setup.proxy.cutStreams();
-    await busy.until(2);
-    await setup.write("b");
-    await setup.untilEqual(live);
-    const at = setup.proxy.requests.slice(1).map((request) => request.at);
-    const waits = at.slice(1).map((time, index) => time - (at[index] ?? 0));
-    expect(waits).toHaveLength(2);
-    expect(Math.min(...waits)).toBeGreaterThanOrEqual(990);
-  });
-
-  it("T-2 goes on through answers of 500, with waits in between", async () => {
-    await using setup = await setUp("a");
-    const live = await setup.start();
-    using broken = setup.proxy.on({ verb: "watch" }, internalError(), { times: 4 });
-    setup.proxy.cutStreams();
-    await broken.until(4);
-    await setup.write("b");
-    await setup.untilEqual(live);
-    const [first, last] = [setup.proxy.requests[1]?.at ?? 0, setup.proxy.requests.at(-1)?.at ?? 0];
-    expect(last - first).toBeGreaterThanOrEqual(4 * 190);
-    expect(live.metrics.value("berth_informer_failures_total", labels("serverError"))).toBe(4);
-  });
-
-  it("T-3 because its time is over goes on from the last bookmark, though all before it is forgotten", async () => {
-    await using setup = await setUp("a");
-    // The server sends a bookmark about two seconds before the end of a watch.
-    const client: Pick<KubeClient, "list" | "watch"> = {
-      list: (...args) => setup.client.list(...args),
-      watch: (resource, options) => setup.client.watch(resource, { ...options, timeoutSeconds: 4 }),
-    };
-    await using elsewhere = await setUp();
-    const live = await setup.start({ client });
-    const { metadata } = await elsewhere.write("moves-the-version-on");
-    const forgotten = BigInt(metadata?.resourceVersion ?? "");
-    let isForgotten = false;
-    using _history = setup.proxy.intercept({
-      // From when the informer was told of a later one, all versions before are forgotten. On a machine that stood still
-      // the first watch may end before that.
-      async event({ type, object }, next) {
-        const version = (object as KubeObject).metadata?.resourceVersion ?? "0";
-        if (type === "BOOKMARK" && BigInt(version) >= forgotten) isForgotten = true;
-        return next();
-      },
-      request: (request, forward) =>
-        isForgotten && BigInt(request.query.get("resourceVersion") ?? "0") < forgotten
-          ? expired().request(request, forward)
-          : forward(),
-    });
-    await eventually(() =>
-      expect(BigInt(setup.proxy.requests.at(-1)?.query.get("resourceVersion") ?? "0")).toBeGreaterThanOrEqual(
-        forgotten,
-      ),
-    );
-    await setup.write("b");
-    await setup.untilEqual(live);
-    expect(new Set(setup.proxy.requests.map(({ verb, status }) => `${verb} ${status}`))).toEqual(
-      new Set(["watch 200"]),
-    );
-    expect(setup.proxy.count(SNAPSHOT)).toBe(1);
-    expect(live.history.log).toEqual(["added a (initial)", "added b"]);
-  });
-});
-
-describe("handlers", () => {
-  it("T-8 that throw end nothing: later changes come over the same watch, to them as well", async () => {
-    await using setup = await setUp("a");
-    const live = await setup.start();
-    const seen: string[] = [];
-    live.informer.subscribe({
-      onChange: ({ object }) => {
-        seen.push(object.metadata?.name ?? "");
-        throw new Error("this handler always fails");
-      },
-    });
-    for (const name of ["b", "c"]) await setup.write(name);
-    await setup.untilEqual(live);
-    expect(seen).toEqual(["a", "b", "c"]);
-    expect(setup.proxy.requests).toHaveLength(1);
-  });
 });
 
 describe("what the lister holds", () => {
@@ -345,30 +177,6 @@ describe("what the lister holds", () => {
     );
   });
 
-  it("is projected before it is kept, and indexed, also for changes", async () => {
-    await using setup = await setUp();
-    await setup.write("a", { colour: "red", large: "x".repeat(10_000) });
-    const live = await setup.start({
-      project: ({ metadata, data }) => ({
-        metadata: { ...metadata, managedFields: [] },
-        data: { colour: data?.["colour"] ?? "" },
-      }),
-      indexes: { colour: ({ data }) => [data?.["colour"] ?? ""] },
-    });
-    const namesOf = (colour: string): (string | undefined)[] =>
-      live.informer.byIndex("colour", colour).map(({ metadata }) => metadata?.name);
-    expect(live.get("a", setup.namespace)?.data).toEqual({ colour: "red" });
-    expect(namesOf("red")).toEqual(["a"]);
-    await setup.write("a", { colour: "blue" });
-    await setup.write("b", { colour: "blue" });
-    await setup.untilEqual(live);
-    expect(live.get("b", setup.namespace)?.data).toEqual({ colour: "blue" });
-    expect([namesOf("red"), namesOf("blue")]).toEqual([[], ["a", "b"]]);
-    await setup.remove("b");
-    await setup.untilEqual(live);
-    expect(namesOf("blue")).toEqual(["a"]);
-  });
-
   it("follows a label selector: an object that no longer fits is deleted", async () => {
     await using client = cluster.connect();
     const node = aNode("selected").labelled({ "informer.example.com/of": "us" });
@@ -383,54 +191,37 @@ describe("what the lister holds", () => {
   });
 });
 
-describe("permission", () => {
-  it("that is missing is named, with verb and resource, until it is granted", async () => {
-    await using setup = await setUp("a");
-    const { namespace } = setup;
-    await using client = cluster.connect({ user: await cluster.user("onlooker") });
-    const scope = { namespace };
-    await using live = launchInformer({ client, resource: configMaps, scope });
-    await eventually(() =>
-      expect(live.informer.problem()).toMatch(
-        /^not synced yet: (list|watch) configmaps in "informer-\d+": .*onlooker/,
-      ),
-    );
-    const rules = [{ apiGroups: [""], resources: ["configmaps"], verbs: ["list", "watch"] }];
-    await cluster.client.create(roles, { metadata: { name: "look" }, rules }, scope);
-    const roleRef = { apiGroup: "rbac.authorization.k8s.io", kind: "Role", name: "look" };
-    const subjects = [{ apiGroup: "rbac.authorization.k8s.io", kind: "User", name: "onlooker" }];
-    await cluster.client.create(roleBindings, { metadata: { name: "look" }, roleRef, subjects }, scope);
-    await setup.untilEqual(live);
-    expect(live.informer.problem()).toBeUndefined();
-  });
+it("permission that is missing is named, with verb and resource, until it is granted", async () => {
+  await using setup = await setUp("a");
+  const { namespace } = setup;
+  await using client = cluster.connect({ user: await cluster.user("onlooker") });
+  const scope = { namespace };
+  await using live = launchInformer({ client, resource: configMaps, scope });
+  await eventually(() =>
+    expect(live.informer.problem()).toMatch(
+      /^not synced yet: (list|watch) configmaps in "informer-\d+": .*onlooker/,
+    ),
+  );
+  await using _rights = await grant(cluster, "onlooker", configMaps, "list", "watch");
+  await setup.untilEqual(live);
+  expect(live.informer.problem()).toBeUndefined();
 });
 
-describe("stopping", () => {
-  it("ends the informer and its watch within 100 ms, and leaves no socket", async () => {
-    await using setup = await setUp("a");
-    // Once is enough: what waits for something by itself does each time, and a machine that stands still does not.
-    let fastest = Number.POSITIVE_INFINITY;
-    for (let tries = 0; tries < 10 && fastest >= 100; tries++) {
-      const live = await setup.start();
-      const startedAt = performance.now();
-      await live.stop();
-      fastest = Math.min(fastest, performance.now() - startedAt);
-    }
-    expect(fastest).toBeLessThan(100);
-    await setup.proxy.untilOpenStreams(0);
-    await setup.client.close();
-    await eventually(() => expect(setup.client.openSockets).toBe(0));
-  });
+it("stopping ends the informer and its watch within 100 ms, and leaves no socket", async () => {
+  await using setup = await setUp("a");
+  // Once is enough: what waits for something by itself does each time, and a machine that stands still does not.
+  let fastest = Number.POSITIVE_INFINITY;
+  for (let tries = 0; tries < 10 && fastest >= 100; tries++) {
+    const live = await setup.start();
+    const startedAt = performance.now();
+    await live.stop();
+    fastest = Math.min(fastest, performance.now() - startedAt);
+  }
+  expect(fastest).toBeLessThan(100);
+  await setup.proxy.untilOpenStreams(0);
+  await setup.client.close();
+  await eventually(() => expect(setup.client.openSockets).toBe(0));
 });
-
-function labels(failure: string): Record<string, string> {
-  return { cluster: "test", resource: "configmaps", failure };
-}
-
-/** Another event in its place, and no end of the stream. */
-function sendInstead(type: string, object: unknown): EventAction {
-  return { event: () => Promise.resolve({ kind: "send", event: { type, object }, end: false }) };
-}
 
 /** Of a resource whose spec takes any field. */
 function widgetDefinition(): CustomResourceDefinition {

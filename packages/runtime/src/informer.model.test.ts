@@ -7,7 +7,7 @@ import { createVirtualClock } from "./clock.ts";
 import type { Informer, InformerOptions } from "./informer.ts";
 import { keyOf } from "./key.ts";
 import { ChangeHistory } from "./testing/change-history.ts";
-import { seededRun } from "./testing/property.ts";
+import { seededRun, steps } from "./testing/property.ts";
 import { informThings, type Thing } from "./testing/things.ts";
 import { VersionLog } from "./testing/version-log.ts";
 
@@ -35,45 +35,14 @@ const failure = fc.constantFrom<ApiFailure>(
   { kind: "undecodable" },
 );
 const step: fc.Arbitrary<Step> = fc.oneof(
-  {
-    weight: 8,
-    arbitrary: fc.record({
-      do: fc.constantFrom("write", "write", "remove", "recreate"),
-      name,
-      colour: fc.constantFrom(...COLOURS),
-    }),
-  },
-  {
-    weight: 6,
-    arbitrary: fc.record({
-      do: fc.constantFrom("cut", "end", "break off", "expire", "forget", "forget", "repeat", "bookmark"),
-    }),
-  },
-  {
-    weight: 3,
-    arbitrary: fc.record({
-      do: fc.constantFrom("error event", "fail next"),
-      failure,
-      retryAfterMs: fc.constantFrom(0, 0, 5_000),
-    }),
-  },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant("subscribe" as const), who }) },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant("restart" as const), who }) },
-  {
-    weight: 1,
-    arbitrary: fc.record({
-      do: fc.constant("break off snapshot" as const),
-      ms: fc.constantFrom(220, 240, 280, 700, 1_100, 1_500, 2_000),
-    }),
-  },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant("lag" as const), versions: fc.nat({ max: 5 }) }) },
-  {
-    weight: 4,
-    arbitrary: fc.record({
-      do: fc.constant("wait" as const),
-      ms: fc.constantFrom(1, 20, 300, 600, 2_000, 40_000),
-    }),
-  },
+  steps(8, ["write", "write", "remove", "recreate"], { name, colour: fc.constantFrom(...COLOURS) }),
+  steps(6, ["cut", "end", "break off", "expire", "forget", "forget", "repeat", "bookmark"], {}),
+  steps(3, ["error event", "fail next"], { failure, retryAfterMs: fc.constantFrom(0, 0, 5_000) }),
+  steps(1, ["subscribe"], { who }),
+  steps(1, ["restart"], { who }),
+  steps(1, ["break off snapshot"], { ms: fc.constantFrom(220, 240, 280, 700, 1_100, 1_500, 2_000) }),
+  steps(1, ["lag"], { versions: fc.nat({ max: 5 }) }),
+  steps(4, ["wait"], { ms: fc.constantFrom(1, 20, 300, 600, 2_000, 40_000) }),
 );
 
 const setting = fc.record({

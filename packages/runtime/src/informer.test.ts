@@ -186,31 +186,29 @@ describe("an eager informer", () => {
   });
 });
 
-describe("an optional informer", () => {
-  it.each(["notFound", "forbidden"] as const)(
-    "is no problem while its resource is %s, and follows it later",
-    async (kind) => {
-      await using watched = watchLog({}, { optional: true });
-      const { log, informer, clock } = watched;
-      log.write("a");
-      log.fail({ kind });
-      watched.start();
-      await clock.advance(0);
-      expect(informer.problem()).toBeUndefined();
-      expect(informer.synced).toBe(false);
-      expect(informer.absent).toBe(true);
-      // What is not there is not called refused, and the other way round.
-      expect(informer.refusal !== undefined).toBe(kind === "forbidden");
-      log.heal();
-      while (!informer.synced) await clock.advance(1000);
-      expect(informer.refusal).toBeUndefined();
-      expect(informer.get(keyOf("a"))).toBeDefined();
-      log.write("b");
-      await clock.advance(0);
-      expect(informer.get(keyOf("b"))).toBeDefined();
-    },
-  );
-});
+it.each(["notFound", "forbidden"] as const)(
+  "an optional informer is no problem while its resource is %s, and follows it later",
+  async (kind) => {
+    await using watched = watchLog({}, { optional: true });
+    const { log, informer, clock } = watched;
+    log.write("a");
+    log.fail({ kind });
+    watched.start();
+    await clock.advance(0);
+    expect(informer.problem()).toBeUndefined();
+    expect(informer.synced).toBe(false);
+    expect(informer.absent).toBe(true);
+    // What is not there is not called refused, and the other way round.
+    expect(informer.refusal !== undefined).toBe(kind === "forbidden");
+    log.heal();
+    while (!informer.synced) await clock.advance(1000);
+    expect(informer.refusal).toBeUndefined();
+    expect(informer.get(keyOf("a"))).toBeDefined();
+    log.write("b");
+    await clock.advance(0);
+    expect(informer.get(keyOf("b"))).toBeDefined();
+  },
+);
 
 describe("the lister", () => {
   it("finds by key, only in its own cluster, and by index", async () => {
@@ -270,21 +268,6 @@ describe("the lister", () => {
       expect(watched.informer.get(keyOf("b"))?.metadata?.resourceVersion).toBe("3");
     },
   );
-
-  it("takes over what happens while a snapshot is streamed", async () => {
-    await using watched = watchLog({ latencyMs: 100 });
-    const history = new ChangeHistory<Thing>();
-    watched.informer.subscribe(history);
-    for (const name of ["a", "b"]) watched.log.write(name);
-    watched.start();
-    await watched.clock.advance(100);
-    watched.log.remove("a");
-    watched.log.write("c");
-    await watched.clock.advance(1_000);
-    expect(watched.newRequests()).toEqual(["snapshot"]);
-    expect(history.log).toEqual(["added b (initial)", "added c (initial)"]);
-    expect(watched.informer.size).toBe(2);
-  });
 });
 
 describe("a connection that ends", () => {
@@ -409,18 +392,6 @@ describe("a snapshot", () => {
     await watched.clock.advance(RECONNECT_MS);
     expect(watched.informer.synced).toBe(true);
   });
-
-  it("begins anew when its pages expire half-way", async () => {
-    await using watched = watchLog({ refusesStreams: true, latencyMs: 10 }, { pageSize: 1 });
-    for (const name of ["a", "b", "c"]) watched.log.write(name);
-    watched.start();
-    await watched.clock.advance(25);
-    watched.log.remove("a");
-    watched.log.expire();
-    await watched.clock.advance(1_000);
-    expect(watched.newRequests()).toEqual(["snapshot", "list", "list+", "list", "list+", "watch 4"]);
-    expect([...watched.informer.list()].map(({ metadata }) => metadata?.name)).toEqual(["b", "c"]);
-  });
 });
 
 describe("problem", () => {
@@ -499,21 +470,19 @@ describe("starting and stopping", () => {
   });
 });
 
-describe("metrics", () => {
-  it("count snapshots and failures, and show size, sync and the age of the watch", async () => {
-    await using watched = watchLog({ refusesStreams: true });
-    const value = (name: string, more: Readonly<Record<string, string>> = {}): number | undefined =>
-      watched.metrics.value(`berth_informer_${name}`, labelsOf(more));
-    const shown = (name: string): number | undefined => value(name, { informer: watched.informer.name });
-    expect([shown("synced"), shown("objects"), shown("watch_age_seconds")]).toEqual([0, 0, -1]);
-    await synced(watched, "a", "b");
-    expect([shown("synced"), shown("objects")]).toEqual([1, 2]);
-    expect(shown("watch_age_seconds")).toBeGreaterThanOrEqual(0);
-    expect(value("snapshots_total", { how: "stream" })).toBe(1);
-    expect(value("snapshots_total", { how: "pages" })).toBe(1);
-    watched.log.cut();
-    await watched.clock.advance(0);
-    expect(shown("watch_age_seconds")).toBe(-1);
-    expect(value("failures_total", { failure: "unreachable" })).toBe(1);
-  });
+it("metrics count snapshots and failures, and show size, sync and the age of the watch", async () => {
+  await using watched = watchLog({ refusesStreams: true });
+  const value = (name: string, more: Readonly<Record<string, string>> = {}): number | undefined =>
+    watched.metrics.value(`berth_informer_${name}`, labelsOf(more));
+  const shown = (name: string): number | undefined => value(name, { informer: watched.informer.name });
+  expect([shown("synced"), shown("objects"), shown("watch_age_seconds")]).toEqual([0, 0, -1]);
+  await synced(watched, "a", "b");
+  expect([shown("synced"), shown("objects")]).toEqual([1, 2]);
+  expect(shown("watch_age_seconds")).toBeGreaterThanOrEqual(0);
+  expect(value("snapshots_total", { how: "stream" })).toBe(1);
+  expect(value("snapshots_total", { how: "pages" })).toBe(1);
+  watched.log.cut();
+  await watched.clock.advance(0);
+  expect(shown("watch_age_seconds")).toBe(-1);
+  expect(value("failures_total", { failure: "unreachable" })).toBe(1);
 });

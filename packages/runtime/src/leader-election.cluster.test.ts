@@ -1,17 +1,15 @@
 /** Elections over a Lease of a real API server. The rules themselves are in `leader-election.test.ts`, on a virtual clock. */
 import { performance } from "node:perf_hooks";
-import { type KubeClient, type Lease, leases, namespaces, roleBindings, roles } from "@berth/kube";
-import { eventually, sharedTestCluster, startTcpProxy, type TestCluster } from "@berth/testcluster";
+import { type KubeClient, type Lease, leases, namespaces } from "@berth/kube";
+import { eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
 import { createSilentLogger } from "./json-log.ts";
 import { type LeaderElectionOptions, LeaderElector, type TermEnd } from "./leader-election.ts";
+import { grant } from "./testing/grant.ts";
 
 const NAMESPACE = "election";
 /** Longer than a machine stands still: nobody is to lose the lead in a test that is about something else. */
 const LONG = { leaseDurationMs: 120_000, renewDeadlineMs: 90_000, retryPeriodMs: 200 };
-/** For a test that waits for the end of a lead. */
-const SHORT = { leaseDurationMs: 8_000, renewDeadlineMs: 6_000, retryPeriodMs: 200 };
-
 let cluster: TestCluster;
 let leaseCount = 0;
 
@@ -120,41 +118,6 @@ describe("an election", () => {
     expect(spec).toMatchObject({ holderIdentity: second?.elector.identity, leaseTransitions: 1 });
   });
 
-  it("ends the lead of one that is cut off before another begins", async () => {
-    const lease = nextLease();
-    await using link = await startTcpProxy({ target: new URL(cluster.url) });
-    await using client = cluster.connect({ server: link.url });
-    await using cutOff = candidate("cut-off", lease, { client, ...SHORT });
-    await cutOff.untilLeading();
-    await using other = candidate("other", lease, SHORT);
-    await eventually(() => expect(other.elector.holder).toBe("cut-off"));
-    link.drop();
-    await other.untilLeading();
-    expect(await cutOff.end).toBe("lost");
-    expect(cutOff.ended).toBeLessThan(other.began ?? 0);
-    expect(cutOff.elector.problem()).toMatch(/^the lease could not be read or written for \d+ s: /);
-  });
-
-  it("is lost at once to somebody who writes himself in", async () => {
-    const lease = nextLease();
-    await using one = candidate("one", lease);
-    await one.untilLeading();
-    const taken = { spec: { holderIdentity: "usurper" } };
-    await cluster.client.patch(leases, lease, { type: "merge", body: taken });
-    expect(await one.end).toBe("lost");
-    expect((await read(lease)).spec?.holderIdentity).toBe("usurper");
-  });
-
-  it("survives somebody who deletes the Lease", async () => {
-    const lease = nextLease();
-    await using one = candidate("one", lease);
-    await one.untilLeading();
-    await cluster.client.delete(leases, lease);
-    await eventually(async () => expect((await read(lease)).spec?.holderIdentity).toBe("one"));
-    expect(one.ended).toBeUndefined();
-    expect(one.elector.leading).toBe(true);
-  });
-
   it("says what is missing without permission, and leads once that is granted", async () => {
     const lease = nextLease();
     await using client = cluster.connect({ user: await cluster.user("candidate") });
@@ -166,35 +129,8 @@ describe("an election", () => {
         /get leases\.coordination\.k8s\.io "lease-\d+" in "election".*candidate/,
       ),
     );
-    const scope = { namespace: NAMESPACE };
-    const rules = [
-      { apiGroups: ["coordination.k8s.io"], resources: ["leases"], verbs: ["get", "create", "update"] },
-    ];
-    await cluster.client.create(roles, { metadata: { name: "candidate" }, rules }, scope);
-    const roleRef = { apiGroup: "rbac.authorization.k8s.io", kind: "Role", name: "candidate" };
-    const subjects = [{ apiGroup: "rbac.authorization.k8s.io", kind: "User", name: "candidate" }];
-    await cluster.client.create(roleBindings, { metadata: { name: "candidate" }, roleRef, subjects }, scope);
+    await using _rights = await grant(cluster, "candidate", leases, "get", "create", "update");
     await one.untilLeading();
     expect(one.elector.problem()).toBeUndefined();
-  });
-});
-
-describe("a crash of the API server", () => {
-  it("does not end the lead when it is shorter than the renew deadline", async () => {
-    const lease = { namespace: "default", name: "crash" };
-    await using one = candidate("one", lease, { client: cluster.client });
-    await one.untilLeading();
-    await cluster.stopComponent("kube-apiserver", "SIGKILL");
-    await cluster.startComponent("kube-apiserver");
-    const after = await read(lease, cluster.client);
-    await eventually(async () => {
-      const { metadata } = await read(lease, cluster.client);
-      expect(metadata?.resourceVersion).not.toBe(after.metadata?.resourceVersion);
-    });
-    expect(one.ended).toBeUndefined();
-    expect((await read(lease, cluster.client)).spec).toMatchObject({
-      holderIdentity: "one",
-      leaseTransitions: 0,
-    });
   });
 });

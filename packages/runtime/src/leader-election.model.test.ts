@@ -12,7 +12,7 @@ import {
   leaseClientOf,
   type Machine,
 } from "./testing/lease-world.ts";
-import { seededRun } from "./testing/property.ts";
+import { seededRun, steps } from "./testing/property.ts";
 
 const SLOTS = 3;
 /** Rates of monotonic clocks; the fastest to the slowest is just within the 15:10 that the election allows. */
@@ -52,42 +52,15 @@ const weather: fc.Arbitrary<LeaseWeather> = fc.record(
   { requiredKeys: ["thereMs", "backMs"] },
 );
 const wait = fc.oneof(fc.constantFrom(300, 1_000, 3_000), fc.integer({ min: 0, max: 25_000 }));
+const between = (min: number, max: number): fc.Arbitrary<number> => fc.integer({ min, max });
 const step: fc.Arbitrary<Step> = fc.oneof(
-  { weight: 8, arbitrary: fc.record({ do: fc.constant("wait" as const), ms: wait }) },
-  {
-    weight: 6,
-    arbitrary: fc.record({
-      do: fc.constantFrom("crash", "stop", "restart", "restart", "return", "partition", "partition", "heal"),
-      who,
-    }),
-  },
-  {
-    weight: 3,
-    arbitrary: fc.record({ do: fc.constant("stall" as const), who, ms: fc.integer({ min: 0, max: 30_000 }) }),
-  },
-  {
-    weight: 1,
-    arbitrary: fc.record({ do: fc.constant("jump" as const), who, ms: fc.integer({ min: -1e9, max: 1e9 }) }),
-  },
-  {
-    weight: 2,
-    arbitrary: fc.record({ do: fc.constant("fade" as const), ms: fc.integer({ min: 1_000, max: 9_000 }) }),
-  },
-  {
-    weight: 2,
-    arbitrary: fc.record({
-      do: fc.constant("stall usurper" as const),
-      ms: fc.integer({ min: 10_000, max: 30_000 }),
-    }),
-  },
-  {
-    weight: 3,
-    arbitrary: fc.record({
-      do: fc.constant("weather" as const),
-      who,
-      weather: fc.option(weather, { nil: undefined }),
-    }),
-  },
+  steps(8, ["wait"], { ms: wait }),
+  steps(6, ["crash", "stop", "restart", "restart", "return", "partition", "partition", "heal"], { who }),
+  steps(3, ["stall"], { who, ms: between(0, 30_000) }),
+  steps(1, ["jump"], { who, ms: between(-1e9, 1e9) }),
+  steps(2, ["fade"], { ms: between(1_000, 9_000) }),
+  steps(2, ["stall usurper"], { ms: between(10_000, 30_000) }),
+  steps(3, ["weather"], { who, weather: fc.option(weather, { nil: undefined }) }),
 );
 const setting = fc.record({
   storm: fc.array(fc.oneof({ weight: 3, arbitrary: fc.constant(CALM) }, weather), {

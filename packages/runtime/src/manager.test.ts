@@ -29,6 +29,10 @@ function aComponent(
   };
 }
 
+function fail(message: string): never {
+  throw new Error(message);
+}
+
 /** An election whose outcome the test decides; it behaves as the contract of `LeaderElection` says. */
 class Election implements LeaderElection {
   readonly #story: string[];
@@ -211,32 +215,16 @@ describe("Manager", () => {
   });
 
   it.each<[string, Partial<Component> & { endsAfter?: Promise<void> }, string]>([
-    [
-      "cannot start",
-      { start: () => Promise.reject(new Error("address in use")) },
-      "bad failed: address in use",
-    ],
-    [
-      "throws on start",
-      {
-        start: () => {
-          throw new Error("no such file");
-        },
-      },
-      "bad failed: no such file",
-    ],
-    ["ends by itself", { endsAfter: Promise.resolve() }, "bad failed: it ended without being told to"],
-    [
-      "fails later",
-      { start: () => Promise.resolve({ ended: Promise.reject(new Error("lost")) }) },
-      "bad failed: lost",
-    ],
+    ["cannot start", { start: () => Promise.reject(new Error("address in use")) }, "address in use"],
+    ["throws on start", { start: () => fail("no such file") }, "no such file"],
+    ["ends by itself", { endsAfter: Promise.resolve() }, "it ended without being told to"],
+    ["fails later", { start: async () => ({ ended: Promise.reject(new Error("lost")) }) }, "lost"],
   ])("ends with the component named when one %s, and stops the others", async (_how, behaviour, text) => {
     const story: string[] = [];
     const always = [[aComponent("good", story)], [aComponent("bad", [], behaviour)]];
     const test = setUp({ always, elected: [aComponent("writer", [])] });
     const end = await test.ended;
-    expect([describeRunEnd(end), story]).toEqual([text, ["good starts", "good stops"]]);
+    expect([describeRunEnd(end), story]).toEqual([`bad failed: ${text}`, ["good starts", "good stops"]]);
     expect(end.reason === "failed" && end.component).toBe("bad");
   });
 

@@ -152,18 +152,16 @@ describe("startProbeServers", () => {
   });
 });
 
-describe("parseBindAddress", () => {
-  it("reads the forms of controller-runtime's flags", () => {
-    expect(parseBindAddress(":8080")).toEqual({ port: 8080 });
-    expect(parseBindAddress("127.0.0.1:0")).toEqual({ host: "127.0.0.1", port: 0 });
-    expect(parseBindAddress("[::1]:8080")).toEqual({ host: "::1", port: 8080 });
-    expect(parseBindAddress("localhost:1")).toEqual({ host: "localhost", port: 1 });
-    expect(parseBindAddress("0")).toBeUndefined();
-  });
+it("parseBindAddress reads the forms of controller-runtime's flags", () => {
+  expect(parseBindAddress(":8080")).toEqual({ port: 8080 });
+  expect(parseBindAddress("127.0.0.1:0")).toEqual({ host: "127.0.0.1", port: 0 });
+  expect(parseBindAddress("[::1]:8080")).toEqual({ host: "::1", port: 8080 });
+  expect(parseBindAddress("localhost:1")).toEqual({ host: "localhost", port: 1 });
+  expect(parseBindAddress("0")).toBeUndefined();
+});
 
-  it("refuses everything else", () => {
-    for (const text of ["", "8080", ":", ":65536", "::1:8080", "http://x:1", "[::1]", ":-1", "a b:1"]) {
-      expect(() => parseBindAddress(text)).toThrow(RangeError);
-    }
-  });
+it("parseBindAddress refuses everything else", () => {
+  for (const text of ["", "8080", ":", ":65536", "::1:8080", "http://x:1", "[::1]", ":-1", "a b:1"]) {
+    expect(() => parseBindAddress(text)).toThrow(RangeError);
+  }
 });

@@ -20,14 +20,7 @@ function takeOne(list: ReadyList<number>, waiting: Map<number, ReadySlot<number>
 describe("ReadyList", () => {
   it("gives high before low, each in the order it came", () => {
     const list = new ReadyList<string>();
-    for (const [value, priority] of [
-      ["l1", "low"],
-      ["h1", "high"],
-      ["l2", "low"],
-      ["h2", "high"],
-    ] as const) {
-      list.push(value, priority);
-    }
+    for (const value of ["l1", "h1", "l2", "h2"]) list.push(value, value.startsWith("h") ? "high" : "low");
     expect(takeAll(list)).toEqual(["h1", "h2", "l1", "l2"]);
   });
 

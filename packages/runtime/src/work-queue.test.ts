@@ -42,52 +42,6 @@ describe("WorkQueue", () => {
     expect(first?.key).toEqual(key("n1"));
   });
 
-  it("gives a key added during its lease again afterwards, and not before", async () => {
-    const { queue } = setUp();
-    queue.add("a");
-    const lease = await queue.next();
-    queue.add("a");
-    expect(await take(queue)).toBeUndefined();
-    lease?.done();
-    lease?.done();
-    expect((await take(queue))?.key).toBe("a");
-    expect(await take(queue)).toBeUndefined();
-  });
-
-  it("wakes a waiting worker for a key, and lets a worker leave when its signal aborts", async () => {
-    const { queue } = setUp();
-    const leaving = new AbortController();
-    const [first, second] = [queue.next(leaving.signal), queue.next()];
-    leaving.abort();
-    expect(await first).toBeUndefined();
-    queue.add("a");
-    expect((await second)?.key).toBe("a");
-  });
-
-  it("keeps the soonest time asked for", async () => {
-    const { queue, clock } = setUp();
-    queue.addAfter("a", 1_000);
-    queue.addAfter("a", 400);
-    queue.addAfter("a", 5_000);
-    await clock.advance(399);
-    expect(queue.length).toBe(0);
-    await clock.advance(1);
-    expect(queue.length).toBe(1);
-  });
-
-  it("answers older requests when the key is taken, so that a new recheck replaces an older one", async () => {
-    const { queue, clock } = setUp();
-    queue.addAfter("a", 1_000);
-    queue.add("a");
-    const lease = await queue.next();
-    queue.addAfter("a", 3_000);
-    lease?.done();
-    await clock.advance(2_999);
-    expect(queue.length).toBe(0);
-    await clock.advance(1);
-    expect(queue.length).toBe(1);
-  });
-
   it("makes one reconcile of a burst, which a steady stream cannot postpone", async () => {
     const { queue, clock, value } = setUp({ coalesceMs: 100 });
     for (let i = 0; i < 9; i++) {

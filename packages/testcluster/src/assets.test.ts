@@ -3,9 +3,14 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { describe, expect, it } from "vitest";
 import { findPrograms, findRegistry, MissingAssetsError } from "./assets.ts";
-import { BuildFailedError, type BuildProgress, buildOnce } from "./build.ts";
+import { BuildFailedError, buildOnce } from "./build.ts";
+
+/** Writes where `-o` says. */
+const GO = 'while [ "$1" != -o ]; do shift; done\necho > "$2"\n/bin/chmod 755 "$2"\n';
 
 interface Place extends AsyncDisposable {
+  /** Nothing but the programs of the folder, and a cache in it. */
+  readonly env: Readonly<Record<string, string>>;
   readonly folder: string;
   /** Makes an executable file. */
   program(name: string, script?: string): Promise<string>;
@@ -15,6 +20,7 @@ async function place(): Promise<Place> {
   const folder = await mkdtemp(path.join(tmpdir(), "berth-assets-test-"));
   return {
     folder,
+    env: { PATH: path.join(folder, "bin"), XDG_CACHE_HOME: folder },
     program: async (name, script = "") => {
       const file = path.join(folder, name);
       await mkdir(path.dirname(file), { recursive: true });
@@ -29,7 +35,7 @@ async function place(): Promise<Place> {
 describe("findPrograms", () => {
   it("says in one line what to install when there is nothing and no Go", async () => {
     await using empty = await place();
-    const finding = findPrograms(["etcd"], { env: { PATH: empty.folder, XDG_CACHE_HOME: empty.folder } });
+    const finding = findPrograms(["etcd"], empty);
     const error = await finding.catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(MissingAssetsError);
     expect((error as Error).message).toMatch(/^[^\n]*install Go 1\.26[^\n]*BERTH_CLUSTER_ASSETS[^\n]*$/);
@@ -37,9 +43,7 @@ describe("findPrograms", () => {
 
   it("leaves no lock and no half-built file when Go is missing", async () => {
     await using empty = await place();
-    await findPrograms(["etcd"], { env: { PATH: empty.folder, XDG_CACHE_HOME: empty.folder } }).catch(
-      () => undefined,
-    );
+    await findPrograms(["etcd"], empty).catch(() => undefined);
     const left = await readdir(empty.folder, { recursive: true, withFileTypes: true });
     expect(left.filter((entry) => entry.isFile())).toEqual([]);
   });
@@ -63,21 +67,16 @@ describe("findPrograms", () => {
   it("passes over an envtest folder that lacks something", async () => {
     await using assets = await place();
     await assets.program("etcd");
-    const env = { KUBEBUILDER_ASSETS: assets.folder, PATH: assets.folder, XDG_CACHE_HOME: assets.folder };
+    const env = { ...assets.env, KUBEBUILDER_ASSETS: assets.folder };
     expect((await findPrograms(["etcd"], { env })).size).toBe(1);
     await expect(findPrograms(["etcd", "kwok"], { env })).rejects.toThrow(MissingAssetsError);
   });
 
   it("builds into the cache with Go, and does not build again", async () => {
     await using machine = await place();
-    // Writes where `-o` says, and counts its runs.
-    await machine.program(
-      "bin/go",
-      'echo run >> "$XDG_CACHE_HOME/runs"\nwhile [ "$1" != -o ]; do shift; done\necho > "$2"\n/bin/chmod 755 "$2"\n',
-    );
-    const env = { PATH: path.join(machine.folder, "bin"), XDG_CACHE_HOME: machine.folder };
-    const first = await findPrograms(["etcd", "kwok"], { env });
-    const second = await findPrograms(["etcd"], { env });
+    await machine.program("bin/go", `echo run >> "$XDG_CACHE_HOME/runs"\n${GO}`);
+    const first = await findPrograms(["etcd", "kwok"], machine);
+    const second = await findPrograms(["etcd"], machine);
     expect(second.get("etcd")).toEqual(first.get("etcd"));
     expect(first.get("kwok")).toEqual({ command: first.get("etcd")?.command, args: ["kwok"] });
     expect(await readFile(path.join(machine.folder, "runs"), "utf8")).toBe("run\n");
@@ -87,11 +86,8 @@ describe("findPrograms", () => {
 describe("findRegistry", () => {
   it("takes that of the folder it is given, and the bundled one when the folder has none", async () => {
     await using machine = await place();
-    await machine.program(
-      "bin/go",
-      'while [ "$1" != -o ]; do shift; done\necho > "$2"\n/bin/chmod 755 "$2"\n',
-    );
-    const env = { PATH: path.join(machine.folder, "bin"), XDG_CACHE_HOME: machine.folder };
+    await machine.program("bin/go", GO);
+    const { env } = machine;
     await using assets = await place();
     const given = { ...env, BERTH_CLUSTER_ASSETS: assets.folder };
     const bundled = await findRegistry({ env: given });
@@ -103,7 +99,7 @@ describe("findRegistry", () => {
 
   it("says in one line what to install when there is nothing and no Go", async () => {
     await using empty = await place();
-    const finding = findRegistry({ env: { PATH: empty.folder, XDG_CACHE_HOME: empty.folder } });
+    const finding = findRegistry(empty);
     const error = await finding.catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(MissingAssetsError);
     expect((error as Error).message).toMatch(
@@ -113,53 +109,32 @@ describe("findRegistry", () => {
 });
 
 describe("buildOnce", () => {
+  const buildIn = ({ folder, env }: Place) =>
+    ({ source: folder, binary: path.join(folder, "cache", "binary"), flags: [], env }) as const;
+
   it("builds once for callers that come at the same time", async () => {
     await using machine = await place();
-    await machine.program(
-      "bin/go",
-      `echo run >> runs\n/bin/sleep 0.3\nwhile [ "$1" != -o ]; do shift; done\necho > "$2"\n`,
-    );
-    const binary = path.join(machine.folder, "cache", "binary");
-    const waits: BuildProgress[] = [];
-    const options = {
-      source: machine.folder,
-      binary,
-      flags: [],
-      env: { PATH: path.join(machine.folder, "bin") },
-    };
-    await Promise.all([
-      buildOnce(options),
-      buildOnce({ ...options, onProgress: (progress) => waits.push(progress) }),
-      buildOnce(options),
-    ]);
+    await machine.program("bin/go", `echo run >> runs\n/bin/sleep 0.3\n${GO}`);
+    const options = buildIn(machine);
+    await Promise.all([buildOnce(options), buildOnce(options), buildOnce(options)]);
     expect(await readFile(path.join(machine.folder, "runs"), "utf8")).toBe("run\n");
-    expect(await readdir(path.dirname(binary))).toEqual(["binary"]);
+    expect(await readdir(path.dirname(options.binary))).toEqual(["binary"]);
   });
 
   it("takes over from a builder that died", async () => {
     await using machine = await place();
-    await machine.program("bin/go", 'while [ "$1" != -o ]; do shift; done\necho > "$2"\n');
-    const binary = path.join(machine.folder, "cache", "binary");
-    await mkdir(path.dirname(binary));
-    await writeFile(`${binary}.lock`, String(2 ** 22)); // above the largest process id Linux gives
-    await buildOnce({
-      source: machine.folder,
-      binary,
-      flags: [],
-      env: { PATH: path.join(machine.folder, "bin") },
-    });
-    expect(await readdir(path.dirname(binary))).toEqual(["binary"]);
+    await machine.program("bin/go", GO);
+    const options = buildIn(machine);
+    await mkdir(path.dirname(options.binary));
+    await writeFile(`${options.binary}.lock`, String(2 ** 22)); // above the largest process id Linux gives
+    await buildOnce(options);
+    expect(await readdir(path.dirname(options.binary))).toEqual(["binary"]);
   });
 
   it("ends with what Go said when the build fails", async () => {
     await using machine = await place();
     await machine.program("bin/go", "echo 'main.go:3: no such thing' >&2\nexit 1\n");
-    const building = buildOnce({
-      source: machine.folder,
-      binary: path.join(machine.folder, "cache", "binary"),
-      flags: [],
-      env: { PATH: path.join(machine.folder, "bin") },
-    });
+    const building = buildOnce(buildIn(machine));
     await expect(building).rejects.toThrow(BuildFailedError);
     await expect(building).rejects.toThrow("main.go:3: no such thing");
   });

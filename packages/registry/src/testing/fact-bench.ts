@@ -3,7 +3,7 @@ import type { FactAnswer, FactDemand, ImageFactStoreOptions, PullPolicy } from "
 import { ImageFactStore } from "../image-facts.ts";
 import { parseReference } from "../reference.ts";
 import type { RegistryCredential } from "../types.ts";
-import { ScriptedReader } from "./scripted-reader.ts";
+import { ScriptedReader, type ScriptedRequest } from "./scripted-reader.ts";
 
 /** The wall clock when a bench begins. */
 export const START: number = Date.UTC(2026, 0, 1);
@@ -19,6 +19,8 @@ export interface Bench extends AsyncDisposable {
   readonly outcomes: string[];
   look(image: string, about?: About): FactAnswer;
   want(image: string, about?: About): Promise<void>;
+  /** Wants, has the request that follows ended as said, and waits. */
+  ask(image: string, end: (request: ScriptedRequest) => void, about?: About): Promise<void>;
   /** Wants, has it answered with a digest, and waits. */
   learn(image: string, digest: string, architectures?: readonly string[]): Promise<void>;
   pass(ms: number): void;
@@ -65,12 +67,14 @@ export function bench(options: Partial<ImageFactStoreOptions> = {}): Bench {
     outcomes,
     look: (image, about = {}) => store.look(demand(image, about)),
     want: (image, about = {}) => store.want(demand(image, about)),
-    async learn(image, digest, architectures) {
-      const wanted = bench.want(image);
+    async ask(image, end, about) {
+      const wanted = bench.want(image, about);
       await asked(reader);
-      reader.next().answer(digest, architectures);
+      end(reader.next());
       await wanted;
     },
+    learn: (image, digest, architectures) =>
+      bench.ask(image, (request) => request.answer(digest, architectures)),
     pass: (ms) => {
       passed += ms;
     },

@@ -1,10 +1,11 @@
 /** Certificates in Secrets of a real API server. What they are worth and when they are renewed is in `certificate-content.test.ts`. */
 import { X509Certificate } from "node:crypto";
-import { namespaces, roleBindings, roles, type Secret, secrets } from "@berth/kube";
+import { namespaces, type Secret, secrets } from "@berth/kube";
 import { eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
 import { createVirtualClock, type VirtualClock } from "../clock.ts";
 import { createJsonLogger, createSilentLogger } from "../json-log.ts";
+import { grant } from "../testing/grant.ts";
 import { createAuthority, inspectCertificate, issueServingCertificate } from "./certificate-authority.ts";
 import { CertificateKeeper, type CertificateKeeperOptions } from "./certificate-keeper.ts";
 
@@ -130,45 +131,27 @@ describe("a certificate keeper", () => {
     expect(live.keeper.caBundle()).not.toBe(bundle);
   });
 
-  it.each(["tls.crt", "tls.key", "ca.crt"])(
-    "repairs a Secret whose %s is garbage, and never shows it",
-    async (name) => {
-      const of = nextSecret();
-      await using live = await launch(of);
-      await live.shows();
-      const shown = new Set<string | undefined>();
-      const garbage = Buffer.from("garbage").toString("base64");
-      const broken = await cluster.client.patch(secrets, of, {
-        type: "merge",
-        body: { data: { [name]: garbage } },
-      });
-      const repaired = await eventually(async () => {
-        shown.add(live.keeper.current()?.certificate);
-        const now = await read(of);
-        expect(now.metadata?.resourceVersion).not.toBe(broken.metadata?.resourceVersion);
-        return now;
-      });
-      await live.shows(file(repaired, "tls.crt"));
-      expect(live.keeper.current()?.key).toBe(file(repaired, "tls.key"));
-      expect(live.keeper.caBundle()).toBe(file(repaired, "ca.crt"));
-      expect([...shown]).not.toContain("garbage");
-      expect(live.keeper.problem()).toBeUndefined();
-    },
-  );
-
-  it("renews a certificate that expired while nobody ran, by the same authority", async () => {
+  it("repairs a Secret whose key is garbage, and never shows it", async () => {
     const of = nextSecret();
-    const first = await launch(of);
-    await first.shows();
-    const bundle = first.keeper.caBundle();
-    await first[Symbol.asyncDispose]();
-    const before = await read(of);
-    const clock = createVirtualClock(first.clock.now() + 200 * DAY_MS);
-    await using live = await launch(of, { clock });
-    const after = await changed(of, before, live);
-    await live.shows(file(after, "tls.crt"));
-    expect(live.keeper.caBundle()).toBe(bundle);
-    expect(inspectCertificate(file(after, "tls.crt"))?.notAfterMs).toBeGreaterThan(clock.now() + 89 * DAY_MS);
+    await using live = await launch(of);
+    await live.shows();
+    const shown = new Set<string | undefined>();
+    const garbage = Buffer.from("garbage").toString("base64");
+    const broken = await cluster.client.patch(secrets, of, {
+      type: "merge",
+      body: { data: { "tls.key": garbage } },
+    });
+    const repaired = await eventually(async () => {
+      shown.add(live.keeper.current()?.certificate);
+      const now = await read(of);
+      expect(now.metadata?.resourceVersion).not.toBe(broken.metadata?.resourceVersion);
+      return now;
+    });
+    await live.shows(file(repaired, "tls.crt"));
+    expect(live.keeper.current()?.key).toBe(file(repaired, "tls.key"));
+    expect(live.keeper.caBundle()).toBe(file(repaired, "ca.crt"));
+    expect([...shown]).not.toContain("garbage");
+    expect(live.keeper.problem()).toBeUndefined();
   });
 
   it("renews a certificate once when a third of its life is left, however many look after it", async () => {
@@ -268,67 +251,47 @@ describe("a Secret of somebody else", () => {
     expect(live.keeper.current()?.certificate).toBe(leaf.certificate);
     expect((await read(of)).metadata?.resourceVersion).toBe(before.metadata?.resourceVersion);
   });
-
-  it("is left alone when it is no good, and taken over when it becomes good", async () => {
-    const of = nextSecret();
-    await write(of, { certificate: "garbage", key: "garbage", ca: "" });
-    const before = await read(of);
-    await using live = await launch(of);
-    await eventually(() =>
-      expect(live.keeper.problem()).toMatch(/cannot be read; it is not ours to repair$/),
-    );
-    expect(live.keeper.current()).toBeUndefined();
-    expect((await read(of)).metadata?.resourceVersion).toBe(before.metadata?.resourceVersion);
-    const nowMs = live.clock.now();
-    const authority = await createAuthority({ nowMs });
-    const leaf = await issueServingCertificate({ authority, hosts: HOSTS, nowMs });
-    await write(of, { ...leaf, ca: authority.certificate }, "patch");
-    await live.shows(leaf.certificate);
-    expect(live.keeper.problem()).toBeUndefined();
-  });
 });
 
-describe("without a right", () => {
-  it("a keeper says which one is missing, and goes on once it is granted", async () => {
-    const of = nextSecret();
-    const user = await cluster.user(`keeper-${of.name}`);
-    await using client = cluster.connect({ user });
-    await using live = await launch(of, { client });
-    await eventually(() =>
-      expect(live.keeper.problem()).toMatch(/no certificate yet: .*list secrets in "certificates"/),
+it("without a right the keeper says which one is missing, and goes on once it is granted", async () => {
+  const of = nextSecret();
+  const user = await cluster.user(`keeper-${of.name}`);
+  await using client = cluster.connect({ user });
+  await using live = await launch(of, { client });
+  await eventually(() =>
+    expect(live.keeper.problem()).toMatch(/no certificate yet: .*list secrets in "certificates"/),
+  );
+  await using _seen = await grant(cluster, user.name, secrets, "list", "watch");
+  await eventually(async () => {
+    await live.clock.advance(5000);
+    expect(live.keeper.problem()).toContain(
+      'verb "create" on "secrets" in namespace "certificates" is missing',
     );
-    await grant(of.name, user.name, ["list", "watch"]);
-    await eventually(async () => {
-      await live.clock.advance(5000);
-      expect(live.keeper.problem()).toContain(
-        'verb "create" on "secrets" in namespace "certificates" is missing',
-      );
-    });
-    await grant(`${of.name}-create`, user.name, ["create"]);
-    await eventually(async () => {
-      await live.clock.advance(30_000);
-      expect(live.keeper.problem()).toBeUndefined();
-    });
-    expect(live.keeper.current()?.certificate).toBe(file(await read(of), "tls.crt"));
   });
+  await using _made = await grant(cluster, user.name, secrets, "create");
+  await eventually(async () => {
+    await live.clock.advance(30_000);
+    expect(live.keeper.problem()).toBeUndefined();
+  });
+  expect(live.keeper.current()?.certificate).toBe(file(await read(of), "tls.crt"));
+});
 
-  it("nothing of a Secret is in the log", async () => {
-    const of = nextSecret();
-    const lines: string[] = [];
-    const log = createJsonLogger({ level: "debug", destination: { write: (line) => lines.push(line) } });
-    await using live = await launch(of, { log });
-    await live.shows();
-    const secret = await read(of);
-    await cluster.client.delete(secrets, of);
-    await eventually(() => expect(live.changes).toBe(2));
-    const text = lines.join("");
-    expect(lines.length).toBeGreaterThan(3);
-    for (const base64 of Object.values({ ...secret.data, ...(await read(of)).data })) {
-      const [, body = "none"] = Buffer.from(base64, "base64").toString("utf8").split("\n");
-      expect(text).not.toContain(body);
-      expect(text).not.toContain(base64.slice(60, 120));
-    }
-  });
+it("nothing of a Secret is in the log", async () => {
+  const of = nextSecret();
+  const lines: string[] = [];
+  const log = createJsonLogger({ level: "debug", destination: { write: (line) => lines.push(line) } });
+  await using live = await launch(of, { log });
+  await live.shows();
+  const secret = await read(of);
+  await cluster.client.delete(secrets, of);
+  await eventually(() => expect(live.changes).toBe(2));
+  const text = lines.join("");
+  expect(lines.length).toBeGreaterThan(3);
+  for (const base64 of Object.values({ ...secret.data, ...(await read(of)).data })) {
+    const [, body = "none"] = Buffer.from(base64, "base64").toString("utf8").split("\n");
+    expect(text).not.toContain(body);
+    expect(text).not.toContain(base64.slice(60, 120));
+  }
 });
 
 interface Files {
@@ -352,17 +315,4 @@ async function write(
   };
   if (how === "patch") await cluster.client.patch(secrets, of, { type: "merge", body: { data } });
   else await cluster.client.create(secrets, { type: "kubernetes.io/tls", metadata: of, data });
-}
-
-async function grant(name: string, user: string, verbs: string[]): Promise<void> {
-  const metadata = { namespace: NAMESPACE, name };
-  await cluster.client.create(roles, {
-    metadata,
-    rules: [{ apiGroups: [""], resources: ["secrets"], verbs }],
-  });
-  await cluster.client.create(roleBindings, {
-    metadata,
-    roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "Role", name },
-    subjects: [{ apiGroup: "rbac.authorization.k8s.io", kind: "User", name: user }],
-  });
 }

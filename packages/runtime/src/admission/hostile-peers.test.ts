@@ -78,34 +78,32 @@ describe("S-6 an honest review is answered", () => {
   });
 });
 
-describe("S-6 a body is refused before it is parsed", () => {
-  it.each([
-    ["7 MiB of {},", () => bracesOf(7 * MIB)],
-    ["4.9 MiB of {},", () => bracesOf(4.9 * MIB)],
-    ["305,834 images", () => imagesOf(305_834)],
-    ["200,000 images", () => imagesOf(200_000)],
-    ["deep nesting", () => "[".repeat(100_000)],
-  ])("that is %s, eight at once", async (_what, bodyOf) => {
-    let asked = 0;
-    await using peer = await start({ handlers: { "/h": () => ({ allowed: asked++ < 0 }) } });
-    const body = bodyOf();
-    const answers = await Promise.all(
-      Array.from({ length: 8 }, () => peer.call("/h", { body, from: HOSTILE })),
-    );
-    expect(answers.map(({ status }) => status)).toEqual(Array(8).fill(413));
-    expect(asked).toBe(0);
-  });
+it.each([
+  ["7 MiB of {},", () => bracesOf(7 * MIB)],
+  ["4.9 MiB of {},", () => bracesOf(4.9 * MIB)],
+  ["305,834 images", () => imagesOf(305_834)],
+  ["200,000 images", () => imagesOf(200_000)],
+  ["deep nesting", () => "[".repeat(100_000)],
+])("S-6 a body is refused before it is parsed that is %s, eight at once", async (_what, bodyOf) => {
+  let asked = 0;
+  await using peer = await start({ handlers: { "/h": () => ({ allowed: asked++ < 0 }) } });
+  const body = bodyOf();
+  const answers = await Promise.all(
+    Array.from({ length: 8 }, () => peer.call("/h", { body, from: HOSTILE })),
+  );
+  expect(answers.map(({ status }) => status)).toEqual(Array(8).fill(413));
+  expect(asked).toBe(0);
+});
 
-  it("whose client has had two seconds", async () => {
-    const clock = createVirtualClock();
-    await using peer = await start({ clock });
-    const socket = await peer.open();
-    const answer = listen(socket, head(100));
-    await eventually(() => expect(clock.nextInMs).toBe(2000));
-    await clock.advance(2000);
-    expect((await answer).response?.status).toBe(408);
-    socket.destroy();
-  });
+it("S-6 a body is refused before it is parsed whose client has had two seconds", async () => {
+  const clock = createVirtualClock();
+  await using peer = await start({ clock });
+  const socket = await peer.open();
+  const answer = listen(socket, head(100));
+  await eventually(() => expect(clock.nextInMs).toBe(2000));
+  await clock.advance(2000);
+  expect((await answer).response?.status).toBe(408);
+  socket.destroy();
 });
 
 describe("S-6 an API server that shows its certificate", () => {

@@ -1,7 +1,5 @@
 import {
   type ConfigMap,
-  clusterRoleBindings,
-  clusterRoles,
   configMaps,
   type KubeObject,
   type MutatingWebhook,
@@ -14,6 +12,7 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { createVirtualClock, type VirtualClock } from "../clock.ts";
 import { createSilentLogger } from "../json-log.ts";
 import { clusterName } from "../key.ts";
+import { grant } from "../testing/grant.ts";
 import {
   createObjectKeeper,
   type ObjectClient,
@@ -229,7 +228,7 @@ describe("objects that are kept", () => {
     const owner = nextName();
     const user = await cluster.user(`user-${owner}`);
     await using client = cluster.connect({ user });
-    await grant(`${owner}-read`, user.name, ["list", "watch", "patch"]);
+    await using _seen = await grant(cluster, user.name, configMaps, "list", "watch", "patch");
     // The informer waits on a clock that stands still if it is refused once.
     await eventually(() => client.list(configMaps, { namespace: NAMESPACE }));
     await using live = await configMapKeeper(owner, [aMap(owner)], client);
@@ -241,7 +240,7 @@ describe("objects that are kept", () => {
     expect(live.keeper.components[1].problem?.()).toBe(live.keeper.problem());
     expect(live.keeper.refusal()).toBe(live.keeper.problem());
     expect(live.keeper.settled()).toBe(false);
-    await grant(`${owner}-create`, user.name, ["create"]);
+    await using _made = await grant(cluster, user.name, configMaps, "create");
     await eventually(() =>
       client.create(configMaps, aMap(`${owner}-tried`), { namespace: NAMESPACE, dryRun: true }),
     );
@@ -356,14 +355,4 @@ function aWebhook(name: string): MutatingWebhook {
     clientConfig: { url: "https://127.0.0.1:1/pods" },
     rules: [{ apiGroups: ["kept.test"], apiVersions: ["v1"], operations: ["CREATE"], resources: ["things"] }],
   };
-}
-
-async function grant(name: string, user: string, verbs: string[]): Promise<void> {
-  const rules = [{ apiGroups: [""], resources: ["configmaps"], verbs }];
-  await cluster.client.create(clusterRoles, { metadata: { name }, rules });
-  await cluster.client.create(clusterRoleBindings, {
-    metadata: { name },
-    roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "ClusterRole", name },
-    subjects: [{ apiGroup: "rbac.authorization.k8s.io", kind: "User", name: user }],
-  });
 }

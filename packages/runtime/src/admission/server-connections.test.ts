@@ -193,44 +193,42 @@ describe("a connection", () => {
   });
 });
 
-describe("disposing", () => {
-  it("accepts nothing new, and lets what is in flight end", async () => {
-    const gate = createGate();
-    await using peer = await start({ handlers: { "/h": gate.handler }, drainMs: 20_000 });
-    using kept = peer.keep();
-    const answer = kept.call("/h", { body });
-    await gate.asked;
-    const stopped = peer.stop();
-    await expect(peer.call("/healthz")).rejects.toThrow("ECONNREFUSED");
-    gate.open();
-    expect(await answer).toMatchObject({ status: 200, headers: { connection: "close" } });
-    await stopped;
-  });
+it("disposing accepts nothing new, and lets what is in flight end", async () => {
+  const gate = createGate();
+  await using peer = await start({ handlers: { "/h": gate.handler }, drainMs: 20_000 });
+  using kept = peer.keep();
+  const answer = kept.call("/h", { body });
+  await gate.asked;
+  const stopped = peer.stop();
+  await expect(peer.call("/healthz")).rejects.toThrow("ECONNREFUSED");
+  gate.open();
+  expect(await answer).toMatchObject({ status: 200, headers: { connection: "close" } });
+  await stopped;
+});
 
-  it("cuts off what does not end in time, handshakes included, and leaves no handle", async () => {
-    const handles = (): number =>
-      process.getActiveResourcesInfo().filter((name) => /^(TCP|TLS)/.test(name)).length;
-    await eventually(() => expect(handles()).toBe(0));
-    const gate = createGate();
-    const peer = await start({
-      handlers: { "/h": gate.handler },
-      drainMs: 50,
-      requestTimeoutMs: 60_000,
-    });
-    const silent = connectTcp(peer.port, "127.0.0.1");
-    await once(silent, "connect");
-    const idle = await peer.open();
-    const answer = peer.call("/h", { body });
-    const cut = answer.then(
-      () => "answered",
-      (error: Error) => error.message,
-    );
-    await gate.asked;
-    const closed = Promise.all([once(silent.resume(), "close"), once(idle.resume(), "close")]);
-    await peer.stop();
-    await peer.stop();
-    await closed;
-    expect(await cut).toBe("the server closed the connection without an answer");
-    await eventually(() => expect(handles()).toBe(0));
+it("disposing cuts off what does not end in time, handshakes included, and leaves no handle", async () => {
+  const handles = (): number =>
+    process.getActiveResourcesInfo().filter((name) => /^(TCP|TLS)/.test(name)).length;
+  await eventually(() => expect(handles()).toBe(0));
+  const gate = createGate();
+  const peer = await start({
+    handlers: { "/h": gate.handler },
+    drainMs: 50,
+    requestTimeoutMs: 60_000,
   });
+  const silent = connectTcp(peer.port, "127.0.0.1");
+  await once(silent, "connect");
+  const idle = await peer.open();
+  const answer = peer.call("/h", { body });
+  const cut = answer.then(
+    () => "answered",
+    (error: Error) => error.message,
+  );
+  await gate.asked;
+  const closed = Promise.all([once(silent.resume(), "close"), once(idle.resume(), "close")]);
+  await peer.stop();
+  await peer.stop();
+  await closed;
+  expect(await cut).toBe("the server closed the connection without an answer");
+  await eventually(() => expect(handles()).toBe(0));
 });

@@ -10,7 +10,6 @@ import {
 import { eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
 import { createSilentLogger } from "../json-log.ts";
-import { createServingAuthority } from "../testing/admission-peer.ts";
 import { createRecordingMetrics, type RecordingMetrics } from "../testing/recording-metrics.ts";
 import type { CertificatePair } from "./certificate-authority.ts";
 import type { AdmissionRequest } from "./review.ts";
@@ -140,21 +139,6 @@ describe("a webhook of the API server", () => {
     expect(webhook.asked.map(({ object }) => object === undefined)).toEqual([false, false, false, true]);
   });
 
-  it("goes on when the certificate changes while it is called", async () => {
-    await using webhook = await register("Fail", label);
-    const results: string[] = [];
-    for (let round = 0; round < 5; round += 1) {
-      const [, ...created] = await Promise.all([
-        issue().then((certificate) => webhook.serve(certificate)),
-        ...Array.from({ length: 10 }, (_, index) => webhook.create(`c-${round}-${index}`)),
-      ]);
-      results.push(...created.map(({ metadata }) => metadata?.labels?.["seen"] ?? "no"));
-    }
-    expect(results).toEqual(Array(50).fill("yes"));
-    const code = { path: "/label", code: "200" };
-    expect(webhook.metrics.value("berth_admission_requests_total", code)).toBeGreaterThanOrEqual(50);
-  });
-
   it("that fails or is not there lets objects through with Ignore, and keeps them out with Fail", async () => {
     const fails: AdmissionHandler = ({ name }) => {
       if (name === "broken") throw new Error("no");
@@ -169,18 +153,5 @@ describe("a webhook of the API server", () => {
     await Promise.all([lenient.server, strict.server].map((server) => server[Symbol.asyncDispose]()));
     expect((await lenient.create("alone")).metadata?.name).toBe("alone");
     expect((await failureOf(strict.create("alone"))).kind).toBe("serverError");
-  });
-
-  it("of another authority is refused by the API server, and counted", async () => {
-    await using webhook = await register("Ignore", label);
-    webhook.serve(await (await createServingAuthority()).issue());
-    // The connection that is open is still used once.
-    let tries = 0;
-    await eventually(async () =>
-      expect((await webhook.create(`c-${++tries}`)).metadata?.labels).toBeUndefined(),
-    );
-    await eventually(() =>
-      expect(webhook.metrics.value("berth_admission_tls_handshake_failures_total")).toBeGreaterThanOrEqual(1),
-    );
   });
 });

@@ -41,45 +41,45 @@ const PATCH_BYTES =
   "W3sib3AiOiJhZGQiLCJwYXRoIjoiL3NwZWMvdGFpbnRzIiwidmFsdWUiOlt7ImtleSI6ImsiLCJ2YWx1ZSI6InYiLCJlZmZlY3QiOiJOb1NjaGVkdWxlIn1dfV0=";
 const ALLOWED_U1 = `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{"uid":"u-1","allowed":true}}`;
 
-describe("an answer", () => {
-  it("has the bytes of Go's encoding, with a patch and without", async () => {
-    await using peer = await start({ handlers: { "/patch": patch, "/allow": allow } });
-    expect(await peer.call("/patch?timeout=5s", { body: review() })).toMatchObject({
-      status: 200,
-      body: `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{"uid":"u-1","allowed":true,"patch":"${PATCH_BYTES}","patchType":"JSONPatch"}}`,
-      headers: { "content-type": "application/json" },
-    });
-    expect(await peer.call("/allow", { body: review() })).toMatchObject({ status: 200, body: ALLOWED_U1 });
-  });
+/** A handler at `/slow`, and what it was asked with. */
+function neverAnswering(): {
+  readonly asked: Promise<AdmissionContext>;
+  readonly handlers: Record<string, AdmissionHandler>;
+} {
+  const asked = Promise.withResolvers<AdmissionContext>();
+  const slow: AdmissionHandler = (_request, context) => {
+    asked.resolve(context);
+    return new Promise(() => undefined);
+  };
+  return { asked: asked.promise, handlers: { "/slow": slow } };
+}
 
-  it("has the version of the question with a patch, and v1 without one", async () => {
-    await using peer = await start({ handlers: { "/patch": patch, "/allow": allow } });
-    const body = review({}, "admission.k8s.io/v1beta1");
-    expect((await peer.call("/patch", { body })).body).toContain(`"apiVersion":"admission.k8s.io/v1beta1"`);
-    expect((await peer.call("/allow", { body })).body).toBe(ALLOWED_U1);
-  });
+/** A whole request, as it is sent over a connection. */
+const post = (path: string, body: string): string =>
+  `POST ${path} HTTP/1.1\r\nhost: a\r\ncontent-length: ${body.length}\r\n\r\n${body}`;
 
-  it("allows {} without asking the handler, and refuses {not-json", async () => {
-    let asked = 0;
-    const handlers = { "/h": () => ({ allowed: asked++ < 0 }) };
-    await using peer = await start({ handlers });
-    expect(await peer.call("/h", { body: "{}" })).toMatchObject({
-      status: 200,
-      body: `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{"uid":"","allowed":true}}`,
-    });
-    expect((await peer.call("/h", { body: "{not-json" })).status).toBe(400);
-    expect((await peer.call("/h", { body: "" })).status).toBe(400);
-    expect((await peer.call("/h", { body: "[".repeat(100_000) })).status).toBe(413);
-    expect(asked).toBe(0);
+it("an answer has the bytes of Go's encoding, with a patch and without", async () => {
+  await using peer = await start({ handlers: { "/patch": patch, "/allow": allow } });
+  expect(await peer.call("/patch?timeout=5s", { body: review() })).toMatchObject({
+    status: 200,
+    body: `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{"uid":"u-1","allowed":true,"patch":"${PATCH_BYTES}","patchType":"JSONPatch"}}`,
+    headers: { "content-type": "application/json" },
   });
+  expect(await peer.call("/allow", { body: review() })).toMatchObject({ status: 200, body: ALLOWED_U1 });
+});
 
-  it("is the same for the same review, also at the same time", async () => {
-    await using peer = await start({ handlers: { "/patch": patch } });
-    const answers = await Promise.all(
-      Array.from({ length: 20 }, () => peer.call("/patch", { body: review() })),
-    );
-    expect(new Set(answers.map(({ status, body }) => `${status} ${body}`)).size).toBe(1);
+it("an answer allows {} without asking the handler, and refuses {not-json", async () => {
+  let asked = 0;
+  const handlers = { "/h": () => ({ allowed: asked++ < 0 }) };
+  await using peer = await start({ handlers });
+  expect(await peer.call("/h", { body: "{}" })).toMatchObject({
+    status: 200,
+    body: `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{"uid":"","allowed":true}}`,
   });
+  expect((await peer.call("/h", { body: "{not-json" })).status).toBe(400);
+  expect((await peer.call("/h", { body: "" })).status).toBe(400);
+  expect((await peer.call("/h", { body: "[".repeat(100_000) })).status).toBe(413);
+  expect(asked).toBe(0);
 });
 
 describe("a handler", () => {
@@ -108,17 +108,11 @@ describe("a handler", () => {
     ["?timeout=900s", 30_000],
   ])("has the time that the API server gives with %j", async (query, limitMs) => {
     const clock = createVirtualClock();
-    const asked = Promise.withResolvers<AdmissionContext>();
-    const handlers: Record<string, AdmissionHandler> = {
-      "/slow": (_request, context) => {
-        asked.resolve(context);
-        return new Promise(() => undefined);
-      },
-    };
+    const { asked, handlers } = neverAnswering();
     await using peer = await start({ handlers, clock, requestTimeoutMs: 60_000 });
     let answered: Answer | undefined;
     const answer = peer.call(`/slow${query}`, { body: review() }).then((got) => (answered = got));
-    const { signal } = await asked.promise;
+    const { signal } = await asked;
     await clock.advance(limitMs - 1);
     expect([answered, signal.aborted]).toEqual([undefined, false]);
     await clock.advance(1);
@@ -128,18 +122,11 @@ describe("a handler", () => {
 
   it("is told when the API server goes away", async () => {
     const metrics = createRecordingMetrics();
-    const asked = Promise.withResolvers<AdmissionContext>();
-    const handlers: Record<string, AdmissionHandler> = {
-      "/slow": (_request, context) => {
-        asked.resolve(context);
-        return new Promise(() => undefined);
-      },
-    };
+    const { asked, handlers } = neverAnswering();
     await using peer = await start({ handlers, metrics });
     const socket = await peer.open();
-    const body = review();
-    socket.write(`POST /slow HTTP/1.1\r\nhost: a\r\ncontent-length: ${body.length}\r\n\r\n${body}`);
-    const { signal } = await asked.promise;
+    socket.write(post("/slow", review()));
+    const { signal } = await asked;
     expect(metrics.value("berth_admission_in_flight_requests")).toBe(1);
     socket.destroy();
     await eventually(() => expect(signal.aborted).toBe(true));
@@ -170,8 +157,7 @@ describe("what is not a review", () => {
   it("may come without a content type", async () => {
     await using peer = await start({ handlers: { "/h": allow } });
     const socket = await peer.open();
-    const body = review();
-    socket.write(`POST /h HTTP/1.1\r\nhost: a\r\ncontent-length: ${body.length}\r\n\r\n${body}`);
+    socket.write(post("/h", review()));
     const [head] = (await once(socket, "data")) as [Buffer];
     expect(head.toString()).toMatch(/^HTTP\/1\.1 200 /);
     socket.destroy();
@@ -220,8 +206,7 @@ describe("what is not a review", () => {
     const handlers: Record<string, AdmissionHandler> = { "/h": () => new Promise(() => undefined) };
     await using peer = await start({ handlers });
     const socket = await peer.open();
-    const body = review();
-    socket.write(`POST /h HTTP/1.1\r\nhost: a\r\ncontent-length: ${body.length}\r\n\r\n${body}`.repeat(2));
+    socket.write(post("/h", review()).repeat(2));
     await once(socket.resume(), "close");
     expect(socket.bytesRead).toBe(0);
   });
@@ -256,31 +241,27 @@ describe("what is not a review", () => {
   });
 });
 
-describe("probes", () => {
-  it("answer as those of a webhook do: ok, ready, not ready", async () => {
-    let ready = false;
-    await using peer = await start({ ready: () => ready });
-    expect(await peer.call("/healthz")).toMatchObject({ status: 200, body: "ok" });
-    expect(await peer.call("/readyz")).toMatchObject({ status: 503, body: "not ready" });
-    ready = true;
-    expect(await peer.call("/readyz")).toMatchObject({ status: 200, body: "ready" });
-    expect(await peer.call("/readyz", { method: "HEAD" })).toMatchObject({ status: 200, body: "" });
-    expect((await peer.call("/healthz", { method: "POST" })).status).toBe(405);
-    expect((await peer.call("/healthz/x")).status).toBe(404);
-  });
+it("probes answer as those of a webhook do: ok, ready, not ready", async () => {
+  let ready = false;
+  await using peer = await start({ ready: () => ready });
+  expect(await peer.call("/healthz")).toMatchObject({ status: 200, body: "ok" });
+  expect(await peer.call("/readyz")).toMatchObject({ status: 503, body: "not ready" });
+  ready = true;
+  expect(await peer.call("/readyz")).toMatchObject({ status: 200, body: "ready" });
+  expect(await peer.call("/readyz", { method: "HEAD" })).toMatchObject({ status: 200, body: "" });
+  expect((await peer.call("/healthz", { method: "POST" })).status).toBe(405);
+  expect((await peer.call("/healthz/x")).status).toBe(404);
 });
 
-describe("starting", () => {
-  it("refuses an address that says off, and paths that cannot be served", async () => {
-    await expect(start({ bindAddress: "0" })).rejects.toThrow(RangeError);
-    await expect(start({ bindAddress: "nowhere" })).rejects.toThrow(RangeError);
-    for (const path of ["mutate", "/a?b", "/healthz", "/readyz", "", "/a b", "/a/../b"]) {
-      await expect(start({ handlers: { [path]: allow } })).rejects.toThrow(RangeError);
-    }
-  });
+it("starting refuses an address that says off, and paths that cannot be served", async () => {
+  await expect(start({ bindAddress: "0" })).rejects.toThrow(RangeError);
+  await expect(start({ bindAddress: "nowhere" })).rejects.toThrow(RangeError);
+  for (const path of ["mutate", "/a?b", "/healthz", "/readyz", "", "/a b", "/a/../b"]) {
+    await expect(start({ handlers: { [path]: allow } })).rejects.toThrow(RangeError);
+  }
+});
 
-  it("rejects when the address is taken", async () => {
-    await using first = await start();
-    await expect(start({ bindAddress: `127.0.0.1:${first.port}` })).rejects.toThrow("EADDRINUSE");
-  });
+it("starting rejects when the address is taken", async () => {
+  await using first = await start();
+  await expect(start({ bindAddress: `127.0.0.1:${first.port}` })).rejects.toThrow("EADDRINUSE");
 });

@@ -13,6 +13,7 @@ import type { LeaseClient } from "../leader-election.ts";
 export class LeaseRegister {
   /** The Lease after each write. */
   readonly writes: Lease[] = [];
+  #forgotten = 0;
   readonly #onWrite: (before: Lease | undefined, after: Lease) => void;
 
   constructor(onWrite: (before: Lease | undefined, after: Lease) => void) {
@@ -20,7 +21,12 @@ export class LeaseRegister {
   }
 
   get current(): Lease | undefined {
-    return this.writes.at(-1);
+    return this.#forgotten === this.writes.length ? undefined : this.writes.at(-1);
+  }
+
+  /** As when somebody deletes the Lease. */
+  forget(): void {
+    this.#forgotten = this.writes.length;
   }
 
   /** @throws ApiError as the server would answer. */

@@ -1,3 +1,5 @@
+import { type Arbitrary, constantFrom, record, tuple } from "fast-check";
+
 /** The environment of the tests: `BERTH_SEED` repeats a run, `BERTH_RUNS_FACTOR` takes that many times as many cases. */
 export type TestEnvironment = Readonly<Record<string, string | undefined>>;
 
@@ -45,4 +47,23 @@ function numberIn(env: TestEnvironment, name: string): number | undefined {
   const number = Number(text);
   if (!Number.isFinite(number)) throw new RangeError(`${name} must be a number, got ${JSON.stringify(text)}`);
   return number;
+}
+
+/** A step of a random history, and how often it is drawn among the others. */
+export interface WeightedStep<T> {
+  readonly weight: number;
+  readonly arbitrary: Arbitrary<T>;
+}
+
+/** One of these actions, as `do`, with these fields. An action that stands twice is drawn twice as often. */
+export function steps<const D extends string, F extends object>(
+  weight: number,
+  actions: readonly D[],
+  fields: { readonly [K in keyof F]: Arbitrary<F[K]> },
+): WeightedStep<{ readonly do: D } & F> {
+  const action = constantFrom(...actions);
+  return {
+    weight,
+    arbitrary: tuple(action, record<F>(fields)).map(([does, rest]) => Object.assign({ do: does }, rest)),
+  };
 }

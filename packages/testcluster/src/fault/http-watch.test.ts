@@ -151,13 +151,6 @@ describe.each<HttpVersion>(["HTTP/1.1", "HTTP/2"])("a watch through the HTTP pro
     expect([await watch.next(), await watch.next()]).toEqual(["BOOKMARK ", "ADDED a"]);
     expect(performance.now() - before).toBeGreaterThanOrEqual(29);
   });
-
-  it("cuts open watches on demand, only those that fit", async () => {
-    await using watch = await startWatch(version);
-    expect(watch.proxy.cutStreams({ resource: "pods" })).toBe(0);
-    expect(watch.proxy.cutStreams()).toBe(1);
-    expect(await watch.next()).toBe("broken");
-  });
 });
 
 describe("reading watches", () => {

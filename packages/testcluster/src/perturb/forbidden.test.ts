@@ -5,15 +5,25 @@ import { describeHistory, flaps, foreignTouched } from "./forbidden.ts";
 import type { Author, HistoryEntry } from "./history.ts";
 import { NUDGE } from "./stage.ts";
 
-/** Versions of one node, each with its labels, who made it, and at which step. */
-function historyOf(
-  ...versions: readonly (readonly [step: string, by: Author, labels: Readonly<Record<string, string>>])[]
-): readonly HistoryEntry[] {
+/** Versions of one node as `author label=value`; a step other than `start` stands before the author: `rules/author`. */
+function historyOf(...versions: readonly string[]): readonly HistoryEntry[] {
   let before: Node | undefined;
-  return versions.map(([step, by, labels]) => {
+  return versions.map((text) => {
+    const [by = "", ...pairs] = text.split(" ");
+    const [author = "", step = "start"] = by.split("/").toReversed();
+    const labels = Object.fromEntries(pairs.map((pair) => pair.split("=")));
     const object = aNode("n1").labelled(labels).build();
     const type = before === undefined ? "ADDED" : "MODIFIED";
-    const entry: HistoryEntry = { step, type, resource: nodes, name: "n1", object, before, by, at: 0 };
+    const entry: HistoryEntry = {
+      step,
+      type,
+      resource: nodes,
+      name: "n1",
+      object,
+      before,
+      by: author as Author,
+      at: 0,
+    };
     before = object;
     return entry;
   });
@@ -21,50 +31,24 @@ function historyOf(
 
 describe("a label that flaps", () => {
   it("is one that the controller sets and takes back though nothing else has changed", () => {
-    const history = historyOf(
-      ["start", "story", {}],
-      ["start", "controller", { a: "1" }],
-      ["start", "controller", {}],
-    );
+    const history = historyOf("story", "controller a=1", "controller");
     expect(flaps(history)).toHaveLength(1);
   });
 
   it("is also one that goes and comes back, and one whose value does", () => {
-    const gone = historyOf(
-      ["start", "story", { a: "1" }],
-      ["start", "controller", {}],
-      ["start", "controller", { a: "1" }],
-    );
-    const changed = historyOf(
-      ["start", "story", { a: "1" }],
-      ["start", "controller", { a: "2" }],
-      ["start", "controller", { a: "1" }],
-    );
+    const gone = historyOf("story a=1", "controller", "controller a=1");
+    const changed = historyOf("story a=1", "controller a=2", "controller a=1");
     expect([...flaps(gone), ...flaps(changed)]).toHaveLength(2);
   });
 
   it("is none when a user or a step came between", () => {
-    const user = historyOf(
-      ["start", "story", {}],
-      ["start", "controller", { a: "1" }],
-      ["start", "story", { a: "1", b: "1" }],
-      ["start", "controller", { b: "1" }],
-    );
-    const step = historyOf(
-      ["start", "story", {}],
-      ["start", "controller", { a: "1" }],
-      ["rules", "controller", {}],
-    );
+    const user = historyOf("story", "controller a=1", "story a=1 b=1", "controller b=1");
+    const step = historyOf("story", "controller a=1", "rules/controller");
     expect([...flaps(user), ...flaps(step)]).toEqual([]);
   });
 
   it("is one all the same when only the harness came between", () => {
-    const history = historyOf(
-      ["start", "story", {}],
-      ["start", "controller", { a: "1" }],
-      ["start", "harness", { a: "1" }],
-      ["start", "controller", {}],
-    );
+    const history = historyOf("story", "controller a=1", "harness a=1", "controller");
     expect(flaps(history)).toHaveLength(1);
   });
 });
@@ -73,26 +57,22 @@ describe("a foreign key", () => {
   const isOurs = (_field: string, key: string): boolean => key === "ours";
 
   it("is touched when the controller changes or removes it", () => {
-    const history = historyOf(
-      ["start", "story", { team: "red", ours: "1" }],
-      ["start", "controller", { team: "blue" }],
-      ["start", "controller", {}],
-    );
+    const history = historyOf("story team=red ours=1", "controller team=blue", "controller");
     expect(foreignTouched(history, isOurs)).toHaveLength(2);
   });
 
   it("is not touched by users, nor by changes of what is ours", () => {
     const history = historyOf(
-      ["start", "story", { team: "red" }],
-      ["start", "controller", { team: "red", ours: "1" }],
-      ["start", "story", { ours: "1" }],
-      ["start", "harness", { ours: "1", [NUDGE]: "1" }],
+      "story team=red",
+      "controller team=red ours=1",
+      "story ours=1",
+      `harness ours=1 ${NUDGE}=1`,
     );
     expect(foreignTouched(history, isOurs)).toEqual([]);
   });
 
   it("is anything outside labels and annotations too", () => {
-    const [made] = historyOf(["start", "story", {}]);
+    const [made] = historyOf("story");
     const object = aNode("n1").unschedulable().build();
     const cordoned = {
       ...made,
@@ -108,9 +88,7 @@ describe("a foreign key", () => {
 });
 
 it("tells a history in lines that say who changed what", () => {
-  const lines = describeHistory(
-    historyOf(["start", "story", {}], ["comes", "controller", { a: "x".repeat(99) }]),
-  );
+  const lines = describeHistory(historyOf("story", `comes/controller a=${"x".repeat(99)}`));
   expect(lines).toHaveLength(2);
   expect(lines[1]).toMatch(/^comes: MODIFIED nodes n1 @ by controller: label a: none → "x{60}"…$/);
 });

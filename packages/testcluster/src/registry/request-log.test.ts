@@ -1,30 +1,28 @@
 import { describe, expect, it } from "vitest";
 import { type RegistryRequest, RequestLog, readRequest } from "./request-log.ts";
 
-describe("readRequest", () => {
-  it.each([
-    ["/v2/", { kind: "ping", repository: "", reference: "" }],
-    ["/v2/a/manifests/1", { kind: "manifest", repository: "a", reference: "1" }],
-    ["/v2/a/b/manifests/sha256:00", { kind: "manifest", repository: "a/b", reference: "sha256:00" }],
-    ["/v2/a/blobs/b/blobs/sha256:00", { kind: "blob", repository: "a/blobs/b", reference: "sha256:00" }],
-    ["/v2/a/blobs/uploads/", { kind: "upload", repository: "a", reference: "" }],
-    ["/v2/a/blobs/uploads/id?digest=x", { kind: "upload", repository: "a", reference: "id" }],
-    ["/v2/a/tags/list?n=2", { kind: "tags", repository: "a", reference: "" }],
-    ["/v2/a/referrers/sha256:00", { kind: "referrers", repository: "a", reference: "sha256:00" }],
-    ["/v2/_catalog", { kind: "other", repository: "", reference: "" }],
-    ["/token?scope=x", { kind: "other", repository: "", reference: "" }],
-  ])("takes %s for what it is", (path, expected) => {
-    expect(readRequest("GET", path, {})).toMatchObject({ ...expected, path });
-  });
+it.each([
+  ["/v2/", { kind: "ping", repository: "", reference: "" }],
+  ["/v2/a/manifests/1", { kind: "manifest", repository: "a", reference: "1" }],
+  ["/v2/a/b/manifests/sha256:00", { kind: "manifest", repository: "a/b", reference: "sha256:00" }],
+  ["/v2/a/blobs/b/blobs/sha256:00", { kind: "blob", repository: "a/blobs/b", reference: "sha256:00" }],
+  ["/v2/a/blobs/uploads/", { kind: "upload", repository: "a", reference: "" }],
+  ["/v2/a/blobs/uploads/id?digest=x", { kind: "upload", repository: "a", reference: "id" }],
+  ["/v2/a/tags/list?n=2", { kind: "tags", repository: "a", reference: "" }],
+  ["/v2/a/referrers/sha256:00", { kind: "referrers", repository: "a", reference: "sha256:00" }],
+  ["/v2/_catalog", { kind: "other", repository: "", reference: "" }],
+  ["/token?scope=x", { kind: "other", repository: "", reference: "" }],
+])("readRequest takes %s for what it is", (path, expected) => {
+  expect(readRequest("GET", path, {})).toMatchObject({ ...expected, path });
+});
 
-  it("keeps the user of a credential and no secret", () => {
-    const basic = `Basic ${Buffer.from("ada:se:cret").toString("base64")}`;
-    const read = readRequest("GET", "/v2/", { authorization: basic });
-    expect(read).toMatchObject({ credential: "basic", user: "ada" });
-    const token = readRequest("GET", "/v2/", { authorization: "Bearer t0ken" });
-    expect(token).toMatchObject({ credential: "bearer", user: "" });
-    expect(JSON.stringify([read, token])).not.toMatch(/se:cret|t0ken/);
-  });
+it("readRequest keeps the user of a credential and no secret", () => {
+  const basic = `Basic ${Buffer.from("ada:se:cret").toString("base64")}`;
+  const read = readRequest("GET", "/v2/", { authorization: basic });
+  expect(read).toMatchObject({ credential: "basic", user: "ada" });
+  const token = readRequest("GET", "/v2/", { authorization: "Bearer t0ken" });
+  expect(token).toMatchObject({ credential: "bearer", user: "" });
+  expect(JSON.stringify([read, token])).not.toMatch(/se:cret|t0ken/);
 });
 
 describe("RequestLog", () => {
