@@ -164,7 +164,8 @@ async function benchSize(bench: BenchCluster, { peer, onProgress }: Tools): Prom
     measured.push(
       ...(await benchLabels(bench, { ...common, pairs: rounds, budgeted: size === BUDGET_SIZE })),
     );
-  if (parts.has("steady")) measured.push(...(await benchSteady(bench, common)));
+  if (parts.has("steady"))
+    measured.push(...(await benchSteady(bench, { ...common, budgeted: size === BUDGET_SIZE })));
   if (size !== mainSize) return measured;
   if (parts.has("dead-link")) measured.push(...(await benchDeadLink(bench, onProgress)));
   if (parts.has("memory") && peer !== undefined) {

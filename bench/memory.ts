@@ -21,6 +21,8 @@ export interface MemoryOptions {
 }
 
 const MB = 1024 * 1024;
+/** As `bin/berth` and the image start Node. */
+const YOUNG_GENERATION = "--max-semi-space-size=4";
 
 interface Held extends Memory {
   /** Resident after all garbage was collected and given back; of Berth, which is not made to, the same as `resident`. */
@@ -95,7 +97,7 @@ async function bundleBerthWithPods({
   return {
     name: "berth with pods",
     command: process.execPath,
-    args: [join(outdir, "berth-with-pods.mjs"), kubeconfig, labelFolder],
+    args: [YOUNG_GENERATION, join(outdir, "berth-with-pods.mjs"), kubeconfig, labelFolder],
     userAgent: "bench-berth-pods",
     [Symbol.asyncDispose]: () => rm(outdir, { recursive: true, force: true }),
   };

@@ -10,6 +10,8 @@ import { type Figure, median, quantile } from "./report.ts";
 export interface SteadyOptions {
   /** Absent: not measured. */
   readonly peer: string | undefined;
+  /** The budget is for this size. */
+  readonly budgeted: boolean;
   /** Resident memory is read this long after the sync. Seconds. */
   readonly restSeconds: number;
   readonly onProgress: (text: string) => void;
@@ -49,6 +51,7 @@ async function besideGo(
       what: `${size} nodes: resident ${options.restSeconds} s after sync, berth / Go`,
       value: resident / go.resident,
       unit: "x",
+      ...(options.budgeted && { budget: 1 }),
       detail: `berth ${mb(resident)}, Go ${mb(go.resident)}, its peak ${mb(go.peak)}`,
     },
     {

@@ -13,7 +13,8 @@ it("runs from the folder that the image holds, and nothing else", async () => {
   const dockerfile = await readFile(join(root, "Dockerfile"), "utf8");
   const [, from = "", to = ""] = /^COPY (\S+) (\S+)$/m.exec(dockerfile) ?? [];
   const [, entry = ""] = /^ENTRYPOINT (.+)$/m.exec(dockerfile) ?? [];
-  const [program, path = ""] = JSON.parse(entry) as string[];
+  const [program, ...options] = JSON.parse(entry) as string[];
+  const path = options.pop() ?? "";
   expect([program, path.startsWith(`${to}/`)]).toEqual(["node", true]);
   expect(await readFile(join(root, ".dockerignore"), "utf8")).toContain(`!${from}\n`);
   const folder = await mkdtemp(join(tmpdir(), "berth-image-"));
@@ -21,7 +22,7 @@ it("runs from the folder that the image holds, and nothing else", async () => {
     await cp(join(root, from), folder, { recursive: true });
     const berth = join(folder, path.slice(to.length));
     const printed = async (...args: readonly string[]): Promise<string> =>
-      (await run(process.execPath, [berth, ...args], { cwd: folder, env: {} })).stdout;
+      (await run(process.execPath, [...options, berth, ...args], { cwd: folder, env: {} })).stdout;
     expect(await printed("version")).toMatch(/^berth \d/);
     // What it loads only then comes along as well.
     expect(await printed("manifests", "crds")).toContain("kind: CustomResourceDefinition");

@@ -92,7 +92,9 @@ describe("exit codes", () => {
 
   it("I-7 runs by default in its image, and leaves its arguments to those of a user", async () => {
     const dockerfile = await readFile(path.join(root, "Dockerfile"), "utf8");
-    expect(dockerfile).toMatch(/^ENTRYPOINT \["node", "\/berth\/berth.js"\]\nCMD \["run"\]$/m);
+    expect(dockerfile).toMatch(
+      /^ENTRYPOINT \["node", "--max-semi-space-size=4", "\/berth\/berth.js"\]\nCMD \["run"\]$/m,
+    );
   });
 });
 

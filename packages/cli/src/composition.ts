@@ -1,17 +1,20 @@
 /** The composition root: every part of a running Berth is made and put together here. Long because it is one list. */
 
-import type { Fault } from "@berth/host";
-import { faultEvent } from "@berth/host";
+import { type Fault, faultEvent, keepFields } from "@berth/host";
 import { type KubeClient, type Node, nodes, type ObjectReference } from "@berth/kube";
 import {
+  architectureFields,
   architecturePolicies,
   type BoundCapability,
   createImageLibrary,
   DaemonSetWatch,
   DeclaredPlaces,
+  footprintFields,
+  gateFields,
   heldAgainBy,
   type LabelOptions,
   labelFactsChanged,
+  labelFields,
   labelRules,
   type NodeObserver,
   NodeWriter,
@@ -52,7 +55,6 @@ import { NodeLog } from "./node-log.ts";
 import { createPlaceStore } from "./place-config-map.ts";
 import { declareProblems, nodesReadCheck } from "./probes.ts";
 import { readRegistrySettings } from "./registry-settings.ts";
-import { slimNode } from "./slim-node.ts";
 import { VERSION } from "./version.ts";
 import { type AdmissionSettings, WEBHOOK } from "./webhook-server.ts";
 import type { Wired } from "./wired.ts";
@@ -176,7 +178,7 @@ function assemble(options: BerthOptions, registries: RegistrySettings): Assemble
   });
   const { client, events, metrics } = runtime;
   const informer = runtime.informer<Node>(nodes, {
-    project: slimNode,
+    project: keepFields(labelFields, gateFields, architectureFields, footprintFields),
     indexes: { [HELD_AGAIN]: heldAgainBy },
     // Each node is decided by itself, so writing begins while the snapshot arrives. Who has yet to be elected has time,
     // and should not lead before it can read.

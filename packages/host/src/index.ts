@@ -14,4 +14,5 @@ export * from "./key-source.ts";
 export * from "./status/condition-log.ts";
 export * from "./status/tally.ts";
 export * from "./views/informer-set.ts";
+export * from "./views/mask.ts";
 export * from "./views/namespace-watch.ts";

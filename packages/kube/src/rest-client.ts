@@ -12,9 +12,10 @@ import type {
   WriteOptions,
 } from "./client.ts";
 import { ApiError, type RequestInfo, type Verb } from "./failure.ts";
+import { ListReader } from "./list-reader.ts";
 import type { KubeObject, List, ObjectName } from "./object.ts";
 import { apiVersionOf, nameOfResource, type Resource } from "./resource.ts";
-import { Transport, type TransportOptions, type TransportRequest } from "./transport.ts";
+import { type BodyReader, Transport, type TransportOptions, type TransportRequest } from "./transport.ts";
 import { LineWatchStream } from "./watch-stream.ts";
 
 /** What `connect` needs to know about a cluster. */
@@ -82,6 +83,11 @@ class RestClient implements KubeClient {
       resourceVersion: options.continue === undefined ? options.resourceVersion : undefined,
       resourceVersionMatch: options.continue === undefined ? options.resourceVersionMatch : undefined,
     };
+    const { project = (item: T): T => item } = options;
+    const reader = new ListReader((bytes) => {
+      const item = parse(bytes) as T | undefined;
+      return item && project(item);
+    });
     const list = await this.#send<List<T>>(
       {
         method: "GET",
@@ -89,12 +95,9 @@ class RestClient implements KubeClient {
         ...this.#collection("list", resource, options, query),
       },
       { ...options, timeoutMs: options.timeoutMs ?? LIST_TIMEOUT_MS },
+      reader,
     );
-    const project = options.project;
-    return {
-      ...list,
-      items: project === undefined ? (list.items ?? []) : (list.items ?? []).map((item) => project(item)),
-    };
+    return { ...list, items: [...reader.items, ...(list.items ?? []).map((item) => project(item))] };
   }
 
   async *pages<T extends KubeObject>(
@@ -243,19 +246,17 @@ class RestClient implements KubeClient {
   async #send<R>(
     request: Pick<TransportRequest, "method" | "info" | "path" | "body" | "contentType" | "accept">,
     options: RequestOptions,
+    reader?: BodyReader,
   ): Promise<R> {
-    const body = await this.#transport.send({
+    const about: TransportRequest = {
       ...request,
       signal: options.signal,
       timeoutMs: options.timeoutMs ?? DEFAULT_TIMEOUT_MS,
       keepTooManyRequests: request.info.subresource === "eviction",
-    });
-    try {
-      return JSON.parse(body.toString("utf8")) as R;
-    } catch {
-      // Without the parser's error: it quotes the body, which may be a Secret.
-      throw new ApiError({ kind: "undecodable" }, request.info, { message: "the answer is not JSON" });
-    }
+    };
+    const answer = parse(await this.#transport.send(about, reader));
+    if (answer !== undefined) return answer as R;
+    throw new ApiError({ kind: "undecodable" }, request.info, { message: "the answer is not JSON" });
   }
 
   #writeQuery(options: WriteOptions): Query {
@@ -318,6 +319,15 @@ function faultOfName(resource: Resource, of: ObjectName): string | undefined {
   if (of.name.length > MAX_NAME) return `a name has at most ${MAX_NAME} characters`;
   if ((of.namespace ?? "").length > MAX_NAME) return `a namespace has at most ${MAX_NAME} characters`;
   return of.name === "." || of.name === ".." ? `"${of.name}" is no name` : undefined;
+}
+
+/** `undefined` for what is no JSON, without the parser's error: it quotes the text, which may be a Secret. */
+function parse(bytes: Buffer): unknown {
+  try {
+    return JSON.parse(bytes.toString("utf8"));
+  } catch {
+    return undefined;
+  }
 }
 
 /** The object as it is sent: with the type of its resource, unless it names one itself. */

@@ -52,6 +52,12 @@ export interface TransportRequest {
   readonly keepTooManyRequests?: boolean;
 }
 
+/** Takes the body of an answer as it arrives. Must not throw for what is in it: `end` gives what is to be decoded. */
+export interface BodyReader {
+  add(chunk: Buffer): void;
+  end(): Buffer;
+}
+
 type Body = Dispatcher.ResponseData["body"];
 
 /** A body that goes on arriving. `deadline.abort()` ends it. */
@@ -88,16 +94,16 @@ export class Transport {
   }
 
   /**
-   * Sends the request and resolves with the whole body of a successful answer. A 401 is answered by one fresh
+   * Sends the request and resolves with what `reader` makes of a successful answer, by default its whole body. A 401 is answered by one fresh
    * credential, a 429 or 503 with Retry-After by waiting, all of it within the deadline.
    *
    * @throws ApiError for everything else.
    */
-  async send(request: TransportRequest): Promise<Buffer> {
+  async send(request: TransportRequest, reader: BodyReader = wholeBody()): Promise<Buffer> {
     using deadline = new Deadline(request.timeoutMs, request.signal, this.#closing.signal);
     const body = await this.#accepted(request, deadline);
     try {
-      return await readWhole(body, request);
+      return await read(body, request, reader);
     } catch (cause) {
       throw toConnectionError(cause, request, deadline);
     }
@@ -252,18 +258,25 @@ function discard(response: Dispatcher.ResponseData): void {
   response.body.on("error", () => undefined).destroy();
 }
 
-async function readWhole(body: Body, request: TransportRequest): Promise<Buffer> {
+function wholeBody(): BodyReader {
   const chunks: Buffer[] = [];
+  return {
+    add: (chunk) => void chunks.push(chunk),
+    end: () => (chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks)),
+  };
+}
+
+async function read(body: Body, request: TransportRequest, reader: BodyReader): Promise<Buffer> {
   let size = 0;
   for await (const chunk of body) {
-    chunks.push(chunk as Buffer);
     size += (chunk as Buffer).length;
     if (size > MAX_BODY_BYTES) {
       const message = `the answer is longer than ${MAX_BODY_BYTES} bytes`;
       throw new ApiError({ kind: "undecodable" }, request.info, { message });
     }
+    reader.add(chunk as Buffer);
   }
-  return chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks, size);
+  return reader.end();
 }
 
 /** No answer, or not all of it: the deadline, the caller, or the connection. */

@@ -1,4 +1,6 @@
 /** Architectures as a capability of the node writer: the taint of each node, and nothing else. */
+
+import type { FieldMask } from "@berth/host";
 import type { Node } from "@berth/kube";
 import { type Reason, reasons } from "../api/reasons.ts";
 import {
@@ -10,10 +12,13 @@ import {
   type RuleOutcome,
   unreadPolicy,
 } from "../node/capability.ts";
-import { type Mark, type MarkId, standingMarks, standingValue, taintId } from "../node/mark.ts";
+import { type Mark, type MarkId, markFields, standingMarks, standingValue, taintId } from "../node/mark.ts";
 import { matchesSelector } from "../node/selector.ts";
 import { isExclusivePlace, placeOf } from "./compile.ts";
 import { ARCHITECTURE, type ArchitecturePolicies, type ArchitecturePolicyInForce, taints } from "./policy.ts";
+
+/** Fields of a Node that policies read. */
+export const architectureFields: FieldMask = [...markFields, "status.nodeInfo.architecture"];
 
 /**
  * Where a node stands with a policy that selects it. `Tainted`: the taint stands as ours, or as it should be at the

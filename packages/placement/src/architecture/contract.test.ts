@@ -2,7 +2,7 @@ import type { Node, Taint } from "@berth/kube";
 import * as fc from "fast-check";
 import { capabilityContract } from "../node/testing/capability-contract.ts";
 import { makeNode } from "../node/testing/world.ts";
-import { bindArchitecture } from "./capability.ts";
+import { architectureFields, bindArchitecture } from "./capability.ts";
 import { policiesOf } from "./testing/policies.ts";
 
 const arm64: Taint = { key: "supported-arch", value: "arm64", effect: "NoSchedule" };
@@ -32,6 +32,7 @@ const withdrawn = policiesOf({});
 capabilityContract({
   enabled: bindArchitecture({ policies: () => policies, tainting: (rule) => rule !== "cluster/slow" }),
   disabled: bindArchitecture({ policies: () => withdrawn, tainting: () => true }),
+  fields: architectureFields,
   nodes: fc
     .record({
       labels: fc.constantFrom({ pool: "a" }, { pool: "b" }),

@@ -14,7 +14,12 @@ export {
 } from "./admit.ts";
 export { type BootstrapInput, type BootstrapState, phaseOf, type Uncovered } from "./bootstrap.ts";
 export { type BootstrapSources, type Bootstraps, createBootstraps } from "./bootstraps.ts";
-export { type ArchitectureBinding, type ArchitecturePhase, bindArchitecture } from "./capability.ts";
+export {
+  type ArchitectureBinding,
+  type ArchitecturePhase,
+  architectureFields,
+  bindArchitecture,
+} from "./capability.ts";
 export { type LeftPod, type PodRestarts, planPodRestarts } from "./clean-pods.ts";
 export {
   type ArchitectureDocuments,

@@ -5,7 +5,7 @@ import type { MarkId } from "../node/mark.ts";
 import { capabilityContract } from "../node/testing/capability-contract.ts";
 import { NEW_YEAR, planWith, settle } from "../node/testing/labels.ts";
 import { editNode, makeNode } from "../node/testing/world.ts";
-import { bindFootprints, decideFootprints } from "./capability.ts";
+import { bindFootprints, decideFootprints, footprintFields } from "./capability.ts";
 import type { NodeFootprintSpec } from "./document.ts";
 import { footprintsOf, type Specs } from "./testing/footprints.ts";
 import { makeAteom, makePod, sightOf } from "./testing/pods.ts";
@@ -159,6 +159,7 @@ const boundTo = (specs: Readonly<Record<string, NodeFootprintSpec>>) => {
 capabilityContract({
   enabled: boundTo({ ...SPECS, kept: { preset: "gpu", node: { foreign: "Preserve" } } }),
   disabled: boundTo({}),
+  fields: footprintFields,
   nodes: fc
     .record({
       name: fc.constantFrom("a", "b"),

@@ -1,4 +1,6 @@
 /** Footprints as a capability of the node writer: label and claims of each node, derived from its pods. */
+
+import type { FieldMask } from "@berth/host";
 import type { Node } from "@berth/kube";
 import { type Reason, reasons } from "../api/reasons.ts";
 import {
@@ -12,7 +14,15 @@ import {
   unreadPolicy,
 } from "../node/capability.ts";
 import { firstOf } from "../node/first-names.ts";
-import { annotationId, labelId, type Mark, type MarkId, standingMarks, standingValue } from "../node/mark.ts";
+import {
+  annotationId,
+  labelId,
+  type Mark,
+  type MarkId,
+  markFields,
+  standingMarks,
+  standingValue,
+} from "../node/mark.ts";
 import { MAX_RECORD_BYTES } from "../node/record.ts";
 import { matchesSelector } from "../node/selector.ts";
 import { formerLabels } from "./agent/former-label.ts";
@@ -21,6 +31,14 @@ import { FOOTPRINT, type Footprint, type Footprints } from "./footprint.ts";
 import type { FootprintSight } from "./footprint-sight.ts";
 import { PodMemory } from "./pod-memory.ts";
 import { claimId, type NodePast, type NodePasts, type PodUse, podUses, useOf } from "./use.ts";
+
+/** Fields of a Node that footprints read: whether it is lost is told by its conditions. */
+export const footprintFields: FieldMask = [
+  ...markFields,
+  "metadata.creationTimestamp",
+  "status.conditions[].type",
+  "status.conditions[].status",
+];
 
 /**
  * Where a node stands with a footprint. `Needed`: a pod needs the agent, and the label stands. `Pending`: it does not

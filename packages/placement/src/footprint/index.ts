@@ -20,6 +20,7 @@ export {
   type FootprintBinding,
   type FootprintCapability,
   type FootprintPhase,
+  footprintFields,
   idleFrom,
   MAX_CLAIMS,
 } from "./capability.ts";

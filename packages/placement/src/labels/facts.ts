@@ -1,8 +1,20 @@
 /** What a rule can know about a node. */
+
+import type { FieldMask } from "@berth/host";
 import type { Node } from "@berth/kube";
 import { MARKS_ANNOTATION } from "../api/keys.ts";
-import { ownValue } from "../node/mark.ts";
+import { markFields, ownValue } from "../node/mark.ts";
 import type { FactSource } from "./document.ts";
+
+/** Fields of a Node that a rule of labels can name: all that `FactSource` reaches, whatever the rules are at present. */
+export const labelFields: FieldMask = [
+  ...markFields,
+  "status.capacity",
+  "status.allocatable",
+  "status.conditions[].type",
+  "status.conditions[].status",
+  "status.nodeInfo",
+];
 
 /** Names one fact. */
 export interface FactRef {

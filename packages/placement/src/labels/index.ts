@@ -32,6 +32,7 @@ export {
   labelFormats,
   labelOptionsSchema,
 } from "./config.ts";
+export { labelFields } from "./facts.ts";
 export { type LabelFolder, type ParsedFolder, parseLabelFolder } from "./folder.ts";
 export { createLabelMetrics, type LabelMetrics } from "./metrics.ts";
 export { compileRules, type LabelRules, type RuleSet } from "./rules.ts";

@@ -1,4 +1,6 @@
 /** Random rules, nodes and histories, held against a reference that knows nothing of order, index or compiling. */
+
+import { keepFields } from "@berth/host";
 import type { Node } from "@berth/kube";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
@@ -11,6 +13,7 @@ import { bindLabels, labelsOf, planWith } from "../node/testing/labels.ts";
 import { editNode, makeNode, patchNode } from "../node/testing/world.ts";
 import { labelValueProblem } from "../node/validate.ts";
 import { decideLabels } from "./decide.ts";
+import { labelFields } from "./facts.ts";
 import type { LabelRules } from "./rules.ts";
 import {
   FOREIGN_KEYS,
@@ -225,6 +228,20 @@ describe("any rules on any node, in any history", () => {
   });
 
   const few = seededRun(200, process.env);
+  it(`read no field of a node that labels do not declare (${few.name})`, few.options, () => {
+    const keep = keepFields<Node>(labelFields);
+    const facts = step.filter((it) => it.do === "facts");
+    fc.assert(
+      fc.property(modelRules, labels, facts, (model, labels, facts) => {
+        const node = edited(edited(makeNode(), { do: "label", labels }), facts);
+        const [rules, owned] = [toEngine(model), new Map()];
+        const seen = keep(structuredClone(node));
+        expect(decideLabels({ node: seen, owned }, rules)).toEqual(decideLabels({ node, owned }, rules));
+      }),
+      few.parameters,
+    );
+  });
+
   it(`cost nothing where no rule is interested (${few.name})`, few.options, () => {
     fc.assert(
       fc.property(modelRules, (model) => {

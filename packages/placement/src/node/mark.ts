@@ -1,5 +1,15 @@
+import type { FieldMask } from "@berth/host";
 import type { Node } from "@berth/kube";
 import type { Reason } from "../api/reasons.ts";
+
+/** Fields of a Node from which marks are read, and the record of ours: every capability and the writer need them. */
+export const markFields: FieldMask = [
+  "metadata.labels",
+  "metadata.annotations",
+  "metadata.deletionTimestamp",
+  "spec.taints",
+  "spec.unschedulable",
+];
 
 /** Effects that the API server accepts on a node's taint. */
 export type TaintEffect = "NoSchedule" | "PreferNoSchedule" | "NoExecute";

@@ -1,4 +1,6 @@
 /** The startup gates as a capability of the node writer. */
+
+import type { FieldMask } from "@berth/host";
 import type { Node } from "@berth/kube";
 import { type Reason, reasons } from "../api/reasons.ts";
 import {
@@ -13,7 +15,7 @@ import {
   type RuleOutcome,
   unreadPolicy,
 } from "../node/capability.ts";
-import { type MarkId, parseMarkId, standingValue } from "../node/mark.ts";
+import { type MarkId, markFields, parseMarkId, standingValue } from "../node/mark.ts";
 import type { MarkSet } from "../node/mark-set.ts";
 import { ownedMarks, recordOf } from "../node/record.ts";
 import { isStartupPlace, placesOf } from "./compile.ts";
@@ -22,6 +24,19 @@ import { GATES, type Gates } from "./gate.ts";
 import { type GateSources, observeGates, readingsOf } from "./observe.ts";
 import { selects } from "./selection.ts";
 import { tryOut } from "./trial.ts";
+
+/** Fields of a Node that gates read: those of the signals, the boot, and since when the node is there. */
+export const gateFields: FieldMask = [
+  ...markFields,
+  "metadata.creationTimestamp",
+  "status.allocatable",
+  "status.conditions[].type",
+  "status.conditions[].status",
+  "status.conditions[].reason",
+  "status.conditions[].lastHeartbeatTime",
+  "status.conditions[].lastTransitionTime",
+  "status.nodeInfo.bootID",
+];
 
 /** What one gate sees and says of one node, for people. */
 export interface GateLook {

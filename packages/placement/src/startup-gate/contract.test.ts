@@ -2,6 +2,7 @@ import * as fc from "fast-check";
 import type { BoundCapability } from "../node/capability.ts";
 import { capabilityContract } from "../node/testing/capability-contract.ts";
 import { makeNode } from "../node/testing/world.ts";
+import { gateFields } from "./capability.ts";
 import type { SpecInput } from "./testing/gate-case.ts";
 import { type Documents, GateWorld } from "./testing/gate-world.ts";
 
@@ -38,6 +39,7 @@ capabilityContract({
     },
   }),
   disabled: boundTo({}),
+  fields: gateFields,
   nodes: fc
     .record({
       labels: fc.constantFrom({ pool: "a" }, { pool: "b" }),

@@ -9,7 +9,7 @@ export {
 } from "./admission-objects.ts";
 export { admitDaemonSetRequest, admitNodeRequest } from "./admit.ts";
 export { autoscalerHints } from "./autoscaler.ts";
-export { bindGates, type GateCapability, type GateLook, marksSettled } from "./capability.ts";
+export { bindGates, type GateCapability, type GateLook, gateFields, marksSettled } from "./capability.ts";
 export { GateClocks } from "./clocks.ts";
 export {
   type CompileInput,

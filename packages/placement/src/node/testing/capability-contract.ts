@@ -1,9 +1,11 @@
+import { type FieldMask, keepFields } from "@berth/host";
 import type { Node } from "@berth/kube";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { BoundCapability } from "../capability.ts";
 import { type MarkId, standingMarks } from "../mark.ts";
 import { buildPatch } from "../patch.ts";
+import type { NodePlan } from "../plan.ts";
 import { ownedMarks, recordOf } from "../record.ts";
 import { planWith, settle } from "./labels.ts";
 import { editNode, patchNode } from "./world.ts";
@@ -13,13 +15,15 @@ export interface ContractSubject {
   readonly enabled: BoundCapability;
   /** Its sources have been read and hold nothing. */
   readonly disabled: BoundCapability;
+  /** The fields of a Node that it declares. */
+  readonly fields: FieldMask;
   readonly nodes: fc.Arbitrary<Node>;
   /** What other writers do to a node. */
   readonly edits: fc.Arbitrary<Parameters<typeof editNode>[1]>;
 }
 
 /** What every node capability promises, whatever it decides. */
-export function capabilityContract({ enabled, disabled, nodes, edits }: ContractSubject): void {
+export function capabilityContract({ enabled, disabled, fields, nodes, edits }: ContractSubject): void {
   const lives = fc.tuple(nodes, fc.array(edits, { maxLength: 5 }));
   const on = [enabled];
   describe(`the contract of a capability: ${enabled.name}`, () => {
@@ -61,6 +65,22 @@ export function capabilityContract({ enabled, disabled, nodes, edits }: Contract
       );
     });
 
+    it("decides by the fields that it declares as by the whole node", () => {
+      const keep = keepFields<Node>(fields);
+      fc.assert(
+        fc.property(lives, ([start, edits]) => {
+          let whole = withMore(start);
+          for (const edit of edits) {
+            whole = editNode(whole, edit);
+            const seen = keep(structuredClone(whole));
+            expect(content(seen)).not.toEqual(content(whole));
+            expect(outcomeOf(planWith(seen, on))).toEqual(outcomeOf(planWith(whole, on)));
+            whole = settle(whole, on);
+          }
+        }),
+      );
+    });
+
     it("leaves everything else on the node as it is", () => {
       fc.assert(
         fc.property(nodes, edits, (start, edit) => {
@@ -72,6 +92,23 @@ export function capabilityContract({ enabled, disabled, nodes, edits }: Contract
       );
     });
   });
+}
+
+/** The node with what no capability has to look at. */
+function withMore({ metadata, spec, status }: Node): Node {
+  return {
+    metadata: { ...metadata, generation: 3, managedFields: [{ manager: "kubelet", operation: "Update" }] },
+    spec: { ...spec, providerID: "example:///1", podCIDR: "10.0.0.0/24" },
+    status: {
+      ...status,
+      images: [{ names: ["a"] }],
+      addresses: [{ type: "InternalIP", address: "10.0.0.1" }],
+    },
+  };
+}
+
+function outcomeOf({ node: _node, base: _base, ...outcome }: NodePlan): unknown {
+  return outcome;
 }
 
 /** All that a node holds, marks one by one so that some can be left out. Versions do not count. */
