@@ -1,5 +1,4 @@
 export {
-  type AgentLanding,
   type AgentProblem,
   type AgentVerdict,
   agentProblemOn,
@@ -7,20 +6,17 @@ export {
   type CheckedFootprint,
   checkAgent,
   isAgentChecked,
-  landingOn,
   type UnservedNode,
 } from "./agent/check.ts";
-export { isObserved } from "./agent/former-label.ts";
 export { ManageProblems, type ManageProblemsOptions } from "./agent/manage-problems.ts";
 export { type AgentReconcilerOptions, createAgentReconciler, managedAgents } from "./agent/manager.ts";
-export { withoutSelector } from "./agent/selector.ts";
+export { staysAway, withoutSelector } from "./agent/selector.ts";
 export {
   bindFootprints,
   decideFootprints,
   type FootprintBinding,
   type FootprintCapability,
   type FootprintPhase,
-  idleFrom,
   MAX_CLAIMS,
 } from "./capability.ts";
 export {
@@ -33,9 +29,7 @@ export {
 export {
   type CompletedFootprint,
   completeFootprint,
-  completeSpec,
   FOOTPRINT_DOMAIN,
-  IDLE_VALUE,
 } from "./complete.ts";
 export {
   type FootprintJudgement,
@@ -62,7 +56,6 @@ export { type NeedSight, podNeeds } from "./needs.ts";
 export { MAX_OWNERS, OwnerResolver, type OwnerResolverOptions } from "./owners.ts";
 export { FootprintPods, type FootprintPodsOptions } from "./pod-watches.ts";
 export { originalFootprint, type Preset, presets } from "./presets.ts";
-export { createFootprintStatusReconciler, type FootprintStatusOptions } from "./reconciler.ts";
 export { createFootprintSight, type FootprintSightOptions, type FootprintWatches } from "./sight.ts";
 export { decideFootprintStatus, type FootprintStatusPatch, type FullFootprintStatus } from "./status.ts";
 export { type FootprintCounts, FootprintTally, type FootprintTallyOptions } from "./tally.ts";

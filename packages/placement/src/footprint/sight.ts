@@ -30,8 +30,8 @@ export interface FootprintSightOptions {
   readonly onPod?: (change: Change<Pod>) => void;
   /** The owners of this pod, and of others below the same, have become known: for holds. Must not throw. */
   readonly onOwners?: (pod: Pod) => void;
-  /** What pods in this namespace are decided by has changed: for holds. Must not throw. */
-  readonly onNamespace?: (namespace: string) => void;
+  /** What pods of a namespace are decided by has changed: for holds. Must not throw. */
+  readonly onNamespace?: () => void;
 }
 
 export interface FootprintWatches {
@@ -53,20 +53,20 @@ export interface FootprintWatches {
 
 export function createFootprintSight(options: FootprintSightOptions): FootprintWatches {
   const { daemonSets, onNode, onEverything, onOwners, onNamespace } = options;
-  const changed = (nodes: ReadonlySet<string>, namespace: string): void => {
+  const changed = (nodes: ReadonlySet<string>): void => {
     nodes.forEach(onNode);
-    onNamespace?.(namespace);
+    onNamespace?.();
   };
   const pods = new FootprintPods({ ...options, onChange: onNode, onSynced: onEverything });
   const namespaces = new NamespaceWatch({
     ...options,
     name: "footprint-namespaces",
-    onChange: (namespace) => changed(pods.nodesOfNamespace(namespace), namespace),
+    onChange: (namespace) => changed(pods.nodesOfNamespace(namespace)),
     onSynced: onEverything,
   });
   const volumes = new VolumeDrivers({
     ...options,
-    onChange: (namespace, claim) => changed(pods.nodesOfClaim(namespace, claim), namespace),
+    onChange: (namespace, claim) => changed(pods.nodesOfClaim(namespace, claim)),
     onSynced: onEverything,
   });
   const owners = new OwnerResolver({
@@ -89,18 +89,14 @@ export function createFootprintSight(options: FootprintSightOptions): FootprintW
     want(footprints) {
       const workloads = footprints.flatMap((footprint) => footprint.workloads);
       // First what pods are decided by, so that nothing is decided before it is asked for.
-      owners.want(
-        footprints.flatMap(({ grouping }) => ownerKinds(grouping)),
-        // A hold asks for the owners of pods also where the grouping knows no kind of them.
-        { toTop: footprints.some(({ hold, grouping }) => hold && ownerKinds(grouping).length === 0) },
-      );
+      owners.want(footprints.flatMap(({ grouping }) => ownerKinds(grouping)));
       volumes.want(workloads.some(needsVolumes));
       namespaces.want(workloads.some(needsNamespaces));
       daemonSets.want(FOOTPRINT, footprints.some(isAgentChecked));
       pods.want(footprints);
     },
     podsOf: (footprint, among) => pods.podsOf(footprint, among),
-    whyUnread({ workloads, grouping, hold }) {
+    whyUnread({ workloads, grouping }) {
       const kinds = ownerKinds(grouping);
       const parts = [
         pods,
@@ -108,7 +104,7 @@ export function createFootprintSight(options: FootprintSightOptions): FootprintW
         ...(workloads.some(needsVolumes) ? volumes.components : []),
       ];
       const problem = parts.map((part) => part.problem?.()).find((it) => it !== undefined);
-      return problem ?? (kinds.length > 0 || hold !== undefined ? owners.whyUnread(kinds) : undefined);
+      return problem ?? (kinds.length > 0 ? owners.whyUnread(kinds) : undefined);
     },
     components: [pods, namespaces, owners, ...volumes.components],
     get size() {

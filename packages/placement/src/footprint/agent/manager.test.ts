@@ -21,7 +21,6 @@ function aFootprint(init: Partial<Footprint> = {}): Footprint {
     foreign: "Reclaim",
     releaseDelayMs: 0,
     agent: { namespace: "ate-system", name: "atelet", nodeSelector: "Manage" },
-    placement: "Lazy",
     ...init,
   };
 }
@@ -228,7 +227,6 @@ describe("an agent that is managed", () => {
     world.pending = 0;
     expect(await world.look()).toBeUndefined();
     expect(world.selector).toEqual({ os: "linux", new: "true" });
-    expect(world.events.at(-1)?.note).toContain(`and no longer on those with ${KEY}=true`);
     // What others put there afterwards is theirs.
     world.select({ [KEY]: "true", new: "true" });
     expect(await world.look()).toBeUndefined();

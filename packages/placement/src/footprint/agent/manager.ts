@@ -21,11 +21,9 @@ import {
   tell,
 } from "../../node/template-memory.ts";
 import { patchTemplate } from "../../node/template-patch.ts";
-import { IDLE_VALUE } from "../complete.ts";
 import type { Footprint } from "../footprint.ts";
-import { askedText } from "./check.ts";
 import type { ManageProblems } from "./manage-problems.ts";
-import { formerLabel, selectorPatch } from "./selector.ts";
+import { selectorPatch } from "./selector.ts";
 
 /** Numbers of nodes. */
 export interface NeededNodes {
@@ -70,7 +68,7 @@ const SETTLED_MS = 2_000;
  * the label has to stand wherever the agent is needed before the DaemonSet asks for it.
  *
  * Guarantees: one patch, which rolls the agent out, and none while a node that needs the agent lacks the label or while
- * that is not known. What it has put there for another label goes in the same patch. Somebody who takes the selector away has it put back, three times within ten minutes; then the
+ * that is not known. Somebody who takes the selector away has it put back, three times within ten minutes; then the
  * DaemonSet is left alone for a while (`Contested`). A DaemonSet that two footprints want to manage is left alone
  * (`AgentShared`). When a footprint goes, the selector stays: without the label the agent runs nowhere until `berth clean` or a person removes it.
  */
@@ -172,7 +170,7 @@ function write(
       options.problems.put(footprint, undefined);
       record(subject, options, {
         reason: reasons.AgentFollows,
-        note: followsNote(footprint, formerLabel(subject.daemonSet, footprint)),
+        note: followsNote(footprint),
         type: "Normal",
       });
     },
@@ -180,17 +178,12 @@ function write(
   });
 }
 
-function refusedNote(footprint: Footprint, note: string): string {
-  return `${note}; allow Berth to patch it, or have its own manifest ask for ${askedText(footprint)}`;
+function refusedNote({ label: { key, value } }: Footprint, note: string): string {
+  return `${note}; allow Berth to patch it, or have its own manifest ask for ${key}=${value}`;
 }
 
-function followsNote({ name, label, placement }: Footprint, former: Footprint["label"] | undefined): string {
-  const asked =
-    placement === "Lazy"
-      ? `nodes with ${label.key}=${label.value}`
-      : `nodes without ${label.key}=${IDLE_VALUE}`;
-  const instead = former === undefined ? "" : `, and no longer on those with ${former.key}=${former.value}`;
-  return `its pods run only on ${asked} from now on${instead}, as the footprint ${name} asks: every node that needs them is labelled`;
+function followsNote({ name, label: { key, value } }: Footprint): string {
+  return `its pods run only on nodes with ${key}=${value} from now on, as the footprint ${name} asks: every node that needs them is labelled`;
 }
 
 function contestNote({ name, label }: Footprint): string {

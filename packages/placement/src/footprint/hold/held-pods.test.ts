@@ -7,14 +7,6 @@ import { type DeletedOwner, MAX_UNREAD, type PodsAmong, podsOfOwner } from "./he
 
 const byLabel = footprintOf({ preset: "agent-substrate/pr-134" });
 const byOwner = footprintOf({ preset: "agent-substrate/owner-uid" });
-const believed = footprintOf({
-  workloads: [
-    { podSelector: { matchExpressions: [{ key: "ate.dev/worker-pool-uid", operator: "Exists" }] } },
-  ],
-  node: { label: { key: "x.test/agent" } },
-  group: { by: "PodLabel", label: "ate.dev/worker-pool-uid" },
-});
-
 const A: DeletedOwner = {
   namespace: "default",
   uid: "a",
@@ -62,8 +54,8 @@ describe("the pods that a deletion waits for", () => {
     expect(found(byOwner, undefined)).toBeUndefined();
     const pods = [makeAteom("a", "p1")];
     const sight = { ...sightOf({ pods, ownersUnknown: new Set(["p1"]) }), podsOf: () => pods };
-    expect(podsOfOwner(byOwner, A, sight)).toEqual({ pods: undefined, unread: pods });
-    expect(podsOfOwner(byLabel, { ...A, uid: "b" }, sight)).toEqual({ pods: [], unread: [] });
+    expect(podsOfOwner(byOwner, A, sight)).toEqual({ pods: undefined, isUnread: true });
+    expect(podsOfOwner(byLabel, { ...A, uid: "b" }, sight)).toEqual({ pods: [], isUnread: false });
   });
 
   it("are not known while it is not known of one of its own whether it counts, and are though it is not of another's", () => {
@@ -79,8 +71,8 @@ describe("the pods that a deletion waits for", () => {
     const sight = { ...sightOf({ namespaces: { default: { team: "x" } } }), podsOf: () => pods };
     const podsOf = (uid: string): unknown =>
       podsOfOwner(footprint, { ...A, known: new Set(), namespace: "", uid }, sight);
-    expect(podsOf("a")).toEqual({ pods: undefined, unread: [] });
-    expect(podsOf("b")).toEqual({ pods: [], unread: [] });
+    expect(podsOf("a")).toEqual({ pods: undefined, isUnread: false });
+    expect(podsOf("b")).toEqual({ pods: [], isUnread: false });
   });
 
   it("have all their owners asked for at once, up to a bound", () => {
@@ -91,21 +83,16 @@ describe("the pods that a deletion waits for", () => {
       podsOf: () => pods,
       owners: (pod: Pod): undefined => void asked.add(pod),
     };
-    expect(podsOfOwner(byOwner, A, sight).unread).toHaveLength(MAX_UNREAD);
+    expect(podsOfOwner(byOwner, A, sight).isUnread).toBe(true);
     expect(asked.size).toBe(MAX_UNREAD);
   });
 
   it("are looked for in the namespace of the owner, where they can be in no other, and by the label that groups", () => {
     const asked: PodsAmong[] = [];
     const sight = { ...sightOf({}), podsOf: (_: unknown, among: PodsAmong) => (asked.push(among), []) };
-    for (const footprint of [byLabel, byOwner, believed]) podsOfOwner(footprint, A, sight);
+    for (const footprint of [byLabel, byOwner]) podsOfOwner(footprint, A, sight);
     podsOfOwner(byOwner, { ...A, namespace: "" }, sight);
-    expect(asked).toEqual([
-      { namespace: "default", group: "a" },
-      { namespace: "default" },
-      { group: "a" },
-      {},
-    ]);
+    expect(asked).toEqual([{ namespace: "default", group: "a" }, { namespace: "default" }, {}]);
   });
 
   it("F-E4 F-E3 are none that are finished", () => {
@@ -125,14 +112,13 @@ describe("the pods that a deletion waits for", () => {
       makePod("stranger", { labels, owners: ["ate.dev/WorkerPool b"] }),
     ];
     expect(found(byLabel, forged)).toEqual([]);
-    expect(found(believed, forged)).toEqual(["bare", "other", "stranger"]);
   });
 
   it("F-B1 are none that were orphaned, though it was read before who was above them", () => {
     const pods = [makeAteom("a", "p1")];
     const refsOf = (uid: string): readonly string[] | undefined => (uid === "d" ? [] : undefined);
     const known = new Set(["uid-p1"]);
-    for (const footprint of [byLabel, byOwner, believed])
+    for (const footprint of [byLabel, byOwner])
       expect(found(footprint, pods, { owner: { refsOf, known } })).toEqual([]);
     expect(found(byOwner, pods, { owner: { refsOf: (uid) => (uid === "d" ? ["a"] : undefined) } })).toEqual([
       "p1",
@@ -235,11 +221,5 @@ describe("the pods that a deletion waits for", () => {
     const chain = [{ ...REPLICA_SET, isAbandoned: true }];
     expect(found(byLabel, pods, { chain })).toEqual(["p1"]);
     expect(found(byLabel, pods, { chain: [REPLICA_SET] })).toEqual([]);
-  });
-
-  it("are none of a label that is believed once the owner has orphaned what it owned", () => {
-    const pods = [makePod("bare", { labels: { "ate.dev/worker-pool-uid": "a" } })];
-    expect(found(believed, pods)).toEqual(["bare"]);
-    expect(found(believed, pods, { owner: { isOrphaned: true } })).toEqual([]);
   });
 });

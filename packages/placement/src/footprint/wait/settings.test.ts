@@ -37,10 +37,7 @@ describe("the container that waits", () => {
       resources: { limits: { cpu: "1" } },
       securityContext,
     });
-    expect(settingsOf({ securityContext: { runAsUser: 7, capabilities: {} } })).toEqual({
-      resources,
-      securityContext: { runAsUser: 7 },
-    });
+    expect(settingsOf({ securityContext: {} })).toEqual({ resources });
     expect(settingsOf({ resources: {}, securityContext: {} })).toEqual({});
   });
 
