@@ -430,16 +430,3 @@ describe("nodes that are excluded", () => {
     expect(marked(after(became, [], {}))).toBe("");
   });
 });
-
-describe("what a mark is wanted for", () => {
-  it("are pods: of its group, or of all groups", () => {
-    const pods = [makeAteom("B", "b"), makeAteom("A", "a2"), makeAteom("A", "a1"), forgedPod];
-    const capability = bound(ATELET, { pods });
-    const view = { node: n1, owned: new Map() };
-    const inputs = (id: `label/${string}` | `annotation/${string}`, rule = "cluster/atelet") =>
-      capability.inputs(view, { id, value: "", rule, reason: "FootprintNeeded", foreign: "overwrite" });
-    expect(inputs("label/ate.dev/atelet")).toEqual(["pod default/a1", "pod default/a2", "pod default/b"]);
-    expect(inputs("annotation/ate.dev/claim.A")).toEqual(["pod default/a1", "pod default/a2"]);
-    expect(inputs("label/ate.dev/atelet", "cluster/other")).toEqual([]);
-  });
-});

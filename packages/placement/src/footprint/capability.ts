@@ -16,7 +16,7 @@ import { MAX_RECORD_BYTES } from "../node/record.ts";
 import { matchesSelector } from "../node/selector.ts";
 import { FOOTPRINT, type Footprint, type Footprints } from "./footprint.ts";
 import type { FootprintSight } from "./footprint-sight.ts";
-import { claimId, type NodePast, type NodePasts, type PodUse, podUses, useOf } from "./use.ts";
+import { claimId, type NodePast, type NodePasts, type PodUse, useOf } from "./use.ts";
 
 /**
  * Where a node stands with a footprint. `Needed`: a pod needs the agent, and the label stands. `Pending`: it does not
@@ -63,12 +63,8 @@ export function bindFootprints({ footprints: current, sight }: FootprintBinding)
       else memory.set(name, { uid, pasts });
       return { capability: FOOTPRINT, policy: footprints.policy, decision };
     },
-    inputs(view, mark) {
-      const footprint = current()?.footprints.find(({ rule }) => rule === mark.rule);
-      return footprint === undefined
-        ? []
-        : inputsOf(footprint, view, { mark, sight, past: pastsOf(view.node).get(mark.rule) });
-    },
+    // The section of the footprint says for which pods a mark stands.
+    inputs: () => [],
   };
 }
 
@@ -269,27 +265,4 @@ function keepFaulty({ keep }: Draft, { footprints, policy, faults }: Footprints,
     if (capability !== FOOTPRINT || !faulty.has(rule) || policy.rules.has(rule)) continue;
     if (!footprints.some((footprint) => isPlaceOf(footprint, id))) keep.set(id, reasons.RuleInvalid);
   }
-}
-
-interface Asked {
-  readonly mark: Pick<Mark, "id">;
-  readonly sight: FootprintSight;
-  readonly past: NodePast | undefined;
-}
-
-/** The pods that make the mark wanted, sorted. */
-function inputsOf(
-  footprint: Footprint,
-  view: NodeView,
-  { mark: { id }, sight, past }: Asked,
-): readonly string[] {
-  const { claims, label } = footprint;
-  const uses = podUses(footprint, view, sight, past) ?? [];
-  const counting = uses.filter(
-    ({ is, group }) =>
-      (is === "Counts" || is === "Ownerless") &&
-      (id === labelId(label.key) ||
-        (claims !== undefined && group !== undefined && id === claimId(claims, group))),
-  );
-  return counting.map(({ pod }) => `pod ${podName(pod)}`).sort();
 }

@@ -114,6 +114,16 @@ describe("faults of footprints", () => {
     expect(footprintsOf({ a: pr134, b: { ...pr134, node, hold } }).faults).toEqual([]);
   });
 
+  it("are two that manage one DaemonSet: its node selector can follow one label", () => {
+    const agent = { daemonSet: { namespace: "x", name: "agent" }, nodeSelector: "Manage" } as const;
+    const verified = { ...agent, nodeSelector: "Verify" } as const;
+    expect(faultsOf(footprintsOf({ a: { ...A, agent }, b: { ...B, agent } }))).toEqual([
+      "cluster/a agent.daemonSet: cluster/b manages this DaemonSet as well: none of them is taken up",
+      "cluster/b agent.daemonSet: cluster/a manages this DaemonSet as well: none of them is taken up",
+    ]);
+    expect(footprintsOf({ a: { ...A, agent }, b: { ...B, agent: verified } }).faults).toEqual([]);
+  });
+
   it.each<[string, NodeFootprintSpec, string]>([
     [
       "a label of Kubernetes",

@@ -132,7 +132,12 @@ function clashesOf(footprints: readonly Footprint[]): ReadonlyMap<string, readon
   const clashes = new Map<string, readonly Found[]>();
   for (const one of footprints) {
     const others = footprints.filter((other) => other !== one);
-    const found = [...labelClash(one, others), ...prefixClash(one, others), ...holdClash(one, others)];
+    const found = [
+      ...labelClash(one, others),
+      ...prefixClash(one, others),
+      ...holdClash(one, others),
+      ...agentClash(one, others),
+    ];
     if (found.length > 0) clashes.set(one.rule, found);
   }
   return clashes;
@@ -165,6 +170,16 @@ function holdClash({ hold }: Footprint, others: readonly Footprint[]): readonly 
     same,
     (names) => `${names} holds the same owners by ${hold.finalizer}`,
   );
+}
+
+/** A node selector can follow one label. */
+function agentClash({ agent }: Footprint, others: readonly Footprint[]): readonly Found[] {
+  if (agent?.nodeSelector !== "Manage") return [];
+  const same = others.filter(
+    ({ agent: its }) =>
+      its?.nodeSelector === "Manage" && its.namespace === agent.namespace && its.name === agent.name,
+  );
+  return overlap(["agent", "daemonSet"], same, (name) => `${name} manages this DaemonSet as well`);
 }
 
 /** Names the first of the others: each of them says the same. */

@@ -14,8 +14,6 @@ const plain: NodeFootprintSpec = {
 const workers = { group: "ate.dev", version: "v1alpha1", resource: "workerpools" };
 const selected = [{ podSelector: { matchLabels: { app: "a" } } }];
 
-const OWNERS = "a hold needs groups that are owners: PodLabel or OwnerUID, with an owner that is verified";
-
 describe("a document without a preset", () => {
   it("has these defaults", () => {
     expect(complete(plain).footprint).toEqual({
@@ -88,7 +86,7 @@ describe("a document without a preset", () => {
     [
       "a hold of groups that are no owners",
       { ...plain, hold: { resource: workers, finalizer: "example.com/x", onDelete: "Wait" } },
-      [`group.owner: ${OWNERS}`],
+      ["group.by: a hold needs groups that are owners: PodLabel or OwnerUID"],
     ],
     [
       "a hold that deletes it knows not what, by a finalizer without a domain",
@@ -98,15 +96,14 @@ describe("a document without a preset", () => {
         hold: { resource: workers, finalizer: "x" },
       },
       [
-        `group.owner: ${OWNERS}`,
         "hold.finalizer: the API server wants a domain before the name",
         "hold.ownedResources: DeleteOwned has to know what owners own",
       ],
     ],
     [
       "a hold of nobody",
-      { ...plain, hold: { finalizer: "a.b/c", onDelete: "Wait" } },
-      ["hold.resource: is required", `group.owner: ${OWNERS}`],
+      { ...plain, group: { by: "PodLabel", label: "x" }, hold: { finalizer: "a.b/c", onDelete: "Wait" } },
+      ["hold.resource: is required"],
     ],
     ["nothing to group by", { ...plain, group: { by: "PodLabel" } }, ["group.label: PodLabel needs it"]],
     [

@@ -1,6 +1,5 @@
 /** From one `NodeFootprint` document to a footprint: explicit field before preset before default. */
 import { durationMs } from "@berth/host";
-import { parseQuantity } from "../node/quantity.ts";
 import { isEmptySelector } from "../node/selector.ts";
 import type {
   FootprintGroup,
@@ -163,10 +162,10 @@ function misfits({ workloads = [], group, hold, wait, agent }: NodeFootprintSpec
       message: "it takes every pod: name labels, resources or drivers",
     });
   }
-  if (hold !== undefined && (group?.owner === undefined || group.verifyOwner === false))
+  if (hold !== undefined && group?.by !== "PodLabel" && group?.by !== "OwnerUID")
     faults.push({
-      path: ["group", "owner"],
-      message: "a hold needs groups that are owners: PodLabel or OwnerUID, with an owner that is verified",
+      path: ["group", "by"],
+      message: "a hold needs groups that are owners: PodLabel or OwnerUID",
     });
   if (hold?.finalizer !== undefined && !hold.finalizer.includes("/"))
     faults.push({ path: ["hold", "finalizer"], message: "the API server wants a domain before the name" });
@@ -174,21 +173,9 @@ function misfits({ workloads = [], group, hold, wait, agent }: NodeFootprintSpec
     faults.push({ path: ["hold", "ownedResources"], message: "DeleteOwned has to know what owners own" });
   if (wait?.inject !== undefined && wait.inject !== "None" && wait.port === undefined)
     faults.push({ path: ["wait", "port"], message: "has to be given: pods wait for it" });
-  faults.push(...amountFaults(wait));
   if (agent?.nodeSelector === "Manage" && agent.daemonSet === undefined)
     faults.push({ path: ["agent", "daemonSet"], message: "Manage has to know which" });
   return faults;
-}
-
-/** Pods with such a container are refused. */
-function amountFaults(wait: FootprintWait | undefined): readonly SpecFault[] {
-  const { requests, limits } = wait?.container?.resources ?? {};
-  return (["cpu", "memory", "ephemeral-storage"] as const).flatMap((name) => {
-    const [requested, limit] = [requests?.[name], limits?.[name]].map((it) => parseQuantity(it ?? ""));
-    if (requested === undefined || limit === undefined || requested <= limit) return [];
-    const path = ["wait", "container", "resources", "requests", name];
-    return [{ path, message: `is more than its limit, ${limits?.[name]}: pods would be refused` }];
-  });
 }
 
 function selectsAnything({

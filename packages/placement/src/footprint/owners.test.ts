@@ -221,6 +221,12 @@ describe("the owners of a pod", () => {
     expect(world.look(pod)).toEqual(CHAIN);
   });
 
+  it("are all of them where a hold asks for them and knows no kind", async () => {
+    await using world = new OwnerWorld([]);
+    world.resolver.want([], { toTop: true });
+    expect(await world.after(pod)).toEqual(CHAIN);
+  });
+
   const run = seededRun(100, process.env);
   it(
     `are those of the server in the end, whatever fails and in whichever order pods come (${run.name})`,

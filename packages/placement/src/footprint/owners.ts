@@ -1,18 +1,15 @@
 import { isApiError, type KubeClient, type OwnerReference, type Pod, ResourceDirectory } from "@berth/kube";
 import {
-  type Clock,
   type Component,
   type Controller,
   createController,
-  type Logger,
-  type MetricsRegistry,
   type Random,
   type ReconcileContext,
   type ReconcileResult,
   type Running,
 } from "@berth/runtime";
 import { BoundedMap } from "./bounded-map.ts";
-import type { FootprintSight, OwnerIdentity } from "./footprint-sight.ts";
+import type { FootprintSight, OwnerIdentity, Watching } from "./footprint-sight.ts";
 import {
   bytesOf,
   controllerOf,
@@ -26,11 +23,8 @@ import {
 } from "./owner-reference.ts";
 import { type ReadOwner, readOwner } from "./read-owner.ts";
 
-export interface OwnerResolverOptions {
+export interface OwnerResolverOptions extends Pick<Watching, "clock" | "log" | "metrics"> {
   readonly client: Pick<KubeClient, "get" | "read">;
-  readonly clock: Clock;
-  readonly log: Logger;
-  readonly metrics?: MetricsRegistry;
   readonly random?: Random;
   /** Owners that are remembered. Default `MAX_OWNERS`. */
   readonly maxOwners?: number;
@@ -94,6 +88,8 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
   readonly #controller: Controller<string>;
   /** Kinds that are asked for. */
   #kinds: ReadonlySet<string> = new Set();
+  /** All owners are asked for, whatever their kinds. */
+  #toTop = false;
   /** In order of use, the longest ago first. */
   readonly #answers: BoundedMap<Answer>;
   readonly #questions: BoundedMap<Question>;
@@ -128,19 +124,30 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
     });
   }
 
-  /** The kinds that owners are looked for of. A list ends where all of them are found. At any time. */
-  want(kinds: readonly { readonly group: string; readonly kind: string }[]): void {
+  /**
+   * The kinds that owners are looked for of. A list ends where all of them are found. `toTop`: it never ends before there
+   * is no more. At any time.
+   */
+  want(
+    kinds: readonly { readonly group: string; readonly kind: string }[],
+    { toTop = false }: { readonly toTop?: boolean } = {},
+  ): void {
     this.#kinds = new Set(kinds.map(kindText));
+    this.#toTop = toTop;
     this.#generation++;
-    if (kinds.length === 0) this.#questions.clear();
+    if (!this.#isWanted) this.#questions.clear();
     // Nobody would find out that it can be read by now.
     for (const [kind] of this.#unread)
-      if (kinds.length === 0 || !this.#isNeeded(kind)) this.#unread.delete(kind);
+      if (!this.#isWanted || !this.#isNeeded(kind)) this.#unread.delete(kind);
+  }
+
+  get #isWanted(): boolean {
+    return this.#toTop || this.#kinds.size > 0;
   }
 
   /** Also `undefined` while nobody wants any. */
   owners(pod: Pod): readonly OwnerIdentity[] | undefined {
-    if (this.#kinds.size === 0) return undefined;
+    if (!this.#isWanted) return undefined;
     const known = this.#known.get(pod);
     if (known?.generation === this.#generation) return known.found;
     const { found, missing, stale, isFinal } = this.#walk(pod);
@@ -190,7 +197,7 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
     const unmet = new Set(this.#kinds);
     let child = 0;
     let ref = controllerOf(metadata);
-    while (ref !== undefined && unmet.size > 0 && found.length < MAX_DEPTH) {
+    while (ref !== undefined && (this.#toTop || unmet.size > 0) && found.length < MAX_DEPTH) {
       const { uid, name, kind } = ref;
       if (found.some((owner) => owner.uid === uid)) break;
       if (isNoName(ref)) break;

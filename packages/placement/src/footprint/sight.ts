@@ -2,23 +2,19 @@
 
 import { NamespaceWatch } from "@berth/host";
 import type { KubeClient, Pod } from "@berth/kube";
-import type { Change, Clock, ClusterName, Component, Logger, MetricsRegistry, Random } from "@berth/runtime";
+import type { Change, Component, Random } from "@berth/runtime";
 import type { DaemonSetWatch } from "../node/daemonset-watch.ts";
 import { isEmptySelector } from "../node/selector.ts";
 import { isAgentChecked } from "./agent/check.ts";
 import { FOOTPRINT, type Footprint, type NeedingPods, type PodGrouping } from "./footprint.ts";
-import type { FootprintSight } from "./footprint-sight.ts";
+import type { FootprintSight, Watching } from "./footprint-sight.ts";
 import type { PodsAmong } from "./hold/held-pods.ts";
 import { OwnerResolver } from "./owners.ts";
 import { FootprintPods } from "./pod-watches.ts";
 import { VolumeDrivers } from "./volume-drivers.ts";
 
-export interface FootprintSightOptions {
+export interface FootprintSightOptions extends Watching {
   readonly client: Pick<KubeClient, "get" | "list" | "watch" | "read">;
-  readonly cluster: ClusterName;
-  readonly clock: Clock;
-  readonly log: Logger;
-  readonly metrics?: MetricsRegistry;
   readonly random?: Random;
   /** Shared with others; whoever made it has nodes looked at again when it changes. */
   readonly daemonSets: Pick<DaemonSetWatch, "daemonSet" | "want">;
@@ -89,14 +85,18 @@ export function createFootprintSight(options: FootprintSightOptions): FootprintW
     want(footprints) {
       const workloads = footprints.flatMap((footprint) => footprint.workloads);
       // First what pods are decided by, so that nothing is decided before it is asked for.
-      owners.want(footprints.flatMap(({ grouping }) => ownerKinds(grouping)));
+      owners.want(
+        footprints.flatMap(({ grouping }) => ownerKinds(grouping)),
+        // A hold asks for the owners of pods also where the grouping knows no kind of them.
+        { toTop: footprints.some(({ hold, grouping }) => hold && ownerKinds(grouping).length === 0) },
+      );
       volumes.want(workloads.some(needsVolumes));
       namespaces.want(workloads.some(needsNamespaces));
       daemonSets.want(FOOTPRINT, footprints.some(isAgentChecked));
       pods.want(footprints);
     },
     podsOf: (footprint, among) => pods.podsOf(footprint, among),
-    whyUnread({ workloads, grouping }) {
+    whyUnread({ workloads, grouping, hold }) {
       const kinds = ownerKinds(grouping);
       const parts = [
         pods,
@@ -104,7 +104,7 @@ export function createFootprintSight(options: FootprintSightOptions): FootprintW
         ...(workloads.some(needsVolumes) ? volumes.components : []),
       ];
       const problem = parts.map((part) => part.problem?.()).find((it) => it !== undefined);
-      return problem ?? (kinds.length > 0 ? owners.whyUnread(kinds) : undefined);
+      return problem ?? (kinds.length > 0 || hold !== undefined ? owners.whyUnread(kinds) : undefined);
     },
     components: [pods, namespaces, owners, ...volumes.components],
     get size() {

@@ -191,15 +191,4 @@ describe("the node selector of a DaemonSet", () => {
     const world = { nodes: [node("n1")], pods: undefined, specs: MANAGED, daemonSet: everywhere };
     expect(selectorOf(world)).toMatchObject({ waits: expect.stringContaining("not known of 1 node") });
   });
-
-  it("waits while two footprints want to manage it", () => {
-    const node = { label: { key: "x.test/other" }, claims: { annotationPrefix: "x.test/claim." } };
-    const other = { ...MANAGED.atelet, node, hold: { finalizer: "x.test/hold" } } as NonNullable<
-      Specs[string]
-    >;
-    const world = { nodes: [], pods: [], daemonSet: everywhere };
-    expect(selectorOf({ ...world, specs: { ...MANAGED, other } })).toMatchObject({
-      waits: "cluster/other wants to manage its node selector as well",
-    });
-  });
 });

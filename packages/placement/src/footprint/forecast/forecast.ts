@@ -121,23 +121,9 @@ export class FootprintForecast {
         gain: gain.toSorted(),
         lose: lose.toSorted(),
         ...(releaseDelayMs > 0 && { delayMs: releaseDelayMs }),
-        ...(agent && { agent: toForecast(agent, this.#waits(footprint, counts.unknown)) }),
+        ...(agent && { agent: toForecast(agent, counts.unknown) }),
       };
     });
-  }
-
-  /** Why the node selector is left as it is for now. */
-  #waits({ rule, agent }: Footprint, unknown: number): string | undefined {
-    const other = this.#counts.find(
-      ({ footprint: { rule: another, agent: its } }) =>
-        another !== rule &&
-        its?.nodeSelector === "Manage" &&
-        its.namespace === agent?.namespace &&
-        its.name === agent.name,
-    );
-    if (other !== undefined) return `${other.footprint.rule} wants to manage its node selector as well`;
-    if (unknown === 0) return undefined;
-    return `it is not known of ${unknown} ${unknown === 1 ? "node" : "nodes"} whether it is needed there`;
   }
 }
 
@@ -171,12 +157,10 @@ function withAgent(
   return { agent: { footprint: { ...footprint, agent }, daemonSet, unserved: [], saved: [], ends: [] } };
 }
 
-function toForecast(
-  { footprint, daemonSet, unserved, saved, ends }: Agent,
-  waits: string | undefined,
-): AgentForecast {
+function toForecast({ footprint, daemonSet, unserved, saved, ends }: Agent, unknown: number): AgentForecast {
   const { namespace, name, nodeSelector } = footprint.agent;
   const isThere = daemonSet !== null && daemonSet.metadata?.deletionTimestamp === undefined;
+  const waits = `it is not known of ${unknown} ${unknown === 1 ? "node" : "nodes"} whether it is needed there`;
   const isChanged = nodeSelector === "Manage" && isThere && selectorPatch(daemonSet, footprint) !== undefined;
   return {
     daemonSet: `${namespace}/${name}`,
@@ -184,6 +168,6 @@ function toForecast(
     problems: isAgentChecked(footprint) ? agentProblems(footprint, daemonSet) : [],
     unserved: unserved.toSorted((a, b) => (a.node < b.node ? -1 : 1)),
     saved: saved.toSorted(),
-    ...(isChanged && { selector: { ...(waits !== undefined && { waits }), ends: ends.toSorted() } }),
+    ...(isChanged && { selector: { ...(unknown > 0 && { waits }), ends: ends.toSorted() } }),
   };
 }

@@ -7,6 +7,14 @@ import { type DeletedOwner, MAX_UNREAD, type PodsAmong, podsOfOwner } from "./he
 
 const byLabel = footprintOf({ preset: "agent-substrate/pr-134" });
 const byOwner = footprintOf({ preset: "agent-substrate/owner-uid" });
+const believed = footprintOf({
+  workloads: [
+    { podSelector: { matchExpressions: [{ key: "ate.dev/worker-pool-uid", operator: "Exists" }] } },
+  ],
+  node: { label: { key: "x.test/agent" } },
+  group: { by: "PodLabel", label: "ate.dev/worker-pool-uid" },
+});
+
 const A: DeletedOwner = {
   namespace: "default",
   uid: "a",
@@ -90,9 +98,14 @@ describe("the pods that a deletion waits for", () => {
   it("are looked for in the namespace of the owner, where they can be in no other, and by the label that groups", () => {
     const asked: PodsAmong[] = [];
     const sight = { ...sightOf({}), podsOf: (_: unknown, among: PodsAmong) => (asked.push(among), []) };
-    for (const footprint of [byLabel, byOwner]) podsOfOwner(footprint, A, sight);
+    for (const footprint of [byLabel, byOwner, believed]) podsOfOwner(footprint, A, sight);
     podsOfOwner(byOwner, { ...A, namespace: "" }, sight);
-    expect(asked).toEqual([{ namespace: "default", group: "a" }, { namespace: "default" }, {}]);
+    expect(asked).toEqual([
+      { namespace: "default", group: "a" },
+      { namespace: "default" },
+      { group: "a" },
+      {},
+    ]);
   });
 
   it("F-E4 F-E3 are none that are finished", () => {
@@ -112,13 +125,14 @@ describe("the pods that a deletion waits for", () => {
       makePod("stranger", { labels, owners: ["ate.dev/WorkerPool b"] }),
     ];
     expect(found(byLabel, forged)).toEqual([]);
+    expect(found(believed, forged)).toEqual(["bare", "other", "stranger"]);
   });
 
   it("F-B1 are none that were orphaned, though it was read before who was above them", () => {
     const pods = [makeAteom("a", "p1")];
     const refsOf = (uid: string): readonly string[] | undefined => (uid === "d" ? [] : undefined);
     const known = new Set(["uid-p1"]);
-    for (const footprint of [byLabel, byOwner])
+    for (const footprint of [byLabel, byOwner, believed])
       expect(found(footprint, pods, { owner: { refsOf, known } })).toEqual([]);
     expect(found(byOwner, pods, { owner: { refsOf: (uid) => (uid === "d" ? ["a"] : undefined) } })).toEqual([
       "p1",
@@ -221,5 +235,11 @@ describe("the pods that a deletion waits for", () => {
     const chain = [{ ...REPLICA_SET, isAbandoned: true }];
     expect(found(byLabel, pods, { chain })).toEqual(["p1"]);
     expect(found(byLabel, pods, { chain: [REPLICA_SET] })).toEqual([]);
+  });
+
+  it("are none of a label that is believed once the owner has orphaned what it owned", () => {
+    const pods = [makePod("bare", { labels: { "ate.dev/worker-pool-uid": "a" } })];
+    expect(found(believed, pods)).toEqual(["bare"]);
+    expect(found(believed, pods, { owner: { isOrphaned: true } })).toEqual([]);
   });
 });

@@ -3,6 +3,7 @@ import type { Pod } from "@berth/kube";
 import { ownValue } from "../../node/mark.ts";
 import type { Footprint } from "../footprint.ts";
 import type { FootprintSight, OwnerIdentity } from "../footprint-sight.ts";
+import { isGroupedByOwner } from "../groups.ts";
 import { type NeedSight, podNeeds } from "../needs.ts";
 import { controllerOf, isWorkload } from "../owner-reference.ts";
 import { isSameResource } from "./held-resource.ts";
@@ -50,7 +51,7 @@ export const MAX_UNREAD = 1_000;
 /** Bound or not, for a pod that is to be scheduled needs the agent a moment later. */
 export function podsOfOwner(footprint: Footprint, owner: DeletedOwner, sight: HeldPodsSight): HeldPods {
   const all = sight.podsOf(footprint, {
-    ...(owner.namespace !== "" && { namespace: owner.namespace }),
+    ...(isGroupedByOwner(footprint) && owner.namespace !== "" && { namespace: owner.namespace }),
     ...(footprint.grouping.by === "PodLabel" && { group: owner.uid }),
   });
   if (all === undefined) return { pods: undefined, isUnread: false };
@@ -75,9 +76,10 @@ export function podsOfOwner(footprint: Footprint, owner: DeletedOwner, sight: He
   return { pods: isKnown ? pods : undefined, isUnread: unread > 0 };
 }
 
-/** What an owner in a namespace owns is in that namespace. */
-function isOfGroup({ grouping }: Footprint, { metadata }: Pod, { namespace, uid }: DeletedOwner): boolean {
-  if (namespace !== "" && metadata?.namespace !== namespace) return false;
+/** What an owner in a namespace owns is in that namespace; who believes a label, believes it of any pod. */
+function isOfGroup(footprint: Footprint, { metadata }: Pod, { namespace, uid }: DeletedOwner): boolean {
+  const { grouping } = footprint;
+  if (isGroupedByOwner(footprint) && namespace !== "" && metadata?.namespace !== namespace) return false;
   return grouping.by !== "PodLabel" || ownValue(metadata?.labels, grouping.label) === uid;
 }
 
@@ -135,7 +137,9 @@ function isBound(
     const next = chain[at + 1];
     if (refs.length === 0 || (next !== undefined && !refs.includes(next.uid))) return false;
   }
-  if (controllerOf(pod.metadata ?? {}) === undefined) return false;
   // One that is abandoned may be one of the owner's: after a restart nobody knows any more.
-  return known.has(pod.metadata?.uid ?? "") || isAbandoned(pod, chain);
+  const isKnown = known.has(pod.metadata?.uid ?? "") || isAbandoned(pod, chain);
+  if (controllerOf(pod.metadata ?? {}) !== undefined && isKnown) return true;
+  const { grouping } = footprint;
+  return grouping.by === "PodLabel" && grouping.verify === undefined && !isOrphaned;
 }

@@ -1,29 +1,15 @@
 /** Objects of resources that documents name: owners, and what these own. Of all of them only metadata is read. */
 
 import { InformerSet, pick, type WantedInformer } from "@berth/host";
-import type { KubeClient, KubeObject } from "@berth/kube";
-import {
-  type Change,
-  type Clock,
-  type ClusterName,
-  type Component,
-  type Informer,
-  type Logger,
-  type MetricsRegistry,
-  type Running,
-  whenAborted,
-} from "@berth/runtime";
+import type { KubeObject } from "@berth/kube";
+import { type Change, type Component, type Informer, type Running, whenAborted } from "@berth/runtime";
 import type { GroupVersionResource } from "../footprint.ts";
+import type { Watching } from "../footprint-sight.ts";
 import { resourceName, resourceOf, versionedName } from "./held-resource.ts";
 
-export interface ObjectWatchesOptions {
+export interface ObjectWatchesOptions extends Watching {
   /** `footprint-owned` */
   readonly name: string;
-  readonly client: Pick<KubeClient, "list" | "watch">;
-  readonly cluster: ClusterName;
-  readonly clock: Clock;
-  readonly log: Logger;
-  readonly metrics?: MetricsRegistry;
   /** See `InformerOptions.optional`. */
   readonly optional: boolean;
   /** Each version, also of what says nothing new: a write that met an older one waits for it. Must not throw. */

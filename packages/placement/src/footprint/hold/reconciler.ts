@@ -3,12 +3,11 @@ import { type ApiError, isApiError, type KubeClient, type KubeObject } from "@be
 import { addFinalizer, type Clock, type Reconcile, removeFinalizer } from "@berth/runtime";
 import { reasons } from "../../api/reasons.ts";
 import type { EventSink } from "../../node/report.ts";
-import { BoundedMap } from "../bounded-map.ts";
 import type { HeldOwner } from "../footprint-sight.ts";
 import { decideHold, FOREGROUND, type Guard, type HoldDecision, type NodeLoss, ORPHAN } from "./decide.ts";
 import type { HeldOwners } from "./held-owners.ts";
 import { type HeldPods, type HeldPodsSight, podsOfOwner } from "./held-pods.ts";
-import { guardName, heldName, resourceOf } from "./held-resource.ts";
+import { heldName, resourceOf } from "./held-resource.ts";
 import { type HoldWatches, type OwnerKey, toOwnerText } from "./watches.ts";
 
 export interface HoldReconcilerOptions {
@@ -35,23 +34,18 @@ interface OwnerMemory {
 
 /** How soon is tried again what the server refuses, ms, unless the client knows. */
 const REFUSED_MS = 30_000;
-/** Holds and namespaces of which it is remembered that a refusal was told. */
-const MAX_REFUSED = 10_000;
 
 type Context = Parameters<Reconcile<OwnerKey>>[1];
 
 /**
  * Level-based: what an owner lacks now. The finalizer of a hold is put on while the owner lives and taken off when nothing
  * of it is left; finalizers of others are neither touched nor moved. Nothing is remembered that a restart could not do
- * without. A permission that is missing is told of by an Event on the first owner of a namespace that meets it, and by
- * what is held; it is used within 30 s of its return.
+ * without. A permission that is missing is told of by what is held; it is used within 30 s of its return.
  */
 export function createHoldReconciler(options: HoldReconcilerOptions): Reconcile<OwnerKey> {
   const { watches, held } = options;
   // As many entries as there are owners whose deletion waits: each is told of when it is gone.
   const memories = new Map<string, OwnerMemory>();
-  // Holds of which a refusal has been told since it began, each in a namespace: the rights of another differ.
-  const refused = new BoundedMap<true>(MAX_REFUSED);
   return async (key, context) => {
     const id = toOwnerText(key);
     const owner = watches.owner(key);
@@ -69,16 +63,10 @@ export function createHoldReconciler(options: HoldReconcilerOptions): Reconcile<
       const decision = look(options, visit);
       report(options, visit, decision);
       const refusal = await carryOut(options, visit, decision);
-      const place = `${guardName(guard)} ${owner.namespace}`;
       // The next finalizer is decided upon the version that the patch has made.
-      if (refusal === undefined && decision.finalizer !== undefined) {
-        refused.delete(place);
-        return undefined;
-      }
+      if (refusal === undefined && decision.finalizer !== undefined) return undefined;
       if (refusal !== undefined) {
         report(options, visit, decision, refusal.why);
-        if (refused.get(place) === undefined) await tellRefused(options, visit, refusal.why);
-        refused.put(place, true);
         recheckAfterMs = Math.min(recheckAfterMs, refusal.afterMs ?? REFUSED_MS);
       }
       recheckAfterMs = Math.min(recheckAfterMs, decision.recheckAfterMs ?? recheckAfterMs);
@@ -240,11 +228,6 @@ async function patch(
   const seconds = (guard.footprint?.hold?.timeoutMs ?? 0) / 1000;
   const note = `let go after ${seconds}s; it still waited for ${held?.message ?? "what it owns"}`;
   await tell(options, visit, { reason, note }, after);
-}
-
-function tellRefused(options: HoldReconcilerOptions, visit: Visit, refusal: string): Promise<void> {
-  visit.context.log.warn("a hold lacks a right", { owner: heldName(visit.owner), error: refusal });
-  return tell(options, visit, { reason: reasons.WriteRefused, note: `its hold is not kept: ${refusal}` });
 }
 
 /** The kind of the owner is not known before it is read. @param read as the server has answered with it. */

@@ -1,18 +1,9 @@
 /** The owners that holds are about, and what those own whose deletion waits. */
 import type { KubeClient, KubeObject, Pod } from "@berth/kube";
-import type {
-  Change,
-  Clock,
-  ClusterName,
-  Component,
-  Logger,
-  MetricsRegistry,
-  ObjectKey,
-  Running,
-} from "@berth/runtime";
+import type { Change, Component, ObjectKey, Running } from "@berth/runtime";
 import { isRuleKnown } from "../../node/capability.ts";
 import type { Footprint, Footprints, GroupVersionResource, OwnerHold } from "../footprint.ts";
-import type { FootprintSight, HeldOwner } from "../footprint-sight.ts";
+import type { FootprintSight, HeldOwner, Watching } from "../footprint-sight.ts";
 import type { Guard, OwnedObject } from "./decide.ts";
 import { isAbandoned } from "./held-pods.ts";
 import { guardName, resourceName } from "./held-resource.ts";
@@ -25,13 +16,8 @@ export interface OwnerKey extends ObjectKey {
   readonly resource: string;
 }
 
-export interface HoldWatchesOptions {
+export interface HoldWatchesOptions extends Watching {
   readonly client: Pick<KubeClient, "list" | "watch" | "create">;
-  readonly cluster: ClusterName;
-  readonly clock: Clock;
-  readonly log: Logger;
-  /** Of what owners own. */
-  readonly metrics?: MetricsRegistry;
   /** Of pods. */
   readonly sight: Pick<FootprintSight, "owners">;
   /** The owner has to be looked at. Must not throw. */

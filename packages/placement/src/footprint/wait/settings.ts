@@ -1,7 +1,7 @@
 /** What the container that waits may use and do. Pure. */
-import type { ResourceRequirements, SecurityContext } from "@berth/kube";
+import type { SecurityContext } from "@berth/kube";
 import type { AgentWait } from "../footprint.ts";
-import type { FootprintWait, WaitAmounts } from "./document.ts";
+import type { FootprintWait } from "./document.ts";
 
 /**
  * The shell takes next to nothing. What a container needs to begin is more: runc copies itself into its memory
@@ -19,23 +19,13 @@ const SECURITY_CONTEXT: SecurityContext = {
   seccompProfile: { type: "RuntimeDefault" },
 };
 
-/**
- * What is given goes before the default, as a whole: half of two settings could be refused where either is not. An empty
- * one is none. It goes before what a pod says for all its containers, as the API server has it.
- */
+/** An empty one is none: what a LimitRange or a policy gives counts then, and what the pod says for all its containers. */
 export function waitSettings({
-  resources = { requests: AMOUNTS, limits: AMOUNTS },
+  resources,
   securityContext,
 }: NonNullable<FootprintWait["container"]>): Pick<AgentWait, "resources" | "securityContext"> {
-  const { requests, limits } = resources;
-  const given: ResourceRequirements = { ...amountsOf("requests", requests), ...amountsOf("limits", limits) };
   return {
-    ...(Object.keys(given).length > 0 && { resources: given }),
+    ...(resources === undefined && { resources: { requests: AMOUNTS, limits: AMOUNTS } }),
     ...(securityContext === undefined && { securityContext: SECURITY_CONTEXT }),
   };
-}
-
-function amountsOf(name: "requests" | "limits", amounts: WaitAmounts = {}): ResourceRequirements {
-  const given = Object.entries(amounts).filter((entry): entry is [string, string] => entry[1] !== undefined);
-  return given.length > 0 ? { [name]: Object.fromEntries(given) } : {};
 }
