@@ -14,7 +14,7 @@ import { removeFinalizer } from "@berth/runtime";
 import type { Leftover } from "../leftovers.ts";
 import type { ListingSurroundings } from "../listing.ts";
 import { unlessForbidden } from "../session.ts";
-import { eachOwner } from "./owners.ts";
+import { distinctHolds, eachOwner } from "./owners.ts";
 
 /**
  * Whose marks of footprints stand on nodes. Finalizers do not say themselves which installation has put them: where all
@@ -55,14 +55,15 @@ export async function findFootprintWork(
   { session, surroundings }: ListingSurroundings,
 ): Promise<readonly Leftover[]> {
   const found: Leftover[] = [];
-  for (const footprint of footprints?.footprints ?? []) {
-    const { rule, hold } = footprint;
+  const ours = (footprints?.footprints ?? []).filter((footprint) => {
     const other = keepers.otherOf(footprint);
     if (other !== undefined)
       surroundings.stderr.write(
-        `${rule} is of the installation ${other}, by its marks on nodes: what it has put beside these stays.\n`,
+        `${footprint.rule} is of the installation ${other}, by its marks on nodes: what it has put beside these stays.\n`,
       );
-    if (other !== undefined || hold === undefined) continue;
+    return other === undefined;
+  });
+  for (const hold of distinctHolds(ours)) {
     const { finalizer } = hold;
     await eachOwner(hold, { session, surroundings }, ({ object, resource, text }) => {
       const { namespace = "", name = "" } = object.metadata ?? {};

@@ -1,6 +1,6 @@
 /** The owners that footprints hold, as a command sees them. */
 import { type KubeObject, nameOfResource, type Resource } from "@berth/kube";
-import { type Footprints, type OwnerHold, resourceOf } from "@berth/placement";
+import { type Footprint, type Footprints, type OwnerHold, resourceName, resourceOf } from "@berth/placement";
 import { addFinalizer } from "@berth/runtime";
 import { eachObject, type ListingSurroundings } from "../listing.ts";
 
@@ -32,6 +32,14 @@ export async function eachOwner(
   });
 }
 
+/** Each finalizer on each resource once: a hold is the same, however many footprints ask for it. */
+export function distinctHolds(footprints: readonly Footprint[]): readonly OwnerHold[] {
+  const holds = footprints.flatMap(({ hold }) => hold ?? []);
+  return [
+    ...new Map(holds.map((hold) => [`${resourceName(hold.resource)} ${hold.finalizer}`, hold])).values(),
+  ];
+}
+
 /** What footprints would write beside nodes. */
 export interface FootprintEffects {
   /** Owners that would get a finalizer, in the order of the server. */
@@ -44,8 +52,7 @@ export async function findFootprintEffects(
   view: ListingSurroundings,
 ): Promise<FootprintEffects> {
   const owners: { owner: string; finalizer: string }[] = [];
-  for (const { hold } of footprints) {
-    if (hold === undefined) continue;
+  for (const hold of distinctHolds(footprints)) {
     const { finalizer } = hold;
     const consequence = `which of them would get the finalizer ${finalizer} is unknown`;
     await eachOwner(hold, { ...view, consequence }, ({ object, text }) => {

@@ -102,18 +102,6 @@ describe("faults of footprints", () => {
     ]);
   });
 
-  it("are two that hold the same owners by the same finalizer: nobody could tell who still wants it", () => {
-    const pr134: NodeFootprintSpec = { preset: "agent-substrate/pr-134" };
-    const node = { label: { key: "b.dev/label" }, claims: { annotationPrefix: "b.dev/claim." } };
-    const compiled = footprintsOf({ a: pr134, b: { ...pr134, node } });
-    expect(compiled.footprints).toEqual([]);
-    expect(faultsOf(compiled)).toContain(
-      "cluster/b hold.finalizer: cluster/a holds the same owners by ate.dev/release-node-claims: none of them is taken up",
-    );
-    const hold = { finalizer: "b.dev/hold" };
-    expect(footprintsOf({ a: pr134, b: { ...pr134, node, hold } }).faults).toEqual([]);
-  });
-
   it("are two that manage one DaemonSet: its node selector can follow one label", () => {
     const agent = { daemonSet: { namespace: "x", name: "agent" }, nodeSelector: "Manage" } as const;
     const verified = { ...agent, nodeSelector: "Verify" } as const;

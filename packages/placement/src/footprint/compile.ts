@@ -12,7 +12,6 @@ import { isAgentChecked } from "./agent/check.ts";
 import { completeFootprint, type SpecFault } from "./complete.ts";
 import type { NodeFootprintSpec } from "./document.ts";
 import type { Footprint, FootprintDocument, FootprintFault, Footprints } from "./footprint.ts";
-import { guardName } from "./hold/held-resource.ts";
 
 /** Where documents come from, as recorded on nodes. */
 export type FootprintSource = SourceName;
@@ -132,12 +131,7 @@ function clashesOf(footprints: readonly Footprint[]): ReadonlyMap<string, readon
   const clashes = new Map<string, readonly Found[]>();
   for (const one of footprints) {
     const others = footprints.filter((other) => other !== one);
-    const found = [
-      ...labelClash(one, others),
-      ...prefixClash(one, others),
-      ...holdClash(one, others),
-      ...agentClash(one, others),
-    ];
+    const found = [...labelClash(one, others), ...prefixClash(one, others), ...agentClash(one, others)];
     if (found.length > 0) clashes.set(one.rule, found);
   }
   return clashes;
@@ -158,17 +152,6 @@ function prefixClash({ claims }: Footprint, others: readonly Footprint[]): reado
     ["node", "claims", "annotationPrefix"],
     same,
     (names) => `${names} claims by a prefix that cannot be told from ${mine}`,
-  );
-}
-
-/** Two holds could not tell who still wants the finalizer. */
-function holdClash({ hold }: Footprint, others: readonly Footprint[]): readonly Found[] {
-  if (hold === undefined) return [];
-  const same = others.filter((other) => other.hold && guardName(other.hold) === guardName(hold));
-  return overlap(
-    ["hold", "finalizer"],
-    same,
-    (names) => `${names} holds the same owners by ${hold.finalizer}`,
   );
 }
 

@@ -12,7 +12,7 @@ import { MAX_HOLDS } from "../resource.ts";
 export interface Guard {
   readonly resource: GroupVersionResource;
   readonly finalizer: string;
-  /** `undefined`: nobody does any more, and the finalizer is to go. */
+  /** Of several the first by name. `undefined`: nobody does any more, and the finalizer is to go. */
   readonly footprint: Footprint | undefined;
 }
 

@@ -94,7 +94,8 @@ export class HoldWatches implements Component {
       const { hold } = footprint;
       if (hold === undefined) continue;
       const { resource, finalizer } = hold;
-      guards.set(guardName(hold), { resource, finalizer, footprint });
+      const key = guardName(hold);
+      if (!guards.has(key)) guards.set(key, { resource, finalizer, footprint });
     }
     for (const [key, guard] of this.#guards) {
       const stays = guard.footprint && isUndecided(guard.footprint, footprints);
