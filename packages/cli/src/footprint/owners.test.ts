@@ -1,11 +1,11 @@
-import type { KubeClient, KubeObject, List, Resource } from "@berth/kube";
+import type { KubeClient, KubeObject, List } from "@berth/kube";
 import { describe, expect, it } from "vitest";
 import { LeftOut } from "../left-out.ts";
 import { eachOwner } from "./owners.ts";
 
 describe("the owners that are held", () => {
   it("are told with their names, wherever they are", async () => {
-    const pages = async function* (_: Resource): AsyncIterable<List<KubeObject>> {
+    const pages = async function* (): AsyncIterable<List<KubeObject>> {
       await Promise.resolve();
       const items = [{ metadata: { namespace: "shop", name: "p" } }, { metadata: { name: "wide" } }];
       yield { items, metadata: {} };

@@ -79,8 +79,9 @@ export class HoldWatches implements Component {
       name: "footprint-owned",
       optional: false,
       onChange: (_resource, change) => {
-        const uids = [...refsOf(change.object), ...(change.type === "updated" ? refsOf(change.old) : [])];
-        for (const { key, uid } of this.#deleting.values()) if (uids.includes(uid)) onOwner(key);
+        const before = change.type === "updated" ? refsOf(change.old) : [];
+        const uids = new Set([...refsOf(change.object), ...before]);
+        for (const { key, uid } of this.#deleting.values()) if (uids.has(uid)) onOwner(key);
       },
       onKnown: () => this.lookAgain(),
     });
