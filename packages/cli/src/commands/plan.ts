@@ -29,8 +29,9 @@ import type { ConnectionOptions } from "../connection.ts";
 import type { DocumentKind } from "../document-kind.ts";
 import { fetchClusterDocuments, type ReadDocuments } from "../document-session.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
-import { findFootprintEffects } from "../footprint/effects.ts";
+
 import { footprintDocuments } from "../footprint/footprints.ts";
+import { findFootprintEffects } from "../footprint/owners.ts";
 import { type FootprintView, viewFootprints } from "../footprint/session.ts";
 import { type GateView, viewGates } from "../gate-session.ts";
 import { formatArchitecturePlan } from "../output/architecture.ts";

@@ -1,32 +1,32 @@
 /** What `berth clean` undoes of footprints beside the nodes: finalizers on owners. */
 import { daemonSets, isApiError, type Node } from "@berth/kube";
 import {
-  asksFor,
   FOOTPRINT,
   type Footprint,
   type Footprints,
   labelId,
   type NodePlan,
   recordOf,
+  staysAway,
   withoutSelector,
 } from "@berth/placement";
 import { removeFinalizer } from "@berth/runtime";
 import type { Leftover } from "../leftovers.ts";
 import type { ListingSurroundings } from "../listing.ts";
 import { unlessForbidden } from "../session.ts";
-import { type DistinctHold, distinctHolds, eachOwner } from "./owners.ts";
+import { distinctHolds, eachOwner } from "./owners.ts";
 
 /**
  * Whose marks of footprints stand on nodes. Finalizers do not say themselves which installation has put them: where all
  * marks of a footprint are of another one, so are they.
  */
 export class FootprintKeepers {
-  readonly #installation: string;
+  readonly installation: string;
   readonly #ours = new Set<string>();
   readonly #others = new Map<string, string>();
 
   constructor(installation: string) {
-    this.#installation = installation;
+    this.installation = installation;
   }
 
   add(node: Node): void {
@@ -34,13 +34,9 @@ export class FootprintKeepers {
     if (read.state !== "read") return;
     for (const { capability, rule, by } of read.record.marks.values()) {
       if (capability !== FOOTPRINT) continue;
-      if (by === this.#installation) this.#ours.add(rule);
+      if (by === this.installation) this.#ours.add(rule);
       else this.#others.set(rule, by);
     }
-  }
-
-  get installation(): string {
-    return this.#installation;
   }
 
   /** The installation that alone has marks of it; `undefined`: it is ours, or nobody's. */
@@ -59,42 +55,28 @@ export async function findFootprintWork(
   { session, surroundings }: ListingSurroundings,
 ): Promise<readonly Leftover[]> {
   const found: Leftover[] = [];
-  const inForce = (footprints?.footprints ?? []).filter((footprint) => {
+  const ours = (footprints?.footprints ?? []).filter((footprint) => {
     const other = keepers.otherOf(footprint);
-    if (other === undefined) return true;
-    surroundings.stderr.write(
-      `${footprint.rule} is of the installation ${other}, by its marks on nodes: what it has put beside these stays.\n`,
-    );
-    return false;
+    if (other !== undefined)
+      surroundings.stderr.write(
+        `${footprint.rule} is of the installation ${other}, by its marks on nodes: what it has put beside these stays.\n`,
+      );
+    return other === undefined;
   });
-  for (const hold of distinctHolds({ footprints: inForce }))
-    found.push(...(await heldOwners(hold, { session, surroundings })));
-  return found;
-}
-
-async function heldOwners(
-  hold: DistinctHold,
-  { session, surroundings }: ListingSurroundings,
-): Promise<readonly Leftover[]> {
-  const { finalizer } = hold;
-  const found: Leftover[] = [];
-  await eachOwner(hold, { session, surroundings }, ({ object, resource, text }) => {
-    const {
-      namespace = "",
-      name = "",
-      uid = "",
-      resourceVersion = "",
-      finalizers = [],
-    } = object.metadata ?? {};
-    const body = removeFinalizer({ metadata: { uid, resourceVersion, finalizers } }, finalizer);
-    if (body === undefined) return;
-    const of = { name, ...(namespace !== "" && { namespace }) };
-    found.push({
-      object: text,
-      what: `finalizer ${finalizer}`,
-      undo: (signal) => session.client.patch(resource, of, body, { signal }),
+  for (const hold of distinctHolds(ours)) {
+    const { finalizer } = hold;
+    await eachOwner(hold, { session, surroundings }, ({ object, resource, text }) => {
+      const { namespace = "", name = "" } = object.metadata ?? {};
+      const body = removeFinalizer(object, finalizer);
+      if (body === undefined) return;
+      const of = { name, ...(namespace !== "" && { namespace }) };
+      found.push({
+        object: text,
+        what: `finalizer ${finalizer}`,
+        undo: (signal) => session.client.patch(resource, of, body, { signal }),
+      });
     });
-  });
+  }
   return found;
 }
 
@@ -104,8 +86,7 @@ export interface BereftAgent {
   readonly daemonSet: string;
   /** `ate.dev/atelet=true`. */
   readonly label: string;
-  readonly placement: Footprint["placement"];
-  /** Nodes that lose the label by which it runs there, or with `Eager` does not. */
+  /** Nodes that lose the label by which it runs there. */
   readonly nodes: number;
 }
 
@@ -117,14 +98,10 @@ export async function findBereftAgents(
 ): Promise<readonly BereftAgent[]> {
   const found: BereftAgent[] = [];
   for (const footprint of footprints?.footprints ?? []) {
-    const { agent, label, placement } = footprint;
-    const id = labelId(label.key);
-    const count = plans.filter(({ changes }) =>
-      changes.some(
-        ({ id: changed, action, before }) =>
-          changed === id && action === "remove" && (before === label.value) === (placement === "Lazy"),
-      ),
-    ).length;
+    const { agent, label } = footprint;
+    const isLost = ({ id, action, before }: NodePlan["changes"][number]): boolean =>
+      id === labelId(label.key) && action === "remove" && before === label.value;
+    const { length: count } = plans.filter(({ changes }) => changes.some(isLost));
     if (agent === undefined || count === 0) continue;
     const { namespace, name } = agent;
     const { signal } = surroundings;
@@ -135,13 +112,9 @@ export async function findBereftAgents(
       `whether ${namespace}/${name} asks for ${label.key} is unknown`,
     );
     // Its pods stay where Berth itself made it ask: the request goes before the label does.
-    if (daemonSet && asksFor(daemonSet, footprint) && withoutSelector(daemonSet) === undefined)
-      found.push({
-        daemonSet: `${namespace}/${name}`,
-        label: `${label.key}=${label.value}`,
-        placement,
-        nodes: count,
-      });
+    const isAsking = daemonSet !== undefined && staysAway(daemonSet.spec?.template.spec, footprint);
+    if (isAsking && withoutSelector(daemonSet) === undefined)
+      found.push({ daemonSet: `${namespace}/${name}`, label: `${label.key}=${label.value}`, nodes: count });
   }
   return found;
 }
@@ -158,11 +131,9 @@ async function orNone<T>(read: Promise<T>): Promise<T | undefined> {
 /** One line for each agent. */
 export function formatBereftAgents(agents: readonly BereftAgent[], isDone: boolean): string {
   return agents
-    .map(({ daemonSet, label, placement, nodes }) => {
+    .map(({ daemonSet, label, nodes }) => {
       const on = `${nodes} ${nodes === 1 ? "node" : "nodes"}`;
-      return placement === "Lazy"
-        ? `The DaemonSet ${daemonSet} asks for ${label}: its pods on ${on} ${isDone ? "end now" : "would end"}.\n`
-        : `The DaemonSet ${daemonSet} ${isDone ? "runs" : "would run"} on ${on} that nobody needs it on: nothing keeps it away any more.\n`;
+      return `The DaemonSet ${daemonSet} asks for ${label}: its pods on ${on} ${isDone ? "end now" : "would end"}.\n`;
     })
     .join("");
 }
