@@ -2,13 +2,9 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { bindAdmission, mergeReviews, toConfiguration } from "@berth/host";
 import { configMaps, mutatingWebhookConfigurations, namespaces, type Pod, pods } from "@berth/kube";
-import {
-  architecturePaths,
-  architecturePolicySpec,
-  architectureWebhook,
-  compileArchitecture,
-} from "@berth/placement";
+import { architectureAdmission, architecturePolicySpec, compileArchitecture } from "@berth/placement";
 import {
   anImage,
   aPod,
@@ -172,19 +168,32 @@ async function noop(folder: string, cluster: TestCluster, address: string): Prom
   return {
     name: "the webhook that allows",
     command: process.execPath,
-    args: [...process.execArgv, program, address, certificateFile, keyFile, architecturePaths.pods],
+    args: [...process.execArgv, program, address, certificateFile, keyFile, "/mutate-pod"],
     userAgent: "none",
   };
 }
 
 /** The one that Berth keeps, with another address: the API server asks about the same pods. */
-function configurationOf(mode: Mode, address: string, ca: string): ReturnType<typeof architectureWebhook> {
+function configurationOf(mode: Mode, address: string, ca: string): ReturnType<typeof toConfiguration> {
   const spec = architecturePolicySpec.parse(policySpec(mode));
   const inForce = compileArchitecture({
     sources: [{ source: "config", documents: [{ name: "bench", annotations: {}, spec }] }],
   });
-  const client = { url: `https://${address}` };
-  return architectureWebhook(inForce, { client, ca, namespace: NAMESPACE, failurePolicy: "Fail" });
+  // Nobody is asked here, so that answers need nothing.
+  const rules = bindAdmission(
+    architectureAdmission({
+      namespaceLabels: () => undefined,
+      ownNamespace: NAMESPACE,
+      sight: { look: ({ image }) => ({ state: "unknown", name: image }) },
+      now: () => 0,
+      onPod: () => undefined,
+    }),
+    () => inForce,
+  );
+  const server = { failurePolicy: "Ignore", podFailurePolicy: "Fail" } as const;
+  const env = { installation: "berth", namespace: NAMESPACE, spec: server };
+  const reviews = mergeReviews([rules], env).get(rules.name) ?? [];
+  return toConfiguration(rules, reviews, { ...env, client: { url: `https://${address}` }, ca });
 }
 
 async function startAsked(raw: RawSender, program: Program): Promise<ReadyProcess> {
@@ -233,7 +242,7 @@ const DURATION = "berth_admission_request_duration_seconds_bucket";
 export async function handlingOf({ metricsUrl }: Pick<ReadyProcess, "metricsUrl">): Promise<Handling> {
   const text = await (await fetch(`${metricsUrl}/metrics`)).text();
   const buckets = text.split("\n").flatMap((line) => {
-    if (!line.startsWith(DURATION) || !line.includes(`path="${architecturePaths.pods}"`)) return [];
+    if (!line.startsWith(DURATION) || !line.includes(`path="/mutate-pod"`)) return [];
     const bound = /le="([^"]+)"/.exec(line)?.[1] ?? "";
     const at = bound === "+Inf" ? Number.POSITIVE_INFINITY : Number(bound) * 1000;
     return [[at, Number(line.slice(line.lastIndexOf(" ") + 1))] as const];

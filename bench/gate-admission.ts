@@ -2,12 +2,13 @@
 import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
+import { ownerLabels } from "@berth/host";
 import {
   mutatingAdmissionPolicies,
   mutatingAdmissionPolicyBindings,
   mutatingWebhookConfigurations,
 } from "@berth/kube";
-import { admissionLabels, originalGate } from "@berth/placement";
+import { originalGate } from "@berth/placement";
 import { aNode, eventually } from "@berth/testcluster";
 import { admissionDocument, type GateStage, gateDocument, post, startReady } from "./gate-stage.ts";
 import { type Figure, quantile } from "./report.ts";
@@ -81,7 +82,7 @@ async function blockWith(stage: GateStage, admission: object): Promise<readonly 
 
 async function removeObjects(stage: GateStage): Promise<void> {
   const { client } = stage.cluster;
-  const labelSelector = Object.entries(admissionLabels())
+  const labelSelector = Object.entries(ownerLabels("berth", "startup-gate"))
     .map(([key, value]) => `${key}=${value}`)
     .join(",");
   await client.deleteCollection(mutatingAdmissionPolicyBindings, { labelSelector });

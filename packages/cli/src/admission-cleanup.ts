@@ -1,4 +1,5 @@
 /** The objects by which an installation has new nodes and pods changed: found and deleted by `berth clean`. */
+import { ownerLabels } from "@berth/host";
 import {
   isApiError,
   type KubeObject,
@@ -9,15 +10,7 @@ import {
   serviceAccounts,
   validatingWebhookConfigurations,
 } from "@berth/kube";
-import {
-  ARCHITECTURE,
-  admissionLabels,
-  architectureLabels,
-  directBindingLabels,
-  FOOTPRINT,
-  GATES,
-  waitLabels,
-} from "@berth/placement";
+import { ARCHITECTURE, FOOTPRINT, GATES } from "@berth/placement";
 import { describeApiError } from "./failure-text.ts";
 import { listObjects } from "./listing.ts";
 import type { Session } from "./session.ts";
@@ -36,44 +29,30 @@ const RESOURCES: readonly Resource[] = [
   mutatingWebhookConfigurations,
 ];
 
-/** Those of this installation, by their labels, for one capability or all. A kind that the server does not have has none; one that may not be read is said. */
+/** By the component that their labels name. A review that others are merged into stands under the first of them. */
+const COMPONENTS: readonly (readonly [string, string, readonly Resource[]])[] = [
+  ["startup-gate", GATES, RESOURCES],
+  ["direct-binding", GATES, [validatingWebhookConfigurations]],
+  ["architecture", ARCHITECTURE, [mutatingWebhookConfigurations]],
+  ["footprint", FOOTPRINT, [mutatingWebhookConfigurations]],
+];
+
+/** Those of this installation, for one capability or all. A kind that the server does not have has none; one that may not be read is said. */
 export async function findAdmission(
   { installation, capability }: { readonly installation: string; readonly capability?: string | undefined },
   session: Session,
   surroundings: Pick<Surroundings, "stderr" | "signal">,
 ): Promise<readonly AdmissionObject[]> {
-  const isOf = (name: string): boolean => capability === undefined || capability === name;
   const found: AdmissionObject[] = [];
-  if (isOf(GATES)) {
-    found.push(...(await findBy(admissionLabels({ installation }), RESOURCES, session, surroundings)));
-    const labels = directBindingLabels({ installation });
-    found.push(...(await findBy(labels, [validatingWebhookConfigurations], session, surroundings)));
-  }
-  if (isOf(ARCHITECTURE)) {
-    const labels = architectureLabels({ installation });
-    found.push(...(await findBy(labels, [mutatingWebhookConfigurations], session, surroundings)));
-  }
-  if (isOf(FOOTPRINT)) {
-    const labels = waitLabels({ installation });
-    found.push(...(await findBy(labels, [mutatingWebhookConfigurations], session, surroundings)));
-  }
-  return found;
-}
-
-async function findBy(
-  labels: Readonly<Record<string, string>>,
-  resources: readonly Resource[],
-  session: Session,
-  surroundings: Pick<Surroundings, "stderr" | "signal">,
-): Promise<readonly AdmissionObject[]> {
-  const labelSelector = Object.entries(labels)
-    .map(([key, value]) => `${key}=${value}`)
-    .join(",");
-  const found: AdmissionObject[] = [];
-  for (const resource of resources) {
-    const listing = { resource, labelSelector, metadataOnly: true };
-    const objects = (await listObjects(listing, { session, surroundings })) ?? [];
-    found.push(...objects.map((object) => ({ resource, object })));
+  for (const [component, of, resources] of COMPONENTS) {
+    if (capability !== undefined && capability !== of) continue;
+    const labels = Object.entries(ownerLabels(installation, component));
+    const labelSelector = labels.map(([key, value]) => `${key}=${value}`).join(",");
+    for (const resource of resources) {
+      const listing = { resource, labelSelector, metadataOnly: true };
+      const objects = (await listObjects(listing, { session, surroundings })) ?? [];
+      found.push(...objects.map((object) => ({ resource, object })));
+    }
   }
   return found;
 }

@@ -1,21 +1,43 @@
+import {
+  type AdmissionHandle,
+  type AdmissionSettings,
+  admissionServerSpec,
+  bindAdmission,
+  createAdmission,
+  WEBHOOK,
+} from "@berth/host";
 import { ApiError, type KubeClient, type Resource } from "@berth/kube";
-import { type ArchitecturePolicies, architecturePolicySpec, compileArchitecture } from "@berth/placement";
-import { clusterName, createMetricsRegistry, createSilentLogger, createVirtualClock } from "@berth/runtime";
+import {
+  type ArchitecturePolicies,
+  architectureAdmission,
+  architecturePolicySpec,
+  compileArchitecture,
+} from "@berth/placement";
+import {
+  clusterName,
+  createMetricsRegistry,
+  createSilentLogger,
+  createVirtualClock,
+  type VirtualClock,
+} from "@berth/runtime";
 import { describe, expect, it } from "vitest";
-import { type ArchitectureAdmissionParts, createArchitectureAdmission } from "./architecture-admission.ts";
-import { admissionServerSpec } from "./config/admission-server.ts";
-import { type AdmissionSettings, createWebhookServer, type WebhookOwner } from "./webhook-server.ts";
 
 const spec = architecturePolicySpec.parse({ mode: "Affinity" });
 const policies: ArchitecturePolicies = compileArchitecture({
   sources: [{ source: "config", documents: [{ name: "all", spec, annotations: {} }] }],
 });
-const webhooks: WebhookOwner = { handlers: {}, isReady: () => true };
+const answers = {
+  namespaceLabels: () => ({}),
+  ownNamespace: undefined,
+  sight: { look: ({ image }: { readonly image: string }) => ({ state: "unknown", name: image }) as const },
+  onPod: () => undefined,
+};
 
 /** On an API server that refuses everything. */
 async function setUp(settings: Omit<AdmissionSettings, "spec"> & { readonly mode?: string }): Promise<
   AsyncDisposable & {
-    readonly parts: ArchitectureAdmissionParts;
+    readonly parts: AdmissionHandle;
+    readonly clock: VirtualClock;
     readonly advance: (ms: number) => Promise<void>;
     readonly told: (string | undefined)[];
     readonly problems: () => readonly string[];
@@ -28,29 +50,27 @@ async function setUp(settings: Omit<AdmissionSettings, "spec"> & { readonly mode
   const told: (string | undefined)[] = [];
   const { mode = "Auto", ...given } = settings;
   const full = { ...given, spec: admissionServerSpec.parse({ mode }) };
-  const common = {
+  const rules = bindAdmission(architectureAdmission({ ...answers, now: () => clock.now() }), () => policies);
+  const { of, always, elected } = createAdmission(full, {
     client,
+    cluster: clusterName("test"),
     installation: "berth",
     metrics: createMetricsRegistry(),
     log: createSilentLogger(),
     clock,
-  };
-  const parts = createArchitectureAdmission(full, {
-    ...common,
-    cluster: clusterName("test"),
-    policies: () => policies,
-    webhook: createWebhookServer(full, { ...common, owners: [webhooks], onChange: () => undefined }),
-    webhooks,
-    onChange: () => told.push(parts.state()?.reason),
+    members: [{ rules, onChange: () => told.push(parts.state()?.reason) }],
   });
+  const parts = of("architecture") as AdmissionHandle;
   const stop = new AbortController();
-  const running = await Promise.all(parts.elected.map((component) => component.start(stop.signal)));
-  parts.policiesChanged();
+  const components = [...always, ...elected];
+  const running = await Promise.all(components.map((component) => component.start(stop.signal)));
+  parts.changed();
   return {
     parts,
+    clock,
     told,
     advance: (ms) => clock.advance(ms),
-    problems: () => parts.elected.flatMap((component) => component.problem?.() ?? []),
+    problems: () => components.flatMap((one) => (one.name === WEBHOOK ? [] : (one.problem?.() ?? []))),
     async [Symbol.asyncDispose]() {
       stop.abort();
       await clock.advance(60_000);

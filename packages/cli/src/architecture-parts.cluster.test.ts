@@ -1,5 +1,6 @@
 /** Architecture policies in a running Berth, on a real API server and a real registry. Nothing schedules pods here. */
 
+import { admissionServerSpec } from "@berth/host";
 import {
   customResourceDefinitions,
   type DaemonSet,
@@ -33,7 +34,6 @@ import {
 } from "@berth/testcluster";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { startBerth } from "./composition.ts";
-import { admissionServerSpec } from "./config/admission-server.ts";
 import { listing } from "./testing/registries.ts";
 
 const NAMESPACE = "berth-system";

@@ -13,6 +13,7 @@ import type { ImageLibrary } from "@berth/placement";
 import {
   ARCHITECTURE,
   type ArchitectureAdmission,
+  type ArchitectureAnswers,
   type ArchitectureJudgement,
   ArchitectureNodeTally,
   type ArchitecturePolicies,
@@ -34,6 +35,7 @@ import {
   wantedFor,
 } from "@berth/placement";
 import {
+  type Change,
   type Clock,
   type ClusterName,
   type Controller,
@@ -45,15 +47,12 @@ import {
   type MetricsRegistry,
   type ObjectKey,
 } from "@berth/runtime";
-import { architectureWebhooks } from "./architecture-admission.ts";
 import { createLeftovers } from "./architecture-leftovers.ts";
-import { createPodMisses } from "./architecture-misses.ts";
 import { createArchitectureHub } from "./architecture-policies.ts";
 import { createArchitectureReview } from "./architecture-review.ts";
 import { ArchitectureWatches } from "./architecture-watches.ts";
 import type { Follow } from "./document-follower.ts";
 import { createStatusController } from "./status-controller.ts";
-import type { WebhookOwner } from "./webhook-server.ts";
 import type { Wired } from "./wired.ts";
 
 export interface ArchitectureSurroundings {
@@ -72,6 +71,8 @@ export interface ArchitectureSurroundings {
   readonly clock: Clock;
   /** Whether the API server asks about new pods. */
   readonly admission: () => ArchitectureJudgement | undefined;
+  /** An unscheduled pod that tells whether it came through admission. */
+  readonly onPod: (change: Change<Pod>) => void;
   /** Other policies are in force. */
   readonly onChange: () => void;
   readonly onFault: (fault: Fault) => void;
@@ -80,8 +81,8 @@ export interface ArchitectureSurroundings {
 
 export interface ArchitectureParts extends Wired {
   readonly policies: () => ArchitecturePolicies | undefined;
-  /** Answers the API server. */
-  readonly webhooks: WebhookOwner;
+  /** What the API server is answered by. */
+  readonly answers: ArchitectureAnswers;
   /** The state of admission has changed. */
   readonly askStatuses: () => void;
 }
@@ -127,17 +128,11 @@ export function createArchitectureParts(around: ArchitectureSurroundings): Archi
     if (known === undefined) return;
     for (const pod of found) for (const want of wantedFor(known, pod)) images.want(want);
   };
-  const misses = createPodMisses({
-    context,
-    admission: around.admission,
-    onChange: () => statuses.askAll(),
-    clock,
-  });
   const watches = new ArchitectureWatches({
     ...common,
     onPod: (key) => podSource.ask([key], "high"),
     onPodChange(change) {
-      misses.podChanged(change);
+      around.onPod(change);
       if (change.type === "added") lookUp([change.object]);
     },
     onNamespace(namespace) {
@@ -225,7 +220,6 @@ export function createArchitectureParts(around: ArchitectureSurroundings): Archi
     faults.report("policies", hub.configFaults());
     architectureMetrics.taken(policies.policies.length, policies.faults.length);
     pass.begin();
-    misses.changed();
     leftovers.policiesChanged(policies.policies.length);
     // While what was watched is still known: what is watched no longer leaves the counts.
     askAll();
@@ -313,7 +307,7 @@ export function createArchitectureParts(around: ArchitectureSurroundings): Archi
             }
           );
         },
-        admission: () => misses.judgement(),
+        admission: around.admission,
         events,
         clock,
       }),
@@ -346,19 +340,15 @@ export function createArchitectureParts(around: ArchitectureSurroundings): Archi
         firstPass.gone(name);
       },
     },
-    webhooks: architectureWebhooks({
-      policies: inForce,
+    answers: {
       namespaceLabels: (name) => watches.namespaceLabels(name) ?? undefined,
       ownNamespace,
       sight: images,
       now: () => clock.now(),
       onPod: (result) => architectureMetrics.admitted(result),
-    }),
-    onSettings: ({ architecturePolicies: read }) => hub.setConfig(read),
-    askStatuses() {
-      misses.changed();
-      statuses.askAll();
     },
+    onSettings: ({ architecturePolicies: read }) => hub.setConfig(read),
+    askStatuses: () => statuses.askAll(),
     components: {
       // Unscheduled pods and namespaces are read while a policy is in force.
       caches: [...watches.components, ...images.always],

@@ -1,6 +1,6 @@
 /** The composition root: every part of a running Berth is made and put together here. Long because it is one list. */
 
-import { type Fault, faultEvent, keepFields } from "@berth/host";
+import { type AdmissionSettings, type Fault, faultEvent, keepFields, WEBHOOK } from "@berth/host";
 import { type KubeClient, type Node, nodes, type ObjectReference } from "@berth/kube";
 import {
   architectureFields,
@@ -42,7 +42,7 @@ import {
   START_STAGES,
   systemClock,
 } from "@berth/runtime";
-import { createAdmission } from "./admission.ts";
+import { createAdmissionOfAll } from "./admission.ts";
 import { createArchitectureParts } from "./architecture-parts.ts";
 import { createAwayReport } from "./away-report.ts";
 import type { LabelFolderSource } from "./config/settings.ts";
@@ -56,7 +56,6 @@ import { createPlaceStore } from "./place-config-map.ts";
 import { declareProblems, nodesReadCheck } from "./probes.ts";
 import { readRegistrySettings } from "./registry-settings.ts";
 import { VERSION } from "./version.ts";
-import { type AdmissionSettings, WEBHOOK } from "./webhook-server.ts";
 import type { Wired } from "./wired.ts";
 import { createWorkerPoolParts } from "./worker-pool-parts.ts";
 
@@ -219,9 +218,12 @@ function assemble(options: BerthOptions, registries: RegistrySettings): Assemble
     daemonSets,
     labels,
     backfillAtStart: options.backfillAtStart ?? false,
-    admission: () => admission?.ofNodes(),
-    directBinding: () => admission?.ofBindings(),
-    onChange: () => admission?.gatesChanged(),
+    admission: () => admission?.of("startup-gate")?.state(),
+    directBinding: () => admission?.of("direct-binding")?.state(),
+    onChange() {
+      admission?.of("startup-gate")?.changed();
+      admission?.of("direct-binding")?.changed();
+    },
     recheck,
     recheckAll,
   });
@@ -240,8 +242,9 @@ function assemble(options: BerthOptions, registries: RegistrySettings): Assemble
       ...machine,
     }),
     ownNamespace: namespace,
-    admission: () => admission?.ofPods(),
-    onChange: () => admission?.policiesChanged(),
+    admission: () => admission?.of("architecture")?.state(),
+    onPod: (change) => admission?.of("architecture")?.seen(change),
+    onChange: () => admission?.of("architecture")?.changed(),
     recheckAll,
   });
   const footprints = createFootprintParts({
@@ -249,8 +252,8 @@ function assemble(options: BerthOptions, registries: RegistrySettings): Assemble
     ...machine,
     footprints: runtime.informer(nodeFootprints, optional),
     daemonSets,
-    admission: () => admission?.ofWaits(),
-    onChange: () => admission?.footprintsChanged(),
+    admission: () => admission?.of("footprint")?.state(),
+    onChange: () => admission?.of("footprint")?.changed(),
     recheck,
     recheckAll,
   });
@@ -258,7 +261,7 @@ function assemble(options: BerthOptions, registries: RegistrySettings): Assemble
   const wired: readonly Wired[] = [labels, gates, architecture, footprints, workerPools];
   const admission =
     options.admission &&
-    createAdmission(options.admission, {
+    createAdmissionOfAll(options.admission, {
       ...common,
       ...machine,
       gates,

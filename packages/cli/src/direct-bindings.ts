@@ -1,24 +1,8 @@
-/** Pods that name a held node without tolerating its taint are refused: what answers, what it reads, and who asks. */
+/** Pods that name a held node without tolerating its taint are refused: what is read for that. */
 
 import { InformerSet, pick } from "@berth/host";
-import {
-  type KubeClient,
-  type Node,
-  type Pod,
-  type PodSpec,
-  pods,
-  validatingWebhookConfigurations,
-} from "@berth/kube";
-import {
-  admitDirectBinding,
-  DIRECT_BINDING_PATH,
-  directBindingLabels,
-  directBindingWebhook,
-  type GateJudgement,
-  type Gates,
-  reasons,
-  refusingGates,
-} from "@berth/placement";
+import { type KubeClient, type Node, type Pod, type PodSpec, pods } from "@berth/kube";
+import { type DirectBindingSight, type Gates, refusingGates } from "@berth/placement";
 import {
   type Clock,
   type ClusterName,
@@ -29,13 +13,6 @@ import {
   type MetricsRegistry,
 } from "@berth/runtime";
 import { UNSCHEDULED } from "./architecture-watches.ts";
-import { createKeptWebhook, createStateReport, judgeAsked } from "./kept-webhook.ts";
-import {
-  type AdmissionSettings,
-  type WebhookOwner,
-  type WebhookServer,
-  whyUnasked,
-} from "./webhook-server.ts";
 
 interface Surroundings {
   readonly client: KubeClient;
@@ -47,14 +24,11 @@ interface Surroundings {
 }
 
 export interface DirectBindings {
-  readonly webhooks: WebhookOwner;
+  readonly sight: DirectBindingSight;
   /** Pods without a node, for their tolerations: watched while a gate refuses, so that a binding costs no request. */
   readonly watch: Component;
   gatesChanged(): void;
 }
-
-/** Other gates than these ask for nothing here. */
-const isNeeded = (gates: Gates): boolean => refusingGates(gates).length > 0;
 
 const ALL = "all";
 const unscheduled = { key: ALL, scope: { fieldSelector: UNSCHEDULED }, project: slimPod };
@@ -71,26 +45,16 @@ export function createDirectBindings(
     onChange: () => {},
     onSynced: () => {},
   });
-  const sight = {
-    node: (name: string) => nodes.get(keyOf(cluster, { metadata: { name } })),
-    pod: (namespace: string, name: string) =>
-      found.get(ALL)?.get(keyOf(cluster, { metadata: { namespace, name } })),
+  const sight: DirectBindingSight = {
+    node: (name) => nodes.get(keyOf(cluster, { metadata: { name } })),
+    pod: (namespace, name) => found.get(ALL)?.get(keyOf(cluster, { metadata: { namespace, name } })),
   };
   return {
-    webhooks: {
-      handlers: {
-        [DIRECT_BINDING_PATH](request) {
-          const known = gates();
-          if (known === undefined) throw new Error("the startup gates have not been read yet");
-          return admitDirectBinding(known, request, sight);
-        },
-      },
-      isReady: () => gates() !== undefined,
-    },
+    sight,
     watch: found,
     gatesChanged() {
       const known = gates();
-      if (known !== undefined) found.want(isNeeded(known) ? [unscheduled] : []);
+      if (known !== undefined) found.want(refusingGates(known).length > 0 ? [unscheduled] : []);
     },
   };
 }
@@ -102,63 +66,5 @@ function slimPod({ metadata, spec }: Pod): Pod {
       metadata: pick(metadata, ["name", "namespace", "uid", "resourceVersion", "ownerReferences"]),
     }),
     ...(spec && { spec: pick(spec, ["tolerations"]) as PodSpec }),
-  };
-}
-
-export interface DirectBindingAdmission {
-  /** Whether the API server asks; `undefined` while that is not known, or no gate wants it. */
-  state(): GateJudgement | undefined;
-  /** The gates, or the webhook server, say something else. */
-  changed(): void;
-  /** What the leader runs: it keeps the webhook configuration. */
-  readonly elected: readonly Component[];
-}
-
-export function createDirectBindingAdmission(
-  settings: AdmissionSettings,
-  around: Surroundings & {
-    readonly installation: string;
-    readonly webhook: WebhookServer;
-    readonly webhooks: WebhookOwner;
-    /** `state` may say something else. */
-    readonly onChange: () => void;
-  },
-): DirectBindingAdmission {
-  const { gates, installation, webhook, webhooks, clock, onChange } = around;
-  const { spec, namespace } = settings;
-  const unasked = whyUnasked(settings);
-  const kept = createKeptWebhook({
-    ...around,
-    name: "direct-binding",
-    resource: validatingWebhookConfigurations,
-    selector: directBindingLabels({ installation }),
-    owner: webhooks,
-    inForce: gates,
-    isNeeded: (inForce) => unasked === undefined && isNeeded(inForce),
-    desired: (_, ca) =>
-      directBindingWebhook({
-        installation,
-        client: webhook.address,
-        ca,
-        failurePolicy: spec.podFailurePolicy ?? "Ignore",
-        ...(namespace !== undefined && { namespace }),
-      }),
-  });
-  const state = (): GateJudgement | undefined => {
-    const known = gates();
-    if (known === undefined || !isNeeded(known)) return undefined;
-    if (unasked === undefined) return judgeAsked(kept, clock);
-    const why =
-      unasked === "homeless" ? "Berth's namespace does not exist" : "the mode of AdmissionServer is Off";
-    const message = `${why}: the API server does not ask about pods that name a node, and none is refused`;
-    return { ready: false, reason: reasons.AdmissionOff, message };
-  };
-  return {
-    state,
-    changed() {
-      kept.changed();
-      onChange();
-    },
-    elected: [kept.component, createStateReport("direct-binding-report", { state, clock, tell: onChange })],
   };
 }

@@ -4,7 +4,6 @@ import type { Fault } from "@berth/host";
 import { FaultReport } from "@berth/host";
 import type { KubeClient, Node } from "@berth/kube";
 import {
-  type AdmissionState,
   type BoundCapability,
   bindGates,
   createGateMetrics,
@@ -56,7 +55,7 @@ export interface GateSurroundings {
   /** Nodes that were there at the start are gated when idle, however old (`STARTUP_BACKFILL`). */
   readonly backfillAtStart: boolean;
   /** What puts the taint on new nodes. */
-  readonly admission: () => AdmissionState | undefined;
+  readonly admission: () => GateJudgement | undefined;
   /** Whether pods that name a held node are refused. */
   readonly directBinding: () => GateJudgement | undefined;
   /** Other gates are in force: every node has to be looked at. */

@@ -1,1 +1,1 @@
-export { baseName } from "@berth/placement";
+export { baseName } from "@berth/host";

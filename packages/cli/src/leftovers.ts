@@ -1,4 +1,5 @@
 /** What `berth clean` finds on objects other than nodes and pods, and how it takes that back. */
+import { certificateLabels } from "@berth/host";
 import {
   configMaps,
   type DaemonSet,
@@ -14,7 +15,6 @@ import {
   secrets,
 } from "@berth/kube";
 import {
-  admissionLabels,
   formerWaitManager,
   formerWaits,
   IMAGE_FACTS_LABEL,
@@ -157,8 +157,9 @@ export async function findState(
   at: ListingSurroundings,
 ): Promise<readonly Leftover[]> {
   const base = baseName(installation);
-  const labels = { ...admissionLabels({ installation }), "app.kubernetes.io/managed-by": "berth" };
-  const labelSelector = Object.entries(labels).map(([key, value]) => `${key}=${value}`);
+  const labelSelector = Object.entries(certificateLabels(installation)).map(
+    ([key, value]) => `${key}=${value}`,
+  );
   const kinds: readonly Listing<KubeObject>[] = [
     { resource: leases, fieldSelector: `metadata.name=${base}` },
     { resource: secrets, labelSelector: labelSelector.join(",") },

@@ -1,5 +1,6 @@
 /** What Berth may do, and what it says when it may not, on a real API server with RBAC. Long because all roles are tried by the same means. */
 import path from "node:path";
+import { admissionServerSpec, ownerLabels } from "@berth/host";
 import {
   type ClusterRole,
   clusterRoleBindings,
@@ -40,7 +41,6 @@ import {
   ARCHITECTURE_CONDITION,
   ARCHITECTURE_GATE,
   ARCHITECTURES_ANNOTATION,
-  admissionLabels,
   architecturePolicies,
   buildDeployment,
   crds,
@@ -64,7 +64,6 @@ import {
 } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
 import { type BerthOptions, type RunningBerth, startBerth } from "./composition.ts";
-import { admissionServerSpec } from "./config/admission-server.ts";
 import { loadSettings } from "./config/settings.ts";
 import { assembleReadDocuments } from "./document-session.ts";
 import { footprintDocuments } from "./footprint/footprints.ts";
@@ -551,7 +550,7 @@ describe("the manifests for architecture policies", () => {
     const namespace = "berth-architecture";
     const tls = { "tls.crt": "", "tls.key": "" };
     const labels = {
-      ...admissionLabels({ installation: "architecture" }),
+      ...ownerLabels("architecture", "startup-gate"),
       "app.kubernetes.io/managed-by": "berth",
     };
     const secret = {

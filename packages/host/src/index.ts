@@ -1,6 +1,12 @@
-export * from "./admission/keeping.ts";
-export * from "./admission/lease.ts";
-export * from "./admission/questions.ts";
+export * from "./admission/admission.ts";
+export * from "./admission/json-patch.ts";
+export type { AdmissionState } from "./admission/kept.ts";
+export * from "./admission/merge.ts";
+export * from "./admission/objects.ts";
+export * from "./admission/review.ts";
+export * from "./admission/rules.ts";
+export { certificateLabels, WEBHOOK } from "./admission/server.ts";
+export * from "./admission/settings.ts";
 export * from "./documents/crd-schema.ts";
 export * from "./documents/duration.ts";
 export * from "./documents/fault.ts";

@@ -1,4 +1,6 @@
 /** `berth clean` leaves a real API server as it was before Berth was first started, capability by capability. */
+
+import { type AdmissionServerSpec, admissionServerSpec } from "@berth/host";
 import {
   customResourceDefinitions,
   type DaemonSet,
@@ -37,7 +39,6 @@ import {
 } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
 import { type BerthOptions, startBerth } from "../composition.ts";
-import { type AdmissionServerSpec, admissionServerSpec } from "../config/admission-server.ts";
 import { cli, testFolder } from "../testing/harness.ts";
 import { listing } from "../testing/registries.ts";
 

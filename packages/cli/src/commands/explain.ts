@@ -1,6 +1,5 @@
-import { type Fault, formatFault } from "@berth/host";
+import { baseName, type Fault, formatFault } from "@berth/host";
 import {
-  baseName,
   explainGates,
   explainNode,
   type GateExplanation,

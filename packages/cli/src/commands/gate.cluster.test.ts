@@ -1,4 +1,5 @@
 /** Startup gates in the commands that look at a cluster once, on a real API server. */
+import { defaultAdmissionServer, ownerLabels } from "@berth/host";
 import {
   clusterRoleBindings,
   clusterRoles,
@@ -15,14 +16,7 @@ import {
   pods,
   serviceAccounts,
 } from "@berth/kube";
-import {
-  admissionLabels,
-  admissionPolicies,
-  crds,
-  startupGateSpec,
-  startupGates,
-  webhookConfiguration,
-} from "@berth/placement";
+import { admissionPolicies, crds, startupGateSpec, startupGates } from "@berth/placement";
 import { aNode, aPod, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
 import { startBerth } from "../composition.ts";
@@ -389,19 +383,16 @@ describe("berth clean", () => {
     const { startupGates: config } = await loadSettings({ config: [on.config.path] }, "/");
     const list = assembleDocuments(gateDocuments, { config, cluster: undefined }, {}) ?? { gates: [] };
     for (const installation of ["berth", "other"]) {
+      const env = { installation, spec: defaultAdmissionServer };
       // Earlier versions left this.
-      const labels = admissionLabels({ installation });
+      const labels = ownerLabels(installation, "startup-gate");
       const metadata = { namespace: NAMESPACE, name: `${installation}-startup-gate`, labels };
       await client.create(serviceAccounts, { metadata });
-      for (const { policy, binding } of admissionPolicies(list, { installation })) {
+      for (const { policy, binding } of admissionPolicies(list, env)) {
         await client.create(mutatingAdmissionPolicies, policy);
         await client.create(mutatingAdmissionPolicyBindings, binding);
       }
-      const { ca } = { ca: "" };
-      const webhook = webhookConfiguration(
-        { gates: [] },
-        { installation, ca, client: { url: "https://127.0.0.1:1" } },
-      );
+      const webhook = { metadata: { name: metadata.name, labels }, webhooks: [] };
       await client.create(mutatingWebhookConfigurations, webhook);
     }
     await using cleanup = new AsyncDisposableStack();

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { access } from "node:fs/promises";
 import { hostname } from "node:os";
 import path from "node:path";
-import { duration, durationMs } from "@berth/host";
+import { defaultAdmissionServer, duration, durationMs } from "@berth/host";
 import { connect, isApiError, type KubeClient, type ObjectReference } from "@berth/kube";
 import {
   createJsonLogger,
@@ -13,7 +13,6 @@ import {
   type LogLevel,
 } from "@berth/runtime";
 import { startBerth } from "../composition.ts";
-import { defaultAdmissionServer } from "../config/admission-server.ts";
 import {
   labelFolderOfFlags,
   labelOptionsOfFlags,

@@ -1,3 +1,4 @@
+import { type AdmissionServerSpec, admissionServerSpec } from "@berth/host";
 import {
   API_GROUP,
   API_GROUP_VERSION,
@@ -13,7 +14,6 @@ import {
   startupGateSpec,
 } from "@berth/placement";
 import * as z from "zod";
-import { type AdmissionServerSpec, admissionServerSpec } from "./admission-server.ts";
 import { type ImageRegistriesSpec, imageRegistriesSpec } from "./image-registries.ts";
 import { type WorkerPoolsSpec, workerPoolsSpec } from "./worker-pools.ts";
 

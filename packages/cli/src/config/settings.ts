@@ -1,6 +1,6 @@
 /** From flags and configuration files to what Berth does. Everything wrong is told at once. */
 import path from "node:path";
-import type { Fault, Position } from "@berth/host";
+import type { AdmissionServerSpec, Fault, Position } from "@berth/host";
 import { inOrder } from "@berth/host";
 import {
   type ArchitecturePolicySpec,
@@ -12,7 +12,6 @@ import {
 } from "@berth/placement";
 import { type FolderSnapshot, readFolder } from "@berth/runtime";
 import { CommandError, exitCodes } from "../exit-codes.ts";
-import type { AdmissionServerSpec } from "./admission-server.ts";
 import { configReasons, type LocatedDocument, readDocuments } from "./documents.ts";
 import type { ImageRegistriesSpec, RegistrySpec } from "./image-registries.ts";
 import type { Kind, Specs } from "./kinds.ts";

@@ -1,4 +1,6 @@
 /** The life of the configuration by which the API server asks about pods that wait for an agent. */
+
+import { type AdmissionServerSpec, admissionServerSpec } from "@berth/host";
 import {
   customResourceDefinitions,
   isApiError,
@@ -10,7 +12,6 @@ import { crds, nodeFootprints } from "@berth/placement";
 import { aPod, eventually, findFreePort, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { afterEach, beforeAll, describe, expect, it } from "vitest";
 import { type RunningBerth, startBerth } from "../composition.ts";
-import { type AdmissionServerSpec, admissionServerSpec } from "../config/admission-server.ts";
 
 const NAMESPACE = "berth-system";
 let cluster: TestCluster;

@@ -1,4 +1,5 @@
 /** What `berth clean` undoes of footprints beside the nodes, on a real API server. */
+import { ownerLabels } from "@berth/host";
 import {
   clusterRoleBindings,
   clusterRoles,
@@ -14,7 +15,7 @@ import {
   pods,
   type Resource,
 } from "@berth/kube";
-import { crds, nodeFootprints, waitLabels } from "@berth/placement";
+import { crds, nodeFootprints } from "@berth/placement";
 import { aNode, aPod, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { afterEach, beforeAll, describe, expect, it } from "vitest";
 import { startBerth } from "../composition.ts";
@@ -348,8 +349,8 @@ describe("the configuration by which the API server asks", () => {
   it("is deleted, or told of; that of another installation is not", async () => {
     const { client } = cluster;
     await using stage = await aStage(documentOf(WAITING));
-    const mine = { name: "berth-footprint", labels: waitLabels({}) };
-    const others = { name: "other-footprint", labels: waitLabels({ installation: "other" }) };
+    const mine = { name: "berth-footprint", labels: ownerLabels("berth", "footprint") };
+    const others = { name: "other-footprint", labels: ownerLabels("other", "footprint") };
     await client.create(mutatingWebhookConfigurations, { metadata: mine, webhooks: [] });
     await client.create(mutatingWebhookConfigurations, { metadata: others, webhooks: [] });
     const name = "mutatingwebhookconfiguration berth-footprint";

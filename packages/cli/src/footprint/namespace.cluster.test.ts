@@ -1,10 +1,10 @@
 /** A pod that comes with its namespace: the API server asks about it before anybody has been told of the namespace. */
+import { bindAdmission, reviewHandlers } from "@berth/host";
 import { type KubeClient, namespaces, type Pod } from "@berth/kube";
-import { compileFootprints, nodeFootprintSpec, waitPath } from "@berth/placement";
+import { compileFootprints, nodeFootprintSpec, waitAdmission } from "@berth/placement";
 import { type AdmissionAnswer, createSilentLogger } from "@berth/runtime";
 import { aPod, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
-import { footprintWebhooks } from "./admission.ts";
 
 let cluster: TestCluster;
 let count = 0;
@@ -40,12 +40,11 @@ async function ask(
   seen: Readonly<Record<string, string>> | null = null,
 ): Promise<AdmissionAnswer | undefined> {
   const object: Pod = aPod("p").labelled({ logs: "yes" }).build();
-  const { handlers } = footprintWebhooks({
-    client,
-    footprints: () => footprints,
-    sight: { namespaceLabels: () => seen, driverOfClaim: () => null },
-    log: createSilentLogger(),
-  });
+  const log = createSilentLogger();
+  const sight = { namespaceLabels: () => seen, driverOfClaim: () => null };
+  const rules = bindAdmission(waitAdmission({ sight, log }), () => footprints);
+  const env = { installation: "berth", spec: { failurePolicy: "Ignore" } } as const;
+  const handlers = reviewHandlers([rules], { client, env, log });
   const abort = new AbortController();
   const request = {
     uid: "u",
@@ -58,7 +57,7 @@ async function ask(
     userInfo: {},
     dryRun: false,
   };
-  return handlers[waitPath]?.(request, { signal: abort.signal });
+  return handlers["/mutate-pod-footprint"]?.(request, { signal: abort.signal });
 }
 
 const waiting = { allowed: true, patch: [{ op: "add", path: "/spec/initContainers" }] };

@@ -1,5 +1,6 @@
 /** Node footprints and WorkerPools in a running Berth, on a real API server. Nothing schedules pods here. */
 
+import { admissionServerSpec } from "@berth/host";
 import {
   customResourceDefinitions,
   type DaemonSet,
@@ -23,7 +24,6 @@ import {
 } from "@berth/testcluster";
 import { afterEach, beforeAll, describe, expect, it } from "vitest";
 import { startBerth } from "../composition.ts";
-import { admissionServerSpec } from "../config/admission-server.ts";
 import { testFolder } from "../testing/harness.ts";
 
 const NAMESPACE = "berth-system";

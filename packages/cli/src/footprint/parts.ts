@@ -18,6 +18,7 @@ import {
   nodeFootprints,
   reasons,
   SETTLING_MS,
+  type WaitAnswers,
 } from "@berth/placement";
 import {
   type Clock,
@@ -30,9 +31,7 @@ import {
   type MetricsRegistry,
 } from "@berth/runtime";
 import type { Follow } from "../document-follower.ts";
-import type { WebhookOwner } from "../webhook-server.ts";
 import type { Wired } from "../wired.ts";
-import { footprintWebhooks } from "./admission.ts";
 import { createAgentParts } from "./agent-parts.ts";
 import { createFootprintHub } from "./footprints.ts";
 import { createHoldParts } from "./hold-parts.ts";
@@ -62,8 +61,8 @@ export interface FootprintSurroundings {
 
 export interface FootprintParts extends Wired {
   readonly footprints: () => Footprints | undefined;
-  /** Answers the API server about new pods. */
-  readonly webhooks: WebhookOwner;
+  /** What the API server is answered by about new pods. */
+  readonly answers: WaitAnswers;
   /** The state of admission has changed. */
   readonly askStatuses: () => void;
 }
@@ -184,7 +183,7 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
         capability.gone(name);
       },
     },
-    webhooks: footprintWebhooks({ client, footprints: () => hub.inForce, sight, log }),
+    answers: { sight, log },
     askStatuses: () => reports.askAll(),
     onSettings({ nodeFootprints: read }) {
       files = read ?? [];

@@ -1,4 +1,6 @@
 /** Footprints with the rights of Berth's own manifests alone, on a real API server. */
+
+import { admissionServerSpec } from "@berth/host";
 import {
   clusterRoleBindings,
   clusterRoles,
@@ -32,7 +34,6 @@ import {
 } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
 import { startBerth } from "../composition.ts";
-import { admissionServerSpec } from "../config/admission-server.ts";
 import { loadSettings } from "../config/settings.ts";
 import { installManifests } from "../manifests.ts";
 import { type ExtraRights, rightsOf } from "../manifests-rights.ts";

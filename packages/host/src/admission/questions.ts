@@ -1,5 +1,5 @@
 /** What has to be asked before and after new nodes are gated: can the API server do it itself, and is anybody left? */
-import { isApiError, type KubeClient, mutatingAdmissionPolicies, pods } from "@berth/kube";
+import { isApiError, type KubeClient, mutatingAdmissionPolicies, type Pod, pods } from "@berth/kube";
 
 /** Does the API server have MutatingAdmissionPolicies (`v1`, from 1.36)? */
 export async function servesPolicies(client: KubeClient, signal: AbortSignal): Promise<boolean> {
@@ -14,20 +14,40 @@ export async function servesPolicies(client: KubeClient, signal: AbortSignal): P
   }
 }
 
+/** A replica that is a pod. */
+export interface Replica {
+  readonly namespace: string;
+  readonly installation: string;
+  readonly podName: string;
+}
+
 /** Are there other pods of this installation that are not about to end? */
-export async function hasOthers(
-  client: KubeClient,
-  {
-    namespace,
-    installation,
-    podName,
-  }: { readonly namespace: string; readonly installation: string; readonly podName: string },
-  signal: AbortSignal,
-): Promise<boolean> {
-  const labelSelector = `app.kubernetes.io/name=berth,app.kubernetes.io/instance=${installation}`;
-  const { items } = await client.list(pods, { namespace, labelSelector, signal, timeoutMs: 800 });
-  return items.some(
+export async function hasOthers(client: KubeClient, replica: Replica, signal: AbortSignal): Promise<boolean> {
+  return (await podsOf(client, replica, signal)).some(
     ({ metadata, status }) =>
-      metadata?.name !== podName && metadata?.deletionTimestamp === undefined && status?.phase === "Running",
+      metadata?.name !== replica.podName &&
+      metadata?.deletionTimestamp === undefined &&
+      status?.phase === "Running",
   );
+}
+
+/** The label by which a Deployment tells pods of different templates apart. */
+const TEMPLATE = "pod-template-hash";
+
+/** Are there pods of this installation that run another template, and may still be asked? */
+export async function hasOlder(client: KubeClient, replica: Replica, signal: AbortSignal): Promise<boolean> {
+  const found = await podsOf(client, replica, signal);
+  const own = found.find(({ metadata }) => metadata?.name === replica.podName)?.metadata?.labels?.[TEMPLATE];
+  return found.some(
+    ({ metadata, status }) => status?.phase === "Running" && metadata?.labels?.[TEMPLATE] !== own,
+  );
+}
+
+async function podsOf(
+  client: KubeClient,
+  { namespace, installation }: Replica,
+  signal: AbortSignal,
+): Promise<readonly Pod[]> {
+  const labelSelector = `app.kubernetes.io/name=berth,app.kubernetes.io/instance=${installation}`;
+  return (await client.list(pods, { namespace, labelSelector, signal, timeoutMs: 800 })).items;
 }

@@ -3,10 +3,5 @@
 /** Annotation on a Node: which of its marks are ours (see `node/record.ts`). */
 export const MARKS_ANNOTATION = "berth.dev/marks";
 
-/** What an installation calls things after: `berth`, and any other than that `berth-<name>`. */
-export function baseName(installation: string): string {
-  return installation === "berth" ? "berth" : `berth-${installation}`;
-}
-
 /** Field manager of every write; must stay the same across releases, or `managedFields` no longer tells our writes. */
 export const FIELD_MANAGER = "berth";

@@ -1,6 +1,6 @@
+import { applyPatch } from "@berth/host";
 import { aPod, type PodBuilder } from "@berth/testcluster";
 import { describe, expect, it } from "vitest";
-import { applyPatch } from "../node/testing/json-patch.ts";
 import { traceOfAdmission } from "./admission-trace.ts";
 import { type ArchitectureAdmission, admitPod } from "./admit.ts";
 import { policiesOf } from "./testing/policies.ts";

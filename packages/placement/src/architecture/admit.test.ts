@@ -1,8 +1,8 @@
+import { applyPatch } from "@berth/host";
 import type { DaemonSet, JsonPatchOperation, Pod } from "@berth/kube";
 import { aPod, type PodBuilder } from "@berth/testcluster";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { applyPatch } from "../node/testing/json-patch.ts";
 import { wantedFor } from "./admission-trace.ts";
 import { type ArchitectureAnswer, type ArchitectureQuestion, admitDaemonSet, admitPod } from "./admit.ts";
 import { type PolicyInit, policiesOf } from "./testing/policies.ts";

@@ -1,9 +1,9 @@
+import { applyPatch } from "@berth/host";
 import type { Affinity, Node, NodeSelectorRequirement, NodeSelectorTerm, PodSpec } from "@berth/kube";
 import { aNode } from "@berth/testcluster";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { matchesNodeSelectorTerms } from "../node/selector.ts";
-import { applyPatch } from "../node/testing/json-patch.ts";
 import { narrowAffinity } from "./affinity.ts";
 
 const REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution";

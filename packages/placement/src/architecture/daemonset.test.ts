@@ -1,9 +1,10 @@
 /** DaemonSets through time: the reconciler against a server that keeps versions, on a clock of our own. */
+
+import { applyPatch } from "@berth/host";
 import { ApiError, type ApiFailure, type DaemonSet, type Toleration } from "@berth/kube";
 import { clusterName, createVirtualClock, type EventInput, type VirtualClock } from "@berth/runtime";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { applyPatch } from "../node/testing/json-patch.ts";
 import { BOOTSTRAP_PATIENCE_MS, createDaemonSetReconciler } from "./daemonset-reconciler.ts";
 import { decideDaemonSet } from "./decide-daemonset.ts";
 import type { WorkloadOutcome } from "./pod-view.ts";

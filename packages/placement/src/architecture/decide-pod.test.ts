@@ -1,7 +1,7 @@
+import { applyPatch } from "@berth/host";
 import type { Pod } from "@berth/kube";
 import { aPod, type PodBuilder } from "@berth/testcluster";
 import { describe, expect, it } from "vitest";
-import { applyPatch } from "../node/testing/json-patch.ts";
 import { decidePod, isUnscheduled, type PodDecision, type PodView } from "./decide-pod.ts";
 import { type PolicyInit, policyInForce } from "./testing/policies.ts";
 import { type KnownImages, sightOf } from "./testing/sight.ts";

@@ -1,8 +1,7 @@
 /** Which policy governs a pod, and what it says itself about images. */
-
+import { SYSTEM_NAMESPACES } from "@berth/host";
 import { ownValue } from "../node/mark.ts";
 import { matchesSelector } from "../node/selector.ts";
-import { SYSTEM_NAMESPACES } from "../node/webhook-objects.ts";
 import { ARCHITECTURE_LABEL, type ImageOverride } from "./document.ts";
 import type { ArchitecturePolicyInForce } from "./policy.ts";
 

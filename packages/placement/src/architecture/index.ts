@@ -1,9 +1,4 @@
-export {
-  type ArchitectureWebhookOptions,
-  architectureLabels,
-  architecturePaths,
-  architectureWebhook,
-} from "./admission-objects.ts";
+export { type ArchitectureAnswers, architectureAdmission } from "./admission.ts";
 export { traceOfAdmission, wantedFor } from "./admission-trace.ts";
 export {
   type ArchitectureAdmission,

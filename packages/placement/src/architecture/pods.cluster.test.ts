@@ -1,9 +1,10 @@
 /** What the real API server makes of the patches of pods: at creation, and of pods that are stored and gated. */
+
+import { applyPatch } from "@berth/host";
 import { ApiError, isApiError, type JsonPatchOperation, namespaces, type Pod, pods } from "@berth/kube";
 import { clusterName, createSilentLogger, systemClock } from "@berth/runtime";
 import { aPod, type PodBuilder, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
-import { applyPatch } from "../node/testing/json-patch.ts";
 import { admitPod } from "./admit.ts";
 import { decidePod } from "./decide-pod.ts";
 import { createPodReconciler } from "./pod-reconciler.ts";

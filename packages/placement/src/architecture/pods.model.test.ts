@@ -3,13 +3,14 @@
  * namespaces change, others write, pods are bound; the informer is behind, and time passes. What must hold then is said
  * here once more, and not by the judgement under test.
  */
+
+import { applyPatch } from "@berth/host";
 import type { Pod, PodSpec } from "@berth/kube";
 import { clusterName, createSilentLogger, createVirtualClock } from "@berth/runtime";
 import { aNode } from "@berth/testcluster";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { matchesNodeSelectorTerms } from "../node/selector.ts";
-import { applyPatch } from "../node/testing/json-patch.ts";
 import { admitPod } from "./admit.ts";
 import { createPodReconciler } from "./pod-reconciler.ts";
 import { PodServer, type PodWrite } from "./testing/pod-server.ts";

@@ -27,7 +27,7 @@ export * from "./sight.ts";
 export { decideFootprintStatus, type FootprintStatusPatch } from "./status.ts";
 export { type FootprintCounts, FootprintTally } from "./tally.ts";
 export { type PodUse, podUses } from "./use.ts";
+export { type WaitAnswers, waitAdmission } from "./wait/admission.ts";
 export { admitWait } from "./wait/admit.ts";
 export { formerWaitManager, formerWaits } from "./wait/former-wait.ts";
-export { waitLabels, waitPath, waitWebhook } from "./wait/objects.ts";
 export { waitContainer } from "./wait/wait.ts";

@@ -87,6 +87,8 @@ export interface Policy {
    * marks, nothing is done or undone.
    */
   readonly isUndecided?: true;
+  /** Undecided for the moment that it takes to read a source. Default: `false`. */
+  readonly isReading?: true;
   /** Every place that a rule could write. Under a protected domain nothing else is ever removed. */
   readonly declared: MarkSet;
   /** Places under a protected domain that the user, or a preset, allows explicitly. They must be declared as well. */

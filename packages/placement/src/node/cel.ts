@@ -3,6 +3,7 @@
  * documents only ever come in as quoted literals.
  */
 import type { Selector, SelectorRequirement } from "@berth/host";
+import type { MatchCondition } from "@berth/kube";
 
 /** The tolerations of the pods of the DaemonSet, none when they have none. */
 export const podTolerations = "object.spec.template.spec.?tolerations.orValue([])";
@@ -59,4 +60,12 @@ export function hasLabelCel(key: string): string {
 
 function isOneOf(key: string, values: readonly string[]): string {
   return `${labelCel(key)}.optMap(it, it in ${celTexts(values)}).orValue(false)`;
+}
+
+/** Whether one of them selects the object; nothing to be asked when one selects every object. */
+export function selectedByAny(selectors: readonly Selector[]): readonly MatchCondition[] {
+  const all = selectors.map(selectorCel);
+  if (all.some((conditions) => conditions.length === 0)) return [];
+  const expression = all.map((conditions) => `(${conditions.join(" && ")})`).join(" ||\n");
+  return [{ name: "selected", expression }];
 }

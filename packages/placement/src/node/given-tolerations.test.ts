@@ -1,7 +1,7 @@
+import { applyPatch } from "@berth/host";
 import type { DaemonSet, Toleration } from "@berth/kube";
 import { describe, expect, it } from "vitest";
 import { recordTolerations, tolerationsAnnotation, withoutTolerations } from "./given-tolerations.ts";
-import { applyPatch } from "./testing/json-patch.ts";
 
 const own: Toleration = { key: "own", operator: "Exists" };
 const gate: Toleration = { key: "example.com/gate", operator: "Exists", effect: "NoExecute" };

@@ -33,7 +33,7 @@ export function policySources(
   sources: readonly { readonly source: SourceName }[],
   unsettled: Unsettled | undefined,
   rules: ReadonlySet<string>,
-): Pick<Policy, "sourcesRead" | "unsettled" | "isUndecided" | "rules"> {
+): Pick<Policy, "sourcesRead" | "unsettled" | "isUndecided" | "isReading" | "rules"> {
   const sourcesRead = new Set<string>(sources.map(({ source }) => source));
   if (unsettled === undefined) return { sourcesRead, rules };
   if (unsettled === "reading")
@@ -42,6 +42,7 @@ export function policySources(
       rules,
       unsettled: { sources: sourcesRead, deleted: new Set() },
       isUndecided: true,
+      isReading: true,
     };
   const { deleted } = unsettled;
   return {

@@ -1,8 +1,8 @@
+import { applyPatch } from "@berth/host";
 import type { Node, Taint, Toleration } from "@berth/kube";
 import { aNode } from "@berth/testcluster";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { applyPatch } from "../node/testing/json-patch.ts";
 import { admitDaemonSetRequest, admitNode, admitNodeRequest } from "./admit.ts";
 import { isGatedAtCreation } from "./selection.ts";
 import { type GateInit, gateList } from "./testing/gate-list.ts";

@@ -1,4 +1,4 @@
-/** Whether the API server means the same by these expressions is shown in `admission-objects.cluster.test.ts`. */
+/** Whether the API server means the same by these expressions is shown in `admission.cluster.test.ts`. */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { gatedCel, standsCel, toleratedCel } from "./cel.ts";

@@ -1,11 +1,12 @@
 import type { Pod, Toleration } from "@berth/kube";
 import { aNode, aPod } from "@berth/testcluster";
 import { describe, expect, it } from "vitest";
+import { configurationOf } from "../node/testing/configuration.ts";
 import { compileGates } from "./compile.ts";
 import {
   admitDirectBinding,
   type DirectBindingQuestion,
-  directBindingWebhook,
+  directBindingAdmission,
   refusingGates,
 } from "./direct-binding.ts";
 import { startupGateSpec } from "./document.ts";
@@ -104,11 +105,8 @@ describe("I-14 a binding", () => {
 
 describe("I-14 the webhook", () => {
   it("validates, is open by default, and asks about no system namespace and no binding of the scheduler", () => {
-    const { metadata, webhooks = [] } = directBindingWebhook({
-      client: { url: "https://b" },
-      ca: "c",
-      namespace: "own",
-    });
+    const rules = directBindingAdmission({ node: () => undefined, pod: () => undefined });
+    const { metadata, webhooks = [] } = configurationOf(rules, gatesOf(), { namespace: "own" });
     expect(metadata?.name).toBe("berth-direct-binding");
     expect(webhooks.map(({ rules, failurePolicy }) => [rules?.[0]?.resources, failurePolicy])).toEqual([
       [["pods"], "Ignore"],

@@ -2,32 +2,15 @@
  * Pods that name a held node without tolerating its taint: the scheduler never looks at `spec.nodeName`, and a client of
  * `pods/binding` is not asked for tolerations. The answer and the webhook that asks for it. Pure and total.
  */
-import type {
-  MatchCondition,
-  Node,
-  Pod,
-  Taint,
-  ValidatingWebhook,
-  ValidatingWebhookConfiguration,
-} from "@berth/kube";
+import { type AdmissionRules, newPods, notNamed, type ReviewRules, sparedNamespaces } from "@berth/host";
+import type { MatchCondition, Node, Pod, Taint } from "@berth/kube";
 import type { AdmissionQuestion } from "../node/admission-question.ts";
 import { standingValue } from "../node/mark.ts";
 import { tolerates } from "../node/tolerations.ts";
 import { field, isRecord, listField, textField } from "../node/untrusted-json.ts";
-import {
-  clientConfig,
-  notNamed,
-  type ObjectOwner,
-  ownedMetadata,
-  ownerLabels,
-  SYSTEM_NAMESPACES,
-  type WebhookClient,
-} from "../node/webhook-objects.ts";
 import { enforcedGates } from "./compile.ts";
 import type { Gate, Gates } from "./gate.ts";
 import { selects } from "./selection.ts";
-
-export const DIRECT_BINDING_PATH = "/validate-direct-binding";
 
 export interface DirectBindingQuestion extends AdmissionQuestion {
   /** Of the pod. */
@@ -106,61 +89,41 @@ function isTolerated(pod: unknown, taint: Taint): boolean {
   return tolerates(tolerations, taint);
 }
 
-export interface DirectBindingOptions extends WebhookClient {
-  /** Part of names and labels. Default `berth`. */
-  readonly installation?: string;
-  /** Berth's own, whose pods are never refused. */
-  readonly namespace?: string;
-  /** Of a pod that Berth cannot be asked about. Default `Ignore`: it is admitted. */
-  readonly failurePolicy?: "Ignore" | "Fail";
-}
-
-/** Labels of the configuration: one that has them, and is not needed any more, is to be deleted. */
-export function directBindingLabels(
-  options: Pick<DirectBindingOptions, "installation"> = {},
-): Readonly<Record<string, string>> {
-  return ownerLabels(ownerOf(options));
-}
-
-function ownerOf({ installation }: Pick<DirectBindingOptions, "installation">): ObjectOwner {
-  return { installation, component: "direct-binding" };
-}
-
 /**
  * `berth-direct-binding`: validating, so that it sees the tolerations that other webhooks have added. The API server asks
  * only about pods that name a node as they are made, and about bindings by others than the scheduler, which binds no pod
  * to a node whose taints the pod does not tolerate.
  */
-export function directBindingWebhook(options: DirectBindingOptions): ValidatingWebhookConfiguration {
-  const { namespace, failurePolicy = "Ignore" } = options;
-  const common = {
-    admissionReviewVersions: ["v1"],
-    sideEffects: "None",
-    timeoutSeconds: TIMEOUT_SECONDS,
-    clientConfig: clientConfig(options, DIRECT_BINDING_PATH),
-    failurePolicy,
-    namespaceSelector: {
-      matchExpressions: [notNamed([...SYSTEM_NAMESPACES, ...(namespace === undefined ? [] : [namespace])])],
-    },
-  } as const;
-  const webhook = (
+export function directBindingAdmission(sight: DirectBindingSight): AdmissionRules<Gates> {
+  const review = (
     name: string,
     resources: readonly string[],
     matchConditions: readonly MatchCondition[],
-  ): ValidatingWebhook => ({
-    ...common,
-    name: `${name}.direct-binding.berth.dev`,
-    rules: [{ apiGroups: [""], apiVersions: ["v1"], operations: ["CREATE"], resources }],
-    matchConditions,
+  ): ReviewRules<Gates> => ({
+    name,
+    path: "/validate-direct-binding",
+    rule: { ...newPods, resources },
+    failurePolicy: ({ spec }) => spec.podFailurePolicy ?? "Ignore",
+    when(gates, env) {
+      const namespaceSelector = { matchExpressions: [notNamed(sparedNamespaces(env))] };
+      const asked = { timeoutSeconds: TIMEOUT_SECONDS, namespaceSelector, matchConditions };
+      return refusingGates(gates).length > 0 ? asked : undefined;
+    },
+    answer: (gates, request) => admitDirectBinding(gates, request, sight),
   });
   return {
-    apiVersion: "admissionregistration.k8s.io/v1",
-    kind: "ValidatingWebhookConfiguration",
-    metadata: ownedMetadata("direct-binding", ownerOf(options)),
-    webhooks: [
-      webhook("pods", ["pods"], [namesNode, notMirrored]),
-      webhook("bindings", ["pods/binding", "bindings"], [notScheduler]),
+    name: "direct-binding",
+    effect: "validate",
+    reviews: [
+      review("pods", ["pods"], [namesNode, notMirrored]),
+      review("bindings", ["pods/binding", "bindings"], [notScheduler]),
     ],
+    texts: {
+      asked: "Berth is asked about new pods",
+      off: (why) =>
+        `${why === "homeless" ? "Berth's namespace does not exist" : "the mode of AdmissionServer is Off"}: the API server ` +
+        "does not ask about pods that name a node, and none is refused",
+    },
   };
 }
 

@@ -1,12 +1,4 @@
-export {
-  type AdmissionOptions,
-  admissionLabels,
-  admissionPolicies,
-  originalWebhook,
-  TOLERATE_LABEL,
-  type WebhookOptions,
-  webhookConfiguration,
-} from "./admission-objects.ts";
+export { admissionPolicies, gateAdmission, TOLERATE_LABEL } from "./admission.ts";
 export { admitDaemonSetRequest, admitNodeRequest } from "./admit.ts";
 export { autoscalerHints } from "./autoscaler.ts";
 export { bindGates, type GateCapability, type GateLook, gateFields, marksSettled } from "./capability.ts";
@@ -21,13 +13,7 @@ export {
   type GateSource,
 } from "./compile.ts";
 export { type GateCase, type GatePhase, type GateVerdict, type Idleness, isHeld } from "./decide.ts";
-export {
-  admitDirectBinding,
-  DIRECT_BINDING_PATH,
-  directBindingLabels,
-  directBindingWebhook,
-  refusingGates,
-} from "./direct-binding.ts";
+export { type DirectBindingSight, directBindingAdmission, refusingGates } from "./direct-binding.ts";
 export {
   GATES,
   type Gate,
@@ -47,6 +33,6 @@ export { createGateStatusReconciler, type GateStatusOptions } from "./reconciler
 export { planRelease, type ReleaseInput, type ReleasePlan } from "./release.ts";
 export { isGatedAtCreation } from "./selection.ts";
 export { type GateState, heldAgainBy, MAX_NOTE, parseState, stateId, stringifyState } from "./state.ts";
-export type { AdmissionState, GateJudgement } from "./status.ts";
+export type { GateJudgement } from "./status.ts";
 export { type GateCounts, type GateRelease, GateTally } from "./tally.ts";
 export { missingTolerations, tolerationPatch } from "./tolerate.ts";

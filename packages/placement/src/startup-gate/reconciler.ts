@@ -2,7 +2,7 @@ import type { Clock, Lister, ObjectKey, Reconcile } from "@berth/runtime";
 import type { EventSink } from "../node/report.ts";
 import { createStatusReconciler, type StatusPatch } from "../node/status-reconciler.ts";
 import { type StartupGate, startupGates } from "./resource.ts";
-import { type AdmissionState, decideGateStatus, type FullGateStatus, type GateJudgement } from "./status.ts";
+import { decideGateStatus, type FullGateStatus, type GateJudgement } from "./status.ts";
 import type { GateCounts } from "./tally.ts";
 
 export interface GateStatusOptions {
@@ -17,7 +17,7 @@ export interface GateStatusOptions {
   readonly judgementOf: (name: string) => GateJudgement | undefined;
   /** Over all nodes; `undefined` until every node has been looked at. */
   readonly countsOf: (rule: string) => GateCounts | undefined;
-  readonly admission: () => AdmissionState | undefined;
+  readonly admission: () => GateJudgement | undefined;
   /** Whether pods that name a held node are refused; `undefined` while that is not known, or no gate asks for it. */
   readonly directBinding: () => GateJudgement | undefined;
   readonly events?: EventSink;

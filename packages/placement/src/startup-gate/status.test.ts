@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { NEW_YEAR } from "../node/testing/labels.ts";
 import type { StartupGate } from "./resource.ts";
-import { type AdmissionState, decideGateStatus, type GateJudgement, type GateStatusInput } from "./status.ts";
+import { decideGateStatus, type GateJudgement, type GateStatusInput } from "./status.ts";
 import type { GateCounts } from "./tally.ts";
 
 const counts: GateCounts = {
@@ -15,9 +15,9 @@ const counts: GateCounts = {
 };
 const inForce: GateJudgement = { ready: true, reason: "GateInForce", message: "in force" };
 const faulty: GateJudgement = { ready: false, reason: "GateInvalid", message: "spec.after: no" };
-const byPolicy: AdmissionState = { works: true, reason: "AdmissionByPolicy", message: "by policy" };
-const failed: AdmissionState = { works: false, reason: "AdmissionFailed", message: "no right" };
-const off: AdmissionState = { works: false, reason: "AdmissionOff", message: "off" };
+const byPolicy: GateJudgement = { ready: true, reason: "AdmissionByPolicy", message: "by policy" };
+const failed: GateJudgement = { ready: false, reason: "AdmissionFailed", message: "no right" };
+const off: GateJudgement = { ready: false, reason: "AdmissionOff", message: "off" };
 const gate: StartupGate = { metadata: { name: "g", generation: 2 } };
 const decide = (more: Partial<GateStatusInput> = {}) =>
   decideGateStatus({

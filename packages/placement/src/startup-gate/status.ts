@@ -20,14 +20,7 @@ export const gateConditions = {
 
 export type FullGateStatus = StartupGateStatus & { readonly conditions?: readonly Condition[] };
 
-/** What puts the taint on new nodes, and whether it does. */
-export interface AdmissionState {
-  readonly works: boolean;
-  readonly reason: Reason;
-  readonly message: string;
-}
-
-/** What became of one version of a document. */
+/** What became of one version of a document, or whether what it asks of admission works. */
 export interface GateJudgement {
   readonly ready: boolean;
   readonly reason: Reason;
@@ -40,7 +33,7 @@ export interface GateStatusInput {
   readonly judgement: GateJudgement | undefined;
   /** `undefined` until every node has been looked at: then what was counted before stays. */
   readonly counts: GateCounts | undefined;
-  readonly admission: AdmissionState | undefined;
+  readonly admission: GateJudgement | undefined;
   readonly directBinding: GateJudgement | undefined;
   readonly now: Instant;
 }
@@ -87,8 +80,8 @@ function conditionsOf(
   ];
   if (!ready || spec.dryRun) return conditions;
   if (admission !== undefined) {
-    const { works, ...why } = admission;
-    conditions.push({ ...version, type: gateConditions.admission, status: toStatus(works), ...why });
+    const { ready, ...why } = admission;
+    conditions.push({ ...version, type: gateConditions.admission, status: toStatus(ready), ...why });
   }
   if (directBinding !== undefined && spec.directBinding === "Refuse") {
     const { ready: works, ...why } = directBinding;

@@ -1,7 +1,7 @@
+import { applyPatch } from "@berth/host";
 import type { DaemonSet, Toleration } from "@berth/kube";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { applyPatch } from "../node/testing/json-patch.ts";
 import { tolerates } from "../node/tolerations.ts";
 import { gateList } from "./testing/gate-list.ts";
 import { missingTolerations, tolerationPatch } from "./tolerate.ts";

@@ -1,4 +1,5 @@
 /** What is known of images, kept in ConfigMaps of Berth's namespace: a restart asks no registry what it was told before. */
+import { baseName } from "@berth/host";
 import { type ConfigMap, configMaps, type KubeClient } from "@berth/kube";
 import type { StoredFact } from "@berth/registry";
 import {
@@ -14,7 +15,6 @@ import {
   type Running,
   whenAborted,
 } from "@berth/runtime";
-import { baseName } from "../../api/keys.ts";
 import { countFor, isSameButForDates, MAX_SHARDS, readShard, toShards } from "./fact-shards.ts";
 
 /** On ConfigMaps with facts of images, with the name of the installation. */

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
+import { applyPatch } from "@berth/host";
 import { ApiError, type ApiFailure, type JsonPatchOperation, type Pod, type PodSpec } from "@berth/kube";
-import { applyPatch } from "../../node/testing/json-patch.ts";
 import type { PodStatusPatch } from "../pod-condition.ts";
 
 /** One patch as the server took it. */

@@ -1,8 +1,9 @@
 /** The DaemonSets of agents through time: the reconciler against a server that keeps versions, on a clock of our own. */
+
+import { applyPatch } from "@berth/host";
 import { ApiError, type ApiFailure, type DaemonSet, type JsonPatchOperation } from "@berth/kube";
 import { clusterName, createSilentLogger, createVirtualClock, type EventInput } from "@berth/runtime";
 import { describe, expect, it } from "vitest";
-import { applyPatch } from "../../node/testing/json-patch.ts";
 import type { Footprint } from "../footprint.ts";
 import { ManageProblems } from "./manage-problems.ts";
 import { createAgentReconciler, managedAgents } from "./manager.ts";

@@ -1,9 +1,9 @@
+import { applyPatch } from "@berth/host";
 import type { DaemonSet, Node, NodeSelectorTerm, PodSpec } from "@berth/kube";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { seededRun } from "../../../../runtime/src/testing/property.ts";
 import { expectation } from "../../node/daemonset-placement.ts";
-import { applyPatch } from "../../node/testing/json-patch.ts";
 import {
   type AgentTarget,
   SELECTOR_ANNOTATION,

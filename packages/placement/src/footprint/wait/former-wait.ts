@@ -2,8 +2,8 @@
  * An earlier release put the wait into Deployments by server-side apply. `berth clean` takes these containers off, in this
  * release only. Pure.
  */
+import { baseName } from "@berth/host";
 import type { Deployment } from "@berth/kube";
-import { baseName } from "../../api/keys.ts";
 import { itemKey, ownEntry, ownedAt } from "../../node/managed-fields.ts";
 import { isRecord } from "../../node/untrusted-json.ts";
 

@@ -1,4 +1,6 @@
 /** What the real API server makes of the wait for an agent: patched into pods, asked for by webhook. */
+
+import { applyPatch } from "@berth/host";
 import {
   type Container,
   mutatingWebhookConfigurations,
@@ -8,13 +10,14 @@ import {
   pods,
   resourceQuotas,
 } from "@berth/kube";
+import { createSilentLogger } from "@berth/runtime";
 import { aPod, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
-import { applyPatch } from "../../node/testing/json-patch.ts";
+import { configurationOf } from "../../node/testing/configuration.ts";
 import { footprintsOf } from "../testing/footprints.ts";
 import { sightOf } from "../testing/pods.ts";
+import { waitAdmission } from "./admission.ts";
 import { admitWait } from "./admit.ts";
-import { waitWebhook } from "./objects.ts";
 
 const namespace = "footprint-wait";
 let cluster: TestCluster;
@@ -128,7 +131,9 @@ describe("a pod that the webhook has wait", () => {
 
   it("is asked for by a configuration that the API server takes", async () => {
     if (hooked === undefined) throw new Error("not in force");
-    const made = waitWebhook([hooked], { client: { url: "https://127.0.0.1:1" }, ca: cluster.ca });
+    const rules = waitAdmission({ sight: sightOf({}), log: createSilentLogger() });
+    const at = { client: { url: "https://127.0.0.1:1" }, ca: cluster.ca };
+    const made = configurationOf(rules, { footprints: [hooked], policy: {} }, at);
     const stored = await cluster.client.create(mutatingWebhookConfigurations, made, { dryRun: true });
     expect(stored.webhooks?.[0]?.matchConditions).toHaveLength(1);
   });

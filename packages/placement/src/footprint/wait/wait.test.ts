@@ -3,8 +3,8 @@ import { chmod, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { promisify } from "node:util";
+import { applyPatch } from "@berth/host";
 import { describe, expect, it } from "vitest";
-import { applyPatch } from "../../node/testing/json-patch.ts";
 import type { AgentWait } from "../footprint.ts";
 import { injectWait, waitContainer } from "./wait.ts";
 

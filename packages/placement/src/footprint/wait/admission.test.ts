@@ -1,12 +1,16 @@
+import { ownerLabels } from "@berth/host";
+import { createSilentLogger } from "@berth/runtime";
 import { describe, expect, it } from "vitest";
+import { configurationOf } from "../../node/testing/configuration.ts";
+import type { Footprint } from "../footprint.ts";
 import { footprintOf } from "../testing/footprints.ts";
-import { waitLabels, waitWebhook } from "./objects.ts";
+import { waitAdmission } from "./admission.ts";
 
-const options = {
-  client: { service: { namespace: "berth-system", name: "berth" } },
-  ca: "PEM",
-  namespace: "berth-system",
-};
+const rules = waitAdmission({
+  sight: { namespaceLabels: () => undefined, driverOfClaim: () => undefined },
+  log: createSilentLogger(),
+});
+const made = (footprints: readonly Footprint[]) => configurationOf(rules, { footprints, policy: {} });
 const wait = { inject: "Webhook", container: { name: "wait", image: "busybox:1.36" }, port: 80 } as const;
 const node = { label: { key: "x.test/agent" } };
 const selected = (key: string) => ({ podSelector: { matchLabels: { [key]: "needed" } } });
@@ -15,12 +19,9 @@ const SPARED = ["berth-system", "kube-node-lease", "kube-public", "kube-system"]
 describe("the webhook of footprints", () => {
   it("is there while a footprint has pods wait by it", () => {
     const others = [footprintOf({ workloads: [selected("a")], node })];
-    expect(waitWebhook(others, options).webhooks).toEqual([]);
-    const { metadata, webhooks } = waitWebhook(
-      [...others, footprintOf({ workloads: [selected("a")], node, wait })],
-      options,
-    );
-    expect(metadata).toEqual({ name: "berth-footprint", labels: waitLabels() });
+    expect(made(others).webhooks).toEqual([]);
+    const { metadata, webhooks } = made([...others, footprintOf({ workloads: [selected("a")], node, wait })]);
+    expect(metadata).toEqual({ name: "berth-footprint", labels: ownerLabels("berth", "footprint") });
     expect(webhooks).toMatchObject([
       {
         failurePolicy: "Ignore",
@@ -34,8 +35,7 @@ describe("the webhook of footprints", () => {
 
   it("asks only about pods that a workload selects", () => {
     const [webhook] =
-      waitWebhook([footprintOf({ workloads: [selected("a"), selected("b")], node, wait })], options)
-        .webhooks ?? [];
+      made([footprintOf({ workloads: [selected("a"), selected("b")], node, wait })]).webhooks ?? [];
     expect(webhook?.matchConditions).toEqual([
       {
         name: "selected",
@@ -48,14 +48,14 @@ describe("the webhook of footprints", () => {
 
   it("asks about all pods when one workload does not say which by labels", () => {
     const workloads = [selected("a"), { requests: ["gpu.test/x"] }];
-    const [webhook] = waitWebhook([footprintOf({ workloads, node, wait })], options).webhooks ?? [];
+    const [webhook] = made([footprintOf({ workloads, node, wait })]).webhooks ?? [];
     expect(webhook?.matchConditions).toEqual([]);
   });
 
   it("asks only about the namespaces of a single workload", () => {
     const one = { ...selected("a"), namespaceSelector: { matchLabels: { team: "a" } } };
     const of = (workloads: readonly object[]) =>
-      waitWebhook([footprintOf({ workloads, node, wait })], options).webhooks?.[0]?.namespaceSelector;
+      made([footprintOf({ workloads, node, wait })]).webhooks?.[0]?.namespaceSelector;
     expect(of([one])).toMatchObject({ matchLabels: { team: "a" } });
     expect(of([one, selected("b")])?.matchLabels).toBeUndefined();
   });

@@ -2,29 +2,23 @@
  * The objects by which the API server puts the taints of startup gates on new nodes: itself, by policies, or by asking
  * Berth, by a webhook. Pure: the same gates and options, the same objects.
  */
-import type {
-  MatchCondition,
-  MutatingAdmissionPolicy,
-  MutatingAdmissionPolicyBinding,
-  MutatingAdmissionPolicySpec,
-  MutatingWebhook,
-  MutatingWebhookConfiguration,
-  NamedRuleWithOperations,
-} from "@berth/kube";
+import {
+  type AdmissionEnv,
+  type AdmissionRules,
+  type AskedWhen,
+  daemonSetRule,
+  ownedMetadata,
+  type PolicyPair,
+  rollsOut,
+} from "@berth/host";
+import type { MatchCondition, MutatingAdmissionPolicySpec, NamedRuleWithOperations, Node } from "@berth/kube";
 import { celText, podTolerations } from "../node/cel.ts";
 import { tolerationsAnnotation } from "../node/given-tolerations.ts";
-import {
-  clientConfig,
-  daemonSetRule,
-  type ObjectOwner,
-  ownedMetadata,
-  ownerLabels,
-  rollsOut,
-  unlessTooLong,
-  type WebhookClient,
-} from "../node/webhook-objects.ts";
+import { standingValue } from "../node/mark.ts";
+import { admitDaemonSetRequest, admitNodeRequest } from "./admit.ts";
 import { type CelTaint, gatedCel, nodeTaints, samePlaceCel, standsCel, toleratedCel } from "./cel.ts";
 import { GATES, type Gate } from "./gate.ts";
+import { isGatedAtCreation } from "./selection.ts";
 import { type GateList, tolerationOf } from "./tolerate.ts";
 
 /** What `recordTolerations` keeps; as a list. */
@@ -34,48 +28,20 @@ const RECORDED = `object.metadata.?annotations[?${celText(RECORD)}].orValue("").
 /** Label of a namespace whose DaemonSets get the tolerations of all gates, at the value `true`. */
 export const TOLERATE_LABEL = "berth.dev/tolerate-startup-gates";
 
-/** Whose objects these are, and what they do when they cannot decide. */
-export interface AdmissionOptions {
-  /** Part of names and labels. Default `berth`. */
-  readonly installation?: string;
-  /**
-   * Of a node that cannot be decided about: `Ignore` lets it in without the taint, for the node writer to gate it when
-   * idle; `Fail` refuses it, and with a webhook no node can join while Berth is away. DaemonSets are never refused.
-   * Default `Ignore`.
-   */
-  readonly failurePolicy?: "Ignore" | "Fail";
-}
-
-/**
- * A policy and its binding, both with the same name. Without its binding a policy does nothing, so deleting the bindings
- * turns all policies off. The policies have no parameter object: the API server accepts a policy with a `paramKind` only
- * from a user who may read every object of that kind.
- */
-export interface PolicyPair {
-  readonly policy: MutatingAdmissionPolicy;
-  readonly binding: MutatingAdmissionPolicyBinding;
-}
-
-/** Labels of all objects made here: what has them, and is not made any more, is to be deleted. */
-export function admissionLabels(options: AdmissionOptions = {}): Readonly<Record<string, string>> {
-  return ownerLabels(ownerOf(options));
-}
-
-function ownerOf({ installation }: AdmissionOptions): ObjectOwner {
-  return { installation, component: "startup-gate" };
-}
+const COMPONENT = "startup-gate";
+const optedIn = { namespaceSelector: { matchLabels: { [TOLERATE_LABEL]: "true" } } };
 
 /** All policies: one for each gate, and one for DaemonSets. None without gates. */
-export function admissionPolicies(list: GateList, options: AdmissionOptions): readonly PolicyPair[] {
+export function admissionPolicies(list: GateList, env: AdmissionEnv): readonly PolicyPair[] {
   if (list.gates.length === 0) return [];
-  return [...list.gates.map((gate) => gatePolicy(gate, options)), tolerationPolicy(list, options)];
+  return [...list.gates.map((gate) => gatePolicy(gate, env)), tolerationPolicy(list, env)];
 }
 
 /** Puts the taint of one gate on new nodes, and gives one that stands with another value the value of the gate. */
-export function gatePolicy(gate: Gate, options: AdmissionOptions): PolicyPair {
+export function gatePolicy(gate: Gate, env: AdmissionEnv): PolicyPair {
   const { taint } = gate.spec;
-  return pair(`gate-${gate.name}`, options, {
-    failurePolicy: options.failurePolicy ?? "Ignore",
+  return pair(`gate-${gate.name}`, env, {
+    failurePolicy: env.spec.failurePolicy,
     matchConstraints: { resourceRules: [nodeRule], matchPolicy: "Equivalent" },
     matchConditions: [
       { name: "selected", expression: gatedCel(gate) },
@@ -104,13 +70,13 @@ function taintingCel({ key, value, effect }: CelTaint): string {
  * Lets the pods of DaemonSets in opted-in namespaces tolerate all gates: of new ones, and of such whose pod template
  * changes anyway, as `admitDaemonSetRequest` does.
  */
-export function tolerationPolicy(list: GateList, options: AdmissionOptions): PolicyPair {
-  return pair("daemonset-tolerations", options, {
+export function tolerationPolicy(list: GateList, env: AdmissionEnv): PolicyPair {
+  return pair("daemonset-tolerations", env, {
     failurePolicy: "Ignore",
     matchConstraints: {
       resourceRules: [daemonSetRule],
       matchPolicy: "Equivalent",
-      namespaceSelector: { matchLabels: { [TOLERATE_LABEL]: "true" } },
+      ...optedIn,
     },
     matchConditions: daemonSetConditions(list),
     variables: [
@@ -153,8 +119,8 @@ const nodeRule: NamedRuleWithOperations = {
 };
 
 /** `IfNeeded`: what comes later may replace the whole list; run again, a policy changes nothing of what it has done. */
-function pair(name: string, options: AdmissionOptions, spec: MutatingAdmissionPolicySpec): PolicyPair {
-  const metadata = ownedMetadata(name, ownerOf(options));
+function pair(name: string, env: AdmissionEnv, spec: MutatingAdmissionPolicySpec): PolicyPair {
+  const metadata = ownedMetadata(env.installation, COMPONENT, name);
   const apiVersion = "admissionregistration.k8s.io/v1";
   return {
     policy: {
@@ -172,36 +138,48 @@ function pair(name: string, options: AdmissionOptions, spec: MutatingAdmissionPo
   };
 }
 
-export interface WebhookOptions extends AdmissionOptions, WebhookClient {
-  /** Of the configuration. Default `berth-startup-gate`, with the installation. */
-  readonly name?: string;
-  /** Of the webhook for nodes. Default `nodes.startup-gate.berth.dev`. */
-  readonly nodes?: string;
-  /** Of the webhook for DaemonSets. Default `daemonsets.startup-gate.berth.dev`. */
-  readonly daemonSets?: string;
-}
-
-/** Names of the original, for clusters that have its configuration already. */
-export const originalWebhook = {
-  name: "node-startup-taint",
-  nodes: "nodestartup.taint.add.nodetaintshandler.io",
-} as const;
-
 /**
- * Asks Berth about new nodes that a gate selects and that have not got its taint yet, and about DaemonSets of opted-in
- * namespaces. Without gates it has no webhooks.
+ * `berth-startup-gate`: asks about new nodes that a gate selects and that have not got its taint yet, and about DaemonSets of
+ * opted-in namespaces. The paths of nodes and DaemonSets are those of nodetaintshandler, whose configuration may lead here.
  */
-export function webhookConfiguration(list: GateList, options: WebhookOptions): MutatingWebhookConfiguration {
-  const named = ownedMetadata("startup-gate", ownerOf(options));
-  const webhooks =
-    list.gates.length === 0 ? [] : [nodeWebhook(list, options), daemonSetWebhook(list, options)];
-  return {
-    apiVersion: "admissionregistration.k8s.io/v1",
-    kind: "MutatingWebhookConfiguration",
-    metadata: { ...named, name: options.name ?? named.name },
-    webhooks,
-  };
-}
+export const gateAdmission: AdmissionRules<GateList> = {
+  name: COMPONENT,
+  effect: "mutate",
+  reviews: [
+    {
+      name: "nodes",
+      path: "/mutate-node",
+      rule: nodeRule,
+      failurePolicy: ({ spec }) => spec.failurePolicy,
+      when: (list) => askedIf(list, { matchConditions: [{ name: "gated", expression: anyGateCel(list) }] }),
+      answer: (gates, request) => ({ allowed: true, patch: admitNodeRequest(gates, request) }),
+    },
+    {
+      name: "daemonsets",
+      path: "/mutate-daemonset",
+      rule: daemonSetRule,
+      alone: true,
+      when: (list) => askedIf(list, { ...optedIn, matchConditions: daemonSetConditions(list) }),
+      answer: (gates, request) => ({ allowed: true, patch: admitDaemonSetRequest(gates, request) }),
+    },
+  ],
+  policies: admissionPolicies,
+  texts: {
+    asked: "Berth is asked about new nodes",
+    byPolicy: "the API server puts the taint on new nodes",
+    off: (why) =>
+      `${why === "homeless" ? "Berth's namespace does not exist: " : ""}new nodes are gated after their creation, when they are idle`,
+  },
+  passed(node: Node, { gates }) {
+    const concerned = gates.filter((gate) => isGatedAtCreation(gate, node));
+    const missing = concerned.find(({ taintId }) => standingValue(node, taintId) === undefined);
+    if (missing === undefined) return concerned.length > 0 || undefined;
+    return (
+      `${node.metadata?.name ?? "a node"} came without the taint of ${missing.name}: is the admission plugin or feature ` +
+      "of the API server switched off, or was the policy or webhook changed by somebody?"
+    );
+  },
+};
 
 /**
  * Seconds. Nodes register in a burst after an outage, and DaemonSets come with a deployment: neither should wait long for
@@ -209,35 +187,8 @@ export function webhookConfiguration(list: GateList, options: WebhookOptions): M
  */
 const TIMEOUT_SECONDS = 2;
 
-const common = {
-  admissionReviewVersions: ["v1"],
-  sideEffects: "None",
-  timeoutSeconds: TIMEOUT_SECONDS,
-  matchPolicy: "Equivalent",
-  reinvocationPolicy: "IfNeeded",
-} as const;
-
-function nodeWebhook(list: GateList, options: WebhookOptions): MutatingWebhook {
-  return {
-    ...common,
-    name: options.nodes ?? "nodes.startup-gate.berth.dev",
-    clientConfig: clientConfig(options, "/mutate-node"),
-    failurePolicy: options.failurePolicy ?? "Ignore",
-    rules: [nodeRule],
-    matchConditions: unlessTooLong([{ name: "gated", expression: anyGateCel(list) }]),
-  };
-}
-
-function daemonSetWebhook(list: GateList, options: WebhookOptions): MutatingWebhook {
-  return {
-    ...common,
-    name: options.daemonSets ?? "daemonsets.startup-gate.berth.dev",
-    clientConfig: clientConfig(options, "/mutate-daemonset"),
-    failurePolicy: "Ignore",
-    rules: [daemonSetRule],
-    namespaceSelector: { matchLabels: { [TOLERATE_LABEL]: "true" } },
-    matchConditions: unlessTooLong(daemonSetConditions(list)),
-  };
+function askedIf({ gates }: GateList, when: Omit<AskedWhen, "timeoutSeconds">): AskedWhen | undefined {
+  return gates.length === 0 ? undefined : { timeoutSeconds: TIMEOUT_SECONDS, ...when };
 }
 
 function anyGateCel({ gates }: GateList): string {

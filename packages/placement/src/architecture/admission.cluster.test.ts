@@ -2,6 +2,7 @@
  * About which pods and DaemonSets a real API server asks: nobody answers, so what it asks about it refuses. A cluster of
  * its own, as its webhooks are about all pods. All are only ever created in a dry run, which goes through admission too.
  */
+import { SYSTEM_NAMESPACES } from "@berth/host";
 import {
   daemonSets,
   isApiError,
@@ -15,9 +16,10 @@ import {
 } from "@berth/kube";
 import { aPod, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
-import { SYSTEM_NAMESPACES } from "../node/webhook-objects.ts";
-import { architectureWebhook } from "./admission-objects.ts";
+import { configurationOf } from "../node/testing/configuration.ts";
+import { architectureAdmission } from "./admission.ts";
 import { type PolicyInit, policiesOf } from "./testing/policies.ts";
+import { sightOf } from "./testing/sight.ts";
 
 let cluster: TestCluster;
 let client: KubeClient;
@@ -178,8 +180,14 @@ async function inForce(
   policies: Readonly<Record<string, PolicyInit>>,
   failurePolicy: "Fail" | "Ignore" = "Fail",
 ): Promise<AsyncDisposable> {
-  const options = { client: { url: NOBODY }, ca: cluster.ca, namespace: OWN };
-  const made = architectureWebhook(policiesOf(policies), options);
+  const rules = architectureAdmission({
+    namespaceLabels: () => undefined,
+    ownNamespace: OWN,
+    sight: sightOf({}),
+    now: () => 0,
+    onPod: () => undefined,
+  });
+  const made = configurationOf(rules, policiesOf(policies), { client: { url: NOBODY }, ca: cluster.ca });
   const name = made.metadata?.name ?? "";
   const probe = {
     ...made.webhooks?.[0],

@@ -1,10 +1,15 @@
 /** What is asked of the server before a new pod is answered: as little as can be, for each pod waits for it. */
+
+import { bindAdmission, reviewHandlers } from "@berth/host";
 import type { KubeClient, PodSpec } from "@berth/kube";
-import { compileFootprints, type NeedSight, nodeFootprintSpec, waitPath } from "@berth/placement";
 import { type AdmissionAnswer, createSilentLogger } from "@berth/runtime";
 import { aPod } from "@berth/testcluster";
 import { describe, expect, it } from "vitest";
-import { footprintWebhooks } from "./admission.ts";
+import { ENV } from "../../node/testing/configuration.ts";
+import { compileFootprints } from "../compile.ts";
+import { nodeFootprintSpec } from "../document.ts";
+import type { NeedSight } from "../needs.ts";
+import { waitAdmission } from "./admission.ts";
 
 const spec = nodeFootprintSpec.parse({
   workloads: [
@@ -27,12 +32,10 @@ const MOUNTS: PodSpec = {
 };
 
 async function ask(sight: Partial<NeedSight>, mounts = false): Promise<AdmissionAnswer | undefined> {
-  const { handlers } = footprintWebhooks({
-    client,
-    footprints: () => footprints,
-    sight: { namespaceLabels: () => undefined, driverOfClaim: () => null, ...sight },
-    log: createSilentLogger(),
-  });
+  const log = createSilentLogger();
+  const seen = { namespaceLabels: () => undefined, driverOfClaim: () => null, ...sight };
+  const rules = bindAdmission(waitAdmission({ sight: seen, log }), () => footprints);
+  const handlers = reviewHandlers([rules], { client, env: ENV, log });
   const request = {
     uid: "u",
     kind: { group: "", version: "v1", kind: "Pod" },
@@ -47,7 +50,7 @@ async function ask(sight: Partial<NeedSight>, mounts = false): Promise<Admission
     userInfo: {},
     dryRun: false,
   };
-  return handlers[waitPath]?.(request, new AbortController());
+  return handlers["/mutate-pod-footprint"]?.(request, new AbortController());
 }
 
 const waiting = { allowed: true, patch: [{ op: "add", path: "/spec/initContainers" }] };

@@ -1,11 +1,24 @@
+import type { AdmissionEnv } from "@berth/host";
 import { describe, expect, it } from "vitest";
-import { architectureLabels, architectureWebhook } from "./admission-objects.ts";
+import { configurationOf, SERVICE } from "../node/testing/configuration.ts";
+import { architectureAdmission } from "./admission.ts";
 import { type PolicyInit, policiesOf } from "./testing/policies.ts";
+import { sightOf } from "./testing/sight.ts";
 
-const client = { service: { namespace: "berth-system", name: "berth" } };
-const options = { client, ca: "PEM", namespace: "berth-system" };
-const made = (policies: Readonly<Record<string, PolicyInit>>, more: Partial<typeof options> = {}) =>
-  architectureWebhook(policiesOf(policies), { ...options, ...more });
+const rules = architectureAdmission({
+  namespaceLabels: () => undefined,
+  ownNamespace: undefined,
+  sight: sightOf({}),
+  now: () => 0,
+  onPod: () => undefined,
+});
+const made = (policies: Readonly<Record<string, PolicyInit>>, env: Partial<AdmissionEnv> = {}) =>
+  configurationOf(rules, policiesOf(policies), env);
+const labels = {
+  "app.kubernetes.io/name": "berth",
+  "app.kubernetes.io/instance": "berth",
+  "app.kubernetes.io/component": "architecture",
+};
 const podsOf = (policies: Readonly<Record<string, PolicyInit>>) => made(policies).webhooks?.[0];
 const narrow = { mode: "Affinity" } as const;
 
@@ -23,21 +36,21 @@ describe("the webhooks of architecture policies", () => {
 
   it("are reached at the Service, under the name and labels of the installation", () => {
     const { metadata, webhooks = [] } = made({ p: {} });
-    expect(metadata).toEqual({ name: "berth-architecture", labels: architectureLabels() });
+    expect(metadata).toEqual({ name: "berth-architecture", labels });
     const caBundle = Buffer.from("PEM").toString("base64");
     expect(webhooks.map(({ clientConfig }) => clientConfig)).toEqual([
-      { service: { ...client.service, path: "/mutate-pod" }, caBundle },
-      { service: { ...client.service, path: "/mutate-daemonset-architecture" }, caBundle },
+      { service: { ...SERVICE.service, path: "/mutate-pod" }, caBundle },
+      { service: { ...SERVICE.service, path: "/mutate-daemonset-architecture" }, caBundle },
     ]);
-    const second = architectureWebhook(policiesOf({ p: {} }), { ...options, installation: "two" });
+    const second = made({ p: {} }, { installation: "two" });
     expect(second.metadata).toEqual({
       name: "berth-two-architecture",
-      labels: architectureLabels({ installation: "two" }),
+      labels: { ...labels, "app.kubernetes.io/instance": "two" },
     });
   });
 
   it("refuse pods while nobody answers only when told so, and DaemonSets never", () => {
-    const { webhooks } = architectureWebhook(policiesOf({ p: {} }), { ...options, failurePolicy: "Fail" });
+    const { webhooks } = made({ p: {} }, { spec: { failurePolicy: "Ignore", podFailurePolicy: "Fail" } });
     expect(webhooks?.map(({ failurePolicy }) => failurePolicy)).toEqual(["Fail", "Ignore"]);
   });
 

@@ -2,6 +2,8 @@
  * The policies of startup gates on a real API server: what a node looks like once it is created. A cluster of its own, as
  * policies are about all nodes. Nodes and DaemonSets are only ever created in a dry run, which goes through admission too.
  */
+
+import { applyPatch } from "@berth/host";
 import {
   type DaemonSet,
   daemonSets,
@@ -19,14 +21,9 @@ import {
 import { aNode, eventually, type NodeBuilder, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import * as fc from "fast-check";
 import { beforeAll, describe, expect, it } from "vitest";
-import { applyPatch } from "../node/testing/json-patch.ts";
+import { configurationOf, ENV } from "../node/testing/configuration.ts";
 import { tolerates } from "../node/tolerations.ts";
-import {
-  admissionPolicies,
-  originalWebhook,
-  TOLERATE_LABEL,
-  webhookConfiguration,
-} from "./admission-objects.ts";
+import { admissionPolicies, gateAdmission, TOLERATE_LABEL } from "./admission.ts";
 import { admitNode } from "./admit.ts";
 import { gateList } from "./testing/gate-list.ts";
 import type { GateList } from "./tolerate.ts";
@@ -166,7 +163,7 @@ describe("policies of startup gates on an API server", () => {
   });
 
   it("rest while their bindings are gone, and act again once these are back", async () => {
-    const pairs = admissionPolicies(gateList({ a: {} }), {});
+    const pairs = admissionPolicies(gateList({ a: {} }), ENV);
     await using _ = await inForce(gateList({ a: {} }));
     for (let round = 0; round < 2; round += 1) {
       for (const { binding } of pairs)
@@ -231,12 +228,10 @@ describe("webhook configuration on an API server", () => {
   it.each([
     ["a Service", { service: { namespace: "kube-system", name: "node-startup-webhook", port: 443 } }],
     ["a URL", { url: "https://127.0.0.1:8443/" }],
-  ])("is accepted with all conditions, at %s, also under the names of the original", async (_, where) => {
-    for (const names of [{}, originalWebhook]) {
-      const made = webhookConfiguration(gates, { client: where, ca: cluster.ca, ...names });
-      const stored = await client.create(mutatingWebhookConfigurations, made, { dryRun: true });
-      expect(stored.webhooks?.map(({ matchConditions }) => matchConditions?.length)).toEqual([1, 2]);
-    }
+  ])("is accepted with all conditions, at %s", async (_, where) => {
+    const made = configurationOf(gateAdmission, gates, { client: where, ca: cluster.ca });
+    const stored = await client.create(mutatingWebhookConfigurations, made, { dryRun: true });
+    expect(stored.webhooks?.map(({ matchConditions }) => matchConditions?.length)).toEqual([1, 2]);
   });
 });
 
@@ -296,7 +291,7 @@ async function inForce({ gates }: GateList): Promise<AsyncDisposable> {
     const taints = await taintsOf(aNode("probe").labelled({ [key]: "" }));
     return taints.some((taint) => taint.key === key);
   };
-  const pairs = [...admissionPolicies({ gates }, {}), ...admissionPolicies(probing, {}).slice(0, 1)];
+  const pairs = [...admissionPolicies({ gates }, ENV), ...admissionPolicies(probing, ENV).slice(0, 1)];
   owned.defer(async () => {
     for (const { policy } of pairs) {
       const name = policy.metadata?.name ?? "";

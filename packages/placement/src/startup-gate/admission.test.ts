@@ -1,14 +1,9 @@
 import { describe, expect, it } from "vitest";
-import {
-  admissionLabels,
-  admissionPolicies,
-  originalWebhook,
-  webhookConfiguration,
-} from "./admission-objects.ts";
+import { configurationOf, ENV, SERVICE } from "../node/testing/configuration.ts";
+import { admissionPolicies, gateAdmission } from "./admission.ts";
 import { gateList } from "./testing/gate-list.ts";
 
 const gates = gateList({ network: {}, storage: { taint: { key: "example.com/storage" } } });
-const client = { service: { namespace: "berth-system", name: "berth" } };
 const labels = {
   "app.kubernetes.io/name": "berth",
   "app.kubernetes.io/instance": "berth",
@@ -17,7 +12,7 @@ const labels = {
 
 describe("admission policies", () => {
   it("are one for each gate and one for DaemonSets, each with a binding and without a parameter", () => {
-    const pairs = admissionPolicies(gates, {});
+    const pairs = admissionPolicies(gates, ENV);
     const names = ["berth-gate-network", "berth-gate-storage", "berth-daemonset-tolerations"];
     expect(pairs.map(({ policy }) => policy.metadata)).toEqual(names.map((name) => ({ name, labels })));
     expect(pairs.map(({ binding }) => binding)).toEqual(
@@ -32,36 +27,33 @@ describe("admission policies", () => {
   });
 
   it("let in what cannot be decided unless told otherwise, and DaemonSets always", () => {
-    const policiesOf = (failurePolicy?: "Ignore" | "Fail"): unknown =>
-      admissionPolicies(gates, failurePolicy === undefined ? {} : { failurePolicy }).map(
+    const policiesOf = (failurePolicy: "Ignore" | "Fail"): unknown =>
+      admissionPolicies(gates, { ...ENV, spec: { failurePolicy } }).map(
         ({ policy }) => policy.spec?.failurePolicy,
       );
-    expect(policiesOf()).toEqual(["Ignore", "Ignore", "Ignore"]);
+    expect(policiesOf("Ignore")).toEqual(["Ignore", "Ignore", "Ignore"]);
     expect(policiesOf("Fail")).toEqual(["Fail", "Fail", "Ignore"]);
   });
 
   it("are none without gates, and have other names in another installation", () => {
-    expect(admissionPolicies({ gates: [] }, {})).toEqual([]);
-    const [first] = admissionPolicies(gates, { installation: "two" });
+    expect(admissionPolicies({ gates: [] }, ENV)).toEqual([]);
+    const [first] = admissionPolicies(gates, { ...ENV, installation: "two" });
     expect(first?.policy.metadata?.name).toBe("berth-two-gate-network");
     expect(first?.binding.spec?.policyName).toBe("berth-two-gate-network");
-    expect(admissionLabels({ installation: "two" })).toEqual({
-      ...labels,
-      "app.kubernetes.io/instance": "two",
-    });
+    expect(first?.policy.metadata?.labels).toEqual({ ...labels, "app.kubernetes.io/instance": "two" });
   });
 });
 
 describe("the webhook configuration", () => {
   it("asks for nodes and DaemonSets, at the Service", () => {
-    const { metadata, webhooks = [] } = webhookConfiguration(gates, { client, ca: "PEM" });
+    const { metadata, webhooks = [] } = configurationOf(gateAdmission, gates);
     expect(metadata).toEqual({ name: "berth-startup-gate", labels });
     const caBundle = Buffer.from("PEM").toString("base64");
     expect(webhooks.map(({ name, clientConfig }) => [name, clientConfig])).toEqual([
-      ["nodes.startup-gate.berth.dev", { service: { ...client.service, path: "/mutate-node" }, caBundle }],
+      ["nodes.startup-gate.berth.dev", { service: { ...SERVICE.service, path: "/mutate-node" }, caBundle }],
       [
         "daemonsets.startup-gate.berth.dev",
-        { service: { ...client.service, path: "/mutate-daemonset" }, caBundle },
+        { service: { ...SERVICE.service, path: "/mutate-daemonset" }, caBundle },
       ],
     ]);
     for (const webhook of webhooks) {
@@ -69,18 +61,11 @@ describe("the webhook configuration", () => {
     }
   });
 
-  it("has the names of the original, or a URL, when told so", () => {
-    const url = "https://127.0.0.1:8443/";
-    const made = webhookConfiguration(gates, {
-      client: { url },
-      ca: "",
-      failurePolicy: "Fail",
-      ...originalWebhook,
-    });
-    expect(made.metadata?.name).toBe("node-startup-taint");
-    expect(made.webhooks?.map(({ failurePolicy }) => failurePolicy)).toEqual(["Fail", "Ignore"]);
-    expect(made.webhooks?.[0]?.name).toBe("nodestartup.taint.add.nodetaintshandler.io");
-    expect(made.webhooks?.map(({ clientConfig }) => clientConfig.url)).toEqual([
+  it("is strict about nodes only, and at a URL, when told so", () => {
+    const client = { url: "https://127.0.0.1:8443/" };
+    const { webhooks } = configurationOf(gateAdmission, gates, { client, spec: { failurePolicy: "Fail" } });
+    expect(webhooks?.map(({ failurePolicy }) => failurePolicy)).toEqual(["Fail", "Ignore"]);
+    expect(webhooks?.map(({ clientConfig }) => clientConfig.url)).toEqual([
       "https://127.0.0.1:8443/mutate-node",
       "https://127.0.0.1:8443/mutate-daemonset",
     ]);
@@ -91,7 +76,7 @@ describe("the webhook configuration", () => {
     const nodeSelector = { matchExpressions: [{ key: "k", operator: "In" as const, values }] };
     const many = (count: number): number | undefined => {
       const inits = Array.from({ length: count }, (_, at) => [`g${at}`, { nodeSelector }] as const);
-      const made = webhookConfiguration(gateList(Object.fromEntries(inits)), { client, ca: "" });
+      const made = configurationOf(gateAdmission, gateList(Object.fromEntries(inits)));
       return made.webhooks?.[0]?.matchConditions?.length;
     };
     expect(many(5)).toBe(1);
@@ -99,6 +84,6 @@ describe("the webhook configuration", () => {
   });
 
   it("has no webhooks without gates", () => {
-    expect(webhookConfiguration({ gates: [] }, { client, ca: "" }).webhooks).toEqual([]);
+    expect(configurationOf(gateAdmission, { gates: [] }).webhooks).toEqual([]);
   });
 });

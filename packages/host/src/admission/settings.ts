@@ -64,3 +64,23 @@ export const admissionServerSpec: z.ZodType<AdmissionServerSpec> = z
 
 /** What holds without a document. */
 export const defaultAdmissionServer: AdmissionServerSpec = admissionServerSpec.parse({});
+
+export interface AdmissionSettings {
+  readonly spec: AdmissionServerSpec;
+  /** Where the certificates are; absent: there is no such namespace, and Berth makes none. */
+  readonly namespace?: string;
+  /** PEM of `spec.clientCertificateAuthority`. */
+  readonly clientAuthority?: string;
+  /** Of this replica, to tell the others from it. Absent: it is no pod, and alone. */
+  readonly podName?: string;
+}
+
+/**
+ * Why the API server does not ask about anything; `undefined` when it may. A Berth without a namespace has nowhere to keep
+ * certificates: it is run from a terminal, and not asked.
+ */
+export function whyUnasked({ spec, namespace }: AdmissionSettings): "off" | "homeless" | undefined {
+  if (spec.mode === "Off") return "off";
+  const isHomeless = spec.mode === "Auto" && namespace === undefined && spec.certificates === undefined;
+  return isHomeless ? "homeless" : undefined;
+}

@@ -1,6 +1,15 @@
 /** What is asked of a server by whom: a Berth without rights, without gates, or that has not read them all yet. */
+import {
+  type AdmissionHandle,
+  type AdmissionServerSpec,
+  type AdmissionSettings,
+  admissionServerSpec,
+  bindAdmission,
+  createAdmission,
+  WEBHOOK,
+} from "@berth/host";
 import { ApiError, type KubeClient, type KubeObject, type Resource, type Verb } from "@berth/kube";
-import { compileGates, type Gates, startupGateSpec } from "@berth/placement";
+import { compileGates, type Gates, gateAdmission, startupGateSpec } from "@berth/placement";
 import {
   clusterName,
   createMetricsRegistry,
@@ -9,9 +18,6 @@ import {
   type VirtualClock,
 } from "@berth/runtime";
 import { describe, expect, it } from "vitest";
-import { type AdmissionParts, createAdmissionParts, gateWebhooks } from "./admission-parts.ts";
-import { type AdmissionServerSpec, admissionServerSpec } from "./config/admission-server.ts";
-import { createWebhookServer } from "./webhook-server.ts";
 
 const spec = startupGateSpec.parse({ signals: { pods: [{}] } });
 const gatesOf = (names: readonly string[], isUnread = false): Gates =>
@@ -22,14 +28,16 @@ const gatesOf = (names: readonly string[], isUnread = false): Gates =>
 
 interface Stage extends AsyncDisposable {
   readonly clock: VirtualClock;
-  readonly parts: AdmissionParts;
+  readonly handle: AdmissionHandle;
+  /** Of all components that run, but of the server itself. */
+  readonly problems: () => readonly string[];
   /** `list mutatingadmissionpolicies`, in order. */
   readonly requests: string[];
   readonly setGates: (gates: Gates) => void;
   /** The reason that was told last. */
   readonly told: () => string | undefined;
-  /** How often the webhook was asked for. */
-  readonly demands: () => number;
+  /** Whether the webhook was asked for: it needs its certificates then. */
+  readonly isDemanded: () => boolean;
   /** From now on objects may be applied. */
   readonly grant: () => void;
 }
@@ -78,7 +86,7 @@ async function setUp({
     },
     get: async (resource: Resource) => {
       note("get", resource);
-      return {};
+      return resource.plural === "secrets" ? refuse("get", resource, "forbidden") : {};
     },
     apply: async (resource: Resource, object: KubeObject) => {
       note("apply", resource);
@@ -86,44 +94,43 @@ async function setUp({
     },
     delete: async (resource: Resource) => note("delete", resource),
   } as unknown as KubeClient;
-  const settings = { spec: admissionServerSpec.parse({ mode }), namespace: "berth-system" };
-  const webhooks = gateWebhooks(() => current);
+  const settings: AdmissionSettings = {
+    spec: admissionServerSpec.parse({ mode }),
+    namespace: "berth-system",
+  };
   let told: string | undefined;
-  let demands = 0;
   let isGranted = false;
-  const common = {
+  const admission = createAdmission(settings, {
     client,
+    cluster: clusterName("test"),
     installation: "berth",
     metrics: createMetricsRegistry(),
     log: createSilentLogger(),
     clock,
-    onChange: () => void (told = parts.state()?.reason),
-  };
-  const server = createWebhookServer(settings, { ...common, owners: [webhooks] });
-  const parts: AdmissionParts = createAdmissionParts(settings, {
-    ...common,
-    cluster: clusterName("test"),
-    gates: () => current,
-    nodes: { subscribe: () => ({ [Symbol.dispose]: () => undefined }) },
-    webhook: { ...server, demand: () => void (demands += 1) },
-    webhooks,
+    members: [
+      {
+        rules: bindAdmission(gateAdmission, () => current),
+        onChange: () => void (told = handle.state()?.reason),
+      },
+    ],
     lease: { namespace: "berth-system", name: "berth" },
   });
+  const handle = admission.of("startup-gate") as AdmissionHandle;
+  const running = [...admission.always, ...(leads ? admission.elected : [])];
   const stopping = new AbortController();
-  const started = await Promise.all(
-    [...parts.always, ...(leads ? parts.elected : [])].map((component) => component.start(stopping.signal)),
-  );
-  parts.gatesChanged();
+  const started = await Promise.all(running.map((component) => component.start(stopping.signal)));
+  handle.changed();
   return {
     clock,
-    parts,
+    handle,
+    problems: () => running.flatMap((one) => (one.name === WEBHOOK ? [] : (one.problem?.() ?? []))),
     requests,
     told: () => told,
-    demands: () => demands,
+    isDemanded: () => requests.some((it) => it.endsWith(" secrets")),
     grant: () => void (isGranted = true),
     setGates(next) {
       current = next;
-      parts.gatesChanged();
+      handle.changed();
     },
     async [Symbol.asyncDispose]() {
       stopping.abort();
@@ -158,8 +165,8 @@ describe("with gates", () => {
   it("a right that is missing to see the policies is said, as they are not written either", async () => {
     await using stage = await setUp({ gates: gatesOf(["net"]) });
     await stage.clock.advance(20_000);
-    expect(stage.parts.state()).toMatchObject({ works: false, reason: "AdmissionFailed" });
-    expect(stage.parts.state()?.message).toContain("mutatingadmissionpolicies");
+    expect(stage.handle.state()).toMatchObject({ ready: false, reason: "AdmissionFailed" });
+    expect(stage.handle.state()?.message).toContain("mutatingadmissionpolicies");
   });
 
   it("I-5 never claims a policy that is refused, and says within seconds that it is refused or accepted", async () => {
@@ -167,10 +174,10 @@ describe("with gates", () => {
     const said = new Set<string | undefined>();
     for (let second = 0; second < 12; second++) {
       await stage.clock.advance(1000);
-      said.add(stage.parts.state()?.reason);
+      said.add(stage.handle.state()?.reason);
     }
     expect([...said]).toEqual([undefined, "AdmissionFailed"]);
-    expect(stage.parts.state()?.message).toContain("mutatingadmissionpolicies");
+    expect(stage.handle.state()?.message).toContain("mutatingadmissionpolicies");
     expect(stage.told()).toBe("AdmissionFailed");
     stage.grant();
     await stage.clock.advance(8000);
@@ -180,22 +187,22 @@ describe("with gates", () => {
   it("I-1 uses the webhook with Auto when policies are refused", async () => {
     await using stage = await setUp({ mode: "Auto", gates: gatesOf(["net"]), mayRead: true });
     await stage.clock.advance(3000);
-    expect(stage.demands()).toBe(1);
+    expect(stage.isDemanded()).toBe(true);
   });
 
   it("I-1 serves the webhook that another replica, the leader, has fallen back to", async () => {
     await using stage = await setUp({ mode: "Auto", gates: gatesOf(["net"]), leads: false });
     await stage.clock.advance(14_000);
-    expect(stage.demands()).toBe(0);
+    expect(stage.isDemanded()).toBe(false);
     await stage.clock.advance(1000);
-    expect(stage.demands()).toBe(1);
-    expect(stage.parts.always.every((component) => component.problem?.() === undefined)).toBe(true);
+    expect(stage.isDemanded()).toBe(true);
+    expect(stage.problems()).toEqual([]);
   });
 
   it("no right is missed where nothing is to be put on new nodes", async () => {
     await using stage = await setUp({ mode: "Off", gates: gatesOf(["net"]) });
     await stage.clock.advance(20_000);
-    expect(stage.parts.state()).toMatchObject({ works: false, reason: "AdmissionOff" });
-    expect(stage.parts.always.every((component) => component.problem?.() === undefined)).toBe(true);
+    expect(stage.handle.state()).toMatchObject({ ready: false, reason: "AdmissionOff" });
+    expect(stage.problems()).toEqual([]);
   });
 });

@@ -1,0 +1,227 @@
+/**
+ * A new release takes over while replicas of one that did not merge reviews still answer: the API server asks them by
+ * the configurations of either release, and every new pod has to get the answers of both capabilities.
+ */
+import { once } from "node:events";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import {
+  type AdmissionEnv,
+  admissionServerSpec,
+  bindAdmission,
+  mergeReviews,
+  reviewHandlers,
+  toConfiguration,
+} from "@berth/host";
+import { customResourceDefinitions, mutatingWebhookConfigurations, namespaces, pods } from "@berth/kube";
+import {
+  ARCHITECTURE_GATE,
+  architectureAdmission,
+  architecturePolicies,
+  architecturePolicySpec,
+  compileArchitecture,
+  compileFootprints,
+  crds,
+  nodeFootprintSpec,
+  nodeFootprints,
+  waitAdmission,
+} from "@berth/placement";
+import { createSilentLogger, startAdmissionServer } from "@berth/runtime";
+import { aPod, eventually, findFreePort, sharedTestCluster, type TestCluster } from "@berth/testcluster";
+import { beforeAll, expect, it } from "vitest";
+import { startBerth } from "./composition.ts";
+
+const NAMESPACE = "berth-system";
+const log = createSilentLogger();
+const policySpec = { mode: "Affinity" };
+const footprintSpec = {
+  preset: "log",
+  workloads: [{ podSelector: { matchLabels: { logs: "yes" } } }],
+  wait: { inject: "Webhook", port: 9, container: { name: "wait", image: "registry.test/wait:1" } },
+};
+let cluster: TestCluster;
+
+beforeAll(async () => {
+  cluster = await sharedTestCluster();
+  const { client } = cluster;
+  for (const crd of crds()) await eventually(() => client.apply(customResourceDefinitions, crd));
+  await eventually(() => Promise.all([client.list(nodeFootprints), client.list(architecturePolicies)]));
+  await client.create(namespaces, { metadata: { name: NAMESPACE } });
+});
+
+/** As the Service does: each connection leads to the replica that is chosen at that time. */
+async function startService(): Promise<
+  { readonly port: number; readonly lead: (port: number) => void } & AsyncDisposable
+> {
+  let target = 0;
+  const open = new Set<Socket>();
+  const server = createServer((from) => {
+    const to = connect(target, "127.0.0.1");
+    for (const [a, b] of [
+      [from, to],
+      [to, from],
+    ] as const) {
+      open.add(a);
+      a.on("error", () => b.destroy()).on("close", () => b.destroy());
+      a.pipe(b);
+    }
+  }).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  return {
+    port: (server.address() as AddressInfo).port,
+    lead: (port) => void (target = port),
+    async [Symbol.asyncDispose]() {
+      server.close();
+      for (const socket of open) socket.destroy();
+      await once(server, "close");
+    },
+  };
+}
+
+/** Rules of both capabilities, which know no image and every namespace. */
+function oldRules() {
+  const spec = architecturePolicySpec.parse(policySpec);
+  const policies = compileArchitecture({
+    sources: [{ source: "cluster", documents: [{ name: "all", spec, annotations: {} }] }],
+  });
+  const waiting = nodeFootprintSpec.parse(footprintSpec);
+  const footprints = compileFootprints({
+    sources: [{ source: "cluster", documents: [{ name: "agent", spec: waiting }] }],
+  });
+  const answers = {
+    namespaceLabels: () => ({}),
+    ownNamespace: NAMESPACE,
+    sight: { look: ({ image }: { readonly image: string }) => ({ state: "unknown", name: image }) as const },
+    now: () => 0,
+    onPod: () => undefined,
+  };
+  const sight = { namespaceLabels: () => ({}), driverOfClaim: () => null };
+  return [
+    bindAdmission(architectureAdmission(answers), () => policies),
+    bindAdmission(waitAdmission({ sight, log }), () => footprints),
+  ];
+}
+
+it("misses no pod beside an old replica, and asks once about each when there is none", async () => {
+  const { client, authority } = cluster;
+  await using owned = new AsyncDisposableStack();
+  const folder = await mkdtemp(join(tmpdir(), "berth-upgrade-"));
+  owned.defer(() => rm(folder, { recursive: true, force: true }));
+  const serving = await authority.issueServing(["127.0.0.1"]);
+  await writeFile(join(folder, "tls.key"), serving.key);
+  await writeFile(join(folder, "ca.crt"), authority.certificate);
+  await writeFile(join(folder, "tls.crt"), serving.certificate);
+  const service = owned.use(await startService());
+  const url = `https://127.0.0.1:${service.port}`;
+
+  // The old release: each capability answers at its path, and has a configuration that leads there.
+  const rules = oldRules();
+  const spec = admissionServerSpec.parse({ mode: "Webhook", url, certificates: folder });
+  const env: AdmissionEnv = { installation: "berth", namespace: NAMESPACE, spec };
+  const oldPort = await findFreePort();
+  const old = await startAdmissionServer({
+    bindAddress: `127.0.0.1:${oldPort}`,
+    certificate: () => serving,
+    handlers: Object.assign(
+      {},
+      ...rules.map((one) => reviewHandlers([one], { client, env, log })),
+    ) as ReturnType<typeof reviewHandlers>,
+    ready: () => true,
+    log,
+  });
+  owned.use(old);
+  service.lead(oldPort);
+  for (const one of rules) {
+    const reviews = mergeReviews([one], env).get(one.name) ?? [];
+    const made = toConfiguration(one, reviews, { ...env, client: { url }, ca: authority.certificate });
+    await client.create(mutatingWebhookConfigurations, made);
+  }
+  const replica = async (name: string, hash: string): Promise<void> => {
+    const labels = { "app.kubernetes.io/name": "berth", "app.kubernetes.io/instance": "berth" };
+    const pod = aPod(name)
+      .in(NAMESPACE)
+      .labelled({ ...labels, "pod-template-hash": hash });
+    await client.create(pods, pod.build(), { namespace: NAMESPACE });
+    const body = { status: { phase: "Running" } };
+    await client.patch(
+      pods,
+      { namespace: NAMESPACE, name },
+      { type: "merge", body },
+      { subresource: "status" },
+    );
+  };
+  await replica("berth-old", "a");
+  await replica("berth-new", "b");
+  const isMissed = async (): Promise<boolean> => {
+    const pod = aPod("one").labelled({ logs: "yes" }).image("registry.test/app:1").build();
+    const { spec: made } = await client.create(pods, pod, { namespace: "default", dryRun: true });
+    const waits = made?.initContainers?.some(({ name }) => name === "wait") === true;
+    return !(waits && made?.schedulingGates?.some(({ name }) => name === ARCHITECTURE_GATE));
+  };
+  await eventually(async () => expect(await isMissed()).toBe(false));
+  /** Makes pods, of which none may be missed, until it holds. */
+  const until = async (holds: () => Promise<boolean>): Promise<void> => {
+    const missed: boolean[] = [];
+    await eventually(async () => {
+      missed.push(await isMissed());
+      expect(await holds()).toBe(true);
+    });
+    expect(missed).not.toContain(true);
+  };
+  const configurations = async () => {
+    const { items } = await client.list(mutatingWebhookConfigurations);
+    return items.flatMap(({ webhooks = [] }) => webhooks);
+  };
+
+  const group = { apiVersion: "berth.dev/v1alpha1" };
+  await client.create(architecturePolicies, {
+    ...group,
+    kind: "ArchitecturePolicy",
+    metadata: { name: "all" },
+    spec: architecturePolicySpec.parse(policySpec),
+  });
+  await client.create(nodeFootprints, {
+    ...group,
+    kind: "NodeFootprint",
+    metadata: { name: "agent" },
+    spec: nodeFootprintSpec.parse(footprintSpec),
+  });
+  const port = await findFreePort();
+  const mark = await cluster.audit.mark();
+  const berth = owned.use(
+    await startBerth({
+      client: owned.use(cluster.connect()),
+      namespace: NAMESPACE,
+      admission: {
+        spec: { ...spec, bindAddress: `127.0.0.1:${port}` },
+        namespace: NAMESPACE,
+        podName: "berth-new",
+      },
+    }),
+  );
+  const looks = (): Promise<number> =>
+    cluster.audit.countSince(mark, { verb: "list", resource: "pods", namespace: NAMESPACE });
+  // Merged, and looked three times whether an old replica still answers.
+  await until(async () => (await looks()) >= 3);
+  const standing = await configurations();
+  expect(
+    standing.map(({ matchConditions = [] }) => matchConditions.some(({ name }) => name === "either")),
+  ).toEqual([true, false]);
+
+  // A pod is gone when its process has ended. The connection that ends with it may cost one pod, whichever release it was.
+  service.lead(port);
+  await old[Symbol.asyncDispose]();
+  await eventually(async () => expect(await isMissed()).toBe(false));
+  await client.delete(pods, { namespace: NAMESPACE, name: "berth-old" }, { gracePeriodSeconds: 0 });
+  await until(async () => (await configurations()).length === 1);
+  const asked = async (): Promise<number> => {
+    const { body } = await berth.metrics.expose();
+    const counts = body.matchAll(/^berth_admission_requests_total\{.*path="\/mutate-pod.* (\d+)$/gm);
+    return [...counts].reduce((sum, [, count]) => sum + Number(count), 0);
+  };
+  const before = await asked();
+  expect(await isMissed()).toBe(false);
+  expect((await asked()) - before).toBe(1);
+});

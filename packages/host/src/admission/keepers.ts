@@ -1,0 +1,107 @@
+/** The objects of one set of rules in the API server, kept as they should be. */
+import {
+  type KubeClient,
+  type KubeObject,
+  type MutatingAdmissionPolicy,
+  type MutatingAdmissionPolicyBinding,
+  type MutatingWebhookConfiguration,
+  mutatingAdmissionPolicies,
+  mutatingAdmissionPolicyBindings,
+  mutatingWebhookConfigurations,
+  type Resource,
+  type ValidatingWebhookConfiguration,
+  validatingWebhookConfigurations,
+} from "@berth/kube";
+import {
+  type Clock,
+  type ClusterName,
+  type Component,
+  createObjectKeeper,
+  type Logger,
+  type MetricsRegistry,
+  type ObjectKeeper,
+} from "@berth/runtime";
+import { ownerLabels } from "./objects.ts";
+import type { BoundRules, PolicyPair } from "./rules.ts";
+
+export interface KeeperOptions {
+  readonly client: KubeClient;
+  readonly cluster: ClusterName;
+  readonly metrics: MetricsRegistry;
+  readonly log: Logger;
+  readonly clock: Clock;
+}
+
+export type Configuration = MutatingWebhookConfiguration | ValidatingWebhookConfiguration;
+
+/** Keepers seen as one. */
+export type KeptObjects = Pick<ObjectKeeper<never>, "problem" | "refusal" | "settled">;
+
+export interface AdmissionKeepers {
+  readonly policies: KeptObjects;
+  readonly webhooks: KeptObjects;
+  /** What sees and what writes; the first is to be started first. */
+  pairs(withPolicies: boolean): readonly (readonly [Component, Component])[];
+  /** Are there objects of ours? */
+  hasLeftovers(withPolicies: boolean, signal: AbortSignal): Promise<boolean>;
+  /** `undefined` leaves what stands as it is. */
+  want(policies: readonly PolicyPair[], webhooks: readonly Configuration[] | undefined): void;
+  /** Deletes all bindings, so that no policy acts. Rejects with `ApiError`. */
+  turnPoliciesOff(signal: AbortSignal): Promise<void>;
+}
+
+export function together(keepers: readonly KeptObjects[]): KeptObjects {
+  const first = (ask: (keeper: KeptObjects) => string | undefined): string | undefined =>
+    keepers.map(ask).find((said) => said !== undefined);
+  return {
+    problem: () => first((keeper) => keeper.problem()),
+    refusal: () => first((keeper) => keeper.refusal()),
+    settled: () => keepers.every((keeper) => keeper.settled()),
+  };
+}
+
+/** @param adopted the name of a webhook configuration that somebody else made; absent: ours. */
+export function createAdmissionKeepers(
+  { name, effect, policies: rules }: Pick<BoundRules, "name" | "effect" | "policies">,
+  { installation, adopted }: { readonly installation: string; readonly adopted: string | undefined },
+  { client, cluster, clock, log, metrics }: KeeperOptions,
+): AdmissionKeepers {
+  const selector = ownerLabels(installation, name);
+  const common = { client, cluster, clock, log, metrics };
+  const keeperOf = <T extends KubeObject>(
+    kind: string,
+    resource: Resource<T>,
+    of: { readonly selector: typeof selector } | { readonly adopt: string } = { selector },
+  ): ObjectKeeper<T> => createObjectKeeper<T>({ ...common, ...of, name: `${name}-${kind}`, resource });
+  const resource = effect === "mutate" ? mutatingWebhookConfigurations : validatingWebhookConfigurations;
+  const policies = keeperOf<MutatingAdmissionPolicy>("policies", mutatingAdmissionPolicies);
+  const bindings = keeperOf<MutatingAdmissionPolicyBinding>("bindings", mutatingAdmissionPolicyBindings);
+  const webhooks = keeperOf<Configuration>("webhooks", resource);
+  const foreign =
+    adopted === undefined
+      ? undefined
+      : keeperOf<Configuration>("webhooks-adopted", resource, { adopt: adopted });
+  const ofWebhooks = foreign === undefined ? [webhooks] : [webhooks, foreign];
+  const ofPolicies = rules === undefined ? [] : [policies, bindings];
+  return {
+    policies: together(ofPolicies),
+    webhooks: together(ofWebhooks),
+    pairs: (withPolicies) =>
+      [...(withPolicies ? ofPolicies : []), ...ofWebhooks].map(({ components }) => components),
+    async hasLeftovers(withPolicies, signal) {
+      const labelSelector = Object.entries(selector).map(([key, value]) => `${key}=${value}`);
+      const scope = { labelSelector: labelSelector.join(","), limit: 1, signal };
+      const asked = [resource, ...(withPolicies && rules ? [mutatingAdmissionPolicies] : [])];
+      const lists = await Promise.all(asked.map((it) => client.list(it, scope)));
+      return lists.some(({ items }) => items.length > 0);
+    },
+    want(pairs, wanted) {
+      policies.setDesired(pairs.map(({ policy }) => policy));
+      bindings.setDesired(pairs.map(({ binding }) => binding));
+      foreign?.setDesired(wanted);
+      // With a configuration of somebody else, one of ours is left from before.
+      webhooks.setDesired(foreign === undefined ? wanted : []);
+    },
+    turnPoliciesOff: (signal) => bindings.release(signal),
+  };
+}

@@ -1,0 +1,125 @@
+/** One answer of all rules that a review concerns. */
+import { isApiError, type JsonPatchOperation, type KubeClient, namespaces } from "@berth/kube";
+import type {
+  AdmissionAnswer,
+  AdmissionContext,
+  AdmissionHandler,
+  AdmissionRequest,
+  Logger,
+} from "@berth/runtime";
+import { applyPatch } from "./json-patch.ts";
+import { areTogether } from "./merge.ts";
+import type { AdmissionEnv, BoundReview, BoundRules, ReviewIo } from "./rules.ts";
+
+export interface ReviewOptions {
+  readonly client: Pick<KubeClient, "list">;
+  readonly env: AdmissionEnv;
+  readonly log: Logger;
+}
+
+/** How long a namespace is waited for: the API server waits 5 s for the answer. Milliseconds. */
+const NAMESPACE_MS = 2_000;
+
+/**
+ * By path. Every path of a resource answers with all rules that want to be asked, whichever webhook asks, except those that
+ * are `alone`: so a configuration that another replica has written, merged or not, gets whole answers.
+ */
+export function reviewHandlers(
+  all: readonly BoundRules[],
+  options: ReviewOptions,
+): Readonly<Record<string, AdmissionHandler>> {
+  const pairs = all.flatMap((rules) => rules.reviews.map((review) => [rules, review] as const));
+  const handlers = pairs.map(([rules, review]): [string, AdmissionHandler] => {
+    const together = pairs.filter((pair) => areTogether([rules, review], pair)).map(([, it]) => it);
+    // Several questions at one path have one answer.
+    const asked = [...new Map(together.map((it) => [it.path, it])).values()];
+    return [
+      review.path,
+      (request, context) => {
+        const wanted = asked.filter((it) => it.path === review.path || it.when(options.env) !== undefined);
+        return answer(wanted, request, { ...options, ...context });
+      },
+    ];
+  });
+  return Object.fromEntries(handlers);
+}
+
+type Answering = ReviewOptions & AdmissionContext;
+
+function answer(
+  asked: readonly BoundReview[],
+  request: AdmissionRequest,
+  options: Answering,
+): AdmissionAnswer | Promise<AdmissionAnswer> {
+  const [only] = asked;
+  const io = createIo(options);
+  return only !== undefined && asked.length === 1
+    ? only.answer(request, io)
+    : answerAll(asked, request, io, options);
+}
+
+/**
+ * Each answers on the object as patched so far. Once a later one has patched it, the earlier ones are asked again, as the API server
+ * does with `reinvocationPolicy: IfNeeded`. One that fails with `Ignore` takes no answer from the others.
+ */
+async function answerAll(
+  asked: readonly BoundReview[],
+  request: AdmissionRequest,
+  io: ReviewIo,
+  { env, log }: Answering,
+): Promise<AdmissionAnswer> {
+  const patch: JsonPatchOperation[] = [];
+  const failures = new Map<BoundReview, unknown>();
+  let { object } = request;
+  let lastPatched = -1;
+  /** @returns a denial. */
+  const ask = async (at: number, review: BoundReview): Promise<AdmissionAnswer | undefined> => {
+    try {
+      const said = review.answer({ ...request, object }, io);
+      const answered = said instanceof Promise ? await said : said;
+      if (!answered.allowed) return answered;
+      if (answered.patch === undefined || answered.patch.length === 0) return undefined;
+      object = applyPatch(object, answered.patch);
+      patch.push(...answered.patch);
+      lastPatched = at;
+    } catch (error) {
+      if (review.failurePolicy(env) === "Fail") throw error;
+      failures.set(review, error);
+    }
+    return undefined;
+  };
+  for (const [at, review] of asked.entries()) {
+    const denial = await ask(at, review);
+    if (denial !== undefined) return denial;
+  }
+  for (const [at, review] of asked.slice(0, Math.max(lastPatched, 0)).entries()) {
+    const denial = await ask(at, review);
+    if (denial !== undefined) return denial;
+  }
+  if (failures.size === asked.length) throw failures.values().next().value;
+  for (const [{ path }, error] of failures)
+    log.error("a rule of an admission review failed", { path, error });
+  return { allowed: true, patch };
+}
+
+/** By list: there is no right to get one. */
+function createIo({ client, signal }: Answering): ReviewIo {
+  return {
+    async namespaceLabels(name) {
+      const read = {
+        fieldSelector: `metadata.name=${name}`,
+        metadataOnly: true,
+        timeoutMs: NAMESPACE_MS,
+        signal,
+      };
+      try {
+        const { items } = await client.list(namespaces, read);
+        const found = items.find(({ metadata }) => metadata?.name === name);
+        return found && (found.metadata?.labels ?? {});
+      } catch (error) {
+        if (!isApiError(error)) throw error;
+        return undefined;
+      }
+    },
+  };
+}

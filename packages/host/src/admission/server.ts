@@ -1,0 +1,140 @@
+/** The HTTPS server that the API server asks about new objects: one for all rules, there once one needs it. */
+import type { KubeClient } from "@berth/kube";
+import {
+  CertificateKeeper,
+  type CertificateSource,
+  type Clock,
+  type Component,
+  createCertificateFolder,
+  createLoopComponent,
+  type Logger,
+  type MetricsRegistry,
+  startAdmissionServer,
+  whenAborted,
+} from "@berth/runtime";
+import { baseName, ownerLabels, type WebhookAddress } from "./objects.ts";
+import { reviewHandlers } from "./review.ts";
+import type { AdmissionEnv, BoundRules } from "./rules.ts";
+import type { AdmissionSettings } from "./settings.ts";
+
+export interface WebhookServerOptions {
+  readonly client: KubeClient;
+  readonly env: AdmissionEnv;
+  /** All that answer. No two of them have one path, unless they are answered together. */
+  readonly rules: readonly BoundRules[];
+  /** `problem`, `caBundle` or both may say something else. */
+  readonly onChange: () => void;
+  readonly metrics: MetricsRegistry;
+  readonly log: Logger;
+  readonly clock: Clock;
+}
+
+/** The name of its component. */
+export const WEBHOOK = "webhook";
+
+/** Of the Secret with the certificates. */
+const CERTIFICATES = "startup-gate";
+
+/**
+ * Every replica has one. It does not listen before the first `demand`, and from then on does to its end: whoever needs it
+ * no more takes the configuration away that leads there.
+ */
+export interface WebhookServer {
+  readonly component: Component;
+  readonly address: WebhookAddress;
+  /** These rules need it; again is the same as once. */
+  demand(rules: BoundRules): void;
+  /** PEM of the authorities that its certificate is checked against; `undefined` while they are not known. */
+  caBundle(): string | undefined;
+  /** Why it cannot answer, for those who need it. */
+  problem(): string | undefined;
+}
+
+export function createWebhookServer(
+  settings: AdmissionSettings,
+  options: WebhookServerOptions,
+): WebhookServer {
+  const { spec, clientAuthority } = settings;
+  const { env, rules, onChange, log, clock, metrics } = options;
+  const certificates = createCertificates(settings, options);
+  const demanded = new Set<BoundRules>();
+  const firstDemand = Promise.withResolvers<void>();
+  let isServing = false;
+  const run = async (signal: AbortSignal): Promise<void> => {
+    await Promise.race([firstDemand.promise, whenAborted(signal)]);
+    if (signal.aborted || certificates === undefined) return whenAborted(signal);
+    const running = await certificates.start(signal);
+    const server = await startAdmissionServer({
+      bindAddress: spec.bindAddress,
+      ...(clientAuthority !== undefined && { clientAuthority }),
+      certificate: () => certificates.current(),
+      handlers: reviewHandlers(rules, options),
+      ready: () =>
+        certificates.current() !== undefined && demanded.values().every(({ read }) => read() !== "unread"),
+      log,
+      clock,
+      metrics,
+    });
+    isServing = true;
+    log.info("serving admission", { url: server.url });
+    onChange();
+    await whenAborted(signal);
+    await server[Symbol.asyncDispose]();
+    await running.ended;
+  };
+  const problem = (): string | undefined => {
+    if (certificates === undefined)
+      return "a webhook needs Berth's namespace, which does not exist, or a folder of certificates";
+    return certificates.problem?.() ?? (isServing ? undefined : "the webhook does not listen yet");
+  };
+  /** Why no rules can be answered: an old certificate still does when it cannot be renewed. */
+  const mute = (): string | undefined => {
+    const answers = isServing && certificates?.current() !== undefined;
+    return demanded.size === 0 || answers ? undefined : problem();
+  };
+  return {
+    component: createLoopComponent({ name: WEBHOOK, run, problem: mute }),
+    address: spec.url === undefined ? { service: serviceOf(settings, env.installation) } : { url: spec.url },
+    demand(by) {
+      demanded.add(by);
+      firstDemand.resolve();
+    },
+    caBundle: () => certificates?.caBundle(),
+    problem,
+  };
+}
+
+function serviceOf(
+  { spec, namespace = "" }: AdmissionSettings,
+  installation: string,
+): { readonly namespace: string; readonly name: string; readonly port: number } {
+  return spec.service ?? { namespace, name: `${baseName(installation)}-webhook`, port: 443 };
+}
+
+function hostsOf(settings: AdmissionSettings, installation: string): readonly string[] {
+  const { spec } = settings;
+  if (spec.url !== undefined) return [new URL(spec.url).hostname.replace(/^\[(.*)\]$/, "$1")];
+  const { namespace, name } = serviceOf(settings, installation);
+  return [`${name}.${namespace}.svc`, `${name}.${namespace}.svc.cluster.local`];
+}
+
+/** Labels of the Secret in which the certificates are kept. */
+export function certificateLabels(installation: string): Readonly<Record<string, string>> {
+  return { ...ownerLabels(installation, CERTIFICATES), "app.kubernetes.io/managed-by": "berth" };
+}
+
+/** Of a folder where one is named, else made and kept in a Secret. `undefined`: there can be none, or none is needed. */
+function createCertificates(
+  settings: AdmissionSettings,
+  { client, env: { installation }, clock, log, onChange }: WebhookServerOptions,
+): (CertificateSource & Component) | undefined {
+  const { spec, namespace } = settings;
+  if (spec.mode === "Off") return undefined;
+  const name = "admission-certificates";
+  if (spec.certificates !== undefined)
+    return createCertificateFolder({ name, path: spec.certificates, clock, log, onChange });
+  if (namespace === undefined) return undefined;
+  const secret = { namespace, name: `${baseName(installation)}-webhook-tls` };
+  const [hosts, labels] = [hostsOf(settings, installation), certificateLabels(installation)];
+  return new CertificateKeeper({ client, secret, hosts, labels, name, clock, log, onChange });
+}
