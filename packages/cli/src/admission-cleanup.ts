@@ -1,4 +1,6 @@
 /** The objects by which an installation has new nodes and pods changed: found and deleted by `berth clean`. */
+
+import { listObjects } from "@berth/host";
 import {
   isApiError,
   type KubeObject,
@@ -19,9 +21,7 @@ import {
   waitLabels,
 } from "@berth/placement";
 import { describeApiError } from "./failure-text.ts";
-import { listObjects } from "./listing.ts";
 import type { Session } from "./session.ts";
-import type { Surroundings } from "./surroundings.ts";
 
 export interface AdmissionObject {
   readonly resource: Resource;
@@ -40,22 +40,21 @@ const RESOURCES: readonly Resource[] = [
 export async function findAdmission(
   { installation, capability }: { readonly installation: string; readonly capability?: string | undefined },
   session: Session,
-  surroundings: Pick<Surroundings, "stderr" | "signal">,
 ): Promise<readonly AdmissionObject[]> {
   const isOf = (name: string): boolean => capability === undefined || capability === name;
   const found: AdmissionObject[] = [];
   if (isOf(GATES)) {
-    found.push(...(await findBy(admissionLabels({ installation }), RESOURCES, session, surroundings)));
+    found.push(...(await findBy(admissionLabels({ installation }), RESOURCES, session)));
     const labels = directBindingLabels({ installation });
-    found.push(...(await findBy(labels, [validatingWebhookConfigurations], session, surroundings)));
+    found.push(...(await findBy(labels, [validatingWebhookConfigurations], session)));
   }
   if (isOf(ARCHITECTURE)) {
     const labels = architectureLabels({ installation });
-    found.push(...(await findBy(labels, [mutatingWebhookConfigurations], session, surroundings)));
+    found.push(...(await findBy(labels, [mutatingWebhookConfigurations], session)));
   }
   if (isOf(FOOTPRINT)) {
     const labels = waitLabels({ installation });
-    found.push(...(await findBy(labels, [mutatingWebhookConfigurations], session, surroundings)));
+    found.push(...(await findBy(labels, [mutatingWebhookConfigurations], session)));
   }
   return found;
 }
@@ -64,7 +63,6 @@ async function findBy(
   labels: Readonly<Record<string, string>>,
   resources: readonly Resource[],
   session: Session,
-  surroundings: Pick<Surroundings, "stderr" | "signal">,
 ): Promise<readonly AdmissionObject[]> {
   const labelSelector = Object.entries(labels)
     .map(([key, value]) => `${key}=${value}`)
@@ -72,7 +70,7 @@ async function findBy(
   const found: AdmissionObject[] = [];
   for (const resource of resources) {
     const listing = { resource, labelSelector, metadataOnly: true };
-    const objects = (await listObjects(listing, { session, surroundings })) ?? [];
+    const objects = (await listObjects(listing, session)) ?? [];
     found.push(...objects.map((object) => ({ resource, object })));
   }
   return found;
@@ -84,8 +82,7 @@ async function findBy(
  */
 export async function deleteAdmission(
   found: readonly AdmissionObject[],
-  { client }: Session,
-  { signal }: Pick<Surroundings, "signal">,
+  { client, signal }: Session,
 ): Promise<ReadonlyMap<AdmissionObject, string>> {
   const failures = new Map<AdmissionObject, string>();
   for (const one of found) {

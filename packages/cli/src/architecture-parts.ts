@@ -18,6 +18,7 @@ import {
   type ArchitecturePolicies,
   type ArchitecturePolicy,
   ArchitectureTally,
+  ArchitectureWatches,
   architecturePolicies,
   BOOTSTRAP_ANNOTATION,
   bindArchitecture,
@@ -50,7 +51,6 @@ import { createLeftovers } from "./architecture-leftovers.ts";
 import { createPodMisses } from "./architecture-misses.ts";
 import { createArchitectureHub } from "./architecture-policies.ts";
 import { createArchitectureReview } from "./architecture-review.ts";
-import { ArchitectureWatches } from "./architecture-watches.ts";
 import type { Follow } from "./document-follower.ts";
 import { createStatusController } from "./status-controller.ts";
 import type { WebhookOwner } from "./webhook-server.ts";

@@ -18,6 +18,7 @@ import {
   type Gates,
   reasons,
   refusingGates,
+  UNSCHEDULED,
 } from "@berth/placement";
 import {
   type Clock,
@@ -28,7 +29,6 @@ import {
   type Logger,
   type MetricsRegistry,
 } from "@berth/runtime";
-import { UNSCHEDULED } from "./architecture-watches.ts";
 import { createKeptWebhook, createStateReport, judgeAsked } from "./kept-webhook.ts";
 import {
   type AdmissionSettings,

@@ -1,4 +1,6 @@
 /** What `berth clean` finds on objects other than nodes and pods, and how it takes that back. */
+
+import { eachObject, type Listing, type OneShotRun } from "@berth/host";
 import {
   configMaps,
   type DaemonSet,
@@ -25,9 +27,7 @@ import {
 import { sleep } from "@berth/runtime";
 import { describeApiError } from "./failure-text.ts";
 import { baseName } from "./installation-name.ts";
-import { eachObject, type Listing, type ListingSurroundings } from "./listing.ts";
 import { placeConfigMapName } from "./place-config-map.ts";
-import type { Surroundings } from "./surroundings.ts";
 
 /** One object that has something of Berth on it. */
 export interface Leftover {
@@ -48,8 +48,6 @@ export interface TemplatePart {
 
 /** A DaemonSet that keeps changing under us, as its status does in a roll-out: read again this often. */
 const MAX_TRIES = 10;
-/** And a clock, to wait for the API server. */
-type TemplateSurroundings = ListingSurroundings & { readonly surroundings: Pick<Surroundings, "clock"> };
 
 /** The API server compiles its policies anew once a second. Milliseconds. */
 const POLICY_MS = 1000;
@@ -57,7 +55,7 @@ const POLICY_MS = 1000;
 /** DaemonSets to which Berth, or `berth gate tolerate`, has added one of these parts. */
 export async function findTemplateWork(
   parts: readonly TemplatePart[],
-  at: TemplateSurroundings,
+  at: OneShotRun,
 ): Promise<readonly Leftover[]> {
   const found: Leftover[] = [];
   if (parts.length === 0) return found;
@@ -65,7 +63,7 @@ export async function findTemplateWork(
   await eachObject({ resource: daemonSets, consequence }, at, (daemonSet) => {
     for (const part of parts) {
       if (part.remove(daemonSet) === undefined) continue;
-      const undo = (signal: AbortSignal): Promise<void> => withoutPart(daemonSet, part, { ...at, signal });
+      const undo = (): Promise<void> => withoutPart(daemonSet, part, at);
       found.push({ object: nameOf(daemonSets, daemonSet), what: part.what, undo });
     }
   });
@@ -75,11 +73,7 @@ export async function findTemplateWork(
 async function withoutPart(
   { metadata }: DaemonSet,
   { remove }: TemplatePart,
-  {
-    session: { client },
-    surroundings: { clock },
-    signal,
-  }: TemplateSurroundings & { readonly signal: AbortSignal },
+  { client, clock, signal }: OneShotRun,
 ): Promise<void> {
   const { namespace = "", name = "", uid } = metadata ?? {};
   for (let tries = 1; ; tries++) {
@@ -112,7 +106,7 @@ export interface DeploymentWork {
 /** Deployments that Berth has made for WorkerPools, and those with a wait that an earlier release has applied. */
 export async function findDeploymentWork(
   { installation, waits, pools }: DeploymentWork,
-  at: ListingSurroundings,
+  at: OneShotRun,
 ): Promise<readonly Leftover[]> {
   const found: Leftover[] = [];
   if (!waits && pools === undefined) return found;
@@ -130,12 +124,12 @@ export async function findDeploymentWork(
       found.push({
         object: nameOf(deployments, deployment),
         what: "its pods wait for an agent, and are rolled out anew without",
-        undo: (signal) => at.session.client.apply(deployments, nothing, { fieldManager, signal }),
+        undo: (signal) => at.client.apply(deployments, nothing, { fieldManager, signal }),
       });
     }
   });
   if (staying > 0)
-    at.surroundings.stderr.write(
+    at.stderr.write(
       `${staying} ${staying === 1 ? "Deployment" : "Deployments"} of WorkerPools stay: give the document WorkerPools by --config FILE to delete them.\n`,
     );
   return found;
@@ -154,7 +148,7 @@ function isOfPool({ metadata }: KubeObject): boolean {
 /** The state that Berth keeps for itself in its namespace, and that `berth manifests` does not print. */
 export async function findState(
   { namespace, installation }: { readonly namespace: string; readonly installation: string },
-  at: ListingSurroundings,
+  at: OneShotRun,
 ): Promise<readonly Leftover[]> {
   const base = baseName(installation);
   const labels = { ...admissionLabels({ installation }), "app.kubernetes.io/managed-by": "berth" };
@@ -176,12 +170,12 @@ export async function findState(
 function deletion(
   resource: Resource,
   object: KubeObject,
-  { what, at: { session } }: { readonly what: string; readonly at: ListingSurroundings },
+  { what, at: { client } }: { readonly what: string; readonly at: OneShotRun },
 ): Leftover {
   const { namespace = "", name = "", uid } = object.metadata ?? {};
   const preconditions = uid === undefined ? {} : { preconditions: { uid } };
   const undo = (signal: AbortSignal): Promise<unknown> =>
-    session.client.delete(resource, { namespace, name }, { ...preconditions, signal });
+    client.delete(resource, { namespace, name }, { ...preconditions, signal });
   return { object: nameOf(resource, object), what, isWhole: true, undo };
 }
 
@@ -195,7 +189,7 @@ function nameOf(resource: Resource, { metadata }: KubeObject): string {
  */
 export async function undoLeftovers(
   work: readonly Leftover[],
-  { signal }: Pick<Surroundings, "signal">,
+  { signal }: Pick<OneShotRun, "signal">,
 ): Promise<readonly string[]> {
   const failures: string[] = [];
   for (const { object, undo } of work) {

@@ -1,24 +1,25 @@
 /** What `berth clean` does about pods: lets those go that a scheduling gate of ours holds, and restarts others if asked to. */
+import { unlessForbidden } from "@berth/host";
 import { isApiError, type KubeObject, type Pod, pods } from "@berth/kube";
 import {
   ARCHITECTURE,
   type ArchitecturePolicies,
   decidePod,
+  isKeptPending,
   type LeftPod,
   ORIGINAL_ARCHITECTURE_KEY,
   type PodDecision,
   planPodRestarts,
+  slimPodStatus,
   taintKeys,
+  UNSCHEDULED,
 } from "@berth/placement";
 import { sleep } from "@berth/runtime";
-import { isKeptPending, slimPodStatus, UNSCHEDULED } from "./architecture-watches.ts";
 import { CommandError, exitCodes } from "./exit-codes.ts";
-import { type Session, unlessForbidden } from "./session.ts";
-import type { Surroundings } from "./surroundings.ts";
+import type { Session } from "./session.ts";
 
 export interface PodCleaning {
   readonly options: { readonly capability?: string; readonly restartPods?: boolean };
-  readonly surroundings: Surroundings;
   readonly policies?: ArchitecturePolicies;
 }
 
@@ -40,10 +41,10 @@ const MAX_TRIES = 5;
 const MOST_NAMED = 5;
 
 export async function findPodWork(
-  { options: { capability, restartPods = false }, surroundings, policies }: PodCleaning,
+  { options: { capability, restartPods = false }, policies }: PodCleaning,
   session: Session,
 ): Promise<PodWork> {
-  const { signal } = surroundings;
+  const { signal } = session;
   if (capability !== undefined && capability !== ARCHITECTURE) return { letGo: [], evict: [], left: [] };
   const read = async (fieldSelector?: string): Promise<readonly Pod[]> => {
     const found: Pod[] = [];
@@ -112,14 +113,13 @@ export function formatPodWork({ letGo, evict, left }: PodWork, verb: "will" | "w
 export async function carryOutPodWork(
   { letGo, evict }: PodWork,
   session: Session,
-  surroundings: Surroundings,
 ): Promise<readonly string[]> {
-  const { stderr, signal, clock } = surroundings;
+  const { stderr, signal, clock } = session;
   const failures: string[] = [];
   const untilMs = clock.monotonic() + PATIENCE_MS;
   const left = [
-    ...letGo.map((pod) => ({ pod, act: () => lift(pod, session, surroundings) })),
-    ...evict.map((pod) => ({ pod, act: () => evictOne(pod, session, { surroundings, untilMs }) })),
+    ...letGo.map((pod) => ({ pod, act: () => lift(pod, session) })),
+    ...evict.map((pod) => ({ pod, act: () => evictOne(pod, session, untilMs) })),
   ].values();
   const worker = async (): Promise<void> => {
     for (const { pod, act } of left) {
@@ -148,7 +148,7 @@ function liftDecision(pod: Pod): PodDecision {
   return decidePod({ pod, policy: undefined, keys: [], sight, now });
 }
 
-async function lift(first: Pod, { client }: Session, { signal }: Surroundings): Promise<void> {
+async function lift(first: Pod, { client, signal }: Session): Promise<void> {
   let pod = first;
   for (let tries = 1; ; tries++) {
     const { condition } = liftDecision(pod);
@@ -174,10 +174,9 @@ async function lift(first: Pod, { client }: Session, { signal }: Surroundings): 
 /** Waits while a disruption budget does not allow it. One that was made anew since under the same name stays. */
 async function evictOne(
   { metadata }: Pod,
-  { client }: Session,
-  { surroundings, untilMs }: { readonly surroundings: Surroundings; readonly untilMs: number },
+  { client, signal, clock }: Session,
+  untilMs: number,
 ): Promise<void> {
-  const { signal, clock } = surroundings;
   const { namespace = "", name = "", uid } = metadata ?? {};
   const eviction: KubeObject = Object.assign(
     { apiVersion: "policy/v1", kind: "Eviction", metadata: { namespace, name } },

@@ -44,6 +44,7 @@ export * from "./node/mark.ts";
 export { holdsMark, type MarkSet } from "./node/mark-set.ts";
 export { type MergedMarks, mergeContributions, type WantedMark } from "./node/merge.ts";
 export type { NodeObserver, NodeOutcome } from "./node/observer.ts";
+export * from "./node/once.ts";
 export { buildPatch, type NodePatch } from "./node/patch.ts";
 export { effectiveRecord, type NodePlan, type PlanInput, planNode, type StayingMark } from "./node/plan.ts";
 export { slimPodMetadata, slimPodSpec } from "./node/pod-fields.ts";
@@ -59,6 +60,7 @@ export {
 export { policyOf as removalPolicyOf } from "./node/removals.ts";
 export type { EventSink } from "./node/report.ts";
 export type { Unsettled } from "./node/sources.ts";
+export { tolerationText } from "./node/tolerations.ts";
 export { isProtectedKey, labelKeyProblem, labelValueProblem } from "./node/validate.ts";
 export {
   type NodeApi,

@@ -1,4 +1,4 @@
-import { formatFault } from "@berth/host";
+import { formatFault, Progress, styleFor } from "@berth/host";
 import { isApiError, type Node, nodes } from "@berth/kube";
 import {
   ARCHITECTURE,
@@ -47,8 +47,6 @@ import {
 } from "../leftovers.ts";
 import { type DataFormat, printData } from "../output/data.ts";
 import { formatPlan } from "../output/plan.ts";
-import { Progress } from "../output/progress.ts";
-import { styleFor } from "../output/style.ts";
 import { readDeclaredPlaces } from "../place-config-map.ts";
 import {
   carryOutPodWork,
@@ -60,7 +58,6 @@ import {
 } from "../pod-cleanup.ts";
 import { openSession, type RuleFiles, readNodes, readRuleFiles, type Session } from "../session.ts";
 import { gateDocuments } from "../startup-gates.ts";
-import { findStateNamespace } from "../state-namespace.ts";
 import type { Surroundings } from "../surroundings.ts";
 
 export interface CleanOptions extends ConnectionOptions, Pick<RuleOptions, "config"> {
@@ -97,20 +94,18 @@ export async function clean(options: CleanOptions, surroundings: Surroundings): 
     throw new CommandError("--restart-pods is for --capability architecture", exitCodes.usage);
   const files = await readRuleFiles(options, surroundings);
   await using session = await openSession(options, surroundings);
-  const admission = await findAdmission(options, session, surroundings);
-  const left = yes ? await deleteAdmission(admission, session, surroundings) : new Map<never, never>();
+  const admission = await findAdmission(options, session);
+  const left = yes ? await deleteAdmission(admission, session) : new Map<never, never>();
   if (!output) {
     const said = yes ? "deleted" : "would be deleted";
     for (const one of admission) if (!left.has(one)) stdout.write(`${admissionName(one)}: ${said}\n`);
   }
-  const at = { session, surroundings };
-  const { inForce: gates } = await readDocuments(gateDocuments, files, at);
-  const { inForce: policies } = await readDocuments(architectureDocuments, files, at);
-  const { inForce: footprints, faults } = await readDocuments(footprintDocuments, files, at);
-  const declared = await readDeclaredPlaces(options, at);
+  const { inForce: gates } = await readDocuments(gateDocuments, files, session);
+  const { inForce: policies } = await readDocuments(architectureDocuments, files, session);
+  const { inForce: footprints, faults } = await readDocuments(footprintDocuments, files, session);
+  const declared = await readDeclaredPlaces(session);
   const work: Work = {
     options,
-    surroundings,
     declared: declared.union(gates?.policy.places ?? none).union(policies?.policy.places ?? none),
     ...(gates && { gates }),
     ...(policies && { policies }),
@@ -125,7 +120,7 @@ export async function clean(options: CleanOptions, surroundings: Surroundings): 
   const keepers = new FootprintKeepers(options.installation);
   const plans: NodePlan[] = [];
   let unclaimed = 0;
-  for await (const node of readNodes(session, surroundings, slim)) {
+  for await (const node of readNodes(session, slim)) {
     const plan = planOf(node, work);
     keepers.add(node);
     if (options.capability === undefined && isUnclaimed(node, plan)) unclaimed += 1;
@@ -133,10 +128,10 @@ export async function clean(options: CleanOptions, surroundings: Surroundings): 
     const isIdle = plan.patch === undefined && plan.stays.length === 0;
     plans.push(isIdle ? { ...plan, node: { metadata: { name } } } : plan);
   }
-  const { first, later, state } = await findLeftovers(work, files, at);
-  later.unshift(...(await findFootprintWork(known, keepers, at)));
+  const { first, later, state } = await findLeftovers(work, files, session);
+  later.unshift(...(await findFootprintWork(known, keepers, session)));
   const leftovers = [...first, ...later, ...state];
-  stderr.write(formatBereftAgents(await findBereftAgents(known, plans, at), yes));
+  stderr.write(formatBereftAgents(await findBereftAgents(known, plans, session), yes));
   const diff = toPlanDiff(plans);
   const more = {
     admission: admission.map(admissionName),
@@ -180,7 +175,7 @@ export async function clean(options: CleanOptions, surroundings: Surroundings): 
     ...left.values(),
     ...(await undoLeftovers(first, surroundings)),
     ...(await cleanNodes(written, session, work)),
-    ...(await carryOutPodWork(podWork, session, surroundings)),
+    ...(await carryOutPodWork(podWork, session)),
     ...(await undoLeftovers(later, surroundings)),
   ];
   // It tells which records to believe when it is run once more.
@@ -212,11 +207,7 @@ function isUndeclared({ reason }: StayingMark): boolean {
   return reason === reasons.PlaceNotDeclared;
 }
 
-async function findLeftovers(
-  { options }: Work,
-  { settings }: RuleFiles,
-  at: { readonly session: Session; readonly surroundings: Surroundings },
-): Promise<Leftovers> {
+async function findLeftovers({ options }: Work, { settings }: RuleFiles, at: Session): Promise<Leftovers> {
   const { installation, capability } = options;
   const isOf = (name: string): boolean => capability === undefined || capability === name;
   const selector: TemplatePart = {
@@ -230,7 +221,7 @@ async function findLeftovers(
     }),
   );
   const pools = settings.workerPools === undefined ? "tell" : "delete";
-  const state = capability === undefined ? await stateNamespace(options, at) : undefined;
+  const state = capability === undefined ? await at.stateNamespace() : undefined;
   return {
     first: isOf(FOOTPRINT) ? await findTemplateWork([selector], at) : [],
     later: [
@@ -242,13 +233,6 @@ async function findLeftovers(
     ],
     state: state?.exists === true ? await findState({ namespace: state.name, installation }, at) : [],
   };
-}
-
-function stateNamespace(
-  { namespace: wanted }: CleanOptions,
-  { session, surroundings: { signal } }: { readonly session: Session; readonly surroundings: Surroundings },
-): ReturnType<typeof findStateNamespace> {
-  return findStateNamespace(session.client, { wanted, cluster: session.cluster, signal });
 }
 
 const { key: GATE_KEY, effect: GATE_EFFECT } = originalGate.taint;
@@ -303,7 +287,6 @@ function slim({ metadata, spec }: Node): Node {
 
 interface Work extends PodCleaning {
   readonly options: CleanOptions;
-  readonly surroundings: Surroundings;
   readonly declared: ReadonlySet<MarkId>;
   readonly gates?: Gates;
   readonly footprints?: Footprints;
@@ -315,7 +298,7 @@ async function cleanNodes(
   session: Session,
   work: Work,
 ): Promise<readonly string[]> {
-  const { stderr, clock, signal } = work.surroundings;
+  const { stderr, clock, signal } = session;
   using progress = new Progress(stderr, clock, `cleaning ${plans.length} nodes`);
   const failures: string[] = [];
   const left = plans.values();
@@ -344,8 +327,7 @@ async function cleanNodes(
   return [];
 }
 
-async function cleanOne(first: NodePlan, { client }: Session, work: Work): Promise<void> {
-  const { signal } = work.surroundings;
+async function cleanOne(first: NodePlan, { client, signal }: Session, work: Work): Promise<void> {
   let plan = first;
   for (let tries = 1; plan.patch !== undefined; tries++) {
     const name = plan.node.metadata?.name ?? "";

@@ -1,4 +1,6 @@
 /** What `berth clean` undoes of footprints beside the nodes: finalizers on owners. */
+
+import { type OneShotRun, unlessForbidden } from "@berth/host";
 import { daemonSets, isApiError, type Node } from "@berth/kube";
 import {
   asksFor,
@@ -12,8 +14,6 @@ import {
 } from "@berth/placement";
 import { removeFinalizer } from "@berth/runtime";
 import type { Leftover } from "../leftovers.ts";
-import type { ListingSurroundings } from "../listing.ts";
-import { unlessForbidden } from "../session.ts";
 import { type DistinctHold, distinctHolds, eachOwner } from "./owners.ts";
 
 /**
@@ -56,29 +56,25 @@ export class FootprintKeepers {
 export async function findFootprintWork(
   footprints: Footprints | undefined,
   keepers: Pick<FootprintKeepers, "installation" | "otherOf">,
-  { session, surroundings }: ListingSurroundings,
+  run: OneShotRun,
 ): Promise<readonly Leftover[]> {
   const found: Leftover[] = [];
   const inForce = (footprints?.footprints ?? []).filter((footprint) => {
     const other = keepers.otherOf(footprint);
     if (other === undefined) return true;
-    surroundings.stderr.write(
+    run.stderr.write(
       `${footprint.rule} is of the installation ${other}, by its marks on nodes: what it has put beside these stays.\n`,
     );
     return false;
   });
-  for (const hold of distinctHolds({ footprints: inForce }))
-    found.push(...(await heldOwners(hold, { session, surroundings })));
+  for (const hold of distinctHolds({ footprints: inForce })) found.push(...(await heldOwners(hold, run)));
   return found;
 }
 
-async function heldOwners(
-  hold: DistinctHold,
-  { session, surroundings }: ListingSurroundings,
-): Promise<readonly Leftover[]> {
+async function heldOwners(hold: DistinctHold, run: OneShotRun): Promise<readonly Leftover[]> {
   const { finalizer } = hold;
   const found: Leftover[] = [];
-  await eachOwner(hold, { session, surroundings }, ({ object, resource, text }) => {
+  await eachOwner(hold, run, ({ object, resource, text }) => {
     const {
       namespace = "",
       name = "",
@@ -92,7 +88,7 @@ async function heldOwners(
     found.push({
       object: text,
       what: `finalizer ${finalizer}`,
-      undo: (signal) => session.client.patch(resource, of, body, { signal }),
+      undo: (signal) => run.client.patch(resource, of, body, { signal }),
     });
   });
   return found;
@@ -113,7 +109,7 @@ export interface BereftAgent {
 export async function findBereftAgents(
   footprints: Footprints | undefined,
   plans: readonly Pick<NodePlan, "changes">[],
-  { session, surroundings }: ListingSurroundings,
+  run: OneShotRun,
 ): Promise<readonly BereftAgent[]> {
   const found: BereftAgent[] = [];
   for (const footprint of footprints?.footprints ?? []) {
@@ -127,11 +123,11 @@ export async function findBereftAgents(
     ).length;
     if (agent === undefined || count === 0) continue;
     const { namespace, name } = agent;
-    const { signal } = surroundings;
+    const { signal } = run;
     const daemonSet = await unlessForbidden(
       "DaemonSets",
-      session,
-      () => orNone(session.client.get(daemonSets, { namespace, name }, { signal })),
+      run,
+      () => orNone(run.client.get(daemonSets, { namespace, name }, { signal })),
       `whether ${namespace}/${name} asks for ${label.key} is unknown`,
     );
     // Its pods stay where Berth itself made it ask: the request goes before the label does.

@@ -1,6 +1,7 @@
 /** The owners that footprints would hold, looked up for `plan`: each kind is listed once, and only if a document asks. */
+
+import type { OneShotRun } from "@berth/host";
 import { type Footprints, wouldHold } from "@berth/placement";
-import type { ListingSurroundings } from "../listing.ts";
 import { distinctHolds, eachOwner } from "./owners.ts";
 
 export interface FootprintEffects {
@@ -11,14 +12,19 @@ export interface FootprintEffects {
 /** What may not be read is said, and left out. */
 export async function findFootprintEffects(
   footprints: Footprints,
-  view: ListingSurroundings,
+  run: OneShotRun,
 ): Promise<FootprintEffects> {
   const owners: { owner: string; finalizer: string }[] = [];
   for (const hold of distinctHolds(footprints)) {
     const consequence = `which of them would get the finalizer ${hold.finalizer} is unknown`;
-    await eachOwner(hold, { ...view, consequence }, ({ object, text }) => {
-      if (wouldHold(hold, object)) owners.push({ owner: text, finalizer: hold.finalizer });
-    });
+    await eachOwner(
+      hold,
+      run,
+      ({ object, text }) => {
+        if (wouldHold(hold, object)) owners.push({ owner: text, finalizer: hold.finalizer });
+      },
+      consequence,
+    );
   }
   return { owners };
 }

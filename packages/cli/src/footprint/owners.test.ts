@@ -1,7 +1,7 @@
+import { LeftOut } from "@berth/host";
 import { ApiError, type KubeClient, type KubeObject, type List, type Resource } from "@berth/kube";
 import { compileFootprints, type Footprints, nodeFootprintSpec } from "@berth/placement";
 import { describe, expect, it } from "vitest";
-import { LeftOut } from "../left-out.ts";
 import { distinctHolds, eachOwner } from "./owners.ts";
 
 /** Footprints by name, each with a hold of this version and finalizer. */
@@ -43,16 +43,11 @@ describe("the owners that are held", () => {
         throw new ApiError({ kind: "notFound" }, { verb: "list", resource: resource.plural });
       yield { items: [{ metadata: { namespace: "shop", name: "p" } }], metadata: {} };
     };
-    const around = {
-      session: { client: { pages } as unknown as KubeClient, leftOut: new LeftOut() },
-      surroundings: {
-        stderr: { write: () => undefined, isTerminal: false, columns: undefined },
-        signal: new AbortController().signal,
-      },
-    };
+    const { signal } = new AbortController();
+    const run = { client: { pages } as unknown as KubeClient, leftOut: new LeftOut(), signal };
     const told: string[] = [];
     for (const hold of distinctHolds(TWO))
-      await eachOwner(hold, around, ({ text, resource }) =>
+      await eachOwner(hold, run, ({ text, resource }) =>
         told.push(`${text} ${resource.version} ${hold.finalizer}`),
       );
     expect(told).toEqual([

@@ -1,7 +1,8 @@
 /** The owners that footprints hold, as a command sees them. */
+
+import { eachObject, type OneShotRun } from "@berth/host";
 import { type KubeObject, nameOfResource, type Resource } from "@berth/kube";
 import { type Footprints, type OwnerHold, resourceName, resourceOf } from "@berth/placement";
-import { eachObject, type ListingSurroundings } from "../listing.ts";
 
 /** An owner, with how it is called and reached. */
 export interface ListedOwner {
@@ -33,10 +34,10 @@ export function distinctHolds({ footprints }: Pick<Footprints, "footprints">): r
 /** Their metadata, by the first version that can be read. @param consequence as of `Listing`. */
 export async function eachOwner(
   { resource: named, versions }: Pick<DistinctHold, "resource" | "versions">,
-  around: ListingSurroundings & { readonly consequence?: string },
+  run: Pick<OneShotRun, "client" | "leftOut" | "signal">,
   take: (owner: ListedOwner) => void,
+  consequence?: string,
 ): Promise<void> {
-  const { consequence } = around;
   for (const version of versions) {
     const of = { ...named, version };
     const listing = {
@@ -44,7 +45,7 @@ export async function eachOwner(
       metadataOnly: true,
       ...(consequence !== undefined && { consequence }),
     };
-    const isRead = await eachObject(listing, around, (object) => {
+    const isRead = await eachObject(listing, run, (object) => {
       const { namespace = "", name = "" } = object.metadata ?? {};
       const resource = resourceOf(of, namespace !== "");
       const path = namespace === "" ? name : `${namespace}/${name}`;

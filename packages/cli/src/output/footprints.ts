@@ -1,14 +1,17 @@
 /** Footprints for people: what `plan` says of them, and `explain node`. */
+
+import {
+  counted,
+  countedNames,
+  firstOf,
+  formatAge,
+  formatColumns,
+  MOST_LISTED,
+  type Style,
+} from "@berth/host";
 import { type FootprintChanges, IDLE_VALUE, type Requests } from "@berth/placement";
 import type { FootprintEffects } from "../footprint/effects.ts";
 import type { FootprintExplanation, FootprintOfPod } from "../footprint/explanation.ts";
-import { formatColumns } from "./columns.ts";
-import { formatAge } from "./gates.ts";
-import type { Style } from "./style.ts";
-
-/** Names in one line, and remarks in one list. */
-const MOST_NAMED = 5;
-const MOST_LISTED = 20;
 
 /** What `plan` says of objects beside nodes that would be written. Empty when there are none. */
 export function formatFootprintEffects({ owners }: FootprintEffects): string {
@@ -20,10 +23,6 @@ export function formatFootprintEffects({ owners }: FootprintEffects): string {
 function listed<T>(all: readonly T[], noun: string, format: (one: T) => string): readonly string[] {
   const more = all.length - MOST_LISTED;
   return [...all.slice(0, MOST_LISTED).map(format), ...(more > 0 ? [`and ${more} more ${noun}`] : [])];
-}
-
-function counted(count: number, noun: string): string {
-  return `${count} ${noun}${count === 1 ? "" : "s"}`;
 }
 
 /** What `plan` says below the nodes. */
@@ -44,10 +43,10 @@ function changesLine(it: FootprintChanges): string {
   // One that is eager is kept away by its label; the other comes with it, once its DaemonSet asks and where it can run.
   const moving = placement === "Eager" && agent?.follows !== false ? "the agent" : "the label";
   const changes = [
-    ...(gain.length > 0 ? [`${moving} would come to ${named(gain)}`] : []),
+    ...(gain.length > 0 ? [`${moving} would come to ${countedNames(gain)}`] : []),
     ...(lose.length > 0
       ? [
-          `${gain.length > 0 ? "" : `${moving} `}would leave ${named(lose)}${delayMs === undefined ? "" : ` after ${formatAge(delayMs)}`}`,
+          `${gain.length > 0 ? "" : `${moving} `}would leave ${countedNames(lose)}${delayMs === undefined ? "" : ` after ${formatAge(delayMs)}`}`,
         ]
       : []),
   ];
@@ -104,14 +103,6 @@ function unservedLines({ agent }: FootprintChanges, style: Style): readonly stri
   ];
 }
 
-function named(names: readonly string[]): string {
-  return `${names.length} (${firstOf(names)})`;
-}
-
-function firstOf(names: readonly string[]): string {
-  return `${names.slice(0, MOST_NAMED).join(", ")}${names.length > MOST_NAMED ? ", …" : ""}`;
-}
-
 /** The section of `explain node` about one footprint. */
 export function formatFootprint(it: FootprintExplanation, style: Style): string {
   const { footprint, phase, label, standing, pods, claims, agent } = it;
@@ -142,7 +133,7 @@ function standingText(standing: string | undefined): string {
 }
 
 /** The section of `explain pod`. */
-export function formatPodFootprints(all: readonly FootprintOfPod[], style: Style): string {
+export function formatPodFootprints(all: readonly FootprintOfPod[], style: Style): readonly string[] {
   const rows = all.map(({ footprint, node, ...use }) => {
     const where =
       node === undefined
@@ -150,7 +141,7 @@ export function formatPodFootprints(all: readonly FootprintOfPod[], style: Style
         : `; on ${node.name}, ${node.label}: ${standingText(node.standing)} (${node.phase})`;
     return [footprint, `${podText(use)}${where}`];
   });
-  return rows.length === 0 ? "" : `\n${style.heading("footprints")}\n${formatColumns(rows, "  ")}`;
+  return rows.length === 0 ? [] : [`${style.heading("footprints")}\n${formatColumns(rows, "  ")}`];
 }
 
 const PHASES: Readonly<Record<FootprintExplanation["phase"], string>> = {
