@@ -18,13 +18,17 @@ import { type ClusterRules, clusterFaults, configFaults, ruleSources } from "./l
 import { isTried, type OnceCapability, type ReadOptions, replaced } from "./once.ts";
 import { fetchClusterRules } from "./session.ts";
 
+const { name: LABELS } = labels;
+
 export const labelsOnce: OnceCapability = {
-  does: ["facts"],
+  name: LABELS,
+  does: ["nodes", "facts"],
   async read(options) {
     const { files, session, tried, waiting } = options;
     const cluster = tryRules(tried, session && (await fetchClusterRules(session)));
     const { capability, isGiven, faults } = assembleReadRules(options, cluster);
     return {
+      name: LABELS,
       isGiven,
       // What waits is left out by its rule, and told as that.
       faults: waiting === "act" ? faults : [],

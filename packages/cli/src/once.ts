@@ -2,6 +2,8 @@
 import { type Fault, listObjects, type Section } from "@berth/host";
 import type {
   BoundCapability,
+  CleanAt,
+  CleaningCapability,
   ExplainAt,
   ExplainingCapability,
   LookAt,
@@ -28,6 +30,7 @@ export interface ReadOptions {
 
 /** One capability, its documents read. */
 export interface ReadCapability {
+  readonly name: string;
   /** There is a source of its documents. */
   readonly isGiven: boolean;
   /** What is wrong with single documents; the others are in force. */
@@ -36,23 +39,33 @@ export interface ReadCapability {
   readonly refused: readonly Fault[];
   /** Others wait for its marks. */
   readonly facts?: BoundCapability;
-  plan(at: LookAt): Promise<PlanningCapability>;
-  explain(at: Omit<ExplainAt, "statusOf">): Promise<ExplainingCapability>;
+  plan?(at: LookAt): Promise<PlanningCapability>;
+  explain?(at: Omit<ExplainAt, "statusOf">): Promise<ExplainingCapability>;
   explainPod?(at: PodAt): Promise<Section | undefined>;
+  clean?(at: CleanAt): Promise<CleaningCapability>;
 }
 
+/** To plan and explain nodes, to explain pods, to have marks that others wait for, to be cleaned. */
+export type Purpose = "nodes" | "pods" | "facts" | "clean";
+
 export interface OnceCapability {
-  /** Explains pods, or has marks that others wait for. */
-  readonly does: readonly ("pods" | "facts")[];
+  /** What `--capability` calls it. */
+  readonly name: string;
+  readonly does: readonly Purpose[];
   read(options: ReadOptions): Promise<ReadCapability>;
 }
 
 /** A capability with documents of one kind. */
-export function onceCapability<S, T>(kind: DocumentKind<S, T, object>, once: NodeOnce<T>): OnceCapability {
+export function onceCapability<S, T>(
+  name: string,
+  kind: DocumentKind<S, T, object>,
+  once: NodeOnce<T>,
+): OnceCapability {
   const { resource, schema } = kind;
   const { explainPod } = once;
   return {
-    does: explainPod === undefined ? [] : ["pods"],
+    name,
+    does: ["nodes", "clean", ...(explainPod === undefined ? [] : ["pods" as const])],
     async read({ files, session, tried }) {
       const objects = session && (await listObjects({ resource }, session));
       const cluster = objects && readClusterDocuments(objects, schema);
@@ -62,10 +75,12 @@ export function onceCapability<S, T>(kind: DocumentKind<S, T, object>, once: Nod
       const { inForce, faults } =
         located.length === 0 ? running : assembleReadDocuments(kind, files, given, running.inForce);
       return {
+        name,
         isGiven: inForce !== undefined,
         faults,
         refused: faults.filter((fault) => fault.line !== undefined || isTried(fault, resource.kind, located)),
         plan: (at) => once.plan(inForce, at),
+        clean: (at) => once.clean(inForce, at),
         explain(at) {
           const statuses = new Map(objects?.map((it) => [`cluster/${it.metadata?.name}`, statusOf(it)]));
           return once.explain(inForce, { ...at, statusOf: (rule) => statuses.get(rule) });

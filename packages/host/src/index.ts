@@ -18,6 +18,7 @@ export * from "./once/output.ts";
 export * from "./once/progress.ts";
 export * from "./once/run.ts";
 export * from "./once/style.ts";
+export * from "./once/undo.ts";
 export * from "./once/words.ts";
 export * from "./status/condition-log.ts";
 export * from "./status/tally.ts";

@@ -27,7 +27,8 @@ export {
 } from "./node/breaker.ts";
 export * from "./node/capability.ts";
 export type { Change } from "./node/change.ts";
-export { type CleanInput, planClean } from "./node/clean.ts";
+export { type CleanInput, planClean, type Unrecorded } from "./node/clean.ts";
+export * from "./node/clean-once.ts";
 export {
   type DaemonSetListener,
   DaemonSetWatch,

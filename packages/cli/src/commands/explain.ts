@@ -36,14 +36,14 @@ export async function explain(options: ExplainOptions, surroundings: Surrounding
   const files = await readRuleFiles(options, surroundings);
   await using session = await openSession(options, surroundings);
   await using owned = new AsyncDisposableStack();
-  const read = await readCapabilities({ files, session, waiting: "wait" });
+  const read = await readCapabilities({ files, session, waiting: "wait" }, "nodes");
   const node = await readNode(session, name);
   const facts = factsOf(read);
   const seen: ExplainingCapability[] = [];
   for (const one of read) {
-    const found = await one.explain({ run: session, owned, facts, only: name, node });
-    await found.lookUp?.(node);
-    seen.push(found);
+    const found = await one.explain?.({ run: session, owned, facts, only: name, node });
+    await found?.lookUp?.(node);
+    if (found !== undefined) seen.push(found);
   }
   const now = clock.now();
   const explanation = explainNode({

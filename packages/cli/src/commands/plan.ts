@@ -42,7 +42,7 @@ export async function plan(options: PlanOptions, surroundings: Surroundings): Pr
   await using session = await openSession(options, surroundings);
   await using owned = new AsyncDisposableStack();
   const tried = options.try && (await loadSettings({ config: options.try }, surroundings.folder));
-  const read = await readCapabilities({ files, session, tried, waiting: "act" });
+  const read = await readCapabilities({ files, session, tried, waiting: "act" }, "nodes");
   if (!read.some(({ isGiven }) => isGiven)) {
     const what = "there is nothing to plan from";
     const hint = "give --label-dir or --config, or install the CRDs (`berth manifests crds`)";
@@ -52,7 +52,10 @@ export async function plan(options: PlanOptions, surroundings: Surroundings): Pr
   const scope = only !== undefined && more.length === 0 ? { only } : {};
   const at = { run: session, owned, facts: factsOf(read), ...scope };
   const capabilities: PlanningCapability[] = [];
-  for (const one of read) capabilities.push(await one.plan(at));
+  for (const one of read) {
+    const found = await one.plan?.(at);
+    if (found !== undefined) capabilities.push(found);
+  }
   const declared = await readDeclaredPlaces(session);
   const planned = await planNodes(options.nodes, { capabilities, declared, session });
   const { diff, rules } = planned;

@@ -71,7 +71,7 @@ async function checkConfig(
   const read = settings.labelFolder && (await readLabelFolder(settings.labelFolder));
   const all = [...faults, ...(read?.faults ?? [])];
   const files = { settings, options, folder: read?.parsed, faults: all, hasConfig: true };
-  return (await readCapabilities({ files, waiting: "act" })).flatMap((it) => it.faults);
+  return (await readCapabilities({ files, waiting: "act" }, "nodes")).flatMap((it) => it.faults);
 }
 
 /** One rule file: its label key is the last two parts of its path, as in the folder it comes from. */

@@ -1,20 +1,83 @@
 /** What `berth clean` undoes of footprints beside the nodes: finalizers on owners. */
 
-import { type OneShotRun, unlessForbidden } from "@berth/host";
-import { daemonSets, isApiError, type Node } from "@berth/kube";
+import { eachObject, type OneShotRun, type Undo, unlessForbidden } from "@berth/host";
+import { daemonSets, deployments, isApiError, type Node } from "@berth/kube";
 import {
   asksFor,
+  type CleanOnce,
   FOOTPRINT,
   type Footprint,
   type Footprints,
+  formerWaitManager,
+  formerWaits,
+  holdsMark,
   labelId,
   type NodePlan,
+  ownedMarks,
   recordOf,
   withoutSelector,
 } from "@berth/placement";
 import { removeFinalizer } from "@berth/runtime";
-import type { Leftover } from "../leftovers.ts";
 import { type DistinctHold, distinctHolds, eachOwner } from "./owners.ts";
+
+const FILES_LIMIT =
+  "Finalizers of footprints that are deleted are not found: give their documents by --config FILE.\n";
+
+export const footprintClean: CleanOnce<Footprints> = {
+  async clean(footprints, { run, isWanted, isOnly, hasConfig }) {
+    if (!isWanted) return {};
+    const keepers = new FootprintKeepers(run.installation);
+    const plans: Pick<NodePlan, "changes">[] = [];
+    return {
+      keysOn: (node) => footprintMarks(node, footprints, run.installation),
+      add(node, plan) {
+        keepers.add(node);
+        if (plan.changes.length > 0) plans.push({ changes: plan.changes });
+      },
+      templates: [
+        { what: "its request for the label of a footprint", isFirst: true, remove: withoutSelector },
+      ],
+      async find(isDone) {
+        if (!hasConfig && (footprints !== undefined || isOnly)) run.stderr.write(FILES_LIMIT);
+        const owners = await findFootprintWork(footprints, keepers, run);
+        const agents = await findBereftAgents(footprints, plans, run);
+        run.stderr.write(formatBereftAgents(agents, isDone));
+        return [...owners, ...(await findFormerWaits(run))];
+      },
+    };
+  },
+};
+
+/** Recorded as ours, and places of a footprint that is known: also under `node-restriction.kubernetes.io`. */
+function footprintMarks(
+  node: Node,
+  footprints: Footprints | undefined,
+  installation: string,
+): readonly string[] {
+  if (footprints === undefined) return [];
+  const { declared } = footprints.policy;
+  const owned = ownedMarks(recordOf(node), installation);
+  return [...owned].flatMap(([id, { capability }]) =>
+    capability === FOOTPRINT && holdsMark(declared, id) ? [id] : [],
+  );
+}
+
+/** Deployments with a wait that an earlier release has applied. */
+async function findFormerWaits(run: OneShotRun): Promise<readonly Undo[]> {
+  const found: Undo[] = [];
+  const { installation } = run;
+  const what = "its pods wait for an agent, and are rolled out anew without";
+  await eachObject({ resource: deployments, metadataOnly: true }, run, (object) => {
+    if (formerWaits(object, installation).length > 0)
+      found.push({
+        resource: deployments,
+        object,
+        what,
+        how: { do: "unapply", manager: formerWaitManager(installation) },
+      });
+  });
+  return found;
+}
 
 /**
  * Whose marks of footprints stand on nodes. Finalizers do not say themselves which installation has put them: where all
@@ -57,8 +120,8 @@ export async function findFootprintWork(
   footprints: Footprints | undefined,
   keepers: Pick<FootprintKeepers, "installation" | "otherOf">,
   run: OneShotRun,
-): Promise<readonly Leftover[]> {
-  const found: Leftover[] = [];
+): Promise<readonly Undo[]> {
+  const found: Undo[] = [];
   const inForce = (footprints?.footprints ?? []).filter((footprint) => {
     const other = keepers.otherOf(footprint);
     if (other === undefined) return true;
@@ -71,25 +134,13 @@ export async function findFootprintWork(
   return found;
 }
 
-async function heldOwners(hold: DistinctHold, run: OneShotRun): Promise<readonly Leftover[]> {
+async function heldOwners(hold: DistinctHold, run: OneShotRun): Promise<readonly Undo[]> {
   const { finalizer } = hold;
-  const found: Leftover[] = [];
-  await eachOwner(hold, run, ({ object, resource, text }) => {
-    const {
-      namespace = "",
-      name = "",
-      uid = "",
-      resourceVersion = "",
-      finalizers = [],
-    } = object.metadata ?? {};
-    const body = removeFinalizer({ metadata: { uid, resourceVersion, finalizers } }, finalizer);
-    if (body === undefined) return;
-    const of = { name, ...(namespace !== "" && { namespace }) };
-    found.push({
-      object: text,
-      what: `finalizer ${finalizer}`,
-      undo: (signal) => run.client.patch(resource, of, body, { signal }),
-    });
+  const found: Undo[] = [];
+  await eachOwner(hold, run, ({ object, resource }) => {
+    const patch = removeFinalizer(object, finalizer);
+    if (patch !== undefined)
+      found.push({ resource, object, what: `finalizer ${finalizer}`, how: { do: "patch", patch } });
   });
   return found;
 }

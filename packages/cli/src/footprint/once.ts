@@ -28,10 +28,12 @@ import {
   formatFootprintPlan,
   formatPodFootprints,
 } from "../output/footprints.ts";
+import { footprintClean } from "./cleanup.ts";
 import { findFootprintEffects } from "./effects.ts";
 import { explainFootprints, explainPodFootprints } from "./explanation.ts";
 
 export const footprintOnce: NodeOnce<Footprints> = {
+  ...footprintClean,
   async plan(footprints, at) {
     const { capability, sight } = await viewFootprints(footprints, at);
     const effects = footprints && (await findFootprintEffects(footprints, at.run));

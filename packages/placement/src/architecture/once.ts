@@ -7,11 +7,12 @@ import { type ExplainAt, type LookAt, listDaemonSets, type NodeOnce } from "../n
 import { slimPodMetadata, slimPodSpec } from "../node/pod-fields.ts";
 import { ownedMarks, recordOf } from "../node/record.ts";
 import { type ArchitecturePhase, bindArchitecture } from "./capability.ts";
+import { architectureClean } from "./clean.ts";
 import { taintKeys } from "./compile.ts";
 import { explainPod } from "./explain.ts";
 import { type ArchitectureForecast, forecastArchitecture } from "./forecast.ts";
 import { governing } from "./govern.ts";
-import type { ImageQuestion, ImageSight } from "./image-sight.ts";
+import { type ImageQuestion, type ImageSight, unreadImages } from "./image-sight.ts";
 import { type ImagesOnce, readImages } from "./images/once.ts";
 import type { ArchitecturePolicies } from "./policy.ts";
 import type { ArchitecturePolicy } from "./resource.ts";
@@ -21,6 +22,7 @@ import { UNSCHEDULED } from "./watches.ts";
 
 export function architectureOnce(images: ImagesOnce): NodeOnce<ArchitecturePolicies> {
   return {
+    ...architectureClean,
     async plan(policies, at) {
       const forecast = await forecastOf(policies, at, images);
       const tainting = new Set(
@@ -75,8 +77,6 @@ interface Governing {
 
 type Looking = Pick<LookAt, "run" | "owned">;
 
-const unread: ImageSight = { look: ({ image }) => ({ state: "unknown", name: image }) };
-
 /** As a running Berth does, it asks nobody where the policy or the pod has its own word, or no policy governs. */
 async function viewImages(
   specs: readonly Pick<Pod, "metadata" | "spec">[],
@@ -89,7 +89,7 @@ async function viewImages(
     if (spec === undefined) continue;
     const { namespace = "", labels, annotations = {} } = metadata ?? {};
     const policy = governing(context, { namespace, namespaceLabels: namespaceLabels(namespace), labels });
-    const verdict = judge({ namespace, annotations, spec, policy }, unread, { now: run.clock.now() });
+    const verdict = judge({ namespace, annotations, spec, policy }, unreadImages, { now: run.clock.now() });
     for (const question of wantsOf(verdict)) wanted.set(JSON.stringify(question), question);
   }
   return readImages([...wanted.values()], images, { run, owned });

@@ -2,6 +2,7 @@
 import { listObjects, type OneShotRun, type Section } from "@berth/host";
 import { type DaemonSet, daemonSets, type KubeObject, type Node, type Pod } from "@berth/kube";
 import type { BoundCapability, Contribution, Finding, Instant, NodeView } from "./capability.ts";
+import type { CleanOnce } from "./clean-once.ts";
 import type { PlanDiff } from "./explain/diff.ts";
 import type { RuleForecast } from "./explain/removals.ts";
 import type { NodePlan } from "./plan.ts";
@@ -72,7 +73,7 @@ export interface ExplainingCapability extends SeenCapability {
 }
 
 /** @typeParam T what the documents of the capability make; `undefined` where there is no source of them. */
-export interface NodeOnce<T> {
+export interface NodeOnce<T> extends CleanOnce<T> {
   plan(inForce: T | undefined, at: LookAt): Promise<PlanningCapability>;
   explain(inForce: T | undefined, at: ExplainAt): Promise<ExplainingCapability>;
   explainPod?(inForce: T | undefined, at: PodAt): Promise<Section | undefined>;

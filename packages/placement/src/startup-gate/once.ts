@@ -17,6 +17,7 @@ import {
 import { ownedMarks, recordOf } from "../node/record.ts";
 import { autoscalerHints } from "./autoscaler.ts";
 import { bindGates, type GateCapability, marksSettled } from "./capability.ts";
+import { gatesClean } from "./clean.ts";
 import { GateClocks } from "./clocks.ts";
 import type { Idleness } from "./decide.ts";
 import { explainGates } from "./explain.ts";
@@ -83,6 +84,7 @@ export async function viewGates(
 }
 
 export const gatesOnce: NodeOnce<Gates> = {
+  ...gatesClean,
   async plan(gates, at) {
     const { capability, lookUp, daemonSets } = await viewGates(gates, at, true);
     const inForce = { gates: gates?.gates ?? [] };
