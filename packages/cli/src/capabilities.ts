@@ -44,19 +44,21 @@ function onceCapabilities(settings: Settings): readonly OnceCapability[] {
       async read({ files: { settings } }) {
         const { workerPools } = settings;
         const clean = (at: CleanAt): Promise<CleaningCapability> => poolsClean.clean(workerPools, at);
-        return { name: "worker-pools", isGiven: workerPools !== undefined, faults: [], refused: [], clean };
+        return { isGiven: workerPools !== undefined, faults: [], refused: [], clean };
       },
     },
   ];
 }
 
+type NamedCapability = ReadCapability & Pick<OnceCapability, "name">;
+
 /** Reads the documents of the capabilities that do this, one after the other. */
 export async function readCapabilities(
   options: ReadOptions,
   purpose: Purpose,
-): Promise<readonly ReadCapability[]> {
-  const read: ReadCapability[] = [];
+): Promise<readonly NamedCapability[]> {
+  const read: NamedCapability[] = [];
   for (const one of onceCapabilities(options.files.settings))
-    if (one.does.includes(purpose)) read.push(await one.read(options));
+    if (one.does.includes(purpose)) read.push({ ...(await one.read(options)), name: one.name });
   return read;
 }

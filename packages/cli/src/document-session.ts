@@ -9,18 +9,6 @@ import {
   readClusterDocuments,
 } from "./source-documents.ts";
 
-/**
- * Those of the cluster; `undefined` when it does not have the CRD. Without the right to read them it goes on without, and
- * says so.
- */
-export async function fetchClusterDocuments<S, T, M>(
-  { resource, schema }: DocumentKind<S, T, M>,
-  session: Session,
-): Promise<ClusterDocuments<S> | undefined> {
-  const found = await listObjects({ resource }, session);
-  return found && readClusterDocuments(found, schema);
-}
-
 /** What documents make, with what is wrong with single ones; the others are in force. */
 export interface ReadDocuments<T> {
   /** `undefined` when there is no source of such documents at all. */
@@ -44,11 +32,12 @@ export function assembleReadDocuments<S, T>(
   return { inForce, faults };
 }
 
-/** Both, read now. */
+/** Both, read now. Without the right to read those of the cluster it goes on without, and says so. */
 export async function readDocuments<S, T>(
   kind: DocumentKind<S, T, object>,
   files: Pick<RuleFiles, "settings" | "hasConfig">,
   session: Session,
 ): Promise<ReadDocuments<T>> {
-  return assembleReadDocuments(kind, files, await fetchClusterDocuments(kind, session));
+  const found = await listObjects({ resource: kind.resource }, session);
+  return assembleReadDocuments(kind, files, found && readClusterDocuments(found, kind.schema));
 }

@@ -1,5 +1,5 @@
 /** Derived labels in a command, which reads their rules once. */
-import type { Fault } from "@berth/host";
+import { type Fault, listObjects } from "@berth/host";
 import {
   assembleRules,
   type BoundCapability,
@@ -14,21 +14,24 @@ import {
   ruleName,
 } from "@berth/placement";
 import type { Settings } from "./config/settings.ts";
-import { type ClusterRules, clusterFaults, configFaults, ruleSources } from "./label-rules.ts";
+import {
+  type ClusterRules,
+  clusterFaults,
+  configFaults,
+  readClusterRules,
+  ruleSources,
+} from "./label-rules.ts";
 import { isTried, type OnceCapability, type ReadOptions, replaced } from "./once.ts";
-import { fetchClusterRules } from "./session.ts";
-
-const { name: LABELS } = labels;
 
 export const labelsOnce: OnceCapability = {
-  name: LABELS,
+  name: labels.name,
   does: ["nodes", "facts"],
   async read(options) {
     const { files, session, tried, waiting } = options;
-    const cluster = tryRules(tried, session && (await fetchClusterRules(session)));
+    const found = session && (await listObjects({ resource: labelRules }, session));
+    const cluster = tryRules(tried, found && readClusterRules(found));
     const { capability, isGiven, faults } = assembleReadRules(options, cluster);
     return {
-      name: LABELS,
       isGiven,
       // What waits is left out by its rule, and told as that.
       faults: waiting === "act" ? faults : [],

@@ -30,7 +30,6 @@ export interface ReadOptions {
 
 /** One capability, its documents read. */
 export interface ReadCapability {
-  readonly name: string;
   /** There is a source of its documents. */
   readonly isGiven: boolean;
   /** What is wrong with single documents; the others are in force. */
@@ -75,7 +74,6 @@ export function onceCapability<S, T>(
       const { inForce, faults } =
         located.length === 0 ? running : assembleReadDocuments(kind, files, given, running.inForce);
       return {
-        name,
         isGiven: inForce !== undefined,
         faults,
         refused: faults.filter((fault) => fault.line !== undefined || isTried(fault, resource.kind, located)),

@@ -1,11 +1,10 @@
-import { type Fault, hasErrors, LeftOut, listObjects, type OneShotRun, Progress } from "@berth/host";
+import { type Fault, hasErrors, LeftOut, type OneShotRun, Progress } from "@berth/host";
 import { connect, isApiError, type Node, nodes, type Projection } from "@berth/kube";
-import { type LabelOptions, labelRules, type ParsedFolder } from "@berth/placement";
+import { type LabelOptions, type ParsedFolder } from "@berth/placement";
 import { readLabelFolder } from "./config/label-folder.ts";
 import { labelOptionsOfFlags, loadSettings, type RuleOptions, type Settings } from "./config/settings.ts";
 import { type ClusterChoice, type ConnectionOptions, chooseCluster } from "./connection.ts";
 import { CommandError, exitCodes } from "./exit-codes.ts";
-import { type ClusterRules, readClusterRules } from "./label-rules.ts";
 import { findStateNamespace, type StateNamespace } from "./state-namespace.ts";
 import type { Surroundings } from "./surroundings.ts";
 import { VERSION } from "./version.ts";
@@ -94,15 +93,6 @@ export async function readRuleFiles(
     );
   }
   return { ...common, folder: parsed, faults };
-}
-
-/**
- * The `LabelRule` objects of the cluster; `undefined` when it does not have the CRD, or they may not be read, which the
- * session notes.
- */
-export async function fetchClusterRules(session: Session): Promise<ClusterRules | undefined> {
-  const found = await listObjects({ resource: labelRules }, session);
-  return found && readClusterRules(found);
 }
 
 /** Reads Nodes one page at a time, so that a large cluster is never held as a whole. */

@@ -1,5 +1,6 @@
 import { formatFault, type Section, styleFor } from "@berth/host";
 import { isApiError, type Node, type Pod, pods } from "@berth/kube";
+import { slimNode } from "@berth/placement";
 import { readCapabilities } from "../capabilities.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
 import { printData } from "../output/data.ts";
@@ -32,13 +33,6 @@ export async function explainOnePod(options: ExplainOptions, surroundings: Surro
     stdout.write(sections.flatMap(({ blocks }) => blocks(style)).join("\n"));
   }
   return exitCodes.done;
-}
-
-/** What says whether a pod can go to a node, and what stands on it. */
-function slimNode({ metadata, spec, status }: Node): Node {
-  const { managedFields: _, ...kept } = metadata ?? {};
-  const { nodeInfo } = status ?? {};
-  return { metadata: kept, ...(spec && { spec }), status: { ...(nodeInfo && { nodeInfo }) } };
 }
 
 /** `default/web-1`, or `web-1` of the namespace default. */

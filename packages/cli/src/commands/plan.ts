@@ -6,7 +6,6 @@ import {
   mergeContributions,
   type NodePlan,
   ownedMarks,
-  type PlanDiff,
   type PlannedNodes,
   type PlanningCapability,
   planNode,
@@ -91,8 +90,6 @@ async function planNodes(
   const forecast = new RemovalForecast();
   const missing = new Set(wanted);
   const plans: NodePlan[] = [];
-  /** By node and mark: what made a change wanted. */
-  const inputs = new Map<string, readonly string[]>();
   for await (const node of readNodes(session)) {
     const { name = "" } = node.metadata ?? {};
     if (wanted.length > 0 && !wanted.includes(name)) continue;
@@ -100,7 +97,6 @@ async function planNodes(
     // A list of pods for each node of a large cluster is too much to ask.
     if (wanted.length > 0) for (const { lookUp } of capabilities) await lookUp?.(node);
     const planned = planOne(node, { capabilities, declared, session });
-    for (const [id, found] of planned.inputs) inputs.set(`${name} ${id}`, found);
     forecast.add(planned.plan, planned.policies);
     for (const [at, { add }] of capabilities.entries()) {
       const contribution = planned.contributions[at];
@@ -111,27 +107,16 @@ async function planNodes(
   }
   if (missing.size > 0) throw new CommandError(`there is no node ${[...missing].join(", ")}`);
   return {
-    diff: withInputs(toPlanDiff(plans), inputs),
+    diff: toPlanDiff(plans),
     rules: forecast.rules(),
     isWhole: wanted.length === 0,
     now: session.clock.now(),
   };
 }
 
-function withInputs(diff: PlanDiff, inputs: ReadonlyMap<string, readonly string[]>): PlanDiff {
-  const nodes = diff.nodes.map((one) => {
-    const changes = one.changes.map((change) => {
-      const found = inputs.get(`${one.node} ${change.id}`);
-      return found === undefined ? change : Object.assign(change, { inputs: found });
-    });
-    return Object.assign(one, { changes });
-  });
-  return { ...diff, nodes };
-}
-
 interface Planned extends Pick<ReturnType<typeof mergeContributions>, "policies"> {
+  /** Each change with what on the node made it wanted. */
   readonly plan: NodePlan;
-  readonly inputs: ReadonlyMap<MarkId, readonly string[]>;
   /** In the order of the capabilities. */
   readonly contributions: readonly Contribution[];
 }
@@ -143,11 +128,11 @@ function planOne(node: Node, { capabilities, declared, session }: Deciding): Pla
   const contributions = capabilities.map(({ capability }) => capability.contribute(view, now));
   const merged = mergeContributions(contributions);
   const planned = planNode({ node, merged, installation, now, declared, listUnrecorded: true });
-  const inputs = new Map<MarkId, readonly string[]>();
-  for (const { id } of planned.changes) {
-    const wanted = merged.wanted.get(id);
+  const changes = planned.changes.map((change) => {
+    const wanted = merged.wanted.get(change.id);
     const owner = capabilities.find(({ capability }) => capability.name === wanted?.capability)?.capability;
-    if (wanted !== undefined && owner !== undefined) inputs.set(id, owner.inputs(view, wanted.mark));
-  }
-  return { plan: planned, inputs, policies: merged.policies, contributions };
+    if (wanted === undefined || owner === undefined) return change;
+    return Object.assign({}, change, { inputs: owner.inputs(view, wanted.mark) });
+  });
+  return { plan: { ...planned, changes }, policies: merged.policies, contributions };
 }

@@ -1,5 +1,5 @@
 /** What `clean` does about pods: lets those go that a scheduling gate of ours holds, and restarts others if asked to. */
-import { firstOf, listObjects, type OneShotRun } from "@berth/host";
+import { counted, firstOf, listObjects, type OneShotRun } from "@berth/host";
 import { isApiError, type KubeObject, type Pod, pods } from "@berth/kube";
 import { sleep } from "@berth/runtime";
 import type { CleanAt, CleanOnce } from "../node/clean-once.ts";
@@ -97,8 +97,7 @@ function formatPodWork({ letGo, evict, left }: PodWork, verb: "will" | "would"):
   const lines: string[] = [];
   const say = (found: readonly Pod[], what: string): void => {
     if (found.length === 0) return;
-    const count = `${found.length} ${found.length === 1 ? "pod" : "pods"}`;
-    lines.push(`${count} ${verb} be ${what}: ${firstOf(found.map(pathOf))}\n`);
+    lines.push(`${counted(found.length, "pod")} ${verb} be ${what}: ${firstOf(found.map(pathOf))}\n`);
   };
   say(letGo, "let go, that an architecture policy holds");
   say(evict, "evicted, to come back without the tolerations");
@@ -126,10 +125,11 @@ async function carryOut({ letGo, evict }: PodWork, run: OneShotRun): Promise<rea
     }
   };
   await Promise.all(Array.from({ length: PARALLEL }, worker));
+  if (signal.aborted) return [];
   if (failures.length > 0)
     return [`${failures.length} pods could not be seen to:`, ...failures.map((line) => `  ${line}`)];
-  if (letGo.length > 0) stderr.write(`${letGo.length} ${letGo.length === 1 ? "pod" : "pods"} let go.\n`);
-  if (evict.length > 0) stderr.write(`${evict.length} ${evict.length === 1 ? "pod" : "pods"} evicted.\n`);
+  if (letGo.length > 0) stderr.write(`${counted(letGo.length, "pod")} let go.\n`);
+  if (evict.length > 0) stderr.write(`${counted(evict.length, "pod")} evicted.\n`);
   return [];
 }
 

@@ -1,9 +1,9 @@
 /** Architecture policies in a command, which looks once and does not watch. */
 import { eachObject, listObjects, type OneShotRun, unlessForbidden } from "@berth/host";
-import { type DaemonSet, isApiError, type Node, namespaces, nodes, type Pod, pods } from "@berth/kube";
+import { type DaemonSet, isApiError, namespaces, nodes, type Pod, pods } from "@berth/kube";
 import { findCondition } from "@berth/runtime";
 import type { BoundCapability } from "../node/capability.ts";
-import { type ExplainAt, type LookAt, listDaemonSets, type NodeOnce } from "../node/once.ts";
+import { type ExplainAt, type LookAt, listDaemonSets, type NodeOnce, slimNode } from "../node/once.ts";
 import { slimPodMetadata, slimPodSpec } from "../node/pod-fields.ts";
 import { ownedMarks, recordOf } from "../node/record.ts";
 import { type ArchitecturePhase, bindArchitecture } from "./capability.ts";
@@ -182,13 +182,6 @@ async function standingRules(policies: ArchitecturePolicies, run: OneShotRun): P
       if (phase === "Tainted") standing.add(rule);
   });
   return standing;
-}
-
-/** What says where a node stands with a policy. */
-function slimNode({ metadata, spec, status }: Node): Node {
-  const { managedFields: _, ...kept } = metadata ?? {};
-  const { nodeInfo } = status ?? {};
-  return { metadata: kept, ...(spec && { spec }), status: { ...(nodeInfo && { nodeInfo }) } };
 }
 
 /** `undefined` when they may not be read, which the run notes. */

@@ -76,7 +76,7 @@ export interface ExplainingCapability extends SeenCapability {
 export interface NodeOnce<T> extends CleanOnce<T> {
   plan(inForce: T | undefined, at: LookAt): Promise<PlanningCapability>;
   explain(inForce: T | undefined, at: ExplainAt): Promise<ExplainingCapability>;
-  explainPod?(inForce: T | undefined, at: PodAt): Promise<Section | undefined>;
+  readonly explainPod?: (inForce: T | undefined, at: PodAt) => Promise<Section | undefined>;
 }
 
 /** All of the cluster, without what nobody reads; `undefined` where they may not be read, which the run notes. */
@@ -91,6 +91,13 @@ export function listDaemonSets(
 export function withoutManagers<T extends KubeObject>(object: T): T {
   const { managedFields: _, ...metadata } = object.metadata ?? {};
   return { ...object, metadata };
+}
+
+/** What says which pods can go to a node, and what stands on it. */
+export function slimNode({ metadata, spec, status }: Node): Node {
+  const { managedFields: _, ...kept } = metadata ?? {};
+  const { nodeInfo } = status ?? {};
+  return { metadata: kept, ...(spec && { spec }), status: { ...(nodeInfo && { nodeInfo }) } };
 }
 
 /** `namespace/name`. */

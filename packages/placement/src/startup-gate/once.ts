@@ -19,7 +19,6 @@ import { autoscalerHints } from "./autoscaler.ts";
 import { bindGates, type GateCapability, marksSettled } from "./capability.ts";
 import { gatesClean } from "./clean.ts";
 import { GateClocks } from "./clocks.ts";
-import type { Idleness } from "./decide.ts";
 import { explainGates } from "./explain.ts";
 import { GateForecast } from "./forecast.ts";
 import type { GateSight, Gates, PodQuery } from "./gate.ts";
@@ -58,7 +57,9 @@ export async function viewGates(
     if (read === undefined) break;
     found.set(keyOf(query), read);
   }
-  const idle = new IdleOnce(run);
+  /** Nodes of which it was asked whether they are idle, and the pods of those that were looked up. */
+  const asked = new Set<string>();
+  const podsOn = new Map<string, readonly KubeObject[]>();
   const labelsSettled = (node: Node): boolean | undefined => {
     const at = { installation, now: clock.now() };
     const settled = facts.map((one) => isSettled(node, one, at));
@@ -69,7 +70,13 @@ export async function viewGates(
     sources: {
       sight: { pods: (query, node) => found.get(keyOf(query))?.(node), daemonSet, labelsSettled },
       clocks: new GateClocks({ monotonic: () => clock.monotonic(), trusting: true }),
-      idle: (node, ignored) => idle.idleOf(node, ignored),
+      idle({ metadata }, ignored) {
+        const name = metadata?.name ?? "";
+        asked.add(name);
+        const busy = podsOn.get(name)?.find((pod) => !ignored.includes(pod.metadata?.namespace ?? ""));
+        if (busy !== undefined) return { idle: false, pod: pathOf(busy) };
+        return podsOn.has(name) ? { idle: true } : "unknown";
+      },
       mayHoldAgain: () => true,
     },
   });
@@ -78,7 +85,11 @@ export async function viewGates(
     daemonSets: sets,
     async lookUp(node) {
       capability.look({ node, owned: ownedMarks(recordOf(node), installation) }, clock.now());
-      await idle.find(node);
+      const { name = "" } = node.metadata ?? {};
+      if (!asked.has(name) || podsOn.has(name)) return;
+      const scope = { fieldSelector: `spec.nodeName=${name}`, metadataOnly: true, consequence: UNKNOWN };
+      const read = await listObjects<KubeObject>({ resource: pods, ...scope }, run);
+      if (read !== undefined) podsOn.set(name, read);
     },
   };
 }
@@ -187,38 +198,6 @@ function slimPod(pod: Pod): Pod {
   const { metadata, spec, status } = withoutManagers(pod);
   const { nodeName = "" } = spec ?? {};
   return { ...(metadata && { metadata }), spec: { nodeName, containers: [] }, ...(status && { status }) };
-}
-
-/** Remembers which nodes were asked about, and looks these up. */
-class IdleOnce {
-  readonly #run: OneShotRun;
-  readonly #asked = new Set<string>();
-  /** Namespaces and names of the pods of a node. */
-  readonly #pods = new Map<string, readonly KubeObject[]>();
-
-  constructor(run: OneShotRun) {
-    this.#run = run;
-  }
-
-  idleOf({ metadata }: Node, ignored: readonly string[]): Idleness {
-    const name = metadata?.name ?? "";
-    const found = this.#pods.get(name);
-    this.#asked.add(name);
-    if (found === undefined) return "unknown";
-    const busy = found.find((pod) => !ignored.includes(pod.metadata?.namespace ?? ""));
-    return busy === undefined ? { idle: true } : { idle: false, pod: pathOf(busy) };
-  }
-
-  async find({ metadata }: Node): Promise<void> {
-    const name = metadata?.name ?? "";
-    if (!this.#asked.has(name) || this.#pods.has(name)) return;
-    const scope = { fieldSelector: `spec.nodeName=${name}`, metadataOnly: true };
-    const found = await listObjects<KubeObject>(
-      { resource: pods, ...scope, consequence: UNKNOWN },
-      this.#run,
-    );
-    if (found !== undefined) this.#pods.set(name, found);
-  }
 }
 
 function keyOf({ namespace = "", labelSelector }: PodQuery): string {
