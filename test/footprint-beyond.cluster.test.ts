@@ -300,13 +300,12 @@ describe("writes", () => {
     const mark = await cluster.audit.mark();
     await stage.start();
     await stage.settled();
-    // Those of the agent are counted for the status.
     await patiently(async () => {
       const watches = (await stage.requests(mark, "pods")).filter(({ verb }) => verb === "watch");
       const selectors = watches.map(({ requestUri }) =>
         new URL(requestUri, cluster.url).searchParams.get("labelSelector"),
       );
-      expect(new Set(selectors)).toEqual(new Set([UID_LABEL, "app=atelet"]));
+      expect(new Set(selectors)).toEqual(new Set([UID_LABEL]));
     });
   });
 

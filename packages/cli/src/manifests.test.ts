@@ -12,9 +12,8 @@ import type {
   RuntimeClass,
   Service,
 } from "@berth/kube";
-import { completeFootprint, customKinds, footprintPresets, nodeFootprintSpec } from "@berth/placement";
+import { customKinds } from "@berth/placement";
 import { describe, expect, it } from "vitest";
-import { FOOTPRINT_PRESETS } from "./declarations/documents.ts";
 import { exitCodes } from "./exit-codes.ts";
 import { installManifests } from "./manifests.ts";
 import type { CapabilityName } from "./manifests-rights.ts";
@@ -273,84 +272,6 @@ describe("berth manifests runtime-class", () => {
     [["manifests", "crds", "arm64"], "takes no architectures"],
   ])("refuses what is missing or wrong: %j", async (line, said) => {
     const { code, stderr, stdout } = await cli(line);
-    expect([code, stdout]).toEqual([exitCodes.usage, ""]);
-    expect(stderr).toContain(said);
-  });
-});
-
-describe("berth manifests footprint", () => {
-  const print = async (...line: readonly string[]): Promise<Record<string, unknown>> => {
-    const { code, stdout } = await cli(["manifests", "footprint", ...line]);
-    expect(code).toBe(0);
-    return readYaml(stdout).documents[0]?.value as Record<string, unknown>;
-  };
-
-  it("prints the whole of what a preset says", async () => {
-    expect(await print("--preset", "agent-substrate/pr-134")).toMatchObject({
-      apiVersion: "berth.dev/v1alpha1",
-      kind: "NodeFootprint",
-      metadata: { name: "atelet" },
-      spec: {
-        preset: "agent-substrate/pr-134",
-        node: {
-          label: { key: "ate.dev/atelet", value: "true" },
-          claims: { annotationPrefix: "ate.dev/claim.", value: "" },
-        },
-        hold: { finalizer: "ate.dev/release-node-claims" },
-        agent: { daemonSet: { namespace: "ate-system", name: "atelet" } },
-      },
-    });
-  });
-
-  it("S-11 names the image by which pods wait", async () => {
-    const waitImage = "mirror.example/busybox@sha256:1";
-    const { spec } = await print("--preset", "agent-substrate/pr-134", "--wait-image", waitImage);
-    expect(spec).toMatchObject({ wait: { container: { name: "wait-for-atelet", image: waitImage } } });
-  });
-
-  it.each(FOOTPRINT_PRESETS)(
-    "prints what means the same as %s alone, and can be read again",
-    async (preset) => {
-      const given = [
-        "--pod-labels",
-        "app=web,tier=front",
-        "--csi-driver",
-        "efs.csi.aws.com",
-        "--name",
-        "mine",
-      ];
-      const { spec } = await print("--preset", preset, ...given);
-      const read = nodeFootprintSpec.parse(spec);
-      const { preset: _, ...alone } = read;
-      const complete = (of: typeof read) => completeFootprint({ name: "mine", spec: of }, "config/mine");
-      expect(complete(read).faults).toEqual([]);
-      expect(complete(alone)).toEqual(complete(read));
-    },
-  );
-
-  it("says when a pod has to meet what flags give and what the preset selects by", async () => {
-    const said = async (...line: readonly string[]) =>
-      (await cli(["manifests", "footprint", ...line])).stderr;
-    expect(await said("--preset", "gpu")).toBe("");
-    expect(await said("--preset", "csi", "--csi-driver", "a.b")).toBe("");
-    expect(await said("--preset", "gpu", "--csi-driver", "a.b")).toContain(
-      "all of these take it: requests, csiDrivers",
-    );
-  });
-
-  it("knows the presets of the schema", () => {
-    expect(FOOTPRINT_PRESETS).toEqual(footprintPresets);
-  });
-
-  it.each([
-    [[], "--preset is required"],
-    [["--preset", "csi"], "--csi-driver is required"],
-    [["--preset", "log"], "--pod-labels is required"],
-    [["--preset", "log", "--pod-labels", "web"], "expected labels"],
-    [["--preset", "log", "--pod-labels", "a b=c"], "a b"],
-    [["--preset", "other"], "other"],
-  ])("refuses what is missing or wrong: %j", async (line, said) => {
-    const { code, stderr, stdout } = await cli(["manifests", "footprint", ...line]);
     expect([code, stdout]).toEqual([exitCodes.usage, ""]);
     expect(stderr).toContain(said);
   });

@@ -9,9 +9,6 @@ export * from "./architecture/index.ts";
 export * from "./architecture/resource.ts";
 export * from "./footprint/document.ts";
 export * from "./footprint/forecast/forecast.ts";
-export type { Requests } from "./footprint/forecast/requests.ts";
-export type { SelectorForecast } from "./footprint/forecast/selector.ts";
-export * from "./footprint/forecast/workloads.ts";
 export * from "./footprint/index.ts";
 export * from "./footprint/resource.ts";
 export * from "./labels/document.ts";
@@ -61,6 +58,7 @@ export {
 export { policyOf as removalPolicyOf } from "./node/removals.ts";
 export type { EventSink } from "./node/report.ts";
 export type { Unsettled } from "./node/sources.ts";
+export { createStatusReconciler } from "./node/status-reconciler.ts";
 export { tolerationText } from "./node/tolerations.ts";
 export { isProtectedKey, labelKeyProblem, labelValueProblem } from "./node/validate.ts";
 export {

@@ -277,38 +277,36 @@ describe("I-4 clean takes back all that Berth has written", () => {
         for (const name of ["used", "idle"]) await client.create(nodes, aNode(name).build());
         const web = aPod("web").in(namespace).labelled({ app: "web" }).on("used");
         await client.create(pods, web.build(), { namespace });
-        for (const name of ["lazy", "eager"])
-          await client.create(daemonSets, aDaemonSet(name), { namespace });
+        await client.create(daemonSets, aDaemonSet("agent"), { namespace });
         const pool = { replicas: 1, ateomImage: "registry.test/ateom:1", sandboxClass: "gvisor" } as const;
         await client.create(workerPools, { metadata: { name: "pool" }, spec: pool }, { namespace });
         const workloads = [{ podSelector: { matchLabels: { app: "web" } } }];
         const resource = { group: "ate.dev", version: "v1alpha1", resource: "workerpools" };
-        for (const [name, placement] of [
-          ["lazy", "Lazy"],
-          ["eager", "Eager"],
-        ] as const)
+        const specs = {
+          agent: {
+            group: { by: "PodLabel", label: "app" },
+            wait: { inject: "Webhook", port: 9 },
+            agent: { daemonSet: { namespace, name: "agent" }, nodeSelector: "Manage" },
+          },
+          holding: {
+            group: { by: "OwnerUID", owner: { group: "ate.dev", kind: "WorkerPool" } },
+            hold: { resource, finalizer: "example.com/hold", onDelete: "Wait" },
+          },
+        };
+        for (const [name, spec] of Object.entries(specs))
           await client.create(nodeFootprints, {
             apiVersion,
             kind: "NodeFootprint",
             metadata: { name },
-            spec: {
-              workloads,
-              group: { by: "PodLabel", label: "app" },
-              node: { label: { key: `example.com/${name}` } },
-              hold: { resource, finalizer: "example.com/hold", onDelete: "Wait" },
-              wait: { inject: "Webhook", port: 9 },
-              agent: { daemonSet: { namespace, name }, nodeSelector: "Manage", placement },
-            },
+            spec: { workloads, node: { label: { key: `example.com/${name}` } }, ...spec },
           });
       },
       works: () =>
         eventually(async () => {
           const { client } = cluster;
-          expect((await nodeOf("used")).metadata?.labels).toHaveProperty(["example.com/lazy"]);
-          expect((await nodeOf("idle")).metadata?.labels).toHaveProperty(["example.com/eager"]);
-          const [lazy, eager] = await Promise.all(["lazy", "eager"].map(daemonSetOf));
-          expect(lazy?.spec?.template.spec?.nodeSelector).toBeDefined();
-          expect(eager?.spec?.template.spec?.affinity).toBeDefined();
+          expect((await nodeOf("used")).metadata?.labels).toHaveProperty(["example.com/agent"]);
+          const { spec } = (await daemonSetOf("agent")) ?? {};
+          expect(spec?.template.spec?.nodeSelector).toBeDefined();
           const { metadata } = await client.get(workerPools, { namespace, name: "pool" });
           expect(metadata?.finalizers).toEqual(["example.com/hold"]);
           await client.get(mutatingWebhookConfigurations, { name: "berth-footprint" });

@@ -1,18 +1,11 @@
 import { readFile } from "node:fs/promises";
 import path from "node:path";
 import type { KubeObject } from "@berth/kube";
-import {
-  architectureRuntimeClasses,
-  crds,
-  type Footprint,
-  type FootprintPreset,
-  labelKeyProblem,
-} from "@berth/placement";
+import { architectureRuntimeClasses, crds, type Footprint, labelKeyProblem } from "@berth/placement";
 import { type FolderSnapshot, readFolder } from "@berth/runtime";
 import { isConfigFile, isRuleFile, refuseFaults, toSettings } from "../config/settings.ts";
 import { assembleReadDocuments } from "../document-session.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
-import { footprintDocument } from "../footprint/document.ts";
 import { footprintDocuments } from "../footprint/footprints.ts";
 import { installManifests } from "../manifests.ts";
 import { CAPABILITIES, type CapabilityName, type ExtraRights, rightsOf } from "../manifests-rights.ts";
@@ -21,7 +14,7 @@ import { type PodPatch, readPodPatch } from "../pod-patch.ts";
 import type { Surroundings } from "../surroundings.ts";
 
 export interface ManifestsOptions {
-  readonly what: "install" | "crds" | "runtime-class" | "footprint";
+  readonly what: "install" | "crds" | "runtime-class";
   /** Of RuntimeClasses. */
   readonly architectures: readonly string[];
   /** Required to install. */
@@ -36,16 +29,6 @@ export interface ManifestsOptions {
   readonly capabilities?: string;
   /** Default true. */
   readonly confinement?: boolean;
-  /** Required for a footprint. */
-  readonly preset?: FootprintPreset;
-  /** Of the footprint's document. Default from the preset. */
-  readonly name?: string;
-  /** `app=web,tier=front`: labels of the pods that need the agent, where a preset cannot know them. */
-  readonly podLabels?: string;
-  /** The same for the drivers of volumes. */
-  readonly csiDriver?: readonly string[];
-  /** Of a footprint: image of the container by which pods wait. */
-  readonly waitImage?: string;
   readonly namespace: string;
   readonly installation: string;
   readonly labelDir?: string;
@@ -75,20 +58,7 @@ async function objectsOf(
   surroundings: Surroundings,
 ): Promise<readonly KubeObject[]> {
   if (options.what === "crds") return crds();
-  if (options.what === "footprint") return [toldFootprint(options, surroundings)];
   return options.what === "install" ? installObjects(options, surroundings) : runtimeClassesOf(options);
-}
-
-/** Flags narrow what a preset selects by, where somebody may mean to add to it. */
-function toldFootprint(options: ManifestsOptions, { stderr }: Surroundings): KubeObject {
-  const document = footprintDocument(options);
-  const [workload] = document.spec.workloads ?? [];
-  const by = (["podSelector", "requests", "csiDrivers"] as const).filter(
-    (it) => workload?.[it] !== undefined,
-  );
-  if (by.length > 1)
-    stderr.write(`berth: a pod needs the agent where all of these take it: ${by.join(", ")}\n`);
-  return document;
 }
 
 /** As nodes have it in `kubernetes.io/arch`, and short enough for the name of a class. */

@@ -1,5 +1,5 @@
 /** Commands that check, convert and print documents. */
-import { Argument, type Command, Option } from "commander";
+import { Argument, type Command } from "commander";
 import type { ManifestsOptions } from "../commands/manifests.ts";
 import { withClock } from "../surroundings.ts";
 import {
@@ -9,16 +9,6 @@ import {
   takesInstallation,
   takesRuleOptions,
 } from "./shared-options.ts";
-
-/** As the schema of NodeFootprint has them; it is not loaded for `--help`, and a test compares the two. */
-export const FOOTPRINT_PRESETS: readonly NonNullable<ManifestsOptions["preset"]>[] = [
-  "agent-substrate/pr-134",
-  "agent-substrate/owner-uid",
-  "csi",
-  "gpu",
-  "log",
-  "image-warmer",
-];
 
 export function declareValidate(root: Command, { outside, onEnd }: ProgramOptions): void {
   takesRuleOptions(prints(root.command("validate")))
@@ -63,14 +53,14 @@ export function declareConvert(root: Command, { outside, onEnd }: ProgramOptions
 export function declareManifests(root: Command, { outside, onEnd }: ProgramOptions): void {
   prints(takesInstallation(root.command("manifests")))
     .description(
-      "Print what installs Berth: Namespace, RBAC, an admission policy that confines it, ConfigMap, Service, Deployment; or the CRDs, which are applied before it; or RuntimeClasses for pods of one architecture; or a NodeFootprint with all that its preset says",
+      "Print what installs Berth: Namespace, RBAC, an admission policy that confines it, ConfigMap, Service, Deployment; or the CRDs, which are applied before it; or RuntimeClasses for pods of one architecture",
     )
     .addArgument(
       new Argument(
         "[what]",
-        "what runs Berth, the kinds that it adds to the API (who deletes these deletes all their objects, WorkerPools of agent-substrate among them), RuntimeClasses, or a NodeFootprint",
+        "what runs Berth, the kinds that it adds to the API (who deletes these deletes all their objects, WorkerPools of agent-substrate among them), or RuntimeClasses",
       )
-        .choices(["install", "crds", "runtime-class", "footprint"])
+        .choices(["install", "crds", "runtime-class"])
         .default("install"),
     )
     .argument("[architectures...]", "of RuntimeClasses: amd64, arm64, …")
@@ -109,23 +99,6 @@ export function declareManifests(root: Command, { outside, onEnd }: ProgramOptio
     )
     .option("--handler <name>", "of RuntimeClasses: the handler of the container runtime")
     .option("--taint-key <key>", "of RuntimeClasses: their pods tolerate this key; repeatable", collect)
-    .addOption(
-      new Option("--preset <name>", "of a NodeFootprint: what it is for").choices([...FOOTPRINT_PRESETS]),
-    )
-    .option("--name <name>", "of a NodeFootprint: its name; default by the preset")
-    .option(
-      "--pod-labels <labels>",
-      "of a NodeFootprint: labels of the pods that need the agent, app=web,tier=front; with what the preset selects by, all has to hold",
-    )
-    .option(
-      "--csi-driver <name>",
-      "of a NodeFootprint: driver whose volumes need the agent; repeatable; likewise",
-      collect,
-    )
-    .option(
-      "--wait-image <image>",
-      "of a NodeFootprint: image of the container by which pods wait, best with its digest; default busybox:1.36",
-    )
     .action(async (what: ManifestsOptions["what"], architectures: readonly string[], options: object) => {
       const { manifests } = await import("../commands/manifests.ts");
       const given = { ...(options as ManifestsOptions), what, architectures };

@@ -44,18 +44,10 @@ describe("whose a footprint is", () => {
 });
 
 describe("an agent whose label goes", () => {
-  it("ends, or with Eager comes back, which is said as what is done or would be", () => {
-    const agent = {
-      daemonSet: "shop/agent",
-      label: "example.com/agent=true",
-      placement: "Lazy",
-      nodes: 2,
-    } as const;
-    expect(formatBereftAgents([agent], false)).toBe(
-      "The DaemonSet shop/agent asks for example.com/agent=true: its pods on 2 nodes would end.\n",
-    );
-    expect(formatBereftAgents([{ ...agent, placement: "Eager", nodes: 1 }], true)).toBe(
-      "The DaemonSet shop/agent runs on 1 node that nobody needs it on: nothing keeps it away any more.\n",
-    );
+  it("ends, which is said as what is done or would be", () => {
+    const agent = { daemonSet: "shop/agent", label: "example.com/agent=true", nodes: 2 };
+    const what = "The DaemonSet shop/agent asks for example.com/agent=true: its pods on";
+    expect(formatBereftAgents([agent], false)).toBe(`${what} 2 nodes would end.\n`);
+    expect(formatBereftAgents([{ ...agent, nodes: 1 }], true)).toBe(`${what} 1 node end now.\n`);
   });
 });

@@ -3,7 +3,6 @@
 import { eachObject, type OneShotRun, type Undo, unlessForbidden } from "@berth/host";
 import { daemonSets, deployments, isApiError, type Node } from "@berth/kube";
 import {
-  asksFor,
   type CleanOnce,
   FOOTPRINT,
   type Footprint,
@@ -15,10 +14,11 @@ import {
   type NodePlan,
   ownedMarks,
   recordOf,
+  staysAway,
   withoutSelector,
 } from "@berth/placement";
 import { removeFinalizer } from "@berth/runtime";
-import { type DistinctHold, distinctHolds, eachOwner } from "./owners.ts";
+import { distinctHolds, eachOwner } from "./owners.ts";
 
 const FILES_LIMIT =
   "Finalizers of footprints that are deleted are not found: give their documents by --config FILE.\n";
@@ -84,12 +84,12 @@ async function findFormerWaits(run: OneShotRun): Promise<readonly Undo[]> {
  * marks of a footprint are of another one, so are they.
  */
 export class FootprintKeepers {
-  readonly #installation: string;
+  readonly installation: string;
   readonly #ours = new Set<string>();
   readonly #others = new Map<string, string>();
 
   constructor(installation: string) {
-    this.#installation = installation;
+    this.installation = installation;
   }
 
   add(node: Node): void {
@@ -97,13 +97,9 @@ export class FootprintKeepers {
     if (read.state !== "read") return;
     for (const { capability, rule, by } of read.record.marks.values()) {
       if (capability !== FOOTPRINT) continue;
-      if (by === this.#installation) this.#ours.add(rule);
+      if (by === this.installation) this.#ours.add(rule);
       else this.#others.set(rule, by);
     }
-  }
-
-  get installation(): string {
-    return this.#installation;
   }
 
   /** The installation that alone has marks of it; `undefined`: it is ours, or nobody's. */
@@ -122,26 +118,21 @@ export async function findFootprintWork(
   run: OneShotRun,
 ): Promise<readonly Undo[]> {
   const found: Undo[] = [];
-  const inForce = (footprints?.footprints ?? []).filter((footprint) => {
+  const ours = (footprints?.footprints ?? []).filter((footprint) => {
     const other = keepers.otherOf(footprint);
-    if (other === undefined) return true;
-    run.stderr.write(
-      `${footprint.rule} is of the installation ${other}, by its marks on nodes: what it has put beside these stays.\n`,
-    );
-    return false;
+    if (other !== undefined)
+      run.stderr.write(
+        `${footprint.rule} is of the installation ${other}, by its marks on nodes: what it has put beside these stays.\n`,
+      );
+    return other === undefined;
   });
-  for (const hold of distinctHolds({ footprints: inForce })) found.push(...(await heldOwners(hold, run)));
-  return found;
-}
-
-async function heldOwners(hold: DistinctHold, run: OneShotRun): Promise<readonly Undo[]> {
-  const { finalizer } = hold;
-  const found: Undo[] = [];
-  await eachOwner(hold, run, ({ object, resource }) => {
-    const patch = removeFinalizer(object, finalizer);
-    if (patch !== undefined)
-      found.push({ resource, object, what: `finalizer ${finalizer}`, how: { do: "patch", patch } });
-  });
+  for (const hold of distinctHolds(ours)) {
+    const what = `finalizer ${hold.finalizer}`;
+    await eachOwner(hold, run, ({ object, resource }) => {
+      const patch = removeFinalizer(object, hold.finalizer);
+      if (patch !== undefined) found.push({ resource, object, what, how: { do: "patch", patch } });
+    });
+  }
   return found;
 }
 
@@ -151,8 +142,7 @@ export interface BereftAgent {
   readonly daemonSet: string;
   /** `ate.dev/atelet=true`. */
   readonly label: string;
-  readonly placement: Footprint["placement"];
-  /** Nodes that lose the label by which it runs there, or with `Eager` does not. */
+  /** Nodes that lose the label by which it runs there. */
   readonly nodes: number;
 }
 
@@ -164,14 +154,10 @@ export async function findBereftAgents(
 ): Promise<readonly BereftAgent[]> {
   const found: BereftAgent[] = [];
   for (const footprint of footprints?.footprints ?? []) {
-    const { agent, label, placement } = footprint;
-    const id = labelId(label.key);
-    const count = plans.filter(({ changes }) =>
-      changes.some(
-        ({ id: changed, action, before }) =>
-          changed === id && action === "remove" && (before === label.value) === (placement === "Lazy"),
-      ),
-    ).length;
+    const { agent, label } = footprint;
+    const isLost = ({ id, action, before }: NodePlan["changes"][number]): boolean =>
+      id === labelId(label.key) && action === "remove" && before === label.value;
+    const { length: count } = plans.filter(({ changes }) => changes.some(isLost));
     if (agent === undefined || count === 0) continue;
     const { namespace, name } = agent;
     const { signal } = run;
@@ -182,13 +168,9 @@ export async function findBereftAgents(
       `whether ${namespace}/${name} asks for ${label.key} is unknown`,
     );
     // Its pods stay where Berth itself made it ask: the request goes before the label does.
-    if (daemonSet && asksFor(daemonSet, footprint) && withoutSelector(daemonSet) === undefined)
-      found.push({
-        daemonSet: `${namespace}/${name}`,
-        label: `${label.key}=${label.value}`,
-        placement,
-        nodes: count,
-      });
+    const isAsking = daemonSet !== undefined && staysAway(daemonSet.spec?.template.spec, footprint);
+    if (isAsking && withoutSelector(daemonSet) === undefined)
+      found.push({ daemonSet: `${namespace}/${name}`, label: `${label.key}=${label.value}`, nodes: count });
   }
   return found;
 }
@@ -205,11 +187,9 @@ async function orNone<T>(read: Promise<T>): Promise<T | undefined> {
 /** One line for each agent. */
 export function formatBereftAgents(agents: readonly BereftAgent[], isDone: boolean): string {
   return agents
-    .map(({ daemonSet, label, placement, nodes }) => {
+    .map(({ daemonSet, label, nodes }) => {
       const on = `${nodes} ${nodes === 1 ? "node" : "nodes"}`;
-      return placement === "Lazy"
-        ? `The DaemonSet ${daemonSet} asks for ${label}: its pods on ${on} ${isDone ? "end now" : "would end"}.\n`
-        : `The DaemonSet ${daemonSet} ${isDone ? "runs" : "would run"} on ${on} that nobody needs it on: nothing keeps it away any more.\n`;
+      return `The DaemonSet ${daemonSet} asks for ${label}: its pods on ${on} ${isDone ? "end now" : "would end"}.\n`;
     })
     .join("");
 }

@@ -91,7 +91,7 @@ describe("a footprint whose owners may not be read", () => {
         status: "Unknown",
         reason: "FootprintHindered",
         message: text(
-          /^the hold of workerpools\.ate\.dev cannot be kept: \w+ workerpools\.ate\.dev.*forbidden/s,
+          /^the hold of workerpools\.ate\.dev cannot be kept: workerpools\.ate\.dev: \w+ workerpools\.ate\.dev is forbidden/s,
         ),
       });
       expect((await statusOf()).nodes).toMatchObject({ labelled: 0, unknown: 1 });

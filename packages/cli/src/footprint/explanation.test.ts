@@ -126,8 +126,8 @@ describe("a footprint on one node", () => {
         { pod: "ns/b", is: "Counts", group: "B" },
       ],
       claims: [
-        { key: `${CLAIM}A`, group: "A", stands: true, pods: ["ns/a1", "ns/a2"] },
-        { key: `${CLAIM}B`, group: "B", stands: false, pods: ["ns/b"] },
+        { key: `${CLAIM}A`, stands: true, pods: ["ns/a1", "ns/a2"] },
+        { key: `${CLAIM}B`, stands: false, pods: ["ns/b"] },
       ],
     });
   });
@@ -143,7 +143,7 @@ describe("a footprint on one node", () => {
     const said = explain({ node, pods: [aPod("a", "B", ["A"])] });
     expect(said).toMatchObject({
       phase: "Idle",
-      claims: [{ key: `${CLAIM}B`, group: "B", stands: true, pods: [] }],
+      claims: [{ key: `${CLAIM}B`, stands: true, pods: [] }],
       pods: [{ pod: "ns/a", is: "Refused", why: expect.stringContaining("pool-A") as string }],
     });
   });
@@ -185,7 +185,7 @@ describe("a footprint on one node", () => {
       metadata: { name: "a", namespace, uid: "a", labels: { logs: "yes" } },
     };
     const [claim] = explain({ spec, pods: [pod] }).claims;
-    expect(claim).toMatchObject({ group: namespace, stands: false, pods: [`${namespace}/a`] });
+    expect(claim).toMatchObject({ stands: false, pods: [`${namespace}/a`] });
     expect(claim?.key).toMatch(/^footprint\.berth\.dev\/atelet_h\.[0-9a-f]{32}$/);
   });
 
@@ -223,15 +223,13 @@ describe("a mark that stays", () => {
     const orphan: Pod = { ...aPod("a", "A", []), metadata: { name: "a", namespace: "ns", uid: "a", labels } };
     const said = explain({ node, spec, pods: [orphan] });
     expect(said.pods).toEqual([{ pod: "ns/a", is: "Ownerless" }]);
-    expect(said.claims).toEqual([{ key: `${CLAIM}A`, group: "A", stands: true, kept: true, pods: [] }]);
+    expect(said.claims).toEqual([{ key: `${CLAIM}A`, stands: true, pods: [] }]);
   });
 
   it("is that of the pod that has lost its owner and names it, and no other", () => {
     const said = explain({ node: claimed, pods: [aPod("a", "A", [])] });
     expect(said.pods).toEqual([{ pod: "ns/a", is: "Ownerless", group: "A" }]);
-    expect(said.claims).toEqual([
-      { key: `${CLAIM}A`, group: "A", stands: true, kept: false, pods: ["ns/a"] },
-    ]);
+    expect(said.claims).toEqual([{ key: `${CLAIM}A`, stands: true, pods: ["ns/a"] }]);
   });
 });
 
@@ -239,29 +237,6 @@ describe("an agent that is not checked", () => {
   it("has no problem", () => {
     const spec: NodeFootprintSpec = { preset: "agent-substrate/pr-134", agent: { nodeSelector: "Off" } };
     expect(explain({ spec, pods: [], daemonSet: null }).agent).toEqual({ daemonSet: "ate-system/atelet" });
-  });
-});
-
-describe("an agent that is eager", () => {
-  const eager = (release = {}): NodeFootprintSpec => ({
-    preset: "agent-substrate/pr-134",
-    agent: { placement: "Eager" },
-    ...release,
-  });
-  const delayed = nodeFootprintSpec.parse(eager({ release: { delay: "30m" } }));
-
-  it("lingers on a node that nobody needs it on until the label says so, of a new node from a time", () => {
-    expect(explain({ spec: eager(), pods: [] })).toMatchObject({ phase: "Idle", lingers: {} });
-    expect(explain({ spec: delayed, pods: [] }).lingers).toEqual({ until: "2026-01-01T00:30:00.000Z" });
-    const before = aNode({ labels: { [LABEL]: "true" } });
-    expect(explain({ node: before, spec: delayed, pods: [] }).lingers).toEqual({});
-  });
-
-  it("does not linger where the label says so, where it is needed, or without Eager", () => {
-    const idle = aNode({ labels: { [LABEL]: "false" } });
-    expect(explain({ node: idle, spec: eager(), pods: [] }).lingers).toBeUndefined();
-    expect(explain({ spec: eager(), pods: [aPod("a", "A")] }).lingers).toBeUndefined();
-    expect(explain({ pods: [] }).lingers).toBeUndefined();
   });
 });
 

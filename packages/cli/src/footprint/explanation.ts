@@ -7,9 +7,6 @@ import {
   type FootprintPhase,
   type FootprintSight,
   type Footprints,
-  groupOf,
-  IDLE_VALUE,
-  idleFrom,
   isAgentChecked,
   labelId,
   ownedMarks,
@@ -34,27 +31,23 @@ export interface PodExplanationForFootprint {
 export interface ClaimExplanation {
   /** Of the annotation. */
   readonly key: string;
-  readonly group: string;
   readonly stands: boolean;
-  /** Nobody is known to need it, and it is not known that nobody does: it stays. */
-  readonly kept: boolean;
   /** The pods that it stands for. */
   readonly pods: readonly string[];
 }
 
-export interface FootprintExplanation {
-  /** `cluster/atelet`. */
-  readonly footprint: string;
+/** What a node carries for a footprint. */
+export interface FootprintStanding {
   readonly phase: FootprintPhase;
   /** `ate.dev/atelet=true`: as it is where the agent is needed. */
   readonly label: string;
   /** What stands; absent for nothing. */
   readonly standing?: string;
-  /** Nobody needs the agent, which with `Eager` runs here all the same until the label says so. */
-  readonly lingers?: {
-    /** RFC 3339; absent: with the next write, or after a delay of which only a running Berth knows when it began. */
-    readonly until?: string;
-  };
+}
+
+export interface FootprintExplanation extends FootprintStanding {
+  /** `cluster/atelet`. */
+  readonly footprint: string;
   /** `undefined` while pods could not be read. In order of name. */
   readonly pods: readonly PodExplanationForFootprint[] | undefined;
   readonly claims: readonly ClaimExplanation[];
@@ -62,53 +55,46 @@ export interface FootprintExplanation {
   readonly agent?: { readonly daemonSet: string; readonly problem?: string };
 }
 
-/** Those that exclude the node as well. @param outcomes what the footprints said of it. */
+export interface ExplanationAround {
+  readonly sight: FootprintSight;
+  readonly installation: string;
+  /** What the footprints said of the node. */
+  readonly outcomes: readonly RuleOutcome[];
+}
+
+/** Those that exclude the node as well. */
 export function explainFootprints(
   node: Node,
   { footprints }: Pick<Footprints, "footprints">,
-  around: {
-    readonly sight: FootprintSight;
-    readonly installation: string;
-    readonly outcomes: readonly RuleOutcome[];
-  },
+  { sight, installation, outcomes }: ExplanationAround,
 ): readonly FootprintExplanation[] {
-  return footprints.map((footprint) => explainOne(node, footprint, around));
+  const owned = ownedMarks(recordOf(node), installation);
+  return footprints.map((footprint) => {
+    const { rule, claims, agent } = footprint;
+    const uses = podUses(footprint, { node, owned }, sight);
+    const pods = uses?.map(toPodExplanation).sort((a, b) => (a.pod < b.pod ? -1 : 1));
+    return {
+      footprint: rule,
+      ...standingOf(footprint, node, outcomes),
+      pods,
+      claims: claims === undefined ? [] : claimsOf(node, claims.annotationPrefix, pods ?? []),
+      ...(agent && { agent: agentOn(node, { ...footprint, agent }, sight) }),
+    };
+  });
 }
 
-function explainOne(
+function standingOf(
+  { rule, label }: Footprint,
   node: Node,
-  footprint: Footprint,
-  { sight, installation, outcomes }: Parameters<typeof explainFootprints>[2],
-): FootprintExplanation {
-  const { rule, label, claims, agent } = footprint;
+  outcomes: readonly RuleOutcome[],
+): FootprintStanding {
   const outcome = outcomes.find((it) => it.rule === rule && it.phase !== "Foreign");
-  const owned = ownedMarks(recordOf(node), installation);
-  const uses = podUses(footprint, { node, owned }, sight);
-  const pods = uses?.map(toPodExplanation).sort((a, b) => (a.pod < b.pod ? -1 : 1));
   const standing = standingValue(node, labelId(label.key));
   return {
-    footprint: rule,
     phase: (outcome?.phase ?? "Unknown") as FootprintPhase,
     label: `${label.key}=${label.value}`,
     ...(standing !== undefined && { standing }),
-    ...(outcome?.phase === "Idle" && lingering(node, footprint, standing)),
-    pods,
-    claims: claims === undefined ? [] : claimsOf(node, claims.annotationPrefix, pods),
-    ...(agent && { agent: agentOn(node, { ...footprint, agent }, sight) }),
   };
-}
-
-function lingering(
-  node: Node,
-  footprint: Footprint,
-  standing: string | undefined,
-): Pick<FootprintExplanation, "lingers"> {
-  if (footprint.placement === "Lazy" || standing === IDLE_VALUE) return {};
-  const from = idleFrom(node, footprint);
-  // Of a node that is new; a label that stands for a need that is over goes by a clock of the running Berth.
-  if (standing !== undefined || footprint.releaseDelayMs === 0 || !Number.isFinite(from))
-    return { lingers: {} };
-  return { lingers: { until: new Date(from).toISOString() } };
 }
 
 function toPodExplanation({ pod, is, group, why }: PodUse): PodExplanationForFootprint {
@@ -120,31 +106,19 @@ function toPodExplanation({ pod, is, group, why }: PodUse): PodExplanationForFoo
 function claimsOf(
   { metadata }: Node,
   prefix: string,
-  pods: readonly PodExplanationForFootprint[] | undefined,
+  pods: readonly PodExplanationForFootprint[],
 ): readonly ClaimExplanation[] {
   const { annotations = {} } = metadata ?? {};
-  const isOpen = pods === undefined || pods.some(isOfAny);
-  const byKey = new Map<string, { group: string; pods: string[] }>();
-  for (const key of Object.keys(annotations))
-    if (key.startsWith(prefix)) byKey.set(key, { group: key.slice(prefix.length), pods: [] });
-  for (const { pod, is, group } of pods ?? []) {
+  const standing = Object.keys(annotations).filter((key) => key.startsWith(prefix));
+  const byKey = new Map<string, string[]>(standing.map((key) => [key, []]));
+  for (const { pod, is, group } of pods) {
     if ((is !== "Counts" && is !== "Ownerless") || group === undefined) continue;
     const key = claimKey(prefix, group);
-    const claim = byKey.get(key) ?? { group, pods: [] };
-    claim.group = group;
-    claim.pods.push(pod);
-    byKey.set(key, claim);
+    byKey.set(key, [...(byKey.get(key) ?? []), pod]);
   }
-  const claims = [...byKey].map(([key, { group, pods: by }]): ClaimExplanation => {
-    const stands = Object.hasOwn(annotations, key);
-    return { key, group, stands, kept: isOpen && by.length === 0, pods: by };
-  });
-  return claims.sort((a, b) => (a.key < b.key ? -1 : 1));
-}
-
-/** Without its owner it is not known whose it was. */
-function isOfAny({ is, group }: PodExplanationForFootprint): boolean {
-  return is === "Unknown" || (is === "Ownerless" && group === undefined);
+  return [...byKey]
+    .map(([key, by]) => ({ key, stands: Object.hasOwn(annotations, key), pods: by }))
+    .sort((a, b) => (a.key < b.key ? -1 : 1));
 }
 
 function agentOn(
@@ -153,15 +127,9 @@ function agentOn(
   sight: FootprintSight,
 ): NonNullable<FootprintExplanation["agent"]> {
   const { namespace, name } = footprint.agent;
-  const daemonSet = sight.daemonSet(namespace, name);
-  const problem =
-    daemonSet === undefined || !isAgentChecked(footprint)
-      ? undefined
-      : agentProblemOn(footprint, daemonSet, node);
-  return {
-    daemonSet: `${namespace}/${name}`,
-    ...(problem !== undefined && { problem: problem.message }),
-  };
+  const daemonSet = isAgentChecked(footprint) ? sight.daemonSet(namespace, name) : undefined;
+  const problem = daemonSet === undefined ? undefined : agentProblemOn(footprint, daemonSet, node);
+  return { daemonSet: `${namespace}/${name}`, ...(problem && { problem: problem.message }) };
 }
 
 /** What one pod means for one footprint. */
@@ -173,68 +141,45 @@ export interface FootprintOfPod {
   readonly group?: string;
   readonly why?: string;
   /** Absent while it has no node, or its node is not there. */
-  readonly node?: {
-    readonly name: string;
-    readonly phase: FootprintPhase;
-    readonly label: string;
-    /** What stands; absent for nothing. */
-    readonly standing?: string;
-  };
+  readonly node?: FootprintStanding & { readonly name: string };
 }
 
-export interface PodAround {
-  /** `undefined`: it has none, or that is not there. */
-  readonly node: Node | undefined;
-  readonly sight: FootprintSight;
-  readonly installation: string;
-  readonly outcomes: readonly RuleOutcome[];
-}
-
-/** @param around with what the footprints said of its node. */
+/** @param around with what the footprints said of its node; `undefined`: it has none, or that is not there. */
 export function explainPodFootprints(
   pod: Pod,
   { footprints }: Pick<Footprints, "footprints">,
-  around: PodAround,
+  { node, sight, installation, outcomes }: ExplanationAround & { readonly node: Node | undefined },
 ): readonly FootprintOfPod[] {
-  const { node, sight, installation } = around;
   const owned = ownedMarks(node === undefined ? { state: "absent" } : recordOf(node), installation);
   const { uid } = pod.metadata ?? {};
-  // What stands for other pods does not stand for this one.
-  const beside = (footprint: Footprint): readonly Pod[] =>
-    (sight.pods(footprint, node?.metadata?.name ?? "") ?? []).filter(({ metadata }) => metadata?.uid !== uid);
   return footprints.map((footprint): FootprintOfPod => {
-    const together: FootprintSight = { ...sight, pods: () => [pod, ...beside(footprint)] };
-    const uses = podUses(footprint, { node: node ?? {}, owned }, together) ?? [];
-    const use = uses.find((one) => one.pod === pod);
-    const said = use === undefined ? { is: "Ignored" as const, why: whyIgnored(pod, footprint, sight) } : use;
-    const { is, why } = said;
-    const group = "group" in said ? said.group : undefined;
-    const its = node && explainOne(node, footprint, { ...around, sight });
+    // What stands for other pods does not stand for this one.
+    const beside = (sight.pods(footprint, node?.metadata?.name ?? "") ?? []).filter(
+      ({ metadata }) => metadata?.uid !== uid,
+    );
+    const together: FootprintSight = { ...sight, pods: () => [pod, ...beside] };
+    const use = podUses(footprint, { node: node ?? {}, owned }, together)?.find((one) => one.pod === pod);
+    const { is, group, why } = use ?? { is: "Ignored" as const, why: whyIgnored(pod, footprint, sight) };
     return {
       footprint: footprint.rule,
       is,
       ...(group && { group }),
       ...(why !== undefined && { why }),
-      ...(its && {
-        node: {
-          name: node.metadata?.name ?? "",
-          phase: its.phase,
-          label: its.label,
-          ...(its.standing !== undefined && { standing: its.standing }),
-        },
+      ...(node && {
+        node: { name: node.metadata?.name ?? "", ...standingOf(footprint, node, outcomes) },
       }),
     };
   });
 }
 
 function whyIgnored(pod: Pod, footprint: Footprint, sight: FootprintSight): string {
+  if (podNeeds(pod, footprint, sight) !== "no") {
+    const { grouping } = footprint;
+    return grouping.by === "PodLabel"
+      ? `it does not have the label ${grouping.label}, by which pods are grouped`
+      : "it is of no group";
+  }
   const { deletionTimestamp: _, ...metadata } = pod.metadata ?? {};
   const alive: Pod = { ...pod, metadata, status: { phase: "Running" } };
-  const needs = podNeeds(alive, footprint, sight);
-  if (needs === "no") return "no workload takes it";
-  if (podNeeds(pod, footprint, sight) === "no") return "it is finished, or ends";
-  const { grouping } = footprint;
-  return grouping.by === "PodLabel" && groupOf(pod, footprint, sight).is === "none"
-    ? `it does not have the label ${grouping.label}, by which pods are grouped`
-    : "it is of no group";
+  return podNeeds(alive, footprint, sight) === "no" ? "no workload takes it" : "it is finished, or ends";
 }

@@ -56,8 +56,8 @@ export interface HoldParts {
   readonly components: readonly Component[];
 }
 
-/** Pods of one owner come and go together. Milliseconds. */
-const OWNER_COALESCE_MS = 20;
+/** Pods of one owner come and go together, and each look reads them all. Milliseconds. */
+const OWNER_COALESCE_MS = 1000;
 
 export function createHoldParts(options: HoldPartsOptions): HoldParts {
   const { client, cluster, nodes, events, onChange, watches: seen, ...common } = options;
@@ -90,16 +90,7 @@ export function createHoldParts(options: HoldPartsOptions): HoldParts {
     queue: { coalesceMs: OWNER_COALESCE_MS },
     toText: toOwnerText,
   });
-  const lostNodes = followLostNodes(
-    nodes,
-    (name) => {
-      // Of other owners that are being deleted nothing has changed.
-      for (const footprint of watches.footprints)
-        for (const pod of sight.pods(footprint, name) ?? [])
-          watches.podChanged({ type: "updated", old: pod, object: pod });
-    },
-    gone,
-  );
+  const lostNodes = followLostNodes(nodes, () => watches.lookAgain(), gone);
   const problem = ({ hold }: Footprint): string | undefined => {
     if (hold === undefined) return undefined;
     const resources = [hold.resource, ...hold.ownedResources].map(resourceName);

@@ -21,10 +21,10 @@ const deleted = (object: Node): Change<Node> => ({ type: "deleted", object });
 
 /** What it tells of these changes. */
 async function told(
-  follow: (nodes: Subscribable<Node>, tell: (node?: string) => void) => Component,
+  follow: (nodes: Subscribable<Node>, tell: () => void) => Component,
   changes: readonly Change<Node>[],
-): Promise<readonly (string | undefined)[]> {
-  const said: (string | undefined)[] = [];
+): Promise<number> {
+  let said = 0;
   const handlers = new Set<Parameters<Subscribable<Node>["subscribe"]>[0]>();
   const nodes: Subscribable<Node> = {
     subscribe(handler) {
@@ -33,7 +33,7 @@ async function told(
     },
   };
   const stop = new AbortController();
-  const { ended } = await follow(nodes, (name) => said.push(name)).start(stop.signal);
+  const { ended } = await follow(nodes, () => void said++).start(stop.signal);
   expect(handlers.size).toBe(1);
   for (const change of changes) for (const handler of handlers) handler.onChange(change);
   stop.abort();
@@ -54,7 +54,7 @@ describe("nodes of which pods may have been lost", () => {
     ["not one that is only not ready", updated(node, unready), false],
     ["not one with other taints", updated(node, tainted), false],
   ])("are told: %s", async (_, change, isTold) => {
-    expect(await told(followLostNodes, [change])).toEqual(isTold ? ["n"] : []);
+    expect(await told(followLostNodes, [change])).toBe(isTold ? 1 : 0);
   });
 });
 
@@ -66,6 +66,6 @@ describe("nodes on which an agent may be able to run now, or no longer", () => {
     ["one with other taints", updated(node, tainted), true],
     ["not one that has fallen silent, without a taint for it yet", updated(node, silent), false],
   ])("are told of: %s", async (_, change, isTold) => {
-    expect(await told(followTaints, [change])).toHaveLength(isTold ? 1 : 0);
+    expect(await told(followTaints, [change])).toBe(isTold ? 1 : 0);
   });
 });

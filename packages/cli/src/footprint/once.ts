@@ -29,8 +29,8 @@ import {
   formatPodFootprints,
 } from "../output/footprints.ts";
 import { footprintClean } from "./cleanup.ts";
-import { findFootprintEffects } from "./effects.ts";
 import { explainFootprints, explainPodFootprints } from "./explanation.ts";
+import { findFootprintEffects } from "./owners.ts";
 
 export const footprintOnce: NodeOnce<Footprints> = {
   ...footprintClean,

@@ -1,8 +1,8 @@
 /** The owners that footprints hold, as a command sees them. */
-
 import { eachObject, type OneShotRun } from "@berth/host";
 import { type KubeObject, nameOfResource, type Resource } from "@berth/kube";
-import { type Footprints, type OwnerHold, resourceName, resourceOf } from "@berth/placement";
+import { type Footprint, type Footprints, type OwnerHold, resourceName, resourceOf } from "@berth/placement";
+import { addFinalizer } from "@berth/runtime";
 
 /** An owner, with how it is called and reached. */
 export interface ListedOwner {
@@ -12,45 +12,53 @@ export interface ListedOwner {
   readonly text: string;
 }
 
-/** A hold, however many footprints and versions ask for it. */
-export interface DistinctHold extends OwnerHold {
-  /** Of its resource, each once: not all of them need be served. */
-  readonly versions: readonly string[];
-}
-
-/** Each finalizer on each resource once: versions of one resource are the same objects. */
-export function distinctHolds({ footprints }: Pick<Footprints, "footprints">): readonly DistinctHold[] {
-  const holds = new Map<string, DistinctHold>();
-  for (const { hold } of footprints) {
-    if (hold === undefined) continue;
-    const { resource, finalizer } = hold;
-    const key = `${resourceName(resource)} ${finalizer}`;
-    const versions = new Set(holds.get(key)?.versions).add(resource.version);
-    holds.set(key, { ...hold, versions: [...versions] });
-  }
-  return [...holds.values()];
-}
-
-/** Their metadata, by the first version that can be read. @param consequence as of `Listing`. */
+/** Their metadata. @param consequence as of `Listing`. */
 export async function eachOwner(
-  { resource: named, versions }: Pick<DistinctHold, "resource" | "versions">,
+  { resource: named }: Pick<OwnerHold, "resource">,
   run: Pick<OneShotRun, "client" | "leftOut" | "signal">,
   take: (owner: ListedOwner) => void,
   consequence?: string,
 ): Promise<void> {
-  for (const version of versions) {
-    const of = { ...named, version };
-    const listing = {
-      resource: resourceOf(of),
-      metadataOnly: true,
-      ...(consequence !== undefined && { consequence }),
+  const listing = {
+    resource: resourceOf(named),
+    metadataOnly: true,
+    ...(consequence !== undefined && { consequence }),
+  };
+  await eachObject(listing, run, (object) => {
+    const { namespace = "", name = "" } = object.metadata ?? {};
+    const resource = resourceOf(named, namespace !== "");
+    const path = namespace === "" ? name : `${namespace}/${name}`;
+    take({ object, resource, text: `${nameOfResource(resource)} ${path}` });
+  });
+}
+
+/** Each finalizer on each resource once: a hold is the same, however many footprints ask for it. */
+export function distinctHolds(footprints: readonly Footprint[]): readonly OwnerHold[] {
+  const holds = footprints.flatMap(({ hold }) => hold ?? []);
+  return [
+    ...new Map(holds.map((hold) => [`${resourceName(hold.resource)} ${hold.finalizer}`, hold])).values(),
+  ];
+}
+
+/** What footprints would write beside nodes. */
+export interface FootprintEffects {
+  /** Owners that would get a finalizer, in the order of the server. */
+  readonly owners: readonly { readonly owner: string; readonly finalizer: string }[];
+}
+
+/** For `plan`. What may not be read is said, and left out. */
+export async function findFootprintEffects(
+  { footprints }: Pick<Footprints, "footprints">,
+  run: OneShotRun,
+): Promise<FootprintEffects> {
+  const owners: { owner: string; finalizer: string }[] = [];
+  for (const hold of distinctHolds(footprints)) {
+    const { finalizer } = hold;
+    const consequence = `which of them would get the finalizer ${finalizer} is unknown`;
+    const add = ({ object, text }: ListedOwner): void => {
+      if (addFinalizer(object, finalizer) !== undefined) owners.push({ owner: text, finalizer });
     };
-    const isRead = await eachObject(listing, run, (object) => {
-      const { namespace = "", name = "" } = object.metadata ?? {};
-      const resource = resourceOf(of, namespace !== "");
-      const path = namespace === "" ? name : `${namespace}/${name}`;
-      take({ object, resource, text: `${nameOfResource(resource)} ${path}` });
-    });
-    if (isRead) return;
+    await eachOwner(hold, run, add, consequence);
   }
+  return { owners };
 }

@@ -173,16 +173,9 @@ describe("a footprint of the cluster", () => {
     await eventually(async () =>
       expect(await statusOf()).toMatchObject({ nodes: { agentReady: 0, agentUnschedulable: 0 } }),
     );
-    const { metadata } = await client.get(daemonSets, of);
-    const pod = aPod("agent-1").on("node-1").labelled({ app: "agent" }).ofDaemonSet("agent", metadata?.uid);
-    await client.create(pods, pod.build(), { namespace: "default" });
-    const { status } = pod.ready().build();
-    await client.patch(
-      pods,
-      { namespace: "default", name: "agent-1" },
-      { type: "merge", body: { status } },
-      { subresource: "status" },
-    );
+    const scheduled = { currentNumberScheduled: 1, desiredNumberScheduled: 1, numberMisscheduled: 0 };
+    const body = { status: { ...scheduled, numberReady: 1 } };
+    await client.patch(daemonSets, of, { type: "merge", body }, { subresource: "status" });
     await eventually(async () => expect((await statusOf()).nodes?.agentReady).toBe(1));
   });
 

@@ -1,20 +1,23 @@
 /** The parts of a running Berth that have to do with node footprints, put together. */
-
-import type { Fault } from "@berth/host";
-import { FaultReport } from "@berth/host";
+import { type Fault, FaultReport } from "@berth/host";
 import type { Node } from "@berth/kube";
 import {
   bindFootprints,
   createFootprintMetrics,
   createFootprintSight,
   type DaemonSetWatch,
+  FirstPass,
   FOOTPRINT,
   type Footprint,
+  type FootprintCounts,
   type FootprintJudgement,
+  type FootprintProgress,
   type Footprints,
+  FootprintTally,
   type NodeFootprint,
   nodeFootprints,
   reasons,
+  SETTLING_MS,
 } from "@berth/placement";
 import {
   type Clock,
@@ -31,10 +34,8 @@ import type { WebhookOwner } from "../webhook-server.ts";
 import type { Wired } from "../wired.ts";
 import { footprintWebhooks } from "./admission.ts";
 import { createAgentParts } from "./agent-parts.ts";
-import { createNodeCounts } from "./counts.ts";
 import { createFootprintHub } from "./footprints.ts";
 import { createHoldParts } from "./hold-parts.ts";
-import { createFootprintProgresses } from "./progress.ts";
 import { createFootprintReports } from "./reports.ts";
 
 export interface FootprintSurroundings {
@@ -68,8 +69,8 @@ export interface FootprintParts extends Wired {
 }
 
 /**
- * What is decided over all nodes, of owners and of DaemonSets are parts of their own. Each gets the
- * footprints as they change, and says when there is something to report.
+ * What is decided of owners and of DaemonSets are parts of their own. Each gets the footprints as they change, and says when
+ * there is something to report.
  */
 export function createFootprintParts(around: FootprintSurroundings): FootprintParts {
   const { client, cluster, nodes, daemonSets, events, clock, log, metrics, admission, recheckAll } = around;
@@ -78,14 +79,15 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
   const onChange = (rule?: string): void => (rule === undefined ? reports.askAll() : reports.askRule(rule));
   let files: readonly { readonly name: string }[] = [];
 
-  const counts = createNodeCounts({
-    nodes,
-    clock,
-    onChange(rule) {
-      onChange(rule);
-      agents.ask();
-    },
-  });
+  const onCounts = (rule?: string): void => {
+    onChange(rule);
+    agents.ask();
+  };
+  const tally = new FootprintTally({ onChange: onCounts, monotonic: () => clock.monotonic() });
+  // Each node has to be looked at by the footprints in force before anything is said of all.
+  const beginPass = (): FirstPass => new FirstPass({ nodes, onDone: () => onCounts() });
+  let pass = beginPass();
+  const counts = (rule: string): FootprintCounts | undefined => (pass.done ? tally.counts(rule) : undefined);
   const watches = createFootprintSight({
     ...common,
     daemonSets,
@@ -96,29 +98,37 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
     },
     onPod: (change) => holds.watches.podChanged(change),
     onOwners: (pod) => holds.watches.ownersKnown(pod),
-    onNamespace: (namespace) => holds.watches.lookAgain(namespace),
+    onNamespace: () => holds.watches.lookAgain(),
   });
   const { sight } = watches;
   const holds = createHoldParts({ ...common, nodes, watches, events, onChange });
-  const agents = createAgentParts({
-    ...common,
-    nodes,
-    daemonSets,
-    counts,
-    events,
-    onChange,
-    onAsked: recheckAll,
-  });
-  const progresses = createFootprintProgresses({ inForce, counts, watches, holds, admission, agents });
+  const agents = createAgentParts({ ...common, nodes, daemonSets, tally, counts, events, onChange });
+  const problemsOf = (footprint: Footprint): readonly string[] =>
+    [watches.whyUnread(footprint), holds.problem(footprint), agents.problem(footprint)].filter(
+      (problem) => problem !== undefined,
+    );
+  const progressOf = (rule: string): FootprintProgress | undefined => {
+    const footprint = inForce().find((it) => it.rule === rule);
+    if (footprint === undefined) return undefined;
+    return {
+      footprint,
+      counts: counts(rule),
+      unknownMs: tally.unknownMs(rule),
+      unread: watches.whyUnread(footprint),
+      ...agents.progress(footprint),
+      ...holds.progress(footprint),
+      wait: footprint.wait && admission(),
+    };
+  };
 
   const footprintMetrics = createFootprintMetrics(metrics);
-  footprintMetrics.counts(() => counts.tally.total);
-  footprintMetrics.hindered(() => progresses.hindered);
+  footprintMetrics.counts(() => tally.total);
+  footprintMetrics.hindered(() => inForce().filter((it) => problemsOf(it).length > 0).length);
   const faults = new FaultReport(around.onFault);
   const hub = createFootprintHub((footprints) => {
     faults.report("footprints", hub.configFaults());
     footprintMetrics.taken(footprints.footprints.length, footprints.faults.length);
-    counts.begin();
+    pass = beginPass();
     const holding = holds.want(footprints);
     watches.want([...new Set([...footprints.footprints, ...holding])]);
     agents.want(footprints);
@@ -126,7 +136,7 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
     around.onChange();
     recheckAll();
     // Without nodes nothing is decided, and all of them have been looked at.
-    counts.check();
+    pass.check();
   });
   const reports = createFootprintReports({
     ...common,
@@ -134,14 +144,19 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
     objects: around.footprints,
     judge: (name, version) => hub.judgementOf(name, version),
     judgeFile: (name) => judgeFile(name, hub.inForce),
-    progressOf: (rule) => progresses.of(rule),
+    progressOf,
     files: () => files.map(({ name }) => name),
     inForce,
-    hindrances: (footprint) => progresses.hindrances(footprint),
+    hindrances: (footprint) =>
+      JSON.stringify([
+        problemsOf(footprint),
+        tally.unknownMs(footprint.rule) >= SETTLING_MS,
+        holds.progress(footprint).owners,
+      ]),
   });
 
   daemonSets.subscribe({
-    onChange: () => agents.daemonSetsChanged(),
+    onChange: () => onCounts(),
     onVersion: ({ object }) => agents.daemonSetChanged(keyOf(cluster, object)),
   });
   const follower = around.follow({
@@ -151,7 +166,7 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
     whenAway: "keep",
     onDocuments: (read) => hub.setCluster(read),
     onUnreadable: () => hub.settle(),
-    onNodes: () => counts.check(),
+    onNodes: () => pass.check(),
     onLook: () => reports.look(),
   });
   const capability = bindFootprints({ footprints: () => hub.inForce, sight });
@@ -159,9 +174,13 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
     capability,
     footprints: () => hub.inForce,
     observer: {
-      ...counts.observer,
+      decided(name, outcome) {
+        tally.decided(name, outcome);
+        pass.decided(name);
+      },
       gone(name) {
-        counts.observer.gone(name);
+        tally.gone(name);
+        pass.gone(name);
         capability.gone(name);
       },
     },
@@ -172,8 +191,8 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
       hub.setConfig(read);
     },
     components: {
-      // Pods, what they are decided by, and those of the agents are read while a footprint is in force.
-      caches: [...watches.components, agents.watch],
+      // Pods, and what they are decided by, are read while a footprint is in force.
+      caches: watches.components,
       everywhere: [follower],
       elected: [...holds.components, ...agents.components, ...reports.controllers],
     },

@@ -3,13 +3,14 @@
 import { ConditionLog, createKeySource } from "@berth/host";
 import type { KubeClient } from "@berth/kube";
 import {
-  createFootprintStatusReconciler,
+  createStatusReconciler,
   decideFootprintStatus,
   documentName,
+  type EventSink,
   type Footprint,
   type FootprintJudgement,
   type FootprintProgress,
-  type FootprintStatusOptions,
+  type FootprintStatusPatch,
   isGoodFootprintCondition,
   type NodeFootprint,
   nodeFootprints,
@@ -43,7 +44,7 @@ export interface FootprintReportsOptions {
   readonly inForce: () => readonly Footprint[];
   /** What else than counts has come to be said of it. */
   readonly hindrances: (footprint: Footprint) => string;
-  readonly events: NonNullable<FootprintStatusOptions["events"]>;
+  readonly events: EventSink;
   readonly metrics: MetricsRegistry;
   readonly log: Logger;
   readonly clock: Clock;
@@ -68,7 +69,23 @@ export function createFootprintReports(options: FootprintReportsOptions): Footpr
     ...options,
     name: "node-footprints",
     resource: nodeFootprints,
-    reconcile: (parts) => createFootprintStatusReconciler({ ...parts, objects, progressOf, events, clock }),
+    reconcile: ({ patchStatus, judgementOf }) =>
+      createStatusReconciler<NodeFootprint, FootprintStatusPatch>({
+        resource: nodeFootprints,
+        objects,
+        patchStatus,
+        action: "KeepFootprint",
+        noun: "node footprint",
+        isGood: isGoodFootprintCondition,
+        events,
+        decide: (object, name) =>
+          decideFootprintStatus({
+            object,
+            judgement: judgementOf(name),
+            progress: progressOf(`cluster/${name}`),
+            now: clock.now(),
+          }),
+      }),
   });
   const said = new ConditionLog({ noun: "footprint", isGood: isGoodFootprintCondition, log });
   const keyNamed = (name: string): ObjectKey => keyOf(cluster, { metadata: { name } });

@@ -1,8 +1,8 @@
 import { styleFor } from "@berth/host";
 import type { AgentForecast, FootprintChanges } from "@berth/placement";
 import { describe, expect, it } from "vitest";
-import type { FootprintEffects } from "../footprint/effects.ts";
 import type { FootprintExplanation } from "../footprint/explanation.ts";
+import type { FootprintEffects } from "../footprint/owners.ts";
 import {
   formatFootprint,
   formatFootprintEffects,
@@ -17,7 +17,6 @@ const settled: FootprintChanges = {
   footprint: "cluster/atelet",
   goesOn: false,
   label: "ate.dev/atelet=true",
-  placement: "Lazy",
   nodes: 48,
   needed: 1,
   unknown: 0,
@@ -29,8 +28,7 @@ const agent: AgentForecast = {
   follows: true,
   problems: [],
   unserved: [],
-  requests: { cpu: "100m", memory: "128Mi" },
-  saved: { nodes: 47, names: named(47), requests: { cpu: "4700m", memory: "6016Mi" } },
+  saved: named(47),
 };
 const planned = (part: Partial<FootprintChanges> = {}): readonly string[] =>
   formatFootprintPlan([{ ...settled, ...part }], style)
@@ -51,12 +49,10 @@ describe("the plan of a footprint", () => {
     );
   });
 
-  it("speaks of the label, which alone is certain, and of the agent where the label keeps it away", () => {
+  it("speaks of the label, which alone is certain", () => {
     const changes = { gain: ["n1"], lose: ["n2"] };
     expect(planned(changes)[0]).toContain("; the label would come to 1 (n1) and would leave 1 (n2).");
     expect(planned({ lose: ["n2"] })[0]).toContain("; the label would leave 1 (n2).");
-    const eager = { ...changes, placement: "Eager", agent: { ...agent, follows: true } } as const;
-    expect(planned(eager)[0]).toContain("; the agent would come to 1 (n1) and would leave 1 (n2).");
   });
 
   it("says that a document has a fault and its footprint goes on", () => {
@@ -64,13 +60,13 @@ describe("the plan of a footprint", () => {
   });
 
   it("says on which nodes the pods of a DaemonSet would end that is made to ask for the label", () => {
-    const selector = { asks: "ate.dev/atelet=true", ends: ["n1", "n2"], rolled: 3 };
-    const saved = { nodes: 0, names: [], requests: {} };
+    const selector = { ends: ["n1", "n2"] };
+    const saved: AgentForecast["saved"] = [];
     const line = "  DaemonSet ate-system/atelet would be made to ask for ate.dev/atelet=true";
     expect(planned({ agent: { ...agent, saved, selector } })[1]).toBe(
-      `${line}: its pods on 2 nodes (n1, n2) would end at once, those on 3 nodes would be rolled out`,
+      `${line}: its pods on 2 nodes (n1, n2) would end at once`,
     );
-    const none = { ...selector, ends: [], rolled: 0 };
+    const none = { ends: [] };
     expect(planned({ agent: { ...agent, saved, selector: none } })[1]).toBe(line);
     const waits = "it is not known of 1 node whether it is needed there";
     expect(planned({ agent: { ...agent, saved, selector: { ...selector, waits } } })[1]).toBe(
@@ -85,15 +81,14 @@ describe("the plan of a footprint", () => {
   });
 
   it("counts what is saved, and what would be once the agent follows the label", () => {
-    const saved =
-      "its pod on 47 nodes (n0, n1, n2, n3, n4, …): 47 × cpu 100m, memory 128Mi = cpu 4700m, memory 6016Mi";
+    const saved = "its pod on 47 nodes (n0, n1, n2, n3, n4, …)";
     expect(planned({ agent })[1]).toBe(`  ate-system/atelet saves ${saved}`);
     expect(planned({ agent: { ...agent, follows: false } })[1]).toBe(
       `  ate-system/atelet would save, once it follows the label, ${saved}`,
     );
-    const one = { ...agent, requests: {}, saved: { nodes: 1, names: ["n1"], requests: {} } };
+    const one = { ...agent, saved: ["n1"] };
     expect(planned({ agent: one })[1]).toBe("  ate-system/atelet saves its pod on 1 node (n1)");
-    expect(planned({ agent: { ...agent, saved: { nodes: 0, names: [], requests: {} } } })).toHaveLength(1);
+    expect(planned({ agent: { ...agent, saved: [] } })).toHaveLength(1);
   });
 
   it("says what is wrong with the agent, and of the first 20 nodes why it cannot run there", () => {
@@ -104,7 +99,7 @@ describe("the plan of a footprint", () => {
     }));
     const problems = [{ reason: "AgentPriority" as const, message: "it has none" }];
     const lines = planned({
-      agent: { ...agent, saved: { nodes: 0, names: [], requests: {} }, problems, unserved },
+      agent: { ...agent, saved: [], problems, unserved },
     });
     expect(lines.slice(1, 4)).toEqual([
       "  AgentPriority: it has none",
@@ -158,13 +153,6 @@ describe("a footprint on one node", () => {
     expect(explained({ standing: "" })[2]).toBe('  label | ate.dev/atelet=true: stands as ""');
   });
 
-  it("tells of an agent that nobody needs and that is there all the same", () => {
-    expect(explained({ lingers: {} })[3]).toBe('  agent stays | it runs here until the label is "false"');
-    expect(explained({ lingers: { until: "2026-01-01T00:30:00Z" } })[3]).toBe(
-      '  agent stays | it runs here until the label is "false", from 2026-01-01T00:30:00Z',
-    );
-  });
-
   it("tells of each pod what it means, and that they could not be read", () => {
     const pods: FootprintExplanation["pods"] = [
       { pod: "a/counts", is: "Counts", group: "A" },
@@ -193,21 +181,19 @@ describe("a footprint on one node", () => {
     expect(lines.slice(3, -1)).toHaveLength(20);
     expect(lines.at(-1)).toBe("  pods | and 2 more");
     const by = named(6);
-    expect(explained({ claims: [{ key: "c.A", group: "A", stands: true, kept: false, pods: by }] })[3]).toBe(
+    expect(explained({ claims: [{ key: "c.A", stands: true, pods: by }] })[3]).toBe(
       "  claim c.A | by n0, n1, n2, n3, n4, …",
     );
   });
 
   it("says of a claim whether it is written, and that nobody is behind it", () => {
     const claims = [
-      { key: "c.A", group: "A", stands: false, kept: false, pods: ["a/one"] },
-      { key: "c.B", group: "B", stands: true, kept: false, pods: [] },
-      { key: "c.C", group: "C", stands: true, kept: true, pods: [] },
+      { key: "c.A", stands: false, pods: ["a/one"] },
+      { key: "c.B", stands: true, pods: [] },
     ];
     expect(explained({ claims }).slice(3)).toEqual([
       "  claim c.A | by a/one, not written yet",
-      "  claim c.B | by nobody",
-      "  claim c.C | by nobody that is known, and kept",
+      "  claim c.B | by nobody that is known",
     ]);
   });
 

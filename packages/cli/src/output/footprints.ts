@@ -9,20 +9,17 @@ import {
   MOST_LISTED,
   type Style,
 } from "@berth/host";
-import { type FootprintChanges, IDLE_VALUE, type Requests } from "@berth/placement";
-import type { FootprintEffects } from "../footprint/effects.ts";
+import type { FootprintChanges } from "@berth/placement";
 import type { FootprintExplanation, FootprintOfPod } from "../footprint/explanation.ts";
+import type { FootprintEffects } from "../footprint/owners.ts";
 
 /** What `plan` says of objects beside nodes that would be written. Empty when there are none. */
 export function formatFootprintEffects({ owners }: FootprintEffects): string {
-  return listed(owners, "owners", (it) => `${it.owner}: the finalizer ${it.finalizer} would be put on`)
-    .map((line) => `${line}\n`)
-    .join("");
-}
-
-function listed<T>(all: readonly T[], noun: string, format: (one: T) => string): readonly string[] {
-  const more = all.length - MOST_LISTED;
-  return [...all.slice(0, MOST_LISTED).map(format), ...(more > 0 ? [`and ${more} more ${noun}`] : [])];
+  const more = owners.length - MOST_LISTED;
+  const lines = owners
+    .slice(0, MOST_LISTED)
+    .map((it) => `${it.owner}: the finalizer ${it.finalizer} would be put on\n`);
+  return [...lines, ...(more > 0 ? [`and ${more} more owners\n`] : [])].join("");
 }
 
 /** What `plan` says below the nodes. */
@@ -39,14 +36,12 @@ export function formatFootprintPlan(footprints: readonly FootprintChanges[], sty
 }
 
 function changesLine(it: FootprintChanges): string {
-  const { footprint, nodes, needed, unknown, gain, lose, delayMs, agent, placement } = it;
-  // One that is eager is kept away by its label; the other comes with it, once its DaemonSet asks and where it can run.
-  const moving = placement === "Eager" && agent?.follows !== false ? "the agent" : "the label";
+  const { footprint, nodes, needed, unknown, gain, lose, delayMs } = it;
   const changes = [
-    ...(gain.length > 0 ? [`${moving} would come to ${countedNames(gain)}`] : []),
+    ...(gain.length > 0 ? [`the label would come to ${countedNames(gain)}`] : []),
     ...(lose.length > 0
       ? [
-          `${gain.length > 0 ? "" : `${moving} `}would leave ${countedNames(lose)}${delayMs === undefined ? "" : ` after ${formatAge(delayMs)}`}`,
+          `${gain.length > 0 ? "" : "the label "}would leave ${countedNames(lose)}${delayMs === undefined ? "" : ` after ${formatAge(delayMs)}`}`,
         ]
       : []),
   ];
@@ -56,34 +51,22 @@ function changesLine(it: FootprintChanges): string {
 }
 
 function agentLines({ agent }: FootprintChanges): readonly string[] {
-  if (agent === undefined || agent.saved.nodes === 0) return [];
-  const { nodes, names, requests } = agent.saved;
-  const each = requestText(agent.requests);
-  const all = requestText(requests);
-  const what = all === "" ? "" : `: ${nodes} × ${each} = ${all}`;
+  if (agent === undefined || agent.saved.length === 0) return [];
+  const { saved } = agent;
   const verb = agent.follows ? "saves" : "would save, once it follows the label,";
-  return [`  ${agent.daemonSet} ${verb} its pod on ${counted(nodes, "node")} (${firstOf(names)})${what}`];
+  return [`  ${agent.daemonSet} ${verb} its pod on ${counted(saved.length, "node")} (${firstOf(saved)})`];
 }
 
-function selectorLines({ agent }: FootprintChanges, style: Style): readonly string[] {
+function selectorLines({ label, agent }: FootprintChanges, style: Style): readonly string[] {
   if (agent?.selector === undefined) return [];
-  const { asks, waits, ends, rolled } = agent.selector;
+  const { waits, ends } = agent.selector;
   const id = `  DaemonSet ${agent.daemonSet}`;
-  if (waits !== undefined) return [`${id} is not made to ask for ${asks} yet: ${waits}`];
-  const pods = [
-    ...(ends.length > 0
-      ? [`its pods on ${counted(ends.length, "node")} (${firstOf(ends)}) would end at once`]
-      : []),
-    ...(rolled > 0 ? [`those on ${counted(rolled, "node")} would be rolled out`] : []),
-  ];
-  const what = [`would be made to ask for ${asks}`, pods.join(", ")].filter((it) => it !== "").join(": ");
-  return [style.warning(`${id} ${what}`)];
-}
-
-function requestText(requests: Requests): string {
-  return Object.entries(requests)
-    .map(([resource, amount]) => `${resource} ${amount}`)
-    .join(", ");
+  if (waits !== undefined) return [`${id} is not made to ask for ${label} yet: ${waits}`];
+  const what =
+    ends.length > 0
+      ? `: its pods on ${counted(ends.length, "node")} (${firstOf(ends)}) would end at once`
+      : "";
+  return [style.warning(`${id} would be made to ask for ${label}${what}`)];
 }
 
 function problemLines({ agent }: FootprintChanges, style: Style): readonly string[] {
@@ -110,17 +93,12 @@ export function formatFootprint(it: FootprintExplanation, style: Style): string 
     ["phase", PHASES[phase]],
     ["label", `${label}: ${standingText(standing)}`],
   ];
-  if (it.lingers !== undefined) {
-    const from = it.lingers.until === undefined ? "" : `, from ${it.lingers.until}`;
-    rows.push(["agent stays", `it runs here until the label is ${JSON.stringify(IDLE_VALUE)}${from}`]);
-  }
   if (pods === undefined) rows.push(["pods", "not known: they could not be read"]);
   for (const pod of (pods ?? []).slice(0, MOST_LISTED)) rows.push([`pod ${pod.pod}`, podText(pod)]);
   if (pods !== undefined && pods.length > MOST_LISTED)
     rows.push(["pods", `and ${pods.length - MOST_LISTED} more`]);
-  for (const { key, stands, kept, pods: by } of claims) {
-    const nobody = kept ? "nobody that is known, and kept" : "nobody";
-    const whose = by.length === 0 ? nobody : firstOf(by);
+  for (const { key, stands, pods: by } of claims) {
+    const whose = by.length === 0 ? "nobody that is known" : firstOf(by);
     rows.push([`claim ${key}`, `by ${whose}${stands ? "" : ", not written yet"}`]);
   }
   if (agent !== undefined)

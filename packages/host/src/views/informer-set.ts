@@ -34,6 +34,8 @@ export interface WantedInformer<T extends KubeObject> {
   readonly indexes?: Readonly<Record<string, IndexFunction<T>>>;
   /** See `InformerOptions.metadataOnly`. Default false. */
   readonly metadataOnly?: boolean;
+  /** See `InformerOptions.optional`. Default false. */
+  readonly optional?: boolean;
 }
 
 export interface InformerSetOptions<T extends KubeObject> {
@@ -172,7 +174,7 @@ class Member<T extends KubeObject> {
 
   constructor(wanted: WantedInformer<T>, options: InformerSetOptions<T>) {
     const { client, cluster, resource, clock, log, metrics } = options;
-    const { scope, project, indexes, metadataOnly = false } = wanted;
+    const { scope, project, indexes, metadataOnly = false, optional = false } = wanted;
     this.#wanted = wanted;
     this.#options = options;
     this.#since = clock.monotonic();
@@ -183,6 +185,7 @@ class Member<T extends KubeObject> {
       scope,
       project,
       metadataOnly,
+      optional,
       ...(indexes && { indexes }),
       clock,
       log: log.with({ namespace: scope.namespace, selector: scope.labelSelector }),

@@ -136,7 +136,6 @@ const MEANINGS = {
   ArchitecturePolicyInvalid: "The architecture policy has a fault and is not in force.",
   // What a footprint does.
   FootprintNeeded: "A pod on the node needs the agent of a footprint, so the node carries its marks.",
-  FootprintIdle: "No pod on the node needs the agent of a footprint, and its label says so.",
   FootprintUnknown:
     "It is not known yet which pods on the node need the agent of a footprint, so what stands stays.",
   FootprintOwnerless:
@@ -174,7 +173,6 @@ const MEANINGS = {
     "The DaemonSet of the agent does not ask for the footprint's label, so it runs where it is not needed.",
   AgentPriority:
     "The DaemonSet of the agent has no system priority class: it may find no room, and autoscalers leave none.",
-  AgentShared: "Two footprints want to manage the node selector of one DaemonSet, so it is left as it is.",
   AgentFollows: "The DaemonSet of the agent asks for the footprint's label from now on, which rolls it out.",
   // Faults of a folder of label rules.
   InvalidLabelKey: "The path of the file is not a valid label key; the file is no rule.",

@@ -5,7 +5,7 @@ export class BoundedMap<V> {
   readonly #mostBytes: number;
   #bytes = 0;
 
-  constructor(most: number, mostBytes: number) {
+  constructor(most: number, mostBytes: number = Number.POSITIVE_INFINITY) {
     this.#most = most;
     this.#mostBytes = mostBytes;
   }
@@ -28,7 +28,7 @@ export class BoundedMap<V> {
   }
 
   /** @param bytes what it takes, its key included. @returns whether others had to go. */
-  put(key: string, value: V, bytes: number): boolean {
+  put(key: string, value: V, bytes = 0): boolean {
     this.delete(key);
     this.#bytes += bytes;
     let isFuller = false;

@@ -3,7 +3,7 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { MarkId } from "../node/mark.ts";
 import { capabilityContract } from "../node/testing/capability-contract.ts";
-import { NEW_YEAR, planWith, settle } from "../node/testing/labels.ts";
+import { planWith, settle } from "../node/testing/labels.ts";
 import { editNode, makeNode } from "../node/testing/world.ts";
 import { bindFootprints, decideFootprints, footprintFields } from "./capability.ts";
 import type { NodeFootprintSpec } from "./document.ts";
@@ -13,7 +13,7 @@ import { makeAteom, makePod, sightOf } from "./testing/pods.ts";
 const SPECS: Specs = {
   atelet: { preset: "agent-substrate/pr-134" },
   logs: { preset: "log", workloads: [{ podSelector: { matchLabels: { log: "yes" } } }] },
-  gpu: { preset: "gpu", release: { delay: "0s" }, agent: { placement: "Eager" } },
+  gpu: { preset: "gpu", release: { delay: "0s" } },
 };
 const footprints = footprintsOf(SPECS);
 const [PREFIX, LABEL] = ["annotation/ate.dev/claim.", "label/ate.dev/atelet"];
@@ -52,7 +52,6 @@ const pods = tolds.map((all) => all.map(toPod));
 function decide(seen: readonly Pod[], node = makeNode()) {
   return decideFootprints({ node, owned: new Map() }, footprints, {
     sight: sightOf({ pods: seen }),
-    now: NEW_YEAR,
   }).decision;
 }
 

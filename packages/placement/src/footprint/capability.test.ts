@@ -195,7 +195,15 @@ describe("the cases of the contract", () => {
 });
 
 it("labels a node that more groups need than can claim it", () => {
-  const specs: Specs = { all: { preset: "agent-substrate/pr-134", group: { verifyOwner: false } } };
+  const key = "ate.dev/worker-pool-uid";
+  const claims = { annotationPrefix: "ate.dev/claim." };
+  const specs: Specs = {
+    all: {
+      workloads: [{ podSelector: { matchExpressions: [{ key, operator: "Exists" }] } }],
+      group: { by: "PodLabel", label: key },
+      node: { label: { key: "ate.dev/atelet" }, claims },
+    },
+  };
   const pods = Array.from({ length: 300 }, (_, at) => makeAteom(`g${at + 100}`, `p${at}`));
   const node = after(n1, pods, specs);
   expect(marked(node).split(" ")).toEqual(Array.from({ length: 256 }, (_, at) => `g${at + 100}`));
@@ -420,62 +428,5 @@ describe("nodes that are excluded", () => {
     const became = editNode(before, { labels: { type: "virtual" } });
     expect(after(became, [], specs)).toBe(became);
     expect(marked(after(became, [], {}))).toBe("");
-  });
-});
-
-describe("an agent that is placed eagerly", () => {
-  const eager = (delay: string): Specs => ({
-    atelet: { preset: "agent-substrate/pr-134", release: { delay }, agent: { placement: "Eager" } },
-  });
-  const created = (ageMs: number): Node => ({
-    ...n1,
-    metadata: { ...n1.metadata, creationTimestamp: new Date(NEW_YEAR - ageMs).toISOString() },
-  });
-
-  it("is kept off nodes that are known to be idle, and off no other", () => {
-    expect(marked(after(n1, [], eager("0s")))).toBe("false, ");
-    expect(marked(after(n1, [makeAteom("A", "a")], eager("0s")))).toBe("A");
-    expect(after(n1, undefined, eager("0s"))).toBe(n1);
-    const idle = after(n1, [], eager("0s"));
-    expect(marked(after(idle, [makeAteom("A", "a")], eager("0s")))).toBe("A");
-    expect(after(idle, undefined, eager("0s"))).toBe(idle);
-    expect(marked(after(after(idle, [makeAteom("A", "a")], eager("0s")), [], eager("0s")))).toBe("false, ");
-    expect(marked(after(idle, [], {}))).toBe("");
-    expect(phases(idle, eager("0s"), { pods: [] })).toEqual([["Idle", false]]);
-  });
-
-  it("leaves what others say of an idle node, unless that is reclaimed", () => {
-    const by = (foreign: "Preserve" | "Reclaim"): Specs => ({
-      atelet: { preset: "agent-substrate/pr-134", node: { foreign }, agent: { placement: "Eager" } },
-    });
-    const byHand = editNode(n1, { labels: { "ate.dev/atelet": "true" } });
-    expect(after(byHand, [], by("Preserve"))).toBe(byHand);
-    expect(findings(byHand, by("Preserve"), { pods: [] })).toEqual([]);
-    expect(marked(after(byHand, [], by("Reclaim")))).toBe("false, ");
-  });
-
-  it("waits for the delay, of a new node from its creation", () => {
-    const decide = (node: Node) =>
-      bound(eager("30s"), { pods: [] }).contribute({ node, owned: owned(node) }, NEW_YEAR).decision;
-    expect(decide(created(10_000))).toMatchObject({ marks: [], recheckAfterMs: 20_000 });
-    expect(decide(created(30_000)).marks).toMatchObject([{ value: "false" }]);
-    const needed = after(created(90_000), [makeAteom("A", "a")], eager("30s"));
-    expect(decide(needed).marks).toEqual([]);
-    const released = after(needed, [], eager("30s"));
-    expect(marked(released)).toBe("");
-    expect(marked(after(released, [], eager("30s")))).toBe("false, ");
-  });
-});
-
-describe("what a mark is wanted for", () => {
-  it("are pods: of its group, or of all groups", () => {
-    const pods = [makeAteom("B", "b"), makeAteom("A", "a2"), makeAteom("A", "a1"), forgedPod];
-    const capability = bound(ATELET, { pods });
-    const view = { node: n1, owned: new Map() };
-    const inputs = (id: `label/${string}` | `annotation/${string}`, rule = "cluster/atelet") =>
-      capability.inputs(view, { id, value: "", rule, reason: "FootprintNeeded", foreign: "overwrite" });
-    expect(inputs("label/ate.dev/atelet")).toEqual(["pod default/a1", "pod default/a2", "pod default/b"]);
-    expect(inputs("annotation/ate.dev/claim.A")).toEqual(["pod default/a1", "pod default/a2"]);
-    expect(inputs("label/ate.dev/atelet", "cluster/other")).toEqual([]);
   });
 });

@@ -6,7 +6,6 @@ import { type Reason, reasons } from "../api/reasons.ts";
 import {
   type BoundCapability,
   type Finding,
-  type Instant,
   type NodeDecision,
   type NodeView,
   nothingWanted,
@@ -25,12 +24,9 @@ import {
 } from "../node/mark.ts";
 import { MAX_RECORD_BYTES } from "../node/record.ts";
 import { matchesSelector } from "../node/selector.ts";
-import { formerLabels } from "./agent/former-label.ts";
-import { IDLE_VALUE } from "./complete.ts";
 import { FOOTPRINT, type Footprint, type Footprints } from "./footprint.ts";
 import type { FootprintSight } from "./footprint-sight.ts";
-import { PodMemory } from "./pod-memory.ts";
-import { claimId, type NodePast, type NodePasts, type PodUse, podUses, useOf } from "./use.ts";
+import { claimId, type NodePast, type NodePasts, type PodUse, useOf } from "./use.ts";
 
 /** Fields of a Node that footprints read: whether it is lost is told by its conditions. */
 export const footprintFields: FieldMask = [
@@ -65,32 +61,33 @@ export interface FootprintBinding {
  * has no owner when the process first looks at its node. Remembers what pods counted for when last looked at.
  */
 export function bindFootprints({ footprints: current, sight }: FootprintBinding): FootprintCapability {
-  const memory = new PodMemory();
+  // By node, as long as it is there; some hundred bytes for each pod that counts. One that is made anew has other pods.
+  const memory = new Map<string, { readonly uid: string | undefined; readonly pasts: NodePasts }>();
+  const pastsOf = ({ metadata }: Node): NodePasts => {
+    const found = memory.get(metadata?.name ?? "");
+    return found !== undefined && found.uid === metadata?.uid ? found.pasts : new Map();
+  };
   return {
     name: FOOTPRINT,
-    gone: (name) => memory.forget(name),
-    contribute(view, now) {
+    gone: (name) => void memory.delete(name),
+    contribute(view) {
       const footprints = current();
       if (footprints === undefined) {
         return { capability: FOOTPRINT, policy: unreadPolicy, decision: nothingWanted };
       }
-      const before = memory.of(view.node);
-      const { decision, pasts } = decideFootprints(view, footprints, { sight, now, pasts: before });
-      memory.note(view.node, pasts);
+      const { name = "", uid } = view.node.metadata ?? {};
+      const { decision, pasts } = decideFootprints(view, footprints, { sight, pasts: pastsOf(view.node) });
+      if (pasts.size === 0) memory.delete(name);
+      else memory.set(name, { uid, pasts });
       return { capability: FOOTPRINT, policy: footprints.policy, decision };
     },
-    inputs(view, mark) {
-      const footprint = current()?.footprints.find(({ rule }) => rule === mark.rule);
-      return footprint === undefined
-        ? []
-        : inputsOf(footprint, view, { mark, sight, past: memory.of(view.node).get(mark.rule) });
-    },
+    // The section of the footprint says for which pods a mark stands.
+    inputs: () => [],
   };
 }
 
 interface Around {
   readonly sight: FootprintSight;
-  readonly now: Instant;
   /** What earlier looks at the node have found. Default: this is the first. */
   readonly pasts?: NodePasts;
 }
@@ -126,18 +123,19 @@ interface Draft {
   recheckAfterMs?: number;
 }
 
+/** What a pod was refused for may be there by now, as a right to read what has made it, ms. */
+const REFUSED_MS = 60_000;
+
 function decideOne(draft: Draft, footprint: Footprint, view: NodeView, around: Around): void {
   const { node } = view;
   const { rule, excludeSelector } = footprint;
   const place = labelId(footprint.label.key);
   const label = standingValue(node, place);
   const outcome = (phase: FootprintPhase): void => {
-    const isIdle = footprint.placement === "Eager" && label === IDLE_VALUE;
-    draft.outcomes.push({ rule, phase, ...(label !== undefined && !isIdle && { place }) });
+    draft.outcomes.push({ rule, phase, ...(label !== undefined && { place }) });
   };
   if (excludeSelector !== undefined && matchesSelector(excludeSelector, node.metadata?.labels)) {
     keepStanding(draft, footprint, view, reasons.FootprintNodeExcluded);
-    keepFormer(draft, footprint, view, { sight: around.sight, why: reasons.FootprintNodeExcluded });
     draft.pasts.delete(rule);
     outcome("Excluded");
     return;
@@ -150,14 +148,11 @@ function decideOne(draft: Draft, footprint: Footprint, view: NodeView, around: A
   if (use.unknown !== undefined) {
     keepStanding(draft, footprint, view, use.unknown);
     draft.findings.push(unknownFinding(rule, use.unknown));
-  } else {
-    if (!use.needed) decideIdle(draft, footprint, view, around.now);
-    if (footprint.foreign === "Report") reportForeign(draft, footprint, view);
+  } else if (footprint.foreign === "Report") reportForeign(draft, footprint, view);
+  if (use.refused.length > 0) {
+    draft.recheckAfterMs = REFUSED_MS;
+    draft.findings.push(refusedFinding(rule, use.refused));
   }
-  // The agent follows once every node that needs it has the new label; until then it stays by the old one.
-  const stays = use.unknown ?? (use.needed ? reasons.FootprintNeeded : undefined);
-  if (stays !== undefined) keepFormer(draft, footprint, view, { sight: around.sight, why: stays });
-  if (use.refused.length > 0) draft.findings.push(refusedFinding(rule, use.refused));
   if (use.ownerless.length > 0) draft.findings.push(ownerlessFinding(rule, use.ownerless));
   if (use.needed) outcome(label === footprint.label.value ? "Needed" : "Pending");
   else outcome(use.unknown === undefined ? "Idle" : "Unknown");
@@ -212,47 +207,9 @@ function keepStanding({ keep }: Draft, footprint: Footprint, { node, owned }: No
   for (const id of owned.keys()) if (isPlaceOf(footprint, id)) keep.set(id, why);
 }
 
-function keepFormer(
-  { keep }: Draft,
-  footprint: Footprint,
-  view: NodeView,
-  { sight, why }: { readonly sight: FootprintSight; readonly why: Reason },
-): void {
-  const { agent } = footprint;
-  const daemonSet = agent && sight.daemonSet(agent.namespace, agent.name);
-  for (const id of formerLabels(footprint, view, daemonSet)) keep.set(id, why);
-}
-
 function isPlaceOf({ label, claims }: Footprint, id: MarkId): boolean {
   if (id === labelId(label.key)) return true;
   return claims !== undefined && id.startsWith(annotationId(claims.annotationPrefix));
-}
-
-/**
- * Nobody needs the agent. `Lazy`: no mark. `Eager`: the label says so, once the delay is over. A label that stands for a
- * need is removed first, for only a removal is delayed; without the label the agent is there as well. A new node counts
- * from its creation.
- */
-function decideIdle(draft: Draft, footprint: Footprint, { node, owned }: NodeView, now: Instant): void {
-  const { rule, label, foreign, placement, releaseDelayMs } = footprint;
-  if (placement === "Lazy") return;
-  const id = labelId(label.key);
-  const stands = standingValue(node, id);
-  if (releaseDelayMs > 0 && stands === label.value && owned.has(id)) return;
-  if (foreign !== "Reclaim" && stands !== undefined && !owned.has(id)) return;
-  const leftMs = stands === undefined ? idleFrom(node, footprint) - now : 0;
-  if (leftMs > 0) {
-    draft.recheckAfterMs = Math.min(leftMs, draft.recheckAfterMs ?? leftMs);
-    return;
-  }
-  const reason = reasons.FootprintIdle;
-  draft.marks.push({ id, value: IDLE_VALUE, rule, reason, foreign: foreignMarks(foreign) });
-}
-
-/** From when on a node without the label, and that nobody needs, says so with `Eager`; always, if its age is not known. */
-export function idleFrom({ metadata }: Node, { releaseDelayMs }: Pick<Footprint, "releaseDelayMs">): Instant {
-  const createdAt = Date.parse(metadata?.creationTimestamp ?? "");
-  return Number.isNaN(createdAt) ? Number.NEGATIVE_INFINITY : createdAt + releaseDelayMs;
 }
 
 /** How many of a list a message names. */
@@ -326,27 +283,4 @@ function keepFaulty({ keep }: Draft, { footprints, policy, faults }: Footprints,
     if (capability !== FOOTPRINT || !faulty.has(rule) || policy.rules.has(rule)) continue;
     if (!footprints.some((footprint) => isPlaceOf(footprint, id))) keep.set(id, reasons.RuleInvalid);
   }
-}
-
-interface Asked {
-  readonly mark: Pick<Mark, "id">;
-  readonly sight: FootprintSight;
-  readonly past: NodePast | undefined;
-}
-
-/** The pods that make the mark wanted, sorted. */
-function inputsOf(
-  footprint: Footprint,
-  view: NodeView,
-  { mark: { id }, sight, past }: Asked,
-): readonly string[] {
-  const { claims, label } = footprint;
-  const uses = podUses(footprint, view, sight, past) ?? [];
-  const counting = uses.filter(
-    ({ is, group }) =>
-      (is === "Counts" || is === "Ownerless") &&
-      (id === labelId(label.key) ||
-        (claims !== undefined && group !== undefined && id === claimId(claims, group))),
-  );
-  return counting.map(({ pod }) => `pod ${podName(pod)}`).sort();
 }

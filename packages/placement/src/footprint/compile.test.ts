@@ -71,16 +71,16 @@ describe("faults of footprints", () => {
       "one label",
       { a: A, b: spec("a.dev/label") },
       [
-        "cluster/a node.label.key: cluster/b wants the label a.dev/label as well: neither is taken up",
-        "cluster/b node.label.key: cluster/a wants the label a.dev/label as well: neither is taken up",
+        "cluster/a node.label.key: cluster/b wants the label a.dev/label as well: none of them is taken up",
+        "cluster/b node.label.key: cluster/a wants the label a.dev/label as well: none of them is taken up",
       ],
     ],
     [
       "one prefix inside the other",
       { a: A, b: spec("b.dev/label", "a.dev/claim.x.") },
       [
-        "cluster/a node.claims.annotationPrefix: cluster/b claims by a.dev/claim.x., which cannot be told from a.dev/claim.: neither is taken up",
-        "cluster/b node.claims.annotationPrefix: cluster/a claims by a.dev/claim., which cannot be told from a.dev/claim.x.: neither is taken up",
+        "cluster/a node.claims.annotationPrefix: cluster/b claims by a prefix that cannot be told from a.dev/claim.: none of them is taken up",
+        "cluster/b node.claims.annotationPrefix: cluster/a claims by a prefix that cannot be told from a.dev/claim.x.: none of them is taken up",
       ],
     ],
   ])("are two that want %s: both, each with the name of the other", (_, specs, expected) => {
@@ -90,30 +90,26 @@ describe("faults of footprints", () => {
     expect(new Set(compiled.faults.map(({ reason }) => reason))).toEqual(new Set(["FootprintOverlap"]));
   });
 
-  it("are three that want one label: each with the names of all others, in order", () => {
+  it("are three that want one label: each with the name of another, and how many more there are", () => {
     const wanting = { c: spec("a.dev/label"), a: A, b: spec("a.dev/label", "a.dev/claim.x.") };
-    const label = "want the label a.dev/label as well: none of them is taken up";
+    const label = "wants the label a.dev/label as well, and so of 1 more: none of them is taken up";
     expect(faultsOf(footprintsOf(wanting)).toSorted()).toEqual([
-      "cluster/a node.claims.annotationPrefix: cluster/b claims by a.dev/claim.x., which cannot be told from a.dev/claim.: neither is taken up",
-      `cluster/a node.label.key: cluster/b, cluster/c ${label}`,
-      "cluster/b node.claims.annotationPrefix: cluster/a claims by a.dev/claim., which cannot be told from a.dev/claim.x.: neither is taken up",
-      `cluster/b node.label.key: cluster/a, cluster/c ${label}`,
-      `cluster/c node.label.key: cluster/a, cluster/b ${label}`,
+      "cluster/a node.claims.annotationPrefix: cluster/b claims by a prefix that cannot be told from a.dev/claim.: none of them is taken up",
+      `cluster/a node.label.key: cluster/c ${label}`,
+      "cluster/b node.claims.annotationPrefix: cluster/a claims by a prefix that cannot be told from a.dev/claim.x.: none of them is taken up",
+      `cluster/b node.label.key: cluster/c ${label}`,
+      `cluster/c node.label.key: cluster/a ${label}`,
     ]);
   });
 
-  it("are many that want one label and claim: each with the first five others and how many more there are", () => {
-    const names = ["h", "g", "f", "e", "d", "c", "b"];
-    const wanting = Object.fromEntries(names.map((name) => [name, spec("x.dev/y", `a.dev/${name}`)]));
-    const faults = faultsOf(footprintsOf({ ...wanting, a: spec("x.dev/y", "a.dev/") }));
-    const want = "want the label x.dev/y as well: none of them is taken up";
-    expect(faults).toContain(
-      `cluster/b node.label.key: cluster/a, cluster/c, cluster/d, cluster/e, cluster/f and 2 more ${want}`,
-    );
-    expect(faults).toContain(
-      "cluster/a node.claims.annotationPrefix: cluster/b (a.dev/b), cluster/c (a.dev/c), cluster/d (a.dev/d), cluster/e (a.dev/e), cluster/f (a.dev/f) and 2 more claim by prefixes that cannot be told from a.dev/: none of them is taken up",
-    );
-    expect(faults.filter((fault) => fault.startsWith("cluster/h"))).toHaveLength(2);
+  it("are two that manage one DaemonSet: its node selector can follow one label", () => {
+    const agent = { daemonSet: { namespace: "x", name: "agent" }, nodeSelector: "Manage" } as const;
+    const verified = { ...agent, nodeSelector: "Verify" } as const;
+    expect(faultsOf(footprintsOf({ a: { ...A, agent }, b: { ...B, agent } }))).toEqual([
+      "cluster/a agent.daemonSet: cluster/b manages this DaemonSet as well: none of them is taken up",
+      "cluster/b agent.daemonSet: cluster/a manages this DaemonSet as well: none of them is taken up",
+    ]);
+    expect(footprintsOf({ a: { ...A, agent }, b: { ...B, agent: verified } }).faults).toEqual([]);
   });
 
   it.each<[string, NodeFootprintSpec, string]>([
@@ -216,5 +212,19 @@ describe("a footprint whose document has got a fault", () => {
   it("does not when what it had has been given to another", () => {
     const specs = { a: spec("kubernetes.io/os"), b: B, c: spec("a.dev/label") };
     expect(rulesOf(footprintsOf(specs, { before }))).toEqual(["cluster/b", "cluster/c"]);
+  });
+
+  it("goes on when its label is another, by which its agent would end everywhere, unless nothing is known of the agent", () => {
+    const agent = { daemonSet: { namespace: "x", name: "agent" } };
+    const was = footprintsOf({ a: { ...A, agent } }).footprints;
+    const node = { ...A.node, label: { key: "a.dev/new" } };
+    const changed = footprintsOf({ a: { ...A, agent, node } }, { before: was });
+    expect(changed.footprints).toEqual(was);
+    expect(faultsOf(changed)).toEqual([
+      expect.stringMatching(
+        /^cluster\/a node\.label: a\.dev\/label=true cannot become a\.dev\/new=true/,
+      ) as string,
+    ]);
+    expect(footprintsOf({ a: { ...A, node } }, { before }).faults).toEqual([]);
   });
 });

@@ -2,13 +2,13 @@
 import { MARKS_ANNOTATION } from "../api/keys.ts";
 import { reasons } from "../api/reasons.ts";
 import type { Policy, RemovalPolicy } from "../node/capability.ts";
-import { firstOf } from "../node/first-names.ts";
 import { annotationId, labelId } from "../node/mark.ts";
 import type { MarkSet } from "../node/mark-set.ts";
 import { selectorFaults } from "../node/selector.ts";
 import { policySources, type SourceDocuments, type SourceName, type Unsettled } from "../node/sources.ts";
 import { domainOf } from "../node/taint-domains.ts";
 import { isProtectedKey } from "../node/validate.ts";
+import { isAgentChecked } from "./agent/check.ts";
 import { completeFootprint, type SpecFault } from "./complete.ts";
 import type { NodeFootprintSpec } from "./document.ts";
 import type { Footprint, FootprintDocument, FootprintFault, Footprints } from "./footprint.ts";
@@ -48,9 +48,13 @@ export function compileFootprints(input: CompileFootprintsInput): Footprints {
   const sound: Footprint[] = [];
   const continued: Footprint[] = [];
   for (const document of first) {
-    const found = [...document.found, ...(clashes.get(document.rule) ?? [])];
-    faults.push(...found.map((fault) => faultOf(document, fault)));
     const last = before.get(document.rule);
+    const found = [
+      ...document.found,
+      ...(clashes.get(document.rule) ?? []),
+      ...relabelFault(document.footprint, last),
+    ];
+    faults.push(...found.map((fault) => faultOf(document, fault)));
     if (found.length > 0) continued.push(...(last === undefined ? [] : [last]));
     else if (document.footprint !== undefined) sound.push(document.footprint);
   }
@@ -59,6 +63,15 @@ export function compileFootprints(input: CompileFootprintsInput): Footprints {
   const footprints = [...sound, ...continued.filter(({ rule }) => !lost.has(rule))];
   footprints.sort((a, b) => (a.name < b.name ? -1 : 1));
   return { footprints, policy: policyOf(footprints, input), faults };
+}
+
+/** The agent would end on every node before its DaemonSet asks for the new label. */
+function relabelFault(footprint: Footprint | undefined, last: Footprint | undefined): readonly Found[] {
+  if (footprint === undefined || last === undefined || !isAgentChecked(last)) return [];
+  const [now, before] = [footprint, last].map(({ label: { key, value } }) => `${key}=${value}`);
+  if (now === before) return [];
+  const message = `${before} cannot become ${now} while the agent goes by it: give another footprint the new label, have the DaemonSet ask for it, and delete this one`;
+  return [{ path: ["node", "label"], reason: reasons.FootprintInvalid, message }];
 }
 
 type Found = Pick<FootprintFault, "path" | "reason" | "message">;
@@ -118,45 +131,50 @@ function clashesOf(footprints: readonly Footprint[]): ReadonlyMap<string, readon
   const clashes = new Map<string, readonly Found[]>();
   for (const one of footprints) {
     const others = footprints.filter((other) => other !== one);
-    const found = [...labelClash(one, others), ...prefixClash(one, others)];
+    const found = [...labelClash(one, others), ...prefixClash(one, others), ...agentClash(one, others)];
     if (found.length > 0) clashes.set(one.rule, found);
   }
   return clashes;
 }
 
 function labelClash({ label }: Footprint, others: readonly Footprint[]): readonly Found[] {
-  const wanting = others.filter((other) => other.label.key === label.key).map(({ rule }) => rule);
-  if (wanting.length === 0) return [];
-  const [want, none] = wanting.length === 1 ? ["wants", NEITHER] : ["want", NONE];
-  const message = `${some(wanting)} ${want} the label ${label.key} as well: ${none}`;
-  return [{ path: ["node", "label", "key"], reason: reasons.FootprintOverlap, message }];
+  const same = others.filter((other) => other.label.key === label.key);
+  return overlap(["node", "label", "key"], same, (names) => `${names} wants the label ${label.key} as well`);
 }
 
 function prefixClash({ claims }: Footprint, others: readonly Footprint[]): readonly Found[] {
   const mine = claims?.annotationPrefix;
   if (mine === undefined) return [];
-  const claiming = others.flatMap(({ rule, claims: { annotationPrefix: prefix } = {} }) =>
-    prefix !== undefined && (mine.startsWith(prefix) || prefix.startsWith(mine)) ? [{ rule, prefix }] : [],
+  const same = others.filter(({ claims: { annotationPrefix: prefix } = {} }) => {
+    return prefix !== undefined && (prefix.startsWith(mine) || mine.startsWith(prefix));
+  });
+  return overlap(
+    ["node", "claims", "annotationPrefix"],
+    same,
+    (names) => `${names} claims by a prefix that cannot be told from ${mine}`,
   );
-  const [first, second] = claiming;
-  if (first === undefined) return [];
-  const message =
-    second === undefined
-      ? `${first.rule} claims by ${first.prefix}, which cannot be told from ${mine}: ${NEITHER}`
-      : `${some(claiming.map(({ rule, prefix }) => `${rule} (${prefix})`))} claim by prefixes that cannot be told from ${mine}: ${NONE}`;
-  return [{ path: ["node", "claims", "annotationPrefix"], reason: reasons.FootprintOverlap, message }];
 }
 
-/** Of two, and of more. */
-const NEITHER = "neither is taken up";
-const NONE = "none of them is taken up";
+/** A node selector can follow one label. */
+function agentClash({ agent }: Footprint, others: readonly Footprint[]): readonly Found[] {
+  if (agent?.nodeSelector !== "Manage") return [];
+  const same = others.filter(
+    ({ agent: its }) =>
+      its?.nodeSelector === "Manage" && its.namespace === agent.namespace && its.name === agent.name,
+  );
+  return overlap(["agent", "daemonSet"], same, (name) => `${name} manages this DaemonSet as well`);
+}
 
-/** How many others a clash names. */
-const MAX_NAMED = 5;
-
-function some(names: readonly string[]): string {
-  const first = firstOf(names, MAX_NAMED).join(", ");
-  return names.length > MAX_NAMED ? `${first} and ${names.length - MAX_NAMED} more` : first;
+/** Names the first of the others: each of them says the same. */
+function overlap(
+  path: Found["path"],
+  [other, ...more]: readonly Footprint[],
+  say: (name: string) => string,
+): readonly Found[] {
+  if (other === undefined) return [];
+  const others = more.length === 0 ? "" : `, and so of ${more.length} more`;
+  const message = `${say(other.rule)}${others}: none of them is taken up`;
+  return [{ path, reason: reasons.FootprintOverlap, message }];
 }
 
 function faultsOfSelectors({ workloads = [], node }: NodeFootprintSpec): readonly SpecFault[] {

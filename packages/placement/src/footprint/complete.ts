@@ -1,6 +1,5 @@
 /** From one `NodeFootprint` document to a footprint: explicit field before preset before default. */
 import { durationMs } from "@berth/host";
-import { parseQuantity } from "../node/quantity.ts";
 import { isEmptySelector } from "../node/selector.ts";
 import type {
   FootprintGroup,
@@ -36,9 +35,6 @@ export interface CompletedFootprint {
   readonly faults: readonly SpecFault[];
 }
 
-/** The value of the label on nodes that are known to be idle, where the placement is `Eager`. */
-export const IDLE_VALUE = "false";
-
 const DEFAULT_VALUE = "true";
 const WAIT_CONTAINER = { name: "wait-for-agent", image: "busybox:1.36" };
 /** What leaves 36 characters of 63 for a uid, and one for the sign between. */
@@ -60,10 +56,6 @@ export function completeFootprint({ name, spec }: FootprintDocument, rule: strin
   const claims = claimsOf(name, full.node, { ...grouping, hasPreset: spec.preset !== undefined });
   if (claims === "too long")
     faults.push({ path: ["node", "claims", "annotationPrefix"], message: tooLong("claims", name) });
-  const placement = full.agent?.placement ?? "Lazy";
-  if (placement === "Eager" && label?.value === IDLE_VALUE) {
-    faults.push({ path: ["node", "label", "value"], message: `"${IDLE_VALUE}" says that a node is idle` });
-  }
   if (faults.length > 0 || label === undefined || claims === "too long") return { faults };
   const { wait, node, release, agent } = full;
   const hold = full.hold && holdOf(full.hold);
@@ -82,53 +74,38 @@ export function completeFootprint({ name, spec }: FootprintDocument, rule: strin
     ...(agent?.daemonSet && {
       agent: { ...agent.daemonSet, nodeSelector: agent.nodeSelector ?? "Verify" },
     }),
-    placement,
   };
   return { footprint, faults };
 }
 
-/**
- * A document written out: all that its preset says, and the label and claims that it has by its name. It means the same
- * with and without its preset.
- */
-export function completeSpec({ name, spec }: FootprintDocument): NodeFootprintSpec {
-  const full = withPreset(spec);
-  const label = labelOf(name, full.node);
-  const by = groupingOf(full.group).by;
-  const claims = claimsOf(name, full.node, { by, hasPreset: spec.preset !== undefined });
-  if (label === undefined || claims === "too long") return full;
-  return { ...full, node: { ...full.node, label, ...(claims && { claims }) } };
-}
-
 /** With all that the preset says; `spec` itself without one. */
 function withPreset(spec: NodeFootprintSpec): NodeFootprintSpec {
-  if (spec.preset === undefined) return spec;
-  const base = presets[spec.preset].spec;
-  const [node, wait, agent] = [
-    merged(base.node, spec.node),
-    merged(base.wait, spec.wait),
-    merged(base.agent, spec.agent),
-  ];
-  const label = merged(base.node?.label, spec.node?.label);
-  const claims = merged(base.node?.claims, spec.node?.claims);
-  const container = merged(base.wait?.container, spec.wait?.container);
-  return {
-    ...merged(base, spec),
-    group: merged(base.group, spec.group),
-    node: node && { ...node, label, claims },
-    release: merged(base.release, spec.release),
-    hold: merged(base.hold, spec.hold),
-    wait: wait && { ...wait, container },
-    agent,
-  };
+  return spec.preset === undefined ? spec : merged(presets[spec.preset].spec, spec);
 }
 
+/** What names one thing, or says one thing of pods and nodes, is replaced whole, as lists are. */
+const WHOLE: ReadonlySet<string> = new Set([
+  "resource",
+  "owner",
+  "daemonSet",
+  "excludeSelector",
+  "resources",
+]);
+
 /** Field by field; what is not given does not count. */
-function merged<T extends object>(base: T | undefined, given: T | undefined): T | undefined {
-  if (base === undefined || given === undefined) return given ?? base;
+function merged<T extends object>(base: T, given: T): T {
   const all: T = { ...base };
-  for (const key of Object.keys(given) as (keyof T)[]) if (given[key] !== undefined) all[key] = given[key];
+  for (const key of Object.keys(given) as (keyof T & string)[]) {
+    const [before, after] = [base[key], given[key]];
+    if (after === undefined) continue;
+    const isSection = isObject(before) && isObject(after) && !WHOLE.has(key);
+    all[key] = isSection ? merged(before, after) : after;
+  }
   return all;
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** What a preset does not say, and often cannot know. */
@@ -196,21 +173,9 @@ function misfits({ workloads = [], group, hold, wait, agent }: NodeFootprintSpec
     faults.push({ path: ["hold", "ownedResources"], message: "DeleteOwned has to know what owners own" });
   if (wait?.inject !== undefined && wait.inject !== "None" && wait.port === undefined)
     faults.push({ path: ["wait", "port"], message: "has to be given: pods wait for it" });
-  faults.push(...amountFaults(wait));
   if (agent?.nodeSelector === "Manage" && agent.daemonSet === undefined)
     faults.push({ path: ["agent", "daemonSet"], message: "Manage has to know which" });
   return faults;
-}
-
-/** Pods with such a container are refused. */
-function amountFaults(wait: FootprintWait | undefined): readonly SpecFault[] {
-  const { requests, limits } = wait?.container?.resources ?? {};
-  return (["cpu", "memory", "ephemeral-storage"] as const).flatMap((name) => {
-    const [requested, limit] = [requests?.[name], limits?.[name]].map((it) => parseQuantity(it ?? ""));
-    if (requested === undefined || limit === undefined || requested <= limit) return [];
-    const path = ["wait", "container", "resources", "requests", name];
-    return [{ path, message: `is more than its limit, ${limits?.[name]}: pods would be refused` }];
-  });
 }
 
 function selectsAnything({
@@ -253,7 +218,7 @@ function labelOf(name: string, node: FootprintNode | undefined): Footprint["labe
 }
 
 /**
- * With a preset whose groups are named, claims are made where the document names no prefix. No name of an object has a
+ * With a preset whose groups are named, claims are made where the document says nothing of them. No name of an object has a
  * `_`: the prefix of one is never the beginning of another's.
  */
 function claimsOf(
@@ -264,7 +229,7 @@ function claimsOf(
   const { annotationPrefix, value = "" } = node?.claims ?? {};
   if (by === "None") return undefined;
   if (annotationPrefix !== undefined) return { annotationPrefix, value };
-  if (!hasPreset) return undefined;
+  if (!hasPreset && node?.claims === undefined) return undefined;
   if (name.length > MAX_NAME_IN_PREFIX) return "too long";
   return { annotationPrefix: `${FOOTPRINT_DOMAIN}/${name}_`, value };
 }

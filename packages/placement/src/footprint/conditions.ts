@@ -57,28 +57,25 @@ export interface FootprintProgress {
  */
 export const SETTLING_MS = 10_000;
 
-/** All that can be told of a footprint in force, beside that it is. */
-export function conditionsOf(progress: FootprintProgress): readonly DesiredCondition[] {
-  const { footprint, counts, wait } = progress;
-  return [
-    isAgentChecked(footprint) ? agentCondition(progress) : undefined,
-    footprint.hold === undefined ? undefined : heldCondition(progress, resourceName(footprint.hold.resource)),
-    footprint.wait && wait && toCondition(footprintConditions.podsWait, wait.ready, wait),
-    counts && footprint.foreign === "Report" ? foreignCondition(counts) : undefined,
-  ].filter((condition) => condition !== undefined);
-}
-
-/** Types of conditions that there is nothing to say about any more. */
-export function staleConditions(progress: FootprintProgress | undefined): readonly string[] {
+/** All that can be told of a footprint beside that it is in force, and of what there is nothing to say any more. */
+export function conditionsOf(progress: FootprintProgress | undefined): {
+  readonly desired: readonly DesiredCondition[];
+  readonly stale: readonly string[];
+} {
   const { agentPlaced, ownersHeld, podsWait, foreignMarks } = footprintConditions;
-  if (progress === undefined) return [agentPlaced, ownersHeld, podsWait, foreignMarks];
-  const { footprint } = progress;
-  return [
-    ...(isAgentChecked(footprint) ? [] : [agentPlaced]),
-    ...(footprint.hold === undefined ? [ownersHeld] : []),
-    ...(footprint.wait === undefined ? [podsWait] : []),
-    ...(footprint.foreign === "Report" ? [] : [foreignMarks]),
-  ];
+  const { footprint, counts, wait } = progress ?? {};
+  const told: Readonly<Record<string, (() => DesiredCondition | undefined) | false>> = {
+    [agentPlaced]:
+      progress !== undefined && isAgentChecked(progress.footprint) && (() => agentCondition(progress)),
+    [ownersHeld]:
+      progress !== undefined && progress.footprint.hold !== undefined && (() => heldCondition(progress)),
+    [podsWait]: footprint?.wait !== undefined && (() => wait && toCondition(podsWait, wait.ready, wait)),
+    [foreignMarks]: footprint?.foreign === "Report" && (() => counts && foreignCondition(counts)),
+  };
+  return {
+    desired: Object.values(told).flatMap((tell) => (tell && tell()) || []),
+    stale: Object.keys(told).filter((type) => told[type] === false),
+  };
 }
 
 export function toCondition(
@@ -137,10 +134,9 @@ function restOf(reason: Reason, others: AgentVerdict["unserved"]): string {
     : `; nor on ${others.length} more nodes, such as ${next.node}`;
 }
 
-function heldCondition(
-  { held, owners = "Read", holdProblem }: FootprintProgress,
-  resource: string,
-): DesiredCondition | undefined {
+function heldCondition(progress: FootprintProgress): DesiredCondition | undefined {
+  const { held, owners = "Read", holdProblem, footprint } = progress;
+  const resource = footprint.hold === undefined ? "" : resourceName(footprint.hold.resource);
   const { ownersHeld: type } = footprintConditions;
   const [first, ...others] = held;
   if (first !== undefined) {

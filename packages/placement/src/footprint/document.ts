@@ -16,70 +16,52 @@ export const footprintPresets = [
 ] as const;
 export type FootprintPreset = (typeof footprintPresets)[number];
 
-/** Pods that need the agent. All that is given has to hold; several workloads are alternatives. */
+/**
+ * Pods that need the agent. All that is given has to hold; several workloads are alternatives. Here and below the schema says
+ * what fields mean and what their defaults are.
+ */
 export interface FootprintWorkload {
-  /** Default every pod. What the API server can select is selected there. */
   readonly podSelector?: Selector | undefined;
-  /** Default every namespace. */
   readonly namespaceSelector?: Selector | undefined;
-  /** Requests at least one of these resources. */
   readonly requests?: readonly string[] | undefined;
-  /** Mounts a volume of at least one of these CSI drivers: inline, ephemeral, or through its claim. */
   readonly csiDrivers?: readonly string[] | undefined;
-  /** Pods of these phases do not count. Default `Succeeded` and `Failed`. */
   readonly ignorePhases?: readonly ("Pending" | "Running" | "Succeeded" | "Failed" | "Unknown")[] | undefined;
-  /** A pod that ends counts until it is gone, or no longer. One that is finished besides never does. Default `Hold`. */
   readonly terminating?: "Hold" | "Release" | undefined;
 }
 
 /** What counts as one owner of the agent on a node: a claim for each. */
 export interface FootprintGroup {
-  /** Default `None`: the label alone says that there is somebody. */
   readonly by?: "PodLabel" | "OwnerUID" | "Namespace" | "Pod" | "None" | undefined;
-  /** Of the pod, for `PodLabel`. */
   readonly label?: string | undefined;
-  /** For `OwnerUID`: the pod's controllers are followed up to this kind. For `PodLabel`: whose uid the value has to be. */
   readonly owner?: { readonly group: string; readonly kind: string } | undefined;
-  /** With `PodLabel`: the value counts only as the uid of an owner that the pod really has. Default true when an owner is given. */
   readonly verifyOwner?: boolean | undefined;
 }
 
 export interface FootprintNode {
-  /** The key is required without a preset. */
   readonly label?: { readonly key?: string | undefined; readonly value?: string | undefined } | undefined;
-  /** Annotations `<prefix><group>`, one for each group on the node. Default none. The prefix is required without a preset. */
   readonly claims?:
     | { readonly annotationPrefix?: string | undefined; readonly value?: string | undefined }
     | undefined;
-  /** Marks that nobody needs and Berth has not set: removed, left, or told of. Default `Reclaim`. */
   readonly foreign?: "Reclaim" | "Preserve" | "Report" | undefined;
-  /** Nodes that are never touched. Default none. */
   readonly excludeSelector?: Selector | undefined;
 }
 
 /** An owner's deletion waits until its pods are gone. */
 export interface FootprintHold {
-  /** Required where no preset says it. */
   readonly resource?:
     | { readonly group: string; readonly version: string; readonly resource: string }
     | undefined;
-  /** Required where no preset says it. */
   readonly finalizer?: string | undefined;
-  /** `DeleteOwned`: what the owner owns of these is deleted once. `Wait`: somebody else does that. Default `DeleteOwned`. */
   readonly onDelete?: "DeleteOwned" | "Wait" | undefined;
   readonly ownedResources?:
     | readonly { readonly group: string; readonly version: string; readonly resource: string }[]
     | undefined;
-  /** Then the owner is let go all the same. Default `0s`: never. */
   readonly timeout?: string | undefined;
 }
 
 export interface FootprintAgent {
   readonly daemonSet?: { readonly namespace: string; readonly name: string } | undefined;
-  /** `Verify` reports what keeps it from the nodes; `Manage` also sets its node selector, once every needed node is labelled. Default `Verify`. */
   readonly nodeSelector?: "Off" | "Verify" | "Manage" | undefined;
-  /** `Eager`: it also runs on nodes that are not known to be idle, so that autoscalers count it. Default `Lazy`. */
-  readonly placement?: "Lazy" | "Eager" | undefined;
 }
 
 export interface NodeFootprintSpec {
@@ -87,7 +69,6 @@ export interface NodeFootprintSpec {
   readonly workloads?: readonly FootprintWorkload[] | undefined;
   readonly group?: FootprintGroup | undefined;
   readonly node?: FootprintNode | undefined;
-  /** How long a node keeps its marks after the last pod of a group. Default `0s`; a restart of Berth begins anew. */
   readonly release?: { readonly delay?: string | undefined } | undefined;
   readonly hold?: FootprintHold | undefined;
   readonly wait?: FootprintWait | undefined;
@@ -188,7 +169,7 @@ const node: z.ZodType<FootprintNode> = z.strictObject({
     .strictObject({
       annotationPrefix: claimPrefix()
         .optional()
-        .describe("A group is put behind it. Required without a preset."),
+        .describe("A group is put behind it. Default footprint.berth.dev/, the name of the document and _."),
       value: text({ max: 253 }).optional().describe("Default the empty text."),
     })
     .optional()
@@ -266,12 +247,6 @@ export const nodeFootprintSpec: z.ZodType<NodeFootprintSpec> = withRules<NodeFoo
           .describe(
             "Verify reports what keeps the agent from a node. Manage also sets its node selector, once every node that needs it is labelled. Default Verify.",
           ),
-        placement: z
-          .enum(["Lazy", "Eager"])
-          .optional()
-          .describe(
-            "Eager: also on nodes that are not known to be idle, so that autoscalers count it. Default Lazy.",
-          ),
       })
       .optional()
       .describe("The DaemonSet that follows."),
@@ -283,58 +258,21 @@ export const nodeFootprintSpec: z.ZodType<NodeFootprintSpec> = withRules<NodeFoo
         preset !== undefined || (workloads !== undefined && marks?.label?.key !== undefined),
       message: "needs workloads and node.label.key, or a preset",
     },
-    {
-      cel: "has(self.preset) || !has(self.node) || !has(self.node.claims) || has(self.node.claims.annotationPrefix)",
-      holds: ({ preset, node: marks }) =>
-        preset !== undefined || marks?.claims === undefined || marks.claims.annotationPrefix !== undefined,
-      message: "claims need an annotationPrefix, or a preset",
-      field: "node",
-    },
-    {
-      cel: 'has(self.preset) || !has(self.group) || !has(self.group.by) || self.group.by != "PodLabel" || has(self.group.label)',
-      holds: ({ preset, group: given }) =>
-        preset !== undefined || given?.by !== "PodLabel" || given.label !== undefined,
-      message: "PodLabel needs a label",
-      field: "group",
-    },
-    {
-      cel: 'has(self.preset) || !has(self.group) || !has(self.group.by) || self.group.by != "OwnerUID" || has(self.group.owner)',
-      holds: ({ preset, group: given }) =>
-        preset !== undefined || given?.by !== "OwnerUID" || given.owner !== undefined,
-      message: "OwnerUID needs an owner",
-      field: "group",
-    },
-    {
-      cel: "has(self.preset) || !has(self.hold) || (has(self.hold.resource) && has(self.hold.finalizer))",
-      holds: ({ preset, hold }) =>
-        preset !== undefined ||
-        hold === undefined ||
-        (hold.resource !== undefined && hold.finalizer !== undefined),
-      message: "needs resource and finalizer, or a preset that has them",
-      field: "hold",
-    },
   ],
 ).describe("Which pods need the agent, and what their nodes carry for it.");
 
-/** What Berth reports about a footprint: counts and first names, never a list of all nodes. */
+/** What Berth reports about a footprint: counts and first names, never a list of all nodes. Its schema says what they are. */
 export interface NodeFootprintStatus {
   readonly observedGeneration?: number;
   readonly nodes?: {
-    /** With the label. */
     readonly labelled?: number;
-    /** Needed, and not labelled yet. Not said while a node is unknown. */
     readonly pending?: number;
-    /** Of which it is not known whether they need the agent. */
     readonly unknown?: number;
-    /** With a ready pod of the agent. */
     readonly agentReady?: number;
-    /** Needed, where the DaemonSet cannot run. */
     readonly agentUnschedulable?: number;
   };
   readonly claims?: number;
-  /** Owners whose deletion waits, at most 5. */
   readonly holds?: readonly {
-    /** `namespace/name`. */
     readonly name: string;
     readonly uid: string;
     readonly since: string;

@@ -1,6 +1,13 @@
 /** What footprints see beyond the node. Reads are quick and without effect; `undefined` is always "not known yet". */
-import type { DaemonSet, Pod } from "@berth/kube";
+import type { InformerSetOptions } from "@berth/host";
+import type { DaemonSet, KubeObject, Pod } from "@berth/kube";
 import type { Footprint, GroupVersionResource } from "./footprint.ts";
+
+/** What all that watches is made of. */
+export type Watching = Pick<
+  InformerSetOptions<KubeObject>,
+  "client" | "cluster" | "clock" | "log" | "metrics"
+>;
 
 /** Of one object, whatever its kind. */
 export interface OwnerIdentity {

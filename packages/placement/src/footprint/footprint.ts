@@ -82,7 +82,6 @@ export interface Footprint {
     readonly name: string;
     readonly nodeSelector: "Off" | "Verify" | "Manage";
   };
-  readonly placement: "Lazy" | "Eager";
 }
 
 /** What is wrong with a document beyond its schema. It is not in force then. */

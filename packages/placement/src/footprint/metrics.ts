@@ -43,11 +43,7 @@ export function createFootprintMetrics(registry: MetricsRegistry): FootprintMetr
 }
 
 const gauges: readonly (readonly [string, string, keyof FootprintCounts])[] = [
-  [
-    "berth_footprint_labelled_nodes",
-    "Nodes with the label of a footprint, counted for each footprint.",
-    "labelled",
-  ],
+  ["berth_footprint_labelled_nodes", "Nodes with the label, counted for each footprint.", "labelled"],
   [
     "berth_footprint_needed_nodes",
     "Nodes of which a pod needs the agent, counted for each footprint.",

@@ -9,10 +9,8 @@ import { editNode, makeNode } from "../node/testing/world.ts";
 import { bindFootprints } from "./capability.ts";
 import type { NodeFootprintSpec } from "./document.ts";
 import type { Footprints } from "./footprint.ts";
-import { PodMemory } from "./pod-memory.ts";
 import { footprintsOf } from "./testing/footprints.ts";
 import { makeAteom, sightOf } from "./testing/pods.ts";
-import type { NodePast } from "./use.ts";
 
 const BY_LABEL: NodeFootprintSpec = { preset: "agent-substrate/pr-134" };
 const BY_OWNER: NodeFootprintSpec = { preset: "agent-substrate/owner-uid" };
@@ -20,7 +18,6 @@ const WITHOUT_CLAIMS: NodeFootprintSpec = {
   workloads: [{ podSelector: { matchExpressions: [{ key: "ate.dev/worker-pool", operator: "Exists" }] } }],
   group: { by: "OwnerUID", owner: { group: "ate.dev", kind: "WorkerPool" } },
   node: { label: { key: "ate.dev/atelet" } },
-  agent: { placement: "Eager" },
 };
 
 /** One node, and a process that looks at it after each change. */
@@ -368,30 +365,3 @@ function toPod({ name, pool, is }: Known): Pod {
   if (is === "owned") return makeAteom(pool, name);
   return bare(pool, name, is === "stranger" ? "stranger" : "default");
 }
-
-describe("the memory of pods", () => {
-  const past: NodePast = {
-    grouping: { by: "None" },
-    groups: new Map([["u", "A"]]),
-    untold: new Set(),
-    left: new Set(),
-  };
-  const pasts = new Map([["cluster/f", past]]);
-  const node = (name: string, uid: string): Node => ({ metadata: { name, uid } });
-
-  it("is of the node that was looked at, and not of the next one of its name", () => {
-    const memory = new PodMemory();
-    memory.note(node("n", "1"), pasts);
-    expect(memory.of(node("n", "1"))).toBe(pasts);
-    expect(memory.of(node("n", "2")).size).toBe(0);
-  });
-
-  it("ends with the node, and when there is nothing to remember", () => {
-    const memory = new PodMemory();
-    for (const name of ["a", "b", "c"]) memory.note(node(name, name), pasts);
-    memory.forget("a");
-    memory.note(node("b", "b"), new Map());
-    expect(["a", "b", "c"].map((name) => memory.of(node(name, name)).size)).toEqual([0, 0, 1]);
-    expect(memory.size).toBe(1);
-  });
-});

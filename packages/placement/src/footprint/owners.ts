@@ -1,25 +1,15 @@
+import { isApiError, type KubeClient, type OwnerReference, type Pod, ResourceDirectory } from "@berth/kube";
 import {
-  isApiError,
-  type KubeClient,
-  MISS_MS,
-  type OwnerReference,
-  type Pod,
-  ResourceDirectory,
-} from "@berth/kube";
-import {
-  type Clock,
   type Component,
   type Controller,
   createController,
-  type Logger,
-  type MetricsRegistry,
   type Random,
   type ReconcileContext,
   type ReconcileResult,
   type Running,
 } from "@berth/runtime";
 import { BoundedMap } from "./bounded-map.ts";
-import type { FootprintSight, OwnerIdentity } from "./footprint-sight.ts";
+import type { FootprintSight, OwnerIdentity, Watching } from "./footprint-sight.ts";
 import {
   bytesOf,
   controllerOf,
@@ -33,11 +23,8 @@ import {
 } from "./owner-reference.ts";
 import { type ReadOwner, readOwner } from "./read-owner.ts";
 
-export interface OwnerResolverOptions {
+export interface OwnerResolverOptions extends Pick<Watching, "clock" | "log" | "metrics"> {
   readonly client: Pick<KubeClient, "get" | "read">;
-  readonly clock: Clock;
-  readonly log: Logger;
-  readonly metrics?: MetricsRegistry;
   readonly random?: Random;
   /** Owners that are remembered. Default `MAX_OWNERS`. */
   readonly maxOwners?: number;
@@ -61,20 +48,15 @@ export const GONE_MS: number = 60_000;
 const MAX_READS = 8;
 /** The longest wait after failures, ms. */
 const RETRY_CAP_MS = 60_000;
-/** How soon a missing right is looked for again, ms. */
-const DENIED_MS = 30_000;
-/** Kinds whose missing right is looked for though nobody asks for them: references can name any. The oldest makes room. */
-const MAX_PROBES = 16;
-/** Resources of which it is remembered that they may not be read: more than a server has. */
-const MAX_DENIED = 1_000;
-/** Before the kind. Keys of owners are JSON or base64. */
-const PROBE = "probe ";
+/** How soon a missing right, or kind, is looked for again, ms. */
+const UNREAD_MS = 30_000;
+/** Kinds of which it is remembered that they cannot be read: more than a server has. */
+const MAX_UNREAD = 1_000;
 
 /** Answers are numbered in their order: `first` is the first one about this owner, `at` the last. */
 type Answer = { readonly first: number; readonly at: number } & (
   | { readonly alive: true; readonly resource: string; readonly controller: OwnerReference | undefined }
-  /** `isUnread`: nobody asks for its kind, which could not be read. */
-  | { readonly alive: false; readonly until: number; readonly isUnread: boolean }
+  | { readonly alive: false; readonly until: number }
 );
 
 interface Question {
@@ -93,11 +75,11 @@ interface Question {
  * `owners` answers at once from memory; what it does not know is read, once for all pods that wait for it, and told when
  * the list is complete. An owner counts only when it is there with the uid that the reference names: references can be
  * forged, so one that is wrong says nothing about others. What is known stays so, as a pod's owners hardly change; a new
- * child of an owner has that owner read again. A failed read is repeated with backoff. Without the right to read
- * an owner it stays unknown, which is looked at every half minute, one owner of each resource, and so it does while the
- * server does not have its kind: where Kubernetes makes pods with it or somebody asks for it. Any other that cannot be read ends the list: it stands in a reference that
- * whoever makes pods can write, or above what others ask for. Of these one is tried every half minute, and once it may be
- * read, all that has ended there is looked for again.
+ * child of an owner has that owner read again. A failed read is repeated with backoff. Without the right to read an owner it
+ * stays unknown, which is looked at every half minute, one owner of each kind, and so it does while the server does not have
+ * its kind: where Kubernetes makes pods with it or somebody asks for it. Any other that cannot be read counts as gone: it
+ * stands in a reference that whoever makes pods can write, or above what others ask for. It is read again when somebody asks a
+ * minute later.
  */
 export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> {
   readonly name = "footprint-owners";
@@ -120,12 +102,8 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
     { readonly found: readonly OwnerIdentity[]; readonly generation: number }
   >();
   #generation = 0;
-  /** Resources that may not be read, until when that is believed, monotonic ms. */
-  readonly #denied = new Map<string, { readonly until: number; readonly why: string }>();
-  /** By kind, one owner of each that may not be read and that nobody asks for. */
-  readonly #probes = new Map<string, NamedOwner>();
-  /** Kinds that are needed, and that the server does not have: of those that are asked for, and of its own. */
-  readonly #unserved = new Map<string, string>();
+  /** Kinds that cannot be read, and until when that is believed, monotonic ms. */
+  readonly #unread = new BoundedMap<{ readonly until: number; readonly why: string }>(MAX_UNREAD);
 
   constructor(options: OwnerResolverOptions) {
     const { client, clock, log, metrics, random } = options;
@@ -157,15 +135,10 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
     this.#kinds = new Set(kinds.map(kindText));
     this.#toTop = toTop;
     this.#generation++;
-    if (!this.#isWanted) {
-      this.#questions.clear();
-      this.#probes.clear();
-    }
-    // Nobody would find out that it is missing no longer.
-    const isFollowed = (kind: string): boolean => this.#isWanted && this.#isNeeded(kind);
-    for (const kind of this.#denied.keys())
-      if (!isFollowed(kind) && !this.#probes.has(kind)) this.#denied.delete(kind);
-    for (const kind of this.#unserved.keys()) if (!isFollowed(kind)) this.#unserved.delete(kind);
+    if (!this.#isWanted) this.#questions.clear();
+    // Nobody would find out that it can be read by now.
+    for (const [kind] of this.#unread)
+      if (!this.#isWanted || !this.#isNeeded(kind)) this.#unread.delete(kind);
   }
 
   get #isWanted(): boolean {
@@ -180,11 +153,10 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
     const { found, missing, stale, isFinal } = this.#walk(pod);
     // What is begun goes first: with as many owners as are remembered, none would ever be complete.
     const priority = found.length > 0 ? "high" : "low";
-    if (stale !== undefined) this.#ask(stale, pod, priority);
+    const asked = missing ?? stale;
+    if (asked !== undefined) this.#ask(asked, pod, priority);
     if (isFinal) this.#known.set(pod, { found, generation: this.#generation });
-    if (missing === undefined) return found;
-    this.#ask(missing, pod, priority);
-    return undefined;
+    return missing === undefined ? found : undefined;
   }
 
   /** Owners remembered. */
@@ -209,9 +181,7 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
   /** What keeps owners of these kinds, and those on the way to them, from being known. */
   whyUnread(kinds: readonly { readonly group: string; readonly kind: string }[]): string | undefined {
     const asked = new Set(kinds.map(kindText));
-    const isAsked = (kind: string): boolean => asked.has(kind) || WORKLOADS.has(kind);
-    for (const [kind, { why }] of this.#denied) if (isAsked(kind)) return why;
-    for (const [kind, why] of this.#unserved) if (isAsked(kind)) return why;
+    for (const [kind, { why }] of this.#unread) if (asked.has(kind) || WORKLOADS.has(kind)) return why;
     return undefined;
   }
 
@@ -261,38 +231,34 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
   }
 
   async #find(key: string, { signal, log }: ReconcileContext): Promise<ReconcileResult | undefined> {
-    if (key.startsWith(PROBE)) return this.#probe(key.slice(PROBE.length), signal);
     const question = this.#questions.get(key);
     if (question === undefined) return undefined;
     const { named } = question;
     const kind = kindOf(named);
-    const waitMs = (this.#denied.get(kind)?.until ?? 0) - this.#options.clock.monotonic();
-    if (waitMs > 0) return this.#passOver(question, kind, waitMs);
+    const { client, clock } = this.#options;
+    const waitMs = (this.#unread.get(kind)?.until ?? 0) - clock.monotonic();
+    let why: string | undefined;
     try {
-      const read = await this.#read(named, signal);
+      const read =
+        waitMs > 0 ? "unread" : await readOwner(named, { client, directory: this.#directory, signal });
       if (signal.aborted) return undefined;
-      this.#denied.delete(kind);
-      // Its definition may be on its way, or not known to each API server yet.
-      if (read === "unserved") {
-        const { kind: name, apiVersion } = named.ref;
-        if (this.#isNeeded(kind))
-          this.#unserved.set(kind, `the server does not have ${name} of ${apiVersion}`);
-        return this.#passOver(question, kind, MISS_MS);
+      if (read !== "unserved" && read !== "unread") {
+        this.#unread.delete(kind);
+        this.#answer(question, read);
+        return undefined;
       }
-      this.#unserved.delete(kind);
-      this.#answer(question, read);
-      return undefined;
+      // Its definition may be on its way, or not known to each API server yet.
+      if (read === "unserved") why = `the server does not have ${named.ref.kind} of ${named.ref.apiVersion}`;
     } catch (error) {
       if (!isApiError(error, "forbidden")) throw error;
-      this.#deny(named, error, log);
-      return this.#passOver(question, kind, DENIED_MS);
+      why = error.message;
     }
-  }
-
-  /** The owner cannot be read. */
-  #passOver(question: Question, kind: string, waitMs: number): ReconcileResult | undefined {
-    if (this.#isNeeded(kind)) return { recheckAfterMs: waitMs };
-    this.#answer(question, undefined, true);
+    if (why !== undefined) {
+      if (this.#unread.get(kind) === undefined) log.warn("owners of pods cannot be read", { kind, why });
+      this.#unread.put(kind, { until: clock.monotonic() + UNREAD_MS, why });
+    }
+    if (this.#isNeeded(kind)) return { recheckAfterMs: Math.max(waitMs, 0) || UNREAD_MS };
+    this.#answer(question, undefined);
     return undefined;
   }
 
@@ -301,26 +267,21 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
     return this.#kinds.has(kind) || WORKLOADS.has(kind);
   }
 
-  #read(named: NamedOwner, signal: AbortSignal): ReturnType<typeof readOwner> {
-    return readOwner(named, { client: this.#options.client, directory: this.#directory, signal });
-  }
-
-  #answer({ named, waiting }: Question, read: ReadOwner | undefined, isUnread = false): void {
+  #answer({ named, waiting }: Question, read: ReadOwner | undefined): void {
     const { key } = named;
     const before = this.#answers.get(key);
     const at = ++this.#answered;
     const order = { first: before?.first ?? at, at };
     const above = read && controllerOf(read.metadata);
     const controller = above === undefined || isNoName(above) ? undefined : above;
-    const until = this.#options.clock.monotonic() + GONE_MS;
     const answer: Answer = read
       ? { ...order, alive: true, resource: read.resource, controller }
-      : { ...order, alive: false, until, isUnread };
+      : { ...order, alive: false, until: this.#options.clock.monotonic() + GONE_MS };
     this.#questions.delete(key);
     const bytes = 128 + key.length + (controller === undefined ? 0 : bytesOf(controller));
-    if (this.#answers.put(key, answer, bytes)) this.#generation++;
+    const isFuller = this.#answers.put(key, answer, bytes);
     const isMoved = before !== undefined && !isSame(before, answer);
-    if (isMoved) this.#generation++;
+    if (isFuller || isMoved) this.#generation++;
     if (isMoved) this.#options.onMoved();
     this.#tell(waiting.values());
   }
@@ -334,52 +295,9 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
     this.#forgotten = false;
     this.#options.onMoved();
   }
-
-  #deny(named: NamedOwner, error: Error, log: Logger): void {
-    const kind = kindOf(named);
-    if (!this.#denied.has(kind)) {
-      log.warn("owners of pods may not be read", { kind, error: error.message });
-      makeRoom(this.#denied, MAX_DENIED);
-    }
-    const until = this.#options.clock.monotonic() + DENIED_MS;
-    this.#denied.set(kind, { until, why: error.message });
-    if (this.#isNeeded(kind) || this.#probes.has(kind)) return;
-    makeRoom(this.#probes, MAX_PROBES);
-    this.#probes.set(kind, named);
-    this.#controller.enqueue(`${PROBE}${kind}`);
-  }
-
-  /** May the kind be read by now? */
-  async #probe(kind: string, signal: AbortSignal): Promise<ReconcileResult | undefined> {
-    const named = this.#probes.get(kind);
-    if (named === undefined) return undefined;
-    const waitMs = (this.#denied.get(kind)?.until ?? 0) - this.#options.clock.monotonic();
-    if (waitMs > 0) return { recheckAfterMs: waitMs };
-    try {
-      await this.#read(named, signal);
-    } catch (error) {
-      if (isApiError(error, "forbidden")) return { recheckAfterMs: DENIED_MS };
-      throw error;
-    }
-    if (signal.aborted) return undefined;
-    this.#probes.delete(kind);
-    this.#denied.delete(kind);
-    for (const [key, answer] of this.#answers)
-      if (!answer.alive && answer.isUnread) this.#answers.delete(key);
-    this.#options.onMoved();
-    return undefined;
-  }
 }
 
 function isSame(a: Answer, b: Answer): boolean {
   if (!a.alive || !b.alive) return a.alive === b.alive;
   return a.controller?.uid === b.controller?.uid;
-}
-
-/** For one more: the oldest go. */
-function makeRoom(entries: Map<string, unknown>, most: number): void {
-  for (const oldest of entries.keys()) {
-    if (entries.size < most) break;
-    entries.delete(oldest);
-  }
 }

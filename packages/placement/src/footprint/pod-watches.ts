@@ -1,20 +1,15 @@
 import { InformerSet, pick, type WantedInformer } from "@berth/host";
-import { type Container, type KubeClient, type Pod, type PodSpec, pods, type Volume } from "@berth/kube";
-import type { Change, Clock, ClusterName, Component, Logger, MetricsRegistry, Running } from "@berth/runtime";
+import { type Container, type Pod, type PodSpec, pods, type Volume } from "@berth/kube";
+import type { Change, Component, Running } from "@berth/runtime";
 import { ownValue } from "../node/mark.ts";
 import { nodeOf, nodesOfChange } from "../node/pod-nodes.ts";
 import { selectorText } from "../node/selector.ts";
 import type { Footprint, NeedingPods } from "./footprint.ts";
-import type { FootprintSight } from "./footprint-sight.ts";
+import type { FootprintSight, Watching } from "./footprint-sight.ts";
 import type { PodsAmong } from "./hold/held-pods.ts";
 import { claimOf } from "./needs.ts";
 
-export interface FootprintPodsOptions {
-  readonly client: Pick<KubeClient, "list" | "watch">;
-  readonly cluster: ClusterName;
-  readonly clock: Clock;
-  readonly log: Logger;
-  readonly metrics?: MetricsRegistry;
+export interface FootprintPodsOptions extends Watching {
   /** What is known of the pods of this node has changed. Must not throw. */
   readonly onChange: (node: string) => void;
   /** Each change of a pod, of what is kept of it, those without a node included. Must not throw. */

@@ -46,7 +46,7 @@ const substrate = {
     container: { ...originalFootprint.waitContainer, resources: {}, securityContext: {} },
     port: originalFootprint.port,
   },
-  agent: { daemonSet: originalFootprint.agent, nodeSelector: "Verify", placement: "Lazy" },
+  agent: { daemonSet: originalFootprint.agent, nodeSelector: "Verify" },
 } as const satisfies NodeFootprintSpec;
 
 export const presets: Readonly<Record<FootprintPreset, Preset>> = Object.freeze<

@@ -49,7 +49,7 @@ const status: z.ZodType = z
           "Nodes that need the agent and have no label yet. Not said while it is not known of some node.",
         ),
         unknown: count("Nodes of which it is not known whether they need the agent."),
-        agentReady: count("Nodes that need the agent and have a ready pod of it."),
+        agentReady: count("Ready pods of the agent, at most one for each node that needs it."),
         agentUnschedulable: count("Nodes that need the agent and where its DaemonSet cannot run."),
       })
       .optional()
@@ -76,71 +76,43 @@ export const nodeFootprintKind: CustomKind = {
   status,
   columns: [
     { name: "Preset", type: "string", jsonPath: ".spec.preset", description: "What fills in the rest." },
+    counted("Labelled", ".nodes.labelled", "Nodes with the label."),
+    counted("Pending", ".nodes.pending", "Nodes that need the agent and have no label yet."),
+    counted("Unknown", ".nodes.unknown", "Nodes of which it is not known whether they need the agent."),
+    counted(
+      "Agent",
+      ".nodes.agentReady",
+      "Ready pods of the agent, at most one for each node that needs it.",
+    ),
+    counted("Claims", ".claims", "Groups that claim a node."),
+    told("Ready", "Ready", "Whether the footprint is in force."),
+    told("Placed", "AgentPlaced", "Whether the agent can run wherever it is needed."),
     {
-      name: "Labelled",
-      type: "integer",
-      jsonPath: ".status.nodes.labelled",
-      description: "Nodes with the label.",
-    },
-    {
-      name: "Pending",
-      type: "integer",
-      jsonPath: ".status.nodes.pending",
-      description: "Nodes that need the agent and have no label yet.",
-    },
-    {
-      name: "Unknown",
-      type: "integer",
-      jsonPath: ".status.nodes.unknown",
-      description: "Nodes of which it is not known whether they need the agent.",
-    },
-    {
-      name: "Agent",
-      type: "integer",
-      jsonPath: ".status.nodes.agentReady",
-      description: "Nodes that need the agent and have a ready pod of it.",
-    },
-    { name: "Claims", type: "integer", jsonPath: ".status.claims", description: "Groups that claim a node." },
-    {
-      name: "Ready",
-      type: "string",
-      jsonPath: '.status.conditions[?(@.type=="Ready")].status',
-      description: "Whether the footprint is in force.",
-    },
-    {
-      name: "Placed",
-      type: "string",
-      jsonPath: '.status.conditions[?(@.type=="AgentPlaced")].status',
-      description: "Whether the agent can run wherever it is needed.",
-    },
-    {
-      name: "Unschedulable",
-      type: "integer",
-      jsonPath: ".status.nodes.agentUnschedulable",
+      ...counted(
+        "Unschedulable",
+        ".nodes.agentUnschedulable",
+        "Nodes where the agent is needed and cannot run.",
+      ),
       priority: 1,
-      description: "Nodes that need the agent and where its DaemonSet cannot run.",
     },
-    {
-      name: "Held",
-      type: "string",
-      jsonPath: '.status.conditions[?(@.type=="OwnersHeld")].status',
-      priority: 1,
-      description: "Whether the deletion of an owner waits for its pods.",
-    },
-    {
-      name: "Waits",
-      type: "string",
-      jsonPath: '.status.conditions[?(@.type=="PodsWait")].status',
-      priority: 1,
-      description: "Whether pods are made to wait for the agent, where the footprint has them wait.",
-    },
-    {
-      name: "Foreign",
-      type: "string",
-      jsonPath: '.status.conditions[?(@.type=="ForeignMarks")].status',
-      priority: 1,
-      description: "Whether marks of others stand, where the footprint reports them.",
-    },
+    { ...told("Held", "OwnersHeld", "Whether the deletion of an owner waits for its pods."), priority: 1 },
+    { ...told("Waits", "PodsWait", "Whether pods are made to wait for the agent."), priority: 1 },
+    { ...told("Foreign", "ForeignMarks", "Whether marks of others stand."), priority: 1 },
     { name: "Age", type: "date", jsonPath: ".metadata.creationTimestamp" },
   ],
 };
+
+type Column = CustomKind["columns"][number];
+
+function counted(name: string, path: string, description: string): Column {
+  return { name, type: "integer", jsonPath: `.status${path}`, description };
+}
+
+function told(name: string, condition: string, description: string): Column {
+  return {
+    name,
+    type: "string",
+    jsonPath: `.status.conditions[?(@.type=="${condition}")].status`,
+    description,
+  };
+}

@@ -2,23 +2,19 @@
 
 import { NamespaceWatch } from "@berth/host";
 import type { KubeClient, Pod } from "@berth/kube";
-import type { Change, Clock, ClusterName, Component, Logger, MetricsRegistry, Random } from "@berth/runtime";
+import type { Change, Component, Random } from "@berth/runtime";
 import type { DaemonSetWatch } from "../node/daemonset-watch.ts";
 import { isEmptySelector } from "../node/selector.ts";
 import { isAgentChecked } from "./agent/check.ts";
 import { FOOTPRINT, type Footprint, type NeedingPods, type PodGrouping } from "./footprint.ts";
-import type { FootprintSight } from "./footprint-sight.ts";
+import type { FootprintSight, Watching } from "./footprint-sight.ts";
 import type { PodsAmong } from "./hold/held-pods.ts";
 import { OwnerResolver } from "./owners.ts";
 import { FootprintPods } from "./pod-watches.ts";
 import { VolumeDrivers } from "./volume-drivers.ts";
 
-export interface FootprintSightOptions {
+export interface FootprintSightOptions extends Watching {
   readonly client: Pick<KubeClient, "get" | "list" | "watch" | "read">;
-  readonly cluster: ClusterName;
-  readonly clock: Clock;
-  readonly log: Logger;
-  readonly metrics?: MetricsRegistry;
   readonly random?: Random;
   /** Shared with others; whoever made it has nodes looked at again when it changes. */
   readonly daemonSets: Pick<DaemonSetWatch, "daemonSet" | "want">;
@@ -30,8 +26,8 @@ export interface FootprintSightOptions {
   readonly onPod?: (change: Change<Pod>) => void;
   /** The owners of this pod, and of others below the same, have become known: for holds. Must not throw. */
   readonly onOwners?: (pod: Pod) => void;
-  /** What pods in this namespace are decided by has changed: for holds. Must not throw. */
-  readonly onNamespace?: (namespace: string) => void;
+  /** What pods of a namespace are decided by has changed: for holds. Must not throw. */
+  readonly onNamespace?: () => void;
 }
 
 export interface FootprintWatches {
@@ -53,20 +49,20 @@ export interface FootprintWatches {
 
 export function createFootprintSight(options: FootprintSightOptions): FootprintWatches {
   const { daemonSets, onNode, onEverything, onOwners, onNamespace } = options;
-  const changed = (nodes: ReadonlySet<string>, namespace: string): void => {
+  const changed = (nodes: ReadonlySet<string>): void => {
     nodes.forEach(onNode);
-    onNamespace?.(namespace);
+    onNamespace?.();
   };
   const pods = new FootprintPods({ ...options, onChange: onNode, onSynced: onEverything });
   const namespaces = new NamespaceWatch({
     ...options,
     name: "footprint-namespaces",
-    onChange: (namespace) => changed(pods.nodesOfNamespace(namespace), namespace),
+    onChange: (namespace) => changed(pods.nodesOfNamespace(namespace)),
     onSynced: onEverything,
   });
   const volumes = new VolumeDrivers({
     ...options,
-    onChange: (namespace, claim) => changed(pods.nodesOfClaim(namespace, claim), namespace),
+    onChange: (namespace, claim) => changed(pods.nodesOfClaim(namespace, claim)),
     onSynced: onEverything,
   });
   const owners = new OwnerResolver({

@@ -11,7 +11,6 @@ import {
   footprintConditions,
   hasUnknown,
   isNews,
-  staleConditions,
   toCondition,
   unknownNodes,
 } from "./conditions.ts";
@@ -40,21 +39,19 @@ export function decideFootprintStatus(input: FootprintStatusInput): StatusDecisi
   if (judgement === undefined) return { status: undefined, news: [] };
   const { status: current = {}, metadata: { generation } = {} } = object;
   const version = generation === undefined ? {} : { observedGeneration: generation };
-  const desired = [
-    toCondition(footprintConditions.ready, judgement.ready, {
-      reason: judgement.reason,
-      message: readyMessage(judgement, progress),
-    }),
-    ...(progress === undefined ? [] : conditionsOf(progress)),
-  ].map((it) => Object.assign(it, version));
-  const present = withoutConditions(current.conditions, staleConditions(progress));
+  const { desired: told, stale } = conditionsOf(progress);
+  const { ready, reason } = judgement;
+  const message = readyMessage(judgement, progress);
+  const desired = [toCondition(footprintConditions.ready, ready, { reason, message }), ...told].map((it) =>
+    Object.assign(it, version),
+  );
   const { nodes: _nodes, claims: _claims, holds: _holds, ...rest } = current;
   const next: FullFootprintStatus = {
     ...rest,
     ...version,
     // Of one that is not in force nothing is counted.
     ...(progress !== undefined && countsOf(progress, current)),
-    conditions: mergeConditions(present, desired, now),
+    conditions: mergeConditions(withoutConditions(current.conditions, stale), desired, now),
   };
   const news = desired.filter((condition) => isNews(condition, current.conditions));
   return { status: isSameData(current, next) ? undefined : toPatch(current, next), news };
@@ -79,18 +76,16 @@ function countsOf(
   { footprint, counts, agent, agentReady, held }: FootprintProgress,
   { nodes: before = {}, claims }: NodeFootprintStatus,
 ): NodeFootprintStatus {
-  const isChecked = isAgentChecked(footprint);
   const { pending, agentReady: ready, agentUnschedulable: unschedulable, ...others } = before;
-  const agents = {
-    agentReady: agentReady ?? ready,
-    agentUnschedulable: agent?.unserved.length ?? unschedulable,
-  };
   return {
     nodes: given({
       ...others,
       ...(counts && { labelled: counts.labelled, unknown: counts.unknown }),
       pending: hasUnknown(counts) ? undefined : (counts?.pending ?? pending),
-      ...(isChecked && agents),
+      ...(isAgentChecked(footprint) && {
+        agentReady: agentReady ?? ready,
+        agentUnschedulable: agent?.unserved.length ?? unschedulable,
+      }),
     }),
     ...given({ claims: counts?.claims ?? claims }),
     holds: held.slice(0, MAX_HOLDS).map(({ name, uid, since, nodes, pods }) => {
@@ -108,11 +103,10 @@ function given<T extends object>(values: T): { readonly [K in keyof T]?: Exclude
 
 /** A merge patch keeps what it does not name. */
 function toPatch(current: FullFootprintStatus, next: FullFootprintStatus): FootprintStatusPatch {
-  const nodes = next.nodes && { ...nulls(current.nodes ?? {}, next.nodes), ...next.nodes };
-  return { ...nulls(current, next), ...next, ...(nodes && { nodes }) };
+  const nodes = next.nodes && { ...nulls(current.nodes ?? {}), ...next.nodes };
+  return { ...nulls(current), ...next, ...(nodes && { nodes }) };
 }
 
-function nulls(before: object, after: object): Readonly<Record<string, null>> {
-  const gone = Object.keys(before).filter((key) => !Object.hasOwn(after, key));
-  return Object.fromEntries(gone.map((key) => [key, null]));
+function nulls(before: object): Readonly<Record<string, null>> {
+  return Object.fromEntries(Object.keys(before).map((key) => [key, null]));
 }

@@ -1,21 +1,15 @@
 import { InformerSet, pick } from "@berth/host";
 import {
-  type KubeClient,
   type PersistentVolume,
   type PersistentVolumeClaim,
   persistentVolumeClaims,
   persistentVolumes,
 } from "@berth/kube";
-import type { Clock, ClusterName, Component, Logger, MetricsRegistry } from "@berth/runtime";
+import type { ClusterName, Component } from "@berth/runtime";
 import { ownValue } from "../node/mark.ts";
-import type { FootprintSight } from "./footprint-sight.ts";
+import type { FootprintSight, Watching } from "./footprint-sight.ts";
 
-export interface VolumeDriversOptions {
-  readonly client: Pick<KubeClient, "list" | "watch">;
-  readonly cluster: ClusterName;
-  readonly clock: Clock;
-  readonly log: Logger;
-  readonly metrics?: MetricsRegistry;
+export interface VolumeDriversOptions extends Watching {
   /** The volume of this claim is another, or is known now. Must not throw. */
   readonly onChange: (namespace: string, claim: string) => void;
   /** Claims or volumes have become known. Must not throw. */

@@ -114,13 +114,13 @@ export class DaemonSetWatch implements Component, Pick<Lister<DaemonSet>, "get" 
 }
 
 /**
- * Which DaemonSet it is, where its pods belong, which images they run, and whether its controller has seen that. The types
- * promise more: none of it is read.
+ * Which DaemonSet it is, where its pods belong, which images they run, and how many are ready. The types promise more: none
+ * of it is read.
  */
 function slimDaemonSet({ metadata, spec, status }: DaemonSet): DaemonSet {
   return {
     ...(metadata && { metadata: { ...slimPodMetadata(metadata), ...pick(metadata, ["generation"]) } }),
-    ...(status && { status: pick(status, ["observedGeneration"]) as DaemonSetStatus }),
+    ...(status && { status: pick(status, ["numberReady"]) as DaemonSetStatus }),
     ...(spec && {
       spec: {
         selector: spec.selector,

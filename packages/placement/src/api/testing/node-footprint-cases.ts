@@ -62,20 +62,12 @@ export const validFootprints: readonly { readonly what: string; readonly spec: N
           name: "w",
           image: "busybox:1.36",
           timeout: "30s",
-          resources: { requests: { cpu: "10m" }, limits: { cpu: "0.5", memory: "32Mi" } },
-          securityContext: {
-            allowPrivilegeEscalation: false,
-            capabilities: { drop: ["ALL"] },
-            readOnlyRootFilesystem: true,
-            runAsGroup: 1000,
-            runAsNonRoot: true,
-            runAsUser: 1000,
-            seccompProfile: { type: "Localhost", localhostProfile: "profiles/wait.json" },
-          },
+          resources: {},
+          securityContext: {},
         },
         port: 8085,
       },
-      agent: { daemonSet: { namespace: "ns", name: "ds" }, nodeSelector: "Manage", placement: "Eager" },
+      agent: { daemonSet: { namespace: "ns", name: "ds" }, nodeSelector: "Manage" },
     },
   },
 ];
@@ -90,16 +82,6 @@ export const invalidFootprints: readonly {
   { what: "an unknown preset", spec: { preset: "apm" }, field: "spec.preset" },
   { what: "no workloads at all", spec: { workloads: [], node }, field: "spec.workloads" },
   { what: "a field that there is not", spec: { preset: "gpu", more: 1 }, field: "spec.more" },
-  {
-    what: "a label to group by",
-    spec: { workloads, node, group: { by: "PodLabel" } },
-    field: "spec.group",
-  },
-  {
-    what: "an owner to group by",
-    spec: { workloads, node, group: { by: "OwnerUID" } },
-    field: "spec.group",
-  },
   {
     what: "a key that is none",
     spec: { workloads, node: { label: { key: "a b" } } },
@@ -120,40 +102,16 @@ export const invalidFootprints: readonly {
     spec: { preset: "gpu", release: { delay: "soon" } },
     field: "spec.release.delay",
   },
-  {
-    what: "a hold of nothing",
-    spec: { workloads, node, hold: { finalizer: "a.b/c" } },
-    field: "spec.hold",
-  },
-  { what: "a hold by nothing", spec: { workloads, node, hold: { resource } }, field: "spec.hold" },
   { what: "a label without a key", spec: { workloads, node: { label: { value: "a" } } }, field: "spec" },
-  {
-    what: "claims without a prefix",
-    spec: { workloads, node: { ...node, claims: { value: "a" } } },
-    field: "spec.node",
-  },
-  {
-    what: "an amount that is none",
-    spec: { preset: "gpu", wait: { container: { resources: { limits: { cpu: "much" } } } } },
-    field: "spec.wait.container.resources.limits.cpu",
-  },
-  {
-    what: "a user that is none",
-    spec: { preset: "gpu", wait: { container: { securityContext: { runAsUser: -1 } } } },
-    field: "spec.wait.container.securityContext.runAsUser",
-  },
-  {
-    what: "a profile of the node without its file",
-    spec: {
-      preset: "gpu",
-      wait: { container: { securityContext: { seccompProfile: { type: "Localhost" } } } },
-    },
-    field: "spec.wait.container.securityContext.seccompProfile.localhostProfile",
-  },
   {
     what: "a version that is none",
     spec: { preset: "gpu", hold: { resource: { ...resource, version: "1" }, finalizer: "a.b/c" } },
     field: "spec.hold.resource.version",
+  },
+  {
+    what: "a security context of its own",
+    spec: { preset: "gpu", wait: { container: { securityContext: { runAsUser: "7" } } } },
+    field: "spec.wait.container.securityContext",
   },
   { what: "a port beyond all", spec: { preset: "gpu", wait: { port: 65_536 } }, field: "spec.wait.port" },
   {

@@ -1,13 +1,11 @@
 import type { DaemonSet, Node, PodSpec, Taint } from "@berth/kube";
 import { aNode } from "@berth/testcluster";
 import { describe, expect, it } from "vitest";
-import { type AgentLanding, agentProblems, type CheckedFootprint, checkAgent, landingOn } from "./check.ts";
+import { agentProblems, type CheckedFootprint, checkAgent } from "./check.ts";
 
 const KEY = "ate.dev/atelet";
 const footprint: CheckedFootprint = {
-  rule: "cluster/atelet",
   label: { key: KEY, value: "true" },
-  placement: "Lazy",
   agent: { namespace: "ate-system", name: "atelet", nodeSelector: "Verify" },
 };
 
@@ -118,39 +116,11 @@ describe("an agent on the nodes that need it", () => {
 });
 
 describe("an agent's DaemonSet", () => {
-  const reasonsOf = (spec: Partial<PodSpec>, of: CheckedFootprint = footprint): readonly string[] =>
-    agentProblems(of, agent(spec)).map(({ reason }) => reason);
+  const reasonsOf = (spec: Partial<PodSpec>): readonly string[] =>
+    agentProblems(footprint, agent(spec)).map(({ reason }) => reason);
 
   it("is warned of when it does not ask for the label, and so runs everywhere", () => {
     expect(reasonsOf({ nodeSelector: {} })).toEqual(["AgentEverywhere"]);
-    expect(reasonsOf({ nodeSelector: {} }, { ...footprint, placement: "Eager" })).toEqual([
-      "AgentEverywhere",
-    ]);
-  });
-
-  it("is told of where it runs without need, and not that it does where it does not", () => {
-    const landing = (daemonSet: DaemonSet, ...nodes: readonly [Node, boolean][]): AgentLanding | undefined =>
-      nodes.reduce<AgentLanding | undefined>(
-        (before, [on, isIdle]) => landingOn(before, daemonSet, { node: on, isIdle }),
-        undefined,
-      );
-    const told = (daemonSet: DaemonSet, ...nodes: readonly [Node, boolean][]) =>
-      agentProblems(footprint, daemonSet, () => landing(daemonSet, ...nodes)).map(
-        ({ reason, message }) => `${reason}: ${message}`,
-      );
-    const everywhere = agent({ nodeSelector: {} });
-    const what = "the DaemonSet ate-system/atelet does not ask for ate.dev/atelet=true";
-    expect(told(everywhere, [node("n1"), false], [node("n2"), true], [node("n3"), true])).toEqual([
-      `AgentEverywhere: ${what}, so it runs on nodes that do not need it, such as n2`,
-    ]);
-    expect(told(everywhere, [node("n1"), false], [node("n2", microvm), true])).toEqual([
-      `AgentEverywhere: ${what}; at present it runs on no node without need`,
-    ]);
-    const nowhere = agent({ nodeSelector: { "ate.dev/Atelet": "true" } });
-    expect(told(nowhere, [node("n1"), false], [node("n2"), true])).toEqual([
-      `AgentUnschedulable: ${what}, and what it asks for is on no node`,
-    ]);
-    expect(told(agent(), [node("n1"), true])).toEqual([]);
   });
 
   it("is warned of without a system priority class, which autoscalers count and full nodes make room for", () => {

@@ -2,15 +2,13 @@
 import type { DaemonSet, Node } from "@berth/kube";
 import { type Reason, reasons } from "../../api/reasons.ts";
 import { expectation, whyElsewhere } from "../../node/daemonset-placement.ts";
-import { ownValue } from "../../node/mark.ts";
-import { IDLE_VALUE } from "../complete.ts";
 import type { Footprint } from "../footprint.ts";
-import { leftoverKey } from "./former-label.ts";
-import { type AgentTarget, staysAway } from "./selector.ts";
+import { staysAway } from "./selector.ts";
 
 /** What an agent is checked by. */
-export type CheckedFootprint = AgentTarget &
-  Pick<Footprint, "rule"> & { readonly agent: NonNullable<Footprint["agent"]> };
+export type CheckedFootprint = Pick<Footprint, "label"> & {
+  readonly agent: NonNullable<Footprint["agent"]>;
+};
 
 export interface AgentProblem {
   readonly reason: Reason;
@@ -37,61 +35,21 @@ export function isAgentChecked({ agent }: Pick<Footprint, "agent">): boolean {
 /** The classes that Kubernetes makes itself begin with it, and no other may (`SystemPriorityClassPrefix`, pkg/apis/scheduling). */
 const SYSTEM_PRIORITY = "system-";
 
-/** Where a DaemonSet runs as it stands, of the nodes that were looked at. */
-export interface AgentLanding {
-  readonly isAnywhere: boolean;
-  /** One that is known not to need it. */
-  readonly needless?: string;
-}
-
-/** Looks at one more node. @param isIdle is it known that it does not need the agent? */
-export function landingOn(
-  landing: AgentLanding | undefined,
-  daemonSet: DaemonSet | null,
-  { node, isIdle }: { readonly node: Node; readonly isIdle: boolean },
-): AgentLanding {
-  const before = landing ?? { isAnywhere: false };
-  if (before.needless !== undefined || isMissing(daemonSet) || (before.isAnywhere && !isIdle)) return before;
-  if (expectation(daemonSet, node, []).state === "notExpected") return before;
-  return { isAnywhere: true, ...(isIdle && { needless: node.metadata?.name ?? "" }) };
-}
-
 /**
  * Checks an agent against all nodes that need it.
  * @param daemonSet `null`: there is none of this name.
  * @param nodes those that need the agent, labelled or not.
- * @param landing on all nodes; asked only of a DaemonSet that does not ask for the label. Absent where nobody has looked.
  */
 export function checkAgent(
   footprint: CheckedFootprint,
   daemonSet: DaemonSet | null,
   nodes: readonly Node[],
-  landing?: () => AgentLanding | undefined,
 ): AgentVerdict {
-  const unserved: UnservedNode[] = [];
-  const problems = agentProblems(footprint, daemonSet, landing);
-  const former = isMissing(daemonSet) ? undefined : leftoverKey(footprint, daemonSet, nodes);
-  for (const node of nodes) {
+  const unserved = nodes.flatMap((node): readonly UnservedNode[] => {
     const problem = agentProblemOn(footprint, daemonSet, node);
-    if (problem === undefined) continue;
-    // Of two things that are wrong the first alone is told: with the node also what is to be done.
-    const { reason, message } = problem;
-    const remedy = former === undefined || hasLabel(node, former) ? "" : `; ${remedyOf(footprint, former)}`;
-    unserved.push({ node: node.metadata?.name ?? "", reason, message: `${message}${remedy}` });
-  }
-  if (former === undefined) return { unserved, problems };
-  const message = `the DaemonSet ${idOf(footprint)} still asks for ${former}, which this footprint no longer sets; ${remedyOf(footprint, former)}`;
-  return { unserved, problems: [{ reason: reasons.AgentUnschedulable, message }, ...problems] };
-}
-
-function hasLabel({ metadata }: Node, key: string): boolean {
-  return ownValue(metadata?.labels, key) !== undefined;
-}
-
-function remedyOf(footprint: CheckedFootprint, former: string): string {
-  return footprint.agent.nodeSelector === "Manage"
-    ? `Berth has not put it there: take ${former} off its node selector`
-    : `take ${former} off its node selector, and have it ask for ${askedText(footprint)}`;
+    return problem === undefined ? [] : [{ node: node.metadata?.name ?? "", ...problem }];
+  });
+  return { unserved, problems: agentProblems(footprint, daemonSet) };
 }
 
 /**
@@ -122,39 +80,25 @@ export function agentProblemOn(
   };
 }
 
-/** What is wrong with the DaemonSet itself. @param landing see `checkAgent`. */
+/** What is wrong with the DaemonSet itself. */
 export function agentProblems(
   footprint: CheckedFootprint,
   daemonSet: DaemonSet | null,
-  landing?: () => AgentLanding | undefined,
 ): readonly AgentProblem[] {
   if (isMissing(daemonSet)) return [missing(footprint)];
   const spec = daemonSet.spec?.template.spec;
   const id = idOf(footprint);
   const problems: AgentProblem[] = [];
-  if (!staysAway(spec, footprint)) problems.push(unasked(footprint, landing?.()));
+  if (!staysAway(spec, footprint)) {
+    const { key, value } = footprint.label;
+    const message = `the DaemonSet ${id} does not ask for ${key}=${value}, so it runs on nodes that do not need it`;
+    problems.push({ reason: reasons.AgentEverywhere, message });
+  }
   if (spec?.priorityClassName?.startsWith(SYSTEM_PRIORITY) !== true) {
     const message = `the DaemonSet ${id} has no priority class system-node-critical: on a full node it may find no room, and autoscalers do not reserve any for it`;
     problems.push({ reason: reasons.AgentPriority, message });
   }
   return problems;
-}
-
-/** It does not ask for the label. Where that brings it, other things that it asks for decide. */
-function unasked(footprint: CheckedFootprint, landing: AgentLanding | undefined): AgentProblem {
-  const what = `the DaemonSet ${idOf(footprint)} does not ask for ${askedText(footprint)}`;
-  if (landing?.isAnywhere === false)
-    return { reason: reasons.AgentUnschedulable, message: `${what}, and what it asks for is on no node` };
-  const reason = reasons.AgentEverywhere;
-  if (landing === undefined) return { reason, message: `${what}, so it runs on nodes that do not need it` };
-  return landing.needless === undefined
-    ? { reason, message: `${what}; at present it runs on no node without need` }
-    : { reason, message: `${what}, so it runs on nodes that do not need it, such as ${landing.needless}` };
-}
-
-/** What an agent has to ask for, in words: `ate.dev/atelet=true`. */
-export function askedText({ label: { key, value }, placement }: AgentTarget): string {
-  return placement === "Lazy" ? `${key}=${value}` : `${key} NotIn [${IDLE_VALUE}]`;
 }
 
 function isMissing(daemonSet: DaemonSet | null): daemonSet is null {

@@ -21,7 +21,6 @@ function aFootprint(init: Partial<Footprint> = {}): Footprint {
     foreign: "Reclaim",
     releaseDelayMs: 0,
     agent: { namespace: "ate-system", name: "atelet", nodeSelector: "Manage" },
-    placement: "Lazy",
     ...init,
   };
 }
@@ -204,16 +203,11 @@ describe("an agent that is managed", () => {
     expect(world.writes).toBe(1);
   });
 
-  it("is left alone while footprints have not been read, and when two want to manage it", async () => {
+  it("is left alone while footprints have not been read", async () => {
     const world = new World();
     world.footprints = undefined;
     expect(await world.look()).toBeGreaterThan(0);
-    world.footprints = [aFootprint(), aFootprint({ name: "other", label: { key: "other", value: "true" } })];
-    await world.look();
-    await world.look();
     expect(world.writes).toBe(0);
-    expect(world.reasons).toEqual(["AgentShared"]);
-    expect(world.events[0]?.note).toContain("atelet and other");
   });
 
   it("follows to another label by one write, once every node that needs it has that, and leaves none of its own", async () => {
@@ -228,7 +222,6 @@ describe("an agent that is managed", () => {
     world.pending = 0;
     expect(await world.look()).toBeUndefined();
     expect(world.selector).toEqual({ os: "linux", new: "true" });
-    expect(world.events.at(-1)?.note).toContain(`and no longer on those with ${KEY}=true`);
     // What others put there afterwards is theirs.
     world.select({ [KEY]: "true", new: "true" });
     expect(await world.look()).toBeUndefined();
@@ -325,14 +318,7 @@ describe("what is in the way of an agent that is managed", () => {
     }
   });
 
-  it("is said of each that wants to manage it, and of a template that somebody else keeps changing", async () => {
-    const shared = new World();
-    shared.footprints = [aFootprint(), aFootprint({ name: "other", rule: "cluster/other" })];
-    await shared.look();
-    expect(shared.inTheWay).toEqual([
-      expect.stringMatching(/^atelet: AgentShared: the DaemonSet ate-system\/atelet: /) as string,
-      expect.stringMatching(/^other: AgentShared: /) as string,
-    ]);
+  it("is said of a template that somebody else keeps changing", async () => {
     const contested = new World();
     for (let at = 0; at < 5; at++) {
       contested.select({ os: "linux" });
@@ -342,26 +328,6 @@ describe("what is in the way of an agent that is managed", () => {
     await contested.clock.advance(5 * MINUTE);
     await contested.look();
     expect(contested.inTheWay).toEqual([]);
-  });
-
-  it("is nothing shared once another wants it no longer, though a node is still to be labelled or unknown", async () => {
-    const other = aFootprint({ name: "other", rule: "cluster/other" });
-    const verifies = { namespace: "ate-system", name: "atelet", nodeSelector: "Verify" } as const;
-    for (const left of [[aFootprint()], [aFootprint(), { ...other, agent: verifies }]]) {
-      for (const pending of [undefined, 1]) {
-        const world = new World();
-        world.footprints = [aFootprint(), other];
-        await world.look();
-        expect(world.inTheWay).toHaveLength(2);
-        world.footprints = left;
-        world.problems.keep(left);
-        world.pending = pending;
-        world.asked.length = 0;
-        expect(await world.look()).toBeGreaterThan(0);
-        expect(world.inTheWay).toEqual([]);
-        expect(world.asked).toEqual(["cluster/atelet"]);
-      }
-    }
   });
 
   it("is not what was in the way of an earlier Manage, when it manages again", async () => {
@@ -380,9 +346,9 @@ describe("what is in the way of an agent that is managed", () => {
 });
 
 describe("the agents to look at", () => {
-  it("are those of footprints that manage them, each once", () => {
+  it("are those of footprints that manage them", () => {
     const verified = { namespace: "a", name: "b", nodeSelector: "Verify" } as const;
-    const footprints = [aFootprint(), aFootprint({ name: "x" }), aFootprint({ agent: verified })];
+    const footprints = [aFootprint(), aFootprint({ agent: verified })];
     expect(managedAgents(footprints, CLUSTER)).toEqual([
       { cluster: CLUSTER, namespace: "ate-system", name: "atelet" },
     ]);

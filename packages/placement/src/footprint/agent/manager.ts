@@ -21,11 +21,9 @@ import {
   tell,
 } from "../../node/template-memory.ts";
 import { patchTemplate } from "../../node/template-patch.ts";
-import { IDLE_VALUE } from "../complete.ts";
 import type { Footprint } from "../footprint.ts";
-import { askedText } from "./check.ts";
 import type { ManageProblems } from "./manage-problems.ts";
-import { formerLabel, selectorPatch } from "./selector.ts";
+import { selectorPatch } from "./selector.ts";
 
 /** Numbers of nodes. */
 export interface NeededNodes {
@@ -51,7 +49,7 @@ export interface AgentReconcilerOptions {
     signal: AbortSignal,
   ) => Promise<DaemonSet>;
   /** Is told what is in the way, and that nothing is any more. */
-  readonly problems: Pick<ManageProblems, "of" | "put">;
+  readonly problems: Pick<ManageProblems, "put">;
   readonly clock: Clock;
   readonly events?: EventSink;
 }
@@ -70,9 +68,8 @@ const SETTLED_MS = 2_000;
  * the label has to stand wherever the agent is needed before the DaemonSet asks for it.
  *
  * Guarantees: one patch, which rolls the agent out, and none while a node that needs the agent lacks the label or while
- * that is not known. What it has put there for another label goes in the same patch. Somebody who takes the selector away has it put back, three times within ten minutes; then the
- * DaemonSet is left alone for a while (`Contested`). A DaemonSet that two footprints want to manage is left alone
- * (`AgentShared`). When a footprint goes, the selector stays: without the label the agent runs nowhere until `berth clean` or a person removes it.
+ * that is not known. Somebody who takes the selector away has it put back, three times within ten minutes; then the
+ * DaemonSet is left alone for a while (`Contested`). When a footprint goes, the selector stays: without the label the agent runs nowhere until `berth clean` or a person removes it.
  */
 export function createAgentReconciler(options: AgentReconcilerOptions): Reconcile<ObjectKey> {
   const memories = new TemplateMemories(createTemplateMemory);
@@ -83,31 +80,23 @@ export function createAgentReconciler(options: AgentReconcilerOptions): Reconcil
     const { uid, resourceVersion, deletionTimestamp } = daemonSet?.metadata ?? {};
     const footprints = options.footprints()?.filter((footprint) => isManaged(footprint, key));
     if (footprints === undefined) return { recheckAfterMs: WAITING_MS };
-    const [footprint, other] = footprints;
+    // No two manage one DaemonSet: such documents are refused.
+    const [footprint] = footprints;
     const isThere = daemonSet !== undefined && uid !== undefined && deletionTimestamp === undefined;
-    const settle = (): void => {
-      for (const one of footprints) options.problems.put(one, undefined);
-    };
     if (!isThere || footprint === undefined) {
       memories.forget(key);
       labelled.delete(toKeyText(key));
-      settle();
+      if (footprint !== undefined) options.problems.put(footprint, undefined);
       return undefined;
     }
     const memory = memories.of(key, uid);
-    const subject: Subject = { daemonSet, key, memory, footprints };
-    if (other !== undefined) {
-      warn(subject, options, reasons.AgentShared, sharedNote(footprints));
-      return undefined;
-    }
+    const subject: Subject = { daemonSet, key, memory, footprint };
     const patch = selectorPatch(daemonSet, footprint);
     if (patch === undefined || resourceVersion === undefined || isStale(memory, resourceVersion)) {
       labelled.delete(toKeyText(key));
-      settle();
+      options.problems.put(footprint, undefined);
       return undefined;
     }
-    // What else was in the way before is so still, until it has been tried again.
-    if (options.problems.of(footprint)?.reason === reasons.AgentShared) settle();
     const counts = options.counts(footprint);
     if (counts?.pending !== 0) {
       labelled.delete(toKeyText(key));
@@ -120,30 +109,27 @@ export function createAgentReconciler(options: AgentReconcilerOptions): Reconcil
     labelled.set(toKeyText(key), { needed: counts.needed, sinceMs });
     if (now - sinceMs < SETTLED_MS) return { recheckAfterMs: sinceMs + SETTLED_MS - now };
     const contest = contestOf(memory, [footprint.label], now);
-    if (contest === undefined)
-      return write({ ...subject, footprint, patch, resourceVersion }, options, signal);
+    if (contest === undefined) return write({ ...subject, patch, resourceVersion }, options, signal);
     warn(subject, options, reasons.Contested, contestNote(footprint));
     return { recheckAfterMs: contest.leftMs };
   };
 }
 
-/** The DaemonSets to look at: one key for each, however many footprints want it. */
+/** The DaemonSets to look at. */
 export function managedAgents(
   footprints: readonly Footprint[],
   cluster: ObjectKey["cluster"],
 ): readonly ObjectKey[] {
-  const keys = footprints.flatMap(({ agent }) =>
+  return footprints.flatMap(({ agent }) =>
     agent?.nodeSelector === "Manage" ? [{ cluster, namespace: agent.namespace, name: agent.name }] : [],
   );
-  return [...new Map(keys.map((key) => [toKeyText(key), key])).values()];
 }
 
 interface Subject {
   readonly daemonSet: DaemonSet;
   readonly key: ObjectKey;
   readonly memory: TemplateMemory;
-  /** All that manage it. */
-  readonly footprints: readonly Footprint[];
+  readonly footprint: Footprint;
 }
 
 function isManaged({ agent }: Footprint, { namespace, name }: ObjectKey): boolean {
@@ -151,7 +137,6 @@ function isManaged({ agent }: Footprint, { namespace, name }: ObjectKey): boolea
 }
 
 interface Write extends Subject {
-  readonly footprint: Footprint;
   readonly patch: readonly JsonPatchOperation[];
   readonly resourceVersion: string;
 }
@@ -172,7 +157,7 @@ function write(
       options.problems.put(footprint, undefined);
       record(subject, options, {
         reason: reasons.AgentFollows,
-        note: followsNote(footprint, formerLabel(subject.daemonSet, footprint)),
+        note: followsNote(footprint),
         type: "Normal",
       });
     },
@@ -180,32 +165,23 @@ function write(
   });
 }
 
-function refusedNote(footprint: Footprint, note: string): string {
-  return `${note}; allow Berth to patch it, or have its own manifest ask for ${askedText(footprint)}`;
+function refusedNote({ label: { key, value } }: Footprint, note: string): string {
+  return `${note}; allow Berth to patch it, or have its own manifest ask for ${key}=${value}`;
 }
 
-function followsNote({ name, label, placement }: Footprint, former: Footprint["label"] | undefined): string {
-  const asked =
-    placement === "Lazy"
-      ? `nodes with ${label.key}=${label.value}`
-      : `nodes without ${label.key}=${IDLE_VALUE}`;
-  const instead = former === undefined ? "" : `, and no longer on those with ${former.key}=${former.value}`;
-  return `its pods run only on ${asked} from now on${instead}, as the footprint ${name} asks: every node that needs them is labelled`;
+function followsNote({ name, label: { key, value } }: Footprint): string {
+  return `its pods run only on nodes with ${key}=${value} from now on, as the footprint ${name} asks: every node that needs them is labelled`;
 }
 
 function contestNote({ name, label }: Footprint): string {
   return `somebody keeps taking ${label.key} off its pod template: it is left alone for a while, and runs on nodes that do not need it by the footprint ${name}`;
 }
 
-function sharedNote(footprints: readonly Footprint[]): string {
-  return `the footprints ${footprints.map(({ name }) => name).join(" and ")} both want to manage its node selector: it is left as it is`;
-}
-
-/** By an Event, once until the next write, and by the condition of each footprint. */
+/** By an Event, once until the next write, and by the condition of the footprint. */
 function warn(subject: Subject, options: AgentReconcilerOptions, reason: Reason, note: string): void {
   const { namespace, name } = subject.key;
   const problem = { reason, message: `the DaemonSet ${namespace}/${name}: ${note}` };
-  for (const footprint of subject.footprints) options.problems.put(footprint, problem);
+  options.problems.put(subject.footprint, problem);
   record(subject, options, { reason, note, type: "Warning" });
 }
 

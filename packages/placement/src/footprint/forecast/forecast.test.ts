@@ -1,4 +1,4 @@
-import type { Container, DaemonSet, Node, Pod, PodSpec, Taint } from "@berth/kube";
+import type { DaemonSet, Node, Pod, PodSpec, Taint } from "@berth/kube";
 import { describe, expect, it } from "vitest";
 import { mergeContributions } from "../../node/merge.ts";
 import { planNode } from "../../node/plan.ts";
@@ -8,14 +8,10 @@ import { makeNode } from "../../node/testing/world.ts";
 import { bindFootprints } from "../capability.ts";
 import { footprintsOf, type Specs } from "../testing/footprints.ts";
 import { makeAteom, sightOf } from "../testing/pods.ts";
-import { type FootprintChanges, FootprintForecast } from "./forecast.ts";
-import { requestsOf } from "./requests.ts";
-import type { SelectorForecast } from "./selector.ts";
+import { type AgentForecast, type FootprintChanges, FootprintForecast } from "./forecast.ts";
 
 const ATELET: Specs = { atelet: { preset: "agent-substrate/pr-134" } };
-const EAGER: Specs = { atelet: { preset: "agent-substrate/pr-134", agent: { placement: "Eager" } } };
 const LABEL = "ate.dev/atelet";
-const REQUESTS = { cpu: "100m", memory: "128Mi" };
 
 function atelet(spec: Partial<PodSpec> = {}): DaemonSet {
   return {
@@ -26,7 +22,7 @@ function atelet(spec: Partial<PodSpec> = {}): DaemonSet {
         spec: {
           priorityClassName: "system-node-critical",
           nodeSelector: { [LABEL]: "true" },
-          containers: [{ name: "atelet", resources: { requests: REQUESTS } }],
+          containers: [{ name: "atelet" }],
           ...spec,
         },
       },
@@ -83,7 +79,7 @@ describe("a footprint's forecast", () => {
     });
   });
 
-  it("counts what the agent would request on the nodes that do without", () => {
+  it("names the nodes that do without the agent", () => {
     const nodes = Array.from({ length: 48 }, (_, at) => node(`n${at}`));
     const pods = [makeAteom("A", "a", { node: "n7" })];
     const { agent } = forecast({ nodes, pods, daemonSet: atelet() });
@@ -92,18 +88,13 @@ describe("a footprint's forecast", () => {
       follows: true,
       problems: [],
       unserved: [],
-      requests: REQUESTS,
-      saved: {
-        nodes: 47,
-        names: nodes.flatMap(({ metadata: { name = "" } = {} }) => (name === "n7" ? [] : [name])).toSorted(),
-        requests: { cpu: "4700m", memory: "6016Mi" },
-      },
+      saved: nodes.flatMap(({ metadata: { name = "" } = {} }) => (name === "n7" ? [] : [name])).toSorted(),
     });
   });
 
   it("does not count nodes to which the agent could not come anyway", () => {
     const nodes = [node("n1"), tainted("n2", microvm)];
-    expect(forecast({ nodes, pods: [], daemonSet: atelet() }).agent?.saved.nodes).toBe(1);
+    expect(forecast({ nodes, pods: [], daemonSet: atelet() }).agent?.saved).toHaveLength(1);
   });
 
   it("names the nodes that need the agent and where it cannot run, with the taint", () => {
@@ -114,7 +105,7 @@ describe("a footprint's forecast", () => {
       expect.objectContaining({ node: "n1", message: expect.stringContaining("microvm:NoSchedule") }),
       expect.objectContaining({ node: "n2", reason: "AgentUnschedulable" }),
     ]);
-    expect(agent?.saved.nodes).toBe(0);
+    expect(agent?.saved).toEqual([]);
   });
 
   it("says that nothing is saved while the DaemonSet does not follow", () => {
@@ -125,8 +116,7 @@ describe("a footprint's forecast", () => {
   it("says once that there is no DaemonSet, and nothing of one that could not be read", () => {
     const world = { nodes: [node("n1")], pods: [makeAteom("A", "a")] };
     const { agent } = forecast({ ...world, daemonSet: null });
-    expect(agent).toMatchObject({ problems: [{ reason: "DaemonSetMissing" }], unserved: [], requests: {} });
-    expect(agent?.saved).toEqual({ nodes: 0, names: [], requests: {} });
+    expect(agent).toMatchObject({ problems: [{ reason: "DaemonSetMissing" }], unserved: [], saved: [] });
     expect(forecast({ ...world, daemonSet: undefined })).not.toHaveProperty("agent");
   });
 
@@ -137,7 +127,7 @@ describe("a footprint's forecast", () => {
       needed: 0,
       gain: [],
       lose: [],
-      agent: { saved: { nodes: 0 } },
+      agent: { saved: [] },
     });
   });
 
@@ -145,7 +135,7 @@ describe("a footprint's forecast", () => {
     const pods = [makeAteom("A", "a", { node: "n1" })];
     const ownersUnknown = new Set(["a"]);
     const { agent } = forecast({ nodes: [node("n1")], pods, ownersUnknown, daemonSet: atelet() });
-    expect(agent?.saved.nodes).toBe(0);
+    expect(agent?.saved).toEqual([]);
   });
 
   it("finds nothing wrong with an agent that is not looked at", () => {
@@ -153,16 +143,6 @@ describe("a footprint's forecast", () => {
     const daemonSet = atelet({ nodeSelector: {}, priorityClassName: "" });
     const { agent } = forecast({ nodes: [node("n1")], pods: [], specs, daemonSet });
     expect(agent?.problems).toEqual([]);
-  });
-
-  it("of one that is eager has the agent run where no label says that nobody needs it", () => {
-    const nodes = [node("n1"), node("n2", { [LABEL]: "false" })];
-    const pods = [makeAteom("A", "a", { node: "n2" })];
-    expect(forecast({ nodes, pods, specs: EAGER, daemonSet: atelet() })).toMatchObject({
-      gain: ["n2"],
-      lose: ["n1"],
-      agent: { saved: { nodes: 1 } },
-    });
   });
 
   it("leaves out nodes that are excluded, and says how long an agent stays", () => {
@@ -174,7 +154,7 @@ describe("a footprint's forecast", () => {
     expect(forecast({ nodes, pods: [], specs, daemonSet: atelet() })).toMatchObject({
       nodes: 1,
       delayMs: 120_000,
-      agent: { saved: { nodes: 1 } },
+      agent: { saved: ["n1"] },
     });
   });
 });
@@ -182,7 +162,7 @@ describe("a footprint's forecast", () => {
 describe("the node selector of a DaemonSet", () => {
   const MANAGED: Specs = { atelet: { ...ATELET.atelet, agent: { nodeSelector: "Manage" } } };
   const everywhere = atelet({ nodeSelector: {} });
-  const selectorOf = (world: World): SelectorForecast | undefined => forecast(world).agent?.selector;
+  const selectorOf = (world: World): AgentForecast["selector"] => forecast(world).agent?.selector;
 
   it("would be set: its pods end where nobody needs it, and on nodes that are excluded or only marked by now", () => {
     const excludeSelector = { matchLabels: { type: "virtual-kubelet" } };
@@ -196,9 +176,7 @@ describe("the node selector of a DaemonSet", () => {
     ];
     const pods = [makeAteom("A", "a", { node: "n1" })];
     expect(selectorOf({ nodes, pods, specs, daemonSet: everywhere })).toEqual({
-      asks: "ate.dev/atelet=true",
       ends: ["n2", "n3", "n4"],
-      rolled: 1,
     });
   });
 
@@ -212,73 +190,5 @@ describe("the node selector of a DaemonSet", () => {
   it("waits while it is not known of every node whether the agent is needed there", () => {
     const world = { nodes: [node("n1")], pods: undefined, specs: MANAGED, daemonSet: everywhere };
     expect(selectorOf(world)).toMatchObject({ waits: expect.stringContaining("not known of 1 node") });
-  });
-
-  it("waits while two footprints want to manage it", () => {
-    const node = { label: { key: "x.test/other" }, claims: { annotationPrefix: "x.test/claim." } };
-    const other = { ...MANAGED.atelet, node } as NonNullable<Specs[string]>;
-    const world = { nodes: [], pods: [], daemonSet: everywhere };
-    expect(selectorOf({ ...world, specs: { ...MANAGED, other } })).toMatchObject({
-      waits: "cluster/other wants to manage its node selector as well",
-    });
-  });
-
-  it("of one that is eager would keep it from idle nodes alone", () => {
-    const specs: Specs = {
-      atelet: { ...ATELET.atelet, agent: { nodeSelector: "Manage", placement: "Eager" } },
-    };
-    const nodes = [node("n1"), node("n2", { [LABEL]: "false" })];
-    const pods = [makeAteom("A", "a", { node: "n1" })];
-    expect(selectorOf({ nodes, pods, specs, daemonSet: everywhere })).toEqual({
-      asks: "ate.dev/atelet NotIn [false]",
-      ends: ["n2"],
-      rolled: 1,
-    });
-  });
-});
-
-describe("the requests of a pod", () => {
-  const asking = (
-    name: string,
-    requests: Record<string, string>,
-    more: Partial<Container> = {},
-  ): Container => ({
-    name,
-    resources: { requests },
-    ...more,
-  });
-  const total = (spec: Partial<PodSpec>, count = 1) => requestsOf({ containers: [], ...spec }, count);
-
-  it("are the sum of its containers, times the pods", () => {
-    const containers = [
-      asking("a", { cpu: "250m", memory: "1Gi" }),
-      asking("b", { cpu: "1", memory: "512Mi" }),
-    ];
-    expect(total({ containers }, 2)).toEqual({ cpu: "2500m", memory: "3Gi" });
-    expect(total({ containers }, 4)).toEqual({ cpu: "5", memory: "6Gi" });
-  });
-
-  it("are those of an init container that asks for more, beside the ones that go on", () => {
-    const initContainers = [
-      asking("sidecar", { cpu: "100m" }, { restartPolicy: "Always" }),
-      asking("setup", { cpu: "2", memory: "64Mi" }),
-    ];
-    const containers = [asking("main", { cpu: "300m", memory: "100Mi" })];
-    expect(total({ containers, initContainers })).toEqual({ cpu: "2100m", memory: "100Mi" });
-    expect(total({ containers, initContainers: initContainers.slice(0, 1) }).cpu).toBe("400m");
-  });
-
-  it("are its limits where it has no requests, and what the pod asks for as a whole before both", () => {
-    const limited: Container = { name: "a", resources: { limits: { cpu: "1", memory: "1Gi" } } };
-    expect(total({ containers: [limited] })).toEqual({ cpu: "1", memory: "1Gi" });
-    const resources = { requests: { cpu: "2" } };
-    expect(total({ containers: [limited], resources })).toEqual({ cpu: "2", memory: "1Gi" });
-  });
-
-  it("leave out what is nothing, or no quantity as the API server stores them", () => {
-    expect(total({ containers: [asking("a", { cpu: "0", memory: "many", "example.com/x": "3" })] })).toEqual({
-      "example.com/x": "3",
-    });
-    expect(requestsOf(undefined, 3)).toEqual({});
   });
 });

@@ -7,14 +7,13 @@ import { nodeOf } from "../../node/pod-nodes.ts";
 import type { Footprint, GroupVersionResource } from "../footprint.ts";
 import type { HeldOwner } from "../footprint-sight.ts";
 import { MAX_HOLDS } from "../resource.ts";
-import { isSameResource } from "./held-resource.ts";
 
-/** All that hold owners of one resource by one finalizer. */
+/** What holds owners of one resource by one finalizer. */
 export interface Guard {
   readonly resource: GroupVersionResource;
   readonly finalizer: string;
-  /** Empty: nobody does any more, and the finalizer is to go. */
-  readonly footprints: readonly Footprint[];
+  /** Of several the first by name. `undefined`: nobody does any more, and the finalizer is to go. */
+  readonly footprint: Footprint | undefined;
 }
 
 /** An object that names the owner among its own owners. */
@@ -34,7 +33,7 @@ export interface HoldView {
   readonly owned: readonly OwnedObject[] | undefined;
   /** Pods of the owner that the hold waits for. `undefined` while they are not known. */
   readonly pods: readonly Pod[] | undefined;
-  /** Are the pods of all its footprints watched by now? Of one that lives nothing else is asked. */
+  /** Are the pods of its footprint watched by now? Of an owner that lives nothing else is asked. */
   readonly arePodsWatched: boolean;
   /** Uids of owned objects whose deletion was asked for already. */
   readonly asked: ReadonlySet<string>;
@@ -77,9 +76,11 @@ export interface HoldDecision {
  * gone. Later than this the pod counts as stuck, ms.
  */
 export const STUCK_AFTER_MS = 30_000;
+/** How soon who waits is looked at again, ms: from memory, whatever was heard of meanwhile. */
+export const LOOK_MS = 10_000;
 
 /** What the garbage collector has in hand, by their finalizers (apimachinery `FinalizerOrphanDependents`, `FinalizerDeleteDependents`). */
-const ORPHAN = "orphan";
+export const ORPHAN = "orphan";
 export const FOREGROUND = "foregroundDeletion";
 
 const nothing: HoldDecision = Object.freeze({ deletes: [] });
@@ -87,11 +88,10 @@ const nothing: HoldDecision = Object.freeze({ deletes: [] });
 /** Pure and total. */
 export function decideHold(seen: HoldView): HoldDecision {
   // The pod garbage collector removes the pods of a deleted node only after 40 to 60 s, and nothing runs in them.
-  const pods = seen.pods?.filter((pod) => lossOf(seen, pod) !== "gone");
-  const view: HoldView = { ...seen, pods };
+  const view: HoldView = { ...seen, pods: seen.pods?.filter((pod) => lossOf(seen, pod) !== "gone") };
   const { owner, guard } = view;
   const isGuarded = owner.finalizers.includes(guard.finalizer);
-  if (guard.footprints.length === 0)
+  if (guard.footprint === undefined)
     return isGuarded ? { finalizer: "Remove", reason: reasons.HoldDropped, deletes: [] } : nothing;
   if (owner.deletionTimestamp !== undefined)
     return isGuarded ? decideDeleted(view, owner.deletionTimestamp) : nothing;
@@ -102,21 +102,17 @@ export function decideHold(seen: HoldView): HoldDecision {
 }
 
 function decideDeleted(view: HoldView, since: string): HoldDecision {
-  const { owned, pods, now } = view;
+  const { owned, pods, now, guard } = view;
   const isOver = owned?.length === 0 && pods?.length === 0 && !isOrphaning(view);
   if (isOver) return { finalizer: "Remove", reason: reasons.OwnerReleased, deletes: [] };
-  const survey = surveyOf(view);
-  const held = stateOf(view, since, survey);
-  const timeoutMs = timeoutOf(view.guard);
-  const endsAt = timeoutMs === undefined ? undefined : (Date.parse(since) || 0) + timeoutMs;
-  if (endsAt !== undefined && endsAt <= now)
-    return { finalizer: "Remove", reason: reasons.HoldTimedOut, deletes: [], held };
-  const next = Math.min(endsAt ?? Number.POSITIVE_INFINITY, survey.nextStuckAt);
+  const held = stateOf(view, since);
+  const leftMs = (Date.parse(since) || 0) + (guard.footprint?.hold?.timeoutMs ?? Infinity) - now;
+  if (leftMs <= 0) return { finalizer: "Remove", reason: reasons.HoldTimedOut, deletes: [], held };
   return {
     reason: reasons.OwnerHeld,
     deletes: deletesOf(view),
     held,
-    ...(Number.isFinite(next) && { recheckAfterMs: next - now }),
+    recheckAfterMs: Math.min(leftMs, LOOK_MS),
   };
 }
 
@@ -128,12 +124,8 @@ function decideDeleted(view: HoldView, since: string): HoldDecision {
 function deletesOf(view: HoldView): readonly OwnedObject[] {
   const { owner, guard, owned = [], pods, asked } = view;
   if (pods === undefined || isOrphaning(view) || owner.finalizers.includes(FOREGROUND)) return [];
-  const isOurs = ({ resource }: OwnedObject): boolean =>
-    guard.footprints.some(
-      ({ hold }) =>
-        hold?.onDelete === "DeleteOwned" && hold.ownedResources.some((it) => isSameResource(it, resource)),
-    );
-  return owned.filter((object) => !object.isDeleting && !asked.has(object.uid) && isOurs(object));
+  if (guard.footprint?.hold?.onDelete !== "DeleteOwned") return [];
+  return owned.filter((object) => !object.isDeleting && !asked.has(object.uid));
 }
 
 /** What owns nothing any more once this is over. */
@@ -141,73 +133,45 @@ function isOrphaning({ owner }: HoldView): boolean {
   return owner.finalizers.includes(ORPHAN);
 }
 
-/** The longest of them; absent as soon as one holds without end. */
-function timeoutOf({ footprints }: Guard): number | undefined {
-  const timeouts = footprints.map(({ hold }) => hold?.timeoutMs ?? Number.POSITIVE_INFINITY);
-  const longest = Math.max(...timeouts);
-  return Number.isFinite(longest) ? longest : undefined;
+/** An owner can have ten thousands of pods: only the first of them are named. */
+function stateOf(view: HoldView, since: string): HeldState {
+  const { pods = [] } = view;
+  const byName = new Map(pods.map((pod) => [podName(pod), pod]));
+  const names = firstOf(byName.keys(), MAX_HOLDS);
+  return {
+    since,
+    pods: names,
+    nodes: firstOf(new Set(pods.flatMap(nodeOf)), MAX_HOLDS),
+    message: messageOf(
+      view,
+      names.flatMap((name) => byName.get(name) ?? []),
+    ),
+    isStuck: pods.some((pod) => whyStuck(view, pod) !== undefined),
+  };
 }
 
-/** An owner can have ten thousands of pods, and is looked at as each of them goes: none is looked at twice, or sorted. */
-interface PodSurvey {
-  readonly count: number;
-  /** In order of their names, `MAX_HOLDS` of them. */
-  readonly first: ReadonlyMap<string, Pod>;
-  readonly nodes: readonly string[];
-  readonly isStuck: boolean;
-  /** When the next one should have ended; infinite: none is about to. */
-  readonly nextStuckAt: number;
-}
-
-function surveyOf(view: HoldView): PodSurvey {
-  const { pods = [], now } = view;
-  const byName = new Map<string, Pod>();
-  const nodes = new Set<string>();
-  let isStuck = false;
-  let nextStuckAt = Number.POSITIVE_INFINITY;
-  for (const pod of pods) {
-    byName.set(podName(pod), pod);
-    for (const node of nodeOf(pod)) nodes.add(node);
-    const at = stuckAt(pod);
-    if (at > now) nextStuckAt = Math.min(nextStuckAt, at);
-    isStuck ||= at <= now || lossOf(view, pod) !== undefined;
-  }
-  const first = new Map<string, Pod>();
-  for (const name of firstOf(byName.keys(), MAX_HOLDS)) {
-    const pod = byName.get(name);
-    if (pod !== undefined) first.set(name, pod);
-  }
-  return { count: pods.length, first, nodes: firstOf(nodes, MAX_HOLDS), isStuck, nextStuckAt };
-}
-
-function stateOf(view: HoldView, since: string, survey: PodSurvey): HeldState {
-  const { first, nodes, isStuck } = survey;
-  return { since, pods: [...first.keys()], nodes, message: messageOf(view, survey), isStuck };
-}
-
-function messageOf(view: HoldView, { count, first: pods }: PodSurvey): string {
-  const { owned, now } = view;
-  if (count > 0) {
-    const named = [...pods].map(([name, pod]) => {
+function messageOf(view: HoldView, first: readonly Pod[]): string {
+  const { owned, pods = [] } = view;
+  if (pods.length > 0) {
+    const named = first.map((pod) => {
       const [node] = nodeOf(pod);
-      const where = node === undefined ? "" : ` on ${node}`;
-      const lost = lossOf(view, pod) === undefined ? "" : ", whose node is silent";
-      return `${name}${where}${lost || (stuckAt(pod) <= now ? ", past its grace period" : "")}`;
+      return `${podName(pod)}${node === undefined ? "" : ` on ${node}`}${whyStuck(view, pod) ?? ""}`;
     });
-    const more = count > named.length ? `; and ${count - named.length} more` : "";
-    return `${count === 1 ? "a pod" : `${count} pods`}: ${named.join("; ")}${more}`;
+    const more = pods.length > named.length ? `; and ${pods.length - named.length} more` : "";
+    return `${pods.length === 1 ? "a pod" : `${pods.length} pods`}: ${named.join("; ")}${more}`;
   }
-  const [first, ...others] = owned ?? [];
+  const [object, ...others] = owned ?? [];
   if (isOrphaning(view)) return "the garbage collector to orphan what it owns";
-  if (first === undefined || view.pods === undefined) return "what it owns to be looked up";
+  if (object === undefined || view.pods === undefined) return "what it owns to be looked up";
   const more = others.length > 0 ? ` and ${others.length} more` : "";
-  return `what it owns: ${first.resource.resource} ${first.namespace}/${first.name}${more}`;
+  return `what it owns: ${object.resource.resource} ${object.namespace}/${object.name}${more}`;
 }
 
-/** Infinite for one that has not been told to end. */
-function stuckAt({ metadata }: Pod): number {
-  const endsAt = Date.parse(metadata?.deletionTimestamp ?? "");
-  return Number.isNaN(endsAt) ? Number.POSITIVE_INFINITY : endsAt + STUCK_AFTER_MS;
+/** `undefined`: it is about to end, or was not told to. */
+function whyStuck(view: HoldView, pod: Pod): string | undefined {
+  if (lossOf(view, pod) !== undefined) return ", whose node is silent";
+  const endsAt = Date.parse(pod.metadata?.deletionTimestamp ?? "");
+  return endsAt + STUCK_AFTER_MS <= view.now ? ", past its grace period" : undefined;
 }
 
 /** Of a pod that was told to end. */

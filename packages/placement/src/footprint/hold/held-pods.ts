@@ -41,8 +41,8 @@ export interface DeletedOwner {
 export interface HeldPods {
   /** Those of the owner that are still there. `undefined` while some of them are not known. */
   readonly pods: readonly Pod[] | undefined;
-  /** Some of those that may be among them and whose owners are not known: they have been asked for. */
-  readonly unread: readonly Pod[];
+  /** Owners of some that may be among them are not known: they have been asked for. */
+  readonly isUnread: boolean;
 }
 
 /** Pods whose owners one look asks for. The next ones are asked for once these are known. */
@@ -54,16 +54,16 @@ export function podsOfOwner(footprint: Footprint, owner: DeletedOwner, sight: He
     ...(isGroupedByOwner(footprint) && owner.namespace !== "" && { namespace: owner.namespace }),
     ...(footprint.grouping.by === "PodLabel" && { group: owner.uid }),
   });
-  if (all === undefined) return { pods: undefined, unread: [] };
+  if (all === undefined) return { pods: undefined, isUnread: false };
   const pods: Pod[] = [];
-  const unread: Pod[] = [];
+  let unread = 0;
   let isKnown = true;
   for (const pod of all) {
     if (!isOfGroup(footprint, pod, owner)) continue;
     const needs = podNeeds(pod, footprint, sight);
     if (needs === "no") continue;
     const chain = sight.owners(pod);
-    if (chain === undefined) unread.push(pod);
+    if (chain === undefined) unread++;
     // Of another owner: whether it counts does not matter, and what becomes of it is not told to this one.
     else if (!isBound(footprint, pod, chain, owner)) continue;
     if (chain === undefined || needs === "unknown") isKnown = false;
@@ -71,77 +71,27 @@ export function podsOfOwner(footprint: Footprint, owner: DeletedOwner, sight: He
       owner.known.add(pod.metadata?.uid ?? "");
       pods.push(pod);
     }
-    if (unread.length >= MAX_UNREAD) break;
+    if (unread >= MAX_UNREAD) break;
   }
-  return { pods: isKnown ? pods : undefined, unread };
+  return { pods: isKnown ? pods : undefined, isUnread: unread > 0 };
 }
 
-/** What is above a pod, as it was read and as it is told by watches. */
-export interface Above {
-  readonly uids: ReadonlySet<string>;
-  /** See `isAbandoned`. */
-  readonly isAbandoned: boolean;
-}
-
-/** `undefined`: not known yet. */
-export function ownersAbove(
-  pod: Pod,
-  sight: Pick<FootprintSight, "owners">,
-  refsOf: (namespace: string, uid: string) => readonly string[] | undefined,
-): Above | undefined {
-  const namespace = pod.metadata?.namespace ?? "";
-  const chain = sight.owners(pod);
-  if (chain === undefined) return undefined;
-  const uids = new Set<string>();
-  for (const { uid } of chain) {
-    uids.add(uid);
-    for (const ref of refsOf(namespace, uid) ?? []) uids.add(ref);
-  }
-  return { uids, isAbandoned: isAbandoned(pod, chain) };
+/** What an owner in a namespace owns is in that namespace; who believes a label, believes it of any pod. */
+function isOfGroup(footprint: Footprint, { metadata }: Pod, { namespace, uid }: DeletedOwner): boolean {
+  const { grouping } = footprint;
+  if (isGroupedByOwner(footprint) && namespace !== "" && metadata?.namespace !== namespace) return false;
+  return grouping.by !== "PodLabel" || ownValue(metadata?.labels, grouping.label) === uid;
 }
 
 /**
  * Whoever made it, or made that, has gone before it, and the garbage collector ends it soon. Of kinds that the collector may
  * not know either it is never told that they are gone.
  */
-function isAbandoned({ metadata }: Pod, chain: readonly OwnerIdentity[]): boolean {
+export function isAbandoned({ metadata }: Pod, chain: readonly OwnerIdentity[]): boolean {
   const last = chain.at(-1);
   if (last !== undefined) return last.isAbandoned === true;
   const controller = controllerOf(metadata ?? {});
   return controller !== undefined && isWorkload(controller);
-}
-
-/** What tells whether a pod can be one of an owner. */
-export interface Candidate extends Pick<DeletedOwner, "namespace" | "uid"> {
-  readonly known: ReadonlySet<string>;
-  /** See `ownersAbove`. */
-  readonly above: () => Above | undefined;
-  readonly isGone: boolean;
-}
-
-/** May `podsOfOwner` find other pods for this one? A pod that is gone and whose owners are not known may have been any. */
-export function mayBeOf(footprint: Footprint, pod: Pod, candidate: Candidate): boolean {
-  if (!isOfGroup(footprint, pod, candidate)) return false;
-  if (footprint.grouping.by !== "OwnerUID" || candidate.known.has(pod.metadata?.uid ?? "")) return true;
-  const above = candidate.above();
-  if (above === undefined) return candidate.isGone;
-  return above.uids.has(candidate.uid) || above.isAbandoned;
-}
-
-/**
- * Can it be one of the owner's at all? What an owner in a namespace owns is in that namespace; who believes a label, believes
- * it of any pod.
- */
-function isOfGroup(
-  footprint: Footprint,
-  { metadata }: Pod,
-  { namespace, uid }: Pick<DeletedOwner, "namespace" | "uid">,
-): boolean {
-  const { grouping } = footprint;
-  if (isGroupedByOwner(footprint) && namespace !== "" && metadata?.namespace !== namespace) return false;
-  if (grouping.by === "OwnerUID") return true;
-  if (grouping.by !== "PodLabel") return false;
-  return ownValue(metadata?.labels, grouping.label) === uid;
 }
 
 /** A pod, as one of the chain below its owner. */
@@ -175,7 +125,6 @@ function isBound(
   chain: readonly OwnerIdentity[],
   owner: DeletedOwner,
 ): boolean {
-  const { grouping } = footprint;
   const { uid, refsOf, known, isOrphaned } = owner;
   for (const [at, above] of chain.entries()) {
     // Of what was read above a pod nothing is true any more once it was orphaned; who controls the pod itself is watched.
@@ -188,9 +137,9 @@ function isBound(
     const next = chain[at + 1];
     if (refs.length === 0 || (next !== undefined && !refs.includes(next.uid))) return false;
   }
-  if (controllerOf(pod.metadata ?? {}) !== undefined) {
-    // One that is abandoned may be one of the owner's: after a restart nobody knows any more.
-    if (known.has(pod.metadata?.uid ?? "") || isAbandoned(pod, chain)) return true;
-  }
+  // One that is abandoned may be one of the owner's: after a restart nobody knows any more.
+  const isKnown = known.has(pod.metadata?.uid ?? "") || isAbandoned(pod, chain);
+  if (controllerOf(pod.metadata ?? {}) !== undefined && isKnown) return true;
+  const { grouping } = footprint;
   return grouping.by === "PodLabel" && grouping.verify === undefined && !isOrphaned;
 }

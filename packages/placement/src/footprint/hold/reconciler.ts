@@ -1,20 +1,13 @@
 /** Carries out what is decided about owners with a hold: deletions of what they own, and one patch of finalizers. */
-import { isApiError, type KubeClient, type KubeObject, type Pod } from "@berth/kube";
-import {
-  addFinalizer,
-  type Clock,
-  type Reconcile,
-  type ReconcileResult,
-  removeFinalizer,
-} from "@berth/runtime";
+import { type ApiError, isApiError, type KubeClient, type KubeObject } from "@berth/kube";
+import { addFinalizer, type Clock, type Reconcile, removeFinalizer } from "@berth/runtime";
 import { reasons } from "../../api/reasons.ts";
 import type { EventSink } from "../../node/report.ts";
 import type { HeldOwner } from "../footprint-sight.ts";
-import { decideHold, FOREGROUND, type Guard, type HoldDecision, type NodeLoss } from "./decide.ts";
-import { type DeletionMemory, deleteOwned } from "./delete-owned.ts";
-import { HeldOwners } from "./held-owners.ts";
-import { type HeldPodsSight, podsOfOwner } from "./held-pods.ts";
-import { guardName, heldName, resourceOf } from "./held-resource.ts";
+import { decideHold, FOREGROUND, type Guard, type HoldDecision, type NodeLoss, ORPHAN } from "./decide.ts";
+import type { HeldOwners } from "./held-owners.ts";
+import { type HeldPods, type HeldPodsSight, podsOfOwner } from "./held-pods.ts";
+import { heldName, resourceOf } from "./held-resource.ts";
 import { type HoldWatches, type OwnerKey, toOwnerText } from "./watches.ts";
 
 export interface HoldReconcilerOptions {
@@ -29,169 +22,94 @@ export interface HoldReconcilerOptions {
 }
 
 /** What is remembered of one owner with a finalizer of ours on it while it is being deleted. */
-interface OwnerMemory extends DeletionMemory {
+interface OwnerMemory {
   readonly uid: string;
   /** Uids of its pods. */
   readonly known: Set<string>;
+  /** Uids of owned objects whose deletion was asked for. */
+  readonly asked: Set<string>;
   isOrphaned: boolean;
   isStuckTold: boolean;
-  /** It had many pods when last looked at. */
-  crowd?: { readonly resourceVersion: string; readonly at: number };
 }
 
-/** An owner with as many pods is looked at once in `CROWD_MS` at most, unless it changes itself: a look reads them all. */
-const CROWD = 1_000;
-/** ms. */
-const CROWD_MS = 1_000;
 /** How soon is tried again what the server refuses, ms, unless the client knows. */
 const REFUSED_MS = 30_000;
-/** Holds and namespaces of which it is remembered that a refusal was told. Beyond it all are told of anew. */
-const MAX_REFUSED = 10_000;
 
 type Context = Parameters<Reconcile<OwnerKey>>[1];
 
 /**
  * Level-based: what an owner lacks now. The finalizer of a hold is put on while the owner lives and taken off when nothing
  * of it is left; finalizers of others are neither touched nor moved. Nothing is remembered that a restart could not do
- * without. A permission that is missing is told of by an Event on the first owner of a namespace that meets it, and by
- * what is held; it is used within 30 s of its return.
+ * without. A permission that is missing is told of by what is held; it is used within 30 s of its return.
  */
 export function createHoldReconciler(options: HoldReconcilerOptions): Reconcile<OwnerKey> {
+  const { watches, held } = options;
   // As many entries as there are owners whose deletion waits: each is told of when it is gone.
   const memories = new Map<string, OwnerMemory>();
-  // Holds of which a refusal has been told since it began, each in a namespace: the rights of another differ.
-  const refused = new Set<string>();
   return async (key, context) => {
     const id = toOwnerText(key);
-    const owner = options.watches.owner(key);
-    const guards = options.watches.guards(key.resource);
-    const isDeleted = owner?.deletionTimestamp !== undefined;
-    if (owner === undefined || !isDeleted) {
-      memories.delete(id);
-      options.held.clear(id);
-    }
+    const owner = watches.owner(key);
+    if (owner?.deletionTimestamp === undefined) memories.delete(id);
+    const guards = owner === undefined ? [] : watches.guards(key.resource);
+    held.clear(
+      id,
+      owner?.deletionTimestamp === undefined ? [] : guards.flatMap(({ footprint }) => footprint?.rule ?? []),
+    );
     if (owner === undefined) return undefined;
-    const memory = isDeleted ? recall(memories, id, owner) : undefined;
-    const restMs = restOf(memory, owner, options.clock.monotonic());
-    if (restMs > 0) return { recheckAfterMs: restMs };
-    const rules = guards.flatMap(({ footprints }) => footprints.map(({ rule }) => rule));
-    options.held.clear(id, rules);
-    try {
-      return await keep(options, { key, owner, guards, memory, refused, context });
-    } catch (error) {
-      // It is tried again when the runtime says, later each time: a rest would count as success.
-      delete memory?.crowd;
-      throw error;
+    const memory = owner.deletionTimestamp === undefined ? undefined : recall(memories, id, owner);
+    let recheckAfterMs = Number.POSITIVE_INFINITY;
+    for (const guard of guards) {
+      const visit: Visit = { key, owner, guard, memory, context };
+      const decision = look(options, visit);
+      report(options, visit, decision);
+      const refusal = await carryOut(options, visit, decision);
+      // The next finalizer is decided upon the version that the patch has made.
+      if (refusal === undefined && decision.finalizer !== undefined) return undefined;
+      if (refusal !== undefined) {
+        report(options, visit, decision, refusal.why);
+        recheckAfterMs = Math.min(recheckAfterMs, refusal.afterMs ?? REFUSED_MS);
+      }
+      recheckAfterMs = Math.min(recheckAfterMs, decision.recheckAfterMs ?? recheckAfterMs);
     }
+    return Number.isFinite(recheckAfterMs) ? { recheckAfterMs } : undefined;
   };
 }
 
-interface Visit extends Pick<Look, "owner" | "memory"> {
+interface Visit {
   readonly key: OwnerKey;
-  readonly guards: readonly Guard[];
-  /** Added to and taken from. */
-  readonly refused: Set<string>;
+  readonly owner: HeldOwner;
+  readonly guard: Guard;
+  /** Of one that is being deleted. */
+  readonly memory: OwnerMemory | undefined;
   readonly context: Context;
 }
 
-/** All holds of one owner, in turn. */
-async function keep(
-  options: HoldReconcilerOptions,
-  { key, owner, guards, memory, refused, context }: Visit,
-): Promise<ReconcileResult | undefined> {
-  const id = toOwnerText(key);
-  let recheckAfterMs: number | undefined;
-  const unread: Pod[] = [];
-  for (const guard of guards) {
-    const decision = look(options, { owner, guard, memory, unread });
-    // At once: what is told from here on is not seen yet.
-    if (memory !== undefined) options.watches.looked(key, { unread, known: memory.known });
-    const found = { owner, guard, decision };
-    report(options, id, found);
-    const refusal = await carryOut(options, { ...found, memory, context });
-    const place = `${guardName(guard)} ${owner.namespace}`;
-    // The next finalizer is decided upon the version that the patch has made.
-    if (refusal === undefined && decision.finalizer !== undefined) {
-      refused.delete(place);
-      return undefined;
-    }
-    if (refusal !== undefined) {
-      report(options, id, found, refusal.why);
-      if (!refused.has(place)) {
-        await tellRefused(options, owner, { refusal: refusal.why, context });
-        if (refused.size >= MAX_REFUSED) refused.clear();
-        refused.add(place);
-      }
-      recheckAfterMs = earliest(recheckAfterMs, refusal.afterMs ?? REFUSED_MS);
-    }
-    recheckAfterMs = earliest(recheckAfterMs, decision.recheckAfterMs);
-  }
-  return recheckAfterMs === undefined ? undefined : { recheckAfterMs };
-}
-
-/** Answers what may not be done; `undefined`: all that was decided is done. */
-async function carryOut(
-  options: HoldReconcilerOptions,
-  { memory, context, ...found }: Found & Pick<Look, "memory"> & { readonly context: Context },
-): Promise<{ readonly why: string; readonly afterMs?: number | undefined } | undefined> {
-  const { owner, guard, decision } = found;
-  try {
-    if (memory !== undefined) await tellStuck(options, { ...found, memory, context });
-    if (memory !== undefined)
-      await deleteOwned(options.client, { owner, deletes: decision.deletes, memory, context });
-    if (decision.finalizer === "Add") {
-      const missing = await options.watches.missing(guard, owner.namespace, context.signal);
-      if (missing !== undefined)
-        return { why: `no finalizer is put on that could not be taken off: ${missing}` };
-    }
-    if (decision.finalizer !== undefined) await patch(options, { ...found, context });
-    return undefined;
-  } catch (error) {
-    if (isApiError(error, "forbidden")) return { why: error.message, afterMs: error.retryAfterMs };
-    throw error;
-  }
-}
-
-interface Look {
-  readonly owner: HeldOwner;
-  readonly guard: Guard;
-  readonly memory: OwnerMemory | undefined;
-  /** Pods whose owners are not known are added. */
-  readonly unread: Pod[];
-}
-
-function recall(memories: Map<string, OwnerMemory>, id: string, owner: HeldOwner): OwnerMemory {
+function recall(memories: Map<string, OwnerMemory>, id: string, { uid, finalizers }: HeldOwner): OwnerMemory {
   let memory = memories.get(id);
-  if (memory?.uid !== owner.uid) {
-    memory = {
-      uid: owner.uid,
-      asked: new Set(),
-      known: new Set(),
-      isOrphaned: false,
-      isStuckTold: false,
-    };
+  if (memory?.uid !== uid) {
+    memory = { uid, known: new Set(), asked: new Set(), isOrphaned: false, isStuckTold: false };
     memories.set(id, memory);
   }
-  if (owner.finalizers.includes("orphan")) memory.isOrphaned = true;
+  memory.isOrphaned ||= finalizers.includes(ORPHAN);
   return memory;
 }
 
-/** How long until an owner is looked at again, ms; 0: now. */
-function restOf(memory: OwnerMemory | undefined, { resourceVersion }: HeldOwner, now: number): number {
-  const crowd = memory?.crowd;
-  return crowd?.resourceVersion === resourceVersion ? Math.max(0, crowd.at + CROWD_MS - now) : 0;
-}
-
-function look(options: HoldReconcilerOptions, { owner, guard, memory, unread }: Look): HoldDecision {
+function look(options: HoldReconcilerOptions, visit: Visit): HoldDecision {
   const { watches, sight, lossOf, clock } = options;
+  const { key, owner, guard, memory } = visit;
   const isHeld = memory !== undefined && owner.finalizers.includes(guard.finalizer);
+  const found = isHeld ? podsOf(options, visit, memory) : undefined;
+  // At once: what is told from here on is not seen yet.
+  if (found !== undefined && memory !== undefined)
+    watches.looked(key, { isUnread: found.isUnread, known: memory.known });
   return decideHold({
     owner,
     guard,
     owned: isHeld ? watches.owned(guard, owner) : undefined,
-    pods: isHeld ? podsOf(options, { owner, guard, memory, unread }) : undefined,
+    pods: found?.pods,
     // There is none in no namespace: nothing is gathered to know whether they are watched.
-    arePodsWatched: guard.footprints.every((it) => sight.podsOf(it, { namespace: "" }) !== undefined),
+    arePodsWatched:
+      guard.footprint !== undefined && sight.podsOf(guard.footprint, { namespace: "" }) !== undefined,
     asked: memory?.asked ?? new Set(),
     lossOf,
     now: clock.now(),
@@ -199,46 +117,26 @@ function look(options: HoldReconcilerOptions, { owner, guard, memory, unread }: 
 }
 
 function podsOf(
-  { watches, sight, clock }: HoldReconcilerOptions,
-  { owner, guard, memory, unread }: Look & { readonly memory: OwnerMemory },
-): readonly Pod[] | undefined {
-  const all = new Map<string, Pod>();
-  let isKnown = true;
-  for (const footprint of guard.footprints) {
-    const found = podsOfOwner(
-      footprint,
-      {
-        namespace: owner.namespace,
-        uid: owner.uid,
-        refsOf: (uid) => watches.refsOf(guard, owner.namespace, uid),
-        known: memory.known,
-        isOrphaned: memory.isOrphaned,
-        isForeground: owner.finalizers.includes(FOREGROUND),
-      },
-      sight,
-    );
-    unread.push(...found.unread);
-    if (found.pods === undefined) isKnown = false;
-    for (const pod of found.pods ?? []) all.set(pod.metadata?.uid ?? "", pod);
-  }
-  const { resourceVersion } = owner;
-  if (isKnown && all.size >= CROWD) memory.crowd = { resourceVersion, at: clock.monotonic() };
-  return isKnown ? [...all.values()] : undefined;
-}
-
-interface Found {
-  readonly owner: HeldOwner;
-  readonly guard: Guard;
-  readonly decision: HoldDecision;
+  { watches, sight }: HoldReconcilerOptions,
+  { owner: { namespace, uid, finalizers }, guard }: Visit,
+  { known, isOrphaned }: OwnerMemory,
+): HeldPods | undefined {
+  const refsOf = (of: string): readonly string[] | undefined => watches.refsOf(guard, namespace, of);
+  const isForeground = finalizers.includes(FOREGROUND);
+  return (
+    guard.footprint &&
+    podsOfOwner(guard.footprint, { namespace, uid, refsOf, known, isOrphaned, isForeground }, sight)
+  );
 }
 
 /** @param refusal what the server said to what was to be done. */
 function report(
   { held }: HoldReconcilerOptions,
-  id: string,
-  { owner, guard, decision }: Found,
+  { key, owner, guard }: Visit,
+  decision: HoldDecision,
   refusal?: string,
 ): void {
+  if (guard.footprint === undefined) return;
   const waits = decision.finalizer === undefined ? decision.held : undefined;
   const entry = waits && {
     ...waits,
@@ -246,82 +144,105 @@ function report(
     uid: owner.uid,
     message: refusal === undefined ? waits.message : `${waits.message}; ${refusal}`,
   };
-  for (const { rule } of guard.footprints) held.put(rule, id, entry);
+  held.put(guard.footprint.rule, toOwnerText(key), entry);
 }
 
-/** The kind of the owner is not known before it is read. */
-async function tellRefused(
-  { client, events }: HoldReconcilerOptions,
-  owner: HeldOwner,
-  { refusal, context }: { readonly refusal: string; readonly context: Context },
-): Promise<void> {
-  context.log.warn("a hold lacks a right", { owner: heldName(owner), error: refusal });
-  if (events === undefined) return;
-  const object = await orGone(
-    client.get(resourceFor(owner), ownerName(owner), { signal: context.signal }),
-    "notFound",
-    "forbidden",
-  );
-  if (object !== undefined) tell(events, object, reasons.WriteRefused, `its hold is not kept: ${refusal}`);
-}
-
-/** Once for each hold. */
-async function tellStuck(
-  { client, events }: HoldReconcilerOptions,
-  { owner, decision, memory, context }: Found & { readonly memory: OwnerMemory; readonly context: Context },
-): Promise<void> {
+/** Answers what may not be done; `undefined`: all that was decided is done. */
+async function carryOut(
+  options: HoldReconcilerOptions,
+  visit: Visit,
+  decision: HoldDecision,
+): Promise<{ readonly why: string; readonly afterMs?: number | undefined } | undefined> {
+  const { owner, guard, memory, context } = visit;
   const { held, finalizer } = decision;
-  if (held?.isStuck !== true || memory.isStuckTold || finalizer !== undefined || events === undefined) return;
-  memory.isStuckTold = true;
-  const object = await orGone(
-    client.get(resourceFor(owner), ownerName(owner), { signal: context.signal }),
-    "notFound",
-    "forbidden",
-  );
-  if (object?.metadata?.uid === owner.uid)
-    tell(events, object, reasons.OwnerHeld, `its deletion waits for ${held.message}`);
+  try {
+    if (memory !== undefined && held?.isStuck === true && !memory.isStuckTold && finalizer === undefined) {
+      memory.isStuckTold = true;
+      await tell(options, visit, {
+        reason: reasons.OwnerHeld,
+        note: `its deletion waits for ${held.message}`,
+      });
+    }
+    await deleteOwned(options, visit, decision);
+    if (finalizer === "Add") {
+      const missing = await options.watches.missing(guard, owner.namespace, context.signal);
+      if (missing !== undefined)
+        return { why: `no finalizer is put on that could not be taken off: ${missing}` };
+    }
+    if (finalizer !== undefined) await patch(options, visit, decision);
+    return undefined;
+  } catch (error) {
+    if (isApiError(error, "forbidden")) return { why: error.message, afterMs: error.retryAfterMs };
+    throw error;
+  }
+}
+
+/**
+ * Of the version that was seen to be owned: what has been orphaned meanwhile is another one. A refusal stops no other
+ * deletion: a policy may protect some objects and not the rest. What a missing permission would refuse is not even sent
+ * (`GuardedClient`).
+ *
+ * @throws ApiError of kind forbidden, the first, once all others have been asked for.
+ */
+async function deleteOwned(
+  { client }: HoldReconcilerOptions,
+  { owner, memory, context }: Visit,
+  { deletes }: HoldDecision,
+): Promise<void> {
+  let refusal: ApiError | undefined;
+  for (const { resource, namespace, name, uid, resourceVersion } of deletes) {
+    const about = resourceOf(resource, namespace !== "");
+    const preconditions = { uid, resourceVersion };
+    const options = { propagationPolicy: "Background", preconditions, signal: context.signal } as const;
+    try {
+      await client.delete(about, { namespace, name }, options);
+    } catch (error) {
+      if (!isApiError(error, "forbidden", "notFound", "conflict", "uidMismatch")) throw error;
+      if (isApiError(error, "forbidden")) refusal ??= error;
+      // A newer version is on its way, and its event brings the owner back.
+      continue;
+    }
+    memory?.asked.add(uid);
+    const log = { owner: heldName(owner), name, resource: about.plural };
+    context.log.info("deleted what the owner owned", log);
+  }
+  if (refusal !== undefined) throw refusal;
 }
 
 /** @throws ApiError of kind conflict, on which the runtime looks again. */
 async function patch(
-  { client, events }: HoldReconcilerOptions,
-  { owner, guard, decision, context }: Found & { readonly context: Context },
+  options: HoldReconcilerOptions,
+  visit: Visit,
+  { finalizer, reason, held }: HoldDecision,
 ): Promise<void> {
-  const { finalizer, reason, held } = decision;
-  const { uid, resourceVersion, finalizers, deletionTimestamp } = owner;
-  const seen: KubeObject = {
-    metadata: {
-      uid,
-      resourceVersion,
-      finalizers,
-      ...(deletionTimestamp !== undefined && { deletionTimestamp }),
-    },
-  };
+  const { owner, guard, context } = visit;
+  const { uid, resourceVersion, finalizers } = owner;
+  const seen: KubeObject = { metadata: { uid, resourceVersion, finalizers } };
   const body = (finalizer === "Add" ? addFinalizer : removeFinalizer)(seen, guard.finalizer);
   if (body === undefined) return;
-  const after = await orGone(
-    client.patch(resourceFor(owner), ownerName(owner), body, { signal: context.signal }),
-    "notFound",
-    "uidMismatch",
-  );
+  const written = options.client.patch(...nameOf(owner), body, { signal: context.signal });
+  const after = await orGone(written, "notFound", "uidMismatch");
   if (after === undefined) return;
   context.log.info("finalizer of an owner changed", { owner: heldName(owner), finalizer, reason });
-  if (reason === reasons.HoldTimedOut && events !== undefined) {
-    const seconds = Math.max(...guard.footprints.map(({ hold }) => hold?.timeoutMs ?? 0)) / 1000;
-    const note = `let go after ${seconds}s; it still waited for ${held?.message ?? "what it owns"}`;
-    tell(events, after, reason, note);
-  }
+  if (reason !== reasons.HoldTimedOut) return;
+  const seconds = (guard.footprint?.hold?.timeoutMs ?? 0) / 1000;
+  const note = `let go after ${seconds}s; it still waited for ${held?.message ?? "what it owns"}`;
+  await tell(options, visit, { reason, note }, after);
 }
 
-function tell(events: EventSink, object: KubeObject, reason: string, note: string): void {
-  const { apiVersion = "", kind = "", metadata: { namespace = "", name = "", uid = "" } = {} } = object;
-  events.record({
-    regarding: { apiVersion, kind, name, uid, ...(namespace && { namespace }) },
-    reason,
-    note,
-    type: "Warning",
-    action: "HoldOwner",
-  });
+/** The kind of the owner is not known before it is read. @param read as the server has answered with it. */
+async function tell(
+  { client, events }: HoldReconcilerOptions,
+  { owner, context: { signal } }: Visit,
+  { reason, note }: { readonly reason: string; readonly note: string },
+  read?: KubeObject,
+): Promise<void> {
+  if (events === undefined) return;
+  const object = read ?? (await orGone(client.get(...nameOf(owner), { signal }), "notFound", "forbidden"));
+  const { apiVersion = "", kind = "", metadata: { namespace = "", name = "", uid = "" } = {} } = object ?? {};
+  if (uid !== owner.uid) return;
+  const regarding = { apiVersion, kind, name, uid, ...(namespace && { namespace }) };
+  events.record({ regarding, reason, note, type: "Warning", action: "HoldOwner" });
 }
 
 /** `undefined` where it fails as one of these kinds. */
@@ -337,14 +258,10 @@ async function orGone<T>(
   }
 }
 
-function resourceFor({ resource, namespace }: HeldOwner): ReturnType<typeof resourceOf> {
-  return resourceOf(resource, namespace !== "");
-}
-
-function ownerName({ namespace, name }: HeldOwner): { readonly namespace: string; readonly name: string } {
-  return { namespace, name };
-}
-
-function earliest(a: number | undefined, b: number | undefined): number | undefined {
-  return a === undefined || b === undefined ? (a ?? b) : Math.min(a, b);
+function nameOf({
+  resource,
+  namespace,
+  name,
+}: HeldOwner): [ReturnType<typeof resourceOf>, { readonly namespace: string; readonly name: string }] {
+  return [resourceOf(resource, namespace !== ""), { namespace, name }];
 }

@@ -16,11 +16,11 @@ import { HoldRights } from "./rights.ts";
 
 const rbac = "rbac.authorization.k8s.io";
 const subjects = [{ apiGroup: rbac, kind: "User", name: "holder" }];
-const { footprints } = footprintsOf({});
+const [footprint] = footprintsOf({}).footprints;
 const guard: Guard = {
   resource: { group: GROUP, version: "v1", resource: "pools" },
   finalizer: FINALIZER,
-  footprints,
+  footprint,
 };
 let cluster: TestCluster;
 

@@ -6,34 +6,25 @@ import {
   selfSubjectAccessReviews,
 } from "@berth/kube";
 import type { Clock } from "@berth/runtime";
-import type { GroupVersionResource, OwnerHold } from "../footprint.ts";
+import { BoundedMap } from "../bounded-map.ts";
+import type { OwnerHold } from "../footprint.ts";
 import type { Guard } from "./decide.ts";
-import { guardName, resourceName, versionedName } from "./held-resource.ts";
+import { guardName, resourceName } from "./held-resource.ts";
 
-/** Something to be allowed of the resources that owners own. */
-interface Right {
-  readonly verb: "list" | "watch" | "delete";
-  readonly resource: GroupVersionResource;
-}
-
-const TO_READ = ["list", "watch"] as const;
-const WITH_DELETE = [...TO_READ, "delete"] as const;
-
-interface Lack {
-  /** As `guardName` has it: where one right is missing, nobody is held by it. */
+/** What is missing, in words; absent: nothing. `at`: monotonic ms. */
+interface Answer {
   readonly guard: string;
-  readonly text: string;
-  /** Monotonic ms. */
-  readonly until: number;
+  readonly missing: string | undefined;
+  readonly at: number;
 }
 
-/** How long a right is believed to be there, ms. When it is taken away later, the owners that wait tell of it. */
+/** How long rights are believed to be there, ms. When one is taken away later, the owners that wait tell of it. */
 export const GRANTED_MS = 600_000;
-/** How long it is believed to be missing, ms. */
+/** How long one is believed to be missing, ms. */
 export const DENIED_MS = 30_000;
 /** For how long after it was found missing that is told, ms: whoever still needs it asks again every minute. */
 export const TOLD_MS = 120_000;
-/** Answers remembered: a few for each namespace where rights are given by namespace. Beyond it all are asked for anew. */
+/** Answers remembered: one for each namespace where rights are given by namespace. */
 const MAX_ANSWERS = 10_000;
 
 /**
@@ -43,17 +34,12 @@ const MAX_ANSWERS = 10_000;
 export class HoldRights {
   readonly #client: Pick<KubeClient, "create">;
   readonly #clock: Clock;
-  readonly #answers = new Map<string, { readonly allowed: boolean; readonly until: number }>();
-  /** By guard and namespace. */
-  readonly #lacks = new Map<string, Lack>();
+  /** By what is asked, and the namespace. */
+  readonly #answers = new BoundedMap<Answer>(MAX_ANSWERS);
+  /** What the last owner of each namespace lacked. */
+  readonly #lacks = new BoundedMap<Answer>(MAX_ANSWERS);
 
-  constructor({
-    client,
-    clock,
-  }: {
-    readonly client: Pick<KubeClient, "create">;
-    readonly clock: Clock;
-  }) {
+  constructor({ client, clock }: { readonly client: Pick<KubeClient, "create">; readonly clock: Clock }) {
     this.#client = client;
     this.#clock = clock;
   }
@@ -64,76 +50,53 @@ export class HoldRights {
    * @throws ApiError when the server does not say.
    */
   async missing(guard: Guard, namespace: string, signal: AbortSignal): Promise<string | undefined> {
-    let missing: string | undefined;
-    for (const right of rightsOf(guard)) {
-      missing = await this.#lackOf(right, namespace, signal);
-      if (missing !== undefined) break;
-    }
-    this.#note(guardName(guard), namespace, missing);
-    return missing;
+    let answer = await this.#ask(guard, "", signal);
+    if (answer.missing !== undefined && namespace !== "") answer = await this.#ask(guard, namespace, signal);
+    this.#lacks.put(`${answer.guard} ${namespace}`, { ...answer, at: this.#clock.monotonic() });
+    return answer.missing;
   }
 
-  /** What was missing to hold these owners by this finalizer, for whichever footprint, when last asked. */
+  /** What was missing to hold these owners by this finalizer when last asked. */
   why(hold: Pick<OwnerHold, "resource" | "finalizer">): string | undefined {
     const asked = guardName(hold);
-    const now = this.#clock.monotonic();
-    for (const { guard, text, until } of this.#lacks.values())
-      if (until > now && guard === asked) return text;
+    const since = this.#clock.monotonic() - TOLD_MS;
+    for (const [, { guard, missing, at }] of this.#lacks)
+      if (guard === asked && at > since && missing !== undefined) return missing;
     return undefined;
   }
 
-  #note(guard: string, namespace: string, text: string | undefined): void {
-    const key = `${guard} ${namespace}`;
-    this.#lacks.delete(key);
-    if (text === undefined) return;
-    if (this.#lacks.size >= MAX_ANSWERS) this.#lacks.clear();
-    this.#lacks.set(key, { guard, text, until: this.#clock.monotonic() + TOLD_MS });
+  async #ask(guard: Guard, namespace: string, signal: AbortSignal): Promise<Answer> {
+    const { onDelete, ownedResources = [] } = guard.footprint?.hold ?? {};
+    const name = guardName(guard);
+    const key = JSON.stringify([name, onDelete, ownedResources, namespace]);
+    const known = this.#answers.get(key);
+    const now = this.#clock.monotonic();
+    if (known && now - known.at < (known.missing === undefined ? GRANTED_MS : DENIED_MS)) return known;
+    let missing: string | undefined;
+    for (const resource of ownedResources)
+      for (const verb of onDelete === "DeleteOwned" ? ["list", "watch", "delete"] : ["list", "watch"])
+        missing ??= await this.#lackOf({ ...resource, verb }, namespace, signal);
+    const answer = { guard: name, missing, at: now };
+    this.#answers.put(key, answer);
+    return answer;
   }
 
-  async #lackOf(right: Right, namespace: string, signal: AbortSignal): Promise<string | undefined> {
+  async #lackOf(
+    right: OwnerHold["ownedResources"][number] & { readonly verb: string },
+    namespace: string,
+    signal: AbortSignal,
+  ): Promise<string | undefined> {
+    const review: SelfSubjectAccessReview = {
+      spec: { resourceAttributes: { ...right, ...(namespace && { namespace }) } },
+    };
     try {
-      if (await this.#may(right, "", signal)) return undefined;
-      if (namespace !== "" && (await this.#may(right, namespace, signal))) return undefined;
+      const { status } = await this.#client.create(selfSubjectAccessReviews, review, { signal });
+      if (status?.allowed === true) return undefined;
     } catch (error) {
       if (isApiError(error, "forbidden")) return error.message;
       throw error;
     }
     const where = namespace === "" ? "" : ` in namespace "${namespace}"`;
-    return `verb "${right.verb}" on "${resourceName(right.resource)}"${where} is missing`;
+    return `verb "${right.verb}" on "${resourceName(right)}"${where} is missing`;
   }
-
-  async #may(right: Right, namespace: string, signal: AbortSignal): Promise<boolean> {
-    const key = textOf(right, namespace);
-    const known = this.#answers.get(key);
-    if (known !== undefined && known.until > this.#clock.monotonic()) return known.allowed;
-    const { group, version, resource } = right.resource;
-    const question: SelfSubjectAccessReview = {
-      spec: {
-        resourceAttributes: { verb: right.verb, group, version, resource, ...(namespace && { namespace }) },
-      },
-    };
-    const { status } = await this.#client.create(selfSubjectAccessReviews, question, { signal });
-    const allowed = status?.allowed === true;
-    if (this.#answers.size >= MAX_ANSWERS) this.#answers.clear();
-    this.#answers.set(key, {
-      allowed,
-      until: this.#clock.monotonic() + (allowed ? GRANTED_MS : DENIED_MS),
-    });
-    return allowed;
-  }
-}
-
-/** To know what is owned, and to delete it where that is asked for; each once. */
-function rightsOf({ footprints }: Guard): readonly Right[] {
-  const rights = new Map<string, Right>();
-  for (const { hold } of footprints) {
-    const verbs = hold?.onDelete === "DeleteOwned" ? WITH_DELETE : TO_READ;
-    for (const resource of hold?.ownedResources ?? [])
-      for (const verb of verbs) rights.set(textOf({ verb, resource }, ""), { verb, resource });
-  }
-  return [...rights.values()];
-}
-
-function textOf({ verb, resource }: Right, namespace: string): string {
-  return `${verb} ${versionedName(resource)} ${namespace}`;
 }

@@ -1,27 +1,13 @@
-/** The owners that footprints hold, and what these own while their deletion waits. Of both only metadata is read. */
-
-import { pick } from "@berth/host";
+/** The owners that holds are about, and what those own whose deletion waits. */
 import type { KubeClient, KubeObject, Pod } from "@berth/kube";
-import {
-  type Change,
-  type Clock,
-  type ClusterName,
-  type Component,
-  createInformer,
-  type Informer,
-  type Logger,
-  type MetricsRegistry,
-  type ObjectKey,
-  type Running,
-  whenAborted,
-} from "@berth/runtime";
+import type { Change, Component, ObjectKey, Running } from "@berth/runtime";
 import { isRuleKnown } from "../../node/capability.ts";
 import type { Footprint, Footprints, GroupVersionResource, OwnerHold } from "../footprint.ts";
-import type { FootprintSight, HeldOwner } from "../footprint-sight.ts";
+import type { FootprintSight, HeldOwner, Watching } from "../footprint-sight.ts";
 import type { Guard, OwnedObject } from "./decide.ts";
-import { DeletingOwners, type HoldLook } from "./deleting-owners.ts";
-import { guardName, resourceName, resourceOf } from "./held-resource.ts";
-import { OwnedWatches } from "./owned-watches.ts";
+import { isAbandoned } from "./held-pods.ts";
+import { guardName, resourceName } from "./held-resource.ts";
+import { BY_OWNER, BY_UID, ObjectWatches, refsOf } from "./object-watches.ts";
 import { HoldRights } from "./rights.ts";
 
 /** An owner of some resource. `toOwnerText` tells keys apart. */
@@ -30,13 +16,8 @@ export interface OwnerKey extends ObjectKey {
   readonly resource: string;
 }
 
-export interface HoldWatchesOptions {
+export interface HoldWatchesOptions extends Watching {
   readonly client: Pick<KubeClient, "list" | "watch" | "create">;
-  readonly cluster: ClusterName;
-  readonly clock: Clock;
-  readonly log: Logger;
-  /** Of what owners own. */
-  readonly metrics?: MetricsRegistry;
   /** Of pods. */
   readonly sight: Pick<FootprintSight, "owners">;
   /** The owner has to be looked at. Must not throw. */
@@ -49,81 +30,86 @@ export function toOwnerText({ cluster, resource, namespace, name }: OwnerKey): s
   return `${cluster} ${resource} ${namespace}/${name}`;
 }
 
-interface WatchedGuard extends Guard {
-  readonly key: string;
+/** What a look at an owner whose deletion waits has found. */
+export interface HoldLook {
+  /** Owners of pods that may be its own are being read. */
+  readonly isUnread: boolean;
+  /** Uids of pods that were its own. */
+  readonly known: ReadonlySet<string>;
 }
 
-interface OwnerWatch {
-  readonly resource: GroupVersionResource;
-  readonly informer: Informer<KubeObject>;
-  readonly abort: AbortController;
+interface Deleting extends HoldLook {
+  readonly key: OwnerKey;
+  readonly uid: string;
 }
 
 /**
  * Guarantees: all owners of a held resource are looked at when it becomes known and when holds change; one that is being
- * deleted also at each change of what it owns, and of pods that may be its own, and at none of others. A finalizer that no
- * footprint wants any more is taken off every owner before its resource is let out of sight; one whose document has only
- * become unreadable stays in force as it was. A resource that is not there, as before its CRD, is looked for and is no problem.
+ * deleted also at changes of what it owns, and of pods that may be its own. These are hints, and may name too many: who waits
+ * is looked at every few seconds besides. A finalizer that no footprint wants any more is taken off every owner before its
+ * resource is let out of sight; one whose document has only become unreadable stays in force as it was. A resource that is not
+ * there, as before its CRD, is looked for and is no problem.
  */
 export class HoldWatches implements Component {
   readonly name = "footprint-held-owners";
   readonly #options: HoldWatchesOptions;
-  readonly #guards = new Map<string, WatchedGuard>();
-  readonly #owners = new Map<string, OwnerWatch>();
-  readonly #owned: OwnedWatches;
+  /** By `guardName`. */
+  #guards = new Map<string, Guard>();
+  readonly #owners: ObjectWatches;
+  readonly #owned: ObjectWatches;
   readonly #rights: HoldRights;
-  readonly #deleting: DeletingOwners<OwnerKey>;
-  readonly #runs = new Set<Promise<void>>();
-  readonly #failed = Promise.withResolvers<never>();
-  #signal: AbortSignal | undefined;
+  /** Owners with a finalizer of ours whose deletion waits, by the text of their key. */
+  readonly #deleting = new Map<string, Deleting>();
 
   constructor(options: HoldWatchesOptions) {
+    const { metrics: _, onOwner, onRead, sight: __, ...common } = options;
     this.#options = options;
-    this.#owned = new OwnedWatches({
+    this.#owners = new ObjectWatches({
+      ...common,
+      name: "footprint-held",
+      optional: true,
+      onChange: (resource, change) => this.#ownerChanged(resource, change),
+      onKnown: () => {
+        this.#refresh();
+        onRead?.();
+      },
+    });
+    this.#owned = new ObjectWatches({
       ...options,
-      onChange: (uids) => this.#look(this.#deleting.withUid(uids)),
+      name: "footprint-owned",
+      optional: false,
+      onChange: (_resource, change) => {
+        const before = change.type === "updated" ? refsOf(change.old) : [];
+        const uids = new Set([...refsOf(change.object), ...before]);
+        for (const { key, uid } of this.#deleting.values()) if (uids.has(uid)) onOwner(key);
+      },
       onKnown: () => this.lookAgain(),
     });
     this.#rights = new HoldRights(options);
-    this.#deleting = new DeletingOwners({
-      owners: (pod) => options.sight.owners(pod),
-      guards: (resource) => this.guards(resource),
-      refsOf: (guard, namespace, uid) => this.refsOf(guard, namespace, uid),
-    });
   }
 
   /** The footprints in force from now on. At any time, also before `start`. */
   want(footprints: Footprints): void {
-    if (this.#signal?.aborted) return;
-    const guards = guardsOf(footprints.footprints);
-    for (const guard of this.#guards.values()) {
-      const stays = guard.footprints.filter((footprint) => isUndecided(footprint, footprints));
-      const wanted = guards.get(guard.key)?.footprints ?? [];
-      const resource = guards.get(guard.key)?.resource ?? guard.resource;
-      guards.set(guard.key, { ...guard, resource, footprints: [...wanted, ...stays] });
+    const guards = new Map<string, Guard>();
+    for (const footprint of footprints.footprints) {
+      const { hold } = footprint;
+      if (hold === undefined) continue;
+      const { resource, finalizer } = hold;
+      const key = guardName(hold);
+      if (!guards.has(key)) guards.set(key, { resource, finalizer, footprint });
     }
-    this.#guards.clear();
-    for (const [key, guard] of guards) this.#guards.set(key, guard);
-    // Versions that somebody still asks for go before those of finalizers that are only to go.
-    const byUse = [...guards.values()].sort((a, b) => b.footprints.length - a.footprints.length);
-    for (const [name, same] of Map.groupBy(byUse, ({ resource }) => resourceName(resource))) {
-      const asked = same.filter(({ footprints }) => footprints.length > 0);
-      this.#watchOwners(
-        name,
-        (asked.length > 0 ? asked : same).map(({ resource }) => resource),
-      );
+    for (const [key, guard] of this.#guards) {
+      const stays = guard.footprint && isUndecided(guard.footprint, footprints);
+      if (!guards.has(key)) guards.set(key, { ...guard, footprint: stays ? guard.footprint : undefined });
     }
-    for (const [name, { informer }] of this.#owners)
-      for (const object of informer.list()) this.#note(name, object);
-    for (const name of this.#owners.keys()) this.#settle(name);
-    this.#wantOwned();
-    for (const [name, { informer }] of this.#owners)
-      for (const object of informer.list()) this.#options.onOwner(this.#keyOf(name, object));
+    this.#guards = guards;
+    this.#wantOwners();
+    this.#refresh();
   }
 
   /** All footprints that hold owners: those in force, and those that go on for a fault. Their pods have to be watched. */
   get footprints(): readonly Footprint[] {
-    return [...new Set([...this.#guards.values()].flatMap(({ footprints }) => footprints))];
+    return [...this.#guards.values()].flatMap(({ footprint }) => footprint ?? []);
   }
 
   /** In order of their finalizers. */
@@ -134,12 +120,12 @@ export class HoldWatches implements Component {
   }
 
   owner(key: OwnerKey): HeldOwner | undefined {
-    const watch = this.#owners.get(key.resource);
-    const object = watch?.informer.get(key);
+    const resource = this.#resourceNamed(key.resource);
+    const object = resource && this.#owners.get({ resource, namespace: "" })?.get(key);
     const { uid, resourceVersion, finalizers = [], deletionTimestamp } = object?.metadata ?? {};
-    if (watch === undefined || uid === undefined || resourceVersion === undefined) return undefined;
+    if (resource === undefined || uid === undefined || resourceVersion === undefined) return undefined;
     return {
-      resource: watch.resource,
+      resource,
       namespace: key.namespace,
       name: key.name,
       uid,
@@ -149,14 +135,31 @@ export class HoldWatches implements Component {
     };
   }
 
-  /** See `OwnedWatches`. */
-  owned(guard: Guard, owner: HeldOwner): readonly OwnedObject[] | undefined {
-    return this.#owned.owned(guard, owner);
+  /**
+   * Objects of the owned resources of the guard that name this owner and no other; `undefined` until all of them have been
+   * read. Of a resource that the server does not have there are none. What has another owner lives on: the garbage
+   * collector only takes the reference off, once this one is gone.
+   */
+  owned({ footprint }: Guard, { namespace, uid }: HeldOwner): readonly OwnedObject[] | undefined {
+    const all: OwnedObject[] = [];
+    for (const resource of footprint?.hold?.ownedResources ?? []) {
+      const place = { resource, namespace };
+      if (this.#owned.isMissing(place)) continue;
+      const objects = this.#owned.get(place)?.byIndex(BY_OWNER, uid);
+      if (objects === undefined) return undefined;
+      for (const object of objects)
+        if (refsOf(object).every((ref) => ref === uid)) all.push(toOwned(resource, object));
+    }
+    return all;
   }
 
-  /** See `OwnedWatches`. */
-  refsOf(guard: Guard, namespace: string, uid: string): readonly string[] | undefined {
-    return this.#owned.refsOf(guard, namespace, uid);
+  /** Uids of the owners of an owned object; `undefined` when there is none of this uid. */
+  refsOf({ footprint }: Guard, namespace: string, uid: string): readonly string[] | undefined {
+    for (const resource of footprint?.hold?.ownedResources ?? []) {
+      const [object] = this.#owned.get({ resource, namespace })?.byIndex(BY_UID, uid) ?? [];
+      if (object !== undefined) return refsOf(object);
+    }
+    return undefined;
   }
 
   /** See `HoldRights`: before an owner is held. */
@@ -164,189 +167,153 @@ export class HoldWatches implements Component {
     return this.#rights.missing(guard, namespace, signal);
   }
 
-  /**
-   * What pods are decided by has changed, in one namespace or anywhere: owners whose deletion waits are looked at; and where
-   * it is anywhere, as when pods have been read, those that have no finalizer yet.
-   */
-  lookAgain(namespace?: string): void {
-    this.#look(namespace === undefined ? this.#deleting.keys() : this.#deleting.in(namespace));
-    if (namespace === undefined) this.#look([...this.#unguarded()]);
+  /** What pods are decided by has changed: owners whose deletion waits are looked at, and those that have no finalizer yet. */
+  lookAgain(): void {
+    for (const { key } of this.#deleting.values()) this.#options.onOwner(key);
+    for (const { resource, finalizer, footprint } of this.#guards.values())
+      for (const object of footprint === undefined ? [] : this.#list(resource)) {
+        const { finalizers = [], deletionTimestamp } = object.metadata ?? {};
+        if (deletionTimestamp === undefined && !finalizers.includes(finalizer))
+          this.#options.onOwner(this.#keyOf(resource, object));
+      }
   }
 
   /** Owners that the pod may be one of, or may have been, are looked at. */
   podChanged(change: Change<Pod>): void {
-    if (change.type === "updated") this.#look(this.#deleting.ofPod(change.old, false));
-    this.#look(this.#deleting.ofPod(change.object, change.type === "deleted"));
+    if (change.type === "updated") this.#lookFor(change.old);
+    this.#lookFor(change.object, change.type === "deleted");
   }
 
   /** The owners of this pod have become known: so may have been all that a look waited for. */
   ownersKnown(pod: Pod): void {
-    this.#look(this.#deleting.ofPod(pod, false));
-    this.#look(this.#deleting.known());
+    this.#lookFor(pod);
+    for (const { key, isUnread } of this.#deleting.values()) if (isUnread) this.#options.onOwner(key);
   }
 
   /** An owner was looked at. */
   looked(key: OwnerKey, look: HoldLook): void {
-    this.#deleting.looked(toOwnerText(key), look);
+    const text = toOwnerText(key);
+    const entry = this.#deleting.get(text);
+    if (entry !== undefined) this.#deleting.set(text, { ...entry, ...look });
   }
 
-  #look(keys: readonly OwnerKey[]): void {
-    for (const key of keys) this.#options.onOwner(key);
-  }
-
-  /** Does not wait for a snapshot. Call once. */
   start(signal: AbortSignal): Promise<Running> {
-    this.#signal = signal;
-    const end = async (): Promise<void> => {
-      await whenAborted(signal);
-      for (const { abort } of this.#owners.values()) abort.abort();
-      await Promise.all(this.#runs);
-    };
-    if (!signal.aborted) {
-      for (const [name, watch] of this.#owners) this.#run(() => this.#follow(name, watch));
-      this.#run(() => this.#followOwned(signal));
-    }
-    return Promise.resolve({ ended: Promise.race([end(), this.#failed.promise]) });
+    return Promise.all([this.#owners.start(signal), this.#owned.start(signal)]).then((running) => ({
+      ended: Promise.all(running.map(({ ended }) => ended)).then(() => undefined),
+    }));
   }
 
   /** Why its owners, or what they own, cannot be relied on. No `problem` of the process, which serves other footprints. */
   whyUnread(hold: OwnerHold): string | undefined {
-    const owners = this.#owners.get(resourceName(hold.resource))?.informer;
-    const problem = owners?.refusal ?? owners?.problem() ?? this.#owned.problem(hold.ownedResources);
+    const resource = this.#resourceNamed(resourceName(hold.resource)) ?? hold.resource;
+    const problem = this.#owners.whyUnread([resource]) ?? this.#owned.whyUnread(hold.ownedResources);
     return problem ?? this.#rights.why(hold);
   }
 
   /** What is known of these owners. `Absent`: the server has no such resource, and so nothing of it is held. */
-  sightOf(resource: GroupVersionResource): "Unread" | "Absent" | "Read" {
-    const { synced, absent, refusal } = this.#owners.get(resourceName(resource))?.informer ?? {};
-    if (absent === true && refusal === undefined) return "Absent";
-    return synced === true && refusal === undefined ? "Read" : "Unread";
+  sightOf(named: GroupVersionResource): "Unread" | "Absent" | "Read" {
+    const resource = this.#resourceNamed(resourceName(named)) ?? named;
+    const place = { resource, namespace: "" };
+    if (this.#owners.whyUnread([resource]) !== undefined) return "Unread";
+    if (this.#owners.isMissing(place)) return "Absent";
+    return this.#owners.get(place) === undefined ? "Unread" : "Read";
   }
 
-  /** One watch for each resource, in one of these versions: another that was asked for before may not be served any more. */
-  #watchOwners(name: string, versions: readonly GroupVersionResource[]): void {
-    const present = this.#owners.get(name);
-    const [resource] = versions;
-    if (resource === undefined || versions.some(({ version }) => version === present?.resource.version))
-      return;
-    if (present !== undefined) this.#leave(name, present);
-    const { client, cluster, clock, log } = this.#options;
-    const informer = createInformer<KubeObject>({
-      name: `held-${name}`,
-      client,
-      cluster,
-      resource: resourceOf(resource),
-      metadataOnly: true,
-      optional: true,
-      project: slimOwner,
-      clock,
-      log,
-    });
-    const watch: OwnerWatch = { resource, informer, abort: new AbortController() };
-    this.#owners.set(name, watch);
-    if (this.#signal !== undefined) this.#run(() => this.#follow(name, watch));
+  /** Of a pod whose owners are not known nobody is told before they are, except when it is gone: somebody may have waited. */
+  #lookFor(pod: Pod, isGone = false): void {
+    if (this.#deleting.size === 0) return;
+    const { uid: podUid = "", namespace, labels } = pod.metadata ?? {};
+    const chain = this.#options.sight.owners(pod);
+    const uids = new Set([...(chain ?? []).map(({ uid }) => uid), ...Object.values(labels ?? {})]);
+    const mayBeOfAny = chain === undefined ? isGone : isAbandoned(pod, chain);
+    for (const { key, uid, known } of this.#deleting.values()) {
+      const isNear = key.namespace === "" || key.namespace === namespace;
+      if (uids.has(uid) || known.has(podUid) || (mayBeOfAny && isNear)) this.#options.onOwner(key);
+    }
   }
 
-  async #follow(name: string, { informer, abort }: OwnerWatch): Promise<void> {
-    const tell = (change: Change<KubeObject>): void => {
-      if (!abort.signal.aborted) this.#changed(name, change);
-    };
-    using _subscription = informer.subscribe({ onChange: tell });
-    const { ended } = await informer.start(abort.signal);
-    if (await informer.whenSynced(abort.signal)) this.#options.onRead?.();
-    await ended;
+  /** One watch for each resource. Versions that somebody still asks for go before those of finalizers that are only to go. */
+  #resourceNamed(name: string): GroupVersionResource | undefined {
+    const guards = this.guards(name);
+    return (guards.find(({ footprint }) => footprint !== undefined) ?? guards[0])?.resource;
   }
 
-  async #followOwned(signal: AbortSignal): Promise<void> {
-    const { ended } = await this.#owned.start(signal);
-    await ended;
+  #wantOwners(): void {
+    const names = new Set([...this.#guards.values()].map(({ resource }) => resourceName(resource)));
+    const resources = [...names].flatMap((name) => this.#resourceNamed(name) ?? []);
+    this.#owners.want(resources.map((resource) => ({ resource, namespace: "" })));
   }
 
-  #changed(name: string, { type, object }: Change<KubeObject>): void {
-    if (this.#note(name, object, type === "deleted")) this.#wantOwned();
-    this.#settle(name);
-    this.#options.onOwner(this.#keyOf(name, object));
+  /** All owners are looked at: their resource, or who holds them, was not known. */
+  #refresh(): void {
+    this.#deleting.clear();
+    const keys: OwnerKey[] = [];
+    for (const name of new Set([...this.#guards.values()].map(({ resource }) => resourceName(resource)))) {
+      const resource = this.#resourceNamed(name);
+      for (const object of resource === undefined ? [] : this.#list(resource)) {
+        const key = this.#keyOf(name, object);
+        this.#note(key, object);
+        keys.push(key);
+      }
+    }
+    this.#wantOwned();
+    this.#settle();
+    keys.forEach(this.#options.onOwner);
+  }
+
+  #ownerChanged(resource: GroupVersionResource, { type, object }: Change<KubeObject>): void {
+    const key = this.#keyOf(resourceName(resource), object);
+    if (this.#note(key, type === "deleted" ? {} : object)) this.#wantOwned();
+    this.#settle();
+    this.#options.onOwner(key);
   }
 
   /** Is its deletion held? Answers whether that is new. */
-  #note(name: string, object: KubeObject, isGone = false): boolean {
-    const key = this.#keyOf(name, object);
-    const { finalizers = [], deletionTimestamp, uid = "" } = object.metadata ?? {};
-    const isHeld =
-      !isGone &&
-      deletionTimestamp !== undefined &&
-      this.guards(name).some(({ finalizer }) => finalizers.includes(finalizer));
+  #note(key: OwnerKey, { metadata }: KubeObject): boolean {
+    const { finalizers = [], deletionTimestamp, uid = "" } = metadata ?? {};
     const text = toOwnerText(key);
-    return isHeld ? this.#deleting.put(text, key, uid) : this.#deleting.delete(text);
-  }
-
-  *#unguarded(): Generator<OwnerKey> {
-    for (const [name, { informer }] of this.#owners) {
-      const wanted = this.guards(name).filter(({ footprints }) => footprints.length > 0);
-      for (const object of informer.list()) {
-        const { finalizers = [], deletionTimestamp } = object.metadata ?? {};
-        if (deletionTimestamp !== undefined) continue;
-        if (wanted.some(({ finalizer }) => !finalizers.includes(finalizer))) yield this.#keyOf(name, object);
-      }
-    }
+    const isHeld =
+      deletionTimestamp !== undefined &&
+      this.guards(key.resource).some(({ finalizer }) => finalizers.includes(finalizer));
+    if (!isHeld) return this.#deleting.delete(text);
+    const before = this.#deleting.get(text);
+    if (before?.uid !== uid) this.#deleting.set(text, { key, uid, isUnread: false, known: new Set() });
+    return before === undefined;
   }
 
   /** Lets go of finalizers that nobody wants and nobody has, and of a resource without any. */
-  #settle(name: string): void {
-    const watch = this.#owners.get(name);
-    if (watch === undefined) return;
-    const { informer } = watch;
-    for (const [key, { resource, finalizer, footprints }] of this.#guards) {
-      if (footprints.length > 0 || resourceName(resource) !== name || !informer.synced) continue;
+  #settle(): void {
+    for (const [key, { resource, finalizer, footprint }] of this.#guards) {
+      if (footprint !== undefined || this.sightOf(resource) !== "Read") continue;
       const has = ({ metadata }: KubeObject): boolean => metadata?.finalizers?.includes(finalizer) ?? false;
-      if (!Iterator.from(informer.list()).some(has)) this.#guards.delete(key);
+      if (this.#list(resource).some(has)) continue;
+      this.#guards.delete(key);
+      this.#wantOwners();
     }
-    if (this.guards(name).length > 0) return;
-    this.#leave(name, watch);
-    this.#wantOwned();
-  }
-
-  #leave(name: string, { abort }: OwnerWatch): void {
-    this.#owners.delete(name);
-    this.#deleting.deleteAll(name);
-    abort.abort();
   }
 
   /** What is owned is watched in the namespaces where a deletion waits, and while it does. */
   #wantOwned(): void {
-    const waiting = this.#deleting.keys();
-    const wanted = [...this.#guards.values()].map((guard) => {
-      const name = resourceName(guard.resource);
-      const namespaces = waiting.flatMap(({ resource, namespace }) => (resource === name ? [namespace] : []));
-      return { guard, namespaces: new Set(namespaces) };
-    });
-    this.#owned.want(wanted);
+    const waiting = [...this.#deleting.values()];
+    this.#owned.want(
+      waiting.flatMap(({ key: { resource: name, namespace } }) =>
+        this.guards(name).flatMap(({ footprint }) =>
+          (footprint?.hold?.ownedResources ?? []).map((resource) => ({ resource, namespace })),
+        ),
+      ),
+    );
   }
 
-  #keyOf(resource: string, { metadata }: KubeObject): OwnerKey {
+  #list(named: GroupVersionResource): readonly KubeObject[] {
+    const resource = this.#resourceNamed(resourceName(named));
+    return [...((resource && this.#owners.get({ resource, namespace: "" })?.list()) ?? [])];
+  }
+
+  #keyOf(resource: string | GroupVersionResource, { metadata }: KubeObject): OwnerKey {
     const { namespace = "", name = "" } = metadata ?? {};
-    return { cluster: this.#options.cluster, resource, namespace, name };
+    const named = typeof resource === "string" ? resource : resourceName(resource);
+    return { cluster: this.#options.cluster, resource: named, namespace, name };
   }
-
-  #run(start: () => Promise<void>): void {
-    const run: Promise<void> = start()
-      .catch(this.#failed.reject)
-      .finally(() => this.#runs.delete(run));
-    this.#runs.add(run);
-  }
-}
-
-function guardsOf(footprints: readonly Footprint[]): Map<string, WatchedGuard> {
-  const guards = new Map<string, WatchedGuard>();
-  for (const footprint of footprints) {
-    const { hold } = footprint;
-    if (hold === undefined) continue;
-    const key = guardName(hold);
-    const { resource, finalizer } = hold;
-    const others = guards.get(key)?.footprints ?? [];
-    guards.set(key, { key, resource, finalizer, footprints: [...others, footprint] });
-  }
-  return guards;
 }
 
 /** Is its document neither in force nor known to be gone? */
@@ -357,15 +324,7 @@ function isUndecided({ rule, name }: Footprint, { footprints, policy, faults }: 
   return policy.rules.has(rule) || !isRuleKnown(policy, rule);
 }
 
-function slimOwner({ metadata }: KubeObject): KubeObject {
-  return {
-    metadata: pick(metadata ?? {}, [
-      "name",
-      "namespace",
-      "uid",
-      "resourceVersion",
-      "deletionTimestamp",
-      "finalizers",
-    ]),
-  };
+function toOwned(resource: GroupVersionResource, { metadata }: KubeObject): OwnedObject {
+  const { namespace = "", name = "", uid = "", resourceVersion = "", deletionTimestamp } = metadata ?? {};
+  return { resource, namespace, name, uid, resourceVersion, isDeleting: deletionTimestamp !== undefined };
 }

@@ -54,7 +54,6 @@ export function plainFootprint(
     label: { key: `example.com/${name}`, value: "true" },
     foreign: "Reclaim",
     releaseDelayMs: 0,
-    placement: "Lazy",
     ...init,
   };
 }

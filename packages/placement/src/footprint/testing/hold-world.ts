@@ -103,7 +103,7 @@ export function startHolds(client: KubeClient, footprints: Footprints): HoldWorl
     onEverything: () => watches.lookAgain(),
     onPod: (change) => watches.podChanged(change),
     onOwners: (pod) => watches.ownersKnown(pod),
-    onNamespace: (of) => watches.lookAgain(of),
+    onNamespace: () => watches.lookAgain(),
   });
   const watches = new HoldWatches({
     ...common,

@@ -1,5 +1,4 @@
 import { describe, expect, it } from "vitest";
-import { completeFootprint } from "../complete.ts";
 import type { NodeFootprintSpec } from "../document.ts";
 import { footprintOf } from "../testing/footprints.ts";
 import type { FootprintWait } from "./document.ts";
@@ -32,45 +31,15 @@ describe("the container that waits", () => {
     expect(settingsOf(undefined)).toEqual({ resources, securityContext });
   });
 
-  it("has what is given instead, as a whole, and nothing where that is empty", () => {
-    expect(settingsOf({ resources: { limits: { cpu: "1" }, requests: {} } })).toEqual({
-      resources: { limits: { cpu: "1" } },
-      securityContext,
-    });
-    expect(settingsOf({ securityContext: { runAsUser: 7, capabilities: {} } })).toEqual({
-      resources,
-      securityContext: { runAsUser: 7 },
-    });
+  it("has nothing where that is empty", () => {
+    expect(settingsOf({ resources: {} })).toEqual({ securityContext });
+    expect(settingsOf({ securityContext: {} })).toEqual({ resources });
     expect(settingsOf({ resources: {}, securityContext: {} })).toEqual({});
   });
 
-  it("F-9 has nothing of it with the presets of agent-substrate, unless it is given", () => {
+  it("F-9 has nothing of it with the presets of agent-substrate", () => {
     for (const preset of ["agent-substrate/pr-134", "agent-substrate/owner-uid"] as const) {
       expect(settingsOf(undefined, { preset })).toEqual({});
-      expect(settingsOf({ timeout: "5s", resources: { limits: amounts } }, { preset })).toEqual({
-        resources: { limits: amounts },
-      });
     }
-  });
-
-  it("cannot request more than it may use: pods would be refused", () => {
-    const faultsOf = (cpu: string, limit: string) =>
-      completeFootprint(
-        {
-          name: "f",
-          spec: {
-            ...plain,
-            wait: { container: { resources: { requests: { cpu }, limits: { cpu: limit, memory: "1Mi" } } } },
-          },
-        },
-        "cluster/f",
-      ).faults;
-    expect(faultsOf("0.5", "500m")).toEqual([]);
-    expect(faultsOf("1", "500m")).toEqual([
-      {
-        path: ["wait", "container", "resources", "requests", "cpu"],
-        message: "is more than its limit, 500m: pods would be refused",
-      },
-    ]);
   });
 });
