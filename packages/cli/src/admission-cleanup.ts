@@ -1,5 +1,5 @@
 /** The objects by which an installation has new nodes and pods changed: found and deleted by `berth clean`. */
-import { ownerLabels } from "@berth/host";
+import { listObjects, ownerLabels } from "@berth/host";
 import {
   isApiError,
   type KubeObject,
@@ -12,9 +12,7 @@ import {
 } from "@berth/kube";
 import { ARCHITECTURE, FOOTPRINT, GATES } from "@berth/placement";
 import { describeApiError } from "./failure-text.ts";
-import { listObjects } from "./listing.ts";
 import type { Session } from "./session.ts";
-import type { Surroundings } from "./surroundings.ts";
 
 export interface AdmissionObject {
   readonly resource: Resource;
@@ -41,7 +39,6 @@ const COMPONENTS: readonly (readonly [string, string, readonly Resource[]])[] = 
 export async function findAdmission(
   { installation, capability }: { readonly installation: string; readonly capability?: string | undefined },
   session: Session,
-  surroundings: Pick<Surroundings, "stderr" | "signal">,
 ): Promise<readonly AdmissionObject[]> {
   const found: AdmissionObject[] = [];
   for (const [component, of, resources] of COMPONENTS) {
@@ -50,7 +47,7 @@ export async function findAdmission(
     const labelSelector = labels.map(([key, value]) => `${key}=${value}`).join(",");
     for (const resource of resources) {
       const listing = { resource, labelSelector, metadataOnly: true };
-      const objects = (await listObjects(listing, { session, surroundings })) ?? [];
+      const objects = (await listObjects(listing, session)) ?? [];
       found.push(...objects.map((object) => ({ resource, object })));
     }
   }
@@ -63,8 +60,7 @@ export async function findAdmission(
  */
 export async function deleteAdmission(
   found: readonly AdmissionObject[],
-  { client }: Session,
-  { signal }: Pick<Surroundings, "signal">,
+  { client, signal }: Session,
 ): Promise<ReadonlyMap<AdmissionObject, string>> {
   const failures = new Map<AdmissionObject, string>();
   for (const one of found) {

@@ -1,6 +1,6 @@
 /** Pods that are held by the gate of a policy that is gone: nobody else would ever let them go. */
 import { isApiError, type KubeClient, type Pod, pods } from "@berth/kube";
-import { ARCHITECTURE_GATE } from "@berth/placement";
+import { ARCHITECTURE_GATE, isKeptPending, UNSCHEDULED } from "@berth/placement";
 import {
   type Clock,
   type Component,
@@ -9,7 +9,6 @@ import {
   sleep,
   whenAborted,
 } from "@berth/runtime";
-import { isKeptPending, UNSCHEDULED } from "./architecture-watches.ts";
 
 export interface LeftoverOptions {
   readonly client: Pick<KubeClient, "pages">;

@@ -19,6 +19,7 @@ import {
   type ArchitecturePolicies,
   type ArchitecturePolicy,
   ArchitectureTally,
+  ArchitectureWatches,
   architecturePolicies,
   BOOTSTRAP_ANNOTATION,
   bindArchitecture,
@@ -50,7 +51,6 @@ import {
 import { createLeftovers } from "./architecture-leftovers.ts";
 import { createArchitectureHub } from "./architecture-policies.ts";
 import { createArchitectureReview } from "./architecture-review.ts";
-import { ArchitectureWatches } from "./architecture-watches.ts";
 import type { Follow } from "./document-follower.ts";
 import { createStatusController } from "./status-controller.ts";
 import type { Wired } from "./wired.ts";

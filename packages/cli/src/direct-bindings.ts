@@ -2,7 +2,7 @@
 
 import { InformerSet, pick } from "@berth/host";
 import { type KubeClient, type Node, type Pod, type PodSpec, pods } from "@berth/kube";
-import { type DirectBindingSight, type Gates, refusingGates } from "@berth/placement";
+import { type DirectBindingSight, type Gates, refusingGates, UNSCHEDULED } from "@berth/placement";
 import {
   type Clock,
   type ClusterName,
@@ -12,7 +12,6 @@ import {
   type Logger,
   type MetricsRegistry,
 } from "@berth/runtime";
-import { UNSCHEDULED } from "./architecture-watches.ts";
 
 interface Surroundings {
   readonly client: KubeClient;

@@ -1,27 +1,13 @@
 /** Documents of one kind as a command sees them, which looks once and does not watch. */
-import type { Fault } from "@berth/host";
+import { type Fault, listObjects } from "@berth/host";
 import { assembleDocuments, type DocumentKind } from "./document-kind.ts";
-import { fetchDocuments, type RuleFiles, type Session } from "./session.ts";
+import type { RuleFiles, Session } from "./session.ts";
 import {
   type ClusterDocuments,
   clusterFaults,
   fileFaults,
   readClusterDocuments,
 } from "./source-documents.ts";
-import type { Surroundings } from "./surroundings.ts";
-
-/**
- * Those of the cluster; `undefined` when it does not have the CRD. Without the right to read them it goes on without, and
- * says so.
- */
-export async function fetchClusterDocuments<S, T, M>(
-  { resource, schema }: DocumentKind<S, T, M>,
-  session: Session,
-  surroundings: Surroundings,
-): Promise<ClusterDocuments<S> | undefined> {
-  const found = await fetchDocuments(resource, session, surroundings);
-  return found && readClusterDocuments(found, schema);
-}
 
 /** What documents make, with what is wrong with single ones; the others are in force. */
 export interface ReadDocuments<T> {
@@ -46,11 +32,12 @@ export function assembleReadDocuments<S, T>(
   return { inForce, faults };
 }
 
-/** Both, read now. */
+/** Both, read now. Without the right to read those of the cluster it goes on without, and says so. */
 export async function readDocuments<S, T>(
   kind: DocumentKind<S, T, object>,
   files: Pick<RuleFiles, "settings" | "hasConfig">,
-  { session, surroundings }: { readonly session: Session; readonly surroundings: Surroundings },
+  session: Session,
 ): Promise<ReadDocuments<T>> {
-  return assembleReadDocuments(kind, files, await fetchClusterDocuments(kind, session, surroundings));
+  const found = await listObjects({ resource: kind.resource }, session);
+  return assembleReadDocuments(kind, files, found && readClusterDocuments(found, kind.schema));
 }

@@ -10,7 +10,8 @@ import { loadSettings } from "./config/settings.ts";
 import { workerPoolConfig } from "./config/worker-pools.ts";
 import { assembleDocuments, type DocumentKind } from "./document-kind.ts";
 import { footprintDocuments } from "./footprint/footprints.ts";
-import { assembleReadRules, readRuleFiles } from "./session.ts";
+import { labelsOnce } from "./label-once.ts";
+import { readRuleFiles } from "./session.ts";
 import { gateDocuments } from "./startup-gates.ts";
 
 const root = path.join(import.meta.dirname, "../../..");
@@ -26,7 +27,8 @@ const rows = [...documented.matchAll(/^\| `(\S+)`\s*\| `(\S+)=(\S+)`/gm)].map(
 /** The labels that the rules would set on a node with this label. */
 async function labelsFor(label: string): Promise<Readonly<Record<string, string | undefined>>> {
   const files = await readRuleFiles({ labelDir: "examples/labels" }, { folder: root });
-  const { capabilities } = assembleReadRules(files, undefined, "act");
+  const { facts } = await labelsOnce.read({ files, waiting: "act" });
+  const capabilities = facts === undefined ? [] : [facts];
   const node = aNode("n")
     .labelled({ [label]: "true" })
     .stored({ uid: "u", resourceVersion: "1" })

@@ -1,4 +1,5 @@
-import { type ApiError, describeRequest, isApiError, KubeconfigError, type RequestInfo } from "@berth/kube";
+import { toRule } from "@berth/host";
+import { type ApiError, describeRequest, isApiError, KubeconfigError } from "@berth/kube";
 import { CommandError, type ExitCode, exitCodes } from "./exit-codes.ts";
 
 export interface FailureText {
@@ -42,12 +43,6 @@ function adviceFor({ failure: { kind }, request }: ApiError): string | undefined
   }
   if (kind === "forbidden") return `needed: ${toRule(request)} (berth manifests prints the roles)`;
   return undefined;
-}
-
-/** `verb "list" on "nodes"`: what an administrator has to grant. */
-export function toRule({ verb, resource, subresource, namespace }: RequestInfo): string {
-  const what = subresource === undefined ? resource : `${resource}/${subresource}`;
-  return `verb "${verb}" on "${what}"${namespace ? ` in namespace "${namespace}"` : ""}`;
 }
 
 /** The system's own words (`connect ECONNREFUSED 127.0.0.1:6443`) where the error's sentence leaves them out. */

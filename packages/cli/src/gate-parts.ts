@@ -18,6 +18,7 @@ import {
   GateTally,
   IdleProbe,
   marksSettled,
+  needsDaemonSets,
   PodWatches,
   podQueries,
   type StartupGate,
@@ -221,11 +222,4 @@ export function createGateParts(around: GateSurroundings): GateParts {
     },
     askStatuses: statuses.askAll,
   };
-}
-
-/** Does a signal of the gate look at DaemonSets, or at who made a pod? */
-export function needsDaemonSets({ spec }: Gates["gates"][number]): boolean {
-  return signalGroups(spec).some(
-    ({ daemonSets, pods }) => daemonSets.length > 0 || pods.some(({ ownedBy }) => ownedBy === "DaemonSet"),
-  );
 }

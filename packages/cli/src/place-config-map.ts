@@ -1,11 +1,10 @@
 /** The taints and cordons that an installation has declared, in a ConfigMap of Berth's namespace: see `DeclaredPlaces`. */
 import { createHash } from "node:crypto";
+import { unlessForbidden } from "@berth/host";
 import { type ConfigMap, configMaps, isApiError, type KubeClient } from "@berth/kube";
 import { holdsPods, type MarkId, type PlaceStore } from "@berth/placement";
 import { baseName } from "./installation-name.ts";
-import { type Session, unlessForbidden } from "./session.ts";
-import { findStateNamespace } from "./state-namespace.ts";
-import type { Surroundings } from "./surroundings.ts";
+import type { Session } from "./session.ts";
 
 export interface PlaceConfigMap {
   readonly namespace: string;
@@ -61,12 +60,9 @@ function keyOf(id: MarkId): string {
 }
 
 /** What one command knows of them; nothing where it may not be read, which the session notes. */
-export async function readDeclaredPlaces(
-  { installation, namespace: wanted }: { readonly installation: string; readonly namespace?: string },
-  { session, surroundings: { signal } }: { readonly session: Session; readonly surroundings: Surroundings },
-): Promise<ReadonlySet<MarkId>> {
-  const { client, cluster } = session;
-  const { name: namespace } = await findStateNamespace(client, { wanted, cluster, signal });
+export async function readDeclaredPlaces(session: Session): Promise<ReadonlySet<MarkId>> {
+  const { client, installation, signal } = session;
+  const { name: namespace } = await session.stateNamespace();
   const store = createPlaceStore(client, { namespace, installation });
   const consequence = "recorded taints of rules that are not in force count as forged";
   const what = `the ConfigMap ${namespace}/${placeConfigMapName(installation)}`;

@@ -1,15 +1,7 @@
+import type { Output } from "@berth/host";
 import type { Clock } from "@berth/runtime";
 
-/** A stream of text for people or scripts. */
-export interface Output {
-  write(text: string): void;
-  /** Colours and progress lines only on a terminal. */
-  readonly isTerminal: boolean;
-  /** Width of the terminal in columns; `undefined` elsewhere. */
-  readonly columns: number | undefined;
-  /** How control sequences of Berth begin, all others being escaped: see `guardOutput`. Default `ESC [`. */
-  readonly sequence?: string;
-}
+export type { Output } from "@berth/host";
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 

@@ -24,7 +24,8 @@ export {
 } from "./node/breaker.ts";
 export * from "./node/capability.ts";
 export type { Change } from "./node/change.ts";
-export { type CleanInput, planClean } from "./node/clean.ts";
+export { type CleanInput, planClean, type Unrecorded } from "./node/clean.ts";
+export * from "./node/clean-once.ts";
 export {
   type DaemonSetListener,
   DaemonSetWatch,
@@ -41,6 +42,7 @@ export * from "./node/mark.ts";
 export { holdsMark, type MarkSet } from "./node/mark-set.ts";
 export { type MergedMarks, mergeContributions, type WantedMark } from "./node/merge.ts";
 export type { NodeObserver, NodeOutcome } from "./node/observer.ts";
+export * from "./node/once.ts";
 export { buildPatch, type NodePatch } from "./node/patch.ts";
 export { effectiveRecord, type NodePlan, type PlanInput, planNode, type StayingMark } from "./node/plan.ts";
 export { slimPodMetadata, slimPodSpec } from "./node/pod-fields.ts";
@@ -57,6 +59,7 @@ export { policyOf as removalPolicyOf } from "./node/removals.ts";
 export type { EventSink } from "./node/report.ts";
 export type { Unsettled } from "./node/sources.ts";
 export { createStatusReconciler } from "./node/status-reconciler.ts";
+export { tolerationText } from "./node/tolerations.ts";
 export { isProtectedKey, labelKeyProblem, labelValueProblem } from "./node/validate.ts";
 export {
   type NodeApi,

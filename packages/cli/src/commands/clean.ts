@@ -1,66 +1,35 @@
-import { formatFault } from "@berth/host";
+import {
+  carryOutUndos,
+  counted,
+  describeUndos,
+  formatFault,
+  formatUndos,
+  Progress,
+  styleFor,
+  type Undo,
+} from "@berth/host";
 import { isApiError, type Node, nodes } from "@berth/kube";
 import {
-  ARCHITECTURE,
-  FOOTPRINT,
-  type Footprints,
-  GATES,
-  type Gates,
-  holdsMark,
+  type CleaningCapability,
+  findTemplateParts,
   type MarkId,
   type NodePlan,
-  ORIGINAL_ARCHITECTURE_KEY,
-  originalGate,
-  ownedMarks,
   planClean,
   reasons,
-  recordOf,
   type StayingMark,
-  standingValue,
-  taintId,
   toPlanDiff,
-  withoutSelector,
-  withoutTolerations,
 } from "@berth/placement";
 import { admissionName, deleteAdmission, findAdmission } from "../admission-cleanup.ts";
-import { architectureDocuments } from "../architecture-policies.ts";
+import { RESTARTS_PODS, readCapabilities } from "../capabilities.ts";
 import type { RuleOptions } from "../config/settings.ts";
 import type { ConnectionOptions } from "../connection.ts";
-import { readDocuments } from "../document-session.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
-import {
-  FootprintKeepers,
-  findBereftAgents,
-  findFootprintWork,
-  formatBereftAgents,
-} from "../footprint/cleanup.ts";
-import { footprintDocuments } from "../footprint/footprints.ts";
-import {
-  describeLeftovers,
-  findDeploymentWork,
-  findState,
-  findTemplateWork,
-  formatLeftovers,
-  type Leftover,
-  type TemplatePart,
-  undoLeftovers,
-} from "../leftovers.ts";
+import { describeApiError } from "../failure-text.ts";
+import { findState } from "../leftovers.ts";
 import { type DataFormat, printData } from "../output/data.ts";
 import { formatPlan } from "../output/plan.ts";
-import { Progress } from "../output/progress.ts";
-import { styleFor } from "../output/style.ts";
 import { readDeclaredPlaces } from "../place-config-map.ts";
-import {
-  carryOutPodWork,
-  describePodWork,
-  findPodWork,
-  formatPodWork,
-  isNothing,
-  type PodCleaning,
-} from "../pod-cleanup.ts";
-import { openSession, type RuleFiles, readNodes, readRuleFiles, type Session } from "../session.ts";
-import { gateDocuments } from "../startup-gates.ts";
-import { findStateNamespace } from "../state-namespace.ts";
+import { openSession, readNodes, readRuleFiles, type Session } from "../session.ts";
 import type { Surroundings } from "../surroundings.ts";
 
 export interface CleanOptions extends ConnectionOptions, Pick<RuleOptions, "config"> {
@@ -70,10 +39,10 @@ export interface CleanOptions extends ConnectionOptions, Pick<RuleOptions, "conf
   /** Takes off recorded taints and cordons that no rule of the installation has declared. Default false. */
   readonly recorded?: boolean;
   /** Only what this capability has set. Default all. */
-  readonly capability?: "labels" | "gates" | "architecture" | "footprint" | "worker-pools";
+  readonly capability?: string;
   /** Of Berth's own state. Default as of `run`. */
   readonly namespace?: string;
-  /** Has pods made anew that carry a toleration of an architecture policy. Default false. */
+  /** Has pods made anew that carry something of the capability. Default false. */
   readonly restartPods?: boolean;
   readonly output?: DataFormat;
 }
@@ -85,76 +54,66 @@ const MAX_TRIES = 5;
 
 /**
  * Takes off every mark that this installation has recorded, and its record. Each node is one guarded patch: its marks
- * and their record go together, so an interruption leaves every node either as it was or clean. What puts the taints of
- * startup gates on new nodes goes first: from then on none is held any more. Pods that wait for an architecture policy are
- * let go; the others keep their tolerations, which mean nothing without the taints, unless they are restarted. Owners are
- * let go that footprints hold, and pods wait for no agent any more.
+ * and their record go together, so an interruption leaves every node either as it was or clean. What changes new nodes and
+ * pods in the API server goes first: from then on none is held any more. Then each capability takes back what it has put on
+ * other objects.
  */
 export async function clean(options: CleanOptions, surroundings: Surroundings): Promise<ExitCode> {
   const { stdout, stderr } = surroundings;
-  const { yes = false, output, capability, restartPods = false } = options;
-  if (restartPods && capability !== undefined && capability !== ARCHITECTURE)
-    throw new CommandError("--restart-pods is for --capability architecture", exitCodes.usage);
+  const { yes = false, output, capability: only, restartPods = false } = options;
+  if (restartPods && only !== undefined && !RESTARTS_PODS.includes(only))
+    throw new CommandError(`--restart-pods is for --capability ${RESTARTS_PODS.join(", ")}`, exitCodes.usage);
   const files = await readRuleFiles(options, surroundings);
   await using session = await openSession(options, surroundings);
-  const admission = await findAdmission(options, session, surroundings);
-  const left = yes ? await deleteAdmission(admission, session, surroundings) : new Map<never, never>();
+  const admission = await findAdmission(options, session);
+  const left = yes ? await deleteAdmission(admission, session) : new Map<never, never>();
   if (!output) {
     const said = yes ? "deleted" : "would be deleted";
     for (const one of admission) if (!left.has(one)) stdout.write(`${admissionName(one)}: ${said}\n`);
   }
-  const at = { session, surroundings };
-  const { inForce: gates } = await readDocuments(gateDocuments, files, at);
-  const { inForce: policies } = await readDocuments(architectureDocuments, files, at);
-  const { inForce: footprints, faults } = await readDocuments(footprintDocuments, files, at);
-  const declared = await readDeclaredPlaces(options, at);
+  const read = await readCapabilities({ files, session, waiting: "wait" }, "clean");
+  const declared = await readDeclaredPlaces(session);
+  const cleaning: CleaningCapability[] = [];
+  for (const one of read) {
+    const isWanted = only === undefined || one.name === only;
+    const { hasConfig } = files;
+    const at = { run: session, isWanted, isOnly: one.name === only, hasConfig, restartPods };
+    const found = await one.clean?.(at);
+    if (found === undefined) continue;
+    cleaning.push(found);
+    // What a document with a fault has put on objects is not known, and stays.
+    if (isWanted && found.find !== undefined)
+      for (const fault of one.faults) stderr.write(`${formatFault(fault)}\n`);
+  }
   const work: Work = {
     options,
-    surroundings,
-    declared: declared.union(gates?.policy.places ?? none).union(policies?.policy.places ?? none),
-    ...(gates && { gates }),
-    ...(policies && { policies }),
-    ...(footprints && { footprints }),
+    cleaning,
+    declared: cleaning.reduce((all, one) => all.union(one.declared ?? new Set()), declared),
   };
-  const podWork = await findPodWork(work, session);
-  const isFootprint = capability === undefined || capability === FOOTPRINT;
-  // What such a document has put on owners is not known, and stays.
-  if (isFootprint) for (const fault of faults) stderr.write(`${formatFault(fault)}\n`);
-  const known = isFootprint ? footprints : undefined;
-  if (!files.hasConfig && (known !== undefined || capability === FOOTPRINT)) stderr.write(FOOTPRINT_LIMIT);
-  const keepers = new FootprintKeepers(options.installation);
   const plans: NodePlan[] = [];
-  let unclaimed = 0;
-  for await (const node of readNodes(session, surroundings, slim)) {
+  for await (const node of readNodes(session, slim)) {
     const plan = planOf(node, work);
-    keepers.add(node);
-    if (options.capability === undefined && isUnclaimed(node, plan)) unclaimed += 1;
+    for (const { add } of cleaning) add?.(node, plan);
     const { name = "" } = node.metadata ?? {};
     const isIdle = plan.patch === undefined && plan.stays.length === 0;
     plans.push(isIdle ? { ...plan, node: { metadata: { name } } } : plan);
   }
-  const { first, later, state } = await findLeftovers(work, files, at);
-  later.unshift(...(await findFootprintWork(known, keepers, at)));
-  const leftovers = [...first, ...later, ...state];
-  stderr.write(formatBereftAgents(await findBereftAgents(known, plans, at), yes));
+  const { first, later, state } = await findUndos(work, session);
+  const undos = [...first, ...later, ...state];
+  const beside = cleaning.flatMap((it) => it.work ?? []);
+  const verb = yes ? "will" : "would";
   const diff = toPlanDiff(plans);
-  const more = {
-    admission: admission.map(admissionName),
-    ...describePodWork(podWork),
-    ...describeLeftovers(leftovers),
-  };
-  if (output) printData(stdout, { ...diff, ...more, done: yes }, output);
-  else {
-    if (diff.nodes.length > 0) stdout.write(formatPlan(diff, styleFor(stdout), yes ? "will" : "would"));
-    stdout.write(formatPodWork(podWork, yes ? "will" : "would"));
-    stdout.write(formatLeftovers(leftovers, yes ? "will" : "would"));
+  if (output) {
+    const data = Object.fromEntries(beside.flatMap((it) => Object.entries(it.data)));
+    const objects = undos.length === 0 ? {} : { objects: describeUndos(undos) };
+    const all = { ...diff, admission: admission.map(admissionName), ...data, ...objects, done: yes };
+    printData(stdout, all, output);
+  } else {
+    if (diff.nodes.length > 0) stdout.write(formatPlan(diff, styleFor(stdout), verb));
+    for (const it of beside) stdout.write(it.format(verb));
+    stdout.write(formatUndos(undos, verb));
   }
-  if (unclaimed > 0) {
-    stderr.write(
-      `${unclaimed} ${unclaimed === 1 ? "node has" : "nodes have"} the taint ${GATE_KEY} without a record, and no gate ` +
-        `that is known wants it: unless another controller uses it, --key ${GATE_KEY} takes it off.\n`,
-    );
-  }
+  for (const { remarks } of cleaning) stderr.write(remarks?.() ?? "");
   const undeclared = plans.filter(({ stays }) => stays.some(isUndeclared)).length;
   if (undeclared > 0) {
     stderr.write(
@@ -166,8 +125,8 @@ export async function clean(options: CleanOptions, surroundings: Surroundings): 
   const isWhole = session.leftOut.isEmpty;
   const end = isWhole ? exitCodes.done : exitCodes.cluster;
   const written = plans.filter(({ patch }) => patch !== undefined);
-  const isMore = !isNothing(podWork) || leftovers.length > 0;
-  if (written.length === 0 && admission.length === 0 && !isMore) {
+  const isNothing = beside.every(({ isEmpty }) => isEmpty) && undos.length === 0;
+  if (written.length === 0 && admission.length === 0 && isNothing) {
     if (!output) stdout.write(`There is nothing to clean${isWhole ? "" : " in what may be read"}.\n`);
     return end;
   }
@@ -175,16 +134,15 @@ export async function clean(options: CleanOptions, surroundings: Surroundings): 
     stderr.write("Nothing was written: add --yes to act. Stop berth first, or it sets its marks again.\n");
     return end;
   }
+  const undo = (some: readonly Undo[]): Promise<readonly string[]> =>
+    carryOutUndos(some, session, describeApiError);
   // What could not be done of one keeps nobody from the others.
-  const failures = [
-    ...left.values(),
-    ...(await undoLeftovers(first, surroundings)),
-    ...(await cleanNodes(written, session, work)),
-    ...(await carryOutPodWork(podWork, session, surroundings)),
-    ...(await undoLeftovers(later, surroundings)),
-  ];
+  const failures = [...left.values(), ...(await undo(first)), ...(await cleanNodes(written, session, work))];
+  for (const it of beside) failures.push(...(await it.carryOut()));
+  if (session.signal.aborted) throw new CommandError("interrupted", exitCodes.interrupted);
+  failures.push(...(await undo(later)));
   // It tells which records to believe when it is run once more.
-  if (failures.length === 0) failures.push(...(await undoLeftovers(state, surroundings)));
+  if (failures.length === 0) failures.push(...(await undo(state)));
   // The API server goes by its caches for a second or so.
   if (admission.length > 0)
     stderr.write(
@@ -194,119 +152,56 @@ export async function clean(options: CleanOptions, surroundings: Surroundings): 
   return end;
 }
 
-const FOOTPRINT_LIMIT =
-  "Finalizers of footprints that are deleted are not found: give their documents by --config FILE.\n";
-
-interface Leftovers {
-  /** Before the nodes: without their label pods of a DaemonSet that asks for it would end. */
-  readonly first: readonly Leftover[];
-  /** After the nodes: with their taints pods without the toleration would not come. */
-  readonly later: Leftover[];
-  /** Berth's own, after all else. */
-  readonly state: readonly Leftover[];
+interface Work {
+  readonly options: CleanOptions;
+  readonly cleaning: readonly CleaningCapability[];
+  readonly declared: ReadonlySet<MarkId>;
 }
 
-const none: ReadonlySet<MarkId> = new Set();
+interface Undos {
+  /** Before the nodes: without their marks pods of a DaemonSet that asks for them would end. */
+  readonly first: readonly Undo[];
+  /** After the nodes: with their taints pods without the toleration would not come. */
+  readonly later: readonly Undo[];
+  /** Berth's own, after all else. */
+  readonly state: readonly Undo[];
+}
+
+async function findUndos({ options, cleaning }: Work, session: Session): Promise<Undos> {
+  const parts = cleaning.flatMap(({ templates = [] }) => templates);
+  const first = await findTemplateParts(
+    parts.filter(({ isFirst }) => isFirst),
+    session,
+  );
+  const later: Undo[] = [];
+  for (const { find } of cleaning) later.push(...((await find?.(options.yes ?? false)) ?? []));
+  const after = parts.filter(({ isFirst }) => !isFirst);
+  later.push(...(await findTemplateParts(after, session)));
+  const own = options.capability === undefined ? await session.ownNamespace() : undefined;
+  return { first, later, state: own === undefined ? [] : await findState(own, session) };
+}
 
 function isUndeclared({ reason }: StayingMark): boolean {
   return reason === reasons.PlaceNotDeclared;
 }
 
-async function findLeftovers(
-  { options }: Work,
-  { settings }: RuleFiles,
-  at: { readonly session: Session; readonly surroundings: Surroundings },
-): Promise<Leftovers> {
-  const { installation, capability } = options;
-  const isOf = (name: string): boolean => capability === undefined || capability === name;
-  const selector: TemplatePart = {
-    what: "its request for the label of a footprint",
-    remove: withoutSelector,
-  };
-  const tolerations = [GATES, ARCHITECTURE].filter(isOf).map(
-    (name): TemplatePart => ({
-      what: `tolerations of ${name}`,
-      remove: (daemonSet) => withoutTolerations(daemonSet, name),
-    }),
-  );
-  const pools = settings.workerPools === undefined ? "tell" : "delete";
-  const state = capability === undefined ? await stateNamespace(options, at) : undefined;
-  return {
-    first: isOf(FOOTPRINT) ? await findTemplateWork([selector], at) : [],
-    later: [
-      ...(await findDeploymentWork(
-        { installation, waits: isOf(FOOTPRINT), pools: isOf("worker-pools") ? pools : undefined },
-        at,
-      )),
-      ...(await findTemplateWork(tolerations, at)),
-    ],
-    state: state?.exists === true ? await findState({ namespace: state.name, installation }, at) : [],
-  };
-}
-
-function stateNamespace(
-  { namespace: wanted }: CleanOptions,
-  { session, surroundings: { signal } }: { readonly session: Session; readonly surroundings: Surroundings },
-): ReturnType<typeof findStateNamespace> {
-  return findStateNamespace(session.client, { wanted, cluster: session.cluster, signal });
-}
-
-const { key: GATE_KEY, effect: GATE_EFFECT } = originalGate.taint;
-
-/** A taint that admission may have put on it for a gate that nobody knows any more. */
-function isUnclaimed(node: Node, { changes }: NodePlan): boolean {
-  const id = taintId(GATE_KEY, GATE_EFFECT);
-  return standingValue(node, id) !== undefined && !changes.some((change) => change.id === id);
-}
-
-function planOf(node: Node, { options, declared, gates, footprints }: Work): NodePlan {
+function planOf(node: Node, { options, cleaning, declared }: Work): NodePlan {
   const { installation, key = [], capability, recorded = false } = options;
-  const restricted =
-    capability === undefined || capability === FOOTPRINT
-      ? footprintMarks(node, footprints, installation)
-      : [];
   return planClean({
     node,
     installation,
-    // The contract gives the original key to whoever keeps to it, whatever value and effect stand there.
-    keys: [...key, ...restricted, ...(capability === ARCHITECTURE ? ORIGINAL_TAINTS : [])],
+    keys: [...key, ...cleaning.flatMap(({ keysOn }) => keysOn?.(node) ?? [])],
     capability,
     declared,
     recorded,
-    ...(gates && { gates }),
+    unrecorded: cleaning.flatMap(({ unrecorded }) => unrecorded ?? []),
   });
 }
-
-/** Recorded as ours, and places of a footprint that is known: also under `node-restriction.kubernetes.io`. */
-function footprintMarks(
-  node: Node,
-  footprints: Footprints | undefined,
-  installation: string,
-): readonly string[] {
-  if (footprints === undefined) return [];
-  const { declared } = footprints.policy;
-  const owned = ownedMarks(recordOf(node), installation);
-  return [...owned].flatMap(([id, { capability }]) =>
-    capability === FOOTPRINT && holdsMark(declared, id) ? [id] : [],
-  );
-}
-
-const ORIGINAL_TAINTS = ["NoSchedule", "PreferNoSchedule", "NoExecute"].map((effect) =>
-  taintId(ORIGINAL_ARCHITECTURE_KEY, effect),
-);
 
 /** What is kept of each node until it is cleaned: what a plan looks at. */
 function slim({ metadata, spec }: Node): Node {
   const { managedFields: _, ...kept } = metadata ?? {};
   return { metadata: kept, ...(spec && { spec }) };
-}
-
-interface Work extends PodCleaning {
-  readonly options: CleanOptions;
-  readonly surroundings: Surroundings;
-  readonly declared: ReadonlySet<MarkId>;
-  readonly gates?: Gates;
-  readonly footprints?: Footprints;
 }
 
 /** Returns one line for each node that could not be cleaned, below one that counts them. */
@@ -315,7 +210,7 @@ async function cleanNodes(
   session: Session,
   work: Work,
 ): Promise<readonly string[]> {
-  const { stderr, clock, signal } = work.surroundings;
+  const { stderr, clock, signal } = session;
   using progress = new Progress(stderr, clock, `cleaning ${plans.length} nodes`);
   const failures: string[] = [];
   const left = plans.values();
@@ -340,12 +235,11 @@ async function cleanNodes(
       `${failures.length} of ${plans.length} nodes could not be cleaned:`,
       ...failures.map((line) => `  ${line}`),
     ];
-  if (plans.length > 0) stderr.write(`${plans.length} ${plans.length === 1 ? "node" : "nodes"} cleaned.\n`);
+  if (plans.length > 0) stderr.write(`${counted(plans.length, "node")} cleaned.\n`);
   return [];
 }
 
-async function cleanOne(first: NodePlan, { client }: Session, work: Work): Promise<void> {
-  const { signal } = work.surroundings;
+async function cleanOne(first: NodePlan, { client, signal }: Session, work: Work): Promise<void> {
   let plan = first;
   for (let tries = 1; plan.patch !== undefined; tries++) {
     const name = plan.node.metadata?.name ?? "";

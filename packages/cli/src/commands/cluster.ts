@@ -1,4 +1,5 @@
 import path from "node:path";
+import { formatColumns, Progress } from "@berth/host";
 import {
   type DetachedProgress,
   detachedClusterStatus,
@@ -7,9 +8,7 @@ import {
   stopDetachedCluster,
 } from "@berth/testcluster";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
-import { formatColumns } from "../output/columns.ts";
 import { type DataFormat, printData } from "../output/data.ts";
-import { Progress } from "../output/progress.ts";
 import type { Surroundings } from "../surroundings.ts";
 
 export interface ClusterOptions {

@@ -2,6 +2,7 @@ import { spawn } from "node:child_process";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { formatSeconds, Progress, type Style, styleFor } from "@berth/host";
 import { nodes } from "@berth/kube";
 import { whenAborted } from "@berth/runtime";
 import {
@@ -23,8 +24,6 @@ import { GATE, GATE_SCENES, NAMESPACE, setTheGateStage } from "../demo/gate-stor
 import { narrate } from "../demo/narrator.ts";
 import { DERIVED, play, SCENES, setTheStage, type World } from "../demo/story.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
-import { formatSeconds, Progress } from "../output/progress.ts";
-import { type Style, styleFor } from "../output/style.ts";
 import type { Surroundings } from "../surroundings.ts";
 import { describeProgress } from "./cluster.ts";
 

@@ -1,33 +1,23 @@
-import { baseName, type Fault, formatFault } from "@berth/host";
+import { baseName, formatColumns, formatFault, type Style, styleFor } from "@berth/host";
 import {
-  explainGates,
+  type ExplainingCapability,
   explainNode,
-  type GateExplanation,
   type MarkExplanation,
   type NodeExplanation,
+  type NodeSection,
   ownedMarks,
   reasons,
   recordOf,
 } from "@berth/placement";
-import { type NodeArchitecture, viewNodeArchitecture } from "../architecture-session.ts";
+import { readCapabilities } from "../capabilities.ts";
 import type { RuleOptions } from "../config/settings.ts";
 import type { ConnectionOptions } from "../connection.ts";
-import { readDocuments } from "../document-session.ts";
 import { type ExitCode, exitCodes } from "../exit-codes.ts";
-import { explainFootprints, type FootprintExplanation } from "../footprint/explanation.ts";
-import { footprintDocuments } from "../footprint/footprints.ts";
-import { viewFootprints } from "../footprint/session.ts";
-import { viewGates } from "../gate-session.ts";
 import { DOCUMENTS_PATH, LABELS_PATH } from "../manifests.ts";
-import { formatNodeArchitecture } from "../output/architecture.ts";
-import { formatColumns } from "../output/columns.ts";
+import { factsOf } from "../once.ts";
 import { type DataFormat, printData } from "../output/data.ts";
-import { formatFootprint } from "../output/footprints.ts";
-import { formatGate, withWaits } from "../output/gates.ts";
-import { type Style, styleFor } from "../output/style.ts";
 import { readDeclaredPlaces } from "../place-config-map.ts";
-import { assembleReadRules, fetchClusterRules, openSession, readNode, readRuleFiles } from "../session.ts";
-import { gateDocuments } from "../startup-gates.ts";
+import { openSession, readNode, readRuleFiles } from "../session.ts";
 import type { Surroundings } from "../surroundings.ts";
 
 export interface ExplainOptions extends ConnectionOptions, RuleOptions {
@@ -38,100 +28,69 @@ export interface ExplainOptions extends ConnectionOptions, RuleOptions {
   readonly output?: DataFormat;
 }
 
-/**
- * Explains every mark of a node by one live read, `managedFields` included, and where it stands with startup gates,
- * architecture policies and footprints.
- */
+/** Explains every mark of a node by one live read, `managedFields` included, and where it stands with each capability. */
 export async function explain(options: ExplainOptions, surroundings: Surroundings): Promise<ExitCode> {
   const { stdout, stderr, clock } = surroundings;
   const { installation, output, name } = options;
   const files = await readRuleFiles(options, surroundings);
   await using session = await openSession(options, surroundings);
-  const { capabilities, given } = assembleReadRules(
-    files,
-    await fetchClusterRules(session, surroundings),
-    "wait",
-  );
-  const ofGates = await readDocuments(gateDocuments, files, { session, surroundings });
-  const node = await readNode(session, name, surroundings.signal);
-  const gates = await viewGates(ofGates.inForce, {
-    session,
-    surroundings,
-    installation,
-    labels: { capability: capabilities[0], known: given },
-    node: name,
-  });
-  await gates.askIdle(node);
-  const architecture = await viewNodeArchitecture(node, files, { session, surroundings, installation });
-  const ofFootprints = await readDocuments(footprintDocuments, files, { session, surroundings });
-  const { inForce: footprints } = ofFootprints;
-  await using needs = await viewFootprints(footprints, { session, surroundings, node: name });
+  await using owned = new AsyncDisposableStack();
+  const read = await readCapabilities({ files, session, waiting: "wait" }, "nodes");
+  const node = await readNode(session, name);
+  const facts = factsOf(read);
+  const seen: ExplainingCapability[] = [];
+  for (const one of read) {
+    const found = await one.explain?.({ run: session, owned, facts, only: name, node });
+    await found?.lookUp?.(node);
+    if (found !== undefined) seen.push(found);
+  }
   const now = clock.now();
   const explanation = explainNode({
     node,
-    capabilities: [...capabilities, gates.capability, architecture.capability, needs.capability],
+    capabilities: seen.map(({ capability }) => capability),
     installation,
     now,
-    declared: await readDeclaredPlaces(options, { session, surroundings }),
+    declared: await readDeclaredPlaces(session),
   });
   const view = { node, owned: ownedMarks(recordOf(node), installation) };
-  const looks = gates.capability.look(view, now);
-  const { outcomes = [] } = needs.capability.contribute(view, now).decision;
-  const faults = [...ofGates.faults, ...architecture.faults, ...ofFootprints.faults];
-  const said: Said = {
-    explanation,
-    gates: explainGates(looks),
-    architecture: architecture.policies,
-    footprints:
-      footprints === undefined
-        ? []
-        : explainFootprints(node, footprints, { sight: needs.sight, installation, outcomes }),
-    faults,
-  };
+  const sections = seen.flatMap(({ section }) => section?.(view, now) ?? []);
+  const faults = read.flatMap((it) => it.faults);
   if (output) {
     const { plan: _, ...data } = explanation;
-    const gated = ofGates.inForce === undefined ? {} : { gates: said.gates.map(withWaits) };
-    const policies = architecture.given ? { architecture: said.architecture } : {};
-    const needing = footprints === undefined ? {} : { footprints: said.footprints };
-    const isMore = ofGates.inForce !== undefined || architecture.given || footprints !== undefined;
-    printData(stdout, isMore ? { ...data, ...gated, ...policies, ...needing, faults } : data, output);
+    const more = sections.flatMap((it) => Object.entries(it.data));
+    const beside = more.length > 0 ? { ...Object.fromEntries(more), faults } : {};
+    printData(stdout, { ...data, ...beside }, output);
   } else {
     for (const fault of faults) stderr.write(`${formatFault(fault)}\n`);
-    stdout.write(formatExplanation(said, { rulesGiven: given, now, installation }, styleFor(stdout)));
+    const isGiven = facts.every((it) => it.isGiven);
+    stdout.write(formatExplanation(explanation, { sections, isGiven, installation }, styleFor(stdout)));
   }
   return exitCodes.done;
 }
 
-interface Said {
-  readonly explanation: NodeExplanation;
-  readonly gates: readonly GateExplanation[];
-  readonly architecture: readonly NodeArchitecture[];
-  readonly footprints: readonly FootprintExplanation[];
-  readonly faults: readonly Fault[];
-}
-
-interface Given {
-  readonly rulesGiven: boolean;
-  readonly now: number;
+interface Beside {
+  readonly sections: readonly NodeSection[];
+  /** The rules of those capabilities were given whose marks others wait for. */
+  readonly isGiven: boolean;
   readonly installation: string;
 }
 
 /** For people. Without rules, what is wanted cannot be known, and that is said. */
 function formatExplanation(
-  { explanation: { node, marks, findings }, gates, architecture, footprints }: Said,
-  { rulesGiven, now, installation }: Given,
+  { node, marks, findings }: NodeExplanation,
+  { sections, isGiven, installation }: Beside,
   style: Style,
 ): string {
   const parts = [
     ...marks.map((mark) => formatMark(mark, style)),
-    ...gates.map((it) => formatGate(it, now, style)),
-    ...architecture.map((it) => formatNodeArchitecture(it, style)),
-    ...footprints.map((it) => formatFootprint(it, style)),
+    ...sections.flatMap(({ blocks }) => blocks(style)),
   ];
-  const none = rulesGiven ? "no rule wants a mark on it" : "nothing is recorded on it";
-  const remarks = findings.filter((finding) => !isInGate(finding, gates)).map((it) => remark(it, style));
+  const none = isGiven ? "no rule wants a mark on it" : "nothing is recorded on it";
+  const remarks = findings
+    .filter((finding) => !sections.some(({ tells }) => tells?.(finding)))
+    .map((it) => remark(it, style));
   const body = parts.length > 0 ? parts.join("\n") : remarks.length > 0 ? "" : `${none}\n`;
-  const hint = rulesGiven
+  const hint = isGiven
     ? ""
     : "\nGive --label-dir or --config to see what the rules want and which inputs they found.\n";
   const notGiven = marks.filter(({ reason }) => reason === reasons.SourceNotGiven).map(({ rule }) => rule);
@@ -156,12 +115,6 @@ function hintOf(rules: readonly string[], node: string, installation: string): s
 }
 
 type Finding = NodeExplanation["findings"][number];
-
-/** The section of the gate says it already. */
-function isInGate({ severity, subject, reason }: Finding, gates: readonly GateExplanation[]): boolean {
-  const isOfGate = gates.some(({ gate, held }) => gate === subject && held);
-  return isOfGate && severity === "info" && reason !== reasons.BackfillPending;
-}
 
 function remark({ severity, subject, reason, message }: Finding, style: Style): string {
   const line = `${reason}: ${subject}: ${message}\n`;

@@ -1,11 +1,13 @@
 /** `berth gate`: who is held by startup gates, and what a person does about it. */
 
-import { formatFault } from "@berth/host";
+import { formatAge, formatColumns, formatFault } from "@berth/host";
 import { isApiError, type Node, nodes } from "@berth/kube";
 import {
+  bindUnseeing,
   explainGates,
   GATES,
   type Gates,
+  type GateWaits,
   MAX_NOTE,
   missingTolerations,
   ownedMarks,
@@ -14,20 +16,21 @@ import {
   reasons,
   recordOf,
   signalGroups,
+  tolerationText,
+  viewGates,
+  withWaits,
 } from "@berth/placement";
 import { createSilentLogger, EventRecorder, referenceTo } from "@berth/runtime";
+import { readCapabilities } from "../capabilities.ts";
 import type { RuleOptions } from "../config/settings.ts";
 import type { ConnectionOptions } from "../connection.ts";
 import { addTolerations, daemonSetName, findLacking } from "../daemonset-tolerations.ts";
 import { readDocuments } from "../document-session.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
-import { bindUnseeing, viewGates } from "../gate-session.ts";
-import { formatColumns } from "../output/columns.ts";
+import { factsOf } from "../once.ts";
 import { type DataFormat, printData } from "../output/data.ts";
-import { formatAge, type GateWaits, tolerationText, withWaits } from "../output/gates.ts";
 import {
-  assembleReadRules,
-  fetchClusterRules,
+  nothingToGoBy,
   openSession,
   type RuleFiles,
   readNode,
@@ -49,22 +52,15 @@ export async function list(options: GateListOptions, surroundings: Surroundings)
   const { installation, output } = options;
   const files = await readRuleFiles(options, surroundings);
   await using session = await openSession(options, surroundings);
-  const gates = await readGates(files, session, surroundings);
+  const gates = await readGates(files, session);
   const wantsLabels = gates.gates.some(({ spec }) => signalGroups(spec).some((group) => group.labelsSettled));
-  const rules = assembleReadRules(
-    files,
-    wantsLabels ? await fetchClusterRules(session, surroundings) : undefined,
-    "wait",
+  const facts = factsOf(
+    await readCapabilities({ files, ...(wantsLabels && { session }), waiting: "wait" }, "facts"),
   );
-  const { capability } = await viewGates(gates, {
-    session,
-    surroundings,
-    installation,
-    labels: { capability: rules.capabilities[0], known: rules.given },
-  });
+  const { capability } = await viewGates(gates, { run: session, facts });
   const held: HeldNode[] = [];
   const strangers = new Set<string>();
-  for await (const node of readNodes(session, surroundings)) {
+  for await (const node of readNodes(session)) {
     for (const rule of strangersOn(node, gates, installation)) strangers.add(rule);
     const looks = capability.look(viewOf(node, installation), clock.now());
     for (const it of explainGates(looks)) {
@@ -124,17 +120,17 @@ export async function release(options: GateReleaseOptions, surroundings: Surroun
   }
   const files = await readRuleFiles(options, surroundings);
   await using session = await openSession(options, surroundings);
-  const gates = await readGates(files, session, surroundings);
+  const gates = await readGates(files, session);
   if (options.gate !== undefined && !gates.gates.some(({ name }) => name === options.gate)) {
     const names = gates.gates.map(({ name }) => name).join(", ");
     throw new CommandError(
       `there is no startup gate ${options.gate}${names === "" ? "" : `; there are: ${names}`}`,
     );
   }
-  const { released, node } = await releaseNode({ gates, options }, session, surroundings);
+  const { released, node } = await releaseNode({ gates, options }, session);
   for (const { rule, taint } of released)
     stdout.write(`${rule} lets ${options.node} go: ${taint} is taken off.\n`);
-  await recordEvents(node, { released, reason }, { session, surroundings });
+  await recordEvents(node, { released, reason }, session);
   return exitCodes.done;
 }
 
@@ -146,12 +142,12 @@ interface Released {
 async function releaseNode(
   { gates, options }: { readonly gates: Gates; readonly options: GateReleaseOptions },
   session: Session,
-  { clock, signal }: Surroundings,
 ): Promise<{ readonly released: readonly Released[]; readonly node: Node }> {
+  const { client, clock, signal } = session;
   const capability = bindUnseeing(gates, clock);
   const { installation, gate: only, reason: note } = options;
   for (let tries = 1; ; tries++) {
-    const node = await readNode(session, options.node, signal);
+    const node = await readNode(session, options.node);
     const now = clock.now();
     const view = viewOf(node, installation);
     const looks = capability.look(view, now);
@@ -160,12 +156,7 @@ async function releaseNode(
     const { released, plan } = checked(planRelease(given), { ...options, strangers });
     try {
       if (plan.patch !== undefined) {
-        await session.client.patch(
-          nodes,
-          { name: options.node },
-          { type: "merge", body: plan.patch },
-          { signal },
-        );
+        await client.patch(nodes, { name: options.node }, { type: "merge", body: plan.patch }, { signal });
       }
       const isReleased = ({ rule }: { readonly rule: string }): boolean => released.includes(rule);
       return {
@@ -197,16 +188,11 @@ function checked(
   return planned;
 }
 
-interface Work {
-  readonly session: Session;
-  readonly surroundings: Surroundings;
-}
-
 /** The Events that a running Berth would write. The node is let go already, so a failure is only said. */
 async function recordEvents(
   node: Node,
   { released, reason }: { readonly released: readonly Released[]; readonly reason: string },
-  { session: { client }, surroundings: { clock, stderr } }: Work,
+  { client, clock, stderr }: Session,
 ): Promise<void> {
   const recorder = new EventRecorder({
     client,
@@ -237,10 +223,11 @@ export interface GateTolerateOptions extends ConnectionOptions, Pick<RuleOptions
 export async function tolerate(options: GateTolerateOptions, surroundings: Surroundings): Promise<ExitCode> {
   const { stdout, stderr, signal } = surroundings;
   const files = await readRuleFiles(options, surroundings);
-  await using session = await openSession(options, surroundings);
-  const gates = await readGates(files, session, surroundings);
+  const { namespace: namespaces = [], ...connection } = options;
+  await using session = await openSession(connection, surroundings);
+  const gates = await readGates(files, session);
   const work = { client: session.client, gates, signal };
-  const { lacking, looked } = await findLacking(options.namespace ?? [], work);
+  const { lacking, looked } = await findLacking(namespaces, work);
   const rows = lacking.map((it) => [
     daemonSetName(it),
     missingTolerations(it, gates).map(tolerationText).join(", "),
@@ -266,16 +253,15 @@ export async function tolerate(options: GateTolerateOptions, surroundings: Surro
 }
 
 /** @throws CommandError without any source of gates. */
-async function readGates(files: RuleFiles, session: Session, surroundings: Surroundings): Promise<Gates> {
-  const { inForce: gates, faults } = await readDocuments(gateDocuments, files, { session, surroundings });
-  if (gates === undefined) {
-    if (!session.leftOut.isEmpty) throw session.leftOut.refuse("startup gates cannot be read");
-    throw new CommandError(
+async function readGates(files: RuleFiles, session: Session): Promise<Gates> {
+  const { inForce: gates, faults } = await readDocuments(gateDocuments, files, session);
+  if (gates === undefined)
+    throw nothingToGoBy(
+      session,
+      "startup gates cannot be read",
       "there are no startup gates: give --config, or install the CRDs (`berth manifests crds`)",
-      exitCodes.usage,
     );
-  }
-  for (const fault of [...files.faults, ...faults]) surroundings.stderr.write(`${formatFault(fault)}\n`);
+  for (const fault of [...files.faults, ...faults]) session.stderr.write(`${formatFault(fault)}\n`);
   return gates;
 }
 

@@ -1,4 +1,6 @@
 /** `berth image`: what is known of an image, as a running Berth would find out. */
+
+import { formatColumns } from "@berth/host";
 import type { ImageAccess } from "@berth/placement";
 import {
   type FoundCredentials,
@@ -18,7 +20,6 @@ import {
 import { loadSettings, type RuleOptions } from "../config/settings.ts";
 import type { ConnectionOptions } from "../connection.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
-import { formatColumns } from "../output/columns.ts";
 import { type DataFormat, printData } from "../output/data.ts";
 import { readRegistrySettings } from "../registry-settings.ts";
 import { openSession } from "../session.ts";

@@ -3,7 +3,7 @@ import path from "node:path";
 import { type Fault, formatFault, hasErrors, inOrder } from "@berth/host";
 import { parseLabelFolder } from "@berth/placement";
 import { readFolder } from "@berth/runtime";
-import { architectureDocuments } from "../architecture-policies.ts";
+import { readCapabilities } from "../capabilities.ts";
 import { configReasons } from "../config/documents.ts";
 import { readLabelFolder, toFault } from "../config/label-folder.ts";
 import {
@@ -13,12 +13,8 @@ import {
   readConfigFiles,
   toSettings,
 } from "../config/settings.ts";
-import { assembleReadDocuments } from "../document-session.ts";
 import { type ExitCode, exitCodes } from "../exit-codes.ts";
-import { footprintDocuments } from "../footprint/footprints.ts";
 import { type DataFormat, printData } from "../output/data.ts";
-import { assembleReadRules } from "../session.ts";
-import { gateDocuments } from "../startup-gates.ts";
 import type { Surroundings } from "../surroundings.ts";
 
 export interface ValidateOptions {
@@ -75,12 +71,7 @@ async function checkConfig(
   const read = settings.labelFolder && (await readLabelFolder(settings.labelFolder));
   const all = [...faults, ...(read?.faults ?? [])];
   const files = { settings, options, folder: read?.parsed, faults: all, hasConfig: true };
-  return [
-    ...assembleReadRules(files, undefined, "act").faults,
-    ...assembleReadDocuments(gateDocuments, files, undefined).faults,
-    ...assembleReadDocuments(architectureDocuments, files, undefined).faults,
-    ...assembleReadDocuments(footprintDocuments, files, undefined).faults,
-  ];
+  return (await readCapabilities({ files, waiting: "act" }, "nodes")).flatMap((it) => it.faults);
 }
 
 /** One rule file: its label key is the last two parts of its path, as in the folder it comes from. */

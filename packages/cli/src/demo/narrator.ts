@@ -1,3 +1,4 @@
+import type { Style } from "@berth/host";
 import {
   type DaemonSet,
   daemonSets,
@@ -16,7 +17,6 @@ import {
   createSilentLogger,
   type Informer,
 } from "@berth/runtime";
-import type { Style } from "../output/style.ts";
 
 export interface Narration {
   readonly nodes: Informer<Node>;

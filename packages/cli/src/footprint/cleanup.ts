@@ -1,20 +1,83 @@
 /** What `berth clean` undoes of footprints beside the nodes: finalizers on owners. */
-import { daemonSets, isApiError, type Node } from "@berth/kube";
+
+import { eachObject, type OneShotRun, type Undo, unlessForbidden } from "@berth/host";
+import { daemonSets, deployments, isApiError, type Node } from "@berth/kube";
 import {
+  type CleanOnce,
   FOOTPRINT,
   type Footprint,
   type Footprints,
+  formerWaitManager,
+  formerWaits,
+  holdsMark,
   labelId,
   type NodePlan,
+  ownedMarks,
   recordOf,
   staysAway,
   withoutSelector,
 } from "@berth/placement";
 import { removeFinalizer } from "@berth/runtime";
-import type { Leftover } from "../leftovers.ts";
-import type { ListingSurroundings } from "../listing.ts";
-import { unlessForbidden } from "../session.ts";
 import { distinctHolds, eachOwner } from "./owners.ts";
+
+const FILES_LIMIT =
+  "Finalizers of footprints that are deleted are not found: give their documents by --config FILE.\n";
+
+export const footprintClean: CleanOnce<Footprints> = {
+  async clean(footprints, { run, isWanted, isOnly, hasConfig }) {
+    if (!isWanted) return {};
+    const keepers = new FootprintKeepers(run.installation);
+    const plans: Pick<NodePlan, "changes">[] = [];
+    return {
+      keysOn: (node) => footprintMarks(node, footprints, run.installation),
+      add(node, plan) {
+        keepers.add(node);
+        if (plan.changes.length > 0) plans.push({ changes: plan.changes });
+      },
+      templates: [
+        { what: "its request for the label of a footprint", isFirst: true, remove: withoutSelector },
+      ],
+      async find(isDone) {
+        if (!hasConfig && (footprints !== undefined || isOnly)) run.stderr.write(FILES_LIMIT);
+        const owners = await findFootprintWork(footprints, keepers, run);
+        const agents = await findBereftAgents(footprints, plans, run);
+        run.stderr.write(formatBereftAgents(agents, isDone));
+        return [...owners, ...(await findFormerWaits(run))];
+      },
+    };
+  },
+};
+
+/** Recorded as ours, and places of a footprint that is known: also under `node-restriction.kubernetes.io`. */
+function footprintMarks(
+  node: Node,
+  footprints: Footprints | undefined,
+  installation: string,
+): readonly string[] {
+  if (footprints === undefined) return [];
+  const { declared } = footprints.policy;
+  const owned = ownedMarks(recordOf(node), installation);
+  return [...owned].flatMap(([id, { capability }]) =>
+    capability === FOOTPRINT && holdsMark(declared, id) ? [id] : [],
+  );
+}
+
+/** Deployments with a wait that an earlier release has applied. */
+async function findFormerWaits(run: OneShotRun): Promise<readonly Undo[]> {
+  const found: Undo[] = [];
+  const { installation } = run;
+  const what = "its pods wait for an agent, and are rolled out anew without";
+  await eachObject({ resource: deployments, metadataOnly: true }, run, (object) => {
+    if (formerWaits(object, installation).length > 0)
+      found.push({
+        resource: deployments,
+        object,
+        what,
+        how: { do: "unapply", manager: formerWaitManager(installation) },
+      });
+  });
+  return found;
+}
 
 /**
  * Whose marks of footprints stand on nodes. Finalizers do not say themselves which installation has put them: where all
@@ -52,29 +115,22 @@ export class FootprintKeepers {
 export async function findFootprintWork(
   footprints: Footprints | undefined,
   keepers: Pick<FootprintKeepers, "installation" | "otherOf">,
-  { session, surroundings }: ListingSurroundings,
-): Promise<readonly Leftover[]> {
-  const found: Leftover[] = [];
+  run: OneShotRun,
+): Promise<readonly Undo[]> {
+  const found: Undo[] = [];
   const ours = (footprints?.footprints ?? []).filter((footprint) => {
     const other = keepers.otherOf(footprint);
     if (other !== undefined)
-      surroundings.stderr.write(
+      run.stderr.write(
         `${footprint.rule} is of the installation ${other}, by its marks on nodes: what it has put beside these stays.\n`,
       );
     return other === undefined;
   });
   for (const hold of distinctHolds(ours)) {
-    const { finalizer } = hold;
-    await eachOwner(hold, { session, surroundings }, ({ object, resource, text }) => {
-      const { namespace = "", name = "" } = object.metadata ?? {};
-      const body = removeFinalizer(object, finalizer);
-      if (body === undefined) return;
-      const of = { name, ...(namespace !== "" && { namespace }) };
-      found.push({
-        object: text,
-        what: `finalizer ${finalizer}`,
-        undo: (signal) => session.client.patch(resource, of, body, { signal }),
-      });
+    const what = `finalizer ${hold.finalizer}`;
+    await eachOwner(hold, run, ({ object, resource }) => {
+      const patch = removeFinalizer(object, hold.finalizer);
+      if (patch !== undefined) found.push({ resource, object, what, how: { do: "patch", patch } });
     });
   }
   return found;
@@ -94,7 +150,7 @@ export interface BereftAgent {
 export async function findBereftAgents(
   footprints: Footprints | undefined,
   plans: readonly Pick<NodePlan, "changes">[],
-  { session, surroundings }: ListingSurroundings,
+  run: OneShotRun,
 ): Promise<readonly BereftAgent[]> {
   const found: BereftAgent[] = [];
   for (const footprint of footprints?.footprints ?? []) {
@@ -104,11 +160,11 @@ export async function findBereftAgents(
     const { length: count } = plans.filter(({ changes }) => changes.some(isLost));
     if (agent === undefined || count === 0) continue;
     const { namespace, name } = agent;
-    const { signal } = surroundings;
+    const { signal } = run;
     const daemonSet = await unlessForbidden(
       "DaemonSets",
-      session,
-      () => orNone(session.client.get(daemonSets, { namespace, name }, { signal })),
+      run,
+      () => orNone(run.client.get(daemonSets, { namespace, name }, { signal })),
       `whether ${namespace}/${name} asks for ${label.key} is unknown`,
     );
     // Its pods stay where Berth itself made it ask: the request goes before the label does.

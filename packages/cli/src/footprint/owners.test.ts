@@ -1,6 +1,6 @@
+import { LeftOut } from "@berth/host";
 import type { KubeClient, KubeObject, List } from "@berth/kube";
 import { describe, expect, it } from "vitest";
-import { LeftOut } from "../left-out.ts";
 import { eachOwner } from "./owners.ts";
 
 describe("the owners that are held", () => {
@@ -10,18 +10,11 @@ describe("the owners that are held", () => {
       const items = [{ metadata: { namespace: "shop", name: "p" } }, { metadata: { name: "wide" } }];
       yield { items, metadata: {} };
     };
-    const around = {
-      session: { client: { pages } as unknown as KubeClient, leftOut: new LeftOut() },
-      surroundings: {
-        stderr: { write: () => undefined, isTerminal: false, columns: undefined },
-        signal: new AbortController().signal,
-      },
-    };
+    const { signal } = new AbortController();
+    const run = { client: { pages } as unknown as KubeClient, leftOut: new LeftOut(), signal };
     const resource = { group: "example.com", version: "v1", resource: "pools" };
     const told: unknown[] = [];
-    await eachOwner({ resource }, around, ({ text, resource: { namespaced } }) =>
-      told.push([text, namespaced]),
-    );
+    await eachOwner({ resource }, run, ({ text, resource: { namespaced } }) => told.push([text, namespaced]));
     expect(told).toEqual([
       ["pools.example.com shop/p", true],
       ["pools.example.com wide", false],

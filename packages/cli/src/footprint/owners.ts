@@ -1,8 +1,8 @@
 /** The owners that footprints hold, as a command sees them. */
+import { eachObject, type OneShotRun } from "@berth/host";
 import { type KubeObject, nameOfResource, type Resource } from "@berth/kube";
 import { type Footprint, type Footprints, type OwnerHold, resourceName, resourceOf } from "@berth/placement";
 import { addFinalizer } from "@berth/runtime";
-import { eachObject, type ListingSurroundings } from "../listing.ts";
 
 /** An owner, with how it is called and reached. */
 export interface ListedOwner {
@@ -15,16 +15,16 @@ export interface ListedOwner {
 /** Their metadata. @param consequence as of `Listing`. */
 export async function eachOwner(
   { resource: named }: Pick<OwnerHold, "resource">,
-  around: ListingSurroundings & { readonly consequence?: string },
+  run: Pick<OneShotRun, "client" | "leftOut" | "signal">,
   take: (owner: ListedOwner) => void,
+  consequence?: string,
 ): Promise<void> {
-  const { consequence } = around;
   const listing = {
     resource: resourceOf(named),
     metadataOnly: true,
     ...(consequence !== undefined && { consequence }),
   };
-  await eachObject(listing, around, (object) => {
+  await eachObject(listing, run, (object) => {
     const { namespace = "", name = "" } = object.metadata ?? {};
     const resource = resourceOf(named, namespace !== "");
     const path = namespace === "" ? name : `${namespace}/${name}`;
@@ -49,15 +49,16 @@ export interface FootprintEffects {
 /** For `plan`. What may not be read is said, and left out. */
 export async function findFootprintEffects(
   { footprints }: Pick<Footprints, "footprints">,
-  view: ListingSurroundings,
+  run: OneShotRun,
 ): Promise<FootprintEffects> {
   const owners: { owner: string; finalizer: string }[] = [];
   for (const hold of distinctHolds(footprints)) {
     const { finalizer } = hold;
     const consequence = `which of them would get the finalizer ${finalizer} is unknown`;
-    await eachOwner(hold, { ...view, consequence }, ({ object, text }) => {
+    const add = ({ object, text }: ListedOwner): void => {
       if (addFinalizer(object, finalizer) !== undefined) owners.push({ owner: text, finalizer });
-    });
+    };
+    await eachOwner(hold, run, add, consequence);
   }
   return { owners };
 }

@@ -1,3 +1,4 @@
+import { styleFor } from "@berth/host";
 import type { AgentForecast, FootprintChanges } from "@berth/placement";
 import { describe, expect, it } from "vitest";
 import type { FootprintExplanation } from "../footprint/explanation.ts";
@@ -8,7 +9,6 @@ import {
   formatFootprintPlan,
   formatPodFootprints,
 } from "./footprints.ts";
-import { styleFor } from "./style.ts";
 
 const style = styleFor({ write: () => undefined, isTerminal: false, columns: undefined });
 
@@ -208,17 +208,16 @@ describe("a footprint on one node", () => {
 
 describe("the footprints of one pod", () => {
   it("are one line each, and nothing without any", () => {
-    expect(formatPodFootprints([], style)).toBe("");
+    expect(formatPodFootprints([], style)).toEqual([]);
     const node = { name: "n1", phase: "Pending", label: "x.test/a=true" } as const;
-    const lines = formatPodFootprints(
+    const [block = ""] = formatPodFootprints(
       [
         { footprint: "cluster/a", is: "Counts", group: "A", node },
         { footprint: "cluster/b", is: "Ignored", why: "no workload takes it" },
       ],
       style,
     );
-    expect(lines.split("\n").map((line) => line.replace(/ {3,}/g, " | "))).toEqual([
-      "",
+    expect(block.split("\n").map((line) => line.replace(/ {3,}/g, " | "))).toEqual([
       "footprints",
       "  cluster/a | needs the agent, for A; on n1, x.test/a=true: does not stand (Pending)",
       "  cluster/b | does not count: no workload takes it",

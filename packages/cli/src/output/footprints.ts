@@ -1,14 +1,17 @@
 /** Footprints for people: what `plan` says of them, and `explain node`. */
+
+import {
+  counted,
+  countedNames,
+  firstOf,
+  formatAge,
+  formatColumns,
+  MOST_LISTED,
+  type Style,
+} from "@berth/host";
 import type { FootprintChanges } from "@berth/placement";
 import type { FootprintExplanation, FootprintOfPod } from "../footprint/explanation.ts";
 import type { FootprintEffects } from "../footprint/owners.ts";
-import { formatColumns } from "./columns.ts";
-import { formatAge } from "./gates.ts";
-import type { Style } from "./style.ts";
-
-/** Names in one line, and remarks in one list. */
-const MOST_NAMED = 5;
-const MOST_LISTED = 20;
 
 /** What `plan` says of objects beside nodes that would be written. Empty when there are none. */
 export function formatFootprintEffects({ owners }: FootprintEffects): string {
@@ -17,10 +20,6 @@ export function formatFootprintEffects({ owners }: FootprintEffects): string {
     .slice(0, MOST_LISTED)
     .map((it) => `${it.owner}: the finalizer ${it.finalizer} would be put on\n`);
   return [...lines, ...(more > 0 ? [`and ${more} more owners\n`] : [])].join("");
-}
-
-function counted(count: number, noun: string): string {
-  return `${count} ${noun}${count === 1 ? "" : "s"}`;
 }
 
 /** What `plan` says below the nodes. */
@@ -39,10 +38,10 @@ export function formatFootprintPlan(footprints: readonly FootprintChanges[], sty
 function changesLine(it: FootprintChanges): string {
   const { footprint, nodes, needed, unknown, gain, lose, delayMs } = it;
   const changes = [
-    ...(gain.length > 0 ? [`the label would come to ${named(gain)}`] : []),
+    ...(gain.length > 0 ? [`the label would come to ${countedNames(gain)}`] : []),
     ...(lose.length > 0
       ? [
-          `${gain.length > 0 ? "" : "the label "}would leave ${named(lose)}${delayMs === undefined ? "" : ` after ${formatAge(delayMs)}`}`,
+          `${gain.length > 0 ? "" : "the label "}would leave ${countedNames(lose)}${delayMs === undefined ? "" : ` after ${formatAge(delayMs)}`}`,
         ]
       : []),
   ];
@@ -87,14 +86,6 @@ function unservedLines({ agent }: FootprintChanges, style: Style): readonly stri
   ];
 }
 
-function named(names: readonly string[]): string {
-  return `${names.length} (${firstOf(names)})`;
-}
-
-function firstOf(names: readonly string[]): string {
-  return `${names.slice(0, MOST_NAMED).join(", ")}${names.length > MOST_NAMED ? ", …" : ""}`;
-}
-
 /** The section of `explain node` about one footprint. */
 export function formatFootprint(it: FootprintExplanation, style: Style): string {
   const { footprint, phase, label, standing, pods, claims, agent } = it;
@@ -120,7 +111,7 @@ function standingText(standing: string | undefined): string {
 }
 
 /** The section of `explain pod`. */
-export function formatPodFootprints(all: readonly FootprintOfPod[], style: Style): string {
+export function formatPodFootprints(all: readonly FootprintOfPod[], style: Style): readonly string[] {
   const rows = all.map(({ footprint, node, ...use }) => {
     const where =
       node === undefined
@@ -128,7 +119,7 @@ export function formatPodFootprints(all: readonly FootprintOfPod[], style: Style
         : `; on ${node.name}, ${node.label}: ${standingText(node.standing)} (${node.phase})`;
     return [footprint, `${podText(use)}${where}`];
   });
-  return rows.length === 0 ? "" : `\n${style.heading("footprints")}\n${formatColumns(rows, "  ")}`;
+  return rows.length === 0 ? [] : [`${style.heading("footprints")}\n${formatColumns(rows, "  ")}`];
 }
 
 const PHASES: Readonly<Record<FootprintExplanation["phase"], string>> = {

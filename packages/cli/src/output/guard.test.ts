@@ -1,11 +1,10 @@
+import { displayWidth, formatColumns, styleFor } from "@berth/host";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { cli } from "../testing/harness.ts";
-import { displayWidth, formatColumns } from "./columns.ts";
 import { printData } from "./data.ts";
 import { guardOutput } from "./guard.ts";
-import { styleFor } from "./style.ts";
 
 function terminal() {
   const written: string[] = [];

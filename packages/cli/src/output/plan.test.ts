@@ -1,7 +1,7 @@
+import { styleFor } from "@berth/host";
 import type { PlanDiff } from "@berth/placement";
 import { describe, expect, it } from "vitest";
 import { formatPlan } from "./plan.ts";
-import { styleFor } from "./style.ts";
 
 const plain = styleFor({ write: () => undefined, isTerminal: false, columns: undefined });
 const colour = styleFor({ write: () => undefined, isTerminal: true, columns: 80 });

@@ -1,6 +1,6 @@
+import type { Style } from "@berth/host";
+import { displayWidth, oneLine } from "@berth/host";
 import type { Finding, NodeDiff, PlanDiff, StayingMark } from "@berth/placement";
-import { displayWidth, oneLine } from "./columns.ts";
-import type { Style } from "./style.ts";
 
 /** A change, and what on the node made it wanted. */
 type PlannedChange = NodeDiff["changes"][number] & { readonly inputs?: readonly string[] };

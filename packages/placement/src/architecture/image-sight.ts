@@ -67,3 +67,6 @@ export interface ImageDemand {
    */
   want(question: ImageQuestion): void;
 }
+
+/** Nothing is known. */
+export const unreadImages: ImageSight = { look: ({ image }) => ({ state: "unknown", name: image }) };

@@ -45,6 +45,7 @@ export {
   createArchitectureMetrics,
   type PodAdmission,
 } from "./metrics.ts";
+export { architectureOnce } from "./once.ts";
 export { standingCondition } from "./pod-condition.ts";
 export { createPodReconciler, type PodReconcilerOptions, type PodReport } from "./pod-reconciler.ts";
 export * from "./pod-view.ts";
@@ -67,4 +68,5 @@ export {
 } from "./tally.ts";
 export { missingTolerations as missingArchitectureTolerations } from "./tolerations.ts";
 export { type JudgeOptions, judge, type RecheckOptions, recheckAfter, wantsOf } from "./verdict.ts";
+export { ArchitectureWatches, isKeptPending, slimPodStatus, UNSCHEDULED } from "./watches.ts";
 export { WorkloadPass, type WorkloadPassOptions } from "./workload-pass.ts";

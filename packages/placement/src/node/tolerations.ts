@@ -30,3 +30,8 @@ export function toleratesAnyValue(
 function isFor({ key = "", effect = "" }: Toleration, taint: Pick<Taint, "key" | "effect">): boolean {
   return (effect === "" || effect === taint.effect) && (key === "" || key === taint.key);
 }
+
+/** As a taint is written, or with its value where the toleration asks for one. */
+export function tolerationText({ key = "", value = "", effect = "" }: Toleration): string {
+  return `${key}${value === "" ? "" : `=${value}`}:${effect}`;
+}

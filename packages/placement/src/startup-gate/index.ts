@@ -27,11 +27,13 @@ export {
 export { IdleProbe } from "./idle-probe.ts";
 export { createGateMetrics, type GateMetrics } from "./metrics.ts";
 export type { GateSources } from "./observe.ts";
-export { podQueries } from "./pod-signal.ts";
+export { bindUnseeing, gatesOnce, viewGates } from "./once.ts";
+export { needsDaemonSets, podQueries } from "./pod-signal.ts";
 export { PodWatches } from "./pod-watches.ts";
 export { createGateStatusReconciler, type GateStatusOptions } from "./reconciler.ts";
 export { planRelease, type ReleaseInput, type ReleasePlan } from "./release.ts";
 export { isGatedAtCreation } from "./selection.ts";
+export { type GateWaits, withWaits } from "./show.ts";
 export { type GateState, heldAgainBy, MAX_NOTE, parseState, stateId, stringifyState } from "./state.ts";
 export type { GateJudgement } from "./status.ts";
 export { type GateCounts, type GateRelease, GateTally } from "./tally.ts";

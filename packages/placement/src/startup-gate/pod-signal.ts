@@ -152,3 +152,10 @@ function nameOf({ metadata }: Pod): string {
 function compare(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
+
+/** Does a signal of the gate look at DaemonSets, or at who made a pod? */
+export function needsDaemonSets({ spec }: Pick<Gate, "spec">): boolean {
+  return signalGroups(spec).some(
+    ({ daemonSets, pods }) => daemonSets.length > 0 || pods.some(({ ownedBy }) => ownedBy === "DaemonSet"),
+  );
+}

@@ -1,12 +1,13 @@
 import type { Node } from "@berth/kube";
 import { describe, expect, it } from "vitest";
-import { planClean } from "../node/clean.ts";
+import { type CleanInput, planClean } from "../node/clean.ts";
 import { mergeContributions } from "../node/merge.ts";
-import { planNode } from "../node/plan.ts";
+import { type NodePlan, planNode } from "../node/plan.ts";
 import { ownedMarks, recordOf } from "../node/record.ts";
 import { NEW_YEAR } from "../node/testing/labels.ts";
 import { editNode, makeNode, patchNode } from "../node/testing/world.ts";
 import { bindGates, type GateCapability } from "./capability.ts";
+import { unrecordedGates } from "./clean.ts";
 import { GateClocks } from "./clocks.ts";
 import { compileGates } from "./compile.ts";
 import { type StartupGateSpec, startupGateSpec } from "./document.ts";
@@ -167,11 +168,15 @@ describe("letting a node go by hand", () => {
 });
 
 describe("cleaning nodes that gates hold", () => {
+  type Input = Omit<CleanInput, "installation" | "unrecorded"> & { readonly gates?: Pick<Gates, "gates"> };
+  const cleaned = ({ gates = { gates: [] }, ...input }: Input): NodePlan =>
+    planClean({ ...input, installation: "berth", unrecorded: [unrecordedGates(gates)] });
+
   it("leaves nothing of them, whether the gates are known or not", () => {
     for (const gates of [two, undefined]) {
       const held = heldByTwo();
       const known = gates ? { gates, declared: gates.policy.places ?? new Set() } : { recorded: true };
-      const { patch } = planClean({ node: held, installation: "berth", ...known });
+      const { patch } = cleaned({ node: held, ...known });
       const node = patchNode(held, patch ?? {});
       expect([node.spec?.taints, node.metadata?.annotations]).toEqual([[OTHER], {}]);
     }
@@ -183,17 +188,9 @@ describe("cleaning nodes that gates hold", () => {
     });
     const taint = { key: "example.com/network", effect: "NoSchedule" } as const;
     const taints = [OTHER, taint, DEFAULT];
-    const selected = planClean({
-      node: makeNode({ labels: { pool: "a" }, taints }),
-      installation: "berth",
-      gates,
-    });
+    const selected = cleaned({ node: makeNode({ labels: { pool: "a" }, taints }), gates });
     expect(selected.patch?.spec?.taints).toEqual([OTHER]);
-    const elsewhere = planClean({
-      node: makeNode({ labels: { pool: "b" }, taints }),
-      installation: "berth",
-      gates,
-    });
+    const elsewhere = cleaned({ node: makeNode({ labels: { pool: "b" }, taints }), gates });
     expect(elsewhere.patch).toBeUndefined();
   });
 
@@ -215,7 +212,7 @@ describe("cleaning nodes that gates hold", () => {
       ],
       annotations: { "berth.dev/marks": JSON.stringify({ v: 1, by: "berth", marks: forged }) },
     });
-    const { changes, stays } = planClean({ node, installation: "berth", recorded: true });
+    const { changes, stays } = cleaned({ node, recorded: true });
     expect([changes, stays.map(({ reason }) => reason)]).toEqual([
       [],
       Array.from({ length: 4 }, () => "ProtectedKey"),
@@ -224,7 +221,7 @@ describe("cleaning nodes that gates hold", () => {
       network: spec({ taint: { key: "example.kubernetes.io/x" } }),
     });
     const declared = gates.policy.places ?? new Set();
-    const known = planClean({ node, installation: "berth", gates, declared });
+    const known = cleaned({ node, gates, declared });
     expect(known.patch?.spec?.taints?.map(({ key }) => key)).toEqual([
       "node-role.kubernetes.io/control-plane",
       "readiness.k8s.io/x",
@@ -241,7 +238,7 @@ describe("cleaning nodes that gates hold", () => {
         taints: [{ key, effect: "NoSchedule" }, OTHER],
         annotations: { "berth.dev/marks": JSON.stringify({ v: 1, by: "berth", marks }) },
       });
-      const { patch } = planClean({ node, installation: "berth", recorded: true });
+      const { patch } = cleaned({ node, recorded: true });
       expect(patch?.spec?.taints).toEqual([OTHER]);
     },
   );

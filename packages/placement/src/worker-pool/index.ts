@@ -1,4 +1,5 @@
 export type { WorkerPoolAllowance } from "./allowance.ts";
+export { poolsClean } from "./clean.ts";
 export {
   buildDeployment,
   type DeploymentBody,

@@ -1,6 +1,5 @@
 import { InformerSet, NamespaceWatch } from "@berth/host";
 import { type KubeClient, type Pod, type PodStatus, pods } from "@berth/kube";
-import { ARCHITECTURE_GATE, slimPodMetadata, slimPodSpec, standingCondition } from "@berth/placement";
 import {
   type Change,
   type Clock,
@@ -12,6 +11,9 @@ import {
   type MetricsRegistry,
   type ObjectKey,
 } from "@berth/runtime";
+import { slimPodMetadata, slimPodSpec } from "../node/pod-fields.ts";
+import { ARCHITECTURE_GATE } from "./document.ts";
+import { standingCondition } from "./pod-condition.ts";
 
 export interface ArchitectureWatchOptions {
   readonly client: Pick<KubeClient, "list" | "watch">;

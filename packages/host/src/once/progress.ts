@@ -1,5 +1,5 @@
 import type { Clock } from "@berth/runtime";
-import type { Output } from "../surroundings.ts";
+import type { Output } from "./output.ts";
 
 /** Work that takes less is not talked about. */
 const QUIET_MS = 2000;

@@ -1,7 +1,6 @@
 /** Whole lists for one command, from whatever may be read. */
 import { isApiError, type KubeObject, type ListOptions, type Resource } from "@berth/kube";
-import type { Session } from "./session.ts";
-import type { Surroundings } from "./surroundings.ts";
+import type { OneShotRun } from "./run.ts";
 
 export interface Listing<T extends KubeObject>
   extends Pick<ListOptions<T>, "fieldSelector" | "labelSelector" | "metadataOnly" | "namespace" | "project"> {
@@ -10,46 +9,60 @@ export interface Listing<T extends KubeObject>
   readonly consequence?: string;
 }
 
-export interface ListingSurroundings {
-  readonly session: Pick<Session, "client" | "leftOut">;
-  readonly surroundings: Pick<Surroundings, "stderr" | "signal">;
-}
+type Reading = Pick<OneShotRun, "client" | "leftOut" | "signal">;
 
 /**
  * One object after the other, a page held at a time.
- * @returns false where the server does not have the resource, or it may not be read, which the session notes. Rejects
- *   with every other `ApiError`.
+ * @returns false where the server does not have the resource, or it may not be read, which the run notes. Rejects with
+ *   every other `ApiError`.
  */
 export async function eachObject<T extends KubeObject>(
   { resource, consequence, ...options }: Listing<T>,
-  { session: { client, leftOut }, surroundings: { signal } }: ListingSurroundings,
+  run: Reading,
   take: (object: T) => void | Promise<void>,
 ): Promise<boolean> {
-  try {
-    for await (const { items } of client.pages(resource, { ...options, signal }))
+  const read = async (): Promise<boolean> => {
+    for await (const { items } of run.client.pages(resource, { ...options, signal: run.signal }))
       for (const object of items) await take(object);
     return true;
+  };
+  try {
+    return (await unlessForbidden(kindsOf(resource), run, read, consequence)) ?? false;
   } catch (error) {
     if (isApiError(error, "notFound")) return false;
-    if (!isApiError(error, "forbidden")) throw error;
-    leftOut.note(kindsOf(resource), error, consequence);
-    return false;
+    throw error;
   }
 }
 
 /** All of them; `undefined` where `eachObject` answers false. */
 export async function listObjects<T extends KubeObject>(
   listing: Listing<T>,
-  around: ListingSurroundings,
+  run: Reading,
 ): Promise<readonly T[] | undefined> {
   const found: T[] = [];
-  const isRead = await eachObject(listing, around, (object) => {
+  const isRead = await eachObject(listing, run, (object) => {
     found.push(object);
   });
   return isRead ? found : undefined;
 }
 
-/** `ArchitecturePolicies`; of a kind whose name is not known `workerpools`. */
+/** `undefined` without the permission to read them, which the run notes. @param consequence the end of a sentence. */
+export async function unlessForbidden<T>(
+  what: string,
+  { leftOut }: Pick<OneShotRun, "leftOut">,
+  read: () => Promise<T>,
+  consequence?: string,
+): Promise<T | undefined> {
+  try {
+    return await read();
+  } catch (error) {
+    if (!isApiError(error, "forbidden")) throw error;
+    leftOut.note(what, error, consequence);
+    return undefined;
+  }
+}
+
+/** `NetworkPolicies`; of a kind whose name is not known `workerpools`. */
 function kindsOf({ kind, plural }: Resource): string {
   return kind === "" ? plural : `${kind.replace(/y$/, "ie")}s`;
 }

@@ -1,14 +1,8 @@
 /** Startup gates as text for people. */
-import type { Toleration } from "@berth/kube";
-import type {
-  BlockedDaemonSet,
-  GateChanges,
-  GateExplanation,
-  TimeExplanation,
-  TimeoutExplanation,
-} from "@berth/placement";
-import { formatColumns } from "./columns.ts";
-import type { Style } from "./style.ts";
+import { counted, countedNames, formatAge, formatColumns, type Style } from "@berth/host";
+import { tolerationText } from "../node/tolerations.ts";
+import type { GateExplanation, TimeExplanation, TimeoutExplanation } from "./explain.ts";
+import type { BlockedDaemonSet, GateChanges } from "./forecast.ts";
 
 /** What a plan says of startup gates, apart from the nodes themselves. */
 export interface GatePlan {
@@ -18,9 +12,6 @@ export interface GatePlan {
   /** What autoscalers need to be told, in lines. */
   readonly autoscaler: readonly string[];
 }
-
-/** Nodes named in one line. */
-const MOST_NAMED = 5;
 
 /** The section of `explain` about one gate. */
 export function formatGate(it: GateExplanation, now: number, style: Style): string {
@@ -108,50 +99,18 @@ export function formatGatePlan({ gates, daemonSets = [], autoscaler }: GatePlan,
 
 function gateLine({ gate, selected, held, hold, release, pending, dryRun }: GateChanges): string {
   const parts = [
-    ...(hold.length > 0 ? [`would be put on ${count(hold)}`] : []),
-    ...(release.length > 0 ? [`would be taken off ${count(release)}`] : []),
+    ...(hold.length > 0 ? [`would be put on ${countedNames(hold)}`] : []),
+    ...(release.length > 0 ? [`would be taken off ${countedNames(release)}`] : []),
   ];
   const young =
     pending === 0
       ? ""
       : ` It would hold ${pending} young ${pending === 1 ? "one" : "ones"} as well, if idle.`;
-  const nodes = `${selected} ${selected === 1 ? "node" : "nodes"}`;
   const what = parts.length === 0 ? "" : `; its taint ${parts.join(" and ")}`;
   const trial = dryRun ? " It is in dry run: nothing of this will be written." : "";
-  return `${gate} selects ${nodes} and holds ${held}${what}.${young}${trial}`;
-}
-
-function count(names: readonly string[]): string {
-  const first = names.slice(0, MOST_NAMED).join(", ");
-  return `${names.length} (${first}${names.length > MOST_NAMED ? ", …" : ""})`;
-}
-
-/** As a taint is written, or with its value where the toleration asks for one. */
-export function tolerationText({ key = "", value = "", effect = "" }: Toleration): string {
-  return `${key}${value === "" ? "" : `=${value}`}:${effect}`;
+  return `${gate} selects ${counted(selected, "node")} and holds ${held}${what}.${young}${trial}`;
 }
 
 function withAge(timestamp: string, now: number): string {
   return `${timestamp} (${formatAge(now - Date.parse(timestamp))} ago)`;
-}
-
-const UNITS = [
-  ["d", 86_400_000],
-  ["h", 3_600_000],
-  ["m", 60_000],
-  ["s", 1000],
-] as const;
-
-/** Two units at most, as kubectl has it: `3s`, `5m10s`, `2h`, `4d3h`. What is below a second is one of `0s`. */
-export function formatAge(ms: number): string {
-  let left = Math.max(0, ms);
-  const parts: string[] = [];
-  for (const [unit, unitMs] of UNITS) {
-    const amount = Math.floor(left / unitMs);
-    left -= amount * unitMs;
-    if (amount > 0) parts.push(`${amount}${unit}`);
-    else if (parts.length > 0) break;
-    if (parts.length === 2) break;
-  }
-  return parts.length === 0 ? "0s" : parts.join("");
 }

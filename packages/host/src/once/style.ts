@@ -1,4 +1,4 @@
-import type { Output } from "../surroundings.ts";
+import type { Output } from "./output.ts";
 
 /** Colours that mean something: an addition, a removal, a thing to look at, a side remark, a heading. */
 export interface Style {

@@ -1,19 +1,21 @@
 /** Architecture policies for people: what `plan` says of them, and `explain pod`. */
-import type {
-  ArchitectureForecast,
-  ArchitectureNodes,
-  ImageExplanation,
-  PodExplanation,
-  WorkloadRemark,
-} from "@berth/placement";
-import type { NodeArchitecture } from "../architecture-session.ts";
-import { formatColumns } from "./columns.ts";
-import { formatAge, tolerationText } from "./gates.ts";
-import type { Style } from "./style.ts";
+import { counted, firstOf, formatAge, formatColumns, MOST_LISTED, type Style } from "@berth/host";
+import { tolerationText } from "../node/tolerations.ts";
+import type { ArchitecturePhase } from "./capability.ts";
+import type { ArchitectureNodes, ImageExplanation, PodExplanation } from "./explain.ts";
+import type { ArchitectureForecast, WorkloadRemark } from "./forecast.ts";
 
-/** Names in one line, and remarks in one list. */
-const MOST_NAMED = 5;
-const MOST_LISTED = 20;
+/** Where a node stands with a policy that selects it for its taint. */
+export interface NodeArchitecture {
+  /** `cluster/default`. */
+  readonly policy: string;
+  /** `supported-arch=arm64:NoSchedule`, as it is to be; without a value while the node does not say its architecture. */
+  readonly taint: string;
+  readonly node: ArchitecturePhase;
+  /** Of the policy, as its status says; absent for one of files. */
+  readonly phase?: string;
+  readonly message?: string;
+}
 
 /** What `plan` says below the nodes. */
 export function formatArchitecturePlan(forecast: ArchitectureForecast, style: Style): string {
@@ -21,10 +23,10 @@ export function formatArchitecturePlan(forecast: ArchitectureForecast, style: St
   const lines = policies.map(
     ({ policy, mode, bootstrap }) => `${policy} (${mode}): ${bootstrap.phase}: ${bootstrap.message}`,
   );
-  if (pods.length > 0) lines.push(`${counted(pods.length, "pod")} would be changed: ${named(pods)}`);
+  if (pods.length > 0) lines.push(`${counted(pods.length, "pod")} would be changed: ${firstOf(pods)}`);
   if (daemonSets.length > 0) {
     lines.push(
-      `${counted(daemonSets.length, "DaemonSet")} would get tolerations, which rolls its pods out anew: ${named(daemonSets)}`,
+      `${counted(daemonSets.length, "DaemonSet")} would get tolerations, which rolls its pods out anew: ${firstOf(daemonSets)}`,
     );
   }
   const listed = (title: string, remarks: readonly WorkloadRemark[]): void => {
@@ -38,14 +40,6 @@ export function formatArchitecturePlan(forecast: ArchitectureForecast, style: St
   listed("These keep nodes from being tainted:", uncovered);
   listed("These stay pending:", stuck);
   return lines.map((line) => `${line}\n`).join("");
-}
-
-function named(names: readonly string[]): string {
-  return `${names.slice(0, MOST_NAMED).join(", ")}${names.length > MOST_NAMED ? ", …" : ""}`;
-}
-
-function counted(count: number, noun: string): string {
-  return `${count} ${noun}${count === 1 ? "" : "s"}`;
 }
 
 const STANDS: Readonly<Record<NodeArchitecture["node"], string>> = {

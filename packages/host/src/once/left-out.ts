@@ -1,8 +1,6 @@
-/** What one command could not read for want of permissions. */
-import { type ApiError, describeRequest } from "@berth/kube";
-import { CommandError, exitCodes } from "./exit-codes.ts";
-import { toRule } from "./failure-text.ts";
-import type { Output } from "./surroundings.ts";
+/** What one command could not read because permissions are missing. */
+import { type ApiError, describeRequest, type RequestInfo } from "@berth/kube";
+import type { Output } from "./output.ts";
 
 /** Names each missing permission once, however often it was asked for. */
 export class LeftOut {
@@ -21,15 +19,20 @@ export class LeftOut {
     return this.#lines.size === 0;
   }
 
-  /** The error of a command that has nothing to go by: it names the permissions, and `tell` does not name them again. */
-  refuse(what: string): CommandError {
-    const rules = [...this.#lines.keys()].join(", ");
+  /** The permissions, for an error that names them itself: `tell` does not name them again. */
+  take(): readonly string[] {
+    const rules = [...this.#lines.keys()];
     this.#lines.clear();
-    const message = `${what}: permissions are missing; needed: ${rules} (berth manifests prints the roles)`;
-    return new CommandError(message, exitCodes.cluster);
+    return rules;
   }
 
   tell(output: Pick<Output, "write">): void {
     for (const line of this.#lines.values()) output.write(line);
   }
+}
+
+/** `verb "list" on "nodes"`: what an administrator has to grant. */
+export function toRule({ verb, resource, subresource, namespace }: RequestInfo): string {
+  const what = subresource === undefined ? resource : `${resource}/${subresource}`;
+  return `verb "${verb}" on "${what}"${namespace ? ` in namespace "${namespace}"` : ""}`;
 }

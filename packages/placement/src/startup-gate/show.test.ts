@@ -1,7 +1,7 @@
-import type { GateExplanation } from "@berth/placement";
+import { formatAge, styleFor } from "@berth/host";
 import { describe, expect, it } from "vitest";
-import { formatAge, formatGate, formatGatePlan, withWaits } from "./gates.ts";
-import { styleFor } from "./style.ts";
+import type { GateExplanation } from "./explain.ts";
+import { formatGate, formatGatePlan, withWaits } from "./show.ts";
 
 const style = styleFor({ write: () => undefined, isTerminal: false, columns: undefined });
 const NOW = Date.parse("2026-01-01T00:10:00Z");

@@ -1,28 +1,20 @@
-/** What `berth clean` does about pods: lets those go that a scheduling gate of ours holds, and restarts others if asked to. */
+/** What `clean` does about pods: lets those go that a scheduling gate of ours holds, and restarts others if asked to. */
+import { counted, firstOf, listObjects, type OneShotRun } from "@berth/host";
 import { isApiError, type KubeObject, type Pod, pods } from "@berth/kube";
-import {
-  ARCHITECTURE,
-  type ArchitecturePolicies,
-  decidePod,
-  type LeftPod,
-  ORIGINAL_ARCHITECTURE_KEY,
-  type PodDecision,
-  planPodRestarts,
-  taintKeys,
-} from "@berth/placement";
 import { sleep } from "@berth/runtime";
-import { isKeptPending, slimPodStatus, UNSCHEDULED } from "./architecture-watches.ts";
-import { CommandError, exitCodes } from "./exit-codes.ts";
-import { type Session, unlessForbidden } from "./session.ts";
-import type { Surroundings } from "./surroundings.ts";
+import type { CleanAt, CleanOnce } from "../node/clean-once.ts";
+import { withoutTolerations } from "../node/given-tolerations.ts";
+import { taintId } from "../node/mark.ts";
+import { pathOf } from "../node/once.ts";
+import { type LeftPod, planPodRestarts } from "./clean-pods.ts";
+import { taintKeys } from "./compile.ts";
+import { decidePod, type PodDecision } from "./decide-pod.ts";
+import { ORIGINAL_ARCHITECTURE_KEY } from "./document.ts";
+import { unreadImages } from "./image-sight.ts";
+import { ARCHITECTURE, type ArchitecturePolicies } from "./policy.ts";
+import { isKeptPending, slimPodStatus, UNSCHEDULED } from "./watches.ts";
 
-export interface PodCleaning {
-  readonly options: { readonly capability?: string; readonly restartPods?: boolean };
-  readonly surroundings: Surroundings;
-  readonly policies?: ArchitecturePolicies;
-}
-
-export interface PodWork {
+interface PodWork {
   /** Pods that Berth keeps pending, by its gate or without a toleration. */
   readonly letGo: readonly Pod[];
   readonly evict: readonly Pod[];
@@ -39,28 +31,50 @@ const PARALLEL = 8;
 const MAX_TRIES = 5;
 const MOST_NAMED = 5;
 
-export async function findPodWork(
-  { options: { capability, restartPods = false }, surroundings, policies }: PodCleaning,
-  session: Session,
+const ORIGINAL_TAINTS = ["NoSchedule", "PreferNoSchedule", "NoExecute"].map((effect) =>
+  taintId(ORIGINAL_ARCHITECTURE_KEY, effect),
+);
+
+export const architectureClean: CleanOnce<ArchitecturePolicies> = {
+  async clean(policies, at) {
+    const work = await findPodWork(policies, at);
+    const { letGo, evict, left } = work;
+    const why = left.map((it) => ({ pod: pathOf(it.pod), why: it.why }));
+    return {
+      ...(policies?.policy.places && { declared: policies.policy.places }),
+      // The contract gives the original key to whoever keeps to it, whatever value and effect stand there.
+      ...(at.isOnly && { keysOn: () => ORIGINAL_TAINTS }),
+      ...(at.isWanted && {
+        templates: [
+          {
+            what: `tolerations of ${ARCHITECTURE}`,
+            isFirst: false,
+            remove: (daemonSet) => withoutTolerations(daemonSet, ARCHITECTURE),
+          },
+        ],
+      }),
+      work: {
+        isEmpty: letGo.length + evict.length === 0,
+        data: { pods: { letGo: letGo.map(pathOf), evict: evict.map(pathOf), left: why } },
+        format: (verb) => formatPodWork(work, verb),
+        carryOut: () => carryOut(work, at.run),
+      },
+    };
+  },
+};
+
+async function findPodWork(
+  policies: ArchitecturePolicies | undefined,
+  { run, isWanted, restartPods }: CleanAt,
 ): Promise<PodWork> {
-  const { signal } = surroundings;
-  if (capability !== undefined && capability !== ARCHITECTURE) return { letGo: [], evict: [], left: [] };
-  const read = async (fieldSelector?: string): Promise<readonly Pod[]> => {
-    const found: Pod[] = [];
-    const scope = { ...(fieldSelector !== undefined && { fieldSelector }), signal, project: slim };
-    for await (const { items } of session.client.pages(pods, scope)) found.push(...items);
-    return found;
-  };
-  const found = await unlessForbidden(
-    "Pods",
-    session,
-    () => read(restartPods ? undefined : UNSCHEDULED),
-    "those that wait for an architecture policy go on waiting",
-  );
-  const letGo = (found ?? []).filter(isKeptPending);
+  if (!isWanted) return { letGo: [], evict: [], left: [] };
+  const scope = restartPods ? {} : { fieldSelector: UNSCHEDULED };
+  const consequence = "those that wait for an architecture policy go on waiting";
+  const found = (await listObjects({ resource: pods, ...scope, project: slim, consequence }, run)) ?? [];
+  const letGo = found.filter(isKeptPending);
   if (!restartPods) return { letGo, evict: [], left: [] };
   const keys = [ORIGINAL_ARCHITECTURE_KEY, ...taintKeys(policies ?? { policies: [] })];
-  return { letGo, ...planPodRestarts(found ?? [], keys) };
+  return { letGo, ...planPodRestarts(found, keys) };
 }
 
 /** What is looked at. The type promises more of a spec: none of it is read. */
@@ -79,76 +93,53 @@ function slim({ metadata, spec, status }: Pod): Pod {
   };
 }
 
-export function isNothing({ letGo, evict }: PodWork): boolean {
-  return letGo.length + evict.length === 0;
-}
-
-/** For `-o json`. */
-export function describePodWork({ letGo, evict, left }: PodWork): {
-  readonly pods: Readonly<Record<"letGo" | "evict", readonly string[]>> & {
-    readonly left: readonly { readonly pod: string; readonly why: string }[];
-  };
-} {
-  const why = left.map((it) => ({ pod: nameOf(it.pod), why: it.why }));
-  return { pods: { letGo: letGo.map(nameOf), evict: evict.map(nameOf), left: why } };
-}
-
-export function formatPodWork({ letGo, evict, left }: PodWork, verb: "will" | "would"): string {
+function formatPodWork({ letGo, evict, left }: PodWork, verb: "will" | "would"): string {
   const lines: string[] = [];
   const say = (found: readonly Pod[], what: string): void => {
     if (found.length === 0) return;
-    const first = found.slice(0, MOST_NAMED).map(nameOf).join(", ");
-    const count = `${found.length} ${found.length === 1 ? "pod" : "pods"}`;
-    lines.push(`${count} ${verb} be ${what}: ${first}${found.length > MOST_NAMED ? ", …" : ""}\n`);
+    lines.push(`${counted(found.length, "pod")} ${verb} be ${what}: ${firstOf(found.map(pathOf))}\n`);
   };
   say(letGo, "let go, that an architecture policy holds");
   say(evict, "evicted, to come back without the tolerations");
-  for (const { pod, why } of left.slice(0, MOST_NAMED)) lines.push(`pod ${nameOf(pod)} stays: ${why}\n`);
+  for (const { pod, why } of left.slice(0, MOST_NAMED)) lines.push(`pod ${pathOf(pod)} stays: ${why}\n`);
   if (left.length > MOST_NAMED) lines.push(`and ${left.length - MOST_NAMED} pods more stay\n`);
   return lines.join("");
 }
 
-/** @returns one line for each pod that could not be let go or evicted. */
-export async function carryOutPodWork(
-  { letGo, evict }: PodWork,
-  session: Session,
-  surroundings: Surroundings,
-): Promise<readonly string[]> {
-  const { stderr, signal, clock } = surroundings;
+async function carryOut({ letGo, evict }: PodWork, run: OneShotRun): Promise<readonly string[]> {
+  const { stderr, signal, clock } = run;
   const failures: string[] = [];
   const untilMs = clock.monotonic() + PATIENCE_MS;
   const left = [
-    ...letGo.map((pod) => ({ pod, act: () => lift(pod, session, surroundings) })),
-    ...evict.map((pod) => ({ pod, act: () => evictOne(pod, session, { surroundings, untilMs }) })),
+    ...letGo.map((pod) => ({ pod, act: () => lift(pod, run) })),
+    ...evict.map((pod) => ({ pod, act: () => evictOne(pod, run, untilMs) })),
   ].values();
   const worker = async (): Promise<void> => {
     for (const { pod, act } of left) {
-      if (signal.aborted) throw new CommandError("interrupted", exitCodes.interrupted);
+      if (signal.aborted) return;
       try {
         await act();
       } catch (error) {
-        failures.push(`${nameOf(pod)}: ${error instanceof Error ? error.message : String(error)}`);
+        failures.push(`${pathOf(pod)}: ${error instanceof Error ? error.message : String(error)}`);
       }
     }
   };
   await Promise.all(Array.from({ length: PARALLEL }, worker));
+  if (signal.aborted) return [];
   if (failures.length > 0)
     return [`${failures.length} pods could not be seen to:`, ...failures.map((line) => `  ${line}`)];
-  if (letGo.length > 0) stderr.write(`${letGo.length} ${letGo.length === 1 ? "pod" : "pods"} let go.\n`);
-  if (evict.length > 0) stderr.write(`${evict.length} ${evict.length === 1 ? "pod" : "pods"} evicted.\n`);
+  if (letGo.length > 0) stderr.write(`${counted(letGo.length, "pod")} let go.\n`);
+  if (evict.length > 0) stderr.write(`${counted(evict.length, "pod")} evicted.\n`);
   return [];
 }
 
 /** As a running Berth lets a pod go that no policy governs; there is no policy on its way that would be worth waiting for. */
 function liftDecision(pod: Pod): PodDecision {
   const now = Number.MAX_SAFE_INTEGER;
-  const sight = {
-    look: ({ image }: { readonly image: string }) => ({ state: "unknown", name: image }) as const,
-  };
-  return decidePod({ pod, policy: undefined, keys: [], sight, now });
+  return decidePod({ pod, policy: undefined, keys: [], sight: unreadImages, now });
 }
 
-async function lift(first: Pod, { client }: Session, { signal }: Surroundings): Promise<void> {
+async function lift(first: Pod, { client, signal }: OneShotRun): Promise<void> {
   let pod = first;
   for (let tries = 1; ; tries++) {
     const { condition } = liftDecision(pod);
@@ -174,10 +165,9 @@ async function lift(first: Pod, { client }: Session, { signal }: Surroundings): 
 /** Waits while a disruption budget does not allow it. One that was made anew since under the same name stays. */
 async function evictOne(
   { metadata }: Pod,
-  { client }: Session,
-  { surroundings, untilMs }: { readonly surroundings: Surroundings; readonly untilMs: number },
+  { client, signal, clock }: OneShotRun,
+  untilMs: number,
 ): Promise<void> {
-  const { signal, clock } = surroundings;
   const { namespace = "", name = "", uid } = metadata ?? {};
   const eviction: KubeObject = Object.assign(
     { apiVersion: "policy/v1", kind: "Eviction", metadata: { namespace, name } },
@@ -193,8 +183,4 @@ async function evictOne(
       if (!(await sleep(clock, BUDGET_MS, signal))) throw error;
     }
   }
-}
-
-function nameOf({ metadata }: Pod): string {
-  return `${metadata?.namespace ?? ""}/${metadata?.name ?? ""}`;
 }

@@ -1,0 +1,64 @@
+/** What Berth can do, in the order in which commands show it. Nothing else in the commands names a capability. */
+import {
+  ARCHITECTURE,
+  architectureOnce,
+  type CleanAt,
+  type CleaningCapability,
+  FOOTPRINT,
+  GATES,
+  gatesOnce,
+  poolsClean,
+} from "@berth/placement";
+import { architectureDocuments } from "./architecture-policies.ts";
+import type { Settings } from "./config/settings.ts";
+import { footprintDocuments } from "./footprint/footprints.ts";
+import { footprintOnce } from "./footprint/once.ts";
+import { labelsOnce } from "./label-once.ts";
+import {
+  type OnceCapability,
+  onceCapability,
+  type Purpose,
+  type ReadCapability,
+  type ReadOptions,
+} from "./once.ts";
+import { readRegistrySettings } from "./registry-settings.ts";
+import { gateDocuments } from "./startup-gates.ts";
+import { VERSION } from "./version.ts";
+
+/** Whose pods `clean --restart-pods` has made anew. */
+export const RESTARTS_PODS: readonly string[] = [ARCHITECTURE];
+
+function onceCapabilities(settings: Settings): readonly OnceCapability[] {
+  const images = {
+    registries: () => readRegistrySettings(settings.imageRegistries),
+    userAgent: `berth/${VERSION}`,
+  };
+  return [
+    labelsOnce,
+    onceCapability(GATES, gateDocuments, gatesOnce),
+    onceCapability(ARCHITECTURE, architectureDocuments, architectureOnce(images)),
+    onceCapability(FOOTPRINT, footprintDocuments, footprintOnce),
+    {
+      name: "worker-pools",
+      does: ["clean"],
+      async read({ files: { settings } }) {
+        const { workerPools } = settings;
+        const clean = (at: CleanAt): Promise<CleaningCapability> => poolsClean.clean(workerPools, at);
+        return { isGiven: workerPools !== undefined, faults: [], refused: [], clean };
+      },
+    },
+  ];
+}
+
+type NamedCapability = ReadCapability & Pick<OnceCapability, "name">;
+
+/** Reads the documents of the capabilities that do this, one after the other. */
+export async function readCapabilities(
+  options: ReadOptions,
+  purpose: Purpose,
+): Promise<readonly NamedCapability[]> {
+  const read: NamedCapability[] = [];
+  for (const one of onceCapabilities(options.files.settings))
+    if (one.does.includes(purpose)) read.push({ ...(await one.read(options)), name: one.name });
+  return read;
+}

@@ -1,0 +1,219 @@
+/** Node footprints in a command, which looks until it knows what it can know, and then goes. */
+import type { OneShotRun } from "@berth/host";
+import { unlessForbidden } from "@berth/host";
+import { type KubeClient, type Pod, pods } from "@berth/kube";
+import {
+  type BoundCapability,
+  bindFootprints,
+  createFootprintSight,
+  type Footprint,
+  type FootprintChanges,
+  FootprintForecast,
+  type FootprintSight,
+  type Footprints,
+  type FootprintWatches,
+  groupOf,
+  type LookAt,
+  listDaemonSets,
+  type NodeOnce,
+  ownedMarks,
+  pathOf,
+  podNeeds,
+  recordOf,
+} from "@berth/placement";
+import { clusterName, createSilentLogger, sleep } from "@berth/runtime";
+import {
+  formatFootprint,
+  formatFootprintEffects,
+  formatFootprintPlan,
+  formatPodFootprints,
+} from "../output/footprints.ts";
+import { footprintClean } from "./cleanup.ts";
+import { explainFootprints, explainPodFootprints } from "./explanation.ts";
+import { findFootprintEffects } from "./owners.ts";
+
+export const footprintOnce: NodeOnce<Footprints> = {
+  ...footprintClean,
+  async plan(footprints, at) {
+    const { capability, sight } = await viewFootprints(footprints, at);
+    const effects = footprints && (await findFootprintEffects(footprints, at.run));
+    const forecast = new FootprintForecast(footprints ?? { footprints: [], faults: [] }, sight);
+    return {
+      capability,
+      add: (plan, { decision }) => forecast.add(plan, decision.outcomes ?? []),
+      section({ isWhole }) {
+        const found = forecast.footprints();
+        if (found.length === 0 || effects === undefined) return undefined;
+        const changes = isWhole ? found : found.map(withoutSelector);
+        return {
+          data: { footprints: changes, footprintEffects: effects },
+          blocks: (style) => [`${formatFootprintPlan(changes, style)}${formatFootprintEffects(effects)}`],
+          isChanging:
+            effects.owners.length > 0 ||
+            changes.some(({ agent }) => agent?.selector !== undefined && agent.selector.waits === undefined),
+        };
+      },
+    };
+  },
+  async explain(footprints, at) {
+    const { capability, sight } = await viewFootprints(footprints, at);
+    const { installation } = at.run;
+    return {
+      capability,
+      section(view, now) {
+        const { outcomes = [] } = capability.contribute(view, now).decision;
+        const around = { sight, installation, outcomes };
+        const said = footprints === undefined ? [] : explainFootprints(at.node, footprints, around);
+        return {
+          data: footprints === undefined ? {} : { footprints: said },
+          blocks: (style) => said.map((it) => formatFootprint(it, style)),
+        };
+      },
+    };
+  },
+  /** Reads the pods of its node alone, and of a pod without a node none. */
+  async explainPod(footprints, { run, owned, pod, nodes }) {
+    if (footprints === undefined) return undefined;
+    const { nodeName: only = "" } = pod.spec ?? {};
+    const { capability, sight, settle } = await viewFootprints(footprints, { run, owned, only });
+    await settle(pod);
+    const node = nodes.find(({ metadata }) => metadata?.name === pod.spec?.nodeName);
+    const { installation, clock } = run;
+    const view = node && { node, owned: ownedMarks(recordOf(node), installation) };
+    const { outcomes = [] } = view ? capability.contribute(view, clock.now()).decision : {};
+    const said = explainPodFootprints(pod, footprints, { node, sight, installation, outcomes });
+    return { data: { footprints: said }, blocks: (style) => formatPodFootprints(said, style) };
+  },
+};
+
+/** What of a DaemonSet is decided by all nodes cannot be told by some. */
+function withoutSelector({ agent, ...rest }: FootprintChanges): FootprintChanges {
+  if (agent === undefined) return rest;
+  const { selector: _, ...others } = agent;
+  return { ...rest, agent: others };
+}
+
+interface FootprintView {
+  readonly capability: BoundCapability;
+  readonly sight: FootprintSight;
+  /** Waits until it is known what this pod means for them, or cannot be. It need not be one of the node. */
+  readonly settle: (pod: Pod) => Promise<void>;
+}
+
+/** How long it is waited while nothing more becomes known. Milliseconds. */
+const PATIENCE_MS = 10_000;
+const LOOK_MS = 50;
+const UNKNOWN = "which nodes need agents is unknown";
+
+/**
+ * Reads what footprints decide by as a running Berth does: pods as far as workloads select them, their owners, namespaces
+ * and volumes where these matter, and DaemonSets. What may not be read, or does not come in time, is said and unknown.
+ */
+async function viewFootprints(
+  footprints: Footprints | undefined,
+  { run, owned, only }: Omit<LookAt, "facts">,
+): Promise<FootprintView> {
+  const inForce = footprints?.footprints ?? [];
+  const isWanted = inForce.some(({ agent }) => agent !== undefined);
+  const sets = isWanted ? await listDaemonSets(run, UNKNOWN) : undefined;
+  const byName = sets && new Map(sets.map((it) => [pathOf(it), it]));
+  const daemonSet: FootprintSight["daemonSet"] = (namespace, name) =>
+    byName && (byName.get(`${namespace}/${name}`) ?? null);
+  const watches = createFootprintSight({
+    client: only === undefined ? run.client : onlyOf(run.client, only),
+    cluster: clusterName("local"),
+    clock: run.clock,
+    log: createSilentLogger(),
+    daemonSets: { daemonSet, want: () => undefined },
+    onNode: () => undefined,
+    onEverything: () => undefined,
+  });
+  const { components, sight } = watches;
+  const mayRead = inForce.length > 0 && (await mayReadPods(run));
+  const stop = new AbortController();
+  const signal = AbortSignal.any([run.signal, stop.signal]);
+  const running = mayRead ? await Promise.all(components.map((component) => component.start(signal))) : [];
+  owned.defer(async () => {
+    stop.abort();
+    await Promise.all(running.map(({ ended }) => ended));
+  });
+  if (mayRead) {
+    watches.want(inForce);
+    await untilKnown(inForce, watches, run);
+    for (const component of components) {
+      const problem = component.problem?.();
+      if (problem !== undefined) run.stderr.write(`What footprints see is incomplete: ${problem}\n`);
+    }
+  }
+  return {
+    capability: bindFootprints({ footprints: () => footprints, sight }),
+    sight,
+    async settle(pod) {
+      if (mayRead) await untilKnown(inForce, { sight, podsOf: () => [pod] }, run);
+    },
+  };
+}
+
+/** Without the right it would be waited in vain. */
+async function mayReadPods(run: OneShotRun): Promise<boolean> {
+  const { client, signal } = run;
+  const read = (): Promise<unknown> => client.list(pods, { limit: 1, metadataOnly: true, signal });
+  return (await unlessForbidden("Pods", run, read, UNKNOWN)) !== undefined;
+}
+
+/** Looking at a pod has its owners read. */
+async function untilKnown(
+  footprints: readonly Footprint[],
+  watches: Pick<FootprintWatches, "sight" | "podsOf">,
+  { clock, signal }: OneShotRun,
+): Promise<void> {
+  let least = Number.POSITIVE_INFINITY;
+  let untilMs = clock.monotonic() + PATIENCE_MS;
+  for (;;) {
+    const open = countOpen(footprints, watches);
+    if (open === 0) return;
+    if (open < least) {
+      least = open;
+      untilMs = clock.monotonic() + PATIENCE_MS;
+    }
+    if (clock.monotonic() >= untilMs || !(await sleep(clock, LOOK_MS, signal))) return;
+  }
+}
+
+/** Pods that cannot be told yet whether, and for whom, they need an agent; a footprint without its pods counts as all of them. */
+function countOpen(
+  footprints: readonly Footprint[],
+  { sight, podsOf }: Pick<FootprintWatches, "sight" | "podsOf">,
+): number {
+  let open = 0;
+  for (const footprint of footprints) {
+    const found = podsOf(footprint);
+    if (found === undefined) return Number.POSITIVE_INFINITY;
+    for (const pod of found) {
+      const needs = podNeeds(pod, footprint, sight);
+      if (needs === "unknown" || (needs === "yes" && groupOf(pod, footprint, sight).is === "unknown"))
+        open += 1;
+    }
+  }
+  return open;
+}
+
+type SightClient = Parameters<typeof createFootprintSight>[0]["client"];
+
+/** Reads pods of one node alone. Whatever else is read is about the whole cluster. */
+function onlyOf(client: KubeClient, node: string): SightClient {
+  const narrowed = <O extends { readonly fieldSelector?: string }>(
+    { group, plural }: { readonly group: string; readonly plural: string },
+    options: O,
+  ): O => {
+    if (group !== pods.group || plural !== pods.plural) return options;
+    const given = options.fieldSelector ? [options.fieldSelector] : [];
+    return { ...options, fieldSelector: [...given, `spec.nodeName=${node}`].join(",") };
+  };
+  return {
+    get: (resource, of, options) => client.get(resource, of, options),
+    read: (path, options) => client.read(path, options),
+    list: (resource, options = {}) => client.list(resource, narrowed(resource, options)),
+    watch: (resource, options = {}) => client.watch(resource, narrowed(resource, options)),
+  };
+}

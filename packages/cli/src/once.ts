@@ -1,0 +1,126 @@
+/** How a command comes by the documents of a capability, and by what the capability says of them. */
+import { type Fault, listObjects, type Section } from "@berth/host";
+import type {
+  BoundCapability,
+  CleanAt,
+  CleaningCapability,
+  ExplainAt,
+  ExplainingCapability,
+  LookAt,
+  NodeFacts,
+  NodeOnce,
+  PlanningCapability,
+  PodAt,
+} from "@berth/placement";
+import type { Settings } from "./config/settings.ts";
+import type { DocumentKind } from "./document-kind.ts";
+import { assembleReadDocuments } from "./document-session.ts";
+import type { RuleFiles, Session } from "./session.ts";
+import { type ClusterDocuments, readClusterDocuments } from "./source-documents.ts";
+
+export interface ReadOptions {
+  readonly files: RuleFiles;
+  /** Absent: only files are read. */
+  readonly session?: Session;
+  /** Documents that stand in for those of the cluster, as if they were applied. */
+  readonly tried?: Settings | undefined;
+  /** What to do with documents that ask before they act: show what they would do, or leave out those that wait. */
+  readonly waiting: "act" | "wait";
+}
+
+/** One capability, its documents read. */
+export interface ReadCapability {
+  /** There is a source of its documents. */
+  readonly isGiven: boolean;
+  /** What is wrong with single documents; the others are in force. */
+  readonly faults: readonly Fault[];
+  /** Those of them with which a command ends as with files that cannot be used. */
+  readonly refused: readonly Fault[];
+  /** Others wait for its marks. */
+  readonly facts?: BoundCapability;
+  plan?(at: LookAt): Promise<PlanningCapability>;
+  explain?(at: Omit<ExplainAt, "statusOf">): Promise<ExplainingCapability>;
+  explainPod?(at: PodAt): Promise<Section | undefined>;
+  clean?(at: CleanAt): Promise<CleaningCapability>;
+}
+
+/** To plan and explain nodes, to explain pods, to have marks that others wait for, to be cleaned. */
+export type Purpose = "nodes" | "pods" | "facts" | "clean";
+
+export interface OnceCapability {
+  /** What `--capability` calls it. */
+  readonly name: string;
+  readonly does: readonly Purpose[];
+  read(options: ReadOptions): Promise<ReadCapability>;
+}
+
+/** A capability with documents of one kind. */
+export function onceCapability<S, T>(
+  name: string,
+  kind: DocumentKind<S, T, object>,
+  once: NodeOnce<T>,
+): OnceCapability {
+  const { resource, schema } = kind;
+  const { explainPod } = once;
+  return {
+    name,
+    does: ["nodes", "clean", ...(explainPod === undefined ? [] : ["pods" as const])],
+    async read({ files, session, tried }) {
+      const objects = session && (await listObjects({ resource }, session));
+      const cluster = objects && readClusterDocuments(objects, schema);
+      const running = assembleReadDocuments(kind, files, cluster);
+      const located = tried === undefined ? [] : kind.located(tried);
+      const given = { ...(cluster ?? noDocuments), ...replaced(located, cluster ?? noDocuments) };
+      const { inForce, faults } =
+        located.length === 0 ? running : assembleReadDocuments(kind, files, given, running.inForce);
+      return {
+        isGiven: inForce !== undefined,
+        faults,
+        refused: faults.filter((fault) => fault.line !== undefined || isTried(fault, resource.kind, located)),
+        plan: (at) => once.plan(inForce, at),
+        clean: (at) => once.clean(inForce, at),
+        explain(at) {
+          const statuses = new Map(objects?.map((it) => [`cluster/${it.metadata?.name}`, statusOf(it)]));
+          return once.explain(inForce, { ...at, statusOf: (rule) => statuses.get(rule) });
+        },
+        ...(explainPod && { explainPod: (at) => explainPod(inForce, at) }),
+      };
+    },
+  };
+}
+
+function statusOf(object: object): unknown {
+  return "status" in object ? object.status : undefined;
+}
+
+const noDocuments: ClusterDocuments<never> = {
+  source: "cluster",
+  documents: [],
+  unreadable: [],
+  versions: new Map(),
+};
+
+type Named = { readonly name: string };
+
+/**
+ * Documents of the cluster as they would be. Where one that is in force gets a fault by what is tried, a running Berth goes
+ * on by it as it is.
+ */
+export function replaced<D extends Named, U extends Named>(
+  tried: readonly D[],
+  { documents, unreadable }: { readonly documents: readonly D[]; readonly unreadable: readonly U[] },
+): { readonly documents: readonly D[]; readonly unreadable: readonly U[] } {
+  const names = new Set(tried.map(({ name }) => name));
+  const isLeft = ({ name }: Named): boolean => !names.has(name);
+  return { documents: [...documents.filter(isLeft), ...tried], unreadable: unreadable.filter(isLeft) };
+}
+
+/** Is it a fault of a document that is tried? It is called as faults of the cluster are: `nodefootprint/agent`. */
+export function isTried({ severity, file }: Fault, kind: string, tried: readonly Named[]): boolean {
+  return severity === "error" && tried.some(({ name }) => file === `${kind.toLowerCase()}/${name}`);
+}
+
+/** The capabilities that others wait for, as far as they have been read. */
+export function factsOf(read: readonly ReadCapability[]): readonly NodeFacts[] {
+  return read.flatMap(({ facts, isGiven }) => (facts === undefined ? [] : [{ capability: facts, isGiven }]));
+}

@@ -1,0 +1,202 @@
+/** Architecture policies in a command, which looks once and does not watch. */
+import { eachObject, listObjects, type OneShotRun, unlessForbidden } from "@berth/host";
+import { type DaemonSet, isApiError, namespaces, nodes, type Pod, pods } from "@berth/kube";
+import { findCondition } from "@berth/runtime";
+import type { BoundCapability } from "../node/capability.ts";
+import { type ExplainAt, type LookAt, listDaemonSets, type NodeOnce, slimNode } from "../node/once.ts";
+import { slimPodMetadata, slimPodSpec } from "../node/pod-fields.ts";
+import { ownedMarks, recordOf } from "../node/record.ts";
+import { type ArchitecturePhase, bindArchitecture } from "./capability.ts";
+import { architectureClean } from "./clean.ts";
+import { taintKeys } from "./compile.ts";
+import { explainPod } from "./explain.ts";
+import { type ArchitectureForecast, forecastArchitecture } from "./forecast.ts";
+import { governing } from "./govern.ts";
+import { type ImageQuestion, type ImageSight, unreadImages } from "./image-sight.ts";
+import { type ImagesOnce, readImages } from "./images/once.ts";
+import type { ArchitecturePolicies } from "./policy.ts";
+import type { ArchitecturePolicy } from "./resource.ts";
+import { formatArchitecturePlan, formatNodeArchitecture, formatPod, type NodeArchitecture } from "./show.ts";
+import { judge, wantsOf } from "./verdict.ts";
+import { UNSCHEDULED } from "./watches.ts";
+
+export function architectureOnce(images: ImagesOnce): NodeOnce<ArchitecturePolicies> {
+  return {
+    ...architectureClean,
+    async plan(policies, at) {
+      const forecast = await forecastOf(policies, at, images);
+      const tainting = new Set(
+        forecast?.policies
+          .filter(({ bootstrap }) => bootstrap.phase === "Tainting")
+          .map(({ policy }) => policy),
+      );
+      const isTainting = (rule: string): boolean => tainting.has(rule);
+      return {
+        capability: bindArchitecture({ policies: () => policies, tainting: isTainting }),
+        section: () =>
+          forecast && {
+            data: { architecture: forecast },
+            blocks: (style) => [formatArchitecturePlan(forecast, style)],
+            isChanging: forecast.pods.length + forecast.daemonSets.length > 0,
+          },
+      };
+    },
+    async explain(policies, at) {
+      const { capability, said } = standOf(policies, at);
+      return {
+        capability,
+        section: () => ({
+          data: policies === undefined ? {} : { architecture: said },
+          blocks: (style) => said.map((it) => formatNodeArchitecture(it, style)),
+        }),
+      };
+    },
+    async explainPod(policies, { run, owned, pod, nodes: all }) {
+      const { namespace = "" } = pod.metadata ?? {};
+      const namespaceLabels = await readNamespaceLabels(namespace, run);
+      const governed = { policies, namespaceLabels: () => namespaceLabels };
+      const explanation = explainPod({
+        pod,
+        policies,
+        namespaceLabels,
+        sight: await viewImages([pod], governed, { run, owned, images }),
+        nodes: all,
+        now: run.clock.now(),
+        ownNamespace: await run.ownNamespace(),
+      });
+      return { data: { ...explanation }, blocks: (style) => [formatPod(explanation, style)] };
+    },
+  };
+}
+
+/** By whom the pods are governed. */
+interface Governing {
+  readonly policies: ArchitecturePolicies | undefined;
+  readonly namespaceLabels: (namespace: string) => Readonly<Record<string, string>> | undefined;
+}
+
+type Looking = Pick<LookAt, "run" | "owned">;
+
+/** As a running Berth does, it asks nobody where the policy or the pod has its own word, or no policy governs. */
+async function viewImages(
+  specs: readonly Pick<Pod, "metadata" | "spec">[],
+  { policies, namespaceLabels }: Governing,
+  { run, owned, images }: Looking & { readonly images: ImagesOnce },
+): Promise<ImageSight> {
+  const wanted = new Map<string, ImageQuestion>();
+  const context = { policies: policies?.policies ?? [], ownNamespace: await run.ownNamespace() };
+  for (const { metadata, spec } of specs) {
+    if (spec === undefined) continue;
+    const { namespace = "", labels, annotations = {} } = metadata ?? {};
+    const policy = governing(context, { namespace, namespaceLabels: namespaceLabels(namespace), labels });
+    const verdict = judge({ namespace, annotations, spec, policy }, unreadImages, { now: run.clock.now() });
+    for (const question of wantsOf(verdict)) wanted.set(JSON.stringify(question), question);
+  }
+  return readImages([...wanted.values()], images, { run, owned });
+}
+
+/** Goes by what the statuses of the policies say, and asks nobody about images. */
+function standOf(
+  policies: ArchitecturePolicies | undefined,
+  { node, run, statusOf }: ExplainAt,
+): { readonly capability: BoundCapability; readonly said: readonly NodeArchitecture[] } {
+  const view = { node, owned: ownedMarks(recordOf(node), run.installation) };
+  const bind = (tainting: (rule: string) => boolean): BoundCapability =>
+    bindArchitecture({ policies: () => policies, tainting });
+  const { outcomes = [] } = bind(() => false).contribute(view, run.clock.now()).decision;
+  const phases = new Map(outcomes.map(({ rule, phase }) => [rule, phase as ArchitecturePhase]));
+  const { architecture = "" } = node.status?.nodeInfo ?? {};
+  const statusIs = (rule: string): PolicyStatus | undefined => statusOf(rule) as PolicyStatus | undefined;
+  return {
+    capability: bind((rule) => statusIs(rule)?.phase === "Tainting" || phases.get(rule) === "Tainted"),
+    said: [...phases].map(([policy, phase]): NodeArchitecture => {
+      const key = policies?.policies.find(({ rule }) => rule === policy)?.spec.taint.key ?? "";
+      const status = statusIs(policy);
+      const taint = `${key}${architecture === "" ? "" : `=${architecture}`}:NoSchedule`;
+      const message = findCondition(status?.conditions, "Tainting")?.message;
+      return Object.assign(
+        { policy, taint, node: phase },
+        status?.phase !== undefined && { phase: status.phase },
+        message !== undefined && { message },
+      );
+    }),
+  };
+}
+
+type PolicyStatus = NonNullable<ArchitecturePolicy["status"]>;
+
+const UNKNOWN = "what depends on them is unknown";
+
+/**
+ * Reads the unscheduled pods, DaemonSets and namespaces of the cluster, and what their images run on. `undefined` without
+ * policies, or when these may not be read.
+ */
+async function forecastOf(
+  policies: ArchitecturePolicies | undefined,
+  { run, owned }: LookAt,
+  images: ImagesOnce,
+): Promise<ArchitectureForecast | undefined> {
+  if (policies === undefined || policies.policies.length === 0) return undefined;
+  const isTainting = taintKeys(policies).length > 0;
+  const listing = { resource: pods, fieldSelector: UNSCHEDULED, project: slimPod, consequence: UNKNOWN };
+  const found = await listObjects(listing, run);
+  const sets = isTainting ? await listDaemonSets(run, UNKNOWN) : [];
+  const spaces = await listObjects({ resource: namespaces, metadataOnly: true, consequence: UNKNOWN }, run);
+  if (found === undefined || sets === undefined || spaces === undefined) return undefined;
+  const labels = new Map(spaces.map(({ metadata }) => [metadata?.name ?? "", metadata?.labels ?? {}]));
+  const standing = isTainting ? await standingRules(policies, run) : new Set<string>();
+  const governed = { policies, namespaceLabels: (name: string) => labels.get(name) };
+  return forecastArchitecture({
+    ...governed,
+    pods: found,
+    daemonSets: sets,
+    sight: await viewImages([...found, ...sets.map(asPod)], governed, { run, owned, images }),
+    standing: (rule) => standing.has(rule),
+    now: run.clock.now(),
+    ownNamespace: await run.ownNamespace(),
+  });
+}
+
+/** What the template of a DaemonSet makes. */
+function asPod({ metadata, spec }: DaemonSet): Pick<Pod, "metadata" | "spec"> {
+  const { namespace = "" } = metadata ?? {};
+  const { metadata: made, spec: template } = spec?.template ?? {};
+  return { metadata: { ...made, namespace }, ...(template && { spec: template }) };
+}
+
+function slimPod({ metadata, spec }: Pod): Pod {
+  return {
+    ...(metadata && { metadata: slimPodMetadata(metadata) }),
+    ...(spec && { spec: slimPodSpec(spec) }),
+    status: { phase: "Pending" },
+  };
+}
+
+/** Policies whose taint stands on some node as theirs: their bootstrap is over. */
+async function standingRules(policies: ArchitecturePolicies, run: OneShotRun): Promise<ReadonlySet<string>> {
+  const capability = bindArchitecture({ policies: () => policies, tainting: () => false });
+  const standing = new Set<string>();
+  await eachObject({ resource: nodes, project: slimNode }, run, (node) => {
+    const view = { node, owned: ownedMarks(recordOf(node), run.installation) };
+    for (const { rule, phase } of capability.contribute(view, run.clock.now()).decision.outcomes ?? [])
+      if (phase === "Tainted") standing.add(rule);
+  });
+  return standing;
+}
+
+/** `undefined` when they may not be read, which the run notes. */
+async function readNamespaceLabels(
+  name: string,
+  run: OneShotRun,
+): Promise<Readonly<Record<string, string>> | undefined> {
+  const { client, signal } = run;
+  const read = async (): Promise<Readonly<Record<string, string>>> => {
+    try {
+      return (await client.get(namespaces, { name }, { signal })).metadata?.labels ?? {};
+    } catch (error) {
+      if (isApiError(error, "notFound")) return {};
+      throw error;
+    }
+  };
+  return unlessForbidden("Namespaces", run, read, UNKNOWN);
+}

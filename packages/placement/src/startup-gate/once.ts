@@ -1,0 +1,205 @@
+/** Startup gates in a command, which looks once and does not watch. */
+import { eachObject, listObjects, type OneShotRun } from "@berth/host";
+import { type KubeObject, type Node, type Pod, pods } from "@berth/kube";
+import type { Clock } from "@berth/runtime";
+import { reasons } from "../api/reasons.ts";
+import { isRuleKnown } from "../node/capability.ts";
+import type { PlanDiff } from "../node/explain/diff.ts";
+import {
+  type LookAt,
+  listDaemonSets,
+  type NodeFacts,
+  type NodeOnce,
+  pathOf,
+  type SeenCapability,
+  withoutManagers,
+} from "../node/once.ts";
+import { ownedMarks, recordOf } from "../node/record.ts";
+import { autoscalerHints } from "./autoscaler.ts";
+import { bindGates, type GateCapability, marksSettled } from "./capability.ts";
+import { gatesClean } from "./clean.ts";
+import { GateClocks } from "./clocks.ts";
+import { explainGates } from "./explain.ts";
+import { GateForecast } from "./forecast.ts";
+import type { GateSight, Gates, PodQuery } from "./gate.ts";
+import { needsDaemonSets, podQueries } from "./pod-signal.ts";
+import { formatGate, formatGatePlan, withWaits } from "./show.ts";
+
+export interface GateView extends Required<SeenCapability> {
+  readonly capability: GateCapability;
+  readonly daemonSets: Awaited<ReturnType<typeof listDaemonSets>>;
+}
+
+const UNKNOWN = "what startup gates see of them is unknown";
+
+/**
+ * Reads what the signals of the gates look at: one list for each query of pods, and the DaemonSets where they matter. What
+ * may not be read is said, and is unknown.
+ *
+ * @param allDaemonSets reads them also when no gate looks at them.
+ */
+export async function viewGates(
+  gates: Gates | undefined,
+  { run, facts, only }: Omit<LookAt, "owned">,
+  allDaemonSets = false,
+): Promise<GateView> {
+  const { clock, installation } = run;
+  const inForce = gates?.gates ?? [];
+  const wanted = inForce.some(needsDaemonSets) || (allDaemonSets && inForce.length > 0);
+  const sets = wanted ? await listDaemonSets(run, UNKNOWN) : undefined;
+  const byName = sets && new Map(sets.map((it) => [pathOf(it), it]));
+  const daemonSet: GateSight["daemonSet"] = (namespace, name) =>
+    byName && (byName.get(`${namespace}/${name}`) ?? null);
+  const found = new Map<string, PodsByNode>();
+  for (const query of inForce.flatMap((gate) => podQueries(gate, { daemonSet }))) {
+    if (found.has(keyOf(query))) continue;
+    const read = await listPods(query, only, run);
+    if (read === undefined) break;
+    found.set(keyOf(query), read);
+  }
+  /** Nodes of which it was asked whether they are idle, and the pods of those that were looked up. */
+  const asked = new Set<string>();
+  const podsOn = new Map<string, readonly KubeObject[]>();
+  const labelsSettled = (node: Node): boolean | undefined => {
+    const at = { installation, now: clock.now() };
+    const settled = facts.map((one) => isSettled(node, one, at));
+    return settled.every((it) => it === true) || (settled.includes(false) ? false : undefined);
+  };
+  const capability = bindGates({
+    gates: () => gates,
+    sources: {
+      sight: { pods: (query, node) => found.get(keyOf(query))?.(node), daemonSet, labelsSettled },
+      clocks: new GateClocks({ monotonic: () => clock.monotonic(), trusting: true }),
+      idle({ metadata }, ignored) {
+        const name = metadata?.name ?? "";
+        asked.add(name);
+        const busy = podsOn.get(name)?.find((pod) => !ignored.includes(pod.metadata?.namespace ?? ""));
+        if (busy !== undefined) return { idle: false, pod: pathOf(busy) };
+        return podsOn.has(name) ? { idle: true } : "unknown";
+      },
+      mayHoldAgain: () => true,
+    },
+  });
+  return {
+    capability,
+    daemonSets: sets,
+    async lookUp(node) {
+      capability.look({ node, owned: ownedMarks(recordOf(node), installation) }, clock.now());
+      const { name = "" } = node.metadata ?? {};
+      if (!asked.has(name) || podsOn.has(name)) return;
+      const scope = { fieldSelector: `spec.nodeName=${name}`, metadataOnly: true, consequence: UNKNOWN };
+      const read = await listObjects<KubeObject>({ resource: pods, ...scope }, run);
+      if (read !== undefined) podsOn.set(name, read);
+    },
+  };
+}
+
+export const gatesOnce: NodeOnce<Gates> = {
+  ...gatesClean,
+  async plan(gates, at) {
+    const { capability, lookUp, daemonSets } = await viewGates(gates, at, true);
+    const inForce = { gates: gates?.gates ?? [] };
+    const forecast = new GateForecast(inForce, daemonSets ?? []);
+    return {
+      capability,
+      lookUp,
+      add: (plan) => forecast.add(plan),
+      section({ diff, isWhole }) {
+        if (inForce.gates.length === 0) return undefined;
+        const blocked = daemonSets && { daemonSets: forecast.blocked() };
+        const plan = { gates: forecast.gates(), ...blocked, autoscaler: autoscalerHints(inForce) };
+        return {
+          data: { startupGates: plan },
+          blocks: (style) => [formatGatePlan(plan, style)],
+          notes: isWhole ? idleNotes(diff) : [],
+        };
+      },
+    };
+  },
+  async explain(gates, at) {
+    const { capability, lookUp } = await viewGates(gates, at);
+    return {
+      capability,
+      lookUp,
+      section(view, now) {
+        const said = explainGates(capability.look(view, now));
+        return {
+          data: gates === undefined ? {} : { gates: said.map(withWaits) },
+          blocks: (style) => said.map((it) => formatGate(it, now, style)),
+          tells: ({ severity, subject, reason }) =>
+            severity === "info" &&
+            reason !== reasons.BackfillPending &&
+            said.some(({ gate, held }) => gate === subject && held),
+        };
+      },
+    };
+  },
+};
+
+function idleNotes({ nodes }: PlanDiff): readonly string[] {
+  const open = nodes.filter(({ findings }) => findings.some((it) => it.reason === reasons.BackfillPending));
+  const [first] = open;
+  if (first === undefined) return [];
+  return [
+    `${open.length} ${open.length === 1 ? "node" : "nodes"} came without the taint of a startup gate. Whether pods run there, ` +
+      `so that it is left as it is, was not looked up: \`berth plan ${first.node}\` does.`,
+  ];
+}
+
+/** For what is decided without any signal: nothing but the nodes themselves is seen. */
+export function bindUnseeing(gates: Gates, clock: Pick<Clock, "monotonic">): GateCapability {
+  return bindGates({
+    gates: () => gates,
+    sources: {
+      sight: { pods: () => undefined, daemonSet: () => undefined, labelsSettled: () => undefined },
+      clocks: new GateClocks({ monotonic: () => clock.monotonic(), trusting: true }),
+      idle: () => "unknown",
+      mayHoldAgain: () => false,
+    },
+  });
+}
+
+/** Whatever the labels are, they do not count where a rule that has set one was not given to the command. */
+function isSettled(
+  node: Node,
+  { capability, isGiven }: NodeFacts,
+  at: { readonly installation: string; readonly now: number },
+): boolean | undefined {
+  if (!isGiven) return undefined;
+  const owned = ownedMarks(recordOf(node), at.installation);
+  const { policy } = capability.contribute({ node, owned }, at.now);
+  const ours = [...owned.values()].filter((recorded) => recorded.capability === capability.name);
+  if (ours.some(({ rule }) => !isRuleKnown(policy, rule))) return undefined;
+  return marksSettled(capability, node, at);
+}
+
+type PodsByNode = (node: string) => readonly Pod[] | undefined;
+
+async function listPods(
+  query: PodQuery,
+  only: string | undefined,
+  run: OneShotRun,
+): Promise<PodsByNode | undefined> {
+  const byNode = new Map<string, Pod[]>();
+  const scope = { ...query, ...(only !== undefined && { fieldSelector: `spec.nodeName=${only}` }) };
+  const listing = { resource: pods, ...scope, project: slimPod, consequence: UNKNOWN };
+  const isRead = await eachObject(listing, run, (pod) => {
+    const node = pod.spec?.nodeName ?? "";
+    const known = byNode.get(node);
+    if (known === undefined) byNode.set(node, [pod]);
+    else known.push(pod);
+  });
+  if (!isRead) return undefined;
+  return (node) => (only === undefined || only === node ? (byNode.get(node) ?? []) : undefined);
+}
+
+/** Signals read who made it, where it runs and its status. The type promises more of a spec: none of it is read. */
+function slimPod(pod: Pod): Pod {
+  const { metadata, spec, status } = withoutManagers(pod);
+  const { nodeName = "" } = spec ?? {};
+  return { ...(metadata && { metadata }), spec: { nodeName, containers: [] }, ...(status && { status }) };
+}
+
+function keyOf({ namespace = "", labelSelector }: PodQuery): string {
+  return `${namespace} ${labelSelector}`;
+}
