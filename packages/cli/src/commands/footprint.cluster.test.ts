@@ -3,7 +3,6 @@ import { customResourceDefinitions, daemonSets, nodes, pods } from "@berth/kube"
 import { crds, nodeFootprints, type WorkerPool, workerPools } from "@berth/placement";
 import { aNode, aPod, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { parse } from "yaml";
 import { startBerth } from "../composition.ts";
 import { type CliResult, cli, type TestFolder, testFolder } from "../testing/harness.ts";
 
@@ -60,9 +59,7 @@ beforeAll(async () => {
   await client.create(pods, owned.build(), { namespace });
   await client.create(pods, aPod("stray").labelled({ app: "web" }).on("n3").build(), { namespace });
   const labels = { app: "agent" };
-  const containers = [
-    { name: "main", image: "registry.test/agent:1", resources: { requests: { cpu: "250m" } } },
-  ];
+  const containers = [{ name: "main", image: "registry.test/agent:1" }];
   await client.create(
     daemonSets,
     {
@@ -92,7 +89,7 @@ describe("berth plan", () => {
     expect(code).toBe(0);
     expect(stdout).toContain("config/agent: 1 of 3 nodes needs its agent");
     expect(stdout).toContain("the label would come to 1 (n1) and would leave 1 (n2)");
-    expect(stdout).toContain("default/agent saves its pod on 2 nodes (n2, n3): 2 × cpu 250m = cpu 500m");
+    expect(stdout).toContain("default/agent saves its pod on 2 nodes (n2, n3)");
     expect(stdout).toContain("AgentPriority");
     expect([await labelOf("n1"), await labelOf("n2")]).toEqual([undefined, "true"]);
   });
@@ -112,8 +109,7 @@ describe("berth plan", () => {
         agent: expect.objectContaining({
           follows: true,
           unserved: [],
-          requests: { cpu: "250m" },
-          saved: { nodes: 2, names: ["n2", "n3"], requests: { cpu: "500m" } },
+          saved: ["n2", "n3"],
         }) as object,
       }),
     ]);
@@ -159,39 +155,6 @@ describe("berth explain pod", () => {
     const { stdout } = await berth("explain", "pod", "default/unbound", "-o", "json");
     const { footprints } = JSON.parse(stdout) as { footprints: readonly object[] };
     expect(footprints).toEqual([{ footprint: "config/agent", is: "Counts", group: uid }]);
-  });
-});
-
-describe("berth manifests footprint", () => {
-  it("prints a document that the API server takes", async () => {
-    const { stdout } = await cli(["manifests", "footprint", "--preset", "agent-substrate/pr-134"]);
-    const document = parse(stdout) as object;
-    const taken = await cluster.client.create(nodeFootprints, document, { dryRun: true });
-    expect(taken).toMatchObject(document);
-  });
-
-  it("prints each preset as data so that the API server takes it", async () => {
-    const given: Readonly<Record<string, readonly string[]>> = {
-      "agent-substrate/pr-134": [],
-      "agent-substrate/owner-uid": [],
-      csi: ["--csi-driver", "efs.csi.aws.com"],
-      gpu: [],
-      log: ["--pod-labels", "app=web"],
-      "image-warmer": ["--pod-labels", "app=web"],
-    };
-    for (const [preset, more] of Object.entries(given)) {
-      const line = ["manifests", "footprint", "--preset", preset, ...more, "-o", "json"];
-      const { code, stdout } = await cli(line);
-      expect([preset, code]).toEqual([preset, 0]);
-      const { items } = JSON.parse(stdout) as { readonly items: readonly [object] };
-      const taken = await cluster.client.create(nodeFootprints, items[0], { dryRun: true });
-      expect(taken).toMatchObject(items[0]);
-    }
-  });
-
-  it("refuses a name that no object can have", async () => {
-    const line = ["manifests", "footprint", "--preset", "agent-substrate/pr-134", "--name", "Not A Name"];
-    expect((await cli(line)).code).not.toBe(0);
   });
 });
 
