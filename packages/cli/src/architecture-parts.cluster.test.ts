@@ -17,7 +17,6 @@ import {
   type ArchitecturePolicy,
   architecturePolicies,
   BOOTSTRAP_ANNOTATION,
-  crds,
 } from "@berth/placement";
 import {
   aNode,
@@ -34,6 +33,7 @@ import {
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { startBerth } from "./composition.ts";
 import { admissionServerSpec } from "./config/admission-server.ts";
+import { crds } from "./kinds.ts";
 import { listing } from "./testing/registries.ts";
 
 const NAMESPACE = "berth-system";

@@ -1,6 +1,6 @@
 /** Architecture policies as a command sees them, which looks once and does not watch. */
 
-import type { Fault } from "@berth/host";
+import { type Fault, ruleName } from "@berth/host";
 import {
   type DaemonSet,
   isApiError,
@@ -15,7 +15,8 @@ import {
   type ArchitectureForecast,
   type ArchitecturePhase,
   type ArchitecturePolicies,
-  architecturePolicies,
+  type ArchitecturePolicy,
+  architectureRules,
   type BoundCapability,
   bindArchitecture,
   createImageLibrary,
@@ -23,6 +24,7 @@ import {
   governing,
   type ImageQuestion,
   type ImageSight,
+  imageRegistriesKind,
   imageUses,
   judge,
   ownedMarks,
@@ -33,13 +35,11 @@ import {
   wantsOf,
 } from "@berth/placement";
 import { clusterName, createMetricsRegistry, createSilentLogger, findCondition, sleep } from "@berth/runtime";
-import { architectureDocuments } from "./architecture-policies.ts";
 import { UNSCHEDULED } from "./architecture-watches.ts";
-import { assembleReadDocuments } from "./document-session.ts";
+import { assembleReadDocuments, fetchClusterDocuments } from "./document-session.ts";
 import { listDaemonSets } from "./gate-session.ts";
 import { readRegistrySettings } from "./registry-settings.ts";
-import { fetchDocuments, type RuleFiles, type Session, unlessForbidden } from "./session.ts";
-import { readClusterDocuments } from "./source-documents.ts";
+import { type RuleFiles, type Session, unlessForbidden } from "./session.ts";
 import { findStateNamespace } from "./state-namespace.ts";
 import type { Surroundings } from "./surroundings.ts";
 import { VERSION } from "./version.ts";
@@ -82,7 +82,7 @@ export async function viewImages(
     installation,
     userAgent: `berth/${VERSION}`,
     ...(space !== undefined && { namespace: space }),
-    registries: await readRegistrySettings(files.settings.imageRegistries),
+    registries: await readRegistrySettings(files.settings.specOf(imageRegistriesKind)),
     clock,
     log: createSilentLogger(),
     metrics: createMetricsRegistry(),
@@ -152,10 +152,14 @@ export async function viewNodeArchitecture(
   files: Pick<RuleFiles, "settings" | "hasConfig">,
   { session, surroundings, installation }: Omit<ArchitectureViewOptions, "files">,
 ): Promise<NodeArchitectureView> {
-  const objects = await fetchDocuments(architecturePolicies, session, surroundings);
-  const cluster = objects && readClusterDocuments(objects, architectureDocuments.schema);
-  const { inForce: policies, faults } = assembleReadDocuments(architectureDocuments, files, cluster);
-  const statuses = new Map(objects?.map(({ metadata, status }) => [`cluster/${metadata?.name}`, status]));
+  const cluster = await fetchClusterDocuments(architectureRules, session, surroundings);
+  const { inForce: policies, faults } = assembleReadDocuments(architectureRules, files, cluster);
+  const statuses = new Map(
+    [...(cluster?.objects ?? [])].map(([name, { status }]: [string, ArchitecturePolicy]) => [
+      ruleName("cluster", name),
+      status,
+    ]),
+  );
   const view = { node, owned: ownedMarks(recordOf(node), installation) };
   const now = surroundings.clock.now();
   const bind = (tainting: (rule: string) => boolean): BoundCapability =>

@@ -1,26 +1,36 @@
-/** Documents of one kind as a command sees them, which looks once and does not watch. */
-import type { Fault } from "@berth/host";
-import { assembleDocuments, type DocumentKind } from "./document-kind.ts";
-import { fetchDocuments, type RuleFiles, type Session } from "./session.ts";
+/** Documents of one kind as a command reads them, once. */
 import {
   type ClusterDocuments,
   clusterFaults,
+  compileDocuments,
+  type DocumentRules,
+  type Fault,
   fileFaults,
   readClusterDocuments,
-} from "./source-documents.ts";
+} from "@berth/host";
+import {
+  type BoundCapability,
+  bindCapability,
+  createLabelRules,
+  type LabelRuleSpec,
+  labelRuleKind,
+  labels,
+} from "@berth/placement";
+import { listObjects } from "./listing.ts";
+import type { RuleFiles, Session } from "./session.ts";
 import type { Surroundings } from "./surroundings.ts";
 
 /**
  * Those of the cluster; `undefined` when it does not have the CRD. Without the right to read them it goes on without, and
  * says so.
  */
-export async function fetchClusterDocuments<S, T, M>(
-  { resource, schema }: DocumentKind<S, T, M>,
+export async function fetchClusterDocuments<S, T>(
+  { kind }: Pick<DocumentRules<S, T>, "kind">,
   session: Session,
-  surroundings: Surroundings,
+  surroundings: Pick<Surroundings, "stderr" | "signal">,
 ): Promise<ClusterDocuments<S> | undefined> {
-  const found = await fetchDocuments(resource, session, surroundings);
-  return found && readClusterDocuments(found, schema);
+  const found = await listObjects({ resource: kind.resource }, { session, surroundings });
+  return found && readClusterDocuments(kind, found);
 }
 
 /** What documents make, with what is wrong with single ones; the others are in force. */
@@ -32,25 +42,72 @@ export interface ReadDocuments<T> {
 
 /** Documents of files and of the cluster together. @param before what was in force: one with a fault goes on by it. */
 export function assembleReadDocuments<S, T>(
-  kind: DocumentKind<S, T, object>,
+  rules: DocumentRules<S, T>,
   { settings, hasConfig }: Pick<RuleFiles, "settings" | "hasConfig">,
   cluster: ClusterDocuments<S> | undefined,
   before?: T,
 ): ReadDocuments<T> {
-  const { resource, located, faultsOf, goOn } = kind;
-  const ofFiles = located(settings);
-  const sources = { config: hasConfig ? ofFiles : undefined, cluster };
-  const inForce = assembleDocuments(kind, sources, (before && goOn?.(before)) ?? {});
+  const { kind, faultsOf, describe } = rules;
+  const ofFiles = settings.documentsOf(kind);
+  const inForce = compileDocuments(rules, { config: hasConfig ? ofFiles : undefined, cluster }, before);
   const found = inForce === undefined ? [] : faultsOf(inForce);
-  const faults = [...fileFaults(ofFiles, found), ...clusterFaults(resource.kind.toLowerCase(), found)];
+  const faults = [...fileFaults(ofFiles, found, describe), ...clusterFaults(kind.kind.toLowerCase(), found)];
   return { inForce, faults };
 }
 
 /** Both, read now. */
 export async function readDocuments<S, T>(
-  kind: DocumentKind<S, T, object>,
+  rules: DocumentRules<S, T>,
   files: Pick<RuleFiles, "settings" | "hasConfig">,
   { session, surroundings }: { readonly session: Session; readonly surroundings: Surroundings },
 ): Promise<ReadDocuments<T>> {
-  return assembleReadDocuments(kind, files, await fetchClusterDocuments(kind, session, surroundings));
+  return assembleReadDocuments(rules, files, await fetchClusterDocuments(rules, session, surroundings));
+}
+
+/** The capabilities with their configuration as a command reads it, once. */
+export interface ReadRules {
+  /** The derived labels. */
+  readonly capabilities: readonly [BoundCapability];
+  /** What is wrong with single rules; the others are in force. */
+  readonly faults: readonly Fault[];
+  /** There is a source of rules. */
+  readonly given: boolean;
+}
+
+/**
+ * Rules of files and of the cluster together.
+ *
+ * @param waiting what to do with rules that ask before they act: `act` to see what they would do, `wait` to leave out
+ *   those that are known to wait.
+ */
+export function assembleReadRules(
+  files: RuleFiles,
+  cluster: ClusterDocuments<LabelRuleSpec> | undefined,
+  waiting: "act" | "wait",
+): ReadRules {
+  const { options, folder } = files;
+  const rules = createLabelRules({
+    options,
+    folder: () => folder,
+    nodes: () => [],
+    waitsByStatus: waiting === "wait",
+  });
+  const { inForce, faults } = assembleReadDocuments(rules, files, cluster);
+  const config = () => inForce?.rules;
+  return {
+    capabilities: [bindCapability(labels, { config, observe: (view) => view })],
+    faults: [...files.faults, ...faults],
+    given: inForce !== undefined,
+  };
+}
+
+/**
+ * The `LabelRule` objects of the cluster; `undefined` when it does not have the CRD, or they may not be read, which the
+ * session notes.
+ */
+export function fetchClusterRules(
+  session: Session,
+  surroundings: Pick<Surroundings, "stderr" | "signal">,
+): Promise<ClusterDocuments<LabelRuleSpec> | undefined> {
+  return fetchClusterDocuments({ kind: labelRuleKind }, session, surroundings);
 }

@@ -1,4 +1,5 @@
 /** What Berth may do, and what it says when it may not, on a real API server with RBAC. Long because all roles are tried by the same means. */
+
 import path from "node:path";
 import {
   type ClusterRole,
@@ -43,7 +44,7 @@ import {
   admissionLabels,
   architecturePolicies,
   buildDeployment,
-  crds,
+  footprintRules,
   labelRules,
   nodeFootprints,
   startupGates,
@@ -67,7 +68,7 @@ import { type BerthOptions, type RunningBerth, startBerth } from "./composition.
 import { admissionServerSpec } from "./config/admission-server.ts";
 import { loadSettings } from "./config/settings.ts";
 import { assembleReadDocuments } from "./document-session.ts";
-import { footprintDocuments } from "./footprint/footprints.ts";
+import { crds, foreignKinds } from "./kinds.ts";
 import { installManifests } from "./manifests.ts";
 import { type ExtraRights, rightsOf } from "./manifests-rights.ts";
 import { cli, type TestFolder, testFolder } from "./testing/harness.ts";
@@ -311,7 +312,7 @@ describe("the manifests", () => {
     const { client } = cluster;
     await using asAccount = await installed("rights");
     await using _node = await nodeWithDevice(client, "rights-1");
-    for (const crd of crds()) await client.apply(customResourceDefinitions, crd);
+    for (const crd of crds(foreignKinds)) await client.apply(customResourceDefinitions, crd);
     await using _rule = await ruleFor(client, DEVICE);
     await using _daemonSet = await gatedDaemonSet(client);
     const refusals: string[] = [];
@@ -447,7 +448,7 @@ describe("while the API server refuses policies", () => {
     const { client } = cluster;
     const namespace = "berth-refused";
     await using asAccount = await installed("refused");
-    for (const crd of crds()) await client.apply(customResourceDefinitions, crd);
+    for (const crd of crds(foreignKinds)) await client.apply(customResourceDefinitions, crd);
     await using gate = await heldGate(client);
     const { rules } = await client.get(clusterRoles, { name: namespace });
     const mayWrite = async (resources: readonly string[] | undefined): Promise<void> => {
@@ -525,7 +526,7 @@ describe("the manifests for architecture policies", () => {
     await using registry = await startRegistry({ users: [REGISTRY_USER] });
     const { reference } = await registry.push(anImage("team/private:1").platforms("linux/arm64"));
     await using _node = await nodeWithDevice(client, "rights-2");
-    for (const crd of crds()) await client.apply(customResourceDefinitions, crd);
+    for (const crd of crds(foreignKinds)) await client.apply(customResourceDefinitions, crd);
     await client.create(daemonSets, untolerating, { namespace: "default" });
     await using stack = new AsyncDisposableStack();
     const of = { namespace: "default", name: "rights-agent" };
@@ -617,7 +618,7 @@ describe("the manifests for architecture policies", () => {
 /** As `berth manifests --config` has them. */
 async function rightsOfFile(file: string): Promise<ExtraRights> {
   const settings = await loadSettings({ config: [file] }, "/");
-  const { inForce } = assembleReadDocuments(footprintDocuments, { settings, hasConfig: true }, undefined);
+  const { inForce } = assembleReadDocuments(footprintRules, { settings, hasConfig: true }, undefined);
   return rightsOf(settings, inForce?.footprints ?? []);
 }
 
@@ -660,7 +661,7 @@ describe("the manifests for footprints and WorkerPools", () => {
       "footprint",
       await rightsOfFile(`${folder.path}/footprints.yaml`),
     );
-    for (const crd of crds()) await client.apply(customResourceDefinitions, crd);
+    for (const crd of crds(foreignKinds)) await client.apply(customResourceDefinitions, crd);
     await eventually(() => client.list(workerPools));
     await using stack = new AsyncDisposableStack();
     await client.create(nodeFootprints, {
@@ -921,7 +922,7 @@ describe("without a right", () => {
   });
 
   it("to write nodes still forgets those that are gone", async () => {
-    for (const crd of crds()) await cluster.client.apply(customResourceDefinitions, crd);
+    for (const crd of crds(foreignKinds)) await cluster.client.apply(customResourceDefinitions, crd);
     const match = { all: [{ key: "counter.example.com/in" }] };
     const metadata = { name: "counter" };
     await eventually(() =>

@@ -1,21 +1,22 @@
 /** What `berth plan` says of rules that wait, or remove labels later. */
+import { type ClusterDocuments, ruleName } from "@berth/host";
 import {
   confirmedAt,
   isFreshlyConfirmed,
   type LabelRuleDocument,
+  type LabelRuleSpec,
+  labelRuleKind,
   type RuleForecast,
-  ruleName,
 } from "@berth/placement";
-import type { ClusterRules } from "./label-rules.ts";
 import type { RuleFiles } from "./session.ts";
 
 /** Documents of files and of the cluster by rule name, `config/x` and `cluster/x`. */
 export function rulesByName(
   { settings }: RuleFiles,
-  cluster: ClusterRules | undefined,
+  cluster: ClusterDocuments<LabelRuleSpec> | undefined,
 ): ReadonlyMap<string, LabelRuleDocument> {
   return new Map([
-    ...settings.labelRules.map((rule) => [ruleName("config", rule.name), rule] as const),
+    ...settings.documentsOf(labelRuleKind).map((rule) => [ruleName("config", rule.name), rule] as const),
     ...(cluster?.documents ?? []).map((rule) => [ruleName("cluster", rule.name), rule] as const),
   ]);
 }

@@ -1,38 +1,10 @@
-import { type Fault, hasErrors } from "@berth/host";
-import {
-  connect,
-  isApiError,
-  type KubeClient,
-  type KubeObject,
-  type Node,
-  nodes,
-  type Projection,
-  type Resource,
-} from "@berth/kube";
-import {
-  assembleRules,
-  type BoundCapability,
-  bindCapability,
-  type LabelOptions,
-  type LabelRules,
-  labelRules,
-  labels,
-  type ParsedFolder,
-  ruleName,
-} from "@berth/placement";
-import { readLabelFolder } from "./config/label-folder.ts";
-import { labelOptionsOfFlags, loadSettings, type RuleOptions, type Settings } from "./config/settings.ts";
+import { type Documents, type Fault, hasErrors } from "@berth/host";
+import { connect, isApiError, type KubeClient, type Node, nodes, type Projection } from "@berth/kube";
+import { type LabelOptions, labelFolderKind, type ParsedFolder, readLabelFolder } from "@berth/placement";
+import { labelOptionsOfFlags, loadSettings, type RuleOptions } from "./config/settings.ts";
 import { type ClusterChoice, type ConnectionOptions, chooseCluster } from "./connection.ts";
 import { CommandError, exitCodes } from "./exit-codes.ts";
-import {
-  type ClusterRules,
-  clusterFaults,
-  configFaults,
-  readClusterRules,
-  ruleSources,
-} from "./label-rules.ts";
 import { LeftOut } from "./left-out.ts";
-import { listObjects } from "./listing.ts";
 import { Progress } from "./output/progress.ts";
 import type { Surroundings } from "./surroundings.ts";
 import { VERSION } from "./version.ts";
@@ -63,7 +35,7 @@ export async function openSession(options: ConnectionOptions, surroundings: Surr
 
 /** The rules that a command is given in files. */
 export interface RuleFiles {
-  readonly settings: Settings;
+  readonly settings: Documents;
   readonly options: LabelOptions;
   readonly folder: ParsedFolder | undefined;
   /** Faults of the rule folder. */
@@ -86,8 +58,9 @@ export async function readRuleFiles(
     options: labelOptionsOfFlags(options),
     hasConfig: (options.config ?? []).length > 0,
   };
-  if (settings.labelFolder === undefined) return { ...common, folder: undefined, faults: [] };
-  const { parsed, faults, read } = await readLabelFolder(settings.labelFolder);
+  const source = settings.specOf(labelFolderKind);
+  if (source === undefined) return { ...common, folder: undefined, faults: [] };
+  const { parsed, faults, read } = await readLabelFolder(source);
   if (!read && hasErrors(faults)) {
     throw new CommandError(
       faults.map(({ file, message }) => `${file}: ${message}`).join("; "),
@@ -95,67 +68,6 @@ export async function readRuleFiles(
     );
   }
   return { ...common, folder: parsed, faults };
-}
-
-/** The capabilities with their configuration as a command reads it, once. */
-export interface ReadRules {
-  /** The derived labels. */
-  readonly capabilities: readonly [BoundCapability];
-  /** What is wrong with single rules; the others are in force. */
-  readonly faults: readonly Fault[];
-  /** There is a source of rules. */
-  readonly given: boolean;
-}
-
-/**
- * Rules of files and of the cluster together.
- *
- * @param waiting what to do with rules that ask before they act: `act` to see what they would do, `wait` to leave out
- *   those that are known to wait.
- */
-export function assembleReadRules(
-  files: RuleFiles,
-  cluster: ClusterRules | undefined,
-  waiting: "act" | "wait",
-): ReadRules {
-  const { settings, options, folder, hasConfig } = files;
-  const config = hasConfig ? settings.labelRules : undefined;
-  const sources = ruleSources({ folder, config, cluster, options });
-  if (sources === undefined)
-    return { capabilities: [bindRules(undefined)], faults: files.faults, given: false };
-  const known = new Set([...(cluster?.waiting ?? [])].map((name) => ruleName("cluster", name)));
-  const assembled = assembleRules({
-    sources,
-    nodes: [],
-    ...(waiting === "wait" && { known }),
-  });
-  const faults = [
-    ...files.faults,
-    ...configFaults(settings.labelRules, assembled),
-    ...clusterFaults(cluster, assembled),
-  ];
-  return { capabilities: [bindRules(assembled.rules)], faults, given: true };
-}
-
-/**
- * The `LabelRule` objects of the cluster; `undefined` when it does not have the CRD, or they may not be read, which the
- * session notes.
- */
-export async function fetchClusterRules(
-  session: Session,
-  surroundings: Pick<Surroundings, "stderr" | "signal">,
-): Promise<ClusterRules | undefined> {
-  const found = await fetchDocuments(labelRules, session, surroundings);
-  return found && readClusterRules(found);
-}
-
-/** All objects of a kind of ours; `undefined` as for `fetchClusterRules`. */
-export function fetchDocuments<T extends KubeObject>(
-  resource: Resource<T>,
-  session: Session,
-  surroundings: Pick<Surroundings, "stderr" | "signal">,
-): Promise<readonly T[] | undefined> {
-  return listObjects({ resource }, { session, surroundings });
 }
 
 /** `undefined` without the permission to read them, which the session notes: what depends on it is unknown. */
@@ -172,10 +84,6 @@ export async function unlessForbidden<T>(
     leftOut.note(what, error, consequence);
     return undefined;
   }
-}
-
-function bindRules(rules: LabelRules | undefined): BoundCapability {
-  return bindCapability(labels, { config: () => rules, observe: (view) => view });
 }
 
 /** Reads Nodes one page at a time, so that a large cluster is never held as a whole. */

@@ -2,10 +2,13 @@ import { formatFault } from "@berth/host";
 import { isApiError, type Node, nodes } from "@berth/kube";
 import {
   ARCHITECTURE,
+  architectureRules,
   FOOTPRINT,
   type Footprints,
+  footprintRules,
   GATES,
   type Gates,
+  gateRules,
   holdsMark,
   type MarkId,
   type NodePlan,
@@ -21,9 +24,9 @@ import {
   toPlanDiff,
   withoutSelector,
   withoutTolerations,
+  workerPoolsKind,
 } from "@berth/placement";
 import { admissionName, deleteAdmission, findAdmission } from "../admission-cleanup.ts";
-import { architectureDocuments } from "../architecture-policies.ts";
 import type { RuleOptions } from "../config/settings.ts";
 import type { ConnectionOptions } from "../connection.ts";
 import { readDocuments } from "../document-session.ts";
@@ -34,7 +37,6 @@ import {
   findFootprintWork,
   formatBereftAgents,
 } from "../footprint/cleanup.ts";
-import { footprintDocuments } from "../footprint/footprints.ts";
 import {
   describeLeftovers,
   findDeploymentWork,
@@ -59,7 +61,6 @@ import {
   type PodCleaning,
 } from "../pod-cleanup.ts";
 import { openSession, type RuleFiles, readNodes, readRuleFiles, type Session } from "../session.ts";
-import { gateDocuments } from "../startup-gates.ts";
 import { findStateNamespace } from "../state-namespace.ts";
 import type { Surroundings } from "../surroundings.ts";
 
@@ -104,9 +105,9 @@ export async function clean(options: CleanOptions, surroundings: Surroundings): 
     for (const one of admission) if (!left.has(one)) stdout.write(`${admissionName(one)}: ${said}\n`);
   }
   const at = { session, surroundings };
-  const { inForce: gates } = await readDocuments(gateDocuments, files, at);
-  const { inForce: policies } = await readDocuments(architectureDocuments, files, at);
-  const { inForce: footprints, faults } = await readDocuments(footprintDocuments, files, at);
+  const { inForce: gates } = await readDocuments(gateRules, files, at);
+  const { inForce: policies } = await readDocuments(architectureRules, files, at);
+  const { inForce: footprints, faults } = await readDocuments(footprintRules, files, at);
   const declared = await readDeclaredPlaces(options, at);
   const work: Work = {
     options,
@@ -229,7 +230,7 @@ async function findLeftovers(
       remove: (daemonSet) => withoutTolerations(daemonSet, name),
     }),
   );
-  const pools = settings.workerPools === undefined ? "tell" : "delete";
+  const pools = settings.specOf(workerPoolsKind) === undefined ? "tell" : "delete";
   const state = capability === undefined ? await stateNamespace(options, at) : undefined;
   return {
     first: isOf(FOOTPRINT) ? await findTemplateWork([selector], at) : [],

@@ -1,7 +1,13 @@
 import { formatFault } from "@berth/host";
 import { isApiError, type Node, type Pod, pods } from "@berth/kube";
-import { explainPod, type Footprints, ownedMarks, recordOf } from "@berth/placement";
-import { architectureDocuments } from "../architecture-policies.ts";
+import {
+  architectureRules,
+  explainPod,
+  type Footprints,
+  footprintRules,
+  ownedMarks,
+  recordOf,
+} from "@berth/placement";
 import {
   type ArchitectureViewOptions,
   ownNamespaceOf,
@@ -12,7 +18,6 @@ import {
 import { readDocuments } from "../document-session.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
 import { explainPodFootprints, type FootprintOfPod } from "../footprint/explanation.ts";
-import { footprintDocuments } from "../footprint/footprints.ts";
 import { viewFootprints } from "../footprint/session.ts";
 import { formatPod } from "../output/architecture.ts";
 import { printData } from "../output/data.ts";
@@ -32,7 +37,7 @@ export async function explainOnePod(options: ExplainOptions, surroundings: Surro
   const [namespace, name] = parseName(options.name);
   const files = await readRuleFiles(options, surroundings);
   await using session = await openSession(options, surroundings);
-  const { inForce: policies, faults } = await readDocuments(architectureDocuments, files, {
+  const { inForce: policies, faults } = await readDocuments(architectureRules, files, {
     session,
     surroundings,
   });
@@ -51,7 +56,7 @@ export async function explainOnePod(options: ExplainOptions, surroundings: Surro
     now: clock.now(),
     ownNamespace: await ownNamespaceOf(view),
   });
-  const ofFootprints = await readDocuments(footprintDocuments, files, { session, surroundings });
+  const ofFootprints = await readDocuments(footprintRules, files, { session, surroundings });
   const { inForce: footprints } = ofFootprints;
   const its = nodes.find(({ metadata }) => metadata?.name === pod.spec?.nodeName);
   const said =

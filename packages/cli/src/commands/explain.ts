@@ -3,7 +3,9 @@ import {
   baseName,
   explainGates,
   explainNode,
+  footprintRules,
   type GateExplanation,
+  gateRules,
   type MarkExplanation,
   type NodeExplanation,
   ownedMarks,
@@ -13,10 +15,9 @@ import {
 import { type NodeArchitecture, viewNodeArchitecture } from "../architecture-session.ts";
 import type { RuleOptions } from "../config/settings.ts";
 import type { ConnectionOptions } from "../connection.ts";
-import { readDocuments } from "../document-session.ts";
+import { assembleReadRules, fetchClusterRules, readDocuments } from "../document-session.ts";
 import { type ExitCode, exitCodes } from "../exit-codes.ts";
 import { explainFootprints, type FootprintExplanation } from "../footprint/explanation.ts";
-import { footprintDocuments } from "../footprint/footprints.ts";
 import { viewFootprints } from "../footprint/session.ts";
 import { viewGates } from "../gate-session.ts";
 import { DOCUMENTS_PATH, LABELS_PATH } from "../manifests.ts";
@@ -27,8 +28,7 @@ import { formatFootprint } from "../output/footprints.ts";
 import { formatGate, withWaits } from "../output/gates.ts";
 import { type Style, styleFor } from "../output/style.ts";
 import { readDeclaredPlaces } from "../place-config-map.ts";
-import { assembleReadRules, fetchClusterRules, openSession, readNode, readRuleFiles } from "../session.ts";
-import { gateDocuments } from "../startup-gates.ts";
+import { openSession, readNode, readRuleFiles } from "../session.ts";
 import type { Surroundings } from "../surroundings.ts";
 
 export interface ExplainOptions extends ConnectionOptions, RuleOptions {
@@ -53,7 +53,7 @@ export async function explain(options: ExplainOptions, surroundings: Surrounding
     await fetchClusterRules(session, surroundings),
     "wait",
   );
-  const ofGates = await readDocuments(gateDocuments, files, { session, surroundings });
+  const ofGates = await readDocuments(gateRules, files, { session, surroundings });
   const node = await readNode(session, name, surroundings.signal);
   const gates = await viewGates(ofGates.inForce, {
     session,
@@ -64,7 +64,7 @@ export async function explain(options: ExplainOptions, surroundings: Surrounding
   });
   await gates.askIdle(node);
   const architecture = await viewNodeArchitecture(node, files, { session, surroundings, installation });
-  const ofFootprints = await readDocuments(footprintDocuments, files, { session, surroundings });
+  const ofFootprints = await readDocuments(footprintRules, files, { session, surroundings });
   const { inForce: footprints } = ofFootprints;
   await using needs = await viewFootprints(footprints, { session, surroundings, node: name });
   const now = clock.now();

@@ -1,4 +1,5 @@
 /** Startup gates in the commands that look at a cluster once, on a real API server. */
+
 import {
   clusterRoleBindings,
   clusterRoles,
@@ -18,7 +19,7 @@ import {
 import {
   admissionLabels,
   admissionPolicies,
-  crds,
+  gateRules,
   startupGateSpec,
   startupGates,
   webhookConfiguration,
@@ -27,9 +28,9 @@ import { aNode, aPod, eventually, sharedTestCluster, type TestCluster } from "@b
 import { beforeAll, describe, expect, it } from "vitest";
 import { startBerth } from "../composition.ts";
 import { loadSettings } from "../config/settings.ts";
-import { assembleDocuments } from "../document-kind.ts";
+import { assembleReadDocuments } from "../document-session.ts";
 import { exitCodes } from "../exit-codes.ts";
-import { gateDocuments } from "../startup-gates.ts";
+import { crds } from "../kinds.ts";
 import { type CliResult, cli, testFolder } from "../testing/harness.ts";
 
 const TAINT = "startup.k8s.io/initializing=wait:NoSchedule";
@@ -386,8 +387,10 @@ describe("berth clean", () => {
   it("takes away what holds new nodes before it lets all go, of its own installation", async () => {
     await using on = await stage();
     const { client } = cluster;
-    const { startupGates: config } = await loadSettings({ config: [on.config.path] }, "/");
-    const list = assembleDocuments(gateDocuments, { config, cluster: undefined }, {}) ?? { gates: [] };
+    const settings = await loadSettings({ config: [on.config.path] }, "/");
+    const list = assembleReadDocuments(gateRules, { settings, hasConfig: true }, undefined).inForce ?? {
+      gates: [],
+    };
     for (const installation of ["berth", "other"]) {
       // Earlier versions left this.
       const labels = admissionLabels({ installation });

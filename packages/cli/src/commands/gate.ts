@@ -6,6 +6,7 @@ import {
   explainGates,
   GATES,
   type Gates,
+  gateRules,
   MAX_NOTE,
   missingTolerations,
   ownedMarks,
@@ -19,23 +20,13 @@ import { createSilentLogger, EventRecorder, referenceTo } from "@berth/runtime";
 import type { RuleOptions } from "../config/settings.ts";
 import type { ConnectionOptions } from "../connection.ts";
 import { addTolerations, daemonSetName, findLacking } from "../daemonset-tolerations.ts";
-import { readDocuments } from "../document-session.ts";
+import { assembleReadRules, fetchClusterRules, readDocuments } from "../document-session.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
 import { bindUnseeing, viewGates } from "../gate-session.ts";
 import { formatColumns } from "../output/columns.ts";
 import { type DataFormat, printData } from "../output/data.ts";
 import { formatAge, type GateWaits, tolerationText, withWaits } from "../output/gates.ts";
-import {
-  assembleReadRules,
-  fetchClusterRules,
-  openSession,
-  type RuleFiles,
-  readNode,
-  readNodes,
-  readRuleFiles,
-  type Session,
-} from "../session.ts";
-import { gateDocuments } from "../startup-gates.ts";
+import { openSession, type RuleFiles, readNode, readNodes, readRuleFiles, type Session } from "../session.ts";
 import type { Surroundings } from "../surroundings.ts";
 
 export interface GateListOptions extends ConnectionOptions, RuleOptions {
@@ -267,7 +258,7 @@ export async function tolerate(options: GateTolerateOptions, surroundings: Surro
 
 /** @throws CommandError without any source of gates. */
 async function readGates(files: RuleFiles, session: Session, surroundings: Surroundings): Promise<Gates> {
-  const { inForce: gates, faults } = await readDocuments(gateDocuments, files, { session, surroundings });
+  const { inForce: gates, faults } = await readDocuments(gateRules, files, { session, surroundings });
   if (gates === undefined) {
     if (!session.leftOut.isEmpty) throw session.leftOut.refuse("startup gates cannot be read");
     throw new CommandError(

@@ -1,31 +1,27 @@
 /** `berth plan --try`: documents of files stand in for those of the cluster, as if they were applied. */
-import type { Fault } from "@berth/host";
-import type { Settings } from "../config/settings.ts";
-import type { DocumentKind } from "../document-kind.ts";
+import {
+  type ClusterDocuments,
+  type DocumentKind,
+  type DocumentRules,
+  type Documents,
+  type Fault,
+} from "@berth/host";
+import { type LabelRuleSpec, labelRuleKind } from "@berth/placement";
 import { assembleReadDocuments, type ReadDocuments } from "../document-session.ts";
-import type { ClusterRules } from "../label-rules.ts";
+import { servedKinds } from "../kinds.ts";
 import type { RuleFiles } from "../session.ts";
-import type { ClusterDocument, ClusterDocuments } from "../source-documents.ts";
 
 /** The rules of the cluster as they would be once these files were applied. */
 export function tryRules(
-  tried: Settings | undefined,
-  cluster: ClusterRules | undefined,
-): ClusterRules | undefined {
-  if (tried === undefined) return cluster;
-  const base = cluster ?? {
-    documents: [],
-    unreadable: [],
-    waiting: new Set(),
-    inForce: new Set(),
-    versions: new Map(),
-  };
-  return { ...base, ...replaced(tried.labelRules, base) };
+  tried: Documents | undefined,
+  cluster: ClusterDocuments<LabelRuleSpec> | undefined,
+): ClusterDocuments<LabelRuleSpec> | undefined {
+  return tried === undefined ? cluster : replaced(labelRuleKind, tried, cluster);
 }
 
 export interface Trial<S> {
   readonly files: RuleFiles;
-  readonly tried: Settings | undefined;
+  readonly tried: Documents | undefined;
   readonly cluster: ClusterDocuments<S> | undefined;
 }
 
@@ -34,49 +30,34 @@ export interface Trial<S> {
  * by it as it is, and so does this.
  */
 export function readTried<S, T>(
-  kind: DocumentKind<S, T, object>,
+  rules: DocumentRules<S, T>,
   { files, tried, cluster }: Trial<S>,
 ): ReadDocuments<T> {
-  const running = assembleReadDocuments(kind, files, cluster);
-  const located = tried === undefined ? [] : kind.located(tried);
-  if (located.length === 0) return running;
-  const base: ClusterDocuments<S> = cluster ?? {
+  const running = assembleReadDocuments(rules, files, cluster);
+  if (tried === undefined || tried.documentsOf(rules.kind).length === 0) return running;
+  return assembleReadDocuments(rules, files, replaced(rules.kind, tried, cluster), running.inForce);
+}
+
+/** Is it a fault of a document that is tried? Faults of the cluster are about `nodefootprint/agent`. */
+export function isTried({ severity, file }: Fault, tried: Documents | undefined): boolean {
+  const isOf = (kind: DocumentKind): boolean =>
+    tried?.documentsOf(kind).some(({ name }) => `${kind.kind.toLowerCase()}/${name}` === file) ?? false;
+  return severity === "error" && servedKinds.some(isOf);
+}
+
+function replaced<S>(
+  kind: DocumentKind<S>,
+  tried: Documents,
+  cluster: ClusterDocuments<S> | undefined,
+): ClusterDocuments<S> {
+  const { documents = [], unreadable = [], objects = new Map() } = cluster ?? {};
+  const given = tried.documentsOf(kind);
+  const names = new Set(given.map(({ name }) => name));
+  const isLeft = ({ name }: { readonly name: string }): boolean => !names.has(name);
+  return {
     source: "cluster",
-    documents: [],
-    unreadable: [],
-    versions: new Map(),
+    documents: [...documents.filter(isLeft), ...given],
+    unreadable: unreadable.filter(isLeft),
+    objects,
   };
-  const as = replaced<ClusterDocument<S>, Unreadable>(located, base);
-  return assembleReadDocuments(kind, files, { ...base, ...as }, running.inForce);
-}
-
-/** Is it a fault of a document that is tried? */
-export function isTried({ severity, file }: Fault, tried: Settings | undefined): boolean {
-  return severity === "error" && tried !== undefined && namesOf(tried).has(file);
-}
-
-/** As faults of the cluster are called: `nodefootprint/agent`. */
-function namesOf(tried: Settings): ReadonlySet<string> {
-  const { labelRules, startupGates, architecturePolicies, nodeFootprints } = tried;
-  const kinds = {
-    labelrule: labelRules,
-    startupgate: startupGates,
-    architecturepolicy: architecturePolicies,
-    nodefootprint: nodeFootprints,
-  };
-  return new Set(
-    Object.entries(kinds).flatMap(([kind, documents]) => documents.map(({ name }) => `${kind}/${name}`)),
-  );
-}
-
-type Named = { readonly name: string };
-type Unreadable = Named & { readonly message: string };
-
-function replaced<D extends Named, U extends Named>(
-  tried: readonly D[],
-  { documents, unreadable }: { readonly documents: readonly D[]; readonly unreadable: readonly U[] },
-): { readonly documents: readonly D[]; readonly unreadable: readonly U[] } {
-  const names = new Set(tried.map(({ name }) => name));
-  const isLeft = ({ name }: Named): boolean => !names.has(name);
-  return { documents: [...documents.filter(isLeft), ...tried], unreadable: unreadable.filter(isLeft) };
 }

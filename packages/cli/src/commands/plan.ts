@@ -1,12 +1,15 @@
-import { formatFault } from "@berth/host";
+import { type DocumentRules, formatFault } from "@berth/host";
 import type { Node } from "@berth/kube";
 import {
+  architectureRules,
   autoscalerHints,
   type BoundCapability,
   FOOTPRINT,
   type FootprintChanges,
   FootprintForecast,
+  footprintRules,
   GateForecast,
+  gateRules,
   type MarkId,
   mergeContributions,
   type NodePlan,
@@ -22,15 +25,17 @@ import {
   recordOf,
   toPlanDiff,
 } from "@berth/placement";
-import { architectureDocuments } from "../architecture-policies.ts";
 import { type ArchitectureView, viewArchitecture } from "../architecture-session.ts";
 import { loadSettings, type RuleOptions } from "../config/settings.ts";
 import type { ConnectionOptions } from "../connection.ts";
-import type { DocumentKind } from "../document-kind.ts";
-import { fetchClusterDocuments, type ReadDocuments } from "../document-session.ts";
+import {
+  assembleReadRules,
+  fetchClusterDocuments,
+  fetchClusterRules,
+  type ReadDocuments,
+  type ReadRules,
+} from "../document-session.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
-
-import { footprintDocuments } from "../footprint/footprints.ts";
 import { findFootprintEffects } from "../footprint/owners.ts";
 import { type FootprintView, viewFootprints } from "../footprint/session.ts";
 import { type GateView, viewGates } from "../gate-session.ts";
@@ -42,16 +47,7 @@ import { formatPlan } from "../output/plan.ts";
 import { styleFor } from "../output/style.ts";
 import { readDeclaredPlaces } from "../place-config-map.ts";
 import { ruleNotes, rulesByName } from "../rule-confirmation.ts";
-import {
-  assembleReadRules,
-  fetchClusterRules,
-  openSession,
-  type ReadRules,
-  readNodes,
-  readRuleFiles,
-  type Session,
-} from "../session.ts";
-import { gateDocuments } from "../startup-gates.ts";
+import { openSession, readNodes, readRuleFiles, type Session } from "../session.ts";
 import type { Surroundings } from "../surroundings.ts";
 import { isTried, readTried, tryRules } from "./plan-trial.ts";
 
@@ -73,12 +69,12 @@ export async function plan(options: PlanOptions, surroundings: Surroundings): Pr
   const tried = options.try && (await loadSettings({ config: options.try }, surroundings.folder));
   const cluster = tryRules(tried, await fetchClusterRules(session, surroundings));
   const rules = assembleReadRules(files, cluster, "act");
-  const readAll = async <S, T>(kind: DocumentKind<S, T, object>): Promise<ReadDocuments<T>> =>
+  const readAll = async <S, T>(kind: DocumentRules<S, T>): Promise<ReadDocuments<T>> =>
     readTried(kind, { files, tried, cluster: await fetchClusterDocuments(kind, session, surroundings) });
   const read = {
-    gates: await readAll(gateDocuments),
-    architecture: await readAll(architectureDocuments),
-    footprints: await readAll(footprintDocuments),
+    gates: await readAll(gateRules),
+    architecture: await readAll(architectureRules),
+    footprints: await readAll(footprintRules),
   };
   const isGiven = Object.values(read).some(({ inForce }) => inForce !== undefined);
   if (!rules.given && !isGiven) {

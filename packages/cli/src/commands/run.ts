@@ -4,6 +4,7 @@ import { hostname } from "node:os";
 import path from "node:path";
 import { duration, durationMs } from "@berth/host";
 import { connect, isApiError, type KubeClient, type ObjectReference } from "@berth/kube";
+import { imageRegistriesKind } from "@berth/placement";
 import {
   createJsonLogger,
   createMetricsRegistry,
@@ -13,14 +14,12 @@ import {
   type LogLevel,
 } from "@berth/runtime";
 import { startBerth } from "../composition.ts";
-import { defaultAdmissionServer } from "../config/admission-server.ts";
+import { admissionServerKind, defaultAdmissionServer } from "../config/admission-server.ts";
 import {
   labelFolderOfFlags,
   labelOptionsOfFlags,
+  loadSettings,
   type RuleOptions,
-  readConfigFiles,
-  refuseFaults,
-  toSettings,
 } from "../config/settings.ts";
 import { type ClusterChoice, type ConnectionOptions, chooseCluster } from "../connection.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
@@ -49,9 +48,7 @@ export async function run(given: RunOptions, surroundings: Surroundings): Promis
   const options = await withDefaultFolder(given, folder);
   const labelFolder = labelFolderOfFlags(options, folder);
   const ruleOptions = labelOptionsOfFlags(options);
-  const files = await readConfigFiles(options.config ?? [], folder);
-  const { settings, faults } = toSettings(files, labelFolder);
-  refuseFaults(faults);
+  const settings = await loadSettings(options, folder);
   const { POD_NAME: podName } = surroundings.environment;
   const cluster = await chooseCluster(options, surroundings);
   const log = createJsonLogger({
@@ -72,7 +69,7 @@ export async function run(given: RunOptions, surroundings: Surroundings): Promis
     namespace: namespace.name,
   });
   sayWhatIsMissing({ options, namespace, log });
-  const { admissionServer: admission = defaultAdmissionServer } = settings;
+  const admission = settings.specOf(admissionServerKind) ?? defaultAdmissionServer;
   const { clientCertificateAuthority: authority } = admission;
   const clientAuthority = authority && (await readAuthorities("API servers", authority));
   const berth = await startBerth({
@@ -82,7 +79,7 @@ export async function run(given: RunOptions, surroundings: Surroundings): Promis
     ...(labelFolder && { labelFolder }),
     ruleOptions,
     crdGraceMs: graceMsOf(options),
-    config: files.map(({ path, shown }) => ({ path, shown })),
+    config: (options.config ?? []).map((shown) => ({ path: path.resolve(folder, shown), shown })),
     backfillAtStart: surroundings.environment["STARTUP_BACKFILL"] === "1",
     admission: {
       spec: admission,
@@ -90,7 +87,7 @@ export async function run(given: RunOptions, surroundings: Surroundings): Promis
       ...(namespace.exists && { namespace: namespace.name }),
       ...(podName && { podName }),
     },
-    registries: await readRegistrySettings(settings.imageRegistries),
+    registries: await readRegistrySettings(settings.specOf(imageRegistriesKind)),
     ...(namespace.exists && { namespace: namespace.name }),
     identity: identityOf(surroundings),
     ...(namespace.exists && { self: selfOf(surroundings, namespace) }),

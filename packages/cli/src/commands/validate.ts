@@ -1,24 +1,32 @@
 import { stat } from "node:fs/promises";
 import path from "node:path";
-import { type Fault, formatFault, hasErrors, inOrder } from "@berth/host";
-import { parseLabelFolder } from "@berth/placement";
-import { readFolder } from "@berth/runtime";
-import { architectureDocuments } from "../architecture-policies.ts";
-import { configReasons } from "../config/documents.ts";
-import { readLabelFolder, toFault } from "../config/label-folder.ts";
 import {
+  configReasons,
+  type Fault,
+  formatFault,
+  hasErrors,
+  inOrder,
   isConfigFile,
-  type LabelFolderSource,
-  labelFolderOfFlags,
   readConfigFiles,
-  toSettings,
-} from "../config/settings.ts";
-import { assembleReadDocuments } from "../document-session.ts";
+  toDocuments,
+} from "@berth/host";
+import {
+  architectureRules,
+  footprintRules,
+  gateRules,
+  type LabelFolderSource,
+  labelFolderKind,
+  parseLabelFolder,
+  readLabelFolder,
+  toFolderFault,
+} from "@berth/placement";
+import { readFolder } from "@berth/runtime";
+import { labelFolderOfFlags } from "../config/settings.ts";
+import { assembleReadDocuments, assembleReadRules } from "../document-session.ts";
 import { type ExitCode, exitCodes } from "../exit-codes.ts";
-import { footprintDocuments } from "../footprint/footprints.ts";
+import { documentKinds } from "../kinds.ts";
 import { type DataFormat, printData } from "../output/data.ts";
-import { assembleReadRules } from "../session.ts";
-import { gateDocuments } from "../startup-gates.ts";
+
 import type { Surroundings } from "../surroundings.ts";
 
 export interface ValidateOptions {
@@ -71,15 +79,16 @@ async function checkConfig(
   { options }: LabelFolderSource,
   folder: string,
 ): Promise<readonly Fault[]> {
-  const { settings, faults } = toSettings(await readConfigFiles([given], folder), undefined);
-  const read = settings.labelFolder && (await readLabelFolder(settings.labelFolder));
+  const { documents: settings, faults } = toDocuments(await readConfigFiles([given], folder), documentKinds);
+  const source = settings.specOf(labelFolderKind);
+  const read = source && (await readLabelFolder(source));
   const all = [...faults, ...(read?.faults ?? [])];
   const files = { settings, options, folder: read?.parsed, faults: all, hasConfig: true };
   return [
     ...assembleReadRules(files, undefined, "act").faults,
-    ...assembleReadDocuments(gateDocuments, files, undefined).faults,
-    ...assembleReadDocuments(architectureDocuments, files, undefined).faults,
-    ...assembleReadDocuments(footprintDocuments, files, undefined).faults,
+    ...assembleReadDocuments(gateRules, files, undefined).faults,
+    ...assembleReadDocuments(architectureRules, files, undefined).faults,
+    ...assembleReadDocuments(footprintRules, files, undefined).faults,
   ];
 }
 
@@ -90,7 +99,7 @@ async function checkRule({ path: file, options, shown }: LabelFolderSource): Pro
   if (content === undefined) return [];
   const key = path.join(path.basename(path.dirname(file)), path.basename(file));
   const { problems } = parseLabelFolder({ complete: true, files: new Map([[key, content]]) }, options);
-  return problems.map((problem) => toFault(shown, { ...problem, file: "" }));
+  return problems.map((problem) => toFolderFault(shown, { ...problem, file: "" }));
 }
 
 function summary(faults: readonly Fault[], files: number): string {

@@ -1,4 +1,5 @@
 /** The life of the configuration by which the API server asks about pods that wait for an agent. */
+
 import {
   customResourceDefinitions,
   isApiError,
@@ -6,11 +7,12 @@ import {
   namespaces,
   pods,
 } from "@berth/kube";
-import { crds, nodeFootprints } from "@berth/placement";
+import { nodeFootprints } from "@berth/placement";
 import { aPod, eventually, findFreePort, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { afterEach, beforeAll, describe, expect, it } from "vitest";
 import { type RunningBerth, startBerth } from "../composition.ts";
 import { type AdmissionServerSpec, admissionServerSpec } from "../config/admission-server.ts";
+import { crds } from "../kinds.ts";
 
 const NAMESPACE = "berth-system";
 let cluster: TestCluster;

@@ -1,4 +1,5 @@
 /** What `berth clean` undoes of footprints beside the nodes, on a real API server. */
+
 import {
   clusterRoleBindings,
   clusterRoles,
@@ -14,11 +15,12 @@ import {
   pods,
   type Resource,
 } from "@berth/kube";
-import { crds, nodeFootprints, waitLabels } from "@berth/placement";
+import { nodeFootprints, waitLabels } from "@berth/placement";
 import { aNode, aPod, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { afterEach, beforeAll, describe, expect, it } from "vitest";
 import { startBerth } from "../composition.ts";
 import { exitCodes } from "../exit-codes.ts";
+import { crds } from "../kinds.ts";
 import { type CliResult, cli, type TestFolder, testFolder } from "../testing/harness.ts";
 
 const FINALIZER = "example.com/hold";

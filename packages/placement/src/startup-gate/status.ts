@@ -1,4 +1,5 @@
 /** What a `StartupGate` says about itself: decided as plain data. */
+import type { DocumentResult } from "@berth/host";
 import type { Condition } from "@berth/kube";
 import { type DesiredCondition, isSameData, mergeConditions, withoutConditions } from "@berth/runtime";
 import { type Reason, reasons } from "../api/reasons.ts";
@@ -28,11 +29,7 @@ export interface AdmissionState {
 }
 
 /** What became of one version of a document. */
-export interface GateJudgement {
-  readonly ready: boolean;
-  readonly reason: Reason;
-  readonly message: string;
-}
+export type GateJudgement = DocumentResult;
 
 export interface GateStatusInput {
   readonly gate: StartupGate;
