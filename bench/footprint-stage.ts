@@ -1,7 +1,9 @@
 /** What the measurements of node footprints share: a cluster, pools with owners as agent-substrate makes them, pods, Berth. */
+
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { crds, foreignKinds } from "@berth/cli";
 import {
   customResourceDefinitions,
   type Deployment,
@@ -12,7 +14,7 @@ import {
   type ReplicaSet,
   replicaSets,
 } from "@berth/kube";
-import { crds, originalFootprint, type WorkerPool, workerPools } from "@berth/placement";
+import { originalFootprint, type WorkerPool, workerPools } from "@berth/placement";
 import { aNode, aPod, eventually, startTestCluster, type TestCluster } from "@berth/testcluster";
 import { post, startReady, WITHOUT_ADMISSION } from "./gate-stage.ts";
 import { berthProgram, type MeasuredProcess } from "./process.ts";
@@ -69,7 +71,7 @@ export async function startFootprintStage(
   const target = { url: cluster.url, ca: cluster.ca, token: cluster.adminToken };
   const raw = owned.use(openRawSender(target, { connections: IN_FLIGHT, userAgent: "bench-footprint" }));
   await client.create(namespaces, { apiVersion: "v1", kind: "Namespace", metadata: { name: NAMESPACE } });
-  for (const crd of crds()) await client.create(customResourceDefinitions, crd);
+  for (const crd of crds(foreignKinds)) await client.create(customResourceDefinitions, crd);
   await eventually(() => client.list(workerPools));
   const names = Array.from({ length: count }, (_, index) => `node-${String(index).padStart(5, "0")}`);
   await raw.sendAll(names.map((name) => post("/api/v1/nodes", aNode(name).realistic().build())));

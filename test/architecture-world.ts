@@ -9,7 +9,7 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { type BerthOptions, type RunningBerth, startBerth } from "@berth/cli";
+import { type BerthOptions, crds, type RunningBerth, startBerth } from "@berth/cli";
 import {
   customResourceDefinitions,
   daemonSets,
@@ -35,7 +35,6 @@ import {
   type ArchitecturePolicy,
   type ArchitecturePolicyStatus,
   architecturePolicies,
-  crds,
   ORIGINAL_ARCHITECTURE_KEY,
 } from "@berth/placement";
 import { createJsonLogger } from "@berth/runtime";

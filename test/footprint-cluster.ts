@@ -1,5 +1,7 @@
 /** A cluster for tests of node footprints, and what agent-substrate's pull request 134 leaves on its nodes. */
+
 import path from "node:path";
+import { crds, foreignKinds } from "@berth/cli";
 import {
   customResourceDefinitions,
   type Node,
@@ -7,7 +9,7 @@ import {
   type ObjectName,
   type Resource,
 } from "@berth/kube";
-import { crds, type FootprintHold, nodeFootprints, originalFootprint, workerPools } from "@berth/placement";
+import { type FootprintHold, nodeFootprints, originalFootprint, workerPools } from "@berth/placement";
 import { eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 
 /** No other user agent on these clusters begins so. */
@@ -40,7 +42,7 @@ export const sharedFullCluster = (): Promise<TestCluster> =>
 
 async function prepareFull(cluster: TestCluster): Promise<void> {
   const { client } = cluster;
-  for (const crd of crds()) await eventually(() => client.apply(customResourceDefinitions, crd));
+  for (const crd of crds(foreignKinds)) await eventually(() => client.apply(customResourceDefinitions, crd));
   const kinds: readonly Resource[] = [nodeFootprints, workerPools];
   for (const kind of kinds) await eventually(() => client.list(kind));
   for (const name of [NAMESPACE, AGENT.namespace]) await client.create(namespaces, { metadata: { name } });

@@ -7,7 +7,7 @@
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { type BerthOptions, type RunningBerth, startBerth } from "@berth/cli";
+import { type BerthOptions, crds, type RunningBerth, startBerth } from "@berth/cli";
 import {
   customResourceDefinitions,
   type DaemonSet,
@@ -21,7 +21,7 @@ import {
   type Pod,
   pods,
 } from "@berth/kube";
-import { crds, originalGate, type StartupGate, startupGates } from "@berth/placement";
+import { originalGate, type StartupGate, startupGates } from "@berth/placement";
 import {
   type AuditEntry,
   type AuditMark,

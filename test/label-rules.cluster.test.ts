@@ -2,9 +2,9 @@
  * `LabelRule` on the whole product: objects of a real API server, a Berth in this process, and what users see of it.
  * What needs no API server is tested beside the rules in packages/placement.
  */
-import { type BerthOptions, type RunningBerth, startBerth } from "@berth/cli";
+import { type BerthOptions, crds, type RunningBerth, startBerth } from "@berth/cli";
 import { type Condition, customResourceDefinitions, events, nodes } from "@berth/kube";
-import { CONFIRMED_ANNOTATION, confirmation, crds, labelRuleSpec, labelRules } from "@berth/placement";
+import { CONFIRMED_ANNOTATION, confirmation, labelRuleSpec, labelRules } from "@berth/placement";
 import { aNode, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { afterEach, beforeAll, describe, expect, it } from "vitest";
 

@@ -3,10 +3,10 @@
  * are taken away. No node is let go early, none is held for good, and nobody fights.
  */
 import type { RunningBerth } from "@berth/cli";
+import { crds } from "@berth/cli";
 import { apiVersionOf, customResourceDefinitions, events, type KubeObject, type Resource } from "@berth/kube";
 import {
   architecturePolicies,
-  crds,
   labelRules,
   nodeFootprints,
   ORIGINAL_ARCHITECTURE_KEY,

@@ -2,10 +2,11 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import { readDocuments } from "@berth/host";
 import { ApiError, KubeconfigError, loadKubeconfig } from "@berth/kube";
 import * as fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { readDocuments } from "../../packages/cli/src/config/documents.ts";
+import { documentKinds } from "../../packages/cli/src/kinds.ts";
 import { parseChallenges } from "../../packages/registry/src/challenge.ts";
 import { parseImageConfig, parseManifest } from "../../packages/registry/src/manifest.ts";
 import { ALLOWED, parseReview, renderReview } from "../../packages/runtime/src/admission/review.ts";
@@ -166,7 +167,7 @@ const targets: readonly (readonly [string, readonly string[], Parse])[] = [
       );
     },
   ],
-  ["rule files", rules, (text) => readDocuments("rules.yaml", text).faults],
+  ["rule files", rules, (text) => readDocuments("rules.yaml", text, documentKinds).faults],
 ];
 
 describe("what strangers send", () => {

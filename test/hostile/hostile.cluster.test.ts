@@ -2,12 +2,14 @@
  * One Berth, as it is installed, among attackers: a peer that reaches the webhook's port, the owner of a path on a shared
  * registry, a node's own user under NodeRestriction, and a tenant. docs/reference/security.md has the threats.
  */
+
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import { type AddressInfo, connect } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { connect as connectTls } from "node:tls";
+import { crds } from "@berth/cli";
 import {
   customResourceDefinitions,
   events,
@@ -17,7 +19,6 @@ import {
   pods,
   secrets,
 } from "@berth/kube";
-import { crds } from "@berth/placement";
 import { aNode, eventually, findFreePort, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import {

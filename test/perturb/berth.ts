@@ -1,7 +1,6 @@
 /** The product as stories start it: in this process, in a hurry, and ended at any moment; and the cluster it needs. */
-import { startBerth } from "@berth/cli";
+import { crds, foreignKinds, servedKinds, startBerth } from "@berth/cli";
 import { customResourceDefinitions, namespaces } from "@berth/kube";
-import { crds, customKinds } from "@berth/placement";
 import { type Clock, systemClock } from "@berth/runtime";
 import { type Connection, eventually, type Stage, type TestCluster } from "@berth/testcluster";
 
@@ -23,8 +22,8 @@ const hurriedClock: Clock = {
 
 /** Adds the CRDs of Berth; without them it would ask for them again and again. */
 export async function prepareStories(cluster: TestCluster): Promise<TestCluster> {
-  for (const crd of crds()) await cluster.client.apply(customResourceDefinitions, crd);
-  await eventually(() => Promise.all(customKinds.map(({ resource }) => cluster.client.list(resource))));
+  for (const crd of crds(foreignKinds)) await cluster.client.apply(customResourceDefinitions, crd);
+  await eventually(() => Promise.all(servedKinds.map(({ resource }) => cluster.client.list(resource))));
   return cluster;
 }
 

@@ -23,7 +23,6 @@ import {
   architecturePolicySpec,
   compileArchitecture,
   compileFootprints,
-  crds,
   nodeFootprintSpec,
   nodeFootprints,
   waitAdmission,
@@ -32,6 +31,7 @@ import { createSilentLogger, startAdmissionServer } from "@berth/runtime";
 import { aPod, eventually, findFreePort, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { beforeAll, expect, it } from "vitest";
 import { startBerth } from "./composition.ts";
+import { crds } from "./kinds.ts";
 
 const NAMESPACE = "berth-system";
 const log = createSilentLogger();

@@ -18,7 +18,6 @@ import {
   type ArchitecturePolicy,
   architecturePolicies,
   BOOTSTRAP_ANNOTATION,
-  crds,
 } from "@berth/placement";
 import {
   aNode,
@@ -34,6 +33,7 @@ import {
 } from "@berth/testcluster";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { startBerth } from "./composition.ts";
+import { crds } from "./kinds.ts";
 import { listing } from "./testing/registries.ts";
 
 const NAMESPACE = "berth-system";

@@ -1,7 +1,13 @@
 /** The parts of a running Berth that have to do with architecture policies, put together. */
 
-import type { Fault } from "@berth/host";
-import { createKeySource, FaultReport } from "@berth/host";
+import {
+  createKeySource,
+  createStatusController,
+  DocumentSource,
+  type Fault,
+  FaultReport,
+  type Follow,
+} from "@berth/host";
 import {
   daemonSets as daemonSetResource,
   type KubeClient,
@@ -21,7 +27,8 @@ import {
   ArchitectureTally,
   ArchitectureWatches,
   architecturePolicies,
-  BOOTSTRAP_ANNOTATION,
+  architecturePolicyKind,
+  architectureRules,
   bindArchitecture,
   createArchitectureMetrics,
   createArchitectureStatusReconciler,
@@ -49,10 +56,7 @@ import {
   type ObjectKey,
 } from "@berth/runtime";
 import { createLeftovers } from "./architecture-leftovers.ts";
-import { createArchitectureHub } from "./architecture-policies.ts";
 import { createArchitectureReview } from "./architecture-review.ts";
-import type { Follow } from "./document-follower.ts";
-import { createStatusController } from "./status-controller.ts";
 import type { Wired } from "./wired.ts";
 
 export interface ArchitectureSurroundings {
@@ -96,9 +100,9 @@ export function createArchitectureParts(around: ArchitectureSurroundings): Archi
   const common = { client, cluster, clock, log, metrics };
   const architectureMetrics = createArchitectureMetrics(metrics);
   const faults = new FaultReport(around.onFault);
-  const inForce = (): ArchitecturePolicies | undefined => hub.inForce;
+  const inForce = (): ArchitecturePolicies | undefined => documents.inForce;
   const isIdle = (): boolean => {
-    const policies = hub.inForce;
+    const policies = documents.inForce;
     return policies?.policies.length === 0 && policies.policy.isUndecided !== true;
   };
 
@@ -216,8 +220,8 @@ export function createArchitectureParts(around: ArchitectureSurroundings): Archi
     clock,
     log,
   });
-  const hub = createArchitectureHub((policies) => {
-    faults.report("policies", hub.configFaults());
+  const documents = new DocumentSource(architectureRules, (policies) => {
+    faults.report("policies", documents.configFaults());
     architectureMetrics.taken(policies.policies.length, policies.faults.length);
     pass.begin();
     leftovers.policiesChanged(policies.policies.length);
@@ -289,7 +293,7 @@ export function createArchitectureParts(around: ArchitectureSurroundings): Archi
     name: "architecture-policies",
     resource: architecturePolicies,
     objects,
-    judge: (name, version) => hub.judgementOf(name, version),
+    judge: (name, version) => documents.resultOf(name, version),
     reconcile: (parts) =>
       createArchitectureStatusReconciler({
         ...parts,
@@ -317,14 +321,11 @@ export function createArchitectureParts(around: ArchitectureSurroundings): Archi
     onVersion: ({ object }) => setSource.ask([keyOf(cluster, object)], "high"),
   });
   const follower = around.follow({
-    resource: architecturePolicies,
+    kind: architecturePolicyKind,
     documents: objects,
     capability: ARCHITECTURE,
-    whenAway: "release",
-    annotations: [BOOTSTRAP_ANNOTATION],
-    onDocuments: (read) => hub.setCluster(read),
-    onUnreadable: () => hub.settle(),
-    onNodes: () => firstPass.check(),
+    source: documents,
+    onKnown: () => firstPass.check(),
   });
 
   return {
@@ -347,7 +348,7 @@ export function createArchitectureParts(around: ArchitectureSurroundings): Archi
       now: () => clock.now(),
       onPod: (result) => architectureMetrics.admitted(result),
     },
-    onSettings: ({ architecturePolicies: read }) => hub.setConfig(read),
+    onSettings: (read) => documents.setConfig(read.documentsOf(architecturePolicyKind)),
     askStatuses: () => statuses.askAll(),
     components: {
       // Unscheduled pods and namespaces are read while a policy is in force.

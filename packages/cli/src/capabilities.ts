@@ -1,17 +1,20 @@
 /** What Berth can do, in the order in which commands show it. Nothing else in the commands names a capability. */
+import type { Documents } from "@berth/host";
 import {
   ARCHITECTURE,
   architectureOnce,
+  architectureRules,
   type CleanAt,
   type CleaningCapability,
   FOOTPRINT,
+  footprintRules,
   GATES,
+  gateRules,
   gatesOnce,
+  imageRegistriesKind,
   poolsClean,
+  workerPoolsKind,
 } from "@berth/placement";
-import { architectureDocuments } from "./architecture-policies.ts";
-import type { Settings } from "./config/settings.ts";
-import { footprintDocuments } from "./footprint/footprints.ts";
 import { footprintOnce } from "./footprint/once.ts";
 import { labelsOnce } from "./label-once.ts";
 import {
@@ -22,27 +25,26 @@ import {
   type ReadOptions,
 } from "./once.ts";
 import { readRegistrySettings } from "./registry-settings.ts";
-import { gateDocuments } from "./startup-gates.ts";
 import { VERSION } from "./version.ts";
 
 /** Whose pods `clean --restart-pods` has made anew. */
 export const RESTARTS_PODS: readonly string[] = [ARCHITECTURE];
 
-function onceCapabilities(settings: Settings): readonly OnceCapability[] {
+function onceCapabilities(settings: Documents): readonly OnceCapability[] {
   const images = {
-    registries: () => readRegistrySettings(settings.imageRegistries),
+    registries: () => readRegistrySettings(settings.specOf(imageRegistriesKind)),
     userAgent: `berth/${VERSION}`,
   };
   return [
     labelsOnce,
-    onceCapability(GATES, gateDocuments, gatesOnce),
-    onceCapability(ARCHITECTURE, architectureDocuments, architectureOnce(images)),
-    onceCapability(FOOTPRINT, footprintDocuments, footprintOnce),
+    onceCapability(GATES, gateRules, gatesOnce),
+    onceCapability(ARCHITECTURE, architectureRules, architectureOnce(images)),
+    onceCapability(FOOTPRINT, footprintRules, footprintOnce),
     {
       name: "worker-pools",
       does: ["clean"],
       async read({ files: { settings } }) {
-        const { workerPools } = settings;
+        const workerPools = settings.specOf(workerPoolsKind);
         const clean = (at: CleanAt): Promise<CleaningCapability> => poolsClean.clean(workerPools, at);
         return { isGiven: workerPools !== undefined, faults: [], refused: [], clean };
       },

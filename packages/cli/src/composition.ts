@@ -1,6 +1,18 @@
 /** The composition root: every part of a running Berth is made and put together here. Long because it is one list. */
 
-import { type AdmissionSettings, type Fault, faultEvent, keepFields, WEBHOOK } from "@berth/host";
+import {
+  type AdmissionSettings,
+  CRD_GRACE_MS,
+  createAwayReport,
+  createConfigFollower,
+  createDocumentFollower,
+  documentOfFlag,
+  type Fault,
+  type Follow,
+  faultEvent,
+  keepFields,
+  WEBHOOK,
+} from "@berth/host";
 import { type KubeClient, type Node, nodes, type ObjectReference } from "@berth/kube";
 import {
   architectureFields,
@@ -11,10 +23,13 @@ import {
   DeclaredPlaces,
   footprintFields,
   gateFields,
+  hasClusterMarks,
   heldAgainBy,
+  type LabelFolderSource,
   type LabelOptions,
   labelFactsChanged,
   labelFields,
+  labelFolderKind,
   labelRules,
   type NodeObserver,
   NodeWriter,
@@ -44,11 +59,9 @@ import {
 } from "@berth/runtime";
 import { createAdmissionOfAll } from "./admission.ts";
 import { createArchitectureParts } from "./architecture-parts.ts";
-import { createAwayReport } from "./away-report.ts";
-import type { LabelFolderSource } from "./config/settings.ts";
-import { CRD_GRACE_MS, createDocumentFollower, type Follow } from "./document-follower.ts";
 import { createFootprintParts } from "./footprint/parts.ts";
 import { createGateParts, HELD_AGAIN } from "./gate-parts.ts";
+import { documentKinds } from "./kinds.ts";
 import { createLabelParts } from "./label-parts.ts";
 import { grantOfNodePatch, NodeAccess } from "./node-access.ts";
 import { NodeLog } from "./node-log.ts";
@@ -195,9 +208,24 @@ function assemble(options: BerthOptions, registries: RegistrySettings): Assemble
     log[severity === "error" ? "error" : "warn"](message, { file, line, column, reason });
     if (options.self !== undefined) events.record(faultEvent(fault, options.self));
   };
-  const onAway = createAwayReport({ events, self: options.self, metrics, log });
-  const follow: Follow = (kind) =>
-    createDocumentFollower(kind, { client, nodes: informer, installation, clock, graceMs, onAway });
+  const onAway = createAwayReport({ kinds: documentKinds, events, self: options.self, metrics, log });
+  const traces = {
+    whenKnown: (signal: AbortSignal) => informer.whenSynced(signal),
+    of: (capability: string) => hasClusterMarks(informer.list(), { installation, capability }),
+  };
+  const follow: Follow = (kind) => createDocumentFollower(kind, { client, traces, clock, graceMs, onAway });
+  const { config = [], labelFolder } = options;
+  const files = createConfigFollower({
+    config,
+    kinds: documentKinds,
+    ...(labelFolder && { ofFlags: [documentOfFlag(labelFolderKind, labelFolder)] }),
+    clock,
+    log,
+    onDocuments(settings) {
+      for (const { onSettings } of wired) onSettings?.(settings);
+    },
+    onFault,
+  });
   const optional = { optional: true } as const;
   const common = { client, cluster: CLUSTER, installation, nodes: informer, follow, events, onFault };
   const machine = { clock, log, metrics };
@@ -206,10 +234,8 @@ function assemble(options: BerthOptions, registries: RegistrySettings): Assemble
     ...common,
     ...machine,
     rules: runtime.informer(labelRules, optional),
+    filesRead: files.firstReading,
     onChange: recheckAll,
-    onSettings(settings) {
-      for (const { onSettings } of wired) onSettings?.(settings);
-    },
   });
   const gates = createGateParts({
     ...common,
@@ -295,6 +321,7 @@ function assemble(options: BerthOptions, registries: RegistrySettings): Assemble
     reconcile: writer.reconcile,
     queue: { coalesceMs: COALESCE_MS, quietMs: QUIET_MS },
   });
+  runtime.add(files, "first");
   runtime.add(daemonSets, "caches");
   for (const { components } of wired)
     for (const stage of START_STAGES)

@@ -1,13 +1,27 @@
-/** Documents of one kind as a command sees them, which looks once and does not watch. */
-import { type Fault, listObjects } from "@berth/host";
-import { assembleDocuments, type DocumentKind } from "./document-kind.ts";
-import type { RuleFiles, Session } from "./session.ts";
+/** Documents of one kind as a command reads them, once. */
 import {
   type ClusterDocuments,
   clusterFaults,
+  compileDocuments,
+  type DocumentRules,
+  type Fault,
   fileFaults,
+  listObjects,
   readClusterDocuments,
-} from "./source-documents.ts";
+} from "@berth/host";
+import type { RuleFiles, Session } from "./session.ts";
+
+/**
+ * Those of the cluster; `undefined` when it does not have the CRD. Without the right to read them it goes on without, and
+ * says so.
+ */
+async function fetchClusterDocuments<S, T>(
+  { kind }: Pick<DocumentRules<S, T>, "kind">,
+  session: Session,
+): Promise<ClusterDocuments<S> | undefined> {
+  const found = await listObjects({ resource: kind.resource }, session);
+  return found && readClusterDocuments(kind, found);
+}
 
 /** What documents make, with what is wrong with single ones; the others are in force. */
 export interface ReadDocuments<T> {
@@ -18,26 +32,24 @@ export interface ReadDocuments<T> {
 
 /** Documents of files and of the cluster together. @param before what was in force: one with a fault goes on by it. */
 export function assembleReadDocuments<S, T>(
-  kind: DocumentKind<S, T, object>,
+  rules: DocumentRules<S, T>,
   { settings, hasConfig }: Pick<RuleFiles, "settings" | "hasConfig">,
   cluster: ClusterDocuments<S> | undefined,
   before?: T,
 ): ReadDocuments<T> {
-  const { resource, located, faultsOf, goOn } = kind;
-  const ofFiles = located(settings);
-  const sources = { config: hasConfig ? ofFiles : undefined, cluster };
-  const inForce = assembleDocuments(kind, sources, (before && goOn?.(before)) ?? {});
+  const { kind, faultsOf, describe } = rules;
+  const ofFiles = settings.documentsOf(kind);
+  const inForce = compileDocuments(rules, { config: hasConfig ? ofFiles : undefined, cluster }, before);
   const found = inForce === undefined ? [] : faultsOf(inForce);
-  const faults = [...fileFaults(ofFiles, found), ...clusterFaults(resource.kind.toLowerCase(), found)];
+  const faults = [...fileFaults(ofFiles, found, describe), ...clusterFaults(kind.kind.toLowerCase(), found)];
   return { inForce, faults };
 }
 
 /** Both, read now. Without the right to read those of the cluster it goes on without, and says so. */
 export async function readDocuments<S, T>(
-  kind: DocumentKind<S, T, object>,
+  rules: DocumentRules<S, T>,
   files: Pick<RuleFiles, "settings" | "hasConfig">,
   session: Session,
 ): Promise<ReadDocuments<T>> {
-  const found = await listObjects({ resource: kind.resource }, session);
-  return assembleReadDocuments(kind, files, found && readClusterDocuments(found, kind.schema));
+  return assembleReadDocuments(rules, files, await fetchClusterDocuments(rules, session));
 }

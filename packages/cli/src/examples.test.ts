@@ -1,18 +1,25 @@
 /** What stands in examples works: the rules do on a node what examples/labels.md says, and gates, policies and footprints are in force. */
 import { readdir, readFile } from "node:fs/promises";
 import path from "node:path";
-import { footprintPresets, mergeContributions, PR_134_POOLS, planNode } from "@berth/placement";
+import { compileDocuments, type DocumentRules, type Documents } from "@berth/host";
+import {
+  architecturePolicyKind,
+  architectureRules,
+  footprintPresets,
+  footprintRules,
+  gateRules,
+  imageRegistriesKind,
+  mergeContributions,
+  nodeFootprintKind,
+  PR_134_POOLS,
+  planNode,
+  workerPoolsKind,
+} from "@berth/placement";
 import { aNode } from "@berth/testcluster";
 import { describe, expect, it } from "vitest";
-import { architectureDocuments } from "./architecture-policies.ts";
-import type { LocatedSpec } from "./config/settings.ts";
 import { loadSettings } from "./config/settings.ts";
-import { workerPoolConfig } from "./config/worker-pools.ts";
-import { assembleDocuments, type DocumentKind } from "./document-kind.ts";
-import { footprintDocuments } from "./footprint/footprints.ts";
 import { labelsOnce } from "./label-once.ts";
 import { readRuleFiles } from "./session.ts";
-import { gateDocuments } from "./startup-gates.ts";
 
 const root = path.join(import.meta.dirname, "../../..");
 const documented = await readFile(path.join(root, "examples/labels.md"), "utf8");
@@ -64,8 +71,9 @@ async function listFiles(folder: string): Promise<Record<"files" | "documented",
   return { files: new Set(files), documented: new Set(documented) };
 }
 
-function inForceOf<S, T>(kind: DocumentKind<S, T, object>, config: readonly LocatedSpec<S>[]): T | undefined {
-  return assembleDocuments(kind, { config, cluster: undefined }, {});
+function inForceOf<S, T>(rules: DocumentRules<S, T>, settings: Documents): T | undefined {
+  const config = settings.documentsOf(rules.kind);
+  return compileDocuments(rules, { config, cluster: undefined }, undefined);
 }
 
 describe("examples/startup-gate", () => {
@@ -74,8 +82,8 @@ describe("examples/startup-gate", () => {
     ["network-and-gpus.yaml", ["network-and-gpus"]],
     ["two-phases.yaml", ["preinit", "warming"]],
   ])("%s is in force as it stands", async (file, names) => {
-    const { startupGates } = await loadSettings({ config: [`examples/startup-gate/${file}`] }, root);
-    const gates = inForceOf(gateDocuments, startupGates);
+    const settings = await loadSettings({ config: [`examples/startup-gate/${file}`] }, root);
+    const gates = inForceOf(gateRules, settings);
     expect(gates?.faults).toEqual([]);
     expect(gates?.gates.map(({ name }) => name)).toEqual(names);
   });
@@ -100,16 +108,18 @@ describe("examples/architecture", () => {
 
   it.each(Object.entries(modes))("%s is in force as it stands", async (file, expected) => {
     const settings = await loadSettings({ config: [`${folder}/${file}`] }, root);
-    const policies = inForceOf(architectureDocuments, settings.architecturePolicies);
+    const policies = inForceOf(architectureRules, settings);
     expect(policies?.faults).toEqual([]);
     expect(policies?.policies.map(({ spec }) => spec.mode)).toEqual(expected);
-    expect(settings.imageRegistries === undefined).toBe(expected.length > 0);
+    expect(settings.specOf(imageRegistriesKind) === undefined).toBe(expected.length > 0);
   });
 
   it("goes on from archaware-controller by the same name, key and nodes", async () => {
     const config = ["archaware-controller.yaml", "both.yaml"].map((file) => `${folder}/${file}`);
     const [original, next] = await Promise.all(
-      config.map(async (file) => (await loadSettings({ config: [file] }, root)).architecturePolicies[0]),
+      config.map(
+        async (file) => (await loadSettings({ config: [file] }, root)).documentsOf(architecturePolicyKind)[0],
+      ),
     );
     expect(next?.name).toBe(original?.name);
     expect(next?.spec.taint).toEqual(original?.spec.taint);
@@ -139,8 +149,8 @@ describe("examples/footprint", () => {
   });
 
   it.each(Object.entries(expected))("%s is in force as it stands", async (file, marks) => {
-    const { nodeFootprints } = await loadSettings({ config: [`${folder}/${file}`] }, root);
-    const inForce = inForceOf(footprintDocuments, nodeFootprints);
+    const settings = await loadSettings({ config: [`${folder}/${file}`] }, root);
+    const inForce = inForceOf(footprintRules, settings);
     expect(inForce?.faults).toEqual([]);
     expect(
       inForce?.footprints.map(({ label, grouping, claims }) => ({
@@ -154,8 +164,8 @@ describe("examples/footprint", () => {
   it("have the preset that their file is named for, and each preset has one", async () => {
     const presets = await Promise.all(
       Object.keys(expected).map(async (file) => {
-        const { nodeFootprints } = await loadSettings({ config: [`${folder}/${file}`] }, root);
-        const preset = nodeFootprints[0]?.spec.preset;
+        const settings = await loadSettings({ config: [`${folder}/${file}`] }, root);
+        const preset = settings.specOf(nodeFootprintKind)?.preset;
         expect(`${preset?.replace("/", "-")}.yaml`).toBe(file);
         return preset;
       }),
@@ -166,8 +176,8 @@ describe("examples/footprint", () => {
   it("makes the Deployments of WorkerPools as pull request 134 does, and otherwise leaves them alone", async () => {
     const configs = await Promise.all(
       Object.keys(expected).map(async (file) => {
-        const { workerPools } = await loadSettings({ config: [`${folder}/${file}`] }, root);
-        return [file, workerPoolConfig(workerPools)] as const;
+        const settings = await loadSettings({ config: [`${folder}/${file}`] }, root);
+        return [file, settings.specOf(workerPoolsKind)] as const;
       }),
     );
     expect(configs.filter(([, config]) => config !== undefined)).toEqual([

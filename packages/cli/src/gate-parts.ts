@@ -1,12 +1,12 @@
 /** The parts of a running Berth that have to do with startup gates, put together. */
 
-import type { Fault } from "@berth/host";
-import { FaultReport } from "@berth/host";
+import { createStatusController, DocumentSource, type Fault, FaultReport, type Follow } from "@berth/host";
 import type { KubeClient, Node } from "@berth/kube";
 import {
   type BoundCapability,
   bindGates,
   createGateMetrics,
+  createGateRules,
   createGateStatusReconciler,
   type DaemonSetWatch,
   FirstPass,
@@ -23,6 +23,7 @@ import {
   podQueries,
   type StartupGate,
   signalGroups,
+  startupGateKind,
   startupGates,
 } from "@berth/placement";
 import {
@@ -34,9 +35,6 @@ import {
   type MetricsRegistry,
 } from "@berth/runtime";
 import { createDirectBindings, type DirectBindings } from "./direct-bindings.ts";
-import type { Follow } from "./document-follower.ts";
-import { createGateHub } from "./startup-gates.ts";
-import { createStatusController } from "./status-controller.ts";
 import type { Wired } from "./wired.ts";
 
 export interface GateSurroundings {
@@ -89,28 +87,26 @@ export function createGateParts(around: GateSurroundings): GateParts {
   const pods = new PodWatches({
     ...common,
     annotationKeys: () =>
-      (hub.inForce?.gates ?? []).flatMap(({ spec }) =>
+      (documents.inForce?.gates ?? []).flatMap(({ spec }) =>
         signalGroups(spec).flatMap((group) => group.pods.map((it) => it.readyAnnotation)),
       ),
     onChange: recheck,
     onSynced: recheckAll,
   });
   const wantPods = (): void =>
-    pods.want((hub.inForce?.gates ?? []).flatMap((gate) => podQueries(gate, sets)));
-  const directBindings = createDirectBindings({ ...common, nodes, gates: () => hub.inForce });
+    pods.want((documents.inForce?.gates ?? []).flatMap((gate) => podQueries(gate, sets)));
+  const directBindings = createDirectBindings({ ...common, nodes, gates: () => documents.inForce });
   const idle = new IdleProbe({ ...common, onKnown: recheck });
-  const { hub, forgetGone } = createGateHub({
-    clock,
-    onChange(inForce) {
-      faults.report("gates", hub.configFaults());
-      gateMetrics.taken(inForce.gates.length, inForce.faults);
-      sets.want(GATES, inForce.gates.some(needsDaemonSets));
-      wantPods();
-      directBindings.gatesChanged();
-      statuses.askAll();
-      around.onChange(inForce);
-      recheckAll();
-    },
+  const { rules, forget } = createGateRules(clock);
+  const documents = new DocumentSource(rules, (inForce) => {
+    faults.report("gates", documents.configFaults());
+    gateMetrics.taken(inForce.gates.length, inForce.faults);
+    sets.want(GATES, inForce.gates.some(needsDaemonSets));
+    wantPods();
+    directBindings.gatesChanged();
+    statuses.askAll();
+    around.onChange(inForce);
+    recheckAll();
   });
   const tally: GateTally = new GateTally({
     now: () => clock.now(),
@@ -143,7 +139,7 @@ export function createGateParts(around: GateSurroundings): GateParts {
         : undefined,
   };
   const capability = bindGates({
-    gates: () => hub.inForce,
+    gates: () => documents.inForce,
     sources: {
       sight,
       clocks,
@@ -167,7 +163,7 @@ export function createGateParts(around: GateSurroundings): GateParts {
     name: "startup-gates",
     resource: startupGates,
     objects: gates,
-    judge: (name, version) => hub.judgementOf(name, version),
+    judge: (name, version) => documents.resultOf(name, version),
     reconcile: (parts) =>
       createGateStatusReconciler({
         ...parts,
@@ -181,24 +177,22 @@ export function createGateParts(around: GateSurroundings): GateParts {
   });
   sets.subscribe({
     onChange() {
-      if (!(hub.inForce?.gates.some(needsDaemonSets) ?? false)) return;
+      if (!(documents.inForce?.gates.some(needsDaemonSets) ?? false)) return;
       wantPods();
       recheckAll();
     },
   });
   const follower = around.follow({
-    resource: startupGates,
+    kind: startupGateKind,
     documents: gates,
     capability: GATES,
-    whenAway: "release",
-    onDocuments: (read) => hub.setCluster(read),
-    onUnreadable: () => hub.settle(),
-    onNodes: () => firstPass.check(),
-    onLook: forgetGone,
+    source: documents,
+    onKnown: () => firstPass.check(),
+    onLook: () => forget() && documents.renew(),
   });
   return {
     capability,
-    gates: () => hub.inForce,
+    gates: () => documents.inForce,
     directBindings,
     observer: {
       decided(name, outcome) {
@@ -213,7 +207,7 @@ export function createGateParts(around: GateSurroundings): GateParts {
         idle.forget(name);
       },
     },
-    onSettings: ({ startupGates: read }) => hub.setConfig(read),
+    onSettings: (read) => documents.setConfig(read.documentsOf(startupGateKind)),
     components: {
       // What signals are read from, beside DaemonSets: it runs while a gate needs it.
       caches: [pods, idle, directBindings.watch],

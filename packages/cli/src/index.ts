@@ -1,5 +1,6 @@
+export type { LabelFolderSource } from "@berth/placement";
 export { runCli } from "./cli.ts";
 export { type BerthOptions, type RunningBerth, startBerth } from "./composition.ts";
-export type { LabelFolderSource } from "./config/settings.ts";
 export { type ExitCode, exitCodeMeanings, exitCodes } from "./exit-codes.ts";
+export { crds, foreignKinds, servedKinds } from "./kinds.ts";
 export type { Environment, Output, Outside } from "./surroundings.ts";

@@ -1,26 +1,25 @@
 /** Derived labels in a command, which reads their rules once. */
-import { type Fault, listObjects } from "@berth/host";
 import {
-  assembleRules,
+  type ClusterDocuments,
+  type Documents,
+  type Fault,
+  listObjects,
+  readClusterDocuments,
+  ruleName,
+} from "@berth/host";
+import {
   type BoundCapability,
   bindCapability,
   confirmedAt,
+  createLabelRules,
   isFreshlyConfirmed,
   type LabelRuleDocument,
-  type LabelRules,
-  labelRules,
+  type LabelRuleSpec,
+  labelRuleKind,
   labels,
   type PlannedNodes,
-  ruleName,
 } from "@berth/placement";
-import type { Settings } from "./config/settings.ts";
-import {
-  type ClusterRules,
-  clusterFaults,
-  configFaults,
-  readClusterRules,
-  ruleSources,
-} from "./label-rules.ts";
+import { assembleReadDocuments } from "./document-session.ts";
 import { isTried, type OnceCapability, type ReadOptions, replaced } from "./once.ts";
 
 export const labelsOnce: OnceCapability = {
@@ -28,14 +27,16 @@ export const labelsOnce: OnceCapability = {
   does: ["nodes", "facts"],
   async read(options) {
     const { files, session, tried, waiting } = options;
-    const found = session && (await listObjects({ resource: labelRules }, session));
-    const cluster = tryRules(tried, found && readClusterRules(found));
+    const found = session && (await listObjects({ resource: labelRuleKind.resource }, session));
+    const read = found && readClusterDocuments(labelRuleKind, found);
+    const located = tried?.documentsOf(labelRuleKind) ?? [];
+    const cluster = tried === undefined ? read : replaced(located, read);
     const { capability, isGiven, faults } = assembleReadRules(options, cluster);
     return {
       isGiven,
       // What waits is left out by its rule, and told as that.
       faults: waiting === "act" ? faults : [],
-      refused: faults.filter((fault) => isTried(fault, labelRules.kind, tried?.labelRules ?? [])),
+      refused: faults.filter((fault) => isTried(fault, labelRuleKind.kind, located)),
       facts: capability,
       plan: async () => ({
         capability,
@@ -50,56 +51,34 @@ export const labelsOnce: OnceCapability = {
   },
 };
 
-/** The rules of the cluster as they would be once these files were applied. */
-function tryRules(tried: Settings | undefined, cluster: ClusterRules | undefined): ClusterRules | undefined {
-  if (tried === undefined) return cluster;
-  const base = cluster ?? {
-    documents: [],
-    unreadable: [],
-    waiting: new Set(),
-    inForce: new Set(),
-    versions: new Map(),
-  };
-  return { ...base, ...replaced(tried.labelRules, base) };
-}
-
-interface ReadRules {
-  readonly capability: BoundCapability;
-  readonly faults: readonly Fault[];
-  readonly isGiven: boolean;
-}
-
 /** Rules of files and of the cluster together. */
 function assembleReadRules(
   { files, waiting }: Pick<ReadOptions, "files" | "waiting">,
-  cluster: ClusterRules | undefined,
-): ReadRules {
-  const { settings, options, folder, hasConfig } = files;
-  const config = hasConfig ? settings.labelRules : undefined;
-  const sources = ruleSources({ folder, config, cluster, options });
-  if (sources === undefined)
-    return { capability: bindRules(undefined), faults: files.faults, isGiven: false };
-  const known = new Set([...(cluster?.waiting ?? [])].map((name) => ruleName("cluster", name)));
-  const assembled = assembleRules({ sources, nodes: [], ...(waiting === "wait" && { known }) });
-  const faults = [
-    ...files.faults,
-    ...configFaults(settings.labelRules, assembled),
-    ...clusterFaults(cluster, assembled),
-  ];
-  return { capability: bindRules(assembled.rules), faults, isGiven: true };
-}
-
-function bindRules(rules: LabelRules | undefined): BoundCapability {
-  return bindCapability(labels, { config: () => rules, observe: (view) => view });
+  cluster: ClusterDocuments<LabelRuleSpec> | undefined,
+): { readonly capability: BoundCapability; readonly faults: readonly Fault[]; readonly isGiven: boolean } {
+  const { options, folder } = files;
+  const rules = createLabelRules({
+    options,
+    folder: () => folder,
+    nodes: () => [],
+    waitsByStatus: waiting === "wait",
+  });
+  const { inForce, faults } = assembleReadDocuments(rules, files, cluster);
+  const config = () => inForce?.rules;
+  return {
+    capability: bindCapability(labels, { config, observe: (view) => view }),
+    faults: [...files.faults, ...faults],
+    isGiven: inForce !== undefined,
+  };
 }
 
 /** Documents of files and of the cluster by rule name, `config/x` and `cluster/x`. */
 function rulesByName(
-  settings: Settings,
-  cluster: ClusterRules | undefined,
+  settings: Documents,
+  cluster: ClusterDocuments<LabelRuleSpec> | undefined,
 ): ReadonlyMap<string, LabelRuleDocument> {
   return new Map([
-    ...settings.labelRules.map((rule) => [ruleName("config", rule.name), rule] as const),
+    ...settings.documentsOf(labelRuleKind).map((rule) => [ruleName("config", rule.name), rule] as const),
     ...(cluster?.documents ?? []).map((rule) => [ruleName("cluster", rule.name), rule] as const),
   ]);
 }

@@ -1,24 +1,30 @@
 /** The parts of a running Berth that have to do with label rules, put together. */
 
-import type { Fault } from "@berth/host";
-import { FaultReport } from "@berth/host";
+import { createStatusController, DocumentSource, type Fault, FaultReport, type Follow } from "@berth/host";
 import type { KubeClient, Node } from "@berth/kube";
 import {
   type BoundCapability,
-  CONFIRMED_ANNOTATION,
+  bindCapability,
   createLabelMetrics,
+  createLabelRules,
   createRuleStatusReconciler,
   defaultLabelOptions,
   FirstPass,
+  LabelFolderFollower,
+  type LabelFolderSource,
   type LabelOptions,
   type LabelRule,
+  labelFolderKind,
+  labelRuleKind,
   labelRules,
   labels,
   type NodeObserver,
+  type NodeView,
+  ownedMarks,
   type ParsedFolder,
   RemovalBreakers,
-  type RuleProblem,
   RuleTally,
+  recordOf,
 } from "@berth/placement";
 import {
   type Clock,
@@ -28,11 +34,6 @@ import {
   type Logger,
   type MetricsRegistry,
 } from "@berth/runtime";
-import type { LabelFolderSource, Settings } from "./config/settings.ts";
-import type { Follow } from "./document-follower.ts";
-import { LabelRuleHub } from "./label-rules.ts";
-import { RuleSource } from "./rule-source.ts";
-import { createStatusController } from "./status-controller.ts";
 import type { Wired } from "./wired.ts";
 
 /** What the user asked for. */
@@ -54,8 +55,8 @@ export interface LabelSurroundings {
   readonly log: Logger;
   readonly clock: Clock;
   readonly onFault: (fault: Fault) => void;
-  /** Gets the configuration files as they change. */
-  readonly onSettings?: (settings: Settings) => void;
+  /** Resolves once the configuration files have been read for the first time. */
+  readonly filesRead: Promise<void>;
   /** Other rules are in force: every node has to be looked at. */
   readonly onChange: () => void;
 }
@@ -72,18 +73,25 @@ export function createLabelParts(settings: LabelSettings, around: LabelSurroundi
   const { client, cluster, nodes, rules, events, installation, onFault, clock, log, metrics } = around;
   const labelMetrics = createLabelMetrics(metrics);
   const faults = new FaultReport(onFault);
-  let folderProblems: readonly RuleProblem[] = [];
-  const hub = new LabelRuleHub({
-    nodes,
-    installation,
-    options: ruleOptions,
-    onChange: (assembled) => {
-      const documentFaults = hub.configFaults();
+  let parsed: ParsedFolder | undefined;
+  const viewOf = (node: Node): NodeView => ({ node, owned: ownedMarks(recordOf(node), installation) });
+  const documents = new DocumentSource(
+    createLabelRules({
+      options: ruleOptions,
+      folder: () => parsed,
+      nodes: () => (nodes.synced ? Iterator.from(nodes.list()).map(viewOf) : undefined),
+    }),
+    (assembled) => {
+      const documentFaults = documents.configFaults();
       faults.report("documents", documentFaults);
-      labelMetrics.taken(assembled.rules, [...folderProblems, ...documentFaults]);
+      labelMetrics.taken(assembled.rules, [...(parsed?.problems ?? []), ...documentFaults]);
       statuses.askAll();
       around.onChange();
     },
+  );
+  const capability = bindCapability(labels, {
+    config: () => documents.inForce?.rules,
+    observe: (view) => view,
   });
   const tally = new RuleTally({ onChange: (rule) => statuses.askRule(rule) });
   const firstPass = new FirstPass({ nodes, onDone: () => statuses.askAll() });
@@ -108,7 +116,7 @@ export function createLabelParts(settings: LabelSettings, around: LabelSurroundi
     name: "label-rules",
     resource: labelRules,
     objects: rules,
-    judge: (name, version) => hub.verdictOf(name, version),
+    judge: (name, version) => documents.resultOf(name, version),
     reconcile: ({ patchStatus, judgementOf }) =>
       createRuleStatusReconciler({
         rules,
@@ -125,40 +133,38 @@ export function createLabelParts(settings: LabelSettings, around: LabelSurroundi
     log,
     metrics,
   });
-  const source = new RuleSource({
-    config,
-    ...(labelFolder && { labelFolder }),
+  const folder = new LabelFolderFollower({
+    whenTold: around.filesRead,
     clock,
     log,
-    onRules: (parsed: ParsedFolder | undefined) => {
-      folderProblems = parsed?.problems ?? [];
-      hub.setFolder(parsed);
-    },
-    onDocuments(read) {
-      hub.setConfig(read.labelRules);
-      around.onSettings?.(read);
+    onRules(read) {
+      parsed = read;
+      documents.refresh();
     },
     onFault,
   });
+  if (config.length === 0) folder.follow(labelFolder);
   const follower = around.follow({
-    resource: labelRules,
+    kind: labelRuleKind,
     documents: rules,
     capability: labels.name,
-    whenAway: "keep",
-    annotations: [CONFIRMED_ANNOTATION],
-    onDocuments: (read) => hub.setCluster(read),
-    onNodes() {
-      hub.nodesKnown();
+    source: documents,
+    onKnown() {
+      // From now on the nodes can be counted: what waited for that is decided.
+      if ((documents.inForce?.waiting.size ?? 0) > 0) documents.refresh();
       firstPass.check();
     },
   });
-  // Without its CRD no rule of the cluster can be known: a gate that waits for labels goes by those of files.
-  const known = (): boolean => hub.clusterRead || rules.absent;
   return {
-    capability: hub.capability,
-    known,
+    capability,
+    // Without its CRD no rule of the cluster can be known: a gate that waits for labels goes by those of files.
+    known: () => documents.clusterRead || rules.absent,
     observer,
     breakers,
-    components: { first: [source], everywhere: [follower], elected: [statuses.controller] },
+    onSettings(read) {
+      documents.setConfig(read.documentsOf(labelRuleKind));
+      folder.follow(read.specOf(labelFolderKind));
+    },
+    components: { first: [folder], everywhere: [follower], elected: [statuses.controller] },
   };
 }

@@ -1,15 +1,15 @@
 /** What Berth may do in a cluster, by role: what every installation has, and what is asked for by flag or document. */
+import { admissionServerKind, type Documents } from "@berth/host";
 import type { PolicyRule } from "@berth/kube";
 import {
-  customKinds,
   type Footprint,
   type GroupVersionResource,
   MAX_SHARDS,
   type WorkerPoolConfig,
   workerPools,
+  workerPoolsKind,
 } from "@berth/placement";
-import type { Settings } from "./config/settings.ts";
-import { workerPoolConfig } from "./config/worker-pools.ts";
+import { servedKinds } from "./kinds.ts";
 
 /** What Berth can do for nodes, each with rights of its own. */
 export const CAPABILITIES = ["labels", "gates", "architecture", "footprint"] as const;
@@ -50,10 +50,7 @@ export interface RoleOf {
 }
 
 /** What documents take beyond what every installation has. Exactly: a document that does not ask for a right does not get it. */
-export function rightsOf(
-  { workerPools: pools, admissionServer }: Settings,
-  footprints: readonly Footprint[],
-): ExtraRights {
+export function rightsOf(settings: Documents, footprints: readonly Footprint[]): ExtraRights {
   const holds = footprints.flatMap(({ hold }): readonly HeldKinds[] =>
     hold === undefined
       ? []
@@ -66,10 +63,11 @@ export function rightsOf(
           },
         ],
   );
+  const pools = settings.specOf(workerPoolsKind);
   return {
     workerPools: pools !== undefined,
-    pools: workerPoolConfig(pools),
-    adopted: admissionServer?.configuration?.name,
+    pools,
+    adopted: settings.specOf(admissionServerKind)?.configuration?.name,
     patchDaemonSets: footprints.some(({ agent }) => agent?.nodeSelector === "Manage"),
     holds,
   };
@@ -106,7 +104,7 @@ const clusterRules: readonly PolicyRule[] = [
   // Events about Nodes are in the namespace default, those about files in Berth's own.
   { apiGroups: ["events.k8s.io"], resources: ["events"], verbs: ["create", "patch"] },
   // Rules in the cluster. Without their CRDs nothing is there to read, and the rights cost nothing.
-  ...customKinds.flatMap(({ resource: { group, plural } }): readonly PolicyRule[] => [
+  ...servedKinds.flatMap(({ resource: { group, plural } }): readonly PolicyRule[] => [
     { apiGroups: [group], resources: [plural], verbs: ["list", "watch"] },
     { apiGroups: [group], resources: [`${plural}/status`], verbs: ["patch"] },
   ]),
@@ -114,7 +112,7 @@ const clusterRules: readonly PolicyRule[] = [
   {
     apiGroups: ["apiextensions.k8s.io"],
     resources: ["customresourcedefinitions"],
-    resourceNames: customKinds.map(({ resource: { group, plural } }) => `${plural}.${group}`),
+    resourceNames: servedKinds.map(({ resource: { group, plural } }) => `${plural}.${group}`),
     verbs: ["get"],
   },
 ];

@@ -12,11 +12,12 @@ import type {
   RuntimeClass,
   Service,
 } from "@berth/kube";
-import { customKinds } from "@berth/placement";
 import { describe, expect, it } from "vitest";
 import { exitCodes } from "./exit-codes.ts";
+import { crds, foreignKinds, servedKinds } from "./kinds.ts";
 import { installManifests } from "./manifests.ts";
 import type { CapabilityName } from "./manifests-rights.ts";
+import { toYaml } from "./output/data.ts";
 import { cli, testFolder } from "./testing/harness.ts";
 
 const OPTIONS = {
@@ -155,9 +156,15 @@ describe("berth manifests", () => {
     expect([code, problems]).toEqual([0, []]);
     expect(documents.map(({ value }) => value)).toEqual((JSON.parse(json) as { items: unknown[] }).items);
     const kinds = documents.map(({ value }) => (value as CustomResourceDefinition).spec.names.kind);
-    expect(kinds).toEqual([...customKinds.map(({ resource }) => resource.kind), "WorkerPool"]);
+    expect(kinds).toEqual(servedKinds.map(({ resource }) => resource.kind));
     // What `kubectl apply` writes down of an object, and an annotation has room for.
     for (const { value } of documents) expect(JSON.stringify(value).length).toBeLessThan(200_000);
+  });
+
+  it("prints the CRD of WorkerPool, which belongs to another project, on request", async () => {
+    const { stdout } = await cli(["manifests", "crds", "--worker-pool"]);
+    expect(crds(foreignKinds).map(toYaml).join("---\n")).toBe(stdout);
+    expect(stdout).toContain("kind: WorkerPool\n");
   });
 
   it.each([
@@ -322,7 +329,7 @@ describe("the rights of the manifests", () => {
             resources.flatMap((it) => resourceNames.map((name) => `${it} ${name}`.trim())),
           ),
       );
-    const always = ["nodes", "events", ...customKinds.map(({ resource }) => `${resource.plural}/status`)];
+    const always = ["nodes", "events", ...servedKinds.map(({ resource }) => `${resource.plural}/status`)];
     const webhook = (name: string) => `mutatingwebhookconfigurations berth-${name}`;
     const gates = [
       webhook("startup-gate"),
@@ -370,7 +377,7 @@ describe("the rights of the manifests", () => {
     const role = installManifests(OPTIONS).find(({ kind }) => kind === "ClusterRole") as ClusterRole;
     const rules = role.rules?.filter(({ apiGroups }) => apiGroups?.includes("berth.dev"));
     expect(rules).toEqual(
-      customKinds.flatMap(({ resource: { plural } }) => [
+      servedKinds.flatMap(({ resource: { plural } }) => [
         { apiGroups: ["berth.dev"], resources: [plural], verbs: ["list", "watch"] },
         { apiGroups: ["berth.dev"], resources: [`${plural}/status`], verbs: ["patch"] },
       ]),

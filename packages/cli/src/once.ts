@@ -1,5 +1,13 @@
 /** How a command comes by the documents of a capability, and by what the capability says of them. */
-import { type Fault, listObjects, type Section } from "@berth/host";
+import {
+  type ClusterDocuments,
+  type DocumentRules,
+  type Documents,
+  type Fault,
+  listObjects,
+  readClusterDocuments,
+  type Section,
+} from "@berth/host";
 import type {
   BoundCapability,
   CleanAt,
@@ -12,18 +20,15 @@ import type {
   PlanningCapability,
   PodAt,
 } from "@berth/placement";
-import type { Settings } from "./config/settings.ts";
-import type { DocumentKind } from "./document-kind.ts";
 import { assembleReadDocuments } from "./document-session.ts";
 import type { RuleFiles, Session } from "./session.ts";
-import { type ClusterDocuments, readClusterDocuments } from "./source-documents.ts";
 
 export interface ReadOptions {
   readonly files: RuleFiles;
   /** Absent: only files are read. */
   readonly session?: Session;
   /** Documents that stand in for those of the cluster, as if they were applied. */
-  readonly tried?: Settings | undefined;
+  readonly tried?: Documents | undefined;
   /** What to do with documents that ask before they act: show what they would do, or leave out those that wait. */
   readonly waiting: "act" | "wait";
 }
@@ -57,26 +62,27 @@ export interface OnceCapability {
 /** A capability with documents of one kind. */
 export function onceCapability<S, T>(
   name: string,
-  kind: DocumentKind<S, T, object>,
+  rules: DocumentRules<S, T>,
   once: NodeOnce<T>,
 ): OnceCapability {
-  const { resource, schema } = kind;
+  const { kind } = rules;
   const { explainPod } = once;
   return {
     name,
     does: ["nodes", "clean", ...(explainPod === undefined ? [] : ["pods" as const])],
     async read({ files, session, tried }) {
-      const objects = session && (await listObjects({ resource }, session));
-      const cluster = objects && readClusterDocuments(objects, schema);
-      const running = assembleReadDocuments(kind, files, cluster);
-      const located = tried === undefined ? [] : kind.located(tried);
-      const given = { ...(cluster ?? noDocuments), ...replaced(located, cluster ?? noDocuments) };
+      const objects = session && (await listObjects({ resource: kind.resource }, session));
+      const cluster = objects && readClusterDocuments(kind, objects);
+      const running = assembleReadDocuments(rules, files, cluster);
+      const located = tried?.documentsOf(kind) ?? [];
       const { inForce, faults } =
-        located.length === 0 ? running : assembleReadDocuments(kind, files, given, running.inForce);
+        located.length === 0
+          ? running
+          : assembleReadDocuments(rules, files, replaced(located, cluster), running.inForce);
       return {
         isGiven: inForce !== undefined,
         faults,
-        refused: faults.filter((fault) => fault.line !== undefined || isTried(fault, resource.kind, located)),
+        refused: faults.filter((fault) => fault.line !== undefined || isTried(fault, kind.kind, located)),
         plan: (at) => once.plan(inForce, at),
         clean: (at) => once.clean(inForce, at),
         explain(at) {
@@ -93,26 +99,25 @@ function statusOf(object: object): unknown {
   return "status" in object ? object.status : undefined;
 }
 
-const noDocuments: ClusterDocuments<never> = {
-  source: "cluster",
-  documents: [],
-  unreadable: [],
-  versions: new Map(),
-};
-
 type Named = { readonly name: string };
 
 /**
  * Documents of the cluster as they would be. Where one that is in force gets a fault by what is tried, a running Berth goes
  * on by it as it is.
  */
-export function replaced<D extends Named, U extends Named>(
-  tried: readonly D[],
-  { documents, unreadable }: { readonly documents: readonly D[]; readonly unreadable: readonly U[] },
-): { readonly documents: readonly D[]; readonly unreadable: readonly U[] } {
+export function replaced<S>(
+  tried: ClusterDocuments<S>["documents"],
+  cluster: ClusterDocuments<S> | undefined,
+): ClusterDocuments<S> {
+  const { documents = [], unreadable = [], objects = new Map() } = cluster ?? {};
   const names = new Set(tried.map(({ name }) => name));
   const isLeft = ({ name }: Named): boolean => !names.has(name);
-  return { documents: [...documents.filter(isLeft), ...tried], unreadable: unreadable.filter(isLeft) };
+  return {
+    source: "cluster",
+    documents: [...documents.filter(isLeft), ...tried],
+    unreadable: unreadable.filter(isLeft),
+    objects,
+  };
 }
 
 /** Is it a fault of a document that is tried? It is called as faults of the cluster are: `nodefootprint/agent`. */

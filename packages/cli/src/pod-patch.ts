@@ -1,10 +1,8 @@
 /** What `berth manifests --patch` merges into the pod template of the Deployment. */
 
-import type { Fault } from "@berth/host";
-import { readYaml } from "@berth/host";
+import { configReasons, type Fault, faultsOfDocument, readYaml } from "@berth/host";
 import type { PodTemplateSpec } from "@berth/kube";
 import * as z from "zod";
-import { configReasons, faultsOfDocument } from "./config/documents.ts";
 
 /** By these the Deployment and its Services select pods. */
 const SELECTED_BY: readonly string[] = ["app.kubernetes.io/name", "app.kubernetes.io/instance"];

@@ -1,13 +1,13 @@
 /** The document `ImageRegistries` made ready for use: files that it names are read. */
 import { readFile } from "node:fs/promises";
 import { durationMs } from "@berth/host";
-import type { RegistrySettings } from "@berth/placement";
-import { createRegistryClient, type RegistryEndpoint, type RegistryEndpoints } from "@berth/registry";
 import {
   defaultImageRegistries,
   type ImageRegistriesSpec,
+  type RegistrySettings,
   type RegistrySpec,
-} from "./config/image-registries.ts";
+} from "@berth/placement";
+import { createRegistryClient, type RegistryEndpoint, type RegistryEndpoints } from "@berth/registry";
 import { CommandError, exitCodes } from "./exit-codes.ts";
 
 /** @throws CommandError when a file of authorities cannot be read or is of no use, or a registry has no such name. */

@@ -1,4 +1,5 @@
 /** What Berth may do, and what it says when it may not, on a real API server with RBAC. Long because all roles are tried by the same means. */
+
 import path from "node:path";
 import { admissionServerSpec, ownerLabels } from "@berth/host";
 import {
@@ -43,7 +44,7 @@ import {
   ARCHITECTURES_ANNOTATION,
   architecturePolicies,
   buildDeployment,
-  crds,
+  footprintRules,
   labelRules,
   nodeFootprints,
   startupGates,
@@ -66,7 +67,7 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { type BerthOptions, type RunningBerth, startBerth } from "./composition.ts";
 import { loadSettings } from "./config/settings.ts";
 import { assembleReadDocuments } from "./document-session.ts";
-import { footprintDocuments } from "./footprint/footprints.ts";
+import { crds, foreignKinds } from "./kinds.ts";
 import { installManifests } from "./manifests.ts";
 import { type ExtraRights, rightsOf } from "./manifests-rights.ts";
 import { cli, type TestFolder, testFolder } from "./testing/harness.ts";
@@ -310,7 +311,7 @@ describe("the manifests", () => {
     const { client } = cluster;
     await using asAccount = await installed("rights");
     await using _node = await nodeWithDevice(client, "rights-1");
-    for (const crd of crds()) await client.apply(customResourceDefinitions, crd);
+    for (const crd of crds(foreignKinds)) await client.apply(customResourceDefinitions, crd);
     await using _rule = await ruleFor(client, DEVICE);
     await using _daemonSet = await gatedDaemonSet(client);
     const refusals: string[] = [];
@@ -446,7 +447,7 @@ describe("while the API server refuses policies", () => {
     const { client } = cluster;
     const namespace = "berth-refused";
     await using asAccount = await installed("refused");
-    for (const crd of crds()) await client.apply(customResourceDefinitions, crd);
+    for (const crd of crds(foreignKinds)) await client.apply(customResourceDefinitions, crd);
     await using gate = await heldGate(client);
     const { rules } = await client.get(clusterRoles, { name: namespace });
     const mayWrite = async (resources: readonly string[] | undefined): Promise<void> => {
@@ -524,7 +525,7 @@ describe("the manifests for architecture policies", () => {
     await using registry = await startRegistry({ users: [REGISTRY_USER] });
     const { reference } = await registry.push(anImage("team/private:1").platforms("linux/arm64"));
     await using _node = await nodeWithDevice(client, "rights-2");
-    for (const crd of crds()) await client.apply(customResourceDefinitions, crd);
+    for (const crd of crds(foreignKinds)) await client.apply(customResourceDefinitions, crd);
     await client.create(daemonSets, untolerating, { namespace: "default" });
     await using stack = new AsyncDisposableStack();
     const of = { namespace: "default", name: "rights-agent" };
@@ -616,7 +617,7 @@ describe("the manifests for architecture policies", () => {
 /** As `berth manifests --config` has them. */
 async function rightsOfFile(file: string): Promise<ExtraRights> {
   const settings = await loadSettings({ config: [file] }, "/");
-  const { inForce } = assembleReadDocuments(footprintDocuments, { settings, hasConfig: true }, undefined);
+  const { inForce } = assembleReadDocuments(footprintRules, { settings, hasConfig: true }, undefined);
   return rightsOf(settings, inForce?.footprints ?? []);
 }
 
@@ -659,7 +660,7 @@ describe("the manifests for footprints and WorkerPools", () => {
       "footprint",
       await rightsOfFile(`${folder.path}/footprints.yaml`),
     );
-    for (const crd of crds()) await client.apply(customResourceDefinitions, crd);
+    for (const crd of crds(foreignKinds)) await client.apply(customResourceDefinitions, crd);
     await eventually(() => client.list(workerPools));
     await using stack = new AsyncDisposableStack();
     await client.create(nodeFootprints, {
@@ -920,7 +921,7 @@ describe("without a right", () => {
   });
 
   it("to write nodes still forgets those that are gone", async () => {
-    for (const crd of crds()) await cluster.client.apply(customResourceDefinitions, crd);
+    for (const crd of crds(foreignKinds)) await cluster.client.apply(customResourceDefinitions, crd);
     const match = { all: [{ key: "counter.example.com/in" }] };
     const metadata = { name: "counter" };
     await eventually(() =>

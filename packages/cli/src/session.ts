@@ -1,8 +1,7 @@
-import { type Fault, hasErrors, LeftOut, type OneShotRun, Progress } from "@berth/host";
+import { type Documents, type Fault, hasErrors, LeftOut, type OneShotRun, Progress } from "@berth/host";
 import { connect, isApiError, type Node, nodes, type Projection } from "@berth/kube";
-import { type LabelOptions, type ParsedFolder } from "@berth/placement";
-import { readLabelFolder } from "./config/label-folder.ts";
-import { labelOptionsOfFlags, loadSettings, type RuleOptions, type Settings } from "./config/settings.ts";
+import { type LabelOptions, labelFolderKind, type ParsedFolder, readLabelFolder } from "@berth/placement";
+import { labelOptionsOfFlags, loadSettings, type RuleOptions } from "./config/settings.ts";
 import { type ClusterChoice, type ConnectionOptions, chooseCluster } from "./connection.ts";
 import { CommandError, exitCodes } from "./exit-codes.ts";
 import { findStateNamespace, type StateNamespace } from "./state-namespace.ts";
@@ -61,7 +60,7 @@ export function nothingToGoBy({ leftOut }: Session, what: string, orElse: string
 
 /** The rules that a command is given in files. */
 export interface RuleFiles {
-  readonly settings: Settings;
+  readonly settings: Documents;
   readonly options: LabelOptions;
   readonly folder: ParsedFolder | undefined;
   /** Faults of the rule folder. */
@@ -84,8 +83,9 @@ export async function readRuleFiles(
     options: labelOptionsOfFlags(options),
     hasConfig: (options.config ?? []).length > 0,
   };
-  if (settings.labelFolder === undefined) return { ...common, folder: undefined, faults: [] };
-  const { parsed, faults, read } = await readLabelFolder(settings.labelFolder);
+  const source = settings.specOf(labelFolderKind);
+  if (source === undefined) return { ...common, folder: undefined, faults: [] };
+  const { parsed, faults, read } = await readLabelFolder(source);
   if (!read && hasErrors(faults)) {
     throw new CommandError(
       faults.map(({ file, message }) => `${file}: ${message}`).join("; "),

@@ -1,6 +1,6 @@
+import type { Documents } from "@berth/host";
 import type { BoundCapability, NodeObserver } from "@berth/placement";
 import type { Component, StartStage } from "@berth/runtime";
-import type { Settings } from "./config/settings.ts";
 
 /** What a capability adds to a running Berth. */
 export interface Wired {
@@ -9,7 +9,7 @@ export interface Wired {
   /** Gets what the node writer decides. */
   readonly observer?: NodeObserver;
   /** Gets the configuration files as they change. */
-  readonly onSettings?: (settings: Settings) => void;
+  readonly onSettings?: (settings: Documents) => void;
   /** What it runs, by when it starts. */
   readonly components: Readonly<Partial<Record<StartStage, readonly Component[]>>>;
 }

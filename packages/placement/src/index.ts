@@ -1,4 +1,3 @@
-export * from "./api/crd.ts";
 export * from "./api/group.ts";
 export * from "./api/keys.ts";
 export * from "./api/reasons.ts";
@@ -48,6 +47,7 @@ export { effectiveRecord, type NodePlan, type PlanInput, planNode, type StayingM
 export { slimPodMetadata, slimPodSpec } from "./node/pod-fields.ts";
 export { nodeMarksChanged } from "./node/predicate.ts";
 export {
+  hasClusterMarks,
   type MarkRecord,
   ownedMarks,
   parseRecord,
@@ -57,7 +57,6 @@ export {
 } from "./node/record.ts";
 export { policyOf as removalPolicyOf } from "./node/removals.ts";
 export type { EventSink } from "./node/report.ts";
-export type { Unsettled } from "./node/sources.ts";
 export { createStatusReconciler } from "./node/status-reconciler.ts";
 export { tolerationText } from "./node/tolerations.ts";
 export { isProtectedKey, labelKeyProblem, labelValueProblem } from "./node/validate.ts";

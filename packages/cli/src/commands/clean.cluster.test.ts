@@ -19,7 +19,6 @@ import {
 import {
   ARCHITECTURE_GATE,
   architecturePolicies,
-  crds,
   labelRules,
   nodeFootprints,
   startupGates,
@@ -39,6 +38,7 @@ import {
 } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
 import { type BerthOptions, startBerth } from "../composition.ts";
+import { crds, foreignKinds } from "../kinds.ts";
 import { cli, testFolder } from "../testing/harness.ts";
 import { listing } from "../testing/registries.ts";
 
@@ -59,7 +59,7 @@ let cluster: TestCluster;
 beforeAll(async () => {
   cluster = await sharedTestCluster();
   const { client } = cluster;
-  for (const crd of crds()) await client.apply(customResourceDefinitions, crd);
+  for (const crd of crds(foreignKinds)) await client.apply(customResourceDefinitions, crd);
   for (const kind of KINDS) await eventually(() => client.list(kind));
   await client.create(namespaces, { metadata: { name: STATE } });
   const labels = { "berth.dev/tolerate-startup-gates": "true" };

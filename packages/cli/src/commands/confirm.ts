@@ -1,5 +1,11 @@
 import { isApiError } from "@berth/kube";
-import { CONFIRMED_ANNOTATION, confirmation, labelRuleSpec, labelRules } from "@berth/placement";
+import {
+  CONFIRMED_ANNOTATION,
+  confirmation,
+  labelRuleKind,
+  labelRuleSpec,
+  labelRules,
+} from "@berth/placement";
 import type { RuleOptions } from "../config/settings.ts";
 import type { ConnectionOptions } from "../connection.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
@@ -22,7 +28,7 @@ export async function confirm(options: ConfirmOptions, surroundings: Surrounding
   const { rule: name } = options;
   const files = await readRuleFiles(options, surroundings);
   await using session = await openSession(options, surroundings);
-  const inFile = files.settings.labelRules.find((rule) => rule.name === name);
+  const inFile = files.settings.documentsOf(labelRuleKind).find((rule) => rule.name === name);
   try {
     const { metadata, spec: given } = await session.client.get(labelRules, { name }, { signal });
     const spec = labelRuleSpec.safeParse(given);

@@ -6,12 +6,12 @@ import {
   type ConvertedRule,
   convertReasons,
   inGroups,
+  type LabelFolderSource,
   labelRuleSpec,
   type MatchTerm,
+  readLabelFolder,
   toObjectName,
 } from "@berth/placement";
-import { readLabelFolder } from "../config/label-folder.ts";
-import type { LabelFolderSource } from "../config/settings.ts";
 
 /**
  * Any of the lines, as the folder has it: it overwrites, and removes at once. Files that are no rules are faults, and so

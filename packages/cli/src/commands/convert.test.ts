@@ -1,6 +1,7 @@
+import { readDocuments } from "@berth/host";
 import { describe, expect, it } from "vitest";
-import { readDocuments } from "../config/documents.ts";
 import { exitCodes } from "../exit-codes.ts";
+import { documentKinds } from "../kinds.ts";
 import { cli, testFolder } from "../testing/harness.ts";
 
 const HEAD =
@@ -112,7 +113,7 @@ describe("berth convert", () => {
       #   not available as a label: system.name nodename
       "
     `);
-    expect(readDocuments("out", stdout).documents).toHaveLength(1);
+    expect(readDocuments("out", stdout, documentKinds).documents).toHaveLength(1);
   });
 
   it("tells rules of one name apart, over all files", async () => {

@@ -1,6 +1,16 @@
 import { readFile, stat } from "node:fs/promises";
 import path from "node:path";
-import { type Fault, formatFault, hasErrors, inOrder, readYaml, type YamlDocument } from "@berth/host";
+import {
+  configReasons,
+  type Fault,
+  faultsOfDocument,
+  formatFault,
+  hasErrors,
+  inOrder,
+  itemsOf,
+  readYaml,
+  type YamlDocument,
+} from "@berth/host";
 import type { DeviceConfig } from "@berth/placement";
 import {
   type Conversion,
@@ -17,10 +27,9 @@ import {
   toDeviceConfig,
   withDistinctNames,
 } from "@berth/placement";
-import { configReasons, faultsOfDocument, itemsOf } from "../config/documents.ts";
-import { API_VERSION } from "../config/kinds.ts";
 import { labelFolderOfFlags } from "../config/settings.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
+import { documentKinds } from "../kinds.ts";
 import { type DataFormat, printData, toYaml } from "../output/data.ts";
 import type { Surroundings } from "../surroundings.ts";
 import { convertRuleFolder } from "./convert-folder.ts";
@@ -108,7 +117,9 @@ function convertText(file: string, text: string, devices: DeviceConfig): Convers
   });
   return joinConversions([
     { rules: [], dropped: [], faults },
-    ...documents.flatMap(itemsOf).map((yaml) => convertDocument(file, yaml, devices)),
+    ...documents
+      .flatMap((it) => itemsOf(it, documentKinds))
+      .map((yaml) => convertDocument(file, yaml, devices)),
   ]);
 }
 
@@ -127,7 +138,7 @@ function convertDocument(file: string, yaml: YamlDocument, devices: DeviceConfig
 }
 
 function toDocument({ name, spec }: ConvertedRule): object {
-  return { apiVersion: API_VERSION, kind: "LabelRule", metadata: { name }, spec };
+  return { apiVersion: documentKinds.apiVersion, kind: "LabelRule", metadata: { name }, spec };
 }
 
 function render(rule: ConvertedRule): string {

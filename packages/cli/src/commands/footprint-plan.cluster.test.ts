@@ -1,4 +1,5 @@
 /** What `berth plan` says of objects beside nodes, and of footprints that are tried, on a real API server. */
+
 import {
   customResourceDefinitions,
   type DaemonSet,
@@ -7,10 +8,11 @@ import {
   deployments,
   nodes,
 } from "@berth/kube";
-import { crds, nodeFootprints, workerPools } from "@berth/placement";
+import { nodeFootprints, workerPools } from "@berth/placement";
 import { aNode, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { afterEach, beforeAll, describe, expect, it } from "vitest";
 import { exitCodes } from "../exit-codes.ts";
+import { crds, foreignKinds } from "../kinds.ts";
 import { type CliResult, cli, testFolder } from "../testing/harness.ts";
 
 const namespace = "default";
@@ -21,7 +23,7 @@ let cluster: TestCluster;
 beforeAll(async () => {
   cluster = await sharedTestCluster();
   const { client } = cluster;
-  for (const crd of crds()) await eventually(() => client.apply(customResourceDefinitions, crd));
+  for (const crd of crds(foreignKinds)) await eventually(() => client.apply(customResourceDefinitions, crd));
   await eventually(() => client.list(nodeFootprints));
   await eventually(() => client.list(workerPools));
   for (const name of ["n1", "n2"]) await client.create(nodes, aNode(name).build());

@@ -1,9 +1,11 @@
 /** Footprints in `plan`, `explain` and `clean`, on a real API server. */
+
 import { customResourceDefinitions, daemonSets, nodes, pods } from "@berth/kube";
-import { crds, nodeFootprints, type WorkerPool, workerPools } from "@berth/placement";
+import { nodeFootprints, type WorkerPool, workerPools } from "@berth/placement";
 import { aNode, aPod, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { startBerth } from "../composition.ts";
+import { crds, foreignKinds } from "../kinds.ts";
 import { type CliResult, cli, type TestFolder, testFolder } from "../testing/harness.ts";
 
 const LABEL = "example.com/agent";
@@ -32,7 +34,7 @@ beforeAll(async () => {
   cluster = await sharedTestCluster();
   folder = await testFolder({ "footprints.yaml": FILE, kubeconfig: cluster.kubeconfig() });
   const { client } = cluster;
-  for (const crd of crds()) await eventually(() => client.apply(customResourceDefinitions, crd));
+  for (const crd of crds(foreignKinds)) await eventually(() => client.apply(customResourceDefinitions, crd));
   await eventually(() => client.list(nodeFootprints));
   await eventually(() => client.list(workerPools));
   const namespace = "default";

@@ -16,14 +16,14 @@ import {
   pods,
   serviceAccounts,
 } from "@berth/kube";
-import { admissionPolicies, crds, startupGateSpec, startupGates } from "@berth/placement";
+import { admissionPolicies, gateRules, startupGateSpec, startupGates } from "@berth/placement";
 import { aNode, aPod, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
 import { startBerth } from "../composition.ts";
 import { loadSettings } from "../config/settings.ts";
-import { assembleDocuments } from "../document-kind.ts";
+import { assembleReadDocuments } from "../document-session.ts";
 import { exitCodes } from "../exit-codes.ts";
-import { gateDocuments } from "../startup-gates.ts";
+import { crds } from "../kinds.ts";
 import { type CliResult, cli, testFolder } from "../testing/harness.ts";
 
 const TAINT = "startup.k8s.io/initializing=wait:NoSchedule";
@@ -380,8 +380,10 @@ describe("berth clean", () => {
   it("takes away what holds new nodes before it lets all go, of its own installation", async () => {
     await using on = await stage();
     const { client } = cluster;
-    const { startupGates: config } = await loadSettings({ config: [on.config.path] }, "/");
-    const list = assembleDocuments(gateDocuments, { config, cluster: undefined }, {}) ?? { gates: [] };
+    const settings = await loadSettings({ config: [on.config.path] }, "/");
+    const list = assembleReadDocuments(gateRules, { settings, hasConfig: true }, undefined).inForce ?? {
+      gates: [],
+    };
     for (const installation of ["berth", "other"]) {
       const env = { installation, spec: defaultAdmissionServer };
       // Earlier versions left this.

@@ -8,6 +8,7 @@ import {
   GATES,
   type Gates,
   type GateWaits,
+  gateRules,
   MAX_NOTE,
   missingTolerations,
   ownedMarks,
@@ -38,7 +39,6 @@ import {
   readRuleFiles,
   type Session,
 } from "../session.ts";
-import { gateDocuments } from "../startup-gates.ts";
 import type { Surroundings } from "../surroundings.ts";
 
 export interface GateListOptions extends ConnectionOptions, RuleOptions {
@@ -254,7 +254,7 @@ export async function tolerate(options: GateTolerateOptions, surroundings: Surro
 
 /** @throws CommandError without any source of gates. */
 async function readGates(files: RuleFiles, session: Session): Promise<Gates> {
-  const { inForce: gates, faults } = await readDocuments(gateDocuments, files, session);
+  const { inForce: gates, faults } = await readDocuments(gateRules, files, session);
   if (gates === undefined)
     throw nothingToGoBy(
       session,

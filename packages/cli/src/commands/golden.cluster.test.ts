@@ -9,10 +9,11 @@ import {
   nodes,
   pods,
 } from "@berth/kube";
-import { crds, labelRules, nodeFootprints, workerPools } from "@berth/placement";
+import { labelRules, nodeFootprints, workerPools } from "@berth/placement";
 import { aNode, aPod, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { beforeAll, expect, it } from "vitest";
 import { startBerth } from "../composition.ts";
+import { crds, foreignKinds } from "../kinds.ts";
 import { cli, testFolder } from "../testing/harness.ts";
 
 const NAMESPACE = "golden";
@@ -45,7 +46,8 @@ spec:
 let cluster: TestCluster;
 beforeAll(async () => {
   cluster = await sharedTestCluster();
-  for (const crd of crds()) await eventually(() => cluster.client.apply(customResourceDefinitions, crd));
+  for (const crd of crds(foreignKinds))
+    await eventually(() => cluster.client.apply(customResourceDefinitions, crd));
   for (const kind of [labelRules, nodeFootprints, workerPools])
     await eventually(() => cluster.client.list(kind));
 });

@@ -1,9 +1,10 @@
 /** `berth image`: what is known of an image, as a running Berth would find out. */
 
 import { formatColumns } from "@berth/host";
-import type { ImageAccess } from "@berth/placement";
 import {
   type FoundCredentials,
+  type ImageAccess,
+  imageRegistriesKind,
   PullCredentials,
   parseAllowed,
   type RegistrySettings,
@@ -37,8 +38,8 @@ export interface ImageInspectOptions extends ConnectionOptions, Pick<RuleOptions
 export async function inspect(options: ImageInspectOptions, surroundings: Surroundings): Promise<ExitCode> {
   const { stdout, stderr, folder } = surroundings;
   const access = accessOf(options.pullSecret ?? []);
-  const { imageRegistries } = await loadSettings({ config: options.config ?? [] }, folder);
-  const registries = await readRegistrySettings(imageRegistries);
+  const settings = await loadSettings({ config: options.config ?? [] }, folder);
+  const registries = await readRegistrySettings(settings.specOf(imageRegistriesKind));
   const reference = parse(options.image, registries);
   const { credentials, problems, commonProblems } = await findCredentials(
     { options, reference, access, registries },

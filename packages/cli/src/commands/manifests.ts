@@ -1,12 +1,20 @@
 import { readFile } from "node:fs/promises";
 import path from "node:path";
+import { isConfigFile, toDocuments } from "@berth/host";
 import type { KubeObject } from "@berth/kube";
-import { architectureRuntimeClasses, crds, type Footprint, labelKeyProblem } from "@berth/placement";
+import {
+  architectureRuntimeClasses,
+  type Footprint,
+  footprintRules,
+  isRuleFile,
+  labelKeyProblem,
+  workerPoolsKind,
+} from "@berth/placement";
 import { type FolderSnapshot, readFolder } from "@berth/runtime";
-import { isConfigFile, isRuleFile, refuseFaults, toSettings } from "../config/settings.ts";
+import { refuseFaults } from "../config/settings.ts";
 import { assembleReadDocuments } from "../document-session.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
-import { footprintDocuments } from "../footprint/footprints.ts";
+import { crds, documentKinds, foreignKinds } from "../kinds.ts";
 import { installManifests } from "../manifests.ts";
 import { CAPABILITIES, type CapabilityName, type ExtraRights, rightsOf } from "../manifests-rights.ts";
 import { type DataFormat, printData, toYaml } from "../output/data.ts";
@@ -57,7 +65,7 @@ async function objectsOf(
   options: ManifestsOptions,
   surroundings: Surroundings,
 ): Promise<readonly KubeObject[]> {
-  if (options.what === "crds") return crds();
+  if (options.what === "crds") return crds(options.workerPools === true ? foreignKinds : []);
   return options.what === "install" ? installObjects(options, surroundings) : runtimeClassesOf(options);
 }
 
@@ -167,16 +175,17 @@ async function readDocuments(shown: string, folder: string): Promise<GivenDocume
  */
 function rightsFor({ snapshot, ...given }: GivenDocuments, { stderr }: Surroundings): ExtraRights {
   const files = new Map([...snapshot.files].filter(([file]) => isConfigFile(file)));
-  const { settings, faults } = toSettings([{ ...given, snapshot: { ...snapshot, files } }], undefined);
+  const read = [{ ...given, snapshot: { ...snapshot, files } }];
+  const { documents: settings, faults } = toDocuments(read, documentKinds);
   const { inForce, faults: ofFootprints } = assembleReadDocuments(
-    footprintDocuments,
+    footprintRules,
     { settings, hasConfig: true },
     undefined,
   );
   refuseFaults([...faults, ...ofFootprints]);
   const { footprints = [] } = inForce ?? {};
   const why = [
-    ...(settings.workerPools === undefined ? [] : ["make and delete Deployments (WorkerPools)"]),
+    ...(settings.specOf(workerPoolsKind) === undefined ? [] : ["make and delete Deployments (WorkerPools)"]),
     ...footprints.flatMap((footprint) =>
       unusualRights(footprint).map((right) => `${right} (NodeFootprint ${footprint.name})`),
     ),

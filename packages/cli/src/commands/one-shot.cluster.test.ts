@@ -1,10 +1,12 @@
 /** The commands that look at a cluster once, and `clean`, on a real API server. */
+
 import { clusterRoleBindings, clusterRoles, customResourceDefinitions, nodes } from "@berth/kube";
-import { crds, labelRules } from "@berth/placement";
+import { labelRules } from "@berth/placement";
 import { aNode, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
 import { startBerth } from "../composition.ts";
 import { exitCodes } from "../exit-codes.ts";
+import { crds } from "../kinds.ts";
 import { type CliResult, cli, type TestFolder, testFolder } from "../testing/harness.ts";
 
 const DEVICE = "example.com/device";

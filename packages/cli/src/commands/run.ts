@@ -2,8 +2,9 @@ import { randomUUID } from "node:crypto";
 import { access } from "node:fs/promises";
 import { hostname } from "node:os";
 import path from "node:path";
-import { defaultAdmissionServer, duration, durationMs } from "@berth/host";
+import { admissionServerKind, defaultAdmissionServer, duration, durationMs } from "@berth/host";
 import { connect, isApiError, type KubeClient, type ObjectReference } from "@berth/kube";
+import { imageRegistriesKind } from "@berth/placement";
 import {
   createJsonLogger,
   createMetricsRegistry,
@@ -16,10 +17,8 @@ import { startBerth } from "../composition.ts";
 import {
   labelFolderOfFlags,
   labelOptionsOfFlags,
+  loadSettings,
   type RuleOptions,
-  readConfigFiles,
-  refuseFaults,
-  toSettings,
 } from "../config/settings.ts";
 import { type ClusterChoice, type ConnectionOptions, chooseCluster } from "../connection.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
@@ -48,9 +47,7 @@ export async function run(given: RunOptions, surroundings: Surroundings): Promis
   const options = await withDefaultFolder(given, folder);
   const labelFolder = labelFolderOfFlags(options, folder);
   const ruleOptions = labelOptionsOfFlags(options);
-  const files = await readConfigFiles(options.config ?? [], folder);
-  const { settings, faults } = toSettings(files, labelFolder);
-  refuseFaults(faults);
+  const settings = await loadSettings(options, folder);
   const { POD_NAME: podName } = surroundings.environment;
   const cluster = await chooseCluster(options, surroundings);
   const log = createJsonLogger({
@@ -71,7 +68,7 @@ export async function run(given: RunOptions, surroundings: Surroundings): Promis
     namespace: namespace.name,
   });
   sayWhatIsMissing({ options, namespace, log });
-  const { admissionServer: admission = defaultAdmissionServer } = settings;
+  const admission = settings.specOf(admissionServerKind) ?? defaultAdmissionServer;
   const { clientCertificateAuthority: authority } = admission;
   const clientAuthority = authority && (await readAuthorities("API servers", authority));
   const berth = await startBerth({
@@ -81,7 +78,7 @@ export async function run(given: RunOptions, surroundings: Surroundings): Promis
     ...(labelFolder && { labelFolder }),
     ruleOptions,
     crdGraceMs: graceMsOf(options),
-    config: files.map(({ path, shown }) => ({ path, shown })),
+    config: (options.config ?? []).map((shown) => ({ path: path.resolve(folder, shown), shown })),
     backfillAtStart: surroundings.environment["STARTUP_BACKFILL"] === "1",
     admission: {
       spec: admission,
@@ -89,7 +86,7 @@ export async function run(given: RunOptions, surroundings: Surroundings): Promis
       ...(namespace.exists && { namespace: namespace.name }),
       ...(podName && { podName }),
     },
-    registries: await readRegistrySettings(settings.imageRegistries),
+    registries: await readRegistrySettings(settings.specOf(imageRegistriesKind)),
     ...(namespace.exists && { namespace: namespace.name }),
     identity: identityOf(surroundings),
     ...(namespace.exists && { self: selfOf(surroundings, namespace) }),

@@ -1,19 +1,27 @@
 import { stat } from "node:fs/promises";
 import path from "node:path";
-import { type Fault, formatFault, hasErrors, inOrder } from "@berth/host";
-import { parseLabelFolder } from "@berth/placement";
+import {
+  configReasons,
+  type Fault,
+  formatFault,
+  hasErrors,
+  inOrder,
+  isConfigFile,
+  readConfigFiles,
+  toDocuments,
+} from "@berth/host";
+import {
+  type LabelFolderSource,
+  labelFolderKind,
+  parseLabelFolder,
+  readLabelFolder,
+  toFolderFault,
+} from "@berth/placement";
 import { readFolder } from "@berth/runtime";
 import { readCapabilities } from "../capabilities.ts";
-import { configReasons } from "../config/documents.ts";
-import { readLabelFolder, toFault } from "../config/label-folder.ts";
-import {
-  isConfigFile,
-  type LabelFolderSource,
-  labelFolderOfFlags,
-  readConfigFiles,
-  toSettings,
-} from "../config/settings.ts";
+import { labelFolderOfFlags } from "../config/settings.ts";
 import { type ExitCode, exitCodes } from "../exit-codes.ts";
+import { documentKinds } from "../kinds.ts";
 import { type DataFormat, printData } from "../output/data.ts";
 import type { Surroundings } from "../surroundings.ts";
 
@@ -67,8 +75,9 @@ async function checkConfig(
   { options }: LabelFolderSource,
   folder: string,
 ): Promise<readonly Fault[]> {
-  const { settings, faults } = toSettings(await readConfigFiles([given], folder), undefined);
-  const read = settings.labelFolder && (await readLabelFolder(settings.labelFolder));
+  const { documents: settings, faults } = toDocuments(await readConfigFiles([given], folder), documentKinds);
+  const source = settings.specOf(labelFolderKind);
+  const read = source && (await readLabelFolder(source));
   const all = [...faults, ...(read?.faults ?? [])];
   const files = { settings, options, folder: read?.parsed, faults: all, hasConfig: true };
   return (await readCapabilities({ files, waiting: "act" }, "nodes")).flatMap((it) => it.faults);
@@ -81,7 +90,7 @@ async function checkRule({ path: file, options, shown }: LabelFolderSource): Pro
   if (content === undefined) return [];
   const key = path.join(path.basename(path.dirname(file)), path.basename(file));
   const { problems } = parseLabelFolder({ complete: true, files: new Map([[key, content]]) }, options);
-  return problems.map((problem) => toFault(shown, { ...problem, file: "" }));
+  return problems.map((problem) => toFolderFault(shown, { ...problem, file: "" }));
 }
 
 function summary(faults: readonly Fault[], files: number): string {

@@ -1,24 +1,30 @@
 import path from "node:path";
-import { formatFault } from "@berth/host";
+import { type Documents, type Fault, formatFault, readConfigFiles, toDocuments } from "@berth/host";
+import { architecturePolicyKind, defaultImageRegistries, imageRegistriesKind } from "@berth/placement";
 import { describe, expect, it } from "vitest";
+import { documentKinds } from "../kinds.ts";
 import { testFolder } from "../testing/harness.ts";
-import { defaultImageRegistries } from "./image-registries.ts";
-import { readConfigFiles, toSettings } from "./settings.ts";
 
 const HEAD = "apiVersion: berth.dev/v1alpha1\nkind: ImageRegistries\nmetadata: {name: default}\n";
 
-async function read(
-  files: Readonly<Record<string, string>>,
-): Promise<ReturnType<typeof toSettings> & { readonly folder: string }> {
-  await using folder = await testFolder(files);
-  return { ...toSettings(await readConfigFiles(["."], folder.path), undefined), folder: folder.path };
+interface Read {
+  readonly settings: Documents;
+  readonly faults: readonly Fault[];
+  readonly folder: string;
+}
+
+async function read(given: Readonly<Record<string, string>>): Promise<Read> {
+  await using folder = await testFolder(given);
+  const files = await readConfigFiles(["."], folder.path);
+  const { documents: settings, faults } = toDocuments(files, documentKinds);
+  return { settings, faults, folder: folder.path };
 }
 
 describe("ImageRegistries", () => {
   it("has defaults for everything", async () => {
     const { settings, faults } = await read({ "a.yaml": `${HEAD}spec: {}\n` });
     expect(faults).toEqual([]);
-    expect(settings.imageRegistries).toEqual(defaultImageRegistries);
+    expect(settings.specOf(imageRegistriesKind)).toEqual(defaultImageRegistries);
     expect(defaultImageRegistries).toEqual({
       registries: [],
       tagTtl: "6h",
@@ -39,7 +45,7 @@ describe("ImageRegistries", () => {
 `,
     });
     expect(faults).toEqual([]);
-    expect(settings.imageRegistries).toMatchObject({
+    expect(settings.specOf(imageRegistriesKind)).toMatchObject({
       dockerConfig: path.join(folder, "conf/secrets/config.json"),
       registries: [
         {
@@ -93,7 +99,7 @@ describe("ImageRegistries", () => {
       "a.yaml": `${HEAD}spec: {timeout: 1s}\n`,
       "b.yaml": `${HEAD.replace("default", "other")}spec: {timeout: 2s}\n`,
     });
-    expect(settings.imageRegistries?.timeout).toBe("1s");
+    expect(settings.specOf(imageRegistriesKind)?.timeout).toBe("1s");
     expect(faults.map(formatFault)).toEqual([
       "b.yaml:2:7: error: other: there can be one ImageRegistries, and there is already one in a.yaml (DuplicateDocument)",
     ]);
@@ -107,15 +113,20 @@ it("architecture policies are read of all files with their places", async () => 
     "a.yaml": `${policy("one")}---\n${policy("two")}`,
     "b.yaml": policy("one"),
   });
-  expect(settings.architecturePolicies.map(({ file, line, name }) => ({ file, line, name }))).toEqual([
+  expect(
+    settings.documentsOf(architecturePolicyKind).map(({ file, line, name }) => ({ file, line, name })),
+  ).toEqual([
     { file: "a.yaml", line: 2, name: "one" },
     { file: "a.yaml", line: 7, name: "two" },
   ]);
-  expect(settings.architecturePolicies[0]).toMatchObject({
+  expect(settings.documentsOf(architecturePolicyKind)[0]).toMatchObject({
     annotations: { "berth.dev/bootstrap-confirmed": "true" },
     spec: { mode: "Taint", taint: { key: "supported-arch", nodes: "Taint" }, unresolvable: "Open" },
   });
-  expect(settings.architecturePolicies[0]?.positionOf(["mode"])).toEqual({ line: 4, column: 14 });
+  expect(settings.documentsOf(architecturePolicyKind)[0]?.positionOf(["mode"])).toEqual({
+    line: 4,
+    column: 14,
+  });
   expect(faults.map(formatFault)).toEqual([
     "b.yaml:2:7: error: ArchitecturePolicy one is already in a.yaml:2 (DuplicateDocument)",
   ]);

@@ -1,8 +1,10 @@
 import path from "node:path";
-import { formatFault } from "@berth/host";
+import { documentOfFlag, formatFault, readConfigFiles, toDocuments } from "@berth/host";
+import { labelFolderKind, labelRuleKind } from "@berth/placement";
 import { describe, expect, it } from "vitest";
+import { documentKinds } from "../kinds.ts";
 import { testFolder } from "../testing/harness.ts";
-import { labelFolderOfFlags, loadSettings, readConfigFiles, toSettings } from "./settings.ts";
+import { loadSettings } from "./settings.ts";
 
 const documentFor = (name: string, folder: string): string =>
   `apiVersion: berth.dev/v1alpha1\nkind: LabelFolder\nmetadata: {name: ${name}}\nspec: {path: ${folder}}\n`;
@@ -17,8 +19,8 @@ const ruleFor = (name: string): string =>
 
 describe("settings", () => {
   it("take the label folder of a flag, relative to the working directory", async () => {
-    const { labelFolder } = await loadSettings({ labelDir: "labels", allowReserved: ["k8s.io"] }, "/srv");
-    expect(labelFolder).toEqual({
+    const settings = await loadSettings({ labelDir: "labels", allowReserved: ["k8s.io"] }, "/srv");
+    expect(settings.specOf(labelFolderKind)).toEqual({
       path: path.resolve("/srv/labels"),
       shown: "labels",
       options: { allowReserved: ["k8s.io"], format: "Plain" },
@@ -32,8 +34,8 @@ describe("settings", () => {
     });
     const fromFolder = await loadSettings({ config: ["conf"] }, folder.path);
     const fromFile = await loadSettings({ config: ["conf/a.yaml"] }, folder.path);
-    expect(fromFolder.labelFolder?.path).toBe(path.join(folder.path, "labels"));
-    expect(fromFile).toEqual(fromFolder);
+    expect(fromFolder.specOf(labelFolderKind)?.path).toBe(path.join(folder.path, "labels"));
+    expect(fromFile.specOf(labelFolderKind)?.path).toBe(fromFolder.specOf(labelFolderKind)?.path);
   });
 
   it("do not look into what kubelet keeps beside the files of a mounted ConfigMap", async () => {
@@ -41,7 +43,7 @@ describe("settings", () => {
       "..2026_11_21/a.yaml": documentFor("one", "x"),
       "a.yaml": documentFor("one", "x"),
     });
-    const { faults } = toSettings(await readConfigFiles(["."], folder.path), undefined);
+    const { faults } = toDocuments(await readConfigFiles(["."], folder.path), documentKinds);
     expect(faults).toEqual([]);
   });
 
@@ -50,12 +52,13 @@ describe("settings", () => {
       "a.yaml": `${documentFor("one", "x")}---\n${documentFor("two", "other")}`,
     });
     const files = await readConfigFiles(["a.yaml"], folder.path);
-    expect(toSettings(files, undefined).faults.map(formatFault)).toEqual([
+    expect(toDocuments(files, documentKinds).faults.map(formatFault)).toEqual([
       "a.yaml:7:7: error: two: there can be one label folder, and there is already x (a.yaml) (TooManyLabelFolders)",
     ]);
-    const both = toSettings(files, labelFolderOfFlags({ labelDir: "z" }, folder.path));
+    const flag = { path: "/z", shown: "z", options: { allowReserved: [] } };
+    const both = toDocuments(files, documentKinds, [documentOfFlag(labelFolderKind, flag)]);
     expect(both.faults).toHaveLength(2);
-    expect(both.settings.labelFolder?.shown).toBe("z");
+    expect(both.documents.specOf(labelFolderKind)?.shown).toBe("z");
   });
 
   it("hold the rules of all files and documents, with the way back to each place", async () => {
@@ -63,24 +66,29 @@ describe("settings", () => {
       "a.yaml": `${ruleFor("two")}---\n${documentFor("one", "x")}---\n${ruleFor("one")}`,
       "sub/b.json": JSON.stringify({ ...RULE, metadata: { name: "three" } }),
     });
-    const { settings, faults } = toSettings(await readConfigFiles(["."], folder.path), undefined);
+    const { documents, faults } = toDocuments(await readConfigFiles(["."], folder.path), documentKinds);
     expect(faults).toEqual([]);
-    expect(settings.labelFolder?.shown).toBe("x (a.yaml)");
-    expect(settings.labelRules.map(({ file, line, name }) => ({ file, line, name }))).toEqual([
+    expect(documents.specOf(labelFolderKind)?.shown).toBe("x (a.yaml)");
+    expect(
+      documents.documentsOf(labelRuleKind).map(({ file, line, name }) => ({ file, line, name })),
+    ).toEqual([
       { file: "a.yaml", line: 2, name: "two" },
       { file: "a.yaml", line: 12, name: "one" },
       { file: "sub/b.json", line: 1, name: "three" },
     ]);
-    expect(settings.labelRules[1]?.positionOf(["labels", 0, "key"])).toEqual({ line: 14, column: 34 });
+    expect(documents.documentsOf(labelRuleKind)[1]?.positionOf(["labels", 0, "key"])).toEqual({
+      line: 14,
+      column: 34,
+    });
   });
 
   it("hold one rule of a name, and tell the other", async () => {
     await using folder = await testFolder({ "a.yaml": `${ruleFor("one")}---\n${ruleFor("one")}` });
-    const { settings, faults } = toSettings(await readConfigFiles(["a.yaml"], folder.path), undefined);
+    const { documents, faults } = toDocuments(await readConfigFiles(["a.yaml"], folder.path), documentKinds);
     expect(faults.map(formatFault)).toEqual([
       "a.yaml:7:7: error: LabelRule one is already in a.yaml:2 (DuplicateDocument)",
     ]);
-    expect(settings.labelRules.map(({ line }) => line)).toEqual([2]);
+    expect(documents.documentsOf(labelRuleKind).map(({ line }) => line)).toEqual([2]);
   });
 
   it("take the format of a label folder from a document or a flag", async () => {
@@ -89,7 +97,8 @@ describe("settings", () => {
     });
     const fromFile = await loadSettings({ config: ["a.yaml"] }, folder.path);
     const fromFlag = await loadSettings({ labelDir: "x", labelFormat: "extended" }, folder.path);
-    for (const { labelFolder } of [fromFile, fromFlag]) expect(labelFolder?.options.format).toBe("Extended");
+    for (const settings of [fromFile, fromFlag])
+      expect(settings.specOf(labelFolderKind)?.options.format).toBe("Extended");
   });
 
   it("tell a name that is taken", async () => {
@@ -97,7 +106,7 @@ describe("settings", () => {
       "a.yaml": documentFor("one", "x"),
       "b.yaml": documentFor("one", "x"),
     });
-    const { faults } = toSettings(await readConfigFiles(["a.yaml", "b.yaml"], folder.path), undefined);
+    const { faults } = toDocuments(await readConfigFiles(["a.yaml", "b.yaml"], folder.path), documentKinds);
     expect(faults.map(({ reason }) => reason)).toContain("DuplicateDocument");
   });
 

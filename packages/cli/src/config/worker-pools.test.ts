@@ -1,9 +1,8 @@
-import { formatFault } from "@berth/host";
-import { PR_134_POOLS } from "@berth/placement";
+import { type Documents, formatFault, readConfigFiles, toDocuments } from "@berth/host";
+import { PR_134_POOLS, workerPoolsKind } from "@berth/placement";
 import { describe, expect, it } from "vitest";
+import { documentKinds } from "../kinds.ts";
 import { testFolder } from "../testing/harness.ts";
-import { readConfigFiles, type Settings, toSettings } from "./settings.ts";
-import { workerPoolConfig } from "./worker-pools.ts";
 
 const documentOf = (spec: string, name = "default"): string =>
   `apiVersion: berth.dev/v1alpha1\nkind: WorkerPools\nmetadata: {name: ${name}}\nspec: ${spec}\n`;
@@ -12,35 +11,35 @@ const NOTHING = { images: [], namespaces: [], priorityClasses: [] };
 
 async function read(
   text: string,
-): Promise<{ readonly settings: Settings; readonly faults: readonly string[] }> {
+): Promise<{ readonly settings: Documents; readonly faults: readonly string[] }> {
   await using folder = await testFolder({ "a.yaml": text });
-  const { settings, faults } = toSettings(await readConfigFiles(["a.yaml"], folder.path), undefined);
+  const files = await readConfigFiles(["a.yaml"], folder.path);
+  const { documents: settings, faults } = toDocuments(files, documentKinds);
   return { settings, faults: faults.map(formatFault) };
 }
 
 describe("WorkerPools", () => {
   it("are not served without a document", async () => {
     const { settings } = await read("");
-    expect(settings.workerPools).toBeUndefined();
-    expect(workerPoolConfig(settings.workerPools)).toBeUndefined();
+    expect(settings.specOf(workerPoolsKind)).toBeUndefined();
   });
 
   it("are made as agent-substrate itself makes them without a field", async () => {
     const { settings, faults } = await read(documentOf("{}"));
     expect(faults).toEqual([]);
-    expect(workerPoolConfig(settings.workerPools)).toEqual({ allow: NOTHING, workerPoolUid: false });
+    expect(settings.specOf(workerPoolsKind)).toEqual({ allow: NOTHING, workerPoolUid: false });
   });
 
   it("are those of pull request 134 with label and wait", async () => {
     const { settings } = await read(documentOf("{uidLabel: true, wait: {}}"));
-    expect(workerPoolConfig(settings.workerPools)).toEqual({ allow: NOTHING, ...PR_134_POOLS });
+    expect(settings.specOf(workerPoolsKind)).toEqual({ allow: NOTHING, ...PR_134_POOLS });
   });
 
   it("wait with an image and at a port of one's own", async () => {
     const { settings } = await read(
       documentOf("{wait: {image: 'mirror.example/busybox@sha256:1', port: 9}}"),
     );
-    expect(workerPoolConfig(settings.workerPools)?.wait).toEqual({
+    expect(settings.specOf(workerPoolsKind)?.wait).toEqual({
       name: "wait-for-atelet",
       image: "mirror.example/busybox@sha256:1",
       port: 9,
@@ -51,7 +50,7 @@ describe("WorkerPools", () => {
     const { settings } = await read(
       documentOf("{allow: {images: [registry.example/], namespaces: [a], priorityClasses: [low]}}"),
     );
-    expect(workerPoolConfig(settings.workerPools)?.allow).toEqual({
+    expect(settings.specOf(workerPoolsKind)?.allow).toEqual({
       images: ["registry.example/"],
       namespaces: ["a"],
       priorityClasses: ["low"],

@@ -58,7 +58,7 @@ export function declareManifests(root: Command, { outside, onEnd }: ProgramOptio
     .addArgument(
       new Argument(
         "[what]",
-        "what runs Berth, the kinds that it adds to the API (who deletes these deletes all their objects, WorkerPools of agent-substrate among them), or RuntimeClasses",
+        "what runs Berth, the kinds that it adds to the API (who deletes these deletes all their objects), or RuntimeClasses",
       )
         .choices(["install", "crds", "runtime-class"])
         .default("install"),
@@ -89,8 +89,8 @@ export function declareManifests(root: Command, { outside, onEnd }: ProgramOptio
       "let it read pull secrets of pods, which is any Secret, to look up private images",
     )
     .option(
-      "--worker-pools",
-      "let it delete the Deployments of WorkerPools and hold WorkerPools, as footprints with a preset of agent-substrate do; which Deployments it may make, a document WorkerPools says, given by --config",
+      "--worker-pool, --worker-pools",
+      "with crds: print that of WorkerPool too, which belongs to agent-substrate (deleting it deletes all WorkerPools); else let it delete the Deployments of WorkerPools and hold WorkerPools, as footprints with a preset of agent-substrate do; which Deployments it may make, a document WorkerPools says, given by --config",
     )
     .option(
       "--api-server-cidr <cidr>",

@@ -8,10 +8,11 @@ import {
   namespaces,
   pods,
 } from "@berth/kube";
-import { crds, nodeFootprints } from "@berth/placement";
+import { nodeFootprints } from "@berth/placement";
 import { aPod, eventually, findFreePort, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { afterEach, beforeAll, describe, expect, it } from "vitest";
 import { type RunningBerth, startBerth } from "../composition.ts";
+import { crds } from "../kinds.ts";
 
 const NAMESPACE = "berth-system";
 let cluster: TestCluster;

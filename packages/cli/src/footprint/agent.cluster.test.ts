@@ -1,4 +1,5 @@
 /** What a footprint does with the DaemonSet of its agent, and says of it, on a real API server. Nothing schedules pods here. */
+
 import {
   clusterRoleBindings,
   clusterRoles,
@@ -10,10 +11,11 @@ import {
   type PolicyRule,
   pods,
 } from "@berth/kube";
-import { crds, type NodeFootprint, type NodeFootprintSpec, nodeFootprints } from "@berth/placement";
+import { type NodeFootprint, type NodeFootprintSpec, nodeFootprints } from "@berth/placement";
 import { aNode, aPod, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { afterEach, beforeAll, describe, expect, it } from "vitest";
 import { startBerth } from "../composition.ts";
+import { crds } from "../kinds.ts";
 
 const USER = "berth-without-patch";
 const LABEL = "footprint.berth.dev/agent";

@@ -15,11 +15,12 @@ import {
   pods,
   type Resource,
 } from "@berth/kube";
-import { crds, nodeFootprints } from "@berth/placement";
+import { nodeFootprints } from "@berth/placement";
 import { aNode, aPod, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { afterEach, beforeAll, describe, expect, it } from "vitest";
 import { startBerth } from "../composition.ts";
 import { exitCodes } from "../exit-codes.ts";
+import { crds } from "../kinds.ts";
 import { type CliResult, cli, type TestFolder, testFolder } from "../testing/harness.ts";
 
 const FINALIZER = "example.com/hold";

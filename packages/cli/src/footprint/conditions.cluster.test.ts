@@ -1,4 +1,5 @@
 /** What a footprint says of itself where Berth lacks rights, on a real API server with RBAC. */
+
 import {
   clusterRoleBindings,
   clusterRoles,
@@ -8,11 +9,12 @@ import {
   type PolicyRule,
   pods,
 } from "@berth/kube";
-import { crds, type NodeFootprint, nodeFootprints, workerPools } from "@berth/placement";
+import { type NodeFootprint, nodeFootprints, workerPools } from "@berth/placement";
 import type { LogFields, Logger } from "@berth/runtime";
 import { aNode, aPod, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
 import { startBerth } from "../composition.ts";
+import { crds, foreignKinds } from "../kinds.ts";
 import { testFolder } from "../testing/harness.ts";
 
 let cluster: TestCluster;
@@ -20,7 +22,7 @@ let cluster: TestCluster;
 beforeAll(async () => {
   cluster = await sharedTestCluster();
   const { client } = cluster;
-  for (const crd of crds()) await eventually(() => client.apply(customResourceDefinitions, crd));
+  for (const crd of crds(foreignKinds)) await eventually(() => client.apply(customResourceDefinitions, crd));
   await eventually(() => client.list(nodeFootprints));
   await eventually(() => client.list(workerPools));
 });

@@ -1,9 +1,11 @@
 /** Owners whose deletion waits, and the nodes of the pods it waits for. Nothing runs pods here: only nodes change. */
+
 import { customResourceDefinitions, namespaces, nodes, pods } from "@berth/kube";
-import { crds, nodeFootprints, workerPools } from "@berth/placement";
+import { nodeFootprints, workerPools } from "@berth/placement";
 import { aNode, aPod, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
 import { startBerth } from "../composition.ts";
+import { crds, foreignKinds } from "../kinds.ts";
 
 const NAMESPACE = "berth-system";
 
@@ -12,7 +14,7 @@ let cluster: TestCluster;
 beforeAll(async () => {
   cluster = await sharedTestCluster();
   const { client } = cluster;
-  for (const crd of crds()) await eventually(() => client.apply(customResourceDefinitions, crd));
+  for (const crd of crds(foreignKinds)) await eventually(() => client.apply(customResourceDefinitions, crd));
   await eventually(() => client.list(nodeFootprints));
   await eventually(() => client.list(workerPools));
   await client.create(namespaces, { metadata: { name: NAMESPACE } });

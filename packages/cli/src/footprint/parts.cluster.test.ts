@@ -13,7 +13,7 @@ import {
   type Pod,
   pods,
 } from "@berth/kube";
-import { crds, type NodeFootprint, nodeFootprints, type WorkerPool, workerPools } from "@berth/placement";
+import { type NodeFootprint, nodeFootprints, type WorkerPool, workerPools } from "@berth/placement";
 import {
   aNode,
   aPod,
@@ -24,6 +24,7 @@ import {
 } from "@berth/testcluster";
 import { afterEach, beforeAll, describe, expect, it } from "vitest";
 import { startBerth } from "../composition.ts";
+import { crds, foreignKinds } from "../kinds.ts";
 import { testFolder } from "../testing/harness.ts";
 
 const NAMESPACE = "berth-system";
@@ -34,7 +35,7 @@ let cluster: TestCluster;
 beforeAll(async () => {
   cluster = await sharedTestCluster();
   const { client } = cluster;
-  for (const crd of crds()) await eventually(() => client.apply(customResourceDefinitions, crd));
+  for (const crd of crds(foreignKinds)) await eventually(() => client.apply(customResourceDefinitions, crd));
   await eventually(() => client.list(nodeFootprints));
   await eventually(() => client.list(workerPools));
   await client.create(namespaces, { metadata: { name: NAMESPACE } });

@@ -1,5 +1,5 @@
 /** The parts of a running Berth that have to do with node footprints, put together. */
-import { type Fault, FaultReport } from "@berth/host";
+import { DocumentSource, type Fault, FaultReport, type Follow } from "@berth/host";
 import type { Node } from "@berth/kube";
 import {
   bindFootprints,
@@ -14,8 +14,9 @@ import {
   type FootprintProgress,
   type Footprints,
   FootprintTally,
+  footprintRules,
   type NodeFootprint,
-  nodeFootprints,
+  nodeFootprintKind,
   reasons,
   SETTLING_MS,
   type WaitAnswers,
@@ -30,10 +31,8 @@ import {
   type Logger,
   type MetricsRegistry,
 } from "@berth/runtime";
-import type { Follow } from "../document-follower.ts";
 import type { Wired } from "../wired.ts";
 import { createAgentParts } from "./agent-parts.ts";
-import { createFootprintHub } from "./footprints.ts";
 import { createHoldParts } from "./hold-parts.ts";
 import { createFootprintReports } from "./reports.ts";
 
@@ -74,7 +73,7 @@ export interface FootprintParts extends Wired {
 export function createFootprintParts(around: FootprintSurroundings): FootprintParts {
   const { client, cluster, nodes, daemonSets, events, clock, log, metrics, admission, recheckAll } = around;
   const common = { client, cluster, clock, log, metrics };
-  const inForce = (): readonly Footprint[] => hub.inForce?.footprints ?? [];
+  const inForce = (): readonly Footprint[] => documents.inForce?.footprints ?? [];
   const onChange = (rule?: string): void => (rule === undefined ? reports.askAll() : reports.askRule(rule));
   let files: readonly { readonly name: string }[] = [];
 
@@ -124,8 +123,8 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
   footprintMetrics.counts(() => tally.total);
   footprintMetrics.hindered(() => inForce().filter((it) => problemsOf(it).length > 0).length);
   const faults = new FaultReport(around.onFault);
-  const hub = createFootprintHub((footprints) => {
-    faults.report("footprints", hub.configFaults());
+  const documents = new DocumentSource(footprintRules, (footprints) => {
+    faults.report("footprints", documents.configFaults());
     footprintMetrics.taken(footprints.footprints.length, footprints.faults.length);
     pass = beginPass();
     const holding = holds.want(footprints);
@@ -141,8 +140,8 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
     ...common,
     events,
     objects: around.footprints,
-    judge: (name, version) => hub.judgementOf(name, version),
-    judgeFile: (name) => judgeFile(name, hub.inForce),
+    judge: (name, version) => documents.resultOf(name, version),
+    judgeFile: (name) => judgeFile(name, documents.inForce),
     progressOf,
     files: () => files.map(({ name }) => name),
     inForce,
@@ -159,19 +158,17 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
     onVersion: ({ object }) => agents.daemonSetChanged(keyOf(cluster, object)),
   });
   const follower = around.follow({
-    resource: nodeFootprints,
+    kind: nodeFootprintKind,
     documents: around.footprints,
     capability: FOOTPRINT,
-    whenAway: "keep",
-    onDocuments: (read) => hub.setCluster(read),
-    onUnreadable: () => hub.settle(),
-    onNodes: () => pass.check(),
+    source: documents,
+    onKnown: () => pass.check(),
     onLook: () => reports.look(),
   });
-  const capability = bindFootprints({ footprints: () => hub.inForce, sight });
+  const capability = bindFootprints({ footprints: () => documents.inForce, sight });
   return {
     capability,
-    footprints: () => hub.inForce,
+    footprints: () => documents.inForce,
     observer: {
       decided(name, outcome) {
         tally.decided(name, outcome);
@@ -185,9 +182,9 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
     },
     answers: { sight, log },
     askStatuses: () => reports.askAll(),
-    onSettings({ nodeFootprints: read }) {
-      files = read ?? [];
-      hub.setConfig(read);
+    onSettings(read) {
+      files = read.documentsOf(nodeFootprintKind);
+      documents.setConfig(read.documentsOf(nodeFootprintKind));
     },
     components: {
       // Pods, and what they are decided by, are read while a footprint is in force.
@@ -199,7 +196,7 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
 }
 
 function judgeFile(name: string, inForce: Footprints | undefined): FootprintJudgement {
-  const fault = inForce?.faults.find((it) => it.source === "config" && it.footprint === name);
+  const fault = inForce?.faults.find((it) => it.source === "config" && it.name === name);
   if (fault === undefined) return { ready: true, reason: reasons.FootprintInForce, message: "in force" };
   const message = `${["spec", ...fault.path].join(".")}: ${fault.message}`;
   return { ready: false, reason: fault.reason, message };

@@ -1,11 +1,16 @@
 /** What footprints say of themselves: those of the cluster in their status, those of files in the log. */
 
-import { ConditionLog, createKeySource } from "@berth/host";
+import {
+  ConditionLog,
+  createKeySource,
+  createStatusController,
+  type DocumentVersion,
+  documentName,
+} from "@berth/host";
 import type { KubeClient } from "@berth/kube";
 import {
   createStatusReconciler,
   decideFootprintStatus,
-  documentName,
   type EventSink,
   type Footprint,
   type FootprintJudgement,
@@ -26,8 +31,6 @@ import {
   type MetricsRegistry,
   type ObjectKey,
 } from "@berth/runtime";
-import type { DocumentVersion } from "../source-documents.ts";
-import { createStatusController } from "../status-controller.ts";
 
 export interface FootprintReportsOptions {
   readonly client: Pick<KubeClient, "patch">;

@@ -23,7 +23,7 @@ import {
   validatingAdmissionPolicies,
   validatingAdmissionPolicyBindings,
 } from "@berth/kube";
-import { compileFootprints, crds, nodeFootprints, workerPools } from "@berth/placement";
+import { compileFootprints, nodeFootprintKind, nodeFootprints, workerPools } from "@berth/placement";
 import {
   aNode,
   aPod,
@@ -35,6 +35,7 @@ import {
 import { beforeAll, describe, expect, it } from "vitest";
 import { startBerth } from "../composition.ts";
 import { loadSettings } from "../config/settings.ts";
+import { crds, foreignKinds } from "../kinds.ts";
 import { installManifests } from "../manifests.ts";
 import { type ExtraRights, rightsOf } from "../manifests-rights.ts";
 import { testFolder } from "../testing/harness.ts";
@@ -44,7 +45,7 @@ let cluster: TestCluster;
 beforeAll(async () => {
   cluster = await sharedTestCluster();
   const { client } = cluster;
-  for (const crd of crds()) await eventually(() => client.apply(customResourceDefinitions, crd));
+  for (const crd of crds(foreignKinds)) await eventually(() => client.apply(customResourceDefinitions, crd));
   await eventually(() => client.list(nodeFootprints));
   await eventually(() => client.list(workerPools));
 });
@@ -217,7 +218,7 @@ spec: {preset: agent-substrate/owner-uid}
 async function rightsOfText(text: string): Promise<ExtraRights> {
   await using folder = await testFolder({ "footprints.yaml": text });
   const settings = await loadSettings({ config: ["footprints.yaml"] }, folder.path);
-  const sources = [{ source: "config" as const, documents: settings.nodeFootprints }];
+  const sources = [{ source: "config" as const, documents: settings.documentsOf(nodeFootprintKind) }];
   return rightsOf(settings, compileFootprints({ sources }).footprints);
 }
 

@@ -1,4 +1,5 @@
 /** Footprints of the cluster that may not be read are no footprints that were deleted. */
+
 import {
   clusterRoleBindings,
   clusterRoles,
@@ -7,10 +8,11 @@ import {
   nodes,
   pods,
 } from "@berth/kube";
-import { crds, nodeFootprints } from "@berth/placement";
+import { nodeFootprints } from "@berth/placement";
 import { aNode, aPod, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
 import { startBerth } from "../composition.ts";
+import { crds } from "../kinds.ts";
 import { testFolder } from "../testing/harness.ts";
 
 const NAMESPACE = "berth-system";

@@ -1,7 +1,6 @@
 /** Registries of this machine, in the configuration as a user would list them. */
 
-import { type RegistrySettings } from "@berth/placement";
-import { imageRegistriesSpec } from "../config/image-registries.ts";
+import { imageRegistriesKind, type RegistrySettings } from "@berth/placement";
 import { readRegistrySettings } from "../registry-settings.ts";
 
 interface Registry {
@@ -17,5 +16,7 @@ export function registriesDocument(...registries: readonly Registry[]): string {
 
 /** What Berth makes of that document. */
 export function listing(...registries: readonly Registry[]): Promise<RegistrySettings> {
-  return readRegistrySettings(imageRegistriesSpec.parse(JSON.parse(registriesDocument(...registries)).spec));
+  return readRegistrySettings(
+    imageRegistriesKind.spec.parse(JSON.parse(registriesDocument(...registries)).spec),
+  );
 }

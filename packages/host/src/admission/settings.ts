@@ -1,6 +1,8 @@
 /** `AdmissionServer`: how new objects are changed before they are stored. A document of files only; at most one. */
+import path from "node:path";
 import { parseBindAddress } from "@berth/runtime";
 import * as z from "zod";
+import { type DocumentKind, onlyOne } from "../documents/document-kind.ts";
 
 export interface AdmissionServerSpec {
   /** `Auto` takes policies where the API server has them, and a webhook elsewhere. Default. */
@@ -61,6 +63,19 @@ export const admissionServerSpec: z.ZodType<AdmissionServerSpec> = z
     if (service !== undefined && url !== undefined)
       context.addIssue({ code: "custom", message: "either a service or a url", path: ["url"] });
   });
+
+export const admissionServerKind: DocumentKind<AdmissionServerSpec> = {
+  kind: "AdmissionServer",
+  spec: admissionServerSpec,
+  placed({ certificates, clientCertificateAuthority: authority, ...spec }, { folder }) {
+    return {
+      ...spec,
+      ...(certificates !== undefined && { certificates: path.resolve(folder, certificates) }),
+      ...(authority !== undefined && { clientCertificateAuthority: path.resolve(folder, authority) }),
+    };
+  },
+  tooMany: onlyOne("AdmissionServer"),
+};
 
 /** What holds without a document. */
 export const defaultAdmissionServer: AdmissionServerSpec = admissionServerSpec.parse({});

@@ -1,25 +1,30 @@
 /** The CRDs on a real API server: it takes them, and accepts of each document exactly what our schema accepts. */
 import { request } from "node:https";
+import { toCustomResourceDefinition } from "@berth/host";
 import { customResourceDefinitions, type KubeClient } from "@berth/kube";
 import { eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import * as fc from "fast-check";
 import { beforeAll, describe, expect, it } from "vitest";
+import { architecturePolicyKind } from "../architecture/resource.ts";
+import { nodeFootprintKind } from "../footprint/resource.ts";
 import { labelRuleSpec } from "../labels/document.ts";
-import { labelRules } from "../labels/resource.ts";
-import { crds } from "./crd.ts";
+import { labelRuleKind, labelRules } from "../labels/resource.ts";
+import { startupGateKind } from "../startup-gate/resource.ts";
 import { invalidSpecs, validSpecs } from "./testing/label-rule-cases.ts";
 import { anySpec } from "./testing/label-rule-specs.ts";
 import { invalidFootprints, validFootprints } from "./testing/node-footprint-cases.ts";
 
+const kinds = [labelRuleKind, startupGateKind, architecturePolicyKind, nodeFootprintKind];
+const crds = kinds.map(toCustomResourceDefinition);
 let cluster: TestCluster;
 let client: KubeClient;
 
 beforeAll(async () => {
   cluster = await sharedTestCluster();
   client = cluster.client;
-  for (const crd of crds()) await client.apply(customResourceDefinitions, crd);
+  for (const crd of crds) await client.apply(customResourceDefinitions, crd);
   await eventually(async () => {
-    for (const crd of crds()) await whenEstablished(crd.metadata?.name ?? "");
+    for (const crd of crds) await whenEstablished(crd.metadata?.name ?? "");
     await client.list(labelRules);
   });
 });

@@ -84,7 +84,7 @@ describe("faults of architecture policies", () => {
     expect(policies.map(({ rule }) => rule)).toEqual(["config/p", "cluster/q"]);
     expect(faults).toEqual([
       {
-        policy: "p",
+        name: "p",
         source: "cluster",
         path: [],
         reason: "ArchitecturePolicyInvalid",
@@ -100,7 +100,7 @@ describe("faults of architecture policies", () => {
     const source = { source: "cluster", documents, unreadable } as const;
     const compiled = compileArchitecture({ sources: [source], before });
     expect(compiled.policies).toEqual(before);
-    expect(compiled.faults.map(({ policy, message }) => `${policy}: ${message}`)).toEqual([
+    expect(compiled.faults.map(({ name, message }) => `${name}: ${message}`)).toEqual([
       "q: spec.mode: is not valid",
       "p: taints of this domain are taken off once a node has started",
     ]);

@@ -1,31 +1,33 @@
 /** From `ArchitecturePolicy` documents to policies in force. */
 
-import { durationMs } from "@berth/host";
+import {
+  type DocumentFault,
+  type DocumentRules,
+  durationMs,
+  ruleName,
+  type SourceDocuments,
+  type SourceName,
+  type Unsettled,
+} from "@berth/host";
 import { reasons } from "../api/reasons.ts";
 import type { Policy } from "../node/capability.ts";
 import { type MarkId, ownValue, taintId } from "../node/mark.ts";
 import type { MarkSet } from "../node/mark-set.ts";
 import { selectorFaults } from "../node/selector.ts";
-import { policySources, type SourceDocuments, type SourceName, type Unsettled } from "../node/sources.ts";
+import { policySources } from "../node/sources.ts";
 import { DOMAINS_OF_KUBERNETES, domainOf, STARTUP_DOMAINS } from "../node/taint-domains.ts";
-import { BOOTSTRAP_ANNOTATION, ORIGINAL_ARCHITECTURE_KEY } from "./document.ts";
+import { type ArchitecturePolicySpec, BOOTSTRAP_ANNOTATION, ORIGINAL_ARCHITECTURE_KEY } from "./document.ts";
 import {
   type ArchitectureDocument,
-  type ArchitectureFault,
   type ArchitecturePolicies,
   type ArchitecturePolicyInForce,
   taints,
 } from "./policy.ts";
-
-/** Where documents come from, as recorded on nodes. */
-export type ArchitectureSource = SourceName;
-
-/** The documents of one source that was read completely. */
-export type ArchitectureDocuments = SourceDocuments<ArchitectureDocument>;
+import { architecturePolicyKind } from "./resource.ts";
 
 export interface CompileArchitectureInput {
   /** In order of precedence: of two policies with one name the first is in force. */
-  readonly sources: readonly ArchitectureDocuments[];
+  readonly sources: readonly SourceDocuments<ArchitectureDocument>[];
   /**
    * Policies as they were in force until now. One whose document has got a fault goes on as it was: to drop it would let
    * new pods wait for ever on nodes that are tainted, and to take the taints off would let pods go where they cannot run.
@@ -42,16 +44,16 @@ const ORIGINAL_PREFIX = `taint/${ORIGINAL_ARCHITECTURE_KEY}:`;
 export function compileArchitecture(input: CompileArchitectureInput): ArchitecturePolicies {
   const before = new Map([...(input.before ?? [])].map((policy) => [policy.rule, policy]));
   const taken = new Map<string, ArchitecturePolicyInForce>();
-  const faults: ArchitectureFault[] = [];
+  const faults: DocumentFault[] = [];
   for (const source of input.sources) {
     for (const { name, found, policy } of readSource(source)) {
       const report = ({ path, message }: Found): void => {
         const reason = reasons.ArchitecturePolicyInvalid;
-        faults.push({ policy: name, source: source.source, path, reason, message });
+        faults.push({ name, source: source.source, path, reason, message });
       };
       for (const fault of found) report(fault);
       const first = taken.get(name);
-      const inForce = found.length === 0 ? policy : before.get(policy?.rule ?? `${source.source}/${name}`);
+      const inForce = found.length === 0 ? policy : before.get(policy?.rule ?? ruleName(source.source, name));
       if (first !== undefined)
         report({ path: [], message: `${first.rule} has the same name and is in force` });
       else if (inForce !== undefined) taken.set(name, inForce);
@@ -61,7 +63,7 @@ export function compileArchitecture(input: CompileArchitectureInput): Architectu
   return { policies, policy: policyOf(policies, input), faults };
 }
 
-type Found = Pick<ArchitectureFault, "path" | "message">;
+type Found = Pick<DocumentFault, "path" | "message">;
 
 /** One document as it was read; `policy` is absent when its `spec` does not pass the schema. */
 interface ReadDocument {
@@ -70,7 +72,11 @@ interface ReadDocument {
   readonly policy?: ArchitecturePolicyInForce;
 }
 
-function readSource({ source, documents, unreadable = [] }: ArchitectureDocuments): readonly ReadDocument[] {
+function readSource({
+  source,
+  documents,
+  unreadable = [],
+}: SourceDocuments<ArchitectureDocument>): readonly ReadDocument[] {
   return [
     ...unreadable.map(({ name, message }) => ({ name, found: [{ path: [], message }] })),
     ...documents.map((document) => ({
@@ -82,11 +88,11 @@ function readSource({ source, documents, unreadable = [] }: ArchitectureDocument
 }
 
 function toPolicy(
-  source: ArchitectureSource,
+  source: SourceName,
   { name, spec, annotations }: ArchitectureDocument,
 ): ArchitecturePolicyInForce {
   return {
-    rule: `${source}/${name}`,
+    rule: ruleName(source, name),
     name,
     spec,
     maxHoldMs: durationMs(spec.maxHold),
@@ -148,3 +154,10 @@ function policyOf(
     places,
   };
 }
+
+export const architectureRules: DocumentRules<ArchitecturePolicySpec, ArchitecturePolicies> = {
+  kind: architecturePolicyKind,
+  compile: ({ before, ...known }) => compileArchitecture({ ...known, before: before?.policies ?? [] }),
+  faultsOf: ({ faults }) => faults,
+  resultOf: () => ({ ready: true, reason: reasons.ArchitecturePolicyInForce, message: "in force" }),
+};

@@ -17,8 +17,7 @@ export {
 } from "./capability.ts";
 export { type LeftPod, type PodRestarts, planPodRestarts } from "./clean-pods.ts";
 export {
-  type ArchitectureDocuments,
-  type ArchitectureSource,
+  architectureRules,
   type CompileArchitectureInput,
   compileArchitecture,
   taintKeys,
@@ -32,6 +31,12 @@ export {
 } from "./decide-daemonset.ts";
 export { decidePod, isUnscheduled, type PodDecision, type PodView, podName } from "./decide-pod.ts";
 export { type GovernContext, type GovernedPod, governing, isNarrowable, overrideOf } from "./govern.ts";
+export {
+  defaultImageRegistries,
+  type ImageRegistriesSpec,
+  imageRegistriesKind,
+  type RegistrySpec,
+} from "./image-registries.ts";
 export * from "./image-sight.ts";
 export { FactConfigMaps, IMAGE_FACTS_FIELD, IMAGE_FACTS_LABEL } from "./images/fact-config-maps.ts";
 export { MAX_SHARDS } from "./images/fact-shards.ts";
@@ -52,7 +57,6 @@ export * from "./pod-view.ts";
 export {
   ARCHITECTURE,
   type ArchitectureDocument,
-  type ArchitectureFault,
   type ArchitecturePolicies,
   type ArchitecturePolicyInForce,
 } from "./policy.ts";

@@ -1,7 +1,7 @@
 /** `ArchitecturePolicy` documents made ready for use. Plain data. */
 
+import type { DocumentFault } from "@berth/host";
 import type { Policy } from "../node/capability.ts";
-import type { SourceFault } from "../node/sources.ts";
 import type { ArchitecturePolicySpec } from "./document.ts";
 
 /** The name of the capability, recorded on nodes. */
@@ -28,19 +28,13 @@ export interface ArchitecturePolicyInForce {
   readonly confirmed: boolean;
 }
 
-/** What is wrong with a document beyond its schema. It is not in force then. */
-export interface ArchitectureFault extends SourceFault {
-  /** Name of the document. */
-  readonly policy: string;
-}
-
 /** All policies in force. A new value for each change of them. */
 export interface ArchitecturePolicies {
   /** By falling priority, then by name: the first that selects a pod governs it. */
   readonly policies: readonly ArchitecturePolicyInForce[];
   /** Of the node capability. */
   readonly policy: Policy;
-  readonly faults: readonly ArchitectureFault[];
+  readonly faults: readonly DocumentFault[];
 }
 
 /** Does it put taints on nodes, and tolerations on pods? */

@@ -1,11 +1,15 @@
 /** `ArchitecturePolicy` as the API server serves it: resource, status and how kubectl shows it. */
 
-import { conditions, observedGeneration } from "@berth/host";
+import { conditions, observedGeneration, type ServedKind } from "@berth/host";
 import { type Condition, defineResource, type KubeObject, type ObjectMeta, type Resource } from "@berth/kube";
 import * as z from "zod";
-import type { CustomKind } from "../api/crd.ts";
 import { API_GROUP, API_GROUP_VERSION } from "../api/group.ts";
-import { type ArchitecturePolicyStatus, architecturePolicySpec } from "./document.ts";
+import {
+  type ArchitecturePolicySpec,
+  type ArchitecturePolicyStatus,
+  architecturePolicySpec,
+  BOOTSTRAP_ANNOTATION,
+} from "./document.ts";
 
 /** An ArchitecturePolicy on the wire. */
 export interface ArchitecturePolicy extends KubeObject {
@@ -52,8 +56,10 @@ const status: z.ZodType = z
   })
   .describe("What Berth found when it last looked. Written by Berth alone.");
 
-/** The CRD's entry in `customKinds`. */
-export const architecturePolicyKind: CustomKind = {
+export const architecturePolicyKind: ServedKind<ArchitecturePolicySpec> = {
+  kind: "ArchitecturePolicy",
+  whenAway: "release",
+  annotations: [BOOTSTRAP_ANNOTATION],
   resource: architecturePolicies,
   singular: "architecturepolicy",
   shortNames: ["ap"],

@@ -1,7 +1,8 @@
 /** What an `ArchitecturePolicy` says about itself: decided as plain data. */
+import type { DocumentResult } from "@berth/host";
 import type { Condition } from "@berth/kube";
 import { type DesiredCondition, isSameData, mergeConditions, withoutConditions } from "@berth/runtime";
-import { type Reason, reasons } from "../api/reasons.ts";
+import { reasons } from "../api/reasons.ts";
 import type { Instant } from "../node/capability.ts";
 import type { StatusDecision } from "../node/status-reconciler.ts";
 import type { BootstrapState, Uncovered } from "./bootstrap.ts";
@@ -24,11 +25,7 @@ export type FullArchitectureStatus = ArchitecturePolicyStatus & {
 };
 
 /** What became of one version of a document, or of what it needs. */
-export interface ArchitectureJudgement {
-  readonly ready: boolean;
-  readonly reason: Reason;
-  readonly message: string;
-}
+export type ArchitectureJudgement = DocumentResult;
 
 /** What is known of a policy in force. Each part is `undefined` until it can be told: then what was said before stays. */
 export interface ArchitectureProgress {

@@ -277,7 +277,7 @@ function keepFaulty({ keep }: Draft, { footprints, policy, faults }: Footprints,
   const inForce = new Set(footprints.map(({ name }) => name));
   // One that another of its name goes before is given up for it.
   const faulty = new Set(
-    faults.flatMap(({ source, footprint }) => (inForce.has(footprint) ? [] : [`${source}/${footprint}`])),
+    faults.flatMap(({ source, name }) => (inForce.has(name) ? [] : [`${source}/${name}`])),
   );
   for (const [id, { capability, rule }] of owned) {
     if (capability !== FOOTPRINT || !faulty.has(rule) || policy.rules.has(rule)) continue;

@@ -14,9 +14,7 @@ const B = spec("b.dev/label", "b.dev/claim.");
 const rulesOf = ({ footprints }: ReturnType<typeof footprintsOf>): readonly string[] =>
   footprints.map(({ rule }) => rule);
 const faultsOf = ({ faults }: ReturnType<typeof footprintsOf>): readonly string[] =>
-  faults.map(
-    ({ source, footprint, path, message }) => `${source}/${footprint} ${path.join(".")}: ${message}`,
-  );
+  faults.map(({ source, name, path, message }) => `${source}/${name} ${path.join(".")}: ${message}`);
 
 describe("footprints in force", () => {
   it("stand by name, with what the node writer may do for them", () => {
@@ -206,7 +204,7 @@ describe("a footprint whose document has got a fault", () => {
   it("goes on when another one comes to want its label, which then is not in force", () => {
     const { footprints, faults } = footprintsOf({ a: A, b: B, c: spec("a.dev/label") }, { before });
     expect(footprints).toEqual(before);
-    expect(faults.map(({ footprint }) => footprint)).toEqual(["a", "c"]);
+    expect(faults.map(({ name }) => name)).toEqual(["a", "c"]);
   });
 
   it("does not when what it had has been given to another", () => {

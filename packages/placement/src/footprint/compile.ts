@@ -1,27 +1,30 @@
 /** From `NodeFootprint` documents to footprints in force. */
+import {
+  type DocumentFault,
+  type DocumentRules,
+  ruleName,
+  type SourceDocuments,
+  type SourceName,
+  type Unsettled,
+} from "@berth/host";
 import { MARKS_ANNOTATION } from "../api/keys.ts";
 import { reasons } from "../api/reasons.ts";
 import type { Policy, RemovalPolicy } from "../node/capability.ts";
 import { annotationId, labelId } from "../node/mark.ts";
 import type { MarkSet } from "../node/mark-set.ts";
 import { selectorFaults } from "../node/selector.ts";
-import { policySources, type SourceDocuments, type SourceName, type Unsettled } from "../node/sources.ts";
+import { policySources } from "../node/sources.ts";
 import { domainOf } from "../node/taint-domains.ts";
 import { isProtectedKey } from "../node/validate.ts";
 import { isAgentChecked } from "./agent/check.ts";
 import { completeFootprint, type SpecFault } from "./complete.ts";
 import type { NodeFootprintSpec } from "./document.ts";
-import type { Footprint, FootprintDocument, FootprintFault, Footprints } from "./footprint.ts";
-
-/** Where documents come from, as recorded on nodes. */
-export type FootprintSource = SourceName;
-
-/** The documents of one source that was read completely. */
-export type FootprintDocuments = SourceDocuments<FootprintDocument>;
+import type { Footprint, FootprintDocument, Footprints } from "./footprint.ts";
+import { nodeFootprintKind } from "./resource.ts";
 
 export interface CompileFootprintsInput {
   /** In order of precedence: of two footprints with one name the first is in force. */
-  readonly sources: readonly FootprintDocuments[];
+  readonly sources: readonly SourceDocuments<FootprintDocument>[];
   /**
    * Footprints as they were in force until now. One whose document has got a fault goes on as it was: without it new pods
    * would wait for ever for an agent that does not come.
@@ -74,24 +77,28 @@ function relabelFault(footprint: Footprint | undefined, last: Footprint | undefi
   return [{ path: ["node", "label"], reason: reasons.FootprintInvalid, message }];
 }
 
-type Found = Pick<FootprintFault, "path" | "reason" | "message">;
+type Found = Pick<DocumentFault, "path" | "reason" | "message">;
 
 /** One document as it was read; `footprint` is absent when it cannot be made ready. */
 interface ReadDocument {
   readonly name: string;
-  readonly source: FootprintSource;
+  readonly source: SourceName;
   readonly rule: string;
   readonly found: readonly Found[];
   readonly footprint?: Footprint;
 }
 
-function readSource({ source, documents, unreadable = [] }: FootprintDocuments): readonly ReadDocument[] {
-  const of = (name: string) => ({ name, source, rule: `${source}/${name}` });
+function readSource({
+  source,
+  documents,
+  unreadable = [],
+}: SourceDocuments<FootprintDocument>): readonly ReadDocument[] {
+  const of = (name: string) => ({ name, source, rule: ruleName(source, name) });
   const invalid = (fault: SpecFault): Found => ({ ...fault, reason: reasons.FootprintInvalid });
   return [
     ...unreadable.map(({ name, message }) => ({ ...of(name), found: [invalid({ path: [], message })] })),
     ...documents.map((document) => {
-      const { footprint, faults } = completeFootprint(document, `${source}/${document.name}`);
+      const { footprint, faults } = completeFootprint(document, ruleName(source, document.name));
       const found = [
         ...faults,
         ...faultsOfSelectors(document.spec),
@@ -122,8 +129,8 @@ function sameName(first: readonly ReadDocument[], { name }: ReadDocument): Found
   };
 }
 
-function faultOf({ name, source }: ReadDocument, found: Found): FootprintFault {
-  return { ...found, footprint: name, source };
+function faultOf({ name, source }: ReadDocument, found: Found): DocumentFault {
+  return { ...found, name, source };
 }
 
 /** What footprints must not share, with the field that gives it. A prefix clashes with what begins with it. */
@@ -241,10 +248,16 @@ function removalOf({ rule, releaseDelayMs }: Footprint): readonly (readonly [str
   return releaseDelayMs > 0 ? [[rule, { delayMs: releaseDelayMs }]] : [];
 }
 
-/** Places that a change of the footprints must not forget; see `CompileFootprintsInput.declaredBefore`. */
-export function declaredFootprintPlaces({ policy }: Footprints): MarkSet {
-  return policy.declared;
-}
+export const footprintRules: DocumentRules<NodeFootprintSpec, Footprints> = {
+  kind: nodeFootprintKind,
+  compile: ({ before, ...known }) =>
+    compileFootprints({
+      ...known,
+      ...(before && { before: before.footprints, declaredBefore: [before.policy.declared] }),
+    }),
+  faultsOf: ({ faults }) => faults,
+  resultOf: () => ({ ready: true, reason: reasons.FootprintInForce, message: "in force" }),
+};
 
 function unionOf(sets: readonly MarkSet[]): MarkSet {
   return {

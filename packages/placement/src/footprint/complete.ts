@@ -1,5 +1,5 @@
 /** From one `NodeFootprint` document to a footprint: explicit field before preset before default. */
-import { durationMs } from "@berth/host";
+import { type DocumentFault, durationMs } from "@berth/host";
 import { isEmptySelector } from "../node/selector.ts";
 import type {
   FootprintGroup,
@@ -13,7 +13,6 @@ import type {
   AgentWait,
   Footprint,
   FootprintDocument,
-  FootprintFault,
   NeedingPods,
   OwnerHold,
   PodGrouping,
@@ -27,7 +26,7 @@ import { waitSettings } from "./wait/settings.ts";
 export const FOOTPRINT_DOMAIN = "footprint.berth.dev";
 
 /** What is missing or does not fit together, with the field. */
-export type SpecFault = Pick<FootprintFault, "path" | "message">;
+export type SpecFault = Pick<DocumentFault, "path" | "message">;
 
 export interface CompletedFootprint {
   /** Absent when there is a fault. */

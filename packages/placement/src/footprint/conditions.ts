@@ -1,4 +1,5 @@
 /** The conditions of a `NodeFootprint`: what is said of one in force, decided as plain data. */
+import type { DocumentResult } from "@berth/host";
 import type { Condition } from "@berth/kube";
 import type { DesiredCondition } from "@berth/runtime";
 import { type Reason, reasons } from "../api/reasons.ts";
@@ -23,11 +24,7 @@ export const footprintConditions = {
 } as const;
 
 /** What became of one version of a document, or of something that it needs. */
-export interface FootprintJudgement {
-  readonly ready: boolean;
-  readonly reason: Reason;
-  readonly message: string;
-}
+export type FootprintJudgement = DocumentResult;
 
 /** What is known of a footprint in force. What is `undefined` cannot be told yet: what was said before stays. */
 export interface FootprintProgress {

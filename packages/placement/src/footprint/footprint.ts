@@ -1,9 +1,8 @@
 /** `NodeFootprint` documents made ready for use. Plain data. */
 
-import type { Selector } from "@berth/host";
+import type { DocumentFault, Selector } from "@berth/host";
 import type { ResourceRequirements, SecurityContext } from "@berth/kube";
 import type { Policy } from "../node/capability.ts";
-import type { SourceFault } from "../node/sources.ts";
 import type { NodeFootprintSpec } from "./document.ts";
 
 /** The name of the capability, recorded on nodes. */
@@ -84,17 +83,11 @@ export interface Footprint {
   };
 }
 
-/** What is wrong with a document beyond its schema. It is not in force then. */
-export interface FootprintFault extends SourceFault {
-  /** Name of the document. */
-  readonly footprint: string;
-}
-
 /** All footprints in force. A new value for each change of them. */
 export interface Footprints {
   /** By name. */
   readonly footprints: readonly Footprint[];
   /** Of the node capability. */
   readonly policy: Policy;
-  readonly faults: readonly FootprintFault[];
+  readonly faults: readonly DocumentFault[];
 }

@@ -3,7 +3,7 @@ export * from "./agent/manage-problems.ts";
 export { createAgentReconciler, managedAgents } from "./agent/manager.ts";
 export { staysAway, withoutSelector } from "./agent/selector.ts";
 export * from "./capability.ts";
-export { type CompileFootprintsInput, compileFootprints, declaredFootprintPlaces } from "./compile.ts";
+export { type CompileFootprintsInput, compileFootprints, footprintRules } from "./compile.ts";
 export { completeFootprint } from "./complete.ts";
 export {
   type FootprintJudgement,

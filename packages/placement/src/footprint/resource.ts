@@ -1,11 +1,10 @@
 /** `NodeFootprint` as the API server serves it: resource, status and how kubectl shows it. */
 
-import { conditions, observedGeneration } from "@berth/host";
+import { conditions, observedGeneration, type ServedKind } from "@berth/host";
 import { type Condition, defineResource, type KubeObject, type ObjectMeta, type Resource } from "@berth/kube";
 import * as z from "zod";
-import type { CustomKind } from "../api/crd.ts";
 import { API_GROUP, API_GROUP_VERSION } from "../api/group.ts";
-import { type NodeFootprintStatus, nodeFootprintSpec } from "./document.ts";
+import { type NodeFootprintSpec, type NodeFootprintStatus, nodeFootprintSpec } from "./document.ts";
 
 /** A NodeFootprint on the wire. */
 export interface NodeFootprint extends KubeObject {
@@ -64,8 +63,9 @@ const status: z.ZodType = z
   })
   .describe("What Berth found when it last looked. Written by Berth alone.");
 
-/** The CRD's entry in `customKinds`. */
-export const nodeFootprintKind: CustomKind = {
+export const nodeFootprintKind: ServedKind<NodeFootprintSpec> = {
+  kind: "NodeFootprint",
+  whenAway: "keep",
   resource: nodeFootprints,
   singular: "nodefootprint",
   shortNames: ["nf"],
@@ -102,7 +102,7 @@ export const nodeFootprintKind: CustomKind = {
   ],
 };
 
-type Column = CustomKind["columns"][number];
+type Column = ServedKind["columns"][number];
 
 function counted(name: string, path: string, description: string): Column {
   return { name, type: "integer", jsonPath: `.status${path}`, description };

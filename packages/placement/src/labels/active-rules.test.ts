@@ -3,9 +3,9 @@ import { ownedMarks, recordOf } from "../node/record.ts";
 import { bindLabels, settle } from "../node/testing/labels.ts";
 import { makeNode } from "../node/testing/world.ts";
 import { assembleRules, describeWaiting, type RuleSources } from "./active-rules.ts";
-import { CONFIRMED_ANNOTATION, confirmation, type LabelRuleDocument } from "./compile.ts";
+import { confirmation, type LabelRuleDocument } from "./compile.ts";
 import { defaultLabelOptions } from "./config.ts";
-import { labelRuleSpec } from "./document.ts";
+import { CONFIRMED_ANNOTATION, labelRuleSpec } from "./document.ts";
 
 const document = (
   name: string,
@@ -44,10 +44,10 @@ describe("a rule that asks before it acts", () => {
   it("waits when it changes more than it may, and says how many", () => {
     const one = document("r", asking("all"));
     const { waiting, rules } = assembleRules({ sources: sourcesOf(one), nodes: views() });
-    expect(waiting.get("cluster/r")).toEqual({ touched: 10, of: 10 });
+    expect(waiting.get("cluster/r")).toEqual({ touched: 10, of: 10, percent: 50 });
     expect(rules.count).toBe(0);
     expect(rules.withheld.get("cluster/r")).toBe("ConfirmationRequired");
-    expect(describeWaiting("r", one.spec, { touched: 10, of: 10 })).toMatch(
+    expect(describeWaiting("r", { touched: 10, of: 10, percent: 50 })).toMatch(
       /10 of 10 nodes \(100 %\).*berth confirm r`/,
     );
   });
@@ -57,7 +57,7 @@ describe("a rule that asks before it acts", () => {
       sources: sourcesOf(document("r", asking("some"))),
       nodes: undefined,
     });
-    expect(waiting.get("cluster/r")).toEqual({ touched: undefined, of: 0 });
+    expect(waiting.get("cluster/r")).toEqual({ touched: undefined, of: 0, percent: 50 });
   });
 
   it("acts when exactly this spec was confirmed, and on no other", () => {
@@ -98,7 +98,7 @@ describe("a rule that asks before it acts", () => {
     const labelled = nodes.map((node) => settle(node, [bindLabels(() => before.rules)]));
     const narrowed = document("r", asking("some"));
     const { waiting, rules } = assembleRules({ sources: sourcesOf(narrowed), nodes: views(labelled) });
-    expect(waiting.get("cluster/r")).toEqual({ touched: 6, of: 10 });
+    expect(waiting.get("cluster/r")).toEqual({ touched: 6, of: 10, percent: 50 });
     for (const node of labelled) expect(settle(node, [bindLabels(() => rules)])).toBe(node);
   });
 
@@ -162,8 +162,10 @@ describe("all sources together", () => {
       },
       nodes: [],
     });
-    expect(faults.get("config")).toMatchObject([{ rule: "a", reason: "CyclicRule" }]);
-    expect(faults.get("cluster")).toMatchObject([{ rule: "b", reason: "CyclicRule" }]);
+    expect(faults).toMatchObject([
+      { name: "a", source: "config", reason: "CyclicRule" },
+      { name: "b", source: "cluster", reason: "CyclicRule" },
+    ]);
     expect(rules.count).toBe(1);
   });
 });

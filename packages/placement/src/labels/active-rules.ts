@@ -1,22 +1,17 @@
 /** Which rules are in force: all sources put together, and big edits held back until a person has confirmed them. */
 
-import { type Reason, reasons } from "../api/reasons.ts";
+import { type DocumentFault, documentName, ruleName } from "@berth/host";
+import { reasons } from "../api/reasons.ts";
 import type { NodeView } from "../node/capability.ts";
 import { ownValue } from "../node/mark.ts";
 import {
   confirmedAt,
-  type DocumentFault,
   type DocumentSet,
-  type DocumentSource,
   digestOf,
-  documentName,
   type LabelRuleDocument,
-  type ParsedDocuments,
   parseLabelRules,
-  ruleName,
 } from "./compile.ts";
 import type { LabelOptions } from "./config.ts";
-import type { LabelRuleSpec } from "./document.ts";
 import { evaluate } from "./evaluate.ts";
 import { compileRules, describeCycle, LABELS, type LabelRules, type RuleSet } from "./rules.ts";
 
@@ -31,12 +26,14 @@ export interface WaitingRule {
   /** Nodes that it would change, of so many; `undefined` while the nodes are not known yet. */
   readonly touched: number | undefined;
   readonly of: number;
+  /** More than so many per cent of them. */
+  readonly percent: number;
 }
 
 export interface AssembledRules {
   readonly rules: LabelRules;
-  /** By source: what is wrong with its documents. Those are not in force. */
-  readonly faults: ReadonlyMap<DocumentSource, readonly DocumentFault[]>;
+  /** Of documents that are not in force. */
+  readonly faults: readonly DocumentFault[];
   /** By rule name. */
   readonly waiting: ReadonlyMap<string, WaitingRule>;
   /** By rule name: the digest of what is in force of rules that ask. Hand it in again next time. */
@@ -60,14 +57,15 @@ export function assembleRules(input: AssembleInput): AssembledRules {
   const waiting = new Map<string, WaitingRule>();
   let candidate: Parsed | undefined;
   if (known !== undefined) {
-    for (const name of asking.keys()) if (known.has(name)) waiting.set(name, { touched: undefined, of: 0 });
+    for (const [name, percent] of asking)
+      if (known.has(name)) waiting.set(name, { touched: undefined, of: 0, percent });
   } else if (asking.size > 0) {
     candidate = parse(sources, new Map());
     const counts = nodes && countTouched(nodes, candidate.rules, asking);
     for (const [name, percent] of asking) {
-      if (counts === undefined) waiting.set(name, { touched: undefined, of: 0 });
+      if (counts === undefined) waiting.set(name, { touched: undefined, of: 0, percent });
       else if ((counts.touched.get(name) ?? 0) * 100 > percent * counts.of) {
-        waiting.set(name, { touched: counts.touched.get(name) ?? 0, of: counts.of });
+        waiting.set(name, { touched: counts.touched.get(name) ?? 0, of: counts.of, percent });
       }
     }
   }
@@ -104,33 +102,29 @@ function askingRules(
   return asking;
 }
 
-interface Parsed {
-  readonly rules: LabelRules;
-  readonly faults: ReadonlyMap<DocumentSource, readonly DocumentFault[]>;
-}
+type Parsed = Pick<AssembledRules, "rules" | "faults">;
 
 function parse(
   { folder, documents, options }: RuleSources,
   waiting: ReadonlyMap<string, WaitingRule>,
 ): Parsed {
-  const parsed = documents.map((set): ParsedDocuments & Pick<DocumentSet, "source"> => {
+  const parsed = documents.map((set) => {
     const names = set.documents.map(({ name }) => name);
     const unconfirmed = new Set(names.filter((name) => waiting.has(ruleName(set.source, name))));
-    return { source: set.source, ...parseLabelRules({ ...set, options, unconfirmed }) };
+    return parseLabelRules({ ...set, options, unconfirmed });
   });
   const rules = compileRules([...(folder ? [folder] : []), ...parsed.map(({ set }) => set)]);
-  const faults = new Map(
-    parsed.map(({ source, faults: found }) => [source, [...found, ...cyclicFaults(source, rules)]]),
-  );
-  return { rules, faults };
+  return { rules, faults: [...parsed.flatMap(({ faults }) => faults), ...cyclicFaults(rules)] };
 }
 
-function cyclicFaults(source: DocumentSource, { cyclic }: LabelRules): readonly DocumentFault[] {
-  return cyclic.flatMap(({ rule, keys }): readonly DocumentFault[] => {
-    const name = documentName(rule.name, source);
-    if (name === undefined) return [];
-    return [{ rule: name, path: ["match"], reason: reasons.CyclicRule, message: describeCycle(keys) }];
-  });
+function cyclicFaults({ cyclic }: LabelRules): readonly DocumentFault[] {
+  return cyclic.flatMap(({ rule, keys }) =>
+    (["config", "cluster"] as const).flatMap((source): readonly DocumentFault[] => {
+      const name = documentName(rule.name, source);
+      if (name === undefined) return [];
+      return [{ name, source, path: ["match"], reason: reasons.CyclicRule, message: describeCycle(keys) }];
+    }),
+  );
 }
 
 interface Touched {
@@ -176,21 +170,10 @@ function touchedBy(
 }
 
 /** Why a rule waits, and what to do. */
-export function describeWaiting(
-  name: string,
-  spec: LabelRuleSpec,
-  { touched, of }: { readonly touched: number; readonly of: number },
-): string {
+export function describeWaiting(name: string, { touched = 0, of, percent: most }: WaitingRule): string {
   const percent = of === 0 ? 0 : Math.round((touched * 100) / of);
   return (
-    `it would change ${touched} of ${of} nodes (${percent} %), more than ${spec.confirmAbovePercent ?? 100} %: ` +
+    `it would change ${touched} of ${of} nodes (${percent} %), more than ${most} %: ` +
     `look at \`berth plan\`, then run \`berth confirm ${name}\``
   );
-}
-
-/** The state of one rule as its conditions tell it. */
-export interface RuleVerdict {
-  readonly ready: boolean;
-  readonly reason: Reason;
-  readonly message: string;
 }

@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { CONFIRMED_ANNOTATION, confirmation, confirmationOf, digestOf, parseLabelRules } from "./compile.ts";
-import type { LabelRuleSpec } from "./document.ts";
+import { confirmation, confirmationOf, digestOf, parseLabelRules } from "./compile.ts";
+import { CONFIRMED_ANNOTATION, type LabelRuleSpec } from "./document.ts";
 import { rulesOf, type SpecInit, specOf } from "./testing/rule-set.ts";
 
 const faultsOf = (spec: SpecInit): readonly string[] =>

@@ -1,10 +1,12 @@
 /** From a `LabelRule` document, of a file or of the cluster, to a rule. */
 
+import { type DocumentFault, ruleName, type SourceDocuments, type SourceName } from "@berth/host";
 import { type Reason, reasons } from "../api/reasons.ts";
 import type { Instant, RemovalPolicy } from "../node/capability.ts";
 import { type ConditionFault, compileGroup } from "./condition.ts";
 import { isAllowedKey, type LabelOptions } from "./config.ts";
 import {
+  CONFIRMED_ANNOTATION,
   durationMs,
   type FactSource,
   factKeyProblem,
@@ -14,20 +16,6 @@ import {
 import { freeze, type Rule, type RuleSet } from "./rules.ts";
 import { compileValue } from "./value.ts";
 
-/** Sources of `LabelRule` documents, as recorded on nodes. */
-export type DocumentSource = "config" | "cluster";
-
-/** The name of the rule that a document makes, as nodes record it: `cluster/gpu`. */
-export function ruleName(source: DocumentSource, name: string): string {
-  return `${source}/${name}`;
-}
-
-/** The document of a rule; `undefined` when the rule does not come from this source. */
-export function documentName(rule: string, source: DocumentSource): string | undefined {
-  const prefix = ruleName(source, "");
-  return rule.startsWith(prefix) ? rule.slice(prefix.length) : undefined;
-}
-
 /** A document whose `spec` has passed the schema. */
 export interface LabelRuleDocument {
   readonly name: string;
@@ -36,31 +24,17 @@ export interface LabelRuleDocument {
   readonly annotations?: Readonly<Record<string, string>> | undefined;
 }
 
-/** What is wrong with a document beyond its schema. It is not in force then. */
-export interface DocumentFault {
-  /** Name of the document. */
-  readonly rule: string;
-  /** Path of the field inside `spec`. */
-  readonly path: readonly (string | number)[];
-  readonly reason: Reason;
-  readonly message: string;
-}
-
 export interface ParsedDocuments {
   readonly set: RuleSet;
-  readonly faults: readonly DocumentFault[];
+  readonly faults: readonly DocumentFault<Reason>[];
 }
 
 /** The documents of one source. */
-export interface DocumentSet {
-  readonly source: DocumentSource;
+export interface DocumentSet extends SourceDocuments<LabelRuleDocument> {
   /** All of the source was read. */
   readonly complete: boolean;
   /** See `RuleSet`. */
   readonly unsettled?: NonNullable<RuleSet["unsettled"]>;
-  readonly documents: readonly LabelRuleDocument[];
-  /** Names of documents whose `spec` does not pass the schema. */
-  readonly unreadable?: readonly string[];
 }
 
 export interface DocumentsInput extends DocumentSet {
@@ -69,9 +43,6 @@ export interface DocumentsInput extends DocumentSet {
   readonly unconfirmed?: ReadonlySet<string>;
 }
 
-/** The annotation with which a person lets a rule act that waits; see `confirmation`. */
-export const CONFIRMED_ANNOTATION = "berth.dev/confirmed";
-
 /**
  * Total: a document with a fault is reported and not in force, and the others are. Unless it is on trial, whether its
  * labels should stand is unknown then. Of a document whose `spec` cannot be read the labels are not known.
@@ -79,13 +50,15 @@ export const CONFIRMED_ANNOTATION = "berth.dev/confirmed";
 export function parseLabelRules(input: DocumentsInput): ParsedDocuments {
   const { source, complete, unsettled, documents, unreadable = [], options, unconfirmed } = input;
   const rules: Rule[] = [];
-  const faults: DocumentFault[] = [];
+  const faults = unreadable.map(({ name, message }): DocumentFault<Reason> => {
+    return { name, source, path: [], reason: reasons.RuleInvalid, message };
+  });
   const frozen = new Map<string, Reason>();
   const refused = new Map<string, Reason>(
-    unreadable.map((name) => [ruleName(source, name), reasons.RuleInvalid]),
+    unreadable.map(({ name }) => [ruleName(source, name), reasons.RuleInvalid]),
   );
   for (const document of documents) {
-    const found: DocumentFault[] = [];
+    const found: DocumentFault<Reason>[] = [];
     const rule = toRule(source, document, { options, found });
     faults.push(...found);
     const [first] = found;
@@ -106,15 +79,15 @@ export function parseLabelRules(input: DocumentsInput): ParsedDocuments {
 
 interface Work {
   readonly options: LabelOptions;
-  readonly found: DocumentFault[];
+  readonly found: DocumentFault<Reason>[];
 }
 
-function toRule(source: DocumentSource, document: LabelRuleDocument, { options, found }: Work): Rule {
+function toRule(source: SourceName, document: LabelRuleDocument, { options, found }: Work): Rule {
   const { name, spec } = document;
   const report =
     (at: readonly (string | number)[], reason: Reason = reasons.RuleInvalid) =>
     ({ path, message }: ConditionFault): void => {
-      found.push({ rule: name, path: [...at, ...path], reason, message });
+      found.push({ name, source, path: [...at, ...path], reason, message });
     };
   checkKeys(spec.match, report([]), ["match"]);
   const when = compileGroup(spec.match, report(["match"]));

@@ -4,6 +4,9 @@ import { duration, labelKeyValidations, labelValueValidations, text, withRules }
 import * as z from "zod";
 import { annotationKeyProblem, labelKeyProblem, labelValueProblem } from "../node/validate.ts";
 
+/** The annotation with which a person lets a rule act that waits; see `confirmation`. */
+export const CONFIRMED_ANNOTATION = "berth.dev/confirmed";
+
 /** Where on a Node a fact is read. */
 export const factSources = [
   "Label",

@@ -7,34 +7,32 @@ export {
   assembleRules,
   describeWaiting,
   type RuleSources,
-  type RuleVerdict,
   type WaitingRule,
 } from "./active-rules.ts";
 export type { RuleProblem } from "./checks.ts";
 export {
-  CONFIRMED_ANNOTATION,
   confirmation,
   confirmedAt,
-  type DocumentFault,
   type DocumentSet,
-  type DocumentSource,
   digestOf,
-  documentName,
   type LabelRuleDocument,
   type ParsedDocuments,
   parseLabelRules,
-  ruleName,
 } from "./compile.ts";
 export {
   defaultLabelOptions,
+  type LabelFolderSource,
   type LabelFormat,
   type LabelOptions,
+  labelFolderKind,
   labelFormats,
   labelOptionsSchema,
 } from "./config.ts";
 export { labelFields } from "./facts.ts";
 export { type LabelFolder, type ParsedFolder, parseLabelFolder } from "./folder.ts";
+export * from "./follow-folder.ts";
 export { createLabelMetrics, type LabelMetrics } from "./metrics.ts";
+export { createLabelRules, type LabelRuleContext } from "./rule-documents.ts";
 export { compileRules, type LabelRules, type RuleSet } from "./rules.ts";
 
 /**

@@ -1,10 +1,9 @@
+import { type DocumentResult, ruleName } from "@berth/host";
 import type { Clock, Lister, ObjectKey, Reconcile } from "@berth/runtime";
 import { reasons } from "../api/reasons.ts";
 import type { RemovalBreakers } from "../node/breaker.ts";
 import type { EventSink } from "../node/report.ts";
 import { createStatusReconciler, type StatusPatch } from "../node/status-reconciler.ts";
-import type { RuleVerdict } from "./active-rules.ts";
-import { ruleName } from "./compile.ts";
 import { type LabelRule, labelRules } from "./resource.ts";
 import { decideStatus, type FullStatus, ruleConditions } from "./status.ts";
 import type { RuleCounts } from "./tally.ts";
@@ -18,7 +17,7 @@ export interface RuleStatusOptions {
     signal: AbortSignal,
   ) => Promise<unknown>;
   /** What became of the rule of this document. */
-  readonly verdictOf: (name: string) => RuleVerdict | undefined;
+  readonly verdictOf: (name: string) => DocumentResult | undefined;
   /** Over all nodes; `undefined` until every node has been looked at. */
   readonly countsOf: (rule: string) => RuleCounts | undefined;
   readonly breakers: RemovalBreakers;

@@ -1,12 +1,11 @@
 /** `LabelRule` as the API server serves it: resource, status and how kubectl shows it. */
 
-import { conditions, observedGeneration } from "@berth/host";
+import { conditions, observedGeneration, type ServedKind } from "@berth/host";
 import { type Condition, defineResource, type KubeObject, type ObjectMeta, type Resource } from "@berth/kube";
 import * as z from "zod";
-import type { CustomKind } from "../api/crd.ts";
 import { API_GROUP, API_GROUP_VERSION } from "../api/group.ts";
 import { MAX_FIRST_NODES } from "../node/first-names.ts";
-import { type LabelRuleStatus, labelRuleSpec } from "./document.ts";
+import { CONFIRMED_ANNOTATION, type LabelRuleSpec, type LabelRuleStatus, labelRuleSpec } from "./document.ts";
 
 /** A LabelRule on the wire. */
 export interface LabelRule extends KubeObject {
@@ -44,8 +43,10 @@ const status: z.ZodType = z
   })
   .describe("What Berth found when it last looked. Written by Berth alone.");
 
-/** The CRD's entry in `customKinds`. */
-export const labelRuleKind: CustomKind = {
+export const labelRuleKind: ServedKind<LabelRuleSpec> = {
+  kind: "LabelRule",
+  whenAway: "keep",
+  annotations: [CONFIRMED_ANNOTATION],
   resource: labelRules,
   singular: "labelrule",
   shortNames: ["lr"],

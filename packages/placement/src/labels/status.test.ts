@@ -1,6 +1,6 @@
+import type { DocumentResult } from "@berth/host";
 import { describe, expect, it } from "vitest";
 import { NEW_YEAR } from "../node/testing/labels.ts";
-import type { RuleVerdict } from "./active-rules.ts";
 import type { LabelRule } from "./resource.ts";
 import { decideStatus, type StatusInput } from "./status.ts";
 import type { RuleCounts } from "./tally.ts";
@@ -13,7 +13,7 @@ const none: RuleCounts = {
   firstMatched: [],
   firstConflicting: [],
 };
-const inForce: RuleVerdict = { ready: true, reason: "RuleInForce", message: "in force" };
+const inForce: DocumentResult = { ready: true, reason: "RuleInForce", message: "in force" };
 const rule = (more: Partial<LabelRule> = {}): LabelRule => ({
   metadata: { name: "r", generation: 1 },
   ...more,
@@ -54,7 +54,7 @@ describe("the status of a rule", () => {
     const after = (more: Partial<StatusInput>) =>
       decide({ rule: rule({ status }), counts: undefined, ...more }).status;
     expect(after({})).toBeUndefined();
-    const verdict: RuleVerdict = { ready: false, reason: "RuleInvalid", message: "has a fault" };
+    const verdict: DocumentResult = { ready: false, reason: "RuleInvalid", message: "has a fault" };
     expect(after({ verdict })).toMatchObject({
       matchedNodes: 3,
       firstNodes: ["n1"],
@@ -107,7 +107,7 @@ describe("the status of a rule", () => {
   });
 
   it("has news when the rule stops being in force and when it is again, each once", () => {
-    const waits: RuleVerdict = {
+    const waits: DocumentResult = {
       ready: false,
       reason: "ConfirmationRequired",
       message: "it would change 5 of 5 nodes",
@@ -119,7 +119,7 @@ describe("the status of a rule", () => {
     const again = decide({ rule: standing });
     expect(again.news).toMatchObject([{ type: "Ready", status: "True" }]);
     expect(decide().news).toEqual([]);
-    const overlap: RuleVerdict = {
+    const overlap: DocumentResult = {
       ready: true,
       reason: "RulesOverlap",
       message: "in force; x is also set by folder/x",

@@ -1,11 +1,11 @@
 /** What a `LabelRule` says about itself: decided as plain data. */
-import { type Condition } from "@berth/kube";
+import type { DocumentResult } from "@berth/host";
+import type { Condition } from "@berth/kube";
 import { type DesiredCondition, findCondition, mergeConditions, withoutConditions } from "@berth/runtime";
 import { type Reason, reasons } from "../api/reasons.ts";
 import type { FrozenRule } from "../node/breaker.ts";
 import type { Instant } from "../node/capability.ts";
 import type { StatusDecision } from "../node/status-reconciler.ts";
-import type { RuleVerdict } from "./active-rules.ts";
 import type { LabelRuleStatus } from "./document.ts";
 import type { LabelRule } from "./resource.ts";
 import type { RuleCounts } from "./tally.ts";
@@ -25,7 +25,7 @@ export type FullStatus = LabelRuleStatus & { readonly conditions?: readonly Cond
 export interface StatusInput {
   readonly rule: LabelRule;
   /** `undefined` while the rule has not been looked at. */
-  readonly verdict: RuleVerdict | undefined;
+  readonly verdict: DocumentResult | undefined;
   /** `undefined` until every node has been looked at: then what was counted before stays. */
   readonly counts: RuleCounts | undefined;
   readonly frozen: FrozenRule | undefined;
@@ -66,7 +66,7 @@ export function decideStatus({
 
 function conditionsOf(
   rule: LabelRule,
-  { verdict, counts, frozen }: Pick<StatusInput, "counts" | "frozen"> & { readonly verdict: RuleVerdict },
+  { verdict, counts, frozen }: Pick<StatusInput, "counts" | "frozen"> & { readonly verdict: DocumentResult },
 ): DesiredCondition[] {
   const { ready, message } = verdict;
   const hindrance = ready ? hindranceOf(rule, { counts, frozen }) : undefined;

@@ -1,3 +1,4 @@
+import { documentName } from "@berth/host";
 import type { Node } from "@berth/kube";
 import { MARKS_ANNOTATION } from "../api/keys.ts";
 import { isMarkId, type MarkId, ownValue } from "./mark.ts";
@@ -101,6 +102,18 @@ export function ownedMarks(read: ReadRecord, installation: string): ReadonlyMap<
   if (!others) return marks;
   if (by !== installation && ![...marks.values()].some((mark) => mark.by === installation)) return noneOwned;
   return new Map([...marks].filter(([, mark]) => mark.by === installation));
+}
+
+/** Is a mark of this capability recorded on one of the nodes for a document of the cluster? */
+export function hasClusterMarks(
+  nodes: Iterable<Node>,
+  { installation, capability }: { readonly installation: string; readonly capability: string },
+): boolean {
+  return Iterator.from(nodes).some((node) =>
+    ownedMarks(recordOf(node), installation)
+      .values()
+      .some((mark) => mark.capability === capability && documentName(mark.rule, "cluster") !== undefined),
+  );
 }
 
 /** RFC 3339 in whole seconds, as `metadata.creationTimestamp` is written. */

@@ -346,7 +346,7 @@ describe("a gate that is not there any more", () => {
     it.settle();
     const both = { a: WANTS, g: WANTS };
     it.setGates(both);
-    expect(it.gates?.faults).toMatchObject([{ gate: "g" }, { gate: "g" }]);
+    expect(it.gates?.faults).toMatchObject([{ name: "g" }, { name: "g" }]);
     it.edit(ok("true"));
     it.settle();
     expect(isHeld(it)).toBe(false);

@@ -157,7 +157,7 @@ function decide(
 
 /** Gates that are not in force because of a fault. */
 function refusedBy({ gates, faults }: Gates): ReadonlySet<string> {
-  const refused = new Set(faults.map(({ source, gate }) => `${source}/${gate}`));
+  const refused = new Set(faults.map(({ source, name }) => `${source}/${name}`));
   for (const { rule } of gates) refused.delete(rule);
   return refused;
 }

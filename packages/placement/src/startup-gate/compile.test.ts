@@ -15,7 +15,7 @@ const compile = (inputs: Readonly<Record<string, SpecInput>>, more: Partial<Comp
   compileGates({ sources: [{ source: "config", documents: documents(inputs) }], ...more });
 const faultsOf = ({ faults }: Gates): string[] =>
   faults.map(
-    ({ source, gate, path, reason, message }) => `${source}/${gate} ${path.join(".")} ${reason}: ${message}`,
+    ({ source, name, path, reason, message }) => `${source}/${name} ${path.join(".")} ${reason}: ${message}`,
   );
 const CONTRACT = "taint/startup.k8s.io/initializing:NoSchedule";
 
@@ -146,7 +146,7 @@ describe("the order of gates", () => {
   it("gates that wait for themselves are not in force, and those behind them are", () => {
     const gates = at({ a: after("b"), b: after("c"), c: after("b"), d: after("d"), e: after("a", "d") });
     expect(names(gates)).toBe("a e");
-    expect(gates.faults.map(({ gate }) => gate)).toEqual(["b", "c", "d"]);
+    expect(gates.faults.map(({ name }) => name)).toEqual(["b", "c", "d"]);
     expect(gates.faults[0]).toMatchObject({ source: "config", path: ["after"], reason: "GateInvalid" });
   });
 

@@ -1,23 +1,26 @@
 /** From `StartupGate` documents to gates in force. */
 
-import type { Selector } from "@berth/host";
-import { durationMs } from "@berth/host";
+import {
+  type DocumentFault,
+  type DocumentRules,
+  durationMs,
+  ruleName,
+  type Selector,
+  type SourceDocuments,
+  type SourceName,
+  type Unsettled,
+} from "@berth/host";
 import { MARKS_ANNOTATION } from "../api/keys.ts";
 import { type Reason, reasons } from "../api/reasons.ts";
 import { annotationId, type MarkId, parseMarkId, taintId } from "../node/mark.ts";
 import type { MarkSet } from "../node/mark-set.ts";
 import { isEmptySelector, selectorFaults } from "../node/selector.ts";
-import { policySources, type SourceDocuments, type SourceName, type Unsettled } from "../node/sources.ts";
+import { policySources } from "../node/sources.ts";
 import { DOMAINS_OF_KUBERNETES, domainOf, STARTUP_DOMAINS } from "../node/taint-domains.ts";
-import { originalGate, signalGroups } from "./document.ts";
-import type { Gate, GateDocument, GateFault, Gates } from "./gate.ts";
+import { originalGate, type StartupGateSpec, signalGroups } from "./document.ts";
+import type { Gate, GateDocument, Gates } from "./gate.ts";
+import { startupGateKind } from "./resource.ts";
 import { GATE_DOMAIN, stateId } from "./state.ts";
-
-/** Where documents come from, as recorded on nodes. */
-export type GateSource = SourceName;
-
-/** The documents of one source that was read completely. */
-export type GateDocuments = SourceDocuments<GateDocument>;
 
 const MAX_NAME = 63;
 
@@ -45,7 +48,7 @@ export function isStartupPlace(id: MarkId): boolean {
 
 export interface CompileInput {
   /** In order of precedence: of two gates that want one name or taint the first is in force. */
-  readonly sources: readonly GateDocuments[];
+  readonly sources: readonly SourceDocuments<GateDocument>[];
   /** Places that gates of this process have declared before, so that those of a deleted gate can be taken off. */
   readonly declaredBefore?: Iterable<MarkId>;
   /** Gates that were in force until a moment ago; see `Gates.gone`. */
@@ -57,17 +60,17 @@ export interface CompileInput {
 /** Total: a document with a fault is reported and not in force, and the others are. */
 export function compileGates(input: CompileInput): Gates {
   const { sources, gone = [] } = input;
-  const faults: GateFault[] = [];
+  const faults: DocumentFault[] = [];
   const taken = new Map<string, string>();
   const gates: Gate[] = [];
   for (const { source, documents, unreadable = [] } of sources) {
     for (const { name, message } of unreadable) {
-      faults.push({ gate: name, source, path: [], reason: reasons.GateInvalid, message });
+      faults.push({ name, source, path: [], reason: reasons.GateInvalid, message });
     }
     for (const document of documents) {
       const gate = toGate(source, document);
       const found = [...checkDocument(document), ...checkPlaces(gate, taken)];
-      faults.push(...found.map((fault) => ({ ...fault, gate: document.name, source })));
+      faults.push(...found.map((fault) => ({ ...fault, name: document.name, source })));
       if (found.length > 0) continue;
       for (const place of placesOf(gate)) taken.set(place, gate.rule);
       gates.push(gate);
@@ -77,7 +80,7 @@ export function compileGates(input: CompileInput): Gates {
   for (const gate of ordered.cyclic) {
     const message = "it waits for itself, by way of other gates or alone";
     const [source = "", name = ""] = gate.rule.split(/\/(.*)/s);
-    faults.push({ gate: name, source, path: ["after"], reason: reasons.GateInvalid, message });
+    faults.push({ name, source, path: ["after"], reason: reasons.GateInvalid, message });
   }
   const taints = new Set(ordered.gates.map(({ taintId: id }) => id));
   const left = gone.filter(({ taintId: id }) => !taints.has(id));
@@ -89,12 +92,12 @@ export function compileGates(input: CompileInput): Gates {
   };
 }
 
-function toGate(source: GateSource, { name, spec }: GateDocument): Gate {
+function toGate(source: SourceName, { name, spec }: GateDocument): Gate {
   const { taint, completedAnnotation, timeouts } = spec;
   const isOriginal = taint.key === originalGate.taint.key && taint.effect === originalGate.taint.effect;
   const completed = completedAnnotation ?? (isOriginal ? originalGate.completed : undefined);
   return {
-    rule: `${source}/${name}`,
+    rule: ruleName(source, name),
     name,
     spec,
     taintId: taintId(taint.key, taint.effect),
@@ -113,7 +116,7 @@ export function placesOf({ taintId: taint, stateId: state, completedId }: Gate):
   return completedId === undefined ? [taint, state] : [taint, state, completedId];
 }
 
-type Found = Omit<GateFault, "gate" | "source">;
+type Found = Omit<DocumentFault, "name" | "source">;
 
 function checkDocument({ name, spec }: GateDocument): readonly Found[] {
   const found: Found[] = [];
@@ -201,7 +204,9 @@ function policyOf(
     ...places,
   ]);
   const declared: MarkSet = { ids, prefixes: [] };
-  const rules = sources.flatMap(({ source, documents }) => documents.map(({ name }) => `${source}/${name}`));
+  const rules = sources.flatMap(({ source, documents }) =>
+    documents.map(({ name }) => ruleName(source, name)),
+  );
   return {
     ...policySources(sources, unsettled, new Set(rules)),
     declared,
@@ -225,4 +230,23 @@ export function enforcedGates(gates: Gates | undefined): Gates | undefined {
 /** Places that a change of the gates must not forget; see `CompileInput.declaredBefore`. */
 export function declaredPlaces({ gates }: Gates): readonly MarkId[] {
   return gates.flatMap(placesOf);
+}
+
+/** How documents become gates, as far as no time passes; see `createGateRules`. */
+export const gateRules: DocumentRules<StartupGateSpec, Gates> = {
+  kind: startupGateKind,
+  compile: compileGates,
+  faultsOf: ({ faults }) => faults,
+  resultOf: ({ name }, { gates }) => {
+    const message = ["in force", ...unknownBefore(name, gates)].join("; ");
+    return { ready: true, reason: reasons.GateInForce, message };
+  },
+};
+
+/** A gate that is not in force is not waited for; its name may only be misspelt. */
+function unknownBefore(name: string, gates: readonly Gate[]): readonly string[] {
+  const names = new Set(gates.map((gate) => gate.name));
+  const gate = gates.find(({ rule }) => rule === ruleName("cluster", name));
+  const unknown = gate?.spec.after.filter((one) => !names.has(one)) ?? [];
+  return unknown.length === 0 ? [] : [`not in force, and so not waited for: ${unknown.join(", ")}`];
 }

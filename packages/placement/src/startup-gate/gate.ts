@@ -1,9 +1,9 @@
 /** A `StartupGate` document made ready for use, and what is known of one node when it is decided. Plain data. */
+import type { DocumentFault } from "@berth/host";
 import type { DaemonSet, Node, Pod } from "@berth/kube";
 import type { Reason } from "../api/reasons.ts";
 import type { Instant, Policy } from "../node/capability.ts";
 import type { MarkId } from "../node/mark.ts";
-import type { SourceFault } from "../node/sources.ts";
 import type { StartupGateSpec } from "./document.ts";
 
 /** The name of the capability, recorded on nodes. */
@@ -33,18 +33,12 @@ export interface Gate {
   readonly backfillMs: number;
 }
 
-/** What is wrong with a document beyond its schema. It is not in force then, and the nodes it holds stay held. */
-export interface GateFault extends SourceFault {
-  /** Name of the document. */
-  readonly gate: string;
-}
-
 /** All gates in force. A new value for each change of them. */
 export interface Gates {
   /** A gate stands behind those that it waits for. */
   readonly gates: readonly Gate[];
   readonly policy: Policy;
-  readonly faults: readonly GateFault[];
+  readonly faults: readonly DocumentFault[];
   /**
    * In force until a moment ago, with taints that no gate in force has: admission goes on for that long, and nobody else
    * would take off what it puts on.

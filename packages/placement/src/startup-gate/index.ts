@@ -9,8 +9,7 @@ export {
   contractMarks,
   declaredPlaces,
   enforcedGates,
-  type GateDocuments,
-  type GateSource,
+  gateRules,
 } from "./compile.ts";
 export { type GateCase, type GatePhase, type GateVerdict, type Idleness, isHeld } from "./decide.ts";
 export { type DirectBindingSight, directBindingAdmission, refusingGates } from "./direct-binding.ts";
@@ -18,12 +17,12 @@ export {
   GATES,
   type Gate,
   type GateDocument,
-  type GateFault,
   type GateSight,
   type Gates,
   type PodQuery,
   type SignalReading,
 } from "./gate.ts";
+export { createGateRules, GONE_MS, type TimedGateRules } from "./gone-gates.ts";
 export { IdleProbe } from "./idle-probe.ts";
 export { createGateMetrics, type GateMetrics } from "./metrics.ts";
 export type { GateSources } from "./observe.ts";

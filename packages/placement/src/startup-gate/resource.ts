@@ -1,12 +1,11 @@
 /** `StartupGate` as the API server serves it: resource, status and how kubectl shows it. */
 
-import { conditions, observedGeneration } from "@berth/host";
+import { conditions, observedGeneration, type ServedKind } from "@berth/host";
 import { type Condition, defineResource, type KubeObject, type ObjectMeta, type Resource } from "@berth/kube";
 import * as z from "zod";
-import type { CustomKind } from "../api/crd.ts";
 import { API_GROUP, API_GROUP_VERSION } from "../api/group.ts";
 import { MAX_FIRST_NODES } from "../node/first-names.ts";
-import { type StartupGateStatus, startupGateSpec } from "./document.ts";
+import { type StartupGateSpec, type StartupGateStatus, startupGateSpec } from "./document.ts";
 
 /** A StartupGate on the wire. */
 export interface StartupGate extends KubeObject {
@@ -43,8 +42,9 @@ const status: z.ZodType = z
   })
   .describe("What Berth found when it last looked. Written by Berth alone.");
 
-/** The CRD's entry in `customKinds`. */
-export const startupGateKind: CustomKind = {
+export const startupGateKind: ServedKind<StartupGateSpec> = {
+  kind: "StartupGate",
+  whenAway: "release",
   resource: startupGates,
   singular: "startupgate",
   shortNames: ["sg"],

@@ -1,7 +1,8 @@
 /** What a `StartupGate` says about itself: decided as plain data. */
+import type { DocumentResult } from "@berth/host";
 import type { Condition } from "@berth/kube";
 import { type DesiredCondition, isSameData, mergeConditions, withoutConditions } from "@berth/runtime";
-import { type Reason, reasons } from "../api/reasons.ts";
+import { reasons } from "../api/reasons.ts";
 import type { Instant } from "../node/capability.ts";
 import type { StatusDecision } from "../node/status-reconciler.ts";
 import type { StartupGateSpec, StartupGateStatus } from "./document.ts";
@@ -21,11 +22,7 @@ export const gateConditions = {
 export type FullGateStatus = StartupGateStatus & { readonly conditions?: readonly Condition[] };
 
 /** What became of one version of a document, or whether what it asks of admission works. */
-export interface GateJudgement {
-  readonly ready: boolean;
-  readonly reason: Reason;
-  readonly message: string;
-}
+export type GateJudgement = DocumentResult;
 
 export interface GateStatusInput {
   readonly gate: StartupGate;

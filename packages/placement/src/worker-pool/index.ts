@@ -9,5 +9,6 @@ export {
 } from "./deployment.ts";
 export type { WorkerPoolSpec, WorkerPoolStatus, WorkerPoolTemplate } from "./document.ts";
 export * from "./keys.ts";
-export { type WorkerPool, workerPools } from "./resource.ts";
+export { type WorkerPool, workerPoolKind, workerPools } from "./resource.ts";
+export { workerPoolsKind } from "./settings.ts";
 export { createWorkerPools, type WorkerPools, type WorkerPoolsOptions } from "./worker-pools.ts";

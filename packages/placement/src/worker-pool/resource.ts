@@ -1,6 +1,6 @@
 /** `WorkerPool` as the API server serves it: resource, status, scale and how kubectl shows it. */
+import type { CustomKind } from "@berth/host";
 import { defineResource, type KubeObject, type ObjectMeta, type Resource } from "@berth/kube";
-import type { CustomKind } from "../api/crd.ts";
 import { type WorkerPoolSpec, type WorkerPoolStatus, workerPoolSpec, workerPoolStatus } from "./document.ts";
 import { WORKER_POOL_GROUP, WORKER_POOL_VERSION } from "./keys.ts";
 
@@ -19,7 +19,7 @@ export const workerPools: Resource<WorkerPool> = defineResource({
   namespaced: true,
 });
 
-/** What its CRD is made of. It is no document of Berth's, and so none of `customKinds`. */
+/** What its CRD is made of. The kind belongs to agent-substrate, and is no document of Berth's. */
 export const workerPoolKind: CustomKind = {
   resource: workerPools,
   singular: "workerpool",

@@ -1,11 +1,11 @@
 /** The CRD of WorkerPool on the real API server: what it takes, and in which words it refuses. */
 import { request } from "node:https";
+import { toCustomResourceDefinition } from "@berth/host";
 import { isApiError, namespaces } from "@berth/kube";
 import { eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
-import { crds } from "../api/crd.ts";
 import type { WorkerPoolSpec, WorkerPoolTemplate } from "./document.ts";
-import { type WorkerPool, workerPools } from "./resource.ts";
+import { type WorkerPool, workerPoolKind, workerPools } from "./resource.ts";
 import { installPools } from "./testing/pool-world.ts";
 
 const namespace = "worker-pool-crd";
@@ -106,7 +106,7 @@ describe("the CRD of WorkerPool", () => {
   });
 
   it("is found under its short name, and shows what the original shows", async () => {
-    const { names } = crds().find(({ spec }) => spec.group === "ate.dev")?.spec ?? {};
+    const { names } = toCustomResourceDefinition(workerPoolKind).spec;
     expect(names).toMatchObject({ plural: "workerpools", shortNames: ["workerpool"] });
     await cluster.client.create(
       workerPools,

@@ -1,12 +1,9 @@
 /** Architecture policies for tests, read and compiled as those of users are. */
 
-import {
-  type ArchitectureDocuments,
-  type CompileArchitectureInput,
-  compileArchitecture,
-} from "../compile.ts";
+import type { SourceDocuments, SourceName } from "@berth/host";
+import { type CompileArchitectureInput, compileArchitecture } from "../compile.ts";
 import { type ArchitecturePolicySpec, architecturePolicySpec, BOOTSTRAP_ANNOTATION } from "../document.ts";
-import type { ArchitecturePolicies, ArchitecturePolicyInForce } from "../policy.ts";
+import type { ArchitectureDocument, ArchitecturePolicies, ArchitecturePolicyInForce } from "../policy.ts";
 
 /** A `spec` as a user writes it. */
 export type PolicyInit = Partial<Omit<ArchitecturePolicySpec, "taint">> & {
@@ -22,8 +19,8 @@ export function readSpec({ confirmed: _confirmed, ...init }: PolicyInit): Archit
 /** Documents of one source by name. Without a mode of its own a policy taints. */
 export function documentsOf(
   policies: Readonly<Record<string, PolicyInit>>,
-  source: ArchitectureDocuments["source"] = "cluster",
-): ArchitectureDocuments {
+  source: SourceName = "cluster",
+): SourceDocuments<ArchitectureDocument> {
   const documents = Object.entries(policies).map(([name, init]) => ({
     name,
     annotations: init.confirmed === true ? { [BOOTSTRAP_ANNOTATION]: "true" } : {},

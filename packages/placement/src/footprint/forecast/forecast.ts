@@ -66,7 +66,7 @@ export class FootprintForecast {
     { footprints, faults }: Pick<Footprints, "footprints" | "faults">,
     sight: Pick<FootprintSight, "daemonSet">,
   ) {
-    const faulty = new Set(faults.map(({ source, footprint: name }) => `${source}/${name}`));
+    const faulty = new Set(faults.map(({ source, name }) => `${source}/${name}`));
     this.#counts = footprints.map((footprint) => ({
       footprint,
       goesOn: faulty.has(footprint.rule),

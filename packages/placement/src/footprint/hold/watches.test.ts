@@ -80,7 +80,7 @@ describe("the holds in force", () => {
     const watches = aWatch();
     watches.want(footprintsOf({ f: preset }));
     const fault = {
-      footprint: "f",
+      name: "f",
       source: "cluster",
       path: [],
       reason: "FootprintInvalid",

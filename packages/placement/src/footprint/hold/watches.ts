@@ -320,7 +320,7 @@ export class HoldWatches implements Component {
 function isUndecided({ rule, name }: Footprint, { footprints, policy, faults }: Footprints): boolean {
   // By its name one of another source may go before it.
   if (footprints.some((footprint) => footprint.rule === rule || footprint.name === name)) return false;
-  if (faults.some(({ source, footprint }) => `${source}/${footprint}` === rule)) return true;
+  if (faults.some((fault) => `${fault.source}/${fault.name}` === rule)) return true;
   return policy.rules.has(rule) || !isRuleKnown(policy, rule);
 }
 

@@ -1,8 +1,9 @@
 /** Node footprints for tests, read and compiled as those of users are. */
 
-import { type CompileFootprintsInput, compileFootprints, type FootprintDocuments } from "../compile.ts";
+import type { SourceDocuments, SourceName } from "@berth/host";
+import { type CompileFootprintsInput, compileFootprints } from "../compile.ts";
 import { type NodeFootprintSpec, nodeFootprintSpec } from "../document.ts";
-import type { Footprint, Footprints, NeedingPods } from "../footprint.ts";
+import type { Footprint, FootprintDocument, Footprints, NeedingPods } from "../footprint.ts";
 
 /** By name of the document. */
 export type Specs = Readonly<Record<string, NodeFootprintSpec>>;
@@ -10,8 +11,8 @@ export type Specs = Readonly<Record<string, NodeFootprintSpec>>;
 /** Documents of one source. */
 export function documentsOf(
   specs: Specs,
-  source: FootprintDocuments["source"] = "cluster",
-): FootprintDocuments {
+  source: SourceName = "cluster",
+): SourceDocuments<FootprintDocument> {
   const documents = Object.entries(specs).map(([name, spec]) => ({
     name,
     spec: nodeFootprintSpec.parse(spec),

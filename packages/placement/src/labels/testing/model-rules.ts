@@ -249,7 +249,7 @@ export function toEngine(rules: ModelRules, backwards = false): LabelRules {
     const bad = rules[source].flatMap(({ name, fault }) => (fault === undefined ? [] : [`${name} ${fault}`]));
     if (
       faults
-        .map(({ rule, reason }) => `${rule} ${reason}`)
+        .map(({ name, reason }) => `${name} ${reason}`)
         .sort()
         .join() !== bad.sort().join()
     )

@@ -1,8 +1,9 @@
 /** Rules of all sources, as a test writes them down. */
 
+import type { DocumentFault } from "@berth/host";
 import type { BoundCapability } from "../../node/capability.ts";
 import { bindLabels, folderOf } from "../../node/testing/labels.ts";
-import { type DocumentFault, type LabelRuleDocument, parseLabelRules } from "../compile.ts";
+import { type LabelRuleDocument, parseLabelRules } from "../compile.ts";
 import type { LabelFormat } from "../config.ts";
 import { type LabelRuleSpec, labelRuleSpec } from "../document.ts";
 import { parseLabelFolder } from "../folder.ts";
@@ -45,7 +46,7 @@ export function rulesOf(init: RulesInit): RulesUnderTest {
       documents: all.flatMap(([name, spec]): LabelRuleDocument[] =>
         spec === null ? [] : [{ name, spec: specOf(spec) }],
       ),
-      unreadable: all.flatMap(([name, spec]) => (spec === null ? [name] : [])),
+      unreadable: all.flatMap(([name, spec]) => (spec === null ? [{ name, message: "cannot be read" }] : [])),
       options,
       unconfirmed: new Set(source === "cluster" ? unconfirmed : []),
     });

@@ -1,4 +1,5 @@
 /** WorkerPools on a real control plane: a controller of them, and what tests ask about them. */
+import { toCustomResourceDefinition } from "@berth/host";
 import {
   customResourceDefinitions,
   type Deployment,
@@ -8,11 +9,10 @@ import {
   type ObjectName,
 } from "@berth/kube";
 import { clusterName, createSilentLogger, systemClock } from "@berth/runtime";
-import { crds } from "../../api/crd.ts";
 import type { WorkerPoolAllowance } from "../allowance.ts";
 import type { WorkerPoolConfig } from "../deployment.ts";
 import type { WorkerPoolSpec } from "../document.ts";
-import { type WorkerPool, workerPools } from "../resource.ts";
+import { type WorkerPool, workerPoolKind, workerPools } from "../resource.ts";
 import { createWorkerPools } from "../worker-pools.ts";
 
 /** User agent of the controller. */
@@ -35,9 +35,7 @@ export interface PoolCluster {
 
 /** Installs the CRD; it is served a moment later. */
 export async function installPools({ client }: PoolCluster): Promise<void> {
-  const crd = crds().find(({ spec }) => spec.names.kind === workerPools.kind);
-  if (crd === undefined) throw new Error("there is no CRD of WorkerPool");
-  await client.apply(customResourceDefinitions, crd);
+  await client.apply(customResourceDefinitions, toCustomResourceDefinition(workerPoolKind));
 }
 
 /** The controller, with a connection of its own, until disposed of. Allows what `PoolUnderTest` makes. */

@@ -1,9 +1,9 @@
-import { isRuleKnown, type Policy, unreadPolicy } from "@berth/placement";
 import { createVirtualClock } from "@berth/runtime";
 import { describe, expect, it } from "vitest";
-import { architectureDocuments, createArchitectureHub } from "./architecture-policies.ts";
-import { createFootprintHub, footprintDocuments } from "./footprint/footprints.ts";
-import { createGateHub, gateDocuments } from "./startup-gates.ts";
+import { architectureRules } from "../architecture/compile.ts";
+import { footprintRules } from "../footprint/compile.ts";
+import { isRuleKnown, type Policy, unreadPolicy } from "../node/capability.ts";
+import { createGateRules } from "../startup-gate/gone-gates.ts";
 import { createDocumentStage, type DocumentStage } from "./testing/document-stage.ts";
 
 interface Kind<S, T> {
@@ -21,19 +21,14 @@ const gate = (key: string): object => ({ taint: { key }, signals: { labelsSettle
 
 testKind({
   kind: "startup gates",
-  create: () =>
-    createDocumentStage(
-      gateDocuments,
-      gate("example.com/a"),
-      (onChange) => createGateHub({ clock, onChange }).hub,
-    ),
+  create: () => createDocumentStage(createGateRules(clock).rules, gate("example.com/a")),
   rulesOf: ({ gates }) => gates,
   reasons: { inForce: "GateInForce", nameTaken: "GateOverlap" },
   bad: { spec: gate("node.kubernetes.io/x"), field: String.raw`taint\.key`, reason: "GateInvalid" },
 });
 testKind({
   kind: "architecture policies",
-  create: () => createDocumentStage(architectureDocuments, { mode: "Taint" }, createArchitectureHub),
+  create: () => createDocumentStage(architectureRules, { mode: "Taint" }),
   rulesOf: ({ policies }) => policies,
   reasons: { inForce: "ArchitecturePolicyInForce", nameTaken: "ArchitecturePolicyInvalid" },
   bad: {
@@ -44,7 +39,7 @@ testKind({
 });
 testKind({
   kind: "node footprints",
-  create: () => createDocumentStage(footprintDocuments, { preset: "gpu" }, createFootprintHub),
+  create: () => createDocumentStage(footprintRules, { preset: "gpu" }),
   rulesOf: ({ footprints }) => footprints,
   reasons: { inForce: "FootprintInForce", nameTaken: "FootprintInvalid" },
   bad: {
@@ -56,57 +51,57 @@ testKind({
 
 function testKind<S, T extends { readonly policy: Policy }>(given: Kind<S, T>): void {
   const { kind, create, rulesOf, reasons, bad } = given;
-  const rules = ({ hub }: DocumentStage<S, T>): readonly string[] | undefined =>
-    hub.inForce && rulesOf(hub.inForce).map(({ rule }) => rule);
+  const rules = ({ source }: DocumentStage<S, T>): readonly string[] | undefined =>
+    source.inForce && rulesOf(source.inForce).map(({ rule }) => rule);
 
-  describe(`a hub of ${kind}`, () => {
+  describe(`documents of ${kind}`, () => {
     it("has nothing in force until one source has been read", () => {
       const stage = create();
-      stage.hub.settle();
+      stage.source.settle();
       expect([rules(stage), stage.changes()]).toEqual([undefined, 0]);
     });
 
     it("is not settled before the cluster has been read: what is in no file may be there", () => {
-      const { hub, setCluster } = create();
-      hub.setConfig([]);
-      expect(hub.inForce?.policy.unsettled?.sources).toEqual(new Set(["config"]));
+      const { source, setCluster } = create();
+      source.setConfig([]);
+      expect(source.inForce?.policy.unsettled?.sources).toEqual(new Set(["config"]));
       setCluster();
-      expect(hub.inForce?.policy.unsettled).toBeUndefined();
+      expect(source.inForce?.policy.unsettled).toBeUndefined();
     });
 
     it("is settled without the cluster when it is said that it will not be read, and goes on when it is", () => {
       const stage = create();
-      stage.hub.setConfig([stage.ofFile("a")]);
-      stage.hub.settle();
-      expect([rules(stage), stage.hub.inForce?.policy.unsettled]).toEqual([["config/a"], undefined]);
-      expect(stage.hub.inForce?.policy.sourcesRead).toEqual(new Set(["config"]));
-      stage.hub.setConfig([]);
+      stage.source.setConfig([stage.ofFile("a")]);
+      stage.source.settle();
+      expect([rules(stage), stage.source.inForce?.policy.unsettled]).toEqual([["config/a"], undefined]);
+      expect(stage.source.inForce?.policy.sourcesRead).toEqual(new Set(["config"]));
+      stage.source.setConfig([]);
       stage.setCluster(stage.ofCluster("b"));
       expect(rules(stage)).toEqual(["cluster/b"]);
-      expect(stage.hub.inForce?.policy.sourcesRead).toEqual(new Set(["config", "cluster"]));
+      expect(stage.source.inForce?.policy.sourcesRead).toEqual(new Set(["config", "cluster"]));
     });
 
     it("I-3 has none of the cluster in force while their CRD is away, and does not take them for deleted", () => {
       const stage = create();
       stage.setCluster(stage.ofCluster("a"));
-      stage.hub.setCluster(undefined);
-      const policy = stage.hub.inForce?.policy;
+      stage.source.setCluster(undefined);
+      const policy = stage.source.inForce?.policy;
       expect([rules(stage), policy?.isUndecided]).toEqual([[], true]);
       expect(policy && isRuleKnown(policy, "cluster/a")).toBe(false);
-      stage.hub.setConfig([stage.ofFile("b")]);
-      expect([rules(stage), stage.hub.inForce?.policy.isUndecided]).toEqual([["config/b"], undefined]);
+      stage.source.setConfig([stage.ofFile("b")]);
+      expect([rules(stage), stage.source.inForce?.policy.isUndecided]).toEqual([["config/b"], undefined]);
       stage.setCluster();
-      expect(isRuleKnown(stage.hub.inForce?.policy ?? unreadPolicy, "cluster/a")).toBe(true);
+      expect(isRuleKnown(stage.source.inForce?.policy ?? unreadPolicy, "cluster/a")).toBe(true);
     });
 
     it("I-3 knows of a young CRD which documents are deleted, and of no other", () => {
-      const { hub } = create();
+      const { source } = create();
       for (const [deleted, isUndecided] of [
         [[], true],
         [["cluster/a"], undefined],
       ] as const) {
-        hub.setCluster({ objects: [], unsettled: { deleted: new Set(deleted) } });
-        const policy = hub.inForce?.policy ?? unreadPolicy;
+        source.setCluster({ objects: [], unsettled: { deleted: new Set(deleted) } });
+        const policy = source.inForce?.policy ?? unreadPolicy;
         expect([isRuleKnown(policy, "cluster/a"), isRuleKnown(policy, "cluster/b")]).toEqual([
           isUndecided === undefined,
           false,
@@ -117,10 +112,10 @@ function testKind<S, T extends { readonly policy: Policy }>(given: Kind<S, T>): 
 
     it("lets the file win over the cluster, and says so of the object", () => {
       const stage = create();
-      stage.hub.setConfig([stage.ofFile("a")]);
+      stage.source.setConfig([stage.ofFile("a")]);
       stage.setCluster(stage.ofCluster("a"));
       expect(rules(stage)).toEqual(["config/a"]);
-      expect(stage.hub.judgementOf("a", { uid: "a", generation: 1 })).toMatchObject({
+      expect(stage.source.resultOf("a", { uid: "a", generation: 1 })).toMatchObject({
         ready: false,
         reason: reasons.nameTaken,
         message: expect.stringContaining("config/a has the same name"),
@@ -128,26 +123,26 @@ function testKind<S, T extends { readonly policy: Policy }>(given: Kind<S, T>): 
     });
 
     it("judges an object in the version that was read, and in no other", () => {
-      const { hub, setCluster, ofCluster } = create();
+      const { source, setCluster, ofCluster } = create();
       setCluster(ofCluster("a"), ofCluster("bad", bad.spec));
-      expect(hub.judgementOf("a", { uid: "a", generation: 1 })).toEqual({
+      expect(source.resultOf("a", { uid: "a", generation: 1 })).toEqual({
         ready: true,
         reason: reasons.inForce,
         message: "in force",
       });
-      expect(hub.judgementOf("bad", { uid: "bad", generation: 1 })).toMatchObject({
+      expect(source.resultOf("bad", { uid: "bad", generation: 1 })).toMatchObject({
         ready: false,
         reason: bad.reason,
         message: expect.stringMatching(new RegExp(`^spec\\.${bad.field}: `)),
       });
-      expect(hub.judgementOf("a", { uid: "a", generation: 2 })).toBeUndefined();
-      expect(hub.judgementOf("a", { uid: "another", generation: 1 })).toBeUndefined();
+      expect(source.resultOf("a", { uid: "a", generation: 2 })).toBeUndefined();
+      expect(source.resultOf("a", { uid: "another", generation: 1 })).toBeUndefined();
     });
 
     it("tells what is wrong with a document of a file where it stands there", () => {
-      const { hub, ofFile } = create();
-      hub.setConfig([ofFile("bad", bad.spec)]);
-      expect(hub.configFaults()).toEqual([
+      const { source, ofFile } = create();
+      source.setConfig([ofFile("bad", bad.spec)]);
+      expect(source.configFaults()).toEqual([
         {
           file: "documents.yaml",
           line: 7,

@@ -1,15 +1,24 @@
-/** Configuration documents out of texts: every fault at once, each with its place. */
+/** Documents out of texts: all faults at once, each with its place. */
 
-import type { Fault } from "@berth/host";
-import { type Position, readYaml, type YamlDocument } from "@berth/host";
-import type * as z from "zod";
-import { API_VERSION, type ConfigDocument, documentSchema, isKind, type Kind, kinds } from "./kinds.ts";
+import * as z from "zod";
+import { type DocumentKind, isServed, type KindList } from "./document-kind.ts";
+import type { Fault } from "./fault.ts";
+import { type Position, readYaml, type YamlDocument } from "./yaml.ts";
 
-/** A document together with where it stands. */
-export interface LocatedDocument extends Position {
+/** A document whose `spec` has passed the schema. What is wrong beyond that is found when it is compiled. */
+export interface Document<S = unknown> {
+  readonly name: string;
+  /** Of its metadata. */
+  readonly annotations: Readonly<Record<string, string>>;
+  readonly spec: S;
+}
+
+/** A document of a file, with its place. */
+export interface LocatedDocument<S = unknown> extends Document<S>, Position {
+  readonly kind: DocumentKind<S>;
+  /** As the user named it. */
   readonly file: string;
-  readonly document: ConfigDocument;
-  /** Where the value at this path inside `spec` stands; of what is missing, where the nearest map around it begins. */
+  /** The place of the value at this path inside `spec`; of a missing value, where the nearest map around it begins. */
   readonly positionOf: (path: readonly PropertyKey[]) => Position;
 }
 
@@ -25,15 +34,13 @@ export const configReasons = {
   InvalidDocument: "InvalidDocument",
   DuplicateDocument: "DuplicateDocument",
   FileUnreadable: "FileUnreadable",
-  TooManyLabelFolders: "TooManyLabelFolders",
-  LabelFolderUnreadable: "LabelFolderUnreadable",
 } as const;
 
 /** Of one file: a file that is no YAML has a problem at nearly every character. */
 const MAX_PROBLEMS = 20;
 
 /** Reads all documents of one file, and those in its lists as `kubectl get -o yaml` prints them. Total. */
-export function readDocuments(file: string, text: string): ReadDocuments {
+export function readDocuments(file: string, text: string, list: KindList): ReadDocuments {
   const { documents: parsed, problems } = readYaml(text);
   const documents: LocatedDocument[] = [];
   const faults: Fault[] = problems.slice(0, MAX_PROBLEMS).map(({ line, column, message }) => ({
@@ -44,22 +51,23 @@ export function readDocuments(file: string, text: string): ReadDocuments {
     reason: configReasons.NotYaml,
     message,
   }));
-  for (const yaml of parsed.flatMap(itemsOf)) {
-    const read = readDocument(yaml);
-    if ("document" in read) {
-      const { document } = read;
+  for (const yaml of parsed.flatMap((it) => itemsOf(it, list))) {
+    const read = readDocument(yaml, list);
+    if ("faults" in read) for (const fault of read.faults) faults.push({ ...fault, file });
+    else {
       const positionOf = (path: readonly PropertyKey[]): Position => yaml.positionOf(["spec", ...path]);
-      documents.push({ file, document, ...yaml.positionOf(["kind"]), positionOf });
-    } else for (const fault of read.faults) faults.push({ ...fault, file });
+      documents.push({ ...read, file, ...yaml.positionOf(["kind"]), positionOf });
+    }
   }
   return { documents, faults };
 }
 
 /** The items of a list, else the document itself. */
-export function itemsOf(yaml: YamlDocument): readonly YamlDocument[] {
+export function itemsOf(yaml: YamlDocument, list: KindList): readonly YamlDocument[] {
   if (!isMap(yaml.value)) return [yaml];
   const { apiVersion, kind, items } = yaml.value;
-  const isList = apiVersion === "v1" ? kind === "List" : apiVersion === API_VERSION && isListKind(kind);
+  const isListOf = list.kinds.some((it) => kind === `${it.kind}List`);
+  const isList = apiVersion === "v1" ? kind === "List" : apiVersion === list.apiVersion && isListOf;
   if (!isList || !Array.isArray(items)) return [yaml];
   return items.map((value: unknown, at) => ({
     value,
@@ -68,35 +76,57 @@ export function itemsOf(yaml: YamlDocument): readonly YamlDocument[] {
   }));
 }
 
-function isListKind(kind: unknown): boolean {
-  return typeof kind === "string" && kind.endsWith("List") && isKind(kind.slice(0, -"List".length));
-}
-
 function isMap(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 type Unplaced = Omit<Fault, "file">;
-type ReadOne = { readonly document: ConfigDocument } | { readonly faults: readonly Unplaced[] };
+type ReadOne = (Document & Pick<LocatedDocument, "kind">) | { readonly faults: readonly Unplaced[] };
 
-function readDocument(yaml: YamlDocument): ReadOne {
+function readDocument(yaml: YamlDocument, list: KindList): ReadOne {
   const { value } = yaml;
   if (!isMap(value)) {
     return {
       faults: [invalid(yaml.positionOf([]), "a document must be a map with apiVersion, kind and metadata")],
     };
   }
-  const { apiVersion, kind } = value;
-  if (apiVersion !== API_VERSION || !isKind(kind)) return { faults: [unknownKind(yaml, apiVersion, kind)] };
-  return readKind(kind, yaml);
-}
-
-function readKind(kind: Kind, yaml: YamlDocument): ReadOne {
-  const parsed = parseWithoutNulls(documentSchema(kind), yaml.value);
+  const kind = list.kinds.find((it) => it.kind === value["kind"]);
+  if (value["apiVersion"] !== list.apiVersion || kind === undefined)
+    return { faults: [unknownKind(yaml, value, list)] };
+  const parsed = parseWithoutNulls(documentSchema(kind, list.apiVersion), value);
   if (!parsed.success) return { faults: faultsOfDocument(parsed.error, yaml) };
   const { metadata, spec } = parsed.data;
-  const { name, annotations = {} } = metadata;
-  return { document: { kind, name, annotations, spec } as ConfigDocument };
+  return { kind, name: metadata.name, annotations: metadata.annotations ?? {}, spec };
+}
+
+const SUBDOMAIN = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
+
+/** What is read of `metadata`. The rest, such as what the API server adds, is allowed and left alone. */
+interface Metadata {
+  readonly name: string;
+  readonly annotations?: Document["annotations"] | undefined;
+}
+
+const localMetadata: z.ZodType<Metadata> = z.looseObject({ name: z.string().min(1) });
+
+/** As the API server has it for cluster-scoped objects (`NameIsDNSSubdomain`). */
+const servedMetadata: z.ZodType<Metadata> = z.looseObject({
+  name: z.string().max(253).regex(SUBDOMAIN, "must be a DNS subdomain: lower-case letters, digits, - and ."),
+  annotations: z.record(z.string(), z.string()).optional(),
+});
+
+/** The whole document of a kind. One that the API server has as well may come from `kubectl get -o yaml`. */
+export function documentSchema(
+  kind: DocumentKind,
+  apiVersion: string,
+): z.ZodType<{ readonly metadata: Metadata; readonly spec: unknown }> {
+  return z.strictObject({
+    apiVersion: z.literal(apiVersion),
+    kind: z.literal(kind.kind),
+    metadata: isServed(kind) ? servedMetadata : localMetadata,
+    spec: kind.spec,
+    ...(isServed(kind) && { status: z.unknown().optional() }),
+  });
 }
 
 /** The API server takes a field that is null for one that is not there (structural schemas, without `nullable`). */
@@ -117,15 +147,19 @@ function removeNull(value: unknown, path: readonly PropertyKey[]): boolean {
   return Reflect.deleteProperty(around, last);
 }
 
-function unknownKind(yaml: YamlDocument, apiVersion: unknown, kind: unknown): Unplaced {
-  const known = Object.keys(kinds).join(", ");
-  const isVersion = apiVersion !== API_VERSION;
+function unknownKind(
+  yaml: YamlDocument,
+  { apiVersion, kind }: Readonly<Record<string, unknown>>,
+  list: KindList,
+): Unplaced {
+  const known = list.kinds.map((it) => it.kind).join(", ");
+  const isVersion = apiVersion !== list.apiVersion;
   const found = isVersion ? `apiVersion ${toWord(apiVersion)}` : `kind ${toWord(kind)}`;
   return {
     ...yaml.positionOf([isVersion ? "apiVersion" : "kind"]),
     severity: "error",
     reason: configReasons.UnknownKind,
-    message: `${found} is not known; known in ${API_VERSION}: ${known}`,
+    message: `${found} is not known; known in ${list.apiVersion}: ${known}`,
   };
 }
 

@@ -1,9 +1,9 @@
 import { globSync, readFileSync } from "node:fs";
 import path from "node:path";
-import { formatFault } from "@berth/host";
-import { labelRuleSpec } from "@berth/placement";
+import { formatFault, type ReadDocuments, readDocuments } from "@berth/host";
+import { labelFolderKind, labelRuleKind, labelRuleSpec } from "@berth/placement";
 import { describe, expect, it } from "vitest";
-import { readDocuments } from "./documents.ts";
+import { documentKinds } from "../kinds.ts";
 
 const HEAD = "apiVersion: berth.dev/v1alpha1\nkind: LabelFolder\nmetadata:\n  name: one\n";
 const RULE = "apiVersion: berth.dev/v1alpha1\nkind: LabelRule\nmetadata:\n  name: one\n";
@@ -35,12 +35,12 @@ items:
   spec: {match: {all: [{key: kubernetes.io/arch, operator: In, values: [arm64]}]}, labels: [{key: a}]}
 metadata: {resourceVersion: "9"}
 `;
-const faultsOf = (text: string): readonly string[] => readDocuments("c.yaml", text).faults.map(formatFault);
+const read = (text: string): ReadDocuments => readDocuments("c.yaml", text, documentKinds);
+const faultsOf = (text: string): readonly string[] => read(text).faults.map(formatFault);
 
 describe("readDocuments", () => {
   it("reads a LabelFolder", () => {
-    const { documents, faults } = readDocuments(
-      "c.yaml",
+    const { documents, faults } = read(
       `${HEAD}spec:\n  path: labels\n  allowReserved: [node-role.kubernetes.io]\n`,
     );
     expect(faults).toEqual([]);
@@ -50,19 +50,21 @@ describe("readDocuments", () => {
         line: 2,
         column: 7,
         positionOf: expect.any(Function) as unknown,
-        document: {
-          kind: "LabelFolder",
-          name: "one",
-          annotations: {},
-          spec: { path: "labels", allowReserved: ["node-role.kubernetes.io"], format: "Plain" },
+        kind: labelFolderKind,
+        name: "one",
+        annotations: {},
+        spec: {
+          path: "labels",
+          shown: "labels",
+          options: { allowReserved: ["node-role.kubernetes.io"], format: "Plain" },
         },
       },
     ]);
   });
 
   it("allows nothing reserved unless told", () => {
-    const [read] = readDocuments("c.yaml", `${HEAD}spec: {path: labels}\n`).documents;
-    expect(read?.document.spec).toMatchObject({ allowReserved: [], format: "Plain" });
+    const [document] = read(`${HEAD}spec: {path: labels}\n`).documents;
+    expect(document?.spec).toMatchObject({ options: { allowReserved: [], format: "Plain" } });
   });
 
   it("tells all faults of all documents at once, with line and column", () => {
@@ -92,16 +94,16 @@ describe("readDocuments", () => {
   });
 
   it("reads a LabelRule as the API server would, from its own output as well", () => {
-    const { documents, faults } = readDocuments("c.yaml", STORED_RULES);
+    const { documents, faults } = read(STORED_RULES);
     expect(faults).toEqual([]);
-    expect(documents.map(({ document }) => document)).toEqual([
+    expect(documents).toMatchObject([
       {
-        kind: "LabelRule",
+        kind: labelRuleKind,
         name: "gpu.example",
         annotations: { "example.com/note": "by hand" },
         spec: labelRuleSpec.parse({ match: {}, labels: [{ key: "example.com/gpu" }] }),
       },
-      { kind: "LabelRule", name: "two", annotations: {}, spec: expect.any(Object) as unknown },
+      { kind: labelRuleKind, name: "two", annotations: {}, spec: expect.any(Object) as unknown },
     ]);
     const [first, second] = documents;
     expect(first).toMatchObject({ line: 5, column: 9 });
@@ -111,9 +113,9 @@ describe("readDocuments", () => {
 
   it("takes a field that is null for one that is not there, as the API server does", () => {
     const text = `${RULE}spec:\n  match: {any: }\n  overwrite:\n  labels: [{key: a/b, value: }]\n`;
-    const { documents, faults } = readDocuments("c.yaml", text);
+    const { documents, faults } = read(text);
     expect(faults).toEqual([]);
-    expect(documents[0]?.document.spec).toEqual(labelRuleSpec.parse({ match: {}, labels: [{ key: "a/b" }] }));
+    expect(documents[0]?.spec).toEqual(labelRuleSpec.parse({ match: {}, labels: [{ key: "a/b" }] }));
     expect(faultsOf(`${RULE}spec:\n  match:\n  labels: [null]\n  colour:\n`)).toEqual([
       "c.yaml:6:9: error: spec.match: is required (InvalidDocument)",
       "c.yaml:7:12: error: spec.labels.0: invalid input: expected object, received null (InvalidDocument)",
@@ -163,7 +165,7 @@ describe("readDocuments", () => {
       "? {a: b}\n: c",
       "apiVersion: !!binary aGk=",
     ]) {
-      expect(() => readDocuments("c.yaml", text)).not.toThrow();
+      expect(() => read(text)).not.toThrow();
     }
   });
 });

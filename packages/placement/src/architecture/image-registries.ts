@@ -1,5 +1,6 @@
 /** `ImageRegistries`: how registries are reached, and how long what they said counts. A document of files only; at most one. */
-import { duration, durationMs } from "@berth/host";
+import path from "node:path";
+import { type DocumentKind, duration, durationMs, onlyOne } from "@berth/host";
 import { parseReference } from "@berth/registry";
 import * as z from "zod";
 
@@ -59,7 +60,7 @@ function isNamed(text: string): boolean {
   try {
     return parseReference(`${text}/name/of-image`).registry === text;
   } catch {
-    // It is told what is wrong already.
+    // What is no registry at all is reported already.
     return true;
   }
 }
@@ -93,7 +94,7 @@ const place = z
     return host.includes("*") || isNamed(host);
   }, "is in no name of an image: the Hub is docker.io there, and so is what has neither dot nor port");
 
-export const imageRegistriesSpec: z.ZodType<ImageRegistriesSpec> = z
+const spec: z.ZodType<ImageRegistriesSpec> = z
   .strictObject({
     registries: z.array(registry).max(MAX_REGISTRIES).readonly().default([]),
     allowedRegistries: z.array(place).min(1).max(MAX_ALLOWED).readonly().optional(),
@@ -116,5 +117,22 @@ export const imageRegistriesSpec: z.ZodType<ImageRegistriesSpec> = z
     });
   });
 
+export const imageRegistriesKind: DocumentKind<ImageRegistriesSpec> = {
+  kind: "ImageRegistries",
+  spec,
+  placed({ registries, dockerConfig, ...given }, { folder }) {
+    const at = (file: string): string => path.resolve(folder, file);
+    return {
+      ...given,
+      registries: registries.map(({ certificateAuthority: file, ...one }) => ({
+        ...one,
+        ...(file !== undefined && { certificateAuthority: at(file) }),
+      })),
+      ...(dockerConfig !== undefined && { dockerConfig: at(dockerConfig) }),
+    };
+  },
+  tooMany: onlyOne("ImageRegistries"),
+};
+
 /** What holds without a document. */
-export const defaultImageRegistries: ImageRegistriesSpec = imageRegistriesSpec.parse({});
+export const defaultImageRegistries: ImageRegistriesSpec = spec.parse({});

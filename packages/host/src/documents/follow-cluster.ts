@@ -1,14 +1,5 @@
 /** Follows the documents of one kind in the cluster, and tells their deletion from that of their CRD. */
-import {
-  customResourceDefinitions,
-  isApiError,
-  type KubeClient,
-  type KubeObject,
-  type Node,
-  nameOfResource,
-  type Resource,
-} from "@berth/kube";
-import { documentName, ownedMarks, recordOf, ruleName } from "@berth/placement";
+import { customResourceDefinitions, isApiError, type KubeClient, nameOfResource } from "@berth/kube";
 import {
   type Clock,
   type Component,
@@ -17,9 +8,11 @@ import {
   isSameData,
   sleep,
 } from "@berth/runtime";
+import type { DocumentObject, ServedKind } from "./document-kind.ts";
+import { ruleName } from "./sources.ts";
 
 /** The objects of one kind that are to be in force. */
-export interface ClusterObjects<T> {
+export interface ClusterObjects<T = DocumentObject> {
   readonly objects: readonly T[];
   /** Objects may be missing: only these rules (`cluster/<name>`) are known to be deleted on purpose. */
   readonly unsettled?: { readonly deleted: ReadonlySet<string> };
@@ -28,8 +21,7 @@ export interface ClusterObjects<T> {
 /** What the followers of all kinds have in common. */
 export interface FollowerDeps {
   readonly client: Pick<KubeClient, "get">;
-  readonly nodes: Pick<Informer<Node>, "whenSynced" | "list">;
-  readonly installation: string;
+  readonly traces: DocumentTraces;
   readonly clock: Clock;
   /** How long a CRD may be away, or young, before objects that it does not have count as deleted. Milliseconds. */
   readonly graceMs: number;
@@ -37,27 +29,34 @@ export interface FollowerDeps {
   readonly onAway: (kind: string, message: string | undefined) => void;
 }
 
-export interface FollowedKind<T extends KubeObject> {
-  readonly resource: Resource<T>;
+/** What documents have left on the objects that they are about. */
+export interface DocumentTraces {
+  /** Resolves once all of these objects are known: `false` when it was aborted before. */
+  whenKnown(signal: AbortSignal): Promise<boolean>;
+  /** Documents of the cluster of this capability have left something, with this process or one before. */
+  of(capability: string): boolean;
+}
+
+export interface FollowedKind<T extends DocumentObject> {
+  readonly kind: Pick<ServedKind, "resource" | "whenAway" | "annotations">;
   readonly documents: Informer<T>;
-  /** The capability whose marks on nodes are recorded for these documents. */
+  /** The capability that the traces of these documents are recorded for. */
   readonly capability: string;
-  /** Of a CRD that stays away. `keep`: all marks stay as they stand. `release`: all objects count as deleted. */
-  readonly whenAway: "keep" | "release";
-  /** Annotations that are read: a change of any other, as of the status, is no change. Default none. */
-  readonly annotations?: readonly string[];
-  /** `undefined`: the CRD is away, and it is not known which objects there should be. */
-  readonly onDocuments: (read: ClusterObjects<T> | undefined) => void;
-  /** The objects could not be read within `PATIENCE_MS`, and Berth goes on without them. */
-  readonly onUnreadable?: () => void;
-  /** All nodes are known. */
-  readonly onNodes?: () => void;
+  /** Where the documents go; see `DocumentSource`. */
+  readonly source: {
+    /** `undefined`: the CRD is away, and it is not known which objects there should be. */
+    setCluster(read: ClusterObjects<T> | undefined): void;
+    /** The objects could not be read within `PATIENCE_MS`, and Berth goes on without them. */
+    settle(): void;
+  };
+  /** All traces are known. */
+  readonly onKnown?: () => void;
   /** Every `LOOK_MS`. */
   readonly onLook?: () => void;
 }
 
 /** Creates the follower of one kind; see `DocumentFollower`. */
-export type Follow = <T extends KubeObject>(kind: FollowedKind<T>) => Component;
+export type Follow = <T extends DocumentObject>(followed: FollowedKind<T>) => Component;
 
 /** Edits of several objects within this time are one change. Milliseconds. */
 const COALESCE_MS = 50;
@@ -83,12 +82,12 @@ const unreadableCrd: ServedCrd = { uid: "", createdAt: Number.NEGATIVE_INFINITY 
 /** Refused, as everything is by an API server that has just started: objects that are missing do not count as deleted. */
 const refusedCrd: ServedCrd = { uid: "", createdAt: Number.POSITIVE_INFINITY };
 
-export function createDocumentFollower<T extends KubeObject>(
-  kind: FollowedKind<T>,
+export function createDocumentFollower<T extends DocumentObject>(
+  followed: FollowedKind<T>,
   deps: FollowerDeps,
 ): Component {
-  const follower = new DocumentFollower(kind, deps);
-  const name = `${kind.resource.kind.replaceAll(/\B[A-Z]/g, (letter) => `-${letter}`).toLowerCase()}-follower`;
+  const follower = new DocumentFollower(followed, deps);
+  const name = `${followed.kind.resource.kind.replaceAll(/\B[A-Z]/g, (letter) => `-${letter}`).toLowerCase()}-follower`;
   return {
     ...createLoopComponent({
       name,
@@ -108,8 +107,8 @@ export function createDocumentFollower<T extends KubeObject>(
  *   that were deleted while it was served count as deleted.
  * - A process that starts while the CRD is away knows no objects: nothing is removed until the grace period is over.
  */
-class DocumentFollower<T extends KubeObject> {
-  readonly #kind: FollowedKind<T>;
+class DocumentFollower<T extends DocumentObject> {
+  readonly #followed: FollowedKind<T>;
   readonly #deps: FollowerDeps;
   /** By name. */
   readonly #inForce = new Map<string, T>();
@@ -132,8 +131,8 @@ class DocumentFollower<T extends KubeObject> {
   #isMissed = false;
   message: string | undefined;
 
-  constructor(kind: FollowedKind<T>, deps: FollowerDeps) {
-    this.#kind = kind;
+  constructor(followed: FollowedKind<T>, deps: FollowerDeps) {
+    this.#followed = followed;
     this.#deps = deps;
   }
 
@@ -142,8 +141,8 @@ class DocumentFollower<T extends KubeObject> {
   }
 
   async run(signal: AbortSignal): Promise<void> {
-    const { documents, onLook, onUnreadable } = this.#kind;
-    const { clock, nodes } = this.#deps;
+    const { documents, onLook, source } = this.#followed;
+    const { clock, traces } = this.#deps;
     const startedMs = clock.monotonic();
     let isPatient = true;
     let timer: Disposable | undefined;
@@ -156,7 +155,7 @@ class DocumentFollower<T extends KubeObject> {
       },
     });
     void documents.whenSynced(signal).then(() => this.#look(signal));
-    void nodes.whenSynced(signal).then((synced) => synced && this.#nodesKnown());
+    void traces.whenKnown(signal).then((known) => known && this.#tracesKnown());
     await this.#look(signal);
     this.#firstLook.resolve();
     while (await sleep(clock, LOOK_MS, signal)) {
@@ -164,15 +163,15 @@ class DocumentFollower<T extends KubeObject> {
       void this.#look(signal);
       if (this.#told !== undefined || !isPatient || clock.monotonic() - startedMs < PATIENCE_MS) continue;
       isPatient = false;
-      onUnreadable?.();
+      source.settle();
     }
     timer?.[Symbol.dispose]();
     await this.#work;
   }
 
-  #nodesKnown(): void {
-    this.#kind.onNodes?.();
-    this.#isMissed ||= this.#hasMarks();
+  #tracesKnown(): void {
+    this.#followed.onKnown?.();
+    this.#isMissed ||= this.#deps.traces.of(this.#followed.capability);
     this.#report();
   }
 
@@ -188,7 +187,7 @@ class DocumentFollower<T extends KubeObject> {
   }
 
   async #lookOnce(signal: AbortSignal): Promise<void> {
-    const { documents } = this.#kind;
+    const { documents } = this.#followed;
     // An informer may also be absent because it may not read; then nothing is known of the CRD.
     const isServed = !documents.absent;
     if (signal.aborted || (isServed ? !documents.synced : documents.refusal !== undefined)) return;
@@ -244,7 +243,7 @@ class DocumentFollower<T extends KubeObject> {
     this.#carried.clear();
     this.#deleted.clear();
     this.#crd = undefined;
-    this.#tell(this.#kind.whenAway === "release" ? { objects: [] } : undefined);
+    this.#tell(this.#followed.kind.whenAway === "release" ? { objects: [] } : undefined);
   }
 
   #isOver(): boolean {
@@ -262,11 +261,11 @@ class DocumentFollower<T extends KubeObject> {
     const last = this.#told;
     if (last !== undefined && (last === "nothing" ? read === undefined : read && isEqual(last, read))) return;
     this.#told = read ?? "nothing";
-    this.#kind.onDocuments(read);
+    this.#followed.source.setCluster(read);
   }
 
   #isSame({ metadata: a }: T, { metadata: b }: T): boolean {
-    const { annotations = [] } = this.#kind;
+    const { annotations = [] } = this.#followed.kind;
     return (
       a?.uid === b?.uid &&
       a?.generation === b?.generation &&
@@ -277,7 +276,7 @@ class DocumentFollower<T extends KubeObject> {
   /** @param present How many objects there are. */
   async #readCrd(present: number, signal: AbortSignal): Promise<ServedCrd | "gone" | "unknown"> {
     const { clock } = this.#deps;
-    const name = nameOfResource(this.#kind.resource);
+    const name = nameOfResource(this.#followed.kind.resource);
     try {
       const { metadata = {} } = await this.#deps.client.get(customResourceDefinitions, { name }, { signal });
       const { uid = "", creationTimestamp = "", deletionTimestamp } = metadata;
@@ -297,19 +296,8 @@ class DocumentFollower<T extends KubeObject> {
     }
   }
 
-  /** A process before has marked nodes for objects of this kind. */
-  #hasMarks(): boolean {
-    const { nodes, installation } = this.#deps;
-    return Array.from(nodes.list()).some((node) =>
-      [...ownedMarks(recordOf(node), installation).values()].some(
-        ({ capability, rule }) =>
-          capability === this.#kind.capability && documentName(rule, "cluster") !== undefined,
-      ),
-    );
-  }
-
   #report(): void {
-    const { kind } = this.#kind.resource;
+    const { kind } = this.#followed.kind.resource;
     const message = this.#isMissed && this.#awaySinceMs !== undefined ? this.#describe() : undefined;
     if (message === this.message) return;
     this.message = message;
@@ -317,7 +305,7 @@ class DocumentFollower<T extends KubeObject> {
   }
 
   #describe(): string {
-    const { resource, whenAway } = this.#kind;
+    const { resource, whenAway } = this.#followed.kind;
     const after =
       whenAway === "keep"
         ? "marks stay as they stand, and no others are set"

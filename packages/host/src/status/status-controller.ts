@@ -1,8 +1,6 @@
-/** What keeps the status of documents of one kind: the same for all kinds but for what is said. */
+/** Keeps the status of documents of one kind. Kinds differ only in their reconciler. */
 
-import { createKeySource } from "@berth/host";
 import type { KubeClient, KubeObject, ObjectMeta, Resource } from "@berth/kube";
-import { documentName } from "@berth/placement";
 import {
   type Clock,
   type ClusterName,
@@ -17,6 +15,8 @@ import {
   toSelf,
   watchFor,
 } from "@berth/runtime";
+import { documentName } from "../documents/sources.ts";
+import { createKeySource } from "../key-source.ts";
 
 /** What a reconciler of a status is made of, `J` being what became of a document. */
 export interface StatusParts<J> {

@@ -1,18 +1,26 @@
-import { ApiError, type ApiFailure, type KubeObject } from "@berth/kube";
-import { type StartupGate, startupGates } from "@berth/placement";
+import { ApiError, type ApiFailure, defineResource, type KubeObject } from "@berth/kube";
 import { type Change, createVirtualClock, type Informer } from "@berth/runtime";
 import { describe, expect, it } from "vitest";
+import type { DocumentObject } from "./document-kind.ts";
 import {
   type ClusterObjects,
   CRD_GRACE_MS,
   createDocumentFollower,
   LOOK_MS,
   PATIENCE_MS,
-} from "./document-follower.ts";
+} from "./follow-cluster.ts";
+
+const resource = defineResource<DocumentObject>({
+  group: "berth.dev",
+  version: "v1alpha1",
+  plural: "startupgates",
+  kind: "StartupGate",
+  namespaced: false,
+});
 
 type Answer = ApiFailure | "served" | "ending";
 
-const gateOf = (name: string, uid = name): StartupGate => ({
+const gateOf = (name: string, uid = name): DocumentObject => ({
   kind: "StartupGate",
   metadata: { name, uid, generation: 1 },
   spec: { signals: {} },
@@ -36,8 +44,8 @@ async function setUp(given: Given = {}) {
   const { names = ["a", "b"], ageMs = 2 * CRD_GRACE_MS, whenAway = "release" } = given;
   const clock = createVirtualClock();
   const objects = new Map(names.map((name) => [name, gateOf(name)]));
-  const handlers = new Set<(change: Change<StartupGate>) => void>();
-  const told: (ClusterObjects<StartupGate> | undefined | "unreadable")[] = [];
+  const handlers = new Set<(change: Change<DocumentObject>) => void>();
+  const told: (ClusterObjects | undefined | "unreadable")[] = [];
   const messages: (string | undefined)[] = [];
   const answer: Answer = given.answer ?? "served";
   const world: {
@@ -69,11 +77,11 @@ async function setUp(given: Given = {}) {
     },
     list: () => objects.values(),
     whenSynced: () => new Promise<boolean>(() => {}),
-    subscribe: ({ onChange }: { readonly onChange: (change: Change<StartupGate>) => void }) => {
+    subscribe: ({ onChange }: { readonly onChange: (change: Change<DocumentObject>) => void }) => {
       handlers.add(onChange);
       return { [Symbol.dispose]: () => void handlers.delete(onChange) };
     },
-  } as unknown as Informer<StartupGate>;
+  } as unknown as Informer<DocumentObject>;
   const get = async (): Promise<KubeObject> => {
     world.questions += 1;
     const { answer, crd } = world;
@@ -90,31 +98,27 @@ async function setUp(given: Given = {}) {
       },
     };
   };
-  const marks = { "taint/x:NoSchedule": { c: "gates", r: "cluster/a", since: "2026-01-01T00:00:00Z" } };
-  const annotations = { "berth.dev/marks": JSON.stringify({ v: 1, by: "berth", marks }) };
-  const node = { metadata: { name: "n", ...(given.hasMarks === true && { annotations }) } };
   const stopping = new AbortController();
   const follower = createDocumentFollower(
     {
-      resource: startupGates,
+      kind: { resource, whenAway, annotations: ["example.com/read"] },
       documents: informer,
       capability: "gates",
-      whenAway,
-      annotations: ["example.com/read"],
-      onDocuments: (read) => told.push(read),
-      onUnreadable: () => told.push("unreadable"),
+      source: {
+        setCluster: (read) => told.push(read),
+        settle: () => told.push("unreadable"),
+      },
     },
     {
       client: { get } as unknown as Parameters<typeof createDocumentFollower>[1]["client"],
-      nodes: { whenSynced: () => Promise.resolve(true), list: () => [node].values() },
-      installation: "berth",
+      traces: { whenKnown: () => Promise.resolve(true), of: () => given.hasMarks === true },
       clock,
       graceMs: CRD_GRACE_MS,
       onAway: (kind, message) => messages.push(message && `${kind}: ${message}`),
     },
   );
   const { ended } = await follower.start(stopping.signal);
-  const tell = async (change: Change<StartupGate>): Promise<void> => {
+  const tell = async (change: Change<DocumentObject>): Promise<void> => {
     for (const handler of handlers) handler(change);
     await clock.advance(50);
   };
@@ -159,7 +163,7 @@ describe("documents of the cluster", () => {
   it("are told at the start and when they change, but not when only their status does", async () => {
     await using it = await setUp();
     const a = gateOf("a");
-    it.objects.set("a", { ...a, status: {} });
+    it.objects.set("a", Object.assign({ status: {} }, a));
     await it.tell({ type: "updated", old: a, object: a });
     expect([it.told.length, it.last()]).toEqual([1, "a,b"]);
     await it.remove("a");

@@ -1,37 +1,37 @@
 import { expect, it } from "vitest";
-import { createDocumentStage } from "../testing/document-stage.ts";
-import { createFootprintHub, footprintDocuments } from "./footprints.ts";
+import { createDocumentStage } from "../api/testing/document-stage.ts";
+import { footprintRules } from "./compile.ts";
 
-const stage = () => createDocumentStage(footprintDocuments, { preset: "gpu" }, createFootprintHub);
+const stage = () => createDocumentStage(footprintRules, { preset: "gpu" });
 const labelled = (key: string): object => ({ preset: "gpu", node: { label: { key } } });
 
 it("footprints that want one label are both reported, each with the name of the other, and the first is kept", () => {
-  const { hub, setCluster, ofCluster, ofFile } = stage();
-  hub.setConfig([ofFile("a", labelled("example.com/agent"))]);
+  const { source, setCluster, ofCluster, ofFile } = stage();
+  source.setConfig([ofFile("a", labelled("example.com/agent"))]);
   setCluster(ofCluster("b", labelled("example.com/agent")));
-  expect(hub.inForce?.footprints.map(({ rule }) => rule)).toEqual(["config/a"]);
-  expect(hub.judgementOf("b", { uid: "b", generation: 1 })).toMatchObject({
+  expect(source.inForce?.footprints.map(({ rule }) => rule)).toEqual(["config/a"]);
+  expect(source.resultOf("b", { uid: "b", generation: 1 })).toMatchObject({
     ready: false,
     reason: "FootprintOverlap",
     message: expect.stringMatching(/^spec\.node\.label\.key: config\/a wants/),
   });
-  expect(hub.configFaults()).toEqual([
+  expect(source.configFaults()).toEqual([
     expect.objectContaining({ reason: "FootprintOverlap", message: expect.stringContaining("cluster/b") }),
   ]);
 });
 
 it("a footprint goes on as it was while its document has a fault, and ends when it is deleted", () => {
-  const { hub, setCluster, ofCluster } = stage();
-  const rules = (): unknown => hub.inForce?.footprints.map(({ rule }) => rule);
+  const { source, setCluster, ofCluster } = stage();
+  const rules = (): unknown => source.inForce?.footprints.map(({ rule }) => rule);
   setCluster(ofCluster("a"));
   setCluster(ofCluster("a", { preset: "never" }, 2));
   expect(rules()).toEqual(["cluster/a"]);
-  expect(hub.judgementOf("a", { uid: "a", generation: 2 })?.ready).toBe(false);
+  expect(source.resultOf("a", { uid: "a", generation: 2 })?.ready).toBe(false);
   setCluster();
   expect(rules()).toEqual([]);
   // Its marks can still be taken off, also after another change.
   setCluster(ofCluster("b"));
-  expect(hub.inForce?.policy.declared.ids).toEqual(
+  expect(source.inForce?.policy.declared.ids).toEqual(
     new Set(["label/footprint.berth.dev/a", "label/footprint.berth.dev/b"]),
   );
 });

@@ -1,16 +1,15 @@
 import { rename } from "node:fs/promises";
 import path from "node:path";
-import type { Fault } from "@berth/host";
-import type { ParsedFolder } from "@berth/placement";
+import { createConfigFollower, type Fault } from "@berth/host";
+import { LabelFolderFollower, labelFolderKind, type ParsedFolder } from "@berth/placement";
 import { createSilentLogger, systemClock } from "@berth/runtime";
 import { eventually } from "@berth/testcluster";
 import { describe, expect, it } from "vitest";
-import type { LabelFolderSource } from "./config/settings.ts";
-import { RuleSource } from "./rule-source.ts";
-import { type TestFolder, testFolder } from "./testing/harness.ts";
+import { documentKinds } from "../kinds.ts";
+import { type TestFolder, testFolder } from "../testing/harness.ts";
 
 interface Followed extends AsyncDisposable {
-  readonly source: RuleSource;
+  readonly source: LabelFolderFollower;
   readonly faults: Fault[];
   /** Label keys of the rules in force; `undefined` for none at all. */
   keys(): readonly string[] | undefined;
@@ -25,22 +24,28 @@ async function follow(options: { readonly folder?: string; readonly config?: str
   const faults: Fault[] = [];
   let current: ParsedFolder | undefined;
   let times = 0;
-  const labelFolder: LabelFolderSource | undefined =
-    options.folder === undefined
-      ? undefined
-      : { path: options.folder, shown: "labels", options: { allowReserved: [] } };
-  const source = new RuleSource({
-    config: options.config === undefined ? [] : [{ path: options.config, shown: "conf" }],
-    ...(labelFolder && { labelFolder }),
+  const common = {
     clock: systemClock,
     log: createSilentLogger(),
+    onFault: (fault: Fault) => void faults.push(fault),
+  };
+  const files = createConfigFollower({
+    ...common,
+    config: options.config === undefined ? [] : [{ path: options.config, shown: "conf" }],
+    kinds: documentKinds,
+    onDocuments: (documents) => source.follow(documents.specOf(labelFolderKind)),
+  });
+  const source = new LabelFolderFollower({
+    ...common,
+    whenTold: files.firstReading,
     onRules: (parsed) => {
       current = parsed;
       times += 1;
     },
-    onFault: (fault) => faults.push(fault),
   });
-  const running = await source.start(stop.signal);
+  if (options.folder !== undefined)
+    source.follow({ path: options.folder, shown: "labels", options: { allowReserved: [] } });
+  const [following, running] = await Promise.all([files.start(stop.signal), source.start(stop.signal)]);
   return {
     source,
     faults,
@@ -49,7 +54,7 @@ async function follow(options: { readonly folder?: string; readonly config?: str
     times: () => times,
     async [Symbol.asyncDispose]() {
       stop.abort();
-      await running.ended;
+      await Promise.all([following.ended, running.ended]);
     },
   };
 }
@@ -63,7 +68,7 @@ async function save(folder: TestFolder, file: string, text: string): Promise<voi
   await rename(draft, path.join(folder.path, file));
 }
 
-describe("RuleSource", () => {
+describe("files and the label folder that they name", () => {
   it("has the rules of a folder once it has started, and follows it", async () => {
     await using folder = await testFolder({ "labels/a/b": "x\n" });
     await using rules = await follow({ folder: path.join(folder.path, "labels") });

@@ -1,9 +1,10 @@
 /** Says that the CRD of a kind is away: in a metric, an Event and the log. The readiness text says it by itself. */
 import type { ObjectReference } from "@berth/kube";
-import { customKinds, reasons } from "@berth/placement";
 import type { EventRecorder, Logger, MetricsRegistry } from "@berth/runtime";
+import { isServed, type KindList } from "./document-kind.ts";
 
 export interface AwayReportOptions {
+  readonly kinds: KindList;
   readonly metrics: MetricsRegistry;
   readonly events: Pick<EventRecorder, "record">;
   readonly log: Logger;
@@ -13,6 +14,7 @@ export interface AwayReportOptions {
 
 /** Gets what is to be said of a kind when it changes; `undefined` when its CRD is served again. */
 export function createAwayReport({
+  kinds,
   metrics,
   events,
   log,
@@ -23,11 +25,11 @@ export function createAwayReport({
     help: "1 while the CRD of this kind is not served although objects of it were in force.",
     labels: ["kind"],
   });
-  for (const { resource } of customKinds) away.set(0, { kind: resource.kind });
+  for (const { kind } of kinds.kinds.filter(isServed)) away.set(0, { kind });
   return (kind, message) => {
     away.set(message === undefined ? 0 : 1, { kind });
     if (message === undefined) return log.info("the CRD is served again", { kind });
-    const reason = reasons.KindAway;
+    const reason = "KindAway";
     log.warn(message, { kind, reason });
     if (regarding !== undefined)
       events.record({ regarding, type: "Warning", reason, action: "FollowDocuments", note: message });

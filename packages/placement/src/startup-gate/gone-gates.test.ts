@@ -1,7 +1,7 @@
 import { createVirtualClock } from "@berth/runtime";
 import { describe, expect, it } from "vitest";
-import { createGateHub, GONE_MS, gateDocuments } from "./startup-gates.ts";
-import { createDocumentStage } from "./testing/document-stage.ts";
+import { createDocumentStage } from "../api/testing/document-stage.ts";
+import { createGateRules, GONE_MS } from "./gone-gates.ts";
 
 const gated = (key: string, more: object = {}): object => ({
   taint: { key },
@@ -11,17 +11,14 @@ const gated = (key: string, more: object = {}): object => ({
 
 function stage() {
   const clock = createVirtualClock();
-  let forgetGone: () => void = () => undefined;
-  const documents = createDocumentStage(gateDocuments, gated("example.com/a"), (onChange) => {
-    const made = createGateHub({ clock, onChange });
-    forgetGone = made.forgetGone;
-    return made.hub;
-  });
+  const { rules, forget } = createGateRules(clock);
+  const documents = createDocumentStage(rules, gated("example.com/a"));
+  const { source } = documents;
   return {
     ...documents,
     clock,
-    forgetGone: () => forgetGone(),
-    gone: () => (documents.hub.inForce?.gone ?? []).map(({ spec: { taint } }) => taint.key),
+    forgetGone: () => forget() && source.renew(),
+    gone: () => (source.inForce?.gone ?? []).map(({ spec: { taint } }) => taint.key),
   };
 }
 
@@ -57,10 +54,10 @@ describe("a gate that is gone", () => {
   });
 
   it("is none that has moved or was renamed: another has its taint", () => {
-    const { hub, setCluster, ofCluster, ofFile, gone } = stage();
-    hub.setConfig([ofFile("a", gated("example.com/a"))]);
+    const { source, setCluster, ofCluster, ofFile, gone } = stage();
+    source.setConfig([ofFile("a", gated("example.com/a"))]);
     setCluster(ofCluster("a", gated("example.com/a")));
-    hub.setConfig([]);
+    source.setConfig([]);
     expect(gone()).toEqual([]);
     setCluster(ofCluster("renamed", gated("example.com/a")));
     expect(gone()).toEqual([]);

@@ -1,0 +1,159 @@
+/** Reads a label folder, once or whenever it changes. */
+import path from "node:path";
+import { type Fault, FaultReport, isEntryOfKubelet } from "@berth/host";
+import {
+  type Clock,
+  type Component,
+  type FolderSnapshot,
+  isSameData,
+  type Logger,
+  type Running,
+  readFolder,
+  watchFolder,
+  whenAborted,
+} from "@berth/runtime";
+import type { RuleProblem } from "./checks.ts";
+import type { LabelFolderSource } from "./config.ts";
+import { type ParsedFolder, parseLabelFolder } from "./folder.ts";
+
+export function isRuleFile(file: string): boolean {
+  return !isEntryOfKubelet(file);
+}
+
+/** A fault of a rule, with its file as the user would name it. */
+export function toFolderFault(shown: string, { file, ...problem }: RuleProblem): Fault {
+  return { ...problem, file: file === "" ? shown : path.join(shown, file) };
+}
+
+export interface ReadLabelFolder {
+  readonly parsed: ParsedFolder;
+  readonly faults: readonly Fault[];
+  /** False when nothing is known about the rules: the folder is missing or cannot be read. */
+  readonly read: boolean;
+}
+
+/** Reads the folder once. Total. */
+export async function readLabelFolder(source: LabelFolderSource): Promise<ReadLabelFolder> {
+  const snapshot = await readFolder(source.path, { include: isRuleFile });
+  const { root, problems } = snapshot;
+  const parsed = parse(source, snapshot);
+  if (root === "read") {
+    const faults = parsed.problems.map((problem) => toFolderFault(source.shown, problem));
+    return { parsed, faults, read: true };
+  }
+  const why = problems[0]?.problem ?? root;
+  const message =
+    root === "missing" ? "the label folder does not exist" : `the label folder cannot be read: ${why}`;
+  const reason = "LabelFolderUnreadable";
+  return { parsed, faults: [{ file: source.shown, severity: "error", reason, message }], read: false };
+}
+
+function parse(
+  { options }: LabelFolderSource,
+  { root, complete, files }: Pick<FolderSnapshot, "root" | "complete" | "files">,
+): ParsedFolder {
+  return parseLabelFolder({ complete: root === "read" && complete, files }, options);
+}
+
+export interface LabelFolderFollowerOptions {
+  /** Resolves once it is known which folder to follow first. */
+  readonly whenTold: Promise<void>;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Gets each set of rules that comes into force; `undefined` when there is no label folder any more. */
+  readonly onRules: (parsed: ParsedFolder | undefined) => void;
+  /** Gets each fault when it appears, and again only after it was gone. */
+  readonly onFault: (fault: Fault) => void;
+}
+
+/**
+ * Follows one label folder, live, and another when it is told so. The other takes over with its first complete reading;
+ * until then the rules of the one before stay. Started once the folder was read for the first time, with or without errors.
+ */
+export class LabelFolderFollower implements Component {
+  readonly name = "rules";
+  readonly #options: LabelFolderFollowerOptions;
+  readonly #faults: FaultReport;
+  readonly #firstReading = Promise.withResolvers<void>();
+  #signal: AbortSignal | undefined;
+  #source: LabelFolderSource | undefined;
+  #stop = new AbortController();
+  /** Those that have not ended. */
+  readonly #watches = new Set<Promise<void>>();
+  #lastRoot: FolderSnapshot["root"] | undefined;
+  #wasRead = false;
+
+  constructor(options: LabelFolderFollowerOptions) {
+    this.#options = options;
+    this.#faults = new FaultReport(options.onFault);
+  }
+
+  async start(signal: AbortSignal): Promise<Running> {
+    this.#signal = signal;
+    const aborted = whenAborted(signal);
+    if (this.#source !== undefined) this.#watch(this.#source, signal);
+    await Promise.race([this.#options.whenTold, aborted]);
+    if (this.#source !== undefined) await Promise.race([this.#firstReading.promise, aborted]);
+    return { ended: aborted.then(() => Promise.all(this.#watches)).then(() => undefined) };
+  }
+
+  /** @param source the folder to follow from now on; `undefined` for none. */
+  follow(source: LabelFolderSource | undefined): void {
+    if (isSameSource(source, this.#source)) return;
+    this.#stop.abort();
+    this.#stop = new AbortController();
+    this.#source = source;
+    this.#lastRoot = undefined;
+    this.#wasRead = false;
+    if (source === undefined) {
+      this.#faults.report("rules", []);
+      this.#firstReading.resolve();
+      this.#options.onRules(undefined);
+    } else if (this.#signal !== undefined) this.#watch(source, this.#signal);
+  }
+
+  /** Not ready while the folder has never been seen: nothing is decided without it. */
+  problem(): string | undefined {
+    if (this.#source === undefined || this.#wasRead) return undefined;
+    const { shown } = this.#source;
+    return this.#lastRoot === undefined
+      ? `${shown} is not read yet`
+      : `the label folder ${shown} is ${this.#lastRoot}`;
+  }
+
+  #watch(source: LabelFolderSource, signal: AbortSignal): void {
+    const { clock, log } = this.#options;
+    log.info("following the label folder", { folder: source.path });
+    const watch = watchFolder({
+      path: source.path,
+      signal: AbortSignal.any([signal, this.#stop.signal]),
+      include: isRuleFile,
+      clock,
+      onChange: (snapshot) => this.#take(source, snapshot),
+      onProblem: ({ problem, path: file }) =>
+        log.warn("label folder", { file: file || source.shown, problem }),
+    });
+    this.#watches.add(watch);
+    void watch.finally(() => this.#watches.delete(watch));
+  }
+
+  #take(source: LabelFolderSource, snapshot: FolderSnapshot): void {
+    const { root } = snapshot;
+    this.#lastRoot = root;
+    if (root === "read") this.#wasRead = true;
+    const parsed = parse(source, snapshot);
+    const errors = parsed.problems.filter(({ severity }) => severity === "error").length;
+    const { log, onRules } = this.#options;
+    log.info("label rules read", { folder: source.path, root, rules: parsed.rules.count, errors });
+    this.#faults.report(
+      "rules",
+      parsed.problems.map((problem) => toFolderFault(source.shown, problem)),
+    );
+    onRules(parsed);
+    this.#firstReading.resolve();
+  }
+}
+
+function isSameSource(a: LabelFolderSource | undefined, b: LabelFolderSource | undefined): boolean {
+  return a?.path === b?.path && isSameData(a?.options, b?.options);
+}

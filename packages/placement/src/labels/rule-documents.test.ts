@@ -1,0 +1,88 @@
+import { DocumentSource } from "@berth/host";
+import { describe, expect, it } from "vitest";
+import { reasons } from "../api/reasons.ts";
+import type { AssembledRules } from "./active-rules.ts";
+import { defaultLabelOptions } from "./config.ts";
+import type { LabelRuleSpec } from "./document.ts";
+import type { LabelRule } from "./resource.ts";
+import { createLabelRules } from "./rule-documents.ts";
+
+function ruleOf(meta: { readonly uid: string; readonly generation: number }, key: string): LabelRule {
+  return {
+    apiVersion: "berth.dev/v1alpha1",
+    kind: "LabelRule",
+    metadata: { name: "gpu", ...meta },
+    spec: { match: { all: [{ key }] }, labels: [{ key: "example.com/gpu" }] },
+  };
+}
+
+interface Given {
+  readonly rule: LabelRule;
+  readonly nodesKnown?: () => boolean;
+}
+
+function sourceOf({ rule, nodesKnown = () => true }: Given): DocumentSource<LabelRuleSpec, AssembledRules> {
+  const rules = createLabelRules({
+    options: defaultLabelOptions,
+    folder: () => undefined,
+    nodes: () => (nodesKnown() ? [] : undefined),
+  });
+  const source = new DocumentSource(rules, () => {});
+  source.setCluster({ objects: [rule] });
+  return source;
+}
+
+describe("what became of a LabelRule", () => {
+  const first = { uid: "u1", generation: 1 };
+  const second = { uid: "u1", generation: 2 };
+
+  it("is told of the version that is in force", () => {
+    expect(sourceOf({ rule: ruleOf(first, "gpu.present") }).resultOf("gpu", first)?.reason).toBe(
+      reasons.RuleInForce,
+    );
+  });
+
+  it("is not told of an edit before it was taken over", () => {
+    const source = sourceOf({ rule: ruleOf(first, "gpu.present") });
+    expect(source.resultOf("gpu", second)).toBeUndefined();
+    source.setCluster({ objects: [ruleOf(second, "example.com/gpu")] });
+    expect(source.resultOf("gpu", second)?.reason).toBe(reasons.CyclicRule);
+    expect(source.resultOf("gpu", first)).toBeUndefined();
+  });
+
+  it("is not told of another rule that came to have its name", () => {
+    const source = sourceOf({ rule: ruleOf(first, "gpu.present") });
+    expect(source.resultOf("gpu", { uid: "u2", generation: 1 })).toBeUndefined();
+  });
+
+  it("I-5 a conflict does not make a rule ask again after a restart", () => {
+    const { spec, ...asking } = ruleOf(first, "gpu.present");
+    const conflict = {
+      type: "Ready",
+      status: "False",
+      reason: "RuleConflict",
+      message: "",
+      observedGeneration: 1,
+    };
+    const conditions = [{ ...conflict, lastTransitionTime: "2026-01-01T00:00:00Z" }] as const;
+    const rule = {
+      ...asking,
+      spec: Object.assign({ confirmAbovePercent: 50 }, spec),
+      status: { conditions },
+    };
+    expect(sourceOf({ rule, nodesKnown: () => false }).resultOf("gpu", first)?.reason).toBe(
+      reasons.RuleInForce,
+    );
+  });
+
+  it("is not told of one that asks before it acts until the nodes are known", () => {
+    let known = false;
+    const asking = ruleOf(first, "gpu.present");
+    const rule = { ...asking, spec: Object.assign({ confirmAbovePercent: 50 }, asking.spec) };
+    const source = sourceOf({ rule, nodesKnown: () => known });
+    expect(source.resultOf("gpu", first)).toBeUndefined();
+    known = true;
+    source.refresh();
+    expect(source.resultOf("gpu", first)?.reason).toBe(reasons.RuleInForce);
+  });
+});

@@ -1,0 +1,137 @@
+/** How `LabelRule` documents come into force together with a label folder. */
+import {
+  type ClusterDocuments,
+  type DocumentFault,
+  type DocumentObject,
+  type DocumentRules,
+  documentName,
+  ruleName,
+} from "@berth/host";
+import type { Condition } from "@berth/kube";
+import { findCondition } from "@berth/runtime";
+import { reasons } from "../api/reasons.ts";
+import type { NodeView } from "../node/capability.ts";
+import { type AssembledRules, assembleRules, describeWaiting } from "./active-rules.ts";
+import { digestOf } from "./compile.ts";
+import type { LabelOptions } from "./config.ts";
+import type { LabelRuleSpec } from "./document.ts";
+import type { ParsedFolder } from "./folder.ts";
+import { type LabelRule, labelRuleKind } from "./resource.ts";
+
+export interface LabelRuleContext {
+  /** For rules of documents; a folder has its own. */
+  readonly options: LabelOptions;
+  readonly folder: () => ParsedFolder | undefined;
+  /** All nodes, to count what an edit would change; `undefined` while they are not known. */
+  readonly nodes: () => Iterable<NodeView> | undefined;
+  /** Rules of the cluster wait where their status says so, and nothing is counted. Default false. */
+  readonly waitsByStatus?: boolean;
+}
+
+export function createLabelRules(context: LabelRuleContext): DocumentRules<LabelRuleSpec, AssembledRules> {
+  const { options, folder, nodes, waitsByStatus = false } = context;
+  return {
+    kind: labelRuleKind,
+    hasMore: () => folder() !== undefined,
+    compile({ sources, cluster, unsettled, before }) {
+      const set = folder()?.set;
+      const young = cluster !== undefined && typeof unsettled === "object" ? { unsettled } : {};
+      const documents = sources.map((read) => ({
+        ...read,
+        complete: true,
+        ...(read.source === "cluster" && young),
+      }));
+      return assembleRules({
+        sources: { ...(set && { folder: set }), documents, options },
+        nodes: nodes(),
+        admitted: new Map([...admittedBefore(cluster), ...(before?.admitted ?? [])]),
+        ...(waitsByStatus && { known: waitingBefore(cluster) }),
+      });
+    },
+    faultsOf: (assembled) => [...assembled.faults, ...warningsOf(assembled)],
+    resultOf({ name, spec }, { waiting, rules }) {
+      const rule = ruleName("cluster", name);
+      const waits = waiting.get(rule);
+      if (waits !== undefined) {
+        // Whether it has to wait is not known before the nodes are: it may have been in force before a restart.
+        if (waits.touched === undefined) return undefined;
+        const message = describeWaiting(name, waits);
+        return { ready: false, reason: reasons.ConfirmationRequired, message };
+      }
+      if (spec.dryRun) {
+        const message = "on trial: it decides and counts, and changes nothing";
+        return { ready: true, reason: reasons.DryRun, message };
+      }
+      const shared = overlapsOf(rules)
+        .filter((overlap) => overlap.rule === rule)
+        .map(({ text }) => text);
+      return shared.length === 0
+        ? { ready: true, reason: reasons.RuleInForce, message: "in force" }
+        : { ready: true, reason: reasons.RulesOverlap, message: `in force; ${shared.join("; ")}` };
+    },
+    describe: ({ message }) => message,
+  };
+}
+
+/** Rules of files that wait, or set labels that other rules set as well. */
+function warningsOf({ waiting, rules }: AssembledRules): readonly DocumentFault[] {
+  const warn = (
+    rule: string,
+    reason: string,
+    describe: (name: string) => string,
+  ): readonly DocumentFault[] => {
+    const name = documentName(rule, "config");
+    if (name === undefined) return [];
+    return [{ name, source: "config", path: [], severity: "warning", reason, message: describe(name) }];
+  };
+  return [
+    ...[...waiting].flatMap(([rule, waits]) =>
+      waits.touched === undefined
+        ? []
+        : warn(rule, reasons.ConfirmationRequired, (name) => describeWaiting(name, waits)),
+    ),
+    ...overlapsOf(rules).flatMap(({ rule, text }) =>
+      warn(rule, reasons.RulesOverlap, () => `${text}; equal values merge`),
+    ),
+  ];
+}
+
+/** For each rule the labels that other rules set as well: they merge where they agree. */
+function overlapsOf({
+  overlaps,
+}: AssembledRules["rules"]): readonly { readonly rule: string; readonly text: string }[] {
+  return overlaps.flatMap(({ key, claims }) => {
+    const names = claims.map((claim) => claim.rule.name);
+    return [...new Set(names)].map((rule) => {
+      const others = names.filter((name) => name !== rule).join(", ");
+      return { rule, text: `${key} is also set by ${others}` };
+    });
+  });
+}
+
+/** What the process before had in force, as it said in the status: a restart is no edit. */
+function admittedBefore(
+  cluster: ClusterDocuments<LabelRuleSpec> | undefined,
+): readonly (readonly [string, string])[] {
+  return (cluster?.documents ?? []).flatMap(({ name, spec }) => {
+    if (spec.confirmAbovePercent === undefined) return [];
+    const ready = readyOf(cluster?.objects.get(name));
+    // A rule in conflict is in force, on all other nodes.
+    const isInForce = ready?.status === "True" || ready?.reason === reasons.RuleConflict;
+    return isInForce ? [[ruleName("cluster", name), digestOf(spec)] as const] : [];
+  });
+}
+
+function waitingBefore(cluster: ClusterDocuments<LabelRuleSpec> | undefined): ReadonlySet<string> {
+  const names = [...(cluster?.objects ?? [])].flatMap(([name, object]) =>
+    readyOf(object)?.reason === reasons.ConfirmationRequired ? [ruleName("cluster", name)] : [],
+  );
+  return new Set(names);
+}
+
+/** The condition Ready of a rule, where it is about the spec as it stands. */
+function readyOf(object: DocumentObject | undefined): Condition | undefined {
+  const { metadata, status }: LabelRule = object ?? {};
+  const ready = findCondition(status?.conditions, "Ready");
+  return ready?.observedGeneration === metadata?.generation ? ready : undefined;
+}
