@@ -7,6 +7,7 @@ import {
   createAdmission,
 } from "@berth/host";
 import type { Node } from "@berth/kube";
+import type { WiredArchitecture, WiredFootprints, WiredGates } from "@berth/placement";
 import {
   architectureAdmission,
   directBindingAdmission,
@@ -15,15 +16,12 @@ import {
   waitAdmission,
 } from "@berth/placement";
 import type { Subscribable } from "@berth/runtime";
-import type { ArchitectureParts } from "./architecture-parts.ts";
-import type { FootprintParts } from "./footprint/parts.ts";
-import type { GateParts } from "./gate-parts.ts";
 
 export interface AdmissionOfAll extends Omit<AdmissionOptions, "members"> {
   readonly nodes: Subscribable<Node>;
-  readonly gates: Pick<GateParts, "gates" | "directBindings" | "askStatuses">;
-  readonly architecture: Pick<ArchitectureParts, "policies" | "answers" | "askStatuses">;
-  readonly footprints: Pick<FootprintParts, "footprints" | "answers" | "askStatuses">;
+  readonly gates: Pick<WiredGates, "gates" | "directBindings" | "askStatuses">;
+  readonly architecture: Pick<WiredArchitecture, "policies" | "answers" | "askStatuses">;
+  readonly footprints: Pick<WiredFootprints, "footprints" | "answers" | "askStatuses">;
 }
 
 export function createAdmissionOfAll(

@@ -7,6 +7,7 @@ import {
   type CleanAt,
   type CleaningCapability,
   FOOTPRINT,
+  footprintOnce,
   footprintRules,
   GATES,
   gateRules,
@@ -15,7 +16,6 @@ import {
   poolsClean,
   workerPoolsKind,
 } from "@berth/placement";
-import { footprintOnce } from "./footprint/once.ts";
 import { labelsOnce } from "./label-once.ts";
 import {
   type OnceCapability,

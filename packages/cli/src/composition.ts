@@ -14,6 +14,7 @@ import {
   WEBHOOK,
 } from "@berth/host";
 import { type KubeClient, type Node, nodes, type ObjectReference } from "@berth/kube";
+import type { Wired } from "@berth/placement";
 import {
   architectureFields,
   architecturePolicies,
@@ -23,6 +24,7 @@ import {
   DeclaredPlaces,
   footprintFields,
   gateFields,
+  HELD_AGAIN,
   hasClusterMarks,
   heldAgainBy,
   type LabelFolderSource,
@@ -31,12 +33,18 @@ import {
   labelFields,
   labelFolderKind,
   labelRules,
+  NodeLog,
   type NodeObserver,
   NodeWriter,
   nodeFootprints,
   nodeMarksChanged,
   type RegistrySettings,
   startupGates,
+  wireArchitecture,
+  wireFootprints,
+  wireGates,
+  wireLabels,
+  wireWorkerPools,
 } from "@berth/placement";
 import {
   type Clock,
@@ -58,19 +66,12 @@ import {
   systemClock,
 } from "@berth/runtime";
 import { createAdmissionOfAll } from "./admission.ts";
-import { createArchitectureParts } from "./architecture-parts.ts";
-import { createFootprintParts } from "./footprint/parts.ts";
-import { createGateParts, HELD_AGAIN } from "./gate-parts.ts";
 import { documentKinds } from "./kinds.ts";
-import { createLabelParts } from "./label-parts.ts";
 import { grantOfNodePatch, NodeAccess } from "./node-access.ts";
-import { NodeLog } from "./node-log.ts";
 import { createPlaceStore } from "./place-config-map.ts";
 import { declareProblems, nodesReadCheck } from "./probes.ts";
 import { readRegistrySettings } from "./registry-settings.ts";
 import { VERSION } from "./version.ts";
-import type { Wired } from "./wired.ts";
-import { createWorkerPoolParts } from "./worker-pool-parts.ts";
 
 export interface BerthOptions {
   /** `:8080`, `127.0.0.1:0`; `0` is off. Default off. */
@@ -230,14 +231,14 @@ function assemble(options: BerthOptions, registries: RegistrySettings): Assemble
   const common = { client, cluster: CLUSTER, installation, nodes: informer, follow, events, onFault };
   const machine = { clock, log, metrics };
   const daemonSets = new DaemonSetWatch({ client, cluster: CLUSTER, ...machine });
-  const labels = createLabelParts(options, {
+  const labels = wireLabels(options, {
     ...common,
     ...machine,
     rules: runtime.informer(labelRules, optional),
     filesRead: files.firstReading,
     onChange: recheckAll,
   });
-  const gates = createGateParts({
+  const gates = wireGates({
     ...common,
     ...machine,
     gates: runtime.informer(startupGates, optional),
@@ -253,7 +254,7 @@ function assemble(options: BerthOptions, registries: RegistrySettings): Assemble
     recheck,
     recheckAll,
   });
-  const architecture = createArchitectureParts({
+  const architecture = wireArchitecture({
     ...common,
     ...machine,
     policies: runtime.informer(architecturePolicies, optional),
@@ -273,7 +274,7 @@ function assemble(options: BerthOptions, registries: RegistrySettings): Assemble
     onChange: () => admission?.of("architecture")?.changed(),
     recheckAll,
   });
-  const footprints = createFootprintParts({
+  const footprints = wireFootprints({
     ...common,
     ...machine,
     footprints: runtime.informer(nodeFootprints, optional),
@@ -283,7 +284,7 @@ function assemble(options: BerthOptions, registries: RegistrySettings): Assemble
     recheck,
     recheckAll,
   });
-  const workerPools = createWorkerPoolParts({ client, cluster: CLUSTER, events, ...machine });
+  const workerPools = wireWorkerPools({ client, cluster: CLUSTER, events, ...machine });
   const wired: readonly Wired[] = [labels, gates, architecture, footprints, workerPools];
   const admission =
     options.admission &&

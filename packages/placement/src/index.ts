@@ -36,6 +36,7 @@ export * from "./node/explain/node.ts";
 export * from "./node/explain/removals.ts";
 export { FirstPass, type FirstPassOptions } from "./node/first-pass.ts";
 export { tolerationsAnnotation, withoutTolerations } from "./node/given-tolerations.ts";
+export { NodeLog } from "./node/log.ts";
 export type { FieldHolder } from "./node/managers.ts";
 export * from "./node/mark.ts";
 export { holdsMark, type MarkSet } from "./node/mark-set.ts";
@@ -60,6 +61,7 @@ export type { EventSink } from "./node/report.ts";
 export { createStatusReconciler } from "./node/status-reconciler.ts";
 export { tolerationText } from "./node/tolerations.ts";
 export { isProtectedKey, labelKeyProblem, labelValueProblem } from "./node/validate.ts";
+export type { Wired } from "./node/wired.ts";
 export {
   type NodeApi,
   NodeWriter,

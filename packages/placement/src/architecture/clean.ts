@@ -6,13 +6,14 @@ import type { CleanAt, CleanOnce } from "../node/clean-once.ts";
 import { withoutTolerations } from "../node/given-tolerations.ts";
 import { taintId } from "../node/mark.ts";
 import { pathOf } from "../node/once.ts";
+import { UNSCHEDULED } from "../node/pod-nodes.ts";
 import { type LeftPod, planPodRestarts } from "./clean-pods.ts";
 import { taintKeys } from "./compile.ts";
 import { decidePod, type PodDecision } from "./decide-pod.ts";
 import { ORIGINAL_ARCHITECTURE_KEY } from "./document.ts";
 import { unreadImages } from "./image-sight.ts";
 import { ARCHITECTURE, type ArchitecturePolicies } from "./policy.ts";
-import { isKeptPending, slimPodStatus, UNSCHEDULED } from "./watches.ts";
+import { isKeptPending, slimPodStatus } from "./watches.ts";
 
 interface PodWork {
   /** Pods that Berth keeps pending, by its gate or without a toleration. */

@@ -72,5 +72,6 @@ export {
 } from "./tally.ts";
 export { missingTolerations as missingArchitectureTolerations } from "./tolerations.ts";
 export { type JudgeOptions, judge, type RecheckOptions, recheckAfter, wantsOf } from "./verdict.ts";
-export { ArchitectureWatches, isKeptPending, slimPodStatus, UNSCHEDULED } from "./watches.ts";
+export { ArchitectureWatches, isKeptPending, slimPodStatus } from "./watches.ts";
+export { type WiredArchitecture, wireArchitecture } from "./wiring.ts";
 export { WorkloadPass, type WorkloadPassOptions } from "./workload-pass.ts";

@@ -5,6 +5,7 @@ import { findCondition } from "@berth/runtime";
 import type { BoundCapability } from "../node/capability.ts";
 import { type ExplainAt, type LookAt, listDaemonSets, type NodeOnce, slimNode } from "../node/once.ts";
 import { slimPodMetadata, slimPodSpec } from "../node/pod-fields.ts";
+import { UNSCHEDULED } from "../node/pod-nodes.ts";
 import { ownedMarks, recordOf } from "../node/record.ts";
 import { type ArchitecturePhase, bindArchitecture } from "./capability.ts";
 import { architectureClean } from "./clean.ts";
@@ -18,7 +19,6 @@ import type { ArchitecturePolicies } from "./policy.ts";
 import type { ArchitecturePolicy } from "./resource.ts";
 import { formatArchitecturePlan, formatNodeArchitecture, formatPod, type NodeArchitecture } from "./show.ts";
 import { judge, wantsOf } from "./verdict.ts";
-import { UNSCHEDULED } from "./watches.ts";
 
 export function architectureOnce(images: ImagesOnce): NodeOnce<ArchitecturePolicies> {
   return {

@@ -12,6 +12,7 @@ import {
   type ObjectKey,
 } from "@berth/runtime";
 import { slimPodMetadata, slimPodSpec } from "../node/pod-fields.ts";
+import { UNSCHEDULED } from "../node/pod-nodes.ts";
 import { ARCHITECTURE_GATE } from "./document.ts";
 import { standingCondition } from "./pod-condition.ts";
 
@@ -30,9 +31,6 @@ export interface ArchitectureWatchOptions {
   /** Pods or namespaces have become known. Must not throw. */
   readonly onSynced: () => void;
 }
-
-/** Pods that are still to be scheduled. What the scheduler has placed leaves the watch, and is never touched. */
-export const UNSCHEDULED = "spec.nodeName=,status.phase=Pending";
 
 const ALL = "all";
 const BY_NAMESPACE = "namespace";

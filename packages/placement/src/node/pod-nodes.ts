@@ -2,6 +2,9 @@
 import type { Pod } from "@berth/kube";
 import type { Change } from "@berth/runtime";
 
+/** Field selector of pods that are still to be scheduled: what the scheduler has placed leaves the watch. */
+export const UNSCHEDULED = "spec.nodeName=,status.phase=Pending";
+
 /** Its node, none until it has one: as an index has it. */
 export function nodeOf({ spec }: Pod): readonly string[] {
   return spec?.nodeName ? [spec.nodeName] : [];

@@ -37,3 +37,4 @@ export { type GateState, heldAgainBy, MAX_NOTE, parseState, stateId, stringifySt
 export type { GateJudgement } from "./status.ts";
 export { type GateCounts, type GateRelease, GateTally } from "./tally.ts";
 export { missingTolerations, tolerationPatch } from "./tolerate.ts";
+export { HELD_AGAIN, type WiredGates, wireGates } from "./wiring.ts";

@@ -15,33 +15,6 @@ import {
   type Pod,
   pods as podResource,
 } from "@berth/kube";
-import type { ImageLibrary } from "@berth/placement";
-import {
-  ARCHITECTURE,
-  type ArchitectureAdmission,
-  type ArchitectureAnswers,
-  type ArchitectureJudgement,
-  ArchitectureNodeTally,
-  type ArchitecturePolicies,
-  type ArchitecturePolicy,
-  ArchitectureTally,
-  ArchitectureWatches,
-  architecturePolicies,
-  architecturePolicyKind,
-  architectureRules,
-  bindArchitecture,
-  createArchitectureMetrics,
-  createArchitectureStatusReconciler,
-  createBootstraps,
-  createDaemonSetReconciler,
-  createPodReconciler,
-  type DaemonSetWatch,
-  FirstPass,
-  taintKeys,
-  type WorkloadObserver,
-  WorkloadPass,
-  wantedFor,
-} from "@berth/placement";
 import {
   type Change,
   type Clock,
@@ -55,11 +28,31 @@ import {
   type MetricsRegistry,
   type ObjectKey,
 } from "@berth/runtime";
-import { createLeftovers } from "./architecture-leftovers.ts";
-import { createArchitectureReview } from "./architecture-review.ts";
-import type { Wired } from "./wired.ts";
+import { type DaemonSetWatch } from "../node/daemonset-watch.ts";
+import { FirstPass } from "../node/first-pass.ts";
+import type { Wired } from "../node/wired.ts";
+import { type ArchitectureAnswers } from "./admission.ts";
+import { wantedFor } from "./admission-trace.ts";
+import { type ArchitectureAdmission } from "./admit.ts";
+import { createBootstraps } from "./bootstraps.ts";
+import { bindArchitecture } from "./capability.ts";
+import { architectureRules, taintKeys } from "./compile.ts";
+import { createDaemonSetReconciler } from "./daemonset-reconciler.ts";
+import type { ImageLibrary } from "./images/image-library.ts";
+import { createLeftovers } from "./leftovers.ts";
+import { createArchitectureMetrics } from "./metrics.ts";
+import { createPodReconciler } from "./pod-reconciler.ts";
+import { type WorkloadObserver } from "./pod-view.ts";
+import { ARCHITECTURE, type ArchitecturePolicies } from "./policy.ts";
+import { createArchitectureStatusReconciler } from "./reconciler.ts";
+import { type ArchitecturePolicy, architecturePolicies, architecturePolicyKind } from "./resource.ts";
+import { createArchitectureReview } from "./review.ts";
+import { type ArchitectureJudgement } from "./status.ts";
+import { ArchitectureNodeTally, ArchitectureTally } from "./tally.ts";
+import { ArchitectureWatches } from "./watches.ts";
+import { WorkloadPass } from "./workload-pass.ts";
 
-export interface ArchitectureSurroundings {
+export interface ArchitectureDeps {
   readonly client: KubeClient;
   readonly cluster: ClusterName;
   readonly nodes: Informer<Node>;
@@ -83,7 +76,7 @@ export interface ArchitectureSurroundings {
   readonly recheckAll: () => void;
 }
 
-export interface ArchitectureParts extends Wired {
+export interface WiredArchitecture extends Wired {
   readonly policies: () => ArchitecturePolicies | undefined;
   /** What the API server is answered by. */
   readonly answers: ArchitectureAnswers;
@@ -94,12 +87,12 @@ export interface ArchitectureParts extends Wired {
 /** A pod changes several times while it is made: once is enough. Milliseconds. */
 const POD_COALESCE_MS = 20;
 
-export function createArchitectureParts(around: ArchitectureSurroundings): ArchitectureParts {
-  const { client, cluster, nodes, policies: objects, daemonSets: sets, images, events } = around;
-  const { ownNamespace, clock, log, metrics } = around;
+export function wireArchitecture(deps: ArchitectureDeps): WiredArchitecture {
+  const { client, cluster, nodes, policies: objects, daemonSets: sets, images, events } = deps;
+  const { ownNamespace, clock, log, metrics } = deps;
   const common = { client, cluster, clock, log, metrics };
   const architectureMetrics = createArchitectureMetrics(metrics);
-  const faults = new FaultReport(around.onFault);
+  const faults = new FaultReport(deps.onFault);
   const inForce = (): ArchitecturePolicies | undefined => documents.inForce;
   const isIdle = (): boolean => {
     const policies = documents.inForce;
@@ -136,7 +129,7 @@ export function createArchitectureParts(around: ArchitectureSurroundings): Archi
     ...common,
     onPod: (key) => podSource.ask([key], "high"),
     onPodChange(change) {
-      around.onPod(change);
+      deps.onPod(change);
       if (change.type === "added") lookUp([change.object]);
     },
     onNamespace(namespace) {
@@ -174,7 +167,7 @@ export function createArchitectureParts(around: ArchitectureSurroundings): Archi
     policies: inForce,
     tainting: (rule) => bootstraps.tainting(rule),
     images,
-    onTainting: around.recheckAll,
+    onTainting: deps.recheckAll,
     onStatus: () => statuses.askAll(),
     onOpen: (keys) => {
       podSource.ask(keys.pods);
@@ -231,8 +224,8 @@ export function createArchitectureParts(around: ArchitectureSurroundings): Archi
     if (!isIdle()) wantWatches();
     review.ask();
     statuses.askAll();
-    around.onChange();
-    around.recheckAll();
+    deps.onChange();
+    deps.recheckAll();
   });
 
   const podController: Controller = createController({
@@ -311,7 +304,7 @@ export function createArchitectureParts(around: ArchitectureSurroundings): Archi
             }
           );
         },
-        admission: around.admission,
+        admission: deps.admission,
         events,
         clock,
       }),
@@ -320,7 +313,7 @@ export function createArchitectureParts(around: ArchitectureSurroundings): Archi
     onSynced: () => askAll(),
     onVersion: ({ object }) => setSource.ask([keyOf(cluster, object)], "high"),
   });
-  const follower = around.follow({
+  const follower = deps.follow({
     kind: architecturePolicyKind,
     documents: objects,
     capability: ARCHITECTURE,

@@ -1,6 +1,10 @@
 /** Tells the log what was written to nodes, and why. The fields are promised (docs/reference/logs.md), the texts are not. */
-import { type Change, type Contribution, type NodeObserver, parseMarkId } from "@berth/placement";
+
 import { type Clock, type Component, type Logger, type Running, whenAborted } from "@berth/runtime";
+import { type Contribution } from "./capability.ts";
+import { type Change } from "./change.ts";
+import { parseMarkId } from "./mark.ts";
+import { type NodeObserver } from "./observer.ts";
 
 export interface NodeLogOptions {
   readonly clock: Clock;

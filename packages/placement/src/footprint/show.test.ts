@@ -1,14 +1,9 @@
 import { styleFor } from "@berth/host";
-import type { AgentForecast, FootprintChanges } from "@berth/placement";
 import { describe, expect, it } from "vitest";
-import type { FootprintExplanation } from "../footprint/explanation.ts";
-import type { FootprintEffects } from "../footprint/owners.ts";
-import {
-  formatFootprint,
-  formatFootprintEffects,
-  formatFootprintPlan,
-  formatPodFootprints,
-} from "./footprints.ts";
+import type { FootprintExplanation } from "./explain.ts";
+import type { AgentForecast, FootprintChanges } from "./forecast/forecast.ts";
+import type { FootprintEffects } from "./held-once.ts";
+import { formatFootprint, formatFootprintEffects, formatFootprintPlan, formatPodFootprints } from "./show.ts";
 
 const style = styleFor({ write: () => undefined, isTerminal: false, columns: undefined });
 

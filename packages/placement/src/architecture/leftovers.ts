@@ -1,6 +1,5 @@
 /** Pods that are held by the gate of a policy that is gone: nobody else would ever let them go. */
 import { isApiError, type KubeClient, type Pod, pods } from "@berth/kube";
-import { ARCHITECTURE_GATE, isKeptPending, UNSCHEDULED } from "@berth/placement";
 import {
   type Clock,
   type Component,
@@ -9,6 +8,9 @@ import {
   sleep,
   whenAborted,
 } from "@berth/runtime";
+import { UNSCHEDULED } from "../node/pod-nodes.ts";
+import { ARCHITECTURE_GATE } from "./document.ts";
+import { isKeptPending } from "./watches.ts";
 
 export interface LeftoverOptions {
   readonly client: Pick<KubeClient, "pages">;

@@ -1,21 +1,17 @@
 import type { DaemonSet, Node, OwnerReference, Pod } from "@berth/kube";
-import {
-  bindFootprints,
-  compileFootprints,
-  type FootprintSight,
-  type Footprints,
-  type NodeFootprintSpec,
-  nodeFootprintSpec,
-  ownedMarks,
-  recordOf,
-} from "@berth/placement";
 import { describe, expect, it } from "vitest";
+import { ownedMarks, recordOf } from "../node/record.ts";
+import { bindFootprints } from "./capability.ts";
+import { compileFootprints } from "./compile.ts";
+import { type NodeFootprintSpec, nodeFootprintSpec } from "./document.ts";
 import {
   explainFootprints,
   explainPodFootprints,
   type FootprintExplanation,
   type FootprintOfPod,
-} from "./explanation.ts";
+} from "./explain.ts";
+import { type Footprints } from "./footprint.ts";
+import { type FootprintSight } from "./footprint-sight.ts";
 
 const LABEL = "ate.dev/atelet";
 const CLAIM = "ate.dev/claim.";

@@ -1,8 +1,9 @@
 /** The owners that footprints hold, as a command sees them. */
 import { eachObject, type OneShotRun } from "@berth/host";
 import { type KubeObject, nameOfResource, type Resource } from "@berth/kube";
-import { type Footprint, type Footprints, type OwnerHold, resourceName, resourceOf } from "@berth/placement";
 import { addFinalizer } from "@berth/runtime";
+import { type Footprint, type Footprints, type OwnerHold } from "./footprint.ts";
+import { resourceName, resourceOf } from "./hold/held-resource.ts";
 
 /** An owner, with how it is called and reached. */
 export interface ListedOwner {

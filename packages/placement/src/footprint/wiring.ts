@@ -2,26 +2,6 @@
 import { DocumentSource, type Fault, FaultReport, type Follow } from "@berth/host";
 import type { Node } from "@berth/kube";
 import {
-  bindFootprints,
-  createFootprintMetrics,
-  createFootprintSight,
-  type DaemonSetWatch,
-  FirstPass,
-  FOOTPRINT,
-  type Footprint,
-  type FootprintCounts,
-  type FootprintJudgement,
-  type FootprintProgress,
-  type Footprints,
-  FootprintTally,
-  footprintRules,
-  type NodeFootprint,
-  nodeFootprintKind,
-  reasons,
-  SETTLING_MS,
-  type WaitAnswers,
-} from "@berth/placement";
-import {
   type Clock,
   type ClusterName,
   type EventRecorder,
@@ -31,12 +11,24 @@ import {
   type Logger,
   type MetricsRegistry,
 } from "@berth/runtime";
-import type { Wired } from "../wired.ts";
-import { createAgentParts } from "./agent-parts.ts";
-import { createHoldParts } from "./hold-parts.ts";
+import { reasons } from "../api/reasons.ts";
+import { type DaemonSetWatch } from "../node/daemonset-watch.ts";
+import { FirstPass } from "../node/first-pass.ts";
+import type { Wired } from "../node/wired.ts";
+import { wireAgents } from "./agent/wiring.ts";
+import { bindFootprints } from "./capability.ts";
+import { footprintRules } from "./compile.ts";
+import { type FootprintJudgement, type FootprintProgress, SETTLING_MS } from "./conditions.ts";
+import { FOOTPRINT, type Footprint, type Footprints } from "./footprint.ts";
+import { wireHolds } from "./hold/wiring.ts";
+import { createFootprintMetrics } from "./metrics.ts";
 import { createFootprintReports } from "./reports.ts";
+import { type NodeFootprint, nodeFootprintKind } from "./resource.ts";
+import { createFootprintSight } from "./sight.ts";
+import { type FootprintCounts, FootprintTally } from "./tally.ts";
+import { type WaitAnswers } from "./wait/admission.ts";
 
-export interface FootprintSurroundings {
+export interface FootprintDeps {
   readonly client: GuardedClient;
   readonly cluster: ClusterName;
   readonly installation: string;
@@ -58,7 +50,7 @@ export interface FootprintSurroundings {
   readonly recheckAll: () => void;
 }
 
-export interface FootprintParts extends Wired {
+export interface WiredFootprints extends Wired {
   readonly footprints: () => Footprints | undefined;
   /** What the API server is answered by about new pods. */
   readonly answers: WaitAnswers;
@@ -70,8 +62,8 @@ export interface FootprintParts extends Wired {
  * What is decided of owners and of DaemonSets are parts of their own. Each gets the footprints as they change, and says when
  * there is something to report.
  */
-export function createFootprintParts(around: FootprintSurroundings): FootprintParts {
-  const { client, cluster, nodes, daemonSets, events, clock, log, metrics, admission, recheckAll } = around;
+export function wireFootprints(deps: FootprintDeps): WiredFootprints {
+  const { client, cluster, nodes, daemonSets, events, clock, log, metrics, admission, recheckAll } = deps;
   const common = { client, cluster, clock, log, metrics };
   const inForce = (): readonly Footprint[] => documents.inForce?.footprints ?? [];
   const onChange = (rule?: string): void => (rule === undefined ? reports.askAll() : reports.askRule(rule));
@@ -89,7 +81,7 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
   const watches = createFootprintSight({
     ...common,
     daemonSets,
-    onNode: around.recheck,
+    onNode: deps.recheck,
     onEverything() {
       recheckAll();
       holds.watches.lookAgain();
@@ -99,8 +91,8 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
     onNamespace: () => holds.watches.lookAgain(),
   });
   const { sight } = watches;
-  const holds = createHoldParts({ ...common, nodes, watches, events, onChange });
-  const agents = createAgentParts({ ...common, nodes, daemonSets, tally, counts, events, onChange });
+  const holds = wireHolds({ ...common, nodes, watches, events, onChange });
+  const agents = wireAgents({ ...common, nodes, daemonSets, tally, counts, events, onChange });
   const problemsOf = (footprint: Footprint): readonly string[] =>
     [watches.whyUnread(footprint), holds.problem(footprint), agents.problem(footprint)].filter(
       (problem) => problem !== undefined,
@@ -122,7 +114,7 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
   const footprintMetrics = createFootprintMetrics(metrics);
   footprintMetrics.counts(() => tally.total);
   footprintMetrics.hindered(() => inForce().filter((it) => problemsOf(it).length > 0).length);
-  const faults = new FaultReport(around.onFault);
+  const faults = new FaultReport(deps.onFault);
   const documents = new DocumentSource(footprintRules, (footprints) => {
     faults.report("footprints", documents.configFaults());
     footprintMetrics.taken(footprints.footprints.length, footprints.faults.length);
@@ -131,7 +123,7 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
     watches.want([...new Set([...footprints.footprints, ...holding])]);
     agents.want(footprints);
     reports.askAll();
-    around.onChange();
+    deps.onChange();
     recheckAll();
     // Without nodes nothing is decided, and all of them have been looked at.
     pass.check();
@@ -139,7 +131,7 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
   const reports = createFootprintReports({
     ...common,
     events,
-    objects: around.footprints,
+    objects: deps.footprints,
     judge: (name, version) => documents.resultOf(name, version),
     judgeFile: (name) => judgeFile(name, documents.inForce),
     progressOf,
@@ -157,9 +149,9 @@ export function createFootprintParts(around: FootprintSurroundings): FootprintPa
     onChange: () => onCounts(),
     onVersion: ({ object }) => agents.daemonSetChanged(keyOf(cluster, object)),
   });
-  const follower = around.follow({
+  const follower = deps.follow({
     kind: nodeFootprintKind,
-    documents: around.footprints,
+    documents: deps.footprints,
     capability: FOOTPRINT,
     source: documents,
     onKnown: () => pass.check(),

@@ -9,9 +9,9 @@ import {
   MOST_LISTED,
   type Style,
 } from "@berth/host";
-import type { FootprintChanges } from "@berth/placement";
-import type { FootprintExplanation, FootprintOfPod } from "../footprint/explanation.ts";
-import type { FootprintEffects } from "../footprint/owners.ts";
+import type { FootprintExplanation, FootprintOfPod } from "./explain.ts";
+import type { FootprintChanges } from "./forecast/forecast.ts";
+import type { FootprintEffects } from "./held-once.ts";
 
 /** What `plan` says of objects beside nodes that would be written. Empty when there are none. */
 export function formatFootprintEffects({ owners }: FootprintEffects): string {

@@ -2,23 +2,16 @@
 
 import { eachObject, type OneShotRun, type Undo, unlessForbidden } from "@berth/host";
 import { daemonSets, deployments, isApiError, type Node } from "@berth/kube";
-import {
-  type CleanOnce,
-  FOOTPRINT,
-  type Footprint,
-  type Footprints,
-  formerWaitManager,
-  formerWaits,
-  holdsMark,
-  labelId,
-  type NodePlan,
-  ownedMarks,
-  recordOf,
-  staysAway,
-  withoutSelector,
-} from "@berth/placement";
 import { removeFinalizer } from "@berth/runtime";
-import { distinctHolds, eachOwner } from "./owners.ts";
+import { type CleanOnce } from "../node/clean-once.ts";
+import { labelId } from "../node/mark.ts";
+import { holdsMark } from "../node/mark-set.ts";
+import { type NodePlan } from "../node/plan.ts";
+import { ownedMarks, recordOf } from "../node/record.ts";
+import { staysAway, withoutSelector } from "./agent/selector.ts";
+import { FOOTPRINT, type Footprint, type Footprints } from "./footprint.ts";
+import { distinctHolds, eachOwner } from "./held-once.ts";
+import { formerWaitManager, formerWaits } from "./wait/former-wait.ts";
 
 const FILES_LIMIT =
   "Finalizers of footprints that are deleted are not found: give their documents by --config FILE.\n";

@@ -9,18 +9,6 @@ import {
 } from "@berth/host";
 import type { KubeClient } from "@berth/kube";
 import {
-  createStatusReconciler,
-  decideFootprintStatus,
-  type EventSink,
-  type Footprint,
-  type FootprintJudgement,
-  type FootprintProgress,
-  type FootprintStatusPatch,
-  isGoodFootprintCondition,
-  type NodeFootprint,
-  nodeFootprints,
-} from "@berth/placement";
-import {
   type Clock,
   type ClusterName,
   type Controller,
@@ -31,6 +19,16 @@ import {
   type MetricsRegistry,
   type ObjectKey,
 } from "@berth/runtime";
+import { type EventSink } from "../node/report.ts";
+import { createStatusReconciler } from "../node/status-reconciler.ts";
+import {
+  type FootprintJudgement,
+  type FootprintProgress,
+  isGoodCondition as isGoodFootprintCondition,
+} from "./conditions.ts";
+import { type Footprint } from "./footprint.ts";
+import { type NodeFootprint, nodeFootprints } from "./resource.ts";
+import { decideFootprintStatus, type FootprintStatusPatch } from "./status.ts";
 
 export interface FootprintReportsOptions {
   readonly client: Pick<KubeClient, "patch">;

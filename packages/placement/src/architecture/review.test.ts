@@ -1,7 +1,7 @@
-import type { ArchitecturePolicies } from "@berth/placement";
 import { clusterName, createVirtualClock, type VirtualClock } from "@berth/runtime";
 import { expect, it } from "vitest";
-import { type ArchitectureReview, createArchitectureReview } from "./architecture-review.ts";
+import type { ArchitecturePolicies } from "./policy.ts";
+import { type ArchitectureReview, createArchitectureReview } from "./review.ts";
 
 interface Stage extends AsyncDisposable {
   readonly clock: VirtualClock;

@@ -1,7 +1,9 @@
 import type { Node } from "@berth/kube";
-import { compileFootprints, type Footprint, nodeFootprintSpec } from "@berth/placement";
 import { describe, expect, it } from "vitest";
-import { FootprintKeepers, formatBereftAgents } from "./cleanup.ts";
+import { FootprintKeepers, formatBereftAgents } from "./clean.ts";
+import { compileFootprints } from "./compile.ts";
+import { nodeFootprintSpec } from "./document.ts";
+import { type Footprint } from "./footprint.ts";
 
 function aFootprint(name: string): Footprint {
   const spec = nodeFootprintSpec.parse({

@@ -1,14 +1,12 @@
 /** The parts of a running Berth that have to do with WorkerPools: there, and at rest until a document switches them on. */
-import {
-  createWorkerPools,
-  type WorkerPoolConfig,
-  type WorkerPoolsOptions,
-  workerPoolsKind,
-} from "@berth/placement";
-import { isSameData } from "@berth/runtime";
-import type { Wired } from "./wired.ts";
 
-export function createWorkerPoolParts(options: WorkerPoolsOptions): Wired {
+import { isSameData } from "@berth/runtime";
+import type { Wired } from "../node/wired.ts";
+import { type WorkerPoolConfig } from "./deployment.ts";
+import { workerPoolsKind } from "./settings.ts";
+import { createWorkerPools, type WorkerPoolsOptions } from "./worker-pools.ts";
+
+export function wireWorkerPools(options: WorkerPoolsOptions): Wired {
   const pools = createWorkerPools(options);
   let current: WorkerPoolConfig | undefined;
   return {

@@ -3,30 +3,6 @@
 import { createStatusController, DocumentSource, type Fault, FaultReport, type Follow } from "@berth/host";
 import type { KubeClient, Node } from "@berth/kube";
 import {
-  type BoundCapability,
-  bindGates,
-  createGateMetrics,
-  createGateRules,
-  createGateStatusReconciler,
-  type DaemonSetWatch,
-  FirstPass,
-  GATES,
-  GateClocks,
-  type GateJudgement,
-  type GateSight,
-  type Gates,
-  GateTally,
-  IdleProbe,
-  marksSettled,
-  needsDaemonSets,
-  PodWatches,
-  podQueries,
-  type StartupGate,
-  signalGroups,
-  startupGateKind,
-  startupGates,
-} from "@berth/placement";
-import {
   type Clock,
   type ClusterName,
   type EventRecorder,
@@ -34,10 +10,26 @@ import {
   type Logger,
   type MetricsRegistry,
 } from "@berth/runtime";
-import { createDirectBindings, type DirectBindings } from "./direct-bindings.ts";
-import type { Wired } from "./wired.ts";
+import { type BoundCapability } from "../node/capability.ts";
+import { type DaemonSetWatch } from "../node/daemonset-watch.ts";
+import { FirstPass } from "../node/first-pass.ts";
+import type { Wired } from "../node/wired.ts";
+import { bindGates, marksSettled } from "./capability.ts";
+import { GateClocks } from "./clocks.ts";
+import { createDirectBindings, type DirectBindings } from "./direct-binding-watch.ts";
+import { signalGroups } from "./document.ts";
+import { GATES, type GateSight, type Gates } from "./gate.ts";
+import { createGateRules } from "./gone-gates.ts";
+import { IdleProbe } from "./idle-probe.ts";
+import { createGateMetrics } from "./metrics.ts";
+import { needsDaemonSets, podQueries } from "./pod-signal.ts";
+import { PodWatches } from "./pod-watches.ts";
+import { createGateStatusReconciler } from "./reconciler.ts";
+import { type StartupGate, startupGateKind, startupGates } from "./resource.ts";
+import { type GateJudgement } from "./status.ts";
+import { GateTally } from "./tally.ts";
 
-export interface GateSurroundings {
+export interface GateDeps {
   readonly client: KubeClient;
   readonly cluster: ClusterName;
   readonly nodes: Informer<Node>;
@@ -68,7 +60,7 @@ export interface GateSurroundings {
 /** The index of Nodes by the gates that hold them again: `heldAgainBy`. */
 export const HELD_AGAIN = "held-again";
 
-export interface GateParts extends Wired {
+export interface WiredGates extends Wired {
   readonly gates: () => Gates | undefined;
   readonly directBindings: DirectBindings;
   /** The state of admission has changed. */
@@ -78,12 +70,12 @@ export interface GateParts extends Wired {
 /** How long after the start nodes are still looked up for `STARTUP_BACKFILL`. Milliseconds. */
 const START_MS = 60_000;
 
-export function createGateParts(around: GateSurroundings): GateParts {
-  const { client, cluster, nodes, gates, events, clock, log, metrics, recheck, recheckAll } = around;
-  const { daemonSets: sets } = around;
+export function wireGates(deps: GateDeps): WiredGates {
+  const { client, cluster, nodes, gates, events, clock, log, metrics, recheck, recheckAll } = deps;
+  const { daemonSets: sets } = deps;
   const common = { client, cluster, clock, log, metrics };
   const gateMetrics = createGateMetrics(metrics);
-  const faults = new FaultReport(around.onFault);
+  const faults = new FaultReport(deps.onFault);
   const pods = new PodWatches({
     ...common,
     annotationKeys: () =>
@@ -105,7 +97,7 @@ export function createGateParts(around: GateSurroundings): GateParts {
     wantPods();
     directBindings.gatesChanged();
     statuses.askAll();
-    around.onChange(inForce);
+    deps.onChange(inForce);
     recheckAll();
   });
   const tally: GateTally = new GateTally({
@@ -118,8 +110,8 @@ export function createGateParts(around: GateSurroundings): GateParts {
   const clocks = new GateClocks({ monotonic: () => clock.monotonic() });
   // By uid, as creation times have whole seconds: a node made within the second of the start would count as older.
   const thereAtStart = new Set<string>();
-  let isFirstList = around.backfillAtStart;
-  if (around.backfillAtStart)
+  let isFirstList = deps.backfillAtStart;
+  if (deps.backfillAtStart)
     nodes.subscribe({
       onChange(change) {
         if (!isFirstList) return;
@@ -129,13 +121,13 @@ export function createGateParts(around: GateSurroundings): GateParts {
       },
     });
   const startedMs = clock.monotonic();
-  const { labels } = around;
+  const { labels } = deps;
   const sight: GateSight = {
     pods: (query, node) => pods.pods(query, node),
     daemonSet: (namespace, name) => sets.daemonSet(namespace, name),
     labelsSettled: (node) =>
       labels.known()
-        ? marksSettled(labels.capability, node, { installation: around.installation, now: clock.now() })
+        ? marksSettled(labels.capability, node, { installation: deps.installation, now: clock.now() })
         : undefined,
   };
   const capability = bindGates({
@@ -152,7 +144,7 @@ export function createGateParts(around: GateSurroundings): GateParts {
               nodes.byIndex(HELD_AGAIN, gate.name).map(({ metadata }) => metadata?.name ?? ""),
             )
           : undefined,
-      ...(around.backfillAtStart && {
+      ...(deps.backfillAtStart && {
         backfillAlways: ({ metadata }: Node) =>
           clock.monotonic() - startedMs < START_MS && thereAtStart.has(metadata?.uid ?? ""),
       }),
@@ -169,8 +161,8 @@ export function createGateParts(around: GateSurroundings): GateParts {
         ...parts,
         gates,
         countsOf: (rule) => (firstPass.done ? tally.counts(rule) : undefined),
-        admission: around.admission,
-        directBinding: around.directBinding,
+        admission: deps.admission,
+        directBinding: deps.directBinding,
         events,
         clock,
       }),
@@ -182,7 +174,7 @@ export function createGateParts(around: GateSurroundings): GateParts {
       recheckAll();
     },
   });
-  const follower = around.follow({
+  const follower = deps.follow({
     kind: startupGateKind,
     documents: gates,
     capability: GATES,

@@ -2,19 +2,6 @@
 import { createKeySource } from "@berth/host";
 import { daemonSets as daemonSetResource, type KubeClient, type Node } from "@berth/kube";
 import {
-  checkAgent,
-  createAgentReconciler,
-  type DaemonSetWatch,
-  type Footprint,
-  type FootprintCounts,
-  type FootprintProgress,
-  type Footprints,
-  type FootprintTally,
-  isAgentChecked,
-  ManageProblems,
-  managedAgents,
-} from "@berth/placement";
-import {
   type Clock,
   type ClusterName,
   type Component,
@@ -26,9 +13,16 @@ import {
   type MetricsRegistry,
   type ObjectKey,
 } from "@berth/runtime";
-import { followTaints } from "./nodes.ts";
+import { type DaemonSetWatch } from "../../node/daemonset-watch.ts";
+import { type FootprintProgress } from "../conditions.ts";
+import { type Footprint, type Footprints } from "../footprint.ts";
+import { followTaints } from "../lost-nodes.ts";
+import { type FootprintCounts, type FootprintTally } from "../tally.ts";
+import { checkAgent, isAgentChecked } from "./check.ts";
+import { ManageProblems } from "./manage-problems.ts";
+import { createAgentReconciler, managedAgents } from "./manager.ts";
 
-export interface AgentPartsOptions {
+export interface AgentDeps {
   readonly client: KubeClient;
   readonly cluster: ClusterName;
   readonly nodes: Informer<Node>;
@@ -44,7 +38,7 @@ export interface AgentPartsOptions {
   readonly onChange: (rule?: string) => void;
 }
 
-export interface AgentParts {
+export interface WiredAgents {
   /** The footprints in force from now on. */
   want(footprints: Footprints): void;
   /** The counts of footprints have changed, or where pods of DaemonSets belong: a DaemonSet may follow by now. */
@@ -58,7 +52,7 @@ export interface AgentParts {
   readonly components: readonly Component[];
 }
 
-export function createAgentParts(options: AgentPartsOptions): AgentParts {
+export function wireAgents(options: AgentDeps): WiredAgents {
   const { client, cluster, daemonSets, tally, counts, onChange, nodes, events, ...common } = options;
   let inForce: Footprints | undefined;
   const managed = (): readonly ObjectKey[] => managedAgents(inForce?.footprints ?? [], cluster);

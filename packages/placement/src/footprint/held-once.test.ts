@@ -1,7 +1,7 @@
 import { LeftOut } from "@berth/host";
 import type { KubeClient, KubeObject, List } from "@berth/kube";
 import { describe, expect, it } from "vitest";
-import { eachOwner } from "./owners.ts";
+import { eachOwner } from "./held-once.ts";
 
 describe("the owners that are held", () => {
   it("are told with their names, wherever they are", async () => {

@@ -1,7 +1,7 @@
 /** What else footprints have to be told of nodes than what they decide of each: who has lost its node, where agents can run. */
 import type { Node } from "@berth/kube";
-import type { NodeLoss } from "@berth/placement";
 import { type Component, createLoopComponent, type Subscribable, whenAborted } from "@berth/runtime";
+import type { NodeLoss } from "./hold/decide.ts";
 
 /**
  * Pods of a silent node cannot end by themselves: the control plane has had no heartbeat. A node that is not known counts as

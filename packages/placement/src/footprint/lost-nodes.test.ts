@@ -2,7 +2,7 @@ import type { Node } from "@berth/kube";
 import type { Change, Component, Subscribable } from "@berth/runtime";
 import { aNode } from "@berth/testcluster";
 import { describe, expect, it } from "vitest";
-import { followLostNodes, followTaints } from "./nodes.ts";
+import { followLostNodes, followTaints } from "./lost-nodes.ts";
 
 const ready =
   (status: string) =>

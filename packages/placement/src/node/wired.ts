@@ -1,6 +1,7 @@
 import type { Documents } from "@berth/host";
-import type { BoundCapability, NodeObserver } from "@berth/placement";
 import type { Component, StartStage } from "@berth/runtime";
+import type { BoundCapability } from "./capability.ts";
+import type { NodeObserver } from "./observer.ts";
 
 /** What a capability adds to a running Berth. */
 export interface Wired {

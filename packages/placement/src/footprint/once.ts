@@ -2,35 +2,21 @@
 import type { OneShotRun } from "@berth/host";
 import { unlessForbidden } from "@berth/host";
 import { type KubeClient, type Pod, pods } from "@berth/kube";
-import {
-  type BoundCapability,
-  bindFootprints,
-  createFootprintSight,
-  type Footprint,
-  type FootprintChanges,
-  FootprintForecast,
-  type FootprintSight,
-  type Footprints,
-  type FootprintWatches,
-  groupOf,
-  type LookAt,
-  listDaemonSets,
-  type NodeOnce,
-  ownedMarks,
-  pathOf,
-  podNeeds,
-  recordOf,
-} from "@berth/placement";
 import { clusterName, createSilentLogger, sleep } from "@berth/runtime";
-import {
-  formatFootprint,
-  formatFootprintEffects,
-  formatFootprintPlan,
-  formatPodFootprints,
-} from "../output/footprints.ts";
-import { footprintClean } from "./cleanup.ts";
-import { explainFootprints, explainPodFootprints } from "./explanation.ts";
-import { findFootprintEffects } from "./owners.ts";
+import { type BoundCapability } from "../node/capability.ts";
+import { type LookAt, listDaemonSets, type NodeOnce, pathOf } from "../node/once.ts";
+import { ownedMarks, recordOf } from "../node/record.ts";
+import { bindFootprints } from "./capability.ts";
+import { footprintClean } from "./clean.ts";
+import { explainFootprints, explainPodFootprints } from "./explain.ts";
+import { type Footprint, type Footprints } from "./footprint.ts";
+import { type FootprintSight } from "./footprint-sight.ts";
+import { type FootprintChanges, FootprintForecast } from "./forecast/forecast.ts";
+import { groupOf } from "./groups.ts";
+import { findFootprintEffects } from "./held-once.ts";
+import { podNeeds } from "./needs.ts";
+import { formatFootprint, formatFootprintEffects, formatFootprintPlan, formatPodFootprints } from "./show.ts";
+import { createFootprintSight, type FootprintWatches } from "./sight.ts";
 
 export const footprintOnce: NodeOnce<Footprints> = {
   ...footprintClean,

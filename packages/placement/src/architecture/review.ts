@@ -1,5 +1,5 @@
 /** Looks again where counts, or what is known of images, have changed: whether nodes are tainted, who waits for what. */
-import type { ArchitecturePolicies, ImageLibrary, WorkloadObserver, WorkloadOutcome } from "@berth/placement";
+
 import {
   type Clock,
   type ClusterName,
@@ -9,6 +9,9 @@ import {
   sleep,
   whenAborted,
 } from "@berth/runtime";
+import type { ImageLibrary } from "./images/image-library.ts";
+import type { WorkloadObserver, WorkloadOutcome } from "./pod-view.ts";
+import type { ArchitecturePolicies } from "./policy.ts";
 
 export interface ReviewOptions {
   readonly policies: () => ArchitecturePolicies | undefined;

@@ -1,9 +1,9 @@
 import { ApiError, type ApiFailure, type Pod } from "@berth/kube";
-import { ARCHITECTURE_GATE } from "@berth/placement";
 import { createSilentLogger, createVirtualClock, type VirtualClock } from "@berth/runtime";
 import { aPod } from "@berth/testcluster";
 import { describe, expect, it } from "vitest";
-import { createLeftovers, type Leftovers } from "./architecture-leftovers.ts";
+import { ARCHITECTURE_GATE } from "./document.ts";
+import { createLeftovers, type Leftovers } from "./leftovers.ts";
 
 const held = aPod("held")
   .with((pod) => ({

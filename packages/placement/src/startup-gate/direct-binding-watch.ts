@@ -2,7 +2,6 @@
 
 import { InformerSet, pick } from "@berth/host";
 import { type KubeClient, type Node, type Pod, type PodSpec, pods } from "@berth/kube";
-import { type DirectBindingSight, type Gates, refusingGates, UNSCHEDULED } from "@berth/placement";
 import {
   type Clock,
   type ClusterName,
@@ -12,6 +11,9 @@ import {
   type Logger,
   type MetricsRegistry,
 } from "@berth/runtime";
+import { UNSCHEDULED } from "../node/pod-nodes.ts";
+import { type DirectBindingSight, refusingGates } from "./direct-binding.ts";
+import { type Gates } from "./gate.ts";
 
 interface Surroundings {
   readonly client: KubeClient;

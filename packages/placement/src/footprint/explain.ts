@@ -1,22 +1,15 @@
 /** Where one node, or one pod, stands with each footprint, for `explain`. Plain data. */
 import type { Node, Pod } from "@berth/kube";
-import {
-  agentProblemOn,
-  claimKey,
-  type Footprint,
-  type FootprintPhase,
-  type FootprintSight,
-  type Footprints,
-  isAgentChecked,
-  labelId,
-  ownedMarks,
-  type PodUse,
-  podNeeds,
-  podUses,
-  type RuleOutcome,
-  recordOf,
-  standingValue,
-} from "@berth/placement";
+import { type RuleOutcome } from "../node/capability.ts";
+import { labelId, standingValue } from "../node/mark.ts";
+import { ownedMarks, recordOf } from "../node/record.ts";
+import { agentProblemOn, isAgentChecked } from "./agent/check.ts";
+import { type FootprintPhase } from "./capability.ts";
+import { type Footprint, type Footprints } from "./footprint.ts";
+import { type FootprintSight } from "./footprint-sight.ts";
+import { claimKey } from "./groups.ts";
+import { podNeeds } from "./needs.ts";
+import { type PodUse, podUses } from "./use.ts";
 
 /** One pod of the node that a workload takes, or may take. */
 export interface PodExplanationForFootprint {

@@ -3,30 +3,6 @@
 import { createStatusController, DocumentSource, type Fault, FaultReport, type Follow } from "@berth/host";
 import type { KubeClient, Node } from "@berth/kube";
 import {
-  type BoundCapability,
-  bindCapability,
-  createLabelMetrics,
-  createLabelRules,
-  createRuleStatusReconciler,
-  defaultLabelOptions,
-  FirstPass,
-  LabelFolderFollower,
-  type LabelFolderSource,
-  type LabelOptions,
-  type LabelRule,
-  labelFolderKind,
-  labelRuleKind,
-  labelRules,
-  labels,
-  type NodeObserver,
-  type NodeView,
-  ownedMarks,
-  type ParsedFolder,
-  RemovalBreakers,
-  RuleTally,
-  recordOf,
-} from "@berth/placement";
-import {
   type Clock,
   type ClusterName,
   type EventRecorder,
@@ -34,7 +10,21 @@ import {
   type Logger,
   type MetricsRegistry,
 } from "@berth/runtime";
-import type { Wired } from "./wired.ts";
+import { RemovalBreakers } from "../node/breaker.ts";
+import { type BoundCapability, bindCapability, type NodeView } from "../node/capability.ts";
+import { FirstPass } from "../node/first-pass.ts";
+import { type NodeObserver } from "../node/observer.ts";
+import { ownedMarks, recordOf } from "../node/record.ts";
+import type { Wired } from "../node/wired.ts";
+import { labels } from "./capability.ts";
+import { defaultLabelOptions, type LabelFolderSource, type LabelOptions, labelFolderKind } from "./config.ts";
+import { type ParsedFolder } from "./folder.ts";
+import { LabelFolderFollower } from "./follow-folder.ts";
+import { createLabelMetrics } from "./metrics.ts";
+import { createRuleStatusReconciler } from "./reconciler.ts";
+import { type LabelRule, labelRuleKind, labelRules } from "./resource.ts";
+import { createLabelRules } from "./rule-documents.ts";
+import { RuleTally } from "./tally.ts";
 
 /** What the user asked for. */
 export interface LabelSettings {
@@ -43,7 +33,7 @@ export interface LabelSettings {
   readonly config?: readonly { readonly path: string; readonly shown: string }[];
 }
 
-export interface LabelSurroundings {
+export interface LabelDeps {
   readonly client: Pick<KubeClient, "patch">;
   readonly cluster: ClusterName;
   readonly nodes: Informer<Node>;
@@ -61,16 +51,16 @@ export interface LabelSurroundings {
   readonly onChange: () => void;
 }
 
-export interface LabelParts extends Wired {
+export interface WiredLabels extends Wired {
   readonly capability: BoundCapability;
   /** Every source of rules that there is has been read. */
   readonly known: () => boolean;
   readonly breakers: RemovalBreakers;
 }
 
-export function createLabelParts(settings: LabelSettings, around: LabelSurroundings): LabelParts {
+export function wireLabels(settings: LabelSettings, deps: LabelDeps): WiredLabels {
   const { config = [], labelFolder, ruleOptions = defaultLabelOptions } = settings;
-  const { client, cluster, nodes, rules, events, installation, onFault, clock, log, metrics } = around;
+  const { client, cluster, nodes, rules, events, installation, onFault, clock, log, metrics } = deps;
   const labelMetrics = createLabelMetrics(metrics);
   const faults = new FaultReport(onFault);
   let parsed: ParsedFolder | undefined;
@@ -86,7 +76,7 @@ export function createLabelParts(settings: LabelSettings, around: LabelSurroundi
       faults.report("documents", documentFaults);
       labelMetrics.taken(assembled.rules, [...(parsed?.problems ?? []), ...documentFaults]);
       statuses.askAll();
-      around.onChange();
+      deps.onChange();
     },
   );
   const capability = bindCapability(labels, {
@@ -134,7 +124,7 @@ export function createLabelParts(settings: LabelSettings, around: LabelSurroundi
     metrics,
   });
   const folder = new LabelFolderFollower({
-    whenTold: around.filesRead,
+    whenTold: deps.filesRead,
     clock,
     log,
     onRules(read) {
@@ -144,7 +134,7 @@ export function createLabelParts(settings: LabelSettings, around: LabelSurroundi
     onFault,
   });
   if (config.length === 0) folder.follow(labelFolder);
-  const follower = around.follow({
+  const follower = deps.follow({
     kind: labelRuleKind,
     documents: rules,
     capability: labels.name,

@@ -1,8 +1,10 @@
-import type { Change, Contribution } from "@berth/placement";
-import { reasons, unreadPolicy } from "@berth/placement";
 import { createJsonLogger, createVirtualClock } from "@berth/runtime";
 import { describe, expect, it } from "vitest";
-import { NodeLog } from "./node-log.ts";
+import { reasons } from "../api/reasons.ts";
+import type { Contribution } from "./capability.ts";
+import { unreadPolicy } from "./capability.ts";
+import type { Change } from "./change.ts";
+import { NodeLog } from "./log.ts";
 
 function aLog(level: "info" | "debug" = "info") {
   const lines: Record<string, unknown>[] = [];

@@ -1,18 +1,6 @@
 /** What holds owners for footprints until their pods are gone, put together. */
 import type { Node } from "@berth/kube";
 import {
-  createHoldReconciler,
-  type Footprint,
-  type FootprintProgress,
-  type Footprints,
-  type FootprintWatches,
-  HeldOwners,
-  HoldWatches,
-  type OwnerKey,
-  resourceName,
-  toOwnerText,
-} from "@berth/placement";
-import {
   type Clock,
   type ClusterName,
   type Component,
@@ -26,9 +14,16 @@ import {
   type MetricsRegistry,
   WRITES,
 } from "@berth/runtime";
-import { followLostNodes, lossOf } from "./nodes.ts";
+import { type FootprintProgress } from "../conditions.ts";
+import { type Footprint, type Footprints } from "../footprint.ts";
+import { followLostNodes, lossOf } from "../lost-nodes.ts";
+import { type FootprintWatches } from "../sight.ts";
+import { HeldOwners } from "./held-owners.ts";
+import { resourceName } from "./held-resource.ts";
+import { createHoldReconciler } from "./reconciler.ts";
+import { HoldWatches, type OwnerKey, toOwnerText } from "./watches.ts";
 
-export interface HoldPartsOptions {
+export interface HoldDeps {
   readonly client: GuardedClient;
   readonly cluster: ClusterName;
   readonly nodes: Informer<Node>;
@@ -41,7 +36,7 @@ export interface HoldPartsOptions {
   readonly onChange: (rule?: string) => void;
 }
 
-export interface HoldParts {
+export interface WiredHolds {
   /** Is to hear of what pods are decided by. */
   readonly watches: HoldWatches;
   /**
@@ -59,7 +54,7 @@ export interface HoldParts {
 /** Pods of one owner come and go together, and each look reads them all. Milliseconds. */
 const OWNER_COALESCE_MS = 1000;
 
-export function createHoldParts(options: HoldPartsOptions): HoldParts {
+export function wireHolds(options: HoldDeps): WiredHolds {
   const { client, cluster, nodes, events, onChange, watches: seen, ...common } = options;
   const { sight } = seen;
   const held = new HeldOwners({ onChange });
