@@ -357,8 +357,7 @@ describe("DaemonSets", () => {
         creationTimestamp: metadata?.creationTimestamp,
         generation: 1,
       },
-      // The controller has observed nothing yet.
-      status: {},
+      status: { numberReady: 0 },
       spec: {
         selector: agent.spec?.selector,
         template: {
