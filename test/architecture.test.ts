@@ -15,12 +15,6 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   cli: ["kube", "runtime", "host", "placement", "registry", "testcluster"],
 };
 
-/** Imports between capabilities that are still to go: none may be added. */
-const STILL_TO_GO: readonly string[] = ["packages/placement/src/worker-pool/"];
-
-/** A file of each import cycle that is still to go. */
-const CYCLES_TO_GO: readonly string[] = [];
-
 interface Source {
   readonly path: string;
   readonly lines: readonly string[];
@@ -123,7 +117,7 @@ const intoCapabilities = sources
 
 describe("capabilities", () => {
   it("do not import each other, and nothing below imports one", () => {
-    expect(intoCapabilities.filter((it) => !STILL_TO_GO.some((one) => it.startsWith(one)))).toEqual([]);
+    expect(intoCapabilities).toEqual([]);
   });
 
   it("are not named by commands that ask all of them", () => {
@@ -132,22 +126,18 @@ describe("capabilities", () => {
     const broken = places(/footprint|gates|architecture|worker-?pool/i, (path) => loops.test(path));
     expect(broken).toEqual([]);
   });
-
-  it("are all that the allow-list is still about", () => {
-    expect(STILL_TO_GO.filter((one) => !intoCapabilities.some((it) => it.startsWith(one)))).toEqual([]);
-  });
 });
 
 describe("the shape of the sources", () => {
   it("has no import cycle", () => {
     const graph = new Map(sources.map((source) => [source.path, filesImportedBy(source)]));
-    expect(cyclesOf(graph).filter((cycle) => !CYCLES_TO_GO.some((one) => cycle.includes(one)))).toEqual([]);
+    expect(cyclesOf(graph)).toEqual([]);
   });
 
   it("has no folder with more than 50 source files side by side", () => {
     const files = Map.groupBy(sources, ({ path }) => dirname(path));
     const full = [...files].filter(([, { length }]) => length > 50).map(([folder]) => folder);
-    expect(full.filter((folder) => folder !== "packages/cli/src")).toEqual([]);
+    expect(full).toEqual([]);
   });
 });
 

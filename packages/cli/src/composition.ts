@@ -20,6 +20,7 @@ import {
   architecturePolicies,
   type BoundCapability,
   createImageLibrary,
+  createPlaceStore,
   DaemonSetWatch,
   DeclaredPlaces,
   footprintFields,
@@ -68,7 +69,6 @@ import {
 import { createAdmissionOfAll } from "./admission.ts";
 import { documentKinds } from "./kinds.ts";
 import { grantOfNodePatch, NodeAccess } from "./node-access.ts";
-import { createPlaceStore } from "./place-config-map.ts";
 import { declareProblems, nodesReadCheck } from "./probes.ts";
 import { readRegistrySettings } from "./registry-settings.ts";
 import { VERSION } from "./version.ts";

@@ -1,5 +1,6 @@
 /** Derived labels in a command, which reads their rules once. */
 import {
+  assembleReadDocuments,
   type ClusterDocuments,
   type Documents,
   type Fault,
@@ -19,7 +20,6 @@ import {
   labels,
   type PlannedNodes,
 } from "@berth/placement";
-import { assembleReadDocuments } from "./document-session.ts";
 import { isTried, type OnceCapability, type ReadOptions, replaced } from "./once.ts";
 
 export const labelsOnce: OnceCapability = {

@@ -1,9 +1,8 @@
 /** The state that Berth keeps for itself, which `berth clean` deletes after all else. */
 import { certificateLabels, eachObject, type Listing, type OneShotRun, type Undo } from "@berth/host";
 import { configMaps, type KubeObject, leases, secrets } from "@berth/kube";
-import { IMAGE_FACTS_LABEL } from "@berth/placement";
+import { IMAGE_FACTS_LABEL, placeConfigMapName } from "@berth/placement";
 import { baseName } from "./installation-name.ts";
-import { placeConfigMapName } from "./place-config-map.ts";
 
 /** The state that Berth keeps for itself in its namespace, and that `berth manifests` does not print. */
 export async function findState(namespace: string, run: OneShotRun): Promise<readonly Undo[]> {

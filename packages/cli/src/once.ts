@@ -1,5 +1,6 @@
 /** How a command comes by the documents of a capability, and by what the capability says of them. */
 import {
+  assembleReadDocuments,
   type ClusterDocuments,
   type DocumentRules,
   type Documents,
@@ -20,7 +21,6 @@ import type {
   PlanningCapability,
   PodAt,
 } from "@berth/placement";
-import { assembleReadDocuments } from "./document-session.ts";
 import type { RuleFiles, Session } from "./session.ts";
 
 export interface ReadOptions {

@@ -1,7 +1,7 @@
 /** What Berth may do, and what it says when it may not, on a real API server with RBAC. Long because all roles are tried by the same means. */
 
 import path from "node:path";
-import { admissionServerSpec, ownerLabels } from "@berth/host";
+import { admissionServerSpec, assembleReadDocuments, ownerLabels } from "@berth/host";
 import {
   type ClusterRole,
   clusterRoleBindings,
@@ -66,7 +66,6 @@ import {
 import { beforeAll, describe, expect, it } from "vitest";
 import { type BerthOptions, type RunningBerth, startBerth } from "./composition.ts";
 import { loadSettings } from "./config/settings.ts";
-import { assembleReadDocuments } from "./document-session.ts";
 import { crds, foreignKinds } from "./kinds.ts";
 import { installManifests } from "./manifests.ts";
 import { type ExtraRights, rightsOf } from "./manifests-rights.ts";

@@ -26,6 +26,7 @@ export * from "./documents/status-schema.ts";
 export * from "./documents/yaml.ts";
 export * from "./key-source.ts";
 export * from "./once/columns.ts";
+export * from "./once/documents.ts";
 export * from "./once/left-out.ts";
 export * from "./once/listing.ts";
 export * from "./once/output.ts";

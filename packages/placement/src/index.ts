@@ -1,3 +1,4 @@
+export { originalFootprint } from "./api/agent-substrate.ts";
 export * from "./api/group.ts";
 export * from "./api/keys.ts";
 export * from "./api/reasons.ts";
@@ -44,6 +45,7 @@ export { type MergedMarks, mergeContributions, type WantedMark } from "./node/me
 export type { NodeObserver, NodeOutcome } from "./node/observer.ts";
 export * from "./node/once.ts";
 export { buildPatch, type NodePatch } from "./node/patch.ts";
+export * from "./node/place-config-map.ts";
 export { effectiveRecord, type NodePlan, type PlanInput, planNode, type StayingMark } from "./node/plan.ts";
 export { slimPodMetadata, slimPodSpec } from "./node/pod-fields.ts";
 export { nodeMarksChanged } from "./node/predicate.ts";

@@ -15,6 +15,7 @@ import {
   type MarkId,
   type NodePlan,
   planClean,
+  readDeclaredPlaces,
   reasons,
   type StayingMark,
   toPlanDiff,
@@ -28,7 +29,6 @@ import { describeApiError } from "../failure-text.ts";
 import { findState } from "../leftovers.ts";
 import { type DataFormat, printData } from "../output/data.ts";
 import { formatPlan } from "../output/plan.ts";
-import { readDeclaredPlaces } from "../place-config-map.ts";
 import { openSession, readNodes, readRuleFiles, type Session } from "../session.ts";
 import type { Surroundings } from "../surroundings.ts";
 

@@ -6,6 +6,7 @@ import {
   type NodeExplanation,
   type NodeSection,
   ownedMarks,
+  readDeclaredPlaces,
   reasons,
   recordOf,
 } from "@berth/placement";
@@ -16,7 +17,6 @@ import { type ExitCode, exitCodes } from "../exit-codes.ts";
 import { DOCUMENTS_PATH, LABELS_PATH } from "../manifests.ts";
 import { factsOf } from "../once.ts";
 import { type DataFormat, printData } from "../output/data.ts";
-import { readDeclaredPlaces } from "../place-config-map.ts";
 import { openSession, readNode, readRuleFiles } from "../session.ts";
 import type { Surroundings } from "../surroundings.ts";
 

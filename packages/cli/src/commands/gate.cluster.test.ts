@@ -1,5 +1,5 @@
 /** Startup gates in the commands that look at a cluster once, on a real API server. */
-import { defaultAdmissionServer, ownerLabels } from "@berth/host";
+import { assembleReadDocuments, defaultAdmissionServer, ownerLabels } from "@berth/host";
 import {
   clusterRoleBindings,
   clusterRoles,
@@ -21,7 +21,6 @@ import { aNode, aPod, eventually, sharedTestCluster, type TestCluster } from "@b
 import { beforeAll, describe, expect, it } from "vitest";
 import { startBerth } from "../composition.ts";
 import { loadSettings } from "../config/settings.ts";
-import { assembleReadDocuments } from "../document-session.ts";
 import { exitCodes } from "../exit-codes.ts";
 import { crds } from "../kinds.ts";
 import { type CliResult, cli, testFolder } from "../testing/harness.ts";

@@ -1,6 +1,6 @@
 /** `berth gate`: who is held by startup gates, and what a person does about it. */
 
-import { formatAge, formatColumns, formatFault } from "@berth/host";
+import { formatAge, formatColumns, formatFault, readInForce } from "@berth/host";
 import { isApiError, type Node, nodes } from "@berth/kube";
 import {
   bindUnseeing,
@@ -26,7 +26,6 @@ import { readCapabilities } from "../capabilities.ts";
 import type { RuleOptions } from "../config/settings.ts";
 import type { ConnectionOptions } from "../connection.ts";
 import { addTolerations, daemonSetName, findLacking } from "../daemonset-tolerations.ts";
-import { readDocuments } from "../document-session.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
 import { factsOf } from "../once.ts";
 import { type DataFormat, printData } from "../output/data.ts";
@@ -254,7 +253,7 @@ export async function tolerate(options: GateTolerateOptions, surroundings: Surro
 
 /** @throws CommandError without any source of gates. */
 async function readGates(files: RuleFiles, session: Session): Promise<Gates> {
-  const { inForce: gates, faults } = await readDocuments(gateRules, files, session);
+  const { inForce: gates, faults } = await readInForce(gateRules, files, session);
   if (gates === undefined)
     throw nothingToGoBy(
       session,

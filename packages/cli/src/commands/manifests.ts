@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import path from "node:path";
-import { isConfigFile, toDocuments } from "@berth/host";
+import { assembleReadDocuments, isConfigFile, toDocuments } from "@berth/host";
 import type { KubeObject } from "@berth/kube";
 import {
   architectureRuntimeClasses,
@@ -12,7 +12,6 @@ import {
 } from "@berth/placement";
 import { type FolderSnapshot, readFolder } from "@berth/runtime";
 import { refuseFaults } from "../config/settings.ts";
-import { assembleReadDocuments } from "../document-session.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
 import { crds, documentKinds, foreignKinds } from "../kinds.ts";
 import { installManifests } from "../manifests.ts";
@@ -106,7 +105,7 @@ async function installObjects(
     labelDir === undefined
       ? new Map<string, string>()
       : textsOf(await readWhole(path.resolve(folder, labelDir), isRuleFile));
-  const documents = config === undefined ? undefined : await readDocuments(config, folder);
+  const documents = config === undefined ? undefined : await readInForce(config, folder);
   const asked = documents === undefined ? {} : rightsFor(documents, surroundings);
   const { pullSecrets = false, workerPools = false, confinement = true } = options;
   const patch = options.patch === undefined ? undefined : await readPatch(options.patch, folder);
@@ -158,7 +157,7 @@ interface GivenDocuments {
   readonly snapshot: FolderSnapshot;
 }
 
-async function readDocuments(shown: string, folder: string): Promise<GivenDocuments> {
+async function readInForce(shown: string, folder: string): Promise<GivenDocuments> {
   const absolute = path.resolve(folder, shown);
   const isGiven = (file: string): boolean => file === path.basename(absolute) && isConfigFile(file);
   const snapshot = await readWhole(absolute, (file) => isGiven(file) || isDocument(file));

@@ -10,6 +10,7 @@ import {
   type PlanningCapability,
   planNode,
   RemovalForecast,
+  readDeclaredPlaces,
   recordOf,
   toPlanDiff,
 } from "@berth/placement";
@@ -20,7 +21,6 @@ import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
 import { factsOf } from "../once.ts";
 import { type DataFormat, printData } from "../output/data.ts";
 import { formatPlan } from "../output/plan.ts";
-import { readDeclaredPlaces } from "../place-config-map.ts";
 import { nothingToGoBy, openSession, readNodes, readRuleFiles, type Session } from "../session.ts";
 import type { Surroundings } from "../surroundings.ts";
 

@@ -1,7 +1,7 @@
 /** `NodeFootprint` documents made ready for use. Plain data. */
 
 import type { DocumentFault, Selector } from "@berth/host";
-import type { ResourceRequirements, SecurityContext } from "@berth/kube";
+import type { PortWait } from "../api/wait-container.ts";
 import type { Policy } from "../node/capability.ts";
 import type { NodeFootprintSpec } from "./document.ts";
 
@@ -49,16 +49,7 @@ export interface OwnerHold {
 }
 
 /** The container that the webhook puts into new pods. */
-export interface AgentWait {
-  readonly containerName: string;
-  readonly image: string;
-  /** Absent: it says nothing of them. */
-  readonly resources?: ResourceRequirements;
-  readonly securityContext?: SecurityContext;
-  /** Seconds; absent: never. */
-  readonly timeoutSeconds?: number;
-  readonly port: number;
-}
+export type AgentWait = PortWait;
 
 /** One footprint in force, complete: preset and defaults are filled in. */
 export interface Footprint {

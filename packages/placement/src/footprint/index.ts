@@ -1,3 +1,4 @@
+export { waitContainer } from "../api/wait-container.ts";
 export * from "./agent/check.ts";
 export * from "./agent/manage-problems.ts";
 export { createAgentReconciler, managedAgents } from "./agent/manager.ts";
@@ -31,5 +32,4 @@ export { type PodUse, podUses } from "./use.ts";
 export { type WaitAnswers, waitAdmission } from "./wait/admission.ts";
 export { admitWait } from "./wait/admit.ts";
 export { formerWaitManager, formerWaits } from "./wait/former-wait.ts";
-export { waitContainer } from "./wait/wait.ts";
 export { type WiredFootprints, wireFootprints } from "./wiring.ts";

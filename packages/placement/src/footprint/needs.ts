@@ -1,11 +1,11 @@
 /** Does a pod need the agent? Pure and total: pods are untrusted. */
 import type { Container, OwnerReference, Pod, Volume } from "@berth/kube";
 import { ownValue } from "../node/mark.ts";
+import { controllerOf, groupOf } from "../node/owner-reference.ts";
 import { isPositiveQuantity } from "../node/quantity.ts";
 import { isEmptySelector, matchesSelector } from "../node/selector.ts";
 import type { Footprint, NeedingPods } from "./footprint.ts";
 import type { FootprintSight } from "./footprint-sight.ts";
-import { controllerOf, groupOf } from "./owner-reference.ts";
 
 /** `unknown`: what it depends on has not been read. */
 export type Answer = "yes" | "no" | "unknown";

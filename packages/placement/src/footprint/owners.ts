@@ -8,8 +8,6 @@ import {
   type ReconcileResult,
   type Running,
 } from "@berth/runtime";
-import { BoundedMap } from "./bounded-map.ts";
-import type { FootprintSight, OwnerIdentity, Watching } from "./footprint-sight.ts";
 import {
   bytesOf,
   controllerOf,
@@ -20,7 +18,9 @@ import {
   type NamedOwner,
   toNamedOwner,
   WORKLOADS,
-} from "./owner-reference.ts";
+} from "../node/owner-reference.ts";
+import { BoundedMap } from "./bounded-map.ts";
+import type { FootprintSight, OwnerIdentity, Watching } from "./footprint-sight.ts";
 import { type ReadOwner, readOwner } from "./read-owner.ts";
 
 export interface OwnerResolverOptions extends Pick<Watching, "clock" | "log" | "metrics"> {

@@ -1,6 +1,6 @@
 /** One owner, read as a reference names it. */
 import { isApiError, type KubeClient, type ObjectMeta, type ResourceDirectory } from "@berth/kube";
-import { kindText, type NamedOwner, WORKLOADS } from "./owner-reference.ts";
+import { kindText, type NamedOwner, WORKLOADS } from "../node/owner-reference.ts";
 
 /** As the server has it. */
 export interface ReadOwner {

@@ -8,8 +8,8 @@ import {
   type Volume,
   type VolumeMount,
 } from "@berth/kube";
-import { originalFootprint } from "../footprint/presets.ts";
-import { waitContainer } from "../footprint/wait/wait.ts";
+import { originalFootprint } from "../api/agent-substrate.ts";
+import { waitContainer } from "../api/wait-container.ts";
 import type { WorkerPoolAllowance } from "./allowance.ts";
 import type { WorkerPoolSpec } from "./document.ts";
 import { deploymentNameOf, SANDBOX_CLASS_KEY, WORKER_POOL_LABEL, WORKER_POOL_UID_LABEL } from "./keys.ts";

@@ -1,5 +1,5 @@
 /** Names that agent-substrate gives its objects. They are a contract: other programs look for them. */
-import { originalFootprint } from "../footprint/presets.ts";
+import { originalFootprint } from "../api/agent-substrate.ts";
 
 /** API group and version of WorkerPool. */
 export const WORKER_POOL_GROUP = "ate.dev";

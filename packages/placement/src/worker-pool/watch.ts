@@ -14,8 +14,8 @@ import {
   type ObjectKey,
   type Running,
 } from "@berth/runtime";
-import { controllerOf, groupOf } from "../footprint/owner-reference.ts";
 import { ownEntry } from "../node/managed-fields.ts";
+import { controllerOf, groupOf } from "../node/owner-reference.ts";
 import { poolNameOf, WORKER_POOL_FIELD_MANAGER, WORKER_POOL_GROUP } from "./keys.ts";
 import { type WorkerPool, workerPools } from "./resource.ts";
 

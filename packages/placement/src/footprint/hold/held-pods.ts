@@ -1,11 +1,11 @@
 /** Which pods keep the deletion of an owner waiting. */
 import type { Pod } from "@berth/kube";
 import { ownValue } from "../../node/mark.ts";
+import { controllerOf, isWorkload } from "../../node/owner-reference.ts";
 import type { Footprint } from "../footprint.ts";
 import type { FootprintSight, OwnerIdentity } from "../footprint-sight.ts";
 import { isGroupedByOwner } from "../groups.ts";
 import { type NeedSight, podNeeds } from "../needs.ts";
-import { controllerOf, isWorkload } from "../owner-reference.ts";
 import { isSameResource } from "./held-resource.ts";
 
 /** What has to be known of pods. Read from memory; `undefined` is always "not known yet". */

@@ -4,12 +4,12 @@
  */
 import type { Container, JsonPatchOperation, OwnerReference, Pod, Volume } from "@berth/kube";
 import type { AdmissionQuestion } from "../../node/admission-question.ts";
+import { controllerOf } from "../../node/owner-reference.ts";
 import { isMirrorPod, isPodSpec } from "../../node/pod-kind.ts";
 import { field, isRecord, listField, textField, textMapField } from "../../node/untrusted-json.ts";
 import type { Footprint } from "../footprint.ts";
 import { hasGroupLabel, isGroupedByOwner } from "../groups.ts";
 import { type NeedSight, podNeeds } from "../needs.ts";
-import { controllerOf } from "../owner-reference.ts";
 import { injectWait, waitContainers } from "./wait.ts";
 
 export interface WaitAdmission {

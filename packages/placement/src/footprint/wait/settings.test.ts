@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
+import { waitContainer } from "../../api/wait-container.ts";
 import type { NodeFootprintSpec } from "../document.ts";
 import { footprintOf } from "../testing/footprints.ts";
 import type { FootprintWait } from "./document.ts";
-import { waitContainer } from "./wait.ts";
 
 const plain: NodeFootprintSpec = {
   workloads: [{ podSelector: { matchLabels: { app: "a" } } }],

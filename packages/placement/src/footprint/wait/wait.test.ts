@@ -5,8 +5,9 @@ import path from "node:path";
 import { promisify } from "node:util";
 import { applyPatch } from "@berth/host";
 import { describe, expect, it } from "vitest";
+import { waitContainer } from "../../api/wait-container.ts";
 import type { AgentWait } from "../footprint.ts";
-import { injectWait, waitContainer } from "./wait.ts";
+import { injectWait } from "./wait.ts";
 
 const wait: AgentWait = {
   containerName: "wait-for-atelet",

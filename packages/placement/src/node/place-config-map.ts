@@ -1,10 +1,9 @@
 /** The taints and cordons that an installation has declared, in a ConfigMap of Berth's namespace: see `DeclaredPlaces`. */
 import { createHash } from "node:crypto";
-import { unlessForbidden } from "@berth/host";
+import { baseName, type OneShotRun, unlessForbidden } from "@berth/host";
 import { type ConfigMap, configMaps, isApiError, type KubeClient } from "@berth/kube";
-import { holdsPods, type MarkId, type PlaceStore } from "@berth/placement";
-import { baseName } from "./installation-name.ts";
-import type { Session } from "./session.ts";
+import { type PlaceStore } from "./declared-places.ts";
+import { holdsPods, type MarkId } from "./mark.ts";
 
 export interface PlaceConfigMap {
   readonly namespace: string;
@@ -60,7 +59,9 @@ function keyOf(id: MarkId): string {
 }
 
 /** What one command knows of them; nothing where it may not be read, which the session notes. */
-export async function readDeclaredPlaces(session: Session): Promise<ReadonlySet<MarkId>> {
+export async function readDeclaredPlaces(
+  session: OneShotRun & { readonly stateNamespace: () => Promise<{ readonly name: string }> },
+): Promise<ReadonlySet<MarkId>> {
   const { client, installation, signal } = session;
   const { name: namespace } = await session.stateNamespace();
   const store = createPlaceStore(client, { namespace, installation });
