@@ -35,12 +35,12 @@ import {
   labelFolderKind,
   labelRules,
   NodeLog,
-  type NodeObserver,
   NodeWriter,
   nodeFootprints,
   nodeMarksChanged,
   type RegistrySettings,
   startupGates,
+  tellAll,
   wireArchitecture,
   wireFootprints,
   wireGates,
@@ -330,18 +330,4 @@ function assemble(options: BerthOptions, registries: RegistrySettings): Assemble
   for (const component of admission?.always ?? []) runtime.add(component, "everywhere");
   for (const component of admission?.elected ?? []) runtime.add(component, "elected");
   return { runtime, nodes: informer, capabilities };
-}
-
-function tellAll(observers: readonly NodeObserver[]): NodeObserver {
-  return {
-    decided(name, outcome) {
-      for (const observer of observers) observer.decided(name, outcome);
-    },
-    written(...about) {
-      for (const observer of observers) observer.written?.(...about);
-    },
-    gone(name) {
-      for (const observer of observers) observer.gone(name);
-    },
-  };
 }

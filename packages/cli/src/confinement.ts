@@ -16,7 +16,7 @@ export interface ConfinementOptions {
   readonly metadata: NonNullable<ValidatingAdmissionPolicy["metadata"]>;
   /** Whom the API server confines: `system:serviceaccount:…`. */
   readonly username: string;
-  /** Owners that it holds, and what it deletes of what they own. */
+  /** Kinds of owners that it holds by a finalizer, and kinds of owned objects that it deletes. */
   readonly holds: readonly HeldKinds[];
   /** Of which pools it makes Deployments. Absent: of none. */
   readonly pools?: WorkerPoolConfig | undefined;

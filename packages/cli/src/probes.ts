@@ -7,7 +7,7 @@ export function nodesReadCheck(nodes: Informer<Node>): HealthCheck {
   return { name: "nodes-read", check: () => (isRead() ? undefined : "the nodes have not been read yet") };
 }
 
-/** A gauge of what `/readyz?verbose` says. */
+/** Exposes as a gauge which components `/readyz?verbose` reports. */
 export function declareProblems(metrics: MetricsRegistry, checks: readonly HealthCheck[]): void {
   metrics.gauge({
     name: "berth_component_problem",

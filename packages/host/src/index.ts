@@ -37,6 +37,7 @@ export * from "./once/undo.ts";
 export * from "./once/words.ts";
 export * from "./status/condition-log.ts";
 export * from "./status/status-controller.ts";
+export type { StatusDecision } from "./status/status-reconciler.ts";
 export * from "./status/tally.ts";
 export * from "./views/informer-set.ts";
 export * from "./views/mask.ts";

@@ -42,7 +42,7 @@ export type { FieldHolder } from "./node/managers.ts";
 export * from "./node/mark.ts";
 export { holdsMark, type MarkSet } from "./node/mark-set.ts";
 export { type MergedMarks, mergeContributions, type WantedMark } from "./node/merge.ts";
-export type { NodeObserver, NodeOutcome } from "./node/observer.ts";
+export { type NodeObserver, type NodeOutcome, tellAll } from "./node/observer.ts";
 export * from "./node/once.ts";
 export { buildPatch, type NodePatch } from "./node/patch.ts";
 export * from "./node/place-config-map.ts";
@@ -60,7 +60,6 @@ export {
 } from "./node/record.ts";
 export { policyOf as removalPolicyOf } from "./node/removals.ts";
 export type { EventSink } from "./node/report.ts";
-export { createStatusReconciler } from "./node/status-reconciler.ts";
 export { tolerationText } from "./node/tolerations.ts";
 export { isProtectedKey, labelKeyProblem, labelValueProblem } from "./node/validate.ts";
 export type { Wired } from "./node/wired.ts";

@@ -60,7 +60,7 @@ export function together(keepers: readonly KeptObjects[]): KeptObjects {
   };
 }
 
-/** @param adopted the name of a webhook configuration that somebody else made; absent: ours. */
+/** @param adopted the name of a webhook configuration that the user made. Absent: Berth makes its own. */
 export function createAdmissionKeepers(
   { name, effect, policies: rules }: Pick<BoundRules, "name" | "effect" | "policies">,
   { installation, adopted }: { readonly installation: string; readonly adopted: string | undefined },

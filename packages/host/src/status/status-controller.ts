@@ -1,6 +1,6 @@
-/** Keeps the status of documents of one kind. Kinds differ only in their reconciler. */
+/** Keeps the status of documents of one kind. Kinds differ only in what they decide. */
 
-import type { KubeClient, KubeObject, ObjectMeta, Resource } from "@berth/kube";
+import type { KubeClient, KubeObject, ObjectMeta } from "@berth/kube";
 import {
   type Clock,
   type ClusterName,
@@ -11,27 +11,26 @@ import {
   type Logger,
   type MetricsRegistry,
   type ObjectKey,
-  type Reconcile,
   toSelf,
   watchFor,
 } from "@berth/runtime";
-import { documentName } from "../documents/sources.ts";
+import { documentName, ruleName } from "../documents/sources.ts";
 import { createKeySource } from "../key-source.ts";
+import {
+  createStatusReconciler,
+  type StatusDecision,
+  type StatusReconcilerOptions,
+} from "./status-reconciler.ts";
 
-/** What a reconciler of a status is made of, `J` being what became of a document. */
-export interface StatusParts<J> {
-  /** Rejects with `ApiError`. */
-  readonly patchStatus: (name: string, body: object, signal: AbortSignal) => Promise<unknown>;
-  /** Of the version that is known of; `undefined` without one. */
-  readonly judgementOf: (name: string) => J | undefined;
-}
-
-export interface StatusControllerOptions<T extends KubeObject, J> {
+/** `S` is what is written of a status, `J` what became of a document. */
+export interface StatusControllerOptions<T extends KubeObject, S, J>
+  extends Pick<StatusReconcilerOptions<T, S>, "resource" | "isGood" | "action" | "noun" | "events"> {
   readonly name: string;
-  readonly resource: Resource<T>;
   readonly objects: Informer<T>;
+  /** `undefined`: this version has not been looked at. */
   readonly judge: (name: string, version: ObjectMeta) => J | undefined;
-  readonly reconcile: (parts: StatusParts<J>) => Reconcile<ObjectKey>;
+  /** @param rule `cluster/<name>`. */
+  readonly decide: (object: T, judgement: J | undefined, rule: string) => StatusDecision<S>;
   readonly client: Pick<KubeClient, "patch">;
   readonly cluster: ClusterName;
   readonly metrics: MetricsRegistry;
@@ -50,21 +49,20 @@ export interface StatusController {
 const COALESCE_MS = 1000;
 
 /** Asking is ignored while it does not run: it looks at all objects when it starts. */
-export function createStatusController<T extends KubeObject, J>(
-  options: StatusControllerOptions<T, J>,
+export function createStatusController<T extends KubeObject, S, J>(
+  options: StatusControllerOptions<T, S, J>,
 ): StatusController {
-  const { name, resource, objects, judge, reconcile, client, cluster, metrics, log, clock } = options;
+  const { name, resource, objects, judge, decide, client, cluster, metrics, log, clock } = options;
   const keyNamed = (named: string): ObjectKey => keyOf(cluster, { metadata: { name: named } });
   const asked = createKeySource(() => []);
   const controller = createController({
     name,
-    reconcile: reconcile({
+    reconcile: createStatusReconciler<T, S>({
+      ...options,
       patchStatus: (named, body, signal) =>
         client.patch(resource, { name: named }, { type: "merge", body }, { signal, subresource: "status" }),
-      judgementOf(named) {
-        const { metadata } = objects.get(keyNamed(named)) ?? {};
-        return metadata && judge(named, metadata);
-      },
+      decide: (object, named) =>
+        decide(object, judge(named, object.metadata ?? {}), ruleName("cluster", named)),
     }),
     sources: [watchFor<T>({ informer: objects, map: toSelf(cluster) }), asked],
     queue: { coalesceMs: COALESCE_MS },

@@ -60,7 +60,6 @@ export {
   type ArchitecturePolicies,
   type ArchitecturePolicyInForce,
 } from "./policy.ts";
-export { type ArchitectureStatusOptions, createArchitectureStatusReconciler } from "./reconciler.ts";
 export { architectureRuntimeClasses, type RuntimeClassOptions } from "./runtime-class.ts";
 export type { ArchitectureJudgement, ArchitectureProgress, FullArchitectureStatus } from "./status.ts";
 export {

@@ -1,10 +1,9 @@
 /** What an `ArchitecturePolicy` says about itself: decided as plain data. */
-import type { DocumentResult } from "@berth/host";
+import type { DocumentResult, StatusDecision } from "@berth/host";
 import type { Condition } from "@berth/kube";
 import { type DesiredCondition, isSameData, mergeConditions, withoutConditions } from "@berth/runtime";
 import { reasons } from "../api/reasons.ts";
 import type { Instant } from "../node/capability.ts";
-import type { StatusDecision } from "../node/status-reconciler.ts";
 import type { BootstrapState, Uncovered } from "./bootstrap.ts";
 import type { ArchitecturePolicyStatus } from "./document.ts";
 import type { ArchitecturePolicy } from "./resource.ts";

@@ -1,36 +1,19 @@
 /** The parts of a running Berth that have to do with architecture policies, put together. */
 
-import {
-  createKeySource,
-  createStatusController,
-  DocumentSource,
-  type Fault,
-  FaultReport,
-  type Follow,
-} from "@berth/host";
-import {
-  daemonSets as daemonSetResource,
-  type KubeClient,
-  type Node,
-  type Pod,
-  pods as podResource,
-} from "@berth/kube";
+import { createKeySource, createStatusController, DocumentSource, FaultReport } from "@berth/host";
+import { daemonSets as daemonSetResource, type Pod, pods as podResource } from "@berth/kube";
 import {
   type Change,
-  type Clock,
-  type ClusterName,
   type Controller,
   createController,
-  type EventRecorder,
   type Informer,
   keyOf,
-  type Logger,
-  type MetricsRegistry,
   type ObjectKey,
 } from "@berth/runtime";
 import { type DaemonSetWatch } from "../node/daemonset-watch.ts";
 import { FirstPass } from "../node/first-pass.ts";
-import type { Wired } from "../node/wired.ts";
+import { tellAll } from "../node/observer.ts";
+import type { Wired, WiringDeps } from "../node/wired.ts";
 import { type ArchitectureAnswers } from "./admission.ts";
 import { wantedFor } from "./admission-trace.ts";
 import { type ArchitectureAdmission } from "./admit.ts";
@@ -44,35 +27,25 @@ import { createArchitectureMetrics } from "./metrics.ts";
 import { createPodReconciler } from "./pod-reconciler.ts";
 import { type WorkloadObserver } from "./pod-view.ts";
 import { ARCHITECTURE, type ArchitecturePolicies } from "./policy.ts";
-import { createArchitectureStatusReconciler } from "./reconciler.ts";
 import { type ArchitecturePolicy, architecturePolicies, architecturePolicyKind } from "./resource.ts";
 import { createArchitectureReview } from "./review.ts";
-import { type ArchitectureJudgement } from "./status.ts";
+import { type ArchitectureJudgement, type ArchitectureProgress, decideArchitectureStatus } from "./status.ts";
 import { ArchitectureNodeTally, ArchitectureTally } from "./tally.ts";
 import { ArchitectureWatches } from "./watches.ts";
 import { WorkloadPass } from "./workload-pass.ts";
 
-export interface ArchitectureDeps {
-  readonly client: KubeClient;
-  readonly cluster: ClusterName;
-  readonly nodes: Informer<Node>;
+export interface ArchitectureDeps extends WiringDeps {
   readonly policies: Informer<ArchitecturePolicy>;
   readonly daemonSets: DaemonSetWatch;
   readonly images: ImageLibrary;
-  readonly follow: Follow;
-  readonly events: EventRecorder;
   /** Berth's own: its pods are never held. */
   readonly ownNamespace: string | undefined;
-  readonly metrics: MetricsRegistry;
-  readonly log: Logger;
-  readonly clock: Clock;
   /** Whether the API server asks about new pods. */
   readonly admission: () => ArchitectureJudgement | undefined;
   /** An unscheduled pod that tells whether it came through admission. */
   readonly onPod: (change: Change<Pod>) => void;
   /** Other policies are in force. */
   readonly onChange: () => void;
-  readonly onFault: (fault: Fault) => void;
   readonly recheckAll: () => void;
 }
 
@@ -281,32 +254,36 @@ export function wireArchitecture(deps: ArchitectureDeps): WiredArchitecture {
     log,
     metrics,
   });
+  const progressOf = (rule: string): ArchitectureProgress | undefined => {
+    const bootstrap = bootstraps.state(rule);
+    const policy = inForce()?.policies.find((it) => it.rule === rule);
+    return (
+      bootstrap &&
+      policy && {
+        bootstrap,
+        taintedNodes: firstPass.done ? nodeTally.counts(rule).tainted : undefined,
+        uncovered: pass.done ? tally.uncovered(policy.spec.taint.key) : undefined,
+        pods: pass.done ? tally.pods(rule) : undefined,
+      }
+    );
+  };
   const statuses = createStatusController({
     ...common,
     name: "architecture-policies",
     resource: architecturePolicies,
     objects,
     judge: (name, version) => documents.resultOf(name, version),
-    reconcile: (parts) =>
-      createArchitectureStatusReconciler({
-        ...parts,
-        policies: objects,
-        progressOf(rule) {
-          const bootstrap = bootstraps.state(rule);
-          const policy = inForce()?.policies.find((it) => it.rule === rule);
-          return (
-            bootstrap &&
-            policy && {
-              bootstrap,
-              taintedNodes: firstPass.done ? nodeTally.counts(rule).tainted : undefined,
-              uncovered: pass.done ? tally.uncovered(policy.spec.taint.key) : undefined,
-              pods: pass.done ? tally.pods(rule) : undefined,
-            }
-          );
-        },
-        admission: deps.admission,
-        events,
-        clock,
+    action: "KeepArchitecturePolicy",
+    noun: "architecture policy",
+    isGood: ({ status }) => status === "True",
+    events,
+    decide: (policy, judgement, rule) =>
+      decideArchitectureStatus({
+        policy,
+        judgement,
+        progress: progressOf(rule),
+        admission: deps.admission(),
+        now: clock.now(),
       }),
   });
   sets.subscribe({
@@ -324,16 +301,7 @@ export function wireArchitecture(deps: ArchitectureDeps): WiredArchitecture {
   return {
     capability: bindArchitecture({ policies: inForce, tainting: (rule) => bootstraps.tainting(rule) }),
     policies: inForce,
-    observer: {
-      decided(name, outcome) {
-        nodeTally.decided(name, outcome);
-        firstPass.decided(name);
-      },
-      gone(name) {
-        nodeTally.gone(name);
-        firstPass.gone(name);
-      },
-    },
+    observer: tellAll([nodeTally, firstPass]),
     answers: {
       namespaceLabels: (name) => watches.namespaceLabels(name) ?? undefined,
       ownNamespace,

@@ -20,7 +20,6 @@ import {
   type ObjectKey,
 } from "@berth/runtime";
 import { type EventSink } from "../node/report.ts";
-import { createStatusReconciler } from "../node/status-reconciler.ts";
 import {
   type FootprintJudgement,
   type FootprintProgress,
@@ -28,7 +27,7 @@ import {
 } from "./conditions.ts";
 import { type Footprint } from "./footprint.ts";
 import { type NodeFootprint, nodeFootprints } from "./resource.ts";
-import { decideFootprintStatus, type FootprintStatusPatch } from "./status.ts";
+import { decideFootprintStatus } from "./status.ts";
 
 export interface FootprintReportsOptions {
   readonly client: Pick<KubeClient, "patch">;
@@ -65,28 +64,16 @@ export interface FootprintReports {
 const COALESCE_MS = 1000;
 
 export function createFootprintReports(options: FootprintReportsOptions): FootprintReports {
-  const { cluster, objects, judgeFile, progressOf, files, events, clock, log } = options;
+  const { cluster, judgeFile, progressOf, files, clock, log } = options;
   const statuses = createStatusController({
     ...options,
     name: "node-footprints",
     resource: nodeFootprints,
-    reconcile: ({ patchStatus, judgementOf }) =>
-      createStatusReconciler<NodeFootprint, FootprintStatusPatch>({
-        resource: nodeFootprints,
-        objects,
-        patchStatus,
-        action: "KeepFootprint",
-        noun: "node footprint",
-        isGood: isGoodFootprintCondition,
-        events,
-        decide: (object, name) =>
-          decideFootprintStatus({
-            object,
-            judgement: judgementOf(name),
-            progress: progressOf(`cluster/${name}`),
-            now: clock.now(),
-          }),
-      }),
+    action: "KeepFootprint",
+    noun: "node footprint",
+    isGood: isGoodFootprintCondition,
+    decide: (object, judgement, rule) =>
+      decideFootprintStatus({ object, judgement, progress: progressOf(rule), now: clock.now() }),
   });
   const said = new ConditionLog({ noun: "footprint", isGood: isGoodFootprintCondition, log });
   const keyNamed = (name: string): ObjectKey => keyOf(cluster, { metadata: { name } });

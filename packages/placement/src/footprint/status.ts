@@ -1,8 +1,8 @@
 /** What a `NodeFootprint` says about itself: decided as plain data. */
+import type { StatusDecision } from "@berth/host";
 import type { Condition } from "@berth/kube";
 import { isSameData, mergeConditions, withoutConditions } from "@berth/runtime";
 import type { Instant } from "../node/capability.ts";
-import type { StatusDecision } from "../node/status-reconciler.ts";
 import { isAgentChecked } from "./agent/check.ts";
 import {
   conditionsOf,

@@ -1,20 +1,10 @@
 /** The parts of a running Berth that have to do with node footprints, put together. */
-import { DocumentSource, type Fault, FaultReport, type Follow } from "@berth/host";
-import type { Node } from "@berth/kube";
-import {
-  type Clock,
-  type ClusterName,
-  type EventRecorder,
-  type GuardedClient,
-  type Informer,
-  keyOf,
-  type Logger,
-  type MetricsRegistry,
-} from "@berth/runtime";
+import { DocumentSource, FaultReport } from "@berth/host";
+import { type Informer, keyOf } from "@berth/runtime";
 import { reasons } from "../api/reasons.ts";
 import { type DaemonSetWatch } from "../node/daemonset-watch.ts";
 import { FirstPass } from "../node/first-pass.ts";
-import type { Wired } from "../node/wired.ts";
+import type { Wired, WiringDeps } from "../node/wired.ts";
 import { wireAgents } from "./agent/wiring.ts";
 import { bindFootprints } from "./capability.ts";
 import { footprintRules } from "./compile.ts";
@@ -28,23 +18,13 @@ import { createFootprintSight } from "./sight.ts";
 import { type FootprintCounts, FootprintTally } from "./tally.ts";
 import { type WaitAnswers } from "./wait/admission.ts";
 
-export interface FootprintDeps {
-  readonly client: GuardedClient;
-  readonly cluster: ClusterName;
-  readonly installation: string;
-  readonly nodes: Informer<Node>;
+export interface FootprintDeps extends WiringDeps {
   readonly footprints: Informer<NodeFootprint>;
   readonly daemonSets: DaemonSetWatch;
-  readonly follow: Follow;
-  readonly events: EventRecorder;
-  readonly metrics: MetricsRegistry;
-  readonly log: Logger;
-  readonly clock: Clock;
   /** Whether the API server asks about new pods that are to wait for an agent. */
   readonly admission: () => FootprintJudgement | undefined;
   /** Other footprints are in force. */
   readonly onChange: () => void;
-  readonly onFault: (fault: Fault) => void;
   /** Look at this node. */
   readonly recheck: (node: string) => void;
   readonly recheckAll: () => void;

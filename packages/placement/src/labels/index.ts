@@ -35,7 +35,6 @@ export { type LabelFolder, type ParsedFolder, parseLabelFolder } from "./folder.
 export * from "./follow-folder.ts";
 export { createLabelMetrics, type LabelMetrics } from "./metrics.ts";
 export { labelFactsChanged } from "./predicate.ts";
-export { createRuleStatusReconciler, type RuleStatusOptions } from "./reconciler.ts";
 export { createLabelRules, type LabelRuleContext } from "./rule-documents.ts";
 export { compileRules, type LabelRules, type RuleSet } from "./rules.ts";
 export { type RuleCounts, RuleTally } from "./tally.ts";

@@ -1,4 +1,5 @@
 import type { MetricsRegistry } from "@berth/runtime";
+import { createFaultGauge } from "../node/fault-gauge.ts";
 import type { LabelRules } from "./rules.ts";
 
 /** What the label rules report about themselves; what they do to nodes is counted by the node writer. */
@@ -14,22 +15,14 @@ export function createLabelMetrics(registry: MetricsRegistry): LabelMetrics {
     name: "berth_label_rules",
     help: "Label rules in force.",
   });
-  const problemsNow = registry.gauge({
+  const problemsNow = createFaultGauge(registry, {
     name: "berth_label_rule_problems",
     help: "Faults in the label rules as last read, by reason.",
-    labels: ["reason"],
   });
-  /** Also those without a problem now: their value has to go back to 0. */
-  const reported = new Set<string>();
   return {
     taken(rules, problems) {
       rulesInForce.set(rules.count);
-      const counts = new Map<string, number>([...reported].map((reason) => [reason, 0]));
-      for (const { reason } of problems) counts.set(reason, (counts.get(reason) ?? 0) + 1);
-      for (const [reason, count] of counts) {
-        reported.add(reason);
-        problemsNow.set(count, { reason });
-      }
+      problemsNow(problems);
     },
     counts({ conflicts, frozen }) {
       registry.gauge({

@@ -1,11 +1,10 @@
 /** What a `LabelRule` says about itself: decided as plain data. */
-import type { DocumentResult } from "@berth/host";
+import type { DocumentResult, StatusDecision } from "@berth/host";
 import type { Condition } from "@berth/kube";
 import { type DesiredCondition, findCondition, mergeConditions, withoutConditions } from "@berth/runtime";
 import { type Reason, reasons } from "../api/reasons.ts";
 import type { FrozenRule } from "../node/breaker.ts";
 import type { Instant } from "../node/capability.ts";
-import type { StatusDecision } from "../node/status-reconciler.ts";
 import type { LabelRuleStatus } from "./document.ts";
 import type { LabelRule } from "./resource.ts";
 import type { RuleCounts } from "./tally.ts";

@@ -1,29 +1,23 @@
 /** The parts of a running Berth that have to do with label rules, put together. */
 
-import { createStatusController, DocumentSource, type Fault, FaultReport, type Follow } from "@berth/host";
-import type { KubeClient, Node } from "@berth/kube";
-import {
-  type Clock,
-  type ClusterName,
-  type EventRecorder,
-  type Informer,
-  type Logger,
-  type MetricsRegistry,
-} from "@berth/runtime";
+import { createStatusController, DocumentSource, FaultReport } from "@berth/host";
+import type { Node } from "@berth/kube";
+import { type Informer } from "@berth/runtime";
+import { reasons } from "../api/reasons.ts";
 import { RemovalBreakers } from "../node/breaker.ts";
 import { type BoundCapability, bindCapability, type NodeView } from "../node/capability.ts";
 import { FirstPass } from "../node/first-pass.ts";
-import { type NodeObserver } from "../node/observer.ts";
+import { tellAll } from "../node/observer.ts";
 import { ownedMarks, recordOf } from "../node/record.ts";
-import type { Wired } from "../node/wired.ts";
+import type { Wired, WiringDeps } from "../node/wired.ts";
 import { labels } from "./capability.ts";
 import { defaultLabelOptions, type LabelFolderSource, type LabelOptions, labelFolderKind } from "./config.ts";
 import { type ParsedFolder } from "./folder.ts";
 import { LabelFolderFollower } from "./follow-folder.ts";
 import { createLabelMetrics } from "./metrics.ts";
-import { createRuleStatusReconciler } from "./reconciler.ts";
 import { type LabelRule, labelRuleKind, labelRules } from "./resource.ts";
 import { createLabelRules } from "./rule-documents.ts";
+import { decideStatus, ruleConditions } from "./status.ts";
 import { RuleTally } from "./tally.ts";
 
 /** What the user asked for. */
@@ -33,18 +27,8 @@ export interface LabelSettings {
   readonly config?: readonly { readonly path: string; readonly shown: string }[];
 }
 
-export interface LabelDeps {
-  readonly client: Pick<KubeClient, "patch">;
-  readonly cluster: ClusterName;
-  readonly nodes: Informer<Node>;
+export interface LabelDeps extends WiringDeps {
   readonly rules: Informer<LabelRule>;
-  readonly follow: Follow;
-  readonly events: EventRecorder;
-  readonly installation: string;
-  readonly metrics: MetricsRegistry;
-  readonly log: Logger;
-  readonly clock: Clock;
-  readonly onFault: (fault: Fault) => void;
   /** Resolves once the configuration files have been read for the first time. */
   readonly filesRead: Promise<void>;
   /** Other rules are in force: every node has to be looked at. */
@@ -85,16 +69,6 @@ export function wireLabels(settings: LabelSettings, deps: LabelDeps): WiredLabel
   });
   const tally = new RuleTally({ onChange: (rule) => statuses.askRule(rule) });
   const firstPass = new FirstPass({ nodes, onDone: () => statuses.askAll() });
-  const observer: NodeObserver = {
-    decided(name, outcome) {
-      tally.decided(name, outcome);
-      firstPass.decided(name);
-    },
-    gone(name) {
-      tally.gone(name);
-      firstPass.gone(name);
-    },
-  };
   const breakers = new RemovalBreakers((rule, frozen) => {
     statuses.askRule(rule);
     if (frozen)
@@ -107,15 +81,18 @@ export function wireLabels(settings: LabelSettings, deps: LabelDeps): WiredLabel
     resource: labelRules,
     objects: rules,
     judge: (name, version) => documents.resultOf(name, version),
-    reconcile: ({ patchStatus, judgementOf }) =>
-      createRuleStatusReconciler({
-        rules,
-        patchStatus,
-        verdictOf: judgementOf,
-        countsOf: (rule) => (firstPass.done ? tally.counts(rule) : undefined),
-        breakers,
-        events,
-        clock,
+    action: "KeepRule",
+    noun: "label rule",
+    isGood: ({ type, status, reason }) =>
+      type === ruleConditions.ready && status === "True" && reason !== reasons.RulesOverlap,
+    events,
+    decide: (rule, verdict, name) =>
+      decideStatus({
+        rule,
+        verdict,
+        counts: firstPass.done ? tally.counts(name) : undefined,
+        frozen: breakers.frozen.find((one) => one.rule === name),
+        now: clock.now(),
       }),
     client,
     cluster,
@@ -149,7 +126,7 @@ export function wireLabels(settings: LabelSettings, deps: LabelDeps): WiredLabel
     capability,
     // Without its CRD no rule of the cluster can be known: a gate that waits for labels goes by those of files.
     known: () => documents.clusterRead || rules.absent,
-    observer,
+    observer: tellAll([tally, firstPass]),
     breakers,
     onSettings(read) {
       documents.setConfig(read.documentsOf(labelRuleKind));

@@ -20,3 +20,18 @@ export interface NodeObserver {
   /** Also of a node that was never decided about. */
   gone(name: string): void;
 }
+
+/** One that tells all of these, in order. */
+export function tellAll(observers: readonly NodeObserver[]): NodeObserver {
+  return {
+    decided(name, outcome) {
+      for (const observer of observers) observer.decided(name, outcome);
+    },
+    written(...about) {
+      for (const observer of observers) observer.written?.(...about);
+    },
+    gone(name) {
+      for (const observer of observers) observer.gone(name);
+    },
+  };
+}

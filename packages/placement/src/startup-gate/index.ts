@@ -29,7 +29,6 @@ export type { GateSources } from "./observe.ts";
 export { bindUnseeing, gatesOnce, viewGates } from "./once.ts";
 export { needsDaemonSets, podQueries } from "./pod-signal.ts";
 export { PodWatches } from "./pod-watches.ts";
-export { createGateStatusReconciler, type GateStatusOptions } from "./reconciler.ts";
 export { planRelease, type ReleaseInput, type ReleasePlan } from "./release.ts";
 export { isGatedAtCreation } from "./selection.ts";
 export { type GateWaits, withWaits } from "./show.ts";

@@ -1,4 +1,5 @@
 import type { MetricsRegistry } from "@berth/runtime";
+import { createFaultGauge } from "../node/fault-gauge.ts";
 import type { GateRelease } from "./tally.ts";
 
 /** What the startup gates report about themselves. No label grows with the cluster. */
@@ -15,10 +16,9 @@ const BUCKETS = [1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600];
 
 export function createGateMetrics(registry: MetricsRegistry): GateMetrics {
   const inForce = registry.gauge({ name: "berth_startup_gates", help: "Startup gates in force." });
-  const faultsNow = registry.gauge({
+  const faultsNow = createFaultGauge(registry, {
     name: "berth_startup_gate_problems",
     help: "Faults in the startup gates as last read, by reason.",
-    labels: ["reason"],
   });
   const releases = registry.counter<"reason">({
     name: "berth_gate_releases_total",
@@ -30,17 +30,10 @@ export function createGateMetrics(registry: MetricsRegistry): GateMetrics {
     help: "How long a startup gate held a node, observed when it let the node go.",
     buckets: BUCKETS,
   });
-  /** Also those without a fault now: their value has to go back to 0. */
-  const reported = new Set<string>();
   return {
     taken(gates, faults) {
       inForce.set(gates);
-      const counts = new Map<string, number>([...reported].map((reason) => [reason, 0]));
-      for (const { reason } of faults) counts.set(reason, (counts.get(reason) ?? 0) + 1);
-      for (const [reason, count] of counts) {
-        reported.add(reason);
-        faultsNow.set(count, { reason });
-      }
+      faultsNow(faults);
     },
     released({ reason, heldForMs }) {
       releases.inc({ reason });

@@ -1,19 +1,13 @@
 /** The parts of a running Berth that have to do with startup gates, put together. */
 
-import { createStatusController, DocumentSource, type Fault, FaultReport, type Follow } from "@berth/host";
-import type { KubeClient, Node } from "@berth/kube";
-import {
-  type Clock,
-  type ClusterName,
-  type EventRecorder,
-  type Informer,
-  type Logger,
-  type MetricsRegistry,
-} from "@berth/runtime";
+import { createStatusController, DocumentSource, FaultReport } from "@berth/host";
+import type { Node } from "@berth/kube";
+import { type Informer } from "@berth/runtime";
 import { type BoundCapability } from "../node/capability.ts";
 import { type DaemonSetWatch } from "../node/daemonset-watch.ts";
 import { FirstPass } from "../node/first-pass.ts";
-import type { Wired } from "../node/wired.ts";
+import { tellAll } from "../node/observer.ts";
+import type { Wired, WiringDeps } from "../node/wired.ts";
 import { bindGates, marksSettled } from "./capability.ts";
 import { GateClocks } from "./clocks.ts";
 import { createDirectBindings, type DirectBindings } from "./direct-binding-watch.ts";
@@ -24,23 +18,13 @@ import { IdleProbe } from "./idle-probe.ts";
 import { createGateMetrics } from "./metrics.ts";
 import { needsDaemonSets, podQueries } from "./pod-signal.ts";
 import { PodWatches } from "./pod-watches.ts";
-import { createGateStatusReconciler } from "./reconciler.ts";
 import { type StartupGate, startupGateKind, startupGates } from "./resource.ts";
-import { type GateJudgement } from "./status.ts";
+import { decideGateStatus, type GateJudgement } from "./status.ts";
 import { GateTally } from "./tally.ts";
 
-export interface GateDeps {
-  readonly client: KubeClient;
-  readonly cluster: ClusterName;
-  readonly nodes: Informer<Node>;
+export interface GateDeps extends WiringDeps {
   readonly gates: Informer<StartupGate>;
   readonly daemonSets: DaemonSetWatch;
-  readonly follow: Follow;
-  readonly events: EventRecorder;
-  readonly installation: string;
-  readonly metrics: MetricsRegistry;
-  readonly log: Logger;
-  readonly clock: Clock;
   /** The derived labels, and whether their rules have been read. */
   readonly labels: { readonly capability: BoundCapability; readonly known: () => boolean };
   /** Nodes that were there at the start are gated when idle, however old (`STARTUP_BACKFILL`). */
@@ -51,7 +35,6 @@ export interface GateDeps {
   readonly directBinding: () => GateJudgement | undefined;
   /** Other gates are in force: every node has to be looked at. */
   readonly onChange: (gates: Gates) => void;
-  readonly onFault: (fault: Fault) => void;
   /** Look at this node. */
   readonly recheck: (node: string) => void;
   readonly recheckAll: () => void;
@@ -156,15 +139,18 @@ export function wireGates(deps: GateDeps): WiredGates {
     resource: startupGates,
     objects: gates,
     judge: (name, version) => documents.resultOf(name, version),
-    reconcile: (parts) =>
-      createGateStatusReconciler({
-        ...parts,
-        gates,
-        countsOf: (rule) => (firstPass.done ? tally.counts(rule) : undefined),
-        admission: deps.admission,
-        directBinding: deps.directBinding,
-        events,
-        clock,
+    action: "KeepGate",
+    noun: "startup gate",
+    isGood: ({ status }) => status === "True",
+    events,
+    decide: (gate, judgement, rule) =>
+      decideGateStatus({
+        gate,
+        judgement,
+        counts: firstPass.done ? tally.counts(rule) : undefined,
+        admission: deps.admission(),
+        directBinding: deps.directBinding(),
+        now: clock.now(),
       }),
   });
   sets.subscribe({
@@ -186,19 +172,17 @@ export function wireGates(deps: GateDeps): WiredGates {
     capability,
     gates: () => documents.inForce,
     directBindings,
-    observer: {
-      decided(name, outcome) {
-        tally.decided(name, outcome);
-        firstPass.decided(name);
+    observer: tellAll([
+      tally,
+      firstPass,
+      {
+        decided() {},
+        gone(name) {
+          clocks.forget(name);
+          idle.forget(name);
+        },
       },
-      written: (name, changes) => tally.written(name, changes),
-      gone(name) {
-        tally.gone(name);
-        firstPass.gone(name);
-        clocks.forget(name);
-        idle.forget(name);
-      },
-    },
+    ]),
     onSettings: (read) => documents.setConfig(read.documentsOf(startupGateKind)),
     components: {
       // What signals are read from, beside DaemonSets: it runs while a gate needs it.

@@ -2,12 +2,12 @@
 import { isApiError, type KubeObject, type Resource } from "@berth/kube";
 import {
   type DesiredCondition,
+  type EventInput,
   type Lister,
   type ObjectKey,
   type Reconcile,
   referenceTo,
 } from "@berth/runtime";
-import type { EventSink } from "./report.ts";
 
 /** A merge patch of the status subresource, bound to the version that was looked at. */
 export interface StatusPatch<S> {
@@ -33,7 +33,8 @@ export interface StatusReconcilerOptions<T extends KubeObject, S> {
   /** What Events are about, `KeepRule`, and what the log calls the object, `label rule`. */
   readonly action: string;
   readonly noun: string;
-  readonly events?: EventSink;
+  /** An `EventRecorder` is one. Absent: there are no Events. */
+  readonly events?: { record(event: EventInput): void };
 }
 
 export function createStatusReconciler<T extends KubeObject, S>(
