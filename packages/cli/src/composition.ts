@@ -1,58 +1,32 @@
-/** The composition root: every part of a running Berth is made and put together here. Long because it is one list. */
-
+/** The composition root: a running Berth is put together here, out of the capabilities in the list. */
 import {
   type AdmissionSettings,
-  CRD_GRACE_MS,
-  createAwayReport,
-  createConfigFollower,
-  createDocumentFollower,
+  createHost,
   documentOfFlag,
-  type Fault,
-  type Follow,
-  faultEvent,
+  type Host,
   keepFields,
   WEBHOOK,
 } from "@berth/host";
 import { type KubeClient, type Node, nodes, type ObjectReference } from "@berth/kube";
-import type { Wired } from "@berth/placement";
 import {
-  architectureFields,
-  architecturePolicies,
   type BoundCapability,
-  createImageLibrary,
   createPlaceStore,
   DaemonSetWatch,
   DeclaredPlaces,
-  footprintFields,
-  gateFields,
-  HELD_AGAIN,
   hasClusterMarks,
-  heldAgainBy,
-  type LabelFolderSource,
-  type LabelOptions,
-  labelFactsChanged,
-  labelFields,
   labelFolderKind,
-  labelRules,
   NodeLog,
   NodeWriter,
-  nodeFootprints,
   nodeMarksChanged,
-  type RegistrySettings,
-  startupGates,
   tellAll,
-  wireArchitecture,
-  wireFootprints,
-  wireGates,
-  wireLabels,
-  wireWorkerPools,
+  type Wired,
+  type WiredFacts,
 } from "@berth/placement";
 import {
   type Clock,
   type ClusterName,
   type Controller,
   clusterName,
-  createRuntime,
   createSilentLogger,
   type Informer,
   keyOf,
@@ -62,18 +36,16 @@ import {
   PROBES,
   problemOf,
   type RunEnd,
-  type Runtime,
-  START_STAGES,
   systemClock,
 } from "@berth/runtime";
-import { createAdmissionOfAll } from "./admission.ts";
+import { type CapabilityFlags, capabilities } from "./capabilities.ts";
 import { documentKinds } from "./kinds.ts";
 import { grantOfNodePatch, NodeAccess } from "./node-access.ts";
 import { declareProblems, nodesReadCheck } from "./probes.ts";
 import { readRegistrySettings } from "./registry-settings.ts";
 import { VERSION } from "./version.ts";
 
-export interface BerthOptions {
+export interface BerthOptions extends Partial<Omit<CapabilityFlags, "userAgent">> {
   /** `:8080`, `127.0.0.1:0`; `0` is off. Default off. */
   readonly metricsBindAddress?: string;
   readonly healthProbeBindAddress?: string;
@@ -82,19 +54,12 @@ export interface BerthOptions {
   readonly signal?: AbortSignal;
   /** Recorded on every node; two Berths on one cluster need different names. Default `berth`. */
   readonly installation?: string;
-  readonly labelFolder?: LabelFolderSource;
-  /** For `LabelRule` documents, of files and of the cluster. Default: no reserved key. */
-  readonly ruleOptions?: LabelOptions;
   /** See `FollowerDeps.graceMs`. Default `CRD_GRACE_MS`, ten minutes. */
   readonly crdGraceMs?: number;
   /** What puts the taints of startup gates on new nodes. Default: nothing does, and they are gated afterwards. */
   readonly admission?: AdmissionSettings;
-  /** How registries are reached. Default: as without a document `ImageRegistries`. */
-  readonly registries?: RegistrySettings;
   /** Berth's own, where it keeps facts of images, and whose pods are never held. Absent: there is none. */
   readonly namespace?: string;
-  /** Idle nodes that are there at the start are gated, however old. Default false. */
-  readonly backfillAtStart?: boolean;
   /** Configuration files and folders, watched. Default none. */
   readonly config?: readonly { readonly path: string; readonly shown: string }[];
   /** Names this process in Events and in the Lease; unlike that of any other process. Default `berth`. */
@@ -142,8 +107,13 @@ const QUIET_MS = 60_000;
 export async function startBerth(options: BerthOptions): Promise<RunningBerth> {
   const stop = new AbortController();
   const signal = options.signal === undefined ? stop.signal : AbortSignal.any([options.signal, stop.signal]);
-  const { runtime, ...parts } = assemble(options, options.registries ?? (await readRegistrySettings()));
-  const ended = runtime.run(signal);
+  const { host, ...parts } = assemble({
+    ...options,
+    registries: options.registries ?? (await readRegistrySettings()),
+    userAgent: `berth/${VERSION}`,
+  });
+  const { runtime } = host;
+  const ended = host.run(signal);
   const early = await Promise.race([runtime.listening, ended]);
   if (early?.reason === "failed" && early.component === PROBES) throw early.error;
   return {
@@ -165,169 +135,97 @@ export async function startBerth(options: BerthOptions): Promise<RunningBerth> {
 }
 
 interface Assembled extends Pick<RunningBerth, "nodes" | "capabilities"> {
-  readonly runtime: Runtime;
+  readonly host: Host;
 }
 
-function assemble(options: BerthOptions, registries: RegistrySettings): Assembled {
-  const { clock = systemClock, log = createSilentLogger(), installation = "berth", namespace } = options;
-  const { identity = "berth", lease, crdGraceMs: graceMs = CRD_GRACE_MS, metricsBindAddress } = options;
-  const runtime = createRuntime({
+function assemble(options: BerthOptions & CapabilityFlags): Assembled {
+  const {
+    clock = systemClock,
+    log = createSilentLogger(),
+    installation = "berth",
+    namespace,
+    lease,
+  } = options;
+  const { client, metrics: registry, config, crdGraceMs, admission, self, labelFolder } = options;
+  const { metricsBindAddress, healthProbeBindAddress: healthBindAddress } = options;
+  const host = createHost({
     name: "berth",
     reportingController: "berth.dev/controller",
-    client: options.client,
+    client,
     cluster: CLUSTER,
-    identity,
+    installation,
+    identity: options.identity ?? "berth",
     grantOf: grantOfNodePatch,
     // The Service of the webhook leads to ready pods: one capability that cannot work must not take the others from it.
     vital: [WEBHOOK],
+    kinds: documentKinds,
+    traces: {
+      whenKnown: (signal) => informer.whenSynced(signal),
+      of: (capability) => hasClusterMarks(informer.list(), { installation, capability }),
+    },
     clock,
     log,
+    admission,
+    self,
     ...(lease && { lease }),
-    ...(options.metrics && { metrics: options.metrics }),
+    ...(registry && { metrics: registry }),
+    ...(config && { config }),
+    ...(labelFolder && { ofFlags: [documentOfFlag(labelFolderKind, labelFolder)] }),
+    ...(crdGraceMs !== undefined && { crdGraceMs }),
     ...(metricsBindAddress !== undefined && { metricsBindAddress }),
-    ...(options.healthProbeBindAddress !== undefined && {
-      healthBindAddress: options.healthProbeBindAddress,
-    }),
+    ...(healthBindAddress !== undefined && { healthBindAddress }),
   });
-  const { client, events, metrics } = runtime;
+  const { runtime, events, metrics } = host;
   const informer = runtime.informer<Node>(nodes, {
-    project: keepFields(labelFields, gateFields, architectureFields, footprintFields),
-    indexes: { [HELD_AGAIN]: heldAgainBy },
+    project: keepFields(...capabilities.map(({ fields = [] }) => fields)),
+    indexes: Object.assign({}, ...capabilities.map(({ indexes }) => indexes)),
     // Each node is decided by itself, so writing begins while the snapshot arrives. Who has yet to be elected has time,
     // and should not lead before it can read.
     eager: lease === undefined,
   });
   runtime.readyChecks.push(nodesReadCheck(informer));
   declareProblems(metrics, runtime.readyChecks);
-  const recheck = (name: string): void =>
-    controller.enqueue(keyOf(CLUSTER, { metadata: { name } }), { priority: "high" });
-  const recheckAll = (): void => {
-    for (const node of informer.list()) controller.enqueue(keyOf(CLUSTER, node), { priority: "low" });
-  };
-  const onFault = (fault: Fault): void => {
-    const { file, line, column, severity, reason, message } = fault;
-    log[severity === "error" ? "error" : "warn"](message, { file, line, column, reason });
-    if (options.self !== undefined) events.record(faultEvent(fault, options.self));
-  };
-  const onAway = createAwayReport({ kinds: documentKinds, events, self: options.self, metrics, log });
-  const traces = {
-    whenKnown: (signal: AbortSignal) => informer.whenSynced(signal),
-    of: (capability: string) => hasClusterMarks(informer.list(), { installation, capability }),
-  };
-  const follow: Follow = (kind) => createDocumentFollower(kind, { client, traces, clock, graceMs, onAway });
-  const { config = [], labelFolder } = options;
-  const files = createConfigFollower({
-    config,
-    kinds: documentKinds,
-    ...(labelFolder && { ofFlags: [documentOfFlag(labelFolderKind, labelFolder)] }),
-    clock,
-    log,
-    onDocuments(settings) {
-      for (const { onSettings } of wired) onSettings?.(settings);
+  const daemonSets = new DaemonSetWatch({ client: host.client, cluster: CLUSTER, clock, log, metrics });
+  host.add([daemonSets], "caches");
+  const nodeHost = {
+    ...options,
+    ...host,
+    nodes: informer,
+    daemonSets,
+    facts: (): readonly WiredFacts[] => wired.flatMap(({ facts }) => facts ?? []),
+    recheck: (name: string) =>
+      controller.enqueue(keyOf(CLUSTER, { metadata: { name } }), { priority: "high" }),
+    recheckAll() {
+      for (const node of informer.list()) controller.enqueue(keyOf(CLUSTER, node), { priority: "low" });
     },
-    onFault,
-  });
-  const optional = { optional: true } as const;
-  const common = { client, cluster: CLUSTER, installation, nodes: informer, follow, events, onFault };
-  const machine = { clock, log, metrics };
-  const daemonSets = new DaemonSetWatch({ client, cluster: CLUSTER, ...machine });
-  const labels = wireLabels(options, {
-    ...common,
-    ...machine,
-    rules: runtime.informer(labelRules, optional),
-    filesRead: files.firstReading,
-    onChange: recheckAll,
-  });
-  const gates = wireGates({
-    ...common,
-    ...machine,
-    gates: runtime.informer(startupGates, optional),
-    daemonSets,
-    labels,
-    backfillAtStart: options.backfillAtStart ?? false,
-    admission: () => admission?.of("startup-gate")?.state(),
-    directBinding: () => admission?.of("direct-binding")?.state(),
-    onChange() {
-      admission?.of("startup-gate")?.changed();
-      admission?.of("direct-binding")?.changed();
-    },
-    recheck,
-    recheckAll,
-  });
-  const architecture = wireArchitecture({
-    ...common,
-    ...machine,
-    policies: runtime.informer(architecturePolicies, optional),
-    daemonSets,
-    images: createImageLibrary({
-      client,
-      cluster: CLUSTER,
-      installation,
-      ...(namespace !== undefined && { namespace }),
-      registries,
-      userAgent: `berth/${VERSION}`,
-      ...machine,
-    }),
-    ownNamespace: namespace,
-    admission: () => admission?.of("architecture")?.state(),
-    onPod: (change) => admission?.of("architecture")?.seen(change),
-    onChange: () => admission?.of("architecture")?.changed(),
-    recheckAll,
-  });
-  const footprints = wireFootprints({
-    ...common,
-    ...machine,
-    footprints: runtime.informer(nodeFootprints, optional),
-    daemonSets,
-    admission: () => admission?.of("footprint")?.state(),
-    onChange: () => admission?.of("footprint")?.changed(),
-    recheck,
-    recheckAll,
-  });
-  const workerPools = wireWorkerPools({ client, cluster: CLUSTER, events, ...machine });
-  const wired: readonly Wired[] = [labels, gates, architecture, footprints, workerPools];
-  const admission =
-    options.admission &&
-    createAdmissionOfAll(options.admission, {
-      ...common,
-      ...machine,
-      gates,
-      architecture,
-      footprints,
-      ...(lease && { lease }),
-    });
-  const capabilities = wired.flatMap(({ capability }) => capability ?? []);
+  };
+  const wired: readonly Wired[] = capabilities.map(({ wire }) => wire(nodeHost));
+  const bound = wired.flatMap(({ capability }) => capability ?? []);
   const nodeLog = new NodeLog({ clock, log });
-  const access = new NodeAccess(client);
+  const access = new NodeAccess(host.client);
+  const breakers = wired.find((it) => it.breakers)?.breakers;
   const writer = new NodeWriter({
     nodes: informer,
     api: access,
-    capabilities,
+    capabilities: bound,
     installation,
     clock,
     events,
     metrics,
     observer: tellAll([...wired.flatMap(({ observer }) => observer ?? []), nodeLog]),
-    breakers: labels.breakers,
+    ...(breakers && { breakers }),
     places: new DeclaredPlaces(
       clock,
-      namespace === undefined ? undefined : createPlaceStore(client, { namespace, installation }),
+      namespace === undefined ? undefined : createPlaceStore(host.client, { namespace, installation }),
     ),
   });
-  for (const component of [access, nodeLog]) runtime.add(component, "elected");
+  host.add([access, nodeLog], "elected");
   const controller: Controller = runtime.addController<Node>({
     name: "nodes",
     for: nodes,
-    predicate: or(nodeMarksChanged, labelFactsChanged),
+    predicate: or(nodeMarksChanged, ...capabilities.flatMap(({ changed }) => changed ?? [])),
     reconcile: writer.reconcile,
     queue: { coalesceMs: COALESCE_MS, quietMs: QUIET_MS },
   });
-  runtime.add(files, "first");
-  runtime.add(daemonSets, "caches");
-  for (const { components } of wired)
-    for (const stage of START_STAGES)
-      for (const component of components[stage] ?? []) runtime.add(component, stage);
-  for (const component of admission?.always ?? []) runtime.add(component, "everywhere");
-  for (const component of admission?.elected ?? []) runtime.add(component, "elected");
-  return { runtime, nodes: informer, capabilities };
+  return { host, nodes: informer, capabilities: bound };
 }

@@ -9,6 +9,7 @@ import {
   footprintRules,
   gateRules,
   imageRegistriesKind,
+  labelsOnce,
   mergeContributions,
   nodeFootprintKind,
   PR_134_POOLS,
@@ -18,7 +19,6 @@ import {
 import { aNode } from "@berth/testcluster";
 import { describe, expect, it } from "vitest";
 import { loadSettings } from "./config/settings.ts";
-import { labelsOnce } from "./label-once.ts";
 import { readRuleFiles } from "./session.ts";
 
 const root = path.join(import.meta.dirname, "../../..");
@@ -34,7 +34,7 @@ const rows = [...documented.matchAll(/^\| `(\S+)`\s*\| `(\S+)=(\S+)`/gm)].map(
 /** The labels that the rules would set on a node with this label. */
 async function labelsFor(label: string): Promise<Readonly<Record<string, string | undefined>>> {
   const files = await readRuleFiles({ labelDir: "examples/labels" }, { folder: root });
-  const { facts } = await labelsOnce.read({ files, waiting: "act" });
+  const { facts } = await labelsOnce(files).read({ files, waiting: "act" });
   const capabilities = facts === undefined ? [] : [facts];
   const node = aNode("n")
     .labelled({ [label]: "true" })

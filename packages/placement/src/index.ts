@@ -44,6 +44,7 @@ export { holdsMark, type MarkSet } from "./node/mark-set.ts";
 export { type MergedMarks, mergeContributions, type WantedMark } from "./node/merge.ts";
 export { type NodeObserver, type NodeOutcome, tellAll } from "./node/observer.ts";
 export * from "./node/once.ts";
+export * from "./node/once-capability.ts";
 export { buildPatch, type NodePatch } from "./node/patch.ts";
 export * from "./node/place-config-map.ts";
 export { effectiveRecord, type NodePlan, type PlanInput, planNode, type StayingMark } from "./node/plan.ts";
@@ -62,7 +63,7 @@ export { policyOf as removalPolicyOf } from "./node/removals.ts";
 export type { EventSink } from "./node/report.ts";
 export { tolerationText } from "./node/tolerations.ts";
 export { isProtectedKey, labelKeyProblem, labelValueProblem } from "./node/validate.ts";
-export type { Wired } from "./node/wired.ts";
+export type { NodeCapability, NodeHost, Wired, WiredFacts } from "./node/wired.ts";
 export {
   type NodeApi,
   NodeWriter,

@@ -21,7 +21,7 @@ import {
   toPlanDiff,
 } from "@berth/placement";
 import { admissionName, deleteAdmission, findAdmission } from "../admission-cleanup.ts";
-import { RESTARTS_PODS, readCapabilities } from "../capabilities.ts";
+import { RESTARTS_PODS } from "../capabilities.ts";
 import type { RuleOptions } from "../config/settings.ts";
 import type { ConnectionOptions } from "../connection.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
@@ -29,6 +29,7 @@ import { describeApiError } from "../failure-text.ts";
 import { findState } from "../leftovers.ts";
 import { type DataFormat, printData } from "../output/data.ts";
 import { formatPlan } from "../output/plan.ts";
+import { readCapabilities } from "../read-capabilities.ts";
 import { openSession, readNodes, readRuleFiles, type Session } from "../session.ts";
 import type { Surroundings } from "../surroundings.ts";
 

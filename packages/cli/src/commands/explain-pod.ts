@@ -1,9 +1,9 @@
 import { formatFault, type Section, styleFor } from "@berth/host";
 import { isApiError, type Node, type Pod, pods } from "@berth/kube";
 import { slimNode } from "@berth/placement";
-import { readCapabilities } from "../capabilities.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
 import { printData } from "../output/data.ts";
+import { readCapabilities } from "../read-capabilities.ts";
 import { openSession, readNodes, readRuleFiles, type Session } from "../session.ts";
 import type { Surroundings } from "../surroundings.ts";
 import type { ExplainOptions } from "./explain.ts";

@@ -2,6 +2,7 @@ import { baseName, formatColumns, formatFault, type Style, styleFor } from "@ber
 import {
   type ExplainingCapability,
   explainNode,
+  factsOf,
   type MarkExplanation,
   type NodeExplanation,
   type NodeSection,
@@ -10,13 +11,12 @@ import {
   reasons,
   recordOf,
 } from "@berth/placement";
-import { readCapabilities } from "../capabilities.ts";
 import type { RuleOptions } from "../config/settings.ts";
 import type { ConnectionOptions } from "../connection.ts";
 import { type ExitCode, exitCodes } from "../exit-codes.ts";
 import { DOCUMENTS_PATH, LABELS_PATH } from "../manifests.ts";
-import { factsOf } from "../once.ts";
 import { type DataFormat, printData } from "../output/data.ts";
+import { readCapabilities } from "../read-capabilities.ts";
 import { openSession, readNode, readRuleFiles } from "../session.ts";
 import type { Surroundings } from "../surroundings.ts";
 

@@ -5,6 +5,7 @@ import { isApiError, type Node, nodes } from "@berth/kube";
 import {
   bindUnseeing,
   explainGates,
+  factsOf,
   GATES,
   type Gates,
   type GateWaits,
@@ -22,13 +23,12 @@ import {
   withWaits,
 } from "@berth/placement";
 import { createSilentLogger, EventRecorder, referenceTo } from "@berth/runtime";
-import { readCapabilities } from "../capabilities.ts";
 import type { RuleOptions } from "../config/settings.ts";
 import type { ConnectionOptions } from "../connection.ts";
 import { addTolerations, daemonSetName, findLacking } from "../daemonset-tolerations.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
-import { factsOf } from "../once.ts";
 import { type DataFormat, printData } from "../output/data.ts";
+import { readCapabilities } from "../read-capabilities.ts";
 import {
   nothingToGoBy,
   openSession,

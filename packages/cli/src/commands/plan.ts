@@ -2,6 +2,7 @@ import { formatFault, styleFor } from "@berth/host";
 import type { Node } from "@berth/kube";
 import {
   type Contribution,
+  factsOf,
   type MarkId,
   mergeContributions,
   type NodePlan,
@@ -14,13 +15,12 @@ import {
   recordOf,
   toPlanDiff,
 } from "@berth/placement";
-import { readCapabilities } from "../capabilities.ts";
 import { loadSettings, type RuleOptions } from "../config/settings.ts";
 import type { ConnectionOptions } from "../connection.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
-import { factsOf } from "../once.ts";
 import { type DataFormat, printData } from "../output/data.ts";
 import { formatPlan } from "../output/plan.ts";
+import { readCapabilities } from "../read-capabilities.ts";
 import { nothingToGoBy, openSession, readNodes, readRuleFiles, type Session } from "../session.ts";
 import type { Surroundings } from "../surroundings.ts";
 

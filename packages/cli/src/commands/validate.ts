@@ -18,11 +18,11 @@ import {
   toFolderFault,
 } from "@berth/placement";
 import { readFolder } from "@berth/runtime";
-import { readCapabilities } from "../capabilities.ts";
 import { labelFolderOfFlags } from "../config/settings.ts";
 import { type ExitCode, exitCodes } from "../exit-codes.ts";
 import { documentKinds } from "../kinds.ts";
 import { type DataFormat, printData } from "../output/data.ts";
+import { readCapabilities } from "../read-capabilities.ts";
 import type { Surroundings } from "../surroundings.ts";
 
 export interface ValidateOptions {

@@ -10,6 +10,7 @@ import {
   fileFaults,
   readClusterDocuments,
   type SourceDocuments,
+  type SourceName,
   textOf,
   type Unsettled,
 } from "./sources.ts";
@@ -119,16 +120,32 @@ export class DocumentSource<S, T> {
     if (this.#inForce !== undefined) this.#onChange(this.#inForce);
   }
 
+  /** Names of the documents of files. */
+  get files(): readonly string[] {
+    return (this.#read.config ?? []).map(({ name }) => name);
+  }
+
+  /** What became of a document of files; `undefined` until it was compiled, and of one that is not there. */
+  resultOfFile(name: string): DocumentResult | undefined {
+    const document = this.#read.config?.find((it) => it.name === name);
+    return document && this.#resultOf("config", document);
+  }
+
   /** What became of this version of a document of the cluster; `undefined` until it was compiled. */
   resultOf(name: string, { uid, generation }: DocumentVersion): DocumentResult | undefined {
     const { cluster } = this.#read;
     const { metadata } = cluster?.objects.get(name) ?? {};
     if (metadata === undefined || metadata.uid !== uid || metadata.generation !== generation)
       return undefined;
-    const fault = this.#faults().find((it) => it.source === "cluster" && it.name === name && isError(it));
+    return this.#resultOf("cluster", cluster?.documents.find((it) => it.name === name) ?? { name });
+  }
+
+  /** @param document with its name alone when it does not fit the schema, which is a fault. */
+  #resultOf(source: SourceName, document: Document<S> | Pick<Document, "name">): DocumentResult | undefined {
+    const { name } = document;
+    const fault = this.#faults().find((it) => it.source === source && it.name === name && isError(it));
     if (fault !== undefined) return { ready: false, reason: fault.reason, message: textOf(fault) };
-    const document = cluster?.documents.find((it) => it.name === name);
-    return this.#inForce && document && this.#rules.resultOf(document, this.#inForce);
+    return this.#inForce && "spec" in document ? this.#rules.resultOf(document, this.#inForce) : undefined;
   }
 
   /** Faults of documents of files, each with its place. */

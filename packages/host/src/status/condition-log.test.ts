@@ -8,9 +8,7 @@ function aLog() {
   const write =
     (level: string) =>
     (_: string, fields: LogFields = {}): void => {
-      lines.push(
-        [level, ...["footprint", "condition", "status", "reason"].map((key) => fields[key])].join(" "),
-      );
+      lines.push([level, ...["name", "condition", "status", "reason"].map((key) => fields[key])].join(" "));
     };
   const log: Logger = {
     debug: write("debug"),

@@ -2,10 +2,11 @@
 import type { Condition } from "@berth/kube";
 import type { Logger } from "@berth/runtime";
 
-type Said = Pick<Condition, "type" | "status" | "reason" | "message">;
+/** What a condition says. */
+export type Said = Pick<Condition, "type" | "status" | "reason" | "message">;
 
 export interface ConditionLogOptions {
-  /** What the log calls the document: `footprint`. */
+  /** What the log calls the document: `label rule`. */
   readonly noun: string;
   /** Does it say that all is well? The others are warnings. */
   readonly isGood: (condition: Said) => boolean;
@@ -35,7 +36,7 @@ export class ConditionLog {
       const last = before?.find((it) => it.type === type);
       if (last?.status === status && last.reason === reason) continue;
       const level = isGood(condition) ? "info" : "warn";
-      log[level](noun, { [noun]: rule, condition: type, status, reason, message });
+      log[level](noun, { name: rule, condition: type, status, reason, message });
     }
   }
 

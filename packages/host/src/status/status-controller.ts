@@ -1,36 +1,52 @@
-/** Keeps the status of documents of one kind. Kinds differ only in what they decide. */
-
-import type { KubeClient, KubeObject, ObjectMeta } from "@berth/kube";
+/** Keeps the status of documents of one kind true: one guarded patch when it differs, else nothing. */
+import { isApiError, type KubeClient, type KubeObject, type ObjectMeta, type Resource } from "@berth/kube";
 import {
   type Clock,
   type ClusterName,
   type Controller,
   createController,
+  type EventInput,
   type Informer,
   keyOf,
   type Logger,
   type MetricsRegistry,
   type ObjectKey,
+  referenceTo,
   toSelf,
   watchFor,
 } from "@berth/runtime";
-import { documentName, ruleName } from "../documents/sources.ts";
+import { type DocumentResult, documentName, ruleName } from "../documents/sources.ts";
 import { createKeySource } from "../key-source.ts";
-import {
-  createStatusReconciler,
-  type StatusDecision,
-  type StatusReconcilerOptions,
-} from "./status-reconciler.ts";
+import { ConditionLog, type Said } from "./condition-log.ts";
+import { type BaseStatus, decideStatus, type StatusParts } from "./decide-status.ts";
 
-/** `S` is what is written of a status, `J` what became of a document. */
-export interface StatusControllerOptions<T extends KubeObject, S, J>
-  extends Pick<StatusReconcilerOptions<T, S>, "resource" | "isGood" | "action" | "noun" | "events"> {
+/** What a kind says of its documents. `S` is their status. */
+export interface StatusRules<T extends KubeObject, S extends BaseStatus> {
+  /** What became of this version is known. @param rule `cluster/<name>`. */
+  readonly decide: (object: T, result: DocumentResult, rule: string) => StatusParts<S>;
+  /** Is this news that nobody has to act on? */
+  readonly isGood: (news: Said) => boolean;
+  /** Of its controller, in metrics: `label-rules`. */
   readonly name: string;
+  /** What is said of documents of files is logged. Default: nothing is. */
+  readonly logsFiles?: true;
+  /** What Events are about, `KeepRule`, and what the log calls the object, `label rule`. */
+  readonly action: string;
+  readonly noun: string;
+}
+
+export interface StatusControllerOptions<T extends KubeObject, S extends BaseStatus>
+  extends StatusRules<T, S> {
+  readonly resource: Resource<T>;
   readonly objects: Informer<T>;
-  /** `undefined`: this version has not been looked at. */
-  readonly judge: (name: string, version: ObjectMeta) => J | undefined;
-  /** @param rule `cluster/<name>`. */
-  readonly decide: (object: T, judgement: J | undefined, rule: string) => StatusDecision<S>;
+  /** What became of documents; see `DocumentSource`. */
+  readonly source: {
+    readonly files: readonly string[];
+    /** `undefined`: this version has not been looked at. */
+    resultOf(name: string, version: ObjectMeta): DocumentResult | undefined;
+    resultOfFile(name: string): DocumentResult | undefined;
+  };
+  readonly events: { record(event: EventInput): void };
   readonly client: Pick<KubeClient, "patch">;
   readonly cluster: ClusterName;
   readonly metrics: MetricsRegistry;
@@ -40,7 +56,7 @@ export interface StatusControllerOptions<T extends KubeObject, S, J>
 
 export interface StatusController {
   readonly controller: Controller;
-  /** Look at the object of this rule, `cluster/<name>`. A rule of another source has none. */
+  /** Look at the document of this rule, `cluster/<name>`. */
   readonly askRule: (rule: string) => void;
   readonly askAll: () => void;
 }
@@ -49,21 +65,64 @@ export interface StatusController {
 const COALESCE_MS = 1000;
 
 /** Asking is ignored while it does not run: it looks at all objects when it starts. */
-export function createStatusController<T extends KubeObject, S, J>(
-  options: StatusControllerOptions<T, S, J>,
+export function createStatusController<T extends KubeObject & { readonly status?: S }, S extends BaseStatus>(
+  options: StatusControllerOptions<T, S>,
 ): StatusController {
-  const { name, resource, objects, judge, decide, client, cluster, metrics, log, clock } = options;
-  const keyNamed = (named: string): ObjectKey => keyOf(cluster, { metadata: { name: named } });
-  const asked = createKeySource(() => []);
+  const { resource, objects, source, decide, isGood, action, noun, events } = options;
+  const { client, cluster, metrics, log, clock } = options;
+  const said = new ConditionLog({ noun, isGood, log });
+  const keyNamed = (name: string): ObjectKey => keyOf(cluster, { metadata: { name } });
+  /** No object has a name with `/`. */
+  const files = (): readonly string[] =>
+    options.logsFiles ? source.files.map((name) => ruleName("config", name)) : [];
+  const asked = createKeySource(() => files().map(keyNamed));
+  const logFile = (rule: string, name: string): undefined => {
+    said.keep(files());
+    const result = source.resultOfFile(name);
+    if (result === undefined) return undefined;
+    const object = { status: { conditions: said.of(rule) } } as T;
+    const { status } = decideStatus(object, decide(object, result, rule), clock.now());
+    if (status?.conditions) said.tell(rule, status.conditions);
+    return undefined;
+  };
+  const reconcile = async (
+    key: ObjectKey,
+    context: { readonly signal: AbortSignal; readonly log: Logger },
+  ): Promise<undefined> => {
+    const { name } = key;
+    const file = documentName(name, "config");
+    if (file !== undefined) return logFile(name, file);
+    const object = objects.get(key);
+    const { uid, resourceVersion, deletionTimestamp } = object?.metadata ?? {};
+    if (object === undefined || uid === undefined || resourceVersion === undefined) return;
+    const result = source.resultOf(name, object.metadata ?? {});
+    if (result === undefined || deletionTimestamp !== undefined) return;
+    const { status, patch, news } = decideStatus(
+      object,
+      decide(object, result, ruleName("cluster", name)),
+      clock.now(),
+    );
+    if (status === undefined) return;
+    const body = { metadata: { uid, resourceVersion }, status: patch };
+    try {
+      const { signal } = context;
+      await client.patch(resource, { name }, { type: "merge", body }, { signal, subresource: "status" });
+    } catch (error) {
+      // A newer version is on its way, or the object is gone: its event brings the key back.
+      if (isApiError(error, "conflict", "uidMismatch", "notFound")) return;
+      throw error;
+    }
+    for (const one of news) {
+      const { type: condition, reason, message } = one;
+      const good = isGood(one);
+      context.log[good ? "info" : "warn"](noun, { name, condition, reason, message });
+      const type = good ? "Normal" : "Warning";
+      events.record({ regarding: referenceTo(resource, object), reason, note: message, type, action });
+    }
+  };
   const controller = createController({
-    name,
-    reconcile: createStatusReconciler<T, S>({
-      ...options,
-      patchStatus: (named, body, signal) =>
-        client.patch(resource, { name: named }, { type: "merge", body }, { signal, subresource: "status" }),
-      decide: (object, named) =>
-        decide(object, judge(named, object.metadata ?? {}), ruleName("cluster", named)),
-    }),
+    name: options.name,
+    reconcile,
     sources: [watchFor<T>({ informer: objects, map: toSelf(cluster) }), asked],
     queue: { coalesceMs: COALESCE_MS },
     clock,
@@ -73,9 +132,13 @@ export function createStatusController<T extends KubeObject, S, J>(
   return {
     controller,
     askRule(rule) {
-      const named = documentName(rule, "cluster");
-      if (named !== undefined) asked.ask([keyNamed(named)]);
+      const name = documentName(rule, "cluster");
+      if (name !== undefined) asked.ask([keyNamed(name)]);
+      else if (files().includes(rule)) asked.ask([keyNamed(rule)]);
     },
-    askAll: () => asked.ask(Array.from(objects.list(), (object) => keyOf(cluster, object))),
+    askAll() {
+      asked.ask(Array.from(objects.list(), (object) => keyOf(cluster, object)));
+      asked.ask(files().map(keyNamed));
+    },
   };
 }

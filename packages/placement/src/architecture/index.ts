@@ -41,6 +41,7 @@ export * from "./image-sight.ts";
 export { FactConfigMaps, IMAGE_FACTS_FIELD, IMAGE_FACTS_LABEL } from "./images/fact-config-maps.ts";
 export { MAX_SHARDS } from "./images/fact-shards.ts";
 export { createImageLibrary, type ImageLibrary } from "./images/image-library.ts";
+export type { ImagesOnce } from "./images/once.ts";
 export { type FoundCredentials, PullCredentials } from "./images/pull-credentials.ts";
 export { parseAllowed, type RegistrySettings, readMsOf } from "./images/registry-access.ts";
 export { imageUses } from "./images.ts";
@@ -61,7 +62,6 @@ export {
   type ArchitecturePolicyInForce,
 } from "./policy.ts";
 export { architectureRuntimeClasses, type RuntimeClassOptions } from "./runtime-class.ts";
-export type { ArchitectureJudgement, ArchitectureProgress, FullArchitectureStatus } from "./status.ts";
 export {
   ArchitectureNodeTally,
   ArchitectureTally,
@@ -72,5 +72,5 @@ export {
 export { missingTolerations as missingArchitectureTolerations } from "./tolerations.ts";
 export { type JudgeOptions, judge, type RecheckOptions, recheckAfter, wantsOf } from "./verdict.ts";
 export { ArchitectureWatches, isKeptPending, slimPodStatus } from "./watches.ts";
-export { type WiredArchitecture, wireArchitecture } from "./wiring.ts";
+export { architecture, type ImageFlags } from "./wiring.ts";
 export { WorkloadPass, type WorkloadPassOptions } from "./workload-pass.ts";

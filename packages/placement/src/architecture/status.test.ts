@@ -1,18 +1,14 @@
+import { type DocumentResult, decideStatus } from "@berth/host";
 import { describe, expect, it } from "vitest";
 import { NEW_YEAR } from "../node/testing/labels.ts";
 import type { BootstrapState } from "./bootstrap.ts";
 import type { ArchitecturePolicy } from "./resource.ts";
-import {
-  type ArchitectureJudgement,
-  type ArchitectureProgress,
-  type ArchitectureStatusInput,
-  decideArchitectureStatus,
-} from "./status.ts";
+import { type ArchitectureProgress, type ArchitectureStatusInput, describePolicy } from "./status.ts";
 
-const inForce: ArchitectureJudgement = { ready: true, reason: "ArchitecturePolicyInForce", message: "yes" };
-const faulty: ArchitectureJudgement = { ready: false, reason: "ArchitecturePolicyInvalid", message: "no" };
-const asked: ArchitectureJudgement = { ready: true, reason: "AdmissionByWebhook", message: "by webhook" };
-const failed: ArchitectureJudgement = { ready: false, reason: "AdmissionFailed", message: "no right" };
+const inForce: DocumentResult = { ready: true, reason: "ArchitecturePolicyInForce", message: "yes" };
+const faulty: DocumentResult = { ready: false, reason: "ArchitecturePolicyInvalid", message: "no" };
+const asked: DocumentResult = { ready: true, reason: "AdmissionByWebhook", message: "by webhook" };
+const failed: DocumentResult = { ready: false, reason: "AdmissionFailed", message: "no right" };
 const waits: BootstrapState = {
   phase: "Bootstrapping",
   reason: "ArchitectureBootstrapping",
@@ -37,15 +33,16 @@ const progress = (
 });
 
 const policy: ArchitecturePolicy = { metadata: { name: "p", generation: 2 } };
-const decide = (more: Partial<ArchitectureStatusInput> = {}) =>
-  decideArchitectureStatus({
+const decide = (more: Partial<ArchitectureStatusInput> = {}, now = NEW_YEAR) => {
+  const input = {
     policy,
-    judgement: inForce,
+    result: inForce,
     progress: progress(waits),
     admission: asked,
-    now: NEW_YEAR,
     ...more,
-  });
+  };
+  return decideStatus(input.policy, describePolicy(input), now);
+};
 const after = (more: Partial<ArchitectureStatusInput>): ArchitecturePolicy => {
   const { status } = decide(more);
   return { ...policy, ...(status !== undefined && { status }) };
@@ -75,8 +72,7 @@ describe("the status of an architecture policy", () => {
   });
 
   it("is not written while the version has not been looked at, nor when nothing changed", () => {
-    expect(decide({ judgement: undefined })).toEqual({ status: undefined, news: [] });
-    expect(decide({ policy: after({}), now: NEW_YEAR + 60_000 }).status).toBeUndefined();
+    expect(decide({ policy: after({}) }, NEW_YEAR + 60_000).status).toBeUndefined();
   });
 
   it("keeps what was counted before until it can be told again", () => {
@@ -96,8 +92,8 @@ describe("the status of an architecture policy", () => {
 
   it("says only why it is not in force, and all of it while it goes on as it was before", () => {
     const policyBefore = after({ progress: progress(tainting) });
-    expect(typesOf({ policy: policyBefore, judgement: faulty, progress: undefined })).toEqual(["Ready"]);
-    expect(typesOf({ policy: policyBefore, judgement: faulty })).toEqual(["Admission", "Ready", "Tainting"]);
+    expect(typesOf({ policy: policyBefore, result: faulty, progress: undefined })).toEqual(["Ready"]);
+    expect(typesOf({ policy: policyBefore, result: faulty })).toEqual(["Admission", "Ready", "Tainting"]);
   });
 
   it("keeps what it said of admission while that is not known", () => {
@@ -110,9 +106,9 @@ describe("the status of an architecture policy", () => {
 
   it.each<[string, Partial<ArchitectureStatusInput>, readonly string[]]>([
     ["that it works from the start, and that a bootstrap takes its time, is none", {}, []],
-    ["a fault", { judgement: faulty }, ["Ready=False ArchitecturePolicyInvalid"]],
-    ["a fault that stands is none", { policy: after({ judgement: faulty }), judgement: faulty }, []],
-    ["it works again", { policy: after({ judgement: faulty }) }, ["Ready=True ArchitecturePolicyInForce"]],
+    ["a fault", { result: faulty }, ["Ready=False ArchitecturePolicyInvalid"]],
+    ["a fault that stands is none", { policy: after({ result: faulty }), result: faulty }, []],
+    ["it works again", { policy: after({ result: faulty }) }, ["Ready=True ArchitecturePolicyInForce"]],
     [
       "A-B7 a person has to confirm it",
       { policy: after({}), progress: progress(confirm) },

@@ -1,71 +1,58 @@
 /** The parts of a running Berth that have to do with architecture policies, put together. */
-
-import { createKeySource, createStatusController, DocumentSource, FaultReport } from "@berth/host";
+import { bindAdmission, createKeySource } from "@berth/host";
 import { daemonSets as daemonSetResource, type Pod, pods as podResource } from "@berth/kube";
-import {
-  type Change,
-  type Controller,
-  createController,
-  type Informer,
-  keyOf,
-  type ObjectKey,
-} from "@berth/runtime";
-import { type DaemonSetWatch } from "../node/daemonset-watch.ts";
+import { type Controller, createController, keyOf, type ObjectKey } from "@berth/runtime";
 import { FirstPass } from "../node/first-pass.ts";
 import { tellAll } from "../node/observer.ts";
-import type { Wired, WiringDeps } from "../node/wired.ts";
-import { type ArchitectureAnswers } from "./admission.ts";
+import { onceCapability } from "../node/once-capability.ts";
+import type { NodeCapability, NodeHost, Wired } from "../node/wired.ts";
+import { architectureAdmission } from "./admission.ts";
 import { wantedFor } from "./admission-trace.ts";
 import { type ArchitectureAdmission } from "./admit.ts";
 import { createBootstraps } from "./bootstraps.ts";
-import { bindArchitecture } from "./capability.ts";
+import { architectureFields, bindArchitecture } from "./capability.ts";
 import { architectureRules, taintKeys } from "./compile.ts";
 import { createDaemonSetReconciler } from "./daemonset-reconciler.ts";
-import type { ImageLibrary } from "./images/image-library.ts";
+import { imageRegistriesKind } from "./image-registries.ts";
+import { createImageLibrary } from "./images/image-library.ts";
+import type { ImagesOnce } from "./images/once.ts";
+import type { RegistrySettings } from "./images/registry-access.ts";
 import { createLeftovers } from "./leftovers.ts";
 import { createArchitectureMetrics } from "./metrics.ts";
+import { architectureOnce } from "./once.ts";
 import { createPodReconciler } from "./pod-reconciler.ts";
 import { type WorkloadObserver } from "./pod-view.ts";
 import { ARCHITECTURE, type ArchitecturePolicies } from "./policy.ts";
-import { type ArchitecturePolicy, architecturePolicies, architecturePolicyKind } from "./resource.ts";
+import { type ArchitecturePolicy, architecturePolicyKind } from "./resource.ts";
 import { createArchitectureReview } from "./review.ts";
-import { type ArchitectureJudgement, type ArchitectureProgress, decideArchitectureStatus } from "./status.ts";
+import { type ArchitectureProgress, describePolicy } from "./status.ts";
 import { ArchitectureNodeTally, ArchitectureTally } from "./tally.ts";
 import { ArchitectureWatches } from "./watches.ts";
 import { WorkloadPass } from "./workload-pass.ts";
 
-export interface ArchitectureDeps extends WiringDeps {
-  readonly policies: Informer<ArchitecturePolicy>;
-  readonly daemonSets: DaemonSetWatch;
-  readonly images: ImageLibrary;
-  /** Berth's own: its pods are never held. */
-  readonly ownNamespace: string | undefined;
-  /** Whether the API server asks about new pods. */
-  readonly admission: () => ArchitectureJudgement | undefined;
-  /** An unscheduled pod that tells whether it came through admission. */
-  readonly onPod: (change: Change<Pod>) => void;
-  /** Other policies are in force. */
-  readonly onChange: () => void;
-  readonly recheckAll: () => void;
+export interface ImageFlags {
+  /** How registries are reached. */
+  readonly registries: RegistrySettings;
+  /** What registries are told: `berth/1.2.3`. */
+  readonly userAgent: string;
 }
 
-export interface WiredArchitecture extends Wired {
-  readonly policies: () => ArchitecturePolicies | undefined;
-  /** What the API server is answered by. */
-  readonly answers: ArchitectureAnswers;
-  /** The state of admission has changed. */
-  readonly askStatuses: () => void;
-}
+export const architecture: NodeCapability<ImageFlags, ImagesOnce> = {
+  name: ARCHITECTURE,
+  kinds: [architecturePolicyKind, imageRegistriesKind],
+  fields: architectureFields,
+  once: (images) => onceCapability(architectureRules, architectureOnce(images)),
+  wire,
+};
 
 /** A pod changes several times while it is made: once is enough. Milliseconds. */
 const POD_COALESCE_MS = 20;
 
-export function wireArchitecture(deps: ArchitectureDeps): WiredArchitecture {
-  const { client, cluster, nodes, policies: objects, daemonSets: sets, images, events } = deps;
-  const { ownNamespace, clock, log, metrics } = deps;
-  const common = { client, cluster, clock, log, metrics };
+function wire(host: NodeHost & ImageFlags): Wired {
+  const { client, cluster, nodes, daemonSets: sets, events, clock, log, metrics } = host;
+  const { namespace: ownNamespace } = host;
+  const images = createImageLibrary(host);
   const architectureMetrics = createArchitectureMetrics(metrics);
-  const faults = new FaultReport(deps.onFault);
   const inForce = (): ArchitecturePolicies | undefined => documents.inForce;
   const isIdle = (): boolean => {
     const policies = documents.inForce;
@@ -99,10 +86,10 @@ export function wireArchitecture(deps: ArchitectureDeps): WiredArchitecture {
     for (const pod of found) for (const want of wantedFor(known, pod)) images.want(want);
   };
   const watches = new ArchitectureWatches({
-    ...common,
+    ...host,
     onPod: (key) => podSource.ask([key], "high"),
     onPodChange(change) {
-      deps.onPod(change);
+      admission.seen(change);
       if (change.type === "added") lookUp([change.object]);
     },
     onNamespace(namespace) {
@@ -140,8 +127,8 @@ export function wireArchitecture(deps: ArchitectureDeps): WiredArchitecture {
     policies: inForce,
     tainting: (rule) => bootstraps.tainting(rule),
     images,
-    onTainting: deps.recheckAll,
-    onStatus: () => statuses.askAll(),
+    onTainting: host.recheckAll,
+    onStatus: () => documents.askAll(),
     onOpen: (keys) => {
       podSource.ask(keys.pods);
       setSource.ask(keys.daemonSets);
@@ -186,21 +173,6 @@ export function wireArchitecture(deps: ArchitectureDeps): WiredArchitecture {
     clock,
     log,
   });
-  const documents = new DocumentSource(architectureRules, (policies) => {
-    faults.report("policies", documents.configFaults());
-    architectureMetrics.taken(policies.policies.length, policies.faults.length);
-    pass.begin();
-    leftovers.policiesChanged(policies.policies.length);
-    // While what was watched is still known: what is watched no longer leaves the counts.
-    askAll();
-    // Pods that the gate holds are let go first.
-    if (!isIdle()) wantWatches();
-    review.ask();
-    statuses.askAll();
-    deps.onChange();
-    deps.recheckAll();
-  });
-
   const podController: Controller = createController({
     name: "architecture-pods",
     reconcile: createPodReconciler({
@@ -267,62 +239,52 @@ export function wireArchitecture(deps: ArchitectureDeps): WiredArchitecture {
       }
     );
   };
-  const statuses = createStatusController({
-    ...common,
+  const documents = host.documents({
+    rules: architectureRules,
+    capability: ARCHITECTURE,
+    onChange(policies) {
+      architectureMetrics.taken(policies.policies.length, policies.faults.length);
+      pass.begin();
+      leftovers.policiesChanged(policies.policies.length);
+      // While what was watched is still known: what is watched no longer leaves the counts.
+      askAll();
+      // Pods that the gate holds are let go first.
+      if (!isIdle()) wantWatches();
+      review.ask();
+      admission.changed();
+      host.recheckAll();
+    },
+    onKnown: () => firstPass.check(),
     name: "architecture-policies",
-    resource: architecturePolicies,
-    objects,
-    judge: (name, version) => documents.resultOf(name, version),
     action: "KeepArchitecturePolicy",
     noun: "architecture policy",
     isGood: ({ status }) => status === "True",
-    events,
-    decide: (policy, judgement, rule) =>
-      decideArchitectureStatus({
-        policy,
-        judgement,
-        progress: progressOf(rule),
-        admission: deps.admission(),
-        now: clock.now(),
-      }),
+    decide: (policy: ArchitecturePolicy, result, rule) =>
+      describePolicy({ policy, result, progress: progressOf(rule), admission: admission.state() }),
+  });
+  const answers = {
+    namespaceLabels: (name: string) => watches.namespaceLabels(name) ?? undefined,
+    ownNamespace,
+    sight: images,
+    now: () => clock.now(),
+    onPod: architectureMetrics.admitted,
+  };
+  const admission = host.review({
+    rules: bindAdmission(architectureAdmission(answers), inForce),
+    onChange: () => documents.askAll(),
   });
   sets.subscribe({
     onSynced: () => askAll(),
     onVersion: ({ object }) => setSource.ask([keyOf(cluster, object)], "high"),
   });
-  const follower = deps.follow({
-    kind: architecturePolicyKind,
-    documents: objects,
-    capability: ARCHITECTURE,
-    source: documents,
-    onKnown: () => firstPass.check(),
-  });
-
+  // Unscheduled pods and namespaces are read while a policy is in force.
+  host.add([...watches.components, ...images.always], "caches");
+  host.add(
+    [review.component, leftovers.component, podController, setController, ...images.elected],
+    "elected",
+  );
   return {
     capability: bindArchitecture({ policies: inForce, tainting: (rule) => bootstraps.tainting(rule) }),
-    policies: inForce,
     observer: tellAll([nodeTally, firstPass]),
-    answers: {
-      namespaceLabels: (name) => watches.namespaceLabels(name) ?? undefined,
-      ownNamespace,
-      sight: images,
-      now: () => clock.now(),
-      onPod: (result) => architectureMetrics.admitted(result),
-    },
-    onSettings: (read) => documents.setConfig(read.documentsOf(architecturePolicyKind)),
-    askStatuses: () => statuses.askAll(),
-    components: {
-      // Unscheduled pods and namespaces are read while a policy is in force.
-      caches: [...watches.components, ...images.always],
-      everywhere: [follower],
-      elected: [
-        review.component,
-        leftovers.component,
-        podController,
-        setController,
-        statuses.controller,
-        ...images.elected,
-      ],
-    },
   };
 }

@@ -172,13 +172,8 @@ export function isGoodCondition({ type, status }: Pick<Condition, "type" | "stat
 }
 
 /** Something is wrong, or right again. Of owners that wait those who are stuck are told of, on themselves. */
-export function isNews(
-  condition: DesiredCondition,
-  before: readonly Pick<Condition, "type" | "status" | "reason">[] | undefined,
-): boolean {
-  const { type, status, reason } = condition;
-  const present = before?.find((it) => it.type === type);
-  if (present?.status === status && present.reason === reason) return false;
-  if (type === footprintConditions.ownersHeld) return status === "Unknown" || present?.status === "Unknown";
+export function isNews(condition: DesiredCondition, present: Condition | undefined): boolean {
+  if (condition.type === footprintConditions.ownersHeld)
+    return condition.status === "Unknown" || present?.status === "Unknown";
   return !isGoodCondition(condition) || (present !== undefined && !isGoodCondition(present));
 }

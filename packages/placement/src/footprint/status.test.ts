@@ -1,9 +1,10 @@
+import { decideStatus } from "@berth/host";
 import { describe, expect, it } from "vitest";
 import { reasons } from "../api/reasons.ts";
 import type { FootprintProgress } from "./conditions.ts";
 import type { HeldEntry } from "./hold/held-owners.ts";
 import type { NodeFootprint } from "./resource.ts";
-import { decideFootprintStatus, type FootprintStatusInput, type FullFootprintStatus } from "./status.ts";
+import { describeFootprint, type FootprintStatusInput, type FullFootprintStatus } from "./status.ts";
 import { footprintOf } from "./testing/footprints.ts";
 
 const NOW = Date.parse("2026-01-01T00:00:00Z");
@@ -40,16 +41,12 @@ function stored(status: ReturnType<typeof decide>["status"]): FullFootprintStatu
 const decide = (
   more: Partial<FootprintStatusInput> = {},
   object: NodeFootprint = { metadata: { generation: 3 } },
-) => decideFootprintStatus({ object, judgement: ready, progress, now: NOW, ...more });
+) => decideStatus(object, describeFootprint({ object, result: ready, progress, ...more }), NOW);
 
 const conditionOf = (type: string, more: Partial<FootprintProgress> = {}) =>
   decide({ progress: { ...progress, ...more } }).status?.conditions?.find((it) => it.type === type);
 
 describe("the status of a footprint", () => {
-  it("is not told before its version was looked at", () => {
-    expect(decide({ judgement: undefined })).toEqual({ status: undefined, news: [] });
-  });
-
   it("counts, and is settled once written", () => {
     const { status, news } = decide();
     expect(status).toMatchObject({
@@ -65,7 +62,7 @@ describe("the status of a footprint", () => {
     ]);
     expect(news).toEqual([]);
     const settled = { metadata: { generation: 3 }, status: stored(status) };
-    expect(decide({}, settled)).toEqual({ status: undefined, news: [] });
+    expect(decide({}, settled)).toMatchObject({ status: undefined, news: [] });
   });
 
   it("keeps what was counted before while it cannot be told", () => {
@@ -133,9 +130,9 @@ describe("the status of a footprint", () => {
   });
 
   it("says that a document with a fault goes on as it was, while it does", () => {
-    const judgement = { ready: false, reason: reasons.FootprintOverlap, message: "neither is taken up" };
+    const result = { ready: false, reason: reasons.FootprintOverlap, message: "neither is taken up" };
     const readyOf = (more: Partial<FootprintStatusInput>) =>
-      decide({ judgement, ...more }).status?.conditions?.find(({ type }) => type === "Ready")?.message;
+      decide({ result, ...more }).status?.conditions?.find(({ type }) => type === "Ready")?.message;
     expect(readyOf({})).toBe("neither is taken up; it goes on as it was before");
     expect(readyOf({ progress: undefined })).toBe("neither is taken up");
   });
@@ -188,8 +185,8 @@ describe("the status of a footprint", () => {
     const { status } = decide();
     const before = { metadata: { generation: 4 }, status: stored(status) };
     const invalid = { ready: false, reason: reasons.FootprintInvalid, message: "a fault" };
-    const after = decide({ judgement: invalid, progress: undefined }, before);
-    expect(after.status).toMatchObject({ nodes: null, claims: null, holds: null });
+    const after = decide({ result: invalid, progress: undefined }, before);
+    expect(after.patch).toMatchObject({ nodes: null, claims: null, holds: null });
     expect(after.status?.conditions?.map(({ type }) => type)).toEqual(["Ready"]);
     expect(after.news.map(({ reason }) => reason)).toEqual([reasons.FootprintInvalid]);
     const plain = footprintOf({
@@ -197,12 +194,8 @@ describe("the status of a footprint", () => {
       node: { label: { key: "x.test/a" } },
     });
     const other = decide({ progress: { ...progress, footprint: plain } }, before);
-    expect(other.status?.nodes).toEqual({
-      labelled: 2,
-      pending: 1,
-      unknown: 0,
-      agentReady: null,
-      agentUnschedulable: null,
+    expect(other.patch).toMatchObject({
+      nodes: { labelled: 2, pending: 1, unknown: 0, agentReady: null, agentUnschedulable: null },
     });
     expect(other.status?.conditions?.map(({ type }) => type)).toEqual(["Ready"]);
     const unchecked = footprintOf({ preset: "agent-substrate/pr-134", agent: { nodeSelector: "Off" } });
@@ -243,9 +236,8 @@ describe("while nodes are unknown", () => {
 
   it("takes back what was pending before", () => {
     const object = { metadata: { generation: 3 }, status: stored(decide().status) };
-    expect(decide({ progress: { ...progress, ...unknown } }, object).status?.nodes).toMatchObject({
-      pending: null,
-    });
+    const { patch } = decide({ progress: { ...progress, ...unknown } }, object);
+    expect(patch).toMatchObject({ nodes: { pending: null } });
   });
 
   it("changes no condition for a moment of it, and is no news; what keeps the agent from a node goes before", () => {

@@ -1,53 +1,40 @@
 /** The parts of a running Berth that have to do with node footprints, put together. */
-import { DocumentSource, FaultReport } from "@berth/host";
-import { type Informer, keyOf } from "@berth/runtime";
-import { reasons } from "../api/reasons.ts";
-import { type DaemonSetWatch } from "../node/daemonset-watch.ts";
+import { bindAdmission } from "@berth/host";
+import { keyOf } from "@berth/runtime";
 import { FirstPass } from "../node/first-pass.ts";
-import type { Wired, WiringDeps } from "../node/wired.ts";
+import { onceCapability } from "../node/once-capability.ts";
+import type { NodeCapability, NodeHost, Wired } from "../node/wired.ts";
 import { wireAgents } from "./agent/wiring.ts";
-import { bindFootprints } from "./capability.ts";
+import { bindFootprints, footprintFields } from "./capability.ts";
 import { footprintRules } from "./compile.ts";
-import { type FootprintJudgement, type FootprintProgress, SETTLING_MS } from "./conditions.ts";
-import { FOOTPRINT, type Footprint, type Footprints } from "./footprint.ts";
+import { type FootprintProgress, isGoodCondition } from "./conditions.ts";
+import { FOOTPRINT, type Footprint } from "./footprint.ts";
 import { wireHolds } from "./hold/wiring.ts";
 import { createFootprintMetrics } from "./metrics.ts";
-import { createFootprintReports } from "./reports.ts";
+import { footprintOnce } from "./once.ts";
 import { type NodeFootprint, nodeFootprintKind } from "./resource.ts";
 import { createFootprintSight } from "./sight.ts";
+import { describeFootprint } from "./status.ts";
 import { type FootprintCounts, FootprintTally } from "./tally.ts";
-import { type WaitAnswers } from "./wait/admission.ts";
+import { waitAdmission } from "./wait/admission.ts";
 
-export interface FootprintDeps extends WiringDeps {
-  readonly footprints: Informer<NodeFootprint>;
-  readonly daemonSets: DaemonSetWatch;
-  /** Whether the API server asks about new pods that are to wait for an agent. */
-  readonly admission: () => FootprintJudgement | undefined;
-  /** Other footprints are in force. */
-  readonly onChange: () => void;
-  /** Look at this node. */
-  readonly recheck: (node: string) => void;
-  readonly recheckAll: () => void;
-}
-
-export interface WiredFootprints extends Wired {
-  readonly footprints: () => Footprints | undefined;
-  /** What the API server is answered by about new pods. */
-  readonly answers: WaitAnswers;
-  /** The state of admission has changed. */
-  readonly askStatuses: () => void;
-}
+export const footprint: NodeCapability = {
+  name: FOOTPRINT,
+  kinds: [nodeFootprintKind],
+  fields: footprintFields,
+  once: () => onceCapability(footprintRules, footprintOnce),
+  wire,
+};
 
 /**
  * What is decided of owners and of DaemonSets are parts of their own. Each gets the footprints as they change, and says when
  * there is something to report.
  */
-export function wireFootprints(deps: FootprintDeps): WiredFootprints {
-  const { client, cluster, nodes, daemonSets, events, clock, log, metrics, admission, recheckAll } = deps;
-  const common = { client, cluster, clock, log, metrics };
+function wire(host: NodeHost): Wired {
+  const { cluster, nodes, daemonSets, clock, log, metrics, recheckAll } = host;
   const inForce = (): readonly Footprint[] => documents.inForce?.footprints ?? [];
-  const onChange = (rule?: string): void => (rule === undefined ? reports.askAll() : reports.askRule(rule));
-  let files: readonly { readonly name: string }[] = [];
+  const onChange = (rule?: string): void =>
+    rule === undefined ? documents.askAll() : documents.askRule(rule);
 
   const onCounts = (rule?: string): void => {
     onChange(rule);
@@ -59,9 +46,9 @@ export function wireFootprints(deps: FootprintDeps): WiredFootprints {
   let pass = beginPass();
   const counts = (rule: string): FootprintCounts | undefined => (pass.done ? tally.counts(rule) : undefined);
   const watches = createFootprintSight({
-    ...common,
+    ...host,
     daemonSets,
-    onNode: deps.recheck,
+    onNode: host.recheck,
     onEverything() {
       recheckAll();
       holds.watches.lookAgain();
@@ -71,8 +58,8 @@ export function wireFootprints(deps: FootprintDeps): WiredFootprints {
     onNamespace: () => holds.watches.lookAgain(),
   });
   const { sight } = watches;
-  const holds = wireHolds({ ...common, nodes, watches, events, onChange });
-  const agents = wireAgents({ ...common, nodes, daemonSets, tally, counts, events, onChange });
+  const holds = wireHolds({ ...host, nodes, watches, onChange });
+  const agents = wireAgents({ ...host, nodes, daemonSets, tally, counts, onChange });
   const problemsOf = (footprint: Footprint): readonly string[] =>
     [watches.whyUnread(footprint), holds.problem(footprint), agents.problem(footprint)].filter(
       (problem) => problem !== undefined,
@@ -87,60 +74,52 @@ export function wireFootprints(deps: FootprintDeps): WiredFootprints {
       unread: watches.whyUnread(footprint),
       ...agents.progress(footprint),
       ...holds.progress(footprint),
-      wait: footprint.wait && admission(),
+      wait: footprint.wait && admission.state(),
     };
   };
 
   const footprintMetrics = createFootprintMetrics(metrics);
   footprintMetrics.counts(() => tally.total);
   footprintMetrics.hindered(() => inForce().filter((it) => problemsOf(it).length > 0).length);
-  const faults = new FaultReport(deps.onFault);
-  const documents = new DocumentSource(footprintRules, (footprints) => {
-    faults.report("footprints", documents.configFaults());
-    footprintMetrics.taken(footprints.footprints.length, footprints.faults.length);
-    pass = beginPass();
-    const holding = holds.want(footprints);
-    watches.want([...new Set([...footprints.footprints, ...holding])]);
-    agents.want(footprints);
-    reports.askAll();
-    deps.onChange();
-    recheckAll();
-    // Without nodes nothing is decided, and all of them have been looked at.
-    pass.check();
+  const documents = host.documents({
+    rules: footprintRules,
+    capability: FOOTPRINT,
+    onChange(footprints) {
+      footprintMetrics.taken(footprints.footprints.length, footprints.faults.length);
+      pass = beginPass();
+      const holding = holds.want(footprints);
+      watches.want([...new Set([...footprints.footprints, ...holding])]);
+      agents.want(footprints);
+      admission.changed();
+      recheckAll();
+      // Without nodes nothing is decided, and all of them have been looked at.
+      pass.check();
+    },
+    onKnown: () => pass.check(),
+    // Rights come and go without a word.
+    onLook: () => documents.askAll(),
+    name: "node-footprints",
+    action: "KeepFootprint",
+    noun: "node footprint",
+    logsFiles: true,
+    isGood: isGoodCondition,
+    decide: (object: NodeFootprint, result, rule) =>
+      describeFootprint({ object, result, progress: progressOf(rule) }),
   });
-  const reports = createFootprintReports({
-    ...common,
-    events,
-    objects: deps.footprints,
-    judge: (name, version) => documents.resultOf(name, version),
-    judgeFile: (name) => judgeFile(name, documents.inForce),
-    progressOf,
-    files: () => files.map(({ name }) => name),
-    inForce,
-    hindrances: (footprint) =>
-      JSON.stringify([
-        problemsOf(footprint),
-        tally.unknownMs(footprint.rule) >= SETTLING_MS,
-        holds.progress(footprint).owners,
-      ]),
+  const admission = host.review({
+    rules: bindAdmission(waitAdmission({ sight, log }), () => documents.inForce),
+    onChange: () => documents.askAll(),
   });
-
   daemonSets.subscribe({
     onChange: () => onCounts(),
     onVersion: ({ object }) => agents.daemonSetChanged(keyOf(cluster, object)),
   });
-  const follower = deps.follow({
-    kind: nodeFootprintKind,
-    documents: deps.footprints,
-    capability: FOOTPRINT,
-    source: documents,
-    onKnown: () => pass.check(),
-    onLook: () => reports.look(),
-  });
+  // Pods, and what they are decided by, are read while a footprint is in force.
+  host.add(watches.components, "caches");
+  host.add([...holds.components, ...agents.components], "elected");
   const capability = bindFootprints({ footprints: () => documents.inForce, sight });
   return {
     capability,
-    footprints: () => documents.inForce,
     observer: {
       decided(name, outcome) {
         tally.decided(name, outcome);
@@ -152,24 +131,5 @@ export function wireFootprints(deps: FootprintDeps): WiredFootprints {
         capability.gone(name);
       },
     },
-    answers: { sight, log },
-    askStatuses: () => reports.askAll(),
-    onSettings(read) {
-      files = read.documentsOf(nodeFootprintKind);
-      documents.setConfig(read.documentsOf(nodeFootprintKind));
-    },
-    components: {
-      // Pods, and what they are decided by, are read while a footprint is in force.
-      caches: watches.components,
-      everywhere: [follower],
-      elected: [...holds.components, ...agents.components, ...reports.controllers],
-    },
   };
-}
-
-function judgeFile(name: string, inForce: Footprints | undefined): FootprintJudgement {
-  const fault = inForce?.faults.find((it) => it.source === "config" && it.name === name);
-  if (fault === undefined) return { ready: true, reason: reasons.FootprintInForce, message: "in force" };
-  const message = `${["spec", ...fault.path].join(".")}: ${fault.message}`;
-  return { ready: false, reason: fault.reason, message };
 }

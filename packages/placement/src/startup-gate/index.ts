@@ -33,7 +33,6 @@ export { planRelease, type ReleaseInput, type ReleasePlan } from "./release.ts";
 export { isGatedAtCreation } from "./selection.ts";
 export { type GateWaits, withWaits } from "./show.ts";
 export { type GateState, heldAgainBy, MAX_NOTE, parseState, stateId, stringifyState } from "./state.ts";
-export type { GateJudgement } from "./status.ts";
 export { type GateCounts, type GateRelease, GateTally } from "./tally.ts";
 export { missingTolerations, tolerationPatch } from "./tolerate.ts";
-export { HELD_AGAIN, type WiredGates, wireGates } from "./wiring.ts";
+export { type GateFlags, startupGate } from "./wiring.ts";

@@ -1,7 +1,8 @@
+import { type DocumentResult, decideStatus } from "@berth/host";
 import { describe, expect, it } from "vitest";
 import { NEW_YEAR } from "../node/testing/labels.ts";
 import type { StartupGate } from "./resource.ts";
-import { decideGateStatus, type GateJudgement, type GateStatusInput } from "./status.ts";
+import { describeGate, type GateStatusInput } from "./status.ts";
 import type { GateCounts } from "./tally.ts";
 
 const counts: GateCounts = {
@@ -13,22 +14,23 @@ const counts: GateCounts = {
   wouldHold: 0,
   wouldRelease: 0,
 };
-const inForce: GateJudgement = { ready: true, reason: "GateInForce", message: "in force" };
-const faulty: GateJudgement = { ready: false, reason: "GateInvalid", message: "spec.after: no" };
-const byPolicy: GateJudgement = { ready: true, reason: "AdmissionByPolicy", message: "by policy" };
-const failed: GateJudgement = { ready: false, reason: "AdmissionFailed", message: "no right" };
-const off: GateJudgement = { ready: false, reason: "AdmissionOff", message: "off" };
+const inForce: DocumentResult = { ready: true, reason: "GateInForce", message: "in force" };
+const faulty: DocumentResult = { ready: false, reason: "GateInvalid", message: "spec.after: no" };
+const byPolicy: DocumentResult = { ready: true, reason: "AdmissionByPolicy", message: "by policy" };
+const failed: DocumentResult = { ready: false, reason: "AdmissionFailed", message: "no right" };
+const off: DocumentResult = { ready: false, reason: "AdmissionOff", message: "off" };
 const gate: StartupGate = { metadata: { name: "g", generation: 2 } };
-const decide = (more: Partial<GateStatusInput> = {}) =>
-  decideGateStatus({
+const decide = (more: Partial<GateStatusInput> = {}, now = NEW_YEAR) => {
+  const input = {
     gate,
-    judgement: inForce,
+    result: inForce,
     counts,
     admission: byPolicy,
     directBinding: undefined,
-    now: NEW_YEAR,
     ...more,
-  });
+  };
+  return decideStatus(input.gate, describeGate(input), now);
+};
 const after = (more: Partial<GateStatusInput>): StartupGate => {
   const { status } = decide(more);
   return { ...gate, ...(status !== undefined && { status }) };
@@ -53,8 +55,7 @@ describe("the status of a gate", () => {
   });
 
   it("is not written while the version has not been looked at, nor when nothing changed", () => {
-    expect(decide({ judgement: undefined })).toEqual({ status: undefined, news: [] });
-    expect(decide({ gate: after({}), now: NEW_YEAR + 60_000 }).status).toBeUndefined();
+    expect(decide({ gate: after({}) }, NEW_YEAR + 60_000).status).toBeUndefined();
   });
 
   it("I-14 says in a dry run what would be held and let go, and nothing of admission", () => {
@@ -87,16 +88,16 @@ describe("the status of a gate", () => {
   });
 
   it("says nothing of admission while it is not known, or the gate is not in force", () => {
-    for (const more of [{ admission: undefined }, { judgement: faulty }]) {
+    for (const more of [{ admission: undefined }, { result: faulty }]) {
       expect(decide(more).status?.conditions?.map(({ type }) => type)).toEqual(["Ready"]);
     }
   });
 
   it.each<[string, Partial<GateStatusInput>, readonly string[]]>([
     ["that it works from the start is none", {}, []],
-    ["a fault", { judgement: faulty }, ["Ready=False GateInvalid"]],
-    ["a fault that stands is none", { gate: after({ judgement: faulty }), judgement: faulty }, []],
-    ["it works again", { gate: after({ judgement: faulty }) }, ["Ready=True GateInForce"]],
+    ["a fault", { result: faulty }, ["Ready=False GateInvalid"]],
+    ["a fault that stands is none", { gate: after({ result: faulty }), result: faulty }, []],
+    ["it works again", { gate: after({ result: faulty }) }, ["Ready=True GateInForce"]],
     ["admission fails", { admission: failed }, ["Admission=False AdmissionFailed"]],
     ["admission works again", { gate: after({ admission: failed }) }, ["Admission=True AdmissionByPolicy"]],
     ["that nobody asked for admission is none", { admission: off }, []],

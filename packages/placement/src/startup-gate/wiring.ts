@@ -1,66 +1,54 @@
 /** The parts of a running Berth that have to do with startup gates, put together. */
-
-import { createStatusController, DocumentSource, FaultReport } from "@berth/host";
+import { bindAdmission, type HeldDocuments } from "@berth/host";
 import type { Node } from "@berth/kube";
-import { type Informer } from "@berth/runtime";
-import { type BoundCapability } from "../node/capability.ts";
-import { type DaemonSetWatch } from "../node/daemonset-watch.ts";
 import { FirstPass } from "../node/first-pass.ts";
 import { tellAll } from "../node/observer.ts";
-import type { Wired, WiringDeps } from "../node/wired.ts";
-import { bindGates, marksSettled } from "./capability.ts";
+import { onceCapability } from "../node/once-capability.ts";
+import type { NodeCapability, NodeHost, Wired } from "../node/wired.ts";
+import { gateAdmission } from "./admission.ts";
+import { bindGates, gateFields, marksSettled } from "./capability.ts";
 import { GateClocks } from "./clocks.ts";
-import { createDirectBindings, type DirectBindings } from "./direct-binding-watch.ts";
-import { signalGroups } from "./document.ts";
+import { enforcedGates, gateRules } from "./compile.ts";
+import { directBindingAdmission } from "./direct-binding.ts";
+import { createDirectBindings } from "./direct-binding-watch.ts";
+import { type StartupGateSpec, signalGroups } from "./document.ts";
 import { GATES, type GateSight, type Gates } from "./gate.ts";
 import { createGateRules } from "./gone-gates.ts";
 import { IdleProbe } from "./idle-probe.ts";
 import { createGateMetrics } from "./metrics.ts";
+import { gatesOnce } from "./once.ts";
 import { needsDaemonSets, podQueries } from "./pod-signal.ts";
 import { PodWatches } from "./pod-watches.ts";
-import { type StartupGate, startupGateKind, startupGates } from "./resource.ts";
-import { decideGateStatus, type GateJudgement } from "./status.ts";
+import { type StartupGate, startupGateKind } from "./resource.ts";
+import { heldAgainBy } from "./state.ts";
+import { describeGate } from "./status.ts";
 import { GateTally } from "./tally.ts";
 
-export interface GateDeps extends WiringDeps {
-  readonly gates: Informer<StartupGate>;
-  readonly daemonSets: DaemonSetWatch;
-  /** The derived labels, and whether their rules have been read. */
-  readonly labels: { readonly capability: BoundCapability; readonly known: () => boolean };
-  /** Nodes that were there at the start are gated when idle, however old (`STARTUP_BACKFILL`). */
-  readonly backfillAtStart: boolean;
-  /** What puts the taint on new nodes. */
-  readonly admission: () => GateJudgement | undefined;
-  /** Whether pods that name a held node are refused. */
-  readonly directBinding: () => GateJudgement | undefined;
-  /** Other gates are in force: every node has to be looked at. */
-  readonly onChange: (gates: Gates) => void;
-  /** Look at this node. */
-  readonly recheck: (node: string) => void;
-  readonly recheckAll: () => void;
+export interface GateFlags {
+  /** Idle nodes that were there at the start are gated, however old (`STARTUP_BACKFILL`). Default false. */
+  readonly backfillAtStart?: boolean;
 }
 
 /** The index of Nodes by the gates that hold them again: `heldAgainBy`. */
-export const HELD_AGAIN = "held-again";
+const HELD_AGAIN = "held-again";
 
-export interface WiredGates extends Wired {
-  readonly gates: () => Gates | undefined;
-  readonly directBindings: DirectBindings;
-  /** The state of admission has changed. */
-  readonly askStatuses: () => void;
-}
+export const startupGate: NodeCapability<GateFlags> = {
+  name: GATES,
+  kinds: [startupGateKind],
+  fields: gateFields,
+  indexes: { [HELD_AGAIN]: heldAgainBy },
+  once: () => onceCapability(gateRules, gatesOnce),
+  wire,
+};
 
 /** How long after the start nodes are still looked up for `STARTUP_BACKFILL`. Milliseconds. */
 const START_MS = 60_000;
 
-export function wireGates(deps: GateDeps): WiredGates {
-  const { client, cluster, nodes, gates, events, clock, log, metrics, recheck, recheckAll } = deps;
-  const { daemonSets: sets } = deps;
-  const common = { client, cluster, clock, log, metrics };
+function wire(host: NodeHost & GateFlags): Wired {
+  const { nodes, daemonSets: sets, installation, clock, metrics, recheck, recheckAll } = host;
   const gateMetrics = createGateMetrics(metrics);
-  const faults = new FaultReport(deps.onFault);
   const pods = new PodWatches({
-    ...common,
+    ...host,
     annotationKeys: () =>
       (documents.inForce?.gates ?? []).flatMap(({ spec }) =>
         signalGroups(spec).flatMap((group) => group.pods.map((it) => it.readyAnnotation)),
@@ -70,31 +58,21 @@ export function wireGates(deps: GateDeps): WiredGates {
   });
   const wantPods = (): void =>
     pods.want((documents.inForce?.gates ?? []).flatMap((gate) => podQueries(gate, sets)));
-  const directBindings = createDirectBindings({ ...common, nodes, gates: () => documents.inForce });
-  const idle = new IdleProbe({ ...common, onKnown: recheck });
+  const directBindings = createDirectBindings({ ...host, nodes, gates: () => documents.inForce });
+  const idle = new IdleProbe({ ...host, onKnown: recheck });
   const { rules, forget } = createGateRules(clock);
-  const documents = new DocumentSource(rules, (inForce) => {
-    faults.report("gates", documents.configFaults());
-    gateMetrics.taken(inForce.gates.length, inForce.faults);
-    sets.want(GATES, inForce.gates.some(needsDaemonSets));
-    wantPods();
-    directBindings.gatesChanged();
-    statuses.askAll();
-    deps.onChange(inForce);
-    recheckAll();
-  });
   const tally: GateTally = new GateTally({
     now: () => clock.now(),
-    onChange: (rule) => statuses.askRule(rule),
+    onChange: (rule) => documents.askRule(rule),
     onRelease: (release) => gateMetrics.released(release),
   });
   gateMetrics.counts({ held: () => tally.held, timedOut: () => tally.timedOut });
-  const firstPass = new FirstPass({ nodes, onDone: () => statuses.askAll() });
+  const firstPass = new FirstPass({ nodes, onDone: () => documents.askAll() });
   const clocks = new GateClocks({ monotonic: () => clock.monotonic() });
   // By uid, as creation times have whole seconds: a node made within the second of the start would count as older.
   const thereAtStart = new Set<string>();
-  let isFirstList = deps.backfillAtStart;
-  if (deps.backfillAtStart)
+  let isFirstList = host.backfillAtStart === true;
+  if (host.backfillAtStart)
     nodes.subscribe({
       onChange(change) {
         if (!isFirstList) return;
@@ -104,14 +82,16 @@ export function wireGates(deps: GateDeps): WiredGates {
       },
     });
   const startedMs = clock.monotonic();
-  const { labels } = deps;
   const sight: GateSight = {
     pods: (query, node) => pods.pods(query, node),
     daemonSet: (namespace, name) => sets.daemonSet(namespace, name),
-    labelsSettled: (node) =>
-      labels.known()
-        ? marksSettled(labels.capability, node, { installation: deps.installation, now: clock.now() })
-        : undefined,
+    labelsSettled(node) {
+      const at = { installation, now: clock.now() };
+      const facts = host.facts();
+      return facts.every(({ known }) => known())
+        ? facts.every(({ capability: of }) => marksSettled(of, node, at))
+        : undefined;
+    },
   };
   const capability = bindGates({
     gates: () => documents.inForce,
@@ -127,32 +107,52 @@ export function wireGates(deps: GateDeps): WiredGates {
               nodes.byIndex(HELD_AGAIN, gate.name).map(({ metadata }) => metadata?.name ?? ""),
             )
           : undefined,
-      ...(deps.backfillAtStart && {
+      ...(host.backfillAtStart && {
         backfillAlways: ({ metadata }: Node) =>
           clock.monotonic() - startedMs < START_MS && thereAtStart.has(metadata?.uid ?? ""),
       }),
     },
   });
-  const statuses = createStatusController({
-    ...common,
+  const documents: HeldDocuments<StartupGateSpec, Gates, StartupGate> = host.documents({
+    rules,
+    capability: GATES,
+    onChange(inForce) {
+      gateMetrics.taken(inForce.gates.length, inForce.faults);
+      sets.want(GATES, inForce.gates.some(needsDaemonSets));
+      wantPods();
+      directBindings.gatesChanged();
+      for (const review of reviews) review.changed();
+      recheckAll();
+    },
+    onKnown: () => firstPass.check(),
+    onLook: () => forget() && documents.source.renew(),
     name: "startup-gates",
-    resource: startupGates,
-    objects: gates,
-    judge: (name, version) => documents.resultOf(name, version),
     action: "KeepGate",
     noun: "startup gate",
     isGood: ({ status }) => status === "True",
-    events,
-    decide: (gate, judgement, rule) =>
-      decideGateStatus({
+    decide: (gate: StartupGate, result, rule) =>
+      describeGate({
         gate,
-        judgement,
+        result,
         counts: firstPass.done ? tally.counts(rule) : undefined,
-        admission: deps.admission(),
-        directBinding: deps.directBinding(),
-        now: clock.now(),
+        admission: ofNodes.state(),
+        directBinding: ofBindings.state(),
       }),
   });
+  const onChange = (): void => documents.askAll();
+  const reviews = [
+    // A gate in dry run puts no taint on any node.
+    host.review({
+      rules: bindAdmission(gateAdmission, () => enforcedGates(documents.inForce)),
+      onChange,
+      arrivals: nodes,
+    }),
+    host.review({
+      rules: bindAdmission(directBindingAdmission(directBindings.sight), () => documents.inForce),
+      onChange,
+    }),
+  ] as const;
+  const [ofNodes, ofBindings] = reviews;
   sets.subscribe({
     onChange() {
       if (!(documents.inForce?.gates.some(needsDaemonSets) ?? false)) return;
@@ -160,36 +160,14 @@ export function wireGates(deps: GateDeps): WiredGates {
       recheckAll();
     },
   });
-  const follower = deps.follow({
-    kind: startupGateKind,
-    documents: gates,
-    capability: GATES,
-    source: documents,
-    onKnown: () => firstPass.check(),
-    onLook: () => forget() && documents.renew(),
-  });
-  return {
-    capability,
-    gates: () => documents.inForce,
-    directBindings,
-    observer: tellAll([
-      tally,
-      firstPass,
-      {
-        decided() {},
-        gone(name) {
-          clocks.forget(name);
-          idle.forget(name);
-        },
-      },
-    ]),
-    onSettings: (read) => documents.setConfig(read.documentsOf(startupGateKind)),
-    components: {
-      // What signals are read from, beside DaemonSets: it runs while a gate needs it.
-      caches: [pods, idle, directBindings.watch],
-      everywhere: [follower],
-      elected: [statuses.controller],
+  // What signals are read from, beside DaemonSets: it runs while a gate needs it.
+  host.add([pods, idle, directBindings.watch], "caches");
+  const forgetting = {
+    decided() {},
+    gone(name: string) {
+      clocks.forget(name);
+      idle.forget(name);
     },
-    askStatuses: statuses.askAll,
   };
+  return { capability, observer: tellAll([tally, firstPass, forgetting]) };
 }

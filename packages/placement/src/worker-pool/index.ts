@@ -11,5 +11,5 @@ export type { WorkerPoolSpec, WorkerPoolStatus, WorkerPoolTemplate } from "./doc
 export * from "./keys.ts";
 export { type WorkerPool, workerPoolKind, workerPools } from "./resource.ts";
 export { workerPoolsKind } from "./settings.ts";
-export { wireWorkerPools } from "./wiring.ts";
+export { workerPool } from "./wiring.ts";
 export { createWorkerPools, type WorkerPools, type WorkerPoolsOptions } from "./worker-pools.ts";

@@ -1,22 +1,36 @@
 /** The parts of a running Berth that have to do with WorkerPools: there, and at rest until a document switches them on. */
-
 import { isSameData } from "@berth/runtime";
-import type { Wired } from "../node/wired.ts";
+import type { NodeCapability } from "../node/wired.ts";
+import { poolsClean } from "./clean.ts";
 import { type WorkerPoolConfig } from "./deployment.ts";
+import { workerPoolKind } from "./resource.ts";
 import { workerPoolsKind } from "./settings.ts";
-import { createWorkerPools, type WorkerPoolsOptions } from "./worker-pools.ts";
+import { createWorkerPools } from "./worker-pools.ts";
 
-export function wireWorkerPools(options: WorkerPoolsOptions): Wired {
-  const pools = createWorkerPools(options);
-  let current: WorkerPoolConfig | undefined;
-  return {
-    onSettings(settings) {
+export const workerPool: NodeCapability = {
+  name: "worker-pools",
+  kinds: [workerPoolsKind],
+  foreignKinds: [workerPoolKind],
+  once: () => ({
+    does: ["clean"],
+    async read({ files: { settings } }) {
+      const pools = settings.specOf(workerPoolsKind);
+      const isGiven = pools !== undefined;
+      return { isGiven, faults: [], refused: [], clean: (at) => poolsClean.clean(pools, at) };
+    },
+  }),
+  wire(host) {
+    const pools = createWorkerPools(host);
+    let current: WorkerPoolConfig | undefined;
+    host.onFiles((settings) => {
       const read = settings.specOf(workerPoolsKind);
       // Files are read again for each change of any of them.
       if (isSameData(read, current)) return;
       current = read;
       pools.configure(read);
-    },
-    components: { caches: [pools.watch], elected: [pools.controller] },
-  };
-}
+    });
+    host.add([pools.watch], "caches");
+    host.add([pools.controller], "elected");
+    return {};
+  },
+};

@@ -8,22 +8,27 @@ import {
   readClusterDocuments,
   ruleName,
 } from "@berth/host";
-import {
-  type BoundCapability,
-  bindCapability,
-  confirmedAt,
-  createLabelRules,
-  isFreshlyConfirmed,
-  type LabelRuleDocument,
-  type LabelRuleSpec,
-  labelRuleKind,
-  labels,
-  type PlannedNodes,
-} from "@berth/placement";
-import { isTried, type OnceCapability, type ReadOptions, replaced } from "./once.ts";
+import { isFreshlyConfirmed } from "../node/breaker.ts";
+import { type BoundCapability, bindCapability } from "../node/capability.ts";
+import type { PlannedNodes } from "../node/once.ts";
+import { isTried, type OnceCapability, type ReadOptions, replaced } from "../node/once-capability.ts";
+import { labels } from "./capability.ts";
+import { confirmedAt, type LabelRuleDocument } from "./compile.ts";
+import type { LabelOptions } from "./config.ts";
+import type { LabelRuleSpec } from "./document.ts";
+import type { ParsedFolder } from "./folder.ts";
+import { labelRuleKind } from "./resource.ts";
+import { createLabelRules } from "./rule-documents.ts";
 
-export const labelsOnce: OnceCapability = {
-  name: labels.name,
+/** The rules that a command is given beside documents. */
+export interface GivenRules {
+  readonly options: LabelOptions;
+  readonly folder: ParsedFolder | undefined;
+  /** Faults of the folder. */
+  readonly faults: readonly Fault[];
+}
+
+export const labelsOnce = (given: GivenRules): OnceCapability => ({
   does: ["nodes", "facts"],
   async read(options) {
     const { files, session, tried, waiting } = options;
@@ -31,7 +36,7 @@ export const labelsOnce: OnceCapability = {
     const read = found && readClusterDocuments(labelRuleKind, found);
     const located = tried?.documentsOf(labelRuleKind) ?? [];
     const cluster = tried === undefined ? read : replaced(located, read);
-    const { capability, isGiven, faults } = assembleReadRules(options, cluster);
+    const { capability, isGiven, faults } = assembleReadRules(given, options, cluster);
     return {
       isGiven,
       // What waits is left out by its rule, and told as that.
@@ -49,14 +54,15 @@ export const labelsOnce: OnceCapability = {
       explain: async () => ({ capability }),
     };
   },
-};
+});
 
 /** Rules of files and of the cluster together. */
 function assembleReadRules(
+  given: GivenRules,
   { files, waiting }: Pick<ReadOptions, "files" | "waiting">,
   cluster: ClusterDocuments<LabelRuleSpec> | undefined,
 ): { readonly capability: BoundCapability; readonly faults: readonly Fault[]; readonly isGiven: boolean } {
-  const { options, folder } = files;
+  const { options, folder } = given;
   const rules = createLabelRules({
     options,
     folder: () => folder,
@@ -67,7 +73,7 @@ function assembleReadRules(
   const config = () => inForce?.rules;
   return {
     capability: bindCapability(labels, { config, observe: (view) => view }),
-    faults: [...files.faults, ...faults],
+    faults: [...given.faults, ...faults],
     isGiven: inForce !== undefined,
   };
 }

@@ -6,13 +6,13 @@ import {
   type Documents,
   type Fault,
   listObjects,
+  type OneShotRun,
   readClusterDocuments,
   type Section,
 } from "@berth/host";
+import type { BoundCapability } from "./capability.ts";
+import type { CleanAt, CleaningCapability } from "./clean-once.ts";
 import type {
-  BoundCapability,
-  CleanAt,
-  CleaningCapability,
   ExplainAt,
   ExplainingCapability,
   LookAt,
@@ -20,13 +20,13 @@ import type {
   NodeOnce,
   PlanningCapability,
   PodAt,
-} from "@berth/placement";
-import type { RuleFiles, Session } from "./session.ts";
+} from "./once.ts";
 
 export interface ReadOptions {
-  readonly files: RuleFiles;
+  /** Documents of files, and whether there are files, which may hold none. */
+  readonly files: { readonly settings: Documents; readonly hasConfig: boolean };
   /** Absent: only files are read. */
-  readonly session?: Session;
+  readonly session?: OneShotRun;
   /** Documents that stand in for those of the cluster, as if they were applied. */
   readonly tried?: Documents | undefined;
   /** What to do with documents that ask before they act: show what they would do, or leave out those that wait. */
@@ -53,22 +53,15 @@ export interface ReadCapability {
 export type Purpose = "nodes" | "pods" | "facts" | "clean";
 
 export interface OnceCapability {
-  /** What `--capability` calls it. */
-  readonly name: string;
   readonly does: readonly Purpose[];
   read(options: ReadOptions): Promise<ReadCapability>;
 }
 
 /** A capability with documents of one kind. */
-export function onceCapability<S, T>(
-  name: string,
-  rules: DocumentRules<S, T>,
-  once: NodeOnce<T>,
-): OnceCapability {
+export function onceCapability<S, T>(rules: DocumentRules<S, T>, once: NodeOnce<T>): OnceCapability {
   const { kind } = rules;
   const { explainPod } = once;
   return {
-    name,
     does: ["nodes", "clean", ...(explainPod === undefined ? [] : ["pods" as const])],
     async read({ files, session, tried }) {
       const objects = session && (await listObjects({ resource: kind.resource }, session));

@@ -1,0 +1,30 @@
+/** Capabilities in a command, which looks once and does not watch. */
+import { imageRegistriesKind, type Purpose, type ReadCapability, type ReadOptions } from "@berth/placement";
+import { capabilities } from "./capabilities.ts";
+import { readRegistrySettings } from "./registry-settings.ts";
+import type { RuleFiles } from "./session.ts";
+import { VERSION } from "./version.ts";
+
+export interface NamedCapability extends ReadCapability {
+  /** What `--capability` calls it. */
+  readonly name: string;
+}
+
+/** Reads the documents of the capabilities that do this, one after the other. */
+export async function readCapabilities(
+  options: ReadOptions & { readonly files: RuleFiles },
+  purpose: Purpose,
+): Promise<readonly NamedCapability[]> {
+  const { files } = options;
+  const given = {
+    ...files,
+    registries: () => readRegistrySettings(files.settings.specOf(imageRegistriesKind)),
+    userAgent: `berth/${VERSION}`,
+  };
+  const read: NamedCapability[] = [];
+  for (const { name, once } of capabilities) {
+    const one = once(given);
+    if (one.does.includes(purpose)) read.push({ ...(await one.read(options)), name });
+  }
+  return read;
+}

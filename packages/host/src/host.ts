@@ -1,0 +1,206 @@
+/** What every controller program of capabilities has in common: documents, statuses, admission, faults, one start. */
+import type { ObjectReference } from "@berth/kube";
+import {
+  type Clock,
+  type ClusterName,
+  type Component,
+  createRuntime,
+  createSilentLogger,
+  type EventRecorder,
+  type GuardedClient,
+  type Informer,
+  type Logger,
+  type MetricsRegistry,
+  type RunEnd,
+  type Runtime,
+  type RuntimeOptions,
+  type StartStage,
+  systemClock,
+} from "@berth/runtime";
+import {
+  type Admission,
+  type AdmissionHandle,
+  type AdmissionMember,
+  createAdmission,
+} from "./admission/admission.ts";
+import type { AdmissionSettings } from "./admission/settings.ts";
+import { createAwayReport } from "./documents/away-report.ts";
+import type { Documents } from "./documents/config-files.ts";
+import type { DocumentObject, KindList } from "./documents/document-kind.ts";
+import { type DocumentRules, DocumentSource } from "./documents/document-source.ts";
+import type { Fault } from "./documents/fault.ts";
+import { faultEvent } from "./documents/fault-event.ts";
+import { FaultReport } from "./documents/fault-report.ts";
+import {
+  CRD_GRACE_MS,
+  createDocumentFollower,
+  type DocumentTraces,
+  type FollowedKind,
+} from "./documents/follow-cluster.ts";
+import { createConfigFollower } from "./documents/follow-files.ts";
+import type { LocatedDocument } from "./documents/read-documents.ts";
+import type { BaseStatus } from "./status/decide-status.ts";
+import {
+  createStatusController,
+  type StatusController,
+  type StatusRules,
+} from "./status/status-controller.ts";
+
+export interface HostOptions extends Omit<RuntimeOptions, "name"> {
+  /** Names the program. */
+  readonly name: string;
+  /** Under which it records what is its own; two on one cluster need different names. Default: the name. */
+  readonly installation?: string;
+  /** All kinds of documents of its capabilities. */
+  readonly kinds: KindList;
+  /** Configuration files and folders, watched. Default none. */
+  readonly config?: readonly { readonly path: string; readonly shown: string }[];
+  /** Documents that flags stand for. Default none. */
+  readonly ofFlags?: readonly LocatedDocument[];
+  /** See `FollowerDeps.graceMs`. Default `CRD_GRACE_MS`, ten minutes. */
+  readonly crdGraceMs?: number;
+  /** How the API server asks. Default: it does not. */
+  readonly admission?: AdmissionSettings | undefined;
+  /** What documents have left on objects. Default: nothing that outlives the process. */
+  readonly traces?: DocumentTraces;
+  /** What Events about files regard: the pod, or the namespace of its state. Absent: such Events are not written. */
+  readonly self?: ObjectReference | undefined;
+}
+
+/** What `Host.documents` gets. `S` is the spec of one document, `C` what all of them compile to. */
+export interface HeldKind<S, C, T extends DocumentObject, St extends BaseStatus>
+  extends StatusRules<T, St>,
+    Pick<FollowedKind<T>, "capability" | "onKnown" | "onLook"> {
+  readonly rules: DocumentRules<S, C>;
+  /** Documents came into force or ceased to be. Their statuses are looked at afterwards. */
+  readonly onChange: (inForce: C) => void;
+}
+
+/** The documents of one kind: followed, compiled, with their statuses kept. */
+export interface HeldDocuments<S, C, T extends DocumentObject>
+  extends Pick<StatusController, "askRule" | "askAll"> {
+  readonly source: DocumentSource<S, C>;
+  /** `undefined` until some source has been read. */
+  readonly inForce: C | undefined;
+  /** Those of the cluster. */
+  readonly objects: Informer<T>;
+}
+
+export interface Host {
+  readonly runtime: Runtime;
+  readonly client: GuardedClient;
+  readonly cluster: ClusterName;
+  readonly installation: string;
+  readonly events: EventRecorder;
+  readonly metrics: MetricsRegistry;
+  readonly log: Logger;
+  readonly clock: Clock;
+  /** Resolves once the configuration files have been read for the first time. */
+  readonly filesRead: Promise<void>;
+  /** Logs a fault of a file, and tells it in an Event. */
+  onFault(fault: Fault): void;
+  /** Gets all documents of files, each time they were read without an error. */
+  onFiles(listener: (documents: Documents) => void): void;
+  documents<S, C, T extends DocumentObject & { readonly status?: St }, St extends BaseStatus>(
+    held: HeldKind<S, C, T, St>,
+  ): HeldDocuments<S, C, T>;
+  /** Has the API server ask, where the host was given a way. Those that are added first answer first. */
+  review(member: AdmissionMember): AdmissionHandle;
+  /** Adds something that runs. @param stage default `first`. */
+  add(components: readonly Component[], stage?: StartStage): void;
+  /** See `Runtime.run`. */
+  run(signal: AbortSignal): Promise<RunEnd>;
+}
+
+/** Nothing runs before `run`. */
+export function createHost(options: HostOptions): Host {
+  const { name, installation = name, kinds, config = [], ofFlags, self, admission: settings } = options;
+  const { clock = systemClock, log = createSilentLogger(), crdGraceMs: graceMs = CRD_GRACE_MS } = options;
+  const { traces = { whenKnown: () => Promise.resolve(true), of: () => false } } = options;
+  const runtime = createRuntime({ ...options, clock, log });
+  const { client, cluster, events, metrics } = runtime;
+  const machine = { client, cluster, clock, log, metrics };
+  const listeners: ((documents: Documents) => void)[] = [];
+  const members: AdmissionMember[] = [];
+  let admission: Admission | undefined;
+  const onFault = (fault: Fault): void => {
+    const { file, line, column, severity, reason, message } = fault;
+    log[severity === "error" ? "error" : "warn"](message, { file, line, column, reason });
+    if (self !== undefined) events.record(faultEvent(fault, self));
+  };
+  const onAway = createAwayReport({ kinds, events, self, metrics, log });
+  const files = createConfigFollower({
+    config,
+    kinds,
+    ...(ofFlags && { ofFlags }),
+    clock,
+    log,
+    onDocuments(documents) {
+      for (const listener of listeners) listener(documents);
+    },
+    onFault,
+  });
+  runtime.add(files, "first");
+  return {
+    runtime,
+    ...machine,
+    installation,
+    events,
+    filesRead: files.firstReading,
+    onFault,
+    onFiles: (listener) => listeners.push(listener),
+    documents<S, C, T extends DocumentObject & { readonly status?: St }, St extends BaseStatus>(
+      held: HeldKind<S, C, T, St>,
+    ): HeldDocuments<S, C, T> {
+      const { kind } = held.rules;
+      const objects = runtime.informer(kind.resource, { optional: true }) as Informer<T>;
+      const faults = new FaultReport(onFault);
+      const source = new DocumentSource<S, C>(held.rules, (inForce) => {
+        faults.report(kind.kind, source.configFaults());
+        held.onChange(inForce);
+        statuses.askAll();
+      });
+      const statuses = createStatusController<T, St>({
+        ...held,
+        ...machine,
+        resource: kind.resource as never,
+        objects,
+        source,
+        events,
+      });
+      const followed = { ...held, kind, documents: objects, source };
+      runtime.add(createDocumentFollower(followed, { client, traces, clock, graceMs, onAway }), "everywhere");
+      runtime.add(statuses.controller, "elected");
+      listeners.push((documents) => source.setConfig(documents.documentsOf(kind)));
+      return {
+        source,
+        objects,
+        ...statuses,
+        get inForce() {
+          return source.inForce;
+        },
+      };
+    },
+    review(member) {
+      members.push(member);
+      const handle = (): AdmissionHandle | undefined => admission?.of(member.rules.name);
+      return {
+        state: () => handle()?.state(),
+        changed: () => handle()?.changed(),
+        seen: (change) => handle()?.seen(change),
+      };
+    },
+    add(components, stage) {
+      for (const component of components) runtime.add(component, stage);
+    },
+    run(signal) {
+      const { lease } = options;
+      if (settings !== undefined && members.length > 0) {
+        admission = createAdmission(settings, { ...machine, installation, members, ...(lease && { lease }) });
+        for (const component of admission.always) runtime.add(component, "everywhere");
+        for (const component of admission.elected) runtime.add(component, "elected");
+      }
+      return runtime.run(signal);
+    },
+  };
+}
