@@ -7,9 +7,9 @@ import {
   ARCHITECTURE_CONDITION,
   ARCHITECTURE_GATE,
   buildDeployment,
+  type OwnerHold,
   type WorkerPoolConfig,
 } from "@berth/placement";
-import type { HeldKinds } from "./manifests-rights.ts";
 
 export interface ConfinementOptions {
   /** Of both objects. */
@@ -17,7 +17,7 @@ export interface ConfinementOptions {
   /** Whom the API server confines: `system:serviceaccount:…`. */
   readonly username: string;
   /** Kinds of owners that it holds by a finalizer, and kinds of owned objects that it deletes. */
-  readonly holds: readonly HeldKinds[];
+  readonly holds: readonly OwnerHold[];
   /** Of which pools it makes Deployments. Absent: of none. */
   readonly pools?: WorkerPoolConfig | undefined;
 }
@@ -81,7 +81,9 @@ export function confinement({
   const known = new Set(["pods.", "nodes.", "daemonsets.apps", "deployments.apps"]);
   const finalizers = holds.map(({ finalizer }) => finalizer);
   const held = holds.map(({ resource }) => resource);
-  const owned = holds.flatMap(({ deletes, ownedResources }) => (deletes ? ownedResources : []));
+  const owned = holds.flatMap(({ onDelete, ownedResources }) =>
+    onDelete === "DeleteOwned" ? ownedResources : [],
+  );
   const others = [...held, ...owned].filter(({ group, resource }) => {
     const key = `${resource}.${group}`;
     return !known.has(key) && known.add(key);

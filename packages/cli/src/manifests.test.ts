@@ -16,7 +16,6 @@ import { describe, expect, it } from "vitest";
 import { exitCodes } from "./exit-codes.ts";
 import { crds, foreignKinds, servedKinds } from "./kinds.ts";
 import { installManifests } from "./manifests.ts";
-import type { CapabilityName } from "./manifests-rights.ts";
 import { toYaml } from "./output/data.ts";
 import { cli, testFolder } from "./testing/harness.ts";
 
@@ -320,7 +319,7 @@ describe("the rights of the manifests", () => {
   });
 
   it("S-8 are narrowed to capabilities: only those that patch pods and DaemonSets may", () => {
-    const written = (capabilities?: readonly CapabilityName[]): ReadonlySet<string> =>
+    const written = (capabilities?: readonly string[]): ReadonlySet<string> =>
       new Set(
         installManifests({ ...OPTIONS, rights: { ...(capabilities && { capabilities }) } })
           .flatMap((object) => (object.kind === "ClusterRole" ? ((object as ClusterRole).rules ?? []) : []))

@@ -12,18 +12,18 @@ import type {
   Service,
   ServiceAccount,
 } from "@berth/kube";
-import { originalFootprint } from "@berth/placement";
+import { holdsOf, type OwnerHold, originalFootprint, workerPoolsKind } from "@berth/placement";
 import { confinement } from "./confinement.ts";
-import { clusterRoles, type ExtraRights, type HeldKinds, namespaceRules } from "./manifests-rights.ts";
+import { clusterRoles, type ExtraRights, namespaceRules } from "./manifests-rights.ts";
 import { webhookNetworkPolicy } from "./network-policy.ts";
 import { type PodPatch, type PodSpec, patchPod } from "./pod-patch.ts";
 
 /** What a footprint with the preset of agent-substrate holds; it may be made in the cluster later. */
-const poolHold: HeldKinds = {
+const poolHold: OwnerHold = {
   resource: originalFootprint.owners,
   finalizer: originalFootprint.finalizer,
   ownedResources: [{ group: "apps", version: "v1", resource: "deployments" }],
-  deletes: true,
+  onDelete: "DeleteOwned",
 };
 
 export interface InstallOptions {
@@ -67,6 +67,9 @@ const NON_ROOT = 65_532;
  */
 export function installManifests(options: InstallOptions): readonly KubeObject[] {
   const { namespace, installation, rights = {} } = options;
+  const { documents: given } = rights;
+  const pools = given?.specOf(workerPoolsKind);
+  const hasPools = pools !== undefined || rights.workerPools === true;
   const name = installation === "berth" ? "berth" : `berth-${installation}`;
   const labels = { "app.kubernetes.io/name": "berth", "app.kubernetes.io/instance": installation };
   const own = { name, namespace, labels };
@@ -92,7 +95,7 @@ export function installManifests(options: InstallOptions): readonly KubeObject[]
     apiVersion: `${rbac}/v1`,
     kind: "Role",
     metadata: own,
-    rules: namespaceRules(name, namespace),
+    rules: namespaceRules(own, rights),
   };
   const binding: RoleBinding = {
     apiVersion: `${rbac}/v1`,
@@ -114,8 +117,8 @@ export function installManifests(options: InstallOptions): readonly KubeObject[]
       : confinement({
           metadata: { name: `${name}-confinement`, labels },
           username: `system:serviceaccount:${namespace}:${subject.name}`,
-          holds: [...(rights.holds ?? []), ...(rights.workerPools === true ? [poolHold] : [])],
-          pools: rights.pools,
+          holds: [...(given === undefined ? [] : holdsOf(given)), ...(hasPools ? [poolHold] : [])],
+          pools,
         })),
     ...clusterRoles(name, rights).flatMap(({ suffix, rules }) =>
       clusterWide(suffix === "" ? name : `${name}-${suffix}`, rules),

@@ -1,7 +1,7 @@
 /** What Berth may do, and what it says when it may not, on a real API server with RBAC. Long because all roles are tried by the same means. */
 
 import path from "node:path";
-import { admissionServerSpec, assembleReadDocuments, ownerLabels } from "@berth/host";
+import { admissionServerSpec, documentOfFlag, ownerLabels, toDocuments } from "@berth/host";
 import {
   type ClusterRole,
   clusterRoleBindings,
@@ -44,11 +44,11 @@ import {
   ARCHITECTURES_ANNOTATION,
   architecturePolicies,
   buildDeployment,
-  footprintRules,
   labelRules,
   nodeFootprints,
   startupGates,
   workerPools,
+  workerPoolsKind,
 } from "@berth/placement";
 import { createJsonLogger, systemClock } from "@berth/runtime";
 import {
@@ -66,9 +66,9 @@ import {
 import { beforeAll, describe, expect, it } from "vitest";
 import { type BerthOptions, type RunningBerth, startBerth } from "./composition.ts";
 import { loadSettings } from "./config/settings.ts";
-import { crds, foreignKinds } from "./kinds.ts";
+import { crds, documentKinds, foreignKinds } from "./kinds.ts";
 import { installManifests } from "./manifests.ts";
-import { type ExtraRights, rightsOf } from "./manifests-rights.ts";
+import type { ExtraRights } from "./manifests-rights.ts";
 import { cli, type TestFolder, testFolder } from "./testing/harness.ts";
 import { listing } from "./testing/registries.ts";
 
@@ -616,8 +616,7 @@ describe("the manifests for architecture policies", () => {
 /** As `berth manifests --config` has them. */
 async function rightsOfFile(file: string): Promise<ExtraRights> {
   const settings = await loadSettings({ config: [file] }, "/");
-  const { inForce } = assembleReadDocuments(footprintRules, { settings, hasConfig: true }, undefined);
-  return rightsOf(settings, inForce?.footprints ?? []);
+  return { documents: settings };
 }
 
 const FOOTPRINTS = `apiVersion: berth.dev/v1alpha1
@@ -980,8 +979,8 @@ describe("a program with Berth's token", () => {
   it("S-8 S-9 can write the fields that Berth writes, and no other", async () => {
     const { client } = cluster;
     const namespace = "default";
-    const rights = { workerPools: true, pools: POOLS, patchDaemonSets: true };
-    await using thief = await installed("confined", rights);
+    const { documents } = toDocuments([], documentKinds, [documentOfFlag(workerPoolsKind, POOLS)]);
+    await using thief = await installed("confined", { documents });
     grants.delete("system:serviceaccount:berth-confined:berth-confined");
     await using stack = new AsyncDisposableStack();
     const gates = [{ name: ARCHITECTURE_GATE }, { name: "example.com/theirs" }];

@@ -23,15 +23,32 @@ export interface AskedPermissions {
   /** Of the objects of the installation in the API server, `berth`. */
   readonly name: string;
   readonly documents: Documents;
-  /** What is asked for by flag, such as `pull-secrets`. */
+  /** What is asked for by flag, such as `pullSecrets`. */
   readonly flags: ReadonlySet<string>;
 }
 
 /** Something that a capability may do in a cluster. */
 export interface Permission {
-  /** The end of the name of its ClusterRole, so that a role can be left out. Default: what everybody has. */
-  readonly role?: string;
   readonly rule: PolicyRule;
+  /**
+   * The end of the name of its ClusterRole, so that a role can be left out. Default: what everybody has. `namespace`: only in
+   * the namespace of the installation.
+   */
+  readonly role?: string;
+  /** What is more than usual, for whoever installs it: `delete jobs (NodeFootprint a)`. */
+  readonly unusual?: string;
+}
+
+/** Rules without repetition: names of objects with equal rights become one rule. */
+export function mergeRules(permissions: readonly Permission[]): readonly PolicyRule[] {
+  const merged = new Map<string, PolicyRule>();
+  for (const { rule } of permissions) {
+    const { resourceNames: names, ...rest } = rule;
+    const key = JSON.stringify([rest, names === undefined]);
+    const all = new Set([...(merged.get(key)?.resourceNames ?? []), ...(names ?? [])]);
+    merged.set(key, names === undefined ? rule : { ...rule, resourceNames: [...all] });
+  }
+  return [...merged.values()];
 }
 
 /** All kinds of documents of these capabilities. @param more kinds that belong to no capability. */

@@ -1,21 +1,14 @@
 import { readFile } from "node:fs/promises";
 import path from "node:path";
-import { assembleReadDocuments, isConfigFile, toDocuments } from "@berth/host";
+import { assembleReadDocuments, type Documents, isConfigFile, toDocuments } from "@berth/host";
 import type { KubeObject } from "@berth/kube";
-import {
-  architectureRuntimeClasses,
-  type Footprint,
-  footprintRules,
-  isRuleFile,
-  labelKeyProblem,
-  workerPoolsKind,
-} from "@berth/placement";
+import { architectureRuntimeClasses, footprintRules, isRuleFile, labelKeyProblem } from "@berth/placement";
 import { type FolderSnapshot, readFolder } from "@berth/runtime";
 import { refuseFaults } from "../config/settings.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
 import { crds, documentKinds, foreignKinds } from "../kinds.ts";
 import { installManifests } from "../manifests.ts";
-import { CAPABILITIES, type CapabilityName, type ExtraRights, rightsOf } from "../manifests-rights.ts";
+import { CAPABILITIES, type ExtraRights, permissionsOf } from "../manifests-rights.ts";
 import { type DataFormat, printData, toYaml } from "../output/data.ts";
 import { type PodPatch, readPodPatch } from "../pod-patch.ts";
 import type { Surroundings } from "../surroundings.ts";
@@ -106,15 +99,20 @@ async function installObjects(
       ? new Map<string, string>()
       : textsOf(await readWhole(path.resolve(folder, labelDir), isRuleFile));
   const documents = config === undefined ? undefined : await readInForce(config, folder);
-  const asked = documents === undefined ? {} : rightsFor(documents, surroundings);
+  const asked = documents && documentsOf(documents);
   const { pullSecrets = false, workerPools = false, confinement = true } = options;
   const patch = options.patch === undefined ? undefined : await readPatch(options.patch, folder);
   const rights: ExtraRights = {
-    ...asked,
+    ...(asked && { documents: asked }),
     ...(options.capabilities !== undefined && { capabilities: capabilitiesOf(options.capabilities) }),
     pullSecrets,
-    workerPools: workerPools || asked.workerPools === true,
+    workerPools,
   };
+  const unusual = new Set(permissionsOf(installation, rights).flatMap((it) => it.unusual ?? []));
+  if (unusual.size > 0)
+    surroundings.stderr.write(
+      `berth: ${config} takes rights to ${[...unusual].join("; ")}: they are printed too\n`,
+    );
   const common = {
     image,
     namespace,
@@ -129,7 +127,7 @@ async function installObjects(
 }
 
 /** @throws CommandError for a name that is none. */
-function capabilitiesOf(text: string): readonly CapabilityName[] {
+function capabilitiesOf(text: string): readonly string[] {
   const given = new Set(text.split(","));
   const found = CAPABILITIES.filter((it) => given.has(it));
   if (found.length === given.size) return found;
@@ -166,40 +164,18 @@ async function readInForce(shown: string, folder: string): Promise<GivenDocument
   return { path: absolute, shown, snapshot };
 }
 
-/**
- * What the documents take: a Berth without a right of theirs would start, and say only then what it lacks. What is more than
- * usual is said, for it is given to whoever can act as Berth.
- *
- * @throws CommandError with all faults: with them the documents would not be in force.
- */
-function rightsFor({ snapshot, ...given }: GivenDocuments, { stderr }: Surroundings): ExtraRights {
+/** @throws CommandError with all faults: with them the documents would not be in force. */
+function documentsOf({ snapshot, ...given }: GivenDocuments): Documents {
   const files = new Map([...snapshot.files].filter(([file]) => isConfigFile(file)));
   const read = [{ ...given, snapshot: { ...snapshot, files } }];
   const { documents: settings, faults } = toDocuments(read, documentKinds);
-  const { inForce, faults: ofFootprints } = assembleReadDocuments(
+  const { faults: ofFootprints } = assembleReadDocuments(
     footprintRules,
     { settings, hasConfig: true },
     undefined,
   );
   refuseFaults([...faults, ...ofFootprints]);
-  const { footprints = [] } = inForce ?? {};
-  const why = [
-    ...(settings.specOf(workerPoolsKind) === undefined ? [] : ["make and delete Deployments (WorkerPools)"]),
-    ...footprints.flatMap((footprint) =>
-      unusualRights(footprint).map((right) => `${right} (NodeFootprint ${footprint.name})`),
-    ),
-  ];
-  if (why.length > 0)
-    stderr.write(`berth: ${given.shown} takes rights to ${why.join("; ")}: they are printed too\n`);
-  return rightsOf(settings, footprints);
-}
-
-function unusualRights({ hold }: Footprint): readonly string[] {
-  if (hold === undefined) return [];
-  const found = [`patch ${hold.resource.resource}`];
-  if (hold.onDelete === "DeleteOwned")
-    found.push(`delete ${hold.ownedResources.map(({ resource }) => resource).join(", ")}`);
-  return found;
+  return settings;
 }
 
 /** Documents, and the certificates that they name. Not what else there is: a docker config has credentials. */

@@ -37,7 +37,7 @@ import { startBerth } from "../composition.ts";
 import { loadSettings } from "../config/settings.ts";
 import { crds, foreignKinds } from "../kinds.ts";
 import { installManifests } from "../manifests.ts";
-import { type ExtraRights, rightsOf } from "../manifests-rights.ts";
+import type { ExtraRights } from "../manifests-rights.ts";
 import { testFolder } from "../testing/harness.ts";
 
 let cluster: TestCluster;
@@ -218,8 +218,7 @@ spec: {preset: agent-substrate/owner-uid}
 async function rightsOfText(text: string): Promise<ExtraRights> {
   await using folder = await testFolder({ "footprints.yaml": text });
   const settings = await loadSettings({ config: ["footprints.yaml"] }, folder.path);
-  const sources = [{ source: "config" as const, documents: settings.documentsOf(nodeFootprintKind) }];
-  return rightsOf(settings, compileFootprints({ sources }).footprints);
+  return { documents: settings };
 }
 
 describe.each([

@@ -20,6 +20,7 @@ import type { RegistrySettings } from "./images/registry-access.ts";
 import { createLeftovers } from "./leftovers.ts";
 import { createArchitectureMetrics } from "./metrics.ts";
 import { architectureOnce } from "./once.ts";
+import { architecturePermissions } from "./permissions.ts";
 import { createPodReconciler } from "./pod-reconciler.ts";
 import { type WorkloadObserver } from "./pod-view.ts";
 import { ARCHITECTURE, type ArchitecturePolicies } from "./policy.ts";
@@ -41,6 +42,7 @@ export const architecture: NodeCapability<ImageFlags, ImagesOnce> = {
   name: ARCHITECTURE,
   kinds: [architecturePolicyKind, imageRegistriesKind],
   fields: architectureFields,
+  permissions: architecturePermissions,
   once: (images) => onceCapability(architectureRules, architectureOnce(images)),
   wire,
 };

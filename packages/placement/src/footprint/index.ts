@@ -23,6 +23,7 @@ export * from "./hold/watches.ts";
 export { createFootprintMetrics } from "./metrics.ts";
 export { type NeedSight, podNeeds } from "./needs.ts";
 export { footprintOnce } from "./once.ts";
+export { holdsOf } from "./permissions.ts";
 export { FootprintPods } from "./pod-watches.ts";
 export * from "./presets.ts";
 export * from "./sight.ts";

@@ -12,6 +12,7 @@ import { FOOTPRINT, type Footprint } from "./footprint.ts";
 import { wireHolds } from "./hold/wiring.ts";
 import { createFootprintMetrics } from "./metrics.ts";
 import { footprintOnce } from "./once.ts";
+import { footprintPermissions } from "./permissions.ts";
 import { type NodeFootprint, nodeFootprintKind } from "./resource.ts";
 import { createFootprintSight } from "./sight.ts";
 import { describeFootprint } from "./status.ts";
@@ -22,6 +23,7 @@ export const footprint: NodeCapability = {
   name: FOOTPRINT,
   kinds: [nodeFootprintKind],
   fields: footprintFields,
+  permissions: footprintPermissions,
   once: () => onceCapability(footprintRules, footprintOnce),
   wire,
 };

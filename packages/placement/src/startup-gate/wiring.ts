@@ -17,6 +17,7 @@ import { createGateRules } from "./gone-gates.ts";
 import { IdleProbe } from "./idle-probe.ts";
 import { createGateMetrics } from "./metrics.ts";
 import { gatesOnce } from "./once.ts";
+import { gatePermissions } from "./permissions.ts";
 import { needsDaemonSets, podQueries } from "./pod-signal.ts";
 import { PodWatches } from "./pod-watches.ts";
 import { type StartupGate, startupGateKind } from "./resource.ts";
@@ -37,6 +38,7 @@ export const startupGate: NodeCapability<GateFlags> = {
   kinds: [startupGateKind],
   fields: gateFields,
   indexes: { [HELD_AGAIN]: heldAgainBy },
+  permissions: gatePermissions,
   once: () => onceCapability(gateRules, gatesOnce),
   wire,
 };

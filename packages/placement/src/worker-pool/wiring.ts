@@ -3,6 +3,7 @@ import { isSameData } from "@berth/runtime";
 import type { NodeCapability } from "../node/wired.ts";
 import { poolsClean } from "./clean.ts";
 import { type WorkerPoolConfig } from "./deployment.ts";
+import { poolPermissions } from "./permissions.ts";
 import { workerPoolKind } from "./resource.ts";
 import { workerPoolsKind } from "./settings.ts";
 import { createWorkerPools } from "./worker-pools.ts";
@@ -11,6 +12,7 @@ export const workerPool: NodeCapability = {
   name: "worker-pools",
   kinds: [workerPoolsKind],
   foreignKinds: [workerPoolKind],
+  permissions: poolPermissions,
   once: () => ({
     does: ["clean"],
     async read({ files: { settings } }) {

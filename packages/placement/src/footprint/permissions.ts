@@ -1,0 +1,78 @@
+import { type AskedPermissions, admissionPermissions, type Documents, type Permission } from "@berth/host";
+import { patchesDaemonSets, readsNamespaces, readsPods } from "../node/permissions.ts";
+import { compileFootprints } from "./compile.ts";
+import { FOOTPRINT, type Footprint, type OwnerHold } from "./footprint.ts";
+import { nodeFootprintKind } from "./resource.ts";
+
+/**
+ * Whoever has no footprint can leave the role out. Kinds of somebody else between a pod and the owner that it is grouped by
+ * take `get` beside: a footprint names kinds, and RBAC resources.
+ */
+export function footprintPermissions(asked: AskedPermissions): readonly Permission[] {
+  const role = FOOTPRINT;
+  const footprints = footprintsOf(asked.documents);
+  const get = (group: string, ...resources: readonly string[]): Permission => ({
+    role,
+    rule: { apiGroups: [group], resources, verbs: ["get"] },
+  });
+  return [
+    ...readsPods,
+    ...admissionPermissions({ name: FOOTPRINT, effect: "mutate" }, asked),
+    // What makes pods, up to those that footprints group them by. Of each only metadata is read.
+    get("apps", "deployments", "replicasets", "statefulsets", "daemonsets"),
+    get("batch", "jobs", "cronjobs"),
+    get("", "replicationcontrollers"),
+    readsNamespaces(role),
+    // Workloads are selected by the CSI drivers behind their claims.
+    {
+      role,
+      rule: {
+        apiGroups: [""],
+        resources: ["persistentvolumeclaims", "persistentvolumes"],
+        verbs: ["list", "watch"],
+      },
+    },
+    ...(footprints.some(({ agent }) => agent?.nodeSelector === "Manage") ? [patchesDaemonSets(role)] : []),
+    ...holdPermissions(footprints),
+  ];
+}
+
+/** The holds of footprints in these documents. */
+export function holdsOf(documents: Documents): readonly OwnerHold[] {
+  return footprintsOf(documents).flatMap(({ hold }) => hold ?? []);
+}
+
+function footprintsOf(documents: Documents): readonly Footprint[] {
+  const given = documents.documentsOf(nodeFootprintKind);
+  return compileFootprints({ sources: [{ source: "config", documents: given }] }).footprints;
+}
+
+/** A finalizer on owners, and what they own deleted once. One rule for each kind, whatever its versions. */
+function holdPermissions(footprints: readonly Footprint[]): readonly Permission[] {
+  const verbs = new Map<string, { readonly group: string; readonly resource: string; given: Set<string> }>();
+  const unusual: string[] = [];
+  for (const { name, hold } of footprints) {
+    if (hold === undefined) continue;
+    const { resource: owners, ownedResources, onDelete } = hold;
+    const deletes = onDelete === "DeleteOwned";
+    const all = [
+      { ...owners, given: ["get", "list", "watch", "patch"] },
+      ...ownedResources.map((owned) => ({
+        ...owned,
+        given: ["list", "watch", ...(deletes ? ["delete"] : [])],
+      })),
+    ];
+    for (const { group, resource, given } of all) {
+      const key = `${resource}.${group}`;
+      verbs.set(key, { group, resource, given: new Set([...(verbs.get(key)?.given ?? []), ...given]) });
+    }
+    const of = `(NodeFootprint ${name})`;
+    unusual.push(`patch ${owners.resource} ${of}`);
+    if (deletes) unusual.push(`delete ${ownedResources.map(({ resource }) => resource).join(", ")} ${of}`);
+  }
+  return [...verbs.values()].map(({ group, resource, given }, at) => ({
+    role: `${FOOTPRINT}-holds`,
+    rule: { apiGroups: [group], resources: [resource], verbs: [...given] },
+    ...(at === 0 && { unusual: unusual.join("; ") }),
+  }));
+}
