@@ -13,10 +13,8 @@ export const CAPABILITIES: readonly string[] = capabilities
 export interface ExtraRights {
   /** What is left out here cannot be used. Default all. */
   readonly capabilities?: readonly string[];
-  /** To read the pull secrets of pods, which is any Secret of the cluster by its name. */
-  readonly pullSecrets?: boolean;
-  /** To make and delete the Deployments of WorkerPools, which are any Deployments, and to hold WorkerPools. */
-  readonly workerPools?: boolean;
+  /** What is asked for by flag, such as `pullSecrets`. Default nothing. */
+  readonly flags?: ReadonlySet<string>;
   /** The documents take what they ask for. Exactly: one that does not ask for a right does not get it. Default none. */
   readonly documents?: Documents;
 }
@@ -30,8 +28,7 @@ export interface RoleOf {
 
 /** What the capabilities ask for. @param name of the installation's objects. */
 export function permissionsOf(name: string, rights: ExtraRights): readonly Permission[] {
-  const { documents = toDocuments([], documentKinds).documents } = rights;
-  const flags = new Set((["pullSecrets", "workerPools"] as const).filter((it) => rights[it]));
+  const { documents = toDocuments([], documentKinds).documents, flags = new Set() } = rights;
   const asked: AskedPermissions = { name, documents, flags };
   const isLeftOut = (one: string): boolean =>
     CAPABILITIES.includes(one) && rights.capabilities?.includes(one) === false;

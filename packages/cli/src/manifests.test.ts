@@ -346,15 +346,19 @@ describe("the rights of the manifests", () => {
 
   it("reach pull secrets only when that is asked for", () => {
     expect(roleNamed(installManifests(OPTIONS), "berth-pull-secrets")).toBeUndefined();
-    const asked = installManifests({ ...OPTIONS, installation: "blue", rights: { pullSecrets: true } });
+    const asked = installManifests({
+      ...OPTIONS,
+      installation: "blue",
+      rights: { flags: new Set(["pullSecrets"]) },
+    });
     const { rules } = roleNamed(asked, "berth-blue-pull-secrets") ?? {};
     expect(rules).toEqual([{ apiGroups: [""], resources: ["secrets", "serviceaccounts"], verbs: ["get"] }]);
     const bindings = asked.filter(({ kind }) => kind === "ClusterRoleBinding");
     expect(bindings.map(({ metadata }) => metadata?.name)).toEqual([
       "berth-blue",
       "berth-blue-architecture",
-      "berth-blue-footprint",
       "berth-blue-pull-secrets",
+      "berth-blue-footprint",
     ]);
   });
 
@@ -367,7 +371,7 @@ describe("the rights of the manifests", () => {
           .flatMap(({ verbs }) => verbs),
       );
     expect(deploymentVerbs(installManifests(OPTIONS))).toEqual(new Set(["get"]));
-    const asked = installManifests({ ...OPTIONS, rights: { workerPools: true } });
+    const asked = installManifests({ ...OPTIONS, rights: { flags: new Set(["workerPools"]) } });
     expect(deploymentVerbs(asked)).toEqual(new Set(["get", "list", "watch", "patch", "create", "delete"]));
     expect(inNamespace(roleNamed(asked, "berth-worker-pools")?.rules, "workerpools")).toHaveLength(1);
   });

@@ -69,7 +69,7 @@ export function installManifests(options: InstallOptions): readonly KubeObject[]
   const { namespace, installation, rights = {} } = options;
   const { documents: given } = rights;
   const pools = given?.specOf(workerPoolsKind);
-  const hasPools = pools !== undefined || rights.workerPools === true;
+  const hasPools = pools !== undefined || rights.flags?.has("workerPools") === true;
   const name = installation === "berth" ? "berth" : `berth-${installation}`;
   const labels = { "app.kubernetes.io/name": "berth", "app.kubernetes.io/instance": installation };
   const own = { name, namespace, labels };

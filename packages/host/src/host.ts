@@ -70,7 +70,9 @@ export interface HostOptions extends Omit<RuntimeOptions, "name"> {
 /** What `Host.documents` gets. `S` is the spec of one document, `C` what all of them compile to. */
 export interface HeldKind<S, C, T extends DocumentObject, St extends BaseStatus>
   extends StatusRules<T, St>,
-    Pick<FollowedKind<T>, "capability" | "onKnown" | "onLook"> {
+    Pick<FollowedKind<T>, "onKnown" | "onLook"> {
+  /** The capability that the traces of these documents are recorded for. Default: the kind. */
+  readonly capability?: string;
   readonly rules: DocumentRules<S, C>;
   /** Documents came into force or ceased to be. Their statuses are looked at afterwards. */
   readonly onChange: (inForce: C) => void;
@@ -168,7 +170,7 @@ export function createHost(options: HostOptions): Host {
         source,
         events,
       });
-      const followed = { ...held, kind, documents: objects, source };
+      const followed = { capability: kind.kind, ...held, kind, documents: objects, source };
       runtime.add(createDocumentFollower(followed, { client, traces, clock, graceMs, onAway }), "everywhere");
       runtime.add(statuses.controller, "elected");
       listeners.push((documents) => source.setConfig(documents.documentsOf(kind)));

@@ -105,8 +105,7 @@ async function installObjects(
   const rights: ExtraRights = {
     ...(asked && { documents: asked }),
     ...(options.capabilities !== undefined && { capabilities: capabilitiesOf(options.capabilities) }),
-    pullSecrets,
-    workerPools,
+    flags: new Set([...(pullSecrets ? ["pullSecrets"] : []), ...(workerPools ? ["workerPools"] : [])]),
   };
   const unusual = new Set(permissionsOf(installation, rights).flatMap((it) => it.unusual ?? []));
   if (unusual.size > 0)

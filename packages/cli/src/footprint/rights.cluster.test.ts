@@ -23,7 +23,7 @@ import {
   validatingAdmissionPolicies,
   validatingAdmissionPolicyBindings,
 } from "@berth/kube";
-import { compileFootprints, nodeFootprintKind, nodeFootprints, workerPools } from "@berth/placement";
+import { nodeFootprints, workerPools } from "@berth/placement";
 import {
   aNode,
   aPod,
@@ -222,7 +222,7 @@ async function rightsOfText(text: string): Promise<ExtraRights> {
 }
 
 describe.each([
-  { by: "their flag", name: "by-flag", rights: () => Promise.resolve({ workerPools: true }) },
+  { by: "their flag", name: "by-flag", rights: () => Promise.resolve({ flags: new Set(["workerPools"]) }) },
   { by: "the document alone", name: "by-document", rights: () => rightsOfText(SUBSTRATE) },
 ])("with the rights for WorkerPools by $by", ({ name, rights }) => {
   it("the preset for agent-substrate without its pull request marks, holds, deletes and needs no other", async () => {

@@ -18,21 +18,18 @@ import {
 import { type DocumentResult, documentName, ruleName } from "../documents/sources.ts";
 import { createKeySource } from "../key-source.ts";
 import { ConditionLog, type Said } from "./condition-log.ts";
-import { type BaseStatus, decideStatus, type StatusParts } from "./decide-status.ts";
+import { type BaseStatus, decideStatus, type StatusParts, toCondition } from "./decide-status.ts";
 
 /** What a kind says of its documents. `S` is their status. */
 export interface StatusRules<T extends KubeObject, S extends BaseStatus> {
-  /** What became of this version is known. @param rule `cluster/<name>`. */
-  readonly decide: (object: T, result: DocumentResult, rule: string) => StatusParts<S>;
-  /** Is this news that nobody has to act on? */
-  readonly isGood: (news: Said) => boolean;
-  /** Of its controller, in metrics: `label-rules`. */
-  readonly name: string;
+  /** Asked once it is known what became of this version. Default: the condition Ready alone. @param rule `cluster/<name>`. */
+  readonly decide?: (object: T, result: DocumentResult, rule: string) => StatusParts<S>;
+  /** Is this news that nobody has to act on? Default: what is True. */
+  readonly isGood?: (news: Said) => boolean;
   /** What is said of documents of files is logged. Default: nothing is. */
   readonly logsFiles?: true;
-  /** What Events are about, `KeepRule`, and what the log calls the object, `label rule`. */
-  readonly action: string;
-  readonly noun: string;
+  /** What Events are about. Default `Keep` and the kind. */
+  readonly action?: string;
 }
 
 export interface StatusControllerOptions<T extends KubeObject, S extends BaseStatus>
@@ -64,12 +61,19 @@ export interface StatusController {
 /** Counts change with every node or pod: a status says it at most this often. Milliseconds. */
 const COALESCE_MS = 1000;
 
+function readyOnly(_: unknown, result: DocumentResult): StatusParts<never> {
+  return { conditions: [toCondition("Ready", result)], rest: {}, isNews: () => true };
+}
+
 /** Asking is ignored while it does not run: it looks at all objects when it starts. */
 export function createStatusController<T extends KubeObject & { readonly status?: S }, S extends BaseStatus>(
   options: StatusControllerOptions<T, S>,
 ): StatusController {
-  const { resource, objects, source, decide, isGood, action, noun, events } = options;
+  const { resource, objects, source, decide = readyOnly, events } = options;
+  const { isGood = ({ status }) => status === "True", action = `Keep${resource.kind}` } = options;
   const { client, cluster, metrics, log, clock } = options;
+  /** `label rule`. */
+  const noun = resource.kind.replaceAll(/\B[A-Z]/g, " $&").toLowerCase();
   const said = new ConditionLog({ noun, isGood, log });
   const keyNamed = (name: string): ObjectKey => keyOf(cluster, { metadata: { name } });
   /** No object has a name with `/`. */
@@ -121,7 +125,7 @@ export function createStatusController<T extends KubeObject & { readonly status?
     }
   };
   const controller = createController({
-    name: options.name,
+    name: `${noun.replaceAll(" ", "-").replace(/y$/, "ie")}s`,
     reconcile,
     sources: [watchFor<T>({ informer: objects, map: toSelf(cluster) }), asked],
     queue: { coalesceMs: COALESCE_MS },

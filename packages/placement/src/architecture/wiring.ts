@@ -257,10 +257,6 @@ function wire(host: NodeHost & ImageFlags): Wired {
       host.recheckAll();
     },
     onKnown: () => firstPass.check(),
-    name: "architecture-policies",
-    action: "KeepArchitecturePolicy",
-    noun: "architecture policy",
-    isGood: ({ status }) => status === "True",
     decide: (policy: ArchitecturePolicy, result, rule) =>
       describePolicy({ policy, result, progress: progressOf(rule), admission: admission.state() }),
   });

@@ -100,9 +100,7 @@ function wire(host: NodeHost): Wired {
     onKnown: () => pass.check(),
     // Rights come and go without a word.
     onLook: () => documents.askAll(),
-    name: "node-footprints",
     action: "KeepFootprint",
-    noun: "node footprint",
     logsFiles: true,
     isGood: isGoodCondition,
     decide: (object: NodeFootprint, result, rule) =>

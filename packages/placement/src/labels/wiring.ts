@@ -72,9 +72,7 @@ function wire(host: NodeHost & LabelFlags): Wired {
       if ((documents.inForce?.waiting.size ?? 0) > 0) documents.source.refresh();
       firstPass.check();
     },
-    name: "label-rules",
     action: "KeepRule",
-    noun: "label rule",
     isGood: ({ type, status, reason }) =>
       type === ruleConditions.ready && status === "True" && reason !== reasons.RulesOverlap,
     decide: (rule: LabelRule, result, name) =>

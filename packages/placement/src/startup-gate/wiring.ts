@@ -128,10 +128,7 @@ function wire(host: NodeHost & GateFlags): Wired {
     },
     onKnown: () => firstPass.check(),
     onLook: () => forget() && documents.source.renew(),
-    name: "startup-gates",
     action: "KeepGate",
-    noun: "startup gate",
-    isGood: ({ status }) => status === "True",
     decide: (gate: StartupGate, result, rule) =>
       describeGate({
         gate,
