@@ -130,8 +130,8 @@ function aLog(): { readonly log: Logger; readonly told: readonly string[] } {
   const told: string[] = [];
   const write =
     (level: string) =>
-    (_: string, { footprint, condition, status, reason }: LogFields = {}): void => {
-      if (footprint !== undefined) told.push([level, footprint, condition, status, reason].join(" "));
+    (noun: string, { name, condition, status, reason }: LogFields = {}): void => {
+      if (noun === "node footprint") told.push([level, name, condition, status, reason].join(" "));
     };
   const log: Logger = {
     debug: write("debug"),
