@@ -131,7 +131,7 @@ function aLog(): { readonly log: Logger; readonly told: readonly string[] } {
   const write =
     (level: string) =>
     (noun: string, { name, condition, status, reason }: LogFields = {}): void => {
-      if (noun === "node footprint" && `${name}`.startsWith("config/"))
+      if (noun === "node footprint" && String(name).startsWith("config/"))
         told.push([level, name, condition, status, reason].join(" "));
     };
   const log: Logger = {

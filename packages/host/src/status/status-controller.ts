@@ -98,22 +98,22 @@ export function createStatusController<T extends KubeObject & { readonly status?
     if (file !== undefined) return logFile(name, file);
     const object = objects.get(key);
     const { uid, resourceVersion, deletionTimestamp } = object?.metadata ?? {};
-    if (object === undefined || uid === undefined || resourceVersion === undefined) return;
+    if (object === undefined || uid === undefined || resourceVersion === undefined) return undefined;
     const result = source.resultOf(name, object.metadata ?? {});
-    if (result === undefined || deletionTimestamp !== undefined) return;
+    if (result === undefined || deletionTimestamp !== undefined) return undefined;
     const { status, patch, news } = decideStatus(
       object,
       decide(object, result, ruleName("cluster", name)),
       clock.now(),
     );
-    if (status === undefined) return;
+    if (status === undefined) return undefined;
     const body = { metadata: { uid, resourceVersion }, status: patch };
     try {
       const { signal } = context;
       await client.patch(resource, { name }, { type: "merge", body }, { signal, subresource: "status" });
     } catch (error) {
       // A newer version is on its way, or the object is gone: its event brings the key back.
-      if (isApiError(error, "conflict", "uidMismatch", "notFound")) return;
+      if (isApiError(error, "conflict", "uidMismatch", "notFound")) return undefined;
       throw error;
     }
     for (const one of news) {
@@ -123,6 +123,7 @@ export function createStatusController<T extends KubeObject & { readonly status?
       const type = good ? "Normal" : "Warning";
       events.record({ regarding: referenceTo(resource, object), reason, note: message, type, action });
     }
+    return undefined;
   };
   const controller = createController({
     name: `${noun.replaceAll(" ", "-").replace(/y$/, "ie")}s`,

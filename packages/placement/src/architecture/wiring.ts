@@ -265,7 +265,8 @@ function wire(host: NodeHost & ImageFlags): Wired {
     ownNamespace,
     sight: images,
     now: () => clock.now(),
-    onPod: architectureMetrics.admitted,
+    onPod: (result: Parameters<typeof architectureMetrics.admitted>[0]) =>
+      architectureMetrics.admitted(result),
   };
   const admission = host.review({
     rules: bindAdmission(architectureAdmission(answers), inForce),

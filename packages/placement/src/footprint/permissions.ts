@@ -70,9 +70,9 @@ function holdPermissions(footprints: readonly Footprint[]): readonly Permission[
     unusual.push(`patch ${owners.resource} ${of}`);
     if (deletes) unusual.push(`delete ${ownedResources.map(({ resource }) => resource).join(", ")} ${of}`);
   }
-  return [...verbs.values()].map(({ group, resource, given }, at) => ({
-    role: `${FOOTPRINT}-holds`,
-    rule: { apiGroups: [group], resources: [resource], verbs: [...given] },
-    ...(at === 0 && { unusual: unusual.join("; ") }),
-  }));
+  const role = `${FOOTPRINT}-holds`;
+  return [...verbs.values()].map(({ group, resource, given }) => {
+    const rule = { apiGroups: [group], resources: [resource], verbs: [...given] };
+    return { role, rule, unusual: unusual.join("; ") };
+  });
 }

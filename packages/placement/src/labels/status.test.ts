@@ -64,8 +64,6 @@ describe("the status of a rule", () => {
     });
   });
 
-  it("says nothing about a rule that has not been looked at", () => {});
-
   it("names the other rule and the first nodes of a conflict, and takes that back", () => {
     const counts = { ...none, conflicting: 7, conflictsWith: "config/o", firstConflicting: ["a", "b"] };
     const { status, news } = decide({ counts });

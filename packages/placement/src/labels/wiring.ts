@@ -39,7 +39,7 @@ export const derivedLabels: NodeCapability<LabelFlags, GivenRules> = {
 
 function wire(host: NodeHost & LabelFlags): Wired {
   const { config = [], labelFolder, ruleOptions = defaultLabelOptions } = host;
-  const { nodes, installation, clock, log, onFault } = host;
+  const { nodes, installation, clock, log } = host;
   const labelMetrics = createLabelMetrics(host.metrics);
   let parsed: ParsedFolder | undefined;
   const viewOf = (node: Node): NodeView => ({ node, owned: ownedMarks(recordOf(node), installation) });
@@ -91,7 +91,7 @@ function wire(host: NodeHost & LabelFlags): Wired {
       parsed = read;
       documents.source.refresh();
     },
-    onFault,
+    onFault: (fault) => host.onFault(fault),
   });
   if (config.length === 0) folder.follow(labelFolder);
   host.onFiles((read) => folder.follow(read.specOf(labelFolderKind)));
