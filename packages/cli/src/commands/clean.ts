@@ -8,7 +8,7 @@ import {
   styleFor,
   type Undo,
 } from "@berth/host";
-import { isApiError, type Node, nodes } from "@berth/kube";
+import { type Node, nodes, type Patch } from "@berth/kube";
 import {
   type CleaningCapability,
   findTemplateParts,
@@ -20,16 +20,15 @@ import {
   type StayingMark,
   toPlanDiff,
 } from "@berth/placement";
-import { admissionName, deleteAdmission, findAdmission } from "../admission-cleanup.ts";
+import { admissionName, deleteAdmission, findAdmission, findState } from "../admission-cleanup.ts";
 import { RESTARTS_PODS, readCapabilities } from "../capabilities.ts";
 import type { RuleOptions } from "../config/settings.ts";
 import type { ConnectionOptions } from "../connection.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
 import { describeApiError } from "../failure-text.ts";
-import { findState } from "../leftovers.ts";
 import { type DataFormat, printData } from "../output/data.ts";
 import { formatPlan } from "../output/plan.ts";
-import { openSession, readNodes, readRuleFiles, type Session } from "../session.ts";
+import { openSession, patchAsRead, readNodes, readRuleFiles, type Session } from "../session.ts";
 import type { Surroundings } from "../surroundings.ts";
 
 export interface CleanOptions extends ConnectionOptions, Pick<RuleOptions, "config"> {
@@ -49,8 +48,6 @@ export interface CleanOptions extends ConnectionOptions, Pick<RuleOptions, "conf
 
 /** Writes in flight, as many as the controller has. */
 const PARALLEL_WRITES = 16;
-/** A node that keeps changing under us: read and planned again this often. */
-const MAX_TRIES = 5;
 
 /**
  * Takes off every mark that this installation has recorded, and its record. Each node is one guarded patch: its marks
@@ -212,6 +209,10 @@ async function cleanNodes(
 ): Promise<readonly string[]> {
   const { stderr, clock, signal } = session;
   using progress = new Progress(stderr, clock, `cleaning ${plans.length} nodes`);
+  const patchOf = (node: Node): Patch | undefined => {
+    const { patch: body } = planOf(node, work);
+    return body && { type: "merge", body };
+  };
   const failures: string[] = [];
   const left = plans.values();
   let done = 0;
@@ -219,7 +220,7 @@ async function cleanNodes(
     for (const plan of left) {
       if (signal.aborted) throw new CommandError("interrupted", exitCodes.interrupted);
       try {
-        await cleanOne(plan, session, work);
+        await patchAsRead(nodes, plan.node, patchOf, session);
       } catch (error) {
         failures.push(
           `${plan.node.metadata?.name ?? ""}: ${error instanceof Error ? error.message : String(error)}`,
@@ -237,19 +238,4 @@ async function cleanNodes(
     ];
   if (plans.length > 0) stderr.write(`${counted(plans.length, "node")} cleaned.\n`);
   return [];
-}
-
-async function cleanOne(first: NodePlan, { client, signal }: Session, work: Work): Promise<void> {
-  let plan = first;
-  for (let tries = 1; plan.patch !== undefined; tries++) {
-    const name = plan.node.metadata?.name ?? "";
-    try {
-      await client.patch(nodes, { name }, { type: "merge", body: plan.patch }, { signal });
-      return;
-    } catch (error) {
-      if (isApiError(error, "notFound")) return;
-      if (!isApiError(error, "conflict", "uidMismatch") || tries === MAX_TRIES) throw error;
-      plan = planOf(await client.get(nodes, { name }, { signal }), work);
-    }
-  }
 }

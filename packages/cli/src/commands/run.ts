@@ -1,8 +1,7 @@
 import { randomUUID } from "node:crypto";
-import { access } from "node:fs/promises";
 import { hostname } from "node:os";
 import path from "node:path";
-import { admissionServerKind, defaultAdmissionServer, duration, durationMs } from "@berth/host";
+import { admissionServerKind, baseName, defaultAdmissionServer, duration, durationMs } from "@berth/host";
 import { connect, isApiError, type KubeClient, type ObjectReference } from "@berth/kube";
 import { imageRegistriesKind } from "@berth/placement";
 import {
@@ -20,10 +19,9 @@ import {
   loadSettings,
   type RuleOptions,
 } from "../config/settings.ts";
-import { type ClusterChoice, type ConnectionOptions, chooseCluster } from "../connection.ts";
+import { type ClusterChoice, type ConnectionOptions, chooseCluster, exists } from "../connection.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
 import { describeApiError } from "../failure-text.ts";
-import { baseName } from "../installation-name.ts";
 import { readAuthorities, readRegistrySettings } from "../registry-settings.ts";
 import { findStateNamespace, type StateNamespace } from "../state-namespace.ts";
 import type { Surroundings } from "../surroundings.ts";
@@ -125,11 +123,7 @@ const IMAGE_FOLDER = "/labels";
 async function withDefaultFolder(options: RunOptions, folder: string): Promise<RunOptions> {
   if (options.labelDir || (options.config ?? []).length > 0) return options;
   for (const labelDir of options.originalForm ? ["labels", IMAGE_FOLDER] : [IMAGE_FOLDER]) {
-    const there = await access(path.resolve(folder, labelDir)).then(
-      () => true,
-      () => false,
-    );
-    if (there) return { ...options, labelDir };
+    if (await exists(path.resolve(folder, labelDir))) return { ...options, labelDir };
   }
   if (!options.originalForm) return options;
   throw new CommandError(
