@@ -17,7 +17,7 @@ import {
   planClean,
   readDeclaredPlaces,
   reasons,
-  type StayingMark,
+  slimNode,
   toPlanDiff,
 } from "@berth/placement";
 import { admissionName, deleteAdmission, findAdmission, findState } from "../admission-cleanup.ts";
@@ -88,7 +88,7 @@ export async function clean(options: CleanOptions, surroundings: Surroundings): 
     declared: cleaning.reduce((all, one) => all.union(one.declared ?? new Set()), declared),
   };
   const plans: NodePlan[] = [];
-  for await (const node of readNodes(session, slim)) {
+  for await (const node of readNodes(session, slimNode)) {
     const plan = planOf(node, work);
     for (const { add } of cleaning) add?.(node, plan);
     const { name = "" } = node.metadata ?? {};
@@ -111,7 +111,9 @@ export async function clean(options: CleanOptions, surroundings: Surroundings): 
     stdout.write(formatUndos(undos, verb));
   }
   for (const { remarks } of cleaning) stderr.write(remarks?.() ?? "");
-  const undeclared = plans.filter(({ stays }) => stays.some(isUndeclared)).length;
+  const undeclared = plans.filter(({ stays }) =>
+    stays.some(({ reason }) => reason === reasons.PlaceNotDeclared),
+  ).length;
   if (undeclared > 0) {
     stderr.write(
       `${undeclared} ${undeclared === 1 ? "node has" : "nodes have"} a record of taints or cordons that no rule of this installation ` +
@@ -178,10 +180,6 @@ async function findUndos({ options, cleaning }: Work, session: Session): Promise
   return { first, later, state: own === undefined ? [] : await findState(own, session) };
 }
 
-function isUndeclared({ reason }: StayingMark): boolean {
-  return reason === reasons.PlaceNotDeclared;
-}
-
 function planOf(node: Node, { options, cleaning, declared }: Work): NodePlan {
   const { installation, key = [], capability, recorded = false } = options;
   return planClean({
@@ -193,12 +191,6 @@ function planOf(node: Node, { options, cleaning, declared }: Work): NodePlan {
     recorded,
     unrecorded: cleaning.flatMap(({ unrecorded }) => unrecorded ?? []),
   });
-}
-
-/** What is kept of each node until it is cleaned: what a plan looks at. */
-function slim({ metadata, spec }: Node): Node {
-  const { managedFields: _, ...kept } = metadata ?? {};
-  return { metadata: kept, ...(spec && { spec }) };
 }
 
 /** Returns one line for each node that could not be cleaned, below one that counts them. */

@@ -1,4 +1,5 @@
 import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
 import { mkdir, mkdtempDisposable, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -39,7 +40,7 @@ export async function demo(options: DemoOptions, surroundings: Surroundings): Pr
   const style = styleFor(stdout);
   const startedAt = clock.monotonic();
   const say = (line: string): void =>
-    stdout.write(`${style.aside(timeSince(startedAt, clock.monotonic()))} ${line}\n`);
+    stdout.write(`${style.aside(formatSeconds(clock.monotonic() - startedAt).padStart(6))} ${line}\n`);
 
   say(style.heading("Starting a real cluster: etcd, API server, scheduler, controller manager, kwok"));
   await using cluster = await startCluster(surroundings);
@@ -150,10 +151,8 @@ function startBerth(surroundings: Surroundings, args: readonly string[]): BerthP
     detached: true,
   });
   const ended = new AbortController();
-  const gone = new Promise<void>((resolve) => {
-    child.once("exit", () => resolve());
-    child.once("error", () => resolve());
-  }).then(() => ended.abort(new Error("berth run has ended")));
+  const abort = (): void => ended.abort(new Error("berth run has ended"));
+  const gone = once(child, "exit").then(abort, abort);
   let log = "";
   const keep = (chunk: Buffer): void => {
     log = (log + chunk.toString("utf8")).slice(-4096);
@@ -199,8 +198,4 @@ function lookAround(
     "",
     "",
   ].join("\n");
-}
-
-function timeSince(startedAt: number, now: number): string {
-  return formatSeconds(now - startedAt).padStart(6);
 }

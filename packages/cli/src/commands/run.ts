@@ -65,7 +65,7 @@ export async function run(given: RunOptions, surroundings: Surroundings): Promis
     installation,
     namespace: namespace.name,
   });
-  sayWhatIsMissing({ options, namespace, log });
+  sayWhatIsMissing(options, namespace, log);
   const admission = settings.specOf(admissionServerKind) ?? defaultAdmissionServer;
   const { clientCertificateAuthority: authority } = admission;
   const clientAuthority = authority && (await readAuthorities("API servers", authority));
@@ -86,7 +86,7 @@ export async function run(given: RunOptions, surroundings: Surroundings): Promis
     },
     registries: await readRegistrySettings(settings.specOf(imageRegistriesKind)),
     ...(namespace.exists && { namespace: namespace.name }),
-    identity: identityOf(surroundings),
+    identity: `${podName || hostname()}_${randomUUID().slice(0, 8)}`,
     ...(namespace.exists && { self: selfOf(surroundings, namespace) }),
     ...(options.leaderElect && { lease: { namespace: namespace.name, name: baseName(installation) } }),
     metricsBindAddress: options.metricsBindAddress,
@@ -152,14 +152,8 @@ async function meetCluster(
   }
 }
 
-interface Lacks {
-  readonly options: RunOptions;
-  readonly namespace: StateNamespace;
-  readonly log: Logger;
-}
-
 /** @throws CommandError when leader election is asked for and has no place. */
-function sayWhatIsMissing({ options, namespace: { name, exists }, log }: Lacks): void {
+function sayWhatIsMissing(options: RunOptions, { name, exists }: StateNamespace, log: Logger): void {
   if (!options.labelDir && (options.config ?? []).length === 0) {
     log.info(
       "there are no rules in files (--label-dir, --config): those of the cluster count, where it has the CRDs",
@@ -173,14 +167,8 @@ function sayWhatIsMissing({ options, namespace: { name, exists }, log }: Lacks):
   }
   log.warn(
     "the namespace does not exist: state is kept in memory, and faults of files are only logged and counted",
-    {
-      namespace: name,
-    },
+    { namespace: name },
   );
-}
-
-function identityOf({ environment }: Surroundings): string {
-  return `${environment["POD_NAME"] || hostname()}_${randomUUID().slice(0, 8)}`;
 }
 
 /** What Events about files regard: `POD_NAME` and `POD_UID` come from the Deployment that `berth manifests` prints. */

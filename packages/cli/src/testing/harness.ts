@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtempDisposable, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { runCli } from "../cli.ts";
@@ -48,11 +48,13 @@ export interface TestFolder extends AsyncDisposable {
   readonly path: string;
   /** Writes a file, with the folders it needs. */
   write(file: string, text: string): Promise<string>;
+  /** Runs a command line there: words, or a text of words without spaces. */
+  berth(line: string | readonly string[], options?: CliOptions): Promise<CliResult>;
 }
 
 /** A folder of its own for one test, with these files. */
 export async function testFolder(files: Readonly<Record<string, string>> = {}): Promise<TestFolder> {
-  const folder = await mkdtemp(path.join(tmpdir(), "berth-cli-"));
+  const { path: folder, remove } = await mkdtempDisposable(path.join(tmpdir(), "berth-cli-"));
   const write = async (file: string, text: string): Promise<string> => {
     const target = path.join(folder, file);
     await mkdir(path.dirname(target), { recursive: true });
@@ -60,5 +62,24 @@ export async function testFolder(files: Readonly<Record<string, string>> = {}): 
     return target;
   };
   for (const [file, text] of Object.entries(files)) await write(file, text);
-  return { path: folder, write, [Symbol.asyncDispose]: () => rm(folder, { recursive: true, force: true }) };
+  return {
+    path: folder,
+    write,
+    berth: (line, options) => cli(typeof line === "string" ? line.split(" ") : line, { folder, ...options }),
+    [Symbol.asyncDispose]: remove,
+  };
+}
+
+/** Runs one command line in a folder of its own with these files. */
+export async function berthWith(
+  files: Readonly<Record<string, string>>,
+  line: string | readonly string[],
+): Promise<CliResult> {
+  await using folder = await testFolder(files);
+  return await folder.berth(line);
+}
+
+/** What a command printed with `-o json`. */
+export function printed<T = unknown>({ stdout }: Pick<CliResult, "stdout">): T {
+  return JSON.parse(stdout) as T;
 }
