@@ -6,8 +6,6 @@ import type {
   Deployment,
   KubeObject,
   NetworkPolicy,
-  PolicyRule,
-  Role,
   RoleBinding,
   Service,
 } from "@berth/kube";
@@ -18,6 +16,7 @@ import { installManifests } from "./manifests.ts";
 import type { CapabilityName } from "./manifests-rights.ts";
 import { toYaml } from "./output/data.ts";
 import { berthWith, type CliResult, printed } from "./testing/harness.ts";
+import { permissionsOf } from "./testing/installed.ts";
 
 const OPTIONS = {
   image: "berth:1",
@@ -252,97 +251,97 @@ describe("berth manifests runtime-class", () => {
 });
 
 describe("the rights of the manifests", () => {
-  const inNamespace = (rules: readonly PolicyRule[] | undefined, resource: string) =>
-    (rules ?? []).filter(({ resources }) => resources?.includes(resource));
+  /** `patch pods/status`, of all roles of this kind, or the one of this name. */
+  const permissions = (objects: Objects, kind = "ClusterRole", name?: string): readonly string[] => {
+    const found = objects.filter(
+      (it) => it.kind === kind && (name ?? it.metadata?.name) === it.metadata?.name,
+    );
+    return permissionsOf(found.flatMap((it) => (it as ClusterRole).rules ?? [])).flat();
+  };
+  const on = (resource: string, all: readonly string[]): readonly string[] =>
+    all.filter((it) => it.split(" ")[1] === resource);
 
-  it("reach one Secret by name, no Secret of others and no ServiceAccount", () => {
-    for (const [installation, secret] of [
-      ["berth", "berth-webhook-tls"],
-      ["blue", "berth-blue-webhook-tls"],
-    ]) {
-      const role = find<Role>(installed({ ...(installation && { installation }) }), "Role");
-      const named = inNamespace(role.rules, "secrets").filter(({ resourceNames }) => resourceNames);
-      expect(named.map(({ resourceNames }) => resourceNames)).toEqual([[secret]]);
-      const open = inNamespace(role.rules, "secrets").filter(({ resourceNames }) => !resourceNames);
-      expect(open.flatMap(({ verbs }) => verbs)).not.toContain("get");
-      expect(inNamespace(role.rules, "serviceaccounts")).toEqual([]);
-    }
-    expect(inNamespace(find<ClusterRole>(installed(), "ClusterRole").rules, "secrets")).toEqual([]);
-    const all = installed().flatMap((object) => (object as ClusterRole).rules ?? []);
-    expect(inNamespace(all, "pods/eviction")).toEqual([]);
+  it.each([
+    [{}, "berth-webhook-tls"],
+    [{ installation: "blue" }, "berth-blue-webhook-tls"],
+  ])("reach one Secret by name, no Secret of others and no ServiceAccount: %j", (options, secret) => {
+    const objects = installed(options);
+    const secrets = on("secrets", permissions(objects, "Role"));
+    expect(secrets).not.toContain("get secrets");
+    const names = secrets.flatMap((it) => it.split(" ").slice(2));
+    expect(new Set(names)).toEqual(new Set([secret]));
+    const others = permissions(objects).filter((it) => /secrets|pods\/eviction/.test(it));
+    expect([...others, ...on("serviceaccounts", permissions(objects, "Role"))]).toEqual([]);
   });
-
-  const roleNamed = (objects: Objects, name: string): ClusterRole | undefined =>
-    find<ClusterRole>(objects, "ClusterRole", name);
 
   it("let pods and DaemonSets be written for architecture policies alone, by a role that can be left out", () => {
-    const objects = installed();
-    const common = roleNamed(objects, "berth")?.rules;
-    const architecture = roleNamed(objects, "berth-architecture")?.rules;
-    for (const resource of ["pods", "daemonsets"]) {
-      expect(inNamespace(common, resource).map(({ verbs }) => verbs)).toEqual([["list", "watch"]]);
-      expect(inNamespace(architecture, resource).map(({ verbs }) => verbs)).toEqual([["patch"]]);
+    for (const resource of ["pods", "daemonsets.apps"]) {
+      const common = on(resource, permissions(installed(), "ClusterRole", "berth"));
+      expect(common).toEqual([`list ${resource}`, `watch ${resource}`]);
+      const more = on(resource, permissions(installed(), "ClusterRole", "berth-architecture"));
+      expect(more).toEqual([`patch ${resource}`]);
     }
   });
 
-  it("S-8 are narrowed to capabilities: only those that patch pods and DaemonSets may", () => {
-    const written = (capabilities?: readonly CapabilityName[]): ReadonlySet<string> =>
-      new Set(
-        installed({ rights: { ...(capabilities && { capabilities }) } })
-          .flatMap((object) => (object.kind === "ClusterRole" ? ((object as ClusterRole).rules ?? []) : []))
-          .filter(({ verbs }) => verbs.some((it) => ["create", "patch", "delete"].includes(it)))
-          .flatMap(({ resources = [], resourceNames = [""] }) =>
-            resources.flatMap((it) => resourceNames.map((name) => `${it} ${name}`.trim())),
-          ),
-      );
-    const always = ["nodes", "events", ...servedKinds.map(({ resource }) => `${resource.plural}/status`)];
-    const webhook = (name: string) => `mutatingwebhookconfigurations berth-${name}`;
-    const gates = [
-      webhook("startup-gate"),
-      "validatingwebhookconfigurations berth-direct-binding",
-      "mutatingadmissionpolicies",
-      "mutatingadmissionpolicybindings",
-    ];
-    const architecture = [webhook("architecture"), "pods", "pods/status", "daemonsets"];
-    expect(written(["labels"])).toEqual(new Set(always));
-    expect(written(["gates"])).toEqual(new Set([...always, ...gates]));
-    expect(written(["labels", "architecture"])).toEqual(new Set([...always, ...architecture]));
-    expect(written(["footprint"])).toEqual(new Set([...always, webhook("footprint")]));
-    expect(written()).toEqual(new Set([...always, ...gates, ...architecture, webhook("footprint")]));
+  const always = ["nodes", "events", ...servedKinds.map(({ resource }) => `${resource.plural}/status`)];
+  const webhook = (name: string) => `mutatingwebhookconfigurations berth-${name}`;
+  const gates = [
+    webhook("startup-gate"),
+    "validatingwebhookconfigurations berth-direct-binding",
+    "mutatingadmissionpolicies",
+    "mutatingadmissionpolicybindings",
+  ];
+  const architecture = [webhook("architecture"), "pods", "pods/status", "daemonsets"];
+  it.each<readonly [readonly CapabilityName[], readonly string[]]>([
+    [["labels"], []],
+    [["gates"], gates],
+    [["labels", "architecture"], architecture],
+    [["footprint"], [webhook("footprint")]],
+    [
+      ["labels", "gates", "architecture", "footprint"],
+      [...gates, ...architecture, webhook("footprint")],
+    ],
+  ])("S-8 are narrowed to %j: only those that patch pods and DaemonSets may", (capabilities, more) => {
+    const written = permissions(installed({ rights: { capabilities } }))
+      .filter((it) => /^(?:create|patch|delete) /.test(it))
+      .map((it) => it.replace(/^\w+ (\w+)[^/ ]*/, "$1"));
+    expect(new Set(written)).toEqual(new Set([...always, ...more]));
+  });
+
+  it("are those of all capabilities by default", () => {
+    const capabilities = ["labels", "gates", "architecture", "footprint"] as const;
+    expect(permissions(installed())).toEqual(permissions(installed({ rights: { capabilities } })));
   });
 
   it("reach pull secrets only when that is asked for", () => {
-    expect(roleNamed(installed(), "berth-pull-secrets")).toBeUndefined();
+    expect(permissions(installed(), "ClusterRole", "berth-pull-secrets")).toEqual([]);
     const asked = installed({ installation: "blue", rights: { pullSecrets: true } });
-    const { rules } = roleNamed(asked, "berth-blue-pull-secrets") ?? {};
-    expect(rules).toEqual([{ apiGroups: [""], resources: ["secrets", "serviceaccounts"], verbs: ["get"] }]);
+    const found = permissions(asked, "ClusterRole", "berth-blue-pull-secrets");
+    expect(found).toEqual(["get secrets", "get serviceaccounts"]);
     const bound = ["", "-architecture", "-footprint", "-pull-secrets"].map((part) => `berth-blue${part}`);
     expect(namesOf(asked, "ClusterRoleBinding")).toEqual(bound);
   });
 
   it("reach Deployments only when that is asked for", () => {
-    const deploymentVerbs = (objects: readonly KubeObject[]): ReadonlySet<string> =>
-      new Set(
-        objects
-          .filter(({ kind }) => kind === "ClusterRole")
-          .flatMap((role) => inNamespace((role as ClusterRole).rules, "deployments"))
-          .flatMap(({ verbs }) => verbs),
-      );
-    expect(deploymentVerbs(installed())).toEqual(new Set(["get"]));
-    const asked = installed({ rights: { workerPools: true } });
-    expect(deploymentVerbs(asked)).toEqual(new Set(["get", "list", "watch", "patch", "create", "delete"]));
-    expect(inNamespace(roleNamed(asked, "berth-worker-pools")?.rules, "workerpools")).toHaveLength(1);
+    expect(new Set(on("deployments.apps", permissions(installed())))).toEqual(
+      new Set(["get deployments.apps"]),
+    );
+    const asked = permissions(installed({ rights: { workerPools: true } }));
+    const verbs = ["get", "list", "watch", "patch", "create", "delete"];
+    expect(new Set(on("deployments.apps", asked))).toEqual(
+      new Set(verbs.map((it) => `${it} deployments.apps`)),
+    );
+    expect(on("workerpools.ate.dev", asked)).not.toEqual([]);
   });
 
   it("cover every kind: to read it and to write its status, nothing else", () => {
-    const rules = find<ClusterRole>(installed(), "ClusterRole").rules?.filter(({ apiGroups }) =>
-      apiGroups?.includes("berth.dev"),
+    const found = permissions(installed(), "ClusterRole", "berth").filter((it) =>
+      /^\w+ \w+\.berth\.dev/.test(it),
     );
-    expect(rules).toEqual(
-      servedKinds.flatMap(({ resource: { plural } }) => [
-        { apiGroups: ["berth.dev"], resources: [plural], verbs: ["list", "watch"] },
-        { apiGroups: ["berth.dev"], resources: [`${plural}/status`], verbs: ["patch"] },
-      ]),
-    );
+    const expected = servedKinds.flatMap(({ resource: { plural } }) => {
+      const kind = `${plural}.berth.dev`;
+      return [`list ${kind}`, `watch ${kind}`, `patch ${kind}/status`];
+    });
+    expect(found).toEqual(expected);
   });
 });

@@ -124,8 +124,8 @@ spec:
       [
         "c.yaml:4:9: error: metadata.name: must be a DNS subdomain: lower-case letters, digits, - and . (InvalidDocument)",
         "c.yaml:5:20: error: metadata.annotations.a: invalid input: expected string, received number (InvalidDocument)",
-        "c.yaml:7:16: error: spec.match.all.0: In and NotIn need values (InvalidDocument)",
-        "c.yaml:7:56: error: spec.match.all.1.any.0.op: there is no such field (InvalidDocument)",
+        "c.yaml:7:17: error: spec.match.all.0: In and NotIn need values (InvalidDocument)",
+        "c.yaml:7:57: error: spec.match.all.1.any.0.op: there is no such field (InvalidDocument)",
         "c.yaml:8:18: error: spec.labels.0.key: the name must begin and end with a letter or digit and hold only letters, digits, \`-\`, \`_\` and \`.\` (InvalidDocument)",
         "c.yaml:8:40: error: spec.labels.1.value: the value must begin and end with a letter or digit and hold only letters, digits, \`-\`, \`_\` and \`.\` (InvalidDocument)",
         "c.yaml:9:17: error: spec.removalDelay: invalid input: expected string, received number (InvalidDocument)",

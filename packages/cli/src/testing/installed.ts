@@ -108,3 +108,20 @@ export async function installed(
     [Symbol.asyncDispose]: () => client.close(),
   };
 }
+
+/**
+ * What rules permit: `patch pods/status`, `get secrets berth-webhook-tls`, `list labelrules.berth.dev`. One list for each
+ * verb and resource, with one text for each name that it is confined to.
+ */
+export function permissionsOf(rules: readonly PolicyRule[]): readonly (readonly string[])[] {
+  return rules.flatMap(({ verbs, resources = [], apiGroups = [], resourceNames = [""] }) =>
+    verbs.flatMap((verb) =>
+      resources.map((it) => {
+        const [resource = "", subresource] = it.split("/");
+        const full = [resource, ...apiGroups.filter((group) => group !== "")].join(".");
+        const key = `${verb} ${full}${subresource === undefined ? "" : `/${subresource}`}`;
+        return resourceNames.map((name) => `${key} ${name}`.trim());
+      }),
+    ),
+  );
+}
