@@ -1,13 +1,16 @@
 import { readYaml } from "@berth/host";
-import type {
-  ClusterRole,
-  ConfigMap,
-  CustomResourceDefinition,
-  Deployment,
-  KubeObject,
-  NetworkPolicy,
-  RoleBinding,
-  Service,
+import {
+  type ClusterRole,
+  type CustomResourceDefinition,
+  configMaps,
+  deployments,
+  type KubeObject,
+  networkPolicies,
+  podDisruptionBudgets,
+  type Resource,
+  type RoleBinding,
+  services,
+  validatingAdmissionPolicies,
 } from "@berth/kube";
 import { describe, expect, it } from "vitest";
 import { exitCodes } from "./exit-codes.ts";
@@ -15,7 +18,7 @@ import { crds, foreignKinds, servedKinds } from "./kinds.ts";
 import { installManifests } from "./manifests.ts";
 import type { CapabilityName } from "./manifests-rights.ts";
 import { toYaml } from "./output/data.ts";
-import { berthWith, type CliResult, printed } from "./testing/harness.ts";
+import { berthWith, itemsOf } from "./testing/harness.ts";
 import { permissionsOf } from "./testing/installed.ts";
 
 const OPTIONS = {
@@ -31,12 +34,11 @@ const installed = (options: Partial<Parameters<typeof installManifests>[0]> = {}
 
 type Objects = readonly KubeObject[];
 /** The first of this kind, and of this name. */
-const find = <T extends KubeObject>(objects: Objects, kind: string, name?: string): T =>
+const find = <T extends KubeObject>(objects: Objects, { kind }: Resource<T>, name?: string): T =>
   objects.find((it) => it.kind === kind && (name === undefined || it.metadata?.name === name)) as T;
 const namesOf = (objects: Objects, kind: string): readonly (string | undefined)[] =>
   objects.filter((it) => it.kind === kind).map(({ metadata }) => metadata?.name);
-const podOf = (objects: Objects) => find<Deployment>(objects, "Deployment").spec?.template.spec;
-const itemsOf = (result: CliResult): Objects => printed<{ readonly items: Objects }>(result).items;
+const podOf = (objects: Objects) => find(objects, deployments).spec?.template.spec;
 
 const REGISTRIES = `apiVersion: berth.dev/v1alpha1
 kind: ImageRegistries
@@ -53,7 +55,7 @@ describe("installManifests", () => {
       ["plain", "c\n"],
     ]);
     const objects = installed({ rules });
-    const { data = {} } = find<ConfigMap>(objects, "ConfigMap");
+    const { data = {} } = find(objects, configMaps);
     const items = podOf(objects)?.volumes?.[0]?.configMap?.items ?? [];
     expect(new Map(items.map(({ key, path }) => [path, data[key]]))).toEqual(rules);
     expect(Object.keys(data).every((key) => /^[-._a-zA-Z0-9]+$/.test(key))).toBe(true);
@@ -77,7 +79,7 @@ describe("installManifests", () => {
 
   it("S-1 closes the webhook to all but API servers where their addresses are given, and never by default", () => {
     const apiServerCidrs = ["10.0.0.0/28", "fd00::1/128"];
-    const policy = find<NetworkPolicy>(installed({ apiServerCidrs }), "NetworkPolicy");
+    const policy = find(installed({ apiServerCidrs }), networkPolicies);
     const ports = podOf(installed())?.containers[0]?.ports ?? [];
     const rules = policy.spec?.ingress ?? [];
     const opened = new Set(rules.flatMap((rule) => rule.ports?.map(({ port }) => port)));
@@ -106,8 +108,8 @@ describe("installManifests", () => {
 describe("the Service of the webhook", () => {
   it("leads to the pods of its installation, to a port that they have", () => {
     const objects = installed({ installation: "blue" });
-    const { metadata, spec } = find<Service>(objects, "Service");
-    const { template } = find<Deployment>(objects, "Deployment").spec ?? {};
+    const { metadata, spec } = find(objects, services);
+    const { template } = find(objects, deployments).spec ?? {};
     expect(metadata?.name).toBe("berth-blue-webhook");
     expect(template?.metadata?.labels).toMatchObject(spec?.selector ?? { none: "none" });
     const [port] = spec?.ports ?? [];
@@ -138,7 +140,7 @@ describe("berth manifests", () => {
     const files = { ...registries, "conf/config.json": "{}", "conf/tls.key": "key" };
     const result = await berthWith(files, `${INSTALL} --config conf -o json`);
     expect(result.stderr).toBe("");
-    const found = find<ConfigMap>(itemsOf(result), "ConfigMap", "berth-config");
+    const found = find(itemsOf(result), configMaps, "berth-config");
     expect(found.data).toEqual({ "registries.yaml": REGISTRIES, "ca.pem": "pem" });
   });
 
@@ -168,7 +170,7 @@ describe("berth manifests", () => {
     const bindings = objects.flatMap((it) =>
       it.kind?.endsWith("RoleBinding") ? [it as unknown as RoleBinding] : [],
     );
-    expect(JSON.stringify(find(objects, "ValidatingAdmissionPolicy"))).toContain(
+    expect(JSON.stringify(find(objects, validatingAdmissionPolicies))).toContain(
       "system:serviceaccount:berth-system:theirs",
     );
     expect(bindings.length).toBeGreaterThan(1);
@@ -204,10 +206,10 @@ describe("berth manifests", () => {
   it("S-11 prints two replicas that stand in for each other, by default", async () => {
     const items = itemsOf(await berthWith({}, `${INSTALL} -o json`));
     const selector = { "app.kubernetes.io/name": "berth", "app.kubernetes.io/instance": "berth" };
-    expect(find(items, "PodDisruptionBudget")).toMatchObject({
+    expect(find(items, podDisruptionBudgets)).toMatchObject({
       spec: { maxUnavailable: 1, selector: { matchLabels: selector } },
     });
-    const { spec } = find<Deployment>(items, "Deployment");
+    const { spec } = find(items, deployments);
     expect(spec).toMatchObject({ replicas: 2, strategy: { type: "RollingUpdate" } });
     expect(spec?.template.spec).toMatchObject({
       priorityClassName: "system-cluster-critical",

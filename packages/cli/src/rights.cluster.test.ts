@@ -56,7 +56,7 @@ import { type BerthOptions, type RunningBerth, startBerth } from "./composition.
 import { loadSettings } from "./config/settings.ts";
 import { type ExtraRights, rightsOf } from "./manifests-rights.ts";
 import { aDaemonSet, aDocument, among, becomes, clusterWithKinds, grant, runPod } from "./testing/cluster.ts";
-import { cli, printed, type TestFolder, testFolder } from "./testing/harness.ts";
+import { cli, itemsOf, type TestFolder, testFolder } from "./testing/harness.ts";
 import { applyManifests, type Installed, installed, permissionsOf } from "./testing/installed.ts";
 import { listing } from "./testing/registries.ts";
 
@@ -350,9 +350,8 @@ describe("the manifests", () => {
     const example = path.join(import.meta.dirname, "../../../examples/startup-gate/nodetaintshandler");
     const given = ["--config", `${example}.yaml`, "--patch", `${example}-pod.yaml`, "--image", "berth:1"];
     const shown = await cli(["manifests", "-n", namespace, ...given, "-o", "json"]);
-    const { items } = printed<{ readonly items: readonly KubeObject[] }>(shown);
-    const kinds = items.map(({ kind }) => kind);
-    expect(["Namespace", "ServiceAccount"].filter((kind) => kinds.includes(kind))).toEqual([]);
+    const items = itemsOf(shown);
+    expect(items.filter(({ kind }) => kind === "Namespace" || kind === "ServiceAccount")).toEqual([]);
     await applyManifests(client, items);
     // As the controllers of Deployments would, which do not run here.
     const { spec } = await client.get(deployments, { namespace, name: "berth" });
@@ -604,7 +603,7 @@ describe("a program with Berth's token", () => {
     await client.create(pods, pod.build());
     await client.create(daemonSets, untolerating("victim"), { namespace });
     // The API server fills in what it does not ask for.
-    await client.create(deployments, aDaemonSet("victim") as Deployment, { namespace });
+    await client.create(deployments, aDaemonSet("victim"), { namespace });
     await client.create(nodes, aNode("victim").build());
     const spec = { replicas: 0, ateomImage: "registry.test/a:1" };
     await client.create(workerPools, { metadata: of, spec });

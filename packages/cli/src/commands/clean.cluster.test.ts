@@ -23,6 +23,7 @@ import {
   workerPools,
 } from "@berth/placement";
 import {
+  type AllObjects,
   aNode,
   anImage,
   aPod,
@@ -70,15 +71,15 @@ interface Story {
   readonly ignore?: (name: string) => boolean;
 }
 
-/** After `clean` all objects of the cluster are as they were before the first start of Berth. */
-async function leavesNothing({
+/** All objects of the cluster before the first start of Berth, and after `clean`. */
+async function cleaned({
   given,
   options,
   admission = "Off",
   config,
   works,
   ...more
-}: Story): Promise<void> {
+}: Story): Promise<readonly [AllObjects, AllObjects]> {
   const files = { kubeconfig: cluster.kubeconfig(), "berth.yaml": config ?? "" };
   await using folder = await testFolder(files);
   await given();
@@ -102,7 +103,7 @@ async function leavesNothing({
   const line = `clean --yes --namespace ${STATE} --kubeconfig kubeconfig`;
   const { code, stderr } = await folder.berth(config === undefined ? line : `${line} --config berth.yaml`);
   expect([code, stderr]).toEqual([0, expect.not.stringContaining("could not")]);
-  expect(await readAllObjects(client, more)).toEqual(before);
+  return [before, await readAllObjects(client, more)];
 }
 
 const OWN = [{ key: "example.com/own", operator: "Exists" }];
@@ -114,8 +115,8 @@ const tainted = (key: string): object => ({ spec: { taints: among(expect.objectC
 const POOL = { replicas: 1, ateomImage: "registry.test/ateom:1", sandboxClass: "gvisor" } as const;
 
 describe("I-4 clean takes back all that Berth has written", () => {
-  it("I-4 clean leaves nothing of labels", () =>
-    leavesNothing({
+  it("I-4 clean leaves nothing of labels", async () => {
+    const [before, after] = await cleaned({
       async given() {
         await client.create(nodes, aNode("labelled").labelled({ "example.com/device": "x" }).build());
         const match = { all: [{ key: "example.com/device" }] };
@@ -124,12 +125,14 @@ describe("I-4 clean takes back all that Berth has written", () => {
       },
       works: () =>
         becomes(client, nodes, "labelled", { metadata: { labels: { "example.com/ruled": "true" } } }),
-    }));
+    });
+    expect(after).toEqual(before);
+  });
 
   it.each(["Policy", "Webhook"] as const)(
     "I-4 clean leaves nothing of a gate that admission sets by %s",
-    (admission) =>
-      leavesNothing({
+    async (admission) => {
+      const [before, after] = await cleaned({
         admission,
         options: { backfillAtStart: true },
         async given() {
@@ -160,7 +163,9 @@ describe("I-4 clean takes back all that Berth has written", () => {
           expect((await folder.berth(line)).code).toBe(0);
           expect(await tolerationsOf("tolerating")).toHaveLength(2);
         },
-      }),
+      });
+      expect(after).toEqual(before);
+    },
   );
 
   it("I-4 clean leaves nothing of an architecture policy", async () => {
@@ -168,7 +173,7 @@ describe("I-4 clean takes back all that Berth has written", () => {
     const { reference } = await registry.push(anImage("team/amd:1").platforms("linux/amd64"));
     const held = aPod("held").in(namespace).image("unknown.test/app:1").build();
     const sent = await client.create(pods, held, { dryRun: true });
-    await leavesNothing({
+    const [before, after] = await cleaned({
       admission: "Webhook",
       options: { registries: await listing(registry) },
       ignore: (name) => name === `pods ${namespace}/held`,
@@ -195,11 +200,12 @@ describe("I-4 clean takes back all that Berth has written", () => {
         });
       },
     });
+    expect(after).toEqual(before);
     expect((await client.get(pods, { namespace, name: "held" })).spec).toEqual(sent.spec);
   });
 
-  it("I-4 clean leaves nothing of footprints, and the agents run where they ran", () =>
-    leavesNothing({
+  it("I-4 clean leaves nothing of footprints, and the agents run where they ran", async () => {
+    const [before, after] = await cleaned({
       admission: "Webhook",
       async given() {
         for (const name of ["used", "idle"]) await client.create(nodes, aNode(name).build());
@@ -235,14 +241,18 @@ describe("I-4 clean takes back all that Berth has written", () => {
           expect((await client.list(secrets, { namespace: STATE })).items).toHaveLength(1),
         );
       },
-    }));
+    });
+    expect(after).toEqual(before);
+  });
 
-  it("I-4 clean leaves nothing of WorkerPools, where the document is given", () =>
-    leavesNothing({
+  it("I-4 clean leaves nothing of WorkerPools, where the document is given", async () => {
+    const [before, after] = await cleaned({
       config: `{apiVersion: berth.dev/v1alpha1, kind: WorkerPools, metadata: {name: pools}, spec: {allow: {images: [registry.test/], namespaces: [${namespace}]}}}`,
       given: () => client.create(workerPools, { metadata: { name: "pool" }, spec: POOL }, { namespace }),
       works: () => becomes(client, deployments, `${namespace}/pool-deployment`, {}),
-    }));
+    });
+    expect(after).toEqual(before);
+  });
 });
 
 describe("S-7 a record that the node's kubelet has forged", () => {

@@ -4,7 +4,7 @@ import { readDocuments } from "@berth/host";
 import { describe, expect, it } from "vitest";
 import { exitCodes } from "../exit-codes.ts";
 import { documentKinds } from "../kinds.ts";
-import { berthWith, type CliResult, printed, testFolder } from "../testing/harness.ts";
+import { berthWith, type CliResult, itemsOf, testFolder } from "../testing/harness.ts";
 
 const HEAD =
   "apiVersion: nfd.k8s-sigs.io/v1alpha1\nkind: NodeFeatureRule\nmetadata: {name: Site_Rules}\nspec:\n  rules:\n";
@@ -53,12 +53,8 @@ const VALIDATE_RESERVED = (file: string): string =>
 const convert = (words: string, rules: string): Promise<CliResult> =>
   berthWith({ "nfr.yaml": HEAD + rules }, `convert ${words}`);
 
-interface Item {
-  readonly metadata: { readonly name: string };
-  readonly spec: object;
-}
-const itemsOf = (result: CliResult): readonly Item[] => printed<{ items: readonly Item[] }>(result).items;
-const namesOf = (items: readonly Item[]): readonly string[] => items.map(({ metadata }) => metadata.name);
+const namesOf = (items: ReturnType<typeof itemsOf>): readonly string[] =>
+  items.map(({ metadata }) => metadata?.name ?? "");
 
 describe("berth convert", () => {
   it("prints LabelRules that pass validate", async () => {

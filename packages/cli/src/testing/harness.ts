@@ -1,6 +1,7 @@
 import { mkdir, mkdtempDisposable, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import type { KubeObject } from "@berth/kube";
 import { runCli } from "../cli.ts";
 import type { ExitCode } from "../exit-codes.ts";
 import type { Environment } from "../surroundings.ts";
@@ -54,7 +55,8 @@ export interface TestFolder extends AsyncDisposable {
 
 /** A folder of its own for one test, with these files. */
 export async function testFolder(files: Readonly<Record<string, string>> = {}): Promise<TestFolder> {
-  const { path: folder, remove } = await mkdtempDisposable(path.join(tmpdir(), "berth-cli-"));
+  const made = await mkdtempDisposable(path.join(tmpdir(), "berth-cli-"));
+  const folder = made.path;
   const write = async (file: string, text: string): Promise<string> => {
     const target = path.join(folder, file);
     await mkdir(path.dirname(target), { recursive: true });
@@ -66,7 +68,7 @@ export async function testFolder(files: Readonly<Record<string, string>> = {}): 
     path: folder,
     write,
     berth: (line, options) => cli(typeof line === "string" ? line.split(" ") : line, { folder, ...options }),
-    [Symbol.asyncDispose]: remove,
+    [Symbol.asyncDispose]: () => made.remove(),
   };
 }
 
@@ -79,7 +81,9 @@ export async function berthWith(
   return await folder.berth(line);
 }
 
-/** What a command printed with `-o json`. */
-export function printed<T = unknown>({ stdout }: Pick<CliResult, "stdout">): T {
-  return JSON.parse(stdout) as T;
+/** The list that a command printed with `-o json`. */
+export function itemsOf({ stdout }: CliResult): readonly PrintedItem[] {
+  return (JSON.parse(stdout) as { readonly items: readonly PrintedItem[] }).items;
 }
+
+type PrintedItem = KubeObject & { readonly spec?: unknown };
