@@ -1,16 +1,27 @@
-/** The objects by which an installation has new nodes and pods changed: found and deleted by `berth clean`. */
-import { listObjects, ownerLabels } from "@berth/host";
+/** What `berth clean` deletes as a whole: first what changes new nodes and pods, in the end the state of Berth. */
 import {
+  baseName,
+  certificateLabels,
+  type Listing,
+  listObjects,
+  type OneShotRun,
+  ownerLabels,
+  type Undo,
+} from "@berth/host";
+import {
+  configMaps,
   isApiError,
   type KubeObject,
+  leases,
   mutatingAdmissionPolicies,
   mutatingAdmissionPolicyBindings,
   mutatingWebhookConfigurations,
   type Resource,
+  secrets,
   serviceAccounts,
   validatingWebhookConfigurations,
 } from "@berth/kube";
-import { ARCHITECTURE, FOOTPRINT, GATES } from "@berth/placement";
+import { ARCHITECTURE, FOOTPRINT, GATES, IMAGE_FACTS_LABEL, placeConfigMapName } from "@berth/placement";
 import { describeApiError } from "./failure-text.ts";
 import type { Session } from "./session.ts";
 
@@ -43,8 +54,7 @@ export async function findAdmission(
   const found: AdmissionObject[] = [];
   for (const [component, of, resources] of COMPONENTS) {
     if (capability !== undefined && capability !== of) continue;
-    const labels = Object.entries(ownerLabels(installation, component));
-    const labelSelector = labels.map(([key, value]) => `${key}=${value}`).join(",");
+    const labelSelector = selectorOf(ownerLabels(installation, component));
     for (const resource of resources) {
       const listing = { resource, labelSelector, metadataOnly: true };
       const objects = (await listObjects(listing, session)) ?? [];
@@ -83,4 +93,26 @@ export async function deleteAdmission(
 export function admissionName({ resource, object: { metadata } }: AdmissionObject): string {
   const { name = "", namespace } = metadata ?? {};
   return `${resource.kind.toLowerCase()} ${namespace === undefined ? name : `${namespace}/${name}`}`;
+}
+
+/** The state that Berth keeps for itself in its namespace, and that `berth manifests` does not print. */
+export async function findState(namespace: string, run: OneShotRun): Promise<readonly Undo[]> {
+  const { installation } = run;
+  const kinds: readonly Listing<KubeObject>[] = [
+    { resource: leases, fieldSelector: `metadata.name=${baseName(installation)}` },
+    { resource: secrets, labelSelector: selectorOf(certificateLabels(installation)) },
+    { resource: configMaps, fieldSelector: `metadata.name=${placeConfigMapName(installation)}` },
+    { resource: configMaps, labelSelector: `${IMAGE_FACTS_LABEL}=${installation}` },
+  ];
+  const found: Undo[] = [];
+  for (const kind of kinds)
+    for (const object of (await listObjects({ ...kind, namespace, metadataOnly: true }, run)) ?? [])
+      found.push({ resource: kind.resource, object, what: "state of Berth", how: { do: "delete" } });
+  return found;
+}
+
+function selectorOf(labels: Readonly<Record<string, string>>): string {
+  return Object.entries(labels)
+    .map(([key, value]) => `${key}=${value}`)
+    .join(",");
 }

@@ -3,10 +3,7 @@
  * the configurations of either release, and every new pod has to get the answers of both capabilities.
  */
 import { once } from "node:events";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import {
   type AdmissionEnv,
   admissionServerSpec,
@@ -15,7 +12,7 @@ import {
   reviewHandlers,
   toConfiguration,
 } from "@berth/host";
-import { customResourceDefinitions, mutatingWebhookConfigurations, namespaces, pods } from "@berth/kube";
+import { mutatingWebhookConfigurations, namespaces, pods } from "@berth/kube";
 import {
   ARCHITECTURE_GATE,
   architectureAdmission,
@@ -28,10 +25,11 @@ import {
   waitAdmission,
 } from "@berth/placement";
 import { createSilentLogger, startAdmissionServer } from "@berth/runtime";
-import { aPod, eventually, findFreePort, sharedTestCluster, type TestCluster } from "@berth/testcluster";
+import { aPod, eventually, findFreePort, type TestCluster } from "@berth/testcluster";
 import { beforeAll, expect, it } from "vitest";
 import { startBerth } from "./composition.ts";
-import { crds } from "./kinds.ts";
+import { aDocument, clusterWithKinds, runPod } from "./testing/cluster.ts";
+import { testFolder } from "./testing/harness.ts";
 
 const NAMESPACE = "berth-system";
 const log = createSilentLogger();
@@ -44,11 +42,8 @@ const footprintSpec = {
 let cluster: TestCluster;
 
 beforeAll(async () => {
-  cluster = await sharedTestCluster();
-  const { client } = cluster;
-  for (const crd of crds()) await eventually(() => client.apply(customResourceDefinitions, crd));
-  await eventually(() => Promise.all([client.list(nodeFootprints), client.list(architecturePolicies)]));
-  await client.create(namespaces, { metadata: { name: NAMESPACE } });
+  cluster = await clusterWithKinds();
+  await cluster.client.create(namespaces, { metadata: { name: NAMESPACE } });
 });
 
 /** As the Service does: each connection leads to the replica that is chosen at that time. */
@@ -107,18 +102,15 @@ function oldRules() {
 it("misses no pod beside an old replica, and asks once about each when there is none", async () => {
   const { client, authority } = cluster;
   await using owned = new AsyncDisposableStack();
-  const folder = await mkdtemp(join(tmpdir(), "berth-upgrade-"));
-  owned.defer(() => rm(folder, { recursive: true, force: true }));
   const serving = await authority.issueServing(["127.0.0.1"]);
-  await writeFile(join(folder, "tls.key"), serving.key);
-  await writeFile(join(folder, "ca.crt"), authority.certificate);
-  await writeFile(join(folder, "tls.crt"), serving.certificate);
+  const files = { "tls.key": serving.key, "ca.crt": authority.certificate, "tls.crt": serving.certificate };
+  const { path: certificates } = owned.use(await testFolder(files));
   const service = owned.use(await startService());
   const url = `https://127.0.0.1:${service.port}`;
 
   // The old release: each capability answers at its path, and has a configuration that leads there.
   const rules = oldRules();
-  const spec = admissionServerSpec.parse({ mode: "Webhook", url, certificates: folder });
+  const spec = admissionServerSpec.parse({ mode: "Webhook", url, certificates });
   const env: AdmissionEnv = { installation: "berth", namespace: NAMESPACE, spec };
   const oldPort = await findFreePort();
   const old = await startAdmissionServer({
@@ -138,19 +130,12 @@ it("misses no pod beside an old replica, and asks once about each when there is 
     const made = toConfiguration(one, reviews, { ...env, client: { url }, ca: authority.certificate });
     await client.create(mutatingWebhookConfigurations, made);
   }
-  const replica = async (name: string, hash: string): Promise<void> => {
+  const replica = (name: string, hash: string): Promise<void> => {
     const labels = { "app.kubernetes.io/name": "berth", "app.kubernetes.io/instance": "berth" };
     const pod = aPod(name)
       .in(NAMESPACE)
       .labelled({ ...labels, "pod-template-hash": hash });
-    await client.create(pods, pod.build(), { namespace: NAMESPACE });
-    const body = { status: { phase: "Running" } };
-    await client.patch(
-      pods,
-      { namespace: NAMESPACE, name },
-      { type: "merge", body },
-      { subresource: "status" },
-    );
+    return runPod(client, pod);
   };
   await replica("berth-old", "a");
   await replica("berth-new", "b");
@@ -175,19 +160,8 @@ it("misses no pod beside an old replica, and asks once about each when there is 
     return items.flatMap(({ webhooks = [] }) => webhooks);
   };
 
-  const group = { apiVersion: "berth.dev/v1alpha1" };
-  await client.create(architecturePolicies, {
-    ...group,
-    kind: "ArchitecturePolicy",
-    metadata: { name: "all" },
-    spec: architecturePolicySpec.parse(policySpec),
-  });
-  await client.create(nodeFootprints, {
-    ...group,
-    kind: "NodeFootprint",
-    metadata: { name: "agent" },
-    spec: nodeFootprintSpec.parse(footprintSpec),
-  });
+  await client.create(architecturePolicies, aDocument(architecturePolicies, "all", policySpec));
+  await client.create(nodeFootprints, aDocument(nodeFootprints, "agent", footprintSpec));
   const port = await findFreePort();
   const mark = await cluster.audit.mark();
   const berth = owned.use(

@@ -58,14 +58,9 @@ export function normalizeArguments(given: readonly string[], line: CommandLine):
 }
 
 /** `-name` and `-name=value` with a known long name get their second dash. */
-function withTwoDashes(word: string, line: CommandLine): string {
+function withTwoDashes(word: string, { valued, flags }: CommandLine): string {
   const name = /^-([a-z][a-z0-9-]+)(?:=|$)/.exec(word)?.[1];
-  if (name === undefined || !isKnown(name, line)) return word;
-  return `-${word}`;
-}
-
-function isKnown(name: string, { valued, flags }: CommandLine): boolean {
-  return valued.has(name) || flags.has(name);
+  return name !== undefined && (valued.has(name) || flags.has(name)) ? `-${word}` : word;
 }
 
 /** Is the word the value of the option before it? */
@@ -78,19 +73,10 @@ function isValue(words: readonly string[], index: number, { valued }: CommandLin
 function settleBooleans(words: readonly string[], line: CommandLine): readonly string[] {
   let settled: string[] = [];
   for (const word of words) {
-    const equals = word.indexOf("=");
-    const name = word.slice(2, equals < 0 ? undefined : equals);
-    if (!word.startsWith("--") || !line.flags.has(name)) {
-      settled.push(word);
-      continue;
-    }
-    const value = equals < 0 ? "true" : word.slice(equals + 1);
-    if (!TRUE.has(value) && !FALSE.has(value)) {
-      settled.push(word);
-      continue;
-    }
-    settled = settled.filter((other) => other !== `--${name}`);
-    if (TRUE.has(value)) settled.push(`--${name}`);
+    const [, name = "", value = "true"] = /^--([^=]*)(?:=(.*))?$/s.exec(word) ?? [];
+    const isBoolean = line.flags.has(name) && (TRUE.has(value) || FALSE.has(value));
+    if (isBoolean) settled = settled.filter((other) => other !== `--${name}`);
+    if (!isBoolean || TRUE.has(value)) settled.push(isBoolean ? `--${name}` : word);
   }
   return settled;
 }

@@ -3,7 +3,7 @@ import path from "node:path";
 import { describe, expect, it } from "vitest";
 import { exitCodeMeanings, exitCodes } from "./exit-codes.ts";
 import { renderReference } from "./reference.ts";
-import { cli, testFolder } from "./testing/harness.ts";
+import { berthWith, cli } from "./testing/harness.ts";
 import { VERSION } from "./version.ts";
 
 const root = path.join(import.meta.dirname, "../../..");
@@ -53,32 +53,27 @@ describe("exit codes", () => {
   });
 
   it("tells that there is no cluster", async () => {
-    await using folder = await testFolder({ "labels/a/b": "x\n" });
-    const { code, stderr } = await cli(["plan", "--label-dir", "labels"], { folder: folder.path });
+    const { code, stderr } = await berthWith({ "labels/a/b": "x\n" }, "plan --label-dir labels");
     expect(code).toBe(exitCodes.cluster);
     expect(stderr).toMatch(/^berth: no cluster to talk to: .+\n$/);
   });
 
   it("tells that a cluster does not answer, on one line", async () => {
-    await using folder = await testFolder({ "labels/a/b": "x\n" });
     // Port 1 (tcpmux) is not listened on.
-    const { code, stderr } = await cli(["-label-dir", "labels", "-master", "http://127.0.0.1:1"], {
-      folder: folder.path,
-    });
+    const line = "-label-dir labels -master http://127.0.0.1:1";
+    const { code, stderr } = await berthWith({ "labels/a/b": "x\n" }, line);
     expect(code).toBe(exitCodes.cluster);
     expect(stderr).toMatch(/^berth: .*127\.0\.0\.1:1.*\n$/);
   });
 
   it("ends without the default folder of the original form (contract L1)", async () => {
-    await using folder = await testFolder();
-    const { code, stderr } = await cli(["-kubeconfig", "x"], { folder: folder.path });
+    const { code, stderr } = await berthWith({}, "-kubeconfig x");
     expect(code).toBe(exitCodes.failed);
     expect(stderr).toMatch(/^berth: there is no folder labels .+\n$/);
   });
 
   it("I-7 prints help without arguments, though the folder has rules", async () => {
-    await using folder = await testFolder({ "labels/a/b": "x\n" });
-    const { code, stdout, stderr } = await cli([], { folder: folder.path });
+    const { code, stdout, stderr } = await berthWith({ "labels/a/b": "x\n" }, []);
     expect([code, stderr]).toEqual([exitCodes.done, ""]);
     expect(stdout).toBe((await cli(["--help"])).stdout);
   });

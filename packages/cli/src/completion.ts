@@ -1,60 +1,41 @@
 import type { Command, Option } from "commander";
+import { collect } from "./declarations/shared-options.ts";
 
 /** What a shell may offer at the cursor. */
-export interface Completion {
+interface Completion {
   readonly candidates: readonly Candidate[];
   /** The shell completes names of files itself when there are no candidates. */
   readonly files: boolean;
 }
 
-export interface Candidate {
+interface Candidate {
   readonly value: string;
   readonly description: string;
 }
 
-const NOTHING: Completion = { candidates: [], files: false };
-
-/** Options whose value names nothing on this machine. Every other value may be a file. */
-const NO_FILE: ReadonlySet<string> = new Set([
-  "--context",
-  "--master",
-  "--installation",
-  "--namespace",
-  "--allow-reserved",
-  "--device-label-fields",
-  "--device-class-whitelist",
-  "--metrics-bind-address",
-  "--health-probe-bind-address",
-  "--key",
-  "--image",
-  "--replicas",
-  "--port",
-  "--nodes",
-  "--gate",
-  "--reason",
-  "--pull-secret",
-  "--handler",
-  "--taint-key",
-]);
-
 /**
- * What fits at the end of `words`, the last of which is being typed and may be empty. Read from the declarations of
- * the commands themselves, so it cannot lag behind them. The program's own name is not among the words.
+ * Answers a shell: a line about files, then one line for each candidate, a tab before its description.
+ *
+ * @param words of the line but for the program's own name. The last one is being typed, and may be empty.
  */
-export function completionsFor(root: Command, words: readonly string[]): Completion {
+export function complete(root: Command, words: readonly string[]): string {
+  const { candidates, files } = completionsFor(root, words);
+  const lines = candidates.map(({ value, description }) => `${value}\t${description}`);
+  return [files ? FILES : NO_FILES, ...lines, ""].join("\n");
+}
+
+/** Read from the declarations of the commands themselves, so it cannot lag behind them. */
+function completionsFor(root: Command, words: readonly string[]): Completion {
   const typed = words.at(-1) ?? "";
   const before = words.slice(0, -1);
   const { command, positionals, pending } = follow(root, before);
   if (pending !== undefined) return valuesOf(pending, typed);
-  const equals = /^(--[a-z-]+)=(.*)$/s.exec(typed);
-  if (equals !== null) {
-    const option = command.options.find(({ long }) => long === equals[1]);
-    const { candidates, files } = option === undefined ? NOTHING : valuesOf(option, equals[2] ?? "");
-    const after = (it: Candidate): Candidate => ({
-      value: `${equals[1]}=${it.value}`,
-      description: it.description,
-    });
-    return { files, candidates: candidates.map(after) };
+  const [, long, value = ""] = /^(--[a-z-]+)=(.*)$/s.exec(typed) ?? [];
+  if (long !== undefined) {
+    const option = command.options.find((it) => it.long === long);
+    const { candidates, files } = option === undefined ? matching([], value) : valuesOf(option, value);
+    const whole = candidates.map((it) => Object.assign({}, it, { value: `${long}=${it.value}` }));
+    return { files, candidates: whole };
   }
   if (typed.startsWith("-")) return matching(optionsOf(command, before), typed);
   if (command.commands.length > 0) return matching(commandsOf(command), typed);
@@ -95,31 +76,18 @@ function follow(root: Command, words: readonly string[]): Place {
 
 function valuesOf(option: Option, typed: string): Completion {
   if (option.argChoices) return matching(option.argChoices.map(plain), typed);
-  return { candidates: [], files: !NO_FILE.has(option.long ?? "") };
+  return { candidates: [], files: /<(?:file|folder|path)>/.test(option.flags) };
 }
 
 function optionsOf(command: Command, given: readonly string[]): readonly Candidate[] {
   const options = command.options.filter(
-    ({ hidden, long }) => !hidden && (isRepeatable(long) || !given.includes(long ?? "")),
+    ({ hidden, long, parseArg }) => !hidden && (parseArg === collect || !given.includes(long ?? "")),
   );
   const help = { value: "--help", description: "Show what the command does" };
   return [
     ...options.map(({ long, short, description }) => ({ value: long ?? short ?? "", description })),
     help,
   ];
-}
-
-const REPEATABLE: ReadonlySet<string> = new Set([
-  "--config",
-  "--allow-reserved",
-  "--device-label-fields",
-  "--device-class-whitelist",
-  "--key",
-  "--pull-secret",
-]);
-
-function isRepeatable(long: string | undefined): boolean {
-  return REPEATABLE.has(long ?? "");
 }
 
 function commandsOf(command: Command): readonly Candidate[] {
@@ -138,16 +106,12 @@ function matching(candidates: readonly Candidate[], typed: string): Completion {
 
 export type Shell = "bash" | "zsh" | "fish";
 
-/** The script that a shell sources. It asks `berth __complete` with the words of the line. */
-export function completionScript(shell: Shell): string {
-  return SCRIPTS[shell];
-}
-
 /** The first line of an answer: whether files are welcome. */
-export const FILES = ":files";
-export const NO_FILES = ":none";
+const FILES = ":files";
+const NO_FILES = ":none";
 
-const SCRIPTS: Readonly<Record<Shell, string>> = {
+/** What each shell sources. It asks `berth __complete` with the words of the line. */
+export const SCRIPTS: Readonly<Record<Shell, string>> = {
   bash: `# berth: completion for bash. Load it with: source <(berth completion bash)
 _berth() {
   local answer line

@@ -1,7 +1,8 @@
 import path from "node:path";
 import { describe, expect, it } from "vitest";
-import { chooseCluster } from "./connection.ts";
-import { type TestFolder, testFolder } from "./testing/harness.ts";
+import { type ClusterChoice, type ConnectionOptions, chooseCluster } from "./connection.ts";
+import type { Environment } from "./surroundings.ts";
+import { testFolder } from "./testing/harness.ts";
 
 const kubeconfig = (server: string): string =>
   [
@@ -14,9 +15,9 @@ const kubeconfig = (server: string): string =>
     "",
   ].join("\n");
 
-/** Every source there can be, each with a server of its own. */
-async function allSources(): Promise<TestFolder> {
-  return testFolder({
+/** With every source there can be, each with a server of its own. */
+async function chooseOfAll(options: ConnectionOptions, environment: Environment): Promise<ClusterChoice> {
+  await using folder = await testFolder({
     flag: kubeconfig("https://flag"),
     env: kubeconfig("https://env"),
     "home/.kube/config": kubeconfig("https://home"),
@@ -24,45 +25,28 @@ async function allSources(): Promise<TestFolder> {
     "pod/namespace": "pod-namespace\n",
     "pod/token": "t",
   });
+  const surroundings = { environment, folder: folder.path, home: path.join(folder.path, "home") };
+  return await chooseCluster(options, surroundings, path.join(folder.path, "pod"));
 }
 
 describe("A-P13 chooseCluster: flag > KUBECONFIG > pod > home", () => {
+  const LIST = `none${path.delimiter}env`;
   const pod = { KUBERNETES_SERVICE_HOST: "pod", KUBERNETES_SERVICE_PORT: "443" };
   it.each([
     ["flag", { kubeconfig: "flag" }, { KUBECONFIG: "env", ...pod }, "https://flag"],
     ["KUBECONFIG", {}, { KUBECONFIG: "env", ...pod }, "https://env"],
-    [
-      "KUBECONFIG as a list with a missing file",
-      {},
-      { KUBECONFIG: `none${path.delimiter}env` },
-      "https://env",
-    ],
+    ["KUBECONFIG as a list with a missing file", {}, { KUBECONFIG: LIST }, "https://env"],
     ["the pod", {}, pod, "https://pod:443"],
-    [
-      "the pod, with empty values elsewhere",
-      { kubeconfig: "" },
-      { KUBECONFIG: "", ...pod },
-      "https://pod:443",
-    ],
+    ["the pod, for empty values", { kubeconfig: "" }, { KUBECONFIG: "", ...pod }, "https://pod:443"],
     ["home", {}, {}, "https://home"],
     ["home rather than the pod for a context", { context: "other" }, pod, "https://home/other"],
-    [
-      "--master over the server of the kubeconfig",
-      { master: "https://master" },
-      { KUBECONFIG: "env" },
-      "https://master",
-    ],
+    ["--master over that of the file", { master: "https://m" }, { KUBECONFIG: "env" }, "https://m"],
   ])("%s", async (_name, options, environment, server) => {
-    await using folder = await allSources();
-    const surroundings = { environment, folder: folder.path, home: path.join(folder.path, "home") };
-    const { connect } = await chooseCluster(options, surroundings, path.join(folder.path, "pod"));
-    expect(connect.server).toBe(server);
+    expect((await chooseOfAll(options, environment)).connect.server).toBe(server);
   });
 
   it("knows when it is in a pod, and its namespace", async () => {
-    await using folder = await allSources();
-    const surroundings = { environment: pod, folder: folder.path, home: undefined };
-    const choice = await chooseCluster({}, surroundings, path.join(folder.path, "pod"));
+    const choice = await chooseOfAll({}, pod);
     expect([choice.inCluster, choice.namespace]).toEqual([true, "pod-namespace"]);
   });
 

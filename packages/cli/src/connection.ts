@@ -58,7 +58,7 @@ function withServer(config: ResolvedConfig, server: string | undefined): Resolve
   return server ? { ...config, connect: { ...config.connect, server } } : config;
 }
 
-function exists(file: string): Promise<boolean> {
+export function exists(file: string): Promise<boolean> {
   return access(file).then(
     () => true,
     () => false,

@@ -1,10 +1,8 @@
 /** Lets DaemonSets that are there tolerate the taints of startup gates. */
-import { type DaemonSet, daemonSets, isApiError, type KubeClient } from "@berth/kube";
+import { type DaemonSet, daemonSets, isApiError, type KubeClient, type Patch } from "@berth/kube";
 import { type Gates, missingTolerations, tolerationPatch } from "@berth/placement";
 import { CommandError } from "./exit-codes.ts";
-
-/** A DaemonSet that keeps changing under us: read again this often. */
-const MAX_TRIES = 5;
+import { patchAsRead } from "./session.ts";
 
 interface Work {
   readonly client: KubeClient;
@@ -41,42 +39,18 @@ export async function findLacking(
  * Adds what the DaemonSet lacks, and nothing else; what others add meanwhile is seen and not added again.
  *
  * @returns whether it was written: not when it is gone, or lacks nothing any more.
+ * @throws CommandError when the server refuses the toleration itself.
  */
-export async function addTolerations(first: DaemonSet, { client, gates, signal }: Work): Promise<boolean> {
-  const { name = "", namespace = "" } = first.metadata ?? {};
-  let daemonSet = first;
-  for (let tries = 1; ; tries++) {
-    signal.throwIfAborted();
-    const body = tolerationPatch(daemonSet, gates);
-    if (body === undefined) return false;
-    try {
-      await client.patch(daemonSets, { namespace, name }, { type: "json", body }, { signal });
-      return true;
-    } catch (error) {
-      if (isApiError(error, "notFound")) return false;
-      // A `test` that does not hold is answered as invalid.
-      if (!isApiError(error, "invalid", "conflict") || tries === MAX_TRIES) throw error;
-      const again = await reread(client, { namespace, name }, signal);
-      if (again === undefined) return false;
-      // It has not changed: the server refuses the toleration itself.
-      if (again.metadata?.resourceVersion === daemonSet.metadata?.resourceVersion) {
-        throw new CommandError(`${namespace}/${name}: ${error.message}`, undefined, { cause: error });
-      }
-      daemonSet = again;
-    }
-  }
-}
-
-async function reread(
-  client: KubeClient,
-  of: { readonly namespace: string; readonly name: string },
-  signal: AbortSignal,
-): Promise<DaemonSet | undefined> {
+export async function addTolerations(daemonSet: DaemonSet, work: Work): Promise<boolean> {
+  const patchOf = (read: DaemonSet): Patch | undefined => {
+    const body = tolerationPatch(read, work.gates);
+    return body && { type: "json", body };
+  };
   try {
-    return await client.get(daemonSets, of, { signal });
+    return await patchAsRead(daemonSets, daemonSet, patchOf, work);
   } catch (error) {
-    if (isApiError(error, "notFound")) return undefined;
-    throw error;
+    if (!isApiError(error, "invalid")) throw error;
+    throw new CommandError(`${daemonSetName(daemonSet)}: ${error.message}`, undefined, { cause: error });
   }
 }
 

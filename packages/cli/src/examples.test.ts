@@ -24,11 +24,7 @@ import { readRuleFiles } from "./session.ts";
 const root = path.join(import.meta.dirname, "../../..");
 const documented = await readFile(path.join(root, "examples/labels.md"), "utf8");
 const rows = [...documented.matchAll(/^\| `(\S+)`\s*\| `(\S+)=(\S+)`/gm)].map(
-  ([, file = "", key = "", value = ""]) => ({
-    file,
-    key,
-    value,
-  }),
+  ([, file = "", key = "", value = ""]) => ({ file, key, value }),
 );
 
 /** The labels that the rules would set on a node with this label. */
@@ -71,6 +67,9 @@ async function listFiles(folder: string): Promise<Record<"files" | "documented",
   return { files: new Set(files), documented: new Set(documented) };
 }
 
+const settingsOf = (folder: string, file: string): Promise<Documents> =>
+  loadSettings({ config: [`${folder}/${file}`] }, root);
+
 function inForceOf<S, T>(rules: DocumentRules<S, T>, settings: Documents): T | undefined {
   const config = settings.documentsOf(rules.kind);
   return compileDocuments(rules, { config, cluster: undefined }, undefined);
@@ -82,7 +81,7 @@ describe("examples/startup-gate", () => {
     ["network-and-gpus.yaml", ["network-and-gpus"]],
     ["two-phases.yaml", ["preinit", "warming"]],
   ])("%s is in force as it stands", async (file, names) => {
-    const settings = await loadSettings({ config: [`examples/startup-gate/${file}`] }, root);
+    const settings = await settingsOf("examples/startup-gate", file);
     const gates = inForceOf(gateRules, settings);
     expect(gates?.faults).toEqual([]);
     expect(gates?.gates.map(({ name }) => name)).toEqual(names);
@@ -107,7 +106,7 @@ describe("examples/architecture", () => {
   });
 
   it.each(Object.entries(modes))("%s is in force as it stands", async (file, expected) => {
-    const settings = await loadSettings({ config: [`${folder}/${file}`] }, root);
+    const settings = await settingsOf(folder, file);
     const policies = inForceOf(architectureRules, settings);
     expect(policies?.faults).toEqual([]);
     expect(policies?.policies.map(({ spec }) => spec.mode)).toEqual(expected);
@@ -115,12 +114,10 @@ describe("examples/architecture", () => {
   });
 
   it("goes on from archaware-controller by the same name, key and nodes", async () => {
-    const config = ["archaware-controller.yaml", "both.yaml"].map((file) => `${folder}/${file}`);
-    const [original, next] = await Promise.all(
-      config.map(
-        async (file) => (await loadSettings({ config: [file] }, root)).documentsOf(architecturePolicyKind)[0],
-      ),
-    );
+    const policyOf = async (file: string) =>
+      (await settingsOf(folder, file)).documentsOf(architecturePolicyKind)[0];
+    const original = await policyOf("archaware-controller.yaml");
+    const next = await policyOf("both.yaml");
     expect(next?.name).toBe(original?.name);
     expect(next?.spec.taint).toEqual(original?.spec.taint);
     expect(original?.spec.taint).toEqual({ key: "supported-arch", nodes: "Taint", nodeSelector: {} });
@@ -149,7 +146,7 @@ describe("examples/footprint", () => {
   });
 
   it.each(Object.entries(expected))("%s is in force as it stands", async (file, marks) => {
-    const settings = await loadSettings({ config: [`${folder}/${file}`] }, root);
+    const settings = await settingsOf(folder, file);
     const inForce = inForceOf(footprintRules, settings);
     expect(inForce?.faults).toEqual([]);
     expect(
@@ -162,32 +159,21 @@ describe("examples/footprint", () => {
   });
 
   it("have the preset that their file is named for, and each preset has one", async () => {
-    const presets = await Promise.all(
-      Object.keys(expected).map(async (file) => {
-        const settings = await loadSettings({ config: [`${folder}/${file}`] }, root);
-        const preset = settings.specOf(nodeFootprintKind)?.preset;
-        expect(`${preset?.replace("/", "-")}.yaml`).toBe(file);
-        return preset;
-      }),
-    );
-    expect(new Set(presets)).toEqual(new Set(footprintPresets));
+    const presets = new Set<string | undefined>();
+    for (const file of Object.keys(expected)) {
+      const preset = (await settingsOf(folder, file)).specOf(nodeFootprintKind)?.preset;
+      expect(`${preset?.replace("/", "-")}.yaml`).toBe(file);
+      presets.add(preset);
+    }
+    expect(presets).toEqual(new Set(footprintPresets));
   });
 
   it("makes the Deployments of WorkerPools as pull request 134 does, and otherwise leaves them alone", async () => {
-    const configs = await Promise.all(
-      Object.keys(expected).map(async (file) => {
-        const settings = await loadSettings({ config: [`${folder}/${file}`] }, root);
-        return [file, settings.specOf(workerPoolsKind)] as const;
-      }),
-    );
-    expect(configs.filter(([, config]) => config !== undefined)).toEqual([
-      [
-        "agent-substrate-pr-134.yaml",
-        {
-          allow: { images: ["registry.example/"], namespaces: ["agents"], priorityClasses: [] },
-          ...PR_134_POOLS,
-        },
-      ],
-    ]);
+    const allow = { images: ["registry.example/"], namespaces: ["agents"], priorityClasses: [] };
+    for (const file of Object.keys(expected)) {
+      const isOfPullRequest = file === "agent-substrate-pr-134.yaml";
+      const config = (await settingsOf(folder, file)).specOf(workerPoolsKind);
+      expect(config).toEqual(isOfPullRequest ? { allow, ...PR_134_POOLS } : undefined);
+    }
   });
 });

@@ -1,22 +1,14 @@
-/** What `berth` ends with. Documented in docs/reference/cli.md, which a test compares with this table. */
+/** What `berth` ends with. Documented in docs/reference/cli.md, which a test compares with `exitCodeMeanings`. */
 export const exitCodes = {
-  /** It did what was asked. */
   done: 0,
-  /** It failed; the last line on standard error says why. */
   failed: 1,
-  /** The command line cannot be understood; nothing was done. */
   usage: 2,
-  /** `validate` found errors in the files; `run`, `plan` and others were given files that cannot be used. */
   faults: 3,
-  /** The cluster could not be reached, or refused the credential or the request. */
   cluster: 4,
-  /** `plan --exit-code`: something would change. */
   changes: 5,
-  /** `run --leader-elect`: this process led and lost the Lease. */
   leaseLost: 6,
-  /** Ended by a second SIGINT, or by one before there was anything to stop in order. 128 + 2 by convention. */
+  // 128 and the number of the signal, by convention.
   interrupted: 130,
-  /** The same for SIGTERM. 128 + 15. */
   terminated: 143,
 } as const;
 

@@ -2,12 +2,13 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { readlink, symlink } from "node:fs/promises";
-import { createServer, type Socket } from "node:net";
+import { type AddressInfo, createServer, type Socket } from "node:net";
 import path from "node:path";
 import { leases, namespaces, nodes } from "@berth/kube";
 import { aNode, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
 import { exitCodes } from "./exit-codes.ts";
+import { becomes } from "./testing/cluster.ts";
 import { type TestFolder, testFolder } from "./testing/harness.ts";
 
 const root = path.join(import.meta.dirname, "../../..");
@@ -28,7 +29,8 @@ interface Started extends AsyncDisposable {
 }
 
 /** With an environment that names no cluster, and finds the control plane where it is kept. */
-function start(file: string, args: readonly string[], folder: TestFolder): Started {
+function start(given: string, folder: TestFolder, file = program): Started {
+  const args = given.split(" ");
   const environment = { ...process.env, KUBECONFIG: "" };
   const child = spawn(file, args, { cwd: folder.path, env: environment, stdio: ["ignore", "pipe", "pipe"] });
   const written = { stdout: "", stderr: "" };
@@ -49,18 +51,14 @@ function start(file: string, args: readonly string[], folder: TestFolder): Start
 }
 
 /** Takes connections and says nothing. */
-async function silentServer(): Promise<
-  AsyncDisposable & { readonly url: string; readonly connected: Promise<unknown> }
-> {
+async function silentServer() {
   const server = createServer();
   const sockets = new Set<Socket>();
   server.on("connection", (socket) => sockets.add(socket));
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
-  const address = server.address();
-  const port = typeof address === "object" ? address?.port : undefined;
   return {
-    url: `http://127.0.0.1:${port}`,
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     connected: once(server, "connection"),
     async [Symbol.asyncDispose]() {
       for (const socket of sockets) socket.destroy();
@@ -71,7 +69,7 @@ async function silentServer(): Promise<
 }
 
 const LABEL = "accelerators/one";
-const OFF = ["--metrics-bind-address", "0", "--health-probe-bind-address", "0"];
+const OFF = "--metrics-bind-address 0 --health-probe-bind-address 0";
 
 const files = (): Promise<TestFolder> =>
   testFolder({ [`labels/${LABEL}`]: "example.com/device\n", kubeconfig: cluster.kubeconfig() });
@@ -85,15 +83,9 @@ describe("bin/berth", () => {
     // The original form, through a symbolic link as from a folder in PATH.
     const link = path.join(folder.path, "berth");
     await symlink(path.relative(folder.path, program), link);
-    const args = ["-kubeconfig", "kubeconfig", "-label-dir", "labels", ...OFF];
-    await using berth = start(link, args, folder);
-    await using node = new AsyncDisposableStack();
-    node.defer(() => cluster.client.delete(nodes, { name: "process-1" }));
+    await using berth = start(`-kubeconfig kubeconfig -label-dir labels ${OFF}`, folder, link);
     await cluster.client.create(nodes, aNode("process-1").labelled({ "example.com/device": "x" }).build());
-    await eventually(async () => {
-      const { metadata } = await cluster.client.get(nodes, { name: "process-1" });
-      expect(metadata?.labels?.[LABEL]).toBe("true");
-    });
+    await becomes(cluster.client, nodes, "process-1", { metadata: { labels: { [LABEL]: "true" } } });
     expect(await readlink(`/proc/${berth.pid}/exe`)).toBe(process.execPath);
     const askedAt = performance.now();
     process.kill(berth.pid, "SIGTERM");
@@ -107,8 +99,8 @@ describe("bin/berth", () => {
     const namespace = "lease-lost";
     await client.create(namespaces, { metadata: { name: namespace } });
     await using folder = await files();
-    const args = ["run", "--kubeconfig", "kubeconfig", "--label-dir", "labels", "--leader-elect", ...OFF];
-    await using berth = start(program, [...args, "--namespace", namespace], folder);
+    const line = `run --kubeconfig kubeconfig --label-dir labels --leader-elect --namespace ${namespace}`;
+    await using berth = start(`${line} ${OFF}`, folder);
     await eventually(() => expect(berth.stdout()).toContain('"leading"'));
     await eventually(async () => {
       const now = await client.get(leases, { namespace, name: "berth" });
@@ -123,17 +115,8 @@ describe("bin/berth", () => {
   it("can be interrupted while it waits for a server that does not answer", async () => {
     await using folder = await files();
     await using silent = await silentServer();
-    const args = [
-      "run",
-      "--label-dir",
-      "labels",
-      "--master",
-      silent.url,
-      "--kubeconfig",
-      "kubeconfig",
-      ...OFF,
-    ];
-    await using berth = start(program, args, folder);
+    const line = `run --label-dir labels --master ${silent.url} --kubeconfig kubeconfig ${OFF}`;
+    await using berth = start(line, folder);
     await silent.connected;
     process.kill(berth.pid, "SIGTERM");
     expect(await berth.ended).toBe(exitCodes.interrupted);
@@ -144,11 +127,7 @@ describe("bin/berth", () => {
     await using folder = await files();
     const broken = cluster.kubeconfig().replace(/server: .*/, 'server: "https://127.0.0.1:1"');
     await folder.write("kubeconfig", broken);
-    await using berth = start(
-      program,
-      ["run", "--kubeconfig", "kubeconfig", "--log-level", "debug", ...OFF],
-      folder,
-    );
+    await using berth = start(`run --kubeconfig kubeconfig --log-level debug ${OFF}`, folder);
     expect(await berth.ended).toBe(exitCodes.cluster);
     expect(berth.stderr()).toMatch(/^berth: [^\n]+\n$/);
     expect(berth.stdout() + berth.stderr()).not.toContain(cluster.adminToken);
@@ -156,48 +135,43 @@ describe("bin/berth", () => {
 
   it("ends quietly when nobody reads its output any more", async () => {
     await using folder = await files();
-    await using berth = start("sh", ["-c", `"$0" --help | head -c 1`, program], folder);
+    const script = await folder.write("script", `${program} --help | head -c 1`);
+    await using berth = start(script, folder, "sh");
     expect(await berth.ended).toBe(0);
     expect(berth.stderr()).toBe("");
   });
 
   it("starts a cluster, tells where its kubeconfig is on the last line, and stops it", async () => {
     await using folder = await testFolder();
-    await using started = start(program, ["cluster", "start", "--dir", "c", "--nodes", "1"], folder);
+    await using started = start("cluster start --dir c --nodes 1", folder);
     const code = await started.ended;
     try {
-      expect([code, started.stdout()]).toEqual([
-        exitCodes.done,
-        `${path.join(folder.path, "c", "kubeconfig")}\n`,
-      ]);
-      await using status = start(program, ["cluster", "status", "--dir", "c", "-o", "json"], folder);
+      const kubeconfig = path.join(folder.path, "c", "kubeconfig");
+      expect([code, started.stdout()]).toEqual([exitCodes.done, `${kubeconfig}\n`]);
+      await using status = start("cluster status --dir c -o json", folder);
       expect(await status.ended).toBe(exitCodes.done);
       expect(JSON.parse(status.stdout())).toMatchObject({ state: "running" });
-      await using explained = start(
-        program,
-        ["explain", "node", "node-1", "--kubeconfig", "c/kubeconfig"],
-        folder,
-      );
+      await using explained = start("explain node node-1 --kubeconfig c/kubeconfig", folder);
       expect(await explained.ended).toBe(exitCodes.done);
     } finally {
-      await using stopped = start(program, ["cluster", "stop", "--dir", "c"], folder);
+      await using stopped = start("cluster stop --dir c", folder);
       expect(await stopped.ended).toBe(exitCodes.done);
     }
-    await using gone = start(program, ["cluster", "status", "--dir", "c"], folder);
+    await using gone = start("cluster status --dir c", folder);
     expect(await gone.ended).toBe(exitCodes.failed);
   });
 
   it("tells which address is taken, and the way out", async () => {
     await using folder = await files();
-    const args = ["run", "--kubeconfig", "kubeconfig", "--label-dir", "labels"];
-    const probes = ["--metrics-bind-address", "127.0.0.1:0", "--health-probe-bind-address"];
-    await using first = start(program, [...args, ...probes, "127.0.0.1:0"], folder);
+    const line =
+      "run --kubeconfig kubeconfig --label-dir labels --metrics-bind-address 127.0.0.1:0 --health-probe-bind-address";
+    await using first = start(`${line} 127.0.0.1:0`, folder);
     const port = await eventually(() => {
       const [, found = ""] = /"health":"http:\/\/127\.0\.0\.1:(\d+)"/.exec(first.stdout()) ?? [];
       expect(found).not.toBe("");
       return found;
     });
-    await using second = start(program, [...args, ...probes, `127.0.0.1:${port}`], folder);
+    await using second = start(`${line} 127.0.0.1:${port}`, folder);
     expect(await second.ended).toBe(exitCodes.failed);
     expect(second.stderr()).toContain("--health-probe-bind-address");
   });

@@ -7,7 +7,8 @@ const WIDTH = 100;
 
 export function renderReference(): string {
   const root = createSilentProgram(WIDTH);
-  const commands = everyCommand(root).filter((command) => command !== root && !isHidden(command));
+  // Those that begin with two underscores are hidden.
+  const commands = everyCommand(root).filter((it) => it !== root && !it.name().startsWith("__"));
   const sections = commands.map((command) => `## ${pathOf(command)}\n\n${block(command.helpInformation())}`);
   return [INTRODUCTION, block(root.helpInformation()), ORIGINAL, exitCodeTable(), ...sections]
     .join("\n\n")
@@ -50,11 +51,6 @@ function exitCodeTable(): string {
   const [head = [], ...body] = rows;
   const table = [line(head), line(["", ""], "-"), ...body.map((row) => line(row))];
   return ["## Exit codes", "", ...table, "", MISSING_PERMISSIONS].join("\n");
-}
-
-/** commander marks hidden commands on a field of its own; ours begin with two underscores as well. */
-function isHidden(command: Command): boolean {
-  return command.name().startsWith("__");
 }
 
 function pathOf(command: Command): string {

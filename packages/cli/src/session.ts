@@ -1,5 +1,14 @@
 import { type Documents, type Fault, hasErrors, LeftOut, type OneShotRun, Progress } from "@berth/host";
-import { connect, isApiError, type Node, nodes, type Projection } from "@berth/kube";
+import {
+  connect,
+  isApiError,
+  type KubeObject,
+  type Node,
+  nodes,
+  type Patch,
+  type Projection,
+  type Resource,
+} from "@berth/kube";
 import { type LabelOptions, labelFolderKind, type ParsedFolder, readLabelFolder } from "@berth/placement";
 import { labelOptionsOfFlags, loadSettings, type RuleOptions } from "./config/settings.ts";
 import { type ClusterChoice, type ConnectionOptions, chooseCluster } from "./connection.ts";
@@ -109,12 +118,51 @@ export async function* readNodes(
   }
 }
 
+export const readNode = (session: Session, name: string): Promise<Node> => readOne(nodes, { name }, session);
+
 /** @throws CommandError when there is none of this name. */
-export async function readNode({ client, signal }: Session, name: string): Promise<Node> {
+export async function readOne<T extends KubeObject>(
+  resource: Resource<T>,
+  of: { readonly namespace?: string; readonly name: string },
+  { client, signal }: Session,
+): Promise<T> {
   try {
-    return await client.get(nodes, { name }, { signal });
+    return await client.get(resource, of, { signal });
   } catch (error) {
     if (!isApiError(error, "notFound")) throw error;
-    throw new CommandError(`there is no node ${name} on ${client.server}`);
+    const name = of.namespace === undefined ? of.name : `${of.namespace}/${of.name}`;
+    throw new CommandError(`there is no ${resource.kind.toLowerCase()} ${name} on ${client.server}`);
+  }
+}
+
+/** An object that keeps changing under us: read again this often. */
+const MAX_TRIES = 5;
+
+/**
+ * Patches an object as it was read, and reads it again where it has changed meanwhile. The patch names the version that
+ * it is for. Rejects with the last `ApiError`.
+ *
+ * @returns whether it was written: not when it is gone, or there is nothing to patch any more.
+ */
+export async function patchAsRead<T extends KubeObject>(
+  resource: Resource<T>,
+  first: T,
+  patchOf: (object: T) => Patch | undefined,
+  { client, signal }: Pick<Session, "client" | "signal">,
+): Promise<boolean> {
+  const { name = "", namespace } = first.metadata ?? {};
+  const of = { name, ...(namespace !== undefined && { namespace }) };
+  for (let tries = 1; ; tries++) {
+    signal.throwIfAborted();
+    try {
+      const patch = patchOf(tries === 1 ? first : await client.get(resource, of, { signal }));
+      if (patch === undefined) return false;
+      await client.patch(resource, of, patch, { signal });
+      return true;
+    } catch (error) {
+      if (isApiError(error, "notFound")) return false;
+      // A `test` that does not hold is answered as invalid.
+      if (!isApiError(error, "invalid", "conflict", "uidMismatch") || tries === MAX_TRIES) throw error;
+    }
   }
 }

@@ -2,8 +2,6 @@
 
 import { type AdmissionServerSpec, admissionServerSpec } from "@berth/host";
 import {
-  customResourceDefinitions,
-  type DaemonSet,
   daemonSets,
   deployments,
   isApiError,
@@ -29,42 +27,36 @@ import {
   aNode,
   anImage,
   aPod,
+  type ClusterSnapshot,
   eventually,
   findFreePort,
   readAllObjects,
-  sharedTestCluster,
   startRegistry,
   type TestCluster,
 } from "@berth/testcluster";
-import { beforeAll, describe, expect, it } from "vitest";
+import { afterEach, beforeAll, describe, expect, it } from "vitest";
 import { type BerthOptions, startBerth } from "../composition.ts";
-import { crds, foreignKinds } from "../kinds.ts";
-import { cli, testFolder } from "../testing/harness.ts";
+import { aDaemonSet, aDocument, among, becomes, clusterWithKinds } from "../testing/cluster.ts";
+import { testFolder } from "../testing/harness.ts";
 import { listing } from "../testing/registries.ts";
 
-const apiVersion = "berth.dev/v1alpha1";
 /** Of Berth's own state. */
 const STATE = "clean-state";
 /** Of the workloads. */
 const namespace = "clean";
-const KINDS: readonly Resource[] = [
-  labelRules,
-  startupGates,
-  architecturePolicies,
-  nodeFootprints,
-  workerPools,
-];
 
 let cluster: TestCluster;
+let client: TestCluster["client"];
+let asNew: ClusterSnapshot;
 beforeAll(async () => {
-  cluster = await sharedTestCluster();
-  const { client } = cluster;
-  for (const crd of crds(foreignKinds)) await client.apply(customResourceDefinitions, crd);
-  for (const kind of KINDS) await eventually(() => client.list(kind));
+  cluster = await clusterWithKinds();
+  client = cluster.client;
   await client.create(namespaces, { metadata: { name: STATE } });
   const labels = { "berth.dev/tolerate-startup-gates": "true" };
   await client.create(namespaces, { metadata: { name: namespace, labels } });
+  asNew = await cluster.snapshot();
 });
+afterEach(() => cluster.restore(asNew));
 
 interface Story {
   /** What the user has applied before Berth starts. */
@@ -77,13 +69,6 @@ interface Story {
   /** Passes once Berth has done its work; may add objects that `ignore` names. */
   readonly works: () => Promise<unknown>;
   readonly ignore?: (name: string) => boolean;
-  /** What is to be true after `clean`, beside the comparison. */
-  readonly check?: () => Promise<unknown>;
-}
-
-interface Comparison {
-  readonly before: AllObjects;
-  readonly after: AllObjects;
 }
 
 /** All objects of the cluster before the first start of Berth, and after `clean`. */
@@ -91,80 +76,55 @@ async function cleaned({
   given,
   options,
   admission = "Off",
-  config = "",
+  config,
   works,
-  check,
   ...more
-}: Story): Promise<Comparison> {
-  const { client } = cluster;
-  await using owned = new AsyncDisposableStack();
-  owned.defer(async () => {
-    for (const kind of KINDS) await client.deleteCollection(kind, kind.namespaced ? { namespace } : {});
-    for (const kind of [pods, daemonSets, deployments] as readonly Resource[])
-      await client.deleteCollection(kind, { namespace }, { gracePeriodSeconds: 0 });
-    await client.deleteCollection(nodes, {});
-  });
-  const folder = owned.use(await testFolder({ kubeconfig: cluster.kubeconfig(), "berth.yaml": config }));
+}: Story): Promise<readonly [AllObjects, AllObjects]> {
+  const files = { kubeconfig: cluster.kubeconfig(), "berth.yaml": config ?? "" };
+  await using folder = await testFolder(files);
   await given();
   const before = await readAllObjects(client, more);
   {
     await using own = cluster.connect();
-    const port = await findFreePort();
-    const address = { bindAddress: `127.0.0.1:${port}`, url: `https://127.0.0.1:${port}` };
-    const spec = admissionServerSpec.parse({ mode: admission, ...address });
+    const bindAddress = `127.0.0.1:${await findFreePort()}`;
+    const spec = admissionServerSpec.parse({ mode: admission, bindAddress, url: `https://${bindAddress}` });
     await using _berth = await startBerth({
       client: own,
       namespace: STATE,
       lease: { namespace: STATE, name: "berth" },
       admission: { spec, namespace: STATE },
-      ...(config !== "" && { config: [{ path: `${folder.path}/berth.yaml`, shown: "berth.yaml" }] }),
+      ...(config && { config: [{ path: `${folder.path}/berth.yaml`, shown: "berth.yaml" }] }),
       ...options,
     });
     await works();
   }
   await client.get(leases, { namespace: STATE, name: "berth" });
   expect(await readAllObjects(client, more)).not.toEqual(before);
-  const args = ["clean", "--yes", "--namespace", STATE, "--kubeconfig", "kubeconfig"];
-  const { code, stderr } = await cli([...args, ...(config === "" ? [] : ["--config", "berth.yaml"])], {
-    folder: folder.path,
-  });
+  const line = `clean --yes --namespace ${STATE} --kubeconfig kubeconfig`;
+  const { code, stderr } = await folder.berth(config === undefined ? line : `${line} --config berth.yaml`);
   expect([code, stderr]).toEqual([0, expect.not.stringContaining("could not")]);
-  await check?.();
-  return { before, after: await readAllObjects(client, more) };
+  return [before, await readAllObjects(client, more)];
 }
 
-const nodeOf = (name: string) => cluster.client.get(nodes, { name });
-const taintsOf = async (name: string) => (await nodeOf(name)).spec?.taints?.map(({ key }) => key);
-const daemonSetOf = (name: string) => cluster.client.get(daemonSets, { namespace, name });
+const OWN = [{ key: "example.com/own", operator: "Exists" }];
+const makeDaemonSet = (name: string, image?: string): Promise<unknown> =>
+  client.create(daemonSets, aDaemonSet(name, { tolerations: OWN, ...(image && { image }) }), { namespace });
 const tolerationsOf = async (name: string) =>
-  (await daemonSetOf(name)).spec?.template.spec?.tolerations?.map(({ key }) => key) ?? [];
-
-function aDaemonSet(name: string, image = "registry.test/agent:1"): DaemonSet {
-  const labels = { app: name };
-  const containers = [{ name: "main", image }];
-  const spec = { containers, tolerations: [{ key: "example.com/own", operator: "Exists" }] };
-  return {
-    metadata: { name },
-    spec: { selector: { matchLabels: labels }, template: { metadata: { labels }, spec } },
-  };
-}
+  (await client.get(daemonSets, { namespace, name })).spec?.template.spec?.tolerations;
+const tainted = (key: string): object => ({ spec: { taints: among(expect.objectContaining({ key })) } });
+const POOL = { replicas: 1, ateomImage: "registry.test/ateom:1", sandboxClass: "gvisor" } as const;
 
 describe("I-4 clean takes back all that Berth has written", () => {
   it("I-4 clean leaves nothing of labels", async () => {
-    const { before, after } = await cleaned({
+    const [before, after] = await cleaned({
       async given() {
-        await cluster.client.create(nodes, aNode("labelled").labelled({ "example.com/device": "x" }).build());
-        const spec = {
-          match: { all: [{ key: "example.com/device" }] },
-          labels: [{ key: "example.com/ruled" }],
-        };
-        const metadata = { name: "device" };
-        await cluster.client.create(labelRules, { apiVersion, kind: "LabelRule", metadata, spec });
+        await client.create(nodes, aNode("labelled").labelled({ "example.com/device": "x" }).build());
+        const match = { all: [{ key: "example.com/device" }] };
+        const labels = [{ key: "example.com/ruled" }];
+        await client.create(labelRules, aDocument(labelRules, "device", { match, labels }));
       },
       works: () =>
-        eventually(async () =>
-          expect((await nodeOf("labelled")).metadata?.labels).toHaveProperty(["example.com/ruled"]),
-        ),
+        becomes(client, nodes, "labelled", { metadata: { labels: { "example.com/ruled": "true" } } }),
     });
     expect(after).toEqual(before);
   });
@@ -172,50 +132,35 @@ describe("I-4 clean takes back all that Berth has written", () => {
   it.each(["Policy", "Webhook"] as const)(
     "I-4 clean leaves nothing of a gate that admission sets by %s",
     async (admission) => {
-      const { before, after } = await cleaned({
+      const [before, after] = await cleaned({
         admission,
         options: { backfillAtStart: true },
         async given() {
-          await cluster.client.create(nodes, aNode("held").build());
-          for (const name of ["tolerating", "rolled"])
-            await cluster.client.create(daemonSets, aDaemonSet(name), { namespace });
-          const spec = { signals: { conditions: [{ type: "example.com/Ready" }] } };
-          const metadata = { name: "network" };
-          await cluster.client.create(startupGates, { apiVersion, kind: "StartupGate", metadata, spec });
+          await client.create(nodes, aNode("held").build());
+          for (const name of ["tolerating", "rolled"]) await makeDaemonSet(name);
+          const signals = { conditions: [{ type: "example.com/Ready" }] };
+          await client.create(startupGates, aDocument(startupGates, "network", { signals }));
         },
         async works() {
-          const { client } = cluster;
-          await eventually(async () => {
-            const kind: Resource =
-              admission === "Policy" ? mutatingAdmissionPolicies : mutatingWebhookConfigurations;
-            expect((await client.list(kind)).items).not.toEqual([]);
-            expect(await taintsOf("held")).toContain("startup.k8s.io/initializing");
-          });
+          const kind: Resource =
+            admission === "Policy" ? mutatingAdmissionPolicies : mutatingWebhookConfigurations;
+          await eventually(async () => expect((await client.list(kind)).items).not.toEqual([]));
+          await becomes(client, nodes, "held", tainted("startup.k8s.io/initializing"));
           // Admission adds the toleration when the template changes; the user changes it back.
-          const image = (tag: string) =>
-            client.patch(
-              daemonSets,
-              { namespace, name: "rolled" },
-              {
-                type: "strategic",
-                body: {
-                  spec: {
-                    template: {
-                      spec: { containers: [{ name: "main", image: `registry.test/agent:${tag}` }] },
-                    },
-                  },
-                },
-              },
-            );
+          const roll = (tag: number) => {
+            const containers = [{ name: "main", image: `registry.test/agent:${tag}` }];
+            const body = { spec: { template: { spec: { containers } } } };
+            return client.patch(daemonSets, { namespace, name: "rolled" }, { type: "strategic", body });
+          };
           let tag = 1;
           await eventually(async () => {
-            await image(String(++tag));
+            await roll(++tag);
             expect(await tolerationsOf("rolled")).toHaveLength(2);
           });
-          await image("1");
+          await roll(1);
           await using folder = await testFolder({ kubeconfig: cluster.kubeconfig() });
-          const args = ["gate", "tolerate", "--yes", "--namespace", namespace, "--kubeconfig", "kubeconfig"];
-          expect((await cli(args, { folder: folder.path })).code).toBe(0);
+          const line = `gate tolerate --yes --namespace ${namespace} --kubeconfig kubeconfig`;
+          expect((await folder.berth(line)).code).toBe(0);
           expect(await tolerationsOf("tolerating")).toHaveLength(2);
         },
       });
@@ -227,60 +172,46 @@ describe("I-4 clean takes back all that Berth has written", () => {
     await using registry = await startRegistry();
     const { reference } = await registry.push(anImage("team/amd:1").platforms("linux/amd64"));
     const held = aPod("held").in(namespace).image("unknown.test/app:1").build();
-    const sent = await cluster.client.create(pods, held, { namespace, dryRun: true });
-    const { before, after } = await cleaned({
+    const sent = await client.create(pods, held, { dryRun: true });
+    const [before, after] = await cleaned({
       admission: "Webhook",
       options: { registries: await listing(registry) },
       ignore: (name) => name === `pods ${namespace}/held`,
       async given() {
-        await cluster.client.create(nodes, aNode("amd").build());
-        await cluster.client.create(nodes, aNode("arm").arm64().build());
-        await cluster.client.create(daemonSets, aDaemonSet("agent", reference), { namespace });
+        await client.create(nodes, aNode("amd").build());
+        await client.create(nodes, aNode("arm").arm64().build());
+        await makeDaemonSet("agent", reference);
         const spec = { mode: "Both", maxHold: "1h", unresolvable: "Closed" };
-        const metadata = { name: "all" };
-        await cluster.client.create(architecturePolicies, {
-          apiVersion,
-          kind: "ArchitecturePolicy",
-          metadata,
-          spec,
-        });
+        await client.create(architecturePolicies, aDocument(architecturePolicies, "all", spec));
       },
       async works() {
-        await eventually(async () => {
-          expect(await taintsOf("arm")).toContain("supported-arch");
-          expect(await tolerationsOf("agent")).toHaveLength(2);
-        });
+        await becomes(client, nodes, "arm", tainted("supported-arch"));
+        await eventually(async () => expect(await tolerationsOf("agent")).toHaveLength(2));
         await eventually(async () => {
           try {
-            await cluster.client.create(pods, held, { namespace });
+            await client.create(pods, held);
           } catch (error) {
             if (!isApiError(error, "alreadyExists")) throw error;
           }
-          const { spec } = await cluster.client.get(pods, { namespace, name: "held" });
+          const { spec } = await client.get(pods, { namespace, name: "held" });
           if (spec?.schedulingGates === undefined)
-            await cluster.client.delete(pods, { namespace, name: "held" }, { gracePeriodSeconds: 0 });
+            await client.delete(pods, { namespace, name: "held" }, { gracePeriodSeconds: 0 });
           expect(spec?.schedulingGates).toEqual([{ name: ARCHITECTURE_GATE }]);
         });
       },
-      async check() {
-        const { spec } = await cluster.client.get(pods, { namespace, name: "held" });
-        expect(spec).toEqual(sent.spec);
-      },
     });
     expect(after).toEqual(before);
+    expect((await client.get(pods, { namespace, name: "held" })).spec).toEqual(sent.spec);
   });
 
   it("I-4 clean leaves nothing of footprints, and the agents run where they ran", async () => {
-    const { before, after } = await cleaned({
+    const [before, after] = await cleaned({
       admission: "Webhook",
       async given() {
-        const { client } = cluster;
         for (const name of ["used", "idle"]) await client.create(nodes, aNode(name).build());
-        const web = aPod("web").in(namespace).labelled({ app: "web" }).on("used");
-        await client.create(pods, web.build(), { namespace });
-        await client.create(daemonSets, aDaemonSet("agent"), { namespace });
-        const pool = { replicas: 1, ateomImage: "registry.test/ateom:1", sandboxClass: "gvisor" } as const;
-        await client.create(workerPools, { metadata: { name: "pool" }, spec: pool }, { namespace });
+        await client.create(pods, aPod("web").in(namespace).labelled({ app: "web" }).on("used").build());
+        await makeDaemonSet("agent");
+        await client.create(workerPools, { metadata: { name: "pool" }, spec: POOL }, { namespace });
         const workloads = [{ podSelector: { matchLabels: { app: "web" } } }];
         const resource = { group: "ate.dev", version: "v1alpha1", resource: "workerpools" };
         const specs = {
@@ -294,37 +225,31 @@ describe("I-4 clean takes back all that Berth has written", () => {
             hold: { resource, finalizer: "example.com/hold", onDelete: "Wait" },
           },
         };
-        for (const [name, spec] of Object.entries(specs))
-          await client.create(nodeFootprints, {
-            apiVersion,
-            kind: "NodeFootprint",
-            metadata: { name },
-            spec: { workloads, node: { label: { key: `example.com/${name}` } }, ...spec },
-          });
+        for (const [name, spec] of Object.entries(specs)) {
+          const node = { label: { key: `example.com/${name}` } };
+          await client.create(nodeFootprints, aDocument(nodeFootprints, name, { workloads, node, ...spec }));
+        }
       },
-      works: () =>
-        eventually(async () => {
-          const { client } = cluster;
-          expect((await nodeOf("used")).metadata?.labels).toHaveProperty(["example.com/agent"]);
-          const { spec } = (await daemonSetOf("agent")) ?? {};
-          expect(spec?.template.spec?.nodeSelector).toBeDefined();
-          const { metadata } = await client.get(workerPools, { namespace, name: "pool" });
-          expect(metadata?.finalizers).toEqual(["example.com/hold"]);
-          await client.get(mutatingWebhookConfigurations, { name: "berth-footprint" });
-          expect((await client.list(secrets, { namespace: STATE })).items).toHaveLength(1);
-        }),
+      async works() {
+        await becomes(client, nodes, "used", { metadata: { labels: { "example.com/agent": "true" } } });
+        const template = { spec: { nodeSelector: expect.anything() } };
+        await becomes(client, daemonSets, `${namespace}/agent`, { spec: { template } });
+        const held = { metadata: { finalizers: ["example.com/hold"] } };
+        await becomes(client, workerPools, `${namespace}/pool`, held);
+        await becomes(client, mutatingWebhookConfigurations, "berth-footprint", {});
+        await eventually(async () =>
+          expect((await client.list(secrets, { namespace: STATE })).items).toHaveLength(1),
+        );
+      },
     });
     expect(after).toEqual(before);
   });
 
   it("I-4 clean leaves nothing of WorkerPools, where the document is given", async () => {
-    const { before, after } = await cleaned({
-      config: `{apiVersion: ${apiVersion}, kind: WorkerPools, metadata: {name: pools}, spec: {allow: {images: [registry.test/], namespaces: [${namespace}]}}}`,
-      async given() {
-        const spec = { replicas: 1, ateomImage: "registry.test/ateom:1", sandboxClass: "gvisor" } as const;
-        await cluster.client.create(workerPools, { metadata: { name: "pool" }, spec }, { namespace });
-      },
-      works: () => eventually(() => cluster.client.get(deployments, { namespace, name: "pool-deployment" })),
+    const [before, after] = await cleaned({
+      config: `{apiVersion: berth.dev/v1alpha1, kind: WorkerPools, metadata: {name: pools}, spec: {allow: {images: [registry.test/], namespaces: [${namespace}]}}}`,
+      given: () => client.create(workerPools, { metadata: { name: "pool" }, spec: POOL }, { namespace }),
+      works: () => becomes(client, deployments, `${namespace}/pool-deployment`, {}),
     });
     expect(after).toEqual(before);
   });
@@ -332,7 +257,6 @@ describe("I-4 clean takes back all that Berth has written", () => {
 
 describe("S-7 a record that the node's kubelet has forged", () => {
   it("S-7 takes off no taint and no cordon that was never declared, unless a person says so", async () => {
-    const { client } = cluster;
     const since = "2026-01-01T00:00:00Z";
     const forged = { c: "gates", r: "cluster/network", since };
     const marks = { "taint/dedicated:NoSchedule": forged, unschedulable: forged };
@@ -342,12 +266,7 @@ describe("S-7 a record that the node's kubelet has forged", () => {
     await client.create(nodes, { ...victim, spec: { taints: [dedicated], unschedulable: true } });
     const signals = { conditions: [{ type: "example.com/Ready" }] };
     const spec = { taint: { key: "example.k8s.io/network" }, signals };
-    await client.create(startupGates, {
-      apiVersion,
-      kind: "StartupGate",
-      metadata: { name: "network" },
-      spec,
-    });
+    await client.create(startupGates, aDocument(startupGates, "network", spec));
     const start = async (): Promise<AsyncDisposable> => {
       await using owned = new AsyncDisposableStack();
       const own = owned.use(cluster.connect());
@@ -356,7 +275,7 @@ describe("S-7 a record that the node's kubelet has forged", () => {
       return owned.move();
     };
     const others = async () => {
-      const { taints = [], unschedulable } = (await nodeOf("victim")).spec ?? {};
+      const { taints = [], unschedulable } = (await client.get(nodes, { name: "victim" })).spec ?? {};
       const keys = taints.map(({ key }) => key).filter((key) => !key.startsWith("node.kubernetes.io/"));
       return [...keys, ...(unschedulable === true ? ["unschedulable"] : [])];
     };
@@ -373,14 +292,12 @@ describe("S-7 a record that the node's kubelet has forged", () => {
       await eventually(async () => expect(await others()).toEqual(["dedicated", "unschedulable"]));
     }
     await using folder = await testFolder({ kubeconfig: cluster.kubeconfig() });
-    const clean = (...more: readonly string[]) =>
-      cli(["clean", "--namespace", STATE, "--kubeconfig", "kubeconfig", ...more], { folder: folder.path });
-    const listed = await clean("--yes");
+    const line = `clean --namespace ${STATE} --kubeconfig kubeconfig --yes`;
+    const listed = await folder.berth(line);
     expect(listed.stdout).toMatch(/taint\/dedicated:NoSchedule +stays: PlaceNotDeclared/);
     expect(listed.stderr).toContain("--recorded");
     expect(await others()).toEqual(["dedicated", "unschedulable"]);
-    expect((await clean("--yes", "--recorded")).code).toBe(0);
+    expect((await folder.berth(`${line} --recorded`)).code).toBe(0);
     expect(await others()).toEqual([]);
-    await client.delete(nodes, { name: "victim" });
   });
 });

@@ -8,7 +8,7 @@ import {
   styleFor,
   type Undo,
 } from "@berth/host";
-import { isApiError, type Node, nodes } from "@berth/kube";
+import { type Node, nodes, type Patch } from "@berth/kube";
 import {
   type CleaningCapability,
   findTemplateParts,
@@ -17,20 +17,19 @@ import {
   planClean,
   readDeclaredPlaces,
   reasons,
-  type StayingMark,
+  slimNode,
   toPlanDiff,
 } from "@berth/placement";
-import { admissionName, deleteAdmission, findAdmission } from "../admission-cleanup.ts";
+import { admissionName, deleteAdmission, findAdmission, findState } from "../admission-cleanup.ts";
 import { RESTARTS_PODS } from "../capabilities.ts";
 import type { RuleOptions } from "../config/settings.ts";
 import type { ConnectionOptions } from "../connection.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
 import { describeApiError } from "../failure-text.ts";
-import { findState } from "../leftovers.ts";
 import { type DataFormat, printData } from "../output/data.ts";
 import { formatPlan } from "../output/plan.ts";
 import { readCapabilities } from "../read-capabilities.ts";
-import { openSession, readNodes, readRuleFiles, type Session } from "../session.ts";
+import { openSession, patchAsRead, readNodes, readRuleFiles, type Session } from "../session.ts";
 import type { Surroundings } from "../surroundings.ts";
 
 export interface CleanOptions extends ConnectionOptions, Pick<RuleOptions, "config"> {
@@ -50,8 +49,6 @@ export interface CleanOptions extends ConnectionOptions, Pick<RuleOptions, "conf
 
 /** Writes in flight, as many as the controller has. */
 const PARALLEL_WRITES = 16;
-/** A node that keeps changing under us: read and planned again this often. */
-const MAX_TRIES = 5;
 
 /**
  * Takes off every mark that this installation has recorded, and its record. Each node is one guarded patch: its marks
@@ -92,7 +89,7 @@ export async function clean(options: CleanOptions, surroundings: Surroundings): 
     declared: cleaning.reduce((all, one) => all.union(one.declared ?? new Set()), declared),
   };
   const plans: NodePlan[] = [];
-  for await (const node of readNodes(session, slim)) {
+  for await (const node of readNodes(session, slimNode)) {
     const plan = planOf(node, work);
     for (const { add } of cleaning) add?.(node, plan);
     const { name = "" } = node.metadata ?? {};
@@ -115,7 +112,9 @@ export async function clean(options: CleanOptions, surroundings: Surroundings): 
     stdout.write(formatUndos(undos, verb));
   }
   for (const { remarks } of cleaning) stderr.write(remarks?.() ?? "");
-  const undeclared = plans.filter(({ stays }) => stays.some(isUndeclared)).length;
+  const undeclared = plans.filter(({ stays }) =>
+    stays.some(({ reason }) => reason === reasons.PlaceNotDeclared),
+  ).length;
   if (undeclared > 0) {
     stderr.write(
       `${undeclared} ${undeclared === 1 ? "node has" : "nodes have"} a record of taints or cordons that no rule of this installation ` +
@@ -182,10 +181,6 @@ async function findUndos({ options, cleaning }: Work, session: Session): Promise
   return { first, later, state: own === undefined ? [] : await findState(own, session) };
 }
 
-function isUndeclared({ reason }: StayingMark): boolean {
-  return reason === reasons.PlaceNotDeclared;
-}
-
 function planOf(node: Node, { options, cleaning, declared }: Work): NodePlan {
   const { installation, key = [], capability, recorded = false } = options;
   return planClean({
@@ -199,12 +194,6 @@ function planOf(node: Node, { options, cleaning, declared }: Work): NodePlan {
   });
 }
 
-/** What is kept of each node until it is cleaned: what a plan looks at. */
-function slim({ metadata, spec }: Node): Node {
-  const { managedFields: _, ...kept } = metadata ?? {};
-  return { metadata: kept, ...(spec && { spec }) };
-}
-
 /** Returns one line for each node that could not be cleaned, below one that counts them. */
 async function cleanNodes(
   plans: readonly NodePlan[],
@@ -213,6 +202,10 @@ async function cleanNodes(
 ): Promise<readonly string[]> {
   const { stderr, clock, signal } = session;
   using progress = new Progress(stderr, clock, `cleaning ${plans.length} nodes`);
+  const patchOf = (node: Node): Patch | undefined => {
+    const { patch: body } = planOf(node, work);
+    return body && { type: "merge", body };
+  };
   const failures: string[] = [];
   const left = plans.values();
   let done = 0;
@@ -220,7 +213,7 @@ async function cleanNodes(
     for (const plan of left) {
       if (signal.aborted) throw new CommandError("interrupted", exitCodes.interrupted);
       try {
-        await cleanOne(plan, session, work);
+        await patchAsRead(nodes, plan.node, patchOf, session);
       } catch (error) {
         failures.push(
           `${plan.node.metadata?.name ?? ""}: ${error instanceof Error ? error.message : String(error)}`,
@@ -238,19 +231,4 @@ async function cleanNodes(
     ];
   if (plans.length > 0) stderr.write(`${counted(plans.length, "node")} cleaned.\n`);
   return [];
-}
-
-async function cleanOne(first: NodePlan, { client, signal }: Session, work: Work): Promise<void> {
-  let plan = first;
-  for (let tries = 1; plan.patch !== undefined; tries++) {
-    const name = plan.node.metadata?.name ?? "";
-    try {
-      await client.patch(nodes, { name }, { type: "merge", body: plan.patch }, { signal });
-      return;
-    } catch (error) {
-      if (isApiError(error, "notFound")) return;
-      if (!isApiError(error, "conflict", "uidMismatch") || tries === MAX_TRIES) throw error;
-      plan = planOf(await client.get(nodes, { name }, { signal }), work);
-    }
-  }
 }

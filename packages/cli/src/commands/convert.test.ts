@@ -1,8 +1,10 @@
+import { readFile } from "node:fs/promises";
+import path from "node:path";
 import { readDocuments } from "@berth/host";
 import { describe, expect, it } from "vitest";
 import { exitCodes } from "../exit-codes.ts";
 import { documentKinds } from "../kinds.ts";
-import { cli, testFolder } from "../testing/harness.ts";
+import { berthWith, type CliResult, itemsOf, testFolder } from "../testing/harness.ts";
 
 const HEAD =
   "apiVersion: nfd.k8s-sigs.io/v1alpha1\nkind: NodeFeatureRule\nmetadata: {name: Site_Rules}\nspec:\n  rules:\n";
@@ -43,22 +45,31 @@ const RULES = `${HEAD}
       labels: {seen: "true"}
 `;
 
+const PUBLISHED = await readFile(path.join(import.meta.dirname, "testdata/vendors.yaml"), "utf8");
+const VALIDATE_RESERVED = (file: string): string =>
+  `validate --allow-reserved feature.node.kubernetes.io ${file}`;
+
+/** Converts nfr.yaml with these rules. */
+const convert = (words: string, rules: string): Promise<CliResult> =>
+  berthWith({ "nfr.yaml": HEAD + rules }, `convert ${words}`);
+
+const namesOf = (items: ReturnType<typeof itemsOf>): readonly string[] =>
+  items.map(({ metadata }) => metadata?.name ?? "");
+
 describe("berth convert", () => {
   it("prints LabelRules that pass validate", async () => {
     await using folder = await testFolder({ "nfr.yaml": RULES });
-    const { code, stdout, stderr } = await cli(["convert", "nfr.yaml"], { folder: folder.path });
+    const { code, stdout, stderr } = await folder.berth("convert nfr.yaml");
     expect([code, stderr]).toEqual([exitCodes.done, ""]);
     expect(stdout).toMatchSnapshot();
     await folder.write("out.yaml", stdout);
-    const validated = await cli(["validate", "--allow-reserved", "feature.node.kubernetes.io", "out.yaml"], {
-      folder: folder.path,
-    });
-    expect(validated.code).toBe(exitCodes.done);
+    expect((await folder.berth(VALIDATE_RESERVED("out.yaml"))).code).toBe(exitCodes.done);
   });
 
   it("says what has no equal, each with its place, and prints nothing", async () => {
-    await using folder = await testFolder({
-      "nfr.yaml": `${HEAD}
+    const { code, stdout, stderr } = await convert(
+      "nfr.yaml",
+      `
     - name: a
       labels: {kubernetes.io/os: x, "a b": "true", c: "-"}
       annotations: {x: "1"}
@@ -73,8 +84,7 @@ describe("berth convert", () => {
       labels: {d: "@system.osrelease.PRETTY_NAME", e: "@cpu.cpuid.AVX", f: "@x"}
       matchFeatures: [{feature: cpu.cpuid}, {feature: cpu.cpuid, matchName: {op: InRegexp, value: ["^AVX"]}}]
 `,
-    });
-    const { code, stdout, stderr } = await cli(["convert", "nfr.yaml"], { folder: folder.path });
+    );
     expect([code, stdout]).toEqual([exitCodes.faults, ""]);
     expect(stderr).toMatchInlineSnapshot(`
       "nfr.yaml:13:79: error: NodeFeatureRule Site_Rules, rule "a", not converted: not available as a label: kernel.loadedmodule nvme; vars: a LabelRule has no variables; annotations: a LabelRule sets labels only; extendedResources: a LabelRule sets labels only; taints: a LabelRule sets labels only; label kubernetes.io/os: NFD itself sets no label in this domain; label a b: the name must begin and end with a letter or digit and hold only letters, digits, \`-\`, \`_\` and \`.\`; label c: the value must begin and end with a letter or digit and hold only letters, digits, \`-\`, \`_\` and \`.\` (NotConvertible)
@@ -85,13 +95,13 @@ describe("berth convert", () => {
   });
 
   it("skips on demand, and says in the output what is missing", async () => {
-    await using folder = await testFolder({
-      "nfr.yaml": `${HEAD}
+    const { code, stdout, stderr } = await convert(
+      "--skip nfr.yaml",
+      `
     - {name: one, labels: {a.example/one: "true"}, vars: {v: "1"}, matchFeatures: [{feature: cpu.cpuid, matchExpressions: {AVX: {op: Exists}}}]}
     - {name: "two\\n# three", labels: {two: "true"}, matchFeatures: [{feature: system.name, matchExpressions: {nodename: {op: In, value: [n1]}}}]}
 `,
-    });
-    const { code, stdout, stderr } = await cli(["convert", "--skip", "nfr.yaml"], { folder: folder.path });
+    );
     expect(code).toBe(exitCodes.done);
     expect(stderr.trimEnd().split("\n")).toHaveLength(2);
     expect(stdout).toMatchInlineSnapshot(`
@@ -118,144 +128,42 @@ describe("berth convert", () => {
 
   it("tells rules of one name apart, over all files", async () => {
     const rule = `${HEAD}    - {name: x, labels: {a.example/x: "true"}}\n`;
-    await using folder = await testFolder({ "a.yaml": `${rule}---\n${rule}`, "b.yaml": rule });
-    const { stdout } = await cli(["convert", "a.yaml", "b.yaml", "-o", "json"], { folder: folder.path });
-    const { items } = JSON.parse(stdout) as {
-      readonly items: readonly { readonly metadata: { name: string } }[];
-    };
-    expect(items.map(({ metadata }) => metadata.name)).toEqual([
-      "site-rules-x",
-      "site-rules-x-2",
-      "site-rules-x-3",
-    ]);
+    const files = { "a.yaml": `${rule}---\n${rule}`, "b.yaml": rule };
+    const items = itemsOf(await berthWith(files, "convert a.yaml b.yaml -o json"));
+    expect(namesOf(items)).toEqual(["site-rules-x", "site-rules-x-2", "site-rules-x-3"]);
   });
 
   it("reads the list that kubectl prints", async () => {
     const item = { apiVersion: "nfd.k8s-sigs.io/v1alpha1", kind: "NodeFeatureRule", metadata: { name: "n" } };
     const rules = [{ name: "r", labels: { "a.example/r": "true" } }];
     const list = { apiVersion: "v1", kind: "List", items: [{ ...item, spec: { rules } }] };
-    await using folder = await testFolder({ "list.json": JSON.stringify(list) });
-    const { code, stdout } = await cli(["convert", "list.json"], { folder: folder.path });
+    const { code, stdout } = await berthWith({ "list.json": JSON.stringify(list) }, "convert list.json");
     expect(code).toBe(exitCodes.done);
     expect(stdout).toContain("name: n-r");
   });
 
   describe("I-13 rules as vendors publish them", () => {
-    const device = (fields: Readonly<Record<string, readonly string[]>>): object => ({
-      feature: "pci.device",
-      matchExpressions: Object.fromEntries(
-        Object.entries(fields).map(([field, value]) => [field, { op: "In", value }]),
-      ),
-    });
-    const has = (feature: string, ...elements: readonly string[]): object => ({
-      feature,
-      matchExpressions: Object.fromEntries(elements.map((element) => [element, { op: "Exists" }])),
-    });
-    const label = (name: string): object => ({ [`site.example/${name}`]: "true" });
-    const published = [
-      {
-        name: "model",
-        labels: label("model"),
-        matchFeatures: [device({ vendor: ["10de"], device: ["2342"] })],
-      },
-      {
-        name: "models",
-        labels: label("models"),
-        matchAny: ["740c", "74a2"].map((id) => ({
-          matchFeatures: [device({ vendor: ["1002"], device: [id] })],
-        })),
-      },
-      {
-        name: "confidential",
-        labels: label("confidential"),
-        matchAny: ["sev.snp.enabled", "tdx.enabled"].map((mode) => ({
-          matchFeatures: [has("cpu.security", mode), device({ vendor: ["10de"], device: ["2342"] })],
-        })),
-      },
-      { name: "vendor", labels: label("vendor"), matchFeatures: [device({ vendor: ["8086"] })] },
-      {
-        name: "display",
-        labels: label("display"),
-        matchFeatures: [device({ vendor: ["8086"], class: ["0300", "0380"] })],
-      },
-      {
-        name: "nic",
-        labels: { "pci-15b3.present": "true" },
-        matchFeatures: [device({ vendor: ["15b3"], class: ["0200", "0207"] })],
-      },
-      {
-        name: "guests",
-        labels: label("guests"),
-        extendedResources: { "site.example/keys": "@cpu.security.tdx.total_keys" },
-        matchFeatures: [has("cpu.cpuid", "VMX"), has("cpu.security", "tdx.enabled")],
-      },
-      {
-        name: "capacity",
-        extendedResources: [{ keys: "@cpu.security.tdx.total_keys" }],
-        matchFeatures: [has("cpu.security", "tdx.enabled")],
-      },
-      {
-        name: "driver",
-        labels: label("driver"),
-        matchFeatures: [device({ vendor: ["8086"], class: ["0300"] })],
-        matchAny: ["kernel.loadedmodule", "kernel.enabledmodule"].map((feature) => ({
-          matchFeatures: [has(feature, "xe")],
-        })),
-      },
-      {
-        name: "enclave",
-        labels: label("enclave"),
-        matchFeatures: [has("cpu.cpuid", "SGX", "SGXLC"), has("kernel.config", "X86_SGX")],
-      },
-      {
-        name: "count",
-        labels: null,
-        labelsTemplate: "site.example/count={{ len .pci.device }}",
-        matchFeatures: [device({ vendor: ["8086"], class: ["0300"] })],
-      },
-    ];
-    const document = {
-      apiVersion: "nfd.openshift.io/v1",
-      kind: "NodeFeatureRule",
-      metadata: { name: "vendors", namespace: "openshift-nfd" },
-      spec: { rules: published },
-    };
-
-    async function convertPublished(...options: readonly string[]) {
-      await using folder = await testFolder({ "v.json": JSON.stringify(document) });
-      const { code, stdout, stderr } = await cli(["convert", "--skip", "v.json", "-o", "json", ...options], {
-        folder: folder.path,
-      });
-      expect(code).toBe(exitCodes.done);
-      await folder.write("out.json", stdout);
-      const validate = ["validate", "--allow-reserved", "feature.node.kubernetes.io", "out.json"];
-      expect((await cli(validate, { folder: folder.path })).code).toBe(exitCodes.done);
-      const { items } = JSON.parse(stdout) as {
-        readonly items: readonly { readonly metadata: { name: string }; readonly spec: object }[];
-      };
-      return { items, names: items.map(({ metadata }) => metadata.name.replace("vendors-", "")), stderr };
+    async function convertPublished(options: string) {
+      await using folder = await testFolder({ "v.yaml": PUBLISHED });
+      const converted = await folder.berth(`convert --skip v.yaml -o json${options}`);
+      expect(converted.code).toBe(exitCodes.done);
+      await folder.write("out.json", converted.stdout);
+      expect((await folder.berth(VALIDATE_RESERVED("out.json"))).code).toBe(exitCodes.done);
+      const items = itemsOf(converted);
+      return { items, names: namesOf(items).map((it) => it.slice("vendors-".length)), ...converted };
     }
 
     it.each([
-      [[], ["display", "guests"]],
-      [
-        ["--device-label-fields", "vendor"],
-        ["vendor", "guests"],
-      ],
-      [
-        ["--device-label-fields", "pci=vendor,device"],
-        ["model", "models", "confidential", "guests"],
-      ],
-      [
-        ["--device-class-whitelist", "02,03"],
-        ["display", "nic", "guests"],
-      ],
-    ])("convert with %j: %j", async (options, expected) => {
-      expect((await convertPublished(...options)).names).toEqual(expected);
+      ["", "display guests"],
+      [" --device-label-fields vendor", "vendor guests"],
+      [" --device-label-fields pci=vendor,device", "model models confidential guests"],
+      [" --device-class-whitelist 02,03", "display nic guests"],
+    ])("convert with%s: %s", async (options, expected) => {
+      expect((await convertPublished(options)).names.join(" ")).toBe(expected);
     });
 
     it("become conditions on the labels of NFD", async () => {
-      const { items } = await convertPublished("--device-label-fields", "vendor,device");
+      const { items } = await convertPublished(" --device-label-fields vendor,device");
       expect(items[2]?.spec).toEqual({
         match: {
           any: ["sev.snp", "tdx"].map((mode) => ({
@@ -270,13 +178,9 @@ describe("berth convert", () => {
     });
 
     it("say in one line for each rule which feature is not available as a label", async () => {
-      const { stderr } = await convertPublished();
-      const lines = stderr.trimEnd().split("\n");
-      expect(lines).toHaveLength(published.length - 1);
-      const inOneLine = lines.map((line) =>
-        line.replace(/^v.json:\d+:\d+: warning: NodeFeatureRule vendors, /, ""),
-      );
-      expect(inOneLine.join("\n")).toMatchInlineSnapshot(`
+      const { stderr } = await convertPublished("");
+      const said = stderr.replaceAll(/^v.yaml:\d+:\d+: warning: NodeFeatureRule vendors, /gm, "").trimEnd();
+      expect(said).toMatchInlineSnapshot(`
         "rule "model", not converted: not available as a label: pci.device by vendor and device (its labels are by class and vendor) (NotConvertible)
         rule "models", not converted: not available as a label: pci.device by vendor and device (its labels are by class and vendor) (NotConvertible)
         rule "confidential", not converted: not available as a label: pci.device by vendor and device (its labels are by class and vendor) (NotConvertible)
@@ -291,7 +195,7 @@ describe("berth convert", () => {
     });
 
     it("say what the fields of NFD leave open", async () => {
-      const { stderr } = await convertPublished("--device-label-fields", "vendor");
+      const { stderr } = await convertPublished(" --device-label-fields vendor");
       expect(stderr).toContain(
         'rule "vendor": NFD labels pci devices only when their class begins with 03, 0b40, 12 (deviceClassWhitelist)',
       );
@@ -300,15 +204,15 @@ describe("berth convert", () => {
   });
 
   it("I-13 leaves out what is compared with nothing, with a note", async () => {
-    await using folder = await testFolder({
-      "nfr.yaml": `${HEAD}
+    const { stdout, stderr } = await convert(
+      "--skip nfr.yaml",
+      `
     - {name: all, labels: {a.example/all: "true"}, matchFeatures: []}
     - {name: any, labels: {a.example/any: "true"}, matchFeatures: [{feature: kernel.version, matchExpressions: {}}, {feature: cpu.cpuid, matchExpressions: {AVX: {op: Exists}}}]}
     - {name: device, labels: {a.example/device: "true"}, matchFeatures: [{feature: pci.device, matchExpressions: {}}]}
     - {name: unknown, labels: {a.example/unknown: "true"}, matchFeatures: [{feature: vendor.chips}]}
 `,
-    });
-    const { stdout, stderr } = await cli(["convert", "--skip", "nfr.yaml"], { folder: folder.path });
+    );
     expect(stdout).toMatchInlineSnapshot(`
       "# From nfr.yaml:7: NodeFeatureRule Site_Rules, rule "all"
       # Note: matchFeatures is empty: it holds on every node
@@ -350,20 +254,16 @@ describe("berth convert", () => {
   it("I-13 notes that two rules want different values of one label", async () => {
     const one = (name: string, flag: string): string =>
       `    - {name: ${name}, labels: {a.example/size: ${name}}, matchFeatures: [{feature: cpu.cpuid, matchExpressions: {${flag}: {op: Exists}}}]}\n`;
-    await using folder = await testFolder({
-      "nfr.yaml": `${HEAD}${one("small", "AVX")}${one("large", "AVX2")}`,
-    });
-    const { code, stderr } = await cli(["convert", "nfr.yaml"], { folder: folder.path });
+    const { code, stderr } = await convert("nfr.yaml", one("small", "AVX") + one("large", "AVX2"));
     expect(code).toBe(exitCodes.done);
     expect(stderr).toContain('rule "large": the rule "small" sets a.example/size to another value');
   });
 
   it("I-13 sets no label that the rule reads, as NFD already publishes it", async () => {
-    await using folder = await testFolder({
-      "nfr.yaml": `${HEAD}    - {name: nic, labels: {pci-15b3.present: "true"}, matchFeatures: [{feature: pci.device, matchExpressions: {vendor: {op: In, value: ["15b3"]}}}]}\n`,
-    });
-    const options = ["--device-label-fields", "vendor", "--device-class-whitelist", "02"];
-    const { code, stderr } = await cli(["convert", "nfr.yaml", ...options], { folder: folder.path });
+    const { code, stderr } = await convert(
+      "nfr.yaml --device-label-fields vendor --device-class-whitelist 02",
+      `    - {name: nic, labels: {pci-15b3.present: "true"}, matchFeatures: [{feature: pci.device, matchExpressions: {vendor: {op: In, value: ["15b3"]}}}]}\n`,
+    );
     expect(code).toBe(exitCodes.faults);
     expect(stderr).toContain("reads the label feature.node.kubernetes.io/pci-15b3.present itself");
   });
@@ -374,8 +274,7 @@ describe("berth convert", () => {
     [`${HEAD}    - {name: x, matchFeatures: [{feature: f, matchExpressions: {a: {op: Equals}}}]}\n`, "6:73"],
     ["a: [\n", "2:1"],
   ])("refuses what is no NodeFeatureRule: %j", async (text, place) => {
-    await using folder = await testFolder({ "x.yaml": text });
-    const { code, stderr } = await cli(["convert", "--skip", "x.yaml"], { folder: folder.path });
+    const { code, stderr } = await berthWith({ "x.yaml": text }, "convert --skip x.yaml");
     expect(stderr).toContain(`x.yaml:${place}: error`);
     expect(code).toBe(exitCodes.faults);
   });
@@ -388,14 +287,12 @@ describe("berth convert", () => {
       "labels/Upper_Case/x": "y\n",
       "labels/accelerators/none": "",
     });
-    const failed = await cli(["convert", "labels"], { folder: folder.path });
+    const failed = await folder.berth("convert labels");
     expect([failed.code, failed.stdout]).toEqual([exitCodes.faults, ""]);
     expect(failed.stderr).toContain("labels/accelerators/none: error");
-    const { code, stdout } = await cli(["convert", "--skip", "labels", "-o", "json"], {
-      folder: folder.path,
-    });
-    expect(code).toBe(exitCodes.done);
-    const { items } = JSON.parse(stdout) as { readonly items: readonly { readonly spec: object }[] };
+    const converted = await folder.berth("convert --skip labels -o json");
+    expect(converted.code).toBe(exitCodes.done);
+    const items = itemsOf(converted);
     expect(items).toHaveLength(2);
     expect(items[0]).toEqual({
       apiVersion: "berth.dev/v1alpha1",
@@ -409,7 +306,7 @@ describe("berth convert", () => {
         breaker: { percent: 100, nodes: 10 },
       },
     });
-    await folder.write("out.json", stdout);
-    expect((await cli(["validate", "out.json"], { folder: folder.path })).code).toBe(exitCodes.done);
+    await folder.write("out.json", converted.stdout);
+    expect((await folder.berth("validate out.json")).code).toBe(exitCodes.done);
   });
 });

@@ -1,5 +1,4 @@
-import { readFile, stat } from "node:fs/promises";
-import path from "node:path";
+import { readFile } from "node:fs/promises";
 import {
   configReasons,
   type Fault,
@@ -27,7 +26,7 @@ import {
   toDeviceConfig,
   withDistinctNames,
 } from "@berth/placement";
-import { labelFolderOfFlags } from "../config/settings.ts";
+import { labelFolderAt, unreadable } from "../config/settings.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
 import { documentKinds } from "../kinds.ts";
 import { type DataFormat, printData, toYaml } from "../output/data.ts";
@@ -86,28 +85,15 @@ function devicesOf(options: DeviceOptions): DeviceConfig {
 
 async function convertOne(
   given: string,
-  { allowReserved }: ConvertOptions,
+  options: ConvertOptions,
   devices: DeviceConfig,
   folder: string,
 ): Promise<Conversion> {
-  const source = labelFolderOfFlags({ labelDir: given, ...(allowReserved && { allowReserved }) }, folder);
-  const absolute = path.resolve(folder, given);
-  const found = await stat(absolute).catch((error: NodeJS.ErrnoException) => error);
-  if (!(found instanceof Error) && found.isDirectory()) {
-    return convertRuleFolder(source ?? { path: absolute, shown: given, options: { allowReserved: [] } });
-  }
-  const text = found instanceof Error ? found : await readFile(absolute, "utf8").catch(toError);
-  if (text instanceof Error) {
-    const code = (text as NodeJS.ErrnoException).code ?? text.message;
-    const message = code === "ENOENT" ? "there is no such file or folder" : `cannot be read: ${code}`;
-    const fault: Fault = { file: given, severity: "error", reason: configReasons.FileUnreadable, message };
-    return { rules: [], dropped: [], faults: [fault] };
-  }
-  return convertText(given, text, devices);
-}
-
-function toError(error: unknown): Error {
-  return error instanceof Error ? error : new Error(String(error));
+  const source = labelFolderAt(given, options, folder);
+  const text = await readFile(source.path, "utf8").catch((error: NodeJS.ErrnoException) => error);
+  if (typeof text === "string") return convertText(given, text, devices);
+  if (text.code === "EISDIR") return convertRuleFolder(source);
+  return { rules: [], dropped: [], faults: [unreadable(given, text)] };
 }
 
 function convertText(file: string, text: string, devices: DeviceConfig): Conversion {

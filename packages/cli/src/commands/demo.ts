@@ -1,7 +1,9 @@
-import { spawn } from "node:child_process";
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdir, mkdtempDisposable, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { formatSeconds, Progress, type Style, styleFor } from "@berth/host";
 import { nodes } from "@berth/kube";
 import { whenAborted } from "@berth/runtime";
@@ -38,12 +40,12 @@ export async function demo(options: DemoOptions, surroundings: Surroundings): Pr
   const style = styleFor(stdout);
   const startedAt = clock.monotonic();
   const say = (line: string): void =>
-    stdout.write(`${style.aside(timeSince(startedAt, clock.monotonic()))} ${line}\n`);
+    stdout.write(`${style.aside(formatSeconds(clock.monotonic() - startedAt).padStart(6))} ${line}\n`);
 
   say(style.heading("Starting a real cluster: etcd, API server, scheduler, controller manager, kwok"));
   await using cluster = await startCluster(surroundings);
   await using registry = await startImages(surroundings);
-  await using folder = await temporaryFolder();
+  await using folder = await mkdtempDisposable(join(tmpdir(), "berth-demo-"));
   const kubeconfig = join(folder.path, "kubeconfig");
   const rules = join(folder.path, "labels");
   await writeFile(kubeconfig, cluster.kubeconfig(), { mode: 0o600 });
@@ -89,7 +91,7 @@ export async function demo(options: DemoOptions, surroundings: Surroundings): Pr
     say(`  seen: ${scene.expected}`);
   }
   say(style.heading("All of it was seen to happen"));
-  stdout.write(lookAround({ style, self: surroundings.self, kubeconfig, rules, config, image: images.web }));
+  stdout.write(lookAround(style, { self: surroundings.self, kubeconfig, rules, config, image: images.web }));
   if (!options.exit) {
     stdout.write("The cluster stays up until Ctrl-C.\n");
     await whenAborted(signal);
@@ -149,10 +151,8 @@ function startBerth(surroundings: Surroundings, args: readonly string[]): BerthP
     detached: true,
   });
   const ended = new AbortController();
-  const gone = new Promise<void>((resolve) => {
-    child.once("exit", () => resolve());
-    child.once("error", () => resolve());
-  }).then(() => ended.abort(new Error("berth run has ended")));
+  const abort = (): void => ended.abort(new Error("berth run has ended"));
+  const gone = once(child, "exit").then(abort, abort);
   let log = "";
   const keep = (chunk: Buffer): void => {
     log = (log + chunk.toString("utf8")).slice(-4096);
@@ -171,41 +171,16 @@ function startBerth(surroundings: Surroundings, args: readonly string[]): BerthP
 
 /** @returns what it printed. @throws Error with what it said when it does not end well. */
 async function runBerth({ self, environment }: Surroundings, args: readonly string[]): Promise<string> {
-  const child = spawn(self, args, { env: environment, stdio: ["ignore", "pipe", "pipe"] });
-  let printed = "";
-  let said = "";
-  child.stdout.on("data", (chunk: Buffer) => {
-    printed = (printed + chunk.toString("utf8")).slice(0, 65_536);
-  });
-  child.stderr.on("data", (chunk: Buffer) => {
-    said = (said + chunk.toString("utf8")).slice(-4096);
-  });
-  const { promise, resolve, reject } = Promise.withResolvers<number | null>();
-  child.once("error", reject);
-  child.once("close", resolve);
-  const status = await promise;
-  if (status !== 0)
-    throw new Error(
-      `berth ${args.slice(0, 2).join(" ")} ended with ${status}: ${said.trim() || printed.trim()}`,
-    );
-  return printed;
+  const { stdout } = await promisify(execFile)(self, args, { env: environment });
+  return stdout;
 }
 
-async function temporaryFolder(): Promise<AsyncDisposable & { readonly path: string }> {
-  const path = await mkdtemp(join(tmpdir(), "berth-demo-"));
-  return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }) };
-}
+type Place = "self" | "kubeconfig" | "rules" | "config" | "image";
 
-interface Places {
-  readonly style: Style;
-  readonly self: string;
-  readonly kubeconfig: string;
-  readonly rules: string;
-  readonly config: string;
-  readonly image: string;
-}
-
-function lookAround({ style, self, kubeconfig, rules, config, image }: Places): string {
+function lookAround(
+  style: Style,
+  { self, kubeconfig, rules, config, image }: Readonly<Record<Place, string>>,
+): string {
   const berth = `--kubeconfig ${kubeconfig} --label-dir ${rules} --config ${config}`;
   return [
     "",
@@ -223,8 +198,4 @@ function lookAround({ style, self, kubeconfig, rules, config, image }: Places): 
     "",
     "",
   ].join("\n");
-}
-
-function timeSince(startedAt: number, now: number): string {
-  return formatSeconds(now - startedAt).padStart(6);
 }

@@ -1,10 +1,10 @@
 import { formatFault, type Section, styleFor } from "@berth/host";
-import { isApiError, type Node, type Pod, pods } from "@berth/kube";
+import { type Node, pods } from "@berth/kube";
 import { slimNode } from "@berth/placement";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
 import { printData } from "../output/data.ts";
 import { readCapabilities } from "../read-capabilities.ts";
-import { openSession, readNodes, readRuleFiles, type Session } from "../session.ts";
+import { openSession, readNodes, readOne, readRuleFiles } from "../session.ts";
 import type { Surroundings } from "../surroundings.ts";
 import type { ExplainOptions } from "./explain.ts";
 
@@ -16,7 +16,7 @@ export async function explainOnePod(options: ExplainOptions, surroundings: Surro
   await using session = await openSession(options, surroundings);
   await using owned = new AsyncDisposableStack();
   const read = await readCapabilities({ files, session, waiting: "wait" }, "pods");
-  const pod = await readPod(namespace, name, session);
+  const pod = await readOne(pods, { namespace, name }, session);
   const nodes: Node[] = [];
   for await (const node of readNodes(session, slimNode)) nodes.push(node);
   const sections: Section[] = [];
@@ -41,13 +41,4 @@ function parseName(given: string): readonly [string, string] {
   if (first === "" || second === "" || rest.length > 0)
     throw new CommandError(`${given}: expected NAMESPACE/NAME`, exitCodes.usage);
   return second === undefined ? ["default", first] : [first, second];
-}
-
-async function readPod(namespace: string, name: string, { client, signal }: Session): Promise<Pod> {
-  try {
-    return await client.get(pods, { namespace, name }, { signal });
-  } catch (error) {
-    if (!isApiError(error, "notFound")) throw error;
-    throw new CommandError(`there is no pod ${namespace}/${name} on ${client.server}`);
-  }
 }

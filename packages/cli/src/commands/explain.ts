@@ -93,7 +93,7 @@ function formatExplanation(
   const hint = isGiven
     ? ""
     : "\nGive --label-dir or --config to see what the rules want and which inputs they found.\n";
-  const notGiven = marks.filter(({ reason }) => reason === reasons.SourceNotGiven).map(({ rule }) => rule);
+  const notGiven = marks.filter(isNotGiven).map(({ rule }) => rule);
   const remarked = remarks.length === 0 ? "" : `${body === "" ? "" : "\n"}${remarks.join("")}`;
   return `${style.heading(`node ${node}`)}\n\n${body}${remarked}${notGiven.length > 0 ? hintOf(notGiven, node, installation) : hint}`;
 }
@@ -129,22 +129,13 @@ function formatMark(mark: MarkExplanation, style: Style): string {
     ["rule", mark.rule || "none"],
     ["inputs", inputs.length > 0 ? inputs.join(", ") : isNotGiven(mark) ? "not known" : "none"],
     ["since", since ?? "not recorded as ours"],
-    [
-      "held by",
-      standing === undefined
-        ? "nobody"
-        : alsoHeldBy.length === 0
-          ? "berth alone"
-          : alsoHeldBy.map(holder).join(", "),
-    ],
+    ["held by", standing === undefined ? "nobody" : alsoHeldBy.map(holder).join(", ") || "berth alone"],
   ];
   const state = standing === undefined ? style.aside("  (does not stand)") : "";
   return `${style.heading(value === undefined ? id : `${id}=${value}`)}${state}\n${formatColumns(rows, "  ")}`;
 }
 
-function isNotGiven({ reason }: MarkExplanation): boolean {
-  return reason === reasons.SourceNotGiven;
-}
+const isNotGiven = ({ reason }: MarkExplanation): boolean => reason === reasons.SourceNotGiven;
 
 function whyText(mark: MarkExplanation): string {
   const { next, delayMs } = mark;

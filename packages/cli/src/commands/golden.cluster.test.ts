@@ -1,20 +1,12 @@
 /** What commands print with all capabilities at once, to the byte: as text, as data, and where rights are missing. */
 import { join } from "node:path";
-import {
-  clusterRoleBindings,
-  clusterRoles,
-  customResourceDefinitions,
-  daemonSets,
-  namespaces,
-  nodes,
-  pods,
-} from "@berth/kube";
-import { labelRules, nodeFootprints, workerPools } from "@berth/placement";
-import { aNode, aPod, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
+import { daemonSets, namespaces, nodes, pods } from "@berth/kube";
+import { workerPools } from "@berth/placement";
+import { aNode, aPod, eventually, type TestCluster } from "@berth/testcluster";
 import { beforeAll, expect, it } from "vitest";
 import { startBerth } from "../composition.ts";
-import { crds, foreignKinds } from "../kinds.ts";
-import { cli, testFolder } from "../testing/harness.ts";
+import { aDaemonSet, among, becomes, clusterWithKinds, grant } from "../testing/cluster.ts";
+import { testFolder } from "../testing/harness.ts";
 
 const NAMESPACE = "golden";
 const DEVICE = "example.com/device";
@@ -45,11 +37,7 @@ spec:
 
 let cluster: TestCluster;
 beforeAll(async () => {
-  cluster = await sharedTestCluster();
-  for (const crd of crds(foreignKinds))
-    await eventually(() => cluster.client.apply(customResourceDefinitions, crd));
-  for (const kind of [labelRules, nodeFootprints, workerPools])
-    await eventually(() => cluster.client.list(kind));
+  cluster = await clusterWithKinds();
 });
 
 /** Without what differs from run to run. */
@@ -84,28 +72,16 @@ it("prints the same, to the byte", async () => {
   const pool = { metadata: { name: "pool" }, spec: { replicas: 1, ateomImage: "registry.test/ateom:1" } };
   const made = await client.create(workerPools, pool, { namespace: NAMESPACE });
   const web = aPod("web").in(NAMESPACE).image("127.0.0.1:1/web:1").on("one").labelled({ app: "web" }).build();
-  const owner = {
-    apiVersion: "ate.dev/v1alpha1",
-    kind: "WorkerPool",
-    controller: true,
-    name: "pool",
-    uid: made.metadata?.uid ?? "",
-  };
+  const uid = made.metadata?.uid ?? "";
+  const owner = { apiVersion: "ate.dev/v1alpha1", kind: "WorkerPool", controller: true, name: "pool", uid };
   await client.create(pods, { ...web, metadata: { ...web.metadata, ownerReferences: [owner] } });
   await client.create(pods, aPod("waits").in(NAMESPACE).image("127.0.0.1:1/app:1").build());
-  const labels = { app: "agent" };
-  const template = {
-    metadata: { labels },
-    spec: { containers: [{ name: "a", image: "127.0.0.1:1/a:1" }] },
-  };
-  const spec = { selector: { matchLabels: labels }, template };
-  await client.create(daemonSets, { metadata: { name: "agent" }, spec }, { namespace: NAMESPACE });
+  const agent = aDaemonSet("agent", { container: "a", image: "127.0.0.1:1/a:1" });
+  await client.create(daemonSets, agent, { namespace: NAMESPACE });
 
   const printed: string[] = [];
   const say = async (line: string, kubeconfig = "kubeconfig"): Promise<void> => {
-    const { code, stdout, stderr } = await cli([...line.split(" "), "--kubeconfig", kubeconfig], {
-      folder: folder.path,
-    });
+    const { code, stdout, stderr } = await folder.berth(`${line} --kubeconfig ${kubeconfig}`);
     printed.push(settled(`$ berth ${line}\n${stdout}--- ${code}\n${stderr}`));
   };
   const files = "--label-dir labels --config config.yaml";
@@ -133,41 +109,29 @@ it("prints the same, to the byte", async () => {
       namespace: NAMESPACE,
       backfillAtStart: true,
     });
-    await eventually(async () => {
-      const { metadata, spec } = await client.get(nodes, { name: "one" });
-      expect(metadata?.labels).toMatchObject({ "accelerators/one": "true", "example.com/web": "true" });
-      const { metadata: other, spec: tainted } = await client.get(nodes, { name: "two" });
-      expect(tainted?.taints).toContainEqual(expect.objectContaining({ key: "example.com/wait" }));
-      expect([other?.labels, spec?.taints]).toBeDefined();
-      const held = await client.get(workerPools, { namespace: NAMESPACE, name: "pool" });
-      expect(held.metadata?.finalizers).toContain("example.com/hold");
-      const agent = await client.get(daemonSets, { namespace: NAMESPACE, name: "agent" });
-      expect(agent.spec?.template.spec?.nodeSelector).toEqual({ "example.com/web": "true" });
+    const labels = { "accelerators/one": "true", "example.com/web": "true" };
+    await becomes(client, nodes, "one", { metadata: { labels } });
+    const taints = among(expect.objectContaining({ key: "example.com/wait" }));
+    await becomes(client, nodes, "two", { spec: { taints } });
+    await becomes(client, workerPools, `${NAMESPACE}/pool`, {
+      metadata: { finalizers: ["example.com/hold"] },
+    });
+    await becomes(client, daemonSets, `${NAMESPACE}/agent`, {
+      spec: { template: { spec: { nodeSelector: { "example.com/web": "true" } } } },
     });
   }
   await lookAtAll();
   for (const name of ["labels", "gates", "architecture", "footprint", "worker-pools"])
     await say(`clean --config config.yaml --capability ${name}`);
   await say(`clean --config config.yaml --config pools.yaml --restart-pods --namespace ${NAMESPACE}`);
-  const rbac = "rbac.authorization.k8s.io";
-  const name = "golden-reader";
-  const rules = [{ apiGroups: [""], resources: ["nodes"], verbs: ["get", "list"] }];
-  await client.create(clusterRoles, { metadata: { name }, rules });
-  await client.create(clusterRoleBindings, {
-    metadata: { name },
-    roleRef: { apiGroup: rbac, kind: "ClusterRole", name },
-    subjects: [{ apiGroup: rbac, kind: "User", name }],
-  });
-  await folder.write("reader", cluster.kubeconfig({ user: await cluster.user(name) }));
-  await eventually(async () => {
-    const { code } = await cli(["explain", "node", "one", "--kubeconfig", "reader"], { folder: folder.path });
-    expect(code).toBe(0);
-  });
+  await using _granted = await grant(client, "golden-reader", "get list nodes");
+  await folder.write("reader", cluster.kubeconfig({ user: await cluster.user("golden-reader") }));
+  await eventually(async () =>
+    expect((await folder.berth("explain node one --kubeconfig reader")).code).toBe(0),
+  );
   for (const line of [`plan ${files}`, `explain node one ${files}`, `gate list ${files}`, "clean --yes"])
     await say(line, "reader");
   await say(`clean --config config.yaml --namespace ${NAMESPACE} --recorded --yes`);
   await say(`clean --config config.yaml --namespace ${NAMESPACE}`);
-  await client.delete(clusterRoleBindings, { name });
-  await client.delete(clusterRoles, { name });
   await expect(printed.join("\n")).toMatchFileSnapshot(join(import.meta.dirname, "testdata/golden.txt"));
 });

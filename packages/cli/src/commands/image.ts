@@ -1,6 +1,6 @@
 /** `berth image`: what is known of an image, as a running Berth would find out. */
 
-import { formatColumns } from "@berth/host";
+import { counted, formatColumns } from "@berth/host";
 import {
   type FoundCredentials,
   type ImageAccess,
@@ -153,7 +153,7 @@ function format({
     ["Name:", name],
     ["Digest:", digest],
     ["Media type:", mediaType],
-    ["Answered by:", `${registry}, after ${requests} ${requests === 1 ? "request" : "requests"}`],
+    ["Answered by:", `${registry}, after ${counted(requests, "request")}`],
   ]);
   const hasVersions = platforms.some(({ osVersion }) => osVersion !== undefined);
   const rows = platforms.map(({ os, architecture, variant = "", osVersion = "" }) => [

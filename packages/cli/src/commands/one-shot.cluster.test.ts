@@ -1,13 +1,13 @@
 /** The commands that look at a cluster once, and `clean`, on a real API server. */
 
-import { clusterRoleBindings, clusterRoles, customResourceDefinitions, nodes } from "@berth/kube";
+import { nodes } from "@berth/kube";
 import { labelRules } from "@berth/placement";
 import { aNode, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
 import { startBerth } from "../composition.ts";
 import { exitCodes } from "../exit-codes.ts";
-import { crds } from "../kinds.ts";
-import { type CliResult, cli, type TestFolder, testFolder } from "../testing/harness.ts";
+import { aDocument, among, becomes, grant, serveKinds } from "../testing/cluster.ts";
+import { type CliResult, type TestFolder, testFolder } from "../testing/harness.ts";
 
 const DEVICE = "example.com/device";
 const LABEL = "accelerators/one";
@@ -20,7 +20,7 @@ beforeAll(async () => {
 interface Stage extends AsyncDisposable {
   readonly folder: TestFolder;
   /** A command with the kubeconfig of the cluster. */
-  readonly command: (...args: readonly string[]) => Promise<CliResult>;
+  readonly command: (line: string) => Promise<CliResult>;
   readonly labelsOf: (node: string) => Promise<Readonly<Record<string, string>>>;
 }
 
@@ -32,17 +32,13 @@ async function stage(): Promise<Stage> {
   );
   const { client } = cluster;
   owned.defer(() => client.deleteCollection(nodes, {}));
-  await client.create(
-    nodes,
-    aNode("with")
-      .labelled({ [DEVICE]: "x" })
-      .build(),
-  );
+  const device = { [DEVICE]: "x" };
+  await client.create(nodes, aNode("with").labelled(device).build());
   await client.create(nodes, aNode("without").build());
   const made = owned.move();
   return {
     folder,
-    command: (...args) => cli([...args, "--kubeconfig", "kubeconfig"], { folder: folder.path }),
+    command: (line) => folder.berth(`${line} --kubeconfig kubeconfig`),
     labelsOf: async (name) => (await client.get(nodes, { name })).metadata?.labels ?? {},
     [Symbol.asyncDispose]: () => made.disposeAsync(),
   };
@@ -61,7 +57,7 @@ describe("berth plan", () => {
   it("shows what would change and why, writes nothing, and tells scripts by its exit code", async () => {
     await using on = await stage();
     const before = await cluster.client.list(nodes);
-    const { code, stdout } = await on.command("plan", "--label-dir", "labels", "--exit-code");
+    const { code, stdout } = await on.command("plan --label-dir labels --exit-code");
     expect(code).toBe(exitCodes.changes);
     expect(stdout).toBe(
       `node with\n  + label/${LABEL}=true   RuleMatched  folder/${LABEL}  by label/${DEVICE}\n\n` +
@@ -76,54 +72,27 @@ describe("berth plan", () => {
   it("has nothing to show once berth has run", async () => {
     await using on = await stage();
     await labelled(on);
-    const { code, stdout } = await on.command("plan", "--label-dir", "labels", "--exit-code");
+    const { code, stdout } = await on.command("plan --label-dir labels --exit-code");
     expect([code, stdout]).toEqual([exitCodes.done, "No changes of nodes: 2 looked at.\n"]);
-  });
-
-  it("takes names of nodes, and data for scripts", async () => {
-    await using on = await stage();
-    const { stdout } = await on.command("plan", "with", "--label-dir", "labels", "-o", "json");
-    expect(JSON.parse(stdout)).toMatchObject({
-      looked: 1,
-      nodes: [
-        { node: "with", changes: [{ action: "add", inputs: [`label/${DEVICE}`], reason: "RuleMatched" }] },
-      ],
-    });
-    const { code, stderr } = await on.command("plan", "nowhere", "--label-dir", "labels");
-    expect([code, stderr]).toEqual([exitCodes.failed, "berth: there is no node nowhere\n"]);
   });
 });
 
-describe("berth explain", () => {
-  it("tells rule, inputs, since when, and who else holds the key", async () => {
-    await using on = await stage();
-    await labelled(on);
-    await cluster.client.patch(
-      nodes,
-      { name: "with" },
-      { type: "merge", body: { metadata: { labels: { [LABEL]: "true" } } } },
-      { fieldManager: "somebody" },
-    );
-    const { stdout } = await on.command("explain", "node", "with", "--label-dir", "labels", "-o", "json");
-    expect(JSON.parse(stdout)).toMatchObject({
-      marks: [
-        {
-          id: `label/${LABEL}`,
-          standing: "true",
-          rule: `folder/${LABEL}`,
-          inputs: [`label/${DEVICE}`],
-          since: expect.stringMatching(/^\d{4}-.*Z$/),
-        },
-      ],
-    });
-    const { stdout: text } = await on.command("explain", "node", "with", "--label-dir", "labels");
-    expect(text).toContain(`label/${LABEL}=true\n  why       RuleMatched\n  rule      folder/${LABEL}\n`);
-  });
+it.each([
+  ["plan nowhere --label-dir labels", /^berth: there is no node nowhere\n$/],
+  ["explain node nowhere", /^berth: there is no node nowhere on \S+\n$/],
+  ["explain pod nowhere", /^berth: there is no pod default\/nowhere on \S+\n$/],
+  ["confirm nowhere", /^berth: there is no LabelRule nowhere\n$/],
+])("berth %s names what is not there", async (line, said) => {
+  await using on = await stage();
+  const { code, stdout, stderr } = await on.command(line);
+  expect([code, stdout, stderr]).toEqual([exitCodes.failed, "", expect.stringMatching(said)]);
+});
 
+describe("berth explain", () => {
   it("I-5 without the files of the running process says what the node records, and how to give them", async () => {
     await using on = await stage();
     await labelled(on);
-    const { stdout, code } = await on.command("explain", "node", "with");
+    const { stdout, code } = await on.command("explain node with");
     expect(code).toBe(exitCodes.done);
     expect(stdout).toContain(`label/${LABEL}=true\n  why       SourceNotGiven: the node records it`);
     expect(stdout).toMatch(new RegExp(`rule +folder/${LABEL}\n +inputs +not known\n +since +\\d{4}-`));
@@ -131,11 +100,10 @@ describe("berth explain", () => {
     expect(stdout).not.toContain("SourceNotRead");
   });
 
-  it("says what it cannot know without rules, and which node there is not", async () => {
+  it("says what it cannot know without rules", async () => {
     await using on = await stage();
-    const { stdout } = await on.command("explain", "node", "without");
+    const { stdout } = await on.command("explain node without");
     expect(stdout).toContain("nothing is recorded on it");
-    expect((await on.command("explain", "node", "nowhere")).code).toBe(exitCodes.failed);
   });
 });
 
@@ -143,27 +111,25 @@ describe("berth clean", () => {
   it("shows what it would remove, and removes it with --yes, of its own installation only", async () => {
     await using on = await stage();
     await labelled(on, "other");
-    const foreign = await on.command("clean", "--yes");
+    const foreign = await on.command("clean --yes");
     expect([foreign.code, (await on.labelsOf("with"))[LABEL]]).toEqual([exitCodes.done, "true"]);
 
-    const shown = await on.command("clean", "--installation", "other");
+    const shown = await on.command("clean --installation other");
     expect(shown.stdout).toContain(`- label/${LABEL}=true`);
     expect((await on.labelsOf("with"))[LABEL]).toBe("true");
 
-    const done = await on.command("clean", "--installation", "other", "--yes");
+    const done = await on.command("clean --installation other --yes");
     expect(done.code).toBe(exitCodes.done);
     const node = await cluster.client.get(nodes, { name: "with" });
     expect(node.metadata?.labels).not.toHaveProperty([LABEL]);
     expect(node.metadata?.labels).toHaveProperty([DEVICE]);
     expect(node.metadata?.annotations ?? {}).not.toHaveProperty(["berth.dev/marks"]);
-    expect((await on.command("clean", "--installation", "other")).stdout).toContain(
-      "There is nothing to clean.",
-    );
+    expect((await on.command("clean --installation other")).stdout).toContain("There is nothing to clean.");
   });
 
   it("removes leftovers without a record by key", async () => {
     await using on = await stage();
-    const { code } = await on.command("clean", "--key", DEVICE, "--yes");
+    const { code } = await on.command(`clean --key ${DEVICE} --yes`);
     expect([code, await on.labelsOf("with")]).toEqual([
       exitCodes.done,
       expect.not.objectContaining({ [DEVICE]: "x" }),
@@ -179,24 +145,23 @@ describe("without permissions", () => {
     "spec: {taint: {key: example.com/g}, signals: {daemonSets: [{namespace: default, name: g}]}}\n";
 
   it.each([
-    [["plan"], 'verb "list" on "labelrules.berth.dev"'],
-    [["plan", "--label-dir", "labels"], 'verb "list" on "nodes"'],
-    [["confirm", "big"], 'verb "get" on "labelrules.berth.dev"'],
-    [["explain", "node", "with"], 'verb "get" on "nodes"'],
-    [["explain", "pod", "default/web"], 'verb "get" on "pods" in namespace "default"'],
-    [["gate", "list"], 'verb "list" on "startupgates.berth.dev"'],
-    [["gate", "list", "--config", "gate.yaml"], 'verb "list" on "nodes"'],
-    [["gate", "release", "with", "--reason", "x"], 'verb "list" on "startupgates.berth.dev"'],
-    [["gate", "release", "with", "--reason", "x", "--config", "gate.yaml"], 'verb "get" on "nodes"'],
-    [["gate", "tolerate"], 'verb "list" on "startupgates.berth.dev"'],
-    [["gate", "tolerate", "--config", "gate.yaml"], 'verb "list" on "daemonsets.apps"'],
-    [["clean"], 'verb "list" on "nodes"'],
-  ])("I-8 berth %j names what is missing, once, and no CRD", async (args, missing) => {
+    ["plan", 'verb "list" on "labelrules.berth.dev"'],
+    ["plan --label-dir labels", 'verb "list" on "nodes"'],
+    ["confirm big", 'verb "get" on "labelrules.berth.dev"'],
+    ["explain node with", 'verb "get" on "nodes"'],
+    ["explain pod default/web", 'verb "get" on "pods" in namespace "default"'],
+    ["gate list", 'verb "list" on "startupgates.berth.dev"'],
+    ["gate list --config gate.yaml", 'verb "list" on "nodes"'],
+    ["gate release with --reason x", 'verb "list" on "startupgates.berth.dev"'],
+    ["gate release with --reason x --config gate.yaml", 'verb "get" on "nodes"'],
+    ["gate tolerate", 'verb "list" on "startupgates.berth.dev"'],
+    ["gate tolerate --config gate.yaml", 'verb "list" on "daemonsets.apps"'],
+    ["clean", 'verb "list" on "nodes"'],
+  ])("I-8 berth %s names what is missing, once, and no CRD", async (line, missing) => {
     const user = await cluster.user("nobody");
     const kubeconfig = cluster.kubeconfig({ user });
     await using folder = await testFolder({ [`labels/${LABEL}`]: "x\n", "gate.yaml": GATE, kubeconfig });
-    const given = [...args, "--kubeconfig", "kubeconfig"];
-    const { code, stdout, stderr } = await cli(given, { folder: folder.path });
+    const { code, stdout, stderr } = await folder.berth(`${line} --kubeconfig kubeconfig`);
     expect([code, stdout]).toEqual([exitCodes.cluster, ""]);
     expect(stderr).not.toContain("CRD");
     const last = stderr.trimEnd().split("\n").at(-1);
@@ -208,22 +173,11 @@ describe("without permissions", () => {
 
   it("I-8 but to read nodes, plan goes on by files and names the rest; clean says that it is not whole", async () => {
     await using on = await stage();
-    const { client } = cluster;
     const name = "one-shot-reader";
-    const rules = [{ apiGroups: [""], resources: ["nodes"], verbs: ["list"] }];
-    await using cleanup = new AsyncDisposableStack();
-    await client.create(clusterRoles, { metadata: { name }, rules });
-    cleanup.defer(() => client.delete(clusterRoles, { name }));
-    const rbac = "rbac.authorization.k8s.io";
-    await client.create(clusterRoleBindings, {
-      metadata: { name },
-      roleRef: { apiGroup: rbac, kind: "ClusterRole", name },
-      subjects: [{ apiGroup: rbac, kind: "User", name }],
-    });
-    cleanup.defer(() => client.delete(clusterRoleBindings, { name }));
+    await using _granted = await grant(cluster.client, name, "list nodes");
     await on.folder.write("kubeconfig", cluster.kubeconfig({ user: await cluster.user(name) }));
     const planned = await eventually(async () => {
-      const done = await on.command("plan", "--label-dir", "labels");
+      const done = await on.command("plan --label-dir labels");
       expect(done.code).toBe(exitCodes.done);
       return done;
     });
@@ -233,7 +187,7 @@ describe("without permissions", () => {
       ...kinds.map((plural) => `verb "list" on "${plural}.berth.dev"`),
       'verb "get" on "configmaps"',
     ]);
-    const cleaned = await on.command("clean", "--yes");
+    const cleaned = await on.command("clean --yes");
     expect([cleaned.code, cleaned.stdout]).toEqual([
       exitCodes.cluster,
       "There is nothing to clean in what may be read.\n",
@@ -249,14 +203,10 @@ describe("LabelRules of the cluster", () => {
   it("I-7 count in plan and explain, and wait for berth confirm when they change too much", async () => {
     await using on = await stage();
     const { client } = cluster;
-    for (const crd of crds()) await client.apply(customResourceDefinitions, crd);
-    const spec = {
-      match: { all: [{ key: DEVICE }] },
-      labels: [{ key: "example.com/ruled" }],
-      confirmAbovePercent: 10,
-    };
-    const object = { apiVersion: "berth.dev/v1alpha1", kind: "LabelRule", metadata: { name: "big" }, spec };
-    await eventually(() => client.create(labelRules, object));
+    await serveKinds(client);
+    const match = { all: [{ key: DEVICE }] };
+    const spec = { match, labels: [{ key: "example.com/ruled" }], confirmAbovePercent: 10 };
+    await client.create(labelRules, aDocument(labelRules, "big", spec));
     await using cleanup = new AsyncDisposableStack();
     cleanup.defer(() => client.deleteCollection(labelRules, {}));
 
@@ -266,65 +216,45 @@ describe("LabelRules of the cluster", () => {
 
     await using berthClient = cluster.connect();
     await using _berth = await startBerth({ client: berthClient });
-    const readiness = async () => {
-      const { status } = await client.get(labelRules, { name: "big" });
-      return status?.conditions?.find(({ type }) => type === "Ready")?.reason;
+    const isReady = (reason: string): Promise<void> => {
+      const conditions = among(expect.objectContaining({ type: "Ready", reason }));
+      return becomes(client, labelRules, "big", { status: { conditions } });
     };
-    await eventually(async () => expect(await readiness()).toBe("ConfirmationRequired"));
-    const waiting = await on.command("explain", "node", "with");
+    await isReady("ConfirmationRequired");
+    const waiting = await on.command("explain node with");
     expect(waiting.stdout).toContain("ConfirmationRequired: label/example.com/ruled");
     expect(await on.labelsOf("with")).not.toHaveProperty(["example.com/ruled"]);
 
-    const refused = await on.command("confirm", "no-such");
-    expect([refused.code, refused.stderr]).toEqual([
-      exitCodes.failed,
-      "berth: there is no LabelRule no-such\n",
-    ]);
     // A reader that has gone (`| head`) does not lose the confirmation.
-    await cli(["confirm", "big", "--kubeconfig", "kubeconfig"], {
-      folder: on.folder.path,
-      onStdout() {
-        throw new Error("EPIPE");
-      },
-    });
+    const onStdout = (): never => {
+      throw new Error("EPIPE");
+    };
+    await on.folder.berth("confirm big --kubeconfig kubeconfig", { onStdout });
     await eventually(async () => expect((await on.labelsOf("with"))["example.com/ruled"]).toBe("true"));
-    await eventually(async () => expect(await readiness()).toBe("RuleInForce"));
-    const explained = await on.command("explain", "node", "with");
+    await isReady("RuleInForce");
+    const explained = await on.command("explain node with");
     expect(explained.stdout).toContain("cluster/big");
 
-    await client.patch(
-      nodes,
-      { name: "with" },
-      { type: "merge", body: { metadata: { labels: { [DEVICE]: null } } } },
-    );
+    const body = { metadata: { labels: { [DEVICE]: null } } };
+    await client.patch(nodes, { name: "with" }, { type: "merge", body });
     const losing = await on.command("plan");
     expect(losing.stdout).toContain("cluster/big: its labels are removed from 1 of 1 nodes after 60 s");
   });
 
   it("of a file are confirmed in the file", async () => {
     await using on = await stage();
-    const text = [
-      "apiVersion: berth.dev/v1alpha1",
-      "kind: LabelRule",
-      "metadata:",
-      "  name: filed",
-      "spec:",
-      `  match: {all: [{key: ${DEVICE}}]}`,
-      "  labels: [{key: example.com/filed}]",
-      "  confirmAbovePercent: 0",
-      "",
-    ].join("\n");
+    const text =
+      "apiVersion: berth.dev/v1alpha1\nkind: LabelRule\nmetadata:\n  name: filed\n" +
+      `spec: {match: {all: [{key: ${DEVICE}}]}, labels: [{key: example.com/filed}], confirmAbovePercent: 0}\n`;
     await on.folder.write("rules.yaml", text);
-    const planned = await on.command("plan", "--config", "rules.yaml");
+    const planned = await on.command("plan --config rules.yaml");
     expect(planned.stdout).toContain("config/filed changes 1 of 2 nodes");
-    const { code, stdout } = await on.command("confirm", "filed", "--config", "rules.yaml");
+    const { code, stdout } = await on.command("confirm filed --config rules.yaml");
     expect([code, stdout]).toEqual([exitCodes.done, expect.stringContaining("filed is in rules.yaml:2")]);
     const annotation = /berth\.dev\/confirmed: \S+/.exec(stdout)?.[0] ?? "";
-    await on.folder.write(
-      "rules.yaml",
-      text.replace("  name: filed", `  name: filed\n  annotations: {${annotation}}`),
-    );
-    const again = await on.command("plan", "--config", "rules.yaml");
+    const confirmed = text.replace("name: filed", `$&\n  annotations: {${annotation}}`);
+    await on.folder.write("rules.yaml", confirmed);
+    const again = await on.command("plan --config rules.yaml");
     expect(again.stdout).not.toContain("config/filed changes");
     expect(again.stdout).toContain("+ label/example.com/filed=true");
   });

@@ -1,8 +1,7 @@
 import { randomUUID } from "node:crypto";
-import { access } from "node:fs/promises";
 import { hostname } from "node:os";
 import path from "node:path";
-import { admissionServerKind, defaultAdmissionServer, duration, durationMs } from "@berth/host";
+import { admissionServerKind, baseName, defaultAdmissionServer, duration, durationMs } from "@berth/host";
 import { connect, isApiError, type KubeClient, type ObjectReference } from "@berth/kube";
 import { imageRegistriesKind } from "@berth/placement";
 import {
@@ -20,10 +19,9 @@ import {
   loadSettings,
   type RuleOptions,
 } from "../config/settings.ts";
-import { type ClusterChoice, type ConnectionOptions, chooseCluster } from "../connection.ts";
+import { type ClusterChoice, type ConnectionOptions, chooseCluster, exists } from "../connection.ts";
 import { CommandError, type ExitCode, exitCodes } from "../exit-codes.ts";
 import { describeApiError } from "../failure-text.ts";
-import { baseName } from "../installation-name.ts";
 import { readAuthorities, readRegistrySettings } from "../registry-settings.ts";
 import { findStateNamespace, type StateNamespace } from "../state-namespace.ts";
 import type { Surroundings } from "../surroundings.ts";
@@ -67,7 +65,7 @@ export async function run(given: RunOptions, surroundings: Surroundings): Promis
     installation,
     namespace: namespace.name,
   });
-  sayWhatIsMissing({ options, namespace, log });
+  sayWhatIsMissing(options, namespace, log);
   const admission = settings.specOf(admissionServerKind) ?? defaultAdmissionServer;
   const { clientCertificateAuthority: authority } = admission;
   const clientAuthority = authority && (await readAuthorities("API servers", authority));
@@ -88,7 +86,7 @@ export async function run(given: RunOptions, surroundings: Surroundings): Promis
     },
     registries: await readRegistrySettings(settings.specOf(imageRegistriesKind)),
     ...(namespace.exists && { namespace: namespace.name }),
-    identity: identityOf(surroundings),
+    identity: `${podName || hostname()}_${randomUUID().slice(0, 8)}`,
     ...(namespace.exists && { self: selfOf(surroundings, namespace) }),
     ...(options.leaderElect && { lease: { namespace: namespace.name, name: baseName(installation) } }),
     metricsBindAddress: options.metricsBindAddress,
@@ -125,11 +123,7 @@ const IMAGE_FOLDER = "/labels";
 async function withDefaultFolder(options: RunOptions, folder: string): Promise<RunOptions> {
   if (options.labelDir || (options.config ?? []).length > 0) return options;
   for (const labelDir of options.originalForm ? ["labels", IMAGE_FOLDER] : [IMAGE_FOLDER]) {
-    const there = await access(path.resolve(folder, labelDir)).then(
-      () => true,
-      () => false,
-    );
-    if (there) return { ...options, labelDir };
+    if (await exists(path.resolve(folder, labelDir))) return { ...options, labelDir };
   }
   if (!options.originalForm) return options;
   throw new CommandError(
@@ -158,14 +152,8 @@ async function meetCluster(
   }
 }
 
-interface Lacks {
-  readonly options: RunOptions;
-  readonly namespace: StateNamespace;
-  readonly log: Logger;
-}
-
 /** @throws CommandError when leader election is asked for and has no place. */
-function sayWhatIsMissing({ options, namespace: { name, exists }, log }: Lacks): void {
+function sayWhatIsMissing(options: RunOptions, { name, exists }: StateNamespace, log: Logger): void {
   if (!options.labelDir && (options.config ?? []).length === 0) {
     log.info(
       "there are no rules in files (--label-dir, --config): those of the cluster count, where it has the CRDs",
@@ -179,14 +167,8 @@ function sayWhatIsMissing({ options, namespace: { name, exists }, log }: Lacks):
   }
   log.warn(
     "the namespace does not exist: state is kept in memory, and faults of files are only logged and counted",
-    {
-      namespace: name,
-    },
+    { namespace: name },
   );
-}
-
-function identityOf({ environment }: Surroundings): string {
-  return `${environment["POD_NAME"] || hostname()}_${randomUUID().slice(0, 8)}`;
 }
 
 /** What Events about files regard: `POD_NAME` and `POD_UID` come from the Deployment that `berth manifests` prints. */

@@ -1,7 +1,7 @@
 import path from "node:path";
 import { describe, expect, it } from "vitest";
 import { exitCodes } from "../exit-codes.ts";
-import { cli, testFolder } from "../testing/harness.ts";
+import { berthWith, cli, testFolder } from "../testing/harness.ts";
 
 const DOCUMENT =
   "apiVersion: berth.dev/v1alpha1\nkind: LabelFolder\nmetadata: {name: a}\nspec: {path: labels}\n";
@@ -17,7 +17,7 @@ describe("berth validate", () => {
       "berth.yaml":
         "apiVersion: berth.dev/v1alpha1\nkind: LabelFolder\nmetadata: {name: a}\nspec:\n  pth: x\n",
     });
-    const { code, stdout, stderr } = await cli(["validate", "labels", "berth.yaml"], { folder: folder.path });
+    const { code, stdout, stderr } = await folder.berth("validate labels berth.yaml");
     expect([code, stderr]).toEqual([exitCodes.faults, ""]);
     expect(stdout).toMatchInlineSnapshot(`
       "berth.yaml:5:3: error: spec.path: is required (InvalidDocument)
@@ -33,14 +33,14 @@ describe("berth validate", () => {
   });
 
   it("is content with what works", async () => {
-    await using folder = await testFolder({ "labels/a/b": "x\n", "berth.yaml": DOCUMENT });
-    const { code, stdout } = await cli(["validate", "labels", "berth.yaml"], { folder: folder.path });
+    const files = { "labels/a/b": "x\n", "berth.yaml": DOCUMENT };
+    const { code, stdout } = await berthWith(files, "validate labels berth.yaml");
     expect([code, stdout]).toEqual([exitCodes.done, "2 paths checked: no faults\n"]);
   });
 
   it("follows a document to its folder", async () => {
-    await using folder = await testFolder({ "labels/.x.swp": "x\n", "berth.yaml": DOCUMENT });
-    const { code, stdout } = await cli(["validate", "berth.yaml", "-o", "json"], { folder: folder.path });
+    const files = { "labels/.x.swp": "x\n", "berth.yaml": DOCUMENT };
+    const { code, stdout } = await berthWith(files, "validate berth.yaml -o json");
     expect(code).toBe(exitCodes.faults);
     expect(JSON.parse(stdout)).toMatchObject({ valid: false, faults: [{ reason: "InvalidLabelKey" }] });
   });
@@ -49,41 +49,37 @@ describe("berth validate", () => {
     const gate = (name: string, more: string): string =>
       `apiVersion: berth.dev/v1alpha1\nkind: StartupGate\nmetadata: {name: ${name}}\nspec:\n  minimumHold: 1s\n${more}`;
     const text = [gate("a", ""), gate("b", ""), gate("c", "  after: [c]\n  taint: {key: example.com/c}\n")];
-    await using folder = await testFolder({ "gates.yaml": text.join("---\n") });
-    const { code, stdout } = await cli(["validate", "gates.yaml"], { folder: folder.path });
+    const { code, stdout } = await berthWith({ "gates.yaml": text.join("---\n") }, "validate gates.yaml");
     expect(code).toBe(exitCodes.faults);
     expect(stdout).toMatch(/^gates\.yaml:11:\d+: error: b: .*config\/a has the same taint/m);
     expect(stdout).toMatch(/^gates\.yaml:18:\d+: error: c: spec\.after: it waits for itself/m);
   });
 
   it("checks one rule by the folder it is in", async () => {
-    await using folder = await testFolder({ "labels/a/b": "x\n#comment\n" });
-    const { code, stdout } = await cli(["validate", path.join("labels", "a", "b")], { folder: folder.path });
+    const { code, stdout } = await berthWith({ "labels/a/b": "x\n#comment\n" }, "validate labels/a/b");
     expect(code).toBe(exitCodes.done);
     expect(stdout).toMatch(/^labels\/a\/b:2:1: warning: /);
   });
 
   it("lets reserved keys be allowed", async () => {
-    await using folder = await testFolder({ "labels/kubernetes.io/role": "x\n" });
-    const given = ["validate", "labels", "--allow-reserved", "kubernetes.io"];
-    expect((await cli(given, { folder: folder.path })).code).toBe(exitCodes.done);
-    expect((await cli(given.slice(0, 2), { folder: folder.path })).code).toBe(exitCodes.faults);
+    const files = { "labels/kubernetes.io/role": "x\n" };
+    const allowed = await berthWith(files, "validate labels --allow-reserved kubernetes.io");
+    expect(allowed.code).toBe(exitCodes.done);
+    expect((await berthWith(files, "validate labels")).code).toBe(exitCodes.faults);
   });
 
   it("names fields by their whole path, whatever finds the fault", async () => {
     const document = (spec: string): string =>
       `---\napiVersion: berth.dev/v1alpha1\nkind: NodeFootprint\nmetadata: {name: f}\nspec: ${spec}\n`;
-    await using folder = await testFolder({
-      "schema.yaml": document("{preset: none}"),
-      "beyond.yaml": document("{preset: log, workloads: [{podSelector: {}}]}"),
-    });
-    const of = async (file: string) => (await cli(["validate", file], { folder: folder.path })).stdout;
-    expect(await of("schema.yaml")).toContain(": spec.preset: ");
-    expect(await of("beyond.yaml")).toContain(": spec.workloads.0: it takes every pod");
+    const said = async (spec: string) =>
+      (await berthWith({ "a.yaml": document(spec) }, "validate a.yaml")).stdout;
+    expect(await said("{preset: none}")).toContain(": spec.preset: ");
+    const beyond = await said("{preset: log, workloads: [{podSelector: {}}]}");
+    expect(beyond).toContain(": spec.workloads.0: it takes every pod");
   });
 
   it("tells what is not there", async () => {
-    const { code, stdout } = await cli(["validate", "nowhere"], { folder: "/" });
+    const { code, stdout } = await berthWith({}, "validate nowhere");
     expect(code).toBe(exitCodes.faults);
     expect(stdout).toContain("nowhere: error: there is no such file or folder");
   });

@@ -1,7 +1,7 @@
 import { stat } from "node:fs/promises";
 import path from "node:path";
 import {
-  configReasons,
+  counted,
   type Fault,
   formatFault,
   hasErrors,
@@ -18,7 +18,7 @@ import {
   toFolderFault,
 } from "@berth/placement";
 import { readFolder } from "@berth/runtime";
-import { labelFolderOfFlags } from "../config/settings.ts";
+import { labelFolderAt, unreadable } from "../config/settings.ts";
 import { type ExitCode, exitCodes } from "../exit-codes.ts";
 import { documentKinds } from "../kinds.ts";
 import { type DataFormat, printData } from "../output/data.ts";
@@ -37,13 +37,9 @@ export async function validate(
   options: ValidateOptions,
   { folder, stdout }: Surroundings,
 ): Promise<ExitCode> {
-  const source = (file: string): LabelFolderSource => {
-    const { allowReserved, labelFormat } = options;
-    const given = { ...(allowReserved && { allowReserved }), ...(labelFormat && { labelFormat }) };
-    const made = labelFolderOfFlags({ labelDir: file, ...given }, folder);
-    return made ?? { path: path.resolve(folder, file), shown: file, options: { allowReserved: [] } };
-  };
-  const found = await Promise.all(options.files.map((file) => checkOne(file, source(file), folder)));
+  const found = await Promise.all(
+    options.files.map((file) => checkOne(file, labelFolderAt(file, options, folder), folder)),
+  );
   const faults = found.flat().sort(inOrder);
   const valid = !hasErrors(faults);
   if (options.output) printData(stdout, { valid, faults }, options.output);
@@ -57,11 +53,7 @@ export async function validate(
 /** What the path is decides how it is read: configuration by its ending, a folder by what is in it, else a rule. */
 async function checkOne(given: string, source: LabelFolderSource, folder: string): Promise<readonly Fault[]> {
   const found = await stat(source.path).catch((error: NodeJS.ErrnoException) => error);
-  if (found instanceof Error) {
-    const message =
-      found.code === "ENOENT" ? "there is no such file or folder" : `cannot be read: ${found.code}`;
-    return [{ file: given, severity: "error", reason: configReasons.FileUnreadable, message }];
-  }
+  if (found instanceof Error) return [unreadable(given, found)];
   if (!found.isDirectory())
     return isConfigFile(path.basename(given)) ? checkConfig(given, source, folder) : checkRule(source);
   const { files } = await readFolder(source.path, { include: isConfigFile });
@@ -96,10 +88,6 @@ async function checkRule({ path: file, options, shown }: LabelFolderSource): Pro
 function summary(faults: readonly Fault[], files: number): string {
   const errors = faults.filter(({ severity }) => severity === "error").length;
   const warnings = faults.length - errors;
-  if (faults.length === 0) return `${files === 1 ? "1 path" : `${files} paths`} checked: no faults`;
-  return `${count(errors, "error")}, ${count(warnings, "warning")}`;
-}
-
-function count(number: number, what: string): string {
-  return `${number} ${what}${number === 1 ? "" : "s"}`;
+  if (faults.length === 0) return `${counted(files, "path")} checked: no faults`;
+  return `${counted(errors, "error")}, ${counted(warnings, "warning")}`;
 }

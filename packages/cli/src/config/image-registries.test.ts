@@ -1,5 +1,5 @@
 import path from "node:path";
-import { type Documents, type Fault, formatFault, readConfigFiles, toDocuments } from "@berth/host";
+import { formatFault, readConfigFiles, toDocuments } from "@berth/host";
 import { architecturePolicyKind, defaultImageRegistries, imageRegistriesKind } from "@berth/placement";
 import { describe, expect, it } from "vitest";
 import { documentKinds } from "../kinds.ts";
@@ -7,13 +7,7 @@ import { testFolder } from "../testing/harness.ts";
 
 const HEAD = "apiVersion: berth.dev/v1alpha1\nkind: ImageRegistries\nmetadata: {name: default}\n";
 
-interface Read {
-  readonly settings: Documents;
-  readonly faults: readonly Fault[];
-  readonly folder: string;
-}
-
-async function read(given: Readonly<Record<string, string>>): Promise<Read> {
+async function read(given: Readonly<Record<string, string>>) {
   await using folder = await testFolder(given);
   const files = await readConfigFiles(["."], folder.path);
   const { documents: settings, faults } = toDocuments(files, documentKinds);
@@ -25,12 +19,8 @@ describe("ImageRegistries", () => {
     const { settings, faults } = await read({ "a.yaml": `${HEAD}spec: {}\n` });
     expect(faults).toEqual([]);
     expect(settings.specOf(imageRegistriesKind)).toEqual(defaultImageRegistries);
-    expect(defaultImageRegistries).toEqual({
-      registries: [],
-      tagTtl: "6h",
-      alwaysTtl: "5m",
-      timeout: "10s",
-    });
+    const times = { tagTtl: "6h", alwaysTtl: "5m", timeout: "10s" };
+    expect(defaultImageRegistries).toEqual({ registries: [], ...times });
   });
 
   it("has paths that start at the folder of its file", async () => {
@@ -113,20 +103,16 @@ it("architecture policies are read of all files with their places", async () => 
     "a.yaml": `${policy("one")}---\n${policy("two")}`,
     "b.yaml": policy("one"),
   });
-  expect(
-    settings.documentsOf(architecturePolicyKind).map(({ file, line, name }) => ({ file, line, name })),
-  ).toEqual([
+  const policies = settings.documentsOf(architecturePolicyKind);
+  expect(policies.map(({ file, line, name }) => ({ file, line, name }))).toEqual([
     { file: "a.yaml", line: 2, name: "one" },
     { file: "a.yaml", line: 7, name: "two" },
   ]);
-  expect(settings.documentsOf(architecturePolicyKind)[0]).toMatchObject({
+  expect(policies[0]).toMatchObject({
     annotations: { "berth.dev/bootstrap-confirmed": "true" },
     spec: { mode: "Taint", taint: { key: "supported-arch", nodes: "Taint" }, unresolvable: "Open" },
   });
-  expect(settings.documentsOf(architecturePolicyKind)[0]?.positionOf(["mode"])).toEqual({
-    line: 4,
-    column: 14,
-  });
+  expect(policies[0]?.positionOf(["mode"])).toEqual({ line: 4, column: 14 });
   expect(faults.map(formatFault)).toEqual([
     "b.yaml:2:7: error: ArchitecturePolicy one is already in a.yaml:2 (DuplicateDocument)",
   ]);

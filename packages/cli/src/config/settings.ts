@@ -1,6 +1,13 @@
 /** From flags and configuration files to what Berth does. Everything wrong is told at once. */
 import path from "node:path";
-import { type Documents, documentOfFlag, type Fault, readConfigFiles, toDocuments } from "@berth/host";
+import {
+  configReasons,
+  type Documents,
+  documentOfFlag,
+  type Fault,
+  readConfigFiles,
+  toDocuments,
+} from "@berth/host";
 import {
   type LabelFolderSource,
   type LabelOptions,
@@ -33,9 +40,13 @@ export function labelOptionsOfFlags(options: RuleOptions): LabelOptions {
 
 /** @throws CommandError when a flag cannot be right whatever the files say. */
 export function labelFolderOfFlags(given: RuleOptions, folder: string): LabelFolderSource | undefined {
-  const options = labelOptionsOfFlags(given);
-  const { labelDir } = given;
-  return labelDir ? { path: path.resolve(folder, labelDir), shown: labelDir, options } : undefined;
+  const source = labelFolderAt(given.labelDir ?? "", given, folder);
+  return given.labelDir ? source : undefined;
+}
+
+/** @throws CommandError when a flag cannot be right whatever the files say. */
+export function labelFolderAt(shown: string, flags: RuleOptions, folder: string): LabelFolderSource {
+  return { path: path.resolve(folder, shown), shown, options: labelOptionsOfFlags(flags) };
 }
 
 /** Everything that a one-shot command needs. @throws CommandError with all faults when something is wrong. */
@@ -48,30 +59,23 @@ export async function loadSettings(options: RuleOptions, folder: string): Promis
   return documents;
 }
 
-/** @throws CommandError */
+/** @throws CommandError that says everything that is wrong. */
 export function refuseFaults(faults: readonly Fault[]): void {
   const errors = faults.filter(({ severity }) => severity === "error");
-  if (errors.length === 0) return;
-  throw new ConfigFaultsError(errors);
+  const lines = errors.map(({ file, line, column, message }) =>
+    [file, line, column]
+      .filter((part) => part !== undefined)
+      .join(":")
+      .concat(`: ${message}`),
+  );
+  const [first, ...more] = lines;
+  if (first === undefined) return;
+  const all = `the configuration has ${lines.length} errors:\n  ${lines.join("\n  ")}`;
+  throw new CommandError(more.length === 0 ? first : all, exitCodes.faults);
 }
 
-/** The configuration cannot be used; says everything that is wrong with it. */
-export class ConfigFaultsError extends CommandError {
-  readonly faults: readonly Fault[];
-
-  constructor(faults: readonly Fault[]) {
-    const lines = faults.map(({ file, line, column, message }) =>
-      [file, line, column]
-        .filter((part) => part !== undefined)
-        .join(":")
-        .concat(`: ${message}`),
-    );
-    super(
-      lines.length === 1
-        ? (lines[0] ?? "")
-        : `the configuration has ${lines.length} errors:\n  ${lines.join("\n  ")}`,
-      exitCodes.faults,
-    );
-    this.faults = faults;
-  }
+/** What commands say of a path that they cannot read. */
+export function unreadable(file: string, { code, message }: NodeJS.ErrnoException): Fault {
+  const why = code === "ENOENT" ? "there is no such file or folder" : `cannot be read: ${code ?? message}`;
+  return { file, severity: "error", reason: configReasons.FileUnreadable, message: why };
 }

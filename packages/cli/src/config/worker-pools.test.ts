@@ -1,4 +1,4 @@
-import { type Documents, formatFault, readConfigFiles, toDocuments } from "@berth/host";
+import { formatFault, readConfigFiles, toDocuments } from "@berth/host";
 import { PR_134_POOLS, workerPoolsKind } from "@berth/placement";
 import { describe, expect, it } from "vitest";
 import { documentKinds } from "../kinds.ts";
@@ -9,52 +9,43 @@ const documentOf = (spec: string, name = "default"): string =>
 
 const NOTHING = { images: [], namespaces: [], priorityClasses: [] };
 
-async function read(
-  text: string,
-): Promise<{ readonly settings: Documents; readonly faults: readonly string[] }> {
+async function read(text: string) {
   await using folder = await testFolder({ "a.yaml": text });
-  const files = await readConfigFiles(["a.yaml"], folder.path);
-  const { documents: settings, faults } = toDocuments(files, documentKinds);
-  return { settings, faults: faults.map(formatFault) };
+  const { documents, faults } = toDocuments(await readConfigFiles(["a.yaml"], folder.path), documentKinds);
+  return { spec: documents.specOf(workerPoolsKind), faults: faults.map(formatFault) };
 }
 
+const LISTED = { images: ["registry.example/"], namespaces: ["a"], priorityClasses: ["low"] };
+const MIRROR = "mirror.example/busybox@sha256:1";
+
 describe("WorkerPools", () => {
-  it("are not served without a document", async () => {
-    const { settings } = await read("");
-    expect(settings.specOf(workerPoolsKind)).toBeUndefined();
+  it.each([
+    ["are not served without a document", "", undefined],
+    [
+      "are made as agent-substrate itself makes them without a field",
+      "{}",
+      { allow: NOTHING, workerPoolUid: false },
+    ],
+    [
+      "are those of pull request 134 with label and wait",
+      "{uidLabel: true, wait: {}}",
+      { allow: NOTHING, ...PR_134_POOLS },
+    ],
+    [
+      "wait with an image and at a port of one's own",
+      `{wait: {image: '${MIRROR}', port: 9}}`,
+      expect.objectContaining({ wait: { name: "wait-for-atelet", image: MIRROR, port: 9 } }),
+    ],
+    [
+      "S-9 allow what they list",
+      `{allow: ${JSON.stringify(LISTED)}}`,
+      { allow: LISTED, workerPoolUid: false },
+    ],
+  ])("%s", async (_does, spec, expected) => {
+    expect(await read(spec && documentOf(spec))).toEqual({ spec: expected, faults: [] });
   });
 
-  it("are made as agent-substrate itself makes them without a field", async () => {
-    const { settings, faults } = await read(documentOf("{}"));
-    expect(faults).toEqual([]);
-    expect(settings.specOf(workerPoolsKind)).toEqual({ allow: NOTHING, workerPoolUid: false });
-  });
-
-  it("are those of pull request 134 with label and wait", async () => {
-    const { settings } = await read(documentOf("{uidLabel: true, wait: {}}"));
-    expect(settings.specOf(workerPoolsKind)).toEqual({ allow: NOTHING, ...PR_134_POOLS });
-  });
-
-  it("wait with an image and at a port of one's own", async () => {
-    const { settings } = await read(
-      documentOf("{wait: {image: 'mirror.example/busybox@sha256:1', port: 9}}"),
-    );
-    expect(settings.specOf(workerPoolsKind)?.wait).toEqual({
-      name: "wait-for-atelet",
-      image: "mirror.example/busybox@sha256:1",
-      port: 9,
-    });
-  });
-
-  it("S-9 allow what they list, and take no beginning of the name of a host", async () => {
-    const { settings } = await read(
-      documentOf("{allow: {images: [registry.example/], namespaces: [a], priorityClasses: [low]}}"),
-    );
-    expect(settings.specOf(workerPoolsKind)?.allow).toEqual({
-      images: ["registry.example/"],
-      namespaces: ["a"],
-      priorityClasses: ["low"],
-    });
+  it("S-9 take no beginning of the name of a host", async () => {
     const { faults } = await read(documentOf("{allow: {images: [registry.example]}}"));
     expect(faults).toEqual([expect.stringContaining("must be a registry, a slash and what may follow")]);
   });

@@ -1,29 +1,23 @@
 /** Commands that check, convert and print documents. */
 import { Argument, type Command } from "commander";
-import type { ManifestsOptions } from "../commands/manifests.ts";
-import { withClock } from "../surroundings.ts";
 import {
   collect,
+  does,
   type ProgramOptions,
   prints,
   takesInstallation,
   takesRuleOptions,
 } from "./shared-options.ts";
 
-export function declareValidate(root: Command, { outside, onEnd }: ProgramOptions): void {
-  takesRuleOptions(prints(root.command("validate")))
+export function declareValidate(root: Command, program: ProgramOptions): void {
+  const validate = takesRuleOptions(prints(root.command("validate")))
     .description("Check rule folders and configuration files; list all faults with line and column")
-    .argument("<files...>", "label folders, rule files, configuration files or folders of them")
-    .action(async (files: readonly string[], options: object) => {
-      const { validate } = await import("../commands/validate.ts");
-      onEnd(
-        await validate({ ...(options as Parameters<typeof validate>[0]), files }, await withClock(outside)),
-      );
-    });
+    .argument("<files...>", "label folders, rule files, configuration files or folders of them");
+  does(validate, program, async () => (await import("../commands/validate.ts")).validate);
 }
 
-export function declareConvert(root: Command, { outside, onEnd }: ProgramOptions): void {
-  prints(root.command("convert"))
+export function declareConvert(root: Command, program: ProgramOptions): void {
+  const convert = prints(root.command("convert"))
     .description("Print LabelRules that do what NodeFeatureRules or a folder of label rules do")
     .argument("<files...>", "files with NodeFeatureRules, folders of label rules")
     .option("--skip", "print what can be converted, and the rest as comments")
@@ -41,17 +35,12 @@ export function declareConvert(root: Command, { outside, onEnd }: ProgramOptions
       "--allow-reserved <key>",
       "label key or domain under kubernetes.io that rules of a folder may write; repeatable",
       collect,
-    )
-    .action(async (files: readonly string[], options: object) => {
-      const { convert } = await import("../commands/convert.ts");
-      onEnd(
-        await convert({ ...(options as Parameters<typeof convert>[0]), files }, await withClock(outside)),
-      );
-    });
+    );
+  does(convert, program, async () => (await import("../commands/convert.ts")).convert);
 }
 
-export function declareManifests(root: Command, { outside, onEnd }: ProgramOptions): void {
-  prints(takesInstallation(root.command("manifests")))
+export function declareManifests(root: Command, program: ProgramOptions): void {
+  const manifests = prints(takesInstallation(root.command("manifests")))
     .description(
       "Print what installs Berth: Namespace, RBAC, an admission policy that confines it, ConfigMap, Service, Deployment; or the CRDs, which are applied before it; or RuntimeClasses for pods of one architecture",
     )
@@ -98,10 +87,6 @@ export function declareManifests(root: Command, { outside, onEnd }: ProgramOptio
       collect,
     )
     .option("--handler <name>", "of RuntimeClasses: the handler of the container runtime")
-    .option("--taint-key <key>", "of RuntimeClasses: their pods tolerate this key; repeatable", collect)
-    .action(async (what: ManifestsOptions["what"], architectures: readonly string[], options: object) => {
-      const { manifests } = await import("../commands/manifests.ts");
-      const given = { ...(options as ManifestsOptions), what, architectures };
-      onEnd(await manifests(given, await withClock(outside)));
-    });
+    .option("--taint-key <key>", "of RuntimeClasses: their pods tolerate this key; repeatable", collect);
+  does(manifests, program, async () => (await import("../commands/manifests.ts")).manifests);
 }

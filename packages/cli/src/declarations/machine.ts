@@ -1,47 +1,35 @@
 /** Commands about this machine: a cluster on it to try things, the program itself, its shells. */
 import { Argument, type Command } from "commander";
-import { withClock } from "../surroundings.ts";
-import { type ProgramOptions, prints } from "./shared-options.ts";
+import type { Shell } from "../completion.ts";
+import { does, type ProgramOptions, prints } from "./shared-options.ts";
 
-export function declareCluster(root: Command, { outside, onEnd }: ProgramOptions): void {
+export function declareCluster(root: Command, program: ProgramOptions): void {
   const cluster = root.command("cluster").description("Run a real Kubernetes control plane on this machine");
-  cluster
+  const start = cluster
     .command("start")
     .description("Start one that outlives this command; the last line printed is the path of its kubeconfig")
     .requiredOption("--dir <folder>", "where its data, logs and kubeconfig are kept")
     .option("--port <number>", "port of the API server on 127.0.0.1; default a free one")
     .option("--nodes <number>", "nodes played by kwok", "0")
-    .option("--with <list>", "what runs beside the API server: scheduler,controller-manager,kwok")
-    .action(async (options: object) => {
-      const { start } = await import("../commands/cluster.ts");
-      onEnd(await start(options as Parameters<typeof start>[0], await withClock(outside)));
-    });
-  cluster
+    .option("--with <list>", "what runs beside the API server: scheduler,controller-manager,kwok");
+  does(start, program, async () => (await import("../commands/cluster.ts")).start);
+  const stop = cluster
     .command("stop")
     .description("Stop it; its data stays")
-    .requiredOption("--dir <folder>", "its folder")
-    .action(async (options: object) => {
-      const { stop } = await import("../commands/cluster.ts");
-      onEnd(await stop(options as Parameters<typeof stop>[0], await withClock(outside)));
-    });
-  prints(cluster.command("status"))
+    .requiredOption("--dir <folder>", "its folder");
+  does(stop, program, async () => (await import("../commands/cluster.ts")).stop);
+  const status = prints(cluster.command("status"))
     .description("Show whether it runs")
-    .requiredOption("--dir <folder>", "its folder")
-    .action(async (options: object) => {
-      const { status } = await import("../commands/cluster.ts");
-      onEnd(await status(options as Parameters<typeof status>[0], await withClock(outside)));
-    });
+    .requiredOption("--dir <folder>", "its folder");
+  does(status, program, async () => (await import("../commands/cluster.ts")).status);
 }
 
-export function declareDemo(root: Command, { outside, onEnd }: ProgramOptions): void {
-  root
+export function declareDemo(root: Command, program: ProgramOptions): void {
+  const demo = root
     .command("demo")
     .description("Start a real cluster, run Berth on it, make changes happen and tell what it does")
-    .option("--exit", "end once all was seen to converge, instead of staying up")
-    .action(async (options: object) => {
-      const { demo } = await import("../commands/demo.ts");
-      onEnd(await demo(options as Parameters<typeof demo>[0], await withClock(outside)));
-    });
+    .option("--exit", "end once all was seen to converge, instead of staying up");
+  does(demo, program, async () => (await import("../commands/demo.ts")).demo);
 }
 
 export function declareVersion(root: Command, { outside, onEnd }: ProgramOptions): void {
@@ -53,14 +41,14 @@ export function declareVersion(root: Command, { outside, onEnd }: ProgramOptions
     });
 }
 
-export function declareCompletion(root: Command, { outside, onEnd }: ProgramOptions): void {
+export function declareCompletion(root: Command, { outside }: ProgramOptions): void {
   root
     .command("completion")
     .description("Print the script that makes a shell complete berth's commands and options")
     .addArgument(new Argument("<shell>", "which shell").choices(["bash", "zsh", "fish"]))
-    .action(async (shell: "bash" | "zsh" | "fish") => {
-      const { completion } = await import("../commands/completion.ts");
-      onEnd(await completion({ shell }, outside));
+    .action(async (shell: Shell) => {
+      const { SCRIPTS } = await import("../completion.ts");
+      outside.stdout.write(SCRIPTS[shell]);
     });
   root
     .command("__complete", { hidden: true })
@@ -68,7 +56,7 @@ export function declareCompletion(root: Command, { outside, onEnd }: ProgramOpti
     .allowUnknownOption()
     .helpOption(false)
     .action(async (words: readonly string[]) => {
-      const { complete } = await import("../commands/complete.ts");
-      onEnd(await complete({ words, root }, outside));
+      const { complete } = await import("../completion.ts");
+      outside.stdout.write(complete(root, words));
     });
 }

@@ -1,9 +1,9 @@
 /** Commands about all that Berth has to do with: keep marks, show them beforehand, take them away. */
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { exitCodes } from "../exit-codes.ts";
-import { withClock } from "../surroundings.ts";
 import {
   collect,
+  does,
   type ProgramOptions,
   prints,
   takesCluster,
@@ -13,8 +13,8 @@ import {
   takesRules,
 } from "./shared-options.ts";
 
-export function declareRun(root: Command, { outside, originalForm, onEnd }: ProgramOptions): void {
-  takesNamespace(takesInstallation(takesRules(takesCluster(root.command("run")))))
+export function declareRun(root: Command, program: ProgramOptions): void {
+  const command = takesNamespace(takesInstallation(takesRules(takesCluster(root.command("run")))))
     .description("Watch the cluster and the rules, and keep the marks on nodes true until stopped")
     .option("--metrics-bind-address <address>", "where /metrics is served; 0 is off", ":8080")
     .option(
@@ -28,43 +28,37 @@ export function declareRun(root: Command, { outside, originalForm, onEnd }: Prog
       new Option("--log-level <level>", "lines below it are left out")
         .choices(["error", "warn", "info", "debug"])
         .default("info"),
-    )
-    .action(async (options: object) => {
-      const { run } = await import("../commands/run.ts");
-      onEnd(await run({ ...(options as Parameters<typeof run>[0]), originalForm }, await withClock(outside)));
-    });
+    );
+  does(command, program, async () => {
+    const { run } = await import("../commands/run.ts");
+    return (options: Parameters<typeof run>[0], surroundings) =>
+      run({ ...options, originalForm: program.originalForm }, surroundings);
+  });
 }
 
-export function declarePlan(root: Command, { outside, onEnd }: ProgramOptions): void {
-  prints(takesNamespace(takesInstallation(takesRules(takesCluster(root.command("plan"))))))
+export function declarePlan(root: Command, program: ProgramOptions): void {
+  const plan = prints(takesNamespace(takesInstallation(takesRules(takesCluster(root.command("plan"))))))
     .description("Show what would change on nodes, pods, workloads and owners, and why, without writing")
     .argument("[nodes...]", "names of nodes; default all")
     .option("--try <path>", "file of documents to plan with as if they were applied; repeatable", collect)
     .addOption(new Option("--confirm <rule>").hideHelp().argParser(refuseConfirm))
-    .option("--exit-code", `end with ${exitCodes.changes} when something would change`)
-    .action(async (nodes: readonly string[], options: object) => {
-      const { plan } = await import("../commands/plan.ts");
-      onEnd(await plan({ ...(options as Parameters<typeof plan>[0]), nodes }, await withClock(outside)));
-    });
+    .option("--exit-code", `end with ${exitCodes.changes} when something would change`);
+  does(plan, program, async () => (await import("../commands/plan.ts")).plan);
 }
 
 function refuseConfirm(rule: string): never {
   throw new InvalidArgumentError(`plan does not write; run: berth confirm ${rule}`);
 }
 
-export function declareConfirm(root: Command, { outside, onEnd }: ProgramOptions): void {
-  takesConfig(takesCluster(root.command("confirm")))
+export function declareConfirm(root: Command, program: ProgramOptions): void {
+  const confirm = takesConfig(takesCluster(root.command("confirm")))
     .description("Let a LabelRule act that waits because it would change many nodes; berth plan shows which")
-    .argument("<rule>", "its name; of a rule in a file, what to write there is printed")
-    .action(async (rule: string, options: object) => {
-      const { confirm } = await import("../commands/confirm.ts");
-      const given = { ...(options as Omit<Parameters<typeof confirm>[0], "rule">), rule };
-      onEnd(await confirm(given, await withClock(outside)));
-    });
+    .argument("<rule>", "its name; of a rule in a file, what to write there is printed");
+  does(confirm, program, async () => (await import("../commands/confirm.ts")).confirm);
 }
 
-export function declareClean(root: Command, { outside, onEnd }: ProgramOptions): void {
-  prints(takesInstallation(takesNamespace(takesConfig(takesCluster(root.command("clean"))))))
+export function declareClean(root: Command, program: ProgramOptions): void {
+  const clean = prints(takesInstallation(takesNamespace(takesConfig(takesCluster(root.command("clean"))))))
     .description(
       "Remove every mark that Berth has set, and what holds new nodes, pods and owners for it; shows what it would do unless --yes is given",
     )
@@ -87,9 +81,6 @@ export function declareClean(root: Command, { outside, onEnd }: ProgramOptions):
       "also remove this label, annotation or taint key, recorded or not; repeatable",
       collect,
     )
-    .option("--recorded", "also remove recorded taints and cordons that no rule has declared")
-    .action(async (options: object) => {
-      const { clean } = await import("../commands/clean.ts");
-      onEnd(await clean(options as Parameters<typeof clean>[0], await withClock(outside)));
-    });
+    .option("--recorded", "also remove recorded taints and cordons that no rule has declared");
+  does(clean, program, async () => (await import("../commands/clean.ts")).clean);
 }

@@ -1,7 +1,7 @@
 /** Options that several commands have, each in the same words everywhere. */
 import { type Command, Option } from "commander";
 import type { ExitCode } from "../exit-codes.ts";
-import type { Outside } from "../surroundings.ts";
+import { type Outside, type Surroundings, withClock } from "../surroundings.ts";
 
 /** What all commands get. */
 export interface ProgramOptions {
@@ -14,6 +14,22 @@ export interface ProgramOptions {
 
 /** Adds a command to `parent`. What it does is loaded when it is run. */
 export type Declare = (parent: Command, program: ProgramOptions) => void;
+
+type Act<O> = (options: O, surroundings: Surroundings) => Promise<ExitCode>;
+
+/** What the command does is loaded when it is run. It gets the options, and the arguments by their names. */
+export function does<O>(
+  command: Command,
+  { outside, onEnd }: ProgramOptions,
+  load: (options: O) => Promise<Act<O>>,
+): void {
+  command.action(async () => {
+    const given = command.registeredArguments.map((it, at) => [it.name(), command.processedArgs[at]]);
+    const options = { ...command.opts(), ...Object.fromEntries(given) } as O;
+    const act = await load(options);
+    onEnd(await act(options, await withClock(outside)));
+  });
+}
 
 /** For options that are repeatable. */
 export function collect(value: string, earlier: readonly string[] | undefined): readonly string[] {

@@ -2,7 +2,7 @@
 import { writeFile } from "node:fs/promises";
 import { isApiError, nodes, type Pod, pods } from "@berth/kube";
 import { aNode, anImage, aPod, type TestRegistry } from "@berth/testcluster";
-import type { Images, Scene, World } from "./story.ts";
+import { type Images, makePod, type Scene, type World } from "./story.ts";
 
 const GATE = "berth.dev/architecture";
 const TAINT = "supported-arch";
@@ -59,10 +59,7 @@ spec:
 export const ARCHITECTURE_SCENES: readonly Scene[] = [
   {
     title: "An ArchitecturePolicy is saved: from now on pods run only where all of their images do",
-    act: async ({ policyFile }) => {
-      await writeFile(policyFile, policy("Affinity"));
-      return undefined;
-    },
+    act: ({ policyFile }) => writeFile(policyFile, policy("Affinity")),
     expected: "the API server asks Berth about new pods",
     seen: async ({ client, images }) => {
       const pod = aPod("trial").image(images.web).build();
@@ -72,10 +69,8 @@ export const ARCHITECTURE_SCENES: readonly Scene[] = [
   },
   {
     title: "Three pods are made: web has an image for all architectures, legacy for amd64, sensor for arm64",
-    act: async ({ client, images: { web, legacy, sensor } }) => {
-      for (const [name, image] of Object.entries({ web, legacy, sensor }))
-        await client.create(pods, aPod(name).image(image).build(), { namespace: "default" });
-      return undefined;
+    act: async (world) => {
+      for (const [name, image] of Object.entries(world.images)) await makePod(world, aPod(name).image(image));
     },
     expected: "legacy runs on an amd64 node, sensor on an arm64 node, and web on some node",
     seen: async (world) => {
@@ -86,23 +81,18 @@ export const ARCHITECTURE_SCENES: readonly Scene[] = [
   },
   {
     title: "One more web is made, for the mainframe. The image is known by now",
-    act: async ({ client, images }) => {
-      const pod = aPod("web-2").image(images.web).selecting({ "kubernetes.io/arch": "s390x" }).build();
-      if (isGated(await client.create(pods, pod, { namespace: "default" })))
-        throw new Error("the pod was held, though its image is known");
-      return undefined;
+    act: async (world) => {
+      const pod = aPod("web-2").image(world.images.web).selecting({ "kubernetes.io/arch": "s390x" });
+      if (isGated(await makePod(world, pod))) throw new Error("the pod was held, though its image is known");
     },
     expected: "it was not held for a moment, and runs on the s390x node",
-    seen: async (world) => {
-      await expectRunning("web-2", ["s390x"], world);
-    },
+    seen: (world) => expectRunning("web-2", ["s390x"], world),
   },
   {
     title: "A pod wants legacy and sensor in one. No architecture runs both",
-    act: async ({ client, images, say }) => {
-      const pod = aPod("both").image(images.legacy).container("sidecar", images.sensor).build();
-      say(`  ${await refusalOf(client.create(pods, pod, { namespace: "default" }))}`);
-      return undefined;
+    act: async (world) => {
+      const pod = aPod("both").image(world.images.legacy).container("sidecar", world.images.sensor);
+      world.say(`  ${await refusalOf(makePod(world, pod))}`);
     },
     expected: "it was refused, and its user was told which container runs on what",
     seen: () => undefined,
@@ -113,17 +103,13 @@ export const ARCHITECTURE_SCENES: readonly Scene[] = [
       const told = await berth(["explain", "pod", "default/sensor"]);
       if (!told.includes("arm64")) throw new Error(`berth does not say so: ${told}`);
       for (const line of told.trimEnd().split("\n")) say(`  ${line}`);
-      return undefined;
     },
     expected: "Berth said which image keeps it to arm64",
     seen: () => undefined,
   },
   {
     title: "The mode is changed to Both: nodes get taints too, once every pod and DaemonSet tolerates them",
-    act: async ({ policyFile }) => {
-      await writeFile(policyFile, policy("Both"));
-      return undefined;
-    },
+    act: ({ policyFile }) => writeFile(policyFile, policy("Both")),
     expected: "every node is tainted with its architecture",
     seen: async ({ client }) => {
       for (const { metadata, spec, status } of (await client.list(nodes)).items) {
@@ -135,11 +121,7 @@ export const ARCHITECTURE_SCENES: readonly Scene[] = [
   },
   {
     title: "One more sensor is made",
-    act: async ({ client, images }) => {
-      const pod = aPod("sensor-2").image(images.sensor).build();
-      await client.create(pods, pod, { namespace: "default" });
-      return undefined;
-    },
+    act: (world) => makePod(world, aPod("sensor-2").image(world.images.sensor)),
     expected: "it tolerates the taint of arm64 nodes, and runs on one",
     seen: async (world) => {
       const { spec } = await expectRunning("sensor-2", ["arm64"], world);

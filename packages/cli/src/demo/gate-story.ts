@@ -1,7 +1,7 @@
 /** The part of the demo in which fresh nodes are held until they are ready. */
 import { daemonSets, events, type Node, namespaces, nodes, pods } from "@berth/kube";
 import { aNode, aPod, eventually } from "@berth/testcluster";
-import type { Scene, World } from "./story.ts";
+import { makePod, type Scene, type World } from "./story.ts";
 
 /** Which nodes the gate is about, and what says that their images are there. */
 const POOL = { "example.com/pool": "fresh" };
@@ -63,8 +63,7 @@ export const GATE_SCENES: readonly Scene[] = [
     title: "A node joins the pool. The API server itself puts the taint of the startup gate on it",
     act: async ({ client, signal }) => {
       await whenGated(client, signal);
-      const pod = aPod("tenant").selecting(POOL).build();
-      await client.create(pods, pod, { namespace: "default" });
+      await makePod({ client }, aPod("tenant").selecting(POOL));
       return join("fresh-1", client);
     },
     expected: "fresh-1 is held, its network agent runs there, and the pod tenant waits",
@@ -103,10 +102,8 @@ export const GATE_SCENES: readonly Scene[] = [
   },
   {
     title: "A person lets it go: berth gate release fresh-2 --reason 'images come from the local mirror'",
-    act: async ({ berth }) => {
-      await berth(["gate", "release", "fresh-2", "--reason", "images come from the local mirror"]);
-      return undefined;
-    },
+    act: ({ berth }) =>
+      berth(["gate", "release", "fresh-2", "--reason", "images come from the local mirror"]),
     expected: "fresh-2 is let go, and stays so",
     seen: ({ node }) => expectHeld(node("fresh-2"), false),
   },

@@ -1,12 +1,14 @@
-import type { Style } from "@berth/host";
+import { counted, type Style } from "@berth/host";
 import {
   type DaemonSet,
   daemonSets,
   events,
   type KubeClient,
   type KubeEvent,
+  type KubeObject,
   type Node,
   nodes,
+  type Resource,
 } from "@berth/kube";
 import { recordOf } from "@berth/placement";
 import {
@@ -16,6 +18,7 @@ import {
   createInformer,
   createSilentLogger,
   type Informer,
+  type Running,
 } from "@berth/runtime";
 
 export interface Narration {
@@ -39,87 +42,74 @@ export interface NarratorOptions {
 export async function narrate(options: NarratorOptions): Promise<Narration> {
   const { client, clock, say, style, signal } = options;
   const common = { client, clock, cluster: clusterName("demo"), log: createSilentLogger() };
-  const nodeInformer = createInformer<Node>({ ...common, resource: nodes });
-  const eventInformer = createInformer<KubeEvent>({ ...common, resource: events });
-  const setInformer = createInformer<DaemonSet>({ ...common, resource: daemonSets });
-  const running = await Promise.all(
-    [nodeInformer, eventInformer, setInformer].map((informer) => informer.start(signal)),
-  );
-  nodeInformer.subscribe({
-    onChange: (change) => {
-      for (const line of [...labelChanges(change, style), ...taintChanges(change, style)]) say(line);
-    },
-  });
-  eventInformer.subscribe({
-    onChange: (change) => {
-      const line = change.type === "deleted" ? undefined : eventLine(change.object, style);
-      if (line !== undefined) say(line);
-    },
-  });
-  setInformer.subscribe({
-    onChange: (change) => {
-      const line = spreadLine(change);
-      if (line !== undefined) say(line);
-    },
-  });
-  return { nodes: nodeInformer, ended: Promise.all(running.map(({ ended }) => ended)) };
+  const running: Running[] = [];
+  const follow = async <T extends KubeObject>(
+    resource: Resource<T>,
+    linesOf: (change: Change<T>, style: Style) => readonly string[],
+  ): Promise<Informer<T>> => {
+    const informer = createInformer<T>({ ...common, resource });
+    running.push(await informer.start(signal));
+    informer.subscribe({ onChange: (change) => linesOf(change, style).forEach(say) });
+    return informer;
+  };
+  const [followed] = await Promise.all([
+    follow(nodes, markLines),
+    follow(events, eventLines),
+    follow(daemonSets, spreadLines),
+  ]);
+  return { nodes: followed, ended: Promise.all(running.map(({ ended }) => ended)) };
 }
 
-/** `+ edge-1  accelerators/edgetpu=true`, one for each label that differs. */
-function labelChanges(change: Change<Node>, style: Style): readonly string[] {
-  if (change.type !== "updated") return [];
-  const name = change.object.metadata?.name ?? "";
-  const before = change.old.metadata?.labels ?? {};
-  const after = change.object.metadata?.labels ?? {};
-  const lines: string[] = [];
-  for (const key of [...new Set([...Object.keys(before), ...Object.keys(after)])].toSorted()) {
-    if (before[key] === after[key]) continue;
-    if (key in before) lines.push(style.removed(`- ${name}  ${key}=${before[key]}`));
-    if (key in after)
-      lines.push(style.added(`+ ${name}  ${key}=${after[key]}`) + style.aside(because(change.object, key)));
-  }
-  return lines;
-}
-
-/** The same for taints, those of the control plane left out. */
-function taintChanges(change: Change<Node>, style: Style): readonly string[] {
-  const textsOf = ({ spec }: Node): ReadonlySet<string> =>
-    new Set(
-      (spec?.taints ?? [])
-        .filter(({ key }) => !key.startsWith("node.kubernetes.io/"))
-        .map(({ key, value = "", effect }) => `${key}=${value}:${effect}`),
-    );
+/** `+ edge-1  accelerators/edgetpu=true`, one for each label and taint that differs. */
+function markLines(change: Change<Node>, style: Style): readonly string[] {
   if (change.type === "deleted" || (change.type === "added" && change.initial)) return [];
-  const name = change.object.metadata?.name ?? "";
-  const before = change.type === "updated" ? textsOf(change.old) : new Set<string>();
-  const after = textsOf(change.object);
+  const { object } = change;
+  const name = object.metadata?.name ?? "";
+  // Of a new node only the taints are news.
+  const before = new Set(change.type === "updated" ? marksOf(change.old) : labelsOf(object));
+  const after = new Set(marksOf(object));
   return [
-    ...[...before.difference(after)].map((taint) => style.removed(`- ${name}  taint ${taint}`)),
-    ...[...after.difference(before)].map((taint) => style.added(`+ ${name}  taint ${taint}`)),
+    ...[...before.difference(after)].map((it) => style.removed(`- ${name}  ${it}`)),
+    ...[...after.difference(before)].map(
+      (it) => style.added(`+ ${name}  ${it}`) + style.aside(because(object, it)),
+    ),
   ];
 }
 
+function labelsOf({ metadata }: Node): readonly string[] {
+  return Object.entries(metadata?.labels ?? {}).map(([key, value]) => `${key}=${value}`);
+}
+
+/** Labels and taints, but for those of the control plane. */
+function marksOf(node: Node): readonly string[] {
+  const taints = (node.spec?.taints ?? []).filter(({ key }) => !key.startsWith("node.kubernetes.io/"));
+  const texts = taints.map(({ key, value = "", effect }) => `taint ${key}=${value}:${effect}`);
+  return [...labelsOf(node), ...texts];
+}
+
 /** The rule that Berth has recorded on the node for this label; nothing for labels of others. */
-function because(node: Node, key: string): string {
+function because(node: Node, text: string): string {
   const read = recordOf(node);
+  const key = text.endsWith("=true") ? text.slice(0, -"=true".length) : "";
   const mark = read.state === "read" ? read.record.marks.get(`label/${key}`) : undefined;
-  return mark === undefined || node.metadata?.labels?.[key] !== "true" ? "" : `  (berth: rule ${mark.rule})`;
+  return mark === undefined ? "" : `  (berth: rule ${mark.rule})`;
 }
 
 /** On how many nodes a DaemonSet is ready, when that differs. */
-function spreadLine(change: Change<DaemonSet>): string | undefined {
-  if (change.type !== "updated") return undefined;
+function spreadLines(change: Change<DaemonSet>): readonly string[] {
+  if (change.type !== "updated") return [];
   const readyOf = ({ status }: DaemonSet): number => status?.numberReady ?? 0;
   const ready = readyOf(change.object);
-  if (readyOf(change.old) === ready) return undefined;
-  return `  DaemonSet ${change.object.metadata?.name}: ready on ${ready} ${ready === 1 ? "node" : "nodes"}`;
+  if (readyOf(change.old) === ready) return [];
+  return [`  DaemonSet ${change.object.metadata?.name}: ready on ${counted(ready, "node")}`];
 }
 
 /** What Berth says, and where the scheduler puts pods of users. */
-function eventLine(event: KubeEvent, style: Style): string | undefined {
-  const { reason, reportingController = "", regarding, note = "" } = event;
+function eventLines({ type, object }: Change<KubeEvent>, style: Style): readonly string[] {
+  const { reason, reportingController = "", regarding, note = "" } = object;
+  if (type === "deleted") return [];
   if (reason === "Scheduled" && regarding?.namespace === "default")
-    return style.aside(`  the scheduler: ${note}`);
-  if (!reportingController.includes("berth")) return undefined;
-  return style.aside(`  berth says ${reason} about ${regarding?.name ?? ""}: ${note}`);
+    return [style.aside(`  the scheduler: ${note}`)];
+  if (!reportingController.includes("berth")) return [];
+  return [style.aside(`  berth says ${reason} about ${regarding?.name ?? ""}: ${note}`)];
 }

@@ -1,6 +1,6 @@
 import { mkdir, rename, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { compareResourceVersions, type KubeClient, type Node, nodes, pods } from "@berth/kube";
+import { compareResourceVersions, type KubeClient, type Node, nodes, type Pod, pods } from "@berth/kube";
 import { aNode, aPod, eventually } from "@berth/testcluster";
 
 /** Names of images in the registry. */
@@ -39,12 +39,12 @@ export interface World {
 /** One thing that happens, and what is then to be seen. */
 export interface Scene {
   readonly title: string;
-  /** Gives the Node that it changed, if any: what is seen before that version arrives does not count. */
-  readonly act: (world: World) => Promise<Node | undefined>;
+  /** Where it gives a Node that it changed, what is seen before that version arrives does not count. */
+  readonly act: (world: World) => Promise<unknown>;
   /** What follows, in words, for the message when it does not. */
   readonly expected: string;
   /** Throws while it is not yet so. */
-  readonly seen: (world: World) => void | Promise<void>;
+  readonly seen: (world: World) => unknown;
 }
 
 /** Before Berth starts: four nodes that kwok plays, and the first rule. */
@@ -62,13 +62,7 @@ export async function setTheStage({
 export const SCENES: readonly Scene[] = [
   {
     title: "A pod asks for an Edge TPU. No node has one, so the scheduler lets it wait",
-    act: async ({ client }) => {
-      const pod = aPod("detector")
-        .with(selecting({ [DERIVED]: "true" }))
-        .build();
-      await client.create(pods, pod, { namespace: "default" });
-      return undefined;
-    },
+    act: (world) => makePod(world, aPod("detector").selecting({ [DERIVED]: "true" })),
     expected: "the pod detector is Pending and unschedulable",
     seen: async ({ client }) => {
       const pod = await client.get(pods, { namespace: "default", name: "detector" });
@@ -89,10 +83,7 @@ export const SCENES: readonly Scene[] = [
   },
   {
     title: "A rule file is edited: the PCI variant counts as well, and core-1 has one",
-    act: async ({ rules }) => {
-      await saveRule(rules, [USB_DEVICE, PCI_DEVICE]);
-      return undefined;
-    },
+    act: ({ rules }) => saveRule(rules, [USB_DEVICE, PCI_DEVICE]),
     expected: `core-1 is labelled ${DERIVED}=true`,
     seen: ({ node }) => expectLabel(node("core-1"), "true"),
   },
@@ -112,10 +103,10 @@ export const SCENES: readonly Scene[] = [
 
 /** Plays one scene. @throws NotEventuallyError when what should follow does not within 30 s. */
 export async function play(scene: Scene, world: World): Promise<void> {
-  const changed = await scene.act(world);
+  const changed = Object(await scene.act(world)) as Node;
   await eventually(
     async () => {
-      if (changed !== undefined) expectArrived(world.node(changed.metadata?.name ?? ""), changed);
+      if (changed.kind === "Node") expectArrived(world.node(changed.metadata?.name ?? ""), changed);
       await scene.seen(world);
     },
     { timeoutMs: 30_000, signal: world.signal },
@@ -143,11 +134,9 @@ function setLabel(key: string, value: string | null): { readonly type: "merge"; 
   return { type: "merge", body: { metadata: { labels: { [key]: value } } } };
 }
 
-function selecting(nodeSelector: Readonly<Record<string, string>>) {
-  return <P extends { readonly spec?: object }>(pod: P): P => ({
-    ...pod,
-    spec: { ...pod.spec, nodeSelector },
-  });
+/** In the namespace default. */
+export function makePod({ client }: Pick<World, "client">, pod: ReturnType<typeof aPod>): Promise<Pod> {
+  return client.create(pods, pod.build(), { namespace: "default" });
 }
 
 function expectLabel(node: Node | undefined, value: string | undefined): void {

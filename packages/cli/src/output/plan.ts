@@ -1,5 +1,4 @@
-import type { Style } from "@berth/host";
-import { displayWidth, oneLine } from "@berth/host";
+import { counted, displayWidth, oneLine, type Style } from "@berth/host";
 import type { Finding, NodeDiff, PlanDiff, StayingMark } from "@berth/placement";
 
 /** A change, and what on the node made it wanted. */
@@ -54,24 +53,19 @@ function findingLine({ severity, reason, subject, message }: Finding): Line {
   return { sign: severity === "warning" ? "!" : " ", text: subject, why: `${reason}: ${message}` };
 }
 
+const PAINT: Partial<Record<Line["sign"], keyof Style>> = { "+": "added", "-": "removed", "!": "warning" };
+
 function formatLine({ sign, ...rest }: Line, width: number, style: Style): string {
   const [text, why] = [oneLine(rest.text), oneLine(rest.why)];
   const padded = why === "" ? text : text + " ".repeat(width - displayWidth(text));
   const line = `  ${sign} ${padded}`;
-  const painted =
-    sign === "+"
-      ? style.added(line)
-      : sign === "-"
-        ? style.removed(line)
-        : sign === "!"
-          ? style.warning(line)
-          : line;
+  const paint = PAINT[sign];
+  const painted = paint === undefined ? line : style[paint](line);
   return why === "" ? painted : `${painted}   ${style.aside(why)}`;
 }
 
 function summary({ looked, written, totals }: PlanDiff, verb: string): string {
   if (written === 0) return `No changes of nodes: ${looked} looked at.`;
-  const nodes = `${looked} ${looked === 1 ? "node" : "nodes"}`;
   const parts = [
     [totals.add, "to set"],
     [totals.overwrite, "to replace"],
@@ -79,5 +73,5 @@ function summary({ looked, written, totals }: PlanDiff, verb: string): string {
     [totals.adopt + totals.record, "to record"],
   ] as const;
   const what = parts.filter(([count]) => count > 0).map(([count, words]) => `${count} ${words}`);
-  return `${written} of ${nodes} ${verb} be written: ${what.join(", ")}.`;
+  return `${written} of ${counted(looked, "node")} ${verb} be written: ${what.join(", ")}.`;
 }

@@ -1,6 +1,7 @@
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtempDisposable, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import type { KubeObject } from "@berth/kube";
 import { runCli } from "../cli.ts";
 import type { ExitCode } from "../exit-codes.ts";
 import type { Environment } from "../surroundings.ts";
@@ -48,11 +49,14 @@ export interface TestFolder extends AsyncDisposable {
   readonly path: string;
   /** Writes a file, with the folders it needs. */
   write(file: string, text: string): Promise<string>;
+  /** Runs a command line there: words, or a text of words without spaces. */
+  berth(line: string | readonly string[], options?: CliOptions): Promise<CliResult>;
 }
 
 /** A folder of its own for one test, with these files. */
 export async function testFolder(files: Readonly<Record<string, string>> = {}): Promise<TestFolder> {
-  const folder = await mkdtemp(path.join(tmpdir(), "berth-cli-"));
+  const made = await mkdtempDisposable(path.join(tmpdir(), "berth-cli-"));
+  const folder = made.path;
   const write = async (file: string, text: string): Promise<string> => {
     const target = path.join(folder, file);
     await mkdir(path.dirname(target), { recursive: true });
@@ -60,5 +64,26 @@ export async function testFolder(files: Readonly<Record<string, string>> = {}): 
     return target;
   };
   for (const [file, text] of Object.entries(files)) await write(file, text);
-  return { path: folder, write, [Symbol.asyncDispose]: () => rm(folder, { recursive: true, force: true }) };
+  return {
+    path: folder,
+    write,
+    berth: (line, options) => cli(typeof line === "string" ? line.split(" ") : line, { folder, ...options }),
+    [Symbol.asyncDispose]: () => made.remove(),
+  };
 }
+
+/** Runs one command line in a folder of its own with these files. */
+export async function berthWith(
+  files: Readonly<Record<string, string>>,
+  line: string | readonly string[],
+): Promise<CliResult> {
+  await using folder = await testFolder(files);
+  return await folder.berth(line);
+}
+
+/** The list that a command printed with `-o json`. */
+export function itemsOf({ stdout }: CliResult): readonly PrintedItem[] {
+  return (JSON.parse(stdout) as { readonly items: readonly PrintedItem[] }).items;
+}
+
+type PrintedItem = KubeObject & { readonly spec?: unknown };

@@ -1,1 +1,0 @@
-export { baseName } from "@berth/host";
