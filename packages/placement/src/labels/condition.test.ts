@@ -2,17 +2,13 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { anyLabel, type Condition, type ConditionFault, compileGroup, type Truth } from "./condition.ts";
 import { type FactSource, factSources, type MatchGroup, type MatchTerm, type Operator } from "./document.ts";
-import { type Fact, formatFact, type ReadFact, unknown } from "./facts.ts";
+import { type Fact, type ReadFact, unknown } from "./facts.ts";
+import { factsOf, formatFact } from "./testing/facts.ts";
 
 function compile(group: MatchGroup): Condition {
   return compileGroup(group, ({ message }) => {
     throw new Error(message);
   });
-}
-
-/** Facts by `Source/key`; what is not there is absent. */
-function factsOf(facts: Readonly<Record<string, Fact>>): ReadFact {
-  return (source, key) => facts[formatFact({ source, key })];
 }
 
 function truthOf(term: MatchTerm, fact: Fact): Truth {

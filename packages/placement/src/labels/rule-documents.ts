@@ -75,25 +75,18 @@ export function createLabelRules(context: LabelRuleContext): DocumentRules<Label
 
 /** Rules of files that wait, or set labels that other rules set as well. */
 function warningsOf({ waiting, rules }: AssembledRules): readonly DocumentFault[] {
-  const warn = (
-    rule: string,
-    reason: string,
-    describe: (name: string) => string,
-  ): readonly DocumentFault[] => {
+  const found: DocumentFault[] = [];
+  const warn = (rule: string, reason: string, describe: (name: string) => string): void => {
     const name = documentName(rule, "config");
-    if (name === undefined) return [];
-    return [{ name, source: "config", path: [], severity: "warning", reason, message: describe(name) }];
+    if (name === undefined) return;
+    found.push({ name, source: "config", path: [], severity: "warning", reason, message: describe(name) });
   };
-  return [
-    ...[...waiting].flatMap(([rule, waits]) =>
-      waits.touched === undefined
-        ? []
-        : warn(rule, reasons.ConfirmationRequired, (name) => describeWaiting(name, waits)),
-    ),
-    ...overlapsOf(rules).flatMap(({ rule, text }) =>
-      warn(rule, reasons.RulesOverlap, () => `${text}; equal values merge`),
-    ),
-  ];
+  for (const [rule, waits] of waiting)
+    if (waits.touched !== undefined)
+      warn(rule, reasons.ConfirmationRequired, (name) => describeWaiting(name, waits));
+  for (const { rule, text } of overlapsOf(rules))
+    warn(rule, reasons.RulesOverlap, () => `${text}; equal values merge`);
+  return found;
 }
 
 /** For each rule the labels that other rules set as well: they merge where they agree. */

@@ -17,8 +17,8 @@ export function holdersOf(fields: readonly ManagedFieldsEntry[], id: MarkId): re
   const path = pathOf(place);
   return fields
     .filter((entry) => ownedAt(entry, path) !== undefined)
-    .map(toHolder)
-    .sort(byName);
+    .map(({ manager = "unknown", time }) => ({ manager, ...(time !== undefined && { time }) }))
+    .sort((a, b) => compare(a.manager, b.manager));
 }
 
 /**
@@ -30,10 +30,8 @@ export function rivalOf(fields: readonly ManagedFieldsEntry[], id: MarkId): stri
   if (holder !== undefined) return holder.manager;
   const last = fields
     .filter(({ manager, subresource }) => manager !== FIELD_MANAGER && !subresource)
-    .reduce<ManagedFieldsEntry | undefined>(
-      (latest, entry) => ((entry.time ?? "") >= (latest?.time ?? "") ? entry : latest),
-      undefined,
-    );
+    .sort((a, b) => compare(a.time, b.time))
+    .at(-1);
   return last?.manager;
 }
 
@@ -60,10 +58,6 @@ function pathOf(place: MarkPlace): readonly string[] {
   return ["f:metadata", place.kind === "label" ? "f:labels" : "f:annotations", `f:${place.key}`];
 }
 
-function toHolder({ manager, time }: ManagedFieldsEntry): FieldHolder {
-  return { manager: manager ?? "unknown", ...(time === undefined ? {} : { time }) };
-}
-
-function byName(a: FieldHolder, b: FieldHolder): number {
-  return a.manager < b.manager ? -1 : a.manager > b.manager ? 1 : 0;
+function compare(a = "", b = ""): number {
+  return a < b ? -1 : a > b ? 1 : 0;
 }

@@ -1,7 +1,7 @@
 import type { Node, Taint } from "@berth/kube";
 import { MARKS_ANNOTATION } from "../api/keys.ts";
 import type { Change } from "./change.ts";
-import { type MarkId, type MarkPlace, ownValue, parseMarkId, taintId } from "./mark.ts";
+import { type MarkId, ownValue, parseMarkId, taintId } from "./mark.ts";
 import { MAX_RECORD_BYTES, type MarkRecord, stringifyRecord } from "./record.ts";
 import { MAX_ANNOTATIONS_BYTES } from "./validate.ts";
 
@@ -67,17 +67,6 @@ export function buildPatch(
   };
 }
 
-/** The record once these changes are made. */
-export function recordAfter(base: MarkRecord, changes: readonly Change[]): MarkRecord {
-  if (!changes.some(({ entry }) => entry !== undefined)) return base;
-  const marks = new Map(base.marks);
-  for (const { id, entry } of changes) {
-    if (entry === null) marks.delete(id);
-    else if (entry !== undefined) marks.set(id, entry);
-  }
-  return { by: base.by, marks };
-}
-
 /** Would the record, or all annotations together, become larger than is allowed? */
 export function exceedsAnnotations(node: Node, patch: NodePatch | undefined): boolean {
   const patched = patch?.metadata.annotations;
@@ -113,9 +102,13 @@ function recordUpdate(
   const text = ownValue(node.metadata?.annotations, MARKS_ANNOTATION);
   const touched = changes.some(({ entry }) => entry !== undefined);
   if (base === undefined || (text !== undefined && !touched)) return undefined;
-  const next = stringifyRecord(recordAfter(base, changes));
-  if (next === text) return undefined;
-  return next ?? null;
+  const marks = new Map(base.marks);
+  for (const { id, entry } of changes) {
+    if (entry === null) marks.delete(id);
+    else if (entry !== undefined) marks.set(id, entry);
+  }
+  const next = stringifyRecord({ by: base.by, marks });
+  return next === text ? undefined : (next ?? null);
 }
 
 /** Others' taints stay as they are, in their order; ours change in place or are added at the end. */
@@ -130,20 +123,15 @@ function mergeTaints(
     const value = wanted.get(id);
     left.delete(id);
     if (value === undefined) merged.push(taint);
-    else if (value !== null) merged.push(withValue(taint, value));
+    else if (value !== null) {
+      const { value: _, ...rest } = taint;
+      merged.push({ ...rest, ...(value !== "" && { value }) });
+    }
   }
   for (const [id, value] of left) {
     const place = parseMarkId(id);
-    if (place?.kind === "taint" && value !== null) merged.push(newTaint(place, value));
+    if (place?.kind !== "taint" || value === null) continue;
+    merged.push({ key: place.key, ...(value !== "" && { value }), effect: place.effect });
   }
   return merged.length === 0 ? null : merged;
-}
-
-function withValue(taint: Taint, value: string): Taint {
-  const { value: _, ...rest } = taint;
-  return value === "" ? rest : { ...rest, value };
-}
-
-function newTaint(place: MarkPlace & { readonly kind: "taint" }, value: string): Taint {
-  return { key: place.key, ...(value === "" ? {} : { value }), effect: place.effect };
 }

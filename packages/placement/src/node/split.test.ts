@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Change } from "./change.ts";
 import type { MarkId } from "./mark.ts";
-import { splitRefused } from "./split.ts";
+import { splitRefused } from "./writer.ts";
 
 const change = (capability: string, id: MarkId): Change => ({
   id,

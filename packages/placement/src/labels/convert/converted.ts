@@ -62,13 +62,11 @@ export function toObjectName(...parts: readonly string[]): string {
     .replace(/[^a-z0-9.]+/g, "-")
     .replace(/-*\.[-.]*/g, ".")
     .replace(/^[-.]+/, "")
-    .slice(0, MAX_NAME)
+    // Room for the number that tells names apart.
+    .slice(0, 240)
     .replace(/[-.]+$/, "");
   return name === "" ? "rule" : name;
 }
-
-/** Room for the number that tells names apart. */
-const MAX_NAME = 240;
 
 /** The rules with names of their own: the second `a` becomes `a-2`. */
 export function withDistinctNames(rules: readonly ConvertedRule[]): readonly ConvertedRule[] {

@@ -31,14 +31,9 @@ export function toPlanDiff(plans: Iterable<NodePlan>): PlanDiff {
     for (const { action } of plan.changes) totals[action] += 1;
     const { stays, findings } = plan;
     if (plan.changes.length + stays.length + findings.length === 0) continue;
-    const changes = plan.changes.map(withoutEntry);
+    const changes = plan.changes.map(({ entry: _, ...change }) => change);
     nodes.push({ node: plan.node.metadata?.name ?? "", changes, stays, findings });
   }
   nodes.sort((a, b) => (a.node < b.node ? -1 : 1));
   return { nodes, looked, written, totals };
-}
-
-function withoutEntry(change: Change): Omit<Change, "entry"> {
-  const { entry: _entry, ...rest } = change;
-  return rest;
 }
