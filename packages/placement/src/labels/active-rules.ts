@@ -53,7 +53,7 @@ interface AssembleInput {
 /** Compiles all rules. Counts over all nodes only for rules that are new or edited and ask for it. */
 export function assembleRules(input: AssembleInput): AssembledRules {
   const { sources, nodes, admitted = new Map<string, string>(), known } = input;
-  const asking = askingRules(sources, admitted);
+  const asking = new Map(askingRules(sources, admitted));
   const waiting = new Map<string, WaitingRule>();
   const candidate = known === undefined && asking.size > 0 ? parse(sources, new Map()) : undefined;
   const counts = candidate && nodes && countTouched(nodes, candidate.rules, asking);
@@ -82,26 +82,22 @@ function* namedDocuments({ documents }: RuleSources): Generator<readonly [string
 }
 
 /** Rules that must not act before it is known how much they would change, with the share that they may. */
-function askingRules(
+function* askingRules(
   sources: RuleSources,
   admitted: ReadonlyMap<string, string>,
-): ReadonlyMap<string, number> {
-  const asking = new Map<string, number>();
+): Generator<[string, number]> {
   for (const [name, document] of namedDocuments(sources)) {
     const { confirmAbovePercent, dryRun } = document.spec;
     if (confirmAbovePercent === undefined || dryRun) continue;
     if (admitted.get(name) !== digestOf(document.spec) && confirmedAt(document) === undefined)
-      asking.set(name, confirmAbovePercent);
+      yield [name, confirmAbovePercent];
   }
-  return asking;
 }
-
-type Parsed = Pick<AssembledRules, "rules" | "faults">;
 
 function parse(
   { folder, documents, options }: RuleSources,
   waiting: ReadonlyMap<string, WaitingRule>,
-): Parsed {
+): Pick<AssembledRules, "rules" | "faults"> {
   const parsed = documents.map((set) => {
     const names = set.documents.map(({ name }) => name);
     const unconfirmed = new Set(names.filter((name) => waiting.has(ruleName(set.source, name))));

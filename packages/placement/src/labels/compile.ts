@@ -37,17 +37,15 @@ export interface DocumentSet extends SourceDocuments<LabelRuleDocument> {
   readonly unsettled?: NonNullable<RuleSet["unsettled"]>;
 }
 
-export interface DocumentsInput extends DocumentSet {
-  readonly options: LabelOptions;
-  /** Rules that wait for a confirmation, by name of document. */
-  readonly unconfirmed?: ReadonlySet<string>;
-}
-
 /**
  * Total: a document with a fault is reported and not in force, and the others are. Unless it is on trial, whether its
  * labels should stand is unknown then. Of a document whose `spec` cannot be read the labels are not known.
+ *
+ * @param input `unconfirmed`: names of documents that wait for a confirmation.
  */
-export function parseLabelRules(input: DocumentsInput): ParsedDocuments {
+export function parseLabelRules(
+  input: DocumentSet & { readonly options: LabelOptions; readonly unconfirmed?: ReadonlySet<string> },
+): ParsedDocuments {
   const { source, complete, unsettled, documents, unreadable = [], options, unconfirmed } = input;
   const rules: Rule[] = [];
   const faults = unreadable.map(({ name, message }): DocumentFault<Reason> => {

@@ -114,21 +114,18 @@ const expressionFields = {
     .describe("How Gt, Ge, Lt and Le compare: 500m, 16Gi; or v1.36.3. Default Quantity."),
 } as const;
 
-type Term = MatchTerm;
-const isGroup = ({ all, any }: Term): boolean => all !== undefined || any !== undefined;
-
 const celOperator = 'has(self.operator) ? self.operator : "Exists"';
 const celCount = "has(self.values) ? size(self.values) : 0";
 
 const groupRules = [
   {
     cel: "has(self.key) != (has(self.all) || has(self.any))",
-    holds: (term: Term) => (term.key !== undefined) !== isGroup(term),
+    holds: ({ key, all, any }: MatchTerm) => (key !== undefined) !== ((all ?? any) !== undefined),
     message: "must be either an expression with a key or a group with all or any",
   },
   {
     cel: "has(self.key) || !(has(self.source) || has(self.operator) || has(self.values) || has(self.compareAs))",
-    holds: ({ key, source: from, operator, values, compareAs }: Term) =>
+    holds: ({ key, source: from, operator, values, compareAs }: MatchTerm) =>
       key !== undefined || [from, operator, values, compareAs].every((it) => it === undefined),
     message: "a group has no source, operator, values or compareAs",
   },
@@ -153,7 +150,8 @@ const operatorRules = [
 function takes(of: readonly Operator[], cel: string, holds: (values: number) => boolean, message: string) {
   return {
     cel: `!((${celOperator}) in [${of.map((it) => `"${it}"`).join(", ")}]) || (${celCount}) ${cel}`,
-    holds: ({ operator = "Exists", values = [] }: Term) => !of.includes(operator) || holds(values.length),
+    holds: ({ operator = "Exists", values = [] }: MatchTerm) =>
+      !of.includes(operator) || holds(values.length),
     message,
   };
 }

@@ -1,15 +1,7 @@
 export * from "./active-rules.ts";
 export { labels } from "./capability.ts";
 export type { RuleProblem } from "./checks.ts";
-export {
-  confirmation,
-  confirmedAt,
-  type DocumentSet,
-  digestOf,
-  type LabelRuleDocument,
-  type ParsedDocuments,
-  parseLabelRules,
-} from "./compile.ts";
+export * from "./compile.ts";
 export * from "./config.ts";
 export * from "./convert/converted.ts";
 export { type DeviceOptions, toDeviceConfig } from "./convert/device-options.ts";

@@ -17,6 +17,7 @@ import type { LabelOptions } from "./config.ts";
 import type { LabelRuleSpec } from "./document.ts";
 import type { ParsedFolder } from "./folder.ts";
 import { type LabelRule, labelRuleKind } from "./resource.ts";
+import type { LabelRules } from "./rules.ts";
 
 export interface LabelRuleContext {
   /** For rules of documents; a folder has its own. */
@@ -90,9 +91,7 @@ function warningsOf({ waiting, rules }: AssembledRules): readonly DocumentFault[
 }
 
 /** For each rule the labels that other rules set as well: they merge where they agree. */
-function overlapsOf({
-  overlaps,
-}: AssembledRules["rules"]): readonly { readonly rule: string; readonly text: string }[] {
+function overlapsOf({ overlaps }: LabelRules): readonly { readonly rule: string; readonly text: string }[] {
   return overlaps.flatMap(({ key, claims }) => {
     const names = claims.map((claim) => claim.rule.name);
     return [...new Set(names)].map((rule) => {

@@ -123,7 +123,7 @@ export function compileRules(sets: readonly RuleSet[]): LabelRules {
     frozen: frozenKeys(sets, cyclic),
     withheld,
     policy: policyOf(sets, rules, withheld),
-    count: rules.filter((rule) => rule.withheld === undefined).length,
+    count: rules.filter(({ withheld: why }) => why === undefined).length,
     circular: circularLines(rules, order),
     cyclic,
     overlaps: [...byKey.values()].filter(({ claims }) => claims.filter(inForce).length > 1),
@@ -150,17 +150,11 @@ function frozenKeys(sets: readonly RuleSet[], cyclic: readonly CyclicRefusal[]):
   return frozen;
 }
 
-interface Ordered {
-  readonly rules: readonly Rule[];
-  readonly order: KeyOrder;
-  readonly cyclic: readonly CyclicRefusal[];
-}
-
 /**
  * Leaves out the rules that cannot be decided because they depend on themselves. First those that change nothing at
  * present: a rule on trial must not put one in force out of it.
  */
-function withoutCycles(all: readonly Rule[]): Ordered {
+function withoutCycles(all: readonly Rule[]) {
   const cyclic: CyclicRefusal[] = [];
   let rules = all;
   for (;;) {
@@ -255,14 +249,8 @@ function toKeyRules(rules: readonly Rule[], { rank, circular }: KeyOrder): Reado
 
 /** Labels of which one has to stand for anything to be said about this one. */
 function triggersOf({ claims }: KeyRules): ReadonlySet<string> | undefined {
-  const triggers = new Set<string>();
-  for (const { cases } of claims) {
-    for (const { when } of cases) {
-      if (when.triggers === undefined) return undefined;
-      for (const key of when.triggers) triggers.add(key);
-    }
-  }
-  return triggers;
+  const triggers = claims.flatMap(({ cases }) => cases.map(({ when }) => when.triggers));
+  return triggers.includes(undefined) ? undefined : new Set(triggers.flatMap((it) => Array.from(it ?? [])));
 }
 
 function circularLines(rules: readonly Rule[], { rank, circular }: KeyOrder): LabelRules["circular"] {

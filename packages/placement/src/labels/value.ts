@@ -8,7 +8,7 @@ import {
   type LabelOutput,
   type ValueFrom,
 } from "./document.ts";
-import { type Fact, type FactRef, type ReadFact, unknown } from "./facts.ts";
+import type { Fact, FactRef, ReadFact } from "./facts.ts";
 import { compilePattern, MAX_TEXT } from "./pattern.ts";
 
 export interface LabelValue {
@@ -105,7 +105,7 @@ function sanitized(value: LabelValue): LabelValue {
   return {
     of(read) {
       const fact = value.of(read);
-      return fact === unknown || fact === undefined ? fact : sanitizeValue(fact);
+      return typeof fact === "string" ? sanitizeValue(fact) : fact;
     },
     reads: value.reads,
   };

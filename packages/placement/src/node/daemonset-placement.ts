@@ -3,7 +3,7 @@ import type { DaemonSet, Node, PodSpec, Taint } from "@berth/kube";
 import { ownValue } from "./mark.ts";
 import { matchesNodeSelectorTerms } from "./selector.ts";
 import { domainOf, STARTUP_DOMAINS } from "./taint-domains.ts";
-import { tolerates } from "./tolerations.ts";
+import { tolerates, tolerationText } from "./tolerations.ts";
 
 export type Expectation =
   | { readonly state: "expected" }
@@ -64,6 +64,4 @@ export function whyElsewhere(daemonSet: DaemonSet, node: Node): string | undefin
 }
 
 /** `team=a:NoSchedule`, `team:NoSchedule` */
-export function taintText({ key, value = "", effect }: Taint): string {
-  return value === "" ? `${key}:${effect}` : `${key}=${value}:${effect}`;
-}
+export const taintText: (taint: Taint) => string = tolerationText;

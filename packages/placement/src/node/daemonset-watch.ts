@@ -68,8 +68,7 @@ export class DaemonSetWatch implements Component, Pick<Lister<DaemonSet>, "get" 
   }
 
   daemonSet(namespace: string, name: string): DaemonSet | null | undefined {
-    const informer = this.#informers.get(ALL);
-    return informer && (informer.get({ cluster: this.#cluster, namespace, name }) ?? null);
+    return this.synced ? (this.get({ cluster: this.#cluster, namespace, name }) ?? null) : undefined;
   }
 
   get(key: ObjectKey): DaemonSet | undefined {

@@ -4,7 +4,7 @@ import { type Clock, type Component, type Logger, type Running, whenAborted } fr
 import { type Contribution } from "./capability.ts";
 import { type Change } from "./change.ts";
 import { taintText } from "./daemonset-placement.ts";
-import { parseMarkId } from "./mark.ts";
+import { holdsPods, parseMarkId } from "./mark.ts";
 import { type NodeObserver } from "./observer.ts";
 
 /**
@@ -39,7 +39,7 @@ export class NodeLog implements NodeObserver, Component {
       return { mark, action, capability, rule, reason, before, after };
     });
     log.debug("node written", { node, changes: fields });
-    const holds = changes.filter(isHold);
+    const holds = changes.filter(({ id, action }) => action !== "record" && holdsPods(id));
     for (const change of holds) {
       const { id, action, capability, rule, reason } = change;
       const isRemoved = action === "remove";
@@ -52,7 +52,9 @@ export class NodeLog implements NodeObserver, Component {
         ...(!isRemoved && { waitsFor: waitsFor(change, contributions) }),
       });
     }
-    const labels = changes.filter(isLabel);
+    const labels = changes.filter(
+      ({ id, action }) => id.startsWith("label/") && action !== "record" && action !== "adopt",
+    );
     if (holds.length === 0 || labels.length > 0) this.#add(node, labels);
   }
 
@@ -101,15 +103,6 @@ interface LabelChange {
 
 /** What the documents of a capability are called. */
 const NOUNS: Readonly<Record<string, string>> = { gates: "gate" };
-
-function isHold({ id, action }: Change): boolean {
-  const kind = parseMarkId(id)?.kind;
-  return action !== "record" && (kind === "taint" || kind === "unschedulable");
-}
-
-function isLabel({ id, action }: Change): boolean {
-  return parseMarkId(id)?.kind === "label" && action !== "record" && action !== "adopt";
-}
 
 function toMark({ id, before, after }: Change): object {
   const place = parseMarkId(id);

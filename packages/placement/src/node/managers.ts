@@ -28,11 +28,10 @@ export function holdersOf(fields: readonly ManagedFieldsEntry[], id: MarkId): re
 export function rivalOf(fields: readonly ManagedFieldsEntry[], id: MarkId): string | undefined {
   const holder = holdersOf(fields, id).find(({ manager }) => manager !== FIELD_MANAGER);
   if (holder !== undefined) return holder.manager;
-  const last = fields
+  return fields
     .filter(({ manager, subresource }) => manager !== FIELD_MANAGER && !subresource)
     .sort((a, b) => compare(a.time, b.time))
-    .at(-1);
-  return last?.manager;
+    .at(-1)?.manager;
 }
 
 /**

@@ -96,12 +96,10 @@ export function standingValue(node: Node, id: MarkId): string | undefined {
 /** Every place of the node that holds something a mark could be, with its value. */
 export function* standingMarks(node: Node): Generator<{ readonly id: MarkId; readonly value: string }> {
   for (const [key, value] of Object.entries(node.metadata?.labels ?? {})) yield { id: labelId(key), value };
-  for (const [key, value] of Object.entries(node.metadata?.annotations ?? {})) {
+  for (const [key, value] of Object.entries(node.metadata?.annotations ?? {}))
     yield { id: annotationId(key), value };
-  }
-  for (const taint of node.spec?.taints ?? []) {
-    yield { id: taintId(taint.key, taint.effect), value: taint.value ?? "" };
-  }
+  for (const { key, effect, value = "" } of node.spec?.taints ?? [])
+    yield { id: taintId(key, effect), value };
   if (node.spec?.unschedulable === true) yield { id: "unschedulable", value: "true" };
 }
 

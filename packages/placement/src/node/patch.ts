@@ -51,20 +51,16 @@ export function buildPatch(
   const record = recordUpdate(node, base, changes);
   if (record !== undefined) annotations.push([MARKS_ANNOTATION, record]);
   const spec = {
-    ...(taints.size === 0 ? {} : { taints: mergeTaints(node.spec?.taints ?? [], taints) }),
-    ...(unschedulable === undefined ? {} : { unschedulable }),
+    ...(taints.size > 0 && { taints: mergeTaints(node.spec?.taints ?? [], taints) }),
+    ...(unschedulable !== undefined && { unschedulable }),
+  };
+  const metadata = {
+    ...(labels.length > 0 && { labels: Object.fromEntries(labels) }),
+    ...(annotations.length > 0 && { annotations: Object.fromEntries(annotations) }),
   };
   const touchesSpec = Object.keys(spec).length > 0;
-  if (labels.length === 0 && annotations.length === 0 && !touchesSpec) return undefined;
-  return {
-    metadata: {
-      uid,
-      resourceVersion,
-      ...(labels.length === 0 ? {} : { labels: Object.fromEntries(labels) }),
-      ...(annotations.length === 0 ? {} : { annotations: Object.fromEntries(annotations) }),
-    },
-    ...(touchesSpec ? { spec } : {}),
-  };
+  if (!touchesSpec && Object.keys(metadata).length === 0) return undefined;
+  return { metadata: { uid, resourceVersion, ...metadata }, ...(touchesSpec && { spec }) };
 }
 
 /** Would the record, or all annotations together, become larger than is allowed? */
@@ -74,18 +70,20 @@ export function exceedsAnnotations(node: Node, patch: NodePatch | undefined): bo
   const standing = node.metadata?.annotations ?? {};
   const record = patched[MARKS_ANNOTATION] ?? "";
   // UTF-8 takes at most three bytes for a UTF-16 unit: most nodes need no exact count.
-  const fits = 3 * lengthOf(standing) + 3 * lengthOf(patched) <= MAX_ANNOTATIONS_BYTES;
-  if (fits && 3 * record.length <= MAX_RECORD_BYTES) return false;
-  let total = 0;
-  for (const [key, value] of Object.entries({ ...standing, ...patched })) {
-    if (value !== null) total += bytesOf(key) + bytesOf(value);
-  }
-  return total > MAX_ANNOTATIONS_BYTES || bytesOf(record) > MAX_RECORD_BYTES;
+  const units = sizeOf(standing, ({ length }) => length) + sizeOf(patched, ({ length }) => length);
+  if (3 * units <= MAX_ANNOTATIONS_BYTES && 3 * record.length <= MAX_RECORD_BYTES) return false;
+  return (
+    sizeOf({ ...standing, ...patched }, bytesOf) > MAX_ANNOTATIONS_BYTES || bytesOf(record) > MAX_RECORD_BYTES
+  );
 }
 
-function lengthOf(annotations: Readonly<Record<string, string | null>>): number {
+function sizeOf(
+  annotations: Readonly<Record<string, string | null>>,
+  measure: (text: string) => number,
+): number {
   let total = 0;
-  for (const [key, value] of Object.entries(annotations)) total += key.length + (value?.length ?? 0);
+  for (const [key, value] of Object.entries(annotations))
+    if (value !== null) total += measure(key) + measure(value);
   return total;
 }
 

@@ -125,8 +125,7 @@ function planWanted(draft: Draft, id: MarkId, wanted: WantedMark): void {
     return;
   }
   if (before === undefined) {
-    const reason = ours ? reasons.MarkRestored : mark.reason;
-    draft.changes.push({ ...change, action: "add", reason });
+    draft.changes.push({ ...change, action: "add", reason: ours ? reasons.MarkRestored : mark.reason });
     return;
   }
   const kept = ours ? undefined : whyForeignStays(draft, wanted, recorded);
@@ -158,9 +157,8 @@ function whyForeignStays(
   { capability, mark }: WantedMark,
   recorded: RecordedMark | undefined,
 ): { readonly reason: Reason; readonly why: string } | undefined {
-  if (recorded !== undefined) {
+  if (recorded !== undefined)
     return { reason: reasons.OtherInstallation, why: `it belongs to the installation ${recorded.by}` };
-  }
   const policy = draft.merged.policies.get(capability);
   if (mark.foreign === "overwrite" || (policy && holdsMark(policy.exclusive, mark.id))) return undefined;
   return { reason: reasons.ForeignValueKept, why: "somebody else set it" };
@@ -168,20 +166,15 @@ function whyForeignStays(
 
 function planUnwanted(draft: Draft, id: MarkId, recorded: RecordedMark): void {
   const policy = draft.merged.policies.get(recorded.capability);
-  const stays = whyStays(draft, id, recorded, policy);
-  if (stays !== undefined) {
-    draft.stays.push({ id, recorded, reason: stays });
-    return;
-  }
-  const before = standingValue(draft.node, id);
   const { capability, rule } = recorded;
+  const stays = whyStays(draft, id, recorded, policy);
+  const before = standingValue(draft.node, id);
+  const gone = policy?.rules.has(rule) ? reasons.InputGone : reasons.RuleGone;
+  const reason = draft.merged.removals.get(id) ?? gone;
   const change = { id, capability, rule, entry: null };
-  if (before === undefined) {
-    draft.changes.push({ ...change, action: "record", reason: reasons.AlreadyGone });
-    return;
-  }
-  const why = policy?.rules.has(rule) ? reasons.InputGone : reasons.RuleGone;
-  draft.changes.push({ ...change, before, action: "remove", reason: draft.merged.removals.get(id) ?? why });
+  if (stays !== undefined) draft.stays.push({ id, recorded, reason: stays });
+  else if (before !== undefined) draft.changes.push({ ...change, before, action: "remove", reason });
+  else draft.changes.push({ ...change, action: "record", reason: reasons.AlreadyGone });
 }
 
 function whyStays(

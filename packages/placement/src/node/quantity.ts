@@ -43,11 +43,9 @@ export function isPositiveQuantity(text: string): boolean {
  * (`SetDefaults_ResourceList`, pkg/apis/core/v1). A text that is no quantity is the same as none.
  */
 export function isSameQuantity(a: string, b: string): boolean {
-  const milli = milliOf(a);
-  return milli !== undefined && milli === milliOf(b);
-}
-
-function milliOf(text: string): bigint | undefined {
-  const nano = parseQuantity(text);
-  return nano && divideUp(nano, 1_000_000n);
+  const [one, other] = [a, b].map((text) => {
+    const nano = parseQuantity(text);
+    return nano && divideUp(nano, 1_000_000n);
+  });
+  return one !== undefined && one === other;
 }

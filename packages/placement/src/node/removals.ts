@@ -66,8 +66,7 @@ export function assessRemovals(before: Leaving, input: RemovalInput): RemovalAss
     findings.push({ reason, severity: "info", subject: id, message });
     recheckAfterMs = Math.min(recheckAfterMs, isDelayed ? leftMs : FROZEN_RECHECK_MS);
   }
-  const result = { leaving: { since }, withheld, findings };
-  return withheld.size === 0 ? result : { ...result, recheckAfterMs };
+  return { leaving: { since }, withheld, findings, ...(withheld.size > 0 && { recheckAfterMs }) };
 }
 
 const LOSING = ["carrying", "losing"] as const;
@@ -81,14 +80,4 @@ export function policyOf(
 ): RemovalPolicy | undefined {
   if (action !== "remove" || reason !== reasons.InputGone) return undefined;
   return policies.get(capability)?.removals?.get(rule);
-}
-
-/** After a write: these removals were made. */
-export function noteRemoved(
-  changes: readonly Change[],
-  { node, policies, breakers, nowMs }: Pick<RemovalInput, "node" | "policies" | "breakers" | "nowMs">,
-): void {
-  for (const change of changes) {
-    if (policyOf(change, policies) !== undefined) breakers.lost(node, change.rule, nowMs);
-  }
 }

@@ -69,10 +69,7 @@ export function markProblem(mark: Mark): string | undefined {
 
 /** Is the key under `kubernetes.io` or `k8s.io`, or a subdomain of them? A key without a domain never is. */
 export function isProtectedKey(key: string): boolean {
-  const slash = key.indexOf("/");
-  if (slash < 0) return false;
-  const domain = key.slice(0, slash).toLowerCase();
-  return /(?:^|\.)(?:kubernetes\.io|k8s\.io)$/.test(domain);
+  return /^(?:[^/]*\.)?(?:kubernetes\.io|k8s\.io)\//.test(key.toLowerCase());
 }
 
 /** May this capability's current policy write or remove what stands at this place? */

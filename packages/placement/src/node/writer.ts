@@ -31,9 +31,9 @@ import {
 import { mergeContributions } from "./merge.ts";
 import type { NodeObserver } from "./observer.ts";
 import { buildPatch, type NodePatch } from "./patch.ts";
-import { effectiveRecord, type NodePlan, planNode, type StayingMark } from "./plan.ts";
+import { effectiveRecord, type NodePlan, planNode } from "./plan.ts";
 import { ownedMarks, recordOf } from "./record.ts";
-import { assessRemovals, noteRemoved, type RemovalAssessment } from "./removals.ts";
+import { assessRemovals, policyOf } from "./removals.ts";
 import { createNodeReport, type EventSink, type NodeReport } from "./report.ts";
 
 /** What the writer needs of the API server. Both reject with `ApiError`. */
@@ -101,7 +101,10 @@ export class NodeWriter {
     await this.#places.read(signal);
     const pass = this.#decide(node, memory);
     // Before the first mark of a place is written: a process that dies in between leaves no mark that none takes off.
-    await this.#places.declare(declaredBy(pass), signal);
+    await this.#places.declare(
+      [...pass.policies.values()].flatMap(({ places }) => places ?? []),
+      signal,
+    );
     await this.#nameRivals(node, memory, pass.fights.started, signal);
     this.#report.findings(node, memory, findingsOf(pass, memory));
     if (pass.changes.length === 0) return recheck(pass);
@@ -116,12 +119,11 @@ export class NodeWriter {
   #memoryOf(key: ObjectKey, node: Node): NodeMemory {
     const text = toKeyText(key);
     const uid = node.metadata?.uid;
-    let memory = this.#memories.get(text);
-    if (memory === undefined || memory.uid !== uid) {
-      if (memory !== undefined) this.#forget(key);
-      memory = createMemory(uid);
-      this.#memories.set(text, memory);
-    }
+    const known = this.#memories.get(text);
+    if (known !== undefined && known.uid === uid) return known;
+    if (known !== undefined) this.#forget(key);
+    const memory = createMemory(uid);
+    this.#memories.set(text, memory);
     return memory;
   }
 
@@ -164,12 +166,14 @@ export class NodeWriter {
     const changes = plan.changes.filter(
       ({ id }) => !fights.held.has(id) && !refusals.withheld.has(id) && !withheld.has(id),
     );
+    const undeclared = plan.stays.filter(({ reason }) => reason === reasons.PlaceNotDeclared);
+    const isDoubted = this.#places.doubt(undeclared.map(({ id }) => id));
     const recheckAfterMs = earliest([
       ...contributions.map(({ decision }) => decision.recheckAfterMs),
       fights.recheckAfterMs,
       refusals.recheckAfterMs,
       removals.recheckAfterMs,
-      this.#places.doubt(undeclaredOf(plan.stays)) ? UNREAD_RECHECK_MS : undefined,
+      isDoubted ? UNREAD_RECHECK_MS : undefined,
     ]);
     return { contributions, plan, changes, policies, fights, refusals, recheckAfterMs };
   }
@@ -179,7 +183,7 @@ export class NodeWriter {
    * others: otherwise a rule for its absence would act on a removal that is not made. So it is decided again with what
    * stays, until no more does.
    */
-  #plan(node: Node, memory: NodeMemory, times: Times): Planned {
+  #plan(node: Node, memory: NodeMemory, times: Times) {
     const { installation, capabilities } = this.#options;
     const owned = ownedMarks(effectiveRecord(node, memory.record), installation);
     const name = node.metadata?.name ?? "";
@@ -251,7 +255,8 @@ export class NodeWriter {
     this.#report.write("written");
     this.#report.written(answer, changes);
     this.#options.observer?.written?.(name, changes, contributions);
-    noteRemoved(changes, { node: name, policies, breakers: this.#breakers, nowMs });
+    for (const change of changes)
+      if (policyOf(change, policies) !== undefined) this.#breakers.lost(name, change.rule, nowMs);
   }
 
   /** @returns how to go on without this part, or how the pass ends. */
@@ -292,28 +297,23 @@ export class NodeWriter {
     signal: AbortSignal,
   ): Promise<void> {
     if (started.length === 0) return;
-    try {
-      const live = await this.#options.api.read(node.metadata?.name ?? "", signal);
-      for (const id of started) {
-        const rival = rivalOf(live.metadata?.managedFields ?? [], id);
-        if (rival !== undefined) memory.fights = nameRival(memory.fights, id, rival);
-      }
-    } catch (error) {
+    const live = await this.#options.api.read(node.metadata?.name ?? "", signal).catch(toApiError);
+    if (isApiError(live)) {
       // The place is left alone all the same; only the name of the other writer is missing.
-      if (signal.aborted || !isApiError(error)) throw error;
+      if (signal.aborted) throw live;
+      return;
+    }
+    for (const id of started) {
+      const rival = rivalOf(live.metadata?.managedFields ?? [], id);
+      if (rival !== undefined) memory.fights = nameRival(memory.fights, id, rival);
     }
   }
 }
 
-interface Planned {
+interface Pass {
   readonly contributions: readonly Contribution[];
-  readonly owned: NodeView["owned"];
   readonly policies: ReadonlyMap<string, Policy>;
   readonly plan: NodePlan;
-  readonly removals: RemovalAssessment;
-}
-
-interface Pass extends Omit<Planned, "owned" | "removals"> {
   /** Those of the plan that are to be made now. */
   readonly changes: readonly Change[];
   readonly fights: FightAssessment;
@@ -324,14 +324,6 @@ interface Pass extends Omit<Planned, "owned" | "removals"> {
 function toApiError(error: unknown): ApiError {
   if (isApiError(error)) return error;
   throw error;
-}
-
-function declaredBy({ policies }: Pass): readonly ReadonlySet<MarkId>[] {
-  return [...policies.values()].flatMap(({ places }) => places ?? []);
-}
-
-function undeclaredOf(stays: readonly StayingMark[]): readonly MarkId[] {
-  return stays.flatMap(({ id, reason }) => (reason === reasons.PlaceNotDeclared ? [id] : []));
 }
 
 function rememberRecord(memory: NodeMemory, node: Node): void {
@@ -362,7 +354,7 @@ function earliest(times: readonly (number | undefined)[]): number | undefined {
  * Which parts of a refused write to send next, so that one bad mark stops nobody: first each capability alone, then
  * halves of what one capability wants, down to the single mark. Empty: this is the offender and cannot be split.
  */
-export function splitRefused(changes: readonly Change[]): readonly (readonly Change[])[] {
+function splitRefused(changes: readonly Change[]): readonly (readonly Change[])[] {
   const byCapability = Map.groupBy(changes, ({ capability }) => capability);
   if (byCapability.size > 1) {
     return [...byCapability].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, part]) => part);

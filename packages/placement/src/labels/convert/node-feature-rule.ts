@@ -69,18 +69,11 @@ export function convertNodeFeatureRule({
 /** What the labels of the rules before are, by key. */
 type Outputs = Map<string, { readonly output: string; readonly rule: string }>;
 
-interface TriedRule {
-  readonly converted: ConvertedRule["spec"] | undefined;
-  readonly notes: readonly string[];
-  readonly why: readonly string[];
-  /** Of the first problem, inside the rule. */
-  readonly place: Path;
-}
-
+/** @returns `place`: of the first problem, inside the rule. */
 function tryRule(
   rule: NfdRule,
   { outputs, ...around }: Pick<Work, "earlier" | "devices"> & { readonly outputs: Outputs },
-): TriedRule {
+) {
   const problems: Problem[] = [];
   const places: Path[] = [];
   const notes = new Set<string>();
