@@ -60,7 +60,7 @@ export function listLines(
   faults: readonly LineFault[],
   what: string,
 ): readonly RuleProblem[] {
-  const listed = faults.slice(0, MAX_LISTED).map((fault) => ({ ...kind, ...fault }));
+  const listed = faults.slice(0, MAX_LISTED).map((fault): RuleProblem => Object.assign({}, kind, fault));
   const hidden = faults.length - listed.length;
   return hidden === 0
     ? listed

@@ -47,8 +47,8 @@ describe("quantities", () => {
   });
 
   it.each([
-    ..."., +, -, 1e, 1K, 1ki, 1mi, 1kb, 1.5.2, 0x10, 1e3k, 1_000, ١, 1e31, 1e-31, 1e9999, NaN".split(", "),
-    ...["", " 1", "1 ", "1\n", "1".repeat(65)],
+    ..."| 1|1 |1\n|.|+|-|1e|1K|1ki|1mi|1kb|1.5.2|0x10|1e3k|1_000|١|1e31|1e-31|1e9999|NaN".split("|"),
+    "1".repeat(65),
   ])("%j is none", (text) => {
     expect(isComparable("Quantity", text)).toBe(false);
     expect(quantity(text, "1")).toBeUndefined();

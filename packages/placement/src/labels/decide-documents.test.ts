@@ -4,7 +4,7 @@ import type { NodePlan } from "../node/plan.ts";
 import { labelsOf, planWith, settle } from "../node/testing/labels.ts";
 import { editNode, makeNode, patchNode } from "../node/testing/world.ts";
 import type { MatchTerm } from "./document.ts";
-import { expectHistory, type Look } from "./testing/history.ts";
+import { comeTrue, type Look } from "./testing/history.ts";
 import { type RulesInit, rulesOf, type SpecInit } from "./testing/rule-set.ts";
 
 const plan = (node: Node, rules: RulesInit): NodePlan => planWith(node, rulesOf(rules).labels);
@@ -123,7 +123,7 @@ describe("chains", () => {
       [follows, { a: "theirs" }, { a: "theirs", b: "theirs" }],
     ],
     ["follow the value that a rule sets", [follows, {}, { a: "ours", b: "ours" }]],
-  ])("%s", (_what, ...looks) => expectHistory(...looks));
+  ])("%s", (_what, ...looks) => expect(looks).toSatisfy(comeTrue));
 
   it("do not follow a value that the API server would refuse", () => {
     const rules = inCluster({ a: copiesNote, b: when({ key: "a" }, "b") });
@@ -140,20 +140,20 @@ describe("foreign values", () => {
   const ours = sets("a", "ours");
 
   it("stay and are reported unless the rule overwrites", () => {
-    expectHistory([inCluster({ r: ours }), theirs, theirs, []]);
+    expect([[inCluster({ r: ours }), theirs, theirs, []]]).toSatisfy(comeTrue);
     const found = ["warning label/a ForeignValueKept"];
     expect(findingsOf(nodeWith(theirs), inCluster({ r: ours }))).toEqual(found);
   });
 
   it("are replaced by a rule that overwrites", () => {
     const rules = inCluster({ r: { ...ours, overwrite: true } });
-    expectHistory([rules, theirs, { a: "ours" }, ["overwrite label/a ForeignValueReplaced"]]);
+    expect([[rules, theirs, { a: "ours" }, ["overwrite label/a ForeignValueReplaced"]]]).toSatisfy(comeTrue);
   });
 
   it("do not come back by a rule that copies the label it sets: that one is cyclic", () => {
     const rules = inCluster({ r: { ...copies("a", "a"), overwrite: true } });
     expect(rulesOf(rules).rules.cyclic).toHaveLength(1);
-    expectHistory([rules, theirs, theirs, []]);
+    expect([[rules, theirs, theirs, []]]).toSatisfy(comeTrue);
   });
 });
 
@@ -189,7 +189,7 @@ describe("L-B10 two rules for one label", () => {
     ],
     ["leave what somebody else has set", [conflict, { ...both, a: "3" }, { ...both, a: "3" }]],
     ["say nothing where they do not match", [conflict, y, { ...y, a: "2" }]],
-  ])("%s", (_what, ...looks) => expectHistory(...looks));
+  ])("%s", (_what, ...looks) => expect(looks).toSatisfy(comeTrue));
 
   it("take a value that cannot be written for no wish", () => {
     expect(settled(notes("not valid"), mixed)).toEqual(a);
@@ -253,11 +253,11 @@ describe("L-B10 a dry run", () => {
       ],
     ],
     ["is what a rule does that waits", [{ cluster: { r: live }, unconfirmed: ["r"] }, x, x, []]],
-  ])("%s", (_what, ...looks) => expectHistory(...looks));
+  ])("%s", (_what, ...looks) => expect(looks).toSatisfy(comeTrue));
 
   it("L-B10 tells what the rule would do, and does nothing", () => {
     const rules = inCluster({ r: onTrial(live) });
-    expectHistory([rules, x, x, []]);
+    expect([[rules, x, x, []]]).toSatisfy(comeTrue);
     expect(plan(nodeWith(x), rules).findings).toMatchObject([
       { severity: "info", subject: "label/a", reason: "DryRun", message: 'cluster/r would set "1"' },
     ]);
@@ -280,7 +280,7 @@ describe("rules that are not in force", () => {
     ["has a fault", inCluster({ r: faulty, after }), "RuleInvalid"],
     ["is cyclic", inCluster({ r: when({ key: "b" }, "b"), after }), "CyclicRule"],
   ])("keep their marks, and those count: a rule that %s", (_what, rules, reason) => {
-    expectHistory(set, [rules, { x: null }, marks, [`keep label/a ${reason}`]]);
+    expect([set, [rules, { x: null }, marks, [`keep label/a ${reason}`]]]).toSatisfy(comeTrue);
   });
 
   const unread: RulesInit = { cluster: { after }, unread: ["cluster"] };
@@ -295,7 +295,7 @@ describe("rules that are not in force", () => {
     ],
     ["lose them when they are deleted", set, [inCluster({ after }), { x: null }, {}, gone]],
     ["leave their labels to another rule that wants them", set, [other, { x: null }, { a: "2" }]],
-  ])("%s", (_what, ...looks) => expectHistory(...looks));
+  ])("%s", (_what, ...looks) => expect(looks).toSatisfy(comeTrue));
 });
 
 describe("a rule for the absence of a label whose rule is refused", () => {
@@ -312,9 +312,9 @@ describe("a rule for the absence of a label whose rule is refused", () => {
     ["is cyclic", inCluster({ gpu: cyclic, cpuOnly })],
     ["is a file with a faulty line", { files: { gpu: "x y" }, format: "Extended", cluster: { cpuOnly } }],
   ])("does not fire on a fresh node: !gpu -> cpu-only, where the rule of gpu %s", (_what, rules) => {
-    expectHistory([rules, x, x]);
+    expect([[rules, x, x]]).toSatisfy(comeTrue);
     // It stands, whoever set it: that much is known.
-    expectHistory([rules, { gpu: "1" }, { gpu: "1" }]);
+    expect([[rules, { gpu: "1" }, { gpu: "1" }]]).toSatisfy(comeTrue);
   });
 
   it.each<[string, RulesInit]>([
@@ -324,21 +324,21 @@ describe("a rule for the absence of a label whose rule is refused", () => {
     ["cannot be read, so that its labels are not known", inCluster({ gpu: null, cpuOnly })],
   ])("fires where that rule was on trial, which makes nothing unknown: it %s", (_what, rules) => {
     expect([...rulesOf(rules).rules.frozen]).toEqual([]);
-    expectHistory([rules, x, fires]);
+    expect([[rules, x, fires]]).toSatisfy(comeTrue);
   });
 
   it("does not fire, and goes, once another rule wants the label", () => {
     const rules: RulesInit = { config: { other: when({ key: "y" }, "gpu") }, cluster: { gpu, cpuOnly } };
-    expectHistory([rules, x, x]);
-    expectHistory(
+    expect([[rules, x, x]]).toSatisfy(comeTrue);
+    expect([
       [inCluster({ cpuOnly }), x, fires],
       [rules, {}, fires],
       [rules, y, { ...both, gpu: "true" }],
-    );
+    ]).toSatisfy(comeTrue);
   });
 
   it("fires again once the fault is mended", () => {
-    expectHistory([inCluster({ gpu: when({ key: "y" }, "gpu"), cpuOnly }), x, fires]);
+    expect([[inCluster({ gpu: when({ key: "y" }, "gpu"), cpuOnly }), x, fires]]).toSatisfy(comeTrue);
   });
 
   it("is told why, one reason for a key whatever the order", () => {
@@ -349,7 +349,7 @@ describe("a rule for the absence of a label whose rule is refused", () => {
     for (const rules of [inCluster({ gpu, reserved }), inCluster({ reserved, gpu })])
       expect(rulesOf(rules).rules.frozen).toEqual(expected);
     const set: Look = [inCluster({ gpu: when({ key: "x" }, "gpu") }), x, { ...x, gpu: "true" }];
-    expectHistory(set, [inCluster({ gpu }), {}, set[2], ["keep label/gpu RuleInvalid"]]);
+    expect([set, [inCluster({ gpu }), {}, set[2], ["keep label/gpu RuleInvalid"]]]).toSatisfy(comeTrue);
   });
 });
 
@@ -361,7 +361,7 @@ describe("L-B9 cycles", () => {
       ["cluster/ab", ["a", "b"]],
       ["cluster/ba", ["a", "b"]],
     ]);
-    expectHistory([rules, { ...x, a: "mine" }, { ...x, a: "mine", c: "1" }]);
+    expect([[rules, { ...x, a: "mine" }, { ...x, a: "mine", c: "1" }]]).toSatisfy(comeTrue);
   });
 
   it.each<[string, SpecInit]>([
@@ -379,7 +379,7 @@ describe("L-B9 cycles", () => {
     const { rules } = rulesOf(inCluster({ r: spec }));
     expect(rules.cyclic).toHaveLength(1);
     expect([...rules.withheld]).toEqual([["cluster/r", "CyclicRule"]]);
-    expectHistory([inCluster({ r: spec }), x, x, []]);
+    expect([[inCluster({ r: spec }), x, x, []]]).toSatisfy(comeTrue);
   });
 
   const ring = { a: "b", b: "a" };
@@ -425,7 +425,7 @@ describe("L-B9 cycles", () => {
       "L-B9 give what copies from them the value that stands",
       [{ files: ring, cluster: { c: copies("a", "c") } }, { a: "theirs" }, { ...theirs, c: "theirs" }],
     ],
-  ])("%s", (_what, ...looks) => expectHistory(...looks));
+  ])("%s", (_what, ...looks) => expect(looks).toSatisfy(comeTrue));
 });
 
 describe("what cannot be told", () => {
@@ -443,12 +443,12 @@ describe("what cannot be told", () => {
     ["keeps what depends on it", [rules, x, { ...x, d: "true" }]],
     ["keeps what depends on its absence", [rules, {}, {}]],
     ["is told where it stands", [rules, { f: "true" }, { f: "true", a: "true", c: "true", d: "true" }]],
-  ])("%s", (_what, ...looks) => expectHistory(...looks));
+  ])("%s", (_what, ...looks) => expect(looks).toSatisfy(comeTrue));
 });
 
 describe("our own record", () => {
   it("is no fact, or a rule that asks for it would come and go for ever", () => {
     const lacksRecord = { source: "Annotation", ...lacks("berth.dev/marks") } as const;
-    expectHistory([inCluster({ r: when(lacksRecord, "a") }), {}, { a: "true" }]);
+    expect([[inCluster({ r: when(lacksRecord, "a") }), {}, { a: "true" }]]).toSatisfy(comeTrue);
   });
 });

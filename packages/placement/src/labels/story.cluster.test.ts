@@ -1,10 +1,11 @@
 /** Label rules on a real API server. Every test has its own domain of label keys and its own installation name. */
-import { mkdir, rename, rm, symlink, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { mkdir, mkdtemp, rename, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
 import { nodes } from "@berth/kube";
 import { eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
-import { agentOf, forbidLabel, makeRuleFolder, type Scene, setScene } from "./testing/scene.ts";
+import { agentOf, forbidLabel, type Scene, setScene } from "./testing/scene.ts";
 
 let cluster: TestCluster;
 beforeAll(async () => {
@@ -210,3 +211,25 @@ describe("label rules on a cluster", () => {
     expect(await patches(start)).toBe(3);
   });
 });
+
+/** A folder of rules on disk that goes away with its owner. */
+interface RuleFolder extends AsyncDisposable {
+  readonly path: string;
+  write(file: string, text: string): Promise<void>;
+  remove(path: string): Promise<void>;
+}
+
+async function makeRuleFolder(files: Readonly<Record<string, string>> = {}): Promise<RuleFolder> {
+  const path = await mkdtemp(join(tmpdir(), "berth-labels-"));
+  const folder: RuleFolder = {
+    path,
+    async write(file, text) {
+      await mkdir(dirname(join(path, file)), { recursive: true });
+      await writeFile(join(path, file), text);
+    },
+    remove: (file) => rm(join(path, file), { recursive: true }),
+    [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }),
+  };
+  for (const [file, text] of Object.entries(files)) await folder.write(file, text);
+  return folder;
+}

@@ -17,7 +17,7 @@ export function holdersOf(fields: readonly ManagedFieldsEntry[], id: MarkId): re
   const path = pathOf(place);
   return fields
     .filter((entry) => ownedAt(entry, path) !== undefined)
-    .map(({ manager = "unknown", time }) => ({ manager, ...(time !== undefined && { time }) }))
+    .map(({ manager = "unknown", time }) => (time === undefined ? { manager } : { manager, time }))
     .sort((a, b) => compare(a.manager, b.manager));
 }
 

@@ -35,8 +35,7 @@ export function mergeContributions(contributions: readonly Contribution[]): Merg
   const refused = new Map<MarkId, Reason>();
   const findings: Finding[] = [];
   const ordered = contributions.toSorted((a, b) => (a.capability < b.capability ? -1 : 1));
-  for (const contribution of ordered) {
-    const { capability, policy, decision } = contribution;
+  for (const { capability, policy, decision } of ordered) {
     policies.set(capability, policy);
     findings.push(...decision.findings);
     for (const mark of decision.marks) {

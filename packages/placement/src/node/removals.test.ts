@@ -85,10 +85,8 @@ describe("the breaker", () => {
 
   it("lets them go while a confirmation holds", async () => {
     let confirmed: Pick<RemovalPolicy, "confirmedAt"> = {};
-    const { worlds, clock, lookAtAll, lose, labelled } = await fleet(20, () => ({
-      ...policy(5),
-      ...confirmed,
-    }));
+    const asked = () => ({ ...policy(5), ...confirmed });
+    const { worlds, clock, lookAtAll, lose, labelled } = await fleet(20, asked);
     await lose(worlds, 1000);
     expect(labelled()).toBe(20);
     for (const [offset, left] of [

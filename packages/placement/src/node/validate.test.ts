@@ -7,12 +7,14 @@ const long = (length: number): string => "a".repeat(length);
 describe("label keys", () => {
   it.each([
     ..."a A_b-c.d 4913 example.com/x a-b.c/Name x/constructor".split(" "),
-    ...[long(63), `${long(253)}/${long(63)}`],
+    long(63),
+    `${long(253)}/${long(63)}`,
   ])("accepts %s", (key) => expect(labelKeyProblem(key)).toBeUndefined());
 
   it.each([
-    ..."/ /a a/ a/b/c -a a- .a a. _a ä Example.com/x a..b/x -a/x a_b/x __proto__".split(" "),
-    ...["", "a b", "a\n", "a\r", long(64), `${long(254)}/x`],
+    ..."|a b|a\n|a\r|/|/a|a/|a/b/c|-a|a-|.a|a.|_a|ä|Example.com/x|a..b/x|-a/x|a_b/x|__proto__".split("|"),
+    long(64),
+    `${long(254)}/x`,
   ])("refuses %j", (key) => expect(labelKeyProblem(key)).toBeTypeOf("string"));
 });
 

@@ -6,6 +6,7 @@ import type { ApiFailure } from "@berth/kube";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { seededRun } from "../../../runtime/src/testing/property.ts";
+import { type ModelRule, type Weather } from "./testing/model-berth.ts";
 import {
   CALM,
   GATE,
@@ -16,7 +17,6 @@ import {
   type Step,
   violationsOf,
 } from "./testing/model-history.ts";
-import { type ModelRule, type Weather } from "./testing/model-process.ts";
 
 const id = fc.constantFrom(...IDS);
 const name = fc.constantFrom(...NAMES);

@@ -100,11 +100,9 @@ export class NodeWriter {
     await this.#verifyVanished(node, memory, signal);
     await this.#places.read(signal);
     const pass = this.#decide(node, memory);
+    const places = [...pass.policies.values()].flatMap((policy) => policy.places ?? []);
     // Before the first mark of a place is written: a process that dies in between leaves no mark that none takes off.
-    await this.#places.declare(
-      [...pass.policies.values()].flatMap(({ places }) => places ?? []),
-      signal,
-    );
+    await this.#places.declare(places, signal);
     await this.#nameRivals(node, memory, pass.fights.started, signal);
     this.#report.findings(node, memory, findingsOf(pass, memory));
     if (pass.changes.length === 0) return recheck(pass);

@@ -14,8 +14,12 @@ export type Look = readonly [
   effects?: readonly string[],
 ];
 
-/** Looks one after the other at one node, which begins without labels. After each there is nothing left to do. */
-export function expectHistory(...looks: readonly Look[]): void {
+/**
+ * Looks one after the other at one node, which begins without labels. After each there is nothing left to do.
+ *
+ * @returns true; what did not come true is thrown, so that a test shows the difference.
+ */
+export function comeTrue(looks: readonly Look[]): boolean {
   let node = makeNode();
   for (const [init, edit, labels, effects] of looks) {
     const rules = rulesOf(init).labels;
@@ -29,4 +33,5 @@ export function expectHistory(...looks: readonly Look[]): void {
     expect(planWith(node, rules).changes).toEqual([]);
     if (!Object.keys(init).length) expect(node.metadata?.annotations ?? {}).toEqual({});
   }
+  return true;
 }

@@ -1,7 +1,4 @@
 /** Label rules at work on a real API server: how the parts are put together, and one test's part of a shared cluster. */
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
 import { defineResource, type KubeClient, type KubeObject, type Node, nodes } from "@berth/kube";
 import {
   clusterName,
@@ -202,26 +199,4 @@ async function runLabels(options: RunLabelsOptions): Promise<RunningLabels> {
       await Promise.all([watching, ...running.map(({ ended }) => ended)]);
     },
   };
-}
-
-/** A folder of rules on disk that goes away with its owner. */
-interface RuleFolder extends AsyncDisposable {
-  readonly path: string;
-  write(file: string, text: string): Promise<void>;
-  remove(path: string): Promise<void>;
-}
-
-export async function makeRuleFolder(files: Readonly<Record<string, string>> = {}): Promise<RuleFolder> {
-  const path = await mkdtemp(join(tmpdir(), "berth-labels-"));
-  const folder: RuleFolder = {
-    path,
-    async write(file, text) {
-      await mkdir(dirname(join(path, file)), { recursive: true });
-      await writeFile(join(path, file), text);
-    },
-    remove: (file) => rm(join(path, file), { recursive: true }),
-    [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }),
-  };
-  for (const [file, text] of Object.entries(files)) await folder.write(file, text);
-  return folder;
 }

@@ -5,7 +5,7 @@ import { MARKS_ANNOTATION } from "../../api/keys.ts";
 import { type MarkId, parseMarkId, standingValue } from "../mark.ts";
 import { recordOf } from "../record.ts";
 import { MarkAudit } from "./mark-audit.ts";
-import { applies, type ModelConfig, ModelProcess, type ModelRule, type Weather } from "./model-process.ts";
+import { applies, type ModelConfig, ModelProcess, type ModelRule, type Weather } from "./model-berth.ts";
 import { ModelServer } from "./model-server.ts";
 
 export const IDS: readonly MarkId[] = [
@@ -93,7 +93,7 @@ class World {
       refusal: (before, after) => this.#refusalOf(before, after),
       onWrite: (write) => {
         this.audit.onWrite(write);
-        for (const process of this.processes) process.onWrite(write);
+        for (const one of this.processes) one.onWrite(write);
       },
     });
     for (const name of NAMES)
@@ -115,7 +115,7 @@ class World {
   }
 
   async start(installation: Installation, readAfterMs: readonly number[]): Promise<void> {
-    const process = new ModelProcess({
+    const one = new ModelProcess({
       name: `${installation}-${this.processes.length}`,
       installation,
       server: this.server,
@@ -134,8 +134,8 @@ class World {
       config: () => this.configs[installation],
       readAfterMs,
     });
-    this.processes.push(process);
-    await process.start();
+    this.processes.push(one);
+    await one.start();
   }
 
   #refusalOf(before: Node, after: Node): ApiFailure | undefined {
@@ -164,8 +164,8 @@ async function carryOut(world: World, step: Step): Promise<void> {
       return world.start(step.who, step.readAfterMs);
     }
     case "lag": {
-      const process = world.current(step.who);
-      if (process !== undefined) process.lagMs = step.ms;
+      const one = world.current(step.who);
+      if (one !== undefined) one.lagMs = step.ms;
       return;
     }
     case "list":
@@ -230,7 +230,7 @@ export async function violationsOf(steps: readonly Step[], setting: Setting): Pr
   if (world.refused?.forGood === false) world.refused = undefined;
   await pass(world, 120_000);
   for (const name of NAMES) heal(world, name);
-  for (const process of world.processes) process.lagMs = 10;
+  for (const one of world.processes) one.lagMs = 10;
   await pass(world, SETTLE_MS);
   const [version, requests] = [server.version, requestsOf(world)];
   await pass(world, 2 * SETTLE_MS);
@@ -242,7 +242,7 @@ export async function violationsOf(steps: readonly Step[], setting: Setting): Pr
       found.push(
         ...stateViolations(world, installation, node).map((what) => `${installation}, ${name}: ${what}`),
       );
-  for (const process of world.processes) process.stop();
+  for (const one of world.processes) one.stop();
   await clock.advance(0);
   return found;
 }
