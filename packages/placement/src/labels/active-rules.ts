@@ -40,7 +40,7 @@ export interface AssembledRules {
   readonly admitted: ReadonlyMap<string, string>;
 }
 
-export interface AssembleInput {
+interface AssembleInput {
   readonly sources: RuleSources;
   /** All nodes, to count what an edit would change; `undefined` while they are not known. */
   readonly nodes: Iterable<NodeView> | undefined;
@@ -53,21 +53,15 @@ export interface AssembleInput {
 /** Compiles all rules. Counts over all nodes only for rules that are new or edited and ask for it. */
 export function assembleRules(input: AssembleInput): AssembledRules {
   const { sources, nodes, admitted = new Map<string, string>(), known } = input;
-  const asking = askingRules(sources, admitted);
+  const asking = new Map(askingRules(sources, admitted));
   const waiting = new Map<string, WaitingRule>();
-  let candidate: Parsed | undefined;
-  if (known !== undefined) {
-    for (const [name, percent] of asking)
-      if (known.has(name)) waiting.set(name, { touched: undefined, of: 0, percent });
-  } else if (asking.size > 0) {
-    candidate = parse(sources, new Map());
-    const counts = nodes && countTouched(nodes, candidate.rules, asking);
-    for (const [name, percent] of asking) {
-      if (counts === undefined) waiting.set(name, { touched: undefined, of: 0, percent });
-      else if ((counts.touched.get(name) ?? 0) * 100 > percent * counts.of) {
-        waiting.set(name, { touched: counts.touched.get(name) ?? 0, of: counts.of, percent });
-      }
-    }
+  const candidate = known === undefined && asking.size > 0 ? parse(sources, new Map()) : undefined;
+  const counts = candidate && nodes && countTouched(nodes, candidate.rules, asking);
+  for (const [name, percent] of asking) {
+    const touched = counts && (counts.touched.get(name) ?? 0);
+    const of = counts?.of ?? 0;
+    const waits = known?.has(name) ?? (touched === undefined || touched * 100 > percent * of);
+    if (waits) waiting.set(name, { touched, of, percent });
   }
   // When nothing has to wait, what was counted with is what comes into force.
   const { rules, faults } =
@@ -88,26 +82,22 @@ function* namedDocuments({ documents }: RuleSources): Generator<readonly [string
 }
 
 /** Rules that must not act before it is known how much they would change, with the share that they may. */
-function askingRules(
+function* askingRules(
   sources: RuleSources,
   admitted: ReadonlyMap<string, string>,
-): ReadonlyMap<string, number> {
-  const asking = new Map<string, number>();
+): Generator<[string, number]> {
   for (const [name, document] of namedDocuments(sources)) {
     const { confirmAbovePercent, dryRun } = document.spec;
     if (confirmAbovePercent === undefined || dryRun) continue;
     if (admitted.get(name) !== digestOf(document.spec) && confirmedAt(document) === undefined)
-      asking.set(name, confirmAbovePercent);
+      yield [name, confirmAbovePercent];
   }
-  return asking;
 }
-
-type Parsed = Pick<AssembledRules, "rules" | "faults">;
 
 function parse(
   { folder, documents, options }: RuleSources,
   waiting: ReadonlyMap<string, WaitingRule>,
-): Parsed {
+): Pick<AssembledRules, "rules" | "faults"> {
   const parsed = documents.map((set) => {
     const names = set.documents.map(({ name }) => name);
     const unconfirmed = new Set(names.filter((name) => waiting.has(ruleName(set.source, name))));
@@ -127,17 +117,12 @@ function cyclicFaults({ cyclic }: LabelRules): readonly DocumentFault[] {
   );
 }
 
-interface Touched {
-  readonly touched: ReadonlyMap<string, number>;
-  readonly of: number;
-}
-
 /** On how many nodes each of these rules would set, change or remove a label. */
 function countTouched(
   nodes: Iterable<NodeView>,
   rules: LabelRules,
   names: ReadonlyMap<string, unknown>,
-): Touched {
+): { readonly touched: ReadonlyMap<string, number>; readonly of: number } {
   const touched = new Map<string, number>();
   let of = 0;
   for (const view of nodes) {

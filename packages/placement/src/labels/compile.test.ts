@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { confirmation, confirmationOf, digestOf, parseLabelRules } from "./compile.ts";
-import { CONFIRMED_ANNOTATION, type LabelRuleSpec } from "./document.ts";
+import { CONFIRMED_ANNOTATION, type LabelRuleSpec, type MatchTerm } from "./document.ts";
 import { rulesOf, type SpecInit, specOf } from "./testing/rule-set.ts";
 
 const faultsOf = (spec: SpecInit): readonly string[] =>
@@ -9,64 +9,34 @@ const faultsOf = (spec: SpecInit): readonly string[] =>
 
 const labels: SpecInit["labels"] = [{ key: "out" }];
 
+const where = (term: MatchTerm): SpecInit => ({ match: { all: [term] }, labels });
+const gives = (...outputs: SpecInit["labels"]): SpecInit => ({ labels: outputs });
+const KEY = "match.all.0.key RuleInvalid";
+const VALUE = "match.all.0.values.0 RuleInvalid";
+const deep: SpecInit = { match: { any: [{ all: [{ key: "ok" }, { any: [{ key: "-" }] }] }] }, labels };
+
 describe("faults of a document", () => {
   it.each<[string, SpecInit, readonly string[]]>([
     ["none", { labels }, []],
-    [
-      "a key that no label can have",
-      { match: { all: [{ key: "a/b/c" }] }, labels },
-      ["match.all.0.key RuleInvalid"],
-    ],
-    [
-      "a key deep in a group",
-      { match: { any: [{ all: [{ key: "ok" }, { any: [{ key: "-" }] }] }] }, labels },
-      ["match.any.0.all.1.any.0.key RuleInvalid"],
-    ],
-    [
-      "a key of a taint",
-      { match: { all: [{ source: "Taint", key: "a b:NoSchedule" }] }, labels },
-      ["match.all.0.key RuleInvalid"],
-    ],
-    ["a taint with its effect", { match: { all: [{ source: "Taint", key: "a:NoSchedule" }] }, labels }, []],
-    [
-      "an annotation in upper case",
-      { match: { all: [{ source: "Annotation", key: "Example.com/A" }] }, labels },
-      [],
-    ],
-    [
-      "a pattern that is none",
-      { match: { all: [{ key: "a", operator: "Matches", values: ["("] }] }, labels },
-      ["match.all.0.values.0 RuleInvalid"],
-    ],
-    [
-      "a number that is none",
-      { match: { all: [{ key: "a", operator: "Gt", values: ["many"] }] }, labels },
-      ["match.all.0.values.0 RuleInvalid"],
-    ],
-    [
-      "a source of a value",
-      { labels: [{ key: "a", valueFrom: { key: "-" } }] },
-      ["labels.0.valueFrom.key RuleInvalid"],
-    ],
+    ["a key that no label can have", where({ key: "a/b/c" }), [KEY]],
+    ["a key deep in a group", deep, ["match.any.0.all.1.any.0.key RuleInvalid"]],
+    ["a key of a taint", where({ source: "Taint", key: "a b:NoSchedule" }), [KEY]],
+    ["a taint with its effect", where({ source: "Taint", key: "a:NoSchedule" }), []],
+    ["an annotation in upper case", where({ source: "Annotation", key: "Example.com/A" }), []],
+    ["a pattern that is none", where({ key: "a", operator: "Matches", values: ["("] }), [VALUE]],
+    ["a number that is none", where({ key: "a", operator: "Gt", values: ["many"] }), [VALUE]],
+    ["a source", gives({ key: "a", valueFrom: { key: "-" } }), ["labels.0.valueFrom.key RuleInvalid"]],
     [
       "a pattern of a value",
-      { labels: [{ key: "b" }, { key: "a", valueFrom: { key: "k", pattern: "[" } }] },
+      gives({ key: "b" }, { key: "a", valueFrom: { key: "k", pattern: "[" } }),
       ["labels.1.valueFrom.pattern RuleInvalid"],
     ],
-    [
-      "a template",
-      { labels: [{ key: "a", valueTemplate: "${Nothing/k}" }] },
-      ["labels.0.valueTemplate RuleInvalid"],
-    ],
-    [
-      "a reserved label",
-      { labels: [{ key: "node-role.kubernetes.io/edge" }] },
-      ["labels.0.key ReservedLabelKey"],
-    ],
+    ["a template", gives({ key: "a", valueTemplate: "${No/k}" }), ["labels.0.valueTemplate RuleInvalid"]],
+    ["a reserved label", gives({ key: "node-role.kubernetes.io/a" }), ["labels.0.key ReservedLabelKey"]],
     [
       "all at once",
-      { match: { all: [{ key: "-" }] }, labels: [{ key: "k8s.io/a" }, { key: "a", valueTemplate: "${" }] },
-      ["match.all.0.key RuleInvalid", "labels.0.key ReservedLabelKey", "labels.1.valueTemplate RuleInvalid"],
+      { ...where({ key: "-" }), ...gives({ key: "k8s.io/a" }, { key: "a", valueTemplate: "${" }) },
+      [KEY, "labels.0.key ReservedLabelKey", "labels.1.valueTemplate RuleInvalid"],
     ],
   ])("%s", (_what, spec, expected) => {
     expect(faultsOf(spec)).toEqual(expected);
@@ -82,14 +52,9 @@ describe("faults of a document", () => {
 
   it("leave a reserved label be written that is allowed", () => {
     const options = { allowReserved: ["node-role.kubernetes.io"] };
-    const spec = specOf({ labels: [{ key: "node-role.kubernetes.io/edge" }] });
-    const { faults } = parseLabelRules({
-      source: "config",
-      complete: true,
-      documents: [{ name: "r", spec }],
-      options,
-    });
-    expect(faults).toEqual([]);
+    const documents = [{ name: "r", spec: specOf(gives({ key: "node-role.kubernetes.io/edge" })) }];
+    const parsed = parseLabelRules({ source: "config", complete: true, documents, options });
+    expect(parsed.faults).toEqual([]);
   });
 });
 
@@ -168,12 +133,8 @@ describe("a confirmation", () => {
     const confirmedAtOf = (confirmed: LabelRuleSpec): number | undefined => {
       const annotations = { [CONFIRMED_ANNOTATION]: confirmation(confirmed, now) };
       const documents = [{ name: "r", spec, annotations }];
-      const { set } = parseLabelRules({
-        source: "cluster",
-        complete: true,
-        documents,
-        options: { allowReserved: [] },
-      });
+      const options = { allowReserved: [] };
+      const { set } = parseLabelRules({ source: "cluster", complete: true, documents, options });
       return set.rules[0]?.removal?.confirmedAt;
     };
     expect(confirmedAtOf(spec)).toBe(now);

@@ -1,17 +1,17 @@
 /** From a `LabelRule` document, of a file or of the cluster, to a rule. */
 
-import { type DocumentFault, ruleName, type SourceDocuments, type SourceName } from "@berth/host";
+import { type DocumentFault, durationMs, ruleName, type SourceDocuments, type SourceName } from "@berth/host";
 import { type Reason, reasons } from "../api/reasons.ts";
 import type { Instant, RemovalPolicy } from "../node/capability.ts";
-import { type ConditionFault, compileGroup } from "./condition.ts";
+import { toTimestamp } from "../node/record.ts";
+import { type ConditionFault, compileGroup, type OnFault } from "./condition.ts";
 import { isAllowedKey, type LabelOptions } from "./config.ts";
 import {
   CONFIRMED_ANNOTATION,
-  durationMs,
-  type FactSource,
   factKeyProblem,
   type LabelRuleSpec,
   type MatchGroup,
+  type ValueFrom,
 } from "./document.ts";
 import { freeze, type Rule, type RuleSet } from "./rules.ts";
 import { compileValue } from "./value.ts";
@@ -37,17 +37,15 @@ export interface DocumentSet extends SourceDocuments<LabelRuleDocument> {
   readonly unsettled?: NonNullable<RuleSet["unsettled"]>;
 }
 
-export interface DocumentsInput extends DocumentSet {
-  readonly options: LabelOptions;
-  /** Rules that wait for a confirmation, by name of document. */
-  readonly unconfirmed?: ReadonlySet<string>;
-}
-
 /**
  * Total: a document with a fault is reported and not in force, and the others are. Unless it is on trial, whether its
  * labels should stand is unknown then. Of a document whose `spec` cannot be read the labels are not known.
+ *
+ * @param input `unconfirmed`: names of documents that wait for a confirmation.
  */
-export function parseLabelRules(input: DocumentsInput): ParsedDocuments {
+export function parseLabelRules(
+  input: DocumentSet & { readonly options: LabelOptions; readonly unconfirmed?: ReadonlySet<string> },
+): ParsedDocuments {
   const { source, complete, unsettled, documents, unreadable = [], options, unconfirmed } = input;
   const rules: Rule[] = [];
   const faults = unreadable.map(({ name, message }): DocumentFault<Reason> => {
@@ -77,16 +75,15 @@ export function parseLabelRules(input: DocumentsInput): ParsedDocuments {
   };
 }
 
-interface Work {
-  readonly options: LabelOptions;
-  readonly found: DocumentFault<Reason>[];
-}
-
-function toRule(source: SourceName, document: LabelRuleDocument, { options, found }: Work): Rule {
+function toRule(
+  source: SourceName,
+  document: LabelRuleDocument,
+  { options, found }: { readonly options: LabelOptions; readonly found: DocumentFault<Reason>[] },
+): Rule {
   const { name, spec } = document;
   const report =
     (at: readonly (string | number)[], reason: Reason = reasons.RuleInvalid) =>
-    ({ path, message }: ConditionFault): void => {
+    ({ path, message }: ConditionFault) => {
       found.push({ name, source, path: [...at, ...path], reason, message });
     };
   checkKeys(spec.match, report([]), ["match"]);
@@ -110,24 +107,19 @@ function toRule(source: SourceName, document: LabelRuleDocument, { options, foun
   };
 }
 
-type Report = (fault: ConditionFault) => void;
-
 /** Keys that no node can have: a mistake that the schema of the API server cannot tell. */
-function checkKeys(group: MatchGroup, report: Report, path: ConditionFault["path"]): void {
+function checkKeys(group: MatchGroup, report: OnFault, path: ConditionFault["path"]): void {
   for (const part of ["all", "any"] as const) {
     for (const [at, term] of (group[part] ?? []).entries()) {
       const here = [...path, part, at];
-      if (term.key === undefined) checkKeys(term, report, here);
-      else checkKey({ source: term.source, key: term.key }, report, here);
+      const { key, source } = term;
+      if (key === undefined) checkKeys(term, report, here);
+      else checkKey({ source, key }, report, here);
     }
   }
 }
 
-function checkKey(
-  { source = "Label", key }: { readonly source?: FactSource | undefined; readonly key: string },
-  report: Report,
-  path: ConditionFault["path"],
-): void {
+function checkKey({ source = "Label", key }: ValueFrom, report: OnFault, path: ConditionFault["path"]): void {
   const problem = factKeyProblem(source, key);
   if (problem !== undefined) report({ path: [...path, "key"], message: `no node can carry it: ${problem}` });
 }
@@ -149,35 +141,27 @@ export function confirmedAt({ spec, annotations }: LabelRuleDocument): Instant |
   return confirmed !== undefined && confirmed.digest === digestOf(spec) ? confirmed.at : undefined;
 }
 
-interface Confirmation {
-  readonly digest: string;
-  readonly at: Instant;
+/** What the annotation says: `<digest of the spec>@<RFC 3339>`. A digest of another spec confirms nothing. */
+export function confirmationOf(
+  annotations: LabelRuleDocument["annotations"],
+): { readonly digest: string; readonly at: Instant } | undefined {
+  const [, digest = "", time = ""] = CONFIRMATION.exec(annotations?.[CONFIRMED_ANNOTATION] ?? "") ?? [];
+  const at = Date.parse(time);
+  return Number.isNaN(at) ? undefined : { digest, at };
 }
 
-/** What the annotation says: `<digest of the spec>@<RFC 3339>`. A digest of another spec confirms nothing. */
-export function confirmationOf(annotations: LabelRuleDocument["annotations"]): Confirmation | undefined {
-  const text = annotations?.[CONFIRMED_ANNOTATION];
-  const match =
-    text === undefined
-      ? null
-      : /^([0-9a-f]{16})@(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d))$/.exec(text);
-  const at = Date.parse(match?.[2] ?? "");
-  return match === null || Number.isNaN(at) ? undefined : { digest: match[1] ?? "", at };
-}
+const CONFIRMATION = /^([0-9a-f]{16})@(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d))$/;
 
 /** What `berth confirm` writes. */
 export function confirmation(spec: LabelRuleSpec, now: Instant): string {
-  return `${digestOf(spec)}@${new Date(now).toISOString().slice(0, 19)}Z`;
+  return `${digestOf(spec)}@${toTimestamp(now)}`;
 }
-
-const FNV_OFFSET = 0xcbf29ce484222325n;
-const FNV_PRIME = 0x100000001b3n;
 
 /** Tells edits apart (FNV-1a, 64 bits, over the canonical JSON); no secret and no proof of anything. */
 export function digestOf(spec: LabelRuleSpec): string {
-  let hash = FNV_OFFSET;
+  let hash = 0xcbf29ce484222325n;
   for (const byte of new TextEncoder().encode(canonical(spec))) {
-    hash = BigInt.asUintN(64, (hash ^ BigInt(byte)) * FNV_PRIME);
+    hash = BigInt.asUintN(64, (hash ^ BigInt(byte)) * 0x100000001b3n);
   }
   return hash.toString(16).padStart(16, "0");
 }

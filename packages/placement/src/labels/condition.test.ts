@@ -2,17 +2,13 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { anyLabel, type Condition, type ConditionFault, compileGroup, type Truth } from "./condition.ts";
 import { type FactSource, factSources, type MatchGroup, type MatchTerm, type Operator } from "./document.ts";
-import { type Fact, formatFact, type ReadFact, unknown } from "./facts.ts";
+import { type Fact, type ReadFact, unknown } from "./facts.ts";
+import { factsOf, formatFact } from "./testing/facts.ts";
 
 function compile(group: MatchGroup): Condition {
   return compileGroup(group, ({ message }) => {
     throw new Error(message);
   });
-}
-
-/** Facts by `Source/key`; what is not there is absent. */
-function factsOf(facts: Readonly<Record<string, Fact>>): ReadFact {
-  return (source, key) => facts[formatFact({ source, key })];
 }
 
 function truthOf(term: MatchTerm, fact: Fact): Truth {
@@ -93,25 +89,25 @@ describe("one comparison", () => {
 });
 
 describe("groups", () => {
-  const [yes, no, maybe]: readonly MatchTerm[] = [{ key: "yes" }, { key: "no" }, { key: "maybe" }];
+  const [yes, no, maybe]: [MatchTerm, MatchTerm, MatchTerm] = [
+    { key: "yes" },
+    { key: "no" },
+    { key: "maybe" },
+  ];
   const read = factsOf({ "Label/yes": "1", "Label/maybe": unknown });
 
   it.each<[string, MatchGroup, Truth]>([
     ["nothing", {}, true],
-    ["all: true", { all: [yes as MatchTerm] }, true],
-    ["all: true, false", { all: [yes as MatchTerm, no as MatchTerm] }, false],
-    ["all: true, unknown", { all: [yes as MatchTerm, maybe as MatchTerm] }, undefined],
-    ["all: unknown, false", { all: [maybe as MatchTerm, no as MatchTerm] }, false],
-    ["any: false, true", { any: [no as MatchTerm, yes as MatchTerm] }, true],
-    ["any: unknown, true", { any: [maybe as MatchTerm, yes as MatchTerm] }, true],
-    ["any: unknown, false", { any: [maybe as MatchTerm, no as MatchTerm] }, undefined],
-    ["all: true, any: false", { all: [yes as MatchTerm], any: [no as MatchTerm] }, false],
-    ["all: false, any: unknown", { all: [no as MatchTerm], any: [maybe as MatchTerm] }, false],
-    [
-      "all: true, any: (all: unknown, true)",
-      { any: [{ all: [maybe as MatchTerm, yes as MatchTerm] }] },
-      undefined,
-    ],
+    ["all: true", { all: [yes] }, true],
+    ["all: true, false", { all: [yes, no] }, false],
+    ["all: true, unknown", { all: [yes, maybe] }, undefined],
+    ["all: unknown, false", { all: [maybe, no] }, false],
+    ["any: false, true", { any: [no, yes] }, true],
+    ["any: unknown, true", { any: [maybe, yes] }, true],
+    ["any: unknown, false", { any: [maybe, no] }, undefined],
+    ["all: true, any: false", { all: [yes], any: [no] }, false],
+    ["all: false, any: unknown", { all: [no], any: [maybe] }, false],
+    ["any: (all: unknown, true)", { any: [{ all: [maybe, yes] }] }, undefined],
   ])("%s", (_what, group, expected) => {
     expect(compile(group).test(read)).toBe(expected);
   });

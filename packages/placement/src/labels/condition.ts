@@ -22,18 +22,14 @@ export interface ConditionFault {
   readonly message: string;
 }
 
-type OnFault = (fault: ConditionFault) => void;
+export type OnFault = (fault: ConditionFault) => void;
 
 /** Holds always. */
 export const always: Condition = { test: () => true, triggers: undefined, reads: [] };
 
 /** Holds where at least one of these labels stands, whatever its value. */
 export function anyLabel(keys: readonly string[]): Condition {
-  return {
-    test: (read) => or(keys.values(), (key) => exists(read("Label", key))),
-    triggers: new Set(keys),
-    reads: keys.map((key) => ({ source: "Label", key })),
-  };
+  return anyOf(keys.map((key) => compileExpression({ key }, () => {}, [])));
 }
 
 /** The condition of a group of terms. Faults are reported, and what is at fault never holds. */
@@ -62,19 +58,15 @@ export function allOf(parts: readonly Condition[]): Condition {
   if (parts.length === 1) return only;
   const bounded = parts.flatMap(({ triggers }) => (triggers === undefined ? [] : [triggers]));
   const triggers = bounded.toSorted((a, b) => a.size - b.size)[0];
-  return { test: (read) => and(parts, (part) => part.test(read)), triggers, reads: readsOf(parts) };
+  return { test: (read) => firstOr(false, parts, read), triggers, reads: readsOf(parts) };
 }
 
 export function anyOf(parts: readonly Condition[]): Condition {
-  const triggers = new Set<string>();
-  let bounded = true;
-  for (const part of parts) {
-    if (part.triggers === undefined) bounded = false;
-    else for (const key of part.triggers) triggers.add(key);
-  }
+  const isBounded = parts.every(({ triggers }) => triggers !== undefined);
+  const triggers = new Set(parts.flatMap((part) => Array.from(part.triggers ?? [])));
   return {
-    test: (read) => or(parts, (part) => part.test(read)),
-    triggers: bounded ? triggers : undefined,
+    test: (read) => firstOr(true, parts, read),
+    triggers: isBounded ? triggers : undefined,
     reads: readsOf(parts),
   };
 }
@@ -132,42 +124,20 @@ function compileOperator(
     onFault({ path: at, message: `${JSON.stringify(value)} is not a ${kind.toLowerCase()}` });
     return () => false;
   }
-  const accepts = ORDER[operator];
   return (fact) => {
     const order = compare(fact);
-    return order !== undefined && accepts(order);
+    if (order === undefined) return false;
+    return order === 0 ? operator.endsWith("e") : order > 0 === operator.startsWith("G");
   };
 }
 
-type Comparison = Exclude<Operator, "In" | "NotIn" | "Exists" | "DoesNotExist" | "Matches" | "DoesNotMatch">;
-
-const ORDER: Readonly<Record<Comparison, (order: number) => boolean>> = {
-  Gt: (order) => order > 0,
-  Ge: (order) => order >= 0,
-  Lt: (order) => order < 0,
-  Le: (order) => order <= 0,
-};
-
-function exists(fact: ReturnType<ReadFact>): Truth {
-  return fact === unknown ? undefined : fact !== undefined;
-}
-
-function and<T>(parts: Iterable<T>, test: (part: T) => Truth): Truth {
-  let told = true;
+/** This answer as soon as a part gives it, otherwise the opposite. Without it, a part that cannot be told leaves all untold. */
+function firstOr(answer: boolean, parts: readonly Condition[], read: ReadFact): Truth {
+  let isTold = true;
   for (const part of parts) {
-    const truth = test(part);
-    if (truth === false) return false;
-    if (truth === undefined) told = false;
+    const truth = part.test(read);
+    if (truth === answer) return answer;
+    isTold &&= truth !== undefined;
   }
-  return told ? true : undefined;
-}
-
-function or<T>(parts: Iterable<T>, test: (part: T) => Truth): Truth {
-  let told = true;
-  for (const part of parts) {
-    const truth = test(part);
-    if (truth === true) return true;
-    if (truth === undefined) told = false;
-  }
-  return told ? false : undefined;
+  return isTold ? !answer : undefined;
 }

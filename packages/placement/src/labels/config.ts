@@ -3,18 +3,14 @@ import type { DocumentKind } from "@berth/host";
 import { z } from "zod";
 import { isProtectedKey, labelKeyProblem } from "../node/validate.ts";
 
-/** Options of the label rules. */
+/** Options of the label rules, with the defaults of the schema. */
 export interface LabelOptions {
   /**
-   * Label keys (`node-role.kubernetes.io/edge`) and domains (`node-role.kubernetes.io`, without its subdomains) under
-   * `kubernetes.io` or `k8s.io` that rules may write. Default: none, because a rule there can rewrite what Kubernetes
-   * itself relies on, and later delete it.
+   * Label keys (`node-role.kubernetes.io/edge`) and domains (`node-role.kubernetes.io`, without its subdomains). Default
+   * none: a rule there can rewrite what Kubernetes itself relies on, and later delete it.
    */
   readonly allowReserved: readonly string[];
-  /**
-   * How rule files are read. `Plain` (default): a label key a line, byte for byte, as the format has always been.
-   * `Extended`: a label selector a line, with comments and values.
-   */
+  /** `Plain` lines are compared byte for byte. */
   readonly format?: LabelFormat | undefined;
 }
 
@@ -67,10 +63,7 @@ export const labelFolderKind: DocumentKind<LabelFolderSource> = {
   }),
 };
 
-export const defaultLabelOptions: LabelOptions = Object.freeze({
-  allowReserved: Object.freeze([]),
-  format: "Plain",
-});
+export const defaultLabelOptions: LabelOptions = Object.freeze(labelOptionsSchema.parse({}));
 
 /** May a rule write this key as far as reserved domains are concerned? */
 export function isAllowedKey(key: string, options: Pick<LabelOptions, "allowReserved">): boolean {

@@ -4,30 +4,42 @@ import type { NodePlan } from "../node/plan.ts";
 import { labelsOf, planWith, settle } from "../node/testing/labels.ts";
 import { editNode, makeNode, patchNode } from "../node/testing/world.ts";
 import type { MatchTerm } from "./document.ts";
+import { comeTrue, type Look } from "./testing/history.ts";
 import { type RulesInit, rulesOf, type SpecInit } from "./testing/rule-set.ts";
 
 const plan = (node: Node, rules: RulesInit): NodePlan => planWith(node, rulesOf(rules).labels);
-const apply = (node: Node, rules: RulesInit): Node => settle(node, rulesOf(rules).labels);
-const changesOf = (node: Node, rules: RulesInit): readonly string[] =>
-  plan(node, rules).changes.map(({ id, action, reason, rule }) => `${action} ${id} ${reason} ${rule}`);
 const findingsOf = (node: Node, rules: RulesInit): readonly string[] =>
   plan(node, rules).findings.map(({ severity, subject, reason }) => `${severity} ${subject} ${reason}`);
 
 /** Applied once; a second time there must be nothing left to do. */
 function settled(node: Node, rules: RulesInit): Readonly<Record<string, string>> {
-  const after = apply(node, rules);
+  const after = settle(node, rulesOf(rules).labels);
   expect(plan(after, rules).changes).toEqual([]);
   return labelsOf(after);
 }
 
-const when = (...all: readonly MatchTerm[]): Pick<SpecInit, "match"> => ({ match: { all } });
-const x = makeNode({ labels: { x: "1" } });
-const bare = makeNode();
+const lacks = (key: string): MatchTerm => ({ key, operator: "DoesNotExist" });
+/** A rule that sets one label where all of these hold. */
+const sets = (key: string, value?: string, ...all: readonly MatchTerm[]): SpecInit => ({
+  match: all.length === 0 ? {} : { all },
+  labels: [value === undefined ? { key } : { key, value }],
+});
+const when = (term: MatchTerm, key: string): SpecInit => sets(key, undefined, term);
+const copies = (from: string, to: string): SpecInit => ({ labels: [{ key: to, valueFrom: { key: from } }] });
+const copiesNote: SpecInit = { labels: [{ key: "a", valueFrom: { source: "Annotation", key: "note" } }] };
+const notes = (note: string): Node => makeNode({ annotations: { note } });
+const onTrial = (spec: SpecInit): SpecInit => ({ ...spec, dryRun: true });
+const inCluster = (cluster: NonNullable<RulesInit["cluster"]>): RulesInit => ({ cluster });
+
+const x = { x: "1" };
+const y = { y: "1" };
+const both = { x: "1", y: "1" };
+const nodeWith = (labels: Readonly<Record<string, string>>): Node => makeNode({ labels });
 
 describe("facts of a node", () => {
   const node = patchNode(
     makeNode({
-      labels: { x: "1" },
+      labels: x,
       annotations: { "example.com/Note": "v7 of it" },
       taints: [
         { key: "example.com/gpu", value: "a100", effect: "NoSchedule" },
@@ -43,39 +55,36 @@ describe("facts of a node", () => {
       },
     },
   );
+  const of = (
+    source: MatchTerm["source"],
+    key: string,
+    operator?: MatchTerm["operator"],
+    value?: string,
+  ) => ({
+    source,
+    key,
+    ...(operator && { operator, values: [value ?? ""] }),
+  });
 
   it.each<[string, MatchTerm, boolean]>([
-    [
-      "an annotation",
-      { source: "Annotation", key: "example.com/Note", operator: "Matches", values: ["^v\\d"] },
-      true,
-    ],
-    ["an absent annotation", { source: "Annotation", key: "x" }, false],
-    ["our own record", { source: "Annotation", key: "berth.dev/marks" }, false],
-    ["a capacity", { source: "Capacity", key: "memory", operator: "Ge", values: ["32Gi"] }, true],
-    ["what can be allocated", { source: "Allocatable", key: "cpu", operator: "Lt", values: ["8"] }, true],
-    ["a resource named like a property", { source: "Capacity", key: "constructor" }, false],
-    ["a condition", { source: "Condition", key: "Ready", operator: "In", values: ["True"] }, true],
-    [
-      "an absent condition",
-      { source: "Condition", key: "DiskPressure", operator: "NotIn", values: ["True"] },
-      true,
-    ],
-    ["nodeInfo", { source: "NodeInfo", key: "architecture", operator: "In", values: ["arm64"] }, true],
-    [
-      "a version",
-      { source: "NodeInfo", key: "kernelVersion", operator: "Ge", values: ["6.8"], compareAs: "Version" },
-      true,
-    ],
-    ["an empty field of nodeInfo", { source: "NodeInfo", key: "kubeProxyVersion" }, false],
-    ["a field of nodeInfo that is none", { source: "NodeInfo", key: "toString" }, false],
-    ["a taint", { source: "Taint", key: "example.com/gpu", operator: "In", values: ["a100"] }, true],
-    ["a taint with its effect", { source: "Taint", key: "example.com/gpu:NoSchedule" }, true],
-    ["a taint with another effect", { source: "Taint", key: "example.com/gpu:NoExecute" }, false],
-    ["a taint without a value", { source: "Taint", key: "t", operator: "In", values: [""] }, true],
+    ["an annotation", of("Annotation", "example.com/Note", "Matches", "^v\\d"), true],
+    ["an absent annotation", of("Annotation", "x"), false],
+    ["our own record", of("Annotation", "berth.dev/marks"), false],
+    ["a capacity", of("Capacity", "memory", "Ge", "32Gi"), true],
+    ["what can be allocated", of("Allocatable", "cpu", "Lt", "8"), true],
+    ["a resource named like a property", of("Capacity", "constructor"), false],
+    ["a condition", of("Condition", "Ready", "In", "True"), true],
+    ["an absent condition", of("Condition", "DiskPressure", "NotIn", "True"), true],
+    ["nodeInfo", of("NodeInfo", "architecture", "In", "arm64"), true],
+    ["a version", { ...of("NodeInfo", "kernelVersion", "Ge", "6.8"), compareAs: "Version" }, true],
+    ["an empty field of nodeInfo", of("NodeInfo", "kubeProxyVersion"), false],
+    ["a field of nodeInfo that is none", of("NodeInfo", "toString"), false],
+    ["a taint", of("Taint", "example.com/gpu", "In", "a100"), true],
+    ["a taint with its effect", of("Taint", "example.com/gpu:NoSchedule"), true],
+    ["a taint with another effect", of("Taint", "example.com/gpu:NoExecute"), false],
+    ["a taint without a value", of("Taint", "t", "In", ""), true],
   ])("%s", (_what, term, holds) => {
-    const rules: RulesInit = { cluster: { r: { ...when(term), labels: [{ key: "out" }] } } };
-    expect(Object.hasOwn(settled(node, rules), "out")).toBe(holds);
+    expect(Object.hasOwn(settled(node, inCluster({ r: when(term, "out") })), "out")).toBe(holds);
   });
 
   it("gives several labels at once, with values of every kind", () => {
@@ -87,475 +96,359 @@ describe("facts of a node", () => {
       { key: "clean", valueFrom: { source: "Annotation", key: "example.com/Note" }, sanitize: true },
       { key: "absent", valueFrom: { source: "Annotation", key: "nothing" } },
     ];
-    expect(settled(node, { cluster: { r: { labels } } })).toEqual({
-      x: "1",
-      fixed: "yes",
-      copy: "arm64",
-      part: "v7",
-      both: "arm64-a100",
-      clean: "v7_of_it",
-    });
+    const expected = { fixed: "yes", copy: "arm64", part: "v7", both: "arm64-a100", clean: "v7_of_it" };
+    expect(settled(node, inCluster({ r: { labels } }))).toEqual({ ...x, ...expected });
   });
 });
 
 describe("chains", () => {
   const chain: RulesInit = {
     files: { b: "x" },
-    config: { c: { ...when({ key: "b" }), labels: [{ key: "c", valueFrom: { key: "b" } }] } },
+    config: { c: { ...copies("b", "c"), match: { all: [{ key: "b" }] } } },
     cluster: {
-      d: { ...when({ key: "c", operator: "In", values: ["true"] }), labels: [{ key: "d" }] },
-      e: { ...when({ key: "d", operator: "DoesNotExist" }), labels: [{ key: "e" }] },
+      d: when({ key: "c", operator: "In", values: ["true"] }, "d"),
+      e: when(lacks("d"), "e"),
     },
   };
+  const follows = inCluster({ a: sets("a", "ours"), b: copies("a", "b") });
 
-  it("over all sources settle in one write, and go in one as well", () => {
-    const after = apply(x, chain);
-    expect(settled(x, chain)).toEqual({ x: "1", b: "true", c: "true", d: "true" });
-    const gone = editNode(after, { labels: { x: null } });
-    expect(settled(gone, chain)).toEqual({ e: "true" });
-  });
-
-  it("follow the value that stands when a rule leaves what somebody else has set", () => {
-    const rules: RulesInit = {
-      cluster: {
-        a: { labels: [{ key: "a", value: "ours" }] },
-        b: { labels: [{ key: "b", valueFrom: { key: "a" } }] },
-      },
-    };
-    expect(settled(makeNode({ labels: { a: "theirs" } }), rules)).toEqual({ a: "theirs", b: "theirs" });
-    expect(settled(bare, rules)).toEqual({ a: "ours", b: "ours" });
-  });
+  it.each<[string, ...Look[]]>([
+    [
+      "over all sources settle in one write, and go in one as well",
+      [chain, x, { ...x, b: "true", c: "true", d: "true" }],
+      [chain, { x: null }, { e: "true" }],
+    ],
+    [
+      "follow the value that stands when a rule leaves what somebody else has set",
+      [follows, { a: "theirs" }, { a: "theirs", b: "theirs" }],
+    ],
+    ["follow the value that a rule sets", [follows, {}, { a: "ours", b: "ours" }]],
+  ])("%s", (_what, ...looks) => expect(looks).toSatisfy(comeTrue));
 
   it("do not follow a value that the API server would refuse", () => {
-    const noted = makeNode({ annotations: { note: "not valid" } });
-    const rules: RulesInit = {
-      cluster: {
-        a: { labels: [{ key: "a", valueFrom: { source: "Annotation", key: "note" } }] },
-        b: { ...when({ key: "a" }), labels: [{ key: "b" }] },
-      },
-    };
-    expect(settled(noted, rules)).toEqual({});
-    expect(findingsOf(noted, rules)).toEqual(["warning label/a MarkInvalid"]);
-    const before = apply(makeNode({ annotations: { note: "fine" } }), rules);
-    expect(settled(editNode(before, { annotations: { note: "not valid" } }), rules)).toEqual({
-      a: "fine",
-      b: "true",
-    });
+    const rules = inCluster({ a: copiesNote, b: when({ key: "a" }, "b") });
+    expect(settled(notes("not valid"), rules)).toEqual({});
+    expect(findingsOf(notes("not valid"), rules)).toEqual(["warning label/a MarkInvalid"]);
+    const before = settle(notes("fine"), rulesOf(rules).labels);
+    const edited = editNode(before, { annotations: { note: "not valid" } });
+    expect(settled(edited, rules)).toEqual({ a: "fine", b: "true" });
   });
 });
 
 describe("foreign values", () => {
-  const theirs = makeNode({ labels: { a: "theirs" } });
+  const theirs = { a: "theirs" };
+  const ours = sets("a", "ours");
 
   it("stay and are reported unless the rule overwrites", () => {
-    const rules: RulesInit = { cluster: { r: { labels: [{ key: "a", value: "ours" }] } } };
-    expect(settled(theirs, rules)).toEqual({ a: "theirs" });
-    expect(findingsOf(theirs, rules)).toEqual(["warning label/a ForeignValueKept"]);
+    expect([[inCluster({ r: ours }), theirs, theirs, []]]).toSatisfy(comeTrue);
+    const found = ["warning label/a ForeignValueKept"];
+    expect(findingsOf(nodeWith(theirs), inCluster({ r: ours }))).toEqual(found);
   });
 
   it("are replaced by a rule that overwrites", () => {
-    const rules: RulesInit = { cluster: { r: { overwrite: true, labels: [{ key: "a", value: "ours" }] } } };
-    expect(changesOf(theirs, rules)).toEqual(["overwrite label/a ForeignValueReplaced cluster/r"]);
-    expect(settled(theirs, rules)).toEqual({ a: "ours" });
+    const rules = inCluster({ r: { ...ours, overwrite: true } });
+    expect([[rules, theirs, { a: "ours" }, ["overwrite label/a ForeignValueReplaced"]]]).toSatisfy(comeTrue);
   });
 
   it("do not come back by a rule that copies the label it sets: that one is cyclic", () => {
-    const rules: RulesInit = {
-      cluster: { r: { overwrite: true, labels: [{ key: "a", valueFrom: { key: "a" } }] } },
-    };
+    const rules = inCluster({ r: { ...copies("a", "a"), overwrite: true } });
     expect(rulesOf(rules).rules.cyclic).toHaveLength(1);
-    expect(plan(theirs, rules).patch).toBeUndefined();
+    expect([[rules, theirs, theirs, []]]).toSatisfy(comeTrue);
   });
 });
 
 describe("L-B10 two rules for one label", () => {
-  const same: RulesInit = {
-    files: { a: "x" },
-    cluster: { r: { ...when({ key: "y" }), labels: [{ key: "a" }] } },
-  };
+  const same: RulesInit = { files: { a: "x" }, cluster: { r: when({ key: "y" }, "a") } };
+  const [one, two] = [sets("a", "1", { key: "x" }), sets("a", "2", { key: "y" })];
+  const conflict = inCluster({ one, two });
+  const a = { a: "true" };
+  const mixed = inCluster({ bad: copiesNote, good: sets("a") });
 
-  it("L-B10 are merged when they want the same: either is enough, and the first by name is recorded", () => {
-    const both = makeNode({ labels: { x: "1", y: "1" } });
-    expect(changesOf(both, same)).toEqual(["add label/a RuleMatched cluster/r"]);
-    for (const keep of ["x", "y"]) {
-      const after = apply(editNode(apply(both, same), { labels: { x: null, y: null, [keep]: "1" } }), same);
-      expect(labelsOf(after)).toEqual({ [keep]: "1", a: "true" });
-    }
-    expect(settled(editNode(apply(both, same), { labels: { x: null, y: null } }), same)).toEqual({});
+  it.each<[string, ...Look[]]>([
+    [
+      "L-B10 are merged when they want the same: either is enough",
+      [same, both, { ...both, ...a }, ["add label/a RuleMatched"]],
+      [same, { y: null }, { ...x, ...a }],
+      [same, { x: null, ...y }, { ...y, ...a }],
+      [same, { y: null }, {}],
+    ],
+    ["overwrite when one of them does", [same, { ...both, a: "theirs" }, { ...both, ...a }]],
+    ["leave what stands when the other does", [same, { ...y, a: "theirs" }, { ...y, a: "theirs" }]],
+    ["set nothing when they want different values and nothing stands", [conflict, both, both]],
+    [
+      "leave what stands, and end when one of them is gone",
+      [conflict, x, { ...x, a: "1" }],
+      [conflict, y, { ...both, a: "1" }],
+      [inCluster({ two }), {}, { ...both, a: "2" }, ["overwrite label/a ValueRestored"]],
+    ],
+    [
+      "leave what stands until both are gone",
+      [conflict, x, { ...x, a: "1" }],
+      [conflict, y, { ...both, a: "1" }],
+      [inCluster({}), {}, both],
+    ],
+    ["leave what somebody else has set", [conflict, { ...both, a: "3" }, { ...both, a: "3" }]],
+    ["say nothing where they do not match", [conflict, y, { ...y, a: "2" }]],
+  ])("%s", (_what, ...looks) => expect(looks).toSatisfy(comeTrue));
+
+  it("take a value that cannot be written for no wish", () => {
+    expect(settled(notes("not valid"), mixed)).toEqual(a);
   });
 
-  it("L-B10 are listed once for the warning, not per node", () => {
+  it("L-B10 are listed once for the warning, not per node, and the first by name is recorded", () => {
     const { rules } = rulesOf(same);
     expect(rules.overlaps.map(({ key, claims }) => [key, claims.map(({ rule }) => rule.name)])).toEqual([
       ["a", ["cluster/r", "folder/a"]],
     ]);
-    expect(plan(makeNode({ labels: { x: "1", y: "1" } }), same).findings).toEqual([]);
-    const trial = rulesOf({ ...same, cluster: { r: { dryRun: true, labels: [{ key: "a" }] } } });
+    expect(plan(nodeWith(both), same)).toMatchObject({ findings: [], changes: [{ rule: "cluster/r" }] });
+    const trial = rulesOf({ ...same, cluster: { r: onTrial(sets("a")) } });
     expect(trial.rules.overlaps).toEqual([]);
   });
 
-  it("overwrite when one of them does", () => {
-    expect(settled(makeNode({ labels: { x: "1", y: "1", a: "theirs" } }), same)).toEqual({
-      x: "1",
-      y: "1",
-      a: "true",
-    });
-    expect(settled(makeNode({ labels: { y: "1", a: "theirs" } }), same)).toEqual({ y: "1", a: "theirs" });
-  });
-
-  const one: SpecInit = { ...when({ key: "x" }), labels: [{ key: "a", value: "1" }] };
-  const two: SpecInit = { ...when({ key: "y" }), labels: [{ key: "a", value: "2" }] };
-  const conflict: RulesInit = { cluster: { one, two } };
-
-  it("set nothing when they want different values and nothing stands", () => {
-    const both = makeNode({ labels: { x: "1", y: "1" } });
-    expect(settled(both, conflict)).toEqual({ x: "1", y: "1" });
-    expect(findingsOf(both, conflict)).toEqual(["info label/a RuleConflict"]);
-    expect(plan(both, conflict).findings[0]?.message).toBe(
+  it("tell who wants what, and for each rule which other one is against it", () => {
+    expect(findingsOf(nodeWith(both), conflict)).toEqual(["info label/a RuleConflict"]);
+    expect(plan(nodeWith(both), conflict).findings[0]?.message).toBe(
       'cluster/one wants "1", cluster/two wants "2": none is set',
     );
-  });
-
-  it("leave what stands, ours or not, and end when one of them is gone", () => {
-    const first = apply(x, conflict);
-    const both = editNode(first, { labels: { y: "1" } });
-    expect(settled(both, conflict)).toEqual({ x: "1", y: "1", a: "1" });
-    expect(changesOf(both, { cluster: { two } })).toEqual(["overwrite label/a ValueRestored cluster/two"]);
-    expect(settled(both, { cluster: { two } })).toEqual({ x: "1", y: "1", a: "2" });
-    expect(settled(both, { cluster: {} })).toEqual({ x: "1", y: "1" });
-    const theirs = makeNode({ labels: { x: "1", y: "1", a: "3" } });
-    expect(settled(theirs, conflict)).toEqual({ x: "1", y: "1", a: "3" });
-  });
-
-  it("tell for each rule which other one is against it", () => {
-    const { labels } = rulesOf(conflict);
-    const view = { node: makeNode({ labels: { x: "1", y: "1" } }), owned: new Map() };
-    expect(labels[0]?.contribute(view, 0).decision.outcomes).toEqual([
+    const [labels] = rulesOf(conflict).labels;
+    expect(labels?.contribute({ node: nodeWith(both), owned: new Map() }, 0).decision.outcomes).toEqual([
       { rule: "cluster/one", conflictsWith: "cluster/two" },
       { rule: "cluster/two", conflictsWith: "cluster/one" },
     ]);
   });
-
-  it("say nothing where they do not match", () => {
-    expect(settled(makeNode({ labels: { y: "1" } }), conflict)).toEqual({ y: "1", a: "2" });
-  });
-
-  it("take a value that cannot be written for no wish", () => {
-    const rules: RulesInit = {
-      cluster: {
-        bad: { labels: [{ key: "a", valueFrom: { source: "Annotation", key: "note" } }] },
-        good: { labels: [{ key: "a" }] },
-      },
-    };
-    expect(settled(makeNode({ annotations: { note: "not valid" } }), rules)).toEqual({ a: "true" });
-  });
 });
 
 describe("L-B10 a dry run", () => {
-  const live: SpecInit = { ...when({ key: "x" }), labels: [{ key: "a", value: "1" }] };
-  const trial: SpecInit = { ...live, dryRun: true };
+  const live = sets("a", "1", { key: "x" });
+  const set: Look = [inCluster({ r: live }), x, { ...x, a: "1" }];
+  const kept = ["keep label/a DryRun"];
+  const force = { r: live, b: when({ key: "a" }, "b") };
+  const expected = { ...x, a: "1", b: "true" };
+  const cycle = onTrial(sets("a", "1", { key: "b" }));
+
+  it.each<[string, ...Look[]]>([
+    ...[{}, { labels: [{ key: "b" }] }, { labels: [{ key: "a", value: "2" }] }].map(
+      (edit): [string, ...Look[]] => [
+        `keeps what the rule has set before, whatever becomes of its inputs, with ${JSON.stringify(edit)}`,
+        set,
+        [inCluster({ r: { ...onTrial(live), ...edit } }), { x: null }, { a: "1" }, kept],
+        [inCluster({ r: live }), {}, {}],
+      ],
+    ),
+    ["is removed like any rule when it is deleted", set, [inCluster({}), {}, x, ["remove label/a RuleGone"]]],
+    [
+      "does not conflict with rules in force",
+      [inCluster({ ...force, against: onTrial(sets("a", "2", { key: "x" })) }), x, expected],
+    ],
+    ["puts no rule out of force by a cycle", [inCluster({ ...force, cycle }), x, expected]],
+    [
+      "makes no rule wait",
+      [
+        {
+          files: { frozen: undefined },
+          cluster: { waits: onTrial(when({ key: "frozen" }, "n")), n: when(lacks("n"), "m") },
+        },
+        x,
+        { ...x, m: "true" },
+      ],
+    ],
+    ["is what a rule does that waits", [{ cluster: { r: live }, unconfirmed: ["r"] }, x, x, []]],
+  ])("%s", (_what, ...looks) => expect(looks).toSatisfy(comeTrue));
 
   it("L-B10 tells what the rule would do, and does nothing", () => {
-    const rules: RulesInit = { cluster: { r: trial } };
-    const result = plan(x, rules);
-    expect(result.patch).toBeUndefined();
-    expect(result.findings).toMatchObject([
+    const rules = inCluster({ r: onTrial(live) });
+    expect([[rules, x, x, []]]).toSatisfy(comeTrue);
+    expect(plan(nodeWith(x), rules).findings).toMatchObject([
       { severity: "info", subject: "label/a", reason: "DryRun", message: 'cluster/r would set "1"' },
     ]);
     expect(rulesOf(rules).rules.count).toBe(0);
-  });
-
-  it("keeps what the rule has set before, whatever becomes of its inputs and labels", () => {
-    const set = apply(x, { cluster: { r: live } });
-    const gone = editNode(set, { labels: { x: null } });
-    for (const spec of [
-      trial,
-      { ...trial, labels: [{ key: "b" }] },
-      { ...trial, labels: [{ key: "a", value: "2" }] },
-    ]) {
-      expect(plan(gone, { cluster: { r: spec } }).patch).toBeUndefined();
-      expect(plan(gone, { cluster: { r: spec } }).stays).toMatchObject([{ id: "label/a", reason: "DryRun" }]);
-    }
-    expect(settled(gone, { cluster: { r: live } })).toEqual({});
-  });
-
-  it("is removed like any rule when it is deleted", () => {
-    const set = apply(x, { cluster: { r: live } });
-    expect(changesOf(set, { cluster: {} })).toEqual(["remove label/a RuleGone cluster/r"]);
-  });
-
-  it("neither conflicts with rules in force, nor puts them out of it by a cycle, nor makes them wait", () => {
-    const b: SpecInit = { ...when({ key: "a" }), labels: [{ key: "b" }] };
-    const force = { r: live, b };
-    const expected = { x: "1", a: "1", b: "true" };
-    expect(
-      settled(x, { cluster: { ...force, against: { ...trial, labels: [{ key: "a", value: "2" }] } } }),
-    ).toEqual(expected);
-    const cycle: SpecInit = { ...when({ key: "b" }), dryRun: true, labels: [{ key: "a", value: "1" }] };
-    expect(settled(x, { cluster: { ...force, cycle } })).toEqual(expected);
-    expect(rulesOf({ cluster: { ...force, cycle } }).rules.cyclic.map(({ rule }) => rule.name)).toEqual([
-      "cluster/cycle",
-    ]);
-    const waits: SpecInit = { ...when({ key: "frozen" }), dryRun: true, labels: [{ key: "n" }] };
-    const n: SpecInit = { ...when({ key: "n", operator: "DoesNotExist" }), labels: [{ key: "m" }] };
-    expect(settled(x, { files: { frozen: undefined }, cluster: { waits, n } })).toEqual({
-      x: "1",
-      m: "true",
-    });
-  });
-
-  it("is what a rule does that waits for its confirmation", () => {
-    const rules: RulesInit = { cluster: { r: live }, unconfirmed: ["r"] };
-    expect(plan(x, rules).patch).toBeUndefined();
-    expect(findingsOf(x, rules)).toEqual(["info label/a ConfirmationRequired"]);
+    const waiting = { cluster: { r: live }, unconfirmed: ["r"] };
+    expect(findingsOf(nodeWith(x), waiting)).toEqual(["info label/a ConfirmationRequired"]);
+    const cyclic = rulesOf(inCluster({ ...force, cycle })).rules.cyclic.map(({ rule }) => rule.name);
+    expect(cyclic).toEqual(["cluster/cycle"]);
   });
 });
 
 describe("rules that are not in force", () => {
-  const live: RulesInit = {
-    cluster: {
-      r: { ...when({ key: "x" }), labels: [{ key: "a" }] },
-      after: { ...when({ key: "a" }), labels: [{ key: "b" }] },
-    },
-  };
-  const set = apply(x, live);
-  const gone = editNode(set, { labels: { x: null } });
-  const after = live.cluster?.["after"] ?? null;
+  const after = when({ key: "a" }, "b");
+  const set: Look = [inCluster({ r: when({ key: "x" }, "a"), after }), x, { ...x, a: "true", b: "true" }];
+  const marks = { a: "true", b: "true" };
+  const faulty = when({ key: "x", operator: "Matches", values: ["("] }, "a");
 
   it.each<[string, RulesInit, string]>([
-    ["cannot be read", { cluster: { r: null, after } }, "RuleInvalid"],
-    [
-      "has a fault",
-      {
-        cluster: {
-          r: { ...when({ key: "x", operator: "Matches", values: ["("] }), labels: [{ key: "a" }] },
-          after,
-        },
-      },
-      "RuleInvalid",
-    ],
-    ["is cyclic", { cluster: { r: { ...when({ key: "b" }), labels: [{ key: "b" }] }, after } }, "CyclicRule"],
-    ["has not been read", { cluster: { after }, unread: ["cluster"] }, "SourceNotRead"],
+    ["cannot be read", inCluster({ r: null, after }), "RuleInvalid"],
+    ["has a fault", inCluster({ r: faulty, after }), "RuleInvalid"],
+    ["is cyclic", inCluster({ r: when({ key: "b" }, "b"), after }), "CyclicRule"],
   ])("keep their marks, and those count: a rule that %s", (_what, rules, reason) => {
-    expect(plan(gone, rules).patch).toBeUndefined();
-    expect(plan(gone, rules).stays).toMatchObject([{ id: "label/a", reason }]);
-    expect(labelsOf(gone)).toEqual({ a: "true", b: "true" });
+    expect([set, [rules, { x: null }, marks, [`keep label/a ${reason}`]]]).toSatisfy(comeTrue);
   });
 
-  it("lose them when they are deleted", () => {
-    expect(changesOf(gone, { cluster: { after } })).toEqual([
-      "remove label/a RuleGone cluster/r",
-      "remove label/b InputGone cluster/after",
-    ]);
-  });
+  const unread: RulesInit = { cluster: { after }, unread: ["cluster"] };
+  const gone = ["remove label/a RuleGone", "remove label/b InputGone"];
+  const other: RulesInit = { config: { other: sets("a", "2") }, cluster: { r: null } };
 
-  it("leave their labels to another rule that wants them", () => {
-    const rules: RulesInit = {
-      config: { other: { labels: [{ key: "a", value: "2" }] } },
-      cluster: { r: null },
-    };
-    expect(settled(gone, rules)).toMatchObject({ a: "2" });
-  });
+  it.each<[string, ...Look[]]>([
+    [
+      "keep their marks while their source is not read, and those count",
+      set,
+      [unread, { x: null }, marks, ["keep label/a SourceNotRead"]],
+    ],
+    ["lose them when they are deleted", set, [inCluster({ after }), { x: null }, {}, gone]],
+    ["leave their labels to another rule that wants them", set, [other, { x: null }, { a: "2" }]],
+  ])("%s", (_what, ...looks) => expect(looks).toSatisfy(comeTrue));
 });
 
 describe("a rule for the absence of a label whose rule is refused", () => {
-  const fault: MatchTerm = { key: "x", operator: "Matches", values: ["("] };
-  const gpu: SpecInit = { ...when(fault), labels: [{ key: "gpu" }] };
-  const cpuOnly: SpecInit = {
-    ...when({ key: "gpu", operator: "DoesNotExist" }),
-    labels: [{ key: "cpu-only" }],
-  };
-  const fires = { x: "1", "cpu-only": "true" };
+  const gpu = when({ key: "x", operator: "Matches", values: ["("] }, "gpu");
+  const cyclic = when({ key: "gpu" }, "gpu");
+  const cpuOnly = when(lacks("gpu"), "cpu-only");
+  const fires = { ...x, "cpu-only": "true" };
+  const reserved: SpecInit = { labels: [{ key: "gpu" }, { key: "kubernetes.io/gpu" }] };
 
   it.each<[string, RulesInit]>([
-    ["has a fault", { cluster: { gpu, cpuOnly } }],
+    ["has a fault", inCluster({ gpu, cpuOnly })],
     ["has a fault and waits to be confirmed", { cluster: { gpu, cpuOnly }, unconfirmed: ["gpu"] }],
-    [
-      "sets a reserved label too",
-      { cluster: { gpu: { labels: [{ key: "gpu" }, { key: "kubernetes.io/gpu" }] }, cpuOnly } },
-    ],
-    ["is cyclic", { cluster: { gpu: { ...when({ key: "gpu" }), labels: [{ key: "gpu" }] }, cpuOnly } }],
+    ["sets a reserved label too", inCluster({ gpu: reserved, cpuOnly })],
+    ["is cyclic", inCluster({ gpu: cyclic, cpuOnly })],
     ["is a file with a faulty line", { files: { gpu: "x y" }, format: "Extended", cluster: { cpuOnly } }],
   ])("does not fire on a fresh node: !gpu -> cpu-only, where the rule of gpu %s", (_what, rules) => {
-    expect(settled(x, rules)).toEqual({ x: "1" });
+    expect([[rules, x, x]]).toSatisfy(comeTrue);
     // It stands, whoever set it: that much is known.
-    expect(settled(makeNode({ labels: { gpu: "1" } }), rules)).toEqual({ gpu: "1" });
+    expect([[rules, { gpu: "1" }, { gpu: "1" }]]).toSatisfy(comeTrue);
   });
 
   it.each<[string, RulesInit]>([
-    ["has a fault", { cluster: { gpu: { ...gpu, dryRun: true }, cpuOnly } }],
-    [
-      "is cyclic",
-      { cluster: { gpu: { ...when({ key: "gpu" }), dryRun: true, labels: [{ key: "gpu" }] }, cpuOnly } },
-    ],
-    [
-      "is cyclic and waits",
-      {
-        cluster: { gpu: { ...when({ key: "gpu" }), labels: [{ key: "gpu" }] }, cpuOnly },
-        unconfirmed: ["gpu"],
-      },
-    ],
-    ["cannot be read, so that its labels are not known", { cluster: { gpu: null, cpuOnly } }],
+    ["has a fault", inCluster({ gpu: onTrial(gpu), cpuOnly })],
+    ["is cyclic", inCluster({ gpu: onTrial(cyclic), cpuOnly })],
+    ["is cyclic and waits", { cluster: { gpu: cyclic, cpuOnly }, unconfirmed: ["gpu"] }],
+    ["cannot be read, so that its labels are not known", inCluster({ gpu: null, cpuOnly })],
   ])("fires where that rule was on trial, which makes nothing unknown: it %s", (_what, rules) => {
     expect([...rulesOf(rules).rules.frozen]).toEqual([]);
-    expect(settled(x, rules)).toEqual(fires);
+    expect([[rules, x, fires]]).toSatisfy(comeTrue);
   });
 
   it("does not fire, and goes, once another rule wants the label", () => {
-    const other: SpecInit = { ...when({ key: "y" }), labels: [{ key: "gpu" }] };
-    const rules: RulesInit = { config: { other }, cluster: { gpu, cpuOnly } };
-    expect(settled(x, rules)).toEqual({ x: "1" });
-    const set = apply(x, { cluster: { cpuOnly } });
-    expect(settled(set, rules)).toEqual(fires);
-    expect(settled(editNode(set, { labels: { y: "1" } }), rules)).toEqual({
-      x: "1",
-      y: "1",
-      gpu: "true",
-    });
+    const rules: RulesInit = { config: { other: when({ key: "y" }, "gpu") }, cluster: { gpu, cpuOnly } };
+    expect([[rules, x, x]]).toSatisfy(comeTrue);
+    expect([
+      [inCluster({ cpuOnly }), x, fires],
+      [rules, {}, fires],
+      [rules, y, { ...both, gpu: "true" }],
+    ]).toSatisfy(comeTrue);
   });
 
   it("fires again once the fault is mended", () => {
-    expect(settled(x, { cluster: { gpu: { ...when({ key: "y" }), labels: gpu.labels }, cpuOnly } })).toEqual(
-      fires,
-    );
+    expect([[inCluster({ gpu: when({ key: "y" }, "gpu"), cpuOnly }), x, fires]]).toSatisfy(comeTrue);
   });
 
   it("is told why, one reason for a key whatever the order", () => {
-    const reserved: SpecInit = { labels: [{ key: "gpu" }, { key: "k8s.io/gpu" }] };
     const expected = new Map([
       ["gpu", "RuleInvalid"],
-      ["k8s.io/gpu", "ReservedLabelKey"],
+      ["kubernetes.io/gpu", "ReservedLabelKey"],
     ]);
-    for (const cluster of [
-      { gpu, reserved },
-      { reserved, gpu },
-    ])
-      expect(rulesOf({ cluster }).rules.frozen).toEqual(expected);
-    const after = apply(x, { cluster: { gpu: { ...when({ key: "x" }), labels: gpu.labels } } });
-    expect(plan(after, { cluster: { gpu } }).stays).toMatchObject([
-      { id: "label/gpu", reason: "RuleInvalid" },
-    ]);
+    for (const rules of [inCluster({ gpu, reserved }), inCluster({ reserved, gpu })])
+      expect(rulesOf(rules).rules.frozen).toEqual(expected);
+    const set: Look = [inCluster({ gpu: when({ key: "x" }, "gpu") }), x, { ...x, gpu: "true" }];
+    expect([set, [inCluster({ gpu }), {}, set[2], ["keep label/gpu RuleInvalid"]]]).toSatisfy(comeTrue);
   });
 });
 
 describe("L-B9 cycles", () => {
-  const copy = (from: string, to: string): SpecInit => ({ labels: [{ key: to, valueFrom: { key: from } }] });
-
   it("L-B9 of rules that copy each other's label are refused, and the rest is in force", () => {
-    const rules: RulesInit = { cluster: { ab: copy("a", "b"), ba: copy("b", "a"), c: copy("x", "c") } };
+    const rules = inCluster({ ab: copies("a", "b"), ba: copies("b", "a"), c: copies("x", "c") });
     const { cyclic } = rulesOf(rules).rules;
     expect(cyclic.map(({ rule, keys }) => [rule.name, keys])).toEqual([
       ["cluster/ab", ["a", "b"]],
       ["cluster/ba", ["a", "b"]],
     ]);
-    expect(settled(makeNode({ labels: { x: "1", a: "mine" } }), rules)).toEqual({
-      x: "1",
-      a: "mine",
-      c: "1",
-    });
+    expect([[rules, { ...x, a: "mine" }, { ...x, a: "mine", c: "1" }]]).toSatisfy(comeTrue);
   });
 
   it.each<[string, SpecInit]>([
-    [
-      "a negation of its own label",
-      { ...when({ key: "a", operator: "DoesNotExist" }), labels: [{ key: "a" }] },
-    ],
+    ["a negation of its own label", when(lacks("a"), "a")],
     [
       "a condition on its own label",
-      { match: { any: [{ key: "x" }, { all: [{ key: "a" }] }] }, labels: [{ key: "a" }] },
+      { ...sets("a"), match: { any: [{ key: "x" }, { all: [{ key: "a" }] }] } },
     ],
     ["a template of its own label", { labels: [{ key: "a", valueTemplate: "${Label/a}-" }] }],
     [
-      "a label that another output of it sets",
-      { ...when({ key: "b" }), labels: [{ key: "a" }, { key: "b" }] },
+      "a label that another output sets",
+      { ...when({ key: "b" }, "a"), labels: [{ key: "a" }, { key: "b" }] },
     ],
   ])("L-B9 by %s are refused", (_what, spec) => {
-    const { rules } = rulesOf({ cluster: { r: spec } });
+    const { rules } = rulesOf(inCluster({ r: spec }));
     expect(rules.cyclic).toHaveLength(1);
     expect([...rules.withheld]).toEqual([["cluster/r", "CyclicRule"]]);
-    expect(plan(x, { cluster: { r: spec } }).patch).toBeUndefined();
+    expect([[inCluster({ r: spec }), x, x, []]]).toSatisfy(comeTrue);
   });
 
-  it("L-B9 of plain files stay in force, without a document that would break them", () => {
-    const files = { a: "b\nx", b: "a" };
-    const fine: SpecInit = { ...when({ key: "y" }), labels: [{ key: "a" }] };
-    expect(settled(makeNode({ labels: { y: "1" } }), { files, cluster: { fine } })).toEqual({
-      y: "1",
-      a: "true",
-      b: "true",
-    });
-    const breaks: SpecInit = { ...when({ key: "y" }), labels: [{ key: "a", value: "no" }] };
-    expect(rulesOf({ files, cluster: { breaks } }).rules.cyclic.map(({ rule }) => rule.name)).toEqual([
-      "cluster/breaks",
-    ]);
-    expect(settled(makeNode({ labels: { y: "1" } }), { files, cluster: { breaks } })).toEqual({ y: "1" });
+  const ring = { a: "b", b: "a" };
+  const all = { a: "true", b: "true" };
+  const breaks = sets("a", "no", { key: "y" });
+  const live = sets("a", "1");
+  const untold = { a: "c\nf", c: "d\ne", d: "x\na", e: "a", f: undefined };
+  const theirs = { a: "theirs", b: "true" };
+
+  it("L-B9 of plain files refuse a document that would break them", () => {
+    const { cyclic } = rulesOf({ files: { a: "b\nx", b: "a" }, cluster: { breaks } }).rules;
+    expect(cyclic.map(({ rule }) => rule.name)).toEqual(["cluster/breaks"]);
   });
 
-  it("L-B9 of plain files leave what stands without them also while a document for it is refused", () => {
-    const files = { a: "b", b: "a" };
-    const breaks: SpecInit = { ...when({ key: "y" }), labels: [{ key: "a", value: "no" }] };
-    const theirs = makeNode({ labels: { a: "theirs" } });
-    const after = apply(theirs, { files, cluster: { breaks } });
-    expect(labelsOf(after)).toEqual({ a: "theirs", b: "true" });
-    expect(settled(after, { files })).toEqual({ a: "theirs", b: "true" });
-  });
-
-  it("L-B9 are decided whole when a rule without a trigger is on them", () => {
-    const files = { a: "b", b: "a" };
-    const idle: SpecInit = { ...when({ key: "y", operator: "DoesNotExist" }), labels: [{ key: "b" }] };
-    expect(settled(bare, { files, cluster: { idle } })).toEqual({ a: "true", b: "true" });
-  });
-
-  it("L-B9 are asked again for what could not be told at first", () => {
-    const files = { a: "c\nf", c: "d\ne", d: "x\na", e: "a", f: undefined };
-    expect(settled(x, { files })).toEqual({ x: "1", a: "true", c: "true", d: "true", e: "true" });
-  });
-
-  it("L-B9 leave a label as it stands that a rule on trial has set", () => {
-    const live: SpecInit = { labels: [{ key: "a", value: "1" }] };
-    const set = apply(bare, { cluster: { live } });
-    const rules: RulesInit = { files: { a: "a" }, cluster: { live: { ...live, dryRun: true } } };
-    expect(settled(set, rules)).toEqual({ a: "1" });
-  });
-
-  it("L-B9 give what copies from them the value that stands", () => {
-    const rules: RulesInit = { files: { a: "b", b: "a" }, cluster: { c: copy("a", "c") } };
-    expect(settled(makeNode({ labels: { a: "theirs" } }), rules)).toEqual({
-      a: "theirs",
-      b: "true",
-      c: "theirs",
-    });
-  });
+  it.each<[string, ...Look[]]>([
+    [
+      "L-B9 of plain files stay in force with a document that fits",
+      [{ files: ring, cluster: { fine: when({ key: "y" }, "a") } }, y, { ...y, ...all }],
+    ],
+    [
+      "L-B9 of plain files are not broken by a refused document",
+      [{ files: ring, cluster: { breaks } }, y, y],
+    ],
+    [
+      "L-B9 of plain files leave what stands without them also while a document for it is refused",
+      [{ files: ring, cluster: { breaks } }, { a: "theirs" }, theirs],
+      [{ files: ring }, {}, theirs],
+    ],
+    [
+      "L-B9 are decided whole when a rule without a trigger is on them",
+      [{ files: ring, cluster: { idle: when(lacks("y"), "b") } }, {}, all],
+    ],
+    [
+      "L-B9 are asked again for what could not be told at first",
+      [{ files: untold }, x, { ...x, a: "true", c: "true", d: "true", e: "true" }],
+    ],
+    [
+      "L-B9 leave a label as it stands that a rule on trial has set",
+      [inCluster({ live }), {}, { a: "1" }],
+      [{ files: { a: "a" }, cluster: { live: onTrial(live) } }, {}, { a: "1" }],
+    ],
+    [
+      "L-B9 give what copies from them the value that stands",
+      [{ files: ring, cluster: { c: copies("a", "c") } }, { a: "theirs" }, { ...theirs, c: "theirs" }],
+    ],
+  ])("%s", (_what, ...looks) => expect(looks).toSatisfy(comeTrue));
 });
 
 describe("what cannot be told", () => {
-  it("keeps what depends on it, by presence, absence or value", () => {
-    const rules: RulesInit = {
-      files: { f: undefined },
-      cluster: {
-        yes: { ...when({ key: "f" }), labels: [{ key: "a" }] },
-        no: { ...when({ key: "f", operator: "DoesNotExist" }), labels: [{ key: "b" }] },
-        copy: { labels: [{ key: "c", valueFrom: { key: "f" } }] },
-        either: { match: { any: [{ key: "f" }, { key: "x" }] }, labels: [{ key: "d" }] },
-      },
-    };
-    expect(settled(x, rules)).toEqual({ x: "1", d: "true" });
-    expect(settled(bare, rules)).toEqual({});
-    const set = makeNode({ labels: { f: "true" } });
-    expect(settled(set, rules)).toEqual({ f: "true", a: "true", c: "true", d: "true" });
-  });
+  const rules: RulesInit = {
+    files: { f: undefined },
+    cluster: {
+      yes: when({ key: "f" }, "a"),
+      no: when(lacks("f"), "b"),
+      copy: copies("f", "c"),
+      either: { ...sets("d"), match: { any: [{ key: "f" }, { key: "x" }] } },
+    },
+  };
+
+  it.each<[string, ...Look[]]>([
+    ["keeps what depends on it", [rules, x, { ...x, d: "true" }]],
+    ["keeps what depends on its absence", [rules, {}, {}]],
+    ["is told where it stands", [rules, { f: "true" }, { f: "true", a: "true", c: "true", d: "true" }]],
+  ])("%s", (_what, ...looks) => expect(looks).toSatisfy(comeTrue));
 });
 
 describe("our own record", () => {
   it("is no fact, or a rule that asks for it would come and go for ever", () => {
-    const rules: RulesInit = {
-      cluster: {
-        r: {
-          ...when({ source: "Annotation", key: "berth.dev/marks", operator: "DoesNotExist" }),
-          labels: [{ key: "a" }],
-        },
-      },
-    };
-    expect(settled(bare, rules)).toEqual({ a: "true" });
+    const lacksRecord = { source: "Annotation", ...lacks("berth.dev/marks") } as const;
+    expect([[inCluster({ r: when(lacksRecord, "a") }), {}, { a: "true" }]]).toSatisfy(comeTrue);
   });
 });

@@ -2,6 +2,7 @@
 
 import { duration, labelKeyValidations, labelValueValidations, text, withRules } from "@berth/host";
 import * as z from "zod";
+import type { RemovalBreaker } from "../node/capability.ts";
 import { annotationKeyProblem, labelKeyProblem, labelValueProblem } from "../node/validate.ts";
 
 /** The annotation with which a person lets a rule act that waits; see `confirmation`. */
@@ -33,20 +34,15 @@ export const operators = [
 ] as const;
 export type Operator = (typeof operators)[number];
 
-/** One comparison of one fact. As in node selectors, `NotIn` and `DoesNotMatch` also hold where the fact is absent. */
+/**
+ * One comparison of one fact. As in node selectors, `NotIn` and `DoesNotMatch` also hold where the fact is absent.
+ * Fields and defaults, here and below, are as the schema describes them.
+ */
 export interface MatchExpression {
-  /** Default `Label`. */
   readonly source?: FactSource | undefined;
-  /**
-   * Key of the label, annotation or taint, name of the resource, type of the condition, or field of
-   * `status.nodeInfo`. A taint may be named with its effect: `example.com/gpu:NoSchedule`.
-   */
   readonly key: string;
-  /** Default `Exists`. */
   readonly operator?: Operator | undefined;
-  /** For `In` and `NotIn` some, for comparisons and patterns exactly one, else none. */
   readonly values?: readonly string[] | undefined;
-  /** How `Gt`, `Ge`, `Lt` and `Le` compare: as quantities (`500m`, `16Gi`) or versions (`v1.36.3`). Default `Quantity`. */
   readonly compareAs?: "Quantity" | "Version" | undefined;
 }
 
@@ -61,52 +57,29 @@ export type MatchTerm = {
   readonly [K in keyof MatchExpression]?: MatchExpression[K] | undefined;
 } & MatchGroup;
 
-/** Copies a fact. */
-export interface ValueFrom {
-  readonly source?: FactSource | undefined;
-  readonly key: string;
-  /** Only the first group of this pattern, or the whole match without one. No match: no label. */
-  readonly pattern?: string | undefined;
-}
-
 /** One label that a rule sets. At most one of `value`, `valueFrom` and `valueTemplate`. */
 export interface LabelOutput {
   readonly key: string;
-  /** Default `"true"`. */
   readonly value?: string | undefined;
   readonly valueFrom?: ValueFrom | undefined;
-  /** Text with `${Source/key}` in it: `${NodeInfo/architecture}-${Label/example.com/gen}`. A missing fact: no label. */
   readonly valueTemplate?: string | undefined;
-  /** Turns what a label value cannot hold into `_` instead of refusing it. Default false. */
   readonly sanitize?: boolean | undefined;
 }
 
-/** When removals because of vanished inputs freeze. */
-export interface Breaker {
-  /** Of the nodes that carry a label of the rule. 100 is off. Default 10. */
-  readonly percent: number;
-  /** Never below so many nodes. Default 10. */
-  readonly nodes: number;
+export interface ValueFrom extends Pick<MatchExpression, "source" | "key"> {
+  readonly pattern?: string | undefined;
 }
 
 export interface LabelRuleSpec {
   readonly match: MatchGroup;
   readonly labels: readonly LabelOutput[];
-  /** Replace a value that somebody else has set. Default false: it stays, and is reported. */
   readonly overwrite: boolean;
-  /** Decide and count, and change nothing. Default false. */
   readonly dryRun: boolean;
-  /** How long a label stays after the node stopped matching, `90s`, `5m`. Default `60s`. */
   readonly removalDelay: string;
-  readonly breaker: Breaker;
-  /**
-   * A new or edited rule that would change more than this percentage of all nodes does nothing until it is confirmed.
-   * Default: never asks.
-   */
+  readonly breaker: RemovalBreaker;
+  /** Default: it never asks. */
   readonly confirmAbovePercent?: number | undefined;
 }
-
-export { durationMs } from "@berth/host";
 
 const MAX_TERMS = 32;
 const MAX_VALUES = 64;
@@ -141,63 +114,63 @@ const expressionFields = {
     .describe("How Gt, Ge, Lt and Le compare: 500m, 16Gi; or v1.36.3. Default Quantity."),
 } as const;
 
-type Term = MatchTerm;
-const isGroup = ({ all, any }: Term): boolean => all !== undefined || any !== undefined;
-const count = ({ values }: Term): number => values?.length ?? 0;
-const operatorOf = ({ operator = "Exists" }: Term): Operator => operator;
-
-const one: ReadonlySet<Operator> = new Set(["Gt", "Ge", "Lt", "Le", "Matches", "DoesNotMatch"]);
 const celOperator = 'has(self.operator) ? self.operator : "Exists"';
 const celCount = "has(self.values) ? size(self.values) : 0";
 
 const groupRules = [
   {
     cel: "has(self.key) != (has(self.all) || has(self.any))",
-    holds: (term: Term) => (term.key !== undefined) !== isGroup(term),
+    holds: ({ key, all, any }: MatchTerm) => (key !== undefined) !== ((all ?? any) !== undefined),
     message: "must be either an expression with a key or a group with all or any",
   },
   {
     cel: "has(self.key) || !(has(self.source) || has(self.operator) || has(self.values) || has(self.compareAs))",
-    holds: ({ key, source: from, operator, values, compareAs }: Term) =>
+    holds: ({ key, source: from, operator, values, compareAs }: MatchTerm) =>
       key !== undefined || [from, operator, values, compareAs].every((it) => it === undefined),
     message: "a group has no source, operator, values or compareAs",
   },
 ];
 
 const operatorRules = [
-  {
-    cel: `!((${celOperator}) in ["In", "NotIn"]) || (${celCount}) > 0`,
-    holds: (term: Term) => !["In", "NotIn"].includes(operatorOf(term)) || count(term) > 0,
-    message: "In and NotIn need values",
-  },
-  {
-    cel: `!((${celOperator}) in ["Gt", "Ge", "Lt", "Le", "Matches", "DoesNotMatch"]) || (${celCount}) == 1`,
-    holds: (term: Term) => !one.has(operatorOf(term)) || count(term) === 1,
-    message: "Gt, Ge, Lt, Le, Matches and DoesNotMatch need exactly one value",
-  },
-  {
-    cel: `!((${celOperator}) in ["Exists", "DoesNotExist"]) || (${celCount}) == 0`,
-    holds: (term: Term) => !["Exists", "DoesNotExist"].includes(operatorOf(term)) || count(term) === 0,
-    message: "Exists and DoesNotExist take no values",
-  },
+  takes(["In", "NotIn"], "> 0", (values) => values > 0, "In and NotIn need values"),
+  takes(
+    ["Gt", "Ge", "Lt", "Le", "Matches", "DoesNotMatch"],
+    "== 1",
+    (values) => values === 1,
+    "Gt, Ge, Lt, Le, Matches and DoesNotMatch need exactly one value",
+  ),
+  takes(
+    ["Exists", "DoesNotExist"],
+    "== 0",
+    (values) => values === 0,
+    "Exists and DoesNotExist take no values",
+  ),
 ];
 
-/** The innermost terms: expressions only. */
-function expression(): z.ZodType<MatchTerm> {
-  return withRules<MatchTerm>(z.strictObject(expressionFields), [expressionNeedsKey, ...operatorRules]);
+function takes(of: readonly Operator[], cel: string, holds: (values: number) => boolean, message: string) {
+  return {
+    cel: `!((${celOperator}) in [${of.map((it) => `"${it}"`).join(", ")}]) || (${celCount}) ${cel}`,
+    holds: ({ operator = "Exists", values = [] }: MatchTerm) =>
+      !of.includes(operator) || holds(values.length),
+    message,
+  };
 }
+
+/** The innermost terms: expressions only. */
+const expression: z.ZodType<MatchTerm> = withRules<MatchTerm>(z.strictObject(expressionFields), [
+  {
+    cel: "has(self.key)",
+    holds: ({ key }) => key !== undefined,
+    message: "an expression needs a key; groups stand at most three deep",
+  },
+  ...operatorRules,
+]);
 
 /** A term whose groups hold terms of this kind. */
 function termOf(inner: z.ZodType<MatchTerm>): z.ZodType<MatchTerm> {
   const schema = z.strictObject({ ...expressionFields, ...groupFields(inner) });
   return withRules<MatchTerm>(schema, [...groupRules, ...operatorRules]);
 }
-
-const expressionNeedsKey = {
-  cel: "has(self.key)",
-  holds: ({ key }: Term) => key !== undefined,
-  message: "an expression needs a key; groups stand at most three deep",
-};
 
 function groupFields(term: z.ZodType<MatchTerm>) {
   const terms = z.array(term).min(1).max(MAX_TERMS).readonly().optional();
@@ -208,25 +181,24 @@ function groupFields(term: z.ZodType<MatchTerm>) {
 }
 
 const match: z.ZodType<MatchGroup> = z
-  .strictObject(groupFields(termOf(termOf(expression()))))
+  .strictObject(groupFields(termOf(termOf(expression))))
   .describe("Which nodes: all of `all` and, if given, one of `any`. {} is every node.");
 
-const outputKey = text({ min: 1, max: MAX_KEY })
-  .superRefine((key, context) => {
-    const problem = labelKeyProblem(key);
-    if (problem !== undefined) context.addIssue({ code: "custom", message: problem });
-  })
-  .meta({ "x-kubernetes-validations": labelKeyValidations })
-  .describe("The label that is set.");
+const refuse =
+  (problemOf: (text: string) => string | undefined) =>
+  (given: string, context: z.RefinementCtx<string>): void => {
+    const message = problemOf(given);
+    if (message !== undefined) context.addIssue({ code: "custom", message });
+  };
 
 const output: z.ZodType<LabelOutput> = withRules<LabelOutput>(
   z.strictObject({
-    key: outputKey,
+    key: text({ min: 1, max: MAX_KEY })
+      .superRefine(refuse(labelKeyProblem))
+      .meta({ "x-kubernetes-validations": labelKeyValidations })
+      .describe("The label that is set."),
     value: text({ max: 63 })
-      .superRefine((value, context) => {
-        const problem = labelValueProblem(value);
-        if (problem !== undefined) context.addIssue({ code: "custom", message: problem });
-      })
+      .superRefine(refuse(labelValueProblem))
       .meta({ "x-kubernetes-validations": labelValueValidations })
       .optional()
       .describe('Default "true".'),
@@ -258,6 +230,8 @@ const output: z.ZodType<LabelOutput> = withRules<LabelOutput>(
   ],
 );
 
+const percent = z.int().min(0).max(100);
+
 /** Schema of `spec`; parsing fills in the defaults. */
 export const labelRuleSpec: z.ZodType<LabelRuleSpec> = withRules<LabelRuleSpec>(
   z.strictObject({
@@ -279,12 +253,7 @@ export const labelRuleSpec: z.ZodType<LabelRuleSpec> = withRules<LabelRuleSpec>(
       .describe("How long a label stays after the node stopped matching: 90s, 5m, 1h30m."),
     breaker: z
       .strictObject({
-        percent: z
-          .int()
-          .min(0)
-          .max(100)
-          .default(10)
-          .describe("Of the nodes that carry its labels; 100 is off."),
+        percent: percent.default(10).describe("Of the nodes that carry its labels; 100 is off."),
         nodes: z.int().min(0).max(1_000_000).default(10).describe("Never below so many nodes."),
       })
       .readonly()
@@ -292,10 +261,7 @@ export const labelRuleSpec: z.ZodType<LabelRuleSpec> = withRules<LabelRuleSpec>(
       .describe(
         "Removals freeze when more nodes than this would lose a label at once because inputs vanished.",
       ),
-    confirmAbovePercent: z
-      .int()
-      .min(0)
-      .max(100)
+    confirmAbovePercent: percent
       .optional()
       .describe(
         "A new or edited rule that would change more than this percentage of all nodes waits for `berth confirm`.",
@@ -313,15 +279,10 @@ export const labelRuleSpec: z.ZodType<LabelRuleSpec> = withRules<LabelRuleSpec>(
 
 /** What Berth reports about a rule: counts and first names, never a list of all nodes. */
 export interface LabelRuleStatus {
-  /** The `metadata.generation` that the rest is about. */
   readonly observedGeneration?: number;
-  /** Nodes that match now. */
   readonly matchedNodes?: number;
-  /** Nodes that carry a label recorded as set by the rule. */
   readonly labelledNodes?: number;
-  /** Nodes whose label waits to be removed. */
   readonly pendingRemovals?: number;
-  /** The first matching nodes by name, at most 5. */
   readonly firstNodes?: readonly string[];
 }
 

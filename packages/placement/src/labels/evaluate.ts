@@ -37,7 +37,7 @@ interface Options {
  * A label on a cycle of rules that stands without them is left as it is, unless something outside the cycle asks for
  * it: were it taken over, it would no longer count as evidence and would be removed in the next pass.
  *
- * @returns `undefined` when no rule is interested in the node, without having allocated anything.
+ * @returns `undefined` when no rule is interested in the node, at next to no cost.
  */
 export function evaluate(view: NodeView, rules: LabelRules): Evaluation | undefined {
   const foreign = foreignOnCycles(view, rules);
@@ -48,38 +48,25 @@ export function evaluate(view: NodeView, rules: LabelRules): Evaluation | undefi
 
 /** Labels on cycles of rules that stand without those rules: somebody else's, and marks that stay as they are. */
 function foreignOnCycles(view: NodeView, rules: LabelRules): readonly string[] | undefined {
-  const labels = view.node.metadata?.labels;
-  if (labels === undefined || rules.circular.length === 0) return undefined;
+  if (rules.circular.length === 0) return undefined;
+  return standing(view, (key) => rules.byKey.get(key)?.circular === true && !isDerived(view, rules, key));
+}
+
+/** Those labels of the node; `undefined` for none, because most nodes have none. */
+function standing({ node }: NodeView, isAsked: (key: string) => boolean): readonly string[] | undefined {
+  const labels = node.metadata?.labels ?? {};
   let found: string[] | undefined;
-  for (const key in labels) {
-    const one = Object.hasOwn(labels, key) ? rules.byKey.get(key) : undefined;
-    if (one?.circular !== true || isDerived(view, rules, key)) continue;
-    found ??= [];
-    found.push(key);
-  }
+  for (const key in labels) if (Object.hasOwn(labels, key) && isAsked(key)) (found ??= []).push(key);
   return found;
 }
 
 function evaluateOnce(view: NodeView, rules: LabelRules, options: Options): Evaluation | undefined {
-  const triggers = triggersOf(view, rules, options);
+  const isTrigger = (key: string): boolean =>
+    rules.byTrigger.has(key) && !isDerived(view, rules, key) && !isIgnored(rules, key, options);
+  const triggers = rules.byTrigger.size === 0 ? undefined : standing(view, isTrigger);
   const idle = triggers === undefined && rules.untriggered.length === 0 && rules.frozen.size === 0;
   if (idle && (rules.withheld.size === 0 || view.owned.size === 0)) return undefined;
-  const pass = new Pass(view, rules, options);
-  return pass.run(triggers ?? []);
-}
-
-/** The labels of the node that make rules worth asking. */
-function triggersOf(view: NodeView, rules: LabelRules, options: Options): readonly string[] | undefined {
-  const labels = view.node.metadata?.labels;
-  if (labels === undefined || rules.byTrigger.size === 0) return undefined;
-  let found: string[] | undefined;
-  for (const key in labels) {
-    if (!Object.hasOwn(labels, key) || !rules.byTrigger.has(key)) continue;
-    if (isDerived(view, rules, key) || isIgnored(rules, key, options)) continue;
-    found ??= [];
-    found.push(key);
-  }
-  return found;
+  return new Pass(view, rules, options).run(triggers ?? []);
 }
 
 /** Our own work, to be decided anew: neither unknown at present, nor of a rule that changes nothing, nor to stay. */

@@ -130,8 +130,7 @@ function problemOf({ key, operator, values = [] }: MatchExpression): string | un
   return undefined;
 }
 
-const QUOTED = 80;
-
-function quote(text: string): string {
-  return JSON.stringify(text.length > QUOTED ? `${text.slice(0, QUOTED)}…` : text);
+/** At most 80 characters of it. */
+export function quote(text: string): string {
+  return JSON.stringify(text.length > 80 ? `${text.slice(0, 80)}…` : text);
 }

@@ -2,6 +2,7 @@
 
 import type { FieldMask } from "@berth/host";
 import type { Node } from "@berth/kube";
+import { changed, or, type Predicate } from "@berth/runtime";
 import { MARKS_ANNOTATION } from "../api/keys.ts";
 import { markFields, ownValue } from "../node/mark.ts";
 import type { FactSource } from "./document.ts";
@@ -15,6 +16,17 @@ export const labelFields: FieldMask = [
   "status.conditions[].status",
   "status.nodeInfo",
 ];
+
+/**
+ * The changes of a Node's status that rules can see. Heartbeats are none: of a condition only type and status count.
+ * Labels, annotations and taints are the node writer's own predicate.
+ */
+export const labelFactsChanged: Predicate<Node> = or<Node>(
+  changed((node) => node.status?.capacity),
+  changed((node) => node.status?.allocatable),
+  changed((node) => node.status?.nodeInfo),
+  changed((node) => node.status?.conditions?.map(({ type, status }) => `${type}=${status}`)),
+);
 
 /** Names one fact. */
 export interface FactRef {
@@ -30,11 +42,6 @@ export type Fact = string | undefined | typeof unknown;
 
 /** Reads facts of one node, labels as they will stand once the rules before have been carried out. */
 export type ReadFact = (source: FactSource, key: string) => Fact;
-
-/** As people read and write it: `Label/example.com/gpu`. */
-export function formatFact({ source, key }: FactRef): string {
-  return `${source}/${key}`;
-}
 
 /**
  * Every fact but labels. Our own record on the node is never one: what we write must not decide what we write. The value of a condition is its status, that of a taint its value (`""` when it has none; of

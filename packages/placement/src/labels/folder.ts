@@ -1,8 +1,8 @@
 import { type Reason, reasons } from "../api/reasons.ts";
-import { checkFile, checkLines, MAX_LISTED, type RuleProblem } from "./checks.ts";
+import { checkLines, listLines, pathProblem, type RuleProblem } from "./checks.ts";
 import { anyLabel } from "./condition.ts";
 import { defaultLabelOptions, isAllowedKey, type LabelOptions } from "./config.ts";
-import { type LineFault, parseExtended } from "./extended.ts";
+import { parseExtended } from "./extended.ts";
 import { compileRules, describeCycle, type LabelRules, type Rule, type RuleSet } from "./rules.ts";
 import { DEFAULT_VALUE, fixedValue } from "./value.ts";
 
@@ -41,16 +41,21 @@ export function parseLabelFolder(
   const rules: Rule[] = [];
   const frozen = new Map<string, Reason>();
   const refused = new Map<string, Reason>();
-  if (!folder.complete) problems.push(incomplete);
-  for (const [path, { text, problem }] of [...folder.files].sort(byPath)) {
+  if (!folder.complete) {
+    const what = "the folder could not be read completely";
+    const message = `${what}: labels of files that are not seen stay on the nodes`;
+    problems.push(failure("", reasons.FolderIncomplete, message));
+  }
+  for (const [path, { text, problem }] of [...folder.files].sort(([a], [b]) => (a < b ? -1 : 1))) {
     // Bookkeeping of ConfigMap volumes (kubelet's AtomicWriter), never an entry of its own.
     if (path.split("/").some((part) => part.startsWith(".."))) continue;
-    const found = checkFile({ path, options });
-    problems.push(...found);
-    if (found.some(({ severity }) => severity === "error")) continue;
+    const wrongPath = pathProblem(path, options);
+    if (wrongPath !== undefined) problems.push(wrongPath);
+    if (wrongPath?.severity === "error") continue;
     if (text === undefined) {
       frozen.set(path, reasons.RuleUnreadable);
-      problems.push(unreadable(path, problem ?? "it has no content"));
+      const message = `cannot be read (${problem ?? "it has no content"}): its label is neither set nor removed`;
+      problems.push(failure(path, reasons.FileUnreadable, message));
       continue;
     }
     const file = options.format === "Extended" ? readExtended(path, text) : readPlain(path, text);
@@ -61,14 +66,8 @@ export function parseLabelFolder(
       frozen.set(path, reasons.RuleInvalid);
     }
   }
-  const set: RuleSet = {
-    source: FOLDER,
-    complete: folder.complete,
-    rules,
-    frozen,
-    refused,
-    isAllowed: (key) => isAllowedKey(key, options),
-  };
+  const isAllowed = (key: string): boolean => isAllowedKey(key, options);
+  const set: RuleSet = { source: FOLDER, complete: folder.complete, rules, frozen, refused, isAllowed };
   const compiled = compileRules([set]);
   problems.push(...compiled.circular.map(toCyclicProblem), ...compiled.cyclic.map(toRefusedCycle));
   return { set, rules: compiled, problems: problems.sort(inOrder) };
@@ -83,7 +82,9 @@ interface ReadFile {
 /** A file of the format as it has always been. */
 function readPlain(path: string, text: string): ReadFile {
   const lines = text.split("\n");
-  return { rule: plainRule(path, toLines(lines)), problems: checkLines(path, lines) };
+  const plain = new Map<string, number>();
+  for (const [at, key] of lines.entries()) if (key !== "" && !plain.has(key)) plain.set(key, at + 1);
+  return { rule: plainRule(path, plain), problems: checkLines(path, lines) };
 }
 
 /** Any of these labels, whatever their values. */
@@ -94,77 +95,34 @@ function plainRule(path: string, plain: ReadonlyMap<string, number>): Rule {
 
 function readExtended(path: string, text: string): ReadFile {
   const { cases, faults, plain } = parseExtended(text);
-  if (faults.length > 0) return { problems: listFaults(path, faults) };
+  if (faults.length > 0) {
+    const kind = { file: path, severity: "error", reason: reasons.RuleInvalid } as const;
+    return { problems: listLines(kind, faults, "not understood") };
+  }
   const rule = plain
     ? plainRule(path, plain)
     : { name: nameOf(path), outputs: [{ key: path, cases }], overwrite: true };
   return { rule, problems: cases.length === 0 ? checkLines(path, []) : [] };
 }
 
-function listFaults(file: string, faults: readonly LineFault[]): readonly RuleProblem[] {
-  const listed = faults.slice(0, MAX_LISTED).map((fault) => toLineProblem(file, fault));
-  const hidden = faults.length - listed.length;
-  if (hidden === 0) return listed;
-  const message = `${hidden} more lines of the file are not understood`;
-  return [...listed, { severity: "error", file, reason: reasons.RuleInvalid, message }];
-}
-
-function toLineProblem(file: string, { line, column, message }: LineFault): RuleProblem {
-  return { severity: "error", file, line, column, reason: reasons.RuleInvalid, message };
-}
-
 function nameOf(path: string): string {
   return `${FOLDER}/${path}`;
 }
 
-/** The first line that names each key. */
-function toLines(lines: readonly string[]): ReadonlyMap<string, number> {
-  const anyOf = new Map<string, number>();
-  for (const [index, key] of lines.entries()) if (key !== "" && !anyOf.has(key)) anyOf.set(key, index + 1);
-  return anyOf;
-}
-
-const incomplete: RuleProblem = {
-  severity: "error",
-  file: "",
-  reason: reasons.FolderIncomplete,
-  message: "the folder could not be read completely: labels of files that are not seen stay on the nodes",
-};
-
-function unreadable(file: string, why: string): RuleProblem {
-  const reason: Reason = reasons.FileUnreadable;
-  return {
-    severity: "error",
-    file,
-    reason,
-    message: `cannot be read (${why}): its label is neither set nor removed`,
-  };
+function failure(file: string, reason: Reason, message: string): RuleProblem {
+  return { severity: "error", file, reason, message };
 }
 
 function toCyclicProblem({ rule, input, line }: LabelRules["circular"][number]): RuleProblem {
-  const file = fileOf(rule);
+  const file = rule.name.slice(FOLDER.length + 1);
   const how = file === input ? "names its own label" : `and ${input} depend on each other`;
-  return {
-    severity: "warning",
-    file,
-    line,
-    column: 1,
-    reason: reasons.CyclicRule,
-    message: `${file} ${how}: a label that Berth sets never supports itself; the other lines work`,
-  };
+  const message = `${file} ${how}: a label that Berth sets never supports itself; the other lines work`;
+  return { severity: "warning", file, line, column: 1, reason: reasons.CyclicRule, message };
 }
 
 function toRefusedCycle({ rule, keys }: LabelRules["cyclic"][number]): RuleProblem {
   const message = `${describeCycle(keys)}; it is not in force, and its label stays`;
-  return { severity: "error", file: fileOf(rule), reason: reasons.CyclicRule, message };
-}
-
-function fileOf({ name }: Rule): string {
-  return name.slice(FOLDER.length + 1);
-}
-
-function byPath([a]: readonly [string, unknown], [b]: readonly [string, unknown]): number {
-  return a < b ? -1 : a > b ? 1 : 0;
+  return failure(rule.name.slice(FOLDER.length + 1), reasons.CyclicRule, message);
 }
 
 function inOrder(a: RuleProblem, b: RuleProblem): number {

@@ -37,22 +37,19 @@ export async function readLabelFolder(source: LabelFolderSource): Promise<ReadLa
   const snapshot = await readFolder(source.path, { include: isRuleFile });
   const { root, problems } = snapshot;
   const parsed = parse(source, snapshot);
-  if (root === "read") {
-    const faults = parsed.problems.map((problem) => toFolderFault(source.shown, problem));
-    return { parsed, faults, read: true };
-  }
-  const why = problems[0]?.problem ?? root;
-  const message =
-    root === "missing" ? "the label folder does not exist" : `the label folder cannot be read: ${why}`;
-  const reason = "LabelFolderUnreadable";
-  return { parsed, faults: [{ file: source.shown, severity: "error", reason, message }], read: false };
+  const read = root === "read";
+  if (read) return { parsed, read, faults: faultsOf(source, parsed) };
+  const why = root === "missing" ? "does not exist" : `cannot be read: ${problems[0]?.problem ?? root}`;
+  const fault = { file: source.shown, severity: "error", reason: "LabelFolderUnreadable" } as const;
+  return { parsed, read, faults: [{ ...fault, message: `the label folder ${why}` }] };
 }
 
-function parse(
-  { options }: LabelFolderSource,
-  { root, complete, files }: Pick<FolderSnapshot, "root" | "complete" | "files">,
-): ParsedFolder {
+function parse({ options }: LabelFolderSource, { root, complete, files }: FolderSnapshot): ParsedFolder {
   return parseLabelFolder({ complete: root === "read" && complete, files }, options);
+}
+
+function faultsOf({ shown }: LabelFolderSource, { problems }: ParsedFolder): readonly Fault[] {
+  return problems.map((problem) => toFolderFault(shown, problem));
 }
 
 export interface LabelFolderFollowerOptions {
@@ -80,8 +77,8 @@ export class LabelFolderFollower implements Component {
   #stop = new AbortController();
   /** Those that have not ended. */
   readonly #watches = new Set<Promise<void>>();
-  #lastRoot: FolderSnapshot["root"] | undefined;
-  #wasRead = false;
+  /** Why nothing is decided yet: the folder has never been seen. */
+  #problem: string | undefined;
 
   constructor(options: LabelFolderFollowerOptions) {
     this.#options = options;
@@ -99,12 +96,12 @@ export class LabelFolderFollower implements Component {
 
   /** @param source the folder to follow from now on; `undefined` for none. */
   follow(source: LabelFolderSource | undefined): void {
-    if (isSameSource(source, this.#source)) return;
+    const { path: folder, options } = this.#source ?? {};
+    if (source?.path === folder && isSameData(source?.options, options)) return;
     this.#stop.abort();
     this.#stop = new AbortController();
     this.#source = source;
-    this.#lastRoot = undefined;
-    this.#wasRead = false;
+    this.#problem = source && `${source.shown} is not read yet`;
     if (source === undefined) {
       this.#faults.report("rules", []);
       this.#firstReading.resolve();
@@ -112,13 +109,8 @@ export class LabelFolderFollower implements Component {
     } else if (this.#signal !== undefined) this.#watch(source, this.#signal);
   }
 
-  /** Not ready while the folder has never been seen: nothing is decided without it. */
   problem(): string | undefined {
-    if (this.#source === undefined || this.#wasRead) return undefined;
-    const { shown } = this.#source;
-    return this.#lastRoot === undefined
-      ? `${shown} is not read yet`
-      : `the label folder ${shown} is ${this.#lastRoot}`;
+    return this.#problem;
   }
 
   #watch(source: LabelFolderSource, signal: AbortSignal): void {
@@ -139,21 +131,14 @@ export class LabelFolderFollower implements Component {
 
   #take(source: LabelFolderSource, snapshot: FolderSnapshot): void {
     const { root } = snapshot;
-    this.#lastRoot = root;
-    if (root === "read") this.#wasRead = true;
+    if (root === "read") this.#problem = undefined;
+    else this.#problem &&= `the label folder ${source.shown} is ${root}`;
     const parsed = parse(source, snapshot);
     const errors = parsed.problems.filter(({ severity }) => severity === "error").length;
     const { log, onRules } = this.#options;
     log.info("label rules read", { folder: source.path, root, rules: parsed.rules.count, errors });
-    this.#faults.report(
-      "rules",
-      parsed.problems.map((problem) => toFolderFault(source.shown, problem)),
-    );
+    this.#faults.report("rules", faultsOf(source, parsed));
     onRules(parsed);
     this.#firstReading.resolve();
   }
-}
-
-function isSameSource(a: LabelFolderSource | undefined, b: LabelFolderSource | undefined): boolean {
-  return a?.path === b?.path && isSameData(a?.options, b?.options);
 }

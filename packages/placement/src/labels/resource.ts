@@ -43,6 +43,23 @@ const status: z.ZodType = z
   })
   .describe("What Berth found when it last looked. Written by Berth alone.");
 
+type Column = ServedKind<LabelRuleSpec>["columns"][number];
+
+/** @param priority 1: only `kubectl get -o wide` shows it. */
+function column(
+  name: string,
+  type: Column["type"],
+  jsonPath: string,
+  description: string,
+  priority?: 1,
+): Column {
+  return { name, type, jsonPath, ...(priority && { priority }), description };
+}
+
+function readyCondition(field: "status" | "reason"): string {
+  return `.status.conditions[?(@.type=="Ready")].${field}`;
+}
+
 export const labelRuleKind: ServedKind<LabelRuleSpec> = {
   kind: "LabelRule",
   whenAway: "keep",
@@ -57,51 +74,13 @@ export const labelRuleKind: ServedKind<LabelRuleSpec> = {
   spec: labelRuleSpec.describe("Which nodes match, and the labels that they get."),
   status,
   columns: [
-    {
-      name: "Label",
-      type: "string",
-      jsonPath: ".spec.labels[0].key",
-      description: "The first label that the rule sets.",
-    },
-    {
-      name: "Matched",
-      type: "integer",
-      jsonPath: ".status.matchedNodes",
-      description: "Nodes that match now.",
-    },
-    {
-      name: "Ready",
-      type: "string",
-      jsonPath: '.status.conditions[?(@.type=="Ready")].status',
-      description: "Whether the rule is in force.",
-    },
-    {
-      name: "Reason",
-      type: "string",
-      jsonPath: '.status.conditions[?(@.type=="Ready")].reason',
-      description: "Why it is, or is not.",
-    },
-    {
-      name: "Labelled",
-      type: "integer",
-      jsonPath: ".status.labelledNodes",
-      priority: 1,
-      description: "Nodes that carry a label set by the rule.",
-    },
-    {
-      name: "Pending",
-      type: "integer",
-      jsonPath: ".status.pendingRemovals",
-      priority: 1,
-      description: "Nodes whose label waits to be removed.",
-    },
-    {
-      name: "Dry-Run",
-      type: "boolean",
-      jsonPath: ".spec.dryRun",
-      priority: 1,
-      description: "The rule decides and counts, and changes nothing.",
-    },
+    column("Label", "string", ".spec.labels[0].key", "The first label that the rule sets."),
+    column("Matched", "integer", ".status.matchedNodes", "Nodes that match now."),
+    column("Ready", "string", readyCondition("status"), "Whether the rule is in force."),
+    column("Reason", "string", readyCondition("reason"), "Why it is, or is not."),
+    column("Labelled", "integer", ".status.labelledNodes", "Nodes that carry a label set by the rule.", 1),
+    column("Pending", "integer", ".status.pendingRemovals", "Nodes whose label waits to be removed.", 1),
+    column("Dry-Run", "boolean", ".spec.dryRun", "The rule decides and counts, and changes nothing.", 1),
     { name: "Age", type: "date", jsonPath: ".metadata.creationTimestamp" },
   ],
 };

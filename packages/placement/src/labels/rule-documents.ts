@@ -17,6 +17,7 @@ import type { LabelOptions } from "./config.ts";
 import type { LabelRuleSpec } from "./document.ts";
 import type { ParsedFolder } from "./folder.ts";
 import { type LabelRule, labelRuleKind } from "./resource.ts";
+import type { LabelRules } from "./rules.ts";
 
 export interface LabelRuleContext {
   /** For rules of documents; a folder has its own. */
@@ -75,31 +76,22 @@ export function createLabelRules(context: LabelRuleContext): DocumentRules<Label
 
 /** Rules of files that wait, or set labels that other rules set as well. */
 function warningsOf({ waiting, rules }: AssembledRules): readonly DocumentFault[] {
-  const warn = (
-    rule: string,
-    reason: string,
-    describe: (name: string) => string,
-  ): readonly DocumentFault[] => {
+  const found: DocumentFault[] = [];
+  const warn = (rule: string, reason: string, describe: (name: string) => string): void => {
     const name = documentName(rule, "config");
-    if (name === undefined) return [];
-    return [{ name, source: "config", path: [], severity: "warning", reason, message: describe(name) }];
+    if (name === undefined) return;
+    found.push({ name, source: "config", path: [], severity: "warning", reason, message: describe(name) });
   };
-  return [
-    ...[...waiting].flatMap(([rule, waits]) =>
-      waits.touched === undefined
-        ? []
-        : warn(rule, reasons.ConfirmationRequired, (name) => describeWaiting(name, waits)),
-    ),
-    ...overlapsOf(rules).flatMap(({ rule, text }) =>
-      warn(rule, reasons.RulesOverlap, () => `${text}; equal values merge`),
-    ),
-  ];
+  for (const [rule, waits] of waiting)
+    if (waits.touched !== undefined)
+      warn(rule, reasons.ConfirmationRequired, (name) => describeWaiting(name, waits));
+  for (const { rule, text } of overlapsOf(rules))
+    warn(rule, reasons.RulesOverlap, () => `${text}; equal values merge`);
+  return found;
 }
 
 /** For each rule the labels that other rules set as well: they merge where they agree. */
-function overlapsOf({
-  overlaps,
-}: AssembledRules["rules"]): readonly { readonly rule: string; readonly text: string }[] {
+function overlapsOf({ overlaps }: LabelRules): readonly { readonly rule: string; readonly text: string }[] {
   return overlaps.flatMap(({ key, claims }) => {
     const names = claims.map((claim) => claim.rule.name);
     return [...new Set(names)].map((rule) => {

@@ -123,7 +123,7 @@ export function compileRules(sets: readonly RuleSet[]): LabelRules {
     frozen: frozenKeys(sets, cyclic),
     withheld,
     policy: policyOf(sets, rules, withheld),
-    count: rules.filter((rule) => rule.withheld === undefined).length,
+    count: rules.filter(({ withheld: why }) => why === undefined).length,
     circular: circularLines(rules, order),
     cyclic,
     overlaps: [...byKey.values()].filter(({ claims }) => claims.filter(inForce).length > 1),
@@ -150,17 +150,11 @@ function frozenKeys(sets: readonly RuleSet[], cyclic: readonly CyclicRefusal[]):
   return frozen;
 }
 
-interface Ordered {
-  readonly rules: readonly Rule[];
-  readonly order: KeyOrder;
-  readonly cyclic: readonly CyclicRefusal[];
-}
-
 /**
  * Leaves out the rules that cannot be decided because they depend on themselves. First those that change nothing at
  * present: a rule on trial must not put one in force out of it.
  */
-function withoutCycles(all: readonly Rule[]): Ordered {
+function withoutCycles(all: readonly Rule[]) {
   const cyclic: CyclicRefusal[] = [];
   let rules = all;
   for (;;) {
@@ -203,27 +197,31 @@ function labelsRead(cases: readonly RuleCase[]): readonly string[] {
   return refs.flatMap(({ source, key }) => (source === "Label" ? [key] : []));
 }
 
-/** The rank of the cycle that one of the rule's outputs is on. */
-function cycleOf({ outputs }: Rule, { rank, circular }: KeyOrder): number | undefined {
-  for (const { key, cases } of outputs) {
+/** The rank of the first cycle that an output of the rule is on, of those outputs of which this holds. */
+function cycleWith(
+  { outputs }: Rule,
+  { rank, circular }: KeyOrder,
+  holds: (cases: readonly RuleCase[], cycle: number) => boolean,
+): number | undefined {
+  const found = outputs.find(({ key, cases }) => {
     const own = rank.get(key);
-    if (own === undefined || !circular.has(own)) continue;
-    if (labelsRead(cases).some((input) => rank.get(input) === own)) return own;
-  }
-  return undefined;
+    return own !== undefined && circular.has(own) && holds(cases, own);
+  });
+  return found && rank.get(found.key);
+}
+
+/** The rank of the cycle that one of the rule's outputs is on. */
+function cycleOf(rule: Rule, order: KeyOrder): number | undefined {
+  return cycleWith(rule, order, (cases, own) => labelsRead(cases).some((it) => order.rank.get(it) === own));
 }
 
 /**
  * The rank of the cycle of plain rules whose least solution the rule would take away: by wanting another value than
  * they do, it turns what supports it into a conflict.
  */
-function disturbedBy({ outputs, withheld }: Rule, { rank, circular }: KeyOrder): number | undefined {
-  if (withheld !== undefined) return undefined;
-  for (const { key, cases } of outputs) {
-    const own = rank.get(key);
-    if (own !== undefined && circular.has(own) && !cases.every(isPlainValue)) return own;
-  }
-  return undefined;
+function disturbedBy(rule: Rule, order: KeyOrder): number | undefined {
+  if (rule.withheld !== undefined) return undefined;
+  return cycleWith(rule, order, (cases) => !cases.every(isPlainValue));
 }
 
 function isPlainValue({ value }: RuleCase): boolean {
@@ -232,34 +230,27 @@ function isPlainValue({ value }: RuleCase): boolean {
 
 /** For each cycle its labels, sorted. */
 function membersOf({ rank, circular }: KeyOrder): ReadonlyMap<number, readonly string[]> {
+  const onCycles = [...rank].filter(([, own]) => circular.has(own)).sort(([a], [b]) => (a < b ? -1 : 1));
   const members = new Map<number, string[]>();
-  for (const [key, own] of rank) if (circular.has(own)) append(members, own, key);
-  for (const keys of members.values()) keys.sort();
+  for (const [key, own] of onCycles) append(members, own, key);
   return members;
 }
 
 function toKeyRules(rules: readonly Rule[], { rank, circular }: KeyOrder): ReadonlyMap<string, KeyRules> {
   const claims = new Map<string, Claim[]>();
   for (const rule of rules) for (const { key, cases } of rule.outputs) append(claims, key, { rule, cases });
-  const byKey = new Map<string, KeyRules>();
-  for (const [key, those] of claims) {
+  const toKey = (key: string, those: Claim[]): KeyRules => {
     const own = rank.get(key) ?? 0;
     those.sort((a, b) => (a.rule.name < b.rule.name ? -1 : 1));
-    byKey.set(key, { key, id: labelId(key), claims: those, rank: own, circular: circular.has(own) });
-  }
-  return byKey;
+    return { key, id: labelId(key), claims: those, rank: own, circular: circular.has(own) };
+  };
+  return new Map(Array.from(claims, ([key, those]) => [key, toKey(key, those)]));
 }
 
 /** Labels of which one has to stand for anything to be said about this one. */
 function triggersOf({ claims }: KeyRules): ReadonlySet<string> | undefined {
-  const triggers = new Set<string>();
-  for (const { cases } of claims) {
-    for (const { when } of cases) {
-      if (when.triggers === undefined) return undefined;
-      for (const key of when.triggers) triggers.add(key);
-    }
-  }
-  return triggers;
+  const triggers = claims.flatMap(({ cases }) => cases.map(({ when }) => when.triggers));
+  return triggers.includes(undefined) ? undefined : new Set(triggers.flatMap((it) => Array.from(it ?? [])));
 }
 
 function circularLines(rules: readonly Rule[], { rank, circular }: KeyOrder): LabelRules["circular"] {

@@ -63,13 +63,10 @@ export class RuleTally implements NodeObserver {
 function stakesOf({ contributions, owned, changes, withheld }: NodeOutcome): readonly Stake<Phase>[] {
   const outcomes = contributions.find(({ capability }) => capability === LABELS)?.decision.outcomes;
   if (outcomes === undefined && owned.size === 0) return [];
-  const phases = new Map<string, Phase[]>();
+  const phases = new Map<string, Set<Phase>>();
   const rivals = new Map<string, string>();
   const note = (rule: string, phase: Phase): void => {
-    if (rule.startsWith(`${FOLDER}/`)) return;
-    const known = phases.get(rule);
-    if (known === undefined) phases.set(rule, [phase]);
-    else if (!known.includes(phase)) known.push(phase);
+    if (!rule.startsWith(`${FOLDER}/`)) phases.set(rule, (phases.get(rule) ?? new Set()).add(phase));
   };
   for (const { rule, conflictsWith } of outcomes ?? []) {
     note(rule, "matched");
@@ -82,6 +79,6 @@ function stakesOf({ contributions, owned, changes, withheld }: NodeOutcome): rea
     if (capability === LABELS && withheld.has(id)) note(rule, "pending");
   return Array.from(phases, ([rule, of]) => {
     const detail = rivals.get(rule);
-    return { rule, phases: of, ...(detail !== undefined && { detail }) };
+    return { rule, phases: [...of], ...(detail !== undefined && { detail }) };
   });
 }

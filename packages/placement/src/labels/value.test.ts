@@ -3,7 +3,8 @@ import { describe, expect, it } from "vitest";
 import { labelValueProblem } from "../node/validate.ts";
 import type { ConditionFault } from "./condition.ts";
 import type { LabelOutput } from "./document.ts";
-import { type Fact, formatFact, unknown } from "./facts.ts";
+import { type Fact, unknown } from "./facts.ts";
+import { factsOf, formatFact } from "./testing/facts.ts";
 import { compileValue, fixedValue, sanitizeValue } from "./value.ts";
 
 const facts: Readonly<Record<string, Fact>> = {
@@ -16,7 +17,7 @@ const facts: Readonly<Record<string, Fact>> = {
 
 function valueOf(output: Omit<LabelOutput, "key">): Fact {
   const fail = ({ message }: ConditionFault): void => expect.unreachable(message);
-  return compileValue({ key: "k", ...output }, fail).of((source, key) => facts[formatFact({ source, key })]);
+  return compileValue({ key: "k", ...output }, fail).of(factsOf(facts));
 }
 
 describe("values", () => {

@@ -1,8 +1,14 @@
 /** The values of labels that a rule sets: fixed, copied or put together. */
 
-import type { ConditionFault } from "./condition.ts";
-import { type FactSource, factKeyProblem, factSources, type LabelOutput } from "./document.ts";
-import { type Fact, type FactRef, type ReadFact, unknown } from "./facts.ts";
+import type { OnFault } from "./condition.ts";
+import {
+  type FactSource,
+  factKeyProblem,
+  factSources,
+  type LabelOutput,
+  type ValueFrom,
+} from "./document.ts";
+import type { Fact, FactRef, ReadFact } from "./facts.ts";
 import { compilePattern, MAX_TEXT } from "./pattern.ts";
 
 export interface LabelValue {
@@ -19,20 +25,15 @@ export function fixedValue(value: string): LabelValue {
 }
 
 /** Faults are reported, and the value is absent then. */
-export function compileValue(
-  { value, valueFrom, valueTemplate, sanitize = false }: LabelOutput,
-  onFault: (fault: ConditionFault) => void,
-): LabelValue {
+export function compileValue(output: LabelOutput, onFault: OnFault): LabelValue {
+  const { value, valueFrom, valueTemplate, sanitize = false } = output;
   const finish = sanitize ? sanitized : (found: LabelValue): LabelValue => found;
   if (valueFrom !== undefined) return finish(compileCopy(valueFrom, onFault));
   if (valueTemplate !== undefined) return finish(compileTemplate(valueTemplate, onFault));
   return fixedValue(value ?? DEFAULT_VALUE);
 }
 
-function compileCopy(
-  { source = "Label", key, pattern }: NonNullable<LabelOutput["valueFrom"]>,
-  onFault: (fault: ConditionFault) => void,
-): LabelValue {
+function compileCopy({ source = "Label", key, pattern }: ValueFrom, onFault: OnFault): LabelValue {
   const reads: readonly FactRef[] = [{ source, key }];
   if (pattern === undefined) return { of: (read) => read(source, key), reads };
   const compiled = compilePattern(pattern);
@@ -51,7 +52,7 @@ function compileCopy(
 
 const PLACEHOLDER = /\$\{([^}]*)\}/g;
 
-function compileTemplate(template: string, onFault: (fault: ConditionFault) => void): LabelValue {
+function compileTemplate(template: string, onFault: OnFault): LabelValue {
   const parts: (string | FactRef)[] = [];
   let end = 0;
   for (const match of template.matchAll(PLACEHOLDER)) {
@@ -80,16 +81,12 @@ function compileTemplate(template: string, onFault: (fault: ConditionFault) => v
 
 function parseFactRef(text: string): FactRef | string {
   const slash = text.indexOf("/");
-  const source = text.slice(0, slash);
+  const source = text.slice(0, slash) as FactSource;
   const key = text.slice(slash + 1);
-  if (slash < 0 || key === "" || !isFactSource(source)) {
+  if (slash < 0 || key === "" || !factSources.some((it) => it === source)) {
     return `expected a source and a key such as Label/example.com/gpu; sources are ${factSources.join(", ")}`;
   }
   return factKeyProblem(source, key) ?? { source, key };
-}
-
-function isFactSource(text: string): text is FactSource {
-  return factSources.some((source) => source === text);
 }
 
 const MAX_VALUE = 63;
@@ -108,7 +105,7 @@ function sanitized(value: LabelValue): LabelValue {
   return {
     of(read) {
       const fact = value.of(read);
-      return fact === unknown || fact === undefined ? fact : sanitizeValue(fact);
+      return typeof fact === "string" ? sanitizeValue(fact) : fact;
     },
     reads: value.reads,
   };

@@ -1,3 +1,4 @@
+import { type Stake, Tally } from "@berth/host";
 import type { Instant, RemovalBreaker, RemovalPolicy } from "./capability.ts";
 
 /** Removals of one rule within this time count as "at once". Milliseconds. */
@@ -28,116 +29,82 @@ export interface FrozenRule {
   readonly carrying: number;
 }
 
-interface Count {
-  readonly carrying: Set<string>;
-  readonly losing: Set<string>;
-  /** Nodes that have lost a mark, with when: monotonic ms, oldest first. */
-  readonly lost: Map<string, number>;
-  frozen: boolean;
-}
-
-/** What is known of one node for one rule. */
-export interface NodeStake {
-  readonly node: string;
-  readonly rule: string;
-}
-
-/**
- * Counts over all nodes which would lose marks because inputs vanished, so that a broken source does not strip a
- * fleet. Per rule, because the share that matters is that of the nodes which carry its marks.
- *
- * Costs a few set operations for each node that carries such a mark, and nothing for others.
- */
-export class RemovalBreakers {
-  readonly #counts = new Map<string, Count>();
-  readonly #onChange: (rule: string, frozen: boolean) => void;
-
-  /** @param onChange hears when the removals of a rule freeze, and when they go on. */
-  constructor(onChange: (rule: string, frozen: boolean) => void = () => {}) {
-    this.#onChange = onChange;
-  }
-
-  /** Rules whose removals are frozen now, in order of name. */
-  get frozen(): readonly FrozenRule[] {
-    const frozen: FrozenRule[] = [];
-    for (const [rule, count] of this.#counts) {
-      const { losing, carrying } = sizes(count);
-      if (count.frozen) frozen.push({ rule, losing, carrying });
-    }
-    return frozen.sort((a, b) => (a.rule < b.rule ? -1 : 1));
-  }
-
-  /** The node carries a mark of the rule, or no longer does. */
-  carries({ node, rule }: NodeStake, carries: boolean): void {
-    if (carries) this.#countOf(rule).carrying.add(node);
-    else this.#drop(rule, ({ carrying }) => carrying.delete(node));
-  }
-
-  /** The node would lose a mark of the rule, or no longer would. */
-  loses({ node, rule }: NodeStake, loses: boolean): void {
-    if (loses) this.#countOf(rule).losing.add(node);
-    else this.#drop(rule, ({ losing }) => losing.delete(node));
-  }
-
-  /** The node has lost a mark of the rule. */
-  lost({ node, rule }: NodeStake, nowMs: number): void {
-    const { lost } = this.#countOf(rule);
-    lost.delete(node);
-    lost.set(node, nowMs);
-  }
-
-  /** Must removals of the rule wait for a person? */
-  isFrozen(rule: string, policy: RemovalPolicy, { now, nowMs }: Times): boolean {
-    const { breaker, confirmedAt } = policy;
-    const count = this.#counts.get(rule);
-    if (count === undefined) return false;
-    for (const [node, at] of count.lost) {
-      if (nowMs - at < BREAKER_WINDOW_MS) break;
-      count.lost.delete(node);
-    }
-    const confirmed = isFreshlyConfirmed(confirmedAt, now);
-    const { losing, carrying } = sizes(count);
-    const frozen = breaker !== undefined && !confirmed && losing > removalLimit(breaker, carrying);
-    this.#set(rule, count, frozen);
-    return frozen;
-  }
-
-  #set(rule: string, count: Count, frozen: boolean): void {
-    if (count.frozen === frozen) return;
-    count.frozen = frozen;
-    this.#onChange(rule, frozen);
-  }
-
-  #countOf(rule: string): Count {
-    let count = this.#counts.get(rule);
-    if (count === undefined) {
-      count = { carrying: new Set(), losing: new Set(), lost: new Map(), frozen: false };
-      this.#counts.set(rule, count);
-    }
-    return count;
-  }
-
-  #drop(rule: string, from: (count: Count) => void): void {
-    const count = this.#counts.get(rule);
-    if (count === undefined) return;
-    from(count);
-    if (count.losing.size === 0) this.#set(rule, count, false);
-    if (count.carrying.size + count.losing.size + count.lost.size === 0) this.#counts.delete(rule);
-  }
-}
-
 /** Wall-clock and monotonic time, ms. */
 export interface Times {
   readonly now: Instant;
   readonly nowMs: number;
 }
 
-function sizes({ carrying, losing, lost }: Count): { readonly losing: number; readonly carrying: number } {
-  let alsoLosing = 0;
-  let alsoCarrying = 0;
-  for (const node of lost.keys()) {
-    if (!losing.has(node)) alsoLosing += 1;
-    if (!carrying.has(node)) alsoCarrying += 1;
+type Phase = "carrying" | "losing";
+
+/**
+ * Counts over all nodes which would lose marks because inputs vanished, so that a broken source does not strip a
+ * fleet. Per rule, because the share that matters is that of the nodes which carry its marks.
+ */
+export class RemovalBreakers {
+  readonly #tally: Tally<Phase>;
+  /** By rule the nodes that have lost a mark, with when: monotonic ms, oldest first. */
+  readonly #lost = new Map<string, Map<string, number>>();
+  readonly #frozen = new Set<string>();
+  readonly #onChange: (rule: string, frozen: boolean) => void;
+
+  /** @param onChange hears when the removals of a rule freeze, and when they go on. */
+  constructor(onChange: (rule: string, frozen: boolean) => void = () => {}) {
+    this.#onChange = onChange;
+    this.#tally = new Tally({
+      onChange: (rule) => {
+        if (this.#tally.of(rule, "losing").size === 0) this.#freeze(rule, false);
+      },
+    });
   }
-  return { losing: losing.size + alsoLosing, carrying: carrying.size + alsoCarrying };
+
+  /** Rules whose removals are frozen now, in order of name. */
+  get frozen(): readonly FrozenRule[] {
+    return [...this.#frozen].sort().map((rule) => ({
+      rule,
+      losing: this.#count(rule, "losing"),
+      carrying: this.#count(rule, "carrying"),
+    }));
+  }
+
+  /** Of which rules the node carries a mark, and would lose one. */
+  put(node: string, stakes: readonly Stake<Phase>[]): void {
+    this.#tally.put(node, stakes);
+  }
+
+  /** The node has lost a mark of the rule. */
+  lost(node: string, rule: string, nowMs: number): void {
+    const lost = this.#lost.get(rule) ?? new Map<string, number>();
+    lost.delete(node);
+    this.#lost.set(rule, lost.set(node, nowMs));
+  }
+
+  /** Must removals of the rule wait for a person? */
+  isFrozen(rule: string, { breaker, confirmedAt }: RemovalPolicy, { now, nowMs }: Times): boolean {
+    const lost = this.#lost.get(rule);
+    for (const [node, at] of lost ?? []) {
+      if (nowMs - at < BREAKER_WINDOW_MS) break;
+      lost?.delete(node);
+    }
+    if (lost?.size === 0) this.#lost.delete(rule);
+    const limit = breaker && removalLimit(breaker, this.#count(rule, "carrying"));
+    const isTooMany = limit !== undefined && this.#count(rule, "losing") > limit;
+    this.#freeze(rule, isTooMany && !isFreshlyConfirmed(confirmedAt, now));
+    return this.#frozen.has(rule);
+  }
+
+  #freeze(rule: string, frozen: boolean): void {
+    if (this.#frozen.has(rule) === frozen) return;
+    if (frozen) this.#frozen.add(rule);
+    else this.#frozen.delete(rule);
+    this.#onChange(rule, frozen);
+  }
+
+  /** A node that has lost its mark counts as losing and carrying one for a while. */
+  #count(rule: string, phase: Phase): number {
+    const nodes = this.#tally.of(rule, phase);
+    let count = nodes.size;
+    for (const node of this.#lost.get(rule)?.keys() ?? []) if (!nodes.has(node)) count += 1;
+    return count;
+  }
 }

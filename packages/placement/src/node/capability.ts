@@ -150,17 +150,15 @@ export interface BoundCapability {
   inputs(view: NodeView, mark: Mark): readonly string[];
 }
 
-export interface CapabilityBinding<C, V extends NodeView> {
-  /** The configuration now; `undefined` until one has been read. Called for each node: return the same value. */
-  readonly config: () => C | undefined;
-  /** Adds what the capability needs to know beyond the node. */
-  readonly observe: (view: NodeView) => V;
-}
-
 /** Fills in configuration and view, so that the node writer can treat all capabilities alike. */
 export function bindCapability<C, V extends NodeView>(
   capability: NodeCapability<C, V>,
-  binding: CapabilityBinding<C, V>,
+  binding: {
+    /** The configuration now; `undefined` until one has been read. Called for each node: return the same value. */
+    readonly config: () => C | undefined;
+    /** Adds what the capability needs to know beyond the node. */
+    readonly observe: (view: NodeView) => V;
+  },
 ): BoundCapability {
   const { name } = capability;
   const unread: Contribution = { capability: name, policy: unreadPolicy, decision: nothingWanted };

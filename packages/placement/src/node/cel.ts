@@ -2,8 +2,9 @@
  * Expressions in CEL that all capabilities use, as the API server evaluates them on the object that is created. Texts of
  * documents only ever come in as quoted literals.
  */
-import type { Selector, SelectorRequirement } from "@berth/host";
+import type { Selector } from "@berth/host";
 import type { MatchCondition } from "@berth/kube";
+import { type Requirement, requirementsOf } from "./selector.ts";
 
 /** The tolerations of the pods of the DaemonSet, none when they have none. */
 export const podTolerations = "object.spec.template.spec.?tolerations.orValue([])";
@@ -27,14 +28,11 @@ export function celTexts(texts: readonly string[]): string {
 }
 
 /** What `matchesSelector` says, as expressions of which all have to hold. */
-export function selectorCel({ matchLabels = {}, matchExpressions = [] }: Selector): readonly string[] {
-  return [
-    ...Object.entries(matchLabels).map(([key, value]) => isOneOf(key, [value])),
-    ...matchExpressions.map(requirementCel),
-  ];
+export function selectorCel(selector: Selector): readonly string[] {
+  return requirementsOf(selector).map(requirementCel);
 }
 
-function requirementCel({ key, operator, values = [] }: SelectorRequirement): string {
+function requirementCel({ key, operator, values = [] }: Requirement): string {
   switch (operator) {
     case "In":
       return isOneOf(key, values);

@@ -1,3 +1,4 @@
+import type { Node } from "@berth/kube";
 import { describe, expect, it } from "vitest";
 import { planClean } from "./clean.ts";
 import { folderOf, labelsFrom, settle } from "./testing/labels.ts";
@@ -7,20 +8,20 @@ const MARKS = "berth.dev/marks";
 const since = "2026-01-01T00:00:00Z";
 const record = (marks: Record<string, object>) => JSON.stringify({ v: 1, by: "berth", marks });
 
+const clean = (node: Node, more: Partial<Parameters<typeof planClean>[0]> = {}) =>
+  planClean({ node, installation: "berth", ...more });
+
 describe("cleaning a node", () => {
   it("removes every mark of ours with its record in one patch, and nothing else", () => {
-    const node = settle(makeNode({ labels: { x: "1", own: "2" } }), [
-      labelsFrom(folderOf({ a: "x", b: "a" })),
-    ]);
-    const { patch, changes } = planClean({ node, installation: "berth" });
-    expect(changes.map(({ id, reason }) => `${id} ${reason}`)).toEqual([
-      "label/a Cleaned",
-      "label/b Cleaned",
-    ]);
+    const rules = labelsFrom(folderOf({ a: "x", b: "a" }));
+    const node = settle(makeNode({ labels: { x: "1", own: "2" } }), [rules]);
+    const { patch, changes } = clean(node);
+    const made = changes.map(({ id, reason }) => `${id} ${reason}`);
+    expect(made).toEqual(["label/a Cleaned", "label/b Cleaned"]);
     const after = patchNode(node, patch ?? {});
     expect(after.metadata?.labels).toEqual({ x: "1", own: "2" });
     expect(after.metadata?.annotations).toEqual({});
-    expect(planClean({ node: after, installation: "berth" }).patch).toBeUndefined();
+    expect(clean(after).patch).toBeUndefined();
   });
 
   it("leaves the marks and the record of another installation", () => {
@@ -29,7 +30,7 @@ describe("cleaning a node", () => {
       "label/b": { c: "labels", r: "folder/b", since, by: "other" },
     };
     const node = makeNode({ labels: { a: "true", b: "true" }, annotations: { [MARKS]: record(marks) } });
-    const { patch, stays } = planClean({ node, installation: "berth" });
+    const { patch, stays } = clean(node);
     expect(stays).toMatchObject([{ id: "label/b", reason: "OtherInstallation" }]);
     const after = patchNode(node, patch ?? {});
     expect(after.metadata?.labels).toEqual({ b: "true" });
@@ -40,11 +41,8 @@ describe("cleaning a node", () => {
     const key = "node-role.kubernetes.io/edge";
     const marks = { [`label/${key}`]: { c: "labels", r: "folder/x", since } };
     const node = makeNode({ labels: { [key]: "true" }, annotations: { [MARKS]: record(marks) } });
-    expect(planClean({ node, installation: "berth" })).toMatchObject({
-      changes: [],
-      stays: [{ reason: "ProtectedKey" }],
-    });
-    const named = planClean({ node, installation: "berth", keys: [key] });
+    expect(clean(node)).toMatchObject({ changes: [], stays: [{ reason: "ProtectedKey" }] });
+    const named = clean(node, { keys: [key] });
     expect(named.patch?.metadata.labels).toEqual({ [key]: null });
   });
 
@@ -57,17 +55,17 @@ describe("cleaning a node", () => {
         { key: "d", effect: "NoExecute" },
       ],
     });
-    const byKey = planClean({ node, installation: "berth", keys: ["a/b"] });
+    const byKey = clean(node, { keys: ["a/b"] });
     expect(byKey.changes.map(({ id }) => id)).toEqual(["annotation/a/b", "label/a/b"]);
-    const byMark = planClean({ node, installation: "berth", keys: ["taint/c:NoSchedule"] });
+    const byMark = clean(node, { keys: ["taint/c:NoSchedule"] });
     expect(byMark.patch?.spec?.taints).toEqual([{ key: "d", effect: "NoExecute" }]);
     expect(byMark.patch?.metadata.labels).toBeUndefined();
   });
 
   it("removes nothing that is not named while the record cannot be read, and then the record if named", () => {
     const node = makeNode({ labels: { a: "true" }, annotations: { [MARKS]: "{" } });
-    expect(planClean({ node, installation: "berth" }).patch).toBeUndefined();
-    const named = planClean({ node, installation: "berth", keys: [MARKS] });
+    expect(clean(node).patch).toBeUndefined();
+    const named = clean(node, { keys: [MARKS] });
     expect(named.patch?.metadata.annotations).toEqual({ [MARKS]: null });
   });
 });

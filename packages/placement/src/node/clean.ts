@@ -84,6 +84,6 @@ export function planClean(input: CleanInput): NodePlan {
   changes.sort((a, b) => (a.id < b.id ? -1 : 1));
   const base = read.state === "read" ? read.record : undefined;
   const patch = node.metadata?.deletionTimestamp === undefined ? buildPatch(node, base, changes) : undefined;
-  const result = { node, changes: patch === undefined ? [] : changes, stays, findings: [] };
-  return { ...result, ...(base && { base }), ...(patch && { patch }) };
+  const made = patch === undefined ? [] : changes;
+  return { node, changes: made, stays, findings: [], ...(base && { base }), ...(patch && { patch }) };
 }

@@ -1,10 +1,12 @@
-import type { DaemonSet, PodSpec, Taint } from "@berth/kube";
+import type { DaemonSet, NodeSelectorTerm, PodSpec, Taint, Toleration } from "@berth/kube";
 import { aNode, type NodeBuilder } from "@berth/testcluster";
 import { describe, expect, it } from "vitest";
 import { expectation } from "./daemonset-placement.ts";
 
 const gateTaint: Taint = { key: "startup.k8s.io/initializing", value: "wait", effect: "NoSchedule" };
 const otherGate: Taint = { key: "example.com/network", value: "wait", effect: "NoExecute" };
+const otherValue: Taint = { ...gateTaint, value: "x" };
+const lasting: Taint = { key: "team", effect: "NoSchedule" };
 const gateTaints = [gateTaint, otherGate];
 
 const node = aNode("n1")
@@ -15,18 +17,20 @@ const template = (spec: Partial<PodSpec>, uid = "ds-1"): DaemonSet => ({
   metadata: { name: "cni", namespace: "kube-system", uid },
   spec: { selector: { matchLabels: { app: "cni" } }, template: { spec: { containers: [], ...spec } } },
 });
-const affinity = (key: string, operator: string, ...values: string[]): Partial<PodSpec> => ({
-  affinity: {
-    nodeAffinity: {
-      requiredDuringSchedulingIgnoredDuringExecution: {
-        nodeSelectorTerms: [{ matchExpressions: [{ key, operator, values }] }],
-      },
-    },
-  },
+const required = (...nodeSelectorTerms: NodeSelectorTerm[]): Partial<PodSpec> => ({
+  affinity: { nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms } } },
 });
+const affinity = (key: string, operator: string, value: string): Partial<PodSpec> =>
+  required({ matchExpressions: [{ key, operator, values: [value] }] });
 
 const expected = { state: "expected" };
 const not = (why: string) => ({ state: "notExpected", why });
+const untolerated = (taint: string) => not(`it does not tolerate the taint ${taint}`);
+const tainted = (taint: string): NodeBuilder => node.tainted(taint);
+const tolerates = (toleration: Toleration): Partial<PodSpec> => ({ tolerations: [toleration] });
+const toleratesTeam = tolerates({ key: "team", operator: "Exists" });
+const blockedBy = (taint: Taint) => ({ state: "blocked", taint });
+const KUBERNETES = "node.kubernetes.io";
 const affinityFails = not("its required node affinity does not match");
 
 describe("whether a DaemonSet is expected on a node", () => {
@@ -43,46 +47,22 @@ describe("whether a DaemonSet is expected on a node", () => {
     ],
     ["the affinity matches", affinity("gpus", "Gt", "4"), node, expected],
     ["the affinity does not", affinity("gpus", "Lt", "4"), node, affinityFails],
-    [
-      "the affinity has no terms",
-      {
-        affinity: {
-          nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: [] } },
-        },
-      },
-      node,
-      affinityFails,
-    ],
+    ["the affinity has no terms", required(), node, affinityFails],
     [
       "a taint of another is not tolerated",
       {},
-      node.tainted("team=a:NoSchedule"),
-      not("it does not tolerate the taint team=a:NoSchedule"),
+      tainted("team=a:NoSchedule"),
+      untolerated("team=a:NoSchedule"),
     ],
-    [
-      "one that evicts is not tolerated",
-      {},
-      node.tainted("team:NoExecute"),
-      not("it does not tolerate the taint team:NoExecute"),
-    ],
-    [
-      "a taint is tolerated",
-      { tolerations: [{ key: "team", operator: "Exists" }] },
-      node.tainted("team=a:NoSchedule"),
-      expected,
-    ],
-    ["a taint is a preference", {}, node.tainted("team=a:PreferNoSchedule"), expected],
-    [
-      "the node is cordoned",
-      {},
-      node.unschedulable().tainted("node.kubernetes.io/unschedulable:NoSchedule"),
-      expected,
-    ],
+    ["one that evicts is not tolerated", {}, tainted("team:NoExecute"), untolerated("team:NoExecute")],
+    ["a taint is tolerated", toleratesTeam, tainted("team=a:NoSchedule"), expected],
+    ["a taint is a preference", {}, tainted("team=a:PreferNoSchedule"), expected],
+    ["the node is cordoned", {}, tainted(`${KUBERNETES}/unschedulable:NoSchedule`).unschedulable(), expected],
     [
       "a key only begins like a temporary one",
       {},
-      node.tainted("node.kubernetes.io:NoSchedule"),
-      not("it does not tolerate the taint node.kubernetes.io:NoSchedule"),
+      tainted(`${KUBERNETES}:NoSchedule`),
+      untolerated(`${KUBERNETES}:NoSchedule`),
     ],
   ])("%s", (_, spec, builder, is) => {
     expect(expectation(template(spec), builder.build(), gateTaints)).toEqual(is);
@@ -103,34 +83,19 @@ describe("whether a DaemonSet is expected on a node", () => {
   });
 
   it.each<[string, Partial<PodSpec>, readonly Taint[], unknown]>([
-    ["it does not tolerate the gate", {}, [gateTaint], { state: "blocked", taint: gateTaint }],
-    ["it does not tolerate another gate", {}, [otherGate], { state: "blocked", taint: otherGate }],
-    [
-      "the taint has another value",
-      {},
-      [{ ...gateTaint, value: "x" }],
-      { state: "blocked", taint: { ...gateTaint, value: "x" } },
-    ],
-    [
-      "it tolerates the gate",
-      { tolerations: [{ key: gateTaint.key, operator: "Exists" }] },
-      [gateTaint],
-      expected,
-    ],
+    ["it does not tolerate the gate", {}, [gateTaint], blockedBy(gateTaint)],
+    ["it does not tolerate another gate", {}, [otherGate], blockedBy(otherGate)],
+    ["the taint has another value", {}, [otherValue], blockedBy(otherValue)],
+    ["it tolerates the gate", tolerates({ key: gateTaint.key, operator: "Exists" }), [gateTaint], expected],
     [
       "it tolerates another value",
-      { tolerations: [{ key: gateTaint.key, value: "x" }] },
+      tolerates({ key: gateTaint.key, value: "x" }),
       [gateTaint],
-      { state: "blocked", taint: gateTaint },
+      blockedBy(gateTaint),
     ],
-    ["it tolerates everything", { tolerations: [{ operator: "Exists" }] }, gateTaints, expected],
+    ["it tolerates everything", tolerates({ operator: "Exists" }), gateTaints, expected],
     ["it is not meant for the node at all", { nodeName: "n2" }, [gateTaint], not("it is for the node n2")],
-    [
-      "a lasting taint keeps it away as well",
-      {},
-      [gateTaint, { key: "team", effect: "NoSchedule" }],
-      not("it does not tolerate the taint team:NoSchedule"),
-    ],
+    ["a lasting taint keeps it away as well", {}, [gateTaint, lasting], untolerated("team:NoSchedule")],
     ["the gate does not hold the node", {}, [], expected],
   ])("behind a gate: %s", (_, spec, taints, is) => {
     expect(expectation(template(spec), node.tainted(...taints).build(), gateTaints)).toEqual(is);

@@ -2,7 +2,8 @@
 import type { DaemonSet, Node, PodSpec, Taint } from "@berth/kube";
 import { ownValue } from "./mark.ts";
 import { matchesNodeSelectorTerms } from "./selector.ts";
-import { tolerates } from "./tolerations.ts";
+import { domainOf, STARTUP_DOMAINS } from "./taint-domains.ts";
+import { tolerates, tolerationText } from "./tolerations.ts";
 
 export type Expectation =
   | { readonly state: "expected" }
@@ -12,20 +13,17 @@ export type Expectation =
   | { readonly state: "blocked"; readonly taint: Taint };
 
 /**
- * Taints that come off while a node starts, or say that something is wrong with it just now: one that a DaemonSet does not
+ * Domains of taints that come off while a node starts, or say that something is wrong with it just now: one that a DaemonSet does not
  * tolerate makes its pod late and not unexpected. Kubelet, node controller and cloud providers; the conventions for
  * startup taints of the node readiness controller and cluster-autoscaler; Cilium and Karpenter, which do not follow them.
  */
-const TEMPORARY: readonly string[] = [
-  "node.kubernetes.io/",
-  "node.cloudprovider.kubernetes.io/",
-  "readiness.k8s.io/",
-  "startup.k8s.io/",
-  "startup-taint.cluster-autoscaler.kubernetes.io/",
-  "ignore-taint.cluster-autoscaler.kubernetes.io/",
-  "node.cilium.io/",
-  "karpenter.sh/",
-];
+const TEMPORARY: ReadonlySet<string> = new Set([
+  ...STARTUP_DOMAINS,
+  "node.kubernetes.io",
+  "node.cloudprovider.kubernetes.io",
+  "node.cilium.io",
+  "karpenter.sh",
+]);
 
 /**
  * Would the DaemonSet controller want a pod on this node, once what is temporary has passed (`NodeShouldRunDaemonPod` of
@@ -43,7 +41,7 @@ export function expectation(daemonSet: DaemonSet, node: Node, gateTaints: readon
   const untolerated = hard.filter((taint) => !tolerates(spec?.tolerations, taint));
   const isOfGate = (taint: Taint): boolean =>
     gateTaints.some(({ key, effect }) => key === taint.key && effect === taint.effect);
-  const lasting = untolerated.find((taint) => !isOfGate(taint) && !isTemporary(taint));
+  const lasting = untolerated.find((taint) => !isOfGate(taint) && !TEMPORARY.has(domainOf(taint.key)));
   if (lasting !== undefined) {
     return { state: "notExpected", why: `it does not tolerate the taint ${taintText(lasting)}` };
   }
@@ -65,11 +63,5 @@ export function whyElsewhere(daemonSet: DaemonSet, node: Node): string | undefin
     : "its required node affinity does not match";
 }
 
-function isTemporary({ key }: Taint): boolean {
-  return TEMPORARY.some((prefix) => key.startsWith(prefix));
-}
-
 /** `team=a:NoSchedule`, `team:NoSchedule` */
-export function taintText({ key, value = "", effect }: Taint): string {
-  return value === "" ? `${key}:${effect}` : `${key}=${value}:${effect}`;
-}
+export const taintText: (taint: Taint) => string = tolerationText;

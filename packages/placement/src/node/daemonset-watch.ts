@@ -1,26 +1,13 @@
 import { isDeepStrictEqual } from "node:util";
-import { InformerSet, pick } from "@berth/host";
-import { type DaemonSet, type DaemonSetStatus, daemonSets, type KubeClient, type PodSpec } from "@berth/kube";
-import type {
-  Change,
-  Clock,
-  ClusterName,
-  Component,
-  Lister,
-  Logger,
-  MetricsRegistry,
-  ObjectKey,
-  Running,
-} from "@berth/runtime";
+import { InformerSet, type InformerSetOptions, pick } from "@berth/host";
+import { type DaemonSet, type DaemonSetStatus, daemonSets, type PodSpec } from "@berth/kube";
+import type { Change, ClusterName, Component, Lister, ObjectKey, Running } from "@berth/runtime";
 import { slimPodMetadata, slimPodSpec } from "./pod-fields.ts";
 
-export interface DaemonSetWatchOptions {
-  readonly client: Pick<KubeClient, "list" | "watch">;
-  readonly cluster: ClusterName;
-  readonly clock: Clock;
-  readonly log: Logger;
-  readonly metrics?: MetricsRegistry;
-}
+export type DaemonSetWatchOptions = Pick<
+  InformerSetOptions<DaemonSet>,
+  "client" | "cluster" | "clock" | "log" | "metrics"
+>;
 
 /** Who wants to know of changes. None may throw. */
 export interface DaemonSetListener {
@@ -55,7 +42,8 @@ export class DaemonSetWatch implements Component, Pick<Lister<DaemonSet>, "get" 
       name: this.name,
       resource: daemonSets,
       onChange: (change) => {
-        if (change.type !== "updated" || !belongsAlike(change.old, change.object)) onChange();
+        if (change.type !== "updated") onChange();
+        else if (!isDeepStrictEqual(whatDecides(change.old), whatDecides(change.object))) onChange();
       },
       onVersion: (change) => {
         for (const listener of this.#listeners) listener.onVersion?.(change);
@@ -80,8 +68,7 @@ export class DaemonSetWatch implements Component, Pick<Lister<DaemonSet>, "get" 
   }
 
   daemonSet(namespace: string, name: string): DaemonSet | null | undefined {
-    const informer = this.#informers.get(ALL);
-    return informer && (informer.get({ cluster: this.#cluster, namespace, name }) ?? null);
+    return this.synced ? (this.get({ cluster: this.#cluster, namespace, name }) ?? null) : undefined;
   }
 
   get(key: ObjectKey): DaemonSet | undefined {
@@ -133,23 +120,13 @@ function slimDaemonSet({ metadata, spec, status }: DaemonSet): DaemonSet {
   };
 }
 
-/** What decides on which nodes the pods of a DaemonSet belong is the same, of what is kept. */
-function belongsAlike(a: DaemonSet, b: DaemonSet): boolean {
-  return isDeepStrictEqual(whatDecides(a), whatDecides(b));
-}
-
+/** What, of all that is kept, decides on which nodes the pods of a DaemonSet belong. */
 function whatDecides({ metadata, spec }: DaemonSet): unknown {
   const template: Partial<PodSpec> = spec?.template.spec ?? {};
+  const { nodeName, nodeSelector, tolerations, hostNetwork, affinity, priorityClassName } = template;
   return [
     metadata && pick(metadata, ["uid", "deletionTimestamp"]),
     spec?.selector,
-    pick(template, [
-      "nodeName",
-      "nodeSelector",
-      "tolerations",
-      "hostNetwork",
-      "affinity",
-      "priorityClassName",
-    ]),
+    { nodeName, nodeSelector, tolerations, hostNetwork, affinity, priorityClassName },
   ];
 }

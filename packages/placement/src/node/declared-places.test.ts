@@ -6,10 +6,9 @@ import type { MarkId } from "./mark.ts";
 import { oneNode } from "./testing/server.ts";
 import { capabilityOf, wish } from "./testing/stub.ts";
 import { makeNode } from "./testing/world.ts";
-import { NodeWriter } from "./writer.ts";
+import { writerOf } from "./testing/writer.ts";
 
 const PLACE = "taint/t:NoSchedule";
-const log = { error() {}, warn() {}, info() {}, debug() {}, with: () => log };
 
 /** A server with one list; processes come and go. */
 function setup() {
@@ -35,13 +34,8 @@ function setup() {
   const start = (marks = true) => {
     const policy = marks ? { places: new Set<MarkId>([PLACE]) } : { rules: new Set<string>() };
     const capabilities = [capabilityOf("a", marks ? [wish(PLACE, "1")] : [], { policy })];
-    const { api, cache } = world;
     const places = new DeclaredPlaces(clock, store);
-    const writer = new NodeWriter({ nodes: cache, api, capabilities, installation: "berth", clock, places });
-    return async () => {
-      world.observe();
-      return writer.reconcile(world.key, { signal: new AbortController().signal, log });
-    };
+    return writerOf(world, capabilities, { places, clock }).look;
   };
   const taints = () => world.node.spec?.taints?.length ?? 0;
   return { clock, stored, requests, server, world, start, taints };

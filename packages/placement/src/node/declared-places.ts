@@ -91,17 +91,10 @@ export class DeclaredPlaces {
   async #save(places: ReadonlySet<MarkId>, signal: AbortSignal): Promise<void> {
     for (const id of places) if (!this.#known.has(id)) this.#unsaved.add(id);
     for (const id of this.#unsaved) this.#known.add(id);
-    const store = this.#store;
     if (this.#unsaved.size === 0) return;
-    await this.#unlessRefused(async () => {
-      await store?.add([...this.#unsaved], signal);
-      this.#unsaved.clear();
-    });
-  }
-
-  async #unlessRefused(ask: () => Promise<void>): Promise<void> {
     try {
-      await ask();
+      await this.#store?.add([...this.#unsaved], signal);
+      this.#unsaved.clear();
       this.#refusedSinceMs = undefined;
     } catch (error) {
       if (!isRefusal(error)) throw error;

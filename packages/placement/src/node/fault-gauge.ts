@@ -8,11 +8,8 @@ export function createFaultGauge(
   const gauge = registry.gauge({ ...texts, labels: ["reason"] });
   const reported = new Set<string>();
   return (faults) => {
-    const counts = new Map<string, number>([...reported].map((reason) => [reason, 0]));
-    for (const { reason } of faults) counts.set(reason, (counts.get(reason) ?? 0) + 1);
-    for (const [reason, count] of counts) {
-      reported.add(reason);
-      gauge.set(count, { reason });
-    }
+    const byReason = Map.groupBy(faults, ({ reason }) => reason);
+    for (const reason of byReason.keys()) reported.add(reason);
+    for (const reason of reported) gauge.set(byReason.get(reason)?.length ?? 0, { reason });
   };
 }

@@ -44,33 +44,14 @@ describe("fights over a place", () => {
     expect(fight([0, 1000, 2000, 3000])).toMatchObject({ held: [3000], started: [3000] });
   });
 
-  it("are none when what stands is what was written last, and something else is wanted now", () => {
-    let fights = noFights;
-    for (let turn = 0; turn < 10; turn++) {
-      const change = { ...set, before: `value-${turn}`, after: `value-${turn + 1}` };
-      const assessed = assessFights(fights, [change], turn * 1000);
-      expect(assessed.held.size).toBe(0);
-      fights = noteWritten(assessed.fights, [change], turn * 1000);
-    }
-  });
-
   it("are not noticed when the reverts are further apart", () => {
     expect(fight([0, 30_000, 60_000, 90_000, 120_000]).held).toEqual([]);
   });
 
   it("are left for five minutes, tried once, and left again when that is reverted too", () => {
     const again = 3000 + CONTESTED_MS;
-    const { held, started } = fight([
-      0,
-      1000,
-      2000,
-      3000,
-      10_000,
-      again - 1,
-      again,
-      again + 100,
-      again + 200,
-    ]);
+    const times = [0, 1000, 2000, 3000, 10_000, again - 1, again, again + 100, again + 200];
+    const { held, started } = fight(times);
     expect(held).toEqual([3000, 10_000, again - 1, again + 100, again + 200]);
     expect(started).toEqual([3000, again + 100]);
   });
@@ -93,13 +74,18 @@ describe("fights over a place", () => {
     expect(fight([0, 1, 2, 3], prune).started).toEqual([3]);
   });
 
-  it("are not what our own rules cause by wanting and not wanting a mark in turn", () => {
+  it.each<[string, (turn: number) => Change]>([
+    ["want a mark and do not, in turn", (turn) => (turn % 2 === 0 ? set : removed)],
+    [
+      "want something else while what stands is what was written last",
+      (turn) => ({ ...set, before: `value-${turn}`, after: `value-${turn + 1}` }),
+    ],
+  ])("are not what our own rules cause that %s", (_what, changeAt) => {
     let fights = noFights;
-    for (let now = 0; now < 20_000; now += 1000) {
-      const change = (now / 1000) % 2 === 0 ? set : removed;
-      const assessed = assessFights(fights, [change], now);
+    for (let turn = 0; turn < 20; turn++) {
+      const assessed = assessFights(fights, [changeAt(turn)], turn * 1000);
       expect(assessed.held.size).toBe(0);
-      fights = noteWritten(assessed.fights, [change], now);
+      fights = noteWritten(assessed.fights, [changeAt(turn)], turn * 1000);
     }
   });
 

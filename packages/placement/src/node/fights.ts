@@ -54,8 +54,8 @@ export function assessFights(fights: Fights, changes: readonly Change[], nowMs: 
     held.set(change.id, fight.rival);
     until = Math.min(until, heldUntil);
   }
-  const recheck = held.size === 0 ? {} : { recheckAfterMs: Math.max(0, until - nowMs) };
-  return { fights: next, held, started, ...recheck };
+  const recheckAfterMs = Math.max(0, until - nowMs);
+  return { fights: next, held, started, ...(held.size > 0 && { recheckAfterMs }) };
 }
 
 /**

@@ -23,14 +23,12 @@ export class FirstPass implements NodeObserver {
   }
 
   decided(name: string): void {
-    if (this.#seen === undefined) return;
-    this.#seen.add(name);
+    this.#seen?.add(name);
     this.check();
   }
 
   gone(name: string): void {
-    if (this.#seen === undefined) return;
-    this.#seen.delete(name);
+    this.#seen?.delete(name);
     this.check();
   }
 

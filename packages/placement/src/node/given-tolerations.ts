@@ -6,6 +6,8 @@ import type { DaemonSet, JsonPatchOperation, Toleration } from "@berth/kube";
 import { escapePointer } from "./json-pointer.ts";
 import { ownValue } from "./mark.ts";
 
+type Annotations = Readonly<Record<string, string>> | undefined;
+
 /** Of each capability: `startup.k8s.io/initializing:NoSchedule,example.com/b:NoExecute`. */
 export function tolerationsAnnotation(capability: string): string {
   return `berth.dev/${capability}-tolerations`;
@@ -24,7 +26,7 @@ function textOf({ key = "", value, effect = "" }: Toleration): string {
  */
 export function recordTolerations(
   capability: string,
-  annotations: Readonly<Record<string, string>> | undefined,
+  annotations: Annotations,
   given: readonly Toleration[],
 ): readonly JsonPatchOperation[] {
   if (given.length === 0) return [];
@@ -35,10 +37,7 @@ export function recordTolerations(
     : [{ op: "add", path: `/metadata/annotations/${escapePointer(key)}`, value }];
 }
 
-function recordedIn(
-  annotations: Readonly<Record<string, string>> | undefined,
-  key: string,
-): ReadonlySet<string> {
+function recordedIn(annotations: Annotations, key: string): ReadonlySet<string> {
   return new Set((ownValue(annotations, key) ?? "").split(",").filter((it) => it !== ""));
 }
 

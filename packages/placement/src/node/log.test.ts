@@ -1,8 +1,7 @@
 import { createJsonLogger, createVirtualClock } from "@berth/runtime";
 import { describe, expect, it } from "vitest";
 import { reasons } from "../api/reasons.ts";
-import type { Contribution } from "./capability.ts";
-import { unreadPolicy } from "./capability.ts";
+import { type Contribution, unreadPolicy } from "./capability.ts";
 import type { Change } from "./change.ts";
 import { NodeLog } from "./log.ts";
 
@@ -25,6 +24,7 @@ const label = (
 ): Change => {
   return { id: `label/example.com/${name}`, action, capability: "labels", rule, reason, after: "true" };
 };
+const SET = label("new", "add", reasons.RuleMatched);
 const taint: Change = {
   id: "taint/example.com/wait:NoSchedule",
   action: "add",
@@ -37,15 +37,8 @@ const taint: Change = {
 describe("I-9 the log", () => {
   it("tells labels that were set and removed on one node, with rule and reason", async () => {
     const { lines, clock, told } = aLog();
-    told.written(
-      "n1",
-      [
-        label("new", "add", reasons.RuleMatched),
-        label("old", "remove", reasons.RuleGone, "config/b"),
-        label("kept", "adopt", reasons.Adopted),
-      ],
-      [],
-    );
+    const [added, removed] = [SET, label("old", "remove", reasons.RuleGone, "config/b")];
+    told.written("n1", [added, removed, label("kept", "adopt", reasons.Adopted)], []);
     expect(lines).toEqual([]);
     await clock.advance(1000);
     expect(lines).toEqual([
@@ -61,7 +54,7 @@ describe("I-9 the log", () => {
 
   it("tells a mass change on one line, with the number of nodes for each rule and reason", async () => {
     const { lines, clock, told } = aLog();
-    for (let at = 0; at < 7; at++) told.written(`n${at}`, [label("new", "add", reasons.RuleMatched)], []);
+    for (let at = 0; at < 7; at++) told.written(`n${at}`, [SET], []);
     told.written("n7", [label("new", "add", reasons.MarkRestored)], []);
     await clock.advance(1000);
     expect(lines).toEqual([
@@ -92,12 +85,8 @@ describe("I-9 the log", () => {
     const { after: before = "", ...rest } = taint;
     told.written("n1", [{ ...rest, action: "remove", before, reason: reasons.Released }], [gates]);
     await clock.advance(1000);
-    const shared = {
-      level: "info",
-      node: "n1",
-      gate: "config/net",
-      taint: "example.com/wait=yes:NoSchedule",
-    };
+    const about = { gate: "config/net", taint: "example.com/wait=yes:NoSchedule" };
+    const shared = { level: "info", node: "n1", ...about };
     expect(lines).toEqual([
       { ...shared, msg: "taint set", action: "add", reason: "Gated", waitsFor: ["pods a=b: none"] },
       { ...shared, msg: "taint removed", action: "remove", reason: "Released" },
@@ -108,24 +97,12 @@ describe("I-9 the log", () => {
     const { lines, told } = aLog("debug");
     const stop = new AbortController();
     const { ended } = await told.start(stop.signal);
-    told.written("n1", [label("new", "add", reasons.RuleMatched)], []);
+    told.written("n1", [SET], []);
     stop.abort();
     await ended;
+    const { id: mark, ...change } = SET;
     expect(lines.map(({ level, msg, changes }) => ({ level, msg, changes }))).toEqual([
-      {
-        level: "debug",
-        msg: "node written",
-        changes: [
-          {
-            mark: "label/example.com/new",
-            action: "add",
-            capability: "labels",
-            rule: "config/a",
-            reason: "RuleMatched",
-            after: "true",
-          },
-        ],
-      },
+      { level: "debug", msg: "node written", changes: [{ mark, ...change }] },
       { level: "info", msg: "node written", changes: undefined },
     ]);
   });

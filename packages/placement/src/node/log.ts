@@ -3,13 +3,9 @@
 import { type Clock, type Component, type Logger, type Running, whenAborted } from "@berth/runtime";
 import { type Contribution } from "./capability.ts";
 import { type Change } from "./change.ts";
-import { parseMarkId } from "./mark.ts";
+import { taintText } from "./daemonset-placement.ts";
+import { holdsPods, parseMarkId } from "./mark.ts";
 import { type NodeObserver } from "./observer.ts";
-
-export interface NodeLogOptions {
-  readonly clock: Clock;
-  readonly log: Logger;
-}
 
 /**
  * A taint or a cordon is a line of its own. Labels are the mass case: one line for each write would cost a tenth of a
@@ -17,16 +13,20 @@ export interface NodeLogOptions {
  */
 export class NodeLog implements NodeObserver, Component {
   readonly name = "node-log";
-  readonly #options: NodeLogOptions;
+  readonly #options: { readonly clock: Clock; readonly log: Logger };
   #burst: Burst | undefined;
   #tell: Disposable | undefined;
 
-  constructor(options: NodeLogOptions) {
+  constructor(options: { readonly clock: Clock; readonly log: Logger }) {
     this.#options = options;
   }
 
   start(signal: AbortSignal): Promise<Running> {
-    return Promise.resolve({ ended: whenAborted(signal).finally(() => this.#endBurst()) });
+    const ended = whenAborted(signal).finally(() => {
+      this.#tell?.[Symbol.dispose]();
+      this.#logBurst();
+    });
+    return Promise.resolve({ ended });
   }
 
   decided(): void {}
@@ -35,8 +35,11 @@ export class NodeLog implements NodeObserver, Component {
 
   written(node: string, changes: readonly Change[], contributions: readonly Contribution[]): void {
     const { log } = this.#options;
-    log.debug("node written", { node, changes: changes.map(toFields) });
-    const holds = changes.filter(isHold);
+    const fields = changes.map(({ id: mark, action, capability, rule, reason, before, after }) => {
+      return { mark, action, capability, rule, reason, before, after };
+    });
+    log.debug("node written", { node, changes: fields });
+    const holds = changes.filter(({ id, action }) => action !== "record" && holdsPods(id));
     for (const change of holds) {
       const { id, action, capability, rule, reason } = change;
       const isRemoved = action === "remove";
@@ -49,7 +52,9 @@ export class NodeLog implements NodeObserver, Component {
         ...(!isRemoved && { waitsFor: waitsFor(change, contributions) }),
       });
     }
-    const labels = changes.filter(isLabel);
+    const labels = changes.filter(
+      ({ id, action }) => id.startsWith("label/") && action !== "record" && action !== "adopt",
+    );
     if (holds.length === 0 || labels.length > 0) this.#add(node, labels);
   }
 
@@ -64,11 +69,6 @@ export class NodeLog implements NodeObserver, Component {
       changes.set(key, { label, rule, reason, nodes: (changes.get(key)?.nodes ?? 0) + 1 });
     }
     this.#tell ??= this.#options.clock.schedule(TELL_AFTER_MS, () => this.#logBurst());
-  }
-
-  #endBurst(): void {
-    this.#tell?.[Symbol.dispose]();
-    this.#logBurst();
   }
 
   #logBurst(): void {
@@ -104,30 +104,15 @@ interface LabelChange {
 /** What the documents of a capability are called. */
 const NOUNS: Readonly<Record<string, string>> = { gates: "gate" };
 
-function isHold({ id, action }: Change): boolean {
-  const kind = parseMarkId(id)?.kind;
-  return action !== "record" && (kind === "taint" || kind === "unschedulable");
-}
-
-function isLabel({ id, action }: Change): boolean {
-  return parseMarkId(id)?.kind === "label" && action !== "record" && action !== "adopt";
-}
-
-/** A taint as kubectl writes it. */
 function toMark({ id, before, after }: Change): object {
   const place = parseMarkId(id);
   if (place?.kind !== "taint") return { unschedulable: true };
-  const value = after ?? before ?? "";
-  return { taint: `${place.key}${value === "" ? "" : `=${value}`}:${place.effect}` };
+  return { taint: taintText({ ...place, value: after ?? before ?? "" }) };
 }
 
 function waitsFor({ capability, rule }: Change, contributions: readonly Contribution[]): readonly string[] {
   const { findings = [] } = contributions.find((it) => it.capability === capability)?.decision ?? {};
   return findings.filter(({ subject }) => subject === rule).map(({ message }) => message);
-}
-
-function toFields({ id, action, capability, rule, reason, before, after }: Change): object {
-  return { mark: id, action, capability, rule, reason, before, after };
 }
 
 /** Writes within this time are one line of the log. Milliseconds. */

@@ -2,17 +2,12 @@ import type { ManagedFieldsEntry } from "@berth/kube";
 import { describe, expect, it } from "vitest";
 import { holdersOf, rivalOf } from "./managers.ts";
 
+const time = "2026-01-01T00:00:00Z";
 const holds = (
   manager: string,
   fieldsV1: Record<string, unknown>,
   more: ManagedFieldsEntry = {},
-): ManagedFieldsEntry => ({
-  manager,
-  operation: "Update",
-  time: "2026-01-01T00:00:00Z",
-  fieldsV1,
-  ...more,
-});
+): ManagedFieldsEntry => ({ manager, operation: "Update", time, fieldsV1, ...more });
 const label = (key: string) => ({ "f:metadata": { "f:labels": { [`f:${key}`]: {} } } });
 
 describe("who holds a place of a node", () => {

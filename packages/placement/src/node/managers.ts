@@ -17,8 +17,8 @@ export function holdersOf(fields: readonly ManagedFieldsEntry[], id: MarkId): re
   const path = pathOf(place);
   return fields
     .filter((entry) => ownedAt(entry, path) !== undefined)
-    .map(toHolder)
-    .sort(byName);
+    .map(({ manager = "unknown", time }) => (time === undefined ? { manager } : { manager, time }))
+    .sort((a, b) => compare(a.manager, b.manager));
 }
 
 /**
@@ -28,13 +28,10 @@ export function holdersOf(fields: readonly ManagedFieldsEntry[], id: MarkId): re
 export function rivalOf(fields: readonly ManagedFieldsEntry[], id: MarkId): string | undefined {
   const holder = holdersOf(fields, id).find(({ manager }) => manager !== FIELD_MANAGER);
   if (holder !== undefined) return holder.manager;
-  const last = fields
+  return fields
     .filter(({ manager, subresource }) => manager !== FIELD_MANAGER && !subresource)
-    .reduce<ManagedFieldsEntry | undefined>(
-      (latest, entry) => ((entry.time ?? "") >= (latest?.time ?? "") ? entry : latest),
-      undefined,
-    );
-  return last?.manager;
+    .sort((a, b) => compare(a.time, b.time))
+    .at(-1)?.manager;
 }
 
 /**
@@ -60,10 +57,6 @@ function pathOf(place: MarkPlace): readonly string[] {
   return ["f:metadata", place.kind === "label" ? "f:labels" : "f:annotations", `f:${place.key}`];
 }
 
-function toHolder({ manager, time }: ManagedFieldsEntry): FieldHolder {
-  return { manager: manager ?? "unknown", ...(time === undefined ? {} : { time }) };
-}
-
-function byName(a: FieldHolder, b: FieldHolder): number {
-  return a.manager < b.manager ? -1 : a.manager > b.manager ? 1 : 0;
+function compare(a = "", b = ""): number {
+  return a < b ? -1 : a > b ? 1 : 0;
 }

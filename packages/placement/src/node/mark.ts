@@ -11,9 +11,6 @@ export const markFields: FieldMask = [
   "spec.unschedulable",
 ];
 
-/** Effects that the API server accepts on a node's taint. */
-export type TaintEffect = "NoSchedule" | "PreferNoSchedule" | "NoExecute";
-
 /**
  * Names one place on a node that can hold a mark: `label/<key>`, `annotation/<key>`, `taint/<key>:<effect>` or
  * `unschedulable`. Also the key under which the mark is recorded on the node.
@@ -93,18 +90,16 @@ export function standingValue(node: Node, id: MarkId): string | undefined {
   if (place.kind === "annotation") return ownValue(node.metadata?.annotations, place.key);
   if (place.kind === "unschedulable") return node.spec?.unschedulable === true ? "true" : undefined;
   const taint = node.spec?.taints?.find((it) => it.key === place.key && it.effect === place.effect);
-  return taint === undefined ? undefined : (taint.value ?? "");
+  return taint && (taint.value ?? "");
 }
 
 /** Every place of the node that holds something a mark could be, with its value. */
 export function* standingMarks(node: Node): Generator<{ readonly id: MarkId; readonly value: string }> {
   for (const [key, value] of Object.entries(node.metadata?.labels ?? {})) yield { id: labelId(key), value };
-  for (const [key, value] of Object.entries(node.metadata?.annotations ?? {})) {
+  for (const [key, value] of Object.entries(node.metadata?.annotations ?? {}))
     yield { id: annotationId(key), value };
-  }
-  for (const taint of node.spec?.taints ?? []) {
-    yield { id: taintId(taint.key, taint.effect), value: taint.value ?? "" };
-  }
+  for (const { key, effect, value = "" } of node.spec?.taints ?? [])
+    yield { id: taintId(key, effect), value };
   if (node.spec?.unschedulable === true) yield { id: "unschedulable", value: "true" };
 }
 

@@ -57,36 +57,23 @@ const noRefusals: ReadonlyMap<MarkId, Refusal> = new Map();
 const noneReported: ReadonlySet<string> = new Set();
 
 export function createMemory(uid: string | undefined): NodeMemory {
-  return {
-    uid,
-    conflicts: 0,
-    fights: noFights,
-    leaving: nothingLeaving,
-    refusals: noRefusals,
-    reported: noneReported,
-  };
+  const nothing = { fights: noFights, leaving: nothingLeaving, refusals: noRefusals, reported: noneReported };
+  return { uid, conflicts: 0, ...nothing };
 }
 
 /** From now on, do not decide on anything older than `node`: our own write is in it. */
-export function awaitWritten(memory: NodeMemory, node: Node, nowMs: number): void {
+export function awaitWritten(memory: NodeMemory, { metadata }: Node, nowMs: number): void {
+  const { resourceVersion } = metadata ?? {};
   memory.conflicts = 0;
-  awaitVersion(memory, node, { inclusive: true, untilMs: nowMs + AWAIT_MS });
+  if (resourceVersion) memory.awaited = { resourceVersion, inclusive: true, untilMs: nowMs + AWAIT_MS };
 }
 
 /** From now on, do not decide on this version: the server said that there is a newer one. */
-export function awaitNewer(memory: NodeMemory, node: Node, nowMs: number): void {
-  const waitMs = Math.min(AWAIT_MS, AWAIT_NEWER_MS * 2 ** memory.conflicts);
+export function awaitNewer(memory: NodeMemory, { metadata }: Node, nowMs: number): void {
+  const { resourceVersion } = metadata ?? {};
+  const untilMs = nowMs + Math.min(AWAIT_MS, AWAIT_NEWER_MS * 2 ** memory.conflicts);
   memory.conflicts += 1;
-  awaitVersion(memory, node, { inclusive: false, untilMs: nowMs + waitMs });
-}
-
-function awaitVersion(
-  memory: NodeMemory,
-  node: Node,
-  { inclusive, untilMs }: Pick<AwaitedVersion, "inclusive" | "untilMs">,
-): void {
-  const { resourceVersion } = node.metadata ?? {};
-  if (resourceVersion !== undefined) memory.awaited = { resourceVersion, inclusive, untilMs };
+  if (resourceVersion) memory.awaited = { resourceVersion, inclusive: false, untilMs };
 }
 
 /** How long to wait before deciding on this cached version; `undefined` when it is recent enough. */
@@ -149,9 +136,7 @@ export function assessRefusals(
     untilMs = Math.min(untilMs, refusal.untilMs);
   }
   memory.refusals = still.size === 0 ? noRefusals : still;
-  return withheld.size === 0
-    ? { withheld, findings }
-    : { withheld, findings, recheckAfterMs: untilMs - nowMs };
+  return { withheld, findings, ...(withheld.size > 0 && { recheckAfterMs: untilMs - nowMs }) };
 }
 
 /** After a successful write: these changes are no longer refused. */

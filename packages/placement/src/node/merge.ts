@@ -34,17 +34,21 @@ export function mergeContributions(contributions: readonly Contribution[]): Merg
   const removals = new Map<MarkId, Reason>();
   const refused = new Map<MarkId, Reason>();
   const findings: Finding[] = [];
-  const ordered = contributions.length < 2 ? contributions : [...contributions].sort(byCapability);
-  for (const contribution of ordered) {
-    const { capability, policy, decision } = contribution;
+  const ordered = contributions.toSorted((a, b) => (a.capability < b.capability ? -1 : 1));
+  for (const { capability, policy, decision } of ordered) {
     policies.set(capability, policy);
     findings.push(...decision.findings);
     for (const mark of decision.marks) {
+      const { id } = mark;
       const refusal = refusalOf(mark, policy);
-      if (refusal === undefined) want({ capability, mark }, wanted, kept, findings);
-      else {
-        refused.set(mark.id, refusal.reason);
-        findings.push({ ...refusal, severity: "warning", subject: mark.id });
+      const first = wanted.get(id);
+      if (refusal !== undefined) {
+        refused.set(id, refusal.reason);
+        findings.push({ ...refusal, severity: "warning", subject: id });
+      } else if (first === undefined) wanted.set(id, { capability, mark });
+      else if (first.mark.value !== mark.value) {
+        kept.set(id, reasons.MarkConflict);
+        findings.push(conflictOf(first, { capability, mark }));
       }
     }
     for (const [id, reason] of decision.removals ?? []) removals.set(id, reason);
@@ -59,41 +63,17 @@ export function mergeContributions(contributions: readonly Contribution[]): Merg
   return { wanted, kept, policies, removals, findings };
 }
 
-function want(
-  claim: WantedMark,
-  wanted: Map<MarkId, WantedMark>,
-  kept: Map<MarkId, Reason>,
-  findings: Finding[],
-): void {
-  const { mark, capability } = claim;
-  const first = wanted.get(mark.id);
-  if (first === undefined) {
-    wanted.set(mark.id, claim);
-    return;
-  }
-  if (first.mark.value === mark.value) return;
-  kept.set(mark.id, reasons.MarkConflict);
-  findings.push({
-    reason: reasons.MarkConflict,
-    severity: "warning",
-    subject: mark.id,
-    message:
-      `${first.mark.rule} (${first.capability}) wants ${JSON.stringify(first.mark.value)} and ` +
-      `${mark.rule} (${capability}) wants ${JSON.stringify(mark.value)}: neither is written`,
-  });
+function conflictOf(first: WantedMark, { mark, capability }: WantedMark): Finding {
+  const message =
+    `${first.mark.rule} (${first.capability}) wants ${JSON.stringify(first.mark.value)} and ` +
+    `${mark.rule} (${capability}) wants ${JSON.stringify(mark.value)}: neither is written`;
+  return { reason: reasons.MarkConflict, severity: "warning", subject: mark.id, message };
 }
 
-function refusalOf(
-  mark: Mark,
-  policy: Policy,
-): { readonly reason: Reason; readonly message: string } | undefined {
+function refusalOf(mark: Mark, policy: Policy): Pick<Finding, "reason" | "message"> | undefined {
   const problem = markProblem(mark);
   if (problem !== undefined) return { reason: reasons.MarkInvalid, message: `${mark.rule}: ${problem}` };
   if (permits(policy, mark.id)) return undefined;
   const message = `${mark.rule}: the domain is reserved for Kubernetes and the key is not allowed by the policy`;
   return { reason: reasons.ProtectedKey, message };
-}
-
-function byCapability(a: Contribution, b: Contribution): number {
-  return a.capability < b.capability ? -1 : a.capability > b.capability ? 1 : 0;
 }

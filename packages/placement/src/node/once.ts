@@ -94,10 +94,9 @@ export function withoutManagers<T extends KubeObject>(object: T): T {
 }
 
 /** What says which pods can go to a node, and what stands on it. */
-export function slimNode({ metadata, spec, status }: Node): Node {
-  const { managedFields: _, ...kept } = metadata ?? {};
+export function slimNode({ status, ...node }: Node): Node {
   const { nodeInfo } = status ?? {};
-  return { metadata: kept, ...(spec && { spec }), status: { ...(nodeInfo && { nodeInfo }) } };
+  return { ...withoutManagers(node), status: { ...(nodeInfo && { nodeInfo }) } };
 }
 
 /** `namespace/name`. */

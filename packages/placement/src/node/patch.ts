@@ -1,7 +1,7 @@
 import type { Node, Taint } from "@berth/kube";
 import { MARKS_ANNOTATION } from "../api/keys.ts";
 import type { Change } from "./change.ts";
-import { type MarkId, type MarkPlace, ownValue, parseMarkId, taintId } from "./mark.ts";
+import { type MarkId, ownValue, parseMarkId, taintId } from "./mark.ts";
 import { MAX_RECORD_BYTES, type MarkRecord, stringifyRecord } from "./record.ts";
 import { MAX_ANNOTATIONS_BYTES } from "./validate.ts";
 
@@ -51,31 +51,16 @@ export function buildPatch(
   const record = recordUpdate(node, base, changes);
   if (record !== undefined) annotations.push([MARKS_ANNOTATION, record]);
   const spec = {
-    ...(taints.size === 0 ? {} : { taints: mergeTaints(node.spec?.taints ?? [], taints) }),
-    ...(unschedulable === undefined ? {} : { unschedulable }),
+    ...(taints.size > 0 && { taints: mergeTaints(node.spec?.taints ?? [], taints) }),
+    ...(unschedulable !== undefined && { unschedulable }),
+  };
+  const metadata = {
+    ...(labels.length > 0 && { labels: Object.fromEntries(labels) }),
+    ...(annotations.length > 0 && { annotations: Object.fromEntries(annotations) }),
   };
   const touchesSpec = Object.keys(spec).length > 0;
-  if (labels.length === 0 && annotations.length === 0 && !touchesSpec) return undefined;
-  return {
-    metadata: {
-      uid,
-      resourceVersion,
-      ...(labels.length === 0 ? {} : { labels: Object.fromEntries(labels) }),
-      ...(annotations.length === 0 ? {} : { annotations: Object.fromEntries(annotations) }),
-    },
-    ...(touchesSpec ? { spec } : {}),
-  };
-}
-
-/** The record once these changes are made. */
-export function recordAfter(base: MarkRecord, changes: readonly Change[]): MarkRecord {
-  if (!changes.some(({ entry }) => entry !== undefined)) return base;
-  const marks = new Map(base.marks);
-  for (const { id, entry } of changes) {
-    if (entry === null) marks.delete(id);
-    else if (entry !== undefined) marks.set(id, entry);
-  }
-  return { by: base.by, marks };
+  if (!touchesSpec && Object.keys(metadata).length === 0) return undefined;
+  return { metadata: { uid, resourceVersion, ...metadata }, ...(touchesSpec && { spec }) };
 }
 
 /** Would the record, or all annotations together, become larger than is allowed? */
@@ -85,18 +70,20 @@ export function exceedsAnnotations(node: Node, patch: NodePatch | undefined): bo
   const standing = node.metadata?.annotations ?? {};
   const record = patched[MARKS_ANNOTATION] ?? "";
   // UTF-8 takes at most three bytes for a UTF-16 unit: most nodes need no exact count.
-  const fits = 3 * lengthOf(standing) + 3 * lengthOf(patched) <= MAX_ANNOTATIONS_BYTES;
-  if (fits && 3 * record.length <= MAX_RECORD_BYTES) return false;
-  let total = 0;
-  for (const [key, value] of Object.entries({ ...standing, ...patched })) {
-    if (value !== null) total += bytesOf(key) + bytesOf(value);
-  }
-  return total > MAX_ANNOTATIONS_BYTES || bytesOf(record) > MAX_RECORD_BYTES;
+  const units = sizeOf(standing, ({ length }) => length) + sizeOf(patched, ({ length }) => length);
+  if (3 * units <= MAX_ANNOTATIONS_BYTES && 3 * record.length <= MAX_RECORD_BYTES) return false;
+  return (
+    sizeOf({ ...standing, ...patched }, bytesOf) > MAX_ANNOTATIONS_BYTES || bytesOf(record) > MAX_RECORD_BYTES
+  );
 }
 
-function lengthOf(annotations: Readonly<Record<string, string | null>>): number {
+function sizeOf(
+  annotations: Readonly<Record<string, string | null>>,
+  measure: (text: string) => number,
+): number {
   let total = 0;
-  for (const [key, value] of Object.entries(annotations)) total += key.length + (value?.length ?? 0);
+  for (const [key, value] of Object.entries(annotations))
+    if (value !== null) total += measure(key) + measure(value);
   return total;
 }
 
@@ -113,9 +100,13 @@ function recordUpdate(
   const text = ownValue(node.metadata?.annotations, MARKS_ANNOTATION);
   const touched = changes.some(({ entry }) => entry !== undefined);
   if (base === undefined || (text !== undefined && !touched)) return undefined;
-  const next = stringifyRecord(recordAfter(base, changes));
-  if (next === text) return undefined;
-  return next ?? null;
+  const marks = new Map(base.marks);
+  for (const { id, entry } of changes) {
+    if (entry === null) marks.delete(id);
+    else if (entry !== undefined) marks.set(id, entry);
+  }
+  const next = stringifyRecord({ by: base.by, marks });
+  return next === text ? undefined : (next ?? null);
 }
 
 /** Others' taints stay as they are, in their order; ours change in place or are added at the end. */
@@ -130,20 +121,15 @@ function mergeTaints(
     const value = wanted.get(id);
     left.delete(id);
     if (value === undefined) merged.push(taint);
-    else if (value !== null) merged.push(withValue(taint, value));
+    else if (value !== null) {
+      const { value: _, ...rest } = taint;
+      merged.push({ ...rest, ...(value !== "" && { value }) });
+    }
   }
   for (const [id, value] of left) {
     const place = parseMarkId(id);
-    if (place?.kind === "taint" && value !== null) merged.push(newTaint(place, value));
+    if (place?.kind !== "taint" || value === null) continue;
+    merged.push({ key: place.key, ...(value !== "" && { value }), effect: place.effect });
   }
   return merged.length === 0 ? null : merged;
-}
-
-function withValue(taint: Taint, value: string): Taint {
-  const { value: _, ...rest } = taint;
-  return value === "" ? rest : { ...rest, value };
-}
-
-function newTaint(place: MarkPlace & { readonly kind: "taint" }, value: string): Taint {
-  return { key: place.key, ...(value === "" ? {} : { value }), effect: place.effect };
 }

@@ -1,11 +1,11 @@
+import type { Node } from "@berth/kube";
 import { describe, expect, it } from "vitest";
-import type { BoundCapability } from "./capability.ts";
 import type { MarkId } from "./mark.ts";
 import { mergeContributions } from "./merge.ts";
 import type { NodePlan } from "./plan.ts";
 import { planNode } from "./plan.ts";
 import { MAX_RECORD_BYTES, parseRecord, stringifyRecord } from "./record.ts";
-import { planWith } from "./testing/labels.ts";
+import { planWith, settle } from "./testing/labels.ts";
 import { capabilityOf, wish } from "./testing/stub.ts";
 import { editNode, makeNode, type NodeInit, patchNode } from "./testing/world.ts";
 
@@ -23,9 +23,14 @@ function owning(ids: readonly MarkId[], init: NodeInit = {}, more: Parameters<ty
   return makeNode({ ...init, annotations: { ...init.annotations, [MARKS]: recordOf(ids, more) } });
 }
 
+const ownersOf = (node: Node): string[] => {
+  const read = parseRecord(node.metadata?.annotations?.[MARKS] ?? "");
+  return read.state === "read" ? [...read.record.marks].map(([id, { by }]) => `${id} ${by}`) : [];
+};
 const brief = (plan: NodePlan): string[] =>
   plan.changes.map(({ id, action, reason }) => `${id} ${action} ${reason}`);
 const nothing = capabilityOf("a", []);
+const wantsX = capabilityOf("a", [wish("label/x", "1")]);
 
 describe("what a plan does", () => {
   it("adds what is missing, with its record, in one patch that carries uid and resourceVersion", () => {
@@ -74,7 +79,7 @@ describe("what a plan does", () => {
 
   it("adopts a wanted mark that already stands, by a write of the record alone", () => {
     const node = makeNode({ labels: { x: "1" } });
-    const plan = planWith(node, [capabilityOf("a", [wish("label/x", "1")])]);
+    const plan = planWith(node, [wantsX]);
     expect(brief(plan)).toEqual(["label/x adopt Adopted"]);
     expect(Object.keys(plan.patch?.metadata.annotations ?? {})).toEqual([MARKS]);
     expect(plan.patch?.metadata.labels).toBeUndefined();
@@ -82,7 +87,7 @@ describe("what a plan does", () => {
 
   it("records a new owner of a standing mark, and since when it has been ours stays", () => {
     const node = owning(["label/x"], { labels: { x: "1" } }, { c: "gone" });
-    const plan = planWith(node, [capabilityOf("a", [wish("label/x", "1")])]);
+    const plan = planWith(node, [wantsX]);
     expect(brief(plan)).toEqual(["label/x record OwnerChanged"]);
     expect(plan.changes[0]?.entry).toMatchObject({ capability: "a", since: "2025-01-01T00:00:00Z" });
   });
@@ -94,7 +99,7 @@ describe("what a plan does", () => {
   it("writes nothing when everything stands, however the record is spaced", () => {
     const text = JSON.stringify(JSON.parse(recordOf(["label/x"])), undefined, 2);
     const node = makeNode({ labels: { x: "1" }, annotations: { [MARKS]: text } });
-    expect(planWith(node, [capabilityOf("a", [wish("label/x", "1")])]).patch).toBeUndefined();
+    expect(planWith(node, [wantsX]).patch).toBeUndefined();
   });
 
   it("says why a mark goes: its input, its rule, or what the capability says", () => {
@@ -151,20 +156,15 @@ describe("what a plan never touches", () => {
 
   it("but not a place that another installation recorded and where nothing stands: that becomes ours", () => {
     const node = owning(["label/x"], {}, { by: "other" });
-    const after = patchNode(node, planWith(node, [capabilityOf("a", [wish("label/x", "1")])]).patch ?? {});
-    const read = parseRecord(after.metadata?.annotations?.[MARKS] ?? "");
-    expect(read.state === "read" && read.record.marks.get("label/x")?.by).toBe("berth");
+    const after = settle(node, [wantsX]);
+    expect(ownersOf(after)).toEqual(["label/x berth"]);
     expect(planWith(after, [nothing]).changes).toMatchObject([{ id: "label/x", action: "remove" }]);
   });
 
   it("the entries of another installation when it adds its own", () => {
     const node = owning(["label/x"], { labels: { x: "1" } }, { by: "other" });
-    const after = patchNode(node, planWith(node, [capabilityOf("a", [wish("label/y", "2")])]).patch ?? {});
-    const read = parseRecord(after.metadata?.annotations?.[MARKS] ?? "");
-    expect(read.state === "read" && [...read.record.marks].map(([id, { by }]) => `${id} ${by}`)).toEqual([
-      "label/x other",
-      "label/y berth",
-    ]);
+    const after = settle(node, [capabilityOf("a", [wish("label/y", "2")])]);
+    expect(ownersOf(after)).toEqual(["label/x other", "label/y berth"]);
     expect(planWith(after, [nothing]).changes.map(({ id }) => id)).toEqual(["label/y"]);
   });
 
@@ -190,10 +190,7 @@ describe("what a plan never touches", () => {
 
   it("a place in conflict, whatever stands there", () => {
     const node = owning(["label/x"], { labels: { x: "1" } });
-    const plan = planWith(node, [
-      capabilityOf("a", [wish("label/x", "1")]),
-      capabilityOf("b", [wish("label/x", "2")]),
-    ]);
+    const plan = planWith(node, [wantsX, capabilityOf("b", [wish("label/x", "2")])]);
     expect(plan.patch).toBeUndefined();
     expect(plan.stays).toMatchObject([{ reason: "MarkConflict" }]);
   });
@@ -201,7 +198,7 @@ describe("what a plan never touches", () => {
   it("a node that is being deleted", () => {
     const node = makeNode();
     const going = { ...node, metadata: { ...node.metadata, deletionTimestamp: "2026-01-01T00:00:00Z" } };
-    const plan = planWith(going, [capabilityOf("a", [wish("label/x", "1")])]);
+    const plan = planWith(going, [wantsX]);
     expect(plan.patch).toBeUndefined();
     expect(plan.findings).toMatchObject([{ reason: "NodeDeleting", severity: "info" }]);
   });
@@ -212,6 +209,8 @@ describe("exclusive keys", () => {
     ids: new Set<string>(),
     prefixes: ["taint/supported-arch:", "annotation/ate.dev/claim."],
   };
+  const onlyX = { ids: new Set(["label/x"]), prefixes: [] };
+  const x = capabilityOf("a", [], { policy: { exclusive: onlyX } });
   const owner = capabilityOf("a", [wish("taint/supported-arch:NoSchedule", "arm64")], {
     policy: { exclusive },
   });
@@ -236,30 +235,19 @@ describe("exclusive keys", () => {
       { key: "supported-arch-2", effect: "NoSchedule" },
     ]);
   });
-});
 
-describe("exclusive keys of two capabilities", () => {
-  it("are pruned once", () => {
-    const policy = { exclusive: { ids: new Set(["label/x"]), prefixes: [] } };
-    const both = [capabilityOf("a", [], { policy }), capabilityOf("b", [], { policy })];
+  it("are pruned once, where two capabilities claim them", () => {
+    const both = [x, capabilityOf("b", [], { policy: { exclusive: onlyX } })];
     const plan = planWith(makeNode({ labels: { x: "1" } }), both);
     expect(brief(plan)).toEqual(["label/x remove ExclusiveKeyPruned"]);
   });
-});
 
-describe("exclusive keys that are recorded", () => {
-  const exclusive = { ids: new Set(["label/x"]), prefixes: [] };
-  const owner = capabilityOf("a", [], { policy: { exclusive } });
-
-  it("stay when another installation recorded them", () => {
-    const plan = planWith(owning(["label/x"], { labels: { x: "1" } }, { by: "other" }), [owner]);
-    expect(plan.patch).toBeUndefined();
-    expect(plan.stays).toMatchObject([{ reason: "OtherInstallation" }]);
-  });
-
-  it("are removed once, for the reason that their rule gives", () => {
-    const plan = planWith(owning(["label/x"], { labels: { x: "1" } }), [owner]);
-    expect(brief(plan)).toEqual(["label/x remove InputGone"]);
+  it("stay when another installation recorded them, and go once for the reason that their rule gives", () => {
+    const theirs = planWith(owning(["label/x"], { labels: { x: "1" } }, { by: "other" }), [x]);
+    expect(theirs.patch).toBeUndefined();
+    expect(theirs.stays).toMatchObject([{ reason: "OtherInstallation" }]);
+    const ours = planWith(owning(["label/x"], { labels: { x: "1" } }), [x]);
+    expect(brief(ours)).toEqual(["label/x remove InputGone"]);
   });
 });
 
@@ -277,9 +265,8 @@ describe("a record that cannot be relied on", () => {
 
   it("is written again from the last one seen when it vanishes", () => {
     const lastRecord = recordOf(["label/x"]);
-    const wants = capabilityOf("a", [wish("label/x", "1")]);
     const node = makeNode({ labels: { x: "1" } });
-    const plan = planWith(node, [wants], { lastRecord });
+    const plan = planWith(node, [wantsX], { lastRecord });
     expect(brief(plan)).toEqual(["annotation/berth.dev/marks record RecordRestored"]);
     expect(plan.patch?.metadata.annotations).toEqual({ [MARKS]: lastRecord });
     expect(brief(planWith(node, [nothing], { lastRecord }))).toEqual(["label/x remove InputGone"]);
@@ -305,15 +292,14 @@ describe("a record that cannot be relied on", () => {
 
   it("never makes the annotations of a node larger than the server takes", () => {
     const node = makeNode({ annotations: { big: "x".repeat(4 * MAX_RECORD_BYTES - 10) } });
-    expect(planWith(node, [capabilityOf("a", [wish("label/x", "1")])]).patch).toBeUndefined();
+    expect(planWith(node, [wantsX]).patch).toBeUndefined();
   });
 });
 
 describe("a mark that goes and comes", () => {
   it("carries the version it was decided on, so a change in between makes it fail", () => {
-    const wants: BoundCapability = capabilityOf("a", [wish("label/x", "1")]);
     const node = editNode(makeNode(), { labels: { other: "1" } });
-    expect(planWith(node, [wants]).patch?.metadata.resourceVersion).toBe("2");
+    expect(planWith(node, [wantsX]).patch?.metadata.resourceVersion).toBe("2");
   });
 });
 

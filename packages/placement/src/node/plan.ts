@@ -3,15 +3,7 @@ import { MARKS_ANNOTATION } from "../api/keys.ts";
 import { type Reason, reasons } from "../api/reasons.ts";
 import { type Finding, type Instant, isRuleKnown, type Policy } from "./capability.ts";
 import type { Change } from "./change.ts";
-import {
-  annotationId,
-  holdsPods,
-  type Mark,
-  type MarkId,
-  parseMarkId,
-  standingMarks,
-  standingValue,
-} from "./mark.ts";
+import { annotationId, holdsPods, type MarkId, parseMarkId, standingMarks, standingValue } from "./mark.ts";
 import { holdsMark, isEmptyMarkSet } from "./mark-set.ts";
 import type { MergedMarks, WantedMark } from "./merge.ts";
 import { buildPatch, exceedsAnnotations, type NodePatch } from "./patch.ts";
@@ -51,7 +43,7 @@ export interface PlanInput {
   readonly installation: string;
   readonly now: Instant;
   /** The record that this process last saw on this node (same uid): written again should it vanish. */
-  readonly lastRecord?: string;
+  readonly lastRecord?: string | undefined;
   /** Taints, and `unschedulable`, that rules of the installation declared earlier. Default none. */
   readonly declared?: ReadonlySet<MarkId>;
   /** List keys that a rule could have set and nobody recorded. Costs a look at every key; default false. */
@@ -73,26 +65,17 @@ export function planNode(input: PlanInput): NodePlan {
     return { node, changes: [], stays: [], findings: [deletingFinding] };
   }
   const read = effectiveRecord(node, input.lastRecord);
-  const draft: Draft = {
-    ...input,
-    frozen: read.state === "unreadable",
-    marks: read.state === "read" ? read.record.marks : noRecord,
-    changes: [],
-    stays: [],
-    findings: [...merged.findings],
-  };
-  if (read.state === "unreadable") draft.findings.push(unreadableFinding(read.problem));
+  const marks = read.state === "read" ? read.record.marks : noRecord;
+  const frozen = read.state === "unreadable";
+  const draft: Draft = { ...input, frozen, marks, changes: [], stays: [], findings: [...merged.findings] };
+  if (frozen) draft.findings.push(unreadableFinding(read.problem));
   for (const [id, wanted] of merged.wanted) planWanted(draft, id, wanted);
-  for (const [id, recorded] of draft.marks) if (!merged.wanted.has(id)) planUnwanted(draft, id, recorded);
-  if (!draft.frozen) planExclusive(draft);
-  if (input.listUnrecorded === true && !draft.frozen) listUnrecorded(draft);
-  const base: MarkRecord | undefined = draft.frozen
-    ? undefined
-    : {
-        by: read.state === "read" && read.record.marks.size > 0 ? read.record.by : installation,
-        marks: draft.marks,
-      };
-  return finish(draft, base);
+  for (const [id, recorded] of marks) if (!merged.wanted.has(id)) planUnwanted(draft, id, recorded);
+  if (frozen) return finish(draft, undefined);
+  planExclusive(draft);
+  if (input.listUnrecorded === true) listUnrecorded(draft);
+  const by = read.state === "read" && marks.size > 0 ? read.record.by : installation;
+  return finish(draft, { by, marks });
 }
 
 /** What the node says about ownership, or what it said last when it no longer says anything. */
@@ -127,20 +110,22 @@ function planWanted(draft: Draft, id: MarkId, wanted: WantedMark): void {
     rule: mark.rule,
     after: mark.value,
     ...(mark.announce && { announce: mark.announce }),
-    ...(entry === undefined ? {} : { entry }),
+    ...(entry && { entry }),
   };
   if (before === mark.value) {
     if (entry === undefined) return;
-    draft.changes.push(
-      ours
-        ? { ...change, before, action: "record", reason: reasons.OwnerChanged }
-        : { ...change, before, action: "adopt", reason: adoptionReason(mark) },
-    );
+    // Who announces a mark says by its own reason that it stands, whoever has set it.
+    const adopted = mark.announce === "always" ? mark.reason : reasons.Adopted;
+    draft.changes.push({
+      ...change,
+      before,
+      action: ours ? "record" : "adopt",
+      reason: ours ? reasons.OwnerChanged : adopted,
+    });
     return;
   }
   if (before === undefined) {
-    const reason = ours ? reasons.MarkRestored : mark.reason;
-    draft.changes.push({ ...change, action: "add", reason });
+    draft.changes.push({ ...change, action: "add", reason: ours ? reasons.MarkRestored : mark.reason });
     return;
   }
   const kept = ours ? undefined : whyForeignStays(draft, wanted, recorded);
@@ -153,11 +138,6 @@ function planWanted(draft: Draft, id: MarkId, wanted: WantedMark): void {
   draft.changes.push({ ...change, before, action: "overwrite", reason });
 }
 
-/** Who announces a mark says by its own reason that it stands, whoever has set it. */
-function adoptionReason({ announce, reason }: Mark): Reason {
-  return announce === "always" ? reason : reasons.Adopted;
-}
-
 /** The record entry to write for a wanted mark; `undefined` when the entry is right already or not ours to write. */
 function nextEntry(
   draft: Draft,
@@ -168,8 +148,8 @@ function nextEntry(
   const by = draft.installation;
   if (recorded === undefined) return { capability, rule: mark.rule, since: toTimestamp(draft.now), by };
   if (recorded.by !== by) return undefined;
-  const same = recorded.capability === capability && recorded.rule === mark.rule;
-  return same ? undefined : { capability, rule: mark.rule, since: recorded.since, by };
+  if (recorded.capability === capability && recorded.rule === mark.rule) return undefined;
+  return { capability, rule: mark.rule, since: recorded.since, by };
 }
 
 function whyForeignStays(
@@ -177,9 +157,8 @@ function whyForeignStays(
   { capability, mark }: WantedMark,
   recorded: RecordedMark | undefined,
 ): { readonly reason: Reason; readonly why: string } | undefined {
-  if (recorded !== undefined) {
+  if (recorded !== undefined)
     return { reason: reasons.OtherInstallation, why: `it belongs to the installation ${recorded.by}` };
-  }
   const policy = draft.merged.policies.get(capability);
   if (mark.foreign === "overwrite" || (policy && holdsMark(policy.exclusive, mark.id))) return undefined;
   return { reason: reasons.ForeignValueKept, why: "somebody else set it" };
@@ -187,20 +166,15 @@ function whyForeignStays(
 
 function planUnwanted(draft: Draft, id: MarkId, recorded: RecordedMark): void {
   const policy = draft.merged.policies.get(recorded.capability);
-  const stays = whyStays(draft, id, recorded, policy);
-  if (stays !== undefined) {
-    draft.stays.push({ id, recorded, reason: stays });
-    return;
-  }
-  const before = standingValue(draft.node, id);
   const { capability, rule } = recorded;
+  const stays = whyStays(draft, id, recorded, policy);
+  const before = standingValue(draft.node, id);
+  const gone = policy?.rules.has(rule) ? reasons.InputGone : reasons.RuleGone;
+  const reason = draft.merged.removals.get(id) ?? gone;
   const change = { id, capability, rule, entry: null };
-  if (before === undefined) {
-    draft.changes.push({ ...change, action: "record", reason: reasons.AlreadyGone });
-    return;
-  }
-  const why = policy?.rules.has(rule) ? reasons.InputGone : reasons.RuleGone;
-  draft.changes.push({ ...change, before, action: "remove", reason: draft.merged.removals.get(id) ?? why });
+  if (stays !== undefined) draft.stays.push({ id, recorded, reason: stays });
+  else if (before !== undefined) draft.changes.push({ ...change, before, action: "remove", reason });
+  else draft.changes.push({ ...change, action: "record", reason: reasons.AlreadyGone });
 }
 
 function whyStays(
@@ -252,7 +226,7 @@ function listUnrecorded(draft: Draft): void {
 
 function finish(draft: Draft, base: MarkRecord | undefined): NodePlan {
   const { node, stays, findings } = draft;
-  const changes = draft.changes.sort((a, b) => (a.id < b.id ? -1 : a.id > b.id ? 1 : 0));
+  const changes = draft.changes.sort((a, b) => (a.id < b.id ? -1 : 1));
   const whole = buildPatch(node, base, changes);
   const full = exceedsAnnotations(node, whole);
   if (full) findings.push(fullFinding);
@@ -261,23 +235,12 @@ function finish(draft: Draft, base: MarkRecord | undefined): NodePlan {
   const patch = full && exceedsAnnotations(node, smaller) ? undefined : smaller;
   const lost = base !== undefined && base.marks.size > 0 && recordOf(node).state === "absent";
   if (lost && patch?.metadata.annotations !== undefined) {
-    possible.push({
-      id: annotationId(MARKS_ANNOTATION),
-      action: "record",
-      capability: "",
-      rule: "",
-      reason: reasons.RecordRestored,
-    });
+    const reason = reasons.RecordRestored;
+    possible.push({ id: RECORD_ID, action: "record", capability: "", rule: "", reason });
   }
-  return {
-    node,
-    // An entry of a vanished record whose mark is gone too needs no write: there is nothing left to change.
-    changes: patch === undefined ? [] : possible,
-    stays,
-    findings,
-    ...(base === undefined ? {} : { base }),
-    ...(patch === undefined ? {} : { patch }),
-  };
+  // An entry of a vanished record whose mark is gone too needs no write: there is nothing left to change.
+  const made = patch === undefined ? [] : possible;
+  return { node, changes: made, stays, findings, ...(base && { base }), ...(patch && { patch }) };
 }
 
 /** Does it add to the record or to another annotation? */
@@ -285,6 +248,8 @@ function growsAnnotations(change: Change): boolean {
   if (change.entry !== undefined && change.entry !== null) return true;
   return change.after !== undefined && parseMarkId(change.id)?.kind === "annotation";
 }
+
+const RECORD_ID = annotationId(MARKS_ANNOTATION);
 
 const deletingFinding: Finding = {
   reason: reasons.NodeDeleting,
@@ -296,17 +261,13 @@ const deletingFinding: Finding = {
 const fullFinding: Finding = {
   reason: reasons.AnnotationsFull,
   severity: "warning",
-  subject: annotationId(MARKS_ANNOTATION),
+  subject: RECORD_ID,
   message: "there is no room to record more marks on this node, so no more are set",
 };
 
 function unreadableFinding(problem: string): Finding {
-  return {
-    reason: reasons.RecordUnreadable,
-    severity: "warning",
-    subject: annotationId(MARKS_ANNOTATION),
-    message:
-      `${problem}: marks are still set, but none is removed from this node; ` +
-      `remove the annotation ${MARKS_ANNOTATION} to begin a new record`,
-  };
+  const message =
+    `${problem}: marks are still set, but none is removed from this node; ` +
+    `remove the annotation ${MARKS_ANNOTATION} to begin a new record`;
+  return { reason: reasons.RecordUnreadable, severity: "warning", subject: RECORD_ID, message };
 }

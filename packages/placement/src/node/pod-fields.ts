@@ -1,7 +1,7 @@
 /** What is kept of pods, and of templates of pods: where they may go, and which images they run. */
 
 import { pick } from "@berth/host";
-import type { ObjectMeta, PodSpec } from "@berth/kube";
+import type { Container, ObjectMeta, PodSpec } from "@berth/kube";
 
 const PLACEMENT = [
   "nodeName",
@@ -52,8 +52,6 @@ export function slimPodMetadata(metadata: ObjectMeta): ObjectMeta {
   };
 }
 
-function slimContainer<
-  T extends { readonly name: string; readonly image?: string; readonly imagePullPolicy?: string },
->(container: T): Pick<T, "name" | "image" | "imagePullPolicy"> {
+function slimContainer<T extends Pick<Container, "name" | "image" | "imagePullPolicy">>(container: T) {
   return pick(container, ["name", "image", "imagePullPolicy"]);
 }

@@ -7,18 +7,9 @@ const NANO_DIGITS = 9;
 
 const QUANTITY = /^([+-]?)(\d*)(?:\.(\d*))?(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?\d{1,3}))?$/;
 
-const DECIMAL: Readonly<Record<string, number>> = {
-  n: -9,
-  u: -6,
-  m: -3,
-  k: 3,
-  M: 6,
-  G: 9,
-  T: 12,
-  P: 15,
-  E: 18,
-};
-const BINARY: Readonly<Record<string, number>> = { Ki: 1, Mi: 2, Gi: 3, Ti: 4, Pi: 5, Ei: 6 };
+type Powers = Readonly<Record<string, number>>;
+const DECIMAL: Powers = { n: -9, u: -6, m: -3, k: 3, M: 6, G: 9, T: 12, P: 15, E: 18 };
+const BINARY: Powers = { Ki: 1, Mi: 2, Gi: 3, Ti: 4, Pi: 5, Ei: 6 };
 
 /**
  * A quantity as Kubernetes writes it (`500m`, `16Gi`, `1e3`, plain numbers), in units of 10⁻⁹. Finer digits are rounded
@@ -52,13 +43,9 @@ export function isPositiveQuantity(text: string): boolean {
  * (`SetDefaults_ResourceList`, pkg/apis/core/v1). A text that is no quantity is the same as none.
  */
 export function isSameQuantity(a: string, b: string): boolean {
-  const milli = milliOf(a);
-  return milli !== undefined && milli === milliOf(b);
-}
-
-const NANO_PER_MILLI = 1_000_000n;
-
-function milliOf(text: string): bigint | undefined {
-  const nano = parseQuantity(text);
-  return nano === undefined ? undefined : divideUp(nano, NANO_PER_MILLI);
+  const [one, other] = [a, b].map((text) => {
+    const nano = parseQuantity(text);
+    return nano && divideUp(nano, 1_000_000n);
+  });
+  return one !== undefined && one === other;
 }

@@ -11,12 +11,8 @@ import {
   toTimestamp,
 } from "./record.ts";
 
-const entry: RecordedMark = {
-  capability: "labels",
-  rule: "folder/x",
-  since: "2026-01-01T00:00:00Z",
-  by: "berth",
-};
+const since = "2026-01-01T00:00:00Z";
+const entry: RecordedMark = { capability: "labels", rule: "folder/x", since, by: "berth" };
 
 const text = fc.string({ minLength: 1, maxLength: 12, unit: "grapheme" });
 const id = fc.oneof(
@@ -72,10 +68,7 @@ describe("the ownership record", () => {
     ["marks that are no object", '{"v":1,"by":"berth","marks":[]}'],
     ["an entry that is no object", '{"v":1,"by":"berth","marks":{"label/a":1}}'],
     ["an entry without rule", '{"v":1,"by":"berth","marks":{"label/a":{"c":"x","since":"s"}}}'],
-    [
-      "a mark of an unknown kind",
-      '{"v":1,"by":"berth","marks":{"toleration/a":{"c":"x","r":"y","since":"s"}}}',
-    ],
+    ["a mark of no kind", '{"v":1,"by":"berth","marks":{"toleration/a":{"c":"x","r":"y","since":"s"}}}'],
     ["more than the bound", `{"v":1,"by":"berth","marks":{}}${" ".repeat(MAX_RECORD_BYTES)}`],
   ])("is unreadable with %s", (_what, given) => {
     expect(parseRecord(given).state).toBe("unreadable");

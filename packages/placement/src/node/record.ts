@@ -2,6 +2,7 @@ import { documentName } from "@berth/host";
 import type { Node } from "@berth/kube";
 import { MARKS_ANNOTATION } from "../api/keys.ts";
 import { isMarkId, type MarkId, ownValue } from "./mark.ts";
+import { isRecord } from "./untrusted-json.ts";
 
 /** One mark that Berth has set, as recorded on the node. */
 export interface RecordedMark {
@@ -51,7 +52,7 @@ export function parseRecord(text: string): ReadRecord {
   } catch {
     return unreadable("it is not JSON");
   }
-  if (!isObject(value)) return unreadable("it is not a JSON object");
+  if (!isRecord(value)) return unreadable("it is not a JSON object");
   const version = value["v"];
   if (version !== VERSION) {
     const newer = typeof version === "number" && version > VERSION;
@@ -59,10 +60,10 @@ export function parseRecord(text: string): ReadRecord {
   }
   const by = value["by"];
   if (typeof by !== "string" || by === "") return unreadable("it names no installation");
-  if (!isObject(value["marks"])) return unreadable("it holds no marks");
+  if (!isRecord(value["marks"])) return unreadable("it holds no marks");
   const marks = new Map<MarkId, RecordedMark>();
   for (const [id, entry] of Object.entries(value["marks"])) {
-    const mark = isMarkId(id) ? parseEntry(entry, by) : undefined;
+    const mark = parseEntry(entry, by);
     if (mark === undefined || !isMarkId(id))
       return unreadable(`its entry ${JSON.stringify(id)} is not understood`);
     marks.set(id, mark);
@@ -71,7 +72,7 @@ export function parseRecord(text: string): ReadRecord {
 }
 
 function parseEntry(entry: unknown, by: string): RecordedMark | undefined {
-  if (!isObject(entry)) return undefined;
+  if (!isRecord(entry)) return undefined;
   const { c, r, since, by: own = by } = entry;
   if (typeof c !== "string" || c === "" || typeof r !== "string" || r === "") return undefined;
   if (typeof since !== "string" || typeof own !== "string" || own === "") return undefined;
@@ -97,11 +98,10 @@ const noneOwned: ReadonlyMap<MarkId, RecordedMark> = new Map();
 /** The marks that belong to this installation. */
 export function ownedMarks(read: ReadRecord, installation: string): ReadonlyMap<MarkId, RecordedMark> {
   if (read.state !== "read") return noneOwned;
-  const { marks, by } = read.record;
-  const others = [...marks.values()].some((mark) => mark.by !== installation);
-  if (!others) return marks;
-  if (by !== installation && ![...marks.values()].some((mark) => mark.by === installation)) return noneOwned;
-  return new Map([...marks].filter(([, mark]) => mark.by === installation));
+  const { marks } = read.record;
+  const owned = [...marks].filter(([, mark]) => mark.by === installation);
+  if (owned.length === marks.size) return marks;
+  return owned.length === 0 ? noneOwned : new Map(owned);
 }
 
 /** Is a mark of this capability recorded on one of the nodes for a document of the cluster? */
@@ -123,8 +123,4 @@ export function toTimestamp(instant: number): string {
 
 function unreadable(problem: string): ReadRecord {
   return { state: "unreadable", problem };
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -21,12 +21,8 @@ describe("metrics of the node writer", () => {
     const metrics = createMetricsRegistry({ processMetrics: false });
     const report = createNodeReport(undefined, metrics);
     const memory = createMemory("u");
-    const finding = {
-      reason: "MarkConflict",
-      severity: "warning",
-      subject: "label/x",
-      message: "m",
-    } as const;
+    const subject = "label/x";
+    const finding = { reason: "MarkConflict", severity: "warning", subject, message: "m" } as const;
     report.findings(makeNode(), memory, [finding, { ...finding, severity: "info" }]);
     report.findings(makeNode(), memory, [finding]);
     report.written(makeNode(), [change, change]);

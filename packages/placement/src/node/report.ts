@@ -1,5 +1,5 @@
 import { type Node, nodes } from "@berth/kube";
-import { type Counter, type EventInput, type MetricsRegistry, referenceTo } from "@berth/runtime";
+import { type EventInput, type MetricsRegistry, referenceTo } from "@berth/runtime";
 import { reasons } from "../api/reasons.ts";
 import type { Finding } from "./capability.ts";
 import type { Change } from "./change.ts";
@@ -27,7 +27,21 @@ export function createNodeReport(
   events: EventSink | undefined,
   metrics: MetricsRegistry | undefined,
 ): NodeReport {
-  const counters = metrics && declareCounters(metrics);
+  const writes = metrics?.counter<"result">({
+    name: "berth_node_writes_total",
+    help: "Patches of Nodes by what became of them: written, conflict, refused, gone, failed.",
+    labels: ["result"],
+  });
+  const changed = metrics?.counter<"capability" | "action" | "reason">({
+    name: "berth_mark_changes_total",
+    help: "Marks (labels, annotations, taints, unschedulable) changed on Nodes.",
+    labels: ["capability", "action", "reason"],
+  });
+  const found = metrics?.counter<"reason">({
+    name: "berth_node_findings_total",
+    help: "Warnings about Nodes, each counted when it appears.",
+    labels: ["reason"],
+  });
   return {
     findings(node, memory, findings) {
       const standing = new Set<string>();
@@ -35,7 +49,7 @@ export function createNodeReport(
         if (finding.severity !== "warning") continue;
         const name = `${finding.reason} ${finding.subject}`;
         if (!memory.reported.has(name) && !standing.has(name)) {
-          counters?.findings.inc({ reason: finding.reason });
+          found?.inc({ reason: finding.reason });
           events?.record(findingEvent(node, finding));
         }
         standing.add(name);
@@ -45,39 +59,11 @@ export function createNodeReport(
     written(node, changes) {
       for (const change of changes) {
         const { capability, action, reason } = change;
-        counters?.changes.inc({ capability, action, reason });
+        changed?.inc({ capability, action, reason });
         if (deservesEvent(change)) events?.record(changeEvent(node, change));
       }
     },
-    write(result) {
-      counters?.writes.inc({ result });
-    },
-  };
-}
-
-interface NodeCounters {
-  readonly writes: Counter<"result">;
-  readonly changes: Counter<"capability" | "action" | "reason">;
-  readonly findings: Counter<"reason">;
-}
-
-function declareCounters(metrics: MetricsRegistry): NodeCounters {
-  return {
-    writes: metrics.counter<"result">({
-      name: "berth_node_writes_total",
-      help: "Patches of Nodes by what became of them: written, conflict, refused, gone, failed.",
-      labels: ["result"],
-    }),
-    changes: metrics.counter<"capability" | "action" | "reason">({
-      name: "berth_mark_changes_total",
-      help: "Marks (labels, annotations, taints, unschedulable) changed on Nodes.",
-      labels: ["capability", "action", "reason"],
-    }),
-    findings: metrics.counter<"reason">({
-      name: "berth_node_findings_total",
-      help: "Warnings about Nodes, each counted when it appears.",
-      labels: ["reason"],
-    }),
+    write: (result) => writes?.inc({ result }),
   };
 }
 

@@ -96,11 +96,8 @@ describe("label selectors", () => {
   it("gives one text for one set of requirements, in whatever order they are written", () => {
     const key = fc.constantFrom("a", "b", "c");
     const values = fc.uniqueArray(fc.constantFrom("x", "y", "z"), { minLength: 1 });
-    const requirement = fc.record({
-      key,
-      operator: fc.constantFrom("In" as const, "NotIn" as const),
-      values,
-    });
+    const operator = fc.constantFrom("In" as const, "NotIn" as const);
+    const requirement = fc.record({ key, operator, values });
     const selectors = fc.record({
       matchLabels: fc.dictionary(key, fc.constantFrom("x", "y")),
       matchExpressions: fc.array(requirement, { maxLength: 4 }),
@@ -121,10 +118,12 @@ describe("label selectors", () => {
 
 describe("node selector terms", () => {
   const node = aNode("n1").labelled({ tier: "web", gpus: "8", big: "9223372036854775807" }).build();
-  const labels = (...matchExpressions: NodeSelectorRequirement[]): NodeSelectorTerm => ({ matchExpressions });
-  const fields = (...matchFields: NodeSelectorRequirement[]): NodeSelectorTerm => ({ matchFields });
-  const web = labels({ key: "tier", operator: "In", values: ["web"] });
-  const db = labels({ key: "tier", operator: "In", values: ["db"] });
+  const asks = (key: string, operator: string, ...values: string[]): NodeSelectorRequirement =>
+    values.length === 0 ? { key, operator } : { key, operator, values };
+  const label = (...of: Parameters<typeof asks>): NodeSelectorTerm => ({ matchExpressions: [asks(...of)] });
+  const field = (...of: Parameters<typeof asks>): NodeSelectorTerm => ({ matchFields: [asks(...of)] });
+  const web = label("tier", "In", "web");
+  const db = label("tier", "In", "db");
 
   it.each<[string, readonly NodeSelectorTerm[] | undefined, boolean]>([
     ["none", undefined, false],
@@ -135,47 +134,35 @@ describe("node selector terms", () => {
     ["a term that does not", [db], false],
     ["one of two terms", [db, web], true],
     ["an empty term beside one that holds", [{}, web], true],
-    ["In of several", [labels({ key: "tier", operator: "In", values: ["db", "web"] })], true],
-    ["NotIn", [labels({ key: "tier", operator: "NotIn", values: ["web"] })], false],
-    ["NotIn of an absent label", [labels({ key: "none", operator: "NotIn", values: ["web"] })], true],
-    ["Exists", [labels({ key: "gpus", operator: "Exists" })], true],
-    ["DoesNotExist", [labels({ key: "gpus", operator: "DoesNotExist" })], false],
-    ["Gt that holds", [labels({ key: "gpus", operator: "Gt", values: ["7"] })], true],
-    ["Gt of the same number", [labels({ key: "gpus", operator: "Gt", values: ["8"] })], false],
-    ["Lt that holds", [labels({ key: "gpus", operator: "Lt", values: ["10"] })], true],
-    ["Lt of the same number", [labels({ key: "gpus", operator: "Lt", values: ["8"] })], false],
-    ["Gt of a label that is no number", [labels({ key: "tier", operator: "Gt", values: ["7"] })], false],
-    ["Lt of an absent label", [labels({ key: "none", operator: "Lt", values: ["7"] })], false],
-    ["Gt with a bound that is no number", [labels({ key: "gpus", operator: "Gt", values: ["x"] })], false],
-    ["Gt with two bounds", [labels({ key: "gpus", operator: "Gt", values: ["1", "2"] })], false],
-    ["Gt of 64 bits", [labels({ key: "big", operator: "Gt", values: ["9223372036854775806"] })], true],
-    ["Lt beyond 64 bits", [labels({ key: "gpus", operator: "Lt", values: ["9223372036854775808"] })], false],
-    ["NotIn without values", [labels({ key: "tier", operator: "NotIn" })], false],
-    ["NotIn with an impossible value", [labels({ key: "tier", operator: "NotIn", values: ["a b"] })], false],
-    ["DoesNotExist of an impossible key", [labels({ key: "a b", operator: "DoesNotExist" })], false],
-    ["an operator that there is not", [labels({ key: "tier", operator: "Equals", values: ["web"] })], false],
-    [
-      "a term that cannot be read beside one that holds",
-      [labels({ key: "", operator: "Exists" }), web],
-      true,
-    ],
-    ["the name", [fields({ key: "metadata.name", operator: "In", values: ["n1"] })], true],
-    ["another name", [fields({ key: "metadata.name", operator: "In", values: ["n2"] })], false],
-    ["not another name", [fields({ key: "metadata.name", operator: "NotIn", values: ["n2"] })], true],
-    ["not the name", [fields({ key: "metadata.name", operator: "NotIn", values: ["n1"] })], false],
-    ["two names", [fields({ key: "metadata.name", operator: "In", values: ["n1", "n2"] })], false],
-    ["an operator that fields do not have", [fields({ key: "metadata.name", operator: "Exists" })], false],
-    ["another field", [fields({ key: "metadata.uid", operator: "In", values: ["u"] })], false],
-    [
-      "labels and name",
-      [{ ...web, ...fields({ key: "metadata.name", operator: "In", values: ["n1"] }) }],
-      true,
-    ],
-    [
-      "labels, and not the name",
-      [{ ...web, matchFields: [{ key: "metadata.name", operator: "In", values: ["n2"] }] }],
-      false,
-    ],
+    ["In of several", [label("tier", "In", "db", "web")], true],
+    ["NotIn", [label("tier", "NotIn", "web")], false],
+    ["NotIn of an absent label", [label("none", "NotIn", "web")], true],
+    ["Exists", [label("gpus", "Exists")], true],
+    ["DoesNotExist", [label("gpus", "DoesNotExist")], false],
+    ["Gt that holds", [label("gpus", "Gt", "7")], true],
+    ["Gt of the same number", [label("gpus", "Gt", "8")], false],
+    ["Lt that holds", [label("gpus", "Lt", "10")], true],
+    ["Lt of the same number", [label("gpus", "Lt", "8")], false],
+    ["Gt of a label that is no number", [label("tier", "Gt", "7")], false],
+    ["Lt of an absent label", [label("none", "Lt", "7")], false],
+    ["Gt with a bound that is no number", [label("gpus", "Gt", "x")], false],
+    ["Gt with two bounds", [label("gpus", "Gt", "1", "2")], false],
+    ["Gt of 64 bits", [label("big", "Gt", "9223372036854775806")], true],
+    ["Lt beyond 64 bits", [label("gpus", "Lt", "9223372036854775808")], false],
+    ["NotIn without values", [label("tier", "NotIn")], false],
+    ["NotIn with an impossible value", [label("tier", "NotIn", "a b")], false],
+    ["DoesNotExist of an impossible key", [label("a b", "DoesNotExist")], false],
+    ["an operator that there is not", [label("tier", "Equals", "web")], false],
+    ["a term that cannot be read beside one that holds", [label("", "Exists"), web], true],
+    ["the name", [field("metadata.name", "In", "n1")], true],
+    ["another name", [field("metadata.name", "In", "n2")], false],
+    ["not another name", [field("metadata.name", "NotIn", "n2")], true],
+    ["not the name", [field("metadata.name", "NotIn", "n1")], false],
+    ["two names", [field("metadata.name", "In", "n1", "n2")], false],
+    ["an operator that fields do not have", [field("metadata.name", "Exists")], false],
+    ["another field", [field("metadata.uid", "In", "u")], false],
+    ["labels and name", [{ ...web, ...field("metadata.name", "In", "n1") }], true],
+    ["labels, and not the name", [{ ...web, ...field("metadata.name", "In", "n2") }], false],
   ])("%s", (_, terms, holds) => {
     expect(matchesNodeSelectorTerms(terms, node)).toBe(holds);
   });

@@ -8,7 +8,7 @@ import { labelKeyProblem, labelValueProblem } from "./validate.ts";
 type Labels = Readonly<Record<string, string>> | undefined;
 
 /** One requirement, of whichever of the selectors of the API. */
-interface Requirement {
+export interface Requirement {
   readonly key: string;
   readonly operator: string;
   readonly values?: readonly string[] | undefined;
@@ -22,11 +22,16 @@ const NOTHING = "berth.dev/nothing,!berth.dev/nothing";
  * One that the API server would refuse (another operator, `In` without values) holds for nothing.
  */
 export function matchesSelector(selector: Selector | LabelSelector, labels: Labels): boolean {
-  const { matchLabels = {}, matchExpressions = [] } = selector;
-  return (
-    Object.entries(matchLabels).every(([key, value]) => ownValue(labels, key) === value) &&
-    matchExpressions.every((requirement) => matchesLabel(requirement, labels))
-  );
+  return requirementsOf(selector).every((requirement) => matchesLabel(requirement, labels));
+}
+
+/** All of which have to hold. */
+export function requirementsOf({
+  matchLabels = {},
+  matchExpressions = [],
+}: Selector | LabelSelector): readonly Requirement[] {
+  const equal = Object.entries(matchLabels).map(([key, value]) => ({ key, operator: "In", values: [value] }));
+  return [...equal, ...matchExpressions];
 }
 
 /** What is wrong with a selector, and where. */
@@ -48,11 +53,8 @@ export function selectorFaults(
 }
 
 /** Does it ask for nothing? Then it holds for everything. */
-export function isEmptySelector({
-  matchLabels = {},
-  matchExpressions = [],
-}: Selector | LabelSelector): boolean {
-  return Object.keys(matchLabels).length === 0 && matchExpressions.length === 0;
+export function isEmptySelector(selector: Selector | LabelSelector): boolean {
+  return requirementsOf(selector).length === 0;
 }
 
 /** `In`, `NotIn`, `Exists`, `DoesNotExist`: apimachinery's `labels.Requirement.Matches`. */
@@ -78,17 +80,9 @@ function matchesLabel({ key, operator, values = [] }: Requirement, labels: Label
  * nothing, as `matchesSelector` has it.
  */
 export function selectorText(selector: Selector | LabelSelector): string {
-  const { matchLabels = {}, matchExpressions = [] } = selector;
-  const parts = new Set<string>();
-  for (const [key, value] of Object.entries(matchLabels)) {
-    if (!isValid({ key, operator: "In", values: [value] })) return NOTHING;
-    parts.add(`${key}=${value}`);
-  }
-  for (const requirement of matchExpressions) {
-    if (!isValid(requirement)) return NOTHING;
-    parts.add(requirementText(requirement));
-  }
-  return [...parts].sort().join(",");
+  const requirements = requirementsOf(selector);
+  if (!requirements.every(isValid)) return NOTHING;
+  return [...new Set(requirements.map(requirementText))].sort().join(",");
 }
 
 function requirementText({ key, operator, values = [] }: Requirement): string {
@@ -160,11 +154,9 @@ function isWellFormed({ key, values = [] }: Requirement): boolean {
   );
 }
 
-const INTEGER = /^[+-]?[0-9]{1,40}$/;
-
 /** As `strconv.ParseInt` in base 10 with 64 bits. */
 function int64(text: string | undefined): bigint | undefined {
-  if (text === undefined || !INTEGER.test(text)) return undefined;
+  if (text === undefined || !/^[+-]?[0-9]{1,40}$/.test(text)) return undefined;
   const value = BigInt(text);
   return value === BigInt.asIntN(64, value) ? value : undefined;
 }

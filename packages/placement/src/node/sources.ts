@@ -9,14 +9,10 @@ export function policySources(
 ): Pick<Policy, "sourcesRead" | "unsettled" | "isUndecided" | "isReading" | "rules"> {
   const sourcesRead = new Set<string>(sources.map(({ source }) => source));
   if (unsettled === undefined) return { sourcesRead, rules };
-  if (unsettled === "reading")
-    return {
-      sourcesRead,
-      rules,
-      unsettled: { sources: sourcesRead, deleted: new Set() },
-      isUndecided: true,
-      isReading: true,
-    };
+  if (unsettled === "reading") {
+    const none = { sources: sourcesRead, deleted: new Set<string>() };
+    return { sourcesRead, rules, unsettled: none, isUndecided: true, isReading: true };
+  }
   const { deleted } = unsettled;
   return {
     sourcesRead,

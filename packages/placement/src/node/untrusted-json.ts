@@ -23,10 +23,9 @@ export function listField(value: unknown, name: string): readonly unknown[] {
 export function textMapField(value: unknown, name: string): Readonly<Record<string, string>> {
   const map = field(value, name);
   if (!isRecord(map)) return {};
-  const texts = Object.entries(map).filter(
-    (entry): entry is [string, string] => typeof entry[1] === "string",
+  return Object.fromEntries(
+    Object.entries(map).filter((it): it is [string, string] => typeof it[1] === "string"),
   );
-  return Object.fromEntries(texts);
 }
 
 export function isRecord(value: unknown): value is Json {

@@ -6,38 +6,15 @@ const long = (length: number): string => "a".repeat(length);
 
 describe("label keys", () => {
   it.each([
-    "a",
-    "A_b-c.d",
-    "4913",
-    "example.com/x",
-    "a-b.c/Name",
+    ..."a A_b-c.d 4913 example.com/x a-b.c/Name x/constructor".split(" "),
     long(63),
     `${long(253)}/${long(63)}`,
-    "x/constructor",
   ])("accepts %s", (key) => expect(labelKeyProblem(key)).toBeUndefined());
 
   it.each([
-    "",
-    "/",
-    "/a",
-    "a/",
-    "a/b/c",
-    "-a",
-    "a-",
-    ".a",
-    "a.",
-    "_a",
-    "a b",
-    "ä",
-    "a\n",
-    "a\r",
-    "Example.com/x",
-    "a..b/x",
-    "-a/x",
-    "a_b/x",
+    ..."|a b|a\n|a\r|/|/a|a/|a/b/c|-a|a-|.a|a.|_a|ä|Example.com/x|a..b/x|-a/x|a_b/x|__proto__".split("|"),
     long(64),
     `${long(254)}/x`,
-    "__proto__",
   ])("refuses %j", (key) => expect(labelKeyProblem(key)).toBeTypeOf("string"));
 });
 

@@ -31,23 +31,19 @@ export function labelKeyProblem(key: string): string | undefined {
   if (prefix !== undefined && !SUBDOMAIN.test(prefix)) {
     return `\`${prefix}\` is not a DNS subdomain (lower-case letters, digits, \`-\` and \`.\`)`;
   }
-  if (name === "") return "the name is empty";
-  if (name.length > MAX_NAME)
-    return `the name has ${name.length} characters, at most ${MAX_NAME} are allowed`;
-  if (!NAME.test(name)) {
-    return "the name must begin and end with a letter or digit and hold only letters, digits, `-`, `_` and `.`";
-  }
-  return undefined;
+  return name === "" ? "the name is empty" : nameProblem("name", name);
 }
 
 /** @returns what is wrong with a label or taint value, in words, or `undefined`. */
 export function labelValueProblem(value: string): string | undefined {
-  if (value.length > MAX_NAME)
-    return `the value has ${value.length} characters, at most ${MAX_NAME} are allowed`;
-  if (value !== "" && !NAME.test(value)) {
-    return "the value must begin and end with a letter or digit and hold only letters, digits, `-`, `_` and `.`";
-  }
-  return undefined;
+  return value === "" ? undefined : nameProblem("value", value);
+}
+
+function nameProblem(what: string, text: string): string | undefined {
+  if (text.length > MAX_NAME)
+    return `the ${what} has ${text.length} characters, at most ${MAX_NAME} are allowed`;
+  if (NAME.test(text)) return undefined;
+  return `the ${what} must begin and end with a letter or digit and hold only letters, digits, \`-\`, \`_\` and \`.\``;
 }
 
 /** Annotation keys follow the rule of label keys with upper and lower case taken as equal. */
@@ -73,10 +69,7 @@ export function markProblem(mark: Mark): string | undefined {
 
 /** Is the key under `kubernetes.io` or `k8s.io`, or a subdomain of them? A key without a domain never is. */
 export function isProtectedKey(key: string): boolean {
-  const slash = key.indexOf("/");
-  if (slash < 0) return false;
-  const domain = key.slice(0, slash).toLowerCase();
-  return /(?:^|\.)(?:kubernetes\.io|k8s\.io)$/.test(domain);
+  return /^(?:[^/]*\.)?(?:kubernetes\.io|k8s\.io)\//.test(key.toLowerCase());
 }
 
 /** May this capability's current policy write or remove what stands at this place? */

@@ -1,73 +1,44 @@
 import { ApiError } from "@berth/kube";
-import { createVirtualClock, type ReconcileResult, type VirtualClock } from "@berth/runtime";
 import { describe, expect, it } from "vitest";
-import { labelRuleSpec } from "../labels/document.ts";
-import {
-  assembleRules,
-  defaultLabelOptions,
-  type LabelRuleDocument,
-  type LabelRules,
-  parseLabelFolder,
-} from "../labels/index.ts";
+import { type LabelRules, parseLabelFolder } from "../labels/index.ts";
+import { rulesOf } from "../labels/testing/rule-set.ts";
 import type { BoundCapability } from "./capability.ts";
 import { bindLabels, folderOf, labelsFrom } from "./testing/labels.ts";
 import { type OneNode, oneNode } from "./testing/server.ts";
 import { capabilityOf, wish } from "./testing/stub.ts";
 import { makeNode } from "./testing/world.ts";
-import { NodeWriter } from "./writer.ts";
+import { type WriterUnderTest, writerOf } from "./testing/writer.ts";
 
 const MARKS = "berth.dev/marks";
-const log = { error() {}, warn() {}, info() {}, debug() {}, with: () => log };
 
-interface Setup {
-  readonly world: OneNode;
-  readonly clock: VirtualClock;
-  readonly writer: NodeWriter;
-  readonly run: () => Promise<ReconcileResult | undefined>;
-}
-
-function setup(world: OneNode, ...capabilities: readonly BoundCapability[]): Setup {
-  const clock = createVirtualClock();
-  const { api, cache, events } = world;
-  const writer = new NodeWriter({ nodes: cache, api, capabilities, installation: "berth", clock, events });
-  const run = () => writer.reconcile(world.key, { signal: new AbortController().signal, log });
-  return { world, clock, writer, run };
-}
+const setup = (world: OneNode, ...capabilities: readonly BoundCapability[]): WriterUnderTest =>
+  writerOf(world, capabilities);
 
 const warnings = (world: OneNode): string[] =>
   world.events.list.filter(({ type }) => type === "Warning").map(({ reason }) => reason);
 
+const labelsOf = ({ node }: OneNode) => node.metadata?.labels;
 const ruled = labelsFrom(folderOf({ out: "in" }));
 const matching = () => oneNode(makeNode({ labels: { in: "1" } }));
 
 describe("the node writer", () => {
-  it("L-P1, L-P3 writes one patch for a node that matches, and none for one that is settled", async () => {
-    const { world, run } = setup(matching(), ruled);
+  it("L-P1, L-P3 writes one patch for a node that matches, and none once it is settled, nor after a restart", async () => {
+    const { world, run, look } = setup(matching(), ruled);
     await run();
-    expect(world.node.metadata?.labels).toEqual({ in: "1", out: "true" });
-    world.observe();
-    expect(await run()).toBeUndefined();
+    expect(labelsOf(world)).toEqual({ in: "1", out: "true" });
+    expect(await look()).toBeUndefined();
+    await setup(world, ruled).run();
     expect(world.patches).toHaveLength(1);
   });
 
-  it("writes nothing after a restart on a settled node", async () => {
-    const first = setup(matching(), ruled);
-    await first.run();
-    first.world.observe();
-    const second = setup(first.world, ruled);
-    await second.run();
-    expect(second.world.patches).toHaveLength(1);
-  });
-
   it("does not decide on a version older than its own write", async () => {
-    const { world, clock, run } = setup(matching(), ruled);
+    const { world, clock, run, look } = setup(matching(), ruled);
     await run();
     expect(await run()).toEqual({ recheckAfterMs: 100 });
     await clock.advance(29_950);
     expect(await run()).toEqual({ recheckAfterMs: 50 });
     expect(world.patches).toHaveLength(1);
-    world.observe();
-    await run();
+    await look();
     expect(world.patches).toHaveLength(1);
   });
 
@@ -77,21 +48,20 @@ describe("the node writer", () => {
     await clock.advance(30_000);
     expect(await run()).toMatchObject({ recheckAfterMs: 100 });
     expect(world.patches).toHaveLength(2);
-    expect(world.node.metadata?.labels?.["out"]).toBe("true");
+    expect(labelsOf(world)?.["out"]).toBe("true");
   });
 
   it("L-B4 clears the label although the first attempt conflicts", async () => {
-    const { world, run } = setup(matching(), ruled);
+    const { world, run, look } = setup(matching(), ruled);
     await run();
     world.edit({ labels: { in: null } });
     world.editUnseen({ annotations: { heartbeat: "1" } });
     expect(await run()).toEqual({ recheckAfterMs: 100 });
-    expect(world.node.metadata?.labels?.["out"]).toBe("true");
+    expect(labelsOf(world)?.["out"]).toBe("true");
     expect(await run()).toEqual({ recheckAfterMs: 100 });
     expect(world.patches).toHaveLength(2);
-    world.observe();
-    await run();
-    expect(world.node.metadata?.labels).toEqual({});
+    await look();
+    expect(labelsOf(world)).toEqual({});
     expect(world.node.metadata?.annotations).toEqual({ heartbeat: "1" });
   });
 
@@ -114,7 +84,7 @@ describe("the node writer", () => {
     world.refuse = undefined;
     await clock.advance(4000);
     await run();
-    expect(world.node.metadata?.labels).toEqual({});
+    expect(labelsOf(world)).toEqual({});
   });
 
   it("forgets a node that is gone, and begins anew with one of the same name", async () => {
@@ -142,7 +112,7 @@ describe("the node writer", () => {
   });
 
   it("writes the record again when it vanishes while it runs", async () => {
-    const { world, run } = setup(matching(), ruled);
+    const { world, run, look } = setup(matching(), ruled);
     await run();
     const record = world.node.metadata?.annotations?.[MARKS];
     world.edit({ annotations: { [MARKS]: null } });
@@ -150,10 +120,9 @@ describe("the node writer", () => {
     expect(world.node.metadata?.annotations?.[MARKS]).toBe(record);
     world.edit({ annotations: { [MARKS]: null }, labels: { in: null } });
     await run();
-    expect(world.node.metadata?.labels).toEqual({});
+    expect(labelsOf(world)).toEqual({});
     expect(world.node.metadata?.annotations).toEqual({});
-    world.observe();
-    expect(await run()).toBeUndefined();
+    expect(await look()).toBeUndefined();
     expect(world.patches).toHaveLength(3);
   });
 
@@ -164,20 +133,19 @@ describe("the node writer", () => {
     await run();
     world.edit({ labels: { out: "theirs" } });
     await run();
-    expect(world.node.metadata?.labels).toEqual({ out: "theirs" });
+    expect(labelsOf(world)).toEqual({ out: "theirs" });
     expect(world.patches).toHaveLength(2);
   });
 
   it("leaves alone what another process released, and somebody else has set since, before it could see either", async () => {
     for (const theirs of ["manual", "true"]) {
-      const { world, run } = setup(matching(), ruled);
+      const { world, run, look } = setup(matching(), ruled);
       await run();
-      world.observe();
-      await run();
+      await look();
       world.editUnseen({ labels: { in: null, out: null }, annotations: { [MARKS]: null } });
       world.edit({ labels: { out: theirs } });
       await run();
-      expect(world.node.metadata?.labels).toEqual({ out: theirs });
+      expect(labelsOf(world)).toEqual({ out: theirs });
       expect(world.patches).toHaveLength(1);
       expect(world.reads).toBe(1);
     }
@@ -190,56 +158,35 @@ describe("the node writer", () => {
     await run();
     world.edit({ labels: { out: "theirs" } });
     await run();
-    expect(world.node.metadata?.labels).toEqual({ out: "theirs" });
+    expect(labelsOf(world)).toEqual({ out: "theirs" });
     expect(world.patches).toHaveLength(1);
   });
 
   it("neither sets nor removes anything before the rules have been read", async () => {
     let rules: LabelRules | undefined = parseLabelFolder(folderOf({ out: "in" })).rules;
-    const { world, run } = setup(
-      matching(),
-      bindLabels(() => rules),
-    );
+    const bound = bindLabels(() => rules);
+    const { world, run } = setup(matching(), bound);
     await run();
     world.edit({ labels: { in: null } });
     rules = undefined;
     await run();
-    expect(world.node.metadata?.labels).toEqual({ out: "true" });
+    expect(labelsOf(world)).toEqual({ out: "true" });
     rules = parseLabelFolder(folderOf({})).rules;
     await run();
-    expect(world.node.metadata?.labels).toEqual({});
+    expect(labelsOf(world)).toEqual({});
   });
 });
 
 describe("a removal that waits", () => {
   it("counts as standing, so that a rule for its absence acts when it is made, in the same write", async () => {
-    const document = (name: string, spec: object): LabelRuleDocument => ({
-      name,
-      spec: labelRuleSpec.parse(spec),
-    });
-    const documents = [
-      document("gpu", { match: { all: [{ key: "in" }] }, labels: [{ key: "gpu" }], removalDelay: "60s" }),
-      document("user", {
-        match: { all: [{ key: "gpu" }] },
-        labels: [{ key: "gpu-user" }],
-        removalDelay: "0s",
-      }),
-      document("cpu", {
-        match: { all: [{ key: "gpu", operator: "DoesNotExist" }] },
-        labels: [{ key: "cpu-only" }],
-      }),
-    ];
-    const { rules } = assembleRules({
-      sources: {
-        documents: [{ source: "cluster", complete: true, documents }],
-        options: defaultLabelOptions,
+    const { labels } = rulesOf({
+      cluster: {
+        gpu: { match: { all: [{ key: "in" }] }, labels: [{ key: "gpu" }], removalDelay: "60s" },
+        user: { match: { all: [{ key: "gpu" }] }, labels: [{ key: "gpu-user" }], removalDelay: "0s" },
+        cpu: { match: { all: [{ key: "gpu", operator: "DoesNotExist" }] }, labels: [{ key: "cpu-only" }] },
       },
-      nodes: [],
     });
-    const { world, clock, run } = setup(
-      matching(),
-      bindLabels(() => rules),
-    );
+    const { world, clock, run } = setup(matching(), ...labels);
     await run();
     world.observe();
     world.edit({ labels: { in: null } });
@@ -248,7 +195,7 @@ describe("a removal that waits", () => {
     await clock.advance(60_000);
     await run();
     expect(world.patches).toHaveLength(2);
-    expect(world.node.metadata?.labels).toEqual({ "cpu-only": "true" });
+    expect(labelsOf(world)).toEqual({ "cpu-only": "true" });
   });
 });
 
@@ -262,7 +209,10 @@ describe("a refused write", () => {
     const { world, run } = setup(oneNode(makeNode()), good, bad);
     world.refuse = refuseBad;
     expect(await run()).toEqual({ recheckAfterMs: 30_000 });
-    expect(world.node.metadata?.labels).toEqual({ good: "1", fine: "1", fair: "1" });
+    expect(labelsOf(world)).toEqual({ good: "1", fine: "1", fair: "1" });
+    // All, each capability, halves of what one capability wants, and one by one.
+    const sent = world.patches.map(({ metadata: { labels } }) => Object.keys(labels ?? {}).join(" "));
+    expect(sent).toEqual(["bad fair fine good", "bad fair fine", "bad fair", "bad", "fair", "fine", "good"]);
     expect(Object.keys(JSON.parse(world.node.metadata?.annotations?.[MARKS] ?? "").marks)).toEqual([
       "label/fair",
       "label/fine",
@@ -288,7 +238,7 @@ describe("a refused write", () => {
     world.refuse = undefined;
     await clock.advance(300_000);
     expect(await run()).toBeUndefined();
-    expect(world.node.metadata?.labels?.["bad"]).toBe("1");
+    expect(labelsOf(world)?.["bad"]).toBe("1");
   });
 
   it("is tried at once when something else is wanted", async () => {
@@ -304,7 +254,7 @@ describe("a refused write", () => {
     world.refuse = undefined;
     value = "2";
     await run();
-    expect(world.node.metadata?.labels).toEqual({ bad: "2" });
+    expect(labelsOf(world)).toEqual({ bad: "2" });
   });
 
   it("I-15 for want of permission is not split, and is for the controller to send again", async () => {
@@ -314,7 +264,7 @@ describe("a refused write", () => {
     expect(world.patches).toHaveLength(1);
     world.refuse = undefined;
     await run();
-    expect(world.node.metadata?.labels).toEqual({ good: "1", bad: "1", fair: "1", fine: "1" });
+    expect(labelsOf(world)).toEqual({ good: "1", bad: "1", fair: "1", fine: "1" });
   });
 
   it("that conflicts in the middle goes on from a newer version", async () => {
@@ -332,7 +282,7 @@ describe("a refused write", () => {
     world.refuse = undefined;
     world.edit({ annotations: { a: "1" } });
     await run();
-    expect(world.node.metadata?.labels).toEqual({ good: "1", bad: "1", fair: "1", fine: "1" });
+    expect(labelsOf(world)).toEqual({ good: "1", bad: "1", fair: "1", fine: "1" });
   });
 });
 
@@ -392,11 +342,10 @@ describe("what the writer reports", () => {
   });
 
   it("announces a warning once while it stands, and again when it comes back", async () => {
-    const { world, run } = setup(matching(), ruled);
+    const { world, run, look } = setup(matching(), ruled);
     world.edit({ annotations: { [MARKS]: "{" } });
     await run();
-    world.observe();
-    await run();
+    await look();
     world.edit({ annotations: { [MARKS]: null } });
     await run();
     world.edit({ annotations: { [MARKS]: "{" } });

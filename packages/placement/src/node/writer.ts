@@ -31,11 +31,10 @@ import {
 import { mergeContributions } from "./merge.ts";
 import type { NodeObserver } from "./observer.ts";
 import { buildPatch, type NodePatch } from "./patch.ts";
-import { effectiveRecord, type NodePlan, planNode, type StayingMark } from "./plan.ts";
+import { effectiveRecord, type NodePlan, planNode } from "./plan.ts";
 import { ownedMarks, recordOf } from "./record.ts";
-import { assessRemovals, forgetLeaving, noteRemoved, type RemovalAssessment } from "./removals.ts";
+import { assessRemovals, policyOf } from "./removals.ts";
 import { createNodeReport, type EventSink, type NodeReport } from "./report.ts";
-import { splitRefused } from "./split.ts";
 
 /** What the writer needs of the API server. Both reject with `ApiError`. */
 export interface NodeApi {
@@ -101,12 +100,13 @@ export class NodeWriter {
     await this.#verifyVanished(node, memory, signal);
     await this.#places.read(signal);
     const pass = this.#decide(node, memory);
+    const places = [...pass.policies.values()].flatMap((policy) => policy.places ?? []);
     // Before the first mark of a place is written: a process that dies in between leaves no mark that none takes off.
-    await this.#places.declare(declaredBy(pass), signal);
-    await this.#nameRivals(node, memory, { started: pass.fights.started, signal });
+    await this.#places.declare(places, signal);
+    await this.#nameRivals(node, memory, pass.fights.started, signal);
     this.#report.findings(node, memory, findingsOf(pass, memory));
     if (pass.changes.length === 0) return recheck(pass);
-    return this.#send(key, { memory, pass, signal });
+    return this.#send(key, memory, pass, signal);
   };
 
   /** Nodes that something is remembered of. */
@@ -117,12 +117,11 @@ export class NodeWriter {
   #memoryOf(key: ObjectKey, node: Node): NodeMemory {
     const text = toKeyText(key);
     const uid = node.metadata?.uid;
-    let memory = this.#memories.get(text);
-    if (memory === undefined || memory.uid !== uid) {
-      if (memory !== undefined) this.#forget(key);
-      memory = createMemory(uid);
-      this.#memories.set(text, memory);
-    }
+    const known = this.#memories.get(text);
+    if (known !== undefined && known.uid === uid) return known;
+    if (known !== undefined) this.#forget(key);
+    const memory = createMemory(uid);
+    this.#memories.set(text, memory);
     return memory;
   }
 
@@ -136,21 +135,17 @@ export class NodeWriter {
     const { name = "", resourceVersion = "" } = node.metadata ?? {};
     if (record === undefined || memory.verifiedAt === resourceVersion) return;
     if (recordOf(node).state !== "absent") return;
-    const live = await this.#options.api.read(name, signal).catch((error: unknown) => {
-      if (isApiError(error, "notFound")) return undefined;
-      throw error;
-    });
-    const held = live && recordStillHeld(record, live);
+    const live = await this.#options.api.read(name, signal).catch(toApiError);
+    if (isApiError(live) && live.failure.kind !== "notFound") throw live;
+    const held = isApiError(live) ? undefined : recordStillHeld(record, live);
     if (held === undefined) delete memory.record;
     else memory.record = held;
     memory.verifiedAt = resourceVersion;
   }
 
   #forget(key: ObjectKey): void {
-    const text = toKeyText(key);
-    const memory = this.#memories.get(text);
-    if (memory !== undefined) forgetLeaving(memory.leaving, key.name, this.#breakers);
-    this.#memories.delete(text);
+    this.#breakers.put(key.name, []);
+    this.#memories.delete(toKeyText(key));
     this.#options.observer?.gone(key.name);
   }
 
@@ -169,12 +164,14 @@ export class NodeWriter {
     const changes = plan.changes.filter(
       ({ id }) => !fights.held.has(id) && !refusals.withheld.has(id) && !withheld.has(id),
     );
+    const undeclared = plan.stays.filter(({ reason }) => reason === reasons.PlaceNotDeclared);
+    const isDoubted = this.#places.doubt(undeclared.map(({ id }) => id));
     const recheckAfterMs = earliest([
       ...contributions.map(({ decision }) => decision.recheckAfterMs),
       fights.recheckAfterMs,
       refusals.recheckAfterMs,
       removals.recheckAfterMs,
-      this.#places.doubt(undeclaredOf(plan.stays)) ? UNREAD_RECHECK_MS : undefined,
+      isDoubted ? UNREAD_RECHECK_MS : undefined,
     ]);
     return { contributions, plan, changes, policies, fights, refusals, recheckAfterMs };
   }
@@ -184,21 +181,22 @@ export class NodeWriter {
    * others: otherwise a rule for its absence would act on a removal that is not made. So it is decided again with what
    * stays, until no more does.
    */
-  #plan(node: Node, memory: NodeMemory, times: Times): Planned {
+  #plan(node: Node, memory: NodeMemory, times: Times) {
     const { installation, capabilities } = this.#options;
     const owned = ownedMarks(effectiveRecord(node, memory.record), installation);
-    const lastRecord = memory.record === undefined ? {} : { lastRecord: memory.record };
+    const name = node.metadata?.name ?? "";
+    const lastRecord = memory.record;
     let staying: ReadonlySet<MarkId> | undefined;
     for (;;) {
       const view: NodeView = staying === undefined ? { node, owned } : { node, owned, staying };
       const contributions = capabilities.map((capability) => capability.contribute(view, times.now));
       const merged = mergeContributions(contributions);
       const declared = this.#places.known;
-      const plan = planNode({ node, merged, installation, now: times.now, declared, ...lastRecord });
+      const plan = planNode({ node, merged, installation, now: times.now, declared, lastRecord });
       const { policies } = merged;
-      const name = node.metadata?.name ?? "";
-      const about = { node: name, owned, changes: plan.changes, policies, breakers: this.#breakers };
-      const removals = assessRemovals(memory.leaving, { ...about, ...times });
+      const { changes } = plan;
+      const about = { node: name, owned, changes, policies, breakers: this.#breakers, ...times };
+      const removals = assessRemovals(memory.leaving, about);
       memory.leaving = removals.leaving;
       const before = staying;
       const more = [...removals.withheld.keys()].filter((id) => before?.has(id) !== true);
@@ -208,7 +206,12 @@ export class NodeWriter {
   }
 
   /** Sends what is to be changed: in one patch, and in parts when that is refused. */
-  async #send(key: ObjectKey, { memory, pass, signal }: Sending): Promise<ReconcileResult | undefined> {
+  async #send(
+    key: ObjectKey,
+    memory: NodeMemory,
+    pass: Pass,
+    signal: AbortSignal,
+  ): Promise<ReconcileResult | undefined> {
     const parts: (readonly Change[])[] = [pass.changes];
     let current = pass;
     for (let part = parts.shift(); part !== undefined; part = parts.shift()) {
@@ -217,18 +220,15 @@ export class NodeWriter {
       const { node, base, patch: whole, changes: all } = current.plan;
       const patch = changes.length === all.length ? whole : buildPatch(node, base, changes);
       if (patch === undefined) continue;
-      const sent = await this.#patch(key, patch, signal);
-      if ("failure" in sent) {
-        const next = this.#handleFailure(sent.failure, { key, memory, node, changes });
-        if (next.step === "stop") return next.result;
+      const sent = await this.#options.api.patch(key.name, patch, signal).catch(toApiError);
+      if (isApiError(sent)) {
+        const next = this.#handleFailure(sent, key, memory, { node, changes });
+        if ("result" in next) return next.result;
         parts.unshift(...next.parts);
         continue;
       }
-      this.#accept(memory, sent.node, changes, current.contributions);
-      const nowMs = this.#options.clock.monotonic();
-      const { policies } = current;
-      noteRemoved(changes, { node: key.name, policies, breakers: this.#breakers, nowMs });
-      if (parts.length > 0) current = this.#decide(sent.node, memory);
+      this.#accept(memory, sent, changes, current);
+      if (parts.length > 0) current = this.#decide(sent, memory);
     }
     // What was refused just now comes back after its delay, and is reported like any other finding.
     const refusals = assessRefusals(memory, current.plan.changes, this.#options.clock.monotonic());
@@ -236,25 +236,13 @@ export class NodeWriter {
     return recheck({ recheckAfterMs: earliest([pass.recheckAfterMs, refusals.recheckAfterMs]) });
   }
 
-  async #patch(
-    key: ObjectKey,
-    patch: NodePatch,
-    signal: AbortSignal,
-  ): Promise<{ readonly node: Node } | { readonly failure: ApiError }> {
-    try {
-      return { node: await this.#options.api.patch(key.name, patch, signal) };
-    } catch (error) {
-      if (isApiError(error)) return { failure: error };
-      throw error;
-    }
-  }
-
   #accept(
     memory: NodeMemory,
     answer: Node,
     changes: readonly Change[],
-    contributions: readonly Contribution[],
+    { contributions, policies }: Pass,
   ): void {
+    const name = answer.metadata?.name ?? "";
     const nowMs = this.#options.clock.monotonic();
     awaitWritten(memory, answer, nowMs);
     memory.fights = noteWritten(memory.fights, changes, nowMs);
@@ -264,97 +252,76 @@ export class NodeWriter {
     rememberRecord(memory, answer);
     this.#report.write("written");
     this.#report.written(answer, changes);
-    this.#options.observer?.written?.(answer.metadata?.name ?? "", changes, contributions);
+    this.#options.observer?.written?.(name, changes, contributions);
+    for (const change of changes)
+      if (policyOf(change, policies) !== undefined) this.#breakers.lost(name, change.rule, nowMs);
   }
 
-  #handleFailure(failure: ApiError, { key, memory, node, changes }: Refused): AfterFailure {
+  /** @returns how to go on without this part, or how the pass ends. */
+  #handleFailure(
+    failure: ApiError,
+    key: ObjectKey,
+    memory: NodeMemory,
+    { node, changes }: Pick<NodePlan, "node" | "changes">,
+  ): { readonly parts: ReturnType<typeof splitRefused> } | { readonly result: ReconcileResult | undefined } {
     const { kind } = failure.failure;
     const nowMs = this.#options.clock.monotonic();
     if (kind === "conflict" || kind === "uidMismatch") {
       this.#report.write("conflict");
       awaitNewer(memory, node, nowMs);
-      const waitMs = waitBeforeDeciding(memory, node, nowMs);
-      return { step: "stop", result: waitMs === undefined ? undefined : { recheckAfterMs: waitMs } };
+      return { result: recheck({ recheckAfterMs: waitBeforeDeciding(memory, node, nowMs) }) };
     }
     if (kind === "notFound") {
       this.#report.write("gone");
       this.#forget(key);
-      return { step: "stop", result: undefined };
+      return { result: undefined };
     }
     // Without the permission no other part is taken either: that is for the client and the controller.
     if (isRefusalOfObject(failure)) {
       this.#report.write("refused");
       const parts = splitRefused(changes);
       if (parts.length === 0) noteRefused(memory, changes, { message: failure.message, nowMs });
-      return { step: "go on", parts };
+      return { parts };
     }
     this.#report.write("failed");
     throw failure;
   }
 
   /** Reads the node once when a place becomes contested, because caches hold no `managedFields`. */
-  async #nameRivals(node: Node, memory: NodeMemory, { started, signal }: Contest): Promise<void> {
+  async #nameRivals(
+    node: Node,
+    memory: NodeMemory,
+    started: readonly MarkId[],
+    signal: AbortSignal,
+  ): Promise<void> {
     if (started.length === 0) return;
-    try {
-      const live = await this.#options.api.read(node.metadata?.name ?? "", signal);
-      for (const id of started) {
-        const rival = rivalOf(live.metadata?.managedFields ?? [], id);
-        if (rival !== undefined) memory.fights = nameRival(memory.fights, id, rival);
-      }
-    } catch (error) {
+    const live = await this.#options.api.read(node.metadata?.name ?? "", signal).catch(toApiError);
+    if (isApiError(live)) {
       // The place is left alone all the same; only the name of the other writer is missing.
-      if (signal.aborted || !isApiError(error)) throw error;
+      if (signal.aborted) throw live;
+      return;
+    }
+    for (const id of started) {
+      const rival = rivalOf(live.metadata?.managedFields ?? [], id);
+      if (rival !== undefined) memory.fights = nameRival(memory.fights, id, rival);
     }
   }
 }
 
-interface Planned {
-  readonly contributions: readonly Contribution[];
-  readonly owned: NodeView["owned"];
-  readonly policies: ReadonlyMap<string, Policy>;
-  readonly plan: NodePlan;
-  readonly removals: RemovalAssessment;
-}
-
 interface Pass {
   readonly contributions: readonly Contribution[];
+  readonly policies: ReadonlyMap<string, Policy>;
   readonly plan: NodePlan;
   /** Those of the plan that are to be made now. */
   readonly changes: readonly Change[];
-  readonly policies: ReadonlyMap<string, Policy>;
   readonly fights: FightAssessment;
   readonly refusals: RefusalAssessment;
   readonly recheckAfterMs: number | undefined;
 }
 
-interface Sending {
-  readonly memory: NodeMemory;
-  readonly pass: Pass;
-  readonly signal: AbortSignal;
-}
-
-interface Refused {
-  readonly key: ObjectKey;
-  readonly memory: NodeMemory;
-  readonly node: Node;
-  readonly changes: readonly Change[];
-}
-
-type AfterFailure =
-  | { readonly step: "stop"; readonly result: ReconcileResult | undefined }
-  | { readonly step: "go on"; readonly parts: readonly (readonly Change[])[] };
-
-interface Contest {
-  readonly started: readonly MarkId[];
-  readonly signal: AbortSignal;
-}
-
-function declaredBy({ policies }: Pass): readonly ReadonlySet<MarkId>[] {
-  return [...policies.values()].flatMap(({ places }) => places ?? []);
-}
-
-function undeclaredOf(stays: readonly StayingMark[]): readonly MarkId[] {
-  return stays.flatMap(({ id, reason }) => (reason === reasons.PlaceNotDeclared ? [id] : []));
+function toApiError(error: unknown): ApiError {
+  if (isApiError(error)) return error;
+  throw error;
 }
 
 function rememberRecord(memory: NodeMemory, node: Node): void {
@@ -379,4 +346,18 @@ function recheck({ recheckAfterMs }: Pick<Pass, "recheckAfterMs">): ReconcileRes
 function earliest(times: readonly (number | undefined)[]): number | undefined {
   const given = times.filter((time) => time !== undefined);
   return given.length === 0 ? undefined : Math.min(...given);
+}
+
+/**
+ * Which parts of a refused write to send next, so that one bad mark stops nobody: first each capability alone, then
+ * halves of what one capability wants, down to the single mark. Empty: this is the offender and cannot be split.
+ */
+function splitRefused(changes: readonly Change[]): readonly (readonly Change[])[] {
+  const byCapability = Map.groupBy(changes, ({ capability }) => capability);
+  if (byCapability.size > 1) {
+    return [...byCapability].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, part]) => part);
+  }
+  if (changes.length < 2) return [];
+  const half = Math.ceil(changes.length / 2);
+  return [changes.slice(0, half), changes.slice(half)];
 }

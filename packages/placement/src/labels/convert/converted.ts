@@ -1,19 +1,14 @@
 /** What a conversion makes: LabelRules, and everything that could not be part of one. */
 
 import type { Fault } from "@berth/host";
-import type { LabelOutput, LabelRuleSpec, MatchGroup, MatchTerm } from "../document.ts";
-
-/** The `spec` as a user would write it, defaults left out. */
-export type WrittenSpec = Partial<LabelRuleSpec> & {
-  readonly match: MatchGroup;
-  readonly labels: readonly LabelOutput[];
-};
+import type { LabelRuleSpec, MatchTerm } from "../document.ts";
 
 export interface ConvertedRule {
   readonly name: string;
   /** Where it comes from, for people. */
   readonly from: string;
-  readonly spec: WrittenSpec;
+  /** As a user would write it, defaults left out. */
+  readonly spec: Partial<LabelRuleSpec> & Pick<LabelRuleSpec, "match" | "labels">;
   /** What the original does beyond this, in words. */
   readonly leftOut: readonly string[];
   /** What the user has to know before using it. */
@@ -62,13 +57,11 @@ export function toObjectName(...parts: readonly string[]): string {
     .replace(/[^a-z0-9.]+/g, "-")
     .replace(/-*\.[-.]*/g, ".")
     .replace(/^[-.]+/, "")
-    .slice(0, MAX_NAME)
+    // Room for the number that tells names apart.
+    .slice(0, 240)
     .replace(/[-.]+$/, "");
   return name === "" ? "rule" : name;
 }
-
-/** Room for the number that tells names apart. */
-const MAX_NAME = 240;
 
 /** The rules with names of their own: the second `a` becomes `a-2`. */
 export function withDistinctNames(rules: readonly ConvertedRule[]): readonly ConvertedRule[] {

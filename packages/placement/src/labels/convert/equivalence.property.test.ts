@@ -7,30 +7,13 @@ import { readYaml } from "@berth/host";
 import { aNode } from "@berth/testcluster";
 import * as fc from "fast-check";
 import { expect, it } from "vitest";
-import { bindCapability } from "../../node/capability.ts";
-import { mergeContributions } from "../../node/merge.ts";
-import { labels } from "../capability.ts";
-import { parseLabelRules } from "../compile.ts";
-import { labelRuleSpec } from "../document.ts";
-import { compileRules } from "../rules.ts";
+import { labelsOf, settle } from "../../node/testing/labels.ts";
+import { type Device, type Found, nfdMatches, published } from "../testing/nfd-reference.ts";
+import { rulesOf } from "../testing/rule-set.ts";
 import { toDeviceConfig } from "./device-options.ts";
 import { NFD_MARK } from "./nfd-labels.ts";
 import type { NfdExpression, NfdRule, NfdTerm } from "./nfd-schema.ts";
 import { convertNodeFeatureRule } from "./node-feature-rule.ts";
-
-const DOMAIN = "feature.node.kubernetes.io";
-
-/** What the worker found on a node. An element is absent where it is undefined. */
-interface Found {
-  readonly flags: readonly string[];
-  readonly major: string | undefined;
-  readonly id: string | undefined;
-  readonly numa: boolean;
-  readonly version: string | undefined;
-  readonly devices: readonly Device[];
-}
-
-type Device = Readonly<Record<"class" | "vendor" | "device", string>>;
 
 /** `deviceLabelFields` that are configured on clusters. */
 const fieldLists = [
@@ -56,21 +39,6 @@ const found: fc.Arbitrary<Found> = fc.record({
     { maxLength: 2 },
   ),
 });
-
-function published(
-  { flags, major, id, version, numa, devices }: Found,
-  fields: Fields,
-): Readonly<Record<string, string>> {
-  const entries = [
-    ...flags.map((flag) => [`cpu-cpuid.${flag}`, "true"]),
-    ...(major === undefined ? [] : [["kernel-version.major", major]]),
-    ...(id === undefined ? [] : [["system-os_release.ID", id]]),
-    ...(version === undefined ? [] : [["system-os_release.VERSION_ID", version]]),
-    ...(numa ? [["memory-numa", "true"]] : []),
-    ...devices.map((device) => [`pci-${fields.map((field) => device[field]).join("_")}.present`, "true"]),
-  ];
-  return Object.fromEntries(entries.map(([name = "", value = ""]) => [`${DOMAIN}/${name}`, value]));
-}
 
 const number = fc.constantFrom("3", "5", "6", "9");
 
@@ -148,49 +116,6 @@ const configured = fc
   .constantFrom(...fieldLists)
   .chain((fields) => fc.record({ fields: fc.constant(fields), given: ruleFor(fields) }));
 
-/** Of an element that is a flag, the value is `undefined` but it is there. */
-function holds({ op, value = [] }: NfdExpression, isThere: boolean, text: string | undefined): boolean {
-  if (op === "") return true;
-  if (op === "Exists" || op === "DoesNotExist") return isThere === (op === "Exists");
-  if (!isThere || text === undefined) return false;
-  if (op === "In" || op === "NotIn") return value.includes(text) === (op === "In");
-  if (op === "InRegexp") return value.some((pattern) => new RegExp(pattern).test(text));
-  if (op === "IsTrue" || op === "IsFalse") return text === (op === "IsTrue" ? "true" : "false");
-  if (!/^[-+]?\d+$/.test(text)) return false;
-  const [actual, low = 0, high = low] = [text, ...value].map(Number);
-  if (actual === undefined) return false;
-  const within = { Gt: actual > low, Ge: actual >= low, Lt: actual < low, Le: actual <= low };
-  if (op === "GtLt") return actual > low && actual < high;
-  if (op === "GeLe") return actual >= low && actual <= high;
-  return within[op];
-}
-
-function termHolds({ feature, matchExpressions, matchName }: NfdTerm, node: Found): boolean {
-  if (matchName !== undefined) return node.flags.some((flag) => matchName.value?.includes(flag));
-  const all = Object.entries(matchExpressions ?? {});
-  if (feature === "pci.device") {
-    return node.devices.some((device) =>
-      all.every(([field, it]) => holds(it, true, device[field as keyof Device])),
-    );
-  }
-  const values: Readonly<Record<string, string | undefined>> = {
-    major: node.major,
-    ID: node.id,
-    VERSION_ID: node.version,
-    is_numa: String(node.numa),
-  };
-  return all.every(([element, it]) =>
-    feature === "cpu.cpuid"
-      ? holds(it, node.flags.includes(element), undefined)
-      : holds(it, values[element] !== undefined, values[element]),
-  );
-}
-
-function nfdMatches({ matchFeatures = [], matchAny }: NfdRule, node: Found): boolean {
-  const all = (given: readonly NfdTerm[]): boolean => given.every((it) => termHolds(it, node));
-  return all(matchFeatures) && (matchAny?.some((it) => all(it.matchFeatures)) ?? true);
-}
-
 /** Does the converted rule label a node with these labels? */
 function berthMatches(given: NfdRule, fields: Fields, nodeLabels: Readonly<Record<string, string>>): boolean {
   const document = { metadata: { name: "n" }, spec: { rules: [given] } };
@@ -199,18 +124,15 @@ function berthMatches(given: NfdRule, fields: Fields, nodeLabels: Readonly<Recor
   const devices = toDeviceConfig({ deviceLabelFields: [fields.join()] });
   const { rules, faults } = convertNodeFeatureRule({ file: "n", document, yaml, devices });
   expect(faults.filter(({ severity }) => severity === "error")).toEqual([]);
-  const documents = rules.map(({ name, spec }) => ({ name, spec: labelRuleSpec.parse(spec) }));
-  const options = { allowReserved: [] };
-  const parsed = parseLabelRules({ source: "config", complete: true, documents, options });
-  expect(parsed.faults).toEqual([]);
-  const compiled = compileRules([parsed.set]);
-  const capability = bindCapability(labels, { config: () => compiled, observe: (view) => view });
+  const cluster = Object.fromEntries(rules.map(({ name, spec }) => [name, spec]));
+  const converted = rulesOf({ cluster });
+  expect(converted.faults).toEqual([]);
   const node = aNode("n")
     .labelled(nodeLabels)
     .annotated({ [NFD_MARK]: "x" })
     .build();
-  const { wanted } = mergeContributions([capability.contribute({ node, owned: new Map() }, 0)]);
-  return [...wanted.keys()].includes("label/site.example/r");
+  const seen = { ...node, metadata: { ...node.metadata, uid: "u", resourceVersion: "1" } };
+  return Object.hasOwn(labelsOf(settle(seen, converted.labels)), "site.example/r");
 }
 
 it("I-13 a converted rule labels the nodes that Node Feature Discovery would label", () => {

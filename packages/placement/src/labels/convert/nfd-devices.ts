@@ -38,35 +38,15 @@ const SOURCES: ReadonlyMap<string, DeviceSource> = new Map([
   ["usb.device", "usb"],
 ]);
 
-/** Single comparisons that a label stands for. */
-const CONDITIONS: readonly {
-  readonly feature: string;
-  readonly attribute: string;
-  readonly expression: NfdExpression;
-  readonly label: string;
-}[] = [
-  {
-    feature: "network.device",
-    attribute: "sriov_totalvfs",
-    expression: { op: "Gt", value: ["0"] },
-    label: "network-sriov.capable",
-  },
-  {
-    feature: "network.device",
-    attribute: "sriov_numvfs",
-    expression: { op: "Gt", value: ["0"] },
-    label: "network-sriov.configured",
-  },
-  {
-    feature: "storage.block",
-    attribute: "rotational",
-    expression: { op: "In", value: ["0"] },
-    label: "storage-nonrotationaldisk",
-  },
-];
+/** Labels that stand for a single comparison: feature, attribute, operator, values. */
+const CONDITIONS: ReadonlyMap<string, string> = new Map([
+  ["network.device sriov_totalvfs Gt 0", "network-sriov.capable"],
+  ["network.device sriov_numvfs Gt 0", "network-sriov.configured"],
+  ["storage.block rotational In 0", "storage-nonrotationaldisk"],
+]);
 
 export function isDeviceFeature(feature: string): boolean {
-  return SOURCES.has(feature) || CONDITIONS.some((condition) => condition.feature === feature);
+  return SOURCES.has(feature) || feature === "network.device" || feature === "storage.block";
 }
 
 export interface DeviceWork {
@@ -83,17 +63,11 @@ export function convertDevice(feature: string, expressions: Expressions, work: D
 }
 
 function convertCondition(feature: string, expressions: Expressions): Converted {
-  const given = Object.entries(expressions);
-  const [first] = given;
-  const found = CONDITIONS.find(
-    ({ feature: of, attribute, expression }) =>
-      of === feature &&
-      given.length === 1 &&
-      first?.[0] === attribute &&
-      first[1].op === expression.op &&
-      first[1].value?.join() === expression.value?.join(),
+  const asked = Object.entries(expressions).map(
+    ([attribute, { op, value = [] }]) => `${feature} ${attribute} ${op} ${value.join()}`,
   );
-  if (found !== undefined) return { terms: [{ key: `${NFD_DOMAIN}/${found.label}` }] };
+  const label = asked.length === 1 ? CONDITIONS.get(asked.join()) : undefined;
+  if (label !== undefined) return { terms: [{ key: `${NFD_DOMAIN}/${label}` }] };
   return { problem: unavailable(feature, expressions) };
 }
 

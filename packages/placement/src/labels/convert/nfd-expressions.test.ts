@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { MatchTerm } from "../document.ts";
+import type { MatchTerm, Operator } from "../document.ts";
 import { toDeviceConfig } from "./device-options.ts";
 import { convertDevice as convertDeviceTerm } from "./nfd-devices.ts";
 import { convertExpression, type Problem, seenByNfd } from "./nfd-expressions.ts";
@@ -23,49 +23,30 @@ function convertDevice(feature: string, expressions: Record<string, NfdExpressio
 
 describe("a comparison with an element", () => {
   const key = `${DOMAIN}/kernel-version.major`;
+  const is = (operator: Operator, ...values: string[]): MatchTerm => ({ key, operator, values });
   it.each([
     ["", [], []],
     ["Exists", [], [{ key }]],
     ["DoesNotExist", [], [{ key, operator: "DoesNotExist" }, seenByNfd]],
-    ["In", ["5", "6"], [{ key, operator: "In", values: ["5", "6"] }]],
-    ["NotIn", ["5"], [{ key }, { key, operator: "NotIn", values: ["5"] }]],
-    ["InRegexp", ["^5"], [{ key, operator: "Matches", values: ["^5"] }]],
-    ["InRegexp", ["^5", "6$"], [{ key, operator: "Matches", values: ["(?:^5)|(?:6$)"] }]],
-    ["Gt", ["4"], [{ key, operator: "Gt", values: ["4"] }]],
-    ["Le", ["-4"], [{ key, operator: "Le", values: ["-4"] }]],
-    [
-      "GtLt",
-      ["4", "7"],
-      [
-        { key, operator: "Gt", values: ["4"] },
-        { key, operator: "Lt", values: ["7"] },
-      ],
-    ],
-    [
-      "GeLe",
-      ["4", "7"],
-      [
-        { key, operator: "Ge", values: ["4"] },
-        { key, operator: "Le", values: ["7"] },
-      ],
-    ],
-    ["IsTrue", [], [{ key, operator: "In", values: ["true"] }]],
-    ["IsFalse", [], [{ key, operator: "In", values: ["false"] }]],
+    ["In", ["5", "6"], [is("In", "5", "6")]],
+    ["NotIn", ["5"], [{ key }, is("NotIn", "5")]],
+    ["InRegexp", ["^5"], [is("Matches", "^5")]],
+    ["InRegexp", ["^5", "6$"], [is("Matches", "(?:^5)|(?:6$)")]],
+    ["Gt", ["4"], [is("Gt", "4")]],
+    ["Le", ["-4"], [is("Le", "-4")]],
+    ["GtLt", ["4", "7"], [is("Gt", "4"), is("Lt", "7")]],
+    ["GeLe", ["4", "7"], [is("Ge", "4"), is("Le", "7")]],
+    ["IsTrue", [], [is("In", "true")]],
+    ["IsFalse", [], [is("In", "false")]],
   ] as const)("%s %j", (op, value, terms) => {
     expect(convert("kernel.version", "major", op, ...value)).toEqual(terms);
   });
 
   it("compares versions where it is told to", () => {
     const label = labelOfElement("system.osRelease", "VERSION_ID");
+    const version = `${DOMAIN}/system-os_release.VERSION_ID`;
     expect(convertExpression(label, { op: "Ge", value: ["22.04"], type: "version" })).toEqual({
-      terms: [
-        {
-          key: `${DOMAIN}/system-os_release.VERSION_ID`,
-          operator: "Ge",
-          values: ["22.04"],
-          compareAs: "Version",
-        },
-      ],
+      terms: [{ key: version, operator: "Ge", values: ["22.04"], compareAs: "Version" }],
     });
   });
 
@@ -108,19 +89,14 @@ describe("an element on a label", () => {
   });
 
   it.each([
-    ["cpu.cpuid", "SSE42"],
-    ["cpu.security", "sgx.epc"],
-    ["cpu.rdt", "RDTMON"],
-    ["kernel.config", "KVM"],
-    ["kernel.loadedmodule", "nvme"],
-    ["kernel.enabledmodule", "nvme"],
-    ["memory.numa", "node_count"],
-    ["system.osrelease", "PRETTY_NAME"],
-    ["system.name", "nodename"],
-    ["system.dmiid", "sys_vendor"],
-    ["unknown.feature", "x"],
-  ])("%s %s is on none", (feature, element) => {
-    expect(convert(feature, element, "Exists")).toEqual({ unavailable: `${feature} ${element}` });
+    ..."cpu.cpuid SSE42, cpu.security sgx.epc, cpu.rdt RDTMON, kernel.config KVM, unknown.feature x".split(
+      ", ",
+    ),
+    ..."kernel.loadedmodule nvme, kernel.enabledmodule nvme, memory.numa node_count".split(", "),
+    ..."system.osrelease PRETTY_NAME, system.name nodename, system.dmiid sys_vendor".split(", "),
+  ])("%s is on none", (asked) => {
+    const [feature = "", element = ""] = asked.split(" ");
+    expect(convert(feature, element, "Exists")).toEqual({ unavailable: asked });
   });
 
   it.each(["In", "NotIn", "InRegexp", "Gt"] as const)("a flag has no value for %s", (op) => {

@@ -1,5 +1,5 @@
 /** One comparison of Node Feature Discovery as terms of a LabelRule, all of which have to hold. */
-import type { MatchTerm } from "../document.ts";
+import type { MatchTerm, Operator } from "../document.ts";
 import { type ElementLabel, NFD_MARK } from "./nfd-labels.ts";
 import type { NfdExpression } from "./nfd-schema.ts";
 
@@ -27,24 +27,18 @@ export function convertExpression(label: ElementLabel, expression: NfdExpression
     return { problem: `${key} is a flag without a value, which ${op} never matches` };
   }
   const isWhole = label.kind === "value" && label.whole === true;
-  const needsWhole = isComparison(expression) && type !== "version" && !isWhole;
-  return { terms: [...(needsWhole ? [wholeNumber(key)] : []), ...convertComparison(key, expression)] };
-}
-
-/** NFD compares whole numbers only: `22.04` and `16Gi` match nothing. */
-function wholeNumber(key: string): MatchTerm {
-  return { key, operator: "Matches", values: ["^[-+]?[0-9]+$"] };
+  const needsWhole = numbersOf(expression) > 0 && type !== "version" && !isWhole;
+  // NFD compares whole numbers only: `22.04` and `16Gi` match nothing.
+  const wholeNumber: MatchTerm = { key, operator: "Matches", values: ["^[-+]?[0-9]+$"] };
+  return { terms: [...(needsWhole ? [wholeNumber] : []), ...convertComparison(key, expression)] };
 }
 
 function convertComparison(key: string, { op, value = [], type }: NfdExpression): readonly MatchTerm[] {
   const [first = "", second = ""] = value;
   const compareAs = type === "version" ? ({ compareAs: "Version" } as const) : {};
-  const compare = (operator: "Gt" | "Ge" | "Lt" | "Le", bound: string): MatchTerm => ({
-    key,
-    operator,
-    values: [bound],
-    ...compareAs,
-  });
+  const compare = (operator: Operator, bound: string): MatchTerm => {
+    return { key, operator, values: [bound], ...compareAs };
+  };
   const terms: Readonly<Record<NfdExpression["op"], readonly MatchTerm[]>> = {
     "": [],
     Exists: [{ key }],
@@ -91,37 +85,20 @@ function anyPattern(patterns: readonly string[]): string {
   return patterns.length === 1 ? only : patterns.map((pattern) => `(?:${pattern})`).join("|");
 }
 
-const COUNTS: Readonly<Record<NfdExpression["op"], "none" | "one" | "two" | "some">> = {
-  "": "none",
-  Exists: "none",
-  DoesNotExist: "none",
-  IsTrue: "none",
-  IsFalse: "none",
-  In: "some",
-  NotIn: "some",
-  InRegexp: "some",
-  Gt: "one",
-  Ge: "one",
-  Lt: "one",
-  Le: "one",
-  GtLt: "two",
-  GeLe: "two",
-};
+const LISTS: ReadonlySet<NfdExpression["op"]> = new Set(["In", "NotIn", "InRegexp"]);
 
-function isComparison({ op }: NfdExpression): boolean {
-  return COUNTS[op] === "one" || COUNTS[op] === "two";
+/** How many numbers an operator compares with; 0 for one that compares none. */
+function numbersOf({ op }: NfdExpression): 0 | 1 | 2 {
+  if (op === "GtLt" || op === "GeLe") return 2;
+  return op === "Gt" || op === "Ge" || op === "Lt" || op === "Le" ? 1 : 0;
 }
 
 /** What NFD itself would refuse: it labels nothing then. */
 function problemOf(expression: NfdExpression): string | undefined {
   const { op, value = [], type } = expression;
-  const count = COUNTS[op];
-  const numbers = { none: 0, one: 1, two: 2, some: Math.max(1, value.length) };
-  if (value.length !== numbers[count]) {
-    return `${op} takes ${{ none: "no value", one: "one value", two: "two values", some: "values" }[count]}`;
-  }
-  const isNumber = (text: string): boolean => /^[-+]?\d+$/.test(text);
-  if (isComparison(expression) && type !== "version" && !value.every(isNumber))
-    return `${op} compares whole numbers`;
-  return undefined;
+  const numbers = numbersOf(expression);
+  if (LISTS.has(op)) return value.length === 0 ? `${op} takes values` : undefined;
+  if (value.length !== numbers) return `${op} takes ${["no value", "one value", "two values"][numbers]}`;
+  const isWhole = type === "version" || value.every((text) => /^[-+]?\d+$/.test(text));
+  return isWhole ? undefined : `${op} compares whole numbers`;
 }

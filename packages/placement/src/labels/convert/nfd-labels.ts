@@ -41,58 +41,45 @@ const UNPUBLISHED_FLAGS: ReadonlySet<string> = new Set(
   ),
 );
 
-/** Elements of `cpu.cpuid` that have a value. */
-const CPUID_VALUES: ReadonlySet<string> = new Set(["AVX10_VERSION"]);
+const SECURITY =
+  "sgx.enabled se.enabled tdx.enabled tdx.protected sev.enabled sev.es.enabled sev.snp.enabled".split(" ");
 
 /** `sources.kernel.configOpts`. */
 const KERNEL_OPTIONS: ReadonlySet<string> = new Set(["NO_HZ", "NO_HZ_IDLE", "NO_HZ_FULL", "PREEMPT"]);
 
 type Lookup = (element: string) => ElementLabel | undefined;
 
-const local: Lookup = (element) => ({
-  kind: "value",
-  key: element.includes("/") ? element : nfd(element),
-});
+/** One of them is no flag and has a value. */
+const cpuFlag: Lookup = (element) => {
+  const key = nfd(`cpu-cpuid.${element}`);
+  if (element === "AVX10_VERSION") return { kind: "value", key, whole: true };
+  return UNPUBLISHED_FLAGS.has(element) ? undefined : { kind: "flag", key };
+};
+
+const kernelOption: Lookup = (element) => {
+  const key = nfd(`kernel-config.${element}`);
+  return KERNEL_OPTIONS.has(element) ? { kind: "equals", key, value: "y" } : undefined;
+};
+
+const local: Lookup = (element) => {
+  return { kind: "value", key: element.includes("/") ? element : nfd(element) };
+};
 
 /** NFD discovers it, and publishes no label of it. */
 const unpublished: Lookup = () => undefined;
 
 const FEATURES: ReadonlyMap<string, Lookup> = new Map<string, Lookup>([
-  [
-    "cpu.cpuid",
-    (element) => {
-      if (UNPUBLISHED_FLAGS.has(element)) return undefined;
-      const key = nfd(`cpu-cpuid.${element}`);
-      return CPUID_VALUES.has(element) ? { kind: "value", key, whole: true } : { kind: "flag", key };
-    },
-  ],
+  ["cpu.cpuid", cpuFlag],
   ["cpu.cstate", values("cpu-cstate.", ["enabled"])],
   ["cpu.pstate", values("cpu-pstate.", ["status", "turbo"])],
   ["cpu.model", values("cpu-model.", ["vendor_id"], ["family", "id"])],
   ["cpu.sst", values("cpu-power.sst_", ["bf.enabled"])],
   ["cpu.topology", whenTrue("hardware_multithreading", "cpu-hardware_multithreading")],
   ["cpu.coprocessor", values("cpu-coprocessor.", ["nx_gzip"])],
-  [
-    "cpu.security",
-    values("cpu-security.", [
-      "sgx.enabled",
-      "se.enabled",
-      "tdx.enabled",
-      "tdx.protected",
-      "sev.enabled",
-      "sev.es.enabled",
-      "sev.snp.enabled",
-    ]),
-  ],
+  ["cpu.security", values("cpu-security.", SECURITY)],
   ["kernel.version", values("kernel-version.", ["full"], ["major", "minor", "revision"])],
   ["kernel.selinux", whenTrue("enabled", "kernel-selinux.enabled")],
-  [
-    "kernel.config",
-    (element) =>
-      KERNEL_OPTIONS.has(element)
-        ? { kind: "equals", key: nfd(`kernel-config.${element}`), value: "y" }
-        : undefined,
-  ],
+  ["kernel.config", kernelOption],
   ["memory.numa", whenTrue("is_numa", "memory-numa")],
   ["memory.swap", whenTrue("enabled", "memory-swap.enabled")],
   [
@@ -101,14 +88,12 @@ const FEATURES: ReadonlyMap<string, Lookup> = new Map<string, Lookup>([
   ],
   ["local.label", local],
   ["local.feature", local],
-  ...[
-    "cpu.rdt",
-    "kernel.enabledmodule",
-    "kernel.loadedmodule",
-    "memory.nv",
-    "system.dmiid",
-    "system.name",
-  ].map((feature) => [feature, unpublished] as const),
+  ["cpu.rdt", unpublished],
+  ["kernel.enabledmodule", unpublished],
+  ["kernel.loadedmodule", unpublished],
+  ["memory.nv", unpublished],
+  ["system.dmiid", unpublished],
+  ["system.name", unpublished],
 ]);
 
 /** Does NFD discover this feature on every node? */

@@ -19,14 +19,17 @@ interface Work extends DeviceWork {
   readonly refuse: (path: Path, problem: Problem) => void;
 }
 
-export interface NodeFeatureRuleInput {
+export function convertNodeFeatureRule({
+  file,
+  document,
+  yaml,
+  devices,
+}: {
   readonly file: string;
   readonly document: NodeFeatureRule;
   readonly yaml: YamlDocument;
   readonly devices: DeviceConfig;
-}
-
-export function convertNodeFeatureRule({ file, document, yaml, devices }: NodeFeatureRuleInput): Conversion {
+}): Conversion {
   const rules: ConvertedRule[] = [];
   const dropped: { readonly from: string; readonly why: readonly string[] }[] = [];
   const faults: Fault[] = [];
@@ -66,18 +69,11 @@ export function convertNodeFeatureRule({ file, document, yaml, devices }: NodeFe
 /** What the labels of the rules before are, by key. */
 type Outputs = Map<string, { readonly output: string; readonly rule: string }>;
 
-interface TriedRule {
-  readonly converted: ConvertedRule["spec"] | undefined;
-  readonly notes: readonly string[];
-  readonly why: readonly string[];
-  /** Of the first problem, inside the rule. */
-  readonly place: Path;
-}
-
+/** @returns `place`: of the first problem, inside the rule. */
 function tryRule(
   rule: NfdRule,
   { outputs, ...around }: Pick<Work, "earlier" | "devices"> & { readonly outputs: Outputs },
-): TriedRule {
+) {
   const problems: Problem[] = [];
   const places: Path[] = [];
   const notes = new Set<string>();
@@ -89,14 +85,14 @@ function tryRule(
   for (const { key, ...rest } of converted?.labels ?? []) {
     const [output, before] = [JSON.stringify(rest), outputs.get(key)];
     if (before === undefined) outputs.set(key, { output, rule: rule.name });
-    else if (before.output !== output) notes.add(differs(key, before.rule));
+    else if (before.output !== output) {
+      notes.add(
+        `the rule ${JSON.stringify(before.rule)} sets ${key} to another value: where both match, NFD takes the last rule, and Berth changes nothing and reports both`,
+      );
+    }
   }
   const [place = []] = places;
   return { converted, notes: converted === undefined ? [] : [...notes], why: describe(problems), place };
-}
-
-function differs(key: string, earlier: string): string {
-  return `the rule ${JSON.stringify(earlier)} sets ${key} to another value: where both match, NFD takes the last rule, and Berth changes nothing and reports both`;
 }
 
 /** The features that no label tells come first, together. */
@@ -110,7 +106,10 @@ function describe(problems: readonly Problem[]): readonly string[] {
 /** @returns nothing when what is left would match other nodes, or set no label. */
 function convertRule(rule: NfdRule, work: Work): ConvertedRule["spec"] | undefined {
   const match = convertMatch(rule, work);
-  refuseOtherOutputs(rule, work);
+  for (const [field, why] of Object.entries(OTHER_OUTPUTS)) {
+    const value = rule[field as keyof typeof OTHER_OUTPUTS];
+    if (Object.keys(Object(value)).length > 0) work.refuse([field], `${field}: ${why}`);
+  }
   const outputs = [...convertLabels(rule, work), ...convertTemplate(rule, work)];
   if (match === undefined) return undefined;
   const read = new Set(keysOf(match));
@@ -134,20 +133,15 @@ function keysOf({ key, all = [], any = [] }: MatchTerm): readonly string[] {
   return [...(key === undefined ? [] : [key]), ...[...all, ...any].flatMap(keysOf)];
 }
 
-const OTHER_OUTPUTS: readonly { readonly field: keyof NfdRule; readonly why: string }[] = [
-  { field: "vars", why: "a LabelRule has no variables" },
-  { field: "varsTemplate", why: "a LabelRule has no variables" },
-  { field: "annotations", why: "a LabelRule sets labels only" },
-  { field: "extendedResources", why: "a LabelRule sets labels only" },
-  { field: "taints", why: "a LabelRule sets labels only" },
-];
-
-function refuseOtherOutputs(rule: NfdRule, { refuse }: Work): void {
-  for (const { field, why } of OTHER_OUTPUTS) {
-    const value = rule[field];
-    if (Object.keys(Object(value)).length > 0) refuse([field], `${field}: ${why}`);
-  }
-}
+const LABELS_ONLY = "a LabelRule sets labels only";
+const NO_VARIABLES = "a LabelRule has no variables";
+const OTHER_OUTPUTS = {
+  vars: NO_VARIABLES,
+  varsTemplate: NO_VARIABLES,
+  annotations: LABELS_ONLY,
+  extendedResources: LABELS_ONLY,
+  taints: LABELS_ONLY,
+} as const;
 
 /** NFD puts a label without a domain into its own, and denies those of Kubernetes but for two. */
 function toLabelKey(name: string): string {
@@ -157,12 +151,16 @@ function toLabelKey(name: string): string {
 const ALLOWED_DOMAIN = /(?:^|\.)(?:feature|profile)\.node\.kubernetes\.io\//;
 
 function convertLabels({ labels = {} }: NfdRule, work: Work): readonly LabelOutput[] {
-  return Object.entries(labels).flatMap(([name, value]): readonly LabelOutput[] => {
+  return Object.entries(labels).flatMap(([name, value]) => {
     const output = value.startsWith("@") ? dynamicLabel(name, value, work) : staticLabel(name, value);
-    if ("key" in output) return [output];
-    work.refuse(["labels", name], output.problem);
-    return [];
+    return orRefuse(output, ["labels", name], work);
   });
+}
+
+function orRefuse(output: Output, path: Path, { refuse }: Work): readonly LabelOutput[] {
+  if ("key" in output) return [output];
+  refuse(path, output.problem);
+  return [];
 }
 
 type Output = LabelOutput | { readonly problem: Problem };
@@ -178,32 +176,29 @@ function staticLabel(name: string, value: string): Output {
 }
 
 /** `@local.feature.name`: the value of an element. Without the element NFD leaves the label out, as a LabelRule does. */
-function dynamicLabel(name: string, value: string, { earlier }: Work): Output {
+function dynamicLabel(name: string, value: string, work: Work): Output {
   const [, feature, element] = /^@([^.]+\.[^.]+)\.(.+)$/.exec(value) ?? [];
   if (feature === undefined || element === undefined) {
     return { problem: `label ${name}: ${value} names no element of a feature` };
   }
-  const from = labelFor(feature, element, earlier);
+  const from = labelFor(feature, element, work);
   if (from.kind !== "value") return { problem: { unavailable: `the value of ${feature} ${element}` } };
   const output = staticLabel(name, "");
   return "key" in output ? { key: output.key, valueFrom: { key: from.key } } : output;
 }
 
 /** A template without actions is a list of labels; one with them is a program. */
-function convertTemplate({ labelsTemplate = "" }: NfdRule, { refuse }: Work): readonly LabelOutput[] {
+function convertTemplate({ labelsTemplate = "" }: NfdRule, work: Work): readonly LabelOutput[] {
   const [action] = /{{.*?}}/.exec(labelsTemplate) ?? [];
   if (action !== undefined) {
-    refuse(["labelsTemplate"], `labelsTemplate: a LabelRule has no Go templates: ${action}`);
+    work.refuse(["labelsTemplate"], `labelsTemplate: a LabelRule has no Go templates: ${action}`);
     return [];
   }
   const lines = labelsTemplate.split("\n").map((line) => line.trim());
-  return lines.flatMap((line): readonly LabelOutput[] => {
-    if (line === "") return [];
+  return lines.filter(Boolean).flatMap((line) => {
     const [name = "", ...rest] = line.split("=");
     const output = staticLabel(name, rest.length === 0 ? "true" : rest.join("="));
-    if ("key" in output) return [output];
-    refuse(["labelsTemplate"], output.problem);
-    return [];
+    return orRefuse(output, ["labelsTemplate"], work);
   });
 }
 
@@ -233,28 +228,44 @@ function toOne(terms: readonly MatchTerm[]): MatchTerm {
 
 /** Terms that all have to hold; nothing when one of them cannot be converted. */
 function convertTerms(given: readonly NfdTerm[], path: Path, work: Work): readonly MatchTerm[] | undefined {
+  const parts = given.flatMap((term, at) => convertTerm(term, [...path, at], work));
+  const terms = new Map<string, MatchTerm>();
   let failed = false;
-  const take = (converted: Converted, at: Path): readonly MatchTerm[] => {
-    if ("terms" in converted) return converted.terms;
-    work.refuse(at, converted.problem);
-    failed = true;
-    return [];
-  };
-  const terms = given.flatMap(({ feature, matchExpressions, matchName }, at) => {
-    const here = [...path, at];
-    if (matchName === undefined && Object.keys(matchExpressions ?? {}).length === 0) {
-      return take(convertEmpty(feature, matchExpressions !== undefined, work), here);
+  for (const { converted, path: place } of parts) {
+    if ("terms" in converted) for (const term of converted.terms) terms.set(JSON.stringify(term), term);
+    else {
+      work.refuse(place, converted.problem);
+      failed = true;
     }
-    return [
-      ...(matchExpressions === undefined
-        ? []
-        : convertExpressions({ feature, matchExpressions }, here, { ...work, take })),
-      ...(matchName === undefined
-        ? []
-        : take(convertName(feature, matchName, work.earlier), [...here, "matchName"])),
-    ];
-  });
-  return failed ? undefined : withoutRepeats(terms);
+  }
+  return failed ? undefined : [...terms.values()];
+}
+
+interface Part {
+  readonly converted: Converted;
+  readonly path: Path;
+}
+
+function convertTerm(
+  { feature, matchExpressions, matchName }: NfdTerm,
+  path: Path,
+  work: Work,
+): readonly Part[] {
+  const expressions = Object.entries(matchExpressions ?? {});
+  if (matchName === undefined && expressions.length === 0) {
+    return [{ converted: convertEmpty(feature, matchExpressions !== undefined, work), path }];
+  }
+  const inside = [...path, "matchExpressions"];
+  const isDevice = isDeviceFeature(feature.toLowerCase());
+  const parts: Part[] =
+    isDevice && matchExpressions !== undefined
+      ? [{ converted: convertDevice(feature.toLowerCase(), matchExpressions, work), path: inside }]
+      : expressions.map(([element, expression]) => ({
+          converted: convertExpression(labelFor(feature, element, work), expression),
+          path: [...inside, element],
+        }));
+  if (matchName === undefined) return parts;
+  return [...parts, { converted: convertName(feature, matchName, work), path: [...path, "matchName"] }];
 }
 
 /** Without a comparison NFD only asks whether it has discovered the feature; of devices, with `{}`, whether there is one. */
@@ -269,32 +280,8 @@ function convertEmpty(feature: string, hasExpressions: boolean, { note }: Work):
   return { terms: [] };
 }
 
-interface TermWork extends Work {
-  readonly take: (converted: Converted, at: Path) => readonly MatchTerm[];
-}
-
-function convertExpressions(
-  { feature, matchExpressions = {} }: NfdTerm,
-  path: Path,
-  { earlier, take, devices, note }: TermWork,
-): readonly MatchTerm[] {
-  const here = [...path, "matchExpressions"];
-  const entries = Object.entries(matchExpressions);
-  if (isDeviceFeature(feature.toLowerCase())) {
-    return take(convertDevice(feature.toLowerCase(), matchExpressions, { devices, note }), here);
-  }
-  return entries.flatMap(([element, expression]) =>
-    take(convertExpression(labelFor(feature, element, earlier), expression), [...here, element]),
-  );
-}
-
 /** Names of elements: each is a label of its own, so only a list of names can be looked for. */
-function convertName(
-  feature: string,
-  expression: NfdExpression,
-  earlier: ReadonlyMap<string, string>,
-): Converted {
-  const { op, value = [] } = expression;
+function convertName(feature: string, { op, value = [] }: NfdExpression, work: Work): Converted {
   if (op !== "In" || value.length === 0) {
     return { problem: `matchName: a LabelRule looks for labels by name, so only In is converted` };
   }
@@ -302,7 +289,7 @@ function convertName(
     return { problem: { unavailable: `names of attributes of ${feature}` } };
   }
   const converted = value.map((element) =>
-    convertExpression(labelFor(feature, element, earlier), { op: "Exists" }),
+    convertExpression(labelFor(feature, element, work), { op: "Exists" }),
   );
   const failed = converted.find((it) => "problem" in it);
   if (failed !== undefined) return failed;
@@ -310,7 +297,7 @@ function convertName(
   return { terms: terms.length === 1 ? terms : [{ any: inGroups(terms) }] };
 }
 
-function labelFor(feature: string, element: string, earlier: ReadonlyMap<string, string>): ElementLabel {
+function labelFor(feature: string, element: string, { earlier }: Pick<Work, "earlier">): ElementLabel {
   if (feature.toLowerCase() !== "rule.matched") return labelOfElement(feature, element);
   const key = earlier.get(element);
   if (key !== undefined) return { kind: "value", key };
@@ -318,9 +305,4 @@ function labelFor(feature: string, element: string, earlier: ReadonlyMap<string,
     kind: "none",
     element: `rule.matched ${element} (no converted rule before it in the object sets it)`,
   };
-}
-
-function withoutRepeats(terms: readonly MatchTerm[]): readonly MatchTerm[] {
-  const seen = new Map(terms.map((term) => [JSON.stringify(term), term]));
-  return [...seen.values()];
 }

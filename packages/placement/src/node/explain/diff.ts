@@ -28,17 +28,15 @@ export function toPlanDiff(plans: Iterable<NodePlan>): PlanDiff {
   for (const plan of plans) {
     looked += 1;
     if (plan.patch !== undefined) written += 1;
-    for (const { action } of plan.changes) totals[action] += 1;
     const { stays, findings } = plan;
-    if (plan.changes.length + stays.length + findings.length === 0) continue;
-    const changes = plan.changes.map(withoutEntry);
+    const changes = plan.changes.map((change) => {
+      const { entry: _entry, ...rest } = change;
+      totals[rest.action] += 1;
+      return rest;
+    });
+    if (changes.length + stays.length + findings.length === 0) continue;
     nodes.push({ node: plan.node.metadata?.name ?? "", changes, stays, findings });
   }
   nodes.sort((a, b) => (a.node < b.node ? -1 : 1));
   return { nodes, looked, written, totals };
-}
-
-function withoutEntry(change: Change): Omit<Change, "entry"> {
-  const { entry: _entry, ...rest } = change;
-  return rest;
 }

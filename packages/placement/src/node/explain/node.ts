@@ -8,7 +8,7 @@ import { type MarkId, standingValue } from "../mark.ts";
 import { mergeContributions } from "../merge.ts";
 import { effectiveRecord, type NodePlan, planNode } from "../plan.ts";
 import { ownedMarks } from "../record.ts";
-import { policyOf as removalPolicyOf } from "../removals.ts";
+import { policyOf } from "../removals.ts";
 
 export interface ExplainInput {
   readonly node: Node;
@@ -56,8 +56,7 @@ export function explainNode(input: ExplainInput): NodeExplanation {
   const owned = ownedMarks(effectiveRecord(node, undefined), installation);
   const view = { node, owned };
   const merged = mergeContributions(capabilities.map((capability) => capability.contribute(view, now)));
-  const declared = input.declared ?? new Set<MarkId>();
-  const plan = planNode({ node, merged, installation, now, declared, listUnrecorded: true });
+  const plan = planNode({ ...input, merged, listUnrecorded: true });
   const fields = input.managedFields ?? node.metadata?.managedFields ?? [];
   const changes = new Map(plan.changes.map((change) => [change.id, change]));
   const stays = new Map(plan.stays.map((stay) => [stay.id, stay]));
@@ -68,16 +67,16 @@ export function explainNode(input: ExplainInput): NodeExplanation {
     const stay = stays.get(id);
     const capability = wanted?.capability ?? change?.capability ?? stay?.recorded.capability ?? "";
     const owner = capabilities.find(({ name }) => name === capability);
-    const values = {
-      standing: standingValue(node, id),
-      wanted: wanted?.mark.value,
-      since: plan.base?.marks.get(id)?.since,
-      next: change?.action,
-      delayMs: (change && removalPolicyOf(change, merged.policies)?.delayMs) || undefined,
-    };
+    const standing = standingValue(node, id);
+    const since = plan.base?.marks.get(id)?.since;
+    const delayMs = change && policyOf(change, merged.policies)?.delayMs;
     return {
       id,
-      ...present(values),
+      ...(standing !== undefined && { standing }),
+      ...(wanted && { wanted: wanted.mark.value }),
+      ...(since !== undefined && { since }),
+      ...(change && { next: change.action }),
+      ...(delayMs && { delayMs }),
       capability,
       rule: wanted?.mark.rule ?? change?.rule ?? stay?.recorded.rule ?? "",
       reason: change?.reason ?? whyItStays(stay) ?? wanted?.mark.reason ?? reasons.RuleMatched,
@@ -93,11 +92,4 @@ export function explainNode(input: ExplainInput): NodeExplanation {
 function whyItStays(stay: NodePlan["stays"][number] | undefined): Reason | undefined {
   const isGivenByHand = stay?.reason === reasons.SourceNotRead && !stay.recorded.rule.startsWith("cluster/");
   return isGivenByHand ? reasons.SourceNotGiven : stay?.reason;
-}
-
-/** Without the fields that are undefined. */
-function present<T extends object>(values: T): { readonly [K in keyof T]?: Exclude<T[K], undefined> } {
-  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as {
-    readonly [K in keyof T]?: Exclude<T[K], undefined>;
-  };
 }

@@ -1,5 +1,6 @@
 import { removalLimit } from "../breaker.ts";
 import type { Policy } from "../capability.ts";
+import type { Change } from "../change.ts";
 import type { NodePlan } from "../plan.ts";
 import { policyOf } from "../removals.ts";
 
@@ -17,48 +18,44 @@ export interface RuleForecast {
   readonly frozen: boolean;
 }
 
+type Counts = Record<"touched" | "losing" | "carrying", number>;
+
 /** Counts what one plan after the other does to such rules. */
 export class RemovalForecast {
-  readonly #counts = new Map<string, { touched: number; losing: number; carrying: number }>();
+  readonly #counts = new Map<string, Counts>();
   #policies: ReadonlyMap<string, Policy> = new Map();
 
-  add(plan: NodePlan, policies: ReadonlyMap<string, Policy>): void {
+  add({ changes, base }: NodePlan, policies: ReadonlyMap<string, Policy>): void {
     this.#policies = policies;
-    const careful = (capability: string, rule: string): boolean =>
-      policies.get(capability)?.removals?.has(rule) === true;
-    const touched = new Set<string>();
-    const losing = new Set<string>();
-    const carrying = new Set<string>();
-    for (const change of plan.changes) {
-      if (!careful(change.capability, change.rule)) continue;
-      if (["add", "overwrite", "remove"].includes(change.action)) touched.add(change.rule);
-      if (policyOf(change, policies) !== undefined) losing.add(change.rule);
-    }
-    for (const { capability, rule } of plan.base?.marks.values() ?? []) {
-      if (careful(capability, rule)) carrying.add(rule);
-    }
-    for (const rule of touched) this.#of(rule).touched += 1;
-    for (const rule of losing) this.#of(rule).losing += 1;
-    for (const rule of carrying) this.#of(rule).carrying += 1;
+    this.#count(
+      "touched",
+      changes.filter(({ action }) => action !== "adopt" && action !== "record"),
+    );
+    this.#count(
+      "losing",
+      changes.filter((change) => policyOf(change, policies) !== undefined),
+    );
+    this.#count("carrying", base?.marks.values() ?? []);
   }
 
   /** In order of rule; those that no node has to do with are left out. */
   rules(): readonly RuleForecast[] {
-    const forecasts: RuleForecast[] = [];
-    for (const [rule, { touched, losing, carrying }] of this.#counts) {
-      const policy = [...this.#policies.values()]
-        .map((it) => it.removals?.get(rule))
-        .find((it) => it !== undefined);
-      const { delayMs = 0, breaker } = policy ?? {};
+    return Array.from(this.#counts, ([rule, { touched, losing, carrying }]) => {
+      const policies = this.#policies.values().map(({ removals }) => removals?.get(rule));
+      const { delayMs = 0, breaker } = policies.find((it) => it !== undefined) ?? {};
       const frozen = breaker !== undefined && losing > removalLimit(breaker, carrying);
-      forecasts.push({ rule, touched, losing, carrying, delayMs, frozen });
-    }
-    return forecasts.sort((a, b) => (a.rule < b.rule ? -1 : 1));
+      return { rule, touched, losing, carrying, delayMs, frozen };
+    }).sort((a, b) => (a.rule < b.rule ? -1 : 1));
   }
 
-  #of(rule: string): { touched: number; losing: number; carrying: number } {
-    let counts = this.#counts.get(rule);
-    if (counts === undefined) this.#counts.set(rule, (counts = { touched: 0, losing: 0, carrying: 0 }));
-    return counts;
+  #count(what: keyof Counts, marks: Iterable<Pick<Change, "capability" | "rule">>): void {
+    const rules = new Set<string>();
+    for (const { capability, rule } of marks)
+      if (this.#policies.get(capability)?.removals?.has(rule) === true) rules.add(rule);
+    for (const rule of rules) {
+      const counts = this.#counts.get(rule) ?? { touched: 0, losing: 0, carrying: 0 };
+      counts[what] += 1;
+      this.#counts.set(rule, counts);
+    }
   }
 }
