@@ -99,7 +99,6 @@ describe("a pod is created whose images are known", () => {
     expect(patchOf(admit(pod, taint))).toEqual([]);
     const answer = admit(pod);
     if (answer.allowed) throw new Error("it was let through");
-    expect(answer.reason).toBe("NoCommonArchitecture");
     expect(answer.message).toBe(
       "container main (docker.io/library/amd:latest) runs on amd64, container side (docker.io/library/arm:latest) on arm64: no architecture runs both (architecture policy p; the annotation berth.dev/architectures of the pod overrides it)",
     );
@@ -113,7 +112,6 @@ describe("a pod is created whose images are known", () => {
     const pod = aPod("p").image("amd").selecting({ "kubernetes.io/arch": "arm64" });
     const answer = admit(pod);
     if (answer.allowed) throw new Error("it was let through");
-    expect(answer.reason).toBe("RequiredArchitectureConflict");
     expect(answer.message).toContain("runs on amd64, and the pod requires kubernetes.io/arch=arm64");
     expect(patchOf(admit(pod, taint))).toEqual([]);
     const held = after(pod, { policies: { p: { mode: "Affinity", impossible: "Hold" } } });

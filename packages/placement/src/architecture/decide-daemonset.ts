@@ -7,7 +7,7 @@ import { type GovernContext, governing } from "./govern.ts";
 import type { ImageQuestion, ImageSight } from "./image-sight.ts";
 import type { PodVerdict, WorkloadOutcome } from "./pod-view.ts";
 import { ARCHITECTURE } from "./policy.ts";
-import { appendTolerations, keysToGive, missingTolerations, uncoveredKeys } from "./tolerations.ts";
+import { appendTolerations, coverOf } from "./tolerations.ts";
 import { judge, recheckAfter, wantsOf } from "./verdict.ts";
 
 /** Where the tolerations of a pod template are. */
@@ -55,9 +55,7 @@ export function decideDaemonSet(view: DaemonSetView): DaemonSetDecision {
   const annotations = textMapField(metadata, "annotations");
   const verdict = judge({ namespace, annotations, spec, policy }, sight, { now, heldSince });
   const isConcerned = keys.length > 0;
-  const isSettled = verdict.kind === "fits" || verdict.kind === "any";
-  const asked = isSettled ? keysToGive(spec.tolerations, keys, verdict) : keys;
-  const missing = missingTolerations(spec.tolerations, asked, verdict);
+  const { missing, uncovered, phase } = coverOf(spec.tolerations, keys, verdict);
   const additions = appendTolerations(spec.tolerations, missing, TEMPLATE_TOLERATIONS);
   const expiresAt = (heldSince ?? now) + (policy?.maxHoldMs ?? 0);
   const recheckAfterMs = isConcerned ? recheckAfter(verdict, { now, expiresAt }) : undefined;
@@ -73,11 +71,7 @@ export function decideDaemonSet(view: DaemonSetView): DaemonSetDecision {
         ...recordTolerations(ARCHITECTURE, daemonSet.metadata?.annotations ?? {}, missing),
       ],
     }),
-    outcome: {
-      rule: policy?.rule,
-      uncovered: uncoveredKeys(spec.tolerations, asked, verdict),
-      phase: isSettled ? "settled" : verdict.kind,
-    },
+    outcome: { rule: policy?.rule, uncovered, phase },
     isConcerned,
     wants: isConcerned ? wantsOf(verdict) : [],
     ...(recheckAfterMs !== undefined && { recheckAfterMs }),

@@ -4,10 +4,10 @@ import type { Condition } from "@berth/kube";
 import { type DesiredCondition, isSameData, mergeConditions, withoutConditions } from "@berth/runtime";
 import { reasons } from "../api/reasons.ts";
 import type { Instant } from "../node/capability.ts";
-import type { BootstrapState, Uncovered } from "./bootstrap.ts";
+import type { BootstrapState } from "./bootstrap.ts";
 import type { ArchitecturePolicyStatus } from "./document.ts";
 import type { ArchitecturePolicy } from "./resource.ts";
-import type { PodCounts } from "./tally.ts";
+import type { PodCounts, Uncovered } from "./tally.ts";
 
 /** Types of the conditions of an ArchitecturePolicy. */
 export const architectureConditions = {

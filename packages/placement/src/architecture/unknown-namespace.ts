@@ -2,9 +2,8 @@
 import type { Pod } from "@berth/kube";
 import { reasons } from "../api/reasons.ts";
 import type { Instant } from "../node/capability.ts";
-import { matchesSelector } from "../node/selector.ts";
 import { FIRST_LOOK_MS, type PodDecision, podName } from "./decide-pod.ts";
-import { isHeldFor } from "./pod-kind.ts";
+import { mayBeHeldFor } from "./govern.ts";
 import { gateIndex, guards, liftGate } from "./pod-patch.ts";
 import type { ArchitecturePolicyInForce } from "./policy.ts";
 
@@ -51,12 +50,7 @@ function heldUntil({ pod, policies, seenSince }: UnknownNamespaceView): Instant 
   const { metadata = {}, spec } = pod;
   const { namespace = "", labels, creationTimestamp = "" } = metadata;
   if (gateIndex(spec) < 0) return Number.POSITIVE_INFINITY;
-  const able = policies.filter(
-    (policy) =>
-      isHeldFor(policy, { namespace, metadata }) &&
-      !policy.spec.excludedNamespaces.includes(namespace) &&
-      matchesSelector(policy.spec.podSelector, labels),
-  );
+  const able = policies.filter((policy) => mayBeHeldFor(policy, { namespace, metadata }, labels));
   if (able.some(({ spec: { afterMaxHold } }) => afterMaxHold === "Keep")) return Number.POSITIVE_INFINITY;
   const maxHoldMs = Math.max(FIRST_LOOK_MS, ...able.map((policy) => policy.maxHoldMs));
   const createdAt = Date.parse(creationTimestamp);

@@ -11,7 +11,12 @@ import { ARCHITECTURES_ANNOTATION } from "./document.ts";
 import { overrideOf } from "./govern.ts";
 import type { ImageKnowledge, ImageQuestion, ImageSight } from "./image-sight.ts";
 import { imageUses } from "./images.ts";
-import { allowsArchitecture, ownArchitectureText, statesArchitecture } from "./own-architecture.ts";
+import {
+  allowsArchitecture,
+  ownArchitectureText,
+  requiredTerms,
+  statesArchitecture,
+} from "./own-architecture.ts";
 import type { ImageAllowance, ImageUse, PodQuestion, PodVerdict } from "./pod-view.ts";
 import type { ArchitecturePolicyInForce } from "./policy.ts";
 import { conflictText, listText, ownConflictText, unknownText } from "./verdict-text.ts";
@@ -75,16 +80,14 @@ export function freshly(question: ImageQuestion): ImageQuestion {
   return { ...question, pull: "Always" };
 }
 
+/** Is it known where it runs? */
+export function isSettled(verdict: PodVerdict): verdict is PodVerdict & { readonly kind: "fits" | "any" } {
+  return verdict.kind === "fits" || verdict.kind === "any";
+}
+
 /** Was it given for want of facts, which may still come? */
 export function lacksFacts({ images }: PodVerdict): boolean {
   return images.some(({ source, knowledge }) => source === "none" && knowledge.state !== "known");
-}
-
-/** Of a verdict about what waits since `heldSince`. */
-export interface RecheckOptions {
-  readonly now: Instant;
-  /** When waiting ends, by the policy. */
-  readonly expiresAt?: Instant | undefined;
 }
 
 /** What is not settled is looked at again after this, whatever happens: ten times the default of `maxHold`. */
@@ -95,17 +98,23 @@ const SHORTEST_WAIT_MS = 50;
 /**
  * When the verdict may become another by time alone, ms from now. `undefined`: it does not. A failure whose time is over
  * is being asked about again, and whoever is asked tells when that has ended.
+ *
+ * @param expiresAt when waiting ends, by the policy.
  */
-export function recheckAfter(verdict: PodVerdict, { now, expiresAt }: RecheckOptions): number | undefined {
-  if (verdict.kind === "fits" || verdict.kind === "any") return undefined;
-  const times = verdict.images.flatMap(({ knowledge }) =>
-    knowledge.state === "failed" && knowledge.retryAt !== undefined && knowledge.retryAt > now
-      ? [knowledge.retryAt]
-      : [],
-  );
-  if (verdict.kind === "waiting" && expiresAt !== undefined && expiresAt > now) times.push(expiresAt);
-  const next = Math.min(now + LONGEST_WAIT_MS, ...times);
+export function recheckAfter(
+  verdict: PodVerdict,
+  { now, expiresAt = now }: { readonly now: Instant; readonly expiresAt?: Instant | undefined },
+): number | undefined {
+  if (isSettled(verdict)) return undefined;
+  const times = [...retriesOf(verdict.images), ...(verdict.kind === "waiting" ? [expiresAt] : [])];
+  const next = Math.min(now + LONGEST_WAIT_MS, ...times.filter((time) => time > now));
   return Math.max(SHORTEST_WAIT_MS, next - now);
+}
+
+function retriesOf(images: readonly ImageAllowance[]): readonly Instant[] {
+  return images
+    .map(({ knowledge }) => (knowledge.state === "failed" ? knowledge.retryAt : undefined))
+    .filter((time) => time !== undefined);
 }
 
 const ARCHITECTURE_NAME = /^[a-z0-9](?:[-a-z0-9_.]{0,61}[a-z0-9])?$/;
@@ -167,15 +176,9 @@ function selectedOs(spec: PodSpec): string {
   const said = OS_LABELS.map((label) => textField(selector, label)).find((os) => os !== "");
   if (said !== undefined) return said;
   if (textField(selector, WINDOWS_BUILD) !== "") return "windows";
-  const required = field(
-    field(field(spec, "affinity"), "nodeAffinity"),
-    "requiredDuringSchedulingIgnoredDuringExecution",
+  const [first = "", ...others] = requiredTerms(field(spec, "affinity")).map((term) =>
+    requiredOs(listField(term, "matchExpressions")),
   );
-  // A term without requirements selects no node, and says nothing.
-  const terms = listField(required, "nodeSelectorTerms").filter(
-    (term) => listField(term, "matchExpressions").length + listField(term, "matchFields").length > 0,
-  );
-  const [first = "", ...others] = terms.map((term) => requiredOs(listField(term, "matchExpressions")));
   return others.every((os) => os === first) ? first : "";
 }
 
@@ -201,20 +204,14 @@ function allowanceOf(
   }
   if (knowledge.state !== "known") return { use, knowledge, architectures: undefined, source: "none" };
   const { name, platforms, isBundle } = knowledge;
-  if (isBundle) return { use, knowledge, architectures: undefined, source: "registry" };
-  if (platforms.length > 0) {
+  if (platforms.length > 0 && !isBundle) {
     const fitting = platforms.filter((platform) => platform.os === os);
     const architectures = sorted(fitting.map(({ architecture }) => architecture));
     return { use, knowledge, architectures, source: "registry" };
   }
-  if (use.isVolume) return { use, knowledge, architectures: undefined, source: "registry" };
+  if (use.isVolume || isBundle) return { use, knowledge, architectures: undefined, source: "registry" };
   const message = "it names no platform, so it cannot be run; name an image that does";
-  const failed: ImageKnowledge = {
-    state: "failed",
-    name,
-    reason: reasons.ImageWithoutPlatform,
-    message,
-  };
+  const failed = { state: "failed", name, reason: reasons.ImageWithoutPlatform, message } as const;
   return { use, knowledge: failed, architectures: undefined, source: "none" };
 }
 
@@ -239,12 +236,8 @@ interface JudgedImages {
 function judgeImages(judged: JudgedImages, options: JudgeOptions): PodVerdict {
   const { images, os, spec, common } = judged;
   if (common?.length === 0) {
-    return {
-      kind: "impossible",
-      reason: reasons.NoCommonArchitecture,
-      message: conflictText(images, os),
-      images,
-    };
+    const message = conflictText(images, os);
+    return { kind: "impossible", reason: reasons.NoCommonArchitecture, message, images };
   }
   // Once for each architecture: a pod may have thousands of terms, and as many images that are asked about.
   const allowed = new Set(
@@ -285,9 +278,7 @@ function judgeMissing(
 ): PodVerdict {
   const { policy, images } = judged;
   const failed = missing.filter(({ knowledge }) => knowledge.state === "failed");
-  const lasting = failed.filter(
-    ({ knowledge }) => knowledge.state === "failed" && !PASSING.has(knowledge.reason),
-  );
+  const lasting = failed.filter((it) => !PASSING.has(reasonOf([it])));
   const isPending = missing.length > lasting.length;
   const isClosed = policy.spec.unresolvable === "Closed";
   if (isClosed && lasting.length > 0) return unresolvable(images, lasting);
@@ -302,16 +293,12 @@ function judgeMissing(
     return { kind: "waiting", reason, message: `${unknownText(missing)}; ${after}it is held on`, images };
   }
   const hasExpired = isPending && policy.spec.afterMaxHold === "Fallback";
-  return letGo(judged, failed.length > 0 || hasExpired, {
-    reason,
-    text: `${unknownText(missing)}; ${after}it`,
-  });
+  const text = `${unknownText(missing)}; ${after}it`;
+  return letGo(judged, failed.length > 0 || hasExpired, { reason, text });
 }
 
 function unresolvable(images: readonly ImageAllowance[], failed: readonly ImageAllowance[]): PodVerdict {
-  const times = failed.flatMap(({ knowledge }) =>
-    knowledge.state === "failed" && knowledge.retryAt !== undefined ? [knowledge.retryAt] : [],
-  );
+  const times = retriesOf(failed);
   return {
     kind: "unresolvable",
     reason: reasonOf(failed),

@@ -17,7 +17,7 @@ import type { Wired, WiringDeps } from "../node/wired.ts";
 import { type ArchitectureAnswers } from "./admission.ts";
 import { wantedFor } from "./admission-trace.ts";
 import { type ArchitectureAdmission } from "./admit.ts";
-import { createBootstraps } from "./bootstraps.ts";
+import { createBootstraps } from "./bootstrap.ts";
 import { bindArchitecture } from "./capability.ts";
 import { architectureRules, taintKeys } from "./compile.ts";
 import { createDaemonSetReconciler } from "./daemonset-reconciler.ts";

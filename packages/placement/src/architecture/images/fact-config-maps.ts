@@ -12,7 +12,7 @@ import {
   keyOf,
   type Logger,
   type MetricsRegistry,
-  type Running,
+  sleep,
   whenAborted,
 } from "@berth/runtime";
 import { countFor, isSameButForDates, MAX_SHARDS, readShard, toShards } from "./fact-shards.ts";
@@ -89,7 +89,10 @@ export class FactConfigMaps {
       },
     });
     this.reader = createLoopComponent({ name: "image-facts", run: (signal) => this.#read(signal) });
-    this.writer = { name: "image-facts-writer", start: (signal) => Promise.resolve(this.#write(signal)) };
+    this.writer = {
+      name: "image-facts-writer",
+      start: async (signal) => ({ ended: this.#keep(signal), drain: () => this.#save(signal, true) }),
+    };
   }
 
   /** Resolves once what was kept has been read, or cannot be read at present, or nothing is read any more. */
@@ -117,47 +120,25 @@ export class FactConfigMaps {
     log.debug("facts of images read", { configMap, facts: facts.length });
   }
 
-  #write(signal: AbortSignal): Running {
-    return {
-      ended: this.#keep(signal),
-      drain: () => this.#save(signal, true),
-    };
-  }
-
   async #keep(signal: AbortSignal): Promise<void> {
     const { memory, clock } = this.#options;
     await Promise.race([this.restored, whenAborted(signal)]);
     this.#datedMs = clock.monotonic();
-    let wake = (): void => {};
+    let news = new AbortController();
     using _told = memory.subscribe(() => {
       this.#isUnsaved = true;
-      wake();
+      news.abort();
     });
     while (!signal.aborted) {
       if (!this.#isUnsaved) {
         const leftMs = this.#datedMs + RENEW_AFTER_MS - clock.monotonic();
+        news = new AbortController();
         // Nothing is saved while nothing can be read: it is not tried in a loop.
-        await this.#wait(Math.max(leftMs, SAVE_AFTER_MS), signal, (resume) => {
-          wake = resume;
-        });
+        await sleep(clock, Math.max(leftMs, SAVE_AFTER_MS), AbortSignal.any([signal, news.signal]));
       }
-      if (this.#isUnsaved) await this.#wait(SAVE_AFTER_MS, signal);
+      if (this.#isUnsaved) await sleep(clock, SAVE_AFTER_MS, signal);
       if (!signal.aborted) await this.#save(signal);
     }
-  }
-
-  /** Ends after a time, when the signal aborts, and by the function that `onWait` gets. */
-  #wait(ms: number, signal: AbortSignal, onWait: (resume: () => void) => void = () => {}): Promise<void> {
-    return new Promise((resolve) => {
-      const end = (): void => {
-        timer[Symbol.dispose]();
-        signal.removeEventListener("abort", end);
-        resolve();
-      };
-      const timer = this.#options.clock.schedule(ms, end);
-      signal.addEventListener("abort", end);
-      onWait(end);
-    });
   }
 
   /** One after another. Never rejects: what failed is tried again. */
@@ -194,10 +175,7 @@ export class FactConfigMaps {
         metadata: {
           name: this.#nameOf(at),
           namespace,
-          labels: {
-            "app.kubernetes.io/managed-by": "berth",
-            [IMAGE_FACTS_LABEL]: installation,
-          },
+          labels: { "app.kubernetes.io/managed-by": "berth", [IMAGE_FACTS_LABEL]: installation },
         },
         data: { [IMAGE_FACTS_FIELD]: text },
       };

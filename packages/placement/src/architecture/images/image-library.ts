@@ -6,6 +6,7 @@ import {
   ImageFactStore,
   type ImageReader,
   type ImageReference,
+  type RegistryCredential,
   RegistryError,
 } from "@berth/registry";
 import {
@@ -41,40 +42,24 @@ export interface ImageLibraryOptions {
   readonly metrics: MetricsRegistry;
 }
 
+/** How long what was kept is waited for before registries are asked all the same. Milliseconds. */
+const RESTORE_MS = 10_000;
+const NAMES = { ttlMs: Number.POSITIVE_INFINITY, maxEntries: 10_000, maxWeight: 4 * 1024 * 1024 };
+/** What could not be read of pull secrets is remembered for as long as a failure may stand. Milliseconds. */
+const PROBLEMS = { ttlMs: 3_600_000, maxEntries: 10_000, maxWeight: 1024 * 1024 };
+
+export function createImageLibrary(options: ImageLibraryOptions): ImageLibrary {
+  return new ImageLibrary(options);
+}
+
 /**
  * `look` is synchronous and asks nobody; `want` has registries asked, once for each image however often it is called.
  * Each replica has its own: facts that the leader has found reach the others through ConfigMaps.
  */
-export interface ImageLibrary extends ImageSight, ImageDemand {
-  /**
-   * Reads what was kept, before anybody is asked: to be called when a policy comes into force, and again at will. The
-   * first `want` does so too. Until then nothing is watched, so that those who have no policy need no rights.
-   */
-  wake(): void;
-  /**
-   * The listener gets the name in full, as `look` has it, each time when what is said about it has changed: it is known,
-   * stands for something else, or failed in another way. Must not throw.
-   */
-  subscribe(listener: (name: string) => void): Disposable;
+export class ImageLibrary implements ImageSight, ImageDemand {
   /** What every replica runs. They wait for nothing. */
   readonly always: readonly Component[];
   /** What the leader runs: it keeps the facts in ConfigMaps. */
-  readonly elected: readonly Component[];
-}
-
-/** How long what was kept is waited for before registries are asked all the same. Milliseconds. */
-const RESTORE_MS = 10_000;
-const NAMES = { maxEntries: 10_000, maxLength: 4 * 1024 * 1024 };
-/** What could not be read of pull secrets is remembered for as long as a failure may stand. Milliseconds. */
-const PROBLEMS_MS = 3_600_000;
-const PROBLEMS = { maxEntries: 10_000, maxLength: 1024 * 1024 };
-
-export function createImageLibrary(options: ImageLibraryOptions): ImageLibrary {
-  return new Library(options);
-}
-
-class Library implements ImageLibrary {
-  readonly always: readonly Component[];
   readonly elected: readonly Component[];
   readonly #options: ImageLibraryOptions;
   readonly #reader: ImageReader & AsyncDisposable;
@@ -94,8 +79,8 @@ class Library implements ImageLibrary {
     this.#options = options;
     const { registries, clock, log, metrics, namespace } = options;
     const { endpoints, timeoutMs, tagTtlMs, alwaysTtlMs, dockerConfig } = registries;
-    const report = (error: unknown): void => log.error("a listener failed", { error });
-    const { onRequest, observer, counts } = createImageMetrics(metrics, report);
+    const { onRequest, ...counting } = createImageMetrics(metrics, () => this.#countFacts());
+    const listenerFailed = (error: unknown): void => log.error("a listener failed", { error });
     this.#reader = createRegistryClient({
       endpoints,
       requestMs: timeoutMs,
@@ -116,17 +101,13 @@ class Library implements ImageLibrary {
       tagTtlMs,
       alwaysTtlMs,
       ready: this.#ready.promise,
-      observer,
+      observer: { ...counting, listenerFailed },
     });
-    counts(() => this.#countFacts());
     const { client } = options;
-    this.#credentials = new PullCredentials({
-      client,
-      clock,
-      ...(dockerConfig !== undefined && { dockerConfig }),
-    });
-    this.#names = boundedCache(clock, Number.POSITIVE_INFINITY, NAMES);
-    this.#problems = boundedCache(clock, PROBLEMS_MS, PROBLEMS);
+    const config = dockerConfig !== undefined && { dockerConfig };
+    this.#credentials = new PullCredentials({ client, clock, ...config });
+    this.#names = new ExpiringCache({ clock, ...NAMES });
+    this.#problems = new ExpiringCache({ clock, ...PROBLEMS });
     this.#kept =
       namespace === undefined
         ? undefined
@@ -144,24 +125,12 @@ class Library implements ImageLibrary {
     return toKnowledge(factName(reference), answer, this.#problems.get(scope));
   }
 
-  want(question: ImageQuestion): void {
-    const reference = this.#parse(question.image);
+  want({ image, pull, access }: ImageQuestion): void {
+    const reference = this.#parse(image);
     if (reference instanceof RegistryError) return;
     this.wake();
-    this.#ask(question, reference);
-  }
-
-  wake(): void {
-    this.#woken.resolve();
-  }
-
-  subscribe(listener: (name: string) => void): Disposable {
-    return this.#store.subscribe(listener);
-  }
-
-  #ask({ pull, access }: ImageQuestion, reference: ImageReference): void {
     const scope = scopeOf(access);
-    const credentials = async (): ReturnType<Parameters<ImageFactStore["want"]>[0]["credentials"]> => {
+    const credentials = async (): Promise<readonly RegistryCredential[]> => {
       const found = await this.#credentials.find(access, reference);
       this.#problems.set(scope, found.problems, scope.length + found.problems.join("").length);
       this.#reportCommon(found.commonProblems.join("; "));
@@ -169,6 +138,22 @@ class Library implements ImageLibrary {
     };
     // Never rejects, and is waited for when the store is disposed of.
     void this.#store.want({ reference, pull, scope, namespace: access.namespace, credentials });
+  }
+
+  /**
+   * Reads what was kept, before anybody is asked: to be called when a policy comes into force, and again at will. The
+   * first `want` does so too. Until then nothing is watched, so that those who have no policy need no rights.
+   */
+  wake(): void {
+    this.#woken.resolve();
+  }
+
+  /**
+   * The listener gets the name in full, as `look` has it, each time when what is said about it has changed: it is known,
+   * stands for something else, or failed in another way. Must not throw.
+   */
+  subscribe(listener: (name: string) => void): Disposable {
+    return this.#store.subscribe(listener);
   }
 
   #reportCommon(problem: string): void {
@@ -216,12 +201,4 @@ class Library implements ImageLibrary {
     for (const { name } of this.#store.entries()) counts[name.includes("@") ? "digests" : "tags"] += 1;
     return counts;
   }
-}
-
-function boundedCache<V>(
-  clock: Clock,
-  ttlMs: number,
-  { maxEntries, maxLength }: { readonly maxEntries: number; readonly maxLength: number },
-): ExpiringCache<V> {
-  return new ExpiringCache({ clock, ttlMs, maxEntries, maxWeight: maxLength });
 }
