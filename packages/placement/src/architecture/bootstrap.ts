@@ -77,14 +77,11 @@ interface BootstrapSources {
   readonly nodesLooked: () => boolean;
 }
 
-/** Where the bootstrap of each policy is, as of what has been counted. */
-export interface Bootstraps {
-  /** `undefined` for a policy that is not in force. */
+/** Where the bootstrap of each policy is, as of what has been counted; `undefined` for one that is not in force. */
+export function createBootstraps(sources: BootstrapSources): {
   state(rule: string): BootstrapState | undefined;
   tainting(rule: string): boolean;
-}
-
-export function createBootstraps(sources: BootstrapSources): Bootstraps {
+} {
   const state = (rule: string): BootstrapState | undefined => {
     const policy = sources.policies()?.policies.find((it) => it.rule === rule);
     if (policy === undefined) return undefined;

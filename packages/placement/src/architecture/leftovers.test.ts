@@ -3,7 +3,7 @@ import { createSilentLogger, createVirtualClock, type VirtualClock } from "@bert
 import { aPod } from "@berth/testcluster";
 import { describe, expect, it } from "vitest";
 import { ARCHITECTURE_GATE } from "./document.ts";
-import { createLeftovers, type Leftovers } from "./leftovers.ts";
+import { createLeftovers } from "./leftovers.ts";
 
 const held = aPod("held")
   .with((pod) => ({
@@ -14,7 +14,7 @@ const held = aPod("held")
 
 interface Stage extends AsyncDisposable {
   readonly clock: VirtualClock;
-  readonly leftovers: Leftovers;
+  readonly leftovers: ReturnType<typeof createLeftovers>;
   readonly world: {
     idle: boolean;
     stored: readonly Pod[];

@@ -31,11 +31,10 @@ export function formatArchitecturePlan(forecast: ArchitectureForecast, style: St
   }
   const listed = (title: string, remarks: readonly WorkloadRemark[]): void => {
     if (remarks.length === 0) return;
-    const rows = remarks
-      .slice(0, MOST_LISTED)
-      .map(({ workload, reason, message }) => [workload, `${reason}: ${message}`]);
-    const more = remarks.length > MOST_LISTED ? `  and ${remarks.length - MOST_LISTED} more` : "";
-    lines.push("", style.warning(title), `${formatColumns(rows, "  ")}${more}`.trimEnd());
+    const rows = remarks.map(({ workload, reason, message }) => [workload, `${reason}: ${message}`]);
+    const more = rows.length > MOST_LISTED ? `  and ${rows.length - MOST_LISTED} more` : "";
+    const shown = formatColumns(rows.slice(0, MOST_LISTED), "  ");
+    lines.push("", style.warning(title), `${shown}${more}`.trimEnd());
   };
   listed("These keep nodes from being tainted:", uncovered);
   listed("These stay pending:", stuck);

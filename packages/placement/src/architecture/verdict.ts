@@ -9,7 +9,7 @@ import { ownValue } from "../node/mark.ts";
 import { field, listField, textField } from "../node/untrusted-json.ts";
 import { ARCHITECTURES_ANNOTATION } from "./document.ts";
 import { overrideOf } from "./govern.ts";
-import type { ImageKnowledge, ImageQuestion, ImageSight } from "./image-sight.ts";
+import type { ImageQuestion, ImageSight } from "./image-sight.ts";
 import { imageUses } from "./images.ts";
 import {
   allowsArchitecture,
@@ -17,14 +17,14 @@ import {
   requiredTerms,
   statesArchitecture,
 } from "./own-architecture.ts";
-import type { ImageAllowance, ImageUse, PodQuestion, PodVerdict } from "./pod-view.ts";
+import type { ImageAllowance, PodQuestion, PodVerdict } from "./pod-view.ts";
 import type { ArchitecturePolicyInForce } from "./policy.ts";
 import { conflictText, listText, ownConflictText, unknownText } from "./verdict-text.ts";
 
 /** Different images of one pod that are looked up. A pod with more is one that asks for lookups, not for containers. */
 export const MAX_IMAGES = 64;
 
-export interface JudgeOptions {
+interface JudgeOptions {
   readonly now: Instant;
   /** Since when it waits for its facts. Absent: nothing has been waited for yet, as at admission. */
   readonly heldSince?: Instant | undefined;
@@ -52,7 +52,7 @@ export function judge(question: PodQuestion, sight: ImageSight, options: JudgeOp
     return { kind: "any", reason: reasons.ArchitectureLeftToPod, message, images: [] };
   }
   if (count > MAX_IMAGES) return tooMany(count, { policy, images: [], os, spec, common: undefined });
-  const images = seen.map(({ use, knowledge }) => allowanceOf(use, knowledge, os, policy));
+  const images = seen.map((one) => allowanceOf(one, os, policy));
   const verdict = judgeImages({ policy, images, os, spec, common: commonOf(images) }, options);
   if (text === undefined) return verdict;
   const note = `its annotation ${ARCHITECTURES_ANNOTATION} cannot be read: names like amd64, arm64, or *`;
@@ -148,13 +148,8 @@ function unfit(says: string, spec: PodSpec, images: readonly ImageAllowance[]): 
   return { kind: "impossible", reason: reasons.RequiredArchitectureConflict, message, images };
 }
 
-interface Seen {
-  readonly use: ImageUse;
-  readonly knowledge: ImageKnowledge;
-}
-
 /** What the pod says; else `linux`, unless only Windows runs all that is known of it. */
-function osOf(spec: PodSpec, seen: readonly Seen[]): string {
+function osOf(spec: PodSpec, seen: readonly Pick<ImageAllowance, "use" | "knowledge">[]): string {
   const said = textField(field(spec, "os"), "name") || selectedOs(spec);
   if (said !== "") return said;
   const run = seen.flatMap(({ use, knowledge }) =>
@@ -193,8 +188,7 @@ function requiredOs(expressions: readonly unknown[]): string {
 }
 
 function allowanceOf(
-  use: ImageUse,
-  knowledge: ImageKnowledge,
+  { use, knowledge }: Pick<ImageAllowance, "use" | "knowledge">,
   os: string,
   policy: ArchitecturePolicyInForce,
 ): ImageAllowance {
@@ -240,11 +234,8 @@ function judgeImages(judged: JudgedImages, options: JudgeOptions): PodVerdict {
     return { kind: "impossible", reason: reasons.NoCommonArchitecture, message, images };
   }
   // Once for each architecture: a pod may have thousands of terms, and as many images that are asked about.
-  const allowed = new Set(
-    [...new Set(images.flatMap(({ architectures = [] }) => architectures))].filter((it) =>
-      allowsArchitecture(spec, it),
-    ),
-  );
+  const named = new Set(images.flatMap(({ architectures = [] }) => architectures));
+  const allowed = new Set([...named].filter((it) => allowsArchitecture(spec, it)));
   const allows = (architecture: string): boolean => allowed.has(architecture);
   if (common !== undefined && !common.some(allows))
     return unfit(ownConflictText(images, common, allows), spec, images);
