@@ -89,12 +89,13 @@ const slimPod = keepFields<Pod>([
 
 function formatPodWork({ letGo, evict, left }: PodWork, verb: "will" | "would"): string {
   const lines: string[] = [];
-  const say = (found: readonly Pod[], what: string): void => {
-    if (found.length === 0) return;
-    lines.push(`${counted(found.length, "pod")} ${verb} be ${what}: ${firstOf(found.map(pathOf))}\n`);
-  };
-  say(letGo, "let go, that an architecture policy holds");
-  say(evict, "evicted, to come back without the tolerations");
+  for (const [found, what] of [
+    [letGo, "let go, that an architecture policy holds"],
+    [evict, "evicted, to come back without the tolerations"],
+  ] as const) {
+    if (found.length > 0)
+      lines.push(`${counted(found.length, "pod")} ${verb} be ${what}: ${firstOf(found.map(pathOf))}\n`);
+  }
   for (const { pod, why } of left.slice(0, MOST_NAMED)) lines.push(`pod ${pathOf(pod)} stays: ${why}\n`);
   if (left.length > MOST_NAMED) lines.push(`and ${left.length - MOST_NAMED} pods more stay\n`);
   return lines.join("");

@@ -3,9 +3,9 @@ import type { DaemonSet, JsonPatchOperation, PodSpec, Toleration } from "@berth/
 import type { Instant } from "../node/capability.ts";
 import { recordTolerations } from "../node/given-tolerations.ts";
 import { field, textMapField } from "../node/untrusted-json.ts";
+import type { PodDecision } from "./decide-pod.ts";
 import { type GovernContext, governing } from "./govern.ts";
-import type { ImageQuestion, ImageSight } from "./image-sight.ts";
-import type { PodVerdict, WorkloadOutcome } from "./pod-view.ts";
+import type { ImageSight } from "./image-sight.ts";
 import { ARCHITECTURE } from "./policy.ts";
 import { appendTolerations, coverOf } from "./tolerations.ts";
 import { judge, recheckAfter, wantsOf } from "./verdict.ts";
@@ -25,19 +25,14 @@ export interface DaemonSetView extends GovernContext {
   readonly heldSince?: Instant | undefined;
 }
 
-export interface DaemonSetDecision {
-  readonly verdict: PodVerdict;
+export interface DaemonSetDecision
+  extends Pick<PodDecision, "verdict" | "outcome" | "wants" | "recheckAfterMs"> {
   /** What the template lacks. */
   readonly missing: readonly Toleration[];
   /** Adds that, and fails when the DaemonSet has changed since it was read. It starts a roll-out. */
   readonly patch?: readonly JsonPatchOperation[];
-  readonly outcome: WorkloadOutcome;
   /** Is there any key in force that it could have to tolerate? */
   readonly isConcerned: boolean;
-  /** Images whose facts have to come. */
-  readonly wants: readonly ImageQuestion[];
-  /** When the verdict changes by itself. */
-  readonly recheckAfterMs?: number;
 }
 
 /**

@@ -8,7 +8,7 @@ import { conditionPatch, type PodStatusPatch } from "./pod-condition.ts";
 import { gateIndex, guards, liftGate, narrow } from "./pod-patch.ts";
 import type { PodVerdict, WorkloadOutcome } from "./pod-view.ts";
 import type { ArchitecturePolicyInForce } from "./policy.ts";
-import { appendTolerations, coverOf, POD_TOLERATIONS, uncoveredKeys } from "./tolerations.ts";
+import { appendTolerations, coverOf, POD_TOLERATIONS } from "./tolerations.ts";
 import { isSettled, judge, recheckAfter, wantsOf } from "./verdict.ts";
 
 /** Everything by which a pod is decided. */
@@ -38,8 +38,10 @@ export interface PodDecision {
   readonly isLifted: boolean;
   /** A failure that the user of the pod should hear of. */
   readonly finding?: Finding;
+  /** Images whose facts have to come. */
   readonly wants: readonly ImageQuestion[];
   readonly outcome: WorkloadOutcome;
+  /** When the verdict changes by itself. */
   readonly recheckAfterMs?: number;
 }
 
@@ -89,10 +91,14 @@ export function decidePod(view: PodView): PodDecision {
   const isHeld = isHeldFor(policy, { namespace, metadata });
   const isGated = gateIndex(spec) >= 0;
   const unexplainedMs = isGated && !isHeld ? ageLeft(view) : 0;
-  if (unexplainedMs > 0) return untilExplained(view, unexplainedMs);
-  const heldSince = heldFrom(view, isGated);
+  const heldSince = unexplainedMs > 0 ? undefined : heldFrom(view, isGated);
   const verdict = judge({ namespace, annotations, spec, policy }, sight, { now, heldSince });
   const { missing, uncovered, phase } = coverOf(spec.tolerations, keys, verdict);
+  if (unexplainedMs > 0) {
+    // Nothing is given to it either: tolerations cannot be taken off again.
+    const outcome = { rule: policy?.rule, uncovered, phase: "waiting" } as const;
+    return { verdict, isLifted: false, wants: wantsOf(verdict), outcome, recheckAfterMs: unexplainedMs };
+  }
   const lift = !isHeld || isSettled(verdict) ? liftGate(spec) : [];
   const changes = [
     ...appendTolerations(spec.tolerations, missing, POD_TOLERATIONS),
@@ -128,22 +134,6 @@ function ageLeft({ pod, now, seenSince = now }: PodView): number {
   const createdAt = Date.parse(pod.metadata?.creationTimestamp ?? "");
   if (Number.isNaN(createdAt)) return 0;
   return Math.min(createdAt, seenSince) + UNEXPLAINED_GATE_MS - now;
-}
-
-/** Nothing is given to it either: tolerations cannot be taken off again. */
-function untilExplained(view: PodView, recheckAfterMs: number): PodDecision {
-  const { pod, policy, keys, sight, now } = view;
-  const { namespace = "", annotations = {} } = pod.metadata ?? {};
-  const spec = pod.spec ?? { containers: [] };
-  const verdict = judge({ namespace, annotations, spec, policy }, sight, { now });
-  const uncovered = uncoveredKeys(spec.tolerations, keys, verdict);
-  return {
-    verdict,
-    isLifted: false,
-    wants: wantsOf(verdict),
-    outcome: { rule: policy?.rule, uncovered, phase: "waiting" },
-    recheckAfterMs,
-  };
 }
 
 /**

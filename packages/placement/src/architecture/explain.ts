@@ -1,4 +1,5 @@
 /** Why a pod runs, or does not run, where it does: which image excludes which architecture. Plain data, for `explain`. */
+import { pick } from "@berth/host";
 import type { Node, Pod, PodSpec, Toleration } from "@berth/kube";
 import type { Reason } from "../api/reasons.ts";
 import type { Instant } from "../node/capability.ts";
@@ -123,11 +124,7 @@ export function explainPod(input: ExplainPodInput): PodExplanation {
     ...(kind === "fits" && { architectures: verdict.architectures }),
     images: images.map((image) => explainImage(image, present)),
     ...(isHeld && {
-      held: {
-        since,
-        forMs: Math.max(0, now - madeAt),
-        ...(policy && { maxHoldMs: policy.maxHoldMs }),
-      },
+      held: { since, forMs: Math.max(0, now - madeAt), ...(policy && pick(policy, ["maxHoldMs"])) },
     }),
     otherGates: (spec.schedulingGates ?? [])
       .map((gate) => gate.name)
@@ -152,9 +149,7 @@ function explainImage(
     source,
     // What the registry says does not matter where the policy has its own word.
     ...(source !== "policy" &&
-      knowledge.state === "failed" && {
-        problem: { reason: knowledge.reason, message: knowledge.message },
-      }),
+      knowledge.state === "failed" && { problem: pick(knowledge, ["reason", "message"]) }),
   };
 }
 

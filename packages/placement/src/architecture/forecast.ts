@@ -6,7 +6,7 @@ import { type BootstrapState, phaseOf } from "./bootstrap.ts";
 import { taintKeys } from "./compile.ts";
 import { decideDaemonSet } from "./decide-daemonset.ts";
 import { decidePod, isUnscheduled, podName } from "./decide-pod.ts";
-import { governing } from "./govern.ts";
+import { type GovernContext, governing } from "./govern.ts";
 import type { ImageSight } from "./image-sight.ts";
 import type { PodVerdict } from "./pod-view.ts";
 import type { ArchitecturePolicies } from "./policy.ts";
@@ -40,7 +40,7 @@ export interface ArchitectureForecast {
   readonly stuck: readonly WorkloadRemark[];
 }
 
-export interface ArchitectureForecastInput {
+interface ArchitectureForecastInput extends Pick<GovernContext, "ownNamespace"> {
   readonly policies: ArchitecturePolicies;
   readonly pods: Iterable<Pod>;
   readonly daemonSets: Iterable<DaemonSet>;
@@ -50,8 +50,6 @@ export interface ArchitectureForecastInput {
   /** Does some node carry the taint of this policy already, as ours or as it should be? */
   readonly standing: (rule: string) => boolean;
   readonly now: Instant;
-  /** Berth's own. */
-  readonly ownNamespace?: string | undefined;
 }
 
 /** Pure. What a verdict covers counts as covered: Berth would write it before it taints. */

@@ -10,9 +10,14 @@ export {
 export * from "./image-sight.ts";
 export { IMAGE_FACTS_FIELD, IMAGE_FACTS_LABEL } from "./images/fact-config-maps.ts";
 export { MAX_SHARDS } from "./images/fact-shards.ts";
-export { createImageLibrary, type ImageLibrary } from "./images/image-library.ts";
+export {
+  createImageLibrary,
+  type ImageLibrary,
+  parseAllowed,
+  type RegistrySettings,
+  readMsOf,
+} from "./images/image-library.ts";
 export { type FoundCredentials, PullCredentials } from "./images/pull-credentials.ts";
-export { parseAllowed, type RegistrySettings, readMsOf } from "./images/registry-access.ts";
 export { architectureOnce } from "./once.ts";
 export { ARCHITECTURE, type ArchitecturePolicies } from "./policy.ts";
 export { architectureRuntimeClasses } from "./runtime-class.ts";

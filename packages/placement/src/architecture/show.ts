@@ -72,11 +72,8 @@ export function formatPod(it: PodExplanation, style: Style): string {
     rows.push(["lacks", it.missingTolerations.map(tolerationText).join(", ")]);
   if (it.next !== undefined) {
     const what = it.next === "release" ? "berth is about to let it go" : "berth is about to change it";
-    const retry =
-      it.retryMs === undefined
-        ? ""
-        : `; while that is refused, it tries again within ${formatAge(it.retryMs)}`;
-    rows.push(["next", `${what}${retry}`]);
+    const retry = `while that is refused, it tries again within ${formatAge(it.retryMs ?? 0)}`;
+    rows.push(["next", `${what}; ${retry}`]);
   }
   const images = it.images.map((image) => [`  ${image.where}`, image.image, imageText(image)]);
   const nodes = it.nodes.map((one) => [`  ${one.platform}`, nodesText(one)]);

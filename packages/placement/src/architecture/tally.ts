@@ -6,7 +6,7 @@ import { firstOf } from "../node/first-names.ts";
 import type { MarkId } from "../node/mark.ts";
 import type { NodeObserver, NodeOutcome } from "../node/observer.ts";
 import type { ArchitecturePhase } from "./capability.ts";
-import type { WorkloadObserver, WorkloadOutcome } from "./pod-view.ts";
+import { nothingOpen, type WorkloadObserver, type WorkloadOutcome } from "./pod-view.ts";
 import { ARCHITECTURE } from "./policy.ts";
 import { MAX_FIRST_UNCOVERED } from "./resource.ts";
 
@@ -60,10 +60,8 @@ export class ArchitectureTally implements WorkloadObserver {
   }
 
   pods(rule: string): PodCounts {
-    return {
-      waiting: this.#pods.of(rule, "waiting").size,
-      impossible: this.#pods.of(rule, "impossible").size,
-    };
+    const [waiting, impossible] = [this.#pods.of(rule, "waiting"), this.#pods.of(rule, "impossible")];
+    return { waiting: waiting.size, impossible: impossible.size };
   }
 
   /** Over all policies. */
@@ -85,8 +83,7 @@ export class ArchitectureTally implements WorkloadObserver {
   }
 
   gone(workload: string): void {
-    this.#uncovered.put(workload, []);
-    this.#pods.put(workload, []);
+    this.decided(workload, nothingOpen);
   }
 }
 

@@ -61,7 +61,7 @@ export function hasTolerationOf(standing: Tolerations, key: string): boolean {
  * Keys that nodes must not be tainted with before the pod has changed or is understood. A pod that can run nowhere, or
  * whose images stay unresolved by policy, keeps nothing back.
  */
-export function uncoveredKeys(
+function uncoveredKeys(
   standing: Tolerations,
   keys: readonly string[],
   verdict: PodVerdict,

@@ -17,12 +17,21 @@ import {
   requiredTerms,
   statesArchitecture,
 } from "./own-architecture.ts";
-import type { ImageAllowance, PodQuestion, PodVerdict } from "./pod-view.ts";
+import type { ImageAllowance, PodVerdict } from "./pod-view.ts";
 import type { ArchitecturePolicyInForce } from "./policy.ts";
 import { conflictText, listText, ownConflictText, unknownText } from "./verdict-text.ts";
 
 /** Different images of one pod that are looked up. A pod with more is one that asks for lookups, not for containers. */
 export const MAX_IMAGES = 64;
+
+/** A pod, or the template of one, with what decides about it. */
+interface PodQuestion {
+  readonly namespace: string;
+  readonly annotations: Readonly<Record<string, string>>;
+  readonly spec: PodSpec;
+  /** That governs it; `undefined`: none does, or it is opted out. */
+  readonly policy: ArchitecturePolicyInForce | undefined;
+}
 
 interface JudgeOptions {
   readonly now: Instant;
@@ -106,15 +115,10 @@ export function recheckAfter(
   { now, expiresAt = now }: { readonly now: Instant; readonly expiresAt?: Instant | undefined },
 ): number | undefined {
   if (isSettled(verdict)) return undefined;
-  const times = [...retriesOf(verdict.images), ...(verdict.kind === "waiting" ? [expiresAt] : [])];
+  const times = verdict.images.map(({ knowledge: it }) => (it.state === "failed" && it.retryAt) || now);
+  if (verdict.kind === "waiting") times.push(expiresAt);
   const next = Math.min(now + LONGEST_WAIT_MS, ...times.filter((time) => time > now));
   return Math.max(SHORTEST_WAIT_MS, next - now);
-}
-
-function retriesOf(images: readonly ImageAllowance[]): readonly Instant[] {
-  return images
-    .map(({ knowledge }) => (knowledge.state === "failed" ? knowledge.retryAt : undefined))
-    .filter((time) => time !== undefined);
 }
 
 const ARCHITECTURE_NAME = /^[a-z0-9](?:[-a-z0-9_.]{0,61}[a-z0-9])?$/;
@@ -289,14 +293,8 @@ function judgeMissing(
 }
 
 function unresolvable(images: readonly ImageAllowance[], failed: readonly ImageAllowance[]): PodVerdict {
-  const times = retriesOf(failed);
-  return {
-    kind: "unresolvable",
-    reason: reasonOf(failed),
-    message: `${unknownText(failed)}; it stays pending, by the policy`,
-    images,
-    ...(times.length > 0 && { retryAt: Math.min(...times) }),
-  };
+  const message = `${unknownText(failed)}; it stays pending, by the policy`;
+  return { kind: "unresolvable", reason: reasonOf(failed), message, images };
 }
 
 /** That of the first failure; without one they only did not come in time. */

@@ -1,35 +1,19 @@
-import { InformerSet, NamespaceWatch, pick } from "@berth/host";
-import { type KubeClient, type Pod, pods } from "@berth/kube";
-import {
-  type Change,
-  type Clock,
-  type ClusterName,
-  type Component,
-  keyOf,
-  type Lister,
-  type Logger,
-  type MetricsRegistry,
-  type ObjectKey,
-} from "@berth/runtime";
+import { InformerSet, type InformerSetOptions, NamespaceWatch, pick } from "@berth/host";
+import { type Pod, pods } from "@berth/kube";
+import { type Change, type Component, keyOf, type Lister, type ObjectKey } from "@berth/runtime";
 import { slimPodMetadata, slimPodSpec } from "../node/pod-fields.ts";
 import { UNSCHEDULED } from "../node/pod-nodes.ts";
 import { ARCHITECTURE_GATE } from "./document.ts";
 import { standingCondition } from "./pod-condition.ts";
 
-interface ArchitectureWatchOptions {
-  readonly client: Pick<KubeClient, "list" | "watch">;
-  readonly cluster: ClusterName;
-  readonly clock: Clock;
-  readonly log: Logger;
-  readonly metrics: MetricsRegistry;
+interface ArchitectureWatchOptions
+  extends Pick<InformerSetOptions<Pod>, "client" | "cluster" | "clock" | "log" | "metrics" | "onSynced"> {
   /** Each version of a pod, and its end: that it was deleted, or got a node. Must not throw. */
   readonly onPod: (pod: ObjectKey) => void;
   /** What differs in a pod from before. Must not throw. */
   readonly onPodChange: (change: Change<Pod>) => void;
   /** The labels of a namespace have changed, or it is known now. Must not throw. */
   readonly onNamespace: (namespace: string) => void;
-  /** Pods or namespaces have become known. Must not throw. */
-  readonly onSynced: () => void;
 }
 
 const ALL = "all";

@@ -1,7 +1,7 @@
 /** What is known of images, kept in ConfigMaps of Berth's namespace: a restart asks no registry what it was told before. */
 import { baseName } from "@berth/host";
 import { type ConfigMap, configMaps, type KubeClient } from "@berth/kube";
-import type { StoredFact } from "@berth/registry";
+import type { ImageFactStore } from "@berth/registry";
 import {
   type Clock,
   type ClusterName,
@@ -27,21 +27,12 @@ const SAVE_AFTER_MS = 30_000;
 /** How often it is saved that facts were found to hold on, and none is new: tags are looked at all the time. Milliseconds. */
 const RENEW_AFTER_MS = 600_000;
 
-/** What is known, in memory. */
-export interface FactMemory {
-  entries(): Iterable<StoredFact>;
-  /** Takes what is newer than its own, and is a fact at all. */
-  restore(facts: Iterable<StoredFact>): { readonly refused: number };
-  /** Told when something new is known. */
-  subscribe(listener: () => void): Disposable;
-}
-
-export interface FactConfigMapsOptions {
+interface FactConfigMapsOptions {
   readonly client: Pick<KubeClient, "list" | "watch" | "apply">;
   readonly cluster: ClusterName;
   readonly namespace: string;
   readonly installation: string;
-  readonly memory: FactMemory;
+  readonly memory: Pick<ImageFactStore, "entries" | "restore" | "subscribe">;
   /** Nothing is read or watched before. */
   readonly wanted: Promise<void>;
   readonly clock: Clock;

@@ -6,8 +6,12 @@ import {
   ImageFactStore,
   type ImageReader,
   type ImageReference,
+  isOf,
+  parseReference,
   type RegistryCredential,
+  type RegistryEndpoints,
   RegistryError,
+  referenceText,
 } from "@berth/registry";
 import {
   type Clock,
@@ -25,7 +29,19 @@ import { FactConfigMaps } from "./fact-config-maps.ts";
 import { ofRefusedName, scopeOf, toKnowledge } from "./knowledge.ts";
 import { createImageMetrics } from "./metrics.ts";
 import { PullCredentials } from "./pull-credentials.ts";
-import { parseAllowed, type RegistrySettings, readMsOf } from "./registry-access.ts";
+
+/** How registries are reached, and which of them. */
+export interface RegistrySettings {
+  readonly endpoints: RegistryEndpoints;
+  /** Of other images nothing is looked up; see `isOf`. Absent: all may be. */
+  readonly allowedRegistries?: readonly string[];
+  /** Absolute. Read when it is needed. */
+  readonly dockerConfig?: string;
+  readonly tagTtlMs: number;
+  readonly alwaysTtlMs: number;
+  /** Of each request. */
+  readonly timeoutMs: number;
+}
 
 export interface ImageLibraryOptions {
   readonly client: KubeClient;
@@ -40,6 +56,24 @@ export interface ImageLibraryOptions {
   readonly clock: Clock;
   readonly log: Logger;
   readonly metrics: MetricsRegistry;
+}
+
+/** A read may take several requests: a token, a manifest, a config, each at a mirror first. */
+const REQUESTS_PER_READ = 3;
+
+/** For all the requests that it takes to read an image. Milliseconds. */
+export function readMsOf({ timeoutMs }: RegistrySettings): number {
+  return REQUESTS_PER_READ * timeoutMs;
+}
+
+/** @throws RegistryError `invalidName`; `notAllowed` for an image that must not be looked up. */
+export function parseAllowed(image: string, { allowedRegistries }: RegistrySettings): ImageReference {
+  const reference = parseReference(image);
+  if (allowedRegistries?.some((place) => isOf(place, reference)) ?? true) return reference;
+  const message =
+    `${referenceText(reference)} is not looked up: the configuration allows only registries that it lists. ` +
+    "Use an image of one of them, or have this one added to allowedRegistries in ImageRegistries";
+  throw new RegistryError("notAllowed", message, { registry: reference.registry });
 }
 
 /** How long what was kept is waited for before registries are asked all the same. Milliseconds. */
