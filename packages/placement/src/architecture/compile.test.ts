@@ -10,12 +10,8 @@ const faultsOf = (init: PolicyInit): readonly string[] =>
 
 describe("architecture policies in force", () => {
   it("stand by falling priority, then by name", () => {
-    expect(rulesOf({ b: {}, a: {}, low: { priority: -1 }, high: { priority: 5 } })).toEqual([
-      "cluster/high",
-      "cluster/a",
-      "cluster/b",
-      "cluster/low",
-    ]);
+    const rules = rulesOf({ b: {}, a: {}, low: { priority: -1 }, high: { priority: 5 } });
+    expect(rules).toEqual(["cluster/high", "cluster/a", "cluster/b", "cluster/low"]);
   });
 
   it("have the time of a hold in milliseconds, and whether a person has confirmed them", () => {
@@ -42,24 +38,15 @@ describe("architecture policies in force", () => {
 });
 
 describe("faults of architecture policies", () => {
+  const ofKubernetes = "taint.key: Kubernetes itself sets and takes off taints of this domain";
+  const ofStartup = "taint.key: taints of this domain are taken off once a node has started";
+
   it.each<[string, PolicyInit, readonly string[]]>([
     ["the key of GKE is none", { taint: { key: GKE } }, []],
-    [
-      "a taint of kubelet or node controller",
-      { taint: { key: "node.kubernetes.io/arch" } },
-      ["taint.key: Kubernetes itself sets and takes off taints of this domain"],
-    ],
-    [
-      "nor is it one when somebody else sets it",
-      { taint: { key: "node.kubernetes.io/a", nodes: "Leave" } },
-      [],
-    ],
+    ["a taint of kubelet or node controller", { taint: { key: "node.kubernetes.io/arch" } }, [ofKubernetes]],
+    ["nor one that somebody else sets", { taint: { key: "node.kubernetes.io/a", nodes: "Leave" } }, []],
     ["nor without taints", { mode: "Affinity", taint: { key: "node.kubernetes.io/a" } }, []],
-    [
-      "a startup taint",
-      { taint: { key: "startup.k8s.io/arch" } },
-      ["taint.key: taints of this domain are taken off once a node has started"],
-    ],
+    ["a startup taint", { taint: { key: "startup.k8s.io/arch" } }, [ofStartup]],
     [
       "keys that no label can have",
       {

@@ -90,45 +90,36 @@ describe("what is open about workloads", () => {
   });
 });
 
-describe("tainted nodes", () => {
-  const decided = (tally: ArchitectureNodeTally, name: string, outcomes: readonly RuleOutcome[]): void => {
-    const decision = { marks: [], keep: new Map(), findings: [], outcomes };
-    const { policy } = policiesOf({});
-    tally.decided(name, { contributions: [{ capability: "architecture", policy, decision }] });
-  };
+const decided = (tally: ArchitectureNodeTally, name: string, outcomes: readonly RuleOutcome[]): void => {
+  const decision = { marks: [], keep: new Map(), findings: [], outcomes };
+  const { policy } = policiesOf({});
+  tally.decided(name, { contributions: [{ capability: "architecture", policy, decision }] });
+};
 
+describe("tainted nodes", () => {
   it("are counted by policy, and by whose taint it is", () => {
     const onChange = vi.fn<() => void>();
     const tally = new ArchitectureNodeTally(onChange);
-    decided(tally, "a", [
+    const both = [
       { rule: "p", phase: "Tainted", place: PLACE },
       { rule: "q", phase: "TaintedByOthers", place: PLACE },
-    ]);
+    ];
+    decided(tally, "a", both);
     decided(tally, "b", [
       { rule: "p", phase: "TaintedByOthers", place: PLACE },
       { rule: "q", phase: "Untainted" },
     ]);
-    expect([tally.counts("p"), tally.counts("q"), tally.tainted]).toEqual([
-      { tainted: 2 },
-      { tainted: 1 },
-      2,
-    ]);
+    const counts = () => [tally.counts("p").tainted, tally.counts("q").tainted, tally.tainted];
+    expect(counts()).toEqual([2, 1, 2]);
     expect(["p", "q"].map((rule) => tally.isStanding(rule, PLACE))).toEqual([true, false]);
     expect(tally.isStanding("p", "taint/other:NoSchedule")).toBe(false);
     expect(onChange).toHaveBeenCalled();
     onChange.mockClear();
-    decided(tally, "a", [
-      { rule: "p", phase: "Tainted", place: PLACE },
-      { rule: "q", phase: "TaintedByOthers", place: PLACE },
-    ]);
+    decided(tally, "a", both);
     expect(onChange).not.toHaveBeenCalled();
     decided(tally, "a", []);
     tally.gone("b");
-    expect([tally.counts("p"), tally.counts("q"), tally.tainted]).toEqual([
-      { tainted: 0 },
-      { tainted: 0 },
-      0,
-    ]);
+    expect(counts()).toEqual([0, 0, 0]);
     expect(tally.isStanding("p", PLACE)).toBe(false);
   });
 });
@@ -146,26 +137,14 @@ describe("the bootstraps of all policies", () => {
       workloadsLooked: () => looked.workloads,
       nodesLooked: () => looked.nodes,
     });
-    const phase = (): string | undefined => bootstraps.state("cluster/p")?.phase;
-    expect([phase(), bootstraps.state("cluster/narrow")?.phase, bootstraps.state("cluster/no")]).toEqual([
-      "Bootstrapping",
-      "Narrowing",
-      undefined,
-    ]);
+    const phases = ["cluster/p", "cluster/narrow", "cluster/no"].map((rule) => bootstraps.state(rule)?.phase);
+    expect(phases).toEqual(["Bootstrapping", "Narrowing", undefined]);
     Object.assign(looked, { workloads: true, nodes: true });
     tally.decided("Pod d/1", waiting);
     expect(bootstraps.tainting("cluster/p")).toBe(false);
     tally.gone("Pod d/1");
     expect(bootstraps.tainting("cluster/p")).toBe(true);
-    const decision = {
-      marks: [],
-      keep: new Map(),
-      findings: [],
-      outcomes: [{ rule: "cluster/p", phase: "Tainted", place: PLACE }],
-    };
-    nodes.decided("n", {
-      contributions: [{ capability: "architecture", policy: policies.policy, decision }],
-    });
+    decided(nodes, "n", [{ rule: "cluster/p", phase: "Tainted", place: PLACE }]);
     tally.decided("Pod d/1", waiting);
     looked.workloads = false;
     expect([bootstraps.tainting("cluster/p"), bootstraps.tainting("cluster/narrow")]).toEqual([true, false]);
