@@ -3,17 +3,11 @@ import type { Pod, Toleration } from "@berth/kube";
 import { pathOf } from "../node/once.ts";
 import { isMirrorPod } from "../node/pod-kind.ts";
 
-export interface LeftPod {
-  readonly pod: Pod;
-  /** Why it is left alone, in a sentence part: `nobody would make it anew`. */
-  readonly why: string;
-}
-
 export interface PodRestarts {
   /** To be evicted, so that disruption budgets count. In order of namespace and name. */
   readonly evict: readonly Pod[];
-  /** Pods with a toleration of ours that stay as they are; what it permits is nothing without the taint. */
-  readonly left: readonly LeftPod[];
+  /** Pods with a toleration of ours that stay, and why; what it permits is nothing without the taint. */
+  readonly left: readonly { readonly pod: Pod; readonly why: string }[];
 }
 
 /**
@@ -23,7 +17,7 @@ export interface PodRestarts {
 export function planPodRestarts(pods: Iterable<Pod>, keys: readonly string[]): PodRestarts {
   const declared = new Set(keys);
   const evict: Pod[] = [];
-  const left: LeftPod[] = [];
+  const left: PodRestarts["left"][number][] = [];
   for (const pod of pods) {
     if (!pod.spec?.tolerations?.some((it) => isOurs(it, declared))) continue;
     const why = whyLeft(pod);

@@ -88,8 +88,6 @@ interface ExplainPodInput extends Pick<GovernContext, "ownNamespace"> {
 }
 
 const MAX_FIRST = 5;
-const ARCHITECTURE_LABEL = "kubernetes.io/arch";
-const OS_LABEL = "kubernetes.io/os";
 
 /** Pure and total. */
 export function explainPod(input: ExplainPodInput): PodExplanation {
@@ -179,13 +177,13 @@ function summarize(nodes: readonly Node[], spec: PodSpec, verdict: PodVerdict): 
 
 function whyNotByImages({ metadata, status }: Node, verdict: PodVerdict): string | undefined {
   const labels = metadata?.labels;
-  const { architecture = ownValue(labels, ARCHITECTURE_LABEL) } = status?.nodeInfo ?? {};
+  const { architecture = ownValue(labels, "kubernetes.io/arch") } = status?.nodeInfo ?? {};
   if (verdict.kind === "impossible") return "no architecture runs all images";
   if (verdict.kind !== "fits") return undefined;
   if (architecture !== undefined && !verdict.architectures.includes(architecture)) {
     return `its images do not run on ${architecture}`;
   }
-  const os = ownValue(labels, OS_LABEL);
+  const os = ownValue(labels, "kubernetes.io/os");
   return os !== undefined && os !== verdict.os ? `its images do not run on ${os}` : undefined;
 }
 

@@ -175,18 +175,15 @@ function selectedOs(spec: PodSpec): string {
   const said = OS_LABELS.map((label) => textField(selector, label)).find((os) => os !== "");
   if (said !== undefined) return said;
   if (textField(selector, WINDOWS_BUILD) !== "") return "windows";
-  const [first = "", ...others] = requiredTerms(field(spec, "affinity")).map((term) =>
-    requiredOs(listField(term, "matchExpressions")),
-  );
+  const [first = "", ...others] = requiredTerms(field(spec, "affinity")).map(requiredOs);
   return others.every((os) => os === first) ? first : "";
 }
 
-function requiredOs(expressions: readonly unknown[]): string {
-  for (const expression of expressions) {
+function requiredOs(term: unknown): string {
+  for (const expression of listField(term, "matchExpressions")) {
     const [os, ...more] = listField(expression, "values");
-    const isOs = OS_LABELS.includes(textField(expression, "key"));
-    if (isOs && textField(expression, "operator") === "In" && more.length === 0 && typeof os === "string")
-      return os;
+    const isOne = textField(expression, "operator") === "In" && more.length === 0;
+    if (isOne && OS_LABELS.includes(textField(expression, "key")) && typeof os === "string") return os;
   }
   return "";
 }

@@ -96,7 +96,7 @@ export class PullCredentials {
   #ofAccount({ namespace, serviceAccount }: ImageAccess): Promise<Reading> {
     // What a pod without a service account gets (plugin/pkg/admission/serviceaccount).
     const name = serviceAccount === "" ? "default" : serviceAccount;
-    return this.#once("account", { namespace, name }, async (client) => {
+    return this.#once("service account", { namespace, name }, async (client) => {
       const { imagePullSecrets = [] } = await client.get(serviceAccounts, { namespace, name });
       const names = imagePullSecrets.map((one) => one.name ?? "").filter((one) => one !== "");
       return { names, problems: [], length: names.join("").length };
@@ -104,30 +104,29 @@ export class PullCredentials {
   }
 
   #ofSecret(namespace: string, name: string): Promise<Reading> {
-    return this.#once("secret", { namespace, name }, async (client) =>
+    return this.#once("pull secret", { namespace, name }, async (client) =>
       readSecret(await client.get(secrets, { namespace, name }), `the pull secret ${namespace}/${name}`),
     );
   }
 
   /** One question at a time about each object. */
   #once(
-    kind: keyof typeof KINDS,
+    called: keyof typeof RESOURCES,
     { namespace, name }: ObjectName,
     read: (client: Pick<KubeClient, "get">) => Promise<Reading>,
   ): Promise<Reading> {
     const client = this.#client;
     if (client === undefined) return Promise.resolve({ problems: [], length: 0 });
-    const { called, resource } = KINDS[kind];
     // A name with a slash in it would ask for something else.
     if (!NAME.test(name) || !NAME.test(namespace ?? ""))
       return Promise.resolve({ problems: [`a name of a ${called} is none`], length: 0 });
-    const key = `${kind}/${namespace}/${name}`;
+    const key = `${called}/${namespace}/${name}`;
     const known = this.#kept.get(key);
     if (known !== undefined) return Promise.resolve(known);
     const running = this.#running.get(key);
     if (running !== undefined) return running;
     const started = read(client)
-      .catch((error: unknown) => failed(error, `the ${called} ${namespace}/${name}`, resource))
+      .catch((error: unknown) => failed(error, `the ${called} ${namespace}/${name}`, RESOURCES[called]))
       .then((reading) => {
         this.#running.delete(key);
         if (!reading.isPassing) this.#kept.set(key, reading, reading.length + key.length);
@@ -138,10 +137,8 @@ export class PullCredentials {
   }
 }
 
-const KINDS = {
-  secret: { called: "pull secret", resource: "secrets" },
-  account: { called: "service account", resource: "serviceaccounts" },
-} as const;
+/** By what it is called. */
+const RESOURCES = { "pull secret": "secrets", "service account": "serviceaccounts" } as const;
 
 /** A Secret of the type `kubernetes.io/<format>` has its docker config in the field `.<format>`. */
 const FORMATS = ["dockerconfigjson", "dockercfg"] as const;
