@@ -257,8 +257,7 @@ it.each([
   ["nothing", ""],
 ])("realms that are %s get nothing", async (_name, realm) => {
   await using world = await worldWith(withTokens({ realm }));
-  const error = await world.failure("a/b", { credentials: [good] });
-  expect(error.kind).toBe("malformed");
+  expect((await world.failure("a/b", { credentials: [good] })).kind).toBe("malformed");
   expect(world.asked).toEqual(["manifest 401"]);
 });
 

@@ -125,8 +125,7 @@ describe("redirects", () => {
   ] as const)("%s are refused", async (_name, fault, requests) => {
     await using world = await startWorld();
     using _fault = world.registry.inject(fault);
-    const error = await world.failure();
-    expect(error.kind).toBe("malformed");
+    expect((await world.failure()).kind).toBe("malformed");
     expect(world.requests.length).toBeLessThanOrEqual(requests + 1);
   });
 });

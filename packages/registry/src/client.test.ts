@@ -221,8 +221,7 @@ describe("giving up", () => {
   it("asks nothing for a caller that has gone", async () => {
     await using world = await startWorld();
     const signal = AbortSignal.abort();
-    const error = await world.failure("a/b", { ...anonymous, signal });
-    expect(error.kind).toBe("aborted");
+    expect((await world.failure("a/b", { ...anonymous, signal })).kind).toBe("aborted");
     expect(world.registry.seen).toEqual([]);
   });
 
@@ -249,8 +248,7 @@ describe("giving up", () => {
     await using world = await startWorld();
     const { tag, ...rest } = { ...named(world.registry.host, "a/b"), ...wrong };
     const reference = tag === undefined ? rest : { ...rest, tag };
-    const error = await failureOf(world.read(reference, anonymous));
-    expect(error.kind).toBe("invalidName");
+    expect((await failureOf(world.read(reference, anonymous))).kind).toBe("invalidName");
     expect(world.registry.seen).toEqual([]);
   });
 });
