@@ -193,37 +193,24 @@ describe("a pod whose images are not known", () => {
   it("A-B9 keeps the gates of others, in their order, and all else that this release does not know of", async () => {
     await using stage = await asked("others", { mode: "Both" });
     const image = await pushed("others/app:1", "linux/amd64", "linux/arm64");
-    const rich = (name: string) =>
-      stage
-        .pod(name)
-        .image(image)
-        .tolerating({ key: "example.com/mine", operator: "Exists" })
-        .with((pod) => ({
-          ...pod,
-          spec: {
-            ...pod.spec,
-            containers: pod.spec?.containers ?? [],
-            schedulingGates: [{ name: "example.com/quota" }, { name: "example.com/later" }],
-            hostUsers: false,
-            initContainers: [{ name: "sidecar", image, restartPolicy: "Always" }],
-            topologySpreadConstraints: [
-              {
-                maxSkew: 1,
-                topologyKey: "zone",
-                whenUnsatisfiable: "ScheduleAnyway",
-                nodeTaintsPolicy: "Honor",
-              },
-            ],
-            resourceClaims: [{ name: "gpu", resourceClaimName: "gpu" }],
-            resources: { requests: { cpu: "100m" } },
-          },
-        }));
+    const schedulingGates = [{ name: "example.com/quota" }, { name: "example.com/later" }];
+    const spread = { maxSkew: 1, topologyKey: "zone", whenUnsatisfiable: "ScheduleAnyway" };
+    const fields = {
+      schedulingGates,
+      hostUsers: false,
+      initContainers: [{ name: "sidecar", image, restartPolicy: "Always" }],
+      topologySpreadConstraints: [{ ...spread, nodeTaintsPolicy: "Honor" }],
+      resourceClaims: [{ name: "gpu", resourceClaimName: "gpu" }],
+      resources: { requests: { cpu: "100m" } },
+    };
+    const mine = { key: "example.com/mine", operator: "Exists" };
+    const rich = (name: string): PodBuilder => {
+      const plain = stage.pod(name).image(image).tolerating(mine);
+      return plain.with((pod) => ({ ...pod, spec: { containers: [], ...pod.spec, ...fields } }));
+    };
     const stored = await stage.create(rich("app"));
     const after = await stage.letGo("app");
-    expect(after.spec?.schedulingGates).toEqual([
-      { name: "example.com/quota" },
-      { name: "example.com/later" },
-    ]);
+    expect(after.spec?.schedulingGates).toEqual(schedulingGates);
     expect(architecturesOf(after)).toEqual([["amd64", "arm64"]]);
     expect(othersOf(after)).toEqual(othersOf(stored));
     const later = await stage.create(rich("later"));
@@ -239,16 +226,10 @@ describe("a pod whose images are not known", () => {
   it("A-B9 is answered by a patch that names nothing but what is ours, whatever else there is in it", async () => {
     await using stage = await asked("future", { mode: "Both" });
     const container = { name: "main", image: images.arm, futureField: { deep: ["x"] } };
-    const pod = {
-      apiVersion: "v1",
-      kind: "Pod",
-      metadata: { name: "app", namespace: stage.name, futureMeta: true },
-      spec: {
-        containers: [container],
-        futureSpec: [1, { a: null }],
-        tolerations: [{ key: "x", futureToleration: 1 }],
-      },
-    };
+    const metadata = { name: "app", namespace: stage.name, futureMeta: true };
+    const tolerations = [{ key: "x", futureToleration: 1 }];
+    const spec = { containers: [container], futureSpec: [1, { a: null }], tolerations };
+    const pod = { apiVersion: "v1", kind: "Pod", metadata, spec };
     expect(await reviewed("Pod", pod)).toEqual(["add /spec/tolerations/-", "add /spec/affinity"]);
   });
 });
@@ -256,17 +237,12 @@ describe("a pod whose images are not known", () => {
 describe("a pod that can run nowhere", () => {
   it("A-B1 is refused with both containers, their images and architectures named", async () => {
     await using stage = await asked("nowhere", { mode: "Affinity" });
-    const said = await refusalOf(
-      stage.create(stage.pod("app").image(images.amd).container("sidecar", images.arm)),
-    );
+    const pod = stage.pod("app").image(images.amd).container("sidecar", images.arm);
+    const said = await refusalOf(stage.create(pod));
     for (const part of ["container main", images.amd, "amd64", "container sidecar", images.arm, "arm64"])
       expect(said).toContain(part);
     expect(said).toContain(ARCHITECTURES_ANNOTATION);
-    const annotated = stage
-      .pod("app")
-      .image(images.amd)
-      .container("sidecar", images.arm)
-      .annotated({ [ARCHITECTURES_ANNOTATION]: "amd64" });
+    const annotated = pod.annotated({ [ARCHITECTURES_ANNOTATION]: "amd64" });
     expect(architecturesOf(await stage.create(annotated))).toEqual([["amd64"]]);
   });
 

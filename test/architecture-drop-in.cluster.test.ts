@@ -3,16 +3,9 @@
  * names them (A-P1 to A-P14), with a real registry. Writes are counted in the audit log.
  */
 import { readFile } from "node:fs/promises";
-import { nodes, type Pod } from "@berth/kube";
+import { nodes } from "@berth/kube";
 import { MARKS_ANNOTATION } from "@berth/placement";
-import {
-  anImage,
-  eventually,
-  type PodBuilder,
-  startRegistry,
-  type TestCluster,
-  type TestRegistry,
-} from "@berth/testcluster";
+import { anImage, eventually, startRegistry, type TestCluster, type TestRegistry } from "@berth/testcluster";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import {
   type ArchitectureStage,
@@ -51,8 +44,6 @@ async function dropIn(name: string): Promise<ArchitectureStage> {
 async function pushed(name: string, ...platforms: readonly string[]): Promise<string> {
   return (await registry.push(anImage(name).platforms(...platforms))).reference;
 }
-
-const create = (stage: ArchitectureStage, pod: PodBuilder): Promise<Pod> => stage.create(pod);
 
 describe("nodes under the drop-in for archaware-controller", () => {
   it("A-P1 get the one taint supported-arch=arm64:NoSchedule, and nothing else of theirs is touched", async () => {
@@ -127,8 +118,7 @@ describe("pods under the drop-in for archaware-controller", () => {
     ] as const;
     const image = await pushed("p4/app:1", "linux/amd64");
     const mark = await cluster.audit.mark();
-    const before = await create(
-      stage,
+    const before = await stage.create(
       stage
         .pod("app")
         .image(image)
@@ -147,8 +137,8 @@ describe("pods under the drop-in for archaware-controller", () => {
     await using stage = await dropIn("p5");
     const wide = await pushed("p5/wide:1", "linux/amd64", "linux/arm/v7", "linux/ppc64le");
     const narrow = await pushed("p5/narrow:1", "linux/amd64");
-    await create(stage, stage.pod("both").image(wide).container("narrow", narrow));
-    await create(stage, stage.pod("wide").image(wide));
+    await stage.create(stage.pod("both").image(wide).container("narrow", narrow));
+    await stage.create(stage.pod("wide").image(wide));
     await stage.tolerating("both", ["amd64"]);
     await stage.tolerating("wide", ["amd64", "arm", "ppc64le"]);
     expect(await stage.toldOfPods()).toEqual([]);
@@ -157,22 +147,19 @@ describe("pods under the drop-in for archaware-controller", () => {
   it("A-P6 A-B6 get them for images of every format, by what of them can run", async () => {
     await using stage = await dropIn("p6");
     const both = ["linux/amd64", "linux/arm64"];
+    const docker = (what: string) => anImage(`p6/docker-${what}:1`).docker();
+    const attested = anImage("p6/attested:1").platforms(...both);
     const images = {
       "oci-index": anImage("p6/oci-index:1").platforms(...both),
       "oci-manifest": anImage("p6/oci-manifest:1").platforms("linux/arm64"),
-      "docker-list": anImage("p6/docker-list:1")
-        .docker()
-        .platforms(...both),
-      "docker-manifest": anImage("p6/docker-manifest:1").docker().platforms("linux/arm64"),
-      attested: anImage("p6/attested:1")
-        .platforms(...both)
-        .withAttestation()
-        .withArtifact(),
+      "docker-list": docker("list").platforms(...both),
+      "docker-manifest": docker("manifest").platforms("linux/arm64"),
+      attested: attested.withAttestation().withArtifact(),
     };
     for (const [name, image] of Object.entries(images)) {
       const { reference, pinned } = await registry.push(image);
-      await create(stage, stage.pod(name).image(reference));
-      await create(stage, stage.pod(`${name}-pinned`).image(pinned));
+      await stage.create(stage.pod(name).image(reference));
+      await stage.create(stage.pod(`${name}-pinned`).image(pinned));
     }
     for (const name of Object.keys(images)) {
       const wanted = name.endsWith("manifest") ? ["arm64"] : ["amd64", "arm64"];
@@ -195,7 +182,7 @@ describe("pods under the drop-in for archaware-controller", () => {
     } as const;
     for (const [at, [image, [path, architecture]]] of Object.entries(names).entries()) {
       await pushed(`hub/${path}`, `linux/${architecture}`);
-      await create(stage, stage.pod(`app-${at}`).image(image));
+      await stage.create(stage.pod(`app-${at}`).image(image));
       await stage.tolerating(`app-${at}`, [architecture]);
     }
     expect(await stage.toldOfPods()).toEqual([]);
@@ -212,9 +199,9 @@ describe("pods under the drop-in for archaware-controller", () => {
       blanket: { operator: "Exists" },
     } as const;
     for (const [name, toleration] of Object.entries(tolerant))
-      await create(stage, stage.pod(name).image(image).tolerating(toleration));
+      await stage.create(stage.pod(name).image(image).tolerating(toleration));
     // The image is known when this is.
-    await create(stage, stage.pod("last").image(image));
+    await stage.create(stage.pod("last").image(image));
     await stage.tolerating("last", ["amd64"]);
     await stage.settled();
     for (const name of Object.keys(tolerant)) expect(await stage.writes(mark, "pods", name)).toEqual([]);
@@ -227,7 +214,7 @@ describe("pods under the drop-in for archaware-controller", () => {
     const image = await pushed("p8/app:1", "linux/arm64");
     await registry.stop();
     try {
-      const { metadata } = await create(stage, stage.pod("app").image(image));
+      const { metadata } = await stage.create(stage.pod("app").image(image));
       await eventually(async () => {
         await clock.leap(5_000);
         expect(await stage.events("RegistryUnreachable", "app")).toHaveLength(1);
@@ -249,7 +236,7 @@ describe("pods under the drop-in for archaware-controller", () => {
     await using stage = await dropIn("p10");
     const image = await pushed("p10/dns:1", "linux/arm64");
     const mark = await cluster.audit.mark();
-    await create(stage, stage.pod("dns").in("kube-system").image(image));
+    await stage.create(stage.pod("dns").in("kube-system").image(image));
     await stage.tolerating("dns", ["arm64"], "kube-system");
     await stage.settled();
     expect(await stage.writes(mark, "pods", "dns")).toEqual(["patch 200"]);
@@ -260,7 +247,7 @@ describe("pods under the drop-in for archaware-controller", () => {
     const amd = await pushed("p11/amd:1", "linux/amd64");
     const arm = await pushed("p11/arm:1", "linux/arm64");
     const both = await pushed("p11/both:1", "linux/amd64", "linux/arm64");
-    await create(stage, stage.pod("none").image(both).container("a", amd).container("b", arm));
+    await stage.create(stage.pod("none").image(both).container("a", amd).container("b", arm));
     const { note } = await stage.said("NoCommonArchitecture", "none");
     for (const part of ["container a", "container b", amd, arm]) expect(note).toContain(part);
     await stage.settled();
@@ -272,16 +259,12 @@ describe("pods under the drop-in for archaware-controller", () => {
     await using stage = await dropIn("b3");
     const both = await pushed("b3/both:1", "linux/amd64", "linux/arm64");
     const arm = await pushed("b3/arm:1", "linux/arm64");
-    await create(stage, stage.pod("init").image(both).initContainer("setup", arm));
+    await stage.create(stage.pod("init").image(both).initContainer("setup", arm));
     const volume = { name: "data", image: { reference: arm } };
-    const mounted = stage
-      .pod("volume")
-      .image(both)
-      .with((pod) => ({
-        ...pod,
-        spec: { containers: [], ...pod.spec, volumes: [volume] },
-      }));
-    await create(stage, mounted);
+    const plain = stage.pod("volume").image(both);
+    await stage.create(
+      plain.with((pod) => ({ ...pod, spec: { containers: [], ...pod.spec, volumes: [volume] } })),
+    );
     for (const name of ["init", "volume"]) await stage.tolerating(name, ["arm64"]);
     expect(await stage.toldOfPods()).toEqual([]);
   });
@@ -291,23 +274,19 @@ describe("the change from archaware-controller", () => {
   it("A-P14 takes over what the old controller has set, with nodes tainted all the while", async () => {
     await using stage = await createArchitectureStage(cluster, "p14", [registry]);
     const image = await pushed("p14/app:1", "linux/amd64", "linux/arm64");
-    const old = [
-      { key: KEY, value: "arm64", effect: "NoSchedule" },
-      { key: KEY, value: "amd64", effect: "NoSchedule" },
-    ];
+    const old = ["arm64", "amd64"].map((value) => ({ key: KEY, value, effect: "NoSchedule" }));
     await stage.add("amd", (it) => it.tainted(`${KEY}=amd64:NoSchedule`));
     await stage.add("arm", (it) => it.arm64().tainted(`${KEY}=arm64:NoSchedule`));
-    await create(
-      stage,
+    await stage.create(
       stage
         .pod("served")
         .image(image)
         .tolerating(...old),
     );
     // The old controller could not read this one's name.
-    await create(stage, stage.pod("left").image(image));
+    await stage.create(stage.pod("left").image(image));
     const running = stage.pod("running").image(image).on(stage.nodeName("amd"));
-    await create(stage, running);
+    await stage.create(running);
     const mark = await cluster.audit.mark();
     const bare: string[] = [];
     await using history = await followed(cluster.client, nodes, (node) => {
@@ -330,7 +309,7 @@ describe("the change from archaware-controller", () => {
     const image = await pushed("p12/app:1", "linux/amd64");
     const other = "example.com/other=stays:NoExecute";
     await stage.add("ours", (it) => it.tainted(other));
-    await create(stage, stage.pod("app").image(image));
+    await stage.create(stage.pod("app").image(image));
     {
       const { berth } = await stage.start(config);
       await stage.tainted("ours", ["amd64"]);

@@ -8,7 +8,7 @@ import { Deadline } from "./deadline.ts";
 import { endpointsFor } from "./endpoints.ts";
 import type { ExchangeError } from "./exchange-error.ts";
 import { NameLookups } from "./name-lookups.ts";
-import { createWorld, failureOf, listing, named } from "./testing/client-world.ts";
+import { createWorld, failureOf, listing, named, startWorld } from "./testing/client-world.ts";
 import { startFaultRegistry } from "./testing/fault-registry.ts";
 import { TokenStore } from "./token.ts";
 import { type Exchange, Transport } from "./transport.ts";
@@ -155,13 +155,15 @@ describe("S-5 an image whose registry is this machine", () => {
     "%s gets no connection, by http or https, and a redirect there neither",
     async (host) => {
       await using listener = await startListener();
-      await using registry = await startFaultRegistry();
-      await using world = createWorld(listing(registry));
+      await using world = await startWorld();
       const direct = await failureOf(world.read(named(`${host}:${listener.port}`, "a/b"), anonymous));
       expect(direct.kind).toBe("unreachable");
       for (const scheme of ["http", "https"]) {
-        using _fault = registry.inject({ does: "redirect", to: `${scheme}://${host}:${listener.port}/` });
-        const sent = await failureOf(world.read(named(registry.host, "a/b"), anonymous));
+        using _fault = world.registry.inject({
+          does: "redirect",
+          to: `${scheme}://${host}:${listener.port}/`,
+        });
+        const sent = await world.failure();
         expect(sent.kind).toBe("unreachable");
       }
       expect(listener.connections).toBe(0);

@@ -1,6 +1,14 @@
 import { setImmediate } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
-import { createWorld, failureOf, listing, named } from "./testing/client-world.ts";
+import type { RegistryClientOptions } from "./client.ts";
+import {
+  createWorld,
+  failureOf,
+  type ListedWorld,
+  listing,
+  named,
+  startWorld,
+} from "./testing/client-world.ts";
 import { type FaultRegistry, type FaultRegistryAuth, startFaultRegistry } from "./testing/fault-registry.ts";
 import type { RegistryCredential } from "./types.ts";
 
@@ -8,7 +16,6 @@ const SECRET = 'hunter2:ümlaut,"quoted"';
 const good: RegistryCredential = { username: "amy", password: SECRET };
 const wrong: RegistryCredential = { username: "amy", password: "wrong-secret" };
 const users = { amy: SECRET };
-const anonymous = { credentials: [] } as const;
 
 const withTokens = (more: Partial<FaultRegistryAuth & { scheme: "token" }> = {}): FaultRegistryAuth => ({
   scheme: "token",
@@ -16,32 +23,35 @@ const withTokens = (more: Partial<FaultRegistryAuth & { scheme: "token" }> = {})
   ...more,
 });
 
-async function registryWith(auth: FaultRegistryAuth): Promise<FaultRegistry> {
-  const registry = await startFaultRegistry({ auth });
+function fill<T extends FaultRegistry>(registry: T): T {
   registry.index("a/b", "1", ["linux/amd64"]);
   registry.index("a/c", "1", ["linux/arm64"]);
   return registry;
 }
 
+async function worldWith(auth: FaultRegistryAuth, more?: RegistryClientOptions): Promise<ListedWorld> {
+  const world = await startWorld({ auth }, more);
+  fill(world.registry);
+  return world;
+}
+
 describe("A-B4 names and passwords", () => {
   it("are sent once the registry has asked for that repository, and at once from then on", async () => {
-    await using registry = await registryWith({ scheme: "basic", users });
-    await using world = createWorld(listing(registry));
-    await world.read(named(registry.host, "a/b"), { credentials: [good] });
-    await world.read(named(registry.host, "a/b"), { credentials: [good] });
-    await world.read(named(registry.host, "a/c"), { credentials: [good] });
+    await using world = await worldWith({ scheme: "basic", users });
+    await world.facts("a/b", { credentials: [good] });
+    await world.facts("a/b", { credentials: [good] });
+    await world.facts("a/c", { credentials: [good] });
     expect(world.asked).toEqual(
       "manifest 401, manifest 200, manifest 200, manifest 401, manifest 200".split(", "),
     );
-    expect(registry.seen[0]?.authorization).toBeUndefined();
+    expect(world.registry.seen[0]?.authorization).toBeUndefined();
   });
 
   it("are tried in order", async () => {
-    await using registry = await registryWith({ scheme: "basic", users });
-    await using world = createWorld(listing(registry));
+    await using world = await worldWith({ scheme: "basic", users });
     const credentials = [wrong, { username: "bob", password: "x" }, good];
-    await world.read(named(registry.host, "a/b"), { credentials });
-    const sent = registry.seen.flatMap(({ authorization }) => authorization ?? []);
+    await world.facts("a/b", { credentials });
+    const sent = world.registry.seen.flatMap(({ authorization }) => authorization ?? []);
     expect(sent.map((text) => Buffer.from(text.slice(6), "base64").toString())).toEqual([
       "amy:wrong-secret",
       "bob:x",
@@ -50,90 +60,80 @@ describe("A-B4 names and passwords", () => {
   });
 
   it("are counted, and not shown, when none of them helps", async () => {
-    await using registry = await registryWith({ scheme: "basic", users });
-    await using world = createWorld(listing(registry));
+    await using world = await worldWith({ scheme: "basic", users });
     const credentials = [wrong, { username: "amy", password: "also-wrong" }];
-    const error = await failureOf(world.read(named(registry.host, "a/b"), { credentials }));
+    const error = await world.failure("a/b", { credentials });
     expect(error.kind).toBe("unauthorized");
     expect(error.message).toContain("(2)");
   });
 
   it("are not needed for what is public", async () => {
-    await using registry = await registryWith({ scheme: "basic", users, isPublic: (name) => name === "a/c" });
-    await using world = createWorld(listing(registry));
-    await failureOf(world.read(named(registry.host, "a/b"), anonymous));
-    await world.read(named(registry.host, "a/c"), anonymous);
+    await using world = await worldWith({ scheme: "basic", users, isPublic: (name) => name === "a/c" });
+    await world.failure();
+    await world.facts("a/c");
     expect(world.asked).toEqual(["manifest 401", "manifest 200"]);
   });
 
   it("are no help where a token is wanted that they cannot get", async () => {
-    await using registry = await registryWith({ scheme: "basic", users });
-    await using world = createWorld(listing(registry));
-    const error = await failureOf(
-      world.read(named(registry.host, "a/b"), { credentials: [{ identityToken: "refresh" }] }),
-    );
+    await using world = await worldWith({ scheme: "basic", users });
+    const error = await world.failure("a/b", { credentials: [{ identityToken: "refresh" }] });
     expect(error.kind).toBe("unauthorized");
-    expect(registry.requests.token).toBe(0);
+    expect(world.registry.requests.token).toBe(0);
   });
 });
 
 describe("tokens", () => {
   it("are got for nobody in particular", async () => {
-    await using registry = await registryWith(withTokens({ isPublic: () => true }));
-    await using world = createWorld(listing(registry));
-    await world.read(named(registry.host, "a/b"), anonymous);
+    await using world = await worldWith(withTokens({ isPublic: () => true }));
+    await world.facts();
     expect(world.asked).toEqual(fetched);
-    const token = registry.seen.find(({ kind }) => kind === "token");
+    const token = world.registry.seen.find(({ kind }) => kind === "token");
     expect(token?.authorization).toBeUndefined();
-    const query = new URL(token?.path ?? "", registry.origin).searchParams;
+    const query = new URL(token?.path ?? "", world.registry.origin).searchParams;
     expect([query.get("service"), query.get("scope")]).toEqual(['fault, "registry"', "repository:a/b:pull"]);
   });
 
   const fetched = ["manifest 401", "token 200", "manifest 200"];
 
   it("A-B5 are used again, and S-4 asked for each repository only when it has said where", async () => {
-    await using registry = await registryWith(withTokens());
-    await using world = createWorld(listing(registry));
+    await using world = await worldWith(withTokens());
     const credentials = [good];
-    await world.read(named(registry.host, "a/b"), { credentials });
-    await world.read(named(registry.host, "a/b"), { credentials });
-    await world.digestOf(named(registry.host, "a/b"), { credentials });
-    await world.read(named(registry.host, "a/c"), { credentials });
+    await world.facts("a/b", { credentials });
+    await world.facts("a/b", { credentials });
+    await world.digestOf(named(world.registry.host, "a/b"), { credentials });
+    await world.facts("a/c", { credentials });
     expect(world.asked).toEqual([fetched, ["manifest 200", "head 200"], fetched].flat());
   });
 
   it("A-B5 are asked for once by many at the same time", async () => {
-    await using registry = await registryWith(withTokens());
-    await using world = createWorld(listing(registry));
-    const read = () => world.read(named(registry.host, "a/b"), { credentials: [good] });
+    await using world = await worldWith(withTokens());
+    const read = () => world.facts("a/b", { credentials: [good] });
     await Promise.all(Array.from({ length: 20 }, read));
-    expect(registry.requests.token).toBe(1);
-    expect(registry.served.manifest).toBe(20);
+    expect(world.registry.requests.token).toBe(1);
+    expect(world.registry.served.manifest).toBe(20);
   });
 
   it("go on for the others when the one who asked gives up", async () => {
-    await using registry = await registryWith(withTokens());
-    await using world = createWorld(listing(registry));
-    const held = registry.inject({ does: "silence" }, { kind: "token" });
+    await using world = await worldWith(withTokens());
+    const held = world.registry.inject({ does: "silence" }, { kind: "token" });
     const caller = new AbortController();
-    const reference = named(registry.host, "a/b");
+    const reference = named(world.registry.host, "a/b");
     const first = failureOf(world.read(reference, { credentials: [good], signal: caller.signal }));
-    while (registry.requests.token === 0) await setImmediate();
+    while (world.registry.requests.token === 0) await setImmediate();
     const second = world.read(reference, { credentials: [good] });
     caller.abort();
     expect(await first).toMatchObject({ kind: "aborted" });
     held[Symbol.dispose]();
     await second;
-    expect(registry.requests.token).toBe(1);
+    expect(world.registry.requests.token).toBe(1);
   });
 
   it("are not shared by credentials", async () => {
-    await using registry = await registryWith(withTokens({ users: { ...users, bob: "b" } }));
-    await using world = createWorld(listing(registry));
-    await world.read(named(registry.host, "a/b"), { credentials: [good] });
-    await world.read(named(registry.host, "a/b"), { credentials: [{ username: "bob", password: "b" }] });
-    await failureOf(world.read(named(registry.host, "a/b"), anonymous));
-    expect(registry.requests.token).toBe(3);
+    await using world = await worldWith(withTokens({ users: { ...users, bob: "b" } }));
+    await world.facts("a/b", { credentials: [good] });
+    await world.facts("a/b", { credentials: [{ username: "bob", password: "b" }] });
+    await world.failure();
+    expect(world.registry.requests.token).toBe(3);
   });
 
   it.each([
@@ -143,45 +143,41 @@ describe("tokens", () => {
     ["for a moment where they say so", 6, 4_900, 5_100],
   ] as const)("are kept %s", async (_name, seconds, beforeMs, afterMs) => {
     let time = 0;
-    await using registry = await registryWith(
-      withTokens(seconds === undefined ? {} : { expiresInS: seconds }),
-    );
-    await using world = createWorld({ ...listing(registry), clock: { now: () => 0, monotonic: () => time } });
-    const read = () => world.read(named(registry.host, "a/b"), { credentials: [good] });
+    await using world = await worldWith(withTokens(seconds === undefined ? {} : { expiresInS: seconds }), {
+      clock: { now: () => 0, monotonic: () => time },
+    });
+    const read = () => world.facts("a/b", { credentials: [good] });
     await read();
     time = beforeMs;
     await read();
-    expect(registry.requests.token).toBe(1);
+    expect(world.registry.requests.token).toBe(1);
     time = afterMs;
     await read();
-    expect(registry.requests).toMatchObject({ token: 2, manifest: 4 });
+    expect(world.registry.requests).toMatchObject({ token: 2, manifest: 4 });
   });
 
   it("are replaced when they are refused before their time", async () => {
     const auth = withTokens();
-    await using registry = await registryWith(auth);
-    await using world = createWorld(listing(registry));
-    const read = () => world.read(named(registry.host, "a/b"), { credentials: [good] });
+    await using world = await worldWith(auth);
+    const read = () => world.facts("a/b", { credentials: [good] });
     await read();
-    registry.protect(auth);
+    world.registry.protect(auth);
     await read();
     expect(world.asked.slice(3)).toEqual(["manifest 401", "token 200", "manifest 200"]);
   });
 
   it("are not asked for again when a fresh one is refused: the image is private, or not there", async () => {
-    await using registry = await registryWith(withTokens());
-    await using world = createWorld(listing(registry));
-    const error = await failureOf(world.read(named(registry.host, "a/b"), anonymous));
+    await using world = await worldWith(withTokens());
+    const error = await world.failure();
     expect(error.kind).toBe("unauthorized");
     expect(error.message).toMatch(/does not exist, or it is private.*imagePullSecret for 127\.0\.0\.1/);
     expect(world.asked).toEqual(["manifest 401", "token 200", "manifest 401"]);
   });
 
   it("are got for an identity token by a form", async () => {
-    await using registry = await registryWith(withTokens({ identityTokens: ["refresh+&="] }));
-    await using world = createWorld(listing(registry));
-    await world.read(named(registry.host, "a/b"), { credentials: [{ identityToken: "refresh+&=" }] });
-    const sent = new URLSearchParams(registry.seen.find(({ kind }) => kind === "token")?.form);
+    await using world = await worldWith(withTokens({ identityTokens: ["refresh+&="] }));
+    await world.facts("a/b", { credentials: [{ identityToken: "refresh+&=" }] });
+    const sent = new URLSearchParams(world.registry.seen.find(({ kind }) => kind === "token")?.form);
     expect(Object.fromEntries(sent)).toMatchObject({
       grant_type: "refresh_token",
       refresh_token: "refresh+&=",
@@ -190,30 +186,25 @@ describe("tokens", () => {
   });
 
   it("that are a credential are sent as they are, and never exchanged", async () => {
-    await using registry = await registryWith(withTokens({ registryTokens: ["as-it-is"] }));
-    await using world = createWorld(listing(registry));
-    await world.read(named(registry.host, "a/b"), { credentials: [{ registryToken: "as-it-is" }] });
-    const refused = failureOf(
-      world.read(named(registry.host, "a/b"), { credentials: [{ registryToken: "no" }] }),
-    );
+    await using world = await worldWith(withTokens({ registryTokens: ["as-it-is"] }));
+    await world.facts("a/b", { credentials: [{ registryToken: "as-it-is" }] });
+    const refused = world.failure("a/b", { credentials: [{ registryToken: "no" }] });
     expect(await refused).toMatchObject({ kind: "unauthorized" });
     expect(world.asked).toEqual(["manifest 200", "manifest 401"]);
   });
 
   it("S-4 of one scope for everything are asked for once for each repository", async () => {
-    await using registry = await registryWith(withTokens({ scope: "aws" }));
-    await using world = createWorld(listing(registry));
-    await world.read(named(registry.host, "a/b"), { credentials: [good] });
-    await world.read(named(registry.host, "a/b"), { credentials: [good] });
-    await world.read(named(registry.host, "a/c"), { credentials: [good] });
-    expect(registry.requests.token).toBe(2);
-    expect(registry.seen.findLast(({ kind }) => kind === "token")?.path).toMatch(/[?&]scope=aws(&|$)/);
+    await using world = await worldWith(withTokens({ scope: "aws" }));
+    await world.facts("a/b", { credentials: [good] });
+    await world.facts("a/b", { credentials: [good] });
+    await world.facts("a/c", { credentials: [good] });
+    expect(world.registry.requests.token).toBe(2);
+    expect(world.registry.seen.findLast(({ kind }) => kind === "token")?.path).toMatch(/[?&]scope=aws(&|$)/);
   });
 
   it("are tried for by the next credential when the service refuses one", async () => {
-    await using registry = await registryWith(withTokens());
-    await using world = createWorld(listing(registry));
-    await world.read(named(registry.host, "a/b"), { credentials: [wrong, good] });
+    await using world = await worldWith(withTokens());
+    await world.facts("a/b", { credentials: [wrong, good] });
     expect(world.asked).toEqual(["manifest 401", "token 401", "manifest 401", "token 200", "manifest 200"]);
   });
 
@@ -230,10 +221,9 @@ describe("tokens", () => {
     ["by hanging up", { does: "reset" }, "unreachable"],
     ["by sending elsewhere", { does: "redirect", to: "https://elsewhere.invalid/token?x=1" }, "unreachable"],
   ] as const)("that are answered %s are a failure with a name", async (_name, fault, kind) => {
-    await using registry = await registryWith(withTokens());
-    await using world = createWorld(listing(registry));
-    using _fault = registry.inject(fault, { kind: "token" });
-    const error = await failureOf(world.read(named(registry.host, "a/b"), { credentials: [good] }));
+    await using world = await worldWith(withTokens());
+    using _fault = world.registry.inject(fault, { kind: "token" });
+    const error = await world.failure("a/b", { credentials: [good] });
     expect(error.kind).toBe(kind);
     expect(error.retryAfterMs).toBe(kind === "rateLimited" ? 9_000 : undefined);
   });
@@ -241,7 +231,9 @@ describe("tokens", () => {
   it("are asked for where the service is now, after it has moved", async () => {
     let time = 0;
     await using old = await startFaultRegistry({ auth: withTokens() });
-    await using registry = await registryWith(withTokens({ realm: `${old.origin}/token` }));
+    await using registry = fill(
+      await startFaultRegistry({ auth: withTokens({ realm: `${old.origin}/token` }) }),
+    );
     await using world = createWorld({
       ...listing(old, registry),
       clock: { now: () => 0, monotonic: () => time },
@@ -264,10 +256,8 @@ it.each([
   ["a URL with a password", "https://u:p@tokens.invalid/"],
   ["nothing", ""],
 ])("realms that are %s get nothing", async (_name, realm) => {
-  await using registry = await registryWith(withTokens({ realm }));
-  await using world = createWorld(listing(registry));
-  const error = await failureOf(world.read(named(registry.host, "a/b"), { credentials: [good] }));
-  expect(error.kind).toBe("malformed");
+  await using world = await worldWith(withTokens({ realm }));
+  expect((await world.failure("a/b", { credentials: [good] })).kind).toBe("malformed");
   expect(world.asked).toEqual(["manifest 401"]);
 });
 
@@ -279,7 +269,7 @@ describe("S-4 a realm that one repository names", () => {
   });
 
   it("gets no credential that is sent for another repository", async () => {
-    await using registry = await registryWith(withTokens());
+    await using registry = fill(await startFaultRegistry({ auth: withTokens() }));
     await using thief = await startFaultRegistry({ auth: withTokens() });
     await using world = createWorld(listing(registry, thief));
     using _evil = registry.inject(realmAt(thief.origin), { repository: "evil/x" });
@@ -294,7 +284,7 @@ describe("S-4 a realm that one repository names", () => {
   });
 
   it("gets nothing over plain http unless the configuration lists it", async () => {
-    await using registry = await registryWith(withTokens());
+    await using registry = fill(await startFaultRegistry({ auth: withTokens() }));
     await using thief = await startFaultRegistry({ auth: withTokens() });
     await using world = createWorld(listing(registry));
     using _evil = registry.inject(realmAt(thief.origin), { repository: "evil/x" });
@@ -333,10 +323,9 @@ describe("what nobody else may see", () => {
     ] as const;
     for (const fault of faults) {
       for (const kind of ["manifest", "token"] as const) {
-        await using registry = await registryWith(scheme === "basic" ? { scheme, users } : withTokens());
-        await using world = createWorld(listing(registry));
-        using _fault = registry.inject(fault, { kind });
-        const read = world.read(named(registry.host, "a/b"), { credentials });
+        await using world = await worldWith(scheme === "basic" ? { scheme, users } : withTokens());
+        using _fault = world.registry.inject(fault, { kind });
+        const read = world.facts("a/b", { credentials });
         const error = await read.then(
           () => undefined,
           (error: unknown) => error,

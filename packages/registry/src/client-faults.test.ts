@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { RegistryFailureKind } from "./failure.ts";
-import { createWorld, failureOf, listing, named } from "./testing/client-world.ts";
+import { createWorld, failureOf, listing, named, startWorld } from "./testing/client-world.ts";
 import { type Fault, startFaultRegistry } from "./testing/fault-registry.ts";
 
 const anonymous = { credentials: [] } as const;
@@ -33,13 +33,12 @@ describe("what goes wrong on the way", () => {
     ["100 MB, announced", { does: "flood", bytes: 100_000_000, announced: true }, "malformed"],
     ["100 MB, not announced", { does: "flood", bytes: 100_000_000, announced: false }, "malformed"],
   ])("calls %s by its name", async (_name, fault, kind) => {
-    await using registry = await startFaultRegistry();
-    await using world = createWorld(listing(registry));
-    registry.index("a/b", "1", ["linux/amd64"]);
-    using _fault = registry.inject(fault);
-    const error = await failureOf(world.read(named(registry.host, "a/b"), anonymous));
-    expect(error).toMatchObject({ kind, registry: registry.host });
-    expect(error.message).toContain(`${registry.host}/a/b:1 cannot be read: `);
+    await using world = await startWorld();
+    world.registry.index("a/b", "1", ["linux/amd64"]);
+    using _fault = world.registry.inject(fault);
+    const error = await world.failure();
+    expect(error).toMatchObject({ kind, registry: world.registry.host });
+    expect(error.message).toContain(`${world.registry.host}/a/b:1 cannot be read: `);
     expect(world.requests).toHaveLength(1);
   });
 
@@ -47,40 +46,37 @@ describe("what goes wrong on the way", () => {
     ["says nothing", { does: "silence" }],
     ["stops in the middle", { does: "stall" }],
   ])("waits no longer than it should for a registry that %s", async (_name, fault) => {
-    await using registry = await startFaultRegistry();
-    await using world = createWorld({ ...listing(registry), ...HASTE });
-    registry.index("a/b", "1", ["linux/amd64"]);
-    using _fault = registry.inject(fault);
-    const error = await failureOf(world.read(named(registry.host, "a/b"), anonymous));
-    expect(error.kind).toBe("unreachable");
+    await using world = await startWorld({}, { ...HASTE });
+    world.registry.index("a/b", "1", ["linux/amd64"]);
+    using _fault = world.registry.inject(fault);
+    expect((await world.failure()).kind).toBe("unreachable");
     expect(world.requests[0]?.why).toMatch(/0\.3 s/);
   });
 
   it("waits no longer for a whole read either", async () => {
-    await using registry = await startFaultRegistry();
-    await using world = createWorld({ ...listing(registry), requestMs: 10_000, readMs: 300 });
-    using _fault = registry.inject({ does: "silence" });
-    const error = await failureOf(world.read(named(registry.host, "a/b"), anonymous));
-    expect(error.kind).toBe("unreachable");
+    await using world = await startWorld({}, { requestMs: 10_000, readMs: 300 });
+    using _fault = world.registry.inject({ does: "silence" });
+    expect((await world.failure()).kind).toBe("unreachable");
   });
 
   it.each([true, false])("reads no more than it would need: announced %s", async (announced) => {
-    await using registry = await startFaultRegistry();
-    await using world = createWorld(listing(registry));
-    registry.image("a/b", "1", "linux/amd64");
-    const read = () => failureOf(world.read(named(registry.host, "a/b"), anonymous));
-    using _config = registry.inject({ does: "flood", bytes: 100_000_000, announced }, { kind: "blob" });
+    await using world = await startWorld();
+    world.registry.image("a/b", "1", "linux/amd64");
+    const read = () => world.failure();
+    using _config = world.registry.inject({ does: "flood", bytes: 100_000_000, announced }, { kind: "blob" });
     expect((await read()).message).toContain("more than 4194304 bytes");
-    using _manifest = registry.inject({ does: "flood", bytes: 100_000_000, announced }, { kind: "manifest" });
+    using _manifest = world.registry.inject(
+      { does: "flood", bytes: 100_000_000, announced },
+      { kind: "manifest" },
+    );
     expect((await read()).message).toContain("more than 4194304 bytes");
   });
 
   it("does not believe a config that is another", async () => {
-    await using registry = await startFaultRegistry();
-    await using world = createWorld(listing(registry));
-    registry.image("a/b", "1", "linux/amd64");
-    using _fault = registry.inject({ does: "tamper" }, { kind: "blob" });
-    const error = await failureOf(world.read(named(registry.host, "a/b"), anonymous));
+    await using world = await startWorld();
+    world.registry.image("a/b", "1", "linux/amd64");
+    using _fault = world.registry.inject({ does: "tamper" }, { kind: "blob" });
+    const error = await world.failure();
     expect(error.kind).toBe("malformed");
     expect(error.message).toContain("digest");
   });
@@ -91,14 +87,10 @@ describe("what goes wrong on the way", () => {
     ["nonsense", "later", undefined],
     ["a date", "Thu, 01 Jan 1970 00:00:40 GMT", 30_000],
   ])("says how long a registry wants to be left alone: %s", async (_name, header, retryAfterMs) => {
-    await using registry = await startFaultRegistry();
-    await using world = createWorld({
-      ...listing(registry),
-      clock: { now: () => 10_000, monotonic: () => 0 },
-    });
+    await using world = await startWorld({}, { clock: { now: () => 10_000, monotonic: () => 0 } });
     const headers = header === undefined ? {} : { "retry-after": header };
-    using _fault = registry.inject({ does: "status", status: 429, headers });
-    const error = await failureOf(world.read(named(registry.host, "a/b"), anonymous));
+    using _fault = world.registry.inject({ does: "status", status: 429, headers });
+    const error = await world.failure();
     expect([error.kind, error.retryAfterMs]).toEqual(["rateLimited", retryAfterMs]);
   });
 
@@ -112,11 +104,10 @@ describe("what goes wrong on the way", () => {
   });
 
   it("works again as soon as the registry does", async () => {
-    await using registry = await startFaultRegistry();
-    await using world = createWorld(listing(registry));
-    const digest = registry.index("a/b", "1", ["linux/amd64"]);
-    registry.inject({ does: "reset" }, { times: 2 });
-    const read = () => world.read(named(registry.host, "a/b"), anonymous);
+    await using world = await startWorld();
+    const digest = world.registry.index("a/b", "1", ["linux/amd64"]);
+    world.registry.inject({ does: "reset" }, { times: 2 });
+    const read = () => world.facts();
     await failureOf(read());
     await failureOf(read());
     expect(await read()).toMatchObject({ digest });
@@ -135,11 +126,10 @@ describe("manifests made to harm", () => {
     ["children that are not there", index([entry]), INDEX, "notFound"],
     ["an index in an index in itself", index([{ ...entry, mediaType: INDEX }]), INDEX, "noPlatform"],
   ])("%s", async (_name, manifest, mediaType, kind) => {
-    await using registry = await startFaultRegistry();
-    await using world = createWorld(listing(registry));
-    registry.put("a/b", "1", manifest, mediaType);
-    const error = await failureOf(world.read(named(registry.host, "a/b"), anonymous));
-    expect(error).toMatchObject({ kind, registry: registry.host });
+    await using world = await startWorld();
+    world.registry.put("a/b", "1", manifest, mediaType);
+    const error = await world.failure();
+    expect(error).toMatchObject({ kind, registry: world.registry.host });
     expect(world.requests.length).toBeLessThanOrEqual(2);
   });
 

@@ -27,17 +27,9 @@ async function startServer(): Promise<AsyncDisposable & { host: string; bytes: B
   });
 }
 
-const name = fc.constantFrom(
-  "content-type",
-  "content-length",
-  "content-encoding",
-  "transfer-encoding",
-  "docker-content-digest",
-  "location",
-  "www-authenticate",
-  "retry-after",
-  "x-other",
-);
+const NAMES =
+  "content-type content-length content-encoding transfer-encoding docker-content-digest location www-authenticate";
+const name = fc.constantFrom(...NAMES.split(" "), "retry-after", "x-other");
 const value = fc.oneof(
   fc.string({ maxLength: 40 }),
   fc.integer().map(String),

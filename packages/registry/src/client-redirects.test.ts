@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { createWorld, failureOf, listing, named } from "./testing/client-world.ts";
+import { createWorld, failureOf, listing, named, startWorld } from "./testing/client-world.ts";
 import { startFaultRegistry } from "./testing/fault-registry.ts";
 
 const users = { amy: "secret" };
@@ -31,15 +31,14 @@ describe("redirects", () => {
   );
 
   it("on the same server keep them", async () => {
-    await using registry = await startFaultRegistry({ auth: { scheme: "basic", users } });
-    await using world = createWorld(listing(registry));
-    registry.index("a/b", "1", ["linux/amd64"]);
-    registry.index("c/d", "1", ["linux/arm64"]);
-    using _fault = registry.inject(
+    await using world = await startWorld({ auth: { scheme: "basic", users } });
+    world.registry.index("a/b", "1", ["linux/amd64"]);
+    world.registry.index("c/d", "1", ["linux/arm64"]);
+    using _fault = world.registry.inject(
       { does: "redirect", to: "/v2/c/d/manifests/1" },
       { repository: "a/b", kind: "manifest" },
     );
-    const facts = await world.read(named(registry.host, "a/b"), { credentials });
+    const facts = await world.facts("a/b", { credentials });
     expect(facts.platforms).toEqual([{ os: "linux", architecture: "arm64" }]);
   });
 
@@ -78,12 +77,11 @@ describe("redirects", () => {
   });
 
   it("by digest end at what has that digest", async () => {
-    await using registry = await startFaultRegistry();
-    await using world = createWorld(listing(registry));
-    const digest = registry.index("a/b", "1", ["linux/amd64"]);
-    registry.index("a/b", "2", ["linux/arm64"]);
-    using _fault = registry.inject({ does: "redirect", to: "/v2/a/b/manifests/2" }, { times: 1 });
-    const error = await failureOf(world.read(named(registry.host, "a/b", digest), { credentials: [] }));
+    await using world = await startWorld();
+    const digest = world.registry.index("a/b", "1", ["linux/amd64"]);
+    world.registry.index("a/b", "2", ["linux/arm64"]);
+    using _fault = world.registry.inject({ does: "redirect", to: "/v2/a/b/manifests/2" }, { times: 1 });
+    const error = await failureOf(world.read(named(world.registry.host, "a/b", digest), { credentials: [] }));
     expect(error.message).toContain("not what its digest says");
   });
 
@@ -125,11 +123,9 @@ describe("redirects", () => {
     ["to itself", { does: "redirect", to: "" }, 1],
     ["to a URL with a password", { does: "redirect", to: "https://a:b@c.invalid/" }, 1],
   ] as const)("%s are refused", async (_name, fault, requests) => {
-    await using registry = await startFaultRegistry();
-    await using world = createWorld(listing(registry));
-    using _fault = registry.inject(fault);
-    const error = await failureOf(world.read(named(registry.host, "a/b"), { credentials: [] }));
-    expect(error.kind).toBe("malformed");
+    await using world = await startWorld();
+    using _fault = world.registry.inject(fault);
+    expect((await world.failure()).kind).toBe("malformed");
     expect(world.requests.length).toBeLessThanOrEqual(requests + 1);
   });
 });

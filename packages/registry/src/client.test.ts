@@ -1,7 +1,7 @@
 import { setImmediate } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import { platformText } from "./platform.ts";
-import { createWorld, failureOf, listing, named } from "./testing/client-world.ts";
+import { createWorld, failureOf, listing, named, startWorld } from "./testing/client-world.ts";
 import { type ImageFormat, startFaultRegistry } from "./testing/fault-registry.ts";
 
 const anonymous = { credentials: [] } as const;
@@ -17,17 +17,16 @@ const FORMATS: readonly (readonly [string, ImageFormat, string, string])[] = [
 ];
 
 it.each(FORMATS)("A-P6 reads images of %s", async (_name, format, indexType, manifestType) => {
-  await using registry = await startFaultRegistry();
-  await using world = createWorld(listing(registry));
-  const index = registry.index("a/b", "1", ["linux/amd64", "linux/arm/v7"], { format });
-  const image = registry.image("a/c", "1", "linux/s390x", { format });
+  await using world = await startWorld();
+  const index = world.registry.index("a/b", "1", ["linux/amd64", "linux/arm/v7"], { format });
+  const image = world.registry.image("a/c", "1", "linux/s390x", { format });
   const armv7 = { os: "linux", architecture: "arm", variant: "v7" };
-  expect(await world.read(named(registry.host, "a/b"), anonymous)).toEqual({
+  expect(await world.facts()).toEqual({
     digest: index,
     mediaType: indexType,
     platforms: [{ os: "linux", architecture: "amd64" }, armv7],
   });
-  expect(await world.read(named(registry.host, "a/c"), anonymous)).toEqual({
+  expect(await world.facts("a/c")).toEqual({
     digest: image,
     mediaType: manifestType,
     platforms: [{ os: "linux", architecture: "s390x" }],
@@ -37,44 +36,40 @@ it.each(FORMATS)("A-P6 reads images of %s", async (_name, format, indexType, man
 });
 
 it("reads by digest, and by the digest where a tag is given as well", async () => {
-  await using registry = await startFaultRegistry();
-  await using world = createWorld(listing(registry));
-  const digest = registry.index("a/b", "1", ["linux/arm64"]);
-  const facts = await world.read({ ...named(registry.host, "a/b", digest), tag: "gone" }, anonymous);
+  await using world = await startWorld();
+  const digest = world.registry.index("a/b", "1", ["linux/arm64"]);
+  const facts = await world.read({ ...named(world.registry.host, "a/b", digest), tag: "gone" }, anonymous);
   expect(facts.digest).toBe(digest);
-  expect(registry.seen.map(({ path }) => path)).toEqual([`/v2/a/b/manifests/${digest}`]);
+  expect(world.registry.seen.map(({ path }) => path)).toEqual([`/v2/a/b/manifests/${digest}`]);
 });
 
 describe("what an index holds besides", () => {
   it("reads at most four children of an index that names no platform at all", async () => {
-    await using registry = await startFaultRegistry();
-    await using world = createWorld(listing(registry));
+    await using world = await startWorld();
     const platforms = ["linux/amd64", "linux/arm64", "linux/s390x", "linux/ppc64le", "linux/riscv64"];
-    registry.index("a/b", "1", platforms, { silent: true });
-    const facts = await world.read(named(registry.host, "a/b"), anonymous);
+    world.registry.index("a/b", "1", platforms, { silent: true });
+    const facts = await world.facts();
     expect(facts.platforms.map(platformText)).toEqual(platforms.slice(0, 4));
-    expect(registry.requests).toMatchObject({ manifest: 5, blob: 4 });
+    expect(world.registry.requests).toMatchObject({ manifest: 5, blob: 4 });
   });
 
   it.each([
     ["no platform", { silent: true }],
     ["an attestation only", { attestations: true }],
   ] as const)("says that there is none where it names %s", async (_name, options) => {
-    await using registry = await startFaultRegistry();
-    await using world = createWorld(listing(registry));
-    if ("silent" in options) registry.image("a/b", "1", "linux/amd64", options);
-    else registry.index("a/b", "1", [], options);
-    const error = await failureOf(world.read(named(registry.host, "a/b"), anonymous));
-    expect(error).toMatchObject({ kind: "noPlatform", registry: registry.host });
+    await using world = await startWorld();
+    if ("silent" in options) world.registry.image("a/b", "1", "linux/amd64", options);
+    else world.registry.index("a/b", "1", [], options);
+    const error = await world.failure();
+    expect(error).toMatchObject({ kind: "noPlatform", registry: world.registry.host });
   });
 });
 
 describe("the digest at present", () => {
   it("is asked for without reading the image", async () => {
-    await using registry = await startFaultRegistry();
-    await using world = createWorld(listing(registry));
-    const digest = registry.index("a/b", "1", ["linux/amd64"]);
-    expect(await world.digestOf(named(registry.host, "a/b"), anonymous)).toBe(digest);
+    await using world = await startWorld();
+    const digest = world.registry.index("a/b", "1", ["linux/amd64"]);
+    expect(await world.digestOf(named(world.registry.host, "a/b"), anonymous)).toBe(digest);
     expect(world.asked).toEqual(["head 200"]);
   });
 
@@ -82,20 +77,18 @@ describe("the digest at present", () => {
     ["has no HEAD", { does: "status", status: 405 }],
     ["does not say", { does: "headers", headers: { "docker-content-digest": undefined } }],
   ] as const)("is unknown where the registry %s", async (_name, fault) => {
-    await using registry = await startFaultRegistry();
-    await using world = createWorld(listing(registry));
-    registry.index("a/b", "1", ["linux/amd64"]);
-    using _fault = registry.inject(fault);
-    expect(await world.digestOf(named(registry.host, "a/b"), anonymous)).toBeUndefined();
+    await using world = await startWorld();
+    world.registry.index("a/b", "1", ["linux/amd64"]);
+    using _fault = world.registry.inject(fault);
+    expect(await world.digestOf(named(world.registry.host, "a/b"), anonymous)).toBeUndefined();
   });
 
   it("is no other than the one asked for", async () => {
-    await using registry = await startFaultRegistry();
-    await using world = createWorld(listing(registry));
-    const digest = registry.index("a/b", "1", ["linux/amd64"]);
+    await using world = await startWorld();
+    const digest = world.registry.index("a/b", "1", ["linux/amd64"]);
     const headers = { "docker-content-digest": `sha256:${"0".repeat(64)}` };
-    using _fault = registry.inject({ does: "headers", headers });
-    const error = await failureOf(world.digestOf(named(registry.host, "a/b", digest), anonymous));
+    using _fault = world.registry.inject({ does: "headers", headers });
+    const error = await failureOf(world.digestOf(named(world.registry.host, "a/b", digest), anonymous));
     expect(error.kind).toBe("malformed");
   });
 });
@@ -216,25 +209,20 @@ describe("A-B4 mirrors", () => {
 
 describe("giving up", () => {
   it("ends with the caller's signal", async () => {
-    await using registry = await startFaultRegistry();
-    await using world = createWorld(listing(registry));
-    using _fault = registry.inject({ does: "silence" });
+    await using world = await startWorld();
+    using _fault = world.registry.inject({ does: "silence" });
     const caller = new AbortController();
-    const failure = failureOf(
-      world.read(named(registry.host, "a/b"), { ...anonymous, signal: caller.signal }),
-    );
-    while (registry.requests.manifest === 0) await setImmediate();
+    const failure = world.failure("a/b", { ...anonymous, signal: caller.signal });
+    while (world.registry.requests.manifest === 0) await setImmediate();
     caller.abort();
     expect(await failure).toMatchObject({ kind: "aborted" });
   });
 
   it("asks nothing for a caller that has gone", async () => {
-    await using registry = await startFaultRegistry();
-    await using world = createWorld(listing(registry));
+    await using world = await startWorld();
     const signal = AbortSignal.abort();
-    const error = await failureOf(world.read(named(registry.host, "a/b"), { ...anonymous, signal }));
-    expect(error.kind).toBe("aborted");
-    expect(registry.seen).toEqual([]);
+    expect((await world.failure("a/b", { ...anonymous, signal })).kind).toBe("aborted");
+    expect(world.registry.seen).toEqual([]);
   });
 
   it("ends what is under way when the client is disposed, and what comes later", async () => {
@@ -257,12 +245,10 @@ describe("giving up", () => {
     ["has a digest that is none", { digest: "sha256:x" }],
     ["has neither tag nor digest", { tag: undefined }],
   ] as const)("asks nothing for a reference that %s", async (_name, wrong) => {
-    await using registry = await startFaultRegistry();
-    await using world = createWorld(listing(registry));
-    const { tag, ...rest } = { ...named(registry.host, "a/b"), ...wrong };
+    await using world = await startWorld();
+    const { tag, ...rest } = { ...named(world.registry.host, "a/b"), ...wrong };
     const reference = tag === undefined ? rest : { ...rest, tag };
-    const error = await failureOf(world.read(reference, anonymous));
-    expect(error.kind).toBe("invalidName");
-    expect(registry.seen).toEqual([]);
+    expect((await failureOf(world.read(reference, anonymous))).kind).toBe("invalidName");
+    expect(world.registry.seen).toEqual([]);
   });
 });

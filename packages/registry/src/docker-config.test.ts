@@ -86,10 +86,8 @@ describe("entries", () => {
   });
 
   it("`__proto__` is a place like any other that is no host name", () => {
-    const config = parseDockerConfig(
-      '{"auths":{"__proto__":{"auth":"YTpi"},"a.io":{"auth":"YTpi"}}}',
-      "dockerconfigjson",
-    );
+    const text = '{"auths":{"__proto__":{"auth":"YTpi"},"a.io":{"auth":"YTpi"}}}';
+    const config = parseDockerConfig(text, "dockerconfigjson");
     expect(config.entries.map(({ host }) => host)).toEqual(["__proto__", "a.io"]);
     expect(({} as { auth?: string }).auth).toBeUndefined();
   });
@@ -150,20 +148,15 @@ describe("A-B4 which credentials an image is read with", () => {
 
   it("the most specific place comes first, and less specific ones after it, for passwords change one by one", () => {
     const config = keyring("bar.example.com", "bar.example.com/pong", "*.example.com");
-    expect(usersFor(config, "bar.example.com/pong/pang")).toEqual([
-      "bar.example.com/pong",
-      "bar.example.com",
-      "*.example.com",
-    ]);
+    const users = ["bar.example.com/pong", "bar.example.com", "*.example.com"];
+    expect(usersFor(config, "bar.example.com/pong/pang")).toEqual(users);
     expect(usersFor(config, "bar.example.com/ping")).toEqual(["bar.example.com", "*.example.com"]);
   });
 
   it("several configs are one keyring: of one place in their order, and each credential once", () => {
     const one = parse({ "a.io": { auth: base64("one:1") } });
-    const two = parse({
-      "https://a.io/v1/": { auth: base64("two:2") },
-      "a.io/team": { auth: base64("three:3") },
-    });
+    const [second, third] = ["two:2", "three:3"].map((text) => ({ auth: base64(text) }));
+    const two = parse({ "https://a.io/v1/": second, "a.io/team": third });
     expect(usersFor([one, two, one], "a.io/team/app")).toEqual(["three", "one", "two"]);
     expect(usersFor([two, one], "a.io/team/app")).toEqual(["three", "two", "one"]);
     expect(usersFor([], "a.io/team/app")).toEqual([]);
@@ -172,9 +165,8 @@ describe("A-B4 which credentials an image is read with", () => {
   it.each(["nginx", "nginx:1.25", "bitnami/redis", "docker.io/nginx", "index.docker.io/a/b"])(
     "%s is of the Hub, whether that is called docker.io or as docker login does",
     (image) => {
-      expect(usersFor(keyring("https://index.docker.io/v1/"), image)).toHaveLength(1);
-      expect(usersFor(keyring("index.docker.io"), image)).toHaveLength(1);
-      expect(usersFor(keyring("docker.io"), image)).toHaveLength(1);
+      for (const hub of ["https://index.docker.io/v1/", "index.docker.io", "docker.io"])
+        expect(usersFor(keyring(hub), image)).toHaveLength(1);
     },
   );
 
@@ -191,10 +183,8 @@ describe("A-B4 which credentials an image is read with", () => {
 });
 
 it("any text is a config or a problem, and never an exception", () => {
-  const auth = fc.record(
-    { auth: fc.string(), username: fc.string(), password: fc.string() },
-    { requiredKeys: [] },
-  );
+  const fields = { auth: fc.string(), username: fc.string(), password: fc.string() };
+  const auth = fc.record(fields, { requiredKeys: [] });
   const texts = fc.oneof(
     fc.string(),
     fc.json(),

@@ -57,17 +57,10 @@ describe("A-P6 the four kinds of manifest", () => {
     ["an OCI index", OCI_INDEX, OCI_MANIFEST],
     ["a Docker v2 list", DOCKER_LIST, DOCKER_MANIFEST],
   ])("%s", (_, mediaType, type) => {
-    const list = indexOf([entry(linux("amd64"), { type }), entry(linux("arm64", "v8"), { type })], {
-      mediaType,
-    });
-    expect(parseManifest(bytesOf(list), mediaType)).toEqual({
-      kind: "index",
-      platforms: [
-        { os: "linux", architecture: "amd64" },
-        { os: "linux", architecture: "arm64" },
-      ],
-      children: [],
-    });
+    const entries = [entry(linux("amd64"), { type }), entry(linux("arm64", "v8"), { type })];
+    const platforms = ["amd64", "arm64"].map((architecture) => ({ os: "linux", architecture }));
+    const parsed = parseManifest(bytesOf(indexOf(entries, { mediaType })), mediaType);
+    expect(parsed).toEqual({ kind: "index", platforms, children: [] });
   });
 
   it.each([
@@ -125,9 +118,8 @@ describe("platforms of an index", () => {
   });
 
   it("keeps an entry whose artifact type is that of an image", () => {
-    expect(platformsOf(indexOf([entry(linux("arm64"), { more: { artifactType: OCI_CONFIG } })]))).toEqual([
-      "linux/arm64",
-    ]);
+    const image = entry(linux("arm64"), { more: { artifactType: OCI_CONFIG } });
+    expect(platformsOf(indexOf([image]))).toEqual(["linux/arm64"]);
   });
 
   it("keeps an index within an index that names its platform", () => {
@@ -135,27 +127,17 @@ describe("platforms of an index", () => {
   });
 
   it("names each platform once, in the order of the index, and variants apart", () => {
-    const list = indexOf([
-      entry(linux("arm", "v7")),
-      entry(linux("arm", "v6")),
-      entry(linux("amd64")),
-      entry(linux("arm", "7")),
-      entry(linux("x86_64", "v1")),
-      entry(linux("arm64", "v8")),
-      entry(linux("arm64")),
-    ]);
+    const arms = [linux("arm", "v7"), linux("arm", "v6"), linux("amd64"), linux("arm", "7")];
+    const more = [linux("x86_64", "v1"), linux("arm64", "v8"), linux("arm64")];
+    const list = indexOf([...arms, ...more].map((platform) => entry(platform)));
     expect(platformsOf(list)).toEqual(["linux/arm/v7", "linux/arm/v6", "linux/amd64", "linux/arm64"]);
   });
 
   it("keeps versions of Windows apart, and those of others not", () => {
     const windows = (version: string): object =>
       entry({ os: "windows", architecture: "amd64", "os.version": version });
-    const list = indexOf([
-      windows("10.0.17763.5329"),
-      windows("10.0.20348.2227"),
-      windows("10.0.17763.5329"),
-      entry({ ...linux("amd64"), "os.version": "6.1" }),
-    ]);
+    const versions = ["10.0.17763.5329", "10.0.20348.2227", "10.0.17763.5329"];
+    const list = indexOf([...versions.map(windows), entry({ ...linux("amd64"), "os.version": "6.1" })]);
     expect(parseManifest(bytesOf(list), OCI_INDEX)).toMatchObject({
       platforms: [
         { os: "windows", architecture: "amd64", osVersion: "10.0.17763.5329" },
@@ -256,19 +238,17 @@ describe("what is refused", () => {
   it("S-6 a document that takes far more memory than its bytes, and an index of more platforms than there are", () => {
     const costly = (count: number): object => imageOf({ x: Array.from({ length: count }, () => ({})) });
     expect(whyOf(parseManifest(bytesOf(costly(30_000)), OCI_MANIFEST))).toMatch(/more than 40000 elements/);
-    const platforms = (count: number): ParsedManifest =>
-      parseManifest(
-        bytesOf(indexOf(Array.from({ length: count }, (_, at) => entry(linux(`made-up-${at}`))))),
-        OCI_INDEX,
-      );
+    const platforms = (count: number): ParsedManifest => {
+      const entries = Array.from({ length: count }, (_, at) => entry(linux(`made-up-${at}`)));
+      return parseManifest(bytesOf(indexOf(entries)), OCI_INDEX);
+    };
     expect(platforms(64)).toMatchObject({ kind: "index" });
     expect(whyOf(platforms(65))).toMatch(/for 65 platforms, more than the 64/);
   });
 
   it("more than 4 MiB, before anything is parsed", () => {
-    expect(whyOf(parseManifest(new Uint8Array(4 * 1024 * 1024 + 1), OCI_INDEX))).toMatch(
-      /larger than 4194304 bytes/,
-    );
+    const bytes = new Uint8Array(4 * 1024 * 1024 + 1);
+    expect(whyOf(parseManifest(bytes, OCI_INDEX))).toMatch(/larger than 4194304 bytes/);
   });
 
   it("more than 64 levels, before anything is parsed; brackets in text do not count", () => {
@@ -282,34 +262,24 @@ describe("what is refused", () => {
   });
 
   it("text that is no UTF-8", () => {
-    expect(whyOf(parseManifest(new Uint8Array([0x7b, 0x22, 0xff, 0x22, 0x7d]), OCI_INDEX))).toMatch(
-      /no JSON/,
-    );
+    const bytes = new Uint8Array([0x7b, 0x22, 0xff, 0x22, 0x7d]);
+    expect(whyOf(parseManifest(bytes, OCI_INDEX))).toMatch(/no JSON/);
   });
 
   it("fields of prototypes", () => {
     const forged = '{"__proto__":{"manifests":[]},"constructor":1}';
     expect(whyOf(parseManifest(bytesOf(forged), ""))).toMatch(/neither an index nor a manifest/);
-    expect(platformsOf(indexOf([entry({ os: "linux", architecture: "constructor" })]))).toEqual([
-      "linux/constructor",
-    ]);
+    expect(platformsOf(indexOf([entry(linux("constructor"))]))).toEqual(["linux/constructor"]);
   });
 });
 
 it.each([
   ["a chart", { mediaType: HELM_CONFIG }, {}, HELM_CONFIG],
-  [
-    "what says its type",
-    { mediaType: "application/x" },
-    { artifactType: "application/y+z" },
-    "application/y+z",
-  ],
+  ["what says", { mediaType: "application/x" }, { artifactType: "application/y+z" }, "application/y+z"],
   ["one with a type that is none", { mediaType: "a\nb" }, {}, "unknown"],
 ])("artifacts %s", (_, config, more, mediaType) => {
-  expect(parseManifest(bytesOf(imageOf(config, more)), OCI_MANIFEST)).toEqual({
-    kind: "artifact",
-    mediaType,
-  });
+  const parsed = parseManifest(bytesOf(imageOf(config, more)), OCI_MANIFEST);
+  expect(parsed).toEqual({ kind: "artifact", mediaType });
 });
 
 describe("the config of an image", () => {

@@ -52,6 +52,8 @@ afterAll(async () => {
 interface Stage extends AsyncDisposable {
   readonly folder: TestFolder;
   readonly command: (...args: readonly string[]) => Promise<CliResult>;
+  /** `clean --capability architecture --yes`. */
+  readonly clean: (...args: readonly string[]) => Promise<CliResult>;
   readonly create: (pod: PodBuilder) => Promise<Pod>;
 }
 
@@ -78,9 +80,12 @@ async function stage(): Promise<Stage> {
   await client.create(nodes, aNode("amd").build());
   await client.create(nodes, aNode("arm").arm64().build());
   const made = owned.move();
+  const command: Stage["command"] = (...args) =>
+    cli([...args, "--kubeconfig", "kubeconfig"], { folder: folder.path });
   return {
     folder,
-    command: (...args) => cli([...args, "--kubeconfig", "kubeconfig"], { folder: folder.path }),
+    command,
+    clean: (...args) => command("clean", "--capability", "architecture", "--yes", ...args),
     create: (pod) => client.create(pods, pod.in(namespace).build(), { namespace }),
     [Symbol.asyncDispose]: () => made.disposeAsync(),
   };
@@ -141,19 +146,14 @@ describe("berth plan", () => {
 
   it("counts a pod that would get tolerations as a change, though no node would be written", async () => {
     await using on = await stage();
-    const plan = async (): Promise<readonly [number, string]> => {
-      const { code, stdout } = await on.command("plan", "--config", "confirm.yaml", "--exit-code");
-      return [code, stdout];
-    };
-    expect(await plan()).toEqual([
-      exitCodes.done,
-      expect.stringContaining("No changes of nodes: 2 looked at."),
-    ]);
+    const plan = () => on.command("plan", "--config", "confirm.yaml", "--exit-code");
+    const before = await plan();
+    expect(before.code).toBe(exitCodes.done);
+    expect(before.stdout).toContain("No changes of nodes: 2 looked at.");
     const pod = await on.create(aPod("fits").image(images.amd));
-    expect(await plan()).toEqual([
-      exitCodes.changes,
-      expect.stringContaining(`1 pod would be changed: Pod ${nameOf(pod)}`),
-    ]);
+    const after = await plan();
+    expect(after.code).toBe(exitCodes.changes);
+    expect(after.stdout).toContain(`1 pod would be changed: Pod ${nameOf(pod)}`);
   });
 
   it("A-B7 waits with the nodes for a pod whose images do not answer, and says so", async () => {
@@ -162,15 +162,9 @@ describe("berth plan", () => {
     const pod = await on.create(aPod("unknown").image(`${registry.host}/team/unknown:1`));
     const { stdout } = await on.command("plan", "--config", "taint.yaml", "-o", "json");
     await registry.start();
-    const { architecture, written } = JSON.parse(stdout) as {
-      readonly architecture: ArchitectureForecast;
-      readonly written: number;
-    };
-    expect(written).toBe(0);
-    expect(architecture).toMatchObject({
-      policies: [{ bootstrap: { phase: "Bootstrapping" } }],
-      uncovered: [{ workload: `Pod ${nameOf(pod)}`, reason: "ImagesPending" }],
-    });
+    const policies = [{ bootstrap: { phase: "Bootstrapping" } }];
+    const uncovered = [{ workload: `Pod ${nameOf(pod)}`, reason: "ImagesPending" }];
+    expect(JSON.parse(stdout)).toMatchObject({ written: 0, architecture: { policies, uncovered } });
   });
 });
 
@@ -205,11 +199,7 @@ describe("berth explain", () => {
     await using on = await stage();
     await on.folder.write(
       "told.yaml",
-      `apiVersion: berth.dev/v1alpha1
-kind: ArchitecturePolicy
-metadata: {name: all}
-spec: {mode: Taint, images: [{image: "${registry.host}/*", architectures: [arm64]}]}
-`,
+      policy(`Taint, images: [{image: "${registry.host}/*", architectures: [arm64]}]`),
     );
     const pod = await on.create(aPod("told").image(images.arm));
     const given = { "berth.dev/architectures": "amd64" };
@@ -227,10 +217,8 @@ spec: {mode: Taint, images: [{image: "${registry.host}/*", architectures: [arm64
   it("pod names what is not there, and what is no name", async () => {
     await using on = await stage();
     const missing = await on.command("explain", "pod", "default/none");
-    expect([missing.code, missing.stderr]).toEqual([
-      exitCodes.failed,
-      expect.stringContaining("there is no pod default/none"),
-    ]);
+    expect(missing.code).toBe(exitCodes.failed);
+    expect(missing.stderr).toContain("there is no pod default/none");
     expect((await on.command("explain", "pod", "a/b/c")).code).toBe(exitCodes.usage);
   });
 
@@ -263,12 +251,9 @@ describe("berth clean --capability architecture", () => {
     const dry = await on.command("clean", "--capability", "architecture");
     expect(dry.stdout).toContain(`- taint/${TAINT}:PreferNoSchedule=other`);
     expect(await taintsOf("arm")).toHaveLength(1);
-    const { code } = await on.command("clean", "--capability", "architecture", "--yes");
-    expect(code).toBe(exitCodes.done);
-    expect([await taintsOf("arm"), await taintsOf("amd")]).toEqual([
-      [],
-      [expect.stringMatching(/^example.com\/kept=/)],
-    ]);
+    expect((await on.clean()).code).toBe(exitCodes.done);
+    expect(await taintsOf("arm")).toEqual([]);
+    expect(await taintsOf("amd")).toEqual([expect.stringMatching(/^example.com\/kept=/)]);
     const { metadata } = await client.get(nodes, { name: "arm" });
     expect(metadata?.annotations?.[MARKS_ANNOTATION] ?? "").not.toContain(TAINT);
     const { spec: pod } = await client.get(pods, ofPod(waiting));
@@ -278,17 +263,15 @@ describe("berth clean --capability architecture", () => {
   it("lets the pods go that a policy holds", async () => {
     await using on = await stage();
     const theirs = { name: "example.com/theirs" };
-    const held = await on.create(
-      aPod("held").with((pod) => ({
-        ...pod,
-        spec: { containers: [], ...pod.spec, schedulingGates: [theirs, { name: ARCHITECTURE_GATE }] },
-      })),
-    );
-    const { code, stdout } = await on.command("clean", "--capability", "architecture", "--yes");
-    expect([code, stdout]).toEqual([
-      exitCodes.done,
-      `1 pod will be let go, that an architecture policy holds: ${nameOf(held)}\n`,
-    ]);
+    const schedulingGates = [theirs, { name: ARCHITECTURE_GATE }];
+    const gated = aPod("held").with((pod) => ({
+      ...pod,
+      spec: { containers: [], ...pod.spec, schedulingGates },
+    }));
+    const held = await on.create(gated);
+    const { code, stdout } = await on.clean();
+    expect(code).toBe(exitCodes.done);
+    expect(stdout).toBe(`1 pod will be let go, that an architecture policy holds: ${nameOf(held)}\n`);
     expect((await cluster.client.get(pods, ofPod(held))).spec?.schedulingGates).toEqual([theirs]);
   });
 
@@ -299,8 +282,7 @@ describe("berth clean --capability architecture", () => {
     const body = { status: { conditions: [{ type: ARCHITECTURE_CONDITION, status: "False" }] } };
     const { client } = cluster;
     await client.patch(pods, ofPod(stuck), { type: "strategic", body }, { subresource: "status" });
-    const { code } = await on.command("clean", "--capability", "architecture", "--yes");
-    expect(code).toBe(exitCodes.done);
+    expect((await on.clean()).code).toBe(exitCodes.done);
     expect((await client.get(pods, ofPod(stuck))).status?.conditions).toEqual(others);
   });
 
@@ -310,39 +292,21 @@ describe("berth clean --capability architecture", () => {
     const toleration = { key: TAINT, value: "amd64", effect: "NoSchedule" };
     const bare = await on.create(aPod("bare").tolerating(toleration));
     const { namespace } = ofPod(bare);
-    const { metadata } = await client.create(
-      replicaSets,
-      {
-        metadata: { name: "web" },
-        spec: {
-          replicas: 0,
-          selector: { matchLabels: { app: "web" } },
-          template: {
-            metadata: { labels: { app: "web" } },
-            spec: { containers: [{ name: "main", image: images.amd }] },
-          },
-        },
-      },
-      { namespace },
-    );
-    const owned = await on.create(
-      aPod("owned").tolerating(toleration).ownedBy("ReplicaSet", "web", metadata?.uid),
-    );
-    const other = await on.create(aPod("other").ownedBy("ReplicaSet", "web", metadata?.uid));
-    await on.command("clean", "--capability", "architecture", "--yes");
+    const labels = { app: "web" };
+    const template = { metadata: { labels }, spec: { containers: [{ name: "main", image: images.amd }] } };
+    const spec = { replicas: 0, selector: { matchLabels: labels }, template };
+    const web = await client.create(replicaSets, { metadata: { name: "web" }, spec }, { namespace });
+    const ofWeb = (name: string): PodBuilder => aPod(name).ownedBy("ReplicaSet", "web", web.metadata?.uid);
+    const owned = await on.create(ofWeb("owned").tolerating(toleration));
+    const other = await on.create(ofWeb("other"));
+    await on.clean();
     await client.get(pods, ofPod(owned));
-    const { code, stdout } = await on.command(
-      "clean",
-      "--capability",
-      "architecture",
-      "--restart-pods",
-      "--yes",
-    );
-    expect([code, stdout]).toEqual([
-      exitCodes.done,
+    const { code, stdout } = await on.clean("--restart-pods");
+    expect(code).toBe(exitCodes.done);
+    expect(stdout).toBe(
       `1 pod will be evicted, to come back without the tolerations: ${nameOf(owned)}\n` +
         `pod ${nameOf(bare)} stays: no controller would make it anew\n`,
-    ]);
+    );
     await expect(client.get(pods, ofPod(owned))).rejects.toMatchObject({ failure: { kind: "notFound" } });
     await client.get(pods, ofPod(bare));
     await client.get(pods, ofPod(other));
@@ -351,9 +315,7 @@ describe("berth clean --capability architecture", () => {
   it("refuses what does not go together", async () => {
     await using on = await stage();
     const { code, stderr } = await on.command("clean", "--capability", "labels", "--restart-pods");
-    expect([code, stderr]).toEqual([
-      exitCodes.usage,
-      expect.stringContaining("--restart-pods is for --capability architecture"),
-    ]);
+    expect(code).toBe(exitCodes.usage);
+    expect(stderr).toContain("--restart-pods is for --capability architecture");
   });
 });

@@ -1,11 +1,12 @@
 /** The library of images beside a real API server: what is asked, what is kept, and what is never told. */
-import { configMaps, type KubeClient, namespaces, secrets } from "@berth/kube";
-import type { ImageKnowledge, ImageQuestion } from "@berth/placement";
+import { type ConfigMap, configMaps, type KubeClient, namespaces, secrets } from "@berth/kube";
 import {
   createImageLibrary,
   IMAGE_FACTS_FIELD,
   IMAGE_FACTS_LABEL,
+  type ImageKnowledge,
   type ImageLibrary,
+  type ImageQuestion,
 } from "@berth/placement";
 import {
   type Clock,
@@ -120,13 +121,16 @@ function ask(image: string, more: Partial<ImageQuestion["access"]> = {}): ImageQ
   return { image, pull: "IfNotPresent", access };
 }
 
-async function factsIn(namespace: string): Promise<string> {
-  const { items } = await cluster.client.list(configMaps, {
-    namespace,
-    labelSelector: `${IMAGE_FACTS_LABEL}=berth`,
-  });
-  return items.map(({ data }) => data?.[IMAGE_FACTS_FIELD] ?? "").join("");
+async function keptIn(namespace: string): Promise<readonly ConfigMap[]> {
+  const labelSelector = `${IMAGE_FACTS_LABEL}=berth`;
+  return (await cluster.client.list(configMaps, { namespace, labelSelector })).items;
 }
+
+async function factsIn(namespace: string): Promise<string> {
+  return (await keptIn(namespace)).map(({ data }) => data?.[IMAGE_FACTS_FIELD] ?? "").join("");
+}
+
+const on = (architecture: string, more: object = {}): object => ({ os: "linux", architecture, ...more });
 
 function asked({ requests }: FaultRegistry): number {
   return Object.values(requests).reduce((sum, count) => sum + count, 0);
@@ -151,11 +155,7 @@ describe("the library of images", () => {
       state: "known",
       name: `${registry.host}/team/app-0:1`,
       digest: digests[0],
-      platforms: [
-        { os: "linux", architecture: "amd64" },
-        { os: "linux", architecture: "arm64" },
-        { os: "linux", architecture: "arm", variant: "v7" },
-      ],
+      platforms: [on("amd64"), on("arm64"), on("arm", { variant: "v7" })],
     });
     await first.stop();
     expect((await factsIn(namespace)).split("\n").filter((line) => line !== "")).toHaveLength(10);
@@ -181,17 +181,14 @@ describe("the library of images", () => {
     expect(follower.library.look(question).state).toBe("unknown");
     await eventually(async () => {
       await clock.advance(5000);
-      expect(follower.library.look(question)).toMatchObject({
-        state: "known",
-        platforms: [{ os: "linux", architecture: "s390x" }],
-      });
+      expect(follower.library.look(question)).toMatchObject({ state: "known", platforms: [on("s390x")] });
     });
     expect(heard).toContain(`${registry.host}/team/app:1`);
     expect(registry.requests).toMatchObject({ manifest: 1, head: 0, blob: 1 });
     // Nothing is written again without something new.
-    const { items } = await cluster.client.list(configMaps, { namespace });
+    const kept = await keptIn(namespace);
     await clock.advance(3_600_000);
-    expect((await cluster.client.list(configMaps, { namespace })).items).toEqual(items);
+    expect(await keptIn(namespace)).toEqual(kept);
   });
 
   it("saves that tags have not moved every 10 minutes, however many are looked at again in between", async () => {
@@ -206,11 +203,7 @@ describe("the library of images", () => {
     await Promise.all(questions.map((question) => leader.known(question)));
     const versions = new Set<string>();
     const lookAt = async (): Promise<void> => {
-      const { items } = await cluster.client.list(configMaps, {
-        namespace,
-        labelSelector: IMAGE_FACTS_LABEL,
-      });
-      for (const { metadata } of items) versions.add(metadata?.resourceVersion ?? "");
+      for (const { metadata } of await keptIn(namespace)) versions.add(metadata?.resourceVersion ?? "");
     };
     await eventually(async () => {
       await clock.advance(10_000);
@@ -243,22 +236,11 @@ describe("the library of images", () => {
     };
     const bad = { ...good, name: "not a name", digest: "sha256:short" };
     const text = `garbage\n${JSON.stringify(bad)}\n${JSON.stringify(good)}\n`;
-    await cluster.client.create(
-      configMaps,
-      {
-        metadata: {
-          name: "berth-image-facts-0",
-          namespace,
-          labels: { [IMAGE_FACTS_LABEL]: "berth" },
-        },
-        data: { [IMAGE_FACTS_FIELD]: text },
-      },
-      { namespace },
-    );
+    const metadata = { name: "berth-image-facts-0", namespace, labels: { [IMAGE_FACTS_LABEL]: "berth" } };
+    const written = { metadata, data: { [IMAGE_FACTS_FIELD]: text } };
+    await cluster.client.create(configMaps, written, { namespace });
     await using replica = await startReplica({ registries: [registry], namespace });
-    expect(await replica.known(ask("ghcr.io/kept/app:1"))).toMatchObject({
-      platforms: [{ os: "linux", architecture: "riscv64" }],
-    });
+    expect(await replica.known(ask("ghcr.io/kept/app:1"))).toMatchObject({ platforms: [on("riscv64")] });
     await replica.known(ask(`${registry.host}/team/app:1`));
     await replica.stop();
     const kept = await factsIn(namespace);
@@ -289,46 +271,32 @@ describe("the library of images", () => {
   });
 
   it("A-B4 reads private images with the pull secret of the pod, and tells nobody of it", async () => {
-    await using registry = await startFaultRegistry({
-      auth: { scheme: "token", users: { team: PASSWORD } },
-    });
+    await using registry = await startFaultRegistry({ auth: { scheme: "token", users: { team: PASSWORD } } });
     const namespace = await aNamespace();
     registry.image("team/private", "1", "linux/arm64");
     const auth = Buffer.from(`team:${PASSWORD}`).toString("base64");
     const config = JSON.stringify({ auths: { [registry.host]: { auth } } });
-    await cluster.client.create(
-      secrets,
-      {
-        metadata: { name: "regcred", namespace },
-        type: "kubernetes.io/dockerconfigjson",
-        data: { ".dockerconfigjson": Buffer.from(config).toString("base64") },
-      },
-      { namespace },
-    );
+    const data = { ".dockerconfigjson": Buffer.from(config).toString("base64") };
+    const secret = { metadata: { name: "regcred", namespace }, type: "kubernetes.io/dockerconfigjson", data };
+    await cluster.client.create(secrets, secret, { namespace });
     const image = `${registry.host}/team/private:1`;
     await using replica = await startReplica({ registries: [registry], namespace });
     const without = await replica.known(ask(image, { namespace, secrets: ["missing"] }));
-    expect(without).toMatchObject({ state: "failed", reason: "PullSecretUnreadable" });
-    expect(without).toHaveProperty(
-      "message",
-      expect.stringContaining(`the pull secret ${namespace}/missing does not exist`),
-    );
-    expect(await replica.known(ask(image, { namespace, secrets: ["regcred"] }))).toMatchObject({
-      state: "known",
-      platforms: [{ os: "linux", architecture: "arm64" }],
+    expect(without).toMatchObject({
+      state: "failed",
+      reason: "PullSecretUnreadable",
+      message: expect.stringContaining(`the pull secret ${namespace}/missing does not exist`),
     });
+    const own = { namespace, secrets: ["regcred"] };
+    expect(await replica.known(ask(image, own))).toMatchObject({ state: "known", platforms: [on("arm64")] });
     registry.protect({ scheme: "token", users: { team: "another" } });
     registry.image("team/other", "1", "linux/arm64");
-    const refused = await replica.known(
-      ask(`${registry.host}/team/other:1`, { namespace, secrets: ["regcred"] }),
-    );
+    const refused = await replica.known(ask(`${registry.host}/team/other:1`, own));
     expect(refused).toMatchObject({ state: "failed", reason: "RegistryUnauthorized" });
     await replica.stop();
 
     const { body } = await replica.metrics.expose();
-    const said = [...replica.lines, body, JSON.stringify([without, refused]), await factsIn(namespace)].join(
-      "\n",
-    );
+    const said = `${replica.lines.join()} ${body} ${JSON.stringify([without, refused])} ${await factsIn(namespace)}`;
     const tokens = registry.seen.flatMap(({ authorization = "" }) => authorization.split(" ")[1] ?? []);
     expect(tokens.length).toBeGreaterThan(0);
     for (const secret of [PASSWORD, auth, ...tokens]) expect(said).not.toContain(secret);

@@ -5,9 +5,9 @@ import { traceOfAdmission } from "./admission-trace.ts";
 import { type ArchitectureAdmission, admitPod } from "./admit.ts";
 import { policiesOf } from "./testing/policies.ts";
 import { type KnownImages, sightOf } from "./testing/sight.ts";
+import { GATE, gatedBy } from "./testing/specs.ts";
 
 const known: KnownImages = { "team/both": ["amd64", "arm64"], "team/arm": ["arm64"], "team/amd": ["amd64"] };
-const GATE = { name: "berth.dev/architecture" };
 
 interface Case {
   readonly mode?: "Taint" | "Affinity" | "Both";
@@ -55,11 +55,7 @@ describe("what a new pod shows of its admission", () => {
   });
 
   it("one that is held is not taken for missed when its image has become known meanwhile", () => {
-    expect(
-      traceOf(
-        arm.with((pod) => ({ ...pod, spec: { containers: [], ...pod.spec, schedulingGates: [GATE] } })),
-      ),
-    ).toBe("asked");
+    expect(traceOf(gatedBy(arm, GATE))).toBe("asked");
   });
 
   it.each([

@@ -1,16 +1,13 @@
 /** What a replica sees in a pod that has just been stored: whether Berth was asked about it, and what is to be looked up. Pure. */
-import type { Pod, PodSpec } from "@berth/kube";
-import { field, listField, textField } from "../node/untrusted-json.ts";
+import type { Pod } from "@berth/kube";
 import type { ArchitectureAdmission } from "./admit.ts";
 import { taintKeys } from "./compile.ts";
 import { decidePod, isUnscheduled } from "./decide-pod.ts";
-import { governing } from "./govern.ts";
+import { governing, isHeldFor } from "./govern.ts";
 import type { ImageQuestion } from "./image-sight.ts";
-import { isHeldFor } from "./pod-kind.ts";
+import { namesArchitecture } from "./own-architecture.ts";
 import { gateIndex, narrow } from "./pod-patch.ts";
 import { judge } from "./verdict.ts";
-
-const ARCHITECTURE = "kubernetes.io/arch";
 
 /**
  * `asked`: it has our gate, or the affinity that its images need. `missed`: it has neither, though its policy narrows it.
@@ -43,12 +40,4 @@ export function wantedFor(context: ArchitectureAdmission, pod: Pod): readonly Im
   const policy = governing(context, { namespace, namespaceLabels, labels });
   const { sight, now } = context;
   return decidePod({ pod, policy, keys: taintKeys(context), sight, now }).wants;
-}
-
-function namesArchitecture({ affinity, nodeSelector }: PodSpec): boolean {
-  if (textField(nodeSelector, ARCHITECTURE) !== "") return true;
-  const required = field(field(affinity, "nodeAffinity"), "requiredDuringSchedulingIgnoredDuringExecution");
-  return listField(required, "nodeSelectorTerms").some((term) =>
-    listField(term, "matchExpressions").some((it) => textField(it, "key") === ARCHITECTURE),
-  );
 }

@@ -17,13 +17,7 @@ import type { LabelSelector, MatchCondition, Pod } from "@berth/kube";
 import type { AdmissionAnswer, AdmissionRequest } from "@berth/runtime";
 import { celText, podTolerations, selectedByAny } from "../node/cel.ts";
 import { traceOfAdmission } from "./admission-trace.ts";
-import {
-  type ArchitectureAdmission,
-  type ArchitectureAnswer,
-  type ArchitectureQuestion,
-  admitDaemonSet,
-  admitPod,
-} from "./admit.ts";
+import { type ArchitectureAdmission, type ArchitectureAnswer, admitDaemonSet, admitPod } from "./admit.ts";
 import { taintKeys } from "./compile.ts";
 import { ARCHITECTURE_LABEL } from "./document.ts";
 import type { PodAdmission } from "./metrics.ts";
@@ -56,11 +50,11 @@ type PolicyList = Pick<ArchitecturePolicies, "policies">;
 export function architectureAdmission(answers: ArchitectureAnswers): AdmissionRules<PolicyList> {
   const { onPod, now, ...known } = answers;
   const answer =
-    (admit: (context: ArchitectureAdmission, question: ArchitectureQuestion) => ArchitectureAnswer) =>
+    (admit: typeof admitPod) =>
     ({ policies }: PolicyList, request: AdmissionRequest): AdmissionAnswer => {
       const said = admit({ ...known, policies, now: now() }, request);
       if (request.kind.kind === "Pod") onPod(resultOf(said));
-      return said.allowed ? said : { allowed: false, message: said.message };
+      return said;
     };
   return {
     name: "architecture",

@@ -5,31 +5,22 @@
  * pod (`reinvocationPolicy: IfNeeded`), the second answer only adds what the first could not know.
  */
 import type { JsonPatchOperation, PodSpec, Toleration } from "@berth/kube";
-import type { Reason } from "../api/reasons.ts";
 import type { AdmissionQuestion } from "../node/admission-question.ts";
 import type { Instant } from "../node/capability.ts";
 import { recordTolerations } from "../node/given-tolerations.ts";
 import { isMirrorPod, isPodSpec } from "../node/pod-kind.ts";
-import { matchesSelector } from "../node/selector.ts";
 import { field, isRecord, listField, textField, textMapField } from "../node/untrusted-json.ts";
 import { taintKeys } from "./compile.ts";
 import { TEMPLATE_TOLERATIONS } from "./decide-daemonset.ts";
 import { ARCHITECTURES_ANNOTATION } from "./document.ts";
-import { type GovernContext, governing } from "./govern.ts";
+import { type GovernContext, governing, isHeldFor, isOrdinary, mayBeHeldFor } from "./govern.ts";
 import type { ImageSight } from "./image-sight.ts";
 import { imageUses } from "./images.ts";
-import { isHeldFor, isOrdinary } from "./pod-kind.ts";
 import { addGate, liftGate, narrow } from "./pod-patch.ts";
 import type { PodVerdict } from "./pod-view.ts";
 import { ARCHITECTURE, type ArchitecturePolicyInForce, refusesImpossible } from "./policy.ts";
-import {
-  appendTolerations,
-  hasTolerationOf,
-  keysToGive,
-  missingTolerations,
-  POD_TOLERATIONS,
-} from "./tolerations.ts";
-import { freshly, judge, lacksFacts } from "./verdict.ts";
+import { appendTolerations, coverOf, hasTolerationOf, POD_TOLERATIONS } from "./tolerations.ts";
+import { freshly, isSettled, judge, lacksFacts } from "./verdict.ts";
 
 export interface ArchitectureAdmission extends GovernContext {
   /** Labels of a namespace; `undefined` while they are not known. */
@@ -46,7 +37,7 @@ export interface ArchitectureQuestion extends AdmissionQuestion {
 
 export type ArchitectureAnswer =
   | { readonly allowed: true; readonly patch: readonly JsonPatchOperation[] }
-  | { readonly allowed: false; readonly reason: Reason; readonly message: string };
+  | { readonly allowed: false; readonly message: string };
 
 const UNCHANGED: ArchitectureAnswer = Object.freeze({ allowed: true, patch: [] });
 
@@ -72,25 +63,22 @@ export function admitPod(context: ArchitectureAdmission, question: ArchitectureQ
   const judged = judgeSent(context, pod);
   if (judged === undefined) return admitUnknown(context, pod);
   const { policy } = judged;
-  const isHeld = isHeldFor(policy, pod);
-  const isFinal = judged.verdict.kind === "impossible" && isRefused(policy, pod);
-  // Nobody looks up the images of a pod that is refused: with facts that may be old it is stored, and they are looked up.
-  const verdict = isFinal ? (judgeSent(freshOf(context), pod) ?? judged).verdict : judged.verdict;
-  if (isFinal && verdict.kind === "impossible") {
-    return { allowed: false, reason: verdict.reason, message: refusalText(verdict, policy) };
+  let { verdict } = judged;
+  if (verdict.kind === "impossible" && policy !== undefined && isOrdinary(pod) && refusesImpossible(policy)) {
+    // Nobody looks up the images of a pod that is refused: with facts that may be old it is stored, and they are looked up.
+    const sight: ImageSight = { look: (image) => context.sight.look(freshly(image)) };
+    verdict = (judgeSent({ ...context, sight }, pod) ?? judged).verdict;
+    const how = `architecture policy ${policy.name}; the annotation ${ARCHITECTURES_ANNOTATION} of the pod overrides it`;
+    if (verdict.kind === "impossible") return { allowed: false, message: `${verdict.message} (${how})` };
   }
-  const isDecided = verdict.kind === "fits" || verdict.kind === "any";
+  const isHeld = isHeldFor(policy, pod);
+  const { missing } = coverOf(pod.tolerations, taintKeys(context), verdict);
   const patch = [
-    ...appendTolerations(pod.spec.tolerations, missingFor(context, pod, verdict), POD_TOLERATIONS),
+    ...appendTolerations(pod.spec.tolerations, missing, POD_TOLERATIONS),
     ...(isHeld ? narrow(pod.spec, verdict, policy.spec.preferences) : []),
-    ...(isHeld && !isDecided ? addGate(pod.spec) : liftGate(pod.spec)),
+    ...(isHeld && !isSettled(verdict) ? addGate(pod.spec) : liftGate(pod.spec)),
   ];
   return { allowed: true, patch };
-}
-
-/** Facts that are as fresh as for images that are always pulled. */
-function freshOf(context: ArchitectureAdmission): ArchitectureAdmission {
-  return { ...context, sight: { look: (question) => context.sight.look(freshly(question)) } };
 }
 
 /**
@@ -112,8 +100,13 @@ export function admitDaemonSet(
   const kept =
     judged === undefined || lacksFacts(judged.verdict) ? keptFrom(context, oldObject, template) : [];
   const given =
-    judged === undefined || kept.length > 0 ? kept : missingFor(context, template, judged.verdict);
-  const { annotations } = metadataOf(object);
+    judged === undefined || kept.length > 0
+      ? kept
+      : coverOf(template.tolerations, taintKeys(context), judged.verdict).missing;
+  const metadata = field(object, "metadata");
+  // Without annotations that can be read it has none.
+  const hasAnnotations = isRecord(field(metadata, "annotations"));
+  const annotations = hasAnnotations ? textMapField(metadata, "annotations") : undefined;
   const patch = [
     ...appendTolerations(template.spec.tolerations, given, TEMPLATE_TOLERATIONS),
     ...recordTolerations(ARCHITECTURE, annotations, given),
@@ -125,11 +118,7 @@ export function admitDaemonSet(
  * Without all facts a template keeps what it tolerated before with the same images: this replica may have yet to learn
  * what the one that gave it knew, and to take it off and give it again would be two roll-outs.
  */
-function keptFrom(
-  context: ArchitectureAdmission,
-  oldObject: unknown,
-  template: SentPod,
-): readonly Toleration[] {
+function keptFrom(context: ArchitectureAdmission, oldObject: unknown, template: SentPod): Toleration[] {
   const old = readPod(templateOf(oldObject), template.namespace);
   if (old === undefined || imagesOf(old) !== imagesOf(template)) return [];
   const lacking = taintKeys(context).filter((key) => !hasTolerationOf(template.tolerations, key));
@@ -159,40 +148,8 @@ function judgeSent(
 /** Held if it may turn out to be governed by a policy that narrows: the controller lifts the gate if it is not. */
 function admitUnknown({ policies }: ArchitectureAdmission, pod: SentPod): ArchitectureAnswer {
   const labels = textMapField(pod.metadata, "labels");
-  const mayHold = policies.some(
-    (policy) =>
-      isHeldFor(policy, pod) &&
-      !policy.spec.excludedNamespaces.includes(pod.namespace) &&
-      matchesSelector(policy.spec.podSelector, labels),
-  );
+  const mayHold = policies.some((policy) => mayBeHeldFor(policy, pod, labels));
   return mayHold ? { allowed: true, patch: addGate(pod.spec) } : UNCHANGED;
-}
-
-function isRefused(
-  policy: ArchitecturePolicyInForce | undefined,
-  pod: SentPod,
-): policy is ArchitecturePolicyInForce {
-  return policy !== undefined && isOrdinary(pod) && refusesImpossible(policy);
-}
-
-function refusalText({ message }: PodVerdict, { name }: ArchitecturePolicyInForce): string {
-  return `${message} (architecture policy ${name}; the annotation ${ARCHITECTURES_ANNOTATION} of the pod overrides it)`;
-}
-
-function missingFor(
-  context: ArchitectureAdmission,
-  { tolerations }: SentPod,
-  verdict: PodVerdict,
-): readonly Toleration[] {
-  return missingTolerations(tolerations, keysToGive(tolerations, taintKeys(context), verdict), verdict);
-}
-
-/** Without annotations that can be read it has none. */
-function metadataOf(object: unknown): { readonly annotations?: Readonly<Record<string, string>> } {
-  const metadata = field(object, "metadata");
-  return isRecord(field(metadata, "annotations"))
-    ? { annotations: textMapField(metadata, "annotations") }
-    : {};
 }
 
 /** The API server writes both in the same order of fields. */

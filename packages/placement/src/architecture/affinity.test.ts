@@ -1,19 +1,12 @@
 import { applyPatch } from "@berth/host";
-import type { Affinity, Node, NodeSelectorRequirement, NodeSelectorTerm, PodSpec } from "@berth/kube";
+import type { Affinity, Node, NodeSelectorRequirement, PodSpec } from "@berth/kube";
 import { aNode } from "@berth/testcluster";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { matchesNodeSelectorTerms } from "../node/selector.ts";
 import { narrowAffinity } from "./affinity.ts";
+import { arch, os, PREFERRED, REQUIRED, requiringTerms as requiring } from "./testing/specs.ts";
 
-const REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution";
-const PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution";
-const arch = (...values: readonly string[]): NodeSelectorRequirement => ({
-  key: "kubernetes.io/arch",
-  operator: "In",
-  values,
-});
-const os: NodeSelectorRequirement = { key: "kubernetes.io/os", operator: "In", values: ["linux"] };
 const zone: NodeSelectorRequirement = { key: "zone", operator: "In", values: ["a"] };
 const both = { os: "linux", architectures: ["amd64", "arm64"] };
 const prefer = [
@@ -27,42 +20,29 @@ function after(spec: Spec, narrowing: typeof both = both, preferences: typeof pr
   return (patched as { readonly spec: Spec }).spec;
 }
 
-function requiring(...nodeSelectorTerms: readonly NodeSelectorTerm[]): Spec {
-  return { affinity: { nodeAffinity: { [REQUIRED]: { nodeSelectorTerms } } } };
-}
-
 const ours = [arch("amd64", "arm64"), os];
+const own = { weight: 50, preference: { matchExpressions: [arch("arm64")] } };
+const preferred = ({ affinity }: Spec): unknown => affinity?.nodeAffinity?.[PREFERRED];
 
 describe("A-B11 required node affinity", () => {
   it("is made where there is none, in as little as it takes", () => {
     const required = { nodeSelectorTerms: [{ matchExpressions: ours }] };
     const nodeAffinity = { [REQUIRED]: required };
     const patch = (spec: object): unknown => narrowAffinity(spec, both, []);
-    expect(patch({})).toEqual([{ op: "add", path: "/spec/affinity", value: { nodeAffinity } }]);
-    expect(patch({ affinity: null })).toEqual([
-      { op: "add", path: "/spec/affinity", value: { nodeAffinity } },
-    ]);
-    expect(patch({ affinity: { podAffinity: {} } })).toEqual([
-      { op: "add", path: "/spec/affinity/nodeAffinity", value: nodeAffinity },
-    ]);
-    expect(patch({ affinity: { nodeAffinity: { [PREFERRED]: [] } } })).toEqual([
-      { op: "add", path: `/spec/affinity/nodeAffinity/${REQUIRED}`, value: required },
-    ]);
+    for (const [spec, path, value] of [
+      [{}, "/spec/affinity", { nodeAffinity }],
+      [{ affinity: null }, "/spec/affinity", { nodeAffinity }],
+      [{ affinity: { podAffinity: {} } }, "/spec/affinity/nodeAffinity", nodeAffinity],
+      [{ affinity: { nodeAffinity: {} } }, `/spec/affinity/nodeAffinity/${REQUIRED}`, required],
+    ] as const)
+      expect(patch(spec)).toEqual([{ op: "add", path, value }]);
   });
 
   it("that a user gave is narrowed in each of its terms, and gets no further one", () => {
     const fields = { matchFields: [{ key: "metadata.name", operator: "In", values: ["n"] }] };
     const spec = requiring({ matchExpressions: [zone] }, fields, {}, { matchExpressions: [] });
-    expect(after(spec)).toEqual(
-      requiring(
-        { matchExpressions: [zone, ...ours] },
-        { ...fields, matchExpressions: ours },
-        {},
-        {
-          matchExpressions: [],
-        },
-      ),
-    );
+    const narrowed = [{ matchExpressions: [zone, ...ours] }, { ...fields, matchExpressions: ours }];
+    expect(after(spec)).toEqual(requiring(...narrowed, {}, { matchExpressions: [] }));
   });
 
   it.each<readonly [string, NodeSelectorRequirement, boolean]>([
@@ -73,17 +53,15 @@ describe("A-B11 required node affinity", () => {
     ["something else", { ...arch("amd64"), operator: "NotIn" }, false],
   ])("that says %s already stays: %j", (_, standing, isEnough) => {
     const spec = requiring({ matchExpressions: [standing, os] });
-    expect(after(spec)).toEqual(
-      isEnough ? spec : requiring({ matchExpressions: [standing, os, arch("amd64", "arm64")] }),
-    );
+    const narrowed = requiring({ matchExpressions: [standing, os, arch("amd64", "arm64")] });
+    expect(after(spec)).toEqual(isEnough ? spec : narrowed);
   });
 
   it("does not repeat the node selector", () => {
     const nodeSelector = { "kubernetes.io/arch": "arm64", "kubernetes.io/os": "linux" };
     expect(narrowAffinity({ nodeSelector }, both, prefer)).toEqual([]);
-    expect(narrowAffinity({ nodeSelector, ...requiring({ matchExpressions: [zone] }) }, both, [])).toEqual(
-      [],
-    );
+    const inZone = requiring({ matchExpressions: [zone] });
+    expect(narrowAffinity({ nodeSelector, ...inZone }, both, [])).toEqual([]);
     const { "kubernetes.io/os": _, ...onlyArch } = nodeSelector;
     expect(after({ nodeSelector: onlyArch }).affinity).toEqual(
       requiring({ matchExpressions: [os] }).affinity,
@@ -93,17 +71,13 @@ describe("A-B11 required node affinity", () => {
   });
 
   it("is narrowed again when there is less in common", () => {
-    const once = after({}, both);
-    expect(after(once, { os: "linux", architectures: ["arm64"] })).toEqual(
-      requiring({ matchExpressions: [...ours, arch("arm64")] }),
-    );
+    const twice = after(after({}, both), { os: "linux", architectures: ["arm64"] });
+    expect(twice).toEqual(requiring({ matchExpressions: [...ours, arch("arm64")] }));
   });
 });
 
 describe("preferences between architectures", () => {
-  const own = { weight: 50, preference: { matchExpressions: [arch("arm64")] } };
   const theirs = { weight: 10, preference: { matchExpressions: [zone] } };
-  const preferred = ({ affinity }: Spec): unknown => affinity?.nodeAffinity?.[PREFERRED];
 
   it("are appended to those of the user, once, as far as the pod runs there", () => {
     expect(preferred(after({}, both, prefer))).toEqual([own]);
@@ -133,9 +107,6 @@ describe("preferences between architectures", () => {
 });
 
 describe("I-11 a pod that requires architectures itself", () => {
-  const preferred = ({ affinity }: Spec): unknown => affinity?.nodeAffinity?.[PREFERRED];
-  const own = { weight: 50, preference: { matchExpressions: [arch("arm64")] } };
-
   it("prefers only between those that it can go to", () => {
     expect(preferred(after(requiring({ matchExpressions: [arch("amd64")] }), both, prefer))).toBeUndefined();
     const spec = requiring({ matchExpressions: [arch("amd64", "arm64", "s390x")] });
@@ -159,46 +130,25 @@ describe("whatever the affinity of a pod", () => {
     "kubernetes.io/os": ["linux", "windows"],
     zone: ["a", "b"],
   };
-  const requirement = fc
-    .constantFrom<keyof typeof labels>("kubernetes.io/arch", "kubernetes.io/os", "zone")
-    .chain((key) =>
-      fc.record({
-        key: fc.constant(key),
-        operator: fc.constantFrom("In", "NotIn"),
-        values: fc.subarray(labels[key], { minLength: 1 }),
-      }),
-    );
-  const field = fc.record({
-    key: fc.constant("metadata.name"),
-    operator: fc.constant("In"),
-    values: fc.constantFrom(["n"], ["m"]),
+  const any = { requiredKeys: [] };
+  const anyKey = fc.constantFrom<keyof typeof labels>("kubernetes.io/arch", "kubernetes.io/os", "zone");
+  const requirement = anyKey.chain((key) => {
+    const values = fc.subarray(labels[key], { minLength: 1 });
+    return fc.record({ key: fc.constant(key), operator: fc.constantFrom("In", "NotIn"), values });
   });
-  const term = fc.record(
-    {
-      matchExpressions: fc.array(requirement, { maxLength: 2 }),
-      matchFields: fc.array(field, { maxLength: 1 }),
-    },
-    { requiredKeys: [] },
-  );
-  const nodeAffinity = fc.record(
-    {
-      [REQUIRED]: fc.record({ nodeSelectorTerms: fc.array(term, { minLength: 1, maxLength: 3 }) }),
-      [PREFERRED]: fc.array(fc.record({ weight: fc.nat(9), preference: term }), { maxLength: 2 }),
-    },
-    { requiredKeys: [] },
-  );
-  const affinity: fc.Arbitrary<Affinity> = fc.record(
-    { nodeAffinity, podAffinity: fc.constant({}) },
-    { requiredKeys: [] },
-  );
-  const selector = fc.record(
-    {
-      "kubernetes.io/arch": fc.constantFrom(...labels["kubernetes.io/arch"]),
-      "kubernetes.io/os": fc.constantFrom(...labels["kubernetes.io/os"]),
-    },
-    { requiredKeys: [] },
-  );
-  const spec = fc.record({ affinity, nodeSelector: selector }, { requiredKeys: [] });
+  const field = fc
+    .constantFrom("n", "m")
+    .map((name) => ({ key: "metadata.name", operator: "In", values: [name] }));
+  const matchExpressions = fc.array(requirement, { maxLength: 2 });
+  const term = fc.record({ matchExpressions, matchFields: fc.array(field, { maxLength: 1 }) }, any);
+  const required = fc.record({ nodeSelectorTerms: fc.array(term, { minLength: 1, maxLength: 3 }) });
+  const preferring = fc.array(fc.record({ weight: fc.nat(9), preference: term }), { maxLength: 2 });
+  const nodeAffinity = fc.record({ [REQUIRED]: required, [PREFERRED]: preferring }, any);
+  const affinity: fc.Arbitrary<Affinity> = fc.record({ nodeAffinity, podAffinity: fc.constant({}) }, any);
+  const oneArch = fc.constantFrom(...labels["kubernetes.io/arch"]);
+  const oneOs = fc.constantFrom(...labels["kubernetes.io/os"]);
+  const nodeSelector = fc.record({ "kubernetes.io/arch": oneArch, "kubernetes.io/os": oneOs }, any);
+  const spec = fc.record({ affinity, nodeSelector }, any);
   const narrowing = fc.record({
     os: fc.constantFrom("linux", "windows"),
     architectures: fc.subarray(["amd64", "arm64", "s390x"], { minLength: 1 }),
@@ -211,11 +161,11 @@ describe("whatever the affinity of a pod", () => {
     ),
   );
   const runsOn = ({ affinity: it, nodeSelector = {} }: Spec, node: Node): boolean => {
-    const required = it?.nodeAffinity?.[REQUIRED];
+    const its = it?.nodeAffinity?.[REQUIRED];
     const has = node.metadata?.labels ?? {};
     return (
       Object.entries(nodeSelector).every(([key, value]) => has[key] === value) &&
-      (required === undefined || matchesNodeSelectorTerms(required.nodeSelectorTerms, node))
+      (its === undefined || matchesNodeSelectorTerms(its.nodeSelectorTerms, node))
     );
   };
 
@@ -242,15 +192,12 @@ describe("whatever the affinity of a pod", () => {
         const now = patched.affinity?.nodeAffinity?.[REQUIRED]?.nodeSelectorTerms;
         expect(terms === undefined || now?.length === terms.length).toBe(true);
         for (const [at, { matchExpressions = [], matchFields }] of (terms ?? []).entries()) {
-          expect(now?.[at]?.matchExpressions?.slice(0, matchExpressions.length) ?? []).toEqual(
-            matchExpressions,
-          );
+          const kept = now?.[at]?.matchExpressions?.slice(0, matchExpressions.length) ?? [];
+          expect(kept).toEqual(matchExpressions);
           expect(now?.[at]?.matchFields).toEqual(matchFields);
         }
-        const preferred = before.affinity?.nodeAffinity?.[PREFERRED] ?? [];
-        expect((patched.affinity?.nodeAffinity?.[PREFERRED] ?? []).slice(0, preferred.length)).toEqual(
-          preferred,
-        );
+        const their = before.affinity?.nodeAffinity?.[PREFERRED] ?? [];
+        expect((patched.affinity?.nodeAffinity?.[PREFERRED] ?? []).slice(0, their.length)).toEqual(their);
         expect(patched.nodeSelector).toEqual(before.nodeSelector);
         expect(patched.affinity?.podAffinity).toEqual(before.affinity?.podAffinity);
       }),

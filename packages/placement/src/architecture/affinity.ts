@@ -8,11 +8,13 @@ import { field, listField, textField } from "../node/untrusted-json.ts";
 import type { ArchitecturePreference } from "./document.ts";
 import { allowsArchitecture, architectureExpressions } from "./own-architecture.ts";
 
-export interface Narrowing {
+interface Narrowing {
   readonly os: string;
   /** At least one. */
   readonly architectures: readonly string[];
 }
+
+type Placed = Pick<PodSpec, "affinity" | "nodeSelector">;
 
 interface Requirement {
   readonly key: string;
@@ -21,7 +23,6 @@ interface Requirement {
 }
 
 const ARCHITECTURE = "kubernetes.io/arch";
-const OS = "kubernetes.io/os";
 const AFFINITY = "/spec/affinity";
 const NODE_AFFINITY = `${AFFINITY}/nodeAffinity`;
 const REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution";
@@ -37,7 +38,7 @@ const PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution";
  * @returns nothing when it all stands.
  */
 export function narrowAffinity(
-  spec: Pick<PodSpec, "affinity" | "nodeSelector">,
+  spec: Placed,
   narrowing: Narrowing | undefined,
   preferences: readonly ArchitecturePreference[],
 ): readonly JsonPatchOperation[] {
@@ -45,34 +46,28 @@ export function narrowAffinity(
   const required = field(nodeAffinity, REQUIRED);
   const requirements = narrowing === undefined ? [] : requirementsOf(spec, narrowing);
   const preferred = missingPreferences(spec, narrowing, preferences);
-  if (required !== undefined) {
-    return [...narrowTerms(required, requirements), ...addPreferences(nodeAffinity, preferred)];
+  const terms = { nodeSelectorTerms: [{ matchExpressions: requirements }] };
+  if (nodeAffinity === undefined) {
+    const added = {
+      ...(requirements.length > 0 && { [REQUIRED]: terms }),
+      ...(preferred.length > 0 && { [PREFERRED]: preferred }),
+    };
+    if (Object.keys(added).length === 0) return [];
+    return field(spec, "affinity") === undefined
+      ? [{ op: "add", path: AFFINITY, value: { nodeAffinity: added } }]
+      : [{ op: "add", path: NODE_AFFINITY, value: added }];
   }
-  const added = {
-    ...(requirements.length > 0 && {
-      [REQUIRED]: { nodeSelectorTerms: [{ matchExpressions: requirements }] },
-    }),
-    ...(preferred.length > 0 && { [PREFERRED]: preferred }),
-  };
-  if (Object.keys(added).length === 0) return [];
-  if (field(spec, "affinity") === undefined) {
-    return [{ op: "add", path: AFFINITY, value: { nodeAffinity: added } }];
-  }
-  if (nodeAffinity === undefined) return [{ op: "add", path: NODE_AFFINITY, value: added }];
-  const first: readonly JsonPatchOperation[] =
-    requirements.length > 0
-      ? [{ op: "add", path: `${NODE_AFFINITY}/${REQUIRED}`, value: added[REQUIRED] }]
-      : [];
-  return [...first, ...addPreferences(nodeAffinity, preferred)];
+  const narrowed: readonly JsonPatchOperation[] =
+    required === undefined && requirements.length > 0
+      ? [{ op: "add", path: `${NODE_AFFINITY}/${REQUIRED}`, value: terms }]
+      : narrowTerms(required, requirements);
+  return [...narrowed, ...addPreferences(nodeAffinity, preferred)];
 }
 
-function requirementsOf(
-  { nodeSelector }: Pick<PodSpec, "nodeSelector">,
-  { os, architectures }: Narrowing,
-): readonly Requirement[] {
+function requirementsOf({ nodeSelector }: Placed, { os, architectures }: Narrowing): readonly Requirement[] {
   const wanted: readonly Requirement[] = [
     { key: ARCHITECTURE, operator: "In", values: architectures },
-    { key: OS, operator: "In", values: [os] },
+    { key: "kubernetes.io/os", operator: "In", values: [os] },
   ];
   return wanted.filter(({ key, values }) => !values.includes(textField(nodeSelector, key)));
 }
@@ -107,7 +102,7 @@ interface Preference {
 
 /** None where the pod prefers an architecture itself: beside its own weight one of ours could overrule it. */
 function missingPreferences(
-  spec: Pick<PodSpec, "affinity" | "nodeSelector">,
+  spec: Placed,
   narrowing: Narrowing | undefined,
   preferences: readonly ArchitecturePreference[],
 ): readonly Preference[] {

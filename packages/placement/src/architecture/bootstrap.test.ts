@@ -17,81 +17,75 @@ const tell = (init: PolicyInit, input: Partial<Omit<BootstrapInput, "policy">> =
 };
 
 describe("the bootstrap of a policy", () => {
+  const waits = "Bootstrapping ArchitectureBootstrapping: waits";
+  const covered = "everything tolerates it or has a verdict";
+  const ended = `Tainting ArchitectureTainted: ${covered}, so nodes are tainted with their architecture`;
+  const isOver = "Tainting ArchitectureTainted: nodes are tainted with their architecture";
+  const listed = some.first.join(", ");
+  const unconfirmed = { bootstrap: "Confirm" } as const;
+  const confirmed = { ...unconfirmed, confirmed: true };
+  const one = { ...none, pods: 1, first: ["Pod d/a"] };
+  const byOthers = "nodes are tainted by somebody else, and pods are made to tolerate that";
+  const untainted = "the node affinity of new pods is narrowed, and nodes are not tainted";
+  const once = "nodes are tainted once the annotation berth.dev/bootstrap-confirmed is true";
+
   it.each<[string, PolicyInit, Partial<Omit<BootstrapInput, "policy">>, string]>([
     [
       "A-B7 waits until everything has been looked at",
       {},
       { uncovered: undefined },
-      "Bootstrapping ArchitectureBootstrapping: waits until all unscheduled pods and all DaemonSets have been looked at",
+      `${waits} until all unscheduled pods and all DaemonSets have been looked at`,
     ],
     [
       "A-B7 waits for those that would not tolerate it, and names them",
       {},
       { uncovered: some },
-      "Bootstrapping ArchitectureBootstrapping: waits for 2 pods and 1 DaemonSet that would not tolerate it: " +
-        "DaemonSet kube-system/cni, Pod default/a, Pod default/b",
+      `${waits} for 2 pods and 1 DaemonSet that would not tolerate it: ${listed}`,
     ],
     [
       "A-B7 names the first of many",
       {},
       { uncovered: many },
-      "Bootstrapping ArchitectureBootstrapping: waits for 9 pods that would not tolerate it: " +
-        "Pod d/a, Pod d/b, Pod d/c, Pod d/d, Pod d/e, …",
+      `${waits} for 9 pods that would not tolerate it: ${many.first.join(", ")}, …`,
     ],
     [
       "waits until it is known whether a node is tainted already",
       {},
       { standing: undefined },
-      "Bootstrapping ArchitectureBootstrapping: waits until all nodes have been looked at",
+      `${waits} until all nodes have been looked at`,
     ],
-    [
-      "A-B7 ends when everything is covered",
-      {},
-      {},
-      "Tainting ArchitectureTainted: everything tolerates it or has a verdict, so nodes are tainted with their architecture",
-    ],
+    ["A-B7 ends when everything is covered", {}, {}, ended],
     [
       "A-B7 waits for a person, with Confirm, once everything is covered",
-      { bootstrap: "Confirm" },
+      unconfirmed,
       {},
-      "Bootstrapping ConfirmationRequired: everything tolerates it or has a verdict; " +
-        "nodes are tainted once the annotation berth.dev/bootstrap-confirmed is true",
+      `Bootstrapping ConfirmationRequired: ${covered}; ${once}`,
     ],
     [
       "is not cut short by a person who has confirmed it",
-      { bootstrap: "Confirm", confirmed: true },
-      { uncovered: { ...none, pods: 1, first: ["Pod d/a"] } },
-      "Bootstrapping ArchitectureBootstrapping: waits for 1 pod that would not tolerate it: Pod d/a",
+      confirmed,
+      { uncovered: one },
+      `${waits} for 1 pod that would not tolerate it: Pod d/a`,
     ],
+    ["ends when a person has confirmed it", confirmed, {}, ended],
     [
-      "ends when a person has confirmed it",
-      { bootstrap: "Confirm", confirmed: true },
-      {},
-      "Tainting ArchitectureTainted: everything tolerates it or has a verdict, so nodes are tainted with their architecture",
-    ],
-    [
-      "A-P14 is over where a node carries the taint, whatever is uncovered and unconfirmed",
-      { bootstrap: "Confirm" },
+      "A-P14 is over where a node carries the taint",
+      unconfirmed,
       { standing: true, uncovered: some },
-      "Tainting ArchitectureTainted: nodes are tainted with their architecture",
+      isOver,
     ],
-    [
-      "is over at once after a restart, before pods have been looked at",
-      {},
-      { standing: true, uncovered: undefined },
-      "Tainting ArchitectureTainted: nodes are tainted with their architecture",
-    ],
+    ["is over before pods have been looked at", {}, { standing: true, uncovered: undefined }, isOver],
     [
       "there is none where somebody else taints nodes",
       { taint: { nodes: "Leave" } },
       { uncovered: some },
-      "Tainting ArchitectureTainted: nodes are tainted by somebody else, and pods are made to tolerate that",
+      `Tainting ArchitectureTainted: ${byOthers}`,
     ],
     [
       "there is none without taints",
       { mode: "Affinity" },
       { uncovered: undefined, standing: undefined },
-      "Narrowing ArchitecturePolicyInForce: the node affinity of new pods is narrowed, and nodes are not tainted",
+      `Narrowing ArchitecturePolicyInForce: ${untainted}`,
     ],
   ])("%s", (_, init, input, expected) => expect(tell(init, input)).toBe(expected));
 });

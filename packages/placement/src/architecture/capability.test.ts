@@ -56,9 +56,8 @@ describe("the architecture taint of a node", () => {
 
   it("A-P9 is restored when somebody takes it off", () => {
     const node = settle(nodeWith(), [tainting]);
-    expect(changesOf(editNode(node, { spec: { taints: [dedicated] } }))).toEqual([
-      "add taint/supported-arch:NoSchedule MarkRestored",
-    ]);
+    const without = editNode(node, { spec: { taints: [dedicated] } });
+    expect(changesOf(without)).toEqual(["add taint/supported-arch:NoSchedule MarkRestored"]);
   });
 
   it("A-P14 of another controller is adopted as it stands: only the record is written", () => {
@@ -81,14 +80,11 @@ describe("the architecture taint of a node", () => {
     const noExecute: Taint = { ...amd64, effect: "NoExecute" };
     expect(taintsAfter(nodeWith({ taints: [noExecute, dedicated] }))).toEqual([dedicated, arm64]);
     const others = [
-      { key: GKE, value: "amd64", effect: "NoExecute" },
-      { key: GKE, value: "amd64", effect: "NoSchedule" },
+      { ...noExecute, key: GKE },
+      { ...amd64, key: GKE },
     ];
     const gke = bound({ p: { taint: { key: GKE } } });
-    expect(taintsAfter(nodeWith({ taints: others }), gke)).toEqual([
-      others[0],
-      { key: GKE, value: "arm64", effect: "NoSchedule" },
-    ]);
+    expect(taintsAfter(nodeWith({ taints: others }), gke)).toEqual([others[0], { ...arm64, key: GKE }]);
   });
 
   it("is one where several policies have the same key, and the first that taints owns it", () => {
@@ -112,26 +108,21 @@ describe("the architecture taint of a node", () => {
 
   it("goes at once when its policy is deleted, and whatever else is declared stays", () => {
     const node = settle(nodeWith({ taints: [dedicated] }), [tainting]);
-    expect(changesOf(node, boundTo(policiesOf({})))).toEqual([
-      "remove taint/supported-arch:NoSchedule RuleGone",
-    ]);
-    expect(taintsAfter(node, boundTo(policiesOf({})))).toEqual([dedicated]);
+    expect(changesOf(node, bound({}))).toEqual(["remove taint/supported-arch:NoSchedule RuleGone"]);
+    expect(taintsAfter(node, bound({}))).toEqual([dedicated]);
   });
 
   it("goes with the key of the node's cloud where that was declared, and stays elsewhere", () => {
-    const policies = policiesOf({ p: { taint: { key: GKE } } });
-    const node = settle(nodeWith(), [boundTo(policies)]);
+    const node = settle(nodeWith(), [bound({ p: { taint: { key: GKE } } })]);
     expect(taintsAfter(node, bound({}))).toEqual([]);
     expect(planWith(node, [bound({})], { declared: new Set() }).patch).toBeUndefined();
   });
 
   it("goes when its policy does without taints from now on", () => {
     const node = settle(nodeWith(), [tainting]);
-    for (const init of [{ mode: "Affinity" as const }, { taint: { nodes: "Leave" as const } }]) {
-      expect(changesOf(node, bound({ p: init }))).toEqual([
-        "remove taint/supported-arch:NoSchedule InputGone",
-      ]);
-    }
+    const gone = ["remove taint/supported-arch:NoSchedule InputGone"];
+    for (const p of [{ mode: "Affinity" as const }, { taint: { nodes: "Leave" as const } }])
+      expect(changesOf(node, bound({ p }))).toEqual(gone);
   });
 
   it("stays while its policy may not have been read", () => {

@@ -26,25 +26,23 @@ export const architectureFields: FieldMask = [...markFields, "status.nodeInfo.ar
  */
 export type ArchitecturePhase = "Tainted" | "TaintedByOthers" | "Untainted";
 
-export interface ArchitectureBinding {
-  /** The policies in force; `undefined` until some source has been read. */
-  readonly policies: () => ArchitecturePolicies | undefined;
-  /** Is the bootstrap of the policy with this rule over? `bootstrap.ts` says so. */
-  readonly tainting: (rule: string) => boolean;
-}
-
 /**
  * Taints of architecture policies. Watches: Nodes. Owns: `taint/<key>:NoSchedule` for each key of a policy that taints,
  * and with the original key the taints of every effect. No node is spared: of the control plane, cordoned, not ready.
  */
-export function bindArchitecture({ policies: current, tainting }: ArchitectureBinding): BoundCapability {
+export function bindArchitecture(binding: {
+  /** The policies in force; `undefined` until some source has been read. */
+  readonly policies: () => ArchitecturePolicies | undefined;
+  /** Is the bootstrap of the policy with this rule over? `bootstrap.ts` says so. */
+  readonly tainting: (rule: string) => boolean;
+}): BoundCapability {
+  const { policies: current, tainting } = binding;
   return {
     name: ARCHITECTURE,
     contribute(view) {
       const policies = current();
-      if (policies === undefined) {
+      if (policies === undefined)
         return { capability: ARCHITECTURE, policy: unreadPolicy, decision: nothingWanted };
-      }
       const decision = decideArchitecture(view, policies.policies, tainting);
       return { capability: ARCHITECTURE, policy: policies.policy, decision };
     },
@@ -57,12 +55,14 @@ export function bindArchitecture({ policies: current, tainting }: ArchitectureBi
 }
 
 /** Pure and total. Of several policies with one key the first that taints the node owns the mark. */
-export function decideArchitecture(
+function decideArchitecture(
   { node, owned }: NodeView,
   policies: readonly ArchitecturePolicyInForce[],
   tainting: (rule: string) => boolean,
 ): NodeDecision {
-  const concerned = policies.filter((policy) => taints(policy) && selects(policy, node));
+  const concerned = policies.filter(
+    (policy) => taints(policy) && matchesSelector(policy.spec.taint.nodeSelector, node.metadata?.labels),
+  );
   if (concerned.length === 0) return nothingWanted;
   const architecture = architectureOf(node);
   const marks = new Map<MarkId, Mark>();
@@ -74,7 +74,10 @@ export function decideArchitecture(
     outcomes.push({ rule, place: id, phase: phaseAt(id, { node, owned }) });
     if (placeOf(policy) === undefined) continue;
     if (architecture === undefined || !tainting(rule)) waiting.set(id, waiting.get(id) ?? rule);
-    else if (!marks.has(id)) marks.set(id, markOf(id, architecture, rule));
+    else if (!marks.has(id)) {
+      const reason = reasons.ArchitectureTainted;
+      marks.set(id, { id, value: architecture, rule, reason, foreign: "overwrite" });
+    }
   }
   for (const id of marks.keys()) waiting.delete(id);
   const why = architecture === undefined ? reasons.ArchitectureUnknown : reasons.ArchitectureBootstrapping;
@@ -90,14 +93,6 @@ export function decideArchitecture(
 function architectureOf(node: Node): string | undefined {
   const architecture: unknown = node.status?.nodeInfo?.architecture;
   return typeof architecture === "string" && architecture !== "" ? architecture : undefined;
-}
-
-function selects({ spec }: ArchitecturePolicyInForce, node: Node): boolean {
-  return matchesSelector(spec.taint.nodeSelector, node.metadata?.labels);
-}
-
-function markOf(id: MarkId, value: string, rule: string): Mark {
-  return { id, value, rule, reason: reasons.ArchitectureTainted, foreign: "overwrite" };
 }
 
 function phaseAt(id: MarkId, { node, owned }: NodeView): ArchitecturePhase {
@@ -116,8 +111,8 @@ function keptWhile(
   const keep = new Map<MarkId, Reason>();
   const isWaiting = (id: MarkId): boolean =>
     waiting.has(id) || (isExclusivePlace(id) && [...waiting.keys()].some(isExclusivePlace));
-  for (const { id } of standingMarks(node)) if (isWaiting(id)) keep.set(id, why);
-  for (const id of owned.keys()) if (isWaiting(id)) keep.set(id, why);
+  for (const id of [...standingMarks(node).map((mark) => mark.id), ...owned.keys()])
+    if (isWaiting(id)) keep.set(id, why);
   return keep;
 }
 

@@ -32,34 +32,19 @@ const tell = (pods: readonly Pod[], keys: readonly string[] = ["supported-arch"]
 };
 
 describe("pods that are restarted when Berth is cleaned up", () => {
+  const lost = "p: no controller would make it anew";
+  const ofDaemonSet = "p: its DaemonSet has the toleration in its pod template";
+  const fixed = "p: it is a static pod of its node, which the API cannot restart";
+
   it.each<[string, Init, readonly string[]]>([
     ["of a ReplicaSet", {}, ["evict p"]],
-    [
-      "of a StatefulSet, with a toleration of every value",
-      { tolerations: [exists], ownerReferences: ownedBy("StatefulSet") },
-      ["evict p"],
-    ],
-    ["of nobody", { ownerReferences: [] }, ["p: no controller would make it anew"]],
-    [
-      "owned, but not controlled",
-      { ownerReferences: ownedBy("ReplicaSet", false) },
-      ["p: no controller would make it anew"],
-    ],
-    [
-      "of a DaemonSet",
-      { ownerReferences: ownedBy("DaemonSet") },
-      ["p: its DaemonSet has the toleration in its pod template"],
-    ],
-    [
-      "of a Node",
-      { ownerReferences: ownedBy("Node") },
-      ["p: it is a static pod of its node, which the API cannot restart"],
-    ],
-    [
-      "that mirrors a static one",
-      { annotations: { "kubernetes.io/config.mirror": "x" } },
-      ["p: it is a static pod of its node, which the API cannot restart"],
-    ],
+    ["with a toleration of every value", { tolerations: [exists] }, ["evict p"]],
+    ["of a StatefulSet", { ownerReferences: ownedBy("StatefulSet") }, ["evict p"]],
+    ["of nobody", { ownerReferences: [] }, [lost]],
+    ["owned, but not controlled", { ownerReferences: ownedBy("ReplicaSet", false) }, [lost]],
+    ["of a DaemonSet", { ownerReferences: ownedBy("DaemonSet") }, [ofDaemonSet]],
+    ["of a Node", { ownerReferences: ownedBy("Node") }, [fixed]],
+    ["that mirrors a static one", { annotations: { "kubernetes.io/config.mirror": "x" } }, [fixed]],
     ["that has ended", { phase: "Succeeded" }, ["p: it has ended"]],
     [
       "that is on its way out",
@@ -69,11 +54,7 @@ describe("pods that are restarted when Berth is cleaned up", () => {
     ["without a toleration of ours", { tolerations: [{ key: "other", operator: "Exists" }] }, []],
     ["that tolerates everything by itself", { tolerations: [{ operator: "Exists" }] }, []],
     ["whose own toleration has another form", { tolerations: [{ ...ours, operator: "Equal" }] }, []],
-    [
-      "whose own toleration is for every effect",
-      { tolerations: [{ key: "supported-arch", value: "a" }] },
-      [],
-    ],
+    ["whose own is for every effect", { tolerations: [{ key: "supported-arch", value: "a" }] }, []],
   ])("A-B10 a pod %s", (_, init, expected) => expect(tell([podOf("p", init)])).toEqual(expected));
 
   it("A-B10 come in order, and are none without keys", () => {

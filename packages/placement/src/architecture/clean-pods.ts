@@ -1,21 +1,13 @@
 /** Which pods `berth clean --restart-pods` has made anew, so that they come back without a toleration of ours. Pure. */
 import type { Pod, Toleration } from "@berth/kube";
-import { ownValue } from "../node/mark.ts";
-
-/** kubelet's, on the copy of a static pod in the API (`kubernetes/pkg/kubelet/types`, `ConfigMirrorAnnotationKey`). */
-const MIRROR_ANNOTATION = "kubernetes.io/config.mirror";
-
-export interface LeftPod {
-  readonly pod: Pod;
-  /** Why it is left alone, in a sentence part: `nobody would make it anew`. */
-  readonly why: string;
-}
+import { pathOf } from "../node/once.ts";
+import { isMirrorPod } from "../node/pod-kind.ts";
 
 export interface PodRestarts {
   /** To be evicted, so that disruption budgets count. In order of namespace and name. */
   readonly evict: readonly Pod[];
-  /** Pods with a toleration of ours that stay as they are; what it permits is nothing without the taint. */
-  readonly left: readonly LeftPod[];
+  /** Pods with a toleration of ours that stay, and why; what it permits is nothing without the taint. */
+  readonly left: readonly { readonly pod: Pod; readonly why: string }[];
 }
 
 /**
@@ -25,17 +17,14 @@ export interface PodRestarts {
 export function planPodRestarts(pods: Iterable<Pod>, keys: readonly string[]): PodRestarts {
   const declared = new Set(keys);
   const evict: Pod[] = [];
-  const left: LeftPod[] = [];
+  const left: PodRestarts["left"][number][] = [];
   for (const pod of pods) {
     if (!pod.spec?.tolerations?.some((it) => isOurs(it, declared))) continue;
     const why = whyLeft(pod);
     if (why === undefined) evict.push(pod);
     else left.push({ pod, why });
   }
-  return {
-    evict: evict.sort(byName),
-    left: left.sort((a, b) => byName(a.pod, b.pod)),
-  };
+  return { evict: evict.sort(byName), left: left.sort((a, b) => byName(a.pod, b.pod)) };
 }
 
 /** As Berth and archaware-controller write it: with an effect, and with a value and no operator or for every value. */
@@ -49,7 +38,7 @@ function isOurs(
 
 function whyLeft({ metadata, status }: Pod): string | undefined {
   const owner = metadata?.ownerReferences?.find(({ controller }) => controller === true);
-  if (ownValue(metadata?.annotations, MIRROR_ANNOTATION) !== undefined || owner?.kind === "Node") {
+  if (isMirrorPod(metadata) || owner?.kind === "Node") {
     return "it is a static pod of its node, which the API cannot restart";
   }
   if (status?.phase === "Succeeded" || status?.phase === "Failed") return "it has ended";
@@ -59,9 +48,5 @@ function whyLeft({ metadata, status }: Pod): string | undefined {
 }
 
 function byName(a: Pod, b: Pod): number {
-  return nameOf(a) < nameOf(b) ? -1 : 1;
-}
-
-function nameOf({ metadata }: Pod): string {
-  return `${metadata?.namespace ?? ""}/${metadata?.name ?? ""}`;
+  return pathOf(a) < pathOf(b) ? -1 : 1;
 }

@@ -1,5 +1,5 @@
 /** What `clean` does about pods: lets those go that a scheduling gate of ours holds, and restarts others if asked to. */
-import { counted, firstOf, listObjects, type OneShotRun } from "@berth/host";
+import { counted, firstOf, keepFields, listObjects, type OneShotRun } from "@berth/host";
 import { isApiError, type KubeObject, type Pod, pods } from "@berth/kube";
 import { sleep } from "@berth/runtime";
 import type { CleanAt, CleanOnce } from "../node/clean-once.ts";
@@ -7,20 +7,17 @@ import { withoutTolerations } from "../node/given-tolerations.ts";
 import { taintId } from "../node/mark.ts";
 import { pathOf } from "../node/once.ts";
 import { UNSCHEDULED } from "../node/pod-nodes.ts";
-import { type LeftPod, planPodRestarts } from "./clean-pods.ts";
+import { type PodRestarts, planPodRestarts } from "./clean-pods.ts";
 import { taintKeys } from "./compile.ts";
 import { decidePod, type PodDecision } from "./decide-pod.ts";
 import { ORIGINAL_ARCHITECTURE_KEY } from "./document.ts";
 import { unreadImages } from "./image-sight.ts";
 import { ARCHITECTURE, type ArchitecturePolicies } from "./policy.ts";
-import { isKeptPending, slimPodStatus } from "./watches.ts";
+import { isKeptPending } from "./watches.ts";
 
-interface PodWork {
+interface PodWork extends PodRestarts {
   /** Pods that Berth keeps pending, by its gate or without a toleration. */
   readonly letGo: readonly Pod[];
-  readonly evict: readonly Pod[];
-  /** Pods with a toleration of ours that are not restarted, and why. */
-  readonly left: readonly LeftPod[];
 }
 
 /** A pod that a disruption budget protects is asked about again after this. Milliseconds. */
@@ -71,37 +68,34 @@ async function findPodWork(
   if (!isWanted) return { letGo: [], evict: [], left: [] };
   const scope = restartPods ? {} : { fieldSelector: UNSCHEDULED };
   const consequence = "those that wait for an architecture policy go on waiting";
-  const found = (await listObjects({ resource: pods, ...scope, project: slim, consequence }, run)) ?? [];
+  const found = (await listObjects({ resource: pods, ...scope, project: slimPod, consequence }, run)) ?? [];
   const letGo = found.filter(isKeptPending);
   if (!restartPods) return { letGo, evict: [], left: [] };
   const keys = [ORIGINAL_ARCHITECTURE_KEY, ...taintKeys(policies ?? { policies: [] })];
   return { letGo, ...planPodRestarts(found, keys) };
 }
 
-/** What is looked at. The type promises more of a spec: none of it is read. */
-function slim({ metadata, spec, status }: Pod): Pod {
-  const { managedFields: _, ...kept } = metadata ?? {};
-  const { tolerations, schedulingGates, nodeName } = spec ?? {};
-  return {
-    metadata: kept,
-    spec: {
-      containers: [],
-      ...(tolerations && { tolerations }),
-      ...(schedulingGates && { schedulingGates }),
-      ...(nodeName !== undefined && { nodeName }),
-    },
-    ...(status && { status: slimPodStatus(status) }),
-  };
-}
+const slimPod = keepFields<Pod>([
+  "metadata.annotations",
+  "metadata.creationTimestamp",
+  "metadata.deletionTimestamp",
+  "metadata.ownerReferences",
+  "spec.tolerations",
+  "spec.schedulingGates",
+  "spec.nodeName",
+  "status.phase",
+  "status.conditions",
+]);
 
 function formatPodWork({ letGo, evict, left }: PodWork, verb: "will" | "would"): string {
   const lines: string[] = [];
-  const say = (found: readonly Pod[], what: string): void => {
-    if (found.length === 0) return;
-    lines.push(`${counted(found.length, "pod")} ${verb} be ${what}: ${firstOf(found.map(pathOf))}\n`);
-  };
-  say(letGo, "let go, that an architecture policy holds");
-  say(evict, "evicted, to come back without the tolerations");
+  for (const [found, what] of [
+    [letGo, "let go, that an architecture policy holds"],
+    [evict, "evicted, to come back without the tolerations"],
+  ] as const) {
+    if (found.length > 0)
+      lines.push(`${counted(found.length, "pod")} ${verb} be ${what}: ${firstOf(found.map(pathOf))}\n`);
+  }
   for (const { pod, why } of left.slice(0, MOST_NAMED)) lines.push(`pod ${pathOf(pod)} stays: ${why}\n`);
   if (left.length > MOST_NAMED) lines.push(`and ${left.length - MOST_NAMED} pods more stay\n`);
   return lines.join("");

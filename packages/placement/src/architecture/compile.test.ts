@@ -10,12 +10,8 @@ const faultsOf = (init: PolicyInit): readonly string[] =>
 
 describe("architecture policies in force", () => {
   it("stand by falling priority, then by name", () => {
-    expect(rulesOf({ b: {}, a: {}, low: { priority: -1 }, high: { priority: 5 } })).toEqual([
-      "cluster/high",
-      "cluster/a",
-      "cluster/b",
-      "cluster/low",
-    ]);
+    const rules = rulesOf({ b: {}, a: {}, low: { priority: -1 }, high: { priority: 5 } });
+    expect(rules).toEqual(["cluster/high", "cluster/a", "cluster/b", "cluster/low"]);
   });
 
   it("have the time of a hold in milliseconds, and whether a person has confirmed them", () => {
@@ -42,24 +38,15 @@ describe("architecture policies in force", () => {
 });
 
 describe("faults of architecture policies", () => {
+  const ofKubernetes = "taint.key: Kubernetes itself sets and takes off taints of this domain";
+  const ofStartup = "taint.key: taints of this domain are taken off once a node has started";
+
   it.each<[string, PolicyInit, readonly string[]]>([
     ["the key of GKE is none", { taint: { key: GKE } }, []],
-    [
-      "a taint of kubelet or node controller",
-      { taint: { key: "node.kubernetes.io/arch" } },
-      ["taint.key: Kubernetes itself sets and takes off taints of this domain"],
-    ],
-    [
-      "nor is it one when somebody else sets it",
-      { taint: { key: "node.kubernetes.io/a", nodes: "Leave" } },
-      [],
-    ],
+    ["a taint of kubelet or node controller", { taint: { key: "node.kubernetes.io/arch" } }, [ofKubernetes]],
+    ["nor one that somebody else sets", { taint: { key: "node.kubernetes.io/a", nodes: "Leave" } }, []],
     ["nor without taints", { mode: "Affinity", taint: { key: "node.kubernetes.io/a" } }, []],
-    [
-      "a startup taint",
-      { taint: { key: "startup.k8s.io/arch" } },
-      ["taint.key: taints of this domain are taken off once a node has started"],
-    ],
+    ["a startup taint", { taint: { key: "startup.k8s.io/arch" } }, [ofStartup]],
     [
       "keys that no label can have",
       {
@@ -94,12 +81,12 @@ describe("faults of architecture policies", () => {
   });
 
   it("leave a policy in force as it was before, whether it can be read or not", () => {
-    const before = policiesOf({ p: { priority: 3 }, q: {} }).policies;
+    const before = policiesOf({ p: { priority: 3 }, q: {} });
     const documents = documentsOf({ p: { priority: 4, taint: { key: "startup.k8s.io/x" } } }).documents;
     const unreadable = [{ name: "q", message: "spec.mode: is not valid" }];
     const source = { source: "cluster", documents, unreadable } as const;
     const compiled = compileArchitecture({ sources: [source], before });
-    expect(compiled.policies).toEqual(before);
+    expect(compiled.policies).toEqual(before.policies);
     expect(compiled.faults.map(({ name, message }) => `${name}: ${message}`)).toEqual([
       "q: spec.mode: is not valid",
       "p: taints of this domain are taken off once a node has started",
@@ -109,7 +96,7 @@ describe("faults of architecture policies", () => {
   });
 
   it("do not bring back a policy whose name a file has taken", () => {
-    const before = policiesOf({ p: {} }).policies;
+    const before = policiesOf({ p: {} });
     const sources = [
       documentsOf({ p: {} }, "config"),
       documentsOf({ p: { taint: { key: "startup.k8s.io/x" } } }),

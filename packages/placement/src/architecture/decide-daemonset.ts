@@ -3,11 +3,11 @@ import type { DaemonSet, JsonPatchOperation, PodSpec, Toleration } from "@berth/
 import type { Instant } from "../node/capability.ts";
 import { recordTolerations } from "../node/given-tolerations.ts";
 import { field, textMapField } from "../node/untrusted-json.ts";
+import type { PodDecision } from "./decide-pod.ts";
 import { type GovernContext, governing } from "./govern.ts";
-import type { ImageQuestion, ImageSight } from "./image-sight.ts";
-import type { PodVerdict, WorkloadOutcome } from "./pod-view.ts";
+import type { ImageSight } from "./image-sight.ts";
 import { ARCHITECTURE } from "./policy.ts";
-import { appendTolerations, keysToGive, missingTolerations, uncoveredKeys } from "./tolerations.ts";
+import { appendTolerations, coverOf } from "./tolerations.ts";
 import { judge, recheckAfter, wantsOf } from "./verdict.ts";
 
 /** Where the tolerations of a pod template are. */
@@ -25,19 +25,14 @@ export interface DaemonSetView extends GovernContext {
   readonly heldSince?: Instant | undefined;
 }
 
-export interface DaemonSetDecision {
-  readonly verdict: PodVerdict;
+export interface DaemonSetDecision
+  extends Pick<PodDecision, "verdict" | "outcome" | "wants" | "recheckAfterMs"> {
   /** What the template lacks. */
   readonly missing: readonly Toleration[];
   /** Adds that, and fails when the DaemonSet has changed since it was read. It starts a roll-out. */
   readonly patch?: readonly JsonPatchOperation[];
-  readonly outcome: WorkloadOutcome;
   /** Is there any key in force that it could have to tolerate? */
   readonly isConcerned: boolean;
-  /** Images whose facts have to come. */
-  readonly wants: readonly ImageQuestion[];
-  /** When the verdict changes by itself. */
-  readonly recheckAfterMs?: number;
 }
 
 /**
@@ -55,9 +50,7 @@ export function decideDaemonSet(view: DaemonSetView): DaemonSetDecision {
   const annotations = textMapField(metadata, "annotations");
   const verdict = judge({ namespace, annotations, spec, policy }, sight, { now, heldSince });
   const isConcerned = keys.length > 0;
-  const isSettled = verdict.kind === "fits" || verdict.kind === "any";
-  const asked = isSettled ? keysToGive(spec.tolerations, keys, verdict) : keys;
-  const missing = missingTolerations(spec.tolerations, asked, verdict);
+  const { missing, uncovered, phase } = coverOf(spec.tolerations, keys, verdict);
   const additions = appendTolerations(spec.tolerations, missing, TEMPLATE_TOLERATIONS);
   const expiresAt = (heldSince ?? now) + (policy?.maxHoldMs ?? 0);
   const recheckAfterMs = isConcerned ? recheckAfter(verdict, { now, expiresAt }) : undefined;
@@ -73,11 +66,7 @@ export function decideDaemonSet(view: DaemonSetView): DaemonSetDecision {
         ...recordTolerations(ARCHITECTURE, daemonSet.metadata?.annotations ?? {}, missing),
       ],
     }),
-    outcome: {
-      rule: policy?.rule,
-      uncovered: uncoveredKeys(spec.tolerations, asked, verdict),
-      phase: isSettled ? "settled" : verdict.kind,
-    },
+    outcome: { rule: policy?.rule, uncovered, phase },
     isConcerned,
     wants: isConcerned ? wantsOf(verdict) : [],
     ...(recheckAfterMs !== undefined && { recheckAfterMs }),

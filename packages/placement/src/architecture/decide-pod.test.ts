@@ -5,39 +5,21 @@ import { describe, expect, it } from "vitest";
 import { decidePod, isUnscheduled, type PodDecision, type PodView } from "./decide-pod.ts";
 import { type PolicyInit, policyInForce } from "./testing/policies.ts";
 import { type KnownImages, sightOf } from "./testing/sight.ts";
+import { arch, GATE, gatedBy, os, requiring as requiringAll, tolerating } from "./testing/specs.ts";
 
 const CREATED = Date.parse("2026-01-01T00:00:00Z");
-const GATE = { name: "berth.dev/architecture" };
 const IMAGES: KnownImages = {
   amd: ["amd64"],
   arm: ["arm64"],
   gone: { failed: "ImageNotFound", retryAt: CREATED + 60_000 },
 };
 const version = { op: "test", path: "/metadata/resourceVersion", value: "7" };
-const tolerating = (value: string): object => ({ key: "supported-arch", value, effect: "NoSchedule" });
-const requiring = (value: string): object => ({
-  nodeAffinity: {
-    requiredDuringSchedulingIgnoredDuringExecution: {
-      nodeSelectorTerms: [
-        {
-          matchExpressions: [
-            { key: "kubernetes.io/arch", operator: "In", values: [value] },
-            { key: "kubernetes.io/os", operator: "In", values: ["linux"] },
-          ],
-        },
-      ],
-    },
-  },
-});
+const requiring = (value: string): object => requiringAll(arch(value), os);
 
 function pod(image: string, ...gates: readonly { readonly name: string }[]): PodBuilder {
-  return aPod("p")
-    .image(image)
-    .stored({ uid: "u", resourceVersion: "7", creationTimestamp: "2026-01-01T00:00:00Z" })
-    .with((it) => ({
-      ...it,
-      spec: { containers: [], ...it.spec, ...(gates.length > 0 && { schedulingGates: gates }) },
-    }));
+  const stored = { uid: "u", resourceVersion: "7", creationTimestamp: "2026-01-01T00:00:00Z" };
+  const made = aPod("p").image(image).stored(stored);
+  return gates.length > 0 ? gatedBy(made, ...gates) : made;
 }
 
 interface Case extends Partial<Omit<PodView, "pod" | "policy">> {
@@ -108,9 +90,8 @@ describe("a gated pod", () => {
       finding: { reason: "HoldExpired", severity: "warning" },
     });
     const fallback: PolicyInit = { afterMaxHold: "Fallback", fallbackArchitectures: ["arm64"] };
-    expect(after(held, decide(held, { ...late, policy: fallback }))).toMatchObject({
-      affinity: requiring("arm64"),
-    });
+    const elsewhere = after(held, decide(held, { ...late, policy: fallback }));
+    expect(elsewhere).toMatchObject({ affinity: requiring("arm64") });
     const kept = decide(held, { ...late, policy: { afterMaxHold: "Keep" } });
     expect(kept).not.toHaveProperty("patch");
     expect(kept).toMatchObject({ finding: { reason: "HoldExpired" }, outcome: { phase: "waiting" } });
@@ -126,9 +107,8 @@ describe("a gated pod", () => {
   });
 
   it("is not held longer because the API server's clock is ahead", () => {
-    expect(decide(pod("new", GATE), { afterMs: -3_570_000, seenSince: CREATED - 3_600_000 }).isLifted).toBe(
-      true,
-    );
+    const ahead = { afterMs: -3_570_000, seenSince: CREATED - 3_600_000 };
+    expect(decide(pod("new", GATE), ahead).isLifted).toBe(true);
   });
 
   it("A-B1 that can run nowhere: held, with an Event that names the containers", () => {
@@ -136,9 +116,8 @@ describe("a gated pod", () => {
     expect(decision).not.toHaveProperty("patch");
     expect(decision.outcome.phase).toBe("impossible");
     expect(decision.finding).toMatchObject({ reason: "NoCommonArchitecture", subject: "Pod default/p" });
-    expect(decision.finding?.message).toContain(
-      "container main (docker.io/library/amd:latest) runs on amd64",
-    );
+    const says = "container main (docker.io/library/amd:latest) runs on amd64";
+    expect(decision.finding?.message).toContain(says);
   });
 
   it("A-B8 that cannot be resolved and is closed: held, and looked at again with the registry", () => {
@@ -246,8 +225,7 @@ describe("a pod that the API server refused to change", () => {
 });
 
 it("only pods that are still to be scheduled are looked at", () => {
-  expect(isUnscheduled(aPod("p").build())).toBe(true);
-  expect(isUnscheduled(aPod("p").on("n").build())).toBe(false);
-  expect(isUnscheduled(aPod("p").phase("Failed").build())).toBe(false);
-  expect(isUnscheduled(aPod("p").stored({ deletionTimestamp: "2026-01-01T00:00:00Z" }).build())).toBe(false);
+  const leaving = aPod("p").stored({ deletionTimestamp: "2026-01-01T00:00:00Z" });
+  const pods = [aPod("p"), aPod("p").on("n"), aPod("p").phase("Failed"), leaving];
+  expect(pods.map((it) => isUnscheduled(it.build()))).toEqual([true, false, false, false]);
 });

@@ -2,20 +2,14 @@
 import type { JsonPatchOperation, Pod } from "@berth/kube";
 import { type Reason, reasons } from "../api/reasons.ts";
 import type { Finding, Instant } from "../node/capability.ts";
+import { isHeldFor } from "./govern.ts";
 import type { ImageQuestion, ImageSight } from "./image-sight.ts";
 import { conditionPatch, type PodStatusPatch } from "./pod-condition.ts";
-import { isHeldFor } from "./pod-kind.ts";
 import { gateIndex, guards, liftGate, narrow } from "./pod-patch.ts";
 import type { PodVerdict, WorkloadOutcome } from "./pod-view.ts";
 import type { ArchitecturePolicyInForce } from "./policy.ts";
-import {
-  appendTolerations,
-  keysToGive,
-  missingTolerations,
-  POD_TOLERATIONS,
-  uncoveredKeys,
-} from "./tolerations.ts";
-import { judge, recheckAfter, wantsOf } from "./verdict.ts";
+import { appendTolerations, coverOf, POD_TOLERATIONS } from "./tolerations.ts";
+import { isSettled, judge, recheckAfter, wantsOf } from "./verdict.ts";
 
 /** Everything by which a pod is decided. */
 export interface PodView {
@@ -44,8 +38,10 @@ export interface PodDecision {
   readonly isLifted: boolean;
   /** A failure that the user of the pod should hear of. */
   readonly finding?: Finding;
+  /** Images whose facts have to come. */
   readonly wants: readonly ImageQuestion[];
   readonly outcome: WorkloadOutcome;
+  /** When the verdict changes by itself. */
   readonly recheckAfterMs?: number;
 }
 
@@ -95,13 +91,15 @@ export function decidePod(view: PodView): PodDecision {
   const isHeld = isHeldFor(policy, { namespace, metadata });
   const isGated = gateIndex(spec) >= 0;
   const unexplainedMs = isGated && !isHeld ? ageLeft(view) : 0;
-  if (unexplainedMs > 0) return untilExplained(view, unexplainedMs);
-  const heldSince = heldFrom(view, isGated);
+  const heldSince = unexplainedMs > 0 ? undefined : heldFrom(view, isGated);
   const verdict = judge({ namespace, annotations, spec, policy }, sight, { now, heldSince });
-  const mayGo = !isHeld || verdict.kind === "fits" || verdict.kind === "any";
-  const given = keysToGive(spec.tolerations, keys, verdict);
-  const missing = missingTolerations(spec.tolerations, given, verdict);
-  const lift = mayGo ? liftGate(spec) : [];
+  const { missing, uncovered, phase } = coverOf(spec.tolerations, keys, verdict);
+  if (unexplainedMs > 0) {
+    // Nothing is given to it either: tolerations cannot be taken off again.
+    const outcome = { rule: policy?.rule, uncovered, phase: "waiting" } as const;
+    return { verdict, isLifted: false, wants: wantsOf(verdict), outcome, recheckAfterMs: unexplainedMs };
+  }
+  const lift = !isHeld || isSettled(verdict) ? liftGate(spec) : [];
   const changes = [
     ...appendTolerations(spec.tolerations, missing, POD_TOLERATIONS),
     ...(isHeld && lift.length > 0 ? narrow(spec, verdict, policy.spec.preferences) : []),
@@ -111,20 +109,23 @@ export function decidePod(view: PodView): PodDecision {
   const { resourceVersion } = metadata;
   const isOpen = isGated || keys.length > 0;
   // A pod that nothing of ours keeps pending gets a node, and leaves our view with whatever was said of it.
-  const isStuck = isOpen && verdict.kind === "impossible";
-  const condition = conditionPatch(pod, isStuck ? verdict : undefined, now);
+  const isImpossible = verdict.kind === "impossible";
+  const condition = conditionPatch(pod, isOpen && isImpossible ? verdict : undefined, now);
+  const isTold = isOpen || isImpossible;
+  const finding = isTold ? findingOf(view, verdict, changes.length > 0) : undefined;
+  const expiresAt = policy && heldSince !== undefined ? heldSince + policy.maxHoldMs : undefined;
+  const recheckAfterMs = isOpen ? recheckAfter(verdict, { now, expiresAt }) : undefined;
   return {
     verdict,
     isLifted: lift.length > 0,
     ...(condition && { condition }),
     ...(sent.length > 0 &&
       resourceVersion !== undefined && { patch: [...guards(resourceVersion, spec), ...sent] }),
-    ...toldOf(view, {
-      verdict,
-      heldSince,
-      isOpen,
-      hasChanges: changes.length > 0,
-    }),
+    ...(finding && { finding }),
+    // Nobody is asked about the images of a pod that the verdict can do nothing for.
+    wants: isOpen ? wantsOf(verdict) : [],
+    outcome: { rule: policy?.rule, uncovered, phase: isTold ? phase : "settled" },
+    ...(recheckAfterMs !== undefined && { recheckAfterMs }),
   };
 }
 
@@ -135,73 +136,18 @@ function ageLeft({ pod, now, seenSince = now }: PodView): number {
   return Math.min(createdAt, seenSince) + UNEXPLAINED_GATE_MS - now;
 }
 
-/** Nothing is given to it either: tolerations cannot be taken off again. */
-function untilExplained(view: PodView, recheckAfterMs: number): PodDecision {
-  const { pod, policy, keys, sight, now } = view;
-  const { namespace = "", annotations = {} } = pod.metadata ?? {};
-  const spec = pod.spec ?? { containers: [] };
-  const verdict = judge({ namespace, annotations, spec, policy }, sight, { now });
-  const uncovered = uncoveredKeys(spec.tolerations, keys, verdict);
-  return {
-    verdict,
-    isLifted: false,
-    wants: wantsOf(verdict),
-    outcome: { rule: policy?.rule, uncovered, phase: "waiting" },
-    recheckAfterMs,
-  };
-}
-
-interface Judged {
-  readonly verdict: PodVerdict;
-  readonly heldSince: Instant | undefined;
-  /** Can the verdict still do something for the pod? Else nobody is asked about its images. */
-  readonly isOpen: boolean;
-  readonly hasChanges: boolean;
-}
-
-function toldOf(
-  view: PodView,
-  { verdict, heldSince, isOpen, hasChanges }: Judged,
-): Pick<PodDecision, "finding" | "wants" | "outcome" | "recheckAfterMs"> {
-  const { pod, policy, keys, now } = view;
-  const isSettled = verdict.kind === "fits" || verdict.kind === "any";
-  const standing = pod.spec?.tolerations;
-  const asked = isSettled ? keysToGive(standing, keys, verdict) : keys;
-  const uncovered = uncoveredKeys(standing, asked, verdict);
-  if (!isOpen && verdict.kind !== "impossible") {
-    return { wants: [], outcome: { rule: policy?.rule, uncovered, phase: "settled" } };
-  }
-  const expiresAt = policy && heldSince !== undefined ? heldSince + policy.maxHoldMs : undefined;
-  const recheckAfterMs = isOpen ? recheckAfter(verdict, { now, expiresAt }) : undefined;
-  const finding = findingOf(view, verdict, hasChanges);
-  return {
-    ...(finding && { finding }),
-    wants: isOpen ? wantsOf(verdict) : [],
-    outcome: { rule: policy?.rule, uncovered, phase: isSettled ? "settled" : verdict.kind },
-    ...(recheckAfterMs !== undefined && { recheckAfterMs }),
-  };
-}
-
 /**
  * A gated pod waits since its creation, whoever was there to see it, and `FIRST_LOOK_MS` at least; one without the gate
  * since it was first seen, as nothing has held it before. Other images are waited for anew.
  */
 function heldFrom(view: PodView, isGated: boolean): Instant | undefined {
-  const { policy, imagesSince = Number.NEGATIVE_INFINITY } = view;
-  return policy && Math.max(firstHeldFrom(view, policy, isGated), imagesSince);
-}
-
-function firstHeldFrom(
-  { pod, now, seenSince = now }: PodView,
-  policy: ArchitecturePolicyInForce,
-  isGated: boolean,
-): Instant {
+  const { pod, policy, now, seenSince = now, imagesSince = Number.NEGATIVE_INFINITY } = view;
+  if (policy === undefined) return undefined;
   const createdAt = Date.parse(pod.metadata?.creationTimestamp ?? "");
-  if (!isGated || Number.isNaN(createdAt)) return seenSince;
-  const { maxHoldMs } = policy;
-  const firstLook = Math.min(FIRST_LOOK_MS, maxHoldMs) - maxHoldMs;
+  if (!isGated || Number.isNaN(createdAt)) return Math.max(seenSince, imagesSince);
+  const firstLook = seenSince + Math.min(FIRST_LOOK_MS - policy.maxHoldMs, 0);
   // A clock of the API server that is ahead holds nobody longer.
-  return Math.max(Math.min(createdAt, seenSince), seenSince + firstLook);
+  return Math.max(Math.min(createdAt, seenSince), firstLook, imagesSince);
 }
 
 function findingOf(

@@ -17,11 +17,9 @@ export const ARCHITECTURE_LABEL = "berth.dev/architecture";
 export const BOOTSTRAP_ANNOTATION = "berth.dev/bootstrap-confirmed";
 
 export interface ArchitectureTaint {
-  /** Default that of archaware-controller. GKE's own is `kubernetes.io/arch`. */
+  /** GKE's own is `kubernetes.io/arch`. */
   readonly key: string;
-  /** `Leave`: somebody else taints the nodes, and only pods are made to tolerate it. Default `Taint`. */
   readonly nodes: "Taint" | "Leave";
-  /** Which nodes are tainted. Default all. */
   readonly nodeSelector: Selector;
 }
 
@@ -38,32 +36,21 @@ export interface ArchitecturePreference {
   readonly weight: number;
 }
 
+/** What fields mean, and their defaults: `architecturePolicySpec`. */
 export interface ArchitecturePolicySpec {
-  /** `Taint`: nodes are tainted, pods tolerate. `Affinity`: the node affinity of pods is narrowed. `Both`, to change over. */
   readonly mode: "Taint" | "Affinity" | "Both";
-  /** As that operator does: pods that require architectures themselves are left alone, and `impossible` is `Hold`. */
   readonly preset?: "multiarch-tuning-operator" | undefined;
-  /** Of several policies that select a pod the highest governs it, then the first by name. Default 0. */
   readonly priority: number;
-  /** Of namespaces, by their labels. Default all. */
   readonly namespaceSelector: Selector;
-  /** Pods of these are opted out. Default none. */
   readonly excludedNamespaces: readonly string[];
   readonly podSelector: Selector;
   readonly taint: ArchitectureTaint;
-  /** `Confirm`: nodes are tainted once everything tolerates it and a person has said so. Default `Automatic`. */
   readonly bootstrap: "Automatic" | "Confirm";
-  /** A pod is held no longer than this for its facts. Default `30s`. */
   readonly maxHold: string;
-  /** What then: run on the fallback architectures, anywhere, or be held on. Default `Release`. */
   readonly afterMaxHold: "Fallback" | "Release" | "Keep";
-  /** Also of images that cannot be resolved while `unresolvable` is `Open`. Default none: every architecture. */
   readonly fallbackArchitectures: readonly string[];
-  /** A pod with an image that cannot be resolved may run anywhere, or nowhere. Default `Open`. */
   readonly unresolvable: "Open" | "Closed";
-  /** A pod that can run nowhere is refused when it is made, or stays pending. Default `Refuse`; with mode `Taint` or a preset `Hold`. */
   readonly impossible?: "Refuse" | "Hold" | undefined;
-  /** Default none. */
   readonly preferences: readonly ArchitecturePreference[];
   readonly images: readonly ImageOverride[];
 }
@@ -74,15 +61,9 @@ const MAX_ARCHITECTURES = 16;
 const MAX_IMAGES = 256;
 const MAX_NAMESPACES = 64;
 
-const architecture = (): z.ZodString =>
-  z
-    .string()
-    .min(1)
-    .max(63)
-    .regex(
-      ARCHITECTURE_NAME,
-      "must be an architecture as nodes have it: amd64, arm64, arm, ppc64le, s390x, …",
-    );
+const NOT_A_NAME = "must be an architecture as nodes have it: amd64, arm64, arm, ppc64le, s390x, …";
+
+const architecture = (): z.ZodString => z.string().min(1).max(63).regex(ARCHITECTURE_NAME, NOT_A_NAME);
 
 const architectures = (least: number): z.ZodReadonly<z.ZodArray<z.ZodString>> =>
   z.array(architecture()).min(least).max(MAX_ARCHITECTURES).readonly();
@@ -191,19 +172,14 @@ export const architecturePolicySpec: z.ZodType<ArchitecturePolicySpec> = withRul
   ],
 ).describe("Which pods, and how they come to nodes that all their images run on.");
 
-/** What Berth reports about a policy: counts and first names, never a list of all pods. */
+/** What Berth reports about a policy: counts and first names, never a list of all pods. `resource.ts` says what each is. */
 export interface ArchitecturePolicyStatus {
   readonly observedGeneration?: number;
-  /** `Bootstrapping`: nodes are not tainted yet. `Tainting`, or `Narrowing` for the mode Affinity. */
   readonly phase?: "Bootstrapping" | "Tainting" | "Narrowing";
-  /** Nodes that carry its taint. */
   readonly taintedNodes?: number;
-  /** Pods and DaemonSets that nodes are not tainted for yet. */
   readonly uncovered?: number;
-  /** The first of them, `Pod default/web-1` or `DaemonSet kube-system/cni`, at most 5. */
+  /** `Pod default/web-1` or `DaemonSet kube-system/cni`, at most 5. */
   readonly firstUncovered?: readonly string[];
-  /** Pods that are held or not tolerated because their images are not known. */
   readonly waitingPods?: number;
-  /** Pods that can run nowhere. */
   readonly impossiblePods?: number;
 }

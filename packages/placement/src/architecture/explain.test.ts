@@ -15,12 +15,8 @@ const sight: ImageSight = {
     if (image === "none") return { state: "unknown", name };
     if (image === "gone")
       return { state: "failed", name, reason: "ImageNotFound", message: "there is none of this name" };
-    const architectures = image.split("-");
-    return {
-      state: "known",
-      name,
-      platforms: architectures.map((architecture) => ({ os: "linux", architecture })),
-    };
+    const platforms = image.split("-").map((architecture) => ({ os: "linux", architecture }));
+    return { state: "known", name, platforms };
   },
 };
 
@@ -70,21 +66,11 @@ describe("explaining a pod", () => {
       ["container main", []],
       ["container sidecar", ["amd64"]],
     ]);
+    const unfit = { why: "its images do not run on amd64", nodes: 2 };
+    const cordoned = { why: "the node is cordoned", nodes: 1 };
     expect(said.nodes).toEqual([
-      {
-        platform: "linux/amd64",
-        nodes: 2,
-        left: 0,
-        first: [],
-        because: [{ why: "its images do not run on amd64", nodes: 2 }],
-      },
-      {
-        platform: "linux/arm64",
-        nodes: 2,
-        left: 1,
-        first: ["b1"],
-        because: [{ why: "the node is cordoned", nodes: 1 }],
-      },
+      { platform: "linux/amd64", nodes: 2, left: 0, first: [], because: [unfit] },
+      { platform: "linux/arm64", nodes: 2, left: 1, first: ["b1"], because: [cordoned] },
     ]);
   });
 
@@ -100,14 +86,9 @@ describe("explaining a pod", () => {
     expect(said).not.toHaveProperty("next");
   });
 
-  it("says when it is about to be let go, with the gates of others left", () => {
+  it("I-15 says when it is about to be let go, and how soon that is sent again if it is refused", () => {
     const said = explain(gated(aPod("web").image("amd64").build()), { mode: "Affinity" });
-    expect(said).toMatchObject({ verdict: "fits", next: "release", otherGates: ["theirs"] });
-  });
-
-  it("I-15 says how soon a write is sent again that the API server refuses", () => {
-    const said = explain(gated(aPod("web").image("amd64").build()), { mode: "Affinity" });
-    expect(said).toMatchObject({ next: "release", retryMs: 30_000 });
+    expect(said).toMatchObject({ verdict: "fits", next: "release", retryMs: 30_000, otherGates: ["theirs"] });
   });
 
   it("gives the reason why an image is not known", () => {
@@ -131,10 +112,8 @@ describe("explaining a pod", () => {
   });
 
   it("says of one that has its node whether its images run there", () => {
-    expect(explain(aPod("web").image("arm64").on("a1").build())).toMatchObject({
-      node: "a1",
-      misplaced: "its images do not run on amd64",
-    });
+    const misplaced = "its images do not run on amd64";
+    expect(explain(aPod("web").image("arm64").on("a1").build())).toMatchObject({ node: "a1", misplaced });
     for (const right of [aPod("web").image("arm64").on("b1"), aPod("web").image("none").on("a1")])
       expect(explain(right.build())).not.toHaveProperty("misplaced");
   });

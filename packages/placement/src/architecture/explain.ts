@@ -1,4 +1,5 @@
 /** Why a pod runs, or does not run, where it does: which image excludes which architecture. Plain data, for `explain`. */
+import { pick } from "@berth/host";
 import type { Node, Pod, PodSpec, Toleration } from "@berth/kube";
 import type { Reason } from "../api/reasons.ts";
 import type { Instant } from "../node/capability.ts";
@@ -7,8 +8,8 @@ import { ownValue } from "../node/mark.ts";
 import { matchesNodeSelectorTerms } from "../node/selector.ts";
 import { tolerates } from "../node/tolerations.ts";
 import { taintKeys } from "./compile.ts";
-import { decidePod, isUnscheduled, type PodDecision } from "./decide-pod.ts";
-import { governing } from "./govern.ts";
+import { decidePod, isUnscheduled } from "./decide-pod.ts";
+import { type GovernContext, governing } from "./govern.ts";
 import type { ImageSight } from "./image-sight.ts";
 import { gateIndex } from "./pod-patch.ts";
 import { PATCH_RETRY_MS } from "./pod-reconciler.ts";
@@ -76,7 +77,7 @@ export interface PodExplanation {
   readonly nodes: readonly ArchitectureNodes[];
 }
 
-export interface ExplainPodInput {
+interface ExplainPodInput extends Pick<GovernContext, "ownNamespace"> {
   readonly pod: Pod;
   readonly policies: ArchitecturePolicies | undefined;
   /** Of its namespace. */
@@ -84,25 +85,27 @@ export interface ExplainPodInput {
   readonly sight: ImageSight;
   readonly nodes: Iterable<Node>;
   readonly now: Instant;
-  /** Berth's own. */
-  readonly ownNamespace?: string | undefined;
 }
 
 const MAX_FIRST = 5;
-const ARCHITECTURE_LABEL = "kubernetes.io/arch";
-const OS_LABEL = "kubernetes.io/os";
 
 /** Pure and total. */
 export function explainPod(input: ExplainPodInput): PodExplanation {
-  const { pod, now } = input;
+  const { pod, policies: known, namespaceLabels, sight, now, ownNamespace } = input;
   const { metadata = {}, spec = { containers: [] } } = pod;
-  const { namespace = "", name = "", creationTimestamp: since = "" } = metadata;
-  const { decision, policy, keys } = decide(input);
+  const { namespace = "", name = "", labels, creationTimestamp: since = "" } = metadata;
+  const policies = known?.policies ?? [];
+  const policy = governing({ policies, ownNamespace }, { namespace, namespaceLabels, labels });
+  const keys = taintKeys({ policies });
+  // Whoever runs has seen it since it was made.
+  const madeAt = Date.parse(since) || now;
+  const decision = decidePod({ pod, policy, keys, sight, now, seenSince: madeAt });
   const { verdict } = decision;
   const { kind, reason, message, images } = verdict;
   const missing = missingTolerations(spec.tolerations, keys, verdict);
   const all = [...input.nodes];
-  const nodes = summarize(all, spec, { verdict, missing });
+  const tolerations = [...(spec.tolerations ?? []), ...missing];
+  const nodes = summarize(all, { ...spec, tolerations }, verdict);
   const its = spec.nodeName ? all.find((node) => node.metadata?.name === spec.nodeName) : undefined;
   const misplaced = its && whyNotByImages(its, verdict);
   const present = nodes.map(({ platform }) => platform.slice(platform.indexOf("/") + 1));
@@ -119,11 +122,7 @@ export function explainPod(input: ExplainPodInput): PodExplanation {
     ...(kind === "fits" && { architectures: verdict.architectures }),
     images: images.map((image) => explainImage(image, present)),
     ...(isHeld && {
-      held: {
-        since,
-        forMs: Math.max(0, now - (Date.parse(since) || now)),
-        ...(policy && { maxHoldMs: policy.maxHoldMs }),
-      },
+      held: { since, forMs: Math.max(0, now - madeAt), ...(policy && pick(policy, ["maxHoldMs"])) },
     }),
     otherGates: (spec.schedulingGates ?? [])
       .map((gate) => gate.name)
@@ -135,49 +134,25 @@ export function explainPod(input: ExplainPodInput): PodExplanation {
   };
 }
 
-function decide({ pod, policies, namespaceLabels, sight, now, ownNamespace }: ExplainPodInput): {
-  readonly decision: PodDecision;
-  readonly policy: ArchitecturePolicies["policies"][number] | undefined;
-  readonly keys: readonly string[];
-} {
-  const { namespace = "", labels, creationTimestamp = "" } = pod.metadata ?? {};
-  const inForce = policies?.policies ?? [];
-  const policy = governing({ policies: inForce, ownNamespace }, { namespace, namespaceLabels, labels });
-  const keys = taintKeys({ policies: inForce });
-  // Whoever runs has seen it since it was made.
-  const seenSince = Date.parse(creationTimestamp) || now;
-  return { decision: decidePod({ pod, policy, keys, sight, now, seenSince }), policy, keys };
-}
-
 function explainImage(
   { use, knowledge, architectures, source }: ImageAllowance,
   present: readonly string[],
 ): ImageExplanation {
-  const excludes =
-    architectures === undefined
-      ? []
-      : [...new Set(present)].filter((it) => it !== "unknown" && !architectures.includes(it));
+  const isExcluded = (it: string): boolean => it !== "unknown" && architectures?.includes(it) === false;
   return {
     where: use.where,
     image: knowledge.name,
     ...(architectures && { architectures }),
-    excludes: excludes.toSorted(),
+    excludes: [...new Set(present)].filter(isExcluded).toSorted(),
     source,
     // What the registry says does not matter where the policy has its own word.
     ...(source !== "policy" &&
-      knowledge.state === "failed" && {
-        problem: { reason: knowledge.reason, message: knowledge.message },
-      }),
+      knowledge.state === "failed" && { problem: pick(knowledge, ["reason", "message"]) }),
   };
 }
 
-interface Wanted {
-  readonly verdict: PodVerdict;
-  /** Tolerations that it is about to get. */
-  readonly missing: readonly Toleration[];
-}
-
-function summarize(nodes: Iterable<Node>, spec: PodSpec, wanted: Wanted): readonly ArchitectureNodes[] {
+/** @param spec with the tolerations that it is about to get. */
+function summarize(nodes: readonly Node[], spec: PodSpec, verdict: PodVerdict): readonly ArchitectureNodes[] {
   const found = new Map<string, { nodes: number; left: string[]; because: Map<string, number> }>();
   for (const node of nodes) {
     const { architecture = "", operatingSystem = "linux" } = node.status?.nodeInfo ?? {};
@@ -185,7 +160,7 @@ function summarize(nodes: Iterable<Node>, spec: PodSpec, wanted: Wanted): readon
     const entry = found.get(platform) ?? { nodes: 0, left: [], because: new Map<string, number>() };
     found.set(platform, entry);
     entry.nodes += 1;
-    const why = whyNot(node, spec, wanted);
+    const why = whyNot(node, spec, verdict);
     if (why === undefined) entry.left.push(node.metadata?.name ?? "");
     else entry.because.set(why, (entry.because.get(why) ?? 0) + 1);
   }
@@ -202,18 +177,18 @@ function summarize(nodes: Iterable<Node>, spec: PodSpec, wanted: Wanted): readon
 
 function whyNotByImages({ metadata, status }: Node, verdict: PodVerdict): string | undefined {
   const labels = metadata?.labels;
-  const { architecture = ownValue(labels, ARCHITECTURE_LABEL) } = status?.nodeInfo ?? {};
+  const { architecture = ownValue(labels, "kubernetes.io/arch") } = status?.nodeInfo ?? {};
   if (verdict.kind === "impossible") return "no architecture runs all images";
   if (verdict.kind !== "fits") return undefined;
   if (architecture !== undefined && !verdict.architectures.includes(architecture)) {
     return `its images do not run on ${architecture}`;
   }
-  const os = ownValue(labels, OS_LABEL);
+  const os = ownValue(labels, "kubernetes.io/os");
   return os !== undefined && os !== verdict.os ? `its images do not run on ${os}` : undefined;
 }
 
 /** The first reason, in the order in which a person would look for it. */
-function whyNot(node: Node, spec: PodSpec, { verdict, missing }: Wanted): string | undefined {
+function whyNot(node: Node, spec: PodSpec, verdict: PodVerdict): string | undefined {
   const byImages = whyNotByImages(node, verdict);
   if (byImages !== undefined) return byImages;
   const labels = node.metadata?.labels;
@@ -226,9 +201,8 @@ function whyNot(node: Node, spec: PodSpec, { verdict, missing }: Wanted): string
     return "its node affinity does not match";
   }
   if (node.spec?.unschedulable === true) return "the node is cordoned";
-  const tolerations = [...(spec.tolerations ?? []), ...missing];
   const taint = node.spec?.taints?.find(
-    (it) => (it.effect === "NoSchedule" || it.effect === "NoExecute") && !tolerates(tolerations, it),
+    (it) => (it.effect === "NoSchedule" || it.effect === "NoExecute") && !tolerates(spec.tolerations, it),
   );
   return taint && `it does not tolerate ${taint.key}=${taint.value ?? ""}:${taint.effect}`;
 }

@@ -1,18 +1,12 @@
 /** Which policy governs a pod, and what it says itself about images. */
 import { SYSTEM_NAMESPACES } from "@berth/host";
 import { ownValue } from "../node/mark.ts";
+import { isDaemonSetPod } from "../node/pod-kind.ts";
 import { matchesSelector } from "../node/selector.ts";
 import { ARCHITECTURE_LABEL, type ImageOverride } from "./document.ts";
-import type { ArchitecturePolicyInForce } from "./policy.ts";
+import { type ArchitecturePolicyInForce, narrows } from "./policy.ts";
 
 type Labels = Readonly<Record<string, string>> | undefined;
-
-/** What of a pod, or of the template of one, decides about who governs it. */
-export interface GovernedPod {
-  readonly namespace: string;
-  readonly namespaceLabels: Labels;
-  readonly labels: Labels;
-}
 
 export interface GovernContext {
   /** By falling priority, then by name, as in `ArchitecturePolicies`. */
@@ -24,8 +18,9 @@ export interface GovernContext {
 /** The first policy that selects the pod. `undefined`: none does, or the pod is opted out. */
 export function governing(
   { policies, ownNamespace }: GovernContext,
-  { namespace, namespaceLabels, labels }: GovernedPod,
+  pod: { readonly namespace: string; readonly namespaceLabels: Labels; readonly labels: Labels },
 ): ArchitecturePolicyInForce | undefined {
+  const { namespace, namespaceLabels, labels } = pod;
   if (namespace === ownNamespace) return undefined;
   if (ownValue(namespaceLabels, ARCHITECTURE_LABEL) === "ignore") return undefined;
   return policies.find(
@@ -36,9 +31,33 @@ export function governing(
   );
 }
 
-/** Is affinity given to pods of this namespace, where their policy wants it? Only at creation it can be. */
-export function isNarrowable(namespace: string): boolean {
-  return !SYSTEM_NAMESPACES.includes(namespace);
+/** What of a pod decides whether it may be held. Its metadata is whatever somebody sent. */
+interface PodKind {
+  readonly namespace: string;
+  readonly metadata: unknown;
+}
+
+/** May pods like this be narrowed, held and refused, where their policy wants it? Others would only be made again. */
+export function isOrdinary({ namespace, metadata }: PodKind): boolean {
+  return !SYSTEM_NAMESPACES.includes(namespace) && !isDaemonSetPod(metadata);
+}
+
+/** Is the pod narrowed, and held until it can be? */
+export function isHeldFor(
+  policy: ArchitecturePolicyInForce | undefined,
+  pod: PodKind,
+): policy is ArchitecturePolicyInForce {
+  return policy !== undefined && narrows(policy) && isOrdinary(pod);
+}
+
+/** Could the policy hold a pod of whose namespace nothing but the name is known? */
+export function mayBeHeldFor(policy: ArchitecturePolicyInForce, pod: PodKind, labels: Labels): boolean {
+  const { excludedNamespaces, podSelector } = policy.spec;
+  return (
+    isHeldFor(policy, pod) &&
+    !excludedNamespaces.includes(pod.namespace) &&
+    matchesSelector(podSelector, labels)
+  );
 }
 
 /**

@@ -65,15 +65,15 @@ function isNamed(text: string): boolean {
   }
 }
 
+const NOT_NAMED =
+  "is in no name of an image: the Hub is docker.io there, and so is what has neither dot nor port";
+
 const registry: z.ZodType<RegistrySpec> = z.strictObject({
   registry: z
     .string()
     .max(255)
     .regex(REGISTRY, "must be a registry as image names have it: docker.io, registry.example:5000")
-    .refine(
-      isNamed,
-      "is in no name of an image: the Hub is docker.io there, and so is what has neither dot nor port",
-    ),
+    .refine(isNamed, NOT_NAMED),
   mirrors: z
     .array(
       z.string().max(512).refine(isMirror, "must be http:// or https:// and a host, without user and query"),
@@ -92,7 +92,7 @@ const place = z
   .refine((text) => {
     const [host = ""] = text.split("/");
     return host.includes("*") || isNamed(host);
-  }, "is in no name of an image: the Hub is docker.io there, and so is what has neither dot nor port");
+  }, NOT_NAMED);
 
 const spec: z.ZodType<ImageRegistriesSpec> = z
   .strictObject({
@@ -107,14 +107,12 @@ const spec: z.ZodType<ImageRegistriesSpec> = z
     }, "must be more than 0s and at most 5m"),
   })
   .superRefine(({ registries }, context) => {
-    const seen = new Set<string>();
-    registries.forEach(({ registry: name }, at) => {
-      if (seen.has(name)) {
-        const path = ["registries", at, "registry"];
+    const names = registries.map((one) => one.registry);
+    for (const [at, name] of names.entries()) {
+      const path = ["registries", at, "registry"];
+      if (names.indexOf(name) < at)
         context.addIssue({ code: "custom", message: `${name} is there already`, path });
-      }
-      seen.add(name);
-    });
+    }
   });
 
 export const imageRegistriesKind: DocumentKind<ImageRegistriesSpec> = {

@@ -2,16 +2,9 @@
  * What is known of images, as it is handed to this capability: rules never speak to a registry. The reader that stands
  * behind it asks, remembers and gives up; here it is only looked at.
  */
+import type { Platform } from "@berth/registry";
 import type { Reason } from "../api/reasons.ts";
 import type { Instant } from "../node/capability.ts";
-
-/** What an image runs on. `architecture` in the words of `kubernetes.io/arch`, `os` in those of `kubernetes.io/os`. */
-export interface ImagePlatform {
-  readonly os: string;
-  readonly architecture: string;
-  /** `v7` of `arm`; nodes do not say theirs, so it is shown and not gone by. */
-  readonly variant?: string;
-}
 
 /** An image as a pod asks for it. */
 export interface ImageQuestion {
@@ -37,7 +30,7 @@ export type ImageKnowledge =
       /** In full: `docker.io/library/nginx:latest`. */
       readonly name: string;
       /** Empty: an artifact, or an image that names no platform. It can be mounted, and not be run. */
-      readonly platforms: readonly ImagePlatform[];
+      readonly platforms: readonly Platform[];
       /** An operator bundle: manifests without a program, so its platforms do not restrict the pod. */
       readonly isBundle?: true;
       readonly digest?: string;

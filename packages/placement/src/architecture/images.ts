@@ -9,6 +9,7 @@ const CONTAINERS = [
   ["initContainers", "init container"],
   ["ephemeralContainers", "ephemeral container"],
 ] as const;
+const VOLUME = "image volume";
 
 /** Names in a valid pod are no longer than this; others are only ever shown. */
 const MAX_NAME = 63;
@@ -21,34 +22,20 @@ const MAX_NAME = 63;
 export function imageUses(spec: PodSpec, namespace: string): readonly ImageUse[] {
   const access = accessOf(spec, namespace);
   const uses: ImageUse[] = [];
+  const use = (kind: string, named: unknown, image: string, policy: string): void => {
+    if (image.trim() === "") return;
+    const where = `${kind} ${textField(named, "name").slice(0, MAX_NAME)}`.trimEnd();
+    uses.push({ where, isVolume: kind === VOLUME, question: { image, pull: pullOf(policy, image), access } });
+  };
   for (const [list, kind] of CONTAINERS) {
-    for (const container of listField(spec, list)) {
-      const question = questionOf(container, "image", "imagePullPolicy", access);
-      if (question !== undefined) uses.push({ where: whereOf(kind, container), isVolume: false, question });
-    }
+    for (const one of listField(spec, list))
+      use(kind, one, textField(one, "image"), textField(one, "imagePullPolicy"));
   }
   for (const volume of listField(spec, "volumes")) {
-    const question = questionOf(field(volume, "image"), "reference", "pullPolicy", access);
-    if (question !== undefined) {
-      uses.push({ where: whereOf("image volume", volume), isVolume: true, question });
-    }
+    const image = field(volume, "image");
+    use(VOLUME, volume, textField(image, "reference"), textField(image, "pullPolicy"));
   }
   return uses;
-}
-
-function whereOf(kind: string, named: unknown): string {
-  return `${kind} ${textField(named, "name").slice(0, MAX_NAME)}`.trimEnd();
-}
-
-function questionOf(
-  holder: unknown,
-  imageField: string,
-  policyField: string,
-  access: ImageAccess,
-): ImageQuestion | undefined {
-  const image = textField(holder, imageField);
-  if (image.trim() === "") return undefined;
-  return { image, pull: pullOf(textField(holder, policyField), image), access };
 }
 
 /** Unless given, as the API server fills it in (`SetDefaults_Container`, pkg/apis/core/v1/defaults.go, v1.36). */

@@ -2,19 +2,14 @@ import { ApiError, type ApiFailure, type Pod } from "@berth/kube";
 import { createSilentLogger, createVirtualClock, type VirtualClock } from "@berth/runtime";
 import { aPod } from "@berth/testcluster";
 import { describe, expect, it } from "vitest";
-import { ARCHITECTURE_GATE } from "./document.ts";
-import { createLeftovers, type Leftovers } from "./leftovers.ts";
+import { createLeftovers } from "./leftovers.ts";
+import { GATE, gatedBy } from "./testing/specs.ts";
 
-const held = aPod("held")
-  .with((pod) => ({
-    ...pod,
-    spec: { containers: [], ...pod.spec, schedulingGates: [{ name: ARCHITECTURE_GATE }] },
-  }))
-  .build();
+const held = gatedBy(aPod("held"), GATE).build();
 
 interface Stage extends AsyncDisposable {
   readonly clock: VirtualClock;
-  readonly leftovers: Leftovers;
+  readonly leftovers: ReturnType<typeof createLeftovers>;
   readonly world: {
     idle: boolean;
     stored: readonly Pod[];
@@ -24,6 +19,8 @@ interface Stage extends AsyncDisposable {
   /** Whether the pods are watched, as it was said each time. */
   readonly lingering: boolean[];
   readonly lists: () => number;
+  /** So many are in force from now on. */
+  policies(inForce: number): void;
 }
 
 async function setUp(world: Stage["world"]): Promise<Stage> {
@@ -51,6 +48,10 @@ async function setUp(world: Stage["world"]): Promise<Stage> {
     world,
     lingering,
     lists: () => lists,
+    policies(inForce) {
+      world.idle = inForce === 0;
+      leftovers.policiesChanged(inForce);
+    },
     async [Symbol.asyncDispose]() {
       stopping.abort();
       await clock.advance(60_000);
@@ -70,8 +71,7 @@ describe("without policies", () => {
     await using it = await setUp({ idle: false, stored: [], gated: undefined });
     it.leftovers.policiesChanged(0);
     await it.clock.advance(1000);
-    it.world.idle = true;
-    it.leftovers.policiesChanged(0);
+    it.policies(0);
     await it.clock.advance(3_600_000);
     expect([it.lingering, it.lists()]).toEqual([[], 1]);
   });
@@ -100,11 +100,10 @@ describe("without policies", () => {
 describe("when the last policy goes", () => {
   it("pods are watched a while longer, for other replicas still hold some; no list is needed", async () => {
     await using it = await setUp({ idle: false, stored: [], gated: [] });
-    it.leftovers.policiesChanged(it.world.idle ? 0 : 1);
+    it.policies(1);
     await it.clock.advance(1000);
     expect(it.lingering).toEqual([]);
-    it.world.idle = true;
-    it.leftovers.policiesChanged(it.world.idle ? 0 : 1);
+    it.policies(0);
     await it.clock.advance(55_000);
     expect(it.lingering).toEqual([true]);
     await it.clock.advance(10_000);
@@ -113,16 +112,13 @@ describe("when the last policy goes", () => {
 
   it("and one comes again, the watch goes on for that one", async () => {
     await using it = await setUp({ idle: false, stored: [], gated: [held] });
-    it.leftovers.policiesChanged(it.world.idle ? 0 : 1);
-    it.world.idle = true;
-    it.leftovers.policiesChanged(it.world.idle ? 0 : 1);
+    it.policies(1);
+    it.policies(0);
     await it.clock.advance(10_000);
-    it.world.idle = false;
-    it.leftovers.policiesChanged(it.world.idle ? 0 : 1);
+    it.policies(1);
     await it.clock.advance(10_000);
     expect(it.lingering).toEqual([true, false]);
-    it.world.idle = true;
-    it.leftovers.policiesChanged(it.world.idle ? 0 : 1);
+    it.policies(0);
     await it.clock.advance(1000);
     expect(it.lingering).toEqual([true, false, true]);
   });

@@ -12,7 +12,7 @@ import { UNSCHEDULED } from "../node/pod-nodes.ts";
 import { ARCHITECTURE_GATE } from "./document.ts";
 import { isKeptPending } from "./watches.ts";
 
-export interface LeftoverOptions {
+interface LeftoverOptions {
   readonly client: Pick<KubeClient, "pages">;
   /** No policy is in force, and all sources have been read. */
   readonly isIdle: () => boolean;
@@ -22,12 +22,6 @@ export interface LeftoverOptions {
   readonly onLinger: (needed: boolean) => void;
   readonly clock: Clock;
   readonly log: Logger;
-}
-
-export interface Leftovers {
-  readonly component: Component;
-  /** Policies came into force, or ceased to be: so many are. */
-  policiesChanged(inForce: number): void;
 }
 
 /** How often it is looked whether the last pod has been let go. Milliseconds. */
@@ -43,25 +37,24 @@ const RETRY_MS = 30_000;
 const DENIED_MS = 300_000;
 
 /** Runs where this replica leads. Without policies it costs one list of the unscheduled pods, at the start. */
-export function createLeftovers(options: LeftoverOptions): Leftovers {
+export function createLeftovers(options: LeftoverOptions): {
+  readonly component: Component;
+  /** Policies came into force, or ceased to be: so many are. */
+  policiesChanged(inForce: number): void;
+} {
   const { isIdle, clock } = options;
   let changed = Promise.withResolvers<void>();
   /** Policies were in force since it was last looked: there may be pods that they hold. */
   let hasWatched = false;
-  const whenChanged = async (signal: AbortSignal): Promise<void> => {
-    await Promise.race([changed.promise, whenAborted(signal)]);
-    changed = Promise.withResolvers();
-  };
   const run = async (signal: AbortSignal): Promise<void> => {
     while (!signal.aborted) {
-      if (!isIdle()) {
-        await whenChanged(signal);
-        continue;
+      if (isIdle()) {
+        const isKnown = hasWatched;
+        hasWatched = false;
+        if (isKnown || (await hasGated(options, signal))) await letGo(options, signal);
       }
-      const isKnown = hasWatched;
-      hasWatched = false;
-      if (isKnown || (await hasGated(options, signal))) await letGo(options, signal);
-      if (isIdle()) await whenChanged(signal);
+      await Promise.race([changed.promise, whenAborted(signal)]);
+      changed = Promise.withResolvers();
     }
   };
   return {
@@ -94,10 +87,8 @@ async function hasGated(
     } catch (error) {
       if (signal.aborted) return false;
       if (isApiError(error, "forbidden") && clock.monotonic() >= deniedAt) return false;
-      log.debug("pods with a gate of ours could not be looked for", {
-        gate: ARCHITECTURE_GATE,
-        error: String(error),
-      });
+      const fields = { gate: ARCHITECTURE_GATE, error: String(error) };
+      log.debug("pods with a gate of ours could not be looked for", fields);
       await sleep(clock, (isApiError(error) ? error.retryAfterMs : undefined) ?? RETRY_MS, signal);
     }
   }

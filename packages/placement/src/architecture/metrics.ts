@@ -5,23 +5,18 @@ import type { PodReport } from "./pod-reconciler.ts";
 export type PodAdmission = "unchanged" | "placed" | "held" | "refused";
 
 /** What architecture placement reports about itself. No label grows with the cluster, and no image is named. */
-export interface ArchitectureMetrics extends PodReport {
+interface ArchitectureMetrics extends PodReport {
   /** Policies in force, and documents with a fault. */
   taken(policies: number, faults: number): void;
   admitted(result: PodAdmission): void;
   /** Read at each scrape. */
-  counts(of: ArchitectureGauges): void;
-}
-
-export interface ArchitectureGauges {
-  readonly waiting: () => number;
-  readonly impossible: () => number;
-  readonly uncovered: () => number;
-  readonly tainted: () => number;
+  counts(of: Readonly<Record<"waiting" | "impossible" | "uncovered" | "tainted", () => number>>): void;
 }
 
 /** Seconds that a pod may be held: from a registry next door to the longest `maxHold` that anybody would want. */
 const BUCKETS = [0.1, 0.25, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 900];
+
+const UNCOVERED = "Unscheduled pods and DaemonSets that do not tolerate a taint and have no verdict.";
 
 export function createArchitectureMetrics(registry: MetricsRegistry): ArchitectureMetrics {
   const inForce = registry.gauge({
@@ -56,22 +51,15 @@ export function createArchitectureMetrics(registry: MetricsRegistry): Architectu
     changed: (reason) => changes.inc({ reason }),
     lifted: (heldMs) => seconds.observe(Math.max(0, heldMs) / 1000),
     counts(of) {
-      for (const [name, help, count] of gaugesOf(of)) {
+      for (const [what, help, count] of [
+        ["waiting_pods", "Pods that wait because their images are not known.", of.waiting],
+        ["impossible_pods", "Pods that can run nowhere.", of.impossible],
+        ["uncovered_workloads", UNCOVERED, of.uncovered],
+        ["tainted_nodes", "Nodes that carry an architecture taint of a policy.", of.tainted],
+      ] as const) {
+        const name = `berth_architecture_${what}`;
         registry.gauge({ name, help, collect: (gauge) => gauge.set(count()) });
       }
     },
   };
-}
-
-function gaugesOf(of: ArchitectureGauges): readonly (readonly [string, string, () => number])[] {
-  return [
-    ["berth_architecture_waiting_pods", "Pods that wait because their images are not known.", of.waiting],
-    ["berth_architecture_impossible_pods", "Pods that can run nowhere.", of.impossible],
-    [
-      "berth_architecture_uncovered_workloads",
-      "Unscheduled pods and DaemonSets that do not tolerate a taint and have no verdict.",
-      of.uncovered,
-    ],
-    ["berth_architecture_tainted_nodes", "Nodes that carry an architecture taint of a policy.", of.tainted],
-  ];
 }

@@ -23,17 +23,19 @@ export function architectureExpressions(term: unknown): NonNullable<LabelSelecto
     }));
 }
 
-/**
- * Alternatives: its node selector with each term of its required node affinity, as far as they are about the architecture.
- * A term without requirements selects no node and is left out.
- */
+/** Of its required node affinity. A term without requirements selects no node and is left out. */
+export function requiredTerms(affinity: unknown): readonly unknown[] {
+  const required = field(field(affinity, "nodeAffinity"), "requiredDuringSchedulingIgnoredDuringExecution");
+  return listField(required, "nodeSelectorTerms").filter(
+    (term) => listField(term, "matchExpressions").length + listField(term, "matchFields").length > 0,
+  );
+}
+
+/** Alternatives: its node selector with each of these terms, as far as they are about the architecture. */
 function alternativesOf({ affinity, nodeSelector }: Placement): readonly LabelSelector[] {
   const selected = LABELS.map((label) => [label, textField(nodeSelector, label)] as const);
   const matchLabels = Object.fromEntries(selected.filter(([, value]) => value !== ""));
-  const required = field(field(affinity, "nodeAffinity"), "requiredDuringSchedulingIgnoredDuringExecution");
-  const terms = listField(required, "nodeSelectorTerms").filter(
-    (term) => listField(term, "matchExpressions").length + listField(term, "matchFields").length > 0,
-  );
+  const terms = requiredTerms(affinity);
   if (terms.length === 0) return [{ matchLabels }];
   return terms.map((term) => ({ matchLabels, matchExpressions: architectureExpressions(term) }));
 }
@@ -50,6 +52,11 @@ export function allowsArchitecture(spec: Placement, architecture: string): boole
  */
 export function statesArchitecture(spec: Placement): boolean {
   return alternativesOf(spec).every((selector) => !isEmptySelector(selector));
+}
+
+/** Does it say so in some alternative? */
+export function namesArchitecture(spec: Placement): boolean {
+  return alternativesOf(spec).some((selector) => !isEmptySelector(selector));
 }
 
 /** `kubernetes.io/arch=arm64`; alternatives with `or` between them. Bounded. */

@@ -32,11 +32,7 @@ export function liftGate(spec: unknown): readonly JsonPatchOperation[] {
 /** Fails when the pod has changed since it was looked at, or another gate stands where ours did. */
 export function guards(resourceVersion: string, spec: unknown): readonly JsonPatchOperation[] {
   const at = gateIndex(spec);
-  const version: JsonPatchOperation = {
-    op: "test",
-    path: "/metadata/resourceVersion",
-    value: resourceVersion,
-  };
+  const version = { op: "test", path: "/metadata/resourceVersion", value: resourceVersion } as const;
   if (at < 0) return [version];
   return [version, { op: "test", path: `${GATES}/${at}/name`, value: ARCHITECTURE_GATE }];
 }

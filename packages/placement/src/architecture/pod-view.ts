@@ -1,9 +1,6 @@
 /** What is said about the images of one pod. Plain data: made by `verdict.ts`, gone by everywhere else. */
-import type { PodSpec } from "@berth/kube";
 import type { Reason } from "../api/reasons.ts";
-import type { Instant } from "../node/capability.ts";
 import type { ImageKnowledge, ImageQuestion } from "./image-sight.ts";
-import type { ArchitecturePolicyInForce } from "./policy.ts";
 
 /** Somewhere in a pod that names an image. */
 export interface ImageUse {
@@ -44,17 +41,8 @@ export type PodVerdict = {
   /** Facts are still to come. */
   | { readonly kind: "waiting" }
   /** Facts cannot be had, at least for now, and the policy is to stay closed. */
-  | { readonly kind: "unresolvable"; readonly retryAt?: Instant }
+  | { readonly kind: "unresolvable" }
 );
-
-/** A pod, or the template of one, with what decides about it. */
-export interface PodQuestion {
-  readonly namespace: string;
-  readonly annotations: Readonly<Record<string, string>>;
-  readonly spec: PodSpec;
-  /** The policy that governs it; `undefined`: none does, or it is opted out. */
-  readonly policy: ArchitecturePolicyInForce | undefined;
-}
 
 /** What became of a pod or DaemonSet when it was last decided. */
 export interface WorkloadOutcome {

@@ -8,10 +8,10 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { admitPod } from "./admit.ts";
 import { decidePod } from "./decide-pod.ts";
 import { createPodReconciler } from "./pod-reconciler.ts";
-import { type PolicyInit, policiesOf } from "./testing/policies.ts";
+import { type PolicyInit, policiesOf, policyInForce } from "./testing/policies.ts";
 import { type KnownImages, sightOf } from "./testing/sight.ts";
+import { arch, GATE, gatedBy, os, PREFERRED, REQUIRED, requiringTerms, tolerating } from "./testing/specs.ts";
 
-const GATE = { name: "berth.dev/architecture" };
 const KNOWN: KnownImages = { multi: ["amd64", "arm64"], amd: ["amd64"] };
 const both: PolicyInit = { mode: "Both", preferences: [{ architecture: "arm64", weight: 30 }] };
 
@@ -28,13 +28,9 @@ beforeAll(async () => {
 /** As the webhook would have it stored. */
 function admitted(pod: PodBuilder, images: KnownImages, policy = both): Pod {
   const object = pod.build();
+  const { policies } = policiesOf({ p: policy });
   const answer = admitPod(
-    {
-      policies: policiesOf({ p: policy }).policies,
-      namespaceLabels: () => ({}),
-      sight: sightOf(images),
-      now: Date.now(),
-    },
+    { policies, namespaceLabels: () => ({}), sight: sightOf(images), now: Date.now() },
     { kind: { kind: "Pod" }, operation: "CREATE", object, namespace },
   );
   if (!answer.allowed) throw new Error(answer.message);
@@ -50,70 +46,37 @@ function patch(pod: Pod, body: readonly JsonPatchOperation[]): Promise<Pod> {
 }
 
 function decisionOf(pod: Pod, policy = both, images = KNOWN): readonly JsonPatchOperation[] {
-  const { policies } = policiesOf({ p: policy });
-  const { patch: body } = decidePod({
-    pod,
-    policy: policies[0],
-    keys: ["supported-arch"],
-    sight: sightOf(images),
-    now: Date.now(),
-  });
+  const seen = { policy: policyInForce(policy), keys: ["supported-arch"], sight: sightOf(images) };
+  const { patch: body } = decidePod({ pod, ...seen, now: Date.now() });
   if (body === undefined) throw new Error("there is nothing to change");
   return body;
 }
 
 /** With everything that a patch could lose: gates of others, a sidecar, user affinity, fields that are rarely set. */
 function rich(image: string): PodBuilder {
-  return aPod(aName())
-    .in(namespace)
-    .image(image)
-    .tolerating({ key: "x", operator: "Exists" })
-    .with((it) => ({
-      ...it,
-      spec: {
-        containers: [],
-        ...it.spec,
-        hostUsers: false,
-        schedulingGates: [{ name: "kueue.x-k8s.io/admission" }],
-        initContainers: [{ name: "mesh", image, restartPolicy: "Always" }],
-        affinity: {
-          nodeAffinity: {
-            requiredDuringSchedulingIgnoredDuringExecution: {
-              nodeSelectorTerms: [
-                { matchExpressions: [{ key: "zone", operator: "In", values: ["a"] }] },
-                { matchFields: [{ key: "metadata.name", operator: "In", values: ["n"] }] },
-                {},
-              ],
-            },
-          },
-          podAntiAffinity: {
-            preferredDuringSchedulingIgnoredDuringExecution: [
-              {
-                weight: 1,
-                podAffinityTerm: { topologyKey: "zone", labelSelector: {}, matchLabelKeys: ["a"] },
-              },
-            ],
-          },
-        },
-      },
-    }));
+  const podAffinityTerm = { topologyKey: "zone", labelSelector: {}, matchLabelKeys: ["a"] };
+  const { affinity } = requiringTerms({ matchExpressions: [inZone] }, { matchFields: [byName] }, {});
+  const spec = {
+    hostUsers: false,
+    initContainers: [{ name: "mesh", image, restartPolicy: "Always" }],
+    affinity: { ...affinity, podAntiAffinity: { [PREFERRED]: [{ weight: 1, podAffinityTerm }] } },
+  };
+  const pod = aPod(aName()).in(namespace).image(image).tolerating({ key: "x", operator: "Exists" });
+  const made = pod.with((it) => ({ ...it, spec: { containers: [], ...it.spec, ...spec } }));
+  return gatedBy(made, { name: "kueue.x-k8s.io/admission" });
 }
 
-const ours = [
-  { key: "kubernetes.io/arch", operator: "In", values: ["amd64", "arm64"] },
-  { key: "kubernetes.io/os", operator: "In", values: ["linux"] },
-];
-const tolerating = (value: string): object => ({ key: "supported-arch", value, effect: "NoSchedule" });
+const inZone = { key: "zone", operator: "In", values: ["a"] };
+const byName = { key: "metadata.name", operator: "In", values: ["n"] };
+const ours = [arch("amd64", "arm64"), os];
 
 describe("the API server", () => {
   it("A-B11 stores a pod as the webhook has narrowed it", async () => {
     const { spec } = await create(admitted(aPod(aName()).in(namespace).image("multi"), KNOWN));
     expect(spec?.schedulingGates).toBeUndefined();
     expect(spec?.affinity?.nodeAffinity).toEqual({
-      requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: [{ matchExpressions: ours }] },
-      preferredDuringSchedulingIgnoredDuringExecution: [
-        { weight: 30, preference: { matchExpressions: [{ ...ours[0], values: ["arm64"] }] } },
-      ],
+      [REQUIRED]: { nodeSelectorTerms: [{ matchExpressions: ours }] },
+      [PREFERRED]: [{ weight: 30, preference: { matchExpressions: [arch("arm64")] } }],
     });
     expect(spec?.tolerations).toEqual(expect.arrayContaining([tolerating("amd64"), tolerating("arm64")]));
   });
@@ -123,20 +86,15 @@ describe("the API server", () => {
     expect(stored.spec?.schedulingGates).toEqual([{ name: "kueue.x-k8s.io/admission" }, GATE]);
     const { spec } = await patch(stored, decisionOf(stored));
     const { tolerations, schedulingGates, affinity, ...rest } = spec ?? { containers: [] };
-    const {
-      tolerations: had,
-      schedulingGates: _,
-      affinity: user,
-      ...before
-    } = stored.spec ?? { containers: [] };
+    const sent = stored.spec ?? { containers: [] };
+    const { tolerations: had, schedulingGates: _, affinity: user, ...before } = sent;
     expect(rest).toEqual(before);
     expect(schedulingGates).toEqual([{ name: "kueue.x-k8s.io/admission" }]);
     expect(tolerations).toEqual([...(had ?? []), tolerating("amd64"), tolerating("arm64")]);
     expect(affinity?.podAntiAffinity).toEqual(user?.podAntiAffinity);
-    const terms = affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution?.nodeSelectorTerms;
-    expect(terms).toEqual([
-      { matchExpressions: [{ key: "zone", operator: "In", values: ["a"] }, ...ours] },
-      { matchFields: [{ key: "metadata.name", operator: "In", values: ["n"] }], matchExpressions: ours },
+    expect(affinity?.nodeAffinity?.[REQUIRED]?.nodeSelectorTerms).toEqual([
+      { matchExpressions: [inZone, ...ours] },
+      { matchFields: [byName], matchExpressions: ours },
       {},
     ]);
   });
@@ -144,10 +102,8 @@ describe("the API server", () => {
   it("A-B9 takes tolerations of a pod that is not gated, and keeps every other byte", async () => {
     const stored = await create(rich("amd").build());
     const { spec } = await patch(stored, decisionOf(stored, { mode: "Taint" }));
-    expect(spec).toEqual({
-      ...stored.spec,
-      tolerations: [...(stored.spec?.tolerations ?? []), tolerating("amd64")],
-    });
+    const tolerations = [...(stored.spec?.tolerations ?? []), tolerating("amd64")];
+    expect(spec).toEqual({ ...stored.spec, tolerations });
   });
 
   it("refuses the patch of a version that is no more", async () => {
@@ -238,12 +194,12 @@ describe("the reconciler, with a real API server", () => {
     const { status } = await run.reconcile();
     const others = run.stored.status?.conditions ?? [];
     expect(others).not.toEqual([]);
-    const ours = {
+    const said = {
       type: "berth.dev/ArchitectureFits",
       status: "False",
       reason: "RequiredArchitectureConflict",
     };
-    expect(status?.conditions).toEqual(expect.arrayContaining([...others, expect.objectContaining(ours)]));
+    expect(status?.conditions).toEqual(expect.arrayContaining([...others, expect.objectContaining(said)]));
     run.know({ amd: ["arm64"] });
     await run.read();
     expect((await run.reconcile()).status?.conditions).toEqual(others);

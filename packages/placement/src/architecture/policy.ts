@@ -7,14 +7,6 @@ import type { ArchitecturePolicySpec } from "./document.ts";
 /** The name of the capability, recorded on nodes. */
 export const ARCHITECTURE = "architecture";
 
-/** A document whose `spec` has passed the schema. */
-export interface ArchitectureDocument {
-  readonly name: string;
-  /** Of its metadata; `berth.dev/bootstrap-confirmed` is read. */
-  readonly annotations: Readonly<Record<string, string>>;
-  readonly spec: ArchitecturePolicySpec;
-}
-
 /** One policy in force. */
 export interface ArchitecturePolicyInForce {
   /** As recorded on nodes: `cluster/default`, `config/default`. */

@@ -56,6 +56,10 @@ const status: z.ZodType = z
   })
   .describe("What Berth found when it last looked. Written by Berth alone.");
 
+function column(name: string, type: string, jsonPath: string, description: string) {
+  return { name, type, jsonPath, description };
+}
+
 export const architecturePolicyKind: ServedKind<ArchitecturePolicySpec> = {
   kind: "ArchitecturePolicy",
   whenAway: "release",
@@ -69,58 +73,33 @@ export const architecturePolicyKind: ServedKind<ArchitecturePolicySpec> = {
   spec: architecturePolicySpec,
   status,
   columns: [
-    { name: "Mode", type: "string", jsonPath: ".spec.mode", description: "Taint, Affinity or Both." },
+    column("Mode", "string", ".spec.mode", "Taint, Affinity or Both."),
+    column("Phase", "string", ".status.phase", "Whether nodes are tainted yet."),
+    column("Tainted", "integer", ".status.taintedNodes", "Nodes that carry its taint."),
+    column(
+      "Uncovered",
+      "integer",
+      ".status.uncovered",
+      "Pods and DaemonSets that nodes are not tainted for yet.",
+    ),
+    column("Waiting", "integer", ".status.waitingPods", "Pods that wait because their images are not known."),
+    column(
+      "Ready",
+      "string",
+      '.status.conditions[?(@.type=="Ready")].status',
+      "Whether the policy is in force.",
+    ),
+    column(
+      "Admission",
+      "string",
+      '.status.conditions[?(@.type=="Admission")].reason',
+      "Whether Berth is asked about new pods; without it only pods that wait for a node are seen to.",
+    ),
     {
-      name: "Phase",
-      type: "string",
-      jsonPath: ".status.phase",
-      description: "Whether nodes are tainted yet.",
-    },
-    {
-      name: "Tainted",
-      type: "integer",
-      jsonPath: ".status.taintedNodes",
-      description: "Nodes that carry its taint.",
-    },
-    {
-      name: "Uncovered",
-      type: "integer",
-      jsonPath: ".status.uncovered",
-      description: "Pods and DaemonSets that nodes are not tainted for yet.",
-    },
-    {
-      name: "Waiting",
-      type: "integer",
-      jsonPath: ".status.waitingPods",
-      description: "Pods that wait because their images are not known.",
-    },
-    {
-      name: "Ready",
-      type: "string",
-      jsonPath: '.status.conditions[?(@.type=="Ready")].status',
-      description: "Whether the policy is in force.",
-    },
-    {
-      name: "Admission",
-      type: "string",
-      jsonPath: '.status.conditions[?(@.type=="Admission")].reason',
-      description:
-        "Whether Berth is asked about new pods; without it only pods that wait for a node are seen to.",
-    },
-    {
-      name: "Impossible",
-      type: "integer",
-      jsonPath: ".status.impossiblePods",
+      ...column("Impossible", "integer", ".status.impossiblePods", "Pods that can run nowhere."),
       priority: 1,
-      description: "Pods that can run nowhere.",
     },
-    {
-      name: "Key",
-      type: "string",
-      jsonPath: ".spec.taint.key",
-      priority: 1,
-      description: "Of the taint.",
-    },
+    { ...column("Key", "string", ".spec.taint.key", "Of the taint."), priority: 1 },
     { name: "Age", type: "date", jsonPath: ".metadata.creationTimestamp" },
   ],
 };

@@ -13,7 +13,7 @@ import type { ImageLibrary } from "./images/image-library.ts";
 import type { WorkloadObserver, WorkloadOutcome } from "./pod-view.ts";
 import type { ArchitecturePolicies } from "./policy.ts";
 
-export interface ReviewOptions {
+interface ReviewOptions {
   readonly policies: () => ArchitecturePolicies | undefined;
   readonly tainting: (rule: string) => boolean;
   readonly images: Pick<ImageLibrary, "subscribe">;
@@ -26,7 +26,7 @@ export interface ReviewOptions {
   readonly clock: Clock;
 }
 
-export interface OpenWorkloads {
+interface OpenWorkloads {
   readonly pods: readonly ObjectKey[];
   readonly daemonSets: readonly ObjectKey[];
 }
@@ -47,17 +47,15 @@ export function createArchitectureReview(options: ReviewOptions): ArchitectureRe
   let asked = Promise.withResolvers<void>();
   let hasImages = false;
   const look = (): void => {
-    const { policies, onTainting, onStatus, onOpen, cluster } = options;
-    const rules = (policies()?.policies ?? []).map(({ rule }) => rule).filter(options.tainting);
-    const now = new Set(rules);
-    if (now.symmetricDifference(tainting).size > 0) {
-      tainting = now;
-      onTainting();
-    }
-    onStatus();
+    const rules = (options.policies()?.policies ?? []).map(({ rule }) => rule);
+    const now = new Set(rules.filter(options.tainting));
+    const isOther = now.symmetricDifference(tainting).size > 0;
+    tainting = now;
+    if (isOther) options.onTainting();
+    options.onStatus();
     if (!hasImages) return;
     hasImages = false;
-    onOpen(keysOf(open, cluster));
+    options.onOpen(keysOf(open, options.cluster));
   };
   const run = async (signal: AbortSignal): Promise<void> => {
     using _subscribed = options.images.subscribe(() => {

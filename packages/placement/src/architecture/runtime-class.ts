@@ -1,20 +1,16 @@
 /** RuntimeClasses that keep a class of pods to one architecture, whatever their images say. Pure. */
 import type { RuntimeClass } from "@berth/kube";
 
-export interface RuntimeClassOptions {
-  /** Of the container runtime, as the nodes have it configured: `runc`. */
-  readonly handler: string;
-  /** Taint keys that the pods tolerate at that architecture. Default none. */
-  readonly taintKeys?: readonly string[];
-}
-
 /**
  * `berth-<architecture>` each: the API server merges `scheduling` into every pod that names the class
  * (`runtimeClassName`), before it asks webhooks, and refuses a pod whose node selector says otherwise.
+ *
+ * @param handler of the container runtime, as the nodes have it configured: `runc`.
+ * @param taintKeys that the pods tolerate at that architecture. Default none.
  */
 export function architectureRuntimeClasses(
   architectures: readonly string[],
-  { handler, taintKeys = [] }: RuntimeClassOptions,
+  { handler, taintKeys = [] }: { readonly handler: string; readonly taintKeys?: readonly string[] },
 ): readonly RuntimeClass[] {
   return [...new Set(architectures)].sort().map((architecture) => ({
     apiVersion: "node.k8s.io/v1",

@@ -31,11 +31,10 @@ export function formatArchitecturePlan(forecast: ArchitectureForecast, style: St
   }
   const listed = (title: string, remarks: readonly WorkloadRemark[]): void => {
     if (remarks.length === 0) return;
-    const rows = remarks
-      .slice(0, MOST_LISTED)
-      .map(({ workload, reason, message }) => [workload, `${reason}: ${message}`]);
-    const more = remarks.length > MOST_LISTED ? `  and ${remarks.length - MOST_LISTED} more` : "";
-    lines.push("", style.warning(title), `${formatColumns(rows, "  ")}${more}`.trimEnd());
+    const rows = remarks.map(({ workload, reason, message }) => [workload, `${reason}: ${message}`]);
+    const more = rows.length > MOST_LISTED ? `  and ${rows.length - MOST_LISTED} more` : "";
+    const shown = formatColumns(rows.slice(0, MOST_LISTED), "  ");
+    lines.push("", style.warning(title), `${shown}${more}`.trimEnd());
   };
   listed("These keep nodes from being tainted:", uncovered);
   listed("These stay pending:", stuck);
@@ -73,11 +72,8 @@ export function formatPod(it: PodExplanation, style: Style): string {
     rows.push(["lacks", it.missingTolerations.map(tolerationText).join(", ")]);
   if (it.next !== undefined) {
     const what = it.next === "release" ? "berth is about to let it go" : "berth is about to change it";
-    const retry =
-      it.retryMs === undefined
-        ? ""
-        : `; while that is refused, it tries again within ${formatAge(it.retryMs)}`;
-    rows.push(["next", `${what}${retry}`]);
+    const retry = `while that is refused, it tries again within ${formatAge(it.retryMs ?? 0)}`;
+    rows.push(["next", `${what}; ${retry}`]);
   }
   const images = it.images.map((image) => [`  ${image.where}`, image.image, imageText(image)]);
   const nodes = it.nodes.map((one) => [`  ${one.platform}`, nodesText(one)]);

@@ -3,10 +3,10 @@ import { type DocumentResult, type StatusParts, toCondition } from "@berth/host"
 import type { Condition } from "@berth/kube";
 import type { DesiredCondition } from "@berth/runtime";
 import { reasons } from "../api/reasons.ts";
-import type { BootstrapState, Uncovered } from "./bootstrap.ts";
+import type { BootstrapState } from "./bootstrap.ts";
 import type { ArchitecturePolicyStatus } from "./document.ts";
 import type { ArchitecturePolicy } from "./resource.ts";
-import type { PodCounts } from "./tally.ts";
+import type { PodCounts, Uncovered } from "./tally.ts";
 
 /** Types of the conditions of an ArchitecturePolicy. */
 export const architectureConditions = {

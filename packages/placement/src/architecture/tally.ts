@@ -5,11 +5,18 @@ import type { RuleOutcome } from "../node/capability.ts";
 import { firstOf } from "../node/first-names.ts";
 import type { MarkId } from "../node/mark.ts";
 import type { NodeObserver, NodeOutcome } from "../node/observer.ts";
-import type { Uncovered } from "./bootstrap.ts";
 import type { ArchitecturePhase } from "./capability.ts";
-import type { WorkloadObserver, WorkloadOutcome } from "./pod-view.ts";
+import { nothingOpen, type WorkloadObserver, type WorkloadOutcome } from "./pod-view.ts";
 import { ARCHITECTURE } from "./policy.ts";
 import { MAX_FIRST_UNCOVERED } from "./resource.ts";
+
+/** Workloads that neither tolerate a key nor have a verdict. */
+export interface Uncovered {
+  readonly pods: number;
+  readonly daemonSets: number;
+  /** `DaemonSet kube-system/cni`, `Pod default/web-1`: the first by name, at most 5. */
+  readonly first: readonly string[];
+}
 
 /** Pods of one policy that are not where their images run. */
 export interface PodCounts {
@@ -18,10 +25,6 @@ export interface PodCounts {
   readonly impossible: number;
 }
 
-/** What has changed: counts of a policy, or what is uncovered for a key. */
-export type TallyChange = { readonly rule: string } | { readonly key: string };
-
-const noneUncovered: Uncovered = Object.freeze({ pods: 0, daemonSets: 0, first: [] });
 const POD = "Pod ";
 const COUNTED = { waiting: ["waiting"], impossible: ["impossible"] } as const;
 const UNCOVERED = ["uncovered"] as const;
@@ -39,30 +42,26 @@ export class ArchitectureTally implements WorkloadObserver {
   readonly #summaries = new Map<string, Uncovered>();
 
   /** @param onChange called often and at once: collect the calls. */
-  constructor(onChange: (change: TallyChange) => void) {
-    this.#pods = new Tally({ onChange: (rule) => onChange({ rule }) });
+  constructor(onChange: () => void) {
+    this.#pods = new Tally({ onChange });
     this.#uncovered = new Tally({
       onChange: (key) => {
         this.#summaries.delete(key);
-        onChange({ key });
+        onChange();
       },
     });
   }
 
   /** Workloads that nodes must not be tainted with this key for. */
   uncovered(key: string): Uncovered {
-    const names = this.#uncovered.of(key, "uncovered");
-    if (names.size === 0) return noneUncovered;
-    const summary = this.#summaries.get(key) ?? summaryOf(names);
+    const summary = this.#summaries.get(key) ?? summaryOf(this.#uncovered.of(key, "uncovered"));
     this.#summaries.set(key, summary);
     return summary;
   }
 
   pods(rule: string): PodCounts {
-    return {
-      waiting: this.#pods.of(rule, "waiting").size,
-      impossible: this.#pods.of(rule, "impossible").size,
-    };
+    const [waiting, impossible] = [this.#pods.of(rule, "waiting"), this.#pods.of(rule, "impossible")];
+    return { waiting: waiting.size, impossible: impossible.size };
   }
 
   /** Over all policies. */
@@ -74,38 +73,25 @@ export class ArchitectureTally implements WorkloadObserver {
     };
   }
 
-  decided(workload: string, outcome: WorkloadOutcome): void {
-    const as = countedAs(workload, outcome);
-    const { rule, uncovered } = outcome;
-    this.#uncovered.put(
-      workload,
-      Array.from(new Set(uncovered), (key) => ({ rule: key, phases: UNCOVERED })),
-    );
-    this.#pods.put(workload, as === undefined || rule === undefined ? [] : [{ rule, phases: COUNTED[as] }]);
+  decided(workload: string, { rule, uncovered, phase }: WorkloadOutcome): void {
+    const stakes = Array.from(new Set(uncovered), (key) => ({ rule: key, phases: UNCOVERED }));
+    this.#uncovered.put(workload, stakes);
+    // DaemonSets are counted by their pods. What nobody governs neither waits nor is impossible.
+    const isCounted = rule !== undefined && phase !== "settled" && workload.startsWith(POD);
+    const phases = phase === "impossible" ? COUNTED.impossible : COUNTED.waiting;
+    this.#pods.put(workload, isCounted ? [{ rule, phases }] : []);
   }
 
   gone(workload: string): void {
-    this.#uncovered.put(workload, []);
-    this.#pods.put(workload, []);
+    this.decided(workload, nothingOpen);
   }
 }
 
-/** DaemonSets are counted by their pods. What nobody governs neither waits nor is impossible. */
-function countedAs(workload: string, { rule, phase }: WorkloadOutcome): keyof PodCounts | undefined {
-  if (rule === undefined || phase === "settled" || !workload.startsWith(POD)) return undefined;
-  return phase === "impossible" ? "impossible" : "waiting";
-}
-
-function summaryOf(names: ReadonlySet<string>): Uncovered {
+/** @param names as in outcomes. */
+export function summaryOf(names: ReadonlySet<string>): Uncovered {
   let pods = 0;
   for (const name of names) if (name.startsWith(POD)) pods += 1;
   return { pods, daemonSets: names.size - pods, first: firstOf(names, MAX_FIRST_UNCOVERED) };
-}
-
-/** Nodes of one policy. */
-export interface TaintCounts {
-  /** Nodes that carry its taint, whoever has put it on. */
-  readonly tainted: number;
 }
 
 type TaintPhase = "tainted" | `standing ${MarkId}`;
@@ -115,11 +101,12 @@ export class ArchitectureNodeTally implements NodeObserver {
   readonly #tally: Tally<TaintPhase>;
 
   /** @param onChange called often and at once: collect the calls. */
-  constructor(onChange: (rule: string) => void) {
+  constructor(onChange: () => void) {
     this.#tally = new Tally({ onChange });
   }
 
-  counts(rule: string): TaintCounts {
+  /** Nodes that carry the taint of this policy, whoever has put it on. */
+  counts(rule: string): { readonly tainted: number } {
     return { tainted: this.#tally.of(rule, "tainted").size };
   }
 

@@ -1,7 +1,7 @@
 import type { Toleration } from "@berth/kube";
 import { describe, expect, it } from "vitest";
 import type { PodVerdict } from "./pod-view.ts";
-import { appendTolerations, missingTolerations, POD_TOLERATIONS, uncoveredKeys } from "./tolerations.ts";
+import { appendTolerations, coverOf, missingTolerations, POD_TOLERATIONS } from "./tolerations.ts";
 
 const said = { reason: "ArchitecturesResolved", message: "", images: [] } as const;
 const fits = (...architectures: readonly string[]): PodVerdict => ({
@@ -54,7 +54,7 @@ describe("the tolerations that a pod lacks", () => {
 
   it("keep nodes from being tainted, unless it is understood that the pod can run nowhere", () => {
     const uncovered = (verdict: PodVerdict, ...standing: readonly Toleration[]): readonly string[] =>
-      uncoveredKeys(standing, ["other", key], verdict);
+      coverOf(standing, ["other", key], verdict).uncovered;
     expect(uncovered(fits("amd64"), of("amd64"))).toEqual(["other"]);
     expect(uncovered(fits("amd64"), { operator: "Exists" })).toEqual([]);
     expect(uncovered(any, of("amd64"))).toEqual(["other", key]);

@@ -1,8 +1,8 @@
 /** Which tolerations a verdict gives, and which of them are missing. They are only ever appended. */
 import type { JsonPatchOperation, Toleration } from "@berth/kube";
 import { tolerates, toleratesAnyValue } from "../node/tolerations.ts";
-import type { PodVerdict } from "./pod-view.ts";
-import { lacksFacts } from "./verdict.ts";
+import type { PodVerdict, WorkloadOutcome } from "./pod-view.ts";
+import { isSettled, lacksFacts } from "./verdict.ts";
 
 const EFFECT = "NoSchedule";
 
@@ -35,32 +35,33 @@ export function missingTolerations(
 }
 
 /**
- * Keys that something with this verdict is to tolerate. Without all facts nothing is added to what was given when there
- * were some: facts can be lost, and come back.
+ * What a pod or template with this verdict lacks, and which keys nodes must not be tainted with for it. Without all facts
+ * nothing is added to what was given when there were some: facts can be lost, and come back.
  */
-export function keysToGive(
+export function coverOf(
   standing: Tolerations,
   keys: readonly string[],
   verdict: PodVerdict,
-): readonly string[] {
-  if (!lacksFacts(verdict)) return keys;
-  return keys.filter((key) => !hasTolerationOf(standing, key));
+): Pick<WorkloadOutcome, "uncovered" | "phase"> & { readonly missing: readonly Toleration[] } {
+  const isKept = isSettled(verdict) && lacksFacts(verdict);
+  const asked = isKept ? keys.filter((key) => !hasTolerationOf(standing, key)) : keys;
+  return {
+    missing: missingTolerations(standing, asked, verdict),
+    uncovered: uncoveredKeys(standing, asked, verdict),
+    phase: isSettled(verdict) ? "settled" : verdict.kind,
+  };
 }
 
 /** Of whichever value. A toleration of every key is none of this one. */
 export function hasTolerationOf(standing: Tolerations, key: string): boolean {
-  return (standing ?? []).some((it) => it.key === key && isForEffect(it));
-}
-
-function isForEffect({ effect = "" }: Toleration): boolean {
-  return effect === "" || effect === EFFECT;
+  return (standing ?? []).some((it) => it.key === key && ["", EFFECT].includes(it.effect ?? ""));
 }
 
 /**
  * Keys that nodes must not be tainted with before the pod has changed or is understood. A pod that can run nowhere, or
  * whose images stay unresolved by policy, keeps nothing back.
  */
-export function uncoveredKeys(
+function uncoveredKeys(
   standing: Tolerations,
   keys: readonly string[],
   verdict: PodVerdict,

@@ -1,19 +1,13 @@
 /** What becomes of a stored pod while nobody can say who governs it, for the labels of its namespace are not known. Pure. */
-import type { Pod } from "@berth/kube";
 import { reasons } from "../api/reasons.ts";
 import type { Instant } from "../node/capability.ts";
-import { matchesSelector } from "../node/selector.ts";
-import { FIRST_LOOK_MS, type PodDecision, podName } from "./decide-pod.ts";
-import { isHeldFor } from "./pod-kind.ts";
+import { FIRST_LOOK_MS, type PodDecision, type PodView, podName } from "./decide-pod.ts";
+import { mayBeHeldFor } from "./govern.ts";
 import { gateIndex, guards, liftGate } from "./pod-patch.ts";
 import type { ArchitecturePolicyInForce } from "./policy.ts";
 
-export interface UnknownNamespaceView {
-  readonly pod: Pod;
+interface UnknownNamespaceView extends Pick<PodView, "pod" | "keys" | "now"> {
   readonly policies: readonly ArchitecturePolicyInForce[];
-  /** Of taints in force. */
-  readonly keys: readonly string[];
-  readonly now: Instant;
   /** Since when this process has seen the pod so. */
   readonly seenSince: Instant;
 }
@@ -51,12 +45,7 @@ function heldUntil({ pod, policies, seenSince }: UnknownNamespaceView): Instant 
   const { metadata = {}, spec } = pod;
   const { namespace = "", labels, creationTimestamp = "" } = metadata;
   if (gateIndex(spec) < 0) return Number.POSITIVE_INFINITY;
-  const able = policies.filter(
-    (policy) =>
-      isHeldFor(policy, { namespace, metadata }) &&
-      !policy.spec.excludedNamespaces.includes(namespace) &&
-      matchesSelector(policy.spec.podSelector, labels),
-  );
+  const able = policies.filter((policy) => mayBeHeldFor(policy, { namespace, metadata }, labels));
   if (able.some(({ spec: { afterMaxHold } }) => afterMaxHold === "Keep")) return Number.POSITIVE_INFINITY;
   const maxHoldMs = Math.max(FIRST_LOOK_MS, ...able.map((policy) => policy.maxHoldMs));
   const createdAt = Date.parse(creationTimestamp);

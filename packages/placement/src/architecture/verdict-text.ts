@@ -14,7 +14,7 @@ export function listText(items: readonly string[]): string {
 }
 
 /** `container app (docker.io/library/x:1)` */
-export function useText({ use, knowledge }: ImageAllowance): string {
+function useText({ use, knowledge }: ImageAllowance): string {
   return `${use.where} (${cut(knowledge.name || use.question.image, MAX_IMAGE_NAME)})`;
 }
 
@@ -47,10 +47,9 @@ export function ownConflictText(
 }
 
 function mostRestricting(images: readonly ImageAllowance[]): readonly ImageAllowance[] {
+  const width = ({ architectures = [] }: ImageAllowance): number => architectures.length;
   if (images.length <= MAX_NAMED) return images;
-  return images
-    .toSorted((a, b) => (a.architectures?.length ?? 0) - (b.architectures?.length ?? 0))
-    .slice(0, MAX_NAMED);
+  return images.toSorted((a, b) => width(a) - width(b)).slice(0, MAX_NAMED);
 }
 
 function elsewhereText({ knowledge }: ImageAllowance, os: string): string {

@@ -9,17 +9,31 @@ import { ownValue } from "../node/mark.ts";
 import { field, listField, textField } from "../node/untrusted-json.ts";
 import { ARCHITECTURES_ANNOTATION } from "./document.ts";
 import { overrideOf } from "./govern.ts";
-import type { ImageKnowledge, ImageQuestion, ImageSight } from "./image-sight.ts";
+import type { ImageQuestion, ImageSight } from "./image-sight.ts";
 import { imageUses } from "./images.ts";
-import { allowsArchitecture, ownArchitectureText, statesArchitecture } from "./own-architecture.ts";
-import type { ImageAllowance, ImageUse, PodQuestion, PodVerdict } from "./pod-view.ts";
+import {
+  allowsArchitecture,
+  ownArchitectureText,
+  requiredTerms,
+  statesArchitecture,
+} from "./own-architecture.ts";
+import type { ImageAllowance, PodVerdict } from "./pod-view.ts";
 import type { ArchitecturePolicyInForce } from "./policy.ts";
 import { conflictText, listText, ownConflictText, unknownText } from "./verdict-text.ts";
 
 /** Different images of one pod that are looked up. A pod with more is one that asks for lookups, not for containers. */
 export const MAX_IMAGES = 64;
 
-export interface JudgeOptions {
+/** A pod, or the template of one, with what decides about it. */
+interface PodQuestion {
+  readonly namespace: string;
+  readonly annotations: Readonly<Record<string, string>>;
+  readonly spec: PodSpec;
+  /** That governs it; `undefined`: none does, or it is opted out. */
+  readonly policy: ArchitecturePolicyInForce | undefined;
+}
+
+interface JudgeOptions {
   readonly now: Instant;
   /** Since when it waits for its facts. Absent: nothing has been waited for yet, as at admission. */
   readonly heldSince?: Instant | undefined;
@@ -47,7 +61,7 @@ export function judge(question: PodQuestion, sight: ImageSight, options: JudgeOp
     return { kind: "any", reason: reasons.ArchitectureLeftToPod, message, images: [] };
   }
   if (count > MAX_IMAGES) return tooMany(count, { policy, images: [], os, spec, common: undefined });
-  const images = seen.map(({ use, knowledge }) => allowanceOf(use, knowledge, os, policy));
+  const images = seen.map((one) => allowanceOf(one, os, policy));
   const verdict = judgeImages({ policy, images, os, spec, common: commonOf(images) }, options);
   if (text === undefined) return verdict;
   const note = `its annotation ${ARCHITECTURES_ANNOTATION} cannot be read: names like amd64, arm64, or *`;
@@ -75,16 +89,14 @@ export function freshly(question: ImageQuestion): ImageQuestion {
   return { ...question, pull: "Always" };
 }
 
+/** Is it known where it runs? */
+export function isSettled(verdict: PodVerdict): verdict is PodVerdict & { readonly kind: "fits" | "any" } {
+  return verdict.kind === "fits" || verdict.kind === "any";
+}
+
 /** Was it given for want of facts, which may still come? */
 export function lacksFacts({ images }: PodVerdict): boolean {
   return images.some(({ source, knowledge }) => source === "none" && knowledge.state !== "known");
-}
-
-/** Of a verdict about what waits since `heldSince`. */
-export interface RecheckOptions {
-  readonly now: Instant;
-  /** When waiting ends, by the policy. */
-  readonly expiresAt?: Instant | undefined;
 }
 
 /** What is not settled is looked at again after this, whatever happens: ten times the default of `maxHold`. */
@@ -95,16 +107,17 @@ const SHORTEST_WAIT_MS = 50;
 /**
  * When the verdict may become another by time alone, ms from now. `undefined`: it does not. A failure whose time is over
  * is being asked about again, and whoever is asked tells when that has ended.
+ *
+ * @param expiresAt when waiting ends, by the policy.
  */
-export function recheckAfter(verdict: PodVerdict, { now, expiresAt }: RecheckOptions): number | undefined {
-  if (verdict.kind === "fits" || verdict.kind === "any") return undefined;
-  const times = verdict.images.flatMap(({ knowledge }) =>
-    knowledge.state === "failed" && knowledge.retryAt !== undefined && knowledge.retryAt > now
-      ? [knowledge.retryAt]
-      : [],
-  );
-  if (verdict.kind === "waiting" && expiresAt !== undefined && expiresAt > now) times.push(expiresAt);
-  const next = Math.min(now + LONGEST_WAIT_MS, ...times);
+export function recheckAfter(
+  verdict: PodVerdict,
+  { now, expiresAt = now }: { readonly now: Instant; readonly expiresAt?: Instant | undefined },
+): number | undefined {
+  if (isSettled(verdict)) return undefined;
+  const times = verdict.images.map(({ knowledge: it }) => (it.state === "failed" && it.retryAt) || now);
+  if (verdict.kind === "waiting") times.push(expiresAt);
+  const next = Math.min(now + LONGEST_WAIT_MS, ...times.filter((time) => time > now));
   return Math.max(SHORTEST_WAIT_MS, next - now);
 }
 
@@ -139,13 +152,8 @@ function unfit(says: string, spec: PodSpec, images: readonly ImageAllowance[]): 
   return { kind: "impossible", reason: reasons.RequiredArchitectureConflict, message, images };
 }
 
-interface Seen {
-  readonly use: ImageUse;
-  readonly knowledge: ImageKnowledge;
-}
-
 /** What the pod says; else `linux`, unless only Windows runs all that is known of it. */
-function osOf(spec: PodSpec, seen: readonly Seen[]): string {
+function osOf(spec: PodSpec, seen: readonly Pick<ImageAllowance, "use" | "knowledge">[]): string {
   const said = textField(field(spec, "os"), "name") || selectedOs(spec);
   if (said !== "") return said;
   const run = seen.flatMap(({ use, knowledge }) =>
@@ -167,31 +175,21 @@ function selectedOs(spec: PodSpec): string {
   const said = OS_LABELS.map((label) => textField(selector, label)).find((os) => os !== "");
   if (said !== undefined) return said;
   if (textField(selector, WINDOWS_BUILD) !== "") return "windows";
-  const required = field(
-    field(field(spec, "affinity"), "nodeAffinity"),
-    "requiredDuringSchedulingIgnoredDuringExecution",
-  );
-  // A term without requirements selects no node, and says nothing.
-  const terms = listField(required, "nodeSelectorTerms").filter(
-    (term) => listField(term, "matchExpressions").length + listField(term, "matchFields").length > 0,
-  );
-  const [first = "", ...others] = terms.map((term) => requiredOs(listField(term, "matchExpressions")));
+  const [first = "", ...others] = requiredTerms(field(spec, "affinity")).map(requiredOs);
   return others.every((os) => os === first) ? first : "";
 }
 
-function requiredOs(expressions: readonly unknown[]): string {
-  for (const expression of expressions) {
+function requiredOs(term: unknown): string {
+  for (const expression of listField(term, "matchExpressions")) {
     const [os, ...more] = listField(expression, "values");
-    const isOs = OS_LABELS.includes(textField(expression, "key"));
-    if (isOs && textField(expression, "operator") === "In" && more.length === 0 && typeof os === "string")
-      return os;
+    const isOne = textField(expression, "operator") === "In" && more.length === 0;
+    if (isOne && OS_LABELS.includes(textField(expression, "key")) && typeof os === "string") return os;
   }
   return "";
 }
 
 function allowanceOf(
-  use: ImageUse,
-  knowledge: ImageKnowledge,
+  { use, knowledge }: Pick<ImageAllowance, "use" | "knowledge">,
   os: string,
   policy: ArchitecturePolicyInForce,
 ): ImageAllowance {
@@ -201,20 +199,14 @@ function allowanceOf(
   }
   if (knowledge.state !== "known") return { use, knowledge, architectures: undefined, source: "none" };
   const { name, platforms, isBundle } = knowledge;
-  if (isBundle) return { use, knowledge, architectures: undefined, source: "registry" };
-  if (platforms.length > 0) {
+  if (platforms.length > 0 && !isBundle) {
     const fitting = platforms.filter((platform) => platform.os === os);
     const architectures = sorted(fitting.map(({ architecture }) => architecture));
     return { use, knowledge, architectures, source: "registry" };
   }
-  if (use.isVolume) return { use, knowledge, architectures: undefined, source: "registry" };
+  if (use.isVolume || isBundle) return { use, knowledge, architectures: undefined, source: "registry" };
   const message = "it names no platform, so it cannot be run; name an image that does";
-  const failed: ImageKnowledge = {
-    state: "failed",
-    name,
-    reason: reasons.ImageWithoutPlatform,
-    message,
-  };
+  const failed = { state: "failed", name, reason: reasons.ImageWithoutPlatform, message } as const;
   return { use, knowledge: failed, architectures: undefined, source: "none" };
 }
 
@@ -239,19 +231,12 @@ interface JudgedImages {
 function judgeImages(judged: JudgedImages, options: JudgeOptions): PodVerdict {
   const { images, os, spec, common } = judged;
   if (common?.length === 0) {
-    return {
-      kind: "impossible",
-      reason: reasons.NoCommonArchitecture,
-      message: conflictText(images, os),
-      images,
-    };
+    const message = conflictText(images, os);
+    return { kind: "impossible", reason: reasons.NoCommonArchitecture, message, images };
   }
   // Once for each architecture: a pod may have thousands of terms, and as many images that are asked about.
-  const allowed = new Set(
-    [...new Set(images.flatMap(({ architectures = [] }) => architectures))].filter((it) =>
-      allowsArchitecture(spec, it),
-    ),
-  );
+  const named = new Set(images.flatMap(({ architectures = [] }) => architectures));
+  const allowed = new Set([...named].filter((it) => allowsArchitecture(spec, it)));
   const allows = (architecture: string): boolean => allowed.has(architecture);
   if (common !== undefined && !common.some(allows))
     return unfit(ownConflictText(images, common, allows), spec, images);
@@ -285,9 +270,7 @@ function judgeMissing(
 ): PodVerdict {
   const { policy, images } = judged;
   const failed = missing.filter(({ knowledge }) => knowledge.state === "failed");
-  const lasting = failed.filter(
-    ({ knowledge }) => knowledge.state === "failed" && !PASSING.has(knowledge.reason),
-  );
+  const lasting = failed.filter((it) => !PASSING.has(reasonOf([it])));
   const isPending = missing.length > lasting.length;
   const isClosed = policy.spec.unresolvable === "Closed";
   if (isClosed && lasting.length > 0) return unresolvable(images, lasting);
@@ -302,23 +285,13 @@ function judgeMissing(
     return { kind: "waiting", reason, message: `${unknownText(missing)}; ${after}it is held on`, images };
   }
   const hasExpired = isPending && policy.spec.afterMaxHold === "Fallback";
-  return letGo(judged, failed.length > 0 || hasExpired, {
-    reason,
-    text: `${unknownText(missing)}; ${after}it`,
-  });
+  const text = `${unknownText(missing)}; ${after}it`;
+  return letGo(judged, failed.length > 0 || hasExpired, { reason, text });
 }
 
 function unresolvable(images: readonly ImageAllowance[], failed: readonly ImageAllowance[]): PodVerdict {
-  const times = failed.flatMap(({ knowledge }) =>
-    knowledge.state === "failed" && knowledge.retryAt !== undefined ? [knowledge.retryAt] : [],
-  );
-  return {
-    kind: "unresolvable",
-    reason: reasonOf(failed),
-    message: `${unknownText(failed)}; it stays pending, by the policy`,
-    images,
-    ...(times.length > 0 && { retryAt: Math.min(...times) }),
-  };
+  const message = `${unknownText(failed)}; it stays pending, by the policy`;
+  return { kind: "unresolvable", reason: reasonOf(failed), message, images };
 }
 
 /** That of the first failure; without one they only did not come in time. */

@@ -1,35 +1,19 @@
-import { InformerSet, NamespaceWatch } from "@berth/host";
-import { type KubeClient, type Pod, type PodStatus, pods } from "@berth/kube";
-import {
-  type Change,
-  type Clock,
-  type ClusterName,
-  type Component,
-  keyOf,
-  type Lister,
-  type Logger,
-  type MetricsRegistry,
-  type ObjectKey,
-} from "@berth/runtime";
+import { InformerSet, type InformerSetOptions, NamespaceWatch, pick } from "@berth/host";
+import { type Pod, pods } from "@berth/kube";
+import { type Change, type Component, keyOf, type Lister, type ObjectKey } from "@berth/runtime";
 import { slimPodMetadata, slimPodSpec } from "../node/pod-fields.ts";
 import { UNSCHEDULED } from "../node/pod-nodes.ts";
 import { ARCHITECTURE_GATE } from "./document.ts";
 import { standingCondition } from "./pod-condition.ts";
 
-export interface ArchitectureWatchOptions {
-  readonly client: Pick<KubeClient, "list" | "watch">;
-  readonly cluster: ClusterName;
-  readonly clock: Clock;
-  readonly log: Logger;
-  readonly metrics: MetricsRegistry;
+interface ArchitectureWatchOptions
+  extends Pick<InformerSetOptions<Pod>, "client" | "cluster" | "clock" | "log" | "metrics" | "onSynced"> {
   /** Each version of a pod, and its end: that it was deleted, or got a node. Must not throw. */
   readonly onPod: (pod: ObjectKey) => void;
   /** What differs in a pod from before. Must not throw. */
   readonly onPodChange: (change: Change<Pod>) => void;
   /** The labels of a namespace have changed, or it is known now. Must not throw. */
   readonly onNamespace: (namespace: string) => void;
-  /** Pods or namespaces have become known. Must not throw. */
-  readonly onSynced: () => void;
 }
 
 const ALL = "all";
@@ -45,15 +29,14 @@ export class ArchitectureWatches {
   readonly pods: Pick<Lister<Pod>, "get" | "list" | "synced">;
 
   constructor(options: ArchitectureWatchOptions) {
-    const { cluster, onPod, onPodChange, onNamespace, onSynced } = options;
+    const { cluster, onPod, onPodChange, onNamespace } = options;
     const podsRead = new InformerSet<Pod>({
       ...options,
       name: "unscheduled-pods",
       resource: pods,
       onChange: onPodChange,
       // A patch that met another version waits for the next, also when that says nothing new.
-      onVersion: ({ object }: Change<Pod>) => onPod(keyOf(cluster, object)),
-      onSynced,
+      onVersion: ({ object }) => onPod(keyOf(cluster, object)),
     });
     this.#pods = podsRead;
     this.#namespaces = new NamespaceWatch({ ...options, name: "namespaces", onChange: onNamespace });
@@ -70,7 +53,10 @@ export class ArchitectureWatches {
   /** At any time, also before the start. */
   want(needed: boolean): void {
     const scope = { fieldSelector: UNSCHEDULED };
-    const indexes = { [BY_NAMESPACE]: namespaceOf, [GATED]: gateOf };
+    const indexes = {
+      [BY_NAMESPACE]: ({ metadata }: Pod) => [metadata?.namespace ?? ""],
+      [GATED]: (pod: Pod) => (isKeptPending(pod) ? [GATED] : []),
+    };
     this.#pods.want(needed ? [{ key: ALL, scope, project: slimPod, indexes }] : []);
     this.#namespaces.want(needed);
   }
@@ -90,14 +76,6 @@ export class ArchitectureWatches {
   }
 }
 
-function namespaceOf({ metadata }: Pod): readonly string[] {
-  return [metadata?.namespace ?? ""];
-}
-
-function gateOf(pod: Pod): readonly string[] {
-  return isKeptPending(pod) ? [GATED] : [];
-}
-
 /** Does our scheduling gate hold it, or our condition say why it can run nowhere? */
 export function isKeptPending(pod: Pod): boolean {
   const gates = pod.spec?.schedulingGates ?? [];
@@ -105,16 +83,12 @@ export function isKeptPending(pod: Pod): boolean {
 }
 
 /** Of the conditions only ours. */
-export function slimPodStatus(status: PodStatus): PodStatus {
-  const { phase } = status;
-  const condition = standingCondition({ status });
-  return { ...(phase !== undefined && { phase }), ...(condition && { conditions: [condition] }) };
-}
-
-function slimPod({ metadata, spec, status }: Pod): Pod {
+function slimPod(pod: Pod): Pod {
+  const { metadata, spec, status } = pod;
+  const condition = standingCondition(pod);
   return {
     ...(metadata && { metadata: slimPodMetadata(metadata) }),
     ...(spec && { spec: slimPodSpec(spec) }),
-    ...(status && { status: slimPodStatus(status) }),
+    ...(status && { status: { ...pick(status, ["phase"]), ...(condition && { conditions: [condition] }) } }),
   };
 }

@@ -1,6 +1,6 @@
 import type { WorkloadObserver } from "./pod-view.ts";
 
-export interface WorkloadPassOptions {
+interface WorkloadPassOptions {
   /** All unscheduled pods and all DaemonSets there are, as they are called in outcomes; `undefined` until both were read. */
   readonly workloads: () => Iterable<string> | undefined;
   /** Called once for each pass. */
@@ -33,14 +33,12 @@ export class WorkloadPass implements WorkloadObserver {
   }
 
   decided(workload: string): void {
-    if (this.#seen === undefined) return;
-    this.#seen.add(workload);
+    this.#seen?.add(workload);
     this.#without(workload);
   }
 
   gone(workload: string): void {
-    if (this.#seen === undefined) return;
-    this.#seen.delete(workload);
+    this.#seen?.delete(workload);
     this.#without(workload);
   }
 

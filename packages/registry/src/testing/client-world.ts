@@ -2,7 +2,8 @@
 import { createRegistryClient, type RegistryClientOptions } from "../client.ts";
 import { RegistryError } from "../failure.ts";
 import type { RegistryRequest } from "../transport.ts";
-import type { ImageReader, ImageReference } from "../types.ts";
+import type { ImageFacts, ImageReader, ImageReference, ReadOptions } from "../types.ts";
+import { type FaultRegistry, type FaultRegistryOptions, startFaultRegistry } from "./fault-registry.ts";
 
 export interface ClientWorld extends ImageReader, AsyncDisposable {
   /** `manifest 200`, `token -` where there was no answer. */
@@ -42,4 +43,34 @@ export async function failureOf(doing: Promise<unknown>): Promise<RegistryError>
 /** The options of a user who lists these registries. */
 export function listing(...registries: readonly { readonly host: string }[]): RegistryClientOptions {
   return { endpoints: Object.fromEntries(registries.map(({ host }) => [host, {}])) };
+}
+
+/** A client whose configuration lists one registry. What is read is of its tag `1`. */
+export interface ListedWorld extends ClientWorld {
+  readonly registry: FaultRegistry;
+  /** @param how default: without credentials. */
+  facts(repository?: string, how?: ReadOptions): Promise<ImageFacts>;
+  /** The same, where it has to fail. */
+  failure(repository?: string, how?: ReadOptions): Promise<RegistryError>;
+}
+
+/** Starts the registry, too; disposal ends both. */
+export async function startWorld(
+  options: FaultRegistryOptions = {},
+  more: RegistryClientOptions = {},
+): Promise<ListedWorld> {
+  const registry = await startFaultRegistry(options);
+  const world = createWorld({ ...listing(registry), ...more });
+  const facts: ListedWorld["facts"] = (repository = "a/b", how = { credentials: [] }) =>
+    world.read(named(registry.host, repository), how);
+  const end = world[Symbol.asyncDispose];
+  return Object.assign(world, {
+    registry,
+    facts,
+    failure: (...about: Parameters<ListedWorld["facts"]>) => failureOf(facts(...about)),
+    async [Symbol.asyncDispose]() {
+      await end();
+      await registry[Symbol.asyncDispose]();
+    },
+  });
 }

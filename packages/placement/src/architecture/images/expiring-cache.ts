@@ -1,6 +1,6 @@
 import type { Clock } from "@berth/runtime";
 
-export interface ExpiringCacheOptions {
+interface ExpiringCacheOptions {
   readonly clock: Pick<Clock, "monotonic">;
   readonly ttlMs: number;
   readonly maxEntries: number;
@@ -8,18 +8,11 @@ export interface ExpiringCacheOptions {
   readonly maxWeight: number;
 }
 
-interface Entry<V> {
-  readonly value: V;
-  readonly weight: number;
-  /** Monotonic ms. */
-  readonly untilMs: number;
-}
-
 /** Values that count for a while. Bounded: what was set first goes first. */
 export class ExpiringCache<V> {
   readonly #options: ExpiringCacheOptions;
   /** In the order of `set`, and so of their end. */
-  readonly #entries = new Map<string, Entry<V>>();
+  readonly #entries = new Map<string, { value: V; weight: number; untilMs: number }>();
   #weight = 0;
 
   constructor(options: ExpiringCacheOptions) {

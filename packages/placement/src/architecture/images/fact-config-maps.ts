@@ -1,7 +1,7 @@
 /** What is known of images, kept in ConfigMaps of Berth's namespace: a restart asks no registry what it was told before. */
 import { baseName } from "@berth/host";
 import { type ConfigMap, configMaps, type KubeClient } from "@berth/kube";
-import type { StoredFact } from "@berth/registry";
+import type { ImageFactStore } from "@berth/registry";
 import {
   type Clock,
   type ClusterName,
@@ -12,7 +12,7 @@ import {
   keyOf,
   type Logger,
   type MetricsRegistry,
-  type Running,
+  sleep,
   whenAborted,
 } from "@berth/runtime";
 import { countFor, isSameButForDates, MAX_SHARDS, readShard, toShards } from "./fact-shards.ts";
@@ -27,21 +27,12 @@ const SAVE_AFTER_MS = 30_000;
 /** How often it is saved that facts were found to hold on, and none is new: tags are looked at all the time. Milliseconds. */
 const RENEW_AFTER_MS = 600_000;
 
-/** What is known, in memory. */
-export interface FactMemory {
-  entries(): Iterable<StoredFact>;
-  /** Takes what is newer than its own, and is a fact at all. */
-  restore(facts: Iterable<StoredFact>): { readonly refused: number };
-  /** Told when something new is known. */
-  subscribe(listener: () => void): Disposable;
-}
-
-export interface FactConfigMapsOptions {
+interface FactConfigMapsOptions {
   readonly client: Pick<KubeClient, "list" | "watch" | "apply">;
   readonly cluster: ClusterName;
   readonly namespace: string;
   readonly installation: string;
-  readonly memory: FactMemory;
+  readonly memory: Pick<ImageFactStore, "entries" | "restore" | "subscribe">;
   /** Nothing is read or watched before. */
   readonly wanted: Promise<void>;
   readonly clock: Clock;
@@ -89,7 +80,10 @@ export class FactConfigMaps {
       },
     });
     this.reader = createLoopComponent({ name: "image-facts", run: (signal) => this.#read(signal) });
-    this.writer = { name: "image-facts-writer", start: (signal) => Promise.resolve(this.#write(signal)) };
+    this.writer = {
+      name: "image-facts-writer",
+      start: async (signal) => ({ ended: this.#keep(signal), drain: () => this.#save(signal, true) }),
+    };
   }
 
   /** Resolves once what was kept has been read, or cannot be read at present, or nothing is read any more. */
@@ -117,47 +111,25 @@ export class FactConfigMaps {
     log.debug("facts of images read", { configMap, facts: facts.length });
   }
 
-  #write(signal: AbortSignal): Running {
-    return {
-      ended: this.#keep(signal),
-      drain: () => this.#save(signal, true),
-    };
-  }
-
   async #keep(signal: AbortSignal): Promise<void> {
     const { memory, clock } = this.#options;
     await Promise.race([this.restored, whenAborted(signal)]);
     this.#datedMs = clock.monotonic();
-    let wake = (): void => {};
+    let news = new AbortController();
     using _told = memory.subscribe(() => {
       this.#isUnsaved = true;
-      wake();
+      news.abort();
     });
     while (!signal.aborted) {
       if (!this.#isUnsaved) {
         const leftMs = this.#datedMs + RENEW_AFTER_MS - clock.monotonic();
+        news = new AbortController();
         // Nothing is saved while nothing can be read: it is not tried in a loop.
-        await this.#wait(Math.max(leftMs, SAVE_AFTER_MS), signal, (resume) => {
-          wake = resume;
-        });
+        await sleep(clock, Math.max(leftMs, SAVE_AFTER_MS), AbortSignal.any([signal, news.signal]));
       }
-      if (this.#isUnsaved) await this.#wait(SAVE_AFTER_MS, signal);
+      if (this.#isUnsaved) await sleep(clock, SAVE_AFTER_MS, signal);
       if (!signal.aborted) await this.#save(signal);
     }
-  }
-
-  /** Ends after a time, when the signal aborts, and by the function that `onWait` gets. */
-  #wait(ms: number, signal: AbortSignal, onWait: (resume: () => void) => void = () => {}): Promise<void> {
-    return new Promise((resolve) => {
-      const end = (): void => {
-        timer[Symbol.dispose]();
-        signal.removeEventListener("abort", end);
-        resolve();
-      };
-      const timer = this.#options.clock.schedule(ms, end);
-      signal.addEventListener("abort", end);
-      onWait(end);
-    });
   }
 
   /** One after another. Never rejects: what failed is tried again. */
@@ -194,10 +166,7 @@ export class FactConfigMaps {
         metadata: {
           name: this.#nameOf(at),
           namespace,
-          labels: {
-            "app.kubernetes.io/managed-by": "berth",
-            [IMAGE_FACTS_LABEL]: installation,
-          },
+          labels: { "app.kubernetes.io/managed-by": "berth", [IMAGE_FACTS_LABEL]: installation },
         },
         data: { [IMAGE_FACTS_FIELD]: text },
       };

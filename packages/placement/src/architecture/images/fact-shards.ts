@@ -9,14 +9,13 @@ export const MAX_SHARDS = 16;
 /** A text that is larger than this is spread over twice as many. Bytes. */
 const CROWDED_BYTES = 192 * 1024;
 
-/** One text for each number from 0 on; `undefined`: no fact belongs there. */
-export type Shards = readonly (string | undefined)[];
-
 /**
- * The same facts make the same texts, in whatever order they come.
+ * One text for each number from 0 on; `undefined`: no fact belongs there. The same facts make the same texts, in whatever
+ * order they come.
+ *
  * @param least as many texts as there are already, a power of two: facts stay where they are while there is room.
  */
-export function toShards(facts: Iterable<StoredFact>, least = 1): Shards {
+export function toShards(facts: Iterable<StoredFact>, least = 1): readonly (string | undefined)[] {
   const lines = Array.from(facts, toLine);
   for (let count = least; ; count *= 2) {
     const parts = Array.from({ length: count }, (): Line[] => []);
@@ -42,10 +41,11 @@ interface Line {
   readonly hash: number;
 }
 
-function toLine(fact: StoredFact): Line {
-  const text = `${formatFact(fact)}\n`;
-  const hash = createHash("sha256").update(fact.name).digest().readUInt32BE(0);
-  return { at: fact.at, text, bytes: Buffer.byteLength(text), hash };
+function toLine({ name, digest, mediaType, platforms, isBundle, at }: StoredFact): Line {
+  const shown = { name, digest, mediaType, at, platforms: platforms.map(formatPlatform), isBundle };
+  const text = `${JSON.stringify(shown)}\n`;
+  const hash = createHash("sha256").update(name).digest().readUInt32BE(0);
+  return { at, text, bytes: Buffer.byteLength(text), hash };
 }
 
 function bytesOf(lines: readonly Line[]): number {
@@ -82,24 +82,17 @@ export function isSameButForDates(one: string, other: string): boolean {
   return undated(one) === undated(other);
 }
 
-function formatFact({ name, digest, mediaType, platforms, isBundle, at }: StoredFact): string {
-  return JSON.stringify({ name, digest, mediaType, at, platforms: platforms.map(formatPlatform), isBundle });
-}
-
 /** `["linux","arm","v7"]`: with field names, platforms would be most of the text. */
 function formatPlatform({ os, architecture, variant, osVersion }: Platform): readonly string[] {
   if (osVersion !== undefined) return [os, architecture, variant ?? "", osVersion];
   return variant === undefined ? [os, architecture] : [os, architecture, variant];
 }
 
-export interface ReadFacts {
+/** Reads one text. Total: whatever somebody has written there, it answers with the lines that are facts, and counts others. */
+export function readShard(text: string): {
   readonly facts: readonly StoredFact[];
-  /** Lines that are none. */
   readonly garbage: number;
-}
-
-/** Reads one text. Total: whatever somebody has written there, it answers with the lines that are facts. */
-export function readShard(text: string): ReadFacts {
+} {
   const lines = text.split("\n").filter((line) => line.trim() !== "");
   const facts = lines.map(readFact).filter((fact) => fact !== undefined);
   return { facts, garbage: lines.length - facts.length };

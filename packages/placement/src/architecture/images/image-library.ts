@@ -6,7 +6,12 @@ import {
   ImageFactStore,
   type ImageReader,
   type ImageReference,
+  isOf,
+  parseReference,
+  type RegistryCredential,
+  type RegistryEndpoints,
   RegistryError,
+  referenceText,
 } from "@berth/registry";
 import {
   type Clock,
@@ -24,7 +29,19 @@ import { FactConfigMaps } from "./fact-config-maps.ts";
 import { ofRefusedName, scopeOf, toKnowledge } from "./knowledge.ts";
 import { createImageMetrics } from "./metrics.ts";
 import { PullCredentials } from "./pull-credentials.ts";
-import { parseAllowed, type RegistrySettings, readMsOf } from "./registry-access.ts";
+
+/** How registries are reached, and which of them. */
+export interface RegistrySettings {
+  readonly endpoints: RegistryEndpoints;
+  /** Of other images nothing is looked up; see `isOf`. Absent: all may be. */
+  readonly allowedRegistries?: readonly string[];
+  /** Absolute. Read when it is needed. */
+  readonly dockerConfig?: string;
+  readonly tagTtlMs: number;
+  readonly alwaysTtlMs: number;
+  /** Of each request. */
+  readonly timeoutMs: number;
+}
 
 export interface ImageLibraryOptions {
   readonly client: KubeClient;
@@ -41,40 +58,42 @@ export interface ImageLibraryOptions {
   readonly metrics: MetricsRegistry;
 }
 
-/**
- * `look` is synchronous and asks nobody; `want` has registries asked, once for each image however often it is called.
- * Each replica has its own: facts that the leader has found reach the others through ConfigMaps.
- */
-export interface ImageLibrary extends ImageSight, ImageDemand {
-  /**
-   * Reads what was kept, before anybody is asked: to be called when a policy comes into force, and again at will. The
-   * first `want` does so too. Until then nothing is watched, so that those who have no policy need no rights.
-   */
-  wake(): void;
-  /**
-   * The listener gets the name in full, as `look` has it, each time when what is said about it has changed: it is known,
-   * stands for something else, or failed in another way. Must not throw.
-   */
-  subscribe(listener: (name: string) => void): Disposable;
-  /** What every replica runs. They wait for nothing. */
-  readonly always: readonly Component[];
-  /** What the leader runs: it keeps the facts in ConfigMaps. */
-  readonly elected: readonly Component[];
+/** A read may take several requests: a token, a manifest, a config, each at a mirror first. */
+const REQUESTS_PER_READ = 3;
+
+/** For all the requests that it takes to read an image. Milliseconds. */
+export function readMsOf({ timeoutMs }: RegistrySettings): number {
+  return REQUESTS_PER_READ * timeoutMs;
+}
+
+/** @throws RegistryError `invalidName`; `notAllowed` for an image that must not be looked up. */
+export function parseAllowed(image: string, { allowedRegistries }: RegistrySettings): ImageReference {
+  const reference = parseReference(image);
+  if (allowedRegistries?.some((place) => isOf(place, reference)) ?? true) return reference;
+  const message =
+    `${referenceText(reference)} is not looked up: the configuration allows only registries that it lists. ` +
+    "Use an image of one of them, or have this one added to allowedRegistries in ImageRegistries";
+  throw new RegistryError("notAllowed", message, { registry: reference.registry });
 }
 
 /** How long what was kept is waited for before registries are asked all the same. Milliseconds. */
 const RESTORE_MS = 10_000;
-const NAMES = { maxEntries: 10_000, maxLength: 4 * 1024 * 1024 };
+const NAMES = { ttlMs: Number.POSITIVE_INFINITY, maxEntries: 10_000, maxWeight: 4 * 1024 * 1024 };
 /** What could not be read of pull secrets is remembered for as long as a failure may stand. Milliseconds. */
-const PROBLEMS_MS = 3_600_000;
-const PROBLEMS = { maxEntries: 10_000, maxLength: 1024 * 1024 };
+const PROBLEMS = { ttlMs: 3_600_000, maxEntries: 10_000, maxWeight: 1024 * 1024 };
 
 export function createImageLibrary(options: ImageLibraryOptions): ImageLibrary {
-  return new Library(options);
+  return new ImageLibrary(options);
 }
 
-class Library implements ImageLibrary {
+/**
+ * `look` is synchronous and asks nobody; `want` has registries asked, once for each image however often it is called.
+ * Each replica has its own: facts that the leader has found reach the others through ConfigMaps.
+ */
+export class ImageLibrary implements ImageSight, ImageDemand {
+  /** What every replica runs. They wait for nothing. */
   readonly always: readonly Component[];
+  /** What the leader runs: it keeps the facts in ConfigMaps. */
   readonly elected: readonly Component[];
   readonly #options: ImageLibraryOptions;
   readonly #reader: ImageReader & AsyncDisposable;
@@ -94,8 +113,8 @@ class Library implements ImageLibrary {
     this.#options = options;
     const { registries, clock, log, metrics, namespace } = options;
     const { endpoints, timeoutMs, tagTtlMs, alwaysTtlMs, dockerConfig } = registries;
-    const report = (error: unknown): void => log.error("a listener failed", { error });
-    const { onRequest, observer, counts } = createImageMetrics(metrics, report);
+    const { onRequest, ...counting } = createImageMetrics(metrics, () => this.#countFacts());
+    const listenerFailed = (error: unknown): void => log.error("a listener failed", { error });
     this.#reader = createRegistryClient({
       endpoints,
       requestMs: timeoutMs,
@@ -116,17 +135,13 @@ class Library implements ImageLibrary {
       tagTtlMs,
       alwaysTtlMs,
       ready: this.#ready.promise,
-      observer,
+      observer: { ...counting, listenerFailed },
     });
-    counts(() => this.#countFacts());
     const { client } = options;
-    this.#credentials = new PullCredentials({
-      client,
-      clock,
-      ...(dockerConfig !== undefined && { dockerConfig }),
-    });
-    this.#names = boundedCache(clock, Number.POSITIVE_INFINITY, NAMES);
-    this.#problems = boundedCache(clock, PROBLEMS_MS, PROBLEMS);
+    const config = dockerConfig !== undefined && { dockerConfig };
+    this.#credentials = new PullCredentials({ client, clock, ...config });
+    this.#names = new ExpiringCache({ clock, ...NAMES });
+    this.#problems = new ExpiringCache({ clock, ...PROBLEMS });
     this.#kept =
       namespace === undefined
         ? undefined
@@ -144,24 +159,12 @@ class Library implements ImageLibrary {
     return toKnowledge(factName(reference), answer, this.#problems.get(scope));
   }
 
-  want(question: ImageQuestion): void {
-    const reference = this.#parse(question.image);
+  want({ image, pull, access }: ImageQuestion): void {
+    const reference = this.#parse(image);
     if (reference instanceof RegistryError) return;
     this.wake();
-    this.#ask(question, reference);
-  }
-
-  wake(): void {
-    this.#woken.resolve();
-  }
-
-  subscribe(listener: (name: string) => void): Disposable {
-    return this.#store.subscribe(listener);
-  }
-
-  #ask({ pull, access }: ImageQuestion, reference: ImageReference): void {
     const scope = scopeOf(access);
-    const credentials = async (): ReturnType<Parameters<ImageFactStore["want"]>[0]["credentials"]> => {
+    const credentials = async (): Promise<readonly RegistryCredential[]> => {
       const found = await this.#credentials.find(access, reference);
       this.#problems.set(scope, found.problems, scope.length + found.problems.join("").length);
       this.#reportCommon(found.commonProblems.join("; "));
@@ -169,6 +172,22 @@ class Library implements ImageLibrary {
     };
     // Never rejects, and is waited for when the store is disposed of.
     void this.#store.want({ reference, pull, scope, namespace: access.namespace, credentials });
+  }
+
+  /**
+   * Reads what was kept, before anybody is asked: to be called when a policy comes into force, and again at will. The
+   * first `want` does so too. Until then nothing is watched, so that those who have no policy need no rights.
+   */
+  wake(): void {
+    this.#woken.resolve();
+  }
+
+  /**
+   * The listener gets the name in full, as `look` has it, each time when what is said about it has changed: it is known,
+   * stands for something else, or failed in another way. Must not throw.
+   */
+  subscribe(listener: (name: string) => void): Disposable {
+    return this.#store.subscribe(listener);
   }
 
   #reportCommon(problem: string): void {
@@ -216,12 +235,4 @@ class Library implements ImageLibrary {
     for (const { name } of this.#store.entries()) counts[name.includes("@") ? "digests" : "tags"] += 1;
     return counts;
   }
-}
-
-function boundedCache<V>(
-  clock: Clock,
-  ttlMs: number,
-  { maxEntries, maxLength }: { readonly maxEntries: number; readonly maxLength: number },
-): ExpiringCache<V> {
-  return new ExpiringCache({ clock, ttlMs, maxEntries, maxWeight: maxLength });
 }

@@ -2,11 +2,9 @@
 
 import type { FactAnswer, RegistryError, RegistryFailureKind } from "@berth/registry";
 import { type Reason, reasons } from "../../api/reasons.ts";
-import { type ImageAccess, type ImageKnowledge } from "../image-sight.ts";
+import type { ImageAccess, ImageKnowledge } from "../image-sight.ts";
 
-type FailureReason = Exclude<RegistryFailureKind, "noPlatform" | "aborted">;
-
-const REASONS: Readonly<Record<FailureReason, Reason>> = {
+const REASONS: Readonly<Record<Exclude<RegistryFailureKind, "noPlatform" | "aborted">, Reason>> = {
   invalidName: reasons.ImageNameInvalid,
   notAllowed: reasons.RegistryNotAllowed,
   notFound: reasons.ImageNotFound,
@@ -20,11 +18,7 @@ const REASONS: Readonly<Record<FailureReason, Reason>> = {
 };
 
 /** What another credential could change. */
-const ABOUT_CREDENTIALS: ReadonlySet<RegistryFailureKind> = new Set([
-  "unauthorized",
-  "forbidden",
-  "notFound",
-]);
+const ABOUT_CREDENTIALS = new Set<RegistryFailureKind>(["unauthorized", "forbidden", "notFound"]);
 /** In one message; a pod may name more Secrets that do not exist than anybody wants to read. */
 const MAX_PROBLEMS = 3;
 
@@ -39,31 +33,23 @@ export function toKnowledge(
     const { platforms, digest, isBundle } = answer.facts;
     return { state: "known", name, platforms, digest, ...(isBundle && { isBundle }) };
   }
-  return toFailure(name, answer, problems);
-}
-
-/** The name cannot be read, or its registry must not be asked: nothing will ever be known. */
-export function ofRefusedName(image: string, { kind, message }: RegistryError): ImageKnowledge {
-  const reason = kind === "notAllowed" ? reasons.RegistryNotAllowed : reasons.ImageNameInvalid;
-  return { state: "failed", name: image, reason, message };
-}
-
-function toFailure(
-  name: string,
-  { error, retryAt }: FactAnswer & { readonly state: "failed" },
-  problems: readonly string[],
-): ImageKnowledge {
-  const { kind, message } = error;
+  const { kind, message } = answer.error;
   // An artifact can be mounted as a volume; what runs it as a container is told so by the rules.
   if (kind === "noPlatform") return { state: "known", name, platforms: [] };
   if (kind === "aborted") return { state: "unknown", name };
-  const later = retryAt !== undefined && { retryAt };
+  const later = answer.retryAt !== undefined && { retryAt: answer.retryAt };
   if (problems.length === 0 || !ABOUT_CREDENTIALS.has(kind))
     return { state: "failed", name, reason: REASONS[kind], message, ...later };
   const more = problems.length - MAX_PROBLEMS;
   const told = [...problems.slice(0, MAX_PROBLEMS), ...(more > 0 ? [`and ${more} more`] : [])].join("; ");
   const reason = reasons.PullSecretUnreadable;
   return { state: "failed", name, reason, message: `${message}; ${told}`, ...later };
+}
+
+/** The name cannot be read, or its registry must not be asked: nothing will ever be known. */
+export function ofRefusedName(image: string, { kind, message }: RegistryError): ImageKnowledge {
+  const reason = kind === "notAllowed" ? reasons.RegistryNotAllowed : reasons.ImageNameInvalid;
+  return { state: "failed", name: image, reason, message };
 }
 
 /** Equal for pods that have the same credentials: a refusal is shared by those and by nobody else. */

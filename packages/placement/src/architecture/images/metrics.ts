@@ -1,18 +1,15 @@
 import type { FactObserver, RegistryRequest } from "@berth/registry";
 import type { MetricsRegistry } from "@berth/runtime";
 
-/** What the reading of images reports about itself. No image and no registry is a label: tenants name them. */
-export interface ImageMetrics {
-  readonly onRequest: (request: RegistryRequest) => void;
-  readonly observer: FactObserver;
-  /** Read at each scrape. */
-  readonly counts: (of: () => { readonly tags: number; readonly digests: number }) => void;
-}
-
+/**
+ * What the reading of images reports about itself. No image and no registry is a label: tenants name them.
+ *
+ * @param countFacts read at each scrape.
+ */
 export function createImageMetrics(
   registry: MetricsRegistry,
-  onListenerFailed: (error: unknown) => void,
-): ImageMetrics {
+  countFacts: () => { readonly tags: number; readonly digests: number },
+): Omit<FactObserver, "listenerFailed"> & { readonly onRequest: (request: RegistryRequest) => void } {
   const requests = registry.counter<"kind" | "code">({
     name: "berth_registry_requests_total",
     help: "Requests to image registries, redirects and tokens included, by status code; `none` without an answer.",
@@ -28,26 +25,21 @@ export function createImageMetrics(
     help: "Questions about images answered from memory, by what was known.",
     labels: ["state"],
   });
+  registry.gauge<"by">({
+    name: "berth_image_facts",
+    help: "Images of which it is known what they run on, by tag or by digest.",
+    labels: ["by"],
+    collect(gauge) {
+      const { tags, digests } = countFacts();
+      gauge.set(tags, { by: "tag" });
+      gauge.set(digests, { by: "digest" });
+    },
+  });
   return {
     onRequest: ({ kind, status }) =>
       requests.inc({ kind, code: status === undefined ? "none" : codeOf(status) }),
-    observer: {
-      looked: (state) => looks.inc({ state }),
-      asked: (outcome) => questions.inc({ outcome }),
-      listenerFailed: onListenerFailed,
-    },
-    counts: (of) => {
-      registry.gauge<"by">({
-        name: "berth_image_facts",
-        help: "Images of which it is known what they run on, by tag or by digest.",
-        labels: ["by"],
-        collect(gauge) {
-          const { tags, digests } = of();
-          gauge.set(tags, { by: "tag" });
-          gauge.set(digests, { by: "digest" });
-        },
-      });
-    },
+    looked: (state) => looks.inc({ state }),
+    asked: (outcome) => questions.inc({ outcome }),
   };
 }
 

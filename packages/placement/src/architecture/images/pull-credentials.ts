@@ -36,11 +36,8 @@ export interface FoundCredentials {
   readonly commonProblems: readonly string[];
 }
 
-/** A change of a Secret counts after this time at the latest. Milliseconds. */
-const KEPT_MS = 60_000;
-const MAX_KEPT = 1000;
-/** Of what is kept, by the length of its texts. A Secret may have 1 MiB. */
-const MAX_KEPT_LENGTH: number = 8 * 1024 * 1024;
+/** A change of a Secret counts after `ttlMs` at the latest. The weight is the length of texts: a Secret may have 1 MiB. */
+const KEPT = { ttlMs: 60_000, maxEntries: 1000, maxWeight: 8 * 1024 * 1024 };
 /** Kubernetes sets no bound to the list of a pod. */
 const MAX_SECRETS = 32;
 /** `NameIsDNSSubdomain`: nobody has checked what a pod names. */
@@ -71,12 +68,7 @@ export class PullCredentials {
   constructor({ client, clock, dockerConfig }: PullCredentialsOptions) {
     this.#client = client;
     this.#file = dockerConfig === undefined ? undefined : new DockerConfigFile(dockerConfig);
-    this.#kept = new ExpiringCache({
-      clock,
-      ttlMs: KEPT_MS,
-      maxEntries: MAX_KEPT,
-      maxWeight: MAX_KEPT_LENGTH,
-    });
+    this.#kept = new ExpiringCache({ clock, ...KEPT });
   }
 
   /** Never rejects. */
@@ -89,13 +81,9 @@ export class PullCredentials {
       ...used.map((name) => this.#ofSecret(access.namespace, name)),
     ]);
     const configs = read.map(({ config }) => config).filter((config) => config !== undefined);
-    const ownFirst = [
-      ...credentialsFor(configs, reference),
-      ...(file === undefined ? [] : credentialsFor([file], reference)),
-    ];
     const surplus = names.length - used.length;
     return {
-      credentials: ownFirst,
+      credentials: [configs, file ? [file] : []].flatMap((some) => credentialsFor(some, reference)),
       problems: [
         ...(account?.problems ?? []),
         ...read.flatMap(({ problems }) => problems),
@@ -108,7 +96,7 @@ export class PullCredentials {
   #ofAccount({ namespace, serviceAccount }: ImageAccess): Promise<Reading> {
     // What a pod without a service account gets (plugin/pkg/admission/serviceaccount).
     const name = serviceAccount === "" ? "default" : serviceAccount;
-    return this.#once("account", { namespace, name }, async (client) => {
+    return this.#once("service account", { namespace, name }, async (client) => {
       const { imagePullSecrets = [] } = await client.get(serviceAccounts, { namespace, name });
       const names = imagePullSecrets.map((one) => one.name ?? "").filter((one) => one !== "");
       return { names, problems: [], length: names.join("").length };
@@ -116,26 +104,29 @@ export class PullCredentials {
   }
 
   #ofSecret(namespace: string, name: string): Promise<Reading> {
-    return this.#once("secret", { namespace, name }, async (client) =>
+    return this.#once("pull secret", { namespace, name }, async (client) =>
       readSecret(await client.get(secrets, { namespace, name }), `the pull secret ${namespace}/${name}`),
     );
   }
 
   /** One question at a time about each object. */
-  #once(kind: keyof typeof KINDS, { namespace, name }: ObjectName, read: Read): Promise<Reading> {
+  #once(
+    called: keyof typeof RESOURCES,
+    { namespace, name }: ObjectName,
+    read: (client: Pick<KubeClient, "get">) => Promise<Reading>,
+  ): Promise<Reading> {
     const client = this.#client;
     if (client === undefined) return Promise.resolve({ problems: [], length: 0 });
-    const { called, resource } = KINDS[kind];
     // A name with a slash in it would ask for something else.
     if (!NAME.test(name) || !NAME.test(namespace ?? ""))
       return Promise.resolve({ problems: [`a name of a ${called} is none`], length: 0 });
-    const key = `${kind}/${namespace}/${name}`;
+    const key = `${called}/${namespace}/${name}`;
     const known = this.#kept.get(key);
     if (known !== undefined) return Promise.resolve(known);
     const running = this.#running.get(key);
     if (running !== undefined) return running;
     const started = read(client)
-      .catch((error: unknown) => failed(error, `the ${called} ${namespace}/${name}`, resource))
+      .catch((error: unknown) => failed(error, `the ${called} ${namespace}/${name}`, RESOURCES[called]))
       .then((reading) => {
         this.#running.delete(key);
         if (!reading.isPassing) this.#kept.set(key, reading, reading.length + key.length);
@@ -146,40 +137,30 @@ export class PullCredentials {
   }
 }
 
-type Read = (client: Pick<KubeClient, "get">) => Promise<Reading>;
+/** By what it is called. */
+const RESOURCES = { "pull secret": "secrets", "service account": "serviceaccounts" } as const;
 
-const KINDS = {
-  secret: { called: "pull secret", resource: "secrets" },
-  account: { called: "service account", resource: "serviceaccounts" },
-} as const;
-
-/** The two types of Secrets with docker configs, and the field that each has it in. */
-const FORMATS = {
-  "kubernetes.io/dockerconfigjson": { field: ".dockerconfigjson", format: "dockerconfigjson" },
-  "kubernetes.io/dockercfg": { field: ".dockercfg", format: "dockercfg" },
-} as const;
+/** A Secret of the type `kubernetes.io/<format>` has its docker config in the field `.<format>`. */
+const FORMATS = ["dockerconfigjson", "dockercfg"] as const;
 
 function readSecret({ type = "Opaque", data }: Secret, what: string): Reading {
-  if (type !== "kubernetes.io/dockerconfigjson" && type !== "kubernetes.io/dockercfg")
+  const format = FORMATS.find((one) => type === `kubernetes.io/${one}`);
+  if (format === undefined)
     return { problems: [`${what} is of the type ${type}, which holds no docker config`], length: 0 };
-  const { field, format } = FORMATS[type];
-  const encoded = data?.[field];
-  if (encoded === undefined) return { problems: [`${what} has no field ${field}`], length: 0 };
+  const encoded = data?.[`.${format}`];
+  if (encoded === undefined) return { problems: [`${what} has no field .${format}`], length: 0 };
   const config = parseDockerConfig(Buffer.from(encoded, "base64").toString("utf8"), format);
-  return {
-    config,
-    problems: config.problems.map((problem) => `${what}: ${problem}`),
-    length: encoded.length,
-  };
+  const problems = config.problems.map((problem) => `${what}: ${problem}`);
+  return { config, problems, length: encoded.length };
 }
 
 function failed(error: unknown, what: string, resource: string): Reading {
   if (isApiError(error, "notFound")) return { problems: [`${what} does not exist`], length: 0 };
-  if (isApiError(error, "forbidden")) {
-    const problem = `${what} may not be read: Berth lacks the right to get ${resource} there`;
-    // Not kept: it may be refused in passing, and the client asks in moderation.
-    return { problems: [problem], length: 0, isPassing: true };
-  }
   const why = isApiError(error) ? error.failure.kind : "unknown";
-  return { problems: [`${what} could not be read (${why})`], length: 0, isPassing: true };
+  const problem =
+    why === "forbidden"
+      ? `${what} may not be read: Berth lacks the right to get ${resource} there`
+      : `${what} could not be read (${why})`;
+  // Not kept: it may be refused in passing, and the client asks in moderation.
+  return { problems: [problem], length: 0, isPassing: true };
 }

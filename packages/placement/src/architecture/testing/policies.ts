@@ -1,9 +1,9 @@
 /** Architecture policies for tests, read and compiled as those of users are. */
 
-import type { SourceDocuments, SourceName } from "@berth/host";
-import { type CompileArchitectureInput, compileArchitecture } from "../compile.ts";
+import type { Document, SourceDocuments, SourceName } from "@berth/host";
+import { compileArchitecture } from "../compile.ts";
 import { type ArchitecturePolicySpec, architecturePolicySpec, BOOTSTRAP_ANNOTATION } from "../document.ts";
-import type { ArchitectureDocument, ArchitecturePolicies, ArchitecturePolicyInForce } from "../policy.ts";
+import type { ArchitecturePolicies, ArchitecturePolicyInForce } from "../policy.ts";
 
 /** A `spec` as a user writes it. */
 export type PolicyInit = Partial<Omit<ArchitecturePolicySpec, "taint">> & {
@@ -20,7 +20,7 @@ export function readSpec({ confirmed: _confirmed, ...init }: PolicyInit): Archit
 export function documentsOf(
   policies: Readonly<Record<string, PolicyInit>>,
   source: SourceName = "cluster",
-): SourceDocuments<ArchitectureDocument> {
+): SourceDocuments<Document<ArchitecturePolicySpec>> {
   const documents = Object.entries(policies).map(([name, init]) => ({
     name,
     annotations: init.confirmed === true ? { [BOOTSTRAP_ANNOTATION]: "true" } : {},
@@ -32,7 +32,7 @@ export function documentsOf(
 /** Those of the cluster, compiled. */
 export function policiesOf(
   policies: Readonly<Record<string, PolicyInit>>,
-  more: Omit<CompileArchitectureInput, "sources"> = {},
+  more: Omit<Parameters<typeof compileArchitecture>[0], "sources"> = {},
 ): ArchitecturePolicies {
   return compileArchitecture({ sources: [documentsOf(policies)], ...more });
 }

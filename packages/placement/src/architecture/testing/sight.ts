@@ -1,6 +1,7 @@
 /** What is known of images, for tests without a registry. Names are made whole only as far as tests use short ones. */
+import type { Platform } from "@berth/registry";
 import type { Reason } from "../../api/reasons.ts";
-import type { ImageKnowledge, ImagePlatform, ImageSight } from "../image-sight.ts";
+import type { ImageKnowledge, ImageSight } from "../image-sight.ts";
 
 /** Architectures (of linux, or `windows/amd64`), or a failure. What is not listed is unknown. */
 export type Known = readonly string[] | { readonly failed: Reason; readonly retryAt?: number };
@@ -31,7 +32,7 @@ export function knowledgeOf(name: string, known: Known | KnownBundle | undefined
   return { state: "failed", name, reason, message, ...(retryAt !== undefined && { retryAt }) };
 }
 
-function platformOf(text: string): ImagePlatform {
+function platformOf(text: string): Platform {
   const [first = "", second, variant] = text.split("/");
   if (second === undefined) return { os: "linux", architecture: first };
   return { os: first, architecture: second, ...(variant !== undefined && { variant }) };
