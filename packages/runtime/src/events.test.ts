@@ -7,7 +7,7 @@ import {
   type Resource,
 } from "@berth/kube";
 import { describe, expect, it } from "vitest";
-import { createVirtualClock, type VirtualClock } from "./clock.ts";
+import { createVirtualClock } from "./clock.ts";
 import type { EventInput } from "./event-series.ts";
 import { type EventClient, EventRecorder } from "./events.ts";
 import { createSilentLogger } from "./json-log.ts";
@@ -62,13 +62,7 @@ function untilAborted(
   );
 }
 
-interface Recording extends AsyncDisposable {
-  readonly recorder: EventRecorder;
-  readonly clock: VirtualClock;
-  stop(): Promise<void>;
-}
-
-function recording(client: EventClient): Recording {
+function recording(client: EventClient) {
   const clock = createVirtualClock();
   const recorder = new EventRecorder({
     client,

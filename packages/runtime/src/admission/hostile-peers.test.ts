@@ -95,13 +95,16 @@ it.each([
   expect(asked).toBe(0);
 });
 
-it("S-6 a body is refused before it is parsed whose client has had two seconds", async () => {
+it("S-6 a body is refused before it is parsed whose client has had two seconds, also when it comes byte by byte", async () => {
   const clock = createVirtualClock();
   await using peer = await start({ clock });
   const socket = await peer.open();
   const answer = listen(socket, head(100));
   await eventually(() => expect(clock.nextInMs).toBe(2000));
-  await clock.advance(2000);
+  for (let sent = 0; sent < 4; sent++) {
+    socket.write("{");
+    await clock.advance(500);
+  }
   expect((await answer).response?.status).toBe(408);
   socket.destroy();
 });
