@@ -23,11 +23,8 @@ import {
 } from "@berth/runtime";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { seededRun } from "../../../runtime/src/testing/property.ts";
-import {
-  createRecordingMetrics,
-  type RecordingMetrics,
-} from "../../../runtime/src/testing/recording-metrics.ts";
+import { seededRun, steps } from "../../../runtime/src/testing/property.ts";
+import { createRecordingMetrics } from "../../../runtime/src/testing/recording-metrics.ts";
 import { InformerSet, pick, type WantedInformer } from "./informer-set.ts";
 
 const CLUSTER = clusterName("test");
@@ -129,20 +126,7 @@ function objectOf(
   return { metadata: { name, namespace: "ns", uid: `uid-${name}`, resourceVersion }, data };
 }
 
-interface Setup extends AsyncDisposable {
-  readonly clock: VirtualClock;
-  readonly streams: Streams;
-  readonly set: InformerSet<ConfigMap>;
-  readonly metrics: RecordingMetrics;
-  readonly changes: Change<ConfigMap>[];
-  /** All versions that were told of. */
-  readonly versions: string[];
-  readonly synced: () => number;
-  start(): Promise<void>;
-  stop(): Promise<void>;
-}
-
-function setUp(): Setup {
+function setUp() {
   const clock = createVirtualClock();
   const streams = new Streams(clock);
   const changes: Change<ConfigMap>[] = [];
@@ -246,35 +230,17 @@ describe("informers that come and go", () => {
   });
 });
 
-type Step =
-  | { readonly do: "want"; readonly keys: readonly string[] }
-  | { readonly do: "wait"; readonly ms: number }
-  | { readonly do: "cut"; readonly key: string }
-  | { readonly do: "start" }
-  | { readonly do: "stop" };
-
 const key = fc.constantFrom(...KEYS);
-const step: fc.Arbitrary<Step> = fc.oneof(
-  { weight: 6, arbitrary: fc.record({ do: fc.constant("want" as const), keys: fc.uniqueArray(key) }) },
-  {
-    weight: 4,
-    arbitrary: fc.record({ do: fc.constant("wait" as const), ms: fc.integer({ min: 0, max: 12 }) }),
-  },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant("cut" as const), key }) },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant("start" as const) }) },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant("stop" as const) }) },
+const step = fc.oneof(
+  steps(6, ["want"], { keys: fc.uniqueArray(key) }),
+  steps(4, ["wait"], { ms: fc.integer({ min: 0, max: 12 }) }),
+  steps(1, ["cut"], { key }),
+  steps(2, ["start", "stop"], {}),
 );
-
-interface End {
-  readonly streams: readonly string[];
-  readonly known: readonly string[];
-  readonly most: number;
-  /** Selectors that were read more often than they were wanted anew. */
-  readonly readAgain: readonly string[];
-}
+type Step = typeof step extends fc.Arbitrary<infer S> ? S : never;
 
 /** Carries the steps out, lets all come to rest, and says what runs then and what should. */
-async function play(steps: readonly Step[]): Promise<{ readonly is: End; readonly should: End }> {
+async function play(steps: readonly Step[]) {
   await using setup = setUp();
   const { set, streams, clock } = setup;
   const begun = new Map<string, number>();
@@ -304,6 +270,7 @@ async function play(steps: readonly Step[]): Promise<{ readonly is: End; readonl
       streams: streams.names,
       known: KEYS.filter((key) => set.get(key) !== undefined),
       most: Math.max(1, streams.most),
+      // Selectors that were read more often than they were wanted anew.
       readAgain: KEYS.filter((key) => (streams.snapshots.get(key) ?? 0) > (begun.get(key) ?? 0)),
     },
     should: { streams: run, known: run, most: 1, readAgain: [] },

@@ -2,12 +2,10 @@ import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { startTcpProxy, type TcpProxy } from "./tcp-proxy.ts";
+import { startTcpProxy } from "./tcp-proxy.ts";
 
 /** A server that sends back what it receives and closes when its peer does. */
-async function startEcho(): Promise<
-  AsyncDisposable & { readonly port: number; readonly sockets: Set<Socket> }
-> {
+async function startEcho() {
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {
     sockets.add(socket);
@@ -39,12 +37,8 @@ class Client implements Disposable {
     this.socket = connect({ port, host: "127.0.0.1", allowHalfOpen: true });
     this.closed = new Promise((resolve) => this.socket.once("close", () => resolve()));
     this.socket.on("data", (chunk: Buffer) => this.#chunks.push(chunk));
-    this.socket.on("end", () => {
-      this.ended = true;
-    });
-    this.socket.on("error", (error: NodeJS.ErrnoException) => {
-      this.errorCode = error.code;
-    });
+    this.socket.on("end", () => (this.ended = true));
+    this.socket.on("error", (error: NodeJS.ErrnoException) => (this.errorCode = error.code));
   }
 
   get received(): Buffer {
@@ -74,11 +68,7 @@ async function echoes(client: Client, text: string, received = text): Promise<vo
   expect(await client.read(received)).toBe(received);
 }
 
-async function startLink(): Promise<{
-  link: TcpProxy;
-  echo: Awaited<ReturnType<typeof startEcho>>;
-  [Symbol.asyncDispose](): Promise<void>;
-}> {
+async function startLink() {
   const stack = new AsyncDisposableStack();
   const echo = stack.use(await startEcho());
   const link = stack.use(await startTcpProxy({ target: { host: "127.0.0.1", port: echo.port } }));
@@ -168,11 +158,8 @@ describe("stall and delay", () => {
     expect(setup.link.stats.clientToServer.delivered).toBe(0);
     setup.link.pass();
     await setup.link.until(({ serverToClient }) => serverToClient.delivered === big.length);
-    expect(setup.link.stats.clientToServer).toEqual({
-      received: big.length,
-      delivered: big.length,
-      dropped: 0,
-    });
+    const all = { received: big.length, delivered: big.length, dropped: 0 };
+    expect(setup.link.stats.clientToServer).toEqual(all);
   });
 
   it("stalls one direction and lets the other pass", async () => {
@@ -296,34 +283,15 @@ describe("scripts and conditions", () => {
     await echoes(second, "open");
   });
 
-  it("cuts a stream in the middle of an answer", async () => {
-    await using setup = await startLink();
-    using playback = setup.link.play([
-      { after: { bytes: 5, direction: "serverToClient" }, do: (link) => link.resetAll() },
-    ]);
-    using client = new Client(setup.link.port);
-    client.socket.write("0123456789");
-    await client.closed;
-    expect(await playback.done).toBe(true);
-    expect(setup.link.stats.serverToClient).toMatchObject({ delivered: 5 });
-    expect("01234".startsWith(client.received.toString())).toBe(true);
-    expect(client.errorCode).toBe("ECONNRESET");
-  });
-
   it("ends a stopped script with false and a throwing one with its error", async () => {
     await using setup = await startLink();
     const stopped = setup.link.play([{ after: { connections: 1 }, do: () => {} }]);
     stopped[Symbol.dispose]();
     expect(await stopped.done).toBe(false);
-    const broken = setup.link.play([
-      {
-        after: { bytes: 0 },
-        do: () => {
-          throw new RangeError("no such step");
-        },
-      },
-    ]);
-    await expect(broken.done).rejects.toThrow(RangeError);
+    const fail = (): never => {
+      throw new RangeError("no such step");
+    };
+    await expect(setup.link.play([{ after: { bytes: 0 }, do: fail }]).done).rejects.toThrow(RangeError);
   });
 
   it("rejects conditions that can no longer come true once it is closed", async () => {

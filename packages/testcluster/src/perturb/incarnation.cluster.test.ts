@@ -10,15 +10,8 @@ beforeAll(async () => {
   cluster = await sharedTestCluster();
 });
 
-interface Life extends AsyncDisposable {
-  readonly incarnation: Incarnation;
-  readonly client: KubeClient;
-  /** How often the controller was told to end. */
-  readonly ends: () => number;
-}
-
 /** A life whose controller does nothing by itself: the test speaks for it. */
-async function begin(name: string): Promise<Life> {
+async function begin(name: string) {
   const certificate = await cluster.authority.issueServing(["127.0.0.1"]);
   await cluster.client.create(nodes, aNode(name).build());
   let ends = 0;
@@ -34,6 +27,7 @@ async function begin(name: string): Promise<Life> {
   return {
     incarnation,
     client,
+    /** How often the controller was told to end. */
     ends: () => ends,
     async [Symbol.asyncDispose]() {
       await incarnation.bury();
