@@ -47,25 +47,13 @@ describe("a mark", () => {
 
   it.each<Case>([
     ["is right while a pod needs it, and goes with the last one", last(), RIGHT],
-    [
-      "must not be taken off a node that needs it",
-      later(told().node(["a"])).node(undefined),
-      "though pods need it",
-    ],
+    ["stays on a node that needs it", later(told().node(["a"])).node(undefined), "though pods need it"],
     ["goes for a group with its last pod", left().node(["a"]), RIGHT],
-    [
-      "must not go for a group while another pod of it is there",
-      left().node(undefined),
-      "though pods need it",
-    ],
+    ["stays for a group with another pod", left().node(undefined), "though pods need it"],
     ["must not be put on for a group that no pod is of", told().node(["a", "b"]), "claim.b= for no pod"],
     ["must not be put on without a pod", unneeded, "for no pod"],
     ["must not be put on without a footprint", unasked, "n1"],
-    [
-      "is somebody else's where there is no footprint",
-      new Told().node(["a"], "story", null).node(undefined),
-      "somebody else's",
-    ],
+    ["needs a footprint", new Told().node(["a"], "story", null).node(undefined), "somebody else's"],
     ["has to be recorded, and nothing else", told().node(["a"], "controller", []), "records"],
     ["must not come and go while nobody does anything", last().node(["a"]), "flapped"],
   ])("%s", judged);
@@ -78,17 +66,9 @@ describe("an owner", () => {
 
   it.each<Case>([
     ["is held while it lives, and let go once its pods are gone", over, RIGHT],
-    [
-      "must not be let go while it has pods",
-      deleted().pool(FOREIGN, "controller", NOW),
-      "though it has pods",
-    ],
+    ["is not let go while it has pods", deleted().pool(FOREIGN, "controller", NOW), "though it has pods"],
     ["must not be let go while it lives", new Told().pool(HELD, "story").pool(FOREIGN), "though it lives"],
-    [
-      "must not lose what others hold it by",
-      new Told().pool(FOREIGN, "story").pool([HOLD]),
-      "foreign things",
-    ],
+    ["is held by others too", new Told().pool(FOREIGN, "story").pool([HOLD]), "foreign things"],
     ["must not be written for nothing", new Told().pool(HELD, "story").pool(HELD), "for nothing"],
   ])("%s", judged);
 });

@@ -37,12 +37,14 @@ let authority: CertificatePair;
 let otherKey: string;
 /** In order, made at `startMs`. */
 let good: CertificateContent;
+let noSigner: CertificateContent;
 
 beforeAll(async () => {
   authority = await createAuthority({ nowMs: startMs, validMs: lifetimes.caValidMs });
   otherKey = (await createAuthority({ nowMs: startMs })).key;
   const leaf = await issueServingCertificate({ authority, hosts: HOSTS, nowMs: startMs });
   good = { ...leaf, authorities: authority.certificate, authorityKey: authority.key };
+  noSigner = { ...good, authorityKey: "" };
 });
 
 const plan = (
@@ -132,34 +134,19 @@ const rotten = { certificate: "x", key: "y", authorities: "z", authorityKey: "--
 
 it.each<[string, string, () => [CertificateContent, Parameters<typeof plan>[1]?]]>([
   ["makeAll", "there are none", () => [NO_CONTENT]],
-  [
-    "makeAll",
-    "neither certificate nor key are of use",
-    () => [{ ...good, certificate: "", authorityKey: otherKey }],
-  ],
+  ["makeAll", "nothing can sign", () => [{ ...good, certificate: "", authorityKey: otherKey }]],
   ["makeAll", "there is no authority", () => [{ ...good, authorities: "", authorityKey: "" }]],
   ["makeAll", "nothing is of use", () => [rotten]],
-  [
-    "makeAll",
-    "others made them, and no key is of use",
-    () => [{ ...good, authorityKey: otherKey, key: "" }, theirs],
-  ],
+  ["makeAll", "no key of others fits", () => [{ ...good, authorityKey: otherKey, key: "" }, theirs]],
   ["issue", "the certificate is not of use", () => [{ ...good, certificate: "garbage" }]],
   ["issue", "its key is not of use", () => [{ ...good, key: otherKey }]],
   ["issue", "it has expired", () => [good, expired]],
   ["issue", "others made them, and it has expired", () => [good, { ...expired, ...theirs }]],
-  ["addAuthority", "the authority's key is missing", () => [{ ...good, authorityKey: "" }]],
+  ["addAuthority", "the authority's key is missing", () => [noSigner]],
   ["addAuthority", "the authority's key is garbage", () => [{ ...good, authorityKey: "garbage" }]],
   ["addAuthority", "the authority's key is of another", () => [{ ...good, authorityKey: otherKey }]],
-  ["leave", "others made them, without a key", () => [{ ...good, authorityKey: "", key: "" }, theirs]],
-  [
-    "leave",
-    "others made them, without ours to sign with",
-    () => [
-      { ...good, authorityKey: "" },
-      { ...expired, ...theirs },
-    ],
-  ],
+  ["leave", "others made them, without a key", () => [{ ...noSigner, key: "" }, theirs]],
+  ["leave", "expired, of others", () => [noSigner, { ...expired, ...theirs }]],
   ["leave", "others made none yet", () => [NO_CONTENT, theirs]],
 ])("the plan is %s when %s", (step, _when, given) => {
   expect(plan(...given())).toMatchObject({ step });
@@ -181,7 +168,7 @@ describe("the plan for files of ours", () => {
   });
 
   it("is to make a new authority known when the key of the present one is lost", async () => {
-    const next = await carryOut(plan({ ...good, authorityKey: "" }), { ...good, authorityKey: "" }, startMs);
+    const next = await carryOut(plan(noSigner), noSigner, startMs);
     expect(next.certificate).toBe(good.certificate);
     expect(parseBundle(next.authorities)).toHaveLength(2);
     expect(plan(next)).toMatchObject({ step: "wait" });
@@ -189,15 +176,14 @@ describe("the plan for files of ours", () => {
 
   it("is to sign at once when the certificate would expire before the new authority has settled", async () => {
     const lateMs = 90 * DAY_MS - 60_000;
-    const lost = { ...good, authorityKey: "" };
-    const next = await carryOut(plan(lost, { afterMs: lateMs }), lost, startMs + lateMs);
+    const next = await carryOut(plan(noSigner, { afterMs: lateMs }), noSigner, startMs + lateMs);
     expect(plan(next, { afterMs: lateMs })).toEqual({ step: "wait", untilMs: startMs + 90 * DAY_MS });
     expect(plan(next, { afterMs: 90 * DAY_MS })).toMatchObject({ step: "issue" });
   });
 });
 
 it("the plan for files of others is to wait while they are of use, and to warn when nobody renews them", () => {
-  const foreign = plan({ ...good, authorityKey: "" }, theirs);
+  const foreign = plan(noSigner, theirs);
   expect([foreign.step, "warning" in foreign]).toEqual(["wait", false]);
   expect(plan(good, { ours: false, afterMs: 80 * DAY_MS })).toEqual({
     step: "wait",
@@ -236,11 +222,8 @@ async function violationsOver(
   const expectAt = (nowMs: number, truth: boolean, violation: string): void => {
     if (!truth) violations.push(`${new Date(nowMs).toISOString()}: ${violation}`);
   };
-  const change = (
-    next: CertificatePlan,
-    from: CertificateContent,
-    nowMs: number,
-  ): Promise<CertificateContent> => carryOut(next, from, nowMs, HOSTS, lifetimes);
+  const change = (next: CertificatePlan, from: CertificateContent, nowMs: number) =>
+    carryOut(next, from, nowMs, HOSTS, lifetimes);
   let content = await change(plan(NO_CONTENT), NO_CONTENT, startMs);
   let nowMs = startMs;
   const knownSinceMs = new Map(fingerprints(content).map((one) => [one, startMs - HOUR_MS]));
