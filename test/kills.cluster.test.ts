@@ -2,18 +2,15 @@
  * Again and again Berth is killed (SIGKILL) at a random point of its work, while nodes and rules change. Whatever it left
  * behind, the next start mends it.
  */
-import { type HttpProxy, sharedTestCluster, type TestCluster } from "@berth/testcluster";
+import { type HttpProxy, sharedTestCluster } from "@berth/testcluster";
 import * as fc from "fast-check";
-import { beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { seededRun, steps } from "../packages/runtime/src/testing/property.ts";
 import type { BerthProcess } from "./product.ts";
 import { proxyOf } from "./upheaval.ts";
 import { createWorld, type World } from "./world.ts";
 
-let cluster: TestCluster;
-beforeAll(async () => {
-  cluster = await sharedTestCluster();
-});
+const cluster = await sharedTestCluster();
 
 /** `make perturb` kills it fifty times. */
 const { parameters, name } = seededRun(10, process.env);

@@ -2,8 +2,8 @@
  * The contract of derived labels on the whole product: `berth run` as a process, a folder that is edited while it
  * runs, and a real API server. What needs no running product is tested beside the rules in packages/placement.
  */
-import { sharedTestCluster, type TestCluster } from "@berth/testcluster";
-import { beforeAll, describe, expect, it } from "vitest";
+import { sharedTestCluster } from "@berth/testcluster";
+import { describe, expect, it } from "vitest";
 import { mountConfigMap } from "./rule-folder.ts";
 import { createWorld, type World } from "./world.ts";
 
@@ -16,10 +16,7 @@ const EDGETPU = [
 const [USB = "", PCI = ""] = EDGETPU.slice(1);
 const RULE = "accelerators/edgetpu";
 
-let cluster: TestCluster;
-beforeAll(async () => {
-  cluster = await sharedTestCluster();
-});
+const cluster = await sharedTestCluster();
 
 /** Two nodes with a device and one without, and the rule for it. */
 async function withDevices(name: string): Promise<World> {

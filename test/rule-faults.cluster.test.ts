@@ -5,16 +5,13 @@
 import { cp, mkdir, mkdtemp, rename, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
-import { beforeAll, describe, expect, it } from "vitest";
+import { eventually, sharedTestCluster } from "@berth/testcluster";
+import { describe, expect, it } from "vitest";
 import { type BerthProcess, startBerthProcess } from "./product.ts";
 import { usualPorts } from "./usual-ports.ts";
 import { createWorld, type World } from "./world.ts";
 
-let cluster: TestCluster;
-beforeAll(async () => {
-  cluster = await sharedTestCluster();
-});
+const cluster = await sharedTestCluster();
 
 /** A fault, and where it is: the file, and the line if it is about one. */
 interface Place {

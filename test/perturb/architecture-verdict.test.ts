@@ -37,9 +37,6 @@ const TOO_EARLY = /tainted before (Pod|DaemonSet) .* was covered/;
 const FOR_NOTHING = /for no reason/;
 const FOREIGN = /foreign things/;
 
-const judged = (_what: string, { problems }: Told, expected: RegExp): void =>
-  expect(problems).toMatch(expected);
-
 describe("a taint", () => {
   const later = tainted()
     .pod({ images: ["both"] })
@@ -62,7 +59,7 @@ describe("a taint", () => {
     ["leaves others alone", told().node(FOREIGN_TAINT, "story").node(AMD), FOREIGN],
     ["flaps when it goes and comes back by itself", tainted().node([]).node(AMD), /flapped/],
     ["does not flap when somebody has taken it off", tainted().node([], "story").node(AMD), RIGHT],
-  ])("%s", judged);
+  ])("%s", (_, { problems }, expected) => expect(problems).toMatch(expected));
 });
 
 describe("a toleration", () => {
@@ -77,7 +74,7 @@ describe("a toleration", () => {
     ["is never lost by pods", pod("amd").podBecomes(() => ({ tolerations: [] })), /lost a/],
     ["is never lost by sets", told().daemonSet([forAmd], "story").daemonSet([]), /lost a toleration/],
     ["needs a policy that taints", given(told(affinity).pod({ images: ["amd"] }), forAmd), FOR_NOTHING],
-  ])("%s", judged);
+  ])("%s", (_, { problems }, expected) => expect(problems).toMatch(expected));
 });
 
 describe("a pod that is held", () => {
@@ -100,7 +97,7 @@ describe("a pod that is held", () => {
     ["goes as it is when the policy has gone", held("what").policyGoes().podBecomes(lifted), RIGHT],
     ["goes as it is when the policy holds none", held("what").policy(taint).podBecomes(lifted), RIGHT],
     ["loses no gate of anybody else", held("amd").podBecomes(ungated), /lost a gate of somebody else/],
-  ])("%s", judged);
+  ])("%s", (_, { problems }, expected) => expect(problems).toMatch(expected));
 });
 
 describe("what is none of its business", () => {
@@ -116,7 +113,7 @@ describe("what is none of its business", () => {
     ["labels of a DaemonSet", set.changes<DaemonSet>(daemonSets, relabelled), FOREIGN],
     ["a policy", told().changes(architecturePolicies, (it) => ({ ...it, spec: specOf(affinity) })), FOREIGN],
     ["whether a pod is there", pod("amd").removes(pods), /DELETED by the controller/],
-  ])("%s", judged);
+  ])("%s", (_, { problems }, expected) => expect(problems).toMatch(expected));
 });
 
 describe("how old what a write goes by may be", () => {
@@ -136,5 +133,5 @@ describe("how old what a write goes by may be", () => {
     ["is the step before", late(0), RIGHT],
     ["is not the one before that", late(1), FOR_NOTHING],
     ["is never before the start, when all that is there comes in the first list", atStart, /./],
-  ])("%s", judged);
+  ])("%s", (_, { problems }, expected) => expect(problems).toMatch(expected));
 });

@@ -1,27 +1,15 @@
 /** Watches on a real API server. `T-n`: see "Traps" in the README of this package. */
-import {
-  cutStream,
-  errorEvent,
-  eventually,
-  sharedTestCluster,
-  startTcpProxy,
-  type TestCluster,
-} from "@berth/testcluster";
-import { beforeAll, describe, expect, it } from "vitest";
-import type { KubeClient, WatchEvent, WatchStream } from "./client.ts";
+import { cutStream, errorEvent, eventually, sharedTestCluster, startTcpProxy } from "@berth/testcluster";
+import { describe, expect, it } from "vitest";
+import type { WatchEvent, WatchStream } from "./client.ts";
 import { configMaps, namespaces } from "./generated/resources.ts";
 import type { ConfigMap } from "./generated/wire.ts";
 import { compareResourceVersions } from "./object.ts";
 import { failureOf } from "./testing/api-error.ts";
 import { startProxied } from "./testing/proxied.ts";
 
-let cluster: TestCluster;
-let client: KubeClient;
-
-beforeAll(async () => {
-  cluster = await sharedTestCluster();
-  client = cluster.client;
-});
+const cluster = await sharedTestCluster();
+const { client } = cluster;
 
 /** A namespace of its own with config maps of these names. */
 async function createNamespace(...names: readonly string[]): Promise<string> {

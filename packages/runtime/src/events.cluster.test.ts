@@ -1,18 +1,15 @@
 /** Events as a real API server stores them and as kubectl looks for them. */
 import { coreEvents, events, type KubeEvent, nodes } from "@berth/kube";
-import { aNode, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
-import { beforeAll, describe, expect, it } from "vitest";
+import { aNode, eventually, sharedTestCluster } from "@berth/testcluster";
+import { describe, expect, it } from "vitest";
 import { createVirtualClock } from "./clock.ts";
 import { EVENT_LIMITS, type EventInput, referenceTo } from "./event-series.ts";
 import { EventRecorder } from "./events.ts";
 import { createSilentLogger } from "./json-log.ts";
 
-let cluster: TestCluster;
 let nodeCount = 0;
 
-beforeAll(async () => {
-  cluster = await sharedTestCluster();
-});
+const cluster = await sharedTestCluster();
 
 /** A node of its own, and a recorder that runs. Only a test lets the times of a series pass. */
 async function setUp() {

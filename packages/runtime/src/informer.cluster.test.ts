@@ -10,16 +10,8 @@ import {
   namespaces,
   nodes,
 } from "@berth/kube";
-import {
-  aNode,
-  answer,
-  cutBefore,
-  eventually,
-  sharedTestCluster,
-  startHttpProxy,
-  type TestCluster,
-} from "@berth/testcluster";
-import { beforeAll, describe, expect, it } from "vitest";
+import { aNode, answer, cutBefore, eventually, sharedTestCluster, startHttpProxy } from "@berth/testcluster";
+import { describe, expect, it } from "vitest";
 import { grant } from "./testing/grant.ts";
 import {
   differencesFrom,
@@ -30,12 +22,9 @@ import {
 } from "./testing/live-informer.ts";
 
 const SNAPSHOT = { verb: "watch", path: /sendInitialEvents=true/ } as const;
-let cluster: TestCluster;
 let namespaceCount = 0;
 
-beforeAll(async () => {
-  cluster = await sharedTestCluster();
-});
+const cluster = await sharedTestCluster();
 
 /** A namespace of its own, a way to it that can fail, and one that cannot. */
 async function setUp(...names: readonly string[]) {

@@ -60,7 +60,7 @@ describe("createJsonLogger", () => {
       const text = unit.repeat(8_192 / unit.length);
       const began = performance.now();
       // 1 MB; it took four seconds where time was quadratic.
-      for (let at = 0; at < 2; at++) log.info("x", { ...Array<string>(60).fill(text) });
+      for (let at = 0; at < 2; at++) log.info("x", Object.fromEntries(Array(60).fill(text).entries()));
       expect(performance.now() - began).toBeLessThan(1_000);
     }
     log.info("x", { ["-k".repeat(500_000)]: 1 });

@@ -52,7 +52,7 @@ function world(random: () => number = () => 0.5) {
     /** When each object was written, monotonic ms. */
     doneAt,
     /** Writes this object, as a controller does: again when it is told to. */
-    async write(name: string): Promise<void> {
+    write: async (name: string): Promise<void> => {
       for (;;) {
         try {
           const about = { ...PATCH, name };

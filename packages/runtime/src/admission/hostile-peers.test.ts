@@ -3,29 +3,16 @@ import { once } from "node:events";
 import { connect as connectTcp } from "node:net";
 import type { TLSSocket } from "node:tls";
 import { createAuthority, eventually } from "@berth/testcluster";
-import { beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { createVirtualClock } from "../clock.ts";
-import {
-  type AdmissionPeer,
-  createServingAuthority,
-  listen,
-  type Origin,
-  type ServingAuthority,
-  startAdmissionPeer,
-} from "../testing/admission-peer.ts";
+import { type AdmissionPeer, listen, type Origin, startAdmissionPeer } from "../testing/admission-peer.ts";
 import type { AdmissionServerOptions } from "./server.ts";
 
 const MIB = 1024 * 1024;
 const HOSTILE: Origin = { localAddress: "127.0.0.2" };
 
-let authority: ServingAuthority;
-
-beforeAll(async () => {
-  authority = await createServingAuthority();
-});
-
 const start = (options: Partial<AdmissionServerOptions> = {}): Promise<AdmissionPeer> =>
-  startAdmissionPeer(authority, { handlers: { "/h": () => ({ allowed: true }) }, ...options });
+  startAdmissionPeer({ handlers: { "/h": () => ({ allowed: true }) }, ...options });
 
 /** Headers that announce a body of this length. */
 const head = (length: number): string => `POST /h HTTP/1.1\r\nhost: a\r\ncontent-length: ${length}\r\n\r\n`;

@@ -7,19 +7,16 @@ import {
   mutatingWebhookConfigurations,
   namespaces,
 } from "@berth/kube";
-import { eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
-import { beforeAll, describe, expect, it } from "vitest";
+import { eventually, sharedTestCluster } from "@berth/testcluster";
+import { describe, expect, it } from "vitest";
 import { createSilentLogger } from "../json-log.ts";
 import type { AdmissionRequest } from "./review.ts";
 import type { AdmissionHandler } from "./review-exchange.ts";
 import { startAdmissionServer } from "./server.ts";
 
-let cluster: TestCluster;
 let count = 0;
 
-beforeAll(async () => {
-  cluster = await sharedTestCluster();
-});
+const cluster = await sharedTestCluster();
 
 const label: AdmissionHandler = ({ operation }) =>
   operation === "CREATE"

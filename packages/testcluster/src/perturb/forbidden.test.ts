@@ -9,14 +9,15 @@ import { NUDGE } from "./stage.ts";
 function historyOf(...versions: readonly string[]): readonly HistoryEntry[] {
   let before: Node | undefined;
   return versions.map((text) => {
-    const [by = "", ...pairs] = text.split(" ");
-    const [author = "", step = "start"] = by.split("/").toReversed();
+    const [head = "", ...pairs] = text.split(" ");
+    const [author, step = "start"] = head.split("/").toReversed();
     const labels = Object.fromEntries(pairs.map((pair) => pair.split("=")));
     const object = aNode("n1").labelled(labels).build();
     const type = before === undefined ? "ADDED" : "MODIFIED";
-    const change = { type, resource: nodes, name: "n1", object, before } as const;
+    const by = author as Author;
+    const entry: HistoryEntry = { step, type, resource: nodes, name: "n1", object, before, by, at: 0 };
     before = object;
-    return { ...change, step, by: author as Author, at: 0 };
+    return entry;
   });
 }
 

@@ -1,14 +1,10 @@
 import { type KubeClient, nodes } from "@berth/kube";
-import { beforeAll, describe, expect, it } from "vitest";
-import type { TestCluster } from "../cluster.ts";
+import { describe, expect, it } from "vitest";
 import { aNode } from "../node-builder.ts";
 import { sharedTestCluster } from "../shared.ts";
 import { Incarnation } from "./incarnation.ts";
 
-let cluster: TestCluster;
-beforeAll(async () => {
-  cluster = await sharedTestCluster();
-});
+const cluster = await sharedTestCluster();
 
 /** A life whose controller does nothing by itself: the test speaks for it. */
 async function begin(name: string) {

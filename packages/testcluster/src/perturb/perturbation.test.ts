@@ -30,7 +30,7 @@ function trialOf(point?: Point) {
     perturbation,
     /** How often the controller was killed. */
     kills: () => kills,
-    async patch(path: string): Promise<Reply> {
+    patch: async (path: string): Promise<Reply> => {
       const target = parseRequestTarget("PATCH", path);
       const request: ObservedRequest = { ...target, sequence: 1, userAgent: "", at: 0, signal };
       return (await perturbation.request?.(request, () => Promise.resolve(done))) ?? done;
