@@ -29,7 +29,7 @@ import { FROM, TO } from "../examples/runtime/configmap-copier/decide.ts";
 import { TTL } from "../examples/runtime/ttl-janitor/decide.ts";
 import { FINALIZER, OF, PAGES } from "../examples/runtime/website/decide.ts";
 import { type Website, websites } from "../examples/runtime/website/website.ts";
-import { type Program, STOP_LIMIT_MS, startProgram } from "./program.ts";
+import { expectToStop, type Program, startProgram } from "./program.ts";
 
 const folder = join(import.meta.dirname, "../examples/runtime");
 
@@ -58,12 +58,6 @@ async function startExample(
 ): Promise<Program> {
   const user = await userFor(cluster, name);
   return await startProgram(cluster, { file: join(folder, name, "main.ts"), args }, { user });
-}
-
-async function expectToStop(program: Program): Promise<void> {
-  const { exit, tookMs } = await program.stop();
-  expect({ exit, output: program.output }).toEqual({ exit: 0, output: program.output });
-  expect(tookMs).toBeLessThan(STOP_LIMIT_MS);
 }
 
 /**

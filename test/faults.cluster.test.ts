@@ -16,15 +16,11 @@ import {
   internalError,
   type RequestAction,
   sharedTestCluster,
-  type TestCluster,
 } from "@berth/testcluster";
-import { beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { changeAll, followed, populate, stage, WRITES } from "./upheaval.ts";
 
-let cluster: TestCluster;
-beforeAll(async () => {
-  cluster = await sharedTestCluster();
-});
+const cluster = await sharedTestCluster();
 
 describe("a write", () => {
   it.each<[string, RequestAction, number]>([

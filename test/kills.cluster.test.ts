@@ -2,18 +2,15 @@
  * Again and again Berth is killed (SIGKILL) at a random point of its work, while nodes and rules change. Whatever it left
  * behind, the next start mends it.
  */
-import { type HttpProxy, sharedTestCluster, type TestCluster } from "@berth/testcluster";
+import { type HttpProxy, sharedTestCluster } from "@berth/testcluster";
 import * as fc from "fast-check";
-import { beforeAll, describe, expect, it } from "vitest";
-import { seededRun } from "../packages/runtime/src/testing/property.ts";
+import { describe, expect, it } from "vitest";
+import { seededRun, steps } from "../packages/runtime/src/testing/property.ts";
 import type { BerthProcess } from "./product.ts";
 import { proxyOf } from "./upheaval.ts";
 import { createWorld, type World } from "./world.ts";
 
-let cluster: TestCluster;
-beforeAll(async () => {
-  cluster = await sharedTestCluster();
-});
+const cluster = await sharedTestCluster();
 
 /** `make perturb` kills it fifty times. */
 const { parameters, name } = seededRun(10, process.env);
@@ -30,77 +27,35 @@ const PATIENCE_MS = 3000;
 /** And this long after the start when there is none. */
 const SILENCE_MS = 10_000;
 
-type Change =
-  | { readonly what: "label"; readonly node: number; readonly input: string; readonly on: boolean }
-  | { readonly what: "again"; readonly node: number; readonly input: string }
-  | { readonly what: "write"; readonly rule: number; readonly lines: readonly string[] }
-  | { readonly what: "remove"; readonly rule: number };
-
-/** When Berth dies: at its so manieth request of a kind, before or after the server gets it, or after some time. */
-type Death =
-  | { readonly at: "request" | "patch"; readonly count: number; readonly forwarded: boolean }
-  | { readonly at: "time"; readonly ms: number };
-
-interface Round {
-  readonly changes: readonly Change[];
-  readonly death: Death;
-}
-
 const node = fc.nat(NODES - 1);
 const input = fc.constantFrom(...INPUTS);
+const rule = fc.nat(RULES.length - 1);
 /** A rule lists inputs, and rules before it: chains, and no circles. */
-const write = fc.nat(RULES.length - 1).chain((rule) =>
-  fc.record({
-    what: fc.constant("write" as const),
-    rule: fc.constant(rule),
-    lines: fc.uniqueArray(fc.constantFrom(...INPUTS, ...RULES.slice(0, rule)), {
-      minLength: 1,
-      maxLength: 3,
-    }),
-  }),
-);
-const change: fc.Arbitrary<Change> = fc.oneof(
-  {
-    weight: 4,
-    arbitrary: fc.record({ what: fc.constant("label" as const), node, input, on: fc.boolean() }),
-  },
-  { weight: 1, arbitrary: fc.record({ what: fc.constant("again" as const), node, input }) },
-  { weight: 3, arbitrary: write },
-  {
-    weight: 1,
-    arbitrary: fc.record({ what: fc.constant("remove" as const), rule: fc.nat(RULES.length - 1) }),
-  },
-);
-const death: fc.Arbitrary<Death> = fc.oneof(
-  {
-    weight: 3,
-    arbitrary: fc.record({
-      at: fc.constant("patch" as const),
-      count: fc.integer({ min: 1, max: 6 }),
-      forwarded: fc.boolean(),
-    }),
-  },
-  {
-    weight: 1,
-    arbitrary: fc.record({
-      at: fc.constant("request" as const),
-      count: fc.integer({ min: 1, max: 8 }),
-      forwarded: fc.boolean(),
-    }),
-  },
-  {
-    weight: 1,
-    arbitrary: fc.record({ at: fc.constant("time" as const), ms: fc.integer({ min: 0, max: 900 }) }),
-  },
-);
-const round: fc.Arbitrary<Round> = fc.record({
-  changes: fc.array(change, { minLength: 3, maxLength: 6 }),
-  death,
+const write = rule.chain((of) => {
+  const lines = fc.uniqueArray(fc.constantFrom(...INPUTS, ...RULES.slice(0, of)), {
+    minLength: 1,
+    maxLength: 3,
+  });
+  return fc.record({ do: fc.constant("write" as const), rule: fc.constant(of), lines });
 });
+const change = fc.oneof(
+  steps(4, ["label"], { node, input, on: fc.boolean() }),
+  steps(1, ["again"], { node, input }),
+  { weight: 3, arbitrary: write },
+  steps(1, ["remove"], { rule }),
+);
+/** When Berth dies: at its so manieth request of a kind, before or after the server gets it, or after some time. */
+const death = fc.oneof(
+  steps(3, ["patch"], { count: fc.integer({ min: 1, max: 6 }), forwarded: fc.boolean() }),
+  steps(1, ["request"], { count: fc.integer({ min: 1, max: 8 }), forwarded: fc.boolean() }),
+  steps(1, ["time"], { ms: fc.integer({ min: 0, max: 900 }) }),
+);
+const round = fc.record({ changes: fc.array(change, { minLength: 3, maxLength: 6 }), death });
+type Round = typeof round extends fc.Arbitrary<infer R> ? R : never;
 
 describe("a Berth that is killed", () => {
   it(
-    `at random points leaves nothing that the next start does not mend (${KILLS} kills, ${name})`,
+    `L-B1 at random points leaves nothing that the next start does not mend (${KILLS} kills, ${name})`,
     async () => {
       await using world = await createWorld(cluster, "kills");
       await using proxy = await proxyOf(cluster);
@@ -146,7 +101,7 @@ async function liveAndDie(
   const changing = changeAll(world, changes);
   const trapped = await Promise.race([
     trap.sprung.then(() => true),
-    planned.at === "time" ? after(planned.ms) : trap.begun.then(() => after(PATIENCE_MS)),
+    planned.do === "time" ? after(planned.ms) : trap.begun.then(() => after(PATIENCE_MS)),
     after(SILENCE_MS),
   ]);
   await berth.kill();
@@ -155,11 +110,11 @@ async function liveAndDie(
   return trapped;
 }
 
-async function changeAll(world: World, changes: readonly Change[]): Promise<void> {
+async function changeAll(world: World, changes: Round["changes"]): Promise<void> {
   for (const it of changes) {
-    if (it.what === "label") await world.label(`n${it.node}`, { [it.input]: it.on ? "1" : null });
-    else if (it.what === "write") await world.rules.write(RULES[it.rule] ?? "", ...it.lines);
-    else if (it.what === "remove") await world.rules.remove(RULES[it.rule] ?? "");
+    if (it.do === "label") await world.label(`n${it.node}`, { [it.input]: it.on ? "1" : null });
+    else if (it.do === "write") await world.rules.write(RULES[it.rule] ?? "", ...it.lines);
+    else if (it.do === "remove") await world.rules.remove(RULES[it.rule] ?? "");
     else {
       await world.remove(`n${it.node}`);
       await world.add(`n${it.node}`, { [it.input]: "1" });
@@ -170,15 +125,8 @@ async function changeAll(world: World, changes: readonly Change[]): Promise<void
 const after = (ms: number): Promise<false> =>
   new Promise((resolve) => setTimeout(() => resolve(false), ms).unref());
 
-interface Trap extends Disposable {
-  /** Resolves with the first request: how long a process takes to start is a matter of the machine. */
-  readonly begun: Promise<void>;
-  readonly sprung: Promise<void>;
-  arm(berth: BerthProcess): void;
-}
-
 /** Kills Berth at the request that it waits for; Berth never gets the answer. */
-function setTrap(proxy: HttpProxy, planned: Death): Trap {
+function setTrap(proxy: HttpProxy, planned: Round["death"]) {
   const { promise: sprung, resolve: spring } = Promise.withResolvers<void>();
   const { promise: begun, resolve: begin } = Promise.withResolvers<void>();
   let victim: BerthProcess | undefined;
@@ -187,7 +135,7 @@ function setTrap(proxy: HttpProxy, planned: Death): Trap {
     async request(request, forward) {
       begin();
       const isPatch = request.verb === "patch" && request.resource === "nodes";
-      if (planned.at === "time" || (planned.at === "patch" && !isPatch)) return forward();
+      if (planned.do === "time" || (planned.do === "patch" && !isPatch)) return forward();
       seen += 1;
       if (seen !== planned.count) return forward();
       if (planned.forwarded) await forward();
@@ -197,11 +145,10 @@ function setTrap(proxy: HttpProxy, planned: Death): Trap {
     },
   });
   return {
+    /** Resolves with the first request: how long a process takes to start is a matter of the machine. */
     begun,
     sprung,
-    arm(berth) {
-      victim = berth;
-    },
+    arm: (berth: BerthProcess) => void (victim = berth),
     [Symbol.dispose]: () => installed[Symbol.dispose](),
   };
 }

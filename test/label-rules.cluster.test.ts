@@ -97,54 +97,6 @@ describe("a LabelRule", () => {
     expect(await labelsOf("n2")).toHaveProperty(["gpu.present"], "x");
   });
 
-  it("derives from annotations, nodeInfo, capacity, conditions and taints, with copied and templated values", async () => {
-    const built = aNode("n1").build();
-    const { status } = built;
-    await cluster.client.create(nodes, {
-      ...built,
-      metadata: { ...built.metadata, annotations: { "example.com/rack": "r7/left" } },
-      spec: { taints: [{ key: "example.com/pool", value: "batch", effect: "NoSchedule" }] },
-      status: { ...status, capacity: { ...status?.capacity, "example.com/gpu": "4" } },
-    });
-    const all = [
-      { source: "Annotation", key: "example.com/rack", operator: "Matches", values: ["^r\\d+/"] },
-      { source: "NodeInfo", key: "operatingSystem", operator: "In", values: ["linux"] },
-      { source: "NodeInfo", key: "kubeletVersion", operator: "Ge", values: ["1.20"], compareAs: "Version" },
-      { source: "Capacity", key: "example.com/gpu", operator: "Gt", values: ["2000m"] },
-      { source: "Taint", key: "example.com/pool:NoSchedule" },
-      { any: [{ source: "Condition", key: "Ready", operator: "In", values: ["True"] }, { key: "no.such" }] },
-    ];
-    const labels = [
-      {
-        key: "example.com/rack",
-        valueFrom: { source: "Annotation", key: "example.com/rack", pattern: "^(r\\d+)/" },
-      },
-      { key: "example.com/kind", valueTemplate: "${Taint/example.com/pool}-${NodeInfo/architecture}" },
-      {
-        key: "example.com/place",
-        valueFrom: { source: "Annotation", key: "example.com/rack" },
-        sanitize: true,
-      },
-    ];
-    await rule("facts", { match: { all }, labels, ...atOnce });
-    await start();
-    await becomes("n1", "example.com/rack", "r7");
-    await becomes("n1", "example.com/kind", "batch-amd64");
-    await becomes("n1", "example.com/place", "r7_left");
-    const ready = (status: string) =>
-      cluster.client.patch(
-        nodes,
-        { name: "n1" },
-        { type: "strategic", body: { status: { conditions: [{ type: "Ready", status }] } } },
-        { subresource: "status" },
-      );
-    await ready("False");
-    await becomes("n1", "example.com/kind", undefined);
-    await ready("True");
-    await becomes("n1", "example.com/kind", "batch-amd64");
-    expect(await labelsOf("n1")).toMatchObject({ "example.com/rack": "r7", "example.com/place": "r7_left" });
-  });
-
   it("L-B10 patches exactly the nodes that it matches, once, and none after a restart", async () => {
     const names = Array.from({ length: 60 }, (_, index) => `n${index}`);
     for (const [index, name] of names.entries()) await node(name, index < 50 ? { "gpu.present": "1" } : {});
@@ -211,25 +163,6 @@ describe("a LabelRule", () => {
 });
 
 describe("safety", () => {
-  it("holds a label for its removalDelay, and keeps it when the input comes back", async () => {
-    await node("n1", { "gpu.present": "1" });
-    await node("n2", { "gpu.present": "1" });
-    await rule("gpu", { ...gpu, removalDelay: "1h" });
-    await start();
-    await becomes("n2", "example.com/gpu", "true");
-    await label("n1", { "gpu.present": null });
-    await label("n2", { "gpu.present": null });
-    await says("gpu", { matchedNodes: 0, pendingRemovals: 2, labelledNodes: 2 });
-    expect(await labelsOf("n1")).toHaveProperty(["example.com/gpu"], "true");
-    await label("n2", { "gpu.present": "1" });
-    await says("gpu", { matchedNodes: 1, pendingRemovals: 1, labelledNodes: 2 });
-    await editRule("gpu", { removalDelay: "1s" });
-    await becomes("n1", "example.com/gpu", undefined);
-    expect(await labelsOf("n2")).toHaveProperty(["example.com/gpu"], "true");
-    await label("n2", { "gpu.present": null });
-    await becomes("n2", "example.com/gpu", undefined);
-  });
-
   it("freezes removals when too many nodes would lose a label at once, until that is confirmed", async () => {
     const names = Array.from({ length: 8 }, (_, index) => `n${index}`);
     for (const name of names) await node(name, { "gpu.present": "1" });
@@ -265,29 +198,6 @@ describe("safety", () => {
     await says("gpu", { matchedNodes: 0, labelledNodes: 1 });
     await cluster.client.delete(labelRules, { name: "gpu" });
     await becomes("n1", "example.com/gpu", undefined);
-  });
-
-  it("lets an edit that would change too many nodes wait until it is confirmed", async () => {
-    for (const name of ["n1", "n2", "n3", "n4"])
-      await node(name, { "gpu.present": "1", [`is.${name}`]: "1" });
-    await start();
-    await rule("gpu", {
-      match: { all: [{ key: "is.n1" }] },
-      labels: gpu.labels,
-      confirmAbovePercent: 50,
-      ...atOnce,
-    });
-    await becomes("n1", "example.com/gpu", "true");
-    await editRule("gpu", { match: gpu.match });
-    await says(
-      "gpu",
-      { matchedNodes: 4, labelledNodes: 1, observedGeneration: 2 },
-      { Ready: { status: "False", reason: "ConfirmationRequired" } },
-    );
-    await confirm("gpu");
-    await becomes("n4", "example.com/gpu", "true");
-    await says("gpu", { labelledNodes: 4 }, { Ready: { status: "True" } });
-    expect(await labelsOf("n2")).toHaveProperty(["example.com/gpu"], "true");
   });
 });
 

@@ -13,7 +13,7 @@ import {
 } from "@berth/testcluster";
 import { afterEach, describe, expect, it } from "vitest";
 import { RECONNECTED } from "./patience.ts";
-import { type Program, STOP_LIMIT_MS, startProgram } from "./program.ts";
+import { expectToStop, startProgram } from "./program.ts";
 
 const packages = join(import.meta.dirname, "../packages");
 /** What a reader takes in at one sight. */
@@ -23,12 +23,6 @@ async function exampleOf(name: string): Promise<{ readonly text: string; readonl
   const folder = join(packages, name);
   const [, text = ""] = /^```ts\n(.*?)^```$/ms.exec(await readFile(join(folder, "README.md"), "utf8")) ?? [];
   return { text, folder };
-}
-
-async function expectToStop(program: Program): Promise<void> {
-  const { exit, tookMs } = await program.stop();
-  expect({ exit, output: program.output }).toEqual({ exit: 0, output: program.output });
-  expect(tookMs).toBeLessThan(STOP_LIMIT_MS);
 }
 
 it.each(["kube", "runtime", "testcluster"])("the program in the README of %s is short", async (name) => {

@@ -3,23 +3,13 @@
  * Afterwards the nodes are exactly right, no label has flapped, and at rest nothing is written.
  */
 import type { RunningBerth } from "@berth/cli";
-import {
-  cutBefore,
-  eventually,
-  sharedTestCluster,
-  startTcpProxy,
-  type TcpProxy,
-  type TestCluster,
-} from "@berth/testcluster";
-import { beforeAll, describe, expect, it } from "vitest";
+import { cutBefore, eventually, sharedTestCluster, startTcpProxy, type TcpProxy } from "@berth/testcluster";
+import { describe, expect, it } from "vitest";
 import { RECONNECTED } from "./patience.ts";
 import { sumOfSamples } from "./product.ts";
 import { changeAll, changeNodes, changeRules, followed, populate, READS, stage } from "./upheaval.ts";
 
-let cluster: TestCluster;
-beforeAll(async () => {
-  cluster = await sharedTestCluster();
-});
+const cluster = await sharedTestCluster();
 describe("the API server", () => {
   it("that ends and comes back finds Berth at work", async () => {
     await using world = await populate(cluster, "restart");

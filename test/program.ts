@@ -5,6 +5,7 @@ import { mkdtempDisposable, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { KubeconfigChoice, TestCluster } from "@berth/testcluster";
+import { expect } from "vitest";
 
 /** Either a file, or TypeScript text that is run as if it stood in `folder`. */
 export type ProgramSource =
@@ -25,7 +26,7 @@ export interface Program extends AsyncDisposable {
  * Programs end within two seconds of SIGTERM, or say by their exit code that they did not end in order; this is beside
  * that, for what does not end at all, and leaves a machine that stands still some time. Milliseconds.
  */
-export const STOP_LIMIT_MS = 10_000;
+const STOP_LIMIT_MS = 10_000;
 const MOST_OUTPUT = 16_384;
 
 /**
@@ -72,4 +73,11 @@ export async function startProgram(
       await folder[Symbol.asyncDispose]();
     },
   };
+}
+
+/** Told to, it ends well and in time. */
+export async function expectToStop(program: Program): Promise<void> {
+  const { exit, tookMs } = await program.stop();
+  expect({ exit, output: program.output }).toEqual({ exit: 0, output: program.output });
+  expect(tookMs).toBeLessThan(STOP_LIMIT_MS);
 }

@@ -1,313 +1,137 @@
 /** The oracle of the architecture stories finds each thing that it is there for, and nothing in what is right. */
-import {
-  type DaemonSet,
-  daemonSets,
-  type KubeObject,
-  type Node,
-  nodes,
-  type Pod,
-  pods,
-  type Resource,
-  type Toleration,
-} from "@berth/kube";
-import { architecturePolicies, ORIGINAL_ARCHITECTURE_KEY } from "@berth/placement";
-import { type Author, aNode, type HistoryEntry } from "@berth/testcluster";
+import { type DaemonSet, daemonSets, type Pod, pods, type Toleration } from "@berth/kube";
+import { architecturePolicies, ORIGINAL_ARCHITECTURE_KEY as KEY } from "@berth/placement";
 import { describe, expect, it } from "vitest";
-import {
-  daemonSetObject,
-  FOREIGN_GATE,
-  podObject,
-  policyObject,
-  type StoryPod,
-  type StoryPolicy,
-  specOf,
-} from "./architecture-objects.ts";
+import { FOREIGN_GATE, type StoryPolicy, specOf } from "./architecture-objects.ts";
 import { narrowed } from "./architecture-oracle.ts";
-import { forbiddenOfArchitectures } from "./architecture-verdict.ts";
+import { ToldArchitectures as Told } from "./architecture-told.ts";
 
-const KEY = ORIGINAL_ARCHITECTURE_KEY;
 const FACTS = { amd: ["amd64"], arm: ["arm64"], both: ["amd64", "arm64"] };
 const taint: StoryPolicy = { mode: "Taint", facts: FACTS };
 const affinity: StoryPolicy = { mode: "Affinity", facts: FACTS };
 const forAmd: Toleration = { key: KEY, value: "amd64", effect: "NoSchedule" };
 const forArm: Toleration = { ...forAmd, value: "arm64" };
 const forAll: Toleration = { key: KEY, operator: "Exists", effect: "NoSchedule" };
-
-/** Writes down versions as a telling would. */
-class Told {
-  readonly entries: HistoryEntry[] = [];
-  step = "start";
-
-  policy(content: StoryPolicy): this {
-    return this.#note(architecturePolicies, policyObject("policy", specOf(content)), "story");
-  }
-
-  policyGoes(): this {
-    return this.#note(architecturePolicies, policyObject("policy", {}), "story", "DELETED");
-  }
-
-  node(taints: readonly string[], by: Author = "controller", record?: readonly string[]): this {
-    return this.#note(nodes, nodeWith(taints, record ?? taints), by);
-  }
-
-  pod(content: StoryPod): this {
-    return this.#note(pods, podObject("pod", content), "story");
-  }
-
-  /** As the controller leaves it. */
-  podBecomes(change: (spec: NonNullable<Pod["spec"]>) => object): this {
-    const { spec, ...rest } = this.#last(pods) as Pod & { readonly spec: NonNullable<Pod["spec"]> };
-    return this.#note(pods, { ...rest, spec: { ...spec, ...change(spec) } } as Pod, "controller");
-  }
-
-  daemonSet(tolerations: readonly Toleration[], by: Author = "controller"): this {
-    return this.#note(daemonSets, daemonSetObject("set", "both", tolerations), by);
-  }
-
-  changes<T extends KubeObject>(resource: Resource<T>, change: (object: T) => T): this {
-    return this.#note(resource, change(this.#last(resource) as T), "controller");
-  }
-
-  removes(resource: Resource): this {
-    return this.#note(resource, this.#last(resource) ?? {}, "controller", "DELETED");
-  }
-
-  get problems(): readonly string[] {
-    const steps = [...new Set(["start", ...this.entries.map(({ step }) => step)])];
-    return forbiddenOfArchitectures(this.entries, { steps, keys: [KEY], sentinelKey: "sentinel" });
-  }
-
-  #last(resource: Resource): KubeObject | undefined {
-    return this.entries.findLast((entry) => entry.resource === resource)?.object;
-  }
-
-  #note(resource: Resource, content: KubeObject, by: Author, gone?: "DELETED"): this {
-    const before = this.#last(resource);
-    const resourceVersion = String(this.entries.length + 1);
-    const object = { ...content, metadata: { ...content.metadata, resourceVersion } };
-    const type = gone ?? (before === undefined ? "ADDED" : "MODIFIED");
-    const { step } = this;
-    this.entries.push({ step, type, resource, name: resource.plural, object, before, by, at: 0 });
-    return this;
-  }
-}
-
-/** @param recorded which of them the node says are Berth's. */
-function nodeWith(taints: readonly string[], recorded: readonly string[]): Node {
-  const marks = recorded.map((text) => [
-    `taint/${text.split("=")[0]}:NoSchedule`,
-    { c: "architecture", r: "cluster/policy" },
-  ]);
-  const record = JSON.stringify({ v: 1, by: "berth", marks: Object.fromEntries(marks) });
-  const node = aNode("n1").tainted(...taints);
-  return recorded.length === 0 ? node.build() : node.annotated({ "berth.dev/marks": record }).build();
-}
-
-const AMD_TAINT = `${KEY}=amd64:NoSchedule`;
+const AMD = [`${KEY}=amd64:NoSchedule`];
+const FOREIGN_TAINT = ["example.com/a=b:NoSchedule"];
 
 /** A cluster with nothing but a node, or a policy before it. */
-function told(policy: StoryPolicy = taint): Told {
-  return new Told().policy(policy).node([], "story");
-}
+const bare = (): Told => new Told().node([], "story");
+const told = (policy: StoryPolicy = taint): Told => new Told().policy(policy).node([], "story");
+const tainted = (): Told => told().node(AMD);
+const early = (before: Told): Told => before.policy(taint).node(AMD);
+const pod = (...images: readonly string[]): Told => told().pod({ images });
+const held = (...images: readonly string[]): Told => told(affinity).pod({ images, gated: true });
 
-function bare(): Told {
-  return new Told().node([], "story");
-}
+type PodSpec = NonNullable<Pod["spec"]>;
+const given = (told: Told, ...more: readonly Toleration[]): Told =>
+  told.podBecomes(({ tolerations = [] }) => ({ tolerations: [...tolerations, ...more] }));
+const lifted = ({ schedulingGates }: PodSpec): object => ({ schedulingGates: schedulingGates?.slice(0, 1) });
+const released =
+  (...architectures: readonly string[]) =>
+  (spec: PodSpec): object => ({ ...lifted(spec), affinity: narrowed(spec.affinity, architectures) });
 
-const appended =
-  (...more: readonly Toleration[]) =>
-  ({ tolerations = [] }: NonNullable<Pod["spec"]>): object => ({ tolerations: [...tolerations, ...more] });
+type Case = readonly [string, Told, RegExp];
+const RIGHT = /^$/;
+const TOO_EARLY = /tainted before (Pod|DaemonSet) .* was covered/;
+const FOR_NOTHING = /for no reason/;
+const FOREIGN = /foreign things/;
 
 describe("a taint", () => {
-  it("is right once all that waits is covered, or can run nowhere", () => {
-    const right = told()
-      .pod({ images: ["amd"] })
-      .daemonSet([], "story")
-      .podBecomes(appended(forAmd))
-      .daemonSet([forAmd, forArm])
-      .node([AMD_TAINT]);
-    expect(right.problems).toEqual([]);
-    expect(
-      told()
-        .pod({ images: ["amd", "arm"] })
-        .node([AMD_TAINT]).problems,
-    ).toEqual([]);
-  });
-
-  it.each<readonly [string, Told]>([
-    ["a pod", bare().pod({ images: ["both"], tolerations: [forAmd] })],
-    ["a pod whose image nobody knows", bare().pod({ images: ["what"] })],
-    ["a DaemonSet", bare().daemonSet([forAmd], "story")],
-  ])("is too early while %s is not covered", (_what, before) => {
-    expect(before.policy(taint).node([AMD_TAINT]).problems.join()).toMatch(
-      /tainted before (Pod|DaemonSet) .* was covered/,
-    );
-  });
-
-  it("may come whatever waits where another node has it", () => {
-    const before = told()
-      .node([AMD_TAINT])
-      .pod({ images: ["both"] });
-    expect(before.node([], "story").node([AMD_TAINT]).problems).toEqual([]);
-  });
-
-  it("goes when the policy does, and not before", () => {
-    const standing = (): Told => told().node([AMD_TAINT]);
-    expect(standing().policyGoes().node([]).problems).toEqual([]);
-    expect(standing().node([]).problems.join()).toMatch(/untainted though/);
-    expect(standing().policyGoes().node([]).node([AMD_TAINT]).problems.join()).toMatch(/flapped/);
-    expect(bare().node([AMD_TAINT]).problems.join()).toMatch(/though no policy does/);
-  });
-
-  it("has the node's own value, is recorded, and leaves others alone", () => {
-    expect(
-      told()
-        .node([`${KEY}=arm64:NoSchedule`])
-        .problems.join(),
-    ).toMatch(/is of amd64/);
-    expect(told().node([AMD_TAINT], "controller", []).problems.join()).toMatch(/records {2}and has/);
-    const foreign = told().node(["example.com/a=b:NoSchedule"], "story");
-    expect(foreign.node([AMD_TAINT]).problems.join()).toMatch(/foreign things/);
-  });
-
-  it("flaps when it goes and comes back by itself", () => {
-    const before = told().node([AMD_TAINT]);
-    expect(before.node([]).node([AMD_TAINT]).problems.join()).toMatch(/flapped/);
-  });
-
-  it("does not flap when somebody has taken it off", () => {
-    const before = told().node([AMD_TAINT]);
-    expect(before.node([], "story").node([AMD_TAINT]).problems).toEqual([]);
-  });
+  const later = tainted()
+    .pod({ images: ["both"] })
+    .node([], "story")
+    .node(AMD);
+  const covered = given(pod("amd").daemonSet([], "story"), forAmd).daemonSet([forAmd, forArm]);
+  it.each<Case>([
+    ["is right once all that waits is covered", covered.node(AMD), RIGHT],
+    ["is right before a pod that can run nowhere", pod("amd", "arm").node(AMD), RIGHT],
+    ["is too early before a pod", early(bare().pod({ images: ["both"], tolerations: [forAmd] })), TOO_EARLY],
+    ["is too early before an unknown image", early(bare().pod({ images: ["what"] })), TOO_EARLY],
+    ["is too early before a DaemonSet", early(bare().daemonSet([forAmd], "story")), TOO_EARLY],
+    ["may come where another node has it", later, RIGHT],
+    ["goes when the policy does", tainted().policyGoes().node([]), RIGHT],
+    ["does not go before", tainted().node([]), /untainted though/],
+    ["does not come back without a policy", tainted().policyGoes().node([]).node(AMD), /flapped/],
+    ["does not come without a policy", bare().node(AMD), /though no policy does/],
+    ["has the node's own value", told().node([`${KEY}=arm64:NoSchedule`]), /is of amd64/],
+    ["is recorded", told().node(AMD, "controller", []), /records {2}and has/],
+    ["leaves others alone", told().node(FOREIGN_TAINT, "story").node(AMD), FOREIGN],
+    ["flaps when it goes and comes back by itself", tainted().node([]).node(AMD), /flapped/],
+    ["does not flap when somebody has taken it off", tainted().node([], "story").node(AMD), RIGHT],
+  ])("%s", (_, { problems }, expected) => expect(problems).toMatch(expected));
 });
 
 describe("a toleration", () => {
-  const pod = (images: readonly string[]): Told => told().pod({ images });
-
-  it("is given for what the pod can run on", () => {
-    expect(pod(["both"]).podBecomes(appended(forAmd, forArm)).problems).toEqual([]);
-    expect(pod(["amd"]).podBecomes(appended(forArm)).problems.join()).toMatch(/for no reason/);
-    expect(pod(["what"]).podBecomes(appended(forAll)).problems.join()).toMatch(/for no reason/);
-    expect(pod(["amd", "arm"]).podBecomes(appended(forAmd)).problems.join()).toMatch(/for no reason/);
-  });
-
-  it("is given once, with the effect of the taint, and without an operator for one value", () => {
-    const twice = pod(["amd"]).podBecomes(appended(forAmd)).podBecomes(appended(forAmd));
-    expect(twice.problems.join()).toMatch(/tolerates twice/);
-    const others: readonly Toleration[] = [
-      { ...forAmd, effect: "NoExecute" },
-      { ...forAmd, operator: "Equal" },
-    ];
-    for (const other of others)
-      expect(pod(["amd"]).podBecomes(appended(other)).problems.join()).toMatch(/for no reason/);
-  });
-
-  it("is never taken away, of pods or of DaemonSets", () => {
-    const lost = pod(["amd"]).podBecomes(() => ({ tolerations: [forAmd] }));
-    expect(lost.problems.join()).toMatch(/lost a toleration/);
-    const set = told().daemonSet([forAmd], "story").daemonSet([]);
-    expect(set.problems.join()).toMatch(/lost a toleration/);
-  });
-
-  it("is of no use without a policy that taints", () => {
-    const idle = told(affinity).pod({ images: ["amd"] });
-    expect(idle.podBecomes(appended(forAmd)).problems.join()).toMatch(/for no reason/);
-  });
+  it.each<Case>([
+    ["is given for what the pod can run on", given(pod("both"), forAmd, forArm), RIGHT],
+    ["is not given for what it cannot run on", given(pod("amd"), forArm), FOR_NOTHING],
+    ["is not given while nobody knows", given(pod("what"), forAll), FOR_NOTHING],
+    ["is not given where the pod can run nowhere", given(pod("amd", "arm"), forAmd), FOR_NOTHING],
+    ["is given once", given(given(pod("amd"), forAmd), forAmd), /tolerates twice/],
+    ["has the effect of the taint", given(pod("amd"), { ...forAmd, effect: "NoExecute" }), FOR_NOTHING],
+    ["has no operator for one value", given(pod("amd"), { ...forAmd, operator: "Equal" }), FOR_NOTHING],
+    ["is never lost by pods", pod("amd").podBecomes(() => ({ tolerations: [] })), /lost a/],
+    ["is never lost by sets", told().daemonSet([forAmd], "story").daemonSet([]), /lost a toleration/],
+    ["needs a policy that taints", given(told(affinity).pod({ images: ["amd"] }), forAmd), FOR_NOTHING],
+  ])("%s", (_, { problems }, expected) => expect(problems).toMatch(expected));
 });
 
 describe("a pod that is held", () => {
-  const held = (images: readonly string[]): Told => told(affinity).pod({ images, gated: true });
-  const lifted = ({ schedulingGates }: NonNullable<Pod["spec"]>): object => ({
-    schedulingGates: schedulingGates?.slice(0, 1),
-  });
-  const released =
-    (...architectures: readonly string[]) =>
-    (spec: NonNullable<Pod["spec"]>): object => ({
-      ...lifted(spec),
-      affinity: narrowed(spec.affinity, architectures),
-    });
+  const ours = { type: "berth.dev/ArchitectureFits", status: "False", reason: "NoCommonArchitecture" };
+  const said = (of: Told, type = ours.type): Told =>
+    of.changes<Pod>(pods, (it) => ({ ...it, status: { ...it.status, conditions: [{ ...ours, type }] } }));
+  const ungated = (spec: PodSpec): object => ({ ...released("amd64")(spec), schedulingGates: [] });
+  const kept = ({ affinity: it }: PodSpec): object => ({ affinity: narrowed(it, ["amd64"]) });
 
-  it("is let go narrowed to what it can run on, in one write", () => {
-    expect(held(["amd"]).podBecomes(released("amd64")).problems).toEqual([]);
-    expect(held(["amd"]).podBecomes(lifted).problems.join()).toMatch(/let go with the affinity/);
-    expect(held(["amd"]).podBecomes(released("amd64", "arm64")).problems.join()).toMatch(/let go with/);
-    const first = held(["amd"]).podBecomes(({ affinity: it }) => ({ affinity: narrowed(it, ["amd64"]) }));
-    expect(first.problems.join()).toMatch(/kept with the affinity/);
-  });
-
-  it("stays while nobody knows, and where it can run nowhere", () => {
-    expect(held(["what"]).podBecomes(lifted).problems.join()).toMatch(/let go with/);
-    expect(held(["amd", "arm"]).podBecomes(lifted).problems.join()).toMatch(/let go with/);
-  });
-
-  it("I-11 gets its condition where it can run nowhere, and only there; those of others stay", () => {
-    const ours = { type: "berth.dev/ArchitectureFits", status: "False", reason: "NoCommonArchitecture" };
-    const said = (images: readonly string[], ...conditions: readonly (typeof ours)[]): readonly string[] =>
-      held(images).changes<Pod>(pods, (it) => ({ ...it, status: { ...it.status, conditions } })).problems;
-    expect(said(["amd", "arm"], ours)).toEqual([]);
-    expect(said(["amd"], ours).join()).toMatch(/got its condition for no reason/);
-    expect(said(["amd", "arm"], { ...ours, type: "Ready" }).join()).toMatch(/foreign things/);
-  });
-
-  it("goes as it is when the policy has gone, or holds none", () => {
-    expect(held(["what"]).policyGoes().podBecomes(lifted).problems).toEqual([]);
-    expect(held(["what"]).policy(taint).podBecomes(lifted).problems).toEqual([]);
-  });
-
-  it("loses no gate of anybody else", () => {
-    const bare = held(["amd"]).podBecomes((spec) => ({ ...released("amd64")(spec), schedulingGates: [] }));
-    expect(bare.problems.join()).toMatch(/lost a gate of somebody else/);
-  });
+  it.each<Case>([
+    ["is let go narrowed to what it can run on", held("amd").podBecomes(released("amd64")), RIGHT],
+    ["is not let go as it was", held("amd").podBecomes(lifted), /let go with the affinity/],
+    ["is narrowed as far as it has to be", held("amd").podBecomes(released("amd64", "arm64")), /let go with/],
+    ["is narrowed in the same write", held("amd").podBecomes(kept), /kept with the affinity/],
+    ["stays while nobody knows", held("what").podBecomes(lifted), /let go with/],
+    ["stays where it can run nowhere", held("amd", "arm").podBecomes(lifted), /let go with/],
+    ["I-11 gets its condition where it can run nowhere", said(held("amd", "arm")), RIGHT],
+    ["I-11 gets its condition only there", said(held("amd")), /got its condition for no reason/],
+    ["I-11 keeps the conditions of others", said(held("amd", "arm"), "Ready"), FOREIGN],
+    ["goes as it is when the policy has gone", held("what").policyGoes().podBecomes(lifted), RIGHT],
+    ["goes as it is when the policy holds none", held("what").policy(taint).podBecomes(lifted), RIGHT],
+    ["loses no gate of anybody else", held("amd").podBecomes(ungated), /lost a gate of somebody else/],
+  ])("%s", (_, { problems }, expected) => expect(problems).toMatch(expected));
 });
 
 describe("what is none of its business", () => {
-  it("is a pod that runs", () => {
-    const runs = told().pod({ images: ["amd"], node: "n1" });
-    expect(runs.podBecomes(appended(forAmd)).problems.join()).toMatch(/runs, and was changed/);
+  const set = told().daemonSet([], "story");
+  const relabelled = (it: DaemonSet): DaemonSet => ({
+    ...it,
+    metadata: { ...it.metadata, labels: { a: "b" } },
   });
 
-  it("is everything else of pods, DaemonSets and policies, and whether they are there", () => {
-    const pod = told().pod({ images: ["amd"] });
-    expect(pod.podBecomes(() => ({ priority: 1 })).problems.join()).toMatch(/foreign things/);
-    const set = told().daemonSet([], "story");
-    const relabelled = set.changes<DaemonSet>(daemonSets, (it) => ({
-      ...it,
-      metadata: { ...it.metadata, labels: { a: "b" } },
-    }));
-    expect(relabelled.problems.join()).toMatch(/foreign things/);
-    const edited = told().changes(architecturePolicies, (it) => ({ ...it, spec: specOf(affinity) }));
-    expect(edited.problems.join()).toMatch(/foreign things/);
-    expect(
-      told()
-        .pod({ images: ["amd"] })
-        .removes(pods)
-        .problems.join(),
-    ).toMatch(/DELETED by the controller/);
-  });
+  it.each<Case>([
+    ["a pod that runs", given(told().pod({ images: ["amd"], node: "n1" }), forAmd), /runs, and was changed/],
+    ["other fields of a pod", pod("amd").podBecomes(() => ({ priority: 1 })), FOREIGN],
+    ["labels of a DaemonSet", set.changes<DaemonSet>(daemonSets, relabelled), FOREIGN],
+    ["a policy", told().changes(architecturePolicies, (it) => ({ ...it, spec: specOf(affinity) })), FOREIGN],
+    ["whether a pod is there", pod("amd").removes(pods), /DELETED by the controller/],
+  ])("%s", (_, { problems }, expected) => expect(problems).toMatch(expected));
 });
 
 describe("how old what a write goes by may be", () => {
   /** The policy goes, then a pod comes, and gets its toleration so many steps later. */
-  function given(steps: number): readonly string[] {
-    const history = told().node([AMD_TAINT]);
-    history.step = "policy-goes";
-    history.policyGoes();
-    history.step = "pod-comes";
-    history.pod({ images: ["amd"] });
-    for (let step = 0; step < steps; step++) {
-      history.step = `later-${step}`;
-      history.node([AMD_TAINT], "story");
-    }
-    return history.podBecomes(appended(forAmd)).problems;
+  function late(steps: number): Told {
+    const history = tainted()
+      .next("policy-goes")
+      .policyGoes()
+      .next("pod-comes")
+      .pod({ images: ["amd"] });
+    for (let step = 0; step < steps; step++) history.next(`later-${step}`).node(AMD, "story");
+    return given(history, forAmd);
   }
+  const atStart = held("amd").podBecomes(() => ({ schedulingGates: [{ name: FOREIGN_GATE }] }));
 
-  it("is the step before, and not the one before that", () => {
-    expect(given(0)).toEqual([]);
-    expect(given(1).join()).toMatch(/for no reason/);
-  });
-
-  it("is never before the start, when all that is there comes in the first list", () => {
-    const lifted = told(affinity).pod({ images: ["amd"], gated: true });
-    expect(lifted.podBecomes(() => ({ schedulingGates: [{ name: FOREIGN_GATE }] })).problems).not.toEqual([]);
-  });
+  it.each<Case>([
+    ["is the step before", late(0), RIGHT],
+    ["is not the one before that", late(1), FOR_NOTHING],
+    ["is never before the start, when all that is there comes in the first list", atStart, /./],
+  ])("%s", (_, { problems }, expected) => expect(problems).toMatch(expected));
 });

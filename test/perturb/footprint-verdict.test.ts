@@ -1,11 +1,8 @@
 /** The oracle of the footprint stories finds each thing that it is there for, and nothing in what is right. */
-import { type Node, nodes, type Pod, pods, replicaSets } from "@berth/kube";
-import { nodeFootprints, workerPools } from "@berth/placement";
-import { type Author, aNode } from "@berth/testcluster";
+import { nodes, type Pod, pods } from "@berth/kube";
+import { aNode } from "@berth/testcluster";
 import { describe, expect, it } from "vitest";
 import {
-  AGENT_LABEL,
-  CLAIM_PREFIX,
   FOREIGN_FINALIZER,
   footprintObject,
   footprintSpec,
@@ -17,185 +14,87 @@ import {
   unsettled,
   wantedOn,
 } from "./footprint-oracle.ts";
-import { ToldHistory } from "./footprint-told.ts";
-import { forbiddenOfFootprints } from "./footprint-verdict.ts";
-
-class Told extends ToldHistory {
-  footprint(gone?: "DELETED"): this {
-    const object = footprintObject("agent", footprintSpec(false));
-    return this.note(nodeFootprints, { name: "agent", object, by: "story", ...(gone && { gone }) });
-  }
-
-  pod(name: string, group: string, gone?: "DELETED"): this {
-    const object = needingPod(name, { node: "n1", group });
-    return this.note(pods, { name, object, by: "story", ...(gone && { gone }) });
-  }
-
-  /** @param groups `undefined`: without the label. @param record those that it says are Berth's; `null` for nothing. */
-  node(
-    groups: readonly string[] | undefined,
-    by: Author = "controller",
-    record: readonly string[] | null = groups ?? null,
-  ): this {
-    return this.note(nodes, { name: "n1", object: nodeWith(groups, record), by });
-  }
-
-  pool(finalizers: readonly string[], by: Author = "controller", deletionTimestamp?: string): this {
-    const { metadata, ...rest } = poolObject("pool");
-    const ending = deletionTimestamp === undefined ? {} : { deletionTimestamp };
-    const object = { ...rest, metadata: { ...metadata, uid: "pool-uid", finalizers, ...ending } };
-    return this.note(workerPools, { name: "pool", object, by });
-  }
-
-  set(name: string, by: Author = "story", gone?: "DELETED"): this {
-    const { metadata, ...rest } = setObject(name, { metadata: { name: "pool", uid: "pool-uid" } });
-    const object = { ...rest, metadata: { ...metadata, uid: `${name}-uid` } };
-    return this.note(replicaSets, { name, object, by, ...(gone && { gone }) });
-  }
-
-  get problems(): readonly string[] {
-    return this.problemsLate();
-  }
-
-  problemsLate(late?: string): readonly string[] {
-    return forbiddenOfFootprints(this.entries, this.steps, late);
-  }
-}
-
-function nodeWith(groups: readonly string[] | undefined, record: readonly string[] | null): Node {
-  const annotations = Object.fromEntries((groups ?? []).map((group) => [`${CLAIM_PREFIX}${group}`, ""]));
-  const node = aNode("n1").annotated(annotations);
-  const labelled = groups === undefined ? node : node.labelled({ [AGENT_LABEL]: "true" });
-  if (record === null) return labelled.build();
-  const ids = [`label/${AGENT_LABEL}`, ...record.map((group) => `annotation/${CLAIM_PREFIX}${group}`)];
-  const marks = Object.fromEntries(ids.map((id) => [id, { c: "footprints", r: "cluster/agent" }]));
-  return labelled.annotated({ "berth.dev/marks": JSON.stringify({ v: 1, by: "berth", marks }) }).build();
-}
+import { ToldFootprints as Told } from "./footprint-told.ts";
 
 /** A footprint, a node, and a pod of group a that is there before Berth starts. */
-function told(): Told {
-  return new Told().footprint().pod("a1", "a").node(undefined, "story");
-}
+const told = (): Told => new Told().footprint().pod("a1", "a").node(undefined, "story");
 
 /** Two steps on, so that nothing that was before can be taken for late. */
 function later(before: Told): Told {
-  return before
-    .next("one")
-    .pod("x", "x")
-    .pod("x", "x", "DELETED")
-    .next("two")
-    .pod("y", "y")
-    .pod("y", "y", "DELETED");
+  const one = before.next("one").pod("x", "x").pod("x", "x", "DELETED");
+  return one.next("two").pod("y", "y").pod("y", "y", "DELETED");
 }
 
+const NOW = "2026-01-01T00:00:00Z";
+const FOREIGN = [FOREIGN_FINALIZER];
+const HELD = [FOREIGN_FINALIZER, HOLD];
+const RIGHT = "nothing is wrong";
+type Case = readonly [string, Told, string];
+
 describe("a mark", () => {
-  it("is right while a pod needs it, and goes with the last one", () => {
-    const right = told().node(["a"]).next("pod-goes").pod("a1", "a", "DELETED").node(undefined);
-    expect(right.problems).toEqual([]);
-  });
+  const without = (of: Told, name: string): Told =>
+    of.next(`${name}-goes`).pod(name, name.slice(0, 1), "DELETED");
+  const last = (): Told => without(told().node(["a"]), "a1").node(undefined);
+  const left = (): Told =>
+    without(without(later(told().pod("a2", "a").pod("b1", "b").node(["a", "b"])), "a1"), "b1");
+  const unneeded = new Told().footprint().node(undefined, "story").node([]);
+  const unasked = new Told().pod("a1", "a").node(undefined, "story").node(["a"]);
 
-  it("must not be taken off a node that needs it", () => {
-    expect(later(told().node(["a"])).node(undefined).problems).toEqual([
-      expect.stringContaining("though pods need it"),
-      expect.stringContaining("though pods need it"),
-    ]);
-  });
-
-  it("must not go for a group while another pod of it is there", () => {
-    const shared = told().pod("a2", "a").pod("b1", "b").node(["a", "b"]);
-    const left = later(shared).next("three").pod("a1", "a", "DELETED").next("four").pod("b1", "b", "DELETED");
-    expect(left.node(["a"]).problems).toEqual([]);
-    expect(left.node(undefined).problems.length).toBeGreaterThan(0);
-  });
-
-  it("must not be put on without a pod, or for a group that no pod is of", () => {
-    expect(told().node(["a", "b"]).problems.join()).toContain("claim.b= for no pod");
-    expect(new Told().footprint().node(undefined, "story").node([]).problems.join()).toContain("for no pod");
-    expect(new Told().pod("a1", "a").node(undefined, "story").node(["a"]).problems.length).toBeGreaterThan(0);
-  });
-
-  it("is somebody else's where there is no footprint", () => {
-    const foreign = new Told().node(["a"], "story", null).node(undefined);
-    expect(foreign.problems.join()).toContain("somebody else's");
-  });
-
-  it("has to be recorded, and nothing else", () => {
-    expect(told().node(["a"], "controller", []).problems.join()).toContain("records");
-  });
-
-  it("must not come and go while nobody does anything", () => {
-    const flaps = told().next("go").pod("a1", "a", "DELETED").node(["a"]).node(undefined).node(["a"]);
-    expect(flaps.problems.join()).toContain("flapped");
-  });
+  it.each<Case>([
+    ["is right while a pod needs it, and goes with the last one", last(), RIGHT],
+    ["stays on a node that needs it", later(told().node(["a"])).node(undefined), "though pods need it"],
+    ["goes for a group with its last pod", left().node(["a"]), RIGHT],
+    ["stays for a group with another pod", left().node(undefined), "though pods need it"],
+    ["must not be put on for a group that no pod is of", told().node(["a", "b"]), "claim.b= for no pod"],
+    ["must not be put on without a pod", unneeded, "for no pod"],
+    ["must not be put on without a footprint", unasked, "n1"],
+    ["needs a footprint", new Told().node(["a"], "story", null).node(undefined), "somebody else's"],
+    ["has to be recorded, and nothing else", told().node(["a"], "controller", []), "records"],
+    ["must not come and go while nobody does anything", last().node(["a"]), "flapped"],
+  ])("%s", (_, { problems }, expected) => expect(problems.join() || RIGHT).toContain(expected));
 });
 
 describe("an owner", () => {
-  const foreign = FOREIGN_FINALIZER;
-  const held = [foreign, HOLD];
-  const deleted = (): Told =>
-    later(
-      new Told()
-        .footprint()
-        .pool([foreign], "story")
-        .pod("p1", "pool-uid")
-        .pool(held)
-        .next("go")
-        .pool(held, "story", "now"),
-    );
+  const alive = (): Told => new Told().footprint().pool(FOREIGN, "story").pod("p1", "pool-uid").pool(HELD);
+  const deleted = (): Told => later(alive().next("go").pool(HELD, "story", NOW));
+  const over = deleted().next("pod-goes").pod("p1", "pool-uid", "DELETED").pool(FOREIGN, "controller", NOW);
 
-  it("is held while it lives, and let go once its pods are gone", () => {
-    const right = deleted()
-      .next("pod-goes")
-      .pod("p1", "pool-uid", "DELETED")
-      .pool([foreign], "controller", "now");
-    expect(right.problems).toEqual([]);
-  });
-
-  it("must not be let go while it has pods, or lives, or lose what others hold it by", () => {
-    const problemsOf = (told: Told): string => told.problems.join();
-    expect(problemsOf(deleted().pool([foreign], "controller", "now"))).toContain("though it has pods");
-    expect(problemsOf(new Told().pool(held, "story").pool([foreign]))).toContain("though it lives");
-    expect(problemsOf(new Told().pool([foreign], "story").pool([HOLD]))).toContain("foreign things");
-    expect(problemsOf(new Told().pool(held, "story").pool(held))).toContain("for nothing");
-  });
+  it.each<Case>([
+    ["is held while it lives, and let go once its pods are gone", over, RIGHT],
+    ["is not let go while it has pods", deleted().pool(FOREIGN, "controller", NOW), "though it has pods"],
+    ["must not be let go while it lives", new Told().pool(HELD, "story").pool(FOREIGN), "though it lives"],
+    ["is held by others too", new Told().pool(FOREIGN, "story").pool([HOLD]), "foreign things"],
+    ["must not be written for nothing", new Told().pool(HELD, "story").pool(HELD), "for nothing"],
+  ])("%s", (_, { problems }, expected) => expect(problems.join() || RIGHT).toContain(expected));
 });
 
 describe("what an owner owns", () => {
-  const held = [FOREIGN_FINALIZER, HOLD];
-  const owned = (finalizers: readonly string[]): Told =>
+  const alive = (): Told => new Told().footprint().pool(HELD, "story").set("s1");
+  const owned = (...more: readonly string[]): Told =>
     later(
-      new Told()
-        .footprint()
-        .pool(held, "story")
-        .set("s1")
+      alive()
         .next("go")
-        .pool(finalizers, "story", "2026-01-01T00:00:00Z"),
+        .pool([...HELD, ...more], "story", NOW),
     );
+  const removed = (of: Told): Told => of.set("s1", "controller", "DELETED");
 
-  it("is removed with it, and keeps it until then", () => {
-    expect(owned(held).set("s1", "controller", "DELETED").problems).toEqual([]);
-    const early = owned(held).pool([FOREIGN_FINALIZER], "controller", "2026-01-01T00:00:00Z");
-    expect(early.problems.join()).toContain("though it has pods");
-  });
-
-  it("must not be removed while it lives, or when it is to be left", () => {
-    const alive = new Told().footprint().pool(held, "story").set("s1").set("s1", "controller", "DELETED");
-    expect(alive.problems.join()).toContain("no pool of it");
-    const left = owned([...held, ORPHAN]).set("s1", "controller", "DELETED");
-    expect(left.problems.join()).toContain("no pool of it");
-  });
+  it.each<Case>([
+    ["is removed with it", removed(owned()), RIGHT],
+    ["keeps it until then", owned().pool(FOREIGN, "controller", NOW), "though it has pods"],
+    ["must not be removed while it lives", removed(alive()), "no pool of it"],
+    ["must not be removed when it is to be left", removed(owned(ORPHAN)), "no pool of it"],
+  ])("%s", (_, { problems }, expected) => expect(problems.join() || RIGHT).toContain(expected));
 
   it("keeps it no longer than it may, and not before that", () => {
-    const overdue = owned(held).next("late").pool([FOREIGN_FINALIZER], "controller", "2026-01-01T00:00:00Z");
+    const overdue = owned().next("late").pool(FOREIGN, "controller", NOW);
     expect(overdue.problemsLate("late")).toEqual([]);
-    expect(overdue.problemsLate().join()).toContain("though it has pods");
     expect(overdue.problemsLate("go").join()).toContain("though it has pods");
   });
 
   it("is told of in the end where it is left", () => {
     const pool = {
       ...poolObject("pool"),
-      metadata: { uid: "pool-uid", finalizers: held, deletionTimestamp: "now" },
+      metadata: { uid: "pool-uid", finalizers: HELD, deletionTimestamp: NOW },
     };
     const view = { nodes: [], pods: [], footprints: [footprintObject("agent", {})], pools: [pool] };
     expect(unsettled({ ...view, sets: [setObject("s1", pool)] }).join()).toContain("s1 is left");

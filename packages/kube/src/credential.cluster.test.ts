@@ -29,18 +29,13 @@ beforeAll(async () => {
   await cluster.client.create(nodes, aNode("n1").build());
 });
 
-interface Folder extends AsyncDisposable {
-  at(name: string): string;
-  /** Writes a file and gives its path. */
-  write(name: string, text: string, mode?: number): Promise<string>;
-}
-
-async function createFolder(): Promise<Folder> {
+async function createFolder() {
   const temporary = await mkdtempDisposable(join(tmpdir(), "berth-credential-"));
   const at = (name: string): string => join(temporary.path, name);
   return {
     at,
-    write: async (name, text, mode = 0o600) => {
+    /** Writes a file and gives its path. */
+    write: async (name: string, text: string, mode = 0o600): Promise<string> => {
       await writeFile(at(name), text, { mode });
       return at(name);
     },
@@ -148,7 +143,7 @@ describe("T-16 an exec plugin", () => {
   const V1 = "client.authentication.k8s.io/v1";
 
   /** A kubeconfig whose plugin prints the file `answer`. */
-  async function withPlugin(folder: Folder): Promise<Awaited<ReturnType<typeof loadKubeconfig>>> {
+  async function withPlugin(folder: Awaited<ReturnType<typeof createFolder>>) {
     await folder.write("plugin", `#!/bin/sh\ncat '${folder.at("answer")}'\n`, 0o700);
     const text = cluster.kubeconfig();
     const exec = `exec: { apiVersion: ${V1}, command: ./plugin, provideClusterInfo: true }`;

@@ -102,12 +102,8 @@ describe("cachedCredential", () => {
           const refused = new Set<CredentialMaterial>();
           let last: CredentialMaterial | undefined;
           const act: Readonly<Record<(typeof steps)[number], () => unknown>> = {
-            fail: () => {
-              failing = true;
-            },
-            heal: () => {
-              failing = false;
-            },
+            fail: () => (failing = true),
+            heal: () => (failing = false),
             reject: () => {
               if (last === undefined) return;
               credential.reject(last);
@@ -126,19 +122,6 @@ describe("cachedCredential", () => {
 });
 
 describe("tokenFile", () => {
-  it("reads the token without the newline at its end, and again when it is refused", async () => {
-    await using folder = await temporaryFolder();
-    const file = join(folder.path, "token");
-    await writeFile(file, "one\n");
-    const credential = tokenFile(file);
-    const one = await credential.material();
-    expect(one).toEqual({ authorization: "Bearer one" });
-    await writeFile(file, "two\n");
-    expect(await credential.material()).toBe(one);
-    credential.reject(one);
-    expect(await credential.material()).toEqual({ authorization: "Bearer two" });
-  });
-
   it("reads again when its time is over, and keeps the old token while a rotation is half done", async () => {
     await using folder = await temporaryFolder();
     const file = join(folder.path, "token");

@@ -11,21 +11,14 @@ const IN_AN_HOUR = (): string => new Date(Date.now() + 3_600_000).toISOString();
 const answer = (status: object, apiVersion: string = V1): string =>
   JSON.stringify({ apiVersion, kind: "ExecCredential", status });
 
-interface Fixture extends AsyncDisposable {
-  readonly path: string;
-  readonly context: ExecContext;
-  /** What the plugin does, as a shell script; each run leaves a line in `runs`. */
-  script(body: string): Promise<void>;
-  runs(): Promise<number>;
-}
-
-async function createFixture(cluster?: ExecContext["cluster"]): Promise<Fixture> {
+async function createFixture(cluster?: ExecContext["cluster"]) {
   const folder = await mkdtempDisposable(join(tmpdir(), "berth-exec-"));
   const { path } = folder;
   return {
     path,
     context: { folder: path, environment: { PATH: "/usr/bin:/bin" }, ...(cluster ? { cluster } : {}) },
-    script: (body) =>
+    /** What the plugin does, as a shell script; each run leaves a line in `runs`. */
+    script: (body: string) =>
       writeFile(join(path, "plugin"), `#!/bin/sh\necho run >> '${path}/runs'\n${body}\n`, { mode: 0o755 }),
     runs: async () => (await readFile(join(path, "runs"), "utf8")).split("\n").length - 1,
     [Symbol.asyncDispose]: () => folder.remove(),
@@ -40,16 +33,6 @@ describe("T-16 execCredential", () => {
       echo '${answer({ token: "t" })}'`);
     await execCredential(PLUGIN, fixture.context).material();
     expect(await readFile(join(fixture.path, "info"), "utf8")).not.toContain("cluster");
-  });
-
-  it("runs once for twenty requests at the same time, and not again while the answer holds", async () => {
-    await using fixture = await createFixture();
-    await fixture.script(`echo '${answer({ token: "t", expirationTimestamp: IN_AN_HOUR() })}'`);
-    const credential = execCredential(PLUGIN, fixture.context);
-    const given = await Promise.all(Array.from({ length: 20 }, () => credential.material()));
-    await credential.material();
-    expect(new Set(given).size).toBe(1);
-    expect(await fixture.runs()).toBe(1);
   });
 
   it("runs again before the answer expires, and after the server refused it", async () => {
@@ -84,15 +67,6 @@ describe("T-16 execCredential", () => {
     expect(JSON.stringify(failure, Object.getOwnPropertyNames(failure))).not.toContain("secret");
   });
 
-  it("recovers when the plugin does", async () => {
-    await using fixture = await createFixture();
-    await fixture.script("exit 1");
-    const credential = execCredential(PLUGIN, fixture.context);
-    await expect(credential.material()).rejects.toThrow("failed (1)");
-    await fixture.script(`echo '${answer({ token: "t" })}'`);
-    expect(await credential.material()).toEqual({ authorization: "Bearer t" });
-  });
-
   it("refuses a plugin that needs a terminal, without running it", async () => {
     await using fixture = await createFixture();
     await fixture.script(`echo '${answer({ token: "t" })}'`);
@@ -123,10 +97,7 @@ describe("parseExecAnswer", () => {
 
   it.each([
     ["something that is not JSON", "token: secret"],
-    [
-      "something that is not an ExecCredential",
-      JSON.stringify({ kind: "Status", status: { token: "secret" } }),
-    ],
+    ["something that is not an ExecCredential", '{"kind":"Status","status":{"token":"secret"}}'],
     ["something that is not an ExecCredential", "null"],
     [`with another version than ${V1}`, answer({ token: "secret" }, "client.authentication.k8s.io/v1beta1")],
     ["without a token and without a client certificate", answer({ clientCertificateData: "secret" })],

@@ -35,14 +35,14 @@ describe("ApiError", () => {
     expect(isApiError(undefined)).toBe(false);
   });
 
-  it("tells what may be done about it", () => {
-    const policy = (failure: ApiError["failure"]): string =>
-      new ApiError(failure, { verb: "get", resource: "nodes" }).retry;
-    expect(policy({ kind: "conflict", causes: [] })).toBe("refresh");
-    expect(policy({ kind: "uidMismatch" })).toBe("refresh");
-    expect(policy({ kind: "unreachable" })).toBe("backoff");
-    expect(policy({ kind: "credential" })).toBe("backoff");
-    expect(policy({ kind: "forbidden" })).toBe("backoff");
-    expect(policy({ kind: "aborted" })).toBe("never");
+  it.each<[ApiError["failure"], string]>([
+    [{ kind: "conflict", causes: [] }, "refresh"],
+    [{ kind: "uidMismatch" }, "refresh"],
+    [{ kind: "unreachable" }, "backoff"],
+    [{ kind: "credential" }, "backoff"],
+    [{ kind: "forbidden" }, "backoff"],
+    [{ kind: "aborted" }, "never"],
+  ])("tells what may be done about %j: %s", (failure, retry) => {
+    expect(new ApiError(failure, { verb: "get", resource: "nodes" }).retry).toBe(retry);
   });
 });

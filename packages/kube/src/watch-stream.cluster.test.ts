@@ -1,28 +1,15 @@
 /** Watches on a real API server. `T-n`: see "Traps" in the README of this package. */
-import {
-  cutStream,
-  errorEvent,
-  eventually,
-  type HttpProxy,
-  sharedTestCluster,
-  startTcpProxy,
-  type TestCluster,
-} from "@berth/testcluster";
-import { beforeAll, describe, expect, it } from "vitest";
-import type { KubeClient, WatchEvent, WatchStream } from "./client.ts";
+import { cutStream, errorEvent, eventually, sharedTestCluster, startTcpProxy } from "@berth/testcluster";
+import { describe, expect, it } from "vitest";
+import type { WatchEvent, WatchStream } from "./client.ts";
 import { configMaps, namespaces } from "./generated/resources.ts";
 import type { ConfigMap } from "./generated/wire.ts";
 import { compareResourceVersions } from "./object.ts";
 import { failureOf } from "./testing/api-error.ts";
 import { startProxied } from "./testing/proxied.ts";
 
-let cluster: TestCluster;
-let client: KubeClient;
-
-beforeAll(async () => {
-  cluster = await sharedTestCluster();
-  client = cluster.client;
-});
+const cluster = await sharedTestCluster();
+const { client } = cluster;
 
 /** A namespace of its own with config maps of these names. */
 async function createNamespace(...names: readonly string[]): Promise<string> {
@@ -70,17 +57,12 @@ describe("T-14 a watch with initial events", () => {
     await client.create(configMaps, { metadata: { namespace, name: "c" } });
     const live = await readUntil(events, (event) => summary(event) === "ADDED c");
     expect(live.map(summary)).toEqual(["MODIFIED a", "DELETED b", "ADDED c"]);
-  });
-
-  it("ends them with a version from which another watch misses nothing", async () => {
-    const namespace = await createNamespace("a");
-    await using first = await client.watch(configMaps, { namespace, sendInitialEvents: true });
-    const [, end] = await readUntil(iterate(first), (event) => event.type === "BOOKMARK");
+    // From the version that ended them another watch misses nothing.
+    const end = initial.at(-1);
     const resourceVersion = end?.type === "BOOKMARK" ? end.resourceVersion : "";
-    await touch(namespace, "a", "1");
     await using second = await client.watch(configMaps, { namespace, resourceVersion });
-    const next = await iterate(second).next();
-    expect(next.value).toMatchObject({ type: "MODIFIED", object: { data: { value: "1" } } });
+    const again = await readUntil(iterate(second), (event) => summary(event) === "ADDED c");
+    expect(again.map(summary)).toEqual(live.map(summary));
   });
 });
 
@@ -139,14 +121,8 @@ describe("a watch from a version", () => {
 });
 
 describe("T-7 a watch that breaks", () => {
-  interface Watched extends AsyncDisposable {
-    readonly proxy: HttpProxy;
-    readonly namespace: string;
-    readonly events: AsyncIterator<WatchEvent<ConfigMap>>;
-  }
-
   /** A watch behind a proxy, after its initial events. */
-  async function startWatched(): Promise<Watched> {
+  async function startWatched() {
     await using undo = new AsyncDisposableStack();
     const { proxy, client: proxied } = undo.use(await startProxied(cluster));
     const namespace = await createNamespace("a");

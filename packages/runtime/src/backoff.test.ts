@@ -29,21 +29,6 @@ describe("backoffDelay", () => {
 });
 
 describe("KeyedBackoff", () => {
-  it("counts each key by itself and starts over when the key is forgotten", () => {
-    const backoff = new KeyedBackoff({ random: () => 0 });
-    expect([backoff.next("a"), backoff.next("a"), backoff.next("b")]).toEqual([25, 50, 25]);
-    backoff.forget("a");
-    expect(backoff.failures("a")).toBe(0);
-    expect(backoff.next("a")).toBe(25);
-    expect(backoff.failures("b")).toBe(1);
-  });
-
-  it("takes another base for one wait and keeps the count", () => {
-    const backoff = new KeyedBackoff({ random: () => 0 });
-    expect(backoff.next("a", 20)).toBe(10);
-    expect(backoff.next("a")).toBe(50);
-  });
-
   it("remembers a bounded number of keys, forgetting the one that failed longest ago", () => {
     const backoff = new KeyedBackoff({ maxKeys: 2 });
     for (const key of ["a", "b", "a", "c"]) backoff.next(key);
@@ -64,11 +49,4 @@ it("reconnectDelay stays between the base and the cap, and under three times the
       }
     }),
   );
-});
-
-it("reconnectDelay reaches the cap while the server stays away, and starts small after a success", () => {
-  let delay: number | undefined;
-  for (let i = 0; i < 20; i++) delay = reconnectDelay(delay, { random: () => 0.99 });
-  expect(delay).toBe(30_000);
-  expect(reconnectDelay(undefined, { random: () => 0.99 })).toBeLessThan(600);
 });

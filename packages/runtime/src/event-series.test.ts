@@ -11,21 +11,11 @@ import {
 } from "./event-series.ts";
 
 const node = { apiVersion: "v1", kind: "Node", name: "n1", uid: "u1" };
-const gated: EventInput = {
-  regarding: node,
-  reason: "GateClosed",
-  note: "waiting",
-  type: "Normal",
-  action: "Gate",
-};
+const what = { reason: "GateClosed", note: "waiting", type: "Normal", action: "Gate" } as const;
+const gated: EventInput = { regarding: node, ...what };
 
-function book(): EventBook {
-  return new EventBook({
-    reportingController: "berth.dev/controller",
-    reportingInstance: "pod-1",
-    random: () => 0.5,
-  });
-}
+const reporter = { reportingController: "berth.dev/controller", reportingInstance: "pod-1" };
+const book = (): EventBook => new EventBook({ ...reporter, random: () => 0.5 });
 
 function written(input: Partial<EventInput>): EventSeries["event"] {
   const b = book();
@@ -147,9 +137,8 @@ describe("EventBook", () => {
     expect(written({}).metadata?.namespace).toBe("default");
     expect(written({}).regarding).toEqual(node);
     expect(written({ regarding: { kind: "Node", name: "n1" } }).regarding?.uid).toBe("n1");
-    expect(written({ regarding: { kind: "Pod", name: "p", namespace: "ns" } }).metadata?.namespace).toBe(
-      "ns",
-    );
+    const regarding = { kind: "Pod", name: "p", namespace: "ns" };
+    expect(written({ regarding }).metadata?.namespace).toBe("ns");
   });
 
   it("names an Event so that the API takes it, whatever the object is called", () => {
@@ -165,18 +154,10 @@ describe("EventBook", () => {
   });
 
   it("refers to objects with what identifies them", () => {
-    const pod = { metadata: { name: "p", namespace: "ns", uid: "u", labels: {} } };
-    expect(referenceTo(pods, pod)).toEqual({
-      apiVersion: "v1",
-      kind: "Pod",
-      name: "p",
-      namespace: "ns",
-      uid: "u",
-    });
-    expect(referenceTo(nodes, { metadata: { name: "n" } })).toEqual({
-      apiVersion: "v1",
-      kind: "Node",
-      name: "n",
-    });
+    const of = { name: "p", namespace: "ns", uid: "u" };
+    const pod = { apiVersion: "v1", kind: "Pod", ...of };
+    expect(referenceTo(pods, { metadata: { ...of, labels: {} } })).toEqual(pod);
+    const unknown = { apiVersion: "v1", kind: "Node", name: "n" };
+    expect(referenceTo(nodes, { metadata: { name: "n" } })).toEqual(unknown);
   });
 });

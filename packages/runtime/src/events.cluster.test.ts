@@ -1,53 +1,34 @@
 /** Events as a real API server stores them and as kubectl looks for them. */
-import { coreEvents, events, type KubeClient, type KubeEvent, type Node, nodes } from "@berth/kube";
-import { aNode, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
-import { beforeAll, describe, expect, it } from "vitest";
-import { createVirtualClock, type VirtualClock } from "./clock.ts";
+import { coreEvents, events, type KubeEvent, nodes } from "@berth/kube";
+import { aNode, eventually, sharedTestCluster } from "@berth/testcluster";
+import { describe, expect, it } from "vitest";
+import { createVirtualClock } from "./clock.ts";
 import { EVENT_LIMITS, type EventInput, referenceTo } from "./event-series.ts";
 import { EventRecorder } from "./events.ts";
 import { createSilentLogger } from "./json-log.ts";
 
-let cluster: TestCluster;
 let nodeCount = 0;
 
-beforeAll(async () => {
-  cluster = await sharedTestCluster();
-});
+const cluster = await sharedTestCluster();
 
-interface Setup extends AsyncDisposable {
-  readonly node: Node;
-  /** Held still, so that only a test lets the times of a series pass. */
-  readonly clock: VirtualClock;
-  readonly recorder: EventRecorder;
-  record(input?: Partial<EventInput>): void;
-  /** The Events about the node. */
-  stored(): Promise<readonly KubeEvent[]>;
-  /** Stops the recorder, which writes what is left. */
-  stop(): Promise<void>;
-}
-
-/** A node of its own, and a recorder that runs. */
-async function setUp(client: KubeClient = cluster.client): Promise<Setup> {
+/** A node of its own, and a recorder that runs. Only a test lets the times of a series pass. */
+async function setUp() {
   const node = await cluster.client.create(nodes, aNode(`evented-${++nodeCount}`).build());
   const clock = createVirtualClock(Date.now());
   const recorder = new EventRecorder({
-    client,
+    client: cluster.client,
     clock,
     log: createSilentLogger(),
     reportingInstance: "berth-0",
   });
   const stopping = new AbortController();
   const running = recorder.run(stopping.signal);
-  const stop = (): Promise<void> => {
-    stopping.abort();
-    return running;
-  };
   const regarding = referenceTo(nodes, node);
   return {
     node,
     clock,
     recorder,
-    record: (input = {}) =>
+    record: (input: Partial<EventInput> = {}) =>
       recorder.record({
         regarding,
         reason: "LabelApplied",
@@ -56,12 +37,14 @@ async function setUp(client: KubeClient = cluster.client): Promise<Setup> {
         action: "Label",
         ...input,
       }),
-    stored: async () => {
+    stored: async (): Promise<readonly KubeEvent[]> => {
       const { items } = await cluster.client.list(events, { namespace: "default" });
       return items.filter((event) => event.regarding?.name === node.metadata?.name);
     },
-    stop,
-    [Symbol.asyncDispose]: stop,
+    async [Symbol.asyncDispose]() {
+      stopping.abort();
+      await running;
+    },
   };
 }
 

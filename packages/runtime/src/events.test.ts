@@ -7,19 +7,15 @@ import {
   type Resource,
 } from "@berth/kube";
 import { describe, expect, it } from "vitest";
-import { createVirtualClock, type VirtualClock } from "./clock.ts";
+import { createVirtualClock } from "./clock.ts";
 import type { EventInput } from "./event-series.ts";
 import { type EventClient, EventRecorder } from "./events.ts";
 import { createSilentLogger } from "./json-log.ts";
 
 const silent = createSilentLogger();
-const gated: EventInput = {
-  regarding: { apiVersion: "v1", kind: "Node", name: "n1", uid: "u1" },
-  reason: "GateClosed",
-  note: "waiting",
-  type: "Normal",
-  action: "Gate",
-};
+const node = { apiVersion: "v1", kind: "Node", name: "n1", uid: "u1" };
+const what = { reason: "GateClosed", note: "waiting", type: "Normal", action: "Gate" } as const;
+const gated: EventInput = { regarding: node, ...what };
 
 interface Sent {
   readonly verb: "create" | "patch";
@@ -62,21 +58,10 @@ function untilAborted(
   );
 }
 
-interface Recording extends AsyncDisposable {
-  readonly recorder: EventRecorder;
-  readonly clock: VirtualClock;
-  stop(): Promise<void>;
-}
-
-function recording(client: EventClient): Recording {
+function recording(client: EventClient) {
   const clock = createVirtualClock();
-  const recorder = new EventRecorder({
-    client,
-    clock,
-    log: silent,
-    reportingInstance: "pod-1",
-    random: () => 0.5,
-  });
+  const options = { client, clock, log: silent, reportingInstance: "pod-1" };
+  const recorder = new EventRecorder({ ...options, random: () => 0.5 });
   const stopping = new AbortController();
   const done = recorder.run(stopping.signal);
   const stop = async (): Promise<void> => {
@@ -105,13 +90,8 @@ describe("EventRecorder", () => {
     await r.clock.advance(1000);
     r.recorder.record(gated);
     await r.clock.advance(20_000);
-    expect(sent.slice(1)).toEqual([
-      {
-        verb: "patch",
-        name: sent[0]?.name,
-        body: { series: { count: 3, lastObservedTime: "2026-01-01T00:00:02.000000Z" } },
-      },
-    ]);
+    const series = { count: 3, lastObservedTime: "2026-01-01T00:00:02.000000Z" };
+    expect(sent.slice(1)).toEqual([{ verb: "patch", name: sent[0]?.name, body: { series } }]);
   });
 
   it("waits while the server cannot be reached, then writes everything once", async () => {

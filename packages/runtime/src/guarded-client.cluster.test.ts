@@ -1,7 +1,7 @@
 /** What the guard of a client does on a real API server. Its rules are in `request-gates.model.test.ts`. */
 import { configMaps } from "@berth/kube";
-import { eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
-import { beforeAll, describe, expect, it } from "vitest";
+import { eventually, sharedTestCluster } from "@berth/testcluster";
+import { describe, expect, it } from "vitest";
 import { type Clock, systemClock } from "./clock.ts";
 import { createSilentLogger } from "./json-log.ts";
 import { keyOf } from "./key.ts";
@@ -12,10 +12,7 @@ import { grant } from "./testing/grant.ts";
 const USER = "guarded";
 const silent = createSilentLogger();
 
-let cluster: TestCluster;
-beforeAll(async () => {
-  cluster = await sharedTestCluster();
-});
+const cluster = await sharedTestCluster();
 
 describe("a permission that is taken away and given back", () => {
   it("I-15 I-16 costs few requests and two lines in the log, and all objects are written soon after", async () => {

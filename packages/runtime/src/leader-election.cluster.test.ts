@@ -23,24 +23,12 @@ const nextLease = (): { namespace: string; name: string } => ({
   name: `lease-${++leaseCount}`,
 });
 
-/** Somebody who wants to lead, from now until disposed. */
-interface Candidate extends AsyncDisposable {
-  readonly elector: LeaderElector;
-  /** When it began to lead, and when it was told to end, `performance.now`. */
-  readonly began: number | undefined;
-  readonly ended: number | undefined;
-  untilLeading(): Promise<void>;
-  /** Stops it as an orderly end of the process does. */
-  stop(): Promise<TermEnd>;
-  /** How its term ended by itself. */
-  readonly end: Promise<TermEnd>;
-}
-
+/** Somebody who wants to lead, from now until disposed. Times of `performance.now`. */
 function candidate(
   identity: string,
   lease: LeaderElectionOptions["lease"],
   { client = cluster.client, ...options }: Partial<LeaderElectionOptions> = {},
-): Candidate {
+) {
   const elector = new LeaderElector({
     client,
     lease,
@@ -74,7 +62,6 @@ function candidate(
     },
     untilLeading: () => eventually(() => expect(elector.leading).toBe(true)),
     stop,
-    end,
     [Symbol.asyncDispose]: async () => void (await stop()),
   };
 }
@@ -106,7 +93,7 @@ describe("an election", () => {
     const lease = nextLease();
     await using stack = new AsyncDisposableStack();
     const all = ["a", "b", "c"].map((identity) => stack.use(candidate(identity, lease)));
-    const leaders = (): Candidate[] => all.filter(({ elector }) => elector.leading);
+    const leaders = () => all.filter(({ elector }) => elector.leading);
     await eventually(() => expect(leaders()).toHaveLength(1));
     const [first] = leaders();
     expect(await first?.stop()).toBe("stopped");

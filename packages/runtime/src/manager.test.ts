@@ -179,28 +179,15 @@ describe("Manager", () => {
   it("stops the elected at once, without draining, when the lead is lost, and says so", async () => {
     const story: string[] = [];
     const election = new Election(story);
-    let aborted = false;
-    const writer: Component = {
-      name: "writer",
-      start: (signal) => {
-        signal.addEventListener("abort", () => (aborted = true));
-        return Promise.resolve({
-          ended: whenAborted(signal),
-          drain: () => Promise.resolve(void story.push("drained")),
-        });
-      },
-    };
+    const writer = aComponent("writer", story, { drain: async () => void story.push("drained") });
     const test = setUp({ always: [[aComponent("nodes", story)]], elected: [writer], election });
     election.win();
     await test.clock.advance(0);
     election.lose();
-    expect(aborted).toBe(true);
     const end = await test.ended;
-    expect([end, describeRunEnd(end)]).toEqual([
-      { reason: "lost leadership", stillRunning: [] },
-      "lost leadership",
-    ]);
-    expect(story).toEqual(["nodes starts", "lead lost", "nodes stops"]);
+    expect(end).toEqual({ reason: "lost leadership", stillRunning: [] });
+    expect(describeRunEnd(end)).toBe("lost leadership");
+    expect(story).toEqual(["nodes starts", "writer starts", "lead lost", "writer stops", "nodes stops"]);
   });
 
   it("never starts the elected of a replica that wins the lead while it stops", async () => {

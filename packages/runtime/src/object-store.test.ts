@@ -54,12 +54,6 @@ describe("an index", () => {
     expect(store.byIndex("zone", "east").map(({ metadata }) => metadata?.name)).toEqual(["a"]);
   });
 
-  it("is an error when it was not declared, and empty for a value nobody has", () => {
-    const store = new ObjectStore({ zone: byZone });
-    expect(() => store.byIndex("zones", "west")).toThrow(RangeError);
-    expect(store.byIndex("zone", "west")).toEqual([]);
-  });
-
   it("leaves out, and reports, an object whose index function throws", () => {
     const failures: string[] = [];
     const store = new ObjectStore<KubeObject>(

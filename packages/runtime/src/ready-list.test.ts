@@ -18,24 +18,6 @@ function takeOne(list: ReadyList<number>, waiting: Map<number, ReadySlot<number>
 }
 
 describe("ReadyList", () => {
-  it("gives high before low, each in the order it came", () => {
-    const list = new ReadyList<string>();
-    for (const value of ["l1", "h1", "l2", "h2"]) list.push(value, value.startsWith("h") ? "high" : "low");
-    expect(takeAll(list)).toEqual(["h1", "h2", "l1", "l2"]);
-  });
-
-  it("moves a raised value behind the high ones, also from the middle", () => {
-    const list = new ReadyList<string>();
-    list.push("l1", "low");
-    const middle = list.push("l2", "low");
-    list.push("l3", "low");
-    list.push("h1", "high");
-    list.raise(middle);
-    list.raise(middle);
-    expect([list.depth("high"), list.depth("low")]).toEqual([2, 2]);
-    expect(takeAll(list)).toEqual(["h1", "l2", "l1", "l3"]);
-  });
-
   it("serves low work at least every eighth time while high work never ends", () => {
     const list = new ReadyList<string>();
     list.push("low", "low");

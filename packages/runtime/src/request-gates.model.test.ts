@@ -32,37 +32,27 @@ class Server {
   }
 }
 
-interface World {
-  readonly clock: VirtualClock;
-  readonly server: Server;
-  readonly gates: RequestGates;
-  readonly refused: RefusedKind[];
-  readonly taken: RefusedKind[];
-  /** When each object was written, monotonic ms. */
-  readonly doneAt: Map<string, number>;
-  /** Writes this object, as a controller does: again when it is told to. */
-  readonly write: (name: string) => Promise<void>;
-}
-
-function world(random: () => number = () => 0.5): World {
+function world(random: () => number = () => 0.5) {
   const clock = createVirtualClock();
   const server = new Server(clock);
-  const [refused, taken]: RefusedKind[][] = [[], []];
+  const [refused, taken]: [RefusedKind[], RefusedKind[]] = [[], []];
   const gates = new RequestGates({
     clock,
     random,
-    onRefused: (kind) => refused?.push(kind),
-    onTaken: (kind) => taken?.push(kind),
+    onRefused: (kind) => refused.push(kind),
+    onTaken: (kind) => taken.push(kind),
   });
   const doneAt = new Map<string, number>();
   return {
     clock,
     server,
     gates,
-    refused: refused ?? [],
-    taken: taken ?? [],
+    refused,
+    taken,
+    /** When each object was written, monotonic ms. */
     doneAt,
-    async write(name) {
+    /** Writes this object, as a controller does: again when it is told to. */
+    write: async (name: string): Promise<void> => {
       for (;;) {
         try {
           const about = { ...PATCH, name };

@@ -49,21 +49,6 @@ describe("the run of a runtime", () => {
     await expect(runtime.run(stop.signal)).rejects.toThrow(Error);
   });
 
-  it("names a component that fails, and ends", async () => {
-    const runtime = aRuntime();
-    const error = new Error("no such folder");
-    runtime.add(createLoopComponent({ name: "folder", run: () => Promise.reject(error) }));
-    const end = await runtime.run(new AbortController().signal);
-    expect(end).toEqual({ reason: "failed", component: "folder", error, stillRunning: [] });
-  });
-
-  it("does not begin with two components of one name", async () => {
-    const runtime = aRuntime();
-    runtime.add(idle("twice"));
-    runtime.add(idle("twice"));
-    await expect(runtime.run(new AbortController().signal)).rejects.toThrow(RangeError);
-  });
-
   it("takes nothing new once it has begun", async () => {
     const runtime = aRuntime();
     await runtime.run(AbortSignal.abort());

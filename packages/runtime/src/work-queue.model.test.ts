@@ -214,7 +214,7 @@ describe("WorkQueue, against a model", () => {
           await fc.asyncModelRun(() => ({ model, real }), commands);
           await settle().run(model, real);
           await shutDown().run(model, real);
-          expect([real.drained, real.waiting.size]).toEqual([true, 0]);
+          expect([real.drained, real.waiting.size, clock.nextInMs]).toEqual([true, 0, undefined]);
         }),
         run.parameters,
       );

@@ -8,20 +8,14 @@ import { BuildFailedError, buildOnce } from "./build.ts";
 /** Writes where `-o` says. */
 const GO = 'while [ "$1" != -o ]; do shift; done\necho > "$2"\n/bin/chmod 755 "$2"\n';
 
-interface Place extends AsyncDisposable {
-  /** Nothing but the programs of the folder, and a cache in it. */
-  readonly env: Readonly<Record<string, string>>;
-  readonly folder: string;
-  /** Makes an executable file. */
-  program(name: string, script?: string): Promise<string>;
-}
-
-async function place(): Promise<Place> {
+/** Nothing but the programs of a folder, and a cache in it. */
+async function place() {
   const folder = await mkdtemp(path.join(tmpdir(), "berth-assets-test-"));
   return {
     folder,
     env: { PATH: path.join(folder, "bin"), XDG_CACHE_HOME: folder },
-    program: async (name, script = "") => {
+    /** Makes an executable file. */
+    program: async (name: string, script = ""): Promise<string> => {
       const file = path.join(folder, name);
       await mkdir(path.dirname(file), { recursive: true });
       await writeFile(file, `#!/bin/sh\n${script}`);
@@ -109,7 +103,7 @@ describe("findRegistry", () => {
 });
 
 describe("buildOnce", () => {
-  const buildIn = ({ folder, env }: Place) =>
+  const buildIn = ({ folder, env }: Awaited<ReturnType<typeof place>>) =>
     ({ source: folder, binary: path.join(folder, "cache", "binary"), flags: [], env }) as const;
 
   it("builds once for callers that come at the same time", async () => {

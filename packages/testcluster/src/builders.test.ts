@@ -6,14 +6,8 @@ describe("aNode", () => {
   it("leaves the builder it came from as it was", () => {
     const plain = aNode("n1");
     const before = plain.build();
-    plain
-      .arm64()
-      .notReady()
-      .labelled({ a: "1" })
-      .annotated({ b: "2" })
-      .tainted("k=v:NoSchedule")
-      .fake()
-      .realistic();
+    plain.arm64().notReady().labelled({ a: "1" }).annotated({ b: "2" });
+    plain.tainted("k=v:NoSchedule").fake().realistic();
     expect(plain.build()).toEqual(before);
   });
 
@@ -25,9 +19,8 @@ describe("aNode", () => {
 
   it("has each condition once", () => {
     const { status } = aNode("n1").notReady().unreachable().build();
-    expect(status?.conditions?.filter(({ type }) => type === "Ready").map(({ status }) => status)).toEqual([
-      "Unknown",
-    ]);
+    const ready = status?.conditions?.filter(({ type }) => type === "Ready");
+    expect(ready?.map(({ status }) => status)).toEqual(["Unknown"]);
   });
 
   it("reads taints as kubectl writes them, and refuses what is none", () => {
@@ -61,14 +54,8 @@ describe("aPod", () => {
   it("leaves the builder it came from as it was", () => {
     const plain = aPod("p1");
     const before = plain.build();
-    plain
-      .in("x")
-      .on("n1")
-      .image("i")
-      .container("c", "d")
-      .tolerating({ operator: "Exists" })
-      .ready()
-      .realistic();
+    plain.in("x").on("n1").image("i").container("c", "d");
+    plain.tolerating({ operator: "Exists" }).ready().realistic();
     expect(plain.build()).toEqual(before);
   });
 
@@ -82,13 +69,8 @@ describe("aPod", () => {
 
   it("names its DaemonSet as the controlling owner", () => {
     const [owner] = aPod("p1").ofDaemonSet("agent", "u1").build().metadata?.ownerReferences ?? [];
-    expect(owner).toMatchObject({
-      apiVersion: "apps/v1",
-      kind: "DaemonSet",
-      name: "agent",
-      uid: "u1",
-      controller: true,
-    });
+    const kind = { apiVersion: "apps/v1", kind: "DaemonSet" };
+    expect(owner).toMatchObject({ ...kind, name: "agent", uid: "u1", controller: true });
   });
 
   it("is about 11 KB when realistic", () => {

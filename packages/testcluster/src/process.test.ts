@@ -12,10 +12,9 @@ import { identify } from "./process-identity.ts";
 const SLEEP: Program = { command: "sleep", args: [] };
 const SHELL: Program = { command: "/bin/sh", args: ["-c"] };
 
-async function temporary(): Promise<AsyncDisposable & { readonly logFile: string; readonly folder: string }> {
+async function temporary() {
   const folder = await mkdtemp(path.join(tmpdir(), "berth-process-test-"));
   return {
-    folder,
     logFile: path.join(folder, "log"),
     [Symbol.asyncDispose]: () => rm(folder, { recursive: true, force: true }),
   };
@@ -58,25 +57,16 @@ describe("startComponent", () => {
     expect(component.running).toBe(false);
   });
 
-  it("keeps both output streams in the log", async () => {
+  it("keeps both output streams in the log, and gives it no input to wait for", async () => {
     await using files = await temporary();
-    await using component = await start(SHELL, "echo one; echo two >&2", files.logFile);
+    await using component = await start(SHELL, "cat; echo one; echo two >&2", files.logFile);
     expect(await component.ended).toBe("exit 0");
     expect(await lastLines(files.logFile)).toBe("one\ntwo");
-  });
-
-  it("gives the program no input to wait for", async () => {
-    await using files = await temporary();
-    await using component = await start(SHELL, "cat; echo end", files.logFile);
-    expect(await component.ended).toBe("exit 0");
   });
 });
 
 /** Another process that starts a component and waits: `release` lets it go first. */
-async function startInAnotherProcess(
-  logFile: string,
-  release: boolean,
-): Promise<{ parent: number; child: number }> {
+async function startInAnotherProcess(logFile: string, release: boolean) {
   const script = `
     import { startComponent } from ${JSON.stringify(new URL("./process.ts", import.meta.url).href)};
     const program = { command: "sleep", args: [] };
@@ -85,13 +75,8 @@ async function startInAnotherProcess(
     console.log(component.pid);
     setInterval(() => {}, 1000);
   `;
-  const parent = spawn(
-    process.execPath,
-    ["--conditions=berth-source", "--input-type=module", "--eval", script],
-    {
-      stdio: ["ignore", "pipe", "inherit"],
-    },
-  );
+  const node = ["--conditions=berth-source", "--input-type=module", "--eval", script];
+  const parent = spawn(process.execPath, node, { stdio: ["ignore", "pipe", "inherit"] });
   const [text] = (await once(parent.stdout, "data")) as [Buffer];
   return { parent: parent.pid ?? 0, child: Number(text.toString()) };
 }

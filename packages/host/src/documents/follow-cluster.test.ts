@@ -26,62 +26,38 @@ const gateOf = (name: string, uid = name): DocumentObject => ({
   spec: { signals: {} },
 });
 
-interface Given {
-  readonly names?: readonly string[];
-  /** Of the CRD. */
-  readonly ageMs?: number;
-  readonly whenAway?: "keep" | "release";
-  readonly synced?: boolean;
-  readonly absent?: boolean;
-  readonly refusal?: string;
-  readonly answer?: Answer;
-  /** Of its documents, before this process. */
-  readonly hasMarks?: boolean;
-}
+/** The informer, and what the API server says of the CRD. `ageMs` is of the CRD; `hasMarks`: from before this process. */
+const defaults = {
+  names: ["a", "b"] as readonly string[],
+  ageMs: 2 * CRD_GRACE_MS,
+  whenAway: "release" as "keep" | "release",
+  hasMarks: false,
+  synced: true,
+  absent: false,
+  refusal: undefined as string | undefined,
+  answer: "served" as Answer,
+  questions: 0,
+  latencyMs: 0,
+};
 
 /** Objects as an informer holds them, and an API server that says what became of their CRD. */
-async function setUp(given: Given = {}) {
-  const { names = ["a", "b"], ageMs = 2 * CRD_GRACE_MS, whenAway = "release" } = given;
+async function setUp(given: Partial<typeof defaults> = {}) {
+  const { names, ageMs, whenAway, hasMarks, ...state } = { ...defaults, ...given };
   const clock = createVirtualClock();
   const objects = new Map(names.map((name) => [name, gateOf(name)]));
   const handlers = new Set<(change: Change<DocumentObject>) => void>();
   const told: (ClusterObjects | undefined | "unreadable")[] = [];
   const messages: (string | undefined)[] = [];
-  const answer: Answer = given.answer ?? "served";
-  const world: {
-    synced: boolean;
-    absent: boolean;
-    refusal: string | undefined;
-    answer: Answer;
-    crd: { uid: string; createdAt: number };
-    questions: number;
-    latencyMs: number;
-  } = {
-    synced: given.synced ?? true,
-    absent: given.absent ?? false,
-    refusal: given.refusal,
-    answer,
+  const world = {
+    ...state,
     crd: { uid: "crd", createdAt: clock.now() - ageMs },
-    questions: 0,
-    latencyMs: 0,
-  };
-  const informer = {
-    get synced() {
-      return world.synced;
-    },
-    get absent() {
-      return world.absent;
-    },
-    get refusal() {
-      return world.refusal;
-    },
     list: () => objects.values(),
     whenSynced: () => new Promise<boolean>(() => {}),
     subscribe: ({ onChange }: { readonly onChange: (change: Change<DocumentObject>) => void }) => {
       handlers.add(onChange);
       return { [Symbol.dispose]: () => void handlers.delete(onChange) };
     },
-  } as unknown as Informer<DocumentObject>;
+  };
   const get = async (): Promise<KubeObject> => {
     world.questions += 1;
     const { answer, crd } = world;
@@ -89,20 +65,14 @@ async function setUp(given: Given = {}) {
     if (typeof answer !== "string")
       throw new ApiError(answer, { verb: "get", resource: "customresourcedefinitions" });
     const creationTimestamp = new Date(crd.createdAt).toISOString();
-    const deletionTimestamp = answer === "ending" ? creationTimestamp : undefined;
-    return {
-      metadata: {
-        uid: crd.uid,
-        creationTimestamp,
-        ...(deletionTimestamp !== undefined && { deletionTimestamp }),
-      },
-    };
+    const ending = answer === "ending" && { deletionTimestamp: creationTimestamp };
+    return { metadata: { uid: crd.uid, creationTimestamp, ...ending } };
   };
   const stopping = new AbortController();
   const follower = createDocumentFollower(
     {
       kind: { resource, whenAway, annotations: ["example.com/read"] },
-      documents: informer,
+      documents: world as unknown as Informer<DocumentObject>,
       capability: "gates",
       source: {
         setCluster: (read) => told.push(read),
@@ -111,7 +81,7 @@ async function setUp(given: Given = {}) {
     },
     {
       client: { get } as unknown as Parameters<typeof createDocumentFollower>[1]["client"],
-      traces: { whenKnown: () => Promise.resolve(true), of: () => given.hasMarks === true },
+      traces: { whenKnown: () => Promise.resolve(true), of: () => hasMarks },
       clock,
       graceMs: CRD_GRACE_MS,
       onAway: (kind, message) => messages.push(message && `${kind}: ${message}`),

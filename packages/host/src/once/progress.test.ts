@@ -2,21 +2,14 @@ import { createVirtualClock } from "@berth/runtime";
 import { describe, expect, it } from "vitest";
 import { formatSeconds, Progress } from "./progress.ts";
 
-function output(isTerminal: boolean): {
-  written: string;
-  write(text: string): void;
-  isTerminal: boolean;
-  columns: number;
-} {
-  return {
-    written: "",
-    write(text) {
-      this.written += text;
-    },
-    isTerminal,
-    columns: 20,
-  };
-}
+const output = (isTerminal: boolean) => ({
+  written: "",
+  write(text: string) {
+    this.written += text;
+  },
+  isTerminal,
+  columns: 20,
+});
 
 describe("Progress", () => {
   it("says nothing about work that takes under two seconds", async () => {

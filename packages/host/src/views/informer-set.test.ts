@@ -1,34 +1,11 @@
-import {
-  ApiError,
-  type ApiFailure,
-  type CollectionScope,
-  type ConfigMap,
-  configMaps,
-  type KubeClient,
-  type KubeObject,
-  type ListOptions,
-  type Resource,
-  type Verb,
-  type WatchEvent,
-  type WatchOptions,
-  type WatchStream,
-} from "@berth/kube";
-import {
-  type Change,
-  clusterName,
-  createSilentLogger,
-  createVirtualClock,
-  sleep,
-  type VirtualClock,
-} from "@berth/runtime";
+import { type ConfigMap, configMaps } from "@berth/kube";
+import { type Change, clusterName, createSilentLogger, createVirtualClock } from "@berth/runtime";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { seededRun } from "../../../runtime/src/testing/property.ts";
-import {
-  createRecordingMetrics,
-  type RecordingMetrics,
-} from "../../../runtime/src/testing/recording-metrics.ts";
+import { seededRun, steps } from "../../../runtime/src/testing/property.ts";
+import { createRecordingMetrics } from "../../../runtime/src/testing/recording-metrics.ts";
 import { InformerSet, pick, type WantedInformer } from "./informer-set.ts";
+import { objectOf, Streams } from "./testing/streams.ts";
 
 const CLUSTER = clusterName("test");
 const KEYS = ["a", "b", "c"] as const;
@@ -36,113 +13,7 @@ const KEYS = ["a", "b", "c"] as const;
 const wanted = (...keys: readonly string[]): readonly WantedInformer<ConfigMap>[] =>
   keys.map((key) => ({ key, scope: { labelSelector: key }, project: (object) => object }));
 
-/**
- * Streams that say what they are told to, and what becomes of requests. One object, named as its selector, in each.
- * One that is closed still gives what has arrived, as a socket does.
- */
-class Streams {
-  readonly #clock: VirtualClock;
-  /** Open streams, by selector. */
-  readonly open = new Map<string, { tell(event: WatchEvent<KubeObject>): void; cut(): void }[]>();
-  /** Snapshots asked for, by selector. */
-  readonly snapshots = new Map<string, number>();
-  /** What requests with this verb meet. */
-  readonly failures = new Map<Verb, ApiFailure>();
-  latencyMs = 5;
-  /** The most streams of one selector at one time. */
-  most = 0;
-
-  constructor(clock: VirtualClock) {
-    this.#clock = clock;
-  }
-
-  get names(): readonly string[] {
-    return [...this.open].flatMap(([name, streams]) => streams.map(() => name)).toSorted();
-  }
-
-  readonly client: Pick<KubeClient, "list" | "watch"> = {
-    list: async <T extends KubeObject>(_: Resource<T>, options: ListOptions<T> = {}) => {
-      await this.#arrive("list", options, options.signal);
-      return { metadata: { resourceVersion: "1" }, items: [objectOf(options.labelSelector ?? "", "1") as T] };
-    },
-    watch: async <T extends KubeObject>(_: Resource<T>, options: WatchOptions<T> = {}) => {
-      const { labelSelector: name = "", sendInitialEvents, signal } = options;
-      if (sendInitialEvents) this.snapshots.set(name, (this.snapshots.get(name) ?? 0) + 1);
-      await this.#arrive("watch", options, signal);
-      return this.#stream(name, sendInitialEvents === true, signal) as WatchStream<T>;
-    },
-  };
-
-  async #arrive(verb: Verb, { namespace }: CollectionScope, signal: AbortSignal | undefined): Promise<void> {
-    const request = { verb, resource: "configmaps", ...(namespace && { namespace }) };
-    if (!(await sleep(this.#clock, this.latencyMs, signal))) throw new ApiError({ kind: "aborted" }, request);
-    const failure = this.failures.get(verb);
-    if (failure !== undefined) throw new ApiError(failure, request);
-  }
-
-  #stream(name: string, initial: boolean, signal: AbortSignal | undefined): WatchStream<KubeObject> {
-    const events: WatchEvent<KubeObject>[] = [];
-    if (initial) {
-      events.push({ type: "ADDED", object: objectOf(name, "1") });
-      events.push({ type: "BOOKMARK", resourceVersion: "1", initialEventsEnd: true });
-    }
-    const closed = new AbortController();
-    let wake = Promise.withResolvers<void>();
-    const cut = (): void => {
-      closed.abort();
-      const left = (this.open.get(name) ?? []).filter((one) => one !== stream);
-      if (left.length === 0) this.open.delete(name);
-      else this.open.set(name, left);
-      wake.resolve();
-    };
-    const tell = (event: WatchEvent<KubeObject>): void => {
-      events.push(event);
-      wake.resolve();
-    };
-    const stream = { tell, cut };
-    const streams = [...(this.open.get(name) ?? []), stream];
-    this.open.set(name, streams);
-    this.most = Math.max(this.most, streams.length);
-    signal?.addEventListener("abort", cut, { once: true });
-    return {
-      lastByteAt: 0,
-      async *[Symbol.asyncIterator]() {
-        while (!closed.signal.aborted || events.length > 0) {
-          const event = events.shift();
-          if (event !== undefined) yield event;
-          else {
-            await wake.promise;
-            wake = Promise.withResolvers<void>();
-          }
-        }
-      },
-      [Symbol.asyncDispose]: () => Promise.resolve(cut()),
-    };
-  }
-}
-
-function objectOf(
-  name: string,
-  resourceVersion: string,
-  data: Readonly<Record<string, string>> = {},
-): ConfigMap {
-  return { metadata: { name, namespace: "ns", uid: `uid-${name}`, resourceVersion }, data };
-}
-
-interface Setup extends AsyncDisposable {
-  readonly clock: VirtualClock;
-  readonly streams: Streams;
-  readonly set: InformerSet<ConfigMap>;
-  readonly metrics: RecordingMetrics;
-  readonly changes: Change<ConfigMap>[];
-  /** All versions that were told of. */
-  readonly versions: string[];
-  readonly synced: () => number;
-  start(): Promise<void>;
-  stop(): Promise<void>;
-}
-
-function setUp(): Setup {
+function setUp() {
   const clock = createVirtualClock();
   const streams = new Streams(clock);
   const changes: Change<ConfigMap>[] = [];
@@ -246,35 +117,17 @@ describe("informers that come and go", () => {
   });
 });
 
-type Step =
-  | { readonly do: "want"; readonly keys: readonly string[] }
-  | { readonly do: "wait"; readonly ms: number }
-  | { readonly do: "cut"; readonly key: string }
-  | { readonly do: "start" }
-  | { readonly do: "stop" };
-
 const key = fc.constantFrom(...KEYS);
-const step: fc.Arbitrary<Step> = fc.oneof(
-  { weight: 6, arbitrary: fc.record({ do: fc.constant("want" as const), keys: fc.uniqueArray(key) }) },
-  {
-    weight: 4,
-    arbitrary: fc.record({ do: fc.constant("wait" as const), ms: fc.integer({ min: 0, max: 12 }) }),
-  },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant("cut" as const), key }) },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant("start" as const) }) },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant("stop" as const) }) },
+const step = fc.oneof(
+  steps(6, ["want"], { keys: fc.uniqueArray(key) }),
+  steps(4, ["wait"], { ms: fc.integer({ min: 0, max: 12 }) }),
+  steps(1, ["cut"], { key }),
+  steps(2, ["start", "stop"], {}),
 );
-
-interface End {
-  readonly streams: readonly string[];
-  readonly known: readonly string[];
-  readonly most: number;
-  /** Selectors that were read more often than they were wanted anew. */
-  readonly readAgain: readonly string[];
-}
+type Step = typeof step extends fc.Arbitrary<infer S> ? S : never;
 
 /** Carries the steps out, lets all come to rest, and says what runs then and what should. */
-async function play(steps: readonly Step[]): Promise<{ readonly is: End; readonly should: End }> {
+async function play(steps: readonly Step[]) {
   await using setup = setUp();
   const { set, streams, clock } = setup;
   const begun = new Map<string, number>();
@@ -304,6 +157,7 @@ async function play(steps: readonly Step[]): Promise<{ readonly is: End; readonl
       streams: streams.names,
       known: KEYS.filter((key) => set.get(key) !== undefined),
       most: Math.max(1, streams.most),
+      // Selectors that were read more often than they were wanted anew.
       readAgain: KEYS.filter((key) => (streams.snapshots.get(key) ?? 0) > (begun.get(key) ?? 0)),
     },
     should: { streams: run, known: run, most: 1, readAgain: [] },

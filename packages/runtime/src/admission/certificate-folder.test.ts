@@ -10,21 +10,15 @@ import { type CertificateFolder, createCertificateFolder } from "./certificate-f
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 
-interface Live extends AsyncDisposable {
-  readonly folder: CertificateFolder;
-  readonly changes: number;
-  /** Writes these files, as a mounted Secret is updated: all at once. */
-  publish(files: Readonly<Record<string, string>>): Promise<void>;
-}
-
 async function launch(
   files: Readonly<Record<string, string>> | undefined,
   options: { readonly clock?: Clock; readonly hosts?: readonly string[] } = {},
-): Promise<Live> {
+) {
   const parent = await mkdtemp(join(tmpdir(), "berth-certificates-"));
   const path = join(parent, "tls");
   let revision = 0;
   let changes = 0;
+  /** Writes these files, as a mounted Secret is updated: all at once. */
   const publish = async (files: Readonly<Record<string, string>>): Promise<void> => {
     const version = `..version_${++revision}`;
     await mkdir(join(path, version), { recursive: true });
@@ -73,8 +67,10 @@ async function issue(
   return { ...pair, files };
 }
 
-const shows = (live: Live, { certificate, key }: CertificatePair): Promise<void> =>
-  eventually(() => expect(live.folder.current()).toEqual({ certificate, key }));
+const shows = (
+  live: { readonly folder: CertificateFolder },
+  { certificate, key }: CertificatePair,
+): Promise<void> => eventually(() => expect(live.folder.current()).toEqual({ certificate, key }));
 
 describe("certificates in a folder", () => {
   it("are there once the files are, with the authority if it is one of them", async () => {

@@ -28,17 +28,8 @@ const read = (of: Of): Promise<Secret> => cluster.client.get(secrets, of);
 const file = (secret: Secret, name: string): string =>
   Buffer.from(secret.data?.[name] ?? "", "base64").toString("utf8");
 
-interface Live extends AsyncDisposable {
-  readonly keeper: CertificateKeeper;
-  /** Held still, so that only a test lets time pass. */
-  readonly clock: VirtualClock;
-  /** How often it told of a change. */
-  readonly changes: number;
-  /** Until it shows a certificate, and this one if it is given. */
-  shows(certificate?: string): Promise<string>;
-}
-
-async function launch(of: Of, options: Partial<CertificateKeeperOptions> = {}): Promise<Live> {
+/** Its clock is held still, so that only a test lets time pass. */
+async function launch(of: Of, options: Partial<CertificateKeeperOptions> = {}) {
   const clock = createVirtualClock();
   let changes = 0;
   const keeper = new CertificateKeeper({
@@ -58,8 +49,8 @@ async function launch(of: Of, options: Partial<CertificateKeeperOptions> = {}): 
     get changes() {
       return changes;
     },
-    // Time passes a little with each try, as what failed is tried again by the clock.
-    shows: (certificate) =>
+    /** Until it shows a certificate, and this one if it is given. What failed is tried again by the clock. */
+    shows: (certificate?: string) =>
       eventually(async () => {
         await clock.advance(1000);
         const shown = keeper.current()?.certificate;
@@ -76,9 +67,9 @@ async function launch(of: Of, options: Partial<CertificateKeeperOptions> = {}): 
 }
 
 /** Waits until the Secret is another than this version of it, with time passing for `live`. */
-const changed = (of: Of, before: Secret, live: Live): Promise<Secret> =>
+const changed = (of: Of, before: Secret, { clock }: { readonly clock: VirtualClock }): Promise<Secret> =>
   eventually(async () => {
-    await live.clock.advance(1000);
+    await clock.advance(1000);
     const now = await read(of);
     expect(now.metadata?.resourceVersion).not.toBe(before.metadata?.resourceVersion);
     return now;
@@ -119,16 +110,25 @@ describe("a certificate keeper", () => {
     expect(all.map(({ keeper }) => keeper.problem())).toEqual([undefined, undefined, undefined, undefined]);
   });
 
-  it("makes everything anew when the Secret is deleted", async () => {
+  it("makes everything anew when the Secret is deleted, and logs nothing of either", async () => {
     const of = nextSecret();
-    await using live = await launch(of);
+    const lines: string[] = [];
+    const log = createJsonLogger({ level: "debug", destination: { write: (line) => lines.push(line) } });
+    await using live = await launch(of, { log });
     const before = await live.shows();
     const bundle = live.keeper.caBundle();
+    const { data } = await read(of);
     await cluster.client.delete(secrets, of);
     await eventually(() => expect(live.changes).toBe(2));
-    const after = await live.shows(file(await read(of), "tls.crt"));
-    expect(after).not.toBe(before);
+    const now = await read(of);
+    expect(await live.shows(file(now, "tls.crt"))).not.toBe(before);
     expect(live.keeper.caBundle()).not.toBe(bundle);
+    expect(lines.length).toBeGreaterThan(3);
+    for (const base64 of Object.values({ ...data, ...now.data })) {
+      const [, body = "none"] = Buffer.from(base64, "base64").toString("utf8").split("\n");
+      expect(lines.join("")).not.toContain(body);
+      expect(lines.join("")).not.toContain(base64.slice(60, 120));
+    }
   });
 
   it("repairs a Secret whose key is garbage, and never shows it", async () => {
@@ -170,32 +170,6 @@ describe("a certificate keeper", () => {
     expect((await read(of)).metadata?.resourceVersion).toBe(after.metadata?.resourceVersion);
   });
 
-  it("makes a new authority known first, and signs by it later", async () => {
-    const of = nextSecret();
-    await using live = await launch(of, { validMs: 90 * DAY_MS, caValidMs: 270 * DAY_MS });
-    const certificate = await live.shows();
-    const old = live.keeper.caBundle() ?? "";
-    let before = await read(of);
-    await live.clock.advance(60 * DAY_MS);
-    before = await changed(of, before, live);
-    const renewed = await live.shows(file(before, "tls.crt"));
-    expect(renewed).not.toBe(certificate);
-    expect(live.keeper.caBundle()).toBe(old);
-    // 180 days before the end of the authority.
-    await live.clock.advance(30 * DAY_MS);
-    before = await changed(of, before, live);
-    await eventually(() => expect(live.keeper.caBundle()).not.toBe(old));
-    expect(live.keeper.caBundle()).toBe(file(before, "ca.crt"));
-    expect(live.keeper.caBundle()?.endsWith(old)).toBe(true);
-    expect(await live.shows()).toBe(renewed);
-    await live.clock.advance(30 * DAY_MS);
-    const after = await changed(of, before, live);
-    const signed = new X509Certificate(await live.shows(file(after, "tls.crt")));
-    expect(signed.verify(new X509Certificate(file(after, "ca.crt")).publicKey)).toBe(true);
-    expect(signed.verify(new X509Certificate(old).publicKey)).toBe(false);
-    expect(file(after, "ca.crt").endsWith(old)).toBe(true);
-  });
-
   it("stops repairing for a while when somebody keeps undoing it, and begins again", async () => {
     const of = nextSecret();
     await using live = await launch(of);
@@ -226,10 +200,9 @@ describe("a certificate keeper", () => {
     const of = nextSecret();
     await using live = await launch(of);
     await live.shows();
-    const nowMs = live.clock.now();
-    const authority = await createAuthority({ nowMs });
-    const leaf = await issueServingCertificate({ authority, hosts: HOSTS, nowMs });
-    await write(of, { ...leaf, ca: authority.certificate, caKey: authority.key }, "patch");
+    const { leaf, authority } = await issue(live.clock.now());
+    const data = dataOf({ ...leaf, ca: authority.certificate, caKey: authority.key });
+    await cluster.client.patch(secrets, of, { type: "merge", body: { data } });
     expect(await live.shows(leaf.certificate)).toBe(leaf.certificate);
     expect(live.keeper.caBundle()).toBe(authority.certificate);
   });
@@ -238,10 +211,9 @@ describe("a certificate keeper", () => {
 describe("a Secret of somebody else", () => {
   it("is used and never touched while it is good, and only reported when it has expired", async () => {
     const of = nextSecret();
-    const nowMs = createVirtualClock().now();
-    const authority = await createAuthority({ nowMs });
-    const leaf = await issueServingCertificate({ authority, hosts: HOSTS, nowMs });
-    await write(of, { ...leaf, ca: authority.certificate });
+    const { leaf, authority } = await issue(createVirtualClock().now());
+    const data = dataOf({ ...leaf, ca: authority.certificate });
+    await cluster.client.create(secrets, { type: "kubernetes.io/tls", metadata: of, data });
     const before = await read(of);
     await using live = await launch(of);
     await live.shows(leaf.certificate);
@@ -276,43 +248,16 @@ it("without a right the keeper says which one is missing, and goes on once it is
   expect(live.keeper.current()?.certificate).toBe(file(await read(of), "tls.crt"));
 });
 
-it("nothing of a Secret is in the log", async () => {
-  const of = nextSecret();
-  const lines: string[] = [];
-  const log = createJsonLogger({ level: "debug", destination: { write: (line) => lines.push(line) } });
-  await using live = await launch(of, { log });
-  await live.shows();
-  const secret = await read(of);
-  await cluster.client.delete(secrets, of);
-  await eventually(() => expect(live.changes).toBe(2));
-  const text = lines.join("");
-  expect(lines.length).toBeGreaterThan(3);
-  for (const base64 of Object.values({ ...secret.data, ...(await read(of)).data })) {
-    const [, body = "none"] = Buffer.from(base64, "base64").toString("utf8").split("\n");
-    expect(text).not.toContain(body);
-    expect(text).not.toContain(base64.slice(60, 120));
-  }
-});
-
-interface Files {
-  readonly certificate: string;
-  readonly key: string;
-  readonly ca: string;
-  readonly caKey?: string;
+async function issue(nowMs: number) {
+  const authority = await createAuthority({ nowMs });
+  return { authority, leaf: await issueServingCertificate({ authority, hosts: HOSTS, nowMs }) };
 }
 
-async function write(
-  of: Of,
-  { certificate, key, ca, caKey }: Files,
-  how: "create" | "patch" = "create",
-): Promise<void> {
-  const base64 = (text: string): string => Buffer.from(text).toString("base64");
-  const data = {
-    "tls.crt": base64(certificate),
-    "tls.key": base64(key),
-    "ca.crt": base64(ca),
-    ...(caKey !== undefined && { "ca.key": base64(caKey) }),
-  };
-  if (how === "patch") await cluster.client.patch(secrets, of, { type: "merge", body: { data } });
-  else await cluster.client.create(secrets, { type: "kubernetes.io/tls", metadata: of, data });
+function dataOf({ certificate, key, ca, caKey }: Readonly<Record<string, string>>): Record<string, string> {
+  const files = { "tls.crt": certificate, "tls.key": key, "ca.crt": ca, "ca.key": caKey };
+  return Object.fromEntries(
+    Object.entries(files).flatMap(([name, text]) =>
+      text === undefined ? [] : [[name, Buffer.from(text).toString("base64")]],
+    ),
+  );
 }

@@ -167,12 +167,9 @@ describe("renderReview", () => {
   });
 
   it("denies as forbidden and without a patch, and passes on messages and warnings", () => {
+    const status = { message: "no", reason: "Forbidden", code: 403 };
     expect(JSON.parse(renderReview(v1, { allowed: false, message: "no", patch }))).toMatchObject({
-      response: {
-        uid: "705ab4f5",
-        allowed: false,
-        status: { message: "no", reason: "Forbidden", code: 403 },
-      },
+      response: { uid: "705ab4f5", allowed: false, status },
     });
     expect(renderReview(v1, { allowed: false, patch })).not.toContain("patch");
     expect(JSON.parse(renderReview(v1, { allowed: true, message: "m", warnings: ["w"] }))).toMatchObject({

@@ -7,32 +7,16 @@ import {
   mutatingWebhookConfigurations,
   namespaces,
 } from "@berth/kube";
-import { eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
-import { beforeAll, describe, expect, it } from "vitest";
+import { eventually, sharedTestCluster } from "@berth/testcluster";
+import { describe, expect, it } from "vitest";
 import { createSilentLogger } from "../json-log.ts";
-import { createRecordingMetrics, type RecordingMetrics } from "../testing/recording-metrics.ts";
-import type { CertificatePair } from "./certificate-authority.ts";
 import type { AdmissionRequest } from "./review.ts";
 import type { AdmissionHandler } from "./review-exchange.ts";
-import { type AdmissionServer, startAdmissionServer } from "./server.ts";
+import { startAdmissionServer } from "./server.ts";
 
-let cluster: TestCluster;
 let count = 0;
 
-beforeAll(async () => {
-  cluster = await sharedTestCluster();
-});
-
-interface Webhook extends AsyncDisposable {
-  readonly namespace: string;
-  readonly server: AdmissionServer;
-  readonly metrics: RecordingMetrics;
-  /** What the handler was asked, in order. */
-  readonly asked: readonly AdmissionRequest[];
-  /** Serves this certificate from now on. */
-  serve(certificate: CertificatePair): void;
-  create(name: string, dryRun?: boolean): Promise<ConfigMap>;
-}
+const cluster = await sharedTestCluster();
 
 const label: AdmissionHandler = ({ operation }) =>
   operation === "CREATE"
@@ -43,16 +27,13 @@ const label: AdmissionHandler = ({ operation }) =>
       }
     : { allowed: true };
 
-const issue = (): Promise<CertificatePair> => cluster.authority.issueServing(["127.0.0.1"]);
-
 /** A server, and a webhook that sends it the ConfigMaps of a namespace of its own. Resolves once it is asked. */
-async function register(failurePolicy: "Fail" | "Ignore", handler: AdmissionHandler): Promise<Webhook> {
+async function register(failurePolicy: "Fail" | "Ignore", handler: AdmissionHandler) {
   await using owned = new AsyncDisposableStack();
   const namespace = `admitted-${++count}`;
   await cluster.client.create(namespaces, { metadata: { name: namespace } });
   const asked: AdmissionRequest[] = [];
-  const metrics = createRecordingMetrics();
-  let certificate = await issue();
+  const certificate = await cluster.authority.issueServing(["127.0.0.1"]);
   const server = owned.use(
     await startAdmissionServer({
       bindAddress: "127.0.0.1:0",
@@ -67,7 +48,6 @@ async function register(failurePolicy: "Fail" | "Ignore", handler: AdmissionHand
       },
       ready: () => true,
       log: createSilentLogger(),
-      metrics,
     }),
   );
   await cluster.client.create(mutatingWebhookConfigurations, {
@@ -95,15 +75,7 @@ async function register(failurePolicy: "Fail" | "Ignore", handler: AdmissionHand
     expect(failure.kind).toBe("forbidden");
   });
   const running = owned.move();
-  return {
-    namespace,
-    server,
-    metrics,
-    asked,
-    serve: (next) => (certificate = next),
-    create,
-    [Symbol.asyncDispose]: () => running.disposeAsync(),
-  };
+  return { namespace, server, asked, create, [Symbol.asyncDispose]: () => running.disposeAsync() };
 }
 
 async function failureOf(promise: Promise<unknown>): Promise<ApiFailure> {

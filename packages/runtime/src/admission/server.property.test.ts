@@ -1,22 +1,10 @@
 /** Whatever comes over a connection, in whatever pieces: there is an HTTP answer or none, and the server lives on. */
 import { once } from "node:events";
 import * as fc from "fast-check";
-import { beforeAll, describe, expect, it } from "vitest";
-import {
-  type AdmissionPeer,
-  createServingAuthority,
-  listen,
-  type ServingAuthority,
-  startAdmissionPeer,
-} from "../testing/admission-peer.ts";
+import { describe, expect, it } from "vitest";
+import { type AdmissionPeer, listen, startAdmissionPeer } from "../testing/admission-peer.ts";
 import { seededRun } from "../testing/property.ts";
 import type { AdmissionHandler } from "./review-exchange.ts";
-
-let authority: ServingAuthority;
-
-beforeAll(async () => {
-  authority = await createServingAuthority();
-});
 
 const MAX_BODY_BYTES = 2000;
 
@@ -30,7 +18,7 @@ const count: AdmissionHandler = ({ object }) => {
 };
 
 const startServer = (): Promise<AdmissionPeer> =>
-  startAdmissionPeer(authority, {
+  startAdmissionPeer({
     handlers: { "/h": count },
     maxBodyBytes: MAX_BODY_BYTES,
     requestTimeoutMs: 300,

@@ -17,7 +17,7 @@ export interface ServingAuthority {
 }
 
 /** A new authority, valid from now on. */
-export async function createServingAuthority(): Promise<ServingAuthority> {
+async function createServingAuthority(): Promise<ServingAuthority> {
   const nowMs = systemClock.now();
   const authority = await createAuthority({ nowMs });
   return {
@@ -75,11 +75,19 @@ export interface AdmissionPeer extends AsyncDisposable {
   stop(): Promise<void>;
 }
 
+let made: Promise<ServingAuthority> | undefined;
+
+/** The authority of all peers, made when it is first asked for. */
+export function servingAuthority(): Promise<ServingAuthority> {
+  made ??= createServingAuthority();
+  return made;
+}
+
 /** Starts a server, with a certificate of the authority unless `options` say otherwise, and a client of it. */
 export async function startAdmissionPeer(
-  authority: ServingAuthority,
-  options: Partial<AdmissionServerOptions>,
+  options: Partial<AdmissionServerOptions> = {},
 ): Promise<AdmissionPeer> {
+  const authority = await servingAuthority();
   const own = await authority.issue();
   const server = await startAdmissionServer({
     bindAddress: "127.0.0.1:0",

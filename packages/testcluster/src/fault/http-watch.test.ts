@@ -3,22 +3,12 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { cutStream, delay, dropEvent, errorEvent } from "./actions.ts";
 import { hold } from "./hold.ts";
-import { type HttpVersion, type ProxySetup, readLines, startProxySetup } from "./testing/proxy-setup.ts";
+import { type HttpVersion, readLines, startProxySetup } from "./testing/proxy-setup.ts";
 
 const WATCH = "/api/v1/nodes?watch=1&allowWatchBookmarks=true";
 
 /** A target whose watches the test feeds, and one watch through the proxy that is read line by line. */
-interface WatchSetup extends ProxySetup {
-  readonly status: number;
-  /** The server's end of the watch. */
-  readonly server: ServerResponse;
-  readonly lines: AsyncIterator<string>;
-  emit(type: string, name: string): void;
-  /** The next event as `TYPE name`; `end` after the last one, `broken` when the stream was reset. */
-  next(): Promise<string>;
-}
-
-async function startWatch(version: HttpVersion, contentType = "application/json"): Promise<WatchSetup> {
+async function startWatch(version: HttpVersion, contentType = "application/json") {
   await using undo = new AsyncDisposableStack();
   const opened = Promise.withResolvers<ServerResponse>();
   const setup = undo.use(
@@ -37,8 +27,9 @@ async function startWatch(version: HttpVersion, contentType = "application/json"
     status: statusCode,
     server,
     lines,
-    emit: (type, name) => void server.write(eventLine(type, name)),
-    next: () => lines.next().then(toText, () => "broken"),
+    emit: (type: string, name: string) => void server.write(eventLine(type, name)),
+    /** The next event as `TYPE name`; `end` after the last one, `broken` when the stream was reset. */
+    next: (): Promise<string> => lines.next().then(toText, () => "broken"),
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
 }

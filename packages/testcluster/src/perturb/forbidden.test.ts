@@ -9,48 +9,27 @@ import { NUDGE } from "./stage.ts";
 function historyOf(...versions: readonly string[]): readonly HistoryEntry[] {
   let before: Node | undefined;
   return versions.map((text) => {
-    const [by = "", ...pairs] = text.split(" ");
-    const [author = "", step = "start"] = by.split("/").toReversed();
+    const [head = "", ...pairs] = text.split(" ");
+    const [author, step = "start"] = head.split("/").toReversed();
     const labels = Object.fromEntries(pairs.map((pair) => pair.split("=")));
     const object = aNode("n1").labelled(labels).build();
     const type = before === undefined ? "ADDED" : "MODIFIED";
-    const entry: HistoryEntry = {
-      step,
-      type,
-      resource: nodes,
-      name: "n1",
-      object,
-      before,
-      by: author as Author,
-      at: 0,
-    };
+    const by = author as Author;
+    const entry: HistoryEntry = { step, type, resource: nodes, name: "n1", object, before, by, at: 0 };
     before = object;
     return entry;
   });
 }
 
-describe("a label that flaps", () => {
-  it("is one that the controller sets and takes back though nothing else has changed", () => {
-    const history = historyOf("story", "controller a=1", "controller");
-    expect(flaps(history)).toHaveLength(1);
-  });
-
-  it("is also one that goes and comes back, and one whose value does", () => {
-    const gone = historyOf("story a=1", "controller", "controller a=1");
-    const changed = historyOf("story a=1", "controller a=2", "controller a=1");
-    expect([...flaps(gone), ...flaps(changed)]).toHaveLength(2);
-  });
-
-  it("is none when a user or a step came between", () => {
-    const user = historyOf("story", "controller a=1", "story a=1 b=1", "controller b=1");
-    const step = historyOf("story", "controller a=1", "rules/controller");
-    expect([...flaps(user), ...flaps(step)]).toEqual([]);
-  });
-
-  it("is one all the same when only the harness came between", () => {
-    const history = historyOf("story", "controller a=1", "harness a=1", "controller");
-    expect(flaps(history)).toHaveLength(1);
-  });
+it.each<[string, number, readonly string[]]>([
+  ["one that comes and goes", 1, ["story", "controller a=1", "controller"]],
+  ["one that goes and comes back", 1, ["story a=1", "controller", "controller a=1"]],
+  ["one whose value goes and comes back", 1, ["story a=1", "controller a=2", "controller a=1"]],
+  ["none when a user came between", 0, ["story", "controller a=1", "story a=1 b=1", "controller b=1"]],
+  ["none when a step came between", 0, ["story", "controller a=1", "rules/controller"]],
+  ["one when only the harness came between", 1, ["story", "controller a=1", "harness a=1", "controller"]],
+])("a label that flaps is %s", (_what, count, versions) => {
+  expect(flaps(historyOf(...versions))).toHaveLength(count);
 });
 
 describe("a foreign key", () => {
@@ -74,16 +53,10 @@ describe("a foreign key", () => {
   it("is anything outside labels and annotations too", () => {
     const [made] = historyOf("story");
     const object = aNode("n1").unschedulable().build();
-    const cordoned = {
-      ...made,
-      type: "MODIFIED",
-      object,
-      before: made?.object,
-      by: "controller",
-    } as HistoryEntry;
-    const removed = { ...cordoned, type: "DELETED" } as HistoryEntry;
-    expect(foreignTouched([cordoned], isOurs)).toHaveLength(1);
-    expect(foreignTouched([removed], isOurs)).toHaveLength(1);
+    for (const type of ["MODIFIED", "DELETED"]) {
+      const entry = { ...made, type, object, before: made?.object, by: "controller" } as HistoryEntry;
+      expect(foreignTouched([entry], isOurs)).toHaveLength(1);
+    }
   });
 });
 

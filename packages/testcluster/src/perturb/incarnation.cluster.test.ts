@@ -1,24 +1,13 @@
 import { type KubeClient, nodes } from "@berth/kube";
-import { beforeAll, describe, expect, it } from "vitest";
-import type { TestCluster } from "../cluster.ts";
+import { describe, expect, it } from "vitest";
 import { aNode } from "../node-builder.ts";
 import { sharedTestCluster } from "../shared.ts";
 import { Incarnation } from "./incarnation.ts";
 
-let cluster: TestCluster;
-beforeAll(async () => {
-  cluster = await sharedTestCluster();
-});
-
-interface Life extends AsyncDisposable {
-  readonly incarnation: Incarnation;
-  readonly client: KubeClient;
-  /** How often the controller was told to end. */
-  readonly ends: () => number;
-}
+const cluster = await sharedTestCluster();
 
 /** A life whose controller does nothing by itself: the test speaks for it. */
-async function begin(name: string): Promise<Life> {
+async function begin(name: string) {
   const certificate = await cluster.authority.issueServing(["127.0.0.1"]);
   await cluster.client.create(nodes, aNode(name).build());
   let ends = 0;
@@ -34,6 +23,7 @@ async function begin(name: string): Promise<Life> {
   return {
     incarnation,
     client,
+    /** How often the controller was told to end. */
     ends: () => ends,
     async [Symbol.asyncDispose]() {
       await incarnation.bury();

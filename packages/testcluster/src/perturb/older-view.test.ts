@@ -73,13 +73,10 @@ describe("an older view", () => {
 
   it("tells a watch by fields only of objects that have them, one that is not set being empty", async () => {
     expect(await told(viewAsOf(2, log), `${WATCH}&${UNSCHEDULED}`, 2)).toEqual(["ADDED p1", "BOOKMARK"]);
-    expect(await told(viewAsOf(2, log), `${WATCH}&fieldSelector=spec.nodeName%3Dn1`, 2)).toEqual([
-      "ADDED p2",
-      "BOOKMARK",
-    ]);
-    expect(await told(viewAsOf(2, log), `${WATCH}&fieldSelector=status.phase%3DRunning`, 1)).toEqual([
-      "BOOKMARK",
-    ]);
+    const onNode = `${WATCH}&fieldSelector=spec.nodeName%3Dn1`;
+    expect(await told(viewAsOf(2, log), onNode, 2)).toEqual(["ADDED p2", "BOOKMARK"]);
+    const running = `${WATCH}&fieldSelector=status.phase%3DRunning`;
+    expect(await told(viewAsOf(2, log), running, 1)).toEqual(["BOOKMARK"]);
   });
 
   it("says that an object is gone when it leaves the part that is watched, once the server has caught up", async () => {
@@ -95,27 +92,17 @@ describe("an older view", () => {
 
   it("tells by labels too, and refuses a selector that it does not understand", async () => {
     const labelled = logOf(pod("p1", undefined, { app: "a" }), pod("p2", undefined, { app: "b" }));
-    expect(await told(viewAsOf(2, labelled), `${WATCH}&labelSelector=app%3Db`, 2)).toEqual([
-      "ADDED p2",
-      "BOOKMARK",
-    ]);
+    const labelledB = `${WATCH}&labelSelector=app%3Db`;
+    expect(await told(viewAsOf(2, labelled), labelledB, 2)).toEqual(["ADDED p2", "BOOKMARK"]);
     for (const selector of ["labelSelector=app%21%3Da", "labelSelector=app%20in%20%28a%29"])
       await expect(ask(viewAsOf(2, labelled), `${WATCH}&${selector}`)).rejects.toThrow(RangeError);
   });
 
   it("tells of objects whose field has another value, or any", async () => {
-    const bound = "fieldSelector=spec.nodeName%21%3D";
+    const bound = `${WATCH}&fieldSelector=spec.nodeName%21%3D`;
     const placed = logOf(pod("p1", "n1"), pod("p2"), pod("p3", "n2"));
-    expect(await told(viewAsOf(3, placed), `${WATCH}&${bound}`, 3)).toEqual([
-      "ADDED p1",
-      "ADDED p3",
-      "BOOKMARK",
-    ]);
-    expect(await told(viewAsOf(3, placed), `${WATCH}&${bound}n1`, 3)).toEqual([
-      "ADDED p2",
-      "ADDED p3",
-      "BOOKMARK",
-    ]);
+    expect(await told(viewAsOf(3, placed), bound, 3)).toEqual(["ADDED p1", "ADDED p3", "BOOKMARK"]);
+    expect(await told(viewAsOf(3, placed), `${bound}n1`, 3)).toEqual(["ADDED p2", "ADDED p3", "BOOKMARK"]);
   });
 
   it("leaves a list by fields to the server: nobody keeps the answer", async () => {

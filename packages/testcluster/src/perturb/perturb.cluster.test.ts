@@ -1,6 +1,5 @@
 /** The harness finds each fault that it is there for, with the pattern made for it, and nothing in a right controller. */
-import { beforeAll, describe, expect, it } from "vitest";
-import type { TestCluster } from "../cluster.ts";
+import { describe, expect, it } from "vitest";
 import { sharedTestCluster } from "../shared.ts";
 import {
   describeResult,
@@ -14,10 +13,7 @@ import { guidedStory } from "./testing/guided-story.ts";
 import type { TinyFaults } from "./testing/tiny-controller.ts";
 import { tinyStory } from "./testing/tiny-story.ts";
 
-let cluster: TestCluster;
-beforeAll(async () => {
-  cluster = await sharedTestCluster();
-});
+const cluster = await sharedTestCluster();
 
 /** One in so many of all points is told: each takes a second. */
 const SHARE = 4;

@@ -2,20 +2,13 @@ import { events, nodes } from "@berth/kube";
 import { describe, expect, it } from "vitest";
 import type { ObservedRequest, Reply } from "../fault/interceptor.ts";
 import { parseRequestTarget } from "../fault/request-target.ts";
-import { createPerturbation, type Perturbation } from "./perturbation.ts";
+import { createPerturbation } from "./perturbation.ts";
 import type { Point } from "./point.ts";
 
 const OF_NODE = "/api/v1/nodes/run-7-n1";
 const EVENT = "/apis/events.k8s.io/v1/namespaces/default/events";
 
-interface Trial {
-  readonly perturbation: Perturbation;
-  /** How often the controller was killed. */
-  readonly kills: () => number;
-  readonly patch: (path: string) => Promise<Reply>;
-}
-
-function trialOf(point?: Point): Trial {
+function trialOf(point?: Point) {
   let kills = 0;
   const perturbation = createPerturbation({
     ...(point && { point }),
@@ -35,8 +28,9 @@ function trialOf(point?: Point): Trial {
   const done: Reply = { kind: "answer", status: 200, headers: {}, body: "" };
   return {
     perturbation,
+    /** How often the controller was killed. */
     kills: () => kills,
-    async patch(path) {
+    patch: async (path: string): Promise<Reply> => {
       const target = parseRequestTarget("PATCH", path);
       const request: ObservedRequest = { ...target, sequence: 1, userAgent: "", at: 0, signal };
       return (await perturbation.request?.(request, () => Promise.resolve(done))) ?? done;

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import type { ObservedRequest } from "../fault/interceptor.ts";
 import { parseRequestTarget } from "../fault/request-target.ts";
 import { aNode } from "../node-builder.ts";
-import { formatPoint, nameOfEvent, nameOfRequest, nameOfVersion, Occurrences } from "./point.ts";
+import { formatPoint, nameOfEvent, nameOfRequest, nameOfVersion, Occurrences, type Point } from "./point.ts";
 
 const toLocal = (name: string): string => (name.startsWith("run-7-") ? name.slice(6) : "");
 
@@ -27,20 +27,11 @@ describe("the name of a perturbation", () => {
 
   it("is the same in every run", () => {
     const object = aNode("run-7-n1").build();
-    const event = {
-      sequence: 1,
-      request: request("GET", "/api/v1/nodes?watch=true"),
-      objectName: "run-7-n1",
-    };
-    expect(nameOfEvent({ ...event, type: "MODIFIED", object }, toLocal)).toBe("MODIFIED nodes n1");
-    const version = {
-      type: "ADDED",
-      resource: nodes,
-      object,
-      before: undefined,
-      step: "start",
-      at: 0,
-    } as const;
+    const watch = request("GET", "/api/v1/nodes?watch=true");
+    const event = { sequence: 1, request: watch, objectName: "run-7-n1", type: "MODIFIED", object };
+    expect(nameOfEvent(event, toLocal)).toBe("MODIFIED nodes n1");
+    const made = { type: "ADDED", resource: nodes, object } as const;
+    const version = { ...made, before: undefined, step: "start", at: 0 };
     expect(nameOfVersion(version, toLocal)).toBe("ADDED nodes n1");
   });
 
@@ -49,15 +40,11 @@ describe("the name of a perturbation", () => {
     expect(["a", "b", "a"].map((name) => occurrences.next(name))).toEqual(["a #1", "b #1", "a #2"]);
   });
 
-  it("reads as what is done", () => {
-    expect(formatPoint({ pattern: "kill-after", request: "patch nodes n1 #2" })).toBe(
-      "kill-after patch nodes n1 #2",
-    );
-    expect(formatPoint({ pattern: "paused", event: "DELETED nodes n1 #1" })).toBe(
-      "paused DELETED nodes n1 #1",
-    );
-    expect(formatPoint({ pattern: "stale", step: "device-goes", version: "nothing" })).toBe(
-      "stale after device-goes as of nothing",
-    );
+  it.each<[Point, string]>([
+    [{ pattern: "kill-after", request: "patch nodes n1 #2" }, "kill-after patch nodes n1 #2"],
+    [{ pattern: "paused", event: "DELETED nodes n1 #1" }, "paused DELETED nodes n1 #1"],
+    [{ pattern: "stale", step: "goes", version: "nothing" }, "stale after goes as of nothing"],
+  ])("reads as what is done: %j", (point, text) => {
+    expect(formatPoint(point)).toBe(text);
   });
 });

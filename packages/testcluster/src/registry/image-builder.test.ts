@@ -8,13 +8,8 @@ describe("anImage", () => {
   it("leaves the builder it came from as it was", () => {
     const plain = anImage("team/app:1");
     const before = plain.build();
-    plain
-      .platforms("linux/arm64")
-      .docker()
-      .withAttestation()
-      .withArtifact()
-      .withoutPlatform("linux/arm")
-      .asIndex();
+    plain.platforms("linux/arm64").docker().withAttestation().withArtifact();
+    plain.withoutPlatform("linux/arm").asIndex();
     plain.content("other").asArtifact();
     expect(plain.build()).toEqual(before);
   });
