@@ -18,8 +18,8 @@ export interface HeldPodsSight extends NeedSight, Pick<FootprintSight, "owners">
 export interface PodsAmong {
   /** Those in this namespace. */
   readonly namespace?: string;
-  /** Where a label groups, those of this value of it. */
-  readonly group?: string;
+  /** Those of which some label has this uid as its value, in all namespaces. */
+  readonly labelledUid?: string;
 }
 
 /** What is known of one owner that is being deleted. */
@@ -52,7 +52,7 @@ export const MAX_UNREAD = 1_000;
 export function podsOfOwner(footprint: Footprint, owner: DeletedOwner, sight: HeldPodsSight): HeldPods {
   const all = sight.podsOf(footprint, {
     ...(isGroupedByOwner(footprint) && owner.namespace !== "" && { namespace: owner.namespace }),
-    ...(footprint.grouping.by === "PodLabel" && { group: owner.uid }),
+    ...(footprint.grouping.by === "PodLabel" && { labelledUid: owner.uid }),
   });
   if (all === undefined) return { pods: undefined, isUnread: false };
   const pods: Pod[] = [];

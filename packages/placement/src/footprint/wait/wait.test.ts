@@ -7,7 +7,7 @@ import { applyPatch } from "@berth/host";
 import { describe, expect, it } from "vitest";
 import { waitContainer } from "../../api/wait-container.ts";
 import type { AgentWait } from "../footprint.ts";
-import { injectWait } from "./wait.ts";
+import { injectWait } from "./admit.ts";
 
 const wait: AgentWait = {
   containerName: "wait-for-atelet",
