@@ -1,6 +1,7 @@
 /** From one `NodeFootprint` document to a footprint: explicit field before preset before default. */
 import { type DocumentFault, durationMs } from "@berth/host";
 import type { SecurityContext } from "@berth/kube";
+import type { PortWait } from "../api/wait-container.ts";
 import { isEmptySelector } from "../node/selector.ts";
 import type {
   FootprintGroup,
@@ -9,14 +10,7 @@ import type {
   FootprintWorkload,
   NodeFootprintSpec,
 } from "./document.ts";
-import type {
-  AgentWait,
-  Footprint,
-  FootprintDocument,
-  NeedingPods,
-  OwnerHold,
-  PodGrouping,
-} from "./footprint.ts";
+import type { Footprint, FootprintDocument, NeedingPods, OwnerHold, PodGrouping } from "./footprint.ts";
 import { FINISHED } from "./needs.ts";
 import { presets } from "./presets.ts";
 import type { FootprintWait } from "./wait/document.ts";
@@ -199,7 +193,7 @@ function holdOf({ resource, finalizer, ...given }: FootprintHold): OwnerHold | u
 }
 
 function waitOf({ inject = "None", container = {}, port }: FootprintWait = {}): {
-  readonly wait?: AgentWait;
+  readonly wait?: PortWait;
 } {
   if (inject === "None" || port === undefined) return {};
   const timeoutSeconds = Math.ceil(durationMs(container.timeout ?? "0s") / 1000);
@@ -235,7 +229,7 @@ const SECURITY_CONTEXT: SecurityContext = {
 export function waitSettings({
   resources,
   securityContext,
-}: NonNullable<FootprintWait["container"]>): Pick<AgentWait, "resources" | "securityContext"> {
+}: NonNullable<FootprintWait["container"]>): Pick<PortWait, "resources" | "securityContext"> {
   return {
     ...(resources === undefined && { resources: { requests: AMOUNTS, limits: AMOUNTS } }),
     ...(securityContext === undefined && { securityContext: SECURITY_CONTEXT }),

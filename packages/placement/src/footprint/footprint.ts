@@ -48,9 +48,6 @@ export interface OwnerHold {
   readonly timeoutMs?: number;
 }
 
-/** The container that the webhook puts into new pods. */
-export type AgentWait = PortWait;
-
 /** One footprint in force, complete: preset and defaults are filled in. */
 export interface Footprint {
   /** As recorded on nodes: `cluster/atelet`, `config/atelet`. */
@@ -66,7 +63,8 @@ export interface Footprint {
   readonly excludeSelector?: Selector;
   readonly releaseDelayMs: number;
   readonly hold?: OwnerHold;
-  readonly wait?: AgentWait;
+  /** The container that the webhook puts into new pods. */
+  readonly wait?: PortWait;
   readonly agent?: {
     readonly namespace: string;
     readonly name: string;

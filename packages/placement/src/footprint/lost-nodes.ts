@@ -50,9 +50,9 @@ function follow(
       using _subscription = nodes.subscribe({
         onChange(change) {
           const { type, object } = change;
+          if (type === "added" && change.initial) return;
           const before = type === "updated" ? change.old : type === "deleted" ? object : undefined;
-          if (type !== "added" || !change.initial)
-            onChange(before, type === "deleted" ? undefined : object, object.metadata?.name ?? "");
+          onChange(before, type === "deleted" ? undefined : object, object.metadata?.name ?? "");
         },
       });
       await whenAborted(signal);

@@ -104,11 +104,6 @@ export class FootprintPods implements Component, Pick<FootprintSight, "pods"> {
     return this.#nodes(BY_CLAIM, `${namespace}/${claim}`);
   }
 
-  /** Pods held, over all selections. */
-  get size(): number {
-    return this.#informers.size;
-  }
-
   start(signal: AbortSignal): Promise<Running> {
     return this.#informers.start(signal);
   }

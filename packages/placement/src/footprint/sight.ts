@@ -43,8 +43,6 @@ export interface FootprintWatches {
   whyUnread(footprint: Footprint): string | undefined;
   /** Run them all. */
   readonly components: readonly Component[];
-  /** Pods held. */
-  readonly size: number;
 }
 
 export function createFootprintSight(options: FootprintSightOptions): FootprintWatches {
@@ -107,9 +105,6 @@ export function createFootprintSight(options: FootprintSightOptions): FootprintW
       return problem ?? (kinds.length > 0 || hold !== undefined ? owners.whyUnread(kinds) : undefined);
     },
     components: [pods, namespaces, owners, ...volumes.components],
-    get size() {
-      return pods.size;
-    },
   };
 }
 

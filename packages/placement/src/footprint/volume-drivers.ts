@@ -71,11 +71,6 @@ export class VolumeDrivers implements Pick<FootprintSight, "driverOfClaim"> {
     const volume = name === "" ? undefined : volumes.get({ cluster: this.#cluster, namespace: "", name });
     return volume?.spec?.csi?.driver ?? ownValue(volume?.metadata?.annotations, MIGRATED_TO) ?? null;
   }
-
-  /** Claims and volumes held. */
-  get size(): number {
-    return this.#claims.size + this.#volumes.size;
-  }
 }
 
 function volumeOf({ spec }: PersistentVolumeClaim): readonly string[] {
