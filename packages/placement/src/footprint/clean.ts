@@ -5,7 +5,7 @@ import type { Node } from "@berth/kube";
 import { removeFinalizer } from "@berth/runtime";
 import { type CleanOnce } from "../node/clean-once.ts";
 import { labelId } from "../node/mark.ts";
-import { holdsMark } from "../node/mark-set.ts";
+import { holdsMark, noMarks } from "../node/mark-set.ts";
 import { listDaemonSets, pathOf } from "../node/once.ts";
 import { type NodePlan } from "../node/plan.ts";
 import { ownedMarks, recordOf } from "../node/record.ts";
@@ -46,15 +46,9 @@ export const footprintClean: CleanOnce<Footprints> = {
 };
 
 /** Recorded as ours, and places of a footprint that is known: also under `node-restriction.kubernetes.io`. */
-function footprintMarks(
-  node: Node,
-  footprints: Footprints | undefined,
-  installation: string,
-): readonly string[] {
-  if (footprints === undefined) return [];
-  const { declared } = footprints.policy;
-  const owned = ownedMarks(recordOf(node), installation);
-  return [...owned].flatMap(([id, { capability }]) =>
+function footprintMarks(node: Node, footprints: Footprints | undefined, installation: string) {
+  const declared = footprints?.policy.declared ?? noMarks;
+  return [...ownedMarks(recordOf(node), installation)].flatMap(([id, { capability }]) =>
     capability === FOOTPRINT && holdsMark(declared, id) ? [id] : [],
   );
 }
@@ -94,7 +88,7 @@ export class FootprintKeepers {
  */
 export async function findFootprintWork(
   footprints: Footprints | undefined,
-  keepers: Pick<FootprintKeepers, "installation" | "otherOf">,
+  keepers: FootprintKeepers,
   run: OneShotRun,
 ): Promise<readonly Undo[]> {
   const found: Undo[] = [];

@@ -85,7 +85,7 @@ function relabelFault(footprint: Footprint | undefined, last: Footprint | undefi
 
 type Found = Pick<DocumentFault, "path" | "reason" | "message">;
 
-/** One document as it was read; `footprint` is absent when it cannot be made ready. */
+/** `footprint` is absent when it cannot be made ready. */
 interface ReadDocument {
   readonly name: string;
   readonly source: SourceName;

@@ -72,7 +72,6 @@ export function completeFootprint({ name, spec }: FootprintDocument, rule: strin
 /** What names one thing, or says one thing of pods and nodes, is replaced whole, as lists are. */
 const WHOLE: readonly string[] = ["resource", "owner", "daemonSet", "excludeSelector", "resources"];
 
-/** Field by field; what is not given does not count. */
 function merged<T extends object>(base: T, given: T): T {
   const all: T = { ...base };
   for (const key of Object.keys(given) as (keyof T & string)[]) {

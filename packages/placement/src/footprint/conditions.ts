@@ -9,7 +9,6 @@ import type { HeldEntry } from "./hold/held-owners.ts";
 import { resourceName } from "./hold/held-resource.ts";
 import type { FootprintCounts } from "./tally.ts";
 
-/** Types of the conditions of a NodeFootprint. */
 export const footprintConditions = {
   /** The footprint is in force as it is written. */
   ready: "Ready",
@@ -23,7 +22,6 @@ export const footprintConditions = {
   foreignMarks: "ForeignMarks",
 } as const;
 
-/** What became of one version of a document, or of something that it needs. */
 export type FootprintJudgement = DocumentResult;
 
 /** What is known of a footprint in force. What is `undefined` cannot be told yet: what was said before stays. */

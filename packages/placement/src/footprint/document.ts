@@ -6,7 +6,6 @@ import { annotationKeyProblem } from "../node/validate.ts";
 import type { GroupVersionResource } from "./footprint.ts";
 import { DNS_LABEL, type FootprintWait, footprintWait } from "./wait/document.ts";
 
-/** Presets fill in what a document does not give: `./presets.ts`. */
 export const footprintPresets = [
   "agent-substrate/pr-134",
   "agent-substrate/owner-uid",

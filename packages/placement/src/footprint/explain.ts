@@ -12,7 +12,6 @@ import { claimKey } from "./groups.ts";
 import { podNeeds } from "./needs.ts";
 import { type PodUse, podUses } from "./use.ts";
 
-/** What one pod means for one footprint. */
 interface PodExplanation {
   /** Whose need it is; absent where it does not count, or pods are not grouped. */
   readonly group?: string;
@@ -50,7 +49,6 @@ export interface ExplanationAround {
   readonly outcomes: readonly RuleOutcome[];
 }
 
-/** Those that exclude the node as well. */
 export function explainFootprints(
   node: Node,
   { footprints }: Pick<Footprints, "footprints">,

@@ -32,8 +32,7 @@ export function followLostNodes(
 
 /** Tells when nodes came or went or their taints changed while it runs: by these it is told where an agent can run. */
 export function followTaints(nodes: Subscribable<Node>, tell: () => void): Component {
-  const textOf = (node: Node | undefined): string | undefined =>
-    node && JSON.stringify(node.spec?.taints ?? []);
+  const textOf = (node?: Node): string | undefined => node && JSON.stringify(node.spec?.taints ?? []);
   return follow("footprint-taints", nodes, (before, after) => {
     if (textOf(before) !== textOf(after)) tell();
   });

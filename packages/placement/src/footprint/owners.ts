@@ -52,7 +52,6 @@ export const MAX_DEPTH = 6;
 /** How long an owner that is gone is not looked for again, ms: its uid does not come back, but its kind may. */
 export const GONE_MS: number = 60_000;
 const MAX_READS = 8;
-/** The longest wait after failures, ms. */
 const RETRY_CAP_MS = 60_000;
 /** How soon a missing right, or kind, is looked for again, ms. */
 const UNREAD_MS = 30_000;
@@ -155,7 +154,6 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
     return missing === undefined ? found : undefined;
   }
 
-  /** Owners remembered. */
   get size(): number {
     return this.#answers.size;
   }
@@ -298,9 +296,7 @@ function isSame(a: Answer, b: Answer): boolean {
   return a.controller?.uid === b.controller?.uid;
 }
 
-/** As the server has it. */
 interface ReadOwner {
-  /** As `OwnerIdentity` has it. */
   readonly resource: string;
   readonly metadata: ObjectMeta;
 }

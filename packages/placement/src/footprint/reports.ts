@@ -7,31 +7,15 @@ import {
   type DocumentVersion,
   documentName,
 } from "@berth/host";
-import type { KubeClient } from "@berth/kube";
-import {
-  type Clock,
-  type ClusterName,
-  type Controller,
-  createController,
-  type Informer,
-  keyOf,
-  type Logger,
-  type MetricsRegistry,
-  type ObjectKey,
-} from "@berth/runtime";
-import { type EventSink } from "../node/report.ts";
-import {
-  type FootprintJudgement,
-  type FootprintProgress,
-  isGoodCondition as isGoodFootprintCondition,
-} from "./conditions.ts";
+import { type Controller, createController, type Informer, keyOf, type ObjectKey } from "@berth/runtime";
+import type { WiringDeps } from "../node/wired.ts";
+import { type FootprintJudgement, type FootprintProgress, isGoodCondition } from "./conditions.ts";
 import { type Footprint } from "./footprint.ts";
 import { type NodeFootprint, nodeFootprints } from "./resource.ts";
 import { decideFootprintStatus } from "./status.ts";
 
-export interface FootprintReportsOptions {
-  readonly client: Pick<KubeClient, "patch">;
-  readonly cluster: ClusterName;
+export interface FootprintReportsOptions
+  extends Pick<WiringDeps, "client" | "cluster" | "events" | "metrics" | "log" | "clock"> {
   readonly objects: Informer<NodeFootprint>;
   /** Of those of the cluster; `undefined` until this version was taken over. */
   readonly judge: (name: string, version: DocumentVersion) => FootprintJudgement | undefined;
@@ -44,10 +28,6 @@ export interface FootprintReportsOptions {
   readonly inForce: () => readonly Footprint[];
   /** What else than counts has come to be said of it. */
   readonly hindrances: (footprint: Footprint) => string;
-  readonly events: EventSink;
-  readonly metrics: MetricsRegistry;
-  readonly log: Logger;
-  readonly clock: Clock;
 }
 
 export interface FootprintReports {
@@ -56,7 +36,6 @@ export interface FootprintReports {
   askAll(): void;
   /** Rights come and go without a word: looks for what has changed of them, and asks for it. */
   look(): void;
-  /** What the leader runs. */
   readonly controllers: readonly Controller[];
 }
 
@@ -71,11 +50,11 @@ export function createFootprintReports(options: FootprintReportsOptions): Footpr
     resource: nodeFootprints,
     action: "KeepFootprint",
     noun: "node footprint",
-    isGood: isGoodFootprintCondition,
+    isGood: isGoodCondition,
     decide: (object, judgement, rule) =>
       decideFootprintStatus({ object, judgement, progress: progressOf(rule), now: clock.now() }),
   });
-  const said = new ConditionLog({ noun: "footprint", isGood: isGoodFootprintCondition, log });
+  const said = new ConditionLog({ noun: "footprint", isGood: isGoodCondition, log });
   const keyNamed = (name: string): ObjectKey => keyOf(cluster, { metadata: { name } });
   const asked = createKeySource(() => files().map(keyNamed));
   const fileController = createController({
@@ -98,7 +77,7 @@ export function createFootprintReports(options: FootprintReportsOptions): Footpr
     log,
     metrics: options.metrics,
   });
-  const seen = new Map<string, string>();
+  let seen = new Map<string, string>();
   const askRule = (rule: string): void => {
     statuses.askRule(rule);
     const name = documentName(rule, "config");
@@ -113,8 +92,7 @@ export function createFootprintReports(options: FootprintReportsOptions): Footpr
     look() {
       const now = new Map(options.inForce().map((it) => [it.rule, options.hindrances(it)]));
       for (const [rule, hindrances] of now) if (seen.get(rule) !== hindrances) askRule(rule);
-      seen.clear();
-      for (const [rule, hindrances] of now) seen.set(rule, hindrances);
+      seen = now;
     },
     controllers: [statuses.controller, fileController],
   };

@@ -6,7 +6,6 @@ import * as z from "zod";
 import { API_GROUP, API_GROUP_VERSION } from "../api/group.ts";
 import { type NodeFootprintSpec, type NodeFootprintStatus, nodeFootprintSpec } from "./document.ts";
 
-/** A NodeFootprint on the wire. */
 export interface NodeFootprint extends KubeObject {
   readonly metadata?: ObjectMeta;
   /** As stored: parse it with `nodeFootprintSpec` before use. */

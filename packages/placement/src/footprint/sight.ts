@@ -41,7 +41,6 @@ export interface FootprintWatches {
   podsOf(footprint: Footprint, among?: PodsAmong): readonly Pod[] | undefined;
   /** What keeps the pods of this footprint, or what they are decided by, from being known: a right, in most cases. */
   whyUnread(footprint: Footprint): string | undefined;
-  /** Run them all. */
   readonly components: readonly Component[];
 }
 

@@ -1,5 +1,5 @@
 /** Counts nodes and claims by footprint: for the status, the agent checks and the metrics. */
-import { type Stake, Tally } from "@berth/host";
+import { type Stake, Tally, type TallyOptions } from "@berth/host";
 import { parseMarkId } from "../node/mark.ts";
 import type { NodeObserver, NodeOutcome } from "../node/observer.ts";
 import type { FootprintPhase } from "./capability.ts";
@@ -15,13 +15,6 @@ const nothingCounted = { labelled: 0, needed: 0, pending: 0, unknown: 0, claims:
  */
 export type FootprintCounts = Readonly<Record<keyof typeof nothingCounted, number>>;
 
-export interface FootprintTallyOptions {
-  /** The counts of a footprint have changed. Called often and at once: collect the calls. */
-  readonly onChange: (rule: string) => void;
-  /** Ms that only grow. */
-  readonly monotonic: () => number;
-}
-
 type Counted = FootprintPhase | "Labelled" | "Claimed";
 
 /** Remembers nodes that need an agent, carry a label or are not known: no others. */
@@ -31,7 +24,8 @@ export class FootprintTally implements NodeObserver {
   /** All that were ever counted. */
   readonly #rules = new Set<string>();
 
-  constructor({ onChange, monotonic }: FootprintTallyOptions) {
+  /** @param onChange the counts of a footprint have changed. Called often and at once: collect the calls. */
+  constructor({ onChange, monotonic }: TallyOptions & { readonly monotonic: () => number }) {
     this.#tally = new Tally({ onChange });
     this.#monotonic = monotonic;
   }

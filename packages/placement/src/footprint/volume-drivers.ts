@@ -54,7 +54,6 @@ export class VolumeDrivers implements Pick<FootprintSight, "driverOfClaim"> {
     this.components = [this.#claims, this.#volumes];
   }
 
-  /** At any time, also before the start. */
   want(needed: boolean): void {
     const indexes = { [BY_VOLUME]: volumeOf };
     this.#claims.want(

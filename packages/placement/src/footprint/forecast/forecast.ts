@@ -14,13 +14,11 @@ import { selectorPatch, staysAway } from "../agent/selector.ts";
 import type { Footprint, Footprints } from "../footprint.ts";
 import type { FootprintSight } from "../footprint-sight.ts";
 
-/** What becomes of the DaemonSet of a footprint. */
 export interface AgentForecast {
   /** `namespace/name`. */
   readonly daemonSet: string;
   /** It runs only where the label has it run. Otherwise nothing is saved until it does. */
   readonly follows: boolean;
-  /** What is wrong with the DaemonSet itself. */
   readonly problems: readonly AgentProblem[];
   /** Nodes that need it and where it cannot run, in order of name. */
   readonly unserved: readonly UnservedNode[];
@@ -44,9 +42,7 @@ export interface FootprintChanges {
   readonly label: string;
   /** Nodes that are not excluded. */
   readonly nodes: number;
-  /** Nodes with a pod that needs the agent. */
   readonly needed: number;
-  /** Nodes of which that is not known: what stands there stays. */
   readonly unknown: number;
   readonly gain: readonly string[];
   readonly lose: readonly string[];
@@ -98,7 +94,6 @@ export class FootprintForecast {
     }
   }
 
-  /** In order of the footprints. */
   footprints(): readonly FootprintChanges[] {
     return this.#counts.map(({ footprint, agent, gain, lose, ...counts }): FootprintChanges => {
       const { rule, label, releaseDelayMs } = footprint;

@@ -24,7 +24,6 @@ export interface PodsAmong {
 
 /** What is known of one owner that is being deleted. */
 export interface DeletedOwner {
-  /** `""` for one of the whole cluster. */
   readonly namespace: string;
   readonly uid: string;
   /** Uids of the owners of an object of the owned resources; `undefined`: there is no such object. */
@@ -37,9 +36,8 @@ export interface DeletedOwner {
   readonly isForeground: boolean;
 }
 
-/** The pods that one look has found. */
 export interface HeldPods {
-  /** Those of the owner that are still there. `undefined` while some of them are not known. */
+  /** `undefined` while some of them are not known. */
   readonly pods: readonly Pod[] | undefined;
   /** Owners of some that may be among them are not known: they have been asked for. */
   readonly isUnread: boolean;

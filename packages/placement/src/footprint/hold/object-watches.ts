@@ -10,7 +10,7 @@ import { resourceName, resourceOf, versionedName } from "./held-resource.ts";
 export interface ObjectWatchesOptions extends Watching {
   /** Each version, also of what says nothing new: a write that met an older one waits for it. Must not throw. */
   readonly onChange: (resource: GroupVersionResource, change: Change<KubeObject>) => void;
-  /** Something has been read, or is known not to be there. Must not throw. */
+  /** One of them has been read, or is known not to be there. Must not throw. */
   readonly onKnown: () => void;
 }
 
@@ -61,7 +61,6 @@ export class ObjectWatches implements Component {
     return this.#sets.get(versionedName(resource))?.isMissing(namespace) ?? false;
   }
 
-  /** Why one of these cannot be relied on. */
   whyUnread(resources: readonly GroupVersionResource[]): string | undefined {
     const problems = resources.map((resource) => this.#sets.get(versionedName(resource))?.problem());
     return problems.find((problem) => problem !== undefined);

@@ -24,7 +24,7 @@ export const GRANTED_MS = 600_000;
 export const DENIED_MS = 30_000;
 /** For how long after it was found missing that is told, ms: whoever still needs it asks again every minute. */
 export const TOLD_MS = 120_000;
-/** Answers remembered: one for each namespace where rights are given by namespace. */
+/** One for each namespace where rights are given by namespace. */
 const MAX_ANSWERS = 10_000;
 
 /**
@@ -54,7 +54,7 @@ export class HoldRights {
     return answer.missing;
   }
 
-  /** What was missing to hold these owners by this finalizer when last asked. */
+  /** What was missing when last asked. */
   why(hold: Pick<OwnerHold, "resource" | "finalizer">): string | undefined {
     const asked = guardName(hold);
     const since = this.#options.clock.monotonic() - TOLD_MS;

@@ -30,7 +30,6 @@ export function toOwnerText({ cluster, resource, namespace, name }: OwnerKey): s
   return `${cluster} ${resource} ${namespace}/${name}`;
 }
 
-/** What a look at an owner whose deletion waits has found. */
 export interface HoldLook {
   /** Owners of pods that may be its own are being read. */
   readonly isUnread: boolean;
@@ -103,7 +102,7 @@ export class HoldWatches implements Component {
     return [...this.#guards.values()].flatMap(({ footprint }) => footprint ?? []);
   }
 
-  /** In order of their finalizers. */
+  /** By finalizer. */
   guards(resource: string): readonly Guard[] {
     return [...this.#guards.values()]
       .filter((guard) => resourceName(guard.resource) === resource)
@@ -153,7 +152,7 @@ export class HoldWatches implements Component {
     return undefined;
   }
 
-  /** See `HoldRights`: before an owner is held. */
+  /** See `HoldRights`. */
   missing(guard: Guard, namespace: string, signal: AbortSignal): Promise<string | undefined> {
     return this.#rights.missing(guard, namespace, signal);
   }
@@ -181,7 +180,6 @@ export class HoldWatches implements Component {
     for (const { key, isUnread } of this.#deleting.values()) if (isUnread) this.#options.onOwner(key);
   }
 
-  /** An owner was looked at. */
   looked(key: OwnerKey, look: HoldLook): void {
     const text = toOwnerText(key);
     const entry = this.#deleting.get(text);

@@ -59,7 +59,7 @@ function canBring(pod: Pod, footprint: Footprint): boolean {
   return hasGroupLabel(pod, footprint) && (isControlled || !isGroupedByOwner(footprint));
 }
 
-/** What footprints select pods by, and nothing else. It counts as one that is there already. */
+/** What footprints select pods by. It counts as one that is there already. */
 function readPod(object: unknown, requestNamespace: string | undefined): Pod {
   const [metadata, spec] = [field(object, "metadata"), field(object, "spec")];
   return {
