@@ -70,14 +70,14 @@ export function completeFootprint({ name, spec }: FootprintDocument, rule: strin
 }
 
 /** What names one thing, or says one thing of pods and nodes, is replaced whole, as lists are. */
-const WHOLE: readonly string[] = ["resource", "owner", "daemonSet", "excludeSelector", "resources"];
+const WHOLE = new Set(["resource", "owner", "daemonSet", "excludeSelector", "resources"]);
 
 function merged<T extends object>(base: T, given: T): T {
   const all: T = { ...base };
   for (const key of Object.keys(given) as (keyof T & string)[]) {
     const [before, after] = [base[key], given[key]];
     if (after === undefined) continue;
-    const isSection = isObject(before) && isObject(after) && !WHOLE.includes(key);
+    const isSection = isObject(before) && isObject(after) && !WHOLE.has(key);
     all[key] = isSection ? merged(before, after) : after;
   }
   return all;

@@ -3,7 +3,6 @@
 import { duration, labelKey, labelValue, type Selector, selector, text, withRules } from "@berth/host";
 import * as z from "zod";
 import { annotationKeyProblem } from "../node/validate.ts";
-import type { GroupVersionResource } from "./footprint.ts";
 import { DNS_LABEL, type FootprintWait, footprintWait } from "./wait/document.ts";
 
 export const footprintPresets = [
@@ -44,6 +43,12 @@ export interface FootprintNode {
     | undefined;
   readonly foreign?: "Reclaim" | "Preserve" | "Report" | undefined;
   readonly excludeSelector?: Selector | undefined;
+}
+
+export interface GroupVersionResource {
+  readonly group: string;
+  readonly version: string;
+  readonly resource: string;
 }
 
 /** An owner's deletion waits until its pods are gone. */

@@ -1,9 +1,10 @@
 /** `NodeFootprint` documents made ready for use. Plain data. */
-
 import type { DocumentFault, Selector } from "@berth/host";
 import type { PortWait } from "../api/wait-container.ts";
 import type { Policy } from "../node/capability.ts";
-import type { NodeFootprintSpec } from "./document.ts";
+import type { GroupVersionResource, NodeFootprintSpec } from "./document.ts";
+
+export type { GroupVersionResource };
 
 /** The name of the capability, recorded on nodes. */
 export const FOOTPRINT = "footprint";
@@ -12,12 +13,6 @@ export const FOOTPRINT = "footprint";
 export interface FootprintDocument {
   readonly name: string;
   readonly spec: NodeFootprintSpec;
-}
-
-export interface GroupVersionResource {
-  readonly group: string;
-  readonly version: string;
-  readonly resource: string;
 }
 
 export interface NeedingPods {

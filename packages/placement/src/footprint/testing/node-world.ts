@@ -55,7 +55,7 @@ export function owned(node: Node): ReturnType<typeof ownedMarks> {
 /** One node, and a process that looks at it after each change. */
 export class NodeWorld {
   #footprints: Footprints;
-  #process: BoundCapability;
+  #berth: BoundCapability;
   #ownersUnknown: ReadonlySet<string> = new Set();
   #pods: readonly Pod[] | undefined = [];
   node: Node;
@@ -63,7 +63,7 @@ export class NodeWorld {
   constructor(spec: NodeFootprintSpec, node: Node = makeNode()) {
     this.#footprints = footprintsOf({ f: spec });
     this.node = node;
-    this.#process = this.#start();
+    this.#berth = this.#start();
   }
 
   #start(): BoundCapability {
@@ -94,22 +94,22 @@ export class NodeWorld {
     }
     const names = what.replace("restart:", "").split(" ").filter(Boolean);
     const pods = what === "unread" ? undefined : names.map(toPod);
-    if (what.startsWith("restart:")) this.#process = this.#start();
+    if (what.startsWith("restart:")) this.#berth = this.#start();
     this.#pods = pods;
-    this.node = settle(this.node, [this.#process]);
+    this.node = settle(this.node, [this.#berth]);
     return `${what} => ${this.marks}${said.includes("(") ? ` (${this.phases.join(" ")})` : ""}`;
   }
 
   /** These are the pods of the node from now on. `A C`: the claims that stand then; `none` without the label. */
   see(...pods: readonly Pod[]): string {
     this.#pods = pods;
-    this.node = settle(this.node, [this.#process]);
+    this.node = settle(this.node, [this.#berth]);
     return this.marks;
   }
 
   /** Another process begins, with these pods. */
   restart(...pods: readonly Pod[]): string {
-    this.#process = this.#start();
+    this.#berth = this.#start();
     return this.see(...pods);
   }
 
@@ -126,14 +126,12 @@ export class NodeWorld {
   }
 
   get findings(): readonly string[] {
-    return planWith(this.node, [this.#process]).findings.map(
-      ({ reason, message }) => `${reason}: ${message}`,
-    );
+    return planWith(this.node, [this.#berth]).findings.map(({ reason, message }) => `${reason}: ${message}`);
   }
 
   get phases(): readonly unknown[] {
     const view = { node: this.node, owned: ownedMarks(recordOf(this.node), "berth") };
-    const { outcomes = [] } = this.#process.contribute(view, NEW_YEAR).decision;
+    const { outcomes = [] } = this.#berth.contribute(view, NEW_YEAR).decision;
     return outcomes.map(({ phase }) => phase);
   }
 }
