@@ -1,18 +1,11 @@
 /** What `berth plan` says of objects beside nodes, and of footprints that are tried, on a real API server. */
 
-import {
-  customResourceDefinitions,
-  type DaemonSet,
-  type Deployment,
-  daemonSets,
-  deployments,
-  nodes,
-} from "@berth/kube";
+import { type DaemonSet, type Deployment, daemonSets, deployments, nodes } from "@berth/kube";
 import { nodeFootprints, workerPools } from "@berth/placement";
-import { aNode, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
+import { aNode, type TestCluster } from "@berth/testcluster";
 import { afterEach, beforeAll, describe, expect, it } from "vitest";
 import { exitCodes } from "../exit-codes.ts";
-import { crds, foreignKinds } from "../kinds.ts";
+import { footprintCluster, writeFootprint } from "../footprint/testing/footprint-cluster.ts";
 import { type CliResult, cli, testFolder } from "../testing/harness.ts";
 
 const namespace = "default";
@@ -21,11 +14,8 @@ const FINALIZER = "example.com/hold";
 
 let cluster: TestCluster;
 beforeAll(async () => {
-  cluster = await sharedTestCluster();
+  cluster = await footprintCluster();
   const { client } = cluster;
-  for (const crd of crds(foreignKinds)) await eventually(() => client.apply(customResourceDefinitions, crd));
-  await eventually(() => client.list(nodeFootprints));
-  await eventually(() => client.list(workerPools));
   for (const name of ["n1", "n2"]) await client.create(nodes, aNode(name).build());
 });
 afterEach(async () => {
@@ -113,12 +103,7 @@ describe("Manage", () => {
 describe("plan --try", () => {
   it("ends as with files that cannot be used where what is tried has a fault, and what runs goes on", async () => {
     const workloads = [{ podSelector: { matchLabels: { app: "web" } } }];
-    await cluster.client.create(nodeFootprints, {
-      apiVersion: "berth.dev/v1alpha1",
-      kind: "NodeFootprint",
-      metadata: { name: "running" },
-      spec: { workloads, node: { label: { key: LABEL } } },
-    });
+    await writeFootprint(cluster, "running", { workloads, node: { label: { key: LABEL } } });
     const line = ["--try", "f.yaml"];
     const { code, stdout, stderr } = await plan(documentOf("", "tried"), { line });
     expect(stderr).toContain("nodefootprint/tried: error: ");

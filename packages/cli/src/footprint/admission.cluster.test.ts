@@ -1,28 +1,18 @@
 /** The life of the configuration by which the API server asks about pods that wait for an agent. */
 
 import { type AdmissionServerSpec, admissionServerSpec } from "@berth/host";
-import {
-  customResourceDefinitions,
-  isApiError,
-  mutatingWebhookConfigurations,
-  namespaces,
-  pods,
-} from "@berth/kube";
+import { isApiError, mutatingWebhookConfigurations, pods } from "@berth/kube";
 import { nodeFootprints } from "@berth/placement";
-import { aPod, eventually, findFreePort, sharedTestCluster, type TestCluster } from "@berth/testcluster";
+import { aPod, eventually, findFreePort, type TestCluster } from "@berth/testcluster";
 import { afterEach, beforeAll, describe, expect, it } from "vitest";
 import { type RunningBerth, startBerth } from "../composition.ts";
-import { crds } from "../kinds.ts";
+import { footprintCluster, writeFootprint } from "./testing/footprint-cluster.ts";
 
 const NAMESPACE = "berth-system";
 let cluster: TestCluster;
 
 beforeAll(async () => {
-  cluster = await sharedTestCluster();
-  const { client } = cluster;
-  for (const crd of crds()) await eventually(() => client.apply(customResourceDefinitions, crd));
-  await eventually(() => client.list(nodeFootprints));
-  await client.create(namespaces, { metadata: { name: NAMESPACE } });
+  cluster = await footprintCluster(NAMESPACE);
 });
 afterEach(async () => {
   await cluster.client.deleteCollection(nodeFootprints, {});
@@ -51,15 +41,10 @@ async function aBerth(
 }
 
 async function aFootprint(inject: "Webhook" | "None" = "Webhook"): Promise<void> {
-  await cluster.client.create(nodeFootprints, {
-    apiVersion: "berth.dev/v1alpha1",
-    kind: "NodeFootprint",
-    metadata: { name: "agent" },
-    spec: {
-      preset: "log",
-      workloads: [{ podSelector: { matchLabels: { logs: "yes" } } }],
-      wait: { inject, port: 9, container: { name: "wait", image: "registry.test/wait:1" } },
-    },
+  await writeFootprint(cluster, "agent", {
+    preset: "log",
+    workloads: [{ podSelector: { matchLabels: { logs: "yes" } } }],
+    wait: { inject, port: 9, container: { name: "wait", image: "registry.test/wait:1" } },
   });
 }
 

@@ -1,21 +1,11 @@
 /** What a footprint does with the DaemonSet of its agent, and says of it, on a real API server. Nothing schedules pods here. */
 
-import {
-  clusterRoleBindings,
-  clusterRoles,
-  customResourceDefinitions,
-  daemonSets,
-  defineResource,
-  type KubeObject,
-  nodes,
-  type PolicyRule,
-  pods,
-} from "@berth/kube";
-import { type NodeFootprint, type NodeFootprintSpec, nodeFootprints } from "@berth/placement";
-import { aNode, aPod, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
+import { daemonSets, defineResource, type KubeObject, nodes, type PolicyRule, pods } from "@berth/kube";
+import { type NodeFootprintSpec, nodeFootprints } from "@berth/placement";
+import { aNode, aPod, eventually, type TestCluster } from "@berth/testcluster";
 import { afterEach, beforeAll, describe, expect, it } from "vitest";
 import { startBerth } from "../composition.ts";
-import { crds } from "../kinds.ts";
+import { footprintCluster, grant, writeFootprint } from "./testing/footprint-cluster.ts";
 
 const USER = "berth-without-patch";
 const LABEL = "footprint.berth.dev/agent";
@@ -30,11 +20,8 @@ const MANAGED: NodeFootprintSpec = {
 let cluster: TestCluster;
 
 beforeAll(async () => {
-  cluster = await sharedTestCluster();
-  const { client } = cluster;
-  for (const crd of crds()) await eventually(() => client.apply(customResourceDefinitions, crd));
-  await eventually(() => client.list(nodeFootprints));
-  await grant("all-but-agents", ...ALL_BUT_AGENTS);
+  cluster = await footprintCluster();
+  await grant(cluster, { name: "all-but-agents", user: USER }, ...ALL_BUT_AGENTS);
 });
 afterEach(async () => {
   const { client } = cluster;
@@ -49,18 +36,6 @@ const ALL_BUT_AGENTS: readonly PolicyRule[] = [
   { apiGroups: ["", "berth.dev", "events.k8s.io", "apiextensions.k8s.io"], resources: ["*"], verbs: ["*"] },
   { apiGroups: ["apps"], resources: ["*"], verbs: ["get", "list", "watch"] },
 ];
-
-/** @returns takes it away again. */
-async function grant(name: string, ...rules: readonly PolicyRule[]): Promise<AsyncDisposable> {
-  const { client } = cluster;
-  await client.create(clusterRoles, { metadata: { name }, rules });
-  await client.create(clusterRoleBindings, {
-    metadata: { name },
-    roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "ClusterRole", name },
-    subjects: [{ apiGroup: "rbac.authorization.k8s.io", kind: "User", name: USER }],
-  });
-  return { [Symbol.asyncDispose]: () => client.delete(clusterRoleBindings, { name }) };
-}
 
 async function aBerth(): Promise<AsyncDisposable> {
   await using stack = new AsyncDisposableStack();
@@ -87,13 +62,7 @@ async function aUsedNode(name: string): Promise<void> {
   await client.create(pods, pod, { namespace: "default" });
 }
 
-const writeFootprint = (spec: NodeFootprintSpec): Promise<NodeFootprint> =>
-  cluster.client.create(nodeFootprints, {
-    apiVersion: "berth.dev/v1alpha1",
-    kind: "NodeFootprint",
-    metadata: { name: "agent" },
-    spec,
-  });
+const write = (spec: NodeFootprintSpec): Promise<object> => writeFootprint(cluster, "agent", spec);
 
 async function placed(): Promise<object | undefined> {
   const { status } = await cluster.client.get(nodeFootprints, { name: "agent" });
@@ -131,7 +100,7 @@ describe("an agent that Berth may not manage", () => {
     await using _berth = await aBerth();
     await anAgent();
     await aUsedNode("n1");
-    await writeFootprint(MANAGED);
+    await write(MANAGED);
     await eventually(async () =>
       expect(await placed()).toMatchObject({
         status: "False",
@@ -153,7 +122,7 @@ describe("an agent that Berth may not manage", () => {
       await touch();
       await eventually(async () => expect(await tried(403)).toBe(times));
     }
-    await using _right = await grant("patch-agents", PATCH_AGENTS);
+    await using _right = await grant(cluster, { name: "patch-agents", user: USER }, PATCH_AGENTS);
     await eventually(async () => {
       await touch();
       expect(await tried(200)).toBe(1);
@@ -168,7 +137,7 @@ describe("an agent that Berth may not manage", () => {
 
   it("has it said where a policy denies it, and no more once its manifest does it or the footprint wants it no longer", async () => {
     const { client } = cluster;
-    await using _right = await grant("patch-denied-agents", PATCH_AGENTS);
+    await using _right = await grant(cluster, { name: "patch-denied-agents", user: USER }, PATCH_AGENTS);
     const name = "agents-stay";
     await client.create(policies, {
       metadata: { name },
@@ -201,7 +170,7 @@ describe("an agent that Berth may not manage", () => {
     );
     await using _berth = await aBerth();
     await aUsedNode("n1");
-    await writeFootprint(MANAGED);
+    await write(MANAGED);
     const denied = {
       status: "False",
       reason: "WriteRefused",

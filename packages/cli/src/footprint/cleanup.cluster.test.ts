@@ -1,10 +1,7 @@
 /** What `berth clean` undoes of footprints beside the nodes, on a real API server. */
 import { ownerLabels } from "@berth/host";
 import {
-  clusterRoleBindings,
-  clusterRoles,
   customResourceDefinitions,
-  type Deployment,
   daemonSets,
   defineResource,
   deployments,
@@ -22,6 +19,7 @@ import { startBerth } from "../composition.ts";
 import { exitCodes } from "../exit-codes.ts";
 import { crds } from "../kinds.ts";
 import { type CliResult, cli, type TestFolder, testFolder } from "../testing/harness.ts";
+import { grant } from "./testing/footprint-cluster.ts";
 
 const FINALIZER = "example.com/hold";
 const fleets: Resource = defineResource({
@@ -109,19 +107,12 @@ async function aStage(text: string, user?: string): Promise<Stage> {
 
 /** Beside what `clean` reads. */
 async function mayDo(user: string, rules: readonly PolicyRule[]): Promise<void> {
-  const { client } = cluster;
   const reading: PolicyRule = {
     apiGroups: ["berth.dev", "admissionregistration.k8s.io"],
     resources: ["*"],
     verbs: ["get", "list"],
   };
-  const apiGroup = "rbac.authorization.k8s.io";
-  await client.create(clusterRoles, { metadata: { name: user }, rules: [reading, ...rules] });
-  await client.create(clusterRoleBindings, {
-    metadata: { name: user },
-    roleRef: { apiGroup, kind: "ClusterRole", name: user },
-    subjects: [{ apiGroup, kind: "User", name: user }],
-  });
+  await grant(cluster, { name: user }, reading, ...rules);
 }
 
 async function aMarkedNode(): Promise<void> {
@@ -139,52 +130,6 @@ const WAITING = `{
   node: {label: {key: example.com/agent}},
   wait: {inject: Webhook, port: 9, container: {name: wait-for-agent, image: "registry.test/wait:1"}}
 }`;
-
-function aDeployment(name: string, app: string): Deployment {
-  const labels = { app };
-  const container = (of: string): { name: string; image: string } => ({
-    name: of,
-    image: "registry.test/app:1",
-  });
-  const spec = { initContainers: [container("setup")], containers: [container("main")] };
-  return {
-    metadata: { name },
-    spec: { selector: { matchLabels: labels }, template: { metadata: { labels }, spec } },
-  };
-}
-
-async function initContainersOf(name: string): Promise<readonly string[]> {
-  const { spec } = await cluster.client.get(deployments, { namespace: "default", name });
-  return spec?.template.spec?.initContainers?.map((it) => it.name) ?? [];
-}
-
-/** As an earlier release applied it. */
-async function aFormerWait(name: string, fieldManager: string): Promise<void> {
-  await cluster.client.create(deployments, aDeployment(name, name), { namespace: "default" });
-  const wait = { name: "wait-for-agent", image: "registry.test/wait:1" };
-  const spec = { template: { spec: { initContainers: [wait] } } };
-  const body = { metadata: { name, namespace: "default" }, spec } as unknown as Deployment;
-  await cluster.client.apply(deployments, body, { fieldManager });
-}
-
-describe("waits that an earlier release applied to Deployments", () => {
-  const line = "deployments.apps default/web: its pods wait for an agent, and are rolled out anew without";
-
-  it("are shown, and removed with --yes, without any document, and nothing of others with them", async () => {
-    await using stage = await aStage(documentOf(WAITING));
-    await aFormerWait("web", "berth");
-    await aFormerWait("other", "berth-other");
-    const shown = await stage.clean();
-    expect(shown.stdout).toContain(`${line}: would be taken off\n`);
-    expect(shown.stdout).not.toContain("default/other");
-    expect(await initContainersOf("web")).toHaveLength(2);
-    const done = await stage.clean("--yes");
-    expect([done.code, done.stdout]).toEqual([0, expect.stringContaining(`${line}: will be taken off\n`)]);
-    expect(await initContainersOf("web")).toEqual(["setup"]);
-    expect(await initContainersOf("other")).toHaveLength(2);
-    expect((await stage.clean()).stdout).toBe("There is nothing to clean.\n");
-  });
-});
 
 const RESTRICTED = "agents.node-restriction.kubernetes.io/agent";
 
@@ -314,12 +259,15 @@ describe("an agent", () => {
 
   it("that asks for the label is named, for its pods end with it, and only while the label stands", async () => {
     const { client } = cluster;
-    const { spec: { selector, template } = { selector: {}, template: {} } } = aDeployment("agent", "agent");
-    const nodeSelector = { "example.com/agent": "true" };
-    const spec = { containers: [], ...template.spec, initContainers: [], nodeSelector };
+    const labels = { app: "agent" };
+    const containers = [{ name: "main", image: "registry.test/app:1" }];
+    const spec = { containers, nodeSelector: { "example.com/agent": "true" } };
     await client.create(
       daemonSets,
-      { metadata: { name: "agent" }, spec: { selector, template: { ...template, spec } } },
+      {
+        metadata: { name: "agent" },
+        spec: { selector: { matchLabels: labels }, template: { metadata: { labels }, spec } },
+      },
       { namespace: "default" },
     );
     await using stage = await aStage(documentOf(AGENT));

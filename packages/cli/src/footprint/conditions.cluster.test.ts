@@ -1,43 +1,21 @@
 /** What a footprint says of itself where Berth lacks rights, on a real API server with RBAC. */
 
-import {
-  clusterRoleBindings,
-  clusterRoles,
-  customResourceDefinitions,
-  daemonSets,
-  nodes,
-  type PolicyRule,
-  pods,
-} from "@berth/kube";
+import { daemonSets, nodes, type PolicyRule, pods } from "@berth/kube";
 import { type NodeFootprint, nodeFootprints, workerPools } from "@berth/placement";
 import type { LogFields, Logger } from "@berth/runtime";
-import { aNode, aPod, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
+import { aNode, aPod, eventually, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
 import { startBerth } from "../composition.ts";
-import { crds, foreignKinds } from "../kinds.ts";
 import { testFolder } from "../testing/harness.ts";
+import { footprintCluster, grant } from "./testing/footprint-cluster.ts";
 
 let cluster: TestCluster;
 
 beforeAll(async () => {
-  cluster = await sharedTestCluster();
-  const { client } = cluster;
-  for (const crd of crds(foreignKinds)) await eventually(() => client.apply(customResourceDefinitions, crd));
-  await eventually(() => client.list(nodeFootprints));
-  await eventually(() => client.list(workerPools));
+  cluster = await footprintCluster();
 });
 
 const USER = "footprints-without-pools";
-
-async function grant(name: string, rule: PolicyRule, user = USER): Promise<void> {
-  const { client } = cluster;
-  await client.create(clusterRoles, { metadata: { name }, rules: [rule] });
-  await client.create(clusterRoleBindings, {
-    metadata: { name },
-    roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "ClusterRole", name },
-    subjects: [{ apiGroup: "rbac.authorization.k8s.io", kind: "User", name: user }],
-  });
-}
 
 const ALL_BUT_POOLS: PolicyRule = {
   apiGroups: [
@@ -65,7 +43,7 @@ const text = (pattern: RegExp): unknown => expect.stringMatching(pattern);
 describe("a footprint whose owners may not be read", () => {
   it("says which right is missing, and not that nothing is pending; the process stays ready", async () => {
     const { client } = cluster;
-    await grant("all-but-pools", ALL_BUT_POOLS);
+    await grant(cluster, { name: "all-but-pools", user: USER }, ALL_BUT_POOLS);
     const spec = { replicas: 1, ateomImage: "registry.test/ateom:1", sandboxClass: "gvisor" } as const;
     const namespace = "default";
     const pool = await client.create(workerPools, { metadata: { name: "p" }, spec }, { namespace });
@@ -103,7 +81,11 @@ describe("a footprint whose owners may not be read", () => {
     const { body } = await berth.metrics.expose();
     expect(body.split("\n")).toContain("berth_footprints_hindered 1");
     // Read, but not changed: the finalizer cannot be put on.
-    await grant("read-pools", { apiGroups: ["ate.dev"], resources: ["*"], verbs: ["get", "list", "watch"] });
+    await grant(
+      cluster,
+      { name: "read-pools", user: USER },
+      { apiGroups: ["ate.dev"], resources: ["*"], verbs: ["get", "list", "watch"] },
+    );
     await eventually(
       async () =>
         expect(await conditionOf("OwnersHeld")).toMatchObject({
@@ -192,7 +174,7 @@ spec: {}
 describe("WorkerPools that may not be read", () => {
   it("are told of by the informer's metrics, and keep the process ready for what else it does", async () => {
     const user = "pools-without-rights";
-    await grant("no-pools", ALL_BUT_POOLS, user);
+    await grant(cluster, { name: "no-pools", user }, ALL_BUT_POOLS);
     await using folder = await testFolder({ "berth.yaml": POOLS });
     await using asUser = cluster.connect({ user: await cluster.user(user, ["system:authenticated"]) });
     await using berth = await startBerth({

@@ -1,23 +1,18 @@
 /** Owners whose deletion waits, and the nodes of the pods it waits for. Nothing runs pods here: only nodes change. */
 
-import { customResourceDefinitions, namespaces, nodes, pods } from "@berth/kube";
+import { nodes, pods } from "@berth/kube";
 import { nodeFootprints, workerPools } from "@berth/placement";
-import { aNode, aPod, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
+import { aNode, aPod, eventually, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
 import { startBerth } from "../composition.ts";
-import { crds, foreignKinds } from "../kinds.ts";
+import { footprintCluster, writeFootprint } from "./testing/footprint-cluster.ts";
 
 const NAMESPACE = "berth-system";
 
 let cluster: TestCluster;
 
 beforeAll(async () => {
-  cluster = await sharedTestCluster();
-  const { client } = cluster;
-  for (const crd of crds(foreignKinds)) await eventually(() => client.apply(customResourceDefinitions, crd));
-  await eventually(() => client.list(nodeFootprints));
-  await eventually(() => client.list(workerPools));
-  await client.create(namespaces, { metadata: { name: NAMESPACE } });
+  cluster = await footprintCluster(NAMESPACE);
 });
 
 async function setReady(name: string, status: "True" | "Unknown"): Promise<void> {
@@ -37,12 +32,7 @@ describe("an owner whose deletion waits for a pod that ends", () => {
     await using _berth = await startBerth({ client, namespace: NAMESPACE });
     await client.create(nodes, aNode("n").build());
     await setReady("n", "True");
-    await client.create(nodeFootprints, {
-      apiVersion: "berth.dev/v1alpha1",
-      kind: "NodeFootprint",
-      metadata: { name: "atelet" },
-      spec: { preset: "agent-substrate/pr-134", hold: { onDelete: "Wait" } },
-    });
+    await writeFootprint(cluster, "atelet", { preset: "agent-substrate/pr-134", hold: { onDelete: "Wait" } });
     const of = { namespace: "default", name: "a" };
     await client.create(workerPools, { metadata: of, spec: { replicas: 1, ateomImage: "image" } });
     const pool = await eventually(async () => {

@@ -2,30 +2,21 @@
 
 import { admissionServerSpec } from "@berth/host";
 import {
-  customResourceDefinitions,
   type DaemonSet,
   daemonSets,
   deployments,
   isApiError,
   mutatingWebhookConfigurations,
-  namespaces,
   nodes,
   type Pod,
   pods,
 } from "@berth/kube";
 import { type NodeFootprint, nodeFootprints, type WorkerPool, workerPools } from "@berth/placement";
-import {
-  aNode,
-  aPod,
-  eventually,
-  findFreePort,
-  sharedTestCluster,
-  type TestCluster,
-} from "@berth/testcluster";
+import { aNode, aPod, eventually, findFreePort, type TestCluster } from "@berth/testcluster";
 import { afterEach, beforeAll, describe, expect, it } from "vitest";
 import { startBerth } from "../composition.ts";
-import { crds, foreignKinds } from "../kinds.ts";
 import { testFolder } from "../testing/harness.ts";
+import { footprintCluster, writeFootprint } from "./testing/footprint-cluster.ts";
 
 const NAMESPACE = "berth-system";
 const LABEL = "footprint.berth.dev/agent";
@@ -33,12 +24,7 @@ const LABEL = "footprint.berth.dev/agent";
 let cluster: TestCluster;
 
 beforeAll(async () => {
-  cluster = await sharedTestCluster();
-  const { client } = cluster;
-  for (const crd of crds(foreignKinds)) await eventually(() => client.apply(customResourceDefinitions, crd));
-  await eventually(() => client.list(nodeFootprints));
-  await eventually(() => client.list(workerPools));
-  await client.create(namespaces, { metadata: { name: NAMESPACE } });
+  cluster = await footprintCluster(NAMESPACE);
 });
 afterEach(async () => {
   const { client } = cluster;
@@ -74,12 +60,7 @@ async function aBerth(config = "", isAsked = false): Promise<AsyncDisposable> {
 }
 
 async function aFootprint(spec: object): Promise<void> {
-  await cluster.client.create(nodeFootprints, {
-    apiVersion: "berth.dev/v1alpha1",
-    kind: "NodeFootprint",
-    metadata: { name: "agent" },
-    spec,
-  });
+  await writeFootprint(cluster, "agent", spec);
 }
 
 const LOG = { preset: "log", workloads: [{ podSelector: { matchLabels: { logs: "yes" } } }] };

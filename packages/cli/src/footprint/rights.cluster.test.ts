@@ -4,7 +4,6 @@ import { admissionServerSpec } from "@berth/host";
 import {
   clusterRoleBindings,
   clusterRoles,
-  customResourceDefinitions,
   type Deployment,
   defineResource,
   deployments,
@@ -23,31 +22,20 @@ import {
   validatingAdmissionPolicies,
   validatingAdmissionPolicyBindings,
 } from "@berth/kube";
-import { nodeFootprints, workerPools } from "@berth/placement";
-import {
-  aNode,
-  aPod,
-  eventually,
-  findFreePort,
-  sharedTestCluster,
-  type TestCluster,
-} from "@berth/testcluster";
+import { workerPools } from "@berth/placement";
+import { aNode, aPod, eventually, findFreePort, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
 import { startBerth } from "../composition.ts";
 import { loadSettings } from "../config/settings.ts";
-import { crds, foreignKinds } from "../kinds.ts";
 import { installManifests } from "../manifests.ts";
 import type { ExtraRights } from "../manifests-rights.ts";
 import { testFolder } from "../testing/harness.ts";
+import { footprintCluster, grant } from "./testing/footprint-cluster.ts";
 
 let cluster: TestCluster;
 
 beforeAll(async () => {
-  cluster = await sharedTestCluster();
-  const { client } = cluster;
-  for (const crd of crds(foreignKinds)) await eventually(() => client.apply(customResourceDefinitions, crd));
-  await eventually(() => client.list(nodeFootprints));
-  await eventually(() => client.list(workerPools));
+  cluster = await footprintCluster();
 });
 
 const KINDS: readonly Resource[] = [
@@ -101,15 +89,9 @@ async function untilKnown(
   account: KubeClient,
   { user, namespace }: { readonly user: string; readonly namespace: string },
 ): Promise<void> {
-  const apiGroup = "rbac.authorization.k8s.io";
   const name = `${namespace}-last`;
   const rules = [{ apiGroups: [nothing.group], resources: [nothing.plural], verbs: ["list"] }];
-  await cluster.client.create(clusterRoles, { metadata: { name }, rules });
-  await cluster.client.create(clusterRoleBindings, {
-    metadata: { name },
-    roleRef: { apiGroup, kind: "ClusterRole", name },
-    subjects: [{ apiGroup, kind: "User", name: user }],
-  });
+  await grant(cluster, { name, user }, ...rules);
   await eventually(async () => {
     await expect(account.list(nothing)).rejects.toMatchObject({ failure: { kind: "notFound" } });
     await account.get(namespaces, { name: namespace });

@@ -1,29 +1,17 @@
 /** Footprints of the cluster that may not be read are no footprints that were deleted. */
 
-import {
-  clusterRoleBindings,
-  clusterRoles,
-  customResourceDefinitions,
-  namespaces,
-  nodes,
-  pods,
-} from "@berth/kube";
-import { nodeFootprints } from "@berth/placement";
-import { aNode, aPod, eventually, sharedTestCluster, type TestCluster } from "@berth/testcluster";
+import { nodes, pods } from "@berth/kube";
+import { aNode, aPod, eventually, type TestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
 import { startBerth } from "../composition.ts";
-import { crds } from "../kinds.ts";
 import { testFolder } from "../testing/harness.ts";
+import { footprintCluster, grant, writeFootprint } from "./testing/footprint-cluster.ts";
 
 const NAMESPACE = "berth-system";
 let cluster: TestCluster;
 
 beforeAll(async () => {
-  cluster = await sharedTestCluster();
-  const { client } = cluster;
-  for (const crd of crds()) await eventually(() => client.apply(customResourceDefinitions, crd));
-  await eventually(() => client.list(nodeFootprints));
-  await client.create(namespaces, { metadata: { name: NAMESPACE } });
+  cluster = await footprintCluster(NAMESPACE);
 });
 
 const ofFile = `apiVersion: berth.dev/v1alpha1
@@ -43,14 +31,9 @@ describe("footprints of the cluster that may not be read any more", () => {
     const options = { namespace: NAMESPACE, config };
     await client.create(nodes, aNode("n1").build());
     await client.create(pods, aPod("b").labelled({ app: "b" }).on("n1").build(), { namespace });
-    await client.create(nodeFootprints, {
-      apiVersion: "berth.dev/v1alpha1",
-      kind: "NodeFootprint",
-      metadata: { name: "b" },
-      spec: {
-        workloads: [{ podSelector: { matchLabels: { app: "b" } } }],
-        node: { label: { key: "example.com/b" } },
-      },
+    await writeFootprint(cluster, "b", {
+      workloads: [{ podSelector: { matchLabels: { app: "b" } } }],
+      node: { label: { key: "example.com/b" } },
     });
     const seen = async (): Promise<readonly string[]> => {
       const { metadata } = await client.get(nodes, { name: "n1" });
@@ -61,7 +44,6 @@ describe("footprints of the cluster that may not be read any more", () => {
       await using _berth = await startBerth({ client: own, ...options });
       await eventually(async () => expect(await seen()).toEqual(["example.com/b"]));
     }
-    const rbac = "rbac.authorization.k8s.io";
     const rules = [
       {
         apiGroups: [
@@ -76,12 +58,7 @@ describe("footprints of the cluster that may not be read any more", () => {
         verbs: ["*"],
       },
     ];
-    await client.create(clusterRoles, { metadata: { name: "half" }, rules });
-    await client.create(clusterRoleBindings, {
-      metadata: { name: "half" },
-      roleRef: { apiGroup: rbac, kind: "ClusterRole", name: "half" },
-      subjects: [{ apiGroup: rbac, kind: "User", name: "half" }],
-    });
+    await grant(cluster, { name: "half" }, ...rules);
     await using half = cluster.connect({ user: await cluster.user("half") });
     await eventually(() => half.list(nodes));
     await using _berth = await startBerth({ client: half, ...options });

@@ -1,13 +1,11 @@
 /** A map that forgets what was put longest ago: beyond a number of entries, and beyond a number of bytes. */
 export class BoundedMap<V> {
   readonly #entries = new Map<string, { readonly value: V; readonly bytes: number }>();
-  readonly #most: number;
-  readonly #mostBytes: number;
+  readonly #most: { readonly entries: number; readonly bytes: number };
   #bytes = 0;
 
-  constructor(most: number, mostBytes: number = Number.POSITIVE_INFINITY) {
-    this.#most = most;
-    this.#mostBytes = mostBytes;
+  constructor(entries: number, bytes: number = Number.POSITIVE_INFINITY) {
+    this.#most = { entries, bytes };
   }
 
   get size(): number {
@@ -33,7 +31,7 @@ export class BoundedMap<V> {
     this.#bytes += bytes;
     let isFuller = false;
     for (const oldest of this.#entries.keys()) {
-      if (this.size < this.#most && this.#bytes <= this.#mostBytes) break;
+      if (this.size < this.#most.entries && this.#bytes <= this.#most.bytes) break;
       this.delete(oldest);
       isFuller = true;
     }

@@ -1,9 +1,7 @@
 // Long because the cases of the contract stand here together, as far as they are decided by one node and its pods.
-import type { Node, Pod } from "@berth/kube";
+import type { Pod } from "@berth/kube";
 import { describe, expect, it } from "vitest";
 import { RemovalBreakers } from "../node/breaker.ts";
-import type { BoundCapability } from "../node/capability.ts";
-import { ownedMarks, recordOf } from "../node/record.ts";
 import { assessRemovals, nothingLeaving } from "../node/removals.ts";
 import { NEW_YEAR, planWith, settle } from "../node/testing/labels.ts";
 import { editNode, makeNode } from "../node/testing/world.ts";
@@ -11,46 +9,10 @@ import { bindFootprints } from "./capability.ts";
 import { compileFootprints } from "./compile.ts";
 import type { NodeFootprintSpec } from "./document.ts";
 import { documentsOf, footprintsOf, type Specs } from "./testing/footprints.ts";
-import { makeAteom, makePod, type SightInit, sightOf } from "./testing/pods.ts";
+import { ATELET, after, bound, findings, marked, owned, phases } from "./testing/node-world.ts";
+import { makeAteom, makePod, sightOf } from "./testing/pods.ts";
 
-const ATELET: Specs = { atelet: { preset: "agent-substrate/pr-134" } };
 const OWNER_UID: Specs = { atelet: { preset: "agent-substrate/owner-uid" } };
-
-function bound(specs: Specs, sight: SightInit): BoundCapability {
-  const footprints = footprintsOf(specs);
-  return bindFootprints({ footprints: () => footprints, sight: sightOf(sight) });
-}
-
-/** The node once everything is decided and written. */
-function after(node: Node, pods: readonly Pod[] | undefined, specs = ATELET, more: SightInit = {}): Node {
-  return settle(node, [bound(specs, { ...more, pods })]);
-}
-
-/** `A B`: label and exactly these claims; empty: none of either. */
-function marked({ metadata }: Node): string {
-  const { labels = {}, annotations = {} } = metadata ?? {};
-  const claims = Object.entries(annotations).flatMap(([key, value]) =>
-    key.startsWith("ate.dev/claim.") ? [`${key.slice("ate.dev/claim.".length)}${value}`] : [],
-  );
-  const label = labels["ate.dev/atelet"];
-  if (label === undefined) return claims.length === 0 ? "" : `no label, ${claims.sort().join(" ")}`;
-  return label === "true" ? claims.sort().join(" ") : `${label}, ${claims.sort().join(" ")}`;
-}
-
-function findings(node: Node, specs: Specs, sight: SightInit): readonly string[] {
-  const plan = planWith(node, [bound(specs, sight)]);
-  return plan.findings.map(({ severity, reason, message }) => `${severity} ${reason}: ${message}`);
-}
-
-function phases(node: Node, specs: Specs, sight: SightInit): readonly unknown[] {
-  const { decision } = bound(specs, sight).contribute({ node, owned: owned(node) }, NEW_YEAR);
-  return (decision.outcomes ?? []).map(({ phase, place }) => [phase, place !== undefined]);
-}
-
-function owned(node: Node) {
-  return ownedMarks(recordOf(node), "berth");
-}
-
 const n1 = makeNode({ labels: { theirs: "1" }, annotations: { theirs: "2" } });
 const forgedPod = makePod("forged", { labels: { "ate.dev/worker-pool-uid": "x".repeat(63) } });
 

@@ -147,7 +147,8 @@ function decideOne(draft: Draft, footprint: Footprint, view: NodeView, around: A
   for (const id of use.left) draft.keep.set(id, reasons.FootprintOwnerless);
   if (use.unknown !== undefined) {
     keepStanding(draft, footprint, view, use.unknown);
-    draft.findings.push(unknownFinding(rule, use.unknown));
+    const message = "it is not known yet who needs the agent, so what stands stays";
+    draft.findings.push({ reason: use.unknown, severity: "info", subject: rule, message });
   } else if (footprint.foreign === "Report") reportForeign(draft, footprint, view);
   if (use.refused.length > 0) {
     draft.recheckAfterMs = REFUSED_MS;
@@ -176,7 +177,8 @@ const ENTRY_BYTES = 64;
 function want(draft: Draft, footprint: Footprint, groups: ReadonlySet<string>): void {
   const { marks, findings, room } = draft;
   const { rule, label, claims, foreign } = footprint;
-  const common = { rule, reason: reasons.FootprintNeeded, foreign: foreignMarks(foreign) } as const;
+  const others = foreign === "Reclaim" ? "overwrite" : "leave";
+  const common = { rule, reason: reasons.FootprintNeeded, foreign: others } as const;
   marks.push({ ...common, id: labelId(label.key), value: label.value });
   if (claims === undefined) return;
   const ids = [...groups].sort().map((group) => claimId(claims, group));
@@ -197,14 +199,10 @@ function want(draft: Draft, footprint: Footprint, groups: ReadonlySet<string>): 
   findings.push({ reason: reasons.FootprintClaimsCapped, severity: "warning", subject: rule, message });
 }
 
-function foreignMarks(foreign: Footprint["foreign"]): Mark["foreign"] {
-  return foreign === "Reclaim" ? "overwrite" : "leave";
-}
-
 /** What stands of a footprint stays, whoever has set it. */
 function keepStanding({ keep }: Draft, footprint: Footprint, { node, owned }: NodeView, why: Reason): void {
-  for (const { id } of standingMarks(node)) if (isPlaceOf(footprint, id)) keep.set(id, why);
-  for (const id of owned.keys()) if (isPlaceOf(footprint, id)) keep.set(id, why);
+  for (const id of [...standingMarks(node).map((mark) => mark.id), ...owned.keys()])
+    if (isPlaceOf(footprint, id)) keep.set(id, why);
 }
 
 function isPlaceOf({ label, claims }: Footprint, id: MarkId): boolean {
@@ -217,45 +215,30 @@ const MAX_NAMED = 3;
 
 function reportForeign(draft: Draft, footprint: Footprint, { node, owned }: NodeView): void {
   const wanted = new Set<MarkId>(draft.marks.map(({ id }) => id));
-  const foreign: string[] = [];
-  for (const { id } of standingMarks(node)) {
-    if (isPlaceOf(footprint, id) && !owned.has(id) && !wanted.has(id)) foreign.push(id);
-  }
+  const foreign = [...standingMarks(node)].flatMap(({ id }) =>
+    isPlaceOf(footprint, id) && !owned.has(id) && !wanted.has(id) ? [id] : [],
+  );
   if (foreign.length === 0) return;
-  const { rule } = footprint;
+  const { rule: subject } = footprint;
   const message = `nobody on the node needs ${some(foreign)}, and Berth has not set it`;
-  draft.findings.push({
-    reason: reasons.ForeignFootprintMark,
-    severity: "warning",
-    subject: rule,
-    message,
-  });
-  draft.outcomes.push({ rule, phase: "Foreign" });
+  draft.findings.push({ reason: reasons.ForeignFootprintMark, severity: "warning", subject, message });
+  draft.outcomes.push({ rule: subject, phase: "Foreign" });
 }
 
 /** One for all of them: who may make pods could make a thousand. It says why of the first by name. */
 function refusedFinding(rule: string, refused: readonly PodUse[]): Finding {
   const forged = refused.filter((use) => use.forged);
-  const severity = forged.length > 0 ? "warning" : "info";
   const told = forged.length > 0 ? forged : refused;
-  const [first] = firstOf(
-    told.map(({ pod }) => podName(pod)),
-    1,
-  );
-  const why = told.find(({ pod }) => podName(pod) === first)?.why ?? "";
-  const names = some(told.map(({ pod }) => podName(pod)));
-  const message = `${names}: no group that counts, and no agent for it; ${why}`;
+  const names = told.map(({ pod }) => podName(pod));
+  const why = told[names.indexOf(firstOf(names, 1)[0] ?? "")]?.why ?? "";
+  const message = `${some(names)}: no group that counts, and no agent for it; ${why}`;
+  const severity = forged.length > 0 ? "warning" : "info";
   return { reason: reasons.FootprintGroupRefused, severity, subject: rule, message };
 }
 
 function some(names: readonly string[]): string {
   const first = firstOf(names, MAX_NAMED).join(", ");
   return names.length > MAX_NAMED ? `${first} and ${names.length - MAX_NAMED} more` : first;
-}
-
-function unknownFinding(rule: string, reason: Reason): Finding {
-  const message = "it is not known yet who needs the agent, so what stands stays";
-  return { reason, severity: "info", subject: rule, message };
 }
 
 function ownerlessFinding(rule: string, ownerless: readonly PodUse[]): Finding {

@@ -1,6 +1,6 @@
 import type { Node } from "@berth/kube";
 import { describe, expect, it } from "vitest";
-import { FootprintKeepers, formatBereftAgents } from "./clean.ts";
+import { FootprintKeepers } from "./clean.ts";
 import { compileFootprints } from "./compile.ts";
 import { nodeFootprintSpec } from "./document.ts";
 import { type Footprint } from "./footprint.ts";
@@ -42,14 +42,5 @@ describe("whose a footprint is", () => {
     expect(otherOf(aNode({ "cluster/else": "other" }))).toBeUndefined();
     expect(otherOf(aNode({ "cluster/agent": "other" }, "labels"))).toBeUndefined();
     expect(otherOf({ metadata: { name: "n" } })).toBeUndefined();
-  });
-});
-
-describe("an agent whose label goes", () => {
-  it("ends, which is said as what is done or would be", () => {
-    const agent = { daemonSet: "shop/agent", label: "example.com/agent=true", nodes: 2 };
-    const what = "The DaemonSet shop/agent asks for example.com/agent=true: its pods on";
-    expect(formatBereftAgents([agent], false)).toBe(`${what} 2 nodes would end.\n`);
-    expect(formatBereftAgents([{ ...agent, nodes: 1 }], true)).toBe(`${what} 1 node end now.\n`);
   });
 });

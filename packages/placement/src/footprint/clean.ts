@@ -1,17 +1,17 @@
 /** What `berth clean` undoes of footprints beside the nodes: finalizers on owners. */
 
-import { eachObject, type OneShotRun, type Undo, unlessForbidden } from "@berth/host";
-import { daemonSets, deployments, isApiError, type Node } from "@berth/kube";
+import { counted, type OneShotRun, type Undo } from "@berth/host";
+import type { Node } from "@berth/kube";
 import { removeFinalizer } from "@berth/runtime";
 import { type CleanOnce } from "../node/clean-once.ts";
 import { labelId } from "../node/mark.ts";
-import { holdsMark } from "../node/mark-set.ts";
+import { holdsMark, noMarks } from "../node/mark-set.ts";
+import { listDaemonSets, pathOf } from "../node/once.ts";
 import { type NodePlan } from "../node/plan.ts";
 import { ownedMarks, recordOf } from "../node/record.ts";
 import { staysAway, withoutSelector } from "./agent/selector.ts";
 import { FOOTPRINT, type Footprint, type Footprints } from "./footprint.ts";
 import { distinctHolds, eachOwner } from "./held-once.ts";
-import { formerWaitManager, formerWaits } from "./wait/former-wait.ts";
 
 const FILES_LIMIT =
   "Finalizers of footprints that are deleted are not found: give their documents by --config FILE.\n";
@@ -33,43 +33,24 @@ export const footprintClean: CleanOnce<Footprints> = {
       async find(isDone) {
         if (!hasConfig && (footprints !== undefined || isOnly)) run.stderr.write(FILES_LIMIT);
         const owners = await findFootprintWork(footprints, keepers, run);
-        const agents = await findBereftAgents(footprints, plans, run);
-        run.stderr.write(formatBereftAgents(agents, isDone));
-        return [...owners, ...(await findFormerWaits(run))];
+        for (const { daemonSet, label, nodes } of await findBereftAgents(footprints, plans, run)) {
+          const on = counted(nodes, "node");
+          run.stderr.write(
+            `The DaemonSet ${daemonSet} asks for ${label}: its pods on ${on} ${isDone ? "end now" : "would end"}.\n`,
+          );
+        }
+        return owners;
       },
     };
   },
 };
 
 /** Recorded as ours, and places of a footprint that is known: also under `node-restriction.kubernetes.io`. */
-function footprintMarks(
-  node: Node,
-  footprints: Footprints | undefined,
-  installation: string,
-): readonly string[] {
-  if (footprints === undefined) return [];
-  const { declared } = footprints.policy;
-  const owned = ownedMarks(recordOf(node), installation);
-  return [...owned].flatMap(([id, { capability }]) =>
+function footprintMarks(node: Node, footprints: Footprints | undefined, installation: string) {
+  const declared = footprints?.policy.declared ?? noMarks;
+  return [...ownedMarks(recordOf(node), installation)].flatMap(([id, { capability }]) =>
     capability === FOOTPRINT && holdsMark(declared, id) ? [id] : [],
   );
-}
-
-/** Deployments with a wait that an earlier release has applied. */
-async function findFormerWaits(run: OneShotRun): Promise<readonly Undo[]> {
-  const found: Undo[] = [];
-  const { installation } = run;
-  const what = "its pods wait for an agent, and are rolled out anew without";
-  await eachObject({ resource: deployments, metadataOnly: true }, run, (object) => {
-    if (formerWaits(object, installation).length > 0)
-      found.push({
-        resource: deployments,
-        object,
-        what,
-        how: { do: "unapply", manager: formerWaitManager(installation) },
-      });
-  });
-  return found;
 }
 
 /**
@@ -107,7 +88,7 @@ export class FootprintKeepers {
  */
 export async function findFootprintWork(
   footprints: Footprints | undefined,
-  keepers: Pick<FootprintKeepers, "installation" | "otherOf">,
+  keepers: FootprintKeepers,
   run: OneShotRun,
 ): Promise<readonly Undo[]> {
   const found: Undo[] = [];
@@ -121,7 +102,7 @@ export async function findFootprintWork(
   });
   for (const hold of distinctHolds(ours)) {
     const what = `finalizer ${hold.finalizer}`;
-    await eachOwner(hold, run, ({ object, resource }) => {
+    await eachOwner(hold, run, (object, resource) => {
       const patch = removeFinalizer(object, hold.finalizer);
       if (patch !== undefined) found.push({ resource, object, what, how: { do: "patch", patch } });
     });
@@ -129,60 +110,28 @@ export async function findFootprintWork(
   return found;
 }
 
-/** A DaemonSet that goes by a label which is taken off. */
-export interface BereftAgent {
-  /** `namespace/name`. */
-  readonly daemonSet: string;
-  /** `ate.dev/atelet=true`. */
-  readonly label: string;
-  /** Nodes that lose the label by which it runs there. */
-  readonly nodes: number;
-}
-
-/** @param plans what is taken off nodes. */
-export async function findBereftAgents(
+/** DaemonSets that go by a label which is taken off, and on how many nodes. @param plans what is taken off nodes. */
+async function findBereftAgents(
   footprints: Footprints | undefined,
   plans: readonly Pick<NodePlan, "changes">[],
   run: OneShotRun,
-): Promise<readonly BereftAgent[]> {
-  const found: BereftAgent[] = [];
-  for (const footprint of footprints?.footprints ?? []) {
+): Promise<readonly { readonly daemonSet: string; readonly label: string; readonly nodes: number }[]> {
+  const agents = (footprints?.footprints ?? []).flatMap((footprint) => {
     const { agent, label } = footprint;
     const isLost = ({ id, action, before }: NodePlan["changes"][number]): boolean =>
       id === labelId(label.key) && action === "remove" && before === label.value;
-    const { length: count } = plans.filter(({ changes }) => changes.some(isLost));
-    if (agent === undefined || count === 0) continue;
-    const { namespace, name } = agent;
-    const { signal } = run;
-    const daemonSet = await unlessForbidden(
-      "DaemonSets",
-      run,
-      () => orNone(run.client.get(daemonSets, { namespace, name }, { signal })),
-      `whether ${namespace}/${name} asks for ${label.key} is unknown`,
-    );
+    const { length: nodes } = plans.filter(({ changes }) => changes.some(isLost));
+    const daemonSet = `${agent?.namespace}/${agent?.name}`;
+    return agent === undefined || nodes === 0 ? [] : [{ footprint, daemonSet, nodes }];
+  });
+  if (agents.length === 0) return [];
+  const sets = await listDaemonSets(run, "which of them ask for labels of footprints is unknown");
+  return agents.flatMap(({ footprint, daemonSet, nodes }) => {
+    const found = sets?.find((it) => pathOf(it) === daemonSet);
     // Its pods stay where Berth itself made it ask: the request goes before the label does.
-    const isAsking = daemonSet !== undefined && staysAway(daemonSet.spec?.template.spec, footprint);
-    if (isAsking && withoutSelector(daemonSet) === undefined)
-      found.push({ daemonSet: `${namespace}/${name}`, label: `${label.key}=${label.value}`, nodes: count });
-  }
-  return found;
-}
-
-async function orNone<T>(read: Promise<T>): Promise<T | undefined> {
-  try {
-    return await read;
-  } catch (error) {
-    if (isApiError(error, "notFound")) return undefined;
-    throw error;
-  }
-}
-
-/** One line for each agent. */
-export function formatBereftAgents(agents: readonly BereftAgent[], isDone: boolean): string {
-  return agents
-    .map(({ daemonSet, label, nodes }) => {
-      const on = `${nodes} ${nodes === 1 ? "node" : "nodes"}`;
-      return `The DaemonSet ${daemonSet} asks for ${label}: its pods on ${on} ${isDone ? "end now" : "would end"}.\n`;
-    })
-    .join("");
+    const isBereft =
+      staysAway(found?.spec?.template.spec, footprint) && found && withoutSelector(found) === undefined;
+    const { key, value } = footprint.label;
+    return isBereft ? [{ daemonSet, label: `${key}=${value}`, nodes }] : [];
+  });
 }

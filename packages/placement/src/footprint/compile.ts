@@ -1,4 +1,5 @@
 /** From `NodeFootprint` documents to footprints in force. */
+import { isDeepStrictEqual } from "node:util";
 import {
   type DocumentFault,
   type DocumentRules,
@@ -47,6 +48,11 @@ export function compileFootprints(input: CompileFootprintsInput): Footprints {
   const before = new Map([...(input.before ?? [])].map((footprint) => [footprint.rule, footprint]));
   const { first, shadowed } = byName(input.sources.flatMap(readSource));
   const clashes = clashesOf(first.flatMap(({ footprint }) => footprint ?? []));
+  const faultOf = ({ name, source }: ReadDocument, found: Found): DocumentFault => ({
+    ...found,
+    name,
+    source,
+  });
   const faults = shadowed.map((document) => faultOf(document, sameName(first, document)));
   const sound: Footprint[] = [];
   const continued: Footprint[] = [];
@@ -79,7 +85,7 @@ function relabelFault(footprint: Footprint | undefined, last: Footprint | undefi
 
 type Found = Pick<DocumentFault, "path" | "reason" | "message">;
 
-/** One document as it was read; `footprint` is absent when it cannot be made ready. */
+/** `footprint` is absent when it cannot be made ready. */
 interface ReadDocument {
   readonly name: string;
   readonly source: SourceName;
@@ -122,67 +128,54 @@ function byName(documents: readonly ReadDocument[]): {
 
 function sameName(first: readonly ReadDocument[], { name }: ReadDocument): Found {
   const rule = first.find((it) => it.name === name)?.rule ?? name;
-  return {
-    path: [],
-    reason: reasons.FootprintInvalid,
-    message: `${rule} has the same name and goes before it`,
-  };
-}
-
-function faultOf({ name, source }: ReadDocument, found: Found): DocumentFault {
-  return { ...found, name, source };
+  const message = `${rule} has the same name and goes before it`;
+  return { path: [], reason: reasons.FootprintInvalid, message };
 }
 
 /** What footprints must not share, with the field that gives it. A prefix clashes with what begins with it. */
 function clashesOf(footprints: readonly Footprint[]): ReadonlyMap<string, readonly Found[]> {
   const clashes = new Map<string, readonly Found[]>();
   for (const one of footprints) {
-    const others = footprints.filter((other) => other !== one);
-    const found = [...labelClash(one, others), ...prefixClash(one, others), ...agentClash(one, others)];
+    const found = SHARED.flatMap(({ path, isShared, say }): readonly Found[] => {
+      const [other, ...more] = footprints.filter((it) => it !== one && isShared(one, it));
+      if (other === undefined) return [];
+      // Names the first of them: each says the same.
+      const others = more.length === 0 ? "" : `, and so of ${more.length} more`;
+      const message = `${other.rule} ${say(one)}${others}: none of them is taken up`;
+      return [{ path, reason: reasons.FootprintOverlap, message }];
+    });
     if (found.length > 0) clashes.set(one.rule, found);
   }
   return clashes;
 }
 
-function labelClash({ label }: Footprint, others: readonly Footprint[]): readonly Found[] {
-  const same = others.filter((other) => other.label.key === label.key);
-  return overlap(["node", "label", "key"], same, (names) => `${names} wants the label ${label.key} as well`);
+interface Shared {
+  readonly path: Found["path"];
+  readonly isShared: (one: Footprint, other: Footprint) => boolean;
+  /** What the other does. */
+  readonly say: (one: Footprint) => string;
 }
 
-function prefixClash({ claims }: Footprint, others: readonly Footprint[]): readonly Found[] {
-  const mine = claims?.annotationPrefix;
-  if (mine === undefined) return [];
-  const same = others.filter(({ claims: { annotationPrefix: prefix } = {} }) => {
-    return prefix !== undefined && (prefix.startsWith(mine) || mine.startsWith(prefix));
-  });
-  return overlap(
-    ["node", "claims", "annotationPrefix"],
-    same,
-    (names) => `${names} claims by a prefix that cannot be told from ${mine}`,
-  );
-}
-
-/** A node selector can follow one label. */
-function agentClash({ agent }: Footprint, others: readonly Footprint[]): readonly Found[] {
-  if (agent?.nodeSelector !== "Manage") return [];
-  const same = others.filter(
-    ({ agent: its }) =>
-      its?.nodeSelector === "Manage" && its.namespace === agent.namespace && its.name === agent.name,
-  );
-  return overlap(["agent", "daemonSet"], same, (name) => `${name} manages this DaemonSet as well`);
-}
-
-/** Names the first of the others: each of them says the same. */
-function overlap(
-  path: Found["path"],
-  [other, ...more]: readonly Footprint[],
-  say: (name: string) => string,
-): readonly Found[] {
-  if (other === undefined) return [];
-  const others = more.length === 0 ? "" : `, and so of ${more.length} more`;
-  const message = `${say(other.rule)}${others}: none of them is taken up`;
-  return [{ path, reason: reasons.FootprintOverlap, message }];
-}
+const SHARED: readonly Shared[] = [
+  {
+    path: ["node", "label", "key"],
+    isShared: (one, other) => one.label.key === other.label.key,
+    say: ({ label }) => `wants the label ${label.key} as well`,
+  },
+  {
+    path: ["node", "claims", "annotationPrefix"],
+    isShared({ claims: { annotationPrefix: mine } = {} }, { claims: { annotationPrefix: its } = {} }) {
+      return mine !== undefined && its !== undefined && (its.startsWith(mine) || mine.startsWith(its));
+    },
+    say: ({ claims }) => `claims by a prefix that cannot be told from ${claims?.annotationPrefix}`,
+  },
+  {
+    // A node selector can follow one label.
+    path: ["agent", "daemonSet"],
+    isShared: ({ agent }, other) => agent?.nodeSelector === "Manage" && isDeepStrictEqual(agent, other.agent),
+    say: () => "manages this DaemonSet as well",
+  },
+];
 
 function faultsOfSelectors({ workloads = [], node }: NodeFootprintSpec): readonly SpecFault[] {
   return [

@@ -1,35 +1,27 @@
 /** From one `NodeFootprint` document to a footprint: explicit field before preset before default. */
 import { type DocumentFault, durationMs } from "@berth/host";
+import type { SecurityContext } from "@berth/kube";
+import type { PortWait } from "../api/wait-container.ts";
 import { isEmptySelector } from "../node/selector.ts";
 import type {
   FootprintGroup,
   FootprintHold,
   FootprintNode,
-  FootprintPreset,
   FootprintWorkload,
   NodeFootprintSpec,
 } from "./document.ts";
-import type {
-  AgentWait,
-  Footprint,
-  FootprintDocument,
-  NeedingPods,
-  OwnerHold,
-  PodGrouping,
-} from "./footprint.ts";
+import type { Footprint, FootprintDocument, NeedingPods, OwnerHold, PodGrouping } from "./footprint.ts";
 import { FINISHED } from "./needs.ts";
 import { presets } from "./presets.ts";
 import type { FootprintWait } from "./wait/document.ts";
-import { waitSettings } from "./wait/settings.ts";
 
 /** The domain of labels and claims that a document with a preset does not name. */
 export const FOOTPRINT_DOMAIN = "footprint.berth.dev";
 
-/** What is missing or does not fit together, with the field. */
 export type SpecFault = Pick<DocumentFault, "path" | "message">;
 
+/** `footprint` is absent when there is a fault. */
 export interface CompletedFootprint {
-  /** Absent when there is a fault. */
   readonly footprint?: Footprint;
   readonly faults: readonly SpecFault[];
 }
@@ -46,8 +38,8 @@ const MAX_NAME_IN_LABEL = 63;
  * @param rule as recorded on nodes: `cluster/<name>`.
  */
 export function completeFootprint({ name, spec }: FootprintDocument, rule: string): CompletedFootprint {
-  const full = withPreset(spec);
-  const faults = [...missingFrom(spec, full), ...misfits(full)];
+  const full = spec.preset === undefined ? spec : merged(presets[spec.preset].spec, spec);
+  const faults = faultsOf(spec, full);
   const workloads = full.workloads?.map(needingPods) ?? [];
   const grouping = groupingOf(full.group);
   const label = labelOf(name, full.node);
@@ -77,21 +69,9 @@ export function completeFootprint({ name, spec }: FootprintDocument, rule: strin
   return { footprint, faults };
 }
 
-/** With all that the preset says; `spec` itself without one. */
-function withPreset(spec: NodeFootprintSpec): NodeFootprintSpec {
-  return spec.preset === undefined ? spec : merged(presets[spec.preset].spec, spec);
-}
-
 /** What names one thing, or says one thing of pods and nodes, is replaced whole, as lists are. */
-const WHOLE: ReadonlySet<string> = new Set([
-  "resource",
-  "owner",
-  "daemonSet",
-  "excludeSelector",
-  "resources",
-]);
+const WHOLE = new Set(["resource", "owner", "daemonSet", "excludeSelector", "resources"]);
 
-/** Field by field; what is not given does not count. */
 function merged<T extends object>(base: T, given: T): T {
   const all: T = { ...base };
   for (const key of Object.keys(given) as (keyof T & string)[]) {
@@ -107,97 +87,63 @@ function isObject(value: unknown): value is object {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** What a preset does not say, and often cannot know. */
-function missingFrom({ preset }: NodeFootprintSpec, full: NodeFootprintSpec): SpecFault[] {
-  return [...missingWorkloads(preset, full), ...missingGroup(preset, full), ...missingHold(preset, full)];
-}
-
-function missingWorkloads(
-  preset: FootprintPreset | undefined,
-  { workloads }: NodeFootprintSpec,
-): readonly SpecFault[] {
-  const needs = preset === undefined ? undefined : presets[preset].needs;
-  const message = (field: string): string => `the preset ${preset} cannot know it: give ${field}`;
-  if (workloads === undefined) return [{ path: ["workloads"], message: message(`workloads with ${needs}`) }];
-  if (needs === undefined) return [];
-  // Of one that takes every pod that is said, and not what else it could name.
-  return workloads.flatMap((workload, at) =>
-    given(workload, needs) || !selectsAnything(workload)
-      ? []
-      : [{ path: ["workloads", at, needs], message: message(needs) }],
-  );
-}
-
-function missingGroup(
-  preset: FootprintPreset | undefined,
-  { group }: NodeFootprintSpec,
-): readonly SpecFault[] {
-  const field = group?.by === "PodLabel" ? "label" : group?.by === "OwnerUID" ? "owner" : undefined;
-  if (group === undefined || field === undefined || group[field] !== undefined) return [];
-  const message = `${group.by} needs it${preset === undefined ? "" : `, and the preset ${preset} does not say it`}`;
-  return [{ path: ["group", field], message }];
-}
-
-function missingHold(preset: FootprintPreset | undefined, { hold }: NodeFootprintSpec): readonly SpecFault[] {
-  if (hold === undefined) return [];
-  const message = `is required${preset === undefined ? "" : `: the preset ${preset} holds nobody`}`;
-  return (["resource", "finalizer"] as const).flatMap((field) =>
-    hold[field] === undefined ? [{ path: ["hold", field], message }] : [],
-  );
-}
-
-function given(workload: FootprintWorkload, field: "podSelector" | "csiDrivers"): boolean {
-  if (field === "csiDrivers") return (workload.csiDrivers ?? []).length > 0;
-  return !isEmptySelector(workload.podSelector ?? {});
-}
-
-/** What does not fit together. */
-function misfits({ workloads = [], group, hold, wait, agent }: NodeFootprintSpec): SpecFault[] {
+/** What a preset does not say, and often cannot know, and what does not fit together. */
+function faultsOf({ preset }: NodeFootprintSpec, full: NodeFootprintSpec): SpecFault[] {
+  const { workloads, group, hold, wait, agent } = full;
   const faults: SpecFault[] = [];
-  for (const [at, workload] of workloads.entries()) {
-    if (selectsAnything(workload)) continue;
-    faults.push({
-      path: ["workloads", at],
-      message: "it takes every pod: name labels, resources or drivers",
-    });
+  const report = (message: string, ...path: SpecFault["path"]): void => void faults.push({ path, message });
+  const needs = preset === undefined ? undefined : presets[preset].needs;
+  const needsText = (field: string): string => `the preset ${preset} cannot know it: give ${field}`;
+  if (workloads === undefined) report(needsText(`workloads with ${needs}`), "workloads");
+  for (const [at, workload] of (workloads ?? []).entries()) {
+    // Of one that takes every pod that is said, and not what else it could name.
+    if (!selectsAnything(workload))
+      report("it takes every pod: name labels, resources or drivers", "workloads", at);
+    else if (needs !== undefined && !given(workload, needs)) report(needsText(needs), "workloads", at, needs);
   }
+  const field = group?.by === "PodLabel" ? "label" : group?.by === "OwnerUID" ? "owner" : undefined;
+  if (field !== undefined && group?.[field] === undefined) {
+    const but = preset === undefined ? "" : `, and the preset ${preset} does not say it`;
+    report(`${group?.by} needs it${but}`, "group", field);
+  }
+  for (const required of hold === undefined ? [] : (["resource", "finalizer"] as const))
+    if (hold?.[required] === undefined)
+      report(
+        `is required${preset === undefined ? "" : `: the preset ${preset} holds nobody`}`,
+        "hold",
+        required,
+      );
   if (hold !== undefined && group?.by !== "PodLabel" && group?.by !== "OwnerUID")
-    faults.push({
-      path: ["group", "by"],
-      message: "a hold needs groups that are owners: PodLabel or OwnerUID",
-    });
+    report("a hold needs groups that are owners: PodLabel or OwnerUID", "group", "by");
   if (hold?.finalizer !== undefined && !hold.finalizer.includes("/"))
-    faults.push({ path: ["hold", "finalizer"], message: "the API server wants a domain before the name" });
+    report("the API server wants a domain before the name", "hold", "finalizer");
   if (hold !== undefined && hold.onDelete !== "Wait" && (hold.ownedResources ?? []).length === 0)
-    faults.push({ path: ["hold", "ownedResources"], message: "DeleteOwned has to know what owners own" });
+    report("DeleteOwned has to know what owners own", "hold", "ownedResources");
   if (wait?.inject !== undefined && wait.inject !== "None" && wait.port === undefined)
-    faults.push({ path: ["wait", "port"], message: "has to be given: pods wait for it" });
+    report("has to be given: pods wait for it", "wait", "port");
   if (agent?.nodeSelector === "Manage" && agent.daemonSet === undefined)
-    faults.push({ path: ["agent", "daemonSet"], message: "Manage has to know which" });
+    report("Manage has to know which", "agent", "daemonSet");
   return faults;
 }
 
-function selectsAnything({
-  podSelector,
-  namespaceSelector,
-  requests,
-  csiDrivers,
-}: FootprintWorkload): boolean {
-  return (
-    !isEmptySelector(podSelector ?? {}) ||
-    !isEmptySelector(namespaceSelector ?? {}) ||
-    (requests ?? []).length + (csiDrivers ?? []).length > 0
-  );
+function given({ csiDrivers, podSelector }: FootprintWorkload, field: "podSelector" | "csiDrivers"): boolean {
+  return field === "csiDrivers" ? (csiDrivers ?? []).length > 0 : !isEmptySelector(podSelector ?? {});
 }
 
-function needingPods(workload: FootprintWorkload): NeedingPods {
+function selectsAnything(workload: FootprintWorkload): boolean {
+  const { podSelector, namespaceSelector, requests, csiDrivers } = needingPods(workload);
+  if (requests.length + csiDrivers.length > 0) return true;
+  return !isEmptySelector(podSelector) || !isEmptySelector(namespaceSelector);
+}
+
+function needingPods({ ignorePhases, ...given }: FootprintWorkload): NeedingPods {
   return {
-    podSelector: workload.podSelector ?? {},
-    namespaceSelector: workload.namespaceSelector ?? {},
-    requests: workload.requests ?? [],
-    csiDrivers: workload.csiDrivers ?? [],
-    ignorePhases: workload.ignorePhases === undefined ? FINISHED : new Set(workload.ignorePhases),
-    terminating: workload.terminating ?? "Hold",
+    podSelector: given.podSelector ?? {},
+    namespaceSelector: given.namespaceSelector ?? {},
+    requests: given.requests ?? [],
+    csiDrivers: given.csiDrivers ?? [],
+    ignorePhases: ignorePhases === undefined ? FINISHED : new Set(ignorePhases),
+    terminating: given.terminating ?? "Hold",
   };
 }
 
@@ -246,7 +192,7 @@ function holdOf({ resource, finalizer, ...given }: FootprintHold): OwnerHold | u
 }
 
 function waitOf({ inject = "None", container = {}, port }: FootprintWait = {}): {
-  readonly wait?: AgentWait;
+  readonly wait?: PortWait;
 } {
   if (inject === "None" || port === undefined) return {};
   const timeoutSeconds = Math.ceil(durationMs(container.timeout ?? "0s") / 1000);
@@ -259,5 +205,32 @@ function waitOf({ inject = "None", container = {}, port }: FootprintWait = {}): 
       ...(timeoutSeconds > 0 && { timeoutSeconds }),
       port,
     },
+  };
+}
+
+/**
+ * The shell takes next to nothing. What a container needs to begin is more: runc copies itself into its memory
+ * (opencontainers/runc#1980), and with a tenth of this CPU that takes seconds. Requests are as limits, for a pod that is
+ * `Guaranteed` stays so. An init container costs a pod nothing that requests as much later.
+ */
+const AMOUNTS: Readonly<Record<string, string>> = { cpu: "50m", memory: "32Mi" };
+
+/** What Pod Security `restricted` asks for, and a user that every image can run a shell as: `nobody`. */
+const SECURITY_CONTEXT: SecurityContext = {
+  allowPrivilegeEscalation: false,
+  capabilities: { drop: ["ALL"] },
+  runAsNonRoot: true,
+  runAsUser: 65_534,
+  seccompProfile: { type: "RuntimeDefault" },
+};
+
+/** An empty one is none: what a LimitRange or a policy gives counts then, and what the pod says for all its containers. */
+export function waitSettings({
+  resources,
+  securityContext,
+}: NonNullable<FootprintWait["container"]>): Pick<PortWait, "resources" | "securityContext"> {
+  return {
+    ...(resources === undefined && { resources: { requests: AMOUNTS, limits: AMOUNTS } }),
+    ...(securityContext === undefined && { securityContext: SECURITY_CONTEXT }),
   };
 }

@@ -9,7 +9,6 @@ import type { HeldEntry } from "./hold/held-owners.ts";
 import { resourceName } from "./hold/held-resource.ts";
 import type { FootprintCounts } from "./tally.ts";
 
-/** Types of the conditions of a NodeFootprint. */
 export const footprintConditions = {
   /** The footprint is in force as it is written. */
   ready: "Ready",
@@ -23,7 +22,6 @@ export const footprintConditions = {
   foreignMarks: "ForeignMarks",
 } as const;
 
-/** What became of one version of a document, or of something that it needs. */
 export type FootprintJudgement = DocumentResult;
 
 /** What is known of a footprint in force. What is `undefined` cannot be told yet: what was said before stays. */
@@ -59,19 +57,19 @@ export function conditionsOf(progress: FootprintProgress | undefined): {
   readonly desired: readonly DesiredCondition[];
   readonly stale: readonly string[];
 } {
-  const { agentPlaced, ownersHeld, podsWait, foreignMarks } = footprintConditions;
-  const { footprint, counts, wait } = progress ?? {};
-  const told: Readonly<Record<string, (() => DesiredCondition | undefined) | false>> = {
-    [agentPlaced]:
-      progress !== undefined && isAgentChecked(progress.footprint) && (() => agentCondition(progress)),
-    [ownersHeld]:
-      progress !== undefined && progress.footprint.hold !== undefined && (() => heldCondition(progress)),
-    [podsWait]: footprint?.wait !== undefined && (() => wait && toCondition(podsWait, wait.ready, wait)),
-    [foreignMarks]: footprint?.foreign === "Report" && (() => counts && foreignCondition(counts)),
-  };
+  const { ready: _, ...others } = footprintConditions;
+  const { agentPlaced, ownersHeld, podsWait, foreignMarks } = others;
+  const told = new Map<string, DesiredCondition | undefined>();
+  if (progress !== undefined) {
+    const { footprint, counts, wait } = progress;
+    if (isAgentChecked(footprint)) told.set(agentPlaced, agentCondition(progress));
+    if (footprint.hold !== undefined) told.set(ownersHeld, heldCondition(progress));
+    if (footprint.wait !== undefined) told.set(podsWait, wait && toCondition(podsWait, wait.ready, wait));
+    if (footprint.foreign === "Report") told.set(foreignMarks, counts && foreignCondition(counts));
+  }
   return {
-    desired: Object.values(told).flatMap((tell) => (tell && tell()) || []),
-    stale: Object.keys(told).filter((type) => told[type] === false),
+    desired: [...told.values()].filter((it) => it !== undefined),
+    stale: Object.values(others).filter((type) => !told.has(type)),
   };
 }
 

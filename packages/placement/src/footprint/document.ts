@@ -5,7 +5,6 @@ import * as z from "zod";
 import { annotationKeyProblem } from "../node/validate.ts";
 import { DNS_LABEL, type FootprintWait, footprintWait } from "./wait/document.ts";
 
-/** Presets fill in what a document does not give: `./presets.ts`. */
 export const footprintPresets = [
   "agent-substrate/pr-134",
   "agent-substrate/owner-uid",
@@ -46,16 +45,18 @@ export interface FootprintNode {
   readonly excludeSelector?: Selector | undefined;
 }
 
+export interface GroupVersionResource {
+  readonly group: string;
+  readonly version: string;
+  readonly resource: string;
+}
+
 /** An owner's deletion waits until its pods are gone. */
 export interface FootprintHold {
-  readonly resource?:
-    | { readonly group: string; readonly version: string; readonly resource: string }
-    | undefined;
+  readonly resource?: GroupVersionResource | undefined;
   readonly finalizer?: string | undefined;
   readonly onDelete?: "DeleteOwned" | "Wait" | undefined;
-  readonly ownedResources?:
-    | readonly { readonly group: string; readonly version: string; readonly resource: string }[]
-    | undefined;
+  readonly ownedResources?: readonly GroupVersionResource[] | undefined;
   readonly timeout?: string | undefined;
 }
 
@@ -105,29 +106,20 @@ function claimPrefix(): z.ZodType<string> {
   });
 }
 
+const list = <T extends z.ZodType>(of: T, most = MAX_ITEMS) => z.array(of).max(most).readonly().optional();
+
 const workload: z.ZodType<FootprintWorkload> = z.strictObject({
   podSelector: selector
     .optional()
     .describe("Which pods. The API server sends no others, where labels can say it."),
   namespaceSelector: selector.optional().describe("Namespaces by their labels. Default every one."),
-  requests: z
-    .array(labelKey)
-    .max(MAX_ITEMS)
-    .readonly()
-    .optional()
-    .describe("Pods that request at least one of these resources."),
-  csiDrivers: z
-    .array(name())
-    .max(MAX_ITEMS)
-    .readonly()
-    .optional()
-    .describe("Pods with a volume of at least one of these drivers, inline or through their claims."),
-  ignorePhases: z
-    .array(z.enum(["Pending", "Running", "Succeeded", "Failed", "Unknown"]))
-    .max(5)
-    .readonly()
-    .optional()
-    .describe("Pods of these phases do not count. Default Succeeded and Failed."),
+  requests: list(labelKey).describe("Pods that request at least one of these resources."),
+  csiDrivers: list(name()).describe(
+    "Pods with a volume of at least one of these drivers, inline or through their claims.",
+  ),
+  ignorePhases: list(z.enum(["Pending", "Running", "Succeeded", "Failed", "Unknown"]), 5).describe(
+    "Pods of these phases do not count. Default Succeeded and Failed.",
+  ),
   terminating: z
     .enum(["Hold", "Release"])
     .optional()
@@ -221,12 +213,9 @@ export const nodeFootprintSpec: z.ZodType<NodeFootprintSpec> = withRules<NodeFoo
           .describe(
             "Whether Berth deletes what the owner owns, as the garbage collector waits for the owner. Default DeleteOwned.",
           ),
-        ownedResources: z
-          .array(groupResource())
-          .max(MAX_ITEMS)
-          .readonly()
-          .optional()
-          .describe("What DeleteOwned deletes, and what an owner is kept for."),
+        ownedResources: list(groupResource()).describe(
+          "What DeleteOwned deletes, and what an owner is kept for.",
+        ),
         timeout: duration.optional().describe("Then it is let go all the same. Default 0s: never."),
       })
       .optional()

@@ -1,9 +1,8 @@
-import type { DaemonSet, Node, OwnerReference, Pod } from "@berth/kube";
+import type { DaemonSet, Node, Pod } from "@berth/kube";
 import { describe, expect, it } from "vitest";
 import { ownedMarks, recordOf } from "../node/record.ts";
 import { bindFootprints } from "./capability.ts";
-import { compileFootprints } from "./compile.ts";
-import { type NodeFootprintSpec, nodeFootprintSpec } from "./document.ts";
+import type { NodeFootprintSpec } from "./document.ts";
 import {
   explainFootprints,
   explainPodFootprints,
@@ -11,15 +10,11 @@ import {
   type FootprintOfPod,
 } from "./explain.ts";
 import { type Footprints } from "./footprint.ts";
-import { type FootprintSight } from "./footprint-sight.ts";
+import { footprintsOf } from "./testing/footprints.ts";
+import { makePod, sightOf } from "./testing/pods.ts";
 
 const LABEL = "ate.dev/atelet";
 const CLAIM = "ate.dev/claim.";
-
-function footprintsOf(spec: NodeFootprintSpec): Footprints {
-  const documents = [{ name: "atelet", spec: nodeFootprintSpec.parse(spec) }];
-  return compileFootprints({ sources: [{ source: "cluster", documents }] });
-}
 
 interface NodeInit {
   readonly labels?: Readonly<Record<string, string>>;
@@ -44,28 +39,13 @@ function aNode({ labels = {}, annotations = {}, ours = [] }: NodeInit = {}): Nod
   };
 }
 
-function aPod(name: string, uid: string, owners: readonly string[] = [uid], phase = "Running"): Pod {
-  const ownerReferences = owners.map(
-    (of): OwnerReference => ({
-      apiVersion: "ate.dev/v1",
-      kind: "WorkerPool",
-      name: `pool-${of}`,
-      uid: of,
-      controller: true,
-    }),
-  );
-  return {
-    metadata: {
-      name,
-      namespace: "ns",
-      uid: name,
-      labels: { "ate.dev/worker-pool-uid": uid },
-      ownerReferences,
-    },
-    spec: { containers: [], nodeName: "n1" },
-    status: { phase },
-  };
-}
+const aPod = (name: string, pool: string, owners = [pool], phase = "Running"): Pod =>
+  makePod(name, {
+    namespace: "ns",
+    labels: { "ate.dev/worker-pool-uid": pool },
+    owners: owners.map((of) => `ate.dev/WorkerPool ${of}`),
+    phase,
+  });
 
 interface World {
   readonly node?: Node;
@@ -85,17 +65,8 @@ interface Stage {
 
 function stageOf(world: World): Stage {
   const { node = aNode(), pods, spec = { preset: "agent-substrate/pr-134" }, daemonSet, open = [] } = world;
-  const footprints = footprintsOf(spec);
-  const sight: FootprintSight = {
-    pods: () => pods,
-    namespaceLabels: () => undefined,
-    owners: ({ metadata: { name = "", ownerReferences = [] } = {} }) =>
-      open.includes(name)
-        ? undefined
-        : ownerReferences.map((it) => ({ ...it, group: "ate.dev", resource: "workerpools" })),
-    driverOfClaim: () => undefined,
-    daemonSet: () => daemonSet,
-  };
+  const footprints = footprintsOf({ atelet: spec });
+  const sight = { ...sightOf({ pods, ownersUnknown: new Set(open) }), daemonSet: () => daemonSet };
   const view = { node, owned: ownedMarks(recordOf(node), "berth") };
   const { decision } = bindFootprints({ footprints: () => footprints, sight }).contribute(view, 0);
   return { node, footprints, around: { sight, installation: "berth", outcomes: decision.outcomes ?? [] } };
@@ -140,7 +111,7 @@ describe("a footprint on one node", () => {
     expect(said).toMatchObject({
       phase: "Idle",
       claims: [{ key: `${CLAIM}B`, stands: true, pods: [] }],
-      pods: [{ pod: "ns/a", is: "Refused", why: expect.stringContaining("pool-A") as string }],
+      pods: [{ pod: "ns/a", is: "Refused", why: expect.stringContaining("WorkerPool-A") as string }],
     });
   });
 
@@ -176,10 +147,7 @@ describe("a footprint on one node", () => {
       workloads: [{ podSelector: { matchLabels: { logs: "yes" } } }],
     };
     const namespace = "n".repeat(63);
-    const pod: Pod = {
-      ...aPod("a", "A"),
-      metadata: { name: "a", namespace, uid: "a", labels: { logs: "yes" } },
-    };
+    const pod = makePod("a", { namespace, labels: { logs: "yes" } });
     const [claim] = explain({ spec, pods: [pod] }).claims;
     expect(claim).toMatchObject({ stands: false, pods: [`${namespace}/a`] });
     expect(claim?.key).toMatch(/^footprint\.berth\.dev\/atelet_h\.[0-9a-f]{32}$/);
@@ -210,14 +178,9 @@ const claimed = aNode({
 describe("a mark that stays", () => {
   it("for a pod that has lost its owner is not said to be nobody's", () => {
     const spec: NodeFootprintSpec = { preset: "agent-substrate/owner-uid" };
-    const node = aNode({
-      labels: { [LABEL]: "true" },
-      annotations: { [`${CLAIM}A`]: "" },
-      ours: [`label/${LABEL}`, `annotation/${CLAIM}A`],
-    });
     const labels = { "ate.dev/worker-pool": "p" };
     const orphan: Pod = { ...aPod("a", "A", []), metadata: { name: "a", namespace: "ns", uid: "a", labels } };
-    const said = explain({ node, spec, pods: [orphan] });
+    const said = explain({ node: claimed, spec, pods: [orphan] });
     expect(said.pods).toEqual([{ pod: "ns/a", is: "Ownerless" }]);
     expect(said.claims).toEqual([{ key: `${CLAIM}A`, stands: true, pods: [] }]);
   });
@@ -264,7 +227,7 @@ describe("a pod", () => {
   it("is refused, or not known, with why", () => {
     expect(explainPod(aPod("a", "B", ["A"]))).toMatchObject({
       is: "Refused",
-      why: expect.stringContaining("pool-A") as string,
+      why: expect.stringContaining("WorkerPool-A") as string,
     });
     expect(explainPod(aPod("a", "A"), { open: ["a"] })).toMatchObject({ is: "Unknown" });
   });

@@ -2,6 +2,7 @@
 import type { Node, Pod } from "@berth/kube";
 import { type RuleOutcome } from "../node/capability.ts";
 import { labelId, standingValue } from "../node/mark.ts";
+import { pathOf } from "../node/once.ts";
 import { ownedMarks, recordOf } from "../node/record.ts";
 import { agentProblemOn, isAgentChecked } from "./agent/check.ts";
 import { type FootprintPhase } from "./capability.ts";
@@ -11,22 +12,10 @@ import { claimKey } from "./groups.ts";
 import { podNeeds } from "./needs.ts";
 import { type PodUse, podUses } from "./use.ts";
 
-/** One pod of the node that a workload takes, or may take. */
-export interface PodExplanationForFootprint {
-  /** `namespace/name`. */
-  readonly pod: string;
-  readonly is: "Counts" | "Unknown" | "Ownerless" | "Refused";
-  /** Whose need it is; absent where pods are not grouped. */
+interface PodExplanation {
+  /** Whose need it is; absent where it does not count, or pods are not grouped. */
   readonly group?: string;
   readonly why?: string;
-}
-
-export interface ClaimExplanation {
-  /** Of the annotation. */
-  readonly key: string;
-  readonly stands: boolean;
-  /** The pods that it stands for. */
-  readonly pods: readonly string[];
 }
 
 /** What a node carries for a footprint. */
@@ -41,9 +30,14 @@ export interface FootprintStanding {
 export interface FootprintExplanation extends FootprintStanding {
   /** `cluster/atelet`. */
   readonly footprint: string;
-  /** `undefined` while pods could not be read. In order of name. */
-  readonly pods: readonly PodExplanationForFootprint[] | undefined;
-  readonly claims: readonly ClaimExplanation[];
+  /** `namespace/name` of those that a workload takes, or may take, by name; `undefined` while they could not be read. */
+  readonly pods: readonly (PodExplanation & Pick<PodUse, "is"> & { readonly pod: string })[] | undefined;
+  /** By the key of the annotation, with the pods that it stands for. */
+  readonly claims: readonly {
+    readonly key: string;
+    readonly stands: boolean;
+    readonly pods: readonly string[];
+  }[];
   /** `namespace/name`, and why it cannot run here. */
   readonly agent?: { readonly daemonSet: string; readonly problem?: string };
 }
@@ -55,7 +49,6 @@ export interface ExplanationAround {
   readonly outcomes: readonly RuleOutcome[];
 }
 
-/** Those that exclude the node as well. */
 export function explainFootprints(
   node: Node,
   { footprints }: Pick<Footprints, "footprints">,
@@ -65,7 +58,7 @@ export function explainFootprints(
   return footprints.map((footprint) => {
     const { rule, claims, agent } = footprint;
     const uses = podUses(footprint, { node, owned }, sight);
-    const pods = uses?.map(toPodExplanation).sort((a, b) => (a.pod < b.pod ? -1 : 1));
+    const pods = uses?.map(toPod).sort((a, b) => (a.pod < b.pod ? -1 : 1));
     return {
       footprint: rule,
       ...standingOf(footprint, node, outcomes),
@@ -90,17 +83,16 @@ function standingOf(
   };
 }
 
-function toPodExplanation({ pod, is, group, why }: PodUse): PodExplanationForFootprint {
-  const { namespace = "", name = "" } = pod.metadata ?? {};
-  return { pod: `${namespace}/${name}`, is, ...(group && { group }), ...(why !== undefined && { why }) };
+function toPod({ pod, is, group, why }: PodUse): NonNullable<FootprintExplanation["pods"]>[number] {
+  return { pod: pathOf(pod), is, ...(group && { group }), ...(why !== undefined && { why }) };
 }
 
 /** Those that are wanted, and those that stand all the same. */
 function claimsOf(
   { metadata }: Node,
   prefix: string,
-  pods: readonly PodExplanationForFootprint[],
-): readonly ClaimExplanation[] {
+  pods: NonNullable<FootprintExplanation["pods"]>,
+): FootprintExplanation["claims"] {
   const { annotations = {} } = metadata ?? {};
   const standing = Object.keys(annotations).filter((key) => key.startsWith(prefix));
   const byKey = new Map<string, string[]>(standing.map((key) => [key, []]));
@@ -125,14 +117,10 @@ function agentOn(
   return { daemonSet: `${namespace}/${name}`, ...(problem && { problem: problem.message }) };
 }
 
-/** What one pod means for one footprint. */
-export interface FootprintOfPod {
+export interface FootprintOfPod extends PodExplanation {
   readonly footprint: string;
   /** `Ignored`: it does not need the agent. */
   readonly is: PodUse["is"] | "Ignored";
-  /** Whose need it is; absent where it does not count, or pods are not grouped. */
-  readonly group?: string;
-  readonly why?: string;
   /** Absent while it has no node, or its node is not there. */
   readonly node?: FootprintStanding & { readonly name: string };
 }

@@ -1,9 +1,10 @@
 /** `NodeFootprint` documents made ready for use. Plain data. */
-
 import type { DocumentFault, Selector } from "@berth/host";
 import type { PortWait } from "../api/wait-container.ts";
 import type { Policy } from "../node/capability.ts";
-import type { NodeFootprintSpec } from "./document.ts";
+import type { GroupVersionResource, NodeFootprintSpec } from "./document.ts";
+
+export type { GroupVersionResource };
 
 /** The name of the capability, recorded on nodes. */
 export const FOOTPRINT = "footprint";
@@ -12,12 +13,6 @@ export const FOOTPRINT = "footprint";
 export interface FootprintDocument {
   readonly name: string;
   readonly spec: NodeFootprintSpec;
-}
-
-export interface GroupVersionResource {
-  readonly group: string;
-  readonly version: string;
-  readonly resource: string;
 }
 
 export interface NeedingPods {
@@ -48,9 +43,6 @@ export interface OwnerHold {
   readonly timeoutMs?: number;
 }
 
-/** The container that the webhook puts into new pods. */
-export type AgentWait = PortWait;
-
 /** One footprint in force, complete: preset and defaults are filled in. */
 export interface Footprint {
   /** As recorded on nodes: `cluster/atelet`, `config/atelet`. */
@@ -66,7 +58,8 @@ export interface Footprint {
   readonly excludeSelector?: Selector;
   readonly releaseDelayMs: number;
   readonly hold?: OwnerHold;
-  readonly wait?: AgentWait;
+  /** The container that the webhook puts into new pods. */
+  readonly wait?: PortWait;
   readonly agent?: {
     readonly namespace: string;
     readonly name: string;

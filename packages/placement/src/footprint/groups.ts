@@ -6,7 +6,6 @@ import { annotationKeyProblem } from "../node/validate.ts";
 import type { Footprint } from "./footprint.ts";
 import type { FootprintSight, OwnerIdentity } from "./footprint-sight.ts";
 
-/** What a pod belongs to. */
 export type PodGroup =
   /** `""` where all pods are one group. */
   | { readonly is: "group"; readonly name: string }
@@ -48,17 +47,14 @@ export function hasGroupLabel(pod: Pod, { grouping, claims }: Footprint): boolea
   return !("is" in labelOf(pod, { ...grouping, prefix: claims?.annotationPrefix }));
 }
 
-/** Does the group of a pod depend on its owners? */
 export function isGroupedByOwner({ grouping }: Footprint): boolean {
   return grouping.by === "OwnerUID" || (grouping.by === "PodLabel" && grouping.verify !== undefined);
 }
 
-interface LabelGrouping {
-  readonly label: string;
-  readonly verify?: Kind;
+type LabelGrouping = Extract<Footprint["grouping"], { readonly by: "PodLabel" }> & {
   /** Of claims. */
   readonly prefix: string | undefined;
-}
+};
 
 /** What the label names, or why it is no group. */
 function labelOf({ metadata }: Pod, { label, prefix }: LabelGrouping): { readonly name: string } | PodGroup {

@@ -32,8 +32,7 @@ export function followLostNodes(
 
 /** Tells when nodes came or went or their taints changed while it runs: by these it is told where an agent can run. */
 export function followTaints(nodes: Subscribable<Node>, tell: () => void): Component {
-  const textOf = (node: Node | undefined): string | undefined =>
-    node && JSON.stringify(node.spec?.taints ?? []);
+  const textOf = (node?: Node): string | undefined => node && JSON.stringify(node.spec?.taints ?? []);
   return follow("footprint-taints", nodes, (before, after) => {
     if (textOf(before) !== textOf(after)) tell();
   });
@@ -50,9 +49,9 @@ function follow(
       using _subscription = nodes.subscribe({
         onChange(change) {
           const { type, object } = change;
+          if (type === "added" && change.initial) return;
           const before = type === "updated" ? change.old : type === "deleted" ? object : undefined;
-          if (type !== "added" || !change.initial)
-            onChange(before, type === "deleted" ? undefined : object, object.metadata?.name ?? "");
+          onChange(before, type === "deleted" ? undefined : object, object.metadata?.name ?? "");
         },
       });
       await whenAborted(signal);

@@ -1,13 +1,10 @@
 import type { MetricsRegistry } from "@berth/runtime";
 import type { FootprintCounts } from "./tally.ts";
 
-/** What node footprints report about themselves. No label grows with the cluster. */
+/** What is a function is read at each scrape, once. */
 export interface FootprintMetrics {
-  /** Footprints in force, and documents with a fault. */
   taken(footprints: number, faults: number): void;
-  /** Read once at each scrape. */
   counts(of: () => FootprintCounts): void;
-  /** Read at each scrape. */
   hindered(of: () => number): void;
 }
 

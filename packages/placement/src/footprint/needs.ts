@@ -10,7 +10,6 @@ import type { FootprintSight } from "./footprint-sight.ts";
 /** `unknown`: what it depends on has not been read. */
 export type Answer = "yes" | "no" | "unknown";
 
-/** What is asked about a pod beyond the pod itself. */
 export type NeedSight = Pick<FootprintSight, "namespaceLabels" | "driverOfClaim">;
 
 /** Phases of a pod whose containers have all ended, for good. */

@@ -223,7 +223,7 @@ describe("the owners of a pod", () => {
 
   it("are all of them where a hold asks for them and knows no kind", async () => {
     await using world = new OwnerWorld([]);
-    world.resolver.want([], { toTop: true });
+    world.resolver.want([], true);
     expect(await world.after(pod)).toEqual(CHAIN);
   });
 

@@ -1,4 +1,11 @@
-import { isApiError, type KubeClient, type OwnerReference, type Pod, ResourceDirectory } from "@berth/kube";
+import {
+  isApiError,
+  type KubeClient,
+  type ObjectMeta,
+  type OwnerReference,
+  type Pod,
+  ResourceDirectory,
+} from "@berth/kube";
 import {
   type Component,
   type Controller,
@@ -21,7 +28,6 @@ import {
 } from "../node/owner-reference.ts";
 import { BoundedMap } from "./bounded-map.ts";
 import type { FootprintSight, OwnerIdentity, Watching } from "./footprint-sight.ts";
-import { type ReadOwner, readOwner } from "./read-owner.ts";
 
 export interface OwnerResolverOptions extends Pick<Watching, "clock" | "log" | "metrics"> {
   readonly client: Pick<KubeClient, "get" | "read">;
@@ -46,12 +52,13 @@ export const MAX_DEPTH = 6;
 /** How long an owner that is gone is not looked for again, ms: its uid does not come back, but its kind may. */
 export const GONE_MS: number = 60_000;
 const MAX_READS = 8;
-/** The longest wait after failures, ms. */
 const RETRY_CAP_MS = 60_000;
 /** How soon a missing right, or kind, is looked for again, ms. */
 const UNREAD_MS = 30_000;
 /** Kinds of which it is remembered that they cannot be read: more than a server has. */
 const MAX_UNREAD = 1_000;
+
+type OwnerKind = Pick<OwnerIdentity, "group" | "kind">;
 
 /** Answers are numbered in their order: `first` is the first one about this owner, `at` the last. */
 type Answer = { readonly first: number; readonly at: number } & (
@@ -69,17 +76,14 @@ interface Question {
 }
 
 /**
- * Which controllers a pod has, from the nearest to the farthest: by single reads, of nothing but owners, and as far up as
- * the kinds are that anybody asks for.
+ * Which controllers a pod has, from the nearest to the farthest: by single reads, as far up as the kinds are that anybody
+ * asks for. `owners` answers at once from memory; what it does not know is read, once for all pods that wait for it.
  *
- * `owners` answers at once from memory; what it does not know is read, once for all pods that wait for it, and told when
- * the list is complete. An owner counts only when it is there with the uid that the reference names: references can be
- * forged, so one that is wrong says nothing about others. What is known stays so, as a pod's owners hardly change; a new
- * child of an owner has that owner read again. A failed read is repeated with backoff. Without the right to read an owner it
- * stays unknown, which is looked at every half minute, one owner of each kind, and so it does while the server does not have
- * its kind: where Kubernetes makes pods with it or somebody asks for it. Any other that cannot be read counts as gone: it
- * stands in a reference that whoever makes pods can write, or above what others ask for. It is read again when somebody asks a
- * minute later.
+ * An owner counts only when it is there with the uid that the reference names: references can be forged, so one that is
+ * wrong says nothing about others. What is known stays so; a new child of an owner has that owner read again. A failed read
+ * is repeated with backoff. What may not be read, or is of a kind that is not served, stays unknown where Kubernetes makes
+ * pods with it or somebody asks for it, and is tried every half minute, one owner of each kind. Any other counts as gone, and
+ * is read again when somebody asks a minute later.
  */
 export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> {
   readonly name = "footprint-owners";
@@ -88,8 +92,8 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
   readonly #controller: Controller<string>;
   /** Kinds that are asked for. */
   #kinds: ReadonlySet<string> = new Set();
-  /** All owners are asked for, whatever their kinds. */
   #toTop = false;
+  #isWanted = false;
   /** In order of use, the longest ago first. */
   readonly #answers: BoundedMap<Answer>;
   readonly #questions: BoundedMap<Question>;
@@ -124,25 +128,16 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
     });
   }
 
-  /**
-   * The kinds that owners are looked for of. A list ends where all of them are found. `toTop`: it never ends before there
-   * is no more. At any time.
-   */
-  want(
-    kinds: readonly { readonly group: string; readonly kind: string }[],
-    { toTop = false }: { readonly toTop?: boolean } = {},
-  ): void {
+  /** A list ends where all of these are found; `toTop`: not before there is no more. At any time. */
+  want(kinds: readonly OwnerKind[], toTop = false): void {
     this.#kinds = new Set(kinds.map(kindText));
     this.#toTop = toTop;
     this.#generation++;
+    this.#isWanted = toTop || kinds.length > 0;
     if (!this.#isWanted) this.#questions.clear();
     // Nobody would find out that it can be read by now.
     for (const [kind] of this.#unread)
       if (!this.#isWanted || !this.#isNeeded(kind)) this.#unread.delete(kind);
-  }
-
-  get #isWanted(): boolean {
-    return this.#toTop || this.#kinds.size > 0;
   }
 
   /** Also `undefined` while nobody wants any. */
@@ -159,7 +154,6 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
     return missing === undefined ? found : undefined;
   }
 
-  /** Owners remembered. */
   get size(): number {
     return this.#answers.size;
   }
@@ -179,7 +173,7 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
   }
 
   /** What keeps owners of these kinds, and those on the way to them, from being known. */
-  whyUnread(kinds: readonly { readonly group: string; readonly kind: string }[]): string | undefined {
+  whyUnread(kinds: readonly OwnerKind[]): string | undefined {
     const asked = new Set(kinds.map(kindText));
     for (const [kind, { why }] of this.#unread) if (asked.has(kind) || WORKLOADS.has(kind)) return why;
     return undefined;
@@ -300,4 +294,41 @@ export class OwnerResolver implements Component, Pick<FootprintSight, "owners"> 
 function isSame(a: Answer, b: Answer): boolean {
   if (!a.alive || !b.alive) return a.alive === b.alive;
   return a.controller?.uid === b.controller?.uid;
+}
+
+interface ReadOwner {
+  readonly resource: string;
+  readonly metadata: ObjectMeta;
+}
+
+/**
+ * `undefined`: there is no such owner. `unserved`: the server does not have its kind.
+ *
+ * @throws ApiError when it cannot be read.
+ */
+async function readOwner(
+  { namespace, group, version, ref: { kind, name, uid } }: NamedOwner,
+  {
+    client,
+    directory,
+    signal,
+  }: {
+    readonly client: Pick<KubeClient, "get">;
+    readonly directory: ResourceDirectory;
+    readonly signal: AbortSignal;
+  },
+): Promise<ReadOwner | undefined | "unserved"> {
+  const resource =
+    WORKLOADS.get(kindText({ group, kind })) ?? (await directory.ofKind({ group, version, kind }, signal));
+  if (resource === undefined) return "unserved";
+  if (resource.namespaced && namespace === "") return undefined;
+  try {
+    const of = { name, ...(resource.namespaced && { namespace }) };
+    const { metadata } = await client.get(resource, of, { signal, metadataOnly: true });
+    return metadata?.uid === uid ? { resource: resource.plural, metadata } : undefined;
+  } catch (error) {
+    // What is no name is the name of nothing.
+    if (isApiError(error, "notFound", "invalid")) return undefined;
+    throw error;
+  }
 }

@@ -116,16 +116,17 @@ describe("the pods of a footprint", () => {
     watches.want([footprint]);
     await eventually(() => expect(names(footprint, "n1")).toEqual(["p1"]));
     expect(received).toEqual(["p1"]);
-    expect(watches.size).toBe(1);
     expect(watches.pods(footprint, "n1")).toEqual([
       {
+        apiVersion: "v1",
+        kind: "Pod",
         metadata: {
           name: "p1",
           namespace: id,
           uid: metadata?.uid,
           resourceVersion: metadata?.resourceVersion,
           ownerReferences: metadata?.ownerReferences,
-          labels: { [id]: "a" },
+          labels: metadata?.labels,
         },
         spec: { nodeName: "n1" },
         status: { phase: "Pending" },
@@ -191,7 +192,7 @@ describe("the pods of a footprint", () => {
     const footprint = aFootprint(id, {}, { grouping: { by: "PodLabel", label: "pool" } });
     watches.want([footprint]);
     await eventually(() => expect(names(footprint, "n1")).toEqual(["p1"]));
-    await setup.patch("p1", { metadata: { labels: { other: "y" }, annotations: { a: "b" } } });
+    await setup.patch("p1", { metadata: { annotations: { a: "b" } } });
     await setup.patch("p1", { status: { podIP: "10.0.0.9" } }, "status");
     await setup.patch("p2", { metadata: { labels: { pool: "b" } } });
     await eventually(() => expect(told).toEqual(["n2"]));
@@ -238,14 +239,17 @@ describe("the pods of a footprint", () => {
       nodeName: "n1",
       containers: [
         {
-          name: "main",
-          resources: { requests: { "example.com/gpu": "2" }, limits: { "example.com/gpu": "2" } },
+          resources: {
+            requests: { cpu: "1", "example.com/gpu": "2" },
+            limits: { "example.com/gpu": "2" },
+          },
         },
       ],
       volumes: [
         { name: "inline", csi: { driver: "efs.csi.aws.com" } },
         { name: "claimed", persistentVolumeClaim: { claimName: "data" } },
-        { name: "made", ephemeral: {} },
+        { name: "made", ephemeral: expect.anything() as unknown },
+        { name: "none" },
       ],
     });
     for (const claim of ["data", "p1-made"]) expect(watches.nodesOfClaim(id, claim)).toEqual(new Set(["n1"]));
@@ -302,7 +306,7 @@ describe("the pods of a footprint", () => {
     expect(pod && podNeeds(pod, footprint, sightOf({}))).toBe(answer);
   });
 
-  it("of one group are found by the label that groups, where owners are held", async () => {
+  it("of one group are found by the uid that a label names, where owners are held", async () => {
     await using setup = await setUp();
     const { id, watches } = setup;
     const hold = {
@@ -312,19 +316,23 @@ describe("the pods of a footprint", () => {
       ownedResources: [],
     } as const;
     const footprint = aFootprint(id, {}, { grouping: { by: "PodLabel", label: id }, hold });
-    await setup.create(anAteom(id, "p1", "n1"));
-    const other = await setup.create(aPod("p2").labelled({ [id]: "b" }));
-    watches.want([footprint]);
-    const of = (group: string): unknown =>
-      watches.podsOf(footprint, { group })?.map(({ metadata }) => metadata?.name);
-    await eventually(() => expect(of("a")).toEqual(["p1"]));
-    expect(of("b")).toEqual(["p2"]);
-    await setup.patch("p1", { metadata: { labels: { [id]: "b" } } });
-    await eventually(() => expect(of("a")).toEqual([]));
-    expect(of("b")).toHaveLength(2);
-    expect(watches.podsOf(footprint, { namespace: id })).toContainEqual(
-      expect.objectContaining({ metadata: expect.objectContaining({ uid: other.metadata?.uid }) as unknown }),
+    const [a, b] = ["a", "b"].map((name) => name.repeat(36)) as [string, string];
+    await setup.create(
+      aPod("p1")
+        .labelled({ [id]: a })
+        .on("n1"),
     );
+    await setup.create(aPod("p2").labelled({ [id]: b }));
+    watches.want([footprint]);
+    const of = (labelledUid: string): unknown =>
+      watches
+        .podsOf(footprint, { labelledUid })
+        ?.map(({ metadata }) => metadata?.name)
+        .toSorted();
+    await eventually(() => expect([of(a), of(b)]).toEqual([["p1"], ["p2"]]));
+    await setup.patch("p1", { metadata: { labels: { [id]: b } } });
+    await eventually(() => expect([of(a), of(b)]).toEqual([[], ["p1", "p2"]]));
+    expect(watches.podsOf(footprint, { namespace: id })).toHaveLength(2);
   });
 });
 

@@ -2,16 +2,12 @@
 import { originalFootprint } from "../api/agent-substrate.ts";
 import type { FootprintPreset, FootprintWorkload, NodeFootprintSpec } from "./document.ts";
 
-/** One preset. */
 export interface Preset {
   /** What a document with it need not say. */
   readonly spec: NodeFootprintSpec;
   /** What only the document can know: each of its workloads has to give it. */
   readonly needs?: "podSelector" | "csiDrivers";
 }
-
-/** A resource that NVIDIA's device plugin offers. */
-const GPU = "nvidia.com/gpu";
 
 /** Those of PR 134 and those that need no label of pods have this in common. */
 const substrate = {
@@ -35,9 +31,7 @@ const substrate = {
   agent: { daemonSet: originalFootprint.agent, nodeSelector: "Verify" },
 } as const satisfies NodeFootprintSpec;
 
-export const presets: Readonly<Record<FootprintPreset, Preset>> = Object.freeze<
-  Record<FootprintPreset, Preset>
->({
+export const presets: Readonly<Record<FootprintPreset, Preset>> = {
   "agent-substrate/pr-134": {
     spec: {
       ...substrate,
@@ -54,7 +48,7 @@ export const presets: Readonly<Record<FootprintPreset, Preset>> = Object.freeze<
   },
   csi: { spec: { group: { by: "Namespace" }, release: { delay: "5m" } }, needs: "csiDrivers" },
   gpu: {
-    spec: { workloads: [{ requests: [GPU] }], group: { by: "None" }, release: { delay: "2m" } },
+    spec: { workloads: [{ requests: ["nvidia.com/gpu"] }], group: { by: "None" }, release: { delay: "2m" } },
   },
   log: { spec: { group: { by: "Namespace" }, release: { delay: "1m" } }, needs: "podSelector" },
   "image-warmer": {
@@ -64,7 +58,7 @@ export const presets: Readonly<Record<FootprintPreset, Preset>> = Object.freeze<
     },
     needs: "podSelector",
   },
-});
+};
 
 function havingLabel(key: string): FootprintWorkload {
   return { podSelector: { matchExpressions: [{ key, operator: "Exists" }] } };

@@ -6,7 +6,6 @@ import * as z from "zod";
 import { API_GROUP, API_GROUP_VERSION } from "../api/group.ts";
 import { type NodeFootprintSpec, type NodeFootprintStatus, nodeFootprintSpec } from "./document.ts";
 
-/** A NodeFootprint on the wire. */
 export interface NodeFootprint extends KubeObject {
   readonly metadata?: ObjectMeta;
   /** As stored: parse it with `nodeFootprintSpec` before use. */
@@ -26,6 +25,8 @@ export const nodeFootprints: Resource<NodeFootprint> = defineResource({
 export const MAX_HOLDS = 5;
 /** A namespace and a name: at most 63 + 253 characters, and what stands between. */
 const MAX_NAME = 330;
+
+const READY_PODS = "Ready pods of the agent, at most one for each node that needs it.";
 
 const count = (what: string): z.ZodType => z.int().min(0).optional().describe(what);
 const names = (what: string): z.ZodType => z.array(z.string().max(MAX_NAME)).max(MAX_HOLDS).describe(what);
@@ -48,7 +49,7 @@ const status: z.ZodType = z
           "Nodes that need the agent and have no label yet. Not said while it is not known of some node.",
         ),
         unknown: count("Nodes of which it is not known whether they need the agent."),
-        agentReady: count("Ready pods of the agent, at most one for each node that needs it."),
+        agentReady: count(READY_PODS),
         agentUnschedulable: count("Nodes that need the agent and where its DaemonSet cannot run."),
       })
       .optional()
@@ -79,25 +80,20 @@ export const nodeFootprintKind: ServedKind<NodeFootprintSpec> = {
     counted("Labelled", ".nodes.labelled", "Nodes with the label."),
     counted("Pending", ".nodes.pending", "Nodes that need the agent and have no label yet."),
     counted("Unknown", ".nodes.unknown", "Nodes of which it is not known whether they need the agent."),
-    counted(
-      "Agent",
-      ".nodes.agentReady",
-      "Ready pods of the agent, at most one for each node that needs it.",
-    ),
+    counted("Agent", ".nodes.agentReady", READY_PODS),
     counted("Claims", ".claims", "Groups that claim a node."),
     told("Ready", "Ready", "Whether the footprint is in force."),
     told("Placed", "AgentPlaced", "Whether the agent can run wherever it is needed."),
-    {
-      ...counted(
+    wide(
+      counted(
         "Unschedulable",
         ".nodes.agentUnschedulable",
         "Nodes where the agent is needed and cannot run.",
       ),
-      priority: 1,
-    },
-    { ...told("Held", "OwnersHeld", "Whether the deletion of an owner waits for its pods."), priority: 1 },
-    { ...told("Waits", "PodsWait", "Whether pods are made to wait for the agent."), priority: 1 },
-    { ...told("Foreign", "ForeignMarks", "Whether marks of others stand."), priority: 1 },
+    ),
+    wide(told("Held", "OwnersHeld", "Whether the deletion of an owner waits for its pods.")),
+    wide(told("Waits", "PodsWait", "Whether pods are made to wait for the agent.")),
+    wide(told("Foreign", "ForeignMarks", "Whether marks of others stand.")),
     { name: "Age", type: "date", jsonPath: ".metadata.creationTimestamp" },
   ],
 };
@@ -109,10 +105,10 @@ function counted(name: string, path: string, description: string): Column {
 }
 
 function told(name: string, condition: string, description: string): Column {
-  return {
-    name,
-    type: "string",
-    jsonPath: `.status.conditions[?(@.type=="${condition}")].status`,
-    description,
-  };
+  const jsonPath = `.status.conditions[?(@.type=="${condition}")].status`;
+  return { name, type: "string", jsonPath, description };
+}
+
+function wide(column: Column): Column {
+  return { ...column, priority: 1 };
 }

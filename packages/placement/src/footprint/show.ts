@@ -27,9 +27,7 @@ export function formatFootprintPlan(footprints: readonly FootprintChanges[], sty
   const lines = footprints.flatMap((it) => [
     changesLine(it),
     ...(it.goesOn ? [style.warning("  Its document has a fault: it goes on as it was before.")] : []),
-    ...agentLines(it),
-    ...selectorLines(it, style),
-    ...problemLines(it, style),
+    ...agentLines(it, style),
     ...unservedLines(it, style),
   ]);
   return lines.map((line) => `${line}\n`).join("");
@@ -50,27 +48,22 @@ function changesLine(it: FootprintChanges): string {
   return `${footprint}: ${needed} of ${counted(nodes, "node")} ${needed === 1 ? "needs" : "need"} its agent${what}.${open}`;
 }
 
-function agentLines({ agent }: FootprintChanges): readonly string[] {
-  if (agent === undefined || agent.saved.length === 0) return [];
-  const { saved } = agent;
-  const verb = agent.follows ? "saves" : "would save, once it follows the label,";
-  return [`  ${agent.daemonSet} ${verb} its pod on ${counted(saved.length, "node")} (${firstOf(saved)})`];
-}
-
-function selectorLines({ label, agent }: FootprintChanges, style: Style): readonly string[] {
-  if (agent?.selector === undefined) return [];
-  const { waits, ends } = agent.selector;
-  const id = `  DaemonSet ${agent.daemonSet}`;
-  if (waits !== undefined) return [`${id} is not made to ask for ${label} yet: ${waits}`];
-  const what =
-    ends.length > 0
-      ? `: its pods on ${counted(ends.length, "node")} (${firstOf(ends)}) would end at once`
-      : "";
-  return [style.warning(`${id} would be made to ask for ${label}${what}`)];
-}
-
-function problemLines({ agent }: FootprintChanges, style: Style): readonly string[] {
-  return (agent?.problems ?? []).map(({ reason, message }) => style.warning(`  ${reason}: ${message}`));
+function agentLines({ label, agent }: FootprintChanges, style: Style): readonly string[] {
+  if (agent === undefined) return [];
+  const { daemonSet, saved, follows, selector, problems } = agent;
+  const lines: string[] = [];
+  const on = (nodes: readonly string[]): string => `${counted(nodes.length, "node")} (${firstOf(nodes)})`;
+  if (saved.length > 0) {
+    const verb = follows ? "saves" : "would save, once it follows the label,";
+    lines.push(`  ${daemonSet} ${verb} its pod on ${on(saved)}`);
+  }
+  if (selector?.waits !== undefined)
+    lines.push(`  DaemonSet ${daemonSet} is not made to ask for ${label} yet: ${selector.waits}`);
+  else if (selector !== undefined) {
+    const ends = selector.ends.length > 0 ? `: its pods on ${on(selector.ends)} would end at once` : "";
+    lines.push(style.warning(`  DaemonSet ${daemonSet} would be made to ask for ${label}${ends}`));
+  }
+  return [...lines, ...problems.map(({ reason, message }) => style.warning(`  ${reason}: ${message}`))];
 }
 
 function unservedLines({ agent }: FootprintChanges, style: Style): readonly string[] {

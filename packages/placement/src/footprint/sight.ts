@@ -7,7 +7,7 @@ import type { DaemonSetWatch } from "../node/daemonset-watch.ts";
 import { isEmptySelector } from "../node/selector.ts";
 import { isAgentChecked } from "./agent/check.ts";
 import { FOOTPRINT, type Footprint, type NeedingPods, type PodGrouping } from "./footprint.ts";
-import type { FootprintSight, Watching } from "./footprint-sight.ts";
+import type { FootprintSight, OwnerIdentity, Watching } from "./footprint-sight.ts";
 import type { PodsAmong } from "./hold/held-pods.ts";
 import { OwnerResolver } from "./owners.ts";
 import { FootprintPods } from "./pod-watches.ts";
@@ -41,10 +41,7 @@ export interface FootprintWatches {
   podsOf(footprint: Footprint, among?: PodsAmong): readonly Pod[] | undefined;
   /** What keeps the pods of this footprint, or what they are decided by, from being known: a right, in most cases. */
   whyUnread(footprint: Footprint): string | undefined;
-  /** Run them all. */
   readonly components: readonly Component[];
-  /** Pods held. */
-  readonly size: number;
 }
 
 export function createFootprintSight(options: FootprintSightOptions): FootprintWatches {
@@ -88,7 +85,7 @@ export function createFootprintSight(options: FootprintSightOptions): FootprintW
       owners.want(
         footprints.flatMap(({ grouping }) => ownerKinds(grouping)),
         // A hold asks for the owners of pods also where the grouping knows no kind of them.
-        { toTop: footprints.some(({ hold, grouping }) => hold && ownerKinds(grouping).length === 0) },
+        footprints.some(({ hold, grouping }) => hold && ownerKinds(grouping).length === 0),
       );
       volumes.want(workloads.some(needsVolumes));
       namespaces.want(workloads.some(needsNamespaces));
@@ -107,21 +104,13 @@ export function createFootprintSight(options: FootprintSightOptions): FootprintW
       return problem ?? (kinds.length > 0 || hold !== undefined ? owners.whyUnread(kinds) : undefined);
     },
     components: [pods, namespaces, owners, ...volumes.components],
-    get size() {
-      return pods.size;
-    },
   };
 }
 
-function needsVolumes({ csiDrivers }: NeedingPods): boolean {
-  return csiDrivers.length > 0;
-}
+const needsVolumes = ({ csiDrivers }: NeedingPods): boolean => csiDrivers.length > 0;
+const needsNamespaces = ({ namespaceSelector }: NeedingPods): boolean => !isEmptySelector(namespaceSelector);
 
-function needsNamespaces({ namespaceSelector }: NeedingPods): boolean {
-  return !isEmptySelector(namespaceSelector);
-}
-
-function ownerKinds(grouping: PodGrouping): readonly { readonly group: string; readonly kind: string }[] {
+function ownerKinds(grouping: PodGrouping): readonly Pick<OwnerIdentity, "group" | "kind">[] {
   if (grouping.by === "OwnerUID") return [grouping.owner];
   return grouping.by === "PodLabel" && grouping.verify ? [grouping.verify] : [];
 }

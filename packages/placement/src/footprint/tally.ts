@@ -1,5 +1,5 @@
 /** Counts nodes and claims by footprint: for the status, the agent checks and the metrics. */
-import { isSameData } from "@berth/runtime";
+import { type Stake, Tally, type TallyOptions } from "@berth/host";
 import { parseMarkId } from "../node/mark.ts";
 import type { NodeObserver, NodeOutcome } from "../node/observer.ts";
 import type { FootprintPhase } from "./capability.ts";
@@ -15,102 +15,87 @@ const nothingCounted = { labelled: 0, needed: 0, pending: 0, unknown: 0, claims:
  */
 export type FootprintCounts = Readonly<Record<keyof typeof nothingCounted, number>>;
 
-interface NodeCount {
-  readonly phase: FootprintPhase;
-  readonly counts: FootprintCounts;
-}
-
-export interface FootprintTallyOptions {
-  /** The counts of a footprint have changed. Called often and at once: collect the calls. */
-  readonly onChange: (rule: string) => void;
-  /** Ms that only grow. */
-  readonly monotonic: () => number;
-}
+type Counted = FootprintPhase | "Labelled" | "Claimed";
 
 /** Remembers nodes that need an agent, carry a label or are not known: no others. */
 export class FootprintTally implements NodeObserver {
-  readonly #options: FootprintTallyOptions;
-  /** By rule and node, `since` when it has not been known. */
-  readonly #rules = new Map<string, Map<string, NodeCount & { readonly since: number }>>();
+  readonly #tally: Tally<Counted>;
+  readonly #monotonic: () => number;
+  /** All that were ever counted. */
+  readonly #rules = new Set<string>();
 
-  constructor(options: FootprintTallyOptions) {
-    this.#options = options;
+  /** @param onChange the counts of a footprint have changed. Called often and at once: collect the calls. */
+  constructor({ onChange, monotonic }: TallyOptions & { readonly monotonic: () => number }) {
+    this.#tally = new Tally({ onChange });
+    this.#monotonic = monotonic;
   }
 
   counts(rule: string): FootprintCounts {
-    return sum(this.#rules.get(rule)?.values() ?? []);
+    const [labelled, needed, pending, unknown, foreign] = (
+      ["Labelled", "Needed", "Pending", "Unknown", "Foreign"] as const
+    ).map((phase) => this.#tally.of(rule, phase).size) as [number, number, number, number, number];
+    const claims = this.#details(rule, "Claimed").reduce((sum, it) => sum + it.claims, 0);
+    return { labelled, needed: needed + pending, pending, unknown, claims, foreign };
   }
 
   /** For how long there has been a node of which it is not known, ms; 0 when there is none. */
   unknownMs(rule: string): number {
-    const now = this.#options.monotonic();
-    let longest = 0;
-    for (const { phase, since } of this.#rules.get(rule)?.values() ?? [])
-      if (phase === "Unknown") longest = Math.max(longest, now - since);
-    return longest;
+    const now = this.#monotonic();
+    return now - this.#details(rule, "Unknown").reduce((first, { since }) => Math.min(first, since), now);
   }
 
   /** Names of the nodes in this phase, in no order. */
   nodes(rule: string, phase: FootprintPhase): readonly string[] {
-    return [...(this.#rules.get(rule) ?? [])].flatMap(([name, count]) => (count.phase === phase ? name : []));
+    return [...this.#tally.of(rule, phase)];
   }
 
   /** Over all footprints: nodes are counted for each of them. */
   get total(): FootprintCounts {
-    return sum(this.#rules.values().flatMap((nodes) => nodes.values()));
+    const total = { ...nothingCounted };
+    for (const rule of this.#rules)
+      for (const [key, count] of Object.entries(this.counts(rule)))
+        total[key as keyof FootprintCounts] += count;
+    return total;
   }
 
   decided(name: string, { contributions }: Pick<NodeOutcome, "contributions">): void {
-    const ours = contributions.find(({ capability }) => capability === FOOTPRINT);
-    this.#replace(name, ours === undefined ? new Map() : countsOf(ours));
+    const { outcomes = [], marks = [] } =
+      contributions.find(({ capability }) => capability === FOOTPRINT)?.decision ?? {};
+    const stakes = outcomes.flatMap(({ rule, phase, place }): readonly Stake<Counted>[] => {
+      if (phase === "Foreign") return [];
+      const isForeign = outcomes.some((it) => it.rule === rule && it.phase === "Foreign");
+      if (phase === "Idle" && place === undefined && !isForeign) return [];
+      const claims = marks.filter(
+        (it) => it.rule === rule && parseMarkId(it.id)?.kind === "annotation",
+      ).length;
+      const before = this.#tally.stake(name, rule);
+      const since = before?.phases.includes("Unknown") ? detailOf(before).since : this.#monotonic();
+      const phases: readonly Counted[] = [
+        phase as FootprintPhase,
+        ...(place === undefined ? [] : (["Labelled"] as const)),
+        ...(isForeign ? (["Foreign"] as const) : []),
+        ...(claims > 0 ? (["Claimed"] as const) : []),
+      ];
+      this.#rules.add(rule);
+      return [{ rule, phases, detail: `${claims} ${phase === "Unknown" ? since : ""}` }];
+    });
+    this.#tally.put(name, stakes);
   }
 
   gone(name: string): void {
-    this.#replace(name, new Map());
+    this.#tally.put(name, []);
   }
 
-  #replace(name: string, counts: ReadonlyMap<string, NodeCount>): void {
-    for (const rule of new Set([...this.#rules.keys(), ...counts.keys()])) {
-      const nodes = this.#rules.get(rule) ?? new Map<string, NodeCount & { readonly since: number }>();
-      const before = nodes.get(name);
-      const after = counts.get(rule);
-      if (before?.phase === after?.phase && isSameData(before?.counts, after?.counts)) continue;
-      const wasUnknown = before?.phase === "Unknown" && after?.phase === "Unknown";
-      if (after === undefined) nodes.delete(name);
-      else nodes.set(name, { ...after, since: wasUnknown ? before.since : this.#options.monotonic() });
-      if (nodes.size === 0) this.#rules.delete(rule);
-      else this.#rules.set(rule, nodes);
-      this.#options.onChange(rule);
-    }
+  #details(rule: string, phase: Counted): readonly ReturnType<typeof detailOf>[] {
+    return Array.from(this.#tally.of(rule, phase), (name) => detailOf(this.#tally.stake(name, rule)));
   }
 }
 
-function sum(all: Iterable<NodeCount>): FootprintCounts {
-  const total = { ...nothingCounted };
-  for (const { counts } of all)
-    for (const key of Object.keys(total) as (keyof FootprintCounts)[]) total[key] += counts[key];
-  return total;
-}
-
-function countsOf({ decision }: NodeOutcome["contributions"][number]): ReadonlyMap<string, NodeCount> {
-  const { outcomes = [], marks } = decision;
-  const counts = new Map<string, NodeCount>();
-  for (const { rule, phase, place } of outcomes) {
-    if (phase === "Foreign") continue;
-    const isForeign = outcomes.some((it) => it.rule === rule && it.phase === "Foreign");
-    if (phase === "Idle" && place === undefined && !isForeign) continue;
-    const isClaim = (id: string): boolean => parseMarkId(id)?.kind === "annotation";
-    counts.set(rule, {
-      phase: phase as FootprintPhase,
-      counts: {
-        labelled: place === undefined ? 0 : 1,
-        needed: phase === "Needed" || phase === "Pending" ? 1 : 0,
-        pending: phase === "Pending" ? 1 : 0,
-        unknown: phase === "Unknown" ? 1 : 0,
-        claims: marks.filter((it) => it.rule === rule && isClaim(it.id)).length,
-        foreign: isForeign ? 1 : 0,
-      },
-    });
-  }
-  return counts;
+/** How many claims are wanted, and since when the node has not been known. */
+function detailOf({ detail = "" }: Partial<Stake<Counted>> = {}): {
+  readonly claims: number;
+  readonly since: number;
+} {
+  const [claims, since] = detail.split(" ");
+  return { claims: Number(claims), since: Number(since) };
 }

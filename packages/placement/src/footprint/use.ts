@@ -1,5 +1,5 @@
 /** Who needs the agent on one node. Pure and total. */
-import type { Node, Pod } from "@berth/kube";
+import type { Pod } from "@berth/kube";
 import { type Reason, reasons } from "../api/reasons.ts";
 import type { NodeView } from "../node/capability.ts";
 import { annotationId, labelId, type MarkId, standingValue } from "../node/mark.ts";
@@ -8,13 +8,12 @@ import type { FootprintSight } from "./footprint-sight.ts";
 import { claimKey, groupOf, isGroupedByOwner } from "./groups.ts";
 import { podNeeds } from "./needs.ts";
 
-/** What one pod that a workload takes, or may take, means for its node. */
+/**
+ * What one pod that a workload takes, or may take, means for its node. `Ownerless`: it has lost its owner, and counts for it
+ * until it ends. `Refused`: it names a group that it does not belong to, and does not count.
+ */
 export interface PodUse {
   readonly pod: Pod;
-  /**
-   * `Counts`: it needs the agent, for its group. `Unknown`: that cannot be told yet. `Ownerless`: it has lost its owner, and
-   * counts for it until it ends. `Refused`: it names a group that it does not belong to, and does not count.
-   */
   readonly is: "Counts" | "Unknown" | "Ownerless" | "Refused";
   /** Of those that count; `""` where all pods are one group. Absent of one without its owner whose owner is not known. */
   readonly group?: string;
@@ -25,9 +24,7 @@ export interface PodUse {
 
 /** What the pods of a node mean together. */
 export interface NodeUse {
-  /** At least one pod is known to need the agent. */
   readonly needed: boolean;
-  /** Of the pods that count, each once. */
   readonly groups: ReadonlySet<string>;
   /** Why there may be more: then nothing that stands is removed. */
   readonly unknown?: Reason;
@@ -54,16 +51,12 @@ export interface NodePast {
   readonly left: ReadonlySet<MarkId>;
 }
 
-/** Of one node, by rule; absent where there is none. */
+/** Of one node, by rule. */
 export type NodePasts = ReadonlyMap<string, NodePast>;
 
 type NodeMarks = Pick<NodeView, "node" | "owned">;
 
-/**
- * Each pod of the node that matters to the footprint; `undefined` while its pods have not been read.
- *
- * @param past of this node and footprint. Default none: a first look.
- */
+/** Each pod of the node that matters; `undefined` while its pods have not been read. @param past default none: a first look. */
 export function podUses(
   footprint: Footprint,
   view: NodeMarks,
@@ -79,7 +72,6 @@ interface Around {
 }
 
 interface Look {
-  /** Before it; `undefined`: it is the first. */
   readonly past: NodePast | undefined;
   readonly uses: readonly PodUse[];
   readonly left: ReadonlySet<MarkId>;
@@ -88,7 +80,7 @@ interface Look {
 
 function lookAt(footprint: Footprint, { node, owned }: NodeMarks, around: Around): Look | undefined {
   const { sight } = around;
-  const pods = sight.pods(footprint, nameOf(node));
+  const pods = sight.pods(footprint, node.metadata?.name ?? "");
   if (pods === undefined) return undefined;
   const past = isGroupedAs(footprint, around.past) ? around.past : undefined;
   const read = pods.flatMap((pod) => useOfPod(pod, footprint, sight) ?? []);
@@ -119,7 +111,7 @@ function leftOf(
   return isAsked ? past.left.union(open) : past.left;
 }
 
-/** By itself. `group` of one without its owner is what it says. */
+/** `group` of one without its owner is what it says. */
 interface ReadUse {
   readonly needs: "yes" | "unknown";
   readonly use: PodUse;
@@ -259,8 +251,4 @@ const unread: NodeUse = Object.freeze({
 
 function uidOf({ metadata }: Pod): string {
   return metadata?.uid ?? "";
-}
-
-function nameOf({ metadata }: Node): string {
-  return metadata?.name ?? "";
 }

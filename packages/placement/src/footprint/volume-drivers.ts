@@ -1,4 +1,4 @@
-import { InformerSet, pick } from "@berth/host";
+import { InformerSet, keepFields } from "@berth/host";
 import {
   type PersistentVolume,
   type PersistentVolumeClaim,
@@ -24,6 +24,7 @@ const BY_VOLUME = "volume";
  * (`AnnMigratedTo`, k8s.io/component-helpers/storage/volume).
  */
 const MIGRATED_TO = "pv.kubernetes.io/migrated-to";
+const VOLUME = ["spec.csi.driver", "metadata.annotations"];
 
 /** The CSI drivers behind claims, read while a footprint asks for drivers. */
 export class VolumeDrivers implements Pick<FootprintSight, "driverOfClaim"> {
@@ -53,11 +54,12 @@ export class VolumeDrivers implements Pick<FootprintSight, "driverOfClaim"> {
     this.components = [this.#claims, this.#volumes];
   }
 
-  /** At any time, also before the start. */
   want(needed: boolean): void {
     const indexes = { [BY_VOLUME]: volumeOf };
-    this.#claims.want(needed ? [{ key: ALL, scope: {}, project: slimClaim, indexes }] : []);
-    this.#volumes.want(needed ? [{ key: ALL, scope: {}, project: slimVolume }] : []);
+    this.#claims.want(
+      needed ? [{ key: ALL, scope: {}, project: keepFields(["spec.volumeName"]), indexes }] : [],
+    );
+    this.#volumes.want(needed ? [{ key: ALL, scope: {}, project: keepFields(VOLUME) }] : []);
   }
 
   driverOfClaim(namespace: string, claim: string): string | null | undefined {
@@ -68,31 +70,8 @@ export class VolumeDrivers implements Pick<FootprintSight, "driverOfClaim"> {
     const volume = name === "" ? undefined : volumes.get({ cluster: this.#cluster, namespace: "", name });
     return volume?.spec?.csi?.driver ?? ownValue(volume?.metadata?.annotations, MIGRATED_TO) ?? null;
   }
-
-  /** Claims and volumes held. */
-  get size(): number {
-    return this.#claims.size + this.#volumes.size;
-  }
 }
 
 function volumeOf({ spec }: PersistentVolumeClaim): readonly string[] {
   return spec?.volumeName ? [spec.volumeName] : [];
-}
-
-function slimClaim({ metadata, spec }: PersistentVolumeClaim): PersistentVolumeClaim {
-  return {
-    metadata: pick(metadata ?? {}, ["name", "namespace", "uid", "resourceVersion"]),
-    ...(spec && { spec: pick(spec, ["volumeName"]) }),
-  };
-}
-
-function slimVolume({ metadata, spec }: PersistentVolume): PersistentVolume {
-  const driver = ownValue(metadata?.annotations, MIGRATED_TO);
-  return {
-    metadata: {
-      ...pick(metadata ?? {}, ["name", "uid", "resourceVersion"]),
-      ...(driver !== undefined && { annotations: { [MIGRATED_TO]: driver } }),
-    },
-    ...(spec?.csi && { spec: { csi: pick(spec.csi, ["driver"]) as typeof spec.csi } }),
-  };
 }

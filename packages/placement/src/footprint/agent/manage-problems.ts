@@ -2,18 +2,14 @@
 import type { Footprint } from "../footprint.ts";
 import type { AgentProblem } from "./check.ts";
 
-export interface ManageProblemsOptions {
-  /** Something else is to be said of this footprint. Called at once: collect the calls. Must not throw. */
-  readonly onChange: (rule: string) => void;
-}
-
 /** As many entries as there are footprints whose DaemonSet cannot be managed. */
 export class ManageProblems {
-  readonly #options: ManageProblemsOptions;
+  readonly #onChange: (rule: string) => void;
   readonly #entries = new Map<string, { readonly target: string; readonly problem: AgentProblem }>();
 
-  constructor(options: ManageProblemsOptions) {
-    this.#options = options;
+  /** @param onChange something else is to be said of this footprint. Called at once: collect the calls. Must not throw. */
+  constructor({ onChange }: { readonly onChange: (rule: string) => void }) {
+    this.#onChange = onChange;
   }
 
   /** `undefined` when nothing is known to be in the way; what was said of another label or DaemonSet is void. */
@@ -32,7 +28,7 @@ export class ManageProblems {
     if (problem === undefined) this.#entries.delete(rule);
     if (before?.reason === problem?.reason) return;
     if (problem !== undefined) this.#entries.set(rule, { target: targetOf(footprint), problem });
-    this.#options.onChange(rule);
+    this.#onChange(rule);
   }
 
   /** Forgets all others. */

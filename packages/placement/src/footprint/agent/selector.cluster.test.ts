@@ -2,10 +2,11 @@
 import { type DaemonSet, daemonSets, type KubeClient, namespaces, type PodSpec } from "@berth/kube";
 import { sharedTestCluster } from "@berth/testcluster";
 import { beforeAll, describe, expect, it } from "vitest";
-import { type AgentTarget, selectorPatch } from "./selector.ts";
+import { selectorPatch } from "./selector.ts";
 
 const namespace = "footprint-agent";
-const lazy: AgentTarget = { label: { key: "ate.dev/atelet", value: "true" } };
+type Target = Parameters<typeof selectorPatch>[1];
+const lazy: Target = { label: { key: "ate.dev/atelet", value: "true" } };
 
 let client: KubeClient;
 
@@ -30,7 +31,7 @@ async function anAgent(name: string, spec: Partial<PodSpec> = {}): Promise<Daemo
   );
 }
 
-async function follow(daemonSet: DaemonSet, target: AgentTarget): Promise<DaemonSet> {
+async function follow(daemonSet: DaemonSet, target: Target): Promise<DaemonSet> {
   const body = selectorPatch(daemonSet, target);
   if (body === undefined) throw new Error("there is nothing to patch");
   const name = daemonSet.metadata?.name ?? "";

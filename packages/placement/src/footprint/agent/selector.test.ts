@@ -4,16 +4,11 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { seededRun } from "../../../../runtime/src/testing/property.ts";
 import { expectation } from "../../node/daemonset-placement.ts";
-import {
-  type AgentTarget,
-  SELECTOR_ANNOTATION,
-  selectorPatch,
-  staysAway,
-  withoutSelector,
-} from "./selector.ts";
+import { SELECTOR_ANNOTATION, selectorPatch, staysAway, withoutSelector } from "./selector.ts";
 
 const KEY = "ate.dev/atelet";
-const lazy: AgentTarget = { label: { key: KEY, value: "true" } };
+type Target = Parameters<typeof selectorPatch>[1];
+const lazy: Target = { label: { key: KEY, value: "true" } };
 
 /** @param record what Berth has put into its node selector, if anything. */
 function daemonSetOf(spec: Partial<PodSpec> = {}, record?: string): DaemonSet {
@@ -38,7 +33,7 @@ const linux = (): NodeSelectorTerm => ({
   matchExpressions: [{ key: "kubernetes.io/os", operator: "In", values: ["linux"] }],
 });
 
-function followed(daemonSet: DaemonSet, target: AgentTarget): DaemonSet {
+function followed(daemonSet: DaemonSet, target: Target): DaemonSet {
   const patch = selectorPatch(daemonSet, target);
   return patch === undefined ? daemonSet : (applyPatch(daemonSet, patch) as DaemonSet);
 }
@@ -112,7 +107,7 @@ describe("the patch that makes an agent follow", () => {
       metadata?.annotations?.[SELECTOR_ANNOTATION],
     ];
 
-    it.each<[string, AgentTarget, Partial<PodSpec>, unknown]>([
+    it.each<[string, Target, Partial<PodSpec>, unknown]>([
       [
         "is put in its place",
         lazy,

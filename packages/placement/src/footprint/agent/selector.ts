@@ -5,8 +5,7 @@ import { ownValue } from "../../node/mark.ts";
 import { matchesNodeSelectorTerms } from "../../node/selector.ts";
 import type { Footprint } from "../footprint.ts";
 
-/** By which label an agent follows. */
-export type AgentTarget = Pick<Footprint, "label">;
+type Label = Footprint["label"];
 
 /**
  * Annotation on the DaemonSet of an agent, beside its pod template: what Berth has put into the node selector, as in
@@ -15,14 +14,14 @@ export type AgentTarget = Pick<Footprint, "label">;
 export const SELECTOR_ANNOTATION = "berth.dev/node-selector";
 
 /** What Berth has put into the node selector, as long as it stands there. */
-function recordedLabel({ metadata, spec }: DaemonSet): Footprint["label"] | undefined {
+function recordedLabel({ metadata, spec }: DaemonSet): Label | undefined {
   const [key = "", value] = ownValue(metadata?.annotations, SELECTOR_ANNOTATION)?.split("=", 2) ?? [];
   const stands = ownValue(spec?.template.spec?.nodeSelector, key);
   return value !== undefined && stands === value ? { key, value } : undefined;
 }
 
 /** Does the agent run only where the label is? */
-export function staysAway(spec: Partial<PodSpec> | undefined, { label }: AgentTarget): boolean {
+export function staysAway(spec: Partial<PodSpec> | undefined, { label }: Pick<Footprint, "label">): boolean {
   if (ownValue(spec?.nodeSelector, label.key) === label.value) return true;
   // Terms are alternatives: one that does not ask lets the agent run wherever all else of it holds.
   const required = spec?.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution;
@@ -36,10 +35,7 @@ function isEmpty({ matchExpressions = [], matchFields = [] }: NodeSelectorTerm):
 }
 
 /** Does one requirement hold with the label, and not without? */
-function asksInTerm(
-  { matchExpressions = [] }: NodeSelectorTerm,
-  { key, value }: Footprint["label"],
-): boolean {
+function asksInTerm({ matchExpressions = [] }: NodeSelectorTerm, { key, value }: Label): boolean {
   return matchExpressions.some((requirement) => {
     const holds = (labels: Readonly<Record<string, string>>): boolean =>
       matchesNodeSelectorTerms([{ matchExpressions: [requirement] }], { metadata: { labels } });
@@ -54,7 +50,7 @@ function asksInTerm(
  */
 export function selectorPatch(
   daemonSet: DaemonSet,
-  target: AgentTarget,
+  target: Pick<Footprint, "label">,
 ): readonly JsonPatchOperation[] | undefined {
   const { uid, resourceVersion } = daemonSet.metadata ?? {};
   const spec = daemonSet.spec?.template.spec;
@@ -80,7 +76,10 @@ export function selectorPatch(
 const SELECTOR = "/spec/template/spec/nodeSelector";
 const RECORD = `/metadata/annotations/${escapePointer(SELECTOR_ANNOTATION)}`;
 
-function added({ nodeSelector }: PodSpec, { label: { key, value } }: AgentTarget): JsonPatchOperation {
+function added(
+  { nodeSelector }: PodSpec,
+  { label: { key, value } }: Pick<Footprint, "label">,
+): JsonPatchOperation {
   return nodeSelector === undefined
     ? { op: "add", path: SELECTOR, value: { [key]: value } }
     : { op: "add", path: `${SELECTOR}/${escapePointer(key)}`, value };

@@ -1,19 +1,9 @@
 /** What looks after the agents of footprints, put together: where they can run, and that their DaemonSets follow. */
 import { createKeySource } from "@berth/host";
-import { daemonSets as daemonSetResource, type KubeClient, type Node } from "@berth/kube";
-import {
-  type Clock,
-  type ClusterName,
-  type Component,
-  createController,
-  type EventRecorder,
-  type Informer,
-  keyOf,
-  type Logger,
-  type MetricsRegistry,
-  type ObjectKey,
-} from "@berth/runtime";
+import { daemonSets as daemonSetResource } from "@berth/kube";
+import { type Component, createController, keyOf, type ObjectKey } from "@berth/runtime";
 import { type DaemonSetWatch } from "../../node/daemonset-watch.ts";
+import type { NodeHost } from "../../node/wired.ts";
 import { type FootprintProgress } from "../conditions.ts";
 import { type Footprint, type Footprints } from "../footprint.ts";
 import { followTaints } from "../lost-nodes.ts";
@@ -22,24 +12,18 @@ import { checkAgent, isAgentChecked } from "./check.ts";
 import { ManageProblems } from "./manage-problems.ts";
 import { createAgentReconciler, managedAgents } from "./manager.ts";
 
-export interface AgentDeps {
-  readonly client: KubeClient;
-  readonly cluster: ClusterName;
-  readonly nodes: Informer<Node>;
+type Parts = "client" | "cluster" | "nodes" | "events" | "metrics" | "log" | "clock";
+
+export interface AgentDeps extends Pick<NodeHost, Parts> {
   readonly daemonSets: DaemonSetWatch;
   readonly tally: Pick<FootprintTally, "nodes">;
   /** `undefined` while not every node was looked at. */
   readonly counts: (rule: string) => FootprintCounts | undefined;
-  readonly events: EventRecorder;
-  readonly metrics: MetricsRegistry;
-  readonly log: Logger;
-  readonly clock: Clock;
   /** Something else is to be said of this footprint, or of any. Must not throw. */
   readonly onChange: (rule?: string) => void;
 }
 
 export interface WiredAgents {
-  /** The footprints in force from now on. */
   want(footprints: Footprints): void;
   /** The counts of footprints have changed, or where pods of DaemonSets belong: a DaemonSet may follow by now. */
   ask(): void;
@@ -48,7 +32,6 @@ export interface WiredAgents {
   /** Why the DaemonSet cannot be managed. */
   problem(footprint: Footprint): string | undefined;
   progress(footprint: Footprint): Pick<FootprintProgress, "agent" | "agentReady">;
-  /** What the leader runs. */
   readonly components: readonly Component[];
 }
 

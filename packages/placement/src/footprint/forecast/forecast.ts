@@ -1,5 +1,4 @@
 /** What a plan over many nodes means for footprints: where agents would run, and that their DaemonSets follow. */
-import type { DaemonSet } from "@berth/kube";
 import type { RuleOutcome } from "../../node/capability.ts";
 import { expectation } from "../../node/daemonset-placement.ts";
 import { labelId, standingValue } from "../../node/mark.ts";
@@ -8,7 +7,6 @@ import {
   type AgentProblem,
   agentProblemOn,
   agentProblems,
-  type CheckedFootprint,
   isAgentChecked,
   type UnservedNode,
 } from "../agent/check.ts";
@@ -16,13 +14,11 @@ import { selectorPatch, staysAway } from "../agent/selector.ts";
 import type { Footprint, Footprints } from "../footprint.ts";
 import type { FootprintSight } from "../footprint-sight.ts";
 
-/** What becomes of the DaemonSet of a footprint. */
 export interface AgentForecast {
   /** `namespace/name`. */
   readonly daemonSet: string;
   /** It runs only where the label has it run. Otherwise nothing is saved until it does. */
   readonly follows: boolean;
-  /** What is wrong with the DaemonSet itself. */
   readonly problems: readonly AgentProblem[];
   /** Nodes that need it and where it cannot run, in order of name. */
   readonly unserved: readonly UnservedNode[];
@@ -46,9 +42,7 @@ export interface FootprintChanges {
   readonly label: string;
   /** Nodes that are not excluded. */
   readonly nodes: number;
-  /** Nodes with a pod that needs the agent. */
   readonly needed: number;
-  /** Nodes of which that is not known: what stands there stays. */
   readonly unknown: number;
   readonly gain: readonly string[];
   readonly lose: readonly string[];
@@ -67,16 +61,7 @@ export class FootprintForecast {
     sight: Pick<FootprintSight, "daemonSet">,
   ) {
     const faulty = new Set(faults.map(({ source, name }) => `${source}/${name}`));
-    this.#counts = footprints.map((footprint) => ({
-      footprint,
-      goesOn: faulty.has(footprint.rule),
-      nodes: 0,
-      needed: 0,
-      unknown: 0,
-      gain: [],
-      lose: [],
-      ...withAgent(footprint, sight),
-    }));
+    this.#counts = footprints.map((footprint) => toCount(footprint, faulty.has(footprint.rule), sight));
   }
 
   /** The plan holds the whole node. @param outcomes what the footprints said of it. */
@@ -85,8 +70,7 @@ export class FootprintForecast {
     for (const count of this.#counts) {
       const { footprint, agent } = count;
       const { key, value } = footprint.label;
-      const ours = outcomes.filter(({ rule }) => rule === footprint.rule);
-      const phases = new Set(ours.map(({ phase }) => phase));
+      const phases = new Set(outcomes.flatMap(({ rule, phase }) => (rule === footprint.rule ? phase : [])));
       const id = labelId(key);
       const change = changes.find((it) => it.id === id && it.action !== "adopt" && it.action !== "record");
       const before = standingValue(node, id) === value;
@@ -110,7 +94,6 @@ export class FootprintForecast {
     }
   }
 
-  /** In order of the footprints. */
   footprints(): readonly FootprintChanges[] {
     return this.#counts.map(({ footprint, agent, gain, lose, ...counts }): FootprintChanges => {
       const { rule, label, releaseDelayMs } = footprint;
@@ -127,37 +110,33 @@ export class FootprintForecast {
   }
 }
 
-interface Agent {
-  readonly footprint: CheckedFootprint;
-  /** `null`: there is none. */
-  readonly daemonSet: DaemonSet | null;
-  readonly unserved: UnservedNode[];
-  readonly saved: string[];
-  readonly ends: string[];
-}
+type Count = ReturnType<typeof toCount>;
 
-interface Count {
-  readonly footprint: Footprint;
-  readonly goesOn: boolean;
-  readonly agent?: Agent;
-  nodes: number;
-  needed: number;
-  unknown: number;
-  readonly gain: string[];
-  readonly lose: string[];
-}
-
-function withAgent(
-  footprint: Footprint,
-  sight: Pick<FootprintSight, "daemonSet">,
-): { readonly agent?: Agent } {
+function toCount(footprint: Footprint, goesOn: boolean, sight: Pick<FootprintSight, "daemonSet">) {
+  const names = (): string[] => [];
   const { agent } = footprint;
+  // `null`: there is none.
   const daemonSet = agent && sight.daemonSet(agent.namespace, agent.name);
-  if (agent === undefined || daemonSet === undefined) return {};
-  return { agent: { footprint: { ...footprint, agent }, daemonSet, unserved: [], saved: [], ends: [] } };
+  const unserved: UnservedNode[] = [];
+  return {
+    footprint,
+    goesOn,
+    nodes: 0,
+    needed: 0,
+    unknown: 0,
+    gain: names(),
+    lose: names(),
+    agent:
+      agent === undefined || daemonSet === undefined
+        ? undefined
+        : { footprint: { ...footprint, agent }, daemonSet, unserved, saved: names(), ends: names() },
+  };
 }
 
-function toForecast({ footprint, daemonSet, unserved, saved, ends }: Agent, unknown: number): AgentForecast {
+function toForecast(
+  { footprint, daemonSet, unserved, saved, ends }: NonNullable<Count["agent"]>,
+  unknown: number,
+): AgentForecast {
   const { namespace, name, nodeSelector } = footprint.agent;
   const isThere = daemonSet !== null && daemonSet.metadata?.deletionTimestamp === undefined;
   const waits = `it is not known of ${unknown} ${unknown === 1 ? "node" : "nodes"} whether it is needed there`;

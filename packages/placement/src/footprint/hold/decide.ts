@@ -33,7 +33,6 @@ export interface HoldView {
   readonly owned: readonly OwnedObject[] | undefined;
   /** Pods of the owner that the hold waits for. `undefined` while they are not known. */
   readonly pods: readonly Pod[] | undefined;
-  /** Are the pods of its footprint watched by now? Of an owner that lives nothing else is asked. */
   readonly arePodsWatched: boolean;
   /** Uids of owned objects whose deletion was asked for already. */
   readonly asked: ReadonlySet<string>;
@@ -49,9 +48,8 @@ export type NodeLoss = "silent" | "gone";
 export interface HeldState {
   /** When its deletion was asked for. */
   readonly since: string;
-  /** `namespace/name`, sorted, the first `MAX_HOLDS`. */
+  /** `namespace/name`. Pods and nodes are sorted, the first `MAX_HOLDS`. */
   readonly pods: readonly string[];
-  /** Sorted, the first `MAX_HOLDS`. */
   readonly nodes: readonly string[];
   /** What it waits for, as the end of a sentence. */
   readonly message: string;
@@ -60,9 +58,7 @@ export interface HeldState {
 }
 
 export interface HoldDecision {
-  /** What to do with the finalizer. Absent: nothing. */
   readonly finalizer?: "Add" | "Remove";
-  /** Why. Absent: there is nothing to say about the owner. */
   readonly reason?: Reason;
   /** To be deleted now, each once. */
   readonly deletes: readonly OwnedObject[];
@@ -90,15 +86,15 @@ export function decideHold(seen: HoldView): HoldDecision {
   // The pod garbage collector removes the pods of a deleted node only after 40 to 60 s, and nothing runs in them.
   const view: HoldView = { ...seen, pods: seen.pods?.filter((pod) => lossOf(seen, pod) !== "gone") };
   const { owner, guard } = view;
-  const isGuarded = owner.finalizers.includes(guard.finalizer);
-  if (guard.footprint === undefined)
-    return isGuarded ? { finalizer: "Remove", reason: reasons.HoldDropped, deletes: [] } : nothing;
-  if (owner.deletionTimestamp !== undefined)
-    return isGuarded ? decideDeleted(view, owner.deletionTimestamp) : nothing;
+  if (owner.finalizers.includes(guard.finalizer)) {
+    if (guard.footprint === undefined)
+      return { finalizer: "Remove", reason: reasons.HoldDropped, deletes: [] };
+    return owner.deletionTimestamp === undefined ? nothing : decideDeleted(view, owner.deletionTimestamp);
+  }
   // Before its pods can be seen no deletion of it could end.
-  return isGuarded || !view.arePodsWatched
-    ? nothing
-    : { finalizer: "Add", reason: reasons.OwnerGuarded, deletes: [] };
+  if (guard.footprint === undefined || owner.deletionTimestamp !== undefined || !view.arePodsWatched)
+    return nothing;
+  return { finalizer: "Add", reason: reasons.OwnerGuarded, deletes: [] };
 }
 
 function decideDeleted(view: HoldView, since: string): HoldDecision {
@@ -138,14 +134,12 @@ function stateOf(view: HoldView, since: string): HeldState {
   const { pods = [] } = view;
   const byName = new Map(pods.map((pod) => [podName(pod), pod]));
   const names = firstOf(byName.keys(), MAX_HOLDS);
+  const first = names.flatMap((name) => byName.get(name) ?? []);
   return {
     since,
     pods: names,
     nodes: firstOf(new Set(pods.flatMap(nodeOf)), MAX_HOLDS),
-    message: messageOf(
-      view,
-      names.flatMap((name) => byName.get(name) ?? []),
-    ),
+    message: messageOf(view, first),
     isStuck: pods.some((pod) => whyStuck(view, pod) !== undefined),
   };
 }

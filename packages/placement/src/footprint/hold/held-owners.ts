@@ -7,25 +7,20 @@ export interface HeldEntry extends HeldState {
   readonly uid: string;
 }
 
-export interface HeldOwnersOptions {
-  /** What is held for this footprint has changed. Called at once: collect them. Must not throw. */
-  readonly onChange: (rule: string) => void;
-}
-
 /** As many entries as there are held owners. */
 export class HeldOwners {
-  readonly #options: HeldOwnersOptions;
+  readonly #onChange: (rule: string) => void;
   readonly #rules = new Map<string, Map<string, HeldEntry>>();
 
-  constructor(options: HeldOwnersOptions) {
-    this.#options = options;
+  /** @param onChange what is held for this footprint has changed. Called at once: collect them. Must not throw. */
+  constructor({ onChange }: { readonly onChange: (rule: string) => void }) {
+    this.#onChange = onChange;
   }
 
   /** Those of one footprint: the longest first. */
   of(rule: string): readonly HeldEntry[] {
-    return [...(this.#rules.get(rule)?.values() ?? [])].sort((a, b) =>
-      a.since === b.since ? (a.name < b.name ? -1 : 1) : a.since < b.since ? -1 : 1,
-    );
+    const held = [...(this.#rules.get(rule)?.values() ?? [])];
+    return held.sort((a, b) => (`${a.since} ${a.name}` < `${b.since} ${b.name}` ? -1 : 1));
   }
 
   get size(): number {
@@ -42,7 +37,7 @@ export class HeldOwners {
     else held.set(owner, entry);
     if (held.size === 0) this.#rules.delete(rule);
     else this.#rules.set(rule, held);
-    this.#options.onChange(rule);
+    this.#onChange(rule);
   }
 
   /** It is gone, or nobody holds it: whoever did. */

@@ -101,9 +101,9 @@ describe("the pods that a deletion waits for", () => {
     for (const footprint of [byLabel, byOwner, believed]) podsOfOwner(footprint, A, sight);
     podsOfOwner(byOwner, { ...A, namespace: "" }, sight);
     expect(asked).toEqual([
-      { namespace: "default", group: "a" },
+      { namespace: "default", labelledUid: "a" },
       { namespace: "default" },
-      { group: "a" },
+      { labelledUid: "a" },
       {},
     ]);
   });

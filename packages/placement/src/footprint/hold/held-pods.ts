@@ -18,13 +18,12 @@ export interface HeldPodsSight extends NeedSight, Pick<FootprintSight, "owners">
 export interface PodsAmong {
   /** Those in this namespace. */
   readonly namespace?: string;
-  /** Where a label groups, those of this value of it. */
-  readonly group?: string;
+  /** Those of which some label has this uid as its value, in all namespaces. */
+  readonly labelledUid?: string;
 }
 
 /** What is known of one owner that is being deleted. */
 export interface DeletedOwner {
-  /** `""` for one of the whole cluster. */
   readonly namespace: string;
   readonly uid: string;
   /** Uids of the owners of an object of the owned resources; `undefined`: there is no such object. */
@@ -37,9 +36,8 @@ export interface DeletedOwner {
   readonly isForeground: boolean;
 }
 
-/** The pods that one look has found. */
 export interface HeldPods {
-  /** Those of the owner that are still there. `undefined` while some of them are not known. */
+  /** `undefined` while some of them are not known. */
   readonly pods: readonly Pod[] | undefined;
   /** Owners of some that may be among them are not known: they have been asked for. */
   readonly isUnread: boolean;
@@ -52,7 +50,7 @@ export const MAX_UNREAD = 1_000;
 export function podsOfOwner(footprint: Footprint, owner: DeletedOwner, sight: HeldPodsSight): HeldPods {
   const all = sight.podsOf(footprint, {
     ...(isGroupedByOwner(footprint) && owner.namespace !== "" && { namespace: owner.namespace }),
-    ...(footprint.grouping.by === "PodLabel" && { group: owner.uid }),
+    ...(footprint.grouping.by === "PodLabel" && { labelledUid: owner.uid }),
   });
   if (all === undefined) return { pods: undefined, isUnread: false };
   const pods: Pod[] = [];

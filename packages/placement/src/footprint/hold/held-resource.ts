@@ -3,16 +3,15 @@ import { defineResource, type Resource } from "@berth/kube";
 import type { GroupVersionResource, OwnerHold } from "../footprint.ts";
 
 /** `workerpools.ate.dev`, as kubectl names it: versions of one resource are the same objects. */
-export function resourceName({ group, resource }: GroupVersionResource): string {
+export function resourceName({ group, resource }: PluralName): string {
   return group === "" ? resource : `${resource}.${group}`;
 }
 
-/** Versions of one resource are the same objects. */
+type PluralName = Pick<GroupVersionResource, "group" | "resource">;
+
 export function isSameResource(a: PluralName, b: PluralName): boolean {
   return a.group === b.group && a.resource === b.resource;
 }
-
-type PluralName = Pick<GroupVersionResource, "group" | "resource">;
 
 export function versionedName(resource: GroupVersionResource): string {
   return `${resourceName(resource)}/${resource.version}`;

@@ -1,6 +1,6 @@
 /** Objects of resources that documents name: owners, and what these own. Of all of them only metadata is read. */
 
-import { InformerSet, pick, type WantedInformer } from "@berth/host";
+import { InformerSet, keepFields, type WantedInformer } from "@berth/host";
 import type { KubeObject } from "@berth/kube";
 import { type Change, type Component, type Informer, type Running, whenAborted } from "@berth/runtime";
 import type { GroupVersionResource } from "../footprint.ts";
@@ -8,13 +8,9 @@ import type { Watching } from "../footprint-sight.ts";
 import { resourceName, resourceOf, versionedName } from "./held-resource.ts";
 
 export interface ObjectWatchesOptions extends Watching {
-  /** `footprint-owned` */
-  readonly name: string;
-  /** See `InformerOptions.optional`. */
-  readonly optional: boolean;
   /** Each version, also of what says nothing new: a write that met an older one waits for it. Must not throw. */
   readonly onChange: (resource: GroupVersionResource, change: Change<KubeObject>) => void;
-  /** Something has been read, or is known not to be there. Must not throw. */
+  /** One of them has been read, or is known not to be there. Must not throw. */
   readonly onKnown: () => void;
 }
 
@@ -28,31 +24,30 @@ export interface WatchedPlace {
 export const BY_OWNER = "owner";
 export const BY_UID = "uid";
 
-/** One informer for each place, for as long as it is wanted. */
+const KEPT = ["metadata.deletionTimestamp", "metadata.finalizers", "metadata.ownerReferences"];
+
+/** One informer for each place, for as long as it is wanted. A resource that is not there is looked for, and no problem. */
 export class ObjectWatches implements Component {
-  readonly name: string;
+  readonly name = "footprint-objects";
   readonly #options: ObjectWatchesOptions;
   /** By `versionedName`. They stay, without informers: documents name few. */
   readonly #sets = new Map<string, InformerSet<KubeObject>>();
-  readonly #runs = new Set<Promise<void>>();
+  readonly #runs: Promise<void>[] = [];
   readonly #failed = Promise.withResolvers<never>();
   #signal: AbortSignal | undefined;
 
   constructor(options: ObjectWatchesOptions) {
-    this.name = options.name;
     this.#options = options;
   }
 
   /** All that are wanted from now on. At any time, also before `start`. */
   want(places: readonly WatchedPlace[]): void {
-    for (const { resource } of places) {
-      const name = versionedName(resource);
-      if (!this.#sets.has(name)) this.#sets.set(name, this.#begin(resource));
-    }
     const wanted = Map.groupBy(places, ({ resource }) => versionedName(resource));
+    for (const [name, [first]] of wanted)
+      if (first !== undefined && !this.#sets.has(name)) this.#sets.set(name, this.#begin(first.resource));
     for (const [name, set] of this.#sets) {
       const namespaces = new Set((wanted.get(name) ?? []).map(({ namespace }) => namespace));
-      set.want([...namespaces].map((namespace) => wantedIn(namespace, this.#options.optional)));
+      set.want([...namespaces].map(toInformer));
     }
   }
 
@@ -66,7 +61,6 @@ export class ObjectWatches implements Component {
     return this.#sets.get(versionedName(resource))?.isMissing(namespace) ?? false;
   }
 
-  /** Why one of these cannot be relied on; a resource that is not there is looked for, and no problem. */
   whyUnread(resources: readonly GroupVersionResource[]): string | undefined {
     const problems = resources.map((resource) => this.#sets.get(versionedName(resource))?.problem());
     return problems.find((problem) => problem !== undefined);
@@ -75,19 +69,16 @@ export class ObjectWatches implements Component {
   /** Does not wait for a snapshot. Call once. */
   start(signal: AbortSignal): Promise<Running> {
     this.#signal = signal;
-    const end = async (): Promise<void> => {
-      await whenAborted(signal);
-      await Promise.all(this.#runs);
-    };
     for (const set of this.#sets.values()) this.#run(set);
-    return Promise.resolve({ ended: Promise.race([end(), this.#failed.promise]) });
+    const end = whenAborted(signal).then(() => Promise.all(this.#runs));
+    return Promise.resolve({ ended: Promise.race([end.then(() => undefined), this.#failed.promise]) });
   }
 
   #begin(resource: GroupVersionResource): InformerSet<KubeObject> {
-    const { name, optional: _, onChange, onKnown, ...options } = this.#options;
+    const { onChange, onKnown, ...options } = this.#options;
     const set = new InformerSet<KubeObject>({
       ...options,
-      name: `${name}-${resourceName(resource)}`,
+      name: `footprint-${resourceName(resource)}`,
       resource: resourceOf(resource),
       onChange: () => undefined,
       onVersion: (change) => onChange(resource, change),
@@ -99,23 +90,19 @@ export class ObjectWatches implements Component {
   }
 
   #run(set: InformerSet<KubeObject>): void {
-    if (this.#signal === undefined || this.#signal.aborted) return;
-    const run: Promise<void> = set
-      .start(this.#signal)
-      .then(({ ended }) => ended)
-      .catch(this.#failed.reject)
-      .finally(() => this.#runs.delete(run));
-    this.#runs.add(run);
+    if (this.#signal === undefined) return;
+    const run = set.start(this.#signal).then(({ ended }) => ended);
+    this.#runs.push(run.catch(this.#failed.reject));
   }
 }
 
-function wantedIn(namespace: string, optional: boolean): WantedInformer<KubeObject> {
+function toInformer(namespace: string): WantedInformer<KubeObject> {
   return {
     key: namespace,
     scope: namespace === "" ? {} : { namespace },
     metadataOnly: true,
-    optional,
-    project: slim,
+    optional: true,
+    project: keepFields(KEPT),
     indexes: { [BY_OWNER]: refsOf, [BY_UID]: ({ metadata }) => (metadata?.uid ? [metadata.uid] : []) },
   };
 }
@@ -123,18 +110,4 @@ function wantedIn(namespace: string, optional: boolean): WantedInformer<KubeObje
 /** Uids of its owners. */
 export function refsOf({ metadata }: KubeObject): readonly string[] {
   return (metadata?.ownerReferences ?? []).map(({ uid }) => uid);
-}
-
-function slim({ metadata }: KubeObject): KubeObject {
-  return {
-    metadata: pick(metadata ?? {}, [
-      "name",
-      "namespace",
-      "uid",
-      "resourceVersion",
-      "deletionTimestamp",
-      "finalizers",
-      "ownerReferences",
-    ]),
-  };
 }

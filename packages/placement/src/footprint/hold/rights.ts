@@ -18,13 +18,13 @@ interface Answer {
   readonly at: number;
 }
 
-/** How long rights are believed to be there, ms. When one is taken away later, the owners that wait tell of it. */
+/** How long rights are believed to be there, ms. */
 export const GRANTED_MS = 600_000;
 /** How long one is believed to be missing, ms. */
 export const DENIED_MS = 30_000;
 /** For how long after it was found missing that is told, ms: whoever still needs it asks again every minute. */
 export const TOLD_MS = 120_000;
-/** Answers remembered: one for each namespace where rights are given by namespace. */
+/** One for each namespace where rights are given by namespace. */
 const MAX_ANSWERS = 10_000;
 
 /**
@@ -32,16 +32,14 @@ const MAX_ANSWERS = 10_000;
  * deletion cannot be tried. First for all namespaces, then for the one of the owner.
  */
 export class HoldRights {
-  readonly #client: Pick<KubeClient, "create">;
-  readonly #clock: Clock;
+  readonly #options: { readonly client: Pick<KubeClient, "create">; readonly clock: Clock };
   /** By what is asked, and the namespace. */
   readonly #answers = new BoundedMap<Answer>(MAX_ANSWERS);
   /** What the last owner of each namespace lacked. */
   readonly #lacks = new BoundedMap<Answer>(MAX_ANSWERS);
 
-  constructor({ client, clock }: { readonly client: Pick<KubeClient, "create">; readonly clock: Clock }) {
-    this.#client = client;
-    this.#clock = clock;
+  constructor(options: { readonly client: Pick<KubeClient, "create">; readonly clock: Clock }) {
+    this.#options = options;
   }
 
   /**
@@ -52,14 +50,14 @@ export class HoldRights {
   async missing(guard: Guard, namespace: string, signal: AbortSignal): Promise<string | undefined> {
     let answer = await this.#ask(guard, "", signal);
     if (answer.missing !== undefined && namespace !== "") answer = await this.#ask(guard, namespace, signal);
-    this.#lacks.put(`${answer.guard} ${namespace}`, { ...answer, at: this.#clock.monotonic() });
+    this.#lacks.put(`${answer.guard} ${namespace}`, { ...answer, at: this.#options.clock.monotonic() });
     return answer.missing;
   }
 
-  /** What was missing to hold these owners by this finalizer when last asked. */
+  /** What was missing when last asked. */
   why(hold: Pick<OwnerHold, "resource" | "finalizer">): string | undefined {
     const asked = guardName(hold);
-    const since = this.#clock.monotonic() - TOLD_MS;
+    const since = this.#options.clock.monotonic() - TOLD_MS;
     for (const [, { guard, missing, at }] of this.#lacks)
       if (guard === asked && at > since && missing !== undefined) return missing;
     return undefined;
@@ -70,7 +68,7 @@ export class HoldRights {
     const name = guardName(guard);
     const key = JSON.stringify([name, onDelete, ownedResources, namespace]);
     const known = this.#answers.get(key);
-    const now = this.#clock.monotonic();
+    const now = this.#options.clock.monotonic();
     if (known && now - known.at < (known.missing === undefined ? GRANTED_MS : DENIED_MS)) return known;
     let missing: string | undefined;
     for (const resource of ownedResources)
@@ -90,7 +88,7 @@ export class HoldRights {
       spec: { resourceAttributes: { ...right, ...(namespace && { namespace }) } },
     };
     try {
-      const { status } = await this.#client.create(selfSubjectAccessReviews, review, { signal });
+      const { status } = await this.#options.client.create(selfSubjectAccessReviews, review, { signal });
       if (status?.allowed === true) return undefined;
     } catch (error) {
       if (isApiError(error, "forbidden")) return error.message;

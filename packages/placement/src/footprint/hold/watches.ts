@@ -30,7 +30,6 @@ export function toOwnerText({ cluster, resource, namespace, name }: OwnerKey): s
   return `${cluster} ${resource} ${namespace}/${name}`;
 }
 
-/** What a look at an owner whose deletion waits has found. */
 export interface HoldLook {
   /** Owners of pods that may be its own are being read. */
   readonly isUnread: boolean;
@@ -51,39 +50,31 @@ interface Deleting extends HoldLook {
  * there, as before its CRD, is looked for and is no problem.
  */
 export class HoldWatches implements Component {
-  readonly name = "footprint-held-owners";
+  readonly name = "footprint-held";
   readonly #options: HoldWatchesOptions;
   /** By `guardName`. */
   #guards = new Map<string, Guard>();
-  readonly #owners: ObjectWatches;
-  readonly #owned: ObjectWatches;
+  /** Owners, and what these own. */
+  readonly #objects: ObjectWatches;
   readonly #rights: HoldRights;
   /** Owners with a finalizer of ours whose deletion waits, by the text of their key. */
   readonly #deleting = new Map<string, Deleting>();
 
   constructor(options: HoldWatchesOptions) {
-    const { metrics: _, onOwner, onRead, sight: __, ...common } = options;
+    const { onOwner, onRead, sight: _, ...watching } = options;
     this.#options = options;
-    this.#owners = new ObjectWatches({
-      ...common,
-      name: "footprint-held",
-      optional: true,
-      onChange: (resource, change) => this.#ownerChanged(resource, change),
+    this.#objects = new ObjectWatches({
+      ...watching,
+      onChange: (resource, change) => {
+        const before = change.type === "updated" ? refsOf(change.old) : [];
+        const uids = new Set([...refsOf(change.object), ...before]);
+        for (const { key, uid } of this.#deleting.values()) if (uids.has(uid)) onOwner(key);
+        if (this.guards(resourceName(resource)).length > 0) this.#ownerChanged(resource, change);
+      },
       onKnown: () => {
         this.#refresh();
         onRead?.();
       },
-    });
-    this.#owned = new ObjectWatches({
-      ...options,
-      name: "footprint-owned",
-      optional: false,
-      onChange: (_resource, change) => {
-        const before = change.type === "updated" ? refsOf(change.old) : [];
-        const uids = new Set([...refsOf(change.object), ...before]);
-        for (const { key, uid } of this.#deleting.values()) if (uids.has(uid)) onOwner(key);
-      },
-      onKnown: () => this.lookAgain(),
     });
     this.#rights = new HoldRights(options);
   }
@@ -103,7 +94,6 @@ export class HoldWatches implements Component {
       if (!guards.has(key)) guards.set(key, { ...guard, footprint: stays ? guard.footprint : undefined });
     }
     this.#guards = guards;
-    this.#wantOwners();
     this.#refresh();
   }
 
@@ -112,7 +102,7 @@ export class HoldWatches implements Component {
     return [...this.#guards.values()].flatMap(({ footprint }) => footprint ?? []);
   }
 
-  /** In order of their finalizers. */
+  /** By finalizer. */
   guards(resource: string): readonly Guard[] {
     return [...this.#guards.values()]
       .filter((guard) => resourceName(guard.resource) === resource)
@@ -121,7 +111,7 @@ export class HoldWatches implements Component {
 
   owner(key: OwnerKey): HeldOwner | undefined {
     const resource = this.#resourceNamed(key.resource);
-    const object = resource && this.#owners.get({ resource, namespace: "" })?.get(key);
+    const object = resource && this.#objects.get({ resource, namespace: "" })?.get(key);
     const { uid, resourceVersion, finalizers = [], deletionTimestamp } = object?.metadata ?? {};
     if (resource === undefined || uid === undefined || resourceVersion === undefined) return undefined;
     return {
@@ -144,8 +134,8 @@ export class HoldWatches implements Component {
     const all: OwnedObject[] = [];
     for (const resource of footprint?.hold?.ownedResources ?? []) {
       const place = { resource, namespace };
-      if (this.#owned.isMissing(place)) continue;
-      const objects = this.#owned.get(place)?.byIndex(BY_OWNER, uid);
+      if (this.#objects.isMissing(place)) continue;
+      const objects = this.#objects.get(place)?.byIndex(BY_OWNER, uid);
       if (objects === undefined) return undefined;
       for (const object of objects)
         if (refsOf(object).every((ref) => ref === uid)) all.push(toOwned(resource, object));
@@ -156,13 +146,13 @@ export class HoldWatches implements Component {
   /** Uids of the owners of an owned object; `undefined` when there is none of this uid. */
   refsOf({ footprint }: Guard, namespace: string, uid: string): readonly string[] | undefined {
     for (const resource of footprint?.hold?.ownedResources ?? []) {
-      const [object] = this.#owned.get({ resource, namespace })?.byIndex(BY_UID, uid) ?? [];
+      const [object] = this.#objects.get({ resource, namespace })?.byIndex(BY_UID, uid) ?? [];
       if (object !== undefined) return refsOf(object);
     }
     return undefined;
   }
 
-  /** See `HoldRights`: before an owner is held. */
+  /** See `HoldRights`. */
   missing(guard: Guard, namespace: string, signal: AbortSignal): Promise<string | undefined> {
     return this.#rights.missing(guard, namespace, signal);
   }
@@ -190,7 +180,6 @@ export class HoldWatches implements Component {
     for (const { key, isUnread } of this.#deleting.values()) if (isUnread) this.#options.onOwner(key);
   }
 
-  /** An owner was looked at. */
   looked(key: OwnerKey, look: HoldLook): void {
     const text = toOwnerText(key);
     const entry = this.#deleting.get(text);
@@ -198,25 +187,22 @@ export class HoldWatches implements Component {
   }
 
   start(signal: AbortSignal): Promise<Running> {
-    return Promise.all([this.#owners.start(signal), this.#owned.start(signal)]).then((running) => ({
-      ended: Promise.all(running.map(({ ended }) => ended)).then(() => undefined),
-    }));
+    return this.#objects.start(signal);
   }
 
   /** Why its owners, or what they own, cannot be relied on. No `problem` of the process, which serves other footprints. */
   whyUnread(hold: OwnerHold): string | undefined {
     const resource = this.#resourceNamed(resourceName(hold.resource)) ?? hold.resource;
-    const problem = this.#owners.whyUnread([resource]) ?? this.#owned.whyUnread(hold.ownedResources);
-    return problem ?? this.#rights.why(hold);
+    return this.#objects.whyUnread([resource, ...hold.ownedResources]) ?? this.#rights.why(hold);
   }
 
   /** What is known of these owners. `Absent`: the server has no such resource, and so nothing of it is held. */
   sightOf(named: GroupVersionResource): "Unread" | "Absent" | "Read" {
     const resource = this.#resourceNamed(resourceName(named)) ?? named;
     const place = { resource, namespace: "" };
-    if (this.#owners.whyUnread([resource]) !== undefined) return "Unread";
-    if (this.#owners.isMissing(place)) return "Absent";
-    return this.#owners.get(place) === undefined ? "Unread" : "Read";
+    if (this.#objects.whyUnread([resource]) !== undefined) return "Unread";
+    if (this.#objects.isMissing(place)) return "Absent";
+    return this.#objects.get(place) === undefined ? "Unread" : "Read";
   }
 
   /** Of a pod whose owners are not known nobody is told before they are, except when it is gone: somebody may have waited. */
@@ -238,33 +224,27 @@ export class HoldWatches implements Component {
     return (guards.find(({ footprint }) => footprint !== undefined) ?? guards[0])?.resource;
   }
 
-  #wantOwners(): void {
-    const names = new Set([...this.#guards.values()].map(({ resource }) => resourceName(resource)));
-    const resources = [...names].flatMap((name) => this.#resourceNamed(name) ?? []);
-    this.#owners.want(resources.map((resource) => ({ resource, namespace: "" })));
+  #resources(): readonly GroupVersionResource[] {
+    const names = new Set(Array.from(this.#guards.values(), ({ resource }) => resourceName(resource)));
+    return [...names].flatMap((name) => this.#resourceNamed(name) ?? []);
   }
 
   /** All owners are looked at: their resource, or who holds them, was not known. */
   #refresh(): void {
     this.#deleting.clear();
-    const keys: OwnerKey[] = [];
-    for (const name of new Set([...this.#guards.values()].map(({ resource }) => resourceName(resource)))) {
-      const resource = this.#resourceNamed(name);
-      for (const object of resource === undefined ? [] : this.#list(resource)) {
-        const key = this.#keyOf(name, object);
-        this.#note(key, object);
-        keys.push(key);
-      }
-    }
-    this.#wantOwned();
+    const all = this.#resources().flatMap((resource) =>
+      this.#list(resource).map((object) => ({ key: this.#keyOf(resource, object), object })),
+    );
+    for (const { key, object } of all) this.#note(key, object);
     this.#settle();
-    keys.forEach(this.#options.onOwner);
+    this.#watch();
+    for (const { key } of all) this.#options.onOwner(key);
   }
 
   #ownerChanged(resource: GroupVersionResource, { type, object }: Change<KubeObject>): void {
-    const key = this.#keyOf(resourceName(resource), object);
-    if (this.#note(key, type === "deleted" ? {} : object)) this.#wantOwned();
-    this.#settle();
+    const key = this.#keyOf(resource, object);
+    const isNews = this.#note(key, type === "deleted" ? {} : object);
+    if (this.#settle() || isNews) this.#watch();
     this.#options.onOwner(key);
   }
 
@@ -281,38 +261,35 @@ export class HoldWatches implements Component {
     return before === undefined;
   }
 
-  /** Lets go of finalizers that nobody wants and nobody has, and of a resource without any. */
-  #settle(): void {
+  /** Lets go of finalizers that nobody wants and nobody has. Answers whether there were any. */
+  #settle(): boolean {
+    const { size } = this.#guards;
     for (const [key, { resource, finalizer, footprint }] of this.#guards) {
       if (footprint !== undefined || this.sightOf(resource) !== "Read") continue;
-      const has = ({ metadata }: KubeObject): boolean => metadata?.finalizers?.includes(finalizer) ?? false;
-      if (this.#list(resource).some(has)) continue;
+      if (this.#list(resource).some(({ metadata }) => metadata?.finalizers?.includes(finalizer))) continue;
       this.#guards.delete(key);
-      this.#wantOwners();
     }
+    return this.#guards.size < size;
   }
 
   /** What is owned is watched in the namespaces where a deletion waits, and while it does. */
-  #wantOwned(): void {
-    const waiting = [...this.#deleting.values()];
-    this.#owned.want(
-      waiting.flatMap(({ key: { resource: name, namespace } }) =>
-        this.guards(name).flatMap(({ footprint }) =>
-          (footprint?.hold?.ownedResources ?? []).map((resource) => ({ resource, namespace })),
-        ),
+  #watch(): void {
+    const owned = [...this.#deleting.values()].flatMap(({ key: { resource: name, namespace } }) =>
+      this.guards(name).flatMap(({ footprint }) =>
+        (footprint?.hold?.ownedResources ?? []).map((resource) => ({ resource, namespace })),
       ),
     );
+    this.#objects.want([...this.#resources().map((resource) => ({ resource, namespace: "" })), ...owned]);
   }
 
   #list(named: GroupVersionResource): readonly KubeObject[] {
     const resource = this.#resourceNamed(resourceName(named));
-    return [...((resource && this.#owners.get({ resource, namespace: "" })?.list()) ?? [])];
+    return [...((resource && this.#objects.get({ resource, namespace: "" })?.list()) ?? [])];
   }
 
-  #keyOf(resource: string | GroupVersionResource, { metadata }: KubeObject): OwnerKey {
+  #keyOf(resource: GroupVersionResource, { metadata }: KubeObject): OwnerKey {
     const { namespace = "", name = "" } = metadata ?? {};
-    const named = typeof resource === "string" ? resource : resourceName(resource);
-    return { cluster: this.#options.cluster, resource: named, namespace, name };
+    return { cluster: this.#options.cluster, resource: resourceName(resource), namespace, name };
   }
 }
 

@@ -1,19 +1,6 @@
 /** What holds owners for footprints until their pods are gone, put together. */
-import type { Node } from "@berth/kube";
-import {
-  type Clock,
-  type ClusterName,
-  type Component,
-  type Controller,
-  createController,
-  type EventRecorder,
-  type GuardedClient,
-  type Informer,
-  keyOf,
-  type Logger,
-  type MetricsRegistry,
-  WRITES,
-} from "@berth/runtime";
+import { type Component, type Controller, createController, keyOf, WRITES } from "@berth/runtime";
+import type { NodeHost } from "../../node/wired.ts";
 import { type FootprintProgress } from "../conditions.ts";
 import { type Footprint, type Footprints } from "../footprint.ts";
 import { followLostNodes, lossOf } from "../lost-nodes.ts";
@@ -23,15 +10,10 @@ import { resourceName } from "./held-resource.ts";
 import { createHoldReconciler } from "./reconciler.ts";
 import { HoldWatches, type OwnerKey, toOwnerText } from "./watches.ts";
 
-export interface HoldDeps {
-  readonly client: GuardedClient;
-  readonly cluster: ClusterName;
-  readonly nodes: Informer<Node>;
+type Parts = "client" | "cluster" | "nodes" | "events" | "metrics" | "log" | "clock";
+
+export interface HoldDeps extends Pick<NodeHost, Parts> {
   readonly watches: Pick<FootprintWatches, "sight" | "podsOf">;
-  readonly events: EventRecorder;
-  readonly metrics: MetricsRegistry;
-  readonly log: Logger;
-  readonly clock: Clock;
   /** Something else is to be said of this footprint, or of any that holds owners. Must not throw. */
   readonly onChange: (rule?: string) => void;
 }
@@ -47,7 +29,6 @@ export interface WiredHolds {
   /** What keeps the hold from being kept. */
   problem(footprint: Footprint): string | undefined;
   progress(footprint: Footprint): Pick<FootprintProgress, "held" | "owners" | "holdProblem">;
-  /** What the leader runs. */
   readonly components: readonly Component[];
 }
 

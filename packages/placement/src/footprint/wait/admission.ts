@@ -23,7 +23,7 @@ export interface WaitAnswers {
 
 type WaitingFor = Pick<Footprints, "footprints"> & InForce;
 
-/** Seconds. Berth answers in milliseconds from what it knows: this is how long a pod is held up when it does not. */
+/** How long a pod is held up when Berth does not answer. Seconds. */
 const TIMEOUT_SECONDS = 5;
 
 /**

@@ -3,6 +3,7 @@
  * total: the object is whatever somebody sent, and one that cannot be read is let through as it is. No pod is ever refused.
  */
 import type { Container, JsonPatchOperation, OwnerReference, Pod, Volume } from "@berth/kube";
+import { waitContainer } from "../../api/wait-container.ts";
 import type { AdmissionQuestion } from "../../node/admission-question.ts";
 import { controllerOf } from "../../node/owner-reference.ts";
 import { isMirrorPod, isPodSpec } from "../../node/pod-kind.ts";
@@ -10,7 +11,6 @@ import { field, isRecord, listField, textField, textMapField } from "../../node/
 import type { Footprint } from "../footprint.ts";
 import { hasGroupLabel, isGroupedByOwner } from "../groups.ts";
 import { type NeedSight, podNeeds } from "../needs.ts";
-import { injectWait, waitContainers } from "./wait.ts";
 
 export interface WaitAdmission {
   readonly footprints: readonly Footprint[];
@@ -59,7 +59,7 @@ function canBring(pod: Pod, footprint: Footprint): boolean {
   return hasGroupLabel(pod, footprint) && (isControlled || !isGroupedByOwner(footprint));
 }
 
-/** What footprints select pods by, and nothing else. It counts as one that is there already. */
+/** What footprints select pods by. It counts as one that is there already. */
 function readPod(object: unknown, requestNamespace: string | undefined): Pod {
   const [metadata, spec] = [field(object, "metadata"), field(object, "spec")];
   return {
@@ -107,4 +107,31 @@ function readVolume(volume: unknown): Volume {
     ...(claimName !== "" && { persistentVolumeClaim: { claimName } }),
     ...(isRecord(field(volume, "ephemeral")) && { ephemeral: {} }),
   };
+}
+
+/** The containers of footprints, the first by name where two are called alike. */
+export function waitContainers(footprints: readonly Footprint[]): readonly Container[] {
+  const containers = new Map<string, Container>();
+  for (const { wait } of footprints)
+    if (wait && !containers.has(wait.containerName)) containers.set(wait.containerName, waitContainer(wait));
+  return [...containers.values()];
+}
+
+const INIT = "/spec/initContainers";
+
+/**
+ * Puts the containers before all other init containers of a pod, without those whose name is taken: by a container of any
+ * sort, for names are unique in a pod.
+ */
+export function injectWait(spec: unknown, containers: readonly Container[]): readonly JsonPatchOperation[] {
+  const taken = containerNames(spec);
+  const missing = containers.filter(({ name }) => !taken.has(name));
+  if (missing.length === 0) return [];
+  if (listField(spec, "initContainers").length === 0) return [{ op: "add", path: INIT, value: missing }];
+  return missing.map((value, at) => ({ op: "add", path: `${INIT}/${at}`, value }));
+}
+
+function containerNames(spec: unknown): ReadonlySet<string> {
+  const lists = ["initContainers", "containers", "ephemeralContainers"];
+  return new Set(lists.flatMap((list) => listField(spec, list).map((it) => textField(it, "name"))));
 }

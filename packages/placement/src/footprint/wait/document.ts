@@ -3,24 +3,18 @@
 import { duration, withRules } from "@berth/host";
 import * as z from "zod";
 
-/** Workloads wait for the agent of their node. */
+/** Workloads wait for the agent of their node. The schema says what fields mean and what their defaults are. */
 export interface FootprintWait {
-  /** `Webhook` puts the container into new pods. Default `None`. */
   readonly inject?: "None" | "Webhook" | undefined;
   readonly container?:
     | {
         readonly name?: string | undefined;
-        /** With a digest the node need not trust a tag. */
         readonly image?: string | undefined;
-        /** The workload starts all the same after it. Default `0s`: never. */
         readonly timeout?: string | undefined;
-        /** `{}` is none. Default 50m and 32Mi. */
         readonly resources?: Readonly<Record<string, string>> | undefined;
-        /** `{}` is none. Default what Pod Security `restricted` asks for. */
         readonly securityContext?: Readonly<Record<string, string>> | undefined;
       }
     | undefined;
-  /** Of the node's own address. */
   readonly port?: number | undefined;
 }
 

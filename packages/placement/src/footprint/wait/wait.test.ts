@@ -5,11 +5,11 @@ import path from "node:path";
 import { promisify } from "node:util";
 import { applyPatch } from "@berth/host";
 import { describe, expect, it } from "vitest";
+import type { PortWait } from "../../api/wait-container.ts";
 import { waitContainer } from "../../api/wait-container.ts";
-import type { AgentWait } from "../footprint.ts";
-import { injectWait } from "./wait.ts";
+import { injectWait } from "./admit.ts";
 
-const wait: AgentWait = {
+const wait: PortWait = {
   containerName: "wait-for-atelet",
   image: "busybox:1.36",
   port: 8085,
