@@ -1,7 +1,7 @@
 /** Pods that name a held node without tolerating its taint are refused: what is read for that. */
 
-import { InformerSet, pick } from "@berth/host";
-import { type KubeClient, type Node, type Pod, type PodSpec, pods } from "@berth/kube";
+import { InformerSet, keepFields } from "@berth/host";
+import { type KubeClient, type Node, type Pod, pods } from "@berth/kube";
 import {
   type Clock,
   type ClusterName,
@@ -15,15 +15,6 @@ import { UNSCHEDULED } from "../node/pod-nodes.ts";
 import { type DirectBindingSight, refusingGates } from "./direct-binding.ts";
 import { type Gates } from "./gate.ts";
 
-interface Surroundings {
-  readonly client: KubeClient;
-  readonly cluster: ClusterName;
-  readonly gates: () => Gates | undefined;
-  readonly metrics: MetricsRegistry;
-  readonly log: Logger;
-  readonly clock: Clock;
-}
-
 export interface DirectBindings {
   readonly sight: DirectBindingSight;
   /** Pods without a node, for their tolerations: watched while a gate refuses, so that a binding costs no request. */
@@ -32,13 +23,20 @@ export interface DirectBindings {
 }
 
 const ALL = "all";
-const unscheduled = { key: ALL, scope: { fieldSelector: UNSCHEDULED }, project: slimPod };
 
 /** Every replica answers, from memory alone. What it does not know it does not refuse. */
-export function createDirectBindings(
-  around: Surroundings & { readonly nodes: Pick<Lister<Node>, "get"> },
-): DirectBindings {
+export function createDirectBindings(around: {
+  readonly client: KubeClient;
+  readonly cluster: ClusterName;
+  readonly gates: () => Gates | undefined;
+  readonly metrics: MetricsRegistry;
+  readonly log: Logger;
+  readonly clock: Clock;
+  readonly nodes: Pick<Lister<Node>, "get">;
+}): DirectBindings {
   const { cluster, gates, nodes } = around;
+  const project = keepFields<Pod>(["metadata.ownerReferences", "spec.tolerations"]);
+  const unscheduled = { key: ALL, scope: { fieldSelector: UNSCHEDULED }, project };
   const found = new InformerSet<Pod>({
     ...around,
     name: "unscheduled-pods-of-gates",
@@ -57,15 +55,5 @@ export function createDirectBindings(
       const known = gates();
       if (known !== undefined) found.want(refusingGates(known).length > 0 ? [unscheduled] : []);
     },
-  };
-}
-
-/** The type promises more of a spec: none of it is read. */
-function slimPod({ metadata, spec }: Pod): Pod {
-  return {
-    ...(metadata && {
-      metadata: pick(metadata, ["name", "namespace", "uid", "resourceVersion", "ownerReferences"]),
-    }),
-    ...(spec && { spec: pick(spec, ["tolerations"]) as PodSpec }),
   };
 }

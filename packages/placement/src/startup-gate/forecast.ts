@@ -5,9 +5,8 @@ import { expectation } from "../node/daemonset-placement.ts";
 import { type MarkId, standingValue, taintId } from "../node/mark.ts";
 import type { NodePlan } from "../node/plan.ts";
 import type { Gate, Gates } from "./gate.ts";
-import { taintOf } from "./observe.ts";
 import { selects } from "./selection.ts";
-import { missingTolerations } from "./tolerate.ts";
+import { missingTolerations, taintOf } from "./tolerate.ts";
 
 /** One gate: the nodes whose taint the plan puts on or takes off, by name. */
 export interface GateChanges {

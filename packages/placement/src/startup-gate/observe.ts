@@ -10,6 +10,7 @@ import { isGatedAtCreation, isSparedControlPlane, selects } from "./selection.ts
 import { readSignals } from "./signals.ts";
 import type { Places, Trial } from "./state.ts";
 import { type GateState, parseState } from "./state.ts";
+import { taintOf } from "./tolerate.ts";
 import { beginTrial, MIN_YOUNG_MS, placesOnTrial } from "./trial.ts";
 
 /** Where the facts come from. */
@@ -215,8 +216,4 @@ const none: ReadonlySet<MarkId> = new Set();
 
 function annotationOf(node: Node, id: MarkId): string | undefined {
   return ownValue(node.metadata?.annotations, parseMarkId(id)?.key ?? "");
-}
-
-export function taintOf({ spec: { taint } }: Gate): Taint {
-  return { key: taint.key, value: taint.value, effect: taint.effect };
 }

@@ -1,5 +1,5 @@
 /** Which taints of startup gates the pods of a DaemonSet tolerate, and what makes them tolerate the others. */
-import type { DaemonSet, JsonPatchOperation, Toleration } from "@berth/kube";
+import type { DaemonSet, JsonPatchOperation, Taint, Toleration } from "@berth/kube";
 import { recordTolerations } from "../node/given-tolerations.ts";
 import { tolerates } from "../node/tolerations.ts";
 import { GATES, type Gate, type Gates } from "./gate.ts";
@@ -8,6 +8,11 @@ import { GATES, type Gate, type Gates } from "./gate.ts";
 export type GateList = Pick<Gates, "gates">;
 
 const TOLERATIONS = "/spec/template/spec/tolerations";
+
+/** In the order of the fields that nodetaintshandler sends. */
+export function taintOf({ spec: { taint } }: Gate): Taint {
+  return { key: taint.key, value: taint.value, effect: taint.effect };
+}
 
 /** The toleration that Berth gives: for whatever value the taint of the gate has. */
 export function tolerationOf({ spec: { taint } }: Gate): Toleration {
