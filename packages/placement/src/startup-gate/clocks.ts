@@ -5,8 +5,7 @@
 import type { Node } from "@berth/kube";
 import type { Instant } from "../node/capability.ts";
 import type { Boot } from "./gate.ts";
-import type { Trial } from "./state.ts";
-import { type GateState, MAX_BOOT } from "./state.ts";
+import { type GateState, MAX_BOOT, type Trial } from "./state.ts";
 
 /** What is asked at each look at a node. */
 export interface Look {
@@ -32,15 +31,15 @@ export interface GateTimes {
 
 interface Track {
   /** What begins now has begun before this process looked first, or since it looked last. */
-  isLooked: boolean;
-  heldSince: Instant | undefined;
-  heldFromMs: number | undefined;
-  evidence: string | undefined;
+  isLooked?: true;
+  heldSince?: Instant | undefined;
+  heldFromMs?: number | undefined;
+  evidence?: string | undefined;
   stableFromMs: number;
-  unknownFromMs: number | undefined;
-  stamp: { readonly key: string; readonly at: Instant } | undefined;
+  unknownFromMs?: number | undefined;
+  stamp?: { readonly key: string; readonly at: Instant } | undefined;
   /** Of a gate in dry run. */
-  trial: Trial | undefined;
+  trial?: Trial;
 }
 
 interface NodeTrack {
@@ -184,20 +183,8 @@ export class GateClocks {
 
   #trackOf(node: Node, rule: string, now: Instant): Track {
     const { gates } = this.#nodeOf(node, now);
-    let track = gates.get(rule);
-    if (track === undefined) {
-      track = {
-        isLooked: false,
-        heldSince: undefined,
-        heldFromMs: undefined,
-        evidence: undefined,
-        stableFromMs: 0,
-        unknownFromMs: undefined,
-        stamp: undefined,
-        trial: undefined,
-      };
-      gates.set(rule, track);
-    }
+    const track = gates.get(rule) ?? { stableFromMs: 0 };
+    gates.set(rule, track);
     return track;
   }
 }
@@ -225,10 +212,7 @@ function bootIdOf(node: Node): string {
 
 /** The latest time at which the kubelet reported, by its own clock. */
 function heartbeatOf(node: Node): Instant | undefined {
-  let latest: Instant | undefined;
-  for (const { lastHeartbeatTime } of node.status?.conditions ?? []) {
-    const at = Date.parse(lastHeartbeatTime ?? "");
-    if (!Number.isNaN(at) && (latest === undefined || at > latest)) latest = at;
-  }
-  return latest;
+  const times = node.status?.conditions?.map(({ lastHeartbeatTime = "" }) => Date.parse(lastHeartbeatTime));
+  const known = times?.filter((at) => !Number.isNaN(at)) ?? [];
+  return known.length === 0 ? undefined : Math.max(...known);
 }
